@@ -3,6 +3,9 @@ package core_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,6 +65,84 @@ func TestBlockedKeysAreDeniedWhateverTheyAsk(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, res.Allowed, "others pass")
 	})
+}
+
+// A block denies what costs something: see Policy.Blocked. Both ways to block a key, and all ways to ask, have the same rule.
+func TestRequestsOfABlockedKeyThatCostNothingPass(t *testing.T) {
+	tokens, none := core.PerHour(1000).WithUnit("tokens"), core.Units{core.Requests: 0, "tokens": 0}
+	mixed, alone := []core.Limit{core.PerHour(5), tokens, core.InFlight(3)}, []core.Limit{tokens}
+	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		s := newStore(core.WithClock(time.Now))
+		var all *core.Limiter
+		check := func(t *testing.T, l *core.Limiter, policy core.Policy, source core.Source, free, costs []core.Units) {
+			t.Helper()
+			ctx := t.Context()
+			for _, units := range slices.Concat(free, costs) {
+				want := slices.ContainsFunc(free, func(f core.Units) bool { return maps.Equal(f, units) })
+				res, err := l.AllowUnits(ctx, "mallory", units)
+				require.NoError(t, err)
+				assert.Equal(t, want, res.Allowed, "AllowUnits of %v", units)
+				assert.Equal(t, source, res.Source, "premise")
+				res, err = l.PeekUnits(ctx, "mallory", units)
+				require.NoError(t, err)
+				assert.Equal(t, want, res.Allowed, "PeekUnits of %v", units)
+				for _, beside := range [][]core.Charge{nil, {{Limiter: all, Key: "all"}}, {{Limiter: l, Key: "mallory", Units: free[0]}}, {{Limiter: l, Key: "alice"}}} {
+					if beside != nil && beside[0].Key == "alice" && policy.Limits[0].Unit != "" {
+						continue // it counts no requests
+					}
+					joint, err := core.AllowTogether(ctx, append(slices.Clone(beside), core.Charge{Limiter: l, Key: "mallory", Units: units})...)
+					require.NoError(t, err)
+					assert.Equal(t, want, joint.Allowed, "a charge of %v beside %v", units, beside)
+					require.NoError(t, joint.Release(ctx))
+					require.NoError(t, joint.Undo(ctx))
+				}
+			}
+			res, err := l.AllowN(ctx, "mallory", 0)
+			require.NoError(t, err)
+			assert.True(t, res.Allowed, "AllowN of 0")
+		}
+		for by, block := range map[string]func(core.Policy) (core.Policy, core.Exceptions){
+			"the policy": func(p core.Policy) (core.Policy, core.Exceptions) {
+				p.Blocked = []string{"mallory"}
+				return p, core.Exceptions{}
+			},
+			"an exception": func(p core.Policy) (core.Policy, core.Exceptions) {
+				return p, core.Exceptions{Blocked: []string{"mallory"}}
+			},
+		} {
+			for what, policy := range map[string]core.Policy{"mixed": {Limits: mixed}, "tokens alone": {Limits: alone}} {
+				free, costs := []core.Units{none, {core.Requests: 0}}, []core.Units{{"tokens": 1}, {core.Requests: 0, "tokens": 1}, {"tokens": 0}, {}}
+				if what == "tokens alone" { // no limit counts the request that units need not mention
+					free, costs = append(free, costs[2:]...), costs[:2]
+				}
+				for _, mode := range []core.FailureMode{core.FailClosed, core.FailLocal, core.FailOpen} {
+					t.Run(fmt.Sprint(by, ", ", what, ", ", mode), func(t *testing.T) {
+						policy.Name, policy.OnFailure = by+what, mode
+						policy, exceptions := block(policy)
+						used, source := s, core.FromStore
+						if mode != core.FailClosed {
+							used = &limittest.AwayStore{Err: errors.New("away")}
+							source = map[core.FailureMode]core.Source{core.FailLocal: core.FromFallback, core.FailOpen: core.FromFailOpen}[mode]
+						}
+						all = core.Must(core.NewLimiter(used, core.Policy{Name: "all", Limits: []core.Limit{core.PerHour(900)}, OnFailure: mode}))
+						l := core.Must(core.NewLimiter(used, policy))
+						require.NoError(t, l.SetExceptions(exceptions))
+						check(t, l, policy, source, free, costs)
+					})
+				}
+			}
+		}
+	})
+}
+
+// What costs nothing passes a block as a Peek does: a debt denies it all the same.
+func TestADebtDeniesABlockedKeyWhatCostsNothing(t *testing.T) {
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), blocking(core.PerHour(5))))
+	require.NoError(t, l.Debit(t.Context(), "mallory", 9))
+	res, err := l.AllowUnits(t.Context(), "mallory", core.Units{core.Requests: 0})
+	require.NoError(t, err)
+	assert.False(t, res.Allowed)
+	assert.NotEqual(t, core.Never, res.RetryAfter, "until the debt is paid, and not for ever")
 }
 
 func TestBlockedKeysGetNoPromises(t *testing.T) {

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -61,16 +60,6 @@ func (l *Limiter) allowAll(ctx context.Context, key string) (res Result, err err
 	return res, err
 }
 
-// request is what a caller asks of one key.
-type request struct {
-	store.Request
-
-	key   string // as the caller passed it
-	peek  bool   // only find out, by Dry
-	all   bool   // ask for as many tokens as one request can take; under sets N
-	units Units  // ask for these; under sets Each
-}
-
 // take decides r, which takes tokens, and reports the decision to observers and the log. It writes to *res instead of
 // returning a Result, because Results are large.
 func (l *Limiter) take(ctx context.Context, now *rules, res *Result, r *request) error {
@@ -93,9 +82,7 @@ func (l *Limiter) report(ctx context.Context, now *rules, res *Result, key strin
 	}
 	l.watch.report(ctx, now.policy.Name, now.planOf(key).LeastCapacity(), slots, res, key, time.Since(began), err)
 	if slots > 0 {
-		if res.held.inUse == nil { // another charge of the same decision may have set it
-			res.held.inUse = l.watch.inUse(now.policy.Name, res.Source, key)
-		}
+		res.held.inUse = l.watch.inUse(now.policy.Name, res.Source, key)
 		res.held.inUse.take(slots, hold)
 	}
 }
@@ -108,7 +95,7 @@ func mistaken(err error) bool {
 // decide asks the store to decide r. If the store can't answer, the policy's OnFailure decides.
 func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *request) error {
 	p := now.planOf(r.key)
-	r.bindPlan(p)
+	r.bindPlan(now, p)
 	res.limiter, res.key = l.lasting(), r.key
 	if res.Cost = r.N; r.Action == bucket.AtMost {
 		res.Cost += r.More
@@ -136,9 +123,12 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *reques
 		}
 	}
 	var err error
-	if l.memory != nil {
+	switch {
+	case r.shares != nil && !r.Dry:
+		res.answer, err = l.askDivided(ctx, now, r, l.store)
+	case l.memory != nil:
 		err = l.memory.Answer(&r.Request, &res.answer)
-	} else {
+	default:
 		res.answer, err = l.store.Do(ctx, r.Request)
 	}
 	if err != nil {
@@ -151,9 +141,6 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *reques
 	}
 	return err
 }
-
-// peeks reports whether r only asks for the state of its bucket.
-func (r *request) peeks() bool { return r.N == 0 && !r.all && r.units == nil }
 
 // shadow turns r into an allowed result, for a policy in shadow mode. It keeps err if the caller's context ended.
 func (r *Result) shadow(err error) error {
@@ -183,7 +170,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *req
 	}
 	switch now.policy.OnFailure {
 	case FailOpen:
-		if res.Source = FromFailOpen; now.planOf(r.key).beyond != nil && !r.peeks() {
+		if res.Source = FromFailOpen; now.planOf(r.key).beyond != nil && !r.free(now) {
 			res.RetryAfter = Never // a blocked key
 			return nil
 		}
@@ -194,9 +181,14 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *req
 			break
 		}
 		p := now.localPlanOf(r.key)
-		r.bindPlan(p)
+		r.bindPlan(now, p)
 		r.To(p.class, now.storedKey(r.key))
-		if err := l.fallback().Answer(&r.Request, &res.answer); err != nil {
+		if r.shares != nil && !r.Dry {
+			res.answer, err = l.askDivided(ctx, now, r, l.fallback())
+		} else {
+			err = l.fallback().Answer(&r.Request, &res.answer)
+		}
+		if err != nil {
 			break
 		}
 		res.fillFrom(p, r)
@@ -205,53 +197,6 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *req
 	case FailClosed:
 	}
 	return failed
-}
-
-// check returns why r can't be decided, whatever the store says.
-func (r *request) check(ctx context.Context, now *rules) error {
-	if err := checkKey(r.key); err != nil {
-		return err
-	}
-	if r.N < 0 {
-		return fmt.Errorf("%w: %d tokens", ErrCost, r.N)
-	}
-	if err := r.units.check(now.counts); err != nil {
-		return err
-	}
-	if r.units == nil && (r.N > 0 || r.all) && !now.plan.limited && !now.counts(Requests) {
-		return fmt.Errorf("%w: %s", ErrUnit, Requests)
-	}
-	if (r.Action == bucket.Reserve || r.Action == bucket.Await) && now.planOf(r.key).slots != nil {
-		return ErrSlots
-	}
-	if err := ctx.Err(); err != nil {
-		return callerDone{err}
-	}
-	return nil
-}
-
-// bindPlan sets the limits for r. If r asks for all tokens, or for units, it also sets how many these are.
-func (r *request) bindPlan(p *plan) {
-	r.Plan = p.Plan
-	if p.beyond != nil && !r.peeks() {
-		if r.Each = p.beyond; r.Action == bucket.AtMost {
-			r.Action, r.N, r.More = bucket.Take, r.N+r.More, 0
-		}
-		return
-	}
-	switch {
-	case r.all:
-		r.N = p.LeastCapacity()
-	case r.units != nil:
-		r.N, r.Each = r.units.requests(), r.units.each(p)
-	case r.Action == bucket.AtMost && !p.counts(Requests): // no limit of this key has less than all
-		r.Action, r.N, r.More = bucket.Take, r.N+r.More, 0
-	}
-	if p.Holds && !r.peeks() && (r.Action == bucket.Take || r.Action == bucket.AtMost) {
-		if r.Ticket = newTicket(); r.Action == bucket.Take {
-			r.Action = bucket.Acquire
-		}
-	}
 }
 
 // fillFrom sets r's fields from its answer to req.

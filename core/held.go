@@ -10,7 +10,7 @@ import (
 // held is what a decision holds: its slots, and its estimates of limits with a MaxHold. All copies of a Result share it.
 type held struct {
 	ticket int64 // of the holds
-	cost   int64 // Result.Cost and Result.each of the decision; of several charges of one bucket, their sum
+	cost   int64 // Result.Cost and Result.each of the decision
 	each   *[]int64
 
 	mu       sync.Mutex // guards all below; held while something is sent, so that one call follows another

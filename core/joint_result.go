@@ -127,14 +127,29 @@ func (j JointResult) Settle(ctx context.Context, units Units) error {
 	})
 }
 
-// Release gives back the slots that the request took: it is [Result.Release] of each of Results.
+// Release gives back the slots that the request took: it is [Result.Release] of each of Results. If parts of the request end at
+// different times, release their Results, each of which gives back its own slots.
 func (j JointResult) Release(ctx context.Context) error {
 	return j.each(func(r *Result) error { return r.Release(ctx) })
 }
 
-// Hold says that the work goes on: it is [Result.Hold] of each of Results that holds something.
+// Hold says that the work goes on: it is [Result.Hold] of each of Results that still holds something. [ErrSettled] means that none does.
 func (j JointResult) Hold(ctx context.Context) error {
-	return j.each(func(r *Result) error { return r.Hold(ctx) })
+	var holds bool
+	var ended error
+	err := j.each(func(r *Result) error {
+		err := r.Hold(ctx)
+		if errors.Is(err, ErrSettled) {
+			ended = err
+			return nil
+		}
+		holds = holds || r.held != nil && r.taken()
+		return err
+	})
+	if err == nil && !holds {
+		return ended
+	}
+	return err
 }
 
 // each calls end for each of Results. It returns ErrSettled once, however many of them return it.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -18,7 +19,6 @@ type member struct {
 	now     *rules
 	key     string
 	request request // the sum of its charges
-	shared  bool    // there are several
 	took    bool    // it took tokens, though they may have been given back
 	res     Result
 }
@@ -26,7 +26,7 @@ type member struct {
 // part is one charge.
 type part struct {
 	*member
-	request request
+	request *request
 }
 
 // join checks charges and returns their members, and the part of a member that each of them is.
@@ -41,18 +41,19 @@ func join(ctx context.Context, charges []Charge) (members []*member, parts []par
 		}
 		request := c.request()
 		r := request
-		r.bindPlan(m.now.planOf(c.Key))
+		r.bindPlan(m.now, m.now.planOf(c.Key))
 		if c.Cost < 0 {
 			r.N = c.Cost
 		}
 		if err := r.check(ctx, m.now); err != nil {
 			return nil, nil, fmt.Errorf("policy %q: %w", m.now.policy.Name, err)
 		}
-		if parts = append(parts, part{m, request}); slices.Contains(members, m) {
-			m.request, m.shared = m.request.plus(request, m.now.counts(Requests)), true
+		if parts = append(parts, part{m, &request}); slices.Contains(members, m) {
+			m.request = m.request.plus(&request, m.now.counts(Requests))
 			continue
 		}
 		m.request = request
+		m.request.parts = append(m.request.parts, &request)
 		members = append(members, m)
 	}
 	return members, parts, nil
@@ -98,8 +99,9 @@ func (c *Charge) request() request {
 }
 
 // plus returns the request for what r and o ask together. requests says that a limit counts them.
-func (r *request) plus(o request, requests bool) request {
+func (r *request) plus(o *request, requests bool) request {
 	sum := *r
+	sum.parts = append(sum.parts, o)
 	if r.units == nil && o.units == nil {
 		sum.N = saturated(r.N, o.N)
 		return sum
@@ -134,22 +136,34 @@ func saturated(a, b int64) int64 {
 	return a + b
 }
 
-// result returns the decision on a part of a member's charges. All parts have the delays of the sum.
-func (p *part) result() Result {
-	r := p.res
-	if !p.shared {
+// result returns the decision on a part of a member's charges. All parts have the delays of the sum, and each holds its own share.
+func (p *part) result() Result { return p.resultOf(p.request) }
+
+// resultOf returns the decision on one of the charges of m. Its limits are those that decided last.
+func (m *member) resultOf(own *request) Result {
+	r := m.res
+	if len(m.request.parts) == 1 {
 		return r
 	}
-	own := p.request
 	if r.plan == nil { // nobody decided
-		own.bindPlan(p.now.planOf(p.key))
 		r.Cost = own.N
 		return r
 	}
 	r.keepDelays()
-	own.bindPlan(r.plan)
-	r.Cost, r.each = own.N, own.Each
+	if r.Cost, r.each = own.N, own.Each; r.held != nil {
+		r.held = newHeld(r.plan, own.Ticket, r.held.began, r.Cost, r.each)
+	}
 	return r
+}
+
+// undo returns what each of m's charges took.
+func (m *member) undo(ctx context.Context) error {
+	var errs []error
+	for _, own := range m.request.parts {
+		r := m.resultOf(own)
+		errs = append(errs, r.undo(ctx, m.now))
+	}
+	return errors.Join(errs...)
 }
 
 // result returns a Result for m's decision.

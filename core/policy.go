@@ -33,8 +33,9 @@ type Policy struct {
 	// ago, and while processes without the override decide the key too. Change overrides with SetPolicy.
 	Overrides map[string][]Limit
 
-	// Blocked are keys whose requests are denied, also if the store can't answer: their RetryAfter is [Never]. Requests that cost
-	// nothing still pass, and what a key has left stays. Change them with SetPolicy. Blocked comes before Overrides.
+	// Blocked are keys whose requests are denied, also if the store can't answer: their RetryAfter is [Never]. What a key
+	// has left stays. A request that asks for nothing that the policy counts still passes, whether a cost, units or a joint charge say so,
+	// and is denied only in debt, as a [Limiter.Peek] is. Change them with SetPolicy. Blocked comes before Overrides.
 	Blocked []string
 
 	// OnFailure is how the limiter decides while the store can't answer. The zero value is FailLocal.

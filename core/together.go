@@ -19,7 +19,10 @@ import (
 // request may be denied until the tokens are back. Each bucket then costs a round trip, and one more to give tokens back.
 // Each takes at most its store's timeout. Observers receive tokens that could not be given back as [OutcomeUnsettled].
 //
-// Several charges of one limiter for the same key are one charge of the sum: if the bucket lacks it, all of them are denied.
+// Several charges of one limiter for the same key are one charge of the sum: if the bucket lacks it, all of them are denied. But each
+// of Results has its own share of what they take, to release, hold, settle or undo while the others go on. A store of your own that is
+// no [store.JointStore] takes the sum and then the shares, so the request is denied if others take what it needs in between.
+//
 // Charges of one bucket by several limiters of a policy are taken one after another, each under the limits of its own. A
 // policy in shadow mode denies nothing, takes nothing if another limiter denies, and takes its tokens last.
 //
@@ -127,9 +130,12 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 		for i, m := range group {
 			p := m.now.planOf(m.key)
 			requests[i] = m.request
-			requests[i].bindPlan(p)
+			requests[i].bindPlan(m.now, p)
 			requests[i].To(p.class, m.now.storedKey(m.key))
 			asked[i] = requests[i].Request
+		}
+		for i := range requests { // behind all sums: see divided
+			asked = append(asked, requests[i].divided()...)
 		}
 		answers, err := together.DoTogether(ctx, asked)
 		if errors.Is(err, store.ErrApart) {
@@ -139,19 +145,19 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 			m.limiter.noteUnits(m.now, m.now.planOf(m.key), &requests[i])
 		}
 		if err != nil {
-			answers = slices.Repeat([]store.JointAnswer{{Err: err}}, len(group))
+			answers = slices.Repeat([]store.JointAnswer{{Err: err}}, len(asked))
 		}
-		if group, err = j.read(ctx, group, requests, answers); err != nil {
+		if group, err = j.read(ctx, group, requests, answers, sharesOf(requests, answers)); err != nil {
 			return err
 		}
 	}
 	return j.takeEach(ctx, group)
 }
 
-// read takes in a store's answers to the requests of a group. If the store could not answer some of them, their limiters'
-// OnFailure decides those, and the store has taken nothing. read then returns the others, which must be asked again, unless
+// read takes in a store's answers to the requests of a group and to their shares. If the store could not answer some of them, their
+// limiters' OnFailure decides those, and the store has taken nothing. read then returns the others, which must be asked again, unless
 // the request is denied already.
-func (j *joint) read(ctx context.Context, group []*member, requests []request, answers []store.JointAnswer) (again []*member, err error) {
+func (j *joint) read(ctx context.Context, group []*member, requests []request, answers []store.JointAnswer, shares [][]store.JointAnswer) (again []*member, err error) {
 	for i, m := range group {
 		if answers[i].Err == nil {
 			m.res = m.result()
@@ -164,6 +170,7 @@ func (j *joint) read(ctx context.Context, group []*member, requests []request, a
 	if len(again) == len(group) {
 		if !j.denied {
 			j.hold(group...)
+			j.readShares(ctx, group, requests, answers, shares)
 		}
 		return nil, nil
 	}
@@ -186,6 +193,18 @@ func (j *joint) read(ctx context.Context, group []*member, requests []request, a
 		m.res = Result{}
 	}
 	return again, nil
+}
+
+// readShares takes in a store's answers to the shares of a group that took its tokens. A member without all its shares is denied.
+func (j *joint) readShares(ctx context.Context, group []*member, requests []request, answers []store.JointAnswer, shares [][]store.JointAnswer) {
+	for i, m := range group {
+		if a := m.limiter.whole(ctx, m.now, &requests[i], m.limiter.store, &answers[i], shares[i]); a != &answers[i] {
+			m.res = m.result()
+			m.res.answer = a.Answer
+			m.res.fillFrom(m.now.planOf(m.key), &requests[i])
+			j.denied = true
+		}
+	}
 }
 
 // takeEach decides members one after another.
@@ -231,7 +250,7 @@ func (j *joint) hold(members ...*member) {
 func (j *joint) giveBack(ctx context.Context) {
 	for _, m := range j.taken {
 		began := time.Now()
-		if err := m.res.undo(context.WithoutCancel(ctx), m.now); err != nil {
+		if err := m.undo(context.WithoutCancel(ctx)); err != nil {
 			m.limiter.unsettled(ctx, m.now, m.key, m.res.Source, began, err)
 		}
 		m.res.returned()

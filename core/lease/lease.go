@@ -38,7 +38,7 @@ type Store struct {
 
 	timeout time.Duration
 	most    int64       // the largest lease, in tokens
-	apart   atomic.Bool // next has returned ErrApart: it decides no requests together
+	apart   atomic.Bool // next has returned ErrApart: it decides no requests on several buckets together
 	shards  [shards]shard
 }
 
@@ -99,7 +99,7 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 // DoTogether has next decide requests in one step. The requests settle the leases of their keys, so that they can take all the
 // tokens that this process has.
 func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
-	if s.apart.Load() {
+	if s.apart.Load() && !layer.OneBucket(requests) {
 		return nil, store.ErrApart
 	}
 	if err := s.Config().ClockError(); err != nil {

@@ -1,16 +1,20 @@
 package lease_test
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/lease"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 func TestLeasesOfSeveralProcessesAdmitTheCapacity(t *testing.T) {
@@ -50,4 +54,35 @@ func TestLeasesOfSeveralProcessesAdmitTheCapacity(t *testing.T) {
 	res, err := l.Peek(t.Context(), "k")
 	require.NoError(t, err)
 	assert.Equal(t, int64(capacity), admitted.Load()+res.Remaining, "what was not used has come back")
+}
+
+// counting is a store that decides no requests together, and counts the refunds.
+type counting struct {
+	core.Store
+
+	refunds atomic.Int64
+}
+
+func (s *counting) Do(ctx context.Context, r store.Request) (store.Answer, error) {
+	if r.Action == bucket.Refund {
+		s.refunds.Add(1)
+	}
+	return s.Store.Do(ctx, r)
+}
+
+// A store settles a lease again if a call with its end failed. The holds of slots are not its own.
+func TestOnlyLeasesAreSettledAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		below := &counting{Store: core.NewMemoryStore()}
+		l, err := core.NewLimiter(lease.New(below, 200, time.Minute), core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(5)}})
+		require.NoError(t, err)
+		for range 3 {
+			j, err := core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: "k", Cost: 2}, core.Charge{Limiter: l, Key: "k", Cost: 3})
+			require.NoError(t, err)
+			assert.True(t, j.Allowed)
+			require.NoError(t, j.Release(t.Context()))
+		}
+		synctest.Wait()
+		assert.Zero(t, below.refunds.Load(), "the store below decides nothing together, so each share is a call, and none is a refund")
+	})
 }

@@ -16,7 +16,13 @@ import (
 
 // TestStoresAgreeOnChargesTogether sends the same random charges of several limiters to the Lua script and to the reference implementation in Go
 // in memory. Both must answer the same for each bucket.
-func TestStoresAgreeOnChargesTogether(t *testing.T) {
+func TestStoresAgreeOnChargesTogether(t *testing.T) { agreeTogether(t, limitdraw.AnyLimit) }
+
+// TestStoresAgreeOnWhatIsHeldTogether is TestStoresAgreeOnChargesTogether with limits of slots, and limits whose estimates come back.
+func TestStoresAgreeOnWhatIsHeldTogether(t *testing.T) { agreeTogether(t, limitdraw.HoldingLimit) }
+
+func agreeTogether(t *testing.T, limit *rapid.Generator[core.Limit]) {
+	t.Helper()
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
 	rapid.Check(t, func(t *rapid.T) {
@@ -26,7 +32,7 @@ func TestStoresAgreeOnChargesTogether(t *testing.T) {
 			redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), longTimeout),
 			core.NewMemoryStore(core.WithClock(clock.Now)),
 		}
-		lists := rapid.SliceOfN(limitdraw.Limits(limitdraw.AnyLimit), 3, 3).Draw(t, "limits")
+		lists := rapid.SliceOfN(limitdraw.Limits(limit), 3, 3).Draw(t, "limits")
 		limiters := make([][]*core.Limiter, len(stores))
 		shadow := rapid.IntRange(0, 5).Draw(t, "shadow") // none of them, mostly
 		for i, store := range stores {
@@ -38,11 +44,24 @@ func TestStoresAgreeOnChargesTogether(t *testing.T) {
 			}
 		}
 		retry := time.Duration(0)
+		var taken [2][]core.Result // the parts of the decisions that were allowed
 		for range rapid.IntRange(1, 20).Draw(t, "operations") {
 			clock.Move(limitdraw.Move(lists[0], retry).Draw(t, "move"))
 			if rapid.IntRange(0, 9).Draw(t, "back") == 0 {
 				// No longer than a MemoryStore keeps a full bucket: the other store may still know what it has forgotten.
 				clock.Move(-min(limitdraw.Back.Draw(t, "by"), 10*time.Second))
+			}
+			if len(taken[0]) > 0 && rapid.IntRange(0, 2).Draw(t, "end") == 0 {
+				var got [2]string
+				n, how := rapid.IntRange(0, len(taken[0])-1).Draw(t, "part"), rapid.IntRange(0, 2).Draw(t, "how")
+				for i := range stores {
+					res := &taken[i][n]
+					got[i] = fmt.Sprint([]func(context.Context) error{res.Release, res.Hold, res.Undo}[how](ctx))
+				}
+				if got[0] != got[1] {
+					t.Fatalf("at %v, Redis and memory must agree on the end %d of part %d: %s, %s", clock.Now().UnixMicro(), how, n, got[0], got[1])
+				}
+				continue
 			}
 			parts := drawParts(t, lists)
 			debit := rapid.IntRange(0, 4).Draw(t, "debit") == 0
@@ -64,7 +83,9 @@ func TestStoresAgreeOnChargesTogether(t *testing.T) {
 				if err != nil {
 					t.Fatalf("AllowTogether: %v", err)
 				}
-				got[i] = fmt.Sprint(j.Allowed, j.RetryAfter)
+				if got[i] = fmt.Sprint(j.Allowed, j.RetryAfter); j.Allowed {
+					taken[i] = append(taken[i], j.Results...)
+				}
 				for n, res := range j.Results {
 					got[i] += fmt.Sprintf("\n  %s %+v", parts[n].key, see(res, nil))
 				}

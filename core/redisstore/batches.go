@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
+	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/cause"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/eviction"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/rtt"
@@ -68,9 +69,9 @@ func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error)
 	return o.answer, nil
 }
 
-// DoTogether has one script call decide two or more requests. It returns [store.ErrApart] if the keys may be on different servers.
+// DoTogether has one script call decide two or more requests. It returns [store.ErrApart] if their keys may be on different servers.
 func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
-	if s.server.sharded.Load() {
+	if s.server.sharded.Load() && !layer.OneBucket(requests) {
 		return nil, store.ErrApart
 	}
 	if err := s.config.ClockError(); err != nil {

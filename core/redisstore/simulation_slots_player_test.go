@@ -156,7 +156,7 @@ func (pl *slotPlayer) do(o slotOp) error {
 	case slotDeath:
 		pl.note("process %d dies", p.id)
 		return pl.start1(p.id)
-	case slotAllow, slotFill, slotAtMost, slotTogether, slotPeek:
+	case slotAllow, slotFill, slotAtMost, slotTogether, slotParts, slotPeek:
 		return pl.decide(p, o)
 	default:
 		return pl.end(p, o)
@@ -207,6 +207,11 @@ func (pl *slotPlayer) asks(s *slotOracle, limits []core.Limit, o slotOp) (each [
 	if o.kind == slotFill && counted {
 		units[core.Requests] = max(1, requests+int64(o.pick%2))
 	}
+	return eachOf(limits, units), units
+}
+
+// eachOf is what units take of each limit.
+func eachOf(limits []core.Limit, units core.Units) (each []int64) {
 	for _, x := range limits {
 		unit := x.Unit
 		if unit == "" {
@@ -214,7 +219,17 @@ func (pl *slotPlayer) asks(s *slotOracle, limits []core.Limit, o slotOp) (each [
 		}
 		each = append(each, units[unit])
 	}
-	return each, units
+	return each
+}
+
+// parts divides units.
+func parts(units core.Units, o slotOp) []core.Units {
+	one, rest := core.Units{}, core.Units{}
+	for unit, n := range units {
+		one[unit] = n * int64(o.pick%3) / 2
+		rest[unit] = n - one[unit]
+	}
+	return []core.Units{one, rest}
 }
 
 // decide makes a decision and checks it.
@@ -226,10 +241,26 @@ func (pl *slotPlayer) decide(p *slotProcess, o slotOp) error {
 	}
 	each, units := pl.asks(s, limits, o)
 	t := &slotTaking{oracle: s, pairFrom: -1}
+	takings, divided := []*slotTaking{t}, []core.Units{units}
 	var err error
 	var allowed bool
 	var answer core.Result
-	if o.kind == slotTogether {
+	switch o.kind {
+	case slotParts:
+		divided = parts(units, o)
+		var charges []core.Charge
+		for _, part := range divided {
+			charges = append(charges, core.Charge{Limiter: p.limiter, Key: simulatedKey, Units: part})
+		}
+		var j core.JointResult
+		j, err = core.AllowTogether(ctx, charges...)
+		takings = nil
+		for _, res := range j.Results {
+			answer = res
+			takings = append(takings, &slotTaking{oracle: s, pairFrom: -1, results: []core.Result{res}})
+		}
+		allowed = j.Allowed
+	case slotTogether:
 		var j core.JointResult
 		j, err = core.AllowTogether(ctx, core.Charge{Limiter: p.limiter, Key: simulatedKey, Units: units}, core.Charge{Limiter: p.pair, Key: simulatedKey})
 		if allowed = j.Allowed; err == nil {
@@ -237,7 +268,7 @@ func (pl *slotPlayer) decide(p *slotProcess, o slotOp) error {
 		}
 		t.joint, t.results, t.pairFrom = &j, j.Results, len(limits)
 		limits, each = slices.Concat(limits, pair), append(each, 1)
-	} else {
+	default:
 		if o.kind == slotPeek {
 			answer, err = p.limiter.Peek(ctx, simulatedKey)
 		} else {
@@ -265,11 +296,15 @@ func (pl *slotPlayer) decide(p *slotProcess, o slotOp) error {
 		}
 	}
 	if allowed && o.kind != slotPeek {
-		for i, x := range limits {
-			t.out = append(t.out, s.take(x, each[i]))
+		for n, t := range takings {
+			if t.limits, t.each = limits, each; o.kind == slotParts {
+				t.each = eachOf(limits, divided[n])
+			}
+			for i, x := range limits {
+				t.out = append(t.out, s.take(x, t.each[i]))
+			}
 		}
-		t.limits, t.each = limits, each
-		p.takings = append(p.takings, t)
+		p.takings = append(p.takings, takings...)
 	}
 	if o.kind == slotTogether {
 		return nil

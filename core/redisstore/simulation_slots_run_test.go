@@ -40,6 +40,7 @@ const (
 	slotFill           // as many as must be free
 	slotAtMost
 	slotTogether
+	slotParts // several charges of one limiter, each of which is a taking
 	slotPeek
 	slotRelease
 	slotAgain // releases a decision that has been released
@@ -51,9 +52,9 @@ const (
 	slotKinds
 )
 
-var slotKindNames = [slotKinds]string{"Allow", "fill", "AtMost", "together", "Peek", "Release", "Release again", "Hold", "Settle", "Undo", "SetPolicy", "death"}
+var slotKindNames = [slotKinds]string{"Allow", "fill", "AtMost", "together", "parts", "Peek", "Release", "Release again", "Hold", "Settle", "Undo", "SetPolicy", "death"}
 
-var slotWeights = [slotKinds]int{slotAllow: 30, slotFill: 8, slotAtMost: 6, slotTogether: 6, slotPeek: 4, slotRelease: 18, slotAgain: 4,
+var slotWeights = [slotKinds]int{slotAllow: 30, slotFill: 8, slotAtMost: 6, slotTogether: 6, slotParts: 8, slotPeek: 4, slotRelease: 18, slotAgain: 4,
 	slotHold: 10, slotSettle: 8, slotUndo: 5, slotSetPolicy: 5, slotDeath: 2}
 
 // slotMove is how far the clock goes before an operation.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,7 +28,7 @@ import (
 // rulesOnSlots skips the rules of storetest that are not about slots and estimates.
 func rulesOnSlots(t *testing.T) {
 	t.Helper()
-	if !strings.Contains(t.Name(), "slot") && !strings.Contains(t.Name(), "estimate") {
+	if !slices.ContainsFunc([]string{"slot", "estimate", "share", "several_charges"}, func(about string) bool { return strings.Contains(t.Name(), about) }) {
 		t.Skip("not about slots")
 	}
 }

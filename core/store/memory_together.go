@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// DoTogether decides requests on different keys, in one step. It holds the locks of all their shards.
+// DoTogether decides requests in one step. It holds the locks of all their shards.
 func (s *Memory) DoTogether(_ context.Context, requests []Request) ([]JointAnswer, error) {
 	hashes := make([]uint64, len(requests))
 	var shards []*shard

@@ -28,8 +28,11 @@ type Store interface {
 type JointStore interface {
 	Store
 
-	// DoTogether decides requests on different buckets and returns their answers in the same order. If all are allowed, all take
-	// their tokens. Otherwise none does: an answer with Allowed then says only that its bucket has the tokens.
+	// DoTogether decides requests and returns their answers in the same order. If all are allowed, all take their tokens. Otherwise
+	// none does: an answer with Allowed then says only that its bucket has the tokens.
+	//
+	// Several requests may be on one bucket. Each is looked at by itself, without the others: the first asks for all that they take.
+	// But they take in their order, each after those before it, so the second may end a hold that the first has made.
 	//
 	// A request on a bucket that can't be used has an error in place of an answer, such as the [StateError] of [Request.Decide].
 	// Then none takes tokens, and the others have answers all the same. DoTogether itself returns an error if there are no answers:
@@ -44,5 +47,6 @@ type JointAnswer struct {
 	Err error // why there is no Answer; nil if there is one
 }
 
-// ErrApart means that a store can't decide requests in one step, because their buckets may be on different servers.
+// ErrApart means that a store can't decide requests in one step, because their buckets may be on different servers. A store on
+// several servers decides requests on one bucket in one step all the same, if it can.
 var ErrApart = errors.New("ratelimit: the buckets are on different servers (RL611)")

@@ -241,5 +241,6 @@ func allMistakes() map[string]mistake {
 	all := maps.Clone(mistakes)
 	maps.Copy(all, quotaMistakes)
 	maps.Copy(all, slotMistakes)
+	maps.Copy(all, shareMistakes)
 	return all
 }

@@ -26,7 +26,7 @@ func Run(t *testing.T, open func(t *testing.T, clock func() time.Time) core.Stor
 	t.Helper()
 	for _, r := range slices.Concat(takeRules, refillRules, clockRules, rangeRules, refundRules, reserveRules, waitRules,
 		unitRules, calendarRules, deployRules, keyRules, unreadableRules, concurrencyRules, jointRules, oneBucketRules,
-		slotRules, estimateRules) {
+		slotRules, estimateRules, shareRules) {
 		t.Run(r.name, func(t *testing.T) {
 			c := &testClock{now: start}
 			r.check(&subject{T: t, clock: c, store: open(t, c.Now)})

@@ -89,6 +89,12 @@ func (s *suite[K, O]) exceptions() {
 				c.errorf("Retry-After is %q, want none: nobody knows when the block ends", after)
 			}
 		}
+		free := []O{c.kit.WithUnits(func(Header) (core.Units, error) { return core.Units{core.Requests: 0}, nil }), c.kit.WithCost(func(Header) (int64, error) { return 0, nil })}
+		for _, o := range free {
+			c.wantStatus(c.use(l, c.kit.Global("all"), o).send(request{}), http.StatusOK, "a request of a blocked key that costs nothing")
+			joint := c.useTogether([]rule[K]{{l, c.kit.Global("all")}, {c.named("beside", 9), c.kit.Global("all")}}, o)
+			c.wantStatus(joint.send(request{}), http.StatusOK, "one of several limiters, a request of a blocked key that costs nothing")
+		}
 		except(core.Exceptions{Overrides: map[string][]core.Limit{key: {slow(5)}}})
 		c.wantRemaining(app.send(request{}), 3, "5 tokens, of which 1 was used before the block")
 		c.wantRemaining(tier.send(request{}), 2, "the same under WithLimits")

@@ -35,3 +35,13 @@ func (l *Layer) DoTogether(ctx context.Context, requests []store.Request) ([]sto
 	}
 	return l.joint.DoTogether(ctx, requests)
 }
+
+// OneBucket reports whether requests are all on one bucket, so that no two servers have to decide them.
+func OneBucket(requests []store.Request) bool {
+	for i := range requests {
+		if !requests[i].SameBucket(&requests[0]) {
+			return false
+		}
+	}
+	return true
+}
