@@ -273,10 +273,11 @@ func (f *follower) lost(p *putBack, err error) {
 	if !p.lost() || said && err != nil {
 		return
 	}
-	missing := []any{"code", "RL719", "policy", f.policy, "blocks", p.blocks, "overrides", p.overrides, "removals", p.removals}
 	if err != nil {
-		f.log().Warn("ratelimit: Redis has lost what operators said; it stays in force here, but could not be put back", append(missing, "error", err)...)
+		f.log().Warn("ratelimit: Redis has lost what operators said; it stays in force here, but could not be put back", "code", "RL719", "policy", f.policy,
+			"blocks", p.blocks, "overrides", p.overrides, "removals", p.removals, "error", err)
 		return
 	}
-	f.log().Warn("ratelimit: Redis has lost what operators said; it stays in force, and was put back", missing...)
+	f.log().Warn("ratelimit: Redis has lost what operators said; it stays in force, and was put back", "code", "RL719", "policy", f.policy,
+		"blocks", p.blocks, "overrides", p.overrides, "removals", p.removals)
 }
