@@ -77,13 +77,18 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 			o.ObserveInt64(state, int64(stats.Breaker), name)
 			o.ObserveFloat64(away, stats.Away.Seconds(), name)
 			for _, e := range stats.Exceptions {
-				policy := metric.WithAttributes(attribute.String("ratelimit.policy", e.Policy))
-				o.ObserveInt64(exceptions, int64(e.Overrides), name, policy, metric.WithAttributes(attribute.String("ratelimit.kind", "override")))
-				o.ObserveInt64(exceptions, int64(e.Blocks), name, policy, metric.WithAttributes(attribute.String("ratelimit.kind", "block")))
-				o.ObserveFloat64(exceptionsAge, e.Age.Seconds(), name, policy)
+				observeExceptions(o, exceptions, exceptionsAge, e, name)
 			}
 		}
 		return nil
 	}, changes, capacity, opened, calls, carried, denied, leased, unreadable, state, away, exceptions, exceptionsAge)
 	return err
+}
+
+// observeExceptions reports the exceptions of a policy.
+func observeExceptions(o metric.Observer, inForce metric.Int64Observable, age metric.Float64Observable, e storestats.Exceptions, store metric.MeasurementOption) {
+	policy := metric.WithAttributes(attribute.String("ratelimit.policy", e.Policy))
+	o.ObserveInt64(inForce, int64(e.Overrides), store, policy, metric.WithAttributes(attribute.String("ratelimit.kind", "override")))
+	o.ObserveInt64(inForce, int64(e.Blocks), store, policy, metric.WithAttributes(attribute.String("ratelimit.kind", "block")))
+	o.ObserveFloat64(age, e.Age.Seconds(), store, policy)
 }

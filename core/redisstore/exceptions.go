@@ -54,6 +54,32 @@ func (s *Store) Exceptions(ctx context.Context, policy string) ([]Exception, err
 	return readExceptions(policy, fields, now)
 }
 
+// EndedExceptions returns the keys of a policy whose block, or override, was removed or has ended in the last day. Tools that write what
+// they have read elsewhere must not bring these back.
+func (s *Store) EndedExceptions(ctx context.Context, policy string) (blocks, overrides []string, err error) {
+	if err := s.mistaken(); err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	defer cancel()
+	fields, now, err := s.batches.exceptions(ctx, policy)
+	if err != nil {
+		return nil, nil, &failure{inPolicy(policy), s.batches.exceptionsError(policy, err)}
+	}
+	for field, value := range wordsOf(fields).of {
+		if w, _ := readWord(value); w.holds(now) {
+			continue
+		}
+		switch kind, key, _ := strings.Cut(field, ":"); kind {
+		case blockField:
+			blocks = append(blocks, key)
+		case overrideField:
+			overrides = append(overrides, key)
+		}
+	}
+	return blocks, overrides, nil
+}
+
 // exceptionsScript reads and changes exceptions. A reader needs the time of the server that has them: a client of several servers sends
 // TIME to any of them.
 var exceptionsScript = redis.NewScript(exceptionsText)
