@@ -231,3 +231,19 @@ func TestExceptionsOfSeveralWriters(t *testing.T) {
 		}
 	}
 }
+
+// Blocks matter most while somebody floods Redis.
+func TestExceptionsAreWrittenToAFullServer(t *testing.T) {
+	server := redistest.Start(t)
+	client, ctx := server.Client(t), t.Context()
+	s := redisstore.New(client, redisstore.WithTimeout(5*time.Second))
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann"}))
+	require.NoError(t, client.ConfigSet(ctx, "maxmemory", "1").Err())
+	require.ErrorContains(t, client.Set(ctx, "other", "value", 0).Err(), "OOM", "the premise")
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "eve"}))
+	_, err := s.Unblock(ctx, "api", "ann")
+	require.NoError(t, err)
+	list, err := s.Exceptions(ctx, "api")
+	require.NoError(t, err)
+	assert.Equal(t, []redisstore.Exception{{Key: "eve"}}, list)
+}

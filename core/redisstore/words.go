@@ -54,6 +54,9 @@ func (w words) equal(other words) bool {
 // The higher stamp is the newer word, with one exception: the process has seen all that Redis had until unseen ago. So what was written
 // since, by the clock of the server that has it, is newer than all that the process remembers. Its stamp is lower if Redis has lost
 // what was there, and a server with a slower clock took over. It gets a higher one.
+//
+// This can be wrong if several things happen within one poll: the clock steps back by about the age of a word, and Redis loses the newer
+// word of the same key that followed it. Nor is the order of words known if such a server loses them too before processes have polled.
 func mergeWords(process, redis words, now time.Time, unseen time.Duration) words {
 	merged := words{of: maps.Clone(redis.of), top: max(process.top, redis.top), horizon: max(process.horizon, redis.horizon)}
 	for field, value := range redis.of {
