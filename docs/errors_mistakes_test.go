@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -407,8 +408,50 @@ func logsOfStores(t *testing.T) string {
 	defer stop()
 	go redisstore.New(stranger, redisstore.WithTimeout(time.Minute), core.WithLogger(logger)).FollowExceptions(following, refused)
 	require.Eventually(t, func() bool { return strings.Contains(lines.String(), "RL718") }, 20*time.Second, 5*time.Millisecond)
+	logLoss(t, logger, lines.String)
 	logOutages(t, logger, lines.String)
 	return lines.String()
+}
+
+// logLoss has a store log that Redis has lost an exception, and that it can't write it again at first.
+func logLoss(t *testing.T, logger *slog.Logger, lines func() string) {
+	t.Helper()
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	var refuses atomic.Bool
+	refuses.Store(true)
+	client.AddHook(refusing{when: &refuses})
+	store := redisstore.New(client, redisstore.WithTimeout(time.Minute), core.WithLogger(logger))
+	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
+	require.NoError(t, store.SetException(t.Context(), "api", redisstore.Exception{Key: "eve"}))
+	require.NoError(t, store.ReadExceptions(t.Context(), limiter))
+	server.FlushAll()
+	following, stop := context.WithCancel(t.Context())
+	defer stop()
+	go store.FollowExceptions(following, limiter)
+	for _, message := range []string{"could not be put back", "and was put back"} {
+		require.Eventually(t, func() bool { return strings.Contains(lines(), message) }, 20*time.Second, 5*time.Millisecond, message)
+		refuses.Store(false)
+	}
+}
+
+// refusing is a hook that refuses to put exceptions back.
+type refusing struct {
+	bounded
+
+	when *atomic.Bool
+}
+
+func (h refusing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if h.when.Load() && slices.Contains(cmd.Args(), any("put")) {
+			err := errors.New("READONLY You can't write against a read only replica.")
+			cmd.SetErr(err)
+			return err
+		}
+		return next(ctx, cmd)
+	}
 }
 
 // logOutages has stores log that a server is away and back, what it may evict, and lost answers.

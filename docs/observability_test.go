@@ -3,13 +3,16 @@ package docs_test
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -71,7 +74,15 @@ func exposed(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = client.Close() })
-	c := promlimit.New(promlimit.WithRedisStore("main", redisstore.New(client)))
+	store := redisstore.New(client, core.WithLogger(slog.New(slog.DiscardHandler)))
+	following, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		store.FollowExceptions(following, core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})))
+	})
+	defer func() { stop(); running.Wait() }()
+	require.Eventually(t, func() bool { return len(store.Stats().Exceptions) > 0 }, 20*time.Second, time.Millisecond)
+	c := promlimit.New(promlimit.WithRedisStore("main", store))
 	for outcome := core.OutcomeAllowed; outcome <= core.OutcomeError; outcome++ {
 		for source := core.FromStore; source <= core.FromFailOpen; source++ {
 			c.Observe(context.Background(), core.Observation{Policy: "api", Limit: "l", Outcome: outcome, Source: source, Cost: 1})

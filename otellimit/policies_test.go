@@ -2,6 +2,7 @@ package otellimit_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -12,10 +13,22 @@ import (
 	"github.com/tokenbucket-go/ratelimit/otellimit"
 )
 
-// counted is a store that got answers of keys that can't be used.
+// counted is a store that got answers of keys that can't be used, and follows exceptions.
 type counted struct{}
 
-func (counted) Stats() storestats.Stats { return storestats.Stats{Unreadable: 3} }
+func (counted) Stats() storestats.Stats {
+	return storestats.Stats{Unreadable: 3, Exceptions: []storestats.Exceptions{{Policy: "api", Overrides: 4, Blocks: 5, Age: 1500 * time.Millisecond}}}
+}
+
+func TestExceptionsInForceAreMeasured(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	_, err := otellimit.New(otellimit.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))), otellimit.WithRedisStore("main", counted{}))
+	require.NoError(t, err)
+	values := collect(t, reader)
+	assert.InDelta(t, 4, values["ratelimit.exceptions{ratelimit.kind=override,ratelimit.policy=api,ratelimit.store=main}"], 0)
+	assert.InDelta(t, 5, values["ratelimit.exceptions{ratelimit.kind=block,ratelimit.policy=api,ratelimit.store=main}"], 0)
+	assert.InDelta(t, 1.5, values["ratelimit.exceptions.age{ratelimit.policy=api,ratelimit.store=main}"], 0)
+}
 
 func TestLimitsInForceAndKeysThatCantBeUsedAreMeasured(t *testing.T) {
 	reader := sdkmetric.NewManualReader()

@@ -89,6 +89,10 @@ func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 				for _, p := range data.DataPoints {
 					values[at(m.Name, p.Attributes)] = float64(p.Value)
 				}
+			case metricdata.Gauge[float64]:
+				for _, p := range data.DataPoints {
+					values[at(m.Name, p.Attributes)] = p.Value
+				}
 			case metricdata.Histogram[float64]:
 				for _, p := range data.DataPoints {
 					values[at(m.Name, p.Attributes)] = float64(p.Count)

@@ -51,6 +51,10 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 	state, err := meter.Int64ObservableGauge("ratelimit.breaker.state", metric.WithUnit("{state}"),
 		metric.WithDescription(series.BreakerStateHelp))
 	errs = append(errs, err)
+	exceptions, err := meter.Int64ObservableGauge("ratelimit.exceptions", metric.WithUnit("{exception}"), metric.WithDescription(series.ExceptionsHelp))
+	errs = append(errs, err)
+	exceptionsAge, err := meter.Float64ObservableGauge("ratelimit.exceptions.age", metric.WithUnit("s"), metric.WithDescription(series.ExceptionsAgeHelp))
+	errs = append(errs, err)
 	away, err := meter.Float64ObservableCounter("ratelimit.fallback", metric.WithUnit("s"),
 		metric.WithDescription(series.FallbackHelp))
 	if err := errors.Join(append(errs, err)...); err != nil {
@@ -72,8 +76,19 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 			o.ObserveInt64(unreadable, stats.Unreadable, name)
 			o.ObserveInt64(state, int64(stats.Breaker), name)
 			o.ObserveFloat64(away, stats.Away.Seconds(), name)
+			for _, e := range stats.Exceptions {
+				observeExceptions(o, exceptions, exceptionsAge, e, name)
+			}
 		}
 		return nil
-	}, changes, capacity, opened, calls, carried, denied, leased, unreadable, state, away)
+	}, changes, capacity, opened, calls, carried, denied, leased, unreadable, state, away, exceptions, exceptionsAge)
 	return err
+}
+
+// observeExceptions reports the exceptions of a policy.
+func observeExceptions(o metric.Observer, inForce metric.Int64Observable, age metric.Float64Observable, e storestats.Exceptions, store metric.MeasurementOption) {
+	policy := metric.WithAttributes(attribute.String("ratelimit.policy", e.Policy))
+	o.ObserveInt64(inForce, int64(e.Overrides), store, policy, metric.WithAttributes(attribute.String("ratelimit.kind", "override")))
+	o.ObserveInt64(inForce, int64(e.Blocks), store, policy, metric.WithAttributes(attribute.String("ratelimit.kind", "block")))
+	o.ObserveFloat64(age, e.Age.Seconds(), store, policy)
 }

@@ -3,6 +3,7 @@ package promlimit_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -51,10 +52,25 @@ func TestLimitsInForceAreExposed(t *testing.T) {
 		ratelimit_policy_changes_total{policy="(other)"} 2`, "the number of series is bounded")
 }
 
-// counted is a store that got answers of keys that can't be used.
+// counted is a store that got answers of keys that can't be used, and follows exceptions.
 type counted struct{}
 
-func (counted) Stats() storestats.Stats { return storestats.Stats{Unreadable: 3} }
+func (counted) Stats() storestats.Stats {
+	return storestats.Stats{Unreadable: 3, Exceptions: []storestats.Exceptions{{Policy: "api", Overrides: 4, Blocks: 5, Age: 1500 * time.Millisecond}}}
+}
+
+func TestExceptionsInForceAreShown(t *testing.T) {
+	metrics := promlimit.New(promlimit.WithRedisStore("main", counted{}))
+	require.NoError(t, testutil.CollectAndCompare(metrics, strings.NewReader(`
+		# HELP ratelimit_exceptions Exceptions that operators have set and this process obeys, by kind: override or block.
+		# TYPE ratelimit_exceptions gauge
+		ratelimit_exceptions{kind="block",policy="api",store="main"} 5
+		ratelimit_exceptions{kind="override",policy="api",store="main"} 4
+		# HELP ratelimit_exceptions_age_seconds Seconds since the store asked Redis with success whether exceptions have changed.
+		# TYPE ratelimit_exceptions_age_seconds gauge
+		ratelimit_exceptions_age_seconds{policy="api",store="main"} 1.5
+		`), "ratelimit_exceptions", "ratelimit_exceptions_age_seconds"))
+}
 
 func TestKeysThatCantBeUsedAreCounted(t *testing.T) {
 	metrics := promlimit.New(promlimit.WithRedisStore("main", counted{}))

@@ -16,12 +16,14 @@ var (
 	denyCacheHits = desc("deny_cache_hits_total", series.DenyCacheHelp)
 	leased        = desc("leased_decisions_total", series.LeasedHelp)
 	unreadable    = desc("unreadable_total", series.UnreadableHelp)
+	exceptions    = desc("exceptions", series.ExceptionsHelp, "policy", "kind")
+	exceptionsAge = desc("exceptions_age_seconds", series.ExceptionsAgeHelp, "policy")
 
-	storeDescs = []*prometheus.Desc{breakerState, breakerOpened, fallback, batchSize, denyCacheHits, leased, unreadable}
+	storeDescs = []*prometheus.Desc{breakerState, breakerOpened, fallback, batchSize, denyCacheHits, leased, unreadable, exceptions, exceptionsAge}
 )
 
-func desc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("ratelimit_"+name, help, []string{"store"}, nil)
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("ratelimit_"+name, help, append([]string{"store"}, labels...), nil)
 }
 
 // WithRedisStore exports metrics of a store, with the label store=name. They are read when Prometheus scrapes, which makes
@@ -47,6 +49,11 @@ func collect(ch chan<- prometheus.Metric, store series.Store) {
 		{unreadable, prometheus.CounterValue, float64(stats.Unreadable)},
 	} {
 		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value, store.Name)
+	}
+	for _, e := range stats.Exceptions {
+		ch <- prometheus.MustNewConstMetric(exceptions, prometheus.GaugeValue, float64(e.Overrides), store.Name, e.Policy, "override")
+		ch <- prometheus.MustNewConstMetric(exceptions, prometheus.GaugeValue, float64(e.Blocks), store.Name, e.Policy, "block")
+		ch <- prometheus.MustNewConstMetric(exceptionsAge, prometheus.GaugeValue, e.Age.Seconds(), store.Name, e.Policy)
 	}
 	// The number of calls is the sum of the classes: a counter read later could already include another call.
 	calls, upTo := uint64(0), make(map[float64]uint64, storestats.BatchSizes)

@@ -20,7 +20,8 @@ var copyCommand = cli.Command{
 	About: "copy limits to another server, prefix or policy name",
 	Details: `FROM and TO are URLs, such as redis://old:6379 and rediss://new:6379; the other flags of the connection hold for both. Each key is
 copied with its TTL. Keys that TO has already stay, unless -replace is given: so copy once before the move, and with -replace right after it.
-What requests take between the two is granted again. Overrides and blocks in Redis are copied too.
+What requests take between the two is granted again. Overrides and blocks in Redis are copied too,
+except those that were removed at TO in the last day, unless -replace is given.
 
   ratelimit copy redis://old:6379 redis://new:6379
   ratelimit copy -policies policies.yaml -rename api=public redis://old:6379 redis://new:6379
@@ -144,6 +145,16 @@ func (c *copyFlags) copyExceptions(ctx context.Context, d *desk, to *redisstore.
 		}
 		for _, e := range there {
 			has[kind{e.Key, e.Blocks()}] = true
+		}
+		blocks, overrides, err := to.EndedExceptions(ctx, name) // what was removed there is newer than a dump
+		if err != nil {
+			return err
+		}
+		for _, key := range blocks {
+			has[kind{key, true}] = true
+		}
+		for _, key := range overrides {
+			has[kind{key, false}] = true
 		}
 		for _, e := range list {
 			if !c.replace && has[kind{e.Key, e.Blocks()}] {

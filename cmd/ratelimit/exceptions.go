@@ -36,6 +36,8 @@ var blockCommand = cli.Command{
 var unblockCommand = cli.Command{
 	Name: "unblock", Args: "POLICY [KEY]", Least: 1, Most: 2,
 	About: "end a block",
+	Details: `It ends also a block that Redis has lost, and that services still obey. The removal stays in Redis for a day.
+`,
 	New: func(flags *flag.FlagSet) cli.Run {
 		var e exceptionFlags
 		e.live.define(flags)
@@ -133,7 +135,7 @@ func (e *exceptionFlags) end(ctx context.Context, s cli.Streams, d *desk, key, p
 		_, _ = fmt.Fprintf(s.Out, "%s %s: the %s has ended.\n  %s\n", policy, d.text(key), kind, following)
 		return nil
 	}
-	_, _ = fmt.Fprintf(s.Out, "%s %s has no %s in Redis.\n", policy, d.text(key), kind)
+	_, _ = fmt.Fprintf(s.Out, "%s %s has no %s in Redis. If Redis has lost one, services end it too, within 2 s.\n", policy, d.text(key), kind)
 	var known []string
 	list, _ := d.Store.Exceptions(ctx, policy)
 	for _, e := range list {

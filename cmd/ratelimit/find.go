@@ -45,7 +45,7 @@ var forgetCommand = cli.Command{
 	Name: "forget", Args: "CUSTOMER…", Most: -1,
 	About: "delete the keys of a customer in all policies, as requests to delete data ask",
 	Details: `All limits of the customer are full again, and what was reserved or held is gone. So are overrides and blocks
-in Redis. Try it with -dry-run first.
+in Redis; their removals, with their keys, stay there for a day, so that no service brings them back. Try it with -dry-run first.
 ` + aboutCustomers + `
   ratelimit forget -dry-run k-123
   ratelimit forget k-123
@@ -272,6 +272,9 @@ func (f *findFlags) write(s cli.Streams, found *finding) error {
 	}
 	if found.Hashes > 0 {
 		_, _ = fmt.Fprintf(s.Out, "  Of the others, %s of a key above 128 bytes, which only that key finds: see -join.\n", isHash(found.Hashes))
+	}
+	if f.command == "forget" && !f.dryRun && len(found.Exceptions) > 0 {
+		_, _ = fmt.Fprintln(s.Out, "  The removals of exceptions, with their keys, stay in Redis for a day, so that no service brings them back.")
 	}
 	if found.Deleted > 0 {
 		_, _ = fmt.Fprintln(s.Out, "  "+lingering+"\n  A new request makes a new key. Logs, metrics and replicas' dumps have their own copies.")

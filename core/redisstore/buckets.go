@@ -36,7 +36,7 @@ func (s *Store) Buckets(ctx context.Context, policy string, perSecond int) iter.
 	}
 }
 
-// ExceptionPolicies returns the names of the policies that have exceptions in Redis, sorted. It looks at all keys, as [Store.Buckets]
+// ExceptionPolicies returns the names of the policies that have exceptions in Redis, or had some, sorted. It looks at all keys, as [Store.Buckets]
 // does.
 func (s *Store) ExceptionPolicies(ctx context.Context, perSecond int) (policies []string, err error) {
 	prefix := s.batches.exceptionsKey("")

@@ -1,81 +1,42 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/percent"
-	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
-// MaxExceptions is how many exceptions a policy may have in Redis.
-const MaxExceptions = 1000
-
-// ErrExceptions is the error for an exception beyond [MaxExceptions].
-var ErrExceptions = errors.New("ratelimit: the policy has " + strconv.Itoa(MaxExceptions) + " exceptions in Redis, and can have no more: remove some, or write them into the policy")
-
-// Exception is an override or a block of one key that lives in Redis: see [Store.FollowExceptions].
-type Exception struct {
-	Key    string        // as stores have it: see [core.StoredKey]
-	Limits []core.Limit  // the key's limits, all of them; none: the key is blocked
-	For    time.Duration // how long it still holds, in milliseconds and by the clock of Redis; 0: until it is removed
-}
-
-// Blocks reports whether e is a block, and no override.
-func (e *Exception) Blocks() bool { return len(e.Limits) == 0 }
-
-// Fields of the hash. A key can have a block and an override.
-const blockField, overrideField = "block", "override"
-
-// exceptionField names an exception in the hash. A key that is too long for a store stands for what stores have.
-func exceptionField(kind, key string) string {
-	if stored := core.StoredKey(key); len(stored) < len(key) {
-		key = stored
-	}
-	return kind + ":" + key
-}
-
 // SetException writes an exception of a policy into Redis, in place of one that the key has of its kind. Processes that call
-// [Store.FollowExceptions] obey it within two seconds. The error is [ErrExceptions], a [core.ConfigError] of each mistake, or that of the
-// call. It costs one round trip, or two if Redis does not know the script yet.
+// [Store.FollowExceptions] obey it within two seconds, and write it again if Redis loses it. The error is [ErrExceptions], a
+// [core.ConfigError] of each mistake, or that of the call. It costs one round trip, or two if Redis does not know the script yet.
 func (s *Store) SetException(ctx context.Context, policy string, e Exception) error {
 	if err := e.refusal(policy); err != nil {
 		return err
 	}
-	kind, value := blockField, "blocked"
-	if !e.Blocks() {
-		text, err := json.Marshal(e.Limits)
-		if err != nil {
-			return err
-		}
-		kind, value = overrideField, string(text)
+	kind := overrideField
+	if e.Blocks() {
+		kind = blockField
 	}
-	_, err := s.writeException(ctx, policy, exceptionField(kind, e.Key), value, e.For)
+	_, err := s.writeWord(ctx, policy, exceptionField(kind, e.Key), said{Blocked: e.Blocks(), Limits: e.Limits}, e.For.Milliseconds())
 	return err
 }
 
-// Unblock removes the block of a key. It reports whether there was one.
+// Unblock removes the block of a key. It reports whether Redis had one. If it has none, because it has lost it, processes may still have
+// one: they end it too. So the removal stays in Redis for a day, with the key.
 func (s *Store) Unblock(ctx context.Context, policy, key string) (was bool, err error) {
-	return s.writeException(ctx, policy, exceptionField(blockField, key), "", 0)
+	return s.writeWord(ctx, policy, exceptionField(blockField, key), said{}, removal)
 }
 
-// EndOverride removes the override of a key. It reports whether there was one.
+// EndOverride removes the override of a key, as Unblock does a block.
 func (s *Store) EndOverride(ctx context.Context, policy, key string) (was bool, err error) {
-	return s.writeException(ctx, policy, exceptionField(overrideField, key), "", 0)
+	return s.writeWord(ctx, policy, exceptionField(overrideField, key), said{}, removal)
 }
 
 // Exceptions returns the exceptions of a policy that are in Redis, sorted by key. Those that can't be read, such as those of a later
@@ -93,24 +54,33 @@ func (s *Store) Exceptions(ctx context.Context, policy string) ([]Exception, err
 	return readExceptions(policy, fields, now)
 }
 
-// refusal returns what is wrong with e, or nil.
-func (e *Exception) refusal(policy string) error {
-	var errs []error
-	if e.Key == "" {
-		errs = append(errs, mistake.New("SetException key", e.Key, "is an empty key, which no request can have"))
+// EndedExceptions returns the keys of a policy whose block, or override, was removed or has ended in the last day. Tools that write what
+// they have read elsewhere must not bring these back.
+func (s *Store) EndedExceptions(ctx context.Context, policy string) (blocks, overrides []string, err error) {
+	if err := s.mistaken(); err != nil {
+		return nil, nil, err
 	}
-	if e.For < 0 || e.For > 0 && e.For < time.Millisecond {
-		errs = append(errs, mistake.New("SetException for", e.For, "must be 0, or at least 1 ms"))
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	defer cancel()
+	fields, now, err := s.batches.exceptions(ctx, policy)
+	if err != nil {
+		return nil, nil, &failure{inPolicy(policy), s.batches.exceptionsError(policy, err)}
 	}
-	limits := e.Limits
-	if e.Blocks() {
-		limits = []core.Limit{core.PerHour(1)}
+	for field, value := range wordsOf(fields).of {
+		if w, _ := readWord(value); w.holds(now) {
+			continue
+		}
+		switch kind, key, _ := strings.Cut(field, ":"); kind {
+		case blockField:
+			blocks = append(blocks, key)
+		case overrideField:
+			overrides = append(overrides, key)
+		}
 	}
-	errs = append(errs, core.Policy{Name: policy, Limits: limits}.Validate())
-	return errors.Join(errs...)
+	return blocks, overrides, nil
 }
 
-// exceptionsScript reads and writes exceptions. A reader needs the time of the server that has them: a client of several servers sends
+// exceptionsScript reads and changes exceptions. A reader needs the time of the server that has them: a client of several servers sends
 // TIME to any of them.
 var exceptionsScript = redis.NewScript(exceptionsText)
 
@@ -134,22 +104,35 @@ func (s *batches) exceptionsError(policy string, err error) error {
 	return err
 }
 
-// writeException sets a field, or removes it if value is "".
-func (s *Store) writeException(ctx context.Context, policy, field, value string, lasts time.Duration) (was bool, err error) {
+// removal is for how long a word holds that ends another one.
+const removal = -1
+
+// writeWord writes what an operator says now, and for how many milliseconds it holds. It reports whether there was an exception.
+func (s *Store) writeWord(ctx context.Context, policy, field string, says said, lasts int64) (was bool, err error) {
+	text, err := json.Marshal(says)
+	if err != nil {
+		return false, err
+	}
 	if err := s.mistaken(); err != nil {
 		return false, err
 	}
-	defer recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
 	defer cancel()
-	n, err := exceptionsScript.Run(ctx, s.batches.server.client, []string{s.batches.exceptionsKey(policy)}, field, value, lasts.Milliseconds(), MaxExceptions).Int()
+	n, err := s.batches.changeExceptions(ctx, policy, "set", field, string(text), lasts, MaxExceptions, nonce())
 	switch {
 	case err != nil:
-		return false, &failure{inPolicy(policy), s.batches.exceptionsError(policy, err)}
+		return false, &failure{inPolicy(policy), err}
 	case n < 0:
 		return false, ErrExceptions
 	}
 	return n > 0, nil
+}
+
+// changeExceptions has the script change the exceptions of a policy.
+func (s *batches) changeExceptions(ctx context.Context, policy string, args ...any) (n int, err error) {
+	defer recovered(&err)
+	n, err = exceptionsScript.Run(ctx, s.server.client, []string{s.exceptionsKey(policy)}, args...).Int()
+	return n, s.exceptionsError(policy, err)
 }
 
 // exceptions reads the fields of a policy, and the time of their server.
@@ -170,57 +153,4 @@ func (s *batches) exceptions(ctx context.Context, policy string) (fields map[str
 		fields[fmt.Sprint(list[i])] = fmt.Sprint(list[i+1])
 	}
 	return fields, time.UnixMilli(at), nil
-}
-
-// readExceptions reads fields at a time of Redis, and leaves out what has ended. The error says how many fields can't be read.
-func readExceptions(policy string, fields map[string]string, now time.Time) (list []Exception, err error) {
-	var errs []error
-	unreadable, kinds := 0, make(map[string]bool)
-	for _, field := range slices.Sorted(maps.Keys(fields)) {
-		if field == "" { // the version
-			continue
-		}
-		e, ok := readException(policy, field, fields[field], now)
-		switch {
-		case !ok:
-			unreadable++
-			if kind, _, known := strings.Cut(field, ":"); known && len(kinds) < 3 { // without a colon it may be a key
-				kinds[printable.Clip(kind, limit.MaxName)+":…"] = true
-			}
-		case e.For >= 0:
-			list = append(list, e)
-		}
-	}
-	if unreadable > 0 {
-		such := ""
-		if len(kinds) > 0 {
-			such = " (" + strings.Join(slices.Sorted(maps.Keys(kinds)), ", ") + ")"
-		}
-		errs = append(errs, fmt.Errorf("%d exceptions of policy %q can't be read%s: another version of this package may have written them", unreadable, policy, such))
-	}
-	if len(list) > MaxExceptions {
-		errs = append(errs, fmt.Errorf("policy %q has %d exceptions, and only the first %d are read", policy, len(list), MaxExceptions))
-		list = list[:MaxExceptions]
-	}
-	slices.SortStableFunc(list, func(a, b Exception) int { return cmp.Compare(a.Key, b.Key) })
-	return list, errors.Join(errs...)
-}
-
-// readException reads one field, and reports whether it can. For is below 0 if the exception has ended.
-func readException(policy, field, value string, now time.Time) (e Exception, ok bool) {
-	kind, key, _ := strings.Cut(field, ":")
-	end, text, _ := strings.Cut(value, " ")
-	ends, err := strconv.ParseInt(end, 10, 64)
-	if err != nil || ends < 0 || ends > 1<<52 || key == "" {
-		return e, false
-	}
-	if e.Key = key; ends > 0 {
-		if e.For = time.UnixMilli(ends).Sub(now).Truncate(time.Millisecond); e.For <= 0 {
-			e.For = -1
-		}
-	}
-	if kind == overrideField {
-		return e, json.Unmarshal([]byte(text), &e.Limits) == nil && (core.Policy{Name: policy, Limits: e.Limits}).Validate() == nil
-	}
-	return e, kind == blockField && text == "blocked"
 }

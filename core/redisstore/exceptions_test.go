@@ -92,39 +92,41 @@ func TestExceptionsLeaveNothingBehind(t *testing.T) {
 	ttl := func() time.Duration { return client.PTTL(ctx, key).Val() }
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann", For: time.Hour}))
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "bob", For: time.Minute}))
-	assert.InDelta(t, time.Hour, ttl(), float64(time.Minute), "the hash lives as long as its last exception")
+	const away = 100 * 24 * time.Hour // for how long a process that was away may still remember what was removed
+	assert.InDelta(t, away+time.Hour, ttl(), float64(time.Minute), "the hash outlives its last exception")
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "zoe"}))
 	assert.Less(t, ttl(), time.Duration(0), "one that has no end stays")
 	_, err := s.Unblock(ctx, "api", "zoe")
 	require.NoError(t, err)
-	assert.Greater(t, ttl(), time.Minute)
-	require.NoError(t, client.HSet(ctx, key, "block:old", "1 blocked").Err()) // it ended in 1970
+	assert.Greater(t, ttl(), away+time.Minute)
+	require.NoError(t, client.HSet(ctx, key, "block:old", "5 5 7 {\"blocked\":true}", "block:older", "4 4 1 {}").Err()) // they ended in 1970
 	list, err := s.Exceptions(ctx, "api")
 	require.NoError(t, err)
 	assert.Len(t, list, 2, "one that has ended is not shown")
 	_, err = s.Unblock(ctx, "api", "bob")
 	require.NoError(t, err)
-	assert.Equal(t, int64(2), client.HLen(ctx, key).Val(), "the next change forgets it: one exception and the version are left")
+	assert.ElementsMatch(t, []string{"", "block:ann", "block:bob", "block:zoe"}, client.HKeys(ctx, key).Val(), "the next change drops what ended a day ago; removals stay so long")
+	assert.Equal(t, "5", strings.Fields(client.HGet(ctx, key, "").Val())[1], "processes learn which words may be missing")
 	_, err = s.Unblock(ctx, "api", "ann")
 	require.NoError(t, err)
-	assert.Zero(t, client.Exists(ctx, key).Val())
+	assert.InDelta(t, away, ttl(), float64(time.Minute))
 }
 
 func TestExceptionsAreBounded(t *testing.T) {
 	s, client, ctx := exceptionStore(t), redistest.Client(t), t.Context()
-	key, fields := redisstore.ExceptionsKey(s, "api"), map[string]string{"": "7"}
+	key, fields := redisstore.ExceptionsKey(s, "api"), map[string]string{"": "7 0 0"}
 	for i := range redisstore.MaxExceptions {
-		fields["block:"+strconv.Itoa(i)] = "0 blocked"
+		fields["block:"+strconv.Itoa(i)] = `5 5 0 {"blocked":true}`
 	}
 	require.NoError(t, client.HSet(ctx, key, fields).Err())
 	require.ErrorIs(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann"}), redisstore.ErrExceptions)
-	assert.Equal(t, "7", client.HGet(ctx, key, "").Val(), "nothing has changed")
+	assert.Equal(t, "7 0 0", client.HGet(ctx, key, "").Val(), "nothing has changed")
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "5", For: time.Hour}), "one in place of another")
-	require.NoError(t, client.HSet(ctx, key, "block:more", "0 blocked").Err())
+	require.NoError(t, client.HSet(ctx, key, "block:more", `5 5 0 {"blocked":true}`).Err())
 	list, err := s.Exceptions(ctx, "api")
 	require.ErrorContains(t, err, "1001 exceptions")
 	assert.Len(t, list, redisstore.MaxExceptions)
-	require.NoError(t, client.HSet(ctx, key, "block:still more", "0 blocked").Err())
+	require.NoError(t, client.HSet(ctx, key, "block:still more", `5 5 0 {"blocked":true}`).Err())
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "6", For: time.Hour}), "one in place of another, of too many")
 	was, err := s.Unblock(ctx, "api", "7")
 	require.NoError(t, err, "removing some must help")
@@ -137,8 +139,9 @@ func TestExceptionsThatCantBeReadAreLeftOut(t *testing.T) {
 	key := redisstore.ExceptionsKey(s, "api")
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann"}))
 	for field, value := range map[string]string{
-		"block:secret": "blocked", "block:secret1": "-5 blocked", "block:secret2": "0", "block:secret3": "99999999999999999999 blocked", "block:": "0 blocked",
-		"override:secret": `0 ["secret"]`, "override:secret1": "0 []", "override:secret2": `0 ["5/h name a","6/h name a"]`, "secret": "", "pause:secret": "0 later",
+		"block:secret": "blocked", "block:secret1": `-5 5 0 {"blocked":true}`, "block:secret2": "5 5 0", "block:secret3": `99999999999999999999 5 0 {"blocked":true}`,
+		"block:secret4": `5 5 0 {"limits":["5/h"]}`, "block:secret5": "0 blocked", "block:": `5 5 0 {"blocked":true}`, "override:secret": `5 5 0 {"limits":["secret"]}`,
+		"override:secret1": "5 5 0 {}", "override:secret2": `5 5 0 {"limits":["5/h name a","6/h name a"]}`, "secret": "", "pause:secret": "5 5 0 later",
 	} {
 		require.NoError(t, client.HSet(ctx, key, field, value).Err())
 	}
@@ -147,7 +150,7 @@ func TestExceptionsThatCantBeReadAreLeftOut(t *testing.T) {
 	require.Error(t, err)
 	assert.NotContains(t, err.Error(), "secret", "an error shows no key")
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "bob"}))
-	assert.Equal(t, "0 later", client.HGet(ctx, key, "pause:secret").Val(), "what another version has written stays")
+	assert.Equal(t, "5 5 0 later", client.HGet(ctx, key, "pause:secret").Val(), "what another version has written stays")
 	require.NoError(t, client.Set(ctx, key, "a foreign value", 0).Err())
 	_, err = s.Exceptions(ctx, "api")
 	require.ErrorContains(t, err, "WRONGTYPE")
@@ -181,7 +184,7 @@ func TestExceptionsBesideForeignFields(t *testing.T) {
 	s, client, ctx := exceptionStore(t), redistest.Client(t), t.Context()
 	key := redisstore.ExceptionsKey(s, "api")
 	version := func() string { return client.HGet(ctx, key, "").Val() }
-	fields := map[string]string{"": "999999999999999999999999", "block:far": "999999999999999999999 blocked", "block:long": "0 " + strings.Repeat("x", 1<<20)}
+	fields := map[string]string{"": "999999999999999999999999", "block:far": `5 5 999999999999999999999 {"blocked":true}`, "block:long": "0 " + strings.Repeat("x", 1<<20)}
 	for i := range 900 {
 		fields["user@example.com "+strconv.Itoa(i)] = "\xff\x00"
 	}
@@ -227,4 +230,20 @@ func TestExceptionsOfSeveralWriters(t *testing.T) {
 			require.NoError(t, client.Del(ctx, redisstore.ExceptionsKey(s, "api")).Err())
 		}
 	}
+}
+
+// Blocks matter most while somebody floods Redis.
+func TestExceptionsAreWrittenToAFullServer(t *testing.T) {
+	server := redistest.Start(t)
+	client, ctx := server.Client(t), t.Context()
+	s := redisstore.New(client, redisstore.WithTimeout(5*time.Second))
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann"}))
+	require.NoError(t, client.ConfigSet(ctx, "maxmemory", "1").Err())
+	require.ErrorContains(t, client.Set(ctx, "other", "value", 0).Err(), "OOM", "the premise")
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "eve"}))
+	_, err := s.Unblock(ctx, "api", "ann")
+	require.NoError(t, err)
+	list, err := s.Exceptions(ctx, "api")
+	require.NoError(t, err)
+	assert.Equal(t, []redisstore.Exception{{Key: "eve"}}, list)
 }

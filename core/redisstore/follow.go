@@ -13,13 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-const (
-	// pollInterval is how often processes look for new exceptions.
-	pollInterval = time.Second
-	// readAgain is after how many polls they read them without a change: the clock of Redis may have stepped, or somebody may have
-	// written without the version.
-	readAgain = 60
-)
+// pollInterval is how often processes look for new exceptions.
+const pollInterval = time.Second
 
 // FollowExceptions has limiters obey the exceptions of their policies that are in Redis, until ctx ends: call it in a goroutine.
 //
@@ -27,30 +22,52 @@ const (
 //
 // Operators write exceptions by the commands override and block of ratelimit, or by [Store.SetException], and none of them needs a
 // deploy. They come before the policy's Overrides and Blocked, and stay if it changes: see [core.Limiter.SetExceptions], which nobody
-// else may call meanwhile. While Redis does not answer, those read last hold until they end.
+// else may call meanwhile.
 //
-// Each second it sends one HGET for each limiter, all in one round trip unless several servers share the keys. It reads the rest after
+// An exception ends at its end, by the clock of Redis, or when an operator removes it. While Redis does not answer, those read last hold.
+// If Redis has lost some, such as by a restart, FollowExceptions writes them back, for all processes, and logs that as a warning. If it
+// may not, they hold in this process.
+//
+// Each second it sends one HGET for each policy, all in one round trip unless several servers share the keys. It reads the rest after
 // a change, and once a minute. Without it nothing is read. What it can't read is logged once.
 func (s *Store) FollowExceptions(ctx context.Context, limiters ...*core.Limiter) {
 	s.followExceptions(ctx, pollInterval, limiters)
 }
 
 // ReadExceptions has limiters obey the exceptions that are in Redis now, such as before a service takes its first request:
-// FollowExceptions reads them too, but requests may come before. It also ends those that have an end. The error joins what could not be
-// read; the rest is in force.
+// FollowExceptions reads them too, but requests may come before. It also ends those that have an end. What the store has read before
+// stays, also if Redis has lost it. The error joins what could not be read; the rest is in force.
 func (s *Store) ReadExceptions(ctx context.Context, limiters ...*core.Limiter) error {
 	var errs []error
+	if err := s.mistaken(); err != nil {
+		return err
+	}
 	for _, l := range limiters {
 		if l == nil {
 			continue
 		}
-		list, err := s.Exceptions(ctx, l.Name())
-		if errs = append(errs, err); err == nil || list != nil {
-			f := follower{limiter: l, list: list, at: time.Now()}
-			errs = append(errs, l.SetExceptions(f.hold(f.at)))
+		_, bad, err := s.recall(ctx, l.Name())
+		if err != nil {
+			errs = append(errs, &failure{inPolicy(l.Name()), err})
+			continue
 		}
+		f := follower{limiters: []*core.Limiter{l}, held: s.memories.memory(l.Name()).held()}
+		errs = append(errs, bad, f.set(time.Now()))
 	}
 	return errors.Join(errs...)
+}
+
+// recall reads the exceptions of a policy, and returns what Redis has lost of them. bad says which can't be read.
+func (s *Store) recall(ctx context.Context, policy string) (lacking *putBack, bad, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	defer cancel()
+	asked := time.Now()
+	fields, now, err := s.batches.exceptions(ctx, policy)
+	if err != nil {
+		return nil, nil, s.batches.exceptionsError(policy, err)
+	}
+	lacking, bad = s.memories.memory(policy).learn(policy, reading{fields, now, asked, time.Now()})
+	return lacking, bad, nil
 }
 
 // followExceptions is FollowExceptions with another interval.
@@ -59,10 +76,20 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 		return
 	}
 	var followers []*follower
+	byPolicy := make(map[string]*follower)
 	for _, l := range limiters {
-		if l != nil {
-			followers = append(followers, &follower{limiter: l, log: s.batches.server.logger})
+		if l == nil {
+			continue
 		}
+		f := byPolicy[l.Name()]
+		if f == nil {
+			f = &follower{policy: l.Name(), memory: s.memories.memory(l.Name()), log: s.batches.server.logger}
+			f.memory.follow(1)
+			defer f.memory.follow(-1)
+			byPolicy[f.policy] = f
+			followers = append(followers, f)
+		}
+		f.limiters = append(f.limiters, l)
 	}
 	together := max(1, len(followers))
 	if s.batches.server.sharded.Load() { // a shard that is away concerns its own policies alone
@@ -87,15 +114,17 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 func (s *Store) poll(ctx context.Context, followers []*follower) {
 	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
 	defer cancel()
+	asked := time.Now()
 	versions, panicked := s.batches.versions(ctx, followers)
 	for i, f := range followers {
 		err := panicked
 		if err == nil {
-			err = s.read(ctx, f, versions[i])
+			err = s.read(ctx, f, versions[i], asked)
 		}
 		if ctx.Err() != context.Canceled {
-			f.report(s.batches.exceptionsError(f.limiter.Name(), err))
+			f.report(err)
 		}
+		f.catchUp()
 	}
 }
 
@@ -104,65 +133,68 @@ func (s *batches) versions(ctx context.Context, followers []*follower) (versions
 	defer recovered(&err)
 	p := s.server.client.Pipeline()
 	for _, f := range followers {
-		versions = append(versions, p.HGet(ctx, s.exceptionsKey(f.limiter.Name()), ""))
+		versions = append(versions, p.HGet(ctx, s.exceptionsKey(f.policy), ""))
 	}
 	_, _ = p.Exec(ctx) // each command has its own error
 	return versions, nil
 }
 
-// read reads f's exceptions if their version is another one than before.
-func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd) error {
+// read reads the exceptions of f's policy if their version is another one than before, and puts back what Redis has lost.
+func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd, asked time.Time) error {
 	version, err := reply.Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return err
+		return s.batches.exceptionsError(f.policy, err)
 	}
-	if version == f.version && f.polls%readAgain != 0 {
-		f.polls++
+	if f.memory.confirm(version, asked) {
 		return nil
 	}
-	fields, now, err := s.batches.exceptions(ctx, f.limiter.Name())
+	lacking, bad, err := s.recall(ctx, f.policy)
 	if err != nil {
 		return err
 	}
-	list, err := readExceptions(f.limiter.Name(), fields, now)
-	unreadable := ""
-	if err != nil {
-		unreadable = err.Error()
+	f.unreadable = f.warnOnce(f.unreadable, bad)
+	if lacking == nil {
+		f.refused = false
+		return nil
 	}
-	if unreadable != "" && unreadable != f.unreadable {
-		f.warn(err)
+	wrote, err := s.batches.changeExceptions(ctx, f.policy, "put", lacking.expected, lacking.version, lacking.fields)
+	switch {
+	case err != nil:
+		f.memory.failed()
+		f.lost(lacking, err)
+	case wrote > 0: // otherwise somebody was faster: the next poll looks again
+		f.memory.wrote(lacking)
+		f.lost(lacking, nil)
 	}
-	f.unreadable = unreadable
-	f.polls++
-	f.version = fields[""]
-	f.follow(list, time.Now())
 	return nil
 }
 
-// follower has one limiter obey the exceptions of its policy.
+// follower has the limiters of one policy obey its exceptions.
 type follower struct {
-	limiter *core.Limiter
-	log     func() *slog.Logger
-	polls   int    // that succeeded
-	failed  bool   // the last poll
-	version string // of list
+	policy     string
+	memory     *exceptionMemory
+	log        func() *slog.Logger
+	failed     bool   // the last poll
+	refused    bool   // what was put back last; it was logged
+	unreadable string // what was logged of exceptions that can't be read
 
-	unreadable string // what was logged of list
-
-	mu      sync.Mutex // guards all below
-	list    []Exception
-	at      time.Time   // when list was read
-	end     time.Time   // when the next of list ends; zero: none does
-	timer   *time.Timer // calls obey then; nil: none does
-	stopped bool        // nothing may change any more
+	mu       sync.Mutex // guards all below
+	limiters []*core.Limiter
+	held     *heldExceptions
+	timer    *time.Timer // calls obey when the next exception ends; nil: none does
+	stopped  bool        // nothing may change any more
 }
 
-// follow obeys list, which was read at an instant, from now on.
-func (f *follower) follow(list []Exception, at time.Time) {
+// catchUp obeys what was read last.
+func (f *follower) catchUp() {
+	held := f.memory.held()
 	f.mu.Lock()
-	f.list, f.at = list, at
+	same := held == f.held
+	f.held = held
 	f.mu.Unlock()
-	f.obey()
+	if !same {
+		f.obey()
+	}
 }
 
 // obey sets the exceptions that hold now, and has a timer call it again when the next of them ends: a poll may take longer.
@@ -175,12 +207,30 @@ func (f *follower) obey() {
 	if f.timer != nil {
 		f.timer.Stop()
 	}
-	if err := f.limiter.SetExceptions(f.hold(time.Now())); err != nil {
+	now := time.Now()
+	if err := f.set(now); err != nil {
 		f.warn(err)
 	}
-	if !f.end.IsZero() {
-		f.timer = time.AfterFunc(time.Until(f.end), f.obey)
+	if end := f.held.each(now, func(Exception) {}); !end.IsZero() {
+		f.timer = time.AfterFunc(time.Until(end), f.obey)
 	}
+}
+
+// set sets the exceptions that hold at an instant. f.mu is held.
+func (f *follower) set(now time.Time) error {
+	hold := core.Exceptions{Overrides: make(map[string][]core.Limit)}
+	f.held.each(now, func(e Exception) {
+		if e.Blocks() {
+			hold.Blocked = append(hold.Blocked, e.Key)
+		} else {
+			hold.Overrides[e.Key] = e.Limits
+		}
+	})
+	var errs []error
+	for _, l := range f.limiters {
+		errs = append(errs, l.SetExceptions(hold))
+	}
+	return errors.Join(errs...)
 }
 
 // stop has f change nothing any more.
@@ -192,28 +242,6 @@ func (f *follower) stop() {
 	}
 }
 
-// hold returns the exceptions that hold now, and sets when the next of them ends. f.mu is held.
-func (f *follower) hold(now time.Time) core.Exceptions {
-	f.end = time.Time{}
-	hold := core.Exceptions{Overrides: make(map[string][]core.Limit)}
-	for _, e := range f.list {
-		if end := f.at.Add(e.For); e.For > 0 {
-			if !now.Before(end) {
-				continue
-			}
-			if f.end.IsZero() || end.Before(f.end) {
-				f.end = end
-			}
-		}
-		if e.Blocks() {
-			hold.Blocked = append(hold.Blocked, e.Key)
-		} else {
-			hold.Overrides[e.Key] = e.Limits
-		}
-	}
-	return hold
-}
-
 // report logs the first of several failures in a row.
 func (f *follower) report(err error) {
 	if err != nil && !f.failed {
@@ -222,7 +250,34 @@ func (f *follower) report(err error) {
 	f.failed = err != nil
 }
 
+// warnOnce logs what can't be read, unless before says that it was logged. It returns what was.
+func (f *follower) warnOnce(before string, err error) string {
+	if err == nil {
+		return ""
+	}
+	if err.Error() != before {
+		f.warn(err)
+	}
+	return err.Error()
+}
+
 // warn logs that exceptions can't be read.
 func (f *follower) warn(err error) {
-	f.log().Warn("ratelimit: not all exceptions in Redis could be read; those that were read are in force", "code", "RL718", "policy", f.limiter.Name(), "error", err)
+	f.log().Warn("ratelimit: not all exceptions in Redis could be read; those that were read are in force", "code", "RL718", "policy", f.policy, "error", err)
+}
+
+// lost logs that Redis has lost exceptions, and whether they were put back. err says why they were not.
+func (f *follower) lost(p *putBack, err error) {
+	said := f.refused
+	f.refused = err != nil
+	if !p.lost() || said && err != nil {
+		return
+	}
+	if err != nil {
+		f.log().Warn("ratelimit: Redis has lost what operators said; it stays in force here, but could not be put back", "code", "RL719", "policy", f.policy,
+			"blocks", p.blocks, "overrides", p.overrides, "removals", p.removals, "error", err)
+		return
+	}
+	f.log().Warn("ratelimit: Redis has lost what operators said; it stays in force, and was put back", "code", "RL719", "policy", f.policy,
+		"blocks", p.blocks, "overrides", p.overrides, "removals", p.removals)
 }

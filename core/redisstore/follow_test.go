@@ -59,9 +59,6 @@ func TestProcessesFollowExceptions(t *testing.T) {
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.PerDay(40)}, For: 300 * time.Millisecond}))
 	limittest.ComesBack(t, a, "ann", 40, "an override of a time")
 	limittest.ComesBack(t, a, "ann", 5, "it ends by itself")
-	require.NoError(t, redistest.Client(t).Del(ctx, redisstore.ExceptionsKey(s, "api")).Err())
-	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.PerDay(30)}}))
-	limittest.ComesBack(t, b, "ann", 30, "after all exceptions were lost")
 }
 
 func TestReadExceptionsBeforeTheFirstRequest(t *testing.T) {
@@ -96,7 +93,8 @@ func TestExceptionsHoldWhileRedisIsAway(t *testing.T) {
 	assert.Equal(t, []string{"eve"}, l.Exceptions().Blocked, "the other one holds")
 	assert.Equal(t, 1, lines.Count("RL718"), "it is logged once")
 	server.Restart(t) // without what it had
-	require.Eventually(t, func() bool { return len(l.Exceptions().Blocked) == 0 }, 20*time.Second, time.Millisecond, "what Redis has lost ends when it is back")
+	require.Eventually(t, func() bool { return lines.Count("RL719") > 0 }, 20*time.Second, time.Millisecond, "Redis has lost the other one")
+	assert.Equal(t, []string{"eve"}, l.Exceptions().Blocked, "it still holds")
 }
 
 // Who follows anew forgets what was in force before, such as exceptions that were removed while nobody followed.
@@ -119,8 +117,8 @@ func TestFollowersReadAgain(t *testing.T) {
 	require.NoError(t, s.SetException(t.Context(), "api", redisstore.Exception{Key: "eve"}))
 	follow(t, s, l)
 	blocked(t, l, "eve", "a block")
-	require.NoError(t, client.HSet(t.Context(), redisstore.ExceptionsKey(s, "api"), "block:eve", "1 blocked").Err())
-	limittest.ComesBack(t, l, "eve", 5, "one that has ended without a new version")
+	require.NoError(t, client.HSet(t.Context(), redisstore.ExceptionsKey(s, "api"), "block:eve", `4000000000000000 9 7 {"blocked":true}`).Err())
+	require.Eventually(t, func() bool { return len(l.Exceptions().Blocked) == 0 }, 20*time.Second, time.Millisecond, "one that has ended without a new version")
 }
 
 // An exception that can't be read is logged once, and the others hold.
@@ -237,4 +235,98 @@ func TestLostShardConcernsItsOwnExceptions(t *testing.T) {
 	require.NoError(t, s.SetException(t.Context(), safe.Name(), redisstore.Exception{Key: "mallory"}))
 	require.Eventually(t, blocked(safe, 2), 20*time.Second, time.Millisecond, "exceptions on a shard that answers are read while another hangs")
 	require.Eventually(t, blocked(doomed, 1), 20*time.Second, time.Millisecond, "an exception ends in time, also while its shard hangs")
+}
+
+// A user who may not write keeps what it has read, and says so once; another process puts it back.
+func TestProcessWithoutTheRightToWriteObeys(t *testing.T) {
+	server := redistest.Start(t)
+	admin, ctx := server.Client(t), t.Context()
+	require.NoError(t, admin.Do(ctx, "ACL", "SETUSER", "reader", "on", ">secret", "~ratelimit:*", "-@all", "+@connection", "+evalsha", "+eval", "+hget", "+hgetall", "+hlen", "+del", "+time").Err())
+	var lines logtest.Buffer
+	process := func(client *redis.Client) (*redisstore.Store, *core.Limiter) {
+		s := redisstore.New(client, redisstore.WithTimeout(5*time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+		return s, core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}, OnFailure: core.FailOpen}))
+	}
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "reader", Password: "secret"})
+	t.Cleanup(func() { _ = client.Close() })
+	reader, l := process(client)
+	writer, other := process(admin)
+	for _, e := range []redisstore.Exception{{Key: "eve"}, {Key: "ann", Limits: []core.Limit{core.PerDay(9)}}} {
+		require.NoError(t, writer.SetException(ctx, "api", e))
+	}
+	require.NoError(t, writer.ReadExceptions(ctx, other))
+	follow(t, reader, l)
+	blocked(t, l, "eve", "the premise: it reads")
+	require.NoError(t, admin.FlushAll(ctx).Err())
+	require.Eventually(t, func() bool { return lines.Count("could not be put back") > 0 }, 20*time.Second, time.Millisecond)
+	assert.Regexp(t, `level=WARN .* code=RL719 policy=api blocks=1 overrides=1 removals=0 error=".+`, lines.String(), "it says what is missing, and why")
+	blocked(t, l, "eve", "it obeys all the same")
+	require.NoError(t, writer.SetException(ctx, "api", redisstore.Exception{Key: "bob"}))
+	blocked(t, l, "bob", "newer words too")
+	blocked(t, l, "eve", "and older ones")
+	assert.Equal(t, 1, lines.Count("RL719"), lines.String())
+
+	list, err := writer.Exceptions(ctx, "api")
+	require.NoError(t, err)
+	assert.Len(t, list, 1, "nothing was deleted by a user that may delete, and not write")
+	follow(t, writer, other)
+	require.Eventually(t, func() bool { return lines.Count("and was put back") == 1 }, 20*time.Second, time.Millisecond, "who may write does")
+	list, err = writer.Exceptions(ctx, "api")
+	require.NoError(t, err)
+	assert.Len(t, list, 3)
+	assert.NotContains(t, lines.String(), "ann", "no line shows a key")
+}
+
+// An operator's removal holds although Redis has lost what it removes, and ReadExceptions ends nothing that was lost.
+func TestUnblockWinsOnAnEmptyRedis(t *testing.T) {
+	client, s, ctx := redistest.Client(t), exceptionStore(t), t.Context()
+	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "eve"}))
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "mallory"}))
+	require.NoError(t, s.ReadExceptions(ctx, l))
+	require.NoError(t, client.Del(ctx, redisstore.ExceptionsKey(s, "api")).Err())
+	require.NoError(t, s.ReadExceptions(ctx, l))
+	assert.Equal(t, []string{"eve", "mallory"}, l.Exceptions().Blocked, "absence is no removal")
+	was, err := s.Unblock(ctx, "api", "eve")
+	require.NoError(t, err)
+	assert.False(t, was, "Redis had none")
+	follow(t, s, l)
+	require.Eventually(t, func() bool {
+		list, err := s.Exceptions(ctx, "api")
+		return err == nil && len(list) == 1 && list[0].Key == "mallory"
+	}, 20*time.Second, time.Millisecond, "the other one is put back")
+	require.Eventually(t, func() bool { return slices.Equal(l.Exceptions().Blocked, []string{"mallory"}) }, 20*time.Second, time.Millisecond, "an operator's word ends a block that Redis has lost")
+}
+
+// What is in force, and since when, is known without asking Redis.
+func TestStatsOfExceptions(t *testing.T) {
+	s, ctx := exceptionStore(t), t.Context()
+	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
+	require.NoError(t, s.ReadExceptions(ctx, l))
+	assert.Empty(t, s.Stats().Exceptions, "nobody follows")
+	following, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { redisstore.FollowExceptions(following, s, time.Millisecond, l) })
+	for _, e := range []redisstore.Exception{{Key: "eve"}, {Key: "bob", For: 50 * time.Millisecond}, {Key: "ann", Limits: []core.Limit{core.PerDay(9)}}} {
+		require.NoError(t, s.SetException(ctx, "api", e))
+	}
+	require.Eventually(t, func() bool {
+		list := s.Stats().Exceptions
+		return len(list) == 1 && list[0].Policy == "api" && list[0].Blocks == 1 && list[0].Overrides == 1 && list[0].Age < time.Minute
+	}, 20*time.Second, time.Millisecond, "one of three has ended")
+	stop()
+	running.Wait()
+	assert.Empty(t, s.Stats().Exceptions)
+
+	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
+	t.Cleanup(func() { _ = away.Close() })
+	s = redisstore.New(away)
+	follow(t, s, l)
+	age := func() time.Duration {
+		if list := s.Stats().Exceptions; len(list) == 1 {
+			return list[0].Age
+		}
+		return 0
+	}
+	require.Eventually(t, func() bool { return age() > 20*time.Millisecond }, 20*time.Second, time.Millisecond, "it grows from the start while nothing can be read")
 }

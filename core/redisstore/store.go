@@ -49,6 +49,8 @@ type Store struct {
 	leases  *lease.Store     // around denials or batches; nil without WithLease
 	top     store.JointStore // the outermost of the three, which is asked first
 	own     *redis.Client    // the client that Open made; nil if New was called
+
+	memories exceptionMemories
 }
 
 // Open returns a store on the server at url, such as "redis://user:password@localhost:6379/0", "rediss://…" for TLS, or
@@ -179,5 +181,6 @@ func (s *Store) Stats() storestats.Stats {
 	if s.leases != nil {
 		stats.Leased = s.leases.Used()
 	}
+	stats.Exceptions = s.memories.stats()
 	return stats
 }

@@ -2,6 +2,7 @@ package storestats_test
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
@@ -26,6 +27,15 @@ func ExampleStats() {
 	stats := storestats.Stats{Calls: 100, Decisions: 1200}
 	fmt.Println(stats.Decisions/stats.Calls, "decisions a call")
 	// Output: 12 decisions a call
+}
+
+func ExampleExceptions() {
+	var stats storestats.Stats // such as of a redisstore.Store that follows exceptions
+	stats.Exceptions = []storestats.Exceptions{{Policy: "api", Blocks: 3, Age: time.Second}}
+	for _, e := range stats.Exceptions {
+		fmt.Println(e.Policy, "blocks", e.Blocks, "keys, as of", e.Age, "ago")
+	}
+	// Output: api blocks 3 keys, as of 1s ago
 }
 
 func Example() {

@@ -9,7 +9,7 @@ import (
 // BatchSizes is the length of [Stats.Batches], a histogram of decisions per call.
 const BatchSizes = 10
 
-// Stats is what a store did since it was made. All but Breaker only grow. A store on a Cluster or a Ring has a breaker for
+// Stats is what a store did since it was made. All but Breaker and Exceptions only grow. A store on a Cluster or a Ring has a breaker for
 // each server; a server that nobody asks for 10 seconds does not count any more.
 type Stats struct {
 	Breaker BreakerState  // now; of several, the worst
@@ -24,6 +24,16 @@ type Stats struct {
 	Leased int64 // decisions on leased tokens
 
 	Unreadable int64 // answers that a key's state can't be used
+
+	Exceptions []Exceptions // now; of the policies whose exceptions the store follows, by name
+}
+
+// Exceptions is what a store knows of the exceptions of a policy that operators set while services run.
+type Exceptions struct {
+	Policy    string
+	Overrides int           // in force now
+	Blocks    int           // in force now
+	Age       time.Duration // since Redis was asked for changes with success, or since the store began to follow them
 }
 
 // Source is a store that reports what it did, as redisstore.Store does. It is safe for concurrent use.

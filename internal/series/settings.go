@@ -81,6 +81,8 @@ const (
 	DenyCacheHelp     = "Denials from the deny cache, without a call to Redis."
 	LeasedHelp        = "Decisions from tokens that this process had leased."
 	UnreadableHelp    = "Answers of a store that the state of a key can't be used."
+	ExceptionsHelp    = "Exceptions that operators have set and this process obeys, by kind: override or block."
+	ExceptionsAgeHelp = "Seconds since the store asked Redis with success whether exceptions have changed."
 	CapacityHelp      = "Capacity of a limit that is in force."
 	ChangesHelp       = "How often SetPolicy changed a policy."
 )

@@ -1,0 +1,242 @@
+package redisstore
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/storestats"
+)
+
+// readAgain is after how many polls processes read exceptions without a change: the clock of Redis may have stepped, or somebody may have
+// written without the version.
+const readAgain = 60
+
+// exceptionMemory is what a store knows of a policy's exceptions. It keeps what it has read when Redis forgets it: absence is no removal.
+type exceptionMemory struct {
+	mu        sync.Mutex
+	words     words
+	version   string    // that of a hash with just these words; "": not known
+	seen      string    // what Redis had when it was read last
+	confirmed time.Time // Redis had no other words then than those known
+	polls     int
+	due       int // the poll that reads again without a change
+	pause     int // how many polls that was away after the last failure to put words back
+	now       *heldExceptions
+	followed  int       // how often it is followed
+	since     time.Time // when that began
+}
+
+// heldExceptions are exceptions as they were at an instant. Nobody changes them.
+type heldExceptions struct {
+	list []Exception
+	at   time.Time
+}
+
+// each calls do with the exceptions that hold at an instant, and returns when the next of them ends; zero: none does.
+func (h *heldExceptions) each(now time.Time, do func(Exception)) (next time.Time) {
+	if h == nil {
+		return next
+	}
+	for _, e := range h.list {
+		if end := h.at.Add(e.For); e.For > 0 {
+			if !now.Before(end) {
+				continue
+			}
+			if next.IsZero() || end.Before(next) {
+				next = end
+			}
+		}
+		do(e)
+	}
+	return next
+}
+
+// putBack is what a hash lacks of the words that a process remembers.
+type putBack struct {
+	expected string // the version that the hash has; another one means that somebody was faster
+	version  string // that it has then
+	fields   []byte // as exceptions.lua reads them
+
+	blocks, overrides, removals int // of them, what changes who is limited
+}
+
+// lost reports whether Redis has lost what an operator said: requests would be decided otherwise.
+func (p *putBack) lost() bool { return p.blocks+p.overrides+p.removals > 0 }
+
+// confirm takes in that Redis had a version at an instant. It reports whether there is nothing to read.
+func (m *exceptionMemory) confirm(version string, at time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.polls++
+	if version != m.seen || m.polls > m.due {
+		return false
+	}
+	m.confirmed = at
+	return true
+}
+
+// reading is what Redis has of a policy's exceptions.
+type reading struct {
+	fields      map[string]string
+	now         time.Time // by the clock of Redis
+	asked, read time.Time // by the clock of this process: before the call, and after it
+}
+
+// learn takes in what Redis has, and returns what it lacks; nil: nothing. The error says what can't be read.
+func (m *exceptionMemory) learn(policy string, r reading) (*putBack, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	redis, before := wordsOf(r.fields), m.words
+	var unseen time.Duration
+	if !m.confirmed.IsZero() {
+		unseen = r.read.Sub(m.confirmed)
+	}
+	m.words = mergeWords(before, redis, r.now, unseen)
+	if !m.words.equal(before) {
+		m.version = ""
+	}
+	m.seen, m.confirmed = r.fields[""], r.asked
+
+	all := maps.Clone(redis.unreadable) // the error counts them
+	maps.Copy(all, m.words.of)
+	list, err := readExceptions(policy, all, r.now)
+	m.now = &heldExceptions{list, r.read}
+	if m.words.equal(redis) {
+		m.settle(r.fields[""])
+		return nil, err
+	}
+	if m.version == "" {
+		m.version = m.words.version()
+	}
+	m.due = m.polls
+	return m.lacking(redis, r.now), err
+}
+
+// lacking returns how a hash with other words gets those of m. m.mu is held.
+func (m *exceptionMemory) lacking(redis words, now time.Time) *putBack {
+	p := &putBack{expected: m.seen, version: m.version}
+	change := func(field, value string) {
+		for _, text := range []string{field, value} {
+			p.fields = fmt.Appendf(p.fields, "%d:%s", len(text), text)
+		}
+	}
+	for field, value := range m.words.of {
+		there := redis.of[field]
+		if there == value {
+			continue
+		}
+		change(field, value)
+		mine, _ := readWord(value)
+		theirs, known := readWord(there)
+		switch kind, _, _ := strings.Cut(field, ":"); {
+		case known && mine.says == theirs.says && mine.end == theirs.end: // only its stamp is new
+		case mine.holds(now) && kind == blockField:
+			p.blocks++
+		case mine.holds(now):
+			p.overrides++
+		case known && theirs.holds(now):
+			p.removals++
+		}
+	}
+	for field := range redis.of {
+		if _, ok := m.words.of[field]; !ok {
+			change(field, "")
+		}
+	}
+	return p
+}
+
+// settle takes in that Redis has the words of m, under a version. m.mu is held.
+func (m *exceptionMemory) settle(version string) {
+	m.version, m.seen = version, version
+	m.due, m.pause = m.polls+readAgain-1, 0
+}
+
+// wrote takes in that p was put back.
+func (m *exceptionMemory) wrote(p *putBack) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p.version == m.version { // nobody has read other words since
+		m.settle(p.version)
+	}
+}
+
+// failed takes in that Redis refused what was put back: the next attempts are farther and farther apart.
+func (m *exceptionMemory) failed() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pause = min(2*m.pause+1, readAgain)
+	m.due = m.polls + m.pause
+}
+
+// held returns the exceptions that were read last; nil: none were.
+func (m *exceptionMemory) held() *heldExceptions {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now
+}
+
+// follow counts who follows: n is 1 or -1.
+func (m *exceptionMemory) follow(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.followed == 0 {
+		m.since = time.Now()
+	}
+	m.followed += n
+}
+
+// stats returns what is in force, and reports whether anybody follows.
+func (m *exceptionMemory) stats(policy string) (s storestats.Exceptions, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.Policy = policy
+	m.now.each(time.Now(), func(e Exception) {
+		if e.Blocks() {
+			s.Blocks++
+		} else {
+			s.Overrides++
+		}
+	})
+	if read := m.confirmed; read.After(m.since) {
+		s.Age = time.Since(read)
+	} else {
+		s.Age = time.Since(m.since)
+	}
+	return s, m.followed > 0
+}
+
+// exceptionMemories are those of a store, by policy.
+type exceptionMemories struct {
+	mu sync.Mutex
+	of map[string]*exceptionMemory
+}
+
+// memory returns that of a policy.
+func (m *exceptionMemories) memory(policy string) *exceptionMemory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of == nil {
+		m.of = make(map[string]*exceptionMemory)
+	}
+	if m.of[policy] == nil {
+		m.of[policy] = &exceptionMemory{}
+	}
+	return m.of[policy]
+}
+
+// stats returns what is in force of the policies that are followed, by their names.
+func (m *exceptionMemories) stats() (list []storestats.Exceptions) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, policy := range slices.Sorted(maps.Keys(m.of)) {
+		if s, ok := m.of[policy].stats(policy); ok {
+			list = append(list, s)
+		}
+	}
+	return list
+}
