@@ -25,7 +25,7 @@ import (
 func Run(t *testing.T, open func(t *testing.T, clock func() time.Time) core.Store) {
 	t.Helper()
 	for _, r := range slices.Concat(takeRules, refillRules, clockRules, rangeRules, refundRules, reserveRules, waitRules,
-		unitRules, calendarRules, deployRules, keyRules, unreadableRules, concurrencyRules, jointRules, oneBucketRules,
+		unitRules, calendarRules, definitionRules, deployRules, keyRules, unreadableRules, concurrencyRules, jointRules, oneBucketRules,
 		slotRules, estimateRules, shareRules) {
 		t.Run(r.name, func(t *testing.T) {
 			c := &testClock{now: start}

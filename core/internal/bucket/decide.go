@@ -44,24 +44,10 @@ func (r *Request) DecideState(a *Answer, state []byte, now int64) (next []byte, 
 }
 
 // decide decides r, sets a and changes s. It reports whether s must be stored. It refills, ends holds, and then does the action.
-func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
-	rates, changed := r.Plan.Rates, false
-	a.Now, a.Allowed = now, true
-	a.Levels.Grow(len(rates))
-	// Refill. A limit that was not used yet starts full, and its steps begin here.
-	for i := range rates {
-		rate, l := &rates[i], a.Levels.At(i)
-		if s.last == nil || s.last[i].Rate == nil {
-			*l = Level{rate.Full, now}
-			continue
-		}
-		if s.last[i].At > now {
-			write = s.stepBack(i, rate, now) || write
-		}
-		same := true
-		*l, same = s.refill(i, rate, now)
-		changed = changed || !same
-	}
+func (r *Request) decide(a *Answer, s *stored, now int64) bool {
+	rates := r.Plan.Rates
+	a.Allowed = true
+	write, changed := s.refillAll(r.Plan, a, now)
 	if r.Ends.Ticket != 0 && !r.extends() && s.end(a, r) {
 		write = true
 	}
@@ -104,6 +90,27 @@ func (r *Request) decide(a *Answer, s *stored, now int64) (write bool) {
 		s.setWaits(a, r, write)
 	}
 	return write
+}
+
+// refillAll sets a's levels to those of now. It reports whether s must be stored, because the clock has stepped back, and whether
+// another definition wrote the record of a limit. A limit that was not used yet starts full, and its steps begin here.
+func (s *stored) refillAll(p *Plan, a *Answer, now int64) (write, changed bool) {
+	a.Now = now
+	a.Levels.Grow(len(p.Rates))
+	for i := range p.Rates {
+		rate, l := &p.Rates[i], a.Levels.At(i)
+		if s.last == nil || s.last[i].Rate == nil {
+			*l = Level{rate.Full, now}
+			continue
+		}
+		if s.last[i].At > now {
+			write = s.stepBack(i, rate, now) || write
+		}
+		same := true
+		*l, same = s.refill(i, rate, now)
+		changed = changed || !same
+	}
+	return write, changed
 }
 
 // refill returns the level of the i-th limit at now, and reports whether its definition wrote the record. It drops the holds that ended

@@ -125,9 +125,9 @@ func (c *comparison) limit(at Change, was, is core.Limit) {
 		faster := is.RefillRate * float64(was.RefillInterval) / (was.RefillRate * float64(is.RefillInterval))
 		switch {
 		case faster > 1+1e-9:
-			add(Raise, "tokens come back %.3g times as fast, also for the time since a client's last request", faster)
+			add(Raise, "tokens come back %.3g times as fast, from a client's next request on", faster)
 		case faster < 1-1e-9:
-			add(Cut, "tokens come back at %.3g of the rate, also for the time since a client's last request", faster)
+			add(Cut, "tokens come back at %.3g of the rate, from a client's next request on", faster)
 		}
 	}
 	if was.Mode != is.Mode || was.RefillInterval != is.RefillInterval || place(was) != place(is) || !was.Anchor.Equal(is.Anchor) {
