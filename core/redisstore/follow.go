@@ -59,9 +59,10 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 		return
 	}
 	var followers []*follower
+	outage := &pollOutage{log: s.batches.server.logger, failing: make(map[*follower]bool)}
 	for _, l := range limiters {
 		if l != nil {
-			followers = append(followers, &follower{limiter: l, log: s.batches.server.logger})
+			followers = append(followers, &follower{limiter: l, log: s.batches.server.logger, outage: outage})
 		}
 	}
 	together := max(1, len(followers))
@@ -72,7 +73,10 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 	for group := range slices.Chunk(followers, together) {
 		running.Go(func() {
 			for ctx.Err() == nil {
-				s.poll(ctx, group)
+				if unconnected := s.poll(ctx, group); unconnected && ctx.Err() == nil {
+					// So that the next poll finds a connection that works.
+					_ = s.batches.nodes.find(s.batches.exceptionsKey(group[0].limiter.Name())).connect()
+				}
 				_ = sleepUntil(ctx, time.Now().Add(interval))
 			}
 		})
@@ -83,8 +87,8 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 	}
 }
 
-// poll reads the exceptions of policies that have changed.
-func (s *Store) poll(ctx context.Context, followers []*follower) {
+// poll reads the exceptions of policies that have changed. It reports whether a connection may be lost.
+func (s *Store) poll(ctx context.Context, followers []*follower) (unconnected bool) {
 	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
 	defer cancel()
 	versions, panicked := s.batches.versions(ctx, followers)
@@ -94,9 +98,11 @@ func (s *Store) poll(ctx context.Context, followers []*follower) {
 			err = s.read(ctx, f, versions[i])
 		}
 		if ctx.Err() != context.Canceled {
+			unconnected = unconnected || lost(err)
 			f.report(s.batches.exceptionsError(f.limiter.Name(), err))
 		}
 	}
+	return unconnected
 }
 
 // versions asks for the version of each policy's exceptions.
@@ -143,8 +149,9 @@ func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd) e
 type follower struct {
 	limiter *core.Limiter
 	log     func() *slog.Logger
+	outage  *pollOutage
 	polls   int    // that succeeded
-	failed  bool   // the last poll
+	failed  bool   // the last poll, because of the policy's own key
 	version string // of list
 
 	unreadable string // what was logged of list
@@ -216,13 +223,43 @@ func (f *follower) hold(now time.Time) core.Exceptions {
 
 // report logs the first of several failures in a row.
 func (f *follower) report(err error) {
-	if err != nil && !f.failed {
+	own := ofExceptionsKey(err)
+	if own && !f.failed {
 		f.warn(err)
 	}
-	f.failed = err != nil
+	f.failed = own
+	if own {
+		err = nil
+	}
+	f.outage.note(f, err)
 }
 
-// warn logs that exceptions can't be read.
-func (f *follower) warn(err error) {
-	f.log().Warn("ratelimit: not all exceptions in Redis could be read; those that were read are in force", "code", "RL718", "policy", f.limiter.Name(), "error", err)
+// warn logs that exceptions of f's policy can't be read.
+func (f *follower) warn(err error) { warnUnread(f.log().With("policy", f.limiter.Name()), err) }
+
+// warnUnread logs that exceptions can't be read.
+func warnUnread(log *slog.Logger, err error) {
+	log.Warn("ratelimit: not all exceptions in Redis could be read; those that were read are in force", "code", "RL718", "error", err)
+}
+
+// pollOutage logs that Redis can't be read, once for all policies. Its end is when all of them were read again.
+type pollOutage struct {
+	log func() *slog.Logger
+
+	mu      sync.Mutex // guards all below
+	failing map[*follower]bool
+}
+
+// note takes in the last poll of f. err is why it failed, unless that concerns the policy of f alone.
+func (o *pollOutage) note(f *follower, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err == nil {
+		delete(o.failing, f)
+		return
+	}
+	if len(o.failing) == 0 {
+		warnUnread(o.log(), err)
+	}
+	o.failing[f] = true
 }

@@ -66,7 +66,7 @@ func diagnosed(server string, err error) error {
 // ping is Ping without a time limit of its own.
 func (s *Store) ping(ctx context.Context) error {
 	err := s.batches.server.Each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
-		return diagnosed(address.Of(one), withoutArguments(sendPing(ctx, one)))
+		return diagnosed(address.Of(one), withoutArguments(s.batches.server.ping(ctx, one)))
 	})
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ func onLogBench(t *testing.T, server string, test func(b *logBench)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &logBench{T: t, group: Group{Name: "the store", Describe: func(error) string { return "the store does not answer" }}}
 		logger := slog.New(slog.NewTextHandler(&b.text, nil))
-		b.breaker = b.group.New(server, 3, 500*time.Millisecond, func() *slog.Logger { return logger })
+		b.breaker = b.group.New(func() string { return server }, 3, 500*time.Millisecond, func() *slog.Logger { return logger })
 		test(b)
 	})
 }
@@ -81,6 +81,24 @@ func TestOutageIsLoggedWithItsEnd(t *testing.T) {
 		b.logged(1, 0, 1, "then it is")
 		b.calls(10*time.Second, 10, 10, Unanswered)
 		b.logged(2, 0, 1, "the next outage")
+	})
+}
+
+// The end needs no more decisions: the last one was made by the store, and a second later the outage is over.
+func TestOutageEndsWithoutAnotherDecision(t *testing.T) {
+	onLogBench(t, "", func(b *logBench) {
+		b.calls(time.Second, 1, 1, Unanswered)
+		b.logged(1, 0, 0, "the breaker opens")
+		time.Sleep(time.Hour)
+		b.logged(1, 0, 0, "nobody knows whether the store is back")
+		b.call(1, 0, Answered)
+		time.Sleep(900 * time.Millisecond)
+		b.logged(1, 0, 0, "not before a second has passed")
+		time.Sleep(200 * time.Millisecond)
+		b.logged(1, 0, 1, "one decision has shown that it is, and none has failed since")
+		b.call(1, 0, Answered)
+		time.Sleep(time.Hour)
+		b.logged(1, 0, 1, "once")
 	})
 }
 
@@ -150,7 +168,7 @@ func TestServersAwayTogetherCountOnce(t *testing.T) {
 		g := Group{Describe: func(error) string { return "" }}
 		var all []*Breaker
 		for range 3 {
-			all = append(all, g.New("n", 1, time.Minute, func() *slog.Logger { return slog.New(slog.DiscardHandler) }))
+			all = append(all, g.New(func() string { return "n" }, 1, time.Minute, func() *slog.Logger { return slog.New(slog.DiscardHandler) }))
 		}
 		for _, b := range all {
 			b.Fail(time.Now(), errAway)
