@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -41,7 +42,12 @@ func (s *server) connect(only *redis.Client) error {
 	anyReady, all := make(chan struct{}, 1), make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()
+		var asking sync.WaitGroup
+		asking.Go(func() { s.findMaster(ctx) })
 		err := s.reach(ctx, only, anyReady)
+		if lost(err) {
+			asking.Wait() // its message names the address
+		}
 		if why := err; lost(err) && !errors.Is(err, context.DeadlineExceeded) {
 			if !s.sharded.Load() { // an error of one of several servers says nothing about the others
 				s.dialError.Store(&why)
@@ -97,7 +103,25 @@ func (s *server) addressOf(only *redis.Client) string {
 	if only != nil {
 		return address.Of(only)
 	}
+	if master := s.master.Load(); master != nil {
+		return *master
+	}
 	return s.address
+}
+
+// findMaster learns for messages which server is the master, if the client asks Sentinel. If another goroutine does, or ctx ends, the
+// last one stays known.
+func (s *server) findMaster(ctx context.Context) {
+	client, ok := s.client.(*redis.Client)
+	if !ok || !address.AsksSentinel(client) || !s.finding.TryLock() {
+		return
+	}
+	defer s.finding.Unlock()
+	var err error
+	defer recovered(&err) // of a Dialer of the app
+	if master := address.Master(ctx, client); master != "" {
+		s.master.Store(&master)
+	}
 }
 
 // noConnection returns the error of a call that waited so long for a connection. only is that of connect.

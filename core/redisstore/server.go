@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,8 +23,10 @@ type server struct {
 	timeout   time.Duration                    // see WithTimeout
 	contexts  [2]atomic.Pointer[sharedContext] // the latest without and with a watchdog: see contextFor
 	logger    func() *slog.Logger
-	address   string                // of the client's servers, for messages
-	dialError atomic.Pointer[error] // why a connection could not be made; nil once one is made
+	address   string                 // of the client's servers, for messages
+	master    atomic.Pointer[string] // the same, if the client asks Sentinel: see findMaster
+	finding   sync.Mutex             // held by findMaster
+	dialError atomic.Pointer[error]  // why a connection could not be made; nil once one is made
 }
 
 // setClient sets the client and what follows from it.
