@@ -193,10 +193,11 @@ func (s *server) pingAny(ctx context.Context, one redis.UniversalClient, idle fu
 	}
 	// They end earlier than ctx. So if they take up the whole pool, there is time left for a new connection.
 	limit := s.ConnectTimeout() / 2
+	bounded := one
 	if c, ok := one.(interface {
-		WithTimeout(time.Duration) *redis.Client
+		WithTimeout(d time.Duration) *redis.Client
 	}); ok && !s.inline { // its commands don't end with their contexts
-		one = c.WithTimeout(limit)
+		bounded = c.WithTimeout(limit)
 	}
 	waiting := idle() + 1
 	others := make(chan error, waiting)
@@ -204,7 +205,7 @@ func (s *server) pingAny(ctx context.Context, one redis.UniversalClient, idle fu
 		go deliver(others, func() error {
 			own, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 			defer cancel()
-			return send(own, one)
+			return send(own, bounded)
 		})
 	}
 	for {

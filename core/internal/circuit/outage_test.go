@@ -1,7 +1,6 @@
 package circuit
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
 	"strings"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
 // logBench is a breaker and what it logs, in a synctest bubble.
@@ -19,7 +20,7 @@ type logBench struct {
 
 	group   Group
 	breaker *Breaker
-	text    bytes.Buffer
+	text    logtest.Buffer
 }
 
 var errAway = errors.New("away")
@@ -58,6 +59,7 @@ func (b *logBench) calls(during time.Duration, n, failed int, outcome Outcome) {
 // logged checks how many lines of each kind there are.
 func (b *logBench) logged(away, part, back int, rule string) {
 	b.Helper()
+	synctest.Wait() // for lines that timers write
 	text := b.text.String()
 	for code, want := range map[string]int{"RL712": away, "RL717": part, "RL713": back} {
 		assert.Equal(b, want, strings.Count(text, "code="+code), "%s: lines %s in\n%s", rule, code, text)
