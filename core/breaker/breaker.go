@@ -56,7 +56,7 @@ func New(next store.Store, timeout time.Duration, failures int, pause time.Durat
 		s.Config().ArgumentError("breaker.New pause", pause, "must be above 0")
 	}
 	s.group.Name, s.group.Describe = "the store", describe
-	s.breaker = s.group.New("", failures, pause, s.Config().Log)
+	s.breaker = s.group.New(func() string { return "" }, failures, pause, s.Config().Log)
 	s.kept = circuit.Keep(s.breaker, pause, s.sendKept, s.tryFor)
 	return s
 }

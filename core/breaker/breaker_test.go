@@ -18,6 +18,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 	"github.com/tokenbucket-go/ratelimit/core/storetest"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
 func TestConforms(t *testing.T) {
@@ -59,7 +60,7 @@ func onRemote(t *testing.T, test func(t *testing.T, next *remote, s *breaker.Sto
 	synctest.Test(t, func(t *testing.T) {
 		next := &remote{MemoryStore: core.NewMemoryStore()}
 		s := breaker.New(next, 100*time.Millisecond, 3, pause)
-		var text strings.Builder
+		var text logtest.Buffer
 		s.Config().Logger = slog.New(slog.NewTextHandler(&text, nil))
 		l, err := core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(1000)}, OnFailure: core.FailClosed})
 		require.NoError(t, err)

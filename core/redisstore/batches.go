@@ -36,11 +36,12 @@ func (s *batches) attach(client redis.UniversalClient, set settings, inOrder boo
 		maxInFlight = 1
 	}
 	clientOf, known := clientByKey(client)
-	s.breakers.Name, s.breakers.Describe = "Redis", cause.Describe
+	s.breakers.Name, s.breakers.Describe, s.breakers.Open = "Redis", cause.Describe, s.nodes.opened
 	s.nodes.clientOf = clientOf
 	s.nodes.known.Store(known)
 	s.nodes.newNode = func(client *redis.Client) *node {
-		n := &node{sender: &s.sender, client: client, breaker: s.breakers.New(s.server.addressOf(client), set.failures, set.pause, s.server.logger)}
+		address := func() string { return s.server.addressOf(client) }
+		n := &node{sender: &s.sender, client: client, breaker: s.breakers.New(address, set.failures, set.pause, s.server.logger)}
 		if clientOf != nil {
 			n.router = &s.nodes
 		}
@@ -97,9 +98,12 @@ func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]s
 // Reset deletes the key of a policy's bucket, whatever the key holds.
 func (s *batches) Reset(ctx context.Context, policy, key string) error {
 	key = redisKey(s.prefix, policy, key)
-	report, err := s.nodes.find(key).breaker.Enter()
+	n := s.nodes.find(key)
+	report, err := n.breaker.Enter()
 	if err == nil {
-		err = s.del(ctx, key)
+		if err = s.del(ctx, key); lost(err) && ctx.Err() == nil {
+			go n.connect() // so that the next call finds a connection that works
+		}
 		report(err)
 	}
 	if err != nil {
@@ -130,11 +134,9 @@ func (s *batches) del(ctx context.Context, key string) error {
 	}
 }
 
-// stats returns counts of what was sent, and the worst state of a breaker. It forgets unused nodes, so that their breakers don't
-// count.
+// stats returns counts of what was sent, and the worst state of a breaker.
 func (s *batches) stats() storestats.Stats {
 	b, t := &s.breakers, &s.traffic
-	s.nodes.forget()
 	stats := storestats.Stats{
 		Unreadable: s.config.Unreadable(),
 		Opened:     b.Opened(), Away: b.Away(), Calls: t.calls.Load(), Decisions: t.decisions.Load(),

@@ -98,10 +98,16 @@ func (s *batches) exceptionsKey(policy string) string {
 // exceptionsError returns err of a call for a policy's exceptions as messages show it.
 func (s *batches) exceptionsError(policy string, err error) error {
 	err = withoutArguments(err)
-	if text := serverText(err); strings.HasPrefix(text, "WRONGTYPE") || strings.HasPrefix(text, "FOREIGN") {
+	if ofExceptionsKey(err) {
 		return fmt.Errorf("the Redis key %q is not of this package: rename it, or give the store another prefix: %w", s.exceptionsKey(policy), err)
 	}
 	return err
+}
+
+// ofExceptionsKey reports whether err is about the key that has a policy's exceptions, and not about Redis.
+func ofExceptionsKey(err error) bool {
+	text := serverText(err)
+	return strings.HasPrefix(text, "WRONGTYPE") || strings.HasPrefix(text, "FOREIGN")
 }
 
 // removal is for how long a word holds that ends another one.

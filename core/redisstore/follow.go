@@ -77,13 +77,14 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 	}
 	var followers []*follower
 	byPolicy := make(map[string]*follower)
+	outage := &pollOutage{log: s.batches.server.logger, failing: make(map[*follower]bool)}
 	for _, l := range limiters {
 		if l == nil {
 			continue
 		}
 		f := byPolicy[l.Name()]
 		if f == nil {
-			f = &follower{policy: l.Name(), memory: s.memories.memory(l.Name()), log: s.batches.server.logger}
+			f = &follower{policy: l.Name(), memory: s.memories.memory(l.Name()), log: s.batches.server.logger, outage: outage}
 			f.memory.follow(1)
 			defer f.memory.follow(-1)
 			byPolicy[f.policy] = f
@@ -99,7 +100,10 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 	for group := range slices.Chunk(followers, together) {
 		running.Go(func() {
 			for ctx.Err() == nil {
-				s.poll(ctx, group)
+				if unconnected := s.poll(ctx, group); unconnected && ctx.Err() == nil {
+					// So that the next poll finds a connection that works.
+					_ = s.batches.nodes.find(s.batches.exceptionsKey(group[0].policy)).connect()
+				}
 				_ = sleepUntil(ctx, time.Now().Add(interval))
 			}
 		})
@@ -110,8 +114,8 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 	}
 }
 
-// poll reads the exceptions of policies that have changed.
-func (s *Store) poll(ctx context.Context, followers []*follower) {
+// poll reads the exceptions of policies that have changed. It reports whether a connection may be lost.
+func (s *Store) poll(ctx context.Context, followers []*follower) (unconnected bool) {
 	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
 	defer cancel()
 	asked := time.Now()
@@ -122,10 +126,12 @@ func (s *Store) poll(ctx context.Context, followers []*follower) {
 			err = s.read(ctx, f, versions[i], asked)
 		}
 		if ctx.Err() != context.Canceled {
+			unconnected = unconnected || lost(err)
 			f.report(err)
 		}
 		f.catchUp()
 	}
+	return unconnected
 }
 
 // versions asks for the version of each policy's exceptions.
@@ -174,7 +180,8 @@ type follower struct {
 	policy     string
 	memory     *exceptionMemory
 	log        func() *slog.Logger
-	failed     bool   // the last poll
+	outage     *pollOutage
+	failed     bool   // the last poll, because of the policy's own key
 	refused    bool   // what was put back last; it was logged
 	unreadable string // what was logged of exceptions that can't be read
 
@@ -244,10 +251,15 @@ func (f *follower) stop() {
 
 // report logs the first of several failures in a row.
 func (f *follower) report(err error) {
-	if err != nil && !f.failed {
+	own := ofExceptionsKey(err)
+	if own && !f.failed {
 		f.warn(err)
 	}
-	f.failed = err != nil
+	f.failed = own
+	if own {
+		err = nil
+	}
+	f.outage.note(f, err)
 }
 
 // warnOnce logs what can't be read, unless before says that it was logged. It returns what was.
@@ -261,10 +273,8 @@ func (f *follower) warnOnce(before string, err error) string {
 	return err.Error()
 }
 
-// warn logs that exceptions can't be read.
-func (f *follower) warn(err error) {
-	f.log().Warn("ratelimit: not all exceptions in Redis could be read; those that were read are in force", "code", "RL718", "policy", f.policy, "error", err)
-}
+// warn logs that exceptions of f's policy can't be read.
+func (f *follower) warn(err error) { warnUnread(f.log().With("policy", f.policy), err) }
 
 // lost logs that Redis has lost exceptions, and whether they were put back. err says why they were not.
 func (f *follower) lost(p *putBack, err error) {
@@ -280,4 +290,31 @@ func (f *follower) lost(p *putBack, err error) {
 	}
 	f.log().Warn("ratelimit: Redis has lost what operators said; it stays in force, and was put back", "code", "RL719", "policy", f.policy,
 		"blocks", p.blocks, "overrides", p.overrides, "removals", p.removals)
+}
+
+// warnUnread logs that exceptions can't be read.
+func warnUnread(log *slog.Logger, err error) {
+	log.Warn("ratelimit: not all exceptions in Redis could be read; those that were read are in force", "code", "RL718", "error", err)
+}
+
+// pollOutage logs that Redis can't be read, once for all policies. Its end is when all of them were read again.
+type pollOutage struct {
+	log func() *slog.Logger
+
+	mu      sync.Mutex // guards all below
+	failing map[*follower]bool
+}
+
+// note takes in the last poll of f. err is why it failed, unless that concerns the policy of f alone.
+func (o *pollOutage) note(f *follower, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if err == nil {
+		delete(o.failing, f)
+		return
+	}
+	if len(o.failing) == 0 {
+		warnUnread(o.log(), err)
+	}
+	o.failing[f] = true
 }

@@ -76,14 +76,18 @@ func TestReadExceptionsBeforeTheFirstRequest(t *testing.T) {
 	assert.Equal(t, []string{"eve"}, l.Exceptions().Blocked, "what was read stays")
 }
 
-// What was read holds while Redis is away, until it ends; the log has one line of the failure.
+// What was read holds while Redis is away, until it ends; the log has one line of an outage.
 func TestExceptionsHoldWhileRedisIsAway(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
 	var lines logtest.Buffer
 	s := redisstore.New(client, redisstore.WithTimeout(time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
-	follow(t, s, l)
+	others := []*core.Limiter{l}
+	for _, name := range []string{"b", "c", "d"} {
+		others = append(others, core.Must(core.NewLimiter(s, core.Policy{Name: name, Limits: []core.Limit{core.PerDay(5)}})))
+	}
+	follow(t, s, others...)
 	require.NoError(t, s.SetException(t.Context(), "api", redisstore.Exception{Key: "eve"}))
 	require.NoError(t, s.SetException(t.Context(), "api", redisstore.Exception{Key: "mallory", For: 2 * time.Second}))
 	require.Eventually(t, func() bool { return len(l.Exceptions().Blocked) == 2 }, 20*time.Second, time.Millisecond)
@@ -91,10 +95,14 @@ func TestExceptionsHoldWhileRedisIsAway(t *testing.T) {
 	require.Eventually(t, func() bool { return lines.Count("RL718") > 0 }, 20*time.Second, time.Millisecond, "the failure is logged")
 	require.Eventually(t, func() bool { return len(l.Exceptions().Blocked) == 1 }, 20*time.Second, time.Millisecond, "one ends while Redis is away")
 	assert.Equal(t, []string{"eve"}, l.Exceptions().Blocked, "the other one holds")
-	assert.Equal(t, 1, lines.Count("RL718"), "it is logged once")
+	assert.Equal(t, 1, lines.Count("RL718"), "an outage is logged once, not for each policy")
 	server.Restart(t) // without what it had
 	require.Eventually(t, func() bool { return lines.Count("RL719") > 0 }, 20*time.Second, time.Millisecond, "Redis has lost the other one")
 	assert.Equal(t, []string{"eve"}, l.Exceptions().Blocked, "it still holds")
+	require.NoError(t, s.SetException(t.Context(), "d", redisstore.Exception{Key: "eve"}))
+	require.Eventually(t, func() bool { return len(others[3].Exceptions().Blocked) == 1 }, 20*time.Second, time.Millisecond, "premise: all are read again")
+	server.Kill()
+	require.Eventually(t, func() bool { return lines.Count("RL718") > 1 }, 20*time.Second, time.Millisecond, "the next outage is logged")
 }
 
 // Who follows anew forgets what was in force before, such as exceptions that were removed while nobody followed.

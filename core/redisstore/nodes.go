@@ -30,8 +30,9 @@ type nodes struct {
 	unassigned      *node
 	unassignedSlots slot.Set
 
-	mu      sync.Mutex                              // held while servers is replaced
-	servers atomic.Pointer[map[*redis.Client]*node] // the nodes of servers; the map is replaced, never changed
+	mu       sync.Mutex                              // held while servers is replaced
+	servers  atomic.Pointer[map[*redis.Client]*node] // the nodes of servers; the map is replaced, never changed
+	watching atomic.Bool                             // a timer will call watch
 }
 
 // forgottenAfter is the time without decisions after which a server's node is forgotten: its keys may be elsewhere.
@@ -92,16 +93,34 @@ func (ns *nodes) add(client *redis.Client) *node {
 	return list[client]
 }
 
-// forget forgets unused nodes. home and unassigned stay. But if they are unused their outages end, because no call would ever end
-// them.
+// opened notes that a breaker has opened. If calls for the server end, because others have its keys, no call would end the outage: so
+// watch does. With a single server the next call will.
+func (ns *nodes) opened() {
+	if ns.clientOf != nil && !ns.watching.Swap(true) {
+		time.AfterFunc(watchInterval, ns.watch)
+	}
+}
+
+// watchInterval is how often outages are looked at that may have to end without a call.
+const watchInterval = time.Second
+
+// watch ends outages of unused nodes. It has itself called again as long as a breaker is open, which ends with the use of its node.
+func (ns *nodes) watch() {
+	ns.forget()
+	ns.watching.Store(false)
+	ns.each(func(n *node) {
+		if n.breaker.Open() {
+			ns.opened()
+		}
+	})
+}
+
+// forget forgets unused nodes. home and unassigned stay, but if they are unused their outages end.
 func (ns *nodes) forget() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	if list := ns.inUse(); len(list) < len(ns.list()) {
 		ns.servers.Store(&list)
-	}
-	if ns.clientOf == nil {
-		return
 	}
 	for _, n := range []*node{ns.home, ns.unassigned} {
 		if n.breaker.Open() && n.queue.unused(forgottenAfter) {

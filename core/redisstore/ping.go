@@ -43,7 +43,7 @@ func (s *Store) Ping(ctx context.Context) error {
 		select {
 		case err = <-done:
 		case <-time.After(s.batches.server.timeout / contextSlack): // the client's error, if it comes, says more
-			err = diagnosed(s.batches.server.address, bounded.Err())
+			err = diagnosed(s.batches.server.addressOf(nil), bounded.Err())
 		}
 	}
 	if err == nil {
@@ -65,13 +65,18 @@ func diagnosed(server string, err error) error {
 
 // ping is Ping without a time limit of its own.
 func (s *Store) ping(ctx context.Context) error {
-	err := s.batches.server.Each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
-		return diagnosed(address.Of(one), withoutArguments(sendPing(ctx, one)))
+	s.batches.server.findMaster(ctx)
+	err := s.batches.server.Each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
+		where := address.Of(one)
+		if !several {
+			where = s.batches.server.addressOf(nil)
+		}
+		return diagnosed(where, withoutArguments(s.batches.server.ping(ctx, one)))
 	})
 	if err != nil {
 		return err
 	}
-	return diagnosed(s.batches.server.address, s.probe(ctx))
+	return diagnosed(s.batches.server.addressOf(nil), s.probe(ctx))
 }
 
 // probe takes tokens twice from a bucket that nobody else uses, and deletes its key.

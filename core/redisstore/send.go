@@ -258,10 +258,10 @@ func (s *server) eval(ctx context.Context, args []any) (any, error) {
 	for try := 1; ; try++ {
 		cmd := command(ctx, name, sent, args)
 		err := withoutArguments(s.client.Process(ctx, cmd))
+		if !lost(err) && s.dialError.Load() != nil {
+			s.dialError.Store(nil)
+		}
 		if err == nil {
-			if s.dialError.Load() != nil {
-				s.dialError.Store(nil)
-			}
 			return cmd.Val(), nil
 		}
 		s.rediscover(ctx, err)

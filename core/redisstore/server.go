@@ -2,15 +2,14 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/cause"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
 )
 
@@ -24,8 +23,10 @@ type server struct {
 	timeout   time.Duration                    // see WithTimeout
 	contexts  [2]atomic.Pointer[sharedContext] // the latest without and with a watchdog: see contextFor
 	logger    func() *slog.Logger
-	address   string                // of the client's servers, for messages
-	dialError atomic.Pointer[error] // why a connection could not be made; nil once one is made
+	address   string                 // of the client's servers, for messages
+	master    atomic.Pointer[string] // the same, if the client asks Sentinel: see findMaster
+	finding   sync.Mutex             // held by findMaster
+	dialError atomic.Pointer[error]  // why a connection could not be made; nil once one is made
 }
 
 // setClient sets the client and what follows from it.
@@ -114,143 +115,8 @@ func (s *server) contextFor(watchdog bool, now time.Time) context.Context {
 	return shared
 }
 
-// minConnectTimeout is the least time that opening a connection may take. With TLS it takes seven round trips.
-const minConnectTimeout = time.Second
-
-// ConnectTimeout returns how long opening a connection may take: a second, or ten times the store's timeout if that is longer.
-func (s *server) ConnectTimeout() time.Duration { return connectTimeout(s.timeout) }
-
-// connectTimeout returns the ConnectTimeout of a store with this timeout.
-func connectTimeout(timeout time.Duration) time.Duration {
-	return max(minConnectTimeout, longestWait*timeout)
-}
-
 // Log returns the logger for warnings.
 func (s *server) Log() *slog.Logger { return s.logger() }
-
-// hasIdle reports whether the client has an idle connection. If it has several servers, hasIdle returns false, because it can't tell to
-// which of them a connection is.
-func (s *server) hasIdle() bool {
-	return !s.sharded.Load() && s.client.PoolStats().IdleConns > 0
-}
-
-// connect waits, up to ConnectTimeout, until there is a connection to the server of the client only. With nil for only, it waits for
-// all servers of the store's client until the store's timeout, and after that for any one, so that servers that are down don't delay
-// the keys of others.
-//
-// A connection may take longer than a decision waits: decisions fail after the store's timeout, and later ones find the connection.
-func (s *server) connect(only *redis.Client) error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.ConnectTimeout())
-	anyReady, all := make(chan struct{}, 1), make(chan error, 1)
-	go func() { // go-redis does not always stop when a context ends
-		defer cancel()
-		err := s.reach(ctx, only, anyReady)
-		if why := err; lost(err) && !errors.Is(err, context.DeadlineExceeded) {
-			if !s.sharded.Load() { // an error of one of several servers says nothing about the others
-				s.dialError.Store(&why)
-			}
-			err = &cause.Unconnected{Address: s.addressOf(only), Cause: err}
-		}
-		all <- err
-	}()
-	for _, wait := range []struct {
-		time   time.Duration
-		enough <-chan struct{}
-	}{{s.timeout, nil}, {s.ConnectTimeout() - s.timeout, anyReady}} {
-		timer := time.NewTimer(wait.time)
-		select {
-		case err := <-all:
-			timer.Stop()
-			return err
-		case <-wait.enough:
-			timer.Stop()
-			return nil
-		case <-timer.C:
-		}
-	}
-	return s.noConnection(only, s.ConnectTimeout())
-}
-
-// reach waits until there is a connection to the server of the client only, or to all servers of the store's client if only is nil.
-// In the latter case it sends to anyReady when the first server has a connection.
-func (s *server) reach(ctx context.Context, only *redis.Client, anyReady chan<- struct{}) error {
-	if only != nil {
-		return s.ping(ctx, only)
-	}
-	return s.Each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
-		var err error
-		if several {
-			err = s.ping(ctx, one, s.client)
-		} else {
-			err = sendPing(ctx, one)
-		}
-		if !lost(err) {
-			s.dialError.Store(nil)
-			select {
-			case anyReady <- struct{}{}:
-			default: // another server was ready first
-			}
-		}
-		return err
-	})
-}
-
-// addressOf returns the address of the server of the client only, or of all servers of the store's client if only is nil.
-func (s *server) addressOf(only *redis.Client) string {
-	if only != nil {
-		return address.Of(only)
-	}
-	return s.address
-}
-
-// noConnection returns the error of a call that waited so long for a connection. only is that of connect.
-func (s *server) noConnection(only *redis.Client, after time.Duration) error {
-	e := &cause.Unconnected{Address: s.addressOf(only), After: after}
-	if last := s.dialError.Load(); last != nil {
-		e.Cause = *last
-	}
-	return e
-}
-
-// timedOut returns the error of a call that was sent and got no answer in time. It names a connection that could not be made, if
-// that may be why.
-func (s *server) timedOut() error {
-	if s.dialError.Load() != nil {
-		return s.noConnection(nil, s.timeout)
-	}
-	return timeoutError(s.timeout)
-}
-
-// ping sends PING by one: as a command and as a pipeline, because go-redis has a pool of connections for each (v9.23 has). It also
-// sends PING by each of others, so that the client of a Cluster asks which server has which slot.
-func (s *server) ping(ctx context.Context, one redis.UniversalClient, others ...redis.UniversalClient) error {
-	pings := []func() error{
-		func() error { return sendPing(ctx, one) },
-		func() error {
-			_, err := one.Pipelined(ctx, func(p redis.Pipeliner) error {
-				return p.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
-			})
-			return err
-		},
-	}
-	for _, other := range others {
-		pings = append(pings, func() error { return sendPing(ctx, other) })
-	}
-	errs := make(chan error)
-	for _, ping := range pings {
-		go func() {
-			var err error
-			defer func() { errs <- err }()
-			defer recovered(&err)
-			err = ping()
-		}()
-	}
-	var err error
-	for range pings {
-		err = errors.Join(err, <-errs)
-	}
-	return err
-}
 
 // sendPing sends PING by client.
 func sendPing(ctx context.Context, client redis.UniversalClient) error {

@@ -37,7 +37,7 @@ type Proxy struct {
 	target  string
 	fault   Fault
 	latency time.Duration
-	conns   map[net.Conn]bool
+	conns   map[net.Conn]bool // open ones; false: silent, see Silence
 	closed  bool
 	done    sync.WaitGroup
 }
@@ -75,6 +75,16 @@ func (p *Proxy) SetLatency(d time.Duration) {
 	p.fault, p.latency = Latency, d
 }
 
+// Silence drops all traffic of the connections that are open now, for ever. They stay open, and connections to come work: so it is
+// when a firewall forgets connections, or when an address moves to another server.
+func (p *Proxy) Silence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		p.conns[c] = false
+	}
+}
+
 // Redirect passes connections to come on to another server. Open ones stay.
 func (p *Proxy) Redirect(target string) {
 	p.mu.Lock()
@@ -88,9 +98,13 @@ func (p *Proxy) server() string {
 	return p.target
 }
 
-func (p *Proxy) current() (Fault, time.Duration) {
+// current returns the fault of a connection.
+func (p *Proxy) current(c net.Conn) (Fault, time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if works, kept := p.conns[c]; kept && !works {
+		return BlackHole, 0
+	}
 	return p.fault, p.latency
 }
 
@@ -111,7 +125,7 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		if f, _ := p.current(); f == Reset {
+		if f, _ := p.current(client); f == Reset {
 			reset(client)
 			continue
 		}
@@ -156,7 +170,7 @@ func (p *Proxy) pass(from, to net.Conn, isRequest bool) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
-		fault, latency := p.current()
+		fault, latency := p.current(from)
 		due := time.Time{}
 		switch {
 		case n == 0:

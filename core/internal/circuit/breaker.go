@@ -43,9 +43,9 @@ type Breaker struct {
 	closed  func() // called when a trial has closed the breaker; nil: nothing is
 }
 
-// New returns a closed breaker. It opens after so many failures in a row, and admits a trial after the pause. The log shows the
-// server's address, unless that is "".
-func (g *Group) New(server string, failures int, pause time.Duration, logger func() *slog.Logger) *Breaker {
+// New returns a closed breaker. It opens after so many failures in a row, and admits a trial after the pause. The log shows what
+// server returns, the server's address, unless that is "".
+func (g *Group) New(server func() string, failures int, pause time.Duration, logger func() *slog.Logger) *Breaker {
 	b := &Breaker{group: g, created: time.Now()}
 	b.outage = outage{group: g, server: server, logger: logger, open: &b.open}
 	b.circuit = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{

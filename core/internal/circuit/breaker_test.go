@@ -11,7 +11,7 @@ import (
 // TestAwayNeverDecreases: monitoring takes a counter that decreases for one that was reset, and counts it again.
 func TestAwayNeverDecreases(t *testing.T) {
 	g := Group{Describe: func(error) string { return "" }}
-	b := g.New("", 1, time.Microsecond, func() *slog.Logger { return slog.New(slog.DiscardHandler) })
+	b := g.New(func() string { return "" }, 1, time.Microsecond, func() *slog.Logger { return slog.New(slog.DiscardHandler) })
 	stop := make(chan struct{})
 	var readers sync.WaitGroup
 	for range 2 {

@@ -9,6 +9,7 @@ import (
 type Group struct {
 	Name     string             // the store's name in the log, such as "Redis"
 	Describe func(error) string // returns what is wrong with the store if a call has this error, such as "Redis does not answer"
+	Open     func()             // called when a breaker opens, with locks held; may be nil
 
 	mu     sync.Mutex    // guards all below; the clock is read under it, so that Away never decreases
 	opened int64         // see Opened
@@ -50,6 +51,9 @@ func (g *Group) changed(b *Breaker, open bool) {
 			g.since = time.Now()
 		}
 		g.open++
+		if g.Open != nil {
+			g.Open()
+		}
 	default:
 		g.before, g.since = g.away(), time.Now()
 		g.open--

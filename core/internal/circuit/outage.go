@@ -35,13 +35,14 @@ const (
 )
 
 // outage logs when OnFailure decides instead of a server: that the breaker opened, or while it is closed, what share of decisions
-// failed. Then it logs the end, after the first second in which the server made all decisions.
+// failed. Then it logs the end, after the first second in which the server made all decisions. A timer ends each second in which there
+// were decisions, so the end is logged even if no more come.
 //
 // Example: from 0 to 3.5 s the server answers only 90 of 100 decisions a second. At 2 s the share is logged, 10 %, and at 5 s that
 // the server is back.
 type outage struct {
 	group  *Group
-	server string
+	server func() string
 	logger func() *slog.Logger
 	open   *atomic.Bool // of the Breaker
 
@@ -49,6 +50,7 @@ type outage struct {
 	mu             sync.Mutex    // guards all below
 	since          time.Time     // when the current second began
 	n              [outcomes]int // decisions in it
+	timer          *time.Timer   // ends the second; nil until it is first needed
 	err            error         // of the last that failed
 	failingSeconds int           // in how many seconds in a row a share failed
 	logged         bool          // the opening or a share was logged, and the end not yet
@@ -63,18 +65,39 @@ func (o *outage) note(n int, outcome Outcome, err error) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if now := time.Now(); !o.counts.Swap(true) {
-		o.since = now
-	} else if now.Sub(o.since) >= second {
-		o.endSecond(now)
+	now := time.Now()
+	o.endSecond(now) // the timer may be late
+	if outcome == Answered && !o.counts.Load() {
+		return // that was the end
+	}
+	o.counts.Store(true)
+	if o.n == ([outcomes]int{}) {
+		o.beginSecond(now)
 	}
 	if o.n[outcome] += n; err != nil {
 		o.err = err
 	}
 }
 
-// endSecond logs the share of the current second, or the end, and begins the next second. mu is held.
+// beginSecond has the timer end the second that begins now. mu is held.
+func (o *outage) beginSecond(now time.Time) {
+	o.since = now
+	if o.timer != nil {
+		o.timer.Reset(second)
+		return
+	}
+	o.timer = time.AfterFunc(second, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.endSecond(time.Now())
+	})
+}
+
+// endSecond logs the share of the current second, or the end, if there were decisions and the second is over. mu is held.
 func (o *outage) endSecond(now time.Time) {
+	if now.Sub(o.since) < second {
+		return
+	}
 	failed := o.n[Waited] + o.n[Unanswered] + o.n[Refused]
 	all := failed + o.n[Answered]
 	switch {
@@ -95,7 +118,7 @@ func (o *outage) endSecond(now time.Time) {
 				"refused", o.n[Refused], "error", o.err)
 		}
 	}
-	o.n, o.since = [outcomes]int{}, now
+	o.n = [outcomes]int{}
 }
 
 // breakerOpened logs that the breaker opened, unless that was logged and the end not yet.
@@ -105,27 +128,26 @@ func (o *outage) breakerOpened(err error) {
 	if o.opened {
 		return
 	}
-	if !o.counts.Swap(true) {
-		o.since = time.Now()
-	}
+	o.counts.Store(true)
 	o.logged, o.opened = true, true
 	o.log().Warn("ratelimit: "+o.group.Describe(err)+"; each policy's OnFailure decides until it is back", "code", "RL712", "error", err)
 }
 
-// unused logs the end because no more calls go to the server: others have its keys.
+// unused logs the end because no more calls go to the server, most likely because others have its keys.
 func (o *outage) unused() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.logged {
-		o.log().Warn("ratelimit: "+o.group.Name+" is back: other servers have the keys of the one that did not answer", "code", "RL713")
+		o.log().Warn("ratelimit: no decision needs the server that did not answer: others may have its keys", "code", "RL713")
 	}
 	o.logged, o.opened = false, false
 }
 
 // log returns the logger, with the server's address if it is known.
 func (o *outage) log() *slog.Logger {
-	if o.server == "" {
+	server := o.server()
+	if server == "" {
 		return o.logger()
 	}
-	return o.logger().With("server", o.server)
+	return o.logger().With("server", server)
 }

@@ -1,7 +1,6 @@
 package circuit
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
 	"strings"
@@ -11,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
 // logBench is a breaker and what it logs, in a synctest bubble.
@@ -19,7 +20,7 @@ type logBench struct {
 
 	group   Group
 	breaker *Breaker
-	text    bytes.Buffer
+	text    logtest.Buffer
 }
 
 var errAway = errors.New("away")
@@ -28,7 +29,7 @@ func onLogBench(t *testing.T, server string, test func(b *logBench)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &logBench{T: t, group: Group{Name: "the store", Describe: func(error) string { return "the store does not answer" }}}
 		logger := slog.New(slog.NewTextHandler(&b.text, nil))
-		b.breaker = b.group.New(server, 3, 500*time.Millisecond, func() *slog.Logger { return logger })
+		b.breaker = b.group.New(func() string { return server }, 3, 500*time.Millisecond, func() *slog.Logger { return logger })
 		test(b)
 	})
 }
@@ -58,6 +59,7 @@ func (b *logBench) calls(during time.Duration, n, failed int, outcome Outcome) {
 // logged checks how many lines of each kind there are.
 func (b *logBench) logged(away, part, back int, rule string) {
 	b.Helper()
+	synctest.Wait() // for lines that timers write
 	text := b.text.String()
 	for code, want := range map[string]int{"RL712": away, "RL717": part, "RL713": back} {
 		assert.Equal(b, want, strings.Count(text, "code="+code), "%s: lines %s in\n%s", rule, code, text)
@@ -81,6 +83,24 @@ func TestOutageIsLoggedWithItsEnd(t *testing.T) {
 		b.logged(1, 0, 1, "then it is")
 		b.calls(10*time.Second, 10, 10, Unanswered)
 		b.logged(2, 0, 1, "the next outage")
+	})
+}
+
+// The end needs no more decisions: the last one was made by the store, and a second later the outage is over.
+func TestOutageEndsWithoutAnotherDecision(t *testing.T) {
+	onLogBench(t, "", func(b *logBench) {
+		b.calls(time.Second, 1, 1, Unanswered)
+		b.logged(1, 0, 0, "the breaker opens")
+		time.Sleep(time.Hour)
+		b.logged(1, 0, 0, "nobody knows whether the store is back")
+		b.call(1, 0, Answered)
+		time.Sleep(900 * time.Millisecond)
+		b.logged(1, 0, 0, "not before a second has passed")
+		time.Sleep(200 * time.Millisecond)
+		b.logged(1, 0, 1, "one decision has shown that it is, and none has failed since")
+		b.call(1, 0, Answered)
+		time.Sleep(time.Hour)
+		b.logged(1, 0, 1, "once")
 	})
 }
 
@@ -150,7 +170,7 @@ func TestServersAwayTogetherCountOnce(t *testing.T) {
 		g := Group{Describe: func(error) string { return "" }}
 		var all []*Breaker
 		for range 3 {
-			all = append(all, g.New("n", 1, time.Minute, func() *slog.Logger { return slog.New(slog.DiscardHandler) }))
+			all = append(all, g.New(func() string { return "n" }, 1, time.Minute, func() *slog.Logger { return slog.New(slog.DiscardHandler) }))
 		}
 		for _, b := range all {
 			b.Fail(time.Now(), errAway)

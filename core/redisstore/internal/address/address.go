@@ -2,8 +2,10 @@
 package address
 
 import (
+	"context"
 	"crypto/tls"
 	"maps"
+	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,7 +26,7 @@ func Of(client redis.UniversalClient) string {
 	case *redis.Client:
 		o := c.Options()
 		switch {
-		case o.Addr == sentinel:
+		case AsksSentinel(c):
 			return "the master that Sentinel names"
 		case o.Network == "unix":
 			return "unix://" + o.Addr
@@ -36,6 +38,27 @@ func Of(client redis.UniversalClient) string {
 	case *redis.Ring:
 		o := c.Options()
 		return scheme(o.TLSConfig) + strings.Join(slices.Sorted(maps.Values(o.Addrs)), ",")
+	}
+	return ""
+}
+
+// AsksSentinel reports whether client finds its server by asking Sentinel.
+func AsksSentinel(client redis.UniversalClient) bool {
+	c, ok := client.(*redis.Client)
+	return ok && c != nil && c.Options().Addr == sentinel
+}
+
+// Master returns the address of the master that Sentinel names now, or "" if it does not say. It opens a connection as client does,
+// and closes it: go-redis shows the address nowhere else. A master that can't be reached has its address in the error.
+func Master(ctx context.Context, client *redis.Client) string {
+	o := client.Options()
+	conn, err := o.Dialer(ctx, o.Network, o.Addr)
+	if err == nil {
+		defer conn.Close()
+		return scheme(o.TLSConfig) + conn.RemoteAddr().String()
+	}
+	if op, ok := err.(*net.OpError); ok && op.Addr != nil { //nolint:errorlint // wrapped, it is of a connection to Sentinel
+		return scheme(o.TLSConfig) + op.Addr.String()
 	}
 	return ""
 }
