@@ -53,7 +53,7 @@ func onKept(t *testing.T, test func(b *keptBench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := Group{Describe: func(error) string { return "" }}
-		circuit := g.New("", 1, time.Second, func() *slog.Logger { return slog.New(slog.DiscardHandler) })
+		circuit := g.New(func() string { return "" }, 1, time.Second, func() *slog.Logger { return slog.New(slog.DiscardHandler) })
 		b := &keptBench{T: t}
 		b.Kept = Keep(circuit, time.Second, func(list []Returned) {
 			b.mu.Lock()
