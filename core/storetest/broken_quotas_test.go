@@ -2,7 +2,6 @@ package storetest_test
 
 import (
 	"context"
-	"encoding/binary"
 	"maps"
 	"runtime"
 	"slices"
@@ -165,35 +164,6 @@ var quotaMistakes = map[string]mistake{
 			}
 			return a, err
 		}}},
-	"a capacity that only refills": {rule: "what_a_higher_capacity_adds_is_there_at_once",
-		store: changingState(func(r *store.Request, before []byte) []byte {
-			if len(before) != bucket.RecordSize {
-				return before
-			}
-			records, err := bucket.ParseRecords(nil, before)
-			if err != nil { // as if the same definition had written it
-				return before
-			}
-			own := &r.Plan.Rates[0]
-			units := records[0].Units / records[0].Rate.Unit * own.Unit
-			level := binary.BigEndian.AppendUint64(nil, uint64(units+bucket.ZeroUnits))[1:]
-			return slices.Concat([]byte(r.Plan.Packed), level, before[bucket.DefinitionSize+7:])
-		})},
-	"a lower capacity cuts for all": {rule: "what_a_lower_capacity_cut_is_there_again",
-		store: changingState(func(_ *store.Request, before []byte) []byte {
-			records, err := bucket.ParseRecords(nil, before)
-			if err != nil || len(records) != 1 || records[0].Cut == nil {
-				return before
-			}
-			return before[:bucket.RecordSize]
-		})},
-	"what was used is forgotten": {rule: "a_definition_does_not_give_another_one_its_tokens",
-		store: changingState(func(r *store.Request, before []byte) []byte {
-			if len(before) != bucket.RecordSize || string(before[:bucket.DefinitionSize]) == r.Plan.Packed {
-				return before
-			}
-			return nil
-		})},
 	"charged one after another": {rule: "of_buckets_that_are_charged_together_all_give_or_none",
 		store: brokenStore{address: twoPart, do: sound},
 		together: func(s *brokenJointStore, requests []store.Request) []store.JointAnswer {
@@ -242,5 +212,6 @@ func allMistakes() map[string]mistake {
 	maps.Copy(all, quotaMistakes)
 	maps.Copy(all, slotMistakes)
 	maps.Copy(all, shareMistakes)
+	maps.Copy(all, definitionMistakes)
 	return all
 }
