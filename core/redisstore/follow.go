@@ -77,7 +77,7 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 	}
 	var followers []*follower
 	byPolicy := make(map[string]*follower)
-	outage := &pollOutage{log: s.batches.server.logger, failing: make(map[*follower]bool)}
+	outage := &pollOutage{log: s.batches.server.logger, failing: make(map[string]bool)}
 	for _, l := range limiters {
 		if l == nil {
 			continue
@@ -259,7 +259,7 @@ func (f *follower) report(err error) {
 	if own {
 		err = nil
 	}
-	f.outage.note(f, err)
+	f.outage.note(f.policy, err)
 }
 
 // warnOnce logs what can't be read, unless before says that it was logged. It returns what was.
@@ -290,31 +290,4 @@ func (f *follower) lost(p *putBack, err error) {
 	}
 	f.log().Warn("ratelimit: Redis has lost what operators said; it stays in force, and was put back", "code", "RL719", "policy", f.policy,
 		"blocks", p.blocks, "overrides", p.overrides, "removals", p.removals)
-}
-
-// warnUnread logs that exceptions can't be read.
-func warnUnread(log *slog.Logger, err error) {
-	log.Warn("ratelimit: not all exceptions in Redis could be read; those that were read are in force", "code", "RL718", "error", err)
-}
-
-// pollOutage logs that Redis can't be read, once for all policies. Its end is when all of them were read again.
-type pollOutage struct {
-	log func() *slog.Logger
-
-	mu      sync.Mutex // guards all below
-	failing map[*follower]bool
-}
-
-// note takes in the last poll of f. err is why it failed, unless that concerns the policy of f alone.
-func (o *pollOutage) note(f *follower, err error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if err == nil {
-		delete(o.failing, f)
-		return
-	}
-	if len(o.failing) == 0 {
-		warnUnread(o.log(), err)
-	}
-	o.failing[f] = true
 }
