@@ -14,7 +14,7 @@ func warnUnread(log *slog.Logger, err error) {
 type pollOutage struct {
 	log func() *slog.Logger
 
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex      // guards all below
 	failing map[string]bool // by policy
 }
 
