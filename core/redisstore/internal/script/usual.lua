@@ -32,7 +32,7 @@ local unusual -- the requests that are not usual
 local from, at_limits = 1 -- where the next request and the current limits begin in ARGV[1]
 local same, limits, action, n, times = 0 -- the current request; `same` more keys share it
 -- Its only limit, or the last one read
-local definition, tag, steps_hash, aligned, capacity, unit, gain, step -- definition: the limit as bytes
+local definition, _, aligned, capacity, unit, gain, step -- definition: the limit as bytes
 local parsed, levels, ats -- of each limit, if there are several
 local slots_lib -- what slots.lua has, if it was needed
 for i = 1, #keys do
@@ -47,7 +47,7 @@ for i = 1, #keys do
       limits, at_limits = follow, from
       if limits == 1 then
         definition = sub(requests, from, from + DEFINITION_SIZE - 1)
-        tag, steps_hash, aligned, capacity, unit, gain, step = unpack(DEFINITION, requests, from)
+        _, _, aligned, capacity, unit, gain, step = unpack(DEFINITION, requests, from)
       else
         parsed, levels, ats = {}, {}, {}
         for j = 1, limits do
@@ -85,7 +85,7 @@ for i = 1, #keys do
   else
     for j = 1, limits do
       if limits > 1 then
-        definition, tag, steps_hash, aligned, capacity, unit, gain, step = values(parsed[j])
+        definition, _, _, aligned, capacity, unit, gain, step = values(parsed[j])
       end
       local full = capacity * unit
       level, at = full, now -- a limit that was not used yet starts full, and its steps begin here
@@ -138,7 +138,7 @@ for i = 1, #keys do
     local write, last = allowed > 0 and n > 0, now
     for j = 1, limits do
       if limits > 1 then
-        definition, tag, steps_hash, aligned, capacity, unit, gain, step = values(parsed[j])
+        definition, _, _, aligned, capacity, unit, gain, step = values(parsed[j])
         level, at = levels[j], ats[j]
       end
       if write then
