@@ -48,7 +48,8 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 	return res, err
 }
 
-// Peek returns the state of key's bucket and takes nothing. It is AllowN with a cost of 0, and always asks the store.
+// Peek returns the state of key's bucket and takes nothing. It is AllowN with a cost of 0, and always asks the store. As the first request
+// after a change of limits it has the store note the change (see [Limiter.WithLimits]); [Limiter.PeekUnits] changes nothing at all.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 0)
 }

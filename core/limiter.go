@@ -196,9 +196,9 @@ func (l *Limiter) Since() time.Time { return l.current().since }
 // If one name stands for different limits, here or in another process, each request uses its own limit:
 //   - The bucket remembers what was used: what is left is Capacity less that, and no debt. So a higher Capacity is there
 //     at once, and what a lower one cuts is there again under a higher one.
-//   - The time since a bucket last changed refills at the rate of the next request. So no window admits more than
-//     MaxIn of the largest Capacity and the fastest rate. If modes or intervals differ, the refills of both can fall
-//     into one window.
+//   - A rate counts from its change: until a request is decided under other limits, the bucket refills as before, and
+//     then from what is there at the new rate. So no window admits more than MaxIn of the largest Capacity and the
+//     fastest rate. If modes or intervals differ, the refills of both can fall into one window.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	now := l.current()
 	p, errs := l.plans.get(now.policy.Name, limits, 1)
