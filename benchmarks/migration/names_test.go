@@ -71,9 +71,9 @@ func TestPeeksOfAnEmptyBucket(t *testing.T) {
 	})
 }
 
-// After SetLimit the old rate counts up to the change, after SetPolicy the new one since the last decision.
+// After SetLimit the old rate counts up to the change, after SetPolicy up to the first request under the new one.
 func TestRatesOfThePast(t *testing.T) {
-	for _, c := range []struct{ was, now, before, after float64 }{{1, 100, 10, 1000}, {50, 1, 500, 10}} {
+	for _, c := range []struct{ was, now, tokens float64 }{{1, 100, 10}, {50, 1, 500}} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx := t.Context()
 			x := rate.NewLimiter(rate.Limit(c.was), 1000)
@@ -84,10 +84,22 @@ func TestRatesOfThePast(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			x.SetLimit(rate.Limit(c.now))
 			require.NoError(t, here.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(c.now).WithBurst(1000)}}))
-			require.InDelta(t, c.before, x.Tokens(), 0.001)
-			res, err := here.Peek(ctx, "k")
-			require.NoError(t, err)
-			require.Equal(t, int64(c.after), res.Remaining)
+			require.InDelta(t, c.tokens, x.Tokens(), 0.001)
+			left := func() int64 {
+				res, err := here.Peek(ctx, "k")
+				require.NoError(t, err)
+				return res.Remaining
+			}
+			require.Equal(t, int64(c.tokens), left())
+			time.Sleep(time.Second)
+			require.InDelta(t, c.tokens+c.now, x.Tokens(), 0.001)
+			require.Equal(t, int64(c.tokens+c.now), left())
+
+			require.NoError(t, here.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(c.was).WithBurst(1000)}}))
+			x.SetLimit(rate.Limit(c.was))
+			time.Sleep(time.Second) // without a request: at the rate of before
+			require.InDelta(t, c.tokens+c.now+c.was, x.Tokens(), 0.001)
+			require.Equal(t, int64(c.tokens+2*c.now), left())
 		})
 	}
 }

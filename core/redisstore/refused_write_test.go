@@ -163,3 +163,19 @@ func TestAReplicaRefusesRequestsTogetherAsOne(t *testing.T) {
 		assert.LessOrEqual(t, sent.seen.Load(), int64(maxAttempts+1))
 	}
 }
+
+// The first request under another definition is stored even if it is denied or takes nothing. If the server refuses that, nothing is lost:
+// the answer is that of the definition before, which goes on.
+func TestRefusedWriteOfAChangedLimitIsNoFailure(t *testing.T) {
+	b := newBatchBench(t)
+	b.configure("maxmemory", "1")
+	b.plan = planOf(core.PerDay(8))
+	outcomes, err := b.send(b.take("empty", 1))
+	require.NoError(t, err)
+	b.left(outcomes[0], false, 0)
+	wait := time.Duration(outcomes[0].answer.RetryAfter(b.plan, 0, 1)) * time.Microsecond
+	assert.InDelta(t, (3 * 24 * time.Hour / 10).Minutes(), wait.Minutes(), 2, "10 were used, so 3 must come back, at 10 a day")
+	outcomes, err = b.send(b.take("empty", 0))
+	require.NoError(t, err)
+	b.left(outcomes[0], true, 0)
+}
