@@ -116,6 +116,12 @@ func next(l core.Limit, at, now int64) int64 {
 	return lo
 }
 
+// owes notes a debt of which a calendar may have forgiven some.
+func (b *Bucket) owes() {
+	l := b.defs[b.writer]
+	b.lost = b.lost || calendar(l) && b.left < -2*float64(l.Capacity)
+}
+
 const (
 	tiny     = 1e-9
 	rounding = 1e-5 // of what one definition leaves to another
@@ -141,9 +147,7 @@ func (b *Bucket) refillTo(now int64) {
 			b.at = now // a full bucket's steps begin with its next use
 		}
 	}
-	if b.cut < tiny {
-		b.cut = 0
-	}
+	b.lost = b.lost || b.cut > 0 && b.cut < rounding // whether anything is cut makes a difference
 }
 
 // give returns n tokens, as far as there is room.
@@ -194,13 +198,14 @@ func (b *Bucket) fullAt(now int64) int64 {
 	return math.MaxInt64
 }
 
+// calendar reports whether other definitions don't know when the periods of l begin. Days in UTC are multiples on the Unix clock.
 func calendar(l core.Limit) bool {
-	return l.Location != nil || l.RefillInterval%core.Month == 0 && l.Mode == core.Aligned && l.RefillInterval >= core.Month
+	return l.Location != nil && (l.Location.String() != "UTC" || l.RefillInterval != 24*time.Hour)
 }
 
 // same reports whether two definitions are one.
 func same(a, b core.Limit) bool {
-	return a.Capacity == b.Capacity && a.RefillRate == b.RefillRate && a.RefillInterval == b.RefillInterval && a.Mode == b.Mode && a.Location == b.Location
+	return a.Capacity == b.Capacity && a.RefillRate == b.RefillRate && a.RefillInterval == b.RefillInterval && a.Mode == b.Mode && a.Location.String() == b.Location.String()
 }
 
 // under is the bucket at now as definition d sees it. ok is false where the documentation does not say.
@@ -261,7 +266,9 @@ func (b *Bucket) under(d int, now int64) (_ *Bucket, ok bool) {
 	if c.cut < tiny {
 		c.cut = 0
 	}
+	c.lost = c.lost || c.cut > 0 && c.cut < rounding
 	c.writer, c.at = d, now
+	c.owes()
 	if c.left < float64(l.Capacity)-tiny && l.Mode != core.Aligned {
 		step := int64(1)
 		if l.Mode == core.Stepped {

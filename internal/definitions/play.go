@@ -173,6 +173,7 @@ func (b *Bucket) refund(n int64) {
 			h.n, rest = h.n-used, rest-used
 		}
 	}
+	b.held = slices.DeleteFunc(b.held, func(h held) bool { return h.n == 0 })
 	b.give(float64(n))
 }
 
@@ -320,6 +321,7 @@ func (p *player) do(op Op) (wrong string) {
 		p.note("%v %d: debit %d", op.Way, def, n)
 		m := p.decided(def, true)
 		m.left -= float64(n)
+		m.owes()
 	case SetPolicy, SetOverride, SetException:
 		var err error
 		switch op.Kind {
@@ -378,6 +380,7 @@ func (p *player) giveBack(def int, f func(*Bucket) bool) {
 		return
 	}
 	if f(next) {
+		next.owes()
 		next.written = p.now()
 		p.model = next
 	}
