@@ -57,3 +57,21 @@ func TestWhatIsUsedStaysUsedWhenALimitIsLoweredAndSetBack(t *testing.T) {
 		require.EqualValues(t, 39, limittest.Left(t, right, "ann"), "71 are used, of which 10 have refilled")
 	})
 }
+
+// Other definitions don't know when a calendar's periods begin, also not those before a reservation is due.
+func TestACalendarRefillsForOthersOnlyWhenItsBucketIsFull(t *testing.T) {
+	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
+		month := core.PerMonth(1).WithName("a").WithBurst(9)
+		low, high := limittest.Limiter(t, store, "api", month), limittest.Limiter(t, store, "api", month.WithBurst(11))
+		for _, n := range []int64{2, 9} {
+			r, err := low.Reserve(t.Context(), "ann", n)
+			require.NoError(t, err)
+			require.True(t, r.OK())
+		}
+		res, err := high.PeekUnits(t.Context(), "ann", core.Units{core.Requests: 1})
+		require.NoError(t, err)
+		full, err := low.Peek(t.Context(), "ann")
+		require.NoError(t, err)
+		require.Equal(t, full.ResetAfter, res.RetryAfter, "nothing is there for the other definition before")
+	})
+}

@@ -99,8 +99,8 @@ func (r *Rate) blocksOf(f stepping, holds []hold) (list []block) {
 // min(50 + 24, 100 - 16) = 74 at 64 s, and one of 75 is min(75 + 24, 100 - 16) = 84: it was 80, all the room, from 45 to 60 s.
 func (r *Rate) refillThroughBlock(f stepping, b *block, l Level, held int64, c *Cut) Level {
 	last := b.last().at
-	if held > (r.Full+r.maxDebt)/r.Unit || f != r.stepping(l) || b.deficit == Forever || c != nil && c.Tokens > 0 {
-		return r.refillThrough(b.holds, l, held, c) // the room ends at the deepest debt, the steps are others, or something is cut
+	if held > (r.Full+r.maxDebt)/r.Unit || f != r.stepping(l) || b.deficit == Forever || c != nil && c.Tokens > 0 || r.foreign {
+		return r.refillThrough(b.holds, l, held, c) // the room ends at the deepest debt, the steps are others or unknown, or something is cut
 	}
 	steps := r.stepNumber(f, last) - r.stepNumber(f, l.At)
 	back := int64(0)

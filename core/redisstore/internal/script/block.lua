@@ -22,7 +22,7 @@ end
 
 -- Whether the deficits of blocks are right for a level at an instant
 local function fits(limit, holds, at)
-  return holds.steps_hash == limit.steps_hash and holds.unit == limit.unit and holds.gain == gain_of(limit) and holds.phase == phase_of(limit, at)
+  return not limit.foreign and holds.steps_hash == limit.steps_hash and holds.unit == limit.unit and holds.gain == gain_of(limit) and holds.phase == phase_of(limit, at)
 end
 
 -- Sets the stepping of holds, on which deficits depend, to that of the limit's level.
@@ -88,7 +88,7 @@ local function refill_through_blocks(limit, holds, b, level, at, held, to, need,
       if next_level > most then
         next_level = most
       end
-    else -- the room ends at the deepest debt, the deficit is of other steps, or something is cut
+    else -- the room ends at the deepest debt, the deficit is of other or unknown steps, or something is cut
       next_level, next_at = refill_through(limit, list_of(holds, b), 1, level, at, FOREVER, held, cut)
     end
     if next_level >= need then
