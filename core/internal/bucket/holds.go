@@ -66,6 +66,12 @@ func (h *Holds) count() (n int) {
 	return n
 }
 
+// returning reports whether the tokens of a hold may come back to the level when it ends.
+func (h *Holds) returning() bool {
+	return h != nil && (slices.ContainsFunc(h.front, hold.returns) ||
+		slices.ContainsFunc(h.blocks, func(b block) bool { return b.last().returns() || b.deficit == Forever }))
+}
+
 // inBlocks is the holds in all blocks.
 func (h *Holds) inBlocks() (list []hold) {
 	for i := range h.blocks {

@@ -84,7 +84,7 @@ func (s *stored) records(p *Plan, a *Answer) (list []Record, keep int64) {
 // wait is how many µs after a decision the i-th limit has need units, if nothing is taken until then.
 func (s *stored) wait(i int, rate *Rate, l Level, need, now int64) int64 {
 	holds, cut := s.holdsOf(i), s.cutOf(i)
-	if holds == nil || cut == nil {
+	if cut == nil || !holds.returning() { // what is cut changes only how tokens come back from holds
 		return rate.waitAround(holds, l, need, now)
 	}
 	a := Answer{Now: now}

@@ -128,6 +128,21 @@ function lib.wait_around(limit, need)
   return math.min(FOREVER, wait(limit, level, at, need, held))
 end
 
+-- Whether the tokens of a hold may come back to the level when it ends
+function lib.returning(holds)
+  for i = 2, #holds.front, 3 do
+    if returning(holds.front[i]) then
+      return true
+    end
+  end
+  for b = 1, #holds.heads, HEAD do
+    if returning(holds.heads[b + ITS_TICKET]) or holds.heads[b + ITS_DEFICIT] >= FOREVER then
+      return true
+    end
+  end
+  return false
+end
+
 -- When the first hold ends, of which there must be one
 function lib.first_end(holds)
   return holds.front[1] or first_end(holds)

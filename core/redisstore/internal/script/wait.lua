@@ -39,7 +39,7 @@ local function wait_for(limit, need, stored)
     return slots_lib.wait(limit.slots, limit.capacity, need)
   elseif limit.writer and not stored then
     return search(limit, limit.writer, limit.last.keep, need)
-  elseif limit.holds and limit.cut > 0 then
+  elseif limit.holds and limit.cut > 0 and holds_lib().returning(limit.holds) then -- what is cut changes how their tokens come back
     return search(limit, limit, full_at(limit), need)
   elseif limit.holds then
     return holds_lib().wait_around(limit, need)

@@ -1,0 +1,35 @@
+package oncall_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
+)
+
+// An operator's word comes before the policy's, and a block before an override.
+func TestRulesSayWhoSetThem(t *testing.T) {
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerHour(5)}, Overrides: map[string][]core.Limit{"ann": {core.PerHour(9)}, "eve": {core.PerHour(9)}},
+		Blocked: []string{"bob", "joe"},
+	}))
+	assert.NoError(t, l.SetExceptions(core.Exceptions{Overrides: map[string][]core.Limit{"joe": {core.PerHour(1)}, "eve": {core.PerHour(1)}}, Blocked: []string{"kim"}}))
+	rules := oncall.RulesOf(l)
+	for key, want := range map[string]struct {
+		owner, blocker string
+		listed         bool
+	}{
+		"ann":    {owner: "the policy"},
+		"bob":    {blocker: "the policy", listed: true},
+		"eve":    {owner: oncall.Operator},
+		"joe":    {owner: oncall.Operator, listed: true},
+		"kim":    {blocker: oncall.Operator},
+		"nobody": {},
+	} {
+		assert.Equal(t, want.owner, rules.Owner(key), "%s: who gave it limits", key)
+		assert.Equal(t, want.blocker, rules.Blocker(key), "%s: who blocks it", key)
+		assert.Equal(t, want.listed, rules.Listed(key), "%s: whether the policy blocks it", key)
+	}
+}
