@@ -51,7 +51,7 @@ func (r *Rate) refillCut(l Level, held, now int64, c *Cut) Level {
 	l.At = at
 	if l.Units += int64(gained); l.Units > room {
 		c.pay(r, float64(l.Units-room))
-		if l.Units = room; room == r.Full {
+		if l.Units = room; room == r.Full && c.Tokens <= 0 { // else the steps go on: they pay the rest
 			l.At = now
 		}
 	}

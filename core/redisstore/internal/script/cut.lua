@@ -37,7 +37,7 @@ local function refill_cut(limit, level, at, to, most, held, cut)
   level = level + gained
   if level > most then
     pay(limit, cut, level - most)
-    return most, most == limit.full and to or at
+    return most, most == limit.full and cut.tokens <= 0 and to or at -- while anything is cut, the steps go on: they pay the rest
   end
   return level, at
 end
