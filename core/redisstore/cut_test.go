@@ -75,3 +75,26 @@ func TestACalendarRefillsForOthersOnlyWhenItsBucketIsFull(t *testing.T) {
 		require.Equal(t, full.ResetAfter, res.RetryAfter, "nothing is there for the other definition before")
 	})
 }
+
+// Only of a full bucket do the steps begin with the next use. While something is cut it is not full, even if its level is.
+func TestStepsGoOnWhileTheyPayWhatIsCut(t *testing.T) {
+	onBothStores(t, func(t *testing.T, store core.Store, clock *limittest.Clock) {
+		step := core.PerHour(1).WithName("a").WithMode(core.Stepped)
+		low, high := limittest.Limiter(t, store, "api", step), limittest.Limiter(t, store, "api", step.WithBurst(4))
+		require.NoError(t, high.Debit(t.Context(), "ann", 4))
+		require.EqualValues(t, 0, limittest.Left(t, low, "ann"))
+		clock.Move(150 * time.Minute)
+		peek := func() core.Result {
+			res, err := high.PeekUnits(t.Context(), "ann", core.Units{core.Requests: 3})
+			require.NoError(t, err)
+			return res
+		}
+		res := peek()
+		require.EqualValues(t, 2, res.Remaining, "two steps have come")
+		require.Equal(t, 30*time.Minute, res.RetryAfter, "the third comes three hours after the change")
+		limittest.Use(t, low, "ann", 1)
+		require.EqualValues(t, 1, peek().Remaining)
+		clock.Move(30 * time.Minute)
+		require.EqualValues(t, 2, peek().Remaining, "the third step comes at its time, whatever was taken")
+	})
+}
