@@ -119,7 +119,7 @@ func next(l core.Limit, at, now int64) int64 {
 // owes notes a debt of which a calendar may have forgiven some.
 func (b *Bucket) owes() {
 	l := b.defs[b.writer]
-	b.lost = b.lost || calendar(l) && b.left < -2*float64(l.Capacity)
+	b.lost = b.lost || calendar(l) && b.left < -float64(l.Capacity)
 }
 
 const (
@@ -143,7 +143,7 @@ func (b *Bucket) refillTo(now int64) {
 		if over > 0 {
 			b.cut = max(0, b.cut-over)
 		}
-		if b.out() == 0 {
+		if b.out() == 0 && b.cut == 0 {
 			b.at = now // a full bucket's steps begin with its next use
 		}
 	}
@@ -208,6 +208,11 @@ func same(a, b core.Limit) bool {
 	return a.Capacity == b.Capacity && a.RefillRate == b.RefillRate && a.RefillInterval == b.RefillInterval && a.Mode == b.Mode && a.Location.String() == b.Location.String()
 }
 
+// sameSteps reports whether two definitions are on one calendar.
+func sameSteps(a, b core.Limit) bool {
+	return a.RefillInterval == b.RefillInterval && a.Mode == b.Mode && b.Location != nil && a.Location.String() == b.Location.String()
+}
+
 // under is the bucket at now as definition d sees it. ok is false where the documentation does not say.
 func (b *Bucket) under(d int, now int64) (_ *Bucket, ok bool) {
 	c := b.clone()
@@ -222,7 +227,7 @@ func (b *Bucket) under(d int, now int64) (_ *Bucket, ok bool) {
 	}
 	w, l := c.defs[c.writer], c.defs[d]
 	ended := now
-	if calendar(w) {
+	if calendar(w) && !sameSteps(w, l) {
 		if len(c.held) > 0 { // how much refills until they end is not said
 			return nil, false
 		}
@@ -263,13 +268,10 @@ func (b *Bucket) under(d int, now int64) (_ *Bucket, ok bool) {
 		c.cut = max(0, left-(c.left+by))
 		c.left, c.base = left, 0
 	}
-	if c.cut < tiny {
-		c.cut = 0
-	}
-	c.lost = c.lost || c.cut > 0 && c.cut < rounding
+	c.lost = c.lost || c.cut > 0 && c.cut < rounding // whether anything is cut makes a difference
 	c.writer, c.at = d, now
 	c.owes()
-	if c.left < float64(l.Capacity)-tiny && l.Mode != core.Aligned {
+	if (c.left < float64(l.Capacity)-tiny || c.cut > 0) && l.Mode != core.Aligned {
 		step := int64(1)
 		if l.Mode == core.Stepped {
 			step = l.RefillInterval.Microseconds()
