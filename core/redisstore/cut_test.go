@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
@@ -58,11 +59,11 @@ func TestWhatIsUsedStaysUsedWhenALimitIsLoweredAndSetBack(t *testing.T) {
 	})
 }
 
-// Other definitions don't know when a calendar's periods begin, also not those before a reservation is due.
+// Definitions on another calendar don't know when a calendar's periods begin, also not those before a reservation is due.
 func TestACalendarRefillsForOthersOnlyWhenItsBucketIsFull(t *testing.T) {
 	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
 		month := core.PerMonth(1).WithName("a").WithBurst(9)
-		low, high := limittest.Limiter(t, store, "api", month), limittest.Limiter(t, store, "api", month.WithBurst(11))
+		low, high := limittest.Limiter(t, store, "api", month), limittest.Limiter(t, store, "api", month.WithBurst(11).In(limitdraw.Zone("Europe/Berlin")))
 		for _, n := range []int64{2, 9} {
 			r, err := low.Reserve(t.Context(), "ann", n)
 			require.NoError(t, err)

@@ -259,14 +259,13 @@ func (b *Bucket) under(d int, now int64) (_ *Bucket, ok bool) {
 		paid := min(by, c.cut)
 		c.left += by - paid
 		c.cut = max(0, c.cut-by)
-	case c.cut > 0:
-		left := min(c.left, float64(l.Capacity)-out)
-		c.cut += -by - (c.left - left)
-		c.left = left
 	default:
-		left := max(c.left+by, min(c.left, -out))
-		c.cut = max(0, left-(c.left+by))
-		c.left, c.base = left, 0
+		left := max(min(c.left+by+min(c.cut, -by), float64(l.Capacity)-out), min(c.left, -out))
+		if c.base = max(0, c.base-max(0, c.left-left)); c.cut == 0 {
+			c.base = 0
+		}
+		c.cut = max(0, c.cut-by-(c.left-left))
+		c.left = left
 	}
 	c.lost = c.lost || c.cut > 0 && c.cut < rounding // whether anything is cut makes a difference
 	c.writer, c.at = d, now

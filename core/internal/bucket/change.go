@@ -35,12 +35,15 @@ func (r *Rate) takeOver(w *Rate, l Level, c Cut, held, ended, now int64) (Level,
 		paid := int64(min(float64(by)*float64(r.Unit), r.cutUnits(c)))
 		units = min(r.Full, r.unitsOf(tokens, rest)+by*r.Unit-paid)
 		c.Tokens -= float64(by)
-	case c.Tokens > 0: // the level is of what came back under a lower Capacity: as far as there is room it stays
-		units = min(r.unitsOf(tokens, rest), r.room(held))
-		c.Tokens += float64(-by) - (float64(tokens) + float64(rest-units)/float64(r.Unit))
-	default:
-		units = max(r.unitsOf(tokens+by, rest), min(r.unitsOf(tokens, rest), r.room(r.Capacity+held))) // no debt but what is held
-		c.Tokens, base = float64(-(tokens+by))+float64(units-rest)/float64(r.Unit), 0
+	default: // as much as is cut already is no part of the level: it came since
+		whole := min(-by, int64(c.Tokens))
+		part := int64(min(float64(-by-whole)*float64(r.Unit), r.cutUnits(Cut{Tokens: c.Tokens - float64(whole)})))
+		before := r.unitsOf(tokens, rest)
+		units = max(min(r.unitsOf(tokens+by+whole, rest+part), r.room(held)), min(before, r.room(r.Capacity+held))) // no debt but what is held
+		if base = max(0, base-max(0, before-units)); c.Tokens <= 0 {
+			base = 0
+		}
+		c.Tokens += float64(-by-tokens) + float64(units-rest)/float64(r.Unit)
 	}
 	if c.Tokens, c.Base = min(c.Tokens, Forever), base; !(c.Tokens > 0) {
 		c = Cut{}

@@ -27,7 +27,7 @@ func (s *stored) end(a *Answer, r *Request) (ended bool) {
 // credit puts n tokens back into the i-th limit, as far as there is room.
 func (s *stored) credit(i int, a *Answer, p *Plan, n int64) {
 	rate, l := &p.Rates[i], a.Levels.At(i)
-	l.Units = rate.give(l.Units, rate.units(n), rate.room(s.holdsOf(i).Held(a.Now)), s.cutOf(i))
+	l.Units = rate.give(l.Units, n, rate.room(s.holdsOf(i).Held(a.Now)), s.cutOf(i))
 }
 
 // grants reports whether every limit has r's tokens now. Of a reservation it reports whether every limit will have them within More

@@ -21,19 +21,20 @@ func (c *Cut) pay(r *Rate, units float64) {
 	}
 }
 
-// give adds units that come back to a level, at most up to room. What was cut is paid first, but not what came to the level since.
-func (r *Rate) give(level, units, room int64, c *Cut) int64 {
+// give adds n tokens that come back to a level, at most up to room. What was cut is paid first, but not what came to the level since.
+func (r *Rate) give(level, n, room int64, c *Cut) int64 {
 	if c == nil || c.Tokens <= 0 {
-		return max(level, min(level+units, room))
+		return max(level, min(level+r.units(n), room))
 	}
-	first := min(units, max(0, min(c.Base, room)-level))
-	paid := int64(min(float64(units-first), r.cutUnits(*c)))
-	c.pay(r, float64(paid))
-	rest := level + units - paid
-	if rest > room { // there is no room for the rest
-		c.pay(r, float64(rest-room))
+	units := float64(n) * float64(r.Unit) // may be more than an int64 has
+	first := min(units, float64(max(0, min(c.Base, room)-level)))
+	paid := min(units-first, r.cutUnits(*c))
+	c.pay(r, paid)
+	rest := float64(level) + units - paid
+	if rest > float64(room) { // there is no room for the rest
+		c.pay(r, rest-float64(room))
 	}
-	return max(level, min(rest, room))
+	return max(level, int64(min(rest, float64(room))))
 }
 
 // refillCut is refill of a level from which something is cut. What refills beyond the room pays that. The steps of a full bucket go on

@@ -70,7 +70,7 @@ func (r *Rate) refillThrough(holds []hold, l Level, held int64, c *Cut) Level {
 // and what is held then.
 func (r *Rate) end(h hold, l Level, held int64, c *Cut) (_ Level, rest int64) {
 	if rest = held - h.tokens; h.returns() {
-		l.Units = r.give(l.Units, r.units(h.tokens), r.room(rest), c)
+		l.Units = r.give(l.Units, h.tokens, r.room(rest), c)
 	}
 	return l, rest
 }

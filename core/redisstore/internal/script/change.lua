@@ -22,12 +22,14 @@ local function take_over(limit, w, level, cut, held, ended)
   if by >= 0 then -- what was cut comes first
     level = math.min(limit.full, units_of(limit, tokens, rest) + by * limit.unit - math.min(by * limit.unit, cut_units(limit, gone)))
     gone = gone - by
-  elseif gone > 0 then -- the level is of what came back under a lower Capacity: as far as there is room it stays
-    level = math.min(units_of(limit, tokens, rest), room(limit, held))
-    gone = gone + (-by - (tokens + (rest - level) / limit.unit))
-  else -- no debt but what is held
-    level = math.max(units_of(limit, tokens + by, rest), math.min(units_of(limit, tokens, rest), room(limit, limit.capacity + held)))
-    gone, base = -(tokens + by) + (level - rest) / limit.unit, 0
+  else -- as much as is cut already is no part of the level: it came since
+    local whole = math.min(-by, math.floor(gone))
+    local part = math.min((-by - whole) * limit.unit, cut_units(limit, gone - whole))
+    local before = units_of(limit, tokens, rest)
+    level = math.min(units_of(limit, tokens + by + whole, rest + part), room(limit, held))
+    level = math.max(level, math.min(before, room(limit, limit.capacity + held))) -- no debt but what is held
+    base = gone > 0 and math.max(0, base - math.max(0, before - level)) or 0
+    gone = gone + ((-by - tokens) + (level - rest) / limit.unit)
   end
   cut.tokens, cut.base = math.max(0, math.min(gone, FOREVER)), base
   local at = now
