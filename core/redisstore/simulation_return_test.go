@@ -259,11 +259,17 @@ func (pl *player) longestWait() int64 {
 		}
 		last = max(last, due)
 	}
+	largest := int64(0) // what was used under one limit may come back at the rate of another
+	for _, rules := range pl.rules {
+		for _, x := range rules {
+			largest = max(largest, x.capacity)
+		}
+	}
 	slowest := new(big.Rat)
 	for _, rules := range pl.rules {
 		for _, x := range rules {
 			num, den := x.perStep()
-			takes := new(big.Rat).Mul(whole(2*x.capacity+owed), big.NewRat(x.longestStep(), 1))
+			takes := new(big.Rat).Mul(whole(2*largest+owed), big.NewRat(x.longestStep(), 1))
 			takes.Mul(takes, big.NewRat(den, num))
 			if takes.Add(takes, whole(2*x.longestStep())); takes.Cmp(slowest) > 0 {
 				slowest = takes
