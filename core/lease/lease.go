@@ -65,7 +65,7 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 		return a, nil
 	}
 	if !r.Takes() {
-		if charges(&r) {
+		if r.Charges() {
 			s.block(&r)
 			defer s.unblock(&r)
 		}

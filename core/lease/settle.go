@@ -89,18 +89,6 @@ func (s *Store) inBackground(r store.Request) (a store.Answer, err error) {
 	return s.Next.Do(context.Background(), r)
 }
 
-// charges reports whether r takes tokens without asking for them: a debit.
-func charges(r *store.Request) bool {
-	if r.Action == bucket.Refund {
-		for i := range r.Plan.Rates {
-			if r.Of(i) < 0 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // block has the key of r lease nothing until unblock. A lease under way is settled as soon as it comes. Otherwise a lease that next
 // granted before it executed r would still be used after r is answered.
 func (s *Store) block(r *store.Request) {

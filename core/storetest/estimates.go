@@ -239,7 +239,7 @@ func usedAtRest(s *subject) {
 	s.clock.move(30 * time.Second)
 	s.no(late.Settle(s.Context(), core.Units{tokens: 500}))
 	s.clock.move(2 * time.Minute)
-	s.have(low, "2,500 are used, by whom and under which definition ever", 500)
+	s.have(low, "2,500 are used, whoever took them and under which definition", 500)
 	s.have(policy, "2,500 are used of 20,000", 17_500)
 	settled(policy, 12_000, 12_000)
 	if res := s.units(low, core.Units{core.Requests: 0, tokens: 100}); res.Allowed {

@@ -30,12 +30,11 @@ func (r *Rate) takeOver(w *Rate, l Level, c Cut, held, ended, now int64) (Level,
 	tokens, rest := r.tokensOf(w, l.Units)
 	by, base := r.Capacity-w.Capacity, r.unitsOf(r.tokensOf(w, c.Base))
 	var units int64
-	switch {
-	case by >= 0: // what was cut comes first
+	if by >= 0 { // what was cut comes first
 		paid := int64(min(float64(by)*float64(r.Unit), r.cutUnits(c)))
 		units = min(r.Full, r.unitsOf(tokens, rest)+by*r.Unit-paid)
 		c.Tokens -= float64(by)
-	default: // as much as is cut already is no part of the level: it came since
+	} else { // as much as is cut already is no part of the level: it came since
 		whole := min(-by, int64(c.Tokens))
 		part := int64(min(float64(-by-whole)*float64(r.Unit), r.cutUnits(Cut{Tokens: c.Tokens - float64(whole)})))
 		before := r.unitsOf(tokens, rest)

@@ -151,7 +151,8 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	}
 	c, periods := rate.Calendar, int64(0)
 	if c != nil && steps > 0 {
-		periods, steps = c.Number(own.At)-c.Number(now), own.Keep-c.Earlier(own.Keep, c.Number(own.At)-c.Number(now))
+		periods = c.Number(own.At) - c.Number(now)
+		steps = own.Keep - c.Earlier(own.Keep, periods)
 	}
 	own.Keep -= min(steps, by)
 	own.At = now

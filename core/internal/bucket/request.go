@@ -63,6 +63,18 @@ func (r *Request) Moves() bool {
 	return false
 }
 
+// Charges reports whether r takes tokens without asking for them: a debit.
+func (r *Request) Charges() bool {
+	if r.Action == Refund {
+		for i := range r.Plan.Rates {
+			if r.Of(i) < 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // promises reports whether r may take tokens before the bucket has them.
 func (r *Request) promises() bool { return r.Action == Reserve || r.Action == Await }
 

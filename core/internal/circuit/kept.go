@@ -134,19 +134,9 @@ func Later(r store.Request, err error, unsent bool) (later store.Request, some b
 	case r.Holds() && r.Ticket >= bucket.FirstReturning:
 		r.Request = bucket.Request{Plan: r.Plan, Action: bucket.End, Ends: bucket.Ending{Ticket: r.Ticket, Back: bucket.MaxHeld}}
 		return r.Later(), true
-	case r.Until != 0 && r.Ends.Ticket != 0 && !charges(&r):
+	case r.Until != 0 && r.Ends.Ticket != 0 && !r.Charges(): // its hold must not end without the charge
 		r.Request = bucket.Request{Plan: r.Plan, Action: bucket.End, Ends: r.Ends}
 		return r, true
 	}
 	return r, false
-}
-
-// charges reports whether r, which returns tokens, takes some too: its hold must not end without that.
-func charges(r *store.Request) bool {
-	for i := range r.Plan.Rates {
-		if r.Of(i) < 0 {
-			return true
-		}
-	}
-	return false
 }
