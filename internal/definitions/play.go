@@ -44,7 +44,6 @@ type player struct {
 	policy, override, exception int
 	taken                       []*taken
 	ids                         int
-	lastDue                     int64
 	log                         strings.Builder
 	seen                        []string
 	event                       time.Duration // after now
@@ -347,7 +346,7 @@ func (p *player) do(op Op) (wrong string) {
 		p.must(err)
 		p.note("%v: %d, main is %d", op.Kind, op.Def, p.current())
 	}
-	return ""
+	return wrong
 }
 
 func (p *player) actual(n int64) core.Units {
