@@ -17,7 +17,7 @@ import (
 func BenchmarkUnary(b *testing.B) {
 	keys := map[string]connectlimit.KeyFunc{"none": nil, "peer": connectlimit.ByPeer(), "header": byKey}
 	for name, key := range keys {
-		for style, headers := range map[string]core.HeaderStyle{"fields": core.HeadersIETF, "no-fields": core.HeadersNone} {
+		for style, headers := range map[string]core.HeaderStyle{"fields": core.HeadersDraft8, "no-fields": core.HeadersNone} {
 			var options []connect.HandlerOption
 			if key != nil {
 				limiter := limiterOf(core.Policy{Name: "calls", Headers: headers, Limits: []core.Limit{core.PerSecond(1_000_000_000)}})
@@ -48,7 +48,7 @@ func BenchmarkUnary(b *testing.B) {
 func BenchmarkInterceptor(b *testing.B) {
 	for name, key := range map[string]connectlimit.KeyFunc{"global": connectlimit.Global("all"), "header": byKey} {
 		b.Run(name, func(b *testing.B) {
-			limiter := limiterOf(core.Policy{Name: "calls", Headers: core.HeadersIETF, Limits: []core.Limit{core.PerSecond(1_000_000_000)}})
+			limiter := limiterOf(core.Policy{Name: "calls", Headers: core.HeadersDraft8, Limits: []core.Limit{core.PerSecond(1_000_000_000)}})
 			answer := connect.NewResponse(hello())
 			call := connectlimit.New(limiter, key).WrapUnary(func(context.Context, connect.AnyRequest) (connect.AnyResponse, error) { return answer, nil })
 			req := connect.NewRequest(hello())

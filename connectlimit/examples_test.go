@@ -48,7 +48,7 @@ func show(err error) {
 // oncePerHour is a limiter of one call an hour.
 func oncePerHour(name string) *core.Limiter {
 	return core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: name, Limits: []core.Limit{core.PerHour(1)}, Headers: core.HeadersIETF,
+		Name: name, Limits: []core.Limit{core.PerHour(1)}, Headers: core.HeadersDraft8,
 	}))
 }
 

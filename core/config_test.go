@@ -115,8 +115,8 @@ func TestEachMistakeIsReported(t *testing.T) {
 		{"a policy has limits", nil, policy(func(p *core.Policy) { p.Limits = nil }), "Policy.Limits: 0"},
 		{"a share is a number", nil, policy(func(p *core.Policy) { p.LocalShare = math.NaN() }), "Policy.LocalShare: NaN"},
 		{"a share is not negative", nil, policy(func(p *core.Policy) { p.LocalShare = -0.5 }), "Policy.LocalShare: -0.5"},
-		{"header styles that contradict each other", nil, policy(func(p *core.Policy) { p.Headers = core.HeadersIETF | core.HeadersDraft6 }), "Policy.Headers: 6"},
-		{"header styles beside none", nil, policy(func(p *core.Policy) { p.Headers = core.HeadersIETF | core.HeadersNone }), "Policy.Headers: 10"},
+		{"header styles that contradict each other", nil, policy(func(p *core.Policy) { p.Headers = core.HeadersDraft8 | core.HeadersDraft6 }), "Policy.Headers: 6"},
+		{"header styles beside none", nil, policy(func(p *core.Policy) { p.Headers = core.HeadersDraft8 | core.HeadersNone }), "Policy.Headers: 10"},
 
 		{"a capacity is positive", nil, limit(core.Limit{RefillRate: 1, RefillInterval: time.Second}), "Policy.Limits[0].Capacity: 0"},
 		{"a capacity fits a header", nil, limit(core.Limit{Capacity: math.MaxInt64, RefillRate: 1e6, RefillInterval: time.Second}), "Policy.Limits[0].Capacity: 9223372036854775807"},

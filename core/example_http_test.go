@@ -35,7 +35,7 @@ func ExampleIPOption() {
 func ExampleHeaderStyle() {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	store := core.NewMemoryStore(core.WithClock(func() time.Time { return now }))
-	for _, style := range []core.HeaderStyle{core.HeadersLegacy, core.HeadersIETF, core.HeadersDraft6} {
+	for _, style := range []core.HeaderStyle{core.HeadersLegacy, core.HeadersDraft8, core.HeadersDraft6} {
 		limiter := core.Must(core.NewLimiter(store, core.Policy{
 			Name: "api", Limits: []core.Limit{core.PerSecond(10).WithBurst(20)}, Headers: style,
 		}))
@@ -64,7 +64,7 @@ func (printer) Add(name, value string) { fmt.Printf("%s: %s\n", name, value) }
 // An http.Header is a HeaderWriter.
 func ExampleHeaderWriter() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerHour(10)}, Headers: core.HeadersIETF,
+		Name: "api", Limits: []core.Limit{core.PerHour(10)}, Headers: core.HeadersDraft8,
 	}))
 	res, _ := limiter.Allow(context.Background(), "ada")
 	h := http.Header{}

@@ -70,7 +70,7 @@ func ExamplePolicy() {
 		},
 		OnFailure:  core.FailLocal,
 		LocalShare: 0.25, // 4 replicas: each grants a quarter while Redis is away
-		Headers:    core.HeadersIETF,
+		Headers:    core.HeadersDraft8,
 	}
 	limiter, err := core.NewLimiter(core.NewMemoryStore(), policy)
 	if err != nil {

@@ -1,6 +1,6 @@
 package core
 
-// HeaderStyle is a set of header fields. Styles can be combined: HeadersLegacy | HeadersIETF. Allowed and denied
+// HeaderStyle is a set of header fields. Styles can be combined: HeadersLegacy | HeadersDraft8. Allowed and denied
 // responses carry the same fields. A denied response also has Retry-After (RFC 9110, 10.2.3) and Cache-Control:
 // no-store.
 //
@@ -8,20 +8,20 @@ package core
 type HeaderStyle uint8
 
 const (
-	// HeadersDefault is HeadersLegacy and HeadersIETF together.
+	// HeadersDefault is HeadersLegacy and HeadersDraft8 together.
 	HeadersDefault HeaderStyle = 0
 	// HeadersLegacy sends the fields that most APIs send, for the tightest limit: X-RateLimit-Limit (B),
 	// X-RateLimit-Remaining (T rounded down) and X-RateLimit-Reset (the Unix second at which the bucket is full).
 	HeadersLegacy HeaderStyle = 1 << (iota - 1)
-	// HeadersIETF sends the fields of the newest IETF draft that this version knows, and will send those of the RFC: today those of
-	// draft-ietf-httpapi-ratelimit-headers-11, with one member for each limit. They are RateLimit-Policy (q=B, w=B/ρ seconds,
-	// qu=the Unit, if it is not requests) and RateLimit (r=T rounded down, t=seconds). t is the time in which the
+	// HeadersDraft8 sends the fields of draft-ietf-httpapi-ratelimit-headers 8 to 11, with one member for each limit. A
+	// later draft, or the RFC, gets a style of its own: the fields of this one stay. They are RateLimit-Policy (q=B, w=B/ρ
+	// seconds, qu=the Unit, if it is not requests) and RateLimit (r=T rounded down, t=seconds). t is the time in which the
 	// tokens left refill, or, in the Stepped and Aligned modes, the time until the next refill. If the limit has no
 	// token left or denies, r is 0 and t is the time until it has enough.
-	HeadersIETF
+	HeadersDraft8
 	// HeadersDraft6 sends the fields of the draft's version 6, which some gateways still read: RateLimit-Limit,
 	// RateLimit-Remaining and RateLimit-Reset (seconds until full) for the tightest limit, and RateLimit-Policy. It
-	// can't be combined with HeadersIETF, because their RateLimit-Policy differs.
+	// can't be combined with HeadersDraft8, because their RateLimit-Policy differs.
 	HeadersDraft6
 	// HeadersNone sends only Retry-After and Cache-Control, and only with denied responses.
 	HeadersNone

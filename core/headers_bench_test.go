@@ -16,7 +16,7 @@ func BenchmarkWriteHeaders(b *testing.B) {
 	for _, style := range []struct {
 		name   string
 		fields core.HeaderStyle
-	}{{"Default", core.HeadersDefault}, {"Legacy", core.HeadersLegacy}, {"IETF", core.HeadersIETF}, {"Draft6", core.HeadersDraft6}} {
+	}{{"Default", core.HeadersDefault}, {"Legacy", core.HeadersLegacy}, {"Draft8", core.HeadersDraft8}, {"Draft6", core.HeadersDraft6}} {
 		b.Run(style.name, func(b *testing.B) {
 			store := core.NewMemoryStore(core.WithClock(func() time.Time { return noon }))
 			l := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(10).WithBurst(20)}, Headers: style.fields}))

@@ -69,13 +69,13 @@ func TestHeaderFieldsOfEachStyle(t *testing.T) {
 		{"legacy, denied: 4 of 3 wait for one token, 12 s", core.HeadersLegacy, minute, 0, []int64{7, 4}, map[string]string{
 			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "3", "X-RateLimit-Reset": "1767268884",
 			"Retry-After": "12", "Cache-Control": "no-store"}},
-		{"IETF, allowed: T/ρ = 7 × 12", core.HeadersIETF, minute, 0, []int64{3}, map[string]string{
+		{"Draft8, allowed: T/ρ = 7 × 12", core.HeadersDraft8, minute, 0, []int64{3}, map[string]string{
 			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=7;t=84`}},
-		{"IETF, allowed with nothing left: (1−T)/ρ", core.HeadersIETF, minute, 6 * time.Second, []int64{9, 1}, map[string]string{
+		{"Draft8, allowed with nothing left: (1−T)/ρ", core.HeadersDraft8, minute, 6 * time.Second, []int64{9, 1}, map[string]string{
 			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=0;t=6`}},
-		{"IETF, denied: r=0 and t is Retry-After, (n−T)/ρ", core.HeadersIETF, minute, 1500 * time.Millisecond, []int64{8, 4}, map[string]string{
+		{"Draft8, denied: r=0 and t is Retry-After, (n−T)/ρ", core.HeadersDraft8, minute, 1500 * time.Millisecond, []int64{8, 4}, map[string]string{
 			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=0;t=23`, "Retry-After": "23", "Cache-Control": "no-store"}},
-		{"IETF, denied for ever: no instant to tell", core.HeadersIETF, minute, 0, []int64{11}, map[string]string{
+		{"Draft8, denied for ever: no instant to tell", core.HeadersDraft8, minute, 0, []int64{11}, map[string]string{
 			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=0`, "Cache-Control": "no-store"}},
 		{"draft 6, allowed", core.HeadersDraft6, minute, 0, []int64{3}, map[string]string{
 			"RateLimit-Limit": "10", "RateLimit-Remaining": "7", "RateLimit-Reset": "36", "RateLimit-Policy": "10;w=120"}},
@@ -84,21 +84,21 @@ func TestHeaderFieldsOfEachStyle(t *testing.T) {
 			"Retry-After": "12", "Cache-Control": "no-store"}},
 		{"none, allowed", core.HeadersNone, minute, 0, []int64{3}, map[string]string{}},
 		{"none, denied", core.HeadersNone, minute, 0, []int64{10, 1}, map[string]string{"Retry-After": "12", "Cache-Control": "no-store"}},
-		{"default is legacy and IETF", core.HeadersDefault, minute, 0, []int64{3}, map[string]string{
+		{"default is legacy and Draft8", core.HeadersDefault, minute, 0, []int64{3}, map[string]string{
 			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "7", "X-RateLimit-Reset": "1767268836",
 			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=7;t=84`}},
-		{"stepped: t is the next step, 60 s after the first use", core.HeadersIETF, stepped, 20 * time.Second, []int64{3, 1}, map[string]string{
+		{"stepped: t is the next step, 60 s after the first use", core.HeadersDraft8, stepped, 20 * time.Second, []int64{3, 1}, map[string]string{
 			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=6;t=40`}},
-		{"stepped, denied: 10 tokens are two steps away", core.HeadersIETF, stepped, 20 * time.Second, []int64{6, 10}, map[string]string{
+		{"stepped, denied: 10 tokens are two steps away", core.HeadersDraft8, stepped, 20 * time.Second, []int64{6, 10}, map[string]string{
 			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=0;t=100`, "Retry-After": "100", "Cache-Control": "no-store"}},
 		{"stepped, reset: full again after two steps", core.HeadersLegacy, stepped, 20 * time.Second, []int64{5, 1}, map[string]string{
 			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "4", "X-RateLimit-Reset": "1767268920"}},
-		{"aligned: t is the next minute of the clock", core.HeadersIETF, aligned, 45 * time.Second, []int64{0, 1}, map[string]string{
+		{"aligned: t is the next minute of the clock", core.HeadersDraft8, aligned, 45 * time.Second, []int64{0, 1}, map[string]string{
 			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=9;t=15`}},
 		{"aligned, denied: the next minute brings five", core.HeadersDefault, aligned, 45 * time.Second, []int64{10, 1}, map[string]string{
 			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1767268920",
 			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=0;t=15`, "Retry-After": "15", "Cache-Control": "no-store"}},
-		{"several limits: legacy fields describe the tightest, IETF fields all", core.HeadersDefault, several, 0, []int64{3}, map[string]string{
+		{"several limits: legacy fields describe the tightest, Draft8 fields all", core.HeadersDefault, several, 0, []int64{3}, map[string]string{
 			"X-RateLimit-Limit": "4", "X-RateLimit-Remaining": "1", "X-RateLimit-Reset": "1767268802",
 			"RateLimit-Policy": `"burst";q=4;w=2, "hourly";q=100;w=3600`, "RateLimit": `"burst";r=1;t=1, "hourly";r=97;t=3492`}},
 		{"several limits, one violated: the other keeps its own numbers", core.HeadersDefault, several, 0, []int64{4, 2}, map[string]string{
@@ -126,7 +126,7 @@ func TestHeadersAreStructuredFields(t *testing.T) {
 		{core.PerSecond(1000).WithName("s"), core.PerDay(5).WithName("d").WithMode(core.Aligned), core.PerHour(0.5).WithMode(core.Stepped)},
 	} {
 		for _, cost := range []int64{1, math.MaxInt64} {
-			h := spend(t, core.HeadersIETF, limits, 0, cost)
+			h := spend(t, core.HeadersDraft8, limits, 0, cost)
 			policies, err := httpsfv.UnmarshalList(h.Values("RateLimit-Policy"))
 			require.NoError(t, err)
 			states, err := httpsfv.UnmarshalList(h.Values("RateLimit"))
@@ -192,7 +192,7 @@ func TestStackedLimitersSendTheTightestHeaders(t *testing.T) {
 // Programs may store the values.
 func TestValuesOfStylesNeverChange(t *testing.T) {
 	assert.Equal(t, []core.HeaderStyle{0, 1, 2, 4, 8},
-		[]core.HeaderStyle{core.HeadersDefault, core.HeadersLegacy, core.HeadersIETF, core.HeadersDraft6, core.HeadersNone})
+		[]core.HeaderStyle{core.HeadersDefault, core.HeadersLegacy, core.HeadersDraft8, core.HeadersDraft6, core.HeadersNone})
 }
 
 // A policy keeps nothing of a response that it wrote: whoever changes one in place changes no other.

@@ -24,8 +24,8 @@ var drawPolicy = rapid.Custom(func(t *rapid.T) core.Policy {
 		LocalShare: rapid.OneOf(rapid.SampledFrom([]float64{0, 1, 0.25, 1.0 / 3, 1e-9}), rapid.Float64Range(1e-300, 1)).Draw(t, "local share"),
 		Shadow:     rapid.Bool().Draw(t, "shadow"),
 		Headers: rapid.SampledFrom([]core.HeaderStyle{
-			core.HeadersDefault, core.HeadersNone, core.HeadersLegacy, core.HeadersIETF, core.HeadersDraft6,
-			core.HeadersLegacy | core.HeadersIETF, core.HeadersLegacy | core.HeadersDraft6,
+			core.HeadersDefault, core.HeadersNone, core.HeadersLegacy, core.HeadersDraft8, core.HeadersDraft6,
+			core.HeadersLegacy | core.HeadersDraft8, core.HeadersLegacy | core.HeadersDraft6,
 		}).Draw(t, "headers"),
 	}
 	for i := range rapid.IntRange(1, 3).Draw(t, "limits") {
@@ -69,10 +69,10 @@ func TestPolicyJSON(t *testing.T) {
 
 func TestPolicyJSONReadsLimitsThatAreObjects(t *testing.T) {
 	var p core.Policy
-	require.NoError(t, json.Unmarshal([]byte(`{"name": "api", "headers": "IETF", "limits": ["10/s burst 30",
+	require.NoError(t, json.Unmarshal([]byte(`{"name": "api", "headers": "Draft8", "limits": ["10/s burst 30",
 		{"name": "daily", "capacity": 5000, "refill_rate": 1e4, "refill_interval": "24h0m0s", "mode": "Aligned"},
 		{"refill_rate": 60, "refill_interval": "min"}]}`), &p))
-	require.Equal(t, core.Policy{Name: "api", Headers: core.HeadersIETF, Limits: []core.Limit{core.PerSecond(10).WithBurst(30),
+	require.Equal(t, core.Policy{Name: "api", Headers: core.HeadersDraft8, Limits: []core.Limit{core.PerSecond(10).WithBurst(30),
 		core.PerDay(10_000).WithBurst(5000).WithName("daily").WithMode(core.Aligned), core.PerMinute(60)}}, p)
 	require.NoError(t, json.Unmarshal([]byte(" null "), &p))
 	require.Equal(t, "api", p.Name, "null leaves it as it is")
@@ -85,7 +85,7 @@ func TestMistakesInPolicyJSON(t *testing.T) {
 
 	kept := core.Policy{Name: "kept"}
 	err = json.Unmarshal([]byte(`{"name": 5, "limits": ["ten/min", {"capacity": "5", "refillRate": 1, "refill_interval": 30}, null],
-		"local_share": 0, "on_failure": "FailOpen", "headers": ["ietf", "none"], "shadow": "yes"}`), &kept)
+		"local_share": 0, "on_failure": "FailOpen", "headers": ["draft8", "none"], "shadow": "yes"}`), &kept)
 	require.Equal(t, core.Policy{Name: "kept"}, kept, "a policy with mistakes is left as it is")
 	for _, want := range []string{
 		"Policy.Name: 5 must be a string: put it in quotes",
@@ -97,7 +97,7 @@ func TestMistakesInPolicyJSON(t *testing.T) {
 		"Policy.Limits[2]: null must be a string such as 100/min burst 20, or a mapping",
 		"Policy.LocalShare: 0 must be above 0 and at most 1",
 		`Policy.OnFailure: "FailOpen" must be local, open or closed`,
-		`Policy.Headers[1]: "none" must be legacy, ietf or draft6`,
+		`Policy.Headers[1]: "none" must be legacy, draft8 or draft6`,
 		`Policy.Shadow: "yes" must be true or false`,
 	} {
 		assert.ErrorContains(t, err, want, "all mistakes at once")

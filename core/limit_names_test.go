@@ -22,7 +22,7 @@ func FuzzNamesSurviveHeaders(f *testing.F) {
 		f.Add(name, name)
 	}
 	f.Fuzz(func(t *testing.T, policy, limit string) {
-		l, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: policy, Headers: core.HeadersIETF,
+		l, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: policy, Headers: core.HeadersDraft8,
 			Limits: []core.Limit{core.PerSecond(5).WithName(limit), core.PerMinute(50), core.PerMinute(100)}})
 		if err != nil {
 			return

@@ -106,7 +106,7 @@ func (p Policy) mistakes() []error {
 		errs = append(errs, mistake.New("Policy.LocalShare", p.LocalShare, "must be above 0 and at most 1 (0 means 1)"))
 	}
 	if !header.Style(p.Headers).Valid() {
-		errs = append(errs, mistake.New("Policy.Headers", p.Headers, "must be HeadersNone, HeadersLegacy, HeadersIETF or HeadersDraft6, or HeadersLegacy with one of the latter two"))
+		errs = append(errs, mistake.New("Policy.Headers", p.Headers, "must be HeadersNone, HeadersLegacy, HeadersDraft8 or HeadersDraft6, or HeadersLegacy with one of the latter two"))
 	}
 	return errs
 }

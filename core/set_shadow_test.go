@@ -15,7 +15,7 @@ import (
 
 func TestSetShadowKeepsTheRestOfThePolicy(t *testing.T) {
 	policy := core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerDay(2)}, OnFailure: core.FailClosed, Headers: core.HeadersIETF,
+		Name: "api", Limits: []core.Limit{core.PerDay(2)}, OnFailure: core.FailClosed, Headers: core.HeadersDraft8,
 		Overrides: map[string][]core.Limit{"ann": {core.PerDay(5)}},
 	}
 	changes := 0

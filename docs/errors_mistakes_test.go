@@ -61,7 +61,7 @@ func mistakesInGo(t *testing.T, say func(error)) {
 	half := core.PerMinute(60)
 	half.RefillRate = 0.3
 	_, err := core.NewLimiter(nil, core.Policy{
-		Name: "naïve", OnFailure: 9, LocalShare: 1.5, Headers: core.HeadersIETF | core.HeadersDraft6,
+		Name: "naïve", OnFailure: 9, LocalShare: 1.5, Headers: core.HeadersDraft8 | core.HeadersDraft6,
 		Limits: []core.Limit{
 			{Capacity: 0, RefillRate: 0, RefillInterval: 30, Mode: 7},
 			{Capacity: 1e12, RefillRate: 1e-3, RefillInterval: time.Hour},

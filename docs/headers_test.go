@@ -22,7 +22,7 @@ func TestFieldsOnTheHeadersPage(t *testing.T) {
 	names := strings.Split(strings.ToLower(exposed[1]), ", ")
 	assert.Contains(t, names, "retry-after")
 	store := core.NewMemoryStore(core.WithClock(func() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }))
-	for name, style := range map[string]core.HeaderStyle{"the default style": core.HeadersDefault, "Legacy": core.HeadersLegacy, "IETF": core.HeadersIETF, "Draft6": core.HeadersDraft6} {
+	for name, style := range map[string]core.HeaderStyle{"the default style": core.HeadersDefault, "Legacy": core.HeadersLegacy, "Draft8": core.HeadersDraft8, "Draft6": core.HeadersDraft6} {
 		limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(10).WithBurst(20)}, Headers: style}))
 		res, err := limiter.AllowN(t.Context(), name, 13)
 		require.NoError(t, err)

@@ -42,7 +42,7 @@ func TestPoliciesOnThePageLoad(t *testing.T) {
 	more.Capacity, more.RefillRate = 50_000_000, 50_000_000
 	strict := []core.Limit{core.Must(core.ParseLimit(`5/15m stepped name "per quarter"`)), core.PerDay(20)}
 	require.Equal(t, map[string]core.Policy{
-		"search": {Name: "search", OnFailure: core.FailOpen, LocalShare: 0.25, Headers: core.HeadersLegacy | core.HeadersIETF,
+		"search": {Name: "search", OnFailure: core.FailOpen, LocalShare: 0.25, Headers: core.HeadersLegacy | core.HeadersDraft8,
 			Limits: []core.Limit{core.PerSecond(10).WithBurst(30), core.PerDay(10_000).WithName("daily").WithMode(core.Aligned)}},
 		"login":          {Name: "login", Limits: strict, OnFailure: core.FailClosed},
 		"exports":        {Name: "exports", Limits: []core.Limit{core.InFlight(5).WithMaxHold(2 * time.Minute)}},

@@ -33,7 +33,7 @@ func checks(use func(healthpb.HealthClient), options ...grpc.ServerOption) {
 // Each API key has one call an hour. The details of a denial say what a client needs.
 func Example() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: "calls", Limits: []core.Limit{core.PerHour(1)}, Headers: core.HeadersIETF,
+		Name: "calls", Limits: []core.Limit{core.PerHour(1)}, Headers: core.HeadersDraft8,
 	}))
 	key := grpclimit.ByMetadata("x-api-key")
 	checks(func(client healthpb.HealthClient) {

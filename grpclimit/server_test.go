@@ -149,7 +149,7 @@ func limiterOf(policy core.Policy) *core.Limiter {
 }
 
 func perHour(name string, n int) *core.Limiter {
-	return limiterOf(core.Policy{Name: name, Headers: core.HeadersIETF, Limits: []core.Limit{core.PerHour(n)}})
+	return limiterOf(core.Policy{Name: name, Headers: core.HeadersDraft8, Limits: []core.Limit{core.PerHour(n)}})
 }
 
 // errAway is the error of a store that does not answer.

@@ -57,7 +57,7 @@ func BenchmarkGRPC(b *testing.B) {
 		{"go-grpc-middleware with x-time, one bucket", peer.UnaryServerInterceptor(xtime{rate.NewLimiter(perSecond, perSecond)})},
 		{"grpclimit, one bucket, no fields", grpclimit.Unary(limiter(core.HeadersNone), grpclimit.Global("all"))},
 		{"grpclimit, a bucket for each key, no fields", grpclimit.Unary(limiter(core.HeadersNone), grpclimit.ByMetadata("x-api-key"))},
-		{"grpclimit, a bucket for each key, IETF fields", grpclimit.Unary(limiter(core.HeadersIETF), grpclimit.ByMetadata("x-api-key"))},
+		{"grpclimit, a bucket for each key, Draft8 fields", grpclimit.Unary(limiter(core.HeadersDraft8), grpclimit.ByMetadata("x-api-key"))},
 	} {
 		b.Run(contender.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -74,7 +74,7 @@ func BenchmarkGRPC(b *testing.B) {
 func BenchmarkGRPCCall(b *testing.B) {
 	for name, options := range map[string][]grpc.ServerOption{
 		"without a limiter": nil,
-		"grpclimit":         {grpc.UnaryInterceptor(grpclimit.Unary(limiter(core.HeadersIETF), grpclimit.ByMetadata("x-api-key")))},
+		"grpclimit":         {grpc.UnaryInterceptor(grpclimit.Unary(limiter(core.HeadersDraft8), grpclimit.ByMetadata("x-api-key")))},
 	} {
 		b.Run(name, func(b *testing.B) {
 			server := grpc.NewServer(options...)

@@ -51,7 +51,7 @@ limits:
 on_failure: FailOpen
 local_share: 1.5
 local_share: 0.5
-headers: [legacy, ietf, draft6, none]
+headers: [legacy, draft8, draft6, none]
 shadow: "yes"
 `))
 	require.Equal(t, []string{
@@ -76,8 +76,8 @@ shadow: "yes"
 		"16:13 on_failure \"FailOpen\"",
 		"17:14 local_share 1.5",
 		"18:1 local_share",
-		"19:25 headers[2] \"draft6\"",
-		"19:33 headers[3] \"none\"",
+		"19:27 headers[2] \"draft6\"",
+		"19:35 headers[3] \"none\"",
 		"20:9 shadow \"yes\"",
 	}, places(t, err))
 	require.ErrorContains(t, err, `line 13:5: limits[3]: "refill-rate" is not a field of a limit: the fields are name, capacity, refill_rate, refill_interval, mode`)
@@ -103,7 +103,7 @@ var wrongDocuments = map[string]string{
 	"name:\nlimits: [1/s]":         "line 1:6: name: nothing must be a string",
 	"{name: '', limits: [1/s]}":    `line 1:8: name: "" is required`,
 	"{name: api, limits: [1/s], headers: []}":                                          "line 1:37: headers: [] is an empty list",
-	"{name: api, limits: [1/s], headers: 7}":                                           "line 1:37: headers: 7 must be default, none, legacy, ietf or draft6",
+	"{name: api, limits: [1/s], headers: 7}":                                           "line 1:37: headers: 7 must be default, none, legacy, draft8 or draft6",
 	"{name: api, limits: [1/s], headers: [7]}":                                         "line 1:38: headers[0]: 7 must be",
 	"{name: api, limits: [1/s], local_share: 0}":                                       "line 1:41: local_share: 0 must be above 0",
 	"{name: api, limits: [1/s], local_share: .nan}":                                    "line 1:41: local_share: .nan must be a number such as",

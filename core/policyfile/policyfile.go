@@ -16,7 +16,7 @@
 //	blocked: ["ip:192.0.2.1"] # keys that are denied
 //	on_failure: open         # local (the default), open or closed
 //	local_share: 0.25        # above 0, at most 1 (the default)
-//	headers: [legacy, ietf]  # default, none, or one or more of legacy, ietf and draft6
+//	headers: [legacy, draft8]  # default, none, or one or more of legacy, draft8 and draft6
 //	shadow: false
 //
 // The fields are those of [core.Policy] and [core.Limit]. Anchors, aliases and merge keys work. Unknown and repeated

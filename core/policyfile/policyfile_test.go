@@ -26,7 +26,7 @@ limits:
     mode: aligned
 on_failure: open
 local_share: 0.25
-headers: [legacy, ietf]
+headers: [legacy, draft8]
 shadow: true
 `
 
@@ -35,13 +35,13 @@ var search = core.Policy{
 	Limits:     []core.Limit{core.PerSecond(10).WithBurst(30), core.PerDay(10_000).WithName("daily").WithMode(core.Aligned)},
 	OnFailure:  core.FailOpen,
 	LocalShare: 0.25,
-	Headers:    core.HeadersLegacy | core.HeadersIETF,
+	Headers:    core.HeadersLegacy | core.HeadersDraft8,
 	Shadow:     true,
 }
 
 func TestParseReadsEveryField(t *testing.T) {
 	asJSON := `{"name": "search", "limits": ["10\/s burst 30", {"name": "daily", "capacity": 10000, "refill_rate": 1e4,
-		"refill_interval": "24h0m0s", "mode": "Aligned"}], "on_failure": "open", "local_share": 0.25, "headers": ["legacy", "ietf"], "shadow": true}`
+		"refill_interval": "24h0m0s", "mode": "Aligned"}], "on_failure": "open", "local_share": 0.25, "headers": ["legacy", "draft8"], "shadow": true}`
 	for rule, text := range map[string]string{
 		"YAML":                        searchYAML,
 		"JSON":                        asJSON,
@@ -65,8 +65,8 @@ func TestParseLeavesDefaults(t *testing.T) {
 	got, err := policyfile.Parse([]byte("{name: api, limits: [60/min]}"))
 	require.NoError(t, err)
 	require.Equal(t, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}, got)
-	for text, want := range map[string]core.HeaderStyle{"default": core.HeadersDefault, "none": core.HeadersNone, "IETF": core.HeadersIETF,
-		"[draft6, legacy]": core.HeadersDraft6 | core.HeadersLegacy, "[ietf]": core.HeadersIETF} {
+	for text, want := range map[string]core.HeaderStyle{"default": core.HeadersDefault, "none": core.HeadersNone, "Draft8": core.HeadersDraft8,
+		"[draft6, legacy]": core.HeadersDraft6 | core.HeadersLegacy, "[draft8]": core.HeadersDraft8} {
 		got, err := policyfile.Parse([]byte("{name: api, limits: [60/min], headers: " + text + "}"))
 		require.NoError(t, err, text)
 		require.Equal(t, want, got.Headers, text)

@@ -91,7 +91,7 @@ func (s *settings) code(framework string) (c code, err error) {
 var (
 	keyCalls   = map[string]string{"client": `Global("demo")`, "user": fmt.Sprintf("ByHeader(%q)", userHeader), "ip": "ByIP()"}
 	styleNames = map[string]string{
-		"legacy": "core.HeadersLegacy", "ietf": "core.HeadersIETF", "draft6": "core.HeadersDraft6", "none": "core.HeadersNone",
+		"legacy": "core.HeadersLegacy", "draft8": "core.HeadersDraft8", "draft6": "core.HeadersDraft6", "none": "core.HeadersNone",
 	}
 )
 

@@ -21,7 +21,7 @@ func TestProgramsHaveThePolicyInForce(t *testing.T) {
 	policies := map[string]core.Policy{}
 	for i, f := range frameworks {
 		s := presets[(i+1)%len(presets)].Settings
-		s.Headers = []string{"default", "legacy", "ietf", "draft6", "none"}[i]
+		s.Headers = []string{"default", "legacy", "draft8", "draft6", "none"}[i]
 		s.Cost = int64(i)
 		policies[f.name] = s.policy("demo")
 		c, err := s.code(f.name)

@@ -63,7 +63,7 @@ func refilling(capacity int64, per, intervalMS float64, key string) settings {
 var (
 	modes  = map[string]core.Mode{"continuous": core.Continuous, "stepped": core.Stepped, "aligned": core.Aligned}
 	styles = map[string]core.HeaderStyle{
-		"default": core.HeadersDefault, "legacy": core.HeadersLegacy, "ietf": core.HeadersIETF,
+		"default": core.HeadersDefault, "legacy": core.HeadersLegacy, "draft8": core.HeadersDraft8,
 		"draft6": core.HeadersDraft6, "none": core.HeadersNone,
 	}
 )
@@ -141,7 +141,7 @@ func (s *settings) mistakes() fieldErrors {
 			say(prefix+"rate", "must be at most 1,000,000,000,000 tokens: got %s", inFull(r.Rate))
 		}
 	}
-	among("headers", s.Headers, "default", "legacy", "ietf", "draft6", "none")
+	among("headers", s.Headers, "default", "legacy", "draft8", "draft6", "none")
 	among("key", s.Key, "client", "user", "ip")
 	within("cost", s.Cost, 0, 1_000_000)
 	within("second.cost", s.Second.Cost, 0, 1_000_000)

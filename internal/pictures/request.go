@@ -15,7 +15,7 @@ func drawRequest() *canvas {
 	const down, up, gap = margin + 28, margin + 290, 58
 	limit := core.PerMinute(60).WithBurst(20)
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: "api", Limits: []core.Limit{limit}, Headers: core.HeadersIETF,
+		Name: "api", Limits: []core.Limit{limit}, Headers: core.HeadersDraft8,
 	}))
 	var res core.Result
 	handler := httplimit.New(limiter, httplimit.ByHeader("X-User"))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

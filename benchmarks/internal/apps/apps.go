@@ -35,7 +35,7 @@ var All = []App{
 	{"gin", peers.Without, "", 0, ginWithout},
 	{"gin", peers.Library, limitField, 1, ginLibrary(core.HeadersDefault)},
 	{"gin", peers.LegacyFields, limitField, 1, ginLibrary(core.HeadersLegacy)},
-	{"gin", peers.IETFFields, "Ratelimit", 1, ginLibrary(core.HeadersIETF)},
+	{"gin", peers.IETFFields, "Ratelimit", 1, ginLibrary(core.HeadersDraft8)},
 	{"gin", peers.Ulule, limitField, 1, ginUlule},
 	{"gin", peers.GinRateLimit, "X-Rate-Limit-Limit", 2, ginRateLimit},
 	{"chi", peers.Library, limitField, 1, chiLibrary},

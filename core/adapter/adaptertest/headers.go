@@ -26,8 +26,8 @@ func (s *suite[K, O]) headers() {
 		rule  string
 		style core.HeaderStyle
 	}{
-		{"the default sends the legacy and the IETF fields", core.HeadersDefault},
-		{"HeadersIETF sends only RateLimit and RateLimit-Policy", core.HeadersIETF},
+		{"the default sends the legacy and the Draft8 fields", core.HeadersDefault},
+		{"HeadersDraft8 sends only RateLimit and RateLimit-Policy", core.HeadersDraft8},
 		{"HeadersLegacy sends only the X-RateLimit fields", core.HeadersLegacy},
 		{"HeadersDraft6 sends only the fields of draft 6", core.HeadersDraft6},
 		{"styles can be combined", core.HeadersLegacy | core.HeadersDraft6},
@@ -157,9 +157,9 @@ func wrongFields(h http.Header, style core.HeaderStyle, single decision, lists .
 	for _, d := range lists {
 		for _, b := range d.policy {
 			switch {
-			case style == core.HeadersDefault || style&core.HeadersIETF != 0:
+			case style == core.HeadersDefault || style&core.HeadersDraft8 != 0:
 				policies = append(policies, fmt.Sprintf("%q q=%d w=%d", b.name, b.capacity, b.window()))
-				r, t, known := b.ietf(d.cost, d.allowed)
+				r, t, known := b.draft8(d.cost, d.allowed)
 				member := fmt.Sprintf("%q r=%d", b.name, r)
 				if known {
 					member += fmt.Sprintf(" t=%d", t)

@@ -52,9 +52,9 @@ func (b *bucket) secondsUntil(n int64) *big.Rat {
 // window returns w=ceil(B/ρ), where B is the capacity and ρ the refill per second.
 func (b *bucket) window() int64 { return ceil(new(big.Rat).Quo(whole(b.capacity), b.perSec)) }
 
-// ietf returns r and t of the RateLimit field after a decision. known is false if there is no t, because the request can
+// draft8 returns r and t of the RateLimit field after a decision. known is false if there is no t, because the request can
 // never pass.
-func (b *bucket) ietf(cost int64, allowed bool) (r, t int64, known bool) {
+func (b *bucket) draft8(cost int64, allowed bool) (r, t int64, known bool) {
 	switch {
 	case !allowed && cost > b.capacity:
 		return 0, 0, false

@@ -19,7 +19,7 @@ const (
 	draft6Remaining = "Ratelimit-Remaining"
 	draft6Reset     = "Ratelimit-Reset"
 	policyField     = "Ratelimit-Policy"
-	ietfField       = "Ratelimit"
+	rateLimitField  = "Ratelimit"
 )
 
 // Never is the delay of a request that can never be allowed.
@@ -51,12 +51,12 @@ func (d *Decision) Write(h field.Header, room *field.Room) {
 	}
 	style := d.Style
 	if style == 0 {
-		style = Legacy | IETF
+		style = Legacy | Draft8
 	}
-	if style&IETF != 0 {
+	if style&Draft8 != 0 {
 		addPolicy(&w, d.Texts.policy)
 		text := w.Text()
-		w.Add(ietfField, w.Append(text, d.appendIETF(text)))
+		w.Add(rateLimitField, w.Append(text, d.appendDraft8(text)))
 	}
 	if style&Draft6 != 0 {
 		addPolicy(&w, d.Texts.draft6)
@@ -97,8 +97,8 @@ func (d *Decision) tighterThan(remaining string) bool {
 	return err != nil || !d.Allowed || d.Remaining <= before
 }
 
-// appendIETF appends the value of the RateLimit field: "burst";r=7;t=1, "daily";r=900;t=3600
-func (d *Decision) appendIETF(b []byte) []byte {
+// appendDraft8 appends the value of the RateLimit field: "burst";r=7;t=1, "daily";r=900;t=3600
+func (d *Decision) appendDraft8(b []byte) []byte {
 	for i := range d.Plan.Rates {
 		if i > 0 {
 			b = append(b, ", "...)

@@ -11,23 +11,23 @@ import (
 // Style is a core.HeaderStyle.
 type Style uint8
 
-// The styles, as package core documents them. 0 is Legacy and IETF.
+// The styles, as package core documents them. 0 is Legacy and Draft8.
 const (
 	Legacy Style = 1 << iota
-	IETF
+	Draft8
 	Draft6
 	None
 )
 
 // Valid reports whether the styles of s can be combined.
 func (s Style) Valid() bool {
-	return s <= Legacy|IETF || s == Draft6 || s == Draft6|Legacy || s == None
+	return s <= Legacy|Draft8 || s == Draft6 || s == Draft6|Legacy || s == None
 }
 
 // Texts holds the parts of header fields that are the same in every response of a policy.
 type Texts struct {
 	limits     []limit.Limit
-	policy     string   // value of RateLimit-Policy under IETF
+	policy     string   // value of RateLimit-Policy under Draft8
 	draft6     string   // value of RateLimit-Policy under Draft6
 	members    []string // the limits' names, quoted as in the RateLimit field
 	capacities []string // the limits' capacities in digits

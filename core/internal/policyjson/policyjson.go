@@ -29,13 +29,13 @@ type Policy struct {
 // The names of values, in the order of the values; of styles, in the order of their bits.
 var (
 	failureNames = []string{"local", "open", "closed"}
-	styleNames   = []string{"legacy", "ietf", "draft6"}
+	styleNames   = []string{"legacy", "draft8", "draft6"}
 )
 
 // The bits of styles, and none of them.
 const (
 	legacy = 1 << iota
-	ietf
+	draft8
 	draft6
 	none
 )
@@ -168,7 +168,7 @@ func (r *reader) headers(v any, path string) (sum int) {
 		if reason != "" {
 			r.wrong(path, v, reason)
 		}
-		return [...]int{0, none, legacy, ietf, draft6}[i]
+		return [...]int{0, none, legacy, draft8, draft6}[i]
 	}
 	if len(list) == 0 {
 		r.wrong(path, unquoted("[]"), "is an empty list: at least one is required")
@@ -179,8 +179,8 @@ func (r *reader) headers(v any, path string) (sum int) {
 		switch both := sum | style; {
 		case reason != "":
 			reason += " (default and none stand alone, without a list)"
-		case both&ietf != 0 && both&draft6 != 0:
-			reason = "can't be sent together with the others: the RateLimit-Policy of ietf and draft6 differ"
+		case both&draft8 != 0 && both&draft6 != 0:
+			reason = "can't be sent together with the others: the RateLimit-Policy of draft8 and draft6 differ"
 		}
 		if reason == "" {
 			sum |= style
