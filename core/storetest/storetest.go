@@ -16,7 +16,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bounded"
 )
 
-// longest bounds the check of a rule, whatever it waits for. [TestMain] of this package may make it shorter.
+// longest bounds the check of a rule, whatever it waits for.
 var longest = time.Minute
 
 // Run checks the stores that open returns against every rule of [core.Store]. Each rule is a subtest with the rule's

@@ -12,11 +12,12 @@ import (
 	"time"
 )
 
-// patience bounds steps that should take no time. A step that hangs then fails with a message.
-const patience = 20 * time.Second
-
-// longest bounds the check of a rule, whatever it waits for.
-const longest = time.Minute
+var (
+	// patience bounds steps that should take no time. A step that hangs then fails with a message.
+	patience = 20 * time.Second
+	// longest bounds the check of a rule, whatever it waits for.
+	longest = time.Minute
+)
 
 // server is a running App.
 type server struct {

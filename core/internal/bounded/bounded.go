@@ -1,22 +1,28 @@
-// Package bounded ends tests of conformance suites that hang in the code that they check.
+// Package bounded ends checks of conformance suites that hang in the code that they check.
 package bounded
 
 import (
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
 )
 
-// Check calls check, which tests one rule, on a goroutine of its own. If it has not returned after most, Check reports the rule
-// as broken and returns. From then on the test that check received ignores what it says, and ends it where it fails.
+// Check calls check, which tests one rule, on a goroutine of its own. If it panics, or has not returned after most, Check reports
+// the rule as broken and returns. If a check that hangs goes on later, it ends where it next calls its t.
 func Check(t testing.TB, rule string, most time.Duration, check func(t testing.TB)) {
 	t.Helper()
 	limited := &test{TB: t}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				limited.Errorf("the rule: %s\npanic: %v\n%s", rule, p, debug.Stack())
+			}
+		}()
 		check(limited)
 	}()
 	select {
@@ -27,7 +33,7 @@ func Check(t testing.TB, rule string, most time.Duration, check func(t testing.T
 	}
 }
 
-// test is the test of a rule. Once it has ended, it may be called, as a finished [testing.T] may not.
+// test is a test that may be called after its end, as a [testing.T] may not.
 type test struct {
 	testing.TB
 	mu    sync.Mutex
@@ -40,33 +46,65 @@ func (t *test) end() {
 	t.ended = true
 }
 
-// say calls report. If the test has ended, it ends the goroutine instead.
-func (t *test) say(report func()) {
+// enter locks t.mu. If the test has ended, it ends the goroutine instead.
+func (t *test) enter() {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.ended {
+		t.mu.Unlock()
 		runtime.Goexit()
 	}
-	report()
 }
 
-func (t *test) Log(args ...any)                 { t.Helper(); t.say(func() { t.TB.Log(args...) }) }
-func (t *test) Logf(format string, args ...any) { t.Log(fmt.Sprintf(format, args...)) }
-func (t *test) Error(args ...any)               { t.Helper(); t.say(func() { t.TB.Helper(); t.TB.Error(args...) }) }
+// Log is for Logf, Error, Errorf, Fatal and Fatalf too.
+func (t *test) Log(args ...any) {
+	t.TB.Helper()
+	t.enter()
+	defer t.mu.Unlock()
+	t.TB.Log(args...)
+}
+
+func (t *test) Fail() {
+	t.enter()
+	defer t.mu.Unlock()
+	t.TB.Fail()
+}
+
+func (t *test) FailNow() {
+	t.Fail()
+	runtime.Goexit()
+}
+
+func (t *test) Logf(format string, args ...any) {
+	t.TB.Helper()
+	t.Log(fmt.Sprintf(format, args...))
+}
+
+func (t *test) Error(args ...any) {
+	t.TB.Helper()
+	t.Log(args...)
+	t.Fail()
+}
+
 func (t *test) Errorf(format string, args ...any) {
-	t.Helper()
-	t.say(func() { t.TB.Helper(); t.TB.Errorf(format, args...) })
+	t.TB.Helper()
+	t.Log(fmt.Sprintf(format, args...))
+	t.Fail()
 }
-func (t *test) Fail()    { t.say(t.TB.Fail) }
-func (t *test) FailNow() { t.Fail(); runtime.Goexit() }
+
 func (t *test) Fatal(args ...any) {
-	t.Helper()
-	t.Error(args...)
-	runtime.Goexit()
+	t.TB.Helper()
+	t.Log(args...)
+	t.FailNow()
 }
+
 func (t *test) Fatalf(format string, args ...any) {
-	t.Helper()
-	t.Errorf(format, args...)
-	runtime.Goexit()
+	t.TB.Helper()
+	t.Log(fmt.Sprintf(format, args...))
+	t.FailNow()
 }
-func (t *test) Cleanup(f func()) { t.say(func() { t.TB.Cleanup(f) }) }
+
+func (t *test) Cleanup(f func()) {
+	t.enter()
+	defer t.mu.Unlock()
+	t.TB.Cleanup(f)
+}

@@ -13,14 +13,17 @@ import (
 // recorder is a test that keeps what it is told.
 type recorder struct {
 	testing.TB
-	errors []string
+	said  []string
+	fails int
 }
 
-func (r *recorder) Helper() {}
+func (r *recorder) Helper()         {}
+func (r *recorder) Log(args ...any) { r.said = append(r.said, fmt.Sprint(args...)) }
+func (r *recorder) Fail()           { r.fails++ }
 func (r *recorder) Errorf(format string, args ...any) {
-	r.errors = append(r.errors, fmt.Sprintf(format, args...))
+	r.Log(fmt.Sprintf(format, args...))
+	r.Fail()
 }
-func (r *recorder) Error(args ...any) { r.errors = append(r.errors, fmt.Sprint(args...)) }
 
 func TestCheckThatHangsFailsWithItsRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -32,15 +35,23 @@ func TestCheckThatHangsFailsWithItsRule(t *testing.T) {
 			t.Errorf("too late")
 			reached = true
 		})
-		if len(told.errors) != 1 || !strings.Contains(told.errors[0], "the rule: slots come back") {
-			t.Errorf("a check that hangs was reported as %q", told.errors)
+		if len(told.said) != 1 || !strings.Contains(told.said[0], "the rule: slots come back") {
+			t.Errorf("a check that hangs was reported as %q", told.said)
 		}
 		close(release)
 		synctest.Wait()
-		if len(told.errors) != 1 || reached {
-			t.Errorf("after its end the test was told %q, and its check went on: %v", told.errors, reached)
+		if len(told.said) != 1 || reached {
+			t.Errorf("after its end the test was told %q, and its check went on: %v", told.said, reached)
 		}
 	})
+}
+
+func TestCheckThatPanicsFailsWithItsRule(t *testing.T) {
+	var told recorder
+	bounded.Check(&told, "a rule", time.Minute, func(testing.TB) { panic("of the adapter") })
+	if told.fails != 1 || !strings.HasPrefix(told.said[0], "the rule: a rule\npanic: of the adapter") {
+		t.Errorf("a check that panics was reported as %q", told.said)
+	}
 }
 
 func TestCheckThatFailsEndsWhereItFails(t *testing.T) {
@@ -51,8 +62,8 @@ func TestCheckThatFailsEndsWhereItFails(t *testing.T) {
 		var told recorder
 		reached := false
 		bounded.Check(&told, "a rule", time.Minute, func(t testing.TB) { fail(t); reached = true })
-		if len(told.errors) != 1 || told.errors[0] != "broken" || reached {
-			t.Errorf("%s: the test was told %q, and its check went on: %v", name, told.errors, reached)
+		if len(told.said) != 1 || told.said[0] != "broken" || told.fails != 1 || reached {
+			t.Errorf("%s: the test was told %q, and its check went on: %v", name, told.said, reached)
 		}
 	}
 }
