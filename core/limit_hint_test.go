@@ -53,6 +53,18 @@ func TestHintsOfALimitAreLimits(t *testing.T) {
 	}
 }
 
+func TestMessageOfALimitBeginsWithTheMistake(t *testing.T) {
+	for text, want := range map[string]string{
+		"10/s burst 20k": `ratelimit: limit "10/s burst 20k": Limit.Capacity: "20k" must be`,
+		"10":             `ratelimit: limit "10": Limit: "10" has no slash`,
+	} {
+		_, err := core.ParseLimit(text)
+		require.Error(t, err)
+		assert.True(t, strings.HasPrefix(err.Error(), want), "%q: %v", text, err)
+		assert.Contains(t, err.Error(), "; want RATE [UNIT]/INTERVAL", "the form follows")
+	}
+}
+
 func TestMistakesOfALimitSayWhatFitsItsField(t *testing.T) {
 	for text, want := range map[string]string{
 		"10/s burst":     `Limit.Capacity: "" must be a whole number such as 100 or 1_000 (RL102)`,

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// names are what the module's Go declares and uses.
-type names struct {
+// vocabulary is what the module's Go declares and uses.
+type vocabulary struct {
 	packages map[string]map[string]bool // what each package exports, its tests too, by the package's name
 	members  map[string]map[string]bool // methods and fields of exported types, by the type's name
 	public   map[string]bool            // exported names that an importer can use
@@ -63,26 +62,37 @@ func TestStaleNamesAreFound(t *testing.T) {
 }
 
 var (
-	anyFence = regexp.MustCompile("(?ms)^ *```.*?^ *```")
-	quoted   = regexp.MustCompile("`([^`\n]+)`")
-	metric   = regexp.MustCompile(`^ratelimit_[a-z_]+$`)
-	filePath = regexp.MustCompile(`^[\w./-]+/[\w.-]+\.(go|md|lua|tmpl|yaml|yml|json)$`)
-	exported = regexp.MustCompile(`^[A-Z]\w*[a-z]\w*$`)
-	mixed    = regexp.MustCompile(`^[a-z]+[A-Z]\w*$`)
+	codeBlock = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+	quoted    = regexp.MustCompile("`([^`\n]+)`")
+	metric    = regexp.MustCompile(`^ratelimit_[a-z_]+$`)
+	filePath  = regexp.MustCompile(`^[\w./-]+/[\w.-]+\.(go|md|lua|tmpl|yaml|yml|json)$`)
+	exported  = regexp.MustCompile(`^[A-Z]\w*[a-z]\w*$`)
+	word      = regexp.MustCompile(`\w+`)
+	mixed     = regexp.MustCompile(`^[a-z]+[A-Z]\w*$`)
 )
 
+// ofOtherLibraries are names that no Go of this module uses.
+var ofOtherLibraries = map[string]bool{
+	"RealIP": true, "middleware.RealIP": true, "middleware.ClientIPFromXFF": true, // chi, echo
+	"UseRawPath": true, "UnescapePathValues": true, // gin
+	"HTTPStatusCoder": true, // echo v5
+	"ProxyHeaders":    true, // gorilla
+	"TextMarshaler":   true, // encoding
+	"newYork":         true, // a variable of the reader's
+}
+
 func inBackticks(page string) (texts []string) {
-	for _, found := range quoted.FindAllStringSubmatch(anyFence.ReplaceAllString(page, ""), -1) {
+	for _, found := range quoted.FindAllStringSubmatch(codeBlock.ReplaceAllString(page, ""), -1) {
 		texts = append(texts, found[1])
 	}
 	return texts
 }
 
 // mistakes returns what is stale in a text in backticks. ofOthers says that its page names what other libraries have.
-func (n *names) mistakes(text string, ofOthers bool) (found []string) {
+func (n *vocabulary) mistakes(text string, ofOthers bool) (found []string) {
 	switch {
 	case metric.MatchString(text):
-		if !n.literals[text] {
+		if !n.literals[text] && !n.literals[text+"_count"] {
 			found = append(found, "no such metric")
 		}
 		return found
@@ -116,13 +126,14 @@ func (n *names) mistakes(text string, ofOthers bool) (found []string) {
 	return found
 }
 
-func (n *names) selected(owner, name string, ofOthers bool) []string {
+func (n *vocabulary) selected(owner, name string, ofOthers bool) []string {
 	switch {
+	case ofOtherLibraries[owner+"."+name] || n.members[strings.ToUpper(owner[:1])+owner[1:]][name]: // store.Stats of a variable
 	case n.packages[owner] != nil:
 		if ast.IsExported(name) && !n.packages[owner][name] {
 			return []string{"package " + owner + " has no " + name}
 		}
-	case n.members[owner] != nil && !ofOthers:
+	case ast.IsExported(owner) && n.members[owner] != nil && !ofOthers:
 		if !n.members[owner][name] && !n.foreign[name] {
 			return []string{owner + " has no " + name}
 		}
@@ -132,8 +143,8 @@ func (n *names) selected(owner, name string, ofOthers bool) []string {
 	return nil
 }
 
-func (n *names) named(name string, ofOthers bool) []string {
-	known := n.public[name] || n.foreign[name] || n.literals[name]
+func (n *vocabulary) named(name string, ofOthers bool) []string {
+	known := ofOtherLibraries[name] || n.public[name] || n.foreign[name] || n.literals[name]
 	if !ofOthers && (exported.MatchString(name) && !known || mixed.MatchString(name) && !known && !n.private[name]) {
 		return []string{"nothing has the name " + name}
 	}
@@ -151,29 +162,33 @@ func exists(path string) bool {
 }
 
 // declaredNames reads all Go of the repository.
-func declaredNames(t *testing.T) *names {
+func declaredNames(t *testing.T) *vocabulary {
 	t.Helper()
-	n := &names{map[string]map[string]bool{}, map[string]map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
-	used, own := map[string]bool{}, map[string]bool{}
+	n := &vocabulary{map[string]map[string]bool{}, map[string]map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	used, inside := map[string]bool{}, map[string]bool{}
 	require.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || filepath.Base(path) == "names_test.go" {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || d.Name() == "names_test.go" {
 			return err
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
-		internal := strings.Contains(filepath.ToSlash(path), "/internal/") || file.Name.Name == "main"
-		n.declare(file, internal)
+		if names := n.declare(file); strings.Contains(filepath.ToSlash(path), "/internal/") || file.Name.Name == "main" {
+			addTo(inside, names)
+		} else {
+			addTo(n.public, names)
+		}
 		ast.Inspect(file, func(node ast.Node) bool {
 			switch node := node.(type) {
 			case *ast.Ident:
 				n.private[node.Name] = true
-				if node.Obj == nil && internal {
-					own[node.Name] = own[node.Name] || declares1(file, node.Name)
-				}
 			case *ast.SelectorExpr:
 				used[node.Sel.Name] = true
+			case *ast.KeyValueExpr:
+				if key, ok := node.Key.(*ast.Ident); ok {
+					used[key.Name] = true
+				}
 			case *ast.BasicLit:
 				n.read(node)
 			}
@@ -181,8 +196,112 @@ func declaredNames(t *testing.T) *names {
 		})
 		return nil
 	}))
+	for _, pattern := range []string{"*.md", "*.yml", "*.yaml"} { // what code blocks of pages declare, and alerts
+		paths, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		for _, path := range paths {
+			text := string(read(t, path))
+			if strings.HasSuffix(path, ".md") {
+				text = strings.Join(codeBlock.FindAllString(text, -1), "")
+			}
+			addTo(n.literals, word.FindAllString(text, -1))
+		}
+	}
 	for name := range used {
-		n.foreign[name] = !own[name]
+		n.foreign[name] = !inside[name] && !n.public[name]
 	}
 	return n
+}
+
+func addTo(set map[string]bool, names []string) {
+	for _, name := range names {
+		set[name] = true
+	}
+}
+
+// declare notes what a file declares, and returns the names of it.
+func (n *vocabulary) declare(file *ast.File) (list []string) {
+	pkg := strings.TrimSuffix(file.Name.Name, "_test")
+	if n.packages[pkg] == nil {
+		n.packages[pkg] = map[string]bool{}
+	}
+	add := func(names ...*ast.Ident) {
+		for _, name := range names {
+			list = append(list, name.Name)
+			n.packages[pkg][name.Name] = true
+		}
+	}
+	for _, decl := range file.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			if decl.Recv == nil {
+				add(decl.Name)
+				continue
+			}
+			list = append(list, decl.Name.Name)
+			n.member(receiver(decl.Recv.List[0].Type), decl.Name)
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				switch spec := spec.(type) {
+				case *ast.ValueSpec:
+					add(spec.Names...)
+				case *ast.TypeSpec:
+					add(spec.Name)
+					list = append(list, n.fields(spec)...)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// fields notes the fields of a struct, and the methods of an interface.
+func (n *vocabulary) fields(spec *ast.TypeSpec) (list []string) {
+	var fields *ast.FieldList
+	switch kind := spec.Type.(type) {
+	case *ast.StructType:
+		fields = kind.Fields
+	case *ast.InterfaceType:
+		fields = kind.Methods
+	default:
+		return nil
+	}
+	for _, field := range fields.List {
+		for _, name := range field.Names {
+			n.member(spec.Name.Name, name)
+			list = append(list, name.Name)
+		}
+	}
+	return list
+}
+
+func (n *vocabulary) member(owner string, name *ast.Ident) {
+	if n.members[owner] == nil {
+		n.members[owner] = map[string]bool{}
+	}
+	n.members[owner][name.Name] = true
+}
+
+// receiver is the name of a method's type.
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.IndexListExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+// read notes the words of a string.
+func (n *vocabulary) read(literal *ast.BasicLit) {
+	if text, err := strconv.Unquote(literal.Value); err == nil && literal.Kind == token.STRING {
+		for _, word := range word.FindAllString(text, -1) {
+			n.literals[word] = true
+		}
+	}
 }
