@@ -24,6 +24,12 @@ func TestHintsOfALimitAreLimits(t *testing.T) {
 		"10/s brust 20":             "10/s burst 20",
 		"10/s burst: 20":            "10/s burst 20",
 		"10/s 20":                   "10/s burst 20",
+		"10/s bur 20":               "10/s burst 20",
+		"10/min cont":               "10/min",
+		"10/min ste":                "10/min stepped",
+		"10/min st":                 "",
+		"10/s burs":                 "", // burst needs a value
+		"10/s nam":                  "",
 		"10/s max=20":               "",
 		"10/s name=x":               "10/s name x",
 		"10/day from=2025-10-31":    "10/day from 2025-10-31",
