@@ -1,5 +1,5 @@
-// A tool server (Model Context Protocol): calls of tools are limited by session and tool, and all sessions together by the text that they
-// return. The language model reads in a refusal when to try again. The SDK is a dependency of this example alone, so it is a module of
+// A tool server (Model Context Protocol): calls of tools are limited by user, or without one by session, and tool, and all together by the
+// text that they return. The language model reads in a refusal when to try again. The SDK is a dependency of this example alone, so it is a module of
 // its own. Try:
 //
 //	cd examples/mcp
@@ -70,8 +70,9 @@ func newServer(store core.Store) *mcp.Server {
 	text := core.Must(core.NewLimiter(store, core.Policy{Name: "text", Limits: []core.Limit{
 		{Unit: "bytes", Capacity: 10_000, RefillRate: 10_000, RefillInterval: time.Hour},
 	}}))
+	client := mcplimit.FirstOf(mcplimit.ByTokenSubject(), mcplimit.BySession()) // behind auth.RequireBearerToken users have one bucket
 	server.AddReceivingMiddleware(
-		mcplimit.New(calls, mcplimit.Join(mcplimit.BySession(), mcplimit.ByTool("repeat")), mcplimit.RefuseAsToolResult()),
+		mcplimit.New(calls, mcplimit.Join(client, mcplimit.ByTool("repeat")), mcplimit.RefuseAsToolResult()),
 		mcplimit.New(text, mcplimit.Global("text"), mcplimit.RefuseAsToolResult(),
 			mcplimit.WithUnits(func(*mcplimit.Call) (core.Units, error) { return core.Units{"bytes": 100}, nil }), // an estimate
 			mcplimit.WithSettle(func(c *mcplimit.Call) core.Units { return core.Units{"bytes": size(c.Result)} })),
