@@ -15,18 +15,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
-// byTool is the key of docs/rpc.md: the tool that the header names, where the SDK checks that the body names the same.
-func byTool(r *http.Request) (string, error) {
-	switch name := r.Header.Get("Mcp-Name"); {
-	case r.Header.Get("Mcp-Protocol-Version") < "2026-07-28" || r.Header.Get("Mcp-Method") != "tools/call":
-		return core.JoinKey("other requests"), nil
-	case name == "repeat":
-		return core.JoinKey("tool", name), nil
-	default:
-		return core.JoinKey("other tools"), nil
-	}
-}
-
 // request calls the tool repeat over HTTP, with fields that say version and name.
 func request(t *testing.T, url, version, name string) *http.Response {
 	t.Helper()

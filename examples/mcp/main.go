@@ -46,11 +46,23 @@ func main() {
 	log.Fatal(http.ListenAndServe(*addr, newHandler(store, server)))
 }
 
-// newHandler serves server by streamable HTTP. A client can open as many sessions as it likes, so requests are limited by address too.
+// newHandler serves server by streamable HTTP. A client can open as many sessions as it likes, so requests are limited by address and tool too.
 func newHandler(store core.Store, server *mcp.Server) http.Handler {
 	requests := core.Must(core.NewLimiter(store, core.Policy{Name: "requests", Limits: []core.Limit{core.PerMinute(300)}}))
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
-	return httplimit.New(requests, httplimit.ByIP())(handler)
+	return httplimit.New(requests, httplimit.Join(httplimit.ByIP(), byTool))(handler)
+}
+
+// byTool is a key of httplimit in front of mcplimit.New: the tool that the header names, where the SDK checks that the body agrees.
+func byTool(r *http.Request) (string, error) {
+	switch name := r.Header.Get("Mcp-Name"); {
+	case r.Header.Get("Mcp-Protocol-Version") < "2026-07-28" || r.Header.Get("Mcp-Method") != "tools/call":
+		return core.JoinKey("other requests"), nil
+	case name == "repeat":
+		return core.JoinKey("tool", name), nil
+	default:
+		return core.JoinKey("other tools"), nil
+	}
 }
 
 type repeatArguments struct {
