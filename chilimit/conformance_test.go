@@ -90,7 +90,7 @@ func serve(l net.Listener, app adaptertest.App[func(http.Handler) http.Handler])
 		r.With(route.Use...).MethodFunc(route.Method, route.Pattern, func(w http.ResponseWriter, r *http.Request) {
 			reply := route.Handle(r.Context())
 			reply.Decide(chilimit.FromContext(r.Context()))
-			if !reply.Send(w) {
+			if !reply.Send(w, r) {
 				return
 			}
 			if reply.AsError {

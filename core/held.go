@@ -3,6 +3,7 @@ package core
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
@@ -17,6 +18,8 @@ type held struct {
 	began    int64      // when the holds began, in µs since 1970 on the store's clock; 0: not known
 	released bool       // the slots were, or are about to be
 	settled  bool       // the estimates were, or are about to be
+
+	kept atomic.Bool // the app has called Hold, and releases by itself
 
 	inUse *inUse // set before the decision is returned
 }

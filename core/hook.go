@@ -23,6 +23,7 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 	hook.AllowAll = (*Limiter).allowAll
 	hook.MaxHold = func(r Result) time.Duration { return r.maxHold() }
 	hook.HoldsEstimates = func(r Result) bool { return r.hasEstimates() }
+	hook.Extend = func(r Result) error { return r.extend(context.Background()) }
 	hook.ReleaseSoon = func(r Result) { r.releaseSoon() }
 	hook.InTurn = (*Limiter).inTurn
 	hook.Waited = func(l *Limiter, key string) bool { return l.waiters.any(key) }

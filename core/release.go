@@ -48,10 +48,21 @@ func (r *Result) releasePlan(now *rules) *bucket.Plan {
 // If a hold has ended already, Hold takes the slots again if they are free. Otherwise it returns [ErrExpired]: others have them, and
 // the work should stop. [ErrSettled] means that nothing is left to hold. ctx may have ended already. Hold costs one round trip to
 // Redis. If the store does not answer, it returns [ErrUnavailable], and can be called again.
+//
+// In a handler, Hold also says that the work outlasts the response, as on a hijacked connection: from then on the middleware
+// leaves the slots to you. Call Hold again well within each MaxHold, and Release in the end.
 func (r *Result) Hold(ctx context.Context) error {
 	if r.limiter == nil {
 		return ErrNoDecision
 	}
+	if r.held != nil {
+		r.held.kept.Store(true)
+	}
+	return r.extend(ctx)
+}
+
+// extend is Hold for middleware, which goes on to release the slots in the end.
+func (r *Result) extend(ctx context.Context) error {
 	h := r.held
 	if h == nil || !r.taken() {
 		return nil
@@ -84,9 +95,10 @@ func (r *Result) Hold(ctx context.Context) error {
 	return nil
 }
 
-// releaseSoon is Release for middleware, whose response must not wait for a store: it returns at once. The release is sent once.
+// releaseSoon is Release for middleware, whose response must not wait for a store: it returns at once. The release is sent once. If
+// the app has called Hold, nothing is released.
 func (r *Result) releaseSoon() {
-	if !r.hasSlots() {
+	if !r.hasSlots() || r.held.kept.Load() {
 		return
 	}
 	if r.limiter.memory != nil || r.Source == FromFallback { // these never wait

@@ -99,7 +99,7 @@ func serve(l net.Listener, app adaptertest.App[echo.MiddlewareFunc]) error {
 		e.Add(route.Method, adaptertest.Colons(route.Pattern), func(c echo.Context) error {
 			reply := route.Handle(c.Request().Context())
 			reply.Decide(echolimit.FromContext(c))
-			if !reply.Send(c.Response()) {
+			if !reply.Send(c.Response(), c.Request()) {
 				return nil
 			}
 			if reply.AsError {

@@ -29,7 +29,7 @@ func middleware(engine *adapter.Engine[echo.Context], o *config) echo.Middleware
 				// The status is known when the response is written, for example by the app's error handler.
 				res := c.Response()
 				res.Before(func() { ended(res.Status, true) })
-				res.Writer = nethttp.OnSilent200(res.Writer, func(bool) {
+				res.Writer = nethttp.OnSilent200(res.Writer, func() {
 					if !res.Committed {
 						ended(http.StatusOK, true) // by net/http, without telling echo; or the connection was hijacked
 					}
@@ -60,11 +60,7 @@ func answer(c echo.Context, custom func() error) (silent bool, err error) {
 func settled(engine *adapter.Engine[echo.Context], v adapter.Verdict, next echo.HandlerFunc, c echo.Context) (err error) {
 	returned, silent := false, false // silent is a 200 that echo does not know of: a flush, or a hijacked connection
 	res := c.Response()
-	res.Writer = nethttp.OnSilent200(res.Writer, func(hijacked bool) {
-		if silent = silent || !res.Committed; hijacked {
-			v.Hijacked()
-		}
-	})
+	res.Writer = nethttp.OnSilent200(res.Writer, func() { silent = silent || !res.Committed })
 	defer func() {
 		status := http.StatusOK
 		if !silent {

@@ -76,7 +76,7 @@ func serve(l net.Listener, app adaptertest.App[gin.HandlerFunc]) error {
 		r.Handle(route.Method, adaptertest.Colons(route.Pattern), append(route.Use, func(c *gin.Context) {
 			reply := route.Handle(c.Request.Context())
 			reply.Decide(ginlimit.FromContext(c))
-			if !reply.Send(c.Writer) {
+			if !reply.Send(c.Writer, c.Request) {
 				return
 			}
 			if reply.AsError {

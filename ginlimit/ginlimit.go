@@ -69,17 +69,12 @@ func refuse(c *gin.Context, v adapter.Verdict, o *config) {
 // watched calls the next handlers and ends the request with its status.
 func watched(engine *adapter.Engine[*gin.Context], c *gin.Context, v adapter.Verdict) {
 	returned := false
-	over := func() {}
-	if v.HasSlots() {
-		over = watchHijack(c, v)
-	}
 	defer func() {
 		status := c.Writer.Status()
 		if !c.Writer.Written() && (!returned || len(c.Errors) > 0 && status == http.StatusOK) {
 			// A handler panicked, or left its error, without a status, to middleware in front of this one.
 			status = http.StatusInternalServerError
 		}
-		over()
 		engine.Done(c, v, status)
 	}()
 	c.Next()

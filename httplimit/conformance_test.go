@@ -77,7 +77,7 @@ func serve(l net.Listener, app adaptertest.App[func(http.Handler) http.Handler])
 		mux.Handle(route.Method+" "+route.Pattern, limited(route.Use, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			reply := route.Handle(r.Context())
 			reply.Decide(httplimit.FromContext(r.Context()))
-			if !reply.Send(w) {
+			if !reply.Send(w, r) {
 				return
 			}
 			if reply.AsError {

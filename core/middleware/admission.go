@@ -86,16 +86,6 @@ func (a *Admission) Charged() bool {
 // Context is the request's context when Begin was called.
 func (a *Admission) Context() context.Context { return a.ctx }
 
-// HasSlots reports whether the request holds slots until End.
-func (a *Admission) HasSlots() bool { return a.slots != nil }
-
-// Hijacked says that the handler has taken over the connection: End then releases no slots. The app does when it is done.
-func (a *Admission) Hijacked() {
-	if a.slots != nil {
-		a.slots.hijacked = true
-	}
-}
-
 // Dropped returns a function that releases the request's slots, or nil if it has none. It is for frameworks that may drop a request
 // without telling anybody, so that End is never called. The function does not refer to the request: a finalizer may call it. After End
 // it does nothing.

@@ -18,6 +18,7 @@ var (
 	logger         = hook.Logger.(func(*core.Limiter) *slog.Logger)
 	maxHold        = hook.MaxHold.(func(core.Result) time.Duration)
 	holdsEstimates = hook.HoldsEstimates.(func(core.Result) bool)
+	extend         = hook.Extend.(func(core.Result) error)
 	releaseSoon    = hook.ReleaseSoon.(func(core.Result))
 	allowAll       = hook.AllowAll.(func(l *core.Limiter, ctx context.Context, key string) (core.Result, error))
 	inTurn         = hook.InTurn.(func(l *core.Limiter, ctx context.Context, key string, denied []core.Result, ask func() ([]core.Result, error)) error)

@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"context"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -11,10 +10,9 @@ import (
 
 // slots are those that a request holds until its response is over.
 type slots struct {
-	results  []core.Result
-	hijacked bool
-	over     atomic.Bool
-	timer    *time.Timer
+	results []core.Result
+	over    atomic.Bool
+	timer   *time.Timer
 }
 
 // holdsWithin is how many Holds there are in a MaxHold: if one fails, the next one is in time.
@@ -51,19 +49,16 @@ func (s *slots) extend() (again bool) {
 		if s.over.Load() {
 			return false
 		}
-		err := s.results[i].Hold(context.Background())
+		err := extend(s.results[i])
 		again = again || !errors.Is(err, core.ErrSettled)
 	}
 	return again && !s.over.Load()
 }
 
-// release gives back the slots, unless the app does. Only the first call has an effect.
+// release gives back the slots, except those that the app holds. Only the first call has an effect.
 func (s *slots) release() {
 	s.over.Store(true)
 	s.timer.Stop()
-	if s.hijacked {
-		return
-	}
 	for _, r := range s.results {
 		releaseSoon(r)
 	}

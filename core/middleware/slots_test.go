@@ -56,7 +56,7 @@ func (e *exporting) begin() (*call, middleware.Admission) {
 	c := &call{ctx: e.t.Context(), user: "ann"}
 	a := e.engine.Begin(c, c)
 	require.Equal(e.t, middleware.Allowed, a.Outcome, "the slot is free for the request")
-	require.True(e.t, a.HasSlots())
+	require.NotNil(e.t, a.Dropped(), "the request has slots")
 	require.True(e.t, e.engine.WantsEnd(&a))
 	require.True(e.t, e.engine.WantsOver(&a))
 	return c, a
@@ -94,17 +94,17 @@ func TestASlotIsHeldUntilTheEnd(t *testing.T) {
 	})
 }
 
-func TestASlotOfAConnectionThatWasTakenOverIsTheApps(t *testing.T) {
+func TestASlotIsTheAppsAfterHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newExporting(t, time.Minute)
 		c, a := e.begin()
-		a.Hijacked()
-		time.Sleep(10 * time.Minute)
-		e.wantFree(0, "the slot is held until the handler returns")
-		e.engine.End(c, &a, 0)
-		held := e.store.holds.Load()
 		res, ok := middleware.FromContext(c.Decision())
 		require.True(t, ok)
+		require.NoError(t, res.Hold(t.Context()))
+		time.Sleep(10 * time.Minute)
+		e.wantFree(0, "the middleware holds the slot until the handler returns")
+		e.engine.End(c, &a, 0)
+		held := e.store.holds.Load()
 		for range 5 {
 			time.Sleep(50 * time.Second)
 			require.NoError(t, res.Hold(t.Context()))
@@ -115,7 +115,8 @@ func TestASlotOfAConnectionThatWasTakenOverIsTheApps(t *testing.T) {
 		e.wantFree(1, "the app has released the slot")
 
 		c, a = e.begin()
-		a.Hijacked()
+		res, _ = middleware.FromContext(c.Decision())
+		require.NoError(t, res.Hold(t.Context()))
 		e.engine.End(c, &a, 0)
 		time.Sleep(59 * time.Second)
 		e.wantFree(0, "nothing is released when the handler returns")
@@ -163,7 +164,7 @@ func TestDecisionsInHandlersHoldNothing(t *testing.T) {
 		in := middleware.InHandler(e.limiter, key, middleware.Protocol[*call]{})
 		a := in.Begin(c, c)
 		require.Equal(t, middleware.Allowed, a.Outcome)
-		assert.False(t, a.HasSlots(), "the handler releases")
+		assert.Nil(t, a.Dropped(), "the handler releases")
 		in.End(c, &a, 0)
 		e.wantFree(0, "the slot is taken until the handler releases it")
 		require.NoError(t, a.Result.Release(t.Context()))

@@ -29,9 +29,8 @@ import (
 // [OnDenied] and [OnError] replace these answers. [core.Problem] makes a body for a denial.
 //
 // Slots ([core.InFlight]) come back when the response is over, as [WithSettle] says, without a round trip that a client
-// waits for. Responses that take longer than MaxHold keep theirs. If a handler hijacks the connection, as for a
-// WebSocket, the slots are the app's from the handler's return on: take the Result from [FromContext] before, call its
-// Hold well within each MaxHold, and its Release in the end.
+// waits for. Responses that take longer than MaxHold keep theirs. Work that outlasts its handler keeps its slots if the
+// handler calls Hold of the Result that [FromContext] returns: see [core.Result.Hold].
 //
 // New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made
 // from bad arguments, such as a bad address range.

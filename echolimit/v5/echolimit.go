@@ -32,7 +32,7 @@ func middleware(engine *adapter.Engine[*echo.Context], o *config) echo.Middlewar
 				ended := engine.StatusHook(c, v)
 				// The status is known when the response is written, for example by the app's error handler.
 				res.Before(func() { ended(res.Status, true) })
-				res.ResponseWriter = nethttp.OnSilent200(res.ResponseWriter, func(bool) {
+				res.ResponseWriter = nethttp.OnSilent200(res.ResponseWriter, func() {
 					if !res.Committed {
 						ended(http.StatusOK, true) // by net/http, without telling echo; or the connection was hijacked
 					}
@@ -83,11 +83,7 @@ func innermost(w http.ResponseWriter) (res *echo.Response) {
 func settled(engine *adapter.Engine[*echo.Context], v adapter.Verdict, next echo.HandlerFunc, c *echo.Context) (err error) {
 	returned, silent := false, false // silent is a 200 that echo does not know of: a flush, or a hijacked connection
 	if res := innermost(c.Response()); res != nil {
-		res.ResponseWriter = nethttp.OnSilent200(res.ResponseWriter, func(hijacked bool) {
-			if silent = silent || !res.Committed; hijacked {
-				v.Hijacked()
-			}
-		})
+		res.ResponseWriter = nethttp.OnSilent200(res.ResponseWriter, func() { silent = silent || !res.Committed })
 	}
 	// A writer around echo's, such as that of gzip, may hold the answer back until its middleware returns.
 	var held nethttp.Status
@@ -96,9 +92,6 @@ func settled(engine *adapter.Engine[*echo.Context], v adapter.Verdict, next echo
 		defer c.SetResponse(w) // after Done: deferred calls run in reverse order
 	}
 	defer func() {
-		if held.Hijacked() { // past a writer that hides echo's
-			v.Hijacked()
-		}
 		status := http.StatusOK
 		if !silent {
 			status = final(c, returned, err, held.Written())

@@ -36,7 +36,8 @@ import (
 // WebSocket, has its slots until the hijack handler has returned. If a client goes, the function that writes its stream
 // may still run, without a slot: if it works long between flushes, call [Allow] in the handler instead, and release the
 // slots where that function ends. The slots of a request that fasthttp drops, see [WithSettle], come back after a
-// garbage collection.
+// garbage collection. Work that outlasts its handler keeps its slots if the handler calls Hold of the Result that
+// [FromContext] returns: see [core.Result.Hold].
 //
 // New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made
 // from bad arguments, such as a bad address range.

@@ -56,8 +56,6 @@ var frameworks = []framework{gin, echo4, echo5, chi, fiber2, fiber3, nethttp}
 const (
 	module = "github.com/tokenbucket-go/ratelimit/"
 
-	releases = "If a handler hijacks the connection, as for a WebSocket, the slots are the app's from the handler's return on: take the Result from [FromContext] before, call its Hold well within each MaxHold, and its Release in the end."
-
 	replacesProblem = "429 and the problem body. The header fields are already set. The handlers after this one don't run. If denied writes nothing, as one that only logs,"
 	replacesWriter  = "429 and the problem body: write the status, then the body. The header fields are already set. If denied writes nothing, as one that only logs,"
 	replacesError   = "the error with status 429: the middleware returns what denied returns. The header fields are already set. If it returns nil and wrote nothing, as one that only logs,"
@@ -75,7 +73,6 @@ var gin = framework{
 	Param:     paramOfRoute, Pattern: "/items/:id", Route: "Requests that match no route share one key.",
 	RouteAdvice: "limit requests without a route by another key",
 	Over:        "the handlers behind this one have returned or panicked, also streamed ones.",
-	TakenOver:   releases,
 	Refund: []string{"If the handler writes nothing and either calls c.Error or panics, the status counts as 500, because middleware in front of this one may answer later. Otherwise the status that was written counts, even if the handler panics after it. " +
 		"In gin v1.9.0 and older, a status that is set after the response has begun replaces it, as gin.Recovery behind this middleware does. Put gin.Recovery in front."},
 	Replaces: replacesProblem,
@@ -95,7 +92,6 @@ var nethttp = framework{
 	Pattern:   "/items/{id}", Route: "Requests that match no pattern share one key. In front of the mux no pattern is known yet: use [ByRouteOf].",
 	RouteAdvice: "install the limiter behind the mux, or use httplimit.ByRouteOf(mux)",
 	Over:        "the handler has returned or panicked, also a streamed one.",
-	TakenOver:   releases,
 	Refund:      []string{"The status that was written counts, even if the handler fails after it: an upstream that hangs up after a 200 counts as 200. A panic before anything is written counts as 500, a hijacked connection as 200."},
 	Replaces:    replacesWriter,
 }
@@ -124,7 +120,6 @@ var echo4 = framework{
 	Param:     paramOfRoute, Pattern: "/items/:id", Route: "Requests that match no route share one key. In e.Pre the route is not known yet.",
 	RouteAdvice: "install the limiter with e.Use, not e.Pre, and limit requests without a route by another key",
 	Over:        "the handler has returned or panicked, also a streamed one. The status of an error that the handler returned is that of its [echo.HTTPError], or 500: the app's error handler runs later. A hijacked connection counts as 200.",
-	TakenOver:   releases,
 	Refund: []string{echoRefund, "Echo does not tell middleware how a request ends. If middleware in front drops the handler's error and writes nothing, refund is not called and the tokens stay taken. Install such middleware behind the limiter. " +
 		"What is written to the http.ResponseWriter below echo's does not count either."},
 	Replaces: replacesError,

@@ -16,7 +16,7 @@ func TestErrorOfAFlushReachesTheHandler(t *testing.T) {
 	var status nethttp.Status
 	for hook, w := range map[string]http.ResponseWriter{
 		"Watch":       status.Watch(brokenWriter{httptest.NewRecorder()}),
-		"OnSilent200": nethttp.OnSilent200(brokenWriter{httptest.NewRecorder()}, func(bool) {}),
+		"OnSilent200": nethttp.OnSilent200(brokenWriter{httptest.NewRecorder()}, func() {}),
 	} {
 		require.ErrorIs(t, http.NewResponseController(w).Flush(), errGone, hook)
 	}

@@ -37,12 +37,7 @@ func Middleware(
 				}
 				var written Status
 				returned := false
-				defer func() {
-					if written.Hijacked() {
-						v.Hijacked()
-					}
-					engine.Done(r, v, written.Final(returned))
-				}()
+				defer func() { engine.Done(r, v, written.Final(returned)) }()
 				next.ServeHTTP(written.Watch(w), r)
 				returned = true
 			}

@@ -12,8 +12,7 @@ import (
 // Status is the status of one response as the client sees it: the first one that was written, whatever the handler did
 // afterwards. Its zero value has no status yet. It is not safe for concurrent use.
 type Status struct {
-	written  int
-	hijacked bool
+	written int
 }
 
 // Watch returns w with hooks that note the status. The result implements the same optional interfaces as w.
@@ -42,7 +41,6 @@ func (s *Status) Watch(w http.ResponseWriter) http.ResponseWriter {
 				conn, rw, err := hijack()
 				if err == nil { // what the handler writes to conn has no status
 					s.note(http.StatusOK)
-					s.hijacked = true
 				}
 				return conn, rw, err
 			}
@@ -60,9 +58,6 @@ func (s *Status) note(code int) {
 // Written returns the status that was written, or 0.
 func (s *Status) Written() int { return s.written }
 
-// Hijacked reports whether the handler has taken over the connection.
-func (s *Status) Hijacked() bool { return s.hijacked }
-
 // Final returns the status after the handler has ended. If none was written, it is the 200 that net/http sends for a
 // handler that returned, and 500 for one that panicked.
 func (s *Status) Final(returned bool) int {
@@ -75,19 +70,19 @@ func (s *Status) Final(returned bool) int {
 	return http.StatusInternalServerError
 }
 
-// OnSilent200 returns w with hooks that call sent, with whether the connection was hijacked, when the response becomes a 200 without WriteHeader: before each flush, with
-// which net/http sends 200, and when the connection was hijacked, which counts as 200. The result implements the same
-// optional interfaces as w.
-func OnSilent200(w http.ResponseWriter, sent func(hijacked bool)) http.ResponseWriter {
+// OnSilent200 returns w with hooks that call sent when the response becomes a 200 without WriteHeader: before each flush,
+// with which net/http sends 200, and when the connection was hijacked, which counts as 200. The result implements the
+// same optional interfaces as w.
+func OnSilent200(w http.ResponseWriter, sent func()) http.ResponseWriter {
 	return httpsnoop.Wrap(w, httpsnoop.Hooks{
 		Flush: func(flush httpsnoop.FlushFunc) httpsnoop.FlushFunc {
-			return func() { sent(false); flush() }
+			return func() { sent(); flush() }
 		},
 		Hijack: func(hijack httpsnoop.HijackFunc) httpsnoop.HijackFunc {
 			return func() (net.Conn, *bufio.ReadWriter, error) {
 				conn, rw, err := hijack()
 				if err == nil {
-					sent(true)
+					sent()
 				}
 				return conn, rw, err
 			}

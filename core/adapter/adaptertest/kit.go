@@ -135,6 +135,8 @@ type Reply struct {
 	// Hijack has the handler take over the connection. Hijack writes the answer to conn. The handler returns when Hijack does. Where
 	// handlers can't take it over before they return, the framework sends Status 101, calls Hijack afterwards and closes conn.
 	Hijack func(conn net.Conn)
+	// Proxy has the handler pass the request on to it. It is used only if the kit sets Streams.
+	Proxy http.Handler
 	// Decided is called by the handler, in front of everything else, with what FromContext returns. Nil does nothing.
 	Decided func(res core.Result, ok bool)
 	// Hints has the handler write the status 103 before its answer. It is used only if the kit sets Streams.
@@ -194,9 +196,9 @@ func (r Reply) Decide(res core.Result, ok bool) {
 	}
 }
 
-// Send writes to w if r sets Stream, Hijack, Aborts or Flushes; after the latter two it panics. Otherwise it returns true: the
+// Send writes to w if r sets Stream, Hijack, Proxy, Aborts or Flushes; after the latter two it panics. Otherwise it returns true: the
 // handler must answer the way its framework does. It is for frameworks on net/http.
-func (r Reply) Send(w http.ResponseWriter) (mustAnswer bool) {
+func (r Reply) Send(w http.ResponseWriter, req *http.Request) (mustAnswer bool) {
 	if r.Hints {
 		w.WriteHeader(http.StatusEarlyHints)
 	}
@@ -207,6 +209,9 @@ func (r Reply) Send(w http.ResponseWriter) (mustAnswer bool) {
 			panic(err)
 		}
 		r.Hijack(conn)
+		return false
+	case r.Proxy != nil:
+		r.Proxy.ServeHTTP(w, req)
 		return false
 	case r.Stream != nil:
 		w.WriteHeader(r.Status)

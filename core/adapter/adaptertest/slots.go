@@ -21,6 +21,7 @@ func (s *suite[K, O]) slots() {
 		s.slotsOfTimeouts()
 		s.slotsTakenOver()
 	}
+	s.slotsThatAreKept()
 	s.slotsHeld()
 	s.slotsReleasedOnce()
 	s.slotsTogether()

@@ -7,6 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"time"
 
@@ -112,48 +115,37 @@ func (s *suite[K, O]) slotsOfTimeouts() {
 // slotsTakenOver checks handlers that take over the connection.
 func (s *suite[K, O]) slotsTakenOver() {
 	k := s.kit
-	rule := "the slot of a connection that a handler took over is taken until the app releases it"
+	over := "the handler returns"
 	if !k.Streams {
-		rule = "the slot of a connection that a handler took over is taken until the function returns that has it"
+		over = "the function returns that has it"
 	}
-	s.eachStore(rule, func(c *trial[K, O]) {
-		l := c.limiter(inFlight("exports", 1))
-		over := make(chan struct{}, 10)
-		var res core.Result
-		talk := func(conn net.Conn) {
-			_, _ = io.Copy(io.Discard, conn) // until the client hangs up
-			if !k.Streams {
-				return
-			}
-			if err := res.Release(context.Background()); err != nil {
-				c.errorf("Release: %v", err)
-			}
-			_ = conn.Close()
+	talk := func(conn net.Conn) {
+		if k.Streams { // otherwise the framework has sent it
+			_, _ = io.WriteString(conn, switching)
 		}
-		reply := Reply{Status: http.StatusSwitchingProtocols, Decided: func(r core.Result, _ bool) { res = r }, Hijack: func(conn net.Conn) {
-			if !k.Streams {
-				talk(conn)
-				return
-			}
-			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n")
-			go talk(conn)
-		}}
-		app := c.serve(c.app(func(context.Context) Reply { return reply }, middleware[K, O]{Limiter: l, Key: c.all(),
-			Options: []O{k.WithSettle(func(Header, int) core.Units { over <- struct{}{}; return nil })}}))
-		for range 2 {
-			conn := c.upgrade(app)
-			if k.Streams && !c.within(over) {
-				c.errorf("the middleware never noticed that the handler has returned")
-			}
-			for range 10 { // a release that is sent after the handler has returned, and should not be, would show
-				c.wantTaken(l, 0, "while the connection is open")
-				c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "a request while the connection is open")
-			}
-			_ = conn.Close()
-			c.wantFree(l, 1, "after the connection was closed")
-		}
+		_, _ = io.Copy(io.Discard, conn) // until the client hangs up
+		_ = conn.Close()
+	}
+	s.eachStore("the slot of a connection that a handler took over is taken until "+over, func(c *trial[K, O]) {
+		c.untilClosed(Reply{Status: http.StatusSwitchingProtocols, Hijack: talk})
 	})
 	if k.Streams {
+		s.eachStore("the slot of a reverse proxy's upgrade is taken until the client hangs up", func(c *trial[K, O]) {
+			upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					c.errorf("%v", err)
+					return
+				}
+				talk(conn)
+			}))
+			defer upstream.Close()
+			to, err := url.Parse(upstream.URL)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			c.untilClosed(Reply{Proxy: httputil.NewSingleHostReverseProxy(to)})
+		})
 		return
 	}
 	s.rule("the slot of an upgrade comes back although the framework never calls the function that takes over the connection", func(c *trial[K, O]) {
@@ -165,6 +157,76 @@ func (s *suite[K, O]) slotsTakenOver() {
 			c.errorf("the upgrade was answered %d", got.status)
 		}
 		c.wantDropped(l)
+	})
+}
+
+// switching is the answer to an upgrade.
+const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n"
+
+// untilClosed checks that an upgrade has its slot as long as its connection is open.
+func (c *trial[K, O]) untilClosed(reply Reply) {
+	c.t.Helper()
+	l := c.limiter(inFlight("exports", 1))
+	app := c.serve(c.app(func(context.Context) Reply { return reply }, middleware[K, O]{Limiter: l, Key: c.all()}))
+	for range 2 {
+		conn := c.upgrade(app)
+		c.wantTaken(l, 0, "while the connection is open")
+		c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "a request while the connection is open")
+		_ = conn.Close()
+		c.wantFree(l, 1, "after the connection was closed")
+	}
+}
+
+// slotsThatAreKept checks handlers whose work outlasts them.
+func (s *suite[K, O]) slotsThatAreKept() {
+	k := s.kit
+	s.eachStore("a slot is the app's once a handler has called Hold", func(c *trial[K, O]) {
+		talks := make(chan struct{}, 10)
+		for what, reply := range map[string]Reply{
+			"an answer": {Status: http.StatusOK},
+			"an error":  {Status: http.StatusConflict, AsError: true},
+			"a connection that was taken over": {Status: http.StatusSwitchingProtocols, Hijack: func(conn net.Conn) {
+				if k.Streams {
+					_, _ = io.WriteString(conn, switching)
+				}
+				talks <- struct{}{}
+			}},
+		} {
+			if k.RPC && reply.Hijack != nil {
+				continue
+			}
+			l, over := c.limiter(inFlight("exports", 1)), make(chan struct{}, 10)
+			var res core.Result
+			reply.Decided = func(r core.Result, _ bool) {
+				if res = r; res.Hold(context.Background()) != nil {
+					c.errorf("the slot can't be held")
+				}
+			}
+			app := c.serve(c.app(func(context.Context) Reply { return reply }, middleware[K, O]{Limiter: l, Key: c.all(),
+				Options: []O{k.WithSettle(func(Header, int) core.Units { over <- struct{}{}; return nil })}}))
+			for range 2 {
+				if reply.Hijack != nil {
+					conn := c.upgrade(app)
+					if !c.within(talks) { // fasthttp drops a connection that is closed before
+						c.errorf("the premise: the function is called")
+					}
+					_ = conn.Close()
+				} else {
+					c.wantStatus(app.send(request{}), reply.Status, what)
+				}
+				if !c.within(over) {
+					c.errorf("the middleware never noticed that the response is over, with %s", what)
+				}
+				for range 10 { // a release that is sent after the response, and should not be, would show
+					c.wantTaken(l, 0, "after "+what+" whose handler held the slot")
+					c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "a request after "+what)
+				}
+				if err := res.Release(context.Background()); err != nil {
+					c.errorf("Release: %v", err)
+				}
+				c.wantFree(l, 1, "after the app has released the slot")
+			}
+		}
 	})
 }
 

@@ -39,6 +39,8 @@ var (
 	// HoldsEstimates is a func(core.Result) bool. It reports whether the decision took estimates that come back after MaxHold.
 	HoldsEstimates any
 
+	// Extend is a func(core.Result) error. It is Result.Hold, but the middleware still releases.
+	Extend any
 	// ReleaseSoon is a func(core.Result). It is Result.Release, but does not wait for the store.
 	ReleaseSoon any
 
