@@ -2,6 +2,7 @@ package connectlimit
 
 import (
 	"context"
+	"net"
 	"net/http"
 
 	"connectrpc.com/connect"
@@ -59,6 +60,7 @@ func (x *request) Decision() *adapter.Decision     { return x.call.state.decisio
 func (x *request) SetDecision(d *adapter.Decision) { x.call.state.decision.Store(d) }
 func (x *request) Header(name string) []string     { return x.call.Header().Values(name) }
 func (x *request) RemoteAddr() string              { return x.call.Peer().Addr }
+func (x *request) LocalAddr() net.Addr             { return adapter.LocalAddr(x.call.ctx) }
 
 // Response returns where the fields of the limits go. Messages of an open stream have none. Handlers may have several goroutines, so they
 // get the state, which locks. Interceptors decide before the handler runs.

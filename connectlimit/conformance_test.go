@@ -16,6 +16,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/connectlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
@@ -143,7 +144,7 @@ func asked(ctx context.Context) error {
 	return nil
 }
 
-// peerField has the address of the client of the suite, whose calls the gateway makes.
+// peerField has the network and the address of the client of the suite, whose calls the gateway makes.
 const peerField = "Test-Peer"
 
 func serveApp(l net.Listener, a app, protocol string, streams bool) error {
@@ -168,8 +169,13 @@ func serveApp(l net.Listener, a app, protocol string, streams bool) error {
 		mux.Handle(procedure, handlerOf(procedure, route.Handle, streams, connect.WithInterceptors(chain...)))
 	}
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.RemoteAddr = r.Header.Get(peerField)
-		mux.ServeHTTP(w, r)
+		network, name, _ := strings.Cut(r.Header.Get(peerField), " ")
+		r.RemoteAddr = name
+		var local net.Addr = new(net.TCPAddr)
+		if network == "unix" {
+			local = &net.UnixAddr{Net: network}
+		}
+		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, local)))
 	}))
 	s.Config.Protocols = new(http.Protocols)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -185,7 +191,7 @@ func serveApp(l net.Listener, a app, protocol string, streams bool) error {
 				in.Header()[name] = values
 			}
 		}
-		in.Header().Set(peerField, r.RemoteAddr)
+		in.Header().Set(peerField, adapter.LocalAddr(r.Context()).Network()+" "+r.RemoteAddr)
 		got := callOnce
 		if streams {
 			got = callStream

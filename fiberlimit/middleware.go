@@ -5,6 +5,7 @@ package fiberlimit
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"strings"
 
@@ -137,6 +138,7 @@ func (x request) Cookie(name string) string { return x.c.Cookies(name) }
 func (x request) Query(name string) string  { return x.c.Query(name) }
 func (x request) ContentLength() int64      { return fast.ContentLength(x.c.Context()) }
 func (x request) RemoteAddr() string        { return x.c.Context().RemoteAddr().String() }
+func (x request) LocalAddr() net.Addr       { return x.c.Context().LocalAddr() }
 func (x request) RemoteIP() netip.Addr      { return fast.RemoteIP(x.c.Context()) }
 
 func (x request) Param(name string) string {

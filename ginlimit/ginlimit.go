@@ -2,6 +2,7 @@ package ginlimit
 
 import (
 	"context"
+	"net"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -105,6 +106,7 @@ func (x request) Context() context.Context    { return x.c.Request.Context() }
 func (x request) Method() string              { return x.c.Request.Method }
 func (x request) Path() string                { return x.c.Request.URL.Path }
 func (x request) RemoteAddr() string          { return x.c.Request.RemoteAddr }
+func (x request) LocalAddr() net.Addr         { return adapter.LocalAddr(x.c.Request.Context()) }
 func (x request) ContentLength() int64        { return x.c.Request.ContentLength }
 func (x request) Header(name string) []string { return adapter.RequestHeader(x.c.Request, name) }
 func (x request) Query(name string) string    { return x.c.Query(name) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/netip"
-	"strings"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -51,17 +50,18 @@ func (x *request) Header(name string) []string {
 }
 
 func (x *request) RemoteAddr() string {
-	p, ok := peer.FromContext(x.call.ctx)
-	switch {
-	case !ok || p.Addr == nil:
-		return ""
-	case isSocket(p.Addr), isSocket(p.LocalAddr): // behind net/http only the server's address is known to be one
-		return "@" // clients choose the names of their sockets, such as 192.0.2.1:80
+	if p, ok := peer.FromContext(x.call.ctx); ok && p.Addr != nil {
+		return p.Addr.String()
 	}
-	return p.Addr.String()
+	return ""
 }
 
-func isSocket(a net.Addr) bool { return a != nil && strings.HasPrefix(a.Network(), "unix") }
+func (x *request) LocalAddr() net.Addr {
+	if p, ok := peer.FromContext(x.call.ctx); ok {
+		return p.LocalAddr
+	}
+	return nil
+}
 
 // RemoteIP returns the peer's address from the connection itself.
 func (x *request) RemoteIP() netip.Addr {

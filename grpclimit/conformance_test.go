@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
 	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -132,8 +133,8 @@ func own(s int, body string) error {
 const sentField = "sent-bin"
 
 type sent struct {
-	Peer   string
-	Header http.Header
+	Network, Peer string
+	Header        http.Header
 }
 
 // unpacked is the context of the call of a request: of its peer, and with its header fields as metadata.
@@ -146,13 +147,13 @@ func unpacked(ctx context.Context) context.Context {
 	for name, values := range s.Header {
 		md.Append(name, values...)
 	}
-	return peer.NewContext(metadata.NewIncomingContext(ctx, md), &peer.Peer{Addr: addr(s.Peer)})
+	return peer.NewContext(metadata.NewIncomingContext(ctx, md), &peer.Peer{Addr: addr{s.Network, s.Peer}, LocalAddr: addr{s.Network, ""}})
 }
 
-type addr string
+type addr struct{ network, name string }
 
-func (addr) Network() string  { return "tcp" }
-func (a addr) String() string { return string(a) }
+func (a addr) Network() string { return a.network }
+func (a addr) String() string  { return a.name }
 
 // methodOf is the name of a route's method.
 func methodOf(route int) string { return fmt.Sprint("Route", route) }
@@ -220,7 +221,7 @@ func gateway[M any](l net.Listener, app adaptertest.App[M], s *grpc.Server, call
 	}
 	defer conn.Close()
 	return adaptertest.Gateway(l, app, func(r *http.Request, route int) adaptertest.Answer {
-		packed, err := json.Marshal(sent{r.RemoteAddr, r.Header})
+		packed, err := json.Marshal(sent{adapter.LocalAddr(r.Context()).Network(), r.RemoteAddr, r.Header})
 		if err != nil {
 			panic(err)
 		}

@@ -3,6 +3,7 @@ package adapter_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 
@@ -50,6 +51,7 @@ func (x *request) Context() context.Context        { return x.r.Context() }
 func (x *request) Method() string                  { return x.r.Method }
 func (x *request) Path() string                    { return x.r.URL.Path }
 func (x *request) RemoteAddr() string              { return x.r.RemoteAddr }
+func (x *request) LocalAddr() net.Addr             { return adapter.LocalAddr(x.r.Context()) }
 func (x *request) ContentLength() int64            { return x.r.ContentLength }
 func (x *request) Header(name string) []string     { return adapter.RequestHeader(x.r, name) }
 func (x *request) Query(name string) string        { return x.r.URL.Query().Get(name) }

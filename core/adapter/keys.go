@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 
@@ -27,10 +28,11 @@ func ByIP(options ...core.IPOption) KeyFunc {
 			addr = p.RemoteIP()
 		}
 		var peer string
+		var local net.Addr
 		if !addr.IsValid() {
-			peer = x.RemoteAddr()
+			peer, local = x.RemoteAddr(), x.LocalAddr()
 		}
-		network, proxyField, err := ip.Network(peer, addr, x.Header)
+		network, proxyField, err := ip.Network(peer, addr, local, x.Header)
 		if err != nil {
 			return "", err
 		}

@@ -6,6 +6,8 @@ package adapter
 
 import (
 	"context"
+	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 
@@ -22,6 +24,7 @@ type Request interface {
 	// if the framework has not routed the request yet.
 	Route() (pattern string, known bool)
 	RemoteAddr() string   // of the connection's peer
+	LocalAddr() net.Addr  // of the connection's own end, or nil if it is not known: its network says what RemoteAddr is
 	ContentLength() int64 // of the body, in bytes; -1 if it is not known
 	Header(name string) []string
 	Cookie(name string) string // as handlers read it: decoded if the framework decodes it
@@ -36,6 +39,12 @@ type Request interface {
 
 	// Response returns the header of the response. Its fields are set before the body is written.
 	Response() core.HeaderWriter
+}
+
+// LocalAddr returns Request.LocalAddr of a request that a server of net/http serves with ctx.
+func LocalAddr(ctx context.Context) net.Addr {
+	local, _ := ctx.Value(http.LocalAddrContextKey).(net.Addr)
+	return local
 }
 
 // Peer is a Request of a framework that has the peer's address in binary. It spares ByIP the text.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -66,8 +67,11 @@ func noEffect(option string) string {
 // the connection's remote address as net/http shows it, with its port. header returns all values of a request header
 // field. If peer is not an IP address, as on a Unix socket, Key returns [core.ErrNoKey]. If peer was rewritten, it returns
 // [core.ErrRewrittenAddr].
+//
+// If your server listens on a Unix socket, pass "@" as peer: clients choose the names of their sockets, such as
+// 192.0.2.7:80. ByIP finds out by itself.
 func (f *Finder) Key(peer string, header func(name string) []string) (string, error) {
-	network, proxyField, err := f.Network(peer, netip.Addr{}, header)
+	network, proxyField, err := f.Network(peer, netip.Addr{}, nil, header)
 	if err != nil {
 		return "", err
 	}
@@ -91,17 +95,20 @@ func ReportProxy(log *slog.Logger, peer, field string) {
 }
 
 // Network returns the network whose address or prefix is the client's key, for adapters. Errors are those of Key. peer is the remote
-// address as text, or addr if that is known from the connection, so that it can't be rewritten. If proxyField is not "", peer
-// looks like a proxy that was not named, and the caller must call [ReportProxy]: Network returns that once.
-func (f *Finder) Network(peer string, addr netip.Addr, header func(string) []string) (network netip.Prefix, proxyField string, err error) {
+// address as text, or addr if that is known from the connection, so that it can't be rewritten. local is the connection's own end, or
+// nil if it is not known. If proxyField is not "", peer looks like a proxy that was not named, and the caller must call
+// [ReportProxy]: Network returns that once.
+func (f *Finder) Network(peer string, addr netip.Addr, local net.Addr, header func(string) []string) (network netip.Prefix, proxyField string, err error) {
 	socket := false
 	if !addr.IsValid() {
 		var port, ok bool
 		addr, port, ok = forwarded.ParseAddr(peer)
+		socket = isSocket(peer, local)
 		switch {
-		case !ok:
-			addr, socket = netip.Addr{}, peer == "" || peer[0] == '@' || peer[0] == '/'
-		case f.trust.Rewritten:
+		case ok && f.trust.Rewritten:
+			socket = false
+		case socket || !ok:
+			addr = netip.Addr{}
 		case !port:
 			return network, "", fmt.Errorf("%w: %q has no port: %s", core.ErrRewrittenAddr, printable.Clip(peer, 80), insteadOfRewriting)
 		case f.sent(peer, header):
@@ -130,6 +137,15 @@ func (f *Finder) Network(peer string, addr netip.Addr, header func(string) []str
 		return network, "", fmt.Errorf("%w: the peer has no IP address: if it is your proxy on a Unix socket, use core.TrustUnixSocket", core.ErrNoKey)
 	}
 	return network, "", fmt.Errorf("%w: the peer has no IP address", core.ErrNoKey)
+}
+
+// isSocket reports whether a connection is on a Unix socket. Its network decides, because clients choose the names of their sockets,
+// such as 192.0.2.7:80, and middleware may rewrite the name of a TCP peer to that of a socket.
+func isSocket(peer string, local net.Addr) bool {
+	if local != nil {
+		return strings.HasPrefix(local.Network(), "unix")
+	}
+	return peer == "" || peer[0] == '@' || peer[0] == '/'
 }
 
 const insteadOfRewriting = "remove the middleware that rewrites RemoteAddr and name your proxies with core.TrustProxies, " +

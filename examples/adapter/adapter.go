@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -195,6 +196,7 @@ type request struct{ c *fasthttp.RequestCtx }
 func (x request) Method() string                  { return string(x.c.Method()) }
 func (x request) Path() string                    { return string(x.c.Path()) }
 func (x request) RemoteAddr() string              { return x.c.RemoteAddr().String() }
+func (x request) LocalAddr() net.Addr             { return x.c.LocalAddr() }
 func (x request) Cookie(name string) string       { return string(x.c.Request.Header.Cookie(name)) }
 func (x request) Query(name string) string        { return string(x.c.QueryArgs().Peek(name)) }
 func (x request) SetDecision(d *adapter.Decision) { x.c.SetUserValue(decisionKey{}, d) }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"strings"
 
@@ -149,6 +150,7 @@ func (x request) Cookie(name string) string { return x.c.Cookies(name) }
 func (x request) Query(name string) string  { return x.c.Query(name) }
 func (x request) ContentLength() int64      { return fast.ContentLength(x.c.RequestCtx()) }
 func (x request) RemoteAddr() string        { return x.c.RequestCtx().RemoteAddr().String() }
+func (x request) LocalAddr() net.Addr       { return x.c.RequestCtx().LocalAddr() }
 func (x request) RemoteIP() netip.Addr      { return fast.RemoteIP(x.c.RequestCtx()) }
 
 func (x request) Param(name string) string {

@@ -64,6 +64,26 @@ func (s *suite[K, O]) peers() {
 			c.errorf("each of three middlewares logs once what to use instead: %s", log)
 		}
 	})
+	s.rule("the network of a connection decides whether it is a Unix socket, and not its peer's name", func(c *trial[K, O]) {
+		for _, test := range []struct {
+			key    K
+			peer   string
+			status int
+		}{
+			{k.ByIP(), "unix 192.0.2.7:80", http.StatusBadRequest},
+			{k.ByIP(), "unix [2001:db8::7]:80", http.StatusBadRequest},
+			{k.ByIP(core.TrustProxies("10.0.0.0/8")), "unix 10.0.0.7:80", http.StatusBadRequest},
+			{k.ByIP(core.TrustUnixSocket()), "tcp @", http.StatusBadRequest}, // as middleware rewrites a peer's name
+			{k.ByIP(core.TrustUnixSocket()), "tcp /run/proxy.sock", http.StatusBadRequest},
+			{k.ByIP(core.TrustUnixSocket()), "unix 192.0.2.7:80", http.StatusOK},
+			{k.ByIP(core.TrustUnixSocket()), "unix proxy", http.StatusOK},
+		} {
+			got := c.use(c.holding(9), test.key).send(forwarded(test.peer, "203.0.113.1"))
+			if c.wantStatus(got, test.status, "a peer on "+test.peer); test.status == http.StatusBadRequest {
+				c.wantRefusal(got, test.status, "a peer on "+test.peer)
+			}
+		}
+	})
 	socket := k.ByIP(core.TrustUnixSocket())
 	rfc7239 := k.ByIP(core.TrustProxies("10.0.0.0/8"), core.TrustForwarded())
 	by := func(lines ...string) request {
@@ -76,7 +96,7 @@ func (s *suite[K, O]) peers() {
 	s.groupings([]grouping[K]{
 		{"with DangerouslyTrustRemoteAddr a rewritten address is the client", inUse, false, of(k.ByIP(core.DangerouslyTrustRemoteAddr()), from("203.0.113.1", "203.0.113.2", "203.0.113.3:1")...)},
 		{"clients of a proxy on a Unix socket have their own buckets with TrustUnixSocket", inUse, false, of(socket,
-			forwarded("@", "203.0.113.1"), forwarded("@", "203.0.113.2"), forwarded("/run/proxy.sock", "203.0.113.3"))},
+			forwarded("@", "203.0.113.1"), forwarded("@", "203.0.113.2"), forwarded("/run/proxy.sock", "203.0.113.3"), forwarded("unix 192.0.2.7:80", "203.0.113.4"))},
 		{"a client of a proxy on a Unix socket can't choose its address", inUse, true, of(socket,
 			forwarded("@", "203.0.113.1"), forwarded("@", "198.51.100.1, 203.0.113.1"), forwarded("@", "198.51.100.2", "203.0.113.1"))},
 		{"TrustForwarded gives the clients in Forwarded their own buckets", inUse, false, of(rfc7239,

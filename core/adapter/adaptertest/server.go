@@ -182,11 +182,19 @@ func newListener() *listener {
 	return &listener{incoming: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// dial connects from the given address.
+// dial connects from the given address. A network may stand in front of it, as in "unix 192.0.2.7:80". Without one it is "tcp", and of
+// the names that sockets usually have "unix".
 func (l *listener) dial(ctx context.Context, peer string) (net.Conn, error) {
 	client, accepted := net.Pipe()
+	network, name, ok := strings.Cut(peer, " ")
+	if !ok {
+		network, name = "tcp", peer
+		if strings.HasPrefix(peer, "@") || strings.HasPrefix(peer, "/") {
+			network = "unix"
+		}
+	}
 	select {
-	case l.incoming <- conn{accepted, address(peer)}:
+	case l.incoming <- conn{accepted, address{network, name}}:
 		return client, nil
 	case <-l.closed:
 		return nil, net.ErrClosed
@@ -231,7 +239,7 @@ func (l *listener) hangUp() {
 	}
 }
 
-func (l *listener) Addr() net.Addr { return address("192.0.2.80:80") }
+func (l *listener) Addr() net.Addr { return address{"tcp", "192.0.2.80:80"} }
 
 type conn struct {
 	net.Conn
@@ -239,9 +247,10 @@ type conn struct {
 }
 
 func (c conn) RemoteAddr() net.Addr { return c.peer }
+func (c conn) LocalAddr() net.Addr  { return address{c.peer.network, "192.0.2.80:80"} }
 
 // address is a network address as the server prints it.
-type address string
+type address struct{ network, name string }
 
-func (address) Network() string  { return "tcp" }
-func (a address) String() string { return string(a) }
+func (a address) Network() string { return a.network }
+func (a address) String() string  { return a.name }

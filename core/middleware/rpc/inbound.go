@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"net"
 	"net/textproto"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -36,6 +37,9 @@ func (x *Inbound) Header(name string) []string {
 
 // RemoteAddr returns "": it is not known.
 func (x *Inbound) RemoteAddr() string { return "" }
+
+// LocalAddr returns nil: it is not known.
+func (x *Inbound) LocalAddr() net.Addr { return nil }
 
 // Response returns nil: answers have no header fields.
 func (x *Inbound) Response() core.HeaderWriter { return nil }
