@@ -58,6 +58,7 @@ func (x *request) Value(key any) any               { return x.call.ctx.Value(key
 func (x *request) Decision() *adapter.Decision     { return x.call.state.decision.Load() }
 func (x *request) SetDecision(d *adapter.Decision) { x.call.state.decision.Store(d) }
 func (x *request) Header(name string) []string     { return x.call.Header().Values(name) }
+func (x *request) BinaryIsEncoded()                {}
 func (x *request) RemoteAddr() string              { return x.call.Peer().Addr }
 
 // Response returns where the fields of the limits go. Messages of an open stream have none. Handlers may have several goroutines, so they
