@@ -2,7 +2,7 @@ package adminlimit_test
 
 import (
 	"encoding/json"
-	"html"
+	escape "html"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -22,7 +22,7 @@ var hostileKeys = []string{
 
 // asPasted is what a browser makes of text that someone copies from a page: white space is one space, and none at the ends.
 func asPasted(text string) string {
-	return strings.Join(strings.FieldsFunc(html.UnescapeString(text), func(r rune) bool { return strings.ContainsRune(" \t\r\n", r) }), " ")
+	return strings.Join(strings.FieldsFunc(escape.UnescapeString(text), func(r rune) bool { return strings.ContainsRune(" \t\r\n", r) }), " ")
 }
 
 var (
@@ -34,7 +34,6 @@ var (
 
 // What the page or JSON shows of a key means that key and no other: it resets that key's bucket alone.
 func TestWhatIsShownOfAKeyCanBePastedBack(t *testing.T) {
-	page := func(r *http.Request) { r.Header.Set("Accept", "text/html") }
 	for _, key := range hostileKeys {
 		a := start(t, adminlimit.Writable())
 		for range 7 {
@@ -53,10 +52,12 @@ func TestWhatIsShownOfAKeyCanBePastedBack(t *testing.T) {
 		}
 		_, text := a.send(t, http.MethodGet, "?top=1000", "", nil)
 		var state struct {
-			Denied struct{ Policies []struct{ Keys []struct{ Key string } } }
+			Denied struct {
+				Policies []struct{ Keys []struct{ Key string } }
+			}
 		}
 		require.NoError(t, json.Unmarshal([]byte(text), &state))
-		_, text = a.send(t, http.MethodGet, "?top=1000", "", page)
+		_, text = a.send(t, http.MethodGet, "?top=1000", "", html)
 		var shown []string
 		for _, k := range state.Denied.Policies[0].Keys {
 			shown = append(shown, k.Key)
@@ -76,10 +77,10 @@ func TestWhatIsShownOfAKeyCanBePastedBack(t *testing.T) {
 			}
 		}
 		require.GreaterOrEqual(t, at, 0, "JSON shows %q so that it can be given back", key)
-		_, text = a.send(t, http.MethodPost, "", form("peek", shown[at]), page)
+		_, text = a.send(t, http.MethodPost, "", form("peek", shown[at]), html)
 		box, input := keyInBox.FindStringSubmatch(text), keyInInput.FindStringSubmatch(text)
 		require.NotNil(t, box, "%q", key)
-		_, text = a.send(t, http.MethodPost, "", form("reset", shown[at]), page)
+		_, text = a.send(t, http.MethodPost, "", form("reset", shown[at]), html)
 		done := keyOfDone.FindStringSubmatch(text)
 		require.NotNil(t, done, "%q", key)
 		for place, pasted := range map[string]string{
@@ -122,8 +123,8 @@ func TestHosts(t *testing.T) {
 			body := ""
 			if method == http.MethodPost {
 				body = "action=shadow-on&policy=login"
-				require.NoError(t, a.login.SetShadow(false))
 			}
+			require.NoError(t, a.login.SetShadow(false))
 			resp, text := a.send(t, method, "", body, func(r *http.Request) {
 				if r.Host = host; host != "" && method == http.MethodPost {
 					r.Header.Set("Origin", "http://"+host)
