@@ -79,18 +79,24 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, a *answer) *failure
 			return &failure{http.StatusNotFound, "no limiter has the policy " + strconv.Quote(clip(form["policy"]))}
 		}
 		d.Policy = l.Name()
+		key, failed := given(form["key"])
+		if failed != nil {
+			return failed
+		}
 		switch action {
 		case "peek":
 			var err error
-			if a.Peek, _, _, err = h.peek(r.Context(), l, form["key"]); err != nil {
+			if a.Peek, _, _, err = h.peek(r.Context(), l, key); err != nil {
 				return told(err)
 			}
 			return nil
 		case "reset":
-			d.Key = form["key"]
-			failed = h.reset(r.Context(), l, &d, a)
+			failed = h.reset(r.Context(), l, key, &d, a)
 		default:
 			failed = h.shadow(r.Context(), l, form["hash"], &d)
+		}
+		if failed != nil {
+			return failed
 		}
 	}
 	if failed == nil {
@@ -126,23 +132,24 @@ func formOf(w http.ResponseWriter, r *http.Request) (map[string]string, *failure
 	return form, nil
 }
 
-// reset makes the bucket of d's key full.
-func (h *Handler) reset(ctx context.Context, l *core.Limiter, d *done, a *answer) *failure {
-	before, res, reset, err := h.peek(ctx, l, d.Key)
+// reset makes the bucket of a key full, and notes it in d.
+func (h *Handler) reset(ctx context.Context, l *core.Limiter, key string, d *done, a *answer) *failure {
+	before, res, reset, err := h.peek(ctx, l, key)
 	if err == nil {
-		d.Key, d.Before = before.Key, left(res)
+		key, d.Before = before.key, left(res)
 		err = reset()
 	}
+	d.Key = jsonKey(key)
 	if err != nil {
 		failed := told(err)
-		h.log(ctx, d, l.LogKey(d.Key), failed.text) // what the error wraps may show the key
+		h.log(ctx, d, l.LogKey(key), failed.text) // what the error wraps may show the key
 		return failed
 	}
 	d.Note = "other processes may repeat a denial for as long as their deny cache keeps it"
-	if after, res, _, err := h.peek(ctx, l, d.Key); err == nil {
+	if after, res, _, err := h.peek(ctx, l, key); err == nil {
 		d.After, a.Peek = left(res), after
 	}
-	h.log(ctx, d, l.LogKey(d.Key), "")
+	h.log(ctx, d, l.LogKey(key), "")
 	return nil
 }
 

@@ -13,6 +13,9 @@
 //	shadow-on, shadow-off   of policy; hash, if given, must be the policy's in force
 //	reload                  all policies from the file, or none
 //
+// A key that can't be shown as it is, such as one of invalid UTF-8, is shown as a Go string in double quotes, and a key in double quotes is
+// taken so: what is shown can be pasted back.
+//
 // All but peek need [Writable]. Keys can be personal data, so they never are in a URL, which servers log. A POST of another site is
 // refused, as [http.CrossOriginProtection] does. What a POST changed is in the answer and in the log: see [WithLogger].
 package adminlimit
@@ -32,6 +35,8 @@ import (
 
 // Authorise says who sent a request, by the app's own authentication, and whether they may use the handler. The handler shows and changes
 // nothing for anybody else. who is logged with each change. If it is empty, nobody is known, and ok does not count.
+//
+// Where it goes by address, add [Hosts]: otherwise a page of another site can use the handler by DNS rebinding.
 //
 // The answer to others tells nothing: 403, or 401 for an empty who if there is a [WithChallenge].
 type Authorise func(r *http.Request) (who string, ok bool)
@@ -74,6 +79,10 @@ type failure struct {
 // ServeHTTP answers a request.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
+	if h.misdirected(r) {
+		http.Error(w, http.StatusText(http.StatusMisdirectedRequest), http.StatusMisdirectedRequest)
+		return
+	}
 	who, ok := h.authorise(r)
 	switch {
 	case who == "" && h.challenge != "":

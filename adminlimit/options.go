@@ -15,6 +15,7 @@ import (
 type config struct {
 	authorise Authorise
 	challenge string
+	hosts     []string // empty: all
 	writable  bool
 	limiters  []*core.Limiter // in the order of their names
 	byName    map[string]*core.Limiter

@@ -7,10 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"html/template"
-	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
@@ -24,6 +21,7 @@ var (
 	page = template.Must(template.New("page").Funcs(template.FuncMap{
 		"style":  func() template.HTML { return template.HTML("<style>" + style + "</style>") }, //nolint:gosec // a constant
 		"show":   shown,
+		"key":    shownKey,
 		"span":   func(seconds float64) string { return oncall.Wait(time.Duration(seconds * float64(time.Second))) },
 		"moment": func(t time.Time) string { return t.Format("2006-01-02 15:04:05 UTC") },
 	}).Parse(source))
@@ -67,12 +65,4 @@ func (a *answer) CanPeek(policy string) bool {
 		}
 	}
 	return false
-}
-
-// shown returns s as the page shows it: quoted if it has bytes that nobody can see, or that change how others are read.
-func shown(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
-		return strconv.Quote(s)
-	}
-	return s
 }

@@ -25,6 +25,7 @@ type bucket struct {
 	Limits   []level `json:"limits"`            // empty if the store does not answer
 	AtLeast  int64   `json:"denied"`            // how often the key was denied at least, if it is among those that are denied most
 
+	key    string // what Key shows
 	stored string // the key as stores have it
 }
 
@@ -52,7 +53,7 @@ func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *b
 		unused = err == nil && now.Unused
 	}
 	b = &bucket{
-		Policy: p.Name, Key: key, Says: oncall.Says(res, unused), Source: res.Source.String(), Unused: unused,
+		Policy: p.Name, key: key, Key: jsonKey(key), Says: oncall.Says(res, unused), Source: res.Source.String(), Unused: unused,
 		Override: rules.Owner(stored) != "", Shadow: p.Shadow, Passes: res.Allowed, Limits: []level{}, stored: stored,
 	}
 	if by := rules.Blocker(stored); by != "" {
@@ -104,7 +105,7 @@ func (h *Handler) meant(l *core.Limiter, given string) string {
 // countOf returns how often b's key was denied at least; 0 if it is not listed.
 func (b *bucket) countOf(top *denied.Top, p denied.Policy) int64 {
 	for _, k := range p.Keys {
-		if k.Key == b.stored || top.Hashed() && (k.Key == b.Key || k.Key == top.Form(b.Key)) {
+		if k.Key == b.stored || top.Hashed() && (k.Key == b.key || k.Key == top.Form(b.key)) {
 			return k.AtLeast
 		}
 	}

@@ -86,6 +86,9 @@ func (h *Handler) state(a *answer) {
 			a.Peek.AtLeast = a.Peek.countOf(h.denied, p)
 		}
 		report.Policies[i] = p.Top(min(a.top, room))
+		for j := range report.Policies[i].Keys {
+			report.Policies[i].Keys[j].Key = jsonKey(report.Policies[i].Keys[j].Key)
+		}
 		room -= len(report.Policies[i].Keys)
 	}
 	a.Denied = &report

@@ -59,6 +59,7 @@ func (x *request) Value(key any) any               { return x.call.ctx.Value(key
 func (x *request) Decision() *adapter.Decision     { return x.call.state.decision.Load() }
 func (x *request) SetDecision(d *adapter.Decision) { x.call.state.decision.Store(d) }
 func (x *request) Header(name string) []string     { return x.call.Header().Values(name) }
+func (x *request) BinaryIsEncoded()                {}
 func (x *request) RemoteAddr() string              { return x.call.Peer().Addr }
 func (x *request) LocalAddr() net.Addr             { return adapter.LocalAddr(x.call.ctx) }
 

@@ -189,6 +189,37 @@ func TestKeysOfCalls(t *testing.T) {
 	}
 }
 
+// The keys are those of grpclimit, whose test of this name has the same fields.
+func TestBinaryFieldsAreOneKeyHoweverTheyAreEncoded(t *testing.T) {
+	got := make(chan string, 1)
+	read := connectlimit.ByHeader("x-key-bin")
+	speak(t, serve(t, handlers{}, connectlimit.New(perHour("calls", 999), func(c *connectlimit.Call) (string, error) {
+		key, err := read(c)
+		got <- key
+		return key, err
+	})), func(t *testing.T, s server) {
+		send := func(values ...string) (string, error) {
+			req := connect.NewRequest(hello())
+			req.Header()["X-Key-Bin"] = values
+			_, err := s.client(once, nil).CallUnary(within(t), req)
+			return <-got, err
+		}
+		want := core.JoinKey("header", "x-key-bin", "\xfb")
+		for last := range 16 {
+			text := "+" + "wxyz0123456789+/"[last:last+1]
+			for _, values := range [][]string{{text}, {text + "=="}, {text, "+w=="}, {text + ", +w,+z=="}} {
+				key, err := send(values...)
+				require.NoError(t, err)
+				assert.Equal(t, want, key, "%q", values)
+			}
+		}
+		for _, values := range [][]string{{"-w"}, {"+"}, {"+w="}, {"+w", "+g"}, {"+w,+g"}, {"+w,"}, {""}} {
+			_, err := send(values...)
+			assert.Equal(t, connect.CodeInvalidArgument, connect.CodeOf(err), "%q is no key", values)
+		}
+	})
+}
+
 func TestAPeerOnAUnixSocketNeedsATrustedProxy(t *testing.T) {
 	for name, test := range map[string]struct {
 		key  connectlimit.KeyFunc

@@ -230,3 +230,40 @@ func TestAServerBehindNetHTTP(t *testing.T) {
 	assert.Len(t, cs.Trailer().Get("ratelimit"), 1)
 	assert.NotContains(t, lines.String(), "invalid trailer", "all fields can be trailers")
 }
+
+// The keys are those of connectlimit, whose test of this name has the same fields.
+func TestBinaryFieldsAreOneKeyHoweverTheyAreEncoded(t *testing.T) {
+	got := make(chan string, 1)
+	read := grpclimit.ByMetadata("x-key-bin")
+	s := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, ss grpc.ServerStream) error { return nil }),
+		grpc.StreamInterceptor(grpclimit.Stream(perHour("calls", 999), func(c *grpclimit.Call) (string, error) {
+			key, err := read(c)
+			got <- key
+			return key, err
+		})))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(s.Stop)
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	want := core.JoinKey("header", "x-key-bin", "\xfb")
+	for last := range 16 {
+		text := "+" + "wxyz0123456789+/"[last:last+1]
+		for _, values := range [][]string{{text}, {text + "=="}, {text, "+w=="}} {
+			r, err := http.NewRequestWithContext(within(t), http.MethodPost, "http://"+l.Addr().String()+once, bytes.NewReader(make([]byte, 5)))
+			require.NoError(t, err)
+			r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "X-Key-Bin": values}
+			res, err := transport.RoundTrip(r)
+			require.NoError(t, err)
+			require.NoError(t, res.Body.Close())
+			select {
+			case key := <-got:
+				assert.Equal(t, want, key, "%q", values)
+			case <-r.Context().Done():
+				t.Fatalf("%q: the call was not decided", values)
+			}
+		}
+	}
+}

@@ -69,3 +69,23 @@ func (x *request) Cookie(name string) string {
 	}
 	return ""
 }
+
+// encoded is a request of a protocol whose handlers read binary fields decoded.
+type encoded struct{ *request }
+
+func (encoded) BinaryIsEncoded() {}
+
+// The padding does not count, nor do bits that carry no data.
+func ExampleEncoded() {
+	byToken := adapter.ByHeader("Token-Bin")
+	for _, value := range []string{"YQ==", "YQ", "YR"} {
+		r := httptest.NewRequest(http.MethodPost, "/", nil)
+		r.Header.Set("Token-Bin", value)
+		var x adapter.Request = encoded{&request{r: r}}
+		fmt.Println(byToken(x))
+	}
+	// Output:
+	// header:token-bin:a <nil>
+	// header:token-bin:a <nil>
+	// header:token-bin:a <nil>
+}

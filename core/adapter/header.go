@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/textproto"
 	"strings"
-	"unicode"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
@@ -17,21 +16,33 @@ import (
 //
 // Values that mean the same are one key. Host works too, although net/http stores it apart from the header. It is
 // lower-cased, because hosts are case-insensitive (RFC 9110, section 4.2.3). For Authorization and
-// Proxy-Authorization the scheme is lower-cased (section 11.1), and the spaces after it become one.
+// Proxy-Authorization the scheme is lower-cased (section 11.1), and the spaces after it become one. Base64 has several
+// texts for the same bytes: Basic credentials are one key however they are encoded, and if they can't be decoded the
+// error is [core.ErrBadKey]. So are JSON Web Tokens, in any field. Of an [Encoded] request, fields whose names end in
+// "-bin" are decoded.
+//
+// Behind a login, limit by the user that it found instead, such as with ByContextValue: a client may have many credentials.
 func ByHeader(name string) KeyFunc {
 	if !fieldname.Valid(name) {
 		return badKey("ByHeader", name, `must be the name of a header field: letters, digits and "-", such as "X-User"`)
 	}
 	name = textproto.CanonicalMIMEHeaderKey(name)
-	normalize := func(v string) string { return v }
+	normalize := func(_, v string) (string, error) { return normalizeToken(v), nil }
 	switch name {
 	case "Host":
-		normalize = strings.ToLower
+		normalize = func(_, v string) (string, error) { return strings.ToLower(v), nil }
 	case "Authorization", "Proxy-Authorization":
 		normalize = normalizeCredentials
 	}
+	binary := strings.HasSuffix(name, "-Bin")
 	return named("header", strings.ToLower(name), func(x Request) (string, error) {
 		values := x.Header(name)
+		if _, encoded := x.(Encoded); encoded && binary {
+			var err error
+			if values, err = decodeBinary(name, values); err != nil {
+				return "", err
+			}
+		}
 		if len(values) == 0 {
 			return "", nil
 		}
@@ -40,19 +51,11 @@ func ByHeader(name string) KeyFunc {
 				return "", fmt.Errorf("%w: header %q has several values", core.ErrBadKey, name)
 			}
 		}
-		return normalize(values[0]), nil
+		if binary {
+			return values[0], nil
+		}
+		return normalize(name, values[0])
 	})
-}
-
-// normalizeCredentials gives a scheme and its credentials one spelling (RFC 9110, sections 11.1 and 11.4). Spaces
-// between them are those of strings.Fields, because apps split the value with it. A value without a space is an API
-// key without a scheme: its case may matter.
-func normalizeCredentials(v string) string {
-	i := strings.IndexFunc(v, unicode.IsSpace)
-	if i < 0 {
-		return v
-	}
-	return strings.ToLower(v[:i]) + " " + strings.TrimSpace(v[i:])
 }
 
 // RequestHeader returns the values of a header field of r, for exchanges on net/http. It also returns Host, which

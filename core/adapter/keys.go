@@ -53,20 +53,21 @@ func proxyMarker(peer, field string, outer *Decision) *Decision {
 	return middleware.Marker("", func(log *slog.Logger) { clientip.ReportProxy(log, peer, field) }, outer)
 }
 
-// ByCookie limits by the value of a cookie, as handlers read it. If several have the name, the first counts.
+// ByCookie limits by the value of a cookie, as handlers read it. If several have the name, the first counts. A JSON Web
+// Token is one key, as with ByHeader.
 func ByCookie(name string) KeyFunc {
 	if !fieldname.Valid(name) {
 		return badKey("ByCookie", name, `must be the name of a cookie: letters, digits, "-" and "_", such as "session"`)
 	}
-	return named("cookie", name, func(x Request) (string, error) { return x.Cookie(name), nil })
+	return named("cookie", name, func(x Request) (string, error) { return normalizeToken(x.Cookie(name)), nil })
 }
 
-// ByQuery limits by the first value of a query parameter.
+// ByQuery limits by the first value of a query parameter. A JSON Web Token is one key, as with ByHeader.
 func ByQuery(name string) KeyFunc {
 	if name == "" {
 		return badKey("ByQuery", name, `must be the name of a query parameter, such as "q"`)
 	}
-	return named("query", name, func(x Request) (string, error) { return x.Query(name), nil })
+	return named("query", name, func(x Request) (string, error) { return normalizeToken(x.Query(name)), nil })
 }
 
 // ByParam limits by a parameter of the route, such as id in /items/{id}, percent-decoded.

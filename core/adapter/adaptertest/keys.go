@@ -86,6 +86,14 @@ func (s *suite[K, O]) headerKeys() {
 			inHeader("Authorization", "Bearer aB3", "Bearer AB3", "Basic aB3", "aB3", "AB3", "Bearer aB3 c", "Bearer aB3  c")...)},
 		{"Proxy-Authorization is read like Authorization", inUse, true, of(k.ByHeader("Proxy-Authorization"),
 			inHeader("Proxy-Authorization", "Basic aB3", "BASIC  aB3")...)},
+		{"Basic credentials are one key, however they are encoded", inUse, true, of(k.ByHeader("Authorization"), inHeader("Authorization", basics()...)...)},
+		{"Basic credentials of other users and passwords are other keys", inUse, false, of(k.ByHeader("Authorization"),
+			inHeader("Authorization", "Basic "+inBase64("ann:1"), "Basic "+inBase64("ann:2"), "Basic "+inBase64("Ann:1"), "Basic "+inBase64("ann:"), "Bearer "+inBase64("ann:1"),
+				inBase64("ann:1"), "basic-key-1", "basic-key-2")...)},
+		{"a JSON Web Token is one key, whatever its unused bits are", inUse, true, of(k.ByHeader("Authorization"), inHeader("Authorization", tokens("Bearer ")...)...)},
+		{"a JSON Web Token in another header is one key too", inUse, true, of(k.ByHeader("Token"), inHeader("Token", tokens("")...)...)},
+		{"what only resembles a JSON Web Token is a key as it is", inUse, false, of(k.ByHeader("Token"),
+			inHeader("Token", "ab.cd.e1", "ab.cd.e2", "ab.cd.e2=", aToken+"AQ", aToken+"Ag", aToken+"AQ.AQ", aToken+"AR.AQ", "AQ", "AR")...)},
 		{"two header fields with the same value don't share a bucket", inUse, false, append(
 			of(k.ByHeader("A"), inHeader("A", "7")...), of(k.ByHeader("B"), inHeader("B", "7")...)...)},
 		{"an API key that looks like an address does not share the address's bucket", inUse, false, append(
@@ -112,6 +120,8 @@ func (s *suite[K, O]) requestKeys() {
 			{key: k.Join(k.ByHeader("id")), request: everything}}},
 		{"ByCookie gives each value its own bucket", inUse, false, of(k.ByCookie("session"), inHeader("Cookie",
 			"session=a", "session=b", "a=session; session=c")...)},
+		{"a JSON Web Token in a cookie is one key", inUse, true, of(k.ByCookie("session"), inHeader("Cookie", tokens("session=")...)...)},
+		{"a JSON Web Token in the query is one key", inUse, true, of(k.ByQuery("q"), to(tokens("/other?q=")...)...)},
 		{"ByCookie reads its own cookie among others", inUse, true, of(k.ByCookie("session"), inHeader("Cookie",
 			"session=a", "sessions=b; session=a; other=c")...)},
 		{"cookies of two names don't share a bucket", inUse, false, append(
