@@ -12,6 +12,7 @@ import (
 // those of an adapter take a [Header].
 type adapter[K, O any] struct {
 	ByIP                                  func(...core.IPOption) K
+	ClientIP                              func(...core.IPOption) K // turns what handlers see into a key function
 	ByHeader, ByCookie, ByQuery, ByParam  func(name string) K
 	ByContextValue                        func(key any) K
 	ByMethod, ByPath, ByRoute             func() K
@@ -85,7 +86,7 @@ func (k Kit[C, K, O, R, M]) adapter() adapter[K, O] {
 		return func(name string) K { return func(c C) (string, error) { return value(c, name), nil } }
 	}
 	return adapter[K, O]{
-		ByIP: k.ByIP, ByHeader: k.ByHeader, ByCookie: k.ByCookie, ByQuery: k.ByQuery, ByParam: k.ByParam,
+		ByIP: k.ByIP, ClientIP: func(options ...core.IPOption) K { return k.ClientIP(options...) }, ByHeader: k.ByHeader, ByCookie: k.ByCookie, ByQuery: k.ByQuery, ByParam: k.ByParam,
 		ByContextValue: k.ByContextValue, ByMethod: k.ByMethod, ByPath: k.ByPath, ByRoute: k.ByRoute,
 		Global: k.Global, Join: unlessAbsent[C](k.Join), FirstOf: unlessAbsent[C](k.FirstOf), absent: absent[C, K],
 		ReadHeader: read(k.Header), ReadCookie: read(k.Cookie), ReadQuery: read(k.Query),
