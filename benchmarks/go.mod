@@ -5,21 +5,21 @@ go 1.26.0
 replace github.com/tokenbucket-go/ratelimit => ../
 
 require (
-	github.com/JGLTechnologies/gin-rate-limit v1.5.6
+	github.com/JGLTechnologies/gin-rate-limit v1.5.8
 	github.com/didip/tollbooth/v8 v8.0.1
 	github.com/gin-gonic/gin v1.12.0
 	github.com/go-chi/chi/v5 v5.5.0
 	github.com/go-chi/httprate v0.16.1
-	github.com/go-chi/httprate-redis v0.5.0
+	github.com/go-chi/httprate-redis v0.7.0
 	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/gofiber/fiber/v2 v2.52.15
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.4
 	github.com/juju/ratelimit v1.0.2
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/redis/go-redis/v9 v9.23.0
-	github.com/redis/rueidis v1.0.67
-	github.com/redis/rueidis/rueidislimiter v1.0.67
-	github.com/sethvargo/go-limiter v1.0.0
+	github.com/redis/rueidis v1.0.76
+	github.com/redis/rueidis/rueidislimiter v1.0.76
+	github.com/sethvargo/go-limiter v1.2.0
 	github.com/stretchr/testify v1.12.1
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/tokenbucket-go/ratelimit v0.0.0

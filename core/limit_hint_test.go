@@ -24,6 +24,12 @@ func TestHintsOfALimitAreLimits(t *testing.T) {
 		"10/s brust 20":             "10/s burst 20",
 		"10/s burst: 20":            "10/s burst 20",
 		"10/s 20":                   "10/s burst 20",
+		"10/s bur 20":               "10/s burst 20",
+		"10/min cont":               "10/min",
+		"10/min ste":                "10/min stepped",
+		"10/min st":                 "",
+		"10/s burs":                 "", // burst needs a value
+		"10/s nam":                  "",
 		"10/s max=20":               "",
 		"10/s name=x":               "10/s name x",
 		"10/day from=2025-10-31":    "10/day from 2025-10-31",
@@ -50,6 +56,18 @@ func TestHintsOfALimitAreLimits(t *testing.T) {
 		if assert.NoError(t, err, "%q became %q by its hint", text, corrected) {
 			assert.Equal(t, want, l.String(), "%q became %q by its hint", text, corrected)
 		}
+	}
+}
+
+func TestMessageOfALimitBeginsWithTheMistake(t *testing.T) {
+	for text, want := range map[string]string{
+		"10/s burst 20k": `ratelimit: limit "10/s burst 20k": Limit.Capacity: "20k" must be`,
+		"10":             `ratelimit: limit "10": Limit: "10" has no slash`,
+	} {
+		_, err := core.ParseLimit(text)
+		require.Error(t, err)
+		assert.True(t, strings.HasPrefix(err.Error(), want), "%q: %v", text, err)
+		assert.Contains(t, err.Error(), "; want RATE [UNIT]/INTERVAL", "the form follows")
 	}
 }
 

@@ -63,7 +63,7 @@ func ParseLimit(s string) (Limit, error) {
 		m.Field = strings.TrimSuffix("Limit."+m.Field, ".")
 		errs[i] = m
 	}
-	return Limit{}, fmt.Errorf("ratelimit: limit %q (want %s): %w", printable.Clip(s, 80), quantity.LimitForm, errors.Join(errs...))
+	return Limit{}, fmt.Errorf("ratelimit: limit %q: %w; want %s", printable.Clip(s, 80), errors.Join(errs...), quantity.LimitForm)
 }
 
 // String is the limit in the form that [ParseLimit] reads, such as

@@ -46,7 +46,7 @@ func TestADenialSaysWhenToRetryAndWhichLimit(t *testing.T) {
 			require.Nil(t, call(t, s, "ask"))
 			e := call(t, s, "ask")
 			d := dataOf(t, e)
-			assert.EqualValues(t, -32029, e.Code)
+			assert.EqualValues(t, 429, e.Code)
 			assert.Equal(t, "rate limit exceeded", e.Message)
 			require.NotNil(t, d.RetryAfter)
 			assert.Greater(t, *d.RetryAfter, 86000.0, "the longest wait, in seconds")

@@ -33,10 +33,11 @@ func answers(middleware mcp.Middleware) *mcp.ClientSession {
 
 var ask = &mcp.CallToolParams{Name: "ask", Arguments: question{Text: "what?"}}
 
-// Each session has one call of a tool an hour. The data of a denial say what a client needs.
+// Each user has one call of a tool an hour, and so has each session of clients without a token. The data of a denial say what a client needs.
 func Example() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "tools", Limits: []core.Limit{core.PerHour(1)}}))
-	client := answers(mcplimit.New(limiter, mcplimit.Join(mcplimit.BySession(), mcplimit.ByTool())))
+	caller := mcplimit.FirstOf(mcplimit.ByTokenSubject(), mcplimit.BySession())
+	client := answers(mcplimit.New(limiter, mcplimit.Join(caller, mcplimit.ByTool("ask"))))
 	defer func() { _ = client.Close() }()
 
 	_, err := client.CallTool(context.Background(), ask)
@@ -60,7 +61,7 @@ func Example() {
 func ExampleRefuseAsToolResult() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "tools", Limits: []core.Limit{core.PerHour(1)}}))
 	expensive := mcplimit.WithCost(func(*mcplimit.Call) (int64, error) { return 2, nil })
-	client := answers(mcplimit.New(limiter, mcplimit.BySession(), expensive, mcplimit.RefuseAsToolResult()))
+	client := answers(mcplimit.New(limiter, mcplimit.ByTool("ask"), expensive, mcplimit.RefuseAsToolResult()))
 	defer func() { _ = client.Close() }()
 
 	result, err := client.CallTool(context.Background(), ask)
@@ -102,7 +103,7 @@ func ExampleNewTogether() {
 	tools := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "tools", Limits: []core.Limit{core.PerHour(1)}}))
 	server := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "server", Limits: []core.Limit{core.PerHour(100)}}))
 	client := answers(mcplimit.NewTogether([]mcplimit.Rule{
-		{Limiter: tools, Key: mcplimit.Join(mcplimit.BySession(), mcplimit.ByTool())},
+		{Limiter: tools, Key: mcplimit.Join(mcplimit.FirstOf(mcplimit.ByTokenSubject(), mcplimit.BySession()), mcplimit.ByTool("ask"))},
 		{Limiter: server, Key: mcplimit.Global("server")},
 	}))
 	defer func() { _ = client.Close() }()

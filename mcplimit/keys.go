@@ -11,7 +11,8 @@ import (
 // BySession limits by session. That is one connection for stdio, in-memory transports and SSE, and what Mcp-Session-Id names for
 // streamable HTTP. A session that has ended leaves its bucket behind, which vanishes when it is full again.
 //
-// Stateless streamable HTTP has no sessions, so these requests have no key: use ByTokenSubject, or FirstOf(BySession(), …). With
+// Version 2026-07-28 of the protocol has no sessions over HTTP, and neither has a stateless handler, so these requests have no key: use
+// FirstOf(ByTokenSubject(), BySession()). With
 // MCPGODEBUG=allowsessionsinstateless=1 clients make up the ids of stateless sessions, and get a full bucket for each. A client can open
 // as many sessions as it likes: see [ByTokenSubject].
 func BySession() KeyFunc {

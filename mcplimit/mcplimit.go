@@ -3,7 +3,8 @@
 //
 //	limiter, err := core.NewLimiter(store, core.Policy{Name: "tools", Limits: []core.Limit{core.PerMinute(60)}})
 //	...
-//	server.AddReceivingMiddleware(mcplimit.New(limiter, mcplimit.Join(mcplimit.BySession(), mcplimit.ByTool())))
+//	client := mcplimit.FirstOf(mcplimit.ByTokenSubject(), mcplimit.BySession())
+//	server.AddReceivingMiddleware(mcplimit.New(limiter, mcplimit.Join(client, mcplimit.ByTool("search", "fetch"))))
 //
 // Calls of tools are limited, and with [Methods] or [AllMethods] other requests too. For github.com/mark3labs/mcp-go see the module
 // mcplimit/mcpgo.
@@ -32,9 +33,10 @@
 //
 // # Who is limited
 //
-// [BySession] limits what a client does in one session, but a client can open another one and gets a full bucket. Where clients are
-// authenticated, [ByTokenSubject] limits users, whatever their sessions. Limit the rest, such as requests that open sessions, by address
-// in front of the HTTP handler: httplimit.
+// Where clients are authenticated, [ByTokenSubject] limits users, whatever their sessions. Version 2026-07-28 of the protocol has no
+// sessions over HTTP, so [BySession] alone refuses each call of its clients for lack of a key. It limits stdio, and older clients: each
+// can open another session, and gets a full bucket. FirstOf(ByTokenSubject(), BySession()) suits all of them but clients of HTTP without a
+// token: limit those by address in front of the HTTP handler, and what opens sessions too: httplimit.
 package mcplimit
 
 import (
@@ -45,10 +47,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
-// Codes of the errors that refuse a request. They are of the range that JSON-RPC leaves to servers.
+// Codes of the errors that refuse a request. They are outside the range that JSON-RPC and the Model Context Protocol reserve, so no
+// version of the protocol gives them another meaning.
 const (
-	CodeLimited     = rpc.JSONLimited     // -32029: too few tokens are left
-	CodeUnavailable = rpc.JSONUnavailable // -32030: the store can't answer, and the policy fails closed
+	CodeLimited     = rpc.JSONLimited     // 429, as in HTTP: too few tokens are left
+	CodeUnavailable = rpc.JSONUnavailable // 503, as in HTTP: the store can't answer, and the policy fails closed
 )
 
 // New returns receiving middleware of a server that lets a request pass if limiter has tokens for its key.

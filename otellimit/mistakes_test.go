@@ -17,10 +17,10 @@ func TestNewFailsWithAllMistakes(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = client.Close() })
 	store := redisstore.New(client)
-	_, err := otellimit.New(otellimit.WithMeterProvider(nil), otellimit.WithMaxSeries(0), otellimit.WithRedisStore("a", nil),
+	_, err := otellimit.New(otellimit.WithMeterProvider(nil), otellimit.WithEventLog(nil), otellimit.WithMaxSeries(0), otellimit.WithRedisStore("a", nil),
 		otellimit.WithRedisStore("main", store), otellimit.WithRedisStore("main", store))
 	for _, want := range []string{
-		"WithMeterProvider: <nil> must be a MeterProvider", "WithMaxSeries: 0 must be at least 1", `WithRedisStore: "a" has no store`,
+		"WithMeterProvider: <nil> must be a MeterProvider", "WithEventLog: <nil> must be a Logger", "WithMaxSeries: 0 must be at least 1", `WithRedisStore: "a" has no store`,
 		`WithRedisStore: "main" must be a name that no other store has`,
 	} {
 		assert.ErrorContains(t, err, "otellimit."+want)

@@ -37,7 +37,8 @@
 //	| error.type | string | event         | why the store did not decide: breaker_open, timeout, canceled, unavailable     |
 //	| store      | string | metric        | the name given to [WithRedisStore]                                             |
 //
-// The event is "ratelimit.decision". It is added to the span of the decision's context, if that span is recorded. Unless
+// The event is "ratelimit.decision". It is added to the span of the decision's context, if that span is recorded. With
+// [WithEventLog] it is a log record instead, because OpenTelemetry is to deprecate the API of span events (OTEP 4430). Unless
 // the request was allowed, the attributes are also set on the span, so traces can be searched for them. Of several such
 // decisions the last one counts.
 package otellimit
@@ -46,6 +47,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"go.opentelemetry.io/otel"
@@ -66,6 +68,8 @@ type Telemetry struct {
 	inUse                        metric.Int64UpDownCounter
 	policies                     *series.Cache[[]metric.AddOption] // of failures and slots
 	limits                       series.Limits
+
+	events *slog.Logger // gets events instead of the spans, or is nil
 
 	settings series.Settings
 	meters   metric.MeterProvider
@@ -91,6 +95,20 @@ func WithMeterProvider(provider metric.MeterProvider) Option {
 			return
 		}
 		t.meters = provider
+	}
+}
+
+// WithEventLog writes the events of recorded spans to logger instead of the spans, as records of level Info with the event's name as the
+// message, and with its attributes. logger gets the decision's context, so a handler such as that of otelslog
+// (go.opentelemetry.io/contrib/bridges/otelslog) sends records with the ids of the trace and the span. Attributes that are set on spans
+// stay there. If logger is nil, New fails.
+func WithEventLog(logger *slog.Logger) Option {
+	return func(t *Telemetry) {
+		if logger == nil {
+			t.settings.ArgumentError("WithEventLog", nil, "must be a Logger")
+			return
+		}
+		t.events = logger
 	}
 }
 
@@ -195,5 +213,5 @@ func (t *Telemetry) Observe(ctx context.Context, o core.Observation) {
 	t.decisions.Add(ctx, 1, l.counted...)
 	t.tokens.Add(ctx, series.Tokens(&o), l.counted...)
 	t.duration.Record(ctx, o.Latency.Seconds(), l.recorded...)
-	record(ctx, &o, l.event)
+	t.record(ctx, &o, l.event)
 }

@@ -3,6 +3,7 @@ package otellimit
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -10,8 +11,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// record adds a decision to the span in ctx, if that span is recorded. known are the attributes of the decision's series.
-func record(ctx context.Context, o *core.Observation, known []attribute.KeyValue) {
+// event is the name of a decision's event, and the message of its log record.
+const event = "ratelimit.decision"
+
+// record adds a decision to the span in ctx, or to the log, if that span is recorded. known are the attributes of the decision's series.
+func (t *Telemetry) record(ctx context.Context, o *core.Observation, known []attribute.KeyValue) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
@@ -24,10 +28,23 @@ func record(ctx context.Context, o *core.Observation, known []attribute.KeyValue
 	if o.Err != nil {
 		attributes = append(attributes, attribute.String("error.type", errorType(o.Err)))
 	}
-	span.AddEvent("ratelimit.decision", trace.WithAttributes(attributes...))
+	if t.events != nil {
+		t.events.LogAttrs(ctx, slog.LevelInfo, event, logged(attributes)...)
+	} else {
+		span.AddEvent(event, trace.WithAttributes(attributes...))
+	}
 	if o.Outcome != core.OutcomeAllowed {
 		span.SetAttributes(attributes...)
 	}
+}
+
+// logged returns attributes as those of a log record.
+func logged(attributes []attribute.KeyValue) []slog.Attr {
+	list := make([]slog.Attr, len(attributes))
+	for i, a := range attributes {
+		list[i] = slog.Any(string(a.Key), a.Value.AsInterface())
+	}
+	return list
 }
 
 // errorType returns the class of an error. The text of an error may contain addresses, so it belongs only in logs.

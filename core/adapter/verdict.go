@@ -11,7 +11,7 @@ type Options[C any] struct {
 	ErrorStatus func(C, error) int
 }
 
-// Verdict is what the engine says about a request. WantsStatus, Settles and Done take it.
+// Verdict is what the engine says about a request. WantsDone, WantsStatus, WantsOver and Done take it.
 type Verdict struct {
 	middleware.Admission
 
@@ -27,7 +27,7 @@ type Verdict struct {
 type Outcome = middleware.Outcome
 
 const (
-	// Allowed means that the request goes on to the handler. If WantsStatus reports true, call Done afterwards.
+	// Allowed means that the request goes on to the handler. If WantsDone reports true, call Done when it is over.
 	Allowed = middleware.Allowed
 	// Denied means that OnDenied answers the request, by default with 429.
 	Denied = middleware.Denied

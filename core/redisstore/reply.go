@@ -19,11 +19,11 @@ var (
 	errPeriods = errors.New("the server's clock is too far from this process's to tell which period of the calendar it is")
 )
 
-// readReply reads the script's reply to calls. If all are alike and allowed, the reply is the levels that were written. Otherwise it
-// is the instant of the decision, and then the answer to each run of alike calls.
+// readReply reads the script's reply to calls. If all are alike and allowed, the reply is what was written: the level of one limit, or
+// the records of several. Otherwise it is the instant of the decision, and then the answer to each run of alike calls.
 func readReply(reply any, calls []*call) ([]outcome, error) {
 	text, _ := reply.(string)
-	if len(text) == bucket.LevelSize*len(calls[0].request.Plan.Rates) && run(calls) == len(calls) && calls[0].others == nil {
+	if isWritten(text, calls[0].request.Plan) && run(calls) == len(calls) && calls[0].others == nil {
 		outcomes := make([]outcome, len(calls))
 		return outcomes, readLevels(text, calls, len(calls), nil, outcomes)
 	}
@@ -62,6 +62,15 @@ func readRun(text string, calls []*call, now int64, outcomes []outcome) (size in
 		size += n
 	}
 	return size, nil
+}
+
+// isWritten reports whether a reply is what was written under p, which does not begin as an instant does: a level's units are a
+// small number, and a record's definition is one of p.
+func isWritten(text string, p *bucket.Plan) bool {
+	if len(p.Rates) == 1 {
+		return len(text) == bucket.LevelSize && text[0] < 2*bucket.ZeroUnits>>48
+	}
+	return len(text) == bucket.RecordSize*len(p.Rates) && text[:bucket.DefinitionSize] == p.Packed[:bucket.DefinitionSize]
 }
 
 // readJoint completes o, the outcome of c's first request, with the answers to c's others, and returns the text behind them. A key that
@@ -106,7 +115,7 @@ func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size 
 }
 
 // readLevels sets the outcomes of calls that are alike. The first of them were allowed, and text has the levels after the last of
-// these. now is the instant of the decision; nil: that of the levels.
+// these, or the records, which end with them. now is the instant of the decision; nil: that of the levels.
 //
 // Each call's answer has the level right after that call. Example: three calls take 2 tokens each, and the levels say 4 left.
 // Their answers say 8, 6 and 4 left.
@@ -115,9 +124,10 @@ func readLevels(text string, calls []*call, allowed int, now *int64, outcomes []
 	for i := range calls {
 		outcomes[i].answer.Levels.Grow(len(r.Plan.Rates))
 	}
+	size := len(text) / len(r.Plan.Rates)
 	for j := range r.Plan.Rates {
 		rate := &r.Plan.Rates[j]
-		level, at, err := rate.ParseLevel(text[bucket.LevelSize*j : bucket.LevelSize*(j+1)])
+		level, at, err := rate.ParseLevel(text[size*(j+1)-bucket.LevelSize : size*(j+1)])
 		if err != nil {
 			return fmt.Errorf("%w: %w", errReply, err)
 		}

@@ -13,7 +13,11 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bounded"
 )
+
+// longest bounds the check of a rule, whatever it waits for.
+var longest = time.Minute
 
 // Run checks the stores that open returns against every rule of [core.Store]. Each rule is a subtest with the rule's
 // name. Run calls open once for each rule. open returns an empty store that reads the time from clock, or skips the test.
@@ -21,7 +25,8 @@ import (
 // times backwards, or lets it run.
 //
 // The store must keep state as [store.Request.Decide] says, at least until the bucket is full. It may measure that time on
-// clock or in real time: no rule needs state for more than a few real seconds.
+// clock or in real time: no rule needs state for more than a few real seconds. A check that hangs in the store fails its rule
+// after a minute.
 func Run(t *testing.T, open func(t *testing.T, clock func() time.Time) core.Store) {
 	t.Helper()
 	for _, r := range slices.Concat(takeRules, refillRules, clockRules, rangeRules, refundRules, reserveRules, waitRules,
@@ -29,7 +34,8 @@ func Run(t *testing.T, open func(t *testing.T, clock func() time.Time) core.Stor
 		slotRules, estimateRules, shareRules) {
 		t.Run(r.name, func(t *testing.T) {
 			c := &testClock{now: start}
-			r.check(&subject{T: t, clock: c, store: open(t, c.Now)})
+			store := open(t, c.Now)
+			bounded.Check(t, r.name, longest, func(t testing.TB) { r.check(&subject{TB: t, clock: c, store: store}) })
 		})
 	}
 }
@@ -42,7 +48,7 @@ type storeRule struct {
 
 // subject is the store that one rule tests.
 type subject struct {
-	*testing.T
+	testing.TB
 	clock *testClock
 	store core.Store
 }

@@ -1,5 +1,5 @@
-// A tool server (Model Context Protocol): calls of tools are limited by session and tool, and all sessions together by the text that they
-// return. The language model reads in a refusal when to try again. The SDK is a dependency of this example alone, so it is a module of
+// A tool server (Model Context Protocol): calls of tools are limited by user, or without one by session, and tool, and all together by the
+// text that they return. The language model reads in a refusal when to try again. The SDK is a dependency of this example alone, so it is a module of
 // its own. Try:
 //
 //	cd examples/mcp
@@ -46,11 +46,23 @@ func main() {
 	log.Fatal(http.ListenAndServe(*addr, newHandler(store, server)))
 }
 
-// newHandler serves server by streamable HTTP. A client can open as many sessions as it likes, so requests are limited by address too.
+// newHandler serves server by streamable HTTP. A client can open as many sessions as it likes, so requests are limited by address and tool too.
 func newHandler(store core.Store, server *mcp.Server) http.Handler {
 	requests := core.Must(core.NewLimiter(store, core.Policy{Name: "requests", Limits: []core.Limit{core.PerMinute(300)}}))
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
-	return httplimit.New(requests, httplimit.ByIP())(handler)
+	return httplimit.New(requests, httplimit.Join(httplimit.ByIP(), byTool))(handler)
+}
+
+// byTool is a key of httplimit in front of mcplimit.New: the tool that the header names, where the SDK checks that the body agrees.
+func byTool(r *http.Request) (string, error) {
+	switch name := r.Header.Get("Mcp-Name"); {
+	case r.Header.Get("Mcp-Protocol-Version") < "2026-07-28" || r.Header.Get("Mcp-Method") != "tools/call":
+		return core.JoinKey("other requests"), nil
+	case name == "repeat":
+		return core.JoinKey("tool", name), nil
+	default:
+		return core.JoinKey("other tools"), nil
+	}
 }
 
 type repeatArguments struct {
@@ -70,8 +82,9 @@ func newServer(store core.Store) *mcp.Server {
 	text := core.Must(core.NewLimiter(store, core.Policy{Name: "text", Limits: []core.Limit{
 		{Unit: "bytes", Capacity: 10_000, RefillRate: 10_000, RefillInterval: time.Hour},
 	}}))
+	client := mcplimit.FirstOf(mcplimit.ByTokenSubject(), mcplimit.BySession()) // behind auth.RequireBearerToken users have one bucket
 	server.AddReceivingMiddleware(
-		mcplimit.New(calls, mcplimit.Join(mcplimit.BySession(), mcplimit.ByTool("repeat")), mcplimit.RefuseAsToolResult()),
+		mcplimit.New(calls, mcplimit.Join(client, mcplimit.ByTool("repeat")), mcplimit.RefuseAsToolResult()),
 		mcplimit.New(text, mcplimit.Global("text"), mcplimit.RefuseAsToolResult(),
 			mcplimit.WithUnits(func(*mcplimit.Call) (core.Units, error) { return core.Units{"bytes": 100}, nil }), // an estimate
 			mcplimit.WithSettle(func(c *mcplimit.Call) core.Units { return core.Units{"bytes": size(c.Result)} })),

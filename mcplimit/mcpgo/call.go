@@ -57,7 +57,8 @@ func asRequest(c *Call) adapter.Request {
 var process = rand.Text()
 
 // BySession limits by session. Its keys are different in each process for stdio and in-process clients, whose ids are not unique. Stateless
-// streamable HTTP has no sessions, so these calls have no key.
+// streamable HTTP has no sessions, so these calls have no key, and neither has version 2026-07-28 of the protocol over HTTP: begin with the
+// user, and fall back on the session by FirstOf.
 //
 // Clients of streamable HTTP can open as many sessions as they like, and unless the server has WithStateful they can make up ids. Each is
 // a full bucket: limit users instead, by [ByContextValue] or [ByHeader].

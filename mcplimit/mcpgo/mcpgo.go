@@ -2,7 +2,8 @@
 //
 //	limiter, err := core.NewLimiter(store, core.Policy{Name: "tools", Limits: []core.Limit{core.PerMinute(60)}})
 //	...
-//	server.NewMCPServer("demo", "v1", server.WithToolHandlerMiddleware(mcpgo.New(limiter, mcpgo.Join(mcpgo.BySession(), mcpgo.ByTool()))))
+//	client := mcpgo.FirstOf(mcpgo.ByContextValue(userKey{}), mcpgo.BySession()) // the user that an HTTPContextFunc left in the context
+//	server.NewMCPServer("demo", "v1", server.WithToolHandlerMiddleware(mcpgo.New(limiter, mcpgo.Join(client, mcpgo.ByTool("search")))))
 //
 // It is to mcp-go what package mcplimit is to the SDK github.com/modelcontextprotocol/go-sdk, with less, because middleware of mcp-go
 // wraps the handlers of tools alone:

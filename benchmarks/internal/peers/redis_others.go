@@ -10,6 +10,7 @@ import (
 	"time"
 
 	ginratelimit "github.com/JGLTechnologies/gin-rate-limit"
+	"github.com/gin-gonic/gin"
 	"github.com/go-chi/httprate"
 	httprateredis "github.com/go-chi/httprate-redis"
 	"github.com/redis/go-redis/v9"
@@ -142,14 +143,18 @@ func newGinRateLimit(to Connection, l Limit) (*Redis, error) {
 	c, closeClient := client(to)
 	store := ginRateLimitStore(c, l)
 	return &Redis{
-		Name: GinRateLimit, KeysPerKey: 2, close: closeClient,
-		Decide: func(_ context.Context, key string) (allowed bool, err error) {
+		Name: GinRateLimit, KeysPerKey: 2, Scripted: true, close: closeClient,
+		Decide: func(ctx context.Context, key string) (allowed bool, err error) {
 			defer func() {
 				if p := recover(); p != nil {
 					err = errors.New(fmt.Sprint(p))
 				}
 			}()
-			return !store.Limit(key, nil).RateLimited, nil
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil) // its store reads the context of the request
+			if err != nil {
+				return false, err
+			}
+			return !store.Limit(key, &gin.Context{Request: request}).RateLimited, nil
 		},
 	}, nil
 }
@@ -163,7 +168,7 @@ func GinRateLimitOnRedis(to Connection, l Limit) ginratelimit.Store {
 	return ginRateLimitStore(c, l)
 }
 
-// ginRateLimitStore reads, decides here and writes: under concurrency it admits more than its limit.
+// ginRateLimitStore decides in a script, since v1.5.8.
 func ginRateLimitStore(c *redis.Client, l Limit) ginratelimit.Store {
 	return ginratelimit.RedisStore(&ginratelimit.RedisOptions{
 		RedisClient: c, Rate: window, Limit: uint(l.Burst), PanicOnErr: true,

@@ -9,13 +9,15 @@
 //	}
 //
 // Every subtest has the name of the rule that it checks, and its failures repeat the rule. Requests are real HTTP over
-// connections in memory, so a case can choose the address of the connection's peer.
+// connections in memory, so a case can choose the address of the connection's peer. A check that hangs in the adapter fails its
+// rule after a minute.
 package adaptertest
 
 import (
 	"testing"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bounded"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -119,6 +121,9 @@ func (s *suite[K, O]) fields(rule string, check func(c *trial[K, O])) {
 func (s *suite[K, O]) rule(rule string, check func(c *trial[K, O])) {
 	s.t.Run(rule, func(t *testing.T) {
 		stopped := newClock()
-		check(&trial[K, O]{t: t, rule: rule, kit: s.kit, clock: stopped, store: s.store(core.WithClock(stopped.Now))})
+		store := s.store(core.WithClock(stopped.Now))
+		bounded.Check(t, rule, longest, func(t testing.TB) {
+			check(&trial[K, O]{t: t, rule: rule, kit: s.kit, clock: stopped, store: store})
+		})
 	})
 }

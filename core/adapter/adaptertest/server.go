@@ -12,8 +12,12 @@ import (
 	"time"
 )
 
-// patience bounds steps that should take no time. A step that hangs then fails with a message.
-const patience = 20 * time.Second
+var (
+	// patience bounds steps that should take no time. A step that hangs then fails with a message.
+	patience = 20 * time.Second
+	// longest bounds the check of a rule, whatever it waits for.
+	longest = time.Minute
+)
 
 // server is a running App.
 type server struct {
@@ -98,8 +102,10 @@ func (s *server) send(r request) response {
 	return got
 }
 
-// try sends r. It gives up when ctx ends.
+// try sends r. It gives up when ctx ends, or an answer takes longer than a rule may.
 func (s *server) try(ctx context.Context, r request) (response, error) {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
 	if r.peer == "" {
 		r.peer = "192.0.2.1:4711"
 	}

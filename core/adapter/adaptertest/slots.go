@@ -145,7 +145,7 @@ func (s *suite[K, O]) slotsTaken() {
 		close(w.end)
 		for i := range 20 { // one after the other, so each finds a slot free
 			c.wantStatus(app.send(request{}), http.StatusOK, fmt.Sprintf("request %d after the first were answered", i+1))
-			<-w.began
+			next(c, w.began, "the call of the handler")
 		}
 		c.wantFree(l, 2, "at the end")
 	})

@@ -141,7 +141,7 @@ func (s *suite[K, O]) slotsInHandlers() {
 			w.end <- struct{}{}
 			c.wantAnswer(answered, http.StatusOK, "the request")
 			c.wantTaken(l, 0, "after a handler that has released nothing")
-			res := <-taken
+			res := next(c, taken, "the Result of Allow")
 			if err := res.Release(context.Background()); err != nil {
 				c.errorf("Release: %v", err)
 			}

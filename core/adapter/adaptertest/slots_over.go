@@ -16,7 +16,7 @@ import (
 // slotsOfStreams checks responses that go on for long.
 func (s *suite[K, O]) slotsOfStreams() {
 	s.eachStore("a slot is taken during a streamed response, and free after its last byte", func(c *trial[K, O]) {
-		l, began, end := c.limiter(inFlight("exports", 1)), make(chan struct{}, 1), make(chan struct{})
+		l, began, end := c.limiter(inFlight("exports", 1)), make(chan struct{}, 1), make(chan struct{}, 2)
 		app := c.serve(c.app(func(context.Context) Reply {
 			return Reply{Status: http.StatusOK, Stream: func(w io.Writer, flush func() error) {
 				_, _ = fmt.Fprintln(w, "begun")
@@ -31,7 +31,7 @@ func (s *suite[K, O]) slotsOfStreams() {
 			c.wantTaken(l, 0, "in the middle of the stream")
 			c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "a request in the middle of the stream")
 			end <- struct{}{}
-			got := <-answered
+			got := next(c, answered, "the response")
 			c.wantStatus(got, http.StatusOK, fmt.Sprintf("stream %d", i+1))
 			if got.body != "begun\nover\n" {
 				c.errorf("the stream was %q", got.body)

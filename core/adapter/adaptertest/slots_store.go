@@ -112,7 +112,7 @@ func (s *suite[K, O]) slotsReleasedOnce() {
 		app := c.serve(c.app(w.handle, middleware[K, O]{Limiter: l, Key: c.all()}))
 		answered := c.begin(context.Background(), app, w)
 		w.end <- struct{}{}
-		if err := <-released; err != nil {
+		if err := next(c, released, "the end of Release"); err != nil {
 			c.errorf("Release: %v", err)
 		}
 		c.wantTaken(l, 1, "after the handler has released its slot")
@@ -121,7 +121,7 @@ func (s *suite[K, O]) slotsReleasedOnce() {
 		c.wantAnswer(answered, http.StatusOK, "the request")
 		c.wantTaken(l, 0, "after the end of a request whose slot another one has")
 		w.end <- struct{}{}
-		<-released
+		next(c, released, "the end of the second Release")
 		goOn <- struct{}{}
 		c.wantAnswer(second, http.StatusOK, "the second request")
 		if ends := on.ends.Load(); ends != 2 {

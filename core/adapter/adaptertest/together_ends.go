@@ -251,7 +251,7 @@ func (s *suite[K, O]) jointRequests() {
 			}()
 		}
 		for range 8 {
-			<-done
+			next(c, done, "the end of ten requests")
 		}
 		if n := allowed.Load(); n != 17 {
 			c.errorf("%d of 80 requests passed, want 17", n)

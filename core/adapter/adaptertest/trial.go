@@ -19,7 +19,7 @@ import (
 
 // trial is the check of one rule.
 type trial[K, O any] struct {
-	t     *testing.T
+	t     testing.TB
 	rule  string
 	kit   adapter[K, O]
 	clock *clock
@@ -153,6 +153,17 @@ func (s announcedStore) Do(ctx context.Context, r store.Request) (store.Answer, 
 		s.done <- struct{}{}
 	}
 	return a, err
+}
+
+// next returns the next value of ch. If none comes before patience ends, the rule fails.
+func next[V, K, O any](c *trial[K, O], ch <-chan V, what string) (v V) {
+	c.t.Helper()
+	select {
+	case v = <-ch:
+	case <-time.After(patience):
+		c.t.Fatalf("the rule: %s\n%s never came", c.rule, what)
+	}
+	return v
 }
 
 // within reports whether ch is ready before patience ends.

@@ -173,7 +173,7 @@ func (p *parser) part() {
 		if mode < 0 || mode == int(bucket.Concurrent) {
 			hint := ""
 			if !p.hinted {
-				hint = meant(word, p.keywords())
+				hint = meant(word, p.rest, p.keywords())
 				p.hinted = hint != ""
 			}
 			p.wrong("", word, "is not understood"+hint)

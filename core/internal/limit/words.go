@@ -67,8 +67,8 @@ func cutZone(s string) (zone, written, rest, reason string) {
 	return cutName(s)
 }
 
-// meant returns which of the keywords a word may have meant, in parentheses, or "".
-func meant(word string, keywords []string) string {
+// meant returns which of the keywords a word in front of rest may have meant, in parentheses, or "": one that it begins, or nearly is.
+func meant(word, rest string, keywords []string) string {
 	if quantity.IsNumber(word) && slices.Contains(keywords, "burst") {
 		return " (did you mean burst " + word + "?)"
 	}
@@ -86,11 +86,16 @@ func meant(word string, keywords []string) string {
 		letters = "hold"
 	}
 	for _, keyword := range keywords {
-		if len(letters) < 4 || spelling.Distance(letters, keyword) > len(keyword)/4+1 {
+		prefix := len(letters) >= 3 && strings.HasPrefix(keyword, letters)
+		if !prefix && (len(letters) < 4 || spelling.Distance(letters, keyword) > len(keyword)/4+1) {
 			continue
 		}
-		if value != "" && slices.Contains([]string{"burst", "name", "from", "hold"}, keyword) {
+		switch {
+		case !slices.Contains([]string{"burst", "name", "from", "hold"}, keyword):
+		case value != "":
 			keyword += " " + value
+		case rest == "":
+			return "" // it needs a value
 		}
 		return " (did you mean " + keyword + "?)"
 	}

@@ -27,5 +27,5 @@ func ExampleInbound() {
 	}
 	// Output:
 	// the handler runs, and finds a decision: true
-	// true -32029 [calls]
+	// true 429 [calls]
 }

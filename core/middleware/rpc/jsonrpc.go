@@ -10,10 +10,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The codes of JSON-RPC errors that limiters answer with. The first two are of the range that JSON-RPC leaves to servers.
+// The codes of JSON-RPC errors that limiters answer with. The first two are those of HTTP's statuses. They are outside the range that
+// JSON-RPC reserves, -32768 to -32000, because the Model Context Protocol of 2026-07-28 reserves -32020 to -32099 for itself, and allows
+// no new codes in -32000 to -32019.
 const (
-	JSONLimited       = -32029
-	JSONUnavailable   = -32030
+	JSONLimited       = 429
+	JSONUnavailable   = 503
 	JSONInvalidParams = -32602
 	JSONInternal      = -32603
 )

@@ -1,9 +1,13 @@
 package cli
 
-import "github.com/tokenbucket-go/ratelimit/internal/spelling"
+import (
+	"strings"
 
-// Nearest returns the name that a misspelt word probably means, or "". Words that differ in more than a third of
-// their letters mean nothing.
+	"github.com/tokenbucket-go/ratelimit/internal/spelling"
+)
+
+// Nearest returns the name that a misspelt word probably means, or "": the one that differs in at most a third of the word's
+// letters, else the only one that begins with the word, or that the word begins with.
 func Nearest(word string, names []string) string {
 	if len(word) > 64 { // nobody misspells such a word
 		return ""
@@ -14,7 +18,25 @@ func Nearest(word string, names []string) string {
 			nearest, least = name, d
 		}
 	}
-	return nearest
+	if nearest != "" {
+		return nearest
+	}
+	return sharesPrefix(word, names)
+}
+
+// sharesPrefix returns the only one of names that begins with word, or that word begins with, or "". Fewer than two letters are
+// no prefix.
+func sharesPrefix(word string, names []string) (found string) {
+	for _, name := range names {
+		if min(len(word), len(name)) < 2 || !strings.HasPrefix(name, word) && !strings.HasPrefix(word, name) {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = name
+	}
+	return found
 }
 
 // hint returns ": did you mean x?" or "".

@@ -134,7 +134,7 @@ for i = 1, #keys do
   end
 
   if sign then
-    local answer, text
+    local answer -- the levels; of several limits that are written, the records
     local write, last = allowed > 0 and n > 0, now
     for j = 1, limits do
       if limits > 1 then
@@ -155,9 +155,10 @@ for i = 1, #keys do
         end
         local packed = pack(LEVEL, level + ZERO_UNITS, now, keep)
         if limits > 1 then
-          text = text and text .. definition .. packed or definition .. packed
+          answer = answer and answer .. definition .. packed or definition .. packed
+        else
+          answer = packed
         end
-        answer = answer and answer .. packed or packed
       else
         local packed = pack(LEVEL, level + ZERO_UNITS, at, at)
         answer = answer and answer .. packed or packed
@@ -176,14 +177,14 @@ for i = 1, #keys do
       last = last - last % grain + grain
       if state and last <= kept_until - kept_until % before + before then
         -- as SET with KEEPTTL, but faster; the old state has the same length
-        set = text and pcall('SETRANGE', key, '0', text) or not text and pcall('SETRANGE', key, '35', answer)
+        set = pcall('SETRANGE', key, limits > 1 and '0' or '35', answer)
       else
         local ttl = (last - now) / 1000
         ttl = ttl + -ttl % 1 + MARGIN
         if ttl < MAX_INT then
           ttl = format('%d', ttl)
         end
-        set = pcall('SET', key, text or definition .. answer, 'PX', ttl)
+        set = pcall('SET', key, limits > 1 and answer or definition .. answer, 'PX', ttl)
       end
       if set ~= limits * RECORD_SIZE and set.err then
         sign = nil
@@ -192,6 +193,13 @@ for i = 1, #keys do
     if sign then
       if not answers and write and allowed == times then
         return answer
+      end
+      if write and limits > 1 then
+        local records = answer
+        answer = ''
+        for to = RECORD_SIZE, #records, RECORD_SIZE do
+          answer = answer .. sub(records, to - LEVEL_SIZE + 1, to)
+        end
       end
       if times > 1 then
         sign = '*' .. pack(COUNT, allowed)

@@ -1,0 +1,110 @@
+// Package bounded ends checks of conformance suites that hang in the code that they check.
+package bounded
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Check calls check, which tests one rule, on a goroutine of its own. If it panics, or has not returned after most, Check reports
+// the rule as broken and returns. If a check that hangs goes on later, it ends where it next calls its t.
+func Check(t testing.TB, rule string, most time.Duration, check func(t testing.TB)) {
+	t.Helper()
+	limited := &test{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				limited.Errorf("the rule: %s\npanic: %v\n%s", rule, p, debug.Stack())
+			}
+		}()
+		check(limited)
+	}()
+	select {
+	case <-done:
+	case <-time.After(most):
+		limited.end()
+		t.Errorf("the rule: %s\nits check did not end within %v", rule, most)
+	}
+}
+
+// test is a test that may be called after its end, as a [testing.T] may not.
+type test struct {
+	testing.TB
+	mu    sync.Mutex
+	ended bool
+}
+
+func (t *test) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = true
+}
+
+// enter locks t.mu. If the test has ended, it ends the goroutine instead.
+func (t *test) enter() {
+	t.mu.Lock()
+	if t.ended {
+		t.mu.Unlock()
+		runtime.Goexit()
+	}
+}
+
+// Log is for Logf, Error, Errorf, Fatal and Fatalf too.
+func (t *test) Log(args ...any) {
+	t.TB.Helper()
+	t.enter()
+	defer t.mu.Unlock()
+	t.TB.Log(args...)
+}
+
+func (t *test) Fail() {
+	t.enter()
+	defer t.mu.Unlock()
+	t.TB.Fail()
+}
+
+func (t *test) FailNow() {
+	t.Fail()
+	runtime.Goexit()
+}
+
+func (t *test) Logf(format string, args ...any) {
+	t.TB.Helper()
+	t.Log(fmt.Sprintf(format, args...))
+}
+
+func (t *test) Error(args ...any) {
+	t.TB.Helper()
+	t.Log(args...)
+	t.Fail()
+}
+
+func (t *test) Errorf(format string, args ...any) {
+	t.TB.Helper()
+	t.Log(fmt.Sprintf(format, args...))
+	t.Fail()
+}
+
+func (t *test) Fatal(args ...any) {
+	t.TB.Helper()
+	t.Log(args...)
+	t.FailNow()
+}
+
+func (t *test) Fatalf(format string, args ...any) {
+	t.TB.Helper()
+	t.Log(fmt.Sprintf(format, args...))
+	t.FailNow()
+}
+
+func (t *test) Cleanup(f func()) {
+	t.enter()
+	defer t.mu.Unlock()
+	t.TB.Cleanup(f)
+}

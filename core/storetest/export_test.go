@@ -1,0 +1,6 @@
+package storetest
+
+import "time"
+
+// SetLongest makes checks of stores that hang fail sooner.
+func SetLongest(d time.Duration) { longest = d }
