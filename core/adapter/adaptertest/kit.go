@@ -36,7 +36,7 @@ type Kit[C any, K ~func(C) (string, error), O any, R ~struct {
 	Join           func(...K) K
 	FirstOf        func(...K) K
 
-	// ClientIP is the adapter's own; where handlers know a request by its context, of that. It is nil if ByIP returns nil.
+	// ClientIP is the adapter's. If that takes a context, it is called with the one of C. It is nil if ByIP returns nil.
 	ClientIP func(...core.IPOption) func(C) (string, error)
 
 	// Allow returns a middleware that does what a handler does: it calls the adapter's Allow with limiter and each of keys(c). As
