@@ -87,6 +87,16 @@ type KeyFunc func(*http.Request) (string, error)
 // reports: see [core.TrustProxies]. IPv6 addresses are grouped by /64.
 func ByIP(options ...core.IPOption) KeyFunc { return adapt(adapter.ByIP(options...)) }
 
+// ClientIP returns a function that tells handlers the client as [ByIP] with the same options limits it: its IPv4
+// address, or the network of its IPv6 address, such as 2001:db8::/64. So a key for [Allow] can contain it. The
+// framework's own functions may return what a client made up, or one of the 2^64 addresses that an IPv6 client has.
+//
+// Call ClientIP once, when the app starts. It panics with all mistakes in options. The function's errors are those of
+// ByIP, such as [core.ErrNoKey]: answer 400.
+func ClientIP(options ...core.IPOption) func(*http.Request) (string, error) {
+	return adapt(adapter.ClientIP(options...))
+}
+
 // ByHeader limits by a request header field, such as an API key. If the field came several times with different values,
 // the answer is 400.
 func ByHeader(name string) KeyFunc { return adapt(adapter.ByHeader(name)) }

@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 
 var kit = adaptertest.Kit[*http.Request, chilimit.KeyFunc, chilimit.Option, chilimit.Rule, func(http.Handler) http.Handler]{
 	New: chilimit.New, NewTogether: chilimit.NewTogether, PerIP: chilimit.PerIP,
-	ByIP: chilimit.ByIP, ByHeader: chilimit.ByHeader, ByCookie: chilimit.ByCookie, ByQuery: chilimit.ByQuery, ByParam: chilimit.ByParam,
+	ByIP: chilimit.ByIP, ClientIP: chilimit.ClientIP, ByHeader: chilimit.ByHeader, ByCookie: chilimit.ByCookie, ByQuery: chilimit.ByQuery, ByParam: chilimit.ByParam,
 	ByContextValue: chilimit.ByContextValue, ByMethod: chilimit.ByMethod, ByPath: chilimit.ByPath, ByRoute: chilimit.ByRoute,
 	Global: chilimit.Global, Join: chilimit.Join, FirstOf: chilimit.FirstOf,
 	WithCost: chilimit.WithCost, CostByContentLength: chilimit.CostByContentLength, CostByContentLengthOr: chilimit.CostByContentLengthOr,

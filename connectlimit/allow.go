@@ -21,13 +21,13 @@ import (
 // If limiter counts no requests the error is internal. Allow panics if limiter is nil.
 func Allow(ctx context.Context, limiter *core.Limiter, key string) (core.Result, error) {
 	i := &interceptor{engine: middleware.InHandler(limiter, key, protocol)}
-	var by infoCaller
-	by.CallInfo, _ = connect.CallInfoForHandlerContext(ctx)
+	by := callerOf(ctx)
 	s, ctx, first := stateOf(ctx, by.Header())
 	if first && by.CallInfo != nil {
 		s.protocol, s.response = by.Peer().Protocol, by
 	}
-	c := &Call{Procedure: by.procedure(), ctx: ctx, caller: by, state: s}
+	c := handled(ctx)
+	c.state = s
 	a := i.engine.Begin(c, asRequest(c))
 	var err error
 	if a.Outcome != middleware.Allowed {
@@ -37,6 +37,17 @@ func Allow(ctx context.Context, limiter *core.Limiter, key string) (core.Result,
 		s.finish(err != nil)
 	}
 	return a.Result, err
+}
+
+// handled returns the call that a handler with the context ctx handles, without its state.
+func handled(ctx context.Context) *Call {
+	by := callerOf(ctx)
+	return &Call{Procedure: by.procedure(), ctx: ctx, caller: by}
+}
+
+func callerOf(ctx context.Context) (by infoCaller) {
+	by.CallInfo, _ = connect.CallInfoForHandlerContext(ctx)
+	return by
 }
 
 // infoCaller is who calls, as contexts of handlers know it. It is empty in tests of apps without a server.

@@ -53,6 +53,17 @@ type KeyFunc func(*Call) (string, error)
 // keys are those of ByIP for HTTP.
 func ByPeer(options ...core.IPOption) KeyFunc { return adapt(adapter.ByIP(options...)) }
 
+// ClientIP returns a function that tells handlers, by their context, the client as [ByPeer] with the same options
+// limits it: its IPv4 address, or the network of its IPv6 address, such as 2001:db8::/64. So a key for [Allow] can
+// contain it.
+//
+// Call ClientIP once, when the app starts. It panics with all mistakes in options. The function's errors are those of
+// ByPeer, such as [core.ErrNoKey].
+func ClientIP(options ...core.IPOption) func(context.Context) (string, error) {
+	find := adapter.ClientIP(options...)
+	return func(ctx context.Context) (string, error) { return find(asRequest(handled(ctx))) }
+}
+
 // ByMethod limits by the full method, such as /files.v1.Files/Read.
 func ByMethod() KeyFunc {
 	return func(c *Call) (string, error) { return core.JoinKey("method", c.Procedure), nil }

@@ -44,6 +44,10 @@ func kitOf(protocol string, streams bool) adaptertest.Kit[*connectlimit.Call, co
 	absent0 := func() connectlimit.KeyFunc { return nil }
 	return adaptertest.Kit[*connectlimit.Call, connectlimit.KeyFunc, connectlimit.Option, connectlimit.Rule, connect.Interceptor]{
 		New: connectlimit.New, NewTogether: connectlimit.NewTogether, Allow: allowing, ReadBody: func(*connectlimit.Call, int64) {},
+		ClientIP: func(trust ...core.IPOption) func(*connectlimit.Call) (string, error) {
+			find := connectlimit.ClientIP(trust...)
+			return func(c *connectlimit.Call) (string, error) { return find(c.Context()) }
+		},
 		ByIP: connectlimit.ByPeer, ByHeader: connectlimit.ByHeader, ByCookie: absent, ByQuery: absent, ByParam: absent,
 		ByContextValue: connectlimit.ByContextValue, ByMethod: absent0, ByPath: absent0, ByRoute: connectlimit.ByMethod,
 		Global: connectlimit.Global, Join: connectlimit.Join, FirstOf: connectlimit.FirstOf,
@@ -101,14 +105,14 @@ func (f around) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.
 	}
 }
 
-// callOf returns the Call of a request with a header, as functions of the app get it.
-func callOf(header http.Header) (c *connectlimit.Call) {
+// callOf returns the Call of a request with a context and a header, as functions of the app get it.
+func callOf(ctx context.Context, header http.Header) (c *connectlimit.Call) {
 	skip := connectlimit.WithSkip(func(call *connectlimit.Call) bool { c = call; return true })
 	req := connect.NewRequest(hello())
 	maps.Copy(req.Header(), header)
 	_, _ = connectlimit.New(perHour("none", 1), connectlimit.Global("all"), skip).WrapUnary(func(context.Context, connect.AnyRequest) (connect.AnyResponse, error) {
 		return nil, errors.New("not called")
-	})(context.Background(), req)
+	})(ctx, req)
 	return c
 }
 
@@ -124,7 +128,7 @@ func allowing(limiter *core.Limiter, keys func(*connectlimit.Call) []string, the
 					return err
 				}
 			}
-			for _, key := range keys(callOf(header)) {
+			for _, key := range keys(callOf(ctx, header)) {
 				res, err := connectlimit.Allow(ctx, limiter, key)
 				if err != nil {
 					return err

@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 
 var kit = adaptertest.Kit[echo.Context, echolimit.KeyFunc, echolimit.Option, echolimit.Rule, echo.MiddlewareFunc]{
 	New: echolimit.New, NewTogether: echolimit.NewTogether, PerIP: echolimit.PerIP,
-	ByIP: echolimit.ByIP, ByHeader: echolimit.ByHeader, ByCookie: echolimit.ByCookie, ByQuery: echolimit.ByQuery, ByParam: echolimit.ByParam,
+	ByIP: echolimit.ByIP, ClientIP: echolimit.ClientIP, ByHeader: echolimit.ByHeader, ByCookie: echolimit.ByCookie, ByQuery: echolimit.ByQuery, ByParam: echolimit.ByParam,
 	ByContextValue: echolimit.ByContextValue, ByMethod: echolimit.ByMethod, ByPath: echolimit.ByPath, ByRoute: echolimit.ByRoute,
 	Global: echolimit.Global, Join: echolimit.Join, FirstOf: echolimit.FirstOf,
 	WithCost: echolimit.WithCost, CostByContentLength: echolimit.CostByContentLength, CostByContentLengthOr: echolimit.CostByContentLengthOr,

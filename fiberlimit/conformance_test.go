@@ -25,7 +25,7 @@ func TestConformance(t *testing.T) {
 
 var kit = adaptertest.Kit[*fiber.Ctx, fiberlimit.KeyFunc, fiberlimit.Option, fiberlimit.Rule, fiber.Handler]{
 	New: fiberlimit.New, NewTogether: fiberlimit.NewTogether, PerIP: fiberlimit.PerIP,
-	ByIP: fiberlimit.ByIP, ByHeader: fiberlimit.ByHeader, ByCookie: fiberlimit.ByCookie, ByQuery: fiberlimit.ByQuery, ByParam: fiberlimit.ByParam,
+	ByIP: fiberlimit.ByIP, ClientIP: fiberlimit.ClientIP, ByHeader: fiberlimit.ByHeader, ByCookie: fiberlimit.ByCookie, ByQuery: fiberlimit.ByQuery, ByParam: fiberlimit.ByParam,
 	ByContextValue: fiberlimit.ByContextValue, ByMethod: fiberlimit.ByMethod, ByPath: fiberlimit.ByPath, ByRoute: fiberlimit.ByRoute,
 	Global: fiberlimit.Global, Join: fiberlimit.Join, FirstOf: fiberlimit.FirstOf,
 	WithCost: fiberlimit.WithCost, CostByContentLength: fiberlimit.CostByContentLength, CostByContentLengthOr: fiberlimit.CostByContentLengthOr,

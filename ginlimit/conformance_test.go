@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 
 var kit = adaptertest.Kit[*gin.Context, ginlimit.KeyFunc, ginlimit.Option, ginlimit.Rule, gin.HandlerFunc]{
 	New: ginlimit.New, NewTogether: ginlimit.NewTogether, PerIP: ginlimit.PerIP,
-	ByIP: ginlimit.ByIP, ByHeader: ginlimit.ByHeader, ByCookie: ginlimit.ByCookie, ByQuery: ginlimit.ByQuery, ByParam: ginlimit.ByParam,
+	ByIP: ginlimit.ByIP, ClientIP: ginlimit.ClientIP, ByHeader: ginlimit.ByHeader, ByCookie: ginlimit.ByCookie, ByQuery: ginlimit.ByQuery, ByParam: ginlimit.ByParam,
 	ByContextValue: ginlimit.ByContextValue, ByMethod: ginlimit.ByMethod, ByPath: ginlimit.ByPath, ByRoute: ginlimit.ByRoute,
 	Global: ginlimit.Global, Join: ginlimit.Join, FirstOf: ginlimit.FirstOf,
 	WithCost: ginlimit.WithCost, CostByContentLength: ginlimit.CostByContentLength, CostByContentLengthOr: ginlimit.CostByContentLengthOr,

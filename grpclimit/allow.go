@@ -19,8 +19,8 @@ import (
 func Allow(ctx context.Context, limiter *core.Limiter, key string) (core.Result, error) {
 	i := &interceptor{engine: middleware.InHandler(limiter, key, protocol)}
 	s, ctx, first := stateOf(ctx)
-	method, _ := grpc.Method(ctx)
-	c := &Call{FullMethod: method, ctx: ctx, state: s}
+	c := handled(ctx)
+	c.state = s
 	a := i.engine.Begin(c, asRequest(c))
 	var err error
 	if a.Outcome != middleware.Allowed {
@@ -30,4 +30,10 @@ func Allow(ctx context.Context, limiter *core.Limiter, key string) (core.Result,
 		s.send(ctx, codeOf(err))
 	}
 	return a.Result, err
+}
+
+// handled returns the call that a handler with the context ctx handles, without its state.
+func handled(ctx context.Context) *Call {
+	method, _ := grpc.Method(ctx)
+	return &Call{FullMethod: method, ctx: ctx}
 }

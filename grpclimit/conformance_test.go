@@ -51,6 +51,10 @@ func kitOf[M any](single func(*core.Limiter, grpclimit.KeyFunc, ...grpclimit.Opt
 	absent0 := func() grpclimit.KeyFunc { return nil }
 	return kit[M]{
 		New: single, NewTogether: together, Allow: allow, ReadBody: func(*grpclimit.Call, int64) {},
+		ClientIP: func(trust ...core.IPOption) func(*grpclimit.Call) (string, error) {
+			find := grpclimit.ClientIP(trust...)
+			return func(c *grpclimit.Call) (string, error) { return find(c.Context()) }
+		},
 		ByIP: grpclimit.ByPeer, ByHeader: grpclimit.ByMetadata, ByCookie: absent, ByQuery: absent, ByParam: absent,
 		ByContextValue: grpclimit.ByContextValue, ByMethod: absent0, ByPath: absent0, ByRoute: grpclimit.ByMethod,
 		Global: grpclimit.Global, Join: grpclimit.Join, FirstOf: grpclimit.FirstOf,

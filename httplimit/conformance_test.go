@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 
 var kit = adaptertest.Kit[*http.Request, httplimit.KeyFunc, httplimit.Option, httplimit.Rule, func(http.Handler) http.Handler]{
 	New: httplimit.New, NewTogether: httplimit.NewTogether, PerIP: httplimit.PerIP,
-	ByIP: httplimit.ByIP, ByHeader: httplimit.ByHeader, ByCookie: httplimit.ByCookie, ByQuery: httplimit.ByQuery, ByParam: httplimit.ByParam,
+	ByIP: httplimit.ByIP, ClientIP: httplimit.ClientIP, ByHeader: httplimit.ByHeader, ByCookie: httplimit.ByCookie, ByQuery: httplimit.ByQuery, ByParam: httplimit.ByParam,
 	ByContextValue: httplimit.ByContextValue, ByMethod: httplimit.ByMethod, ByPath: httplimit.ByPath, ByRoute: byRoute,
 	Global: httplimit.Global, Join: httplimit.Join, FirstOf: httplimit.FirstOf,
 	WithCost: httplimit.WithCost, CostByContentLength: httplimit.CostByContentLength, CostByContentLengthOr: httplimit.CostByContentLengthOr,

@@ -14,7 +14,7 @@ import (
 // names are the identifiers that every adapter exports.
 var names = []string{"Allow",
 	"AllFromContext", "ByContextValue", "ByCookie", "ByHeader", "ByIP", "ByMethod", "ByParam", "ByPath", "ByQuery", "ByRoute",
-	"CostByContentLength", "CostByContentLengthOr", "FirstOf", "FromContext", "Global", "Join", "KeyFunc", "New", "NewTogether",
+	"ClientIP", "CostByContentLength", "CostByContentLengthOr", "FirstOf", "FromContext", "Global", "Join", "KeyFunc", "New", "NewTogether",
 	"OnDenied", "OnError", "Option", "PerIP", "Rule", "WithCost", "WithLimits", "WithRefund", "WithSettle", "WithSkip", "WithUnits",
 }
 
@@ -63,8 +63,8 @@ func TestAllAdaptersExportTheSameNames(t *testing.T) {
 
 // interceptors are the packages beyond HTTP, with the identifiers that not all of them export.
 var interceptors = map[string][]string{
-	"../../connectlimit":   {"New", "NewTogether", "ByHeader", "ByMethod", "ByPeer", "ByService", "HealthAndReflection", "PerMessage", "PerMessageWait"},
-	"../../grpclimit":      {"Unary", "UnaryTogether", "Stream", "StreamTogether", "ByMetadata", "ByMethod", "ByPeer", "ByService", "HealthAndReflection", "PerMessage", "PerMessageWait"},
+	"../../connectlimit":   {"New", "NewTogether", "ByHeader", "ByMethod", "ByPeer", "ByService", "ClientIP", "HealthAndReflection", "PerMessage", "PerMessageWait"},
+	"../../grpclimit":      {"Unary", "UnaryTogether", "Stream", "StreamTogether", "ByMetadata", "ByMethod", "ByPeer", "ByService", "ClientIP", "HealthAndReflection", "PerMessage", "PerMessageWait"},
 	"../../mcplimit":       {"New", "NewTogether", "ByHeader", "ByMethod", "BySession", "ByTool", "ByTokenSubject", "AllMethods", "Methods", "RefuseAsToolResult", "CodeLimited", "CodeUnavailable"},
 	"../../mcplimit/mcpgo": {"New", "NewTogether", "ByHeader", "BySession", "ByTool"},
 }

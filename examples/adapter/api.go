@@ -16,6 +16,11 @@ func asRequest(c *fasthttp.RequestCtx) adapter.Request { return request{c} }
 // ByIP limits by the client's address.
 func ByIP(options ...core.IPOption) KeyFunc { return keyed(adapter.ByIP(options...)) }
 
+// ClientIP tells handlers what ByIP limits by.
+func ClientIP(options ...core.IPOption) func(*fasthttp.RequestCtx) (string, error) {
+	return adapter.Adapt(adapter.ClientIP(options...), asRequest)
+}
+
 // ByHeader limits by a request header field.
 func ByHeader(name string) KeyFunc { return keyed(adapter.ByHeader(name)) }
 

@@ -40,7 +40,7 @@ func write(c *fasthttp.RequestCtx, status int, body string) {
 
 var kit = adaptertest.Kit[*fasthttp.RequestCtx, fasthttplimit.KeyFunc, fasthttplimit.Option, fasthttplimit.Rule, func(fasthttp.RequestHandler) fasthttp.RequestHandler]{
 	New: fasthttplimit.New, NewTogether: fasthttplimit.NewTogether, PerIP: fasthttplimit.PerIP,
-	ByIP: fasthttplimit.ByIP, ByHeader: fasthttplimit.ByHeader, ByCookie: fasthttplimit.ByCookie, ByQuery: fasthttplimit.ByQuery, ByParam: fasthttplimit.ByParam,
+	ByIP: fasthttplimit.ByIP, ClientIP: fasthttplimit.ClientIP, ByHeader: fasthttplimit.ByHeader, ByCookie: fasthttplimit.ByCookie, ByQuery: fasthttplimit.ByQuery, ByParam: fasthttplimit.ByParam,
 	ByContextValue: fasthttplimit.ByContextValue, ByMethod: fasthttplimit.ByMethod, ByPath: fasthttplimit.ByPath, ByRoute: fasthttplimit.ByRoute,
 	Global: fasthttplimit.Global, Join: fasthttplimit.Join, FirstOf: fasthttplimit.FirstOf,
 	WithCost: fasthttplimit.WithCost, CostByContentLength: fasthttplimit.CostByContentLength, CostByContentLengthOr: fasthttplimit.CostByContentLengthOr,

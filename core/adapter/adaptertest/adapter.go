@@ -70,6 +70,9 @@ type handler struct {
 	reads int64                 // so many bytes of the request's body before
 	keys  func(Header) []string // it calls Allow with each
 	then  func(core.Result)     // is called with each Result that was allowed; may be nil
+
+	client func(ip string, err error) (key string) // takes the place of keys if it is not nil: it gets what ClientIP returns
+	trust  []core.IPOption                         // of ClientIP
 }
 
 // rule is one of the rules of NewTogether.
@@ -151,12 +154,7 @@ func (k Kit[C, K, O, R, M]) install(described []middleware[K, O]) (chain []M) {
 			if then == nil {
 				then = func(core.Result) {}
 			}
-			chain = append(chain, k.Allow(m.Limiter, func(c C) []string {
-				if m.Handler.reads > 0 {
-					k.ReadBody(c, m.Handler.reads)
-				}
-				return m.Handler.keys(func(name string) string { return k.Header(c, name) })
-			}, then))
+			chain = append(chain, k.Allow(m.Limiter, k.keys(m.Handler), then))
 		case m.Together != nil:
 			rules := make([]R, len(m.Together))
 			for i, r := range m.Together {
@@ -168,4 +166,18 @@ func (k Kit[C, K, O, R, M]) install(described []middleware[K, O]) (chain []M) {
 		}
 	}
 	return chain
+}
+
+// keys returns the function that tells the handler h its keys.
+func (k Kit[C, K, O, R, M]) keys(h *handler) func(C) []string {
+	if h.client != nil {
+		find := k.ClientIP(h.trust...)
+		return func(c C) []string { return []string{h.client(find(c))} }
+	}
+	return func(c C) []string {
+		if h.reads > 0 {
+			k.ReadBody(c, h.reads)
+		}
+		return h.keys(func(name string) string { return k.Header(c, name) })
+	}
 }

@@ -74,6 +74,7 @@ func check[K, O any](t *testing.T, adapter adapter[K, O], store func(option stor
 		{"Address", ofAddresses, (*suite[K, O]).address},
 		{"Proxies", ofAddresses, (*suite[K, O]).proxies},
 		{"Peers", ofAddresses, (*suite[K, O]).peers},
+		{"ClientIP", ofAddresses, (*suite[K, O]).clientIP},
 		{"PerIP", onHTTP, (*suite[K, O]).perIP},
 		{"Route", onHTTP, (*suite[K, O]).route},
 		{"Host", onHTTP, (*suite[K, O]).host},

@@ -89,7 +89,7 @@ func TestBrokenAdapter(t *testing.T) {
 		New: func(l *core.Limiter, key httplimit.KeyFunc, options ...httplimit.Option) onHTTP {
 			return broken(httplimit.New(l, key, options...))
 		},
-		Global: httplimit.Global, ByIP: httplimit.ByIP, Serve: serve, ProblemBody: true,
+		Global: httplimit.Global, ByIP: httplimit.ByIP, ClientIP: httplimit.ClientIP, Serve: serve, ProblemBody: true,
 	}, func(clock store.ClockOption) core.Store { return core.NewMemoryStore(clock) })
 }
 

@@ -36,6 +36,9 @@ type Kit[C any, K ~func(C) (string, error), O any, R ~struct {
 	Join           func(...K) K
 	FirstOf        func(...K) K
 
+	// ClientIP is the adapter's. If that takes a context, it is called with the one of C. It is nil if ByIP returns nil.
+	ClientIP func(...core.IPOption) func(C) (string, error)
+
 	// Allow returns a middleware that does what a handler does: it calls the adapter's Allow with limiter and each of keys(c). As
 	// soon as one is refused it ends the request, otherwise it calls the next handler. then gets each Result that was allowed.
 	Allow func(limiter *core.Limiter, keys func(C) []string, then func(core.Result)) M
