@@ -19,6 +19,8 @@ func middleware(engine *adapter.Engine[*http.Request], o *config) func(http.Hand
 // its Release. [FromContext] returns the Result
 // too, but only behind a middleware of New, because a handler can't add to its request's context.
 //
+// If the key has the client's address in it, take that from [ClientIP].
+//
 // Call it before the response has begun, and from one goroutine at a time, because it writes to the response. Each call adds to the
 // header fields: in streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no requests the answer is 500. Allow
 // panics if limiter is nil.

@@ -15,6 +15,8 @@ import (
 // handler returns it as it is. The Result can give the token back: see [core.Result.Undo]. If limiter has slots, defer its Release.
 // [FromContext] returns the Result too, but only behind an interceptor of this package.
 //
+// If the key has the client's address in it, take that from [ClientIP].
+//
 // The fields of the limits go where those of an interceptor go. In streams, where that is too late, use [core.Limiter.Allow]. Without
 // an interceptor of this package, call Allow from one goroutine at a time, because it writes to the response.
 //

@@ -19,6 +19,8 @@ import (
 // returns it. The Result can give the token back: see [core.Result.Undo]. If limiter has slots, defer its Release.
 // [FromContext] returns the Result too, also in error handlers.
 //
+// If the key has the client's address in it, take that from [ClientIP].
+//
 // Call it before the response has begun, and from one goroutine at a time, because it writes to the response. Each call
 // adds to the header fields: in streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no requests
 // the error's status is 500. Allow panics if limiter is nil.

@@ -31,6 +31,8 @@ func middleware(engine *adapter.Engine[*gin.Context], o *config) gin.HandlerFunc
 // false: the handler then returns. The Result can give the token back: see [core.Result.Undo]. If limiter has slots, defer
 // its Release. [FromContext] returns the Result too.
 //
+// If the key has the client's address in it, take that from [ClientIP].
+//
 // Call it before the response has begun, and from one goroutine at a time, because it writes to the response. Each call adds to the
 // header fields: in streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no requests the answer is 500. Allow
 // panics if limiter is nil.

@@ -14,6 +14,8 @@ import (
 // as it is. The Result can give the token back: see [core.Result.Undo]. If limiter has slots, defer its Release. [FromContext] returns
 // the Result too, but only behind an interceptor of this package.
 //
+// If the key has the client's address in it, take that from [ClientIP].
+//
 // The fields of the limits become header metadata, or trailers, as those of an interceptor do. In streams, where that is too late, use
 // [core.Limiter.Allow]. If limiter counts no requests the error is Internal. Allow panics if limiter is nil.
 func Allow(ctx context.Context, limiter *core.Limiter, key string) (core.Result, error) {

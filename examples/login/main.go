@@ -23,6 +23,7 @@ import (
 	"crypto/subtle"
 	"flag"
 	"log"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -72,7 +73,7 @@ func newApp(store core.Store, users *accounts, trust ...core.IPOption) *fiber.Ap
 	address := policy("login-address", 20, time.Hour)
 	account := policy("login-account", 100, 24*time.Hour)
 
-	byIP := fiberlimit.ByIP(trust...)
+	byIP, clientIP := fiberlimit.ByIP(trust...), fiberlimit.ClientIP(trust...)
 	// Every attempt takes its tokens before the login, so parallel guesses can't exceed the limit. It gets them
 	// back unless the password was wrong. It gets them back after the 429 of an inner limiter too.
 	failuresOnly := fiberlimit.WithRefund(func(_ *fiber.Ctx, status int) bool { return status != fiber.StatusUnauthorized })
@@ -88,6 +89,8 @@ func newApp(store core.Store, users *accounts, trust ...core.IPOption) *fiber.Ap
 				return err
 			}
 			if !users.check(user, password) {
+				ip, _ := clientIP(c) // no error: byIP has admitted it
+				slog.Warn("wrong password", "user", user, "client", ip)
 				return fiber.NewError(fiber.StatusUnauthorized, "wrong user or password")
 			}
 			return c.SendString("welcome\n")
