@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -77,7 +78,13 @@ func TestProgramsPrintWhatThePageShows(t *testing.T) {
 // serve runs the program until the test ends, and returns when it listens on addr.
 func serve(t *testing.T, program *exec.Cmd, addr string) {
 	t.Helper()
-	program.Stderr = t.Output()
+	serveTo(t, program, addr, t.Output())
+}
+
+// serveTo is serve, and what the program logs goes to said.
+func serveTo(t *testing.T, program *exec.Cmd, addr string, said io.Writer) {
+	t.Helper()
+	program.Stderr = said
 	require.NoError(t, program.Start())
 	t.Cleanup(func() {
 		_ = program.Process.Kill()

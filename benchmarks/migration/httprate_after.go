@@ -12,6 +12,6 @@ func HTTPRateAfter(r chi.Router) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerMinute(10)},
 	}))
-	byIP := chilimit.ByIP(core.TrustProxies("10.0.0.0/8"))
+	byIP := chilimit.ByIP(core.TrustProxies("10.0.0.7"))
 	r.Use(chilimit.New(limiter, chilimit.Join(byIP, chilimit.ByPath())))
 }

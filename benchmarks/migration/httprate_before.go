@@ -14,6 +14,6 @@ func HTTPRateBefore(r chi.Router) {
 	byIP := func(r *http.Request) (string, error) {
 		return httprate.CanonicalizeIP(middleware.GetClientIP(r.Context())), nil
 	}
-	r.Use(middleware.ClientIPFromXFF("10.0.0.0/8"))
+	r.Use(middleware.ClientIPFromXFF("10.0.0.7/32"))
 	r.Use(httprate.LimitBy(10, time.Minute, httprate.JoinKeys(byIP, httprate.KeyByEndpoint)))
 }

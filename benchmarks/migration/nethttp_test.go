@@ -24,13 +24,13 @@ func TestHTTPRate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := chiWith(limit)
-				client := request("GET", "/a", "10.0.0.1", "X-Forwarded-For", "192.0.2.1")
+				client := request("GET", "/a", "10.0.0.7", "X-Forwarded-For", "192.0.2.1")
 				s := serve(h, 12, client)
 				require.Equal(t, map[int]int{200: 10, 429: 2}, s.statuses)
 				has(t, s, "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Retry-After")
 				require.Equal(t, map[string]string{"before": "60", "after": "6"}[name], s.last.Header().Get("Retry-After"))
-				require.Equal(t, 1, serve(h, 1, request("GET", "/b", "10.0.0.1", "X-Forwarded-For", "192.0.2.1")).statuses[200])
-				require.Equal(t, 1, serve(h, 1, request("GET", "/a", "10.0.0.1", "X-Forwarded-For", "192.0.2.2")).statuses[200])
+				require.Equal(t, 1, serve(h, 1, request("GET", "/b", "10.0.0.7", "X-Forwarded-For", "192.0.2.1")).statuses[200])
+				require.Equal(t, 1, serve(h, 1, request("GET", "/a", "10.0.0.7", "X-Forwarded-For", "192.0.2.2")).statuses[200])
 
 				time.Sleep(6 * time.Second)
 				require.Equal(t, map[string]int{"before": 429, "after": 200}[name], serve(h, 1, client).last.Code,

@@ -26,7 +26,7 @@ func UluleAfter(r *gin.Engine, rdb *redis.Client) error {
 		return err
 	}
 	tenant := ginlimit.FirstOf(ginlimit.ByHeader("X-Tenant"), ginlimit.Global("no tenant"))
-	client := ginlimit.ByIP(core.TrustProxies("10.0.0.0/8"))
+	client := ginlimit.ByIP(core.TrustProxies("10.0.0.7"))
 	r.Use(ginlimit.New(limiter, ginlimit.Join(tenant, client),
 		ginlimit.OnDenied(func(c *gin.Context, _ core.Result) {
 			c.JSON(http.StatusTooManyRequests, gin.H{"error": "slow down"})

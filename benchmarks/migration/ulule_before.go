@@ -12,7 +12,7 @@ import (
 
 // UluleBefore limits each client of each tenant to 10 requests a minute. Requests without X-Tenant are one tenant.
 func UluleBefore(r *gin.Engine, rdb *redis.Client) error {
-	if err := r.SetTrustedProxies([]string{"10.0.0.0/8"}); err != nil {
+	if err := r.SetTrustedProxies([]string{"10.0.0.7"}); err != nil {
 		return err
 	}
 	rate, err := limiter.NewRateFromFormatted("10-M")

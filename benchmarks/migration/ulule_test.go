@@ -55,7 +55,7 @@ func TestUlule(t *testing.T) {
 
 			require.Equal(t, map[int]int{200: 1}, serve(h, 1, request("GET", "/", "192.0.2.2", "X-Tenant", tenant)).statuses,
 				"another address has a bucket of its own")
-			proxied := request("GET", "/", "10.0.0.1", "X-Tenant", tenant, "X-Forwarded-For", "192.0.2.1")
+			proxied := request("GET", "/", "10.0.0.7", "X-Tenant", tenant, "X-Forwarded-For", "192.0.2.1")
 			require.Equal(t, map[int]int{429: 1}, serve(h, 1, proxied).statuses, "a proxy's client is the client")
 			require.Equal(t, map[int]int{200: 1}, serve(h, 1, request("GET", "/", "2001:db8::"+strconv.FormatInt(time.Now().UnixMilli()&0xffff, 16))).statuses,
 				"a request without a tenant is limited, not refused")

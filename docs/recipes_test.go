@@ -1,0 +1,273 @@
+package docs_test
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/internal/onebinary"
+)
+
+// recipe is a block of Go that limits by the client's address, without a package clause.
+type recipe struct {
+	serves  string // the variable that has the handler
+	path    string // of a request that it limits
+	proxied bool   // it names its proxies
+}
+
+// recipes are those of the pages, by the name of the block.
+var recipes = map[string]recipe{
+	"readme_2":     {"r", "/login", true},
+	"readme_3":     {"r", "/login", true},
+	"adapters_1":   {"handler", "/login", false},
+	"middleware_2": {"r", "/login", false},
+	"middleware_4": {"mux", "/login", false},
+	"middleware_6": {"r", "/login", true},
+	"policies_1":   {"mux", "/search", false},
+}
+
+// byAddress finds the blocks that limit by the client's address. The one of errors.md shows a mistake.
+var byAddress = regexp.MustCompile(`\b(ByIP|PerIP|ClientIP)\(`)
+
+// readers is what the reader of a recipe has: a login that admits the password "right".
+const readers = `
+
+import (
+	"log"
+	"net/http"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	"github.com/gofiber/fiber/v2"
+	"github.com/labstack/echo/v4"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+var (
+	store      core.Store = core.NewMemoryStore()
+	limiter               = core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(5)}}))
+	r                     = gin.New()
+	ginEngine             = gin.New()
+	echoServer            = echo.New()
+	chiRouter             = chi.NewRouter()
+	fiberApp              = fiber.New()
+	mux                   = http.NewServeMux()
+)
+
+var handler http.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+
+func userOf(*gin.Context) string { return "ann" }
+
+func correct(user, password string) bool { return password == "right" }
+
+var login = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	body := make([]byte, 1000)
+	n, _ := r.Body.Read(body)
+	if !strings.Contains(string(body[:n]), "right") {
+		w.WriteHeader(http.StatusUnauthorized)
+	}
+})
+
+// main serves the recipe. A field tells from which address a request comes that does not come through the proxy.
+func main() {
+	gin.SetMode(gin.ReleaseMode)
+	served := recipe()
+	log.Fatal(http.ListenAndServe(address, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if peer := r.Header.Get("Test-Peer"); peer != "" {
+			r.RemoteAddr = peer
+			r.Header.Del("Test-Peer")
+		}
+		served.ServeHTTP(w, r)
+	})))
+}
+`
+
+// buildRecipes compiles the recipes. They trust the test's proxy instead of the reader's.
+var buildRecipes = sync.OnceValues(func() (file string, err error) {
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		return "", err
+	}
+	set := onebinary.New("github.com/tokenbucket-go/ratelimit/docs", "_recipes")
+	for _, page := range append(pages, "../README.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			return "", err
+		}
+		for i, block := range fence.FindAllStringSubmatch(string(text), -1) {
+			name := nameOf(page, i)
+			if recipe, ok := recipes[name]; ok {
+				set.Program(name, "package main"+readers)
+				set.File(name, "recipe.go", "package "+name+recipe.source(block[1]))
+				set.File(name, "address.go", "package "+name+"\n\nimport \"os\"\n\nvar address = os.Getenv(\"ADDRESS\")\n")
+			}
+		}
+	}
+	policies := filepath.Join(buildDir, "policies.yaml") // in which the program runs
+	file = filepath.Join(buildDir, "recipes")
+	if err := os.WriteFile(policies, []byte("policies:\n  - name: search\n    limits: [5/hour]\n"), 0o600); err != nil {
+		return "", err
+	}
+	return file, set.Build(file)
+})
+
+func (r recipe) source(block string) string {
+	body := strings.ReplaceAll(block, `"10.0.0.7"`, `"127.0.0.1"`)
+	imports := []string{"net/http"}
+	for _, q := range qualifier.FindAllStringSubmatch(body, -1) {
+		if path, ok := known[q[1]]; ok && !slices.Contains(imports, path) {
+			imports = append(imports, path)
+		}
+	}
+	return "\n\nimport (\n\t\"" + strings.Join(imports, "\"\n\t\"") + "\"\n)\n\nfunc recipe() http.Handler {\n" + body + "\treturn " + r.serves + "\n}\n"
+}
+
+func TestEveryRecipeByAddressIsRun(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("*.md")
+	require.NoError(t, err)
+	found := 0
+	for _, page := range append(pages, "../README.md") {
+		for i, block := range fence.FindAllStringSubmatch(string(read(t, page)), -1) {
+			name := nameOf(page, i)
+			switch {
+			case clause.MatchString(block[1]) || !byAddress.MatchString(block[1]):
+			case page == "migrating.md" || page == "rpc.md" || page == "errors.md": // tested where they stand; a mistake
+			default:
+				found++
+				require.Contains(t, recipes, name, "a recipe that limits by address: add it to recipes")
+				require.Equal(t, strings.Contains(block[1], "TrustProxies("), recipes[name].proxied, name)
+			}
+		}
+	}
+	require.Equal(t, len(recipes), found)
+}
+
+// Nobody gets more by another address of his network, or by one that he makes up. Behind a proxy that the recipe names,
+// clients don't share a bucket: who guesses at an account can't lock its owner out. Behind another the log says what to do.
+func TestRecipesHoldBehindAProxyAndOverIPv6(t *testing.T) {
+	t.Parallel()
+	for name, recipe := range recipes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file, err := buildRecipes()
+			require.NoError(t, err)
+			addr := freeAddr(t)
+			program := exec.Command(file)
+			program.Dir, program.Env = buildDir, append(os.Environ(), "PROGRAM="+name, "ADDRESS="+addr)
+			said := new(lockedBuffer)
+			serveTo(t, program, addr, said)
+			c := &caller{t: t, path: recipe.path}
+			direct := func(peer netip.Addr, forged string) int {
+				return c.try("http://"+addr, http.Header{"Test-Peer": {netip.AddrPortFrom(peer, 1).String()}, "X-Forwarded-For": {forged}}, "wrong")
+			}
+			one := netip.MustParseAddr("192.0.2.1")
+			limit := c.admitted(func(netip.Addr) int { return direct(one, "") }, one)
+			require.Equal(t, limit, c.admitted(func(a netip.Addr) int { return direct(a, "") }, netip.MustParseAddr("2001:db8:1:2::1")), "addresses of one /64")
+			two := netip.MustParseAddr("192.0.2.2")
+			require.Equal(t, limit, c.admitted(func(a netip.Addr) int { return direct(two, a.String()) }, netip.MustParseAddr("203.0.113.0")), "made-up addresses")
+
+			proxy := newProxy(t, addr)
+			through := func(client netip.Addr, forged, password string) int {
+				return c.try(proxy, http.Header{"Test-Client": {netip.AddrPortFrom(client, 1).String()}, "X-Forwarded-For": {forged}}, password)
+			}
+			guesser, owner := netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("198.51.100.2")
+			require.Equal(t, limit, c.admitted(func(a netip.Addr) int { return through(guesser, a.String(), "wrong") }, netip.MustParseAddr("203.0.113.0")), "behind a proxy")
+			if !recipe.proxied {
+				require.Equal(t, http.StatusTooManyRequests, through(owner, "", "right"))
+				require.Contains(t, said.String(), "RL701")
+				return
+			}
+			for range limit {
+				require.NotContains(t, []int{http.StatusTooManyRequests, http.StatusBadRequest}, through(owner, "", "right"), "the owner")
+			}
+			require.Equal(t, limit, c.admitted(func(a netip.Addr) int { return through(a, "", "wrong") }, netip.MustParseAddr("2001:db8:7:7::1")), "addresses of one /64 behind a proxy")
+		})
+	}
+}
+
+// newProxy starts a reverse proxy in front of addr, and returns its URL. A field tells which client it sees.
+func newProxy(t *testing.T, addr string) string {
+	t.Helper()
+	target := &url.URL{Scheme: "http", Host: addr}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Header["X-Forwarded-For"] = r.In.Header["X-Forwarded-For"] // nginx and most balancers append
+		r.Out.Header.Del("Test-Client")
+		r.SetXForwarded()
+	}}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.RemoteAddr = r.Header.Get("Test-Client")
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// caller sends requests of clients to a recipe.
+type caller struct {
+	t    *testing.T
+	path string
+}
+
+func (c *caller) try(server string, header http.Header, password string) int {
+	c.t.Helper()
+	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, server+c.path, strings.NewReader(`{"user": "ann", "password": "`+password+`"}`))
+	require.NoError(c.t, err)
+	r.Header = header
+	if header.Get("X-Forwarded-For") == "" {
+		r.Header.Del("X-Forwarded-For")
+	}
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(c.t, err)
+	require.NoError(c.t, resp.Body.Close())
+	return resp.StatusCode
+}
+
+// admitted returns how many requests are admitted until one is denied. Each comes from the next address.
+func (c *caller) admitted(send func(netip.Addr) int, from netip.Addr) int {
+	c.t.Helper()
+	for n := range 1100 {
+		if status := send(from); status == http.StatusTooManyRequests {
+			return n
+		}
+		if from = from.Next(); n%200 == 199 && from.Is4() {
+			from = netip.AddrFrom4([4]byte{203, 0, 113, 0})
+		}
+	}
+	c.t.Fatal("1100 requests were admitted")
+	return 0
+}
+
+// lockedBuffer is written by a program and read by a test.
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
