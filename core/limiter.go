@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -36,6 +35,10 @@ type Limiter struct {
 	fallback func() *MemoryStore
 	rules    atomic.Pointer[rules] // replaced as a whole by SetPolicy; see current
 	changing sync.Mutex            // held by SetPolicy, so that observers receive changes in their order
+
+	base     *Limiter            // whose plan l decides by; nil if l is none of WithPlan
+	planName string              // of base's policy
+	planned  map[string]*Limiter // of WithPlan, by name; guarded by changing, so that a plan has one limiter, whatever SetPolicy says
 
 	exceptions *atomic.Pointer[Exceptions] // shared with the limiters that WithLimits returns; nil in a snapshot
 }
@@ -87,6 +90,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	if err != nil {
 		return nil, err
 	}
+	l.plan(next)
 	l.rules.Store(next)
 	l.warnSameName(next, false)
 	l.watch.reportPolicy(next.policy, nil)
@@ -173,10 +177,7 @@ func (l *Limiter) Capacity(key string) int64 { return l.current().planOf(key).Le
 // Policy returns the limiter's policy as it was given. [Result.Limits] has the names of limits that were given none.
 func (l *Limiter) Policy() Policy {
 	p := l.current().policy
-	p.Limits, p.Overrides, p.Blocked = slices.Clone(p.Limits), maps.Clone(p.Overrides), slices.Clone(p.Blocked)
-	for key, limits := range p.Overrides {
-		p.Overrides[key] = slices.Clone(limits)
-	}
+	p.Limits, p.Plans, p.Overrides, p.Blocked = slices.Clone(p.Limits), cloned(p.Plans), cloned(p.Overrides), slices.Clone(p.Blocked)
 	return p
 }
 
@@ -206,12 +207,51 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, errors.Join(errs...))
 	}
 	next := *now
-	next.plan, next.shared = p, true
+	next.plan, next.shared, next.limits = p, true, p.given
 	next.policy.Limits = p.given
 	if now.localPlan != nil {
 		next.localPlan, _ = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare) // checked above
 	}
+	next.given = l.plans
 	return l.with(&next), nil
+}
+
+// WithPlan returns the limiter of a plan of the policy: it decides by the plan's limits and shares buckets as those of WithLimits do. The
+// empty name is l itself. Unlike a limiter of WithLimits it follows SetPolicy; of a plan that a later policy lacks it has the policy's own limits.
+// SetPolicy and SetExceptions of it are those of l. If the policy has no such plan, WithPlan returns an error.
+//
+// It costs a look-up in a map and allocates nothing.
+func (l *Limiter) WithPlan(name string) (*Limiter, error) {
+	if name == "" {
+		return l, nil
+	}
+	now := l.current()
+	of := now.plans[name]
+	switch {
+	case of == nil:
+		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, mistake.New("WithPlan", name, "is no plan of the policy: "+now.policy.plansText()))
+	case now.stored:
+		return of.limiter.WithStoredKeys(), nil
+	}
+	return of.limiter, nil
+}
+
+// plan gives each plan of r its limiter: that of the policy before if it has one. The caller holds changing, or has l alone.
+func (l *Limiter) plan(r *rules) {
+	for name, of := range r.plans {
+		if name == "" {
+			continue
+		}
+		if l.planned[name] == nil {
+			if l.planned == nil {
+				l.planned = make(map[string]*Limiter)
+			}
+			of := l.with(of)
+			of.base, of.planName, of.taken = l, name, l.taken
+			l.planned[name] = of
+		}
+		of.limiter = l.planned[name]
+	}
 }
 
 // WithStoredKeys returns a limiter of the policy that l has now, which takes keys as stores have them, such as those that
@@ -226,6 +266,13 @@ func (l *Limiter) WithStoredKeys() *Limiter {
 
 // current returns the rules in force. A limiter that WithLimits returned takes over here the exceptions that another limiter has set.
 func (l *Limiter) current() *rules {
+	if l.base != nil {
+		now := l.base.current()
+		if of := now.plans[l.planName]; of != nil {
+			return of
+		}
+		return now
+	}
 	now := l.rules.Load()
 	for l.exceptions != nil {
 		given := l.exceptions.Load()
