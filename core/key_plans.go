@@ -51,7 +51,7 @@ func (p *Policy) keyPlans(overrides map[string][]Limit, limitsOf func(key string
 	}
 	plans := make(keyPlans, len(overrides))
 	for key, override := range overrides {
-		own, limits := before[key], p.merged(limitsOf(key), override)
+		own, limits := before[key], p.lists().merged(limitsOf(key), override)
 		if own == nil || !slices.EqualFunc(own.plan.given, limits, Limit.same) {
 			own = p.ownPlans(limits, local)
 		}

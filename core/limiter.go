@@ -229,7 +229,7 @@ func (l *Limiter) WithPlan(name string) (*Limiter, error) {
 	of := now.plans[name]
 	switch {
 	case of == nil:
-		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, mistake.New("WithPlan", name, "is no plan of the policy: "+now.policy.plansText()))
+		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, mistake.New("WithPlan", name, "is no plan of the policy: "+now.policy.lists().plansText()))
 	case now.stored:
 		return of.limiter.WithStoredKeys(), nil
 	}

@@ -82,13 +82,16 @@ func (p Policy) refusal(others ...error) error {
 // limitMistakes returns what is wrong with p's limits.
 func (p Policy) limitMistakes() []error {
 	errs := limit.ListMistakes(p.Name, each(p.Limits, Limit.plain), "Policy.Limits")
-	errs = append(errs, p.planMistakes()...)
-	errs = append(errs, p.overrideMistakes("Policy.Overrides", p.Overrides)...)
+	errs = append(errs, p.lists().planMistakes()...)
+	errs = append(errs, p.lists().overrideMistakes("Policy.Overrides", p.Overrides)...)
 	if i := slices.Index(p.Blocked, ""); i >= 0 {
 		errs = append(errs, mistake.New("Policy.Blocked["+strconv.Itoa(i)+"]", "", "is an empty key, which no request can have"))
 	}
 	return errs
 }
+
+// lists returns p's limits and those of its plans.
+func (p Policy) lists() limitLists { return limitLists{p.Name, p.Limits, p.Plans} }
 
 // isZero reports whether p is the zero Policy.
 func (p Policy) isZero() bool {

@@ -24,13 +24,13 @@ func (p Policy) changesTo(next Policy) (changes []string) {
 			changes = append(changes, fmt.Sprintf("%s: %v, was %v", field, now, was))
 		}
 	}
-	changes = limitChanges("", p.named(p.Limits), next.named(next.Limits))
+	changes = limitChanges("", p.lists().named(p.Limits), p.lists().named(next.Limits))
 	for _, name := range slices.Sorted(maps.Keys(next.Plans)) {
 		was, known := p.Plans[name]
 		if !known {
 			changes = append(changes, "plan "+strconv.Quote(name)+": is new")
 		}
-		changes = append(changes, limitChanges("plan "+strconv.Quote(name)+": ", p.named(was), next.named(next.Plans[name]))...)
+		changes = append(changes, limitChanges("plan "+strconv.Quote(name)+": ", p.lists().named(was), p.lists().named(next.Plans[name]))...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Plans)) {
 		if _, kept := next.Plans[name]; !kept {
@@ -79,9 +79,6 @@ func (l Limit) same(other Limit) bool {
 	}
 	return l == other
 }
-
-// sameName reports whether l and other, which have names, have the same.
-func (l Limit) sameName(other Limit) bool { return l.Name == other.Name }
 
 // unnamed is l's text without its name.
 func (l Limit) unnamed() string {

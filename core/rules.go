@@ -52,11 +52,11 @@ func (r *rules) ofGiven(key string, own *ownPlans) *ownPlans {
 	}
 	limits := r.limits
 	if override := r.policy.Overrides[key]; override != nil {
-		limits = r.policy.merged(limits, override)
+		limits = r.policy.lists().merged(limits, override)
 	}
 	if r.exceptions != nil {
 		if override := r.exceptions.Overrides[r.storedKey(key)]; override != nil {
-			limits = r.policy.merged(limits, override)
+			limits = r.policy.lists().merged(limits, override)
 		}
 	}
 	of, deny := &ownPlans{}, own.plan.beyond != nil

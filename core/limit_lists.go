@@ -11,10 +11,17 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
+// limitLists are the limits of a policy and of its plans. Names tie them, and the limits of overrides, to buckets.
+type limitLists struct {
+	policy string
+	own    []Limit
+	plans  map[string][]Limit
+}
+
 // merged returns the limits of a key with an override, each with a name. base are those that the request has without it: of its
 // plan, of WithLimits or of the policy. A limit of the override replaces that of its name. One whose name base lacks, though the
 // policy or another plan has it, is added: an exception must not be without effect because a customer has another plan.
-func (p *Policy) merged(base, override []Limit) []Limit {
+func (p limitLists) merged(base, override []Limit) []Limit {
 	limits := p.named(base)
 	for _, l := range p.namedOverride(override) {
 		if i := slices.IndexFunc(limits, l.sameName); i >= 0 {
@@ -27,9 +34,9 @@ func (p *Policy) merged(base, override []Limit) []Limit {
 }
 
 // named returns limits of the policy, each with a name.
-func (p *Policy) named(limits []Limit) []Limit {
+func (p limitLists) named(limits []Limit) []Limit {
 	limits = slices.Clone(limits)
-	for i, name := range limit.Names(p.Name, each(limits, Limit.plain)) {
+	for i, name := range limit.Names(p.policy, each(limits, Limit.plain)) {
 		limits[i].Name = name
 	}
 	return limits
@@ -37,16 +44,16 @@ func (p *Policy) named(limits []Limit) []Limit {
 
 // namedOverride is named for the limits of an override, which may be fewer than those of the policy: a limit without a name gets the
 // one that it would have among the policy's.
-func (p *Policy) namedOverride(limits []Limit) []Limit {
-	if len(limits) == 1 && len(p.Limits) > 1 {
+func (p limitLists) namedOverride(limits []Limit) []Limit {
+	if len(limits) == 1 && len(p.own) > 1 {
 		return p.named(append(slices.Clone(limits), Limit{Name: "another", Capacity: 1}))[:1]
 	}
 	return p.named(limits)
 }
 
 // limitNames returns the names of all limits of the policy and its plans.
-func (p *Policy) limitNames() (names []string) {
-	for _, limits := range p.lists() {
+func (p limitLists) limitNames() (names []string) {
+	for _, limits := range append([][]Limit{p.own}, p.planLists()...) {
 		for _, l := range p.named(limits) {
 			if !slices.Contains(names, l.Name) {
 				names = append(names, l.Name)
@@ -56,26 +63,25 @@ func (p *Policy) limitNames() (names []string) {
 	return names
 }
 
-// lists returns the policy's limits and those of its plans, in an order of its own.
-func (p *Policy) lists() [][]Limit {
-	lists := [][]Limit{p.Limits}
-	for _, name := range slices.Sorted(maps.Keys(p.Plans)) {
-		lists = append(lists, p.Plans[name])
+// planLists returns the limits of the plans, in the order of the plans' names.
+func (p limitLists) planLists() (lists [][]Limit) {
+	for _, name := range slices.Sorted(maps.Keys(p.plans)) {
+		lists = append(lists, p.plans[name])
 	}
 	return lists
 }
 
 // planMistakes returns what is wrong with the policy's plans.
-func (p *Policy) planMistakes() (errs []error) {
-	own := p.named(p.Limits)
-	for _, name := range slices.Sorted(maps.Keys(p.Plans)) {
-		field, limits := "Policy.Plans."+printable.Clip(name, limit.MaxName), p.Plans[name]
+func (p limitLists) planMistakes() (errs []error) {
+	own := p.named(p.own)
+	for _, name := range slices.Sorted(maps.Keys(p.plans)) {
+		field, limits := "Policy.Plans."+printable.Clip(name, limit.MaxName), p.plans[name]
 		if name == "" {
 			errs = append(errs, mistake.New("Policy.Plans", name, "has an empty name, which stands for the policy's own limits"))
 		} else if reason := limit.BadName(name); reason != "" {
 			errs = append(errs, mistake.New("Policy.Plans", name, reason))
 		}
-		errs = append(errs, limit.ListMistakes(p.Name, each(limits, Limit.plain), field)...)
+		errs = append(errs, limit.ListMistakes(p.policy, each(limits, Limit.plain), field)...)
 		for i, l := range p.named(limits) {
 			if limits[i].Name == "" && !slices.ContainsFunc(own, l.sameName) {
 				errs = append(errs, mistake.New(field+"["+strconv.Itoa(i)+"].Name", "",
@@ -87,16 +93,19 @@ func (p *Policy) planMistakes() (errs []error) {
 }
 
 // overrideMistakes returns what is wrong with overrides of the policy, whose field is given.
-func (p *Policy) overrideMistakes(field string, overrides map[string][]Limit) (errs []error) {
+func (p limitLists) overrideMistakes(field string, overrides map[string][]Limit) (errs []error) {
 	if len(overrides) == 0 {
 		return nil
 	}
 	names := p.limitNames()
 	for _, key := range slices.Sorted(maps.Keys(overrides)) {
 		limits, at := overrides[key], field+"."+printable.Clip(key, limit.MaxName)
-		errs = append(errs, limit.ListMistakes(p.Name, each(limits, Limit.plain), at)...)
-		if key == "" {
+		wrong := limit.ListMistakes(p.policy, each(limits, Limit.plain), at)
+		if errs = append(errs, wrong...); key == "" {
 			errs = append(errs, mistake.New(field, key, "has an empty key, which no request can have"))
+		}
+		if len(wrong) > 0 || len(p.own) == 0 {
+			continue
 		}
 		for i, l := range p.namedOverride(limits) {
 			if !slices.Contains(names, l.Name) {
@@ -108,11 +117,11 @@ func (p *Policy) overrideMistakes(field string, overrides map[string][]Limit) (e
 }
 
 // plansText says which plans there are.
-func (p *Policy) plansText() string {
-	if len(p.Plans) == 0 {
+func (p limitLists) plansText() string {
+	if len(p.plans) == 0 {
 		return "it has no Plans"
 	}
-	return "it has " + quotedList(slices.Sorted(maps.Keys(p.Plans)))
+	return "it has " + quotedList(slices.Sorted(maps.Keys(p.plans)))
 }
 
 // unmet is why an override can't have a limit of this name. auto says that the limit was given none.
@@ -132,3 +141,6 @@ func quotedList(names []string) string {
 	}
 	return strings.Join(quoted, ", ")
 }
+
+// sameName reports whether l and other, which have names, have the same.
+func (l Limit) sameName(other Limit) bool { return l.Name == other.Name }
