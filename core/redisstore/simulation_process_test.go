@@ -79,8 +79,10 @@ func mergedRules(rules, override []limitRule) []limitRule {
 // named returns limits of a policy, each with its name.
 func named(policy string, limits []core.Limit) []core.Limit {
 	limits = slices.Clone(limits)
-	for i, x := range rulesOf(policy, limits) {
-		limits[i].Name = x.name
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: policy, Limits: limits}, silent))
+	res := core.Must(l.Peek(context.Background(), "nobody"))
+	for i, of := range res.Limits() {
+		limits[i].Name = of.Limit.Name
 	}
 	return limits
 }
