@@ -76,6 +76,16 @@ func mistakesInGo(t *testing.T, say func(error)) {
 	say(err)
 	_, err = core.NewLimiter(core.NewMemoryStore(), core.Policy{})
 	say(err)
+	minute := core.PerMinute(60).WithName("minute")
+	plans := core.Policy{
+		Name: "api", Limits: []core.Limit{minute}, Plans: map[string][]core.Limit{"": {minute}, "pro": {core.PerDay(60)}},
+		Overrides: map[string][]core.Limit{"user:ann": {core.PerMinute(600).WithName("minuet")}},
+	}
+	_, err = core.NewLimiter(core.NewMemoryStore(), plans)
+	say(err)
+	plans.Plans, plans.Overrides = map[string][]core.Limit{"pro": {minute}}, nil
+	_, err = core.Must(core.NewLimiter(core.NewMemoryStore(), plans)).WithPlan("gold")
+	say(err)
 	_, err = core.NewLimiter(&core.MemoryStore{}, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
 	say(err)
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
