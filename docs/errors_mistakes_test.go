@@ -352,6 +352,7 @@ func logsOfMiddleware(t *testing.T) {
 	serve(httplimit.New(limiter, httplimit.ByRoute())(ok))
 	serve(httplimit.New(limiter, httplimit.ByHeader("X-Api-Key"))(ok))
 	serve(httplimit.New(shadow, httplimit.ByHeader("X-Api-Key"))(ok))
+	serve(httplimit.New(limiter, httplimit.ByIP(), httplimit.WithPlan(func(*http.Request) (string, error) { return "gold", nil }))(ok))
 	failing := func(*http.Request) (string, error) { return "", errors.New("look up user: connection refused") }
 	serve(httplimit.New(limiter, failing)(ok))
 	negative := httplimit.WithSettle(func(*http.Request, int) core.Units { return core.Units{core.Requests: -1} })
