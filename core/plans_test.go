@@ -97,7 +97,7 @@ func TestPlansFollowSetPolicy(t *testing.T) {
 	next := sold()
 	next.Plans = map[string][]core.Limit{"pro": minuteAndDay(500, 100_000), "gold": minuteAndDay(5000, 1_000_000)}
 	require.NoError(t, l.SetPolicy(next))
-	assert.Equal(t, []string{`plan "gold": is new`, `plan "gold": limit "minute": 5000/min, is new`, `plan "gold": limit "day": 1000000/24h, is new`,
+	assert.Equal(t, []string{`plan "gold": is new`, `plan "gold": limit "minute": 5000/min, is new`, `plan "gold": limit "day": 1000000/day, is new`,
 		`plan "pro": limit "minute": 500/min, was 600/min`, `plan "minutes": removed`}, changes)
 	assert.EqualValues(t, 400, core.Must(pro.Peek(t.Context(), "ann")).Remaining, "a limiter of the plan follows")
 	require.NoError(t, taken.Undo(t.Context()))
@@ -171,11 +171,11 @@ func TestPoliciesWithPlansInJSON(t *testing.T) {
 
 func TestWithPlanAllocatesNothing(t *testing.T) {
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), sold()))
-	assert.Zero(t, testing.AllocsPerRun(100, func() {
-		for _, plan := range []string{"pro", ""} {
-			if _, err := core.Must(l.WithPlan(plan)).Allow(t.Context(), "ann"); err != nil {
+	for _, plan := range []string{"pro", ""} {
+		assert.Zero(t, testing.AllocsPerRun(100, func() {
+			if _, err := l.WithPlan(plan); err != nil {
 				t.Error(err)
 			}
-		}
-	}))
+		}))
+	}
 }
