@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -135,20 +134,6 @@ func (l *Limiter) warnSameName(r *rules, change bool) {
 				"code", "RL706", "policy", r.policy.Name, "limits", slices.Clone(limits), "before", before)
 		}
 	}
-}
-
-// Must returns v, or panics with err if that is not nil. Use it for limiters made from constants at start-up.
-func Must[T any](v T, err error) T {
-	if err != nil {
-		panic(withPage(err))
-	}
-	return v
-}
-
-// isNil reports whether v is nil or holds a nil pointer.
-func isNil(v any) bool {
-	r := reflect.ValueOf(v)
-	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 // failed wraps a store's error about key: in callerDone if the caller's own context has ended, else in ErrUnavailable. It reports

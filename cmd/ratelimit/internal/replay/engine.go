@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -130,11 +129,12 @@ func WithNames(p core.Policy) (core.Policy, error) {
 	}
 	const nobody = "\x00" // has no override
 	p.Limits = named(l, nobody)
-	p.Overrides, p.Plans = maps.Clone(p.Overrides), maps.Clone(p.Plans)
-	for key := range p.Overrides {
+	given := p
+	p.Overrides, p.Plans = make(map[string][]core.Limit), make(map[string][]core.Limit)
+	for key := range given.Overrides {
 		p.Overrides[key] = named(l, key)
 	}
-	for name := range p.Plans {
+	for name := range given.Plans {
 		p.Plans[name] = named(core.Must(l.WithPlan(name)), nobody)
 	}
 	return p, nil
