@@ -20,7 +20,7 @@ import (
 type Limiter struct {
 	store    Store
 	memory   *MemoryStore  // the store, if it is one; decisions then need no copies
-	config   *store.Config // the store's; nil if the store has none
+	config   *storeConfig // the store's; nil if the store has none
 	plans    *planCache    // plans of limits given to WithLimits, shared with the limiters it returns
 	taken    *taken        // what callers take; nil for limiters of WithLimits, whose limits don't change
 	source   *Limiter      // that l is a snapshot of; nil if it is none
@@ -35,10 +35,9 @@ type Limiter struct {
 	rules    atomic.Pointer[rules] // replaced as a whole by SetPolicy; see current
 	changing sync.Mutex            // held by SetPolicy, so that observers receive changes in their order
 
-	base     *Limiter            // whose plan l decides by; nil if l is none of WithPlan
-	planName string              // of base's policy
-	planned  map[string]*Limiter // of WithPlan, by name; guarded by changing, so that a plan has one limiter, whatever SetPolicy says
-
+	base       *Limiter                    // whose plan l decides by; nil if l is none of WithPlan
+	planName   string                      // of base's policy
+	planned    map[string]*Limiter         // of WithPlan, by name; guarded by changing
 	exceptions *atomic.Pointer[Exceptions] // shared with the limiters that WithLimits returns; nil in a snapshot
 }
 
@@ -96,8 +95,6 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	return l, nil
 }
 
-type storeConfig = store.Config
-
 // configOf returns the configuration of a store, or nil if it has none.
 func configOf(s Store) *storeConfig {
 	configured, ok := s.(store.Configured)
@@ -114,7 +111,7 @@ func configOf(s Store) *storeConfig {
 const maxLocalKeys = 100_000
 
 // newFallback returns the fallback for a store with this configuration, which is nil if the store has none.
-func newFallback(config *store.Config) *MemoryStore {
+func newFallback(config *storeConfig) *MemoryStore {
 	options := []store.MemoryOption{WithMaxKeys(maxLocalKeys)}
 	if config != nil && config.Clock != nil {
 		options = append(options, WithClock(config.Clock))

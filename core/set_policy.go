@@ -118,10 +118,10 @@ func (l *Limiter) UnusedOverrides() []string {
 	return unused
 }
 
-// replacedBy has tokens that were taken under now come back under next.
-func (now *rules) replacedBy(next *rules) {
-	now.plan.Replace(next.plan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.plan }))
-	if now.localPlan != nil && next.localPlan != nil {
-		now.localPlan.Replace(next.localPlan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.local }))
+// replacedBy has tokens that were taken under r come back under next.
+func (r *rules) replacedBy(next *rules) {
+	r.plan.Replace(next.plan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.plan }))
+	if r.localPlan != nil && next.localPlan != nil {
+		r.localPlan.Replace(next.localPlan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.local }))
 	}
 }
