@@ -19,11 +19,11 @@ import (
 // all use it. It is safe for concurrent use, starts no goroutine and needs no closing.
 type Limiter struct {
 	store    Store
-	memory   *MemoryStore  // the store, if it is one; decisions then need no copies
+	memory   *MemoryStore // the store, if it is one; decisions then need no copies
 	config   *storeConfig // the store's; nil if the store has none
-	plans    *planCache    // plans of limits given to WithLimits, shared with the limiters it returns
-	taken    *taken        // what callers take; nil for limiters of WithLimits, whose limits don't change
-	source   *Limiter      // that l is a snapshot of; nil if it is none
+	plans    *planCache   // plans of limits given to WithLimits, shared with the limiters it returns
+	taken    *taken       // what callers take; nil for limiters of WithLimits, whose limits don't change
+	source   *Limiter     // that l is a snapshot of; nil if it is none
 	watch    watch
 	cancels  gather.Calls[cancelsOf, bucket.Ending] // of waits whose contexts have ended
 	releases *releases                              // of slots, under way; shared with the limiters that WithLimits returns
