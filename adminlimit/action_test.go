@@ -47,7 +47,7 @@ func TestTheStateIsThatOfTheLimiters(t *testing.T) {
 	stats := busy{Breaker: storestats.BreakerOpen, Opened: 3, Away: 90 * time.Second, Calls: 5, Decisions: 50, Denied: 6, Leased: 7, Unreadable: 8}
 	a := start(t, adminlimit.WithRedisStore("main", stats))
 	p := a.api.Policy()
-	p.Overrides = map[string][]core.Limit{"user:ann": {core.PerDay(5)}}
+	p.Overrides = map[string][]core.Limit{"user:ann": {core.PerDay(5).WithName("daily")}}
 	p.Limits, p.OnFailure = append(p.Limits, core.PerDay(1000).WithName("daily")), core.FailClosed
 	require.NoError(t, a.api.SetPolicy(p))
 	require.NoError(t, a.login.SetShadow(true))
@@ -464,7 +464,7 @@ func TestKeysAreTakenAsTheyAreShown(t *testing.T) {
 	a := start(t, adminlimit.Writable())
 	long := "user:" + strings.Repeat("x", 200)
 	p := a.login.Policy()
-	p.Overrides = map[string][]core.Limit{"vip:ann": {core.PerDay(7).WithName("vip")}}
+	p.Overrides = map[string][]core.Limit{"vip:ann": {core.PerDay(7).WithName("login")}}
 	require.NoError(t, a.login.SetPolicy(p))
 	for _, key := range []string{"user:ann", long} {
 		for range 7 {

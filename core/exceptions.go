@@ -1,16 +1,14 @@
 package core
 
 import (
-	"maps"
 	"slices"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
-	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
 // Exceptions are limits and blocks of single keys that stand beside a policy, such as those that operators set in Redis while services
-// run. What they say of a key comes before the policy's Overrides and Blocked. Their keys are [StoredKey] of a client's key; one of more
+// run. An override here and one of the policy merge: both
+// replace the limits that they name, and this one comes last. Blocked comes before all. Their keys are [StoredKey] of a client's key; one of more
 // than 128 bytes is replaced by that.
 type Exceptions struct {
 	// Overrides are other limits for some keys, as those of [Policy].
@@ -38,13 +36,8 @@ func (e *Exceptions) clone() *Exceptions {
 }
 
 // mistakes returns what is wrong with e.
-func (e *Exceptions) mistakes(policy string) (errs []error) {
-	for _, key := range slices.Sorted(maps.Keys(e.Overrides)) {
-		errs = append(errs, limit.ListMistakes(policy, each(e.Overrides[key], Limit.plain), "Exceptions.Overrides."+printable.Clip(key, limit.MaxName))...)
-		if key == "" {
-			errs = append(errs, mistake.New("Exceptions.Overrides", key, "has an empty key, which no request can have"))
-		}
-	}
+func (e *Exceptions) mistakes(policy *Policy) (errs []error) {
+	errs = policy.lists().overrideMistakes("Exceptions.Overrides", e.Overrides)
 	if slices.Contains(e.Blocked, "") {
 		errs = append(errs, mistake.New("Exceptions.Blocked", "", "has an empty key, which no request can have"))
 	}

@@ -116,7 +116,7 @@ func TestRefundsComeBackAfterAnExceptionAndAPolicy(t *testing.T) {
 		limiter := limittest.Limiter(t, newStore(core.WithClock(func() time.Time { return now })), "api", core.PerHour(10).WithName("a"))
 		res, err := limiter.AllowN(t.Context(), "ann", 4)
 		require.NoError(t, err)
-		require.NoError(t, limiter.SetExceptions(raised("ann", core.PerHour(10).WithName("b"))))
+		require.NoError(t, limiter.SetExceptions(raised("ann", core.PerHour(20).WithName("a"))))
 		require.NoError(t, limiter.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(12).WithName("a")}}))
 		require.NoError(t, limiter.SetExceptions(core.Exceptions{}))
 		require.NoError(t, res.Undo(t.Context()))
@@ -243,12 +243,12 @@ func TestExceptionsCountNoUnitsOfPolicies(t *testing.T) {
 	require.NoError(t, take(limiter, "joe"))
 
 	limiter = limittest.Limiter(t, core.NewMemoryStore(), "api", alone...)
-	require.NoError(t, limiter.SetExceptions(raised("ann", both...)))
+	require.NoError(t, limiter.SetExceptions(raised("ann", units.WithName("api"))))
 	require.NoError(t, take(limiter, "ann"))
 	require.NoError(t, limiter.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(5)}}), "the policy never counted the unit")
 
 	limiter = limittest.Limiter(t, core.NewMemoryStore(), "api", units)
-	require.NoError(t, limiter.SetExceptions(raised("ann", both...)))
+	require.NoError(t, limiter.SetExceptions(raised("ann", core.PerHour(4).WithName("tokens"))))
 	_, err := limiter.Allow(t.Context(), "ann")
 	require.NoError(t, err)
 	require.NoError(t, limiter.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{units.WithName("other")}}), "the policy never counted requests")

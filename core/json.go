@@ -15,7 +15,7 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	return policyjson.Write(policyjson.Policy{
-		Name: p.Name, Limits: each(p.Limits, Limit.plain), Overrides: eachOf(p.Overrides, Limit.plain), Blocked: p.Blocked,
+		Name: p.Name, Limits: each(p.Limits, Limit.plain), Plans: eachOf(p.Plans, Limit.plain), Overrides: eachOf(p.Overrides, Limit.plain), Blocked: p.Blocked,
 		OnFailure: int(p.OnFailure), LocalShare: p.LocalShare, Shadow: p.Shadow, Headers: int(p.Headers),
 	})
 }
@@ -42,7 +42,7 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 // policyOf returns a policy that was read.
 func policyOf(p policyjson.Policy) Policy {
 	return Policy{
-		Name: p.Name, Limits: each(p.Limits, documented), Overrides: eachOf(p.Overrides, documented), Blocked: p.Blocked,
+		Name: p.Name, Limits: each(p.Limits, documented), Plans: eachOf(p.Plans, documented), Overrides: eachOf(p.Overrides, documented), Blocked: p.Blocked,
 		OnFailure: FailureMode(p.OnFailure), LocalShare: p.LocalShare, Shadow: p.Shadow, Headers: HeaderStyle(p.Headers),
 	}
 }

@@ -43,15 +43,15 @@ func (k keyPlans) successors(of func(*ownPlans) *plan) map[string]*bucket.Plan {
 	return plans
 }
 
-// keyPlans returns the plans of overrides under p: those of before where the limits are the same. local says whether the fallback needs
-// plans too.
-func (p *Policy) keyPlans(overrides map[string][]Limit, local bool, before keyPlans) keyPlans {
+// keyPlans returns the plans of overrides under p: those of before where the limits are the same. limitsOf returns the limits that a
+// key has without the override. local says whether the fallback needs plans too.
+func (p *Policy) keyPlans(overrides map[string][]Limit, limitsOf func(key string) []Limit, local bool, before keyPlans) keyPlans {
 	if len(overrides) == 0 {
 		return nil
 	}
 	plans := make(keyPlans, len(overrides))
-	for key, limits := range overrides {
-		own := before[key]
+	for key, override := range overrides {
+		own, limits := before[key], p.lists().merged(limitsOf(key), override)
 		if own == nil || !slices.EqualFunc(own.plan.given, limits, Limit.same) {
 			own = p.ownPlans(limits, local)
 		}

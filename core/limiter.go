@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,11 +19,11 @@ import (
 // all use it. It is safe for concurrent use, starts no goroutine and needs no closing.
 type Limiter struct {
 	store    Store
-	memory   *MemoryStore  // the store, if it is one; decisions then need no copies
-	config   *store.Config // the store's; nil if the store has none
-	plans    *planCache    // plans of limits given to WithLimits, shared with the limiters it returns
-	taken    *taken        // what callers take; nil for limiters of WithLimits, whose limits don't change
-	source   *Limiter      // that l is a snapshot of; nil if it is none
+	memory   *MemoryStore // the store, if it is one; decisions then need no copies
+	config   *storeConfig // the store's; nil if the store has none
+	plans    *planCache   // plans of limits given to WithLimits, shared with the limiters it returns
+	taken    *taken       // what callers take; nil for limiters of WithLimits, whose limits don't change
+	source   *Limiter     // that l is a snapshot of; nil if it is none
 	watch    watch
 	cancels  gather.Calls[cancelsOf, bucket.Ending] // of waits whose contexts have ended
 	releases *releases                              // of slots, under way; shared with the limiters that WithLimits returns
@@ -37,6 +35,9 @@ type Limiter struct {
 	rules    atomic.Pointer[rules] // replaced as a whole by SetPolicy; see current
 	changing sync.Mutex            // held by SetPolicy, so that observers receive changes in their order
 
+	base       *Limiter                    // whose plan l decides by; nil if l is none of WithPlan
+	planName   string                      // of base's policy
+	planned    map[string]*Limiter         // of WithPlan, by name; guarded by changing
 	exceptions *atomic.Pointer[Exceptions] // shared with the limiters that WithLimits returns; nil in a snapshot
 }
 
@@ -87,13 +88,12 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	if err != nil {
 		return nil, err
 	}
+	l.plan(next)
 	l.rules.Store(next)
 	l.warnSameName(next, false)
 	l.watch.reportPolicy(next.policy, nil)
 	return l, nil
 }
-
-type storeConfig = store.Config
 
 // configOf returns the configuration of a store, or nil if it has none.
 func configOf(s Store) *storeConfig {
@@ -111,7 +111,7 @@ func configOf(s Store) *storeConfig {
 const maxLocalKeys = 100_000
 
 // newFallback returns the fallback for a store with this configuration, which is nil if the store has none.
-func newFallback(config *store.Config) *MemoryStore {
+func newFallback(config *storeConfig) *MemoryStore {
 	options := []store.MemoryOption{WithMaxKeys(maxLocalKeys)}
 	if config != nil && config.Clock != nil {
 		options = append(options, WithClock(config.Clock))
@@ -131,20 +131,6 @@ func (l *Limiter) warnSameName(r *rules, change bool) {
 				"code", "RL706", "policy", r.policy.Name, "limits", slices.Clone(limits), "before", before)
 		}
 	}
-}
-
-// Must returns v, or panics with err if that is not nil. Use it for limiters made from constants at start-up.
-func Must[T any](v T, err error) T {
-	if err != nil {
-		panic(withPage(err))
-	}
-	return v
-}
-
-// isNil reports whether v is nil or holds a nil pointer.
-func isNil(v any) bool {
-	r := reflect.ValueOf(v)
-	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 // failed wraps a store's error about key: in callerDone if the caller's own context has ended, else in ErrUnavailable. It reports
@@ -173,10 +159,7 @@ func (l *Limiter) Capacity(key string) int64 { return l.current().planOf(key).Le
 // Policy returns the limiter's policy as it was given. [Result.Limits] has the names of limits that were given none.
 func (l *Limiter) Policy() Policy {
 	p := l.current().policy
-	p.Limits, p.Overrides, p.Blocked = slices.Clone(p.Limits), maps.Clone(p.Overrides), slices.Clone(p.Blocked)
-	for key, limits := range p.Overrides {
-		p.Overrides[key] = slices.Clone(limits)
-	}
+	p.Limits, p.Plans, p.Overrides, p.Blocked = slices.Clone(p.Limits), cloned(p.Plans), cloned(p.Overrides), slices.Clone(p.Blocked)
 	return p
 }
 
@@ -206,12 +189,51 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, errors.Join(errs...))
 	}
 	next := *now
-	next.plan, next.shared = p, true
+	next.plan, next.shared, next.limits = p, true, p.given
 	next.policy.Limits = p.given
 	if now.localPlan != nil {
 		next.localPlan, _ = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare) // checked above
 	}
+	next.given = l.plans
 	return l.with(&next), nil
+}
+
+// WithPlan returns the limiter of a plan of the policy: it decides by the plan's limits and shares buckets as those of WithLimits do. The
+// empty name is l itself. Unlike a limiter of WithLimits it follows SetPolicy; of a plan that a later policy lacks it has the policy's own limits.
+// SetPolicy and SetExceptions of it are those of l. If the policy has no such plan, WithPlan returns an error.
+//
+// It costs a look-up in a map and allocates nothing.
+func (l *Limiter) WithPlan(name string) (*Limiter, error) {
+	if name == "" {
+		return l, nil
+	}
+	now := l.current()
+	of := now.plans[name]
+	switch {
+	case of == nil:
+		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, mistake.New("WithPlan", name, "is no plan of the policy: "+now.policy.lists().plansText()))
+	case now.stored:
+		return of.limiter.WithStoredKeys(), nil
+	}
+	return of.limiter, nil
+}
+
+// plan gives each plan of r its limiter: that of the policy before if it has one. The caller holds changing, or has l alone.
+func (l *Limiter) plan(r *rules) {
+	for name, of := range r.plans {
+		if name == "" {
+			continue
+		}
+		if l.planned[name] == nil {
+			if l.planned == nil {
+				l.planned = make(map[string]*Limiter)
+			}
+			of := l.with(of)
+			of.base, of.planName, of.taken = l, name, l.taken
+			l.planned[name] = of
+		}
+		of.limiter = l.planned[name]
+	}
 }
 
 // WithStoredKeys returns a limiter of the policy that l has now, which takes keys as stores have them, such as those that
@@ -226,6 +248,13 @@ func (l *Limiter) WithStoredKeys() *Limiter {
 
 // current returns the rules in force. A limiter that WithLimits returned takes over here the exceptions that another limiter has set.
 func (l *Limiter) current() *rules {
+	if l.base != nil {
+		now := l.base.current()
+		if of := now.plans[l.planName]; of != nil {
+			return of
+		}
+		return now
+	}
 	now := l.rules.Load()
 	for l.exceptions != nil {
 		given := l.exceptions.Load()

@@ -254,7 +254,7 @@ func (w *watch) reportPolicy(now Policy, changes []string) {
 		w.warnings().Info("ratelimit: the policy has changed", "policy", now.Name, "changes", strings.Join(changes, "; "))
 	}
 	for _, observer := range w.policyObservers {
-		observer(PolicyChange{Policy: now.Name, Limits: now.namedLimits(), Changes: changes})
+		observer(PolicyChange{Policy: now.Name, Limits: now.lists().named(now.Limits), Changes: changes})
 	}
 }
 

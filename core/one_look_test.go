@@ -53,9 +53,9 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 		"shadow mode":    set(core.Policy{Name: "api", Limits: limits, Shadow: true}),
 		"no headers":     set(core.Policy{Name: "api", Limits: limits, Headers: core.HeadersNone, OnFailure: core.FailClosed}),
 		"other limits":   set(core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(3).WithName("other"), core.PerDay(700).WithName("words").WithUnit("tokens")}}),
-		"an override":    set(core.Policy{Name: "api", Limits: limits, Overrides: map[string][]core.Limit{key: {core.PerSecond(77)}}}),
+		"an override":    set(core.Policy{Name: "api", Limits: limits, Overrides: map[string][]core.Limit{key: {core.PerSecond(77).WithName("api-1h")}}}),
 		"another length": set(core.Policy{Name: "api", Limits: append([]core.Limit{core.PerMinute(5)}, limits...)}),
-		"an exception":   except(core.Exceptions{Overrides: map[string][]core.Limit{key: {core.PerSecond(77)}}}),
+		"an exception":   except(core.Exceptions{Overrides: map[string][]core.Limit{key: {core.PerSecond(77).WithName("api-1h")}}}),
 		"a block":        except(core.Exceptions{Blocked: []string{key}}),
 	} {
 		reply := func(res core.Result, err error) string {

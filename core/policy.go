@@ -3,7 +3,6 @@ package core
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -25,11 +24,18 @@ type Policy struct {
 	// Limits are decided together, in one atomic step: at least one, at most 64.
 	Limits []Limit
 
+	// Plans are named lists of limits, such as those that customers pay for: [Limiter.WithPlan] and the middleware's WithPlan choose
+	// one for a request. A limit of a plan and one of Limits are the same bucket if they have the same name: a customer who changes the
+	// plan keeps what was used. A plan's limit without a name must get one that Limits have, as [Limit.Name] describes.
+	// A plan's name is printable ASCII, at most 128 bytes.
+	Plans map[string][]Limit
+
 	// Overrides are other limits for some keys, such as those of a customer who got an exception. A key is what the key
-	// function returns, such as core.JoinKey("header", "x-api-key", "k-123"). They come before the limits of WithLimits.
+	// function returns, such as core.JoinKey("header", "x-api-key", "k-123"). An override replaces the limits that it names, and
+	// leaves the others as the request's plan has them, or WithLimits, or else Limits. A name that neither Limits nor Plans have is a
+	// mistake. One that only the request's plan lacks is added.
 	//
-	// A limit of an override and one of Limits are the same bucket if they have the same name: see Limit.Name for limits
-	// that were given none. What the override adds to the Capacity is there at once, also for a key that was denied a moment
+	// A limit without a name replaces the one whose name it would get among Limits: see [Limit.Name]. What the override adds to the Capacity is there at once, also for a key that was denied a moment
 	// ago, and while processes without the override decide the key too. Change overrides with SetPolicy.
 	Overrides map[string][]Limit
 
@@ -76,21 +82,20 @@ func (p Policy) refusal(others ...error) error {
 // limitMistakes returns what is wrong with p's limits.
 func (p Policy) limitMistakes() []error {
 	errs := limit.ListMistakes(p.Name, each(p.Limits, Limit.plain), "Policy.Limits")
-	for _, key := range slices.Sorted(maps.Keys(p.Overrides)) {
-		errs = append(errs, limit.ListMistakes(p.Name, each(p.Overrides[key], Limit.plain), "Policy.Overrides."+printable.Clip(key, limit.MaxName))...)
-		if key == "" {
-			errs = append(errs, mistake.New("Policy.Overrides", key, "has an empty key, which no request can have"))
-		}
-	}
+	errs = append(errs, p.lists().planMistakes()...)
+	errs = append(errs, p.lists().overrideMistakes("Policy.Overrides", p.Overrides)...)
 	if i := slices.Index(p.Blocked, ""); i >= 0 {
 		errs = append(errs, mistake.New("Policy.Blocked["+strconv.Itoa(i)+"]", "", "is an empty key, which no request can have"))
 	}
 	return errs
 }
 
+// lists returns p's limits and those of its plans.
+func (p Policy) lists() limitLists { return limitLists{p.Name, p.Limits, p.Plans} }
+
 // isZero reports whether p is the zero Policy.
 func (p Policy) isZero() bool {
-	return p.Name == "" && p.Limits == nil && p.OnFailure == FailLocal && p.LocalShare == 0 && p.Overrides == nil && p.Blocked == nil && !p.Shadow && p.Headers == HeadersDefault
+	return p.Name == "" && p.Limits == nil && p.OnFailure == FailLocal && p.LocalShare == 0 && p.Plans == nil && p.Overrides == nil && p.Blocked == nil && !p.Shadow && p.Headers == HeadersDefault
 }
 
 // mistakes returns what is wrong with p, except for its limits.

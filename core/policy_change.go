@@ -2,10 +2,9 @@ package core
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
-
-	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 )
 
 // PolicyChange describes a policy that is in force from now on: see [WithPolicyObserver].
@@ -25,23 +24,18 @@ func (p Policy) changesTo(next Policy) (changes []string) {
 			changes = append(changes, fmt.Sprintf("%s: %v, was %v", field, now, was))
 		}
 	}
-	before, after := p.namedLimits(), next.namedLimits()
-	for _, l := range after {
-		i := slices.IndexFunc(before, l.sameName)
-		switch field := "limit " + strconv.Quote(l.Name); {
-		case i < 0:
-			changes = append(changes, field+": "+l.unnamed()+", is new")
-		case !l.same(before[i]):
-			changed(field, l.unnamed(), before[i].unnamed())
+	changes = limitChanges("", p.lists().named(p.Limits), p.lists().named(next.Limits))
+	for _, name := range slices.Sorted(maps.Keys(next.Plans)) {
+		was, known := p.Plans[name]
+		if !known {
+			changes = append(changes, "plan "+strconv.Quote(name)+": is new")
 		}
+		changes = append(changes, limitChanges("plan "+strconv.Quote(name)+": ", p.lists().named(was), p.lists().named(next.Plans[name]))...)
 	}
-	for _, l := range before {
-		if !slices.ContainsFunc(after, l.sameName) {
-			changes = append(changes, "limit "+strconv.Quote(l.Name)+": removed, was "+l.unnamed())
+	for _, name := range slices.Sorted(maps.Keys(p.Plans)) {
+		if _, kept := next.Plans[name]; !kept {
+			changes = append(changes, "plan "+strconv.Quote(name)+": removed")
 		}
-	}
-	if len(changes) == 0 && !slices.EqualFunc(before, after, Limit.sameName) {
-		changes = append(changes, "limits: in another order")
 	}
 	if text := overrideChanges(p.Overrides, next.Overrides); text != "" {
 		changes = append(changes, "overrides: "+text)
@@ -56,13 +50,26 @@ func (p Policy) changesTo(next Policy) (changes []string) {
 	return changes
 }
 
-// namedLimits returns p's limits, each with a name.
-func (p Policy) namedLimits() []Limit {
-	limits := slices.Clone(p.Limits)
-	for i, name := range limit.Names(p.Name, each(limits, Limit.plain)) {
-		limits[i].Name = name
+// limitChanges returns how limits differ from those before, each with prefix in front. All have names.
+func limitChanges(prefix string, before, after []Limit) (changes []string) {
+	for _, l := range after {
+		i := slices.IndexFunc(before, l.sameName)
+		switch field := prefix + "limit " + strconv.Quote(l.Name) + ": " + l.unnamed(); {
+		case i < 0:
+			changes = append(changes, field+", is new")
+		case !l.same(before[i]):
+			changes = append(changes, field+", was "+before[i].unnamed())
+		}
 	}
-	return limits
+	for _, l := range before {
+		if !slices.ContainsFunc(after, l.sameName) {
+			changes = append(changes, prefix+"limit "+strconv.Quote(l.Name)+": removed, was "+l.unnamed())
+		}
+	}
+	if len(changes) == 0 && !slices.EqualFunc(before, after, Limit.sameName) {
+		changes = append(changes, prefix+"limits: in another order")
+	}
+	return changes
 }
 
 // same reports whether l and other are the same limit. Their Locations may have been loaded separately.
@@ -72,9 +79,6 @@ func (l Limit) same(other Limit) bool {
 	}
 	return l == other
 }
-
-// sameName reports whether l and other, which have names, have the same.
-func (l Limit) sameName(other Limit) bool { return l.Name == other.Name }
 
 // unnamed is l's text without its name.
 func (l Limit) unnamed() string {

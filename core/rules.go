@@ -1,6 +1,7 @@
 package core
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -17,6 +18,11 @@ type rules struct {
 	localPlans *planCache
 	localPlan  *plan
 
+	limits  []Limit           // that the policy, the plan or WithLimits has for keys without an override
+	plans   map[string]*rules // by the plan's name, and the policy's own by ""; nil: there are no plans
+	limiter *Limiter          // of the plan, if these are the rules of one
+	given   *planCache        // of WithLimits; nil: limits are not those of one of its limiters
+
 	own        keyPlans            // of the policy's Overrides and Blocked, by key as callers give it
 	exceptions *Exceptions         // beside the policy; nil: none
 	excepted   keyPlans            // of their Overrides, by key as stores have it
@@ -28,11 +34,41 @@ func (r *rules) ownPlans(key string) (own *ownPlans, blocked bool) {
 	if len(r.excepted)+len(r.blocked) > 0 {
 		stored := r.storedKey(key)
 		_, blocked = r.blocked[stored]
-		if own = r.excepted[stored]; own != nil {
-			return own, blocked
+		own = r.excepted[stored]
+	}
+	if own == nil {
+		own = r.own[key]
+	}
+	if own != nil && r.given != nil {
+		own = r.ofGiven(key, own)
+	}
+	return own, blocked
+}
+
+// ofGiven returns the plans of a key that has own under the policy's limits, for r, whose limits are those of WithLimits.
+func (r *rules) ofGiven(key string, own *ownPlans) *ownPlans {
+	if !own.plan.asked.Load() {
+		own.plan.asked.Store(true)
+	}
+	limits := r.limits
+	if override := r.policy.Overrides[key]; override != nil {
+		limits = r.policy.lists().merged(limits, override)
+	}
+	if r.exceptions != nil {
+		if override := r.exceptions.Overrides[r.storedKey(key)]; override != nil {
+			limits = r.policy.lists().merged(limits, override)
 		}
 	}
-	return r.own[key], blocked
+	of, deny := &ownPlans{}, own.plan.beyond != nil
+	if of.plan, _ = r.given.get(r.policy.Name, limits, 1); deny {
+		of.plan = of.plan.denying()
+	}
+	if r.localPlan != nil {
+		if of.local, _ = r.localPlans.get(r.policy.Name, limits, r.policy.LocalShare); deny {
+			of.local = of.local.denying()
+		}
+	}
+	return of
 }
 
 // planOf returns the plan of a key.
@@ -73,7 +109,17 @@ func (r *rules) storedKey(key string) string {
 func (r *rules) counts(unit string) bool { return r.countsAlways(unit) || r.excepted.count(unit) }
 
 // countsAlways is counts without exceptions, which end.
-func (r *rules) countsAlways(unit string) bool { return r.plan.counts(unit) || r.own.count(unit) }
+func (r *rules) countsAlways(unit string) bool {
+	if r.plan.counts(unit) || r.own.count(unit) {
+		return true
+	}
+	for _, other := range r.plans {
+		if other.plan.counts(unit) || other.own.count(unit) {
+			return true
+		}
+	}
+	return false
+}
 
 // newRules checks a policy and returns its rules. The error joins the policy's mistakes and errs. fallback says that the store can
 // fail, so that FailLocal needs plans.
@@ -81,42 +127,84 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 	if err := policy.refusal(errs...); err != nil {
 		return nil, err
 	}
-	next := &rules{policy: policy, since: time.Now(), plan: makePlan(policy.Name, policy.Limits)}
-	next.policy.Limits, next.policy.Blocked = next.plan.given, slices.Clone(policy.Blocked)
-	if policy.OnFailure == FailLocal && fallback {
-		next.localPlans = &planCache{}
-		next.localPlan = makePlan(policy.Name, scaled(policy.Limits, policy.LocalShare))
+	policy.Limits, policy.Blocked, policy.Overrides, policy.Plans = slices.Clone(policy.Limits), slices.Clone(policy.Blocked), cloned(policy.Overrides), cloned(policy.Plans)
+	next := policy.rulesOf(policy.Limits, fallback)
+	if len(policy.Plans) > 0 {
+		next.plans = map[string]*rules{"": next}
+		for name, limits := range policy.Plans {
+			of := policy.rulesOf(limits, fallback)
+			of.shared, of.plans, next.plans[name] = true, next.plans, of
+		}
 	}
-	next.own = policy.keyPlans(policy.Overrides, next.localPlan != nil, nil)
-	if next.own == nil && len(policy.Blocked) > 0 {
-		next.own = make(keyPlans, len(policy.Blocked))
+	return next, nil
+}
+
+// rulesOf returns the rules of requests that have limits unless their key has others.
+func (p Policy) rulesOf(limits []Limit, fallback bool) *rules {
+	r := &rules{policy: p, since: time.Now(), limits: limits, plan: makePlan(p.Name, limits)}
+	if r.policy.Limits = limits; p.OnFailure == FailLocal && fallback {
+		r.localPlans = &planCache{}
+		r.localPlan = makePlan(p.Name, scaled(limits, p.LocalShare))
 	}
-	for _, key := range policy.Blocked {
-		own := next.own[key]
+	r.own = p.keyPlans(p.Overrides, func(string) []Limit { return limits }, r.localPlan != nil, nil)
+	r.block()
+	return r
+}
+
+// block has r deny the requests of the policy's Blocked.
+func (r *rules) block() {
+	if r.own == nil && len(r.policy.Blocked) > 0 {
+		r.own = make(keyPlans, len(r.policy.Blocked))
+	}
+	for _, key := range r.policy.Blocked {
+		own := r.own[key]
 		if own == nil {
-			own = policy.ownPlans(policy.Limits, next.localPlan != nil)
-			next.own[key] = own
+			own = r.policy.ownPlans(r.limits, r.localPlan != nil)
+			r.own[key] = own
 		}
 		if own.plan.block(); own.local != nil {
 			own.local.block()
 		}
 	}
-	if len(policy.Overrides) > 0 {
-		next.policy.Overrides = make(map[string][]Limit)
+}
+
+// cloned returns a copy of lists of limits.
+func cloned(lists map[string][]Limit) map[string][]Limit {
+	lists = maps.Clone(lists)
+	for name, limits := range lists {
+		lists[name] = slices.Clone(limits)
 	}
-	for key := range policy.Overrides {
-		next.policy.Overrides[key] = next.own[key].plan.given
-	}
-	return next, nil
+	return lists
 }
 
 // except sets the exceptions of r, which must be in nobody's hands yet. Nil are none.
 func (r *rules) except(e *Exceptions) {
+	if r.plans != nil && !r.shared {
+		plans := map[string]*rules{"": r}
+		for name, of := range r.plans {
+			if name != "" {
+				next := *of
+				next.except(e)
+				next.plans, plans[name] = plans, &next
+			}
+		}
+		r.plans = plans
+	}
 	before := r.excepted
 	if r.exceptions, r.excepted, r.blocked = e, nil, nil; e == nil {
 		return
 	}
-	r.excepted = r.policy.keyPlans(e.Overrides, r.localPlan != nil, before)
+	own := r.own
+	if !r.stored {
+		own = own.byStoredKey()
+	}
+	limitsOf := func(key string) []Limit {
+		if own := own[key]; own != nil {
+			return own.plan.given
+		}
+		return r.limits
+	}
+	r.excepted = r.policy.keyPlans(e.Overrides, limitsOf, r.localPlan != nil, before)
 	if len(e.Blocked) > 0 {
 		r.blocked = make(map[string]struct{}, len(e.Blocked))
 	}

@@ -9,11 +9,14 @@ import (
 // when SetPolicy changes the policy. If the error is not nil, nothing has changed: it reports every mistake. Changes are logged and
 // passed to observers as those of SetPolicy, and counted only, because keys can be personal data.
 func (l *Limiter) SetExceptions(e Exceptions) error {
+	if l.base != nil {
+		return l.base.SetExceptions(e)
+	}
 	l.changing.Lock()
 	defer l.changing.Unlock()
 	now := l.current()
 	given := e.clone()
-	if errs := given.mistakes(now.policy.Name); len(errs) > 0 {
+	if errs := given.mistakes(&now.policy); len(errs) > 0 {
 		return fmt.Errorf("ratelimit: exceptions of policy %q: %w", now.policy.Name, errors.Join(errs...))
 	}
 	changes := now.exceptions.changesTo(given)

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 
@@ -45,6 +46,9 @@ func to(policy Policy) func(Policy) Policy { return func(Policy) Policy { return
 // preparePolicy checks what change makes of the policy in force, as SetPolicy does. Unless it returns an error, the caller must soon
 // call finish, with whether to set the policy: until then nobody can set another one.
 func (l *Limiter) preparePolicy(change func(Policy) Policy) (finish func(set bool), err error) {
+	if l.base != nil {
+		return l.base.preparePolicy(change)
+	}
 	l.changing.Lock()
 	defer func() {
 		if err != nil {
@@ -81,6 +85,7 @@ func (l *Limiter) preparePolicy(change func(Policy) Policy) (finish func(set boo
 
 // replace has next decide from now on. changes are those to the policy.
 func (l *Limiter) replace(now, next *rules, changes []string) {
+	l.plan(next)
 	l.rules.Store(next)
 	l.warnSameName(next, true)
 	defer l.watch.reportPolicy(next.policy, changes)
@@ -88,9 +93,13 @@ func (l *Limiter) replace(now, next *rules, changes []string) {
 		return
 	}
 	// From now on Undo and Cancel return tokens to the new plan's limits.
-	now.plan.Replace(next.plan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.plan }))
-	if now.localPlan != nil && next.localPlan != nil {
-		now.localPlan.Replace(next.localPlan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.local }))
+	now.replacedBy(next)
+	for name, of := range now.plans {
+		if after := next.plans[name]; name != "" && after != nil {
+			of.replacedBy(after)
+		} else if name != "" {
+			of.replacedBy(next)
+		}
 	}
 }
 
@@ -98,11 +107,21 @@ func (l *Limiter) replace(now, next *rules, changes []string) {
 // that stays there although its client sends requests is not what the key function returns: package keyof makes keys.
 func (l *Limiter) UnusedOverrides() []string {
 	var unused []string
-	for key, own := range l.current().own {
-		if !own.plan.asked.Load() {
+	now := l.current()
+	for key := range now.own {
+		asked := func(r *rules) bool { return r.own[key].plan.asked.Load() }
+		if !asked(now) && !slices.ContainsFunc(slices.Collect(maps.Values(now.plans)), asked) {
 			unused = append(unused, key)
 		}
 	}
 	slices.Sort(unused)
 	return unused
+}
+
+// replacedBy has tokens that were taken under r come back under next.
+func (r *rules) replacedBy(next *rules) {
+	r.plan.Replace(next.plan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.plan }))
+	if r.localPlan != nil && next.localPlan != nil {
+		r.localPlan.Replace(next.localPlan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.local }))
+	}
 }

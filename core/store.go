@@ -48,3 +48,5 @@ const (
 
 // duration converts µs to a time.Duration.
 func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
+
+type storeConfig = store.Config

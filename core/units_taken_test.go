@@ -30,7 +30,7 @@ func TestUnitThatNobodyTakesIsWarnedOf(t *testing.T) {
 		"AllowUnits takes another unit": {limits: []core.Limit{requests, tokens, tokens.WithName("w").WithUnit("words")}, each: units(core.Units{"words": 1}), want: []string{"tokens"}},
 		"no request takes a request":    {limits: []core.Limit{requests, tokens}, each: units(core.Units{core.Requests: 0, "tokens": 1}), want: []string{"requests"}},
 		"all take 0 tokens":             {limits: []core.Limit{requests, tokens}, each: units(core.Units{"tokens": 0}), want: []string{"tokens"}},
-		"tokens of an override":         {limits: []core.Limit{requests}, override: []core.Limit{requests, tokens}, each: allow, want: []string{"tokens"}},
+		"tokens of an override":         {limits: []core.Limit{requests}, override: []core.Limit{tokens.WithName("r")}, each: allow, want: []string{"tokens"}},
 		"tokens of WithLimits":          {limits: []core.Limit{requests}, tier: []core.Limit{requests, tokens}, each: allow, want: []string{"tokens"}},
 		"in shadow mode too":            {limits: []core.Limit{requests, tokens}, each: allow, want: []string{"tokens"}},
 		"by AllowTogether": {limits: []core.Limit{requests, tokens}, each: func(l *core.Limiter, key string) {
@@ -45,7 +45,7 @@ func TestUnitThatNobodyTakesIsWarnedOf(t *testing.T) {
 			require.NoError(t, res.Settle(ctx, core.Units{"tokens": 1}))
 		}, each: allow},
 		"Peek decides nothing":                {limits: []core.Limit{requests, tokens}, each: func(l *core.Limiter, key string) { core.Must(l.Peek(ctx, key)) }},
-		"the key has no limit of the unit":    {limits: []core.Limit{requests, tokens}, override: []core.Limit{requests}, each: allow},
+		"the key has no limit of the unit":    {limits: []core.Limit{requests, tokens}, override: []core.Limit{requests.WithName("t")}, each: allow},
 		"tokens alone, and all take them":     {limits: []core.Limit{tokens}, each: units(core.Units{"tokens": 1})},
 		"tokens alone, and requests as a sum": {limits: []core.Limit{tokens}, each: units(core.Units{core.Requests: 0, "tokens": 1})},
 	} {
@@ -96,7 +96,7 @@ func TestSetPolicyKeepsWhatCallersTake(t *testing.T) {
 	requests, tokens := core.PerDay(9).WithName("r"), core.PerDay(9).WithName("t").WithUnit("tokens")
 	with := func(limits ...core.Limit) core.Policy { return core.Policy{Name: "api", Limits: limits} }
 	hidden := with(tokens)
-	hidden.Overrides = map[string][]core.Limit{"ann": {requests}}
+	hidden.Overrides = map[string][]core.Limit{"ann": {requests.WithName("t")}}
 	for rule, c := range map[string]struct {
 		before core.Policy
 		take   func(l *core.Limiter) error

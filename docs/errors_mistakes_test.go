@@ -46,7 +46,7 @@ func everyMistake(t *testing.T) string {
 		said.WriteString(err.Error() + "\n")
 	}
 	for _, mistakes := range []func(*testing.T, func(error)){
-		mistakesInGo, mistakesInText, mistakesInFiles, mistakesInStores, mistakesInMiddleware, errorsOfDecisions,
+		mistakesInGo, mistakesInPlans, mistakesInText, mistakesInFiles, mistakesInStores, mistakesInMiddleware, errorsOfDecisions,
 	} {
 		mistakes(t, say)
 	}
@@ -54,6 +54,20 @@ func everyMistake(t *testing.T) string {
 	said.WriteString(logtest.Capture(func() { logsOfMiddleware(t) }))
 	said.WriteString(logsOfStores(t))
 	return said.String()
+}
+
+func mistakesInPlans(t *testing.T, say func(error)) {
+	t.Helper()
+	minute := core.PerMinute(60).WithName("minute")
+	plans := core.Policy{
+		Name: "api", Limits: []core.Limit{minute}, Plans: map[string][]core.Limit{"": {minute}, "pro": {core.PerDay(60)}},
+		Overrides: map[string][]core.Limit{"user:ann": {core.PerMinute(600).WithName("minuet")}},
+	}
+	_, err := core.NewLimiter(core.NewMemoryStore(), plans)
+	say(err)
+	plans.Plans, plans.Overrides = map[string][]core.Limit{"pro": {minute}}, nil
+	_, err = core.Must(core.NewLimiter(core.NewMemoryStore(), plans)).WithPlan("gold")
+	say(err)
 }
 
 func mistakesInGo(t *testing.T, say func(error)) {
@@ -342,6 +356,7 @@ func logsOfMiddleware(t *testing.T) {
 	serve(httplimit.New(limiter, httplimit.ByRoute())(ok))
 	serve(httplimit.New(limiter, httplimit.ByHeader("X-Api-Key"))(ok))
 	serve(httplimit.New(shadow, httplimit.ByHeader("X-Api-Key"))(ok))
+	serve(httplimit.New(limiter, httplimit.ByIP(), httplimit.WithPlan(func(*http.Request) (string, error) { return "gold", nil }))(ok))
 	failing := func(*http.Request) (string, error) { return "", errors.New("look up user: connection refused") }
 	serve(httplimit.New(limiter, failing)(ok))
 	negative := httplimit.WithSettle(func(*http.Request, int) core.Units { return core.Units{core.Requests: -1} })

@@ -78,7 +78,7 @@ func TestLimitsOnThePageParse(t *testing.T) {
 }
 
 func TestMistakesAreToldAsOnThePage(t *testing.T) {
-	wrong, want := blocks(t, "yaml")[2], blocks(t, "text")[0]
+	wrong, want := blocks(t, "yaml")[3], blocks(t, "text")[0]
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("policies.yaml", []byte(wrong), 0o600))
 	_, err := policyfile.LoadFile("policies.yaml")

@@ -115,8 +115,15 @@ func WithSettle(settle func(c *Call) core.Units) Option {
 	}
 }
 
-// WithLimits sets the limits of a request, such as those of its user's plan. Nil means the limits of the policy. An
-// error is answered as that of a [KeyFunc] is. See [core.Limiter.WithLimits].
+// WithPlan sets the plan of a request, a name in Policy.Plans, such as what its user pays for. The empty name means the
+// policy's own limits, as does one that the policy lacks, which is logged once. An error is answered as that of a
+// [KeyFunc] is. See [core.Limiter.WithPlan].
+func WithPlan(plan func(*Call) (string, error)) Option {
+	return func(o *config) { o.Plan = plan }
+}
+
+// WithLimits sets the limits of a request, for limits that no name in Policy.Plans stands for: see [WithPlan]. Nil
+// means the limits of the policy. An error is answered as that of a [KeyFunc] is. See [core.Limiter.WithLimits].
 func WithLimits(limits func(*Call) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
 }

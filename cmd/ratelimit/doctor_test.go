@@ -51,7 +51,7 @@ func TestDoctorFindsFaults(t *testing.T) {
 	wrong := core.Must(core.NewLimiter(s.store, policy))
 	_, err := wrong.Allow(t.Context(), "bob")
 	require.NoError(t, err)
-	policy.Name, policy.Limits = "old-name", policy.Limits[:1]
+	policy.Name, policy.Limits, policy.Overrides = "old-name", policy.Limits[:1], nil
 	_, err = core.Must(core.NewLimiter(s.store, policy)).Allow(t.Context(), "bob")
 	require.NoError(t, err)
 	s.client.Set(t.Context(), "ratelimit:api:secret-client", "not a bucket", time.Minute)

@@ -10,6 +10,7 @@ import (
 type Options[C any] struct {
 	Cost   func(C) (int64, error)        // how many requests a request counts as; by default 1
 	Limits func(C) ([]core.Limit, error) // limits of a request; nil, by default, means those of the policy
+	Plan   func(C) (string, error)       // the policy's plan of a request; "", by default, means the policy's own limits
 	Units  func(C) (core.Units, error)   // what else a request takes; nil, by default, means nothing
 	Settle func(C, int) core.Units       // what an answered request really took, given its status; nil means what was charged
 	Skip   func(C) bool                  // whether a request passes without a limit; by default none does

@@ -26,7 +26,7 @@ type middleware struct {
 }
 
 // warnings are logged once each.
-type warnings struct{ warnTwice, warnNoKey, warnShadowError sync.Once }
+type warnings struct{ warnTwice, warnNoKey, warnShadowError, warnPlan sync.Once }
 
 // inHandlers has the warnings of decisions within handlers, by policy: each such decision has a middleware of its own.
 var inHandlers sync.Map // of string to *warnings

@@ -58,6 +58,9 @@ func NewTogether[C any](rules []Rule[C], options Options[C], protocol Protocol[C
 		limiters[i] = fmt.Sprintf("NewTogether rules[%d].Limiter", i)
 		errs = append(errs, r.mistakes(limiters[i], fmt.Sprintf("NewTogether rules[%d].Key", i)))
 	}
+	if options.Plan != nil {
+		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: "WithPlan", Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
+	}
 	if options.Limits != nil {
 		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: "WithLimits", Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
 	}
@@ -132,13 +135,24 @@ func (e *Engine[C]) decide(c C, a *Admission, wait bool) (fromUser bool, err err
 		return true, err
 	}
 	limiter := e.limiter
+	if e.options.Plan != nil {
+		plan, err := e.options.Plan(c)
+		if err != nil {
+			return true, functionError{"plan", err}
+		}
+		if of, err := e.limiter.WithPlan(plan); err == nil {
+			limiter = of
+		} else {
+			e.warnPlan.Do(func() { e.Logger().Warn(noPlanMessage, "code", "RL720", "policy", e.limiter.Name(), "plan", plan) })
+		}
+	}
 	if e.options.Limits != nil {
 		limits, err := e.options.Limits(c)
 		if err != nil {
 			return true, functionError{"limits", err}
 		}
 		if limits != nil {
-			if limiter, err = e.limiter.WithLimits(limits...); err != nil {
+			if limiter, err = limiter.WithLimits(limits...); err != nil {
 				return false, err
 			}
 		}
@@ -214,6 +228,7 @@ func (e *Engine[C]) warnFailed(c C, a *Admission, x Request) {
 }
 
 const (
+	noPlanMessage = "ratelimit: a request has a plan that the policy lacks, so the policy's own limits decide; logged once per middleware"
 	shadowMessage = "ratelimit: shadow mode allowed a request that an enforced policy refuses; logged once per middleware"
 	noKeyMessage  = "ratelimit: a request was refused because it has no usable key; logged once per middleware"
 )

@@ -177,7 +177,7 @@ func (o *Options[C]) neverSettled(field string, l *core.Limiter) error {
 // allLimits yields the limits of a policy and of its overrides.
 func allLimits(p core.Policy) iter.Seq[core.Limit] {
 	return func(yield func(core.Limit) bool) {
-		for _, limits := range append(slices.Collect(maps.Values(p.Overrides)), p.Limits) {
+		for _, limits := range slices.Concat(slices.Collect(maps.Values(p.Overrides)), slices.Collect(maps.Values(p.Plans)), [][]core.Limit{p.Limits}) {
 			for _, limit := range limits {
 				if !yield(limit) {
 					return

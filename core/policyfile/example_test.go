@@ -41,7 +41,7 @@ onFailure: open
 	// line 4:5: limits[0]: "brust" is not understood (did you mean burst?): a limit is RATE [UNIT]/INTERVAL [burst N] [continuous|stepped|aligned] [in ZONE] [from DATE] [hold INTERVAL] [name NAME], such as "100/min burst 20", or N at once [hold INTERVAL] [name NAME] (RL110)
 	// line 4:5: limits[0]: "30" is not understood (RL110)
 	// line 5:44: limits[1].refill_interval: 86400 needs a unit, such as 86400s (RL104)
-	// line 6:1: "onFailure" is not a field of a policy: the fields are name, limits, on_failure, local_share, headers, shadow, overrides, blocked (RL206)
+	// line 6:1: "onFailure" is not a field of a policy: the fields are name, limits, on_failure, local_share, headers, shadow, plans, overrides, blocked (RL206)
 }
 
 func ExampleError() {

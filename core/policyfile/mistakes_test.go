@@ -136,7 +136,7 @@ var wrongDocuments = map[string]string{
 	"{name: a, limits: [" + strings.Repeat("1/s, ", 65) + "]}":                         "line 1:19: limits: 65 limits: at most 64 can hold together",
 	"{name: a, limits: [100 per minute]}":                                              `line 1:20: limits[0]: "100 per minute" has no slash between a rate and an interval (did you mean 100/minute?): a limit is RATE [UNIT]/INTERVAL`,
 	"name: api\nlimits:\n  - *lost\n":                                                  "line 3:5: limits[0]: *lost refers to nothing above it: write &lost in front of a value",
-	"name.: api\nlimits: [1/s]":                                                        "line 1:1: \"name.\" is not a field of a policy: the fields are name, limits, on_failure, local_share, headers, shadow, overrides, blocked (RL206)\nline 1:1: name: is required",
+	"name.: api\nlimits: [1/s]":                                                        "line 1:1: \"name.\" is not a field of a policy: the fields are name, limits, on_failure, local_share, headers, shadow, plans, overrides, blocked (RL206)\nline 1:1: name: is required",
 	"name: api: b\n":                                                                   "line 1:7: invalid YAML: mapping value is not allowed in this context",
 	"name: a\xff\n":                                                                    "line 1: the file is not UTF-8 text",
 	"- name: api\nlimits: 5\n":                                                         "line 2:1: invalid YAML: value is not allowed in this context",

@@ -56,14 +56,18 @@ func joined(path, name string) string {
 // missing. The keys of overrides may hold any bytes.
 func (p *place) find(field string) (found *place, missing string) {
 	field = strings.TrimPrefix(strings.TrimPrefix(field, "Policy"), ".")
-	if rest, ok := strings.CutPrefix(field, "Overrides."); ok {
-		overrides := p.inside["overrides"]
-		if overrides == nil {
-			return p, "overrides"
+	for _, name := range []string{"Overrides", "Plans"} {
+		rest, ok := strings.CutPrefix(field, name+".")
+		if !ok {
+			continue
 		}
-		key := overrides.keyOf(rest)
+		lists := p.inside[inFile.Replace(name)]
+		if lists == nil {
+			return p, inFile.Replace(name)
+		}
+		key := lists.keyOf(rest)
 		if key == nil {
-			return overrides, ""
+			return lists, ""
 		}
 		p, field = key, strings.TrimPrefix(rest, shortened(rest, key.name))
 	}
@@ -99,4 +103,4 @@ func shortened(rest, key string) string {
 // inFile gives the fields of core.Policy and core.Limit the names that files use.
 var inFile = strings.NewReplacer("RateLimit-Policy", "RateLimit-Policy", "Policy.", "", "Policy", "", "Limits", "limits", "Name", "name",
 	"Capacity", "capacity", "RefillRate", "refill_rate", "RefillInterval", "refill_interval", "Mode", "mode", "Shadow", "shadow",
-	"OnFailure", "on_failure", "LocalShare", "local_share", "Headers", "headers", "Overrides", "overrides", "Blocked", "blocked", "Unit", "unit", "MaxHold", "max_hold", "Location", "location", "Anchor", "anchor")
+	"OnFailure", "on_failure", "LocalShare", "local_share", "Headers", "headers", "Overrides", "overrides", "Plans", "plans", "Blocked", "blocked", "Unit", "unit", "MaxHold", "max_hold", "Location", "location", "Anchor", "anchor")

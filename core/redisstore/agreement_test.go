@@ -162,7 +162,7 @@ type agreement struct {
 // limits returns those of the key.
 func (a *agreement) limits() []core.Limit {
 	if a.override != nil {
-		return a.override
+		return mergedLimits(named("api", a.common), a.override)
 	}
 	return a.common
 }
@@ -173,6 +173,7 @@ func (a *agreement) deploy() {
 		p := core.Policy{Name: "api", Limits: a.common, OnFailure: core.FailClosed}
 		if a.override != nil {
 			p.Overrides = map[string][]core.Limit{a.key: a.override}
+			p.Plans = map[string][]core.Limit{"all": a.override} // so that it names limits that there are
 		}
 		if r.limiter != nil && len(p.Limits)%2 == 0 {
 			err := r.limiter.SetPolicy(p)
@@ -227,7 +228,7 @@ func (a *agreement) operation(what string) func(*replica) seen {
 		a.deploy()
 	case "override":
 		if a.override == nil || rapid.Bool().Draw(a.T, "changed") {
-			a.override = changeLimits(a.T, limits, a.limit)
+			a.override = named("api", changeLimits(a.T, limits, a.limit))
 		} else {
 			a.override = nil
 		}
@@ -301,6 +302,18 @@ func TestStoresAgreeOnStepsThatEndAfterTheLastInstant(t *testing.T) {
 	if got[0] != got[1] {
 		t.Errorf("the stores differ:\n%+v\n%+v", got[0], got[1])
 	}
+}
+
+// mergedLimits returns limits in which those of an override stand in place of those of the same name, and the others behind them. All have names.
+func mergedLimits(limits, override []core.Limit) []core.Limit {
+	for _, l := range override {
+		if i := slices.IndexFunc(limits, func(of core.Limit) bool { return of.Name == l.Name }); i >= 0 {
+			limits[i] = l
+		} else {
+			limits = append(limits, l)
+		}
+	}
+	return limits
 }
 
 // changeLimits changes limits as a new deployment of a policy may.

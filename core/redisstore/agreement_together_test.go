@@ -39,7 +39,8 @@ func agreeTogether(t *testing.T, limit *rapid.Generator[core.Limit]) {
 			for p, limits := range lists {
 				limiters[i] = append(limiters[i], core.Must(core.NewLimiter(store, core.Policy{
 					Name: fmt.Sprint("p", p), Limits: limits, OnFailure: core.FailClosed, Shadow: p == shadow,
-					Overrides: map[string][]core.Limit{"other": lists[(p+1)%len(lists)]},
+					Plans:     map[string][]core.Limit{"all": named(fmt.Sprint("p", p), lists[(p+1)%len(lists)])},
+					Overrides: map[string][]core.Limit{"other": named(fmt.Sprint("p", p), lists[(p+1)%len(lists)])},
 				})))
 			}
 		}

@@ -235,7 +235,10 @@ func (f *follower) set(now time.Time) error {
 	})
 	var errs []error
 	for _, l := range f.limiters {
-		errs = append(errs, l.SetExceptions(hold))
+		err := l.SetExceptions(hold)
+		if errs = append(errs, err); err != nil {
+			errs = append(errs, l.SetExceptions(without(hold, err)))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -21,7 +21,7 @@ func (pl *player) except(p *process, exception int, blocked bool) error {
 	pl.count++
 	e := core.Exceptions{}
 	if exception > 0 {
-		e.Overrides = map[string][]core.Limit{simulatedKey: pl.simulation.lists[(exception-1)%len(pl.simulation.lists)]}
+		e.Overrides = map[string][]core.Limit{simulatedKey: named(simulatedPolicy, pl.simulation.lists[(exception-1)%len(pl.simulation.lists)])}
 	}
 	if blocked {
 		e.Blocked = []string{simulatedKey}
@@ -31,7 +31,7 @@ func (pl *player) except(p *process, exception int, blocked bool) error {
 	}
 	p.exception = exception
 	for _, h := range p.handles() {
-		h.setRules(h.ownList, h.own)
+		h.setRules(h.ownList, h.override)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (pl *player) setPolicy(p *process, list, override int) error {
 		return broken("an error", "SetPolicy: %v", err)
 	}
 	p.list, p.override = list, override
-	p.base.setRules(pl.effective(list, override))
+	p.base.setRules(list, override)
 	return nil
 }
 

@@ -42,36 +42,53 @@ type handle struct {
 	*core.Limiter
 	p        *process
 	name     string
-	list     int // below 0: those of an override or an exception
+	list     int // below 0: with an override or an exception
 	rules    []limitRule
-	ownList  int // list and rules without an exception
-	own      []limitRule
+	ownList  int // without an exception
+	override int // of its policy
 	player   *player
 	requests []limitRule // those that count requests
 	tokens   []limitRule // and those that count tokens
 }
 
-// setRules sets the rules that h has unless there is an exception.
-func (h *handle) setRules(list int, rules []limitRule) {
-	h.ownList, h.own = list, rules
-	if h.p.exception > 0 {
-		list, rules = h.player.effective(0, h.p.exception)
+// setRules sets the rules of h: those of a list, with an override of its policy, and with the exception that there is. 0: there is no override.
+func (h *handle) setRules(list, override int) {
+	h.ownList, h.override, h.list, h.rules = list, override, list, h.player.rules[list]
+	for _, over := range []int{override, h.p.exception} {
+		if over > 0 {
+			over = (over - 1) % len(h.player.rules)
+			h.list, h.rules = -1-over-len(h.player.rules)*max(h.list, -1-h.list), mergedRules(h.rules, h.player.rules[over])
+		}
 	}
-	h.list, h.rules = list, rules
-	h.requests, h.tokens = counting(rules, core.Requests), counting(rules, tokens)
+	h.requests, h.tokens = counting(h.rules, core.Requests), counting(h.rules, tokens)
+}
+
+// mergedRules returns rules in which those of an override stand in place of those of the same name, and the others behind them.
+func mergedRules(rules, override []limitRule) []limitRule {
+	rules = slices.Clone(rules)
+	for _, x := range override {
+		if i := slices.IndexFunc(rules, func(r limitRule) bool { return r.name == x.name }); i >= 0 {
+			rules[i] = x
+		} else {
+			rules = append(rules, x)
+		}
+	}
+	return rules
+}
+
+// named returns limits of a policy, each with its name.
+func named(policy string, limits []core.Limit) []core.Limit {
+	limits = slices.Clone(limits)
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: policy, Limits: limits}, silent))
+	res := core.Must(l.Peek(context.Background(), "nobody"))
+	for i, of := range res.Limits() {
+		limits[i].Name = of.Limit.Name
+	}
+	return limits
 }
 
 // handles returns the limiters of p.
 func (p *process) handles() []*handle { return append(slices.Collect(maps.Values(p.tiers)), p.base) }
-
-// effective returns the rules of a key under a list and an override, which comes first. 0: there is no override.
-func (pl *player) effective(list, override int) (int, []limitRule) {
-	if override == 0 {
-		return list, pl.rules[list]
-	}
-	list = (override - 1) % len(pl.rules)
-	return -1 - list, pl.rules[list]
-}
 
 // onFailure is what limiters do while their store is away.
 func (pl *player) onFailure() core.FailureMode {
@@ -83,9 +100,12 @@ func (pl *player) onFailure() core.FailureMode {
 
 // policy returns a policy of a list and an override.
 func (pl *player) policy(list, override int) core.Policy {
-	p := core.Policy{Name: simulatedPolicy, Limits: pl.simulation.lists[list], OnFailure: pl.onFailure()}
+	p := core.Policy{Name: simulatedPolicy, Limits: pl.simulation.lists[list], OnFailure: pl.onFailure(), Plans: make(map[string][]core.Limit)}
+	for i, limits := range pl.simulation.lists { // so that overrides and exceptions by any list name limits that there are
+		p.Plans[fmt.Sprint(i)] = named(simulatedPolicy, limits)
+	}
 	if override > 0 {
-		p.Overrides = map[string][]core.Limit{simulatedKey: pl.simulation.lists[(override-1)%len(pl.simulation.lists)]}
+		p.Overrides = map[string][]core.Limit{simulatedKey: named(simulatedPolicy, pl.simulation.lists[(override-1)%len(pl.simulation.lists)])}
 	}
 	return p
 }
@@ -119,7 +139,7 @@ func (pl *player) run(i int, spec proc) error {
 		return broken("an error", "NewLimiter: %v", err)
 	}
 	p.base = &handle{Limiter: l, p: p, player: pl, name: fmt.Sprintf("p%d", i)}
-	p.base.setRules(pl.effective(list, p.override))
+	p.base.setRules(list, p.override)
 	pl.procs[i] = p
 	return nil
 }
@@ -138,7 +158,7 @@ func (pl *player) handle(p *process, o op) (*handle, error) {
 			return nil, broken("an error", "WithLimits: %v", err)
 		}
 		h := &handle{Limiter: l, p: p, player: pl, name: fmt.Sprintf("p%d.WithLimits(list %d)", p.id, list)}
-		h.setRules(pl.effective(list, p.override))
+		h.setRules(list, p.override)
 		p.tiers[tier] = h
 	}
 	return p.tiers[tier], nil

@@ -1,5 +1,5 @@
-// An echo app whose users have plans in a database. The plan sets the limits of its user. The app reads
-// it at most once in 5 seconds for each user. SQLite in memory stands in for your database. Its driver
+// An echo app whose users have plans in a database. The policy has the limits of each plan. The app reads
+// a user's plan at most once in 5 seconds for each user. SQLite in memory stands in for your database. Its driver
 // needs many modules, so this example is a module of its own. Try:
 //
 //	cd examples/tiers
@@ -54,16 +54,22 @@ func main() {
 }
 
 func newServer(store core.Store, users *users) *echo.Echo {
-	// The policy's own limits hold for users without a plan.
 	api := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "api",
-		Limits: []core.Limit{core.PerMinute(2).WithName("minute")},
+		Limits: []core.Limit{core.PerMinute(2).WithName("minute")}, // of users without a plan
+		Plans: map[string][]core.Limit{ // limits of the same name are one bucket, so a new plan does not refill it
+			"free": {core.PerMinute(5).WithName("minute")},
+			"pro":  {core.PerMinute(60).WithName("minute").WithBurst(20), core.PerDay(10_000).WithName("day").WithMode(core.Aligned)},
+		},
 	}))
 
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.Use(authenticate(users))
 	e.POST("/plan", func(c echo.Context) error { // not limited: a user with an empty bucket must be able to change the plan
+		if _, known := api.Policy().Plans[c.QueryParam("name")]; !known {
+			return echo.NewHTTPError(http.StatusBadRequest, "no such plan")
+		}
 		if err := users.setPlan(c.Request().Context(), c.Request().Header.Get("X-Api-Key"), c.QueryParam("name")); err != nil {
 			return err
 		}
@@ -71,7 +77,7 @@ func newServer(store core.Store, users *users) *echo.Echo {
 	})
 	limited := e.Group("", echolimit.New(api,
 		func(c echo.Context) (string, error) { return core.JoinKey("user", userOf(c).name), nil },
-		echolimit.WithLimits(func(c echo.Context) ([]core.Limit, error) { return userOf(c).limits, nil }),
+		echolimit.WithPlan(func(c echo.Context) (string, error) { return userOf(c).plan, nil }),
 	))
 	limited.GET("/reports", func(c echo.Context) error {
 		res, _ := echolimit.FromContext(c)
@@ -100,8 +106,8 @@ func authenticate(users *users) echo.MiddlewareFunc {
 func userOf(c echo.Context) user { return c.Get("user").(user) }
 
 type user struct {
-	name   string
-	limits []core.Limit // of the user's plan; nil without one
+	name string
+	plan string // a name in Policy.Plans; "" without one
 }
 
 // users reads users and their plans from the database, and caches each for ttl. So most requests need no
@@ -152,36 +158,16 @@ func (u *users) byKey(ctx context.Context, apiKey string) (user, error) {
 }
 
 func (u *users) query(ctx context.Context, apiKey string) (user, error) {
-	var name string
-	var perMinute, burst, perDay sql.NullInt64
-	err := u.db.QueryRowContext(ctx, `
-		SELECT users.name, per_minute, burst, per_day
-		FROM users LEFT JOIN plans ON plans.name = users.plan
-		WHERE api_key = ?`, apiKey).Scan(&name, &perMinute, &burst, &perDay)
-	if err != nil {
-		return user{}, err
-	}
-	found := user{name: name}
-	// Limits of the same interval have the same name in all plans. So a new plan does not refill the bucket.
-	if perMinute.Valid {
-		// A name, so that the tokens stay the limit's own in plans with another number of limits
-		found.limits = append(found.limits, core.PerMinute(perMinute.Int64).WithName("minute").WithBurst(burst.Int64))
-	}
-	if perDay.Valid {
-		found.limits = append(found.limits, core.PerDay(perDay.Int64).WithName("day").WithMode(core.Aligned))
-	}
-	return found, nil
+	var found user
+	var plan sql.NullString
+	err := u.db.QueryRowContext(ctx, `SELECT name, plan FROM users WHERE api_key = ?`, apiKey).Scan(&found.name, &plan)
+	found.plan = plan.String
+	return found, err
 }
 
 func (u *users) setPlan(ctx context.Context, apiKey, plan string) error {
-	// The foreign key would refuse an unknown plan too; this tells it apart from other failures.
-	res, err := u.db.ExecContext(ctx,
-		`UPDATE users SET plan = ?1 WHERE api_key = ?2 AND EXISTS (SELECT 1 FROM plans WHERE name = ?1)`, plan, apiKey)
-	if err != nil {
+	if _, err := u.db.ExecContext(ctx, `UPDATE users SET plan = ? WHERE api_key = ?`, plan, apiKey); err != nil {
 		return err
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return echo.NewHTTPError(http.StatusBadRequest, "no such plan").SetInternal(err)
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -189,7 +175,7 @@ func (u *users) setPlan(ctx context.Context, apiKey, plan string) error {
 	return nil
 }
 
-// openDB returns a database in memory with two plans and three users.
+// openDB returns a database in memory with three users.
 func openDB(ctx context.Context) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
@@ -197,9 +183,7 @@ func openDB(ctx context.Context) (*sql.DB, error) {
 	}
 	db.SetMaxOpenConns(1) // every connection would be a database of its own
 	_, err = db.ExecContext(ctx, `
-		CREATE TABLE plans (name TEXT PRIMARY KEY, per_minute INTEGER NOT NULL, burst INTEGER NOT NULL, per_day INTEGER);
-		CREATE TABLE users (api_key TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, plan TEXT REFERENCES plans(name));
-		INSERT INTO plans VALUES ('free', 5, 5, NULL), ('pro', 60, 20, 10000);
+		CREATE TABLE users (api_key TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, plan TEXT);
 		INSERT INTO users VALUES ('ann-key', 'ann', 'free'), ('bob-key', 'bob', 'pro'), ('cid-key', 'cid', NULL);`)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

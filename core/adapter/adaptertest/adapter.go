@@ -25,6 +25,7 @@ type adapter[K, O any] struct {
 	CostByContentLengthOr                 func(bytesPerToken, unknown int64) O
 	WithUnits                             func(func(Header) (core.Units, error)) O
 	WithSettle                            func(func(r Header, status int) core.Units) O
+	WithPlan                              func(func(Header) (string, error)) O
 	WithLimits                            func(func(Header) ([]core.Limit, error)) O
 	WithSkip                              func(func(Header) bool) O
 	WithRefund                            func(func(r Header, status int) bool) O
@@ -105,6 +106,9 @@ func (k Kit[C, K, O, R, M]) adapter() adapter[K, O] {
 		},
 		WithSettle: func(settle func(Header, int) core.Units) O {
 			return k.WithSettle(func(c C, status int) core.Units { return settle(header(c), status) })
+		},
+		WithPlan: func(plan func(Header) (string, error)) O {
+			return k.WithPlan(func(c C) (string, error) { return plan(header(c)) })
 		},
 		WithLimits: func(limits func(Header) ([]core.Limit, error)) O {
 			return k.WithLimits(func(c C) ([]core.Limit, error) { return limits(header(c)) })

@@ -61,6 +61,7 @@ func check[K, O any](t *testing.T, adapter adapter[K, O], store func(option stor
 		{"Slots", anywhere, (*suite[K, O]).slots},
 		{"Together", anywhere, (*suite[K, O]).jointly},
 		{"Limits", anywhere, (*suite[K, O]).limits},
+		{"Plans", anywhere, (*suite[K, O]).plans},
 		{"Skip", anywhere, (*suite[K, O]).skip},
 		{"Refund", anywhere, (*suite[K, O]).refund},
 		{"RefundAfterClient", anywhere, (*suite[K, O]).refundAfterClient},

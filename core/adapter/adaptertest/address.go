@@ -64,26 +64,7 @@ func (s *suite[K, O]) peers() {
 			c.errorf("each of three middlewares logs once what to use instead: %s", log)
 		}
 	})
-	s.rule("the network of a connection decides whether it is a Unix socket, and not its peer's name", func(c *trial[K, O]) {
-		for _, test := range []struct {
-			key    K
-			peer   string
-			status int
-		}{
-			{k.ByIP(), "unix 192.0.2.7:80", http.StatusBadRequest},
-			{k.ByIP(), "unix [2001:db8::7]:80", http.StatusBadRequest},
-			{k.ByIP(core.TrustProxies("10.0.0.0/8")), "unix 10.0.0.7:80", http.StatusBadRequest},
-			{k.ByIP(core.TrustUnixSocket()), "tcp @", http.StatusBadRequest}, // as middleware rewrites a peer's name
-			{k.ByIP(core.TrustUnixSocket()), "tcp /run/proxy.sock", http.StatusBadRequest},
-			{k.ByIP(core.TrustUnixSocket()), "unix 192.0.2.7:80", http.StatusOK},
-			{k.ByIP(core.TrustUnixSocket()), "unix proxy", http.StatusOK},
-		} {
-			got := c.use(c.holding(9), test.key).send(forwarded(test.peer, "203.0.113.1"))
-			if c.wantStatus(got, test.status, "a peer on "+test.peer); test.status == http.StatusBadRequest {
-				c.wantRefusal(got, test.status, "a peer on "+test.peer)
-			}
-		}
-	})
+	s.networks()
 	socket := k.ByIP(core.TrustUnixSocket())
 	rfc7239 := k.ByIP(core.TrustProxies("10.0.0.0/8"), core.TrustForwarded())
 	by := func(lines ...string) request {
@@ -106,6 +87,31 @@ func (s *suite[K, O]) peers() {
 			by("for=198.51.100.1", "proto=https;for=203.0.113.1, for=10.0.0.9"))},
 		{"clients that a proxy hides share its bucket with TrustForwarded", inUse, true, of(rfc7239,
 			by("for=_a"), by("for=unknown"), by("for=198.51.100.1, for=_b"), by("for=198.51.100.1, proto=http"), by())},
+	})
+}
+
+// networks checks that the network of a connection decides what its peer's name is.
+func (s *suite[K, O]) networks() {
+	k := s.kit
+	s.rule("the network of a connection decides whether it is a Unix socket, and not its peer's name", func(c *trial[K, O]) {
+		for _, test := range []struct {
+			key    K
+			peer   string
+			status int
+		}{
+			{k.ByIP(), "unix 192.0.2.7:80", http.StatusBadRequest},
+			{k.ByIP(), "unix [2001:db8::7]:80", http.StatusBadRequest},
+			{k.ByIP(core.TrustProxies("10.0.0.0/8")), "unix 10.0.0.7:80", http.StatusBadRequest},
+			{k.ByIP(core.TrustUnixSocket()), "tcp @", http.StatusBadRequest}, // as middleware rewrites a peer's name
+			{k.ByIP(core.TrustUnixSocket()), "tcp /run/proxy.sock", http.StatusBadRequest},
+			{k.ByIP(core.TrustUnixSocket()), "unix 192.0.2.7:80", http.StatusOK},
+			{k.ByIP(core.TrustUnixSocket()), "unix proxy", http.StatusOK},
+		} {
+			got := c.use(c.holding(9), test.key).send(forwarded(test.peer, "203.0.113.1"))
+			if c.wantStatus(got, test.status, "a peer on "+test.peer); test.status == http.StatusBadRequest {
+				c.wantRefusal(got, test.status, "a peer on "+test.peer)
+			}
+		}
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
 // cost checks WithCost.
@@ -87,6 +88,46 @@ func (s *suite[K, O]) limits() {
 			c.wantRefusal(app.send(request{}), http.StatusInternalServerError, "the bad limits")
 		})
 	}
+}
+
+// plans checks WithPlan.
+func (s *suite[K, O]) plans() {
+	policy := core.Policy{
+		Name: "test", Limits: []core.Limit{slow(3).WithName("calls")},
+		Plans:     map[string][]core.Limit{"pro": {slow(9).WithName("calls")}},
+		Overrides: map[string][]core.Limit{"vip": {slow(20).WithName("calls")}},
+	}
+	byUser := s.kit.Custom(func(h Header) (string, error) { return h("User"), nil })
+	byPlan := s.kit.WithPlan(func(h Header) (string, error) { return h("Plan"), nil })
+	s.rule("WithPlan chooses a plan of the policy, whose limits share what was used; overrides come after it", func(c *trial[K, O]) {
+		l := c.limiter(policy)
+		app := c.use(l, byUser, byPlan)
+		c.wantRemaining(app.send(request{header: header("User", "ann", "Plan", "pro")}), 8, "a request of the plan")
+		c.wantRemaining(app.send(request{header: header("User", "ann")}), 1, "another without a plan")
+		c.wantRemaining(app.send(request{header: header("User", "ann", "Plan", "pro")}), 6, "another of the plan")
+		c.wantRemaining(app.send(request{header: header("User", "vip", "Plan", "pro")}), 19, "a request of a key with an override")
+		policy := policy
+		policy.Plans = map[string][]core.Limit{"pro": {slow(5).WithName("calls")}}
+		if err := l.SetPolicy(policy); err != nil {
+			c.errorf("SetPolicy: %v", err)
+		}
+		c.wantRemaining(app.send(request{header: header("User", "ann", "Plan", "pro")}), 1, "a request of the plan, which has changed")
+	})
+	s.rule("a plan that the policy lacks is logged once, and the policy's own limits decide", func(c *trial[K, O]) {
+		log := logtest.Capture(func() {
+			app := c.use(c.limiter(policy), byUser, byPlan)
+			for left := int64(2); left >= 0; left-- {
+				c.wantRemaining(app.send(request{header: header("User", "ann", "Plan", "gold")}), left, "a request of an unknown plan")
+			}
+		})
+		if strings.Count(log, "RL720") != 1 || !strings.Contains(log, "plan=gold") {
+			c.errorf("the log has not one line of RL720 about the plan gold: %s", log)
+		}
+	})
+	s.rule("an error of the plan function is answered with 500", func(c *trial[K, O]) {
+		app := c.use(c.holding(1), s.kit.Global("all"), s.kit.WithPlan(func(Header) (string, error) { return "", errSecret }))
+		c.wantRefusal(app.send(request{}), http.StatusInternalServerError, "the error")
+	})
 }
 
 // skip checks WithSkip.

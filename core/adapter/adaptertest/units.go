@@ -154,11 +154,11 @@ func (s *suite[K, O]) unitsCounted() {
 	k := s.kit
 	s.rule("units that an override counts, or does not, are no mistake", func(c *trial[K, O]) {
 		policy := counting("test", 9, 5)
-		policy.Overrides = map[string][]core.Limit{"vip": policy.Limits[:1]}
+		policy.Overrides = map[string][]core.Limit{"vip": {slow(20).WithName("words")}}
 		l := c.limiter(policy)
 		app := c.use(l, k.Custom(func(Header) (string, error) { return "vip", nil }), k.WithUnits(words))
 		c.wantStatus(app.send(request{header: header("Words", "50")}), http.StatusOK, "50 words, of which the key has no limit")
-		policy = core.Policy{Name: "other", Limits: policy.Limits[:1], Overrides: map[string][]core.Limit{"vip": policy.Limits}}
+		policy = core.Policy{Name: "other", Limits: policy.Limits[:1], Overrides: map[string][]core.Limit{"vip": {policy.Limits[1].WithName("calls")}}}
 		app = c.use(c.limiter(policy), k.Custom(func(h Header) (string, error) { return h("User"), nil }), k.WithUnits(words))
 		c.wantStatus(app.send(request{header: header("User", "ann", "Words", "6")}), http.StatusOK, "6 words of a key without a limit of words")
 		c.wantStatus(app.send(request{header: header("User", "vip", "Words", "6")}), http.StatusTooManyRequests, "6 words of a key with 5")
@@ -222,9 +222,11 @@ func (s *suite[K, O]) untaken() {
 	both := counting("test", 9, 50)
 	alone, override := both, both
 	alone.Limits = both.Limits[1:]
-	override.Limits, override.Overrides = both.Limits[:1], map[string][]core.Limit{"ann": both.Limits}
+	override.Limits, override.Overrides = both.Limits[:1], map[string][]core.Limit{"ann": {both.Limits[1].WithName("calls")}}
+	plan := override
+	plan.Overrides, plan.Plans = nil, map[string][]core.Limit{"pro": both.Limits}
 	const mistake = `"words" is a unit that policy "test" counts and this middleware never takes`
-	for where, policy := range map[string]core.Policy{"a limit": both, "its only limit": alone, "an override": override} {
+	for where, policy := range map[string]core.Policy{"a limit": both, "its only limit": alone, "an override": override, "a plan": plan} {
 		s.rule("New and NewTogether panic if "+where+" counts a unit that the middleware never takes", func(c *trial[K, O]) {
 			l := c.limiter(policy)
 			c.wantPanic(middleware[K, O]{Limiter: l, Key: k.Global("all")}, "New limiter: "+mistake)

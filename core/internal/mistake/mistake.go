@@ -51,6 +51,7 @@ var codesOfReasons = []struct{ begins, code string }{
 	{notAField, "RL206"},
 	{"is given a second time", "RL207"},
 	{"is the name of", "RL115"},
+	{"is no limit of", "RL119"}, {"would be ", "RL119"},
 	{"is a unit that", "RL117"},
 	{"has a limit of", "RL118"},
 	{"is too large:", "RL204"}, {"is nested too deep", "RL204"}, {"has too many mistakes", "RL204"},
@@ -64,7 +65,7 @@ const notAField = "is not a field"
 var codesOfNames = map[string]string{
 	"name": "RL101", "capacity": "RL102", "refillrate": "RL103", "refillinterval": "RL104", "mode": "RL105", "unit": "RL106",
 	"location": "RL107", "anchor": "RL108", "maxhold": "RL118", "limits": "RL109", "withlimits": "RL109", "perip limits": "RL109", "limit": "RL110",
-	"overrides": "RL111", "blocked": "RL111", "setexception": "RL111", "onfailure": "RL112", "localshare": "RL113", "headers": "RL114", "header": "RL114", "shadow": "RL116",
+	"plans": "RL120", "withplan": "RL120", "overrides": "RL111", "blocked": "RL111", "setexception": "RL111", "onfailure": "RL112", "localshare": "RL113", "headers": "RL114", "header": "RL114", "shadow": "RL116",
 	"policy": "RL208", "reload limiter": "RL209", "ip address": "RL319",
 
 	"newlimiter": "RL301", "new client": "RL302", "open url": "RL302", "redisstore option": "RL303", "withtimeout": "RL304", "withbreaker": "RL304",
@@ -83,12 +84,15 @@ var codesOfNames = map[string]string{
 // element of a list it is the list's name without the s.
 func lastName(field string) string {
 	field = strings.ReplaceAll(strings.ToLower(field), "_", "")
-	if _, key, found := strings.Cut(field, "overrides."); found { // the key may hold any bytes
-		end := strings.LastIndexByte(key, ']')
-		if end < 0 {
-			return "overrides"
+	for _, lists := range []string{"overrides", "plans"} {
+		if _, key, found := strings.Cut(field, lists+"."); found { // the key may hold any bytes
+			end := strings.LastIndexByte(key, ']')
+			if end < 0 {
+				return lists
+			}
+			field = "limits[" + key[end:]
+			break
 		}
-		field = "limits[" + key[end:]
 	}
 	name := field[strings.LastIndexByte(field, '.')+1:]
 	if list, _, isElement := strings.Cut(name, "["); isElement {

@@ -18,6 +18,7 @@ import (
 type Policy struct {
 	Name       string
 	Limits     []limit.Limit
+	Plans      map[string][]limit.Limit
 	Overrides  map[string][]limit.Limit
 	Blocked    []string
 	OnFailure  int
@@ -45,13 +46,14 @@ func Write(p Policy) ([]byte, error) {
 	out := struct {
 		Name       string                   `json:"name"`
 		Limits     []limit.Limit            `json:"limits"`
+		Plans      map[string][]limit.Limit `json:"plans,omitempty"`
 		Overrides  map[string][]limit.Limit `json:"overrides,omitempty"`
 		Blocked    []string                 `json:"blocked,omitempty"`
 		OnFailure  string                   `json:"on_failure,omitzero"`
 		LocalShare float64                  `json:"local_share,omitzero"`
 		Headers    any                      `json:"headers,omitzero"`
 		Shadow     bool                     `json:"shadow,omitzero"`
-	}{Name: p.Name, Limits: p.Limits, Overrides: p.Overrides, Blocked: p.Blocked, LocalShare: p.LocalShare, Shadow: p.Shadow}
+	}{Name: p.Name, Limits: p.Limits, Plans: p.Plans, Overrides: p.Overrides, Blocked: p.Blocked, LocalShare: p.LocalShare, Shadow: p.Shadow}
 	if p.OnFailure != 0 {
 		out.OnFailure = failureNames[p.OnFailure]
 	}
@@ -114,25 +116,34 @@ func (r *reader) policy(v any) Policy {
 	if v, given := o["blocked"]; given {
 		p.Blocked = r.keys(v, "Policy.Blocked")
 	}
-	if v, given := o["overrides"]; given {
-		byKey, ok := v.(map[string]any)
-		switch {
-		case !ok:
-			r.wrong("Policy.Overrides", v, "must be a mapping from keys to lists of limits")
-			return p
-		case len(byKey) == 0:
-			r.wrong("Policy.Overrides", unquoted("{}"), "is an empty mapping: leave it out")
-			return p
-		}
-		p.Overrides = make(map[string][]limit.Limit)
-		for _, key := range slices.Sorted(maps.Keys(byKey)) {
-			if r.full() {
-				break
-			}
-			p.Overrides[key] = r.limits(byKey[key], "Policy.Overrides."+printable.Clip(key, limit.MaxName))
-		}
-	}
+	p.Plans = r.lists(o, "plans", "Policy.Plans", "names")
+	p.Overrides = r.lists(o, "overrides", "Policy.Overrides", "keys")
 	return p
+}
+
+// lists reads a mapping to lists of limits, from what are of that name.
+func (r *reader) lists(o map[string]any, name, path, what string) map[string][]limit.Limit {
+	v, given := o[name]
+	if !given {
+		return nil
+	}
+	values, ok := v.(map[string]any)
+	switch {
+	case !ok:
+		r.wrong(path, v, "must be a mapping from "+what+" to lists of limits")
+		return nil
+	case len(values) == 0:
+		r.wrong(path, unquoted("{}"), "is an empty mapping: leave it out")
+		return nil
+	}
+	lists := make(map[string][]limit.Limit)
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if r.full() {
+			break
+		}
+		lists[key] = r.limits(values[key], path+"."+printable.Clip(key, limit.MaxName))
+	}
+	return lists
 }
 
 // keys reads a list of keys.

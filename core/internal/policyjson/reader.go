@@ -12,7 +12,7 @@ import (
 
 // The names of fields.
 var (
-	fieldsOfPolicy = []string{"name", "limits", "on_failure", "local_share", "headers", "shadow", "overrides", "blocked"}
+	fieldsOfPolicy = []string{"name", "limits", "on_failure", "local_share", "headers", "shadow", "plans", "overrides", "blocked"}
 	fieldsOfLimit  = []string{"name", "capacity", "refill_rate", "refill_interval", "mode", "unit", "location", "anchor", "max_hold"}
 )
 

@@ -85,7 +85,12 @@ func (t *Traffic) Playable(p core.Policy) (_ core.Policy, notes []string, err er
 			return p, notes, errors.New("an override has no limit that a log can be replayed through")
 		}
 	}
-	p.Overrides = overrides
+	p.Overrides, p.Plans = overrides, make(map[string][]core.Limit)
+	for name, limits := range named.Plans { // overrides may name limits that only plans have
+		if limits = keep(limits); len(limits) > 0 {
+			p.Plans[name] = limits
+		}
+	}
 	for note := range left {
 		notes = append(notes, note)
 	}
@@ -109,24 +114,29 @@ func (t *Traffic) checkUnits(p core.Policy) error {
 	return nil
 }
 
-// WithNames returns p with the names that the library gives limits without one, also those of overrides.
+// WithNames returns p with the names that the library gives limits without one. Its overrides are all limits that their keys have.
 func WithNames(p core.Policy) (core.Policy, error) {
-	var named []core.Limit
-	observe := core.WithPolicyObserver(func(c core.PolicyChange) { named = c.Limits })
-	if _, err := core.NewLimiter(core.NewMemoryStore(), p, observe); err != nil {
+	l, err := core.NewLimiter(core.NewMemoryStore(), p)
+	if err != nil {
 		return p, err
 	}
-	overrides := make(map[string][]core.Limit)
-	given := p
-	p.Limits = named
-	for key, limits := range given.Overrides {
-		one := core.Policy{Name: p.Name, Limits: limits}
-		if _, err := core.NewLimiter(core.NewMemoryStore(), one, observe); err != nil {
-			return p, err
+	named := func(l *core.Limiter, key string) (limits []core.Limit) {
+		res, _ := l.Peek(context.Background(), key) // a MemoryStore answers
+		for _, of := range res.Limits() {
+			limits = append(limits, of.Limit)
 		}
-		overrides[key] = named
+		return limits
 	}
-	p.Overrides = overrides
+	const nobody = "\x00" // has no override
+	p.Limits = named(l, nobody)
+	given := p
+	p.Overrides, p.Plans = make(map[string][]core.Limit), make(map[string][]core.Limit)
+	for key := range given.Overrides {
+		p.Overrides[key] = named(l, key)
+	}
+	for name := range given.Plans {
+		p.Plans[name] = named(core.Must(l.WithPlan(name)), nobody)
+	}
 	return p, nil
 }
 

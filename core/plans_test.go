@@ -1,0 +1,181 @@
+package core_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+)
+
+// minuteAndDay returns two limits with names.
+func minuteAndDay(minute, day int64) []core.Limit {
+	return []core.Limit{core.PerMinute(minute).WithName("minute"), core.PerDay(day).WithName("day")}
+}
+
+// sold is a policy with plans, and with an override that names one limit.
+func sold() core.Policy {
+	return core.Policy{
+		Name: "api", Limits: minuteAndDay(60, 1000),
+		Plans:     map[string][]core.Limit{"pro": minuteAndDay(600, 100_000), "minutes": {core.PerMinute(90).WithName("minute")}},
+		Overrides: map[string][]core.Limit{"bob": {core.PerMinute(6000).WithName("minute")}},
+	}
+}
+
+// capacities returns those of a key's limits, in their order.
+func capacities(t *testing.T, l *core.Limiter, key string) (list []int64) {
+	t.Helper()
+	res, err := l.Allow(t.Context(), key)
+	require.NoError(t, err)
+	for _, limit := range res.Limits() {
+		list = append(list, limit.Limit.Capacity)
+	}
+	return list
+}
+
+// The rows of the table in docs/policies.md: a key's limits are the request's, then an override replaces some, then an exception.
+func TestLimitsOfAKeyMergeByName(t *testing.T) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		now := time.Now()
+		l := core.Must(core.NewLimiter(newStore(core.WithClock(func() time.Time { return now })), sold()))
+		given := core.Must(l.WithLimits(minuteAndDay(7, 70)...))
+		pro, minutes := core.Must(l.WithPlan("pro")), core.Must(l.WithPlan("minutes"))
+		for _, row := range []struct {
+			who            string
+			limiter        *core.Limiter
+			ann, bob, both []int64 // both: bob with an exception too
+		}{
+			{"the policy", l, []int64{60, 1000}, []int64{6000, 1000}, []int64{6000, 5}},
+			{"a plan", pro, []int64{600, 100_000}, []int64{6000, 100_000}, []int64{6000, 5}},
+			{"a plan with fewer limits", minutes, []int64{90}, []int64{6000}, []int64{6000, 5}},
+			{"WithLimits", given, []int64{7, 70}, []int64{6000, 70}, []int64{6000, 5}},
+			{"WithLimits of a plan's limiter", core.Must(pro.WithLimits(minuteAndDay(7, 70)...)), []int64{7, 70}, []int64{6000, 70}, []int64{6000, 5}},
+		} {
+			assert.Equal(t, row.ann, capacities(t, row.limiter, "ann"), row.who)
+			assert.Equal(t, row.bob, capacities(t, row.limiter, "bob"), row.who)
+			require.NoError(t, row.limiter.SetExceptions(core.Exceptions{Overrides: map[string][]core.Limit{"bob": {core.PerDay(5).WithName("day")}}}))
+			require.NoError(t, l.Reset(t.Context(), "bob"))
+			assert.Equal(t, row.both, capacities(t, row.limiter, "bob"), row.who)
+			require.NoError(t, l.SetExceptions(core.Exceptions{Blocked: []string{"ann"}}))
+			res, err := row.limiter.Allow(t.Context(), "ann")
+			require.NoError(t, err)
+			assert.False(t, res.Allowed, "%s: a block comes before all", row.who)
+			require.NoError(t, l.SetExceptions(core.Exceptions{}))
+		}
+	})
+}
+
+func TestPlansShareWhatWasUsed(t *testing.T) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		now := time.Now()
+		l := core.Must(core.NewLimiter(newStore(core.WithClock(func() time.Time { return now })), sold()))
+		pro := core.Must(l.WithPlan("pro"))
+		taken := core.Must(pro.AllowN(t.Context(), "ann", 50))
+		assert.EqualValues(t, 10, core.Must(l.Peek(t.Context(), "ann")).Remaining)
+		require.NoError(t, taken.Undo(t.Context()))
+		assert.EqualValues(t, 600, core.Must(pro.Peek(t.Context(), "ann")).Remaining)
+		own := core.Must(l.AllowN(t.Context(), "ann", 20))
+		assert.EqualValues(t, 580, core.Must(pro.Peek(t.Context(), "ann")).Remaining)
+		require.NoError(t, own.Undo(t.Context()))
+		assert.EqualValues(t, 60, core.Must(l.Peek(t.Context(), "ann")).Remaining)
+	})
+}
+
+func TestPlansFollowSetPolicy(t *testing.T) {
+	now := time.Now()
+	var changes []string
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(func() time.Time { return now })), sold(),
+		core.WithPolicyObserver(func(c core.PolicyChange) { changes = c.Changes })))
+	pro := core.Must(l.WithPlan("pro"))
+	taken := core.Must(pro.AllowN(t.Context(), "ann", 100))
+	next := sold()
+	next.Plans = map[string][]core.Limit{"pro": minuteAndDay(500, 100_000), "gold": minuteAndDay(5000, 1_000_000)}
+	require.NoError(t, l.SetPolicy(next))
+	assert.Equal(t, []string{`plan "gold": is new`, `plan "gold": limit "minute": 5000/min, is new`, `plan "gold": limit "day": 1000000/day, is new`,
+		`plan "pro": limit "minute": 500/min, was 600/min`, `plan "minutes": removed`}, changes)
+	assert.EqualValues(t, 400, core.Must(pro.Peek(t.Context(), "ann")).Remaining, "a limiter of the plan follows")
+	require.NoError(t, taken.Undo(t.Context()))
+	assert.EqualValues(t, 500, core.Must(pro.Peek(t.Context(), "ann")).Remaining, "what was taken under the plan before comes back")
+	assert.Same(t, pro, core.Must(l.WithPlan("pro")))
+	assert.Equal(t, []int64{5000, 1_000_000}, capacities(t, core.Must(l.WithPlan("gold")), "cat"))
+
+	taken = core.Must(pro.AllowN(t.Context(), "ann", 30))
+	next.Plans = nil
+	require.NoError(t, pro.SetPolicy(next), "SetPolicy of a plan's limiter is that of the policy's")
+	assert.Equal(t, []int64{60, 1000}, capacities(t, pro, "dan"), "without the plan the policy's own limits hold")
+	require.NoError(t, taken.Undo(t.Context()))
+	assert.EqualValues(t, 60, core.Must(l.Peek(t.Context(), "ann")).Remaining)
+	_, err := l.WithPlan("pro")
+	var mistake *core.ConfigError
+	require.ErrorAs(t, err, &mistake)
+	assert.Equal(t, "RL120", mistake.Code())
+}
+
+func TestPlansWithoutAStore(t *testing.T) {
+	for mode, want := range map[core.FailureMode]int64{core.FailLocal: 299, core.FailOpen: 0} {
+		p := sold()
+		p.OnFailure, p.LocalShare = mode, 0.5
+		pro := core.Must(core.Must(core.NewLimiter(&limittest.AwayStore{Err: errors.New("away")}, p)).WithPlan("pro"))
+		res, err := pro.Allow(t.Context(), "ann")
+		require.NoError(t, err)
+		assert.EqualValues(t, want, res.Remaining, mode)
+	}
+}
+
+// Tools take keys as stores have them, under a plan too.
+func TestPlansOfStoredKeys(t *testing.T) {
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), sold()))
+	for _, of := range []*core.Limiter{core.Must(l.WithStoredKeys().WithPlan("pro")), core.Must(l.WithPlan("pro")).WithStoredKeys()} {
+		assert.Equal(t, []int64{6000, 100_000}, capacities(t, of, core.StoredKey("bob")))
+	}
+}
+
+// A unit that a plan alone counts is no mistake of a request without the plan, and SetPolicy keeps it counted.
+func TestUnitsThatAPlanCounts(t *testing.T) {
+	p := sold()
+	p.Plans["pro"] = append(p.Plans["pro"], core.PerDay(100).WithName("tokens").WithUnit("tokens"))
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), p))
+	for _, of := range []*core.Limiter{l, core.Must(l.WithPlan("pro"))} {
+		res, err := of.AllowUnits(t.Context(), "ann", core.Units{"tokens": 5})
+		require.NoError(t, err)
+		assert.True(t, res.Allowed)
+	}
+	require.ErrorContains(t, l.SetPolicy(sold()), "RL117")
+}
+
+func TestOverridesThatAPlanHasMetAreUsed(t *testing.T) {
+	for plan, unused := range map[string][]string{"none": {"bob"}, "pro": nil, "": nil} {
+		l := core.Must(core.NewLimiter(core.NewMemoryStore(), sold()))
+		if of, err := l.WithPlan(plan); err == nil {
+			capacities(t, of, "bob")
+		}
+		assert.Equal(t, unused, l.UnusedOverrides(), plan)
+	}
+}
+
+func TestPoliciesWithPlansInJSON(t *testing.T) {
+	p := sold()
+	text, err := p.MarshalJSON()
+	require.NoError(t, err)
+	var read core.Policy
+	require.NoError(t, read.UnmarshalJSON(text))
+	assert.Equal(t, p, read)
+	assert.Equal(t, p, core.Must(core.NewLimiter(core.NewMemoryStore(), p)).Policy())
+}
+
+func TestWithPlanAllocatesNothing(t *testing.T) {
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), sold()))
+	for _, plan := range []string{"pro", ""} {
+		assert.Zero(t, testing.AllocsPerRun(100, func() {
+			if _, err := l.WithPlan(plan); err != nil {
+				t.Error(err)
+			}
+		}))
+	}
+}
