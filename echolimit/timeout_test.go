@@ -42,6 +42,7 @@ func TestALimiterSeesTheAnswerOfATimeout(t *testing.T) {
 				}
 			})
 			e.Use(echolimit.New(limiter, echolimit.Global("all")), echolimit.New(calls, echolimit.Global("all"), see))
+			//lint:ignore SA1019 apps use it
 			e.Use(middleware.TimeoutWithConfig(middleware.TimeoutConfig{Timeout: time.Millisecond}))
 			e.GET("/", func(echo.Context) error {
 				defer close(worked)
