@@ -1,6 +1,7 @@
 package echolimit
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 
@@ -29,13 +30,17 @@ func middleware(engine *adapter.Engine[echo.Context], o *config) echo.Middleware
 				// The status is known when the response is written, for example by the app's error handler.
 				res := c.Response()
 				res.Before(func() { ended(res.Status, true) })
-				res.Writer = nethttp.OnSilent200(res.Writer, func() {
+				wrote := false
+				res.Writer = nethttp.OnSent(res.Writer, func() {
 					if !res.Committed {
 						ended(http.StatusOK, true) // by net/http, without telling echo; or the connection was hijacked
 					}
+				}, func(status int) {
+					wrote = true
+					ended(status, true) // past echo's response, as its Timeout does
 				})
 				err := next(c)
-				if err == nil && !res.Committed {
+				if err == nil && !wrote && !res.Committed {
 					ended(http.StatusOK, false) // net/http sends 200, unless middleware in front answers
 				}
 				return err
@@ -58,12 +63,15 @@ func answer(c echo.Context, custom func() error) (silent bool, err error) {
 
 // settled calls next, and has the engine settle the request when the response is over.
 func settled(engine *adapter.Engine[echo.Context], v adapter.Verdict, next echo.HandlerFunc, c echo.Context) (err error) {
-	returned, silent := false, false // silent is a 200 that echo does not know of: a flush, or a hijacked connection
+	returned, status := false, 0 // what was sent, also if echo does not know of it: by a flush, or past its response
 	res := c.Response()
-	res.Writer = nethttp.OnSilent200(res.Writer, func() { silent = silent || !res.Committed })
+	res.Writer = nethttp.OnSent(res.Writer, func() {
+		if status == 0 && !res.Committed {
+			status = http.StatusOK
+		}
+	}, func(sent int) { status = cmp.Or(status, sent) })
 	defer func() {
-		status := http.StatusOK
-		if !silent {
+		if status == 0 {
 			status = final(c, returned, err)
 		}
 		engine.Done(c, v, status)

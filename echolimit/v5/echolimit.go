@@ -1,6 +1,7 @@
 package echolimit
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/labstack/echo/v5"
@@ -32,15 +33,19 @@ func middleware(engine *adapter.Engine[*echo.Context], o *config) echo.Middlewar
 				ended := engine.StatusHook(c, v)
 				// The status is known when the response is written, for example by the app's error handler.
 				res.Before(func() { ended(res.Status, true) })
-				res.ResponseWriter = nethttp.OnSilent200(res.ResponseWriter, func() {
+				wrote := false
+				res.ResponseWriter = nethttp.OnSent(res.ResponseWriter, func() {
 					if !res.Committed {
 						ended(http.StatusOK, true) // by net/http, without telling echo; or the connection was hijacked
 					}
+				}, func(status int) {
+					wrote = true
+					ended(status, true) // past echo's response, as its Timeout does
 				})
 				err := next(c)
 				// A writer around echo's, such as that of gzip, may hold the answer back until its middleware
 				// returns. Then the Before hook reports the status.
-				if err == nil && plain && !nearest.Committed && !res.Committed {
+				if err == nil && !wrote && plain && !nearest.Committed && !res.Committed {
 					ended(http.StatusOK, false) // net/http sends 200, unless middleware in front answers
 				}
 				return err
@@ -81,9 +86,13 @@ func innermost(w http.ResponseWriter) (res *echo.Response) {
 
 // settled calls next, and has the engine settle the request when the response is over.
 func settled(engine *adapter.Engine[*echo.Context], v adapter.Verdict, next echo.HandlerFunc, c *echo.Context) (err error) {
-	returned, silent := false, false // silent is a 200 that echo does not know of: a flush, or a hijacked connection
+	returned, status := false, 0 // what was sent, also if echo does not know of it: by a flush, or past its response
 	if res := innermost(c.Response()); res != nil {
-		res.ResponseWriter = nethttp.OnSilent200(res.ResponseWriter, func() { silent = silent || !res.Committed })
+		res.ResponseWriter = nethttp.OnSent(res.ResponseWriter, func() {
+			if status == 0 && !res.Committed {
+				status = http.StatusOK
+			}
+		}, func(sent int) { status = cmp.Or(status, sent) })
 	}
 	// A writer around echo's, such as that of gzip, may hold the answer back until its middleware returns.
 	var held nethttp.Status
@@ -92,8 +101,7 @@ func settled(engine *adapter.Engine[*echo.Context], v adapter.Verdict, next echo
 		defer c.SetResponse(w) // after Done: deferred calls run in reverse order
 	}
 	defer func() {
-		status := http.StatusOK
-		if !silent {
+		if status == 0 {
 			status = final(c, returned, err, held.Written())
 		}
 		engine.Done(c, v, status)

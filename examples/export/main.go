@@ -8,6 +8,8 @@
 //	curl -i -H 'X-User: ann' localhost:8080/export              # 429: ann has an export already
 //	for u in b c d e; do curl -sN -H "X-User: $u" localhost:8080/export & done
 //	curl -i -H 'X-User: bob' localhost:8080/export              # 429: five exports are at work
+//
+// For uploads in fiber set StreamRequestBody and a small BodyLimit: without them fiber reads the whole body before the limiter decides.
 package main
 
 import (

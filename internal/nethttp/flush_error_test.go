@@ -15,8 +15,8 @@ import (
 func TestErrorOfAFlushReachesTheHandler(t *testing.T) {
 	var status nethttp.Status
 	for hook, w := range map[string]http.ResponseWriter{
-		"Watch":       status.Watch(brokenWriter{httptest.NewRecorder()}),
-		"OnSilent200": nethttp.OnSilent200(brokenWriter{httptest.NewRecorder()}, func() {}),
+		"Watch":  status.Watch(brokenWriter{httptest.NewRecorder()}),
+		"OnSent": nethttp.OnSent(brokenWriter{httptest.NewRecorder()}, func() {}, func(int) {}),
 	} {
 		require.ErrorIs(t, http.NewResponseController(w).Flush(), errGone, hook)
 	}

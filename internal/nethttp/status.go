@@ -70,19 +70,28 @@ func (s *Status) Final(returned bool) int {
 	return http.StatusInternalServerError
 }
 
-// OnSilent200 returns w with hooks that call sent when the response becomes a 200 without WriteHeader: before each flush,
-// with which net/http sends 200, and when the connection was hijacked, which counts as 200. The result implements the
-// same optional interfaces as w.
-func OnSilent200(w http.ResponseWriter, sent func()) http.ResponseWriter {
+// OnSent returns w with hooks. silent200 is called when the response becomes a 200 without WriteHeader: before each flush, with which
+// net/http sends 200, and when the connection was hijacked, which counts as 200. wrote is called with the status of each WriteHeader that
+// ends the header: middleware can write past its framework's response, as echo's Timeout does. The result implements the same optional
+// interfaces as w.
+func OnSent(w http.ResponseWriter, silent200 func(), wrote func(status int)) http.ResponseWriter {
 	return httpsnoop.Wrap(w, httpsnoop.Hooks{
+		WriteHeader: func(write httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
+			return func(status int) {
+				if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+					wrote(status)
+				}
+				write(status)
+			}
+		},
 		Flush: func(flush httpsnoop.FlushFunc) httpsnoop.FlushFunc {
-			return func() { sent(); flush() }
+			return func() { silent200(); flush() }
 		},
 		Hijack: func(hijack httpsnoop.HijackFunc) httpsnoop.HijackFunc {
 			return func() (net.Conn, *bufio.ReadWriter, error) {
 				conn, rw, err := hijack()
 				if err == nil {
-					sent()
+					silent200()
 				}
 				return conn, rw, err
 			}
