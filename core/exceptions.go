@@ -36,8 +36,8 @@ func (e *Exceptions) clone() *Exceptions {
 }
 
 // mistakes returns what is wrong with e.
-func (e *Exceptions) mistakes(policy *Policy) (errs []error) {
-	errs = policy.lists().overrideMistakes("Exceptions.Overrides", e.Overrides)
+func (e *Exceptions) mistakes(of limitLists) (errs []error) {
+	errs = of.overrideMistakes("Exceptions.Overrides", e.Overrides)
 	if slices.Contains(e.Blocked, "") {
 		errs = append(errs, mistake.New("Exceptions.Blocked", "", "has an empty key, which no request can have"))
 	}

@@ -43,15 +43,15 @@ func (k keyPlans) successors(of func(*ownPlans) *plan) map[string]*bucket.Plan {
 	return plans
 }
 
-// keyPlans returns the plans of overrides under p: those of before where the limits are the same. limitsOf returns the limits that a
-// key has without the override. local says whether the fallback needs plans too.
-func (p *Policy) keyPlans(overrides map[string][]Limit, limitsOf func(key string) []Limit, local bool, before keyPlans) keyPlans {
-	if len(overrides) == 0 {
+// keyPlans returns the plans of keys with these limits under p: those of before where the limits are the same. local says whether the
+// fallback needs plans too.
+func (p *Policy) keyPlans(limitsOf map[string][]Limit, local bool, before keyPlans) keyPlans {
+	if len(limitsOf) == 0 {
 		return nil
 	}
-	plans := make(keyPlans, len(overrides))
-	for key, override := range overrides {
-		own, limits := before[key], p.lists().merged(limitsOf(key), override)
+	plans := make(keyPlans, len(limitsOf))
+	for key, limits := range limitsOf {
+		own := before[key]
 		if own == nil || !slices.EqualFunc(own.plan.given, limits, Limit.same) {
 			own = p.ownPlans(limits, local)
 		}

@@ -189,7 +189,7 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, errors.Join(errs...))
 	}
 	next := *now
-	next.plan, next.shared, next.limits = p, true, p.given
+	next.plan, next.shared = p, true
 	next.policy.Limits = p.given
 	if now.localPlan != nil {
 		next.localPlan, _ = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare) // checked above
@@ -211,7 +211,7 @@ func (l *Limiter) WithPlan(name string) (*Limiter, error) {
 	of := now.plans[name]
 	switch {
 	case of == nil:
-		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, mistake.New("WithPlan", name, "is no plan of the policy: "+now.policy.lists().plansText()))
+		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, mistake.New("WithPlan", name, "is no plan of the policy: "+now.lists.plansText()))
 	case now.stored:
 		return of.limiter.WithStoredKeys(), nil
 	}

@@ -71,6 +71,24 @@ func TestLimitsOfAKeyMergeByName(t *testing.T) {
 	})
 }
 
+// A limit of an override that has no name gets its name among the policy's limits, however many the plan has.
+func TestOverridesWithoutNamesUnderAPlan(t *testing.T) {
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerMinute(60), core.PerHour(1000)},
+		Plans:     map[string][]core.Limit{"minutes": {core.PerMinute(90).WithName("api-1m")}},
+		Overrides: map[string][]core.Limit{"bob": {core.PerMinute(600)}},
+	}))
+	minutes := core.Must(l.WithPlan("minutes"))
+	given := core.Must(l.WithLimits(core.PerMinute(90).WithName("api-1m")))
+	for _, of := range []*core.Limiter{minutes, given} {
+		assert.Equal(t, []int64{600}, capacities(t, of, "bob"))
+	}
+	require.NoError(t, given.SetExceptions(core.Exceptions{Overrides: map[string][]core.Limit{"ann": {core.PerMinute(700)}}}))
+	for _, of := range []*core.Limiter{minutes, given} {
+		assert.Equal(t, []int64{700}, capacities(t, of, "ann"))
+	}
+}
+
 func TestPlansShareWhatWasUsed(t *testing.T) {
 	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
 		now := time.Now()

@@ -35,8 +35,9 @@ type Policy struct {
 	// leaves the others as the request's plan has them, or WithLimits, or else Limits. A name that neither Limits nor Plans have is a
 	// mistake. One that only the request's plan lacks is added.
 	//
-	// A limit without a name replaces the one whose name it would get among Limits: see [Limit.Name]. What the override adds to the Capacity is there at once, also for a key that was denied a moment
-	// ago, and while processes without the override decide the key too. Change overrides with SetPolicy.
+	// A limit without a name replaces the one whose name it would get among Limits: see [Limit.Name]. What the override adds to the
+	// Capacity is there at once, also for a key that was denied a moment ago, and while processes without the override decide the key
+	// too. Change overrides with SetPolicy.
 	Overrides map[string][]Limit
 
 	// Blocked are keys whose requests are denied, also if the store can't answer: their RetryAfter is [Never]. What a key

@@ -18,7 +18,7 @@ type rules struct {
 	localPlans *planCache
 	localPlan  *plan
 
-	limits  []Limit           // that the policy, the plan or WithLimits has for keys without an override
+	lists   limitLists        // by which overrides merge: those of the policy, also for a plan and for WithLimits, which policy.Limits are of
 	plans   map[string]*rules // by the plan's name, and the policy's own by ""; nil: there are no plans
 	limiter *Limiter          // of the plan, if these are the rules of one
 	given   *planCache        // of WithLimits; nil: limits are not those of one of its limiters
@@ -50,13 +50,13 @@ func (r *rules) ofGiven(key string, own *ownPlans) *ownPlans {
 	if !own.plan.asked.Load() {
 		own.plan.asked.Store(true)
 	}
-	limits := r.limits
+	limits := r.policy.Limits
 	if override := r.policy.Overrides[key]; override != nil {
-		limits = r.policy.lists().merged(limits, override)
+		limits = r.lists.merged(limits, override)
 	}
 	if r.exceptions != nil {
 		if override := r.exceptions.Overrides[r.storedKey(key)]; override != nil {
-			limits = r.policy.lists().merged(limits, override)
+			limits = r.lists.merged(limits, override)
 		}
 	}
 	of, deny := &ownPlans{}, own.plan.beyond != nil
@@ -141,14 +141,24 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 
 // rulesOf returns the rules of requests that have limits unless their key has others.
 func (p Policy) rulesOf(limits []Limit, fallback bool) *rules {
-	r := &rules{policy: p, since: time.Now(), limits: limits, plan: makePlan(p.Name, limits)}
+	r := &rules{policy: p, since: time.Now(), lists: p.lists(), plan: makePlan(p.Name, limits)}
 	if r.policy.Limits = limits; p.OnFailure == FailLocal && fallback {
 		r.localPlans = &planCache{}
 		r.localPlan = makePlan(p.Name, scaled(limits, p.LocalShare))
 	}
-	r.own = p.keyPlans(p.Overrides, func(string) []Limit { return limits }, r.localPlan != nil, nil)
+	r.own = r.keyPlans(p.Overrides, func(string) []Limit { return limits }, nil)
 	r.block()
 	return r
+}
+
+// keyPlans returns the plans of overrides: those of before where the limits are the same. limitsOf returns the limits that a key has
+// without its override.
+func (r *rules) keyPlans(overrides map[string][]Limit, limitsOf func(key string) []Limit, before keyPlans) keyPlans {
+	limits := make(map[string][]Limit, len(overrides))
+	for key, override := range overrides {
+		limits[key] = r.lists.merged(limitsOf(key), override)
+	}
+	return r.policy.keyPlans(limits, r.localPlan != nil, before)
 }
 
 // block has r deny the requests of the policy's Blocked.
@@ -159,7 +169,7 @@ func (r *rules) block() {
 	for _, key := range r.policy.Blocked {
 		own := r.own[key]
 		if own == nil {
-			own = r.policy.ownPlans(r.limits, r.localPlan != nil)
+			own = r.policy.ownPlans(r.policy.Limits, r.localPlan != nil)
 			r.own[key] = own
 		}
 		if own.plan.block(); own.local != nil {
@@ -202,9 +212,9 @@ func (r *rules) except(e *Exceptions) {
 		if own := own[key]; own != nil {
 			return own.plan.given
 		}
-		return r.limits
+		return r.policy.Limits
 	}
-	r.excepted = r.policy.keyPlans(e.Overrides, limitsOf, r.localPlan != nil, before)
+	r.excepted = r.keyPlans(e.Overrides, limitsOf, before)
 	if len(e.Blocked) > 0 {
 		r.blocked = make(map[string]struct{}, len(e.Blocked))
 	}

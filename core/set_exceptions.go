@@ -16,7 +16,7 @@ func (l *Limiter) SetExceptions(e Exceptions) error {
 	defer l.changing.Unlock()
 	now := l.current()
 	given := e.clone()
-	if errs := given.mistakes(&now.policy); len(errs) > 0 {
+	if errs := given.mistakes(now.lists); len(errs) > 0 {
 		return fmt.Errorf("ratelimit: exceptions of policy %q: %w", now.policy.Name, errors.Join(errs...))
 	}
 	changes := now.exceptions.changesTo(given)
