@@ -1,6 +1,8 @@
 package core
 
 import (
+	"reflect"
+
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -50,3 +52,9 @@ const (
 func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
 
 type storeConfig = store.Config
+
+// isNil reports whether v is nil or holds a nil pointer.
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
+}

@@ -205,11 +205,16 @@ func statements(snippet string) string {
 	params = append(params, handler)
 	slices.Sort(params)
 	body := "func _(" + strings.Join(params, ", ") + ") {\n" + snippet + strings.Join(uses, "") + "}\n"
+	return "package statements" + importing(body) + body
+}
+
+// importing returns the declaration that imports what body names.
+func importing(body string) string {
 	var imports []string
 	for _, q := range qualifier.FindAllStringSubmatch(body, -1) {
 		if path, ok := known[q[1]]; ok && !slices.Contains(imports, path) {
 			imports = append(imports, path)
 		}
 	}
-	return "package statements\n\nimport (\n\t\"" + strings.Join(imports, "\"\n\t\"") + "\"\n)\n\n" + body
+	return "\n\nimport (\n\t\"" + strings.Join(imports, "\"\n\t\"") + "\"\n)\n\n"
 }

@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -11,13 +10,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 	"github.com/tokenbucket-go/ratelimit/internal/onebinary"
 )
 
@@ -112,9 +111,8 @@ var buildRecipes = sync.OnceValues(func() (file string, err error) {
 		for i, block := range fence.FindAllStringSubmatch(string(text), -1) {
 			name := nameOf(page, i)
 			if recipe, ok := recipes[name]; ok {
-				set.Program(name, "package main"+readers)
+				addProgram(set, name, "package main"+readers, false)
 				set.File(name, "recipe.go", "package "+name+recipe.source(block[1]))
-				set.File(name, "address.go", "package "+name+"\n\nimport \"os\"\n\nvar address = os.Getenv(\"ADDRESS\")\n")
 			}
 		}
 	}
@@ -126,15 +124,10 @@ var buildRecipes = sync.OnceValues(func() (file string, err error) {
 	return file, set.Build(file)
 })
 
+// source is the rest of a file that returns the handler of a block.
 func (r recipe) source(block string) string {
-	body := strings.ReplaceAll(block, `"10.0.0.7"`, `"127.0.0.1"`)
-	imports := []string{"net/http"}
-	for _, q := range qualifier.FindAllStringSubmatch(body, -1) {
-		if path, ok := known[q[1]]; ok && !slices.Contains(imports, path) {
-			imports = append(imports, path)
-		}
-	}
-	return "\n\nimport (\n\t\"" + strings.Join(imports, "\"\n\t\"") + "\"\n)\n\nfunc recipe() http.Handler {\n" + body + "\treturn " + r.serves + "\n}\n"
+	body := "func recipe() http.Handler {\n" + strings.ReplaceAll(block, `"10.0.0.7"`, `"127.0.0.1"`) + "\treturn " + r.serves + "\n}\n"
+	return importing(body) + body
 }
 
 func TestEveryRecipeByAddressIsRun(t *testing.T) {
@@ -170,7 +163,7 @@ func TestRecipesHoldBehindAProxyAndOverIPv6(t *testing.T) {
 			addr := freeAddr(t)
 			program := exec.Command(file)
 			program.Dir, program.Env = buildDir, append(os.Environ(), "PROGRAM="+name, "ADDRESS="+addr)
-			said := new(lockedBuffer)
+			said := new(logtest.Buffer)
 			serveTo(t, program, addr, said)
 			c := &caller{t: t, path: recipe.path}
 			direct := func(peer netip.Addr, forged string) int {
@@ -252,22 +245,4 @@ func (c *caller) admitted(send func(netip.Addr) int, from netip.Addr) int {
 	}
 	c.t.Fatal("1100 requests were admitted")
 	return 0
-}
-
-// lockedBuffer is written by a program and read by a test.
-type lockedBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
 }

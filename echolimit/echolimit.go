@@ -30,17 +30,13 @@ func middleware(engine *adapter.Engine[echo.Context], o *config) echo.Middleware
 				// The status is known when the response is written, for example by the app's error handler.
 				res := c.Response()
 				res.Before(func() { ended(res.Status, true) })
-				wrote := false
-				res.Writer = nethttp.OnSent(res.Writer, func() {
-					if !res.Committed {
-						ended(http.StatusOK, true) // by net/http, without telling echo; or the connection was hijacked
-					}
-				}, func(status int) {
-					wrote = true
-					ended(status, true) // past echo's response, as its Timeout does
+				sent := false
+				res.Writer = nethttp.OnSent(res.Writer, func() bool { return res.Committed }, func(status int) {
+					sent = true
+					ended(status, true)
 				})
 				err := next(c)
-				if err == nil && !wrote && !res.Committed {
+				if err == nil && !sent && !res.Committed {
 					ended(http.StatusOK, false) // net/http sends 200, unless middleware in front answers
 				}
 				return err
@@ -65,11 +61,7 @@ func answer(c echo.Context, custom func() error) (silent bool, err error) {
 func settled(engine *adapter.Engine[echo.Context], v adapter.Verdict, next echo.HandlerFunc, c echo.Context) (err error) {
 	returned, status := false, 0 // what was sent, also if echo does not know of it: by a flush, or past its response
 	res := c.Response()
-	res.Writer = nethttp.OnSent(res.Writer, func() {
-		if status == 0 && !res.Committed {
-			status = http.StatusOK
-		}
-	}, func(sent int) { status = cmp.Or(status, sent) })
+	res.Writer = nethttp.OnSent(res.Writer, func() bool { return res.Committed }, func(sent int) { status = cmp.Or(status, sent) })
 	defer func() {
 		if status == 0 {
 			status = final(c, returned, err)

@@ -47,7 +47,7 @@ func InHandler[C any](limiter *core.Limiter, key string, protocol Protocol[C]) *
 }
 
 // NewTogether returns an engine of several limiters that decide together: a request is allowed if all of them have the tokens,
-// and takes nothing if not. See [core.AllowTogether]. It panics as [New] does, also without a rule, and with Limits.
+// and takes nothing if not. See [core.AllowTogether]. It panics as [New] does, also without a rule, and with Plan or Limits.
 func NewTogether[C any](rules []Rule[C], options Options[C], protocol Protocol[C]) *Engine[C] {
 	var errs []error
 	if len(rules) == 0 {
@@ -58,11 +58,13 @@ func NewTogether[C any](rules []Rule[C], options Options[C], protocol Protocol[C
 		limiters[i] = fmt.Sprintf("NewTogether rules[%d].Limiter", i)
 		errs = append(errs, r.mistakes(limiters[i], fmt.Sprintf("NewTogether rules[%d].Key", i)))
 	}
-	if options.Plan != nil {
-		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: "WithPlan", Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
-	}
-	if options.Limits != nil {
-		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: "WithLimits", Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
+	for _, option := range []struct {
+		name  string
+		given bool
+	}{{"WithPlan", options.Plan != nil}, {"WithLimits", options.Limits != nil}} {
+		if option.given {
+			errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: option.name, Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
+		}
 	}
 	if err := errors.Join(append(errs, options.mistakes(), options.unitMistakes(rules, limiters...))...); err != nil {
 		RefuseArguments(err)

@@ -162,7 +162,7 @@ type agreement struct {
 // limits returns those of the key.
 func (a *agreement) limits() []core.Limit {
 	if a.override != nil {
-		return mergedLimits(named("api", a.common), a.override)
+		return merged(named("api", a.common), a.override, func(l core.Limit) string { return l.Name })
 	}
 	return a.common
 }
@@ -302,18 +302,6 @@ func TestStoresAgreeOnStepsThatEndAfterTheLastInstant(t *testing.T) {
 	if got[0] != got[1] {
 		t.Errorf("the stores differ:\n%+v\n%+v", got[0], got[1])
 	}
-}
-
-// mergedLimits returns limits in which those of an override stand in place of those of the same name, and the others behind them. All have names.
-func mergedLimits(limits, override []core.Limit) []core.Limit {
-	for _, l := range override {
-		if i := slices.IndexFunc(limits, func(of core.Limit) bool { return of.Name == l.Name }); i >= 0 {
-			limits[i] = l
-		} else {
-			limits = append(limits, l)
-		}
-	}
-	return limits
 }
 
 // changeLimits changes limits as a new deployment of a policy may.

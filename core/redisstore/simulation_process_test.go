@@ -57,23 +57,23 @@ func (h *handle) setRules(list, override int) {
 	for _, over := range []int{override, h.p.exception} {
 		if over > 0 {
 			over = (over - 1) % len(h.player.rules)
-			h.list, h.rules = -1-over-len(h.player.rules)*max(h.list, -1-h.list), mergedRules(h.rules, h.player.rules[over])
+			h.list, h.rules = -1-over-len(h.player.rules)*max(h.list, -1-h.list), merged(h.rules, h.player.rules[over], func(x limitRule) string { return x.name })
 		}
 	}
 	h.requests, h.tokens = counting(h.rules, core.Requests), counting(h.rules, tokens)
 }
 
-// mergedRules returns rules in which those of an override stand in place of those of the same name, and the others behind them.
-func mergedRules(rules, override []limitRule) []limitRule {
-	rules = slices.Clone(rules)
+// merged returns a list in which the elements of an override stand in place of those of the same name, and the others behind them.
+func merged[T any](list, override []T, name func(T) string) []T {
+	list = slices.Clone(list)
 	for _, x := range override {
-		if i := slices.IndexFunc(rules, func(r limitRule) bool { return r.name == x.name }); i >= 0 {
-			rules[i] = x
+		if i := slices.IndexFunc(list, func(of T) bool { return name(of) == name(x) }); i >= 0 {
+			list[i] = x
 		} else {
-			rules = append(rules, x)
+			list = append(list, x)
 		}
 	}
-	return rules
+	return list
 }
 
 // named returns limits of a policy, each with its name.

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"errors"
 	"maps"
 	"strings"
 
@@ -11,25 +12,16 @@ import (
 // does not have: blocks and all other overrides hold nevertheless.
 func without(e core.Exceptions, err error) core.Exceptions {
 	rest := core.Exceptions{Blocked: e.Blocked, Overrides: maps.Clone(e.Overrides)}
-	for _, err := range mistakesIn(err) {
-		maps.DeleteFunc(rest.Overrides, func(key string, _ []core.Limit) bool {
-			return strings.HasPrefix(err.Field, "Exceptions.Overrides."+key+"[")
-		})
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return rest
+	}
+	for _, err := range joined.Unwrap() {
+		if mistake := (*core.ConfigError)(nil); errors.As(err, &mistake) {
+			maps.DeleteFunc(rest.Overrides, func(key string, _ []core.Limit) bool {
+				return strings.HasPrefix(mistake.Field, "Exceptions.Overrides."+key+"[")
+			})
+		}
 	}
 	return rest
-}
-
-// mistakesIn returns the mistakes that err joins.
-func mistakesIn(err error) (mistakes []*core.ConfigError) {
-	switch e := err.(type) {
-	case *core.ConfigError:
-		mistakes = append(mistakes, e)
-	case interface{ Unwrap() []error }:
-		for _, each := range e.Unwrap() {
-			mistakes = append(mistakes, mistakesIn(each)...)
-		}
-	case interface{ Unwrap() error }:
-		mistakes = mistakesIn(e.Unwrap())
-	}
-	return mistakes
 }

@@ -33,19 +33,15 @@ func middleware(engine *adapter.Engine[*echo.Context], o *config) echo.Middlewar
 				ended := engine.StatusHook(c, v)
 				// The status is known when the response is written, for example by the app's error handler.
 				res.Before(func() { ended(res.Status, true) })
-				wrote := false
-				res.ResponseWriter = nethttp.OnSent(res.ResponseWriter, func() {
-					if !res.Committed {
-						ended(http.StatusOK, true) // by net/http, without telling echo; or the connection was hijacked
-					}
-				}, func(status int) {
-					wrote = true
-					ended(status, true) // past echo's response, as its Timeout does
+				sent := false
+				res.ResponseWriter = nethttp.OnSent(res.ResponseWriter, func() bool { return res.Committed }, func(status int) {
+					sent = true
+					ended(status, true)
 				})
 				err := next(c)
 				// A writer around echo's, such as that of gzip, may hold the answer back until its middleware
 				// returns. Then the Before hook reports the status.
-				if err == nil && !wrote && plain && !nearest.Committed && !res.Committed {
+				if err == nil && !sent && plain && !nearest.Committed && !res.Committed {
 					ended(http.StatusOK, false) // net/http sends 200, unless middleware in front answers
 				}
 				return err
@@ -88,11 +84,7 @@ func innermost(w http.ResponseWriter) (res *echo.Response) {
 func settled(engine *adapter.Engine[*echo.Context], v adapter.Verdict, next echo.HandlerFunc, c *echo.Context) (err error) {
 	returned, status := false, 0 // what was sent, also if echo does not know of it: by a flush, or past its response
 	if res := innermost(c.Response()); res != nil {
-		res.ResponseWriter = nethttp.OnSent(res.ResponseWriter, func() {
-			if status == 0 && !res.Committed {
-				status = http.StatusOK
-			}
-		}, func(sent int) { status = cmp.Or(status, sent) })
+		res.ResponseWriter = nethttp.OnSent(res.ResponseWriter, func() bool { return res.Committed }, func(sent int) { status = cmp.Or(status, sent) })
 	}
 	// A writer around echo's, such as that of gzip, may hold the answer back until its middleware returns.
 	var held nethttp.Status

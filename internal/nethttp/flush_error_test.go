@@ -16,7 +16,7 @@ func TestErrorOfAFlushReachesTheHandler(t *testing.T) {
 	var status nethttp.Status
 	for hook, w := range map[string]http.ResponseWriter{
 		"Watch":  status.Watch(brokenWriter{httptest.NewRecorder()}),
-		"OnSent": nethttp.OnSent(brokenWriter{httptest.NewRecorder()}, func() {}, func(int) {}),
+		"OnSent": nethttp.OnSent(brokenWriter{httptest.NewRecorder()}, func() bool { return false }, func(int) {}),
 	} {
 		require.ErrorIs(t, http.NewResponseController(w).Flush(), errGone, hook)
 	}

@@ -70,16 +70,21 @@ func (s *Status) Final(returned bool) int {
 	return http.StatusInternalServerError
 }
 
-// OnSent returns w with hooks. silent200 is called when the response becomes a 200 without WriteHeader: before each flush, with which
-// net/http sends 200, and when the connection was hijacked, which counts as 200. wrote is called with the status of each WriteHeader that
-// ends the header: middleware can write past its framework's response, as echo's Timeout does. The result implements the same optional
-// interfaces as w.
-func OnSent(w http.ResponseWriter, silent200 func(), wrote func(status int)) http.ResponseWriter {
+// OnSent returns w with hooks that call sent with the response's status: at each WriteHeader that ends the header, because middleware can
+// write past its framework's response, as echo's Timeout does; and with 200 unless the framework has committed its response, before each
+// flush, with which net/http sends 200, and when the connection was hijacked, which counts as 200. The result implements the same
+// optional interfaces as w.
+func OnSent(w http.ResponseWriter, committed func() bool, sent func(status int)) http.ResponseWriter {
+	silent200 := func() {
+		if !committed() {
+			sent(http.StatusOK)
+		}
+	}
 	return httpsnoop.Wrap(w, httpsnoop.Hooks{
 		WriteHeader: func(write httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
 			return func(status int) {
 				if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
-					wrote(status)
+					sent(status)
 				}
 				write(status)
 			}
