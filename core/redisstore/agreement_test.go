@@ -304,6 +304,39 @@ func TestStoresAgreeOnStepsThatEndAfterTheLastInstant(t *testing.T) {
 	}
 }
 
+// The deepest debt of a calendar limit may end within a token. What was paid of that token stays paid when the limit changes.
+func TestStoresAgreeOnADeepestDebtThatIsPartlyPaid(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := limittest.ClockAt(time.Date(2026, time.March, 1, 0, 0, 0, 0, berlin))
+	paid := time.Date(2026, time.March, 1+4096, 0, 0, 0, 0, berlin) // a debt is at most what 4096 periods pay
+	client := redistest.Client(t)
+	client.AddHook(&redistest.Keeper{})
+	for _, store := range []core.Store{
+		redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), core.WithClock(clock.Now), longTimeout),
+		core.NewMemoryStore(core.WithClock(clock.Now)),
+		limittest.NewDecidingStore(clock.Now),
+	} {
+		ctx, days := t.Context(), 4*24*time.Hour
+		limit := core.Limit{Name: "a", Capacity: 3, RefillRate: 0.01, RefillInterval: 24 * time.Hour, Mode: core.Aligned, Location: berlin}
+		before := limittest.Limiter(t, store, "api", limit)
+		if err := before.Debit(ctx, "k", 2669); err != nil {
+			t.Fatal(err)
+		}
+		clock.Move(days)
+		for _, capacity := range []int64{3, 2} {
+			limit.Capacity = capacity
+			res, err := limittest.Limiter(t, store, "api", limit).AllowN(ctx, "k", 0)
+			if got := clock.Now().Add(res.RetryAfter); err != nil || !got.Equal(paid) {
+				t.Errorf("%T: paid at %v under a capacity of %d, %v; want %v", store, got, capacity, err, paid)
+			}
+		}
+		clock.Move(-days)
+	}
+}
+
 // changeLimits changes limits as a new deployment of a policy may.
 func changeLimits(t *rapid.T, limits []core.Limit, limit *rapid.Generator[core.Limit]) []core.Limit {
 	limits = slices.Clone(limits)

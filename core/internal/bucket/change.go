@@ -66,7 +66,7 @@ func (r *Rate) unitsOf(tokens, rest int64) int64 {
 	switch {
 	case tokens >= r.Capacity:
 		return r.Full
-	case tokens < -r.maxDebt/r.Unit:
+	case tokens < -r.maxDebt/r.Unit-1: // one less, as the rest may be almost a token
 		return -r.maxDebt
 	}
 	return max(-r.maxDebt, tokens*r.Unit+rest)
