@@ -26,7 +26,7 @@ func (s *suite) http(context.Context) error {
 	}{
 		{peers.Gin, peers.LegacyFields, peers.Ulule, 0.6},
 		{peers.Chi, peers.LegacyFields, peers.HTTPRate, 0.8},
-		{peers.Echo, peers.NoFields, peers.EchoOwn, 1.5},
+		{peers.Echo, peers.LegacyFields, peers.EchoOwn, 1.5},
 		{peers.Fiber, peers.LegacyFields, peers.FiberOwn, 1},
 		{peers.NetHTTP, "", "", 0},
 	}

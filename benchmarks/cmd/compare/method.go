@@ -8,8 +8,8 @@ func (s *suite) method() string {
 in brackets, of the ratios within each round, to redis_rate unless a section names another peer. Machines are noisy: compare within a table.
 
 The run fails unless every request is decided as the case says, by the store and without an error, and all keys are in use. Each contender has its own
-database and connections. The load is a closed loop, except at a fixed rate. Some cases leave out throttled, httprate-redis and gin-rate-limit, which take
-more than one call.
+database and connections. The load is a closed loop, except at a fixed rate. Some cases leave out throttled and httprate-redis, which take more than one
+call.
 
 The contenders [do different things](comparison.md#deciding): a fixed window only counts. Not measured: go-limiter's Redis store, and
 [INCREX](redis-commands.md) of Redis 8.8.

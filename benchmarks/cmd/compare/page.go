@@ -19,8 +19,11 @@ func (s *suite) section(title, text string, rows [][]string) {
 }
 
 // withRatio is the median of a metric and, in brackets, its ratio to base's. Base itself has none.
-func withRatio(v, base measure.Series, m measure.Metric) string {
-	text := report.Number(v.Median(m))
+func withRatio(v, base measure.Series, m measure.Metric) string { return withRatioOf(v, base, m, 1) }
+
+// withRatioOf is withRatio of so many times the values.
+func withRatioOf(v, base measure.Series, m measure.Metric, times float64) string {
+	text := report.Number(v.Median(m) * times)
 	if v.Name == base.Name {
 		return text
 	}

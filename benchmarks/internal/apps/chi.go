@@ -36,9 +36,5 @@ func chiUlule(to peers.Connection, l peers.Limit) (http.Handler, error) {
 
 func chiHTTPRate(to peers.Connection, l peers.Limit) (http.Handler, error) {
 	key := func(r *http.Request) (string, error) { return r.Header.Get(KeyHeader), nil }
-	limiter, err := peers.HTTPRateOnRedis(to, l, httprate.WithKeyFuncs(key))
-	if err != nil {
-		return nil, err
-	}
-	return chiApp(limiter.Handler), nil
+	return chiApp(peers.HTTPRateOnRedis(to, l, httprate.WithKeyFuncs(key)).Handler), nil
 }

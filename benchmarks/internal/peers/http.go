@@ -19,7 +19,6 @@ const Without = "without a limiter"
 const (
 	LegacyFields = Library + " (X-RateLimit-* only)"
 	IETFFields   = Library + " (RateLimit fields only)"
-	NoFields     = Library + " (no fields)"
 )
 
 // Framework is a framework with the limiters made for it: first Without, then this library, with

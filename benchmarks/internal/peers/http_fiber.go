@@ -5,32 +5,32 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/gofiber/fiber/v2"
-	fiberown "github.com/gofiber/fiber/v2/middleware/limiter"
+	"github.com/gofiber/fiber/v3"
+	fiberown "github.com/gofiber/fiber/v3/middleware/limiter"
 	"github.com/valyala/fasthttp"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/fiberlimit"
+	fiberlimit "github.com/tokenbucket-go/ratelimit/fiberlimit/v3"
 )
 
 // FiberOwn is the name of fiber's own limiter among the middlewares.
 const FiberOwn = "fiber's own"
 
-// Fiber is fiber.
+// Fiber is fiber v3.
 func Fiber(l Limit) Framework {
 	app := func(use ...fiber.Handler) fasthttp.RequestHandler {
-		a := fiber.New(fiber.Config{DisableStartupMessage: true})
+		a := fiber.New()
 		for _, m := range use {
 			a.Use(m)
 		}
-		a.Get("/items/:id", func(c *fiber.Ctx) error { return c.SendString("ok") })
+		a.Get("/items/:id", func(c fiber.Ctx) error { return c.SendString("ok") })
 		return a.Handler()
 	}
 	own := fiberown.New(fiberown.Config{Max: l.Burst, Expiration: window})
 	ours := func(style core.HeaderStyle) fiber.Handler {
 		return fiberlimit.New(newLimiter(l, style), fiberlimit.ByIP())
 	}
-	return Framework{"fiber", []Middleware{
+	return Framework{"fiber v3", []Middleware{
 		{Without, "", serveFast(app(), "")},
 		{Library, legacyHeader, serveFast(app(ours(core.HeadersDefault)), legacyHeader)},
 		{LegacyFields, legacyHeader, serveFast(app(ours(core.HeadersLegacy)), legacyHeader)},

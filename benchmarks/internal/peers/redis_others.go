@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
-	"strconv"
-	"time"
 
 	ginratelimit "github.com/JGLTechnologies/gin-rate-limit"
 	"github.com/gin-gonic/gin"
@@ -89,14 +86,12 @@ func throttledDecide(store throttled.GCRAStoreCtx, l Limit) (Decide, error) {
 
 // newHTTPRate is asked below its middleware, for its limiter knows only HTTP.
 func newHTTPRate(to Connection, l Limit) (*Redis, error) {
-	limiter, err := HTTPRateOnRedis(to, l,
+	c, closeClient := client(to)
+	limiter := httpRateLimiter(c, l,
 		httprate.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, err error) { w.(*answer).err = err }))
-	if err != nil {
-		return nil, err
-	}
 	request, err := http.NewRequest(http.MethodGet, "/", nil)
 	return &Redis{
-		Name: HTTPRateRedis, KeysPerKey: 1, close: func() {},
+		Name: HTTPRateRedis, KeysPerKey: 1, close: closeClient,
 		Decide: func(_ context.Context, key string) (bool, error) {
 			w := &answer{header: make(http.Header)}
 			denied := limiter.OnLimit(w, request, key)
@@ -108,25 +103,15 @@ func newHTTPRate(to Connection, l Limit) (*Redis, error) {
 // HTTPRateRedis is the name of httprate with httprate-redis among the contenders.
 const HTTPRateRedis = "httprate-redis"
 
-// HTTPRateOnRedis is httprate for a middleware. It has a client of its own, which can't be closed: httprate-redis v0.5.0
-// drops one that it is given.
-func HTTPRateOnRedis(to Connection, l Limit, options ...httprate.Option) (*httprate.RateLimiter, error) {
-	host, port, err := net.SplitHostPort(to.Addr)
-	if err != nil {
-		return nil, err
-	}
-	number, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return nil, err
-	}
-	counter, err := httprateredis.NewRedisLimitCounter(&httprateredis.Config{
-		Host: host, Port: uint16(number), DBIndex: to.DB, FallbackDisabled: true, FallbackTimeout: 3 * time.Second,
-		MaxActive: to.Pool,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return httprate.NewRateLimiter(l.Burst, window, append(options, httprate.WithLimitCounter(counter))...), nil
+// HTTPRateOnRedis is httprate for a middleware.
+func HTTPRateOnRedis(to Connection, l Limit, options ...httprate.Option) *httprate.RateLimiter {
+	c, _ := client(to)
+	return httpRateLimiter(c, l, options...)
+}
+
+func httpRateLimiter(c redis.UniversalClient, l Limit, options ...httprate.Option) *httprate.RateLimiter {
+	counter := httprateredis.NewCounter(&httprateredis.Config{Client: c, FallbackDisabled: true})
+	return httprate.NewRateLimiter(l.Burst, window, append(options, httprate.WithLimitCounter(counter))...)
 }
 
 // answer is the response that httprate writes its header fields to.

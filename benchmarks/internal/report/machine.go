@@ -46,8 +46,8 @@ var measured = []string{
 	"github.com/redis/go-redis/v9", "github.com/go-redis/redis_rate/v10", "github.com/redis/rueidis/rueidislimiter",
 	"github.com/ulule/limiter/v3", "github.com/throttled/throttled/v2", "github.com/go-chi/httprate",
 	"github.com/go-chi/httprate-redis", "github.com/JGLTechnologies/gin-rate-limit", "github.com/sethvargo/go-limiter",
-	"github.com/didip/tollbooth/v8", "golang.org/x/time", "github.com/gin-gonic/gin", "github.com/labstack/echo/v4",
-	"github.com/go-chi/chi/v5", "github.com/gofiber/fiber/v2", "github.com/valyala/fasthttp",
+	"github.com/didip/tollbooth/v8", "golang.org/x/time", "github.com/gin-gonic/gin", "github.com/labstack/echo/v5",
+	"github.com/go-chi/chi/v5", "github.com/gofiber/fiber/v3", "github.com/valyala/fasthttp",
 }
 
 // contenders are the measured modules in this program, with their versions.
