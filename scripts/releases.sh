@@ -1,0 +1,30 @@
+# Functions for scripts that look for releases of other modules. Source this file at the top of the repository.
+
+# released tells whether module $1 has version $2.
+released() { go list -m "$1@$2" >/dev/null 2>&1; }
+
+# listed prints the releases of the module $1 that a proxy lists, the newest last.
+listed() { go list -m -versions -f '{{range .Versions}}{{println .}}{{end}}' "$1" | grep -v -e - -e '^$' | sort -uV; }
+
+# unlisted prints releases of the module $1 after $2 that a proxy has but does not list.
+unlisted() {
+  local module=$1 major minor patch next release
+  IFS=. read -r major minor patch <<<"$2"
+  for next in minor patch; do
+    while
+      if [ $next = minor ]; then release=$major.$((minor + 1)).0; else release=$major.$minor.$((patch + 1)); fi
+      released "$module" "$release"
+    do
+      echo "$release"
+      IFS=. read -r major minor patch <<<"$release"
+    done
+  done
+}
+
+# next_major prints the path and the first version of module $1 after the major version of $2.
+next_major() {
+  local module=$1 major=${2%%.*}
+  major=$((${major#v} + 1))
+  [ $major = 1 ] || module=${module%/v[0-9]*}/v$major
+  echo "$module v$major.0.0"
+}
