@@ -1,0 +1,58 @@
+package echolimit_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/labstack/echo/v5"
+	"github.com/labstack/echo/v5/middleware"
+
+	"github.com/tokenbucket-go/ratelimit/echolimit/v5"
+	"github.com/tokenbucket-go/ratelimit/internal/endings"
+)
+
+func TestMiddlewareThatAnswers(t *testing.T) {
+	endings.Run(t, "echo v5", synctest.Test, func(t *testing.T, c endings.Case) int {
+		limit := []echo.MiddlewareFunc{
+			echolimit.New(c.Slots, echolimit.Global(endings.Key)),
+			echolimit.New(c.Calls, echolimit.Global(endings.Key), echolimit.WithRefund(func(_ *echo.Context, status int) bool { return c.See(status) })),
+		}
+		heeds := func(c *echo.Context) error {
+			<-c.Request().Context().Done()
+			return c.Request().Context().Err()
+		}
+		var use echo.MiddlewareFunc
+		var handler echo.HandlerFunc
+		switch c.Middleware {
+		case "ContextTimeout":
+			use, handler = middleware.ContextTimeout(time.Millisecond), heeds
+		case "Gzip":
+			use = middleware.Gzip()
+			handler = func(c *echo.Context) error { return c.Blob(http.StatusCreated, "text/plain", make([]byte, 4096)) }
+		case "Recover":
+			use = middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true})
+			handler = func(*echo.Context) error { panic("a handler's mistake") }
+		case "BodyLimit":
+			use = middleware.BodyLimit(8)
+			handler = func(c *echo.Context) error { return c.NoContent(http.StatusOK) }
+		default:
+			t.Fatalf("the test does not know %q", c.Middleware)
+		}
+		e := echo.New()
+		if c.InFront {
+			e.Use(append(limit, use)...)
+		} else {
+			e.Use(append([]echo.MiddlewareFunc{use}, limit...)...)
+		}
+		e.POST("/", handler)
+		request := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 64)))
+		request.Header.Set("Accept-Encoding", "gzip")
+		rec := httptest.NewRecorder()
+		e.ServeHTTP(rec, request)
+		return rec.Code
+	})
+}

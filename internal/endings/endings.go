@@ -1,0 +1,110 @@
+// Package endings runs the table of docs/middleware.md that says what a limiter sees of middleware which answers for the handler.
+package endings
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// Case is one request through a middleware, with limiters in front of it or behind it.
+type Case struct {
+	Middleware string // as the table names it
+	InFront    bool
+	Slots      *core.Limiter // of InFlight(1)
+	Calls      *core.Limiter // with a refund that asks See
+
+	seen chan int
+}
+
+// Key is that of both limiters.
+const Key = "all"
+
+// See takes the status that a refund gets. The tokens come back.
+func (c Case) See(status int) bool {
+	c.seen <- status
+	return true
+}
+
+// Patience is how long a case may take on a loaded machine.
+const Patience = 20 * time.Second
+
+// Run has serve send the request of each row of a framework, in both orders, and return the status that the client gets. Each case runs as
+// play does: synctest.Test, or InRealTime for a server that has goroutines of its own.
+func Run(t *testing.T, framework string, play func(*testing.T, func(*testing.T)), serve func(*testing.T, Case) (status int)) {
+	t.Helper()
+	_, file, _, _ := runtime.Caller(0)
+	page, err := os.ReadFile(filepath.Join(filepath.Dir(file), "../../docs/middleware.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 0
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		named, ours := strings.CutPrefix(cells[0], framework+": ")
+		if !ours || len(cells) != 4 {
+			continue
+		}
+		rows++
+		for i, order := range []string{"in front", "behind"} {
+			if cells[2+i] == "not safe" {
+				continue
+			}
+			t.Run(named+"/"+order, func(t *testing.T) {
+				play(t, func(t *testing.T) { row(t, named, cells[1], cells[2+i], i == 0, serve) })
+			})
+		}
+	}
+	if rows == 0 {
+		t.Fatalf("docs/middleware.md has no row of %s", framework)
+	}
+}
+
+// InRealTime runs a case as it is.
+func InRealTime(t *testing.T, play func(*testing.T)) { play(t) }
+
+func row(t *testing.T, name, client, sees string, inFront bool, serve func(*testing.T, Case) int) {
+	c := Case{Middleware: name, InFront: inFront, seen: make(chan int, 10)}
+	c.Slots = core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "slots", Limits: []core.Limit{core.InFlight(1)}}))
+	c.Calls = core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "calls", Limits: []core.Limit{core.PerDay(5)}}))
+	if got := strconv.Itoa(serve(t, c)); got != client {
+		t.Errorf("the client got %s; the table says %s", got, client)
+	}
+	if sees == "–" { // the limiter is not asked
+		select {
+		case got := <-c.seen:
+			t.Errorf("the limiter saw %d; the table says that it is not asked", got)
+		default:
+		}
+		return
+	}
+	select {
+	case got := <-c.seen:
+		if strconv.Itoa(got) != sees {
+			t.Errorf("the limiter saw %d; the table says %s", got, sees)
+		}
+	case <-time.After(Patience):
+		t.Fatal("the limiter never saw the end of the request")
+	}
+	left := func(l *core.Limiter) int64 {
+		res, err := l.Peek(t.Context(), Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Remaining
+	}
+	for end := time.Now().Add(Patience); left(c.Slots) != 1 || left(c.Calls) != 5; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d of 1 slot and %d of 5 tokens are there after the request", left(c.Slots), left(c.Calls))
+		}
+	}
+	if len(c.seen) != 0 {
+		t.Errorf("the refund was asked twice, and got %d too", <-c.seen)
+	}
+}
