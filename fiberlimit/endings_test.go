@@ -63,7 +63,7 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 		l := fasthttputil.NewInmemoryListener()
 		go func() { _ = app.Listener(l) }()
 		defer func() { _ = app.Shutdown() }()
-		client := http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return l.Dial() }}, Timeout: endings.Patience}
+		client := http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return l.Dial() }}, Timeout: endings.Patience}
 		res, err := client.Do(request)
 		if err != nil {
 			t.Fatal(err)
