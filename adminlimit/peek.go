@@ -13,6 +13,7 @@ import (
 // bucket is what is left to a key.
 type bucket struct {
 	Policy   string  `json:"policy"`
+	Plan     string  `json:"plan,omitempty"` // whose limits the key was last decided by, if not by the policy's own
 	Key      string  `json:"key"`
 	LogKey   string  `json:"log_key,omitempty"` // as the limiter's log shows it; of a long key's hash it is not known
 	Says     string  `json:"says"`              // what ratelimit get says too
@@ -43,8 +44,13 @@ type level struct {
 func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *bucket, res core.Result, reset func() error, err error) {
 	key := h.meant(l, given)
 	p, stored := l.Policy(), oncall.StoredKey(key)
-	byStored, rules := l.WithStoredKeys(), oncall.RulesOf(l)
-	if res, err = byStored.PeekUnits(ctx, stored, rules.Request(stored)); err != nil {
+	byStored := l.WithStoredKeys()
+	rules := oncall.RulesOf(byStored)
+	rules, _, err = rules.Last(ctx, stored)
+	if err == nil {
+		res, err = rules.Limiter.PeekUnits(ctx, stored, rules.Request(stored))
+	}
+	if err != nil {
 		return nil, res, nil, err
 	}
 	unused := false
@@ -53,7 +59,7 @@ func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *b
 		unused = err == nil && now.Unused
 	}
 	b = &bucket{
-		Policy: p.Name, key: key, Key: jsonKey(key), Says: oncall.Says(res, unused), Source: res.Source.String(), Unused: unused,
+		Policy: p.Name, Plan: rules.Plan, key: key, Key: jsonKey(key), Says: oncall.Says(res, unused), Source: res.Source.String(), Unused: unused,
 		Override: rules.Owner(stored) != "", Shadow: p.Shadow, Passes: res.Allowed, Limits: []level{}, stored: stored,
 	}
 	if by := rules.Blocker(stored); by != "" {

@@ -91,7 +91,7 @@ func (c *changeFlags) reset(ctx context.Context, s cli.Streams, args []string) e
 	}
 	before := "it could not be read"
 	rules := oncall.RulesOf(limiter)
-	switch b, err := state.Of(ctx, rules, key, rules.Request(key)); {
+	switch b, err := state.Of(ctx, rules, key, nil); {
 	case err == nil:
 		before = b.Says
 	case !errors.As(err, new(*store.StateError)):
@@ -124,7 +124,7 @@ func (c *changeFlags) move(ctx context.Context, s cli.Streams, args []string) er
 		return err
 	}
 	defer d.Close()
-	t := teller{desk: d, limiter: limiter, name: name, n: c.sign * n, single: make(map[core.Limit]*core.Limiter)}
+	t := teller{desk: d, limiter: limiter, rules: oncall.RulesOf(limiter), name: name, n: c.sign * n, single: make(map[core.Limit]*core.Limiter)}
 	if c.all {
 		return t.all(ctx, s, c.yes)
 	}
@@ -150,6 +150,7 @@ type teller struct {
 	*desk
 
 	limiter *core.Limiter
+	rules   *oncall.Rules
 	name    string // of the limit
 	n       int64  // how many come back; below 0: are taken
 
@@ -159,7 +160,11 @@ type teller struct {
 
 // limit returns the limit of a key, as it is now.
 func (t *teller) limit(ctx context.Context, key string) (core.LimitResult, error) {
-	res, err := t.limiter.Peek(ctx, key)
+	last, _, err := t.rules.Last(ctx, key)
+	if err != nil {
+		return core.LimitResult{}, err
+	}
+	res, err := last.Limiter.Peek(ctx, key)
 	if err != nil {
 		return core.LimitResult{}, err
 	}

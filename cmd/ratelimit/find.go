@@ -226,7 +226,7 @@ func (d *desk) look(ctx context.Context, list []foundKey) {
 			}
 		}
 		if err == nil {
-			k.State, err = state.Of(ctx, rules, k.bucket.Key, rules.Request(k.bucket.Key))
+			k.State, err = state.Of(ctx, rules, k.bucket.Key, nil)
 		}
 		if err != nil {
 			k.Error = err.Error()

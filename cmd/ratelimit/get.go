@@ -25,13 +25,15 @@ in the log. Or the flags of the command key say who the client is:
   ratelimit get -policies policies.yaml api ip:192.0.2.1
   ratelimit get -policies policies.yaml api -header x-api-key=abc -h redis -watch
 
-It takes nothing. Of a key that Redis does not have, it prints the nearest that exist. The exit code is 1 if the request is denied.
+It takes nothing. Of a key that Redis does not have, it prints the nearest that exist. The exit code is 1 if the request is denied, or if
+that is not known because the service has other limits than the file.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		var g getFlags
 		g.define(flags)
 		g.asked.define(flags)
 		g.keys.define(flags)
+		flags.StringVar(&g.plan, "plan", "", "decide by the limits of this `plan` of the policy (default: those that the key was last decided by)")
 		flags.BoolVar(&g.watch, "watch", false, "show it again each second, until interrupted")
 		flags.BoolVar(&g.asJSON, "json", false, "print a JSON object; with -watch, one a line")
 		return g.run
@@ -44,14 +46,14 @@ type getFlags struct {
 
 	asked         asked
 	keys          keys
+	plan          string
 	watch, asJSON bool
 }
 
 // asked are the flags that say what the next request takes.
-type asked struct{ units core.Units }
+type asked struct{ units core.Units } // nil: one of each unit that the limits of a key count
 
 func (a *asked) define(flags *flag.FlagSet) {
-	a.units = core.Units{}
 	flags.Func("cost", "what the next request takes: a `number` of requests, or UNIT=NUMBER; can be repeated (default 1)", func(text string) error {
 		unit, number, ok := strings.Cut(text, "=")
 		if !ok {
@@ -61,17 +63,12 @@ func (a *asked) define(flags *flag.FlagSet) {
 		if err != nil || n < 0 {
 			return errors.New("must be a number such as 5, or of a unit, such as tokens=1000")
 		}
+		if a.units == nil {
+			a.units = core.Units{}
+		}
 		a.units[unit] = n
 		return nil
 	})
-}
-
-// of returns what a request takes: one of each unit that the limits of a key count, unless flags say otherwise.
-func (a *asked) of(rules *oncall.Rules, key string) core.Units {
-	if len(a.units) > 0 {
-		return a.units
-	}
-	return rules.Request(key)
 }
 
 func (g *getFlags) run(ctx context.Context, s cli.Streams, args []string) error {
@@ -80,6 +77,9 @@ func (g *getFlags) run(ctx context.Context, s cli.Streams, args []string) error 
 		return err
 	}
 	defer d.Close()
+	if _, err = limiter.WithPlan(g.plan); err != nil {
+		return cli.Misuse("-plan: %v", err)
+	}
 	key, err := d.givenKey(ctx, args[0], arg(args, 1), &g.keys)
 	if err != nil {
 		return err
@@ -108,8 +108,11 @@ func arg(args []string, i int) string {
 
 // show prints the state of a bucket once. It reports whether the request would pass.
 func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core.Limiter, key string) (allowed bool, err error) {
-	rules := oncall.RulesOf(limiter)
-	b, err := state.Of(ctx, rules, key, g.asked.of(rules, key))
+	rules, err := oncall.RulesOf(limiter).For(g.plan)
+	if err != nil {
+		return false, err
+	}
+	b, err := state.Of(ctx, rules, key, g.asked.units)
 	if err != nil {
 		return false, d.Explain(err)
 	}

@@ -54,6 +54,7 @@ type listing struct {
 	Policy     string          `json:"policy"`
 	Keys       int             `json:"keys"`
 	Denied     int             `json:"denied"`
+	Unknown    int             `json:"unknown,omitempty"` // of which the file lacks the limits that decided them last
 	Unreadable int             `json:"unreadable"`
 	Page       int             `json:"page"`
 	Buckets    []*state.Bucket `json:"buckets"`
@@ -77,7 +78,7 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	defer p.clear()
 	all, seen := worst{most: l.most * l.page}, make(map[string]bool)
 	err = d.each(ctx, args[0], func(b redisstore.Bucket) (*state.Bucket, error) {
-		return state.Sketch(ctx, rules, b.Key, l.asked.of(rules, b.Key))
+		return state.Sketch(ctx, rules, b.Key, l.asked.units)
 	}, func(bucket redisstore.Bucket, b *state.Bucket, err error) error {
 		if seen[bucket.Key] {
 			return nil
@@ -91,6 +92,8 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 			return nil
 		case err != nil:
 			return err
+		case b.Unknown:
+			found.Unknown++
 		case !b.Allowed:
 			found.Denied++
 		case l.denied:
@@ -189,6 +192,9 @@ func (d *desk) each(ctx context.Context, policy string, look func(redisstore.Buc
 
 func (f *listing) write(w io.Writer) error {
 	_, _ = fmt.Fprintf(w, "%s: %s, %s denied now", f.Policy, show.Some(int64(f.Keys), "key"), show.Count(int64(f.Denied)))
+	if f.Unknown > 0 {
+		_, _ = fmt.Fprintf(w, ", %s not known", show.Count(int64(f.Unknown)))
+	}
 	if f.Unreadable > 0 {
 		_, _ = fmt.Fprintf(w, ", %s unreadable", show.Count(int64(f.Unreadable)))
 	}

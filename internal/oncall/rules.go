@@ -1,13 +1,23 @@
 package oncall
 
-import "github.com/tokenbucket-go/ratelimit/core"
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
 
 // Rules are what a limiter has in force for each key. They don't change: ask [RulesOf] again after a change.
 type Rules struct {
 	Limiter *core.Limiter
+	Plan    string // whose limits Limiter has; "": the policy's own
+	Chosen  bool   // somebody said by which plan to decide
 
 	limits []core.Limit
 	own    map[string]own // by key, in its stored form
+	plans  []*Rules       // of the policy's plans, in the order of their names
 }
 
 // own is what stands out about a key.
@@ -45,7 +55,61 @@ func RulesOf(l *core.Limiter) *Rules {
 	for _, key := range e.Blocked {
 		note(key, func(o *own) { o.operator = true })
 	}
+	for _, name := range slices.Sorted(maps.Keys(p.Plans)) {
+		if of, err := l.WithPlan(name); err == nil { // else a new policy has come since
+			r.plans = append(r.plans, &Rules{Limiter: of, Plan: name, limits: p.Plans[name], own: r.own})
+		}
+	}
 	return r
+}
+
+// For returns the rules of a plan that somebody has chosen; "" for nobody has.
+func (r *Rules) For(plan string) (*Rules, error) {
+	for _, of := range r.plans {
+		if of.Plan == plan {
+			chosen := *of
+			chosen.Chosen = true
+			return &chosen, nil
+		}
+	}
+	_, err := r.Limiter.WithPlan(plan)
+	return r, err
+}
+
+// HasPlans reports whether Last may return the rules of a plan.
+func (r *Rules) HasPlans() bool { return len(r.plans) > 0 }
+
+// Last returns the rules by which a key was last decided, the policy's own or those of a plan, and what the store keeps of the key under
+// these. Redis does not know a customer's plan, so they are those whose definitions wrote the most of what it keeps. It costs a call, and
+// one for each plan of a key that the policy's own limits did not write. Of a store that does not show what it keeps it returns r.
+func (r *Rules) Last(ctx context.Context, key string) (*Rules, core.Inspection, error) {
+	last, found := r, core.Inspection{}
+	for i, of := range append([]*Rules{r}, r.plans...) {
+		stored, err := of.Limiter.Inspect(ctx, key)
+		if errors.Is(err, errors.ErrUnsupported) {
+			return r, stored, nil
+		} else if err != nil {
+			return r, stored, err
+		}
+		if i == 0 || strange(stored) < strange(found) {
+			last, found = of, stored
+		}
+		if strange(found) == 0 {
+			break
+		}
+	}
+	return last, found, nil
+}
+
+// strange is how many of the stored limits other definitions wrote.
+func strange(stored core.Inspection) int {
+	n := stored.Others
+	for _, l := range stored.Limits {
+		if l.Changed {
+			n++
+		}
+	}
+	return n
 }
 
 // Owner returns who gave a key limits of its own, the policy or an operator, or "" if nobody did.

@@ -14,6 +14,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // Rights does what decisions do, with a key of its own: with tokens, slots, and a reset.
@@ -51,7 +52,7 @@ type survey struct {
 
 // Buckets looks at all buckets of the store. policies are those of the service, or nil. text writes a key as it may be shown.
 func Buckets(ctx context.Context, s *redisstore.Store, policies map[string]core.Policy, rate int, text func(string) string) (f Findings, err error) {
-	c := census{store: s, policies: policies, limiters: make(map[string]*core.Limiter), counts: make(map[string]int64), surveys: make(map[[2]string]*survey)}
+	c := census{store: s, policies: policies, rules: make(map[string]*oncall.Rules), counts: make(map[string]int64), surveys: make(map[[2]string]*survey)}
 	seen := make(map[redisstore.Bucket]bool)
 	for b, err := range s.Buckets(ctx, "", rate) {
 		if err == nil && !seen[b] {
@@ -73,7 +74,7 @@ func Buckets(ctx context.Context, s *redisstore.Store, policies map[string]core.
 type census struct {
 	store      *redisstore.Store
 	policies   map[string]core.Policy
-	limiters   map[string]*core.Limiter
+	rules      map[string]*oncall.Rules
 	counts     map[string]int64 // of keys, by policy
 	surveys    map[[2]string]*survey
 	others     int64 // keys with limits that their policies lack
@@ -81,10 +82,10 @@ type census struct {
 	why        string
 }
 
-// limiter returns a limiter that reads a policy's keys.
-func (c *census) limiter(name string) (*core.Limiter, error) {
-	if l := c.limiters[name]; l != nil {
-		return l, nil
+// rulesOf returns the rules whose limiters read a policy's keys.
+func (c *census) rulesOf(name string) (*oncall.Rules, error) {
+	if r := c.rules[name]; r != nil {
+		return r, nil
 	}
 	p, ok := c.policies[name]
 	if !ok { // any limit reads the key
@@ -95,17 +96,17 @@ func (c *census) limiter(name string) (*core.Limiter, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.limiters[name] = l.WithStoredKeys()
-	return c.limiters[name], nil
+	c.rules[name] = oncall.RulesOf(l.WithStoredKeys())
+	return c.rules[name], nil
 }
 
 func (c *census) look(ctx context.Context, b redisstore.Bucket, text func(string) string) error {
 	c.counts[b.Policy]++
-	l, err := c.limiter(b.Policy)
+	rules, err := c.rulesOf(b.Policy)
 	if err != nil {
 		return nil //nolint:nilerr // the name is no policy's, so the key is not of a limiter
 	}
-	found, err := l.Inspect(ctx, b.Key)
+	_, found, err := rules.Last(ctx, b.Key)
 	if errors.As(err, new(*store.StateError)) {
 		c.unreadable, c.why = append(c.unreadable, show.Text(b.Policy)+" "+text(b.Key)), err.Error()
 		return nil

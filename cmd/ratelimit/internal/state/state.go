@@ -38,8 +38,10 @@ type Limit struct {
 // Bucket is the state of a bucket.
 type Bucket struct {
 	Policy   string  `json:"policy"`
+	Plan     string  `json:"plan,omitempty"` // whose limits these are, if not the policy's own
 	Key      string  `json:"key"`
 	Allowed  bool    `json:"allowed"`
+	Unknown  bool    `json:"unknown,omitempty"` // whether it is allowed is not known: see Says
 	Blocked  bool    `json:"blocked,omitempty"`
 	Override string  `json:"override_by,omitempty"` // who gave the key limits of its own
 	Unused   bool    `json:"unused"`
@@ -53,9 +55,12 @@ type Bucket struct {
 
 // Of asks the store for the state of key's bucket, and whether units would pass. The limiter of rules takes keys as the store has them.
 func Of(ctx context.Context, rules *oncall.Rules, key string, units core.Units) (*Bucket, error) {
-	stored, err := rules.Limiter.Inspect(ctx, key)
+	rules, stored, err := rules.Last(ctx, key)
 	if err != nil {
 		return nil, err
+	}
+	if units == nil {
+		units = rules.Request(key)
 	}
 	res, err := rules.Limiter.PeekUnits(ctx, key, units)
 	if err != nil {
@@ -63,11 +68,39 @@ func Of(ctx context.Context, rules *oncall.Rules, key string, units core.Units) 
 	}
 	b := of(res, stored)
 	b.name(rules, key)
+	if b.Override == "" && !b.Blocked && !rules.Chosen {
+		b.judge(stored)
+	}
 	return b, nil
+}
+
+// judge takes the verdict back if none of the file's definitions wrote what is stored: the service has other limits than the file.
+func (b *Bucket) judge(stored core.Inspection) {
+	for _, s := range stored.Limits {
+		if s.Changed {
+			b.Allowed, b.Unknown = false, true
+			b.Says = "not known: " + s.Limit.Name + " was last decided with " + foreign(s) + ", which this file does not have"
+			return
+		}
+	}
+}
+
+// foreign is the definition that wrote a limit, in words.
+func foreign(s core.StoredLimit) string {
+	if s.Capacity == s.Limit.Capacity {
+		return "another rate"
+	}
+	return "a capacity of " + show.Count(s.Capacity)
 }
 
 // Sketch is Of without what only the store's own state tells. It costs one call that others share.
 func Sketch(ctx context.Context, rules *oncall.Rules, key string, units core.Units) (*Bucket, error) {
+	if rules.HasPlans() {
+		return Of(ctx, rules, key, units)
+	}
+	if units == nil {
+		units = rules.Request(key)
+	}
 	res, err := rules.Limiter.PeekUnits(ctx, key, units)
 	if err != nil {
 		return nil, err
@@ -80,7 +113,7 @@ func Sketch(ctx context.Context, rules *oncall.Rules, key string, units core.Uni
 
 // name says whose bucket it is, and whether the policy blocks it.
 func (b *Bucket) name(rules *oncall.Rules, key string) {
-	b.Policy, b.Key, b.Override = rules.Limiter.Name(), key, rules.Owner(key)
+	b.Policy, b.Plan, b.Key, b.Override = rules.Limiter.Name(), rules.Plan, key, rules.Owner(key)
 	if by := rules.Blocker(key); by != "" {
 		b.Blocked, b.Says = true, oncall.Blocked(by)
 	}

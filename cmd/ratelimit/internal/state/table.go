@@ -36,6 +36,9 @@ func (b *Bucket) Write(w io.Writer, key string) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if b.Plan != "" {
+		_, _ = fmt.Fprintf(w, "  These are the limits of plan %s.\n", show.Text(b.Plan))
+	}
 	if b.Override != "" {
 		_, _ = fmt.Fprintf(w, "  These are limits of its own: an override of %s.\n", b.Override)
 	}
