@@ -14,7 +14,8 @@ const (
 type Change struct {
 	Effect string `json:"effect"`
 	Policy string `json:"policy"`
-	Key    string `json:"key,omitempty"` // of an override, as it may be shown
+	Plan   string `json:"plan,omitempty"` // whose limits changed, if not the policy's own
+	Key    string `json:"key,omitempty"`  // of an override, as it may be shown
 	Limit  string `json:"limit,omitempty"`
 	Old    string `json:"old,omitempty"`
 	New    string `json:"new,omitempty"`
@@ -24,6 +25,9 @@ type Change struct {
 // String is the change on one line.
 func (c Change) String() string {
 	where := c.Policy
+	if c.Plan != "" {
+		where += ", plan " + c.Plan
+	}
 	if c.Key != "" {
 		where += " for " + c.Key
 	}

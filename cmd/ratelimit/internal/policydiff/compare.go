@@ -82,6 +82,7 @@ func renames(old, now map[string]core.Policy) map[string]string {
 // policy compares two policies of one name.
 func (c *comparison) policy(was, is core.Policy) {
 	c.limits(Change{Policy: was.Name}, was.Limits, is.Limits)
+	c.plans(was, is)
 	keys := maps.Clone(was.Overrides)
 	maps.Copy(keys, is.Overrides)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
@@ -98,6 +99,28 @@ func (c *comparison) policy(was, is core.Policy) {
 		}
 	}
 	c.rest(was, is)
+}
+
+// plans compares the plans of two policies of one name.
+func (c *comparison) plans(was, is core.Policy) {
+	all := maps.Clone(was.Plans)
+	maps.Copy(all, is.Plans)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		at := Change{Policy: was.Name, Plan: name}
+		before, had := was.Plans[name]
+		after, has := is.Plans[name]
+		if had {
+			c.limits(at, before, or(has, after, is.Limits))
+		}
+		switch {
+		case !has:
+			at.Effect, at.Old, at.Text = Remove, list(before), "is gone: its customers have the limits of the policy, and a warning is logged (RL720)"
+			c.add(at)
+		case !had:
+			at.Effect, at.New, at.Text = New, list(after), "is new: "+list(after)
+			c.add(at)
+		}
+	}
 }
 
 func or(has bool, own, others []core.Limit) []core.Limit {

@@ -47,6 +47,11 @@ func TestCompare(t *testing.T) {
 			[]string{"cut is enforced from now on", "other on_failure: FailOpen, was FailLocal", "other local_share: 0.5, was 1", "other header fields"}},
 		{"- {name: a, limits: [60/min]}", "- {name: a, limits: [60/min], overrides: {k: [90/min]}}", []string{"raise a for <k>, limit a: 90/min, was 60/min: 30 more", "raise 1.5 times", "other has an override now"}},
 		{"- {name: a, limits: [60/min], overrides: {k: [90/min]}}", "- {name: a, limits: [70/min], overrides: {k: [90/min]}}", []string{"raise a, limit a: 70/min", "raise a, limit a: 70/min"}},
+		{"- {name: a, limits: [60/min], plans: {pro: [90/min]}}", "- {name: a, limits: [60/min], plans: {pro: [70/min]}}",
+			[]string{"cut a, plan pro, limit a: 70/min, was 90/min", "cut at 0.778 of the rate"}},
+		{"- {name: a, limits: [60/min]}", "- {name: a, limits: [60/min], plans: {pro: [90/min]}}", []string{"new a, plan pro: is new: 90/min"}},
+		{"- {name: a, limits: [60/min], plans: {pro: [90/min burst 60]}}", "- {name: a, limits: [60/min]}",
+			[]string{"cut a, plan pro, limit a", "remove a, plan pro: is gone: its customers have the limits of the policy"}},
 		{"- {name: a, limits: [60/min], blocked: [k]}", "- {name: a, limits: [60/min], blocked: [m]}", []string{"cut a for <m>: is blocked", "raise a for <k>: is no longer blocked"}},
 		{"- {name: a, limits: [100/day aligned]}", "- {name: a, limits: [100/day in Europe/Berlin]}", []string{"other at other times"}},
 	} {

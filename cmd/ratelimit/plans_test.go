@@ -1,0 +1,116 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/policyfile"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// planPolicies have limits that don't refill while a test runs.
+const planPolicies = `- name: api
+  limits:
+    - {name: minute, capacity: 10, refill_rate: 1, refill_interval: 24h}
+    - {name: day, capacity: 100, refill_rate: 1, refill_interval: 6h}
+  plans:
+    free: [{name: minute, capacity: 5, refill_rate: 1, refill_interval: 24h}]
+    pro:
+      - {name: minute, capacity: 60, refill_rate: 1, refill_interval: 24h}
+      - {name: day, capacity: 1000, refill_rate: 1, refill_interval: 6h}
+      - {name: words, unit: words, capacity: 900, refill_rate: 1, refill_interval: 6h}
+`
+
+// planned returns a service of planPolicies, and a limiter of the plan pro.
+func planned(t *testing.T) (s *service, pro *core.Limiter) {
+	t.Helper()
+	server := redistest.Start(t)
+	s = &service{client: server.Client(t), addr: server.Addr, prefix: "ratelimit:"}
+	files(t, map[string]string{"p.yaml": planPolicies})
+	policies, err := policyfile.LoadFile("p.yaml")
+	require.NoError(t, err)
+	s.store = redisstore.New(s.client, redisstore.WithTimeout(5*time.Second))
+	s.api = core.Must(core.NewLimiter(s.store, policies["api"]))
+	return s, core.Must(s.api.WithPlan("pro"))
+}
+
+// Redis does not know the plan of a customer. The tools find it by the definitions that wrote the bucket.
+func TestToolsFindThePlanOfAKey(t *testing.T) {
+	s, pro := planned(t)
+	for range 16 {
+		res, err := pro.AllowUnits(t.Context(), "user:bob", core.Units{core.Requests: 1, "words": 10})
+		require.NoError(t, err)
+		require.True(t, res.Allowed)
+	}
+	s.use(t, "user:eve", 10)
+
+	out := s.runOK(t, "get", "-policies", "p.yaml", "api", "user:bob")
+	assert.Contains(t, out, "api user:bob: allowed: 44 of 60 left of minute\n")
+	assert.Contains(t, out, "These are the limits of plan pro.")
+	assert.Regexp(t, `day +984 +1,000`, out)
+	assert.NotContains(t, out, "last used with")
+	out = s.runOK(t, "get", "-policies", "p.yaml", "api", "user:bob", "-json")
+	assert.Contains(t, out, `"plan": "pro"`)
+	assert.NotContains(t, out, "unknown")
+	out, _, code := s.run(t, "get", "-policies", "p.yaml", "api", "user:eve")
+	assert.Contains(t, out, "denied: minute is used up")
+	assert.NotContains(t, out, "plan")
+	assert.Equal(t, cli.Found, code)
+
+	out = s.runOK(t, "list", "-policies", "p.yaml", "api")
+	assert.Contains(t, out, "api: 2 keys, 1 denied now\n")
+	assert.Contains(t, out, "user:bob  allowed: 44 of 60 left of minute")
+	out = s.runOK(t, "find", "-policies", "p.yaml", "bob")
+	assert.Contains(t, out, "allowed: 44 of 60 left of minute")
+	out = s.runOK(t, "credit", "-policies", "p.yaml", "api", "user:bob", "day", "4")
+	assert.Contains(t, out, "day has 988 of 1,000 left, and had 984.")
+	out = s.runOK(t, "doctor", "-policies", "p.yaml", "-store-timeout", "5s")
+	assert.NotRegexp(t, `(?m)^fault`, out)
+	assert.Contains(t, out, "every limit was last used as the file defines it")
+
+	res, err := pro.Peek(t.Context(), "user:bob")
+	require.NoError(t, err)
+	assert.EqualValues(t, 44, res.Remaining, "the customer's next request finds what the tools say")
+}
+
+// Somebody who knows the plan says it. Else a key that was never used has the policy's own limits.
+func TestGetDecidesByThePlanThatIsGiven(t *testing.T) {
+	s, pro := planned(t)
+	out := s.runOK(t, "get", "-policies", "p.yaml", "api", "new")
+	assert.Regexp(t, `minute +10 +10`, out)
+	out = s.runOK(t, "get", "-policies", "p.yaml", "-plan", "pro", "api", "new")
+	assert.Regexp(t, `minute +60 +60`, out)
+	res, err := pro.AllowUnits(t.Context(), "bob", core.Units{core.Requests: 9, "words": 1})
+	require.NoError(t, err)
+	require.True(t, res.Allowed)
+	out, _, code := s.run(t, "get", "-policies", "p.yaml", "-plan", "free", "api", "bob")
+	assert.Contains(t, out, "denied: minute is used up", "as bob would be after a downgrade")
+	assert.Equal(t, cli.Found, code)
+	_, errs, code := s.run(t, "get", "-policies", "p.yaml", "-plan", "gold", "api", "bob")
+	assert.Contains(t, errs, `"gold" is no plan of the policy`)
+	assert.Equal(t, cli.Misused, code)
+}
+
+// A file that lacks the definition by which the service decides can't say what the customer will see next.
+func TestGetGivesNoVerdictByAnotherFile(t *testing.T) {
+	s, pro := planned(t)
+	policy := pro.Policy()
+	policy.Plans = nil
+	policy.Limits = []core.Limit{core.PerDay(1).WithBurst(70).WithName("minute")}
+	_, err := core.Must(core.NewLimiter(s.store, policy)).AllowN(t.Context(), "bob", 65)
+	require.NoError(t, err)
+	out, _, code := s.run(t, "get", "-policies", "p.yaml", "api", "bob")
+	assert.Contains(t, out, "api bob: not known: minute was last decided with a capacity of 70, which this file does not have\n")
+	assert.Equal(t, cli.Found, code)
+	out = s.runOK(t, "list", "-policies", "p.yaml", "api")
+	assert.Contains(t, out, "1 key, 0 denied now, 1 not known\n")
+	out, _, code = s.run(t, "get", "-policies", "p.yaml", "-plan", "free", "api", "bob")
+	assert.Contains(t, out, "denied: minute is used up", "a plan that is given decides")
+	assert.Equal(t, cli.Found, code)
+}
