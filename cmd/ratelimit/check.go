@@ -36,6 +36,7 @@ type checked struct {
 	OK         bool      `json:"ok"`
 	Policies   []string  `json:"policies"`
 	Mistakes   []mistake `json:"mistakes"`
+	Doubts     []string  `json:"doubts,omitempty"` // which are no mistakes
 	Unreadable string    `json:"unreadable,omitempty"`
 }
 
@@ -61,6 +62,9 @@ func check(s cli.Streams, files []string, asJSON bool) error {
 		case result == nothing:
 			result = mistaken
 		}
+		for _, name := range c.Policies {
+			c.Doubts = append(c.Doubts, unmade(policies[name])...)
+		}
 		list = append(list, c)
 		if asJSON {
 			continue
@@ -69,6 +73,9 @@ func check(s cli.Streams, files []string, asJSON bool) error {
 			_, _ = fmt.Fprintln(s.Out, err)
 		} else {
 			_, _ = fmt.Fprintf(s.Out, "%s: no mistakes in %s: %s\n", file, policyCount(len(policies)), strings.Join(c.Policies, ", "))
+			for _, doubt := range c.Doubts {
+				_, _ = fmt.Fprintf(s.Out, "  doubtful: %s\n", doubt)
+			}
 		}
 	}
 	if asJSON {

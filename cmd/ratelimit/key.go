@@ -19,6 +19,7 @@ var keyCommand = cli.Command{
 
   ratelimit key -ip 192.0.2.1                           # ByIP
   ratelimit key -header x-api-key=abc                   # ByHeader("X-Api-Key")
+  ratelimit key -value user=bob                         # ByContextValue("user")
   ratelimit key -join -header x-tenant=a -path /search  # Join(ByHeader("X-Tenant"), ByPath())
 
 A key with bytes that are not printable is printed as it is, as the other commands and policy files need it.
@@ -51,6 +52,7 @@ func (k *keys) define(flags *flag.FlagSet) {
 	k.named(flags, "cookie", "the key of a cookie, as `name=value`", keyof.Cookie)
 	k.named(flags, "query", "the key of a query parameter, as `name=value`", keyof.Query)
 	k.named(flags, "param", "the key of a path parameter, as `name=value`", keyof.Param)
+	k.named(flags, "value", "the key of a value that middleware stored, as `name=value`", keyof.Value)
 }
 
 // one defines a flag for an extractor without a name.

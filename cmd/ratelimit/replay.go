@@ -33,7 +33,7 @@ with names in the first line; compressed by gzip or not. The log - is standard i
 -key says who a client is, as the key functions do:
   ip, method, path             ByIP, ByMethod, ByPath
   route=FIELD                  ByRoute, with the pattern in a field
-  header:NAME=FIELD            ByHeader(NAME), with the value in a field; so cookie and param
+  header:NAME=FIELD            ByHeader(NAME), with the value in a field; so cookie, param, value
   query:NAME                   ByQuery(NAME), of the request's target
   global:NAME                  Global(NAME)
   FIELD                        the key FIELD:VALUE of any other field

@@ -92,6 +92,10 @@ func ContextValue(key, value any) (string, error) {
 	return extract(inContext{value: value})
 }
 
+// Value is the key that ByContextValue returns for a value, by the name that its keys have: that of a string is the string, as
+// in ByContextValue("user"), and that of a type of your own is its name and value, such as "main.userKey {}".
+func Value(name, value string) (string, error) { return ContextValue(name, value) }
+
 // inContext is a request whose context has a value.
 type inContext struct {
 	client

@@ -42,6 +42,7 @@ func TestKeysAreThoseOfTheExtractors(t *testing.T) {
 			"route":                  {httplimit.ByRoute(), func() (string, error) { return keyof.Route("/items/{id}") }},
 			"route, with its method": {httplimit.ByRoute(), func() (string, error) { return keyof.Route("PUT /items/{id}") }},
 			"value":                  {httplimit.ByContextValue(userKey{}), func() (string, error) { return keyof.ContextValue(userKey{}, value) }},
+			"value by a name":        {httplimit.ByContextValue(userKey{}), func() (string, error) { return keyof.Value("keyof_test.userKey {}", value) }},
 			"global":                 {httplimit.Global("all"), func() (string, error) { return keyof.Global("all") }},
 			"cookie":                 {httplimit.ByCookie("session"), func() (string, error) { return keyof.Cookie("session", "s-1") }},
 			"joined": {httplimit.Join(httplimit.ByHeader("X-Api-Key"), httplimit.ByRoute()), func() (string, error) {

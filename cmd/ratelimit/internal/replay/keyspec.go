@@ -33,7 +33,7 @@ func parseKeySpec(text string, ipv6Prefix int) (spec keySpec, err error) {
 
 // named are the extractors with a name.
 var named = map[string]func(name, value string) (string, error){
-	"header": keyof.Header, "cookie": keyof.Cookie, "query": keyof.Query, "param": keyof.Param,
+	"header": keyof.Header, "cookie": keyof.Cookie, "query": keyof.Query, "param": keyof.Param, "value": keyof.Value,
 }
 
 func parsePart(text string, ipv6Prefix int) (part, error) {
@@ -56,7 +56,7 @@ func parsePart(text string, ipv6Prefix int) (part, error) {
 	case of != nil && hasName:
 		p = part{or(strings.ReplaceAll(name, "-", "_")), func(value string) (string, error) { return of(name, value) }}
 	case hasName:
-		return part{}, fmt.Errorf("%q is not known: it must be header, cookie, query, param or global", kind)
+		return part{}, fmt.Errorf("%q is not known: it must be header, cookie, query, param, value or global", kind)
 	case kind == "ip":
 		p = part{or("ip"), func(value string) (string, error) { return keyof.IP(value, core.IPv6Prefix(ipv6Prefix)) }}
 	case kind == "method":

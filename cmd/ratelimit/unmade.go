@@ -1,0 +1,79 @@
+package main
+
+import (
+	"maps"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/keyof"
+)
+
+// unmade returns what is doubtful about the keys of a policy's overrides and blocks, one sentence for each that no extractor makes.
+func unmade(p core.Policy) (doubts []string) {
+	for _, of := range []struct {
+		what string
+		keys []string
+	}{{"override", slices.Sorted(maps.Keys(p.Overrides))}, {"block", slices.Sorted(slices.Values(p.Blocked))}} {
+		for _, key := range of.keys {
+			if hint := asExtractors(key); hint != key {
+				doubt := p.Name + ", " + of.what + " of " + show.Text(key) + ": no extractor makes this key"
+				if hint != "" {
+					doubt += ": did you mean " + show.Text(hint) + "?"
+				} else {
+					doubt += ", only a key function of your own"
+				}
+				doubts = append(doubts, doubt)
+			}
+		}
+	}
+	return doubts
+}
+
+// asExtractors returns key as the adapters' extractors make it of the same client, or "" if they make nothing like it. A key with a first
+// part of its own, such as user:bob, is one of JoinKey's.
+func asExtractors(key string) string {
+	if _, err := netip.ParseAddr(key); err == nil {
+		return made(keyof.IP(key))
+	}
+	kind, rest, ok := strings.Cut(key, ":")
+	if !ok {
+		return ""
+	}
+	name, value, named := strings.Cut(rest, ":")
+	switch kind {
+	case "ip":
+		if prefix, err := netip.ParsePrefix(rest); err == nil { // of IPv6
+			return made(keyof.IP(prefix.Addr().String(), core.IPv6Prefix(prefix.Bits())))
+		}
+		return made(keyof.IP(rest))
+	case "header", "cookie", "query", "param", "value":
+		of := map[string]func(name, value string) (string, error){
+			"header": keyof.Header, "cookie": keyof.Cookie, "query": keyof.Query, "param": keyof.Param, "value": keyof.Value,
+		}[kind]
+		if !named || strings.HasPrefix(value, "%sha256=") {
+			return key
+		}
+		return made(of(plain(name), plain(value)))
+	}
+	return key
+}
+
+// plain is a part of a joined key as it was.
+func plain(part string) string {
+	if text, err := url.PathUnescape(part); err == nil {
+		return text
+	}
+	return part
+}
+
+// made is a key, or "" with an error.
+func made(key string, err error) string {
+	if err != nil {
+		return ""
+	}
+	return key
+}
