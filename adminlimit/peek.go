@@ -55,7 +55,7 @@ func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *b
 	}
 	unused := false
 	if res.Allowed {
-		now, err := byStored.Peek(ctx, stored) // only a Peek tells it
+		now, err := rules.Limiter.Peek(ctx, stored) // only a Peek tells it, and one by other limits would leave them in the store
 		unused = err == nil && now.Unused
 	}
 	b = &bucket{

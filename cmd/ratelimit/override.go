@@ -3,14 +3,17 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
@@ -66,15 +69,22 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 	return nil
 }
 
-// replaced returns the limits of a key, those of texts in place of the ones that they replace. changes say in words what is new.
-func replaced(ctx context.Context, limiter *core.Limiter, key string, texts []string) (limits []core.Limit, changes []string, err error) {
-	res, err := limiter.Peek(ctx, key)
+// replaced returns the override of a key with the limits of texts, each with the name of the limit that it replaces, of those that the key
+// was last decided by. What operators have overridden before stays, and other limits are no part of it. changes say in words what is new.
+func replaced(ctx context.Context, limiter *core.Limiter, key string, texts []string) (override []core.Limit, changes []string, err error) {
+	rules, _, err := oncall.RulesOf(limiter).Last(ctx, key)
+	if err != nil && !errors.As(err, new(*store.StateError)) {
+		return nil, nil, err
+	}
+	res, err := rules.Limiter.PeekUnits(ctx, key, rules.Request(key))
 	if err != nil {
 		return nil, nil, err
 	}
+	var limits []core.Limit
 	for _, r := range res.Limits() {
 		limits = append(limits, r.Limit)
 	}
+	override = slices.Clone(limiter.Exceptions().Overrides[key])
 	done := make([]bool, len(limits))
 	for _, text := range texts {
 		l, err := core.ParseLimit(text)
@@ -92,10 +102,11 @@ func replaced(ctx context.Context, limiter *core.Limiter, key string, texts []st
 		if l.Name = was.Name; l.MaxHold == 0 {
 			l.MaxHold = was.MaxHold
 		}
-		limits[i], done[i] = l, true
+		override = append(slices.DeleteFunc(override, func(other core.Limit) bool { return other.Name == l.Name }), l)
+		done[i] = true
 		changes = append(changes, fmt.Sprintf("%s: %s, was %s", l.Name, unnamed(l), unnamed(was)))
 	}
-	return limits, changes, nil
+	return override, changes, nil
 }
 
 // unnamed is a limit's text without its name.

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var write = flag.Bool("write", false, "write into docs/tools.md what commands print")
+var write = flag.Bool("write", false, "write into docs/tools.md and docs/plans.md what commands print")
 
 const page = "../../docs/tools.md"
 
@@ -19,13 +19,19 @@ var (
 )
 
 // The page's commands run, in order and in one directory with the files that the page shows, and print what it shows. Each block begins
-// with the buckets of stage.clients. Of what is printed, stage.run changes addresses and how long denials were counted, and nothing else.
+// with the buckets of stage.clients or stage.customers. Of what is printed, stage.run changes addresses and how long denials were counted, and nothing else.
 func TestCommandsPrintWhatThePageShows(t *testing.T) {
+	s := newStage(t)
+	t.Run("tools.md", func(t *testing.T) { s.print(t, page, s.clients) })
+	t.Run("plans.md", func(t *testing.T) { s.print(t, "../../docs/plans.md", s.customers) })
+}
+
+// print runs the commands of a page.
+func (s *stage) print(t *testing.T, page string, prepare func(*testing.T)) {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newStage(t)
 	var shown strings.Builder
 	printed, at, compared := "", 0, 0
 	for _, b := range blocks.FindAllSubmatchIndex(text, -1) {
@@ -33,14 +39,19 @@ func TestCommandsPrintWhatThePageShows(t *testing.T) {
 		shown.Write(text[at:b[4]])
 		at = b[4]
 		switch kind {
+		case "go":
+			printed = "" // docs runs programs
 		case "yaml":
 			s.write(t, before, body)
 		case "sh":
 			if strings.HasPrefix(body, "go build") {
 				continue // as newStage does
 			}
-			printed = s.run(t, body, s.clients)
+			printed = s.run(t, body, prepare)
 		case "text":
+			if printed == "" {
+				break
+			}
 			if compared++; body != printed && !*write {
 				t.Errorf("the page shows\n%s\nbut the commands print\n%s\ngo test -run PageShows -write . corrects the page", body, printed)
 			}

@@ -137,6 +137,13 @@ func (s *stage) useAt(t *testing.T, at time.Time, policy, key string, n int64, l
 // daily is the limit that the clients of pages use up.
 var daily = core.PerDay(10).WithName("daily")
 
+// customers makes the buckets of docs/plans.md: bob has the plan pro, and ann none.
+func (s *stage) customers(t *testing.T) {
+	t.Helper()
+	s.use(t, "api", "value:user:bob", 50, core.PerMinute(60).WithName("minute"), core.PerDay(1000).WithName("day"))
+	s.use(t, "api", "value:user:ann", 10, core.PerMinute(10).WithName("minute"), core.PerDay(100).WithName("day"))
+}
+
 // clients makes the buckets of the pages: one client is denied, another is not, and one was last limited by a wrong definition.
 func (s *stage) clients(t *testing.T) {
 	t.Helper()

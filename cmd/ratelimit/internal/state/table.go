@@ -36,10 +36,12 @@ func (b *Bucket) Write(w io.Writer, key string) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if b.Plan != "" {
+	switch {
+	case b.Plan != "" && b.Override != "":
+		_, _ = fmt.Fprintf(w, "  These are the limits of plan %s, with an override of %s.\n", show.Text(b.Plan), b.Override)
+	case b.Plan != "":
 		_, _ = fmt.Fprintf(w, "  These are the limits of plan %s.\n", show.Text(b.Plan))
-	}
-	if b.Override != "" {
+	case b.Override != "":
 		_, _ = fmt.Fprintf(w, "  These are limits of its own: an override of %s.\n", b.Override)
 	}
 	if b.expires > 0 {
