@@ -394,9 +394,10 @@ func TestOnRedis(t *testing.T) {
 // A zone without a name can be in a limiter and in no JSON: its policy has a hash too.
 func TestAPolicyWithoutJSONHasAHash(t *testing.T) {
 	zone := time.FixedZone("here", 3600)
-	made := func(n int64) *core.Limiter {
+	made := func(n, pro int64) *core.Limiter {
 		return core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 			Name: "zone", Limits: []core.Limit{core.PerDay(n).In(zone)}, Overrides: map[string][]core.Limit{"k": {core.PerDay(n + 1).In(zone)}},
+			Plans: map[string][]core.Limit{"pro": {core.PerDay(pro).In(zone)}},
 		}))
 	}
 	hash := func(l *core.Limiter) any {
@@ -405,9 +406,31 @@ func TestAPolicyWithoutJSONHasAHash(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(text), &answer))
 		return answer.Policies[2]["hash"]
 	}
-	first, second, other := hash(made(5)), hash(made(5)), hash(made(6))
+	first, second := hash(made(5, 9)), hash(made(5, 9))
 	assert.Equal(t, first, second, "the same policy has the same hash")
-	assert.NotEqual(t, first, other)
+	assert.NotEqual(t, first, hash(made(6, 9)))
+	assert.NotEqual(t, first, hash(made(5, 8)), "a plan is part of the policy")
+}
+
+// The page and JSON show plans, and say by which one a key was last decided.
+func TestPlansAreShown(t *testing.T) {
+	client, prefix := redistest.Client(t), redistest.Prefix()
+	store := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithTimeout(5*time.Second))
+	l := core.Must(core.NewLimiter(store, core.Policy{
+		Name: "paid", Limits: []core.Limit{core.PerDay(10).WithName("day")}, Plans: map[string][]core.Limit{"pro": {core.PerDay(1000).WithName("day")}},
+	}))
+	_, err := core.Must(l.WithPlan("pro")).AllowN(t.Context(), "user:bob", 16)
+	require.NoError(t, err)
+	a := start(t, adminlimit.Limiters(l))
+	for range 2 { // a look leaves nothing behind
+		_, answer := a.post(t, "action", "peek", "policy", "paid", "key", "user:bob")
+		assert.Equal(t, []any{map[string]any{"name": "pro", "limits": []any{"1000/day name day"}}}, answer["policies"].([]any)[2].(map[string]any)["plans"])
+		peek := answer["peek"].(map[string]any)
+		assert.Equal(t, []any{"pro", "allowed: 984 of 1,000 left of day"}, []any{peek["plan"], peek["says"]})
+	}
+	_, page := a.send(t, "POST", "", "action=peek&policy=paid&key=user:bob", func(r *http.Request) { r.Header.Set("Accept", "text/html") })
+	assert.Contains(t, page, "These are the limits of plan <code>pro</code>.")
+	assert.Contains(t, page, "<li>plan <code>pro</code>: <code>1000/day name day</code></li>")
 }
 
 // Whatever is sent: no answer is a failure of the server, JSON is valid, and a handler that is read-only changes nothing.

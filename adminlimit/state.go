@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,10 +43,17 @@ type policy struct {
 	Hash      string    `json:"hash"`
 	Since     time.Time `json:"since"`
 	Limits    []string  `json:"limits"`
+	Plans     []plan    `json:"plans,omitempty"`
 	Overrides int       `json:"overrides"` // how many keys have limits of their own; these keys can be personal data
 	Blocked   int       `json:"blocked"`   // how many keys are blocked
 	OnFailure string    `json:"on_failure"`
 	Shadow    bool      `json:"shadow"`
+}
+
+// plan is a plan of a policy.
+type plan struct {
+	Name   string   `json:"name"`
+	Limits []string `json:"limits"`
 }
 
 // storeState is what a store did.
@@ -68,6 +77,9 @@ func (h *Handler) state(a *answer) {
 		a.Policies[i] = policy{
 			Name: p.Name, Hash: hashOf(p), Since: since.UTC().Truncate(time.Second), Limits: texts(p.Limits), Overrides: len(p.Overrides), Blocked: len(p.Blocked),
 			OnFailure: p.OnFailure.String(), Shadow: p.Shadow,
+		}
+		for _, name := range slices.Sorted(maps.Keys(p.Plans)) {
+			a.Policies[i].Plans = append(a.Policies[i].Plans, plan{name, texts(p.Plans[name])})
 		}
 	}
 	for i, s := range h.stores {
@@ -103,13 +115,16 @@ func texts(limits []core.Limit) []string {
 	return list
 }
 
-// hashOf returns the first 12 hex digits of the SHA-256 of p as JSON, overrides included.
+// hashOf returns the first 12 hex digits of the SHA-256 of p as JSON, plans and overrides included.
 func hashOf(p core.Policy) string {
 	text, err := json.Marshal(p)
 	if err != nil { // a time zone without a name, which no file can have
 		lists := map[string][]string{"": texts(p.Limits)}
 		for key, limits := range p.Overrides {
-			lists[key] = texts(limits)
+			lists["override "+key] = texts(limits)
+		}
+		for name, limits := range p.Plans {
+			lists["plan "+name] = texts(limits)
 		}
 		text = fmt.Append(nil, p.Name, lists, p.OnFailure, p.LocalShare, p.Shadow, p.Headers)
 	}
