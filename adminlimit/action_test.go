@@ -429,7 +429,7 @@ func TestPlansAreShown(t *testing.T) {
 		assert.Equal(t, []any{"pro", "allowed: 984 of 1,000 left of day"}, []any{peek["plan"], peek["says"]})
 	}
 	_, page := a.send(t, "POST", "", "action=peek&policy=paid&key=user:bob", func(r *http.Request) { r.Header.Set("Accept", "text/html") })
-	assert.Contains(t, page, "These are the limits of plan <code>pro</code>.")
+	assert.Contains(t, page, "<code>1000/day</code> (plan &#34;pro&#34;)")
 	assert.Contains(t, page, "<li>plan <code>pro</code>: <code>1000/day name day</code></li>")
 }
 

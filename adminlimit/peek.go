@@ -34,6 +34,7 @@ type bucket struct {
 type level struct {
 	Name      string  `json:"name"`
 	Limit     string  `json:"limit"`
+	From      string  `json:"from,omitempty"` // the plan or override that it comes from, in words; none: the policy's own
 	Remaining int64   `json:"remaining"`
 	Capacity  int64   `json:"capacity"`
 	FullIn    float64 `json:"full_in_seconds"`
@@ -69,9 +70,9 @@ func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *b
 		b.LogKey = l.LogKey(key)
 	}
 	for _, limit := range res.Limits() {
-		name := limit.Limit.Name
+		name, from := limit.Limit.Name, rules.From(stored, limit.Limit)
 		limit.Limit.Name = ""
-		one := level{Name: name, Limit: limit.Limit.String(), Remaining: limit.Remaining, Capacity: limit.Limit.Capacity, FullIn: limit.ResetAfter.Seconds()}
+		one := level{Name: name, From: from, Limit: limit.Limit.String(), Remaining: limit.Remaining, Capacity: limit.Limit.Capacity, FullIn: limit.ResetAfter.Seconds()}
 		if limit.RetryAfter != core.Never {
 			one.RetryIn = limit.RetryAfter.Seconds()
 		}

@@ -1,10 +1,12 @@
 package oncall
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -22,10 +24,15 @@ type Rules struct {
 
 // own is what stands out about a key.
 type own struct {
-	limits   []core.Limit // nil: those of the policy
-	by       string       // who gave it limits of its own, or ""
-	listed   bool         // the policy blocks it
-	operator bool         // an operator does
+	overrides []override // the one that comes first in front
+	listed    bool       // the policy blocks it
+	operator  bool       // an operator does
+}
+
+// override is limits that somebody gave a key.
+type override struct {
+	by     string
+	limits []core.Limit
 }
 
 // Operator is who has set exceptions. The policy has overrides and blocks too.
@@ -44,13 +51,13 @@ func RulesOf(l *core.Limiter) *Rules {
 		r.own[key] = o
 	}
 	for key, limits := range p.Overrides {
-		note(core.StoredKey(key), func(o *own) { o.limits, o.by = limits, policy })
+		note(core.StoredKey(key), func(o *own) { o.overrides = []override{{policy, limits}} })
 	}
 	for _, key := range p.Blocked {
 		note(core.StoredKey(key), func(o *own) { o.listed = true })
 	}
 	for key, limits := range e.Overrides { // they come before all that the policy says
-		note(key, func(o *own) { o.limits, o.by = limits, Operator })
+		note(key, func(o *own) { o.overrides = append([]override{{Operator, limits}}, o.overrides...) })
 	}
 	for _, key := range e.Blocked {
 		note(key, func(o *own) { o.operator = true })
@@ -113,14 +120,34 @@ func strange(stored core.Inspection) int {
 }
 
 // Owner returns who gave a key limits of its own, the policy or an operator, or "" if nobody did.
-func (r *Rules) Owner(key string) string { return r.own[key].by }
+func (r *Rules) Owner(key string) string {
+	if o := r.own[key].overrides; len(o) > 0 {
+		return o[0].by
+	}
+	return ""
+}
+
+// From returns where a limit of a key comes from, in words: an override or a plan, or "" for the policy's own.
+func (r *Rules) From(key string, limit core.Limit) string {
+	for _, o := range r.own[key].overrides {
+		for _, l := range o.limits {
+			if l.Name = cmp.Or(l.Name, limit.Name); l.String() == limit.String() {
+				return "an override of " + o.by
+			}
+		}
+	}
+	if r.Plan != "" {
+		return "plan " + strconv.Quote(r.Plan)
+	}
+	return ""
+}
 
 // Blocker returns who blocks a key, the policy or an operator, or "" if nobody does.
 func (r *Rules) Blocker(key string) string {
 	switch o := r.own[key]; {
 	case o.operator:
 		return Operator
-	case o.listed && o.by != Operator:
+	case o.listed && r.Owner(key) != Operator:
 		return policy
 	}
 	return ""
@@ -131,13 +158,11 @@ func (r *Rules) Listed(key string) bool { return r.own[key].listed }
 
 // Request returns what a request commonly takes of a key: one of each unit that the key's limits count.
 func (r *Rules) Request(key string) core.Units {
-	limits := r.own[key].limits
-	if limits == nil {
-		limits = r.limits
-	}
 	units := core.Units{core.Requests: 0}
-	for _, limit := range limits {
-		units[Unit(limit)] = 1
+	for _, o := range append(slices.Clone(r.own[key].overrides), override{limits: r.limits}) { // which merge
+		for _, limit := range o.limits {
+			units[Unit(limit)] = 1
+		}
 	}
 	return units
 }

@@ -30,6 +30,9 @@ func TestRulesSayWhoSetThem(t *testing.T) {
 	} {
 		assert.Equal(t, want.owner, rules.Owner(key), "%s: who gave it limits", key)
 		assert.Equal(t, want.blocker, rules.Blocker(key), "%s: who blocks it", key)
+		if want.owner != "" {
+			assert.Equal(t, "an override of "+want.owner, rules.From(key, core.Must(l.Peek(t.Context(), key)).Limits()[0].Limit), "%s: where its limit is from", key)
+		}
 		assert.Equal(t, want.listed, rules.Listed(key), "%s: whether the policy blocks it", key)
 	}
 }

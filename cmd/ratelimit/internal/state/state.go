@@ -16,6 +16,7 @@ type Limit struct {
 	Name     string `json:"name"`
 	Unit     string `json:"unit"`
 	Text     string `json:"limit"`
+	From     string `json:"from,omitempty"` // the plan or override that it comes from, in words; none: the policy's own
 	Capacity int64  `json:"capacity"`
 	Left     int64  `json:"left"`
 	Debt     int64  `json:"debt,omitempty"`
@@ -31,6 +32,7 @@ type Limit struct {
 	Leased   int64  `json:"leased,omitempty"`
 	Changed  string `json:"changed,omitempty"` // another definition wrote it
 
+	limit       core.Limit
 	retry, full time.Duration
 	slots       bool
 }
@@ -117,6 +119,9 @@ func (b *Bucket) name(rules *oncall.Rules, key string) {
 	if by := rules.Blocker(key); by != "" {
 		b.Blocked, b.Says = true, oncall.Blocked(by)
 	}
+	for i := range b.Limits {
+		b.Limits[i].From = rules.From(key, b.Limits[i].limit)
+	}
 }
 
 func of(res core.Result, stored core.Inspection) *Bucket {
@@ -124,7 +129,8 @@ func of(res core.Result, stored core.Inspection) *Bucket {
 	b.expires, b.Expires = stored.Expires, stored.Expires.Seconds()
 	for _, r := range res.Limits() {
 		l := Limit{
-			Name: r.Limit.Name, Unit: oncall.Unit(r.Limit), Text: fmt.Sprint(r.Limit), Capacity: r.Limit.Capacity, Left: r.Remaining, Debt: r.Debt,
+			limit: r.Limit,
+			Name:  r.Limit.Name, Unit: oncall.Unit(r.Limit), Text: fmt.Sprint(r.Limit), Capacity: r.Limit.Capacity, Left: r.Remaining, Debt: r.Debt,
 			Denies: r.Violated, retry: r.RetryAfter, full: r.ResetAfter, slots: r.Limit.Mode == core.Concurrent,
 		}
 		l.FullIn, l.Never = l.full.Seconds(), l.retry == core.Never

@@ -36,14 +36,6 @@ func (b *Bucket) Write(w io.Writer, key string) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	switch {
-	case b.Plan != "" && b.Override != "":
-		_, _ = fmt.Fprintf(w, "  These are the limits of plan %s, with an override of %s.\n", show.Text(b.Plan), b.Override)
-	case b.Plan != "":
-		_, _ = fmt.Fprintf(w, "  These are the limits of plan %s.\n", show.Text(b.Plan))
-	case b.Override != "":
-		_, _ = fmt.Fprintf(w, "  These are limits of its own: an override of %s.\n", b.Override)
-	}
 	if b.expires > 0 {
 		_, _ = fmt.Fprintf(w, "  Redis forgets this key in %s if nobody uses it.\n", oncall.Wait(b.expires))
 	}
@@ -56,6 +48,9 @@ func (b *Bucket) Write(w io.Writer, key string) error {
 // notes is what the columns leave out.
 func (l *Limit) notes() string {
 	var notes []string
+	if l.From != "" {
+		notes = append(notes, l.From)
+	}
 	add := func(n int64, what string) {
 		if n > 0 {
 			notes = append(notes, show.Count(n)+" "+what)
