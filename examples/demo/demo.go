@@ -42,7 +42,7 @@ type demo struct {
 	id      int64 // of the latest decision that was told
 	log     map[string][]*decision
 	known   map[string]bucket  // what pages know of buckets
-	used    map[string]float64 // when each was used last
+	begun   map[*decision]bool // of which nothing is told yet
 	past    []bucket           // what pages were told of them, the latest
 
 	playing sync.WaitGroup
@@ -50,7 +50,7 @@ type demo struct {
 
 func newDemo(b *backend, url string) (*demo, error) {
 	d := &demo{mux: http.NewServeMux(), backend: b, box: newBox(), url: url, hub: hub{pages: map[chan []byte]bool{}},
-		log: map[string][]*decision{}, known: map[string]bucket{}, used: map[string]float64{}}
+		log: map[string][]*decision{}, known: map[string]bucket{}, begun: map[*decision]bool{}}
 	two := func(mode string, how core.FailureMode) []spec {
 		fails := func(p *core.Policy) { p.OnFailure = how }
 		return []spec{{mode + " A", "demo-" + mode, d.box.plugs[0], fails}, {mode + " B", "demo-" + mode, d.box.plugs[1], fails}}
@@ -138,7 +138,13 @@ func (d *demo) limited(w http.ResponseWriter, r *http.Request, framework string)
 		user = users[0]
 	}
 	r.Header.Set(userHeader, user[:min(len(user), 256)])
-	d.add(st.serve(w, r, st.lane(r.Header.Get(laneHeader)), framework))
+	l := st.lane(r.Header.Get(laneHeader))
+	made := l.request(r, st, framework)
+	if l.settings.Takes == 0 { // else its slot is seen while it works
+		d.begin(made)
+	}
+	defer d.add(made)
+	st.serve(w, r, l, made)
 }
 
 // postSettings changes the settings of a stage that are named in the body.

@@ -187,6 +187,31 @@ func TestABurstIsToldInItsOrder(t *testing.T) {
 	}
 }
 
+// While a decision is made, and until it is told, nothing is told of its bucket that comes after it.
+func TestNothingIsToldAheadOfADecision(t *testing.T) {
+	d, err := newDemo(inProcess(), "")
+	require.NoError(t, err)
+	t.Cleanup(d.close)
+	st, ask := d.stage("drain"), httptest.NewRequest(http.MethodGet, "/gin/limited", nil)
+	ask.Header.Set(userHeader, users[0])
+	first := st.lane("").request(ask, st, "gin")
+	d.begin(first)
+	st.serve(httptest.NewRecorder(), ask, st.lane(""), first)
+	require.EqualValues(t, 9, first.Remaining)
+	d.limited(httptest.NewRecorder(), ask, "gin") // the second
+	d.tellBuckets(d.look(t.Context()))
+	d.tell()
+	require.Empty(t, d.log["drain"])
+	require.Zero(t, d.known[first.bucketID()])
+	d.add(first)
+	d.tellBuckets(d.look(t.Context()))
+	require.Zero(t, d.known[first.bucketID()])
+	d.tell()
+	require.EqualValues(t, 9, d.log["drain"][0].Remaining)
+	require.EqualValues(t, 8, d.log["drain"][1].Remaining)
+	require.EqualValues(t, 8, d.known[first.bucketID()].Limits[0].Tokens)
+}
+
 // After limits changed the page shows as many tokens as can be taken.
 func TestWhatIsShownAfterAChangeCanBeTaken(t *testing.T) {
 	d := serve(t)

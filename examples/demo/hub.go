@@ -97,19 +97,43 @@ func (d *demo) add(made *decision) {
 	d.telling.Lock()
 	defer d.telling.Unlock()
 	d.pending = append(d.pending, made)
-	b := bucket{Stage: made.Stage, Lane: made.Lane, Key: made.Key}
-	d.used[b.id()] = millis(time.Now())
+	delete(d.begun, made)
+}
+
+// begin notes that a decision will be made, and noted by add. Until then nothing is told of its bucket that may come after it.
+func (d *demo) begin(made *decision) {
+	d.telling.Lock()
+	defer d.telling.Unlock()
+	made.began = millis(time.Now())
+	d.begun[made] = true
+}
+
+// told takes those of pending that no other decision on their bucket can come before.
+func (d *demo) told() (list []*decision) {
+	first := map[string]float64{}
+	for m := range d.begun {
+		if at, ok := first[m.bucketID()]; !ok || m.began < at {
+			first[m.bucketID()] = m.began
+		}
+	}
+	d.pending = slices.DeleteFunc(d.pending, func(m *decision) bool {
+		at, waits := first[m.bucketID()]
+		if waits = waits && at <= m.At; !waits {
+			list = append(list, m)
+		}
+		return !waits
+	})
+	return list
 }
 
 // tell tells the pages of decisions, in the order in which they were made.
 func (d *demo) tell() {
 	d.telling.Lock()
 	defer d.telling.Unlock()
-	if len(d.pending) == 0 {
+	list := d.told()
+	if len(list) == 0 {
 		return
 	}
-	list := d.pending
-	d.pending = nil
 	slices.SortStableFunc(list, func(a, b *decision) int { // of those in one microsecond each left less than the one before
 		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.Status, b.Status), cmp.Compare(b.Remaining, a.Remaining))
 	})
@@ -124,8 +148,7 @@ func (d *demo) tell() {
 		d.id++
 		m.ID, m.At = d.id, max(m.At, at[m.Stage])
 		at[m.Stage] = m.At
-		b := bucket{At: m.At, Stage: m.Stage, Lane: m.Lane, Key: m.Key, User: m.User, Source: m.Source, Limits: m.Limits}
-		d.known[b.id()] = b
+		d.known[m.bucketID()] = m.bucket()
 		d.log[m.Stage] = append(d.log[m.Stage], m)
 	}
 	for id, log := range d.log {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -89,12 +90,16 @@ func (d *demo) look(ctx context.Context) (list []bucket) {
 	return list
 }
 
-// fresh are the buckets of list that are not as pages know them. A bucket that was used since it was looked at is left out: what
-// was decided tells more. It requires that d.telling is held.
+// fresh are the buckets of list that are not as pages know them. A bucket of which a decision is to be told is left out: what was
+// decided tells more. It requires that d.telling is held.
 func (d *demo) fresh(list []bucket) (news []bucket) {
+	untold := map[string]bool{}
+	for _, m := range slices.Concat(d.pending, slices.Collect(maps.Keys(d.begun))) {
+		untold[m.bucketID()] = true
+	}
 	for _, b := range list {
 		known, ok := d.known[b.id()]
-		if ok && (known.same(&b) || known.At >= b.At) || d.used[b.id()] >= b.At {
+		if ok && (known.same(&b) || known.At >= b.At) || untold[b.id()] {
 			continue
 		}
 		if ok && len(known.Limits) > 0 && len(b.Limits) > 0 { // the tokens came when they were due, and not when the demo looked

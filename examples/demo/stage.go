@@ -158,14 +158,28 @@ type decision struct {
 
 	order  int64        // µs on the clock of the store
 	limits []core.Limit // of its key
+	began  float64      // when its request came, if it is waited for
 }
 
-// serve serves a request by an app of a lane, and returns what was decided.
-func (st *stage) serve(w http.ResponseWriter, r *http.Request, l *lane, framework string) *decision {
+// request is the decision on a request, as far as it is known before.
+func (l *lane) request(r *http.Request, st *stage, framework string) *decision {
 	key, _ := httpKey(l.settings.Key)(r)
-	user := r.Header.Get(userHeader)
-	d := &decision{Stage: st.id, Lane: l.name, Framework: framework, Key: key, User: user, Run: r.Header.Get(runHeader), limits: l.limits(key)}
-	st.see(bucketKey{key, user})
+	return &decision{Stage: st.id, Lane: l.name, Framework: framework, Key: key, User: r.Header.Get(userHeader), Run: r.Header.Get(runHeader), limits: l.limits(key)}
+}
+
+// bucketID is known before d is complete.
+func (d *decision) bucketID() string {
+	return (&bucket{Stage: d.Stage, Lane: d.Lane, Key: d.Key}).id()
+}
+
+// bucket is the bucket as d left it.
+func (d *decision) bucket() bucket {
+	return bucket{At: d.At, Stage: d.Stage, Lane: d.Lane, Key: d.Key, User: d.User, Source: d.Source, Limits: d.Limits}
+}
+
+// serve serves a request by an app of a lane, and completes the decision on it.
+func (st *stage) serve(w http.ResponseWriter, r *http.Request, l *lane, d *decision) {
+	st.see(bucketKey{d.Key, d.User})
 	var body bytes.Buffer
 	seen := httpsnoop.Wrap(w, httpsnoop.Hooks{Write: func(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
 		return func(b []byte) (int, error) {
@@ -173,10 +187,10 @@ func (st *stage) serve(w http.ResponseWriter, r *http.Request, l *lane, framewor
 			return next(b)
 		}
 	}})
-	d.Status = httpsnoop.CaptureMetrics(l.apps[framework], seen, r.WithContext(context.WithValue(r.Context(), decisionKey{}, d))).Code
+	d.Status = httpsnoop.CaptureMetrics(l.apps[d.Framework], seen, r.WithContext(context.WithValue(r.Context(), decisionKey{}, d))).Code
 	d.Allowed, d.Headers, d.Body = d.Status == http.StatusOK, shownHeaders(w.Header()), body.String()
 	if d.Limits == nil { // the store did not decide
-		if res, err := l.limiter.Peek(r.Context(), key); err == nil {
+		if res, err := l.limiter.Peek(r.Context(), d.Key); err == nil {
 			d.Limits = levelsOf(res)
 		}
 	}
@@ -193,7 +207,6 @@ func (st *stage) serve(w http.ResponseWriter, r *http.Request, l *lane, framewor
 			d.Retry = float64(wait.Milliseconds())
 		}
 	}
-	return d
 }
 
 type decisionKey struct{}
