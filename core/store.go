@@ -2,7 +2,6 @@ package core
 
 import (
 	"reflect"
-
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"

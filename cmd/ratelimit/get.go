@@ -77,9 +77,6 @@ func (g *getFlags) run(ctx context.Context, s cli.Streams, args []string) error 
 		return err
 	}
 	defer d.Close()
-	if _, err = limiter.WithPlan(g.plan); err != nil {
-		return cli.Misuse("-plan: %v", err)
-	}
 	key, err := d.givenKey(ctx, args[0], arg(args, 1), &g.keys)
 	if err != nil {
 		return err
@@ -110,7 +107,7 @@ func arg(args []string, i int) string {
 func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core.Limiter, key string) (allowed bool, err error) {
 	rules, err := oncall.RulesOf(limiter).For(g.plan)
 	if err != nil {
-		return false, err
+		return false, cli.Misuse("-plan: %v", err)
 	}
 	b, err := state.Of(ctx, rules, key, g.asked.units)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replay"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/keyof"
@@ -48,11 +49,11 @@ func (k *keys) define(flags *flag.FlagSet) {
 	k.one(flags, "path", "the key of a `path`", keyof.Path)
 	k.one(flags, "route", "the key of a route's `pattern`", keyof.Route)
 	k.one(flags, "global", "the key of Global(`name`)", keyof.Global)
-	k.named(flags, "header", "the key of a header field, as `name=value`", keyof.Header)
-	k.named(flags, "cookie", "the key of a cookie, as `name=value`", keyof.Cookie)
-	k.named(flags, "query", "the key of a query parameter, as `name=value`", keyof.Query)
-	k.named(flags, "param", "the key of a path parameter, as `name=value`", keyof.Param)
-	k.named(flags, "value", "the key of a value that middleware stored, as `name=value`", keyof.Value)
+	k.named(flags, "header", "the key of a header field, as `name=value`")
+	k.named(flags, "cookie", "the key of a cookie, as `name=value`")
+	k.named(flags, "query", "the key of a query parameter, as `name=value`")
+	k.named(flags, "param", "the key of a path parameter, as `name=value`")
+	k.named(flags, "value", "the key of a value that middleware stored, as `name=value`")
 }
 
 // one defines a flag for an extractor without a name.
@@ -64,13 +65,13 @@ func (k *keys) one(flags *flag.FlagSet, name, usage string, of func(string) (str
 }
 
 // named defines a flag for an extractor with a name.
-func (k *keys) named(flags *flag.FlagSet, name, usage string, of func(name, value string) (string, error)) {
+func (k *keys) named(flags *flag.FlagSet, name, usage string) {
 	flags.Func(name, usage, func(pair string) error {
 		field, value, ok := strings.Cut(pair, "=")
 		if !ok {
 			return fmt.Errorf("write NAME=VALUE, such as -%s x=abc", name)
 		}
-		k.makers = append(k.makers, func() (string, error) { return of(field, value) })
+		k.makers = append(k.makers, func() (string, error) { return replay.Named[name](field, value) })
 		return nil
 	})
 }

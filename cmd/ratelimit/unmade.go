@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replay"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/keyof"
@@ -44,19 +45,13 @@ func asExtractors(key string) string {
 		return ""
 	}
 	name, value, named := strings.Cut(rest, ":")
-	switch kind {
-	case "ip":
+	if kind == "ip" {
 		if prefix, err := netip.ParsePrefix(rest); err == nil { // of IPv6
 			return made(keyof.IP(prefix.Addr().String(), core.IPv6Prefix(prefix.Bits())))
 		}
 		return made(keyof.IP(rest))
-	case "header", "cookie", "query", "param", "value":
-		of := map[string]func(name, value string) (string, error){
-			"header": keyof.Header, "cookie": keyof.Cookie, "query": keyof.Query, "param": keyof.Param, "value": keyof.Value,
-		}[kind]
-		if !named || strings.HasPrefix(value, "%sha256=") {
-			return key
-		}
+	}
+	if of := replay.Named[kind]; of != nil && named && !strings.HasPrefix(value, "%sha256=") {
 		return made(of(plain(name), plain(value)))
 	}
 	return key

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -73,5 +75,10 @@ func TestCallsOfSeveralLimitersWithoutHeaderFields(t *testing.T) {
 		all := middleware.AllFromContext(c.Decision())
 		require.Len(t, all, 2, "call %d: the decisions of both limiters stay with it", i+1)
 		assert.Equal(t, "organisation", all[0].Limits()[0].Limit.Name, "the tightest comes first")
+		late, alone := http.Header{}, http.Header{}
+		a.WriteHeaders(late)
+		all[0].WriteHeaders(alone)
+		assert.NotEmpty(t, alone.Get("RateLimit"))
+		assert.Contains(t, strings.Join(late.Values("RateLimit"), ", "), alone.Get("RateLimit"), "fields can be written later, of both limiters")
 	}
 }

@@ -36,3 +36,21 @@ func TestRulesSayWhoSetThem(t *testing.T) {
 		assert.Equal(t, want.listed, rules.Listed(key), "%s: whether the policy blocks it", key)
 	}
 }
+
+// Rules of a plan that somebody chose are that plan's, and a plan that the policy lacks is an error.
+func TestRulesOfAChosenPlan(t *testing.T) {
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerHour(5)}, Plans: map[string][]core.Limit{"pro": {core.PerHour(50)}},
+	}))
+	rules := oncall.RulesOf(l)
+	assert.True(t, rules.HasPlans())
+	pro, err := rules.For("pro")
+	assert.NoError(t, err)
+	assert.True(t, pro.Chosen)
+	assert.Equal(t, `plan "pro"`, pro.From("bob", core.Must(pro.Limiter.Peek(t.Context(), "bob")).Limits()[0].Limit))
+	own, err := rules.For("")
+	assert.NoError(t, err)
+	assert.Same(t, rules, own, "nobody has chosen")
+	_, err = rules.For("gold")
+	assert.ErrorContains(t, err, "gold")
+}

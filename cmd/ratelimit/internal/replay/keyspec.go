@@ -31,8 +31,8 @@ func parseKeySpec(text string, ipv6Prefix int) (spec keySpec, err error) {
 	return spec, nil
 }
 
-// named are the extractors with a name.
-var named = map[string]func(name, value string) (string, error){
+// Named make the keys of extractors with a name.
+var Named = map[string]func(name, value string) (string, error){
 	"header": keyof.Header, "cookie": keyof.Cookie, "query": keyof.Query, "param": keyof.Param, "value": keyof.Value,
 }
 
@@ -46,7 +46,7 @@ func parsePart(text string, ipv6Prefix int) (part, error) {
 		return other
 	}
 	var p part
-	switch of := named[kind]; {
+	switch of := Named[kind]; {
 	case text == "" || hasField && field == "":
 		return part{}, errors.New("name a field, such as ip, path, or header:x-api-key=FIELD")
 	case kind == "global" && hasName && !hasField:
