@@ -72,6 +72,9 @@ type Limit struct {
 	// MaxHold is for how long a request holds what it takes, at most: see [Limit.WithMaxHold]. It must be 0, or from 1 ms to 30
 	// days. 0 means a minute for slots; in other modes it means that what a request takes is used at once.
 	MaxHold time.Duration
+
+	// Times is for overrides: see [Times].
+	Times float64
 }
 
 // MaxIn returns the most tokens that this limit admits in any window of length d: a full bucket and its refill in the
@@ -112,7 +115,7 @@ func (l Limit) plain() limit.Limit {
 	return limit.Limit{
 		Name: l.Name, Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval,
 		Mode: bucket.Mode(l.Mode), Unit: l.Unit, Location: l.Location, Anchor: l.Anchor,
-		MaxHold: l.MaxHold,
+		MaxHold: l.MaxHold, Times: l.Times,
 	}
 }
 
@@ -121,7 +124,7 @@ func documented(l limit.Limit) Limit {
 	return Limit{
 		Name: l.Name, Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval,
 		Mode: Mode(l.Mode), Unit: l.Unit, Location: l.Location, Anchor: l.Anchor,
-		MaxHold: l.MaxHold,
+		MaxHold: l.MaxHold, Times: l.Times,
 	}
 }
 

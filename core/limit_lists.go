@@ -22,15 +22,28 @@ type limitLists struct {
 // plan, of WithLimits or of the policy. A limit of the override replaces that of its name. One whose name base lacks, though the
 // policy or another plan has it, is added: an exception must not be without effect because a customer has another plan.
 func (p limitLists) merged(base, override []Limit) []Limit {
-	limits := p.named(base)
-	for _, l := range p.namedOverride(override) {
-		if i := slices.IndexFunc(limits, l.sameName); i >= 0 {
-			limits[i] = l
-		} else {
+	limits, override := p.named(base), p.namedOverride(override)
+	for i, l := range limits {
+		if named := slices.IndexFunc(override, l.sameName); named >= 0 {
+			limits[i] = override[named].over(l)
+		} else if all := slices.IndexFunc(override, Limit{}.sameName); all >= 0 {
+			limits[i] = override[all].over(l)
+		}
+	}
+	for _, l := range override {
+		if l.Times == 0 && !slices.ContainsFunc(limits, l.sameName) {
 			limits = append(limits, l)
 		}
 	}
 	return limits
+}
+
+// over returns what an override's limit makes of another.
+func (l Limit) over(other Limit) Limit {
+	if l.Times == 0 {
+		return l
+	}
+	return documented(other.plain().Scale(l.Times))
 }
 
 // named returns limits of the policy, each with a name.
@@ -43,10 +56,10 @@ func (p limitLists) named(limits []Limit) []Limit {
 }
 
 // namedOverride is named for the limits of an override, which may be fewer than those of the policy: a limit without a name gets the
-// one that it would have among the policy's.
+// one that it would have among the policy's. One that multiplies all has none.
 func (p limitLists) namedOverride(limits []Limit) []Limit {
-	if len(limits) == 1 && len(p.own) > 1 {
-		return p.named(append(slices.Clone(limits), Limit{Name: "another", Capacity: 1}))[:1]
+	if len(p.own) > 1 {
+		return p.named(append(slices.Clone(limits), Limit{Name: "another", Capacity: 1}))[:len(limits)]
 	}
 	return p.named(limits)
 }
@@ -100,7 +113,7 @@ func (p limitLists) overrideMistakes(field string, overrides map[string][]Limit)
 	names := p.limitNames()
 	for _, key := range slices.Sorted(maps.Keys(overrides)) {
 		limits, at := overrides[key], field+"."+printable.Clip(key, limit.MaxName)
-		wrong := limit.ListMistakes(p.policy, each(limits, Limit.plain), at)
+		wrong := limit.OverrideMistakes(p.policy, each(limits, Limit.plain), at)
 		if errs = append(errs, wrong...); key == "" {
 			errs = append(errs, mistake.New(field, key, "has an empty key, which no request can have"))
 		}
@@ -108,7 +121,7 @@ func (p limitLists) overrideMistakes(field string, overrides map[string][]Limit)
 			continue
 		}
 		for i, l := range p.namedOverride(limits) {
-			if !slices.Contains(names, l.Name) {
+			if !slices.Contains(names, l.Name) && !l.sameName(Limit{}) {
 				errs = append(errs, mistake.New(at+"["+strconv.Itoa(i)+"].Name", limits[i].Name, unmet(l.Name, limits[i].Name == "", names)))
 			}
 		}

@@ -51,6 +51,11 @@ func InFlight[N integer](n N) Limit {
 	return l
 }
 
+// Times returns a limit for an override that multiplies what the key has without the override, whatever its plan: Times(10) its
+// Capacity and RefillRate by ten, and slots too. With a name it multiplies the limit of that name. Without one it multiplies all that the
+// override does not name. n is from 0.001 to 1,000,000; a limit keeps at least one token, and at most what [Limit.Capacity] allows.
+func Times[N number](n N) Limit { return Limit{Times: float64(n)} }
+
 // integer is any kind of whole number.
 type integer interface {
 	int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32

@@ -14,6 +14,7 @@ import (
 //
 //	RATE [UNIT]/INTERVAL [burst N] [continuous|stepped|aligned] [in ZONE] [from DATE] [hold INTERVAL] [name NAME]
 //	N [UNIT] at once [hold INTERVAL] [name NAME]
+//	xN [name NAME]
 //
 // such as
 //
@@ -24,7 +25,7 @@ import (
 //	10_000/month in Europe/Berlin from 2025-10-31
 //	5 at once hold 2min
 //
-// N at once is N slots: see [InFlight]. RATE is a number above 0, read exactly: 100, 0.5, 1_000 or 1e6. Commas are refused, for half of the
+// N at once is N slots: see [InFlight]. xN is [Times] N, for overrides. RATE is a number above 0, read exactly: 100, 0.5, 1_000 or 1e6. Commas are refused, for half of the
 // world reads them as points, and so are 1.000 and 12.345, for the other half reads these as thousands: write 12345, or
 // 12.3450. UNIT is the [Limit.Unit]; without it, and if it is requests, the limit counts requests. A unit
 // of other characters than letters, digits and .:_-, or one that begins with a digit, stands in double quotes.

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/header"
 	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
@@ -33,7 +32,7 @@ type Policy struct {
 	// Overrides are other limits for some keys, such as those of a customer who got an exception. A key is what the key
 	// function returns, such as core.JoinKey("header", "x-api-key", "k-123"). An override replaces the limits that it names, and
 	// leaves the others as the request's plan has them, or WithLimits, or else Limits. A name that neither Limits nor Plans have is a
-	// mistake. One that only the request's plan lacks is added.
+	// mistake. One that only the request's plan lacks is added. [Times] multiplies limits instead.
 	//
 	// A limit without a name replaces the one whose name it would get among Limits: see [Limit.Name]. What the override adds to the
 	// Capacity is there at once, also for a key that was denied a moment ago, and while processes without the override decide the key
@@ -129,31 +128,11 @@ func (p Policy) share() float64 {
 func scaled(limits []Limit, share float64) []Limit {
 	local := make([]Limit, len(limits))
 	for i, l := range limits {
-		if share > 0 && share < 1 {
-			if l.Capacity = max(1, shareOf(l.Capacity, share)); l.Mode == Concurrent {
-				local[i] = l
-				continue
-			}
-			// The Capacity may have been rounded up to 1, so keep the bucket filling within bucket.MaxFill.
-			slowest := float64(l.Capacity) * (float64(l.RefillInterval) / float64(bucket.MaxFill))
-			if l.plain().OnCalendar() {
-				slowest = max(slowest, float64(l.Capacity)/bucket.MaxPeriods)
-			}
-			l.RefillRate = max(l.RefillRate*share, slowest)
+		if local[i] = l; share > 0 && share < 1 {
+			local[i] = documented(l.plain().Scale(share))
 		}
-		local[i] = l
 	}
 	return local
-}
-
-// shareOf returns share × capacity, rounded down. A float64 can't hold most shares of 1/n, so a product within rounding
-// error of an integer is that integer.
-func shareOf(capacity int64, share float64) int64 {
-	exact := float64(capacity) * share
-	if nearest := math.Round(exact); math.Abs(exact-nearest) < 1e-9*nearest {
-		return int64(nearest)
-	}
-	return int64(exact)
 }
 
 // FailureMode is how a limiter decides while its store can't answer.

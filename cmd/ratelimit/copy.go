@@ -220,6 +220,9 @@ func (d *desk) renamedLimits(old, name string) (map[string]string, error) {
 	}
 	names := make(map[string]string)
 	for _, limits := range append(slices.Collect(maps.Values(policy.Overrides)), policy.Limits) {
+		if limits = slices.DeleteFunc(slices.Clone(limits), func(l core.Limit) bool { return l.Times != 0 }); len(limits) == 0 {
+			continue // it only multiplies those of the policy
+		}
 		before, err := namesOf(old, limits)
 		if err != nil {
 			return nil, err

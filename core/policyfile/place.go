@@ -103,4 +103,4 @@ func shortened(rest, key string) string {
 // inFile gives the fields of core.Policy and core.Limit the names that files use.
 var inFile = strings.NewReplacer("RateLimit-Policy", "RateLimit-Policy", "Policy.", "", "Policy", "", "Limits", "limits", "Name", "name",
 	"Capacity", "capacity", "RefillRate", "refill_rate", "RefillInterval", "refill_interval", "Mode", "mode", "Shadow", "shadow",
-	"OnFailure", "on_failure", "LocalShare", "local_share", "Headers", "headers", "Overrides", "overrides", "Plans", "plans", "Blocked", "blocked", "Unit", "unit", "MaxHold", "max_hold", "Location", "location", "Anchor", "anchor")
+	"OnFailure", "on_failure", "LocalShare", "local_share", "Headers", "headers", "Overrides", "overrides", "Plans", "plans", "Blocked", "blocked", "Unit", "unit", "MaxHold", "max_hold", "Times", "times", "Location", "location", "Anchor", "anchor")

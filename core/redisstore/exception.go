@@ -54,12 +54,22 @@ func (e *Exception) refusal(policy string) error {
 	if e.For < 0 || e.For > 0 && e.For < time.Millisecond {
 		errs = append(errs, mistake.New("SetException for", e.For, "must be 0, or at least 1 ms"))
 	}
-	limits := e.Limits
-	if e.Blocks() {
-		limits = []core.Limit{core.PerHour(1)}
+	if !e.Blocks() {
+		errs = append(errs, fitting(policy, e.Limits).Validate())
 	}
-	errs = append(errs, core.Policy{Name: policy, Limits: limits}.Validate())
 	return errors.Join(errs...)
+}
+
+// fitting is a policy that can have an override of limits.
+func fitting(policy string, limits []core.Limit) core.Policy {
+	p := core.Policy{Name: policy, Limits: slices.Clone(limits)}
+	for i, l := range limits {
+		if l.Times != 0 { // it multiplies a limit of its name, or any
+			p.Limits[i] = core.PerHour(1).WithName(cmp.Or(l.Name, "any"))
+			p.Overrides = map[string][]core.Limit{"key": limits}
+		}
+	}
+	return p
 }
 
 // A word is what an operator said last about a key: a field of the hash. exceptions.lua has its layout.
@@ -154,7 +164,7 @@ func (w word) exception(policy, field string, now time.Time) (e Exception, ok bo
 	switch kind {
 	case overrideField:
 		e.Limits = says.Limits
-		return e, !says.Blocked && (core.Policy{Name: policy, Limits: e.Limits}).Validate() == nil
+		return e, !says.Blocked && fitting(policy, e.Limits).Validate() == nil
 	case blockField:
 		return e, says.Blocked && says.Limits == nil
 	}

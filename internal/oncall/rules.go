@@ -1,12 +1,12 @@
 package oncall
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -129,17 +129,24 @@ func (r *Rules) Owner(key string) string {
 
 // From returns where a limit of a key comes from, in words: an override or a plan, or "" for the policy's own.
 func (r *Rules) From(key string, limit core.Limit) string {
+	var from []string
 	for _, o := range r.own[key].overrides {
-		for _, l := range o.limits {
-			if l.Name = cmp.Or(l.Name, limit.Name); l.String() == limit.String() {
-				return "an override of " + o.by
-			}
+		i := slices.IndexFunc(o.limits, func(l core.Limit) bool { return l.Name == limit.Name })
+		if i < 0 {
+			i = slices.IndexFunc(o.limits, func(l core.Limit) bool {
+				return l.Name == "" && (l.Times != 0 || from == nil && l.WithName(limit.Name).String() == limit.String())
+			})
+		}
+		if i >= 0 && o.limits[i].Times == 0 {
+			return strings.Join(append([]string{"an override of " + o.by}, from...), ", ")
+		} else if i >= 0 {
+			from = append([]string{o.limits[i].WithName("").String() + " by " + o.by}, from...)
 		}
 	}
 	if r.Plan != "" {
-		return "plan " + strconv.Quote(r.Plan)
+		from = append([]string{"plan " + strconv.Quote(r.Plan)}, from...)
 	}
-	return ""
+	return strings.Join(from, ", ")
 }
 
 // Blocker returns who blocks a key, the policy or an operator, or "" if nobody does.
@@ -161,7 +168,9 @@ func (r *Rules) Request(key string) core.Units {
 	units := core.Units{core.Requests: 0}
 	for _, o := range append(slices.Clone(r.own[key].overrides), override{limits: r.limits}) { // which merge
 		for _, limit := range o.limits {
-			units[Unit(limit)] = 1
+			if limit.Times == 0 {
+				units[Unit(limit)] = 1
+			}
 		}
 	}
 	return units

@@ -22,6 +22,7 @@ type Limit struct {
 	Location       *time.Location
 	Anchor         time.Time
 	MaxHold        time.Duration
+	Times          float64
 }
 
 // Spec returns l in the form that package bucket uses.

@@ -33,6 +33,10 @@ func (l Limit) Mistakes(path string) []error {
 			wrong("Name", l.Name, reason)
 		}
 	}
+	if l.Times != 0 {
+		l.timesMistakes(wrong)
+		return errs
+	}
 	if l.Unit != "" {
 		if reason := badUnit(l.Unit); reason != "" {
 			wrong("Unit", l.Unit, reason)

@@ -16,6 +16,17 @@ const maxLimits = 64
 
 // ListMistakes returns what is wrong with the limits of a policy. list is how the caller writes the list of limits.
 func ListMistakes(policy string, limits []Limit, list string) []error {
+	errs := OverrideMistakes(policy, limits, list)
+	for i, l := range limits {
+		if l.Times != 0 {
+			errs = append(errs, mistake.New(list+"["+strconv.Itoa(i)+"].Times", l.Times, "multiplies a limit, so it is for overrides: write the limit itself"))
+		}
+	}
+	return errs
+}
+
+// OverrideMistakes is ListMistakes for the limits of an override, of which some may multiply others.
+func OverrideMistakes(policy string, limits []Limit, list string) []error {
 	if len(limits) == 0 {
 		return []error{mistake.New(list, len(limits), "limits: at least one is required")}
 	}
@@ -27,18 +38,24 @@ func ListMistakes(policy string, limits []Limit, list string) []error {
 	for i, l := range limits {
 		element := list + "[" + strconv.Itoa(i) + "]."
 		errs = append(errs, l.Mistakes(element)...)
-		if l.Name == "" {
+		if l.Name == "" && l.Times == 0 { // it gets a name of its own
 			continue
 		}
-		if first, taken := names[l.Name]; taken {
-			errs = append(errs, mistake.New(element+"Name", l.Name,
-				"is the name of "+mistake.Hidden(list+"["+strconv.Itoa(first)+"]")+" already: give each limit a name of its own"))
-			continue
+		first, taken := names[l.Name]
+		switch at := mistake.Hidden(list + "[" + strconv.Itoa(first) + "]"); {
+		case !taken:
+			names[l.Name] = i
+		case l.Name == "":
+			errs = append(errs, mistake.New(element+"Times", l.Times, "multiplies all limits, as "+at+" does already"))
+		default:
+			errs = append(errs, mistake.New(element+"Name", l.Name, "is the name of "+at+" already: give each limit a name of its own"))
 		}
-		names[l.Name] = i
 	}
 	tags := make(map[uint32]string)
 	for i, name := range Names(policy, limits) {
+		if limits[i].Times != 0 {
+			continue
+		}
 		tag := bucket.TagOf(name, limits[i].Mode)
 		if other, taken := tags[tag]; taken && other != name || tag == 0 {
 			errs = append(errs, mistake.New(list+"["+strconv.Itoa(i)+"].Name", name,
@@ -50,18 +67,20 @@ func ListMistakes(policy string, limits []Limit, list string) []error {
 }
 
 // Names returns the names that identify limits in headers and in stored state. A limit without a name gets one: a
-// sole limit its policy's name, each of several the policy's name and its interval.
+// sole limit its policy's name, each of several the policy's name and its interval. What multiplies limits gets none.
 func Names(policy string, limits []Limit) []string {
-	names, taken := make([]string, len(limits)), make(map[string]bool)
+	names, taken, several := make([]string, len(limits)), make(map[string]bool), -1
 	for _, l := range limits {
-		taken[l.Name] = true
+		if taken[l.Name] = true; l.Times == 0 {
+			several++
+		}
 	}
 	for i, l := range limits {
-		if names[i] = l.Name; l.Name != "" {
+		if names[i] = l.Name; l.Name != "" || l.Times != 0 {
 			continue
 		}
 		name := policy
-		if len(limits) > 1 {
+		if several > 0 {
 			if l.Mode == bucket.Concurrent {
 				name += "-at-once"
 			} else {

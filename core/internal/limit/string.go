@@ -29,6 +29,9 @@ func (l Limit) String() string {
 
 // rateText is l's text but for MaxHold and the name.
 func (l Limit) rateText() string {
+	if l.Times != 0 {
+		return "x" + quantity.FormatNumber(l.Times)
+	}
 	if l.Mode == bucket.Concurrent {
 		return strconv.FormatInt(l.Capacity, 10) + l.unitText() + " at once"
 	}

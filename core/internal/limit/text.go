@@ -43,7 +43,7 @@ func parse(s, unit string) (Limit, []*mistake.Error) {
 	case len(s) > quantity.MaxText:
 		p.wrong("", s, "must be at most "+strconv.Itoa(quantity.MaxText)+" bytes long")
 		return Limit{}, p.mistakes
-	case p.slots(s):
+	case p.slots(s), p.factor(s):
 	case !strings.Contains(s, "/"):
 		reason := "has no slash between a rate and an interval"
 		if text := withSlash(s); text != "" {
@@ -54,7 +54,7 @@ func parse(s, unit string) (Limit, []*mistake.Error) {
 		p.wrong("", strings.Trim(s, space), reason)
 		return Limit{}, p.mistakes
 	}
-	if p.limit.Mode != bucket.Concurrent {
+	if p.limit.Mode != bucket.Concurrent && p.limit.Times == 0 {
 		p.rate(s)
 	}
 	if p.unit != "" {
@@ -181,6 +181,10 @@ func (p *parser) part() {
 		}
 		field, value, p.limit.Mode = "Mode", word, bucket.Mode(mode)
 	}
+	if reason == "" && p.limit.Times != 0 && field != "Name" {
+		p.wrong("", strings.TrimSpace(keyword+" "+value), "is not for a factor, which multiplies what the limit has: only name can follow")
+		p.hinted = true
+	}
 	if reason != "" {
 		p.wrong(field, value, reason)
 	}
@@ -223,6 +227,8 @@ func (p *parser) misplaced() bool {
 func (p *parser) keywords() []string {
 	keywords := []string{"name", "hold", "burst", "continuous", "stepped", "aligned", "from"}
 	switch {
+	case p.limit.Times != 0:
+		return keywords[:1]
 	case p.limit.Mode == bucket.Concurrent:
 		return keywords[:2]
 	case p.limit.Unit == "": // requests are no estimates
@@ -234,6 +240,9 @@ func (p *parser) keywords() []string {
 // complete adds what follows from other fields, and the mistakes of the limit as a whole.
 func (p *parser) complete() {
 	l := &p.limit
+	if l.Times != 0 {
+		*l = Limit{Name: l.Name, Times: l.Times}
+	}
 	if p.given["Anchor"] {
 		var reason string
 		if l.Anchor, reason = ParseAnchor(p.from, l.Days()); reason != "" {
@@ -243,7 +252,7 @@ func (p *parser) complete() {
 	if !p.given["Mode"] && l.OnCalendar() {
 		l.Mode = bucket.Aligned
 	}
-	if !p.given["Capacity"] && l.Mode != bucket.Concurrent {
+	if !p.given["Capacity"] && l.Mode != bucket.Concurrent && l.Times == 0 {
 		l.Capacity = quantity.ImpliedCapacity(l.RefillRate)
 	}
 	for _, err := range l.Mistakes("") {
