@@ -21,8 +21,8 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads an object with the fields of package policyfile: each limit is a string, as [ParseLimit] reads
-// it, or an object with the fields name, unit, capacity, refill_rate, refill_interval, mode, location and anchor, of which
-// all but the numbers are strings. {"tokens": "100000/min"} is a limit with that Unit. Unknown fields are mistakes. What it reads [NewLimiter] accepts, or the error joins a [ConfigError] for every mistake. With an
+// it, or an object with the fields name, unit, capacity, refill_rate, refill_interval, mode, location, anchor, max_hold and times, of
+// which all but the numbers are strings. {"tokens": "100000/min"} is a limit with that Unit. Unknown fields are mistakes. What it reads [NewLimiter] accepts, or the error joins a [ConfigError] for every mistake. With an
 // error, and when the JSON is null, it leaves p as it is.
 //
 // It reads at most 512 KiB, nested at most 16 deep, and reports at most 100 mistakes.

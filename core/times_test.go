@@ -14,8 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 )
 
-// capacities returns the capacity and the text of each limit of a key.
-func capacities(t require.TestingT, l *core.Limiter, key string) map[string]string {
+// limitTexts returns the text of each limit of a key.
+func limitTexts(t require.TestingT, l *core.Limiter, key string) map[string]string {
 	res, err := l.Peek(context.Background(), key)
 	require.NoError(t, err)
 	texts := make(map[string]string)
@@ -40,13 +40,13 @@ func TestTimesMultipliesWhatThePlanSays(t *testing.T) {
 	pro := core.Must(l.WithPlan("pro"))
 	given := core.Must(l.WithLimits(core.PerMinute(4).WithName("minute")))
 	for key, want := range map[string][3]map[string]string{
-		"all":   {{"minute": "600/min", "day": "10000/d", "slots": "1000 at once"}, {"minute": "1/min burst 50", "week": "500/week in UTC"}, {"minute": "40/min"}},
-		"one":   {{"minute": "180/min", "day": "1000/d", "slots": "200 at once"}, {"minute": "0.3/min burst 15", "week": "50/week in UTC"}, {"minute": "12/min"}},
-		"rest":  {{"minute": "7/min", "day": "500/d", "slots": "100 at once"}, {"minute": "7/min", "week": "25/week in UTC"}, {"minute": "7/min"}},
-		"least": {{"minute": "0.06/min burst 1", "day": "1/d", "slots": "1 at once"}, {"minute": "0.0001/min burst 1", "week": "0.05/week in UTC burst 1"}, {"minute": "0.004/min burst 1"}},
+		"all":   {{"minute": "600/min", "day": "10000/day", "slots": "1000 at once"}, {"minute": "1/min burst 50", "week": "500/week in UTC"}, {"minute": "40/min"}},
+		"one":   {{"minute": "180/min", "day": "1000/day", "slots": "200 at once"}, {"minute": "0.3/min burst 15", "week": "50/week in UTC"}, {"minute": "12/min"}},
+		"rest":  {{"minute": "7/min", "day": "500/day", "slots": "100 at once"}, {"minute": "7/min", "week": "25/week in UTC"}, {"minute": "7/min"}},
+		"least": {{"minute": "0.06/min burst 1", "day": "1/day", "slots": "1 at once"}, {"minute": "0.0001/min burst 1", "week": "0.05/week burst 1 in UTC"}, {"minute": "0.004/min burst 1"}},
 	} {
 		for i, of := range []*core.Limiter{l, pro, given} {
-			assert.Equal(t, want[i], capacities(t, of, key), "%s, limiter %d", key, i)
+			assert.Equal(t, want[i], limitTexts(t, of, key), "%s, limiter %d", key, i)
 		}
 	}
 	for _, of := range []*core.Limiter{l, pro, given} {
@@ -55,9 +55,9 @@ func TestTimesMultipliesWhatThePlanSays(t *testing.T) {
 		assert.True(t, res.Allowed)
 	}
 	require.NoError(t, l.SetExceptions(core.Exceptions{Overrides: map[string][]core.Limit{"all": {core.Times(2).WithName("minute")}, "rest": {core.Times(2)}}}))
-	assert.Equal(t, map[string]string{"minute": "1200/min", "day": "10000/d", "slots": "1000 at once"}, capacities(t, l, "all"))
-	assert.Equal(t, map[string]string{"minute": "2/min burst 100", "week": "500/week in UTC"}, capacities(t, pro, "all"))
-	assert.Equal(t, map[string]string{"minute": "14/min", "day": "1000/d", "slots": "200 at once"}, capacities(t, l, "rest"))
+	assert.Equal(t, map[string]string{"minute": "1200/min", "day": "10000/day", "slots": "1000 at once"}, limitTexts(t, l, "all"))
+	assert.Equal(t, map[string]string{"minute": "2/min burst 100", "week": "500/week in UTC"}, limitTexts(t, pro, "all"))
+	assert.Equal(t, map[string]string{"minute": "14/min", "day": "1000/day", "slots": "200 at once"}, limitTexts(t, l, "rest"))
 }
 
 // What was used stays used when a factor comes and goes.
@@ -81,7 +81,7 @@ func TestMistakesInTimes(t *testing.T) {
 	}
 	for want, p := range map[string]core.Policy{
 		"must be from 0.001 to 1,000,000":              with(core.Times(1_000_001)),
-		"Overrides.bob[0].Times":                       with(core.Times(-2)),
+		"Overrides.…[0].Times: -2":                     with(core.Times(-2)),
 		"stands with a Name alone":                     with(core.Limit{Times: 2, Capacity: 5}),
 		"multiplies all limits, as":                    with(core.Times(2), core.Times(3)),
 		"is the name of":                               with(core.Times(2).WithName("hour"), core.PerHour(3).WithName("hour")),

@@ -263,7 +263,7 @@ line 16:70: limits[13].refill_interval: "min" must be left out in the Concurrent
 line 17:47: limits[14].location: "UTC" must be left out in the Concurrent mode: its tokens are slots, which come back when they are released (RL107)
 line 18:54: limits[15].max_hold: "1m" must be left out here: it is for slots, and for limits of another unit than requests, of which a request takes an estimate (RL118)
 line 19:25: limits[16].mode: "concurent" must be continuous, stepped, aligned or concurrent (RL105)
-line 20:37: limits[17]: "maxHold" is not a field of a limit: the fields are name, capacity, refill_rate, refill_interval, mode, unit, location, anchor, max_hold (RL206)
+line 20:37: limits[17]: "maxHold" is not a field of a limit: the fields are name, capacity, refill_rate, refill_interval, mode, unit, location, anchor, max_hold, times (RL206)
 line 21:5: limits[18]: 5 is a number under in_flight: write 5 at once (RL110)
 line 22:5: limits[19]: 5 is a number under at-once: write 5 at once (RL110)`
 	if err == nil || slotsBound.ReplaceAllString(err.Error(), "1 to N slots") != want {

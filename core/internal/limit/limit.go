@@ -33,6 +33,9 @@ func (l Limit) Spec() bucket.Spec {
 	}
 }
 
+// MaxCapacity is the largest integer a structured header field can hold (RFC 9651, 3.3.1).
+const MaxCapacity = quantity.MaxTokens
+
 // DefaultMaxHold is the MaxHold of slots without one.
 const DefaultMaxHold = time.Minute
 

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// MaxCapacity is the largest integer a structured header field can hold (RFC 9651, 3.3.1).
-	MaxCapacity = quantity.MaxTokens
 	// maxFill is the longest time in which an empty bucket may fill.
 	maxFill = bucket.MaxFill
 	// MaxName keeps header fields and Redis keys short.
 	MaxName = 128
+	// A factor of an override is from leastTimes to mostTimes.
+	leastTimes, mostTimes = 0.001, 1_000_000
 )
 
 // Mistakes returns what is wrong with l. path is how the caller writes l, with a dot at the end.
@@ -126,5 +126,15 @@ func (l Limit) calendarMistakes(wrong func(name string, value any, reason string
 	}
 	if periods := float64(l.Capacity) / l.RefillRate; l.RefillRate > 0 && !math.IsInf(l.RefillRate, 0) && periods > bucket.MaxPeriods {
 		wrong("RefillRate", l.RefillRate, "is too slow: an empty bucket would take more than "+strconv.Itoa(bucket.MaxPeriods)+" periods to fill")
+	}
+}
+
+// timesMistakes reports what is wrong with a factor.
+func (l Limit) timesMistakes(wrong func(name string, value any, reason string)) {
+	if !(l.Times >= leastTimes && l.Times <= mostTimes) { // NaN is in no range
+		wrong("Times", l.Times, "must be from 0.001 to 1,000,000")
+	}
+	if l != (Limit{Name: l.Name, Times: l.Times}) {
+		wrong("Times", l.Times, "stands with a Name alone: it multiplies a limit of the plan, and has no numbers of its own")
 	}
 }

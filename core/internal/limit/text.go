@@ -131,6 +131,27 @@ func (p *parser) slots(s string) bool {
 	return true
 }
 
+// factor reads what the text of a factor begins with, such as x10. It reports whether s is one.
+func (p *parser) factor(s string) bool {
+	word, rest := cutWord(strings.Trim(s, space))
+	number, ok := strings.CutPrefix(quantity.Lower(word), "x")
+	if !ok {
+		number, ok = strings.CutPrefix(word, "×")
+	}
+	if !ok || number == "" || number[0] < '0' || number[0] > '9' {
+		return false
+	}
+	var reason string
+	if p.limit.Times, reason = quantity.ParseNumber(number); reason == "" && p.limit.Times < leastTimes {
+		p.limit.Times, reason = 1, "must be from 0.001 to 1,000,000"
+	}
+	if p.rest = rest; reason != "" {
+		p.limit.Times = 1 // it is a factor
+		p.wrong("Times", word, reason)
+	}
+	return true
+}
+
 // part reads one word behind the interval, with its value.
 func (p *parser) part() {
 	var field, value, reason string
@@ -181,10 +202,6 @@ func (p *parser) part() {
 		}
 		field, value, p.limit.Mode = "Mode", word, bucket.Mode(mode)
 	}
-	if reason == "" && p.limit.Times != 0 && field != "Name" {
-		p.wrong("", strings.TrimSpace(keyword+" "+value), "is not for a factor, which multiplies what the limit has: only name can follow")
-		p.hinted = true
-	}
 	if reason != "" {
 		p.wrong(field, value, reason)
 	}
@@ -206,20 +223,24 @@ func (p *parser) misplaced() bool {
 		}
 		return ok
 	}
-	if p.limit.Mode != bucket.Concurrent {
+	reason := "is not for slots, which have no rate: only hold and name can follow at once"
+	switch {
+	case p.limit.Times != 0:
+		reason = "is not for a factor, which multiplies what the limit has: only name can follow"
+	case p.limit.Mode != bucket.Concurrent:
 		return false
 	}
 	switch {
 	case slices.Contains(Modes, keyword):
 		p.rest = rest
-	case keyword == "burst" || keyword == "in" || keyword == "from":
+	case keyword == "burst" || keyword == "in" || keyword == "from" || keyword == "hold" && p.limit.Times != 0:
 		var value string
 		value, p.rest = cutWord(rest)
 		word += " " + value
 	default:
 		return false
 	}
-	p.wrong("", strings.TrimSpace(word), "is not for slots, which have no rate: only hold and name can follow at once")
+	p.wrong("", strings.TrimSpace(word), reason)
 	return true
 }
 

@@ -4,14 +4,9 @@ import (
 	"math"
 	"math/big"
 	"strconv"
-	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
-
-// leastTimes to mostTimes are the factors of an override.
-const leastTimes, mostTimes = 0.001, 1_000_000
 
 // Scale returns the limit of n times the tokens: its Capacity and its RefillRate, as far as a limit can have them. It is at least one token.
 func (l Limit) Scale(n float64) Limit {
@@ -48,35 +43,4 @@ func product(x, n float64) float64 {
 	b.SetString(strconv.FormatFloat(n, 'g', -1, 64))
 	f, _ := a.Mul(&a, &b).Float64()
 	return f
-}
-
-// timesMistakes reports what is wrong with a factor.
-func (l Limit) timesMistakes(wrong func(name string, value any, reason string)) {
-	if !(l.Times >= leastTimes && l.Times <= mostTimes) { // NaN is in no range
-		wrong("Times", l.Times, "must be from 0.001 to 1,000,000")
-	}
-	if l != (Limit{Name: l.Name, Times: l.Times}) {
-		wrong("Times", l.Times, "stands with a Name alone: it multiplies a limit of the plan, and has no numbers of its own")
-	}
-}
-
-// factor reads what the text of a factor begins with, such as x10. It reports whether s is one.
-func (p *parser) factor(s string) bool {
-	word, rest := cutWord(strings.Trim(s, space))
-	number, ok := strings.CutPrefix(quantity.Lower(word), "x")
-	if !ok {
-		number, ok = strings.CutPrefix(word, "×")
-	}
-	if !ok || number == "" || number[0] < '0' || number[0] > '9' {
-		return false
-	}
-	var reason string
-	if p.limit.Times, reason = quantity.ParseNumber(number); reason == "" && p.limit.Times < leastTimes {
-		p.limit.Times, reason = 1, "must be from 0.001 to 1,000,000"
-	}
-	if p.rest = rest; reason != "" {
-		p.limit.Times = 1 // it is a factor
-		p.wrong("Times", word, reason)
-	}
-	return true
 }

@@ -57,7 +57,10 @@ func (r *reader) limit(v any, path string) (l limit.Limit) {
 		return l
 	}
 	required := []string{"refill_rate", "refill_interval"}
-	if mode, given := v.(map[string]any)["mode"]; given {
+	_, factor := v.(map[string]any)["times"]
+	if factor {
+		required = nil
+	} else if mode, given := v.(map[string]any)["mode"]; given {
 		switch mode, reason := wordJSON(limit.Modes...)(mode); {
 		case reason != "": // it is not known what is required
 			for _, name := range required {
@@ -80,12 +83,13 @@ func (r *reader) limit(v any, path string) (l limit.Limit) {
 		Mode:           bucket.Mode(readJSON(r, o, path, "mode", wordJSON(limit.Modes...))),
 		Location:       readJSON(r, o, path, "location", locationJSON),
 		MaxHold:        readJSON(r, o, path, "max_hold", holdJSON),
+		Times:          readJSON(r, o, path, "times", rateJSON),
 	}
 	l.Anchor = readJSON(r, o, path, "anchor", func(v any) (time.Time, string) { return anchorJSON(v, l.Days()) })
 	if _, given := o["mode"]; !given && l.OnCalendar() {
 		l.Mode = bucket.Aligned
 	}
-	if _, given := o["capacity"]; !given && l.Mode != bucket.Concurrent {
+	if _, given := o["capacity"]; !given && l.Mode != bucket.Concurrent && !factor {
 		l.Capacity = quantity.ImpliedCapacity(l.RefillRate)
 	}
 	return l

@@ -13,7 +13,7 @@ import (
 // The names of fields.
 var (
 	fieldsOfPolicy = []string{"name", "limits", "on_failure", "local_share", "headers", "shadow", "plans", "overrides", "blocked"}
-	fieldsOfLimit  = []string{"name", "capacity", "refill_rate", "refill_interval", "mode", "unit", "location", "anchor", "max_hold"}
+	fieldsOfLimit  = []string{"name", "capacity", "refill_rate", "refill_interval", "mode", "unit", "location", "anchor", "max_hold", "times"}
 )
 
 // reader reads what encoding/json has decoded, and collects the mistakes. Paths are those of [mistake.Error.Field].
