@@ -21,6 +21,7 @@ var overrideCommand = cli.Command{
 	Name: "override", Args: "POLICY [KEY] [LIMIT…]", Least: 1, Most: -1,
 	About: "give a client other limits, without a deploy",
 	Details: `Each LIMIT, such as 1000/day, replaces a limit of the client, and the others stay. If the policy has several, name it: '1000/day name daily'.
+x10 multiplies what the client's plan says, 'x10 name daily' one limit of it.
 It is written into Redis beside the buckets, and comes before the policy's own overrides. KEY is that of the command get.
 
   ratelimit override -policies policies.yaml api -header x-api-key=abc '1000/day name daily' -for 2h
@@ -46,7 +47,7 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 	case e.remove:
 		return e.end(ctx, s, d, key, args[0], "override", d.Store.EndOverride)
 	case len(texts) == 0:
-		return cli.Misuse("override: name at least one limit, such as '1000/day name daily', or -remove")
+		return cli.Misuse("override: name at least one limit, such as '1000/day name daily', or x10, or -remove")
 	}
 	limits, changes, err := replaced(ctx, limiter, key, texts)
 	if err != nil {
@@ -69,44 +70,70 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 	return nil
 }
 
-// replaced returns the override of a key with the limits of texts, each with the name of the limit that it replaces, of those that the key
-// was last decided by. What operators have overridden before stays, and other limits are no part of it. changes say in words what is new.
+// replaced returns the override of a key with the limits of texts, each with the name of the limit that it replaces or multiplies, of those
+// that the key was last decided by. What operators have overridden before stays, and other limits are no part of it. changes say in words
+// what is new. limiter, which is this command's own, obeys the override afterwards.
 func replaced(ctx context.Context, limiter *core.Limiter, key string, texts []string) (override []core.Limit, changes []string, err error) {
 	rules, _, err := oncall.RulesOf(limiter).Last(ctx, key)
 	if err != nil && !errors.As(err, new(*store.StateError)) {
 		return nil, nil, err
 	}
-	res, err := rules.Limiter.PeekUnits(ctx, key, rules.Request(key))
+	limits := func() (limits []core.Limit, err error) {
+		res, err := rules.Limiter.PeekUnits(ctx, key, rules.Request(key))
+		for _, r := range res.Limits() {
+			limits = append(limits, r.Limit)
+		}
+		return limits, err
+	}
+	before, err := limits()
 	if err != nil {
 		return nil, nil, err
 	}
-	var limits []core.Limit
-	for _, r := range res.Limits() {
-		limits = append(limits, r.Limit)
-	}
-	override = slices.Clone(limiter.Exceptions().Overrides[key])
-	done := make([]bool, len(limits))
+	exceptions := limiter.Exceptions()
+	override = slices.Clone(exceptions.Overrides[key])
+	given := make(map[string]bool)
 	for _, text := range texts {
 		l, err := core.ParseLimit(text)
+		if err == nil && (l.Times == 0 || l.Name != "") {
+			l, err = named(l, before)
+		}
 		if err != nil {
 			return nil, nil, cli.Misuse("%v", err)
+		} else if given[l.Name] {
+			return nil, nil, cli.Misuse("two limits replace %s: give each once", cmp.Or(l.Name, "all"))
 		}
-		i, err := counterpart(l, limits)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case done[i]:
-			return nil, nil, cli.Misuse("two limits replace %s: give each once", limits[i].Name)
-		}
-		was := limits[i]
-		if l.Name = was.Name; l.MaxHold == 0 {
-			l.MaxHold = was.MaxHold
-		}
+		given[l.Name] = true
 		override = append(slices.DeleteFunc(override, func(other core.Limit) bool { return other.Name == l.Name }), l)
-		done[i] = true
-		changes = append(changes, fmt.Sprintf("%s: %s, was %s", l.Name, unnamed(l), unnamed(was)))
+	}
+	if exceptions.Overrides == nil {
+		exceptions.Overrides = make(map[string][]core.Limit)
+	}
+	exceptions.Overrides[key] = override
+	if err = limiter.SetExceptions(exceptions); err != nil {
+		return nil, nil, err
+	}
+	after, err := limits()
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, l := range after { // an override adds no limit, as each replaces one that there is
+		if is, was := unnamed(l), unnamed(before[i]); is != was || given[l.Name] {
+			changes = append(changes, fmt.Sprintf("%s: %s, was %s", l.Name, is, was))
+		}
 	}
 	return override, changes, nil
+}
+
+// named returns l with the name of the limit that it replaces or multiplies, and a hold as that has.
+func named(l core.Limit, limits []core.Limit) (core.Limit, error) {
+	i, err := counterpart(l, limits)
+	if err != nil {
+		return l, err
+	}
+	if l.Name = limits[i].Name; l.MaxHold == 0 && l.Times == 0 {
+		l.MaxHold = limits[i].MaxHold
+	}
+	return l, nil
 }
 
 // unnamed is a limit's text without its name.
@@ -122,6 +149,9 @@ func counterpart(l core.Limit, limits []core.Limit) (int, error) {
 	var alike, same []int
 	for i, other := range limits {
 		names = append(names, other.Name)
+		if l.Times != 0 && l.Name == other.Name {
+			return i, nil
+		}
 		if cmp.Or(other.Unit, core.Requests) != cmp.Or(l.Unit, core.Requests) || (other.Mode == core.Concurrent) != (l.Mode == core.Concurrent) {
 			if other.Name == l.Name {
 				return 0, cli.Misuse("limit %s counts something else: it is %s", l.Name, unnamed(other))

@@ -54,9 +54,11 @@ func (e *Exception) refusal(policy string) error {
 	if e.For < 0 || e.For > 0 && e.For < time.Millisecond {
 		errs = append(errs, mistake.New("SetException for", e.For, "must be 0, or at least 1 ms"))
 	}
-	if !e.Blocks() {
-		errs = append(errs, fitting(policy, e.Limits).Validate())
+	limits := e.Limits
+	if e.Blocks() {
+		limits = []core.Limit{core.PerHour(1)}
 	}
+	errs = append(errs, fitting(policy, limits).Validate())
 	return errors.Join(errs...)
 }
 

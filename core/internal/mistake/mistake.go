@@ -64,7 +64,7 @@ const notAField = "is not a field"
 // An element of a list has the list's name without the s.
 var codesOfNames = map[string]string{
 	"name": "RL101", "capacity": "RL102", "refillrate": "RL103", "refillinterval": "RL104", "mode": "RL105", "unit": "RL106",
-	"location": "RL107", "anchor": "RL108", "maxhold": "RL118", "limits": "RL109", "withlimits": "RL109", "perip limits": "RL109", "limit": "RL110",
+	"location": "RL107", "anchor": "RL108", "maxhold": "RL118", "times": "RL121", "limits": "RL109", "withlimits": "RL109", "perip limits": "RL109", "limit": "RL110",
 	"plans": "RL120", "withplan": "RL120", "overrides": "RL111", "blocked": "RL111", "setexception": "RL111", "onfailure": "RL112", "localshare": "RL113", "headers": "RL114", "header": "RL114", "shadow": "RL116",
 	"policy": "RL208", "reload limiter": "RL209", "ip address": "RL319",
 

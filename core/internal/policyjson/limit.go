@@ -56,24 +56,7 @@ func (r *reader) limit(v any, path string) (l limit.Limit) {
 		r.wrong(path, v, "must be a string such as 100/min burst 20, or a mapping")
 		return l
 	}
-	required := []string{"refill_rate", "refill_interval"}
-	_, factor := v.(map[string]any)["times"]
-	if factor {
-		required = nil
-	} else if mode, given := v.(map[string]any)["mode"]; given {
-		switch mode, reason := wordJSON(limit.Modes...)(mode); {
-		case reason != "": // it is not known what is required
-			for _, name := range required {
-				if _, given := v.(map[string]any)[name]; !given {
-					r.wrongs[path+"."+goName(name)] = true
-				}
-			}
-			required = nil
-		case mode == int(bucket.Concurrent):
-			required = []string{"capacity"}
-		}
-	}
-	o := r.object(v, path, "a limit", fieldsOfLimit, required...)
+	o := r.object(v, path, "a limit", fieldsOfLimit, r.required(v.(map[string]any), path)...)
 	l = limit.Limit{
 		Name:           readJSON(r, o, path, "name", limitNameJSON),
 		Unit:           limit.PlainUnit(readJSON(r, o, path, "unit", limitNameJSON)),
@@ -89,10 +72,34 @@ func (r *reader) limit(v any, path string) (l limit.Limit) {
 	if _, given := o["mode"]; !given && l.OnCalendar() {
 		l.Mode = bucket.Aligned
 	}
-	if _, given := o["capacity"]; !given && l.Mode != bucket.Concurrent && !factor {
+	if _, given := o["capacity"]; !given && l.Mode != bucket.Concurrent && l.Times == 0 {
 		l.Capacity = quantity.ImpliedCapacity(l.RefillRate)
 	}
 	return l
+}
+
+// required returns the fields that a limit must have which is this object.
+func (r *reader) required(v map[string]any, path string) []string {
+	fields := []string{"refill_rate", "refill_interval"}
+	if _, factor := v["times"]; factor {
+		return nil
+	}
+	mode, given := v["mode"]
+	if !given {
+		return fields
+	}
+	switch mode, reason := wordJSON(limit.Modes...)(mode); {
+	case reason != "": // it is not known what is required
+		for _, name := range fields {
+			if _, given := v[name]; !given {
+				r.wrongs[path+"."+goName(name)] = true
+			}
+		}
+		return nil
+	case mode == int(bucket.Concurrent):
+		return []string{"capacity"}
+	}
+	return fields
 }
 
 // text reads a limit that is a string, of a unit that stands in front of it, or "".
