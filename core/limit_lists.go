@@ -31,7 +31,7 @@ func (p limitLists) merged(base, override []Limit) []Limit {
 		}
 	}
 	for _, l := range override {
-		if l.Times == 0 && !slices.ContainsFunc(limits, l.sameName) {
+		if l.Times == 0 && len(limits) < limit.MaxLimits && !slices.ContainsFunc(limits, l.sameName) {
 			limits = append(limits, l)
 		}
 	}

@@ -184,7 +184,7 @@ func (l *Limiter) Since() time.Time { return l.current().since }
 //     fastest rate. If modes or intervals differ, the refills of both can fall into one window.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	now := l.current()
-	p, errs := l.plans.get(now.policy.Name, limits, 1)
+	p, errs := l.plans.checked(now.policy.Name, limits, 1)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, errors.Join(errs...))
 	}
@@ -192,7 +192,7 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	next.plan, next.shared = p, true
 	next.policy.Limits = p.given
 	if now.localPlan != nil {
-		next.localPlan, _ = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare) // checked above
+		next.localPlan = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare)
 	}
 	next.given = l.plans
 	return l.with(&next), nil

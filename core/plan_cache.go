@@ -28,8 +28,18 @@ type cachedPlan struct {
 
 var planSeed = maphash.MakeSeed()
 
-// get returns the plan of limits scaled by share, or the mistakes in limits. It allocates only for a new list of limits.
-func (c *planCache) get(policy string, limits []Limit, share float64) (*plan, []error) {
+// checked is get for limits that may have mistakes, or returns those.
+func (c *planCache) checked(policy string, limits []Limit, share float64) (*plan, []error) {
+	return c.find(policy, limits, share, true)
+}
+
+// get returns the plan of limits scaled by share. It allocates only for a new list of limits.
+func (c *planCache) get(policy string, limits []Limit, share float64) *plan {
+	p, _ := c.find(policy, limits, share, false)
+	return p
+}
+
+func (c *planCache) find(policy string, limits []Limit, share float64, check bool) (*plan, []error) {
 	var h maphash.Hash
 	h.SetSeed(planSeed)
 	for i := range limits {
@@ -46,8 +56,10 @@ func (c *planCache) get(policy string, limits []Limit, share float64) (*plan, []
 	}
 	c.mu.RUnlock()
 
-	if errs := limit.ListMistakes(policy, each(limits, Limit.plain), "WithLimits"); len(errs) > 0 {
-		return nil, errs
+	if check {
+		if errs := limit.ListMistakes(policy, each(limits, Limit.plain), "WithLimits"); len(errs) > 0 {
+			return nil, errs
+		}
 	}
 	limits = slices.Clone(limits)
 	for i := range limits { // they may be views of a buffer that its owner reuses

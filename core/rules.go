@@ -60,11 +60,11 @@ func (r *rules) ofGiven(key string, own *ownPlans) *ownPlans {
 		}
 	}
 	of, deny := &ownPlans{}, own.plan.beyond != nil
-	if of.plan, _ = r.given.get(r.policy.Name, limits, 1); deny {
+	if of.plan = r.given.get(r.policy.Name, limits, 1); deny {
 		of.plan = of.plan.denying()
 	}
 	if r.localPlan != nil {
-		if of.local, _ = r.localPlans.get(r.policy.Name, limits, r.policy.LocalShare); deny {
+		if of.local = r.localPlans.get(r.policy.Name, limits, r.policy.LocalShare); deny {
 			of.local = of.local.denying()
 		}
 	}

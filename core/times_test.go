@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"testing"
 	"time"
 
@@ -58,6 +59,27 @@ func TestTimesMultipliesWhatThePlanSays(t *testing.T) {
 	assert.Equal(t, map[string]string{"minute": "1200/min", "day": "10000/day", "slots": "1000 at once"}, limitTexts(t, l, "all"))
 	assert.Equal(t, map[string]string{"minute": "2/min burst 100", "week": "500/week in UTC"}, limitTexts(t, pro, "all"))
 	assert.Equal(t, map[string]string{"minute": "14/min", "day": "1000/day", "slots": "200 at once"}, limitTexts(t, l, "rest"))
+}
+
+// An override of a key whose request has as many limits as can be adds none.
+func TestAnOverrideAddsNoLimitBeyondTheMost(t *testing.T) {
+	var given []core.Limit
+	for i := range 64 {
+		given = append(given, core.PerHour(5).WithName(strconv.Itoa(i)))
+	}
+	policy := core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerHour(5).WithName("own")}, Plans: map[string][]core.Limit{"pro": given},
+		Overrides: map[string][]core.Limit{"bob": {core.PerHour(9).WithName("own"), core.PerHour(7).WithName("63")}},
+	}
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), policy))
+	for _, of := range []*core.Limiter{core.Must(l.WithLimits(given...)), core.Must(l.WithPlan("pro"))} {
+		texts := limitTexts(t, of, "bob")
+		assert.Len(t, texts, 64)
+		assert.Equal(t, "7/h", texts["63"])
+		res, err := of.Allow(t.Context(), "bob")
+		require.NoError(t, err)
+		assert.True(t, res.Allowed)
+	}
 }
 
 // What was used stays used when a factor comes and goes.

@@ -90,7 +90,7 @@ func (r *Rules) HasPlans() bool { return len(r.plans) > 0 }
 // these. Redis does not know a customer's plan, so they are those whose definitions wrote the most of what it keeps. It costs a call, and
 // one for each plan of a key that the policy's own limits did not write. Of a store that does not show what it keeps it returns r.
 func (r *Rules) Last(ctx context.Context, key string) (*Rules, core.Inspection, error) {
-	last, found := r, core.Inspection{}
+	last, found, fewest := r, core.Inspection{}, 0
 	for i, of := range append([]*Rules{r}, r.plans...) {
 		stored, err := of.Limiter.Inspect(ctx, key)
 		if errors.Is(err, errors.ErrUnsupported) {
@@ -98,21 +98,26 @@ func (r *Rules) Last(ctx context.Context, key string) (*Rules, core.Inspection, 
 		} else if err != nil {
 			return r, stored, err
 		}
-		if i == 0 || strange(stored) < strange(found) {
-			last, found = of, stored
+		n := of.strange(key, stored)
+		if i == 0 || n < fewest {
+			last, found, fewest = of, stored, n
 		}
-		if strange(found) == 0 {
+		if n == 0 {
 			break
 		}
 	}
 	return last, found, nil
 }
 
-// strange is how many of the stored limits other definitions wrote.
-func strange(stored core.Inspection) int {
+// strange is how many of a key's stored limits other definitions wrote. An override may be newer than the key's last request: then the
+// plan's own definition wrote them.
+func (r *Rules) strange(key string, stored core.Inspection) int {
 	n := stored.Others
-	for _, l := range stored.Limits {
-		if l.Changed {
+	for _, s := range stored.Limits {
+		before := r.Owner(key) != "" && slices.ContainsFunc(r.limits, func(l core.Limit) bool {
+			return l.Capacity == s.Capacity && (l.Name == s.Limit.Name || l.Name == "")
+		})
+		if s.Changed && !before {
 			n++
 		}
 	}

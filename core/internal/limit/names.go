@@ -11,8 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// maxLimits bounds how many limits a policy has, because every decision computes each of them.
-const maxLimits = 64
+// MaxLimits bounds how many limits a policy has, because every decision computes each of them.
+const MaxLimits = 64
 
 // ListMistakes returns what is wrong with the limits of a policy. list is how the caller writes the list of limits.
 func ListMistakes(policy string, limits []Limit, list string) []error {
@@ -30,8 +30,8 @@ func OverrideMistakes(policy string, limits []Limit, list string) []error {
 	if len(limits) == 0 {
 		return []error{mistake.New(list, len(limits), "limits: at least one is required")}
 	}
-	if len(limits) > maxLimits {
-		return []error{mistake.New(list, len(limits), "limits: at most "+strconv.Itoa(maxLimits)+" can hold together")}
+	if len(limits) > MaxLimits {
+		return []error{mistake.New(list, len(limits), "limits: at most "+strconv.Itoa(MaxLimits)+" can hold together")}
 	}
 	var errs []error
 	names := make(map[string]int)
