@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -203,5 +204,30 @@ func TestCompletionNamesEveryCommandAndFlag(t *testing.T) {
 		for _, word := range []string{"check", "diff", "replay", "key", "hash", "ipv6-prefix", "policies"} {
 			assert.Contains(t, out, word, shell)
 		}
+	}
+}
+
+// The report of replay has each plan of a policy for itself.
+func TestReplayOfPlans(t *testing.T) {
+	log := "time,user,tier\n"
+	for i := range 30 {
+		log += fmt.Sprintf("%d,%s,%s\n", 1772409600, []string{"ann", "bob"}[i%2], []string{"", "pro"}[i%2])
+	}
+	files(t, map[string]string{
+		"p.yaml": "- {name: api, limits: [5/h], plans: {pro: [10/h]}}\n", "a.csv": log,
+		"plans.csv": "user:ann,pro\n\"user:bob\",pro\n", "bad.csv": "user:ann,pro\nuser:bob\n",
+	})
+	out, errs, code := run(t, "", "replay", "-policies", "p.yaml", "-key", "user", "-plan", "tier", "a.csv")
+	require.Equal(t, cli.OK, code, errs)
+	assert.Regexp(t, `policy +api, no plan +api, plan pro\nlimits +5/h +10/h\ndenied +10 \(66.7 %\) +5 \(33.3 %\)\nclients denied +1 \(100 %\) +1 \(100 %\)\n`, out)
+	out, errs, code = run(t, "", "replay", "-policies", "p.yaml", "-key", "user", "-plans", "plans.csv", "-html", "page.html", "-json", "a.csv")
+	require.Equal(t, cli.OK, code, errs)
+	assert.Contains(t, out, `"label": "api, plan pro"`)
+	assert.Contains(t, out, `"requests": 30`)
+	assert.NotContains(t, out, "no plan")
+	for _, c := range [][2]string{{"bad.csv", "each line must be KEY,PLAN"}, {"none.csv", "none.csv"}} {
+		_, errs, code = run(t, "", "replay", "-policies", "p.yaml", "-plans", c[0], "a.csv")
+		assert.NotEqual(t, cli.OK, code)
+		assert.Contains(t, errs, c[1])
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/csv"
 	"errors"
 	"flag"
 	"fmt"
@@ -55,6 +56,7 @@ type replayFlags struct {
 	only, skip              []string
 	fields, units           map[string]string
 	key, format, cost       string
+	plan, plans             string
 	keys, html, zone        string
 	spare                   float64
 	ipv6Prefix              int
@@ -85,6 +87,8 @@ func (r *replayFlags) define(flags *flag.FlagSet) {
 	pairs(&r.units, "units", "the field with how much of a unit a request takes, as `UNIT=FIELD`")
 	flags.StringVar(&r.key, "key", "ip", "who a `client` is")
 	flags.StringVar(&r.format, "format", "auto", "the `format` of the logs: auto, combined, json or csv")
+	flags.StringVar(&r.plan, "plan", "", "the `field` with the name of the plan that a request has: the report has each plan of a policy for itself")
+	flags.StringVar(&r.plans, "plans", "", "a `file` of lines KEY,PLAN, in CSV: the plans of keys, before those of -plan")
 	flags.StringVar(&r.cost, "cost", "", "the `field` with how many requests a line counts as")
 	defineKeys(flags, &r.keys)
 	flags.StringVar(&r.html, "html", "", "write a page with plots to `file` too")
@@ -122,14 +126,14 @@ func (r *replayFlags) run(ctx context.Context, s cli.Streams, logs []string) err
 	}
 	done, all := int64(0), t.Requests*int64(len(policies))
 	for _, policy := range policies {
-		o, err := t.Play(ctx, policy.label, policy.Policy, r.spare/100, func(n int) {
+		outcomes, err := t.Play(ctx, policy.label, policy.Policy, r.spare/100, func(n int) {
 			done += int64(n)
 			p.show("replaying", done, all)
 		})
 		if err != nil {
 			return cli.Misuse("%v", err)
 		}
-		rep.Outcomes = append(rep.Outcomes, o)
+		rep.Outcomes = append(rep.Outcomes, outcomes...)
 	}
 	p.clear()
 	return r.write(s, rep)
@@ -157,7 +161,11 @@ func (r *replayFlags) check(s cli.Streams, logs []string) (*replay.Collector, *r
 	if err != nil {
 		return nil, nil, cli.Misuse("%v", err)
 	}
-	c, err := replay.NewCollector(r.options())
+	options := r.options()
+	if options.Plans, err = readPlans(r.plans); err != nil {
+		return nil, nil, err
+	}
+	c, err := replay.NewCollector(options)
 	if err != nil {
 		return nil, nil, cli.Misuse("%v", err)
 	}
@@ -167,8 +175,31 @@ func (r *replayFlags) check(s cli.Streams, logs []string) (*replay.Collector, *r
 func (r *replayFlags) options() replay.Options {
 	return replay.Options{
 		Log: accesslog.Options{Format: r.format, Fields: r.fields}, Key: r.key, IPv6Prefix: r.ipv6Prefix,
-		Only: r.only, Skip: r.skip, Cost: r.cost, Units: r.units,
+		Only: r.only, Skip: r.skip, Cost: r.cost, Units: r.units, Plan: r.plan,
 	}
+}
+
+// readPlans reads a file of keys and their plans.
+func readPlans(name string) (map[string]string, error) {
+	if name == "" {
+		return nil, nil //nolint:nilnil // no file has no plans
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	lines := csv.NewReader(f)
+	lines.FieldsPerRecord = 2
+	rows, err := lines.ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("-plans %s: %w: each line must be KEY,PLAN", name, err)
+	}
+	plans := make(map[string]string, len(rows))
+	for _, row := range rows {
+		plans[row[0]] = row[1]
+	}
+	return plans, nil
 }
 
 // nothing is why there is no report.

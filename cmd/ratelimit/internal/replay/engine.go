@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -14,37 +13,47 @@ import (
 
 // engine decides by one policy at the times of a log. It has one goroutine.
 type engine struct {
-	limiter *core.Limiter
-	now     time.Time
-	units   []core.Units
+	limiters []*core.Limiter // by the index of a request's plan
+	now      time.Time
+	units    []core.Units
 }
 
 // newEngine returns an engine for a policy that Playable has returned.
 //
 // Keys are replayed one after the other, and no two share a bucket. So the store needs room for one, and each key finds a clock that begins
 // anew.
-func newEngine(t *Traffic, p core.Policy) (*engine, error) {
+func newEngine(t *Traffic, p view) (*engine, error) {
 	e := &engine{units: t.units}
 	store := core.NewMemoryStore(core.WithMaxKeys(1), core.WithClock(func() time.Time { return e.now }))
-	limiter, err := core.NewLimiter(store, p, core.WithLogger(slog.New(slog.DiscardHandler)))
-	e.limiter = limiter
-	return e, err
+	limiter, err := core.NewLimiter(store, p.Policy, core.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range t.plans {
+		of, err := limiter.WithPlan(p.planOf(name))
+		if err != nil {
+			return nil, err
+		}
+		e.limiters = append(e.limiters, of)
+	}
+	return e, nil
 }
 
 // decide decides one event.
 func (e *engine) decide(key string, ev event) (core.Result, error) {
 	e.now = time.UnixMicro(ev.at)
+	limiter := e.limiters[ev.plan]
 	if ev.units >= 0 {
-		return e.limiter.AllowUnits(context.Background(), key, e.units[ev.units])
+		return limiter.AllowUnits(context.Background(), key, e.units[ev.units])
 	}
-	return e.limiter.AllowN(context.Background(), key, ev.cost)
+	return limiter.AllowN(context.Background(), key, ev.cost)
 }
 
-// denies reports whether the engine denies any of a key's events.
-func (e *engine) denies(key string, events []event) (bool, error) {
+// denies reports whether the engine denies any of a key's events that p is of.
+func (e *engine) denies(key string, events []event, p view) (bool, error) {
 	for _, ev := range events {
 		res, err := e.decide(key, ev)
-		if err != nil || !res.Allowed {
+		if err != nil || !res.Allowed && p.plans[ev.plan] {
 			return true, err
 		}
 	}
@@ -62,10 +71,10 @@ func (t *Traffic) Playable(p core.Policy) (_ core.Policy, notes []string, err er
 	if err != nil {
 		return p, notes, err
 	}
-	left := make(map[string]bool)
+	left, gone := make(map[string]bool), make(map[string]bool) // notes, and names of limits
 	keep := func(limits []core.Limit) (kept []core.Limit) {
 		for _, l := range limits {
-			l.MaxHold = 0
+			l.MaxHold, gone[l.Name] = 0, true
 			counted := l.Unit == "" || l.Unit == core.Requests || slices.Contains(t.unitsNamed, l.Unit)
 			switch {
 			case l.Mode == core.Concurrent:
@@ -73,22 +82,25 @@ func (t *Traffic) Playable(p core.Policy) (_ core.Policy, notes []string, err er
 			case !counted:
 				left[fmt.Sprintf("%s counts %s, and no field has them: it is left out (name the field by -units %s=FIELD)", quoted(l.Name), l.Unit, l.Unit)] = true
 			default:
-				kept = append(kept, l)
+				kept, gone[l.Name] = append(kept, l), false
 			}
 		}
 		return kept
 	}
 	p.Limits = keep(named.Limits)
-	overrides := make(map[string][]core.Limit)
-	for key, limits := range named.Overrides {
-		if overrides[key] = keep(limits); len(overrides[key]) == 0 {
-			return p, notes, errors.New("an override has no limit that a log can be replayed through")
-		}
-	}
-	p.Overrides, p.Plans = overrides, make(map[string][]core.Limit)
-	for name, limits := range named.Plans { // overrides may name limits that only plans have
+	overrides, plans := p.Overrides, named.Plans
+	p.Overrides, p.Plans = make(map[string][]core.Limit), make(map[string][]core.Limit)
+	for name, limits := range plans { // overrides may name limits that only plans have
 		if limits = keep(limits); len(limits) > 0 {
 			p.Plans[name] = limits
+		} else if slices.Contains(t.plans, name) {
+			return p, notes, fmt.Errorf("plan %s has no limit that a log can be replayed through", quoted(name))
+		}
+	}
+	for key, limits := range overrides {
+		limits = slices.DeleteFunc(namedAs(limits, named.Overrides[key]), func(l core.Limit) bool { return l.Times != 0 && gone[l.Name] })
+		if limits = keep(limits); len(limits) > 0 {
+			p.Overrides[key] = limits
 		}
 	}
 	for note := range left {
@@ -99,6 +111,18 @@ func (t *Traffic) Playable(p core.Policy) (_ core.Policy, notes []string, err er
 		return p, notes, fmt.Errorf("policy %s has no limit that a log can be replayed through: %s", quoted(p.Name), strings.Join(notes, "; "))
 	}
 	return p, notes, t.checkUnits(p)
+}
+
+// namedAs returns limits of an override, each with the name that it has among all limits of its key.
+func namedAs(limits, all []core.Limit) []core.Limit {
+	limits = slices.Clone(limits)
+	for i, l := range limits {
+		same := func(other core.Limit) bool { return other.WithName("").String() == l.String() }
+		if n := slices.IndexFunc(all, same); l.Name == "" && l.Times == 0 && n >= 0 {
+			limits[i].Name = all[n].Name
+		}
+	}
+	return limits
 }
 
 // checkUnits returns an error if the log takes a unit that no limit of p counts: the limiter would refuse each request.

@@ -8,17 +8,19 @@ import (
 
 // Outcome is what a policy does with the traffic.
 type Outcome struct {
-	Label   string
-	Policy  core.Policy // as it was replayed
-	Notes   []string    // what was left out
-	Denied  int64       // requests
-	Clients int64       // that were denied at least once
-	Never   int64       // denied requests that cost more than a Capacity, so that no wait helps
-	Hours   []Hour      // from the first request's to the last one's
-	Top     []Client    // denied most, at most top
-	Longest Stretch
-	ByLimit []int64 // denied requests that each limit of the policy had too few tokens for, without those of keys with overrides
-	Search  Search
+	Label    string
+	Policy   core.Policy // as it was replayed; its Limits are those of the plan
+	Notes    []string    // what was left out
+	Requests int64       // of the plan, if the traffic has plans
+	All      int64       // clients that have sent them
+	Denied   int64       // requests
+	Clients  int64       // that were denied at least once
+	Never    int64       // denied requests that cost more than a Capacity, so that no wait helps
+	Hours    []Hour      // from the first request's to the last one's
+	Top      []Client    // denied most, at most top
+	Longest  Stretch
+	ByLimit  []int64 // denied requests that each limit of the policy had too few tokens for, without those of keys with overrides
+	Search   Search
 }
 
 // Hour counts the requests of one hour.

@@ -37,7 +37,8 @@ func play(t testing.TB, log string, o replay.Options, share float64, limits ...c
 	require.NoError(t, err)
 	out, err := traffic.Play(t.Context(), "x", core.Policy{Name: "x", Limits: limits}, share, func(int) {})
 	require.NoError(t, err)
-	return out
+	require.Len(t, out, 1)
+	return out[0]
 }
 
 // sent is a request of the oracle.
@@ -203,8 +204,9 @@ func TestPoliciesDecideAsTheLibraryDoes(t *testing.T) {
 	assert.Equal(t, 5, traffic.Keyless.Line)
 
 	p := core.Policy{Name: "x", Shadow: true, Limits: []core.Limit{core.PerMinute(1), core.InFlight(1)}, Overrides: map[string][]core.Limit{"ip:2001:db8::/64": {core.PerMinute(5)}}}
-	out, err = traffic.Play(t.Context(), "x", p, 1, func(int) {})
+	outs, err := traffic.Play(t.Context(), "x", p, 1, func(int) {})
 	require.NoError(t, err)
+	out = outs[0]
 	assert.Zero(t, out.Denied, "the override holds")
 	assert.Len(t, out.Notes, 2, "shadow mode and slots: %v", out.Notes)
 	p.Limits = p.Limits[1:]

@@ -19,19 +19,20 @@ type run struct {
 	*Outcome
 
 	t      *Traffic
+	view   view
 	engine *engine
 	denied []int32 // keys
 	first  int64   // the start of the first hour
 }
 
-// Replay replays the traffic through p, which Playable has returned. Step is called from time to time, with how many requests were
+// replay replays the traffic through p, and counts the requests of its plan. Step is called from time to time, with how many requests were
 // decided since. It returns the keys that were denied.
-func (t *Traffic) replay(ctx context.Context, p core.Policy, step func(int)) (*run, error) {
+func (t *Traffic) replay(ctx context.Context, p view, step func(int)) (*run, error) {
 	engine, err := newEngine(t, p)
 	if err != nil {
 		return nil, err
 	}
-	r := &run{Outcome: &Outcome{Policy: p, ByLimit: make([]int64, len(p.Limits))}, t: t, engine: engine, first: t.From - t.From%hour}
+	r := &run{Outcome: &Outcome{Policy: p.Policy, ByLimit: make([]int64, len(p.Limits))}, t: t, view: p, engine: engine, first: t.From - t.From%hour}
 	r.Hours = make([]Hour, (t.To-r.first)/hour+1)
 	for i := range r.Hours {
 		r.Hours[i].Start = r.first + int64(i)*hour
@@ -71,6 +72,9 @@ func (r *run) client(number int) error {
 		}
 		h := &r.Hours[(ev.at-r.first)/hour]
 		h.Requests++
+		if !r.view.plans[ev.plan] {
+			continue
+		}
 		c.Requests++
 		if res.Allowed {
 			r.longest(shut, ev.at)
@@ -93,6 +97,9 @@ func (r *run) client(number int) error {
 		}
 	}
 	r.longest(shut, shut.To)
+	if r.Requests += c.Requests; c.Requests > 0 {
+		r.All++
+	}
 	if c.Denied > 0 {
 		r.Denied += c.Denied
 		r.Clients++

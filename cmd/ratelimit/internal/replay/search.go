@@ -4,14 +4,12 @@ import (
 	"context"
 	"math"
 	"slices"
-
-	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 // search searches by replaying: for each knob the smallest setting. A client that a setting spares is spared by every higher one, so
 // each replay needs only the clients that are between the last setting that was too low and the one that is enough.
 func (t *Traffic) search(ctx context.Context, r *run, share float64) (Search, error) {
-	clients := int64(len(t.Keys))
+	clients := r.All
 	s := Search{Share: share, Most: clients - int64(math.Ceil(float64(clients)*share-1e-6))}
 	if r.Clients <= s.Most {
 		s.Enough = true
@@ -29,14 +27,14 @@ func (t *Traffic) search(ctx context.Context, r *run, share float64) (Search, er
 		return s, nil
 	}
 	for _, k := range t.knobs(r.Policy, open) {
-		setting, err := t.smallest(ctx, r.Policy, k, open, s.Most-s.Overrode)
+		setting, err := t.smallest(ctx, r.view, k, open, s.Most-s.Overrode)
 		if err != nil {
 			return s, err
 		}
 		if setting == 0 {
 			continue
 		}
-		change, err := t.confirm(ctx, r.Policy, k, setting, s.Most)
+		change, err := t.confirm(ctx, r.view, k, setting, s.Most)
 		if err != nil {
 			return s, err
 		}
@@ -57,7 +55,7 @@ func (t *Traffic) search(ctx context.Context, r *run, share float64) (Search, er
 }
 
 // smallest returns the least setting of a knob that denies at most some of the clients, or 0 if there is none.
-func (t *Traffic) smallest(ctx context.Context, p core.Policy, k knob, open []int32, most int64) (int64, error) {
+func (t *Traffic) smallest(ctx context.Context, p view, k knob, open []int32, most int64) (int64, error) {
 	low, high, denied := int64(0), int64(0), int64(0) // low is not enough, high is (0: not known); denied are clients that all settings below high deny
 	for step := int64(1); high == 0 || high-low > 1; {
 		setting := low + (high-low)/2
@@ -83,7 +81,7 @@ func (t *Traffic) smallest(ctx context.Context, p core.Policy, k knob, open []in
 }
 
 // split replays clients until each is denied for the first time. It returns those that are never denied, and the others.
-func (t *Traffic) split(ctx context.Context, p core.Policy, clients []int32) (spared, shut []int32, err error) {
+func (t *Traffic) split(ctx context.Context, p view, clients []int32) (spared, shut []int32, err error) {
 	e, err := newEngine(t, p)
 	if err != nil {
 		return nil, nil, err
@@ -92,7 +90,7 @@ func (t *Traffic) split(ctx context.Context, p core.Policy, clients []int32) (sp
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
-		denied, err := e.denies(t.Keys[key], t.of(int(key)))
+		denied, err := e.denies(t.Keys[key], t.of(int(key)), p)
 		switch {
 		case err != nil:
 			return nil, nil, err
@@ -107,7 +105,7 @@ func (t *Traffic) split(ctx context.Context, p core.Policy, clients []int32) (sp
 
 // confirm replays all the traffic with a knob at a setting. A stepped bucket can deny a client that a lower setting spared, because its steps
 // then begin at other times, and so can any bucket if costs differ. So it tries a few settings further up, and returns nil if none is enough.
-func (t *Traffic) confirm(ctx context.Context, p core.Policy, k knob, setting, most int64) (*Change, error) {
+func (t *Traffic) confirm(ctx context.Context, p view, k knob, setting, most int64) (*Change, error) {
 	for range 8 {
 		limits, factor := k.set(setting)
 		p.Limits = limits

@@ -20,6 +20,7 @@ type event struct {
 	at    int64 // µs since 1970
 	cost  int64
 	units int32 // index in Traffic.units; -1: it takes requests alone
+	plan  int32 // index in Traffic.plans
 }
 
 // Problem counts lines of one kind that were left out, and tells of the first.
@@ -53,6 +54,7 @@ type Traffic struct {
 	events     []event // by key, and each key's by time
 	starts     []int32 // of each key's events, and the end
 	unitsNamed []string
+	plans      []string // of requests; the first is "", which is that of requests that have none
 	hasCost    bool
 }
 
@@ -64,6 +66,8 @@ type Options struct {
 	Only, Skip []string          // FIELD=PATTERN
 	Cost       string            // the field with how many requests a line counts as; "": 1
 	Units      map[string]string // fields by the unit whose number they have
+	Plan       string            // the field with the name of the request's plan; "": there is none
+	Plans      map[string]string // plans by key, before Plan
 }
 
 // filter is a condition on a field.
@@ -95,6 +99,7 @@ type Collector struct {
 	ids        *ids
 	only, skip []filter
 	unitNames  []string
+	plans      map[string]int32
 	traffic    Traffic
 	log        []entry
 }
@@ -114,7 +119,8 @@ func NewCollector(o Options) (*Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Collector{o: o, ids: newIDs(spec), unitNames: slices.Sorted(maps.Keys(o.Units))}
+	c := &Collector{o: o, ids: newIDs(spec), unitNames: slices.Sorted(maps.Keys(o.Units)), plans: map[string]int32{"": 0}}
+	c.traffic.plans = []string{""}
 	c.traffic.WholeSecs, c.traffic.unitsNamed, c.traffic.hasCost = true, c.unitNames, o.Cost != ""
 	if c.only, err = parseFilters("-only", o.Only); err != nil {
 		return nil, err
@@ -154,12 +160,28 @@ func (c *Collector) Add(file string, l *accesslog.Line) {
 		t.Unread.note(file, l.Number, "", err)
 		return
 	}
+	e.plan = c.planOf(l, e.key)
 	t.Lines++
 	if string(l.Value("status")) == "429" {
 		t.Denied++
 	}
 	t.WholeSecs = t.WholeSecs && e.at%1_000_000 == 0
 	c.log = append(c.log, e)
+}
+
+// planOf returns the index of a request's plan.
+func (c *Collector) planOf(l *accesslog.Line, key int32) int32 {
+	name, ok := c.o.Plans[c.ids.keys[key]]
+	if !ok && c.o.Plan != "" {
+		name = string(l.Value(c.o.Plan))
+	}
+	i, ok := c.plans[name]
+	if !ok {
+		i = int32(len(c.traffic.plans))
+		c.plans[name] = i
+		c.traffic.plans = append(c.traffic.plans, name)
+	}
+	return i
 }
 
 // charge sets what an event takes.

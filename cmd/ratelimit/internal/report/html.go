@@ -79,8 +79,8 @@ func (r *Report) HTML(w io.Writer) error {
 func (r *Report) column(o *replay.Outcome, number int, periods []period, each string) column {
 	c := column{
 		Label: o.Label, Limits: limits(o.Policy.Limits, o.Policy.Name), Notes: o.Notes, Longest: show.Duration(o.Longest.Length()), Who: r.longest(o), Verdict: r.verdict(o),
-		Denied:  fmt.Sprintf("%s (%s)", show.Count(o.Denied), show.Percent(o.Denied, r.Traffic.Requests)),
-		Clients: fmt.Sprintf("%s (%s)", show.Count(o.Clients), show.Percent(o.Clients, int64(len(r.Traffic.Keys)))),
+		Denied:  fmt.Sprintf("%s (%s)", show.Count(o.Denied), show.Percent(o.Denied, o.Requests)),
+		Clients: fmt.Sprintf("%s (%s)", show.Count(o.Clients), show.Percent(o.Clients, o.All)),
 		First:   periods[0].name, Last: periods[len(periods)-1].name,
 	}
 	most, worst := int64(1), 0

@@ -157,7 +157,7 @@ func (r *Report) JSON(w io.Writer) error {
 		for _, c := range o.Search.Changes {
 			changes = append(changes, object{"what": c.What, "limit": c.Limit, "factor": c.Factor, "limits": c.Limits, "denied": c.Denied, "denied_clients": c.Clients})
 		}
-		p := object{"label": o.Label, "policy": o.Policy.Name, "limits": o.Policy.Limits, "notes": append([]string{}, o.Notes...), "denied": o.Denied, "denied_clients": o.Clients,
+		p := object{"label": o.Label, "policy": o.Policy.Name, "limits": o.Policy.Limits, "notes": append([]string{}, o.Notes...), "requests": o.Requests, "clients": o.All, "denied": o.Denied, "denied_clients": o.Clients,
 			"cost_above_capacity": o.Never, "hours": hours, "most_denied": clients, "share": o.Search.Share, "spares_share": o.Search.Enough, "changes": changes}
 		if l := o.Longest; l.Requests > 0 {
 			p["longest"] = object{"key": r.Keys.Text(l.Key), "from": r.stamp(l.From), "to": r.stamp(l.To), "seconds": l.Length().Seconds(), "requests": l.Requests}

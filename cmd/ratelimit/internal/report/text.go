@@ -53,14 +53,13 @@ func table(w io.Writer, rows [][]string, right bool) {
 
 // summary has a column for each policy.
 func (r *Report) summary(w io.Writer) {
-	t := r.Traffic
 	rows := [][]string{{"policy"}, {"limits"}, {"denied"}, {"clients denied"}, {"longest denial"}}
 	costly := []string{"denied at any time"}
 	for _, o := range r.Outcomes {
 		for i, cell := range []string{
 			o.Label, limits(o.Policy.Limits, o.Policy.Name),
-			fmt.Sprintf("%s (%s)", show.Count(o.Denied), show.Percent(o.Denied, t.Requests)),
-			fmt.Sprintf("%s (%s)", show.Count(o.Clients), show.Percent(o.Clients, int64(len(t.Keys)))),
+			fmt.Sprintf("%s (%s)", show.Count(o.Denied), show.Percent(o.Denied, o.Requests)),
+			fmt.Sprintf("%s (%s)", show.Count(o.Clients), show.Percent(o.Clients, o.All)),
 			show.Duration(o.Longest.Length()),
 		} {
 			rows[i] = append(rows[i], cell)
