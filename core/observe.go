@@ -253,8 +253,13 @@ func (w *watch) reportPolicy(now Policy, changes []string) {
 	if changes != nil && (w.logger != nil || w.store.Logger != nil) {
 		w.warnings().Info("ratelimit: the policy has changed", "policy", now.Name, "changes", strings.Join(changes, "; "))
 	}
+	lists := now.lists()
 	for _, observer := range w.policyObservers {
-		observer(PolicyChange{Policy: now.Name, Limits: now.lists().named(now.Limits), Changes: changes})
+		change := PolicyChange{Policy: now.Name, Limits: lists.named(now.Limits), Plans: cloned(now.Plans), Changes: changes}
+		for name, limits := range change.Plans {
+			change.Plans[name] = lists.named(limits)
+		}
+		observer(change)
 	}
 }
 

@@ -12,6 +12,9 @@ type PolicyChange struct {
 	Policy string  // the policy's name
 	Limits []Limit // its limits, each with the name that metrics and headers show
 
+	// Plans are the limits of its plans, by the plan's name.
+	Plans map[string][]Limit
+
 	// Changes are what SetPolicy changed, one in each element, in words: `limit "api": 100/min, was 60/min`. Overrides and blocked keys are
 	// only counted, because their keys can be personal data. It is nil if NewLimiter made the limiter.
 	Changes []string

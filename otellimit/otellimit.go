@@ -21,7 +21,7 @@
 //	| ratelimit.deny_cache.hits   | counter   | {decision} | store                                | denials from the deny cache, without a call        |
 //	| ratelimit.leased.decisions  | counter   | {decision} | store                                | decisions from leased tokens                       |
 //	| ratelimit.unreadable        | counter   | {answer}   | store                                | answers that a key's state can't be used           |
-//	| ratelimit.limit.capacity    | gauge     | {token}    | policy, limit                        | Capacity of a limit that is in force               |
+//	| ratelimit.limit.capacity    | gauge     | {token}    | policy, plan, limit                  | Capacity of a limit that is in force               |
 //	| ratelimit.policy.changes    | counter   | {change}   | policy                               | how often SetPolicy changed a policy               |
 //
 // The attributes, all but error.type with the prefix "ratelimit.":

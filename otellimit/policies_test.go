@@ -37,7 +37,7 @@ func TestLimitsInForceAndKeysThatCantBeUsedAreMeasured(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}},
 		core.WithPolicyObserver(telemetry.ObservePolicy)))
 	capacity := func() float64 {
-		return collect(t, reader)["ratelimit.limit.capacity{ratelimit.limit=api,ratelimit.policy=api}"]
+		return collect(t, reader)["ratelimit.limit.capacity{ratelimit.limit=api,ratelimit.plan=,ratelimit.policy=api}"]
 	}
 	changes := func() float64 { return collect(t, reader)["ratelimit.policy.changes{ratelimit.policy=api}"] }
 	assert.InDelta(t, 60, capacity(), 0, "from the start")

@@ -32,7 +32,7 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 	errs = append(errs, err)
 	policies := func(o metric.Observer) {
 		t.limits.Each(func(c series.Capacity) {
-			o.ObserveInt64(capacity, c.Tokens, metric.WithAttributes(attribute.String("ratelimit.policy", c.Policy), attribute.String("ratelimit.limit", c.Limit)))
+			o.ObserveInt64(capacity, c.Tokens, metric.WithAttributes(attribute.String("ratelimit.policy", c.Policy), attribute.String("ratelimit.plan", c.Plan), attribute.String("ratelimit.limit", c.Limit)))
 		}, func(policy string, n int64) {
 			o.ObserveInt64(changes, n, metric.WithAttributes(attribute.String("ratelimit.policy", policy)))
 		})

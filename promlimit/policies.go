@@ -9,7 +9,7 @@ import (
 
 // The metrics of policies.
 var (
-	capacity = prometheus.NewDesc("ratelimit_limit_capacity", series.CapacityHelp, []string{"policy", "limit"}, nil)
+	capacity = prometheus.NewDesc("ratelimit_limit_capacity", series.CapacityHelp, []string{"policy", "plan", "limit"}, nil)
 	changes  = prometheus.NewDesc("ratelimit_policy_changes_total", series.ChangesHelp, []string{"policy"}, nil)
 )
 
@@ -20,7 +20,7 @@ func (c *Collector) ObservePolicy(change core.PolicyChange) { c.limits.Note(chan
 // collectPolicies sends the metrics of policies.
 func (c *Collector) collectPolicies(ch chan<- prometheus.Metric) {
 	c.limits.Each(func(l series.Capacity) {
-		ch <- prometheus.MustNewConstMetric(capacity, prometheus.GaugeValue, float64(l.Tokens), l.Policy, l.Limit)
+		ch <- prometheus.MustNewConstMetric(capacity, prometheus.GaugeValue, float64(l.Tokens), l.Policy, l.Plan, l.Limit)
 	}, func(policy string, n int64) {
 		ch <- prometheus.MustNewConstMetric(changes, prometheus.CounterValue, float64(n), policy)
 	})

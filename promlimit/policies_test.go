@@ -30,24 +30,32 @@ func TestLimitsInForceAreExposed(t *testing.T) {
 			# TYPE ratelimit_policy_changes_total counter
 			`+want+"\n"), "ratelimit_limit_capacity", "ratelimit_policy_changes_total"), rule)
 	}
-	exposes(`ratelimit_limit_capacity{limit="api-1m",policy="api"} 60
-		ratelimit_limit_capacity{limit="daily",policy="api"} 1000
+	exposes(`ratelimit_limit_capacity{limit="api-1m",plan="",policy="api"} 60
+		ratelimit_limit_capacity{limit="daily",plan="",policy="api"} 1000
 		ratelimit_policy_changes_total{policy="api"} 0`, "from the start")
 
 	require.NoError(t, limiter.SetPolicy(policy))
 	policy.Limits = []core.Limit{core.PerMinute(60).WithBurst(100)}
 	require.NoError(t, limiter.SetPolicy(policy))
-	exposes(`ratelimit_limit_capacity{limit="api",policy="api"} 100
+	exposes(`ratelimit_limit_capacity{limit="api",plan="",policy="api"} 100
 		ratelimit_policy_changes_total{policy="api"} 1`, "a limit that is removed has no Capacity, and what changes nothing is no change")
+
+	policy.Plans = map[string][]core.Limit{"pro": {core.PerMinute(90)}}
+	require.NoError(t, limiter.SetPolicy(policy))
+	exposes(`ratelimit_limit_capacity{limit="api",plan="",policy="api"} 100
+		ratelimit_limit_capacity{limit="api",plan="pro",policy="api"} 90
+		ratelimit_policy_changes_total{policy="api"} 2`, "those of plans too")
+	policy.Plans = nil
+	require.NoError(t, limiter.SetPolicy(policy))
 
 	for _, name := range []string{"b", "c", "d"} {
 		l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: name, Limits: []core.Limit{core.PerMinute(1)}},
 			core.WithPolicyObserver(metrics.ObservePolicy)))
 		require.NoError(t, l.SetPolicy(core.Policy{Name: name, Limits: []core.Limit{core.PerMinute(2)}}))
 	}
-	exposes(`ratelimit_limit_capacity{limit="api",policy="api"} 100
-		ratelimit_limit_capacity{limit="b",policy="b"} 2
-		ratelimit_policy_changes_total{policy="api"} 1
+	exposes(`ratelimit_limit_capacity{limit="api",plan="",policy="api"} 100
+		ratelimit_limit_capacity{limit="b",plan="",policy="b"} 2
+		ratelimit_policy_changes_total{policy="api"} 3
 		ratelimit_policy_changes_total{policy="b"} 1
 		ratelimit_policy_changes_total{policy="(other)"} 2`, "the number of series is bounded")
 }

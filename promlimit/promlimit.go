@@ -18,7 +18,7 @@
 //	ratelimit_deny_cache_hits_total{store}                     denials from the deny cache, without a call to Redis
 //	ratelimit_leased_decisions_total{store}                    decisions from leased tokens
 //	ratelimit_unreadable_total{store}                          answers that a key's state can't be used
-//	ratelimit_limit_capacity{policy,limit}                     Capacity of a limit that is in force
+//	ratelimit_limit_capacity{policy,plan,limit}                Capacity of a limit that is in force
 //	ratelimit_policy_changes_total{policy}                     how often SetPolicy changed a policy
 //
 // Outcomes are those of [core.Outcome], and sources are those of [core.Source]. limit is the tightest limit. It is

@@ -8,8 +8,8 @@ import (
 
 // Capacity is the Capacity of a limit that is in force.
 type Capacity struct {
-	Policy, Limit string
-	Tokens        int64
+	Policy, Plan, Limit string // no Plan: the policy's own
+	Tokens              int64
 }
 
 // Limits keeps the limits that are in force, and counts changes, by policy. It is safe for concurrent use.
@@ -32,11 +32,17 @@ func (l *Limits) Note(c core.PolicyChange) {
 	}
 	l.size -= len(l.limits[c.Policy])
 	delete(l.limits, c.Policy)
-	if l.size+len(c.Limits) <= l.Most {
-		list := make([]Capacity, len(c.Limits))
-		for i, limit := range c.Limits {
-			list[i] = Capacity{c.Policy, limit.Name, limit.Capacity}
+	var list []Capacity
+	note := func(plan string, limits []core.Limit) {
+		for _, limit := range limits {
+			list = append(list, Capacity{c.Policy, plan, limit.Name, limit.Capacity})
 		}
+	}
+	note("", c.Limits)
+	for plan, limits := range c.Plans {
+		note(plan, limits)
+	}
+	if l.size+len(list) <= l.Most {
 		l.limits[c.Policy] = list
 		l.size += len(list)
 	}
