@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"os/user"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -63,6 +66,7 @@ type exceptionFlags struct {
 
 	keys           keys
 	lasts          time.Duration
+	by, reason     string
 	remove, asJSON bool
 }
 
@@ -77,6 +81,28 @@ func (e *exceptionFlags) define(flags *flag.FlagSet) {
 		e.lasts = l.RefillInterval
 		return nil
 	})
+	flags.StringVar(&e.reason, "reason", "", "why, for those who read it later: a line of `text`")
+	flags.StringVar(&e.by, "by", systemUser(), "who sets it: a `name`")
+}
+
+// systemUser is who runs this command, or "" if that is not known.
+func systemUser() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}
+
+// about is what is known of an exception beside what it does: whose it is, how long it holds and why.
+func about(x redisstore.Exception) string {
+	text := show.Text(cmp.Or(x.By, oncall.Operator))
+	if x.For > 0 {
+		text += " until " + show.Instant(time.Now().Add(x.For))
+	}
+	if x.Reason != "" {
+		text += ": " + strconv.Quote(x.Reason)
+	}
+	return text
 }
 
 // subject opens what a command needs about a key: args are behind the policy, and others are what follows the key.
@@ -103,7 +129,7 @@ func (e *exceptionFlags) block(ctx context.Context, s cli.Streams, args []string
 		return err
 	}
 	defer d.Close()
-	if err := d.Store.SetException(ctx, args[0], redisstore.Exception{Key: key, For: e.lasts}); err != nil {
+	if err := d.Store.SetException(ctx, args[0], redisstore.Exception{Key: key, For: e.lasts, By: e.by, Reason: e.reason}); err != nil {
 		return d.Explain(err)
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s %s is blocked %s.\n", args[0], d.text(key), e.period())
@@ -172,6 +198,26 @@ func (e *exceptionFlags) after(ctx context.Context, s cli.Streams, d *desk, poli
 	}
 }
 
+// inWords says what an exception does, and when it ends.
+func inWords(x redisstore.Exception) (what, ends string) {
+	what, ends = "blocked", "until it is removed"
+	if !x.Blocks() {
+		var texts []string
+		for _, l := range x.Limits {
+			texts = append(texts, l.String())
+		}
+		what = strings.Join(texts, ", ")
+	}
+	if x.For > 0 {
+		ends = "ends in " + show.Duration(x.For)
+	}
+	if x.By+x.Reason != "" {
+		x.For = 0
+		ends += ", by " + about(x)
+	}
+	return what, ends
+}
+
 func (e *exceptionFlags) list(ctx context.Context, s cli.Streams, args []string) error {
 	d, err := e.open(ctx, s)
 	if err != nil {
@@ -192,10 +238,12 @@ func (e *exceptionFlags) list(ctx context.Context, s cli.Streams, args []string)
 		Blocked bool         `json:"blocked,omitempty"`
 		Limits  []core.Limit `json:"limits,omitempty"`
 		Left    float64      `json:"ends_in_seconds,omitempty"`
+		By      string       `json:"by,omitempty"`
+		Reason  string       `json:"reason,omitempty"`
 	}
 	rows := make([]row, len(list))
 	for i, x := range list {
-		rows[i] = row{d.text(x.Key), x.Blocks(), x.Limits, x.For.Seconds()}
+		rows[i] = row{d.text(x.Key), x.Blocks(), x.Limits, x.For.Seconds(), x.By, x.Reason}
 	}
 	if e.asJSON {
 		if err := writeJSON(s.Out, rows); err != nil {
@@ -205,18 +253,7 @@ func (e *exceptionFlags) list(ctx context.Context, s cli.Streams, args []string)
 	}
 	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 	for i, x := range list {
-		what := "blocked"
-		if !x.Blocks() {
-			var texts []string
-			for _, l := range x.Limits {
-				texts = append(texts, l.String())
-			}
-			what = strings.Join(texts, ", ")
-		}
-		ends := "until it is removed"
-		if x.For > 0 {
-			ends = "ends in " + show.Duration(x.For)
-		}
+		what, ends := inWords(x)
 		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\n", rows[i].Key, what, ends)
 	}
 	if err := t.Flush(); err != nil {

@@ -109,6 +109,14 @@ func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core
 	if err != nil {
 		return false, cli.Misuse("-plan: %v", err)
 	}
+	if rules.Owner(key) == oncall.Operator {
+		list, _ := d.Store.Exceptions(ctx, limiter.Name()) // openPolicy has warned
+		for _, x := range list {
+			if x.Key == key && !x.Blocks() {
+				rules.Describe(key, about(x))
+			}
+		}
+	}
 	b, err := state.Of(ctx, rules, key, g.asked.units)
 	if err != nil {
 		return false, d.Explain(err)

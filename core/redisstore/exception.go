@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
@@ -29,6 +31,8 @@ type Exception struct {
 	Key    string        // as stores have it: see [core.StoredKey]
 	Limits []core.Limit  // the key's limits, all of them; none: the key is blocked
 	For    time.Duration // how long it still holds, in milliseconds and by the clock of Redis; 0: until it is removed
+	By     string        // who has set it, for people who read it: a line of at most 256 bytes, or ""
+	Reason string        // and why
 }
 
 // Blocks reports whether e is a block, and no override.
@@ -53,6 +57,11 @@ func (e *Exception) refusal(policy string) error {
 	}
 	if e.For < 0 || e.For > 0 && e.For < time.Millisecond {
 		errs = append(errs, mistake.New("SetException for", e.For, "must be 0, or at least 1 ms"))
+	}
+	for _, said := range [][2]string{{"by", e.By}, {"reason", e.Reason}} {
+		if text := said[1]; len(text) > 256 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+			errs = append(errs, mistake.New("SetException "+said[0], printable.Clip(text, 80), "must be one line of text, at most 256 bytes"))
+		}
 	}
 	limits := e.Limits
 	if e.Blocks() {
@@ -86,6 +95,8 @@ type word struct {
 type said struct {
 	Blocked bool         `json:"blocked,omitempty"`
 	Limits  []core.Limit `json:"limits,omitempty"`
+	By      string       `json:"by,omitempty"`
+	Reason  string       `json:"reason,omitempty"`
 }
 
 var numbers = regexp.MustCompile(`^(\d{1,16}) (\d{1,16}) (\d{1,16}) `)
@@ -160,6 +171,7 @@ func (w word) exception(policy, field string, now time.Time) (e Exception, ok bo
 	if key == "" || json.Unmarshal([]byte(w.says), &says) != nil {
 		return e, false
 	}
+	e.By, e.Reason = says.By, says.Reason
 	if e.Key = key; w.end > 0 {
 		e.For = time.UnixMilli(w.end).Sub(now).Truncate(time.Millisecond)
 	}

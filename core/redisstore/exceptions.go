@@ -24,7 +24,7 @@ func (s *Store) SetException(ctx context.Context, policy string, e Exception) er
 	if e.Blocks() {
 		kind = blockField
 	}
-	_, err := s.writeWord(ctx, policy, exceptionField(kind, e.Key), said{Blocked: e.Blocks(), Limits: e.Limits}, e.For.Milliseconds())
+	_, err := s.writeWord(ctx, policy, exceptionField(kind, e.Key), said{Blocked: e.Blocks(), Limits: e.Limits, By: e.By, Reason: e.Reason}, e.For.Milliseconds())
 	return err
 }
 

@@ -158,6 +158,19 @@ func TestExceptionsThatCantBeReadAreLeftOut(t *testing.T) {
 	require.ErrorContains(t, s.SetException(ctx, "api", redisstore.Exception{Key: "bob"}), "WRONGTYPE")
 }
 
+func TestExceptionsKeepWhoSetThemAndWhy(t *testing.T) {
+	s := exceptionStore(t)
+	for _, want := range []redisstore.Exception{
+		{Key: "ann", Limits: []core.Limit{core.Times(10), core.PerHour(3).WithName("hour")}, By: "Zoë", Reason: "launch: \"x\" <&> \u2028"},
+		{Key: "ann", By: strings.Repeat("x", 256)},
+	} {
+		require.NoError(t, s.SetException(t.Context(), "api", want))
+		list, err := s.Exceptions(t.Context(), "api")
+		require.NoError(t, err)
+		require.Contains(t, list, want)
+	}
+}
+
 func TestExceptionsReportMistakes(t *testing.T) {
 	s := exceptionStore(t)
 	for rule, test := range map[string]struct {
@@ -170,6 +183,9 @@ func TestExceptionsReportMistakes(t *testing.T) {
 		"a short time":  {"api", redisstore.Exception{Key: "ann", For: 10}, "SetException for: 10ns must be 0, or at least 1 ms (RL111)"},
 		"a wrong limit": {"api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.PerHour(-1)}}, "Capacity"},
 		"no policy":     {"", redisstore.Exception{Key: "ann"}, "Policy.Name"},
+		"two lines":     {"api", redisstore.Exception{Key: "ann", Reason: "a\nb"}, "SetException reason: \"a\\nb\" must be one line of text, at most 256 bytes (RL111)"},
+		"a long name":   {"api", redisstore.Exception{Key: "ann", By: strings.Repeat("x", 257)}, "SetException by: "},
+		"no factor":     {"api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.Times(-1)}}, "Times: -1 must be from 0.001"},
 	} {
 		require.ErrorContains(t, s.SetException(t.Context(), test.policy, test.e), test.says, rule)
 	}

@@ -1,6 +1,7 @@
 package oncall
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -32,6 +33,7 @@ type own struct {
 // override is limits that somebody gave a key.
 type override struct {
 	by     string
+	about  string // who that is, how long it holds and why, if it is known
 	limits []core.Limit
 }
 
@@ -51,13 +53,13 @@ func RulesOf(l *core.Limiter) *Rules {
 		r.own[key] = o
 	}
 	for key, limits := range p.Overrides {
-		note(core.StoredKey(key), func(o *own) { o.overrides = []override{{policy, limits}} })
+		note(core.StoredKey(key), func(o *own) { o.overrides = []override{{by: policy, limits: limits}} })
 	}
 	for _, key := range p.Blocked {
 		note(core.StoredKey(key), func(o *own) { o.listed = true })
 	}
 	for key, limits := range e.Overrides { // they come before all that the policy says
-		note(key, func(o *own) { o.overrides = append([]override{{Operator, limits}}, o.overrides...) })
+		note(key, func(o *own) { o.overrides = append([]override{{by: Operator, limits: limits}}, o.overrides...) })
 	}
 	for _, key := range e.Blocked {
 		note(key, func(o *own) { o.operator = true })
@@ -143,15 +145,24 @@ func (r *Rules) From(key string, limit core.Limit) string {
 			})
 		}
 		if i >= 0 && o.limits[i].Times == 0 {
-			return strings.Join(append([]string{"an override of " + o.by}, from...), ", ")
+			return strings.Join(append([]string{"an override of " + cmp.Or(o.about, o.by)}, from...), ", ")
 		} else if i >= 0 {
-			from = append([]string{o.limits[i].WithName("").String() + " by " + o.by}, from...)
+			from = append([]string{o.limits[i].WithName("").String() + " by " + cmp.Or(o.about, o.by)}, from...)
 		}
 	}
 	if r.Plan != "" {
 		from = append([]string{"plan " + strconv.Quote(r.Plan)}, from...)
 	}
 	return strings.Join(from, ", ")
+}
+
+// Describe says of the operator's override of a key whose it is, how long it holds and why, for From.
+func (r *Rules) Describe(key, about string) {
+	for i, o := range r.own[key].overrides {
+		if o.by == Operator {
+			r.own[key].overrides[i].about = about
+		}
+	}
 }
 
 // Blocker returns who blocks a key, the policy or an operator, or "" if nobody does.
