@@ -13,6 +13,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 )
 
 // limitTexts returns the text of each limit of a key.
@@ -146,4 +147,25 @@ func TestTimesIsTheSameEverywhere(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
 	}
+}
+
+// What a factor makes of a limit is a limit that NewLimiter accepts, and a new key has all of it.
+func TestWhatTimesMakesIsALimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := limitdraw.AnyLimit.Draw(t, "limit").WithName("a").WithUnit("")
+		l.MaxHold = 0
+		times := rapid.OneOf(rapid.Float64Range(0.001, 1_000_000), rapid.SampledFrom([]float64{0.5, 2, 10, 1.0 / 3, 1_000_000, 0.001})).Draw(t, "times")
+		policy := core.Policy{Name: "api", Limits: []core.Limit{l}, Overrides: map[string][]core.Limit{"bob": {core.Times(times)}}}
+		limiter, err := core.NewLimiter(core.NewMemoryStore(), policy)
+		if err != nil {
+			t.Skip("no limit of requests")
+		}
+		res, err := limiter.Peek(context.Background(), "bob")
+		require.NoError(t, err)
+		got := res.Limits()[0].Limit
+		require.NoError(t, core.Policy{Name: "api", Limits: []core.Limit{got}}.Validate(), "%v times %v is %v", l, times, got)
+		res, err = limiter.AllowN(context.Background(), "bob", got.Capacity)
+		require.NoError(t, err)
+		require.True(t, res.Allowed, "%v times %v is %v", l, times, got)
+	})
 }

@@ -30,7 +30,11 @@ func (l Limit) Scale(n float64) Limit {
 	if l.OnCalendar() {
 		slowest = max(slowest, float64(l.Capacity)/bucket.MaxPeriods)
 	}
-	l.RefillRate = max(product(l.RefillRate, n), slowest)
+	l.RefillRate = max(product(l.RefillRate, n), slowest*(1+1e-12)) // which a float64 may have rounded down
+	rate := l.RefillRate
+	for ten := 1e9; ten >= 1 && l.Mode != bucket.Continuous && !l.Spec().Exact(); ten /= 10 { // too many decimals for steps of this Capacity
+		l.RefillRate = math.Ceil(rate*ten) / ten
+	}
 	return l
 }
 
