@@ -134,6 +134,7 @@ function buildLose(svg) {
       const at = x - 62 + j * 124, r = { name: `${mode} ${name}`, x: at, g: box(at - 56, 188, 112, 104, `${name}`), own: null };
       r.own = bucketIn(r.g, at, 282, 16);
       set(r.own.el, "class", "bucket half");
+      set(r.own.el, "visibility", "hidden"); // until a frame knows better
       r.word = label(at, 254, "", "middle strong");
       r.g.append(r.word);
       svg.append(draw("path", { class: "wire", d: `M${at} 188V146` }), r.g);
