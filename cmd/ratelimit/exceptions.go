@@ -82,15 +82,15 @@ func (e *exceptionFlags) define(flags *flag.FlagSet) {
 		return nil
 	})
 	flags.StringVar(&e.reason, "reason", "", "why, for those who read it later: a line of `text`")
-	flags.StringVar(&e.by, "by", systemUser(), "who sets it: a `name`")
+	flags.StringVar(&e.by, "by", "", "who sets it: a `name` (default: the system's of who runs this)")
 }
 
-// systemUser is who runs this command, or "" if that is not known.
-func systemUser() string {
-	if u, err := user.Current(); err == nil {
+// author is who sets an exception: the one who was given, or the system's user, or "" if that is not known.
+func (e *exceptionFlags) author() string {
+	if u, err := user.Current(); e.by == "" && err == nil {
 		return u.Username
 	}
-	return ""
+	return e.by
 }
 
 // about is what is known of an exception beside what it does: whose it is, how long it holds and why.
@@ -129,7 +129,7 @@ func (e *exceptionFlags) block(ctx context.Context, s cli.Streams, args []string
 		return err
 	}
 	defer d.Close()
-	if err := d.Store.SetException(ctx, args[0], redisstore.Exception{Key: key, For: e.lasts, By: e.by, Reason: e.reason}); err != nil {
+	if err := d.Store.SetException(ctx, args[0], redisstore.Exception{Key: key, For: e.lasts, By: e.author(), Reason: e.reason}); err != nil {
 		return d.Explain(err)
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s %s is blocked %s.\n", args[0], d.text(key), e.period())

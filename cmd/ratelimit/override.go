@@ -53,7 +53,7 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 	if err != nil {
 		return d.Explain(err)
 	}
-	if err := d.Store.SetException(ctx, args[0], redisstore.Exception{Key: key, Limits: limits, For: e.lasts, By: e.by, Reason: e.reason}); err != nil {
+	if err := d.Store.SetException(ctx, args[0], redisstore.Exception{Key: key, Limits: limits, For: e.lasts, By: e.author(), Reason: e.reason}); err != nil {
 		return d.Explain(err)
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s %s has an override %s:\n", args[0], d.text(key), e.period())

@@ -15,7 +15,7 @@ type view struct {
 	plans map[int32]bool // of the traffic, that are this one: their requests are counted
 }
 
-// ownPlan is the name that the policy's own limits have among the plans of a view. No request has it: a field never begins with a blank.
+// ownPlan is the name that the policy's own limits have among the plans of a view. A request with this name has them anyway: a policy lacks it.
 const ownPlan = " the policy's own"
 
 // views returns p as each plan sees it that requests have. A request with a plan that p lacks has p's own limits.
