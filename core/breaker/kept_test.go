@@ -27,10 +27,11 @@ func (s *away) Do(ctx context.Context, r store.Request) (a store.Answer, err err
 	if s.asked.Add(1); s.panics.Load() {
 		panic("nil map")
 	}
-	if !s.away.Load() || s.executes.Load() {
+	away := s.away.Load() // once: it may change meanwhile
+	if !away || s.executes.Load() {
 		a, err = s.MemoryStore.Do(ctx, r)
 	}
-	if s.away.Load() {
+	if away {
 		return store.Answer{}, errRefused
 	}
 	return a, err
@@ -38,10 +39,11 @@ func (s *away) Do(ctx context.Context, r store.Request) (a store.Answer, err err
 
 func (s *away) DoTogether(ctx context.Context, requests []store.Request) (list []store.JointAnswer, err error) {
 	s.asked.Add(1)
-	if !s.away.Load() || s.executes.Load() {
+	away := s.away.Load() // once, as in Do
+	if !away || s.executes.Load() {
 		list, err = s.MemoryStore.DoTogether(ctx, requests)
 	}
-	if s.away.Load() {
+	if away {
 		return nil, errRefused
 	}
 	return list, err
@@ -84,7 +86,7 @@ func (b *outageBench) open() {
 // back has the store be back, and waits until the next trial is over. Nobody asks the store meanwhile.
 func (b *outageBench) back() {
 	b.next.away.Store(false)
-	time.Sleep(2 * pause)
+	time.Sleep(2*pause + 1)
 	synctest.Wait()
 }
 
