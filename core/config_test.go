@@ -73,7 +73,7 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 		},
 	})
 	reports(t, err, "WithMaxKeys: 0", "WithClock: <nil>",
-		"Policy.Name: naïve", "Policy.OnFailure: FailureMode(9)", "Policy.LocalShare: 1.5", "Policy.Headers: 99",
+		"Policy.Name: naïve", "Policy.OnFailure: FailureMode(9)", "Policy.LocalShare: 1.5", "Policy.Headers: HeadersLegacy|HeadersDraft8|HeaderStyle(96)",
 		"Policy.Limits[0].Name: tab\t", "Policy.Limits[0].Capacity: 0", "Policy.Limits[0].RefillRate: -1", "Policy.Limits[0].RefillInterval: 0s", "Policy.Limits[0].Mode: Mode(7)",
 		"Policy.Limits[1].Capacity: -5", "Policy.Limits[1].RefillRate: NaN", "Policy.Limits[1].RefillInterval: -1s",
 		"Policy.Limits[2].Name: b", "Policy.Limits[2].Capacity: 1000000000000000", "Policy.Limits[2].RefillRate: +Inf",
@@ -115,8 +115,8 @@ func TestEachMistakeIsReported(t *testing.T) {
 		{"a policy has limits", nil, policy(func(p *core.Policy) { p.Limits = nil }), "Policy.Limits: 0"},
 		{"a share is a number", nil, policy(func(p *core.Policy) { p.LocalShare = math.NaN() }), "Policy.LocalShare: NaN"},
 		{"a share is not negative", nil, policy(func(p *core.Policy) { p.LocalShare = -0.5 }), "Policy.LocalShare: -0.5"},
-		{"header styles that contradict each other", nil, policy(func(p *core.Policy) { p.Headers = core.HeadersDraft8 | core.HeadersDraft6 }), "Policy.Headers: 6"},
-		{"header styles beside none", nil, policy(func(p *core.Policy) { p.Headers = core.HeadersDraft8 | core.HeadersNone }), "Policy.Headers: 10"},
+		{"header styles that contradict each other", nil, policy(func(p *core.Policy) { p.Headers = core.HeadersDraft8 | core.HeadersDraft6 }), "Policy.Headers: HeadersDraft8|HeadersDraft6"},
+		{"header styles beside none", nil, policy(func(p *core.Policy) { p.Headers = core.HeadersDraft8 | core.HeadersNone }), "Policy.Headers: HeadersDraft8|HeadersNone"},
 
 		{"a capacity is positive", nil, limit(core.Limit{RefillRate: 1, RefillInterval: time.Second}), "Policy.Limits[0].Capacity: 0"},
 		{"a capacity fits a header", nil, limit(core.Limit{Capacity: math.MaxInt64, RefillRate: 1e6, RefillInterval: time.Second}), "Policy.Limits[0].Capacity: 9223372036854775807"},

@@ -1,5 +1,11 @@
 package core
 
+import (
+	"math/bits"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
+)
+
 // HeaderStyle is a set of header fields. Styles can be combined: HeadersLegacy | HeadersDraft8. Allowed and denied
 // responses carry the same fields. A denied response also has Retry-After (RFC 9110, 10.2.3) and Cache-Control:
 // no-store.
@@ -26,3 +32,25 @@ const (
 	// HeadersNone sends only Retry-After and Cache-Control, and only with denied responses.
 	HeadersNone
 )
+
+// styles are the names of the bits of styles.
+var styles = enum.Names{Type: "HeaderStyle", Prefix: "Headers", Of: []string{"Legacy", "Draft8", "Draft6", "None"}}
+
+// noneBit is the bit of HeadersNone. Those below it can be combined.
+var noneBit = bits.TrailingZeros8(uint8(HeadersNone))
+
+// apart are styles of which one can be sent: they write RateLimit-Policy differently.
+const apart = HeadersDraft8 | HeadersDraft6
+
+// valid reports whether the styles of s can be combined.
+func (s HeaderStyle) valid() bool {
+	return s < 1<<len(styles.Of) && (s&HeadersNone == 0 || s == HeadersNone) && s&apart != apart
+}
+
+// String returns the names of the styles in Go, without the package.
+func (s HeaderStyle) String() string {
+	if s == HeadersDefault {
+		return "HeadersDefault"
+	}
+	return styles.Bits(int(s))
+}

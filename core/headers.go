@@ -1,8 +1,25 @@
 package core
 
 import (
+	"strconv"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
-	"github.com/tokenbucket-go/ratelimit/core/internal/header"
+	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
+)
+
+// Names of header fields in the canonical form of net/http. Names are case-insensitive (RFC 9110, 5.1).
+const (
+	legacyLimit     = "X-Ratelimit-Limit"
+	legacyRemaining = "X-Ratelimit-Remaining"
+	legacyReset     = "X-Ratelimit-Reset"
+	draft6Limit     = "Ratelimit-Limit"
+	draft6Remaining = "Ratelimit-Remaining"
+	draft6Reset     = "Ratelimit-Reset"
+	policyField     = "Ratelimit-Policy"
+	rateLimitField  = "Ratelimit"
 )
 
 // HeaderWriter writes response headers: an [net/http.Header], or a framework's own type.
@@ -27,9 +44,142 @@ func (r *Result) writeHeaders(room *field.Room, h HeaderWriter) {
 	if !r.writesHeaders() {
 		return
 	}
-	d := header.Decision{
-		Texts: r.plan.texts, Plan: r.plan.Plan, Answer: &r.answer, Cost: r.Cost, Each: r.each, Style: header.Style(r.headers),
-		Allowed: r.Allowed, RetryAfter: r.RetryAfter, Tightest: int(r.tightest), Remaining: r.Remaining,
+	w := field.To(h, room)
+	if !r.Allowed {
+		if r.RetryAfter != Never {
+			w.SetInt("Retry-After", seconds(r.RetryAfter))
+		}
+		w.Set("Cache-Control", "no-store")
 	}
-	d.Write(h, room)
+	style, texts := r.headers, r.plan.texts
+	if style == HeadersDefault {
+		style = HeadersLegacy | HeadersDraft8
+	}
+	if style&HeadersDraft8 != 0 {
+		addPolicy(&w, texts.policy)
+		text := w.Text()
+		w.Add(rateLimitField, w.Append(text, r.appendDraft8(text)))
+	}
+	if style&HeadersDraft6 != 0 {
+		addPolicy(&w, texts.draft6)
+	}
+	if style&(HeadersLegacy|HeadersDraft6) == 0 {
+		return
+	}
+	capacity := texts.capacities[r.tightest]
+	untilFull := r.answer.ResetAfter(r.plan.Plan, int(r.tightest))
+	if style&HeadersLegacy != 0 && r.tighterThan(w.Get(legacyRemaining)) {
+		w.Set(legacyLimit, capacity)
+		w.SetInt(legacyRemaining, r.Remaining)
+		w.SetInt(legacyReset, ceilSeconds(r.answer.Now+untilFull))
+	}
+	if style&HeadersDraft6 != 0 && r.tighterThan(w.Get(draft6Remaining)) {
+		w.Set(draft6Limit, capacity)
+		w.SetInt(draft6Remaining, r.Remaining)
+		w.SetInt(draft6Reset, ceilSeconds(untilFull))
+	}
+}
+
+// addPolicy adds value to RateLimit-Policy, unless another limiter has written the field in the other style: clients
+// can't read a list that mixes both.
+func addPolicy(w *field.Writer, value string) {
+	if before := w.Get(policyField); before == "" || (before[0] == '"') == (value[0] == '"') {
+		w.Add(policyField, value)
+	}
+}
+
+// tighterThan reports whether r constrains the client more than the decision of another limiter. remaining is the field
+// that the other limiter wrote, or "". If both have the same number left, r is tighter: only the last decision can be
+// a denial.
+func (r *Result) tighterThan(remaining string) bool {
+	if remaining == "" {
+		return true
+	}
+	before, err := strconv.ParseInt(remaining, 10, 64)
+	return err != nil || !r.Allowed || r.Remaining <= before
+}
+
+// appendDraft8 appends the value of the RateLimit field: "burst";r=7;t=1, "daily";r=900;t=3600
+func (r *Result) appendDraft8(b []byte) []byte {
+	for i := range r.plan.Rates {
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		remaining, effective := r.window(i)
+		b = append(b, r.plan.texts.members[i]...)
+		b = append(b, ";r="...)
+		b = strconv.AppendInt(b, remaining, 10)
+		if effective != Never {
+			b = append(b, ";t="...)
+			b = strconv.AppendInt(b, seconds(effective), 10)
+		}
+	}
+	return b
+}
+
+// window returns what the RateLimit field says of the i-th limit: how many tokens the client can use, and for how long
+// that holds. If the client can use none, effective is how long to wait, or Never.
+func (r *Result) window(i int) (remaining int64, effective time.Duration) {
+	if !r.Allowed {
+		if retry := r.retryAfterOf(i); retry > 0 {
+			return 0, retry
+		}
+	}
+	p := r.plan.Plan
+	remaining = r.answer.Remaining(p, i)
+	switch {
+	case remaining == 0:
+		return 0, duration(r.answer.RetryAfter(p, i, 1))
+	case r.plan.limits[i].Mode == Concurrent: // nobody knows when others are released
+		return remaining, Never
+	case r.plan.limits[i].Mode == Continuous:
+		return remaining, duration(r.answer.EarnedIn(p, i)) // T/ρ
+	default:
+		return remaining, duration(r.answer.NextStep(p, i))
+	}
+}
+
+// seconds rounds d up to whole seconds, at least 1. A client that came back earlier would be denied again.
+func seconds(d time.Duration) int64 {
+	return max(1, int64((d-1)/time.Second)+1)
+}
+
+// ceilSeconds converts µs to seconds, rounded up.
+func ceilSeconds(micros int64) int64 { return (micros + 999_999) / 1_000_000 }
+
+// headerTexts holds the parts of header fields that are the same in every response of a policy.
+type headerTexts struct {
+	policy     string   // value of RateLimit-Policy under HeadersDraft8
+	draft6     string   // value of RateLimit-Policy under HeadersDraft6
+	members    []string // the limits' names, quoted as in the RateLimit field
+	capacities []string // the limits' capacities in digits
+}
+
+// newHeaderTexts returns the texts of limits, each of which has a name.
+func newHeaderTexts(limits []limit.Limit) *headerTexts {
+	t := &headerTexts{}
+	var policy, draft6 []byte // "burst";q=20;w=2 and, for draft 6, 20;w=2
+	for i, l := range limits {
+		if i > 0 {
+			policy, draft6 = append(policy, ", "...), append(draft6, ", "...)
+		}
+		member, capacity := string(printable.AppendString(nil, l.Name)), strconv.FormatInt(l.Capacity, 10)
+		t.members, t.capacities = append(t.members, member), append(t.capacities, capacity)
+		unit, window := "", ""
+		if l.OtherUnit() {
+			unit = l.Unit
+		}
+		if l.Mode != bucket.Concurrent {
+			window = ";w=" + strconv.FormatInt(l.Spec().Window(), 10)
+		} else if unit == "" {
+			unit = "concurrent-requests"
+		}
+		policy = append(policy, member+";q="+capacity+window...)
+		if unit != "" {
+			policy = printable.AppendString(append(policy, ";qu="...), unit)
+		}
+		draft6 = append(draft6, capacity+window...)
+	}
+	t.policy, t.draft6 = string(policy), string(draft6)
+	return t
 }

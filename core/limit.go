@@ -10,26 +10,23 @@ import (
 )
 
 // Mode is how a bucket refills.
-type Mode uint8
+type Mode = bucket.Mode
 
 const (
 	// Continuous adds tokens one by one, evenly over the interval: a limit of 60 a minute adds one every second. It
 	// is the default, and the smoothest for clients.
-	Continuous Mode = iota
+	Continuous = bucket.Continuous
 	// Stepped adds RefillRate tokens at once every RefillInterval, counted from the bucket's first
 	// use after it was full.
-	Stepped
+	Stepped = bucket.Stepped
 	// Aligned adds RefillRate tokens at once at every multiple of RefillInterval on the Unix clock: every minute at
 	// :00, every day at 00:00 UTC, every week on Thursday at 00:00 UTC. Or it does so by the calendar: see [PerMonth],
 	// [PerWeek] and [Limit.In]. Use it for quotas.
-	Aligned
+	Aligned = bucket.Aligned
 	// Concurrent is for how many requests may be at work at once. Tokens are slots: a request takes its cost, and the slots come
 	// back when it is released. The limit has no rate: see [InFlight].
-	Concurrent
+	Concurrent = bucket.Concurrent
 )
-
-// String returns the mode's name in Go, without the package.
-func (m Mode) String() string { return bucket.Mode(m).String() }
 
 // Limit is one token bucket. A request takes its cost from the bucket, and is denied if the bucket holds less. The
 // bucket refills by RefillRate tokens every RefillInterval, up to Capacity.
@@ -110,23 +107,8 @@ func (l Limit) MaxIn(d time.Duration) int64 {
 // as many months: 3 * Month is a quarter, and 12 * Month a year. Its length is that of the mean month.
 const Month = calendar.Month
 
-// plain returns l without its documentation, for package limit.
-func (l Limit) plain() limit.Limit {
-	return limit.Limit{
-		Name: l.Name, Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval,
-		Mode: bucket.Mode(l.Mode), Unit: l.Unit, Location: l.Location, Anchor: l.Anchor,
-		MaxHold: l.MaxHold, Times: l.Times,
-	}
-}
-
-// documented is the inverse of plain.
-func documented(l limit.Limit) Limit {
-	return Limit{
-		Name: l.Name, Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval,
-		Mode: Mode(l.Mode), Unit: l.Unit, Location: l.Location, Anchor: l.Anchor,
-		MaxHold: l.MaxHold, Times: l.Times,
-	}
-}
+// plain is l for package limit. The two types have the same fields, or this does not compile.
+func (l Limit) plain() limit.Limit { return limit.Limit(l) }
 
 // each returns what f makes of each of list.
 func each[A, B any](list []A, f func(A) B) []B {

@@ -43,7 +43,7 @@ func (l Limit) over(other Limit) Limit {
 	if l.Times == 0 {
 		return l
 	}
-	return documented(other.plain().Scale(l.Times))
+	return Limit(other.plain().Scale(l.Times))
 }
 
 // named returns limits of the policy, each with a name.

@@ -57,7 +57,7 @@ import (
 func ParseLimit(s string) (Limit, error) {
 	l, mistakes := limit.Parse(s)
 	if len(mistakes) == 0 {
-		return documented(l), nil
+		return Limit(l), nil
 	}
 	errs := make([]error, len(mistakes))
 	for i, m := range mistakes {

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/header"
 	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -19,7 +18,7 @@ type plan struct {
 	given     []Limit      // as configured
 	limits    []Limit      // as configured, each with a name
 	units     []string     // what each of limits counts
-	texts     *header.Texts
+	texts     *headerTexts
 	limited   bool         // one of the limits counts requests
 	use       *unitUse     // nil if all limits count requests
 	slots     *bucket.Plan // those of limits that are slots; nil: there are none
@@ -49,7 +48,7 @@ func makePlan(policy string, limits []Limit) *plan {
 	p.estimates = slices.ContainsFunc(rates, func(r bucket.Rate) bool { return r.Hold > 0 && !r.Slots })
 	p.use = newUnitUse(p.units)
 	p.class = store.NewClass(policy, p.Plan)
-	p.texts = header.NewTexts(plain)
+	p.texts = newHeaderTexts(plain)
 	return p
 }
 

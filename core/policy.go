@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/header"
+	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
 	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
@@ -104,14 +104,14 @@ func (p Policy) mistakes() []error {
 	if reason := limit.BadName(p.Name); reason != "" {
 		errs = append(errs, mistake.New("Policy.Name", p.Name, reason))
 	}
-	if p.OnFailure > FailClosed {
-		errs = append(errs, mistake.New("Policy.OnFailure", p.OnFailure, "must be FailLocal, FailOpen or FailClosed"))
+	if !failureModes.Valid(int(p.OnFailure)) {
+		errs = append(errs, mistake.New("Policy.OnFailure", p.OnFailure, failureModes.Want()))
 	}
 	if p.LocalShare < 0 || p.LocalShare > 1 || math.IsNaN(p.LocalShare) {
 		errs = append(errs, mistake.New("Policy.LocalShare", p.LocalShare, "must be above 0 and at most 1 (0 means 1)"))
 	}
-	if !header.Style(p.Headers).Valid() {
-		errs = append(errs, mistake.New("Policy.Headers", p.Headers, "must be HeadersNone, HeadersLegacy, HeadersDraft8 or HeadersDraft6, or HeadersLegacy with one of the latter two"))
+	if !p.Headers.valid() {
+		errs = append(errs, mistake.New("Policy.Headers", p.Headers, styles.Want()+"; HeadersNone stands alone, and "+apart.String()+" can't be combined"))
 	}
 	return errs
 }
@@ -129,7 +129,7 @@ func scaled(limits []Limit, share float64) []Limit {
 	local := make([]Limit, len(limits))
 	for i, l := range limits {
 		if local[i] = l; share > 0 && share < 1 {
-			local[i] = documented(l.plain().Scale(share))
+			local[i] = Limit(l.plain().Scale(share))
 		}
 	}
 	return local
@@ -148,15 +148,8 @@ const (
 	FailClosed
 )
 
+// failureModes are the names of failure modes.
+var failureModes = enum.Names{Type: "FailureMode", Prefix: "Fail", Of: []string{"Local", "Open", "Closed"}}
+
 // String returns the mode's name in Go, without the package.
-func (m FailureMode) String() string {
-	switch m {
-	case FailLocal:
-		return "FailLocal"
-	case FailOpen:
-		return "FailOpen"
-	case FailClosed:
-		return "FailClosed"
-	}
-	return "FailureMode(" + strconv.Itoa(int(m)) + ")"
-}
+func (m FailureMode) String() string { return failureModes.Go(int(m)) }

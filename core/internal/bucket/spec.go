@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
+	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
 )
 
 // Mode is how tokens come back to a bucket.
@@ -24,13 +25,11 @@ const (
 	Concurrent
 )
 
+// Modes are the names of modes.
+var Modes = enum.Names{Type: "Mode", Of: []string{"Continuous", "Stepped", "Aligned", "Concurrent"}}
+
 // String returns the mode's name in Go, without the package.
-func (m Mode) String() string {
-	if names := [...]string{"Continuous", "Stepped", "Aligned", "Concurrent"}; int(m) < len(names) {
-		return names[m]
-	}
-	return "Mode(" + strconv.Itoa(int(m)) + ")"
-}
+func (m Mode) String() string { return Modes.Go(int(m)) }
 
 // Spec is a limit as users write it.
 type Spec struct {

@@ -74,8 +74,8 @@ func (l Limit) Mistakes(path string) []error {
 		}
 	}
 	l.calendarMistakes(wrong)
-	if l.Mode > bucket.Concurrent {
-		wrong("Mode", l.Mode, "must be Continuous, Stepped, Aligned or Concurrent")
+	if !bucket.Modes.Valid(int(l.Mode)) {
+		wrong("Mode", l.Mode, bucket.Modes.Want())
 	}
 	return errs
 }

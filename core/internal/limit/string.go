@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
@@ -40,7 +39,7 @@ func (l Limit) rateText() string {
 		s += " burst " + strconv.FormatInt(l.Capacity, 10)
 	}
 	if l.Mode != bucket.Continuous && !(l.Mode == bucket.Aligned && l.OnCalendar()) {
-		s += " " + strings.ToLower(l.Mode.String())
+		s += " " + bucket.Modes.Text(int(l.Mode))
 	}
 	return s + l.calendarText()
 }

@@ -190,7 +190,7 @@ func (p *parser) part() {
 		value, p.rest = cutWord(p.rest)
 		p.from = value
 	default:
-		mode := slices.Index(Modes, keyword)
+		mode := bucket.Modes.Value(keyword)
 		if mode < 0 || mode == int(bucket.Concurrent) {
 			hint := ""
 			if !p.hinted {
@@ -231,7 +231,7 @@ func (p *parser) misplaced() bool {
 		return false
 	}
 	switch {
-	case slices.Contains(Modes, keyword):
+	case bucket.Modes.Value(keyword) >= 0:
 		p.rest = rest
 	case keyword == "burst" || keyword == "in" || keyword == "from" || keyword == "hold" && p.limit.Times != 0:
 		var value string
@@ -289,6 +289,3 @@ func (p *parser) complete() {
 		}
 	}
 }
-
-// Modes are the names of modes in text, in the order of their values.
-var Modes = []string{"continuous", "stepped", "aligned", "concurrent"}

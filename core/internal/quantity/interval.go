@@ -3,6 +3,7 @@ package quantity
 import (
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,18 +24,34 @@ const (
 	month = calendar.Month
 )
 
-// units are the names of times, in lower case. As in Go, m is the minute.
-var units = map[string]time.Duration{
-	"ns": time.Nanosecond,
-	"us": time.Microsecond, "µs": time.Microsecond, "μs": time.Microsecond, // U+00B5 and U+03BC
-	"ms": time.Millisecond,
-	"s":  time.Second, "sec": time.Second, "secs": time.Second, "second": time.Second, "seconds": time.Second,
-	"m": time.Minute, "min": time.Minute, "mins": time.Minute, "minute": time.Minute, "minutes": time.Minute,
-	"h": time.Hour, "hr": time.Hour, "hrs": time.Hour, "hour": time.Hour, "hours": time.Hour,
-	"d": day, "day": day, "days": day,
-	"w": week, "week": week, "weeks": week,
-	"mo": month, "month": month, "months": month,
-	"y": 12 * month, "year": 12 * month, "years": 12 * month,
+// timeUnit is a unit of time. As in Go, m is the minute.
+type timeUnit struct {
+	length time.Duration
+	names  []string // in lower case: that of one, and of several, as text is written, then all others
+}
+
+// timeUnits are all units, the longest first.
+var timeUnits = [...]timeUnit{
+	{12 * month, []string{"year", "years", "y"}},
+	{month, []string{"month", "months", "mo"}},
+	{week, []string{"week", "weeks", "w"}},
+	{day, []string{"day", "days", "d"}},
+	{time.Hour, []string{"h", "h", "hr", "hrs", "hour", "hours"}},
+	{time.Minute, []string{"min", "min", "m", "mins", "minute", "minutes"}},
+	{time.Second, []string{"s", "s", "sec", "secs", "second", "seconds"}},
+	{time.Millisecond, []string{"ms", "ms"}},
+	{time.Microsecond, []string{"us", "us", "µs", "μs"}}, // U+00B5 and U+03BC
+	{time.Nanosecond, []string{"ns", "ns"}},
+}
+
+// unitNamed returns the length of the unit of a name in lower case, or 0.
+func unitNamed(name string) time.Duration {
+	for i := range timeUnits {
+		if slices.Contains(timeUnits[i].names, name) {
+			return timeUnits[i].length
+		}
+	}
+	return 0
 }
 
 // WantInterval is the reason for text that is no interval.
@@ -60,9 +77,9 @@ func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 		if !first && bare {
 			problem = "must have a count in front of each unit if there are several, such as 1h30m"
 		}
-		unit, known := units[Lower(name)]
+		unit := unitNamed(Lower(name))
 		rest = after
-		if !known || !IsNumber(count) || rest != "" && !isDigit(rest[0]) && !strings.ContainsRune(Space, rune(rest[0])) {
+		if unit == 0 || !IsNumber(count) || rest != "" && !isDigit(rest[0]) && !strings.ContainsRune(Space, rune(rest[0])) {
 			end := strings.IndexAny(rest, Space)
 			if end < 0 {
 				end = len(rest)
@@ -149,17 +166,11 @@ func letters(s string) int {
 
 // FormatInterval returns d in the largest unit that counts it in whole numbers: min, 90s, 2days.
 func FormatInterval(d time.Duration) string {
-	for _, unit := range [...]struct {
-		one, many string
-		length    time.Duration
-	}{
-		{"year", "years", 12 * month}, {"month", "months", month}, {"week", "weeks", week}, {"day", "days", day}, {"h", "h", time.Hour}, {"min", "min", time.Minute},
-		{"s", "s", time.Second}, {"ms", "ms", time.Millisecond}, {"us", "us", time.Microsecond}, {"ns", "ns", time.Nanosecond},
-	} {
+	for _, unit := range timeUnits {
 		if n := d / unit.length; n == 1 && d == unit.length {
-			return unit.one
+			return unit.names[0]
 		} else if d != 0 && d == n*unit.length {
-			return strconv.FormatInt(int64(n), 10) + unit.many
+			return strconv.FormatInt(int64(n), 10) + unit.names[1]
 		}
 	}
 	return "0s"

@@ -1,4 +1,4 @@
-package policyjson
+package core
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 )
 
 // limits reads a list of limits.
-func (r *reader) limits(v any, path string) (limits []limit.Limit) {
+func (r *reader) limits(v any, path string) (limits []Limit) {
 	list, ok := v.([]any)
 	if !ok {
 		r.wrong(path, v, "must be a list of limits, such as [10/s, 1000/day]")
@@ -32,7 +32,7 @@ func (r *reader) limits(v any, path string) (limits []limit.Limit) {
 }
 
 // limit reads a limit that is a string or an object.
-func (r *reader) limit(v any, path string) (l limit.Limit) {
+func (r *reader) limit(v any, path string) (l Limit) {
 	switch v := v.(type) {
 	case string:
 		return r.text(v, "", path)
@@ -57,22 +57,22 @@ func (r *reader) limit(v any, path string) (l limit.Limit) {
 		return l
 	}
 	o := r.object(v, path, "a limit", fieldsOfLimit, r.required(v.(map[string]any), path)...)
-	l = limit.Limit{
+	l = Limit{
 		Name:           readJSON(r, o, path, "name", limitNameJSON),
 		Unit:           limit.PlainUnit(readJSON(r, o, path, "unit", limitNameJSON)),
 		Capacity:       readJSON(r, o, path, "capacity", tokensJSON),
 		RefillRate:     readJSON(r, o, path, "refill_rate", rateJSON),
 		RefillInterval: readJSON(r, o, path, "refill_interval", intervalJSON),
-		Mode:           bucket.Mode(readJSON(r, o, path, "mode", wordJSON(limit.Modes...))),
+		Mode:           Mode(readJSON(r, o, path, "mode", wordJSON(bucket.Modes.Texts()))),
 		Location:       readJSON(r, o, path, "location", locationJSON),
 		MaxHold:        readJSON(r, o, path, "max_hold", holdJSON),
 		Times:          readJSON(r, o, path, "times", rateJSON),
 	}
-	l.Anchor = readJSON(r, o, path, "anchor", func(v any) (time.Time, string) { return anchorJSON(v, l.Days()) })
-	if _, given := o["mode"]; !given && l.OnCalendar() {
-		l.Mode = bucket.Aligned
+	l.Anchor = readJSON(r, o, path, "anchor", func(v any) (time.Time, string) { return anchorJSON(v, l.plain().Days()) })
+	if _, given := o["mode"]; !given && l.plain().OnCalendar() {
+		l.Mode = Aligned
 	}
-	if _, given := o["capacity"]; !given && l.Mode != bucket.Concurrent && l.Times == 0 {
+	if _, given := o["capacity"]; !given && l.Mode != Concurrent && l.Times == 0 {
 		l.Capacity = quantity.ImpliedCapacity(l.RefillRate)
 	}
 	return l
@@ -88,7 +88,7 @@ func (r *reader) required(v map[string]any, path string) []string {
 	if !given {
 		return fields
 	}
-	switch mode, reason := wordJSON(limit.Modes...)(mode); {
+	switch mode, reason := wordJSON(bucket.Modes.Texts())(mode); {
 	case reason != "": // it is not known what is required
 		for _, name := range fields {
 			if _, given := v[name]; !given {
@@ -96,14 +96,14 @@ func (r *reader) required(v map[string]any, path string) []string {
 			}
 		}
 		return nil
-	case mode == int(bucket.Concurrent):
+	case mode == int(Concurrent):
 		return []string{"capacity"}
 	}
 	return fields
 }
 
 // text reads a limit that is a string, of a unit that stands in front of it, or "".
-func (r *reader) text(v, unit, path string) limit.Limit {
+func (r *reader) text(v, unit, path string) Limit {
 	l, mistakes := limit.ParseUnit(v, unit)
 	form := ": a limit is " + quantity.LimitForm
 	for _, m := range mistakes {
@@ -113,7 +113,7 @@ func (r *reader) text(v, unit, path string) limit.Limit {
 		r.wrong(m.Field, m.Value, m.Reason)
 		r.wrongs[path] = true
 	}
-	return l
+	return Limit(l)
 }
 
 // ofUnit reports whether v is a limit's text under the name of its unit.

@@ -1,5 +1,4 @@
-// Package policyjson reads and writes policies as JSON, in the form of package policyfile.
-package policyjson
+package core
 
 import (
 	"encoding/json"
@@ -8,94 +7,87 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
-// Policy is a core.Policy. Its numbers are those of core's constants.
-type Policy struct {
-	Name       string
-	Limits     []limit.Limit
-	Plans      map[string][]limit.Limit
-	Overrides  map[string][]limit.Limit
-	Blocked    []string
-	OnFailure  int
-	LocalShare float64
-	Shadow     bool
-	Headers    int
-}
-
-// The names of values, in the order of the values; of styles, in the order of their bits.
-var (
-	failureNames = []string{"local", "open", "closed"}
-	styleNames   = []string{"legacy", "draft8", "draft6"}
-)
-
-// The bits of styles, and none of them.
-const (
-	legacy = 1 << iota
-	draft8
-	draft6
-	none
-)
-
-// Write returns a valid policy as JSON. It leaves out fields that have their zero value.
-func Write(p Policy) ([]byte, error) {
+// MarshalJSON writes a policy as package policyfile reads it, each limit as [Limit.String] has it. It leaves
+// out fields that have their zero value. The zero Policy is null. For a policy that [NewLimiter] refuses it
+// returns the mistakes.
+func (p Policy) MarshalJSON() ([]byte, error) {
+	if p.isZero() {
+		return []byte("null"), nil
+	}
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
 	out := struct {
-		Name       string                   `json:"name"`
-		Limits     []limit.Limit            `json:"limits"`
-		Plans      map[string][]limit.Limit `json:"plans,omitempty"`
-		Overrides  map[string][]limit.Limit `json:"overrides,omitempty"`
-		Blocked    []string                 `json:"blocked,omitempty"`
-		OnFailure  string                   `json:"on_failure,omitzero"`
-		LocalShare float64                  `json:"local_share,omitzero"`
-		Headers    any                      `json:"headers,omitzero"`
-		Shadow     bool                     `json:"shadow,omitzero"`
+		Name       string             `json:"name"`
+		Limits     []Limit            `json:"limits"`
+		Plans      map[string][]Limit `json:"plans,omitempty"`
+		Overrides  map[string][]Limit `json:"overrides,omitempty"`
+		Blocked    []string           `json:"blocked,omitempty"`
+		OnFailure  string             `json:"on_failure,omitzero"`
+		LocalShare float64            `json:"local_share,omitzero"`
+		Headers    any                `json:"headers,omitzero"`
+		Shadow     bool               `json:"shadow,omitzero"`
 	}{Name: p.Name, Limits: p.Limits, Plans: p.Plans, Overrides: p.Overrides, Blocked: p.Blocked, LocalShare: p.LocalShare, Shadow: p.Shadow}
 	if p.OnFailure != 0 {
-		out.OnFailure = failureNames[p.OnFailure]
+		out.OnFailure = failureModes.Text(int(p.OnFailure))
 	}
-	switch p.Headers {
-	case 0:
-	case none:
-		out.Headers = "none"
-	default:
-		var names []string
-		for i, name := range styleNames {
-			if p.Headers&(1<<i) != 0 {
-				names = append(names, name)
-			}
-		}
-		out.Headers = names
+	if p.Headers != HeadersDefault {
+		out.Headers = p.Headers.texts()
 	}
 	return json.Marshal(out)
 }
 
-// Read reads a policy, or nil from null. mistakes returns those in a policy that could be read. The error joins a
-// [mistake.Error] for each.
-func Read(data []byte, mistakes func(Policy) []error) (*Policy, error) {
+// UnmarshalJSON reads an object with the fields of package policyfile: each limit is a string, as [ParseLimit] reads
+// it, or an object with the fields name, unit, capacity, refill_rate, refill_interval, mode, location, anchor, max_hold and times, of
+// which all but the numbers are strings. {"tokens": "100000/min"} is a limit with that Unit. Unknown fields are mistakes. What it reads [NewLimiter] accepts, or the error joins a [ConfigError] for every mistake. With an
+// error, and when the JSON is null, it leaves p as it is.
+//
+// It reads at most 512 KiB, nested at most 16 deep, and reports at most 100 mistakes.
+//
+// Package policyfile reports the same mistakes with their lines and columns: give it a [json.RawMessage].
+func (p *Policy) UnmarshalJSON(data []byte) error {
 	v, err := readAllJSON(data)
 	if err != nil {
 		if mistake := (*mistake.Error)(nil); !errors.As(err, &mistake) {
 			err = fmt.Errorf("%w (RL202)", err)
 		}
-		return nil, fmt.Errorf("ratelimit: policy: %w", err)
+		return fmt.Errorf("ratelimit: policy: %w", err)
 	}
 	if v == nil {
-		return nil, nil //nolint:nilnil // null is no policy
+		return nil // null is no policy
 	}
 	r := reader{wrongs: make(map[string]bool)}
 	next := r.policy(v)
-	r.check(func() []error { return mistakes(next) })
+	r.check(func() []error { return append(next.mistakes(), next.limitMistakes()...) })
 	if len(r.errs) > maxMistakes {
 		r.errs = append(r.errs[:maxMistakes], mistake.New("Policy", unquoted("JSON"), "has too many mistakes: only the first 100 are reported"))
 	}
 	if len(r.errs) > 0 {
-		return nil, fmt.Errorf("ratelimit: policy %q: %w", printable.Clip(next.Name, limit.MaxName), errors.Join(r.errs...))
+		return fmt.Errorf("ratelimit: policy %q: %w", printable.Clip(next.Name, limit.MaxName), errors.Join(r.errs...))
 	}
-	return &next, nil
+	*p = next
+	return nil
+}
+
+// texts returns what stands for valid styles in JSON: a list of them, or "none".
+func (s HeaderStyle) texts() any {
+	if s == HeadersNone {
+		return styles.Text(noneBit)
+	}
+	var texts []string
+	for bit := range noneBit {
+		if s&(1<<bit) != 0 {
+			texts = append(texts, styles.Text(bit))
+		}
+	}
+	return texts
 }
 
 // policy reads a policy.
@@ -103,7 +95,7 @@ func (r *reader) policy(v any) Policy {
 	o := r.object(v, "Policy", "a policy", fieldsOfPolicy, "name", "limits")
 	p := Policy{
 		Name:       readJSON(r, o, "Policy", "name", textJSON),
-		OnFailure:  readJSON(r, o, "Policy", "on_failure", wordJSON(failureNames...)),
+		OnFailure:  FailureMode(readJSON(r, o, "Policy", "on_failure", wordJSON(failureModes.Texts()))),
 		LocalShare: readJSON(r, o, "Policy", "local_share", shareJSON),
 		Shadow:     readJSON(r, o, "Policy", "shadow", boolJSON),
 	}
@@ -122,7 +114,7 @@ func (r *reader) policy(v any) Policy {
 }
 
 // lists reads a mapping to lists of limits, from what are of that name.
-func (r *reader) lists(o map[string]any, name, path, what string) map[string][]limit.Limit {
+func (r *reader) lists(o map[string]any, name, path, what string) map[string][]Limit {
 	v, given := o[name]
 	if !given {
 		return nil
@@ -136,7 +128,7 @@ func (r *reader) lists(o map[string]any, name, path, what string) map[string][]l
 		r.wrong(path, unquoted("{}"), "is an empty mapping: leave it out")
 		return nil
 	}
-	lists := make(map[string][]limit.Limit)
+	lists := make(map[string][]Limit)
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if r.full() {
 			break
@@ -172,28 +164,32 @@ func (r *reader) keys(v any, path string) (keys []string) {
 }
 
 // headers reads a style or a list of them.
-func (r *reader) headers(v any, path string) (sum int) {
+func (r *reader) headers(v any, path string) (sum HeaderStyle) {
 	list, ok := v.([]any)
 	if !ok {
-		i, reason := wordJSON(append([]string{"default", "none"}, styleNames...)...)(v)
-		if reason != "" {
+		i, reason := wordJSON(append([]string{"default", "none"}, styles.Texts()[:noneBit]...))(v)
+		switch {
+		case reason != "":
 			r.wrong(path, v, reason)
+		case i == 1:
+			sum = HeadersNone
+		case i > 1:
+			sum = 1 << (i - 2)
 		}
-		return [...]int{0, none, legacy, draft8, draft6}[i]
+		return sum
 	}
 	if len(list) == 0 {
 		r.wrong(path, unquoted("[]"), "is an empty list: at least one is required")
 	}
 	for i, v := range list {
-		n, reason := wordJSON(styleNames...)(v)
-		style := 1 << n
-		switch both := sum | style; {
+		bit, reason := wordJSON(styles.Texts()[:noneBit])(v)
+		style := HeaderStyle(1 << bit)
+		switch {
 		case reason != "":
 			reason += " (default and none stand alone, without a list)"
-		case both&draft8 != 0 && both&draft6 != 0:
-			reason = "can't be sent together with the others: the RateLimit-Policy of draft8 and draft6 differ"
-		}
-		if reason == "" {
+		case !(sum | style).valid():
+			reason = "can't be sent together with the others: the RateLimit-Policy of " + strings.Join(apart.texts().([]string), " and ") + " differ"
+		default:
 			sum |= style
 			continue
 		}

@@ -1,4 +1,4 @@
-package policyjson
+package core
 
 import (
 	"bytes"
@@ -6,9 +6,9 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
 	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
@@ -161,13 +161,12 @@ func durationJSON(v any, bad func(time.Duration) string) (time.Duration, string)
 }
 
 // wordJSON returns a function that reads one of the words, in capitals or not, as its index.
-func wordJSON(words ...string) func(any) (int, string) {
+func wordJSON(words []string) func(any) (int, string) {
 	return func(v any) (int, string) {
 		s, _ := v.(string)
 		if i := slices.Index(words, quantity.Lower(s)); i >= 0 {
 			return i, ""
 		}
-		last := len(words) - 1
-		return 0, "must be " + strings.Join(words[:last], ", ") + " or " + words[last]
+		return 0, "must be " + enum.OneOf(words)
 	}
 }

@@ -1,4 +1,4 @@
-package policyjson
+package core
 
 import (
 	"encoding/json"
