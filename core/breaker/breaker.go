@@ -18,6 +18,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
+// below is embedded under a name that is not exported.
+type below = layer.Layer
+
 // Store is a [store.Store] around another one, next. It bounds how long next may take. After so many failed calls in a row it returns
 // [core.ErrBreakerOpen] without asking next, so that each policy's OnFailure decides at once. After a pause one call tries next
 // again, and if it succeeds, all calls go there again. If calls that were in flight at the same time fail, one of them counts.
@@ -32,7 +35,7 @@ import (
 //
 // [core.ErrBreakerOpen]: https://pkg.go.dev/github.com/tokenbucket-go/ratelimit/core#ErrBreakerOpen
 type Store struct {
-	layer.Layer
+	below
 
 	timeout time.Duration
 	group   circuit.Group
@@ -45,7 +48,7 @@ type Store struct {
 //
 // [core.NewLimiter]: https://pkg.go.dev/github.com/tokenbucket-go/ratelimit/core#NewLimiter
 func New(next store.Store, timeout time.Duration, failures int, pause time.Duration) *Store {
-	s := &Store{Layer: layer.On(next), timeout: timeout}
+	s := &Store{below: layer.On(next), timeout: timeout}
 	if timeout <= 0 {
 		s.Config().ArgumentError("breaker.New timeout", timeout, "must be above 0")
 	}
@@ -73,7 +76,7 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 // DoTogether has next decide requests in one step.
 func (s *Store) DoTogether(ctx context.Context, requests []store.Request) (answers []store.JointAnswer, err error) {
 	err = s.call(ctx, func(ctx context.Context) error {
-		answers, err = s.Layer.DoTogether(ctx, requests)
+		answers, err = s.below.DoTogether(ctx, requests)
 		return err
 	}, requests...)
 	return answers, err

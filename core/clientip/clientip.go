@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/forwarded"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
-	"github.com/tokenbucket-go/ratelimit/internal/forwarded"
 )
 
 // Finder finds clients' addresses, as [core.IPOption] options say. It is safe for concurrent use.

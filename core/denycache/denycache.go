@@ -13,19 +13,22 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
+// below is embedded under a name that is not exported.
+type below = layer.Layer
+
 // Store is a [store.Store] around another one. If that said "retry in t", the bucket can't have the tokens before t, unless
 // somebody gives tokens back or resets it. So until t, or until the horizon is over, the Store denies the same key in this
 // process, with the right RetryAfter. A refund or reset through this Store ends a repeated denial at once. Those of other
 // processes are seen when the horizon is over. A repeated denial costs no call and no allocation, and has the Source
 // core.FromDenyCache. The Store holds at most 65,536 keys.
 type Store struct {
-	layer.Layer
+	below
 	cache
 }
 
 // New returns a Store around next. The horizon is for how long it repeats a denial; 0 or less: never.
 func New(next store.Store, horizon time.Duration) *Store {
-	s := &Store{Layer: layer.On(next)}
+	s := &Store{below: layer.On(next)}
 	s.horizon = horizon
 	return s
 }
@@ -63,7 +66,7 @@ func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]sto
 	for i := range requests {
 		s.begin(&requests[i])
 	}
-	answers, err := s.Layer.DoTogether(ctx, requests)
+	answers, err := s.below.DoTogether(ctx, requests)
 	for i := range requests {
 		s.end(&requests[i], true, err)
 	}

@@ -12,9 +12,13 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
+
+// below is embedded under a name that is not exported.
+type below = layer.Layer
 
 // Store is a [store.Store] around another one, for keys with more requests than that one can decide.
 //
@@ -31,15 +35,18 @@ import (
 // before it, and nothing more is taken from the lease. After the answer of a debit or a Reset, no lease that was asked for before is
 // used, not even one whose answer comes later.
 type Store struct {
-	layer.Layer
+	below
 
-	Now  func() time.Time // the process's clock, for tests; set it before the Store is used
-	Idle time.Duration    // for how long an unused lease stays here: 100 ms; set it before the Store is used
-
+	now     func() time.Time // the process's clock
+	idle    time.Duration    // for how long an unused lease stays here
 	timeout time.Duration
 	most    int64       // the largest lease, in tokens
 	apart   atomic.Bool // next has returned ErrApart: it decides no requests on several buckets together
 	shards  [shards]shard
+}
+
+func init() {
+	hook.Lease = func(s *Store) (now *func() time.Time, idle *time.Duration) { return &s.now, &s.idle }
 }
 
 // New returns a Store around next, with leases of at most so many tokens. A decision that waits for a lease which another one
@@ -47,8 +54,8 @@ type Store struct {
 //
 // [core.NewLimiter]: https://pkg.go.dev/github.com/tokenbucket-go/ratelimit/core#NewLimiter
 func New(next store.Store, most int64, timeout time.Duration) *Store {
-	s := &Store{Layer: layer.On(next), Idle: idle, timeout: timeout, most: most}
-	s.Now = s.Config().Now
+	s := &Store{below: layer.On(next), idle: idle, timeout: timeout, most: most}
+	s.now = s.Config().Now
 	if timeout <= 0 {
 		s.Config().ArgumentError("lease.New timeout", timeout, "must be above 0")
 	}
@@ -61,7 +68,7 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 	if err := s.Config().ClockError(); err != nil { // a lease must not decide at an instant that no store would accept
 		return a, err
 	}
-	if s.use(&r, &a, s.Now()) {
+	if s.use(&r, &a, s.now()) {
 		return a, nil
 	}
 	if !r.Takes() {
@@ -90,7 +97,7 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 		case <-ctx.Done():
 			return a, ctx.Err()
 		}
-		if s.use(&r, &a, s.Now()) {
+		if s.use(&r, &a, s.now()) {
 			return a, nil
 		}
 	}
@@ -115,7 +122,7 @@ func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]sto
 	for i := range requests {
 		s.sendBefore(ctx, s.meet(&requests[i]))
 	}
-	answers, err := s.Layer.DoTogether(ctx, requests)
+	answers, err := s.below.DoTogether(ctx, requests)
 	if errors.Is(err, store.ErrApart) {
 		s.apart.Store(true)
 	}

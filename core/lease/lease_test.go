@@ -13,6 +13,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/lease"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -25,7 +26,8 @@ func TestLeasesOfSeveralProcessesAdmitTheCapacity(t *testing.T) {
 	var wait sync.WaitGroup
 	for range processes {
 		s := lease.New(below, 200, time.Minute)
-		s.Idle = time.Hour
+		_, idle := hook.Lease.(func(*lease.Store) (*func() time.Time, *time.Duration))(s)
+		*idle = time.Hour
 		l, err := core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(capacity)}})
 		require.NoError(t, err)
 		for range 4 {

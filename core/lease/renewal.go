@@ -65,7 +65,7 @@ func (n *renewal) run() {
 
 // complete makes the leased tokens the lease of the key. The shard's mu is held.
 func (n *renewal) complete() {
-	k, now := n.key, n.store.Now()
+	k, now := n.key, n.store.now()
 	waiting := k.waiting
 	k.renewal, k.waiting, n.over = nil, 0, true
 	if n.err != nil {
@@ -90,7 +90,7 @@ func (n *renewal) complete() {
 	}
 	h := &lease{brought: n.answer, ticket: n.request.Ticket, asked: n.asked, left: n.answer.Lent, used: true}
 	k.lease = h
-	h.timer = time.AfterFunc(n.store.Idle, func() { n.check(h) })
+	h.timer = time.AfterFunc(n.store.idle, func() { n.check(h) })
 	n.answer.Levels.Unshare()
 	n.answer.Add(n.request.Plan, n.answer.Lent) // Remaining includes the leased tokens, because this process can use them
 }
@@ -101,9 +101,9 @@ func (n *renewal) check(h *lease) {
 	defer n.shard.mu.Unlock()
 	switch {
 	case n.key.lease != h:
-	case h.used && !h.over(n.store.Now().Add(margin)):
+	case h.used && !h.over(n.store.now().Add(margin)):
 		h.used = false
-		h.timer.Reset(n.store.Idle)
+		h.timer.Reset(n.store.idle)
 	default:
 		n.key.end()
 		back := n.key.refund

@@ -56,7 +56,7 @@ func (s *Store) await(ctx context.Context, r *store.Request) error {
 // renewal is under way: wait until done is closed, and try its lease. Otherwise ask next, with before.
 func (s *Store) choose(r *store.Request) (before *store.Request, led *renewal, done <-chan struct{}) {
 	sh := s.shard(r)
-	now := s.Now()
+	now := s.now()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	k := sh.watch(r, now)

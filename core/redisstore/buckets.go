@@ -18,7 +18,7 @@ import (
 // master of a Cluster, each shard of a Ring. Redis looks at all its keys for that, at most perSecond of them a second; 0 means as
 // fast as it can. Other work goes on meanwhile.
 //
-// A bucket that exists all the time is listed, perhaps more than once. One that comes or goes meanwhile, or whose slot moves, may be
+// A bucket that exists all the time is listed, perhaps more than once. One that comes or goes meanwhile, or whose hash slot moves, may be
 // missing. Keys that this package did not name are left out. An error ends the list: it is that of [Store.Ping], or ctx's.
 func (s *Store) Buckets(ctx context.Context, policy string, perSecond int) iter.Seq2[Bucket, error] {
 	return func(yield func(Bucket, error) bool) {

@@ -201,11 +201,11 @@ func groupAlike(calls []*call) (sorted []*call, places []int) {
 	var sizes [maxBatch]uint16      // at the index of a group's first call: how many calls the group has
 	apart := false                  // a call stands apart from its group
 	for i, c := range calls {
-		slot := &latest[maphash.String(keySeed, c.key)%uint64(len(latest))]
-		if *slot == 0 || !alike(calls[*slot-1], c) {
-			*slot = uint16(i + 1)
+		place := &latest[maphash.String(keySeed, c.key)%uint64(len(latest))]
+		if *place == 0 || !alike(calls[*place-1], c) {
+			*place = uint16(i + 1)
 		}
-		first := *slot - 1
+		first := *place - 1
 		firsts[i] = first
 		sizes[first]++
 		apart = apart || int(first) < i && firsts[i-1] != first

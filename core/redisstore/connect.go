@@ -143,7 +143,7 @@ func (s *server) timedOut() error {
 }
 
 // ping waits until a connection of one answers PING. If go-redis has connections for pipelines alone (v9.23 has), one of these must
-// answer too. It also sends PING by each of others, so that the client of a Cluster asks which server has which slot.
+// answer too. It also sends PING by each of others, so that the client of a Cluster asks which server has which hash slot.
 func (s *server) ping(ctx context.Context, one redis.UniversalClient, others ...redis.UniversalClient) error {
 	pings := []func() error{func() error {
 		return s.pingAny(ctx, one, func() int { return int(one.PoolStats().IdleConns) }, sendPing)

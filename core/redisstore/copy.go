@@ -157,8 +157,8 @@ func retagged(records string, tags map[string]string) (string, error) {
 		}
 		size = 0
 		if strings.HasPrefix(records, "\x00\x00\x00\x00") && len(records) >= bucket.HoldsSize {
-			front, blocks := short(records[bucket.HoldsSize-11:]), short(records[bucket.HoldsSize-9:])
-			size = bucket.HoldsSize + front*bucket.HoldSize + blocks*(2+bucket.BlockHead)
+			front, pages := short(records[bucket.HoldsSize-11:]), short(records[bucket.HoldsSize-9:])
+			size = bucket.HoldsSize + front*bucket.HoldSize + pages*(2+bucket.PageHead)
 		}
 		if len(records) < size {
 			return "", &store.StateError{Reason: bucket.ErrUnreadable.Error()}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
+	"github.com/tokenbucket-go/ratelimit/core/lease"
 )
 
 // LongestTTL is how long a key may live that matters for a time: an eighth longer or two seconds, a second, and the
@@ -16,10 +18,14 @@ func LongestTTL(matters time.Duration) time.Duration {
 // RedisKey returns the Redis key of a bucket in a store with this prefix.
 func RedisKey(prefix, policy, key string) string { return redisKey(keyPrefix(prefix), policy, key) }
 
+// leaseOf returns the clock of leases, and how long they stay.
+var leaseOf = hook.Lease.(func(*lease.Store) (now *func() time.Time, idle *time.Duration))
+
 // KeepLeases makes s keep idle leases for longer than any test takes.
 func (s *Store) KeepLeases() {
 	if s.leases != nil {
-		s.leases.Idle = time.Hour
+		_, idle := leaseOf(s.leases)
+		*idle = time.Hour
 	}
 }
 
@@ -36,8 +42,9 @@ func (s *Store) StepBack(by time.Duration) {
 	if s.leases == nil {
 		return
 	}
-	now := s.leases.Now
-	s.leases.Now = func() time.Time { return now().Add(by) }
+	now, _ := leaseOf(s.leases)
+	before := *now
+	*now = func() time.Time { return before().Add(by) }
 }
 
 // FollowExceptions is Store.FollowExceptions with another interval.

@@ -61,7 +61,7 @@ func serverText(err error) string {
 }
 
 // refusals are the beginnings of replies of servers that did not execute a command, but may do so if it is sent again. go-redis
-// follows MOVED and ASK itself, but only three times, which is not enough while slots move.
+// follows MOVED and ASK itself, but only three times, which is not enough while hash slots move.
 var refusals = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK"}
 
 // notExecuted reports whether err proves that the command was not executed and another attempt makes sense.
@@ -77,7 +77,7 @@ func wroteNothing(err error) bool {
 	return slices.ContainsFunc([]string{"OOM", "MISCONF", "NOREPLICAS"}, func(refusal string) bool { return redis.HasErrorPrefix(err, refusal) })
 }
 
-// crossSlot reports whether err says that the keys of a script call are in different slots. The server has executed nothing then.
+// crossSlot reports whether err says that the keys of a script call are in different hash slots. The server has executed nothing then.
 // Alibaba Cloud's proxies have the second text.
 func crossSlot(err error) bool {
 	return redis.HasErrorPrefix(err, "CROSSSLOT") || strings.Contains(serverText(err), "command keys must in same slot")
@@ -92,9 +92,9 @@ func lacksStruct(err error) bool {
 		strings.Contains(text, "(nil) with key 'pack'")
 }
 
-// ofSlot reports whether err says that the server does not serve the slot of the key, so that it is moving or no server has it. The
+// ofHashSlot reports whether err says that the server does not serve the hash slot of the key, so that it is moving or no server has it. The
 // server itself works.
-func ofSlot(err error) bool {
+func ofHashSlot(err error) bool {
 	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "TRYAGAIN") ||
 		redis.HasErrorPrefix(err, "CLUSTERDOWN") && strings.Contains(serverText(err), "slot")
 }

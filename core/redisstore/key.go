@@ -24,7 +24,7 @@ func keyPrefix(prefix string) string {
 // Redis keys:
 //
 //   - ':' is percent-encoded in the policy, so the first one behind the prefix ends the policy
-//   - braces are percent-encoded, so no client can choose the Cluster slot of its key
+//   - braces are percent-encoded, so no client can choose the Cluster hash slot of its key
 //   - '%' is percent-encoded in the policy, and in the key if it would read as an encoded byte or as the end of a prefix
 func redisKey(prefix, policy, key string) string {
 	var b strings.Builder

@@ -38,11 +38,11 @@ type router interface {
 	reroute(n *node, calls []*call) (own []*call)
 	// find returns the node of key.
 	find(key string) *node
-	// isUnassigned reports whether n is the node of unassigned slots: those that a server has refused.
+	// isUnassigned reports whether n is the node of unassigned hash slots: those that a server has refused.
 	isUnassigned(n *node) bool
-	// refused notes that a server has refused the slot of c, and enqueues c at the node of unassigned slots if requeue is set.
+	// refused notes that a server has refused the hash slot of c, and enqueues c at the node of unassigned hash slots if requeue is set.
 	refused(c *call, requeue bool)
-	// found notes that a server has decided c, so its slot is no longer unassigned.
+	// found notes that a server has decided c, so its hash slot is no longer unassigned.
 	found(c *call)
 }
 
@@ -137,16 +137,16 @@ func (n *node) noteResult(sending task, began time.Time, err error, report func(
 	if n.router != nil && err == nil {
 		n.router.connected(n)
 	}
-	if n.router != nil && ofSlot(err) {
-		err = nil // the server works: only the slot is elsewhere
+	if n.router != nil && ofHashSlot(err) {
+		err = nil // the server works: only the hash slot is elsewhere
 	}
 	report(err)
 }
 
-// answer gives calls their outcomes, but for those that noteSlots queues again, and counts them for the log of outages.
+// answer gives calls their outcomes, but for those that noteHashSlots queues again, and counts them for the log of outages.
 func (n *node) answer(calls []*call, outcomes []outcome, err error) {
 	if n.router != nil {
-		calls, outcomes = n.noteSlots(calls, outcomes, err)
+		calls, outcomes = n.noteHashSlots(calls, outcomes, err)
 	}
 	answered, refused := 0, 0
 	last := err
@@ -169,13 +169,13 @@ func (n *node) answer(calls []*call, outcomes []outcome, err error) {
 	n.finish(calls, outcomes, err)
 }
 
-// isUnassigned reports whether n is the node of unassigned slots.
+// isUnassigned reports whether n is the node of unassigned hash slots.
 func (n *node) isUnassigned() bool { return n.router != nil && n.router.isUnassigned(n) }
 
-// noteSlots tells the router which slots the server has refused, and which unassigned slots a server has again. A refused call that
-// was in a batch with others goes into the queue of unassigned slots, unless its timeout has passed; noteSlots returns the rest. A
+// noteHashSlots tells the router which hash slots the server has refused, and which unassigned hash slots a server has again. A refused call that
+// was in a batch with others goes into the queue of unassigned hash slots, unless its timeout has passed; noteHashSlots returns the rest. A
 // refused call that was alone does not, because server.pipeline has already sent it several times.
-func (n *node) noteSlots(calls []*call, outcomes []outcome, err error) ([]*call, []outcome) {
+func (n *node) noteHashSlots(calls []*call, outcomes []outcome, err error) ([]*call, []outcome) {
 	isUnassigned := n.isUnassigned()
 	kept := 0
 	for i, c := range calls {
@@ -183,7 +183,7 @@ func (n *node) noteSlots(calls []*call, outcomes []outcome, err error) ([]*call,
 		switch {
 		case isUnassigned && o.err == nil:
 			n.router.found(c)
-		case !isUnassigned && o.err != nil && ofSlot(o.err):
+		case !isUnassigned && o.err != nil && ofHashSlot(o.err):
 			requeue := len(outcomes) > 1 && time.Now().Before(c.deadline(n.timeout))
 			if n.router.refused(c, requeue); requeue {
 				continue

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/slot"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/hashslot"
 )
 
 // nodes finds the node of a key. With a single server there is only home, and finding it costs nothing. With a Cluster or a Ring,
@@ -24,11 +24,11 @@ type nodes struct {
 	// known: clientOf needs no round trip.
 	known atomic.Bool
 
-	// unassigned is the node of the unassigned slots of a Cluster: those that a server has refused, because they are moving or no
+	// unassigned is the node of the unassigned hash slots of a Cluster: those that a server has refused, because they are moving or no
 	// server has them. The client may try several servers for such a key, so these keys have a queue of their own and delay no
 	// others.
-	unassigned      *node
-	unassignedSlots slot.Set
+	unassigned          *node
+	unassignedHashSlots hashslot.Set
 
 	mu       sync.Mutex                              // held while servers is replaced
 	servers  atomic.Pointer[map[*redis.Client]*node] // the nodes of servers; the map is replaced, never changed
@@ -59,7 +59,7 @@ func (ns *nodes) find(key string) *node {
 	if ns.clientOf == nil || !ns.known.Load() {
 		return ns.home
 	}
-	if ns.unassignedSlots.Has(key) {
+	if ns.unassignedHashSlots.Has(key) {
 		return ns.unassigned
 	}
 	client, err := ns.clientOf(context.Background(), key)
@@ -156,7 +156,7 @@ func (ns *nodes) each(do func(*node)) {
 	}
 }
 
-// connected notes that n has a connection. A Cluster's client learns from its first connection which server has which slot.
+// connected notes that n has a connection. A Cluster's client learns from its first connection which server has which hashslot.
 func (ns *nodes) connected(n *node) {
 	if n == ns.home {
 		ns.known.Store(true)
@@ -179,12 +179,12 @@ func (ns *nodes) reroute(n *node, calls []*call) (own []*call) {
 	return own
 }
 
-// isUnassigned reports whether n is the node of unassigned slots.
+// isUnassigned reports whether n is the node of unassigned hash slots.
 func (ns *nodes) isUnassigned(n *node) bool { return n == ns.unassigned }
 
-// refused adds the slot of c to the unassigned ones. If requeue is set, it enqueues c at their node.
+// refused adds the hash slot of c to the unassigned ones. If requeue is set, it enqueues c at their node.
 func (ns *nodes) refused(c *call, requeue bool) {
-	ns.unassignedSlots.Add(c.key)
+	ns.unassignedHashSlots.Add(c.key)
 	if requeue {
 		c.released = false
 		c.state.Store(waiting)
@@ -192,5 +192,5 @@ func (ns *nodes) refused(c *call, requeue bool) {
 	}
 }
 
-// found removes the slot of c from the unassigned ones.
-func (ns *nodes) found(c *call) { ns.unassignedSlots.Remove(c.key) }
+// found removes the hash slot of c from the unassigned ones.
+func (ns *nodes) found(c *call) { ns.unassignedHashSlots.Remove(c.key) }

@@ -53,7 +53,7 @@ func settingsOf(options []Option, config *store.Config) settings {
 // WithPrefix sets how every key in Redis begins: by default "ratelimit:". The prefix may be anything, also "". Stores with the
 // same prefix on one server share buckets. Stores with different prefixes share none: in Redis, "%:" follows every prefix but
 // those with a single colon at the end. So keys of "shop:" begin with "shop:", and those of "shop" or "shop:limits:" with "shop%:"
-// or "shop:limits:%:". A prefix with a hash tag, such as "{limits}:", puts all keys of the store into one Cluster slot.
+// or "shop:limits:%:". A prefix with a hash tag, such as "{limits}:", puts all keys of the store into one Cluster hash slot.
 func WithPrefix(prefix string) Option {
 	return option(func(s *settings, _ *store.Config) { s.prefix = prefix })
 }

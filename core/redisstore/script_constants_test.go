@@ -78,7 +78,7 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 	lua := constants(t)
 	for name, want := range map[string]int64{
 		"TAKE": int64(bucket.Take), "REFUND": int64(bucket.Refund), "END": int64(bucket.End), "RESERVE": int64(bucket.Reserve), "AWAIT": int64(bucket.Await), "LEASE": int64(bucket.Lease),
-		"AT_MOST": int64(bucket.AtMost), "ACQUIRE": int64(bucket.Acquire), "CALENDAR": 2, "DRY": dryFlag, "HELD": heldFlag, "SLOTS": 3, "TICKET_AT": 10, "SLOT_BLOCK": 48, "TICKET_SIZE": 5, "TAKE_EACH": int64(bucket.Take) + eachFlag, "TAKE_HELD": int64(bucket.Take) + eachFlag + heldFlag, "ACQUIRE_HELD": int64(bucket.Acquire) + eachFlag + heldFlag,
+		"AT_MOST": int64(bucket.AtMost), "ACQUIRE": int64(bucket.Acquire), "CALENDAR": 2, "DRY": dryFlag, "HELD": heldFlag, "SLOTS": 3, "TICKET_AT": 10, "SLOT_PAGE": 48, "TICKET_SIZE": 5, "TAKE_EACH": int64(bucket.Take) + eachFlag, "TAKE_HELD": int64(bucket.Take) + eachFlag + heldFlag, "ACQUIRE_HELD": int64(bucket.Acquire) + eachFlag + heldFlag,
 		"EXTEND_HELD": int64(bucket.Acquire) + eachFlag + heldFlag + endsFlag, "END_HELD": int64(bucket.End) + eachFlag + heldFlag + endsFlag, "FIRST_RETURNING": bucket.FirstReturning, "JOINT": jointFlag, "EACH": eachFlag,
 		"ENDS":         endsFlag,
 		"RECORD_SIZE":  bucket.RecordSize,
@@ -86,8 +86,8 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 		"LEASE_LIFE":   bucket.LeaseLife, "FIRST_LEASE": bucket.FirstLease, "AT_ONCE": bucket.AtOnce,
 		"MAX_DEBT": bucket.MaxDebt, "FOREVER": bucket.Forever, "LATEST": bucket.Latest,
 		"MAX_OTHERS": bucket.MaxOthers, "MAX_HOLDS": bucket.MaxHolds, "MAX_PERIODS": bucket.MaxPeriods,
-		"MAX_HELD": bucket.MaxHeld, "MAX_BLOCK": bucket.BlockSize, "HOLDS_SIZE": bucket.HoldsSize, "HOLD_SIZE": bucket.HoldSize, "BLOCK_SIZE": bucket.BlockHead + 2, "ENDING_SIZE": 24,
-		"HOLDS": -1, "HOLD": -1, "BLOCK": -1, "ENDING": -1, "FIELD": -1, "NO_TAG": -1,
+		"MAX_HELD": bucket.MaxHeld, "MAX_PAGE": bucket.PageSize, "HOLDS_SIZE": bucket.HoldsSize, "HOLD_SIZE": bucket.HoldSize, "PAGE_SIZE": bucket.PageHead + 2, "ENDING_SIZE": 24,
+		"HOLDS": -1, "HOLD": -1, "PAGE": -1, "ENDING": -1, "FIELD": -1, "NO_TAG": -1,
 		"MARGIN": time.Second.Milliseconds(), // as the docs say
 		"GRAIN":  (2 * time.Second).Microseconds(),
 		"FINE":   64, "COARSER": 8, // their quotient is the eighth of the docs
@@ -109,7 +109,7 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 	assert.Empty(t, lua, "constants of the script that this test does not know")
 	assert.Equal(t, "2 ^ -52", constants(t)["ROUNDING_ERROR"])
 	assert.InDelta(t, 1.0/(1<<52), bucket.RoundingError, 0)
-	for _, format := range []string{"RECORD", "DEFINITION", "LEVEL", "CUT", "REQUEST", "PAIR", "HOLDS", "HOLD", "BLOCK", "ENDING"} {
+	for _, format := range []string{"RECORD", "DEFINITION", "LEVEL", "CUT", "REQUEST", "PAIR", "HOLDS", "HOLD", "PAGE", "ENDING"} {
 		assert.Equal(t, constants(t)[format+"_SIZE"], fmt.Sprint(sizeOf(constants(t)[format])), "the size of %s", format)
 	}
 	for _, err := range []error{bucket.ErrUnreadable, bucket.ErrLater, bucket.ErrCrowded} {

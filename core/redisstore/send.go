@@ -44,7 +44,7 @@ func (t *traffic) count(n int) {
 //   - outcomes and err: no server has decided any call; each has its own error, and err is the one that the breaker counts
 //   - err alone: it is the error of each call
 //
-// A call whose slot a server refuses is sent again only if unassigned is set, or if it is the only one: others must not wait for
+// A call whose hash slot a server refuses is sent again only if unassigned is set, or if it is the only one: others must not wait for
 // it. A panic in a hook of the client is an error.
 func (s *server) send(ctx context.Context, calls []*call, unassigned bool) (outcomes []outcome, err error) {
 	defer recovered(&err)
@@ -145,7 +145,7 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassi
 		for i, cmd := range cmds {
 			err := cmd.Err()
 			unloaded := redis.HasErrorPrefix(err, "NOSCRIPT")
-			if unloaded || notExecuted(err) && (unassigned || !ofSlot(err)) {
+			if unloaded || notExecuted(err) && (unassigned || !ofHashSlot(err)) {
 				again, which, loads = append(again, runs[i]), append(which, i), loads && unloaded
 			}
 		}
@@ -167,7 +167,7 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassi
 }
 
 // readCommands returns the outcomes of the n calls in runs, for which cmds were sent. If no server has decided any, it also returns the
-// error that the breaker counts: the last one that is not about a slot, if there is any.
+// error that the breaker counts: the last one that is not about a hash slot, if there is any.
 func (s *server) readCommands(ctx context.Context, cmds []sentOnce, runs [][]*call, now string, n int) ([]outcome, error) {
 	outcomes := make([]outcome, 0, n)
 	var failure error
@@ -177,7 +177,7 @@ func (s *server) readCommands(ctx context.Context, cmds []sentOnce, runs [][]*ca
 			switch {
 			case o.err == nil, errors.As(o.err, new(*store.StateError)), errors.Is(o.err, store.ErrApart):
 				decided = true
-			case ofSlot(o.err):
+			case ofHashSlot(o.err):
 				if failure == nil {
 					failure = o.err
 				}

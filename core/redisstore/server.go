@@ -129,7 +129,7 @@ type sentOnce struct{ *redis.Cmd }
 // NoRetry tells go-redis to leave retries to this package.
 func (sentOnce) NoRetry() bool { return true }
 
-// rediscover has the client of a Cluster ask, in the background, which server has which slot, if err is not a server's reply. By
+// rediscover has the client of a Cluster ask, in the background, which server has which hash slot, if err is not a server's reply. By
 // itself the client asks only when a server redirects it, and a server that is down redirects nothing.
 func (s *server) rediscover(ctx context.Context, err error) {
 	cluster, ok := s.client.(interface{ ReloadState(ctx context.Context) })

@@ -57,7 +57,7 @@ func (s *batches) state(ctx context.Context, key string) (state store.State, err
 	return store.State{}, fields.Err()
 }
 
-// joined returns the state of a key that is a hash, as Request.Decide writes it: the holds of each block behind the blocks, and blocks
+// joined returns the state of a key that is a hash, as Request.Decide writes it: the holds of each page behind the pages, and pages
 // without their ids.
 func joined(fields map[string]string) (state []byte, err error) {
 	rest, enough := fields[""], true
@@ -80,13 +80,13 @@ func joined(fields map[string]string) (state []byte, err error) {
 		}
 		head := take(bucket.HoldsSize)
 		state = append(state, head...)
-		front, blocks := short(head[bucket.HoldsSize-11:]), short(head[bucket.HoldsSize-9:])
+		front, pages := short(head[bucket.HoldsSize-11:]), short(head[bucket.HoldsSize-9:])
 		state = append(state, take(front*bucket.HoldSize)...)
 		var holds []byte
-		for ; blocks > 0 && enough; blocks-- {
-			block := take(2 + bucket.BlockHead)
-			state = append(state, block[2:]...)
-			field, size := fields[record[:4]+block[:2]], short(block[2:])*bucket.HoldSize
+		for ; pages > 0 && enough; pages-- {
+			page := take(2 + bucket.PageHead)
+			state = append(state, page[2:]...)
+			field, size := fields[record[:4]+page[:2]], short(page[2:])*bucket.HoldSize
 			if enough = enough && len(field) >= size; enough {
 				holds = append(holds, field[len(field)-size:]...) // the first ones have ended
 			}

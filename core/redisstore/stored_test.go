@@ -9,8 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// StoredState returns what Redis keeps of a key, as Request.Decide writes it: the holds of each block behind the blocks, and
-// blocks without their ids. It returns "" if there is no key.
+// StoredState returns what Redis keeps of a key, as Request.Decide writes it: the holds of each page behind the pages, and
+// pages without their ids. It returns "" if there is no key.
 func StoredState(t interface {
 	Helper()
 	Fatal(args ...any)
@@ -48,16 +48,16 @@ func StoredState(t interface {
 		head := take(bucket.HoldsSize)
 		state = append(state, head...)
 		short := func(s string) int { return int(binary.BigEndian.Uint16([]byte(s))) }
-		front, blocks := short(head[bucket.HoldsSize-11:]), short(head[bucket.HoldsSize-9:])
+		front, pages := short(head[bucket.HoldsSize-11:]), short(head[bucket.HoldsSize-9:])
 		state = append(state, take(front*bucket.HoldSize)...)
 		var holds []byte
-		for range blocks {
-			block := take(2 + bucket.BlockHead)
-			state = append(state, block[2:]...)
-			field, is := fields[record[:4]+block[:2]]
-			size := short(block[2:]) * bucket.HoldSize
+		for range pages {
+			page := take(2 + bucket.PageHead)
+			state = append(state, page[2:]...)
+			field, is := fields[record[:4]+page[:2]]
+			size := short(page[2:]) * bucket.HoldSize
 			if !is || len(field) < size {
-				t.Fatalf("the field of a block of %d holds of %s has %d bytes", short(block[2:]), key, len(field))
+				t.Fatalf("the field of a page of %d holds of %s has %d bytes", short(page[2:]), key, len(field))
 			}
 			used++
 			holds = append(holds, field[len(field)-size:]...)

@@ -7,26 +7,26 @@ import "slices"
 // refillAround is refill of a bucket with holds. h and the level l were written at the instant written. As holds end, the bucket
 // has more room. c is what is cut from l.
 func (r *Rate) refillAround(h *Holds, l Level, written, now int64, c *Cut) Level {
-	held := heldAt(h.front, written) + tokensIn(h.blocks)
+	held := heldAt(h.front, written) + tokensIn(h.pages)
 	for _, f := range h.front {
 		if f.at < now && f.holdsAt(written) {
 			l, held = r.end(f, r.refillCut(l, held, f.at, c), held, c)
 		}
 	}
-	for i := range h.blocks {
-		b := &h.blocks[i]
+	for i := range h.pages {
+		b := &h.pages[i]
 		if b.last().at >= now {
 			ended, _ := slices.BinarySearchFunc(b.holds, hold{at: now}, hold.compare)
 			l = r.refillThrough(b.holds[:ended], l, held, c)
 			break
 		}
-		l = r.refillThroughBlock(h.stepping, b, l, held, c)
+		l = r.refillThroughPage(h.stepping, b, l, held, c)
 		held -= b.tokens
 	}
 	return r.refillCut(l, h.Held(now), now, c)
 }
 
-// prune returns the holds that have not ended before now, with blocks for the stepping of the level l. h does not change.
+// prune returns the holds that have not ended before now, with pages for the stepping of the level l. h does not change.
 func (r *Rate) prune(h *Holds, l Level, now int64) *Holds {
 	rest := &Holds{stepping: r.stepping(l), moved: h.moved}
 	for _, f := range h.front {
@@ -34,13 +34,13 @@ func (r *Rate) prune(h *Holds, l Level, now int64) *Holds {
 			rest.front = append(rest.front, f)
 		}
 	}
-	blocks := h.blocks
-	for len(blocks) > 0 && blocks[0].last().at < now {
-		blocks = blocks[1:]
+	pages := h.pages
+	for len(pages) > 0 && pages[0].last().at < now {
+		pages = pages[1:]
 	}
-	rest.blocks = slices.Clone(blocks)
-	for len(rest.blocks) > 0 && rest.blocks[0].holds[0].at <= now {
-		holds := rest.blocks[0].holds
+	rest.pages = slices.Clone(pages)
+	for len(rest.pages) > 0 && rest.pages[0].holds[0].at <= now {
+		holds := rest.pages[0].holds
 		for len(holds) > 0 && holds[0].at <= now {
 			if holds[0].at == now {
 				rest.front = append(rest.front, holds[0])
@@ -50,7 +50,7 @@ func (r *Rate) prune(h *Holds, l Level, now int64) *Holds {
 		rest.replace(r, 0, holds)
 	}
 	if h.stepping != rest.stepping { // another definition wrote them, the steps have begun again, or the clock has moved them
-		rest.blocks = r.blocksOf(rest.stepping, rest.inBlocks())
+		rest.pages = r.pagesOf(rest.stepping, rest.inPages())
 	}
 	return rest
 }
@@ -64,15 +64,15 @@ func (r *Rate) waitAround(h *Holds, l Level, need, now int64) int64 {
 	if l.Units >= need || h == nil {
 		return r.wait(l, need, 0, now)
 	}
-	held := tokensIn(h.blocks)
+	held := tokensIn(h.pages)
 	for _, f := range h.front { // which end now
 		if l, _ = r.end(f, l, held+f.tokens, nil); l.Units >= need {
 			return 1
 		}
 	}
-	for i := range h.blocks {
-		b := &h.blocks[i]
-		passed := r.refillThroughBlock(h.stepping, b, l, held, nil)
+	for i := range h.pages {
+		b := &h.pages[i]
+		passed := r.refillThroughPage(h.stepping, b, l, held, nil)
 		if passed.Units < need {
 			l = passed
 			held -= b.tokens

@@ -165,7 +165,7 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	if holds == nil {
 		return true
 	}
-	moved := append(slices.Clone(holds.front), holds.inBlocks()...)
+	moved := append(slices.Clone(holds.front), holds.inPages()...)
 	for j := range moved {
 		h := &moved[j]
 		switch {

@@ -17,13 +17,13 @@ func stepped(capacity int64, rate float64, every time.Duration) Rate {
 
 // What the examples in this package's comments say is so.
 func TestExamplesInComments(t *testing.T) {
-	t.Run("block", func(t *testing.T) {
+	t.Run("page", func(t *testing.T) {
 		r := stepped(100, 1, time.Second)
 		f := r.stepping(Level{At: 40 * second})
-		b := r.blockOf(f, []hold{{60 * second, 1, 10}, {64 * second, 2, 10}})
-		assert.EqualValues(t, 16, b.deficit/r.Unit, "block: the deficit")
+		b := r.pageOf(f, []hold{{60 * second, 1, 10}, {64 * second, 2, 10}})
+		assert.EqualValues(t, 16, b.deficit/r.Unit, "page: the deficit")
 		for from, to := range map[int64]int64{50: 74, 75: 84} {
-			assert.Equal(t, Level{to * r.Unit, 64 * second}, r.refillThroughBlock(f, &b, Level{from * r.Unit, 40 * second}, 20, nil), "refillThroughBlock: from %d", from)
+			assert.Equal(t, Level{to * r.Unit, 64 * second}, r.refillThroughPage(f, &b, Level{from * r.Unit, 40 * second}, 20, nil), "refillThroughPage: from %d", from)
 		}
 	})
 	t.Run("level", func(t *testing.T) {

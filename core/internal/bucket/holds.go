@@ -2,18 +2,18 @@ package bucket
 
 import "slices"
 
-// Holds are the holds on one limit's tokens. Those that end after the last write are in blocks of up to 64. A decision mostly needs
-// only what a whole block does to the level, so 2,048 holds cost it 32 steps.
+// Holds are the holds on one limit's tokens. Those that end after the last write are in pages of up to 64. A decision mostly needs
+// only what a whole page does to the level, so 2,048 holds cost it 32 steps.
 //
 // The others are in front, in the order of their ends. Almost always these end in the microsecond of the last write: they still
 // hold their tokens in it (see holdsAt), or are reservations that were due when they were made, and can be cancelled in it.
 //
 // The Holds of a stored Record never change: a decision that writes makes new ones.
 type Holds struct {
-	stepping stepping // for which the blocks' deficits were computed
+	stepping stepping // for which the pages' deficits were computed
 	moved    bool     // a clock that stepped back has moved their ends, so Ending.At does not find them
 	front    []hold
-	blocks   []block // in the order of hold.compare
+	pages    []page // in the order of hold.compare
 }
 
 // Held is how many tokens are held at now.
@@ -22,8 +22,8 @@ func (h *Holds) Held(now int64) (tokens int64) {
 		return 0
 	}
 	tokens = heldAt(h.front, now)
-	for i := range h.blocks {
-		switch b := &h.blocks[i]; {
+	for i := range h.pages {
+		switch b := &h.pages[i]; {
 		case b.holds[0].at > now:
 			tokens += b.tokens
 		case b.last().at >= now:
@@ -41,7 +41,7 @@ func (h *Holds) Uses(now int64) (u Uses) {
 	if h == nil {
 		return u
 	}
-	for _, x := range append(slices.Clone(h.front), h.inBlocks()...) {
+	for _, x := range append(slices.Clone(h.front), h.inPages()...) {
 		switch {
 		case !x.holdsAt(now):
 		case x.returns():
@@ -59,8 +59,8 @@ func (h *Holds) Uses(now int64) (u Uses) {
 func (h *Holds) count() (n int) {
 	if h != nil {
 		n = len(h.front)
-		for i := range h.blocks {
-			n += len(h.blocks[i].holds)
+		for i := range h.pages {
+			n += len(h.pages[i].holds)
 		}
 	}
 	return n
@@ -69,13 +69,13 @@ func (h *Holds) count() (n int) {
 // returning reports whether the tokens of a hold may come back to the level when it ends.
 func (h *Holds) returning() bool {
 	return h != nil && (slices.ContainsFunc(h.front, hold.returns) ||
-		slices.ContainsFunc(h.blocks, func(b block) bool { return b.last().returns() || b.deficit == Forever }))
+		slices.ContainsFunc(h.pages, func(b page) bool { return b.last().returns() || b.deficit == Forever }))
 }
 
-// inBlocks is the holds in all blocks.
-func (h *Holds) inBlocks() (list []hold) {
-	for i := range h.blocks {
-		list = append(list, h.blocks[i].holds...)
+// inPages is the holds in all pages.
+func (h *Holds) inPages() (list []hold) {
+	for i := range h.pages {
+		list = append(list, h.pages[i].holds...)
 	}
 	return list
 }
@@ -85,21 +85,21 @@ func (h *Holds) firstEnd() int64 {
 	if len(h.front) > 0 {
 		return h.front[0].at
 	}
-	return h.blocks[0].holds[0].at
+	return h.pages[0].holds[0].at
 }
 
-// end is when the last hold in a block ends; 0: there is none.
+// end is when the last hold in a page ends; 0: there is none.
 func (h *Holds) end() int64 {
-	if h == nil || len(h.blocks) == 0 {
+	if h == nil || len(h.pages) == 0 {
 		return 0
 	}
-	return h.blocks[len(h.blocks)-1].last().at
+	return h.pages[len(h.pages)-1].last().at
 }
 
 // lastReservation is when the last reservation is due; 0: there is none.
 func (h *Holds) lastReservation() int64 {
 	if h != nil {
-		for _, b := range slices.Backward(h.blocks) {
+		for _, b := range slices.Backward(h.pages) {
 			if b.due > 0 {
 				return b.due
 			}
@@ -137,53 +137,53 @@ func holdsOf(list []hold, now int64) *Holds {
 	}
 	slices.SortStableFunc(later, hold.compare)
 	if len(later) > 0 {
-		h.blocks = []block{{holds: later}} // one block of any size, without a stepping: prune divides it
+		h.pages = []page{{holds: later}} // one page of any size, without a stepping: prune divides it
 		for _, x := range later {
-			h.blocks[0].tokens += x.tokens
+			h.pages[0].tokens += x.tokens
 		}
 	}
 	return h
 }
 
-// blockWith returns the index of the block in which x is or belongs: the first one that does not end before x, or len(h.blocks) if
+// pageWith returns the index of the page in which x is or belongs: the first one that does not end before x, or len(h.pages) if
 // all do.
-func (h *Holds) blockWith(x hold) int {
-	i, _ := slices.BinarySearchFunc(h.blocks, x, func(b block, x hold) int { return b.last().compare(x) })
+func (h *Holds) pageWith(x hold) int {
+	i, _ := slices.BinarySearchFunc(h.pages, x, func(b page, x hold) int { return b.last().compare(x) })
 	return i
 }
 
-// replace gives the i-th block other holds, or removes the block if there are none.
+// replace gives the i-th page other holds, or removes the page if there are none.
 func (h *Holds) replace(r *Rate, i int, holds []hold) {
 	if len(holds) == 0 {
-		h.blocks = slices.Delete(h.blocks, i, i+1)
+		h.pages = slices.Delete(h.pages, i, i+1)
 		return
 	}
-	h.blocks[i] = r.blockOf(h.stepping, holds)
+	h.pages[i] = r.pageOf(h.stepping, holds)
 }
 
-// add adds x, which must end at now or later. A block that gets too large becomes two.
+// add adds x, which must end at now or later. A page that gets too large becomes two.
 func (h *Holds) add(r *Rate, x hold, now int64) {
 	if x.at <= now {
 		h.front = append(h.front, x)
 		return
 	}
-	i := h.blockWith(x)
-	if i == len(h.blocks) { // x ends last, the usual case
-		if i > 0 && len(h.blocks[i-1].holds) < BlockSize {
-			b := h.blocks[i-1]
+	i := h.pageWith(x)
+	if i == len(h.pages) { // x ends last, the usual case
+		if i > 0 && len(h.pages[i-1].holds) < PageSize {
+			b := h.pages[i-1]
 			b.holds = slices.Clone(b.holds)
 			b.add(r, h.stepping, x)
-			h.blocks[i-1] = b
+			h.pages[i-1] = b
 			return
 		}
-		h.blocks = append(h.blocks, r.blockOf(h.stepping, []hold{x}))
+		h.pages = append(h.pages, r.pageOf(h.stepping, []hold{x}))
 		return
 	}
-	holds := h.blocks[i].holds
+	holds := h.pages[i].holds
 	at, _ := slices.BinarySearchFunc(holds, x, hold.compare)
 	holds = slices.Insert(slices.Clone(holds), at, x)
-	if half := BlockSize / 2; len(holds) > BlockSize {
-		h.blocks = slices.Insert(h.blocks, i+1, r.blockOf(h.stepping, holds[half:]))
+	if half := PageSize / 2; len(holds) > PageSize {
+		h.pages = slices.Insert(h.pages, i+1, r.pageOf(h.stepping, holds[half:]))
 		holds = holds[:half]
 	}
 	h.replace(r, i, holds)
@@ -201,14 +201,14 @@ func (h *Holds) remove(r *Rate, e Ending) (tokens int64) {
 	if e.Ticket >= FirstReturning {
 		end += r.Hold - 1
 	}
-	i := h.blockWith(hold{at: end, ticket: e.Ticket})
+	i := h.pageWith(hold{at: end, ticket: e.Ticket})
 	at := h.indexIn(i, e.Ticket)
-	if at < 0 || h.blocks[i].holds[at].at != end {
+	if at < 0 || h.pages[i].holds[at].at != end {
 		if at = -1; !h.moved && e.Ticket < FirstReturning {
 			return 0
 		}
 		// Its end is not what its owner knows: the clock, a Hold or another definition has moved it.
-		for i = 0; i < len(h.blocks) && at < 0; i++ {
+		for i = 0; i < len(h.pages) && at < 0; i++ {
 			if at = h.indexIn(i, e.Ticket); at >= 0 {
 				break
 			}
@@ -217,27 +217,27 @@ func (h *Holds) remove(r *Rate, e Ending) (tokens int64) {
 			return 0
 		}
 	}
-	tokens = h.blocks[i].holds[at].tokens
-	h.replace(r, i, slices.Delete(slices.Clone(h.blocks[i].holds), at, at+1))
+	tokens = h.pages[i].holds[at].tokens
+	h.replace(r, i, slices.Delete(slices.Clone(h.pages[i].holds), at, at+1))
 	h.join(r, i)
 	h.join(r, i-1)
 	return tokens
 }
 
-// indexIn returns the index of the hold with a ticket in the i-th block, or -1.
+// indexIn returns the index of the hold with a ticket in the i-th page, or -1.
 func (h *Holds) indexIn(i int, ticket int64) int {
-	if i >= len(h.blocks) {
+	if i >= len(h.pages) {
 		return -1
 	}
-	return slices.IndexFunc(h.blocks[i].holds, func(x hold) bool { return x.ticket == ticket })
+	return slices.IndexFunc(h.pages[i].holds, func(x hold) bool { return x.ticket == ticket })
 }
 
-// join makes one block of the i-th and the next, if both exist and their holds fit into one.
+// join makes one page of the i-th and the next, if both exist and their holds fit into one.
 func (h *Holds) join(r *Rate, i int) {
-	if i < 0 || i+1 >= len(h.blocks) || len(h.blocks[i].holds)+len(h.blocks[i+1].holds) > BlockSize {
+	if i < 0 || i+1 >= len(h.pages) || len(h.pages[i].holds)+len(h.pages[i+1].holds) > PageSize {
 		return
 	}
-	both := slices.Concat(h.blocks[i].holds, h.blocks[i+1].holds)
-	h.blocks = slices.Delete(h.blocks, i, i+1)
+	both := slices.Concat(h.pages[i].holds, h.pages[i+1].holds)
+	h.pages = slices.Delete(h.pages, i, i+1)
 	h.replace(r, i, both)
 }

@@ -52,8 +52,8 @@ func drawRate(t *rapid.T) Rate {
 	return NewRate(s, 1)
 }
 
-// TestBlocksDoWhatTheirHoldsDo compares a bucket that passes over blocks with one that looks at each hold, from any level.
-func TestBlocksDoWhatTheirHoldsDo(t *testing.T) {
+// TestPagesDoWhatTheirHoldsDo compares a bucket that passes over pages with one that looks at each hold, from any level.
+func TestPagesDoWhatTheirHoldsDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRate(t)
 		const written = int64(17e14)
@@ -79,19 +79,19 @@ func TestBlocksDoWhatTheirHoldsDo(t *testing.T) {
 		rest := r.prune(h, got, now)
 		want, plain := plainRefill(&r, list, l, written, now)
 		if got != want || rest.Held(now) != heldAt(plain, now) {
-			t.Fatalf("%+v: blocks refill to %v with %d held, their holds to %v with %d", r, got, rest.Held(now), want, heldAt(plain, now))
+			t.Fatalf("%+v: pages refill to %v with %d held, their holds to %v with %d", r, got, rest.Held(now), want, heldAt(plain, now))
 		}
 		for _, need := range []int64{r.Unit, r.Full, rapid.Int64Range(1, r.Capacity).Draw(t, "need") * r.Unit} {
 			if got, want := r.waitAround(rest, got, need, now), plainWait(&r, plain, got, need, now); got != want {
-				t.Fatalf("%+v: with blocks %d units are there after %d µs, with each hold after %d", r, need, got, want)
+				t.Fatalf("%+v: with pages %d units are there after %d µs, with each hold after %d", r, need, got, want)
 			}
 		}
 	})
 }
 
-// TestBlocksStayTrue adds and removes holds in random order. What each block says of its holds must be what follows from them,
-// and blocks must not become many.
-func TestBlocksStayTrue(t *testing.T) {
+// TestPagesStayTrue adds and removes holds in random order. What each page says of its holds must be what follows from them,
+// and pages must not become many.
+func TestPagesStayTrue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRate(t)
 		const now = int64(17e14)
@@ -111,23 +111,23 @@ func TestBlocksStayTrue(t *testing.T) {
 			h.add(&r, x, now)
 		}
 		slices.SortFunc(list, hold.compare)
-		if all := h.inBlocks(); !slices.Equal(all, list) {
-			t.Fatalf("blocks have the holds %v, want %v", all, list)
+		if all := h.inPages(); !slices.Equal(all, list) {
+			t.Fatalf("pages have the holds %v, want %v", all, list)
 		}
-		for _, b := range h.blocks {
-			if want := r.blockOf(h.stepping, b.holds); b.tokens != want.tokens || b.deficit != want.deficit || b.due != want.due || len(b.holds) > BlockSize {
-				t.Fatalf("a block says %+v of its holds, want %+v", b, want)
+		for _, b := range h.pages {
+			if want := r.pageOf(h.stepping, b.holds); b.tokens != want.tokens || b.deficit != want.deficit || b.due != want.due || len(b.holds) > PageSize {
+				t.Fatalf("a page says %+v of its holds, want %+v", b, want)
 			}
 		}
-		if most := 2 + len(list)*4/BlockSize; len(h.blocks) > most {
-			t.Errorf("%d holds are in %d blocks, want at most %d", len(list), len(h.blocks), most)
+		if most := 2 + len(list)*4/PageSize; len(h.pages) > most {
+			t.Errorf("%d holds are in %d pages, want at most %d", len(list), len(h.pages), most)
 		}
 		var state []byte
 		if state = h.orNil().appendTo(nil); state == nil {
 			return
 		}
 		again, rest, ok := parseHolds(append(state, "more"...))
-		if !ok || string(rest) != "more" || !slices.Equal(again.inBlocks(), list) || again.stepping != h.stepping {
+		if !ok || string(rest) != "more" || !slices.Equal(again.inPages(), list) || again.stepping != h.stepping {
 			t.Fatalf("what was stored reads as %+v, %q, %v", again, rest, ok)
 		}
 	})

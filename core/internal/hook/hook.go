@@ -69,6 +69,10 @@ var (
 	// first, and the tightest last.
 	Order any
 
+	// Lease is a func(*lease.Store) (now *func() time.Time, idle *time.Duration). It returns the process's clock and how long an unused
+	// lease stays, for tests to change before the Store is used.
+	Lease any
+
 	// Unsettled is a func(context.Context, core.JointResult, error). It tells observers that decisions were not settled, and
 	// why, as core.OutcomeUnsettled. Settle does so by itself. Unsettled is for middleware that has no units to settle, such
 	// as when the function that knows them panicked.

@@ -9,14 +9,14 @@ local CUT, CUT_SIZE = '>I4dI7', 19
 local ZERO_UNITS = 2 ^ 52 -- how a level of 0 is stored: numbers below it are debts
 -- While tokens are held the key is a hash. One with a limit of slots stays a hash. Its field '' has the records, and behind that of a limit with holds:
 -- 0; the stepping (steps_hash, unit, gain, phase); 1 if a clock has moved the holds; how many holds are in
--- front and how many blocks there are; when the first hold of the blocks ends. Then the holds in front, and the head of each
--- block: id, how many holds, their tokens, end and ticket of the last, due, deficit. A block's holds are a field of their own,
+-- front and how many pages there are; when the first hold of the pages ends. Then the holds in front, and the head of each
+-- page: id, how many holds, their tokens, end and ticket of the last, due, deficit. A page's holds are a field of their own,
 -- which may begin with holds that have ended: the last so many count.
 local HOLDS, HOLDS_SIZE = '>I4I2I7I7I7I2I2I2I7', 40
 local HOLD, HOLD_SIZE = '>I7I7I7', 21
 local TICKET_AT, TICKET_SIZE = 10, 5 -- where the last bytes of a ticket are in it
-local BLOCK, BLOCK_SIZE = '>I2I2I7I7I7I7I7', 39
-local FIELD = '>I4I2' -- the name of a block's field: tag, id
+local PAGE, PAGE_SIZE = '>I2I2I7I7I7I7I7', 39
+local FIELD = '>I4I2' -- the name of a page's field: tag, id
 local NO_TAG = '\0\0\0\0'
 local REQUEST, REQUEST_SIZE = '>I2I2BdI2', 15
 local PAIR, PAIR_SIZE = '>dd', 16
@@ -30,7 +30,7 @@ local ALIGNED, CALENDAR, SLOTS = 1, 2, 3 -- the modes in a definition; 0: neithe
 -- Requests with flags that usual.lua decides: EACH; EACH and HELD; the same of ACQUIRE, without and with ENDS; and of END
 local TAKE_EACH, TAKE_HELD, ACQUIRE_HELD, EXTEND_HELD, END_HELD = 64, 80, 87, 215, 210
 
--- Where a block's numbers are, counted from its place in the list of heads; and how many these are
+-- Where a page's numbers are, counted from its place in the list of heads; and how many these are
 local ITS_ID, ITS_COUNT, ITS_TOKENS, ITS_END, ITS_TICKET, ITS_DUE, ITS_DEFICIT, HEAD = 0, 1, 2, 3, 4, 5, 6, 7
 
 local LEASE_LIFE, FIRST_LEASE, AT_ONCE = 2000000, 2 ^ 52, 2 ^ 51
@@ -41,8 +41,8 @@ local MAX_HELD = 2 ^ 52 -- tokens: more than any bucket's Capacity and deepest d
 local FOREVER = 2 ^ 53
 local LATEST = 2 ^ 52 -- the last instant of a clock, in 2112: later ones plus a wait may exceed 2^53
 local ROUNDING_ERROR = 2 ^ -52
-local MAX_OTHERS, MAX_HOLDS, MAX_PERIODS, MAX_BLOCK = 256, 2048, 4096, 64
-local SLOT_BLOCK = 48 -- the most holds in a block of slots
+local MAX_OTHERS, MAX_HOLDS, MAX_PERIODS, MAX_PAGE = 256, 2048, 4096, 64
+local SLOT_PAGE = 48 -- the most holds in a page of slots
 local MARGIN = 1000 -- ms: state is kept at least so much longer than it matters
 local GRAIN = 2000000 -- µs: that moment is rounded up to a multiple of it, so most writes of a busy key keep its TTL
 local FINE, COARSER = 64, 8 -- if it is more than 64 grains ahead, of a grain 8 times as long; and so on

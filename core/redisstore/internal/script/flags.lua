@@ -25,7 +25,7 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
       if state then
         local written, keep
         slots, place, written, keep = slots_lib.read(state, place, key)
-        if not slots or slots.tag ~= tag or written > now or slots.blocks > 0 and not hashed then
+        if not slots or slots.tag ~= tag or written > now or slots.pages > 0 and not hashed then
           list = nil
           break
         end
@@ -85,7 +85,7 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
           slots_lib.add(slots, now + hold - 1, ticket, extends and held or n)
           level = capacity - slots.used
         end
-        if slots.blocks > 0 then
+        if slots.pages > 0 then
           busy, fills = true, slots_lib.ends(slots) - now
         end
         if ask <= capacity and ask > 0 then

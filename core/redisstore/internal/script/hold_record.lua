@@ -1,18 +1,18 @@
--- Reads and stores holds. constants.lua has the formats: HOLDS, HOLD, BLOCK and FIELD. The holds of a limit are a table:
---   steps_hash, unit, gain, phase   the stepping for which the deficits of its blocks were computed
+-- Reads and stores holds. constants.lua has the formats: HOLDS, HOLD, PAGE and FIELD. The holds of a limit are a table:
+--   steps_hash, unit, gain, phase   the stepping for which the deficits of its pages were computed
 --   moved       1 if a clock that stepped back has moved their ends
 --   front       the holds that end with the last write or before: end, ticket, tokens of each
---   heads       the numbers of each block, one block after another: see HEAD. A block is known by its place in this list
---   lists       by a block's id, its holds if they were needed: end, ticket, tokens of each
---   bytes       by a block's id, the same as stored bytes
---   stale       by a block's id, whether its field must be written
+--   heads       the numbers of each page, one page after another: see HEAD. A page is known by its place in this list
+--   lists       by a page's id, its holds if they were needed: end, ticket, tokens of each
+--   bytes       by a page's id, the same as stored bytes
+--   stale       by a page's id, whether its field must be written
 --   removed     the key's fields to delete
---   in_blocks   the tokens in all blocks
---   held        the tokens that are held now, in blocks and in front; prune sets it
+--   in_pages   the tokens in all pages
+--   held        the tokens that are held now, in pages and in front; prune sets it
 --   text        the heads as they were stored
 --   changed     by place, whether a head is no longer as in text
---   repack      whether blocks were added or removed: then text is of no use
---   first       when the first hold in a block ends, if known
+--   repack      whether pages were added or removed: then text is of no use
+--   first       when the first hold in a page ends, if known
 --   passed      how far wait_around has got, if nothing has changed since
 
 -- Whether a hold holds its tokens at an instant. In the microsecond of its end a hold still holds them: they are used after
@@ -47,36 +47,36 @@ function lib.read(key, tag, state, from)
   if from + HOLDS_SIZE - 1 > #state then
     return nil
   end
-  local _, steps_hash, unit, gain, phase, moved, front, blocks, first, at = unpack(HOLDS, state, from)
-  if front + blocks == 0 or at + front * HOLD_SIZE + blocks * BLOCK_SIZE - 1 > #state then
+  local _, steps_hash, unit, gain, phase, moved, front, pages, first, at = unpack(HOLDS, state, from)
+  if front + pages == 0 or at + front * HOLD_SIZE + pages * PAGE_SIZE - 1 > #state then
     return nil
   end
   local holds = {
     key = key, tag = tag, steps_hash = steps_hash, unit = unit, gain = gain, phase = phase, moved = moved, first = first,
-    front = false, heads = false, in_blocks = 0, held = 0, lists = {}, bytes = {}, stale = {}, removed = false, passed = false,
+    front = false, heads = false, in_pages = 0, held = 0, lists = {}, bytes = {}, stale = {}, removed = false, passed = false,
     text = '', changed = {}, repack = false,
   }
   holds.front, at = unpack_all('I7I7I7', front, state, at)
   local heads
-  heads, at = unpack_all('I2I2I7I7I7I7I7', blocks, state, at)
-  local in_blocks, all = 0, 0
+  heads, at = unpack_all('I2I2I7I7I7I7I7', pages, state, at)
+  local in_pages, all = 0, 0
   for i = 3, 3 * front, 3 do
     all = all + holds.front[i]
   end
-  for b = 1, HEAD * blocks, HEAD do
-    in_blocks = in_blocks + heads[b + ITS_TOKENS]
+  for b = 1, HEAD * pages, HEAD do
+    in_pages = in_pages + heads[b + ITS_TOKENS]
   end
-  holds.heads, holds.in_blocks, holds.text = heads, in_blocks, state:sub(at - blocks * BLOCK_SIZE, at - 1)
-  if all + in_blocks <= MAX_HELD then
+  holds.heads, holds.in_pages, holds.text = heads, in_pages, state:sub(at - pages * PAGE_SIZE, at - 1)
+  if all + in_pages <= MAX_HELD then
     return holds, at
   end
 end
 
--- Makes holds of a list. Those that end at the instant `at` or before are in front. The others are one block of any size, without a
+-- Makes holds of a list. Those that end at the instant `at` or before are in front. The others are one page of any size, without a
 -- stepping: prune divides it.
 function lib.holds_of(key, tag, list, at)
   local holds = {
-    key = key, tag = tag, moved = 0, front = {}, heads = {}, in_blocks = 0, held = 0, lists = {}, bytes = {}, stale = {},
+    key = key, tag = tag, moved = 0, front = {}, heads = {}, in_pages = 0, held = 0, lists = {}, bytes = {}, stale = {},
     text = '', changed = {}, repack = false,
   }
   local later = {}
@@ -86,7 +86,7 @@ function lib.holds_of(key, tag, list, at)
       front[#front + 1], front[#front + 2], front[#front + 3] = list[i], list[i + 1], list[i + 2]
     else
       later[#later + 1] = { list[i], list[i + 1], list[i + 2], i }
-      holds.in_blocks = holds.in_blocks + list[i + 2]
+      holds.in_pages = holds.in_pages + list[i + 2]
     end
   end
   table.sort(later, function(a, b)
@@ -104,12 +104,12 @@ function lib.holds_of(key, tag, list, at)
   if entries[1] then
     holds.first, holds.lists[0] = entries[1], entries
     holds.repack = true
-    holds.heads = { 0, #later, holds.in_blocks, entries[#entries - 2], entries[#entries - 1], 0, FOREVER }
+    holds.heads = { 0, #later, holds.in_pages, entries[#entries - 2], entries[#entries - 1], 0, FOREVER }
   end
   return holds
 end
 
--- The holds of the block at b as they are stored
+-- The holds of the page at b as they are stored
 local function bytes_of(holds, b)
   local id, count = holds.heads[b], holds.heads[b + ITS_COUNT]
   local stored = holds.bytes[id]
@@ -130,7 +130,7 @@ local function bytes_of(holds, b)
   return stored
 end
 
--- The holds of the block at b: end, ticket and tokens of each
+-- The holds of the page at b: end, ticket and tokens of each
 local function list_of(holds, b)
   local id = holds.heads[b]
   local list = holds.lists[id]
@@ -141,7 +141,7 @@ local function list_of(holds, b)
   return list
 end
 
--- When the first hold of the blocks ends
+-- When the first hold of the pages ends
 local function first_end(holds)
   if not holds.first then
     local id = holds.heads[1]
@@ -157,22 +157,22 @@ function lib.text(limit)
   if #front + #heads == 0 then
     return nil
   end
-  local blocks = #heads / HEAD
+  local pages = #heads / HEAD
   local text = holds.text
   if holds.repack then
-    text = pack('>' .. ('I2I2I7I7I7I7I7'):rep(blocks), values(heads))
+    text = pack('>' .. ('I2I2I7I7I7I7I7'):rep(pages), values(heads))
   end
   for b in pairs(holds.repack and {} or holds.changed) do
-    local at = (b - 1) / HEAD * BLOCK_SIZE
-    text = text:sub(1, at) .. pack(BLOCK, values(heads, b, b + HEAD - 1)) .. text:sub(at + BLOCK_SIZE + 1)
+    local at = (b - 1) / HEAD * PAGE_SIZE
+    text = text:sub(1, at) .. pack(PAGE, values(heads, b, b + HEAD - 1)) .. text:sub(at + PAGE_SIZE + 1)
   end
-  return pack(HOLDS, 0, holds.steps_hash, holds.unit, holds.gain, holds.phase, holds.moved, #front / 3, blocks, blocks > 0 and first_end(holds) or 0)
+  return pack(HOLDS, 0, holds.steps_hash, holds.unit, holds.gain, holds.phase, holds.moved, #front / 3, pages, pages > 0 and first_end(holds) or 0)
     .. pack('>' .. ('I7'):rep(#front), values(front)) .. text
 end
 
--- Stores the records of a key, the fields in `blocks`, and the blocks of these limits that have changed, and returns the server's error if it
+-- Stores the records of a key, the fields in `pages`, and the pages of these limits that have changed, and returns the server's error if it
 -- refuses. The key becomes a hash if it is not one yet.
-function lib.store(s, records, limits, blocks, ttl)
+function lib.store(s, records, limits, pages, ttl)
   local key, set = s.key, nil
   if not s.hashed then
     set = pcall('PEXPIRE', key, ttl) -- before anything is lost: the server may not let this script use it
@@ -180,7 +180,7 @@ function lib.store(s, records, limits, blocks, ttl)
       return set
     end
   end
-  local fields = { '', records, values(blocks or {}) }
+  local fields = { '', records, values(pages or {}) }
   for _, limit in ipairs(limits) do
     local holds = limit.holds
     for b = 1, holds and #holds.heads or 0, HEAD do

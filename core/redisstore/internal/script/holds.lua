@@ -34,14 +34,14 @@ end
 -- refill of a bucket with holds. These and the level were written at the instant `written`; `cut` is what is cut from the level.
 function lib.refill_around(limit, level, at, written, cut)
   local holds = limit.holds
-  local front, held, b = holds.front, held_at(holds.front, written) + holds.in_blocks, nil
+  local front, held, b = holds.front, held_at(holds.front, written) + holds.in_pages, nil
   for i = 1, #front, 3 do
     if front[i] < now and holds_at(written, front[i], front[i + 1]) then
       level, at = refill_cut(limit, level, at, front[i], room(limit, held), held, cut)
       level, held = end_hold(limit, front, i, level, held, cut)
     end
   end
-  level, at, held, b = refill_through_blocks(limit, holds, 1, level, at, held, now, math.huge, cut)
+  level, at, held, b = refill_through_pages(limit, holds, 1, level, at, held, now, math.huge, cut)
   if holds.heads[b] and (b > 1 or first_end(holds) < now) then -- some of its holds may have ended
     level, at = refill_through(limit, list_of(holds, b), 1, level, at, now, held, cut)
   end
@@ -49,7 +49,7 @@ function lib.refill_around(limit, level, at, written, cut)
   return refill_cut(limit, level, at, now, room(limit, held), held, cut)
 end
 
--- Drops the holds that ended before now. The others get blocks for the stepping of the limit's level.
+-- Drops the holds that ended before now. The others get pages for the stepping of the limit's level.
 function lib.prune(limit)
   local holds, front = limit.holds, {}
   local heads = holds.heads
@@ -69,21 +69,21 @@ function lib.prune(limit)
       end
       ended = ended + 3
     end
-    holds.in_blocks = holds.in_blocks - heads[1 + ITS_TOKENS]
+    holds.in_pages = holds.in_pages - heads[1 + ITS_TOKENS]
     if not list[ended] then
       drop(holds, 1)
     else
       local stale = holds.stale[heads[1]]
       holds.lists[heads[1]] = { values(list, ended) }
       recount(limit, 1)
-      holds.in_blocks, holds.stale[heads[1]] = holds.in_blocks + heads[1 + ITS_TOKENS], stale -- its field may keep the ended ones
+      holds.in_pages, holds.stale[heads[1]] = holds.in_pages + heads[1 + ITS_TOKENS], stale -- its field may keep the ended ones
     end
   end
   holds.front = front
   if not same then -- another definition wrote them, the steps have begun again, or the clock has moved them
     rebuild(limit)
   end
-  holds.held = held_at(front, now) + holds.in_blocks
+  holds.held = held_at(front, now) + holds.in_pages
 end
 
 -- wait in a bucket with the holds that prune left. The level rises no higher than they leave room, so the wait may last until some
@@ -93,7 +93,7 @@ function lib.wait_around(limit, need)
   if level >= need or not holds then
     return wait(limit, level, at, need, 0)
   end
-  local from, since, held, b, passed = level, at, holds.in_blocks, 1, holds.passed
+  local from, since, held, b, passed = level, at, holds.in_pages, 1, holds.passed
   if passed and passed.from == from and passed.since == since and passed.level < need then
     level, at, held, b = passed.level, passed.at, passed.held, passed.b
   else
@@ -105,7 +105,7 @@ function lib.wait_around(limit, need)
     end
   end
   while true do
-    level, at, held, b = refill_through_blocks(limit, holds, b, level, at, held, math.huge, need)
+    level, at, held, b = refill_through_pages(limit, holds, b, level, at, held, math.huge, need)
     holds.passed = { from = from, since = since, level = level, at = at, held = held, b = b }
     if not holds.heads[b] then
       break
@@ -171,13 +171,13 @@ function lib.outlast(limit, step, last)
   return step + steps * limit.step
 end
 
--- When the last hold in a block ends, and the next µs begins; 0: there is none
+-- When the last hold in a page ends, and the next µs begins; 0: there is none
 function lib.last_end(holds)
   local heads = holds.heads
   return heads[1] and heads[#heads - HEAD + 1 + ITS_END] + 1 or 0
 end
 
--- Adds a hold, which must end now or later. A block that gets too large becomes two.
+-- Adds a hold, which must end now or later. A page that gets too large becomes two.
 local function add(limit, at, ticket, tokens)
   local holds = limit.holds
   local heads = holds.heads
@@ -189,8 +189,8 @@ local function add(limit, at, ticket, tokens)
     front[#front + 1], front[#front + 2], front[#front + 3] = at, ticket, tokens
     return
   end
-  holds.in_blocks, holds.passed = holds.in_blocks + tokens, nil
-  local b = block_with(heads, at, ticket)
+  holds.in_pages, holds.passed = holds.in_pages + tokens, nil
+  local b = page_with(heads, at, ticket)
   local last = b - HEAD
   if heads[b] then
     local list, place = list_of(holds, b), 1
@@ -200,12 +200,12 @@ local function add(limit, at, ticket, tokens)
     table.insert(list, place, tokens)
     table.insert(list, place, ticket)
     table.insert(list, place, at)
-    if #list > 3 * MAX_BLOCK then
-      insert(limit, b + HEAD, { values(list, 3 * MAX_BLOCK / 2 + 1) })
-      holds.lists[heads[b]] = { values(list, 1, 3 * MAX_BLOCK / 2) }
+    if #list > 3 * MAX_PAGE then
+      insert(limit, b + HEAD, { values(list, 3 * MAX_PAGE / 2 + 1) })
+      holds.lists[heads[b]] = { values(list, 1, 3 * MAX_PAGE / 2) }
     end
     recount(limit, b)
-  elseif last > 0 and heads[last + ITS_COUNT] < MAX_BLOCK then -- it ends last, the usual case
+  elseif last > 0 and heads[last + ITS_COUNT] < MAX_PAGE then -- it ends last, the usual case
     local id, same = heads[last], heads[last + ITS_DEFICIT] < FOREVER and returning(heads[last + ITS_TICKET]) == returning(ticket)
     local gained = (step_number(limit, holds.phase, at) - step_number(limit, holds.phase, heads[last + ITS_END])) * holds.gain
     holds.bytes[id] = bytes_of(holds, last) .. pack(HOLD, at, ticket, tokens)
@@ -221,7 +221,7 @@ local function add(limit, at, ticket, tokens)
   end
 end
 
--- The place of the block that has a hold, among those from `first` to `last`, and where the hold is in its list; nil if none has it
+-- The place of the page that has a hold, among those from `first` to `last`, and where the hold is in its list; nil if none has it
 local function find_hold(holds, first, last, ticket)
   for b = first, last, HEAD do
     local list = list_of(holds, b)
@@ -249,7 +249,7 @@ function lib.remove(limit, ending)
   if returning(ticket) then
     at = at + limit.hold - 1
   end
-  local first = block_with(heads, at, ticket)
+  local first = page_with(heads, at, ticket)
   local b, i = find_hold(holds, first, math.min(first, #heads), ticket)
   if not b or list_of(holds, b)[i] ~= at then
     if holds.moved == 0 and not returning(ticket) then
@@ -264,7 +264,7 @@ function lib.remove(limit, ending)
   table.remove(list, i)
   table.remove(list, i)
   local tokens = table.remove(list, i)
-  holds.in_blocks, holds.held = holds.in_blocks - tokens, holds.held - tokens
+  holds.in_pages, holds.held = holds.in_pages - tokens, holds.held - tokens
   if list[1] then
     recount(limit, b)
   else

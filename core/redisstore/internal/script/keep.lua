@@ -15,7 +15,7 @@ end
 -- Stores `limits`, and the key's records of other limits. Returns the levels of `limits`, and the server's error if it
 -- refuses. It stores and returns nothing if periods of a calendar are missing or holds unreadable.
 local function keep(s, limits)
-  local answer, text, last, fields, blocks = {}, {}, math.max(s.keeps, now), s.fields, nil -- blocks: fields of slots
+  local answer, text, last, fields, pages = {}, {}, math.max(s.keeps, now), s.fields, nil -- pages: fields of slots
   for i = 1, #limits do
     local limit = limits[i]
     local full = full_at(limit)
@@ -29,8 +29,8 @@ local function keep(s, limits)
       text[#text + 1] = pack(CUT, limit.tag, limit.cut, limit.base)
     end
     if limit.slots then
-      blocks = blocks or {}
-      text[#text + 1], text[#text + 2] = slots_lib.text(limit.slots, blocks, s.removed)
+      pages = pages or {}
+      text[#text + 1], text[#text + 2] = slots_lib.text(limit.slots, pages, s.removed)
       broken = broken or limit.slots.broken
     end
     local held = limit.holds and holds_lib().text(limit)
@@ -41,8 +41,8 @@ local function keep(s, limits)
     return
   end
   local set
-  if fields or blocks then
-    set = holds_lib().store(s, table.concat(text), limits, blocks, ttl_of(last))
+  if fields or pages then
+    set = holds_lib().store(s, table.concat(text), limits, pages, ttl_of(last))
   else
     set = pcall('SET', s.key, table.concat(text), 'PX', ttl_of(last))
   end

@@ -44,7 +44,7 @@ return (function()
   include record
   include cut
   local lib
-  local broken = false -- whether the holds of a block are missing or unreadable
+  local broken = false -- whether the holds of a page are missing or unreadable
   -- Returns the functions that only holds need. The first call makes them.
   local function holds_lib()
     if lib then
@@ -52,7 +52,7 @@ return (function()
     end
     lib = {}
     include hold_record
-    include block
+    include page
     include holds
     include promise
     return lib

@@ -1,28 +1,28 @@
--- Slots in use (in Go: Holds). They are stored in blocks, as other holds are: see constants.lua. But they need no deficits, and a decision unpacks
+-- Slots in use (in Go: Holds). They are stored in pages, as other holds are: see constants.lua. But they need no deficits, and a decision unpacks
 -- only the heads and holds that it needs. The slots of a limit are a table:
 --   key, tag
 --   used     how many are in use
---   blocks   how many blocks there are
---   heads    a text that has the heads of the blocks, as stored, from `at` on
+--   pages   how many pages there are
+--   heads    a text that has the heads of the pages, as stored, from `at` on
 --   first    when the first hold ends
---   bytes    by a block's id, its holds if they were needed, as stored
---   stale    by a block's id, whether its field must be written
---   gone     by a block's id, whether its field must be deleted
---   broken   whether the holds of a block are missing or unreadable
+--   bytes    by a page's id, its holds if they were needed, as stored
+--   stale    by a page's id, whether its field must be written
+--   gone     by a page's id, whether its field must be deleted
+--   broken   whether the holds of a page are missing or unreadable
 slots_lib = slots_lib or (function()
   local lib = {}
 
   -- The slots of a limit without any in use
   function lib.none(key, tag)
-    return { key = key, tag = tag, used = 0, blocks = 0, heads = '', at = 1, first = 0, bytes = {}, stale = {}, gone = {}, broken = false }
+    return { key = key, tag = tag, used = 0, pages = 0, heads = '', at = 1, first = 0, bytes = {}, stale = {}, gone = {}, broken = false }
   end
 
-  -- The head of a block: id, how many holds, their tokens, end and ticket of the last
+  -- The head of a page: id, how many holds, their tokens, end and ticket of the last
   local function head(s, b)
-    return unpack(BLOCK, s.heads, s.at + (b - 1) * BLOCK_SIZE)
+    return unpack(PAGE, s.heads, s.at + (b - 1) * PAGE_SIZE)
   end
 
-  -- The holds of a block
+  -- The holds of a page
   local function bytes_of(s, b)
     local id, count, _, ends, ticket = head(s, b)
     local bytes = s.bytes[id]
@@ -39,11 +39,11 @@ slots_lib = slots_lib or (function()
     return bytes, id
   end
 
-  -- Puts heads in place of those of `count` blocks from b on.
+  -- Puts heads in place of those of `count` pages from b on.
   local function replace(s, b, count, heads)
-    local from, behind = s.at + (b - 1) * BLOCK_SIZE, s.at + s.blocks * BLOCK_SIZE
-    s.heads = s.heads:sub(s.at, from - 1) .. heads .. s.heads:sub(from + count * BLOCK_SIZE, behind - 1)
-    s.blocks, s.at = #s.heads / BLOCK_SIZE, 1
+    local from, behind = s.at + (b - 1) * PAGE_SIZE, s.at + s.pages * PAGE_SIZE
+    s.heads = s.heads:sub(s.at, from - 1) .. heads .. s.heads:sub(from + count * PAGE_SIZE, behind - 1)
+    s.pages, s.at = #s.heads / PAGE_SIZE, 1
   end
 
   local function drop(s, b)
@@ -51,24 +51,24 @@ slots_lib = slots_lib or (function()
     replace(s, b, 1, '')
     s.bytes[id], s.stale[id], s.gone[id] = nil, nil, true
     if b == 1 then
-      s.first = s.blocks > 0 and unpack(HOLD, (bytes_of(s, 1)), 1) or 0
+      s.first = s.pages > 0 and unpack(HOLD, (bytes_of(s, 1)), 1) or 0
     end
   end
 
-  -- Gives a block other holds, of so many tokens. `count` is 0 for a new block.
+  -- Gives a page other holds, of so many tokens. `count` is 0 for a new page.
   local function set(s, b, count, id, bytes, tokens)
     local ends, ticket = unpack(HOLD, bytes, #bytes - HOLD_SIZE + 1)
-    replace(s, b, count, pack(BLOCK, id, #bytes / HOLD_SIZE, tokens, ends, ticket, 0, 0))
+    replace(s, b, count, pack(PAGE, id, #bytes / HOLD_SIZE, tokens, ends, ticket, 0, 0))
     s.bytes[id], s.stale[id], s.gone[id] = bytes, true, nil
     if b == 1 then
       s.first = unpack(HOLD, bytes, 1)
     end
   end
 
-  -- Inserts a block, with an id that is not in use.
+  -- Inserts a page, with an id that is not in use.
   local function insert(s, b, bytes, tokens)
     local used, id = {}, 1
-    for other = 1, s.blocks do
+    for other = 1, s.pages do
       used[head(s, other)] = true
     end
     while used[id] do
@@ -90,14 +90,14 @@ slots_lib = slots_lib or (function()
     elseif at + HOLDS_SIZE - 1 > #state then
       return nil
     end
-    local _, _, _, _, _, _, front, blocks, first = unpack(HOLDS, state, at)
+    local _, _, _, _, _, _, front, pages, first = unpack(HOLDS, state, at)
     at = at + HOLDS_SIZE
-    local behind = at + blocks * BLOCK_SIZE
-    if front > 0 or blocks == 0 or behind - 1 > #state then
+    local behind = at + pages * PAGE_SIZE
+    if front > 0 or pages == 0 or behind - 1 > #state then
       return nil
     end
-    s.used, s.blocks, s.heads, s.at, s.first = capacity - level + ZERO_UNITS, blocks, state, at, first
-    while written <= now and s.blocks > 0 and s.first < now do -- a clock that stepped back ends none
+    s.used, s.pages, s.heads, s.at, s.first = capacity - level + ZERO_UNITS, pages, state, at, first
+    while written <= now and s.pages > 0 and s.first < now do -- a clock that stepped back ends none
       local id, _, tokens, ends = head(s, 1)
       if ends < now then
         s.used = s.used - tokens
@@ -125,7 +125,7 @@ slots_lib = slots_lib or (function()
 
   -- Moves the ends of all back with a clock that stepped back, so that they keep their remaining time.
   function lib.move(s, back)
-    for b = 1, s.blocks do
+    for b = 1, s.pages do
       local bytes, id = bytes_of(s, b)
       local _, _, tokens = head(s, b)
       local moved = {}
@@ -137,9 +137,9 @@ slots_lib = slots_lib or (function()
     end
   end
 
-  -- The first block that does not end before an instant, or the last one
-  local function block_at(s, ends)
-    local low, high = 1, s.blocks
+  -- The first page that does not end before an instant, or the last one
+  local function page_at(s, ends)
+    local low, high = 1, s.pages
     while low < high do
       local middle = (low + high - (low + high) % 2) / 2
       local _, _, _, last = head(s, middle)
@@ -152,7 +152,7 @@ slots_lib = slots_lib or (function()
     return low
   end
 
-  -- Where the hold with a ticket is in a block; nil if it is not
+  -- Where the hold with a ticket is in a page; nil if it is not
   local function find(s, b, ticket)
     local bytes, last, at = bytes_of(s, b), pack('>I7', ticket):sub(-TICKET_SIZE), 0
     while true do
@@ -170,14 +170,14 @@ slots_lib = slots_lib or (function()
 
   -- Ends the hold with a ticket, which probably ends at an instant by itself. Returns its tokens; nil if there is none.
   function lib.finish(s, ticket, ends)
-    if s.blocks == 0 then
+    if s.pages == 0 then
       return nil
     end
-    local b = block_at(s, ends)
+    local b = page_at(s, ends)
     local at = find(s, b, ticket)
     if not at then -- the clock, a Hold or another definition has moved it
       b = 0
-      while not at and b < s.blocks do
+      while not at and b < s.pages do
         b = b + 1
         at = find(s, b, ticket)
       end
@@ -194,9 +194,9 @@ slots_lib = slots_lib or (function()
       return tokens
     end
     bytes = bytes:sub(1, at - 1) .. bytes:sub(at + HOLD_SIZE)
-    if b < s.blocks then
+    if b < s.pages then
       local _, others, more = head(s, b + 1)
-      if count - 1 + others <= SLOT_BLOCK then -- make one block of the two
+      if count - 1 + others <= SLOT_PAGE then -- make one page of the two
         bytes, left = bytes .. bytes_of(s, b + 1), left + more
         drop(s, b + 1)
       end
@@ -207,25 +207,25 @@ slots_lib = slots_lib or (function()
 
   -- Adds a hold, which usually ends last.
   function lib.add(s, ends, ticket, tokens)
-    local hold, b = pack(HOLD, ends, ticket, tokens), s.blocks
+    local hold, b = pack(HOLD, ends, ticket, tokens), s.pages
     s.used = s.used + tokens
     if b == 0 then
       return insert(s, 1, hold, tokens)
     end
     local id, count, all, last = head(s, b)
-    if ends >= last and count >= SLOT_BLOCK then
+    if ends >= last and count >= SLOT_PAGE then
       return insert(s, b + 1, hold, tokens)
     elseif ends >= last then
       return set(s, b, 1, id, bytes_of(s, b) .. hold, all + tokens)
     end
-    b = block_at(s, ends + 1)
+    b = page_at(s, ends + 1)
     id, count, all = head(s, b)
     local bytes, at = bytes_of(s, b), 1
     while (unpack(HOLD, bytes, at)) <= ends do
       at = at + HOLD_SIZE
     end
     bytes, all = bytes:sub(1, at - 1) .. hold .. bytes:sub(at), all + tokens
-    if count >= SLOT_BLOCK then -- it becomes two
+    if count >= SLOT_PAGE then -- it becomes two
       local half, later = (count - count % 2) / 2 * HOLD_SIZE, 0
       for i = half + 1, #bytes, HOLD_SIZE do
         local _, _, n = unpack(HOLD, bytes, i)
@@ -239,10 +239,10 @@ slots_lib = slots_lib or (function()
 
   -- When nothing is held any more
   function lib.ends(s)
-    if s.blocks == 0 then
+    if s.pages == 0 then
       return now
     end
-    local _, _, _, last = head(s, s.blocks)
+    local _, _, _, last = head(s, s.pages)
     return last + 1
   end
 
@@ -251,10 +251,10 @@ slots_lib = slots_lib or (function()
     local free = capacity - s.used
     if free >= need then
       return 0
-    elseif need - free == 1 and s.blocks > 0 then
+    elseif need - free == 1 and s.pages > 0 then
       return s.first + 1 - now
     end
-    for b = 1, s.blocks do
+    for b = 1, s.pages do
       local _, _, tokens = head(s, b)
       if free + tokens >= need then
         local bytes = bytes_of(s, b)
@@ -271,7 +271,7 @@ slots_lib = slots_lib or (function()
     return FOREVER
   end
 
-  -- Adds what to write of the blocks to `fields`, and what to delete to `removed`. Returns what follows the limit's record, in two parts: long
+  -- Adds what to write of the pages to `fields`, and what to delete to `removed`. Returns what follows the limit's record, in two parts: long
   -- texts cost as much as all else.
   function lib.text(s, fields, removed)
     for id in pairs(s.stale) do
@@ -280,13 +280,13 @@ slots_lib = slots_lib or (function()
     for id in pairs(s.gone) do
       removed[#removed + 1] = pack(FIELD, s.tag, id)
     end
-    if s.blocks == 0 then
+    if s.pages == 0 then
       return '', ''
     end
-    if #s.heads > s.blocks * BLOCK_SIZE then
+    if #s.heads > s.pages * PAGE_SIZE then
       replace(s, 1, 0, '')
     end
-    return pack(HOLDS, 0, 0, 1, 1, 0, 0, 0, s.blocks, s.first), s.heads
+    return pack(HOLDS, 0, 0, 1, 1, 0, 0, 0, s.pages, s.first), s.heads
   end
 
   return lib

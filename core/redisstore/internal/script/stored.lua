@@ -17,19 +17,19 @@ local function arrange(s, limits, state)
     if not last or seen[last.tag] or last.tag == 0 then
       return 'is not a rate limit state'
     end
-    local tag, limit, holds, blocks = last.tag, own[last.tag], nil, false
+    local tag, limit, holds, pages = last.tag, own[last.tag], nil, false
     seen[tag] = true
     if limit and limit.is_slots then
       limit.slots, from = slots_lib.read(state, from, s.key)
-      blocks = from and limit.slots.blocks > 0
-      s.held = s.held or blocks
+      pages = from and limit.slots.pages > 0
+      s.held = s.held or pages
     else
-      from, blocks = behind, sub(state, behind, behind + 3) == NO_TAG
-      if blocks then
+      from, pages = behind, sub(state, behind, behind + 3) == NO_TAG
+      if pages then
         holds, from = holds_lib().read(s.key, tag, state, from)
       end
     end
-    if not from or blocks and not s.hashed then
+    if not from or pages and not s.hashed then
       return 'is not a rate limit state'
     end
     if limit then
@@ -41,9 +41,9 @@ local function arrange(s, limits, state)
       n = n + 1
       s.keeps = math.max(s.keeps, last.keep)
       others[n] = state:sub(first, from - 1)
-      s.fields = s.fields or blocks
+      s.fields = s.fields or pages
     else
-      for b = 1, blocks and #holds.heads or 0, HEAD do
+      for b = 1, pages and #holds.heads or 0, HEAD do
         s.removed[#s.removed + 1] = pack(FIELD, tag, holds.heads[b])
       end
     end

@@ -1,5 +1,5 @@
-// Package slot computes the slots of keys in a Redis Cluster, and has sets of slots.
-package slot
+// Package hashslot computes the slots of keys in a Redis Cluster, and has sets of slots.
+package hashslot
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
--- A block is up to 64 holds that end one after another (in Go: block.go, which explains the deficit). Of most blocks a decision
+-- A page is up to 64 holds that end one after another (in Go: page.go, which explains the deficit). Of most pages a decision
 -- needs only the numbers in `heads`, and not the holds.
 
 -- What a step brings to a bucket that is not in debt
@@ -20,7 +20,7 @@ local function step_number(limit, phase, at)
   return steps - steps % 1
 end
 
--- Whether the deficits of blocks are right for a level at an instant
+-- Whether the deficits of pages are right for a level at an instant
 local function fits(limit, holds, at)
   return not limit.foreign and holds.steps_hash == limit.steps_hash and holds.unit == limit.unit and holds.gain == gain_of(limit) and holds.phase == phase_of(limit, at)
 end
@@ -56,10 +56,10 @@ local function refill_through(limit, list, i, level, at, to, held, cut)
   return level, at, held
 end
 
--- Refills a level through the blocks from b on that end before `to`, as long as it stays below `need` at their ends. `held`
--- tokens are held at first, theirs among them. Returns the level, its instant, what is held then, and the first block left.
--- Without a loop over the holds: see refillThroughBlock in block.go.
-local function refill_through_blocks(limit, holds, b, level, at, held, to, need, cut)
+-- Refills a level through the pages from b on that end before `to`, as long as it stays below `need` at their ends. `held`
+-- tokens are held at first, theirs among them. Returns the level, its instant, what is held then, and the first page left.
+-- Without a loop over the holds: see refillThroughPage in page.go.
+local function refill_through_pages(limit, holds, b, level, at, held, to, need, cut)
   local heads, full, unit, step, starts = holds.heads, limit.full, limit.unit, limit.step, limit.starts
   local aligned, gain, phase, most_held = limit.aligned, holds.gain, holds.phase, limit.full + limit.max_debt
   local steps_at -- the number of the step at `at`, if the deficits are right for this level
@@ -99,17 +99,17 @@ local function refill_through_blocks(limit, holds, b, level, at, held, to, need,
   return level, at, held, b
 end
 
--- A block's deficit with another hold at its end. `gained` is what the limit gains between the last two ends, and `all` the
--- block's tokens with the new hold.
+-- A page's deficit with another hold at its end. `gained` is what the limit gains between the last two ends, and `all` the
+-- page's tokens with the new hold.
 local function deficit_with(holds, deficit, all, tokens, gained)
-  if all * holds.unit >= FOREVER then -- no bucket of these units has so many tokens: refill_through_blocks then uses no deficit
+  if all * holds.unit >= FOREVER then -- no bucket of these units has so many tokens: refill_through_pages then uses no deficit
     return FOREVER
   end
   local own = tokens * holds.unit
   return math.max(deficit + own - gained, own)
 end
 
--- Computes the head of the block at b, whose list has changed.
+-- Computes the head of the page at b, whose list has changed.
 local function recount(limit, b)
   local holds = limit.holds
   local heads = holds.heads
@@ -146,7 +146,7 @@ local function recount(limit, b)
   end
 end
 
--- Removes the block at b.
+-- Removes the page at b.
 local function drop(holds, b)
   local id = holds.heads[b]
   holds.repack = true
@@ -162,7 +162,7 @@ local function drop(holds, b)
   end
 end
 
--- Makes a block of a list of holds, with an id that is not in use, and inserts its head at b.
+-- Makes a page of a list of holds, with an id that is not in use, and inserts its head at b.
 local function insert(limit, b, list)
   local holds, id, used = limit.holds, 1, {}
   holds.repack = true
@@ -180,11 +180,11 @@ local function insert(limit, b, list)
   recount(limit, b)
 end
 
--- Makes one block of that at b and the next, if both exist and their holds fit into one.
+-- Makes one page of that at b and the next, if both exist and their holds fit into one.
 local function join(limit, b)
   local holds = limit.holds
   local heads = holds.heads
-  if b < 1 or not heads[b + HEAD] or heads[b + ITS_COUNT] + heads[b + HEAD + ITS_COUNT] > MAX_BLOCK then
+  if b < 1 or not heads[b + HEAD] or heads[b + ITS_COUNT] + heads[b + HEAD + ITS_COUNT] > MAX_PAGE then
     return
   end
   local list = list_of(holds, b)
@@ -195,7 +195,7 @@ local function join(limit, b)
   recount(limit, b)
 end
 
--- Divides all holds into new blocks, with the stepping of the limit's level.
+-- Divides all holds into new pages, with the stepping of the limit's level.
 local function rebuild(limit)
   local holds, all = limit.holds, {}
   for b = 1, #holds.heads, HEAD do
@@ -207,13 +207,13 @@ local function rebuild(limit)
     drop(holds, 1)
   end
   set_stepping(limit, holds)
-  for i = 1, #all, 3 * MAX_BLOCK do
-    insert(limit, #holds.heads + 1, { values(all, i, math.min(#all, i + 3 * MAX_BLOCK - 1)) })
+  for i = 1, #all, 3 * MAX_PAGE do
+    insert(limit, #holds.heads + 1, { values(all, i, math.min(#all, i + 3 * MAX_PAGE - 1)) })
   end
 end
 
--- The place of the block in which a hold is or belongs: the first one that does not end before it, or behind all blocks if all do
-local function block_with(heads, at, ticket)
+-- The place of the page in which a hold is or belongs: the first one that does not end before it, or behind all pages if all do
+local function page_with(heads, at, ticket)
   local low, high = 0, #heads / HEAD
   while low < high do
     local middle = (low + high - (low + high) % 2) / 2

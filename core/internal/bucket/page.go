@@ -2,9 +2,9 @@ package bucket
 
 import "slices"
 
-// block is 1 to BlockSize holds that end one after another, with what a refill through all of them needs to know.
-type block struct {
-	holds  []hold // at least one, at most BlockSize
+// page is 1 to PageSize holds that end one after another, with what a refill through all of them needs to know.
+type page struct {
+	holds  []hold // at least one, at most PageSize
 	tokens int64  // of all holds
 	due    int64  // when the last reservation among them is due; 0: there is none
 	// deficit is by how much, in units, the level stays below the room when the last hold ends, even if it was as high as it could
@@ -13,16 +13,16 @@ type block struct {
 	// Example: a token is one unit, and one is gained a second. A hold of 10 tokens ends at 60 s, another one of 10 at 64 s. Until
 	// 60 s the level is at most Capacity - 20, so at 64 s at most Capacity - 16. The room is then the Capacity: the deficit is 16.
 	//
-	// Tokens that come back when their hold ends leave no deficit. The deficit of a block with holds of both kinds is Forever: then a
+	// Tokens that come back when their hold ends leave no deficit. The deficit of a page with holds of both kinds is Forever: then a
 	// refill looks at each of them.
 	deficit int64
 }
 
-// BlockSize is the most holds in a block. A decision with n holds reads n/BlockSize blocks, and the holds of one or two.
-const BlockSize = 64
+// PageSize is the most holds in a page. A decision with n holds reads n/PageSize pages, and the holds of one or two.
+const PageSize = 64
 
-// stepping is what the deficits of blocks depend on, besides the holds: the units and steps of a limit. With another stepping the
-// blocks are computed anew.
+// stepping is what the deficits of pages depend on, besides the holds: the units and steps of a limit. With another stepping the
+// pages are computed anew.
 type stepping struct {
 	stepsHash         uint16 // Rate.StepsHash
 	unit, gain, phase int64  // phase: how long after a multiple of Step the steps begin
@@ -49,10 +49,10 @@ func (r *Rate) stepNumber(f stepping, at int64) int64 {
 	return floorTo(at-f.phase, r.Step) / r.Step
 }
 
-func (b *block) last() hold { return b.holds[len(b.holds)-1] }
+func (b *page) last() hold { return b.holds[len(b.holds)-1] }
 
 // add adds h, which must end after b's other holds, to b.
-func (b *block) add(r *Rate, f stepping, h hold) {
+func (b *page) add(r *Rate, f stepping, h hold) {
 	own, gained, mixed := mulDiv(h.tokens, f.unit, 1), int64(0), false
 	if h.returns() {
 		own = 0
@@ -64,7 +64,7 @@ func (b *block) add(r *Rate, f stepping, h hold) {
 	b.holds = append(b.holds, h)
 	if b.tokens += h.tokens; mulDiv(b.tokens, f.unit, 1) < Forever && !mixed {
 		b.deficit = max(b.deficit+own-gained, own)
-	} else { // with so many tokens, more than any bucket of r has, refillThroughBlock uses no deficit either
+	} else { // with so many tokens, more than any bucket of r has, refillThroughPage uses no deficit either
 		b.deficit = Forever
 	}
 	if h.ticket < FirstLease {
@@ -72,32 +72,32 @@ func (b *block) add(r *Rate, f stepping, h hold) {
 	}
 }
 
-// blockOf returns a block of holds.
-func (r *Rate) blockOf(f stepping, holds []hold) block {
-	b := block{holds: make([]hold, 0, BlockSize)}
+// pageOf returns a page of holds.
+func (r *Rate) pageOf(f stepping, holds []hold) page {
+	b := page{holds: make([]hold, 0, PageSize)}
 	for _, h := range holds {
 		b.add(r, f, h)
 	}
 	return b
 }
 
-// blocksOf divides holds, which are in order, into blocks.
-func (r *Rate) blocksOf(f stepping, holds []hold) (list []block) {
-	for part := range slices.Chunk(holds, BlockSize) {
-		list = append(list, r.blockOf(f, part))
+// pagesOf divides holds, which are in order, into pages.
+func (r *Rate) pagesOf(f stepping, holds []hold) (list []page) {
+	for part := range slices.Chunk(holds, PageSize) {
+		list = append(list, r.pageOf(f, part))
 	}
 	return list
 }
 
-// refillThroughBlock is refillThrough of a block's holds in one step. held tokens are held at first, those of the block among
-// them. f is the stepping for which the block's deficit was computed.
+// refillThroughPage is refillThrough of a page's holds in one step. held tokens are held at first, those of the page among
+// them. f is the stepping for which the page's deficit was computed.
 //
 // When the last hold ends, the level is the lower of two: l plus all that is gained and comes back until then, and the highest level
 // that the holds allow, which does not depend on l: the room less the deficit.
 //
-// Example: the block is that of deficit, the Capacity is 100, and no other tokens are held. A level of 50 at 40 s is
+// Example: the page is that of deficit, the Capacity is 100, and no other tokens are held. A level of 50 at 40 s is
 // min(50 + 24, 100 - 16) = 74 at 64 s, and one of 75 is min(75 + 24, 100 - 16) = 84: it was 80, all the room, from 45 to 60 s.
-func (r *Rate) refillThroughBlock(f stepping, b *block, l Level, held int64, c *Cut) Level {
+func (r *Rate) refillThroughPage(f stepping, b *page, l Level, held int64, c *Cut) Level {
 	last := b.last().at
 	if held > (r.Full+r.maxDebt)/r.Unit || f != r.stepping(l) || b.deficit == Forever || c != nil && c.Tokens > 0 || r.foreign {
 		return r.refillThrough(b.holds, l, held, c) // the room ends at the deepest debt, the steps are others or unknown, or something is cut
@@ -114,10 +114,10 @@ func (r *Rate) refillThroughBlock(f stepping, b *block, l Level, held int64, c *
 	return l
 }
 
-// tokensIn is how many tokens the holds in blocks have.
-func tokensIn(blocks []block) (tokens int64) {
-	for i := range blocks {
-		tokens += blocks[i].tokens
+// tokensIn is how many tokens the holds in pages have.
+func tokensIn(pages []page) (tokens int64) {
+	for i := range pages {
+		tokens += pages[i].tokens
 	}
 	return tokens
 }
