@@ -19,6 +19,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // New returns a middleware that lets a request pass if limiter has tokens for its key.
@@ -35,7 +36,7 @@ import (
 // from bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(http.Handler) http.Handler {
 	o := configured(options)
-	return middleware(adapter.New(limiter, key, o.Options), o)
+	return install(adapter.New(limiter, key, o.Options), o)
 }
 
 // PerIP returns a middleware that limits each client address, in this process alone: New with a MemoryStore and ByIP. A
@@ -58,24 +59,24 @@ type Rule struct {
 // all limiters are sent, and the longest Retry-After. Everything else is as with [New], and [WithLimits] can't be used.
 func NewTogether(rules []Rule, options ...Option) func(http.Handler) http.Handler {
 	o := configured(options)
-	var list []adapter.Rule[*http.Request]
+	var list []middleware.Rule[*http.Request]
 	for _, r := range rules {
-		list = append(list, adapter.Rule[*http.Request]{Limiter: r.Limiter, Key: r.Key})
+		list = append(list, middleware.Rule[*http.Request]{Limiter: r.Limiter, Key: r.Key})
 	}
-	return middleware(adapter.NewTogether(list, o.Options), o)
+	return install(adapter.NewTogether(list, o.Options), o)
 }
 
 // FromContext returns the decision about the request whose context is ctx. Of several limiters, that is the decision of
 // the one nearest to the handler. A handler that is done with its slots early calls the Result's Release: the
 // middleware then releases nothing.
 func FromContext(ctx context.Context) (core.Result, bool) {
-	return adapter.FromContext(stored(ctx))
+	return middleware.FromContext(stored(ctx))
 }
 
 // AllFromContext returns the decisions of all limiters about the request, the newest first. Of those that decided
 // together, the tightest comes first.
 func AllFromContext(ctx context.Context) []core.Result {
-	return adapter.AllFromContext(stored(ctx))
+	return middleware.AllFromContext(stored(ctx))
 }
 
 // KeyFunc returns the key of a request: who or what is limited. Without a key it returns [core.ErrNoKey]. That and an
@@ -130,11 +131,11 @@ func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key))
 // Global limits all requests together.
 func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
 
-// Join limits by several keys together. Different keys never become the same one. See [adapter.Join].
-func Join(keys ...KeyFunc) KeyFunc { return adapter.Join[*http.Request](keys...) }
+// Join limits by several keys together. Different keys never become the same one. See [middleware.Join].
+func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[*http.Request](keys...) }
 
-// FirstOf limits by the first key that is not missing. See [adapter.FirstOf].
-func FirstOf(keys ...KeyFunc) KeyFunc { return adapter.FirstOf[*http.Request](keys...) }
+// FirstOf limits by the first key that is not missing. See [middleware.FirstOf].
+func FirstOf(keys ...KeyFunc) KeyFunc { return middleware.FirstOf[*http.Request](keys...) }
 
 // Option is an option of [New].
 type Option func(*config)

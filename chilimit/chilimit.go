@@ -6,10 +6,11 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
-func middleware(engine *adapter.Engine[*http.Request], o *config) func(http.Handler) http.Handler {
+func install(engine *adapter.Engine[*http.Request], o *config) func(http.Handler) http.Handler {
 	return nethttp.Middleware(engine, o.denied, o.failed)
 }
 
@@ -34,4 +35,4 @@ func adapt[V any](f func(adapter.Request) (V, error)) func(*http.Request) (V, er
 }
 
 // stored returns the decision about the request whose context is ctx that was stored last.
-func stored(ctx context.Context) *adapter.Decision { return nethttp.Stored(ctx) }
+func stored(ctx context.Context) *middleware.Decision { return nethttp.Stored(ctx) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
@@ -54,14 +55,14 @@ type request struct {
 
 func asRequest(c *Call) adapter.Request { return &request{rpc.Procedure(c.Procedure), c} }
 
-func (x *request) Context() context.Context        { return x.call.ctx }
-func (x *request) Value(key any) any               { return x.call.ctx.Value(key) }
-func (x *request) Decision() *adapter.Decision     { return x.call.state.decision.Load() }
-func (x *request) SetDecision(d *adapter.Decision) { x.call.state.decision.Store(d) }
-func (x *request) Header(name string) []string     { return x.call.Header().Values(name) }
-func (x *request) BinaryIsEncoded()                {}
-func (x *request) RemoteAddr() string              { return x.call.Peer().Addr }
-func (x *request) LocalAddr() net.Addr             { return adapter.LocalAddr(x.call.ctx) }
+func (x *request) Context() context.Context           { return x.call.ctx }
+func (x *request) Value(key any) any                  { return x.call.ctx.Value(key) }
+func (x *request) Decision() *middleware.Decision     { return x.call.state.decision.Load() }
+func (x *request) SetDecision(d *middleware.Decision) { x.call.state.decision.Store(d) }
+func (x *request) Header(name string) []string        { return x.call.Header().Values(name) }
+func (x *request) BinaryIsEncoded()                   {}
+func (x *request) RemoteAddr() string                 { return x.call.Peer().Addr }
+func (x *request) LocalAddr() net.Addr                { return adapter.LocalAddr(x.call.ctx) }
 
 // Response returns where the fields of the limits go. Messages of an open stream have none. Handlers may have several goroutines, so they
 // get the state, which locks. Interceptors decide before the handler runs.

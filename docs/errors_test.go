@@ -205,7 +205,7 @@ func TestEveryWarningHasACode(t *testing.T) {
 	require.Greater(t, places, 12, "the premise: the places are found")
 }
 
-// typeName is the last name in an expression such as core.ConfigError or adapter.BadArgument[C, V].
+// typeName is the last name in an expression such as core.ConfigError or middleware.BadArgument[C, V].
 func typeName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // New returns a middleware that lets a request pass if limiter has tokens for its key.
@@ -34,7 +35,7 @@ import (
 // from bad arguments, such as a bad address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareFunc {
 	o := configured(options)
-	return middleware(adapter.New(limiter, key, o.Options), o)
+	return install(adapter.New(limiter, key, o.Options), o)
 }
 
 // PerIP returns a middleware that limits each client address, in this process alone: New with a MemoryStore and ByIP. A
@@ -57,24 +58,24 @@ type Rule struct {
 // all limiters are sent, and the longest Retry-After. Everything else is as with [New], and [WithLimits] can't be used.
 func NewTogether(rules []Rule, options ...Option) echo.MiddlewareFunc {
 	o := configured(options)
-	var list []adapter.Rule[echo.Context]
+	var list []middleware.Rule[echo.Context]
 	for _, r := range rules {
-		list = append(list, adapter.Rule[echo.Context]{Limiter: r.Limiter, Key: r.Key})
+		list = append(list, middleware.Rule[echo.Context]{Limiter: r.Limiter, Key: r.Key})
 	}
-	return middleware(adapter.NewTogether(list, o.Options), o)
+	return install(adapter.NewTogether(list, o.Options), o)
 }
 
 // FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
 // the handler. A handler that is done with its slots early calls the Result's Release: the middleware then releases
 // nothing. Error handlers find a denial too.
 func FromContext(c echo.Context) (core.Result, bool) {
-	return adapter.FromContext(stored(c))
+	return middleware.FromContext(stored(c))
 }
 
 // AllFromContext returns the decisions of all limiters about the request, the newest first. Of those that decided
 // together, the tightest comes first.
 func AllFromContext(c echo.Context) []core.Result {
-	return adapter.AllFromContext(stored(c))
+	return middleware.AllFromContext(stored(c))
 }
 
 // KeyFunc returns the key of a request: who or what is limited. Without a key it returns [core.ErrNoKey]. That and an
@@ -129,11 +130,11 @@ func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key))
 // Global limits all requests together.
 func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
 
-// Join limits by several keys together. Different keys never become the same one. See [adapter.Join].
-func Join(keys ...KeyFunc) KeyFunc { return adapter.Join[echo.Context](keys...) }
+// Join limits by several keys together. Different keys never become the same one. See [middleware.Join].
+func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[echo.Context](keys...) }
 
-// FirstOf limits by the first key that is not missing. See [adapter.FirstOf].
-func FirstOf(keys ...KeyFunc) KeyFunc { return adapter.FirstOf[echo.Context](keys...) }
+// FirstOf limits by the first key that is not missing. See [middleware.FirstOf].
+func FirstOf(keys ...KeyFunc) KeyFunc { return middleware.FirstOf[echo.Context](keys...) }
 
 // Option is an option of [New].
 type Option func(*config)

@@ -8,18 +8,19 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
 // middleware takes o as a pointer, because echo makes the inner closure for each request.
-func middleware(engine *adapter.Engine[echo.Context], o *config) echo.MiddlewareFunc {
+func install(engine *adapter.Engine[echo.Context], o *config) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			v := begin(engine, c)
 			switch v.Outcome {
-			case adapter.Denied, adapter.Failed:
+			case middleware.Denied, middleware.Failed:
 				return refuse(c, v, o)
-			case adapter.Allowed:
+			case middleware.Allowed:
 				switch {
 				case !engine.WantsDone(v):
 					return next(c)

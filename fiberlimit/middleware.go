@@ -13,13 +13,14 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/internal/fast"
 )
 
-func middleware(engine *adapter.Engine[*fiber.Ctx], o *config) fiber.Handler {
+func install(engine *adapter.Engine[*fiber.Ctx], o *config) fiber.Handler {
 	return func(c *fiber.Ctx) error {
 		v := begin(engine, c)
-		if v.Outcome != adapter.Allowed {
+		if v.Outcome != middleware.Allowed {
 			defer fast.Refused(c.Context())
 			return refuse(c, v, o)
 		}
@@ -44,7 +45,7 @@ func middleware(engine *adapter.Engine[*fiber.Ctx], o *config) fiber.Handler {
 // the error's status is 500. Allow panics if limiter is nil.
 func Allow(c *fiber.Ctx, limiter *core.Limiter, key string) (core.Result, error) {
 	v := begin(adapter.InHandler[*fiber.Ctx](limiter, strings.Clone(key)), c)
-	if v.Outcome != adapter.Allowed {
+	if v.Outcome != middleware.Allowed {
 		defer fast.Refused(c.Context())
 		return v.Result, refuse(c, v, new(config))
 	}
@@ -56,15 +57,15 @@ func Allow(c *fiber.Ctx, limiter *core.Limiter, key string) (core.Result, error)
 func refuse(c *fiber.Ctx, v adapter.Verdict, o *config) (err error) {
 	before := fast.AnswerOf(c.Context())
 	switch {
-	case v.Outcome == adapter.Denied && o.denied != nil:
+	case v.Outcome == middleware.Denied && o.denied != nil:
 		err = o.denied(c, v.Result)
-	case v.Outcome == adapter.Failed && o.failed != nil:
+	case v.Outcome == middleware.Failed && o.failed != nil:
 		err = o.failed(c, v.Err)
 	}
 	switch {
 	case err != nil || fast.AnswerOf(c.Context()) != before:
 		return err
-	case v.Outcome == adapter.Denied:
+	case v.Outcome == middleware.Denied:
 		return httpError(v.Problem())
 	case v.AsIs:
 		return v.Err
@@ -162,9 +163,9 @@ func (x request) Value(key any) any {
 	return x.c.UserContext().Value(key)
 }
 
-func (x request) SetDecision(d *adapter.Decision) { x.c.Locals(decisionKey{}, d) }
+func (x request) SetDecision(d *middleware.Decision) { x.c.Locals(decisionKey{}, d) }
 
-func (x request) Decision() *adapter.Decision {
-	d, _ := x.c.Locals(decisionKey{}).(*adapter.Decision)
+func (x request) Decision() *middleware.Decision {
+	d, _ := x.c.Locals(decisionKey{}).(*middleware.Decision)
 	return d
 }

@@ -7,14 +7,14 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // stored returns the decision about the request that was stored last, or nil. HandleContext, which routes a request again, removes
 // all values of the context, so the request remembers the decision meanwhile.
-func stored(c *gin.Context) *adapter.Decision {
+func stored(c *gin.Context) *middleware.Decision {
 	if d, ok := c.Get(decisionKey); ok {
-		d, _ := d.(*adapter.Decision)
+		d, _ := d.(*middleware.Decision)
 		return d
 	}
 	if c.Request.Response != nil {
@@ -27,7 +27,7 @@ func stored(c *gin.Context) *adapter.Decision {
 
 // memory is in a request while the handlers behind a limiter run. It is in the field Response, which only clients use.
 type memory struct {
-	decision *adapter.Decision
+	decision *middleware.Decision
 	response http.Response // whose body is the memory itself
 	request  *http.Request
 	before   *http.Response

@@ -9,14 +9,15 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-func middleware(engine *adapter.Engine[*gin.Context], o *config) gin.HandlerFunc {
+func install(engine *adapter.Engine[*gin.Context], o *config) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		v := engine.Begin(c, request{c})
 		defer remember(c).forget(c)
 		switch {
-		case v.Outcome != adapter.Allowed:
+		case v.Outcome != middleware.Allowed:
 			refuse(c, v, o)
 		case engine.WantsDone(v):
 			watched(engine, c, v)
@@ -38,10 +39,10 @@ func middleware(engine *adapter.Engine[*gin.Context], o *config) gin.HandlerFunc
 // panics if limiter is nil.
 func Allow(c *gin.Context, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
 	v := adapter.InHandler[*gin.Context](limiter, key).Begin(c, request{c})
-	if v.Outcome != adapter.Allowed {
+	if v.Outcome != middleware.Allowed {
 		refuse(c, v, new(config))
 	}
-	return v.Result, v.Outcome == adapter.Allowed
+	return v.Result, v.Outcome == middleware.Allowed
 }
 
 // refuse answers a request that is not allowed. If the app's own function does not answer, the default answer follows. An
@@ -50,14 +51,14 @@ func refuse(c *gin.Context, v adapter.Verdict, o *config) {
 	defer c.Abort()
 	status, errors := c.Writer.Status(), len(c.Errors)
 	switch {
-	case v.Outcome == adapter.Denied && o.denied != nil:
+	case v.Outcome == middleware.Denied && o.denied != nil:
 		o.denied(c, v.Result)
-	case v.Outcome == adapter.Failed && o.failed != nil:
+	case v.Outcome == middleware.Failed && o.failed != nil:
 		o.failed(c, v.Err)
 	}
 	switch {
 	case c.Writer.Status() != status || len(c.Errors) != errors:
-	case v.Outcome == adapter.Denied:
+	case v.Outcome == middleware.Denied:
 		if !c.Writer.Written() {
 			adapter.WriteProblem(c.Writer, v.Problem())
 		}
@@ -142,6 +143,6 @@ func get[K any](c *gin.Context, method func(*gin.Context, K) (any, bool), key an
 	return method(c, k)
 }
 
-func (x request) SetDecision(d *adapter.Decision) { x.c.Set(decisionKey, d) }
+func (x request) SetDecision(d *middleware.Decision) { x.c.Set(decisionKey, d) }
 
-func (x request) Decision() *adapter.Decision { return stored(x.c) }
+func (x request) Decision() *middleware.Decision { return stored(x.c) }

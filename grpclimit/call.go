@@ -10,6 +10,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
@@ -41,10 +42,10 @@ func asRequest(c *Call) adapter.Request {
 	return &c.as
 }
 
-func (x *request) Context() context.Context        { return x.call.ctx }
-func (x *request) Value(key any) any               { return x.call.ctx.Value(key) }
-func (x *request) Decision() *adapter.Decision     { return x.call.state.decision.Load() }
-func (x *request) SetDecision(d *adapter.Decision) { x.call.state.decision.Store(d) }
+func (x *request) Context() context.Context           { return x.call.ctx }
+func (x *request) Value(key any) any                  { return x.call.ctx.Value(key) }
+func (x *request) Decision() *middleware.Decision     { return x.call.state.decision.Load() }
+func (x *request) SetDecision(d *middleware.Decision) { x.call.state.decision.Store(d) }
 func (x *request) Header(name string) []string {
 	return metadata.ValueFromIncomingContext(x.call.ctx, name)
 }

@@ -6,10 +6,11 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
-func middleware(engine *adapter.Engine[*http.Request], o *config) func(http.Handler) http.Handler {
+func install(engine *adapter.Engine[*http.Request], o *config) func(http.Handler) http.Handler {
 	return nethttp.Middleware(engine, o.denied, o.failed)
 }
 
@@ -34,13 +35,13 @@ func adapt[V any](f func(adapter.Request) (V, error)) func(*http.Request) (V, er
 }
 
 // stored returns the decision about the request whose context is ctx that was stored last.
-func stored(ctx context.Context) *adapter.Decision { return nethttp.Stored(ctx) }
+func stored(ctx context.Context) *middleware.Decision { return nethttp.Stored(ctx) }
 
 // ByRouteOf is [ByRoute] for a limiter in front of mux. It asks mux.Handler which pattern a request matches. If mux is
 // nil, New panics.
 func ByRouteOf(mux *http.ServeMux) KeyFunc {
 	if mux == nil {
-		return adapter.BadArgument[*http.Request, string]("ByRouteOf mux", nil, "must be the mux that the limiter stands in front of")
+		return middleware.BadArgument[*http.Request, string]("ByRouteOf mux", nil, "must be the mux that the limiter stands in front of")
 	}
 	return nethttp.Adapt(adapter.ByRoute("limit requests that match no pattern of the mux by another key"), inFrontOf(mux))
 }

@@ -21,7 +21,7 @@ func CostByContentLengthOr(bytesPerToken, unknown int64) func(Request) (int64, e
 	f := costByContentLength(name, bytesPerToken, func() (int64, error) { return unknown, nil })
 	if unknown < 1 {
 		wrong := &core.ConfigError{Field: name + " unknown", Value: unknown, Reason: "must be at least 1"}
-		return middleware.Invalid[Request, int64](errors.Join(ArgumentError(f), wrong))
+		return middleware.Invalid[Request, int64](errors.Join(middleware.ArgumentError(f), wrong))
 	}
 	return f
 }
@@ -30,7 +30,7 @@ func CostByContentLengthOr(bytesPerToken, unknown int64) func(Request) (int64, e
 // body of unknown length.
 func costByContentLength(name string, bytesPerToken int64, unknown func() (int64, error)) func(Request) (int64, error) {
 	if bytesPerToken < 1 {
-		return BadArgument[Request, int64](name+" bytesPerToken", bytesPerToken, "must be at least 1")
+		return middleware.BadArgument[Request, int64](name+" bytesPerToken", bytesPerToken, "must be at least 1")
 	}
 	return func(x Request) (int64, error) {
 		length := x.ContentLength()

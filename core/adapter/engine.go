@@ -18,12 +18,9 @@ type Engine[C any] struct {
 	warnedRoute atomic.Bool
 }
 
-// Rule is one of several limiters of a middleware, with its key.
-type Rule[C any] = middleware.Rule[C]
-
 // New returns an engine. It panics if an argument is wrong, as [net/http.ServeMux.Handle] does, because that is a
 // mistake in the program. The panic value is an error that joins a [core.ConfigError] for each mistake: a nil
-// limiter, a nil key, and a key, cost or limits function that was made from bad arguments (see [ArgumentError]).
+// limiter, a nil key, and a key, cost or limits function that was made from bad arguments (see [middleware.ArgumentError]).
 func New[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C]) *Engine[C] {
 	return &Engine[C]{life: middleware.New(limiter, key, options.Options, options.protocol()), options: options}
 }
@@ -37,7 +34,7 @@ func InHandler[C any](limiter *core.Limiter, key string) *Engine[C] {
 
 // NewTogether returns an engine of several limiters that decide together: a request is allowed if all of them have the tokens,
 // and takes nothing if not. See [core.AllowTogether]. It panics as [New] does, also without a rule, and with Limits.
-func NewTogether[C any](rules []Rule[C], options Options[C]) *Engine[C] {
+func NewTogether[C any](rules []middleware.Rule[C], options Options[C]) *Engine[C] {
 	return &Engine[C]{life: middleware.NewTogether(rules, options.Options, options.protocol()), options: options}
 }
 
@@ -54,7 +51,7 @@ func (e *Engine[C]) Begin(c C, x Request) (v Verdict) {
 	if v.Advice != "" {
 		v.path = x.Path()
 	}
-	if v.Outcome == Failed {
+	if v.Outcome == middleware.Failed {
 		v.Status = e.options.status(c, v.Cause, v.Err)
 		v.AsIs = v.Cause == middleware.ClientError && e.options.ownStatus(c, v.Err) != 0
 		if errors.Is(v.Err, core.ErrUnavailable) {

@@ -44,7 +44,7 @@ func TestShadowModeLogsRefusalsOnce(t *testing.T) {
 				for range 3 {
 					x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 					v := engine.Begin(x, x)
-					require.Equal(t, adapter.Allowed, v.Outcome)
+					require.Equal(t, middleware.Allowed, v.Outcome)
 					require.Equal(t, core.Result{}, v.Result)
 					require.False(t, engine.Done(x, v, http.StatusOK), "nothing was charged")
 				}
@@ -68,7 +68,7 @@ func TestFailedVerdictHasNoResult(t *testing.T) {
 	}})
 	x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 	v := engine.Begin(x, x)
-	assert.Equal(t, adapter.Failed, v.Outcome)
+	assert.Equal(t, middleware.Failed, v.Outcome)
 	assert.ErrorIs(t, v.Err, core.ErrCost)
 	assert.Equal(t, core.Result{}, v.Result)
 }
@@ -82,7 +82,7 @@ func TestSkippedRequestIsAllowedAndNotCharged(t *testing.T) {
 	}})
 	x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 	v := engine.Begin(x, x)
-	assert.Equal(t, adapter.Allowed, v.Outcome)
+	assert.Equal(t, middleware.Allowed, v.Outcome)
 	assert.Equal(t, core.Result{}, v.Result)
 	assert.False(t, engine.WantsStatus(v))
 	assert.False(t, engine.Done(x, v, http.StatusOK))
@@ -97,7 +97,7 @@ func TestAReloadBeforeTheFirstRequestKeepsRequests(t *testing.T) {
 	for name, install := range map[string]func(*core.Limiter, adapter.Options[*request]){
 		"New": func(l *core.Limiter, o adapter.Options[*request]) { adapter.New(l, key, o) },
 		"NewTogether": func(l *core.Limiter, o adapter.Options[*request]) {
-			adapter.NewTogether([]adapter.Rule[*request]{{Limiter: l, Key: key}}, o)
+			adapter.NewTogether([]middleware.Rule[*request]{{Limiter: l, Key: key}}, o)
 		},
 	} {
 		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
@@ -123,15 +123,15 @@ func TestHandlerAndMiddlewareReturnTokensOnce(t *testing.T) {
 	}}
 	for name, engine := range map[string]*adapter.Engine[*request]{
 		"New":         adapter.New(limiter, key, options),
-		"NewTogether": adapter.NewTogether([]adapter.Rule[*request]{{Limiter: limiter, Key: key}, {Limiter: other, Key: key}}, options),
+		"NewTogether": adapter.NewTogether([]middleware.Rule[*request]{{Limiter: limiter, Key: key}, {Limiter: other, Key: key}}, options),
 	} {
 		_, err := limiter.AllowN(t.Context(), "k", 5)
 		require.NoError(t, err)
 		x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 		v := engine.Begin(x, x)
-		require.Equal(t, adapter.Allowed, v.Outcome)
+		require.Equal(t, middleware.Allowed, v.Outcome)
 		for i, want := range []error{nil, core.ErrSettled} {
-			res, ok := adapter.FromContext(x.Decision())
+			res, ok := middleware.FromContext(x.Decision())
 			require.True(t, ok)
 			require.ErrorIs(t, res.Undo(t.Context()), want, "%s: Undo %d", name, i+1)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // An adapter makes a Request of the framework's request, asks the engine and writes the refusal. Check yours with package adaptertest.
@@ -22,11 +23,11 @@ func Example() {
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		x := &request{r: r, w: w}
 		switch v := engine.Begin(x, x); v.Outcome {
-		case adapter.Denied:
+		case middleware.Denied:
 			adapter.WriteProblem(w, core.Problem(v.Result))
-		case adapter.Failed:
+		case middleware.Failed:
 			adapter.WriteProblem(w, adapter.Refuse(v))
-		case adapter.Allowed:
+		case middleware.Allowed:
 			fmt.Fprint(w, "hello")
 		}
 	}
@@ -44,22 +45,22 @@ func Example() {
 type request struct {
 	r    *http.Request
 	w    http.ResponseWriter
-	kept *adapter.Decision
+	kept *middleware.Decision
 }
 
-func (x *request) Context() context.Context        { return x.r.Context() }
-func (x *request) Method() string                  { return x.r.Method }
-func (x *request) Path() string                    { return x.r.URL.Path }
-func (x *request) RemoteAddr() string              { return x.r.RemoteAddr }
-func (x *request) LocalAddr() net.Addr             { return adapter.LocalAddr(x.r.Context()) }
-func (x *request) ContentLength() int64            { return x.r.ContentLength }
-func (x *request) Header(name string) []string     { return adapter.RequestHeader(x.r, name) }
-func (x *request) Query(name string) string        { return x.r.URL.Query().Get(name) }
-func (x *request) Param(name string) string        { return x.r.PathValue(name) }
-func (x *request) Value(key any) any               { return x.r.Context().Value(key) }
-func (x *request) Response() core.HeaderWriter     { return x.w.Header() }
-func (x *request) SetDecision(d *adapter.Decision) { x.kept = d }
-func (x *request) Decision() *adapter.Decision     { return x.kept }
+func (x *request) Context() context.Context           { return x.r.Context() }
+func (x *request) Method() string                     { return x.r.Method }
+func (x *request) Path() string                       { return x.r.URL.Path }
+func (x *request) RemoteAddr() string                 { return x.r.RemoteAddr }
+func (x *request) LocalAddr() net.Addr                { return adapter.LocalAddr(x.r.Context()) }
+func (x *request) ContentLength() int64               { return x.r.ContentLength }
+func (x *request) Header(name string) []string        { return adapter.RequestHeader(x.r, name) }
+func (x *request) Query(name string) string           { return x.r.URL.Query().Get(name) }
+func (x *request) Param(name string) string           { return x.r.PathValue(name) }
+func (x *request) Value(key any) any                  { return x.r.Context().Value(key) }
+func (x *request) Response() core.HeaderWriter        { return x.w.Header() }
+func (x *request) SetDecision(d *middleware.Decision) { x.kept = d }
+func (x *request) Decision() *middleware.Decision     { return x.kept }
 
 func (x *request) Route() (string, bool) { return x.r.Pattern, x.r.Pattern != "" }
 

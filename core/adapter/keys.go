@@ -85,7 +85,7 @@ func (c *client) append(b []byte) []byte {
 }
 
 // proxyMarker returns the marker of a peer that sends a proxy's field.
-func proxyMarker(peer, field string, outer *Decision) *Decision {
+func proxyMarker(peer, field string, outer *middleware.Decision) *middleware.Decision {
 	return middleware.Marker("", func(log *slog.Logger) { clientip.ReportProxy(log, peer, field) }, outer)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // The user's own middleware may call ByRoute between limiters. The note that it leaves with the request is not a
@@ -24,13 +25,13 @@ func TestByRouteBetweenLimitersKeepsTheDecision(t *testing.T) {
 		_, err := adapter.ByRoute("")(x)
 		require.NoError(t, err)
 		v := engine([]string{"a", "b", "c"}[i]).Begin(x, x)
-		require.Equal(t, adapter.Allowed, v.Outcome)
-		got, ok := adapter.FromContext(x.Decision())
+		require.Equal(t, middleware.Allowed, v.Outcome)
+		got, ok := middleware.FromContext(x.Decision())
 		require.True(t, ok)
 		assert.Equal(t, v.Result.Limits(), got.Limits())
 		_, err = adapter.ByRoute("")(x)
 		require.NoError(t, err)
-		got, ok = adapter.FromContext(x.Decision())
+		got, ok = middleware.FromContext(x.Decision())
 		assert.True(t, ok)
 		assert.Equal(t, v.Result.Limits(), got.Limits(), "the nearest limiter's decision is kept")
 	}

@@ -78,7 +78,7 @@ func requireOneLook(t *testing.T, before, after []core.Limit, options adapter.Op
 	engine := adapter.New(limiter, key, options)
 	if together {
 		everybody := core.Must(core.NewLimiter(store, core.Policy{Name: "everybody", Limits: []core.Limit{core.PerHour(10).WithName("requests"), core.PerHour(10).WithName("tokens").WithUnit("tokens")}}))
-		engine = adapter.NewTogether([]adapter.Rule[*request]{{Limiter: limiter, Key: key}, {Limiter: everybody, Key: key}}, options)
+		engine = adapter.NewTogether([]middleware.Rule[*request]{{Limiter: limiter, Key: key}, {Limiter: everybody, Key: key}}, options)
 	}
 	changed := 0
 	ctx := meanwhile{t.Context(), func() {
@@ -88,8 +88,8 @@ func requireOneLook(t *testing.T, before, after []core.Limit, options adapter.Op
 	x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), w: httptest.NewRecorder()}
 	v := engine.Begin(x, x)
 	require.NotZero(t, changed, "the policy changed while the request was decided")
-	require.Equal(t, adapter.Allowed, v.Outcome, "a request failed because its policy changed meanwhile: %v", v.Err)
-	results := adapter.AllFromContext(x.Decision())
+	require.Equal(t, middleware.Allowed, v.Outcome, "a request failed because its policy changed meanwhile: %v", v.Err)
+	results := middleware.AllFromContext(x.Decision())
 	for _, r := range results {
 		assert.Equal(t, cost, r.Cost, "what a request takes is what the policy that decides says: %+v", r)
 	}
@@ -97,5 +97,5 @@ func requireOneLook(t *testing.T, before, after []core.Limit, options adapter.Op
 
 	x = &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 	v = engine.Begin(x, x)
-	assert.NotEqual(t, adapter.Failed, v.Outcome, "the next request is decided by the new policy: %v", v.Err)
+	assert.NotEqual(t, middleware.Failed, v.Outcome, "the next request is decided by the new policy: %v", v.Err)
 }

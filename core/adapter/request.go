@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // Request is one HTTP request and the header of its response, as a framework has them. Methods return what the
@@ -34,8 +35,8 @@ type Request interface {
 
 	// SetDecision stores a decision with the request, for handlers and for Decision, which returns what was stored last, or
 	// nil. ByRoute stores a marker this way, so the engine's Request must return what an extractor's Request stored.
-	SetDecision(d *Decision)
-	Decision() *Decision
+	SetDecision(d *middleware.Decision)
+	Decision() *middleware.Decision
 
 	// Response returns the header of the response. Its fields are set before the body is written.
 	Response() core.HeaderWriter

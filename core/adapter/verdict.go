@@ -22,15 +22,3 @@ type Verdict struct {
 
 	path string // of a request with Advice
 }
-
-// Outcome is what an adapter does with a request.
-type Outcome = middleware.Outcome
-
-const (
-	// Allowed means that the request goes on to the handler. If WantsDone reports true, call Done when it is over.
-	Allowed = middleware.Allowed
-	// Denied means that OnDenied answers the request, by default with 429.
-	Denied = middleware.Denied
-	// Failed means that there is no decision. OnError answers the request, by default as Refuse says.
-	Failed = middleware.Failed
-)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // client is a request that has what an extractor reads, and nothing else.
@@ -23,19 +24,19 @@ type client struct {
 	addr  netip.Addr
 }
 
-func (c client) Header(string) []string        { return []string{c.value} }
-func (c client) Cookie(string) string          { return c.value }
-func (c client) Query(string) string           { return c.value }
-func (c client) Param(string) string           { return c.value }
-func (c client) Method() string                { return c.value }
-func (c client) Path() string                  { return c.value }
-func (c client) Route() (string, bool)         { return c.value, true }
-func (c client) RemoteIP() netip.Addr          { return c.addr }
-func (c client) SetDecision(*adapter.Decision) {}
-func (c client) Decision() *adapter.Decision   { return nil }
+func (c client) Header(string) []string           { return []string{c.value} }
+func (c client) Cookie(string) string             { return c.value }
+func (c client) Query(string) string              { return c.value }
+func (c client) Param(string) string              { return c.value }
+func (c client) Method() string                   { return c.value }
+func (c client) Path() string                     { return c.value }
+func (c client) Route() (string, bool)            { return c.value, true }
+func (c client) RemoteIP() netip.Addr             { return c.addr }
+func (c client) SetDecision(*middleware.Decision) {}
+func (c client) Decision() *middleware.Decision   { return nil }
 
 func of(key adapter.KeyFunc, value string) (string, error) {
-	if err := adapter.ArgumentError[adapter.Request, string](key); err != nil {
+	if err := middleware.ArgumentError[adapter.Request, string](key); err != nil {
 		return "", err
 	}
 	return key(client{value: value})
@@ -45,7 +46,7 @@ func of(key adapter.KeyFunc, value string) (string, error) {
 // options only [core.IPv6Prefix] matters.
 func IP(address string, options ...core.IPOption) (string, error) {
 	key := adapter.ByIP(options...)
-	if err := adapter.ArgumentError[adapter.Request, string](key); err != nil {
+	if err := middleware.ArgumentError[adapter.Request, string](key); err != nil {
 		return "", err
 	}
 	addr, err := netip.ParseAddr(address)
@@ -86,7 +87,7 @@ func Route(pattern string) (string, error) {
 // ContextValue is the key that ByContextValue(key) returns for a value.
 func ContextValue(key, value any) (string, error) {
 	extract := adapter.ByContextValue(key)
-	if err := adapter.ArgumentError[adapter.Request, string](extract); err != nil {
+	if err := middleware.ArgumentError[adapter.Request, string](extract); err != nil {
 		return "", err
 	}
 	return extract(inContext{value: value})

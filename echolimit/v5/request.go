@@ -10,6 +10,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // Allow takes a token of key's bucket from within a handler, for keys that only the handler knows, such as the user
@@ -26,7 +27,7 @@ import (
 // the error's status is 500. Allow panics if limiter is nil.
 func Allow(c *echo.Context, limiter *core.Limiter, key string) (core.Result, error) {
 	v := begin(adapter.InHandler[*echo.Context](limiter, key), c)
-	if v.Outcome != adapter.Allowed {
+	if v.Outcome != middleware.Allowed {
 		return v.Result, refuse(c, v, new(config))
 	}
 	return v.Result, nil
@@ -37,9 +38,9 @@ func Allow(c *echo.Context, limiter *core.Limiter, key string) (core.Result, err
 func refuse(c *echo.Context, v adapter.Verdict, o *config) error {
 	var custom func() error
 	switch {
-	case v.Outcome == adapter.Denied && o.denied != nil:
+	case v.Outcome == middleware.Denied && o.denied != nil:
 		custom = func() error { return o.denied(c, v.Result) }
-	case v.Outcome == adapter.Failed && o.failed != nil:
+	case v.Outcome == middleware.Failed && o.failed != nil:
 		custom = func() error { return o.failed(c, v.Err) }
 	}
 	if custom != nil {
@@ -48,7 +49,7 @@ func refuse(c *echo.Context, v adapter.Verdict, o *config) error {
 		}
 	}
 	switch {
-	case v.Outcome == adapter.Denied:
+	case v.Outcome == middleware.Denied:
 		return httpError(v.Problem())
 	case v.AsIs:
 		return asIs(v.Err)
@@ -111,9 +112,9 @@ func (x request) Value(key any) any {
 	return x.c.Request().Context().Value(key)
 }
 
-func (x request) SetDecision(d *adapter.Decision) { x.c.Set(decisionKey, d) }
+func (x request) SetDecision(d *middleware.Decision) { x.c.Set(decisionKey, d) }
 
-func (x request) Decision() *adapter.Decision {
-	d, _ := x.c.Get(decisionKey).(*adapter.Decision)
+func (x request) Decision() *middleware.Decision {
+	d, _ := x.c.Get(decisionKey).(*middleware.Decision)
 	return d
 }

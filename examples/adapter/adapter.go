@@ -16,6 +16,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // Fasthttp has no routes and no contexts. A router in front stores them as user values under these keys, and the
@@ -28,7 +29,7 @@ const (
 // New returns a middleware that lets a request pass if limiter has tokens for its key.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
 	o := configured(options)
-	return middleware(adapter.New(limiter, copyKey(key), o.Options), o)
+	return install(adapter.New(limiter, copyKey(key), o.Options), o)
 }
 
 // Rule is one of the limiters of [NewTogether], with its key.
@@ -41,11 +42,11 @@ type Rule struct {
 // from any if not.
 func NewTogether(rules []Rule, options ...Option) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
 	o := configured(options)
-	var list []adapter.Rule[*fasthttp.RequestCtx]
+	var list []middleware.Rule[*fasthttp.RequestCtx]
 	for _, r := range rules {
-		list = append(list, adapter.Rule[*fasthttp.RequestCtx]{Limiter: r.Limiter, Key: copyKey(r.Key)})
+		list = append(list, middleware.Rule[*fasthttp.RequestCtx]{Limiter: r.Limiter, Key: copyKey(r.Key)})
 	}
-	return middleware(adapter.NewTogether(list, o.Options), o)
+	return install(adapter.NewTogether(list, o.Options), o)
 }
 
 // PerIP returns a middleware that limits each client address, in this process alone: New with a MemoryStore and ByIP. A request
@@ -67,21 +68,21 @@ func configured(options []Option) (o config) {
 	return o
 }
 
-func middleware(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
+func install(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		return func(c *fasthttp.RequestCtx) {
 			switch v := engine.Begin(c, request{c}); v.Outcome {
-			case adapter.Denied:
+			case middleware.Denied:
 				if o.denied == nil || silent(c, func() { o.denied(c, v.Result) }) {
 					refuse(c, v.Problem())
 				}
 				closeUnread(c)
-			case adapter.Failed:
+			case middleware.Failed:
 				if o.failed == nil || silent(c, func() { o.failed(c, v.Err) }) {
 					refuse(c, adapter.Refuse(v))
 				}
 				closeUnread(c)
-			case adapter.Allowed:
+			case middleware.Allowed:
 				if !engine.WantsDone(v) {
 					next(c)
 					return
@@ -141,7 +142,7 @@ func (w *whenSent) Close() (err error) {
 
 // copyKey copies what key returns: strings of fasthttp are views of buffers that it reuses.
 func copyKey(key KeyFunc) func(*fasthttp.RequestCtx) (string, error) {
-	if key == nil || adapter.ArgumentError[*fasthttp.RequestCtx, string](key) != nil {
+	if key == nil || middleware.ArgumentError[*fasthttp.RequestCtx, string](key) != nil {
 		return key
 	}
 	return func(c *fasthttp.RequestCtx) (string, error) {
@@ -167,25 +168,25 @@ func refuse(c *fasthttp.RequestCtx, p core.ProblemDetails) {
 func Allow(c *fasthttp.RequestCtx, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
 	v := adapter.InHandler[*fasthttp.RequestCtx](limiter, strings.Clone(key)).Begin(c, request{c})
 	switch v.Outcome {
-	case adapter.Denied:
+	case middleware.Denied:
 		refuse(c, v.Problem())
 		closeUnread(c)
-	case adapter.Failed:
+	case middleware.Failed:
 		refuse(c, adapter.Refuse(v))
 		closeUnread(c)
-	case adapter.Allowed:
+	case middleware.Allowed:
 	}
-	return v.Result, v.Outcome == adapter.Allowed
+	return v.Result, v.Outcome == middleware.Allowed
 }
 
 // FromContext returns the decision about the request.
 func FromContext(c *fasthttp.RequestCtx) (core.Result, bool) {
-	return adapter.FromContext(c.UserValue(decisionKey{}))
+	return middleware.FromContext(c.UserValue(decisionKey{}))
 }
 
 // AllFromContext returns the decisions of all limiters about the request, the newest first.
 func AllFromContext(c *fasthttp.RequestCtx) []core.Result {
-	return adapter.AllFromContext(c.UserValue(decisionKey{}))
+	return middleware.AllFromContext(c.UserValue(decisionKey{}))
 }
 
 type decisionKey struct{}
@@ -193,14 +194,14 @@ type decisionKey struct{}
 // request is a request as the engine reads it.
 type request struct{ c *fasthttp.RequestCtx }
 
-func (x request) Method() string                  { return string(x.c.Method()) }
-func (x request) Path() string                    { return string(x.c.Path()) }
-func (x request) RemoteAddr() string              { return x.c.RemoteAddr().String() }
-func (x request) LocalAddr() net.Addr             { return x.c.LocalAddr() }
-func (x request) Cookie(name string) string       { return string(x.c.Request.Header.Cookie(name)) }
-func (x request) Query(name string) string        { return string(x.c.QueryArgs().Peek(name)) }
-func (x request) SetDecision(d *adapter.Decision) { x.c.SetUserValue(decisionKey{}, d) }
-func (x request) Response() core.HeaderWriter     { return header{&x.c.Response.Header} }
+func (x request) Method() string                     { return string(x.c.Method()) }
+func (x request) Path() string                       { return string(x.c.Path()) }
+func (x request) RemoteAddr() string                 { return x.c.RemoteAddr().String() }
+func (x request) LocalAddr() net.Addr                { return x.c.LocalAddr() }
+func (x request) Cookie(name string) string          { return string(x.c.Request.Header.Cookie(name)) }
+func (x request) Query(name string) string           { return string(x.c.QueryArgs().Peek(name)) }
+func (x request) SetDecision(d *middleware.Decision) { x.c.SetUserValue(decisionKey{}, d) }
+func (x request) Response() core.HeaderWriter        { return header{&x.c.Response.Header} }
 
 // Context returns a context of the request's own. The RequestCtx may serve the next request while a store still reads
 // this one's context.
@@ -247,8 +248,8 @@ func (x request) Value(key any) any {
 	return x.Context().Value(key)
 }
 
-func (x request) Decision() *adapter.Decision {
-	d, _ := x.c.UserValue(decisionKey{}).(*adapter.Decision)
+func (x request) Decision() *middleware.Decision {
+	d, _ := x.c.UserValue(decisionKey{}).(*middleware.Decision)
 	return d
 }
 

@@ -3,6 +3,7 @@ package fasthttplimit
 import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/valyala/fasthttp"
 )
 
@@ -51,10 +52,10 @@ func ByContextValue(key any) KeyFunc { return keyed(adapter.ByContextValue(key))
 func Global(name string) KeyFunc { return keyed(adapter.Global(name)) }
 
 // Join limits by several keys together.
-func Join(keys ...KeyFunc) KeyFunc { return adapter.Join[*fasthttp.RequestCtx](keys...) }
+func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[*fasthttp.RequestCtx](keys...) }
 
 // FirstOf limits by the first key that is not missing.
-func FirstOf(keys ...KeyFunc) KeyFunc { return adapter.FirstOf[*fasthttp.RequestCtx](keys...) }
+func FirstOf(keys ...KeyFunc) KeyFunc { return middleware.FirstOf[*fasthttp.RequestCtx](keys...) }
 
 type config struct {
 	adapter.Options[*fasthttp.RequestCtx]

@@ -66,7 +66,7 @@ const (
 var gin = framework{
 	Dir: "ginlimit", Package: "ginlimit", Files: map[string]string{"api.go": "api.go.tmpl"},
 	Title: "gin", Setup: []string{"r := gin.Default()"}, Install: "r.Use(%s)",
-	Imports: []string{"github.com/gin-gonic/gin", "", module + "core", module + "core/adapter"},
+	Imports: []string{"github.com/gin-gonic/gin", "", module + "core", module + "core/adapter", module + "core/middleware"},
 	C:       "*gin.Context", Arg: "c", Middleware: "gin.HandlerFunc", Key: "%s", From: "c *gin.Context", FromArg: "c",
 	Params: "c *gin.Context", OwnErrors: true,
 	KeyErrors: "Any other error is answered with 500 and logged, unless the function has answered the request itself with a status below 500, such as with c.AbortWithStatus.",
@@ -83,7 +83,7 @@ var nethttp = framework{
 	Dir: "httplimit", Package: "httplimit", Files: map[string]string{"api.go": "api.go.tmpl"},
 	Title: "net/http", Install: `http.Handle("/", %s(handler))`,
 	Also:    "It works with every router that takes func(http.Handler) http.Handler. For chi, use package chilimit.",
-	Imports: []string{"context", "net/http", "", module + "core", module + "core/adapter"},
+	Imports: []string{"context", "net/http", "", module + "core", module + "core/adapter", module + "core/middleware"},
 	C:       "*http.Request", Arg: "r", Middleware: "func(http.Handler) http.Handler", Key: "%s", From: "ctx context.Context", FromArg: "ctx",
 	Params:    "w http.ResponseWriter, r *http.Request",
 	Whose:     " whose context is ctx",
@@ -112,7 +112,7 @@ const echoRefund = "refund is called when the handler, other middleware or the a
 var echo4 = framework{
 	Dir: "echolimit", Package: "echolimit", Files: map[string]string{"api.go": "api.go.tmpl", "request.go": "echo.go.tmpl"},
 	Title: "echo (v4)", Setup: []string{"e := echo.New()"}, Install: "e.Use(%s)",
-	Imports: []string{"github.com/labstack/echo/v4", "", module + "core", module + "core/adapter"},
+	Imports: []string{"github.com/labstack/echo/v4", "", module + "core", module + "core/adapter", module + "core/middleware"},
 	C:       "echo.Context", Arg: "c", Middleware: "echo.MiddlewareFunc", Key: "%s", From: "c echo.Context", FromArg: "c",
 	Params: "c echo.Context", Returns: " error", Pooled: true, OwnErrors: true,
 	Error:     "an [echo.HTTPError]",
@@ -128,7 +128,7 @@ var echo4 = framework{
 var echo5 = func() framework {
 	f := echo4
 	f.Dir, f.Title, f.Also = "echolimit/v5", "echo (v5)", "The package for echo v4 is echolimit, without /v5."
-	f.Imports = []string{"github.com/labstack/echo/v5", "", module + "core", module + "core/adapter"}
+	f.Imports = []string{"github.com/labstack/echo/v5", "", module + "core", module + "core/adapter", module + "core/middleware"}
 	f.Former, f.Tests = "echolimit", []string{"added", "conformance", "hijack", "refund", "unrouted"}
 	f.Changes = []string{
 		"labstack/echo/v4", "labstack/echo/v5", `ratelimit/echolimit"`, `ratelimit/echolimit/v5"`,
@@ -154,7 +154,7 @@ const (
 var fiber2 = framework{
 	Dir: "fiberlimit", Package: "fiberlimit", Files: map[string]string{"api.go": "api.go.tmpl", "middleware.go": "fiber.go.tmpl"},
 	Title: "fiber (v2)", Setup: []string{"app := fiber.New()"}, Install: "app.Use(%s)",
-	Imports: []string{"github.com/gofiber/fiber/v2", "", module + "core", module + "core/adapter", module + "internal/fast"},
+	Imports: []string{"github.com/gofiber/fiber/v2", "", module + "core", module + "core/adapter", module + "core/middleware", module + "internal/fast"},
 	C:       "*fiber.Ctx", Arg: "c", Middleware: "fiber.Handler", Key: "fast.CopyKey(%s)", From: "c *fiber.Ctx", FromArg: "c",
 	Params: "c *fiber.Ctx", Returns: " error", OwnErrors: true, Version: 2, Fields: "Context", Context: "UserContext",
 	Error: "a [fiber.Error]", FieldsNote: "A handler that replaces the whole response, as a proxy does, removes them.",
@@ -177,7 +177,7 @@ var fiber3 = func() framework {
 	f := fiber2
 	f.Dir, f.Title = "fiberlimit/v3", "fiber (v3)"
 	f.Also = "With a custom context of the app's own, key and option functions receive that: c.(*myCtx). The package for fiber v2 is fiberlimit, without /v3."
-	f.Imports = []string{"github.com/gofiber/fiber/v3", "", module + "core", module + "core/adapter", module + "internal/fast"}
+	f.Imports = []string{"github.com/gofiber/fiber/v3", "", module + "core", module + "core/adapter", module + "core/middleware", module + "internal/fast"}
 	f.Former, f.Tests = "fiberlimit", []string{"added", "conformance", "header", "refund", "reroute", "settle", "upload"}
 	f.Changes = []string{
 		"gofiber/fiber/v2", "gofiber/fiber/v3", `ratelimit/fiberlimit"`, `ratelimit/fiberlimit/v3"`, "*fiber.Ctx", "fiber.Ctx",

@@ -10,13 +10,13 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // CopyKey returns a key function that copies what key returns. Strings of fasthttp are views of a buffer that the next
 // request on the connection overwrites, and a store may keep a key for longer.
 func CopyKey[C any, K ~func(C) (string, error)](key K) func(C) (string, error) {
-	if key == nil || adapter.ArgumentError[C, string](key) != nil {
+	if key == nil || middleware.ArgumentError[C, string](key) != nil {
 		return key
 	}
 	return func(c C) (string, error) {
