@@ -17,6 +17,9 @@ import (
 
 // Limiter makes the decisions of one policy in one store. It knows nothing of HTTP: middleware, workers and clients can
 // all use it. It is safe for concurrent use, starts no goroutine and needs no closing.
+//
+// Most callers want [Limiter.Allow], which allows or denies at once. One that can wait for its turn wants [Limiter.Wait],
+// and one whose work takes a slot [Limiter.Acquire].
 type Limiter struct {
 	store    Store
 	memory   *MemoryStore // the store, if it is one; decisions then need no copies
