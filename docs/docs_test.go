@@ -78,7 +78,7 @@ var shown = sync.OnceValues(func() (b binaries, err error) {
 			switch found := clause.FindStringSubmatch(block[1]); {
 			case found == nil && otherModule.MatchString(block[1]):
 				// see TestLinesOfOtherModulesStandInExamples
-			case found == nil && page == "adapters.md" && strings.HasPrefix(block[1], "func middleware("):
+			case found == nil && page == "adapters.md" && strings.HasPrefix(block[1], "func install("):
 				// see TestGuideShowsAnAdapterThatConforms
 			case found == nil:
 				set.File("statements", name+".go", statements(block[1]))
@@ -173,7 +173,7 @@ func TestLinesOfOtherModulesStandInExamples(t *testing.T) {
 func TestGuideShowsAnAdapterThatConforms(t *testing.T) {
 	adapter, found := string(read(t, "../examples/adapter/adapter.go")), 0
 	for _, block := range fence.FindAllStringSubmatch(string(read(t, "adapters.md")), -1) {
-		if strings.HasPrefix(block[1], "func middleware(") {
+		if strings.HasPrefix(block[1], "func install(") {
 			require.Contains(t, adapter, block[1], "adapters.md shows another middleware than examples/adapter has")
 			found++
 		}
