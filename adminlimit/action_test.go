@@ -532,7 +532,7 @@ func TestPeekTellsExceptions(t *testing.T) {
 		Blocked:   []string{"user:ann", core.StoredKey(long)},
 	}))
 	for key, want := range map[string][]any{
-		"user:mallory": {false, true, true}, // an exception comes before the policy's blocks
+		"user:mallory": {true, true, false}, // a block of the policy comes before all
 		"user:ann":     {true, true, false},
 		long:           {true, false, false},
 		"user:joe":     {false, false, true},

@@ -29,15 +29,16 @@ type rules struct {
 	blocked    map[string]struct{} // their Blocked, by key as stores have it
 }
 
-// ownPlans returns what key has in place of the policy's limits, or nil, and whether an exception blocks it.
+// ownPlans returns what key has in place of the policy's limits, or nil, and whether it is blocked although these limits deny nothing.
 func (r *rules) ownPlans(key string) (own *ownPlans, blocked bool) {
+	own = r.own[key]
 	if len(r.excepted)+len(r.blocked) > 0 {
 		stored := r.storedKey(key)
 		_, blocked = r.blocked[stored]
-		own = r.excepted[stored]
-	}
-	if own == nil {
-		own = r.own[key]
+		if excepted := r.excepted[stored]; excepted != nil {
+			blocked = blocked || own != nil && own.plan.beyond != nil
+			own = excepted
+		}
 	}
 	if own != nil && r.given != nil {
 		own = r.ofGiven(key, own)

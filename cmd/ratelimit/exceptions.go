@@ -145,7 +145,7 @@ func (e *exceptionFlags) unblock(ctx context.Context, s cli.Streams, args []stri
 	defer d.Close()
 	err = e.end(ctx, s, d, key, args[0], "block", d.Store.Unblock)
 	rules := oncall.RulesOf(limiter)
-	if (err == nil || errors.Is(err, cli.ErrFound)) && rules.Listed(key) && rules.Owner(key) != oncall.Operator {
+	if (err == nil || errors.Is(err, cli.ErrFound)) && rules.Listed(key) {
 		_, _ = fmt.Fprintf(s.Out, "  %s blocks it: remove it there.\n", d.live.file)
 	}
 	return err

@@ -64,7 +64,7 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 	case rules.Blocker(key) == oncall.Operator:
 		_, _ = fmt.Fprintln(s.Out, "  It is blocked in Redis, and stays so: ratelimit unblock ends that.")
 	case rules.Listed(key):
-		_, _ = fmt.Fprintf(s.Out, "  %s blocks it, and the override comes before that: it is allowed again. To deny it, use ratelimit block.\n", d.live.file)
+		_, _ = fmt.Fprintf(s.Out, "  %s blocks it, and it stays so: remove it there.\n", d.live.file)
 	}
 	e.after(ctx, s, d, args[0], key)
 	return nil

@@ -21,7 +21,7 @@ const pollInterval = time.Second
 //	go store.FollowExceptions(ctx, limiter)
 //
 // Operators write exceptions by the commands override and block of ratelimit, or by [Store.SetException], and none of them needs a
-// deploy. They come before the policy's Overrides and Blocked, and stay if it changes: see [core.Limiter.SetExceptions], which nobody
+// deploy. They come after the policy's Overrides, and stay if it changes: see [core.Limiter.SetExceptions], which nobody
 // else may call meanwhile.
 //
 // An exception ends at its end, by the clock of Redis, or when an operator removes it. While Redis does not answer, those read last hold.

@@ -170,13 +170,13 @@ func (r *Rules) Blocker(key string) string {
 	switch o := r.own[key]; {
 	case o.operator:
 		return Operator
-	case o.listed && r.Owner(key) != Operator:
+	case o.listed:
 		return policy
 	}
 	return ""
 }
 
-// Listed reports whether the policy blocks a key, also if an operator's override comes before that.
+// Listed reports whether the policy blocks a key.
 func (r *Rules) Listed(key string) bool { return r.own[key].listed }
 
 // Request returns what a request commonly takes of a key: one of each unit that the key's limits count.

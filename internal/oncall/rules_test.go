@@ -9,7 +9,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// An operator's word comes before the policy's, and a block before an override.
+// An operator's override comes before the policy's, and a block of either before all.
 func TestRulesSayWhoSetThem(t *testing.T) {
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(5)}, Overrides: map[string][]core.Limit{"ann": {core.PerHour(9)}, "eve": {core.PerHour(9)}},
@@ -24,7 +24,7 @@ func TestRulesSayWhoSetThem(t *testing.T) {
 		"ann":    {owner: "the policy"},
 		"bob":    {blocker: "the policy", listed: true},
 		"eve":    {owner: oncall.Operator},
-		"joe":    {owner: oncall.Operator, listed: true},
+		"joe":    {owner: oncall.Operator, blocker: "the policy", listed: true},
 		"kim":    {blocker: oncall.Operator},
 		"nobody": {},
 	} {
