@@ -242,7 +242,7 @@ func (l *Limiter) plan(r *rules) {
 func (l *Limiter) WithStoredKeys() *Limiter {
 	next := *l.current()
 	next.shared, next.stored = true, true
-	next.own = next.own.byStoredKey()
+	next.own, next.overrides = byStoredKey(next.own), byStoredKey(next.overrides)
 	return l.with(&next)
 }
 

@@ -23,6 +23,7 @@ type rules struct {
 	limiter *Limiter          // of the plan, if these are the rules of one
 	given   *planCache        // of WithLimits; nil: limits are not those of one of its limiters
 
+	overrides  map[string][]Limit  // the policy's, by key as callers give it
 	own        keyPlans            // of the policy's Overrides and Blocked, by key as callers give it
 	exceptions *Exceptions         // beside the policy; nil: none
 	excepted   keyPlans            // of their Overrides, by key as stores have it
@@ -52,7 +53,7 @@ func (r *rules) ofGiven(key string, own *ownPlans) *ownPlans {
 		own.plan.asked.Store(true)
 	}
 	limits := r.policy.Limits
-	if override := r.policy.Overrides[key]; override != nil {
+	if override := r.overrides[key]; override != nil {
 		limits = r.lists.merged(limits, override)
 	}
 	if r.exceptions != nil {
@@ -142,7 +143,7 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 
 // rulesOf returns the rules of requests that have limits unless their key has others.
 func (p Policy) rulesOf(limits []Limit, fallback bool) *rules {
-	r := &rules{policy: p, since: time.Now(), lists: p.lists(), plan: makePlan(p.Name, limits)}
+	r := &rules{policy: p, since: time.Now(), lists: p.lists(), plan: makePlan(p.Name, limits), overrides: p.Overrides}
 	if r.policy.Limits = limits; p.OnFailure == FailLocal && fallback {
 		r.localPlans = &planCache{}
 		r.localPlan = makePlan(p.Name, scaled(limits, p.LocalShare))
@@ -207,7 +208,7 @@ func (r *rules) except(e *Exceptions) {
 	}
 	own := r.own
 	if !r.stored {
-		own = own.byStoredKey()
+		own = byStoredKey(own)
 	}
 	limitsOf := func(key string) []Limit {
 		if own := own[key]; own != nil {
