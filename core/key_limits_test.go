@@ -18,9 +18,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
-var keyLimitsRounds = flag.Int("keylimits", soak.Budget(150, 2000), "how many random policies the limits of keys are checked with")
-
-var keyLimitsSeed = flag.Uint64("keylimitsseed", 0, "seed")
+var (
+	keyLimitsRounds = flag.Int("keylimits", soak.Budget(15, 1000), "how many random policies the limits of keys are checked with")
+	keyLimitsSeed   = flag.Uint64("keylimits-seed", 0, "the first of their seeds; 0: any")
+)
 
 // How the limits of a key come about, and that what was used stays used: random policies, plans, overrides, exceptions and blocks change
 // while requests take tokens and give them back. The oracle knows the table in docs/policies.md, and of a bucket only what is used of it.
@@ -258,14 +259,14 @@ func (k *keyLimits) costs(v *keyView, key string, units core.Units) (took map[us
 	limits, blocked := k.limitsOf(v, key)
 	took, allowed = make(map[usedOf]int64), !blocked
 	for _, l := range limits {
-		n := units[cmpUnit(l)]
+		n := units[unitNamed(l)]
 		took[k.of(key, l)] = n
 		allowed = allowed && n <= k.left(key, l)
 	}
 	return took, allowed
 }
 
-func cmpUnit(l core.Limit) string {
+func unitNamed(l core.Limit) string {
 	if l.Unit == "" {
 		return core.Requests
 	}
@@ -428,7 +429,7 @@ func (k *keyLimits) step() error {
 		}
 		k.note("%s %.8s Refund %d", v.name, key, n)
 		for _, l := range limits {
-			if u := k.of(key, l); cmpUnit(l) == core.Requests && !u.slots {
+			if u := k.of(key, l); unitNamed(l) == core.Requests && !u.slots {
 				k.used[u] = max(0, k.used[u]-n)
 			}
 		}
@@ -511,7 +512,7 @@ func (k *keyLimits) countsTokens(v *keyView) bool {
 // countsRequests reports whether one of a key's limits counts requests: otherwise it depends on others whether a request is a mistake.
 func (k *keyLimits) countsRequests(v *keyView, key string) bool {
 	limits, _ := k.limitsOf(v, key)
-	return slices.ContainsFunc(limits, func(l core.Limit) bool { return cmpUnit(l) == core.Requests })
+	return slices.ContainsFunc(limits, func(l core.Limit) bool { return unitNamed(l) == core.Requests })
 }
 
 func (k *keyLimits) take(t *takenFrom) {
