@@ -433,6 +433,35 @@ func TestPlansAreShown(t *testing.T) {
 	assert.Contains(t, page, "<li>plan <code>pro</code>: <code>1000/day name day</code></li>")
 }
 
+// What an operator has set is told with who, until when and why. Of limits that this process does not have nothing is said.
+func TestExceptionsAndForeignLimitsAreShown(t *testing.T) {
+	for name, store := range map[string]core.Store{"memory": core.NewMemoryStore(), "redis": redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(5*time.Second))} {
+		t.Run(name, func(t *testing.T) {
+			day := func(n int) core.Limit { return core.PerDay(n).WithName("day") }
+			l := core.Must(core.NewLimiter(store, core.Policy{
+				Name: "paid", Limits: []core.Limit{day(10), core.PerMinute(60).WithName("minute")}, Plans: map[string][]core.Limit{"pro": {day(1000), core.PerMinute(600).WithName("minute")}},
+			}))
+			require.NoError(t, l.SetExceptions(core.Exceptions{
+				Overrides: map[string][]core.Limit{"user:bob": {core.PerMinute(6000).WithName("minute")}},
+				Said:      map[string]core.Said{"user:bob": {By: "ann", Until: time.Unix(2e9, 0), Reason: "launch"}},
+			}))
+			_, err := core.Must(l.WithPlan("pro")).AllowN(t.Context(), "user:bob", 16)
+			require.NoError(t, err)
+			_, err = core.Must(l.WithLimits(day(70))).AllowN(t.Context(), "user:eve", 44)
+			require.NoError(t, err)
+			a := start(t, adminlimit.Limiters(l))
+			_, page := a.send(t, "POST", "", "action=peek&policy=paid&key=user:bob", func(r *http.Request) { r.Header.Set("Accept", "text/html") })
+			assert.Contains(t, page, "<code>1000/day</code> (plan &#34;pro&#34;)")
+			assert.Contains(t, page, "<code>6000/min</code> (an override of ann until 2033-05-18 03:33:20 UTC: &#34;launch&#34;)")
+			for range 2 { // a look leaves nothing behind
+				_, answer := a.post(t, "action", "peek", "policy", "paid", "key", "user:eve")
+				peek := answer["peek"].(map[string]any)
+				assert.Equal(t, []any{true, false, "not known: day was last decided with a capacity of 70, which this process does not have"}, []any{peek["unknown"], peek["passes"], peek["says"]})
+			}
+		})
+	}
+}
+
 // Whatever is sent: no answer is a failure of the server, JSON is valid, and a handler that is read-only changes nothing.
 func FuzzRequests(f *testing.F) {
 	f.Add("POST", "", "action=peek&policy=api&key=k", true)

@@ -20,6 +20,7 @@ type bucket struct {
 	Source   string  `json:"source"`            // who knows
 	Override bool    `json:"override"`          // the key has limits of its own
 	Blocked  bool    `json:"blocked"`           // the policy or an operator blocks the key
+	Unknown  bool    `json:"unknown,omitempty"` // whether a request passes is not known: see Says
 	Unused   bool    `json:"unused"`            // the store has no bucket, so it is full
 	Shadow   bool    `json:"shadow"`            // the policy is in shadow mode, so every request passes
 	Passes   bool    `json:"passes"`            // a request that takes one of each unit would pass now
@@ -47,15 +48,15 @@ func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *b
 	p, stored := l.Policy(), oncall.StoredKey(key)
 	byStored := l.WithStoredKeys()
 	rules := oncall.RulesOf(byStored)
-	rules, _, err = rules.Last(ctx, stored)
+	rules, found, err := rules.Last(ctx, stored)
 	if err == nil {
 		res, err = rules.Limiter.PeekUnits(ctx, stored, rules.Request(stored))
 	}
 	if err != nil {
 		return nil, res, nil, err
 	}
-	unused := false
-	if res.Allowed {
+	unused, doubt := false, rules.Doubt(stored, found, "this process")
+	if res.Allowed && doubt == "" {
 		now, err := rules.Limiter.Peek(ctx, stored) // only a Peek tells it, and one by other limits would leave them in the store
 		unused = err == nil && now.Unused
 	}
@@ -65,6 +66,8 @@ func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *b
 	}
 	if by := rules.Blocker(stored); by != "" {
 		b.Blocked, b.Says, b.Passes = true, oncall.Blocked(by), p.Shadow
+	} else if doubt != "" {
+		b.Unknown, b.Says, b.Passes = true, doubt, p.Shadow
 	}
 	if stored != key || !strings.HasPrefix(key, "sha256:") {
 		b.LogKey = l.LogKey(key)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 )
@@ -16,6 +17,16 @@ type Exceptions struct {
 
 	// Blocked are keys whose requests are denied, as those of [Policy]. A blocked key may have an override too, for the time after the block.
 	Blocked []string
+
+	// Said is who set an override, by its key, for people who look at its limits. It decides nothing.
+	Said map[string]Said
+}
+
+// Said is what is known of an exception beside what it does.
+type Said struct {
+	By     string    // who has set it
+	Until  time.Time // when it ends; zero: not by itself
+	Reason string
 }
 
 // clone returns a copy of e with keys as stores have them, in an order of its own.
@@ -31,6 +42,12 @@ func (e *Exceptions) clone() *Exceptions {
 	}
 	for key, limits := range e.Overrides {
 		c.Overrides[shortKey(key)] = slices.Clone(limits)
+	}
+	if e.Said != nil {
+		c.Said = make(map[string]Said, len(e.Said))
+	}
+	for key, said := range e.Said {
+		c.Said[shortKey(key)] = said
 	}
 	return c
 }

@@ -548,7 +548,7 @@ func (k *keyLimits) end(t *takenFrom) error {
 			return 0
 		})
 		return t.res.Release(ctx)
-	case how == 1 && t.units["tokens"] > 0 && !slices.ContainsFunc(slices.Collect(maps.Keys(t.took)), func(u usedOf) bool { return u.slots }):
+	case how == 1 && t.units["tokens"] > 0 && k.countsTokens(t.view) && !slices.ContainsFunc(slices.Collect(maps.Keys(t.took)), func(u usedOf) bool { return u.slots }):
 		k.note("%s %.8s Settle of %v", t.view.name, t.key, t.took)
 		back(func(u usedOf, took int64) int64 {
 			if u.name == "t" {

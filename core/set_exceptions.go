@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // SetExceptions replaces the exceptions from the next decision on, also of limiters that [Limiter.WithLimits] has returned. They stay
@@ -20,14 +21,16 @@ func (l *Limiter) SetExceptions(e Exceptions) error {
 		return fmt.Errorf("ratelimit: exceptions of policy %q: %w", now.policy.Name, errors.Join(errs...))
 	}
 	changes := now.exceptions.changesTo(given)
-	if len(changes) == 0 {
+	if len(changes) == 0 && (now.exceptions == nil || maps.Equal(now.exceptions.Said, given.Said)) {
 		return nil
 	}
 	next := *now
 	next.except(given)
 	l.exceptions.Store(given)
 	l.rules.Store(&next)
-	l.watch.reportPolicy(next.policy, changes)
+	if len(changes) > 0 {
+		l.watch.reportPolicy(next.policy, changes)
+	}
 	return nil
 }
 

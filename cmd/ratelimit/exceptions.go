@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os/user"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -91,18 +89,6 @@ func (e *exceptionFlags) author() string {
 		return u.Username
 	}
 	return e.by
-}
-
-// about is what is known of an exception beside what it does: whose it is, how long it holds and why.
-func about(x redisstore.Exception) string {
-	text := show.Text(cmp.Or(x.By, oncall.Operator))
-	if x.For > 0 {
-		text += " until " + show.Instant(time.Now().Add(x.For))
-	}
-	if x.Reason != "" {
-		text += ": " + strconv.Quote(x.Reason)
-	}
-	return text
 }
 
 // subject opens what a command needs about a key: args are behind the policy, and others are what follows the key.
@@ -212,8 +198,7 @@ func inWords(x redisstore.Exception) (what, ends string) {
 		ends = "ends in " + show.Duration(x.For)
 	}
 	if x.By+x.Reason != "" {
-		x.For = 0
-		ends += ", by " + about(x)
+		ends += ", by " + oncall.About(core.Said{By: x.By, Reason: x.Reason})
 	}
 	return what, ends
 }

@@ -221,7 +221,7 @@ func (d *desk) look(ctx context.Context, list []foundKey) {
 		if rules == nil {
 			var limiter *core.Limiter
 			if limiter, err = d.limiterOf(ctx, k.Policy); err == nil {
-				rules = oncall.RulesOf(limiter)
+				rules = d.rulesOf(ctx, limiter)
 				byPolicy[k.Policy] = rules
 			}
 		}
@@ -257,7 +257,7 @@ func (f *findFlags) write(s cli.Streams, found *finding) error {
 	for _, k := range found.Found {
 		says := k.Error
 		if k.State != nil {
-			says = k.State.Says
+			says = k.State.Line()
 		}
 		if says != "" {
 			says = "\t" + says

@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,7 +15,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 var getCommand = cli.Command{
@@ -105,17 +106,9 @@ func arg(args []string, i int) string {
 
 // show prints the state of a bucket once. It reports whether the request would pass.
 func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core.Limiter, key string) (allowed bool, err error) {
-	rules, err := oncall.RulesOf(limiter).For(g.plan)
-	if err != nil {
-		return false, cli.Misuse("-plan: %v", err)
-	}
-	if rules.Owner(key) == oncall.Operator {
-		list, _ := d.Store.Exceptions(ctx, limiter.Name()) // openPolicy has warned
-		for _, x := range list {
-			if x.Key == key && !x.Blocks() {
-				rules.Describe(key, about(x))
-			}
-		}
+	rules := d.rulesOf(ctx, limiter).For(g.plan)
+	if rules == nil {
+		return false, cli.Misuse("-plan: %s has no plan %s%s", limiter.Name(), show.Text(g.plan), nearest(g.plan, slices.Sorted(maps.Keys(limiter.Policy().Plans))))
 	}
 	b, err := state.Of(ctx, rules, key, g.asked.units)
 	if err != nil {

@@ -57,6 +57,9 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 		return d.Explain(err)
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s %s has an override %s:\n", args[0], d.text(key), e.period())
+	if len(changes) == 0 {
+		changes = []string{"its limits are as before"}
+	}
 	for _, change := range changes {
 		_, _ = fmt.Fprintln(s.Out, "  "+change)
 	}

@@ -109,6 +109,12 @@ func (d *desk) limiterOf(ctx context.Context, name string) (*core.Limiter, error
 	return limiter.WithStoredKeys(), nil
 }
 
+// rulesOf returns what is in force in a limiter of limiterOf.
+func (d *desk) rulesOf(ctx context.Context, limiter *core.Limiter) *oncall.Rules {
+	_, ended, _ := d.Store.EndedExceptions(ctx, limiter.Name()) // limiterOf has warned
+	return oncall.RulesOf(limiter, ended...)
+}
+
 // nearest is a hint at the name that a misspelt one means, or at all names.
 func nearest(name string, names []string) string {
 	if n := cli.Nearest(name, names); n != "" {

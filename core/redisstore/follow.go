@@ -225,12 +225,16 @@ func (f *follower) obey() {
 
 // set sets the exceptions that hold at an instant. f.mu is held.
 func (f *follower) set(now time.Time) error {
-	hold := core.Exceptions{Overrides: make(map[string][]core.Limit)}
+	hold := core.Exceptions{Overrides: make(map[string][]core.Limit), Said: make(map[string]core.Said)}
 	f.held.each(now, func(e Exception) {
 		if e.Blocks() {
 			hold.Blocked = append(hold.Blocked, e.Key)
 		} else {
-			hold.Overrides[e.Key] = e.Limits
+			said := core.Said{By: e.By, Reason: e.Reason}
+			if e.For > 0 {
+				said.Until = f.held.at.Add(e.For)
+			}
+			hold.Overrides[e.Key], hold.Said[e.Key] = e.Limits, said
 		}
 	})
 	var errs []error

@@ -19,21 +19,22 @@ type Rules struct {
 	Chosen  bool   // somebody said by which plan to decide
 
 	limits []core.Limit
-	own    map[string]own // by key, in its stored form
-	plans  []*Rules       // of the policy's plans, in the order of their names
+	own    map[string]own  // by key, in its stored form
+	ended  map[string]bool // keys whose overrides have ended, and may have decided them last
+	plans  []*Rules        // of the policy's plans, in the order of their names
 }
 
 // own is what stands out about a key.
 type own struct {
 	overrides []override // the one that comes first in front
+	excepted  bool       // that is an operator's
 	listed    bool       // the policy blocks it
 	operator  bool       // an operator does
 }
 
 // override is limits that somebody gave a key.
 type override struct {
-	by     string
-	about  string // who that is, how long it holds and why, if it is known
+	by     string // the policy, or what is said of an operator's
 	limits []core.Limit
 }
 
@@ -43,53 +44,60 @@ const (
 	policy   = "the policy"
 )
 
-// RulesOf returns what l has in force.
-func RulesOf(l *core.Limiter) *Rules {
+// RulesOf returns what l has in force. ended are keys, as stores have them, whose overrides have ended.
+func RulesOf(l *core.Limiter, ended ...string) *Rules {
 	p, e := l.Policy(), l.Exceptions()
-	r := &Rules{Limiter: l, limits: p.Limits, own: make(map[string]own)}
+	r := &Rules{Limiter: l, limits: p.Limits, own: make(map[string]own), ended: make(map[string]bool)}
+	for _, key := range ended {
+		r.ended[key] = true
+	}
 	note := func(key string, change func(*own)) {
 		o := r.own[key]
 		change(&o)
 		r.own[key] = o
 	}
 	for key, limits := range p.Overrides {
-		note(core.StoredKey(key), func(o *own) { o.overrides = []override{{by: policy, limits: limits}} })
+		note(core.StoredKey(key), func(o *own) { o.overrides = []override{{policy, limits}} })
 	}
 	for _, key := range p.Blocked {
 		note(core.StoredKey(key), func(o *own) { o.listed = true })
 	}
 	for key, limits := range e.Overrides { // they come before all that the policy says
-		note(key, func(o *own) { o.overrides = append([]override{{by: Operator, limits: limits}}, o.overrides...) })
+		note(key, func(o *own) {
+			o.overrides, o.excepted = append([]override{{About(e.Said[key]), limits}}, o.overrides...), true
+		})
 	}
 	for _, key := range e.Blocked {
 		note(key, func(o *own) { o.operator = true })
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Plans)) {
 		if of, err := l.WithPlan(name); err == nil { // else a new policy has come since
-			r.plans = append(r.plans, &Rules{Limiter: of, Plan: name, limits: p.Plans[name], own: r.own})
+			r.plans = append(r.plans, &Rules{Limiter: of, Plan: name, limits: p.Plans[name], own: r.own, ended: r.ended})
 		}
 	}
 	return r
 }
 
-// For returns the rules of a plan that somebody has chosen; "" for nobody has.
-func (r *Rules) For(plan string) (*Rules, error) {
+// For returns the rules of a plan that somebody has chosen, r for "", which nobody has, and nil for one that the policy lacks.
+func (r *Rules) For(plan string) *Rules {
+	if plan == "" {
+		return r
+	}
 	for _, of := range r.plans {
 		if of.Plan == plan {
 			chosen := *of
 			chosen.Chosen = true
-			return &chosen, nil
+			return &chosen
 		}
 	}
-	_, err := r.Limiter.WithPlan(plan)
-	return r, err
+	return nil
 }
 
 // HasPlans reports whether Last may return the rules of a plan.
 func (r *Rules) HasPlans() bool { return len(r.plans) > 0 }
 
 // Last returns the rules by which a key was last decided, the policy's own or those of a plan, and what the store keeps of the key under
-// these. Redis does not know a customer's plan, so they are those whose definitions wrote the most of what it keeps. It costs a call, and
+// these. Redis does not know a customer's plan, so they are those whose limits the last decision has written. It costs a call, and
 // one for each plan of a key that the policy's own limits did not write. Of a store that does not show what it keeps it returns r.
 func (r *Rules) Last(ctx context.Context, key string) (*Rules, core.Inspection, error) {
 	last, found, fewest := r, core.Inspection{}, 0
@@ -111,43 +119,100 @@ func (r *Rules) Last(ctx context.Context, key string) (*Rules, core.Inspection, 
 	return last, found, nil
 }
 
-// strange is how many of a key's stored limits other definitions wrote. An override may be newer than the key's last request: then the
-// plan's own definition wrote them.
+// strange is how much speaks against r as what a key was last decided by. A decision writes all limits of its plan, and each once: most
+// speaks against r a limit that is missing or that another definition wrote, then one that was written before others, and least a limit that
+// r lacks.
 func (r *Rules) strange(key string, stored core.Inspection) int {
-	n := stored.Others
+	if stored.Written.IsZero() {
+		return 0
+	}
+	const most, more = 1 << 20, 1 << 10
+	n := stored.Others + most*stored.Lacking
 	for _, s := range stored.Limits {
-		before := r.Owner(key) != "" && slices.ContainsFunc(r.limits, func(l core.Limit) bool {
-			return l.Capacity == s.Capacity && (l.Name == s.Limit.Name || l.Name == "")
-		})
-		if s.Changed && !before {
-			n++
+		if s.Changed && (r.ended[key] || r.Foreign(key, s)) {
+			n += most
+		} else if s.Written.Before(stored.Written) {
+			n += more
 		}
 	}
 	return n
 }
 
-// Owner returns who gave a key limits of its own, the policy or an operator, or "" if nobody did.
-func (r *Rules) Owner(key string) string {
-	if o := r.own[key].overrides; len(o) > 0 {
-		return o[0].by
+// Foreign reports whether no definition that r has for a key wrote a limit. An override may be newer than the key's last request: then
+// what the key has without it wrote the limit. And it may have ended since.
+func (r *Rules) Foreign(key string, s core.StoredLimit) bool {
+	overrides, before := r.own[key].overrides, int64(0)
+	if !s.Changed || r.ended[key] || len(overrides) == 0 {
+		return s.Changed && !r.ended[key]
+	}
+	for _, l := range r.limits {
+		if l.Name == s.Limit.Name || l.Name == "" {
+			before = l.Capacity
+		}
+	}
+	for i := len(overrides) - 1; i >= 0 && before != s.Capacity; i-- {
+		if l, ok := overrides[i].of(s.Limit, i == 0); ok && l.Times != 0 {
+			before = int64(float64(before) * l.Times)
+		} else if ok {
+			before = l.Capacity
+		}
+	}
+	return before != s.Capacity
+}
+
+// Doubt is why nothing can be said of a key: what the store keeps of it is of no definition that r has. what is said to lack it, such as
+// this file. It is "" if there is no doubt, or somebody has chosen the plan.
+func (r *Rules) Doubt(key string, stored core.Inspection, what string) string {
+	for _, s := range stored.Limits {
+		switch {
+		case r.Chosen || !s.Changed:
+			continue
+		case r.ended[key] && len(r.Limiter.Policy().Plans) > 0:
+			return "not known: " + s.Limit.Name + " was last decided by an override that has ended, and the store does not know which plan holds now: -plan says it"
+		case !r.Foreign(key, s):
+			continue
+		}
+		by := "a capacity of " + Count(s.Capacity)
+		if s.Capacity == s.Limit.Capacity {
+			by = "another rate"
+		}
+		return "not known: " + s.Limit.Name + " was last decided with " + by + ", which " + what + " does not have"
 	}
 	return ""
+}
+
+// Owner returns who gave a key limits of its own, the policy or an operator, or "" if nobody did.
+func (r *Rules) Owner(key string) string {
+	switch o := r.own[key]; {
+	case o.excepted:
+		return Operator
+	case len(o.overrides) > 0:
+		return policy
+	}
+	return ""
+}
+
+// About is who set an exception, until when it holds and why, as far as it is known.
+func About(s core.Said) string {
+	text := Text(cmp.Or(s.By, Operator))
+	if !s.Until.IsZero() {
+		text += s.Until.UTC().Format(" until 2006-01-02 15:04:05 UTC")
+	}
+	if s.Reason != "" {
+		text += ": " + strconv.Quote(s.Reason)
+	}
+	return text
 }
 
 // From returns where a limit of a key comes from, in words: an override or a plan, or "" for the policy's own.
 func (r *Rules) From(key string, limit core.Limit) string {
 	var from []string
 	for _, o := range r.own[key].overrides {
-		i := slices.IndexFunc(o.limits, func(l core.Limit) bool { return l.Name == limit.Name })
-		if i < 0 {
-			i = slices.IndexFunc(o.limits, func(l core.Limit) bool {
-				return l.Name == "" && (l.Times != 0 || from == nil && l.WithName(limit.Name).String() == limit.String())
-			})
-		}
-		if i >= 0 && o.limits[i].Times == 0 {
-			return strings.Join(append([]string{"an override of " + cmp.Or(o.about, o.by)}, from...), ", ")
-		} else if i >= 0 {
-			from = append([]string{o.limits[i].WithName("").String() + " by " + cmp.Or(o.about, o.by)}, from...)
+		switch l, ok := o.of(limit, from == nil); {
+		case ok && l.Times == 0:
+			return strings.Join(append([]string{"an override of " + o.by}, from...), ", ")
+		case ok:
+			from = append([]string{l.WithName("").String() + " by " + o.by}, from...)
 		}
 	}
 	if r.Plan != "" {
@@ -156,13 +221,20 @@ func (r *Rules) From(key string, limit core.Limit) string {
 	return strings.Join(from, ", ")
 }
 
-// Describe says of the operator's override of a key whose it is, how long it holds and why, for From.
-func (r *Rules) Describe(key, about string) {
-	for i, o := range r.own[key].overrides {
-		if o.by == Operator {
-			r.own[key].overrides[i].about = about
+// of returns the limit of o that replaces or multiplies one. last says that no other override comes after o: then a limit without a name is
+// found by what it made.
+func (o override) of(limit core.Limit, last bool) (core.Limit, bool) {
+	for _, same := range []func(core.Limit) bool{
+		func(l core.Limit) bool { return l.Name == limit.Name },
+		func(l core.Limit) bool {
+			return l.Name == "" && (l.Times != 0 || last && l.WithName(limit.Name).String() == limit.String())
+		},
+	} {
+		if i := slices.IndexFunc(o.limits, same); i >= 0 {
+			return o.limits[i], true
 		}
 	}
+	return core.Limit{}, false
 }
 
 // Blocker returns who blocks a key, the policy or an operator, or "" if nobody does.

@@ -2,6 +2,7 @@ package oncall_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -44,17 +45,14 @@ func TestRulesOfAChosenPlan(t *testing.T) {
 	}))
 	rules := oncall.RulesOf(l)
 	assert.True(t, rules.HasPlans())
-	pro, err := rules.For("pro")
-	assert.NoError(t, err)
+	pro := rules.For("pro")
 	assert.True(t, pro.Chosen)
 	assert.Equal(t, `plan "pro"`, pro.From("bob", core.Must(pro.Limiter.Peek(t.Context(), "bob")).Limits()[0].Limit))
-	assert.NoError(t, l.SetExceptions(core.Exceptions{Overrides: map[string][]core.Limit{"bob": {core.Times(2)}}}))
-	changed := core.Must(oncall.RulesOf(l).For("pro"))
-	changed.Describe("bob", `ann: "launch"`)
-	assert.Equal(t, `plan "pro", x2 by ann: "launch"`, changed.From("bob", core.Must(changed.Limiter.Peek(t.Context(), "bob")).Limits()[0].Limit))
-	own, err := rules.For("")
-	assert.NoError(t, err)
-	assert.Same(t, rules, own, "nobody has chosen")
-	_, err = rules.For("gold")
-	assert.ErrorContains(t, err, "gold")
+	assert.NoError(t, l.SetExceptions(core.Exceptions{
+		Overrides: map[string][]core.Limit{"bob": {core.Times(2)}}, Said: map[string]core.Said{"bob": {By: "ann", Until: time.Unix(0, 0), Reason: "launch"}},
+	}))
+	changed := oncall.RulesOf(l).For("pro")
+	assert.Equal(t, `plan "pro", x2 by ann until 1970-01-01 00:00:00 UTC: "launch"`, changed.From("bob", core.Must(changed.Limiter.Peek(t.Context(), "bob")).Limits()[0].Limit))
+	assert.Same(t, rules, rules.For(""), "nobody has chosen")
+	assert.Nil(t, rules.For("gold"))
 }

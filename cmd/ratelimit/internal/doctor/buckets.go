@@ -77,13 +77,14 @@ type census struct {
 	rules      map[string]*oncall.Rules
 	counts     map[string]int64 // of keys, by policy
 	surveys    map[[2]string]*survey
-	others     int64 // keys with limits that their policies lack
+	others     int64    // keys with limits that their policies lack
+	unread     []string // why exceptions can't be read, or are not in force
 	unreadable []string
 	why        string
 }
 
 // rulesOf returns the rules whose limiters read a policy's keys.
-func (c *census) rulesOf(name string) (*oncall.Rules, error) {
+func (c *census) rulesOf(ctx context.Context, name string) (*oncall.Rules, error) {
 	if r := c.rules[name]; r != nil {
 		return r, nil
 	}
@@ -96,17 +97,24 @@ func (c *census) rulesOf(name string) (*oncall.Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.rules[name] = oncall.RulesOf(l.WithStoredKeys())
+	var ended []string
+	if ok {
+		if err := c.store.ReadExceptions(ctx, l); err != nil {
+			c.unread = append(c.unread, err.Error())
+		}
+		_, ended, _ = c.store.EndedExceptions(ctx, name)
+	}
+	c.rules[name] = oncall.RulesOf(l.WithStoredKeys(), ended...)
 	return c.rules[name], nil
 }
 
 func (c *census) look(ctx context.Context, b redisstore.Bucket, text func(string) string) error {
 	c.counts[b.Policy]++
-	rules, err := c.rulesOf(b.Policy)
+	rules, err := c.rulesOf(ctx, b.Policy)
 	if err != nil {
 		return nil //nolint:nilerr // the name is no policy's, so the key is not of a limiter
 	}
-	_, found, err := rules.Last(ctx, b.Key)
+	rules, found, err := rules.Last(ctx, b.Key)
 	if errors.As(err, new(*store.StateError)) {
 		c.unreadable, c.why = append(c.unreadable, show.Text(b.Policy)+" "+text(b.Key)), err.Error()
 		return nil
@@ -128,7 +136,7 @@ func (c *census) look(ctx context.Context, b redisstore.Bucket, text func(string
 		if limit.Written.After(s.last) {
 			s.last = limit.Written
 		}
-		if limit.Changed {
+		if rules.Foreign(b.Key, limit) {
 			s.changed++
 			if limit.Written.After(s.lastChange) {
 				s.lastChange, s.capacity = limit.Written, limit.Capacity
@@ -162,6 +170,9 @@ func (c *census) findings() (f Findings) {
 			"OnFailure decides for them. ratelimit reset makes one full again; if a later version wrote them, finish the deployment (RL716).")
 	} else {
 		f.add("unreadable", OK, "every key can be read", "")
+	}
+	for _, err := range c.unread {
+		f.add("exceptions", Note, err, "Overrides and blocks that are not in force: write or remove them anew, or deploy the file that has their limits.")
 	}
 	if c.policies == nil {
 		f.add("definitions", Note, "not compared", "Give the service's -policies FILE.")
