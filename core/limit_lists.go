@@ -96,7 +96,7 @@ func (p limitLists) planMistakes() (errs []error) {
 		}
 		errs = append(errs, limit.ListMistakes(p.policy, each(limits, Limit.plain), field)...)
 		for i, l := range p.named(limits) {
-			if limits[i].Name == "" && !slices.ContainsFunc(own, l.sameName) {
+			if limits[i].Name == "" && l.Times == 0 && !slices.ContainsFunc(own, l.sameName) {
 				errs = append(errs, mistake.New(field+"["+strconv.Itoa(i)+"].Name", "",
 					"would be "+strconv.Quote(l.Name)+", and no limit of the policy has that name, so both would count for themselves: name the limits of policy and plan"))
 			}

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replay"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -28,6 +30,27 @@ func unmade(p core.Policy) (doubts []string) {
 					doubt += ", only a key function of your own"
 				}
 				doubts = append(doubts, doubt)
+			}
+		}
+	}
+	return doubts
+}
+
+// misspelt returns which names of limits that one plan alone has are like one of the policy's that it lacks, in sentences.
+func misspelt(p core.Policy) (doubts []string) {
+	has := func(limits []core.Limit, name string) bool {
+		return slices.ContainsFunc(limits, func(l core.Limit) bool { return l.Name == name })
+	}
+	for _, plan := range slices.Sorted(maps.Keys(p.Plans)) {
+		var lacking []string
+		for _, l := range p.Limits {
+			if l.Name != "" && !has(p.Plans[plan], l.Name) {
+				lacking = append(lacking, l.Name)
+			}
+		}
+		for _, l := range p.Plans[plan] {
+			if meant := cli.Nearest(l.Name, lacking); meant != "" && l.Name != "" && !has(p.Limits, l.Name) {
+				doubts = append(doubts, fmt.Sprintf("%s, plan %s: no other limit counts with %s: did you mean %s?", p.Name, show.Text(plan), show.Text(l.Name), show.Text(meant)))
 			}
 		}
 	}
