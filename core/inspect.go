@@ -25,6 +25,7 @@ type Inspection struct {
 	Limits  []StoredLimit // those of the policy that are kept, in the policy's order; none: the bucket is full or was never used
 	Lacking int           // how many more the policy has for the key
 	Others  int           // how many more are kept that the policy does not have, such as one that was removed or renamed
+	Newest  int           // how many of Others were written last, by a decision that had limits which the policy does not have
 	Written time.Time     // when tokens of any of these were last taken or returned; zero: nothing is kept
 }
 
@@ -69,8 +70,11 @@ func inspect(p *plan, records []bucket.Record, state store.State) Inspection {
 	at, seen := state.Now.UnixMicro(), make(map[uint32]*StoredLimit, len(records))
 	for i := range records {
 		r := &records[i]
-		if written := time.UnixMicro(r.At); written.After(found.Written) {
-			found.Written = written
+		switch written := time.UnixMicro(r.At); {
+		case written.After(found.Written):
+			found.Written, found.Newest = written, 1
+		case written.Equal(found.Written):
+			found.Newest++
 		}
 		seen[r.Tag()] = nil
 		if j := p.IndexOf(r.Tag()); j >= 0 {
@@ -83,7 +87,9 @@ func inspect(p *plan, records []bucket.Record, state store.State) Inspection {
 	}
 	for i := range p.Rates {
 		if s := seen[p.Rates[i].Tag]; s != nil {
-			found.Limits = append(found.Limits, *s)
+			if found.Limits = append(found.Limits, *s); s.Written.Equal(found.Written) {
+				found.Newest--
+			}
 		}
 	}
 	found.Others, found.Lacking = len(seen)-len(found.Limits), len(p.Rates)-len(found.Limits)

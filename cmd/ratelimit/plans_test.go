@@ -170,7 +170,7 @@ func TestToolsKnowExceptionsOfPlans(t *testing.T) {
 	s.runOK(t, "override", "-policies", "p.yaml", "api", "user:bob", "-remove")
 	clean("after the end")
 	out, _, _ := s.run(t, "get", "-policies", "p.yaml", "api", "user:bob")
-	assert.Contains(t, out, "not known: minute was last decided by an override that has ended, and the store does not know which plan holds now: -plan says it")
+	assert.Contains(t, out, "not known: an override of before decided last, and the store does not know which plan the key has: -plan says it")
 	assert.Contains(t, s.runOK(t, "list", "-policies", "p.yaml", "api"), "0 denied now, 1 not known\n")
 	assert.Regexp(t, `minute +49 +60 .*plan "pro"`, s.runOK(t, "get", "-policies", "p.yaml", "-plan", "pro", "api", "user:bob"))
 	allow(1)

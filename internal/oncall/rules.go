@@ -93,8 +93,8 @@ func (r *Rules) For(plan string) *Rules {
 	return nil
 }
 
-// HasPlans reports whether Last may return the rules of a plan.
-func (r *Rules) HasPlans() bool { return len(r.plans) > 0 }
+// HasPlans reports whether the policy has plans, so that Last may return the rules of one.
+func (r *Rules) HasPlans() bool { return r.Plan != "" || len(r.plans) > 0 }
 
 // Last returns the rules by which a key was last decided, the policy's own or those of a plan, and what the store keeps of the key under
 // these. Redis does not know a customer's plan, so they are those whose limits the last decision has written. It costs a call, and
@@ -119,37 +119,47 @@ func (r *Rules) Last(ctx context.Context, key string) (*Rules, core.Inspection, 
 	return last, found, nil
 }
 
-// strange is how much speaks against r as what a key was last decided by. A decision writes all limits of its plan, and each once: most
-// speaks against r a limit that is missing or that another definition wrote, then one that was written before others, and least a limit that
-// r lacks.
+// strange is how much speaks against r as what a key was last decided by. A decision writes all limits of its plan: most speaks
+// against r a limit that is missing, one that another definition wrote, and one that r lacks and that was written last; then one that r
+// had before an override, and one that was written before others; and least one that r lacks.
 func (r *Rules) strange(key string, stored core.Inspection) int {
 	if stored.Written.IsZero() {
 		return 0
 	}
 	const most, more = 1 << 20, 1 << 10
-	n := stored.Others + most*stored.Lacking
+	n := stored.Others + most*(stored.Lacking+stored.Newest)
 	for _, s := range stored.Limits {
-		if s.Changed && (r.ended[key] || r.Foreign(key, s)) {
+		if r.foreign(key, s, stored) {
 			n += most
-		} else if s.Written.Before(stored.Written) {
+		} else if s.Changed || s.Written.Before(stored.Written) {
 			n += more
 		}
 	}
 	return n
 }
 
-// Foreign reports whether no definition that r has for a key wrote a limit. An override may be newer than the key's last request: then
-// what the key has without it wrote the limit. And it may have ended since.
-func (r *Rules) Foreign(key string, s core.StoredLimit) bool {
+// Touched reports whether an operator has set an override of a key, which may have ended. Of several only the newest is known, and any of them may
+// have decided the key last.
+func (r *Rules) Touched(key string) bool { return r.ended[key] || r.own[key].excepted }
+
+// Foreign reports whether no definition that r has or had for a key wrote a limit, one of what the store keeps.
+func (r *Rules) Foreign(key string, s core.StoredLimit, stored core.Inspection) bool {
+	return r.foreign(key, s, stored) && !r.Touched(key)
+}
+
+// foreign reports whether no definition that r has for a key wrote a limit. An override may be newer than the key's last request: then
+// what the key has without it wrote the limit.
+func (r *Rules) foreign(key string, s core.StoredLimit, stored core.Inspection) bool {
 	overrides, before := r.own[key].overrides, int64(0)
-	if !s.Changed || r.ended[key] || len(overrides) == 0 {
-		return s.Changed && !r.ended[key]
+	if !s.Changed || len(overrides) == 0 {
+		return s.Changed
 	}
 	for _, l := range r.limits {
 		if l.Name == s.Limit.Name || l.Name == "" {
 			before = l.Capacity
 		}
 	}
+	added := before == 0 // by an override: another plan may have written the limit long ago
 	for i := len(overrides) - 1; i >= 0 && before != s.Capacity; i-- {
 		if l, ok := overrides[i].of(s.Limit, i == 0); ok && l.Times != 0 {
 			before = int64(float64(before) * l.Times)
@@ -157,19 +167,18 @@ func (r *Rules) Foreign(key string, s core.StoredLimit) bool {
 			before = l.Capacity
 		}
 	}
-	return before != s.Capacity
+	return before != s.Capacity && (!added || s.Written.Equal(stored.Written))
 }
 
 // Doubt is why nothing can be said of a key: what the store keeps of it is of no definition that r has. what is said to lack it, such as
 // this file. It is "" if there is no doubt, or somebody has chosen the plan.
 func (r *Rules) Doubt(key string, stored core.Inspection, what string) string {
+	if r.Chosen || stored.Written.IsZero() {
+		return ""
+	}
+	strange := stored.Newest > 0 || stored.Lacking > 0 && !r.own[key].excepted // which may add limits
 	for _, s := range stored.Limits {
-		switch {
-		case r.Chosen || !s.Changed:
-			continue
-		case r.ended[key] && len(r.Limiter.Policy().Plans) > 0:
-			return "not known: " + s.Limit.Name + " was last decided by an override that has ended, and the store does not know which plan holds now: -plan says it"
-		case !r.Foreign(key, s):
+		if strange = strange || r.foreign(key, s, stored); !r.Foreign(key, s, stored) {
 			continue
 		}
 		by := "a capacity of " + Count(s.Capacity)
@@ -177,6 +186,12 @@ func (r *Rules) Doubt(key string, stored core.Inspection, what string) string {
 			by = "another rate"
 		}
 		return "not known: " + s.Limit.Name + " was last decided with " + by + ", which " + what + " does not have"
+	}
+	switch {
+	case r.Touched(key) && strange && r.HasPlans():
+		return "not known: an override of before decided last, and the store does not know which plan the key has: -plan says it"
+	case !r.Touched(key) && stored.Newest > 0:
+		return "not known: it was last decided with " + Some(int64(stored.Newest), "limit") + " that " + what + " does not have"
 	}
 	return ""
 }

@@ -122,7 +122,8 @@ func (c *census) look(ctx context.Context, b redisstore.Bucket, text func(string
 	if _, ok := c.policies[b.Policy]; err != nil || !ok {
 		return err
 	}
-	if found.Others > 0 {
+	// Others may be of the plan, or of an operator's override, that the key had before.
+	if !rules.Touched(b.Key) && (found.Newest > 0 || found.Others > 0 && !rules.HasPlans()) {
 		c.others++
 	}
 	for _, limit := range found.Limits {
@@ -136,7 +137,7 @@ func (c *census) look(ctx context.Context, b redisstore.Bucket, text func(string
 		if limit.Written.After(s.last) {
 			s.last = limit.Written
 		}
-		if rules.Foreign(b.Key, limit) {
+		if rules.Foreign(b.Key, limit, found) {
 			s.changed++
 			if limit.Written.After(s.lastChange) {
 				s.lastChange, s.capacity = limit.Written, limit.Capacity
