@@ -212,6 +212,18 @@ func (unreachable) Reset(context.Context, string, string) error {
 }
 
 // Exceptions block a key, or give it other limits, beside the policy. redisstore reads them from Redis.
+// Tools show who has set an override, and why.
+func ExampleSaid() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
+	err := limiter.SetExceptions(core.Exceptions{
+		Overrides: map[string][]core.Limit{core.StoredKey("user:ada"): {core.Times(10)}},
+		Said:      map[string]core.Said{core.StoredKey("user:ada"): {By: "ann", Reason: "launch"}},
+	})
+	said := limiter.Exceptions().Said[core.StoredKey("user:ada")]
+	fmt.Println(err, said.By, said.Reason)
+	// Output: <nil> ann launch
+}
+
 func ExampleExceptions() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
 	err := limiter.SetExceptions(core.Exceptions{

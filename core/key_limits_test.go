@@ -442,6 +442,28 @@ func (k *keyLimits) step() error {
 		return v.limiter.Reset(ctx, key)
 	case 11:
 		return k.together(v, key, n)
+	case 12:
+		limits, blocked := k.limitsOf(v, key)
+		if !k.countsRequests(v, key) || v.shadow(k) {
+			return nil
+		}
+		most := n
+		for _, l := range limits {
+			if unitNamed(l) == core.Requests {
+				most = min(most, k.left(key, l))
+			}
+		}
+		if blocked {
+			most = 0
+		}
+		res, err := v.limiter.AllowAtMost(ctx, key, n)
+		k.note("%s %.8s AllowAtMost %d: %v of %d", v.name, key, n, res.Allowed, res.Cost)
+		if err != nil || res.Allowed != (most > 0) || res.Allowed && res.Cost != most {
+			return fmt.Errorf("%s %.8s takes at most %d: want %d, got %+v %v", v.name, key, n, most, res, err)
+		}
+		if took, _ := k.costs(v, key, core.Units{core.Requests: most}); res.Allowed {
+			k.take(&takenFrom{res: res, view: v, key: key, took: took})
+		}
 	default:
 		if len(k.taken) > 0 {
 			i := k.r.IntN(len(k.taken))
