@@ -26,6 +26,9 @@ var resetCommand = cli.Command{
 	Details: `The key is deleted, as Limiter.Reset does: what was used, reserved and held is forgotten. KEY is that of the command get.
 
   ratelimit reset -policies policies.yaml api -header x-api-key=abc
+
+It says what the next request sees. The exit code is 1 if that is still denied,
+because somebody blocks the client.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		var c changeFlags
@@ -43,6 +46,9 @@ that the policy has gets N tokens. A key that comes meanwhile gets none: it star
 
   ratelimit credit -policies policies.yaml api -header x-api-key=abc daily 500
   ratelimit credit -policies policies.yaml api -all daily 500 -yes
+
+It says what the next request sees. The exit code is 1 if that is still denied,
+by a block or by limits.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		c := changeFlags{sign: 1}
@@ -61,6 +67,9 @@ var debitCommand = cli.Command{
 until it has refilled.
 
   ratelimit debit -policies policies.yaml api -header x-api-key=abc daily 500
+
+It says what the next request sees. The exit code is 1 if somebody blocks the
+client.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		c := changeFlags{sign: -1}
@@ -100,8 +109,10 @@ func (c *changeFlags) reset(ctx context.Context, s cli.Streams, args []string) e
 	if err := limiter.Reset(ctx, key); err != nil {
 		return d.Explain(err)
 	}
-	_, _ = fmt.Fprintf(s.Out, "%s %s is reset: every limit is full. Before: %s.\n  %s\n", args[0], d.text(key), before, lingering)
-	return nil
+	_, _ = fmt.Fprintf(s.Out, "%s %s is reset: every limit is full. Before: %s.\n", args[0], d.text(key), before)
+	_, err = d.sees(ctx, s, limiter, key, reportAny)
+	_, _ = fmt.Fprintln(s.Out, "  "+lingering)
+	return err
 }
 
 // move credits or debits.
@@ -141,8 +152,13 @@ func (c *changeFlags) move(ctx context.Context, s cli.Streams, args []string) er
 	if c.sign > 0 && after.Remaining == after.Limit.Capacity {
 		_, _ = fmt.Fprintln(s.Out, "  It is full: what had no room is lost.")
 	}
+	report := reportAny
+	if c.sign < 0 {
+		report = reportBlocks
+	}
+	_, err = d.sees(ctx, s, limiter, key, report)
 	_, _ = fmt.Fprintln(s.Out, "  "+lingering)
-	return nil
+	return err
 }
 
 // teller gives tokens of one limit to keys, or takes them.
@@ -259,14 +275,23 @@ func (t *teller) all(ctx context.Context, s cli.Streams, yes bool) error {
 	}
 	p := progress{w: s.Err, on: s.Terminal}
 	defer p.clear()
-	done, lacking, unreadable := int64(0), int64(0), int64(0)
+	done, lacking, unreadable, denied := int64(0), int64(0), int64(0), int64(0)
 	for group := range slices.Chunk(list, together) {
-		errs := make([]error, len(group))
+		errs, states := make([]error, len(group)), make([]*state.Bucket, len(group))
 		var all sync.WaitGroup
 		for i, key := range group {
-			all.Go(func() { _, errs[i] = t.give(ctx, key) })
+			all.Go(func() {
+				if _, errs[i] = t.give(ctx, key); errs[i] == nil {
+					states[i], errs[i] = state.Sketch(ctx, t.rules, key, nil)
+				}
+			})
 		}
 		all.Wait()
+		for _, b := range states {
+			if b != nil && !b.Allowed {
+				denied++
+			}
+		}
 		var failed error
 		for _, err := range errs {
 			switch {
@@ -291,6 +316,12 @@ func (t *teller) all(ctx context.Context, s cli.Streams, yes bool) error {
 	if lacking+unreadable > 0 {
 		_, _ = fmt.Fprintf(s.Out, "  Left as they are: %s with an override that lacks this limit, and %s that could not be read.\n", show.Some(lacking, "key"), show.Count(unreadable))
 	}
+	if denied > 0 {
+		_, _ = fmt.Fprintf(s.Out, "  The next request of %s is still denied: see ratelimit list -denied.\n", show.Some(denied, "key"))
+	}
 	_, _ = fmt.Fprintln(s.Out, "  "+lingering)
+	if denied > 0 && !t.policies[t.limiter.Name()].Shadow {
+		return cli.ErrFound
+	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 	case e.remove && (len(texts) > 0 || e.lasts > 0):
 		return cli.Misuse("-remove ends the override: give no limit and no -for")
 	case e.remove:
-		return e.end(ctx, s, d, key, args[0], "override", d.Store.EndOverride)
+		return e.end(ctx, s, d, limiter, key, "override", reportBlocks, d.Store.EndOverride)
 	case len(texts) == 0:
 		return cli.Misuse("override: name at least one limit, such as '1000/day name daily', or x10, or -remove")
 	}
@@ -60,14 +60,10 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 	for _, change := range changes {
 		_, _ = fmt.Fprintln(s.Out, "  "+change)
 	}
-	switch rules := oncall.RulesOf(limiter); {
-	case rules.Blocker(key) == oncall.Operator:
-		_, _ = fmt.Fprintln(s.Out, "  It is blocked in Redis, and stays so: ratelimit unblock ends that.")
-	case rules.Listed(key):
+	if rules := oncall.RulesOf(limiter); rules.Listed(key) && rules.Blocker(key) == "" {
 		_, _ = fmt.Fprintf(s.Out, "  %s blocks it, and the override comes before that: it is allowed again. To deny it, use ratelimit block.\n", d.live.file)
 	}
-	e.after(ctx, s, d, args[0], key)
-	return nil
+	return e.after(ctx, s, d, limiter, key, reportAny)
 }
 
 // replaced returns the override of a key with the limits of texts, each with the name of the limit that it replaces or multiplies, of those
