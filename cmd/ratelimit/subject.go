@@ -182,7 +182,7 @@ func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []stri
 	const most = 3
 	ctx, cancel := context.WithTimeout(ctx, longestSearch)
 	defer cancel()
-	given, nearest, fewest := keyparts.Of(key), "", 0
+	search, given, nearest, fewest := keyparts.NewSearch(nil, key), keyparts.Of(key), "", 0
 	seen := make(map[string]bool)
 	for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
 		if err != nil || len(list) == most || len(seen) > mostCompared {
@@ -193,7 +193,7 @@ func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []stri
 		}
 		seen[b.Key] = true
 		other := keyparts.Of(b.Key)
-		if given.Within(other) || other.Within(given) {
+		if search.Finds(b.Key) || given.Within(other) || other.Within(given) {
 			list = append(list, b.Key)
 		} else if n, near := given.Distance(other); near && (nearest == "" || n < fewest) {
 			nearest, fewest = b.Key, n

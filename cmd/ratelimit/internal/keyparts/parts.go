@@ -141,8 +141,14 @@ func (p *Parts) takeMade(key string) bool {
 			return false
 		}
 		kind, values = kind+" "+first, values[1:]
-	case isMade(first) || len(values) > 1 && kind != "session":
-		return false // the client "path" of an app's own key, joined with others
+	case len(values) > 1 && kind != "session":
+		return false
+	case slices.ContainsFunc(values, func(value string) bool { return isMade(decode(value)) }):
+		p.Doubtful = true // it may join an app's own key, of a client with the kind's name
+		p.add("", kind, true)
+		for _, value := range values {
+			p.take(value)
+		}
 	}
 	p.addAll(kind, values, form.client)
 	return true
