@@ -99,8 +99,7 @@ func (c *changeFlags) reset(ctx context.Context, s cli.Streams, args []string) e
 		return err
 	}
 	before := "it could not be read"
-	rules := oncall.RulesOf(limiter)
-	switch b, err := state.Of(ctx, rules, key, nil); {
+	switch b, err := state.Of(ctx, d.rulesOf(ctx, limiter), key, nil); {
 	case err == nil:
 		before = b.Says
 	case !errors.As(err, new(*store.StateError)):
@@ -135,7 +134,7 @@ func (c *changeFlags) move(ctx context.Context, s cli.Streams, args []string) er
 		return err
 	}
 	defer d.Close()
-	t := teller{desk: d, limiter: limiter, rules: oncall.RulesOf(limiter), name: name, n: c.sign * n, single: make(map[core.Limit]*core.Limiter)}
+	t := teller{desk: d, limiter: limiter, rules: d.rulesOf(ctx, limiter), name: name, n: c.sign * n, single: make(map[core.Limit]*core.Limiter)}
 	if c.all {
 		return t.all(ctx, s, c.yes)
 	}

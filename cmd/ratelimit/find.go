@@ -286,7 +286,7 @@ func (d *desk) look(ctx context.Context, list []foundKey) {
 		if rules == nil {
 			var limiter *core.Limiter
 			if limiter, err = d.limiterOf(ctx, k.Policy); err == nil {
-				rules = oncall.RulesOf(limiter)
+				rules = d.rulesOf(ctx, limiter)
 				byPolicy[k.Policy] = rules
 			}
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 var listCommand = cli.Command{
@@ -72,7 +71,7 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		return err
 	}
 	defer d.Close()
-	rules := oncall.RulesOf(limiter)
+	rules := d.rulesOf(ctx, limiter)
 	found := listing{Policy: args[0], Page: l.page}
 	p := progress{w: s.Err, on: s.Terminal}
 	defer p.clear()

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
@@ -13,7 +15,7 @@ import (
 
 // next returns what the next request of a key sees: by a plan or the limits that decided it last, by overrides and blocks.
 func (d *desk) next(ctx context.Context, limiter *core.Limiter, key, plan string, units core.Units) (*state.Bucket, error) {
-	rules, err := oncall.RulesOf(limiter).For(plan)
+	rules, err := d.rulesOf(ctx, limiter).For(plan)
 	if err != nil {
 		return nil, cli.Misuse("-plan: %v", err)
 	}
@@ -30,6 +32,17 @@ func (d *desk) next(ctx context.Context, limiter *core.Limiter, key, plan string
 		return nil, d.Explain(err)
 	}
 	return b, nil
+}
+
+// rulesOf returns what a limiter has in force, and knows which overrides have ended in the last day.
+func (d *desk) rulesOf(ctx context.Context, limiter *core.Limiter) *oncall.Rules {
+	rules := oncall.RulesOf(limiter)
+	ended := sync.OnceValue(func() []string {
+		_, overrides, _ := d.Store.EndedExceptions(ctx, limiter.Name()) // reading exceptions has warned
+		return overrides
+	})
+	rules.Ended = func(key string) bool { return slices.Contains(ended(), key) }
+	return rules
 }
 
 // denials are which denials of the next request a command reports by its exit code.

@@ -18,6 +18,10 @@ type Rules struct {
 	Plan    string // whose limits Limiter has; "": the policy's own
 	Chosen  bool   // somebody said by which plan to decide
 
+	// Ended reports whether an override of a key has ended lately, so that what the
+	// store has of the key can be of its definitions. Nil: nobody knows.
+	Ended func(key string) bool
+
 	limits []core.Limit
 	own    map[string]own // by key, in its stored form
 	plans  []*Rules       // of the policy's plans, in the order of their names

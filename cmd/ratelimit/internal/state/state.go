@@ -4,6 +4,7 @@ package state
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
@@ -58,7 +59,8 @@ type Bucket struct {
 
 // Of asks the store for the state of key's bucket, and whether units would pass. The limiter of rules takes keys as the store has them.
 func Of(ctx context.Context, rules *oncall.Rules, key string, units core.Units) (*Bucket, error) {
-	rules, stored, err := rules.Last(ctx, key)
+	given := rules
+	rules, stored, err := given.Last(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -72,13 +74,20 @@ func Of(ctx context.Context, rules *oncall.Rules, key string, units core.Units) 
 	b := of(res, stored)
 	b.name(rules, key)
 	if b.Override == "" && !b.Blocked && !rules.Chosen {
-		b.judge(stored)
+		b.judge(given, stored)
 	}
 	return b, nil
 }
 
-// judge takes the verdict back if none of the file's definitions wrote what is stored: the service has other limits than the file.
-func (b *Bucket) judge(stored core.Inspection) {
+// judge takes the verdict back if none of the file's definitions wrote what is stored: the service has other limits than the file. An
+// override that has ended lately may have written it: then the file's limits hold, if it is known whose, by the policy's lack of plans or
+// by another limit of the key.
+func (b *Bucket) judge(rules *oncall.Rules, stored core.Inspection) {
+	changed := func(s core.StoredLimit) bool { return s.Changed }
+	known := !rules.HasPlans() || slices.ContainsFunc(stored.Limits, func(s core.StoredLimit) bool { return !s.Changed })
+	if slices.ContainsFunc(stored.Limits, changed) && known && rules.Ended != nil && rules.Ended(b.Key) {
+		return
+	}
 	for _, s := range stored.Limits {
 		if s.Changed {
 			b.Allowed, b.Unknown = false, true
