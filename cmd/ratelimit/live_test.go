@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strings"
@@ -18,8 +19,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/keyof"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -337,6 +340,58 @@ func TestFindAndForget(t *testing.T) {
 	_, errs, code = s.run(t, "forget")
 	assert.Equal(t, cli.Misused, code)
 	assert.Contains(t, errs, "needs a customer")
+}
+
+// Customers are named as words of the key scheme, and in other ways that a key can be
+// read wrongly. Each is found and forgotten with all of its keys and blocks, without
+// -yes, and the others keep theirs.
+func TestForgettingOneCustomerKeepsTheOthers(t *testing.T) {
+	s := serve(t)
+	names := []string{
+		"ip", "header", "cookie", "query", "value", "param", "path", "route", "method", "global", "service", "tool", "session", "x-api-key", "api", "jobs", "user", "bob", "bo", "bob2",
+		"a:b", "a", "b", "50%", "%3A", "a%3Ab", "{x}", "}", "é", "a\tb", "\xff", "-x", `"bob"`, "o'brien", "GET", "/report", "192.0.2.1", "ip:192.0.2.1", "header:x-other:bob", strings.Repeat("long", 50),
+	}
+	of := func(name string) (api, jobs string) {
+		key := core.Must(keyof.Header("X-Api-Key", name))
+		return key, keyof.Join(core.Must(keyof.Method("GET")), key, core.Must(keyof.Path("/report")))
+	}
+	for _, name := range names {
+		key, joined := of(name)
+		s.use(t, key, 1)
+		_, err := s.jobs.Allow(t.Context(), joined)
+		require.NoError(t, err)
+		require.NoError(t, s.store.SetException(t.Context(), "api", redisstore.Exception{Key: core.StoredKey(key)}))
+	}
+	left := func() map[string]bool {
+		keys := make(map[string]bool)
+		for b, err := range s.store.Buckets(t.Context(), "", 0) {
+			require.NoError(t, err)
+			keys[b.Policy+" "+b.Key] = true
+		}
+		list, err := s.store.Exceptions(t.Context(), "api")
+		require.NoError(t, err)
+		for _, x := range list {
+			keys["block "+x.Key] = true
+		}
+		return keys
+	}
+	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	for _, name := range names {
+		want := left()
+		require.Len(t, want, 3*(len(want)/3), "the premise: each customer has all or nothing")
+		key, joined := of(name)
+		found := s.runOK(t, "find", oncall.ShownKey(name))
+		assert.Contains(t, found, "2 keys and 1 exception found", "%q", name)
+		for _, shown := range []string{oncall.ShownKey(core.StoredKey(key)), oncall.ShownKey(core.StoredKey(joined))} {
+			assert.Contains(t, found, "  "+shown, "find lists those of %q", name)
+		}
+		s.runOK(t, "forget", oncall.ShownKey(name))
+		for _, one := range []string{"api " + core.StoredKey(key), "jobs " + core.StoredKey(joined), "block " + core.StoredKey(key)} {
+			delete(want, one)
+		}
+		assert.Equal(t, want, left(), "forget %q deletes its keys alone", name)
+	}
+	assert.Empty(t, left())
 }
 
 func TestResetCreditAndDebit(t *testing.T) {

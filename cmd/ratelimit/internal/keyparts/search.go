@@ -39,7 +39,7 @@ type name struct {
 }
 
 // whole is what a name stands for that is a key.
-const whole = "key"
+const whole = "a key"
 
 // NewSearch returns a search by names. hash returns the hash that the log has of a
 // key, or is nil.

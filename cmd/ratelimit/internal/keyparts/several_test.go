@@ -35,7 +35,7 @@ func TestWhatIsOfSeveralCustomersIsSaid(t *testing.T) {
 		"a first part of two meanings":   {[]string{"bob"}, []string{joined("bob", "path:/x")}, "the first part of one may say what it names, and be no customer"},
 		"a network":                      {[]string{"2001:db8::1"}, []string{"ip:2001:db8::/64", "ip:2001:db8::/48"}, ""},
 		"the hash of the log":            {[]string{"0123456789ab"}, []string{"header:x-api-key:bob"}, ""},
-		"the hash of the log and a name": {[]string{"0123456789ab"}, []string{"header:x-api-key:bob", "user:0123456789ab"}, "one name stands for key and user"},
+		"the hash of the log and a name": {[]string{"0123456789ab"}, []string{"header:x-api-key:bob", "user:0123456789ab"}, "one name stands for a key and user"},
 	} {
 		search := keyparts.NewSearch(hash, c.names...)
 		for _, key := range c.keys {
