@@ -108,7 +108,7 @@ func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	}
 	if f.command == "forget" && !f.dryRun {
 		if found.Several != "" && !f.yes {
-			return cli.Misuse("forget deletes %s of perhaps more than one customer: %s. See -dry-run, and add -yes to do it", found.count(), found.Several)
+			return cli.Misuse("forget would delete %s that may be of more than one customer: %s. See -dry-run, and add -yes to do it", found.count(), found.Several)
 		}
 		if err := d.forget(ctx, found); err != nil {
 			return err

@@ -331,7 +331,7 @@ func TestFindAndForget(t *testing.T) {
 	assert.Contains(t, out, "may be of more than one customer: one name stands for a whole key of your own and a and header x-api-key. forget asks for -yes.")
 	_, errs, code := s.run(t, "forget", "k-123")
 	assert.Equal(t, cli.Misused, code)
-	assert.Contains(t, errs, "forget deletes 4 keys of perhaps more than one customer: one name stands for")
+	assert.Contains(t, errs, "forget would delete 4 keys that may be of more than one customer: one name stands for")
 	assert.Contains(t, s.runOK(t, "find", "k-123"), "4 keys found", "nothing is deleted without -yes")
 	out = s.runOK(t, "forget", "-yes", "k-123")
 	assert.Contains(t, out, "4 keys deleted, of 10")

@@ -73,7 +73,7 @@ func (s *Search) Finds(key string) bool {
 func (n *name) finds(key string, p *Parts, hash func(string) string, named []bool) bool {
 	in := make(map[string]bool)
 	for i, v := range p.Values {
-		if v.Client && (v.encoded == n.encoded && n.text != "" || inNetwork(n.text, v)) {
+		if v.Client && (v.encoded == n.encoded || inNetwork(n.text, v)) {
 			in[v.Of], named[i] = true, true
 		}
 	}
@@ -94,7 +94,7 @@ func (n *name) finds(key string, p *Parts, hash func(string) string, named []boo
 	}
 	maps.Copy(n.in, in)
 	if n.always == nil {
-		n.always = maps.Clone(in)
+		n.always = in
 	}
 	maps.DeleteFunc(n.always, func(of string, _ bool) bool { return !in[of] })
 	return true
@@ -142,10 +142,10 @@ func (s *Search) Several() string {
 		why = append(why, "they differ in "+things(s.differ))
 	}
 	if s.shared {
-		why = append(why, "one is of all who ask for something")
+		why = append(why, "one key is everybody's, as that of a path")
 	}
 	if s.doubtful {
-		why = append(why, "the first part of one may say what it names, and be no customer")
+		why = append(why, "one key has two readings, because its first part may be a kind")
 	}
 	return strings.Join(why, "; ")
 }
