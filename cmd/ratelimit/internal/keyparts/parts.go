@@ -86,10 +86,9 @@ func Of(key string) *Parts {
 
 // Kind returns the kind of a key that an extractor makes, or "".
 func Kind(key string) string {
-	if kind, _, _ := strings.Cut(key, ":"); new(Parts).takeMade(key) {
-		return kind
-	}
-	return ""
+	of, _ := made(key)
+	kind, _, _ := strings.Cut(of, " ")
+	return kind
 }
 
 // take adds what a key is made of that stands in another one as encoded.
@@ -124,34 +123,54 @@ func (p *Parts) take(encoded string) {
 // takeMade adds what a key is made of that an extractor makes. It reports whether it
 // is one.
 func (p *Parts) takeMade(key string) bool {
-	kind, rest, _ := strings.Cut(key, ":")
-	form, known := scheme[kind]
-	values := strings.Split(rest, ":")
-	switch first := decode(values[0]); {
-	case !known || rest == "":
+	of, values := made(key)
+	if of == "" {
 		return false
-	case kind == "ip":
-		_, ok := network(rest)
-		if ok {
-			p.add(kind, core.JoinKey(rest), true)
-		}
-		return ok
-	case form.named:
-		if len(values) != 2 || isMade(first) || (kind == "header" || kind == "cookie") && !fieldname.Valid(first) {
-			return false
-		}
-		kind, values = kind+" "+first, values[1:]
-	case len(values) > 1 && kind != "session":
-		return false
-	case slices.ContainsFunc(values, func(value string) bool { return isMade(decode(value)) }):
+	}
+	kind, _, _ := strings.Cut(of, " ")
+	if !scheme[kind].named && slices.ContainsFunc(values, isMade) {
 		p.Doubtful = true // it may join an app's own key, of a client with the kind's name
 		p.add("", kind, true)
 		for _, value := range values {
 			p.take(value)
 		}
 	}
-	p.addAll(kind, values, form.client)
+	p.addAll(of, values, scheme[kind].client)
 	return true
+}
+
+// made returns what a key of an extractor has values of, and these as it has them.
+// Of other keys it returns "".
+func made(key string) (of string, values []string) {
+	kind, rest, _ := strings.Cut(key, ":")
+	form, known := scheme[kind]
+	if !known || rest == "" {
+		return "", nil
+	}
+	if kind == "ip" { // it is not encoded
+		if _, ok := network(rest); !ok {
+			return "", nil
+		}
+		return kind, []string{core.JoinKey(rest)}
+	}
+	values = strings.Split(rest, ":")
+	name := decode(values[0])
+	switch {
+	case !form.named:
+		if len(values) > 1 && kind != "session" {
+			return "", nil
+		}
+		return kind, values
+	case len(values) != 2 || isMade(values[0]) || (kind == "header" || kind == "cookie") && !fieldname.Valid(name):
+		return "", nil
+	}
+	return kind + " " + name, values[1:]
+}
+
+// isMade reports whether a part of a key is one that an extractor makes.
+func isMade(part string) bool {
+	of, _ := made(decode(part))
+	return of != ""
 }
 
 // addAll adds values, each of its own thing.
@@ -172,20 +191,20 @@ func (p *Parts) add(of, encoded string, client bool) {
 // joins reports whether parts are those of a key that joins others, and not of one
 // that an app makes: the first is a whole key, or any is one of an extractor.
 func joins(parts []string) bool {
-	return len(parts) > 1 && isWhole(parts[0]) || slices.ContainsFunc(parts, func(part string) bool { return isMade(decode(part)) })
+	return len(parts) > 1 && isWhole(parts[0]) || slices.ContainsFunc(parts, isMade)
 }
 
 // isWhole reports whether a part is a key and not the kind of one.
 func isWhole(part string) bool { return isHash(part) || strings.Contains(decode(part), ":") }
-
-// isMade reports whether an extractor makes a key.
-func isMade(key string) bool { return new(Parts).takeMade(key) }
 
 func isHash(encoded string) bool { return strings.HasPrefix(encoded, hashedPart) }
 
 // decode returns a part of a joined key as it was. A part that core.JoinKey does not
 // write stays as it is, such as a hash.
 func decode(part string) string {
+	if !strings.Contains(part, "%") {
+		return part
+	}
 	if decoded := decodedPart.Replace(part); core.JoinKey(decoded) == part {
 		return decoded
 	}
@@ -194,7 +213,7 @@ func decode(part string) string {
 
 // encode returns a part as core.JoinKey writes it.
 func encode(part string) string {
-	if isHash(part) {
+	if isHash(part) || !strings.ContainsAny(part, ":%") && len(part) <= 128 {
 		return part
 	}
 	return core.JoinKey(decode(part))

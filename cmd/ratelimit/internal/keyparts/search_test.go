@@ -184,7 +184,7 @@ func within(address, network string) bool {
 // are found, and the search says that they may be of several customers.
 func TestNamesMeanValuesAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		for range 20 {
+		for range 5 {
 			m := draw(t, 2)
 			keys, _ := m.seen()
 			for _, name := range append(keys, words...) {
@@ -215,4 +215,24 @@ func TestKindsAreThoseOfExtractors(t *testing.T) {
 func TestKeysThatNobodyJoined(t *testing.T) {
 	assert.True(t, keyparts.NewSearch(nil, "%3A%").Finds("user:%3A%"))
 	assert.False(t, keyparts.NewSearch(nil, ":%").Finds("user:%3A%"))
+}
+
+// A key that a client makes up costs no more than others, and no bytes of a key
+// panic.
+func TestMadeUpKeysCostLittle(t *testing.T) {
+	for _, kind := range kinds {
+		key := "x"
+		for next := key; len(next) <= 128; next = core.JoinKey(kind, key) {
+			key = next
+		}
+		search := keyparts.NewSearch(nil, "x")
+		assert.Less(t, testing.AllocsPerRun(1, func() { search.Finds(key) }), 1000.0, "%s: what is done grows with a key's length, not by powers of two", kind)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		key := rapid.OneOf(rapid.StringMatching(`((ip|tool|query|session|user|%3A|%25|%253A|:|%sha256=|a)){0,12}`), rapid.String()).Draw(t, "key")
+		other := keyparts.Of(rapid.String().Draw(t, "other"))
+		keyparts.NewSearch(nil, "a", key).Finds(key)
+		keyparts.Of(key).Distance(other)
+		keyparts.Of(key).Within(other)
+	})
 }
