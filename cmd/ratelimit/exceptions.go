@@ -29,6 +29,9 @@ var blockCommand = cli.Command{
 	Details: `It is written into Redis beside the buckets, and comes before all overrides. What the client has left stays. KEY is that of the command get.
 
   ratelimit block -policies policies.yaml api -ip 192.0.2.1 -for 1day
+
+A client that has no bucket in Redis is blocked too: it may come later. The
+answer says so, because the key may be misspelt.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		var e exceptionFlags
@@ -41,6 +44,9 @@ var unblockCommand = cli.Command{
 	Name: "unblock", Args: "POLICY [KEY]", Least: 1, Most: 2,
 	About: "end a block",
 	Details: `It ends also a block that Redis has lost, and that services still obey. The removal stays in Redis for a day.
+
+It says what the next request sees. The exit code is 1 if that is still denied,
+or if Redis has no block.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		var e exceptionFlags
@@ -155,7 +161,9 @@ func (e *exceptionFlags) end(ctx context.Context, s cli.Streams, d *desk, limite
 	}
 	if was {
 		_, _ = fmt.Fprintf(s.Out, "%s %s: the %s has ended.\n", policy, d.text(key), kind)
-		return e.after(ctx, s, d, limiter, key, report)
+		_, err = d.sees(ctx, s, limiter, key, report)
+		_, _ = fmt.Fprintln(s.Out, "  "+following)
+		return err
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s %s has no %s in Redis. If Redis has lost one, services end it too, within 2 s.\n", policy, d.text(key), kind)
 	_, _ = d.sees(ctx, s, limiter, key, report)

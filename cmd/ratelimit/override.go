@@ -26,6 +26,9 @@ It is written into Redis beside the buckets, and comes before the policy's own o
 
   ratelimit override -policies policies.yaml api -header x-api-key=abc '1000/day name daily' -for 2h
   ratelimit override -policies policies.yaml api -header x-api-key=abc -remove
+
+It says what the next request sees. The exit code is 1 if that is denied; with
+-remove, if somebody blocks the client, or if Redis has no override.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		var e exceptionFlags

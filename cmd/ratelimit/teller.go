@@ -142,11 +142,12 @@ func (t *teller) all(ctx context.Context, s cli.Streams, yes bool) error {
 	if sum.lacking+sum.unreadable > 0 {
 		_, _ = fmt.Fprintf(s.Out, "  Left as they are: %s with an override that lacks this limit, and %s that could not be read.\n", show.Some(sum.lacking, "key"), show.Count(sum.unreadable))
 	}
-	if sum.denied > 0 {
+	denied := sum.denied > 0 && !t.policies[t.limiter.Name()].Shadow
+	if denied {
 		_, _ = fmt.Fprintf(s.Out, "  The next request of %s is still denied: see ratelimit list -denied.\n", show.Some(sum.denied, "key"))
 	}
 	_, _ = fmt.Fprintln(s.Out, "  "+lingering)
-	if sum.denied > 0 && !t.policies[t.limiter.Name()].Shadow {
+	if denied {
 		return cli.ErrFound
 	}
 	return nil
