@@ -96,7 +96,8 @@ func TestWhatIsSaidOfTheNextRequestIsDecided(t *testing.T) {
 		says := sentence(t, out)
 		require.NoError(t, store.ReadExceptions(t.Context(), api))
 		peek, _, _ := s.run(t, "get", "-policies", "p.yaml", "api", key)
-		assert.Contains(t, peek, "api "+key+": "+says, "get says the same: %s", out)
+		same, _, _ := strings.Cut(says, ", next token in ") // which goes down meanwhile
+		assert.Contains(t, peek, "api "+key+": "+same, "get says the same: %s", out)
 		res, err := by.Allow(t.Context(), key)
 		require.NoError(t, err)
 		kind, _, _ := strings.Cut(says, ":")
