@@ -21,7 +21,6 @@ var (
 	page = template.Must(template.New("page").Funcs(template.FuncMap{
 		"style":  func() template.HTML { return template.HTML("<style>" + style + "</style>") }, //nolint:gosec // a constant
 		"show":   shown,
-		"key":    shownKey,
 		"span":   func(seconds float64) string { return oncall.Wait(time.Duration(seconds * float64(time.Second))) },
 		"moment": func(t time.Time) string { return t.Format("2006-01-02 15:04:05 UTC") },
 	}).Parse(source))

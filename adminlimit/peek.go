@@ -61,7 +61,7 @@ func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *b
 		unused = err == nil && now.Unused
 	}
 	b = &bucket{
-		Policy: p.Name, Plan: rules.Plan, key: key, Key: jsonKey(key), Says: oncall.Says(res, unused), Source: res.Source.String(), Unused: unused,
+		Policy: p.Name, Plan: rules.Plan, key: key, Key: oncall.ShownKey(key), Says: oncall.Says(res, unused), Source: res.Source.String(), Unused: unused,
 		Override: rules.Owner(stored) != "", Shadow: p.Shadow, Passes: res.Allowed, Limits: []level{}, stored: stored,
 	}
 	if by := rules.Blocker(stored); by != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/denied"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // How many denied keys of a policy are shown, by default and at most, and how many of all policies.
@@ -99,7 +100,7 @@ func (h *Handler) state(a *answer) {
 		}
 		report.Policies[i] = p.Top(min(a.top, room))
 		for j := range report.Policies[i].Keys {
-			report.Policies[i].Keys[j].Key = jsonKey(report.Policies[i].Keys[j].Key)
+			report.Policies[i].Keys[j].Key = oncall.ShownKey(report.Policies[i].Keys[j].Key)
 		}
 		room -= len(report.Policies[i].Keys)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
@@ -26,6 +27,9 @@ var blockCommand = cli.Command{
 	Details: `It is written into Redis beside the buckets, and comes before all overrides. What the client has left stays. KEY is that of the command get.
 
   ratelimit block -policies policies.yaml api -ip 192.0.2.1 -for 1day
+
+A client that has no bucket in Redis is blocked too: it may come later. The
+answer says so, because the key may be misspelt.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		var e exceptionFlags
@@ -38,6 +42,9 @@ var unblockCommand = cli.Command{
 	Name: "unblock", Args: "POLICY [KEY]", Least: 1, Most: 2,
 	About: "end a block",
 	Details: `It ends also a block that Redis has lost, and that services still obey. The removal stays in Redis for a day.
+
+It says what the next request sees. The exit code is 1 if that is still denied,
+or if Redis has no block.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		var e exceptionFlags
@@ -110,7 +117,7 @@ func (e *exceptionFlags) subject(ctx context.Context, s cli.Streams, command str
 }
 
 func (e *exceptionFlags) block(ctx context.Context, s cli.Streams, args []string) error {
-	d, _, key, _, err := e.subject(ctx, s, "block", args)
+	d, limiter, key, _, err := e.subject(ctx, s, "block", args)
 	if err != nil {
 		return err
 	}
@@ -119,8 +126,7 @@ func (e *exceptionFlags) block(ctx context.Context, s cli.Streams, args []string
 		return d.Explain(err)
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s %s is blocked %s.\n", args[0], d.text(key), e.period())
-	e.after(ctx, s, d, args[0], key)
-	return nil
+	return e.after(ctx, s, d, limiter, key, reportNone)
 }
 
 func (e *exceptionFlags) unblock(ctx context.Context, s cli.Streams, args []string) error {
@@ -129,33 +135,35 @@ func (e *exceptionFlags) unblock(ctx context.Context, s cli.Streams, args []stri
 		return err
 	}
 	defer d.Close()
-	err = e.end(ctx, s, d, key, args[0], "block", d.Store.Unblock)
-	rules := oncall.RulesOf(limiter)
-	if (err == nil || errors.Is(err, cli.ErrFound)) && rules.Listed(key) {
-		_, _ = fmt.Fprintf(s.Out, "  %s blocks it: remove it there.\n", d.live.file)
-	}
-	return err
+	return e.end(ctx, s, d, limiter, key, "block", reportAny, d.Store.Unblock)
 }
 
 // end ends an exception of a key.
-func (e *exceptionFlags) end(ctx context.Context, s cli.Streams, d *desk, key, policy, kind string, end func(ctx context.Context, policy, key string) (bool, error)) error {
+func (e *exceptionFlags) end(ctx context.Context, s cli.Streams, d *desk, limiter *core.Limiter, key, kind string, report denials, end func(ctx context.Context, policy, key string) (bool, error)) error {
+	policy := limiter.Name()
 	was, err := end(ctx, policy, key)
 	if err != nil {
 		return d.Explain(err)
 	}
 	if was {
-		_, _ = fmt.Fprintf(s.Out, "%s %s: the %s has ended.\n  %s\n", policy, d.text(key), kind, following)
-		return nil
+		_, _ = fmt.Fprintf(s.Out, "%s %s: the %s has ended.\n", policy, d.text(key), kind)
+		_, err = d.sees(ctx, s, limiter, key, report)
+		_, _ = fmt.Fprintln(s.Out, "  "+following)
+		return err
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s %s has no %s in Redis. If Redis has lost one, services end it too, within 2 s.\n", policy, d.text(key), kind)
-	var known []string
+	_, _ = d.sees(ctx, s, limiter, key, report)
+	given := keyparts.Of(key)
+	var nearest string
+	var fewest int
 	list, _ := d.Store.Exceptions(ctx, policy)
 	for _, e := range list {
-		if e.Blocks() == (kind == "block") {
-			known = append(known, e.Key)
+		other := keyparts.Of(e.Key)
+		if n, near := given.Distance(other); e.Blocks() == (kind == "block") && (near || given.Within(other)) && (nearest == "" || n < fewest) {
+			nearest, fewest = e.Key, n
 		}
 	}
-	if nearest := cli.Nearest(key, known); nearest != "" {
+	if nearest != "" {
 		_, _ = fmt.Fprintf(s.Out, "  Did you mean %s?\n", d.text(nearest))
 	}
 	return cli.ErrFound
@@ -169,19 +177,15 @@ func (e *exceptionFlags) period() string {
 	return "for " + show.Duration(e.lasts)
 }
 
-// after says when what was written takes effect, and which key was meant if Redis does not have this one.
-func (e *exceptionFlags) after(ctx context.Context, s cli.Streams, d *desk, policy, key string) {
+// after says what the next request of a key sees, and when what was written takes effect. If Redis has no bucket of the key, it says so, and
+// which key may be meant: a block or an override of a client that comes later is right too. The error is that of sees.
+func (e *exceptionFlags) after(ctx context.Context, s cli.Streams, d *desk, limiter *core.Limiter, key string, report denials) error {
+	unused, err := d.sees(ctx, s, limiter, key, report)
 	_, _ = fmt.Fprintln(s.Out, "  "+following)
-	var nearest []string
-	for _, other := range d.nearestKeys(ctx, policy, key) {
-		if other == key {
-			return
-		}
-		nearest = append(nearest, d.text(other))
+	if unused {
+		_, _ = fmt.Fprintln(s.Out, "  Redis has no bucket of this key: it was never used, or not since it was full."+d.meant(ctx, limiter.Name(), key))
 	}
-	if len(nearest) > 0 {
-		_, _ = fmt.Fprintf(s.Out, "  Redis has no bucket of this key now. Did you mean %s?\n", strings.Join(nearest, ", or "))
-	}
+	return err
 }
 
 // inWords says what an exception does, and when it ends.
@@ -220,6 +224,7 @@ func (e *exceptionFlags) list(ctx context.Context, s cli.Streams, args []string)
 	}
 	type row struct {
 		Key     string       `json:"key"`
+		Bytes   []byte       `json:"key_base64,omitempty"` // if Key is quoted
 		Blocked bool         `json:"blocked,omitempty"`
 		Limits  []core.Limit `json:"limits,omitempty"`
 		Left    float64      `json:"ends_in_seconds,omitempty"`
@@ -228,7 +233,7 @@ func (e *exceptionFlags) list(ctx context.Context, s cli.Streams, args []string)
 	}
 	rows := make([]row, len(list))
 	for i, x := range list {
-		rows[i] = row{d.text(x.Key), x.Blocks(), x.Limits, x.For.Seconds(), x.By, x.Reason}
+		rows[i] = row{d.text(x.Key), d.keys.Bytes(x.Key), x.Blocks(), x.Limits, x.For.Seconds(), x.By, x.Reason}
 	}
 	if e.asJSON {
 		if err := writeJSON(s.Out, rows); err != nil {

@@ -108,7 +108,7 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	}
 	found.Buckets, found.more = all.page(l.page, l.most), found.matched > l.page*l.most
 	for _, b := range found.Buckets {
-		b.Key = d.text(b.Key)
+		b.Key, b.Bytes = d.text(b.Key), d.keys.Bytes(b.Key)
 	}
 	if l.asJSON {
 		return writeJSON(s.Out, found)

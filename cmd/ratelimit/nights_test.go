@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,18 +20,16 @@ const nightLines = 5
 func TestTheNightsOfThePageAreRehearsed(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operations.md")
 	require.NoError(t, err)
-	_, nights, found := strings.Cut(string(text), "\n## Nine nights\n")
+	_, nights, found := strings.Cut(string(text), "\n## Nights\n")
 	require.True(t, found, "the page has the nights")
 	nights, _, _ = strings.Cut(nights, "\n## ")
 	s := newStage(t)
-	for name, policies := range map[string]string{
-		"policies.yaml": "[20/min, 10/day name daily]", "wrong.yaml": "[20/min, 100/day name daily]", "renamed.yaml": "[20/min, 10/day name daily]",
+	for name, policy := range map[string]string{
+		"policies.yaml": "api, limits: [20/min, 10/day name daily]", "wrong.yaml": "api, limits: [20/min, 100/day name daily]",
+		"renamed.yaml": "public, limits: [20/min, 10/day name daily]",
+		"exports.yaml": "exports, limits: [{name: work, mode: concurrent, capacity: 2, max_hold: 10m}]",
 	} {
-		policy := map[string]string{"renamed.yaml": "public"}[name]
-		if policy == "" {
-			policy = "api"
-		}
-		require.NoError(t, os.WriteFile(filepath.Join(s.dir, name), []byte("- {name: "+policy+", limits: "+policies+"}\n"), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(s.dir, name), []byte("- {name: "+policy+"}\n"), 0o600))
 	}
 	troubles := map[string]func(*testing.T){
 		"A customer is limited": s.clients, "A hot key": s.clients, "Two services, one name": s.clients, "A policy is renamed": s.clients,
@@ -42,6 +41,11 @@ func TestTheNightsOfThePageAreRehearsed(t *testing.T) {
 		},
 		"A wrong limit was deployed": func(t *testing.T) {
 			s.use(t, "api", "header:x-api-key:k-123", 30, core.PerDay(100).WithName("daily"))
+		},
+		"Leaked slots": func(t *testing.T) { // nobody releases them
+			now, err := s.redis.Time(t.Context()).Result()
+			require.NoError(t, err)
+			s.useAt(t, now, "exports", "header:x-api-key:k-123", 2, core.InFlight(2).WithName("work").WithMaxHold(10*time.Minute))
 		},
 		"Redis was flushed": func(t *testing.T) {
 			s.clients(t)

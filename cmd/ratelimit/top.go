@@ -14,6 +14,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replica"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core/denied"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 var topCommand = cli.Command{
@@ -65,7 +66,7 @@ func (t *topFlags) run(ctx context.Context, s cli.Streams, urls []string) error 
 	}
 	once := func() (*ranking, error) {
 		r := rank(replica.Read(ctx, replicas), keys)
-		if err := t.choose(r); err != nil {
+		if err := t.choose(r, keys); err != nil {
 			return r, err
 		}
 		if t.asJSON {
@@ -87,7 +88,7 @@ func (t *topFlags) run(ctx context.Context, s cli.Streams, urls []string) error 
 }
 
 // choose leaves in r what is to be shown.
-func (t *topFlags) choose(r *ranking) error {
+func (t *topFlags) choose(r *ranking, keys show.Keys) error {
 	if t.policy != "" {
 		names := slices.Sorted(maps.Keys(r.inForce))
 		if !slices.Contains(names, t.policy) && len(names) > 0 {
@@ -98,6 +99,7 @@ func (t *topFlags) choose(r *ranking) error {
 	}
 	for i := range r.Policies {
 		r.Policies[i].Policy = r.Policies[i].Top(t.most)
+		r.Policies[i].list(r.Hashed, keys)
 	}
 	return nil
 }
@@ -125,6 +127,27 @@ type ranked struct {
 
 	Shortest float64 `json:"shortest_window_seconds"` // that a replica has counted
 	Longest  float64 `json:"longest_window_seconds"`
+
+	Listed []listedKey `json:"keys"` // in place of the policy's
+}
+
+// listedKey is a key as it may be shown.
+type listedKey struct {
+	denied.Key
+
+	Bytes []byte `json:"key_base64,omitempty"` // if Key is quoted
+}
+
+// list makes the list of keys as they may be shown.
+func (p *ranked) list(hashed bool, keys show.Keys) {
+	p.Listed = make([]listedKey, len(p.Keys))
+	for i, k := range p.Keys {
+		listed := listedKey{Key: k}
+		if !hashed {
+			listed.Key.Key, listed.Bytes = keys.Text(k.Key), keys.Bytes(k.Key)
+		}
+		p.Listed[i] = listed
+	}
 }
 
 // rank adds up answers, the policy with most denials first.
@@ -155,6 +178,9 @@ func rank(answers []replica.Answer, keys show.Keys) *ranking {
 			r.Alike = append(r.Alike, [2]string{seen[same], a.URL})
 		}
 		report := *a.Denied
+		if !report.Hashed {
+			rewrite(report.Policies, asGiven)
+		}
 		if !report.Hashed && keys.Hashes() { // so that they add up with hashes of others
 			report.Hashed = true
 			rewrite(report.Policies, keys.Text)
@@ -167,12 +193,9 @@ func rank(answers []replica.Answer, keys show.Keys) *ranking {
 	maps.DeleteFunc(r.Differ, func(_ string, byHash map[string][]string) bool { return len(byHash) == 1 })
 	sum := denied.Merge(reports...)
 	r.Hashed, r.Mixed = sum.Hashed, plain > 0 && plain < len(reports)
-	if !r.Hashed {
-		rewrite(sum.Policies, keys.Text)
-	}
 	for _, p := range sum.Policies {
 		w := windows[p.Policy]
-		r.Policies = append(r.Policies, ranked{p, slices.Min(w), slices.Max(w)})
+		r.Policies = append(r.Policies, ranked{Policy: p, Shortest: slices.Min(w), Longest: slices.Max(w)})
 	}
 	slices.SortStableFunc(r.Policies, func(a, b ranked) int { return cmp.Compare(b.Denied, a.Denied) })
 	return r
@@ -188,7 +211,17 @@ func alike(r *denied.Report) string {
 	return b.String()
 }
 
-// rewrite replaces the keys of policies by how they may be shown.
+// asGiven returns a key of a replica as it was: the replica shows it so that it can
+// be given back.
+func asGiven(shown string) string {
+	key, err := oncall.GivenKey(shown)
+	if err != nil {
+		return shown
+	}
+	return key
+}
+
+// rewrite replaces the keys of policies.
 func rewrite(policies []denied.Policy, text func(string) string) {
 	for _, p := range policies {
 		for i := range p.Keys {

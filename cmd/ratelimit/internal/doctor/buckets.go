@@ -46,6 +46,7 @@ func Rights(ctx context.Context, s *redisstore.Store, user string) (f Findings) 
 type survey struct {
 	policy, limit    string
 	keys, changed    int64
+	slots, holding   int64     // that are in use, and by how many keys
 	capacity         int64     // of another definition
 	last, lastChange time.Time // the last write, and the last one by another definition
 }
@@ -134,6 +135,9 @@ func (c *census) look(ctx context.Context, b redisstore.Bucket, text func(string
 			c.surveys[name] = s
 		}
 		s.keys++
+		if limit.Limit.Mode == core.Concurrent && limit.Held > 0 {
+			s.slots, s.holding = s.slots+limit.Held, s.holding+1
+		}
 		if limit.Written.After(s.last) {
 			s.last = limit.Written
 		}
@@ -181,7 +185,12 @@ func (c *census) findings() (f Findings) {
 	}
 	changed := false
 	for _, name := range slices.SortedFunc(maps.Keys(c.surveys), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-		if s := c.surveys[name]; s.changed > 0 {
+		s := c.surveys[name]
+		if s.slots > 0 {
+			f.add("slots", OK, fmt.Sprintf("%s, limit %s: %s in use, of %s", s.policy, s.limit, show.Some(s.slots, "slot"), show.Some(s.holding, "key")),
+				"If ratelimit_slots_in_use of all processes together is less, some have died. Theirs are free after max_hold; ratelimit reset frees all of a key.")
+		}
+		if s.changed > 0 {
 			changed = true
 			f.add("definitions", Fault, fmt.Sprintf("%s, limit %s: %s of %s were last used under another definition, of capacity %s or another rate, the latest at %s",
 				s.policy, s.limit, show.Count(s.changed), show.Some(s.keys, "key"), show.Count(s.capacity), show.Instant(s.lastChange)),

@@ -43,6 +43,7 @@ type Bucket struct {
 	Policy   string  `json:"policy"`
 	Plan     string  `json:"plan,omitempty"` // whose limits these are, if not the policy's own
 	Key      string  `json:"key"`
+	Bytes    []byte  `json:"key_base64,omitempty"` // if Key is quoted
 	Allowed  bool    `json:"allowed"`
 	Unknown  bool    `json:"unknown,omitempty"` // whether it is allowed is not known: see Says
 	Blocked  bool    `json:"blocked,omitempty"`
