@@ -59,7 +59,7 @@ func (d *desk) sees(ctx context.Context, s cli.Streams, limiter *core.Limiter, k
 	case b.Blocked:
 		_, _ = fmt.Fprintf(s.Out, "  %s blocks it: remove it there.\n", show.Text(d.live.file))
 	}
-	if !shadow && (report == reportBlocks && b.Blocked || report == reportAny && !b.Allowed) {
+	if !shadow && (report == reportBlocks && b.Blocked || report == reportAny && !b.Allowed && !b.Unknown) {
 		return b.Unused, cli.ErrFound
 	}
 	return b.Unused, nil
