@@ -64,6 +64,7 @@ func TestTheStateIsThatOfTheLimiters(t *testing.T) {
 		policies = append(policies, map[string]any{
 			"name": p.Name, "hash": hashOf(t, p), "since": l.Since().UTC().Truncate(time.Second), "limits": limits,
 			"overrides": len(p.Overrides), "blocked": len(p.Blocked), "on_failure": p.OnFailure.String(), "shadow": p.Shadow,
+			"exceptions": map[string]any{"followed": false, "version": 0, "overrides": 0, "blocks": 0, "list": []any{}},
 		})
 	}
 	report := a.top.Report()
@@ -442,8 +443,8 @@ func TestExceptionsAndForeignLimitsAreShown(t *testing.T) {
 				Name: "paid", Limits: []core.Limit{day(10), core.PerMinute(60).WithName("minute")}, Plans: map[string][]core.Limit{"pro": {day(1000), core.PerMinute(600).WithName("minute")}},
 			}))
 			require.NoError(t, l.SetExceptions(core.Exceptions{
-				Overrides: map[string][]core.Limit{"user:bob": {core.PerMinute(6000).WithName("minute")}},
-				Said:      map[string]core.Said{"user:bob": {By: "ann", Until: time.Unix(2e9, 0), Reason: "launch"}},
+				Overrides:     map[string][]core.Limit{"user:bob": {core.PerMinute(6000).WithName("minute")}},
+				OverrideNotes: map[string]core.ExceptionNote{"user:bob": {By: "ann", Until: time.Unix(2e9, 0), Reason: "launch"}},
 			}))
 			_, err := core.Must(l.WithPlan("pro")).AllowN(t.Context(), "user:bob", 16)
 			require.NoError(t, err)

@@ -2,6 +2,7 @@ package adminlimit
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,8 +65,8 @@ func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *b
 		Policy: p.Name, Plan: rules.Plan, key: key, Key: oncall.ShownKey(key), Says: oncall.Says(res, unused), Source: res.Source.String(), Unused: unused,
 		Override: rules.Owner(stored) != "", Shadow: p.Shadow, Passes: res.Allowed, Limits: []level{}, stored: stored,
 	}
-	if by := rules.Blocker(stored); by != "" {
-		b.Blocked, b.Says, b.Passes = true, oncall.Blocked(by), p.Shadow
+	if says := rules.Blocked(stored); says != "" {
+		b.Blocked, b.Says, b.Passes = true, says, p.Shadow
 	} else if doubt != "" {
 		b.Unknown, b.Says, b.Passes = true, doubt, p.Shadow
 	}
@@ -90,11 +91,8 @@ func (h *Handler) meant(l *core.Limiter, given string) string {
 	if !oncall.IsHex(given, oncall.LogDigits) {
 		return given
 	}
-	p := l.Policy()
-	known := slices.Clone(p.Blocked)
-	for key := range p.Overrides {
-		known = append(known, key)
-	}
+	p, e := l.Policy(), l.Exceptions()
+	known := slices.Concat(p.Blocked, e.Blocked, slices.Collect(maps.Keys(p.Overrides)), slices.Collect(maps.Keys(e.Overrides)))
 	if h.denied != nil && !h.denied.Hashed() {
 		for _, denied := range h.denied.Report().Policies {
 			for _, k := range denied.Keys {

@@ -39,6 +39,7 @@ type Limiter struct {
 	planName   string                      // of base's policy
 	planned    map[string]*Limiter         // of WithPlan, by name; guarded by changing
 	exceptions *atomic.Pointer[Exceptions] // shared with the limiters that WithLimits returns; nil in a snapshot
+	following  *atomic.Pointer[Following]  // shared so too
 }
 
 // cancelsOf is what cancels have in common that share a call.
@@ -64,7 +65,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	if isNil(store) {
 		errs = append(errs, mistake.New("NewLimiter store", nil, "must be a Store"))
 	}
-	l := &Limiter{store: store, plans: &planCache{}, taken: &taken{}, releases: &releases{}, waiters: &waiters{}, exceptions: &atomic.Pointer[Exceptions]{}}
+	l := &Limiter{store: store, plans: &planCache{}, taken: &taken{}, releases: &releases{}, waiters: &waiters{}, exceptions: &atomic.Pointer[Exceptions]{}, following: &atomic.Pointer[Following]{}}
 	if l.memory, _ = store.(*MemoryStore); l.memory != nil && !l.memory.Made() {
 		errs = append(errs, mistake.New("NewLimiter store", "MemoryStore{}", "must come from NewMemoryStore"))
 	}
@@ -293,7 +294,7 @@ func (l *Limiter) snapshot() *Limiter {
 // with returns a limiter that shares all with l but the rules.
 func (l *Limiter) with(r *rules) *Limiter {
 	w := &Limiter{
-		store: l.store, memory: l.memory, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback, releases: l.releases, waiters: l.waiters, exceptions: l.exceptions,
+		store: l.store, memory: l.memory, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback, releases: l.releases, waiters: l.waiters, exceptions: l.exceptions, following: l.following,
 	}
 	w.rules.Store(r)
 	return w

@@ -20,7 +20,7 @@ var copyCommand = cli.Command{
 	About: "copy limits to another server, prefix or policy name",
 	Details: `FROM and TO are URLs, such as redis://old:6379 and rediss://new:6379; the other flags of the connection hold for both. Each key is
 copied with its TTL. Keys that TO has already stay, unless -replace is given: so copy once before the move, and with -replace right after it.
-What requests take between the two is granted again. Overrides and blocks in Redis are copied too,
+What requests take between the two is granted again. Overrides and blocks in Redis are copied too, with their history,
 except those that were removed at TO in the last day, unless -replace is given.
 
   ratelimit copy redis://old:6379 redis://new:6379
@@ -134,30 +134,12 @@ func (c *copyFlags) copyExceptions(ctx context.Context, d *desk, to *redisstore.
 		if err != nil {
 			return err
 		}
-		type kind struct {
-			key    string
-			blocks bool
-		}
-		has := make(map[kind]bool)
-		there, err := to.Exceptions(ctx, name)
+		has, err := exceptionsAt(ctx, to, name)
 		if err != nil {
 			return err
-		}
-		for _, e := range there {
-			has[kind{e.Key, e.Blocks()}] = true
-		}
-		blocks, overrides, err := to.EndedExceptions(ctx, name) // what was removed there is newer than a dump
-		if err != nil {
-			return err
-		}
-		for _, key := range blocks {
-			has[kind{key, true}] = true
-		}
-		for _, key := range overrides {
-			has[kind{key, false}] = true
 		}
 		for _, e := range list {
-			if !c.replace && has[kind{e.Key, e.Blocks()}] {
+			if !c.replace && has[exceptionID{e.Key, e.Blocks()}] {
 				n.kept++
 				continue
 			}
@@ -167,14 +149,45 @@ func (c *copyFlags) copyExceptions(ctx context.Context, d *desk, to *redisstore.
 				}
 			}
 			if !c.dryRun {
-				if err := to.SetException(ctx, name, e); err != nil {
+				if err := to.CopyException(ctx, name, e); err != nil {
 					return err
 				}
 			}
 			n.exceptions++
 		}
+		if !c.dryRun {
+			if err := d.Store.CopyHistory(ctx, policy, to, name); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// exceptionID names an exception of a policy.
+type exceptionID struct {
+	key    string
+	blocks bool
+}
+
+// exceptionsAt returns which exceptions a policy has at TO, and which were removed there: that is newer than a dump.
+func exceptionsAt(ctx context.Context, to *redisstore.Store, policy string) (map[exceptionID]bool, error) {
+	has := make(map[exceptionID]bool)
+	there, err := to.Exceptions(ctx, policy)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range there {
+		has[exceptionID{e.Key, e.Blocks()}] = true
+	}
+	blocks, overrides, err := to.EndedExceptions(ctx, policy)
+	for _, key := range blocks {
+		has[exceptionID{key, true}] = true
+	}
+	for _, key := range overrides {
+		has[exceptionID{key, false}] = true
+	}
+	return has, err
 }
 
 func (c *copyFlags) copyAll(ctx context.Context, s cli.Streams, d *desk, to *redisstore.Store, limits map[string]map[string]string) (n copies, err error) {

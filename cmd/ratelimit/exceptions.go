@@ -1,13 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os/user"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
@@ -15,7 +14,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // following is how long processes may decide by the exceptions of before.
@@ -50,18 +48,8 @@ or if Redis has no block.
 		var e exceptionFlags
 		e.live.define(flags)
 		e.keys.define(flags)
+		e.defineAuthor(flags)
 		return e.unblock
-	},
-}
-
-var exceptionsCommand = cli.Command{
-	Name: "exceptions", Args: "POLICY", Least: 1, Most: 1,
-	About: "list the overrides and blocks that are in Redis",
-	New: func(flags *flag.FlagSet) cli.Run {
-		var e exceptionFlags
-		e.live.define(flags)
-		flags.BoolVar(&e.asJSON, "json", false, "print a JSON array")
-		return e.list
 	},
 }
 
@@ -69,10 +57,10 @@ var exceptionsCommand = cli.Command{
 type exceptionFlags struct {
 	live
 
-	keys           keys
-	lasts          time.Duration
-	by, reason     string
-	remove, asJSON bool
+	keys       keys
+	lasts      time.Duration
+	by, reason string
+	remove     bool
 }
 
 func (e *exceptionFlags) define(flags *flag.FlagSet) {
@@ -86,16 +74,24 @@ func (e *exceptionFlags) define(flags *flag.FlagSet) {
 		e.lasts = l.RefillInterval
 		return nil
 	})
-	flags.StringVar(&e.reason, "reason", "", "why, for those who read it later: a line of `text`")
-	flags.StringVar(&e.by, "by", "", "who sets it: a `name` (default: the system's of who runs this)")
+	e.defineAuthor(flags)
 }
 
-// author is who sets an exception: the one who was given, or the system's user, or "" if that is not known.
-func (e *exceptionFlags) author() string {
-	if u, err := user.Current(); e.by == "" && err == nil {
+// defineAuthor defines the flags that say who makes a change, and why.
+func (e *exceptionFlags) defineAuthor(flags *flag.FlagSet) {
+	flags.StringVar(&e.reason, "reason", "", "why, for those who read it later: a line of `text`")
+	flags.StringVar(&e.by, "by", "", "who does it: a `name` (default: the system's of who runs this)")
+}
+
+// author is who makes a change: the one who was given, or the system's user.
+func (e *exceptionFlags) author() string { return cmp.Or(e.by, systemUser()) }
+
+// systemUser is the system's name of who runs this, or "" if that is not known.
+func systemUser() string {
+	if u, err := user.Current(); err == nil {
 		return u.Username
 	}
-	return e.by
+	return ""
 }
 
 // subject opens what a command needs about a key: args are behind the policy, and others are what follows the key.
@@ -135,13 +131,13 @@ func (e *exceptionFlags) unblock(ctx context.Context, s cli.Streams, args []stri
 		return err
 	}
 	defer d.Close()
-	return e.end(ctx, s, d, limiter, key, "block", reportAny, d.Store.Unblock)
+	return e.end(ctx, s, d, limiter, key, false, reportAny)
 }
 
-// end ends an exception of a key.
-func (e *exceptionFlags) end(ctx context.Context, s cli.Streams, d *desk, limiter *core.Limiter, key, kind string, report denials, end func(ctx context.Context, policy, key string) (bool, error)) error {
-	policy := limiter.Name()
-	was, err := end(ctx, policy, key)
+// end ends an override of a key, or its block.
+func (e *exceptionFlags) end(ctx context.Context, s cli.Streams, d *desk, limiter *core.Limiter, key string, override bool, report denials) error {
+	policy, kind := limiter.Name(), map[bool]string{true: "override", false: "block"}[override]
+	was, err := d.Store.RemoveException(ctx, policy, redisstore.Removal{Key: key, Override: override, By: e.author(), Reason: e.reason})
 	if err != nil {
 		return d.Explain(err)
 	}
@@ -159,7 +155,7 @@ func (e *exceptionFlags) end(ctx context.Context, s cli.Streams, d *desk, limite
 	list, _ := d.Store.Exceptions(ctx, policy)
 	for _, e := range list {
 		other := keyparts.Of(e.Key)
-		if n, near := given.Distance(other); e.Blocks() == (kind == "block") && (near || given.Within(other)) && (nearest == "" || n < fewest) {
+		if n, near := given.Distance(other); e.Blocks() != override && (near || given.Within(other)) && (nearest == "" || n < fewest) {
 			nearest, fewest = e.Key, n
 		}
 	}
@@ -186,71 +182,4 @@ func (e *exceptionFlags) after(ctx context.Context, s cli.Streams, d *desk, limi
 		_, _ = fmt.Fprintln(s.Out, "  Redis has no bucket of this key: it was never used, or not since it was full."+d.meant(ctx, limiter.Name(), key))
 	}
 	return err
-}
-
-// inWords says what an exception does, and when it ends.
-func inWords(x redisstore.Exception) (what, ends string) {
-	what, ends = "blocked", "until it is removed"
-	if !x.Blocks() {
-		var texts []string
-		for _, l := range x.Limits {
-			texts = append(texts, l.String())
-		}
-		what = strings.Join(texts, ", ")
-	}
-	if x.For > 0 {
-		ends = "ends in " + show.Duration(x.For)
-	}
-	if x.By+x.Reason != "" {
-		ends += ", by " + oncall.About(core.Said{By: x.By, Reason: x.Reason})
-	}
-	return what, ends
-}
-
-func (e *exceptionFlags) list(ctx context.Context, s cli.Streams, args []string) error {
-	d, err := e.open(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if len(d.policies) > 0 {
-		if _, err := d.limiterOf(ctx, args[0]); err != nil {
-			return err
-		}
-	}
-	list, bad := d.Store.Exceptions(ctx, args[0])
-	if bad != nil && len(list) == 0 {
-		return d.Explain(bad)
-	}
-	type row struct {
-		Key     string       `json:"key"`
-		Bytes   []byte       `json:"key_base64,omitempty"` // if Key is quoted
-		Blocked bool         `json:"blocked,omitempty"`
-		Limits  []core.Limit `json:"limits,omitempty"`
-		Left    float64      `json:"ends_in_seconds,omitempty"`
-		By      string       `json:"by,omitempty"`
-		Reason  string       `json:"reason,omitempty"`
-	}
-	rows := make([]row, len(list))
-	for i, x := range list {
-		rows[i] = row{d.text(x.Key), d.keys.Bytes(x.Key), x.Blocks(), x.Limits, x.For.Seconds(), x.By, x.Reason}
-	}
-	if e.asJSON {
-		if err := writeJSON(s.Out, rows); err != nil {
-			return err
-		}
-		return d.Explain(bad)
-	}
-	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	for i, x := range list {
-		what, ends := inWords(x)
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\n", rows[i].Key, what, ends)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if len(list) == 0 {
-		_, _ = fmt.Fprintf(s.Out, "%s has no exceptions in Redis.\n", args[0])
-	}
-	return d.Explain(bad)
 }

@@ -160,6 +160,7 @@ func (f *findFlags) write(s cli.Streams, found *finding) error {
 	if found.Several != "" && found.Deleted == 0 {
 		_, _ = fmt.Fprintf(s.Out, "  They may be of more than one customer: %s. forget asks for -yes.\n", found.Several)
 	}
+	f.writeChanges(s.Out, found.Changes)
 	if found.Hashes > 0 {
 		_, _ = fmt.Fprintf(s.Out, "  Of the others, %s of a key above 128 bytes, which only that key finds: see -join.\n", isHash(found.Hashes))
 	}

@@ -44,7 +44,9 @@ type finding struct {
 	Found   []foundKey `json:"found"`
 
 	Exceptions []foundException `json:"exceptions"`
+	Changes    int              `json:"history_changes"`        // how many changes in histories of exceptions are of the customer
 	Denied     []foundKey       `json:"still_denied,omitempty"` // after forget: the policy blocks them
+	changed    []redisstore.Bucket
 }
 
 // count is how many keys and exceptions there are.
@@ -112,6 +114,9 @@ func (d *desk) findExceptions(ctx context.Context, search *keyparts.Search, foun
 				found.Exceptions = append(found.Exceptions, foundException{policy, d.text(e.Key), d.keys.Bytes(e.Key), kind, e.Key})
 			}
 		}
+		if err := d.findChanges(ctx, policy, search, found); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -124,7 +129,7 @@ func (d *desk) forget(ctx context.Context, found *finding) error {
 		}
 		found.Deleted++
 	}
-	if err := d.endExceptions(ctx, found.Exceptions); err != nil {
+	if err := d.endExceptions(ctx, found); err != nil {
 		return d.Explain(err)
 	}
 	keys := slices.Clone(found.Found)
@@ -142,14 +147,18 @@ func (d *desk) forget(ctx context.Context, found *finding) error {
 	return nil
 }
 
-// endExceptions removes exceptions.
-func (d *desk) endExceptions(ctx context.Context, list []foundException) error {
-	for _, e := range list {
-		end := d.Store.EndOverride
-		if e.Kind == "block" {
-			end = d.Store.Unblock
+// endExceptions removes exceptions, and then what their history says of their keys.
+func (d *desk) endExceptions(ctx context.Context, found *finding) error {
+	changed := found.changed
+	for _, e := range found.Exceptions {
+		r := redisstore.Removal{Key: e.stored, Override: e.Kind != "block", By: systemUser(), Reason: "forget"}
+		if _, err := d.Store.RemoveException(ctx, e.Policy, r); err != nil {
+			return err
 		}
-		if _, err := end(ctx, e.Policy, e.stored); err != nil {
+		changed = append(changed, redisstore.Bucket{Policy: e.Policy, Key: e.stored})
+	}
+	for _, of := range changed {
+		if _, err := d.Store.ForgetHistory(ctx, of.Policy, of.Key); err != nil {
 			return err
 		}
 	}

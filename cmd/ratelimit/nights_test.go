@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 // nightLines is how many lines a night of docs/operations.md has at most: the sign and what to do, and the commands.
@@ -46,6 +47,13 @@ func TestTheNightsOfThePageAreRehearsed(t *testing.T) {
 			now, err := s.redis.Time(t.Context()).Result()
 			require.NoError(t, err)
 			s.useAt(t, now, "exports", "header:x-api-key:k-123", 2, core.InFlight(2).WithName("work").WithMaxHold(10*time.Minute))
+		},
+		"The block that is gone": func(t *testing.T) {
+			store := redisstore.New(s.redis, redisstore.WithTimeout(time.Minute))
+			s.follow(t, store)
+			require.NoError(t, store.SetException(t.Context(), "api", redisstore.Exception{Key: "ip:192.0.2.7", By: "bob", Reason: "scraper"}))
+			_, err := store.RemoveException(t.Context(), "api", redisstore.Removal{Key: "ip:192.0.2.7", By: "eve", Reason: "a customer called"})
+			require.NoError(t, err)
 		},
 		"Redis was flushed": func(t *testing.T) {
 			s.clients(t)

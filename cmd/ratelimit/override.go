@@ -48,7 +48,7 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 	case e.remove && (len(texts) > 0 || e.lasts > 0):
 		return cli.Misuse("-remove ends the override: give no limit and no -for")
 	case e.remove:
-		return e.end(ctx, s, d, limiter, key, "override", reportBlocks, d.Store.EndOverride)
+		return e.end(ctx, s, d, limiter, key, true, reportBlocks)
 	case len(texts) == 0:
 		return cli.Misuse("override: name at least one limit, such as '1000/day name daily', or x10, or -remove")
 	}

@@ -24,6 +24,8 @@ import (
 type stage struct {
 	dir, bin     string
 	redis, other *redis.Client
+	apps         []*process
+	following    func() // ends what follow began
 	env          []string
 	shown        *strings.Replacer // real addresses become those of pages
 }
@@ -34,7 +36,7 @@ command=$1; shift
 for address in "$OLD=old:6379" "$OLD=redis:6379" "$NEW=new:6379" "$NEW=restored:6379" "$APP1=app-1:8080" "$APP2=app-2:8080"; do
   set -- "${@//${address#*=}/${address%%=*}}"
 done
-case $command in get|list|find|forget|reset|credit|debit|override|block|unblock|exceptions|doctor) set -- -p "${OLD#*:}" -timeout 1m "$@" ;; esac
+case $command in get|list|find|forget|reset|credit|debit|override|block|unblock|exceptions|history|doctor) set -- -p "${OLD#*:}" -timeout 1m "$@" ;; esac
 case $command in copy|top) set -- -timeout 1m "$@" ;; esac
 case $command in doctor) set -- -store-timeout 10m "$@" ;; esac
 exec "${0%/*}/real/ratelimit" "$command" "$@"
@@ -50,14 +52,17 @@ func newStage(t *testing.T) *stage {
 	old, other := redistest.Start(t), redistest.Start(t)
 	s.redis, s.other = old.Client(t), other.Client(t)
 	var apps []string
+	s.following = func() {}
+	t.Cleanup(func() { s.following() })
 	for _, denials := range []map[string]int{{"header:x-api-key:k-123": 130, "ip:192.0.2.7": 41}, {"header:x-api-key:k-123": 121}} {
 		p := replicaOf(t, 10, httptest.NewServer)
 		for key, n := range denials {
 			p.deny(t, key, n)
 		}
+		s.apps = append(s.apps, p)
 		apps = append(apps, strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/admin/limits"))
 	}
-	s.env = append(os.Environ(), "PATH="+s.bin+":"+os.Getenv("PATH"), "TZ=UTC", "PASSWORD="+password,
+	s.env = append(os.Environ(), "PATH="+s.bin+":"+os.Getenv("PATH"), "TZ=UTC", "PASSWORD="+password, "ADMINLIMIT_USER=ann:"+password,
 		"OLD="+old.Addr, "NEW="+other.Addr, "APP1="+apps[0], "APP2="+apps[1])
 	s.shown = strings.NewReplacer(old.Addr, "127.0.0.1:6379", other.Addr, "new:6379", apps[0], "app-1:8080", apps[1], "app-2:8080")
 	return s
@@ -101,9 +106,17 @@ func (s *stage) bash(t *testing.T, script string) string {
 	return windows.ReplaceAllString(s.shown.Replace(string(out)), "$1 in 1 h 24 min\n")
 }
 
+// follow has the first app follow the exceptions of a store until the buckets are cleared. The second follows none.
+func (s *stage) follow(t *testing.T, store *redisstore.Store) {
+	t.Helper()
+	s.following = s.apps[0].follow(store)
+}
+
 // clear makes both servers as new.
 func (s *stage) clear(t *testing.T) {
 	t.Helper()
+	s.following()
+	s.following = func() {}
 	for _, c := range []*redis.Client{s.redis, s.other} {
 		require.NoError(t, c.FlushAll(t.Context()).Err())
 		require.NoError(t, c.ScriptFlush(t.Context()).Err())

@@ -30,6 +30,9 @@ Of each key it prints how often it was denied at least and at most, and its shar
 windows (denied.WithWindow), and the output says how long these are now. Some replicas may keep hashes and others keys:
 ` + show.SecretVariable + ` and -keys hash add these up.
 
+The exceptions that the replicas obey follow, with their end, author and reason,
+and where replicas differ.
+
 The exit code is 3 if some replicas can't be read. What the others count is printed all the same.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
@@ -96,11 +99,13 @@ func (t *topFlags) choose(r *ranking, keys show.Keys) error {
 		}
 		r.Policies = slices.DeleteFunc(r.Policies, func(p ranked) bool { return p.Policy.Policy != t.policy })
 		maps.DeleteFunc(r.Differ, func(name string, _ map[string][]string) bool { return name != t.policy })
+		r.InForce = slices.DeleteFunc(r.InForce, func(p inForce) bool { return p.Policy != t.policy })
 	}
 	for i := range r.Policies {
 		r.Policies[i].Policy = r.Policies[i].Top(t.most)
 		r.Policies[i].list(r.Hashed, keys)
 	}
+	r.most = t.most
 	return nil
 }
 
@@ -110,6 +115,7 @@ type ranking struct {
 	Hashed   bool             `json:"hashed"` // all keys are hashes
 	Mixed    bool             `json:"mixed"`  // some replicas keep hashes, and others keys
 	Policies []ranked         `json:"policies"`
+	InForce  []inForce        `json:"in_force"` // exceptions that some replica obeys
 
 	// Differ has the policies whose definitions differ: the replicas by the hash of theirs.
 	Differ map[string]map[string][]string `json:"differ,omitempty"`
@@ -118,6 +124,7 @@ type ranking struct {
 	Alike [][2]string `json:"alike,omitempty"`
 
 	lost    int // replicas that can't be read
+	most    int // how many exceptions of each policy the text shows
 	inForce map[string]bool
 }
 
@@ -156,8 +163,12 @@ func rank(answers []replica.Answer, keys show.Keys) *ranking {
 	var reports []denied.Report
 	windows := make(map[string][]float64)
 	plain, seen := 0, make(map[string]string)
-	for _, a := range answers {
-		if a.Denied == nil {
+	for i := range answers {
+		a := &answers[i]
+		if a.Error == "" && a.Denied == nil {
+			a.Error, a.Policies = "nothing counts who is denied there: the service needs adminlimit.WithDenied", nil
+		}
+		if a.Error != "" {
 			r.lost++
 			continue
 		}
@@ -190,6 +201,7 @@ func rank(answers []replica.Answer, keys show.Keys) *ranking {
 		}
 		reports = append(reports, report)
 	}
+	r.InForce = inForceAt(answers, keys)
 	maps.DeleteFunc(r.Differ, func(_ string, byHash map[string][]string) bool { return len(byHash) == 1 })
 	sum := denied.Merge(reports...)
 	r.Hashed, r.Mixed = sum.Hashed, plain > 0 && plain < len(reports)

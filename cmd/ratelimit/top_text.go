@@ -24,6 +24,11 @@ func (r *ranking) write(w io.Writer) error {
 			return err
 		}
 	}
+	for i := range r.InForce {
+		if err := r.InForce[i].write(&b, r.most); err != nil {
+			return err
+		}
+	}
 	for _, line := range r.differences() {
 		fmt.Fprintln(&b, line)
 	}

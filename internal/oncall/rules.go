@@ -1,7 +1,6 @@
 package oncall
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -30,6 +29,7 @@ type own struct {
 	excepted  bool       // that is an operator's
 	listed    bool       // the policy blocks it
 	operator  bool       // an operator does
+	says      string     // what is said of a block
 }
 
 // override is limits that somebody gave a key.
@@ -64,11 +64,16 @@ func RulesOf(l *core.Limiter, ended ...string) *Rules {
 	}
 	for key, limits := range e.Overrides { // they come before all that the policy says
 		note(key, func(o *own) {
-			o.overrides, o.excepted = append([]override{{About(e.Said[key]), limits}}, o.overrides...), true
+			o.overrides, o.excepted = append([]override{{About(e.OverrideNotes[key]), limits}}, o.overrides...), true
 		})
 	}
 	for _, key := range e.Blocked {
-		note(key, func(o *own) { o.operator = true })
+		note(key, func(o *own) {
+			o.operator, o.says = true, Blocked(Operator)
+			if by := e.BlockNotes[key]; by != (core.ExceptionNote{}) {
+				o.says += " (" + About(by) + ")"
+			}
+		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Plans)) {
 		if of, err := l.WithPlan(name); err == nil { // else a new policy has come since
@@ -207,18 +212,6 @@ func (r *Rules) Owner(key string) string {
 	return ""
 }
 
-// About is who set an exception, until when it holds and why, as far as it is known.
-func About(s core.Said) string {
-	text := Text(cmp.Or(s.By, Operator))
-	if !s.Until.IsZero() {
-		text += s.Until.UTC().Format(" until 2006-01-02 15:04:05 UTC")
-	}
-	if s.Reason != "" {
-		text += ": " + strconv.Quote(s.Reason)
-	}
-	return text
-}
-
 // From returns where a limit of a key comes from, in words: an override or a plan, or "" for the policy's own.
 func (r *Rules) From(key string, limit core.Limit) string {
 	var from []string
@@ -261,6 +254,30 @@ func (r *Rules) Blocker(key string) string {
 		return policy
 	}
 	return ""
+}
+
+// Blocked is what is said of a key that somebody blocks, and "" of any other.
+func (r *Rules) Blocked(key string) string {
+	switch r.Blocker(key) {
+	case Operator:
+		return r.own[key].says
+	case policy:
+		return Blocked(policy)
+	}
+	return ""
+}
+
+// Count returns how many keys have limits of their own, and how many are blocked, by the policy or by operators.
+func (r *Rules) Count() (overrides, blocked int) {
+	for key, o := range r.own {
+		if len(o.overrides) > 0 {
+			overrides++
+		}
+		if r.Blocker(key) != "" {
+			blocked++
+		}
+	}
+	return overrides, blocked
 }
 
 // Listed reports whether the policy blocks a key.

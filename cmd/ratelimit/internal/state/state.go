@@ -107,8 +107,8 @@ func (b *Bucket) Line() string {
 // name says whose bucket it is, and whether the policy blocks it.
 func (b *Bucket) name(rules *oncall.Rules, key string) {
 	b.Policy, b.Plan, b.Key, b.Override = rules.Limiter.Name(), rules.Plan, key, rules.Owner(key)
-	if by := rules.Blocker(key); by != "" {
-		b.Blocked, b.Says = true, oncall.Blocked(by)
+	if says := rules.Blocked(key); says != "" {
+		b.Blocked, b.Says = true, says
 	}
 	for i := range b.Limits {
 		b.Limits[i].From = rules.From(key, b.Limits[i].limit)
