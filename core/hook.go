@@ -12,7 +12,6 @@ import (
 func init() { //nolint:gochecknoinits // packages that core imports can't import core
 	hook.Counts = (*Limiter).counts
 	hook.Snapshot = (*Limiter).snapshot
-	hook.OfPlan = (*Limiter).ofPlan
 	hook.Require = func(l *Limiter, unit string) { l.taken.add(unit) }
 	hook.Logger = func(l *Limiter) *slog.Logger {
 		if l == nil {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -127,6 +128,20 @@ func (p limitLists) overrideMistakes(field string, overrides map[string][]Limit)
 		}
 	}
 	return errs
+}
+
+// noPlan is the error for a plan that a policy lacks. Middleware gets it for each request of such a plan, so it has no text until that is read.
+type noPlan struct {
+	lists *limitLists
+	name  string
+}
+
+func (e *noPlan) Error() string {
+	return fmt.Sprintf("ratelimit: policy %q: %v", e.lists.policy, e.Unwrap())
+}
+
+func (e *noPlan) Unwrap() error {
+	return mistake.New("WithPlan", e.name, "is no plan of the policy: "+e.lists.plansText())
 }
 
 // plansText says which plans there are.

@@ -205,27 +205,18 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 //
 // It costs a look-up in a map and allocates nothing.
 func (l *Limiter) WithPlan(name string) (*Limiter, error) {
-	if of := l.ofPlan(name); of != nil {
-		return of, nil
-	}
-	now := l.current()
-	return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, mistake.New("WithPlan", name, "is no plan of the policy: "+now.lists.plansText()))
-}
-
-// ofPlan is WithPlan without the error, which costs microseconds. It returns nil if the policy has no such plan.
-func (l *Limiter) ofPlan(name string) *Limiter {
 	if name == "" {
-		return l
+		return l, nil
 	}
 	now := l.current()
 	of := now.plans[name]
 	switch {
 	case of == nil:
-		return nil
+		return nil, &noPlan{&now.lists, name}
 	case now.stored:
-		return of.limiter.WithStoredKeys()
+		return of.limiter.WithStoredKeys(), nil
 	}
-	return of.limiter
+	return of.limiter, nil
 }
 
 // plan gives each plan of r its limiter: that of the policy before if it has one. The caller holds changing, or has l alone.

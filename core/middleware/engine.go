@@ -144,8 +144,9 @@ func (e *Engine[C]) decide(c C, a *Admission, wait bool) (fromUser bool, err err
 		if err != nil {
 			return true, functionError{"plan", err}
 		}
-		if limiter = ofPlan(e.limiter, plan); limiter == nil {
-			limiter = e.limiter
+		if of, err := e.limiter.WithPlan(plan); err == nil {
+			limiter = of
+		} else {
 			e.warnPlan.Do(func() {
 				e.Logger().Warn(noPlanMessage, "code", "RL720", "policy", e.limiter.Name(), "plan", printable.Clip(plan, limit.MaxName))
 			})

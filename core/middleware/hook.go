@@ -14,7 +14,6 @@ import (
 var (
 	counts         = hook.Counts.(func(l *core.Limiter, key, unit string) bool)
 	snapshot       = hook.Snapshot.(func(*core.Limiter) *core.Limiter)
-	ofPlan         = hook.OfPlan.(func(l *core.Limiter, name string) *core.Limiter)
 	require        = hook.Require.(func(l *core.Limiter, unit string))
 	logger         = hook.Logger.(func(*core.Limiter) *slog.Logger)
 	maxHold        = hook.MaxHold.(func(core.Result) time.Duration)

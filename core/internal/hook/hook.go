@@ -14,10 +14,6 @@ var (
 	// both. A snapshot is for one decision. It allocates.
 	Snapshot any
 
-	// OfPlan is a func(l *core.Limiter, name string) *core.Limiter. It is Limiter.WithPlan, but nil for a plan that the policy lacks: an
-	// error for each request of such a plan would cost more than the decision.
-	OfPlan any
-
 	// Require is a func(l *core.Limiter, unit string). It says that callers of l take a unit: Limiter.SetPolicy then refuses a policy
 	// none of whose limits counts it. Decisions say so by themselves. Middleware calls Require when it is made, because a policy can
 	// change before its first request. Limiters that WithLimits returned ignore it.
