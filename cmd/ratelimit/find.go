@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -127,15 +128,18 @@ func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		d.look(ctx, found.Found)
 	}
 	if f.asJSON {
-		return writeJSON(s.Out, found)
+		err = writeJSON(s.Out, found)
+	} else {
+		err = f.write(s, found)
 	}
-	return f.write(s, found)
+	means := map[string]string{"find": "and its keys are missing above:", "forget": "and what it has of the customer stays: forget it again when it answers."}[f.command]
+	return cmp.Or(err, d.incomplete(means))
 }
 
 // find looks at all keys.
 func (d *desk) find(ctx context.Context, customers []string) (*finding, error) {
 	found, seen := &finding{Found: []foundKey{}}, make(map[redisstore.Bucket]bool)
-	for b, err := range d.Store.Buckets(ctx, "", d.live.rate) {
+	for b, err := range d.buckets(ctx, "") {
 		if err != nil {
 			return nil, err
 		}
@@ -162,7 +166,7 @@ func (d *desk) find(ctx context.Context, customers []string) (*finding, error) {
 // findExceptions looks at all exceptions.
 func (d *desk) findExceptions(ctx context.Context, customers []string, found *finding) error {
 	found.Exceptions = []foundException{}
-	policies, err := d.Store.ExceptionPolicies(ctx, d.live.rate)
+	policies, err := d.exceptionPolicies(ctx)
 	if err != nil {
 		return err
 	}

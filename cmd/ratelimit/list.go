@@ -111,14 +111,15 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	for _, b := range found.Buckets {
 		b.Key = d.text(b.Key)
 	}
-	if l.asJSON {
-		return writeJSON(s.Out, found)
+	switch {
+	case l.asJSON:
+		err = writeJSON(s.Out, found)
+	default:
+		if err = found.write(s.Out); err == nil && found.Keys == 0 {
+			_, err = io.WriteString(s.Out, l.noKeys(""))
+		}
 	}
-	if err := found.write(s.Out); err != nil || found.Keys > 0 {
-		return err
-	}
-	_, err = io.WriteString(s.Out, l.noKeys(""))
-	return err
+	return cmp.Or(err, d.incomplete("and its keys are missing above:"))
 }
 
 // worst are the buckets that are worst off, of all that were added.
@@ -177,7 +178,7 @@ func (d *desk) each(ctx context.Context, policy string, look func(redisstore.Buc
 		group = group[:0]
 		return nil
 	}
-	for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
+	for b, err := range d.buckets(ctx, policy) {
 		if err != nil {
 			return err
 		}

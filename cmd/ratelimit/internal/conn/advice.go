@@ -18,6 +18,7 @@ var advices = []struct{ part, do string }{
 	{"NOPERM", "The user lacks a right: docs/operations.md lists those of limiters (the ACL user). find, list and forget need scan too."},
 	{"can't access", "The user lacks a right: docs/operations.md lists those of limiters (the ACL user)."},
 	{"cluster support disabled", "The server is no Cluster: leave -c out."},
+	{"CLUSTERDOWN", "No master serves the key's slot: see redis-cli CLUSTER INFO, and ratelimit doctor."},
 	{"MOVED", "The server is a node of a Cluster: add -c."},
 	{"LOADING", "The server is loading its data: try again when it is ready."},
 	{"READONLY", "The server is a replica: name the master by -h, or use -sentinel and -master."},
@@ -54,6 +55,10 @@ func (l *Link) advice(err error) string {
 	if advice := CertificateAdvice(err); advice != "" {
 		return advice
 	}
+	if errors.As(err, new(silence)) {
+		return "What this node has can't be seen until it answers or a replica takes over: see ratelimit doctor, and redis-cli CLUSTER NODES. Nodes must be reachable at the addresses that they announce. A slow way needs a longer -timeout." +
+			l.perhapsPlain(true)
+	}
 	network, ok := errors.AsType[net.Error](err)
 	late := ok && network.Timeout() || errors.Is(err, context.DeadlineExceeded)
 	closed := errors.Is(err, io.EOF) || strings.Contains(text, "connection reset") || strings.Contains(text, "broken pipe")
@@ -66,10 +71,7 @@ func (l *Link) advice(err error) string {
 		return ""
 	}
 	check := "Check -h and -p, that the server runs, and that this machine may reach it."
-	switch {
-	case l.flags.cluster:
-		check = "Check -h and -p, and by redis-cli CLUSTER NODES that all masters run: what a lost one has can't be seen."
-	case l.flags.sentinels != "":
+	if l.flags.sentinels != "" {
 		check = "Check -sentinel, and that the master that the Sentinels name runs, and that this machine may reach it."
 	}
 	return check + " A slow way needs a longer -timeout." + l.perhapsPlain(late)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -34,6 +35,7 @@ type Flags struct {
 	certificates                      TLS
 	sentinels, master                 string
 	sentinelUser, sentinelPassword    string
+	side                              *Side // nil: there is one server
 
 	Prefix  string        // of the keys in Redis
 	Timeout time.Duration // of a call
@@ -42,7 +44,7 @@ type Flags struct {
 
 // Define defines the flags.
 func (f *Flags) Define(flags *flag.FlagSet) {
-	flags.StringVar(&f.host, "h", "127.0.0.1", "the server's `host`")
+	flags.StringVar(&f.host, "h", "127.0.0.1", "the server's `host`; with -c also several nodes, as host:port,…")
 	flags.IntVar(&f.port, "p", 6379, "the server's `port`")
 	flags.StringVar(&f.socket, "s", "", "the server's Unix `socket`, in place of -h and -p")
 	flags.StringVar(&f.url, "u", "", "the server's `URL`, such as redis://user@redis:6379/0, or rediss://… with TLS")
@@ -60,13 +62,23 @@ func (f *Flags) Define(flags *flag.FlagSet) {
 	flags.DurationVar(&f.Timeout, "timeout", time.Second, "how long a `call` may take")
 }
 
+// Target is where keys are, to compare two connections: it may have a password.
+func (f *Flags) Target() string {
+	o, err := redis.ParseURL(f.url)
+	if err != nil {
+		return f.url + " " + f.Prefix
+	}
+	if f.db != 0 {
+		o.DB = f.db
+	}
+	if f.sentinels != "" {
+		o.Addr = f.sentinels + " " + f.master
+	}
+	return fmt.Sprint(o.Addr, " ", o.DB, " ", f.Prefix)
+}
+
 // URL takes the address from an argument.
 func (f *Flags) URL(url string) { f.url = url }
-
-// To makes f the flags of another server.
-func (f *Flags) To(url, prefix string, cluster bool) {
-	f.url, f.Prefix, f.cluster = url, prefix, cluster
-}
 
 // Link is a connection.
 type Link struct {
@@ -84,13 +96,16 @@ func (l *Link) Close() { _ = l.Client.Close() }
 // Open returns a connection to a server that answers. A store's options come from the flags and extra.
 func (f *Flags) Open(ctx context.Context, env func(string) string, extra ...redisstore.Option) (*Link, error) {
 	client, where, err := f.client(env)
-	if err != nil {
+	switch {
+	case cli.IsMisuse(err):
+		return nil, cli.Misuse("%s", f.spell(err.Error()))
+	case err != nil:
 		return nil, err
 	}
 	options := append([]redisstore.Option{
 		redisstore.WithPrefix(f.Prefix), redisstore.WithTimeout(f.Timeout), redisstore.WithDenyCache(0), core.WithLogger(slog.New(slog.DiscardHandler)),
 	}, extra...)
-	l := &Link{Client: client, Store: redisstore.New(client, options...), Where: where, flags: f, tls: f.tls || strings.HasPrefix(f.url, "rediss:")}
+	l := &Link{Client: client, Store: redisstore.New(client, options...), Where: where, flags: f, tls: f.usesTLS()}
 	if err := l.reach(ctx); err != nil {
 		l.Close()
 		return nil, err
@@ -98,15 +113,19 @@ func (f *Flags) Open(ctx context.Context, env func(string) string, extra ...redi
 	return l, nil
 }
 
-// reach finds out whether the server answers, and whether it is what the flags say.
+// reach finds out whether the server answers, and whether it is what the flags say. Of a Cluster any node will do.
 func (l *Link) reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.flags.dialTimeout())
 	defer cancel()
-	if err := l.Client.Ping(ctx).Err(); err != nil {
+	if c, ok := l.Client.(*redis.ClusterClient); ok {
+		err := c.ForEachMaster(ctx, func(context.Context, *redis.Client) error { return nil })
+		if errors.As(err, new(silence)) {
+			return fmt.Errorf("%s: %w\n  %s", l.Where, err, l.flags.spell("Name another node of the Cluster"+l.flags.otherNodes()+". A slow way needs a longer -timeout."+l.perhapsPlain(true)))
+		}
 		return l.Explain(err)
 	}
-	if l.flags.cluster {
-		return nil
+	if err := l.Client.Ping(ctx).Err(); err != nil {
+		return l.Explain(err)
 	}
 	// Without -c, a node of a Cluster would answer for its own keys alone.
 	info, err := l.Client.Info(ctx).Result()
@@ -120,6 +139,20 @@ func (l *Link) reach(ctx context.Context) error {
 		return cli.Misuse("%s is a replica, which can lack what the master has, and takes no changes: name its master, %s:%s", l.Where, field(info, "master_host"), field(info, "master_port"))
 	}
 	return nil
+}
+
+// Masters is how many servers have keys.
+func (l *Link) Masters(ctx context.Context) (n int) {
+	c, ok := l.Client.(*redis.ClusterClient)
+	if !ok {
+		return 1
+	}
+	var masters atomic.Int64
+	_ = c.ForEachMaster(ctx, func(context.Context, *redis.Client) error {
+		masters.Add(1)
+		return nil
+	})
+	return int(masters.Load())
 }
 
 // field returns a field of the reply of INFO.
@@ -140,7 +173,9 @@ func (f *Flags) check() error {
 		return cli.Misuse("-p %d is not a port: it must be from 1 to 65535", f.port)
 	case strings.ContainsAny(f.host, "@/"):
 		return cli.Misuse("-h is a host alone: give a URL by -u")
-	case strings.Contains(f.host, ":") && net.ParseIP(strings.Trim(f.host, "[]")) == nil:
+	case !f.cluster && strings.Contains(f.host, ","):
+		return cli.Misuse("-h is one host: several are nodes of a Cluster, with -c")
+	case !f.cluster && strings.Contains(f.host, ":") && net.ParseIP(strings.Trim(f.host, "[]")) == nil:
 		return cli.Misuse("-h is a host alone: give the port by -p")
 	case f.db < 0:
 		return cli.Misuse("-n %d must not be negative", f.db)
@@ -161,19 +196,22 @@ func (f *Flags) client(env func(string) string) (redis.UniversalClient, string, 
 	if err := f.check(); err != nil {
 		return nil, "", err
 	}
-	o := &redis.Options{Addr: net.JoinHostPort(strings.Trim(f.host, "[]"), strconv.Itoa(f.port)), DB: f.db}
+	addrs, err := f.addresses()
+	if err != nil {
+		return nil, "", err
+	}
+	o := &redis.Options{Addr: addrs[0], DB: f.db}
 	if f.socket != "" {
 		o.Network, o.Addr = "unix", f.socket
 	}
 	if f.url != "" {
-		var err error
 		if o, err = redis.ParseURL(f.url); err != nil { // the error could show the password
 			return nil, "", cli.Misuse("the URL can't be read: it must be such as redis://redis:6379 or rediss://…, with TLS; characters such as / ? # in a password are percent-encoded (%s is safer)", PasswordVariable)
 		}
 		if f.db != 0 {
 			o.DB = f.db
 		}
-		if f.cluster && o.DB != 0 {
+		if addrs = []string{o.Addr}; f.cluster && o.DB != 0 {
 			return nil, "", cli.Misuse("a Cluster has database 0 alone: leave the number out of the URL")
 		}
 	}
@@ -184,7 +222,7 @@ func (f *Flags) client(env func(string) string) (redis.UniversalClient, string, 
 	case f.password != "":
 		o.Password = f.password
 	case o.Password == "":
-		o.Password = env(PasswordVariable)
+		o.Password = f.auth(env, PasswordVariable)
 	}
 	if err := f.setTLS(o); err != nil {
 		return nil, "", err
@@ -192,13 +230,14 @@ func (f *Flags) client(env func(string) string) (redis.UniversalClient, string, 
 	o.ContextTimeoutEnabled, o.DialerRetries, o.DialTimeout = true, 1, f.dialTimeout()
 	switch {
 	case f.cluster:
+		all := &nodes{wait: f.Timeout, silent: make(map[string]silence)}
 		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+			Addrs: addrs, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, NewClient: all.client,
 			ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: o.DialTimeout,
-		}), "the Cluster at " + o.Addr, nil
+		}), "the Cluster at " + strings.Join(addrs, ","), nil
 	case f.sentinels != "":
 		if f.sentinelPassword == "" {
-			f.sentinelPassword = env(SentinelVariable)
+			f.sentinelPassword = f.auth(env, SentinelVariable)
 		}
 		return redis.NewFailoverClient(&redis.FailoverOptions{
 			MasterName: f.master, SentinelAddrs: strings.Split(f.sentinels, ","), SentinelUsername: f.sentinelUser, SentinelPassword: f.sentinelPassword,
@@ -209,18 +248,42 @@ func (f *Flags) client(env func(string) string) (redis.UniversalClient, string, 
 	return redis.NewClient(o), "Redis at " + o.Addr, nil
 }
 
+// addresses returns what -h and -p say. Several are nodes of a Cluster.
+func (f *Flags) addresses() (list []string, err error) {
+	for _, host := range strings.Split(f.host, ",") {
+		port := strconv.Itoa(f.port)
+		if h, p, err := net.SplitHostPort(host); err == nil {
+			host, port = h, p
+		}
+		host = strings.Trim(host, "[]")
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
+			return nil, cli.Misuse("-h %s: each node is host:port, or a host whose port is that of -p", f.host)
+		}
+		list = append(list, net.JoinHostPort(host, port))
+	}
+	return list, nil
+}
+
+// otherNodes is how other nodes of a Cluster are named.
+func (f *Flags) otherNodes() string {
+	if f.url != "" {
+		return " in the URL"
+	}
+	return " by -h, or several as host:port,…: one that answers knows the others"
+}
+
 // setTLS sets the configuration of TLS. o has that of the URL.
 func (f *Flags) setTLS(o *redis.Options) error {
 	if !f.tls && o.TLSConfig == nil {
 		if f.certificates.Given() {
-			return cli.Misuse("-cacert, -cert, -key, -sni and -insecure need -tls")
+			return errNeedTLS
 		}
 		return nil
 	}
 	if o.TLSConfig == nil {
 		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 		if f.sentinels == "" && f.socket == "" {
-			o.TLSConfig.ServerName = f.host
+			o.TLSConfig.ServerName, _, _ = net.SplitHostPort(o.Addr)
 		}
 	}
 	return f.certificates.Set(o.TLSConfig)
@@ -235,7 +298,7 @@ func (l *Link) Explain(err error) error {
 		return cli.Misuse("%v", err)
 	}
 	if advice := l.advice(err); advice != "" {
-		return fmt.Errorf("%s: %w\n  %s", l.Where, err, advice)
+		return fmt.Errorf("%s: %w\n  %s", l.Where, err, l.flags.spell(advice))
 	}
 	return fmt.Errorf("%s: %w", l.Where, err)
 }
