@@ -26,7 +26,7 @@ The exit code is 1 if there is a fault.
 		timeout := flags.Duration("store-timeout", 100*time.Millisecond, "the `timeout` of the service's stores (redisstore.WithTimeout)")
 		asJSON := flags.Bool("json", false, "print a JSON object")
 		return func(ctx context.Context, s cli.Streams, args []string) error {
-			if l.Replica = true; len(args) > 0 {
+			if l.Any = true; len(args) > 0 {
 				l.URL(args[0])
 			}
 			found, err := l.examine(ctx, s, *timeout)

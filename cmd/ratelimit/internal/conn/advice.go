@@ -44,7 +44,7 @@ var sentinelAdvices = []struct{ part, do string }{
 // that refuses a certificate may do that too.
 func (l *Link) advice(err error) string {
 	text, list := err.Error(), advices
-	if strings.Contains(text, "all sentinels specified in configuration are unreachable") {
+	if errors.As(err, new(*sentinelsError)) {
 		list = sentinelAdvices
 	}
 	for _, a := range list {

@@ -39,7 +39,7 @@ type Flags struct {
 
 	Prefix  string        // of the keys in Redis
 	Timeout time.Duration // of a call
-	Replica bool          // a replica will do: no flag sets it
+	Any     bool          // a replica will do, and a master that does not answer if Sentinel names it: no flag sets it
 }
 
 // Define defines the flags.
@@ -85,32 +85,50 @@ type Link struct {
 	Client redis.UniversalClient
 	Store  *redisstore.Store
 	Where  string // for messages
+	Silent error  // of a master that Sentinel names and that does not answer, if Flags.Any is set
 
-	flags *Flags
-	tls   bool
+	flags   *Flags
+	options *redis.Options
+	extra   []redisstore.Option
+	tls     bool
+	nodes   *nodes // of a Cluster
 }
 
 // Close closes the connection.
-func (l *Link) Close() { _ = l.Client.Close() }
+func (l *Link) Close() {
+	if l.nodes != nil {
+		l.nodes.close()
+	}
+	_ = l.Client.Close()
+}
 
 // Open returns a connection to a server that answers. A store's options come from the flags and extra.
 func (f *Flags) Open(ctx context.Context, env func(string) string, extra ...redisstore.Option) (*Link, error) {
-	client, where, err := f.client(env)
+	o, addrs, err := f.options(env)
 	switch {
 	case cli.IsMisuse(err):
 		return nil, cli.Misuse("%s", f.spell(err.Error()))
 	case err != nil:
 		return nil, err
 	}
-	options := append([]redisstore.Option{
-		redisstore.WithPrefix(f.Prefix), redisstore.WithTimeout(f.Timeout), redisstore.WithDenyCache(0), core.WithLogger(slog.New(slog.DiscardHandler)),
-	}, extra...)
-	l := &Link{Client: client, Store: redisstore.New(client, options...), Where: where, flags: f, tls: f.usesTLS()}
+	l := &Link{flags: f, options: o, extra: extra, tls: f.usesTLS()}
+	if err := l.connect(ctx, addrs); err != nil {
+		return nil, err
+	}
+	l.Store = l.StoreAt(f.Prefix)
 	if err := l.reach(ctx); err != nil {
 		l.Close()
 		return nil, err
 	}
 	return l, nil
+}
+
+// StoreAt returns a store with another prefix.
+func (l *Link) StoreAt(prefix string) *redisstore.Store {
+	options := []redisstore.Option{
+		redisstore.WithPrefix(prefix), redisstore.WithTimeout(l.flags.Timeout), redisstore.WithDenyCache(0), core.WithLogger(slog.New(slog.DiscardHandler)),
+	}
+	return redisstore.New(l.Client, append(options, l.extra...)...)
 }
 
 // reach finds out whether the server answers, and whether it is what the flags say. Of a Cluster any node will do.
@@ -125,7 +143,10 @@ func (l *Link) reach(ctx context.Context) error {
 		return l.Explain(err)
 	}
 	if err := l.Client.Ping(ctx).Err(); err != nil {
-		return l.Explain(err)
+		if l.Silent = l.Explain(err); l.flags.Any && l.flags.sentinels != "" {
+			return nil
+		}
+		return l.Silent
 	}
 	// Without -c, a node of a Cluster would answer for its own keys alone.
 	info, err := l.Client.Info(ctx).Result()
@@ -135,7 +156,7 @@ func (l *Link) reach(ctx context.Context) error {
 		return cli.Misuse("%s is a node of a Cluster: add -c, so that all of its masters are asked", l.Where)
 	case strings.Contains(info, "redis_mode:sentinel"):
 		return cli.Misuse("%s is a Sentinel: name it by -sentinel, and its master by -master", l.Where)
-	case strings.Contains(info, "role:slave") && !l.flags.Replica:
+	case strings.Contains(info, "role:slave") && !l.flags.Any:
 		return cli.Misuse("%s is a replica, which can lack what the master has, and takes no changes: name its master, %s:%s", l.Where, field(info, "master_host"), field(info, "master_port"))
 	}
 	return nil
@@ -191,28 +212,27 @@ func (f *Flags) check() error {
 	return f.certificates.Check()
 }
 
-// client returns a client, and its address for messages.
-func (f *Flags) client(env func(string) string) (redis.UniversalClient, string, error) {
+// options returns the options of a client, and the addresses of the nodes of a Cluster.
+func (f *Flags) options(env func(string) string) (o *redis.Options, addrs []string, err error) {
 	if err := f.check(); err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
-	addrs, err := f.addresses()
-	if err != nil {
-		return nil, "", err
+	if addrs, err = f.addresses(); err != nil {
+		return nil, nil, err
 	}
-	o := &redis.Options{Addr: addrs[0], DB: f.db}
+	o = &redis.Options{Addr: addrs[0], DB: f.db}
 	if f.socket != "" {
 		o.Network, o.Addr = "unix", f.socket
 	}
 	if f.url != "" {
 		if o, err = redis.ParseURL(f.url); err != nil { // the error could show the password
-			return nil, "", cli.Misuse("the URL can't be read: it must be such as redis://redis:6379 or rediss://…, with TLS; characters such as / ? # in a password are percent-encoded (%s is safer)", PasswordVariable)
+			return nil, nil, cli.Misuse("the URL can't be read: it must be such as redis://redis:6379 or rediss://…, with TLS; characters such as / ? # in a password are percent-encoded (%s is safer)", PasswordVariable)
 		}
 		if f.db != 0 {
 			o.DB = f.db
 		}
 		if addrs = []string{o.Addr}; f.cluster && o.DB != 0 {
-			return nil, "", cli.Misuse("a Cluster has database 0 alone: leave the number out of the URL")
+			return nil, nil, cli.Misuse("a Cluster has database 0 alone: leave the number out of the URL")
 		}
 	}
 	if f.user != "" {
@@ -225,27 +245,42 @@ func (f *Flags) client(env func(string) string) (redis.UniversalClient, string, 
 		o.Password = f.auth(env, PasswordVariable)
 	}
 	if err := f.setTLS(o); err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	o.ContextTimeoutEnabled, o.DialerRetries, o.DialTimeout = true, 1, f.dialTimeout()
+	if f.sentinels != "" && f.sentinelPassword == "" {
+		f.sentinelPassword = f.auth(env, SentinelVariable)
+	}
+	return o, addrs, nil
+}
+
+// connect makes the client, and says where it connects to.
+func (l *Link) connect(ctx context.Context, addrs []string) error {
+	f, o := l.flags, l.options
 	switch {
 	case f.cluster:
-		all := &nodes{wait: f.Timeout, silent: make(map[string]silence)}
-		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: addrs, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, NewClient: all.client,
+		l.nodes = &nodes{wait: f.Timeout, silent: make(map[string]silence)}
+		l.Where = "the Cluster at " + strings.Join(addrs, ",")
+		l.Client = redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: addrs, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, NewClient: l.nodes.client,
 			ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: o.DialTimeout,
-		}), "the Cluster at " + strings.Join(addrs, ","), nil
+		})
 	case f.sentinels != "":
-		if f.sentinelPassword == "" {
-			f.sentinelPassword = f.auth(env, SentinelVariable)
+		l.Where = fmt.Sprintf("the master %s of Sentinel at %s", f.master, f.sentinels)
+		named, err := f.nameMaster(ctx, o)
+		if err != nil {
+			return l.Explain(err)
 		}
-		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: f.master, SentinelAddrs: strings.Split(f.sentinels, ","), SentinelUsername: f.sentinelUser, SentinelPassword: f.sentinelPassword,
+		l.Where = fmt.Sprintf("the master %s at %s, which Sentinel at %s names", f.master, named.Master, named.Addr)
+		l.Client = redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: f.master, SentinelAddrs: []string{named.Addr}, SentinelUsername: f.sentinelUser, SentinelPassword: f.sentinelPassword,
 			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
 			ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: o.DialTimeout,
-		}), fmt.Sprintf("the master %s that Sentinel at %s names", f.master, f.sentinels), nil
+		})
+	default:
+		l.Where, l.Client = "Redis at "+o.Addr, redis.NewClient(o)
 	}
-	return redis.NewClient(o), "Redis at " + o.Addr, nil
+	return nil
 }
 
 // addresses returns what -h and -p say. Several are nodes of a Cluster.

@@ -22,8 +22,10 @@ const askedAgain = 10 * time.Second
 type nodes struct {
 	wait time.Duration // for an answer, and for the connection before it
 
-	mu     sync.Mutex
-	silent map[string]silence // by address
+	mu      sync.Mutex
+	silent  map[string]silence // by address
+	options *redis.Options     // of the client of any node
+	others  []*redis.Client    // that Node made
 }
 
 // NodeError is the error of one node of a Cluster: others may be well.
@@ -55,9 +57,31 @@ func (silence) Is(target error) bool { return target == context.DeadlineExceeded
 
 // client is NewClient of go-redis for one node.
 func (n *nodes) client(o *redis.Options) *redis.Client {
+	n.mu.Lock()
+	template := *o
+	n.options = &template
+	n.mu.Unlock()
 	c := redis.NewClient(o)
 	c.AddHook(&node{nodes: n, addr: o.Addr})
 	return c
+}
+
+// Node returns a client of a node of the Cluster that may have no slots. It
+// is closed with the connection.
+func (l *Link) Node(addr string) *redis.Client {
+	l.nodes.mu.Lock()
+	o := *l.nodes.options
+	l.nodes.mu.Unlock()
+	o.Addr, o.NodeAddress = addr, ""
+	c := l.nodes.client(&o)
+	l.nodes.others = append(l.nodes.others, c)
+	return c
+}
+
+func (n *nodes) close() {
+	for _, c := range n.others {
+		_ = c.Close()
+	}
 }
 
 // node is the hook of one node's client.
