@@ -55,7 +55,7 @@ func (l *Link) advice(err error) string {
 	if advice := CertificateAdvice(err); advice != "" {
 		return advice
 	}
-	if errors.As(err, new(silence)) {
+	if l.flags.cluster && errors.As(err, new(silence)) {
 		return "What this node has can't be seen until it answers or a replica takes over: see ratelimit doctor, and redis-cli CLUSTER NODES. Nodes must be reachable at the addresses that they announce. A slow way needs a longer -timeout." +
 			l.perhapsPlain(true)
 	}

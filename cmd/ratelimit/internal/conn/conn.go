@@ -91,15 +91,17 @@ type Link struct {
 	options *redis.Options
 	extra   []redisstore.Option
 	tls     bool
-	nodes   *nodes // of a Cluster
+	nodes   *nodes // of a Cluster, or those that Node has named
 }
 
 // Close closes the connection.
 func (l *Link) Close() {
-	if l.nodes != nil {
-		l.nodes.close()
-	}
 	_ = l.Client.Close()
+	if l.nodes != nil {
+		for _, c := range l.nodes.others {
+			_ = c.Close()
+		}
+	}
 }
 
 // Open returns a connection to a server that answers. A store's options come from the flags and extra.
@@ -143,10 +145,14 @@ func (l *Link) reach(ctx context.Context) error {
 		return l.Explain(err)
 	}
 	if err := l.Client.Ping(ctx).Err(); err != nil {
-		if l.Silent = l.Explain(err); l.flags.Any && l.flags.sentinels != "" {
+		if isTimeout(err) {
+			err = silence{why: fmt.Sprintf("no answer within %v", l.flags.dialTimeout())}
+		}
+		if l.flags.Any && l.flags.sentinels != "" && !isReply(err) {
+			l.Silent = err
 			return nil
 		}
-		return l.Silent
+		return l.Explain(err)
 	}
 	// Without -c, a node of a Cluster would answer for its own keys alone.
 	info, err := l.Client.Info(ctx).Result()
@@ -259,7 +265,7 @@ func (l *Link) connect(ctx context.Context, addrs []string) error {
 	f, o := l.flags, l.options
 	switch {
 	case f.cluster:
-		l.nodes = &nodes{wait: f.Timeout, silent: make(map[string]silence)}
+		l.nodes = newNodes(f.Timeout)
 		l.Where = "the Cluster at " + strings.Join(addrs, ",")
 		l.Client = redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: addrs, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, NewClient: l.nodes.client,

@@ -22,10 +22,10 @@ const askedAgain = 10 * time.Second
 type nodes struct {
 	wait time.Duration // for an answer, and for the connection before it
 
-	mu      sync.Mutex
-	silent  map[string]silence // by address
-	options *redis.Options     // of the client of any node
-	others  []*redis.Client    // that Node made
+	others []*redis.Client // that Node made
+
+	mu     sync.Mutex
+	silent map[string]silence // by address
 }
 
 // NodeError is the error of one node of a Cluster: others may be well.
@@ -57,31 +57,26 @@ func (silence) Is(target error) bool { return target == context.DeadlineExceeded
 
 // client is NewClient of go-redis for one node.
 func (n *nodes) client(o *redis.Options) *redis.Client {
-	n.mu.Lock()
-	template := *o
-	n.options = &template
-	n.mu.Unlock()
 	c := redis.NewClient(o)
 	c.AddHook(&node{nodes: n, addr: o.Addr})
 	return c
 }
 
-// Node returns a client of a node of the Cluster that may have no slots. It
-// is closed with the connection.
+// Node returns a client of one server by its address: a node of the Cluster,
+// or a server that a Sentinel knows. It is closed with the connection.
 func (l *Link) Node(addr string) *redis.Client {
-	l.nodes.mu.Lock()
-	o := *l.nodes.options
-	l.nodes.mu.Unlock()
-	o.Addr, o.NodeAddress = addr, ""
+	if l.nodes == nil {
+		l.nodes = newNodes(l.flags.Timeout)
+	}
+	o := *l.options
+	o.Addr, o.MaxRetries = addr, -1
 	c := l.nodes.client(&o)
 	l.nodes.others = append(l.nodes.others, c)
 	return c
 }
 
-func (n *nodes) close() {
-	for _, c := range n.others {
-		_ = c.Close()
-	}
+func newNodes(wait time.Duration) *nodes {
+	return &nodes{wait: wait, silent: make(map[string]silence)}
 }
 
 // node is the hook of one node's client.

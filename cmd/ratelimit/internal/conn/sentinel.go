@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -45,9 +46,9 @@ func (f *Flags) askSentinels(ctx context.Context, o *redis.Options) <-chan Senti
 			case err == nil:
 				s.Master = net.JoinHostPort(at[0], at[1])
 			case isTimeout(err):
-				s.Err = fmt.Errorf("%s does not answer within %v: %w", addr, f.Timeout, context.DeadlineExceeded)
+				s.Err = &NodeError{addr, silence{why: fmt.Sprintf("does not answer within %v", f.Timeout)}}
 			default:
-				s.Err = fmt.Errorf("%s: %w", addr, err)
+				s.Err = &NodeError{addr, err}
 			}
 			said <- s
 		}()
@@ -88,4 +89,39 @@ func (l *Link) Sentinels(ctx context.Context) (list []Sentinel) {
 		list = append(list, byAddr[addr])
 	}
 	return list
+}
+
+// Replica is a replica that a Sentinel knows.
+type Replica struct {
+	Addr    string
+	Flags   string // as the Sentinel has them
+	Err     error  // why it does not answer
+	Follows bool   // it has a link to its master
+}
+
+// Replicas returns the replicas that a Sentinel knows, and asks each.
+func (l *Link) Replicas(ctx context.Context, s *Sentinel) ([]Replica, error) {
+	bounded, cancel := context.WithTimeout(ctx, l.flags.Timeout)
+	defer cancel()
+	known, err := s.Client.Replicas(bounded, l.flags.master).Result()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Replica, len(known))
+	var all sync.WaitGroup
+	for i, fields := range known {
+		r := &list[i]
+		r.Addr, r.Flags = net.JoinHostPort(fields["ip"], fields["port"]), fields["flags"]
+		one := l.Node(r.Addr)
+		all.Go(func() {
+			var info string
+			info, r.Err = one.Info(ctx, "replication").Result()
+			if isReply(r.Err) { // there is no right to INFO
+				r.Err = one.Ping(ctx).Err()
+			}
+			r.Follows = !strings.Contains(info, "master_link_status:down")
+		})
+	}
+	all.Wait()
+	return list, nil
 }
