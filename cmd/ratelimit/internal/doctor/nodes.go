@@ -203,7 +203,7 @@ func (f *Findings) node(n *node, list []*node, complete bool) {
 	}
 	switch {
 	case complete && n.slots == 0 && n.answers():
-		f.add("node", Note, says, "Give it slots (redis-cli --cluster rebalance --cluster-use-empty-masters), or remove it.")
+		f.add("node", Note, says, "Give it slots (redis-cli --cluster reshard), or remove it.")
 	case complete && n.slots == 0:
 		f.add("node", Note, says+": "+n.down(), "If it is gone for good, send CLUSTER FORGET to each other node.")
 	case !n.answers():
