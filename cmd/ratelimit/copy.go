@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -122,8 +121,8 @@ func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		}
 		return d.Explain(err)
 	}
-	maps.Copy(d.missed, n.missed)
-	return cmp.Or(err, d.incomplete("and its keys are not copied: copy again when it answers."))
+	const again = "and its keys are not copied: copy again when it answers."
+	return errors.Join(err, d.incomplete(again), n.missed.error(to, again))
 }
 
 // checkNames returns a mistake if a policy that was named has neither keys nor

@@ -54,13 +54,16 @@ func (d *desk) exceptionPolicies(ctx context.Context) ([]string, error) {
 
 // incomplete returns an error if masters were left out, with what that means
 // for the command.
-func (d *desk) incomplete(means string) error {
-	if len(d.missed) == 0 {
+func (d *desk) incomplete(means string) error { return d.missed.error(d.Link, means) }
+
+// error returns an error if there are any, as l explains it.
+func (m missed) error(l *conn.Link, means string) error {
+	if len(m) == 0 {
 		return nil
 	}
 	var all error
-	for _, addr := range slices.Sorted(maps.Keys(d.missed)) {
-		all = errors.Join(all, d.missed[addr])
+	for _, addr := range slices.Sorted(maps.Keys(m)) {
+		all = errors.Join(all, m[addr])
 	}
-	return d.Explain(fmt.Errorf("%s failed, %s\n  %w", show.Some(int64(len(d.missed)), "master"), means, all))
+	return l.Explain(fmt.Errorf("%s failed, %s\n  %w", show.Some(int64(len(m)), "master"), means, all))
 }

@@ -91,17 +91,13 @@ type Link struct {
 	options *redis.Options
 	extra   []redisstore.Option
 	tls     bool
-	nodes   *nodes // of a Cluster, or those that Node has named
+	nodes   *nodes
 }
 
 // Close closes the connection.
 func (l *Link) Close() {
 	_ = l.Client.Close()
-	if l.nodes != nil {
-		for _, c := range l.nodes.others {
-			_ = c.Close()
-		}
-	}
+	l.nodes.close()
 }
 
 // Open returns a connection to a server that answers. A store's options come from the flags and extra.
@@ -263,12 +259,12 @@ func (f *Flags) options(env func(string) string) (o *redis.Options, addrs []stri
 // connect makes the client, and says where it connects to.
 func (l *Link) connect(ctx context.Context, addrs []string) error {
 	f, o := l.flags, l.options
+	l.nodes = newNodes(f.Timeout, o, addrs)
 	switch {
 	case f.cluster:
-		l.nodes = newNodes(f.Timeout)
 		l.Where = "the Cluster at " + strings.Join(addrs, ",")
 		l.Client = redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: addrs, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, NewClient: l.nodes.client,
+			Addrs: addrs, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, NewClient: l.nodes.client, ClusterSlots: l.nodes.slots,
 			ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: o.DialTimeout,
 		})
 	case f.sentinels != "":

@@ -22,10 +22,12 @@ const askedAgain = 10 * time.Second
 type nodes struct {
 	wait time.Duration // for an answer, and for the connection before it
 
-	others []*redis.Client // that Node made
+	options *redis.Options
 
 	mu     sync.Mutex
-	silent map[string]silence // by address
+	silent map[string]silence       // by address
+	known  []string                 // addresses to ask who has which slots
+	ask    map[string]*redis.Client // by address
 }
 
 // NodeError is the error of one node of a Cluster: others may be well.
@@ -57,6 +59,9 @@ func (silence) Is(target error) bool { return target == context.DeadlineExceeded
 
 // client is NewClient of go-redis for one node.
 func (n *nodes) client(o *redis.Options) *redis.Client {
+	if strings.HasPrefix(o.Addr, ":") && o.NodeAddress != "" {
+		o.Addr = o.NodeAddress // of this machine: go-redis leaves its host out
+	}
 	c := redis.NewClient(o)
 	c.AddHook(&node{nodes: n, addr: o.Addr})
 	return c
@@ -64,19 +69,18 @@ func (n *nodes) client(o *redis.Options) *redis.Client {
 
 // Node returns a client of one server by its address: a node of the Cluster,
 // or a server that a Sentinel knows. It is closed with the connection.
-func (l *Link) Node(addr string) *redis.Client {
-	if l.nodes == nil {
-		l.nodes = newNodes(l.flags.Timeout)
-	}
-	o := *l.options
-	o.Addr, o.MaxRetries = addr, -1
-	c := l.nodes.client(&o)
-	l.nodes.others = append(l.nodes.others, c)
-	return c
+func (l *Link) Node(addr string) *redis.Client { return l.nodes.asking(addr) }
+
+func newNodes(wait time.Duration, o *redis.Options, addrs []string) *nodes {
+	return &nodes{wait: wait, options: o, silent: make(map[string]silence), known: addrs, ask: make(map[string]*redis.Client)}
 }
 
-func newNodes(wait time.Duration) *nodes {
-	return &nodes{wait: wait, silent: make(map[string]silence)}
+func (n *nodes) close() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.ask {
+		_ = c.Close()
+	}
 }
 
 // node is the hook of one node's client.

@@ -113,12 +113,14 @@ func askAll(ctx context.Context, list []*node) {
 // withView adds what the node asked says by CLUSTER NODES, and the nodes that have no slots.
 func withView(l *conn.Link, list []*node, asked *node, text string) []*node {
 	var others []*node
+	host, port, _ := net.SplitHostPort(asked.addr)
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) < 8 {
 			continue
 		}
-		addr := announced(fields[1], asked.addr)
+		addr, _, _ := strings.Cut(fields[1], "@")
+		addr = conn.Seen(addr, host, port)
 		if strings.Contains(fields[2], "myself") {
 			addr = asked.addr
 		}
@@ -141,18 +143,6 @@ func withView(l *conn.Link, list []*node, asked *node, text string) []*node {
 	}
 	askAll(context.Background(), others) // each call is bounded
 	return append(list, others...)
-}
-
-// announced returns the address in a field of CLUSTER NODES, such as 10.0.0.1:6379@16379,name. A node that announces this machine is on
-// that of the node that says so.
-func announced(field, asked string) string {
-	addr, _, _ := strings.Cut(field, "@")
-	host, port, err := net.SplitHostPort(addr)
-	there, _, _ := net.SplitHostPort(asked)
-	if ip := net.ParseIP(host); err == nil && (host == "" || ip.IsLoopback()) {
-		return net.JoinHostPort(there, port)
-	}
-	return addr
 }
 
 // hostname returns the name and port in a field of CLUSTER NODES, or "".
@@ -266,7 +256,7 @@ func (f *Findings) replica(n *node, list []*node) {
 // coverage says whether all slots have a master, and whether nodes serve them.
 func (f *Findings) coverage(ctx context.Context, list []*node, covered int) {
 	if covered < allSlots {
-		f.add("slots", Fault, fmt.Sprintf("%s of %s slots have no master: nobody decides for their keys", show.Count(int64(allSlots-covered)), show.Count(allSlots)),
+		f.add("slots", Fault, fmt.Sprintf("no master has %s of %s slots: nobody decides for their keys", show.Count(int64(allSlots-covered)), show.Count(allSlots)),
 			"See redis-cli --cluster check, and --cluster fix.")
 	}
 	for _, n := range list {
