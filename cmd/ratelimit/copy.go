@@ -132,8 +132,11 @@ func (c *copyFlags) checkNames(ctx context.Context, d *desk) error {
 		if _, known := d.policies[name]; known || name == "" {
 			continue
 		}
-		if found, err := d.has(ctx, name); err != nil || found {
+		switch found, err := d.has(ctx, name); {
+		case err != nil:
 			return err
+		case found:
+			continue
 		}
 		names := make(map[string]bool)
 		for b, err := range d.buckets(ctx, "") {

@@ -109,12 +109,12 @@ func (s *batches) save(ctx context.Context, b Bucket, k kept, replace bool) (sav
 		return err == nil, err
 	}
 	// If the key's server does not answer, the client of a Cluster would send MULTI to another one, and wait for it. But only that client
-	// follows a slot that has moved.
+	// follows a slot that has moved: a transaction that is refused says no more than EXECABORT.
 	one, err := s.nodes.clientOf(ctx, key)
 	if err == nil {
 		_, err = one.TxPipelined(ctx, write)
 	}
-	if ofSlot(err) {
+	if fromServer(err) {
 		_, err = client.TxPipelined(ctx, write)
 	}
 	return err == nil, err

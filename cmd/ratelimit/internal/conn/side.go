@@ -33,12 +33,11 @@ func (s *Side) Define(flags *flag.FlagSet) {
 		if slices.Contains(forBoth, f.Name) {
 			return
 		}
-		value, usage := flag.UnquoteUsage(f)
+		value, _ := flag.UnquoteUsage(f)
 		text := "-" + f.Name + " of " + s.argument() + " alone"
 		if value != "" {
 			text += ": a `" + value + "`"
 		}
-		_ = usage
 		flags.Var(&sideValue{f, s}, s.Name+"-"+f.Name, text)
 		flags.Lookup(s.Name + "-" + f.Name).DefValue = zeroOf(f.DefValue)
 	})
@@ -134,7 +133,7 @@ var named = func() *regexp.Regexp {
 		}
 	})
 	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	return regexp.MustCompile(`(leave )?(^|\s)-(` + strings.Join(names, "|") + `)\b|\bREDISCLI_`)
+	return regexp.MustCompile(`(leave)?(^|\s)-(` + strings.Join(names, "|") + `)\b|\bREDISCLI_`)
 }()
 
 // spell returns a message with the names that flags have: those of a side, if
@@ -149,14 +148,11 @@ func (f *Flags) spell(text string) string {
 		if found == "REDISCLI_" {
 			return found + strings.ToUpper(side) + "_"
 		}
-		at := strings.LastIndex(found, " -") + 1
-		if strings.HasPrefix(found, "-") {
-			at = 0
+		before, name, _ := strings.Cut(found, "-")
+		if strings.HasPrefix(found, "leave") {
+			before = found + " and "
 		}
-		if strings.HasPrefix(found, "leave ") {
-			return found + " and -" + side + "-" + found[at+1:]
-		}
-		return found[:at+1] + side + "-" + found[at+1:]
+		return before + "-" + side + "-" + name
 	})
 }
 

@@ -181,48 +181,38 @@ func (f *Findings) node(n *node, list []*node, complete bool) {
 			able = append(able, r.addr)
 		}
 	}
-	says := n.addr + ": master"
+	is := "master"
 	switch {
 	case complete && n.slots == 0:
-		says += " without slots, and so without keys"
+		is += " without slots, and so without keys"
 	case complete:
-		says += " of " + show.Some(int64(n.slots), "slot")
+		is += " of " + show.Some(int64(n.slots), "slot")
 	}
 	if strings.Contains(n.flags, "fail") {
-		says += ", which other nodes call failed"
+		is += ", which other nodes call failed"
 	}
 	switch {
 	case complete && n.slots == 0 && n.answers():
-		f.add("node", Note, says, "Give it slots (redis-cli --cluster reshard), or remove it.")
+		f.add("node", Note, n.addr+": "+is, "Give it slots (redis-cli --cluster reshard), or remove it.")
 	case complete && n.slots == 0:
-		f.add("node", Note, says+": "+n.down(), "If it is gone for good, send CLUSTER FORGET to each other node.")
+		f.add("node", Note, n.down(is), "If it is gone for good, send CLUSTER FORGET to each other node.")
 	case !n.answers():
-		f.add("node", Fault, says+": "+n.down(), "OnFailure decides for its keys, and other masters decide for theirs. "+n.remedy(able))
+		f.add("node", Fault, n.down(is), "OnFailure decides for its keys, and other masters decide for theirs. "+n.remedy(able))
 	case complete && len(able) == 0:
-		f.add("node", Note, says+", and no replica of it answers", "If it fails, its keys can't be decided until it is back: add a replica.")
+		f.add("node", Note, n.addr+": "+is+", and no replica of it answers", "If it fails, its keys can't be decided until it is back: add a replica.")
+	case complete:
+		f.add("node", OK, n.addr+": "+is+", replica "+strings.Join(able, ", "), "")
 	default:
-		if complete {
-			says += ", replica " + strings.Join(able, ", ")
-		}
-		f.add("node", OK, says, "")
+		f.add("node", OK, n.addr+": "+is, "")
 	}
 }
 
-// down is why a node does not answer, in a sentence about it.
-func (n *node) down() string {
+// down is why a node does not answer, and what it is.
+func (n *node) down(is string) string {
 	if n.client == nil {
-		return "it has no address"
+		return n.addr + " has no address: " + is
 	}
-	return trouble(n.err)
-}
-
-// trouble is why a node does not answer, without its address.
-func trouble(err error) string {
-	var own *conn.NodeError
-	if errors.As(err, &own) {
-		err = own.Err
-	}
-	return err.Error()
+	return n.err.Error() + ": " + is
 }
 
 // remedy is what to do about a master with keys.
@@ -239,17 +229,17 @@ func (n *node) remedy(able []string) string {
 }
 
 func (f *Findings) replica(n *node, list []*node) {
-	says := n.addr + ": replica"
+	is := "replica"
 	if i := slices.IndexFunc(list, func(m *node) bool { return m.id == n.of && m.id != "" }); i >= 0 {
-		says += " of " + list[i].addr
+		is += " of " + list[i].addr
 	}
 	switch {
 	case !n.answers():
-		f.add("node", Note, says+": "+n.down(), "It can't take over if its master fails: resume or restart it.")
+		f.add("node", Note, n.down(is), "It can't take over if its master fails: resume or restart it.")
 	case strings.Contains(n.info, "master_link_status:down"):
-		f.add("node", Note, says+", which its master does not reach now", "It lacks what its master has written since.")
+		f.add("node", Note, n.addr+": "+is+", which its master does not reach now", "It lacks what its master has written since.")
 	default:
-		f.add("node", OK, says, "")
+		f.add("node", OK, n.addr+": "+is, "")
 	}
 }
 

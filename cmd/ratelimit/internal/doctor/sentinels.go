@@ -35,7 +35,7 @@ func Sentinels(ctx context.Context, l *conn.Link) (f Findings, master string) {
 		f.add("sentinel", Fault, "the Sentinels name different masters: services may take tokens from two servers", "During a fail-over this lasts for seconds. If it stays, compare SENTINEL MASTERS on each.")
 	}
 	if l.Silent != nil {
-		f.add("master", Fault, known.Master+": "+trouble(l.Silent), "OnFailure decides until it answers, or Sentinel has a replica take over, after down-after-milliseconds.")
+		f.add("master", Fault, known.Master+" fails: "+l.Silent.Error(), "OnFailure decides until it answers, or Sentinel has a replica take over, after down-after-milliseconds.")
 	}
 	f.replicas(ctx, l, known)
 	return f, known.Master
@@ -53,7 +53,7 @@ func (f *Findings) replicas(ctx context.Context, l *conn.Link, s *conn.Sentinel)
 		says := r.Addr + ": replica of " + s.Master
 		switch {
 		case r.Err != nil:
-			f.add("replica", Note, says+": "+trouble(r.Err), "It can't take over: resume or restart it.")
+			f.add("replica", Note, r.Err.Error()+": replica of "+s.Master, "It can't take over: resume or restart it.")
 		case strings.Contains(r.Flags, "down") || strings.Contains(r.Flags, "disconnected"):
 			f.add("replica", Note, says+", which Sentinel does not reach ("+r.Flags+")", "Sentinel does not choose it.")
 			able++
