@@ -279,7 +279,7 @@ func (t *teller) all(ctx context.Context, s cli.Streams, yes bool) error {
 				unreadable++
 			case cli.IsMisuse(err): // an override without this limit
 				lacking++
-			default:
+			case !t.missed.note(err):
 				failed = err
 			}
 		}
@@ -295,5 +295,5 @@ func (t *teller) all(ctx context.Context, s cli.Streams, yes bool) error {
 		_, _ = fmt.Fprintf(s.Out, "  Left as they are: %s with an override that lacks this limit, and %s that could not be read.\n", show.Some(lacking, "key"), show.Count(unreadable))
 	}
 	_, _ = fmt.Fprintln(s.Out, "  "+lingering)
-	return t.incomplete("and its keys got nothing:")
+	return t.incomplete("and keys got nothing:")
 }

@@ -121,7 +121,7 @@ func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		}
 		return d.Explain(err)
 	}
-	const again = "and its keys are not copied: copy again when it answers."
+	const again = "and keys are not copied: copy again."
 	return errors.Join(err, d.incomplete(again), n.missed.error(to, again))
 }
 

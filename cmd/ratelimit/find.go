@@ -132,7 +132,7 @@ func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	} else {
 		err = f.write(s, found)
 	}
-	means := map[string]string{"find": "and its keys are missing above:", "forget": "and what it has of the customer stays: forget it again when it answers."}[f.command]
+	means := map[string]string{"find": "and keys are missing above:", "forget": "and keys of the customer may be left: forget it again."}[f.command]
 	return cmp.Or(err, d.incomplete(means))
 }
 
@@ -172,9 +172,12 @@ func (d *desk) findExceptions(ctx context.Context, customers []string, found *fi
 	}
 	for _, policy := range policies {
 		list, err := d.Store.Exceptions(ctx, policy)
-		if err != nil && list == nil {
+		switch {
+		case err != nil && list == nil && d.missed.note(err):
+			continue
+		case err != nil && list == nil:
 			return err
-		} else if err != nil {
+		case err != nil:
 			_, _ = fmt.Fprintf(d.errs, "warning: %v\n", err)
 		}
 		for _, e := range list {

@@ -90,6 +90,9 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		case errors.As(err, &unreadable):
 			found.Unreadable++
 			return nil
+		case err != nil && d.missed.note(err):
+			found.Keys--
+			return nil
 		case err != nil:
 			return err
 		case b.Unknown:
@@ -119,7 +122,7 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 			_, err = io.WriteString(s.Out, l.noKeys(""))
 		}
 	}
-	return cmp.Or(err, d.incomplete("and its keys are missing above:"))
+	return cmp.Or(err, d.incomplete("and keys are missing above:"))
 }
 
 // worst are the buckets that are worst off, of all that were added.

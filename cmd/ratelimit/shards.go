@@ -61,9 +61,9 @@ func (m missed) error(l *conn.Link, means string) error {
 	if len(m) == 0 {
 		return nil
 	}
-	var all error
+	var all []error
 	for _, addr := range slices.Sorted(maps.Keys(m)) {
-		all = errors.Join(all, m[addr])
+		all = append(all, m[addr])
 	}
-	return l.Explain(fmt.Errorf("%s failed, %s\n  %w", show.Some(int64(len(m)), "master"), means, all))
+	return l.Explain(fmt.Errorf("%s failed, %s\n  %w", show.Some(int64(len(m)), "master"), means, conn.Lines(all)))
 }

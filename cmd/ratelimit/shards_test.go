@@ -243,10 +243,10 @@ func TestDoctorNamesEachNodeOfACluster(t *testing.T) {
 	require.NoError(t, err)
 	for _, says := range []string{
 		"note   node         " + s.masters[0].Addr + ": master of 5,461 slots, and no replica of it answers",
-		"fault  node         " + s.masters[1].Addr + " does not answer within " + patience + ": master of 5,461 slots\n", "redis-cli -h " + replica + " -p " + port + " CLUSTER FAILOVER FORCE",
-		"note   node         " + s.replicas[0].Addr + " does not answer: connect: connection refused: replica of " + s.masters[0].Addr,
+		"fault  node         " + s.masters[1].Addr + " does not answer within " + patience + " (master of 5,461 slots)\n", "redis-cli -h " + replica + " -p " + port + " CLUSTER FAILOVER FORCE",
+		"note   node         " + s.replicas[0].Addr + " does not answer: connect: connection refused (replica of " + s.masters[0].Addr,
 		"ok     node         " + s.replicas[1].Addr + ": replica of " + s.masters[1].Addr,
-		"note   node         " + s.replicas[2].Addr + " does not answer within " + patience + ": replica of " + s.masters[2].Addr,
+		"note   node         " + s.replicas[2].Addr + " does not answer within " + patience + " (replica of " + s.masters[2].Addr,
 		"note   node         " + extra.Addr + ": master without slots",
 		"version      " + s.masters[0].Addr, "version      " + s.masters[2].Addr, "on 2 masters",
 	} {

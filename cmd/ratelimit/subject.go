@@ -157,7 +157,7 @@ func (d *desk) loggedKey(ctx context.Context, policy, hash string) (string, erro
 			return b.Key, nil
 		}
 	}
-	if err := d.incomplete("and the others have no key with this hash"); err != nil {
+	if err := d.incomplete("and no other has a key with this hash:"); err != nil {
 		return "", err
 	}
 	return core.StoredKey(hash), nil // it may be a key of its own
@@ -184,6 +184,9 @@ func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []stri
 		} else {
 			all = append(all, b.Key)
 		}
+	}
+	if len(d.missed) > 0 {
+		return nil // the key may be where nobody answers
 	}
 	if len(list) == 0 {
 		if n := cli.Nearest(key, all); n != "" {

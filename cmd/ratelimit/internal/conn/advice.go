@@ -20,6 +20,7 @@ var advices = []struct{ part, do string }{
 	{"cluster support disabled", "The server is no Cluster: leave -c out."},
 	{"CLUSTERDOWN", "No master serves the key's slot: see redis-cli CLUSTER INFO, and ratelimit doctor."},
 	{"MOVED", "The server is a node of a Cluster: add -c."},
+	{"BUSY", "A script blocks the server: see SCRIPT KILL."},
 	{"LOADING", "The server is loading its data: try again when it is ready."},
 	{"READONLY", "The server is a replica: name the master by -h, or use -sentinel and -master."},
 	{"OOM", "The server's memory is full: see docs/operations.md (memory, persistence, eviction)."},

@@ -266,6 +266,7 @@ func (l *Link) connect(ctx context.Context, addrs []string) error {
 		l.Client = redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: addrs, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, NewClient: l.nodes.client, ClusterSlots: l.nodes.slots,
 			ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: o.DialTimeout,
+			DisableRoutingPolicies: true, // they take a COMMAND to any node, also to one that hangs
 		})
 	case f.sentinels != "":
 		l.Where = fmt.Sprintf("the master %s of Sentinel at %s", f.master, f.sentinels)

@@ -2,7 +2,6 @@ package conn
 
 import (
 	"context"
-	"errors"
 	"net"
 	"slices"
 	"time"
@@ -26,7 +25,7 @@ func (n *nodes) slots(ctx context.Context) ([]redis.ClusterSlot, error) {
 	defer cancel()
 	addrs := n.toAsk()
 	answers := make(chan answer, len(addrs))
-	asked, failed := 0, error(nil)
+	asked, failed := 0, Lines(nil)
 	next := time.NewTimer(0)
 	defer next.Stop()
 	for answered := 0; answered < len(addrs); {
@@ -39,7 +38,7 @@ func (n *nodes) slots(ctx context.Context) ([]redis.ClusterSlot, error) {
 				return slots, nil
 			}
 			answered++
-			failed = errors.Join(failed, a.err)
+			failed = append(failed, a.err)
 		}
 		if asked < len(addrs) {
 			addr := addrs[asked]

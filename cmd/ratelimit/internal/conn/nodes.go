@@ -45,6 +45,19 @@ func (e *NodeError) Error() string {
 
 func (e *NodeError) Unwrap() error { return e.Err }
 
+// Lines are errors that stand on a line each.
+type Lines []error
+
+func (l Lines) Error() string {
+	texts := make([]string, len(l))
+	for i, err := range l {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "\n  ")
+}
+
+func (l Lines) Unwrap() []error { return l }
+
 // silence is the error of a node that does not answer.
 type silence struct {
 	why   string

@@ -2,7 +2,6 @@ package conn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -21,9 +20,9 @@ type Sentinel struct {
 }
 
 // sentinelsError is the error if no Sentinel names the master.
-type sentinelsError struct{ all error }
+type sentinelsError struct{ all Lines }
 
-func (e *sentinelsError) Error() string { return "no Sentinel names the master: " + e.all.Error() }
+func (e *sentinelsError) Error() string { return "no Sentinel names the master:\n  " + e.all.Error() }
 
 func (e *sentinelsError) Unwrap() error { return e.all }
 
@@ -58,19 +57,20 @@ func (f *Flags) askSentinels(ctx context.Context, o *redis.Options) <-chan Senti
 
 // nameMaster returns the first answer of a Sentinel that names the master.
 // go-redis would wait for Sentinels that hang.
-func (f *Flags) nameMaster(ctx context.Context, o *redis.Options) (named Sentinel, err error) {
+func (f *Flags) nameMaster(ctx context.Context, o *redis.Options) (Sentinel, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	said := f.askSentinels(ctx, o)
+	var failed Lines
 	for range cap(said) {
 		s := <-said
 		_ = s.Client.Close()
 		if s.Err == nil {
 			return s, nil
 		}
-		err = errors.Join(err, s.Err)
+		failed = append(failed, s.Err)
 	}
-	return named, &sentinelsError{err}
+	return Sentinel{}, &sentinelsError{failed}
 }
 
 // Sentinels returns what all Sentinels say, in the order of the flag. It is

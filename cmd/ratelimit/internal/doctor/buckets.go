@@ -42,8 +42,11 @@ func Rights(ctx context.Context, subjects []Subject) (f Findings) {
 			continue
 		}
 		do := "Limiters of this user fail alike. docs/operations.md has the ACL user that they need."
-		if strings.Contains(err.Error(), "OOM") {
+		switch text := err.Error(); {
+		case strings.Contains(text, "OOM"):
 			do = "Limiters fail alike, and OnFailure decides, until there is memory: raise maxmemory."
+		case strings.Contains(text, "CLUSTERDOWN"):
+			do = "Limiters fail alike, and OnFailure decides, until the Cluster is up."
 		}
 		if len(subjects) > 1 {
 			user = s.Client.Options().Addr + ": " + user
@@ -104,14 +107,17 @@ func Buckets(ctx context.Context, s *redisstore.Store, policies map[string]core.
 		case err == nil:
 		case strings.Contains(err.Error(), "NOPERM"):
 			f.add("keys", Note, "this user may not list keys, so they are not looked at: "+err.Error(), "Use a user with +scan for this. Limiters don't need it.")
-			return f, nil
+			c.partly = true
 		case errors.As(err, new(*conn.NodeError)): // Nodes has reported it
 			c.partly = true
 		default:
 			return nil, err
 		}
 	}
-	return c.findings(), nil
+	if c.partly && len(c.counts) == 0 {
+		return f, nil
+	}
+	return append(f, c.findings()...), nil
 }
 
 // census is what the buckets of a store say.

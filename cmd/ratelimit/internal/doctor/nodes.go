@@ -210,9 +210,9 @@ func (f *Findings) node(n *node, list []*node, complete bool) {
 // down is why a node does not answer, and what it is.
 func (n *node) down(is string) string {
 	if n.client == nil {
-		return n.addr + " has no address: " + is
+		return n.addr + " has no address (" + is + ")"
 	}
-	return n.err.Error() + ": " + is
+	return n.err.Error() + " (" + is + ")"
 }
 
 // remedy is what to do about a master with keys.

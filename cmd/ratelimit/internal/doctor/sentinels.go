@@ -53,7 +53,7 @@ func (f *Findings) replicas(ctx context.Context, l *conn.Link, s *conn.Sentinel)
 		says := r.Addr + ": replica of " + s.Master
 		switch {
 		case r.Err != nil:
-			f.add("replica", Note, r.Err.Error()+": replica of "+s.Master, "It can't take over: resume or restart it.")
+			f.add("replica", Note, r.Err.Error()+" (replica of "+s.Master+")", "It can't take over: resume or restart it.")
 		case strings.Contains(r.Flags, "down") || strings.Contains(r.Flags, "disconnected"):
 			f.add("replica", Note, says+", which Sentinel does not reach ("+r.Flags+")", "Sentinel does not choose it.")
 			able++
