@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -98,23 +99,7 @@ func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	if err == nil {
 		err = c.copyExceptions(ctx, d, to.Store, limits, &n)
 	}
-	verb := "copied"
-	if c.dryRun {
-		verb = "would be copied (-dry-run)"
-	}
-	_, _ = fmt.Fprintf(s.Out, "%s %s to %s\n", show.Some(n.copied, "key"), verb, to.Where)
-	if n.exceptions > 0 {
-		_, _ = fmt.Fprintf(s.Out, "  and %s\n", show.Some(n.exceptions, "exception"))
-	}
-	if n.copied+n.kept+n.failed+n.exceptions == 0 && err == nil {
-		_, _ = fmt.Fprint(s.Out, c.noKeys("-from-prefix, "))
-	}
-	if n.kept > 0 {
-		_, _ = fmt.Fprintf(s.Out, "  %s not: TO has them (see -replace), or they have expired.\n", show.Count(n.kept))
-	}
-	if n.failed > 0 {
-		_, _ = fmt.Fprintf(s.Out, "  %s not: their master failed.\n", show.Count(n.failed))
-	}
+	c.write(s.Out, n, to.Where, err)
 	if err != nil && !cli.IsMisuse(err) {
 		if cannot := to.Store.Ping(ctx); cannot != nil { // the reply to a transaction does not say why
 			return to.Explain(cannot)
@@ -123,6 +108,27 @@ func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	}
 	const again = "and keys are not copied: copy again."
 	return errors.Join(err, d.incomplete(again), n.missed.error(to, again))
+}
+
+// write says what was copied.
+func (c *copyFlags) write(w io.Writer, n copies, where string, err error) {
+	verb := "copied"
+	if c.dryRun {
+		verb = "would be copied (-dry-run)"
+	}
+	_, _ = fmt.Fprintf(w, "%s %s to %s\n", show.Some(n.copied, "key"), verb, where)
+	if n.exceptions > 0 {
+		_, _ = fmt.Fprintf(w, "  and %s\n", show.Some(n.exceptions, "exception"))
+	}
+	if n.copied+n.kept+n.failed+n.exceptions == 0 && err == nil {
+		_, _ = fmt.Fprint(w, c.noKeys("-from-prefix, "))
+	}
+	if n.kept > 0 {
+		_, _ = fmt.Fprintf(w, "  %s not: TO has them (see -replace), or they have expired.\n", show.Count(n.kept))
+	}
+	if n.failed > 0 {
+		_, _ = fmt.Fprintf(w, "  %s not: their master failed.\n", show.Count(n.failed))
+	}
 }
 
 // checkNames returns a mistake if a policy that was named has neither keys nor
@@ -175,75 +181,6 @@ func (d *desk) has(ctx context.Context, policy string) (bool, error) {
 type copies struct {
 	copied, kept, failed, exceptions int64
 	missed                           missed
-}
-
-// copyExceptions copies the overrides and blocks that are in Redis.
-func (c *copyFlags) copyExceptions(ctx context.Context, d *desk, to *redisstore.Store, limits map[string]map[string]string, n *copies) error {
-	policies, err := d.exceptionPolicies(ctx)
-	if err != nil {
-		return err
-	}
-	for _, policy := range policies {
-		name, renamed := c.renames[policy]
-		if c.only != "" && policy != c.only || len(c.renames) > 0 && !renamed {
-			continue
-		}
-		if !renamed {
-			name = policy
-		}
-		if err := c.copyExceptionsOf(ctx, d, policy, to, name, limits[policy], n); err != nil && !n.missed.note(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-// copyExceptionsOf copies those of one policy.
-func (c *copyFlags) copyExceptionsOf(ctx context.Context, d *desk, policy string, to *redisstore.Store, name string, limits map[string]string, n *copies) error {
-	list, err := d.Store.Exceptions(ctx, policy)
-	if err != nil {
-		return err
-	}
-	type kind struct {
-		key    string
-		blocks bool
-	}
-	has := make(map[kind]bool)
-	there, err := to.Exceptions(ctx, name)
-	if err != nil {
-		return err
-	}
-	for _, e := range there {
-		has[kind{e.Key, e.Blocks()}] = true
-	}
-	blocks, overrides, err := to.EndedExceptions(ctx, name) // what was removed there is newer than a dump
-	if err != nil {
-		return err
-	}
-	for _, key := range blocks {
-		has[kind{key, true}] = true
-	}
-	for _, key := range overrides {
-		has[kind{key, false}] = true
-	}
-	for _, e := range list {
-		if !c.replace && has[kind{e.Key, e.Blocks()}] {
-			n.kept++
-			continue
-		}
-		for i, l := range e.Limits {
-			if other, ok := limits[l.Name]; ok {
-				e.Limits[i].Name = other
-			}
-		}
-		if !c.dryRun {
-			if err := to.SetException(ctx, name, e); err != nil {
-				return err
-			}
-		}
-		n.exceptions++
-	}
-	return nil
 }
 
 func (c *copyFlags) copyAll(ctx context.Context, s cli.Streams, d *desk, to *redisstore.Store, limits map[string]map[string]string) (n copies, err error) {

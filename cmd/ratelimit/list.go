@@ -114,13 +114,10 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	for _, b := range found.Buckets {
 		b.Key = d.text(b.Key)
 	}
-	switch {
-	case l.asJSON:
+	if l.asJSON {
 		err = writeJSON(s.Out, found)
-	default:
-		if err = found.write(s.Out); err == nil && found.Keys == 0 {
-			_, err = io.WriteString(s.Out, l.noKeys(""))
-		}
+	} else if err = found.write(s.Out); err == nil && found.Keys == 0 {
+		_, err = io.WriteString(s.Out, l.noKeys(""))
 	}
 	return cmp.Or(err, d.incomplete("and keys are missing above:"))
 }
