@@ -57,8 +57,7 @@ func (l *Link) advice(err error) string {
 		return advice
 	}
 	if l.flags.cluster && errors.As(err, new(silence)) {
-		return "What this node has can't be seen until it answers or a replica takes over: see ratelimit doctor, and redis-cli CLUSTER NODES. Nodes must be reachable at the addresses that they announce. A slow way needs a longer -timeout." +
-			l.perhapsPlain(true)
+		return "What this node has can't be seen until it answers or a replica takes over: see ratelimit doctor, and redis-cli CLUSTER NODES. Nodes must be reachable at the addresses that they announce. A slow way needs a longer -timeout."
 	}
 	network, ok := errors.AsType[net.Error](err)
 	late := ok && network.Timeout() || errors.Is(err, context.DeadlineExceeded)
