@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -121,7 +122,8 @@ func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	} else {
 		err = f.write(s, found)
 	}
-	if err == nil && len(found.Denied) > 0 {
+	means := map[string]string{"find": "and keys are missing above:", "forget": "and keys of the customer may be left: forget it again."}[f.command]
+	if err = cmp.Or(err, d.incomplete(means)); err == nil && len(found.Denied) > 0 {
 		return cli.ErrFound
 	}
 	return err

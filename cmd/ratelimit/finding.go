@@ -62,7 +62,7 @@ func (f *finding) count() string {
 func (d *desk) find(ctx context.Context, customers []string) (*finding, error) {
 	found, seen := &finding{Found: []foundKey{}}, make(map[redisstore.Bucket]bool)
 	search := keyparts.NewSearch(d.logged(), customers...)
-	for b, err := range d.Store.Buckets(ctx, "", d.live.rate) {
+	for b, err := range d.buckets(ctx, "") {
 		if err != nil {
 			return nil, err
 		}
@@ -94,15 +94,18 @@ func (d *desk) logged() func(key string) string {
 // findExceptions looks at all exceptions.
 func (d *desk) findExceptions(ctx context.Context, search *keyparts.Search, found *finding) error {
 	found.Exceptions = []foundException{}
-	policies, err := d.Store.ExceptionPolicies(ctx, d.live.rate)
+	policies, err := d.exceptionPolicies(ctx)
 	if err != nil {
 		return err
 	}
 	for _, policy := range policies {
 		list, err := d.Store.Exceptions(ctx, policy)
-		if err != nil && list == nil {
+		switch {
+		case err != nil && list == nil && d.missed.note(err):
+			continue
+		case err != nil && list == nil:
 			return err
-		} else if err != nil {
+		case err != nil:
 			_, _ = fmt.Fprintf(d.errs, "warning: %v\n", err)
 		}
 		for _, e := range list {

@@ -89,6 +89,9 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		case errors.As(err, &unreadable):
 			found.Unreadable++
 			return nil
+		case err != nil && d.missed.note(err):
+			found.Keys--
+			return nil
 		case err != nil:
 			return err
 		case b.Unknown:
@@ -111,13 +114,11 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		b.Key, b.Bytes = d.text(b.Key), d.keys.Bytes(b.Key)
 	}
 	if l.asJSON {
-		return writeJSON(s.Out, found)
+		err = writeJSON(s.Out, found)
+	} else if err = found.write(s.Out); err == nil && found.Keys == 0 {
+		_, err = io.WriteString(s.Out, l.noKeys(""))
 	}
-	if err := found.write(s.Out); err != nil || found.Keys > 0 {
-		return err
-	}
-	_, err = io.WriteString(s.Out, l.noKeys(""))
-	return err
+	return cmp.Or(err, d.incomplete("and keys are missing above:"))
 }
 
 // worst are the buckets that are worst off, of all that were added.
@@ -176,7 +177,7 @@ func (d *desk) each(ctx context.Context, policy string, look func(redisstore.Buc
 		group = group[:0]
 		return nil
 	}
-	for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
+	for b, err := range d.buckets(ctx, policy) {
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func TestTheNightsOfThePageAreRehearsed(t *testing.T) {
 	}
 	troubles := map[string]func(*testing.T){
 		"A customer is limited": s.clients, "A hot key": s.clients, "Two services, one name": s.clients, "A policy is renamed": s.clients,
-		"Another server": s.clients, "A customer is deleted": s.clients,
+		"Another server": s.clients, "A customer is deleted": s.clients, "A shard hangs": s.shardHangs, "A move to TLS": s.secure,
 		"A flood of keys": func(t *testing.T) {
 			for i := range 500 {
 				s.use(t, "api", "query:q:"+strings.Repeat("x", 1+i%50)+string(rune('a'+i/50)), 1, daily)

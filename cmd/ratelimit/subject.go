@@ -49,6 +49,7 @@ type desk struct {
 	secret   string
 	policies map[string]core.Policy
 	errs     io.Writer // for warnings
+	missed   missed    // what a listing did without
 }
 
 // open reads the policies, if there are any, and connects.
@@ -61,7 +62,7 @@ func (l *live) open(ctx context.Context, s cli.Streams) (*desk, error) {
 	if err != nil {
 		return nil, cli.Misuse("%v", err)
 	}
-	d := &desk{live: l, keys: keys, secret: secret, errs: s.Err}
+	d := &desk{live: l, keys: keys, secret: secret, errs: s.Err, missed: make(missed)}
 	if l.file != "" {
 		if d.policies, err = loadPolicies(s.In, l.file); err != nil {
 			if len(mistakesOf(err)) > 0 {
@@ -105,7 +106,7 @@ func (d *desk) limiterOf(ctx context.Context, name string) (*core.Limiter, error
 		return nil, err
 	}
 	if err := d.Store.ReadExceptions(ctx, limiter); err != nil {
-		_, _ = fmt.Fprintf(d.errs, "warning: %v\n", d.Explain(err))
+		_, _ = fmt.Fprintf(d.errs, "warning: the overrides and blocks of %s are not known, so what follows is without them: %v\n", show.Text(name), d.Explain(err))
 	}
 	return limiter.WithStoredKeys(), nil
 }
@@ -171,13 +172,16 @@ func takenKey(arg string) (string, error) {
 
 // loggedKey returns the key whose hash stands in logs.
 func (d *desk) loggedKey(ctx context.Context, policy, hash string) (string, error) {
-	for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
+	for b, err := range d.buckets(ctx, policy) {
 		if err != nil {
 			return "", d.Explain(err)
 		}
 		if show.Hash([]byte(d.secret), b.Key) == hash {
 			return b.Key, nil
 		}
+	}
+	if err := d.incomplete("and no other has a key with this hash:"); err != nil {
+		return "", err
 	}
 	return core.StoredKey(hash), nil // it may be a key of its own
 }
@@ -190,7 +194,7 @@ func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []stri
 	defer cancel()
 	search, given, nearest, fewest := keyparts.NewSearch(nil, key), keyparts.Of(key), "", 0
 	seen := make(map[string]bool)
-	for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
+	for b, err := range d.buckets(ctx, policy) {
 		if err != nil || len(list) == most || len(seen) > mostCompared {
 			break
 		}
@@ -204,6 +208,9 @@ func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []stri
 		} else if n, near := given.Distance(other); near && (nearest == "" || n < fewest) {
 			nearest, fewest = b.Key, n
 		}
+	}
+	if len(d.missed) > 0 {
+		return nil // the key may be where nobody answers
 	}
 	if len(list) == 0 && nearest != "" {
 		list = append(list, nearest)

@@ -55,12 +55,15 @@ func (t *teller) limit(ctx context.Context, key string) (core.LimitResult, error
 // check returns a mistake in the limit's name, if neither the policy nor an override has such a limit that can get tokens.
 func (t *teller) check(ctx context.Context, list []string) error {
 	_, err := t.limit(ctx, "nobody") // the policy's own limits
-	for i := 0; err != nil && cli.IsMisuse(err) && i < len(list); i++ {
-		if _, other := t.limit(ctx, list[i]); other == nil {
+	for i := 0; err != nil && (cli.IsMisuse(err) || t.missed.note(err)) && i < len(list); i++ {
+		switch _, other := t.limit(ctx, list[i]); {
+		case other == nil:
 			return nil
+		case cli.IsMisuse(other) && !cli.IsMisuse(err): // it is known now
+			err = other
 		}
 	}
-	return err
+	return t.Explain(err)
 }
 
 // move gives the tokens to a key. It returns the limit before and after it.
@@ -113,7 +116,7 @@ func maxHold(l core.Limit) string {
 // all gives the tokens to every key of the policy, if yes is set.
 func (t *teller) all(ctx context.Context, s cli.Streams, yes bool) error {
 	var list []string
-	for b, err := range t.Store.Buckets(ctx, t.limiter.Name(), t.live.rate) {
+	for b, err := range t.buckets(ctx, t.limiter.Name()) {
 		if err != nil {
 			return t.Explain(err)
 		}
@@ -147,10 +150,10 @@ func (t *teller) all(ctx context.Context, s cli.Streams, yes bool) error {
 		_, _ = fmt.Fprintf(s.Out, "  The next request of %s is still denied: see ratelimit list -denied.\n", show.Some(sum.denied, "key"))
 	}
 	_, _ = fmt.Fprintln(s.Out, "  "+lingering)
-	if denied {
-		return cli.ErrFound
+	if err := t.incomplete("and keys got nothing:"); err != nil || !denied {
+		return err
 	}
-	return nil
+	return cli.ErrFound
 }
 
 // credited is what became of the keys that tokens were for.
@@ -183,7 +186,7 @@ func (t *teller) giveAll(ctx context.Context, keys []string, sum *credited) (fai
 			sum.unreadable++
 		case cli.IsMisuse(err): // an override without this limit
 			sum.lacking++
-		default:
+		case !t.missed.note(err):
 			failed = err
 		}
 	}

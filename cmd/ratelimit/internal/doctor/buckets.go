@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/conn"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
@@ -17,29 +20,70 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// Rights does what decisions do, with a key of its own: with tokens, slots, and a reset.
-func Rights(ctx context.Context, s *redisstore.Store, user string) (f Findings) {
-	limiter, err := core.NewLimiter(s, core.Policy{Name: "ratelimit-doctor", OnFailure: core.FailClosed, Limits: []core.Limit{core.PerSecond(100), core.InFlight(10)}})
-	if err == nil {
-		err = s.Ping(ctx)
-	}
-	key := rand.Text()
-	if err == nil {
-		var res core.Result
-		if res, err = limiter.Allow(ctx, key); err == nil {
-			err = errors.Join(res.Release(ctx), limiter.Reset(ctx, key))
+// Subject is a server and a store whose keys are there.
+type Subject struct {
+	Client *redis.Client
+	Store  *redisstore.Store
+	Prefix string // of the store
+}
+
+// Rights does what decisions do at each server, with a key of its own: with tokens, slots, and a reset.
+func Rights(ctx context.Context, subjects []Subject) (f Findings) {
+	var users []string
+	for _, s := range subjects {
+		user, err := s.Client.Do(ctx, "acl", "whoami").Text()
+		if err != nil {
+			user = "this user"
+		} else {
+			user = "user " + user
 		}
-	}
-	if err != nil {
+		if err = s.try(ctx); err == nil {
+			users = append(users, user)
+			continue
+		}
 		do := "Limiters of this user fail alike. docs/operations.md has the ACL user that they need."
-		if strings.Contains(err.Error(), "OOM") {
+		switch text := err.Error(); {
+		case strings.Contains(text, "OOM"):
 			do = "Limiters fail alike, and OnFailure decides, until there is memory: raise maxmemory."
+		case strings.Contains(text, "CLUSTERDOWN"):
+			do = "Limiters fail alike, and OnFailure decides, until the Cluster is up."
+		}
+		if len(subjects) > 1 {
+			user = s.Client.Options().Addr + ": " + user
 		}
 		f.add("rights", Fault, user+": "+err.Error(), do)
-		return f
 	}
-	f.add("rights", OK, user+" may do what decisions, slots and resets do", "")
+	if len(users) > 0 {
+		where := ""
+		if len(subjects) > 1 {
+			where = fmt.Sprintf(" on %s", show.Some(int64(len(users)), "master"))
+		}
+		f.add("rights", OK, users[0]+" may do what decisions, slots and resets do"+where, "")
+	}
 	return f
+}
+
+// try does what decisions do.
+func (s Subject) try(ctx context.Context) error {
+	limiter, err := core.NewLimiter(s.Store, core.Policy{Name: "ratelimit-doctor", OnFailure: core.FailClosed, Limits: []core.Limit{core.PerSecond(100), core.InFlight(10)}})
+	if err != nil {
+		return err
+	}
+	key := rand.Text()
+	// Decisions send EVAL only if the server has lost the script.
+	if err = s.Client.Eval(ctx, "return 1", []string{s.Prefix + "ratelimit-doctor:" + key}).Err(); err != nil {
+		return err
+	}
+	for range 2 { // a full memory refuses only what changes a key that exists
+		res, err := limiter.Allow(ctx, key)
+		if err != nil {
+			return err
+		}
+		if err := res.Release(ctx); err != nil {
+			return err
+		}
+	}
+	return limiter.Reset(ctx, key)
 }
 
 // survey counts what the buckets of one limit say of its definition.
@@ -61,14 +105,20 @@ func Buckets(ctx context.Context, s *redisstore.Store, policies map[string]core.
 			err = c.look(ctx, b, text)
 		}
 		switch {
-		case err != nil && strings.Contains(err.Error(), "NOPERM"):
+		case err == nil:
+		case strings.Contains(err.Error(), "NOPERM"):
 			f.add("keys", Note, "this user may not list keys, so they are not looked at: "+err.Error(), "Use a user with +scan for this. Limiters don't need it.")
-			return f, nil
-		case err != nil:
+			c.partly = true
+		case errors.As(err, new(*conn.NodeError)): // Nodes has reported it
+			c.partly = true
+		default:
 			return nil, err
 		}
 	}
-	return c.findings(), nil
+	if c.partly && len(c.counts) == 0 {
+		return f, nil
+	}
+	return append(f, c.findings()...), nil
 }
 
 // census is what the buckets of a store say.
@@ -82,6 +132,7 @@ type census struct {
 	unread     []string // why exceptions can't be read, or are not in force
 	unreadable []string
 	why        string
+	partly     bool // some server has not been looked at
 }
 
 // rulesOf returns the rules whose limiters read a policy's keys.
@@ -166,7 +217,11 @@ func (c *census) findings() (f Findings) {
 			unknown = append(unknown, one)
 		}
 	}
-	f.add("keys", OK, strings.TrimSuffix(show.Some(total, "key")+": "+strings.Join(counts, ", "), ": "), "")
+	says := strings.TrimSuffix(show.Some(total, "key")+": "+strings.Join(counts, ", "), ": ")
+	if c.partly {
+		says += ", and those of masters that failed, which are not looked at"
+	}
+	f.add("keys", OK, says, "")
 	if c.policies != nil && len(unknown) > 0 {
 		f.add("policies", Note, "keys of policies that the file lacks: "+strings.Join(unknown, ", "), "A renamed or removed policy, or another service's. They expire by themselves; -prefix keeps services apart.")
 	}
