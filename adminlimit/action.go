@@ -13,6 +13,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // maxForm is the length of the longest form, in bytes. It has room for any key that a header field can have.
@@ -139,7 +140,7 @@ func (h *Handler) reset(ctx context.Context, l *core.Limiter, key string, d *don
 		key, d.Before = before.key, left(res)
 		err = reset()
 	}
-	d.Key = jsonKey(key)
+	d.Key = oncall.ShownKey(key)
 	if err != nil {
 		failed := told(err)
 		h.log(ctx, d, l.LogKey(key), failed.text) // what the error wraps may show the key

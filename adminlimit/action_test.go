@@ -64,6 +64,7 @@ func TestTheStateIsThatOfTheLimiters(t *testing.T) {
 		policies = append(policies, map[string]any{
 			"name": p.Name, "hash": hashOf(t, p), "since": l.Since().UTC().Truncate(time.Second), "limits": limits,
 			"overrides": len(p.Overrides), "blocked": len(p.Blocked), "on_failure": p.OnFailure.String(), "shadow": p.Shadow,
+			"exceptions": map[string]any{"followed": false, "version": 0, "overrides": 0, "blocks": 0, "list": []any{}},
 		})
 	}
 	report := a.top.Report()
@@ -433,6 +434,35 @@ func TestPlansAreShown(t *testing.T) {
 	assert.Contains(t, page, "<li>plan <code>pro</code>: <code>1000/day name day</code></li>")
 }
 
+// What an operator has set is told with who, until when and why. Of limits that this process does not have nothing is said.
+func TestExceptionsAndForeignLimitsAreShown(t *testing.T) {
+	for name, store := range map[string]core.Store{"memory": core.NewMemoryStore(), "redis": redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(5*time.Second))} {
+		t.Run(name, func(t *testing.T) {
+			day := func(n int) core.Limit { return core.PerDay(n).WithName("day") }
+			l := core.Must(core.NewLimiter(store, core.Policy{
+				Name: "paid", Limits: []core.Limit{day(10), core.PerMinute(60).WithName("minute")}, Plans: map[string][]core.Limit{"pro": {day(1000), core.PerMinute(600).WithName("minute")}},
+			}))
+			require.NoError(t, l.SetExceptions(core.Exceptions{
+				Overrides:     map[string][]core.Limit{"user:bob": {core.PerMinute(6000).WithName("minute")}},
+				OverrideNotes: map[string]core.ExceptionNote{"user:bob": {By: "ann", Until: time.Unix(2e9, 0), Reason: "launch"}},
+			}))
+			_, err := core.Must(l.WithPlan("pro")).AllowN(t.Context(), "user:bob", 16)
+			require.NoError(t, err)
+			_, err = core.Must(l.WithLimits(day(70))).AllowN(t.Context(), "user:eve", 44)
+			require.NoError(t, err)
+			a := start(t, adminlimit.Limiters(l))
+			_, page := a.send(t, "POST", "", "action=peek&policy=paid&key=user:bob", func(r *http.Request) { r.Header.Set("Accept", "text/html") })
+			assert.Contains(t, page, "<code>1000/day</code> (plan &#34;pro&#34;)")
+			assert.Contains(t, page, "<code>6000/min</code> (an override of ann until 2033-05-18 03:33:20 UTC: &#34;launch&#34;)")
+			for range 2 { // a look leaves nothing behind
+				_, answer := a.post(t, "action", "peek", "policy", "paid", "key", "user:eve")
+				peek := answer["peek"].(map[string]any)
+				assert.Equal(t, []any{true, false, "not known: day was last decided with a capacity of 70, which this process does not have"}, []any{peek["unknown"], peek["passes"], peek["says"]})
+			}
+		})
+	}
+}
+
 // Whatever is sent: no answer is a failure of the server, JSON is valid, and a handler that is read-only changes nothing.
 func FuzzRequests(f *testing.F) {
 	f.Add("POST", "", "action=peek&policy=api&key=k", true)
@@ -532,7 +562,7 @@ func TestPeekTellsExceptions(t *testing.T) {
 		Blocked:   []string{"user:ann", core.StoredKey(long)},
 	}))
 	for key, want := range map[string][]any{
-		"user:mallory": {false, true, true}, // an exception comes before the policy's blocks
+		"user:mallory": {true, true, false}, // a block of the policy comes before all
 		"user:ann":     {true, true, false},
 		long:           {true, false, false},
 		"user:joe":     {false, false, true},

@@ -3,7 +3,9 @@
 //
 //	http.Handle("/admin/limits", adminlimit.New(authorise, adminlimit.Limiters(api, login)))
 //
-// All is of this process: each replica has its own. The page needs no scripts and asks nothing of other hosts.
+// All is of this process: each replica has its own. The page needs no scripts and asks nothing of other hosts. It lists the exceptions that
+// operators have set and this process obeys, with their end, author and reason, and says how old they are: see FollowExceptions of
+// redisstore. If [WithDenied] keeps hashes of keys, keys of exceptions are hashes too.
 //
 // A GET or HEAD returns the state: the page for an Accept with text/html, and otherwise JSON; ?format=html or ?format=json decides it.
 // ?top=50 shows so many denied keys of a policy: from 1 to 1,000, by default 20; of all policies together at most 10,000. A POST of a form does what its field action says:

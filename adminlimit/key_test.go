@@ -17,7 +17,7 @@ import (
 
 var hostileKeys = []string{
 	"user:\xff", "user:\xfe", "user:�", `user:\xff`, `"user:\xff"`, `"`, `""`, `"a"b"`, `'a'`, "`a`", "\xff", "a\u202eb", "a\tb", "a\u2028b", "a\nb", "a\r\nb",
-	"a\x00b", "%ff", "a%20b", "a+b", "a b", "a  b", " a", "a ", " ", "a\u00a0b", "\ufeffa", "<b>&amp;", "\xff  \"", "\xed\xa0\x80", `\`, "a\u0301",
+	"a\x00b", "%ff", "a%20b", "a+b", "a b", "a  b", " a", "a ", " ", "a\u00a0b", "\ufeffa", "<b>&amp;", "\xff  \"", "\xed\xa0\x80", `\`, "a\u0301", "o'brien", "-x", "\u3164", "a\u200bb",
 }
 
 // asPasted is what a browser makes of text that someone copies from a page: white space is one space, and none at the ends.

@@ -21,9 +21,8 @@ var (
 	page = template.Must(template.New("page").Funcs(template.FuncMap{
 		"style":  func() template.HTML { return template.HTML("<style>" + style + "</style>") }, //nolint:gosec // a constant
 		"show":   shown,
-		"key":    shownKey,
 		"span":   func(seconds float64) string { return oncall.Wait(time.Duration(seconds * float64(time.Second))) },
-		"moment": func(t time.Time) string { return t.Format("2006-01-02 15:04:05 UTC") },
+		"moment": oncall.Instant,
 	}).Parse(source))
 
 	// contentPolicy lets the page have its style and its forms, and nothing else.

@@ -2,6 +2,7 @@ package adminlimit
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -20,6 +21,7 @@ type bucket struct {
 	Source   string  `json:"source"`            // who knows
 	Override bool    `json:"override"`          // the key has limits of its own
 	Blocked  bool    `json:"blocked"`           // the policy or an operator blocks the key
+	Unknown  bool    `json:"unknown,omitempty"` // whether a request passes is not known: see Says
 	Unused   bool    `json:"unused"`            // the store has no bucket, so it is full
 	Shadow   bool    `json:"shadow"`            // the policy is in shadow mode, so every request passes
 	Passes   bool    `json:"passes"`            // a request that takes one of each unit would pass now
@@ -47,24 +49,26 @@ func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *b
 	p, stored := l.Policy(), oncall.StoredKey(key)
 	byStored := l.WithStoredKeys()
 	rules := oncall.RulesOf(byStored)
-	rules, _, err = rules.Last(ctx, stored)
+	rules, found, err := rules.Last(ctx, stored)
 	if err == nil {
 		res, err = rules.Limiter.PeekUnits(ctx, stored, rules.Request(stored))
 	}
 	if err != nil {
 		return nil, res, nil, err
 	}
-	unused := false
-	if res.Allowed {
+	unused, doubt := false, rules.Doubt(stored, found, "this process")
+	if res.Allowed && doubt == "" {
 		now, err := rules.Limiter.Peek(ctx, stored) // only a Peek tells it, and one by other limits would leave them in the store
 		unused = err == nil && now.Unused
 	}
 	b = &bucket{
-		Policy: p.Name, Plan: rules.Plan, key: key, Key: jsonKey(key), Says: oncall.Says(res, unused), Source: res.Source.String(), Unused: unused,
+		Policy: p.Name, Plan: rules.Plan, key: key, Key: oncall.ShownKey(key), Says: oncall.Says(res, unused), Source: res.Source.String(), Unused: unused,
 		Override: rules.Owner(stored) != "", Shadow: p.Shadow, Passes: res.Allowed, Limits: []level{}, stored: stored,
 	}
-	if by := rules.Blocker(stored); by != "" {
-		b.Blocked, b.Says, b.Passes = true, oncall.Blocked(by), p.Shadow
+	if says := rules.Blocked(stored); says != "" {
+		b.Blocked, b.Says, b.Passes = true, says, p.Shadow
+	} else if doubt != "" {
+		b.Unknown, b.Says, b.Passes = true, doubt, p.Shadow
 	}
 	if stored != key || !strings.HasPrefix(key, "sha256:") {
 		b.LogKey = l.LogKey(key)
@@ -87,11 +91,8 @@ func (h *Handler) meant(l *core.Limiter, given string) string {
 	if !oncall.IsHex(given, oncall.LogDigits) {
 		return given
 	}
-	p := l.Policy()
-	known := slices.Clone(p.Blocked)
-	for key := range p.Overrides {
-		known = append(known, key)
-	}
+	p, e := l.Policy(), l.Exceptions()
+	known := slices.Concat(p.Blocked, e.Blocked, slices.Collect(maps.Keys(p.Overrides)), slices.Collect(maps.Keys(e.Overrides)))
 	if h.denied != nil && !h.denied.Hashed() {
 		for _, denied := range h.denied.Report().Policies {
 			for _, k := range denied.Keys {

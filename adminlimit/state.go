@@ -12,6 +12,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/denied"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // How many denied keys of a policy are shown, by default and at most, and how many of all policies.
@@ -44,10 +45,12 @@ type policy struct {
 	Since     time.Time `json:"since"`
 	Limits    []string  `json:"limits"`
 	Plans     []plan    `json:"plans,omitempty"`
-	Overrides int       `json:"overrides"` // how many keys have limits of their own; these keys can be personal data
-	Blocked   int       `json:"blocked"`   // how many keys are blocked
+	Overrides int       `json:"overrides"` // how many keys have limits of their own, by the policy or by operators
+	Blocked   int       `json:"blocked"`   // how many keys are blocked, alike
 	OnFailure string    `json:"on_failure"`
 	Shadow    bool      `json:"shadow"`
+
+	Exceptions *oncall.Exceptions `json:"exceptions"` // what operators have set and this process obeys
 }
 
 // plan is a plan of a policy.
@@ -74,12 +77,14 @@ func (h *Handler) state(a *answer) {
 	a.Policies, a.Stores, a.canReload = make([]policy, len(h.limiters)), make([]storeState, len(h.stores)), h.path != ""
 	for i, l := range h.limiters {
 		p, since := l.Policy(), l.Since()
+		overrides, blocked := oncall.RulesOf(l).Count()
 		a.Policies[i] = policy{
-			Name: p.Name, Hash: hashOf(p), Since: since.UTC().Truncate(time.Second), Limits: texts(p.Limits), Overrides: len(p.Overrides), Blocked: len(p.Blocked),
-			OnFailure: p.OnFailure.String(), Shadow: p.Shadow,
+			Name: p.Name, Hash: hashOf(p), Since: since.UTC().Truncate(time.Second), Limits: oncall.Texts(p.Limits), Overrides: overrides, Blocked: blocked,
+			OnFailure: p.OnFailure.String(), Shadow: p.Shadow, Exceptions: oncall.ExceptionsOf(l, time.Now(), h.form),
 		}
+		a.Policies[i].Exceptions.Hashed = h.hashed()
 		for _, name := range slices.Sorted(maps.Keys(p.Plans)) {
-			a.Policies[i].Plans = append(a.Policies[i].Plans, plan{name, texts(p.Plans[name])})
+			a.Policies[i].Plans = append(a.Policies[i].Plans, plan{name, oncall.Texts(p.Plans[name])})
 		}
 	}
 	for i, s := range h.stores {
@@ -99,32 +104,34 @@ func (h *Handler) state(a *answer) {
 		}
 		report.Policies[i] = p.Top(min(a.top, room))
 		for j := range report.Policies[i].Keys {
-			report.Policies[i].Keys[j].Key = jsonKey(report.Policies[i].Keys[j].Key)
+			report.Policies[i].Keys[j].Key = oncall.ShownKey(report.Policies[i].Keys[j].Key)
 		}
 		room -= len(report.Policies[i].Keys)
 	}
 	a.Denied = &report
 }
 
-// texts returns limits as text.
-func texts(limits []core.Limit) []string {
-	list := make([]string, len(limits))
-	for i, l := range limits {
-		list[i] = l.String()
+// hashed reports whether keys are shown as hashes: then those of exceptions are too.
+func (h *Handler) hashed() bool { return h.denied != nil && h.denied.Hashed() }
+
+// form returns how a key of a store is shown.
+func (h *Handler) form(key string) string {
+	if h.hashed() {
+		return h.denied.Form(key)
 	}
-	return list
+	return oncall.ShownKey(key)
 }
 
 // hashOf returns the first 12 hex digits of the SHA-256 of p as JSON, plans and overrides included.
 func hashOf(p core.Policy) string {
 	text, err := json.Marshal(p)
 	if err != nil { // a time zone without a name, which no file can have
-		lists := map[string][]string{"": texts(p.Limits)}
+		lists := map[string][]string{"": oncall.Texts(p.Limits)}
 		for key, limits := range p.Overrides {
-			lists["override "+key] = texts(limits)
+			lists["override "+key] = oncall.Texts(limits)
 		}
 		for name, limits := range p.Plans {
-			lists["plan "+name] = texts(limits)
+			lists["plan "+name] = oncall.Texts(limits)
 		}
 		text = fmt.Append(nil, p.Name, lists, p.OnFailure, p.LocalShare, p.Shadow, p.Headers)
 	}

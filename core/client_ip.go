@@ -1,9 +1,9 @@
 package core
 
 import (
-	"github.com/tokenbucket-go/ratelimit/core/internal/fieldname"
 	"github.com/tokenbucket-go/ratelimit/core/internal/forwarded"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
+	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
 
 // IPOption configures how the adapters' ByIP, and package clientip for other key functions, find a client's address. Without

@@ -83,7 +83,7 @@ func (r *Result) undo(ctx context.Context, now *rules) error {
 	case r.each == nil && r.Cost == 0:
 		return nil
 	}
-	p := now.refundPlan(r.key, r.plan, r.Source)
+	p := now.refundPlan(r.key, r.Source)
 	if r.each != nil || p != r.plan.Plan && p.Recounts(r.plan.Plan) { // each gets what it was charged
 		back := make([]int64, len(r.plan.limits))
 		for i := range back {
@@ -196,7 +196,7 @@ func (l *Limiter) endHold(ctx context.Context, now *rules, key string, res *Resu
 
 // endHolds ends holds of reservations under p, of which there is at least one. source says which store they came from.
 func (l *Limiter) endHolds(ctx context.Context, now *rules, key string, p *plan, source Source, holds []bucket.Ending) error {
-	r := bucket.Request{Plan: now.refundPlan(key, p, source).Common(p.Plan), Action: bucket.End, Ends: holds[0]}
+	r := bucket.Request{Plan: now.refundPlan(key, source).Common(p.Plan), Action: bucket.End, Ends: holds[0]}
 	if more := holds[1:]; len(more) > 0 {
 		r.EndsToo = &more
 	}
@@ -207,7 +207,7 @@ func (l *Limiter) endHolds(ctx context.Context, now *rules, key string, p *plan,
 // which store the tokens came from. The request has no Plan if there is nothing to return.
 func (r *rules) giving(key string, source Source, p *plan, back []int64) bucket.Request {
 	gives := bucket.Request{Action: bucket.Refund}
-	gives.Plan, gives.Each = r.refundPlan(key, p, source).Refunding(p.Plan, back)
+	gives.Plan, gives.Each = r.refundPlan(key, source).Refunding(p.Plan, back)
 	return gives
 }
 
@@ -236,7 +236,7 @@ func (r *Result) undoHeld(ctx context.Context, now *rules) error {
 			back[i] = r.costOf(i)
 		}
 	}
-	p := now.refundPlan(r.key, r.plan, r.Source)
+	p := now.refundPlan(r.key, r.Source)
 	if gone := r.plan.Of(func(rate *bucket.Rate) bool { return rate.Slots && p.IndexOf(rate.Tag) < 0 }); gone != nil {
 		if p = p.Common(r.plan.Plan); p != nil {
 			gone = bucket.NewPlan(slices.Concat(p.Rates, gone.Rates))
@@ -265,7 +265,7 @@ func (r *Result) settleHeld(ctx context.Context, now *rules, units Units) error 
 			back[i] = -actual
 		}
 	}
-	p := now.refundPlan(r.key, r.plan, r.Source)
+	p := now.refundPlan(r.key, r.Source)
 	if r.plan.slots != nil { // they are released, and not settled
 		p = p.Of(func(rate *bucket.Rate) bool { return !rate.Slots })
 	}

@@ -23,7 +23,10 @@ func (l *Limiter) PeekUnits(ctx context.Context, key string, units Units) (res R
 type Inspection struct {
 	Expires time.Duration // until the store forgets the bucket, if nobody uses it; 0 if it keeps nothing
 	Limits  []StoredLimit // those of the policy that are kept, in the policy's order; none: the bucket is full or was never used
+	Lacking int           // how many more the policy has for the key
 	Others  int           // how many more are kept that the policy does not have, such as one that was removed or renamed
+	Newest  int           // how many of Others were written last, by a decision that had limits which the policy does not have
+	Written time.Time     // when tokens of any of these were last taken or returned; zero: nothing is kept
 }
 
 // StoredLimit is what a store keeps of one limit.
@@ -40,7 +43,7 @@ type StoredLimit struct {
 
 // Inspect returns what the store keeps of key's bucket, which a Peek does not tell. It is for tools of operators. It costs one round trip
 // to Redis. Errors are those of [Limiter.Reset], store.StateError for state that can't be read, and [errors.ErrUnsupported] for
-// a store that is no store.StateReader, such as a [MemoryStore].
+// a store that is no store.StateReader.
 func (l *Limiter) Inspect(ctx context.Context, key string) (Inspection, error) {
 	if err := checkKey(key); err != nil {
 		return Inspection{}, err
@@ -67,6 +70,12 @@ func inspect(p *plan, records []bucket.Record, state store.State) Inspection {
 	at, seen := state.Now.UnixMicro(), make(map[uint32]*StoredLimit, len(records))
 	for i := range records {
 		r := &records[i]
+		switch written := time.UnixMicro(r.At); {
+		case written.After(found.Written):
+			found.Written, found.Newest = written, 1
+		case written.Equal(found.Written):
+			found.Newest++
+		}
 		seen[r.Tag()] = nil
 		if j := p.IndexOf(r.Tag()); j >= 0 {
 			uses := r.Holds.Uses(at)
@@ -78,9 +87,11 @@ func inspect(p *plan, records []bucket.Record, state store.State) Inspection {
 	}
 	for i := range p.Rates {
 		if s := seen[p.Rates[i].Tag]; s != nil {
-			found.Limits = append(found.Limits, *s)
+			if found.Limits = append(found.Limits, *s); s.Written.Equal(found.Written) {
+				found.Newest--
+			}
 		}
 	}
-	found.Others = len(seen) - len(found.Limits)
+	found.Others, found.Lacking = len(seen)-len(found.Limits), len(p.Rates)-len(found.Limits)
 	return found
 }

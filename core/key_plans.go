@@ -25,10 +25,10 @@ func (k keyPlans) count(unit string) bool {
 	return false
 }
 
-// byStoredKey returns k by the keys that stores use.
-func (k keyPlans) byStoredKey() keyPlans {
-	stored := make(keyPlans, len(k))
-	for key, own := range k {
+// byStoredKey returns what keys have by the keys that stores use.
+func byStoredKey[M ~map[string]V, V any](of M) M {
+	stored := make(M, len(of))
+	for key, own := range of {
 		stored[boundedKey(key)] = own
 	}
 	return stored
@@ -37,7 +37,7 @@ func (k keyPlans) byStoredKey() keyPlans {
 // successors returns the plans of k by the keys that stores use, for bucket.Plan.Replace.
 func (k keyPlans) successors(of func(*ownPlans) *plan) map[string]*bucket.Plan {
 	plans := make(map[string]*bucket.Plan, len(k))
-	for key, own := range k.byStoredKey() {
+	for key, own := range byStoredKey(k) {
 		plans[key] = of(own).Plan
 	}
 	return plans

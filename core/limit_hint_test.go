@@ -71,6 +71,23 @@ func TestMessageOfALimitBeginsWithTheMistake(t *testing.T) {
 	}
 }
 
+// A factor is for overrides alone, so its hint says that.
+func TestHintsOfFactors(t *testing.T) {
+	for text, want := range map[string]string{
+		"x 10": "x10", "10x": "x10", "10 X": "x10", "*1.5": "x1.5", "10 times": "x10", "× 2": "x2", "x 10 name Minute": "x10 name Minute", "10": "", "x": "", "x-1": "", "ten x": "", "x 1,5": "",
+	} {
+		_, err := core.ParseLimit(text)
+		require.ErrorContains(t, err, "has no slash", text)
+		if want == "" {
+			assert.NotContains(t, err.Error(), "in an override", text)
+			continue
+		}
+		assert.ErrorContains(t, err, "(in an override, "+want+" multiplies a limit)", text)
+		_, err = core.ParseLimit(want)
+		assert.NoError(t, err)
+	}
+}
+
 func TestMistakesOfALimitSayWhatFitsItsField(t *testing.T) {
 	for text, want := range map[string]string{
 		"10/s burst":     `Limit.Capacity: "" must be a whole number such as 100 or 1_000 (RL102)`,

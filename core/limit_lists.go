@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -96,7 +97,7 @@ func (p limitLists) planMistakes() (errs []error) {
 		}
 		errs = append(errs, limit.ListMistakes(p.policy, each(limits, Limit.plain), field)...)
 		for i, l := range p.named(limits) {
-			if limits[i].Name == "" && !slices.ContainsFunc(own, l.sameName) {
+			if limits[i].Name == "" && l.Times == 0 && !slices.ContainsFunc(own, l.sameName) {
 				errs = append(errs, mistake.New(field+"["+strconv.Itoa(i)+"].Name", "",
 					"would be "+strconv.Quote(l.Name)+", and no limit of the policy has that name, so both would count for themselves: name the limits of policy and plan"))
 			}
@@ -127,6 +128,20 @@ func (p limitLists) overrideMistakes(field string, overrides map[string][]Limit)
 		}
 	}
 	return errs
+}
+
+// noPlan is the error for a plan that a policy lacks. Middleware gets it for each request of such a plan, so it has no text until that is read.
+type noPlan struct {
+	lists *limitLists
+	name  string
+}
+
+func (e *noPlan) Error() string {
+	return fmt.Sprintf("ratelimit: policy %q: %v", e.lists.policy, e.Unwrap())
+}
+
+func (e *noPlan) Unwrap() error {
+	return mistake.New("WithPlan", e.name, "is no plan of the policy: "+e.lists.plansText())
 }
 
 // plansText says which plans there are.

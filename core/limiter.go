@@ -42,6 +42,7 @@ type Limiter struct {
 	planName   string                      // of base's policy
 	planned    map[string]*Limiter         // of WithPlan, by name; guarded by changing
 	exceptions *atomic.Pointer[Exceptions] // shared with the limiters that WithLimits returns; nil in a snapshot
+	following  *atomic.Pointer[Following]  // shared so too
 }
 
 // cancelsOf is what cancels have in common that share a call.
@@ -67,7 +68,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	if isNil(store) {
 		errs = append(errs, mistake.New("NewLimiter store", nil, "must be a Store"))
 	}
-	l := &Limiter{store: store, plans: &planCache{}, taken: &taken{}, releases: &releases{}, waiters: &waiters{}, exceptions: &atomic.Pointer[Exceptions]{}}
+	l := &Limiter{store: store, plans: &planCache{}, taken: &taken{}, releases: &releases{}, waiters: &waiters{}, exceptions: &atomic.Pointer[Exceptions]{}, following: &atomic.Pointer[Following]{}}
 	if l.memory, _ = store.(*MemoryStore); l.memory != nil && !l.memory.Made() {
 		errs = append(errs, mistake.New("NewLimiter store", "MemoryStore{}", "must come from NewMemoryStore"))
 	}
@@ -214,7 +215,7 @@ func (l *Limiter) WithPlan(name string) (*Limiter, error) {
 	of := now.plans[name]
 	switch {
 	case of == nil:
-		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, mistake.New("WithPlan", name, "is no plan of the policy: "+now.lists.plansText()))
+		return nil, &noPlan{&now.lists, name}
 	case now.stored:
 		return of.limiter.WithStoredKeys(), nil
 	}
@@ -245,7 +246,7 @@ func (l *Limiter) plan(r *rules) {
 func (l *Limiter) WithStoredKeys() *Limiter {
 	next := *l.current()
 	next.shared, next.stored = true, true
-	next.own = next.own.byStoredKey()
+	next.own, next.overrides = byStoredKey(next.own), byStoredKey(next.overrides)
 	return l.with(&next)
 }
 
@@ -287,7 +288,7 @@ func (l *Limiter) snapshot() *Limiter {
 // with returns a limiter that shares all with l but the rules.
 func (l *Limiter) with(r *rules) *Limiter {
 	w := &Limiter{
-		store: l.store, memory: l.memory, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback, releases: l.releases, waiters: l.waiters, exceptions: l.exceptions,
+		store: l.store, memory: l.memory, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback, releases: l.releases, waiters: l.waiters, exceptions: l.exceptions, following: l.following,
 	}
 	w.rules.Store(r)
 	return w

@@ -150,7 +150,7 @@ func TestOnlyExportedMethodsLookAtThePolicy(t *testing.T) {
 			})
 			looks += here
 			// memberOf looks once for all charges of a limiter, and cancelSoon after a wait, startRelease after a response. The others are lent to middleware.
-			may := []string{"memberOf", "cancelSoon", "startRelease", "counts", "extend", "unsettled", "allowAll", "snapshot", "preparePolicy"}
+			may := []string{"memberOf", "cancelSoon", "startRelease", "counts", "extend", "unsettled", "allowAll", "snapshot", "preparePolicy", "ofPlan"}
 			if here > 0 && !f.Name.IsExported() && !slices.Contains(may, f.Name.Name) {
 				t.Errorf("%s: %s looks at a limiter's rules: it must get them from its caller, or one decision looks twice", name, f.Name.Name)
 			}

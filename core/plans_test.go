@@ -197,3 +197,21 @@ func TestWithPlanAllocatesNothing(t *testing.T) {
 		}))
 	}
 }
+
+// A downgrade cuts a limit in front of slots: the store must not take what it keeps of the cut for slots.
+func TestSlotsBehindALimitThatWasCut(t *testing.T) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		now := time.Now()
+		l := core.Must(core.NewLimiter(newStore(core.WithClock(func() time.Time { return now })), core.Policy{
+			Name: "api", OnFailure: core.FailClosed, Limits: []core.Limit{core.PerDay(2).WithName("day"), core.InFlight(9).WithName("slots"), core.PerHour(2).WithName("hour")},
+			Plans: map[string][]core.Limit{"pro": {core.PerHour(10).WithName("day"), core.InFlight(10).WithName("slots"), core.PerDay(10).WithName("hour"), core.PerHour(20).WithName("only pro")}},
+		}))
+		held := core.Must(core.Must(l.WithPlan("pro")).AllowN(t.Context(), "ann", 3))
+		require.NoError(t, held.Release(t.Context()))
+		for range 3 {
+			res, err := l.Allow(t.Context(), "ann")
+			require.NoError(t, err)
+			assert.False(t, res.Allowed, "3 are used, of 2")
+		}
+	})
+}

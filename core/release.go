@@ -36,7 +36,7 @@ func (r *Result) Release(ctx context.Context) error {
 // releasePlan returns the plan by which r's slots are released. All of the policy is fastest, because it is what is stored. But another
 // definition of its other limits must not be written, and no estimate must end.
 func (r *Result) releasePlan(now *rules) *bucket.Plan {
-	if p := r.plan.Plan; now.refundPlan(r.key, r.plan, r.Source) == p && !r.plan.estimates {
+	if p := r.plan.Plan; now.refundPlan(r.key, r.Source) == p && !r.plan.estimates {
 		return p
 	}
 	return r.plan.slots

@@ -7,12 +7,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// refundPlan returns the plan of key by which tokens come back that were taken under p.
-func (r *rules) refundPlan(key string, p *plan, source Source) *bucket.Plan {
-	switch own, _ := r.ownPlans(key); {
-	case own == nil && !p.ofKey: // the limits of a limiter that WithLimits returned stay
-		return p.Successor(r.storedKey(key))
-	case source == FromFallback && r.localPlan != nil:
+// refundPlan returns the plan of key by which tokens come back that came from source.
+func (r *rules) refundPlan(key string, source Source) *bucket.Plan {
+	if source == FromFallback && r.localPlan != nil {
 		return r.localPlanOf(key).Plan
 	}
 	return r.planOf(key).Plan

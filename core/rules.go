@@ -23,21 +23,23 @@ type rules struct {
 	limiter *Limiter          // of the plan, if these are the rules of one
 	given   *planCache        // of WithLimits; nil: limits are not those of one of its limiters
 
+	overrides  map[string][]Limit  // the policy's, by key as callers give it
 	own        keyPlans            // of the policy's Overrides and Blocked, by key as callers give it
 	exceptions *Exceptions         // beside the policy; nil: none
 	excepted   keyPlans            // of their Overrides, by key as stores have it
 	blocked    map[string]struct{} // their Blocked, by key as stores have it
 }
 
-// ownPlans returns what key has in place of the policy's limits, or nil, and whether an exception blocks it.
+// ownPlans returns what key has in place of the policy's limits, or nil, and whether it is blocked although these limits deny nothing.
 func (r *rules) ownPlans(key string) (own *ownPlans, blocked bool) {
+	own = r.own[key]
 	if len(r.excepted)+len(r.blocked) > 0 {
 		stored := r.storedKey(key)
 		_, blocked = r.blocked[stored]
-		own = r.excepted[stored]
-	}
-	if own == nil {
-		own = r.own[key]
+		if excepted := r.excepted[stored]; excepted != nil {
+			blocked = blocked || own != nil && own.plan.beyond != nil
+			own = excepted
+		}
 	}
 	if own != nil && r.given != nil {
 		own = r.ofGiven(key, own)
@@ -51,7 +53,7 @@ func (r *rules) ofGiven(key string, own *ownPlans) *ownPlans {
 		own.plan.asked.Store(true)
 	}
 	limits := r.policy.Limits
-	if override := r.policy.Overrides[key]; override != nil {
+	if override := r.overrides[key]; override != nil {
 		limits = r.lists.merged(limits, override)
 	}
 	if r.exceptions != nil {
@@ -141,7 +143,7 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 
 // rulesOf returns the rules of requests that have limits unless their key has others.
 func (p Policy) rulesOf(limits []Limit, fallback bool) *rules {
-	r := &rules{policy: p, since: time.Now(), lists: p.lists(), plan: makePlan(p.Name, limits)}
+	r := &rules{policy: p, since: time.Now(), lists: p.lists(), plan: makePlan(p.Name, limits), overrides: p.Overrides}
 	if r.policy.Limits = limits; p.OnFailure == FailLocal && fallback {
 		r.localPlans = &planCache{}
 		r.localPlan = makePlan(p.Name, scaled(limits, p.LocalShare))
@@ -206,7 +208,7 @@ func (r *rules) except(e *Exceptions) {
 	}
 	own := r.own
 	if !r.stored {
-		own = own.byStoredKey()
+		own = byStoredKey(own)
 	}
 	limitsOf := func(key string) []Limit {
 		if own := own[key]; own != nil {

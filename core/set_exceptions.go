@@ -20,15 +20,29 @@ func (l *Limiter) SetExceptions(e Exceptions) error {
 		return fmt.Errorf("ratelimit: exceptions of policy %q: %w", now.policy.Name, errors.Join(errs...))
 	}
 	changes := now.exceptions.changesTo(given)
-	if len(changes) == 0 {
+	if len(changes) == 0 && now.exceptions.sameNotes(given) {
 		return nil
 	}
 	next := *now
 	next.except(given)
 	l.exceptions.Store(given)
 	l.rules.Store(&next)
-	l.watch.reportPolicy(next.policy, changes)
+	if len(changes) > 0 {
+		l.watch.reportPolicy(next.policy, changes)
+	}
 	return nil
+}
+
+// SetFollowing says how the limiter's exceptions are learnt, for [Limiter.Following]. It is for whoever calls SetExceptions, and costs next
+// to nothing.
+func (l *Limiter) SetFollowing(f Following) { l.following.Store(&f) }
+
+// Following returns how the limiter's exceptions are learnt.
+func (l *Limiter) Following() Following {
+	if f := l.following.Load(); f != nil {
+		return *f
+	}
+	return Following{}
 }
 
 // Exceptions returns what SetExceptions has set last.

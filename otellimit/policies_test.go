@@ -17,7 +17,7 @@ import (
 type counted struct{}
 
 func (counted) Stats() storestats.Stats {
-	return storestats.Stats{Unreadable: 3, Exceptions: []storestats.Exceptions{{Policy: "api", Overrides: 4, Blocks: 5, Age: 1500 * time.Millisecond}}}
+	return storestats.Stats{Unreadable: 3, Exceptions: []storestats.Exceptions{{Policy: "api", Overrides: 4, Blocks: 5, Version: 1_772_452_800_123_456, Age: 1500 * time.Millisecond}}}
 }
 
 func TestExceptionsInForceAreMeasured(t *testing.T) {
@@ -27,6 +27,7 @@ func TestExceptionsInForceAreMeasured(t *testing.T) {
 	values := collect(t, reader)
 	assert.InDelta(t, 4, values["ratelimit.exceptions{ratelimit.kind=override,ratelimit.policy=api,ratelimit.store=main}"], 0)
 	assert.InDelta(t, 5, values["ratelimit.exceptions{ratelimit.kind=block,ratelimit.policy=api,ratelimit.store=main}"], 0)
+	assert.InDelta(t, 1_772_452_800_123_456, values["ratelimit.exceptions.version{ratelimit.policy=api,ratelimit.store=main}"], 0)
 	assert.InDelta(t, 1.5, values["ratelimit.exceptions.age{ratelimit.policy=api,ratelimit.store=main}"], 0)
 }
 

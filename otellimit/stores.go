@@ -51,9 +51,7 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 	state, err := meter.Int64ObservableGauge("ratelimit.breaker.state", metric.WithUnit("{state}"),
 		metric.WithDescription(series.BreakerStateHelp))
 	errs = append(errs, err)
-	exceptions, err := meter.Int64ObservableGauge("ratelimit.exceptions", metric.WithUnit("{exception}"), metric.WithDescription(series.ExceptionsHelp))
-	errs = append(errs, err)
-	exceptionsAge, err := meter.Float64ObservableGauge("ratelimit.exceptions.age", metric.WithUnit("s"), metric.WithDescription(series.ExceptionsAgeHelp))
+	exceptions, err := gaugesOf(meter)
 	errs = append(errs, err)
 	away, err := meter.Float64ObservableCounter("ratelimit.fallback", metric.WithUnit("s"),
 		metric.WithDescription(series.FallbackHelp))
@@ -77,18 +75,32 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 			o.ObserveInt64(state, int64(stats.Breaker), name)
 			o.ObserveFloat64(away, stats.Away.Seconds(), name)
 			for _, e := range stats.Exceptions {
-				observeExceptions(o, exceptions, exceptionsAge, e, name)
+				exceptions.observe(o, e, name)
 			}
 		}
 		return nil
-	}, changes, capacity, opened, calls, carried, denied, leased, unreadable, state, away, exceptions, exceptionsAge)
+	}, changes, capacity, opened, calls, carried, denied, leased, unreadable, state, away, exceptions.inForce, exceptions.version, exceptions.age)
 	return err
 }
 
-// observeExceptions reports the exceptions of a policy.
-func observeExceptions(o metric.Observer, inForce metric.Int64Observable, age metric.Float64Observable, e storestats.Exceptions, store metric.MeasurementOption) {
+// exceptionGauges are the metrics of the exceptions of a policy.
+type exceptionGauges struct {
+	inForce, version metric.Int64ObservableGauge
+	age              metric.Float64ObservableGauge
+}
+
+func gaugesOf(meter metric.Meter) (g exceptionGauges, err error) {
+	var errs [3]error
+	g.inForce, errs[0] = meter.Int64ObservableGauge("ratelimit.exceptions", metric.WithUnit("{exception}"), metric.WithDescription(series.ExceptionsHelp))
+	g.version, errs[1] = meter.Int64ObservableGauge("ratelimit.exceptions.version", metric.WithUnit("{version}"), metric.WithDescription(series.ExceptionsVersionHelp))
+	g.age, errs[2] = meter.Float64ObservableGauge("ratelimit.exceptions.age", metric.WithUnit("s"), metric.WithDescription(series.ExceptionsAgeHelp))
+	return g, errors.Join(errs[:]...)
+}
+
+func (g *exceptionGauges) observe(o metric.Observer, e storestats.Exceptions, store metric.MeasurementOption) {
 	policy := metric.WithAttributes(attribute.String("ratelimit.policy", e.Policy))
-	o.ObserveInt64(inForce, int64(e.Overrides), store, policy, metric.WithAttributes(attribute.String("ratelimit.kind", "override")))
-	o.ObserveInt64(inForce, int64(e.Blocks), store, policy, metric.WithAttributes(attribute.String("ratelimit.kind", "block")))
-	o.ObserveFloat64(age, e.Age.Seconds(), store, policy)
+	o.ObserveInt64(g.inForce, int64(e.Overrides), store, policy, metric.WithAttributes(attribute.String("ratelimit.kind", "override")))
+	o.ObserveInt64(g.inForce, int64(e.Blocks), store, policy, metric.WithAttributes(attribute.String("ratelimit.kind", "block")))
+	o.ObserveInt64(g.version, e.Version, store, policy)
+	o.ObserveFloat64(g.age, e.Age.Seconds(), store, policy)
 }

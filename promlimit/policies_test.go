@@ -64,7 +64,7 @@ func TestLimitsInForceAreExposed(t *testing.T) {
 type counted struct{}
 
 func (counted) Stats() storestats.Stats {
-	return storestats.Stats{Unreadable: 3, Exceptions: []storestats.Exceptions{{Policy: "api", Overrides: 4, Blocks: 5, Age: 1500 * time.Millisecond}}}
+	return storestats.Stats{Unreadable: 3, Exceptions: []storestats.Exceptions{{Policy: "api", Overrides: 4, Blocks: 5, Version: 1_772_452_800_123_456, Age: 1500 * time.Millisecond}}}
 }
 
 func TestExceptionsInForceAreShown(t *testing.T) {
@@ -77,7 +77,10 @@ func TestExceptionsInForceAreShown(t *testing.T) {
 		# HELP ratelimit_exceptions_age_seconds Seconds since the store asked Redis with success whether exceptions have changed.
 		# TYPE ratelimit_exceptions_age_seconds gauge
 		ratelimit_exceptions_age_seconds{policy="api",store="main"} 1.5
-		`), "ratelimit_exceptions", "ratelimit_exceptions_age_seconds"))
+		# HELP ratelimit_exceptions_version Version of the exceptions that this process obeys: about when they last changed, in microseconds since 1970; 0: no exceptions.
+		# TYPE ratelimit_exceptions_version gauge
+		ratelimit_exceptions_version{policy="api",store="main"} 1.772452800123456e+15
+		`), "ratelimit_exceptions", "ratelimit_exceptions_age_seconds", "ratelimit_exceptions_version"))
 }
 
 func TestKeysThatCantBeUsedAreCounted(t *testing.T) {

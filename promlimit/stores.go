@@ -9,17 +9,18 @@ import (
 
 // The metrics of a store.
 var (
-	breakerState  = desc("breaker_state", series.BreakerStateHelp)
-	breakerOpened = desc("breaker_opened_total", series.BreakerOpenedHelp)
-	fallback      = desc("fallback_seconds_total", series.FallbackHelp)
-	batchSize     = desc("batch_size", "Decisions in one call to Redis.")
-	denyCacheHits = desc("deny_cache_hits_total", series.DenyCacheHelp)
-	leased        = desc("leased_decisions_total", series.LeasedHelp)
-	unreadable    = desc("unreadable_total", series.UnreadableHelp)
-	exceptions    = desc("exceptions", series.ExceptionsHelp, "policy", "kind")
-	exceptionsAge = desc("exceptions_age_seconds", series.ExceptionsAgeHelp, "policy")
+	breakerState      = desc("breaker_state", series.BreakerStateHelp)
+	breakerOpened     = desc("breaker_opened_total", series.BreakerOpenedHelp)
+	fallback          = desc("fallback_seconds_total", series.FallbackHelp)
+	batchSize         = desc("batch_size", "Decisions in one call to Redis.")
+	denyCacheHits     = desc("deny_cache_hits_total", series.DenyCacheHelp)
+	leased            = desc("leased_decisions_total", series.LeasedHelp)
+	unreadable        = desc("unreadable_total", series.UnreadableHelp)
+	exceptions        = desc("exceptions", series.ExceptionsHelp, "policy", "kind")
+	exceptionsVersion = desc("exceptions_version", series.ExceptionsVersionHelp, "policy")
+	exceptionsAge     = desc("exceptions_age_seconds", series.ExceptionsAgeHelp, "policy")
 
-	storeDescs = []*prometheus.Desc{breakerState, breakerOpened, fallback, batchSize, denyCacheHits, leased, unreadable, exceptions, exceptionsAge}
+	storeDescs = []*prometheus.Desc{breakerState, breakerOpened, fallback, batchSize, denyCacheHits, leased, unreadable, exceptions, exceptionsVersion, exceptionsAge}
 )
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
@@ -53,6 +54,7 @@ func collect(ch chan<- prometheus.Metric, store series.Store) {
 	for _, e := range stats.Exceptions {
 		ch <- prometheus.MustNewConstMetric(exceptions, prometheus.GaugeValue, float64(e.Overrides), store.Name, e.Policy, "override")
 		ch <- prometheus.MustNewConstMetric(exceptions, prometheus.GaugeValue, float64(e.Blocks), store.Name, e.Policy, "block")
+		ch <- prometheus.MustNewConstMetric(exceptionsVersion, prometheus.GaugeValue, float64(e.Version), store.Name, e.Policy)
 		ch <- prometheus.MustNewConstMetric(exceptionsAge, prometheus.GaugeValue, e.Age.Seconds(), store.Name, e.Policy)
 	}
 	// The number of calls is the sum of the classes: a counter read later could already include another call.

@@ -5,16 +5,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"slices"
 	"strconv"
-	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // lingering is how long processes may decide by what was before.
@@ -26,6 +23,9 @@ var resetCommand = cli.Command{
 	Details: `The key is deleted, as Limiter.Reset does: what was used, reserved and held is forgotten. KEY is that of the command get.
 
   ratelimit reset -policies policies.yaml api -header x-api-key=abc
+
+It says what the next request sees. The exit code is 1 if that is still denied,
+because somebody blocks the client.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		var c changeFlags
@@ -43,6 +43,9 @@ that the policy has gets N tokens. A key that comes meanwhile gets none: it star
 
   ratelimit credit -policies policies.yaml api -header x-api-key=abc daily 500
   ratelimit credit -policies policies.yaml api -all daily 500 -yes
+
+It says what the next request sees. The exit code is 1 if that is still denied,
+by a block or by limits.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		c := changeFlags{sign: 1}
@@ -61,6 +64,9 @@ var debitCommand = cli.Command{
 until it has refilled.
 
   ratelimit debit -policies policies.yaml api -header x-api-key=abc daily 500
+
+It says what the next request sees. The exit code is 1 if somebody blocks the
+client.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		c := changeFlags{sign: -1}
@@ -90,8 +96,7 @@ func (c *changeFlags) reset(ctx context.Context, s cli.Streams, args []string) e
 		return err
 	}
 	before := "it could not be read"
-	rules := oncall.RulesOf(limiter)
-	switch b, err := state.Of(ctx, rules, key, nil); {
+	switch b, err := state.Of(ctx, d.rulesOf(ctx, limiter), key, nil); {
 	case err == nil:
 		before = b.Says
 	case !errors.As(err, new(*store.StateError)):
@@ -100,8 +105,10 @@ func (c *changeFlags) reset(ctx context.Context, s cli.Streams, args []string) e
 	if err := limiter.Reset(ctx, key); err != nil {
 		return d.Explain(err)
 	}
-	_, _ = fmt.Fprintf(s.Out, "%s %s is reset: every limit is full. Before: %s.\n  %s\n", args[0], d.text(key), before, lingering)
-	return nil
+	_, _ = fmt.Fprintf(s.Out, "%s %s is reset: every limit is full. Before: %s.\n", args[0], d.text(key), before)
+	_, err = d.sees(ctx, s, limiter, key, reportAny)
+	_, _ = fmt.Fprintln(s.Out, "  "+lingering)
+	return err
 }
 
 // move credits or debits.
@@ -124,7 +131,7 @@ func (c *changeFlags) move(ctx context.Context, s cli.Streams, args []string) er
 		return err
 	}
 	defer d.Close()
-	t := teller{desk: d, limiter: limiter, rules: oncall.RulesOf(limiter), name: name, n: c.sign * n, single: make(map[core.Limit]*core.Limiter)}
+	t := teller{desk: d, limiter: limiter, rules: d.rulesOf(ctx, limiter), name: name, n: c.sign * n, single: make(map[core.Limit]*core.Limiter)}
 	if c.all {
 		return t.all(ctx, s, c.yes)
 	}
@@ -141,156 +148,11 @@ func (c *changeFlags) move(ctx context.Context, s cli.Streams, args []string) er
 	if c.sign > 0 && after.Remaining == after.Limit.Capacity {
 		_, _ = fmt.Fprintln(s.Out, "  It is full: what had no room is lost.")
 	}
+	report := reportAny
+	if c.sign < 0 {
+		report = reportBlocks
+	}
+	_, err = d.sees(ctx, s, limiter, key, report)
 	_, _ = fmt.Fprintln(s.Out, "  "+lingering)
-	return nil
-}
-
-// teller gives tokens of one limit to keys, or takes them.
-type teller struct {
-	*desk
-
-	limiter *core.Limiter
-	rules   *oncall.Rules
-	name    string // of the limit
-	n       int64  // how many come back; below 0: are taken
-
-	mu     sync.Mutex // guards single
-	single map[core.Limit]*core.Limiter
-}
-
-// limit returns the limit of a key, as it is now.
-func (t *teller) limit(ctx context.Context, key string) (core.LimitResult, error) {
-	last, _, err := t.rules.Last(ctx, key)
-	if err != nil {
-		return core.LimitResult{}, err
-	}
-	res, err := last.Limiter.Peek(ctx, key)
-	if err != nil {
-		return core.LimitResult{}, err
-	}
-	var names []string
-	for _, l := range res.Limits() {
-		switch {
-		case l.Limit.Name != t.name:
-		case l.Limit.Mode == core.Concurrent:
-			return l, cli.Misuse("%s counts requests at work: its slots come back when these end, after %s at the latest", t.name, maxHold(l.Limit))
-		default:
-			return l, nil
-		}
-		names = append(names, l.Limit.Name)
-	}
-	return core.LimitResult{}, cli.Misuse("%s has no limit %s%s", t.limiter.Name(), show.Text(t.name), nearest(t.name, names))
-}
-
-// check returns a mistake in the limit's name, if neither the policy nor an override has such a limit that can get tokens.
-func (t *teller) check(ctx context.Context, list []string) error {
-	_, err := t.limit(ctx, "nobody") // the policy's own limits
-	for i := 0; err != nil && cli.IsMisuse(err) && i < len(list); i++ {
-		if _, other := t.limit(ctx, list[i]); other == nil {
-			return nil
-		}
-	}
 	return err
-}
-
-// move gives the tokens to a key. It returns the limit before and after it.
-func (t *teller) move(ctx context.Context, key string) (before, after core.LimitResult, err error) {
-	if before, err = t.give(ctx, key); err == nil {
-		after, err = t.limit(ctx, key)
-	}
-	return before, after, err
-}
-
-// give is move without a look at the limit after it.
-func (t *teller) give(ctx context.Context, key string) (before core.LimitResult, err error) {
-	if before, err = t.limit(ctx, key); err != nil {
-		return before, err
-	}
-	one, err := t.alone(before.Limit)
-	if err != nil {
-		return before, err
-	}
-	unit := oncall.Unit(before.Limit)
-	if t.n > 0 {
-		return before, one.RefundUnits(ctx, key, core.Units{unit: t.n})
-	}
-	return before, one.DebitUnits(ctx, key, core.Units{unit: -t.n})
-}
-
-// alone returns a limiter of one limit, so that the others of its unit keep their tokens. A limit's name says which bucket it is.
-func (t *teller) alone(l core.Limit) (*core.Limiter, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if one := t.single[l]; one != nil {
-		return one, nil
-	}
-	one, err := core.NewLimiter(t.Store, core.Policy{Name: t.limiter.Name(), Limits: []core.Limit{l}, OnFailure: core.FailClosed})
-	if err != nil {
-		return nil, err
-	}
-	t.single[l] = one.WithStoredKeys()
-	return t.single[l], nil
-}
-
-// maxHold is how long a slot is held at most.
-func maxHold(l core.Limit) string {
-	if l.MaxHold == 0 {
-		return "1 min"
-	}
-	return show.Duration(l.MaxHold)
-}
-
-// all gives the tokens to every key of the policy, if yes is set.
-func (t *teller) all(ctx context.Context, s cli.Streams, yes bool) error {
-	var list []string
-	for b, err := range t.Store.Buckets(ctx, t.limiter.Name(), t.live.rate) {
-		if err != nil {
-			return t.Explain(err)
-		}
-		list = append(list, b.Key)
-	}
-	slices.Sort(list)
-	list = slices.Compact(list) // SCAN may return a key twice
-	if err := t.check(ctx, list); err != nil {
-		return err
-	}
-	if !yes {
-		return cli.Misuse("credit -all gives %s to limit %s of %s: add -yes to do it", show.Some(t.n, "token"), t.name, show.Some(int64(len(list)), "key"))
-	}
-	p := progress{w: s.Err, on: s.Terminal}
-	defer p.clear()
-	done, lacking, unreadable := int64(0), int64(0), int64(0)
-	for group := range slices.Chunk(list, together) {
-		errs := make([]error, len(group))
-		var all sync.WaitGroup
-		for i, key := range group {
-			all.Go(func() { _, errs[i] = t.give(ctx, key) })
-		}
-		all.Wait()
-		var failed error
-		for _, err := range errs {
-			switch {
-			case err == nil:
-				done++
-			case errors.As(err, new(*store.StateError)):
-				unreadable++
-			case cli.IsMisuse(err): // an override without this limit
-				lacking++
-			default:
-				failed = err
-			}
-		}
-		if failed != nil {
-			return errors.Join(t.Explain(failed), fmt.Errorf("%s got tokens, of %s: those up to %s in the order of their names, perhaps without some of the last %d",
-				show.Some(done, "key"), show.Count(int64(len(list))), t.text(group[len(group)-1]), len(group)))
-		}
-		p.show("crediting", done, int64(len(list)))
-	}
-	p.clear()
-	_, _ = fmt.Fprintf(s.Out, "%s: credited %s to limit %s of %s.\n", t.limiter.Name(), show.Some(t.n, "token"), t.name, show.Some(done, "key"))
-	if lacking+unreadable > 0 {
-		_, _ = fmt.Fprintf(s.Out, "  Left as they are: %s with an override that lacks this limit, and %s that could not be read.\n", show.Some(lacking, "key"), show.Count(unreadable))
-	}
-	_, _ = fmt.Fprintln(s.Out, "  "+lingering)
-	return nil
 }

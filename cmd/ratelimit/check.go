@@ -63,7 +63,7 @@ func check(s cli.Streams, files []string, asJSON bool) error {
 			result = mistaken
 		}
 		for _, name := range c.Policies {
-			c.Doubts = append(c.Doubts, unmade(policies[name])...)
+			c.Doubts = append(append(c.Doubts, unmade(policies[name])...), misspelt(policies[name])...)
 		}
 		list = append(list, c)
 		if asJSON {

@@ -20,6 +20,7 @@ var table = cli.Table{
 		blockCommand,
 		unblockCommand,
 		exceptionsCommand,
+		historyCommand,
 		forgetCommand,
 		doctorCommand,
 		copyCommand,

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -196,37 +197,8 @@ func TestSentinelsHaveAPasswordOfTheirOwn(t *testing.T) {
 	assert.Contains(t, errs, "need -sentinel")
 }
 
-// clusterOf starts a Cluster of two masters.
-func clusterOf(t *testing.T) *service {
-	t.Helper()
-	ctx := context.Background()
-	var nodes []*redis.Client
-	var addrs []string
-	for i, slots := range [][2]int{{0, 8191}, {8192, 16383}} {
-		s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "60000")
-		c := s.Client(t)
-		require.NoError(t, c.ClusterAddSlotsRange(ctx, slots[0], slots[1]).Err())
-		require.NoError(t, c.Do(ctx, "cluster", "set-config-epoch", i+1).Err())
-		nodes, addrs = append(nodes, c), append(addrs, s.Addr)
-	}
-	host, port, err := net.SplitHostPort(addrs[1])
-	require.NoError(t, err)
-	require.NoError(t, nodes[0].ClusterMeet(ctx, host, port).Err())
-	require.Eventually(t, func() bool {
-		for _, c := range nodes {
-			if info := c.ClusterInfo(ctx).Val(); !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_size:2") {
-				return false
-			}
-		}
-		return true
-	}, 30*time.Second, 20*time.Millisecond)
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs[:1], ContextTimeoutEnabled: true})
-	t.Cleanup(func() { _ = client.Close() })
-	return &service{client: client, addr: addrs[0], prefix: "ratelimit:"}
-}
-
 func TestCommandsWorkOnACluster(t *testing.T) {
-	s := clusterOf(t)
+	s := startCluster(t, 2, 0)
 	s.open(t)
 	for i := range 20 {
 		s.use(t, fmt.Sprint("user:", i), 5)
@@ -250,9 +222,20 @@ func TestCommandsWorkOnACluster(t *testing.T) {
 	assert.Equal(t, 2, strings.Count(out, "Redis 7"), "each master: %s", out)
 	assert.NotRegexp(t, `(?m)^fault`, out)
 	single := redistest.Start(t)
-	assert.Regexp(t, `18 keys copied to .*\n  and 2 exceptions\n`, s.runOK(t, "copy", "-c", "redis://"+s.addr, "redis://"+single.Addr))
+	assert.Regexp(t, `18 keys copied to .*\n  and 2 exceptions\n`, s.runOK(t, "copy", "-from-c", "redis://"+s.addr, "redis://"+single.Addr))
 	assert.Contains(t, s.runOK(t, "forget", "-c", "9"), "1 key deleted")
-	assert.Contains(t, s.runOK(t, "copy", "-to-cluster", "redis://"+single.Addr, "redis://"+s.addr), "1 key copied", "the one that is missing")
+	assert.Contains(t, s.runOK(t, "copy", "-to-c", "redis://"+single.Addr, "redis://"+s.addr), "1 key copied", "the one that is missing")
+	// A client that does not know yet that a slot has moved.
+	stale := redis.NewClusterClient(&redis.ClusterOptions{ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+		return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: s.addr}}}}, nil
+	}})
+	defer func() { _ = stale.Close() }()
+	for i := range 5 { // on both masters
+		b := redisstore.Bucket{Policy: "api", Key: fmt.Sprint("user:", 10+i)}
+		copied, err := s.store.CopyTo(t.Context(), b, redisstore.New(stale, redisstore.WithTimeout(5*time.Second)), b, nil, true)
+		require.NoError(t, err)
+		assert.True(t, copied, "the copy follows the slot")
+	}
 	_, errs, code := s.run(t, "list", "-policies", "p.yaml", "api")
 	assert.Equal(t, cli.Misused, code)
 	assert.Contains(t, errs, "is a node of a Cluster: add -c", "half of the keys would be missing")

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/conn"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
@@ -18,23 +20,26 @@ import (
 var copyCommand = cli.Command{
 	Name: "copy", Args: "FROM TO", Least: 2, Most: 2,
 	About: "copy limits to another server, prefix or policy name",
-	Details: `FROM and TO are URLs, such as redis://old:6379 and rediss://new:6379; the other flags of the connection hold for both. Each key is
-copied with its TTL. Keys that TO has already stay, unless -replace is given: so copy once before the move, and with -replace right after it.
-What requests take between the two is granted again. Overrides and blocks in Redis are copied too,
+	Details: `FROM and TO are URLs, such as redis://old:6379 and rediss://new:6379. A flag of the connection holds for both, and with from- or to-
+in front for one: -to-cacert, -from-c, -to-n. So do REDISCLI_FROM_AUTH and REDISCLI_TO_AUTH in place of ` + conn.PasswordVariable + `, and
+REDISCLI_FROM_SENTINEL_AUTH and REDISCLI_TO_SENTINEL_AUTH.
+
+Each key is copied with its TTL. Keys that TO has already stay, unless -replace is given: so copy once before the move, and with -replace
+right after it. What requests take between the two is granted again. Overrides and blocks in Redis are copied too, with their history,
 except those that were removed at TO in the last day, unless -replace is given.
 
-  ratelimit copy redis://old:6379 redis://new:6379
+  ratelimit copy redis://old:6379 rediss://new:6379 -to-cacert ca.pem
   ratelimit copy -policies policies.yaml -rename api=public redis://old:6379 redis://new:6379
 
 -rename keeps the tokens of limits that were given no name, which are named for their policy. It needs the policy, under either name, in
 -policies FILE. The user needs +scan at FROM, and +multi and +exec at TO, besides the rights of a limiter.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
-		c := copyFlags{renames: make(map[string]string)}
+		c := copyFlags{renames: make(map[string]string), from: conn.Side{Name: "from"}, to: conn.Side{Name: "to"}}
 		c.live.define(flags)
+		c.from.Define(flags)
+		c.to.Define(flags)
 		flags.StringVar(&c.only, "policy", "", "the `name` of the policy to copy; by default all")
-		flags.StringVar(&c.toPrefix, "to-prefix", "", "how keys begin at TO, if not as -prefix says")
-		flags.BoolVar(&c.toCluster, "to-cluster", false, "TO is a node of a Cluster; -c says this of FROM")
 		flags.BoolVar(&c.replace, "replace", false, "replace keys that TO has already")
 		flags.BoolVar(&c.dryRun, "dry-run", false, "count the keys, and copy nothing")
 		flags.Func("rename", "copy the policy OLD under the name NEW, as `OLD=NEW`, and no other; can be repeated", func(v string) error {
@@ -53,30 +58,30 @@ except those that were removed at TO in the last day, unless -replace is given.
 type copyFlags struct {
 	live
 
-	only, toPrefix             string
-	toCluster, replace, dryRun bool
-	renames                    map[string]string // of policies
+	from, to        conn.Side
+	only            string
+	replace, dryRun bool
+	renames         map[string]string // of policies
 }
 
 func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error {
-	if c.toPrefix == "" {
-		c.toPrefix = c.Prefix
+	sides, err := conn.Sides(&c.Flags, &c.from, &c.to, args[0], args[1])
+	if err != nil {
+		return err
 	}
-	if args[0] == args[1] && c.toPrefix == c.Prefix && len(c.renames) == 0 {
+	if sides[0].Target() == sides[1].Target() && len(c.renames) == 0 {
 		return cli.Misuse("FROM and TO are the same: copy needs another server, -to-prefix or -rename")
 	}
 	if len(c.renames) > 0 && (c.only != "" || c.file == "") {
 		return cli.Misuse("-rename needs -policies FILE, to know which limits have no name, and excludes -policy")
 	}
-	there := c.Flags
-	there.To(args[1], c.toPrefix, c.toCluster)
-	c.URL(args[0])
+	c.Flags = *sides[0]
 	d, err := c.open(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	to, err := there.Open(ctx, s.Env)
+	to, err := sides[1].Open(ctx, s.Env)
 	if err != nil {
 		return err
 	}
@@ -87,101 +92,103 @@ func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error
 			return err
 		}
 	}
+	if err := c.checkNames(ctx, d); err != nil {
+		return d.Explain(err)
+	}
 	n, err := c.copyAll(ctx, s, d, to.Store, limits)
 	if err == nil {
 		err = c.copyExceptions(ctx, d, to.Store, limits, &n)
 	}
-	verb := "copied"
-	if c.dryRun {
-		verb = "would be copied (-dry-run)"
-	}
-	_, _ = fmt.Fprintf(s.Out, "%s %s to %s\n", show.Some(n.copied, "key"), verb, to.Where)
-	if n.exceptions > 0 {
-		_, _ = fmt.Fprintf(s.Out, "  and %s\n", show.Some(n.exceptions, "exception"))
-	}
-	if n == (copies{}) && err == nil {
-		_, _ = fmt.Fprint(s.Out, c.noKeys("-policy, -rename, "))
-	}
-	if n.kept > 0 {
-		_, _ = fmt.Fprintf(s.Out, "  %s not: TO has them (see -replace), or they have expired.\n", show.Count(n.kept))
-	}
+	c.write(s.Out, n, to.Where, err)
 	if err != nil && !cli.IsMisuse(err) {
 		if cannot := to.Store.Ping(ctx); cannot != nil { // the reply to a transaction does not say why
 			return to.Explain(cannot)
 		}
+		return d.Explain(err)
 	}
-	return d.Explain(err)
+	const again = "and keys are not copied: copy again."
+	return errors.Join(err, d.incomplete(again), n.missed.error(to, again))
 }
 
-// copies counts keys.
-type copies struct{ copied, kept, exceptions int64 }
-
-// copyExceptions copies the overrides and blocks that are in Redis.
-func (c *copyFlags) copyExceptions(ctx context.Context, d *desk, to *redisstore.Store, limits map[string]map[string]string, n *copies) error {
-	policies, err := d.Store.ExceptionPolicies(ctx, c.rate)
-	if err != nil {
-		return err
+// write says what was copied.
+func (c *copyFlags) write(w io.Writer, n copies, where string, err error) {
+	verb := "copied"
+	if c.dryRun {
+		verb = "would be copied (-dry-run)"
 	}
-	for _, policy := range policies {
-		name, renamed := c.renames[policy]
-		if c.only != "" && policy != c.only || len(c.renames) > 0 && !renamed {
+	_, _ = fmt.Fprintf(w, "%s %s to %s\n", show.Some(n.copied, "key"), verb, where)
+	if n.exceptions > 0 {
+		_, _ = fmt.Fprintf(w, "  and %s\n", show.Some(n.exceptions, "exception"))
+	}
+	if n.copied+n.kept+n.failed+n.exceptions == 0 && err == nil {
+		_, _ = fmt.Fprint(w, c.noKeys("-from-prefix, "))
+	}
+	if n.kept > 0 {
+		_, _ = fmt.Fprintf(w, "  %s not: TO has them (see -replace), or they have expired.\n", show.Count(n.kept))
+	}
+	if n.failed > 0 {
+		_, _ = fmt.Fprintf(w, "  %s not: their master failed.\n", show.Count(n.failed))
+	}
+}
+
+// checkNames returns a mistake if a policy that was named has neither keys nor
+// exceptions at FROM, and is not in the file.
+func (c *copyFlags) checkNames(ctx context.Context, d *desk) error {
+	for _, name := range append(slices.Sorted(maps.Keys(c.renames)), c.only) {
+		if _, known := d.policies[name]; known || name == "" {
 			continue
 		}
-		if !renamed {
-			name = policy
+		switch found, err := d.has(ctx, name); {
+		case err != nil:
+			return err
+		case found:
+			continue
 		}
-		list, err := d.Store.Exceptions(ctx, policy)
+		names := make(map[string]bool)
+		for b, err := range d.buckets(ctx, "") {
+			if err != nil {
+				return err
+			}
+			names[b.Policy] = true
+		}
+		with, err := d.exceptionPolicies(ctx)
 		if err != nil {
 			return err
 		}
-		type kind struct {
-			key    string
-			blocks bool
+		for _, policy := range with {
+			names[policy] = true
 		}
-		has := make(map[kind]bool)
-		there, err := to.Exceptions(ctx, name)
-		if err != nil {
-			return err
-		}
-		for _, e := range there {
-			has[kind{e.Key, e.Blocks()}] = true
-		}
-		blocks, overrides, err := to.EndedExceptions(ctx, name) // what was removed there is newer than a dump
-		if err != nil {
-			return err
-		}
-		for _, key := range blocks {
-			has[kind{key, true}] = true
-		}
-		for _, key := range overrides {
-			has[kind{key, false}] = true
-		}
-		for _, e := range list {
-			if !c.replace && has[kind{e.Key, e.Blocks()}] {
-				n.kept++
-				continue
-			}
-			for i, l := range e.Limits {
-				if other, ok := limits[policy][l.Name]; ok {
-					e.Limits[i].Name = other
-				}
-			}
-			if !c.dryRun {
-				if err := to.SetException(ctx, name, e); err != nil {
-					return err
-				}
-			}
-			n.exceptions++
+		if len(d.missed) == 0 {
+			return cli.Misuse("policy %s has no keys at %s%s", show.Text(name), d.Where, nearest(name, slices.Sorted(maps.Keys(names))))
 		}
 	}
 	return nil
 }
 
+// has reports whether Redis has anything of a policy.
+func (d *desk) has(ctx context.Context, policy string) (bool, error) {
+	for _, err := range d.buckets(ctx, policy) {
+		return err == nil, err
+	}
+	list, err := d.Store.Exceptions(ctx, policy)
+	if err != nil && d.missed.note(err) {
+		err = nil
+	}
+	return len(list) > 0, err
+}
+
+// copies counts keys. missed are the masters that failed one.
+type copies struct {
+	copied, kept, failed, exceptions int64
+	missed                           missed
+}
+
 func (c *copyFlags) copyAll(ctx context.Context, s cli.Streams, d *desk, to *redisstore.Store, limits map[string]map[string]string) (n copies, err error) {
+	n.missed = make(missed)
 	p := progress{w: s.Err, on: s.Terminal}
 	defer p.clear()
 	seen := make(map[redisstore.Bucket]bool)
-	for b, err := range d.Store.Buckets(ctx, c.only, c.rate) {
+	for b, err := range d.buckets(ctx, c.only) {
 		if err != nil {
 			return n, err
 		}
@@ -196,13 +203,16 @@ func (c *copyFlags) copyAll(ctx context.Context, s cli.Streams, d *desk, to *red
 		}
 		copied := true
 		if !c.dryRun {
-			if copied, err = d.Store.CopyTo(ctx, b, to, as, limits[b.Policy], c.replace); err != nil {
-				return n, err
-			}
+			copied, err = d.Store.CopyTo(ctx, b, to, as, limits[b.Policy], c.replace)
 		}
-		if copied {
+		switch {
+		case err != nil && n.missed.note(err):
+			n.failed++
+		case err != nil:
+			return n, err
+		case copied:
 			n.copied++
-		} else {
+		default:
 			n.kept++
 		}
 		p.show(show.Some(n.copied, "key"), 0, 0)

@@ -8,6 +8,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/policydiff"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 var diffCommand = cli.Command{
@@ -44,6 +45,11 @@ The exit code is 1 if there are differences, and 3 if a file can't be read or ha
 			changes, err := policydiff.Compare(before, after, keys.Text)
 			if err != nil {
 				return err
+			}
+			for i := range changes {
+				if key, err := oncall.GivenKey(changes[i].Key); err == nil && key != changes[i].Key {
+					changes[i].Bytes = []byte(key)
+				}
 			}
 			return printChanges(s, changes, *asJSON)
 		}

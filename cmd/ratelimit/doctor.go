@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/doctor"
@@ -16,6 +19,9 @@ var doctorCommand = cli.Command{
 scripts, keys that can't be read, and, with -policies, limits that were last used under another definition: two services with one policy
 name, or a deployment. It writes keys of the policy ratelimit-doctor, and deletes them.
 
+Of a Cluster (-c) it names each node, also those that hang, are dead, or have no slots, and looks at all masters that answer. Through
+Sentinel it says what each Sentinel and each replica does, and whether the master has a replica left.
+
   ratelimit doctor -policies policies.yaml redis://limiter@redis:6379
 
 The exit code is 1 if there is a fault.
@@ -26,7 +32,7 @@ The exit code is 1 if there is a fault.
 		timeout := flags.Duration("store-timeout", 100*time.Millisecond, "the `timeout` of the service's stores (redisstore.WithTimeout)")
 		asJSON := flags.Bool("json", false, "print a JSON object")
 		return func(ctx context.Context, s cli.Streams, args []string) error {
-			if l.Replica = true; len(args) > 0 {
+			if l.Any = true; len(args) > 0 {
 				l.URL(args[0])
 			}
 			found, err := l.examine(ctx, s, *timeout)
@@ -46,28 +52,29 @@ The exit code is 1 if there is a fault.
 	},
 }
 
-// examine runs all checks.
-func (l *live) examine(ctx context.Context, s cli.Streams, timeout time.Duration) (doctor.Findings, error) {
+// examine runs all checks. What fails is a finding, and the others go on.
+func (l *live) examine(ctx context.Context, s cli.Streams, timeout time.Duration) (found doctor.Findings, err error) {
 	d, err := l.open(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	found, err := doctor.Servers(ctx, d.Client, timeout)
+	servers, err := d.servers(ctx, &found)
 	if err != nil {
 		return nil, d.Explain(err)
 	}
-	if found.Replica() {
+	found = append(found, doctor.Servers(ctx, servers, timeout)...)
+	if len(servers) == 0 || found.Replica() {
 		return found, nil // of what limits do, nothing can be tried
 	}
-	user, err := d.Client.Do(ctx, "acl", "whoami").Text()
-	if err != nil {
-		user = "this user"
-	} else {
-		user = "user " + user
+	var subjects []doctor.Subject
+	for _, one := range servers {
+		if at, ok := d.at(ctx, one); ok {
+			subjects = append(subjects, at)
+		}
 	}
-	rights := doctor.Rights(ctx, d.Store, user)
-	if found = append(found, rights...); rights.Faults() > 0 {
+	rights := doctor.Rights(ctx, subjects)
+	if found = append(found, rights...); rights.Faults() == len(subjects) {
 		return found, nil
 	}
 	buckets, err := doctor.Buckets(ctx, d.Store, d.policies, l.rate, d.text)
@@ -75,4 +82,39 @@ func (l *live) examine(ctx context.Context, s cli.Streams, timeout time.Duration
 		return nil, d.Explain(err)
 	}
 	return append(found, buckets...), nil
+}
+
+// servers returns the servers that have keys and answer. It adds what it finds about others.
+func (d *desk) servers(ctx context.Context, found *doctor.Findings) ([]*redis.Client, error) {
+	if _, several := d.Client.(*redis.ClusterClient); several {
+		of, masters, err := doctor.Nodes(ctx, d.Link)
+		*found = of
+		return masters, err
+	}
+	of, master := doctor.Sentinels(ctx, d.Link)
+	switch *found = of; {
+	case d.Silent != nil:
+		return nil, nil
+	case master != "":
+		return []*redis.Client{d.Node(master)}, nil
+	}
+	return []*redis.Client{d.Client.(*redis.Client)}, nil
+}
+
+// mostTags is how many hash tags at tries to find one of a server: more than there are slots.
+const mostTags = 500_000
+
+// at returns a store whose keys are at one server. ok is false if the prefix has no keys there.
+func (d *desk) at(ctx context.Context, one *redis.Client) (at doctor.Subject, ok bool) {
+	c, several := d.Client.(*redis.ClusterClient)
+	if !several {
+		return doctor.Subject{Client: one, Store: d.Store, Prefix: d.live.Prefix}, true
+	}
+	for i := range mostTags {
+		prefix := fmt.Sprintf("%s{%d}:", d.live.Prefix, i)
+		if master, err := c.MasterForKey(ctx, prefix); err == nil && master.Options().Addr == one.Options().Addr {
+			return doctor.Subject{Client: one, Store: d.StoreAt(prefix), Prefix: prefix}, true
+		}
+	}
+	return at, false
 }

@@ -7,16 +7,13 @@ import (
 	"flag"
 	"fmt"
 	"os/user"
-	"strconv"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // following is how long processes may decide by the exceptions of before.
@@ -28,6 +25,9 @@ var blockCommand = cli.Command{
 	Details: `It is written into Redis beside the buckets, and comes before all overrides. What the client has left stays. KEY is that of the command get.
 
   ratelimit block -policies policies.yaml api -ip 192.0.2.1 -for 1day
+
+A client that has no bucket in Redis is blocked too: it may come later. The
+answer says so, because the key may be misspelt.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		var e exceptionFlags
@@ -40,23 +40,16 @@ var unblockCommand = cli.Command{
 	Name: "unblock", Args: "POLICY [KEY]", Least: 1, Most: 2,
 	About: "end a block",
 	Details: `It ends also a block that Redis has lost, and that services still obey. The removal stays in Redis for a day.
+
+It says what the next request sees. The exit code is 1 if that is still denied,
+or if Redis has no block.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		var e exceptionFlags
 		e.live.define(flags)
 		e.keys.define(flags)
+		e.defineAuthor(flags)
 		return e.unblock
-	},
-}
-
-var exceptionsCommand = cli.Command{
-	Name: "exceptions", Args: "POLICY", Least: 1, Most: 1,
-	About: "list the overrides and blocks that are in Redis",
-	New: func(flags *flag.FlagSet) cli.Run {
-		var e exceptionFlags
-		e.live.define(flags)
-		flags.BoolVar(&e.asJSON, "json", false, "print a JSON array")
-		return e.list
 	},
 }
 
@@ -64,10 +57,10 @@ var exceptionsCommand = cli.Command{
 type exceptionFlags struct {
 	live
 
-	keys           keys
-	lasts          time.Duration
-	by, reason     string
-	remove, asJSON bool
+	keys       keys
+	lasts      time.Duration
+	by, reason string
+	remove     bool
 }
 
 func (e *exceptionFlags) define(flags *flag.FlagSet) {
@@ -81,28 +74,24 @@ func (e *exceptionFlags) define(flags *flag.FlagSet) {
 		e.lasts = l.RefillInterval
 		return nil
 	})
-	flags.StringVar(&e.reason, "reason", "", "why, for those who read it later: a line of `text`")
-	flags.StringVar(&e.by, "by", "", "who sets it: a `name` (default: the system's of who runs this)")
+	e.defineAuthor(flags)
 }
 
-// author is who sets an exception: the one who was given, or the system's user, or "" if that is not known.
-func (e *exceptionFlags) author() string {
-	if u, err := user.Current(); e.by == "" && err == nil {
+// defineAuthor defines the flags that say who makes a change, and why.
+func (e *exceptionFlags) defineAuthor(flags *flag.FlagSet) {
+	flags.StringVar(&e.reason, "reason", "", "why, for those who read it later: a line of `text`")
+	flags.StringVar(&e.by, "by", "", "who does it: a `name` (default: the system's of who runs this)")
+}
+
+// author is who makes a change: the one who was given, or the system's user.
+func (e *exceptionFlags) author() string { return cmp.Or(e.by, systemUser()) }
+
+// systemUser is the system's name of who runs this, or "" if that is not known.
+func systemUser() string {
+	if u, err := user.Current(); err == nil {
 		return u.Username
 	}
-	return e.by
-}
-
-// about is what is known of an exception beside what it does: whose it is, how long it holds and why.
-func about(x redisstore.Exception) string {
-	text := show.Text(cmp.Or(x.By, oncall.Operator))
-	if x.For > 0 {
-		text += " until " + show.Instant(time.Now().Add(x.For))
-	}
-	if x.Reason != "" {
-		text += ": " + strconv.Quote(x.Reason)
-	}
-	return text
+	return ""
 }
 
 // subject opens what a command needs about a key: args are behind the policy, and others are what follows the key.
@@ -124,7 +113,7 @@ func (e *exceptionFlags) subject(ctx context.Context, s cli.Streams, command str
 }
 
 func (e *exceptionFlags) block(ctx context.Context, s cli.Streams, args []string) error {
-	d, _, key, _, err := e.subject(ctx, s, "block", args)
+	d, limiter, key, _, err := e.subject(ctx, s, "block", args)
 	if err != nil {
 		return err
 	}
@@ -133,8 +122,7 @@ func (e *exceptionFlags) block(ctx context.Context, s cli.Streams, args []string
 		return d.Explain(err)
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s %s is blocked %s.\n", args[0], d.text(key), e.period())
-	e.after(ctx, s, d, args[0], key)
-	return nil
+	return e.after(ctx, s, d, limiter, key, reportNone)
 }
 
 func (e *exceptionFlags) unblock(ctx context.Context, s cli.Streams, args []string) error {
@@ -143,33 +131,35 @@ func (e *exceptionFlags) unblock(ctx context.Context, s cli.Streams, args []stri
 		return err
 	}
 	defer d.Close()
-	err = e.end(ctx, s, d, key, args[0], "block", d.Store.Unblock)
-	rules := oncall.RulesOf(limiter)
-	if (err == nil || errors.Is(err, cli.ErrFound)) && rules.Listed(key) && rules.Owner(key) != oncall.Operator {
-		_, _ = fmt.Fprintf(s.Out, "  %s blocks it: remove it there.\n", d.live.file)
-	}
-	return err
+	return e.end(ctx, s, d, limiter, key, false, reportAny)
 }
 
-// end ends an exception of a key.
-func (e *exceptionFlags) end(ctx context.Context, s cli.Streams, d *desk, key, policy, kind string, end func(ctx context.Context, policy, key string) (bool, error)) error {
-	was, err := end(ctx, policy, key)
+// end ends an override of a key, or its block.
+func (e *exceptionFlags) end(ctx context.Context, s cli.Streams, d *desk, limiter *core.Limiter, key string, override bool, report denials) error {
+	policy, kind := limiter.Name(), map[bool]string{true: "override", false: "block"}[override]
+	was, err := d.Store.RemoveException(ctx, policy, redisstore.Removal{Key: key, Override: override, By: e.author(), Reason: e.reason})
 	if err != nil {
 		return d.Explain(err)
 	}
 	if was {
-		_, _ = fmt.Fprintf(s.Out, "%s %s: the %s has ended.\n  %s\n", policy, d.text(key), kind, following)
-		return nil
+		_, _ = fmt.Fprintf(s.Out, "%s %s: the %s has ended.\n", policy, d.text(key), kind)
+		_, err = d.sees(ctx, s, limiter, key, report)
+		_, _ = fmt.Fprintln(s.Out, "  "+following)
+		return err
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s %s has no %s in Redis. If Redis has lost one, services end it too, within 2 s.\n", policy, d.text(key), kind)
-	var known []string
+	_, _ = d.sees(ctx, s, limiter, key, report)
+	given := keyparts.Of(key)
+	var nearest string
+	var fewest int
 	list, _ := d.Store.Exceptions(ctx, policy)
 	for _, e := range list {
-		if e.Blocks() == (kind == "block") {
-			known = append(known, e.Key)
+		other := keyparts.Of(e.Key)
+		if n, near := given.Distance(other); e.Blocks() != override && (near || given.Within(other)) && (nearest == "" || n < fewest) {
+			nearest, fewest = e.Key, n
 		}
 	}
-	if nearest := cli.Nearest(key, known); nearest != "" {
+	if nearest != "" {
 		_, _ = fmt.Fprintf(s.Out, "  Did you mean %s?\n", d.text(nearest))
 	}
 	return cli.ErrFound
@@ -183,84 +173,13 @@ func (e *exceptionFlags) period() string {
 	return "for " + show.Duration(e.lasts)
 }
 
-// after says when what was written takes effect, and which key was meant if Redis does not have this one.
-func (e *exceptionFlags) after(ctx context.Context, s cli.Streams, d *desk, policy, key string) {
+// after says what the next request of a key sees, and when what was written takes effect. If Redis has no bucket of the key, it says so, and
+// which key may be meant: a block or an override of a client that comes later is right too. The error is that of sees.
+func (e *exceptionFlags) after(ctx context.Context, s cli.Streams, d *desk, limiter *core.Limiter, key string, report denials) error {
+	unused, err := d.sees(ctx, s, limiter, key, report)
 	_, _ = fmt.Fprintln(s.Out, "  "+following)
-	var nearest []string
-	for _, other := range d.nearestKeys(ctx, policy, key) {
-		if other == key {
-			return
-		}
-		nearest = append(nearest, d.text(other))
+	if unused {
+		_, _ = fmt.Fprintln(s.Out, "  Redis has no bucket of this key: it was never used, or not since it was full."+d.meant(ctx, limiter.Name(), key))
 	}
-	if len(nearest) > 0 {
-		_, _ = fmt.Fprintf(s.Out, "  Redis has no bucket of this key now. Did you mean %s?\n", strings.Join(nearest, ", or "))
-	}
-}
-
-// inWords says what an exception does, and when it ends.
-func inWords(x redisstore.Exception) (what, ends string) {
-	what, ends = "blocked", "until it is removed"
-	if !x.Blocks() {
-		var texts []string
-		for _, l := range x.Limits {
-			texts = append(texts, l.String())
-		}
-		what = strings.Join(texts, ", ")
-	}
-	if x.For > 0 {
-		ends = "ends in " + show.Duration(x.For)
-	}
-	if x.By+x.Reason != "" {
-		x.For = 0
-		ends += ", by " + about(x)
-	}
-	return what, ends
-}
-
-func (e *exceptionFlags) list(ctx context.Context, s cli.Streams, args []string) error {
-	d, err := e.open(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if len(d.policies) > 0 {
-		if _, err := d.limiterOf(ctx, args[0]); err != nil {
-			return err
-		}
-	}
-	list, bad := d.Store.Exceptions(ctx, args[0])
-	if bad != nil && len(list) == 0 {
-		return d.Explain(bad)
-	}
-	type row struct {
-		Key     string       `json:"key"`
-		Blocked bool         `json:"blocked,omitempty"`
-		Limits  []core.Limit `json:"limits,omitempty"`
-		Left    float64      `json:"ends_in_seconds,omitempty"`
-		By      string       `json:"by,omitempty"`
-		Reason  string       `json:"reason,omitempty"`
-	}
-	rows := make([]row, len(list))
-	for i, x := range list {
-		rows[i] = row{d.text(x.Key), x.Blocks(), x.Limits, x.For.Seconds(), x.By, x.Reason}
-	}
-	if e.asJSON {
-		if err := writeJSON(s.Out, rows); err != nil {
-			return err
-		}
-		return d.Explain(bad)
-	}
-	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
-	for i, x := range list {
-		what, ends := inWords(x)
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\n", rows[i].Key, what, ends)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	if len(list) == 0 {
-		_, _ = fmt.Fprintf(s.Out, "%s has no exceptions in Redis.\n", args[0])
-	}
-	return d.Explain(bad)
+	return err
 }

@@ -1,27 +1,29 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
-	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 const aboutCustomers = `
-CUSTOMER is a key, such as ip:192.0.2.1, or a part of keys, such as the value of a header. Or the flags of the command key say who it is.
-Several are several names of one customer. Found are keys that are the CUSTOMER or have it as a whole part, also in joined keys and by
-the hash of a long part or key. A joined key of more than 128 bytes is one hash: only the same -join finds it.
+CUSTOMER is a key, such as ip:192.0.2.1, or a value that says who sends
+requests: of a header field, a cookie, an address. Or the flags of the command
+key say who it is. Several are several names of one customer.
+
+Found are the key, keys that it is joined into, and keys that have the value as
+a whole. A name is never a part of a value, the kind of a key (header, ip) or
+the name of a field. An address is also that of its network, as in
+ip:2001:db8::/64. What requests ask for, as of path, route, method and global,
+is found by its key: path:/report. A key of your own is read as core.JoinKey
+makes it, kind and values; without a colon it is a value. A joined key of more
+than 128 bytes is one hash: only the same -join finds it.
 `
 
 var findCommand = cli.Command{
@@ -47,14 +49,26 @@ var forgetCommand = cli.Command{
 	Details: `All limits of the customer are full again, and what was reserved or held is gone. So are overrides and blocks
 in Redis; their removals, with their keys, stay there for a day, so that no service brings them back. Try it with -dry-run first.
 ` + aboutCustomers + `
+It needs -yes if the keys may be of more than one customer:
+
+  - the name stands for two things, such as the header x-api-key and the user
+  - the keys differ in another value that says who sends requests, such as an
+    address or another user
+  - a key has no such value: path:/report is everybody's
+  - a key can be read in two ways: the k-1 of k-1:ip%3A192.0.2.1 may be a
+    customer, or a kind of your own
+
   ratelimit forget -dry-run k-123
   ratelimit forget k-123
+
+With -policies, the exit code is 1 if requests of the customer are still denied.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		f := findFlags{command: "forget"}
 		f.live.define(flags)
 		f.keys.define(flags)
 		flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be deleted, and delete nothing")
+		flags.BoolVar(&f.yes, "yes", false, "do it, also to keys of more than one customer")
 		flags.BoolVar(&f.asJSON, "json", false, "print a JSON object")
 		return f.run
 	},
@@ -64,36 +78,9 @@ in Redis; their removals, with their keys, stay there for a day, so that no serv
 type findFlags struct {
 	live
 
-	command        string
-	keys           keys
-	dryRun, asJSON bool
-}
-
-// foundKey is a key of a customer.
-type foundKey struct {
-	Policy string        `json:"policy"`
-	Key    string        `json:"key"`
-	State  *state.Bucket `json:"state,omitempty"`
-	Error  string        `json:"error,omitempty"`
-	bucket redisstore.Bucket
-}
-
-// foundException is an override or a block of a customer.
-type foundException struct {
-	Policy string `json:"policy"`
-	Key    string `json:"key"`
-	Kind   string `json:"kind"` // override or block
-	stored string
-}
-
-// finding is what find or forget found.
-type finding struct {
-	Looked  int        `json:"looked_at"`
-	Hashes  int        `json:"hashes"` // keys that are hashes, and were not found
-	Deleted int        `json:"deleted"`
-	Found   []foundKey `json:"found"`
-
-	Exceptions []foundException `json:"exceptions"`
+	command             string
+	keys                keys
+	dryRun, yes, asJSON bool
 }
 
 func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error {
@@ -101,8 +88,15 @@ func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	if err != nil {
 		return err
 	}
-	if customers = append(customers, args...); len(customers) == 0 || slices.Contains(customers, "") {
-		return cli.Misuse("%s needs a customer: a key such as ip:192.0.2.1, a part of keys, or a flag such as -ip 192.0.2.1", f.command)
+	for _, arg := range args {
+		customer, err := takenKey(arg)
+		if err != nil {
+			return err
+		}
+		customers = append(customers, customer)
+	}
+	if len(customers) == 0 {
+		return cli.Misuse("%s needs a customer: a key such as ip:192.0.2.1, a value of keys, or a flag such as -ip 192.0.2.1", f.command)
 	}
 	d, err := f.open(ctx, s)
 	if err != nil {
@@ -114,126 +108,25 @@ func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		return d.Explain(err)
 	}
 	if f.command == "forget" && !f.dryRun {
-		for _, k := range found.Found {
-			if err := d.Store.Reset(ctx, k.bucket.Policy, k.bucket.Key); err != nil {
-				return errors.Join(d.Explain(err), fmt.Errorf("%s deleted, and %d are left", show.Some(int64(found.Deleted), "key"), len(found.Found)-found.Deleted))
-			}
-			found.Deleted++
+		if found.Several != "" && !f.yes {
+			return cli.Misuse("forget would delete %s that may be of more than one customer: %s. See -dry-run, and add -yes to do it", found.count(), found.Several)
 		}
-		if err := d.endExceptions(ctx, found.Exceptions); err != nil {
-			return d.Explain(err)
+		if err := d.forget(ctx, found); err != nil {
+			return err
 		}
 	} else if f.command == "find" {
 		d.look(ctx, found.Found)
 	}
 	if f.asJSON {
-		return writeJSON(s.Out, found)
+		err = writeJSON(s.Out, found)
+	} else {
+		err = f.write(s, found)
 	}
-	return f.write(s, found)
-}
-
-// find looks at all keys.
-func (d *desk) find(ctx context.Context, customers []string) (*finding, error) {
-	found, seen := &finding{Found: []foundKey{}}, make(map[redisstore.Bucket]bool)
-	for b, err := range d.Store.Buckets(ctx, "", d.live.rate) {
-		if err != nil {
-			return nil, err
-		}
-		found.Looked++
-		switch {
-		case slices.ContainsFunc(customers, func(c string) bool { return d.names(c, b.Key) }):
-			if !seen[b] { // SCAN may return a key twice
-				found.Found = append(found.Found, foundKey{Policy: b.Policy, Key: d.text(b.Key), bucket: b})
-			}
-			seen[b] = true
-		case strings.HasPrefix(b.Key, "sha256:"):
-			found.Hashes++
-		}
+	means := map[string]string{"find": "and keys are missing above:", "forget": "and keys of the customer may be left: forget it again."}[f.command]
+	if err = cmp.Or(err, d.incomplete(means)); err == nil && len(found.Denied) > 0 {
+		return cli.ErrFound
 	}
-	if err := d.findExceptions(ctx, customers, found); err != nil {
-		return nil, err
-	}
-	slices.SortFunc(found.Found, func(a, b foundKey) int {
-		return strings.Compare(a.Policy+"\x00"+a.bucket.Key, b.Policy+"\x00"+b.bucket.Key)
-	})
-	return found, nil
-}
-
-// findExceptions looks at all exceptions.
-func (d *desk) findExceptions(ctx context.Context, customers []string, found *finding) error {
-	found.Exceptions = []foundException{}
-	policies, err := d.Store.ExceptionPolicies(ctx, d.live.rate)
-	if err != nil {
-		return err
-	}
-	for _, policy := range policies {
-		list, err := d.Store.Exceptions(ctx, policy)
-		if err != nil && list == nil {
-			return err
-		} else if err != nil {
-			_, _ = fmt.Fprintf(d.errs, "warning: %v\n", err)
-		}
-		for _, e := range list {
-			kind := "override"
-			if e.Blocks() {
-				kind = "block"
-			}
-			if slices.ContainsFunc(customers, func(c string) bool { return d.names(c, e.Key) }) {
-				found.Exceptions = append(found.Exceptions, foundException{policy, d.text(e.Key), kind, e.Key})
-			}
-		}
-	}
-	return nil
-}
-
-// endExceptions removes exceptions.
-func (d *desk) endExceptions(ctx context.Context, list []foundException) error {
-	for _, e := range list {
-		end := d.Store.EndOverride
-		if e.Kind == "block" {
-			end = d.Store.Unblock
-		}
-		if _, err := end(ctx, e.Policy, e.stored); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// names reports whether a customer's name is that of a key.
-func (d *desk) names(customer, key string) bool {
-	switch {
-	case partOf(customer, key), customer == key && strings.HasPrefix(key, "sha256:"):
-		return true
-	}
-	return d.secret != "" && oncall.IsHex(customer, oncall.LogDigits) && show.Hash([]byte(d.secret), key) == customer
-}
-
-// look adds the states of keys whose policies are known.
-func (d *desk) look(ctx context.Context, list []foundKey) {
-	byPolicy := make(map[string]*oncall.Rules)
-	for i := range list {
-		k := &list[i]
-		if _, ok := d.policies[k.Policy]; !ok {
-			continue
-		}
-		rules, err := byPolicy[k.Policy], error(nil)
-		if rules == nil {
-			var limiter *core.Limiter
-			if limiter, err = d.limiterOf(ctx, k.Policy); err == nil {
-				rules = oncall.RulesOf(limiter)
-				byPolicy[k.Policy] = rules
-			}
-		}
-		if err == nil {
-			k.State, err = state.Of(ctx, rules, k.bucket.Key, nil)
-		}
-		if err != nil {
-			k.Error = err.Error()
-			continue
-		}
-		k.State.Key = k.Key
-	}
+	return err
 }
 
 func (f *findFlags) write(s cli.Streams, found *finding) error {
@@ -245,11 +138,7 @@ func (f *findFlags) write(s cli.Streams, found *finding) error {
 	if len(found.Found)+len(found.Exceptions) == 0 {
 		end = ""
 	}
-	what := show.Some(int64(len(found.Found)), "key")
-	if n := len(found.Exceptions); n > 0 {
-		what += " and " + show.Some(int64(n), "exception")
-	}
-	_, _ = fmt.Fprintf(s.Out, "%s %s, of %s%s\n", what, does, show.Count(int64(found.Looked)), end)
+	_, _ = fmt.Fprintf(s.Out, "%s %s, of %s%s\n", found.count(), does, show.Count(int64(found.Looked)), end)
 	if found.Looked+len(found.Exceptions) == 0 {
 		_, _ = io.WriteString(s.Out, f.noKeys(""))
 	}
@@ -257,7 +146,7 @@ func (f *findFlags) write(s cli.Streams, found *finding) error {
 	for _, k := range found.Found {
 		says := k.Error
 		if k.State != nil {
-			says = k.State.Says
+			says = k.State.Line()
 		}
 		if says != "" {
 			says = "\t" + says
@@ -270,11 +159,21 @@ func (f *findFlags) write(s cli.Streams, found *finding) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if found.Several != "" && found.Deleted == 0 {
+		_, _ = fmt.Fprintf(s.Out, "  They may be of more than one customer: %s. forget asks for -yes.\n", found.Several)
+	}
+	f.writeChanges(s.Out, found.Changes)
 	if found.Hashes > 0 {
 		_, _ = fmt.Fprintf(s.Out, "  Of the others, %s of a key above 128 bytes, which only that key finds: see -join.\n", isHash(found.Hashes))
 	}
+	if found.Kinds > 0 {
+		_, _ = fmt.Fprintf(s.Out, "  Of the others, %s a name as the first part, which says what a key of your own names: give a whole key to find it.\n", has(found.Kinds))
+	}
 	if f.command == "forget" && !f.dryRun && len(found.Exceptions) > 0 {
 		_, _ = fmt.Fprintln(s.Out, "  The removals of exceptions, with their keys, stay in Redis for a day, so that no service brings them back.")
+	}
+	for _, k := range found.Denied {
+		_, _ = fmt.Fprintf(s.Out, "  The next request of %s %s: %s.\n", show.Text(k.Policy), k.Key, k.State.Says)
 	}
 	if found.Deleted > 0 {
 		_, _ = fmt.Fprintln(s.Out, "  "+lingering+"\n  A new request makes a new key. Logs, metrics and replicas' dumps have their own copies.")
@@ -284,7 +183,14 @@ func (f *findFlags) write(s cli.Streams, found *finding) error {
 
 func isHash(n int) string {
 	if n == 1 {
-		return "1 is the hash"
+		return "1 is or has the hash"
 	}
-	return show.Count(int64(n)) + " are the hash"
+	return show.Count(int64(n)) + " are or have the hash"
+}
+
+func has(n int) string {
+	if n == 1 {
+		return "1 has"
+	}
+	return show.Count(int64(n)) + " have"
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 var getCommand = cli.Command{
@@ -105,21 +104,9 @@ func arg(args []string, i int) string {
 
 // show prints the state of a bucket once. It reports whether the request would pass.
 func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core.Limiter, key string) (allowed bool, err error) {
-	rules, err := oncall.RulesOf(limiter).For(g.plan)
+	b, err := d.next(ctx, limiter, key, g.plan, g.asked.units)
 	if err != nil {
-		return false, cli.Misuse("-plan: %v", err)
-	}
-	if rules.Owner(key) == oncall.Operator {
-		list, _ := d.Store.Exceptions(ctx, limiter.Name()) // openPolicy has warned
-		for _, x := range list {
-			if x.Key == key && !x.Blocks() {
-				rules.Describe(key, about(x))
-			}
-		}
-	}
-	b, err := state.Of(ctx, rules, key, g.asked.units)
-	if err != nil {
-		return false, d.Explain(err)
+		return false, err
 	}
 	var nearest []string
 	if b.Unused && !g.watch {
@@ -127,7 +114,7 @@ func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core
 			nearest = append(nearest, d.text(key))
 		}
 	}
-	b.Key = d.text(key)
+	b.Key, b.Bytes = d.text(key), d.keys.Bytes(key)
 	shadow := d.policies[limiter.Name()].Shadow
 	if g.asJSON {
 		return b.Allowed, writeJSONOf(w, struct {
@@ -140,7 +127,7 @@ func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core
 		return false, err
 	}
 	if shadow {
-		_, _ = fmt.Fprintln(w, "  The policy is in shadow mode: it denies nobody.")
+		_, _ = fmt.Fprintln(w, "  "+inShadow)
 	}
 	if len(nearest) > 0 {
 		_, _ = fmt.Fprintf(w, "  Redis has no such key. Did you mean %s?\n", strings.Join(nearest, ", or "))

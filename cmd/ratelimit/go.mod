@@ -8,6 +8,7 @@ require (
 	github.com/stretchr/testify v1.11.1
 	github.com/tokenbucket-go/ratelimit v0.0.0
 	github.com/valyala/fastjson v1.6.4
+	pgregory.net/rapid v1.1.0
 )
 
 require (

@@ -11,6 +11,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/keyof"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 var keyCommand = cli.Command{
@@ -23,7 +24,9 @@ var keyCommand = cli.Command{
   ratelimit key -value user=bob                         # ByContextValue("user")
   ratelimit key -join -header x-tenant=a -path /search  # Join(ByHeader("X-Tenant"), ByPath())
 
-A key with bytes that are not printable is printed as it is, as the other commands and policy files need it.
+A key that can't be pasted as it is, such as one with a tab or a quote, is
+printed as a Go string in double quotes. Commands take it so, in single quotes,
+and without these in a policy file, if it is UTF-8.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		var k keys
@@ -100,7 +103,7 @@ func (k *keys) print(s cli.Streams) error {
 		return err
 	}
 	for _, key := range made {
-		_, _ = fmt.Fprintln(s.Out, key)
+		_, _ = fmt.Fprintln(s.Out, oncall.ShownKey(key))
 	}
 	return nil
 }
@@ -120,7 +123,11 @@ and nobody can compute its hashes.
 			if _, err := show.ParseKeys("hash", secret); secret == "" || err != nil {
 				return cli.Misuse("%v", show.ErrSecret)
 			}
-			for _, key := range args {
+			for _, arg := range args {
+				key, err := takenKey(arg)
+				if err != nil {
+					return err
+				}
 				_, _ = fmt.Fprintln(s.Out, show.Hash([]byte(secret), key))
 			}
 			return nil

@@ -16,7 +16,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 var listCommand = cli.Command{
@@ -72,7 +71,7 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		return err
 	}
 	defer d.Close()
-	rules := oncall.RulesOf(limiter)
+	rules := d.rulesOf(ctx, limiter)
 	found := listing{Policy: args[0], Page: l.page}
 	p := progress{w: s.Err, on: s.Terminal}
 	defer p.clear()
@@ -89,6 +88,9 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		switch unreadable := (*store.StateError)(nil); {
 		case errors.As(err, &unreadable):
 			found.Unreadable++
+			return nil
+		case err != nil && d.missed.note(err):
+			found.Keys--
 			return nil
 		case err != nil:
 			return err
@@ -109,16 +111,14 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	}
 	found.Buckets, found.more = all.page(l.page, l.most), found.matched > l.page*l.most
 	for _, b := range found.Buckets {
-		b.Key = d.text(b.Key)
+		b.Key, b.Bytes = d.text(b.Key), d.keys.Bytes(b.Key)
 	}
 	if l.asJSON {
-		return writeJSON(s.Out, found)
+		err = writeJSON(s.Out, found)
+	} else if err = found.write(s.Out); err == nil && found.Keys == 0 {
+		_, err = io.WriteString(s.Out, l.noKeys(""))
 	}
-	if err := found.write(s.Out); err != nil || found.Keys > 0 {
-		return err
-	}
-	_, err = io.WriteString(s.Out, l.noKeys(""))
-	return err
+	return cmp.Or(err, d.incomplete("and keys are missing above:"))
 }
 
 // worst are the buckets that are worst off, of all that were added.
@@ -177,7 +177,7 @@ func (d *desk) each(ctx context.Context, policy string, look func(redisstore.Buc
 		group = group[:0]
 		return nil
 	}
-	for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
+	for b, err := range d.buckets(ctx, policy) {
 		if err != nil {
 			return err
 		}
@@ -201,7 +201,7 @@ func (f *listing) write(w io.Writer) error {
 	_, _ = fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, b := range f.Buckets {
-		_, _ = fmt.Fprintf(t, "  %s\t%s\n", b.Key, b.Says)
+		_, _ = fmt.Fprintf(t, "  %s\t%s\n", b.Key, b.Line())
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strings"
@@ -18,8 +19,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/keyof"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -314,7 +317,7 @@ func TestFindAndForget(t *testing.T) {
 	assert.Contains(t, out, "6 keys found, of 10:\n", out)
 	assert.Regexp(t, `api +header:x-api-key:k-123\b`, out)
 	assert.Regexp(t, `jobs +k-123\n`, out)
-	assert.Contains(t, out, "Of the others, 1 is the hash of a key above 128 bytes")
+	assert.Contains(t, out, "Of the others, 1 is or has the hash of a key above 128 bytes")
 	out = s.runOK(t, "find", "-header", "X-Api-Key=k-123")
 	assert.Contains(t, out, "2 keys found", "alone and joined: %s", out)
 	out = s.runOK(t, "find", "-policies", "p.yaml", "-json", "k-123")
@@ -325,13 +328,70 @@ func TestFindAndForget(t *testing.T) {
 	out = s.runOK(t, "forget", "-dry-run", "k-123")
 	assert.Contains(t, out, "4 keys would be deleted (-dry-run)")
 	assert.Contains(t, s.runOK(t, "find", "k-123"), "4 keys found", "a dry run deletes nothing")
-	out = s.runOK(t, "forget", "k-123")
+	assert.Contains(t, out, "may be of more than one customer: one name stands for a whole key of your own and a and header x-api-key. forget asks for -yes.")
+	_, errs, code := s.run(t, "forget", "k-123")
+	assert.Equal(t, cli.Misused, code)
+	assert.Contains(t, errs, "forget would delete 4 keys that may be of more than one customer: one name stands for")
+	assert.Contains(t, s.runOK(t, "find", "k-123"), "4 keys found", "nothing is deleted without -yes")
+	out = s.runOK(t, "forget", "-yes", "k-123")
 	assert.Contains(t, out, "4 keys deleted, of 10")
 	assert.Contains(t, out, "up to 1 s")
 	assert.Contains(t, s.runOK(t, "find", "k-123"), "0 keys found, of 6", "other customers keep theirs")
-	_, errs, code := s.run(t, "forget")
+	_, errs, code = s.run(t, "forget")
 	assert.Equal(t, cli.Misused, code)
 	assert.Contains(t, errs, "needs a customer")
+}
+
+// Customers are named as words of the key scheme, and in other ways that a key can be
+// read wrongly. Each is found and forgotten with all of its keys and blocks, without
+// -yes, and the others keep theirs.
+func TestForgettingOneCustomerKeepsTheOthers(t *testing.T) {
+	s := serve(t)
+	names := []string{
+		"ip", "header", "cookie", "query", "value", "param", "path", "route", "method", "global", "service", "tool", "session", "x-api-key", "api", "jobs", "user", "bob", "bo", "bob2",
+		"a:b", "a", "b", "50%", "%3A", "a%3Ab", "{x}", "}", "é", "a\tb", "\xff", "-x", `"bob"`, "o'brien", "GET", "/report", "192.0.2.1", "ip:192.0.2.1", "header:x-other:bob", strings.Repeat("long", 50),
+	}
+	of := func(name string) (api, jobs string) {
+		key := core.Must(keyof.Header("X-Api-Key", name))
+		return key, keyof.Join(core.Must(keyof.Method("GET")), key, core.Must(keyof.Path("/report")))
+	}
+	for _, name := range names {
+		key, joined := of(name)
+		s.use(t, key, 1)
+		_, err := s.jobs.Allow(t.Context(), joined)
+		require.NoError(t, err)
+		require.NoError(t, s.store.SetException(t.Context(), "api", redisstore.Exception{Key: core.StoredKey(key)}))
+	}
+	left := func() map[string]bool {
+		keys := make(map[string]bool)
+		for b, err := range s.store.Buckets(t.Context(), "", 0) {
+			require.NoError(t, err)
+			keys[b.Policy+" "+b.Key] = true
+		}
+		list, err := s.store.Exceptions(t.Context(), "api")
+		require.NoError(t, err)
+		for _, x := range list {
+			keys["block "+x.Key] = true
+		}
+		return keys
+	}
+	rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	for _, name := range names {
+		want := left()
+		require.Len(t, want, 3*(len(want)/3), "the premise: each customer has all or nothing")
+		key, joined := of(name)
+		found := s.runOK(t, "find", oncall.ShownKey(name))
+		assert.Contains(t, found, "2 keys and 1 exception found", "%q", name)
+		for _, shown := range []string{oncall.ShownKey(core.StoredKey(key)), oncall.ShownKey(core.StoredKey(joined))} {
+			assert.Contains(t, found, "  "+shown, "find lists those of %q", name)
+		}
+		s.runOK(t, "forget", oncall.ShownKey(name))
+		for _, one := range []string{"api " + core.StoredKey(key), "jobs " + core.StoredKey(joined), "block " + core.StoredKey(key)} {
+			delete(want, one)
+		}
+		assert.Equal(t, want, left(), "forget %q deletes its keys alone", name)
+	}
+	assert.Empty(t, left())
 }
 
 func TestResetCreditAndDebit(t *testing.T) {
@@ -343,12 +403,13 @@ func TestResetCreditAndDebit(t *testing.T) {
 		return res.Limits()[0].Remaining - res.Limits()[0].Debt, res.Limits()[1].Remaining - res.Limits()[1].Debt
 	}
 	s.use(t, "ann", 5)
-	out := s.runOK(t, "credit", append(p, "api", "ann", "daily", "3")...)
-	assert.Contains(t, out, "api ann: credited 3 tokens: daily has 18 of 20 left, and had 15.\n")
+	out, _, code := s.run(t, "credit", append(p, "api", "ann", "daily", "3")...)
+	assert.Contains(t, out, "api ann: credited 3 tokens: daily has 18 of 20 left, and had 15.\n  The next request: denied: burst is used up, next token in 1 d.\n")
+	assert.Equal(t, cli.Found, code, "the client still gets 429")
 	assert.Contains(t, out, "up to 1 s")
 	burst, daily := left("ann")
 	assert.Equal(t, []int64{0, 18}, []int64{burst, daily}, "the other limit keeps its tokens")
-	out = s.runOK(t, "credit", append(p, "api", "ann", "daily", "300")...)
+	out, _, _ = s.run(t, "credit", append(p, "api", "ann", "daily", "300")...)
 	assert.Contains(t, out, "It is full")
 	out = s.runOK(t, "debit", append(p, "api", "ann", "daily", "25")...)
 	assert.Contains(t, out, "debited 25 tokens: daily has -5 of 20 left, and had 20.")
@@ -360,7 +421,7 @@ func TestResetCreditAndDebit(t *testing.T) {
 	assert.Equal(t, []int64{5, 20}, []int64{burst, daily})
 
 	s.use(t, "vip", 5)
-	out = s.runOK(t, "credit", append(p, "api", "vip", "daily", "4")...)
+	out, _, _ = s.run(t, "credit", append(p, "api", "vip", "daily", "4")...)
 	assert.Contains(t, out, "daily has 999 of 1,000 left", "an override's own limit")
 
 	_, err := s.jobs.AllowUnits(t.Context(), "ann", core.Units{"tokens": 300})

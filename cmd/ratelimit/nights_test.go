@@ -5,11 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 // nightLines is how many lines a night of docs/operations.md has at most: the sign and what to do, and the commands.
@@ -19,22 +21,20 @@ const nightLines = 5
 func TestTheNightsOfThePageAreRehearsed(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operations.md")
 	require.NoError(t, err)
-	_, nights, found := strings.Cut(string(text), "\n## Nine nights\n")
+	_, nights, found := strings.Cut(string(text), "\n## Nights\n")
 	require.True(t, found, "the page has the nights")
 	nights, _, _ = strings.Cut(nights, "\n## ")
 	s := newStage(t)
-	for name, policies := range map[string]string{
-		"policies.yaml": "[20/min, 10/day name daily]", "wrong.yaml": "[20/min, 100/day name daily]", "renamed.yaml": "[20/min, 10/day name daily]",
+	for name, policy := range map[string]string{
+		"policies.yaml": "api, limits: [20/min, 10/day name daily]", "wrong.yaml": "api, limits: [20/min, 100/day name daily]",
+		"renamed.yaml": "public, limits: [20/min, 10/day name daily]",
+		"exports.yaml": "exports, limits: [{name: work, mode: concurrent, capacity: 2, max_hold: 10m}]",
 	} {
-		policy := map[string]string{"renamed.yaml": "public"}[name]
-		if policy == "" {
-			policy = "api"
-		}
-		require.NoError(t, os.WriteFile(filepath.Join(s.dir, name), []byte("- {name: "+policy+", limits: "+policies+"}\n"), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(s.dir, name), []byte("- {name: "+policy+"}\n"), 0o600))
 	}
 	troubles := map[string]func(*testing.T){
 		"A customer is limited": s.clients, "A hot key": s.clients, "Two services, one name": s.clients, "A policy is renamed": s.clients,
-		"Another server": s.clients, "A customer is deleted": s.clients,
+		"Another server": s.clients, "A customer is deleted": s.clients, "A shard hangs": s.shardHangs, "A move to TLS": s.secure,
 		"A flood of keys": func(t *testing.T) {
 			for i := range 500 {
 				s.use(t, "api", "query:q:"+strings.Repeat("x", 1+i%50)+string(rune('a'+i/50)), 1, daily)
@@ -42,6 +42,18 @@ func TestTheNightsOfThePageAreRehearsed(t *testing.T) {
 		},
 		"A wrong limit was deployed": func(t *testing.T) {
 			s.use(t, "api", "header:x-api-key:k-123", 30, core.PerDay(100).WithName("daily"))
+		},
+		"Leaked slots": func(t *testing.T) { // nobody releases them
+			now, err := s.redis.Time(t.Context()).Result()
+			require.NoError(t, err)
+			s.useAt(t, now, "exports", "header:x-api-key:k-123", 2, core.InFlight(2).WithName("work").WithMaxHold(10*time.Minute))
+		},
+		"The block that is gone": func(t *testing.T) {
+			store := redisstore.New(s.redis, redisstore.WithTimeout(time.Minute))
+			s.follow(t, store)
+			require.NoError(t, store.SetException(t.Context(), "api", redisstore.Exception{Key: "ip:192.0.2.7", By: "bob", Reason: "scraper"}))
+			_, err := store.RemoveException(t.Context(), "api", redisstore.Removal{Key: "ip:192.0.2.7", By: "eve", Reason: "a customer called"})
+			require.NoError(t, err)
 		},
 		"Redis was flushed": func(t *testing.T) {
 			s.clients(t)

@@ -26,6 +26,9 @@ It is written into Redis beside the buckets, and comes before the policy's own o
 
   ratelimit override -policies policies.yaml api -header x-api-key=abc '1000/day name daily' -for 2h
   ratelimit override -policies policies.yaml api -header x-api-key=abc -remove
+
+It says what the next request sees. The exit code is 1 if that is denied; with
+-remove, if somebody blocks the client, or if Redis has no override.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		var e exceptionFlags
@@ -45,7 +48,7 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 	case e.remove && (len(texts) > 0 || e.lasts > 0):
 		return cli.Misuse("-remove ends the override: give no limit and no -for")
 	case e.remove:
-		return e.end(ctx, s, d, key, args[0], "override", d.Store.EndOverride)
+		return e.end(ctx, s, d, limiter, key, true, reportBlocks)
 	case len(texts) == 0:
 		return cli.Misuse("override: name at least one limit, such as '1000/day name daily', or x10, or -remove")
 	}
@@ -57,17 +60,13 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 		return d.Explain(err)
 	}
 	_, _ = fmt.Fprintf(s.Out, "%s %s has an override %s:\n", args[0], d.text(key), e.period())
+	if len(changes) == 0 {
+		changes = []string{"its limits are as before"}
+	}
 	for _, change := range changes {
 		_, _ = fmt.Fprintln(s.Out, "  "+change)
 	}
-	switch rules := oncall.RulesOf(limiter); {
-	case rules.Blocker(key) == oncall.Operator:
-		_, _ = fmt.Fprintln(s.Out, "  It is blocked in Redis, and stays so: ratelimit unblock ends that.")
-	case rules.Listed(key):
-		_, _ = fmt.Fprintf(s.Out, "  %s blocks it, and the override comes before that: it is allowed again. To deny it, use ratelimit block.\n", d.live.file)
-	}
-	e.after(ctx, s, d, args[0], key)
-	return nil
+	return e.after(ctx, s, d, limiter, key, reportAny)
 }
 
 // replaced returns the override of a key with the limits of texts, each with the name of the limit that it replaces or multiplies, of those

@@ -7,6 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 var write = flag.Bool("write", false, "write into docs/tools.md and docs/plans.md what commands print")
@@ -22,7 +25,12 @@ var (
 // with the buckets of stage.clients or stage.customers. Of what is printed, stage.run changes addresses and how long denials were counted, and nothing else.
 func TestCommandsPrintWhatThePageShows(t *testing.T) {
 	s := newStage(t)
-	t.Run("tools.md", func(t *testing.T) { s.print(t, page, s.clients) })
+	t.Run("tools.md", func(t *testing.T) {
+		s.print(t, page, func(t *testing.T) {
+			s.clients(t)
+			s.follow(t, redisstore.New(s.redis, redisstore.WithTimeout(time.Minute)))
+		})
+	})
 	t.Run("plans.md", func(t *testing.T) { s.print(t, "../../docs/plans.md", s.customers) })
 }
 

@@ -65,7 +65,7 @@ func TestToolsFindThePlanOfAKey(t *testing.T) {
 
 	out = s.runOK(t, "list", "-policies", "p.yaml", "api")
 	assert.Contains(t, out, "api: 2 keys, 1 denied now\n")
-	assert.Contains(t, out, "user:bob  allowed: 44 of 60 left of minute")
+	assert.Contains(t, out, `user:bob  allowed: 44 of 60 left of minute (plan "pro")`)
 	out = s.runOK(t, "find", "-policies", "p.yaml", "bob")
 	assert.Contains(t, out, "allowed: 44 of 60 left of minute")
 	out = s.runOK(t, "credit", "-policies", "p.yaml", "api", "user:bob", "day", "4")
@@ -81,7 +81,7 @@ func TestToolsFindThePlanOfAKey(t *testing.T) {
 	require.Len(t, list, 1)
 	assert.Len(t, list[0].Limits, 1, "the limits that it does not name stay those of the plan: %v", list[0].Limits)
 	out = s.runOK(t, "get", "-policies", "p.yaml", "api", "user:bob")
-	assert.Regexp(t, `minute +584 +600 .*  an override of ann until [-0-9]+ [:0-9]+: "launch", `, out)
+	assert.Regexp(t, `minute +584 +600 .*  an override of ann until [-0-9]+ [:0-9]+ UTC: "launch", `, out)
 	assert.Regexp(t, `day +988 +1,000 .*  plan "pro"\n`, out)
 	_, err = s.store.EndOverride(t.Context(), "api", "user:bob")
 	require.NoError(t, err)
@@ -96,6 +96,7 @@ func TestToolsFindThePlanOfAKey(t *testing.T) {
 	assert.EqualValues(t, 584, more.Remaining, "the service obeys")
 	out = s.runOK(t, "exceptions", "-policies", "p.yaml", "api")
 	assert.Contains(t, out, "x10")
+	assert.Contains(t, s.runOK(t, "override", "-policies", "p.yaml", "api", "user:bob", "X10"), "  its limits are as before\n")
 	out = s.runOK(t, "override", "-policies", "p.yaml", "api", "user:bob", "x2 name day")
 	assert.Contains(t, out, "  day: ")
 	assert.NotContains(t, out, "minute: ")
@@ -124,7 +125,7 @@ func TestGetDecidesByThePlanThatIsGiven(t *testing.T) {
 	assert.Contains(t, out, "denied: minute is used up", "as bob would be after a downgrade")
 	assert.Equal(t, cli.Found, code)
 	_, errs, code := s.run(t, "get", "-policies", "p.yaml", "-plan", "gold", "api", "bob")
-	assert.Contains(t, errs, `"gold" is no plan of the policy`)
+	assert.Contains(t, errs, "api has no plan gold (there are free, pro)")
 	assert.Equal(t, cli.Misused, code)
 }
 
@@ -144,4 +145,55 @@ func TestGetGivesNoVerdictByAnotherFile(t *testing.T) {
 	out, _, code = s.run(t, "get", "-policies", "p.yaml", "-plan", "free", "api", "bob")
 	assert.Contains(t, out, "denied: minute is used up", "a plan that is given decides")
 	assert.Equal(t, cli.Found, code)
+}
+
+// What an exception decided is of no other service, while it holds and after its end.
+func TestToolsKnowExceptionsOfPlans(t *testing.T) {
+	s, pro := planned(t)
+	allow := func(n int64) {
+		require.NoError(t, s.store.ReadExceptions(t.Context(), pro))
+		res, err := pro.AllowUnits(t.Context(), "user:bob", core.Units{core.Requests: n, "words": 1})
+		require.NoError(t, err)
+		require.True(t, res.Allowed)
+	}
+	clean := func(when string) {
+		assert.Contains(t, s.runOK(t, "doctor", "-policies", "p.yaml", "-store-timeout", "5s"), "every limit was last used as the file defines it", when)
+	}
+	allow(7)
+	for _, limit := range []string{"x10", "1/day burst 600 name minute"} {
+		s.runOK(t, "override", "-policies", "p.yaml", "api", "user:bob", limit)
+		clean("before the first request by " + limit)
+		allow(2)
+		clean("by " + limit)
+		assert.Regexp(t, `minute +5[0-9]+ +600 `, s.runOK(t, "get", "-policies", "p.yaml", "api", "user:bob"))
+	}
+	s.runOK(t, "override", "-policies", "p.yaml", "api", "user:bob", "-remove")
+	clean("after the end")
+	out, _, _ := s.run(t, "get", "-policies", "p.yaml", "api", "user:bob")
+	assert.Contains(t, out, "not known: an override of before decided last, and the store does not know which plan the key has: -plan says it")
+	assert.Contains(t, s.runOK(t, "list", "-policies", "p.yaml", "api"), "0 denied now, 1 not known\n")
+	assert.Regexp(t, `minute +49 +60 .*plan "pro"`, s.runOK(t, "get", "-policies", "p.yaml", "-plan", "pro", "api", "user:bob"))
+	allow(1)
+	assert.Regexp(t, `minute +48 +60 .*plan "pro"`, s.runOK(t, "get", "-policies", "p.yaml", "api", "user:bob"), "the next request says it")
+
+	files(t, map[string]string{"p.yaml": planPolicies, "later.yaml": "- name: api\n  limits: [{name: day, capacity: 100, refill_rate: 1, refill_interval: 6h}]\n"})
+	s.runOK(t, "override", "-policies", "p.yaml", "api", "user:bob", "1/day burst 600 name minute")
+	out, _, _ = s.run(t, "doctor", "-policies", "later.yaml", "-store-timeout", "5s")
+	assert.Regexp(t, `note +exceptions .*"minute" is no limit of the policy`, out, "an override that the file has no limit for")
+}
+
+// A plan has limits that the one before had too, or lacks some: what a decision has written says which one it was.
+func TestToolsFindThePlanAfterAChange(t *testing.T) {
+	s, _ := planned(t)
+	for _, plan := range []string{"pro", "free", "", "pro", "", "free", "pro"} {
+		of := core.Must(s.api.WithPlan(plan))
+		_, err := of.AllowN(t.Context(), "user:bob", 1)
+		require.NoError(t, err)
+		out, _, _ := s.run(t, "get", "-policies", "p.yaml", "api", "user:bob", "-json")
+		if plan == "" {
+			assert.NotContains(t, out, `"plan"`)
+		} else {
+			assert.Contains(t, out, `"plan": "`+plan+`"`)
+		}
+	}
 }

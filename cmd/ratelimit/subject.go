@@ -2,17 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/conn"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
@@ -48,6 +49,7 @@ type desk struct {
 	secret   string
 	policies map[string]core.Policy
 	errs     io.Writer // for warnings
+	missed   missed    // what a listing did without
 }
 
 // open reads the policies, if there are any, and connects.
@@ -60,7 +62,7 @@ func (l *live) open(ctx context.Context, s cli.Streams) (*desk, error) {
 	if err != nil {
 		return nil, cli.Misuse("%v", err)
 	}
-	d := &desk{live: l, keys: keys, secret: secret, errs: s.Err}
+	d := &desk{live: l, keys: keys, secret: secret, errs: s.Err, missed: make(missed)}
 	if l.file != "" {
 		if d.policies, err = loadPolicies(s.In, l.file); err != nil {
 			if len(mistakesOf(err)) > 0 {
@@ -104,9 +106,15 @@ func (d *desk) limiterOf(ctx context.Context, name string) (*core.Limiter, error
 		return nil, err
 	}
 	if err := d.Store.ReadExceptions(ctx, limiter); err != nil {
-		_, _ = fmt.Fprintf(d.errs, "warning: %v\n", d.Explain(err))
+		_, _ = fmt.Fprintf(d.errs, "warning: the overrides and blocks of %s are not known, so what follows is without them: %v\n", show.Text(name), d.Explain(err))
 	}
 	return limiter.WithStoredKeys(), nil
+}
+
+// rulesOf returns what is in force in a limiter of limiterOf.
+func (d *desk) rulesOf(ctx context.Context, limiter *core.Limiter) *oncall.Rules {
+	_, ended, _ := d.Store.EndedExceptions(ctx, limiter.Name()) // limiterOf has warned
+	return oncall.RulesOf(limiter, ended...)
 }
 
 // nearest is a hint at the name that a misspelt one means, or at all names.
@@ -131,7 +139,11 @@ func (d *desk) givenKey(ctx context.Context, policy, arg string, flags *keys) (s
 		return "", err
 	}
 	if arg != "" {
-		made = append(made, arg)
+		key, err := takenKey(arg)
+		if err != nil {
+			return "", err
+		}
+		made = append(made, key)
 	}
 	switch {
 	case len(made) == 0:
@@ -140,15 +152,27 @@ func (d *desk) givenKey(ctx context.Context, policy, arg string, flags *keys) (s
 		return "", cli.Misuse("there are %d keys: name one, or join those of flags by -join", len(made))
 	case arg == "":
 		return core.StoredKey(made[0]), nil
-	case oncall.IsHex(arg, oncall.LogDigits) && d.secret != "":
-		return d.loggedKey(ctx, policy, arg)
+	case oncall.IsHex(made[0], oncall.LogDigits) && d.secret != "":
+		return d.loggedKey(ctx, policy, made[0])
 	}
-	return oncall.StoredKey(arg), nil
+	return oncall.StoredKey(made[0]), nil
+}
+
+// takenKey returns the key that an argument gives, as output shows it.
+func takenKey(arg string) (string, error) {
+	key, err := oncall.GivenKey(arg)
+	if err == nil && key == "" {
+		err = errors.New("a key has at least one byte")
+	}
+	if err != nil {
+		return "", cli.Misuse("%s: %v", show.Text(arg), err)
+	}
+	return key, nil
 }
 
 // loggedKey returns the key whose hash stands in logs.
 func (d *desk) loggedKey(ctx context.Context, policy, hash string) (string, error) {
-	for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
+	for b, err := range d.buckets(ctx, policy) {
 		if err != nil {
 			return "", d.Explain(err)
 		}
@@ -156,46 +180,58 @@ func (d *desk) loggedKey(ctx context.Context, policy, hash string) (string, erro
 			return b.Key, nil
 		}
 	}
+	if err := d.incomplete("and no other has a key with this hash:"); err != nil {
+		return "", err
+	}
 	return core.StoredKey(hash), nil // it may be a key of its own
 }
 
-// nearestKeys returns up to three keys of a policy that exist and are like another one: first those that have it as a part. It looks for
-// a few seconds at most, and finds none if the user may not list keys.
+// nearestKeys returns up to three keys of a policy that exist and are like another one: first those that name the same client, then the one
+// that differs in a few letters of that name. It looks for a few seconds at most, and finds none if the user may not list keys.
 func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []string) {
 	const most = 3
 	ctx, cancel := context.WithTimeout(ctx, longestSearch)
 	defer cancel()
-	var all []string
+	search, given, nearest, fewest := keyparts.NewSearch(nil, key), keyparts.Of(key), "", 0
 	seen := make(map[string]bool)
-	for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
+	for b, err := range d.buckets(ctx, policy) {
 		if err != nil || len(list) == most || len(seen) > mostCompared {
 			break
 		}
-		if seen[b.Key] {
+		if seen[b.Key] || b.Key == key {
 			continue
 		}
 		seen[b.Key] = true
-		if partOf(key, b.Key) || partOf(b.Key, key) {
+		other := keyparts.Of(b.Key)
+		if search.Finds(b.Key) || given.Within(other) || other.Within(given) {
 			list = append(list, b.Key)
-		} else {
-			all = append(all, b.Key)
+		} else if n, near := given.Distance(other); near && (nearest == "" || n < fewest) {
+			nearest, fewest = b.Key, n
 		}
 	}
-	if len(list) == 0 {
-		if n := cli.Nearest(key, all); n != "" {
-			list = append(list, n)
-		}
+	if len(d.missed) > 0 {
+		return nil // the key may be where nobody answers
+	}
+	if len(list) == 0 && nearest != "" {
+		list = append(list, nearest)
 	}
 	return list
 }
 
-// text is a key as it may be shown: whole, so that another command can take it, unless it could steer a terminal.
-func (d *desk) text(key string) string {
-	if !d.keys.Hidden() && strconv.Quote(key) == `"`+key+`"` {
-		return key
+// meant is a question for the keys that a key without a bucket may mean, or "".
+func (d *desk) meant(ctx context.Context, policy, key string) string {
+	var keys []string
+	for _, other := range d.nearestKeys(ctx, policy, key) {
+		keys = append(keys, d.text(other))
 	}
-	return d.keys.Text(key)
+	if len(keys) == 0 {
+		return ""
+	}
+	return " Did you mean " + strings.Join(keys, ", or ") + "?"
 }
+
+// text is a key as it may be shown.
+func (d *desk) text(key string) string { return d.keys.Text(key) }
 
 // noKeys says what to check where there are no keys at all: other flags first.
 func (l *live) noKeys(others string) string {
@@ -207,25 +243,3 @@ const longestSearch = 2 * time.Second
 
 // mostCompared bounds the keys that nearestKeys compares.
 const mostCompared = 100_000
-
-// partOf reports whether a client's name or key is a whole part of key: key itself, a part of a joined key, or a part of such a part.
-func partOf(client, key string) bool {
-	if core.StoredKey(client) == key {
-		return true
-	}
-	encoded := core.JoinKey(client)
-	parts := strings.Split(key, ":")
-	for _, part := range parts {
-		if part == encoded {
-			return true
-		}
-		if inner := decodedPart.Replace(part); inner != part && partOf(client, inner) {
-			return true
-		}
-	}
-	// Keys of addresses are not encoded: ip:2001:db8::/64.
-	return len(parts) > 1 && strings.TrimPrefix(key, parts[0]+":") == client
-}
-
-// decodedPart reverses core.JoinKey in a part.
-var decodedPart = strings.NewReplacer("%3A", ":", "%25", "%")

@@ -14,6 +14,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replica"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core/denied"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 var topCommand = cli.Command{
@@ -28,6 +29,9 @@ for another process each time.
 Of each key it prints how often it was denied at least and at most, and its share of the policy's denials. Replicas count for one to two
 windows (denied.WithWindow), and the output says how long these are now. Some replicas may keep hashes and others keys:
 ` + show.SecretVariable + ` and -keys hash add these up.
+
+The exceptions that the replicas obey follow, with their end, author and reason,
+and where replicas differ.
 
 The exit code is 3 if some replicas can't be read. What the others count is printed all the same.
 `,
@@ -65,7 +69,7 @@ func (t *topFlags) run(ctx context.Context, s cli.Streams, urls []string) error 
 	}
 	once := func() (*ranking, error) {
 		r := rank(replica.Read(ctx, replicas), keys)
-		if err := t.choose(r); err != nil {
+		if err := t.choose(r, keys); err != nil {
 			return r, err
 		}
 		if t.asJSON {
@@ -87,7 +91,7 @@ func (t *topFlags) run(ctx context.Context, s cli.Streams, urls []string) error 
 }
 
 // choose leaves in r what is to be shown.
-func (t *topFlags) choose(r *ranking) error {
+func (t *topFlags) choose(r *ranking, keys show.Keys) error {
 	if t.policy != "" {
 		names := slices.Sorted(maps.Keys(r.inForce))
 		if !slices.Contains(names, t.policy) && len(names) > 0 {
@@ -95,10 +99,13 @@ func (t *topFlags) choose(r *ranking) error {
 		}
 		r.Policies = slices.DeleteFunc(r.Policies, func(p ranked) bool { return p.Policy.Policy != t.policy })
 		maps.DeleteFunc(r.Differ, func(name string, _ map[string][]string) bool { return name != t.policy })
+		r.InForce = slices.DeleteFunc(r.InForce, func(p inForce) bool { return p.Policy != t.policy })
 	}
 	for i := range r.Policies {
 		r.Policies[i].Policy = r.Policies[i].Top(t.most)
+		r.Policies[i].list(r.Hashed, keys)
 	}
+	r.most = t.most
 	return nil
 }
 
@@ -108,6 +115,7 @@ type ranking struct {
 	Hashed   bool             `json:"hashed"` // all keys are hashes
 	Mixed    bool             `json:"mixed"`  // some replicas keep hashes, and others keys
 	Policies []ranked         `json:"policies"`
+	InForce  []inForce        `json:"in_force"` // exceptions that some replica obeys
 
 	// Differ has the policies whose definitions differ: the replicas by the hash of theirs.
 	Differ map[string]map[string][]string `json:"differ,omitempty"`
@@ -116,6 +124,7 @@ type ranking struct {
 	Alike [][2]string `json:"alike,omitempty"`
 
 	lost    int // replicas that can't be read
+	most    int // how many exceptions of each policy the text shows
 	inForce map[string]bool
 }
 
@@ -125,6 +134,27 @@ type ranked struct {
 
 	Shortest float64 `json:"shortest_window_seconds"` // that a replica has counted
 	Longest  float64 `json:"longest_window_seconds"`
+
+	Listed []listedKey `json:"keys"` // in place of the policy's
+}
+
+// listedKey is a key as it may be shown.
+type listedKey struct {
+	denied.Key
+
+	Bytes []byte `json:"key_base64,omitempty"` // if Key is quoted
+}
+
+// list makes the list of keys as they may be shown.
+func (p *ranked) list(hashed bool, keys show.Keys) {
+	p.Listed = make([]listedKey, len(p.Keys))
+	for i, k := range p.Keys {
+		listed := listedKey{Key: k}
+		if !hashed {
+			listed.Key.Key, listed.Bytes = keys.Text(k.Key), keys.Bytes(k.Key)
+		}
+		p.Listed[i] = listed
+	}
 }
 
 // rank adds up answers, the policy with most denials first.
@@ -133,8 +163,12 @@ func rank(answers []replica.Answer, keys show.Keys) *ranking {
 	var reports []denied.Report
 	windows := make(map[string][]float64)
 	plain, seen := 0, make(map[string]string)
-	for _, a := range answers {
-		if a.Denied == nil {
+	for i := range answers {
+		a := &answers[i]
+		if a.Error == "" && a.Denied == nil {
+			a.Error, a.Policies = "nothing counts who is denied there: the service needs adminlimit.WithDenied", nil
+		}
+		if a.Error != "" {
 			r.lost++
 			continue
 		}
@@ -155,6 +189,9 @@ func rank(answers []replica.Answer, keys show.Keys) *ranking {
 			r.Alike = append(r.Alike, [2]string{seen[same], a.URL})
 		}
 		report := *a.Denied
+		if !report.Hashed {
+			rewrite(report.Policies, asGiven)
+		}
 		if !report.Hashed && keys.Hashes() { // so that they add up with hashes of others
 			report.Hashed = true
 			rewrite(report.Policies, keys.Text)
@@ -164,15 +201,13 @@ func rank(answers []replica.Answer, keys show.Keys) *ranking {
 		}
 		reports = append(reports, report)
 	}
+	r.InForce = inForceAt(answers, keys)
 	maps.DeleteFunc(r.Differ, func(_ string, byHash map[string][]string) bool { return len(byHash) == 1 })
 	sum := denied.Merge(reports...)
 	r.Hashed, r.Mixed = sum.Hashed, plain > 0 && plain < len(reports)
-	if !r.Hashed {
-		rewrite(sum.Policies, keys.Text)
-	}
 	for _, p := range sum.Policies {
 		w := windows[p.Policy]
-		r.Policies = append(r.Policies, ranked{p, slices.Min(w), slices.Max(w)})
+		r.Policies = append(r.Policies, ranked{Policy: p, Shortest: slices.Min(w), Longest: slices.Max(w)})
 	}
 	slices.SortStableFunc(r.Policies, func(a, b ranked) int { return cmp.Compare(b.Denied, a.Denied) })
 	return r
@@ -188,7 +223,17 @@ func alike(r *denied.Report) string {
 	return b.String()
 }
 
-// rewrite replaces the keys of policies by how they may be shown.
+// asGiven returns a key of a replica as it was: the replica shows it so that it can
+// be given back.
+func asGiven(shown string) string {
+	key, err := oncall.GivenKey(shown)
+	if err != nil {
+		return shown
+	}
+	return key
+}
+
+// rewrite replaces the keys of policies.
 func rewrite(policies []denied.Policy, text func(string) string) {
 	for _, p := range policies {
 		for i := range p.Keys {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/denied"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 // process is a process of a service, whose adminlimit asks for ann's password.
@@ -27,6 +29,14 @@ type process struct {
 	limiter *core.Limiter
 	perDay  int64
 	url     string
+}
+
+// follow has p follow the exceptions of a store until the function that it returns is called.
+func (p *process) follow(s *redisstore.Store) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { s.FollowExceptions(ctx, p.limiter) })
+	return func() { cancel(); running.Wait() }
 }
 
 // replicaOf starts a process whose policy api has one limit of so many requests a day.

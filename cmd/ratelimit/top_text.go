@@ -24,6 +24,11 @@ func (r *ranking) write(w io.Writer) error {
 			return err
 		}
 	}
+	for i := range r.InForce {
+		if err := r.InForce[i].write(&b, r.most); err != nil {
+			return err
+		}
+	}
 	for _, line := range r.differences() {
 		fmt.Fprintln(&b, line)
 	}
@@ -50,8 +55,8 @@ func (p *ranked) write(w io.Writer, replicas int) error {
 	}
 	_, _ = fmt.Fprintf(w, "%s: %s denied%s by %s %s\n", show.Text(p.Policy.Policy), show.Count(p.Denied), shadow, show.Some(int64(replicas), "replica"), p.span())
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, k := range p.Keys {
-		_, _ = fmt.Fprintf(t, "  %s\t%s\t%s\n", show.Text(k.Key), times(k), shares(k, p.Denied))
+	for _, k := range p.Listed {
+		_, _ = fmt.Fprintf(t, "  %s\t%s\t%s\n", k.Key.Key, times(k.Key), shares(k.Key, p.Denied))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -113,7 +113,7 @@ func TestASlowServerIsTold(t *testing.T) {
 
 // A listing of a Cluster that lacks a master's keys is none: nobody may believe that a customer is forgotten.
 func TestAClusterWithALostShardIsTold(t *testing.T) {
-	s := clusterOf(t)
+	s := startCluster(t, 2, 0)
 	s.open(t)
 	for i := range 20 {
 		s.use(t, fmt.Sprint("user:", i), 3)

@@ -1,16 +1,19 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replay"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/keyof"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // unmade returns what is doubtful about the keys of a policy's overrides and blocks, one sentence for each that no extractor makes.
@@ -21,13 +24,34 @@ func unmade(p core.Policy) (doubts []string) {
 	}{{"override", slices.Sorted(maps.Keys(p.Overrides))}, {"block", slices.Sorted(slices.Values(p.Blocked))}} {
 		for _, key := range of.keys {
 			if hint := asExtractors(key); hint != key {
-				doubt := p.Name + ", " + of.what + " of " + show.Text(key) + ": no extractor makes this key"
+				doubt := p.Name + ", " + of.what + " of " + oncall.ShownKey(key) + ": no extractor makes this key"
 				if hint != "" {
-					doubt += ": did you mean " + show.Text(hint) + "?"
+					doubt += ": did you mean " + oncall.ShownKey(hint) + "?"
 				} else {
 					doubt += ", only a key function of your own"
 				}
 				doubts = append(doubts, doubt)
+			}
+		}
+	}
+	return doubts
+}
+
+// misspelt returns which names of limits that one plan alone has are like one of the policy's that it lacks, in sentences.
+func misspelt(p core.Policy) (doubts []string) {
+	has := func(limits []core.Limit, name string) bool {
+		return slices.ContainsFunc(limits, func(l core.Limit) bool { return l.Name == name })
+	}
+	for _, plan := range slices.Sorted(maps.Keys(p.Plans)) {
+		var lacking []string
+		for _, l := range p.Limits {
+			if l.Name != "" && !has(p.Plans[plan], l.Name) {
+				lacking = append(lacking, l.Name)
+			}
+		}
+		for _, l := range p.Plans[plan] {
+			if meant := cli.Nearest(l.Name, lacking); meant != "" && l.Name != "" && !has(p.Limits, l.Name) {
+				doubts = append(doubts, fmt.Sprintf("%s, plan %s: no other limit counts with %s: did you mean %s?", p.Name, show.Text(plan), show.Text(l.Name), show.Text(meant)))
 			}
 		}
 	}

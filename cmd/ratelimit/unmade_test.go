@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -35,6 +36,11 @@ func TestCheckSaysWhatIsDoubtful(t *testing.T) {
 	assert.Contains(t, out, "p.yaml: no mistakes in 1 policy: api\n"+
 		"  doubtful: api, override of bob: no extractor makes this key, only a key function of your own\n"+
 		"  doubtful: api, block of 192.0.2.1: no extractor makes this key: did you mean ip:192.0.2.1?\n")
+	files(t, map[string]string{"p.yaml": "- name: api\n  limits: [60/min name minute, 9/day name day]\n  plans:\n    pro: [90/min name minuet, 99/day name day, 5/s name second]\n    all: [90/min name minute, 9/s name minutes]\n"})
+	out, _, code = run(t, "", "check", "p.yaml")
+	assert.Equal(t, cli.OK, code)
+	assert.Contains(t, out, "  doubtful: api, plan pro: no other limit counts with minuet: did you mean minute?\n")
+	assert.Equal(t, 1, strings.Count(out, "doubtful"), out)
 	out, _, _ = run(t, "", "key", "-value", "user=bob")
 	assert.Equal(t, "value:user:bob\n", out)
 }

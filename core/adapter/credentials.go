@@ -75,7 +75,7 @@ func decodeBasic(v string) (text string, ok bool) {
 }
 
 // normalizeToken gives a JSON Web Token one spelling, and returns any other value as it is. Parsers such as golang-jwt ignore the bits
-// of a segment's last character that carry no data, and may take padding. A token has three segments of base64url, or five if it is
+// of a segment's last character that carry no data and line breaks, which a query may have, and may take padding. A token has three segments of base64url, or five if it is
 // encrypted, and the first is a JSON object (RFC 7515, section 7.1, and RFC 7516, section 7.1). So an API key with dots stays as it is.
 func normalizeToken(v string) string {
 	if dots := strings.Count(v, "."); dots != 2 && dots != 4 {
@@ -83,7 +83,7 @@ func normalizeToken(v string) string {
 	}
 	segments := strings.Split(v, ".")
 	for i, segment := range segments {
-		b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(segment, "="))
+		b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(segment, "=\r\n"))
 		if err != nil || i == 0 && !strings.HasPrefix(strings.TrimSpace(string(b)), "{") {
 			return v
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/fieldname"
+	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
 
 // ByHeader limits by a request header field of one value, such as an API key. If the field came several times, or

@@ -10,8 +10,8 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/clientip"
-	"github.com/tokenbucket-go/ratelimit/core/internal/fieldname"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
+	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
 
 // ByIP limits by the client's address. [core.IPOption] says which proxies it trusts.

@@ -11,6 +11,8 @@ import (
 	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
 // Engine decides the requests of one middleware. It is safe for concurrent use.
@@ -145,7 +147,9 @@ func (e *Engine[C]) decide(c C, a *Admission, wait bool) (fromUser bool, err err
 		if of, err := e.limiter.WithPlan(plan); err == nil {
 			limiter = of
 		} else {
-			e.warnPlan.Do(func() { e.Logger().Warn(noPlanMessage, "code", "RL720", "policy", e.limiter.Name(), "plan", plan) })
+			e.warnPlan.Do(func() {
+				e.Logger().Warn(noPlanMessage, "code", "RL720", "policy", e.limiter.Name(), "plan", printable.Clip(plan, limit.MaxName))
+			})
 		}
 	}
 	if e.options.Limits != nil {

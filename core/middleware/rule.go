@@ -30,7 +30,7 @@ func (r Rule[C]) mistakes(limiter, key string) error {
 
 // mistakes returns those in the options.
 func (o *Options[C]) mistakes() error {
-	errs := []error{ArgumentError(o.Cost), ArgumentError(o.Limits), ArgumentError(o.Units)}
+	errs := []error{ArgumentError(o.Cost), ArgumentError(o.Plan), ArgumentError(o.Limits), ArgumentError(o.Units)}
 	if o.Settle != nil && o.Refund != nil {
 		errs = append(errs, &core.ConfigError{Field: "WithSettle", Value: "WithRefund", Reason: "can't be used together: a settlement of 0 is a refund"})
 	}

@@ -33,8 +33,8 @@ func (s *server) hasIdle() bool {
 }
 
 // connect waits, up to ConnectTimeout, until there is a connection to the server of the client only. With nil for only, it waits for
-// all servers of the store's client until the store's timeout, and after that for any one, so that servers that are down don't delay
-// the keys of others.
+// all servers of the store's client until half of the store's timeout, and after that for any one, so that calls for the keys of
+// others than a server that hangs are sent before they fail.
 //
 // A connection may take longer than a decision waits: decisions fail after the store's timeout, and later ones find the connection.
 func (s *server) connect(only *redis.Client) error {
@@ -59,7 +59,7 @@ func (s *server) connect(only *redis.Client) error {
 	for _, wait := range []struct {
 		time   time.Duration
 		enough <-chan struct{}
-	}{{s.timeout, nil}, {s.ConnectTimeout() - s.timeout, anyReady}} {
+	}{{s.timeout / 2, nil}, {s.ConnectTimeout() - s.timeout/2, anyReady}} {
 		timer := time.NewTimer(wait.time)
 		select {
 		case err := <-all:
@@ -80,13 +80,8 @@ func (s *server) reach(ctx context.Context, only *redis.Client, anyReady chan<- 
 	if only != nil {
 		return s.ping(ctx, only)
 	}
-	return s.Each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
-		var err error
-		if several {
-			err = s.ping(ctx, one, s.client)
-		} else {
-			err = s.ping(ctx, one)
-		}
+	return s.Each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
+		err := s.ping(ctx, one)
 		if !lost(err) {
 			s.dialError.Store(nil)
 			select {
@@ -143,8 +138,8 @@ func (s *server) timedOut() error {
 }
 
 // ping waits until a connection of one answers PING. If go-redis has connections for pipelines alone (v9.23 has), one of these must
-// answer too. It also sends PING by each of others, so that the client of a Cluster asks which server has which hash slot.
-func (s *server) ping(ctx context.Context, one redis.UniversalClient, others ...redis.UniversalClient) error {
+// answer too.
+func (s *server) ping(ctx context.Context, one redis.UniversalClient) error {
 	pings := []func() error{func() error {
 		return s.pingAny(ctx, one, func() int { return int(one.PoolStats().IdleConns) }, sendPing)
 	}}
@@ -152,9 +147,6 @@ func (s *server) ping(ctx context.Context, one redis.UniversalClient, others ...
 		pings = append(pings, func() error {
 			return s.pingAny(ctx, one, func() int { idle, _ := pipelineIdle(one); return idle }, pipelinePing)
 		})
-	}
-	for _, other := range others {
-		pings = append(pings, func() error { return sendPing(ctx, other) })
 	}
 	errs := make(chan error)
 	for _, ping := range pings {

@@ -94,7 +94,7 @@ func (s *batches) save(ctx context.Context, b Bucket, k kept, replace bool) (sav
 			return false, err
 		}
 	}
-	_, err = client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	write := func(p redis.Pipeliner) error {
 		if k.fields == nil {
 			p.Set(ctx, key, k.text, k.ttl)
 			return nil
@@ -103,7 +103,20 @@ func (s *batches) save(ctx context.Context, b Bucket, k kept, replace bool) (sav
 		p.HSet(ctx, key, k.fields)
 		p.PExpire(ctx, key, k.ttl)
 		return nil
-	})
+	}
+	if s.nodes.clientOf == nil {
+		_, err = client.TxPipelined(ctx, write)
+		return err == nil, err
+	}
+	// If the key's server does not answer, the client of a Cluster would send MULTI to another one, and wait for it. But only that client
+	// follows a slot that has moved: a transaction that is refused says no more than EXECABORT.
+	one, err := s.nodes.clientOf(ctx, key)
+	if err == nil {
+		_, err = one.TxPipelined(ctx, write)
+	}
+	if fromServer(err) {
+		_, err = client.TxPipelined(ctx, write)
+	}
 	return err == nil, err
 }
 

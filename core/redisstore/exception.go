@@ -38,6 +38,14 @@ type Exception struct {
 // Blocks reports whether e is a block, and no override.
 func (e *Exception) Blocks() bool { return len(e.Limits) == 0 }
 
+// kind is that of e's field.
+func (e *Exception) kind() string {
+	if e.Blocks() {
+		return blockField
+	}
+	return overrideField
+}
+
 // Fields of the hash. A key can have a block and an override.
 const blockField, overrideField = "block", "override"
 
@@ -58,17 +66,26 @@ func (e *Exception) refusal(policy string) error {
 	if e.For < 0 || e.For > 0 && e.For < time.Millisecond {
 		errs = append(errs, mistake.New("SetException for", e.For, "must be 0, or at least 1 ms"))
 	}
-	for _, said := range [][2]string{{"by", e.By}, {"reason", e.Reason}} {
-		if text := said[1]; len(text) > 256 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-			errs = append(errs, mistake.New("SetException "+said[0], printable.Clip(text, 80), "must be one line of text, at most 256 bytes"))
-		}
-	}
+	errs = append(errs, lineMistakes("SetException", e.By, e.Reason)...)
 	limits := e.Limits
 	if e.Blocks() {
 		limits = []core.Limit{core.PerHour(1)}
 	}
 	errs = append(errs, fitting(policy, limits).Validate())
 	return errors.Join(errs...)
+}
+
+// longestLine is how many bytes of who has said something, or why, are kept.
+const longestLine = 256
+
+// lineMistakes returns what is wrong with the arguments of a function that say who does something, and why.
+func lineMistakes(function, by, reason string) (errs []error) {
+	for _, said := range [][2]string{{"by", by}, {"reason", reason}} {
+		if text := said[1]; len(text) > longestLine || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+			errs = append(errs, mistake.New(function+" "+said[0], printable.Clip(text, 80), "must be one line of text, at most 256 bytes"))
+		}
+	}
+	return errs
 }
 
 // fitting is a policy that can have an override of limits.
@@ -171,7 +188,7 @@ func (w word) exception(policy, field string, now time.Time) (e Exception, ok bo
 	if key == "" || json.Unmarshal([]byte(w.says), &says) != nil {
 		return e, false
 	}
-	e.By, e.Reason = says.By, says.Reason
+	e.By, e.Reason = printable.Clip(says.By, longestLine), printable.Clip(says.Reason, longestLine) // another program may have written more
 	if e.Key = key; w.end > 0 {
 		e.For = time.UnixMilli(w.end).Sub(now).Truncate(time.Millisecond)
 	}

@@ -1,13 +1,14 @@
 package redisstore
 
 import (
-	"fmt"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
@@ -26,14 +27,14 @@ type exceptionMemory struct {
 	due       int // the poll that reads again without a change
 	pause     int // how many polls that was away after the last failure to put words back
 	now       *heldExceptions
-	followed  int       // how often it is followed
-	since     time.Time // when that began
+	limiters  []*core.Limiter // that follow
 }
 
 // heldExceptions are exceptions as they were at an instant. Nobody changes them.
 type heldExceptions struct {
-	list []Exception
-	at   time.Time
+	list    []Exception
+	at      time.Time
+	version int64 // no word has a higher stamp
 }
 
 // each calls do with the exceptions that hold at an instant, and returns when the next of them ends; zero: none does.
@@ -66,6 +67,15 @@ type putBack struct {
 
 // lost reports whether Redis has lost what an operator said: requests would be decided otherwise.
 func (p *putBack) lost() bool { return p.blocks+p.overrides+p.removals > 0 }
+
+// change returns the JSON of p for the history, or "" if Redis has lost nothing that changes who is limited.
+func (p *putBack) change() string {
+	if !p.lost() {
+		return ""
+	}
+	text, _ := json.Marshal(restored{p.blocks + p.overrides + p.removals}) // a number
+	return string(text)
+}
 
 // confirm takes in that Redis had a version at an instant. It reports whether there is nothing to read.
 func (m *exceptionMemory) confirm(version string, at time.Time) bool {
@@ -104,7 +114,7 @@ func (m *exceptionMemory) learn(policy string, r reading) (*putBack, error) {
 	all := maps.Clone(redis.unreadable) // the error counts them
 	maps.Copy(all, m.words.of)
 	list, err := readExceptions(policy, all, r.now)
-	m.now = &heldExceptions{list, r.read}
+	m.now = &heldExceptions{list, r.read, m.words.top}
 	if m.words.equal(redis) {
 		m.settle(r.fields[""])
 		return nil, err
@@ -119,11 +129,7 @@ func (m *exceptionMemory) learn(policy string, r reading) (*putBack, error) {
 // lacking returns how a hash with other words gets those of m. m.mu is held.
 func (m *exceptionMemory) lacking(redis words, now time.Time) *putBack {
 	p := &putBack{expected: m.seen, version: m.version}
-	change := func(field, value string) {
-		for _, text := range []string{field, value} {
-			p.fields = fmt.Appendf(p.fields, "%d:%s", len(text), text)
-		}
-	}
+	change := func(field, value string) { p.fields = appendPair(p.fields, field, value) }
 	for field, value := range m.words.of {
 		there := redis.of[field]
 		if there == value {
@@ -180,34 +186,44 @@ func (m *exceptionMemory) held() *heldExceptions {
 	return m.now
 }
 
-// follow counts who follows: n is 1 or -1.
-func (m *exceptionMemory) follow(n int) {
+// read returns when Redis last had no other words than those known.
+func (m *exceptionMemory) read() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.followed == 0 {
-		m.since = time.Now()
-	}
-	m.followed += n
+	return m.confirmed
 }
 
-// stats returns what is in force, and reports whether anybody follows.
-func (m *exceptionMemory) stats(policy string) (s storestats.Exceptions, ok bool) {
+// follow notes limiters that follow, until the function that it returns is called.
+func (m *exceptionMemory) follow(limiters []*core.Limiter) (end func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s.Policy = policy
-	m.now.each(time.Now(), func(e Exception) {
-		if e.Blocks() {
-			s.Blocks++
-		} else {
-			s.Overrides++
+	m.limiters = append(m.limiters, limiters...)
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for _, l := range limiters {
+			i := slices.Index(m.limiters, l) // one may follow twice
+			m.limiters = slices.Delete(m.limiters, i, i+1)
 		}
-	})
-	if read := m.confirmed; read.After(m.since) {
-		s.Age = time.Since(read)
-	} else {
-		s.Age = time.Since(m.since)
 	}
-	return s, m.followed > 0
+}
+
+// stats returns what is in force, and reports whether anybody follows. Limiters can differ, because one can't use what another can: it is
+// the least of what they obey.
+func (m *exceptionMemory) stats(policy string, now time.Time) (least storestats.Exceptions, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, l := range m.limiters {
+		e, following := l.Exceptions(), l.Following()
+		age, _ := following.Age(now)
+		s := storestats.Exceptions{Policy: policy, Overrides: len(e.Overrides), Blocks: len(e.Blocked), Version: following.Version, Age: age}
+		if i > 0 {
+			s.Overrides, s.Blocks = min(s.Overrides, least.Overrides), min(s.Blocks, least.Blocks)
+			s.Version, s.Age = min(s.Version, least.Version), max(s.Age, least.Age)
+		}
+		least = s
+	}
+	return least, len(m.limiters) > 0
 }
 
 // exceptionMemories are those of a store, by policy.
@@ -234,7 +250,7 @@ func (m *exceptionMemories) stats() (list []storestats.Exceptions) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, policy := range slices.Sorted(maps.Keys(m.of)) {
-		if s, ok := m.of[policy].stats(policy); ok {
+		if s, ok := m.of[policy].stats(policy, time.Now()); ok {
 			list = append(list, s)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -11,32 +12,58 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/percent"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/hashslot"
 )
 
 // SetException writes an exception of a policy into Redis, in place of one that the key has of its kind. Processes that call
 // [Store.FollowExceptions] obey it within two seconds, and write it again if Redis loses it. The error is [ErrExceptions], a
 // [core.ConfigError] of each mistake, or that of the call. It costs one round trip, or two if Redis does not know the script yet.
 func (s *Store) SetException(ctx context.Context, policy string, e Exception) error {
+	return s.setException(ctx, policy, e, true)
+}
+
+// CopyException is SetException for tools that copy: [Store.History] does not have it. [Store.CopyHistory] copies that.
+func (s *Store) CopyException(ctx context.Context, policy string, e Exception) error {
+	return s.setException(ctx, policy, e, false)
+}
+
+func (s *Store) setException(ctx context.Context, policy string, e Exception, note bool) error {
 	if err := e.refusal(policy); err != nil {
 		return err
 	}
-	kind := overrideField
-	if e.Blocks() {
-		kind = blockField
-	}
-	_, err := s.writeWord(ctx, policy, exceptionField(kind, e.Key), said{Blocked: e.Blocks(), Limits: e.Limits, By: e.By, Reason: e.Reason}, e.For.Milliseconds())
+	_, err := s.writeWord(ctx, policy, exceptionField(e.kind(), e.Key), said{Blocked: e.Blocks(), Limits: e.Limits, By: e.By, Reason: e.Reason}, e.For.Milliseconds(), note)
 	return err
 }
 
-// Unblock removes the block of a key. It reports whether Redis had one. If it has none, because it has lost it, processes may still have
-// one: they end it too. So the removal stays in Redis for a day, with the key.
-func (s *Store) Unblock(ctx context.Context, policy, key string) (was bool, err error) {
-	return s.writeWord(ctx, policy, exceptionField(blockField, key), said{}, removal)
+// Removal ends an exception.
+type Removal struct {
+	Key      string
+	Override bool   // it ends the key's override, and otherwise its block
+	By       string // who ends it, for people who read it: a line of at most 256 bytes, or ""
+	Reason   string // and why
 }
 
-// EndOverride removes the override of a key, as Unblock does a block.
+// RemoveException removes an exception of a key. It reports whether Redis had one. If it has none, because it has lost it, processes may
+// still have one: they end it too. So the removal stays in Redis for a day, with the key. Errors are those of SetException.
+func (s *Store) RemoveException(ctx context.Context, policy string, r Removal) (was bool, err error) {
+	if err := errors.Join(lineMistakes("RemoveException", r.By, r.Reason)...); err != nil {
+		return false, err
+	}
+	kind := blockField
+	if r.Override {
+		kind = overrideField
+	}
+	return s.writeWord(ctx, policy, exceptionField(kind, r.Key), said{By: r.By, Reason: r.Reason}, removal, true)
+}
+
+// Unblock is RemoveException of a block, by nobody known.
+func (s *Store) Unblock(ctx context.Context, policy, key string) (was bool, err error) {
+	return s.RemoveException(ctx, policy, Removal{Key: key})
+}
+
+// EndOverride is RemoveException of an override, by nobody known.
 func (s *Store) EndOverride(ctx context.Context, policy, key string) (was bool, err error) {
-	return s.writeWord(ctx, policy, exceptionField(overrideField, key), said{}, removal)
+	return s.RemoveException(ctx, policy, Removal{Key: key, Override: true})
 }
 
 // Exceptions returns the exceptions of a policy that are in Redis, sorted by key. Those that can't be read, such as those of a later
@@ -95,11 +122,60 @@ func (s *batches) exceptionsKey(policy string) string {
 	return b.String()
 }
 
+// historyKey returns the Redis key of a policy's history, which is in the Cluster slot of its exceptions, for one script has both. No bucket
+// has it. A prefix with half a hash tag leads elsewhere: then there is no history, and the key is "".
+func (s *batches) historyKey(policy string) string {
+	var b strings.Builder
+	b.WriteString(s.prefix + "%history:")
+	exceptions := s.exceptionsKey(policy)
+	percent.Escape(&b, policy, ":{}%")
+	for _, key := range []string{s.prefix + "%history:{" + exceptions + "}", b.String()} {
+		if hashslot.Of(key) == hashslot.Of(exceptions) {
+			return key
+		}
+	}
+	return ""
+}
+
+// exceptionKeys returns the keys that exceptions.lua changes.
+func (s *batches) exceptionKeys(policy string) []string {
+	keys := []string{s.exceptionsKey(policy)}
+	if history := s.historyKey(policy); history != "" {
+		keys = append(keys, history)
+	}
+	return keys
+}
+
+// ExceptionsVersion returns the version of a policy's exceptions in Redis, which those who follow them obey: see [core.Following]. It costs
+// one round trip.
+func (s *Store) ExceptionsVersion(ctx context.Context, policy string) (version int64, err error) {
+	if err := s.mistaken(); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	defer cancel()
+	text, err := s.batches.version(ctx, policy)
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return 0, &failure{inPolicy(policy), s.batches.exceptionsError(policy, err)}
+	}
+	return wordsOf(map[string]string{"": text}).top, nil
+}
+
+func (s *batches) version(ctx context.Context, policy string) (text string, err error) {
+	defer recovered(&err)
+	return s.server.client.HGet(ctx, s.exceptionsKey(policy), "").Result()
+}
+
 // exceptionsError returns err of a call for a policy's exceptions as messages show it.
 func (s *batches) exceptionsError(policy string, err error) error {
+	return foreignKey(s.exceptionsKey(policy), err)
+}
+
+// foreignKey returns err of a call for a Redis key of exceptions, or of their history, as messages show it.
+func foreignKey(key string, err error) error {
 	err = withoutArguments(err)
 	if ofExceptionsKey(err) {
-		return fmt.Errorf("the Redis key %q is not of this package: rename it, or give the store another prefix: %w", s.exceptionsKey(policy), err)
+		return fmt.Errorf("the Redis key %q is not of this package: rename it, or give the store another prefix: %w", key, err)
 	}
 	return err
 }
@@ -113,8 +189,9 @@ func ofExceptionsKey(err error) bool {
 // removal is for how long a word holds that ends another one.
 const removal = -1
 
-// writeWord writes what an operator says now, and for how many milliseconds it holds. It reports whether there was an exception.
-func (s *Store) writeWord(ctx context.Context, policy, field string, says said, lasts int64) (was bool, err error) {
+// writeWord writes what an operator says now, and for how many milliseconds it holds. note: also into the history. It reports whether there
+// was an exception.
+func (s *Store) writeWord(ctx context.Context, policy, field string, says said, lasts int64, note bool) (was bool, err error) {
 	text, err := json.Marshal(says)
 	if err != nil {
 		return false, err
@@ -124,7 +201,7 @@ func (s *Store) writeWord(ctx context.Context, policy, field string, says said, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
 	defer cancel()
-	n, err := s.batches.changeExceptions(ctx, policy, "set", field, string(text), lasts, MaxExceptions, nonce())
+	n, err := s.batches.changeExceptions(ctx, policy, "set", field, string(text), lasts, MaxExceptions, nonce(), note)
 	switch {
 	case err != nil:
 		return false, &failure{inPolicy(policy), err}
@@ -137,7 +214,7 @@ func (s *Store) writeWord(ctx context.Context, policy, field string, says said, 
 // changeExceptions has the script change the exceptions of a policy.
 func (s *batches) changeExceptions(ctx context.Context, policy string, args ...any) (n int, err error) {
 	defer recovered(&err)
-	n, err = exceptionsScript.Run(ctx, s.server.client, []string{s.exceptionsKey(policy)}, args...).Int()
+	n, err = exceptionsScript.Run(ctx, s.server.client, s.exceptionKeys(policy), args...).Int()
 	return n, s.exceptionsError(policy, err)
 }
 

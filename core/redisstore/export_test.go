@@ -7,6 +7,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/lease"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/hashslot"
 )
 
 // LongestTTL is how long a key may live that matters for a time: an eighth longer or two seconds, a second, and the
@@ -54,3 +55,9 @@ func FollowExceptions(ctx context.Context, s *Store, interval time.Duration, lim
 
 // ExceptionsKey returns the Redis key of a policy's exceptions.
 func ExceptionsKey(s *Store, policy string) string { return s.batches.exceptionsKey(policy) }
+
+// HistoryKey returns the Redis key of a policy's history, or "".
+func HistoryKey(s *Store, policy string) string { return s.batches.historyKey(policy) }
+
+// SlotOf returns the Cluster slot of a key.
+func SlotOf(key string) uint16 { return hashslot.Of(key) }

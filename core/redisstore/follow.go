@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -21,7 +20,7 @@ const pollInterval = time.Second
 //	go store.FollowExceptions(ctx, limiter)
 //
 // Operators write exceptions by the commands override and block of ratelimit, or by [Store.SetException], and none of them needs a
-// deploy. They come before the policy's Overrides and Blocked, and stay if it changes: see [core.Limiter.SetExceptions], which nobody
+// deploy. They come after the policy's Overrides, and stay if it changes: see [core.Limiter.SetExceptions], which nobody
 // else may call meanwhile.
 //
 // An exception ends at its end, by the clock of Redis, or when an operator removes it. While Redis does not answer, those read last hold.
@@ -51,8 +50,10 @@ func (s *Store) ReadExceptions(ctx context.Context, limiters ...*core.Limiter) e
 			errs = append(errs, &failure{inPolicy(l.Name()), err})
 			continue
 		}
-		f := follower{limiters: []*core.Limiter{l}, held: s.memories.memory(l.Name()).held()}
+		f := follower{limiters: []*core.Limiter{l}, memory: s.memories.memory(l.Name())}
+		f.held = f.memory.held()
 		errs = append(errs, bad, f.set(time.Now()))
+		f.note(l.Following().Since)
 	}
 	return errors.Join(errs...)
 }
@@ -85,12 +86,14 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 		f := byPolicy[l.Name()]
 		if f == nil {
 			f = &follower{policy: l.Name(), memory: s.memories.memory(l.Name()), log: s.batches.server.logger, outage: outage}
-			f.memory.follow(1)
-			defer f.memory.follow(-1)
 			byPolicy[f.policy] = f
 			followers = append(followers, f)
 		}
 		f.limiters = append(f.limiters, l)
+	}
+	for _, f := range followers {
+		f.begin(time.Now())
+		defer f.memory.follow(f.limiters)()
 	}
 	together := max(1, len(followers))
 	if s.batches.server.sharded.Load() { // a shard that is away concerns its own policies alone
@@ -163,7 +166,7 @@ func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd, a
 		f.refused = false
 		return nil
 	}
-	wrote, err := s.batches.changeExceptions(ctx, f.policy, "put", lacking.expected, lacking.version, lacking.fields)
+	wrote, err := s.batches.changeExceptions(ctx, f.policy, "put", lacking.expected, lacking.version, lacking.fields, lacking.change())
 	switch {
 	case err != nil:
 		f.memory.failed()
@@ -173,124 +176,4 @@ func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd, a
 		f.lost(lacking, nil)
 	}
 	return nil
-}
-
-// follower has the limiters of one policy obey its exceptions.
-type follower struct {
-	policy     string
-	memory     *exceptionMemory
-	log        func() *slog.Logger
-	outage     *pollOutage
-	failed     bool   // the last poll, because of the policy's own key
-	refused    bool   // what was put back last; it was logged
-	unreadable string // what was logged of exceptions that can't be read
-
-	mu       sync.Mutex // guards all below
-	limiters []*core.Limiter
-	held     *heldExceptions
-	timer    *time.Timer // calls obey when the next exception ends; nil: none does
-	stopped  bool        // nothing may change any more
-}
-
-// catchUp obeys what was read last.
-func (f *follower) catchUp() {
-	held := f.memory.held()
-	f.mu.Lock()
-	same := held == f.held
-	f.held = held
-	f.mu.Unlock()
-	if !same {
-		f.obey()
-	}
-}
-
-// obey sets the exceptions that hold now, and has a timer call it again when the next of them ends: a poll may take longer.
-func (f *follower) obey() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.stopped {
-		return
-	}
-	if f.timer != nil {
-		f.timer.Stop()
-	}
-	now := time.Now()
-	if err := f.set(now); err != nil {
-		f.warn(err)
-	}
-	if end := f.held.each(now, func(Exception) {}); !end.IsZero() {
-		f.timer = time.AfterFunc(time.Until(end), f.obey)
-	}
-}
-
-// set sets the exceptions that hold at an instant. f.mu is held.
-func (f *follower) set(now time.Time) error {
-	hold := core.Exceptions{Overrides: make(map[string][]core.Limit)}
-	f.held.each(now, func(e Exception) {
-		if e.Blocks() {
-			hold.Blocked = append(hold.Blocked, e.Key)
-		} else {
-			hold.Overrides[e.Key] = e.Limits
-		}
-	})
-	var errs []error
-	for _, l := range f.limiters {
-		err := l.SetExceptions(hold)
-		if errs = append(errs, err); err != nil {
-			errs = append(errs, l.SetExceptions(without(hold, err)))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// stop has f change nothing any more.
-func (f *follower) stop() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.stopped = true; f.timer != nil {
-		f.timer.Stop()
-	}
-}
-
-// report logs the first of several failures in a row.
-func (f *follower) report(err error) {
-	own := ofExceptionsKey(err)
-	if own && !f.failed {
-		f.warn(err)
-	}
-	f.failed = own
-	if own {
-		err = nil
-	}
-	f.outage.note(f.policy, err)
-}
-
-// warnOnce logs what can't be read, unless before says that it was logged. It returns what was.
-func (f *follower) warnOnce(before string, err error) string {
-	if err == nil {
-		return ""
-	}
-	if err.Error() != before {
-		f.warn(err)
-	}
-	return err.Error()
-}
-
-// warn logs that exceptions of f's policy can't be read.
-func (f *follower) warn(err error) { warnUnread(f.log().With("policy", f.policy), err) }
-
-// lost logs that Redis has lost exceptions, and whether they were put back. err says why they were not.
-func (f *follower) lost(p *putBack, err error) {
-	said := f.refused
-	f.refused = err != nil
-	if !p.lost() || said && err != nil {
-		return
-	}
-	if err != nil {
-		f.log().Warn("ratelimit: Redis has lost what operators said; it stays in force here, but could not be put back", "code", "RL719", "policy", f.policy,
-			"blocks", p.blocks, "overrides", p.overrides, "removals", p.removals, "error", err)
-		return
-	}
-	f.log().Warn("ratelimit: Redis has lost what operators said; it stays in force, and was put back", "code", "RL719", "policy", f.policy,
-		"blocks", p.blocks, "overrides", p.overrides, "removals", p.removals)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -131,5 +132,51 @@ func TestBucketsListsThoseOfAPrefix(t *testing.T) {
 	}
 	for range s.Buckets(t.Context(), "", 0) {
 		break // the caller may stop
+	}
+}
+
+// A server that fails hides its own buckets alone, and is named in its turn.
+func TestBucketsGoOnAfterAServerThatFails(t *testing.T) {
+	servers := []*redistest.Server{redistest.Start(t), redistest.Start(t), redistest.Start(t)}
+	addrs := make(map[string]string)
+	for _, s := range servers {
+		addrs[s.Addr] = s.Addr
+	}
+	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, HeartbeatFrequency: time.Hour, DialerRetries: 1, MaxRetries: -1, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = ring.Close() })
+	s := redisstore.New(ring, redisstore.WithTimeout(5*time.Second))
+	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}, OnFailure: core.FailClosed}))
+	lost, want := servers[1], 0
+	for i := range 60 {
+		key := fmt.Sprint("user:", i)
+		_, err := l.Allow(t.Context(), key)
+		require.NoError(t, err)
+		one, err := ring.GetShardClientForKey("ratelimit:api:" + key)
+		require.NoError(t, err)
+		if one.Options().Addr != lost.Addr {
+			want++
+			require.NoError(t, s.SetException(t.Context(), key, redisstore.Exception{Key: key}))
+		}
+	}
+	require.Less(t, want, 60, "the premise: each has buckets")
+	lost.Kill()
+	got, failed := 0, []error(nil)
+	for _, err := range s.Buckets(t.Context(), "api", 0) {
+		if err != nil {
+			failed = append(failed, err)
+		} else {
+			got++
+		}
+	}
+	assert.Equal(t, want, got)
+	require.Len(t, failed, 1)
+	assert.ErrorContains(t, failed[0], lost.Addr)
+	policies, err := s.ExceptionPolicies(t.Context(), 0)
+	assert.ErrorContains(t, err, lost.Addr)
+	assert.NotEmpty(t, policies)
+	for _, err := range s.Buckets(t.Context(), "", 0) {
+		if err != nil {
+			break // the caller may stop
+		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // State returns what Redis keeps of the bucket of a policy and key: see [store.StateReader]. It is for tools. It sends GET, HGETALL, PTTL and
-// TIME in one round trip, and neither asks the breaker nor counts for it. It takes a second at most, or ten times the store's timeout if
-// that is longer.
+// TIME to the server that has the key, in one round trip, or in two on a Cluster or a Ring. It neither asks the breaker nor counts for
+// it. It takes a second at most, or ten times the store's timeout if that is longer.
 func (s *Store) State(ctx context.Context, policy, key string) (store.State, error) {
 	if err := s.mistaken(); err != nil {
 		return store.State{}, err
@@ -32,8 +32,19 @@ func (s *Store) State(ctx context.Context, policy, key string) (store.State, err
 func (s *batches) state(ctx context.Context, key string) (state store.State, err error) {
 	defer recovered(&err)
 	p := s.server.client.Pipeline()
-	text, fields, ttl, now := p.Get(ctx, key), p.HGetAll(ctx, key), p.PTTL(ctx, key), p.Time(ctx)
+	text, fields, ttl := p.Get(ctx, key), p.HGetAll(ctx, key), p.PTTL(ctx, key)
+	var now *redis.TimeCmd
+	if s.nodes.clientOf == nil {
+		now = p.Time(ctx)
+	}
 	_, _ = p.Exec(ctx) // one of the first two is an error of the key's type
+	if now == nil {    // a client of several servers would send TIME to any of them
+		one, err := s.nodes.clientOf(ctx, key)
+		if err != nil {
+			return store.State{}, err
+		}
+		now = one.Time(ctx)
+	}
 	state.Now, state.Expires = now.Val(), max(0, ttl.Val())
 	switch {
 	case ttl.Err() != nil:

@@ -11,7 +11,8 @@ import (
 // without returns e without the overrides in which err reports mistakes, such as the name of a limit that this version of the policy
 // does not have: blocks and all other overrides hold nevertheless.
 func without(e core.Exceptions, err error) core.Exceptions {
-	rest := core.Exceptions{Blocked: e.Blocked, Overrides: maps.Clone(e.Overrides)}
+	rest := e
+	rest.Overrides = maps.Clone(e.Overrides)
 	var joined interface{ Unwrap() []error }
 	if !errors.As(err, &joined) {
 		return rest

@@ -168,6 +168,24 @@ func (s *Memory) Reset(_ context.Context, policy, key string) error {
 	return nil
 }
 
+// State returns what the store keeps of the bucket of a policy and key: see [StateReader]. The error is [ErrClock].
+func (s *Memory) State(_ context.Context, policy, key string) (state State, _ error) {
+	c := NewClass(policy, nil)
+	hash := c.hashOf(key)
+	sh := s.shard(hash)
+	now, err := s.now()
+	if err != nil {
+		return state, err
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	state.Now = time.UnixMicro(max(now, sh.latest))
+	if i := sh.find(hash, c, key); i >= 0 {
+		state.Bytes = bucket.AppendRecords(nil, sh.records(i))
+	}
+	return state, nil
+}
+
 // Len returns how many keys the store holds. It can exceed the bound by the number of goroutines that are adding a key, and by up to
 // 63 if the bound is above 4,096.
 func (s *Memory) Len() int { return int(s.keys.Load()) }

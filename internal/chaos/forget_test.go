@@ -139,7 +139,7 @@ func forgets(t *testing.T, f forgetful) {
 	if f.freeze != nil {
 		f.freeze()
 	}
-	require.NoError(t, operator.SetException(ctx, "api", redisstore.Exception{Key: "eve", For: f.lasts}))
+	require.NoError(t, operator.SetException(ctx, "api", redisstore.Exception{Key: "eve", For: f.lasts, By: "bob", Reason: "scraper"}))
 	_, err := operator.Unblock(ctx, "api", "ann")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
@@ -174,6 +174,17 @@ func forgets(t *testing.T, f forgetful) {
 	s, newcomer := process()
 	require.NoError(t, s.ReadExceptions(ctx, newcomer))
 	assert.Equal(t, []string{"eve"}, newcomer.Exceptions().Blocked, "a process that starts then learns it from Redis")
+	note := newcomer.Exceptions().BlockNotes["eve"]
+	assert.Equal(t, []string{"bob", "scraper"}, []string{note.By, note.Reason}, "with its author and reason")
+	version, err := s.ExceptionsVersion(ctx, "api")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		return fleet[0].Following().Version == version && fleet[1].Following().Version == version
+	}, wait, tick, "all processes obey the version that Redis has then")
+	history, err := s.History(ctx, "api")
+	require.NoError(t, err)
+	require.NotEmpty(t, history)
+	assert.Equal(t, "restore", history[0].Kind, "the history says that Redis had lost it")
 	_, err = operator.Unblock(ctx, "api", "eve")
 	require.NoError(t, err)
 	require.Eventually(t, blocks(0), wait, tick, "an operator's newer word ends it everywhere")

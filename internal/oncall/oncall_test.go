@@ -1,12 +1,15 @@
 package oncall_test
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
@@ -57,4 +60,43 @@ func TestStoredKeyTakesHashesAsTheyAre(t *testing.T) {
 	}
 	assert.Equal(t, "k", oncall.StoredKey("k"))
 	assert.Equal(t, core.StoredKey("sha256:x"), oncall.StoredKey("sha256:x"), "what is no hash is a key of an app")
+}
+
+// What is shown of a key means that key and no other: typed, or pasted into a shell
+// between single quotes.
+func TestAShownKeyIsTakenByAShell(t *testing.T) {
+	bytes := rapid.Custom(func(t *rapid.T) string { return string(rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(t, "bytes")) })
+	hostile := rapid.SampledFrom([]string{
+		"", "-", "-x", "--", `"`, `""`, `"a"`, `"a`, "'", "o'brien", "a\tb", "a\nb", "\u202egnp", "a\u2028b", "a\u200bb", "a\u00adb", "\u3164", "a\ufe0fb", "\U000e0041", "\xff", "\ufffd",
+		" a", "a ", "a b", "a  b", "\u00a0", `\x41`, `\`, "$HOME", "`id`", "!!", "*", "~", "a;b", "#a", "\x00", "é", "日本", "e\u0301", "%3A", "{a,b}", "\x7f", "\x1b[2J",
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		keys := rapid.SliceOfN(rapid.OneOf(bytes, rapid.String(), hostile, rapid.StringMatching(`["' -]{1,4}[a-z"' ]{0,3}`)), 50, 50).Draw(t, "keys")
+		script := "printf '%s\\0'"
+		for _, key := range keys {
+			shown := oncall.ShownKey(key)
+			if shown == "" || strings.HasPrefix(shown, "-") || !utf8.ValidString(shown) || strings.ContainsAny(shown, "\t\n'") || strings.Contains(shown, "  ") {
+				t.Fatalf("%q is shown as %q, which a table, a flag or a shell reads differently", key, shown)
+			}
+			script += " '" + shown + "'"
+		}
+		out, err := exec.Command("bash", "-c", script).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, pasted := range strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00") {
+			if key, err := oncall.GivenKey(pasted); err != nil || key != keys[i] {
+				t.Fatalf("%q is shown as %q, and a shell gives %q: %v", keys[i], oncall.ShownKey(keys[i]), key, err)
+			}
+		}
+	})
+	for key, want := range map[string]string{
+		"ip:192.0.2.1": "ip:192.0.2.1", "a b": "a b", "é": "é", `a"b`: `a"b`, "o'brien": `"o\x27brien"`, "-x": `"-x"`, "": `""`, "\xff a": `"\xff\x20a"`, "\u3164": `"\u3164"`,
+	} {
+		assert.Equal(t, want, oncall.ShownKey(key))
+	}
+	for _, bad := range []string{`"a"b"`, `"\q"`, "\"a\nb\""} {
+		_, err := oncall.GivenKey(bad)
+		require.ErrorIs(t, err, oncall.ErrQuotes)
+	}
 }

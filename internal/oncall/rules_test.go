@@ -2,6 +2,7 @@ package oncall_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// An operator's word comes before the policy's, and a block before an override.
+// An operator's override comes before the policy's, and a block of either before all.
 func TestRulesSayWhoSetThem(t *testing.T) {
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(5)}, Overrides: map[string][]core.Limit{"ann": {core.PerHour(9)}, "eve": {core.PerHour(9)}},
@@ -24,7 +25,7 @@ func TestRulesSayWhoSetThem(t *testing.T) {
 		"ann":    {owner: "the policy"},
 		"bob":    {blocker: "the policy", listed: true},
 		"eve":    {owner: oncall.Operator},
-		"joe":    {owner: oncall.Operator, listed: true},
+		"joe":    {owner: oncall.Operator, blocker: "the policy", listed: true},
 		"kim":    {blocker: oncall.Operator},
 		"nobody": {},
 	} {
@@ -44,17 +45,14 @@ func TestRulesOfAChosenPlan(t *testing.T) {
 	}))
 	rules := oncall.RulesOf(l)
 	assert.True(t, rules.HasPlans())
-	pro, err := rules.For("pro")
-	assert.NoError(t, err)
+	pro := rules.For("pro")
 	assert.True(t, pro.Chosen)
 	assert.Equal(t, `plan "pro"`, pro.From("bob", core.Must(pro.Limiter.Peek(t.Context(), "bob")).Limits()[0].Limit))
-	assert.NoError(t, l.SetExceptions(core.Exceptions{Overrides: map[string][]core.Limit{"bob": {core.Times(2)}}}))
-	changed := core.Must(oncall.RulesOf(l).For("pro"))
-	changed.Describe("bob", `ann: "launch"`)
-	assert.Equal(t, `plan "pro", x2 by ann: "launch"`, changed.From("bob", core.Must(changed.Limiter.Peek(t.Context(), "bob")).Limits()[0].Limit))
-	own, err := rules.For("")
-	assert.NoError(t, err)
-	assert.Same(t, rules, own, "nobody has chosen")
-	_, err = rules.For("gold")
-	assert.ErrorContains(t, err, "gold")
+	assert.NoError(t, l.SetExceptions(core.Exceptions{
+		Overrides: map[string][]core.Limit{"bob": {core.Times(2)}}, OverrideNotes: map[string]core.ExceptionNote{"bob": {By: "ann", Until: time.Unix(0, 0), Reason: "launch"}},
+	}))
+	changed := oncall.RulesOf(l).For("pro")
+	assert.Equal(t, `plan "pro", x2 by ann until 1970-01-01 00:00:00 UTC: "launch"`, changed.From("bob", core.Must(changed.Limiter.Peek(t.Context(), "bob")).Limits()[0].Limit))
+	assert.Same(t, rules, rules.For(""), "nobody has chosen")
+	assert.Nil(t, rules.For("gold"))
 }

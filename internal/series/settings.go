@@ -71,20 +71,21 @@ func (s *Settings) AddStore(name string, store storestats.Source) {
 
 // Descriptions of metrics.
 const (
-	UnsettledHelp     = "Settlements and debits that failed."
-	SlotsHelp         = "Slots that this process has taken and not released, and whose MaxHold is not over."
-	TokensHelp        = "Tokens that decisions asked for, each at most the smallest Capacity of the policy."
-	DurationHelp      = "How long decisions took, including waits for Redis and the fallback."
-	BreakerStateHelp  = "State of a store's circuit breaker: 0 closed, 1 half-open, 2 open."
-	BreakerOpenedHelp = "How often a store's circuit breaker opened."
-	FallbackHelp      = "How long a store's circuit breaker was not closed, so that each policy's OnFailure decided."
-	DenyCacheHelp     = "Denials from the deny cache, without a call to Redis."
-	LeasedHelp        = "Decisions from tokens that this process had leased."
-	UnreadableHelp    = "Answers of a store that the state of a key can't be used."
-	ExceptionsHelp    = "Exceptions that operators have set and this process obeys, by kind: override or block."
-	ExceptionsAgeHelp = "Seconds since the store asked Redis with success whether exceptions have changed."
-	CapacityHelp      = "Capacity of a limit that is in force."
-	ChangesHelp       = "How often SetPolicy changed a policy."
+	UnsettledHelp         = "Settlements and debits that failed."
+	SlotsHelp             = "Slots that this process has taken and not released, and whose MaxHold is not over."
+	TokensHelp            = "Tokens that decisions asked for, each at most the smallest Capacity of the policy."
+	DurationHelp          = "How long decisions took, including waits for Redis and the fallback."
+	BreakerStateHelp      = "State of a store's circuit breaker: 0 closed, 1 half-open, 2 open."
+	BreakerOpenedHelp     = "How often a store's circuit breaker opened."
+	FallbackHelp          = "How long a store's circuit breaker was not closed, so that each policy's OnFailure decided."
+	DenyCacheHelp         = "Denials from the deny cache, without a call to Redis."
+	LeasedHelp            = "Decisions from tokens that this process had leased."
+	UnreadableHelp        = "Answers of a store that the state of a key can't be used."
+	ExceptionsHelp        = "Exceptions that operators have set and this process obeys, by kind: override or block."
+	ExceptionsVersionHelp = "Version of the exceptions that this process obeys: about when they last changed, in microseconds since 1970; 0: no exceptions."
+	ExceptionsAgeHelp     = "Seconds since the store asked Redis with success whether exceptions have changed."
+	CapacityHelp          = "Capacity of a limit that is in force."
+	ChangesHelp           = "How often SetPolicy changed a policy."
 )
 
 // isNil reports whether v is nil or holds a nil pointer.

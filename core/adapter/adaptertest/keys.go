@@ -121,7 +121,7 @@ func (s *suite[K, O]) requestKeys() {
 		{"ByCookie gives each value its own bucket", inUse, false, of(k.ByCookie("session"), inHeader("Cookie",
 			"session=a", "session=b", "a=session; session=c")...)},
 		{"a JSON Web Token in a cookie is one key", inUse, true, of(k.ByCookie("session"), inHeader("Cookie", tokens("session=")...)...)},
-		{"a JSON Web Token in the query is one key", inUse, true, of(k.ByQuery("q"), to(tokens("/other?q=")...)...)},
+		{"a JSON Web Token in the query is one key, also with line breaks", inUse, true, of(k.ByQuery("q"), to(append(tokens("/other?q="), "/other?q="+aToken+"A%0AA", "/other?q="+aToken+"AA==%0D%0A%0D%0A", "/other?q="+aToken+"AA=%0A=")...)...)},
 		{"ByCookie reads its own cookie among others", inUse, true, of(k.ByCookie("session"), inHeader("Cookie",
 			"session=a", "sessions=b; session=a; other=c")...)},
 		{"cookies of two names don't share a bucket", inUse, false, append(

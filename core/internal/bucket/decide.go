@@ -36,11 +36,7 @@ func (r *Request) DecideState(a *Answer, state []byte, now int64) (next []byte, 
 	if err != nil || records == nil {
 		return nil, 0, err
 	}
-	next = make([]byte, 0, RecordSize*len(records))
-	for _, record := range records {
-		next = record.Holds.appendTo(record.appendTo(next))
-	}
-	return next, keep, nil
+	return AppendRecords(make([]byte, 0, RecordSize*len(records)), records), keep, nil
 }
 
 // decide decides r, sets a and changes s. It reports whether s must be stored. It refills, ends holds, and then does the action.

@@ -57,6 +57,14 @@ func (s *Record) appendTo(state []byte) []byte {
 	return state
 }
 
+// AppendRecords appends records to state, as bytes.
+func AppendRecords(state []byte, records []Record) []byte {
+	for _, r := range records {
+		state = r.Holds.appendTo(r.appendTo(state))
+	}
+	return state
+}
+
 // ParseRecords appends the records in state to records. It returns ErrUnreadable or ErrLater for bytes that this package did
 // not write; it may not notice all.
 func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, error) {

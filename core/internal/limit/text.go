@@ -46,9 +46,13 @@ func parse(s, unit string) (Limit, []*mistake.Error) {
 	case p.slots(s), p.factor(s):
 	case !strings.Contains(s, "/"):
 		reason := "has no slash between a rate and an interval"
-		if text := withSlash(s); text != "" {
+		text, before, behind := withSlash(s), " (did you mean ", "?)"
+		if text == "" {
+			text, before, behind = asFactor(s), " (in an override, ", " multiplies a limit)"
+		}
+		if text != "" {
 			if _, mistakes := parse(text, unit); len(mistakes) == 0 {
-				reason += " (did you mean " + text + "?)"
+				reason += before + text + behind
 			}
 		}
 		p.wrong("", strings.Trim(s, space), reason)

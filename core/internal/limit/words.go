@@ -127,6 +127,19 @@ func withSlash(s string) string {
 	return ""
 }
 
+// asFactor returns the text of the factor that s may mean, such as x10 for 10 times, or "".
+func asFactor(s string) string {
+	head, name, named := strings.Cut(quantity.Lower(s), " name ")
+	number := strings.Trim(strings.TrimSuffix(strings.Trim(head, space), "times"), "x×*"+space)
+	switch {
+	case number == strings.Trim(head, space), number == "", number[0] < '0', number[0] > '9':
+		return ""
+	case named:
+		return "x" + number + " name " + s[len(s)-len(name):]
+	}
+	return "x" + number
+}
+
 // bareOrQuoted is a name as ParseLimit reads it.
 func bareOrQuoted(name string) string {
 	if name != "" && isBare(name) {

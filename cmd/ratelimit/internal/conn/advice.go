@@ -18,7 +18,9 @@ var advices = []struct{ part, do string }{
 	{"NOPERM", "The user lacks a right: docs/operations.md lists those of limiters (the ACL user). find, list and forget need scan too."},
 	{"can't access", "The user lacks a right: docs/operations.md lists those of limiters (the ACL user)."},
 	{"cluster support disabled", "The server is no Cluster: leave -c out."},
+	{"CLUSTERDOWN", "No master serves the key's slot: see redis-cli CLUSTER INFO, and ratelimit doctor."},
 	{"MOVED", "The server is a node of a Cluster: add -c."},
+	{"BUSY", "A script blocks the server: see SCRIPT KILL."},
 	{"LOADING", "The server is loading its data: try again when it is ready."},
 	{"READONLY", "The server is a replica: name the master by -h, or use -sentinel and -master."},
 	{"OOM", "The server's memory is full: see docs/operations.md (memory, persistence, eviction)."},
@@ -43,7 +45,7 @@ var sentinelAdvices = []struct{ part, do string }{
 // that refuses a certificate may do that too.
 func (l *Link) advice(err error) string {
 	text, list := err.Error(), advices
-	if strings.Contains(text, "all sentinels specified in configuration are unreachable") {
+	if errors.As(err, new(*sentinelsError)) {
 		list = sentinelAdvices
 	}
 	for _, a := range list {
@@ -53,6 +55,9 @@ func (l *Link) advice(err error) string {
 	}
 	if advice := CertificateAdvice(err); advice != "" {
 		return advice
+	}
+	if l.flags.cluster && errors.As(err, new(silence)) {
+		return "What this node has can't be seen until it answers or a replica takes over: see ratelimit doctor, and redis-cli CLUSTER NODES. Nodes must be reachable at the addresses that they announce. A slow way needs a longer -timeout."
 	}
 	network, ok := errors.AsType[net.Error](err)
 	late := ok && network.Timeout() || errors.Is(err, context.DeadlineExceeded)
@@ -66,10 +71,7 @@ func (l *Link) advice(err error) string {
 		return ""
 	}
 	check := "Check -h and -p, that the server runs, and that this machine may reach it."
-	switch {
-	case l.flags.cluster:
-		check = "Check -h and -p, and by redis-cli CLUSTER NODES that all masters run: what a lost one has can't be seen."
-	case l.flags.sentinels != "":
+	if l.flags.sentinels != "" {
 		check = "Check -sentinel, and that the master that the Sentinels name runs, and that this machine may reach it."
 	}
 	return check + " A slow way needs a longer -timeout." + l.perhapsPlain(late)

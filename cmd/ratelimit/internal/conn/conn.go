@@ -3,15 +3,11 @@ package conn
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
-	"net"
-	"strconv"
 	"strings"
-	"time"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,77 +16,40 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
-// PasswordVariable is the environment variable with the password, as redis-cli has it.
-const PasswordVariable = "REDISCLI_AUTH"
-
-// SentinelVariable is the environment variable with the password of the Sentinels, which is another one or none.
-const SentinelVariable = "REDISCLI_SENTINEL_AUTH"
-
-// Flags are the flags of a connection.
-type Flags struct {
-	host, socket, user, password, url string
-	port, db                          int
-	tls, cluster                      bool
-	certificates                      TLS
-	sentinels, master                 string
-	sentinelUser, sentinelPassword    string
-
-	Prefix  string        // of the keys in Redis
-	Timeout time.Duration // of a call
-	Replica bool          // a replica will do: no flag sets it
-}
-
-// Define defines the flags.
-func (f *Flags) Define(flags *flag.FlagSet) {
-	flags.StringVar(&f.host, "h", "127.0.0.1", "the server's `host`")
-	flags.IntVar(&f.port, "p", 6379, "the server's `port`")
-	flags.StringVar(&f.socket, "s", "", "the server's Unix `socket`, in place of -h and -p")
-	flags.StringVar(&f.url, "u", "", "the server's `URL`, such as redis://user@redis:6379/0, or rediss://… with TLS")
-	flags.StringVar(&f.user, "user", "", "the ACL `user`")
-	flags.StringVar(&f.password, "a", "", "the `password`; other users of this machine may see it: "+PasswordVariable+" is safer")
-	flags.IntVar(&f.db, "n", 0, "the `number` of the database")
-	flags.BoolVar(&f.tls, "tls", false, "use TLS")
-	f.certificates.Define(flags)
-	flags.BoolVar(&f.cluster, "c", false, "the server is a node of a Cluster: use all of its masters")
-	flags.StringVar(&f.sentinels, "sentinel", "", "the Sentinels, as `host:port,…`, which know the master of the name -master")
-	flags.StringVar(&f.master, "master", "", "the `name` of the master that the Sentinels know")
-	flags.StringVar(&f.sentinelUser, "sentinel-user", "", "the ACL `user` of the Sentinels")
-	flags.StringVar(&f.sentinelPassword, "sentinel-password", "", "the `password` of the Sentinels, if they have one; "+SentinelVariable+" is safer")
-	flags.StringVar(&f.Prefix, "prefix", "ratelimit:", "how keys begin, as redisstore.WithPrefix sets it")
-	flags.DurationVar(&f.Timeout, "timeout", time.Second, "how long a `call` may take")
-}
-
-// URL takes the address from an argument.
-func (f *Flags) URL(url string) { f.url = url }
-
-// To makes f the flags of another server.
-func (f *Flags) To(url, prefix string, cluster bool) {
-	f.url, f.Prefix, f.cluster = url, prefix, cluster
-}
-
 // Link is a connection.
 type Link struct {
 	Client redis.UniversalClient
 	Store  *redisstore.Store
 	Where  string // for messages
+	Silent error  // of a master that Sentinel names and that does not answer, if Flags.Any is set
 
-	flags *Flags
-	tls   bool
+	flags   *Flags
+	options *redis.Options
+	extra   []redisstore.Option
+	tls     bool
+	nodes   *nodes
 }
 
 // Close closes the connection.
-func (l *Link) Close() { _ = l.Client.Close() }
+func (l *Link) Close() {
+	_ = l.Client.Close()
+	l.nodes.close()
+}
 
 // Open returns a connection to a server that answers. A store's options come from the flags and extra.
 func (f *Flags) Open(ctx context.Context, env func(string) string, extra ...redisstore.Option) (*Link, error) {
-	client, where, err := f.client(env)
-	if err != nil {
+	o, addrs, err := f.options(env)
+	switch {
+	case cli.IsMisuse(err):
+		return nil, cli.Misuse("%s", f.spell(err.Error()))
+	case err != nil:
 		return nil, err
 	}
-	options := append([]redisstore.Option{
-		redisstore.WithPrefix(f.Prefix), redisstore.WithTimeout(f.Timeout), redisstore.WithDenyCache(0), core.WithLogger(slog.New(slog.DiscardHandler)),
-	}, extra...)
-	l := &Link{Client: client, Store: redisstore.New(client, options...), Where: where, flags: f, tls: f.tls || strings.HasPrefix(f.url, "rediss:")}
+	l := &Link{flags: f, options: o, extra: extra, tls: f.usesTLS()}
+	if err := l.connect(ctx, addrs); err != nil {
+		return nil, err
+	}
+	l.Store = l.StoreAt(f.Prefix)
 	if err := l.reach(ctx); err != nil {
 		l.Close()
 		return nil, err
@@ -98,15 +57,34 @@ func (f *Flags) Open(ctx context.Context, env func(string) string, extra ...redi
 	return l, nil
 }
 
-// reach finds out whether the server answers, and whether it is what the flags say.
+// StoreAt returns a store with another prefix.
+func (l *Link) StoreAt(prefix string) *redisstore.Store {
+	options := []redisstore.Option{
+		redisstore.WithPrefix(prefix), redisstore.WithTimeout(l.flags.Timeout), redisstore.WithDenyCache(0), core.WithLogger(slog.New(slog.DiscardHandler)),
+	}
+	return redisstore.New(l.Client, append(options, l.extra...)...)
+}
+
+// reach finds out whether the server answers, and whether it is what the flags say. Of a Cluster any node will do.
 func (l *Link) reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.flags.dialTimeout())
 	defer cancel()
-	if err := l.Client.Ping(ctx).Err(); err != nil {
+	if c, ok := l.Client.(*redis.ClusterClient); ok {
+		err := c.ForEachMaster(ctx, func(context.Context, *redis.Client) error { return nil })
+		if errors.As(err, new(silence)) {
+			return fmt.Errorf("%s: %w\n  %s", l.Where, err, l.flags.spell("Name another node of the Cluster"+l.flags.otherNodes()+". A slow way needs a longer -timeout."+l.perhapsPlain(true)))
+		}
 		return l.Explain(err)
 	}
-	if l.flags.cluster {
-		return nil
+	if err := l.Client.Ping(ctx).Err(); err != nil {
+		if isTimeout(err) {
+			err = silence{why: fmt.Sprintf("no answer within %v", l.flags.dialTimeout())}
+		}
+		if l.flags.Any && l.flags.sentinels != "" && !isReply(err) {
+			l.Silent = err
+			return nil
+		}
+		return l.Explain(err)
 	}
 	// Without -c, a node of a Cluster would answer for its own keys alone.
 	info, err := l.Client.Info(ctx).Result()
@@ -116,10 +94,24 @@ func (l *Link) reach(ctx context.Context) error {
 		return cli.Misuse("%s is a node of a Cluster: add -c, so that all of its masters are asked", l.Where)
 	case strings.Contains(info, "redis_mode:sentinel"):
 		return cli.Misuse("%s is a Sentinel: name it by -sentinel, and its master by -master", l.Where)
-	case strings.Contains(info, "role:slave") && !l.flags.Replica:
+	case strings.Contains(info, "role:slave") && !l.flags.Any:
 		return cli.Misuse("%s is a replica, which can lack what the master has, and takes no changes: name its master, %s:%s", l.Where, field(info, "master_host"), field(info, "master_port"))
 	}
 	return nil
+}
+
+// Masters is how many servers have keys.
+func (l *Link) Masters(ctx context.Context) (n int) {
+	c, ok := l.Client.(*redis.ClusterClient)
+	if !ok {
+		return 1
+	}
+	var masters atomic.Int64
+	_ = c.ForEachMaster(ctx, func(context.Context, *redis.Client) error {
+		masters.Add(1)
+		return nil
+	})
+	return int(masters.Load())
 }
 
 // field returns a field of the reply of INFO.
@@ -129,101 +121,34 @@ func field(info, name string) string {
 	return value
 }
 
-func (f *Flags) dialTimeout() time.Duration { return max(time.Second, 2*f.Timeout) }
-
-// check returns what is wrong with the flags.
-func (f *Flags) check() error {
-	switch {
-	case f.Timeout <= 0:
-		return cli.Misuse("-timeout %v must be above 0", f.Timeout)
-	case f.port < 1 || f.port > 65535:
-		return cli.Misuse("-p %d is not a port: it must be from 1 to 65535", f.port)
-	case strings.ContainsAny(f.host, "@/"):
-		return cli.Misuse("-h is a host alone: give a URL by -u")
-	case strings.Contains(f.host, ":") && net.ParseIP(strings.Trim(f.host, "[]")) == nil:
-		return cli.Misuse("-h is a host alone: give the port by -p")
-	case f.db < 0:
-		return cli.Misuse("-n %d must not be negative", f.db)
-	case f.cluster && f.sentinels != "":
-		return cli.Misuse("-c and -sentinel exclude each other")
-	case f.cluster && f.db != 0:
-		return cli.Misuse("a Cluster has database 0 alone: leave -n out")
-	case (f.sentinels == "") != (f.master == ""):
-		return cli.Misuse("-sentinel host:port,… and -master NAME belong together")
-	case f.sentinels == "" && f.sentinelUser+f.sentinelPassword != "":
-		return cli.Misuse("-sentinel-user and -sentinel-password need -sentinel host:port,…")
-	}
-	return f.certificates.Check()
-}
-
-// client returns a client, and its address for messages.
-func (f *Flags) client(env func(string) string) (redis.UniversalClient, string, error) {
-	if err := f.check(); err != nil {
-		return nil, "", err
-	}
-	o := &redis.Options{Addr: net.JoinHostPort(strings.Trim(f.host, "[]"), strconv.Itoa(f.port)), DB: f.db}
-	if f.socket != "" {
-		o.Network, o.Addr = "unix", f.socket
-	}
-	if f.url != "" {
-		var err error
-		if o, err = redis.ParseURL(f.url); err != nil { // the error could show the password
-			return nil, "", cli.Misuse("the URL can't be read: it must be such as redis://redis:6379 or rediss://…, with TLS; characters such as / ? # in a password are percent-encoded (%s is safer)", PasswordVariable)
-		}
-		if f.db != 0 {
-			o.DB = f.db
-		}
-		if f.cluster && o.DB != 0 {
-			return nil, "", cli.Misuse("a Cluster has database 0 alone: leave the number out of the URL")
-		}
-	}
-	if f.user != "" {
-		o.Username = f.user
-	}
-	switch {
-	case f.password != "":
-		o.Password = f.password
-	case o.Password == "":
-		o.Password = env(PasswordVariable)
-	}
-	if err := f.setTLS(o); err != nil {
-		return nil, "", err
-	}
-	o.ContextTimeoutEnabled, o.DialerRetries, o.DialTimeout = true, 1, f.dialTimeout()
+// connect makes the client, and says where it connects to.
+func (l *Link) connect(ctx context.Context, addrs []string) error {
+	f, o := l.flags, l.options
+	l.nodes = newNodes(f.Timeout, o, addrs)
 	switch {
 	case f.cluster:
-		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig,
+		l.Where = "the Cluster at " + strings.Join(addrs, ",")
+		l.Client = redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: addrs, Username: o.Username, Password: o.Password, TLSConfig: o.TLSConfig, NewClient: l.nodes.client, ClusterSlots: l.nodes.slots,
 			ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: o.DialTimeout,
-		}), "the Cluster at " + o.Addr, nil
+			DisableRoutingPolicies: true, // they take a COMMAND to any node, also to one that hangs
+		})
 	case f.sentinels != "":
-		if f.sentinelPassword == "" {
-			f.sentinelPassword = env(SentinelVariable)
+		l.Where = fmt.Sprintf("the master %s of Sentinel at %s", f.master, f.sentinels)
+		named, err := f.nameMaster(ctx, o)
+		if err != nil {
+			return l.Explain(err)
 		}
-		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: f.master, SentinelAddrs: strings.Split(f.sentinels, ","), SentinelUsername: f.sentinelUser, SentinelPassword: f.sentinelPassword,
+		l.Where = fmt.Sprintf("the master %s at %s, which Sentinel at %s names", f.master, named.Master, named.Addr)
+		l.Client = redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: f.master, SentinelAddrs: []string{named.Addr}, SentinelUsername: f.sentinelUser, SentinelPassword: f.sentinelPassword,
 			Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig,
 			ContextTimeoutEnabled: true, DialerRetries: 1, DialTimeout: o.DialTimeout,
-		}), fmt.Sprintf("the master %s that Sentinel at %s names", f.master, f.sentinels), nil
+		})
+	default:
+		l.Where, l.Client = "Redis at "+o.Addr, redis.NewClient(o)
 	}
-	return redis.NewClient(o), "Redis at " + o.Addr, nil
-}
-
-// setTLS sets the configuration of TLS. o has that of the URL.
-func (f *Flags) setTLS(o *redis.Options) error {
-	if !f.tls && o.TLSConfig == nil {
-		if f.certificates.Given() {
-			return cli.Misuse("-cacert, -cert, -key, -sni and -insecure need -tls")
-		}
-		return nil
-	}
-	if o.TLSConfig == nil {
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-		if f.sentinels == "" && f.socket == "" {
-			o.TLSConfig.ServerName = f.host
-		}
-	}
-	return f.certificates.Set(o.TLSConfig)
+	return nil
 }
 
 // Explain returns the error of a call, with where it happened and what to do.
@@ -235,7 +160,7 @@ func (l *Link) Explain(err error) error {
 		return cli.Misuse("%v", err)
 	}
 	if advice := l.advice(err); advice != "" {
-		return fmt.Errorf("%s: %w\n  %s", l.Where, err, advice)
+		return fmt.Errorf("%s: %w\n  %s", l.Where, err, l.flags.spell(advice))
 	}
 	return fmt.Errorf("%s: %w", l.Where, err)
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/conn"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
@@ -17,35 +20,77 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// Rights does what decisions do, with a key of its own: with tokens, slots, and a reset.
-func Rights(ctx context.Context, s *redisstore.Store, user string) (f Findings) {
-	limiter, err := core.NewLimiter(s, core.Policy{Name: "ratelimit-doctor", OnFailure: core.FailClosed, Limits: []core.Limit{core.PerSecond(100), core.InFlight(10)}})
-	if err == nil {
-		err = s.Ping(ctx)
-	}
-	key := rand.Text()
-	if err == nil {
-		var res core.Result
-		if res, err = limiter.Allow(ctx, key); err == nil {
-			err = errors.Join(res.Release(ctx), limiter.Reset(ctx, key))
+// Subject is a server and a store whose keys are there.
+type Subject struct {
+	Client *redis.Client
+	Store  *redisstore.Store
+	Prefix string // of the store
+}
+
+// Rights does what decisions do at each server, with a key of its own: with tokens, slots, and a reset.
+func Rights(ctx context.Context, subjects []Subject) (f Findings) {
+	var users []string
+	for _, s := range subjects {
+		user, err := s.Client.Do(ctx, "acl", "whoami").Text()
+		if err != nil {
+			user = "this user"
+		} else {
+			user = "user " + user
 		}
-	}
-	if err != nil {
+		if err = s.try(ctx); err == nil {
+			users = append(users, user)
+			continue
+		}
 		do := "Limiters of this user fail alike. docs/operations.md has the ACL user that they need."
-		if strings.Contains(err.Error(), "OOM") {
+		switch text := err.Error(); {
+		case strings.Contains(text, "OOM"):
 			do = "Limiters fail alike, and OnFailure decides, until there is memory: raise maxmemory."
+		case strings.Contains(text, "CLUSTERDOWN"):
+			do = "Limiters fail alike, and OnFailure decides, until the Cluster is up."
+		}
+		if len(subjects) > 1 {
+			user = s.Client.Options().Addr + ": " + user
 		}
 		f.add("rights", Fault, user+": "+err.Error(), do)
-		return f
 	}
-	f.add("rights", OK, user+" may do what decisions, slots and resets do", "")
+	if len(users) > 0 {
+		where := ""
+		if len(subjects) > 1 {
+			where = fmt.Sprintf(" on %s", show.Some(int64(len(users)), "master"))
+		}
+		f.add("rights", OK, users[0]+" may do what decisions, slots and resets do"+where, "")
+	}
 	return f
+}
+
+// try does what decisions do.
+func (s Subject) try(ctx context.Context) error {
+	limiter, err := core.NewLimiter(s.Store, core.Policy{Name: "ratelimit-doctor", OnFailure: core.FailClosed, Limits: []core.Limit{core.PerSecond(100), core.InFlight(10)}})
+	if err != nil {
+		return err
+	}
+	key := rand.Text()
+	// Decisions send EVAL only if the server has lost the script.
+	if err = s.Client.Eval(ctx, "return 1", []string{s.Prefix + "ratelimit-doctor:" + key}).Err(); err != nil {
+		return err
+	}
+	for range 2 { // a full memory refuses only what changes a key that exists
+		res, err := limiter.Allow(ctx, key)
+		if err != nil {
+			return err
+		}
+		if err := res.Release(ctx); err != nil {
+			return err
+		}
+	}
+	return limiter.Reset(ctx, key)
 }
 
 // survey counts what the buckets of one limit say of its definition.
 type survey struct {
 	policy, limit    string
 	keys, changed    int64
+	slots, holding   int64     // that are in use, and by how many keys
 	capacity         int64     // of another definition
 	last, lastChange time.Time // the last write, and the last one by another definition
 }
@@ -60,14 +105,20 @@ func Buckets(ctx context.Context, s *redisstore.Store, policies map[string]core.
 			err = c.look(ctx, b, text)
 		}
 		switch {
-		case err != nil && strings.Contains(err.Error(), "NOPERM"):
+		case err == nil:
+		case strings.Contains(err.Error(), "NOPERM"):
 			f.add("keys", Note, "this user may not list keys, so they are not looked at: "+err.Error(), "Use a user with +scan for this. Limiters don't need it.")
-			return f, nil
-		case err != nil:
+			c.partly = true
+		case errors.As(err, new(*conn.NodeError)): // Nodes has reported it
+			c.partly = true
+		default:
 			return nil, err
 		}
 	}
-	return c.findings(), nil
+	if c.partly && len(c.counts) == 0 {
+		return f, nil
+	}
+	return append(f, c.findings()...), nil
 }
 
 // census is what the buckets of a store say.
@@ -77,13 +128,15 @@ type census struct {
 	rules      map[string]*oncall.Rules
 	counts     map[string]int64 // of keys, by policy
 	surveys    map[[2]string]*survey
-	others     int64 // keys with limits that their policies lack
+	others     int64    // keys with limits that their policies lack
+	unread     []string // why exceptions can't be read, or are not in force
 	unreadable []string
 	why        string
+	partly     bool // some server has not been looked at
 }
 
 // rulesOf returns the rules whose limiters read a policy's keys.
-func (c *census) rulesOf(name string) (*oncall.Rules, error) {
+func (c *census) rulesOf(ctx context.Context, name string) (*oncall.Rules, error) {
 	if r := c.rules[name]; r != nil {
 		return r, nil
 	}
@@ -96,17 +149,24 @@ func (c *census) rulesOf(name string) (*oncall.Rules, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.rules[name] = oncall.RulesOf(l.WithStoredKeys())
+	var ended []string
+	if ok {
+		if err := c.store.ReadExceptions(ctx, l); err != nil {
+			c.unread = append(c.unread, err.Error())
+		}
+		_, ended, _ = c.store.EndedExceptions(ctx, name)
+	}
+	c.rules[name] = oncall.RulesOf(l.WithStoredKeys(), ended...)
 	return c.rules[name], nil
 }
 
 func (c *census) look(ctx context.Context, b redisstore.Bucket, text func(string) string) error {
 	c.counts[b.Policy]++
-	rules, err := c.rulesOf(b.Policy)
+	rules, err := c.rulesOf(ctx, b.Policy)
 	if err != nil {
 		return nil //nolint:nilerr // the name is no policy's, so the key is not of a limiter
 	}
-	_, found, err := rules.Last(ctx, b.Key)
+	rules, found, err := rules.Last(ctx, b.Key)
 	if errors.As(err, new(*store.StateError)) {
 		c.unreadable, c.why = append(c.unreadable, show.Text(b.Policy)+" "+text(b.Key)), err.Error()
 		return nil
@@ -114,7 +174,8 @@ func (c *census) look(ctx context.Context, b redisstore.Bucket, text func(string
 	if _, ok := c.policies[b.Policy]; err != nil || !ok {
 		return err
 	}
-	if found.Others > 0 {
+	// Others may be of the plan, or of an operator's override, that the key had before.
+	if !rules.Touched(b.Key) && (found.Newest > 0 || found.Others > 0 && !rules.HasPlans()) {
 		c.others++
 	}
 	for _, limit := range found.Limits {
@@ -125,10 +186,13 @@ func (c *census) look(ctx context.Context, b redisstore.Bucket, text func(string
 			c.surveys[name] = s
 		}
 		s.keys++
+		if limit.Limit.Mode == core.Concurrent && limit.Held > 0 {
+			s.slots, s.holding = s.slots+limit.Held, s.holding+1
+		}
 		if limit.Written.After(s.last) {
 			s.last = limit.Written
 		}
-		if limit.Changed {
+		if rules.Foreign(b.Key, limit, found) {
 			s.changed++
 			if limit.Written.After(s.lastChange) {
 				s.lastChange, s.capacity = limit.Written, limit.Capacity
@@ -153,7 +217,11 @@ func (c *census) findings() (f Findings) {
 			unknown = append(unknown, one)
 		}
 	}
-	f.add("keys", OK, strings.TrimSuffix(show.Some(total, "key")+": "+strings.Join(counts, ", "), ": "), "")
+	says := strings.TrimSuffix(show.Some(total, "key")+": "+strings.Join(counts, ", "), ": ")
+	if c.partly {
+		says += ", and those of masters that failed, which are not looked at"
+	}
+	f.add("keys", OK, says, "")
 	if c.policies != nil && len(unknown) > 0 {
 		f.add("policies", Note, "keys of policies that the file lacks: "+strings.Join(unknown, ", "), "A renamed or removed policy, or another service's. They expire by themselves; -prefix keeps services apart.")
 	}
@@ -163,13 +231,21 @@ func (c *census) findings() (f Findings) {
 	} else {
 		f.add("unreadable", OK, "every key can be read", "")
 	}
+	for _, err := range c.unread {
+		f.add("exceptions", Note, err, "Overrides and blocks that are not in force: write or remove them anew, or deploy the file that has their limits.")
+	}
 	if c.policies == nil {
 		f.add("definitions", Note, "not compared", "Give the service's -policies FILE.")
 		return f
 	}
 	changed := false
 	for _, name := range slices.SortedFunc(maps.Keys(c.surveys), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
-		if s := c.surveys[name]; s.changed > 0 {
+		s := c.surveys[name]
+		if s.slots > 0 {
+			f.add("slots", OK, fmt.Sprintf("%s, limit %s: %s in use, of %s", s.policy, s.limit, show.Some(s.slots, "slot"), show.Some(s.holding, "key")),
+				"If ratelimit_slots_in_use of all processes together is less, some have died. Theirs are free after max_hold; ratelimit reset frees all of a key.")
+		}
+		if s.changed > 0 {
 			changed = true
 			f.add("definitions", Fault, fmt.Sprintf("%s, limit %s: %s of %s were last used under another definition, of capacity %s or another rate, the latest at %s",
 				s.policy, s.limit, show.Count(s.changed), show.Some(s.keys, "key"), show.Count(s.capacity), show.Instant(s.lastChange)),

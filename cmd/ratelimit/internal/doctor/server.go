@@ -13,48 +13,24 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 )
 
-// Servers looks at each server that has keys. timeout is that of the service's stores.
-func Servers(ctx context.Context, client redis.UniversalClient, timeout time.Duration) (f Findings, err error) {
+// Servers looks at servers that have keys and answer. timeout is that of the service's stores.
+func Servers(ctx context.Context, servers []*redis.Client, timeout time.Duration) (f Findings) {
 	var skews []time.Duration
-	do := func(ctx context.Context, one *redis.Client) error {
+	for _, one := range servers {
 		skew, err := f.server(ctx, one, timeout)
-		skews = append(skews, skew)
-		return err
-	}
-	switch c := client.(type) {
-	case *redis.ClusterClient:
-		var masters []*redis.Client
-		masters, err = mastersOf(ctx, c)
-		for _, one := range masters {
-			if err == nil {
-				err = do(ctx, one)
-			}
+		if err != nil {
+			f.add("node", Fault, one.Options().Addr+": "+err.Error(), "It answered at first, and then failed: run doctor again.")
+			continue
 		}
-	case *redis.Client:
-		err = do(ctx, c)
+		skews = append(skews, skew)
 	}
-	if err == nil && len(skews) > 1 {
+	if len(skews) > 1 {
 		if apart := slices.Max(skews) - slices.Min(skews); apart > time.Second {
 			f.add("clock", Fault, "the clocks of the masters differ by "+show.Duration(apart),
 				"Let NTP run on all of them: a fail-over or a moved slot changes the clock that a limit refills by.")
 		}
 	}
-	return f, err
-}
-
-// mastersOf returns the masters of a Cluster, in the order of their addresses.
-func mastersOf(ctx context.Context, c *redis.ClusterClient) (list []*redis.Client, err error) {
-	found := make(chan *redis.Client, 1024)
-	err = c.ForEachMaster(ctx, func(_ context.Context, one *redis.Client) error {
-		found <- one
-		return nil
-	})
-	close(found)
-	for one := range found {
-		list = append(list, one)
-	}
-	slices.SortFunc(list, func(a, b *redis.Client) int { return strings.Compare(a.Options().Addr, b.Options().Addr) })
-	return list, err
+	return f
 }
 
 // server looks at one server. skew is by how much its clock is ahead of this machine's.

@@ -14,8 +14,9 @@ const (
 type Change struct {
 	Effect string `json:"effect"`
 	Policy string `json:"policy"`
-	Plan   string `json:"plan,omitempty"` // whose limits changed, if not the policy's own
-	Key    string `json:"key,omitempty"`  // of an override, as it may be shown
+	Plan   string `json:"plan,omitempty"`       // whose limits changed, if not the policy's own
+	Key    string `json:"key,omitempty"`        // of an override, as it may be shown
+	Bytes  []byte `json:"key_base64,omitempty"` // if Key is quoted
 	Limit  string `json:"limit,omitempty"`
 	Old    string `json:"old,omitempty"`
 	New    string `json:"new,omitempty"`

@@ -52,7 +52,7 @@ type Search struct {
 	Most     int64   // how many may be denied then
 	Enough   bool    // the policy spares them as it is
 	Changes  []Change
-	Overrode int64 // clients whose overrides deny them: no change of the policy's limits spares them
+	Overrode int64 // clients who are denied and whose overrides replace all limits: no change of the policy's limits spares them
 }
 
 // Change is a change of a policy that spares enough clients. One that is a little smaller does not: by 1 token of the burst, or 1 % of a rate.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"slices"
+
+	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 // search searches by replaying: for each knob the smallest setting. A client that a setting spares is spared by every higher one, so
@@ -17,7 +19,10 @@ func (t *Traffic) search(ctx context.Context, r *run, share float64) (Search, er
 	}
 	var open []int32 // clients that a change can spare
 	for _, key := range r.denied {
-		if _, own := r.Policy.Overrides[t.Keys[key]]; own {
+		override := r.Policy.Overrides[t.Keys[key]]
+		if !slices.ContainsFunc(r.Policy.Limits, func(l core.Limit) bool {
+			return !slices.ContainsFunc(override, func(own core.Limit) bool { return own.Name == l.Name && own.Times == 0 })
+		}) {
 			s.Overrode++
 		} else {
 			open = append(open, key)

@@ -117,3 +117,26 @@ func TestPlansOfKeys(t *testing.T) {
 	assert.Equal(t, "api", outs[0].Label)
 	assert.EqualValues(t, 30, outs[0].Denied)
 }
+
+// An override leaves the limits that it does not name to the policy, so a change of these spares its client too.
+func TestSearchOfClientsWithOverrides(t *testing.T) {
+	log := "time,user\n" + strings.Repeat("1772409600,ann\n", 40)
+	traffic, err := collect(t, log, replay.Options{Key: "user"})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		override []core.Limit
+		spared   bool
+	}{
+		{[]core.Limit{core.PerHour(50).WithName("hour")}, true},
+		{[]core.Limit{core.Times(2)}, true},
+		{[]core.Limit{core.PerHour(50).WithName("hour"), core.PerMinute(9).WithName("minute")}, false},
+	} {
+		outs, err := traffic.Play(t.Context(), "api", core.Policy{
+			Name: "api", Limits: []core.Limit{core.PerMinute(10).WithName("minute"), core.PerHour(100).WithName("hour")}, Overrides: map[string][]core.Limit{"user:ann": c.override},
+		}, 1, func(int) {})
+		require.NoError(t, err)
+		require.Positive(t, outs[0].Denied)
+		assert.Equal(t, c.spared, len(outs[0].Search.Changes) > 0, "%v", c.override)
+		assert.Equal(t, c.spared, outs[0].Search.Overrode == 0, "%v", c.override)
+	}
+}

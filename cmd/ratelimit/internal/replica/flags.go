@@ -6,6 +6,7 @@ import (
 	"flag"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -25,6 +26,7 @@ type Flags struct {
 	headers []string
 	tls     conn.TLS
 	timeout time.Duration
+	prefix  string // of their names
 }
 
 // Define defines the flags.
@@ -38,6 +40,14 @@ func (f *Flags) Define(flags *flag.FlagSet) {
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Second, "how long an `answer` may take")
 }
 
+// DefineAs defines the flags with a prefix, beside others of the same names.
+func (f *Flags) DefineAs(flags *flag.FlagSet, prefix string) {
+	f.prefix = prefix
+	own := flag.NewFlagSet("", flag.ContinueOnError)
+	f.Define(own)
+	own.VisitAll(func(of *flag.Flag) { flags.Var(of.Value, prefix+of.Name, of.Usage) })
+}
+
 // Replica is one process of a service.
 type Replica struct {
 	Where string // its URL without credentials
@@ -45,10 +55,27 @@ type Replica struct {
 	url    string
 	fields http.Header
 	client *http.Client
+	prefix string // of the flags
+}
+
+// named are the flags that messages name.
+var named = regexp.MustCompile(`(^|[ :])-(user|header|cacert|cert|key|sni|insecure|timeout)\b`)
+
+// rename has a message name flags with their prefix.
+func rename(message, prefix string) string {
+	return named.ReplaceAllString(message, "${1}-"+prefix+"${2}")
 }
 
 // Replicas returns the replicas with the handlers at urls.
-func (f *Flags) Replicas(urls []string, env func(string) string) (list []*Replica, err error) {
+func (f *Flags) Replicas(urls []string, env func(string) string) ([]*Replica, error) {
+	list, err := f.replicas(urls, env)
+	if cli.IsMisuse(err) {
+		err = cli.Misuse("%s", rename(err.Error(), f.prefix))
+	}
+	return list, err
+}
+
+func (f *Flags) replicas(urls []string, env func(string) string) (list []*Replica, err error) {
 	if f.timeout <= 0 {
 		return nil, cli.Misuse("-timeout %v must be above 0", f.timeout)
 	}
@@ -77,7 +104,7 @@ func (f *Flags) Replicas(urls []string, env func(string) string) (list []*Replic
 		if u.Scheme == "http" && f.tls.Given() {
 			return nil, cli.Misuse("-cacert, -cert, -key, -sni and -insecure are for https://, and URL %d begins with http://", i+1)
 		}
-		r := &Replica{Where: u.Scheme + "://" + u.Host + u.Path, fields: fields.Clone(), client: client}
+		r := &Replica{Where: u.Scheme + "://" + u.Host + u.Path, fields: fields.Clone(), client: client, prefix: f.prefix}
 		query := u.Query()
 		query.Set("format", "json")
 		query.Set("top", "1000")
@@ -134,7 +161,7 @@ func parse(text string, n int) (*url.URL, error) {
 		u.Fragment = ""
 		return u, nil
 	case err == nil && (u.Scheme == "redis" || u.Scheme == "rediss"):
-		return nil, cli.Misuse("URL %d is that of a Redis: top asks the processes of a service, where they mount adminlimit, such as http://app-1:8080/admin/limits", n)
+		return nil, cli.Misuse("URL %d is that of a Redis: give those of the processes of a service, where they mount adminlimit, such as http://app-1:8080/admin/limits", n)
 	}
 	return nil, notAURL(n)
 }

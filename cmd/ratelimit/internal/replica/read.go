@@ -15,6 +15,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/conn"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core/denied"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 const (
@@ -26,6 +27,8 @@ const (
 type Policy struct {
 	Name string `json:"name"`
 	Hash string `json:"hash"`
+
+	Exceptions *oncall.Exceptions `json:"exceptions,omitempty"` // nil: its adminlimit is of an earlier version
 }
 
 // Answer is what a replica answers.
@@ -33,7 +36,7 @@ type Answer struct {
 	URL      string         `json:"url"`
 	Error    string         `json:"error,omitempty"` // why it could not be read; then there is nothing else
 	Policies []Policy       `json:"policies,omitempty"`
-	Denied   *denied.Report `json:"-"`
+	Denied   *denied.Report `json:"-"` // nil: it could not be read, or nothing counts denials
 }
 
 // Read asks all replicas, and returns their answers in the same order.
@@ -66,7 +69,7 @@ func (r *Replica) read(ctx context.Context) Answer {
 		a.Error = why(err, strings.HasPrefix(r.Where, "https:"))
 	}
 	if a.Error != "" {
-		a.Policies, a.Denied = nil, nil
+		a.Error, a.Policies, a.Denied = rename(a.Error, r.prefix), nil, nil
 	}
 	return a
 }
@@ -95,8 +98,6 @@ func (a *Answer) decode(response *http.Response, body []byte) string {
 	switch err := json.Unmarshal(body, &state); {
 	case err != nil, len(state.Policies) == 0:
 		return "the answer is not that of adminlimit: check the URL's path, and that no page to log in stands before it"
-	case state.Denied == nil:
-		return "nothing counts who is denied there: the service needs adminlimit.WithDenied"
 	}
 	a.Policies, a.Denied = state.Policies, state.Denied
 	return ""

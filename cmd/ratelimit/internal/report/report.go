@@ -137,9 +137,19 @@ func deniedBy(n int64) string {
 	return show.Count(n) + " clients are denied"
 }
 
+type object = map[string]any
+
+// named adds a key to o, as it may be shown.
+func (r *Report) named(key string, o object) object {
+	o["key"] = r.Keys.Text(key)
+	if bytes := r.Keys.Bytes(key); bytes != nil {
+		o["key_base64"] = bytes
+	}
+	return o
+}
+
 // JSON writes the report for programs.
 func (r *Report) JSON(w io.Writer) error {
-	type object = map[string]any
 	t := r.Traffic
 	top := object{"requests": t.Requests, "clients": len(t.Keys), "from": r.stamp(t.From), "to": r.stamp(t.To), "unreadable_lines": t.Unread.Count, "lines_without_key": t.Keyless.Count,
 		"lines_left_out": t.Left, "remarks": append([]string{}, r.remarks()...)}
@@ -152,7 +162,7 @@ func (r *Report) JSON(w io.Writer) error {
 			}
 		}
 		for _, c := range o.Top {
-			clients = append(clients, object{"key": r.Keys.Text(c.Key), "requests": c.Requests, "denied": c.Denied})
+			clients = append(clients, r.named(c.Key, object{"requests": c.Requests, "denied": c.Denied}))
 		}
 		for _, c := range o.Search.Changes {
 			changes = append(changes, object{"what": c.What, "limit": c.Limit, "factor": c.Factor, "limits": c.Limits, "denied": c.Denied, "denied_clients": c.Clients})
@@ -160,7 +170,7 @@ func (r *Report) JSON(w io.Writer) error {
 		p := object{"label": o.Label, "policy": o.Policy.Name, "limits": o.Policy.Limits, "notes": append([]string{}, o.Notes...), "requests": o.Requests, "clients": o.All, "denied": o.Denied, "denied_clients": o.Clients,
 			"cost_above_capacity": o.Never, "hours": hours, "most_denied": clients, "share": o.Search.Share, "spares_share": o.Search.Enough, "changes": changes}
 		if l := o.Longest; l.Requests > 0 {
-			p["longest"] = object{"key": r.Keys.Text(l.Key), "from": r.stamp(l.From), "to": r.stamp(l.To), "seconds": l.Length().Seconds(), "requests": l.Requests}
+			p["longest"] = r.named(l.Key, object{"from": r.stamp(l.From), "to": r.stamp(l.To), "seconds": l.Length().Seconds(), "requests": l.Requests})
 		}
 		policies = append(policies, p)
 	}

@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // Keys are how keys, which can be personal data, stand in output.
@@ -50,19 +52,24 @@ func (k Keys) Hidden() bool { return k.mode == "hash" || k.mode == "hide" }
 // Hashes reports whether keys become hashes by the secret of [SecretVariable], or by a random one.
 func (k Keys) Hashes() bool { return k.mode == "hash" }
 
-// Text is a key as the output shows it.
+// Text is a key as the output shows it: whole, and so that a command takes it.
 func (k Keys) Text(key string) string {
 	switch k.mode {
 	case "hash":
 		return Hash(k.secret, key)
-	case "hide":
-		kind, _, _ := strings.Cut(key, ":")
-		if kind == key { // it can be all of a key that an app made
-			kind = ""
-		}
-		return Text(kind + ":…")
+	case "hide": // the first part of a key that no extractor makes can be a client
+		return keyparts.Kind(key) + ":…"
 	}
-	return Text(key)
+	return oncall.ShownKey(key)
+}
+
+// Bytes is a key for JSON that has [Keys.Text] beside it, or nil if that is the key
+// or hides it.
+func (k Keys) Bytes(key string) []byte {
+	if k.Hidden() || k.Text(key) == key {
+		return nil
+	}
+	return []byte(key)
 }
 
 // Hash is a key as the log of a limiter with core.WithKeySecret has it: the first 12 hex digits of its HMAC-SHA256.

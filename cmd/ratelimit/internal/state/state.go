@@ -4,6 +4,7 @@ package state
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
@@ -42,6 +43,7 @@ type Bucket struct {
 	Policy   string  `json:"policy"`
 	Plan     string  `json:"plan,omitempty"` // whose limits these are, if not the policy's own
 	Key      string  `json:"key"`
+	Bytes    []byte  `json:"key_base64,omitempty"` // if Key is quoted
 	Allowed  bool    `json:"allowed"`
 	Unknown  bool    `json:"unknown,omitempty"` // whether it is allowed is not known: see Says
 	Blocked  bool    `json:"blocked,omitempty"`
@@ -70,29 +72,10 @@ func Of(ctx context.Context, rules *oncall.Rules, key string, units core.Units) 
 	}
 	b := of(res, stored)
 	b.name(rules, key)
-	if b.Override == "" && !b.Blocked && !rules.Chosen {
-		b.judge(stored)
+	if doubt := rules.Doubt(key, stored, "this file"); doubt != "" && !b.Blocked {
+		b.Allowed, b.Unknown, b.Says = false, true, doubt
 	}
 	return b, nil
-}
-
-// judge takes the verdict back if none of the file's definitions wrote what is stored: the service has other limits than the file.
-func (b *Bucket) judge(stored core.Inspection) {
-	for _, s := range stored.Limits {
-		if s.Changed {
-			b.Allowed, b.Unknown = false, true
-			b.Says = "not known: " + s.Limit.Name + " was last decided with " + foreign(s) + ", which this file does not have"
-			return
-		}
-	}
-}
-
-// foreign is the definition that wrote a limit, in words.
-func foreign(s core.StoredLimit) string {
-	if s.Capacity == s.Limit.Capacity {
-		return "another rate"
-	}
-	return "a capacity of " + show.Count(s.Capacity)
 }
 
 // Sketch is Of without what only the store's own state tells. It costs one call that others share.
@@ -113,11 +96,19 @@ func Sketch(ctx context.Context, rules *oncall.Rules, key string, units core.Uni
 	return b, nil
 }
 
+// Line is the state in a sentence, with the plan that decided the key last.
+func (b *Bucket) Line() string {
+	if b.Plan == "" || b.Unknown {
+		return b.Says
+	}
+	return b.Says + " (plan " + strconv.Quote(b.Plan) + ")"
+}
+
 // name says whose bucket it is, and whether the policy blocks it.
 func (b *Bucket) name(rules *oncall.Rules, key string) {
 	b.Policy, b.Plan, b.Key, b.Override = rules.Limiter.Name(), rules.Plan, key, rules.Owner(key)
-	if by := rules.Blocker(key); by != "" {
-		b.Blocked, b.Says = true, oncall.Blocked(by)
+	if says := rules.Blocked(key); says != "" {
+		b.Blocked, b.Says = true, says
 	}
 	for i := range b.Limits {
 		b.Limits[i].From = rules.From(key, b.Limits[i].limit)

@@ -40,7 +40,7 @@ func (b *Bucket) Write(w io.Writer, key string) error {
 		_, _ = fmt.Fprintf(w, "  Redis forgets this key in %s if nobody uses it.\n", oncall.Wait(b.expires))
 	}
 	if b.Others > 0 {
-		_, _ = fmt.Fprintf(w, "  The key has %s that the policy lacks: removed, renamed, or of another service.\n", show.Some(int64(b.Others), "limit"))
+		_, _ = fmt.Fprintf(w, "  The key has %s that these lack: removed, renamed, of another plan, or of another service.\n", show.Some(int64(b.Others), "limit"))
 	}
 	return nil
 }

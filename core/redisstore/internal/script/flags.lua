@@ -24,8 +24,10 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
       include slots
       if state then
         local written, keep
-        slots, place, written, keep = slots_lib.read(state, place, key)
-        if not slots or slots.tag ~= tag or written > now or slots.pages > 0 and not hashed then
+        if sub(state, place, place + 3) == sub(definition, 1, 4) then -- and not what is cut of the limit before
+          slots, place, written, keep = slots_lib.read(state, place, key)
+        end
+        if not slots or written > now or slots.pages > 0 and not hashed then
           list = nil
           break
         end

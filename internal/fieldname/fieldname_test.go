@@ -3,7 +3,7 @@ package fieldname_test
 import (
 	"testing"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/fieldname"
+	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
 
 // The grammar of RFC 9110 is: token = 1*tchar.

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
+)
+
+// foundKey is a key of a customer.
+type foundKey struct {
+	Policy string        `json:"policy"`
+	Key    string        `json:"key"`
+	Bytes  []byte        `json:"key_base64,omitempty"` // if Key is quoted
+	State  *state.Bucket `json:"state,omitempty"`
+	Error  string        `json:"error,omitempty"`
+	bucket redisstore.Bucket
+}
+
+// foundException is an override or a block of a customer.
+type foundException struct {
+	Policy string `json:"policy"`
+	Key    string `json:"key"`
+	Bytes  []byte `json:"key_base64,omitempty"` // if Key is quoted
+	Kind   string `json:"kind"`                 // override or block
+	stored string
+}
+
+// finding is what find or forget found.
+type finding struct {
+	Looked  int        `json:"looked_at"`
+	Hashes  int        `json:"hashes"`                    // keys that are or join hashes, and were not found
+	Kinds   int        `json:"kinds,omitempty"`           // keys whose first part is a name, and says what they name
+	Several string     `json:"several_because,omitempty"` // why the found may be of more than one customer
+	Deleted int        `json:"deleted"`
+	Found   []foundKey `json:"found"`
+
+	Exceptions []foundException `json:"exceptions"`
+	Changes    int              `json:"history_changes"`        // how many changes in histories of exceptions are of the customer
+	Denied     []foundKey       `json:"still_denied,omitempty"` // after forget: the policy blocks them
+	changed    []redisstore.Bucket
+}
+
+// count is how many keys and exceptions there are.
+func (f *finding) count() string {
+	what := show.Some(int64(len(f.Found)), "key")
+	if n := len(f.Exceptions); n > 0 {
+		what += " and " + show.Some(int64(n), "exception")
+	}
+	return what
+}
+
+// find looks at all keys.
+func (d *desk) find(ctx context.Context, customers []string) (*finding, error) {
+	found, seen := &finding{Found: []foundKey{}}, make(map[redisstore.Bucket]bool)
+	search := keyparts.NewSearch(d.logged(), customers...)
+	for b, err := range d.buckets(ctx, "") {
+		if err != nil {
+			return nil, err
+		}
+		found.Looked++
+		if search.Finds(b.Key) && !seen[b] { // SCAN may return a key twice
+			seen[b] = true
+			found.Found = append(found.Found, foundKey{Policy: b.Policy, Key: d.text(b.Key), Bytes: d.keys.Bytes(b.Key), bucket: b})
+		}
+	}
+	found.Hashes, found.Kinds = search.Hashed, search.Kinds
+	if err := d.findExceptions(ctx, search, found); err != nil {
+		return nil, err
+	}
+	found.Several = search.Several()
+	slices.SortFunc(found.Found, func(a, b foundKey) int {
+		return strings.Compare(a.Policy+"\x00"+a.bucket.Key, b.Policy+"\x00"+b.bucket.Key)
+	})
+	return found, nil
+}
+
+// logged returns the hash that logs have of a key, or nil without a secret.
+func (d *desk) logged() func(key string) string {
+	if d.secret == "" {
+		return nil
+	}
+	return func(key string) string { return show.Hash([]byte(d.secret), key) }
+}
+
+// findExceptions looks at all exceptions.
+func (d *desk) findExceptions(ctx context.Context, search *keyparts.Search, found *finding) error {
+	found.Exceptions = []foundException{}
+	policies, err := d.exceptionPolicies(ctx)
+	if err != nil {
+		return err
+	}
+	for _, policy := range policies {
+		list, err := d.Store.Exceptions(ctx, policy)
+		switch {
+		case err != nil && list == nil && d.missed.note(err):
+			continue
+		case err != nil && list == nil:
+			return err
+		case err != nil:
+			_, _ = fmt.Fprintf(d.errs, "warning: %v\n", err)
+		}
+		for _, e := range list {
+			kind := "override"
+			if e.Blocks() {
+				kind = "block"
+			}
+			if search.Finds(e.Key) {
+				found.Exceptions = append(found.Exceptions, foundException{policy, d.text(e.Key), d.keys.Bytes(e.Key), kind, e.Key})
+			}
+		}
+		if err := d.findChanges(ctx, policy, search, found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget deletes what was found, and notes which requests are denied afterwards.
+func (d *desk) forget(ctx context.Context, found *finding) error {
+	for _, k := range found.Found {
+		if err := d.Store.Reset(ctx, k.bucket.Policy, k.bucket.Key); err != nil {
+			return errors.Join(d.Explain(err), fmt.Errorf("%s deleted, and %d are left", show.Some(int64(found.Deleted), "key"), len(found.Found)-found.Deleted))
+		}
+		found.Deleted++
+	}
+	if err := d.endExceptions(ctx, found); err != nil {
+		return d.Explain(err)
+	}
+	keys := slices.Clone(found.Found)
+	for _, e := range found.Exceptions {
+		if bucket := (redisstore.Bucket{Policy: e.Policy, Key: e.stored}); !slices.ContainsFunc(keys, func(k foundKey) bool { return k.bucket == bucket }) {
+			keys = append(keys, foundKey{Policy: e.Policy, Key: e.Key, Bytes: e.Bytes, bucket: bucket})
+		}
+	}
+	d.look(ctx, keys)
+	for _, k := range keys {
+		if k.State != nil && !k.State.Allowed && !d.policies[k.Policy].Shadow {
+			found.Denied = append(found.Denied, k)
+		}
+	}
+	return nil
+}
+
+// endExceptions removes exceptions, and then what their history says of their keys.
+func (d *desk) endExceptions(ctx context.Context, found *finding) error {
+	changed := found.changed
+	for _, e := range found.Exceptions {
+		r := redisstore.Removal{Key: e.stored, Override: e.Kind != "block", By: systemUser(), Reason: "forget"}
+		if _, err := d.Store.RemoveException(ctx, e.Policy, r); err != nil {
+			return err
+		}
+		changed = append(changed, redisstore.Bucket{Policy: e.Policy, Key: e.stored})
+	}
+	for _, of := range changed {
+		if _, err := d.Store.ForgetHistory(ctx, of.Policy, of.Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look adds the states of keys whose policies are known.
+func (d *desk) look(ctx context.Context, list []foundKey) {
+	byPolicy := make(map[string]*oncall.Rules)
+	for i := range list {
+		k := &list[i]
+		if _, ok := d.policies[k.Policy]; !ok {
+			continue
+		}
+		rules, err := byPolicy[k.Policy], error(nil)
+		if rules == nil {
+			var limiter *core.Limiter
+			if limiter, err = d.limiterOf(ctx, k.Policy); err == nil {
+				rules = d.rulesOf(ctx, limiter)
+				byPolicy[k.Policy] = rules
+			}
+		}
+		if err == nil {
+			k.State, err = state.Of(ctx, rules, k.bucket.Key, nil)
+		}
+		if err != nil {
+			k.Error = err.Error()
+			continue
+		}
+		k.State.Key, k.State.Bytes = k.Key, k.Bytes
+	}
+}

@@ -1,0 +1,586 @@
+package core_test
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/denycache"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
+)
+
+var (
+	keyLimitsRounds = flag.Int("keylimits", soak.Budget(15, 1000), "how many random policies the limits of keys are checked with")
+	keyLimitsSeed   = flag.Uint64("keylimits-seed", 0, "the first of their seeds; 0: any")
+)
+
+// How the limits of a key come about, and that what was used stays used: random policies, plans, overrides, exceptions and blocks change
+// while requests take tokens and give them back. The oracle knows the table in docs/policies.md, and of a bucket only what is used of it.
+// The clock stands still.
+func TestLimitsOfKeysAreThoseOfTheTable(t *testing.T) {
+	t.Parallel()
+	base := *keyLimitsSeed
+	if base == 0 {
+		base = rand.Uint64()
+	}
+	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		for i := range uint64(*keyLimitsRounds) {
+			now := time.Now()
+			s := newStore(core.WithClock(func() time.Time { return now }))
+			if i%2 == 0 {
+				s = denycache.New(s, time.Hour)
+			}
+			k := keyLimits{T: t, r: rand.New(rand.NewPCG(base+i, 1)), store: s, used: make(map[usedOf]int64)}
+			if wrong := k.play(); wrong != "" {
+				t.Fatalf("seed %d: %s\n%s", base+i, wrong, strings.Join(k.log, "\n"))
+			}
+		}
+	})
+}
+
+// keyLimits plays one limiter.
+type keyLimits struct {
+	*testing.T
+
+	r     *rand.Rand
+	store core.Store
+	log   []string
+
+	limiter    *core.Limiter
+	policy     core.Policy
+	exceptions core.Exceptions
+	views      []*keyView
+	used       map[usedOf]int64
+	taken      []*takenFrom
+	units      bool // tokens were taken
+}
+
+// usedOf names a bucket's limit. Slots and tokens of one name are two.
+type usedOf struct {
+	key, name string
+	slots     bool
+}
+
+// keyView is a limiter that decides by a plan, or by limits that were given to WithLimits under an older policy.
+type keyView struct {
+	name    string
+	limiter *core.Limiter
+	plan    string
+	given   []core.Limit
+	policy  core.Policy // given: of which WithLimits was called
+}
+
+// takenFrom is a decision that took something.
+type takenFrom struct {
+	res   core.Result
+	hold  *core.Reservation
+	view  *keyView
+	key   string
+	took  map[usedOf]int64
+	units core.Units
+}
+
+var keyLimitsKeys = []string{"ann", "bob", "user:" + strings.Repeat("x", 200)}
+
+func (k *keyLimits) note(format string, args ...any) {
+	k.log = append(k.log, fmt.Sprintf(format, args...))
+}
+
+// drawList draws limits. Of an override, names are those that the policy has, and some multiply.
+func (k *keyLimits) drawList(names []string, override bool) (list []core.Limit) {
+	if override && k.r.IntN(4) == 0 {
+		list = append(list, core.Times([]float64{0.5, 2, 10}[k.r.IntN(3)]))
+	}
+	for _, i := range k.r.Perm(len(names)) {
+		name, n := names[i], 2*(1+k.r.IntN(10))
+		if len(list) > k.r.IntN(4) {
+			break
+		}
+		var l core.Limit
+		switch {
+		case override && k.r.IntN(4) == 0:
+			l = core.Times([]float64{0.5, 2, 10}[k.r.IntN(3)]).WithName(name)
+		case name == "t":
+			l = core.PerHour(n).WithUnit("tokens").WithName(name)
+		case name == "s":
+			l = core.InFlight(n).WithName(name)
+		default:
+			l = []core.Limit{core.PerMinute(n), core.PerHour(n), core.PerDay(n)}[k.r.IntN(3)].WithName(name)
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// drawPolicy draws a policy, whose own limits have no names in some.
+func (k *keyLimits) drawPolicy() core.Policy {
+	names := []string{"a", "b", "t", "s"}
+	p := core.Policy{Name: "api", Shadow: k.r.IntN(8) == 0}
+	if k.r.IntN(4) == 0 {
+		p.Limits = []core.Limit{core.PerMinute(2 * (1 + k.r.IntN(10)))}
+		if k.r.IntN(2) == 0 {
+			p.Limits = append(p.Limits, core.PerDay(2*(1+k.r.IntN(10))))
+		}
+		names = []string{"t", "s", tableName(p, p.Limits, 0)}
+	} else {
+		p.Limits = append(k.drawList([]string{"b", "t", "s"}, false), core.PerHour(2*(1+k.r.IntN(10))).WithName("a"))
+	}
+	for _, plan := range []string{"pro", "trial"} {
+		if k.r.IntN(3) > 0 {
+			if p.Plans == nil {
+				p.Plans = make(map[string][]core.Limit)
+			}
+			p.Plans[plan] = k.drawList(append(names, "only "+plan), false)
+		}
+	}
+	p.Overrides, p.Blocked = k.drawOverrides(p)
+	return p
+}
+
+// drawOverrides draws overrides and blocks of keys under p.
+func (k *keyLimits) drawOverrides(p core.Policy) (overrides map[string][]core.Limit, blocked []string) {
+	var names []string
+	for _, list := range append(slices.Collect(maps.Values(p.Plans)), p.Limits) {
+		for i := range list {
+			if name := tableName(p, list, i); !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	for _, key := range keyLimitsKeys {
+		if k.r.IntN(2) == 0 {
+			if overrides == nil {
+				overrides = make(map[string][]core.Limit)
+			}
+			list := k.drawList(names, true)
+			if k.r.IntN(4) == 0 && p.Limits[len(p.Limits)-1].Name == "" { // without a name
+				list = []core.Limit{p.Limits[0]}
+				list[0].Capacity = 2 * int64(1+k.r.IntN(10))
+			}
+			overrides[key] = list
+		}
+		if k.r.IntN(8) == 0 {
+			blocked = append(blocked, key)
+		}
+	}
+	return overrides, blocked
+}
+
+// tableName is the name of a limit among others, as Limit.Name documents it.
+func tableName(p core.Policy, list []core.Limit, i int) string {
+	l := list[i]
+	if l.Name != "" || l.Times != 0 {
+		return l.Name
+	}
+	if len(list) == 1 {
+		return p.Name
+	}
+	return p.Name + map[time.Duration]string{time.Minute: "-1m", time.Hour: "-1h", 24 * time.Hour: "-24h"}[l.RefillInterval]
+}
+
+// limitsOf returns the limits of a key by the table, and whether it is blocked.
+func (k *keyLimits) limitsOf(v *keyView, key string) (limits []core.Limit, blocked bool) {
+	p, row := k.policy, k.policy.Limits
+	if v.given != nil {
+		p, row = v.policy, v.given
+	} else if plan, ok := p.Plans[v.plan]; ok {
+		row = plan
+	}
+	for i, l := range row {
+		limits = append(limits, l.WithName(tableName(p, row, i)))
+	}
+	stored := core.StoredKey(key)
+	for _, override := range [][]core.Limit{p.Overrides[key], k.exceptions.Overrides[stored]} {
+		var added []core.Limit
+		named, all := make(map[string]core.Limit), 0.0
+		for i, l := range override {
+			peers := override
+			if len(p.Limits) > 1 {
+				peers = append(slices.Clone(override), core.Limit{})
+			}
+			switch name := tableName(p, peers, i); {
+			case name == "":
+				all = l.Times
+			default:
+				named[name] = l.WithName(name)
+			}
+		}
+		for i, l := range limits {
+			by, ok := named[l.Name]
+			delete(named, l.Name)
+			switch {
+			case ok && by.Times == 0:
+				limits[i] = by
+			case ok:
+				limits[i].Capacity = times(l, by.Times)
+			case all != 0:
+				limits[i].Capacity = times(l, all)
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			if named[name].Times == 0 {
+				added = append(added, named[name])
+			}
+		}
+		limits = append(limits, added...)
+	}
+	return limits, slices.Contains(p.Blocked, key) || slices.Contains(k.exceptions.Blocked, stored)
+}
+
+// times is the Capacity of l with a factor. There are at most 1,000 slots.
+func times(l core.Limit, factor float64) int64 {
+	n := int64(max(1, float64(l.Capacity)*factor))
+	if l.Mode == core.Concurrent {
+		n = min(n, 1000)
+	}
+	return n
+}
+
+func (k *keyLimits) of(key string, l core.Limit) usedOf {
+	return usedOf{core.StoredKey(key), l.Name, l.Mode == core.Concurrent}
+}
+
+func (k *keyLimits) left(key string, l core.Limit) int64 {
+	return max(0, l.Capacity-k.used[k.of(key, l)])
+}
+
+// costs returns what units take of a key's limits, and whether they are there.
+func (k *keyLimits) costs(v *keyView, key string, units core.Units) (took map[usedOf]int64, allowed bool) {
+	limits, blocked := k.limitsOf(v, key)
+	took, allowed = make(map[usedOf]int64), !blocked
+	for _, l := range limits {
+		n := units[unitNamed(l)]
+		took[k.of(key, l)] = n
+		allowed = allowed && n <= k.left(key, l)
+	}
+	return took, allowed
+}
+
+func unitNamed(l core.Limit) string {
+	if l.Unit == "" {
+		return core.Requests
+	}
+	return l.Unit
+}
+
+func (k *keyLimits) play() (wrong string) {
+	k.policy = k.drawPolicy()
+	l, err := core.NewLimiter(k.store, k.policy)
+	if err != nil {
+		return fmt.Sprintf("%+v: %v", k.policy, err)
+	}
+	k.limiter = l
+	k.note("policy %s", tableText(k.policy))
+	k.views = []*keyView{{name: "own", limiter: l}}
+	for range 40 {
+		if err := k.step(); err != nil {
+			return err.Error()
+		}
+		for _, v := range k.views {
+			for _, key := range keyLimitsKeys {
+				if err := errors.Join(k.compare(v, v.limiter, key, key), k.compare(v, v.limiter.WithStoredKeys(), key, core.StoredKey(key))); err != nil {
+					return err.Error()
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func tableText(p core.Policy) string {
+	return fmt.Sprintf("limits %v plans %v overrides %v blocked %.8q shadow %v", p.Limits, p.Plans, p.Overrides, p.Blocked, p.Shadow)
+}
+
+// compare compares a Peek with the oracle.
+func (k *keyLimits) compare(v *keyView, l *core.Limiter, key, asked string) error {
+	res, err := l.Peek(k.Context(), asked)
+	if err != nil {
+		return err
+	}
+	want, _ := k.limitsOf(v, key)
+	got := res.Limits()
+	if len(got) != len(want) {
+		return fmt.Errorf("%s %.8s has %v, want %v", v.name, key, got, want)
+	}
+	for _, l := range want {
+		i := slices.IndexFunc(got, func(r core.LimitResult) bool { return r.Limit.Name == l.Name })
+		if i < 0 || got[i].Limit.Capacity != l.Capacity || got[i].Remaining != k.left(key, l) {
+			return fmt.Errorf("%s %.8s: want %v with %d left, got %+v", v.name, key, l, k.left(key, l), got)
+		}
+	}
+	return nil
+}
+
+func (k *keyLimits) step() error {
+	v, key := k.views[k.r.IntN(len(k.views))], keyLimitsKeys[k.r.IntN(len(keyLimitsKeys))]
+	n := int64(1 + k.r.IntN(6))
+	ctx := k.Context()
+	switch op := k.r.IntN(16); op {
+	case 0:
+		next := k.drawPolicy()
+		k.note("SetPolicy %s", tableText(next))
+		switch err := v.limiterOf(k).SetPolicy(next); {
+		case err == nil:
+			k.policy = next
+		case k.units && strings.Contains(err.Error(), "RL117"):
+		default:
+			return err
+		}
+	case 1:
+		var e core.Exceptions
+		overrides, blocked := k.drawOverrides(k.policy)
+		for key, list := range overrides {
+			if e.Overrides == nil {
+				e.Overrides = make(map[string][]core.Limit)
+			}
+			e.Overrides[core.StoredKey(key)] = list
+		}
+		for _, key := range blocked {
+			e.Blocked = append(e.Blocked, core.StoredKey(key))
+		}
+		k.note("SetExceptions %v %.8q", e.Overrides, e.Blocked)
+		if err := v.limiterOf(k).SetExceptions(e); err != nil {
+			return err
+		}
+		k.exceptions = e
+	case 2:
+		for _, name := range slices.Sorted(maps.Keys(k.policy.Plans)) {
+			if !slices.ContainsFunc(k.views, func(v *keyView) bool { return v.plan == name }) {
+				of, err := v.limiter.WithPlan(name)
+				if v.given != nil {
+					of, err = k.limiter.WithPlan(name)
+				}
+				if err != nil {
+					return err
+				}
+				k.note("WithPlan %s", name)
+				k.views = append(k.views, &keyView{name: name, limiter: of, plan: name})
+			}
+		}
+	case 3:
+		if len(k.views) < 5 {
+			given := k.drawList([]string{"a", "b", "t", "s"}, false)
+			of, err := k.limiter.WithLimits(given...)
+			if err != nil {
+				return err
+			}
+			k.note("WithLimits %v", given)
+			k.views = append(k.views, &keyView{name: fmt.Sprint("given ", len(k.views)), limiter: of, given: given, policy: k.policy})
+		}
+	case 4, 5, 6, 7:
+		units := core.Units{core.Requests: n}
+		ask := func() (core.Result, error) { return v.limiter.AllowN(ctx, key, n) }
+		if op > 5 && k.countsTokens(v) {
+			units["tokens"] = int64(k.r.IntN(6))
+			k.units = true
+			ask = func() (core.Result, error) { return v.limiter.AllowUnits(ctx, key, units) }
+		}
+		if !k.countsRequests(v, key) {
+			return nil
+		}
+		took, want := k.costs(v, key, units)
+		res, err := ask()
+		k.note("%s %.8s Allow %v: %v", v.name, key, units, res.Allowed && !res.ShadowDenied)
+		if err != nil || (res.Allowed && !res.ShadowDenied) != want {
+			return fmt.Errorf("%s %.8s takes %v: want %v, got %v %v", v.name, key, units, want, res, err)
+		}
+		if want {
+			k.take(&takenFrom{res: res, view: v, key: key, took: took, units: units})
+		}
+	case 8:
+		limits, blocked := k.limitsOf(v, key)
+		if slices.ContainsFunc(limits, func(l core.Limit) bool { return l.Mode == core.Concurrent }) || !k.countsRequests(v, key) {
+			return nil
+		}
+		took, fits := k.costs(v, key, core.Units{core.Requests: n})
+		if !fits && !blocked {
+			return nil
+		}
+		hold, err := v.limiter.Reserve(ctx, key, n)
+		k.note("%s %.8s Reserve %d", v.name, key, n)
+		if err != nil {
+			return err
+		}
+		if shadow := v.shadow(k); hold.OK() != fits && !shadow || fits && hold.Delay() > 0 {
+			return fmt.Errorf("%s %.8s reserves %d: want %v, got %v %v", v.name, key, n, fits, hold.OK(), hold.Delay())
+		}
+		if fits {
+			t := &takenFrom{hold: hold, view: v, key: key, took: took}
+			k.take(t)
+			k.taken = k.taken[:len(k.taken)-1]
+			if !v.shadow(k) && k.r.IntN(2) == 0 { // in shadow mode it is not for canceling
+				return k.end(t)
+			}
+		}
+	case 9:
+		limits, _ := k.limitsOf(v, key)
+		if !k.countsRequests(v, key) {
+			return nil
+		}
+		k.note("%s %.8s Refund %d", v.name, key, n)
+		for _, l := range limits {
+			if u := k.of(key, l); unitNamed(l) == core.Requests && !u.slots {
+				k.used[u] = max(0, k.used[u]-n)
+			}
+		}
+		k.taken = slices.DeleteFunc(k.taken, func(t *takenFrom) bool { return t.key == key }) // what they took may be back already
+		return v.limiter.Refund(ctx, key, n)
+	case 10:
+		k.note("%.8s Reset", key)
+		maps.DeleteFunc(k.used, func(u usedOf, _ int64) bool { return u.key == core.StoredKey(key) })
+		k.taken = slices.DeleteFunc(k.taken, func(t *takenFrom) bool { return t.key == key })
+		return v.limiter.Reset(ctx, key)
+	case 11:
+		return k.together(v, key, n)
+	case 12:
+		limits, blocked := k.limitsOf(v, key)
+		if !k.countsRequests(v, key) || v.shadow(k) {
+			return nil
+		}
+		most := n
+		for _, l := range limits {
+			if unitNamed(l) == core.Requests {
+				most = min(most, k.left(key, l))
+			}
+		}
+		if blocked {
+			most = 0
+		}
+		res, err := v.limiter.AllowAtMost(ctx, key, n)
+		k.note("%s %.8s AllowAtMost %d: %v of %d", v.name, key, n, res.Allowed, res.Cost)
+		if err != nil || res.Allowed != (most > 0) || res.Allowed && res.Cost != most {
+			return fmt.Errorf("%s %.8s takes at most %d: want %d, got %+v %v", v.name, key, n, most, res, err)
+		}
+		if took, _ := k.costs(v, key, core.Units{core.Requests: most}); res.Allowed {
+			k.take(&takenFrom{res: res, view: v, key: key, took: took})
+		}
+	default:
+		if len(k.taken) > 0 {
+			i := k.r.IntN(len(k.taken))
+			t := k.taken[i]
+			k.taken = slices.Delete(k.taken, i, i+1)
+			return k.end(t)
+		}
+	}
+	return nil
+}
+
+// together has two limiters take of one key, and one of them of another.
+func (k *keyLimits) together(v *keyView, key string, n int64) error {
+	other := k.views[k.r.IntN(len(k.views))]
+	key2 := keyLimitsKeys[k.r.IntN(len(keyLimitsKeys))]
+	if other == v && key2 == key || v.shadow(k) || other.shadow(k) || !k.countsRequests(v, key) || !k.countsRequests(other, key2) {
+		return nil
+	}
+	first, ok := k.costs(v, key, core.Units{core.Requests: n})
+	for u, n := range first {
+		k.used[u] += n
+	}
+	second, also := k.costs(other, key2, core.Units{core.Requests: 2})
+	for u, n := range first {
+		k.used[u] -= n
+	}
+	res, err := core.AllowTogether(k.Context(), core.Charge{Limiter: v.limiter, Key: key, Cost: n}, core.Charge{Limiter: other.limiter, Key: key2, Cost: 2})
+	k.note("%s %.8s %d together with %s %.8s 2: %v", v.name, key, n, other.name, key2, res.Allowed)
+	if err != nil || res.Allowed != (ok && also) {
+		return fmt.Errorf("together: want %v and %v, got %v %v", ok, also, res.Allowed, err)
+	}
+	if res.Allowed {
+		k.take(&takenFrom{res: res.Results[0], view: v, key: key, took: first})
+		k.take(&takenFrom{res: res.Results[1], view: other, key: key2, took: second})
+	}
+	return nil
+}
+
+func (v *keyView) limiterOf(k *keyLimits) *core.Limiter {
+	if v.given != nil {
+		return k.limiter
+	}
+	return v.limiter
+}
+
+func (v *keyView) shadow(k *keyLimits) bool {
+	if v.given != nil {
+		return v.policy.Shadow
+	}
+	return k.policy.Shadow
+}
+
+func (k *keyLimits) countsTokens(v *keyView) bool {
+	p := k.policy
+	lists := [][]core.Limit{p.Limits}
+	if v.given != nil {
+		p = v.policy
+		lists = [][]core.Limit{v.given}
+	}
+	for _, list := range append(lists, slices.Collect(maps.Values(p.Plans))...) {
+		if slices.ContainsFunc(list, func(l core.Limit) bool { return l.Unit == "tokens" }) {
+			return true
+		}
+	}
+	return false
+}
+
+// countsRequests reports whether one of a key's limits counts requests: otherwise it depends on others whether a request is a mistake.
+func (k *keyLimits) countsRequests(v *keyView, key string) bool {
+	limits, _ := k.limitsOf(v, key)
+	return slices.ContainsFunc(limits, func(l core.Limit) bool { return unitNamed(l) == core.Requests })
+}
+
+func (k *keyLimits) take(t *takenFrom) {
+	for u, n := range t.took {
+		k.used[u] += n
+	}
+	k.taken = append(k.taken, t)
+}
+
+// end gives back what a decision took, as far as its limiter has the limits now.
+func (k *keyLimits) end(t *takenFrom) error {
+	now, _ := k.limitsOf(t.view, t.key)
+	back := func(share func(u usedOf, took int64) int64) {
+		for u, took := range t.took {
+			if u.slots || slices.ContainsFunc(now, func(l core.Limit) bool { return k.of(t.key, l) == u }) {
+				k.used[u] -= share(u, took)
+			}
+		}
+	}
+	all := func(_ usedOf, took int64) int64 { return took }
+	ctx := k.Context()
+	switch how := k.r.IntN(3); {
+	case t.hold != nil:
+		k.note("%s %.8s Cancel", t.view.name, t.key)
+		back(all)
+		return t.hold.Cancel(ctx)
+	case how == 0:
+		k.note("%s %.8s Release of %v", t.view.name, t.key, t.took)
+		back(func(u usedOf, took int64) int64 {
+			if u.slots {
+				return took
+			}
+			return 0
+		})
+		return t.res.Release(ctx)
+	case how == 1 && t.units["tokens"] > 0 && k.countsTokens(t.view) && !slices.ContainsFunc(slices.Collect(maps.Keys(t.took)), func(u usedOf) bool { return u.slots }):
+		k.note("%s %.8s Settle of %v", t.view.name, t.key, t.took)
+		back(func(u usedOf, took int64) int64 {
+			if u.name == "t" {
+				return took - 1
+			}
+			return 0
+		})
+		return t.res.Settle(ctx, core.Units{"tokens": 1})
+	}
+	k.note("%s %.8s Undo of %v", t.view.name, t.key, t.took)
+	back(all)
+	return t.res.Undo(ctx)
+}

@@ -1,0 +1,121 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// History returns the last [MaxHistory] changes of a policy's exceptions, the newest first. Redis keeps them for as long as the exceptions,
+// and loses them with its memory: the history then begins with a restore. Changes that can't be read are left out. It costs one round
+// trip.
+func (s *Store) History(ctx context.Context, policy string) ([]Change, error) {
+	fields, err := s.historyFields(ctx, policy)
+	if err != nil {
+		return nil, err
+	}
+	type stamped struct {
+		stamp  uint64
+		change Change
+	}
+	var list []stamped
+	for field, value := range fields {
+		stamp, err := strconv.ParseUint(field, 10, 64)
+		if c, ok := readChange(value); err == nil && ok {
+			list = append(list, stamped{stamp, c})
+		}
+	}
+	slices.SortFunc(list, func(a, b stamped) int { return cmp.Compare(b.stamp, a.stamp) })
+	changes := make([]Change, 0, len(list))
+	for _, c := range list[:min(len(list), MaxHistory)] {
+		changes = append(changes, c.change)
+	}
+	return changes, nil
+}
+
+// CopyHistory adds the changes of a policy's exceptions to those that another store, or the same one, has of the policy as. For tools.
+func (s *Store) CopyHistory(ctx context.Context, policy string, to *Store, as string) error {
+	fields, err := s.historyFields(ctx, policy)
+	if err != nil || len(fields) == 0 {
+		return err
+	}
+	if err := to.mistaken(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, to.batches.server.ConnectTimeout())
+	defer cancel()
+	var pairs []byte
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if _, ok := readChange(fields[field]); ok {
+			pairs = appendPair(pairs, field, fields[field])
+		}
+	}
+	if _, err := to.batches.changeExceptions(ctx, as, "note", pairs); err != nil {
+		return &failure{inPolicy(as), err}
+	}
+	return nil
+}
+
+// ForgetHistory drops the changes of a key from the history of a policy, and returns how many. For tools that delete a customer's data.
+func (s *Store) ForgetHistory(ctx context.Context, policy, key string) (dropped int64, err error) {
+	fields, err := s.historyFields(ctx, policy)
+	if err != nil {
+		return 0, err
+	}
+	var stamps []string
+	for field, value := range fields {
+		if c, ok := readChange(value); ok && c.Key == core.StoredKey(key) {
+			stamps = append(stamps, field)
+		}
+	}
+	if len(stamps) == 0 {
+		return 0, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	defer cancel()
+	if dropped, err = s.batches.dropChanges(ctx, policy, stamps); err != nil {
+		return dropped, &failure{inPolicy(policy), withoutArguments(err)}
+	}
+	return dropped, nil
+}
+
+// mostForeign is how many fields a hash may have that is read as a whole, as in exceptions.lua.
+const mostForeign = 10_000
+
+// historyFields reads the hash of a policy's history.
+func (s *Store) historyFields(ctx context.Context, policy string) (map[string]string, error) {
+	if err := s.mistaken(); err != nil {
+		return nil, err
+	}
+	key := s.batches.historyKey(policy)
+	if key == "" {
+		return nil, &failure{inPolicy(policy), errors.New("a prefix with half a hash tag has no history of exceptions: give the store one without { and }")}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	defer cancel()
+	fields, err := s.batches.readHistory(ctx, key)
+	if err != nil {
+		return nil, &failure{inPolicy(policy), foreignKey(key, err)}
+	}
+	return fields, nil
+}
+
+func (s *batches) readHistory(ctx context.Context, key string) (fields map[string]string, err error) {
+	defer recovered(&err)
+	// A user may lack the right to the first command.
+	if n := s.server.client.HLen(ctx, key).Val(); n > mostForeign {
+		return nil, serverError(fmt.Sprintf("FOREIGN %d fields: reading them would keep Redis from its work", n))
+	}
+	return s.server.client.HGetAll(ctx, key).Result()
+}
+
+func (s *batches) dropChanges(ctx context.Context, policy string, stamps []string) (dropped int64, err error) {
+	defer recovered(&err)
+	return s.server.client.HDel(ctx, s.historyKey(policy), stamps...).Result()
+}
