@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttpadaptor"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
@@ -100,6 +101,16 @@ func serve(l net.Listener, app adaptertest.App[func(fasthttp.RequestHandler) fas
 			if reply.Hijack != nil {
 				c.SetStatusCode(reply.Status)
 				c.Hijack(reply.Hijack)
+				return
+			}
+			if reply.Closed {
+				c.HijackSetNoResponse(true)
+				c.Hijack(func(net.Conn) {})
+				_ = c.Conn().Close()
+				return
+			}
+			if reply.Proxy != nil {
+				fasthttpadaptor.NewFastHTTPHandler(reply.Proxy)(c)
 				return
 			}
 			if reply.Stream != nil {

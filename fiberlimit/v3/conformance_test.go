@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gofiber/fiber/v3"
+	"github.com/gofiber/fiber/v3/middleware/adaptor"
 	recovery "github.com/gofiber/fiber/v3/middleware/recover"
 	"github.com/valyala/fasthttp"
 
@@ -103,6 +104,14 @@ func serve(l net.Listener, app adaptertest.App[fiber.Handler]) error {
 			if reply.Hijack != nil {
 				c.Status(reply.Status).RequestCtx().Hijack(reply.Hijack)
 				return nil
+			}
+			if reply.Closed {
+				c.RequestCtx().HijackSetNoResponse(true)
+				c.RequestCtx().Hijack(func(net.Conn) {})
+				return c.RequestCtx().Conn().Close()
+			}
+			if reply.Proxy != nil {
+				return adaptor.HTTPHandler(reply.Proxy)(c)
 			}
 			if reply.Stream != nil {
 				return stream(c, reply.Status, func(w *bufio.Writer) { reply.Stream(w, w.Flush) })

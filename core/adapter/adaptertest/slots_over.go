@@ -129,23 +129,35 @@ func (s *suite[K, O]) slotsTakenOver() {
 	s.eachStore("the slot of a connection that a handler took over is taken until "+over, func(c *trial[K, O]) {
 		c.untilClosed(Reply{Status: http.StatusSwitchingProtocols, Hijack: talk})
 	})
-	if k.Streams {
-		s.eachStore("the slot of a reverse proxy's upgrade is taken until the client hangs up", func(c *trial[K, O]) {
-			upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				conn, _, err := http.NewResponseController(w).Hijack()
-				if err != nil {
-					c.errorf("%v", err)
-					return
-				}
-				talk(conn)
-			}))
-			defer upstream.Close()
-			to, err := url.Parse(upstream.URL)
+	s.eachStore("the slot of a reverse proxy's upgrade is taken until the client hangs up", func(c *trial[K, O]) {
+		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {
-				c.t.Fatal(err)
+				c.errorf("%v", err)
+				return
 			}
-			c.untilClosed(Reply{Proxy: httputil.NewSingleHostReverseProxy(to)})
-		})
+			_, _ = io.WriteString(conn, switching)
+			_, _ = io.Copy(io.Discard, conn)
+			_ = conn.Close()
+		}))
+		defer upstream.Close()
+		to, err := url.Parse(upstream.URL)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.untilClosed(Reply{Proxy: httputil.NewSingleHostReverseProxy(to)})
+	})
+	s.eachStore("the slot of a handler that took over the connection and closed it comes back at once", func(c *trial[K, O]) {
+		l := c.limiter(inFlight("exports", 1))
+		app := c.serve(c.app(func(context.Context) Reply { return Reply{Closed: true} }, middleware[K, O]{Limiter: l, Key: c.all()}))
+		conn := c.dial(app)
+		_, _ = io.WriteString(conn, upgrade)
+		if got, err := io.ReadAll(conn); err != nil || len(got) > 0 {
+			c.errorf("the premise: the handler closes the connection without an answer, but the client read %q and %v", got, err)
+		}
+		c.wantFree(l, 1, "after the handler has closed the connection")
+	})
+	if k.Streams {
 		return
 	}
 	s.rule("the slot of an upgrade comes back although the framework never calls the function that takes over the connection", func(c *trial[K, O]) {
@@ -160,8 +172,11 @@ func (s *suite[K, O]) slotsTakenOver() {
 	})
 }
 
-// switching is the answer to an upgrade.
-const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n"
+// upgrade asks for an upgrade, and switching is the answer.
+const (
+	upgrade   = "GET /other HTTP/1.1\r\nHost: app.test\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n"
+	switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n"
+)
 
 // untilClosed checks that an upgrade has its slot as long as its connection is open.
 func (c *trial[K, O]) untilClosed(reply Reply) {
@@ -230,8 +245,8 @@ func (s *suite[K, O]) slotsThatAreKept() {
 	})
 }
 
-// upgrade has a handler take over the connection that it returns.
-func (c *trial[K, O]) upgrade(app *server) net.Conn {
+// dial returns a connection that ends after patience.
+func (c *trial[K, O]) dial(app *server) net.Conn {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -240,7 +255,14 @@ func (c *trial[K, O]) upgrade(app *server) net.Conn {
 		c.t.Fatal(err)
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	_, _ = io.WriteString(conn, "GET /other HTTP/1.1\r\nHost: app.test\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n")
+	return conn
+}
+
+// upgrade has a handler take over the connection that it returns.
+func (c *trial[K, O]) upgrade(app *server) net.Conn {
+	c.t.Helper()
+	conn := c.dial(app)
+	_, _ = io.WriteString(conn, upgrade)
 	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		c.t.Fatalf("the rule: %s\nan upgrade: %v", c.rule, err)
