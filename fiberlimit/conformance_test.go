@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/gofiber/fiber/v2/middleware/adaptor"
 	recovery "github.com/gofiber/fiber/v2/middleware/recover"
 	"github.com/valyala/fasthttp"
 
@@ -108,9 +107,6 @@ func serve(l net.Listener, app adaptertest.App[fiber.Handler]) error {
 				c.Context().HijackSetNoResponse(true)
 				c.Context().Hijack(func(net.Conn) {})
 				return c.Context().Conn().Close()
-			}
-			if reply.Proxy != nil {
-				return adaptor.HTTPHandler(reply.Proxy)(c)
 			}
 			if reply.Stream != nil {
 				return stream(c, reply.Status, func(w *bufio.Writer) { reply.Stream(w, w.Flush) })

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-	"github.com/valyala/fasthttp/fasthttpadaptor"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
@@ -107,10 +106,6 @@ func serve(l net.Listener, app adaptertest.App[func(fasthttp.RequestHandler) fas
 				c.HijackSetNoResponse(true)
 				c.Hijack(func(net.Conn) {})
 				_ = c.Conn().Close()
-				return
-			}
-			if reply.Proxy != nil {
-				fasthttpadaptor.NewFastHTTPHandler(reply.Proxy)(c)
 				return
 			}
 			if reply.Stream != nil {

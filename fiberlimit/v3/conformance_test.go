@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/gofiber/fiber/v3"
-	"github.com/gofiber/fiber/v3/middleware/adaptor"
 	recovery "github.com/gofiber/fiber/v3/middleware/recover"
 	"github.com/valyala/fasthttp"
 
@@ -109,9 +108,6 @@ func serve(l net.Listener, app adaptertest.App[fiber.Handler]) error {
 				c.RequestCtx().HijackSetNoResponse(true)
 				c.RequestCtx().Hijack(func(net.Conn) {})
 				return c.RequestCtx().Conn().Close()
-			}
-			if reply.Proxy != nil {
-				return adaptor.HTTPHandler(reply.Proxy)(c)
 			}
 			if reply.Stream != nil {
 				return stream(c, reply.Status, func(w *bufio.Writer) { reply.Stream(w, w.Flush) })

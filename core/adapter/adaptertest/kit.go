@@ -141,7 +141,7 @@ type Reply struct {
 	Hijack func(conn net.Conn)
 	// Closed has the handler take over the connection and close it before it returns.
 	Closed bool
-	// Proxy has the handler pass the request on to it, if need be through the framework's adaptor for handlers of net/http.
+	// Proxy has the handler pass the request on to it. It is used only if the kit sets Streams.
 	Proxy http.Handler
 	// Decided is called by the handler, in front of everything else, with what FromContext returns. Nil does nothing.
 	Decided func(res core.Result, ok bool)
