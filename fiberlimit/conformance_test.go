@@ -103,6 +103,11 @@ func serve(l net.Listener, app adaptertest.App[fiber.Handler]) error {
 				c.Status(reply.Status).Context().Hijack(reply.Hijack)
 				return nil
 			}
+			if reply.Closed {
+				c.Context().HijackSetNoResponse(true)
+				c.Context().Hijack(func(net.Conn) {})
+				return c.Context().Conn().Close()
+			}
 			if reply.Stream != nil {
 				return stream(c, reply.Status, func(w *bufio.Writer) { reply.Stream(w, w.Flush) })
 			}

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -106,9 +107,11 @@ func install(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fastht
 	}
 }
 
-// goesOn reports whether the response is not over when the handler has returned. Nothing goes on if a timeout middleware has answered.
+// goesOn reports whether the response is not over when the handler has returned. Nothing goes on if a timeout middleware has answered, or
+// if the handler has closed the connection that it took over: fasthttp drops that, and tells nobody.
 func goesOn(c *fasthttp.RequestCtx) bool {
-	return (c.Response.IsBodyStream() || c.Hijacked()) && c.LastTimeoutErrorResponse() == nil
+	takenOver := c.Hijacked() && c.Conn().SetDeadline(time.Time{}) == nil
+	return (c.Response.IsBodyStream() || takenOver) && c.LastTimeoutErrorResponse() == nil
 }
 
 // silent reports whether answer wrote nothing. The default answer follows then.

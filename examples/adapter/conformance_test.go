@@ -102,6 +102,12 @@ func serve(l net.Listener, app adaptertest.App[func(fasthttp.RequestHandler) fas
 				c.Hijack(reply.Hijack)
 				return
 			}
+			if reply.Closed {
+				c.HijackSetNoResponse(true)
+				c.Hijack(func(net.Conn) {})
+				_ = c.Conn().Close()
+				return
+			}
 			if reply.Stream != nil {
 				c.SetStatusCode(reply.Status)
 				c.SetBodyStreamWriter(func(w *bufio.Writer) { reply.Stream(w, w.Flush) })

@@ -104,6 +104,11 @@ func serve(l net.Listener, app adaptertest.App[fiber.Handler]) error {
 				c.Status(reply.Status).RequestCtx().Hijack(reply.Hijack)
 				return nil
 			}
+			if reply.Closed {
+				c.RequestCtx().HijackSetNoResponse(true)
+				c.RequestCtx().Hijack(func(net.Conn) {})
+				return c.RequestCtx().Conn().Close()
+			}
 			if reply.Stream != nil {
 				return stream(c, reply.Status, func(w *bufio.Writer) { reply.Stream(w, w.Flush) })
 			}

@@ -183,7 +183,7 @@ var fiber3 = func() framework {
 		"gofiber/fiber/v2", "gofiber/fiber/v3", `ratelimit/fiberlimit"`, `ratelimit/fiberlimit/v3"`, "*fiber.Ctx", "fiber.Ctx",
 		"fiber.Config{DisableStartupMessage: true}", "", "DisableStartupMessage: true, ", "", "		DisableStartupMessage: true,\n", "",
 		", DisableStartupMessage: true", "", "app.Listener(l)", "app.Listener(l, fiber.ListenConfig{DisableStartupMessage: true})",
-		"SetUserContext", "SetContext", "UserContext()", "Context()", "Context().Hijack", "RequestCtx().Hijack",
+		"SetUserContext", "SetContext", "UserContext()", "Context()", "Context().Hijack", "RequestCtx().Hijack", "Context().Conn", "RequestCtx().Conn",
 		`"/", nil), -1)`, `"/", nil), fiber.TestConfig{})`,
 	}
 	f.C, f.From, f.Params, f.Fields, f.Context, f.Pooled = "fiber.Ctx", "c fiber.Ctx", "c fiber.Ctx", "RequestCtx", "Context", true

@@ -2,8 +2,10 @@ package fast
 
 import (
 	"log/slog"
+	"net"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/valyala/fasthttp"
 )
@@ -11,8 +13,12 @@ import (
 // GoesOn reports whether the response of c goes on when its handler has returned, and WhenSent tells when it is over: its body is a
 // stream, or the handler has hijacked the connection, such as for a WebSocket.
 func GoesOn(c *fasthttp.RequestCtx) bool {
-	return (c.Response.IsBodyStream() || c.Hijacked()) && TellsWhenSent(c)
+	return TellsWhenSent(c) && (c.Response.IsBodyStream() || c.Hijacked() && isOpen(c.Conn()))
 }
+
+// isOpen reports whether a hijacked connection is open at this end. fasthttp drops one that is not by the same look, and tells nobody: a
+// handler of net/http behind fiber's adaptor may have closed it already.
+func isOpen(conn net.Conn) bool { return conn.SetDeadline(time.Time{}) == nil }
 
 // TellsWhenSent reports whether WhenSent will call its function: a server of fasthttp serves c, and no middleware has given
 // up on it. Adapters for other servers, such as AWS Lambda, don't tell.

@@ -139,6 +139,8 @@ type Reply struct {
 	// Hijack has the handler take over the connection. Hijack writes the answer to conn. The handler returns when Hijack does. Where
 	// handlers can't take it over before they return, the framework sends Status 101, calls Hijack afterwards and closes conn.
 	Hijack func(conn net.Conn)
+	// Closed has the handler take over the connection and close it before it returns.
+	Closed bool
 	// Proxy has the handler pass the request on to it. It is used only if the kit sets Streams.
 	Proxy http.Handler
 	// Decided is called by the handler, in front of everything else, with what FromContext returns. Nil does nothing.
@@ -200,19 +202,23 @@ func (r Reply) Decide(res core.Result, ok bool) {
 	}
 }
 
-// Send writes to w if r sets Stream, Hijack, Proxy, Aborts or Flushes; after the latter two it panics. Otherwise it returns true: the
+// Send writes to w if r sets Stream, Hijack, Closed, Proxy, Aborts or Flushes; after the latter two it panics. Otherwise it returns true: the
 // handler must answer the way its framework does. It is for frameworks on net/http.
 func (r Reply) Send(w http.ResponseWriter, req *http.Request) (mustAnswer bool) {
 	if r.Hints {
 		w.WriteHeader(http.StatusEarlyHints)
 	}
 	switch {
-	case r.Hijack != nil:
+	case r.Hijack != nil || r.Closed:
 		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
+		switch {
+		case err != nil:
 			panic(err)
+		case r.Closed:
+			_ = conn.Close()
+		default:
+			r.Hijack(conn)
 		}
-		r.Hijack(conn)
 		return false
 	case r.Proxy != nil:
 		r.Proxy.ServeHTTP(w, req)

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -119,7 +120,9 @@ func (s *suite[K, O]) slotsTakenOver() {
 	if !k.Streams {
 		over = "the function returns that has it"
 	}
+	talks := make(chan struct{}, 10)
 	talk := func(conn net.Conn) {
+		talks <- struct{}{}
 		if k.Streams { // otherwise the framework has sent it
 			_, _ = io.WriteString(conn, switching)
 		}
@@ -127,7 +130,18 @@ func (s *suite[K, O]) slotsTakenOver() {
 		_ = conn.Close()
 	}
 	s.eachStore("the slot of a connection that a handler took over is taken until "+over, func(c *trial[K, O]) {
-		c.untilClosed(Reply{Status: http.StatusSwitchingProtocols, Hijack: talk})
+		c.untilClosed(Reply{Status: http.StatusSwitchingProtocols, Hijack: talk}, talks)
+	})
+	s.eachStore("the slot of a handler that took over the connection and closed it comes back at once", func(c *trial[K, O]) {
+		l := c.limiter(inFlight("exports", 1))
+		app := c.serve(c.app(func(context.Context) Reply { return Reply{Closed: true} }, middleware[K, O]{Limiter: l, Key: c.all()}))
+		defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a garbage collection would release it too
+		conn := c.dial(app)
+		_, _ = io.WriteString(conn, upgrade)
+		if got, err := io.ReadAll(conn); err != nil || len(got) > 0 {
+			c.errorf("the premise: the handler closes the connection without an answer, but the client read %q and %v", got, err)
+		}
+		c.wantFree(l, 1, "after the handler has closed the connection")
 	})
 	if k.Streams {
 		s.eachStore("the slot of a reverse proxy's upgrade is taken until the client hangs up", func(c *trial[K, O]) {
@@ -144,7 +158,7 @@ func (s *suite[K, O]) slotsTakenOver() {
 			if err != nil {
 				c.t.Fatal(err)
 			}
-			c.untilClosed(Reply{Proxy: httputil.NewSingleHostReverseProxy(to)})
+			c.untilClosed(Reply{Proxy: httputil.NewSingleHostReverseProxy(to)}, talks)
 		})
 		return
 	}
@@ -160,16 +174,22 @@ func (s *suite[K, O]) slotsTakenOver() {
 	})
 }
 
-// switching is the answer to an upgrade.
-const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n"
+// upgrade asks for an upgrade, and switching is the answer.
+const (
+	upgrade   = "GET /other HTTP/1.1\r\nHost: app.test\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n"
+	switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n"
+)
 
-// untilClosed checks that an upgrade has its slot as long as its connection is open.
-func (c *trial[K, O]) untilClosed(reply Reply) {
+// untilClosed checks that an upgrade has its slot as long as its connection is open. talks receives when its talk has begun.
+func (c *trial[K, O]) untilClosed(reply Reply, talks <-chan struct{}) {
 	c.t.Helper()
 	l := c.limiter(inFlight("exports", 1))
 	app := c.serve(c.app(func(context.Context) Reply { return reply }, middleware[K, O]{Limiter: l, Key: c.all()}))
 	for range 2 {
 		conn := c.upgrade(app)
+		if !c.within(talks) { // fasthttp drops a connection that is closed before
+			c.errorf("the premise: the connection is taken over")
+		}
 		c.wantTaken(l, 0, "while the connection is open")
 		c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "a request while the connection is open")
 		_ = conn.Close()
@@ -230,8 +250,8 @@ func (s *suite[K, O]) slotsThatAreKept() {
 	})
 }
 
-// upgrade has a handler take over the connection that it returns.
-func (c *trial[K, O]) upgrade(app *server) net.Conn {
+// dial returns a connection that ends after patience.
+func (c *trial[K, O]) dial(app *server) net.Conn {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -240,7 +260,14 @@ func (c *trial[K, O]) upgrade(app *server) net.Conn {
 		c.t.Fatal(err)
 	}
 	_ = conn.SetDeadline(time.Now().Add(patience))
-	_, _ = io.WriteString(conn, "GET /other HTTP/1.1\r\nHost: app.test\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n")
+	return conn
+}
+
+// upgrade has a handler take over the connection that it returns.
+func (c *trial[K, O]) upgrade(app *server) net.Conn {
+	c.t.Helper()
+	conn := c.dial(app)
+	_, _ = io.WriteString(conn, upgrade)
 	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		c.t.Fatalf("the rule: %s\nan upgrade: %v", c.rule, err)
