@@ -60,7 +60,7 @@ func New(next store.Store, timeout time.Duration, failures int, pause time.Durat
 	}
 	s.group.Name, s.group.Describe = "the store", describe
 	s.breaker = s.group.New(func() string { return "" }, failures, pause, s.Config().Log)
-	s.kept = circuit.Keep(s.breaker, pause, s.sendKept, s.tryFor)
+	s.kept = circuit.Keep(s.breaker, pause, s.sendKept, s.try)
 	return s
 }
 
@@ -105,17 +105,22 @@ func (s *Store) call(ctx context.Context, next func(context.Context) error, requ
 		s.keep(requests, err, true)
 		return err
 	}
+	return s.admitted(ctx, report, next, requests...)
+}
+
+// admitted is call for what the breaker has admitted.
+func (s *Store) admitted(ctx context.Context, report func(error), next func(context.Context) error, requests ...store.Request) (err error) {
 	result := errPanic // until next returns: a call that panics must be reported too
 	defer func() {
+		if result != nil { // before the report: the next trial must find what this one has not sent
+			s.keep(requests, result, false)
+		}
 		report(result)
 		outcome := circuit.Answered
 		if result != nil && !errors.As(result, &circuit.CallerDone{}) {
 			outcome = circuit.Unanswered
 		}
 		s.breaker.Count(1, outcome, result)
-		if result != nil {
-			s.keep(requests, result, false)
-		}
 	}()
 	own, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -148,19 +153,31 @@ func (s *Store) sendKept(requests []circuit.Returned) {
 		for some := range slices.Chunk(requests, 64) {
 			var all sync.WaitGroup
 			for _, r := range some {
-				all.Go(func() { s.tryFor(r) })
+				all.Go(func() {
+					defer func() { _ = recover() }() // nobody else could
+					_, _ = s.Do(context.Background(), r.Request)
+				})
 			}
 			all.Wait()
 		}
 	}()
 }
 
-// tryFor has next decide a request that nobody waits for, and reports whether it did. If next panics, it did not: nobody else could
-// recover from that.
-func (s *Store) tryFor(r circuit.Returned) (decided bool) {
+// try sends what is kept, or asks for the state of r's bucket, if the breaker admits a trial. It reports whether next has decided it. If
+// next panics, it has not: nobody else could recover from that.
+func (s *Store) try(r circuit.Returned) (decided bool) {
 	defer func() { _ = recover() }()
-	_, err := s.Do(context.Background(), r.Request)
-	return err == nil
+	report, err := s.breaker.Enter()
+	if err != nil {
+		return false
+	}
+	if probe, some := s.kept.Probe(); some {
+		r = probe
+	}
+	return s.admitted(context.Background(), report, func(ctx context.Context) error {
+		_, err := s.Next.Do(ctx, r.Request)
+		return err
+	}, r.Request) == nil
 }
 
 // describe returns what is wrong with the store if a call has this error. It is [circuit.Group.Describe].

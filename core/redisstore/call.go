@@ -27,6 +27,8 @@ type call struct {
 	inline bool
 	// trial: it is the breaker's trial. It is not reused, because the timer of node.trial may use it after its answer.
 	trial bool
+	// kept: it has failed, and keepTrial has kept what should be sent later.
+	kept bool
 
 	// Written before done is signalled, and read after.
 	outcome

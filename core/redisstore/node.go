@@ -120,6 +120,7 @@ func (n *node) sendBatch(next task, report func(error), inline bool) (completed 
 	if err != nil && time.Since(now) >= n.timeout { // go-redis reports a timeout as one of several errors
 		err = fmt.Errorf("%w: %w", n.server.timedOut(), err)
 	}
+	n.keepTrial(calls, err)
 	n.noteResult(next, now, err, report)
 	n.answer(calls, outcomes, err)
 	return true
@@ -217,6 +218,7 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 		late, givenUp := w.overdue(n.timeout, turn)
 		err := n.server.timedOut()
 		if givenUp {
+			n.keepTrial(late, err)
 			n.noteResult(sending, began, err, report)
 		}
 		n.fail(late, circuit.Unanswered, err)
@@ -228,6 +230,7 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 	outcomes, err := n.sendCalls(n.server.contextFor(true, began), calls)
 	rest, givenUp := w.complete()
 	if !givenUp {
+		n.keepTrial(rest, err)
 		n.noteResult(sending, began, err, report)
 	}
 	if outcomes != nil { // rest are the last of calls: the watchdog fails calls in their order
@@ -251,7 +254,7 @@ func (n *node) fail(calls []*call, result circuit.Outcome, err error) {
 func (n *node) finish(calls []*call, outcomes []outcome, err error) {
 	for i, c := range calls {
 		o := outcomeOf(i, outcomes, err)
-		if o.err != nil {
+		if o.err != nil && !c.kept {
 			unsent := c.state.Load() == abandoned
 			n.keep(&c.member, o.err, unsent)
 			for j := range c.others {
@@ -262,6 +265,21 @@ func (n *node) finish(calls []*call, outcomes []outcome, err error) {
 		if !c.inline {
 			c.done <- struct{}{}
 		}
+	}
+}
+
+// keepTrial does what finish does for a trial that failed, before the breaker learns it: the next trial must find what this one has not
+// sent. A trial whose hash slot is elsewhere is sent again, and has not failed yet.
+func (n *node) keepTrial(calls []*call, err error) {
+	for _, c := range calls {
+		if !c.trial || err == nil || ofHashSlot(err) {
+			continue
+		}
+		n.keep(&c.member, err, false)
+		for i := range c.others {
+			n.keep(&c.others[i], err, false)
+		}
+		c.kept = true
 	}
 }
 

@@ -23,7 +23,7 @@ type Kept struct {
 	breaker *Breaker
 	pause   time.Duration
 	send    func([]Returned)    // sends all without waiting, and adds again what does not reach the server
-	try     func(Returned) bool // sends one, adds it again if it does not reach the server, and reports whether the server answers
+	try     func(Returned) bool // enters the breaker, then sends what Probe returns; reports whether the server answers
 
 	mu    sync.Mutex // guards all below
 	list  []Returned
@@ -71,21 +71,38 @@ func (k *Kept) Probe() (r Returned, some bool) {
 			return r, true
 		}
 	}
+	return r.state(), true
+}
+
+// state returns a request for the state of r's bucket.
+func (r Returned) state() Returned {
 	r.Request.Request, r.Request.Until = bucket.Request{Plan: r.Request.Plan}, 0
-	return r, true
+	return r
 }
 
 // attempt sends what is kept, if the server answers.
 func (k *Kept) attempt() {
-	if !k.breaker.Open() {
-		k.sendAll()
-	} else if probe, some := k.Probe(); some && k.try(probe) {
+	if !k.breaker.Open() || k.tryAny() {
 		k.sendAll()
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.set = false
 	k.setTimer()
+}
+
+// tryAny tries the server of one that is kept. That stays in the list until the breaker has admitted the trial: one that comes first
+// must find it.
+func (k *Kept) tryAny() bool {
+	k.mu.Lock()
+	k.drop()
+	list := k.list
+	var r Returned
+	if len(list) > 0 {
+		r = list[rand.IntN(len(list))]
+	}
+	k.mu.Unlock()
+	return len(list) > 0 && k.try(r.state())
 }
 
 // sendAll sends what is kept.
