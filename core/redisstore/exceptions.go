@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/percent"
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
 // SetException writes an exception of a policy into Redis, in place of one that the key has of its kind. Processes that call
@@ -91,7 +91,7 @@ var exceptionsText string
 func (s *batches) exceptionsKey(policy string) string {
 	var b strings.Builder
 	b.WriteString(s.prefix + "%exceptions:")
-	percent.Escape(&b, policy, ":{}%")
+	printable.Percent(&b, policy, ":{}%")
 	return b.String()
 }
 

@@ -1,4 +1,4 @@
-// Package field writes the header fields of a response with few allocations.
+// Package field writes the header fields of a response with few allocations, and checks their names.
 package field
 
 import (

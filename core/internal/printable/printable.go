@@ -1,4 +1,4 @@
-// Package printable makes text from files and clients safe to show in messages and lines of a log.
+// Package printable escapes text from files and clients for messages, logs, header fields and keys.
 package printable
 
 import (
