@@ -1,4 +1,5 @@
-// Package header writes the header fields that tell clients about a decision.
+// Package header writes the header fields that tell clients about a decision. It
+// is a package because the formats need no limiter, and core only chooses one.
 package header
 
 import (

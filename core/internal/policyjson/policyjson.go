@@ -1,4 +1,5 @@
-// Package policyjson reads and writes policies as JSON, in the form of package policyfile.
+// Package policyjson reads and writes policies as JSON, in the form of package
+// policyfile. It is a package because it needs neither limiters nor stores.
 package policyjson
 
 import (

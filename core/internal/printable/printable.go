@@ -1,4 +1,5 @@
-// Package printable escapes text from files and clients for messages, logs, header fields and keys.
+// Package printable escapes text from files and clients for messages, logs,
+// header fields and keys. It is a package because nearly every other one uses it.
 package printable
 
 import (
