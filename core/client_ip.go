@@ -1,9 +1,9 @@
 package core
 
 import (
+	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/internal/forwarded"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
-	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
 
 // IPOption configures how the adapters' ByIP, and package clientip for other key functions, find a client's address. Without
@@ -48,7 +48,7 @@ func TrustForwarded() IPOption {
 // X-Forwarded-For instead, or Forwarded with [TrustForwarded].
 func TrustHeader(name string) IPOption {
 	return func(t *forwarded.Trust) {
-		if !fieldname.Valid(name) {
+		if !field.ValidName(name) {
 			t.Mistakes = append(t.Mistakes, mistake.New("TrustHeader", name, `must be the name of a header field, such as "CF-Connecting-IP"`))
 		}
 		t.Header = name

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/percent"
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
 const (
@@ -58,7 +58,7 @@ func JoinKey(parts ...string) string {
 			b.WriteString(digest(p))
 			continue
 		}
-		percent.Escape(&b, p, ":%")
+		printable.Percent(&b, p, ":%")
 	}
 	return b.String()
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
+	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 )
 
 // ByHeader limits by a request header field of one value, such as an API key. If the field came several times, or
@@ -23,7 +23,7 @@ import (
 //
 // Behind a login, limit by the user that it found instead, such as with ByContextValue: a client may have many credentials.
 func ByHeader(name string) KeyFunc {
-	if !fieldname.Valid(name) {
+	if !field.ValidName(name) {
 		return badKey("ByHeader", name, `must be the name of a header field: letters, digits and "-", such as "X-User"`)
 	}
 	name = textproto.CanonicalMIMEHeaderKey(name)

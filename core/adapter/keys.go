@@ -10,8 +10,8 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/clientip"
+	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
 
 // ByIP limits by the client's address. [core.IPOption] says which proxies it trusts.
@@ -92,7 +92,7 @@ func proxyMarker(peer, field string, outer *middleware.Decision) *middleware.Dec
 // ByCookie limits by the value of a cookie, as handlers read it. If several have the name, the first counts. A JSON Web
 // Token is one key, as with ByHeader.
 func ByCookie(name string) KeyFunc {
-	if !fieldname.Valid(name) {
+	if !field.ValidName(name) {
 		return badKey("ByCookie", name, `must be the name of a cookie: letters, digits, "-" and "_", such as "session"`)
 	}
 	return named("cookie", name, func(x Request) (string, error) { return normalizeToken(x.Cookie(name)), nil })

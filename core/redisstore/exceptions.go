@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/percent"
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/hashslot"
 )
 
@@ -118,7 +118,7 @@ var exceptionsText string
 func (s *batches) exceptionsKey(policy string) string {
 	var b strings.Builder
 	b.WriteString(s.prefix + "%exceptions:")
-	percent.Escape(&b, policy, ":{}%")
+	printable.Percent(&b, policy, ":{}%")
 	return b.String()
 }
 
@@ -128,7 +128,7 @@ func (s *batches) historyKey(policy string) string {
 	var b strings.Builder
 	b.WriteString(s.prefix + "%history:")
 	exceptions := s.exceptionsKey(policy)
-	percent.Escape(&b, policy, ":{}%")
+	printable.Escape(&b, policy, ":{}%")
 	for _, key := range []string{s.prefix + "%history:{" + exceptions + "}", b.String()} {
 		if hashslot.Of(key) == hashslot.Of(exceptions) {
 			return key

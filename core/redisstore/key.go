@@ -3,7 +3,7 @@ package redisstore
 import (
 	"strings"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/percent"
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
 // endOfPrefix ends a prefix that could be taken for another prefix and a policy's name: see keyPrefix.
@@ -30,12 +30,12 @@ func redisKey(prefix, policy, key string) string {
 	var b strings.Builder
 	b.Grow(len(prefix) + len(policy) + 1 + len(key))
 	b.WriteString(prefix)
-	percent.Escape(&b, policy, ":{}%")
+	printable.Percent(&b, policy, ":{}%")
 	b.WriteByte(':')
 	for i := range len(key) {
 		switch c := key[i]; {
 		case c == '{', c == '}', c == '%' && encoded(key[i+1:]):
-			percent.Write(&b, c)
+			printable.PercentByte(&b, c)
 		default:
 			b.WriteByte(c)
 		}

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/known"
 	"github.com/tokenbucket-go/ratelimit/core/internal/logline"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 )
@@ -28,7 +27,7 @@ type Config struct {
 
 // Limiters is what the limiters of a store share. It is for package core. Its zero value is ready for use.
 type Limiters struct {
-	Policies   known.Policies
+	Policies   policies
 	Unreadable logline.Pace // counts and logs keys whose state can't be used
 }
 

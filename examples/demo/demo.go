@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/examples/demo/hosts"
 	"github.com/tokenbucket-go/ratelimit/examples/demo/page"
 )
 
@@ -99,8 +98,8 @@ const bodyTime = 10 * time.Second
 
 // ServeHTTP lets no other site's page change or read anything through its visitor's browser.
 func (d *demo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !hosts.Known(r, d.host) {
-		http.Error(w, hosts.Unknown, http.StatusForbidden)
+	if !meantFor(r, d.host) {
+		http.Error(w, unknownHost, http.StatusForbidden)
 		return
 	}
 	if !strings.HasSuffix(r.URL.Path, "/limited") { // those answer with what their framework sends

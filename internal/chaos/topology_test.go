@@ -1,3 +1,4 @@
+// Package chaos plays outages, fail-overs and floods on real servers.
 package chaos_test
 
 import (

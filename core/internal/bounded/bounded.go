@@ -1,4 +1,6 @@
-// Package bounded ends checks of conformance suites that hang in the code that they check.
+// Package bounded ends checks of conformance suites that hang in the code that
+// they check. It is a package because the suites of stores and of adapters both
+// use it.
 package bounded
 
 import (

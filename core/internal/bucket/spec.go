@@ -1,5 +1,7 @@
-// Package bucket is the arithmetic of token buckets: what a request does to the stored state of a key. It knows no
-// policy, no context and no store. The Lua script of package redisstore computes the same, to the last bit.
+// Package bucket is the arithmetic of token buckets: what a request does to the
+// stored state of a key. It is a package because it knows no policy, no context
+// and no store: stores and core compute by it, and the Lua script of package
+// redisstore computes the same, to the last bit.
 //
 // A [Request] asks for tokens of the limits in a [Plan]. What is stored of each limit is a [Record]; [Request.Decide]
 // reads the records of a key, fills in an [Answer] and returns the records to store.

@@ -1,4 +1,5 @@
-// Package calendar divides time into months, weeks and days.
+// Package calendar divides time into months, weeks and days. It is a package
+// because buckets count by it and limits are read and written by it.
 package calendar
 
 import (

@@ -1,5 +1,10 @@
-// Package circuit has circuit breakers for the servers of a store, and logs outages. A [Breaker] opens after so many failed calls in
-// a row. Then it admits no call for a while, and after that one trial. A successful trial closes it, and a failed one opens it again.
+// Package circuit has circuit breakers for the servers of a store, and logs
+// outages. It is a package because package breaker has one and package redisstore
+// one for each server.
+//
+// A [Breaker] opens after so many failed calls in a row. Then it admits no call
+// for a while, and after that one trial. A successful trial closes it, and a
+// failed one opens it again.
 package circuit
 
 import (

@@ -1,4 +1,6 @@
-// Package field writes the header fields of a response with few allocations.
+// Package field writes the header fields of a response with few allocations, and
+// checks their names. It is a package because middleware writes fields of its own
+// beside those that core writes.
 package field
 
 import (

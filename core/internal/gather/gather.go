@@ -1,4 +1,5 @@
-// Package gather sends together what comes while a call is under way.
+// Package gather sends together what comes while a call is under way. It is a
+// package because it knows nothing of limits and is tested without any.
 package gather
 
 import (

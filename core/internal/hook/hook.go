@@ -1,5 +1,8 @@
-// Package hook lends functions of package core to this module's middleware. Apps don't need them, so core does not export them.
-// Core sets them before main begins. Their types name types of core, which imports this package: packages middleware and adapter assert them.
+// Package hook lends functions of package core to this module's middleware. It is
+// a package because apps don't need them, so core does not export them.
+//
+// Core sets them before main begins. Their types name types of core, which
+// imports this package: packages middleware and adapter assert them.
 package hook
 
 import "github.com/tokenbucket-go/ratelimit/core/internal/bucket"

@@ -1,4 +1,5 @@
-// Package layer has what stores around another one share.
+// Package layer has what stores around another one share. It is a package because
+// leases, the deny cache, the breaker and the store on Redis each embed it.
 package layer
 
 import (

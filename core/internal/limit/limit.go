@@ -1,5 +1,7 @@
-// Package limit is what a limit means, whoever writes it: what is wrong with it, how it is named, and its text. Package core documents
-// its fields.
+// Package limit is what a limit means, whoever writes it: what is wrong with it,
+// how it is named, and its text. It is a package because policies in JSON and
+// header fields need it, and core imports both. Package core documents its
+// fields.
 package limit
 
 import (

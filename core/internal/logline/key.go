@@ -1,4 +1,6 @@
-// Package logline has what log lines need: keys that can't be read from them, and a bound on how many there are.
+// Package logline has what log lines need: keys that can't be read from them, and
+// a bound on how many there are. It is a package because core, stores and package
+// denied show a key alike.
 package logline
 
 import (

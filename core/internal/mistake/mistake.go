@@ -1,4 +1,6 @@
-// Package mistake describes mistakes in configurations, each with its code.
+// Package mistake describes mistakes in configurations, each with its code. It is
+// a package because limits, stores and policy files report them, and core names
+// its type ConfigError.
 package mistake
 
 import (

@@ -1,4 +1,5 @@
-// Package printable makes text from files and clients safe to show in messages and lines of a log.
+// Package printable escapes text from files and clients for messages, logs,
+// header fields and keys. It is a package because nearly every other one uses it.
 package printable
 
 import (

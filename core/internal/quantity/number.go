@@ -1,5 +1,6 @@
-// Package quantity reads and writes the numbers and intervals of limits, as [core.ParseLimit] and policy
-// files have them.
+// Package quantity reads and writes the numbers and intervals of limits, as
+// [core.ParseLimit] and policy files have them. It is a package because limits in
+// text, in JSON and in YAML have the same numbers.
 //
 // Functions that read return a reason. It is empty for what could be read, or says what to write instead.
 //

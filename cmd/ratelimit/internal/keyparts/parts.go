@@ -2,13 +2,13 @@
 package keyparts
 
 import (
+	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
 )
 
 // Parts are what a stored key is made of.
@@ -161,7 +161,7 @@ func made(key string) (of string, values []string) {
 			return "", nil
 		}
 		return kind, values
-	case len(values) != 2 || isMade(values[0]) || (kind == "header" || kind == "cookie") && !fieldname.Valid(name):
+	case len(values) != 2 || isMade(values[0]) || (kind == "header" || kind == "cookie") && (&http.Cookie{Name: name}).Valid() != nil:
 		return "", nil
 	}
 	return kind + " " + name, values[1:]

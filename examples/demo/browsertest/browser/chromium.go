@@ -1,17 +1,8 @@
 package browser
 
-import (
-	"os/exec"
-)
+import "os/exec"
 
-func findChromium() (missing string) {
-	if onPath(chromiums) == "" || onPath([]string{"chromedriver"}) == "" {
-		return "chromium and chromedriver (Debian's packages chromium and chromium-driver)"
-	}
-	return ""
-}
-
-var chromiums = []string{"chromium", "chromium-browser", "google-chrome"}
+const chromiums = "chromium chromium-browser google-chrome"
 
 func startChromium(Look) (session, error) {
 	d, err := startDriver(exec.Command("chromedriver"), map[string]any{
@@ -48,14 +39,4 @@ func startChromium(Look) (session, error) {
 // cdp is a command of Chrome's DevTools, for what the standard has none.
 func cdp(w wire, command string, params any) error {
 	return w.call("ExecuteCDP", map[string]any{"cmd": command, "params": params}, nil)
-}
-
-// onPath is the path of the first program that is installed, or "".
-func onPath(names []string) string {
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	return ""
 }

@@ -6,14 +6,7 @@ import (
 	"path/filepath"
 )
 
-func findFirefox() (missing string) {
-	if onPath(firefoxes) == "" {
-		return "firefox (Debian's package firefox-esr)"
-	}
-	return ""
-}
-
-var firefoxes = []string{"firefox-esr", "firefox"}
+const firefoxes = "firefox-esr firefox"
 
 // preferences keep Firefox from doing anything of its own accord.
 const preferences = `user_pref("marionette.port", 0);

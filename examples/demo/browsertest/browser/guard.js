@@ -40,7 +40,7 @@
 	};
 
 	window.browsertest = {
-		text, name, find, met: false,
+		text, find, met: false,
 
 		// aim says where the mouse meets an element, and watches for an event there.
 		aim(wanted, called, event) {

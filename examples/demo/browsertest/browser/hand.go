@@ -12,17 +12,10 @@ import (
 func (p *Page) Text(role, name string) (text string) {
 	p.T.Helper()
 	p.poll(what("there is", role, name), func() (bool, string) {
-		return answer(p.eval(`browsertest.text(browsertest.find(...$))`, &text, []any{role, name}))
+		err := p.eval(`browsertest.text(browsertest.find(...$))`, &text, []any{role, name})
+		return err == nil, fmt.Sprint(err)
 	})
 	return text
-}
-
-// answer is that of poll: no while there is an error.
-func answer(err error) (ok bool, now string) {
-	if err != nil {
-		return false, err.Error()
-	}
-	return true, ""
 }
 
 func what(verb, role, name string) string { return fmt.Sprintf("%s a %s %q", verb, role, name) }
@@ -33,22 +26,10 @@ func (p *Page) Click(role, name string) {
 	p.meet(role, name, "click", func(x, y int) { p.mouse(move(x, y), down, up) })
 }
 
-// Press holds the mouse down on an element until Release.
-func (p *Page) Press(role, name string) {
-	p.T.Helper()
-	p.meet(role, name, "pointerdown", func(x, y int) { p.mouse(move(x, y), down) })
-}
-
 // Hover moves the mouse to an element.
 func (p *Page) Hover(role, name string) {
 	p.T.Helper()
 	p.meet(role, name, "pointermove", func(x, y int) { p.mouse(move(x, y-1), move(x, y)) })
-}
-
-// Release lets the mouse button go, wherever it is.
-func (p *Page) Release() {
-	p.T.Helper()
-	p.mouse(up)
 }
 
 // Drag drags an element by so many pixels, in ten steps and one command: between commands chromedriver loses what

@@ -1,43 +1,23 @@
 package browser
 
+import (
+	"cmp"
+	"strings"
+)
+
 // keys are those that have a name and no letter: https://www.w3.org/TR/webdriver2/#keyboard-actions.
 var keys = map[string]string{
-	"Backspace": "\uE003", "Tab": "\uE004", "Enter": "\uE007", "Shift": "\uE008", "Control": "\uE009", "Escape": "\uE00C", "Space": " ",
-	"PageUp": "\uE00E", "PageDown": "\uE00F", "End": "\uE010", "Home": "\uE011",
-	"ArrowLeft": "\uE012", "ArrowUp": "\uE013", "ArrowRight": "\uE014", "ArrowDown": "\uE015", "Delete": "\uE017",
+	"Backspace": "\uE003", "Tab": "\uE004", "Enter": "\uE007", "End": "\uE010", "Home": "\uE011", "ArrowUp": "\uE013", "ArrowDown": "\uE015",
 }
 
 // Key strokes keys one after the other, such as "Tab" or "a".
 func (p *Page) Key(names ...string) {
 	p.T.Helper()
-	var actions []action
+	actions := []action{} // WebDriver refuses null
 	for _, name := range names {
-		actions = append(actions, key("keyDown", name), key("keyUp", name))
+		value := cmp.Or(keys[name], name)
+		actions = append(actions, action{"type": "keyDown", "value": value}, action{"type": "keyUp", "value": value})
 	}
-	p.keyboard(actions)
-}
-
-// KeyDown holds a key down until KeyUp.
-func (p *Page) KeyDown(name string) {
-	p.T.Helper()
-	p.keyboard([]action{key("keyDown", name)})
-}
-
-// KeyUp lets a key go.
-func (p *Page) KeyUp(name string) {
-	p.T.Helper()
-	p.keyboard([]action{key("keyUp", name)})
-}
-
-func key(kind, name string) action {
-	if value, ok := keys[name]; ok {
-		name = value
-	}
-	return action{"type": kind, "value": name}
-}
-
-func (p *Page) keyboard(actions []action) {
-	p.T.Helper()
 	p.act(map[string]any{"type": "key", "id": "keyboard", "actions": actions})
 }
 
@@ -53,9 +33,7 @@ func (p *Page) Fill(role, name, value string) {
 			if value == "" {
 				p.Key("Backspace")
 			}
-			for _, letter := range value {
-				p.Key(string(letter))
-			}
+			p.Key(strings.Split(value, "")...)
 		}
 		var got string
 		if err := p.eval(`browsertest.find(...$).value`, &got, []any{role, name}); err != nil {
@@ -69,12 +47,6 @@ func (p *Page) Fill(role, name, value string) {
 func (p *Page) Focus(role, name string) {
 	p.T.Helper()
 	p.Wait(what("there is", role, name), `(e => { e.focus(); return document.activeElement === e })(browsertest.find(...$))`, role, name)
-}
-
-// Focused is the accessible name of the element that has the focus.
-func (p *Page) Focused() string {
-	p.T.Helper()
-	return JS[string](p, `browsertest.name(document.activeElement)`)
 }
 
 // Reach presses Tab, from the page's begin on, until the element has the focus. At the page's end some browsers go to

@@ -190,22 +190,12 @@ func (p *Page) Element(selector string, margin int) []byte {
 	return picture.Bytes()
 }
 
-// Save keeps a screenshot as an artefact of the test: in the directory DEMO_SCREENSHOTS, or where go test -artifacts
-// puts them.
+// Save keeps a screenshot where go test -artifacts puts them.
 func (p *Page) Save(name string) {
 	p.T.Helper()
 	picture, err := p.screenshot()
-	if err != nil {
-		p.T.Errorf("screenshot: %v", err)
-		return
-	}
-	dir := os.Getenv("DEMO_SCREENSHOTS")
-	if dir == "" {
-		dir = p.T.ArtifactDir()
-	}
-	err = os.MkdirAll(dir, 0o755)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644)
+		err = os.WriteFile(filepath.Join(p.T.ArtifactDir(), name+".png"), picture, 0o644)
 	}
 	if err != nil {
 		p.T.Errorf("screenshot: %v", err)

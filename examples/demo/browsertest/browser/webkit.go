@@ -1,23 +1,17 @@
 package browser
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"time"
 )
 
-func findWebKit() (missing string) {
-	if onPath([]string{"WebKitWebDriver"}) == "" || onPath([]string{"Xvfb"}) == "" {
-		return "WebKitWebDriver and Xvfb (Debian's packages webkit2gtk-driver and xvfb)"
-	}
-	if miniBrowser() == "" {
-		return "WebKitGTK's MiniBrowser (Debian's package libwebkit2gtk-4.1-0)"
-	}
-	return ""
-}
-
+// miniBrowser is the path of WebKitGTK's browser, which no PATH has.
 func miniBrowser() string {
 	for _, pattern := range []string{"/usr/lib/*/webkit2gtk-4.*/MiniBrowser", "/usr/libexec/webkit2gtk-4.*/MiniBrowser"} {
 		if found, _ := filepath.Glob(pattern); len(found) > 0 {
@@ -37,11 +31,33 @@ func lackedByGTK(l Look) (what string) {
 	return ""
 }
 
+// display starts a screen that nobody sees, for WebKitGTK, which has no headless mode. It ends with the tests.
+var display = sync.OnceValues(func() (name string, err error) {
+	number, tell, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	defer number.Close()
+	server := exec.Command("Xvfb", "-displayfd", "3", "-screen", "0", "2400x2400x24", "-nolisten", "tcp")
+	server.ExtraFiles = []*os.File{tell}
+	endWithTests(server)
+	err = server.Start()
+	tell.Close()
+	if err != nil {
+		return "", err
+	}
+	line, err := bufio.NewReader(number).ReadString('\n')
+	if err != nil {
+		return "", fmt.Errorf("the display server Xvfb ended: %w", err)
+	}
+	return ":" + strings.TrimSpace(line), nil
+})
+
 // narrow lets a window be as narrow as a phone, whatever its toolbar needs.
 const narrow = "* { min-width: 0; min-height: 0; padding: 0; margin: 0; border-width: 0; font-size: 1px; -gtk-icon-transform: scale(0); }\n"
 
 func startWebKit(l Look) (session, error) {
-	screen, err := display.start()
+	screen, err := display()
 	if err != nil {
 		return session{}, err
 	}

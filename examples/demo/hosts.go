@@ -1,5 +1,4 @@
-// Package hosts tells requests that were meant for a server from those of another site.
-package hosts
+package main
 
 import (
 	"net"
@@ -7,10 +6,10 @@ import (
 	"strings"
 )
 
-// Known reports whether a request was meant for this server. A foreign name that leads here belongs to a site that
+// meantFor reports whether a request was meant for this server. A foreign name that leads here belongs to a site that
 // had it changed to this address (DNS rebinding), so that its pages may do what only the demo's own may; an address
 // can't be changed so. own is the host that the demo was told to listen on.
-func Known(r *http.Request, own string) bool {
+func meantFor(r *http.Request, own string) bool {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
@@ -22,5 +21,5 @@ func Known(r *http.Request, own string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || host != "" && host == strings.ToLower(own)
 }
 
-// Unknown is what the others are answered.
-const Unknown = "This name is none of the demo's: open it as localhost, by an IP address, or by the host of its -addr flag."
+// unknownHost is what the others are answered.
+const unknownHost = "This name is none of the demo's: open it as localhost, by an IP address, or by the host of its -addr flag."

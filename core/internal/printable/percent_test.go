@@ -1,4 +1,4 @@
-package percent_test
+package printable_test
 
 import (
 	"net/url"
@@ -7,15 +7,15 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/percent"
+	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
-// What Escape writes has none of the special bytes, and net/url decodes it.
+// What Percent writes has none of the special bytes, and net/url decodes it.
 func TestEscapedTextHasNoSpecialBytesAndDecodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "text"))
 		var b strings.Builder
-		percent.Escape(&b, s, ":{}%")
+		printable.Percent(&b, s, ":{}%")
 		if i := strings.IndexAny(strings.ReplaceAll(b.String(), "%", ""), ":{}"); i >= 0 {
 			t.Fatalf("%q is written as %q, which has a special byte", s, b.String())
 		}

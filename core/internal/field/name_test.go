@@ -1,9 +1,9 @@
-package fieldname_test
+package field_test
 
 import (
 	"testing"
 
-	"github.com/tokenbucket-go/ratelimit/internal/fieldname"
+	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 )
 
 // The grammar of RFC 9110 is: token = 1*tchar.
@@ -14,11 +14,11 @@ func TestValidNamesAreTokens(t *testing.T) {
 		in[tchar[i]] = true
 	}
 	for c := range 256 {
-		if name := "a" + string([]byte{byte(c)}); fieldname.Valid(name) != in[byte(c)] {
+		if name := "a" + string([]byte{byte(c)}); field.ValidName(name) != in[byte(c)] {
 			t.Errorf("Valid(%q) = %v, want %v", name, !in[byte(c)], in[byte(c)])
 		}
 	}
-	if fieldname.Valid("") {
+	if field.ValidName("") {
 		t.Error("a name has at least one character")
 	}
 }
