@@ -128,7 +128,7 @@ func (s *batches) historyKey(policy string) string {
 	var b strings.Builder
 	b.WriteString(s.prefix + "%history:")
 	exceptions := s.exceptionsKey(policy)
-	printable.Escape(&b, policy, ":{}%")
+	printable.Percent(&b, policy, ":{}%")
 	for _, key := range []string{s.prefix + "%history:{" + exceptions + "}", b.String()} {
 		if hashslot.Of(key) == hashslot.Of(exceptions) {
 			return key
