@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
@@ -15,6 +16,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
+	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
 // lingering is how long processes may decide by what was before.
@@ -240,12 +242,24 @@ func maxHold(l core.Limit) string {
 	return show.Duration(l.MaxHold)
 }
 
+// giveAll gives the tokens to a group of keys, also if ctx ends meanwhile: so it is known which have them.
+func (t *teller) giveAll(ctx context.Context, group []string) []error {
+	ctx = context.WithoutCancel(ctx)
+	errs := make([]error, len(group))
+	var all sync.WaitGroup
+	for i, key := range group {
+		all.Go(func() { _, errs[i] = t.give(ctx, key) })
+	}
+	all.Wait()
+	return errs
+}
+
 // all gives the tokens to every key of the policy, if yes is set.
 func (t *teller) all(ctx context.Context, s cli.Streams, yes bool) error {
 	var list []string
-	for b, err := range t.Store.Buckets(ctx, t.limiter.Name(), t.live.rate) {
+	for b, err := range t.buckets(ctx, t.limiter.Name()) {
 		if err != nil {
-			return t.Explain(err)
+			return cli.After(t.Explain(err), "No key was credited.")
 		}
 		list = append(list, b.Key)
 	}
@@ -257,16 +271,15 @@ func (t *teller) all(ctx context.Context, s cli.Streams, yes bool) error {
 	if !yes {
 		return cli.Misuse("credit -all gives %s to limit %s of %s: add -yes to do it", show.Some(t.n, "token"), t.name, show.Some(int64(len(list)), "key"))
 	}
-	p := progress{w: s.Err, on: s.Terminal}
-	defer p.clear()
 	done, lacking, unreadable := int64(0), int64(0), int64(0)
-	for group := range slices.Chunk(list, together) {
-		errs := make([]error, len(group))
-		var all sync.WaitGroup
-		for i, key := range group {
-			all.Go(func() { _, errs[i] = t.give(ctx, key) })
-		}
-		all.Wait()
+	p := pace.New(t.live.rate, fewTogether, together)
+	defer t.progress.clear()
+	for rest := list; len(rest) > 0; {
+		group := rest[:min(p.Next(), len(rest))]
+		rest = rest[len(group):]
+		began := time.Now()
+		errs := t.giveAll(ctx, group)
+		took := time.Since(began)
 		var failed error
 		for _, err := range errs {
 			switch {
@@ -280,13 +293,16 @@ func (t *teller) all(ctx context.Context, s cli.Streams, yes bool) error {
 				failed = err
 			}
 		}
+		upTo := fmt.Sprintf("%s of %s were credited: those up to %s, in the order of their names", show.Count(done), show.Some(int64(len(list)), "key"), t.text(group[len(group)-1]))
 		if failed != nil {
-			return errors.Join(t.Explain(failed), fmt.Errorf("%s got tokens, of %s: those up to %s in the order of their names, perhaps without some of the last %d",
-				show.Some(done, "key"), show.Count(int64(len(list))), t.text(group[len(group)-1]), len(group)))
+			return cli.After(t.Explain(failed), "%s, perhaps without some of the last %d.", upTo, len(group))
 		}
-		p.show("crediting", done, int64(len(list)))
+		t.progress.show("credited", done, int64(len(list)))
+		if err := p.Wait(ctx, len(group), took); err != nil && len(rest) > 0 {
+			return cli.After(err, "%s.", upTo)
+		}
 	}
-	p.clear()
+	t.progress.clear()
 	_, _ = fmt.Fprintf(s.Out, "%s: credited %s to limit %s of %s.\n", t.limiter.Name(), show.Some(t.n, "token"), t.name, show.Some(done, "key"))
 	if lacking+unreadable > 0 {
 		_, _ = fmt.Fprintf(s.Out, "  Left as they are: %s with an override that lacks this limit, and %s that could not be read.\n", show.Some(lacking, "key"), show.Count(unreadable))

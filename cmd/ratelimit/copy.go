@@ -8,11 +8,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
 var copyCommand = cli.Command{
@@ -87,7 +89,7 @@ func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error
 			return err
 		}
 	}
-	n, err := c.copyAll(ctx, s, d, to.Store, limits)
+	n, err := c.copyAll(ctx, d, to.Store, limits)
 	if err == nil {
 		err = c.copyExceptions(ctx, d, to.Store, limits, &n)
 	}
@@ -95,22 +97,25 @@ func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	if c.dryRun {
 		verb = "would be copied (-dry-run)"
 	}
-	_, _ = fmt.Fprintf(s.Out, "%s %s to %s\n", show.Some(n.copied, "key"), verb, to.Where)
+	says := show.Some(n.copied, "key") + " " + verb + " to " + to.Where
 	if n.exceptions > 0 {
-		_, _ = fmt.Fprintf(s.Out, "  and %s\n", show.Some(n.exceptions, "exception"))
+		says += "\n  and " + show.Some(n.exceptions, "exception")
 	}
-	if n == (copies{}) && err == nil {
+	if err != nil {
+		explained := d.Explain(err)
+		if cannot := to.Store.Ping(ctx); ctx.Err() == nil && !cli.IsMisuse(err) && cannot != nil { // the reply to a transaction does not say why
+			explained = to.Explain(cannot)
+		}
+		return cli.After(explained, "%s", says)
+	}
+	_, _ = fmt.Fprintln(s.Out, says)
+	if n == (copies{}) {
 		_, _ = fmt.Fprint(s.Out, c.noKeys("-policy, -rename, "))
 	}
 	if n.kept > 0 {
 		_, _ = fmt.Fprintf(s.Out, "  %s not: TO has them (see -replace), or they have expired.\n", show.Count(n.kept))
 	}
-	if err != nil && !cli.IsMisuse(err) {
-		if cannot := to.Store.Ping(ctx); cannot != nil { // the reply to a transaction does not say why
-			return to.Explain(cannot)
-		}
-	}
-	return d.Explain(err)
+	return nil
 }
 
 // copies counts keys.
@@ -118,7 +123,8 @@ type copies struct{ copied, kept, exceptions int64 }
 
 // copyExceptions copies the overrides and blocks that are in Redis.
 func (c *copyFlags) copyExceptions(ctx context.Context, d *desk, to *redisstore.Store, limits map[string]map[string]string, n *copies) error {
-	policies, err := d.Store.ExceptionPolicies(ctx, c.rate)
+	policies, err := d.Store.ExceptionPolicies(ctx, c.rate, d.progress.looked)
+	d.progress.clear()
 	if err != nil {
 		return err
 	}
@@ -177,11 +183,10 @@ func (c *copyFlags) copyExceptions(ctx context.Context, d *desk, to *redisstore.
 	return nil
 }
 
-func (c *copyFlags) copyAll(ctx context.Context, s cli.Streams, d *desk, to *redisstore.Store, limits map[string]map[string]string) (n copies, err error) {
-	p := progress{w: s.Err, on: s.Terminal}
-	defer p.clear()
+func (c *copyFlags) copyAll(ctx context.Context, d *desk, to *redisstore.Store, limits map[string]map[string]string) (n copies, err error) {
+	p := pace.New(c.rate, 1, 1)
 	seen := make(map[redisstore.Bucket]bool)
-	for b, err := range d.Store.Buckets(ctx, c.only, c.rate) {
+	for b, err := range d.buckets(ctx, c.only) {
 		if err != nil {
 			return n, err
 		}
@@ -194,18 +199,26 @@ func (c *copyFlags) copyAll(ctx context.Context, s cli.Streams, d *desk, to *red
 		if renamed {
 			as.Policy = name
 		}
-		copied := true
+		copied, took := true, time.Duration(0)
 		if !c.dryRun {
-			if copied, err = d.Store.CopyTo(ctx, b, to, as, limits[b.Policy], c.replace); err != nil {
+			p.Next()
+			began := time.Now()
+			if copied, err = d.Store.CopyTo(context.WithoutCancel(ctx), b, to, as, limits[b.Policy], c.replace); err != nil { // what is begun is ended
 				return n, err
 			}
+			took = time.Since(began)
 		}
 		if copied {
 			n.copied++
 		} else {
 			n.kept++
 		}
-		p.show(show.Some(n.copied, "key"), 0, 0)
+		if c.dryRun {
+			continue
+		}
+		if err := p.Wait(ctx, 1, took); err != nil {
+			return n, err
+		}
 	}
 	return n, nil
 }

@@ -70,7 +70,7 @@ func (l *live) examine(ctx context.Context, s cli.Streams, timeout time.Duration
 	if found = append(found, rights...); rights.Faults() > 0 {
 		return found, nil
 	}
-	buckets, err := doctor.Buckets(ctx, d.Store, d.policies, l.rate, d.text)
+	buckets, err := doctor.Buckets(ctx, d.Store, d.buckets(ctx, ""), d.policies, l.rate, d.text)
 	if err != nil {
 		return nil, d.Explain(err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -111,17 +110,22 @@ func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	defer d.Close()
 	found, err := d.find(ctx, customers)
 	if err != nil {
-		return d.Explain(err)
+		deleted := map[string]string{"forget": ", and nothing was deleted"}[f.command]
+		return cli.After(d.Explain(err), "%s looked at, with %s of the customer%s.", show.Some(int64(found.Looked), "key"), show.Count(int64(len(found.Found))), deleted)
 	}
 	if f.command == "forget" && !f.dryRun {
 		for _, k := range found.Found {
-			if err := d.Store.Reset(ctx, k.bucket.Policy, k.bucket.Key); err != nil {
-				return errors.Join(d.Explain(err), fmt.Errorf("%s deleted, and %d are left", show.Some(int64(found.Deleted), "key"), len(found.Found)-found.Deleted))
+			err := ctx.Err()
+			if err == nil { // what is begun is ended, so that it is known what is deleted
+				err = d.Store.Reset(context.WithoutCancel(ctx), k.bucket.Policy, k.bucket.Key)
+			}
+			if err != nil {
+				return cli.After(d.Explain(err), "%d of %s were deleted.", found.Deleted, show.Some(int64(len(found.Found)), "key"))
 			}
 			found.Deleted++
 		}
 		if err := d.endExceptions(ctx, found.Exceptions); err != nil {
-			return d.Explain(err)
+			return cli.After(d.Explain(err), "%s deleted, and not all of %s.", show.Some(int64(found.Deleted), "key"), show.Some(int64(len(found.Exceptions)), "exception"))
 		}
 	} else if f.command == "find" {
 		d.look(ctx, found.Found)
@@ -135,9 +139,9 @@ func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error
 // find looks at all keys.
 func (d *desk) find(ctx context.Context, customers []string) (*finding, error) {
 	found, seen := &finding{Found: []foundKey{}}, make(map[redisstore.Bucket]bool)
-	for b, err := range d.Store.Buckets(ctx, "", d.live.rate) {
+	for b, err := range d.buckets(ctx, "") {
 		if err != nil {
-			return nil, err
+			return found, err
 		}
 		found.Looked++
 		switch {
@@ -151,7 +155,7 @@ func (d *desk) find(ctx context.Context, customers []string) (*finding, error) {
 		}
 	}
 	if err := d.findExceptions(ctx, customers, found); err != nil {
-		return nil, err
+		return found, err
 	}
 	slices.SortFunc(found.Found, func(a, b foundKey) int {
 		return strings.Compare(a.Policy+"\x00"+a.bucket.Key, b.Policy+"\x00"+b.bucket.Key)
@@ -162,7 +166,8 @@ func (d *desk) find(ctx context.Context, customers []string) (*finding, error) {
 // findExceptions looks at all exceptions.
 func (d *desk) findExceptions(ctx context.Context, customers []string, found *finding) error {
 	found.Exceptions = []foundException{}
-	policies, err := d.Store.ExceptionPolicies(ctx, d.live.rate)
+	policies, err := d.Store.ExceptionPolicies(ctx, d.live.rate, d.progress.looked)
+	d.progress.clear()
 	if err != nil {
 		return err
 	}

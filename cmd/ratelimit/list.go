@@ -7,9 +7,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"sync"
 	"text/tabwriter"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
@@ -17,6 +19,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
+	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
 var listCommand = cli.Command{
@@ -74,8 +77,6 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	defer d.Close()
 	rules := oncall.RulesOf(limiter)
 	found := listing{Policy: args[0], Page: l.page}
-	p := progress{w: s.Err, on: s.Terminal}
-	defer p.clear()
 	all, seen := worst{most: l.most * l.page}, make(map[string]bool)
 	err = d.each(ctx, args[0], func(b redisstore.Bucket) (*state.Bucket, error) {
 		return state.Sketch(ctx, rules, b.Key, l.asked.units)
@@ -85,7 +86,6 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		}
 		seen[bucket.Key] = true
 		found.Keys++
-		p.show(fmt.Sprintf("%s, %s denied", show.Some(int64(found.Keys), "key"), show.Count(int64(found.Denied))), 0, 0)
 		switch unreadable := (*store.StateError)(nil); {
 		case errors.As(err, &unreadable):
 			found.Unreadable++
@@ -103,9 +103,8 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		all.add(b)
 		return nil
 	})
-	p.clear()
 	if err != nil {
-		return d.Explain(err)
+		return cli.After(d.Explain(err), "%s of %s were looked at, %s denied now.", show.Some(int64(found.Keys), "key"), args[0], show.Count(int64(found.Denied)))
 	}
 	found.Buckets, found.more = all.page(l.page, l.most), found.matched > l.page*l.most
 	for _, b := range found.Buckets {
@@ -152,8 +151,20 @@ func (w *worst) page(number, size int) []*state.Bucket {
 	return append([]*state.Bucket{}, w.list[min(len(w.list), (number-1)*size):min(len(w.list), number*size)]...)
 }
 
-// together is how many buckets are asked at once. Their decisions share calls.
-const together = 64
+// buckets lists the buckets of a policy, or of all with "", and shows how far it is.
+func (d *desk) buckets(ctx context.Context, policy string) iter.Seq2[redisstore.Bucket, error] {
+	return func(yield func(redisstore.Bucket, error) bool) {
+		d.progress.clear()
+		defer d.progress.clear()
+		d.Store.Buckets(ctx, policy, d.live.rate, d.progress.looked)(yield)
+	}
+}
+
+// So many buckets are asked at once, at least and at most. Their decisions share calls.
+const (
+	fewTogether = 4
+	together    = 64
+)
 
 // each lists the buckets of a policy, or of all with "", and gives note what look makes of each. note is called by one goroutine.
 func (d *desk) each(ctx context.Context, policy string, look func(redisstore.Bucket) (*state.Bucket, error), note func(redisstore.Bucket, *state.Bucket, error) error) error {
@@ -162,26 +173,30 @@ func (d *desk) each(ctx context.Context, policy string, look func(redisstore.Buc
 		state  *state.Bucket
 		err    error
 	}
-	group := make([]looked, 0, together)
+	p := pace.New(d.live.rate, fewTogether, together)
+	size, group := p.Next(), make([]looked, 0, together)
 	flush := func() error {
+		began := time.Now()
 		var all sync.WaitGroup
 		for i := range group {
 			all.Go(func() { group[i].state, group[i].err = look(group[i].bucket) })
 		}
 		all.Wait()
+		took := time.Since(began)
 		for _, g := range group {
 			if err := note(g.bucket, g.state, g.err); err != nil {
 				return err
 			}
 		}
-		group = group[:0]
-		return nil
+		err := p.Wait(ctx, len(group), took)
+		size, group = p.Next(), group[:0]
+		return err
 	}
-	for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
+	for b, err := range d.buckets(ctx, policy) {
 		if err != nil {
 			return err
 		}
-		if group = append(group, looked{bucket: b}); len(group) == together {
+		if group = append(group, looked{bucket: b}); len(group) >= size {
 			if err := flush(); err != nil {
 				return err
 			}

@@ -5,9 +5,7 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/conn"
@@ -15,10 +13,7 @@ import (
 
 func main() {
 	conn.Quiet()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := table.Run(ctx, cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, Terminal: isTerminal(os.Stderr)}, os.Args[1:])
-	stop()
-	os.Exit(code)
+	os.Exit(table.Run(cli.UntilSignal(), cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, Terminal: isTerminal(os.Stderr)}, os.Args[1:]))
 }
 
 // isTerminal reports whether f can show progress.

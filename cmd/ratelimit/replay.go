@@ -111,10 +111,10 @@ func (r *replayFlags) run(ctx context.Context, s cli.Streams, logs []string) err
 	if err != nil {
 		return err
 	}
-	p := progress{w: s.Err, on: s.Terminal}
+	p := newProgress(s)
 	defer p.clear()
 	for _, log := range logs {
-		if err := readLog(ctx, s.In, log, c, r.options().Log, &p); err != nil {
+		if err := readLog(ctx, s.In, log, c, r.options().Log, p); err != nil {
 			return err
 		}
 	}

@@ -48,6 +48,7 @@ type desk struct {
 	secret   string
 	policies map[string]core.Policy
 	errs     io.Writer // for warnings
+	progress *progress
 }
 
 // open reads the policies, if there are any, and connects.
@@ -60,7 +61,7 @@ func (l *live) open(ctx context.Context, s cli.Streams) (*desk, error) {
 	if err != nil {
 		return nil, cli.Misuse("%v", err)
 	}
-	d := &desk{live: l, keys: keys, secret: secret, errs: s.Err}
+	d := &desk{live: l, keys: keys, secret: secret, errs: s.Err, progress: newProgress(s)}
 	if l.file != "" {
 		if d.policies, err = loadPolicies(s.In, l.file); err != nil {
 			if len(mistakesOf(err)) > 0 {
@@ -148,7 +149,7 @@ func (d *desk) givenKey(ctx context.Context, policy, arg string, flags *keys) (s
 
 // loggedKey returns the key whose hash stands in logs.
 func (d *desk) loggedKey(ctx context.Context, policy, hash string) (string, error) {
-	for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
+	for b, err := range d.buckets(ctx, policy) {
 		if err != nil {
 			return "", d.Explain(err)
 		}
@@ -167,7 +168,7 @@ func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []stri
 	defer cancel()
 	var all []string
 	seen := make(map[string]bool)
-	for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
+	for b, err := range d.buckets(ctx, policy) {
 		if err != nil || len(list) == most || len(seen) > mostCompared {
 			break
 		}

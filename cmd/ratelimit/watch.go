@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// watch shows something each second, until ctx ends, which is no error, or show fails. Text is shown on a cleared screen.
+// watch shows something each second, until ctx ends or show fails, and returns that error. Text is shown on a cleared screen.
 func watch(ctx context.Context, w io.Writer, asJSON bool, show func() error) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -15,12 +15,12 @@ func watch(ctx context.Context, w io.Writer, asJSON bool, show func() error) err
 		if !asJSON {
 			_, _ = io.WriteString(w, "\x1b[H\x1b[2J")
 		}
-		if err := show(); err != nil && ctx.Err() == nil {
+		if err := show(); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return ctx.Err()
 		case <-tick.C:
 		}
 	}

@@ -12,21 +12,24 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
+	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
 // Buckets lists the buckets of a policy, or with "" those of all policies, for tools. It uses SCAN, on one server after another: each
-// master of a Cluster, each shard of a Ring. Redis looks at all its keys for that, at most perSecond of them a second; 0 means as
-// fast as it can. Other work goes on meanwhile.
+// master of a Cluster, each shard of a Ring. Redis looks at all its keys for that, at most perSecond of them a second, and fewer while its
+// answers take twice as long as usual, so that others hardly notice; 0 means as fast as it can. Other work goes on meanwhile.
+//
+// progress, if given, learns after each step how many keys were looked at, and how many there are: 0 if the user may not ask (DBSIZE).
 //
 // A bucket that exists all the time is listed, perhaps more than once. One that comes or goes meanwhile, or whose slot moves, may be
 // missing. Keys that this package did not name are left out. An error ends the list: it is that of [Store.Ping], or ctx's.
-func (s *Store) Buckets(ctx context.Context, policy string, perSecond int) iter.Seq2[Bucket, error] {
+func (s *Store) Buckets(ctx context.Context, policy string, perSecond int, progress ...func(looked, all int64)) iter.Seq2[Bucket, error] {
 	return func(yield func(Bucket, error) bool) {
 		pattern := escapeGlob(s.batches.prefix) + "*"
 		if policy != "" {
 			pattern = escapeGlob(redisKey(s.batches.prefix, policy, "")) + "*"
 		}
-		err := s.scan(ctx, pattern, perSecond, func(key string) bool {
+		err := s.scan(ctx, pattern, perSecond, progress, func(key string) bool {
 			b, ok := bucketOf(s.batches.prefix, key)
 			return !ok || policy != "" && b.Policy != policy || yield(b, nil)
 		})
@@ -38,9 +41,9 @@ func (s *Store) Buckets(ctx context.Context, policy string, perSecond int) iter.
 
 // ExceptionPolicies returns the names of the policies that have exceptions in Redis, or had some, sorted. It looks at all keys, as [Store.Buckets]
 // does.
-func (s *Store) ExceptionPolicies(ctx context.Context, perSecond int) (policies []string, err error) {
+func (s *Store) ExceptionPolicies(ctx context.Context, perSecond int, progress ...func(looked, all int64)) (policies []string, err error) {
 	prefix := s.batches.exceptionsKey("")
-	err = s.scan(ctx, escapeGlob(prefix)+"*", perSecond, func(key string) bool {
+	err = s.scan(ctx, escapeGlob(prefix)+"*", perSecond, progress, func(key string) bool {
 		if policy := decodedPolicy.Replace(strings.TrimPrefix(key, prefix)); s.batches.exceptionsKey(policy) == key {
 			policies = append(policies, policy)
 		}
@@ -51,18 +54,36 @@ func (s *Store) ExceptionPolicies(ctx context.Context, perSecond int) (policies 
 }
 
 // scan gives yield the keys that a pattern describes, of one server after another, until it returns false.
-func (s *Store) scan(ctx context.Context, pattern string, perSecond int, yield func(key string) bool) error {
+func (s *Store) scan(ctx context.Context, pattern string, perSecond int, progress []func(looked, all int64), yield func(key string) bool) error {
 	if err := s.mistaken(); err != nil {
 		return err
 	}
 	servers, err := s.batches.server.each(ctx)
+	c := counter{report: progress}
+	for i := 0; i < len(servers) && len(progress) > 0; i++ {
+		n, _ := servers[i].DBSize(ctx).Result()
+		c.all += n
+	}
 	for i := 0; err == nil && i < len(servers); i++ {
 		var more bool
-		if more, err = scan(ctx, servers[i], pattern, perSecond, yield); !more {
+		if more, err = scan(ctx, servers[i], pattern, perSecond, c.add, yield); !more {
 			break
 		}
 	}
 	return err
+}
+
+// counter counts the keys that were looked at.
+type counter struct {
+	report      []func(looked, all int64)
+	looked, all int64
+}
+
+func (c *counter) add(n int) {
+	c.looked += int64(n)
+	for _, report := range c.report {
+		report(c.looked, c.all)
+	}
 }
 
 // each returns a client of each server, in the order of their addresses.
@@ -78,23 +99,24 @@ func (s *server) each(ctx context.Context) (list []redis.UniversalClient, err er
 	return list, withoutArguments(err)
 }
 
+// So many keys one SCAN looks at. Redis does nothing else for about a fifth of a millisecond for the most, and hardly less for fewer than the
+// least than for these.
 const (
-	mostScanned  = 1000 // keys that one SCAN looks at: Redis does nothing else for about a fifth of a millisecond
-	scansASecond = 20   // if there is a rate
+	leastScanned = 50
+	mostScanned  = 1000
 )
 
 // scan gives yield the keys of one server. It reports whether to go on.
-func scan(ctx context.Context, one redis.UniversalClient, pattern string, perSecond int, yield func(key string) bool) (more bool, err error) {
-	count := mostScanned
-	if perSecond > 0 {
-		count = min(mostScanned, max(1, perSecond/scansASecond))
-	}
-	began, scanned := time.Now(), 0
+func scan(ctx context.Context, one redis.UniversalClient, pattern string, perSecond int, looked func(int), yield func(key string) bool) (more bool, err error) {
+	p := pace.New(perSecond, leastScanned, mostScanned)
 	for cursor := uint64(0); ; {
+		count, began := p.Next(), time.Now()
 		keys, next, err := scanOnce(ctx, one, cursor, pattern, count)
+		took := time.Since(began)
 		if err != nil {
 			return false, diagnosed(address.Of(one), withoutArguments(err))
 		}
+		looked(count)
 		for _, key := range keys {
 			if !yield(key) {
 				return false, nil
@@ -103,10 +125,8 @@ func scan(ctx context.Context, one redis.UniversalClient, pattern string, perSec
 		if cursor = next; cursor == 0 {
 			return true, nil
 		}
-		if scanned += count; perSecond > 0 {
-			if err := sleepUntil(ctx, began.Add(time.Duration(scanned)*time.Second/time.Duration(perSecond))); err != nil {
-				return false, err
-			}
+		if err := p.Wait(ctx, count, took); err != nil {
+			return false, err
 		}
 	}
 }

@@ -19,6 +19,7 @@ const exitCodes = `Exit codes:
   1  done, and found what it looked for: mistakes, differences, a denial, faults
   2  the command line is wrong; nothing was done
   3  a file or server that was named can't be read or reached
+  130  interrupted by Ctrl-C, or 143 by SIGTERM; what was done is said
 `
 
 // ErrFound makes the command end with the code Found. What was found is printed already.
@@ -37,7 +38,10 @@ func IsMisuse(err error) bool { return errors.As(err, &misuse{}) }
 
 // codeOf returns the exit code for what a command returned.
 func codeOf(err error) int {
+	var by stopped
 	switch {
+	case errors.As(err, &by):
+		return 128 + int(by.signal) // as a shell has it: 130 and 143
 	case err == nil:
 		return OK
 	case errors.Is(err, ErrFound):

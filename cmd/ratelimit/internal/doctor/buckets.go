@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
+	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
 // Rights does what decisions do, with a key of its own: with tokens, slots, and a reset.
@@ -50,14 +52,20 @@ type survey struct {
 	last, lastChange time.Time // the last write, and the last one by another definition
 }
 
-// Buckets looks at all buckets of the store. policies are those of the service, or nil. text writes a key as it may be shown.
-func Buckets(ctx context.Context, s *redisstore.Store, policies map[string]core.Policy, rate int, text func(string) string) (f Findings, err error) {
+// Buckets looks at buckets of the store, at most rate a second. policies are those of the service, or nil. text writes a key as it may be
+// shown.
+func Buckets(ctx context.Context, s *redisstore.Store, buckets iter.Seq2[redisstore.Bucket, error], policies map[string]core.Policy, rate int, text func(string) string) (f Findings, err error) {
 	c := census{store: s, policies: policies, rules: make(map[string]*oncall.Rules), counts: make(map[string]int64), surveys: make(map[[2]string]*survey)}
 	seen := make(map[redisstore.Bucket]bool)
-	for b, err := range s.Buckets(ctx, "", rate) {
+	p := pace.New(rate, 1, 1)
+	for b, err := range buckets {
 		if err == nil && !seen[b] {
 			seen[b] = true
-			err = c.look(ctx, b, text)
+			p.Next()
+			began := time.Now()
+			if err = c.look(ctx, b, text); err == nil {
+				err = p.Wait(ctx, 1, time.Since(began))
+			}
 		}
 		switch {
 		case err != nil && strings.Contains(err.Error(), "NOPERM"):
