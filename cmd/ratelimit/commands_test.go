@@ -27,6 +27,9 @@ func run(t *testing.T, in string, args ...string) (out, errs string, code int) {
 	var o, e bytes.Buffer
 	env := func(name string) string { return map[string]string{"LOG_KEY_SECRET": secret}[name] }
 	code = table.Run(t.Context(), cli.Streams{In: strings.NewReader(in), Out: &o, Err: &e, Env: env}, args)
+	if isJSON(args) {
+		checkJSON(t, args[0], o.String())
+	}
 	return o.String(), e.String(), code
 }
 

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
@@ -184,43 +183,35 @@ func (c *copyFlags) copyExceptions(ctx context.Context, d *desk, to *redisstore.
 }
 
 func (c *copyFlags) copyAll(ctx context.Context, d *desk, to *redisstore.Store, limits map[string]map[string]string) (n copies, err error) {
-	p := pace.New(c.rate, 1, 1)
 	seen := make(map[redisstore.Bucket]bool)
-	for b, err := range d.buckets(ctx, c.only) {
-		if err != nil {
-			return n, err
-		}
-		name, renamed := c.renames[b.Policy]
-		if seen[b] || len(c.renames) > 0 && !renamed {
-			continue
-		}
-		seen[b] = true
-		as := b
-		if renamed {
-			as.Policy = name
-		}
-		copied, took := true, time.Duration(0)
-		if !c.dryRun {
-			p.Next()
-			began := time.Now()
-			if copied, err = d.Store.CopyTo(context.WithoutCancel(ctx), b, to, as, limits[b.Policy], c.replace); err != nil { // what is begun is ended
-				return n, err
+	chosen := func(yield func(redisstore.Bucket, error) bool) {
+		for b, err := range d.buckets(ctx, c.only) {
+			if _, renamed := c.renames[b.Policy]; err == nil && (seen[b] || len(c.renames) > 0 && !renamed) {
+				continue
 			}
-			took = time.Since(began)
-		}
-		if copied {
-			n.copied++
-		} else {
-			n.kept++
-		}
-		if c.dryRun {
-			continue
-		}
-		if err := p.Wait(ctx, 1, took); err != nil {
-			return n, err
+			if seen[b] = true; !yield(b, err) {
+				return
+			}
 		}
 	}
-	return n, nil
+	err = pace.Each(ctx, c.rate, chosen, func(b redisstore.Bucket) (copied bool, err error) {
+		as := b
+		if name, renamed := c.renames[b.Policy]; renamed {
+			as.Policy = name
+		}
+		if c.dryRun {
+			return true, nil
+		}
+		return d.Store.CopyTo(context.WithoutCancel(ctx), b, to, as, limits[b.Policy], c.replace) // what is begun is ended
+	}, func(_ redisstore.Bucket, copied bool, err error) error {
+		if copied {
+			n.copied++
+		} else if err == nil {
+			n.kept++
+		}
+		return err
+	})
+	return n, err
 }
 
 // renamedLimits returns the new names of limits, by the old ones, if a policy gets another name.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/policydiff"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 )
@@ -50,9 +51,16 @@ The exit code is 1 if there are differences, and 3 if a file can't be read or ha
 	},
 }
 
+// differences are what diff found.
+type differences struct {
+	output.Head
+
+	Changes []policydiff.Change `json:"changes"` // what is different, in the order of the policies' names
+}
+
 func printChanges(s cli.Streams, changes []policydiff.Change, asJSON bool) error {
 	if asJSON {
-		if err := writeJSON(s.Out, map[string]any{"changes": append([]policydiff.Change{}, changes...)}); err != nil {
+		if err := output.Write(s.Out, &differences{Changes: append([]policydiff.Change{}, changes...)}); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/doctor"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 )
 
 var doctorCommand = cli.Command{
@@ -34,7 +35,7 @@ The exit code is 1 if there is a fault.
 				return err
 			}
 			if *asJSON {
-				err = writeJSON(s.Out, map[string]any{"findings": found})
+				err = output.Write(s.Out, &diagnosis{Findings: found})
 			} else {
 				err = found.Write(s.Out)
 			}
@@ -44,6 +45,13 @@ The exit code is 1 if there is a fault.
 			return err
 		}
 	},
+}
+
+// diagnosis is what doctor found.
+type diagnosis struct {
+	output.Head
+
+	Findings doctor.Findings `json:"findings"` // in the order of the checks
 }
 
 // examine runs all checks.
@@ -72,7 +80,7 @@ func (l *live) examine(ctx context.Context, s cli.Streams, timeout time.Duration
 	}
 	buckets, err := doctor.Buckets(ctx, d.Store, d.buckets(ctx, ""), d.policies, l.rate, d.text)
 	if err != nil {
-		return nil, d.Explain(err)
+		return nil, cli.After(d.Explain(err), "%s were looked at, after %d other findings, %d of them faults.", d.progress.keys, len(found), found.Faults())
 	}
 	return append(found, buckets...), nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
@@ -55,7 +56,7 @@ var exceptionsCommand = cli.Command{
 	New: func(flags *flag.FlagSet) cli.Run {
 		var e exceptionFlags
 		e.live.define(flags)
-		flags.BoolVar(&e.asJSON, "json", false, "print a JSON array")
+		flags.BoolVar(&e.asJSON, "json", false, "print a JSON object")
 		return e.list
 	},
 }
@@ -218,6 +219,23 @@ func inWords(x redisstore.Exception) (what, ends string) {
 	return what, ends
 }
 
+// exceptionList is what exceptions found.
+type exceptionList struct {
+	output.Head
+
+	Exceptions []exceptionRow `json:"exceptions"` // in the order of their keys
+}
+
+// exceptionRow is an override or a block.
+type exceptionRow struct {
+	Key     string       `json:"key"`                       // whose exception it is
+	Blocked bool         `json:"blocked,omitempty"`         // it is a block
+	Limits  []core.Limit `json:"limits,omitempty"`          // of an override: the limits that it replaces or multiplies
+	Left    float64      `json:"ends_in_seconds,omitempty"` // when it ends; missing: when it is removed
+	By      string       `json:"by,omitempty"`              // who set it
+	Reason  string       `json:"reason,omitempty"`          // why
+}
+
 func (e *exceptionFlags) list(ctx context.Context, s cli.Streams, args []string) error {
 	d, err := e.open(ctx, s)
 	if err != nil {
@@ -233,20 +251,12 @@ func (e *exceptionFlags) list(ctx context.Context, s cli.Streams, args []string)
 	if bad != nil && len(list) == 0 {
 		return d.Explain(bad)
 	}
-	type row struct {
-		Key     string       `json:"key"`
-		Blocked bool         `json:"blocked,omitempty"`
-		Limits  []core.Limit `json:"limits,omitempty"`
-		Left    float64      `json:"ends_in_seconds,omitempty"`
-		By      string       `json:"by,omitempty"`
-		Reason  string       `json:"reason,omitempty"`
-	}
-	rows := make([]row, len(list))
+	rows := make([]exceptionRow, len(list))
 	for i, x := range list {
-		rows[i] = row{d.text(x.Key), x.Blocks(), x.Limits, x.For.Seconds(), x.By, x.Reason}
+		rows[i] = exceptionRow{d.text(x.Key), x.Blocks(), x.Limits, x.For.Seconds(), x.By, x.Reason}
 	}
 	if e.asJSON {
-		if err := writeJSON(s.Out, rows); err != nil {
+		if err := output.Write(s.Out, &exceptionList{Exceptions: rows}); err != nil {
 			return err
 		}
 		return d.Explain(bad)

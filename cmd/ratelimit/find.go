@@ -10,11 +10,13 @@ import (
 	"text/tabwriter"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
+	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
 const aboutCustomers = `
@@ -70,29 +72,31 @@ type findFlags struct {
 
 // foundKey is a key of a customer.
 type foundKey struct {
-	Policy string        `json:"policy"`
-	Key    string        `json:"key"`
-	State  *state.Bucket `json:"state,omitempty"`
-	Error  string        `json:"error,omitempty"`
+	Policy string        `json:"policy"`          // whose key it is
+	Key    string        `json:"key"`             // as other commands take it
+	State  *state.Bucket `json:"state,omitempty"` // of the key, if the policy is known: see get
+	Error  string        `json:"error,omitempty"` // why the state can't be read
 	bucket redisstore.Bucket
 }
 
 // foundException is an override or a block of a customer.
 type foundException struct {
-	Policy string `json:"policy"`
-	Key    string `json:"key"`
-	Kind   string `json:"kind"` // override or block
+	Policy string `json:"policy"` // whose exception it is
+	Key    string `json:"key"`    // as other commands take it
+	Kind   string `json:"kind"`   // override or block
 	stored string
 }
 
 // finding is what find or forget found.
 type finding struct {
-	Looked  int        `json:"looked_at"`
-	Hashes  int        `json:"hashes"` // keys that are hashes, and were not found
-	Deleted int        `json:"deleted"`
-	Found   []foundKey `json:"found"`
+	output.Head
 
-	Exceptions []foundException `json:"exceptions"`
+	Looked  int        `json:"looked_at"` // how many keys were looked at
+	Hashes  int        `json:"hashes"`    // how many of the others are hashes of keys above 128 bytes
+	Deleted int        `json:"deleted"`   // how many keys forget deleted
+	Found   []foundKey `json:"found"`     // the customer's keys
+
+	Exceptions []foundException `json:"exceptions"` // the customer's overrides and blocks in Redis
 }
 
 func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error {
@@ -114,15 +118,16 @@ func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		return cli.After(d.Explain(err), "%s looked at, with %s of the customer%s.", show.Some(int64(found.Looked), "key"), show.Count(int64(len(found.Found))), deleted)
 	}
 	if f.command == "forget" && !f.dryRun {
-		for _, k := range found.Found {
-			err := ctx.Err()
-			if err == nil { // what is begun is ended, so that it is known what is deleted
-				err = d.Store.Reset(context.WithoutCancel(ctx), k.bucket.Policy, k.bucket.Key)
+		err := pace.Each(ctx, f.rate, withoutErrors(found.Found), func(k foundKey) (foundKey, error) {
+			return k, d.Store.Reset(context.WithoutCancel(ctx), k.bucket.Policy, k.bucket.Key) // what is begun is ended
+		}, func(_, _ foundKey, err error) error {
+			if err == nil {
+				found.Deleted++
 			}
-			if err != nil {
-				return cli.After(d.Explain(err), "%d of %s were deleted.", found.Deleted, show.Some(int64(len(found.Found)), "key"))
-			}
-			found.Deleted++
+			return err
+		})
+		if err != nil {
+			return cli.After(d.Explain(err), "%s of %s were deleted.", show.Count(int64(found.Deleted)), show.Some(int64(len(found.Found)), "key"))
 		}
 		if err := d.endExceptions(ctx, found.Exceptions); err != nil {
 			return cli.After(d.Explain(err), "%s deleted, and not all of %s.", show.Some(int64(found.Deleted), "key"), show.Some(int64(len(found.Exceptions)), "exception"))
@@ -131,7 +136,7 @@ func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		d.look(ctx, found.Found)
 	}
 	if f.asJSON {
-		return writeJSON(s.Out, found)
+		return output.Write(s.Out, found)
 	}
 	return f.write(s, found)
 }

@@ -9,11 +9,10 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"sync"
 	"text/tabwriter"
-	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
@@ -54,13 +53,15 @@ type listFlags struct {
 
 // listing is what list found.
 type listing struct {
-	Policy     string          `json:"policy"`
-	Keys       int             `json:"keys"`
-	Denied     int             `json:"denied"`
-	Unknown    int             `json:"unknown,omitempty"` // of which the file lacks the limits that decided them last
-	Unreadable int             `json:"unreadable"`
-	Page       int             `json:"page"`
-	Buckets    []*state.Bucket `json:"buckets"`
+	output.Head
+
+	Policy     string          `json:"policy"`            // its name
+	Keys       int             `json:"keys"`              // how many keys the policy has
+	Denied     int             `json:"denied"`            // how many of them would be denied now
+	Unknown    int             `json:"unknown,omitempty"` // of how many the file lacks the limits that decided them last
+	Unreadable int             `json:"unreadable"`        // how many can't be read
+	Page       int             `json:"page"`              // which page this is, from 1
+	Buckets    []*state.Bucket `json:"buckets"`           // those of the page, the deepest debts first
 
 	matched int  // keys that are on some page
 	more    bool // there is a page after this one
@@ -78,7 +79,7 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	rules := oncall.RulesOf(limiter)
 	found := listing{Policy: args[0], Page: l.page}
 	all, seen := worst{most: l.most * l.page}, make(map[string]bool)
-	err = d.each(ctx, args[0], func(b redisstore.Bucket) (*state.Bucket, error) {
+	err = pace.Each(ctx, l.rate, d.buckets(ctx, args[0]), func(b redisstore.Bucket) (*state.Bucket, error) {
 		return state.Sketch(ctx, rules, b.Key, l.asked.units)
 	}, func(bucket redisstore.Bucket, b *state.Bucket, err error) error {
 		if seen[bucket.Key] {
@@ -111,7 +112,7 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		b.Key = d.text(b.Key)
 	}
 	if l.asJSON {
-		return writeJSON(s.Out, found)
+		return output.Write(s.Out, &found)
 	}
 	if err := found.write(s.Out); err != nil || found.Keys > 0 {
 		return err
@@ -158,51 +159,6 @@ func (d *desk) buckets(ctx context.Context, policy string) iter.Seq2[redisstore.
 		defer d.progress.clear()
 		d.Store.Buckets(ctx, policy, d.live.rate, d.progress.looked)(yield)
 	}
-}
-
-// So many buckets are asked at once, at least and at most. Their decisions share calls.
-const (
-	fewTogether = 4
-	together    = 64
-)
-
-// each lists the buckets of a policy, or of all with "", and gives note what look makes of each. note is called by one goroutine.
-func (d *desk) each(ctx context.Context, policy string, look func(redisstore.Bucket) (*state.Bucket, error), note func(redisstore.Bucket, *state.Bucket, error) error) error {
-	type looked struct {
-		bucket redisstore.Bucket
-		state  *state.Bucket
-		err    error
-	}
-	p := pace.New(d.live.rate, fewTogether, together)
-	size, group := p.Next(), make([]looked, 0, together)
-	flush := func() error {
-		began := time.Now()
-		var all sync.WaitGroup
-		for i := range group {
-			all.Go(func() { group[i].state, group[i].err = look(group[i].bucket) })
-		}
-		all.Wait()
-		took := time.Since(began)
-		for _, g := range group {
-			if err := note(g.bucket, g.state, g.err); err != nil {
-				return err
-			}
-		}
-		err := p.Wait(ctx, len(group), took)
-		size, group = p.Next(), group[:0]
-		return err
-	}
-	for b, err := range d.buckets(ctx, policy) {
-		if err != nil {
-			return err
-		}
-		if group = append(group, looked{bucket: b}); len(group) >= size {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-	}
-	return flush()
 }
 
 func (f *listing) write(w io.Writer) error {

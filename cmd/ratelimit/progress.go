@@ -16,6 +16,7 @@ type progress struct {
 	on          bool
 	began, last time.Time // began: when what is shown began
 	seen        bool
+	keys        string // that were looked at
 }
 
 // newProgress returns a bar on the standard error, if that is a terminal.
@@ -60,7 +61,11 @@ func (p *progress) left(now time.Time, done, total int64) string {
 
 // looked shows how many of a server's keys were looked at.
 func (p *progress) looked(done, total int64) {
-	p.show(show.Count(done)+" of "+show.Some(total, "key"), done, total)
+	p.keys = show.Some(done, "key")
+	if total > 0 {
+		p.keys = show.Count(min(done, total)) + " of " + show.Some(total, "key") // SCAN looks at more than there are
+	}
+	p.show(p.keys, done, total)
 }
 
 // clear removes the bar. What is shown next begins now.

@@ -104,7 +104,7 @@ func (d *desk) limiterOf(ctx context.Context, name string) (*core.Limiter, error
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Store.ReadExceptions(ctx, limiter); err != nil {
+	if err := d.Store.ReadExceptions(ctx, limiter); err != nil && ctx.Err() == nil {
 		_, _ = fmt.Fprintf(d.errs, "warning: %v\n", d.Explain(err))
 	}
 	return limiter.WithStoredKeys(), nil

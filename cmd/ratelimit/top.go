@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replica"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core/denied"
@@ -65,11 +66,14 @@ func (t *topFlags) run(ctx context.Context, s cli.Streams, urls []string) error 
 	}
 	once := func() (*ranking, error) {
 		r := rank(replica.Read(ctx, replicas), keys)
+		if ctx.Err() != nil { // it is not the replicas that don't answer
+			return r, ctx.Err()
+		}
 		if err := t.choose(r); err != nil {
 			return r, err
 		}
 		if t.asJSON {
-			return r, writeJSONOf(s.Out, r, t.watch)
+			return r, printing(t.watch)(s.Out, r)
 		}
 		return r, r.write(s.Out)
 	}
@@ -104,10 +108,12 @@ func (t *topFlags) choose(r *ranking) error {
 
 // ranking is what the replicas count together.
 type ranking struct {
-	Replicas []replica.Answer `json:"replicas"`
-	Hashed   bool             `json:"hashed"` // all keys are hashes
-	Mixed    bool             `json:"mixed"`  // some replicas keep hashes, and others keys
-	Policies []ranked         `json:"policies"`
+	output.Head
+
+	Replicas []replica.Answer `json:"replicas"` // in the order of the command line
+	Hashed   bool             `json:"hashed"`   // all keys are hashes
+	Mixed    bool             `json:"mixed"`    // some replicas keep hashes, and others keys
+	Policies []ranked         `json:"policies"` // those that deny, most denials first
 
 	// Differ has the policies whose definitions differ: the replicas by the hash of theirs.
 	Differ map[string]map[string][]string `json:"differ,omitempty"`
@@ -124,7 +130,7 @@ type ranked struct {
 	denied.Policy
 
 	Shortest float64 `json:"shortest_window_seconds"` // that a replica has counted
-	Longest  float64 `json:"longest_window_seconds"`
+	Longest  float64 `json:"longest_window_seconds"`  // that a replica has counted
 }
 
 // rank adds up answers, the policy with most denials first.

@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 )
 
 // watch shows something each second, until ctx ends or show fails, and returns that error. Text is shown on a cleared screen.
@@ -26,12 +27,10 @@ func watch(ctx context.Context, w io.Writer, asJSON bool, show func() error) err
 	}
 }
 
-// writeJSONOf writes v on one line if more will follow, as watch prints it, and over several otherwise.
-func writeJSONOf(w io.Writer, v any, watched bool) error {
-	if !watched {
-		return writeJSON(w, v)
+// printing returns how an object is printed: on one line if more will follow, as watch prints it, and over several otherwise.
+func printing(watched bool) func(io.Writer, output.Object) error {
+	if watched {
+		return output.Line
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	return output.Write
 }

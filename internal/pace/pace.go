@@ -22,9 +22,9 @@ const (
 // whose time is about the round trip. So a piece keeps the server busy for about
 // a round trip, and who comes during it has the answer in twice the usual time.
 //
-// A piece that takes longer finds a server that is busy with others. The next is
-// half as large, and follows after a pause that is as long as this one took: the
-// tool waits at least as long as it makes the server work.
+// A piece that takes longer finds a server that is busy with others, and the next
+// is half as large. After each comes a pause that is at least as long as the
+// piece took: the tool waits as long as it makes the server work.
 //
 // It is for one goroutine.
 type Pace struct {
@@ -68,16 +68,13 @@ func (p *Pace) Wait(ctx context.Context, n int, took time.Duration) error {
 		p.next = earliest
 	}
 	p.next = p.next.Add(time.Duration(n) * time.Second / time.Duration(p.perSecond))
-	until := p.next
-	if took > busy*p.fastest {
+	if p.size = min(p.most, p.size+1+p.size/8); took > busy*p.fastest {
 		p.size = max(p.least, p.size/2)
-		if pause := now.Add(took); until.Before(pause) {
-			until = pause
-		}
-	} else {
-		p.size = min(p.most, p.size+1+p.size/8)
 	}
-	return sleepUntil(ctx, until)
+	if pause := now.Add(took); p.next.Before(pause) {
+		return sleepUntil(ctx, pause)
+	}
+	return sleepUntil(ctx, p.next)
 }
 
 // sleepUntil waits until t, or until ctx ends.

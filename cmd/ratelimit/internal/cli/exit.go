@@ -8,9 +8,10 @@ import (
 // Exit codes. Each is listed by the command help.
 const (
 	OK          = 0
-	Found       = 1 // the command did its work and found something: mistakes, differences, a denial, faults
-	Misused     = 2 // the command line is wrong, and nothing was done
-	Unavailable = 3 // something that was named can't be read or reached
+	Found       = 1   // the command did its work and found something: mistakes, differences, a denial, faults
+	Misused     = 2   // the command line is wrong, and nothing was done
+	Unavailable = 3   // something that was named can't be read or reached
+	Interrupted = 130 // by SIGINT; by another signal it is 128 and its number, as in a shell
 )
 
 // exitCodes are the lines of help about them.

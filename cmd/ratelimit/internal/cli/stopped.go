@@ -49,10 +49,10 @@ func After(err error, format string, args ...any) error {
 
 // interruption returns err as it is said if ctx has ended: an error is then no failure of what was named.
 func interruption(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() == nil || errors.Is(err, ErrFound) || IsMisuse(err) {
+	if err == nil || !errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, ErrFound) || IsMisuse(err) {
 		return err
 	}
-	cause := stopped{syscall.SIGINT}
+	cause := stopped{syscall.SIGINT} // as if by Ctrl-C
 	_ = errors.As(context.Cause(ctx), &cause)
 	if a := (after{}); errors.As(err, &a) {
 		return fmt.Errorf("%w: %s", cause, a.done)

@@ -56,26 +56,50 @@ type survey struct {
 // shown.
 func Buckets(ctx context.Context, s *redisstore.Store, buckets iter.Seq2[redisstore.Bucket, error], policies map[string]core.Policy, rate int, text func(string) string) (f Findings, err error) {
 	c := census{store: s, policies: policies, rules: make(map[string]*oncall.Rules), counts: make(map[string]int64), surveys: make(map[[2]string]*survey)}
-	seen := make(map[redisstore.Bucket]bool)
-	p := pace.New(rate, 1, 1)
-	for b, err := range buckets {
-		if err == nil && !seen[b] {
-			seen[b] = true
-			p.Next()
-			began := time.Now()
-			if err = c.look(ctx, b, text); err == nil {
-				err = p.Wait(ctx, 1, time.Since(began))
-			}
-		}
-		switch {
-		case err != nil && strings.Contains(err.Error(), "NOPERM"):
-			f.add("keys", Note, "this user may not list keys, so they are not looked at: "+err.Error(), "Use a user with +scan for this. Limiters don't need it.")
-			return f, nil
-		case err != nil:
-			return nil, err
-		}
+	err = pace.Each(ctx, rate, c.readable(buckets), func(k keyed) (core.Inspection, error) {
+		_, found, err := k.rules.Last(ctx, k.Key)
+		return found, err
+	}, func(k keyed, found core.Inspection, err error) error { return c.note(k.Bucket, found, err, text) })
+	switch {
+	case err != nil && strings.Contains(err.Error(), "NOPERM"):
+		f.add("keys", Note, "this user may not list keys, so they are not looked at: "+err.Error(), "Use a user with +scan for this. Limiters don't need it.")
+		return f, nil
+	case err != nil:
+		return nil, err
 	}
 	return c.findings(), nil
+}
+
+// keyed is a bucket with the rules whose limiters read it.
+type keyed struct {
+	redisstore.Bucket
+
+	rules *oncall.Rules
+}
+
+// readable counts the buckets of a list, each once, and returns those that limiters can read.
+func (c *census) readable(buckets iter.Seq2[redisstore.Bucket, error]) iter.Seq2[keyed, error] {
+	seen := make(map[redisstore.Bucket]bool)
+	return func(yield func(keyed, error) bool) {
+		for b, err := range buckets {
+			if err != nil {
+				yield(keyed{}, err)
+				return
+			}
+			if seen[b] {
+				continue
+			}
+			seen[b] = true
+			c.counts[b.Policy]++
+			rules, err := c.rulesOf(b.Policy)
+			if err != nil {
+				continue // the name is no policy's, so the key is not of a limiter
+			}
+			if !yield(keyed{b, rules}, nil) {
+				return
+			}
+		}
+	}
 }
 
 // census is what the buckets of a store say.
@@ -108,13 +132,8 @@ func (c *census) rulesOf(name string) (*oncall.Rules, error) {
 	return c.rules[name], nil
 }
 
-func (c *census) look(ctx context.Context, b redisstore.Bucket, text func(string) string) error {
-	c.counts[b.Policy]++
-	rules, err := c.rulesOf(b.Policy)
-	if err != nil {
-		return nil //nolint:nilerr // the name is no policy's, so the key is not of a limiter
-	}
-	_, found, err := rules.Last(ctx, b.Key)
+// note counts what a bucket has.
+func (c *census) note(b redisstore.Bucket, found core.Inspection, err error, text func(string) string) error {
 	if errors.As(err, new(*store.StateError)) {
 		c.unreadable, c.why = append(c.unreadable, show.Text(b.Policy)+" "+text(b.Key)), err.Error()
 		return nil

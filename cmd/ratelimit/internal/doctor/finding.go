@@ -10,9 +10,9 @@ import (
 
 // Finding is what one check found.
 type Finding struct {
-	Check string `json:"check"`
-	Level string `json:"level"` // ok, note or fault
-	Says  string `json:"says"`
+	Check string `json:"check"`        // what was looked at
+	Level string `json:"level"`        // ok, note or fault
+	Says  string `json:"says"`         // what was found
 	Do    string `json:"do,omitempty"` // what to do
 }
 

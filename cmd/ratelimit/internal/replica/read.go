@@ -24,15 +24,15 @@ const (
 
 // Policy is a policy that a replica has in force.
 type Policy struct {
-	Name string `json:"name"`
-	Hash string `json:"hash"`
+	Name string `json:"name"` // of the policy
+	Hash string `json:"hash"` // of its definition: it differs if that does
 }
 
 // Answer is what a replica answers.
 type Answer struct {
-	URL      string         `json:"url"`
-	Error    string         `json:"error,omitempty"` // why it could not be read; then there is nothing else
-	Policies []Policy       `json:"policies,omitempty"`
+	URL      string         `json:"url"`                // without credentials
+	Error    string         `json:"error,omitempty"`    // why it could not be read; then there is nothing else
+	Policies []Policy       `json:"policies,omitempty"` // that are in force there
 	Denied   *denied.Report `json:"-"`
 }
 
