@@ -80,11 +80,13 @@ func check(ctx context.Context, s cli.Streams, files []string, asJSON bool) erro
 			continue
 		}
 		if err != nil {
-			_, _ = fmt.Fprintln(s.Out, err)
+			for line := range strings.Lines(err.Error()) {
+				_ = show.Paragraph(s.Out, 2, strings.TrimSuffix(line, "\n"))
+			}
 		} else {
-			_, _ = fmt.Fprintf(s.Out, "%s: no mistakes in %s: %s\n", file, policyCount(len(policies)), strings.Join(c.Policies, ", "))
+			_ = show.Paragraph(s.Out, 2, fmt.Sprintf("%s: no mistakes in %s: %s", file, policyCount(len(policies)), strings.Join(c.Policies, ", ")))
 			for _, doubt := range c.Doubts {
-				_, _ = fmt.Fprintf(s.Out, "  doubtful: %s\n", doubt)
+				_ = show.Paragraph(s.Out, 4, "  doubtful: "+doubt)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -70,10 +71,12 @@ func printChanges(s cli.Streams, changes []policydiff.Change, asJSON bool) error
 		}
 		return nil
 	}
-	for _, c := range changes {
-		if !asJSON {
-			_, _ = fmt.Fprintf(s.Out, "%-7s %s\n", c.Effect, c)
-		}
+	if asJSON {
+		return cli.ErrFound
 	}
-	return cli.ErrFound
+	var t show.Table
+	for _, c := range changes {
+		t.Row(fmt.Sprintf("%-6s", c.Effect), c.String())
+	}
+	return cmp.Or(t.Write(s.Out), cli.ErrFound)
 }

@@ -9,7 +9,6 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
@@ -21,7 +20,8 @@ import (
 )
 
 // following is how long processes may decide by the exceptions of before.
-const following = `Services that call redisstore's FollowExceptions obey within 2 s; others take no notice.`
+const following = `Services that call redisstore's FollowExceptions obey within 2 s;
+  others take no notice.`
 
 var blockCommand = cli.Command{
 	Name: "block", Args: "POLICY [KEY]", Least: 1, Most: 2,
@@ -261,12 +261,12 @@ func (e *exceptionFlags) list(ctx context.Context, s cli.Streams, args []string)
 		}
 		return d.Explain(bad)
 	}
-	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	var t show.Table
 	for i, x := range list {
 		what, ends := inWords(x)
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\n", rows[i].Key, what, ends)
+		t.Row(rows[i].Key, what, ends)
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Write(s.Out); err != nil {
 		return err
 	}
 	if len(list) == 0 {

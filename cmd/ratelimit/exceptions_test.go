@@ -44,7 +44,7 @@ func TestOverrideRaisesOneClientsLimitNow(t *testing.T) {
 	assert.Contains(t, out, "has an override until it is removed:\n  daily: 40/day, was 1/6h burst 20\n", "the other limit stays: see below")
 	out = s.runOK(t, "exceptions", "api")
 	assert.Regexp(t, `^header:x-api-key:k-1 +8/day name burst, 40/day name daily +until it is removed, by bob\n$`, out)
-	assert.JSONEq(t, `[{"key":"header:x-api-key:k-1","limits":["8/day name burst","40/day name daily"],"by":"bob"}]`, s.runOK(t, "exceptions", "api", "-json"))
+	assert.JSONEq(t, `{"version":1,"exceptions":[{"key":"header:x-api-key:k-1","limits":["8/day name burst","40/day name daily"],"by":"bob"}]}`, s.runOK(t, "exceptions", "api", "-json"))
 
 	out, _, code := s.run(t, "override", "-policies", "p.yaml", "api", "header:x-api-key:k-2", "-remove")
 	assert.Equal(t, cli.Found, code)

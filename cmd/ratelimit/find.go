@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
@@ -263,21 +262,20 @@ func (f *findFlags) write(s cli.Streams, found *finding) error {
 	if found.Looked+len(found.Exceptions) == 0 {
 		_, _ = io.WriteString(s.Out, f.noKeys(""))
 	}
-	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	var t show.Table
 	for _, k := range found.Found {
-		says := k.Error
+		row := []string{"  " + show.Text(k.Policy), k.Key}
 		if k.State != nil {
-			says = k.State.Says
+			row = append(row, k.State.Says)
+		} else if k.Error != "" {
+			row = append(row, k.Error)
 		}
-		if says != "" {
-			says = "\t" + says
-		}
-		_, _ = fmt.Fprintf(t, "  %s\t%s%s\n", show.Text(k.Policy), k.Key, says)
+		t.Row(row...)
 	}
 	for _, e := range found.Exceptions {
-		_, _ = fmt.Fprintf(t, "  %s\t%s\tan exception: %s\n", show.Text(e.Policy), e.Key, e.Kind)
+		t.Row("  "+show.Text(e.Policy), e.Key, "an exception: "+e.Kind)
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Write(s.Out); err != nil {
 		return err
 	}
 	if found.Hashes > 0 {

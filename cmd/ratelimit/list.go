@@ -9,7 +9,6 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
@@ -170,11 +169,11 @@ func (f *listing) write(w io.Writer) error {
 		_, _ = fmt.Fprintf(w, ", %s unreadable", show.Count(int64(f.Unreadable)))
 	}
 	_, _ = fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var t show.Table
 	for _, b := range f.Buckets {
-		_, _ = fmt.Fprintf(t, "  %s\t%s\n", b.Key, b.Says)
+		t.Row("  "+b.Key, b.Says)
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	if f.more {

@@ -16,11 +16,11 @@ const (
 
 // exitCodes are the lines of help about them.
 const exitCodes = `Exit codes:
-  0  done
-  1  done, and found what it looked for: mistakes, differences, a denial, faults
-  2  the command line is wrong; nothing was done
-  3  a file or server that was named can't be read or reached
-  130  interrupted by Ctrl-C, or 143 by SIGTERM; what was done is said
+  0    done
+  1    done and found what it looked for: mistakes, differences, denials, faults
+  2    the command line is wrong; nothing was done
+  3    a file or server that was named can't be read or reached
+  130  interrupted by Ctrl-C, and 143 by SIGTERM: what was done is said
 `
 
 // ErrFound makes the command end with the code Found. What was found is printed already.
