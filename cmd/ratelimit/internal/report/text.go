@@ -82,7 +82,7 @@ func (r *Report) details(w io.Writer, o *replay.Outcome) {
 		_ = t.Write(w)
 	}
 	_ = show.Paragraph(w, 4, "  "+r.verdict(o))
-	var t show.Table
+	t := show.Table{Prose: true}
 	for _, c := range o.Search.Changes {
 		t.Row("    "+change(c, o.Policy.Name), fmt.Sprintf("still denied: %s of %s", show.Some(c.Denied, "request"), show.Some(c.Clients, "client")))
 	}

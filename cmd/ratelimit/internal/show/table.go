@@ -11,6 +11,7 @@ import (
 // For a [Screen], a cell that is too long for its column stands at the end of its line, or on a line of its own, and the rest of the row
 // below it. The last cell of a row is prose, broken at spaces. Other cells stay whole, so that they can be pasted.
 type Table struct {
+	Prose bool // the first cell too is broken at spaces: it is nothing to paste
 	Right bool // cells end below each other
 	Split bool // columns that a screen has no place for stand below the others, again after the first one
 
@@ -86,6 +87,14 @@ func (t *Table) widths(most int) (list []int) {
 	return list
 }
 
+// longestWord is how many columns the longest word of a text takes.
+func longestWord(text string) (n int) {
+	for word := range strings.FieldsSeq(text) {
+		n = max(n, width(word))
+	}
+	return n
+}
+
 // line writes a row.
 func (t *Table) line(b *strings.Builder, row []string, widths []int, most int) {
 	at, start := 0, 0 // at: where the line ends so far; start: where the cell's column begins
@@ -108,13 +117,16 @@ func (t *Table) line(b *strings.Builder, row []string, widths []int, most int) {
 		}
 		switch {
 		case i == 0 && !t.Right:
-		case most > 0 && (column+n > most && !last || last && column+min(n, least) > most): // no place in its column
+		case most > 0 && (column+n > most && !last || last && column+min(n, max(least, longestWord(cell))) > most): // no place in its column
 			next(indent + below)
 		case at > max(0, column-gap) && i > 0 && !t.Right: // the cell before is too long for its column
-			next(column)
+			next(max(column, indent+below))
 		default:
 			b.WriteString(strings.Repeat(" ", max(0, column-at)))
 			at = max(at, column)
+		}
+		if t.Prose && i == 0 && most > 0 && n > most {
+			cell, n = Wrap(cell, most, indent+below), most
 		}
 		if last && most > 0 && i > 0 {
 			cell = strings.ReplaceAll(Wrap(cell, most-at, 0), "\n", "\n"+strings.Repeat(" ", at))
