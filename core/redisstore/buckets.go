@@ -99,10 +99,9 @@ func (s *server) each(ctx context.Context) (list []redis.UniversalClient, err er
 	return list, withoutArguments(err)
 }
 
-// So many keys one SCAN looks at. Redis does nothing else for about a fifth of a millisecond for the most, and hardly less for fewer than the
-// least than for these.
+// So many keys one SCAN looks at, at least and at most. For the most, Redis does nothing else for about a fifth of a millisecond.
 const (
-	leastScanned = 50
+	leastScanned = 100
 	mostScanned  = 1000
 )
 

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// So many items are worked on at once, at least and at most. What they ask a server may share calls.
+// So many items are worked on at once, at least and at most. What they ask a server may share calls. The least keep Redis busy for less than a
+// tenth of a millisecond, which is no longer than the way to it.
 const (
-	fewTogether  = 4
+	fewTogether  = 8
 	mostTogether = 64
 )
 

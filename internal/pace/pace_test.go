@@ -157,7 +157,7 @@ func TestEachNotesWhatWasBegun(t *testing.T) {
 			switch {
 			case c.stop:
 				require.ErrorIs(t, err, context.Canceled)
-				assert.Len(t, noted, 4, "the first group")
+				assert.Len(t, noted, 8, "the first group")
 			case c.end != nil, c.bad >= 0:
 				require.ErrorIs(t, err, failure, name)
 			default:
