@@ -21,8 +21,9 @@ import (
 
 const terminal = 80 // columns
 
-// onTerminal returns what a command prints on a terminal, and fails the test for each line that does not fit. whole are keys, which must not be
-// broken: one may be longer on a line of its own.
+// onTerminal returns what a command prints on a terminal, and fails the test
+// for each line that does not fit. whole are keys, which must not be broken:
+// one may be longer on a line of its own.
 func onTerminal(t *testing.T, whole []string, args ...string) string {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -63,7 +64,8 @@ func TestHelpFitsATerminal(t *testing.T) {
 	}
 }
 
-// Every table fits a terminal, whatever it has, and keys stay whole, so that they can be pasted.
+// Every table fits a terminal, whatever it has, and keys stay whole, so that
+// they can be pasted.
 func TestTablesFitATerminal(t *testing.T) {
 	s := serve(t)
 	long, spaced := "user:"+strings.Repeat("x", 120), "user:"+strings.Repeat("John Smith ", 9)+"z"

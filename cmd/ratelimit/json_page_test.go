@@ -38,7 +38,8 @@ type member struct {
 	optional          bool // it may be missing
 }
 
-// The page is made of the types of what commands print, with their fields' comments. So a field that is added is described, or this fails.
+// The page is made of the types of what commands print, with their fields'
+// comments. So a field that is added is described, or this fails.
 func TestTheJSONPageDescribesEveryMember(t *testing.T) {
 	text, err := os.ReadFile(jsonPage)
 	require.NoError(t, err)
@@ -73,7 +74,8 @@ func TestTheJSONPageDescribesEveryMember(t *testing.T) {
 // comments are those of fields, by directory and by Type.Field.
 type comments struct{ read map[string]map[string]string }
 
-// of returns the comment of a field, which must have one: it is what the page says.
+// of returns the comment of a field, which must have one: it is what the page
+// says.
 func (c *comments) of(t *testing.T, in reflect.Type, field string) string {
 	t.Helper()
 	_, dir, ok := strings.Cut(in.PkgPath(), "tokenbucket-go/ratelimit/")
@@ -114,7 +116,8 @@ func (c *comments) note(dir, name string, s *ast.StructType) {
 	}
 }
 
-// members returns the members of a struct and of what these have, in order. Those of an embedded struct are its own.
+// members returns the members of a struct and of what these have, in order.
+// Those of an embedded struct are its own.
 func (c *comments) members(t *testing.T, prefix string, in reflect.Type) (list []member) {
 	t.Helper()
 	for i := range in.NumField() {
@@ -141,7 +144,8 @@ func (c *comments) members(t *testing.T, prefix string, in reflect.Type) (list [
 	return list
 }
 
-// kindOf returns what a type is in JSON, what follows its name in the path of what it has, and the struct of that, if it is one.
+// kindOf returns what a type is in JSON, what follows its name in the path of
+// what it has, and the struct of that, if it is one.
 func kindOf(t *testing.T, in reflect.Type) (kind, path string, inner reflect.Type) {
 	t.Helper()
 	if in.Kind() == reflect.Pointer {
@@ -209,8 +213,9 @@ func described(t *testing.T, command string) (list []member) {
 	return list
 }
 
-// checkJSON fails the test if what a command printed is not what the page says: each object has the members that are never missing, no others
-// than those of the page, and of these kinds. It returns the paths that were printed.
+// checkJSON fails the test if what a command printed is not what the page says:
+// each object has the members that are never missing, no others than those of
+// the page, and of these kinds. It returns the paths that were printed.
 func checkJSON(t *testing.T, command, printed string) (paths []string) {
 	t.Helper()
 	members := described(t, command)

@@ -25,7 +25,8 @@ const (
 	slice      = 300 * time.Millisecond // for which the command runs, or rests
 	warmUp     = slice / 6              // at the begin of a slice, which is not counted
 
-	// mostRatio is what fails: docs/tools.md promises 2, and a machine on which others work too needs room.
+	// mostRatio is what fails: docs/tools.md promises 2, and a machine on which
+	// others work too needs room.
 	mostRatio = 4
 )
 
@@ -138,7 +139,8 @@ func newOther(t *testing.T, s *redistest.Server) *other {
 	return &other{client, core.Must(core.NewLimiter(store, core.Policy{Name: "other", Limits: []core.Limit{core.PerMinute(1_000_000)}, OnFailure: core.FailClosed}))}
 }
 
-// p99 is the 99th percentile of the answer times of a slice, in µs. No decision waits for another.
+// p99 is the 99th percentile of the answer times of a slice, in µs. No decision
+// waits for another.
 func (o *other) p99(t *testing.T) float64 {
 	t.Helper()
 	var mu sync.Mutex

@@ -26,11 +26,13 @@ func newProgress(s cli.Streams) *progress {
 
 const (
 	barWidth = 20
-	// mostShown is how many characters a terminal shows on one line: a bar of more lines could not be removed.
+	// mostShown is how many characters a terminal shows on one line: a bar of
+	// more lines could not be removed.
 	mostShown = 79
 )
 
-// show draws the bar, at most ten times a second. Without a total it only says what is done.
+// show draws the bar, at most ten times a second. Without a total it only says
+// what is done.
 func (p *progress) show(what string, done, total int64) {
 	now := time.Now()
 	if !p.on || now.Sub(p.last) < 100*time.Millisecond {

@@ -46,7 +46,8 @@ func startCommand(t *testing.T, in io.Reader, line ...string) *command {
 	return c
 }
 
-// end sends signals until the command has ended, and returns its exit code: below 0 if the last one killed it.
+// end sends signals until the command has ended, and returns its exit code:
+// below 0 if the last one killed it.
 func (c *command) end(t *testing.T, signals ...syscall.Signal) int {
 	t.Helper()
 	for _, s := range signals {
@@ -71,7 +72,8 @@ func until(t *testing.T, so func() bool) {
 	require.Eventually(t, so, 30*time.Second, time.Millisecond)
 }
 
-// A signal ends every command that takes time: it is no failure, and what was done is said.
+// A signal ends every command that takes time: it is no failure, and what was
+// done is said.
 func TestInterruptedCommandsSayWhatTheyHaveDone(t *testing.T) {
 	server, target := redistest.Start(t), redistest.Start(t)
 	s := &service{client: server.Client(t), addr: server.Addr, prefix: "ratelimit:"}

@@ -7,15 +7,18 @@ import (
 	"time"
 )
 
-// So many items are worked on at once, at least and at most. What they ask a server may share calls. The least keep Redis busy for less than a
-// tenth of a millisecond, which is no longer than the way to it.
+// So many items are worked on at once, at least and at most. What they ask a
+// server may share calls. The least keep Redis busy for less than a tenth of a
+// millisecond, which is no longer than the way to it.
 const (
 	fewTogether  = 8
 	mostTogether = 64
 )
 
-// Each calls do for every item, for several at once, at most perSecond of them a second (0: as fast as it can), and then note for each of
-// these, one after another. It ends with the first error of note, of items, or of ctx, when the items that were begun are done and noted.
+// Each calls do for every item, for several at once, at most perSecond of them
+// a second (0: as fast as it can), and then note for each of these, one after
+// another. It ends with the first error of note, of items, or of ctx, when the
+// items that were begun are done and noted.
 func Each[T, R any](ctx context.Context, perSecond int, items iter.Seq2[T, error], do func(T) (R, error), note func(T, R, error) error) error {
 	type done struct {
 		item   T

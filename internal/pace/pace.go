@@ -1,4 +1,5 @@
-// Package pace spreads the work of a tool over time, so that others who use the server meanwhile hardly notice it.
+// Package pace spreads the work of a tool over time, so that others who use the
+// server meanwhile hardly notice it.
 package pace
 
 import (
@@ -7,24 +8,28 @@ import (
 )
 
 const (
-	// busy is how many times as long as the fastest piece one takes that was too large, or waited for the work of others.
+	// busy is how many times as long as the fastest piece one takes that was
+	// too large, or waited for the work of others.
 	busy = 2
-	// anew is when the fastest piece is forgotten: the way to the server, or the server, may be another.
+	// anew is when the fastest piece is forgotten: the way to the server, or
+	// the server, may be another.
 	anew = 10 * time.Second
 	// late is how much of what timers were late is caught up.
 	late = 5 * time.Millisecond
 )
 
-// Pace says how many items the next piece of work may have, and when it may follow.
+// Pace says how many items the next piece of work may have, and when it may
+// follow.
 //
-// A server does one thing at a time, so whoever asks it during a piece waits for
-// the whole of it. Pieces grow until one takes twice as long as the fastest,
-// whose time is about the round trip. So a piece keeps the server busy for about
-// a round trip, and who comes during it has the answer in twice the usual time.
+// A server does one thing at a time, so whoever asks it during a piece waits
+// for the whole of it. Pieces grow until one takes twice as long as the
+// fastest, whose time is about the round trip. So a piece keeps the server busy
+// for about a round trip, and who comes during it has the answer in twice the
+// usual time.
 //
-// A piece that takes longer finds a server that is busy with others, and the next
-// is half as large. After each comes a pause that is at least as long as the
-// piece took: the tool waits as long as it makes the server work.
+// A piece that takes longer finds a server that is busy with others, and the
+// next is half as large. After each comes a pause that is at least as long as
+// the piece took: the tool waits as long as it makes the server work.
 //
 // It is for one goroutine.
 type Pace struct {

@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
-// server takes a round trip, and a time for each item, and twice that while it is busy with others.
+// server takes a round trip, and a time for each item, and twice that while it
+// is busy with others.
 type server struct {
 	roundTrip, item, queue time.Duration
 	largest                int // piece
@@ -36,7 +37,8 @@ func (s *server) work(t *testing.T, p *pace.Pace, n int) time.Duration {
 
 const us = time.Microsecond
 
-// A piece keeps a server busy for about a round trip, however fast the rate, so nobody waits for longer than two.
+// A piece keeps a server busy for about a round trip, however fast the rate, so
+// nobody waits for longer than two.
 func TestAPieceIsAboutARoundTrip(t *testing.T) {
 	for _, roundTrip := range []time.Duration{100 * us, 500 * us, 2 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -68,7 +70,8 @@ func TestTheRateHolds(t *testing.T) {
 	})
 }
 
-// A server that is busy with others gets small pieces, and as much rest as work. When they have gone, pieces grow again.
+// A server that is busy with others gets small pieces, and as much rest as
+// work. When they have gone, pieces grow again.
 func TestABusyServerGetsLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := server{roundTrip: 100 * us, item: us}, pace.New(0xfffffff, 4, 64)
@@ -86,7 +89,8 @@ func TestABusyServerGetsLess(t *testing.T) {
 	})
 }
 
-// Another server, or another way to it, is no busy server: after a while its own answer times count.
+// Another server, or another way to it, is no busy server: after a while its
+// own answer times count.
 func TestTheFastestPieceIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := server{roundTrip: 100 * us, item: us}, pace.New(1_000_000, 4, 64)

@@ -10,8 +10,12 @@ import (
 // regions begin the names of time zones.
 var regions = []string{"Africa", "America", "Antarctica", "Asia", "Atlantic", "Australia", "Europe", "Indian", "Pacific", "Etc"}
 
-// ParseZone returns the time zone of a name. Its error says what to write instead.
+// ParseZone returns the time zone of a name. Its error says what to write
+// instead.
 func ParseZone(name string) (*time.Location, error) {
+	if strings.EqualFold(name, "local") {
+		return nil, fmt.Errorf("%q is another place on each machine: write a time zone such as Europe/Berlin", name)
+	}
 	if zone, err := time.LoadLocation(name); err == nil {
 		return zone, nil
 	}

@@ -16,7 +16,8 @@ type stopped struct{ signal syscall.Signal }
 
 func (s stopped) Error() string { return "interrupted" }
 
-// UntilSignal returns a context that ends with the first SIGINT, as Ctrl-C sends it, or SIGTERM. The second one ends the process at once.
+// UntilSignal returns a context that ends with the first SIGINT, as Ctrl-C
+// sends it, or SIGTERM. The second one ends the process at once.
 func UntilSignal() context.Context {
 	ctx, stop := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -39,7 +40,8 @@ type after struct {
 func (a after) Error() string { return a.error.Error() + "\n  " + a.done }
 func (a after) Unwrap() error { return a.error }
 
-// After adds to an error what a command has done before it, so that a failure and an interruption alike say that.
+// After adds to an error what a command has done before it, so that a failure
+// and an interruption alike say that.
 func After(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -47,7 +49,8 @@ func After(err error, format string, args ...any) error {
 	return after{err, fmt.Sprintf(format, args...)}
 }
 
-// interruption returns err as it is said if ctx has ended: an error is then no failure of what was named.
+// interruption returns err as it is said if ctx has ended: an error is then no
+// failure of what was named.
 func interruption(ctx context.Context, err error) error {
 	if err == nil || !errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, ErrFound) || IsMisuse(err) {
 		return err
@@ -60,7 +63,8 @@ func interruption(ctx context.Context, err error) error {
 	return cause
 }
 
-// Reader returns a reader of r that ends with ctx, even while r waits for input.
+// Reader returns a reader of r that ends with ctx, even while r waits for
+// input.
 func Reader(ctx context.Context, r io.Reader) io.Reader {
 	return &untilDone{start: sync.OnceValue(func() io.Reader {
 		from, to := io.Pipe()

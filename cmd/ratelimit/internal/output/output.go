@@ -1,4 +1,5 @@
-// Package output is the JSON that commands print. docs/tools-json.md, which is made of the types of these objects, describes it.
+// Package output is the JSON that commands print. docs/tools-json.md, which is
+// made of the types of these objects, describes it.
 package output
 
 import (
@@ -6,7 +7,8 @@ import (
 	"io"
 )
 
-// Version is the version of all objects. It changes if a member goes away or means something else, and not if one is added.
+// Version is the version of all objects. It changes if a member goes away or
+// means something else, and not if one is added.
 const Version = 1
 
 // Head is what every object begins with.

@@ -59,7 +59,7 @@ func (r *Report) remarks() (list []string) {
 		add("%s have status 429 in the log already: they count like the others, though clients send some of them only because they were denied", show.Some(t.Denied, "request"))
 	}
 	if t.Zoneless > 0 {
-		add("%s have times without a zone: they are read as %s (see -zone)", show.Some(t.Zoneless, "request"), r.Zone)
+		add("the times of %s have no zone, and are read as %s (see -zone)", show.Some(t.Zoneless, "request"), r.Zone)
 	}
 	if t.WholeSecs {
 		add("the log's times are whole seconds, so all requests of a second count as sent at once")

@@ -6,8 +6,9 @@ import (
 	"unicode"
 )
 
-// Screen is a terminal: what is laid out for it has lines of at most so many columns. Other writers have lines of any length, so that
-// programs find each row of a table on one.
+// Screen is a terminal: what is laid out for it has lines of at most so many
+// columns. Other writers have lines of any length, so that programs find each
+// row of a table on one.
 type Screen struct {
 	io.Writer
 
@@ -25,13 +26,15 @@ func columns(w io.Writer) int {
 // Like returns a screen with the columns of another, which writes to w.
 func Like(screen, w io.Writer) io.Writer { return Screen{w, columns(screen)} }
 
-// Paragraph writes a line, for a screen as several: those after the first are indented by hang.
+// Paragraph writes a line, for a screen as several: those after the first are
+// indented by hang.
 func Paragraph(w io.Writer, hang int, text string) error {
 	_, err := io.WriteString(w, Wrap(text, columns(w), hang)+"\n")
 	return err
 }
 
-// About writes what is said about a subject, such as a key, on one line: for a screen that is too narrow, below it. The subject stays whole.
+// About writes what is said about a subject, such as a key, on one line: for a
+// screen that is too narrow, below it. The subject stays whole.
 func About(w io.Writer, subject, says string) error {
 	most := columns(w)
 	if line := subject + ": " + says; most == 0 || width(line) <= most {
@@ -41,8 +44,9 @@ func About(w io.Writer, subject, says string) error {
 	return err
 }
 
-// Wrap breaks a line at spaces, so that no part has more columns than most; 0: any number. A longer word stays whole. Parts after the first
-// are indented by hang.
+// Wrap breaks a line at spaces, so that no part has more columns than most; 0:
+// any number. A longer word stays whole. Parts after the first are indented by
+// hang.
 func Wrap(line string, most, hang int) string {
 	if most <= 0 || width(line) <= most {
 		return line

@@ -5,11 +5,14 @@ import (
 	"strings"
 )
 
-// Table is rows of cells in columns. Columns are as wide as their widest cell, and two spaces apart; the first cell may begin with spaces,
-// which indent its row.
+// Table is rows of cells in columns. Columns are as wide as their widest cell,
+// and two spaces apart; the first cell may begin with spaces, which indent its
+// row.
 //
-// For a [Screen], a cell that is too long for its column stands at the end of its line, or on a line of its own, and the rest of the row
-// below it. The last cell of a row is prose, broken at spaces. Other cells stay whole, so that they can be pasted.
+// For a [Screen], a cell that is too long for its column stands at the end of
+// its line, or on a line of its own, and the rest of the row below it. The last
+// cell of a row is prose, broken at spaces. Other cells stay whole, so that
+// they can be pasted.
 type Table struct {
 	Prose bool // the first cell too is broken at spaces: it is nothing to paste
 	Right bool // cells end below each other
@@ -71,7 +74,8 @@ func (t *Table) parts(most int) []*Table {
 	return parts
 }
 
-// widths returns how wide each column is. Of a screen, cells above half of it don't count, nor do those that end their rows.
+// widths returns how wide each column is. Of a screen, cells above half of it
+// don't count, nor do those that end their rows.
 func (t *Table) widths(most int) (list []int) {
 	for _, row := range t.rows {
 		for i, cell := range row {
