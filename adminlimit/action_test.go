@@ -75,7 +75,7 @@ func TestTheStateIsThatOfTheLimiters(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(text), &got))
 	report.Policies[0].Until, _ = time.Parse(time.RFC3339, got.Denied.Policies[0]["until"].(string))
 	want, err := json.Marshal(map[string]any{
-		"by": "ann", "writable": false, "policies": policies, "denied": report,
+		"version": 1, "by": "ann", "writable": false, "policies": policies, "denied": report,
 		"stores": []any{map[string]any{
 			"name": "main", "breaker": stats.Breaker.String(), "opened": stats.Opened, "away_seconds": stats.Away.Seconds(), "calls": stats.Calls,
 			"decisions": stats.Decisions, "deny_cache": stats.Denied, "leased": stats.Leased, "unreadable": stats.Unreadable,

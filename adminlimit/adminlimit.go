@@ -72,6 +72,9 @@ func New(authorise Authorise, options ...Option) *Handler {
 	return h
 }
 
+// version is that of the JSON.
+const version = 1
+
 // failure is what a client is told of a request that failed.
 type failure struct {
 	status int
@@ -95,7 +98,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(http.StatusForbidden), http.StatusForbidden)
 		return
 	}
-	a := answer{By: who, Writable: h.writable, top: defaultTop}
+	a := answer{Version: version, By: who, Writable: h.writable, top: defaultTop}
 	status := http.StatusOK
 	failed := a.read(r)
 	if failed == nil {

@@ -24,7 +24,8 @@ const (
 
 // answer is what a request is answered.
 type answer struct {
-	By       string         `json:"by"` // who asked
+	Version  int            `json:"version"` // of this JSON: 1, until a member goes away or means something else
+	By       string         `json:"by"`      // who asked
 	Writable bool           `json:"writable"`
 	Error    string         `json:"error,omitempty"` // why the request failed
 	Done     *done          `json:"done,omitempty"`  // what it changed

@@ -15,7 +15,8 @@ import (
 )
 
 // lingering is how long processes may decide by what was before.
-const lingering = `Processes may repeat a denial for up to 1 s (redisstore.WithDenyCache), and use tokens on lease for up to 2 s (redisstore.WithLease).`
+const lingering = `Processes may repeat a denial for up to 1 s (redisstore.WithDenyCache),
+  and use tokens on lease for up to 2 s (redisstore.WithLease).`
 
 var resetCommand = cli.Command{
 	Name: "reset", Args: "POLICY [KEY]", Least: 1, Most: 2,

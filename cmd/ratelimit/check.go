@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
@@ -26,35 +26,45 @@ The exit code is 1 if there are mistakes, and 3 if a file can't be read.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		asJSON := flags.Bool("json", false, "print a JSON object with the mistakes of each file")
-		return func(_ context.Context, s cli.Streams, args []string) error { return check(s, args, *asJSON) }
+		return func(ctx context.Context, s cli.Streams, args []string) error { return check(ctx, s, args, *asJSON) }
 	},
+}
+
+// checks is what check found.
+type checks struct {
+	output.Head
+
+	Files []checked `json:"files"` // in the order of the command line
 }
 
 // checked is what check found in a file.
 type checked struct {
-	File       string    `json:"file"`
-	OK         bool      `json:"ok"`
-	Policies   []string  `json:"policies"`
-	Mistakes   []mistake `json:"mistakes"`
-	Doubts     []string  `json:"doubts,omitempty"` // which are no mistakes
-	Unreadable string    `json:"unreadable,omitempty"`
+	File       string    `json:"file"`                 // its name, as it was given
+	OK         bool      `json:"ok"`                   // it was read and has no mistakes
+	Policies   []string  `json:"policies"`             // the names of its policies, if it has no mistakes
+	Mistakes   []mistake `json:"mistakes"`             // all of them
+	Doubts     []string  `json:"doubts,omitempty"`     // what is no mistake, and perhaps not meant
+	Unreadable string    `json:"unreadable,omitempty"` // why the file could not be read
 }
 
 // mistake is one mistake.
 type mistake struct {
-	Line   int    `json:"line"`
-	Column int    `json:"column"`
-	Field  string `json:"field"`
-	Code   string `json:"code"`
-	Text   string `json:"text"`
+	Line   int    `json:"line"`   // where it is, from 1
+	Column int    `json:"column"` // where it is in the line, from 1
+	Field  string `json:"field"`  // of the policy, such as policies[0].limits[1]
+	Code   string `json:"code"`   // as docs/errors.md has it, such as RL104
+	Text   string `json:"text"`   // what is wrong, as check prints it
 }
 
-func check(s cli.Streams, files []string, asJSON bool) error {
+func check(ctx context.Context, s cli.Streams, files []string, asJSON bool) error {
 	result := nothing
 	list := make([]checked, 0, len(files))
 	for _, file := range files {
 		policies, err := loadPolicies(s.In, file)
-		c := checked{File: file, OK: err == nil, Policies: slices.Sorted(maps.Keys(policies)), Mistakes: mistakesOf(err)}
+		if ctx.Err() != nil { // it waited for the standard input
+			return ctx.Err()
+		}
+		c := checked{File: file, OK: err == nil, Policies: append([]string{}, slices.Sorted(maps.Keys(policies))...), Mistakes: mistakesOf(err)}
 		switch {
 		case err == nil:
 		case len(c.Mistakes) == 0:
@@ -70,16 +80,18 @@ func check(s cli.Streams, files []string, asJSON bool) error {
 			continue
 		}
 		if err != nil {
-			_, _ = fmt.Fprintln(s.Out, err)
+			for line := range strings.Lines(err.Error()) {
+				_ = show.Paragraph(s.Out, 2, strings.TrimSuffix(line, "\n"))
+			}
 		} else {
-			_, _ = fmt.Fprintf(s.Out, "%s: no mistakes in %s: %s\n", file, policyCount(len(policies)), strings.Join(c.Policies, ", "))
+			_ = show.Paragraph(s.Out, 2, fmt.Sprintf("%s: no mistakes in %s: %s", file, policyCount(len(policies)), strings.Join(c.Policies, ", ")))
 			for _, doubt := range c.Doubts {
-				_, _ = fmt.Fprintf(s.Out, "  doubtful: %s\n", doubt)
+				_ = show.Paragraph(s.Out, 4, "  doubtful: "+doubt)
 			}
 		}
 	}
 	if asJSON {
-		if err := writeJSON(s.Out, map[string]any{"files": list}); err != nil {
+		if err := output.Write(s.Out, &checks{Files: list}); err != nil {
 			return err
 		}
 	}
@@ -127,12 +139,4 @@ func loadPolicies(in io.Reader, file string) (map[string]core.Policy, error) {
 		return policyfile.Load(in)
 	}
 	return policyfile.LoadFile(file)
-}
-
-// writeJSON writes v over several lines.
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

@@ -27,6 +27,9 @@ func run(t *testing.T, in string, args ...string) (out, errs string, code int) {
 	var o, e bytes.Buffer
 	env := func(name string) string { return map[string]string{"LOG_KEY_SECRET": secret}[name] }
 	code = table.Run(t.Context(), cli.Streams{In: strings.NewReader(in), Out: &o, Err: &e, Env: env}, args)
+	if isJSON(args) {
+		checkJSON(t, title(args), o.String())
+	}
 	return o.String(), e.String(), code
 }
 
@@ -230,4 +233,30 @@ func TestReplayOfPlans(t *testing.T) {
 		assert.NotEqual(t, cli.OK, code)
 		assert.Contains(t, errs, c[1])
 	}
+}
+
+// Times without a zone are those of -zone, and the report says so. Times with one are not moved.
+func TestReplayOfTimesWithoutAZone(t *testing.T) {
+	files(t, map[string]string{
+		"a.csv":  "time,ip\n2026-07-01 00:30:00,192.0.2.1\n2026-07-01T12:00:00,192.0.2.1\n",
+		"a.json": `{"time":"2026-07-01 00:30:00.5","ip":"192.0.2.1"}` + "\n" + `{"time":"2026-07-01T12:00:00+02:00","ip":"192.0.2.1"}` + "\n",
+	})
+	for _, c := range []struct{ line, from, to, remark string }{
+		{"a.csv", "2026-07-01T00:30:00Z", "2026-07-01T12:00:00Z", "the times of 2 requests have no zone, and are read as UTC (see -zone)"},
+		{"-zone Europe/Berlin a.csv", "2026-07-01T00:30:00+02:00", "2026-07-01T12:00:00+02:00", "the times of 2 requests have no zone, and are read as Europe/Berlin (see -zone)"},
+		{"-zone Europe/Berlin a.json", "2026-07-01T00:30:00.5+02:00", "2026-07-01T12:00:00+02:00", "the times of 1 request have no zone, and are read as Europe/Berlin (see -zone)"},
+		{"-zone America/New_York a.json", "2026-07-01T00:30:00.5-04:00", "2026-07-01T06:00:00-04:00", "read as America/New_York"},
+	} {
+		out, errs, code := run(t, "", append([]string{"replay", "-json", "-limit", "1/day"}, strings.Fields(c.line)...)...)
+		require.Equal(t, cli.OK, code, errs)
+		assert.Contains(t, out, `"from": "`+c.from+`"`, c.line)
+		assert.Contains(t, out, `"to": "`+c.to+`"`, c.line)
+		assert.Contains(t, out, c.remark, c.line)
+	}
+	sample, _, _ := run(t, "", "replay", "-sample")
+	out, _, _ := run(t, sample, "replay", "-limit", "1/day", "-")
+	assert.NotContains(t, out, "no zone", "the combined format has one")
+	_, errs, code := run(t, "", "replay", "-limit", "1/day", "-zone", "Berlin", "a.csv")
+	assert.Equal(t, cli.Misused, code)
+	assert.Contains(t, errs, `-zone "Berlin" is not a time zone such as Europe/Berlin: did you mean Europe/Berlin?`)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
 var copyCommand = cli.Command{
@@ -95,40 +95,43 @@ func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	if err := c.checkNames(ctx, d); err != nil {
 		return d.Explain(err)
 	}
-	n, err := c.copyAll(ctx, s, d, to.Store, limits)
+	n, err := c.copyAll(ctx, d, to.Store, limits)
 	if err == nil {
 		err = c.copyExceptions(ctx, d, to.Store, limits, &n)
 	}
-	c.write(s.Out, n, to.Where, err)
-	if err != nil && !cli.IsMisuse(err) {
-		if cannot := to.Store.Ping(ctx); cannot != nil { // the reply to a transaction does not say why
-			return to.Explain(cannot)
+	says := c.says(n, to.Where)
+	if err != nil {
+		explained := d.Explain(err)
+		if cannot := to.Store.Ping(ctx); ctx.Err() == nil && !cli.IsMisuse(err) && cannot != nil { // the reply to a transaction does not say why
+			explained = to.Explain(cannot)
 		}
-		return d.Explain(err)
+		return cli.After(explained, "%s", says)
+	}
+	_, _ = fmt.Fprintln(s.Out, says)
+	if n.copied+n.kept+n.failed+n.exceptions == 0 {
+		_, _ = fmt.Fprint(s.Out, c.noKeys("-from-prefix, "))
 	}
 	const again = "and keys are not copied: copy again."
-	return errors.Join(err, d.incomplete(again), n.missed.error(to, again))
+	return errors.Join(d.incomplete(again), n.missed.error(to, again))
 }
 
-// write says what was copied.
-func (c *copyFlags) write(w io.Writer, n copies, where string, err error) {
+// says is what was copied.
+func (c *copyFlags) says(n copies, where string) string {
 	verb := "copied"
 	if c.dryRun {
 		verb = "would be copied (-dry-run)"
 	}
-	_, _ = fmt.Fprintf(w, "%s %s to %s\n", show.Some(n.copied, "key"), verb, where)
+	text := show.Some(n.copied, "key") + " " + verb + " to " + where
 	if n.exceptions > 0 {
-		_, _ = fmt.Fprintf(w, "  and %s\n", show.Some(n.exceptions, "exception"))
-	}
-	if n.copied+n.kept+n.failed+n.exceptions == 0 && err == nil {
-		_, _ = fmt.Fprint(w, c.noKeys("-from-prefix, "))
+		text += "\n  and " + show.Some(n.exceptions, "exception")
 	}
 	if n.kept > 0 {
-		_, _ = fmt.Fprintf(w, "  %s not: TO has them (see -replace), or they have expired.\n", show.Count(n.kept))
+		text += "\n  " + show.Count(n.kept) + " not: TO has them (see -replace), or they have expired."
 	}
 	if n.failed > 0 {
-		_, _ = fmt.Fprintf(w, "  %s not: their master failed.\n", show.Count(n.failed))
+		text += "\n  " + show.Count(n.failed) + " not: their master failed."
 	}
+	return text
 }
 
 // checkNames returns a mistake if a policy that was named has neither keys nor
@@ -183,41 +186,42 @@ type copies struct {
 	missed                           missed
 }
 
-func (c *copyFlags) copyAll(ctx context.Context, s cli.Streams, d *desk, to *redisstore.Store, limits map[string]map[string]string) (n copies, err error) {
+func (c *copyFlags) copyAll(ctx context.Context, d *desk, to *redisstore.Store, limits map[string]map[string]string) (n copies, err error) {
 	n.missed = make(missed)
-	p := progress{w: s.Err, on: s.Terminal}
-	defer p.clear()
 	seen := make(map[redisstore.Bucket]bool)
-	for b, err := range d.buckets(ctx, c.only) {
-		if err != nil {
-			return n, err
+	chosen := func(yield func(redisstore.Bucket, error) bool) {
+		for b, err := range d.buckets(ctx, c.only) {
+			if _, renamed := c.renames[b.Policy]; err == nil && (seen[b] || len(c.renames) > 0 && !renamed) {
+				continue
+			}
+			if seen[b] = true; !yield(b, err) {
+				return
+			}
 		}
-		name, renamed := c.renames[b.Policy]
-		if seen[b] || len(c.renames) > 0 && !renamed {
-			continue
-		}
-		seen[b] = true
+	}
+	err = pace.Each(ctx, c.rate, chosen, func(b redisstore.Bucket) (copied bool, err error) {
 		as := b
-		if renamed {
+		if name, renamed := c.renames[b.Policy]; renamed {
 			as.Policy = name
 		}
-		copied := true
-		if !c.dryRun {
-			copied, err = d.Store.CopyTo(ctx, b, to, as, limits[b.Policy], c.replace)
+		if c.dryRun {
+			return true, nil
 		}
+		return d.Store.CopyTo(context.WithoutCancel(ctx), b, to, as, limits[b.Policy], c.replace) // what is begun is ended
+	}, func(_ redisstore.Bucket, copied bool, err error) error {
 		switch {
 		case err != nil && n.missed.note(err):
 			n.failed++
 		case err != nil:
-			return n, err
+			return err
 		case copied:
 			n.copied++
 		default:
 			n.kept++
 		}
-		p.show(show.Some(n.copied, "key"), 0, 0)
-	}
-	return n, nil
+		return nil
+	})
+	return n, err
 }
 
 // renamedLimits returns the new names of limits, by the old ones, if a policy gets another name.

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/policydiff"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
@@ -56,9 +58,16 @@ The exit code is 1 if there are differences, and 3 if a file can't be read or ha
 	},
 }
 
+// differences are what diff found.
+type differences struct {
+	output.Head
+
+	Changes []policydiff.Change `json:"changes"` // what is different, in the order of the policies' names
+}
+
 func printChanges(s cli.Streams, changes []policydiff.Change, asJSON bool) error {
 	if asJSON {
-		if err := writeJSON(s.Out, map[string]any{"changes": append([]policydiff.Change{}, changes...)}); err != nil {
+		if err := output.Write(s.Out, &differences{Changes: append([]policydiff.Change{}, changes...)}); err != nil {
 			return err
 		}
 	}
@@ -68,10 +77,12 @@ func printChanges(s cli.Streams, changes []policydiff.Change, asJSON bool) error
 		}
 		return nil
 	}
-	for _, c := range changes {
-		if !asJSON {
-			_, _ = fmt.Fprintf(s.Out, "%-7s %s\n", c.Effect, c)
-		}
+	if asJSON {
+		return cli.ErrFound
 	}
-	return cli.ErrFound
+	var t show.Table
+	for _, c := range changes {
+		t.Row(fmt.Sprintf("%-6s", c.Effect), c.String())
+	}
+	return cmp.Or(t.Write(s.Out), cli.ErrFound)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/doctor"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 )
 
 var doctorCommand = cli.Command{
@@ -36,11 +38,11 @@ The exit code is 1 if there is a fault.
 				l.URL(args[0])
 			}
 			found, err := l.examine(ctx, s, *timeout)
-			if err != nil {
+			if err = cmp.Or(err, ctx.Err()); err != nil { // what failed as ctx ended is no finding
 				return err
 			}
 			if *asJSON {
-				err = writeJSON(s.Out, map[string]any{"findings": found})
+				err = output.Write(s.Out, &diagnosis{Findings: found})
 			} else {
 				err = found.Write(s.Out)
 			}
@@ -50,6 +52,13 @@ The exit code is 1 if there is a fault.
 			return err
 		}
 	},
+}
+
+// diagnosis is what doctor found.
+type diagnosis struct {
+	output.Head
+
+	Findings doctor.Findings `json:"findings"` // in the order of the checks
 }
 
 // examine runs all checks. What fails is a finding, and the others go on.
@@ -77,9 +86,9 @@ func (l *live) examine(ctx context.Context, s cli.Streams, timeout time.Duration
 	if found = append(found, rights...); rights.Faults() == len(subjects) {
 		return found, nil
 	}
-	buckets, err := doctor.Buckets(ctx, d.Store, d.policies, l.rate, d.text)
+	buckets, err := doctor.Buckets(ctx, d.Store, d.listed(ctx, ""), d.policies, l.rate, d.text)
 	if err != nil {
-		return nil, d.Explain(err)
+		return nil, cli.After(d.Explain(err), "%s were looked at, after %d other findings, %d of them faults.", d.progress.keys, len(found), found.Faults())
 	}
 	return append(found, buckets...), nil
 }

@@ -17,7 +17,8 @@ import (
 )
 
 // following is how long processes may decide by the exceptions of before.
-const following = `Services that call redisstore's FollowExceptions obey within 2 s; others take no notice.`
+const following = `Services that call redisstore's FollowExceptions obey within 2 s;
+  others take no notice.`
 
 var blockCommand = cli.Command{
 	Name: "block", Args: "POLICY [KEY]", Least: 1, Most: 2,

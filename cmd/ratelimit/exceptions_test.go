@@ -44,7 +44,7 @@ func TestOverrideRaisesOneClientsLimitNow(t *testing.T) {
 	assert.Contains(t, out, "has an override until it is removed:\n  daily: 40/day, was 1/6h burst 20\n", "the other limit stays: see below")
 	out = s.runOK(t, "exceptions", "api")
 	assert.Regexp(t, `^header:x-api-key:k-1 +8/day name burst, 40/day name daily +until it is removed, by bob\n$`, out)
-	assert.JSONEq(t, `[{"policy":"api","key":"header:x-api-key:k-1","limits":["8/day name burst","40/day name daily"],"by":"bob"}]`, s.runOK(t, "exceptions", "api", "-json"))
+	assert.JSONEq(t, `{"version":1,"exceptions":[{"policy":"api","key":"header:x-api-key:k-1","limits":["8/day name burst","40/day name daily"],"by":"bob"}]}`, s.runOK(t, "exceptions", "api", "-json"))
 
 	out, _, code := s.run(t, "override", "-policies", "p.yaml", "api", "header:x-api-key:k-2", "-remove")
 	assert.Equal(t, cli.Found, code)
@@ -109,6 +109,8 @@ func (w *untilBlocked) Write(p []byte) (int, error) {
 	return n, err
 }
 
+func (w *untilBlocked) WriteString(s string) (int, error) { return w.Write([]byte(s)) }
+
 func TestGetSeesABlockWhileItWatches(t *testing.T) {
 	s := serve(t)
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
@@ -119,7 +121,7 @@ func TestGetSeesABlockWhileItWatches(t *testing.T) {
 	host, port, _ := net.SplitHostPort(s.addr)
 	code := table.Run(ctx, cli.Streams{Out: w, Err: w, Env: func(string) string { return "" }},
 		[]string{"get", "-h", host, "-p", port, "-prefix", s.prefix, "-policies", "p.yaml", "-watch", "api", "eve"})
-	assert.Equal(t, cli.OK, code)
+	assert.Equal(t, cli.Interrupted, code)
 	assert.Contains(t, w.String(), "an operator blocks this key")
 }
 

@@ -6,9 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 )
 
@@ -105,7 +105,8 @@ func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	defer d.Close()
 	found, err := d.find(ctx, customers)
 	if err != nil {
-		return d.Explain(err)
+		deleted := map[string]string{"forget": ", and nothing was deleted"}[f.command]
+		return cli.After(d.Explain(err), "%s looked at, with %s of the customer%s.", show.Some(int64(found.Looked), "key"), show.Count(int64(len(found.Found))), deleted)
 	}
 	if f.command == "forget" && !f.dryRun {
 		if found.Several != "" && !f.yes {
@@ -115,10 +116,12 @@ func (f *findFlags) run(ctx context.Context, s cli.Streams, args []string) error
 			return err
 		}
 	} else if f.command == "find" {
-		d.look(ctx, found.Found)
+		if err := d.look(ctx, found.Found); err != nil {
+			return cli.After(err, "%s found, of %s.", found.count(), show.Count(int64(found.Looked)))
+		}
 	}
 	if f.asJSON {
-		err = writeJSON(s.Out, found)
+		err = output.Write(s.Out, found)
 	} else {
 		err = f.write(s, found)
 	}
@@ -142,41 +145,41 @@ func (f *findFlags) write(s cli.Streams, found *finding) error {
 	if found.Looked+len(found.Exceptions) == 0 {
 		_, _ = io.WriteString(s.Out, f.noKeys(""))
 	}
-	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	var t show.Table
 	for _, k := range found.Found {
-		says := k.Error
+		row := []string{"  " + show.Text(k.Policy), k.Key}
 		if k.State != nil {
-			says = k.State.Line()
+			row = append(row, k.State.Line())
+		} else if k.Error != "" {
+			row = append(row, k.Error)
 		}
-		if says != "" {
-			says = "\t" + says
-		}
-		_, _ = fmt.Fprintf(t, "  %s\t%s%s\n", show.Text(k.Policy), k.Key, says)
+		t.Row(row...)
 	}
 	for _, e := range found.Exceptions {
-		_, _ = fmt.Fprintf(t, "  %s\t%s\tan exception: %s\n", show.Text(e.Policy), e.Key, e.Kind)
+		t.Row("  "+show.Text(e.Policy), e.Key, "an exception: "+e.Kind)
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Write(s.Out); err != nil {
 		return err
 	}
 	if found.Several != "" && found.Deleted == 0 {
-		_, _ = fmt.Fprintf(s.Out, "  They may be of more than one customer: %s. forget asks for -yes.\n", found.Several)
+		_ = show.Paragraph(s.Out, 4, "  They may be of more than one customer: "+found.Several+". forget asks for -yes.")
 	}
 	f.writeChanges(s.Out, found.Changes)
 	if found.Hashes > 0 {
-		_, _ = fmt.Fprintf(s.Out, "  Of the others, %s of a key above 128 bytes, which only that key finds: see -join.\n", isHash(found.Hashes))
+		_ = show.Paragraph(s.Out, 4, "  Of the others, "+isHash(found.Hashes)+" of a key above 128 bytes, which only that key finds: see -join.")
 	}
 	if found.Kinds > 0 {
-		_, _ = fmt.Fprintf(s.Out, "  Of the others, %s a name as the first part, which says what a key of your own names: give a whole key to find it.\n", has(found.Kinds))
+		_ = show.Paragraph(s.Out, 4, "  Of the others, "+has(found.Kinds)+" a name as the first part, which says what a key of your own names: give a whole key to find it.")
 	}
 	if f.command == "forget" && !f.dryRun && len(found.Exceptions) > 0 {
-		_, _ = fmt.Fprintln(s.Out, "  The removals of exceptions, with their keys, stay in Redis for a day, so that no service brings them back.")
+		_ = show.Paragraph(s.Out, 4, "  The removals of exceptions, with their keys, stay in Redis for a day, so that no service brings them back.")
 	}
 	for _, k := range found.Denied {
-		_, _ = fmt.Fprintf(s.Out, "  The next request of %s %s: %s.\n", show.Text(k.Policy), k.Key, k.State.Says)
+		_ = show.About(s.Out, "  The next request of "+show.Text(k.Policy)+" "+k.Key, k.State.Says+".")
 	}
 	if found.Deleted > 0 {
-		_, _ = fmt.Fprintln(s.Out, "  "+lingering+"\n  A new request makes a new key. Logs, metrics and replicas' dumps have their own copies.")
+		_, _ = fmt.Fprintln(s.Out, "  "+lingering)
+		_ = show.Paragraph(s.Out, 4, "  A new request makes a new key. Logs, metrics and replicas' dumps have their own copies.")
 	}
 	return nil
 }

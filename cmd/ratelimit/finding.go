@@ -2,50 +2,54 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
+	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
 // foundKey is a key of a customer.
 type foundKey struct {
-	Policy string        `json:"policy"`
-	Key    string        `json:"key"`
-	Bytes  []byte        `json:"key_base64,omitempty"` // if Key is quoted
-	State  *state.Bucket `json:"state,omitempty"`
-	Error  string        `json:"error,omitempty"`
+	Policy string        `json:"policy"`               // whose key it is
+	Key    string        `json:"key"`                  // as other commands take it
+	Bytes  []byte        `json:"key_base64,omitempty"` // the key itself, if key is quoted
+	State  *state.Bucket `json:"state,omitempty"`      // of the key, if the policy is known: see get
+	Error  string        `json:"error,omitempty"`      // why the state can't be read
 	bucket redisstore.Bucket
 }
 
 // foundException is an override or a block of a customer.
 type foundException struct {
-	Policy string `json:"policy"`
-	Key    string `json:"key"`
-	Bytes  []byte `json:"key_base64,omitempty"` // if Key is quoted
+	Policy string `json:"policy"`               // whose exception it is
+	Key    string `json:"key"`                  // as other commands take it
+	Bytes  []byte `json:"key_base64,omitempty"` // the key itself, if key is quoted
 	Kind   string `json:"kind"`                 // override or block
 	stored string
 }
 
 // finding is what find or forget found.
 type finding struct {
-	Looked  int        `json:"looked_at"`
-	Hashes  int        `json:"hashes"`                    // keys that are or join hashes, and were not found
-	Kinds   int        `json:"kinds,omitempty"`           // keys whose first part is a name, and says what they name
-	Several string     `json:"several_because,omitempty"` // why the found may be of more than one customer
-	Deleted int        `json:"deleted"`
-	Found   []foundKey `json:"found"`
+	output.Head
 
-	Exceptions []foundException `json:"exceptions"`
+	Looked  int        `json:"looked_at"`                 // how many keys were looked at
+	Hashes  int        `json:"hashes"`                    // how many of the others are or have the hash of a key above 128 bytes
+	Kinds   int        `json:"kinds,omitempty"`           // how many of the others begin with the name, as what they name
+	Several string     `json:"several_because,omitempty"` // why those found may be of more than one customer, in words
+	Deleted int        `json:"deleted"`                   // how many keys forget deleted
+	Found   []foundKey `json:"found"`                     // the customer's keys
+
+	Exceptions []foundException `json:"exceptions"`             // the customer's overrides and blocks in Redis
 	Changes    int              `json:"history_changes"`        // how many changes in histories of exceptions are of the customer
-	Denied     []foundKey       `json:"still_denied,omitempty"` // after forget: the policy blocks them
+	Denied     []foundKey       `json:"still_denied,omitempty"` // those that are denied after forget, as the policy blocks them
 	changed    []redisstore.Bucket
 }
 
@@ -64,7 +68,7 @@ func (d *desk) find(ctx context.Context, customers []string) (*finding, error) {
 	search := keyparts.NewSearch(d.logged(), customers...)
 	for b, err := range d.buckets(ctx, "") {
 		if err != nil {
-			return nil, err
+			return found, err
 		}
 		found.Looked++
 		if search.Finds(b.Key) && !seen[b] { // SCAN may return a key twice
@@ -74,7 +78,7 @@ func (d *desk) find(ctx context.Context, customers []string) (*finding, error) {
 	}
 	found.Hashes, found.Kinds = search.Hashed, search.Kinds
 	if err := d.findExceptions(ctx, search, found); err != nil {
-		return nil, err
+		return found, err
 	}
 	found.Several = search.Several()
 	slices.SortFunc(found.Found, func(a, b foundKey) int {
@@ -126,14 +130,19 @@ func (d *desk) findExceptions(ctx context.Context, search *keyparts.Search, foun
 
 // forget deletes what was found, and notes which requests are denied afterwards.
 func (d *desk) forget(ctx context.Context, found *finding) error {
-	for _, k := range found.Found {
-		if err := d.Store.Reset(ctx, k.bucket.Policy, k.bucket.Key); err != nil {
-			return errors.Join(d.Explain(err), fmt.Errorf("%s deleted, and %d are left", show.Some(int64(found.Deleted), "key"), len(found.Found)-found.Deleted))
+	err := pace.Each(ctx, d.live.rate, withoutErrors(found.Found), func(k foundKey) (foundKey, error) {
+		return k, d.Store.Reset(context.WithoutCancel(ctx), k.bucket.Policy, k.bucket.Key) // what is begun is ended
+	}, func(_, _ foundKey, err error) error {
+		if err == nil {
+			found.Deleted++
 		}
-		found.Deleted++
+		return err
+	})
+	if err != nil {
+		return cli.After(d.Explain(err), "%s of %s were deleted.", show.Count(int64(found.Deleted)), show.Some(int64(len(found.Found)), "key"))
 	}
 	if err := d.endExceptions(ctx, found); err != nil {
-		return d.Explain(err)
+		return cli.After(d.Explain(err), "%s deleted, but not all exceptions, or not all of their history: forget them again.", show.Some(int64(found.Deleted), "key"))
 	}
 	keys := slices.Clone(found.Found)
 	for _, e := range found.Exceptions {
@@ -141,7 +150,9 @@ func (d *desk) forget(ctx context.Context, found *finding) error {
 			keys = append(keys, foundKey{Policy: e.Policy, Key: e.Key, Bytes: e.Bytes, bucket: bucket})
 		}
 	}
-	d.look(ctx, keys)
+	if err := d.look(ctx, keys); err != nil {
+		return cli.After(err, "%s deleted.", found.count())
+	}
 	for _, k := range keys {
 		if k.State != nil && !k.State.Allowed && !d.policies[k.Policy].Shadow {
 			found.Denied = append(found.Denied, k)
@@ -168,10 +179,10 @@ func (d *desk) endExceptions(ctx context.Context, found *finding) error {
 	return nil
 }
 
-// look adds the states of keys whose policies are known.
-func (d *desk) look(ctx context.Context, list []foundKey) {
+// look adds the states of keys whose policies are known. It returns the error of ctx alone.
+func (d *desk) look(ctx context.Context, list []foundKey) error {
 	byPolicy := make(map[string]*oncall.Rules)
-	for i := range list {
+	for i := 0; i < len(list) && ctx.Err() == nil; i++ {
 		k := &list[i]
 		if _, ok := d.policies[k.Policy]; !ok {
 			continue
@@ -193,4 +204,5 @@ func (d *desk) look(ctx context.Context, list []foundKey) {
 		}
 		k.State.Key, k.State.Bytes = k.Key, k.Bytes
 	}
+	return ctx.Err()
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -47,6 +48,15 @@ type getFlags struct {
 	keys          keys
 	plan          string
 	watch, asJSON bool
+}
+
+// gotten is what get found.
+type gotten struct {
+	output.Head
+	*state.Bucket
+
+	Shadow  bool     `json:"shadow"`            // the policy is in shadow mode, so it denies nobody
+	Nearest []string `json:"nearest,omitempty"` // the nearest keys that exist, if Redis does not have this one
 }
 
 // asked are the flags that say what the next request takes.
@@ -117,11 +127,7 @@ func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core
 	b.Key, b.Bytes = d.text(key), d.keys.Bytes(key)
 	shadow := d.policies[limiter.Name()].Shadow
 	if g.asJSON {
-		return b.Allowed, writeJSONOf(w, struct {
-			*state.Bucket
-			Shadow  bool     `json:"shadow"`
-			Nearest []string `json:"nearest,omitempty"`
-		}{b, shadow, nearest}, g.watch)
+		return b.Allowed, printing(g.watch)(w, &gotten{Bucket: b, Shadow: shadow, Nearest: nearest})
 	}
 	if err := b.Write(w, b.Key); err != nil {
 		return false, err

@@ -8,6 +8,7 @@ require (
 	github.com/stretchr/testify v1.11.1
 	github.com/tokenbucket-go/ratelimit v0.0.0
 	github.com/valyala/fastjson v1.6.4
+	golang.org/x/term v0.45.0
 	pgregory.net/rapid v1.1.0
 )
 
@@ -18,6 +19,7 @@ require (
 	github.com/pmezard/go-difflib v1.0.0 // indirect
 	github.com/sony/gobreaker/v2 v2.4.0 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 

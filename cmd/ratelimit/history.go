@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
@@ -27,7 +27,7 @@ had, with the history before, and a service wrote back the exceptions.
 	New: func(flags *flag.FlagSet) cli.Run {
 		var h historyFlags
 		h.live.define(flags)
-		flags.BoolVar(&h.asJSON, "json", false, "print a JSON array")
+		flags.BoolVar(&h.asJSON, "json", false, "print a JSON object")
 		return h.run
 	},
 }
@@ -39,17 +39,25 @@ type historyFlags struct {
 	asJSON bool
 }
 
-// changeRow is a change of a policy's exceptions in JSON.
+// changeList is what history found.
+type changeList struct {
+	output.Head
+
+	Changes []changeRow `json:"changes"` // the newest first
+}
+
+// changeRow is a change of a policy's exceptions.
 type changeRow struct {
-	At     time.Time    `json:"at"`
-	Kind   string       `json:"kind"`
-	Key    string       `json:"key,omitempty"`
-	Limits []core.Limit `json:"limits,omitempty"`
-	Until  time.Time    `json:"until,omitzero"`
-	By     string       `json:"by,omitempty"`
-	Reason string       `json:"reason,omitempty"`
-	Had    bool         `json:"had"` // there was one before
-	Lost   int          `json:"restored,omitempty"`
+	At     time.Time    `json:"at"`                   // when it was made
+	Kind   string       `json:"kind"`                 // override, remove, block, unblock or restore
+	Key    string       `json:"key,omitempty"`        // whose exception it is, as other commands take it; missing: of restore
+	Bytes  []byte       `json:"key_base64,omitempty"` // the key itself, if key is quoted
+	Limits []core.Limit `json:"limits,omitempty"`     // of an override: the limits that it replaces or multiplies
+	Until  time.Time    `json:"until,omitzero"`       // when the exception ends; missing: when it is removed
+	By     string       `json:"by,omitempty"`         // who made the change
+	Reason string       `json:"reason,omitempty"`     // why
+	Had    bool         `json:"had"`                  // the key had such an exception before
+	Lost   int          `json:"restored,omitempty"`   // of restore: how many exceptions a service wrote back
 }
 
 func (h *historyFlags) run(ctx context.Context, s cli.Streams, args []string) error {
@@ -69,24 +77,24 @@ func (h *historyFlags) run(ctx context.Context, s cli.Streams, args []string) er
 	for i, c := range changes {
 		rows[i] = changeRow{At: c.At, Kind: c.Kind, Limits: c.Limits, By: c.By, Reason: c.Reason, Had: c.Had, Lost: c.Lost}
 		if c.Key != "" {
-			rows[i].Key = d.text(c.Key)
+			rows[i].Key, rows[i].Bytes = d.text(c.Key), d.keys.Bytes(c.Key)
 		}
 		if c.For > 0 {
 			rows[i].Until = c.At.Add(c.For)
 		}
 	}
 	if h.asJSON {
-		return writeJSON(s.Out, rows)
+		return output.Write(s.Out, &changeList{Changes: rows})
 	}
-	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	var t show.Table
 	for i, c := range changes {
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", oncall.Instant(c.At), c.Kind, rows[i].Key, said(c))
+		t.Row(oncall.Instant(c.At), c.Kind, rows[i].Key, said(c))
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Write(s.Out); err != nil {
 		return err
 	}
 	if len(changes) == 0 {
-		_, _ = fmt.Fprintf(s.Out, "%s has no history in Redis%s\n", show.Text(args[0]), d.otherPolicies(ctx, args[0]))
+		_ = show.Paragraph(s.Out, 2, show.Text(args[0])+" has no history in Redis"+d.otherPolicies(ctx, args[0]))
 	}
 	return nil
 }
@@ -124,7 +132,7 @@ func said(c redisstore.Change) string {
 func (d *desk) otherPolicies(ctx context.Context, policy string) string {
 	ctx, cancel := context.WithTimeout(ctx, longestSearch)
 	defer cancel()
-	policies, _ := d.Store.ExceptionPolicies(ctx, d.live.rate) // the user may not have the right
+	policies, _ := d.listedPolicies(ctx) // the user may not have the right
 	if len(policies) == 0 || slices.Contains(policies, policy) {
 		return "."
 	}

@@ -9,10 +9,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replica"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
@@ -40,7 +40,7 @@ The exit code is 1 if a replica has not followed, and 3 if one can't be read.
 		flags.BoolVar(&f.ask, "replicas", false, "ask the replicas at each URL what they obey")
 		f.replicas.DefineAs(flags, "replica-")
 		flags.DurationVar(&f.wait, "wait", 3*time.Second, "how `long` -replicas waits for those that have not followed")
-		flags.BoolVar(&f.asJSON, "json", false, "print a JSON array; with -replicas an object")
+		flags.BoolVar(&f.asJSON, "json", false, "print a JSON object")
 		return f.run
 	},
 }
@@ -78,7 +78,7 @@ func (f *inForceFlags) run(ctx context.Context, s cli.Streams, args []string) er
 	defer d.Close()
 	policies := []string{policy}
 	if policy == "" {
-		if policies, err = d.Store.ExceptionPolicies(ctx, f.rate); err != nil {
+		if policies, err = d.listedPolicies(ctx); err != nil {
 			return d.Explain(err)
 		}
 	} else if err := d.known(policy); err != nil {
@@ -128,34 +128,44 @@ func exceptionOf(e redisstore.Exception) oncall.Exception {
 	return x
 }
 
+// exceptionList is what Redis has.
+type exceptionList struct {
+	output.Head
+
+	Exceptions []exceptionRow `json:"exceptions"` // in the order of their policies and keys
+}
+
+// exceptionRow is an override or a block.
+type exceptionRow struct {
+	Policy string `json:"policy"` // whose exception it is
+	oncall.Exception
+}
+
 // list prints what is in Redis.
 func (f *inForceFlags) list(ctx context.Context, s cli.Streams, d *desk, policies []string, all bool) error {
-	type row struct {
-		Policy string `json:"policy"`
-		oncall.Exception
-	}
-	rows, unread := []row{}, []error{}
+	rows, unread := []exceptionRow{}, []error{}
 	for _, policy := range policies {
 		list, bad := d.Store.Exceptions(ctx, policy)
 		unread = append(unread, bad)
 		for _, e := range list {
 			x := exceptionOf(e)
 			x.Key, x.Bytes = d.text(e.Key), d.keys.Bytes(e.Key)
-			rows = append(rows, row{policy, x})
+			rows = append(rows, exceptionRow{policy, x})
 		}
 	}
 	bad := d.Explain(errors.Join(unread...))
 	if f.asJSON {
-		return errors.Join(writeJSON(s.Out, rows), bad)
+		return errors.Join(output.Write(s.Out, &exceptionList{Exceptions: rows}), bad)
 	}
-	t := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	var t show.Table
 	for _, r := range rows {
+		row := []string{r.Key, r.Does(), r.EndsBy()}
 		if all {
-			_, _ = fmt.Fprintf(t, "%s\t", show.Text(r.Policy))
+			row = append([]string{show.Text(r.Policy)}, row...)
 		}
-		_, _ = fmt.Fprintf(t, "%s\t%s\t%s\n", r.Key, r.Does(), r.EndsBy())
+		t.Row(row...)
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Write(s.Out); err != nil {
 		return err
 	}
 	switch {

@@ -40,10 +40,12 @@ func TestExceptionsOfAllPoliciesAreListed(t *testing.T) {
 api   "evil\\x1b\[2J\\u202e\\u2028" +blocked +until it is removed, by an operator: "\\u202elaunch"
 jobs  ann +blocked +ends in 1 h \d\d min
 $`, out)
-	var rows []struct{ Policy, Key, By string }
-	require.NoError(t, json.Unmarshal([]byte(s.runOK(t, "exceptions", "-json")), &rows))
-	assert.Len(t, rows, 3)
-	assert.Equal(t, "jobs", rows[2].Policy)
+	var read struct {
+		Exceptions []struct{ Policy, Key, By string }
+	}
+	require.NoError(t, json.Unmarshal([]byte(s.runOK(t, "exceptions", "-json")), &read))
+	assert.Len(t, read.Exceptions, 3)
+	assert.Equal(t, "jobs", read.Exceptions[2].Policy)
 	assert.NotContains(t, s.runOK(t, "exceptions", "-keys", "hide"), "ann")
 	for line, says := range map[string]string{
 		"api jobs": "takes one POLICY, or none for all", "api http://a/x": "add -replicas", "api -replicas": "-replicas needs URL…",
@@ -78,10 +80,10 @@ func TestHistorySaysWhoRemovedABlock(t *testing.T) {
 `+at+`override +ip:192\.0\.2\.7 +9/day name burst by ann
 `+at+`block +ip:192\.0\.2\.7 +by bob until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC: "scraper"
 $`, out)
-	var rows []map[string]any
-	require.NoError(t, json.Unmarshal([]byte(s.runOK(t, "history", "api", "-json")), &rows))
-	require.Len(t, rows, 6)
-	assert.Equal(t, "eve", rows[2]["by"])
+	var read struct{ Changes []map[string]any }
+	require.NoError(t, json.Unmarshal([]byte(s.runOK(t, "history", "api", "-json")), &read))
+	require.Len(t, read.Changes, 6)
+	assert.Equal(t, "eve", read.Changes[2]["by"])
 	assert.NotContains(t, s.runOK(t, "history", "api", "-keys", "hide"), "192.0.2.7")
 	assert.Contains(t, s.runOK(t, "history", "apo"), "apo has no history in Redis: did you mean api?")
 	_, errs, code := s.run(t, "history", "-policies", "p.yaml", "apo")
@@ -203,6 +205,27 @@ api has not the same exceptions in all replicas:
 	out, code = s.replicas(t, "-wait", "0", "api", follows.url)
 	assert.Contains(t, out, "which Redis has lost: it is not put back\n    it has the override of ann, the block of ip:192.0.2.7\n")
 	assert.Equal(t, cli.Found, code)
+}
+
+// A key that is quoted is quoted once, and its bytes are not shown if it is hidden.
+func TestExceptionsOfReplicasHaveTheirKeys(t *testing.T) {
+	s := own(t)
+	p := replicaOf(t, 5, httptest.NewServer)
+	require.NoError(t, s.store.SetException(t.Context(), "api", redisstore.Exception{Key: "o'brien"}))
+	out, _, _ := top(t, asAnn, p.url)
+	assert.NotContains(t, out, "brien", "the premise: it does not follow")
+	out, _ = s.replicas(t, "-wait", "0", "-json", p.url)
+	assert.Contains(t, out, `"key_base64": "bydicmllbg=="`)
+	out, _ = s.replicas(t, "-wait", "0", "-json", "-keys", "hide", p.url)
+	assert.NotContains(t, out, "base64")
+	require.NoError(t, s.store.ReadExceptions(t.Context(), p.limiter))
+	out, _, _ = top(t, asAnn, p.url)
+	assert.Contains(t, out, `  "o\x27brien"  blocked`)
+	out, _, _ = top(t, asAnn, "-json", p.url)
+	assert.Contains(t, out, `"key": "\"o\\x27brien\""`)
+	assert.Contains(t, out, `"key_base64": "bydicmllbg=="`)
+	out, _, _ = top(t, asAnn, "-json", "-keys", "hide", p.url)
+	assert.NotContains(t, out, "base64")
 }
 
 // A replica that can't use an exception obeys the version, and not all of it.

@@ -19,10 +19,10 @@ var keyCommand = cli.Command{
 	About: "print the keys that the adapters make of a client",
 	Details: `Each flag is one extractor with the value of the client, and prints its key on a line. They can be repeated:
 
-  ratelimit key -ip 192.0.2.1                           # ByIP
-  ratelimit key -header x-api-key=abc                   # ByHeader("X-Api-Key")
-  ratelimit key -value user=bob                         # ByContextValue("user")
-  ratelimit key -join -header x-tenant=a -path /search  # Join(ByHeader("X-Tenant"), ByPath())
+  ratelimit key -ip 192.0.2.1                      # ByIP
+  ratelimit key -header x-api-key=abc              # ByHeader("X-Api-Key")
+  ratelimit key -value user=bob                    # ByContextValue("user")
+  ratelimit key -join -ip 192.0.2.1 -path /search  # Join(ByIP(), ByPath())
 
 A key that can't be pasted as it is, such as one with a tab or a quote, is
 printed as a Go string in double quotes. Commands take it so, in single quotes,

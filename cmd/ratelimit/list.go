@@ -8,14 +8,14 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
-	"text/tabwriter"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
 var listCommand = cli.Command{
@@ -50,13 +50,15 @@ type listFlags struct {
 
 // listing is what list found.
 type listing struct {
-	Policy     string          `json:"policy"`
-	Keys       int             `json:"keys"`
-	Denied     int             `json:"denied"`
-	Unknown    int             `json:"unknown,omitempty"` // of which the file lacks the limits that decided them last
-	Unreadable int             `json:"unreadable"`
-	Page       int             `json:"page"`
-	Buckets    []*state.Bucket `json:"buckets"`
+	output.Head
+
+	Policy     string          `json:"policy"`            // its name
+	Keys       int             `json:"keys"`              // how many keys the policy has
+	Denied     int             `json:"denied"`            // how many of them would be denied now
+	Unknown    int             `json:"unknown,omitempty"` // of how many the file lacks the limits that decided them last
+	Unreadable int             `json:"unreadable"`        // how many can't be read
+	Page       int             `json:"page"`              // which page this is, from 1
+	Buckets    []*state.Bucket `json:"buckets"`           // those of the page, the deepest debts first
 
 	matched int  // keys that are on some page
 	more    bool // there is a page after this one
@@ -73,10 +75,8 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	defer d.Close()
 	rules := d.rulesOf(ctx, limiter)
 	found := listing{Policy: args[0], Page: l.page}
-	p := progress{w: s.Err, on: s.Terminal}
-	defer p.clear()
 	all, seen := worst{most: l.most * l.page}, make(map[string]bool)
-	err = d.each(ctx, args[0], func(b redisstore.Bucket) (*state.Bucket, error) {
+	err = pace.Each(ctx, l.rate, d.buckets(ctx, args[0]), func(b redisstore.Bucket) (*state.Bucket, error) {
 		return state.Sketch(ctx, rules, b.Key, l.asked.units)
 	}, func(bucket redisstore.Bucket, b *state.Bucket, err error) error {
 		if seen[bucket.Key] {
@@ -84,7 +84,6 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		}
 		seen[bucket.Key] = true
 		found.Keys++
-		p.show(fmt.Sprintf("%s, %s denied", show.Some(int64(found.Keys), "key"), show.Count(int64(found.Denied))), 0, 0)
 		switch unreadable := (*store.StateError)(nil); {
 		case errors.As(err, &unreadable):
 			found.Unreadable++
@@ -105,16 +104,15 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		all.add(b)
 		return nil
 	})
-	p.clear()
 	if err != nil {
-		return d.Explain(err)
+		return cli.After(d.Explain(err), "%s of %s were looked at, %s denied now.", show.Some(int64(found.Keys), "key"), args[0], show.Count(int64(found.Denied)))
 	}
 	found.Buckets, found.more = all.page(l.page, l.most), found.matched > l.page*l.most
 	for _, b := range found.Buckets {
 		b.Key, b.Bytes = d.text(b.Key), d.keys.Bytes(b.Key)
 	}
 	if l.asJSON {
-		err = writeJSON(s.Out, found)
+		err = output.Write(s.Out, &found)
 	} else if err = found.write(s.Out); err == nil && found.Keys == 0 {
 		_, err = io.WriteString(s.Out, l.noKeys(""))
 	}
@@ -152,44 +150,6 @@ func (w *worst) page(number, size int) []*state.Bucket {
 	return append([]*state.Bucket{}, w.list[min(len(w.list), (number-1)*size):min(len(w.list), number*size)]...)
 }
 
-// together is how many buckets are asked at once. Their decisions share calls.
-const together = 64
-
-// each lists the buckets of a policy, or of all with "", and gives note what look makes of each. note is called by one goroutine.
-func (d *desk) each(ctx context.Context, policy string, look func(redisstore.Bucket) (*state.Bucket, error), note func(redisstore.Bucket, *state.Bucket, error) error) error {
-	type looked struct {
-		bucket redisstore.Bucket
-		state  *state.Bucket
-		err    error
-	}
-	group := make([]looked, 0, together)
-	flush := func() error {
-		var all sync.WaitGroup
-		for i := range group {
-			all.Go(func() { group[i].state, group[i].err = look(group[i].bucket) })
-		}
-		all.Wait()
-		for _, g := range group {
-			if err := note(g.bucket, g.state, g.err); err != nil {
-				return err
-			}
-		}
-		group = group[:0]
-		return nil
-	}
-	for b, err := range d.buckets(ctx, policy) {
-		if err != nil {
-			return err
-		}
-		if group = append(group, looked{bucket: b}); len(group) == together {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-	}
-	return flush()
-}
-
 func (f *listing) write(w io.Writer) error {
 	_, _ = fmt.Fprintf(w, "%s: %s, %s denied now", f.Policy, show.Some(int64(f.Keys), "key"), show.Count(int64(f.Denied)))
 	if f.Unknown > 0 {
@@ -199,11 +159,11 @@ func (f *listing) write(w io.Writer) error {
 		_, _ = fmt.Fprintf(w, ", %s unreadable", show.Count(int64(f.Unreadable)))
 	}
 	_, _ = fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var t show.Table
 	for _, b := range f.Buckets {
-		_, _ = fmt.Fprintf(t, "  %s\t%s\n", b.Key, b.Line())
+		t.Row("  "+b.Key, b.Line())
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	if f.more {

@@ -5,24 +5,20 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
+
+	"golang.org/x/term"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/conn"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 )
 
 func main() {
 	conn.Quiet()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := table.Run(ctx, cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, Terminal: isTerminal(os.Stderr)}, os.Args[1:])
-	stop()
-	os.Exit(code)
-}
-
-// isTerminal reports whether f can show progress.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	s := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, Terminal: term.IsTerminal(int(os.Stderr.Fd()))}
+	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil { // it is a terminal
+		s.Out = show.Screen{Writer: os.Stdout, Columns: columns}
+	}
+	os.Exit(table.Run(cli.UntilSignal(), s, os.Args[1:]))
 }

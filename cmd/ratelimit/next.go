@@ -37,18 +37,21 @@ const (
 
 // sees says what the next request of a key sees after a change. The error is cli.ErrFound if it is denied, and of that kind.
 func (d *desk) sees(ctx context.Context, s cli.Streams, limiter *core.Limiter, key string, report denials) (unused bool, err error) {
-	if err := d.Store.ReadExceptions(ctx, limiter); err != nil {
+	if err := d.Store.ReadExceptions(ctx, limiter); err != nil && ctx.Err() == nil {
 		_, _ = fmt.Fprintf(d.errs, "warning: %v\n", d.Explain(err))
 	}
 	blocker := oncall.RulesOf(limiter).Blocker(key)
 	b, err := d.next(ctx, limiter, key, "", nil)
+	if ctx.Err() != nil {
+		return false, cli.After(ctx.Err(), "The change is made.")
+	}
 	if err != nil { // the change is made
 		b = &state.Bucket{Blocked: blocker != "", Says: "not known: " + err.Error()}
 		if b.Blocked {
 			b.Says = oncall.Blocked(blocker)
 		}
 	}
-	_, _ = fmt.Fprintf(s.Out, "  The next request: %s.\n", b.Says)
+	_ = show.Paragraph(s.Out, 4, "  The next request: "+b.Says+".")
 	shadow := d.policies[limiter.Name()].Shadow
 	switch {
 	case shadow && !b.Allowed:

@@ -41,7 +41,7 @@ with names in the first line; compressed by gzip or not. The log - is standard i
   A+B                          Join(A, B)
 A field is ip, method, path, target, status, user_agent, or one of the log by its name: request.headers.Host is a member of a member.
 
-All requests are in memory, in about 60 bytes each. Times without a zone are UTC.
+All requests are in memory, in about 60 bytes each. Times without a zone are of the -zone.
 `,
 	New: func(flags *flag.FlagSet) cli.Run {
 		var r replayFlags
@@ -92,7 +92,7 @@ func (r *replayFlags) define(flags *flag.FlagSet) {
 	flags.StringVar(&r.cost, "cost", "", "the `field` with how many requests a line counts as")
 	defineKeys(flags, &r.keys)
 	flags.StringVar(&r.html, "html", "", "write a page with plots to `file` too")
-	flags.StringVar(&r.zone, "zone", "UTC", "the time `zone` of the report, such as Europe/Berlin")
+	flags.StringVar(&r.zone, "zone", "UTC", "the time `zone` of the report, and of times in logs that have none, such as Europe/Berlin")
 	flags.Float64Var(&r.spare, "spare", 99.9, "the `percentage` of clients that a change must spare")
 	flags.IntVar(&r.ipv6Prefix, "ipv6-prefix", 64, "the leading `bits` of an IPv6 address that are one client")
 	flags.BoolVar(&r.asJSON, "json", false, "print JSON")
@@ -111,10 +111,10 @@ func (r *replayFlags) run(ctx context.Context, s cli.Streams, logs []string) err
 	if err != nil {
 		return err
 	}
-	p := progress{w: s.Err, on: s.Terminal}
+	p := newProgress(s)
 	defer p.clear()
 	for _, log := range logs {
-		if err := readLog(ctx, s.In, log, c, r.options().Log, &p); err != nil {
+		if err := readLog(ctx, s.In, log, c, r.options(rep.Zone).Log, p); err != nil {
 			return err
 		}
 	}
@@ -130,7 +130,10 @@ func (r *replayFlags) run(ctx context.Context, s cli.Streams, logs []string) err
 			done += int64(n)
 			p.show("replaying", done, all)
 		})
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
+			return cli.After(err, "%s of %s were decided.", show.Count(done), show.Some(all, "request"))
+		case err != nil:
 			return cli.Misuse("%v", err)
 		}
 		rep.Outcomes = append(rep.Outcomes, outcomes...)
@@ -153,15 +156,15 @@ func (r *replayFlags) check(s cli.Streams, logs []string) (*replay.Collector, *r
 	case !(r.spare > 0 && r.spare <= 100):
 		return nil, nil, cli.Misuse("-spare %v must be above 0 and at most 100", r.spare)
 	}
-	zone, err := time.LoadLocation(r.zone)
+	zone, err := accesslog.ParseZone(r.zone)
 	if err != nil {
-		return nil, nil, cli.Misuse("-zone %q is not a time zone, such as Europe/Berlin", r.zone)
+		return nil, nil, cli.Misuse("-zone %v", err)
 	}
 	keys, err := show.ParseKeys(r.keys, s.Env(show.SecretVariable))
 	if err != nil {
 		return nil, nil, cli.Misuse("%v", err)
 	}
-	options := r.options()
+	options := r.options(zone)
 	if options.Plans, err = readPlans(r.plans); err != nil {
 		return nil, nil, err
 	}
@@ -172,9 +175,9 @@ func (r *replayFlags) check(s cli.Streams, logs []string) (*replay.Collector, *r
 	return c, &report.Report{Keys: keys, Zone: zone}, nil
 }
 
-func (r *replayFlags) options() replay.Options {
+func (r *replayFlags) options(zone *time.Location) replay.Options {
 	return replay.Options{
-		Log: accesslog.Options{Format: r.format, Fields: r.fields}, Key: r.key, IPv6Prefix: r.ipv6Prefix,
+		Log: accesslog.Options{Format: r.format, Fields: r.fields, Zone: zone}, Key: r.key, IPv6Prefix: r.ipv6Prefix,
 		Only: r.only, Skip: r.skip, Cost: r.cost, Units: r.units, Plan: r.plan,
 	}
 }
@@ -257,7 +260,7 @@ func readLog(ctx context.Context, in io.Reader, name string, c *replay.Collector
 		}
 		source, size = f, info.Size()
 	}
-	counted := &counter{r: source}
+	counted := &counter{r: cli.Reader(ctx, source)}
 	lines := 0
 	add := func(l *accesslog.Line) error {
 		c.Add(name, l)
@@ -270,7 +273,7 @@ func readLog(ctx context.Context, in io.Reader, name string, c *replay.Collector
 	err := accesslog.Read(counted, o, add, func(b accesslog.Bad) { c.Bad(name, b) })
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return cli.After(ctx.Err(), "%s were read.", show.Some(c.Lines(), "line"))
 	case err != nil:
 		c.Broken(fmt.Errorf("%s: %w", name, err))
 	}

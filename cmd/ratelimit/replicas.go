@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replica"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
@@ -19,8 +20,10 @@ const askAgain = 300 * time.Millisecond
 
 // obedience is which replicas obey what is in Redis.
 type obedience struct {
-	Policies []obeyed        `json:"policies"`
-	Unread   []unreadReplica `json:"unread,omitempty"`
+	output.Head
+
+	Policies []obeyed        `json:"policies"`         // those that Redis or a replica has, by name
+	Unread   []unreadReplica `json:"unread,omitempty"` // replicas that can't be read
 
 	behind bool // some replica may follow soon
 	failed bool // some replica does not obey
@@ -28,29 +31,29 @@ type obedience struct {
 
 // obeyed is who obeys the exceptions of a policy.
 type obeyed struct {
-	Policy    string     `json:"policy"`
-	Version   int64      `json:"version"` // in Redis
-	Overrides int        `json:"overrides"`
-	Blocks    int        `json:"blocks"`
-	Replicas  []follower `json:"replicas"`
+	Policy    string     `json:"policy"`    // its name
+	Version   int64      `json:"version"`   // of its exceptions in Redis, in µs since 1970; 0: it never had any
+	Overrides int        `json:"overrides"` // how many Redis has
+	Blocks    int        `json:"blocks"`    // how many Redis has
+	Replicas  []follower `json:"replicas"`  // that have the policy; of a policy that was named, all
 }
 
 // follower is what a replica obeys.
 type follower struct {
-	URL     string   `json:"url"`
-	Obeys   bool     `json:"obeys"` // what is in Redis
-	Says    string   `json:"says"`
-	Version int64    `json:"version"`
-	Read    *float64 `json:"read_seconds_ago,omitempty"`
+	URL     string   `json:"url"`                        // without credentials
+	Obeys   bool     `json:"obeys"`                      // it obeys what is in Redis
+	Says    string   `json:"says"`                       // that in words
+	Version int64    `json:"version"`                    // that it obeys, as in Redis
+	Read    *float64 `json:"read_seconds_ago,omitempty"` // when it read Redis last; missing: never, or it does not say so
 
-	Lacks []oncall.Exception `json:"lacks,omitempty"` // in force in Redis, and not there
-	Has   []oncall.Exception `json:"has,omitempty"`   // in force there, and not in Redis
+	Lacks []oncall.Exception `json:"lacks,omitempty"` // what is in force in Redis, and not there
+	Has   []oncall.Exception `json:"has,omitempty"`   // what is in force there, and not in Redis
 }
 
 // unreadReplica is a replica that can't be read.
 type unreadReplica struct {
-	URL   string `json:"url"`
-	Error string `json:"error"`
+	URL   string `json:"url"`   // without credentials
+	Error string `json:"error"` // why it could not be read
 }
 
 // compare prints which replicas obey what is in Redis: of these policies, or all that Redis or a replica has.
@@ -73,9 +76,9 @@ func (f *inForceFlags) compare(ctx context.Context, s cli.Streams, d *desk, poli
 	}
 	var err error
 	if f.asJSON {
-		err = writeJSON(s.Out, o)
+		err = output.Write(s.Out, o)
 	} else {
-		_, err = io.WriteString(s.Out, o.text())
+		err = o.write(s.Out)
 	}
 	switch {
 	case err != nil:
@@ -89,6 +92,9 @@ func (f *inForceFlags) compare(ctx context.Context, s cli.Streams, d *desk, poli
 }
 
 func (d *desk) obedience(ctx context.Context, policies []string, all bool, answers []replica.Answer) (*obedience, error) {
+	if ctx.Err() != nil { // it is not the replicas that don't answer
+		return nil, ctx.Err()
+	}
 	o := &obedience{Policies: []obeyed{}}
 	for _, a := range answers {
 		if a.Error != "" {
@@ -118,8 +124,8 @@ func (d *desk) obedience(ctx context.Context, policies []string, all bool, answe
 			default:
 				one, behind := followerOf(a.URL, kept, a.Policies[i].Exceptions)
 				o.behind = o.behind || behind
-				d.show(one.Lacks)
-				d.show(one.Has)
+				shownExceptions(one.Lacks, d.keys)
+				shownExceptions(one.Has, d.keys)
 				of.Replicas = append(of.Replicas, one)
 			}
 			o.failed = o.failed || !of.Replicas[len(of.Replicas)-1].Obeys
@@ -127,13 +133,6 @@ func (d *desk) obedience(ctx context.Context, policies []string, all bool, answe
 		o.Policies = append(o.Policies, of)
 	}
 	return o, nil
-}
-
-// show makes the keys of exceptions as they may be shown.
-func (d *desk) show(list []oncall.Exception) {
-	for i := range list {
-		list[i].Key = d.text(asGiven(list[i].Key))
-	}
 }
 
 // followerOf compares what Redis has with what a replica obeys. behind: the replica may follow soon.
@@ -180,28 +179,30 @@ func missing(list, other []oncall.Exception) (missing []oncall.Exception) {
 	return missing
 }
 
-func (o *obedience) text() string {
-	var b strings.Builder
+func (o *obedience) write(w io.Writer) error {
+	var text strings.Builder
+	b := show.Like(w, &text)
 	for _, p := range o.Policies {
 		kept := oncall.Exceptions{Version: p.Version, Overrides: p.Overrides, Blocks: p.Blocks}
-		fmt.Fprintf(&b, "%s: %s in Redis, %s\n", show.Text(p.Policy), kept.Counts(), kept.Since())
+		_ = show.About(b, show.Text(p.Policy), kept.Counts()+" in Redis, "+kept.Since())
 		if len(p.Replicas) == 0 {
-			fmt.Fprintln(&b, "  no replica has this policy")
+			_, _ = fmt.Fprintln(b, "  no replica has this policy")
 		}
 		for _, f := range p.Replicas {
-			fmt.Fprintf(&b, "  %s: %s\n", f.URL, f.Says)
+			_ = show.Paragraph(b, 4, "  "+f.URL+": "+f.Says)
 			if len(f.Lacks) > 0 {
-				fmt.Fprintf(&b, "    it lacks %s\n", some(f.Lacks))
+				_ = show.Paragraph(b, 6, "    it lacks "+some(f.Lacks))
 			}
 			if len(f.Has) > 0 {
-				fmt.Fprintf(&b, "    it has %s\n", some(f.Has))
+				_ = show.Paragraph(b, 6, "    it has "+some(f.Has))
 			}
 		}
 	}
 	for _, u := range o.Unread {
-		fmt.Fprintf(&b, "not read: %s: %s\n", u.URL, u.Error)
+		_ = show.Paragraph(b, 2, "not read: "+u.URL+": "+u.Error)
 	}
-	return b.String()
+	_, err := io.WriteString(w, text.String())
+	return err
 }
 
 // some names the first exceptions of a list.

@@ -27,11 +27,21 @@ func (m missed) note(err error) bool {
 	return true
 }
 
-// buckets lists the buckets of a policy, or of all with "". It leaves out
-// masters of a Cluster that fail, which d.missed has then, unless all fail.
+// listed lists the buckets of a policy, or of all with "", and shows how far it
+// is.
+func (d *desk) listed(ctx context.Context, policy string) iter.Seq2[redisstore.Bucket, error] {
+	return func(yield func(redisstore.Bucket, error) bool) {
+		d.progress.clear()
+		defer d.progress.clear()
+		d.Store.Buckets(ctx, policy, d.live.rate, d.progress.looked)(yield)
+	}
+}
+
+// buckets is listed without masters of a Cluster that fail, which d.missed has
+// then, unless all fail.
 func (d *desk) buckets(ctx context.Context, policy string) iter.Seq2[redisstore.Bucket, error] {
 	return func(yield func(redisstore.Bucket, error) bool) {
-		for b, err := range d.Store.Buckets(ctx, policy, d.live.rate) {
+		for b, err := range d.listed(ctx, policy) {
 			if err != nil && d.missed.note(err) && len(d.missed) < d.Masters(ctx) {
 				continue
 			}
@@ -42,10 +52,17 @@ func (d *desk) buckets(ctx context.Context, policy string) iter.Seq2[redisstore.
 	}
 }
 
-// exceptionPolicies returns the names of the policies that have exceptions. It
-// leaves out masters as buckets does.
+// listedPolicies returns the names of the policies that have exceptions, and
+// shows how far it is. The error joins those of servers.
+func (d *desk) listedPolicies(ctx context.Context) ([]string, error) {
+	d.progress.clear()
+	defer d.progress.clear()
+	return d.Store.ExceptionPolicies(ctx, d.live.rate, d.progress.looked)
+}
+
+// exceptionPolicies is listedPolicies without masters that fail, as buckets.
 func (d *desk) exceptionPolicies(ctx context.Context) ([]string, error) {
-	policies, err := d.Store.ExceptionPolicies(ctx, d.live.rate)
+	policies, err := d.listedPolicies(ctx)
 	if err != nil && d.missed.note(err) && len(d.missed) < d.Masters(ctx) {
 		return policies, nil
 	}

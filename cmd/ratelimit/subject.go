@@ -50,6 +50,7 @@ type desk struct {
 	policies map[string]core.Policy
 	errs     io.Writer // for warnings
 	missed   missed    // what a listing did without
+	progress *progress
 }
 
 // open reads the policies, if there are any, and connects.
@@ -62,7 +63,7 @@ func (l *live) open(ctx context.Context, s cli.Streams) (*desk, error) {
 	if err != nil {
 		return nil, cli.Misuse("%v", err)
 	}
-	d := &desk{live: l, keys: keys, secret: secret, errs: s.Err, missed: make(missed)}
+	d := &desk{live: l, keys: keys, secret: secret, errs: s.Err, missed: make(missed), progress: newProgress(s)}
 	if l.file != "" {
 		if d.policies, err = loadPolicies(s.In, l.file); err != nil {
 			if len(mistakesOf(err)) > 0 {
@@ -105,7 +106,7 @@ func (d *desk) limiterOf(ctx context.Context, name string) (*core.Limiter, error
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Store.ReadExceptions(ctx, limiter); err != nil {
+	if err := d.Store.ReadExceptions(ctx, limiter); err != nil && ctx.Err() == nil {
 		_, _ = fmt.Fprintf(d.errs, "warning: the overrides and blocks of %s are not known, so what follows is without them: %v\n", show.Text(name), d.Explain(err))
 	}
 	return limiter.WithStoredKeys(), nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
+	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
 // teller gives tokens of one limit to keys, or takes them.
@@ -113,12 +115,23 @@ func maxHold(l core.Limit) string {
 	return show.Duration(l.MaxHold)
 }
 
+// withoutErrors are the items of a list.
+func withoutErrors[T any](list []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, item := range list {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}
+
 // all gives the tokens to every key of the policy, if yes is set.
 func (t *teller) all(ctx context.Context, s cli.Streams, yes bool) error {
 	var list []string
 	for b, err := range t.buckets(ctx, t.limiter.Name()) {
 		if err != nil {
-			return t.Explain(err)
+			return cli.After(t.Explain(err), "No key was credited.")
 		}
 		list = append(list, b.Key)
 	}
@@ -130,20 +143,31 @@ func (t *teller) all(ctx context.Context, s cli.Streams, yes bool) error {
 	if !yes {
 		return cli.Misuse("credit -all gives %s to limit %s of %s: add -yes to do it", show.Some(t.n, "token"), t.name, show.Some(int64(len(list)), "key"))
 	}
-	p := progress{w: s.Err, on: s.Terminal}
-	defer p.clear()
 	var sum credited
-	for group := range slices.Chunk(list, together) {
-		if err := t.giveAll(ctx, group, &sum); err != nil {
-			return errors.Join(t.Explain(err), fmt.Errorf("%s got tokens, of %s: those up to %s in the order of their names, perhaps without some of the last %d",
-				show.Some(sum.keys, "key"), show.Count(int64(len(list))), t.text(group[len(group)-1]), len(group)))
+	last := "none"
+	err := pace.Each(ctx, t.live.rate, withoutErrors(list), func(key string) (*state.Bucket, error) {
+		ctx := context.WithoutCancel(ctx) // what is begun is ended, so that it is known which keys have their tokens
+		if _, err := t.give(ctx, key); err != nil {
+			return nil, err
 		}
-		p.show("crediting", sum.keys, int64(len(list)))
+		return state.Sketch(ctx, t.rules, key, nil)
+	}, func(key string, b *state.Bucket, err error) error {
+		last = t.text(key)
+		err = t.note(&sum, b, err)
+		t.progress.show(show.Count(sum.keys)+" credited", sum.keys, int64(len(list)))
+		return err
+	})
+	t.progress.clear()
+	if err != nil {
+		failed := ""
+		if sum.failed > 0 {
+			failed = ", and whether " + show.Some(sum.failed, "key") + " of these got tokens is not known"
+		}
+		return cli.After(t.Explain(err), "%s of %s were credited: those up to %s, in the order of their names%s.", show.Count(sum.keys), show.Some(int64(len(list)), "key"), last, failed)
 	}
-	p.clear()
 	_, _ = fmt.Fprintf(s.Out, "%s: credited %s to limit %s of %s.\n", t.limiter.Name(), show.Some(t.n, "token"), t.name, show.Some(sum.keys, "key"))
 	if sum.lacking+sum.unreadable > 0 {
-		_, _ = fmt.Fprintf(s.Out, "  Left as they are: %s with an override that lacks this limit, and %s that could not be read.\n", show.Some(sum.lacking, "key"), show.Count(sum.unreadable))
+		_ = show.Paragraph(s.Out, 4, "  Left as they are: "+show.Some(sum.lacking, "key")+" with an override that lacks this limit, and "+show.Count(sum.unreadable)+" that could not be read.")
 	}
 	denied := sum.denied > 0 && !t.policies[t.limiter.Name()].Shadow
 	if denied {
@@ -162,33 +186,23 @@ type credited struct {
 	denied     int64 // of these, those whose next request is denied
 	lacking    int64 // that have no such limit
 	unreadable int64
+	failed     int64 // for which Redis did not answer
 }
 
-// giveAll gives the tokens to some keys at once, and adds what became of them to sum. The error is that of one key; others may have got theirs.
-func (t *teller) giveAll(ctx context.Context, keys []string, sum *credited) (failed error) {
-	errs, states := make([]error, len(keys)), make([]*state.Bucket, len(keys))
-	var all sync.WaitGroup
-	for i, key := range keys {
-		all.Go(func() {
-			if _, errs[i] = t.give(ctx, key); errs[i] == nil {
-				states[i], errs[i] = state.Sketch(ctx, t.rules, key, nil)
-			}
-		})
+// note adds to sum what became of a key. It returns an error that ends the work.
+func (t *teller) note(sum *credited, b *state.Bucket, err error) error {
+	switch {
+	case err == nil && !b.Allowed:
+		sum.keys, sum.denied = sum.keys+1, sum.denied+1
+	case err == nil:
+		sum.keys++
+	case errors.As(err, new(*store.StateError)):
+		sum.unreadable++
+	case cli.IsMisuse(err): // an override without this limit
+		sum.lacking++
+	case !t.missed.note(err):
+		sum.failed++
+		return err
 	}
-	all.Wait()
-	for i, err := range errs {
-		switch {
-		case err == nil && !states[i].Allowed:
-			sum.keys, sum.denied = sum.keys+1, sum.denied+1
-		case err == nil:
-			sum.keys++
-		case errors.As(err, new(*store.StateError)):
-			sum.unreadable++
-		case cli.IsMisuse(err): // an override without this limit
-			sum.lacking++
-		case !t.missed.note(err):
-			failed = err
-		}
-	}
-	return failed
+	return nil
 }

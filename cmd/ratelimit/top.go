@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replica"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core/denied"
@@ -69,11 +70,14 @@ func (t *topFlags) run(ctx context.Context, s cli.Streams, urls []string) error 
 	}
 	once := func() (*ranking, error) {
 		r := rank(replica.Read(ctx, replicas), keys)
+		if ctx.Err() != nil { // it is not the replicas that don't answer
+			return r, ctx.Err()
+		}
 		if err := t.choose(r, keys); err != nil {
 			return r, err
 		}
 		if t.asJSON {
-			return r, writeJSONOf(s.Out, r, t.watch)
+			return r, printing(t.watch)(s.Out, r)
 		}
 		return r, r.write(s.Out)
 	}
@@ -111,11 +115,13 @@ func (t *topFlags) choose(r *ranking, keys show.Keys) error {
 
 // ranking is what the replicas count together.
 type ranking struct {
-	Replicas []replica.Answer `json:"replicas"`
-	Hashed   bool             `json:"hashed"` // all keys are hashes
-	Mixed    bool             `json:"mixed"`  // some replicas keep hashes, and others keys
-	Policies []ranked         `json:"policies"`
-	InForce  []inForce        `json:"in_force"` // exceptions that some replica obeys
+	output.Head
+
+	Replicas []replica.Answer `json:"replicas"` // in the order of the command line
+	Hashed   bool             `json:"hashed"`   // all keys are hashes
+	Mixed    bool             `json:"mixed"`    // some replicas keep hashes, and others keys
+	Policies []ranked         `json:"policies"` // those that deny, most denials first
+	InForce  []inForce        `json:"in_force"` // exceptions that some replica obeys, by policy
 
 	// Differ has the policies whose definitions differ: the replicas by the hash of theirs.
 	Differ map[string]map[string][]string `json:"differ,omitempty"`
@@ -133,16 +139,16 @@ type ranked struct {
 	denied.Policy
 
 	Shortest float64 `json:"shortest_window_seconds"` // that a replica has counted
-	Longest  float64 `json:"longest_window_seconds"`
+	Longest  float64 `json:"longest_window_seconds"`  // that a replica has counted
 
-	Listed []listedKey `json:"keys"` // in place of the policy's
+	Listed []listedKey `json:"keys"` // who is denied most, in place of the policy's
 }
 
 // listedKey is a key as it may be shown.
 type listedKey struct {
 	denied.Key
 
-	Bytes []byte `json:"key_base64,omitempty"` // if Key is quoted
+	Bytes []byte `json:"key_base64,omitempty"` // the key itself, if key is quoted
 }
 
 // list makes the list of keys as they may be shown.

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replica"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
@@ -15,8 +14,8 @@ import (
 
 // inForce is what replicas obey of the exceptions of a policy.
 type inForce struct {
-	Policy string     `json:"policy"`
-	List   []obeyedAt `json:"list"` // that some replica obeys
+	Policy string     `json:"policy"` // its name
+	List   []obeyedAt `json:"list"`   // what some replica obeys
 
 	// Differ has the replicas by what they obey, in words, unless all obey the same.
 	Differ map[string][]string `json:"differ,omitempty"`
@@ -30,15 +29,14 @@ type obeyedAt struct {
 }
 
 // inForceAt returns what replicas obey, by policy, where there is something to obey. It makes their keys as they may be shown.
-func inForceAt(answers []replica.Answer, keys show.Keys) (list []inForce) {
+func inForceAt(answers []replica.Answer, keys show.Keys) []inForce {
+	list := []inForce{}
 	names := make(map[string]bool)
 	for _, a := range answers {
 		for _, p := range a.Policies {
 			names[p.Name] = true
 			if x := p.Exceptions; x != nil && !x.Hashed {
-				for i := range x.List {
-					x.List[i].Key = keys.Text(x.List[i].Key)
-				}
+				shownExceptions(x.List, keys)
 			}
 		}
 	}
@@ -79,6 +77,14 @@ func inForceAt(answers []replica.Answer, keys show.Keys) (list []inForce) {
 	return list
 }
 
+// shownExceptions makes the keys of a replica's exceptions as they may be shown.
+func shownExceptions(list []oncall.Exception, keys show.Keys) {
+	for i := range list {
+		key := asGiven(list[i].Key)
+		list[i].Key, list[i].Bytes = keys.Text(key), keys.Bytes(key)
+	}
+}
+
 // notAt are the replicas that don't obey an exception, of those that say what they obey.
 func notAt(answers []replica.Answer, at map[string][]oncall.Exception, e oncall.Exception) (urls []string) {
 	for _, a := range answers {
@@ -92,26 +98,26 @@ func notAt(answers []replica.Answer, at map[string][]oncall.Exception, e oncall.
 // write writes p as text, with so many exceptions at most.
 func (p *inForce) write(w io.Writer, most int) error {
 	if len(p.List) > 0 {
-		_, _ = fmt.Fprintf(w, "%s: %s in force\n", show.Text(p.Policy), show.Some(int64(len(p.List)), "exception"))
+		_ = show.About(w, show.Text(p.Policy), show.Some(int64(len(p.List)), "exception")+" in force")
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var t show.Table
 	for _, e := range p.List[:min(len(p.List), most)] {
 		not := ""
 		if len(e.NotAt) > 0 {
 			not = "; not at " + strings.Join(e.NotAt, ", ")
 		}
-		_, _ = fmt.Fprintf(t, "  %s\t%s\t%s%s\n", oncall.ShownKey(asGiven(e.Key)), show.Text(e.Does()), e.EndsBy(), not)
+		t.Row("  "+oncall.ShownKey(asGiven(e.Key)), show.Text(e.Does()), e.EndsBy()+not)
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	if more := len(p.List) - most; more > 0 {
 		_, _ = fmt.Fprintf(w, "  … and %s more (-n shows them)\n", show.Count(int64(more)))
 	}
 	if len(p.Differ) > 0 {
-		_, _ = fmt.Fprintf(w, "%s has not the same exceptions in all replicas:\n", show.Text(p.Policy))
+		_ = show.Paragraph(w, 2, show.Text(p.Policy)+" has not the same exceptions in all replicas:")
 		for _, says := range slices.Sorted(maps.Keys(p.Differ)) {
-			_, _ = fmt.Fprintf(w, "  %s: at %s\n", says, strings.Join(p.Differ[says], ", "))
+			_ = show.Paragraph(w, 4, "  "+says+": at "+strings.Join(p.Differ[says], ", "))
 		}
 	}
 	return nil

@@ -4,46 +4,47 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core/denied"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // write writes r as text.
 func (r *ranking) write(w io.Writer) error {
-	var b strings.Builder
+	var text strings.Builder
+	b := show.Like(w, &text)
 	read := len(r.Replicas) - r.lost
 	switch {
 	case read == 0:
 	case len(r.Policies) == 0:
-		fmt.Fprintf(&b, "Nobody is denied by %s.\n", show.Some(int64(read), "replica"))
+		_, _ = fmt.Fprintf(b, "Nobody is denied by %s.\n", show.Some(int64(read), "replica"))
 	}
 	for i := range r.Policies {
-		if err := r.Policies[i].write(&b, read); err != nil {
+		if err := r.Policies[i].write(b, read); err != nil {
 			return err
 		}
 	}
 	for i := range r.InForce {
-		if err := r.InForce[i].write(&b, r.most); err != nil {
+		if err := r.InForce[i].write(b, r.most); err != nil {
 			return err
 		}
 	}
 	for _, line := range r.differences() {
-		fmt.Fprintln(&b, line)
+		_ = show.Paragraph(b, 2, line)
 	}
 	for _, pair := range r.Alike {
-		fmt.Fprintf(&b, "%s and %s answer alike: if they are one process, give one of them\n", pair[0], pair[1])
+		_ = show.Paragraph(b, 2, pair[0]+" and "+pair[1]+" answer alike: if they are one process, give one of them")
 	}
 	if r.Mixed {
-		fmt.Fprintf(&b, "Some replicas keep hashes of keys, and others keys: one client may be listed twice. %s and -keys hash add these up.\n", show.SecretVariable)
+		_ = show.Paragraph(b, 2, "Some replicas keep hashes of keys, and others keys: one client may be listed twice. "+show.SecretVariable+" and -keys hash add these up.")
 	}
 	for _, a := range r.Replicas {
 		if a.Error != "" {
-			fmt.Fprintf(&b, "not read: %s: %s\n", a.URL, a.Error)
+			_ = show.Paragraph(b, 2, "not read: "+a.URL+": "+a.Error)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, text.String())
 	return err
 }
 
@@ -53,12 +54,12 @@ func (p *ranked) write(w io.Writer, replicas int) error {
 	if p.Shadow > 0 {
 		shadow = fmt.Sprintf(" (%s by shadow mode alone, so allowed)", show.Count(p.Shadow))
 	}
-	_, _ = fmt.Fprintf(w, "%s: %s denied%s by %s %s\n", show.Text(p.Policy.Policy), show.Count(p.Denied), shadow, show.Some(int64(replicas), "replica"), p.span())
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_ = show.About(w, show.Text(p.Policy.Policy), fmt.Sprintf("%s denied%s by %s %s", show.Count(p.Denied), shadow, show.Some(int64(replicas), "replica"), p.span()))
+	var t show.Table
 	for _, k := range p.Listed {
-		_, _ = fmt.Fprintf(t, "  %s\t%s\t%s\n", k.Key.Key, times(k.Key), shares(k.Key, p.Denied))
+		t.Row("  "+oncall.ShownKey(asGiven(k.Key.Key)), times(k.Key), shares(k.Key, p.Denied))
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	if p.Unlisted > 0 {

@@ -2,12 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 )
 
-// watch shows something each second, until ctx ends, which is no error, or show fails. Text is shown on a cleared screen.
+// watch shows something each second, until ctx ends or show fails, and returns that error. Text is shown on a cleared screen.
 func watch(ctx context.Context, w io.Writer, asJSON bool, show func() error) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -15,23 +16,21 @@ func watch(ctx context.Context, w io.Writer, asJSON bool, show func() error) err
 		if !asJSON {
 			_, _ = io.WriteString(w, "\x1b[H\x1b[2J")
 		}
-		if err := show(); err != nil && ctx.Err() == nil {
+		if err := show(); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return ctx.Err()
 		case <-tick.C:
 		}
 	}
 }
 
-// writeJSONOf writes v on one line if more will follow, as watch prints it, and over several otherwise.
-func writeJSONOf(w io.Writer, v any, watched bool) error {
-	if !watched {
-		return writeJSON(w, v)
+// printing returns how an object is printed: on one line if more will follow, as watch prints it, and over several otherwise.
+func printing(watched bool) func(io.Writer, output.Object) error {
+	if watched {
+		return output.Line
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	return output.Write
 }

@@ -10,13 +10,13 @@ import (
 
 // Report is who was denied most, as JSON too. Bytes of keys that are not UTF-8 become U+FFFD in JSON.
 type Report struct {
-	Hashed   bool     `json:"hashed"` // keys are hashes
-	Policies []Policy `json:"policies"`
+	Hashed   bool     `json:"hashed"`   // keys are hashes
+	Policies []Policy `json:"policies"` // those that deny
 }
 
 // Policy is what was denied of a policy.
 type Policy struct {
-	Policy string    `json:"policy"`
+	Policy string    `json:"policy"` // its name
 	From   time.Time `json:"from"`   // since then denials are counted
 	Until  time.Time `json:"until"`  // when they were reported
 	Denied int64     `json:"denied"` // denials of all keys, and those of shadow mode
@@ -33,10 +33,10 @@ type Policy struct {
 // Key is how often a key was denied: AtLeast so often, and AtMost so often. They are equal while no more keys were denied than are
 // counted, and differ by at most Policy.Unlisted otherwise.
 type Key struct {
-	Key     string    `json:"key"`
-	AtLeast int64     `json:"at_least"`
-	AtMost  int64     `json:"at_most"`
-	Last    time.Time `json:"last"` // the last denial
+	Key     string    `json:"key"`      // or its hash
+	AtLeast int64     `json:"at_least"` // it was denied so often at least
+	AtMost  int64     `json:"at_most"`  // and so often at most
+	Last    time.Time `json:"last"`     // the last denial
 }
 
 // Merge adds up reports of several processes. Bounds stay true for the sum. It keeps all keys: [Policy.Top] shortens.

@@ -177,3 +177,15 @@ func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd, a
 	}
 	return nil
 }
+
+// sleepUntil waits until t, or until ctx ends.
+func sleepUntil(ctx context.Context, t time.Time) error {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -13,23 +13,23 @@ import (
 // Exceptions is what a process obeys of the exceptions of a policy: what adminlimit answers, and the command line reads.
 type Exceptions struct {
 	Followed  bool        `json:"followed"`                   // the process reads them again and again
-	Version   int64       `json:"version"`                    // as [core.Following] has it
-	Read      *float64    `json:"read_seconds_ago,omitempty"` // nil: never
-	Overrides int         `json:"overrides"`
-	Blocks    int         `json:"blocks"`
-	Hashed    bool        `json:"hashed,omitempty"` // keys are hashes
-	List      []Exception `json:"list"`             // by key
+	Version   int64       `json:"version"`                    // that it obeys, in µs since 1970; 0: none
+	Read      *float64    `json:"read_seconds_ago,omitempty"` // when it read them last; missing: never
+	Overrides int         `json:"overrides"`                  // how many it obeys
+	Blocks    int         `json:"blocks"`                     // how many it obeys
+	Hashed    bool        `json:"hashed,omitempty"`           // keys are hashes
+	List      []Exception `json:"list"`                       // in the order of their keys
 }
 
 // Exception is an override or a block of a key.
 type Exception struct {
-	Key     string   `json:"key"`
-	Bytes   []byte   `json:"key_base64,omitempty"` // if Key is quoted
-	Blocked bool     `json:"blocked,omitempty"`
-	Limits  []string `json:"limits,omitempty"`
-	EndsIn  float64  `json:"ends_in_seconds,omitempty"` // 0: when it is removed
-	By      string   `json:"by,omitempty"`
-	Reason  string   `json:"reason,omitempty"`
+	Key     string   `json:"key"`                       // whose exception it is
+	Bytes   []byte   `json:"key_base64,omitempty"`      // the key itself, if key is quoted
+	Blocked bool     `json:"blocked,omitempty"`         // it is a block
+	Limits  []string `json:"limits,omitempty"`          // of an override: the limits that it replaces or multiplies
+	EndsIn  float64  `json:"ends_in_seconds,omitempty"` // when it ends; missing: when it is removed
+	By      string   `json:"by,omitempty"`              // who set it
+	Reason  string   `json:"reason,omitempty"`          // why
 }
 
 // ExceptionsOf returns what l obeys at an instant. keys are as text makes them of stored ones.

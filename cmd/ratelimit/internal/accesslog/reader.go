@@ -3,12 +3,14 @@ package accesslog
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Formats are the names of the formats.
@@ -18,6 +20,7 @@ var Formats = []string{"auto", "combined", "json", "csv"}
 type Options struct {
 	Format string            // one of Formats; auto tells each log's by its first line
 	Fields map[string]string // which field of a log has what package accesslog calls time, ip, method, target, status
+	Zone   *time.Location    // of times without one; nil: UTC
 }
 
 // parser reads lines of one format. Values are valid until the next line.
@@ -30,6 +33,8 @@ type parser interface {
 type Line struct {
 	Number int   // from 1
 	Micros int64 // its time, in µs since 1970
+
+	Zoneless bool // the log has its time without a zone
 
 	parser parser
 	fields map[string][]string
@@ -51,7 +56,7 @@ func Read(r io.Reader, o Options, line func(*Line) error, bad func(Bad)) error {
 		return err
 	}
 	l := Line{fields: candidates(o.Fields)}
-	var times clock
+	times := clock{zone: cmp.Or(o.Zone, time.UTC)}
 	for {
 		text, err := lines.next()
 		switch {
@@ -79,6 +84,7 @@ func Read(r io.Reader, o Options, line func(*Line) error, bad func(Bad)) error {
 		if err == nil {
 			l.Number, l.parsed = lines.number, nil
 			l.Micros, err = times.read(l.Value("time"))
+			l.Zoneless = times.zoneless
 		}
 		if err != nil {
 			bad(Bad{lines.number, clipped(text), err})

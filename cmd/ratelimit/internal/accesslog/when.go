@@ -11,7 +11,7 @@ import (
 // errTime means that a line's time can't be read.
 var errTime = errors.New("the time can't be read: it must be as 02/Jan/2006:15:04:05 -0700, RFC 3339, or seconds since 1970")
 
-// layouts are the forms of times with letters or dashes. Those without a zone are UTC.
+// layouts are the forms of times with letters or dashes. Those that end with a fraction have no zone.
 var layouts = []string{
 	"02/Jan/2006:15:04:05 -0700",
 	time.RFC3339Nano,
@@ -24,9 +24,12 @@ var layouts = []string{
 
 // clock reads times. Neighbours often have the same, or the same form.
 type clock struct {
-	text   string
-	micros int64
-	layout int
+	zone *time.Location // of times without one
+
+	text     string
+	micros   int64
+	layout   int
+	zoneless bool // the last time has no zone
 }
 
 // read returns a time in µs since 1970.
@@ -42,17 +45,18 @@ func (c *clock) read(text []byte) (int64, error) {
 }
 
 func (c *clock) parse(s string) (int64, error) {
+	c.zoneless = false
 	if n, err := strconv.ParseFloat(s, 64); err == nil {
 		return sinceEpoch(n)
 	}
 	for i := range layouts {
 		layout := (c.layout + i) % len(layouts)
-		t, err := time.Parse(layouts[layout], s)
+		t, err := time.ParseInLocation(layouts[layout], s, c.zone)
 		if err != nil && strings.Contains(s, ",") {
-			t, err = time.Parse(layouts[layout], strings.Replace(s, ",", ".", 1))
+			t, err = time.ParseInLocation(layouts[layout], strings.Replace(s, ",", ".", 1), c.zone)
 		}
 		if err == nil {
-			c.layout = layout
+			c.layout, c.zoneless = layout, strings.HasSuffix(layouts[layout], "9")
 			return inRange(float64(t.Unix()), t.UnixMicro())
 		}
 	}

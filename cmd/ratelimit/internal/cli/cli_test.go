@@ -89,7 +89,7 @@ func TestHelpNamesCommandsFlagsAndExitCodes(t *testing.T) {
 	for _, line := range []string{"help", "-h", "--help"} {
 		out, _, code := run(line)
 		assert.Equal(t, cli.OK, code, line)
-		for _, part := range []string{"show", "it's a test", "completion", "  1  done, and found"} {
+		for _, part := range []string{"show", "it's a test", "completion", "  1    done and found"} {
 			assert.Contains(t, out, part, line)
 		}
 	}

@@ -4,15 +4,18 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 )
 
 // help is the text of help without a command.
 func (t Table) help() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\nUsage: %s COMMAND [FLAGS] [ARGUMENTS]\n\nCommands:\n", t.About, t.Name)
+	fmt.Fprintf(&b, "%s\n\nUsage: %s COMMAND [FLAGS] [ARGUMENTS]\n\nCommands:\n", show.Wrap(t.About, helpColumns, 0), t.Name)
 	for _, c := range t.all() {
-		fmt.Fprintf(&b, "  %-11s %s\n", c.Name, c.About)
+		fmt.Fprintln(&b, show.Wrap(fmt.Sprintf("  %-11s %s", c.Name, c.About), helpColumns, 14))
 	}
 	fmt.Fprintf(&b, "\n%s\n%s help COMMAND explains one.\n", exitCodes, t.Name)
 	return b.String()
@@ -39,9 +42,10 @@ func (t Table) helpOf(c Command) string {
 	if len(flags) > 0 {
 		options = " [FLAGS]"
 	}
-	fmt.Fprintf(&b, "%s: %s\n\nUsage: %s\n", c.Name, c.About, strings.TrimRight(t.Name+" "+c.Name+options+" "+c.Args, " "))
+	fmt.Fprintln(&b, show.Wrap(c.Name+": "+c.About, helpColumns, 2))
+	fmt.Fprintf(&b, "\nUsage: %s\n", strings.TrimRight(t.Name+" "+c.Name+options+" "+c.Args, " "))
 	if c.Details != "" {
-		b.WriteString("\n" + strings.TrimRight(c.Details, "\n") + "\n")
+		b.WriteString("\n" + laidOut(strings.TrimRight(c.Details, "\n")) + "\n")
 	}
 	if len(flags) > 0 {
 		b.WriteString("\nFlags:\n")
@@ -54,7 +58,49 @@ func (t Table) helpOf(c Command) string {
 		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
 			usage += " (default " + f.DefValue + ")"
 		}
-		fmt.Fprintf(&b, "  -%s%s\n        %s\n", f.Name, value, usage)
+		fmt.Fprintf(&b, "  -%s%s\n%s\n", f.Name, value, show.Wrap("        "+usage, helpColumns, 8))
 	}
 	return b.String()
 }
+
+// laidOut breaks the lines of a command's details for help. Paragraphs are filled. An indented line is a row of two columns, whose second
+// one goes on below itself, or a command, which goes on after a backslash, so that it can be pasted.
+func laidOut(details string) string {
+	var lines []string
+	paragraph := ""
+	end := func() {
+		if paragraph != "" {
+			lines, paragraph = append(lines, show.Wrap(paragraph, helpColumns, 0)), ""
+		}
+	}
+	for line := range strings.SplitSeq(details, "\n") {
+		if line != "" && line[0] != ' ' && !strings.HasSuffix(paragraph, ":") {
+			paragraph = strings.TrimLeft(paragraph+" "+line, " ")
+			continue
+		}
+		end()
+		columns := row.FindStringIndex(line)
+		switch {
+		case line != "" && line[0] != ' ':
+			paragraph = line
+		case columns != nil && !strings.Contains(line, " # "):
+			lines = append(lines, show.Wrap(line, helpColumns, columns[1]))
+		default:
+			const space = "\x00" // of an argument in quotes
+			whole := inQuotes.ReplaceAllStringFunc(line, func(s string) string { return strings.ReplaceAll(s, " ", space) })
+			whole = strings.ReplaceAll(show.Wrap(whole, helpColumns-len(` \`), 4), "\n", " \\\n")
+			lines = append(lines, strings.ReplaceAll(whole, space, " "))
+		}
+	}
+	end()
+	return strings.Join(lines, "\n")
+}
+
+// helpColumns is how many columns help has.
+const helpColumns = 80
+
+// inQuotes are arguments of a command.
+var inQuotes = regexp.MustCompile(`'[^']*'`)
+
+// row is the begin of a line of two columns: up to where the second one begins.
+var row = regexp.MustCompile(`^ +\S.*?  +`)

@@ -12,7 +12,10 @@ import (
 
 // Run runs the command that args name, and returns the exit code.
 func (t Table) Run(ctx context.Context, s Streams, args []string) int {
-	err := t.run(ctx, s, args)
+	if s.In != nil {
+		s.In = Reader(ctx, s.In)
+	}
+	err := interruption(ctx, t.run(ctx, s, args))
 	if err != nil && !errors.Is(err, ErrFound) {
 		_, _ = fmt.Fprintf(s.Err, "%s: %s\n", t.Name, withoutPasswords(strings.TrimPrefix(err.Error(), t.Name+": ")))
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
+	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
 // Subject is a server and a store whose keys are there.
@@ -95,30 +97,72 @@ type survey struct {
 	last, lastChange time.Time // the last write, and the last one by another definition
 }
 
-// Buckets looks at all buckets of the store. policies are those of the service, or nil. text writes a key as it may be shown.
-func Buckets(ctx context.Context, s *redisstore.Store, policies map[string]core.Policy, rate int, text func(string) string) (f Findings, err error) {
+// Buckets looks at buckets of the store, at most rate a second. policies are those of the service, or nil. text writes a key as it may be
+// shown.
+func Buckets(ctx context.Context, s *redisstore.Store, buckets iter.Seq2[redisstore.Bucket, error], policies map[string]core.Policy, rate int, text func(string) string) (f Findings, err error) {
 	c := census{store: s, policies: policies, rules: make(map[string]*oncall.Rules), counts: make(map[string]int64), surveys: make(map[[2]string]*survey)}
-	seen := make(map[redisstore.Bucket]bool)
-	for b, err := range s.Buckets(ctx, "", rate) {
-		if err == nil && !seen[b] {
-			seen[b] = true
-			err = c.look(ctx, b, text)
-		}
-		switch {
-		case err == nil:
-		case strings.Contains(err.Error(), "NOPERM"):
-			f.add("keys", Note, "this user may not list keys, so they are not looked at: "+err.Error(), "Use a user with +scan for this. Limiters don't need it.")
-			c.partly = true
-		case errors.As(err, new(*conn.NodeError)): // Nodes has reported it
-			c.partly = true
-		default:
-			return nil, err
-		}
+	err = pace.Each(ctx, rate, c.readable(ctx, buckets), func(k keyed) (last, error) {
+		rules, found, err := k.rules.Last(ctx, k.Key)
+		return last{found, rules}, err
+	}, func(k keyed, l last, err error) error { return c.passed(c.note(k.Bucket, l, err, text)) })
+	if err != nil {
+		return nil, err
 	}
+	f = c.denied
 	if c.partly && len(c.counts) == 0 {
 		return f, nil
 	}
 	return append(f, c.findings()...), nil
+}
+
+// keyed is a bucket with the rules whose limiters read it.
+type keyed struct {
+	redisstore.Bucket
+
+	rules *oncall.Rules
+}
+
+// last is what a key has, and the rules that decided it last.
+type last struct {
+	core.Inspection
+
+	rules *oncall.Rules
+}
+
+// readable counts the buckets of a list, each once, and returns those that limiters can read.
+func (c *census) readable(ctx context.Context, buckets iter.Seq2[redisstore.Bucket, error]) iter.Seq2[keyed, error] {
+	seen := make(map[redisstore.Bucket]bool)
+	return func(yield func(keyed, error) bool) {
+		for b, err := range buckets {
+			k := keyed{Bucket: b}
+			if err == nil && !seen[b] {
+				seen[b] = true
+				c.counts[b.Policy]++
+				k.rules, _ = c.rulesOf(ctx, b.Policy)
+			}
+			if err = c.passed(err); err == nil && k.rules == nil {
+				continue // it was seen, or its server failed, or its name is no policy's, so the key is not of a limiter
+			}
+			if !yield(k, err) {
+				return
+			}
+		}
+	}
+}
+
+// passed notes that a server is not looked at, or not wholly. It returns other errors.
+func (c *census) passed(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(err.Error(), "NOPERM"):
+		c.denied.add("keys", Note, "this user may not list keys, so they are not looked at: "+err.Error(), "Use a user with +scan for this. Limiters don't need it.")
+	case errors.As(err, new(*conn.NodeError)): // Nodes has reported it
+	default:
+		return err
+	}
+	c.partly = true
+	return nil
 }
 
 // census is what the buckets of a store say.
@@ -132,7 +176,8 @@ type census struct {
 	unread     []string // why exceptions can't be read, or are not in force
 	unreadable []string
 	why        string
-	partly     bool // some server has not been looked at
+	denied     Findings // what the user may not do
+	partly     bool     // some server has not been looked at
 }
 
 // rulesOf returns the rules whose limiters read a policy's keys.
@@ -160,13 +205,8 @@ func (c *census) rulesOf(ctx context.Context, name string) (*oncall.Rules, error
 	return c.rules[name], nil
 }
 
-func (c *census) look(ctx context.Context, b redisstore.Bucket, text func(string) string) error {
-	c.counts[b.Policy]++
-	rules, err := c.rulesOf(ctx, b.Policy)
-	if err != nil {
-		return nil //nolint:nilerr // the name is no policy's, so the key is not of a limiter
-	}
-	rules, found, err := rules.Last(ctx, b.Key)
+// note counts what a bucket has.
+func (c *census) note(b redisstore.Bucket, l last, err error, text func(string) string) error {
 	if errors.As(err, new(*store.StateError)) {
 		c.unreadable, c.why = append(c.unreadable, show.Text(b.Policy)+" "+text(b.Key)), err.Error()
 		return nil
@@ -175,10 +215,10 @@ func (c *census) look(ctx context.Context, b redisstore.Bucket, text func(string
 		return err
 	}
 	// Others may be of the plan, or of an operator's override, that the key had before.
-	if !rules.Touched(b.Key) && (found.Newest > 0 || found.Others > 0 && !rules.HasPlans()) {
+	if !l.rules.Touched(b.Key) && (l.Newest > 0 || l.Others > 0 && !l.rules.HasPlans()) {
 		c.others++
 	}
-	for _, limit := range found.Limits {
+	for _, limit := range l.Limits {
 		name := [2]string{b.Policy, limit.Limit.Name}
 		s := c.surveys[name]
 		if s == nil {
@@ -192,7 +232,7 @@ func (c *census) look(ctx context.Context, b redisstore.Bucket, text func(string
 		if limit.Written.After(s.last) {
 			s.last = limit.Written
 		}
-		if rules.Foreign(b.Key, limit, found) {
+		if l.rules.Foreign(b.Key, limit, l.Inspection) {
 			s.changed++
 			if limit.Written.After(s.lastChange) {
 				s.lastChange, s.capacity = limit.Written, limit.Capacity

@@ -6,13 +6,15 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 )
 
 // Finding is what one check found.
 type Finding struct {
-	Check string `json:"check"`
-	Level string `json:"level"` // ok, note or fault
-	Says  string `json:"says"`
+	Check string `json:"check"`        // what was looked at
+	Level string `json:"level"`        // ok, note or fault
+	Says  string `json:"says"`         // what was found
 	Do    string `json:"do,omitempty"` // what to do
 }
 
@@ -49,13 +51,12 @@ func (f Findings) Replica() bool {
 
 // Write writes a line for each finding, and what to do below it.
 func (f Findings) Write(w io.Writer) error {
-	var b strings.Builder
+	var t show.Table
 	for _, one := range f {
-		fmt.Fprintf(&b, "%-5s  %-11s  %s\n", one.Level, one.Check, one.Says)
+		t.Row(fmt.Sprintf("%-5s", one.Level), fmt.Sprintf("%-11s", one.Check), one.Says)
 		if one.Do != "" {
-			fmt.Fprintf(&b, "       %-11s  → %s\n", "", one.Do)
+			t.Row("", "", "→ "+one.Do)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return t.Write(w)
 }

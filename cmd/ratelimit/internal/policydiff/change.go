@@ -12,15 +12,15 @@ const (
 
 // Change is one difference.
 type Change struct {
-	Effect string `json:"effect"`
-	Policy string `json:"policy"`
+	Effect string `json:"effect"`               // cut, raise, rename, new, remove or other
+	Policy string `json:"policy"`               // its name
 	Plan   string `json:"plan,omitempty"`       // whose limits changed, if not the policy's own
 	Key    string `json:"key,omitempty"`        // of an override, as it may be shown
-	Bytes  []byte `json:"key_base64,omitempty"` // if Key is quoted
-	Limit  string `json:"limit,omitempty"`
-	Old    string `json:"old,omitempty"`
-	New    string `json:"new,omitempty"`
-	Text   string `json:"text"`
+	Bytes  []byte `json:"key_base64,omitempty"` // the key itself, if key is quoted
+	Limit  string `json:"limit,omitempty"`      // the limit's name
+	Old    string `json:"old,omitempty"`        // what it was
+	New    string `json:"new,omitempty"`        // what it is
+	Text   string `json:"text"`                 // what clients find, in words
 }
 
 // String is the change on one line.

@@ -49,6 +49,7 @@ type Traffic struct {
 	Keyless    Problem
 	Broken     []error // files whose rest could not be read
 	WholeSecs  bool    // every time is a whole second
+	Zoneless   int64   // requests whose times have no zone
 	From, To   int64   // of the first and the last request, in µs since 1970
 	units      []core.Units
 	events     []event // by key, and each key's by time
@@ -166,6 +167,9 @@ func (c *Collector) Add(file string, l *accesslog.Line) {
 		t.Denied++
 	}
 	t.WholeSecs = t.WholeSecs && e.at%1_000_000 == 0
+	if l.Zoneless {
+		t.Zoneless++
+	}
 	c.log = append(c.log, e)
 }
 

@@ -25,18 +25,18 @@ const (
 
 // Policy is a policy that a replica has in force.
 type Policy struct {
-	Name string `json:"name"`
-	Hash string `json:"hash"`
+	Name string `json:"name"` // of the policy
+	Hash string `json:"hash"` // of its definition: it differs if that does
 
-	Exceptions *oncall.Exceptions `json:"exceptions,omitempty"` // nil: its adminlimit is of an earlier version
+	Exceptions *oncall.Exceptions `json:"exceptions,omitempty"` // that it obeys; missing: its adminlimit is of an earlier version
 }
 
 // Answer is what a replica answers.
 type Answer struct {
-	URL      string         `json:"url"`
-	Error    string         `json:"error,omitempty"` // why it could not be read; then there is nothing else
-	Policies []Policy       `json:"policies,omitempty"`
-	Denied   *denied.Report `json:"-"` // nil: it could not be read, or nothing counts denials
+	URL      string         `json:"url"`                // without credentials
+	Error    string         `json:"error,omitempty"`    // why it could not be read; then there is nothing else
+	Policies []Policy       `json:"policies,omitempty"` // that are in force there
+	Denied   *denied.Report `json:"-"`                  // nil: it could not be read, or nothing counts denials
 }
 
 // Read asks all replicas, and returns their answers in the same order.
@@ -100,6 +100,14 @@ func (a *Answer) decode(response *http.Response, body []byte) string {
 		return "the answer is not that of adminlimit: check the URL's path, and that no page to log in stands before it"
 	}
 	a.Policies, a.Denied = state.Policies, state.Denied
+	for _, p := range a.Policies {
+		if x := p.Exceptions; x != nil {
+			x.List = append([]oncall.Exception{}, x.List...) // it may be null
+			for i := range x.List {
+				x.List[i].Bytes = nil // of a key that is hidden perhaps
+			}
+		}
+	}
 	return ""
 }
 

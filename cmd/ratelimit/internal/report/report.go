@@ -2,9 +2,7 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -59,6 +57,9 @@ func (r *Report) remarks() (list []string) {
 	}
 	if t.Denied > 0 {
 		add("%s have status 429 in the log already: they count like the others, though clients send some of them only because they were denied", show.Some(t.Denied, "request"))
+	}
+	if t.Zoneless > 0 {
+		add("the times of %s have no zone, and are read as %s (see -zone)", show.Some(t.Zoneless, "request"), r.Zone)
 	}
 	if t.WholeSecs {
 		add("the log's times are whole seconds, so all requests of a second count as sent at once")
@@ -137,50 +138,7 @@ func deniedBy(n int64) string {
 	return show.Count(n) + " clients are denied"
 }
 
-type object = map[string]any
-
-// named adds a key to o, as it may be shown.
-func (r *Report) named(key string, o object) object {
-	o["key"] = r.Keys.Text(key)
-	if bytes := r.Keys.Bytes(key); bytes != nil {
-		o["key_base64"] = bytes
-	}
-	return o
-}
-
-// JSON writes the report for programs.
-func (r *Report) JSON(w io.Writer) error {
-	t := r.Traffic
-	top := object{"requests": t.Requests, "clients": len(t.Keys), "from": r.stamp(t.From), "to": r.stamp(t.To), "unreadable_lines": t.Unread.Count, "lines_without_key": t.Keyless.Count,
-		"lines_left_out": t.Left, "remarks": append([]string{}, r.remarks()...)}
-	policies := make([]object, 0, len(r.Outcomes))
-	for _, o := range r.Outcomes {
-		hours, clients, changes := make([]object, 0, len(o.Hours)), make([]object, 0, len(o.Top)), make([]object, 0, len(o.Search.Changes))
-		for _, h := range o.Hours {
-			if h.Requests > 0 {
-				hours = append(hours, object{"start": r.stamp(h.Start), "requests": h.Requests, "denied": h.Denied})
-			}
-		}
-		for _, c := range o.Top {
-			clients = append(clients, r.named(c.Key, object{"requests": c.Requests, "denied": c.Denied}))
-		}
-		for _, c := range o.Search.Changes {
-			changes = append(changes, object{"what": c.What, "limit": c.Limit, "factor": c.Factor, "limits": c.Limits, "denied": c.Denied, "denied_clients": c.Clients})
-		}
-		p := object{"label": o.Label, "policy": o.Policy.Name, "limits": o.Policy.Limits, "notes": append([]string{}, o.Notes...), "requests": o.Requests, "clients": o.All, "denied": o.Denied, "denied_clients": o.Clients,
-			"cost_above_capacity": o.Never, "hours": hours, "most_denied": clients, "share": o.Search.Share, "spares_share": o.Search.Enough, "changes": changes}
-		if l := o.Longest; l.Requests > 0 {
-			p["longest"] = r.named(l.Key, object{"from": r.stamp(l.From), "to": r.stamp(l.To), "seconds": l.Length().Seconds(), "requests": l.Requests})
-		}
-		policies = append(policies, p)
-	}
-	top["policies"] = policies
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(top)
-}
-
+// stamp is an instant for programs.
 func (r *Report) stamp(micros int64) string {
 	return time.UnixMicro(micros).In(r.Zone).Format(time.RFC3339Nano)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replay"
@@ -14,41 +13,25 @@ import (
 
 // Text writes the report for people. Policies stand side by side.
 func (r *Report) Text(w io.Writer) error {
-	var b bytes.Buffer
-	fmt.Fprintln(&b, r.span())
+	var text bytes.Buffer
+	b := show.Like(w, &text)
+	_ = show.Paragraph(b, 2, r.span())
 	for _, remark := range r.remarks() {
-		fmt.Fprintf(&b, "  %s\n", remark)
+		_ = show.Paragraph(b, 4, "  "+remark)
 	}
 	for _, o := range r.Outcomes {
 		for _, note := range o.Notes {
-			fmt.Fprintf(&b, "  policy %s: %s\n", o.Label, note)
+			_ = show.Paragraph(b, 4, "  policy "+o.Label+": "+note)
 		}
 	}
-	fmt.Fprintln(&b)
-	r.summary(&b)
+	_, _ = fmt.Fprintln(b)
+	r.summary(b)
 	for _, o := range r.Outcomes {
-		r.details(&b, o)
+		r.details(b, o)
 	}
-	r.hours(&b)
-	_, err := b.WriteTo(w)
+	r.hours(b)
+	_, err := text.WriteTo(w)
 	return err
-}
-
-// table aligns columns of cells.
-func table(w io.Writer, rows [][]string, right bool) {
-	flags := uint(0)
-	if right {
-		flags = tabwriter.AlignRight
-	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', flags)
-	for _, row := range rows {
-		if right {
-			_, _ = fmt.Fprintln(t, strings.Join(row, "\t")+"\t")
-		} else {
-			_, _ = fmt.Fprintln(t, strings.Join(row, "\t"))
-		}
-	}
-	_ = t.Flush()
 }
 
 // summary has a column for each policy.
@@ -72,7 +55,11 @@ func (r *Report) summary(w io.Writer) {
 			break
 		}
 	}
-	table(w, rows, false)
+	t := show.Table{Split: true}
+	for _, row := range rows {
+		t.Row(row...)
+	}
+	_ = t.Write(w)
 }
 
 // details are what only one policy has.
@@ -83,22 +70,23 @@ func (r *Report) details(w io.Writer, o *replay.Outcome) {
 		for i, n := range o.ByLimit {
 			parts = append(parts, fmt.Sprintf("%s %s", o.Policy.Limits[i].Name, show.Count(n)))
 		}
-		_, _ = fmt.Fprintf(w, "  denied by limit: %s\n", strings.Join(parts, ", "))
+		_ = show.Paragraph(w, 4, "  denied by limit: "+strings.Join(parts, ", "))
 	}
 	if len(o.Top) > 0 {
-		_, _ = fmt.Fprintf(w, "  longest denial: %s\n  denied most:\n", r.longest(o))
-		rows := make([][]string, 0, len(o.Top))
+		_ = show.Paragraph(w, 4, "  longest denial: "+r.longest(o))
+		_, _ = fmt.Fprintln(w, "  denied most:")
+		var t show.Table
 		for _, c := range o.Top {
-			rows = append(rows, []string{"    " + r.Keys.Text(c.Key), show.Count(c.Denied), "of", show.Count(c.Requests)})
+			t.Row("    "+r.Keys.Text(c.Key), show.Count(c.Denied), "of", show.Count(c.Requests))
 		}
-		table(w, rows, false)
+		_ = t.Write(w)
 	}
-	_, _ = fmt.Fprintf(w, "  %s\n", r.verdict(o))
-	rows := make([][]string, 0, len(o.Search.Changes))
+	_ = show.Paragraph(w, 4, "  "+r.verdict(o))
+	t := show.Table{Prose: true}
 	for _, c := range o.Search.Changes {
-		rows = append(rows, []string{"    " + change(c, o.Policy.Name), fmt.Sprintf("still denied: %s of %s", show.Some(c.Denied, "request"), show.Some(c.Clients, "client"))})
+		t.Row("    "+change(c, o.Policy.Name), fmt.Sprintf("still denied: %s of %s", show.Some(c.Denied, "request"), show.Some(c.Clients, "client")))
 	}
-	table(w, rows, false)
+	_ = t.Write(w)
 }
 
 // maxRows bounds the rows by hour. More hours become days, months or years.
@@ -154,7 +142,8 @@ func (r *Report) hours(w io.Writer) {
 		}
 		head = append(head, name)
 	}
-	rows := [][]string{head}
+	t := show.Table{Right: true, Split: true}
+	t.Row(head...)
 	for _, p := range list {
 		if p.requests == 0 {
 			continue
@@ -163,8 +152,8 @@ func (r *Report) hours(w io.Writer) {
 		for _, n := range p.denied {
 			row = append(row, show.Count(n))
 		}
-		rows = append(rows, row)
+		t.Row(row...)
 	}
 	_, _ = fmt.Fprintln(w)
-	table(w, rows, true)
+	_ = t.Write(w)
 }

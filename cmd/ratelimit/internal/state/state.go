@@ -14,24 +14,24 @@ import (
 
 // Limit is the state of one limit.
 type Limit struct {
-	Name     string `json:"name"`
-	Unit     string `json:"unit"`
-	Text     string `json:"limit"`
-	From     string `json:"from,omitempty"` // the plan or override that it comes from, in words; none: the policy's own
-	Capacity int64  `json:"capacity"`
-	Left     int64  `json:"left"`
-	Debt     int64  `json:"debt,omitempty"`
+	Name     string `json:"name"`           // of the limit
+	Unit     string `json:"unit"`           // what it counts
+	Text     string `json:"limit"`          // its definition
+	From     string `json:"from,omitempty"` // the plan or override that it comes from, in words; missing: the policy's own
+	Capacity int64  `json:"capacity"`       // the most tokens that it has
+	Left     int64  `json:"left"`           // tokens that are left
+	Debt     int64  `json:"debt,omitempty"` // tokens that are owed
 
-	Denies     bool    `json:"denies"`
-	RetryAfter float64 `json:"retry_after_seconds,omitempty"` // until the request passes; 0 if it does, or never will
-	Never      bool    `json:"never,omitempty"`               // it never will
-	FullIn     float64 `json:"full_in_seconds"`
+	Denies     bool    `json:"denies"`                        // it has too few tokens for the request
+	RetryAfter float64 `json:"retry_after_seconds,omitempty"` // until the request passes; missing if it does, or never will
+	Never      bool    `json:"never,omitempty"`               // the request never passes
+	FullIn     float64 `json:"full_in_seconds"`               // until all tokens are back
 
-	InUse    int64  `json:"in_use,omitempty"` // slots
-	Held     int64  `json:"held,omitempty"`   // tokens of estimates
-	Reserved int64  `json:"reserved,omitempty"`
-	Leased   int64  `json:"leased,omitempty"`
-	Changed  string `json:"changed,omitempty"` // another definition wrote it
+	InUse    int64  `json:"in_use,omitempty"`   // slots at work
+	Held     int64  `json:"held,omitempty"`     // tokens of estimates that are not settled
+	Reserved int64  `json:"reserved,omitempty"` // tokens of reservations
+	Leased   int64  `json:"leased,omitempty"`   // tokens that a process has taken ahead
+	Changed  string `json:"changed,omitempty"`  // which other definition wrote it last, in words
 
 	limit       core.Limit
 	retry, full time.Duration
@@ -40,19 +40,19 @@ type Limit struct {
 
 // Bucket is the state of a bucket.
 type Bucket struct {
-	Policy   string  `json:"policy"`
-	Plan     string  `json:"plan,omitempty"` // whose limits these are, if not the policy's own
-	Key      string  `json:"key"`
-	Bytes    []byte  `json:"key_base64,omitempty"` // if Key is quoted
-	Allowed  bool    `json:"allowed"`
-	Unknown  bool    `json:"unknown,omitempty"` // whether it is allowed is not known: see Says
-	Blocked  bool    `json:"blocked,omitempty"`
-	Override string  `json:"override_by,omitempty"` // who gave the key limits of its own
-	Unused   bool    `json:"unused"`
-	Says     string  `json:"says"`
-	Expires  float64 `json:"expires_in_seconds,omitempty"`
-	Others   int     `json:"other_limits,omitempty"`
-	Limits   []Limit `json:"limits"`
+	Policy   string  `json:"policy"`                       // its name
+	Plan     string  `json:"plan,omitempty"`               // whose limits these are, if not the policy's own
+	Key      string  `json:"key"`                          // as other commands take it
+	Bytes    []byte  `json:"key_base64,omitempty"`         // the key itself, if key is quoted
+	Allowed  bool    `json:"allowed"`                      // the request would pass
+	Unknown  bool    `json:"unknown,omitempty"`            // whether it would pass is not known: see says
+	Blocked  bool    `json:"blocked,omitempty"`            // the policy or an operator blocks the key
+	Override string  `json:"override_by,omitempty"`        // who gave the key limits of its own
+	Unused   bool    `json:"unused"`                       // Redis has no such key, so all limits are full
+	Says     string  `json:"says"`                         // the verdict in words
+	Expires  float64 `json:"expires_in_seconds,omitempty"` // when Redis forgets the key, if nobody uses it
+	Others   int     `json:"other_limits,omitempty"`       // limits of the key that the policy lacks
+	Limits   []Limit `json:"limits"`                       // of the key
 
 	retry, expires time.Duration
 }

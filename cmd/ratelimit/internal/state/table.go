@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
@@ -12,9 +11,9 @@ import (
 
 // Write writes b as a sentence and a table, with its key as it may be shown.
 func (b *Bucket) Write(w io.Writer, key string) error {
-	_, _ = fmt.Fprintf(w, "%s %s: %s\n", b.Policy, key, b.Says)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, "  limit\tleft\tcapacity\tthis request\tfull")
+	_ = show.About(w, b.Policy+" "+key, b.Says)
+	var t show.Table
+	t.Row("  limit", "left", "capacity", "this request", "full")
 	for i := range b.Limits {
 		l := &b.Limits[i]
 		passes, full := "passes now", "now"
@@ -27,20 +26,20 @@ func (b *Bucket) Write(w io.Writer, key string) error {
 		if l.full > 0 {
 			full = "in " + oncall.Wait(l.full)
 		}
-		notes := l.notes()
-		if notes != "" {
-			notes = "\t" + notes
+		row := []string{"  " + l.Name, show.Count(l.Left - l.Debt), show.Count(l.Capacity), passes, full}
+		if notes := l.notes(); notes != "" {
+			row = append(row, notes)
 		}
-		_, _ = fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s%s\n", l.Name, show.Count(l.Left-l.Debt), show.Count(l.Capacity), passes, full, notes)
+		t.Row(row...)
 	}
-	if err := t.Flush(); err != nil {
+	if err := t.Write(w); err != nil {
 		return err
 	}
 	if b.expires > 0 {
 		_, _ = fmt.Fprintf(w, "  Redis forgets this key in %s if nobody uses it.\n", oncall.Wait(b.expires))
 	}
 	if b.Others > 0 {
-		_, _ = fmt.Fprintf(w, "  The key has %s that these lack: removed, renamed, of another plan, or of another service.\n", show.Some(int64(b.Others), "limit"))
+		_ = show.Paragraph(w, 4, "  The key has "+show.Some(int64(b.Others), "limit")+" that these lack: removed, renamed, of another plan, or of another service.")
 	}
 	return nil
 }
