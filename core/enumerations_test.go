@@ -42,7 +42,7 @@ func TestEveryConstantHasItsName(t *testing.T) {
 	for bit := core.HeadersLegacy; bit <= core.HeadersNone; bit <<= 1 {
 		names = append(names, bit.String())
 	}
-	assert.Equal(t, constants(t, "header_style.go", "Headers", "HeadersDefault"), names)
+	assert.Equal(t, constants(t, "headers.go", "Headers", "HeadersDefault"), names)
 	assert.Contains(t, (core.HeadersNone << 1).String(), "HeaderStyle(")
 
 	names = nil

@@ -1,14 +1,67 @@
 package core
 
 import (
+	"errors"
+	"math/bits"
+	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
+
+// HeaderStyle is a set of header fields. Styles can be combined: HeadersLegacy | HeadersDraft8. Allowed and denied
+// responses carry the same fields. A denied response also has Retry-After (RFC 9110, 10.2.3) and Cache-Control:
+// no-store.
+//
+// Below, T is the number of tokens that a limit has left, B its capacity, and ρ its refill per second.
+type HeaderStyle uint8
+
+const (
+	// HeadersDefault is HeadersLegacy and HeadersDraft8 together.
+	HeadersDefault HeaderStyle = 0
+	// HeadersLegacy sends the fields that most APIs send, for the tightest limit: X-RateLimit-Limit (B),
+	// X-RateLimit-Remaining (T rounded down) and X-RateLimit-Reset (the Unix second at which the bucket is full).
+	HeadersLegacy HeaderStyle = 1 << (iota - 1)
+	// HeadersDraft8 sends the fields of draft-ietf-httpapi-ratelimit-headers 8 to 11, with one member for each limit. A
+	// later draft, or the RFC, gets a style of its own: the fields of this one stay. They are RateLimit-Policy (q=B, w=B/ρ
+	// seconds, qu=the Unit, if it is not requests) and RateLimit (r=T rounded down, t=seconds). t is the time in which the
+	// tokens left refill, or, in the Stepped and Aligned modes, the time until the next refill. If the limit has no
+	// token left or denies, r is 0 and t is the time until it has enough.
+	HeadersDraft8
+	// HeadersDraft6 sends the fields of the draft's version 6, which some gateways still read: RateLimit-Limit,
+	// RateLimit-Remaining and RateLimit-Reset (seconds until full) for the tightest limit, and RateLimit-Policy. It
+	// can't be combined with HeadersDraft8, because their RateLimit-Policy differs.
+	HeadersDraft6
+	// HeadersNone sends only Retry-After and Cache-Control, and only with denied responses.
+	HeadersNone
+)
+
+// styles are the names of the bits of styles.
+var styles = enum.Names{Type: "HeaderStyle", Prefix: "Headers", Of: []string{"Legacy", "Draft8", "Draft6", "None"}}
+
+// noneBit is the bit of HeadersNone. Those below it can be combined.
+var noneBit = bits.TrailingZeros8(uint8(HeadersNone))
+
+// apart are styles of which one can be sent: they write RateLimit-Policy differently.
+const apart = HeadersDraft8 | HeadersDraft6
+
+// valid reports whether the styles of s can be combined.
+func (s HeaderStyle) valid() bool {
+	return s < 1<<len(styles.Of) && (s&HeadersNone == 0 || s == HeadersNone) && s&apart != apart
+}
+
+// String returns the names of the styles in Go, without the package.
+func (s HeaderStyle) String() string {
+	if s == HeadersDefault {
+		return "HeadersDefault"
+	}
+	return styles.Bits(int(s))
+}
 
 // Names of header fields in the canonical form of net/http. Names are case-insensitive (RFC 9110, 5.1).
 const (
@@ -182,4 +235,59 @@ func newHeaderTexts(limits []limit.Limit) *headerTexts {
 	}
 	t.policy, t.draft6 = string(policy), string(draft6)
 	return t
+}
+
+// The problem types of draft-ietf-httpapi-ratelimit-headers, section 6.
+const (
+	quotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+	noFurtherType   = "about:blank"
+)
+
+// ProblemDetails is the JSON body of an error response (RFC 9457). Its media type is application/problem+json. It holds
+// nothing that a client must not see.
+type ProblemDetails struct {
+	Type             string   `json:"type"`
+	Title            string   `json:"title"`
+	Status           int      `json:"status"`
+	ViolatedPolicies []string `json:"violated-policies,omitempty"`
+}
+
+// Problem describes a denied result: status 429 and the names of the limits that lack tokens.
+func Problem(res Result) ProblemDetails {
+	p := ProblemDetails{
+		Type:   quotaExceeded,
+		Title:  "Request cannot be satisfied as assigned quota has been exceeded",
+		Status: http.StatusTooManyRequests,
+	}
+	for _, l := range res.Limits() {
+		if l.Violated {
+			p.ViolatedPolicies = append(p.ViolatedPolicies, l.Limit.Name)
+		}
+	}
+	return p
+}
+
+// ProblemOf describes a request that got no decision because of err. It includes nothing of err's text. The status is
+//
+//   - 400 if the request has no key ([ErrNoKey]), or one that can't be used ([ErrBadKey]),
+//   - 503 if the store can't answer and the policy fails closed ([ErrUnavailable]), or if the request's own context
+//     has ended,
+//   - 500 if a key, cost or limits function failed.
+func ProblemOf(err error) ProblemDetails {
+	p := ProblemDetails{Type: noFurtherType, Status: http.StatusInternalServerError}
+	switch {
+	case errors.Is(err, ErrNoKey), errors.Is(err, ErrBadKey):
+		p.Status = http.StatusBadRequest
+	case errors.Is(err, ErrUnavailable):
+		p.Status = http.StatusServiceUnavailable
+		p.Type = reducedCapacity
+		p.Title = "Request cannot be satisfied due to temporary server capacity constraints"
+	case errors.As(err, &callerDone{}):
+		p.Status = http.StatusServiceUnavailable
+	}
+	if p.Title == "" {
+		p.Title = http.StatusText(p.Status)
+	}
+	return p
 }

@@ -1,13 +1,20 @@
 package core
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
+	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
+	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
 // The names of fields.
@@ -102,4 +109,160 @@ func readJSON[T any](r *reader, o map[string]any, path, name string, by func(any
 		r.wrong(path+"."+goName(name), v, reason)
 	}
 	return t
+}
+
+// unquoted is a value that messages show without quotes.
+type unquoted string
+
+// What a policy in JSON may have. It is more than any policy file of package policyfile becomes.
+const (
+	maxJSON  = 512 << 10 // bytes
+	maxDepth = 16
+)
+
+// readAllJSON decodes the only value in data as decodeJSON does.
+func readAllJSON(data []byte) (any, error) {
+	if len(data) > maxJSON {
+		return nil, mistake.New("Policy", unquoted("JSON"), "is too large: at most 512 KiB are read")
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	v, err := decodeJSON(d, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, errors.New("invalid JSON: something follows the policy")
+	}
+	return v, nil
+}
+
+// decodeJSON decodes a value at a depth as encoding/json does, and refuses repeated fields, of which that takes the last.
+func decodeJSON(d *json.Decoder, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, mistake.New("Policy", unquoted("JSON"), "is nested too deep: a policy needs 4 levels")
+	}
+	start, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch start {
+	case json.Delim('['):
+		list := []any{}
+		for d.More() {
+			v, err := decodeJSON(d, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err = d.Token() // ]
+		return list, err
+	case json.Delim('{'):
+		fields := make(map[string]any)
+		for d.More() {
+			name, err := d.Token()
+			if err != nil {
+				return nil, err
+			}
+			if _, known := fields[name.(string)]; known {
+				return nil, mistake.New("Policy", name, "is given a second time")
+			}
+			if fields[name.(string)], err = decodeJSON(d, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		_, err = d.Token() // }
+		return fields, err
+	}
+	return start, nil // a string, a number, true, false or null
+}
+
+func textJSON(v any) (s, reason string) {
+	switch v := v.(type) {
+	case string:
+		return v, ""
+	case json.Number, bool:
+		return "", "must be a string: put it in quotes"
+	}
+	return "", "must be a string"
+}
+
+func limitNameJSON(v any) (s, reason string) {
+	if s, reason = textJSON(v); reason == "" && s == "" {
+		reason = "must not be empty: leave it out"
+	}
+	return s, reason
+}
+
+func locationJSON(v any) (location *time.Location, reason string) {
+	name, reason := textJSON(v)
+	if reason != "" {
+		return nil, reason
+	}
+	return limit.LoadLocation(name)
+}
+
+func anchorJSON(v any, location *time.Location) (t time.Time, reason string) {
+	s, reason := textJSON(v)
+	if reason != "" {
+		return t, reason
+	}
+	return limit.ParseAnchor(s, location)
+}
+
+func boolJSON(v any) (b bool, reason string) {
+	b, ok := v.(bool)
+	if !ok {
+		reason = "must be true or false"
+	}
+	return b, reason
+}
+
+func rateJSON(v any) (float64, string) { return numberJSON(v, quantity.ParseNumber) }
+func tokensJSON(v any) (int64, string) { return numberJSON(v, quantity.ParseTokens) }
+
+func shareJSON(v any) (float64, string) { return numberJSON(v, quantity.ParseShare) } // the zero value would mean 1
+
+func numberJSON[T any](v any, parse func(string) (T, string)) (t T, reason string) {
+	switch v := v.(type) {
+	case json.Number:
+		return parse(v.String())
+	case string:
+		if quantity.IsNumber(v) {
+			return t, "must be a number without quotes"
+		}
+		return parse(v) // to say why it is none
+	}
+	return t, "must be a number"
+}
+
+func intervalJSON(v any) (time.Duration, string) { return durationJSON(v, limit.TooShort) }
+func holdJSON(v any) (time.Duration, string)     { return durationJSON(v, limit.BadHold) }
+
+// durationJSON reads an interval, and asks bad what is wrong with it. A bare number could be seconds or, as Go writes durations,
+// nanoseconds.
+func durationJSON(v any, bad func(time.Duration) string) (time.Duration, string) {
+	switch v := v.(type) {
+	case json.Number:
+		return 0, "needs a unit, such as " + printable.Clip(v.String(), 20) + "s"
+	case string:
+		d, reason := quantity.ParseInterval(v)
+		if reason == "" {
+			reason = bad(d)
+		}
+		return d, reason
+	}
+	return 0, quantity.WantInterval
+}
+
+// wordJSON returns a function that reads one of the words, in capitals or not, as its index.
+func wordJSON(words []string) func(any) (int, string) {
+	return func(v any) (int, string) {
+		s, _ := v.(string)
+		if i := slices.Index(words, quantity.Lower(s)); i >= 0 {
+			return i, ""
+		}
+		return 0, "must be " + enum.OneOf(words)
+	}
 }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/field"
+	"github.com/tokenbucket-go/ratelimit/core/internal/forwarded"
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
@@ -99,4 +102,73 @@ func shortKey(key string) string {
 		return key
 	}
 	return hashKey(key)
+}
+
+// IPOption configures how the adapters' ByIP, and package clientip for other key functions, find a client's address. Without
+// options it is the address of the connection's peer. Behind a proxy that peer is the proxy, so name the proxies with
+// [TrustProxies].
+type IPOption func(*forwarded.Trust)
+
+// TrustProxies names the addresses or CIDR ranges of the proxies in front of the service, such as "10.0.0.0/8" or
+// "192.0.2.7". If the peer is one of them, ByIP reads X-Forwarded-For from the right and skips trusted proxies,
+// up to 32 addresses. The first address that is not a trusted proxy's is the client's. ByIP ignores everything to
+// the left of it, because a client can forge that.
+func TrustProxies(prefixes ...string) IPOption {
+	return func(t *forwarded.Trust) {
+		for _, s := range prefixes {
+			p, err := forwarded.ParsePrefix(s)
+			if err != nil {
+				t.Mistakes = append(t.Mistakes, mistake.New("TrustProxies", s, `must be an IP address or a CIDR range, such as "192.0.2.7" or "10.0.0.0/8"`))
+				continue
+			}
+			t.Proxies = append(t.Proxies, p)
+		}
+	}
+}
+
+// TrustUnixSocket trusts a peer that connects through a Unix socket as [TrustProxies] trusts an address: it is the proxy
+// in front of the service. Without this option a request through a socket has no address, and the error is [ErrNoKey].
+// Everybody who can write to the socket can choose an address.
+func TrustUnixSocket() IPOption {
+	return func(t *forwarded.Trust) { t.Socket = true }
+}
+
+// TrustForwarded has ByIP read the field Forwarded (RFC 7239) instead of X-Forwarded-For, in the same way: from the
+// right, and only from trusted peers. Use it if your proxies write Forwarded. A proxy that does not write the field
+// passes on what clients send. An element without an address ends the search: one with an obfuscated identifier, such as
+// for=_hidden, with for=unknown, or without for. The address is then that of the proxy that sent the element.
+func TrustForwarded() IPOption {
+	return func(t *forwarded.Trust) { t.List = forwarded.RFC7239 }
+}
+
+// TrustHeader names a header field in which a trusted proxy sends the client's address, such as "CF-Connecting-IP".
+// ByIP reads it only if the peer is trusted. If the field is missing, repeated or not an address, ByIP reads
+// X-Forwarded-For instead, or Forwarded with [TrustForwarded].
+func TrustHeader(name string) IPOption {
+	return func(t *forwarded.Trust) {
+		if !field.ValidName(name) {
+			t.Mistakes = append(t.Mistakes, mistake.New("TrustHeader", name, `must be the name of a header field, such as "CF-Connecting-IP"`))
+		}
+		t.Header = name
+	}
+}
+
+// DangerouslyTrustRemoteAddr takes the peer's address as it is, also if it was rewritten, so that there is no
+// [ErrRewrittenAddr]. With middleware that rewrites it, such as chi's RealIP, every client chooses its own address. It is
+// for hosts that know the address of the client and set it without a port, such as adapters for AWS Lambda.
+func DangerouslyTrustRemoteAddr() IPOption {
+	return func(t *forwarded.Trust) { t.Rewritten = true }
+}
+
+// IPv6Prefix sets how many leading bits of an IPv6 address identify one client: from 1 to 128, by default 64. A
+// subscriber gets at least a /64 and can use any address in it. If your clients' providers assign larger networks,
+// use 56 or 48.
+func IPv6Prefix(bits int) IPOption {
+	return func(t *forwarded.Trust) {
+		if bits < 1 || bits > 128 {
+			t.Mistakes = append(t.Mistakes, mistake.New("IPv6Prefix", bits, "must be from 1 to 128 bits"))
+			return
+		}
+		t.Prefix6 = bits
+	}
 }

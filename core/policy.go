@@ -3,9 +3,11 @@ package core
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
 	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
@@ -153,3 +155,273 @@ var failureModes = enum.Names{Type: "FailureMode", Prefix: "Fail", Of: []string{
 
 // String returns the mode's name in Go, without the package.
 func (m FailureMode) String() string { return failureModes.Go(int(m)) }
+
+// PolicyChange describes a policy that is in force from now on: see [WithPolicyObserver].
+type PolicyChange struct {
+	Policy string  // the policy's name
+	Limits []Limit // its limits, each with the name that metrics and headers show
+
+	// Plans are the limits of its plans, by the plan's name.
+	Plans map[string][]Limit
+
+	// Changes are what SetPolicy changed, one in each element, in words: `limit "api": 100/min, was 60/min`. Overrides and blocked keys are
+	// only counted, because their keys can be personal data. It is nil if NewLimiter made the limiter.
+	Changes []string
+}
+
+// changesTo returns how next differs from p, in words.
+func (p Policy) changesTo(next Policy) (changes []string) {
+	changed := func(field string, now, was any) {
+		if now != was {
+			changes = append(changes, fmt.Sprintf("%s: %v, was %v", field, now, was))
+		}
+	}
+	changes = limitChanges("", p.lists().named(p.Limits), p.lists().named(next.Limits))
+	for _, name := range slices.Sorted(maps.Keys(next.Plans)) {
+		was, known := p.Plans[name]
+		if !known {
+			changes = append(changes, "plan "+strconv.Quote(name)+": is new")
+		}
+		changes = append(changes, limitChanges("plan "+strconv.Quote(name)+": ", p.lists().named(was), p.lists().named(next.Plans[name]))...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Plans)) {
+		if _, kept := next.Plans[name]; !kept {
+			changes = append(changes, "plan "+strconv.Quote(name)+": removed")
+		}
+	}
+	if text := overrideChanges(p.Overrides, next.Overrides); text != "" {
+		changes = append(changes, "overrides: "+text)
+	}
+	if text := blockChanges(p.Blocked, next.Blocked); text != "" {
+		changes = append(changes, "blocked: "+text)
+	}
+	changed("OnFailure", next.OnFailure, p.OnFailure)
+	changed("LocalShare", next.share(), p.share())
+	changed("Shadow", next.Shadow, p.Shadow)
+	changed("Headers", next.Headers, p.Headers)
+	return changes
+}
+
+// limitChanges returns how limits differ from those before, each with prefix in front. All have names.
+func limitChanges(prefix string, before, after []Limit) (changes []string) {
+	for _, l := range after {
+		i := slices.IndexFunc(before, l.sameName)
+		switch field := prefix + "limit " + strconv.Quote(l.Name) + ": " + l.unnamed(); {
+		case i < 0:
+			changes = append(changes, field+", is new")
+		case !l.same(before[i]):
+			changes = append(changes, field+", was "+before[i].unnamed())
+		}
+	}
+	for _, l := range before {
+		if !slices.ContainsFunc(after, l.sameName) {
+			changes = append(changes, prefix+"limit "+strconv.Quote(l.Name)+": removed, was "+l.unnamed())
+		}
+	}
+	if len(changes) == 0 && !slices.EqualFunc(before, after, Limit.sameName) {
+		changes = append(changes, prefix+"limits: in another order")
+	}
+	return changes
+}
+
+// same reports whether l and other are the same limit. Their Locations may have been loaded separately.
+func (l Limit) same(other Limit) bool {
+	if l.Location != nil && other.Location != nil && l.Location.String() == other.Location.String() {
+		l.Location, other.Location = nil, nil
+	}
+	return l == other
+}
+
+// unnamed is l's text without its name.
+func (l Limit) unnamed() string {
+	l.Name = ""
+	return l.String()
+}
+
+// blockChanges counts the keys that one list has and the other has not, or returns "".
+func blockChanges(before, now []string) string {
+	missing := func(from, in []string) (n int) {
+		for _, key := range in {
+			if !slices.Contains(from, key) {
+				n++
+			}
+		}
+		return n
+	}
+	added, removed := missing(before, now), missing(now, before)
+	if added+removed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d added, %d removed", added, removed)
+}
+
+// overrideChanges counts the overrides that differ, or returns "".
+func overrideChanges(before, now map[string][]Limit) string {
+	added, removed, changed := 0, 0, 0
+	for key, limits := range now {
+		switch was, known := before[key]; {
+		case !known:
+			added++
+		case !slices.EqualFunc(limits, was, Limit.same):
+			changed++
+		}
+	}
+	for key := range before {
+		if _, known := now[key]; !known {
+			removed++
+		}
+	}
+	if added+removed+changed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d added, %d removed, %d changed", added, removed, changed)
+}
+
+// Exceptions are limits and blocks of single keys that stand beside a policy, such as those that operators set in Redis while services
+// run. An override here and one of the policy merge: both
+// replace the limits that they name, and this one comes last. Blocked comes before all. Their keys are [StoredKey] of a client's key; one of more
+// than 128 bytes is replaced by that.
+type Exceptions struct {
+	// Overrides are other limits for some keys, as those of [Policy].
+	Overrides map[string][]Limit
+
+	// Blocked are keys whose requests are denied, as those of [Policy]. A blocked key may have an override too, for the time after the block.
+	Blocked []string
+
+	// OverrideNotes and BlockNotes say by key who has set an exception, until when and why, for people who read it. They decide nothing:
+	// who calls SetExceptions ends exceptions.
+	OverrideNotes, BlockNotes map[string]ExceptionNote
+}
+
+// ExceptionNote is what is known of an exception beside what it does.
+type ExceptionNote struct {
+	By     string    // who has set it; "": not known
+	Reason string    // and why
+	Until  time.Time // when it ends; zero: when it is removed
+}
+
+// Following is how a limiter learns of exceptions that are kept elsewhere, such as in Redis: see FollowExceptions of redisstore. Those in
+// force are of Version. The zero Following is that of a limiter whose exceptions nobody has read.
+type Following struct {
+	Since   time.Time // when somebody began to read them again and again; zero: nobody does
+	Read    time.Time // when somebody last read them, or learnt that they have not changed; zero: never
+	Version int64     // grows with each change: about when it was made, in microseconds since 1970 by the clock of Redis; 0: there was none
+}
+
+// Age is how long ago exceptions were read at an instant, or, if they were not, since when somebody follows them. It reports whether
+// anybody does.
+func (f Following) Age(now time.Time) (age time.Duration, follows bool) {
+	last := f.Since
+	if f.Read.After(last) {
+		last = f.Read
+	}
+	return max(0, now.Sub(last)), !f.Since.IsZero()
+}
+
+// clone returns a copy of e with keys as stores have them, in an order of its own.
+func (e *Exceptions) clone() *Exceptions {
+	c := &Exceptions{Blocked: slices.Clone(e.Blocked)}
+	for i, key := range c.Blocked {
+		c.Blocked[i] = shortKey(key)
+	}
+	slices.Sort(c.Blocked)
+	c.Blocked = slices.Compact(c.Blocked)
+	if e.Overrides != nil {
+		c.Overrides = make(map[string][]Limit, len(e.Overrides))
+	}
+	for key, limits := range e.Overrides {
+		c.Overrides[shortKey(key)] = slices.Clone(limits)
+	}
+	c.OverrideNotes, c.BlockNotes = notesByStoredKey(e.OverrideNotes), notesByStoredKey(e.BlockNotes)
+	return c
+}
+
+func notesByStoredKey(notes map[string]ExceptionNote) map[string]ExceptionNote {
+	if len(notes) == 0 {
+		return nil
+	}
+	c := make(map[string]ExceptionNote, len(notes))
+	for key, note := range notes {
+		c[shortKey(key)] = note
+	}
+	return c
+}
+
+// sameNotes reports whether e and next say the same of their exceptions. Nil is no exceptions.
+func (e *Exceptions) sameNotes(next *Exceptions) bool {
+	if e == nil {
+		e = &Exceptions{}
+	}
+	return maps.Equal(e.OverrideNotes, next.OverrideNotes) && maps.Equal(e.BlockNotes, next.BlockNotes)
+}
+
+// mistakes returns what is wrong with e.
+func (e *Exceptions) mistakes(of limitLists) (errs []error) {
+	errs = of.overrideMistakes("Exceptions.Overrides", e.Overrides)
+	if slices.Contains(e.Blocked, "") {
+		errs = append(errs, mistake.New("Exceptions.Blocked", "", "has an empty key, which no request can have"))
+	}
+	return errs
+}
+
+// changesTo returns how next differs from e, in words. Nil are none.
+func (e *Exceptions) changesTo(next *Exceptions) (changes []string) {
+	if e == nil {
+		e = &Exceptions{}
+	}
+	if text := overrideChanges(e.Overrides, next.Overrides); text != "" {
+		changes = append(changes, "overrides beside the policy: "+text)
+	}
+	if text := blockChanges(e.Blocked, next.Blocked); text != "" {
+		changes = append(changes, "blocked beside the policy: "+text)
+	}
+	return changes
+}
+
+// SetExceptions replaces the exceptions from the next decision on, also of limiters that [Limiter.WithLimits] has returned. They stay
+// when SetPolicy changes the policy. If the error is not nil, nothing has changed: it reports every mistake. Changes are logged and
+// passed to observers as those of SetPolicy, and counted only, because keys can be personal data.
+func (l *Limiter) SetExceptions(e Exceptions) error {
+	if l.base != nil {
+		return l.base.SetExceptions(e)
+	}
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	now := l.current()
+	given := e.clone()
+	if errs := given.mistakes(now.lists); len(errs) > 0 {
+		return fmt.Errorf("ratelimit: exceptions of policy %q: %w", now.policy.Name, errors.Join(errs...))
+	}
+	changes := now.exceptions.changesTo(given)
+	if len(changes) == 0 && now.exceptions.sameNotes(given) {
+		return nil
+	}
+	next := *now
+	next.except(given)
+	l.exceptions.Store(given)
+	l.rules.Store(&next)
+	if len(changes) > 0 {
+		l.watch.reportPolicy(next.policy, changes)
+	}
+	return nil
+}
+
+// SetFollowing says how the limiter's exceptions are learnt, for [Limiter.Following]. It is for whoever calls SetExceptions, and costs next
+// to nothing.
+func (l *Limiter) SetFollowing(f Following) { l.following.Store(&f) }
+
+// Following returns how the limiter's exceptions are learnt.
+func (l *Limiter) Following() Following {
+	if f := l.following.Load(); f != nil {
+		return *f
+	}
+	return Following{}
+}
+
+// Exceptions returns what SetExceptions has set last.
+func (l *Limiter) Exceptions() Exceptions {
+	if e := l.current().exceptions; e != nil {
+		return *e.clone()
+	}
+	return Exceptions{}
+}

@@ -91,7 +91,8 @@ func TestTheWayOfARequestIsTrue(t *testing.T) {
 	require.LessOrEqual(t, len(seen), 12)
 }
 
-// Files and functions are short, but for tests, the simulation that tests of two packages play, and what is generated.
+// Functions fit a screen, and files are no longer than the field's good ones. Exempt are tests, the simulation that tests of two packages
+// play, and what is generated.
 func TestFilesAndFunctionsAreShort(t *testing.T) {
 	found := 0
 	require.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -110,7 +111,7 @@ func TestFilesAndFunctionsAreShort(t *testing.T) {
 			assert.LessOrEqual(t, lines, most, "%s has too many lines: split it", what)
 		}
 		name := filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))
-		isShort(name, file.FileStart, file.FileEnd-1, 300)
+		isShort(name, file.FileStart, file.FileEnd-1, 450)
 		for _, decl := range file.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok {
 				isShort(name+" "+f.Name.Name, f.Pos(), f.End(), 60)

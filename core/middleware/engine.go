@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/field"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
@@ -280,3 +283,40 @@ func (e *Engine[C]) answer(a *Admission, x Request, outer *Decision) {
 	}
 	x.SetDecision(a.decision)
 }
+
+// wait calls ask until it returns no denials, or waiting does not help: then the request is denied, as ask said last. Requests wait in
+// their order, behind all others of limiter and key. So a request does not ask at once if others wait, unless it takes nothing.
+func wait(ctx context.Context, limiter *core.Limiter, key string, nothing bool, ask func() (denied []core.Result, err error)) error {
+	var denied []core.Result
+	var err error
+	if nothing || !waited(limiter, key) {
+		if denied, err = ask(); err != nil || len(denied) == 0 {
+			return err
+		}
+	}
+	err = inTurn(limiter, ctx, key, denied, ask)
+	if errors.Is(err, core.ErrDeadline) || errors.Is(err, core.ErrCapacity) {
+		return nil
+	}
+	return err
+}
+
+// What core lends to middleware.
+var (
+	counts         = hook.Counts.(func(l *core.Limiter, key, unit string) bool)
+	snapshot       = hook.Snapshot.(func(*core.Limiter) *core.Limiter)
+	require        = hook.Require.(func(l *core.Limiter, unit string))
+	logger         = hook.Logger.(func(*core.Limiter) *slog.Logger)
+	maxHold        = hook.MaxHold.(func(core.Result) time.Duration)
+	holdsEstimates = hook.HoldsEstimates.(func(core.Result) bool)
+	extend         = hook.Extend.(func(core.Result) error)
+	releaseSoon    = hook.ReleaseSoon.(func(core.Result))
+	allowAll       = hook.AllowAll.(func(l *core.Limiter, ctx context.Context, key string) (core.Result, error))
+	inTurn         = hook.InTurn.(func(l *core.Limiter, ctx context.Context, key string, denied []core.Result, ask func() ([]core.Result, error)) error)
+	waited         = hook.Waited.(func(l *core.Limiter, key string) bool)
+	pack           = hook.Pack.(func(core.Result) (p hook.PackedResult, writes bool))
+	unpack         = hook.Unpack.(func(p *hook.PackedResult, l *core.Limiter, key string) core.Result)
+	writeHeaders   = hook.WriteHeaders.(func(core.Result, *field.Room, core.HeaderWriter))
+	order          = hook.Order.(func(core.JointResult) []int)
+	unsettled      = hook.Unsettled.(func(context.Context, core.JointResult, error))
+)

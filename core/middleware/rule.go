@@ -1,10 +1,12 @@
 package middleware
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -218,4 +220,98 @@ func (o *Options[C]) untaken(field string, l *core.Limiter) error {
 			"is a unit that no limit of policy %q counts, and that this middleware takes without WithUnits, so every request would fail", policy.Name)})
 	}
 	return errors.Join(errs...)
+}
+
+// charge is what a request takes.
+type charge struct {
+	cost  int64      // requests
+	all   bool       // as many requests as one request can take
+	units core.Units // nil: requests alone
+}
+
+// charge returns what the request c takes. Errors are of the user's functions.
+func (o *Options[C]) charge(c C) (take charge, err error) {
+	take.cost = 1
+	if o.Cost != nil {
+		take.cost, err = o.Cost(c)
+		take.all = errors.Is(err, core.ErrUnknownCost)
+		if err != nil && !take.all {
+			return take, functionError{"cost", err}
+		}
+	}
+	if o.Units == nil {
+		return take, nil
+	}
+	units, err := o.Units(c)
+	if err != nil {
+		return take, functionError{"units", err}
+	}
+	if units == nil {
+		return take, nil
+	}
+	if _, given := units[core.Requests]; !given && o.Cost != nil {
+		units = maps.Clone(units)
+		if !take.all {
+			units[core.Requests] = take.cost
+		}
+	} else {
+		take.all = false
+	}
+	take.units = units
+	return take, nil
+}
+
+// unitsOf is what the request takes from key of l, in units.
+func (t *charge) unitsOf(l *core.Limiter, key string) core.Units {
+	if !t.all {
+		return t.units
+	}
+	units := maps.Clone(t.units)
+	units[core.Requests] = l.Capacity(key)
+	return units
+}
+
+// deciding is the context in which a request with the context ctx is decided. If ctx ended while a store decides, the store might
+// take the tokens, and nobody would settle them. So a decision that is to be settled goes on: it takes no longer than the
+// store's timeout.
+func (o *Options[C]) deciding(ctx context.Context) context.Context {
+	if o.Settle == nil || ctx.Err() != nil {
+		return ctx
+	}
+	return context.WithoutCancel(ctx)
+}
+
+// nothing reports whether a request takes nothing: it is denied only in debt.
+func (t *charge) nothing() bool { return t.cost == 0 && t.units == nil && !t.all }
+
+// A function that was made from bad arguments, such as ByHeader(""), must not call the user's code before there is a
+// request, but New must find its mistake. So every such function is the closure that Invalid returns. ArgumentError
+// recognizes it by its code, and calling it returns the mistake.
+
+// Invalid returns a function that only returns mistake. All functions that it returns share their code, so the
+// compiler must not inline it.
+//
+//go:noinline
+func Invalid[C, V any](mistake error) func(C) (V, error) {
+	return func(C) (none V, err error) { return none, mistake }
+}
+
+// ArgumentError returns what is wrong with the arguments that f was made from, or nil. The error joins a
+// [core.ConfigError] for each mistake. New panics with it.
+func ArgumentError[C, V any](f func(C) (V, error)) error {
+	if f == nil || reflect.ValueOf(f).Pointer() != reflect.ValueOf(Invalid[C, V](nil)).Pointer() {
+		return nil
+	}
+	var unused C
+	_, err := f(unused)
+	return err
+}
+
+// RefuseArguments panics with the mistakes in the arguments of a constructor.
+func RefuseArguments(mistakes error) { core.Must[any](nil, fmt.Errorf("ratelimit: %w", mistakes)) }
+
+// BadArgument returns the key or cost function of a call with a bad argument. New panics with a [core.ConfigError] of
+// field, value and reason if it gets that function.
+func BadArgument[C, V any](field string, value any, reason string) func(C) (V, error) {
+	return Invalid[C, V](&core.ConfigError{Field: field, Value: value, Reason: reason})
 }

@@ -2,7 +2,9 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/cause"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
 )
 
@@ -136,4 +139,229 @@ func (s *server) rediscover(ctx context.Context, err error) {
 	if ok && !fromServer(err) {
 		cluster.ReloadState(ctx)
 	}
+}
+
+// This file opens connections to servers, and finds out whether the idle ones still work.
+
+// minConnectTimeout is the least time that opening a connection may take. With TLS it takes seven round trips.
+const minConnectTimeout = time.Second
+
+// ConnectTimeout returns how long opening a connection may take: a second, or ten times the store's timeout if that is longer.
+func (s *server) ConnectTimeout() time.Duration { return connectTimeout(s.timeout) }
+
+// connectTimeout returns the ConnectTimeout of a store with this timeout.
+func connectTimeout(timeout time.Duration) time.Duration {
+	return max(minConnectTimeout, longestWait*timeout)
+}
+
+// hasIdle reports whether the client has an idle connection. If it has several servers, hasIdle returns false, because it can't tell to
+// which of them a connection is.
+func (s *server) hasIdle() bool {
+	return !s.sharded.Load() && s.client.PoolStats().IdleConns > 0
+}
+
+// connect waits, up to ConnectTimeout, until there is a connection to the server of the client only. With nil for only, it waits for
+// all servers of the store's client until half of the store's timeout, and after that for any one, so that calls for the keys of
+// others than a server that hangs are sent before they fail.
+//
+// A connection may take longer than a decision waits: decisions fail after the store's timeout, and later ones find the connection.
+func (s *server) connect(only *redis.Client) error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.ConnectTimeout())
+	anyReady, all := make(chan struct{}, 1), make(chan error, 1)
+	go func() { // go-redis does not always stop when a context ends
+		defer cancel()
+		var asking sync.WaitGroup
+		asking.Go(func() { s.findMaster(ctx) })
+		err := s.reach(ctx, only, anyReady)
+		if lost(err) {
+			asking.Wait() // its message names the address
+		}
+		if why := err; lost(err) && !errors.Is(err, context.DeadlineExceeded) {
+			if !s.sharded.Load() { // an error of one of several servers says nothing about the others
+				s.dialError.Store(&why)
+			}
+			err = &cause.Unconnected{Address: s.addressOf(only), Cause: err}
+		}
+		all <- err
+	}()
+	for _, wait := range []struct {
+		time   time.Duration
+		enough <-chan struct{}
+	}{{s.timeout / 2, nil}, {s.ConnectTimeout() - s.timeout/2, anyReady}} {
+		timer := time.NewTimer(wait.time)
+		select {
+		case err := <-all:
+			timer.Stop()
+			return err
+		case <-wait.enough:
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+	}
+	return s.noConnection(only, s.ConnectTimeout())
+}
+
+// reach waits until there is a connection to the server of the client only, or to all servers of the store's client if only is nil.
+// In the latter case it sends to anyReady when the first server has a connection.
+func (s *server) reach(ctx context.Context, only *redis.Client, anyReady chan<- struct{}) error {
+	if only != nil {
+		return s.ping(ctx, only)
+	}
+	return s.Each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
+		err := s.ping(ctx, one)
+		if !lost(err) {
+			s.dialError.Store(nil)
+			select {
+			case anyReady <- struct{}{}:
+			default: // another server was ready first
+			}
+		}
+		return err
+	})
+}
+
+// addressOf returns the address of the server of the client only, or of all servers of the store's client if only is nil.
+func (s *server) addressOf(only *redis.Client) string {
+	if only != nil {
+		return address.Of(only)
+	}
+	if master := s.master.Load(); master != nil {
+		return *master
+	}
+	return s.address
+}
+
+// findMaster learns for messages which server is the master, if the client asks Sentinel. If another goroutine does, or ctx ends, the
+// last one stays known.
+func (s *server) findMaster(ctx context.Context) {
+	client, ok := s.client.(*redis.Client)
+	if !ok || !address.AsksSentinel(client) || !s.finding.TryLock() {
+		return
+	}
+	defer s.finding.Unlock()
+	var err error
+	defer recovered(&err) // of a Dialer of the app
+	if master := address.Master(ctx, client); master != "" {
+		s.master.Store(&master)
+	}
+}
+
+// noConnection returns the error of a call that waited so long for a connection. only is that of connect.
+func (s *server) noConnection(only *redis.Client, after time.Duration) error {
+	e := &cause.Unconnected{Address: s.addressOf(only), After: after}
+	if last := s.dialError.Load(); last != nil {
+		e.Cause = *last
+	}
+	return e
+}
+
+// timedOut returns the error of a call that was sent and got no answer in time. It names a connection that could not be made, if
+// that may be why.
+func (s *server) timedOut() error {
+	if s.dialError.Load() != nil {
+		return s.noConnection(nil, s.timeout)
+	}
+	return timeoutError(s.timeout)
+}
+
+// ping waits until a connection of one answers PING. If go-redis has connections for pipelines alone (v9.23 has), one of these must
+// answer too.
+func (s *server) ping(ctx context.Context, one redis.UniversalClient) error {
+	pings := []func() error{func() error {
+		return s.pingAny(ctx, one, func() int { return int(one.PoolStats().IdleConns) }, sendPing)
+	}}
+	if _, own := pipelineIdle(one); own && s.sharded.Load() {
+		pings = append(pings, func() error {
+			return s.pingAny(ctx, one, func() int { idle, _ := pipelineIdle(one); return idle }, pipelinePing)
+		})
+	}
+	errs := make(chan error)
+	for _, ping := range pings {
+		go deliver(errs, ping)
+	}
+	var err error
+	for range pings {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+// silence, as a part of the store's timeout, is how long a connection may leave PING without an answer before others are asked.
+const silence = 8
+
+// pingAny sends PING by send, and waits until a connection answers. Idle connections may all be dead although new ones work: a
+// firewall has forgotten them, or an address has moved. So if a PING has no answer soon, pingAny sends one more for each connection
+// that is idle, and another one. A PING under way keeps its connection, so one of them gets a new connection, as does a command that
+// is sent meanwhile. The client closes the connections that do not answer.
+func (s *server) pingAny(ctx context.Context, one redis.UniversalClient, idle func() int, send func(context.Context, redis.UniversalClient) error) error {
+	wereIdle := idle() > 0
+	first := make(chan error, 1)
+	go deliver(first, func() error { return send(ctx, one) })
+	if !wereIdle { // it opens a connection, which may take long
+		return <-first
+	}
+	timer := time.NewTimer(s.timeout / silence)
+	defer timer.Stop()
+	select {
+	case err := <-first:
+		if !lost(err) || notExecuted(err) { // the latter: it found no idle connection, and could not open one
+			return err
+		}
+		first = nil
+	case <-timer.C:
+	}
+	// They end earlier than ctx. So if they take up the whole pool, there is time left for a new connection.
+	limit := s.ConnectTimeout() / 2
+	bounded := one
+	if c, ok := one.(interface {
+		WithTimeout(d time.Duration) *redis.Client
+	}); ok && !s.inline { // its commands don't end with their contexts
+		bounded = c.WithTimeout(limit)
+	}
+	waiting := idle() + 1
+	others := make(chan error, waiting)
+	for range waiting {
+		go deliver(others, func() error {
+			own, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+			defer cancel()
+			return send(own, bounded)
+		})
+	}
+	for {
+		select {
+		case err := <-first:
+			return err
+		case err := <-others:
+			if waiting--; !lost(err) || waiting == 0 && first == nil {
+				return err
+			}
+		}
+	}
+}
+
+// deliver sends what do returns to result, or the error of a panic in a hook of the client.
+func deliver(result chan<- error, do func() error) {
+	var err error
+	defer func() { result <- err }()
+	defer recovered(&err)
+	err = do()
+}
+
+// pipelineIdle returns how many idle connections a client has for pipelines alone. own is false if pipelines use the connections of
+// other commands: so they do in versions of go-redis without the field PipelineStats.
+func pipelineIdle(client redis.UniversalClient) (idle int, own bool) {
+	field := reflect.Indirect(reflect.ValueOf(client.PoolStats())).FieldByName("PipelineStats")
+	if !field.IsValid() || field.IsNil() {
+		return 0, false
+	}
+	return int(field.Elem().FieldByName("IdleConns").Uint()), true
+}
+
+// pipelinePing sends PING by client in a pipeline.
+func pipelinePing(ctx context.Context, client redis.UniversalClient) error {
+	_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		return p.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
+	})
+	return err
 }

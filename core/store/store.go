@@ -5,6 +5,7 @@ package store
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Store keeps buckets and decides requests on them. [Memory] keeps them in one process; package redisstore shares
@@ -50,3 +51,18 @@ type JointAnswer struct {
 // ErrApart means that a store can't decide requests in one step, because their buckets may be on different servers. A store on
 // several servers decides requests on one bucket in one step all the same, if it can.
 var ErrApart = errors.New("ratelimit: the buckets are on different servers (RL611)")
+
+// StateReader is a [Store] that shows what it keeps, for the tools of operators.
+type StateReader interface {
+	Store
+
+	// State returns what the store keeps of the bucket of a policy and key, without changing it. The error is that of Do.
+	State(ctx context.Context, policy, key string) (State, error)
+}
+
+// State is what a [StateReader] keeps of one bucket.
+type State struct {
+	Bytes   []byte        // as [Request.Decide] returns them; nil if nothing is kept
+	Now     time.Time     // on the store's clock
+	Expires time.Duration // until the store forgets the bucket, if nobody uses it; 0 if nothing is kept, and if it never does
+}

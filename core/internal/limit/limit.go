@@ -5,7 +5,10 @@
 package limit
 
 import (
+	"fmt"
 	"math"
+	"math/big"
+	"strconv"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -91,4 +94,98 @@ const anchorRange = "must be between 1900 and 2200"
 func outOfRange(anchor time.Time) bool {
 	year := anchor.UTC().Year()
 	return year < 1900 || year > 2200
+}
+
+// Scale returns the limit of n times the tokens: its Capacity and its RefillRate, as far as a limit can have them. It is at least one token.
+func (l Limit) Scale(n float64) Limit {
+	most := int64(MaxCapacity)
+	if l.Mode == bucket.Concurrent {
+		most = maxSlots
+	}
+	capacity := product(float64(l.Capacity), n)
+	if nearest := math.Round(capacity); math.Abs(capacity-nearest) < 1e-9*nearest { // a float64 can't hold most shares of 1/n
+		capacity = nearest
+	}
+	l.Capacity = most
+	if capacity < float64(most) {
+		l.Capacity = max(1, int64(capacity))
+	}
+	if l.Mode == bucket.Concurrent {
+		return l
+	}
+	// The Capacity may have been rounded up to 1, so keep the bucket filling within bucket.MaxFill.
+	slowest := float64(l.Capacity) * (float64(l.RefillInterval) / float64(bucket.MaxFill))
+	if l.OnCalendar() {
+		slowest = max(slowest, float64(l.Capacity)/bucket.MaxPeriods)
+	}
+	l.RefillRate = max(product(l.RefillRate, n), slowest*(1+1e-12)) // which a float64 may have rounded down
+	rate := l.RefillRate
+	for ten := 1e9; ten >= 1 && l.Mode != bucket.Continuous && !l.Spec().Exact(); ten /= 10 { // too many decimals for steps of this Capacity
+		l.RefillRate = math.Ceil(rate*ten) / ten
+	}
+	return l
+}
+
+// product is x × n of the decimal fractions that x and n are written as: three times 0.1 is 0.3.
+func product(x, n float64) float64 {
+	var a, b big.Rat
+	if _, ok := a.SetString(strconv.FormatFloat(x, 'g', -1, 64)); !ok {
+		return x * n // it is no number
+	}
+	b.SetString(strconv.FormatFloat(n, 'g', -1, 64))
+	f, _ := a.Mul(&a, &b).Float64()
+	return f
+}
+
+const (
+	// maxSlots bounds the slots of a limit: with so many in use, a decision keeps a Redis server busy for a fifth longer than with one.
+	maxSlots = 1000
+	// MaxHold is from leastHold to mostHold.
+	leastHold, mostHold = time.Millisecond, 30 * 24 * time.Hour
+)
+
+// slotMistakes reports what is wrong with a limit of slots.
+func (l Limit) slotMistakes(wrong func(name string, value any, reason string)) {
+	if l.Capacity < 1 || l.Capacity > maxSlots {
+		wrong("Capacity", l.Capacity, slotRange)
+	}
+	const none = "must be left out in the Concurrent mode: its tokens are slots, which come back when they are released"
+	if l.RefillRate != 0 {
+		wrong("RefillRate", l.RefillRate, none)
+	}
+	if l.RefillInterval != 0 {
+		wrong("RefillInterval", l.RefillInterval, none)
+	}
+	if l.Location != nil {
+		wrong("Location", l.Location.String(), none)
+	}
+	if !l.Anchor.IsZero() {
+		wrong("Anchor", l.Anchor.Format(time.RFC3339), none)
+	}
+}
+
+// slotRange is the reason for a number of slots that no limit has.
+var slotRange = "must be from 1 to " + strconv.Itoa(maxSlots) + " slots"
+
+// holdMistakes reports what is wrong with MaxHold.
+func (l Limit) holdMistakes(wrong func(name string, value any, reason string)) {
+	switch reason := BadHold(l.MaxHold); {
+	case l.MaxHold == 0:
+	case l.MaxHold == NoHold:
+		wrong("MaxHold", time.Duration(0), reason)
+	case reason != "" && l.MaxHold > 0 && l.MaxHold < 100*time.Microsecond: // a number of seconds without a unit
+		wrong("MaxHold", l.MaxHold, fmt.Sprintf("%s: a number without a unit counts nanoseconds, so write %d*time.Second if you mean that", reason, int64(l.MaxHold)))
+	case reason != "":
+		wrong("MaxHold", l.MaxHold, reason)
+	case l.Mode != bucket.Concurrent && !l.OtherUnit():
+		wrong("MaxHold", l.MaxHold, "must be left out here: it is for slots, and for limits of another unit than requests, of which a request takes an estimate")
+	}
+}
+
+// BadHold returns why no limit can have a MaxHold that is given, or "".
+func BadHold(hold time.Duration) string {
+	if hold < leastHold || hold > mostHold {
+		return "must be from 1ms to 720h (30 days)"
+	}
+	return ""
 }
