@@ -53,9 +53,9 @@ func TestStaleNamesAreFound(t *testing.T) {
 	n := declaredNames(t)
 	for text, stale := range map[string]bool{
 		"Settles(v)": true, "Kept": true, "core.PerFortnight(1)": true, "Limit.MaxOut": true, "res.Vanish(ctx)": true, "errorStatuses": true,
-		"ratelimit_gone_total": true, "core/nothing.go": true, "adapter.Exchange": true,
+		"ratelimit_gone_total": true, "core/nothing.go": true, "core/gone/": true, "adapter.Exchange": true,
 		"WantsDone(v)": false, "core.PerHour(5)": false, "Limit.MaxIn(d)": false, "res.Release(ctx)": false, "errorStatus": false,
-		"Retry-After": false, "GET": false, "429": false, "a key": false, "ratelimit_decisions_total": false, "core/limit.go": false,
+		"Retry-After": false, "GET": false, "429": false, "a key": false, "ratelimit_decisions_total": false, "core/limit.go": false, "core/internal/": false,
 	} {
 		assert.Equal(t, stale, len(n.mistakes(text, false)) > 0, text)
 	}
@@ -65,7 +65,7 @@ var (
 	codeBlock = regexp.MustCompile("(?ms)^ *```.*?^ *```")
 	quoted    = regexp.MustCompile("`([^`\n]+)`")
 	metric    = regexp.MustCompile(`^ratelimit_[a-z_]+$`)
-	filePath  = regexp.MustCompile(`^[\w./-]+/[\w.-]+\.(go|md|lua|tmpl|yaml|yml|json)$`)
+	filePath  = regexp.MustCompile(`^(\.{1,2}/)*[\w-]+/([\w.-]+/)*([\w.-]+\.(go|md|lua|tmpl|yaml|yml|json))?$`)
 	exported  = regexp.MustCompile(`^[A-Z]\w*[a-z]\w*$`)
 	word      = regexp.MustCompile(`\w+`)
 	mixed     = regexp.MustCompile(`^[a-z]+[A-Z]\w*$`)

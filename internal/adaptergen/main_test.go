@@ -5,8 +5,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"text/template"
 )
 
 // Each generated file is what its template makes, and no other file says that it is generated.
@@ -39,6 +41,39 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// These are two recipes of CONTRIBUTING.md: what a template gets, every adapter exports, and a framework that is added gets an adapter.
+func TestTemplatesReachEveryAdapter(t *testing.T) {
+	committed, listed := templates, frameworks
+	t.Cleanup(func() { templates, frameworks = committed, listed })
+	templates = template.Must(committed.Clone())
+	for _, name := range []string{"api.go.tmpl", "rpc.go.tmpl"} {
+		text, err := files.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template.Must(templates.New(name).Parse(string(text) + "\n// ByNothing is new.\nfunc ByNothing() KeyFunc { return nil }\n"))
+	}
+	added := gin
+	added.Dir, added.Package = "addedlimit", "addedlimit"
+	frameworks = append(slices.Clone(listed), added)
+	generated, err := generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dirs []string
+	for _, f := range frameworks {
+		dirs = append(dirs, f.Dir)
+	}
+	for _, i := range interceptors {
+		dirs = append(dirs, i.Dir)
+	}
+	for _, dir := range dirs {
+		if !bytes.Contains(generated[dir+"/api.go"], []byte("\nfunc ByNothing()")) {
+			t.Errorf("what the templates got does not reach %s", dir)
+		}
 	}
 }
 

@@ -181,7 +181,7 @@ function buildLose(svg) {
 // merge has the bucket of a replica alone go back into the one in Redis.
 function merge(replica, col, moments, t, alone) {
   const last = moments.findLastIndex((m) => m.show <= t && m.source === "fallback"), back = moments[last + 1];
-  const p = alone || calm.matches || !back || back.show > t ? 0 : (t - back.show) / 700;
+  const p = alone || calm.matches || last < 0 || !back || back.show > t ? 0 : (t - back.show) / 700;
   const on = p > 0 && p < 1;
   if (on) showBucket(replica.own, moments.slice(0, last + 1), 0, t);
   if (on) set(replica.own.el, "visibility", null);
