@@ -79,7 +79,7 @@ func (f *inForceFlags) run(ctx context.Context, s cli.Streams, args []string) er
 	policies := []string{policy}
 	if policy == "" {
 		if policies, err = d.listedPolicies(ctx); err != nil {
-			return d.Explain(err)
+			return cli.After(d.Explain(err), "%s were looked at.", d.progress.keys)
 		}
 	} else if err := d.known(policy); err != nil {
 		return err

@@ -21,7 +21,7 @@ type progress struct {
 
 // newProgress returns a bar on the standard error, if that is a terminal.
 func newProgress(s cli.Streams) *progress {
-	return &progress{w: s.Err, on: s.Terminal, began: time.Now()}
+	return &progress{w: s.Err, on: s.Terminal, began: time.Now(), keys: "0 keys"}
 }
 
 const (
