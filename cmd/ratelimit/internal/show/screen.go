@@ -1,6 +1,7 @@
 package show
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"unicode"
@@ -29,7 +30,7 @@ func Like(screen, w io.Writer) io.Writer { return Screen{w, columns(screen)} }
 // Paragraph writes a line, for a screen as several: those after the first are
 // indented by hang.
 func Paragraph(w io.Writer, hang int, text string) error {
-	_, err := io.WriteString(w, Wrap(text, columns(w), hang)+"\n")
+	_, err := fmt.Fprint(w, Wrap(text, columns(w), hang)+"\n")
 	return err
 }
 
@@ -40,7 +41,7 @@ func About(w io.Writer, subject, says string) error {
 	if line := subject + ": " + says; most == 0 || width(line) <= most {
 		return Paragraph(w, 0, line)
 	}
-	_, err := io.WriteString(w, subject+":\n"+Wrap("  "+says, most, 2)+"\n")
+	_, err := fmt.Fprint(w, subject+":\n"+Wrap("  "+says, most, 2)+"\n")
 	return err
 }
 

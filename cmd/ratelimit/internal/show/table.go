@@ -1,6 +1,7 @@
 package show
 
 import (
+	"fmt"
 	"io"
 	"strings"
 )
@@ -43,7 +44,7 @@ func (t *Table) Write(w io.Writer) error {
 			part.line(&b, row, widths, most)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := fmt.Fprint(w, b.String())
 	return err
 }
 
