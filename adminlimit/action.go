@@ -16,7 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// maxForm is the length of the longest form, in bytes. It has room for any key that a header field can have.
+// maxForm is the length of the longest form, in bytes. It has room for any key
+// that a header field can have.
 const maxForm = 16 << 10
 
 // done is what a POST did.
@@ -154,7 +155,8 @@ func (h *Handler) reset(ctx context.Context, l *core.Limiter, key string, d *don
 	return nil
 }
 
-// shadow turns shadow mode on or off, unless the policy is not that of seen, which may be empty.
+// shadow turns shadow mode on or off, unless the policy is not that of seen,
+// which may be empty.
 func (h *Handler) shadow(ctx context.Context, l *core.Limiter, seen string, d *done) *failure {
 	h.changing.Lock()
 	defer h.changing.Unlock()
@@ -204,7 +206,8 @@ func (h *Handler) reload(ctx context.Context, d *done) *failure {
 	return nil
 }
 
-// log logs what d did, or tried and why it failed, if that is not empty. key is as the log shows it.
+// log logs what d did, or tried and why it failed, if that is not empty. key is
+// as the log shows it.
 func (h *Handler) log(ctx context.Context, d *done, key, why string) {
 	logger := h.logger
 	if logger == nil {
@@ -230,7 +233,8 @@ func (h *Handler) log(ctx context.Context, d *done, key, why string) {
 	logger.LogAttrs(ctx, slog.LevelInfo, message, attrs...)
 }
 
-// told returns what a client is told of an error of a limiter: of a key the library's own words, of a store that it does not answer.
+// told returns what a client is told of an error of a limiter: of a key the
+// library's own words, of a store that it does not answer.
 func told(err error) *failure {
 	if errors.Is(err, core.ErrNoKey) {
 		return &failure{http.StatusBadRequest, err.Error()}

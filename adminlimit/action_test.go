@@ -42,7 +42,8 @@ type busy storestats.Stats
 
 func (b busy) Stats() storestats.Stats { return storestats.Stats(b) }
 
-// The state has all that is in force, and says since when. What the test compares with comes from the limiters.
+// The state has all that is in force, and says since when. What the test
+// compares with comes from the limiters.
 func TestTheStateIsThatOfTheLimiters(t *testing.T) {
 	stats := busy{Breaker: storestats.BreakerOpen, Opened: 3, Away: 90 * time.Second, Calls: 5, Decisions: 50, Denied: 6, Leased: 7, Unreadable: 8}
 	a := start(t, adminlimit.WithRedisStore("main", stats))
@@ -228,7 +229,8 @@ func (away) Reset(context.Context, string, string) error {
 	return errors.New("dial tcp 10.0.0.9:6379: WRONGPASS for user:ann")
 }
 
-// What a store says of its trouble is for the log of the limiter, and neither for clients nor with a key for this log.
+// What a store says of its trouble is for the log of the limiter, and neither
+// for clients nor with a key for this log.
 func TestNothingInternalLeaks(t *testing.T) {
 	for mode, want := range map[core.FailureMode]string{core.FailClosed: "", core.FailLocal: "fallback", core.FailOpen: "fail-open"} {
 		l := core.Must(core.NewLimiter(away{core.NewMemoryStore()}, core.Policy{Name: "far", Limits: []core.Limit{core.PerDay(1)}, OnFailure: mode}))
@@ -256,7 +258,8 @@ func TestNothingInternalLeaks(t *testing.T) {
 	}
 }
 
-// Of two users who look at one policy and both change it, the second is told; what any of them did is there.
+// Of two users who look at one policy and both change it, the second is told;
+// what any of them did is there.
 func TestTwoUsersAtOnceLoseNothing(t *testing.T) {
 	a := start(t, adminlimit.Writable())
 	seen := hashOf(t, a.api.Policy())
@@ -295,7 +298,8 @@ func TestTwoUsersAtOnceLoseNothing(t *testing.T) {
 	assert.Equal(t, []bool{false, false}, []bool{a.api.Policy().Shadow, a.login.Policy().Shadow}, "a reload sets what the file says")
 }
 
-// Names and keys can hold what HTML means something by, and what nobody can see.
+// Names and keys can hold what HTML means something by, and what nobody can
+// see.
 func TestThePageEscapes(t *testing.T) {
 	const name, key = `<script>alert(1)</script> & "a'`, "\"><script>alert(2)</script>\u202egnp"
 	evil := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: name, Limits: []core.Limit{core.PerDay(1).WithName("<b>")}}))
@@ -368,7 +372,8 @@ func TestOneAnswerIsBounded(t *testing.T) {
 	assert.Equal(t, 10_000, keys)
 }
 
-// On Redis a reset by hand ends the denials that this process repeats, and the store's statistics are those of the work.
+// On Redis a reset by hand ends the denials that this process repeats, and the
+// store's statistics are those of the work.
 func TestOnRedis(t *testing.T) {
 	s := redisstore.New(redistest.Start(t).Client(t), redisstore.WithTimeout(20*time.Second))
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "far", Limits: []core.Limit{core.PerDay(1)}}))
@@ -392,7 +397,8 @@ func TestOnRedis(t *testing.T) {
 	assert.Positive(t, stats["calls"])
 }
 
-// A zone without a name can be in a limiter and in no JSON: its policy has a hash too.
+// A zone without a name can be in a limiter and in no JSON: its policy has a
+// hash too.
 func TestAPolicyWithoutJSONHasAHash(t *testing.T) {
 	zone := time.FixedZone("here", 3600)
 	made := func(n, pro int64) *core.Limiter {
@@ -434,7 +440,8 @@ func TestPlansAreShown(t *testing.T) {
 	assert.Contains(t, page, "<li>plan <code>pro</code>: <code>1000/day name day</code></li>")
 }
 
-// What an operator has set is told with who, until when and why. Of limits that this process does not have nothing is said.
+// What an operator has set is told with who, until when and why. Of limits that
+// this process does not have nothing is said.
 func TestExceptionsAndForeignLimitsAreShown(t *testing.T) {
 	for name, store := range map[string]core.Store{"memory": core.NewMemoryStore(), "redis": redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(5*time.Second))} {
 		t.Run(name, func(t *testing.T) {
@@ -463,7 +470,8 @@ func TestExceptionsAndForeignLimitsAreShown(t *testing.T) {
 	}
 }
 
-// Whatever is sent: no answer is a failure of the server, JSON is valid, and a handler that is read-only changes nothing.
+// Whatever is sent: no answer is a failure of the server, JSON is valid, and a
+// handler that is read-only changes nothing.
 func FuzzRequests(f *testing.F) {
 	f.Add("POST", "", "action=peek&policy=api&key=k", true)
 	f.Add("POST", "format=json&top=5", "action=reset&policy=api&key=k", false)
@@ -512,7 +520,8 @@ func TestPeekSaysThatAKeyIsBlocked(t *testing.T) {
 	assert.Contains(t, page, "denied: the policy blocks this key")
 }
 
-// Keys are taken as logs and the report of denials show them, and as stores have them: whoever reads one of these can paste it.
+// Keys are taken as logs and the report of denials show them, and as stores
+// have them: whoever reads one of these can paste it.
 func TestKeysAreTakenAsTheyAreShown(t *testing.T) {
 	a := start(t, adminlimit.Writable())
 	long := "user:" + strings.Repeat("x", 200)

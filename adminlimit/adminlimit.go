@@ -1,25 +1,34 @@
-// Package adminlimit is a page, and JSON, for the one on call: which policies are in force, who is denied most, how the stores do, and
-// what is left to a key. If it is [Writable], it resets keys, turns shadow mode on and off, and reloads the policy file.
+// Package adminlimit is a page, and JSON, for the one on call: which policies
+// are in force, who is denied most, how the stores do, and what is left to a
+// key. If it is [Writable], it resets keys, turns shadow mode on and off, and
+// reloads the policy file.
 //
 //	http.Handle("/admin/limits", adminlimit.New(authorise, adminlimit.Limiters(api, login)))
 //
-// All is of this process: each replica has its own. The page needs no scripts and asks nothing of other hosts. It lists the exceptions that
-// operators have set and this process obeys, with their end, author and reason, and says how old they are: see FollowExceptions of
-// redisstore. If [WithDenied] keeps hashes of keys, keys of exceptions are hashes too.
+// All is of this process: each replica has its own. The page needs no scripts
+// and asks nothing of other hosts. It lists the exceptions that operators have
+// set and this process obeys, with their end, author and reason, and says how
+// old they are: see FollowExceptions of redisstore. If [WithDenied] keeps
+// hashes of keys, keys of exceptions are hashes too.
 //
-// A GET or HEAD returns the state: the page for an Accept with text/html, and otherwise JSON; ?format=html or ?format=json decides it.
-// ?top=50 shows so many denied keys of a policy: from 1 to 1,000, by default 20; of all policies together at most 10,000. A POST of a form does what its field action says:
+// A GET or HEAD returns the state: the page for an Accept with text/html, and
+// otherwise JSON; ?format=html or ?format=json decides it. ?top=50 shows so
+// many denied keys of a policy: from 1 to 1,000, by default 20; of all policies
+// together at most 10,000. A POST of a form does what its field action says:
 //
 //	peek, reset             of policy and key, as the app makes it, as stores have a long one, or as denials show it; the log's form of a key that
 //	                        was denied, is blocked or has limits of its own
 //	shadow-on, shadow-off   of policy; hash, if given, must be the policy's in force
 //	reload                  all policies from the file, or none
 //
-// A key that can't be shown as it is, such as one of invalid UTF-8, is shown as a Go string in double quotes, and a key in double quotes is
-// taken so: what is shown can be pasted back.
+// A key that can't be shown as it is, such as one of invalid UTF-8, is shown as
+// a Go string in double quotes, and a key in double quotes is taken so: what is
+// shown can be pasted back.
 //
-// All but peek need [Writable]. Keys can be personal data, so they never are in a URL, which servers log. A POST of another site is
-// refused, as [http.CrossOriginProtection] does. What a POST changed is in the answer and in the log: see [WithLogger].
+// All but peek need [Writable]. Keys can be personal data, so they never are in
+// a URL, which servers log. A POST of another site is refused, as
+// [http.CrossOriginProtection] does. What a POST changed is in the answer and
+// in the log: see [WithLogger].
 package adminlimit
 
 import (
@@ -35,12 +44,16 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// Authorise says who sent a request, by the app's own authentication, and whether they may use the handler. The handler shows and changes
-// nothing for anybody else. who is logged with each change. If it is empty, nobody is known, and ok does not count.
+// Authorise says who sent a request, by the app's own authentication, and
+// whether they may use the handler. The handler shows and changes nothing for
+// anybody else. who is logged with each change. If it is empty, nobody is
+// known, and ok does not count.
 //
-// Where it goes by address, add [Hosts]: otherwise a page of another site can use the handler by DNS rebinding.
+// Where it goes by address, add [Hosts]: otherwise a page of another site can
+// use the handler by DNS rebinding.
 //
-// The answer to others tells nothing: 403, or 401 for an empty who if there is a [WithChallenge].
+// The answer to others tells nothing: 403, or 401 for an empty who if there is
+// a [WithChallenge].
 type Authorise func(r *http.Request) (who string, ok bool)
 
 // Handler serves the page. Make it with [New]. It is safe for concurrent use.
@@ -51,8 +64,9 @@ type Handler struct {
 	crossing http.CrossOriginProtection
 }
 
-// New returns a handler that shows the state of [Limiters] to those that authorise lets in. It panics with a [core.ConfigError] of each
-// mistake: authorise must not be nil, and there must be a limiter.
+// New returns a handler that shows the state of [Limiters] to those that
+// authorise lets in. It panics with a [core.ConfigError] of each mistake:
+// authorise must not be nil, and there must be a limiter.
 func New(authorise Authorise, options ...Option) *Handler {
 	h := &Handler{config: config{authorise: authorise, byName: make(map[string]*core.Limiter)}}
 	if authorise == nil {
@@ -120,7 +134,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body.Bytes()) // a client that is gone needs no answer
 }
 
-// secure sets what keeps the answer from caches, frames, scripts and other hosts.
+// secure sets what keeps the answer from caches, frames, scripts and other
+// hosts.
 func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", contentPolicy)

@@ -36,7 +36,8 @@ type app struct {
 	server     *httptest.Server
 }
 
-// start starts an app. The user is what the header field X-User says; "nobody" is known and may not look.
+// start starts an app. The user is what the header field X-User says; "nobody"
+// is known and may not look.
 func start(t *testing.T, options ...adminlimit.Option) *app {
 	t.Helper()
 	a := &app{top: core.Must(denied.New()), path: filepath.Join(t.TempDir(), "policies.yaml"), log: new(logtest.Buffer)}
@@ -58,7 +59,8 @@ func start(t *testing.T, options ...adminlimit.Option) *app {
 	return a
 }
 
-// send sends a request as ann, and returns the answer with its body. set may change the request.
+// send sends a request as ann, and returns the answer with its body. set may
+// change the request.
 func (a *app) send(t *testing.T, method, query, body string, set func(*http.Request)) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, a.server.URL+"/"+query, strings.NewReader(body))
@@ -94,7 +96,8 @@ func (a *app) post(t *testing.T, fields ...string) (int, map[string]any) {
 // html asks for the page.
 func html(r *http.Request) { r.Header.Set("Accept", "text/html,*/*;q=0.8") }
 
-// Whoever is not let in learns nothing, whatever they ask: the answers to all requests are the same.
+// Whoever is not let in learns nothing, whatever they ask: the answers to all
+// requests are the same.
 func TestOthersLearnNothing(t *testing.T) {
 	a := start(t, adminlimit.Writable())
 	for user, challenge := range map[string]string{"": "", "nobody": "", " ": ""} {
@@ -133,7 +136,8 @@ func TestAChallengeMakesItUnauthorized(t *testing.T) {
 	assert.Equal(t, "Forbidden\n", text)
 }
 
-// A GET changes nothing, whatever its URL says, and neither does any method but POST.
+// A GET changes nothing, whatever its URL says, and neither does any method but
+// POST.
 func TestOnlyAPostChanges(t *testing.T) {
 	a := start(t, adminlimit.Writable())
 	require.NoError(t, os.WriteFile(a.path, []byte(strings.ReplaceAll(file, "60", "90")), 0o600))
@@ -194,7 +198,8 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	}
 }
 
-// Unless the app says Writable, nothing changes, and the page shows no button that would.
+// Unless the app says Writable, nothing changes, and the page shows no button
+// that would.
 func TestItIsReadOnlyByDefault(t *testing.T) {
 	a := start(t)
 	for _, action := range []string{"reset", "shadow-on", "shadow-off", "reload"} {
@@ -289,7 +294,8 @@ func TestBadParametersAreNamed(t *testing.T) {
 	assert.NotContains(t, a.log.String(), "changed by hand")
 }
 
-// The fields that keep the answer from caches, frames, scripts and other hosts are on every answer.
+// The fields that keep the answer from caches, frames, scripts and other hosts
+// are on every answer.
 func TestEveryAnswerIsGuarded(t *testing.T) {
 	a := start(t)
 	for _, user := range []string{"", "nobody", "ann"} {

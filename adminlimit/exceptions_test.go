@@ -28,7 +28,8 @@ type shownState struct {
 	Exceptions         oncall.Exceptions
 }
 
-// What operators have set and a process obeys is on its page, with the end, author and reason of each, and with how old it is.
+// What operators have set and a process obeys is on its page, with the end,
+// author and reason of each, and with how old it is.
 func TestThePageShowsWhatIsInForce(t *testing.T) {
 	server := redistest.Start(t)
 	store := redisstore.New(server.Client(t), redisstore.WithTimeout(5*time.Second))

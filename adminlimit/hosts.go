@@ -8,12 +8,17 @@ import (
 	"strings"
 )
 
-// Hosts answers requests for other hosts with 421. names are those by which browsers reach the handler, without a port, such as
-// "admin.example.com", "localhost" or "127.0.0.1"; case does not matter. Without Hosts any host is served.
+// Hosts answers requests for other hosts with 421. names are those by which
+// browsers reach the handler, without a port, such as "admin.example.com",
+// "localhost" or "127.0.0.1"; case does not matter. Without Hosts any host is
+// served.
 //
-// Use it where [Authorise] goes by address, such as for everything that comes from 127.0.0.1. A page that someone on call opens elsewhere can
-// rebind the name of its own site to that address (DNS rebinding). To the browser the handler is then that site: the page reads the state, and
-// if the handler is [Writable], its forms are not cross-site. But the browser still sends the site's name as Host.
+// Use it where [Authorise] goes by address, such as for everything that comes
+// from 127.0.0.1. A page that someone on call opens elsewhere can rebind the
+// name of its own site to that address (DNS rebinding). To the browser the
+// handler is then that site: the page reads the state, and if the handler is
+// [Writable], its forms are not cross-site. But the browser still sends the
+// site's name as Host.
 func Hosts(names ...string) Option {
 	names = slices.Clone(names)
 	return func(c *config) {
@@ -30,7 +35,8 @@ func Hosts(names ...string) Option {
 	}
 }
 
-// hasPort reports whether a host is followed by a port. An IPv6 address without brackets has none.
+// hasPort reports whether a host is followed by a port. An IPv6 address without
+// brackets has none.
 func hasPort(host string) bool {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return false
@@ -38,7 +44,8 @@ func hasPort(host string) bool {
 	return strings.Contains(host[strings.LastIndexByte(host, ']')+1:], ":")
 }
 
-// hostOf returns the name or address in a Host field, without its port, in the one form in which hosts are compared.
+// hostOf returns the name or address in a Host field, without its port, in the
+// one form in which hosts are compared.
 func hostOf(field string) string {
 	host := field
 	if hasPort(field) {

@@ -9,7 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// given returns the key that someone gives in a form, as [oncall.ShownKey] shows it.
+// given returns the key that someone gives in a form, as [oncall.ShownKey]
+// shows it.
 func given(text string) (key string, failed *failure) {
 	key, err := oncall.GivenKey(text)
 	if err != nil {
@@ -18,7 +19,8 @@ func given(text string) (key string, failed *failure) {
 	return key, nil
 }
 
-// shown returns s, which is no key, as the page shows it: quoted if it has bytes that nobody can see, or that change how others are read.
+// shown returns s, which is no key, as the page shows it: quoted if it has
+// bytes that nobody can see, or that change how others are read.
 func shown(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return strconv.Quote(s)

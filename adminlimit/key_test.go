@@ -20,7 +20,8 @@ var hostileKeys = []string{
 	"a\x00b", "%ff", "a%20b", "a+b", "a b", "a  b", " a", "a ", " ", "a\u00a0b", "\ufeffa", "<b>&amp;", "\xff  \"", "\xed\xa0\x80", `\`, "a\u0301", "o'brien", "-x", "\u3164", "a\u200bb",
 }
 
-// asPasted is what a browser makes of text that someone copies from a page: white space is one space, and none at the ends.
+// asPasted is what a browser makes of text that someone copies from a page:
+// white space is one space, and none at the ends.
 func asPasted(text string) string {
 	return strings.Join(strings.FieldsFunc(escape.UnescapeString(text), func(r rune) bool { return strings.ContainsRune(" \t\r\n", r) }), " ")
 }
@@ -32,7 +33,8 @@ var (
 	keyInInput = regexp.MustCompile(`name="key"[^>]* value="([^"]*)"`)
 )
 
-// What the page or JSON shows of a key means that key and no other: it resets that key's bucket alone.
+// What the page or JSON shows of a key means that key and no other: it resets
+// that key's bucket alone.
 func TestWhatIsShownOfAKeyCanBePastedBack(t *testing.T) {
 	for _, key := range hostileKeys {
 		a := start(t, adminlimit.Writable())
@@ -111,7 +113,8 @@ func TestAKeyInBadQuotesIsRefused(t *testing.T) {
 	}
 }
 
-// A page whose name was rebound to this address sends its own name as Host, and its Origin is then not another site's.
+// A page whose name was rebound to this address sends its own name as Host, and
+// its Origin is then not another site's.
 func TestHosts(t *testing.T) {
 	a := start(t, adminlimit.Writable(), adminlimit.Hosts("Admin.example.com", "127.0.0.1", "::1"))
 	for host, served := range map[string]bool{

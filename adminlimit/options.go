@@ -42,7 +42,8 @@ func (c *config) mistake(option string, value any, reason string) {
 // Option is an option of [New].
 type Option func(*config)
 
-// Limiters adds the limiters that the handler shows and changes: one of each policy name.
+// Limiters adds the limiters that the handler shows and changes: one of each
+// policy name.
 func Limiters(limiters ...*core.Limiter) Option {
 	limiters = slices.Clone(limiters)
 	return func(c *config) {
@@ -67,12 +68,13 @@ func Limiters(limiters ...*core.Limiter) Option {
 	}
 }
 
-// Writable lets those that Authorise lets in reset keys, turn shadow mode on and off, and reload the policy file. Without it the handler changes
-// nothing.
+// Writable lets those that Authorise lets in reset keys, turn shadow mode on
+// and off, and reload the policy file. Without it the handler changes nothing.
 func Writable() Option { return func(c *config) { c.writable = true } }
 
-// WithChallenge answers a request of nobody known with 401 instead of 403, and this WWW-Authenticate field, such as
-// `Basic realm="rate limits"`: browsers then ask for a password.
+// WithChallenge answers a request of nobody known with 401 instead of 403, and
+// this WWW-Authenticate field, such as `Basic realm="rate limits"`: browsers
+// then ask for a password.
 func WithChallenge(challenge string) Option {
 	return func(c *config) {
 		if c.challenge = challenge; challenge == "" {
@@ -81,8 +83,8 @@ func WithChallenge(challenge string) Option {
 	}
 }
 
-// WithPolicyFile names the file that reload reads, by policyfile.Reload: it must have the policies of all [Limiters], and sets all of
-// them or none.
+// WithPolicyFile names the file that reload reads, by policyfile.Reload: it
+// must have the policies of all [Limiters], and sets all of them or none.
 func WithPolicyFile(path string) Option {
 	return func(c *config) {
 		if c.path = path; path == "" {
@@ -105,7 +107,8 @@ func WithRedisStore(name string, store storestats.Source) Option {
 	}
 }
 
-// WithDenied shows who is denied most. The limiters must have core.WithKeyObserver(top.Observe).
+// WithDenied shows who is denied most. The limiters must have
+// core.WithKeyObserver(top.Observe).
 func WithDenied(top *denied.Top) Option {
 	return func(c *config) {
 		if c.denied = top; top == nil {
@@ -114,9 +117,12 @@ func WithDenied(top *denied.Top) Option {
 	}
 }
 
-// WithLogger sets where changes are logged, at level info: who did what, to which policy and key, and what was before and after. The
-// default is [slog.Default], as with nil. Keys are as in the log of their limiter: see [core.WithKeySecret].
+// WithLogger sets where changes are logged, at level info: who did what, to
+// which policy and key, and what was before and after. The default is
+// [slog.Default], as with nil. Keys are as in the log of their limiter: see
+// [core.WithKeySecret].
 func WithLogger(logger *slog.Logger) Option { return func(c *config) { c.logger = logger } }
 
-// WithKeysInLog logs keys as they are, not as hashes. They can be personal data.
+// WithKeysInLog logs keys as they are, not as hashes. They can be personal
+// data.
 func WithKeysInLog() Option { return func(c *config) { c.showKeys = true } }

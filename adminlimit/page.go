@@ -25,7 +25,8 @@ var (
 		"moment": oncall.Instant,
 	}).Parse(source))
 
-	// contentPolicy lets the page have its style and its forms, and nothing else.
+	// contentPolicy lets the page have its style and its forms, and nothing
+	// else.
 	contentPolicy = func() string {
 		sum := sha256.Sum256([]byte(style))
 		return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
@@ -53,7 +54,8 @@ func writeJSON(b *bytes.Buffer, a *answer) {
 // CanReload reports whether there is a file to reload.
 func (a *answer) CanReload() bool { return a.Writable && a.canReload }
 
-// CanPeek reports whether the denied keys of a policy can be looked up: hashes by a secret can't.
+// CanPeek reports whether the denied keys of a policy can be looked up: hashes
+// by a secret can't.
 func (a *answer) CanPeek(policy string) bool {
 	if a.Denied.Hashed {
 		return false

@@ -43,7 +43,8 @@ type level struct {
 	RetryIn   float64 `json:"retry_in_seconds,omitempty"` // until the limit has the tokens; 0 if it has, or never will
 }
 
-// peek asks what is left to a key that someone gives. reset, of the limiter that takes keys as stores have them, resets the same bucket.
+// peek asks what is left to a key that someone gives. reset, of the limiter
+// that takes keys as stores have them, resets the same bucket.
 func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *bucket, res core.Result, reset func() error, err error) {
 	key := h.meant(l, given)
 	p, stored := l.Policy(), oncall.StoredKey(key)
@@ -85,8 +86,9 @@ func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *b
 	return b, res, func() error { return byStored.Reset(ctx, stored) }, nil
 }
 
-// meant returns the key that someone gives: the one that the log shows so, if it is among those that are denied most, blocked, or have
-// limits of their own, and else what they give.
+// meant returns the key that someone gives: the one that the log shows so, if
+// it is among those that are denied most, blocked, or have limits of their own,
+// and else what they give.
 func (h *Handler) meant(l *core.Limiter, given string) string {
 	if !oncall.IsHex(given, oncall.LogDigits) {
 		return given

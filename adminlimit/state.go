@@ -15,7 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// How many denied keys of a policy are shown, by default and at most, and how many of all policies.
+// How many denied keys of a policy are shown, by default and at most, and how
+// many of all policies.
 const (
 	defaultTop = 20
 	mostTop    = 1000
@@ -112,7 +113,8 @@ func (h *Handler) state(a *answer) {
 	a.Denied = &report
 }
 
-// hashed reports whether keys are shown as hashes: then those of exceptions are too.
+// hashed reports whether keys are shown as hashes: then those of exceptions are
+// too.
 func (h *Handler) hashed() bool { return h.denied != nil && h.denied.Hashed() }
 
 // form returns how a key of a store is shown.
@@ -123,7 +125,8 @@ func (h *Handler) form(key string) string {
 	return oncall.ShownKey(key)
 }
 
-// hashOf returns the first 12 hex digits of the SHA-256 of p as JSON, plans and overrides included.
+// hashOf returns the first 12 hex digits of the SHA-256 of p as JSON, plans and
+// overrides included.
 func hashOf(p core.Policy) string {
 	text, err := json.Marshal(p)
 	if err != nil { // a time zone without a name, which no file can have

@@ -30,7 +30,8 @@ func Example() {
 	// 429 0 application/problem+json
 }
 
-// The key is the API key, or else the address. ByRoute knows the whole pattern, even in Use of the root router.
+// The key is the API key, or else the address. ByRoute knows the whole pattern,
+// even in Use of the root router.
 func ExampleKeyFunc() {
 	who := chilimit.FirstOf(chilimit.ByHeader("X-Api-Key"), chilimit.ByIP())
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
@@ -80,7 +81,8 @@ func ExampleOption() {
 	// 200
 }
 
-// The user and the organisation pay both, or none of them. Here the organisation denies the second user.
+// The user and the organisation pay both, or none of them. Here the
+// organisation denies the second user.
 func ExampleRule() {
 	store := core.NewMemoryStore()
 	limiter := func(name string, perHour int) *core.Limiter {

@@ -9,11 +9,12 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-// mounts caches which routers are mounted where. A router is read when the first request passes it, because routes are
-// added before. The cache holds at most maxRouters, in case a program keeps making new ones.
+// mounts caches which routers are mounted where. A router is read when the
+// first request passes it, because routes are added before. The cache holds at
+// most maxRouters, in case a program keeps making new ones.
 //
-// With one route, reading the router for each request would take 11 allocations and 1.1 KB more, and more with each
-// route.
+// With one route, reading the router for each request would take 11 allocations
+// and 1.1 KB more, and more with each route.
 type mounts struct {
 	routers sync.Map // of chi.Routes to mountPoints
 	known   atomic.Int64
@@ -27,8 +28,9 @@ type mountPoints struct {
 	routes  map[string]map[string]bool // the methods of the routes by pattern, because a route may replace a mount point
 }
 
-// below returns the router mounted on r that gets requests of pattern and method. It returns nil if they go to a route,
-// or if no router is mounted there.
+// below returns the router mounted on r that gets requests of pattern and
+// method. It returns nil if they go to a route, or if no router is mounted
+// there.
 func (m *mounts) below(r chi.Routes, pattern, method string) chi.Routes {
 	points := m.of(r)
 	if points.routes[pattern][method] {

@@ -11,8 +11,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Middleware in front of limiters, such as that of OpenTelemetry, reads the route from its own request when the handler has
-// returned. Chi sets it in the request that it routes.
+// Middleware in front of limiters, such as that of OpenTelemetry, reads the
+// route from its own request when the handler has returned. Chi sets it in the
+// request that it routes.
 func TestMiddlewareInFrontSeesTheRoute(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(100)}}))
 	var seen *http.Request

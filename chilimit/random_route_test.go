@@ -148,7 +148,8 @@ func (a *randomApp) fill(r chi.Router, prefix string, depth int) {
 	}
 }
 
-// try calls add and ignores its panic: chi refuses, for example, two mounts of one pattern.
+// try calls add and ignores its panic: chi refuses, for example, two mounts of
+// one pattern.
 func (a *randomApp) try(add func()) {
 	defer func() { _ = recover() }()
 	add()
@@ -195,7 +196,8 @@ func (a *randomApp) target() string {
 	return path
 }
 
-// check compares what limiters saw of a request with the pattern and the parameters at its handler.
+// check compares what limiters saw of a request with the pattern and the
+// parameters at its handler.
 func (a *randomApp) check(t *testing.T, request, want string, places map[string]int) {
 	t.Helper()
 	for i, got := range a.seen.routes {
@@ -220,8 +222,9 @@ func (a *randomApp) check(t *testing.T, request, want string, places map[string]
 	}
 }
 
-// Wherever a limiter stands in a random router, ByRoute returns what RoutePattern returns at the handler, and ByParam
-// returns the handler's parameters. Requests that match no route share one key.
+// Wherever a limiter stands in a random router, ByRoute returns what
+// RoutePattern returns at the handler, and ByParam returns the handler's
+// parameters. Requests that match no route share one key.
 func TestByRouteIsThePatternAtTheHandler(t *testing.T) {
 	routed, unrouted, places := 0, 0, make(map[string]int)
 	for seed := range uint64(600) {

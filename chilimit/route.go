@@ -12,7 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
-// newRouter returns a Router that reads the route and parameters that a request has, or will have at its handler.
+// newRouter returns a Router that reads the route and parameters that a request
+// has, or will have at its handler.
 func newRouter() nethttp.Router {
 	var m mounts
 	return nethttp.Router{
@@ -36,8 +37,9 @@ func newRouter() nethttp.Router {
 	}
 }
 
-// find returns the routing context that r will have at its handler, or already has there. It returns nil if no route
-// matches. It does what chi does. It reads the path and the method from chi's context, because middleware such as
+// find returns the routing context that r will have at its handler, or already
+// has there. It returns nil if no route matches. It does what chi does. It
+// reads the path and the method from chi's context, because middleware such as
 // StripSlashes, CleanPath and GetHead changes them there and not in r.
 func (m *mounts) find(r *http.Request) *chi.Context {
 	current := chi.RouteContext(r.Context())
@@ -65,8 +67,9 @@ func (m *mounts) find(r *http.Request) *chi.Context {
 				return found
 			}
 		}
-		// If the search ended at a mount point itself, such as /api for the path "/api", chi continues below it with
-		// the path "/". Otherwise no route matches.
+		// If the search ended at a mount point itself, such as /api for the
+		// path "/api", chi continues below it with the path "/". Otherwise no
+		// route matches.
 		if last := len(found.RoutePatterns); last == known || strings.HasSuffix(found.RoutePatterns[last-1], "*") {
 			return nil
 		}
@@ -81,16 +84,17 @@ func pathBelow(current *chi.Context, r *http.Request) string {
 	if !strings.HasSuffix(current.RoutePatterns[len(current.RoutePatterns)-1], "*") {
 		return "/" // the request is for the mount point itself
 	}
-	// In front of the mount point, as in With(limit).Mount(…), the rest of the path is the value of the wildcard. Behind
-	// it, chi has emptied that value.
+	// In front of the mount point, as in With(limit).Mount(…), the rest of the
+	// path is the value of the wildcard. Behind it, chi has emptied that value.
 	if n := len(current.URLParams.Keys) - 1; n >= 0 && n < len(current.URLParams.Values) && current.URLParams.Values[n] != "" {
 		return "/" + current.URLParams.Values[n]
 	}
 	return cmp.Or(current.RoutePath, "/")
 }
 
-// cut reduces found to what chi knows at the handler of its n-th pattern: the parameters up to that pattern. As in chi,
-// wildcards of mount points are empty, and only the wildcard of the route keeps its value.
+// cut reduces found to what chi knows at the handler of its n-th pattern: the
+// parameters up to that pattern. As in chi, wildcards of mount points are
+// empty, and only the wildcard of the route keeps its value.
 func cut(found *chi.Context, n int) {
 	found.RoutePatterns = found.RoutePatterns[:n]
 	keys := 0
@@ -106,7 +110,8 @@ func cut(found *chi.Context, n int) {
 	}
 }
 
-// parameters returns the number of parameters of a pattern: {name}, {name:regexp} and *. A regexp may contain braces.
+// parameters returns the number of parameters of a pattern: {name},
+// {name:regexp} and *. A regexp may contain braces.
 func parameters(pattern string) (n int) {
 	depth := 0
 	for i := range len(pattern) {

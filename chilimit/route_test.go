@@ -22,7 +22,8 @@ func TestByRouteIsTheWholePatternWhereverTheLimiterStands(t *testing.T) {
 		})
 	}
 	pass := func(next http.Handler) http.Handler { return next }
-	// build returns an app with middleware in the root, in the mounted router and at the route.
+	// build returns an app with middleware in the root, in the mounted router
+	// and at the route.
 	build := func(root, mounted, route func(http.Handler) http.Handler, before ...func(http.Handler) http.Handler) http.Handler {
 		r := chi.NewRouter()
 		r.Use(before...)

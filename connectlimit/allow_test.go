@@ -12,7 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/connectlimit"
 )
 
-// Handlers ask while others of their goroutines do, or send messages. The race detector judges.
+// Handlers ask while others of their goroutines do, or send messages. The race
+// detector judges.
 func TestAllowInSeveralGoroutines(t *testing.T) {
 	tenants := perHour("tenants", 100_000)
 	ask := func(ctx context.Context) {

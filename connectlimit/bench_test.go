@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// BenchmarkUnary is a call through Connect's handler without a network: what the interceptor adds is the difference to "none".
+// BenchmarkUnary is a call through Connect's handler without a network: what
+// the interceptor adds is the difference to "none".
 func BenchmarkUnary(b *testing.B) {
 	keys := map[string]connectlimit.KeyFunc{"none": nil, "peer": connectlimit.ByPeer(), "header": byKey}
 	for name, key := range keys {
@@ -44,7 +45,8 @@ func BenchmarkUnary(b *testing.B) {
 	}
 }
 
-// BenchmarkInterceptor is what the interceptor adds to a call, without what Connect does with the fields.
+// BenchmarkInterceptor is what the interceptor adds to a call, without what
+// Connect does with the fields.
 func BenchmarkInterceptor(b *testing.B) {
 	for name, key := range map[string]connectlimit.KeyFunc{"global": connectlimit.Global("all"), "header": byKey} {
 		b.Run(name, func(b *testing.B) {

@@ -35,7 +35,8 @@ type handlerConn struct{ connect.StreamingHandlerConn }
 
 func (h handlerConn) Header() http.Header { return h.RequestHeader() }
 
-// Context returns the call's context, with what earlier interceptors left in it.
+// Context returns the call's context, with what earlier interceptors left in
+// it.
 func (c *Call) Context() context.Context { return c.ctx }
 
 // Header returns the header of the call's request. Don't change it.
@@ -64,8 +65,9 @@ func (x *request) BinaryIsEncoded()                   {}
 func (x *request) RemoteAddr() string                 { return x.call.Peer().Addr }
 func (x *request) LocalAddr() net.Addr                { return adapter.LocalAddr(x.call.ctx) }
 
-// Response returns where the fields of the limits go. Messages of an open stream have none. Handlers may have several goroutines, so they
-// get the state, which locks. Interceptors decide before the handler runs.
+// Response returns where the fields of the limits go. Messages of an open
+// stream have none. Handlers may have several goroutines, so they get the
+// state, which locks. Interceptors decide before the handler runs.
 func (x *request) Response() core.HeaderWriter {
 	if x.call.isMessage() {
 		return nil

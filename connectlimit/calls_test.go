@@ -56,7 +56,8 @@ func TestAPlainPostOfJSON(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, res.StatusCode, "no key")
 }
 
-// A client that has the interceptor, as one option for both sides gives it, is not limited by it.
+// A client that has the interceptor, as one option for both sides gives it, is
+// not limited by it.
 func TestCallsOfClientsPassUntouched(t *testing.T) {
 	limits := connectlimit.New(perHour("calls", 1), func(*connectlimit.Call) (string, error) {
 		t.Error("a client's call has been decided")

@@ -38,7 +38,8 @@ func TestConformance(t *testing.T) {
 // app is an app of the suite.
 type app = adaptertest.App[connect.Interceptor]
 
-// kitOf describes the interceptor for clients of a protocol, whose calls are unary, or streams of the server.
+// kitOf describes the interceptor for clients of a protocol, whose calls are
+// unary, or streams of the server.
 func kitOf(protocol string, streams bool) adaptertest.Kit[*connectlimit.Call, connectlimit.KeyFunc, connectlimit.Option, connectlimit.Rule, connect.Interceptor] {
 	absent := func(string) connectlimit.KeyFunc { return nil }
 	absent0 := func() connectlimit.KeyFunc { return nil }
@@ -85,7 +86,8 @@ func own(status int, body string) error {
 	return connect.NewError(connect.Code(adaptertest.CodeOf(status)), errors.New(ofApp+body))
 }
 
-// around is an interceptor of handlers that does the same for unary calls and streams.
+// around is an interceptor of handlers that does the same for unary calls and
+// streams.
 type around func(ctx context.Context, header http.Header, next func(context.Context) error) error
 
 func (f around) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
@@ -105,7 +107,8 @@ func (f around) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.
 	}
 }
 
-// callOf returns the Call of a request with a context and a header, as functions of the app get it.
+// callOf returns the Call of a request with a context and a header, as
+// functions of the app get it.
 func callOf(ctx context.Context, header http.Header) (c *connectlimit.Call) {
 	skip := connectlimit.WithSkip(func(call *connectlimit.Call) bool { c = call; return true })
 	req := connect.NewRequest(hello())
@@ -116,7 +119,8 @@ func callOf(ctx context.Context, header http.Header) (c *connectlimit.Call) {
 	return c
 }
 
-// asksKey is the key of what the handler asks in front of everything else: contexts of streams know the call only there.
+// asksKey is the key of what the handler asks in front of everything else:
+// contexts of streams know the call only there.
 type asksKey struct{}
 
 func allowing(limiter *core.Limiter, keys func(*connectlimit.Call) []string, then func(core.Result)) connect.Interceptor {
@@ -148,7 +152,8 @@ func asked(ctx context.Context) error {
 	return nil
 }
 
-// peerField has the network and the address of the client of the suite, whose calls the gateway makes.
+// peerField has the network and the address of the client of the suite, whose
+// calls the gateway makes.
 const peerField = "Test-Peer"
 
 func serveApp(l net.Listener, a app, protocol string, streams bool) error {

@@ -18,7 +18,8 @@ const greet = "/demo.v1.Demo/Greet"
 
 type word = wrapperspb.StringValue
 
-// greetings serves a procedure behind interceptors, and calls use with a function that calls it with an API key and a name.
+// greetings serves a procedure behind interceptors, and calls use with a
+// function that calls it with an API key and a name.
 func greetings(use func(call func(key, name string) (*connect.Response[word], error)), interceptors ...connect.Interceptor) {
 	handler := func(_ context.Context, in *connect.Request[word]) (*connect.Response[word], error) {
 		if in.Msg.GetValue() == "nobody" {
@@ -52,7 +53,8 @@ func oncePerHour(name string) *core.Limiter {
 	}))
 }
 
-// Each API key has one call an hour. The details of a denial say what a client needs.
+// Each API key has one call an hour. The details of a denial say what a client
+// needs.
 func Example() {
 	limits := connectlimit.New(oncePerHour("calls"), connectlimit.ByHeader("X-Api-Key"))
 	greetings(func(call func(key, name string) (*connect.Response[word], error)) {
@@ -83,7 +85,8 @@ func Example() {
 	// invalid_argument
 }
 
-// A key of the context and the call: who an interceptor in front found, and what is called.
+// A key of the context and the call: who an interceptor in front found, and
+// what is called.
 func ExampleKeyFunc() {
 	type user struct{}
 	login := connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {

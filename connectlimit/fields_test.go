@@ -42,7 +42,8 @@ func TestFieldsAreHeadersOfACallThatSucceeds(t *testing.T) {
 
 func free(*connectlimit.Call) (int64, error) { return 0, nil }
 
-// whereFields checks that the fields of a call that failed, with what else a refusal has, are where the protocol has those of errors.
+// whereFields checks that the fields of a call that failed, with what else a
+// refusal has, are where the protocol has those of errors.
 func whereFields(t *testing.T, protocol string, a answer, fields ...string) {
 	t.Helper()
 	for _, field := range fields {
@@ -130,7 +131,8 @@ func TestFieldsOfStreamsThatOpen(t *testing.T) {
 	})
 }
 
-// A stream of the server that sends nothing, and one of the client, have headers too.
+// A stream of the server that sends nothing, and one of the client, have
+// headers too.
 func TestFieldsOfStreamsOfOneSide(t *testing.T) {
 	h := handlers{count: func(context.Context, *request, *connect.ServerStream[text]) error { return nil }}
 	speak(t, serve(t, h, connectlimit.New(perHour("streams", 9), all)), func(t *testing.T, s server) {
@@ -189,7 +191,8 @@ func TestFieldsOfSeveralLimitersAreOneList(t *testing.T) {
 	})
 }
 
-// Apps keep errors and answers in variables. Calls at once must not write to them.
+// Apps keep errors and answers in variables. Calls at once must not write to
+// them.
 func TestErrorsAndAnswersOfHandlersStayAsTheyAre(t *testing.T) {
 	gone := connect.NewError(connect.CodeNotFound, errors.New("gone"))
 	gone.Meta().Set("X-Own", "1")

@@ -82,7 +82,8 @@ func (i *interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) co
 	}
 }
 
-// fieldConn is a stream whose header has the fields of the limits. The first interceptor of a call makes it.
+// fieldConn is a stream whose header has the fields of the limits. The first
+// interceptor of a call makes it.
 type fieldConn struct {
 	connect.StreamingHandlerConn
 	state *state

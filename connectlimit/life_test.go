@@ -14,7 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// recovers turns panics of handlers into errors, as an interceptor of an app does.
+// recovers turns panics of handlers into errors, as an interceptor of an app
+// does.
 type recovers struct{}
 
 func (recovers) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {

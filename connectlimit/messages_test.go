@@ -157,7 +157,8 @@ func TestMessagesSettleAndHoldSlots(t *testing.T) {
 	assert.EqualValues(t, 2, settled.Load(), "each message is settled once")
 }
 
-// Connect receives the request of such a stream before the handler runs, and looks for the end of it.
+// Connect receives the request of such a stream before the handler runs, and
+// looks for the end of it.
 func TestTheMessageOfAStreamOfTheServerIsOverWithItsHandler(t *testing.T) {
 	limiter := limiterOf(core.Policy{Name: "messages", Limits: []core.Limit{core.InFlight(1)}})
 	var held int64
@@ -229,7 +230,8 @@ func TestOpeningsAndMessagesHaveLimitersOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A handler may send from one goroutine and receive from another one: the race detector watches.
+// A handler may send from one goroutine and receive from another one: the race
+// detector watches.
 func TestADeniedMessageWhileOthersAreSent(t *testing.T) {
 	h := handlers{talk: func(ctx context.Context, s *bidi) error {
 		sent := make(chan struct{})

@@ -32,7 +32,8 @@ var protocol = middleware.Protocol[*Call]{
 	},
 }
 
-// clientError returns the error of the client that a function of the app returned, or nil if it is none. Text around it is for logs.
+// clientError returns the error of the client that a function of the app
+// returned, or nil if it is none. Text around it is for logs.
 func clientError(err error) *connect.Error {
 	var own *connect.Error
 	if errors.As(err, &own) && own != nil && rpc.Code(own.Code()).Client() {
@@ -71,13 +72,15 @@ func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 	return errorOf(r)
 }
 
-// retryLater writes the fields that middleware of HTTP sends while the store does not answer.
+// retryLater writes the fields that middleware of HTTP sends while the store
+// does not answer.
 func retryLater(h core.HeaderWriter, r rpc.Refusal) {
 	h.Set("Retry-After", strconv.Itoa(int(math.Ceil(r.RetryAfter.Seconds()))))
 	h.Set("Cache-Control", "no-store")
 }
 
-// errorOf returns the error of a refusal. Its details name the limits that lack tokens, and say when to retry.
+// errorOf returns the error of a refusal. Its details name the limits that lack
+// tokens, and say when to retry.
 func errorOf(r rpc.Refusal) *connect.Error {
 	err := connect.NewError(connect.Code(r.Code), errors.New(r.Message))
 	if r.RetryAfter > 0 && r.RetryAfter != core.Never {
@@ -99,7 +102,8 @@ func addDetail(err *connect.Error, detail proto.Message) {
 	}
 }
 
-// codeOf returns the code that a call is answered with if its handler returns err: 0 if it succeeds.
+// codeOf returns the code that a call is answered with if its handler returns
+// err: 0 if it succeeds.
 func codeOf(err error) connect.Code {
 	var own *connect.Error
 	switch {

@@ -33,7 +33,8 @@ type (
 	bidi     = connect.BidiStream[text, text]
 )
 
-// handlers are what the service does. By default a unary call succeeds, and a stream answers each message by the same one.
+// handlers are what the service does. By default a unary call succeeds, and a
+// stream answers each message by the same one.
 type handlers struct {
 	once   func(ctx context.Context, in *request) (*response, error)
 	talk   func(ctx context.Context, s *bidi) error
@@ -119,7 +120,8 @@ func speak(t *testing.T, s server, test func(t *testing.T, s server)) {
 	}
 }
 
-// client returns a client of a procedure. It calls seen, unless that is nil, with each answer when its body has been read.
+// client returns a client of a procedure. It calls seen, unless that is nil,
+// with each answer when its body has been read.
 func (s server) client(procedure string, seen func(*http.Response)) *connect.Client[text, text] {
 	c := *s.Client()
 	c.Transport = watched{c.Transport, seen}
@@ -218,7 +220,8 @@ func closed(cs *stream) error {
 	return ended(err)
 }
 
-// details returns those of a refusal: how long to wait, and the limits that lack tokens.
+// details returns those of a refusal: how long to wait, and the limits that
+// lack tokens.
 func details(t *testing.T, err error) (retry *errdetails.RetryInfo, limits []string) {
 	t.Helper()
 	require.ErrorAs(t, err, new(*connect.Error))

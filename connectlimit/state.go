@@ -11,8 +11,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
-// state is what all interceptors of one call share. The first one keeps it in the context. It sends the fields of all of them once it is
-// known where they go. State is a [core.HeaderWriter] of these fields.
+// state is what all interceptors of one call share. The first one keeps it in
+// the context. It sends the fields of all of them once it is known where they
+// go. State is a [core.HeaderWriter] of these fields.
 type state struct {
 	decision rpc.Decisions
 	request  http.Header // of the call: its identity
@@ -32,8 +33,10 @@ type response interface {
 
 type stateKey struct{}
 
-// stateOf returns the state of a call with a request's header, and the context that has it. first reports that it is new. The context may
-// have the state of another call: handlers call others within the process, through transports that keep contexts.
+// stateOf returns the state of a call with a request's header, and the context
+// that has it. first reports that it is new. The context may have the state of
+// another call: handlers call others within the process, through transports
+// that keep contexts.
 func stateOf(ctx context.Context, request http.Header) (s *state, with context.Context, first bool) {
 	if s, ok := ctx.Value(stateKey{}).(*state); ok && reflect.ValueOf(s.request).Pointer() == reflect.ValueOf(request).Pointer() {
 		return s, ctx, false
@@ -87,7 +90,8 @@ func (s *state) Add(name, value string) {
 	s.header().Add(name, value)
 }
 
-// sendHeader makes the fields headers, before the first message of a stream is sent.
+// sendHeader makes the fields headers, before the first message of a stream is
+// sent.
 func (s *state) sendHeader() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +101,8 @@ func (s *state) sendHeader() {
 	}
 }
 
-// finish sends what is left when the call is over. Clients of gRPC get what belongs to an error in trailers.
+// finish sends what is left when the call is over. Clients of gRPC get what
+// belongs to an error in trailers.
 func (s *state) finish(failed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,16 +11,20 @@ import (
 	"time"
 )
 
-// Acquire is Allow, but blocks until key has a free slot, or ctx ends. Middleware does not release what Acquire took: call
-// [Result.Release].
+// Acquire is Allow, but blocks until key has a free slot, or ctx ends.
+// Middleware does not release what Acquire took: call [Result.Release].
 //
-// Callers of one process wait in the order of their calls, and only the first of them asks the store: at once when a slot of the key
-// is released in this process, and else at most 40 times a second. Once a second it leaves a slot that was released here to other
-// processes for up to 50 ms. So none starves, but between processes there is no order. A call of Allow can come in between.
+// Callers of one process wait in the order of their calls, and only the first
+// of them asks the store: at once when a slot of the key is released in this
+// process, and else at most 40 times a second. Once a second it leaves a slot
+// that was released here to other processes for up to 50 ms. So none starves,
+// but between processes there is no order. A call of Allow can come in between.
 //
-// If another limit of the policy denies, Acquire waits for its tokens too. It returns at once, and takes nothing, with [ErrDeadline]
-// if that would exceed ctx's deadline, with [ErrCapacity] if it would never end, and with Allow's error if there is no decision. If
-// ctx ends, it takes nothing and returns ctx's error.
+// If another limit of the policy denies, Acquire waits for its tokens too. It
+// returns at once, and takes nothing, with [ErrDeadline] if that would exceed
+// ctx's deadline, with [ErrCapacity] if it would never end, and with Allow's
+// error if there is no decision. If ctx ends, it takes nothing and returns
+// ctx's error.
 func (l *Limiter) Acquire(ctx context.Context, key string) (Result, error) {
 	var res Result
 	var failed error
@@ -36,9 +40,11 @@ func (l *Limiter) Acquire(ctx context.Context, key string) (Result, error) {
 	return res, err
 }
 
-// inTurn calls ask until it returns no denials, in the order of the callers that wait for key. Before each further call it waits for
-// what the denials lack; denied are those of a call just before inTurn, if any. It returns ask's error, [ErrDeadline] or [ErrCapacity]
-// if waiting does not help, or ctx's error if that ends.
+// inTurn calls ask until it returns no denials, in the order of the callers
+// that wait for key. Before each further call it waits for what the denials
+// lack; denied are those of a call just before inTurn, if any. It returns ask's
+// error, [ErrDeadline] or [ErrCapacity] if waiting does not help, or ctx's
+// error if that ends.
 func (l *Limiter) inTurn(ctx context.Context, key string, denied []Result, ask func() (denied []Result, err error)) error {
 	w := l.waiters.join(key)
 	defer l.waiters.leave(w)
@@ -84,7 +90,8 @@ func leaveToOthers(ctx context.Context) error {
 	return err
 }
 
-// sleep waits for pause, or until released has a value, and reports which. If ctx ends before, it returns ctx's error.
+// sleep waits for pause, or until released has a value, and reports which. If
+// ctx ends before, it returns ctx's error.
 func sleep(ctx context.Context, pause time.Duration, released <-chan struct{}) (free bool, err error) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -98,7 +105,8 @@ func sleep(ctx context.Context, pause time.Duration, released <-chan struct{}) (
 	}
 }
 
-// pause returns how long to wait after denials, and a channel that ends the pause early; nil: none does.
+// pause returns how long to wait after denials, and a channel that ends the
+// pause early; nil: none does.
 func (w *waiter) pause(ctx context.Context, denied []Result) (pause time.Duration, free <-chan struct{}, err error) {
 	for i := range denied { // a limit with a rate has its tokens no earlier
 		r := &denied[i]
@@ -124,11 +132,13 @@ func (w *waiter) pause(ctx context.Context, denied []Result) (pause time.Duratio
 	return pause, w.line.released, nil
 }
 
-// pollEvery is the longest pause before Acquire asks the store again whether a slot is free. Pauses are half of it at least, at
-// random, so that no process always comes first.
+// pollEvery is the longest pause before Acquire asks the store again whether a
+// slot is free. Pauses are half of it at least, at random, so that no process
+// always comes first.
 const pollEvery = 50 * time.Millisecond
 
-// yieldEvery is how often slots that are released in a process are left to others for one pause.
+// yieldEvery is how often slots that are released in a process are left to
+// others for one pause.
 const yieldEvery = time.Second
 
 // waiters are the callers of Acquire, by key.
@@ -138,7 +148,8 @@ type waiters struct {
 	turns *[64]turn // of keys, by a hash: those that share one only yield more rarely; nil: nobody has called Acquire
 }
 
-// turn is when slots of a key were last released in this process, and last left to other processes.
+// turn is when slots of a key were last released in this process, and last left
+// to other processes.
 type turn struct{ released, yielded time.Time }
 
 // seed is of the hash of keys.
@@ -149,15 +160,17 @@ func (s *waiters) turnOf(key string) *turn {
 	return &s.turns[maphash.String(seed, key)%uint64(len(s.turns))]
 }
 
-// releasedHere reports whether a slot of key was released in this process just now. A process that took it again and again at once
-// would leave others no time to ask for it.
+// releasedHere reports whether a slot of key was released in this process just
+// now. A process that took it again and again at once would leave others no
+// time to ask for it.
 func (s *waiters) releasedHere(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Since(s.turnOf(key).released) < pollEvery
 }
 
-// yields reports whether a slot of key that was released here is for other processes: one is, every yieldEvery.
+// yields reports whether a slot of key that was released here is for other
+// processes: one is, every yieldEvery.
 func (s *waiters) yields(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

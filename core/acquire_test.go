@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// askedStore is a store that is no MemoryStore, as those in other processes are. It counts what it is asked.
+// askedStore is a store that is no MemoryStore, as those in other processes
+// are. It counts what it is asked.
 type askedStore struct {
 	*core.MemoryStore
 
@@ -107,7 +108,8 @@ func TestCallersOfAcquireWaitInTheirOrder(t *testing.T) {
 	}
 }
 
-// A release in this process wakes the first waiter at once. But once a second a slot is left to other processes for up to 50 ms.
+// A release in this process wakes the first waiter at once. But once a second a
+// slot is left to other processes for up to 50 ms.
 func TestReleaseWakesAcquire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &askedStore{MemoryStore: core.NewMemoryStore()}

@@ -67,7 +67,8 @@ func TestBlockedKeysAreDeniedWhateverTheyAsk(t *testing.T) {
 	})
 }
 
-// A block denies what costs something: see Policy.Blocked. Both ways to block a key, and all ways to ask, have the same rule.
+// A block denies what costs something: see Policy.Blocked. Both ways to block a
+// key, and all ways to ask, have the same rule.
 func TestRequestsOfABlockedKeyThatCostNothingPass(t *testing.T) {
 	tokens, none := core.PerHour(1000).WithUnit("tokens"), core.Units{core.Requests: 0, "tokens": 0}
 	mixed, alone := []core.Limit{core.PerHour(5), tokens, core.InFlight(3)}, []core.Limit{tokens}
@@ -135,7 +136,8 @@ func TestRequestsOfABlockedKeyThatCostNothingPass(t *testing.T) {
 	})
 }
 
-// What costs nothing passes a block as a Peek does: a debt denies it all the same.
+// What costs nothing passes a block as a Peek does: a debt denies it all the
+// same.
 func TestADebtDeniesABlockedKeyWhatCostsNothing(t *testing.T) {
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), blocking(core.PerHour(5))))
 	require.NoError(t, l.Debit(t.Context(), "mallory", 9))

@@ -17,7 +17,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// mistakes returns every core.ConfigError joined in err, as "field: value". One without a code is marked.
+// mistakes returns every core.ConfigError joined in err, as "field: value". One
+// without a code is marked.
 func mistakes(err error) []string {
 	var list []string
 	switch e := err.(type) {
@@ -38,7 +39,8 @@ func mistakes(err error) []string {
 	return list
 }
 
-// reports checks that err joins a ConfigError for each of want, and that its text shows each field.
+// reports checks that err joins a ConfigError for each of want, and that its
+// text shows each field.
 func reports(t *testing.T, err error, want ...string) {
 	t.Helper()
 	got := mistakes(err)

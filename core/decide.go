@@ -16,30 +16,35 @@ func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 1)
 }
 
-// AllowN takes cost tokens from key's bucket if every limit has them, and nothing otherwise. A cost of 0 takes nothing
-// and returns the bucket's state; it is denied only in debt: while tokens are promised ahead, or after [Limiter.Debit] or
-// [Result.Settle] charged more than there was. AllowN costs at most one round trip to Redis, and none with a MemoryStore.
+// AllowN takes cost tokens from key's bucket if every limit has them, and
+// nothing otherwise. A cost of 0 takes nothing and returns the bucket's state;
+// it is denied only in debt: while tokens are promised ahead, or after
+// [Limiter.Debit] or [Result.Settle] charged more than there was. AllowN costs
+// at most one round trip to Redis, and none with a MemoryStore.
 //
-// If there is no decision, AllowN returns an error and Result.Allowed is false: [ErrCost] for a negative cost,
-// [ErrNoKey] for an empty key, ctx's own error, or, under FailClosed, [ErrUnavailable].
+// If there is no decision, AllowN returns an error and Result.Allowed is false:
+// [ErrCost] for a negative cost, [ErrNoKey] for an empty key, ctx's own error,
+// or, under FailClosed, [ErrUnavailable].
 func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Result, err error) {
 	err = l.take(ctx, l.current(), &res, &request{key: key, Request: store.Request{Request: bucket.Request{N: cost}}})
 	return res, err
 }
 
-// AllowUnits takes units from key's bucket if every limit has them, and nothing otherwise. Result.Cost is the number of
-// requests, by default 1. Errors and cost are those of AllowN, and [ErrUnit] for a unit that no limit of the policy counts.
-// It allocates the list of what it takes.
+// AllowUnits takes units from key's bucket if every limit has them, and nothing
+// otherwise. Result.Cost is the number of requests, by default 1. Errors and
+// cost are those of AllowN, and [ErrUnit] for a unit that no limit of the
+// policy counts. It allocates the list of what it takes.
 func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res Result, err error) {
 	r := request{key: key, Request: store.Request{Request: bucket.Request{N: 1}}, units: units}
 	err = l.take(ctx, l.current(), &res, &r)
 	return res, err
 }
 
-// AllowAtMost takes as many tokens as every limit that counts requests has, up to most. Result.Cost is how many. It denies
-// only if there is none: then Cost is 0, and RetryAfter is the time until there is one. Tokens on lease in another
-// process are not there. A policy in shadow mode does not deny, but Cost tells what was there. Errors and cost are those
-// of AllowN.
+// AllowAtMost takes as many tokens as every limit that counts requests has, up
+// to most. Result.Cost is how many. It denies only if there is none: then Cost
+// is 0, and RetryAfter is the time until there is one. Tokens on lease in
+// another process are not there. A policy in shadow mode does not deny, but
+// Cost tells what was there. Errors and cost are those of AllowN.
 func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res Result, err error) {
 	r := request{key: key, Request: store.Request{Request: bucket.Request{N: most}}}
 	if most > 0 {
@@ -49,21 +54,25 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 	return res, err
 }
 
-// Peek returns the state of key's bucket and takes nothing. It is AllowN with a cost of 0, and always asks the store. As the first request
-// after a change of limits it has the store note the change (see [Limiter.WithLimits]); [Limiter.PeekUnits] changes nothing at all.
+// Peek returns the state of key's bucket and takes nothing. It is AllowN with a
+// cost of 0, and always asks the store. As the first request after a change of
+// limits it has the store note the change (see [Limiter.WithLimits]);
+// [Limiter.PeekUnits] changes nothing at all.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 0)
 }
 
-// allowAll is AllowN with the largest cost that a request can have: the smallest Capacity of the policy's limits, or of those
-// of the fallback. It is for a request of unknown cost. Result.Cost is the cost it asked for.
+// allowAll is AllowN with the largest cost that a request can have: the
+// smallest Capacity of the policy's limits, or of those of the fallback. It is
+// for a request of unknown cost. Result.Cost is the cost it asked for.
 func (l *Limiter) allowAll(ctx context.Context, key string) (res Result, err error) {
 	err = l.take(ctx, l.current(), &res, &request{key: key, all: true})
 	return res, err
 }
 
-// take decides r, which takes tokens, and reports the decision to observers and the log. It writes to *res instead of
-// returning a Result, because Results are large.
+// take decides r, which takes tokens, and reports the decision to observers and
+// the log. It writes to *res instead of returning a Result, because Results are
+// large.
 func (l *Limiter) take(ctx context.Context, now *rules, res *Result, r *request) error {
 	if r.peeks() || !l.watch.active() {
 		return l.decide(ctx, now, res, r)
@@ -89,12 +98,14 @@ func (l *Limiter) report(ctx context.Context, now *rules, res *Result, key strin
 	}
 }
 
-// mistaken reports whether err says that the request can't be decided, whatever the store says. That is no decision.
+// mistaken reports whether err says that the request can't be decided, whatever
+// the store says. That is no decision.
 func mistaken(err error) bool {
 	return errors.Is(err, ErrCost) || errors.Is(err, ErrNoKey) || errors.Is(err, ErrUnit) || errors.Is(err, ErrSlots)
 }
 
-// decide asks the store to decide r. If the store can't answer, the policy's OnFailure decides.
+// decide asks the store to decide r. If the store can't answer, the policy's
+// OnFailure decides.
 func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *request) error {
 	p := now.planOf(r.key)
 	r.bindPlan(now, p)
@@ -144,7 +155,8 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *reques
 	return err
 }
 
-// shadow turns r into an allowed result, for a policy in shadow mode. It keeps err if the caller's context ended.
+// shadow turns r into an allowed result, for a policy in shadow mode. It keeps
+// err if the caller's context ended.
 func (r *Result) shadow(err error) error {
 	switch {
 	case errors.As(err, &callerDone{}):
@@ -216,7 +228,8 @@ func (r *Result) fillFrom(p *plan, req *request) {
 	}
 }
 
-// noteUnits notes what r takes under p. After many decisions it logs a warning, once, for each unit that none took.
+// noteUnits notes what r takes under p. After many decisions it logs a warning,
+// once, for each unit that none took.
 func (l *Limiter) noteUnits(now *rules, p *plan, r *request) {
 	if r.units == nil {
 		if (r.N > 0 || r.all) && now.countsAlways(Requests) {
@@ -254,7 +267,8 @@ type request struct {
 	all   bool   // ask for as many tokens as one request can take; under sets N
 	units Units  // ask for these; under sets Each
 
-	// Of a joint decision: the charges of one bucket of which this is the sum, and what each of them holds. See divide.
+	// Of a joint decision: the charges of one bucket of which this is the sum,
+	// and what each of them holds. See divide.
 	parts  []*request
 	shares []bucket.Request
 }
@@ -262,7 +276,8 @@ type request struct {
 // peeks reports whether r only asks for the state of its bucket.
 func (r *request) peeks() bool { return r.N == 0 && !r.all && r.units == nil }
 
-// free reports whether r costs nothing, so that a block does not deny it: see [Policy.Blocked].
+// free reports whether r costs nothing, so that a block does not deny it: see
+// [Policy.Blocked].
 func (r *request) free(now *rules) bool {
 	for unit, n := range r.units {
 		if n > 0 && unit != Requests {
@@ -295,7 +310,8 @@ func (r *request) check(ctx context.Context, now *rules) error {
 	return nil
 }
 
-// bindPlan sets the limits for r. If r asks for all tokens, or for units, it also sets how many these are.
+// bindPlan sets the limits for r. If r asks for all tokens, or for units, it
+// also sets how many these are.
 func (r *request) bindPlan(now *rules, p *plan) {
 	r.bind(now, p)
 	if len(r.parts) > 1 {
@@ -327,11 +343,13 @@ func (r *request) bind(now *rules, p *plan) {
 	}
 }
 
-// divide sets r's shares under p, which r is bound to. There are none if fewer than two of its parts hold something: then that one has
-// r's own ticket.
+// divide sets r's shares under p, which r is bound to. There are none if fewer
+// than two of its parts hold something: then that one has r's own ticket.
 //
-// Each part ends for itself what it holds, so it has a ticket of its own for its share. r takes the sum by another ticket. In the same
-// step the first share ends that hold and takes what it needs of it, and the others take the rest.
+// Each part ends for itself what it holds, so it has a ticket of its own for
+// its share. r takes the sum by another ticket. In the same step the first
+// share ends that hold and takes what it needs of it, and the others take the
+// rest.
 func (r *request) divide(now *rules, p *plan) {
 	r.shares = nil
 	var last *request
@@ -359,8 +377,9 @@ func (r *request) divide(now *rules, p *plan) {
 	}
 }
 
-// divided returns the requests for r's shares. They come after r, and after all else that is decided in the same step: what a store
-// can't write it finds out before them.
+// divided returns the requests for r's shares. They come after r, and after all
+// else that is decided in the same step: what a store can't write it finds out
+// before them.
 func (r *request) divided() []store.Request {
 	list := make([]store.Request, len(r.shares))
 	for i, share := range r.shares {

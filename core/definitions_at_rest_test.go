@@ -18,8 +18,9 @@ var (
 	definitionsSeed = flag.Uint64("definitions-seed", 0, "the first seed; 0: a random one")
 )
 
-// A bucket remembers what was used, held and given back, whatever its Capacity is; a rate counts from its change; and what a decision or a
-// PeekUnits promises happens, to the microsecond.
+// A bucket remembers what was used, held and given back, whatever its Capacity
+// is; a rate counts from its change; and what a decision or a PeekUnits
+// promises happens, to the microsecond.
 func TestWhatIsUsedStaysUsedUnderSeveralDefinitions(t *testing.T) {
 	t.Parallel()
 	seed := *definitionsSeed

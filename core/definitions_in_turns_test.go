@@ -19,8 +19,9 @@ import (
 
 var turnsRounds = flag.Int("turns", soak.Budget(1000, 4000), "how many keys two definitions decide in turns")
 
-// Two definitions of one limit decide a key in turns, with reservations far ahead that are canceled, and clocks that step
-// back. No window admits more than the larger Capacity and what the definitions in use there refill in it.
+// Two definitions of one limit decide a key in turns, with reservations far
+// ahead that are canceled, and clocks that step back. No window admits more
+// than the larger Capacity and what the definitions in use there refill in it.
 func TestDefinitionsInTurnsAdmitNoMoreThanTheirMaxIn(t *testing.T) {
 	t.Parallel()
 	rounds := *turnsRounds
@@ -35,7 +36,8 @@ func TestDefinitionsInTurnsAdmitNoMoreThanTheirMaxIn(t *testing.T) {
 	}
 }
 
-// turns counts the tokens admitted in every window. Its time never goes back: a step back of the clock adds nothing.
+// turns counts the tokens admitted in every window. Its time never goes back: a
+// step back of the clock adds nothing.
 type turns struct {
 	defs    [2]core.Limit
 	inUse   [2][2]int64 // from and until, µs
@@ -58,7 +60,8 @@ type clockBack struct{ at, from, to int64 }
 
 const endless = math.MaxInt64 / 4
 
-// touch records that the store decided under a definition, and may have written.
+// touch records that the store decided under a definition, and may have
+// written.
 func (u *turns) touch(which int) {
 	if u.inUse[which][1] == 0 {
 		u.inUse[which][0] = u.written
@@ -66,7 +69,8 @@ func (u *turns) touch(which int) {
 	u.inUse[which][1] = endless
 }
 
-// wrote records a write under a definition. What the other one wrote is forgotten when its own refill has filled the bucket.
+// wrote records a write under a definition. What the other one wrote is
+// forgotten when its own refill has filled the bucket.
 func (u *turns) wrote(which int) {
 	u.touch(which)
 	other := 1 - which
@@ -107,7 +111,8 @@ func number(l core.Limit, wall int64) int64 {
 	return time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC).Unix() / 86400
 }
 
-// most is how many tokens may be admitted from s to t, both included, and where they may come from.
+// most is how many tokens may be admitted from s to t, both included, and where
+// they may come from.
 func (u *turns) most(s, t int64) float64 {
 	capacity, refill := int64(0), 0.0
 	for i, l := range u.defs {

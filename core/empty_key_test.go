@@ -10,8 +10,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// An empty key is a missing key, without HTTP too: all clients without a key would share one bucket. Every call returns
-// ErrNoKey for it, in every failure mode and in shadow mode.
+// An empty key is a missing key, without HTTP too: all clients without a key
+// would share one bucket. Every call returns ErrNoKey for it, in every failure
+// mode and in shadow mode.
 func TestEmptyKeyIsErrNoKey(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // shorter than a wait for a token, so that no call blocks
 	defer cancel()

@@ -15,7 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 )
 
-// constants returns the names of the constants that a file declares with a prefix, in its order.
+// constants returns the names of the constants that a file declares with a
+// prefix, in its order.
 func constants(t *testing.T, file, prefix string, but ...string) (names []string) {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
@@ -36,7 +37,8 @@ func constants(t *testing.T, file, prefix string, but ...string) (names []string
 	return names
 }
 
-// A value that is added to an enumeration has its name in every form, or one of these tests fails.
+// A value that is added to an enumeration has its name in every form, or one of
+// these tests fails.
 func TestEveryConstantHasItsName(t *testing.T) {
 	var names []string
 	for bit := core.HeadersLegacy; bit <= core.HeadersNone; bit <<= 1 {
@@ -58,7 +60,8 @@ func TestEveryConstantHasItsName(t *testing.T) {
 	assert.Equal(t, constants(t, "limit.go", ""), names)
 }
 
-// survives checks that a policy is the same after it was written and read as JSON and as YAML.
+// survives checks that a policy is the same after it was written and read as
+// JSON and as YAML.
 func survives(t *testing.T, p core.Policy) {
 	t.Helper()
 	text, err := json.Marshal(p)
@@ -72,7 +75,8 @@ func survives(t *testing.T, p core.Policy) {
 	assert.Equal(t, p, read, "YAML: %s", text)
 }
 
-// Each value is either refused everywhere, or the same in Go, JSON, YAML and text.
+// Each value is either refused everywhere, or the same in Go, JSON, YAML and
+// text.
 func TestEnumerationsSurviveTheirTexts(t *testing.T) {
 	valid := map[string]int{}
 	for value := range 256 {

@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// A gateway that charges calls afterwards admits all that run at once. Estimates count before the call, whether they come back or not.
+// A gateway that charges calls afterwards admits all that run at once.
+// Estimates count before the call, whether they come back or not.
 func TestConcurrentCallsCantPassALimitByTheirEstimates(t *testing.T) {
 	for rule, limit := range map[string]core.Limit{
 		"estimates that stay":      core.PerMonth(1000).WithUnit("tokens"),

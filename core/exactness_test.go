@@ -12,8 +12,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// TestNoWindowAdmitsMoreThanMaxIn checks every window that begins and ends with an allowed request of a greedy client. No
-// other window can hold more. The clock shows whole microseconds, as a store counts time.
+// TestNoWindowAdmitsMoreThanMaxIn checks every window that begins and ends with
+// an allowed request of a greedy client. No other window can hold more. The
+// clock shows whole microseconds, as a store counts time.
 func TestNoWindowAdmitsMoreThanMaxIn(t *testing.T) {
 	t.Run("of limits that refill in whole parts of a token every microsecond", func(t *testing.T) {
 		rapid.Check(t, noWindowAdmitsMoreThanMaxIn(limitdraw.Limit.Filter(toTheMicrosecond)))
@@ -122,8 +123,8 @@ func TestRetryAfterIsExact(t *testing.T) {
 	})
 }
 
-// A limit that gains no whole number of units every microsecond must still be as smooth as MaxIn promises.
-// TestNoWindowAdmitsMoreThanMaxIn found this case.
+// A limit that gains no whole number of units every microsecond must still be
+// as smooth as MaxIn promises. TestNoWindowAdmitsMoreThanMaxIn found this case.
 func TestContinuousRefillIsEvenAtAnyRate(t *testing.T) {
 	for name, limit := range map[string]core.Limit{
 		"an interval of odd nanoseconds": {Capacity: 2_000_000, RefillRate: 1e6, RefillInterval: time.Second + 7},

@@ -15,7 +15,8 @@ func ExampleLimit() {
 	// Output: 17 34 2057
 }
 
-// A window can hold a full bucket and its refill, so 100 a minute are 80 a minute and a burst of 20.
+// A window can hold a full bucket and its refill, so 100 a minute are 80 a
+// minute and a burst of 20.
 func ExampleLimit_MaxIn() {
 	fmt.Println(core.PerMinute(100).MaxIn(time.Minute))
 	fmt.Println(core.PerMinute(80).WithBurst(20).MaxIn(time.Minute))
@@ -37,7 +38,8 @@ func ExamplePer() {
 	// 1000 1000 1h0m0s
 }
 
-// A bucket of 60 a minute is emptied at 12:00:30 and looked at every 15 seconds.
+// A bucket of 60 a minute is emptied at 12:00:30 and looked at every 15
+// seconds.
 func ExampleMode() {
 	ctx := context.Background()
 	for _, mode := range []core.Mode{core.Continuous, core.Stepped, core.Aligned} {

@@ -76,7 +76,8 @@ func ExampleLoggerOption() {
 	// level=DEBUG msg="ratelimit: denied" policy=login limit=login key=ff3eb43dd080 cost=1 retry_after=1h0m0s source=store
 }
 
-// A PolicyObserver receives the limits that are in force: those of the start, and those after each change.
+// A PolicyObserver receives the limits that are in force: those of the start,
+// and those after each change.
 func ExampleWithPolicyObserver() {
 	show := func(c core.PolicyChange) { fmt.Println(c.Policy, c.Limits[0].Capacity, c.Changes) }
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{

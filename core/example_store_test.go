@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
-// The store is a choice: limiters work alike on all of them. See redisstore.New for buckets that processes share.
+// The store is a choice: limiters work alike on all of them. See redisstore.New
+// for buckets that processes share.
 func ExampleStore() {
 	var store core.Store = core.NewMemoryStore()
 	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
@@ -64,7 +65,8 @@ func ExampleWithClock() {
 	// true
 }
 
-// A tool of operators tells what a Peek does not: what is held, and which definition of a limit was used last.
+// A tool of operators tells what a Peek does not: what is held, and which
+// definition of a limit was used last.
 func ExampleInspection() {
 	server := miniredis.NewMiniRedis()
 	if err := server.Start(); err != nil {
@@ -91,7 +93,8 @@ func ExampleInspection() {
 	// Output: exports has 1 slot in use
 }
 
-// After a deployment by mistake, some buckets were last used under another definition.
+// After a deployment by mistake, some buckets were last used under another
+// definition.
 func ExampleStoredLimit() {
 	report := func(limit core.StoredLimit) {
 		if limit.Changed {

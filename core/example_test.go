@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// A limiter is a policy bound to a store. Call it with a key before you do the work.
+// A limiter is a policy bound to a store. Call it with a key before you do the
+// work.
 func Example() {
 	limiter, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name:   "mail",
@@ -77,7 +78,8 @@ func ExampleLimiter_WithLimits() {
 	// paid: 599
 }
 
-// A policy in shadow mode decides but denies no request. SetPolicy enforces it without a restart.
+// A policy in shadow mode decides but denies no request. SetPolicy enforces it
+// without a restart.
 func ExampleLimiter_SetPolicy() {
 	ctx := context.Background()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}, Shadow: true}
@@ -100,7 +102,8 @@ func ExampleLimiter_SetPolicy() {
 	// allowed: false would be denied: false
 }
 
-// A wait that would exceed the context's deadline fails at once and takes nothing.
+// A wait that would exceed the context's deadline fails at once and takes
+// nothing.
 func ExampleLimiter_WaitN() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -152,7 +155,8 @@ func ExampleResult() {
 	// false left 0 retry after 30s full after 1m0s
 }
 
-// With several limits a request takes tokens from all or from none. Result.Limits has the state of each.
+// With several limits a request takes tokens from all or from none.
+// Result.Limits has the state of each.
 func ExampleLimitResult() {
 	ctx := context.Background()
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
@@ -172,7 +176,8 @@ func ExampleLimitResult() {
 	// daily 99 of 100 violated: false
 }
 
-// Source is who decided: the store, or the fallback while the store can't answer.
+// Source is who decided: the store, or the fallback while the store can't
+// answer.
 func ExampleSource() {
 	limiter := core.Must(core.NewLimiter(unreachable{}, core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerMinute(10)}, OnFailure: core.FailLocal,
@@ -211,7 +216,8 @@ func (unreachable) Reset(context.Context, string, string) error {
 	return errors.New("connection refused")
 }
 
-// Who reads exceptions from elsewhere says whose they are, and how they are learnt, as FollowExceptions of redisstore does.
+// Who reads exceptions from elsewhere says whose they are, and how they are
+// learnt, as FollowExceptions of redisstore does.
 func ExampleFollowing() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
 	_ = limiter.SetExceptions(core.Exceptions{Blocked: []string{"user:eve"}, BlockNotes: map[string]core.ExceptionNote{"user:eve": {By: "bob", Reason: "scraper"}}})
@@ -233,7 +239,8 @@ func ExampleExceptionNote() {
 	// Output: <nil> ann launch
 }
 
-// Exceptions block a key, or give it other limits, beside the policy. redisstore reads them from Redis.
+// Exceptions block a key, or give it other limits, beside the policy.
+// redisstore reads them from Redis.
 func ExampleExceptions() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
 	err := limiter.SetExceptions(core.Exceptions{

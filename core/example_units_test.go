@@ -8,7 +8,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// A call to a language model takes a request and tokens. How many tokens it took is known afterwards.
+// A call to a language model takes a request and tokens. How many tokens it
+// took is known afterwards.
 func ExampleUnits() {
 	ctx := context.Background()
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "llm", Limits: []core.Limit{
@@ -68,7 +69,8 @@ func ExampleJointResult() {
 	// false [everybody]
 }
 
-// 10,000 a month, by the calendar of a place, from the day on which a customer is billed.
+// 10,000 a month, by the calendar of a place, from the day on which a customer
+// is billed.
 func ExamplePerMonth() {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

@@ -11,13 +11,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Refund returns tokens to the limits of key that count requests, for work that turned out cheaper or was not done. No
-// limit gets more than its capacity, less the tokens that are reserved or on lease. Refunding more than was taken admits
-// more than the policy says.
+// Refund returns tokens to the limits of key that count requests, for work that
+// turned out cheaper or was not done. No limit gets more than its capacity,
+// less the tokens that are reserved or on lease. Refunding more than was taken
+// admits more than the policy says.
 //
-// Refund returns [ErrCost] for a negative number of tokens, [ErrNoKey] for an empty key, and ctx's own error if ctx has
-// ended. If the store can't answer, it returns [ErrUnavailable] whatever the policy's OnFailure, and no tokens come
-// back. It costs one round trip to Redis.
+// Refund returns [ErrCost] for a negative number of tokens, [ErrNoKey] for an
+// empty key, and ctx's own error if ctx has ended. If the store can't answer,
+// it returns [ErrUnavailable] whatever the policy's OnFailure, and no tokens
+// come back. It costs one round trip to Redis.
 func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -32,8 +34,9 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	return l.returnTo(ctx, now, key, FromStore, bucket.Request{Plan: now.planOf(key).Plan, Action: bucket.Refund, N: tokens})
 }
 
-// RefundUnits is Refund of units. It returns only the units that are given: no request, unless units has [Requests]. Slots come back by
-// [Result.Release] alone. Errors are those of Refund, and [ErrUnit].
+// RefundUnits is Refund of units. It returns only the units that are given: no
+// request, unless units has [Requests]. Slots come back by [Result.Release]
+// alone. Errors are those of Refund, and [ErrUnit].
 func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -50,13 +53,18 @@ func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) erro
 	return l.returnTo(ctx, now, key, FromStore, bucket.Request{Plan: p.Plan, Action: bucket.Refund, Each: &each})
 }
 
-// Undo returns the tokens that the decision took. They go to where they came from: the store, or the fallback of FailLocal.
-// Undo does nothing if the decision took nothing. For the result of a reservation it is [Reservation.Cancel]. Errors and cost
-// are those of [Limiter.Refund], and [ErrNoDecision] for a Result that no limiter returned.
+// Undo returns the tokens that the decision took. They go to where they came
+// from: the store, or the fallback of FailLocal. Undo does nothing if the
+// decision took nothing. For the result of a reservation it is
+// [Reservation.Cancel]. Errors and cost are those of [Limiter.Refund], and
+// [ErrNoDecision] for a Result that no limiter returned.
 //
-// A Result can be undone or settled once: after that it is [ErrSettled], also if the tokens did not come back, because a store
-// that did not answer may have returned them. What an open circuit breaker kept from being sent is sent when it closes. Only if ctx has ended already, Undo can be called again. All copies of a result
-// of [AllowTogether], of a [Reservation], or of a middleware's FromContext count as one. Copies that you make of any other
+// A Result can be undone or settled once: after that it is [ErrSettled], also
+// if the tokens did not come back, because a store that did not answer may have
+// returned them. What an open circuit breaker kept from being sent is sent when
+// it closes. Only if ctx has ended already, Undo can be called again. All
+// copies of a result of [AllowTogether], of a [Reservation], or of a
+// middleware's FromContext count as one. Copies that you make of any other
 // Result can't know of each other: undo one of them.
 func (r *Result) Undo(ctx context.Context) error {
 	if r.limiter == nil {
@@ -96,18 +104,24 @@ func (r *Result) undo(ctx context.Context, now *rules) error {
 	return l.returnOnce(ctx, now, r.key, r.Source, refund)
 }
 
-// Settle corrects what the decision took to what the request really took, once that is known: {"tokens": 840} where an
-// estimate of 1,000 was charged. Units that are not given keep what was charged. What is too much comes back, as by
-// [Limiter.Refund]. What is missing is charged even if it is not there: the bucket is in debt then, and denies later requests
-// until it has refilled.
+// Settle corrects what the decision took to what the request really took, once
+// that is known: {"tokens": 840} where an estimate of 1,000 was charged. Units
+// that are not given keep what was charged. What is too much comes back, as by
+// [Limiter.Refund]. What is missing is charged even if it is not there: the
+// bucket is in debt then, and denies later requests until it has refilled.
 //
-// A Result can be undone or settled once: after that it is [ErrSettled]. Settle a reservation when it is due. Settle does
-// nothing if the decision took nothing: it was denied, or nobody decided. A cost is a number of requests: an estimate of tokens
-// belongs in the Units of [Limiter.AllowUnits], or Settle charges all the tokens on top of it.
+// A Result can be undone or settled once: after that it is [ErrSettled]. Settle
+// a reservation when it is due. Settle does nothing if the decision took
+// nothing: it was denied, or nobody decided. A cost is a number of requests: an
+// estimate of tokens belongs in the Units of [Limiter.AllowUnits], or Settle
+// charges all the tokens on top of it.
 //
-// Errors are those of Undo, [ErrCost] for a negative number, and [ErrUnit]. Nothing has changed then, and after these two
-// Settle can be called again. Settle costs one round trip to Redis, and is sent at most once: if there is no answer, it may or
-// may not have been settled. What an open circuit breaker kept from being sent is sent when it closes. Observers receive a failure as [OutcomeUnsettled].
+// Errors are those of Undo, [ErrCost] for a negative number, and [ErrUnit].
+// Nothing has changed then, and after these two Settle can be called again.
+// Settle costs one round trip to Redis, and is sent at most once: if there is
+// no answer, it may or may not have been settled. What an open circuit breaker
+// kept from being sent is sent when it closes. Observers receive a failure as
+// [OutcomeUnsettled].
 func (r *Result) Settle(ctx context.Context, units Units) error {
 	l := r.limiter
 	if l == nil {
@@ -139,7 +153,8 @@ func (r *Result) Settle(ctx context.Context, units Units) error {
 	})
 }
 
-// settling calls do, which settles a decision. It reports a failure to the observers, unless the caller's context has ended.
+// settling calls do, which settles a decision. It reports a failure to the
+// observers, unless the caller's context has ended.
 func (l *Limiter) settling(ctx context.Context, now *rules, key string, source Source, do func() error) error {
 	began := time.Now()
 	err := do()
@@ -156,20 +171,23 @@ func (r *Result) unsettled(ctx context.Context, why error) {
 	}
 }
 
-// unsettled reports that key's bucket was not corrected, which began at an instant.
+// unsettled reports that key's bucket was not corrected, which began at an
+// instant.
 func (l *Limiter) unsettled(ctx context.Context, now *rules, key string, source Source, began time.Time, err error) {
 	l.watch.call(ctx, Observation{Policy: now.policy.Name, Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err}, key)
 }
 
-// Debit charges key for n requests that have happened already, such as those that another service has served. If the tokens
-// are not there, the bucket is in debt, and denies later requests until it has refilled. A debt can always be twice the
-// Capacity; for limits on a calendar it can be what up to 4,096 periods bring. Errors and cost are those of
-// [Result.Settle].
+// Debit charges key for n requests that have happened already, such as those
+// that another service has served. If the tokens are not there, the bucket is
+// in debt, and denies later requests until it has refilled. A debt can always
+// be twice the Capacity; for limits on a calendar it can be what up to 4,096
+// periods bring. Errors and cost are those of [Result.Settle].
 func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
 	return l.DebitUnits(ctx, key, Units{Requests: n})
 }
 
-// DebitUnits is Debit of units. It charges only the units that are given: no request, unless units has [Requests].
+// DebitUnits is Debit of units. It charges only the units that are given: no
+// request, unless units has [Requests].
 func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -190,12 +208,14 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 	})
 }
 
-// endHold ends the hold of a reservation, whose result is res, and returns its n tokens.
+// endHold ends the hold of a reservation, whose result is res, and returns its
+// n tokens.
 func (l *Limiter) endHold(ctx context.Context, now *rules, key string, res *Result, n int64) error {
 	return l.endHolds(ctx, now, key, res.plan, res.Source, []bucket.Ending{{Ticket: res.ticket, At: res.answer.Due, Back: n}})
 }
 
-// endHolds ends holds of reservations under p, of which there is at least one. source says which store they came from.
+// endHolds ends holds of reservations under p, of which there is at least one.
+// source says which store they came from.
 func (l *Limiter) endHolds(ctx context.Context, now *rules, key string, p *plan, source Source, holds []bucket.Ending) error {
 	r := bucket.Request{Plan: now.refundPlan(key, source).Common(p.Plan), Action: bucket.End, Ends: holds[0]}
 	if more := holds[1:]; len(more) > 0 {
@@ -204,16 +224,17 @@ func (l *Limiter) endHolds(ctx context.Context, now *rules, key string, p *plan,
 	return l.returnOnce(ctx, now, key, source, r)
 }
 
-// giving returns the request that returns tokens to key, so many to each limit of p; of a negative number it takes them. source says
-// which store the tokens came from. The request has no Plan if there is nothing to return.
+// giving returns the request that returns tokens to key, so many to each limit
+// of p; of a negative number it takes them. source says which store the tokens
+// came from. The request has no Plan if there is nothing to return.
 func (r *rules) giving(key string, source Source, p *plan, back []int64) bucket.Request {
 	gives := bucket.Request{Action: bucket.Refund}
 	gives.Plan, gives.Each = r.refundPlan(key, source).Refunding(p.Plan, back)
 	return gives
 }
 
-// Reset makes key's bucket full again: the store forgets it. Reservations stay valid. Errors and cost are those of
-// Refund.
+// Reset makes key's bucket full again: the store forgets it. Reservations stay
+// valid. Errors and cost are those of Refund.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -228,8 +249,8 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	return l.failed(ctx, key, l.store.Reset(ctx, now.policy.Name, stored))
 }
 
-// undoHeld gives back what r took, and ends what it holds. Slots are released even if the policy has them no longer: another
-// process may still count them.
+// undoHeld gives back what r took, and ends what it holds. Slots are released
+// even if the policy has them no longer: another process may still count them.
 func (r *Result) undoHeld(ctx context.Context, now *rules) error {
 	back := make([]int64, len(r.plan.limits))
 	for i := range back {
@@ -253,8 +274,9 @@ func (r *Result) undoHeld(ctx context.Context, now *rules) error {
 	return err
 }
 
-// settleHeld is Settle of a decision that holds something. Estimates come back, and what was really taken is charged. So an estimate
-// that has come back before is charged all the same.
+// settleHeld is Settle of a decision that holds something. Estimates come back,
+// and what was really taken is charged. So an estimate that has come back
+// before is charged all the same.
 func (r *Result) settleHeld(ctx context.Context, now *rules, units Units) error {
 	back := make([]int64, len(r.plan.limits))
 	for i, unit := range r.plan.units {
@@ -276,8 +298,9 @@ func (r *Result) settleHeld(ctx context.Context, now *rules, units Units) error 
 	return r.limiter.giveBackAndEnd(ctx, now, r, p, back)
 }
 
-// giveBackAndEnd returns tokens of r's decision to the limits of p that it took them from, so many to each of r's limits, and ends
-// what the decision holds of these limits. r.held.mu is held.
+// giveBackAndEnd returns tokens of r's decision to the limits of p that it took
+// them from, so many to each of r's limits, and ends what the decision holds of
+// these limits. r.held.mu is held.
 func (l *Limiter) giveBackAndEnd(ctx context.Context, now *rules, r *Result, p *bucket.Plan, back []int64) error {
 	if p == nil {
 		return nil
@@ -286,7 +309,8 @@ func (l *Limiter) giveBackAndEnd(ctx context.Context, now *rules, r *Result, p *
 	return l.returnOnce(ctx, now, r.key, r.Source, bucket.Request{Plan: p, Action: bucket.Refund, Each: &each, Ends: r.held.ending()})
 }
 
-// refundPlan returns the plan of key by which tokens come back that came from source.
+// refundPlan returns the plan of key by which tokens come back that came from
+// source.
 func (r *rules) refundPlan(key string, source Source) *bucket.Plan {
 	if source == FromFallback && r.localPlan != nil {
 		return r.localPlanOf(key).Plan
@@ -294,13 +318,14 @@ func (r *rules) refundPlan(key string, source Source) *bucket.Plan {
 	return r.planOf(key).Plan
 }
 
-// returnTo sends r, which returns tokens to key, to the store that the tokens came from: source says which. If it fails, the caller may
-// ask again.
+// returnTo sends r, which returns tokens to key, to the store that the tokens
+// came from: source says which. If it fails, the caller may ask again.
 func (l *Limiter) returnTo(ctx context.Context, now *rules, key string, source Source, r bucket.Request) error {
 	return l.sendReturn(ctx, now, key, source, store.Request{Request: r})
 }
 
-// returnOnce is returnTo for what no caller asks again: if the store can't be asked now, it may execute r later.
+// returnOnce is returnTo for what no caller asks again: if the store can't be
+// asked now, it may execute r later.
 func (l *Limiter) returnOnce(ctx context.Context, now *rules, key string, source Source, r bucket.Request) error {
 	return l.sendReturn(ctx, now, key, source, store.Request{Request: r}.Later())
 }
@@ -326,7 +351,8 @@ func (l *Limiter) storeOf(source Source) Store {
 	return l.store
 }
 
-// release ends holds of slots of p, of which there is at least one. source says which store has them.
+// release ends holds of slots of p, of which there is at least one. source says
+// which store has them.
 func (l *Limiter) release(ctx context.Context, now *rules, p *bucket.Plan, source Source, key string, holds []bucket.Ending) error {
 	r := bucket.Request{Plan: p, Action: bucket.End, Ends: holds[0]}
 	if more := holds[1:]; len(more) > 0 {

@@ -14,7 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// A result goes back to the bucket that it came from: that of its limiter's policy, its key, and who decided.
+// A result goes back to the bucket that it came from: that of its limiter's
+// policy, its key, and who decided.
 func TestResultGoesBackWhereItCameFrom(t *testing.T) {
 	ctx := t.Context()
 	for name, store := range map[string]core.Store{
@@ -42,7 +43,8 @@ func TestResultGoesBackWhereItCameFrom(t *testing.T) {
 	}
 }
 
-// A second time would return the tokens twice, and admit more than the policy says.
+// A second time would return the tokens twice, and admit more than the policy
+// says.
 func TestResultIsUndoneOrSettledOnce(t *testing.T) {
 	ctx := t.Context()
 	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), "api", core.PerHour(10))
@@ -129,7 +131,8 @@ func TestReservationIsCanceledOrUndoneOnce(t *testing.T) {
 	assert.EqualValues(t, 7, limittest.Left(t, l, "ann"))
 }
 
-// Goroutines that end one result at the same time, such as a timeout and its handler, return its tokens once.
+// Goroutines that end one result at the same time, such as a timeout and its
+// handler, return its tokens once.
 func TestResultIsUndoneOnceByManyGoroutines(t *testing.T) {
 	ctx := t.Context()
 	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerDay(100))

@@ -14,30 +14,38 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
-// HeaderStyle is a set of header fields. Styles can be combined: HeadersLegacy | HeadersDraft8. Allowed and denied
-// responses carry the same fields. A denied response also has Retry-After (RFC 9110, 10.2.3) and Cache-Control:
-// no-store.
+// HeaderStyle is a set of header fields. Styles can be combined: HeadersLegacy
+// | HeadersDraft8. Allowed and denied responses carry the same fields. A denied
+// response also has Retry-After (RFC 9110, 10.2.3) and Cache-Control: no-store.
 //
-// Below, T is the number of tokens that a limit has left, B its capacity, and ρ its refill per second.
+// Below, T is the number of tokens that a limit has left, B its capacity, and ρ
+// its refill per second.
 type HeaderStyle uint8
 
 const (
 	// HeadersDefault is HeadersLegacy and HeadersDraft8 together.
 	HeadersDefault HeaderStyle = 0
-	// HeadersLegacy sends the fields that most APIs send, for the tightest limit: X-RateLimit-Limit (B),
-	// X-RateLimit-Remaining (T rounded down) and X-RateLimit-Reset (the Unix second at which the bucket is full).
+	// HeadersLegacy sends the fields that most APIs send, for the tightest
+	// limit: X-RateLimit-Limit (B), X-RateLimit-Remaining (T rounded down) and
+	// X-RateLimit-Reset (the Unix second at which the bucket is full).
 	HeadersLegacy HeaderStyle = 1 << (iota - 1)
-	// HeadersDraft8 sends the fields of draft-ietf-httpapi-ratelimit-headers 8 to 11, with one member for each limit. A
-	// later draft, or the RFC, gets a style of its own: the fields of this one stay. They are RateLimit-Policy (q=B, w=B/ρ
-	// seconds, qu=the Unit, if it is not requests) and RateLimit (r=T rounded down, t=seconds). t is the time in which the
-	// tokens left refill, or, in the Stepped and Aligned modes, the time until the next refill. If the limit has no
-	// token left or denies, r is 0 and t is the time until it has enough.
+	// HeadersDraft8 sends the fields of draft-ietf-httpapi-ratelimit-headers 8
+	// to 11, with one member for each limit. A later draft, or the RFC, gets a
+	// style of its own: the fields of this one stay. They are RateLimit-Policy
+	// (q=B, w=B/ρ seconds, qu=the Unit, if it is not requests) and RateLimit
+	// (r=T rounded down, t=seconds). t is the time in which the tokens left
+	// refill, or, in the Stepped and Aligned modes, the time until the next
+	// refill. If the limit has no token left or denies, r is 0 and t is the
+	// time until it has enough.
 	HeadersDraft8
-	// HeadersDraft6 sends the fields of the draft's version 6, which some gateways still read: RateLimit-Limit,
-	// RateLimit-Remaining and RateLimit-Reset (seconds until full) for the tightest limit, and RateLimit-Policy. It
-	// can't be combined with HeadersDraft8, because their RateLimit-Policy differs.
+	// HeadersDraft6 sends the fields of the draft's version 6, which some
+	// gateways still read: RateLimit-Limit, RateLimit-Remaining and
+	// RateLimit-Reset (seconds until full) for the tightest limit, and
+	// RateLimit-Policy. It can't be combined with HeadersDraft8, because their
+	// RateLimit-Policy differs.
 	HeadersDraft6
-	// HeadersNone sends only Retry-After and Cache-Control, and only with denied responses.
+	// HeadersNone sends only Retry-After and Cache-Control, and only with
+	// denied responses.
 	HeadersNone
 )
 
@@ -47,7 +55,8 @@ var styles = enum.Names{Type: "HeaderStyle", Prefix: "Headers", Of: []string{"Le
 // noneBit is the bit of HeadersNone. Those below it can be combined.
 var noneBit = bits.TrailingZeros8(uint8(HeadersNone))
 
-// apart are styles of which one can be sent: they write RateLimit-Policy differently.
+// apart are styles of which one can be sent: they write RateLimit-Policy
+// differently.
 const apart = HeadersDraft8 | HeadersDraft6
 
 // valid reports whether the styles of s can be combined.
@@ -63,7 +72,8 @@ func (s HeaderStyle) String() string {
 	return styles.Bits(int(s))
 }
 
-// Names of header fields in the canonical form of net/http. Names are case-insensitive (RFC 9110, 5.1).
+// Names of header fields in the canonical form of net/http. Names are
+// case-insensitive (RFC 9110, 5.1).
 const (
 	legacyLimit     = "X-Ratelimit-Limit"
 	legacyRemaining = "X-Ratelimit-Remaining"
@@ -75,16 +85,19 @@ const (
 	rateLimitField  = "Ratelimit"
 )
 
-// HeaderWriter writes response headers: an [net/http.Header], or a framework's own type.
+// HeaderWriter writes response headers: an [net/http.Header], or a framework's
+// own type.
 type HeaderWriter interface {
 	Get(name string) string
 	Set(name, value string)
 	Add(name, value string)
 }
 
-// WriteHeaders writes the header fields of the policy's style to h. If another limiter has already written to h,
-// WriteHeaders adds members to the list fields. Fields of one value it keeps or replaces, so that they describe the
-// decision that constrains the client more. If h is an [net/http.Header], WriteHeaders allocates once.
+// WriteHeaders writes the header fields of the policy's style to h. If another
+// limiter has already written to h, WriteHeaders adds members to the list
+// fields. Fields of one value it keeps or replaces, so that they describe the
+// decision that constrains the client more. If h is an [net/http.Header],
+// WriteHeaders allocates once.
 func (r Result) WriteHeaders(h HeaderWriter) { r.writeHeaders(new(field.Room), h) }
 
 // writesHeaders reports whether WriteHeaders writes anything.
@@ -133,17 +146,18 @@ func (r *Result) writeHeaders(room *field.Room, h HeaderWriter) {
 	}
 }
 
-// addPolicy adds value to RateLimit-Policy, unless another limiter has written the field in the other style: clients
-// can't read a list that mixes both.
+// addPolicy adds value to RateLimit-Policy, unless another limiter has written
+// the field in the other style: clients can't read a list that mixes both.
 func addPolicy(w *field.Writer, value string) {
 	if before := w.Get(policyField); before == "" || (before[0] == '"') == (value[0] == '"') {
 		w.Add(policyField, value)
 	}
 }
 
-// tighterThan reports whether r constrains the client more than the decision of another limiter. remaining is the field
-// that the other limiter wrote, or "". If both have the same number left, r is tighter: only the last decision can be
-// a denial.
+// tighterThan reports whether r constrains the client more than the decision of
+// another limiter. remaining is the field that the other limiter wrote, or "".
+// If both have the same number left, r is tighter: only the last decision can
+// be a denial.
 func (r *Result) tighterThan(remaining string) bool {
 	if remaining == "" {
 		return true
@@ -152,7 +166,8 @@ func (r *Result) tighterThan(remaining string) bool {
 	return err != nil || !r.Allowed || r.Remaining <= before
 }
 
-// appendDraft8 appends the value of the RateLimit field: "burst";r=7;t=1, "daily";r=900;t=3600
+// appendDraft8 appends the value of the RateLimit field: "burst";r=7;t=1,
+// "daily";r=900;t=3600
 func (r *Result) appendDraft8(b []byte) []byte {
 	for i := range r.plan.Rates {
 		if i > 0 {
@@ -170,8 +185,9 @@ func (r *Result) appendDraft8(b []byte) []byte {
 	return b
 }
 
-// window returns what the RateLimit field says of the i-th limit: how many tokens the client can use, and for how long
-// that holds. If the client can use none, effective is how long to wait, or Never.
+// window returns what the RateLimit field says of the i-th limit: how many
+// tokens the client can use, and for how long that holds. If the client can use
+// none, effective is how long to wait, or Never.
 func (r *Result) window(i int) (remaining int64, effective time.Duration) {
 	if !r.Allowed {
 		if retry := r.retryAfterOf(i); retry > 0 {
@@ -192,7 +208,8 @@ func (r *Result) window(i int) (remaining int64, effective time.Duration) {
 	}
 }
 
-// seconds rounds d up to whole seconds, at least 1. A client that came back earlier would be denied again.
+// seconds rounds d up to whole seconds, at least 1. A client that came back
+// earlier would be denied again.
 func seconds(d time.Duration) int64 {
 	return max(1, int64((d-1)/time.Second)+1)
 }
@@ -200,7 +217,8 @@ func seconds(d time.Duration) int64 {
 // ceilSeconds converts µs to seconds, rounded up.
 func ceilSeconds(micros int64) int64 { return (micros + 999_999) / 1_000_000 }
 
-// headerTexts holds the parts of header fields that are the same in every response of a policy.
+// headerTexts holds the parts of header fields that are the same in every
+// response of a policy.
 type headerTexts struct {
 	policy     string   // value of RateLimit-Policy under HeadersDraft8
 	draft6     string   // value of RateLimit-Policy under HeadersDraft6
@@ -244,8 +262,9 @@ const (
 	noFurtherType   = "about:blank"
 )
 
-// ProblemDetails is the JSON body of an error response (RFC 9457). Its media type is application/problem+json. It holds
-// nothing that a client must not see.
+// ProblemDetails is the JSON body of an error response (RFC 9457). Its media
+// type is application/problem+json. It holds nothing that a client must not
+// see.
 type ProblemDetails struct {
 	Type             string   `json:"type"`
 	Title            string   `json:"title"`
@@ -253,7 +272,8 @@ type ProblemDetails struct {
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }
 
-// Problem describes a denied result: status 429 and the names of the limits that lack tokens.
+// Problem describes a denied result: status 429 and the names of the limits
+// that lack tokens.
 func Problem(res Result) ProblemDetails {
 	p := ProblemDetails{
 		Type:   quotaExceeded,
@@ -268,11 +288,13 @@ func Problem(res Result) ProblemDetails {
 	return p
 }
 
-// ProblemOf describes a request that got no decision because of err. It includes nothing of err's text. The status is
+// ProblemOf describes a request that got no decision because of err. It
+// includes nothing of err's text. The status is
 //
-//   - 400 if the request has no key ([ErrNoKey]), or one that can't be used ([ErrBadKey]),
-//   - 503 if the store can't answer and the policy fails closed ([ErrUnavailable]), or if the request's own context
-//     has ended,
+//   - 400 if the request has no key ([ErrNoKey]), or one that can't be used
+//     ([ErrBadKey]),
+//   - 503 if the store can't answer and the policy fails closed
+//     ([ErrUnavailable]), or if the request's own context has ended,
 //   - 500 if a key, cost or limits function failed.
 func ProblemOf(err error) ProblemDetails {
 	p := ProblemDetails{Type: noFurtherType, Status: http.StatusInternalServerError}

@@ -10,8 +10,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// BenchmarkWriteHeaders measures what the fields of a style cost a response on net/http: WriteHeaders, and writing them to the
-// connection. The bucket is that of docs/headers.md.
+// BenchmarkWriteHeaders measures what the fields of a style cost a response on
+// net/http: WriteHeaders, and writing them to the connection. The bucket is
+// that of docs/headers.md.
 func BenchmarkWriteHeaders(b *testing.B) {
 	for _, style := range []struct {
 		name   string

@@ -17,8 +17,8 @@ import (
 // noon is 2026-01-01 12:00:00 UTC, second 1767268800 of the Unix clock.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// spend takes each of costs from a full bucket, the last one at the given time after noon. It returns the header fields
-// of the last decision.
+// spend takes each of costs from a full bucket, the last one at the given time
+// after noon. It returns the header fields of the last decision.
 func spend(t *testing.T, style core.HeaderStyle, limits []core.Limit, after time.Duration, costs ...int64) http.Header {
 	t.Helper()
 	now := noon
@@ -45,7 +45,8 @@ func onlyLine(t *testing.T, h http.Header, name string) string {
 	return h.Get(name)
 }
 
-// The expected values follow from the formulas in HeaderStyle: B capacity, ρ refill per second, T tokens left.
+// The expected values follow from the formulas in HeaderStyle: B capacity, ρ
+// refill per second, T tokens left.
 func TestHeaderFieldsOfEachStyle(t *testing.T) {
 	minute := []core.Limit{{Capacity: 10, RefillRate: 5, RefillInterval: time.Minute}} // ρ = 1/12
 	stepped := []core.Limit{minute[0].WithMode(core.Stepped)}
@@ -195,7 +196,8 @@ func TestValuesOfStylesNeverChange(t *testing.T) {
 		[]core.HeaderStyle{core.HeadersDefault, core.HeadersLegacy, core.HeadersDraft8, core.HeadersDraft6, core.HeadersNone})
 }
 
-// A policy keeps nothing of a response that it wrote: whoever changes one in place changes no other.
+// A policy keeps nothing of a response that it wrote: whoever changes one in
+// place changes no other.
 func TestResponsesShareNoFields(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
 	answer := func() http.Header {

@@ -25,7 +25,8 @@ var (
 	requireUnits = hook.Require.(func(*core.Limiter, string))
 )
 
-// Packing a Result loses nothing of it, whatever the policy and however the request ended.
+// Packing a Result loses nothing of it, whatever the policy and however the
+// request ended.
 func TestUnpackedResultIsTheSame(t *testing.T) {
 	pack := hook.Pack.(func(core.Result) (hook.PackedResult, bool))
 	unpack := hook.Unpack.(func(*hook.PackedResult, *core.Limiter, string) core.Result)

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestCoreImportsTheStandardLibraryAlone: a program that uses core links nothing that it did not choose. Stores and
-// readers that need a library are packages of their own.
+// TestCoreImportsTheStandardLibraryAlone: a program that uses core links
+// nothing that it did not choose. Stores and readers that need a library are
+// packages of their own.
 func TestCoreImportsTheStandardLibraryAlone(t *testing.T) {
 	const module = "github.com/tokenbucket-go/ratelimit"
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", module+"/core").Output()

@@ -133,7 +133,8 @@ func TestMistakesInPolicyJSON(t *testing.T) {
 	}
 }
 
-// JSON from outside costs no more than a policy file: its size, its depth and what is reported have bounds, and nothing follows it.
+// JSON from outside costs no more than a policy file: its size, its depth and
+// what is reported have bounds, and nothing follows it.
 func TestPolicyJSONHasBounds(t *testing.T) {
 	limits := func(n int, each string) string { return strings.TrimSuffix(strings.Repeat(each+",", n), ",") }
 	key := strings.Repeat("k", 100_000)

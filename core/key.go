@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// maxKey is the length of the longest key that is stored unchanged, in bytes.
+	// maxKey is the length of the longest key that is stored unchanged, in
+	// bytes.
 	maxKey = 128
 	// hashedKey is the prefix of a key that replaces a longer one.
 	hashedKey = "sha256:"
@@ -22,7 +23,8 @@ const (
 // hashKey returns the key that replaces a long one.
 func hashKey(key string) string { return hashedKey + digest(key) }
 
-// digest returns the SHA-256 of s in hexadecimal. It copies s block by block, so that a long s costs no allocation.
+// digest returns the SHA-256 of s in hexadecimal. It copies s block by block,
+// so that a long s costs no allocation.
 func digest(s string) string {
 	h := sha256.New()
 	var block [1024]byte
@@ -34,17 +36,21 @@ func digest(s string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// hashedPart is the prefix of what replaces a long part. No other part has these bytes, because its '%' are encoded.
+// hashedPart is the prefix of what replaces a long part. No other part has
+// these bytes, because its '%' are encoded.
 const hashedPart = "%sha256="
 
-// JoinKey joins parts into one key. Different parts never make the same key, whatever bytes they hold: JoinKey
-// percent-encodes every ':' and '%' in a part and joins the parts with ':'. Use it in your own key functions, with a
-// first part that says what the key names:
+// JoinKey joins parts into one key. Different parts never make the same key,
+// whatever bytes they hold: JoinKey percent-encodes every ':' and '%' in a part
+// and joins the parts with ':'. Use it in your own key functions, with a first
+// part that says what the key names:
 //
 //	core.JoinKey("user", tenant, id)
 //
-// A part of more than 128 bytes becomes "%sha256=" and its SHA-256; limiters replace a whole key of more than 128 bytes by
-// "sha256:" and its SHA-256. JoinKey reads each part once and makes at most 400 bytes of it, so clients can't make expensive keys.
+// A part of more than 128 bytes becomes "%sha256=" and its SHA-256; limiters
+// replace a whole key of more than 128 bytes by "sha256:" and its SHA-256.
+// JoinKey reads each part once and makes at most 400 bytes of it, so clients
+// can't make expensive keys.
 func JoinKey(parts ...string) string {
 	n := len(parts)
 	for _, p := range parts {
@@ -74,7 +80,8 @@ func partLen(p string) int {
 	return len(p) + 2*(strings.Count(p, ":")+strings.Count(p, "%"))
 }
 
-// checkKey returns ErrNoKey if key is empty: all clients without a key would share one bucket.
+// checkKey returns ErrNoKey if key is empty: all clients without a key would
+// share one bucket.
 func checkKey(key string) error {
 	if key == "" {
 		return fmt.Errorf("%w: it is empty", ErrNoKey)
@@ -82,13 +89,15 @@ func checkKey(key string) error {
 	return nil
 }
 
-// StoredKey returns the key under which stores keep the bucket of a limiter's key: key itself, or "sha256:" and its SHA-256 if it has
-// more than 128 bytes or begins with "sha256:". Tools need it to tell which of the keys in a store is a client's, and
-// [Limiter.WithStoredKeys] takes such keys.
+// StoredKey returns the key under which stores keep the bucket of a limiter's
+// key: key itself, or "sha256:" and its SHA-256 if it has more than 128 bytes
+// or begins with "sha256:". Tools need it to tell which of the keys in a store
+// is a client's, and [Limiter.WithStoredKeys] takes such keys.
 func StoredKey(key string) string { return boundedKey(key) }
 
-// boundedKey returns the key that stores use: key itself, or its SHA-256 if it is longer than 128 bytes. It also hashes
-// a key that looks like such a hash, so that two keys never become one.
+// boundedKey returns the key that stores use: key itself, or its SHA-256 if it
+// is longer than 128 bytes. It also hashes a key that looks like such a hash,
+// so that two keys never become one.
 func boundedKey(key string) string {
 	if len(key) <= maxKey && !strings.HasPrefix(key, hashedKey) {
 		return key
@@ -96,7 +105,8 @@ func boundedKey(key string) string {
 	return hashKey(key)
 }
 
-// shortKey returns a key as stores have it: key itself, or its SHA-256 if no store can have it.
+// shortKey returns a key as stores have it: key itself, or its SHA-256 if no
+// store can have it.
 func shortKey(key string) string {
 	if len(key) <= maxKey {
 		return key
@@ -104,15 +114,17 @@ func shortKey(key string) string {
 	return hashKey(key)
 }
 
-// IPOption configures how the adapters' ByIP, and package clientip for other key functions, find a client's address. Without
-// options it is the address of the connection's peer. Behind a proxy that peer is the proxy, so name the proxies with
-// [TrustProxies].
+// IPOption configures how the adapters' ByIP, and package clientip for other
+// key functions, find a client's address. Without options it is the address of
+// the connection's peer. Behind a proxy that peer is the proxy, so name the
+// proxies with [TrustProxies].
 type IPOption func(*forwarded.Trust)
 
-// TrustProxies names the addresses or CIDR ranges of the proxies in front of the service, such as "10.0.0.0/8" or
-// "192.0.2.7". If the peer is one of them, ByIP reads X-Forwarded-For from the right and skips trusted proxies,
-// up to 32 addresses. The first address that is not a trusted proxy's is the client's. ByIP ignores everything to
-// the left of it, because a client can forge that.
+// TrustProxies names the addresses or CIDR ranges of the proxies in front of
+// the service, such as "10.0.0.0/8" or "192.0.2.7". If the peer is one of them,
+// ByIP reads X-Forwarded-For from the right and skips trusted proxies, up to 32
+// addresses. The first address that is not a trusted proxy's is the client's.
+// ByIP ignores everything to the left of it, because a client can forge that.
 func TrustProxies(prefixes ...string) IPOption {
 	return func(t *forwarded.Trust) {
 		for _, s := range prefixes {
@@ -126,23 +138,28 @@ func TrustProxies(prefixes ...string) IPOption {
 	}
 }
 
-// TrustUnixSocket trusts a peer that connects through a Unix socket as [TrustProxies] trusts an address: it is the proxy
-// in front of the service. Without this option a request through a socket has no address, and the error is [ErrNoKey].
-// Everybody who can write to the socket can choose an address.
+// TrustUnixSocket trusts a peer that connects through a Unix socket as
+// [TrustProxies] trusts an address: it is the proxy in front of the service.
+// Without this option a request through a socket has no address, and the error
+// is [ErrNoKey]. Everybody who can write to the socket can choose an address.
 func TrustUnixSocket() IPOption {
 	return func(t *forwarded.Trust) { t.Socket = true }
 }
 
-// TrustForwarded has ByIP read the field Forwarded (RFC 7239) instead of X-Forwarded-For, in the same way: from the
-// right, and only from trusted peers. Use it if your proxies write Forwarded. A proxy that does not write the field
-// passes on what clients send. An element without an address ends the search: one with an obfuscated identifier, such as
-// for=_hidden, with for=unknown, or without for. The address is then that of the proxy that sent the element.
+// TrustForwarded has ByIP read the field Forwarded (RFC 7239) instead of
+// X-Forwarded-For, in the same way: from the right, and only from trusted
+// peers. Use it if your proxies write Forwarded. A proxy that does not write
+// the field passes on what clients send. An element without an address ends the
+// search: one with an obfuscated identifier, such as for=_hidden, with
+// for=unknown, or without for. The address is then that of the proxy that sent
+// the element.
 func TrustForwarded() IPOption {
 	return func(t *forwarded.Trust) { t.List = forwarded.RFC7239 }
 }
 
-// TrustHeader names a header field in which a trusted proxy sends the client's address, such as "CF-Connecting-IP".
-// ByIP reads it only if the peer is trusted. If the field is missing, repeated or not an address, ByIP reads
+// TrustHeader names a header field in which a trusted proxy sends the client's
+// address, such as "CF-Connecting-IP". ByIP reads it only if the peer is
+// trusted. If the field is missing, repeated or not an address, ByIP reads
 // X-Forwarded-For instead, or Forwarded with [TrustForwarded].
 func TrustHeader(name string) IPOption {
 	return func(t *forwarded.Trust) {
@@ -153,16 +170,19 @@ func TrustHeader(name string) IPOption {
 	}
 }
 
-// DangerouslyTrustRemoteAddr takes the peer's address as it is, also if it was rewritten, so that there is no
-// [ErrRewrittenAddr]. With middleware that rewrites it, such as chi's RealIP, every client chooses its own address. It is
-// for hosts that know the address of the client and set it without a port, such as adapters for AWS Lambda.
+// DangerouslyTrustRemoteAddr takes the peer's address as it is, also if it was
+// rewritten, so that there is no [ErrRewrittenAddr]. With middleware that
+// rewrites it, such as chi's RealIP, every client chooses its own address. It
+// is for hosts that know the address of the client and set it without a port,
+// such as adapters for AWS Lambda.
 func DangerouslyTrustRemoteAddr() IPOption {
 	return func(t *forwarded.Trust) { t.Rewritten = true }
 }
 
-// IPv6Prefix sets how many leading bits of an IPv6 address identify one client: from 1 to 128, by default 64. A
-// subscriber gets at least a /64 and can use any address in it. If your clients' providers assign larger networks,
-// use 56 or 48.
+// IPv6Prefix sets how many leading bits of an IPv6 address identify one client:
+// from 1 to 128, by default 64. A subscriber gets at least a /64 and can use
+// any address in it. If your clients' providers assign larger networks, use 56
+// or 48.
 func IPv6Prefix(bits int) IPOption {
 	return func(t *forwarded.Trust) {
 		if bits < 1 || bits > 128 {

@@ -23,9 +23,10 @@ var (
 	keyLimitsSeed   = flag.Uint64("keylimits-seed", 0, "the first of their seeds; 0: any")
 )
 
-// How the limits of a key come about, and that what was used stays used: random policies, plans, overrides, exceptions and blocks change
-// while requests take tokens and give them back. The oracle knows the table in docs/policies.md, and of a bucket only what is used of it.
-// The clock stands still.
+// How the limits of a key come about, and that what was used stays used: random
+// policies, plans, overrides, exceptions and blocks change while requests take
+// tokens and give them back. The oracle knows the table in docs/policies.md,
+// and of a bucket only what is used of it. The clock stands still.
 func TestLimitsOfKeysAreThoseOfTheTable(t *testing.T) {
 	t.Parallel()
 	base := *keyLimitsSeed
@@ -70,7 +71,8 @@ type usedOf struct {
 	slots     bool
 }
 
-// keyView is a limiter that decides by a plan, or by limits that were given to WithLimits under an older policy.
+// keyView is a limiter that decides by a plan, or by limits that were given to
+// WithLimits under an older policy.
 type keyView struct {
 	name    string
 	limiter *core.Limiter
@@ -95,7 +97,8 @@ func (k *keyLimits) note(format string, args ...any) {
 	k.log = append(k.log, fmt.Sprintf(format, args...))
 }
 
-// drawList draws limits. Of an override, names are those that the policy has, and some multiply.
+// drawList draws limits. Of an override, names are those that the policy has,
+// and some multiply.
 func (k *keyLimits) drawList(names []string, override bool) (list []core.Limit) {
 	if override && k.r.IntN(4) == 0 {
 		list = append(list, core.Times([]float64{0.5, 2, 10}[k.r.IntN(3)]))
@@ -531,7 +534,8 @@ func (k *keyLimits) countsTokens(v *keyView) bool {
 	return false
 }
 
-// countsRequests reports whether one of a key's limits counts requests: otherwise it depends on others whether a request is a mistake.
+// countsRequests reports whether one of a key's limits counts requests:
+// otherwise it depends on others whether a request is a mistake.
 func (k *keyLimits) countsRequests(v *keyView, key string) bool {
 	limits, _ := k.limitsOf(v, key)
 	return slices.ContainsFunc(limits, func(l core.Limit) bool { return unitNamed(l) == core.Requests })
@@ -544,7 +548,8 @@ func (k *keyLimits) take(t *takenFrom) {
 	k.taken = append(k.taken, t)
 }
 
-// end gives back what a decision took, as far as its limiter has the limits now.
+// end gives back what a decision took, as far as its limiter has the limits
+// now.
 func (k *keyLimits) end(t *takenFrom) error {
 	now, _ := k.limitsOf(t.view, t.key)
 	back := func(share func(u usedOf, took int64) int64) {

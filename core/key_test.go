@@ -12,7 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// parts reads a list of parts from fuzzed bytes: a 0 ends a part, and a 1 escapes the next byte.
+// parts reads a list of parts from fuzzed bytes: a 0 ends a part, and a 1
+// escapes the next byte.
 func parts(b []byte) []string {
 	list := []string{""}
 	for i := 0; i < len(b); i++ {
@@ -29,8 +30,8 @@ func parts(b []byte) []string {
 	return list
 }
 
-// FuzzJoinKeyIsInjective checks that different parts make different keys. The empty list is left out: it makes the same
-// key as one empty part.
+// FuzzJoinKeyIsInjective checks that different parts make different keys. The
+// empty list is left out: it makes the same key as one empty part.
 func FuzzJoinKeyIsInjective(f *testing.F) {
 	nasty := []string{"", "\x00", "\x00\x00", "a:b\x00c", "a\x00b:c", "a\x00b\x00c", "a%3Ab\x00c", "a%3A\x00b", "%\x003A", "%3A", ":", ":\x00",
 		strings.Repeat("a", 128), strings.Repeat("a", 129), strings.Repeat(":", 200), "%sha256=" + strings.Repeat("0", 64),
@@ -45,7 +46,8 @@ func FuzzJoinKeyIsInjective(f *testing.F) {
 		if same := core.JoinKey(one...) == core.JoinKey(other...); same != slices.Equal(one, other) {
 			t.Errorf("JoinKey must be injective: %q and %q join to %q and %q", one, other, core.JoinKey(one...), core.JoinKey(other...))
 		}
-		// A join that does not escape confuses the same bytes cut at other places.
+		// A join that does not escape confuses the same bytes cut at other
+		// places.
 		moved := parts(bytes.ReplaceAll(a, []byte{0}, []byte{':'}))
 		if !slices.Equal(one, moved) && core.JoinKey(one...) == core.JoinKey(moved...) {
 			t.Errorf("JoinKey must be injective: %q and %q both join to %q", one, moved, core.JoinKey(one...))
@@ -95,7 +97,8 @@ func TestJoinKeyOfHugePartsIsCheap(t *testing.T) {
 	assert.EqualValues(t, 1, testing.AllocsPerRun(100, func() { core.JoinKey("a", short, short) }), "a key is built in one piece")
 }
 
-// bytesAllocated returns how many bytes f allocates, including what the runtime allocates in the meantime.
+// bytesAllocated returns how many bytes f allocates, including what the runtime
+// allocates in the meantime.
 func bytesAllocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

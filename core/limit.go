@@ -18,79 +18,99 @@ import (
 type Mode = bucket.Mode
 
 const (
-	// Continuous adds tokens one by one, evenly over the interval: a limit of 60 a minute adds one every second. It
-	// is the default, and the smoothest for clients.
+	// Continuous adds tokens one by one, evenly over the interval: a limit of
+	// 60 a minute adds one every second. It is the default, and the smoothest
+	// for clients.
 	Continuous = bucket.Continuous
-	// Stepped adds RefillRate tokens at once every RefillInterval, counted from the bucket's first
-	// use after it was full.
+	// Stepped adds RefillRate tokens at once every RefillInterval, counted from
+	// the bucket's first use after it was full.
 	Stepped = bucket.Stepped
-	// Aligned adds RefillRate tokens at once at every multiple of RefillInterval on the Unix clock: every minute at
-	// :00, every day at 00:00 UTC, every week on Thursday at 00:00 UTC. Or it does so by the calendar: see [PerMonth],
-	// [PerWeek] and [Limit.In]. Use it for quotas.
+	// Aligned adds RefillRate tokens at once at every multiple of
+	// RefillInterval on the Unix clock: every minute at :00, every day at 00:00
+	// UTC, every week on Thursday at 00:00 UTC. Or it does so by the calendar:
+	// see [PerMonth], [PerWeek] and [Limit.In]. Use it for quotas.
 	Aligned = bucket.Aligned
-	// Concurrent is for how many requests may be at work at once. Tokens are slots: a request takes its cost, and the slots come
-	// back when it is released. The limit has no rate: see [InFlight].
+	// Concurrent is for how many requests may be at work at once. Tokens are
+	// slots: a request takes its cost, and the slots come back when it is
+	// released. The limit has no rate: see [InFlight].
 	Concurrent = bucket.Concurrent
 )
 
-// Limit is one token bucket. A request takes its cost from the bucket, and is denied if the bucket holds less. The
-// bucket refills by RefillRate tokens every RefillInterval, up to Capacity.
+// Limit is one token bucket. A request takes its cost from the bucket, and is
+// denied if the bucket holds less. The bucket refills by RefillRate tokens
+// every RefillInterval, up to Capacity.
 //
-// The rate bounds the long run, and the capacity bounds the burst. That is not a fixed window: see [Limit.MaxIn].
+// The rate bounds the long run, and the capacity bounds the burst. That is not
+// a fixed window: see [Limit.MaxIn].
 type Limit struct {
-	// Name identifies the limit among those of its policy: in headers, and in the store, so that its tokens stay its
-	// own when the policy changes. It must be printable ASCII, at most 128 bytes. If it is empty, a sole limit has
-	// its policy's name; each of several has the policy's name and its interval, such as "api-1m", and its Unit if that
-	// is not requests, such as "api-1m-tokens".
+	// Name identifies the limit among those of its policy: in headers, and in
+	// the store, so that its tokens stay its own when the policy changes. It
+	// must be printable ASCII, at most 128 bytes. If it is empty, a sole limit
+	// has its policy's name; each of several has the policy's name and its
+	// interval, such as "api-1m", and its Unit if that is not requests, such as
+	// "api-1m-tokens".
 	Name string
 
-	// Capacity is the most tokens that the bucket holds, and so the largest burst: 1 to 999,999,999,999,999.
+	// Capacity is the most tokens that the bucket holds, and so the largest
+	// burst: 1 to 999,999,999,999,999.
 	Capacity int64
 
-	// RefillRate is how many tokens the bucket gains every RefillInterval. It must be above 0 and fill the bucket
-	// within 100 years. A decimal fraction such as 0.1 means exactly that fraction.
+	// RefillRate is how many tokens the bucket gains every RefillInterval. It
+	// must be above 0 and fill the bucket within 100 years. A decimal fraction
+	// such as 0.1 means exactly that fraction.
 	RefillRate float64
 
-	// RefillInterval is the time in which the bucket gains RefillRate tokens: from 1 µs to 100 years. In the Stepped
-	// and Aligned modes it is rounded up to whole microseconds.
+	// RefillInterval is the time in which the bucket gains RefillRate tokens:
+	// from 1 µs to 100 years. In the Stepped and Aligned modes it is rounded up
+	// to whole microseconds.
 	RefillInterval time.Duration
 
-	// Mode is how the bucket refills within the interval. The zero value is Continuous.
+	// Mode is how the bucket refills within the interval. The zero value is
+	// Continuous.
 	Mode Mode
 
-	// Unit is what the tokens stand for, such as "tokens" of a language model or "bytes". It must be printable ASCII
-	// without capitals, 2 to 128 bytes, and neither a word of [ParseLimit]'s form nor a misspelling of [Requests]. If it is
-	// empty, the limit counts requests: [Limiter.AllowN] takes its cost from such limits only, and [Limiter.AllowUnits] from all.
+	// Unit is what the tokens stand for, such as "tokens" of a language model
+	// or "bytes". It must be printable ASCII without capitals, 2 to 128 bytes,
+	// and neither a word of [ParseLimit]'s form nor a misspelling of
+	// [Requests]. If it is empty, the limit counts requests: [Limiter.AllowN]
+	// takes its cost from such limits only, and [Limiter.AllowUnits] from all.
 	Unit string
 
-	// Location is where the days of an Aligned limit begin: see [Limit.In]. If it is nil, they are multiples on the Unix
-	// clock.
+	// Location is where the days of an Aligned limit begin: see [Limit.In]. If
+	// it is nil, they are multiples on the Unix clock.
 	Location *time.Location
 
-	// Anchor is when one of the periods of an Aligned limit begins: see [Limit.Anchored]. It is zero if no day was
-	// chosen.
+	// Anchor is when one of the periods of an Aligned limit begins: see
+	// [Limit.Anchored]. It is zero if no day was chosen.
 	Anchor time.Time
 
-	// MaxHold is for how long a request holds what it takes, at most: see [Limit.WithMaxHold]. It must be 0, or from 1 ms to 30
-	// days. 0 means a minute for slots; in other modes it means that what a request takes is used at once.
+	// MaxHold is for how long a request holds what it takes, at most: see
+	// [Limit.WithMaxHold]. It must be 0, or from 1 ms to 30 days. 0 means a
+	// minute for slots; in other modes it means that what a request takes is
+	// used at once.
 	MaxHold time.Duration
 
 	// Times is for overrides: see [Times].
 	Times float64
 }
 
-// MaxIn returns the most tokens that this limit admits in any window of length d: a full bucket and its refill in the
-// meantime. For example, 17 tokens every 30 seconds admit up to 34 in 30 seconds.
+// MaxIn returns the most tokens that this limit admits in any window of length
+// d: a full bucket and its refill in the meantime. For example, 17 tokens every
+// 30 seconds admit up to 34 in 30 seconds.
 //
-// A Continuous bucket refills evenly, so the result is Capacity + RefillRate × d/RefillInterval. Stepped and Aligned
-// buckets refill at once, perhaps just after the window opens. They count a refill for every interval that d touches,
-// up to Capacity each, because a bucket loses what overflows. A result above the largest int64 is the largest int64.
+// A Continuous bucket refills evenly, so the result is Capacity + RefillRate ×
+// d/RefillInterval. Stepped and Aligned buckets refill at once, perhaps just
+// after the window opens. They count a refill for every interval that d
+// touches, up to Capacity each, because a bucket loses what overflows. A result
+// above the largest int64 is the largest int64.
 //
-// MaxIn counts what the limit admits. [Limiter.Debit], and a [Result.Settle] that charges more, take tokens for what has
-// happened already. What the bucket lacks then is a debt, and later requests wait until it is paid. So over a long time no
-// more is used than the rate brings, a full bucket, and the debt.
+// MaxIn counts what the limit admits. [Limiter.Debit], and a [Result.Settle]
+// that charges more, take tokens for what has happened already. What the bucket
+// lacks then is a debt, and later requests wait until it is paid. So over a
+// long time no more is used than the rate brings, a full bucket, and the debt.
 //
-// Slots are used again as soon as they are released, so in the Concurrent mode the result is the largest int64.
+// Slots are used again as soon as they are released, so in the Concurrent mode
+// the result is the largest int64.
 //
 // MaxIn returns 0 if d is negative or no constructor would accept the Limit.
 func (l Limit) MaxIn(d time.Duration) int64 {
@@ -108,11 +128,13 @@ func (l Limit) MaxIn(d time.Duration) int64 {
 	return total.Int64()
 }
 
-// Month is the RefillInterval of limits by the calendar month: the months themselves, of 28 to 31 days. A multiple of it is
-// as many months: 3 * Month is a quarter, and 12 * Month a year. Its length is that of the mean month.
+// Month is the RefillInterval of limits by the calendar month: the months
+// themselves, of 28 to 31 days. A multiple of it is as many months: 3 * Month
+// is a quarter, and 12 * Month a year. Its length is that of the mean month.
 const Month = calendar.Month
 
-// plain is l for package limit. The two types have the same fields, or this does not compile.
+// plain is l for package limit. The two types have the same fields, or this
+// does not compile.
 func (l Limit) plain() limit.Limit { return limit.Limit(l) }
 
 // each returns what f makes of each of list.
@@ -127,30 +149,36 @@ func each[A, B any](list []A, f func(A) B) []B {
 	return made
 }
 
-// number is any kind of number, so that neither a literal nor a configured int needs a conversion. A time.Duration is none: with
-// the arguments of Per in the wrong order a program does not compile.
+// number is any kind of number, so that neither a literal nor a configured int
+// needs a conversion. A time.Duration is none: with the arguments of Per in the
+// wrong order a program does not compile.
 type number interface {
 	int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32 | float32 | float64
 }
 
-// PerSecond returns a limit of n tokens a second whose Capacity is n (at least 1): bursts of n, then n a second.
+// PerSecond returns a limit of n tokens a second whose Capacity is n (at least
+// 1): bursts of n, then n a second.
 func PerSecond[N number](n N) Limit { return per(float64(n), time.Second) }
 
-// PerMinute returns a limit of n tokens a minute whose Capacity is n (at least 1). A new bucket is full, so PerMinute(60)
-// admits up to 119 in the first minute: see [Limit.MaxIn].
+// PerMinute returns a limit of n tokens a minute whose Capacity is n (at least
+// 1). A new bucket is full, so PerMinute(60) admits up to 119 in the first
+// minute: see [Limit.MaxIn].
 func PerMinute[N number](n N) Limit { return per(float64(n), time.Minute) }
 
 // PerHour returns a limit of n tokens an hour whose Capacity is n (at least 1).
 func PerHour[N number](n N) Limit { return per(float64(n), time.Hour) }
 
-// PerDay returns a limit of n tokens every 24 hours whose Capacity is n (at least 1). They come one by one, unlike those of
-// [PerWeek] and [PerMonth]. With In(time.UTC) all come at once, at midnight.
+// PerDay returns a limit of n tokens every 24 hours whose Capacity is n (at
+// least 1). They come one by one, unlike those of [PerWeek] and [PerMonth].
+// With In(time.UTC) all come at once, at midnight.
 func PerDay[N number](n N) Limit { return per(float64(n), 24*time.Hour) }
 
-// Per returns a limit of n tokens every interval whose Capacity is n (at least 1): Per(5, 15*time.Minute).
+// Per returns a limit of n tokens every interval whose Capacity is n (at least
+// 1): Per(5, 15*time.Minute).
 func Per[N number](n N, interval time.Duration) Limit { return per(float64(n), interval) }
 
-// per keeps invalid numbers, so that the constructor reports them. A fraction of a token rounds the Capacity up.
+// per keeps invalid numbers, so that the constructor reports them. A fraction
+// of a token rounds the Capacity up.
 func per(n float64, interval time.Duration) Limit {
 	capacity := int64(0)
 	if n > 0 {
@@ -159,9 +187,10 @@ func per(n float64, interval time.Duration) Limit {
 	return Limit{Capacity: capacity, RefillRate: n, RefillInterval: interval}
 }
 
-// InFlight returns a limit of n slots: at most n requests are at work at once, in all processes that share the store. A request
-// takes a slot, or as many as its cost, and middleware releases it when the response is over. Without middleware, call
-// [Result.Release]. n is from 1 to 1,000.
+// InFlight returns a limit of n slots: at most n requests are at work at once,
+// in all processes that share the store. A request takes a slot, or as many as
+// its cost, and middleware releases it when the response is over. Without
+// middleware, call [Result.Release]. n is from 1 to 1,000.
 func InFlight[N integer](n N) Limit {
 	l := Limit{Capacity: int64(n), Mode: Concurrent}
 	if n > 0 && uint64(n) > limit.MaxCapacity {
@@ -170,9 +199,12 @@ func InFlight[N integer](n N) Limit {
 	return l
 }
 
-// Times returns a limit for an override that multiplies what the key has without the override, whatever its plan: Times(10) its
-// Capacity and RefillRate by ten, and slots too. With a name it multiplies the limit of that name. Without one it multiplies all that the
-// override does not name. n is from 0.001 to 1,000,000; a limit keeps at least one token, and at most what [Limit.Capacity] allows.
+// Times returns a limit for an override that multiplies what the key has
+// without the override, whatever its plan: Times(10) its Capacity and
+// RefillRate by ten, and slots too. With a name it multiplies the limit of that
+// name. Without one it multiplies all that the override does not name. n is
+// from 0.001 to 1,000,000; a limit keeps at least one token, and at most what
+// [Limit.Capacity] allows.
 func Times[N number](n N) Limit { return Limit{Times: float64(n)} }
 
 // integer is any kind of whole number.
@@ -180,7 +212,8 @@ type integer interface {
 	int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32
 }
 
-// WithBurst returns the limit with another Capacity, which is the largest burst.
+// WithBurst returns the limit with another Capacity, which is the largest
+// burst.
 func (l Limit) WithBurst(capacity int64) Limit {
 	l.Capacity = capacity
 	return l
@@ -198,14 +231,17 @@ func (l Limit) WithUnit(unit string) Limit {
 	return l
 }
 
-// WithMaxHold returns the limit with another MaxHold: for how long a request holds what it takes, unless it is released or
-// settled before. Then that comes back, so that a process that dies takes nothing along. From 1 ms to 30 days.
+// WithMaxHold returns the limit with another MaxHold: for how long a request
+// holds what it takes, unless it is released or settled before. Then that comes
+// back, so that a process that dies takes nothing along. From 1 ms to 30 days.
 //
-// Of slots the default is a minute. A request that takes longer calls [Result.Hold] in time; middleware does so by itself. The
-// shorter MaxHold is, the sooner the slots of a process that died come back.
+// Of slots the default is a minute. A request that takes longer calls
+// [Result.Hold] in time; middleware does so by itself. The shorter MaxHold is,
+// the sooner the slots of a process that died come back.
 //
-// Of a limit of another unit than requests, what a request takes is then an estimate: [Result.Settle] charges what it really took,
-// and without that the estimate comes back. The default is that it stays charged.
+// Of a limit of another unit than requests, what a request takes is then an
+// estimate: [Result.Settle] charges what it really took, and without that the
+// estimate comes back. The default is that it stays charged.
 func (l Limit) WithMaxHold(d time.Duration) Limit {
 	if l.MaxHold = d; d == 0 {
 		l.MaxHold = limit.NoHold // a mistake, and not the default
@@ -219,22 +255,28 @@ func (l Limit) WithMode(mode Mode) Limit {
 	return l
 }
 
-// PerWeek returns a limit of n tokens every calendar week whose Capacity is n (at least 1). All come at once, on Monday at
-// 00:00 UTC. [Limit.In] chooses another place, and [Limit.Anchored] another day.
+// PerWeek returns a limit of n tokens every calendar week whose Capacity is n
+// (at least 1). All come at once, on Monday at 00:00 UTC. [Limit.In] chooses
+// another place, and [Limit.Anchored] another day.
 func PerWeek[N number](n N) Limit { return per(float64(n), calendar.Week).In(time.UTC) }
 
-// PerMonth returns a limit of n tokens every calendar month whose Capacity is n (at least 1). All come at once, on the first
-// of the month at 00:00 UTC. [Limit.In] chooses another place, and [Limit.Anchored] another day.
+// PerMonth returns a limit of n tokens every calendar month whose Capacity is n
+// (at least 1). All come at once, on the first of the month at 00:00 UTC.
+// [Limit.In] chooses another place, and [Limit.Anchored] another day.
 func PerMonth[N number](n N) Limit { return per(float64(n), Month).WithMode(Aligned) }
 
-// In returns the limit Aligned to the calendar of a location. Its RefillInterval must be whole days, weeks or months. Days
-// begin at midnight there, weeks on Monday, and several months with a January. A day on which clocks are set forward has 23
-// hours, and is one day. If the clocks skip the time at which a period begins, it begins when they are set forward; if they
+// In returns the limit Aligned to the calendar of a location. Its
+// RefillInterval must be whole days, weeks or months. Days begin at midnight
+// there, weeks on Monday, and several months with a January. A day on which
+// clocks are set forward has 23 hours, and is one day. If the clocks skip the
+// time at which a period begins, it begins when they are set forward; if they
 // show it twice, the first time.
 //
-// [time.Local] is another place on each machine, so it is not for processes that share a store, and text can't name it. The
-// store's clock decides which day it is. Each process computes the days from its own time zone data. If the system has
-// none, [time.LoadLocation] returns an error at start: then import time/tzdata.
+// [time.Local] is another place on each machine, so it is not for processes
+// that share a store, and text can't name it. The store's clock decides which
+// day it is. Each process computes the days from its own time zone data. If the
+// system has none, [time.LoadLocation] returns an error at start: then import
+// time/tzdata.
 func (l Limit) In(location *time.Location) Limit {
 	if l.Location = location; location == nil {
 		l.Location = limit.NoLocation
@@ -242,9 +284,11 @@ func (l Limit) In(location *time.Location) Limit {
 	return l.WithMode(Aligned)
 }
 
-// Anchored returns the limit Aligned to a calendar one of whose periods begins at t: for months that begin on a customer's
-// billing day, weeks that begin on another day, or days that begin at noon. In a month that is shorter, the period begins
-// on the last day. The time of day is that of t in the limit's Location, by default UTC. The zero time is a mistake.
+// Anchored returns the limit Aligned to a calendar one of whose periods begins
+// at t: for months that begin on a customer's billing day, weeks that begin on
+// another day, or days that begin at noon. In a month that is shorter, the
+// period begins on the last day. The time of day is that of t in the limit's
+// Location, by default UTC. The zero time is a mistake.
 func (l Limit) Anchored(t time.Time) Limit {
 	if l.Anchor = t.Round(0).UTC(); t.IsZero() {
 		l.Anchor = limit.NoAnchor
@@ -267,35 +311,47 @@ func (l Limit) Anchored(t time.Time) Limit {
 //	10_000/month in Europe/Berlin from 2025-10-31
 //	5 at once hold 2min
 //
-// N at once is N slots: see [InFlight]. xN is [Times] N, for overrides. RATE is a number above 0, read exactly: 100, 0.5, 1_000 or 1e6. Commas are refused, for half of the
-// world reads them as points, and so are 1.000 and 12.345, for the other half reads these as thousands: write 12345, or
-// 12.3450. UNIT is the [Limit.Unit]; without it, and if it is requests, the limit counts requests. A unit
-// of other characters than letters, digits and .:_-, or one that begins with a digit, stands in double quotes.
+// N at once is N slots: see [InFlight]. xN is [Times] N, for overrides. RATE is
+// a number above 0, read exactly: 100, 0.5, 1_000 or 1e6. Commas are refused,
+// for half of the world reads them as points, and so are 1.000 and 12.345, for
+// the other half reads these as thousands: write 12345, or 12.3450. UNIT is the
+// [Limit.Unit]; without it, and if it is requests, the limit counts requests. A
+// unit of other characters than letters, digits and .:_-, or one that begins
+// with a digit, stands in double quotes.
 //
-// INTERVAL is a unit, a count with a unit, or several of these, the largest first, such as s, 30s, 5 min or 1h30m: every
-// positive [time.Duration] as Go prints it is one. The units are s, sec, second; m, min, minute; h, hr,
-// hour; d, day (24 hours); w, week; all with a plural; and ms, us, µs, ns. As in Go, m is the minute; M is refused. mo, month
-// and y, year with their plurals are those of the calendar: see [PerMonth].
+// INTERVAL is a unit, a count with a unit, or several of these, the largest
+// first, such as s, 30s, 5 min or 1h30m: every positive [time.Duration] as Go
+// prints it is one. The units are s, sec, second; m, min, minute; h, hr, hour;
+// d, day (24 hours); w, week; all with a plural; and ms, us, µs, ns. As in Go,
+// m is the minute; M is refused. mo, month and y, year with their plurals are
+// those of the calendar: see [PerMonth].
 //
 // What follows may stand in any order, each once:
 //
-//   - burst N is the Capacity, a whole number. Without it the Capacity is RATE, as [PerMinute] has it; a
-//     RATE that is not whole needs a burst.
-//   - continuous (the default), stepped or aligned is the [Mode]. Months, in and from are aligned.
-//   - in ZONE is the Location, as [time.LoadLocation] knows it: see [Limit.In]. "week in UTC" is [PerWeek]. Local is
-//     refused, for it is another place on each machine.
-//   - from DATE is the Anchor: see [Limit.Anchored]. It is a day such as 2025-10-31, or with a time of day,
-//     2025-10-31T12:00 or 2025-10-31T12:00:00, as clocks in the location show it. If they show it twice, the first is meant.
-//     A time with an offset or Z, such as 2025-10-31T12:00Z, is that instant.
-//   - hold INTERVAL is the MaxHold, from 1 ms to 30 days: see [Limit.WithMaxHold]. It is for slots, and for limits of another unit
-//     than requests.
-//   - name NAME is the Name. A name of other characters than letters, digits and .:/_- stands in double
-//     quotes, with \" for a quote and \\ for a backslash.
+//   - burst N is the Capacity, a whole number. Without it the Capacity is RATE,
+//     as [PerMinute] has it; a RATE that is not whole needs a burst.
+//   - continuous (the default), stepped or aligned is the [Mode]. Months, in
+//     and from are aligned.
+//   - in ZONE is the Location, as [time.LoadLocation] knows it: see [Limit.In].
+//     "week in UTC" is [PerWeek]. Local is refused, for it is another place on
+//     each machine.
+//   - from DATE is the Anchor: see [Limit.Anchored]. It is a day such as
+//     2025-10-31, or with a time of day, 2025-10-31T12:00 or
+//     2025-10-31T12:00:00, as clocks in the location show it. If they show it
+//     twice, the first is meant. A time with an offset or Z, such as
+//     2025-10-31T12:00Z, is that instant.
+//   - hold INTERVAL is the MaxHold, from 1 ms to 30 days: see
+//     [Limit.WithMaxHold]. It is for slots, and for limits of another unit than
+//     requests.
+//   - name NAME is the Name. A name of other characters than letters, digits
+//     and .:/_- stands in double quotes, with \" for a quote and \\ for a
+//     backslash.
 //
-// Capitals don't matter except in the name and the zone, nor does space around words and the slash.
+// Capitals don't matter except in the name and the zone, nor does space around
+// words and the slash.
 //
-// The limit is valid, or the error joins a [ConfigError] for every mistake. [Limit.String] is the
-// inverse.
+// The limit is valid, or the error joins a [ConfigError] for every mistake.
+// [Limit.String] is the inverse.
 func ParseLimit(s string) (Limit, error) {
 	l, mistakes := limit.Parse(s)
 	if len(mistakes) == 0 {
@@ -315,13 +371,15 @@ func ParseLimit(s string) (Limit, error) {
 //	1000/2weeks aligned name "per fortnight"
 //	5 at once hold 2min
 //
-// The burst is left out where it is the rate, and the mode where it is Continuous. The interval is in the
-// largest unit that counts it in whole numbers. ParseLimit of the String of a valid limit is that limit, to
-// the last bit.
+// The burst is left out where it is the rate, and the mode where it is
+// Continuous. The interval is in the largest unit that counts it in whole
+// numbers. ParseLimit of the String of a valid limit is that limit, to the last
+// bit.
 func (l Limit) String() string { return l.plain().String() }
 
-// MarshalText writes a valid limit as [Limit.String] does and the zero Limit as "". Of others it
-// returns the mistakes. So a limit is a string in JSON and YAML.
+// MarshalText writes a valid limit as [Limit.String] does and the zero Limit as
+// "". Of others it returns the mistakes. So a limit is a string in JSON and
+// YAML.
 func (l Limit) MarshalText() ([]byte, error) { return l.plain().MarshalText() }
 
 // UnmarshalText reads what [ParseLimit] reads, and "" as the zero Limit.

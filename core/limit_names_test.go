@@ -12,8 +12,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// FuzzNamesSurviveHeaders checks that every name a constructor accepts is a String of RFC 9651 in the header fields, and
-// that a parser returns the same name.
+// FuzzNamesSurviveHeaders checks that every name a constructor accepts is a
+// String of RFC 9651 in the header fields, and that a parser returns the same
+// name.
 func FuzzNamesSurviveHeaders(f *testing.F) {
 	for _, name := range []string{"api", "", `"`, `\`, `\"`, `a"b\c`, ";q=1", `";q=9, "x`, "a, b", " ", "~", "%", "é", "\x00", "\x7f", "a\r\nX: y", "\x80",
 		strings.Repeat("n", 128), strings.Repeat("n", 129), strings.Repeat(`"`, 128)} {

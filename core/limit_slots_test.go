@@ -17,7 +17,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// drawHolding draws a limit that may hold what requests take, of any unit, in any valid MaxHold.
+// drawHolding draws a limit that may hold what requests take, of any unit, in
+// any valid MaxHold.
 var drawHolding = rapid.Custom(func(t *rapid.T) core.Limit {
 	l := limitdraw.HoldingLimit.Filter(func(l core.Limit) bool { return l.Location == nil }).Draw(t, "limit")
 	if l.Mode == core.Concurrent || l.Unit == "tokens" || l.Unit == "bytes" {

@@ -239,7 +239,8 @@ func TestEveryLimitSurvivesItsString(t *testing.T) {
 	})
 }
 
-// The text of a limit on a calendar names the same instant, also in an hour that clocks show twice.
+// The text of a limit on a calendar names the same instant, also in an hour
+// that clocks show twice.
 func TestEveryAnchorSurvivesItsString(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := limitdraw.CalendarLimit.Draw(t, "limit").WithUnit(rapid.SampledFrom([]string{"", "tokens", "gpu hours"}).Draw(t, "unit"))
@@ -295,7 +296,8 @@ func TestAnchorsWhereClocksAreSet(t *testing.T) {
 	reports(t, core.Policy{Name: "a", Limits: []core.Limit{never}}.Validate(), "Policy.Limits[0].Anchor: 0001-01-01T00:00:00Z")
 }
 
-// Text that a person reads as something else than a program does is refused, with what to write.
+// Text that a person reads as something else than a program does is refused,
+// with what to write.
 func TestTextWithTwoReadings(t *testing.T) {
 	for text, reason := range map[string]string{
 		"1.000/min":                     "write 1000 or 1",

@@ -17,11 +17,13 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Limiter makes the decisions of one policy in one store. It knows nothing of HTTP: middleware, workers and clients can
-// all use it. It is safe for concurrent use, starts no goroutine and needs no closing.
+// Limiter makes the decisions of one policy in one store. It knows nothing of
+// HTTP: middleware, workers and clients can all use it. It is safe for
+// concurrent use, starts no goroutine and needs no closing.
 //
-// Most callers want [Limiter.Allow], which allows or denies at once. One that can wait for its turn wants [Limiter.Wait],
-// and one whose work takes a slot [Limiter.Acquire].
+// Most callers want [Limiter.Allow], which allows or denies at once. One that
+// can wait for its turn wants [Limiter.Wait], and one whose work takes a slot
+// [Limiter.Acquire].
 type Limiter struct {
 	store    Store
 	memory   *MemoryStore // the store, if it is one; decisions then need no copies
@@ -34,8 +36,8 @@ type Limiter struct {
 	releases *releases                              // of slots, under way; shared with the limiters that WithLimits returns
 	waiters  *waiters                               // for slots; shared so too
 
-	// fallback returns the store that decides under FailLocal. It makes the store at its first call. SetPolicy keeps
-	// it.
+	// fallback returns the store that decides under FailLocal. It makes the
+	// store at its first call. SetPolicy keeps it.
 	fallback func() *MemoryStore
 	rules    atomic.Pointer[rules] // replaced as a whole by SetPolicy; see current
 	changing sync.Mutex            // held by SetPolicy, so that observers receive changes in their order
@@ -54,8 +56,8 @@ type cancelsOf struct {
 	key    string
 }
 
-// counts reports whether a limit of key counts a unit. For the empty key, which no request has, it reports whether a limit of
-// any key does.
+// counts reports whether a limit of key counts a unit. For the empty key, which
+// no request has, it reports whether a limit of any key does.
 func (l *Limiter) counts(key, unit string) bool {
 	now := l.current()
 	if key == "" {
@@ -64,7 +66,8 @@ func (l *Limiter) counts(key, unit string) bool {
 	return now.planOf(key).counts(unit)
 }
 
-// NewLimiter binds a policy to the store that its buckets are in. The error reports every mistake in both: it joins one [ConfigError] for each.
+// NewLimiter binds a policy to the store that its buckets are in. The error
+// reports every mistake in both: it joins one [ConfigError] for each.
 func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter, error) {
 	var errs []error
 	if isNil(store) {
@@ -116,7 +119,8 @@ func configOf(s Store) *storeConfig {
 // maxLocalKeys bounds how many keys the fallback of FailLocal holds.
 const maxLocalKeys = 100_000
 
-// newFallback returns the fallback for a store with this configuration, which is nil if the store has none.
+// newFallback returns the fallback for a store with this configuration, which
+// is nil if the store has none.
 func newFallback(config *storeConfig) *MemoryStore {
 	options := []store.MemoryOption{WithMaxKeys(maxLocalKeys)}
 	if config != nil && config.Clock != nil {
@@ -125,7 +129,8 @@ func newFallback(config *storeConfig) *MemoryStore {
 	return NewMemoryStore(options...)
 }
 
-// warnSameName logs a warning if another limiter of l's store has the same policy name and other limits.
+// warnSameName logs a warning if another limiter of l's store has the same
+// policy name and other limits.
 func (l *Limiter) warnSameName(r *rules, change bool) {
 	if l.config != nil {
 		limits := r.plan.limits
@@ -139,8 +144,9 @@ func (l *Limiter) warnSameName(r *rules, change bool) {
 	}
 }
 
-// failed wraps a store's error about key: in callerDone if the caller's own context has ended, else in ErrUnavailable. It reports
-// state that can't be used.
+// failed wraps a store's error about key: in callerDone if the caller's own
+// context has ended, else in ErrUnavailable. It reports state that can't be
+// used.
 func (l *Limiter) failed(ctx context.Context, key string, err error) error {
 	switch {
 	case err == nil:
@@ -158,36 +164,45 @@ func (l *Limiter) LogKey(key string) string { return LogKey(l.watch.secret, key)
 // Name returns the name of the limiter's policy.
 func (l *Limiter) Name() string { return l.current().policy.Name }
 
-// Capacity returns the most requests that one request of key can take: the smallest Capacity of the key's limits that count
-// requests. It is 0 if none does.
+// Capacity returns the most requests that one request of key can take: the
+// smallest Capacity of the key's limits that count requests. It is 0 if none
+// does.
 func (l *Limiter) Capacity(key string) int64 { return l.current().planOf(key).LeastCapacity() }
 
-// Policy returns the limiter's policy as it was given. [Result.Limits] has the names of limits that were given none.
+// Policy returns the limiter's policy as it was given. [Result.Limits] has the
+// names of limits that were given none.
 func (l *Limiter) Policy() Policy {
 	p := l.current().policy
 	p.Limits, p.Plans, p.Overrides, p.Blocked = slices.Clone(p.Limits), cloned(p.Plans), cloned(p.Overrides), slices.Clone(p.Blocked)
 	return p
 }
 
-// Since returns when the policy was set: by NewLimiter, or by the last SetPolicy that changed it. It is this process's time.
+// Since returns when the policy was set: by NewLimiter, or by the last
+// SetPolicy that changed it. It is this process's time.
 func (l *Limiter) Since() time.Time { return l.current().since }
 
-// WithLimits returns a limiter that applies other limits to the keys of the same policy, for plans and tiers. The error
-// reports every mistake in the limits.
+// WithLimits returns a limiter that applies other limits to the keys of the
+// same policy, for plans and tiers. The error reports every mistake in the
+// limits.
 //
-// Both limiters share buckets: limits of the same name are one bucket. If it has no name, a sole limit has its policy's
-// name; each of several has the policy's name and its interval, such as "api-1m". A limit that was not used on a key
-// before starts full.
+// Both limiters share buckets: limits of the same name are one bucket. If it
+// has no name, a sole limit has its policy's name; each of several has the
+// policy's name and its interval, such as "api-1m". A limit that was not used
+// on a key before starts full.
 //
-// WithLimits remembers up to 1,024 lists of limits, so a call for every request costs a look-up. Beyond that it forgets
-// all of them.
+// WithLimits remembers up to 1,024 lists of limits, so a call for every request
+// costs a look-up. Beyond that it forgets all of them.
 //
-// If one name stands for different limits, here or in another process, each request uses its own limit:
-//   - The bucket remembers what was used: what is left is Capacity less that, and no debt. So a higher Capacity is there
-//     at once, and what a lower one cuts is there again under a higher one.
-//   - A rate counts from its change: until a request is decided under other limits, the bucket refills as before, and
-//     then from what is there at the new rate. So no window admits more than MaxIn of the largest Capacity and the
-//     fastest rate. If modes or intervals differ, the refills of both can fall into one window.
+// If one name stands for different limits, here or in another process, each
+// request uses its own limit:
+//   - The bucket remembers what was used: what is left is Capacity less that,
+//     and no debt. So a higher Capacity is there at once, and what a lower one
+//     cuts is there again under a higher one.
+//   - A rate counts from its change: until a request is decided under other
+//     limits, the bucket refills as before, and then from what is there at the
+//     new rate. So no window admits more than MaxIn of the largest Capacity and
+//     the fastest rate. If modes or intervals differ, the refills of both can
+//     fall into one window.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	now := l.current()
 	p, errs := l.plans.checked(now.policy.Name, limits, 1)
@@ -204,9 +219,12 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	return l.with(&next), nil
 }
 
-// WithPlan returns the limiter of a plan of the policy: it decides by the plan's limits and shares buckets as those of WithLimits do. The
-// empty name is l itself. Unlike a limiter of WithLimits it follows SetPolicy; of a plan that a later policy lacks it has the policy's own limits.
-// SetPolicy and SetExceptions of it are those of l. If the policy has no such plan, WithPlan returns an error.
+// WithPlan returns the limiter of a plan of the policy: it decides by the
+// plan's limits and shares buckets as those of WithLimits do. The empty name is
+// l itself. Unlike a limiter of WithLimits it follows SetPolicy; of a plan that
+// a later policy lacks it has the policy's own limits. SetPolicy and
+// SetExceptions of it are those of l. If the policy has no such plan, WithPlan
+// returns an error.
 //
 // It costs a look-up in a map and allocates nothing.
 func (l *Limiter) WithPlan(name string) (*Limiter, error) {
@@ -224,7 +242,8 @@ func (l *Limiter) WithPlan(name string) (*Limiter, error) {
 	return of.limiter, nil
 }
 
-// plan gives each plan of r its limiter: that of the policy before if it has one. The caller holds changing, or has l alone.
+// plan gives each plan of r its limiter: that of the policy before if it has
+// one. The caller holds changing, or has l alone.
 func (l *Limiter) plan(r *rules) {
 	for name, of := range r.plans {
 		if name == "" {
@@ -242,9 +261,10 @@ func (l *Limiter) plan(r *rules) {
 	}
 }
 
-// WithStoredKeys returns a limiter of the policy that l has now, which takes keys as stores have them, such as those that
-// redisstore's Buckets lists: it does not hash a key that is a hash already. It is for tools that don't know the client of a hash. Of
-// [StoredKey](key) it decides what l decides of key.
+// WithStoredKeys returns a limiter of the policy that l has now, which takes
+// keys as stores have them, such as those that redisstore's Buckets lists: it
+// does not hash a key that is a hash already. It is for tools that don't know
+// the client of a hash. Of [StoredKey](key) it decides what l decides of key.
 func (l *Limiter) WithStoredKeys() *Limiter {
 	next := *l.current()
 	next.shared, next.stored = true, true
@@ -252,7 +272,8 @@ func (l *Limiter) WithStoredKeys() *Limiter {
 	return l.with(&next)
 }
 
-// current returns the rules in force. A limiter that WithLimits returned takes over here the exceptions that another limiter has set.
+// current returns the rules in force. A limiter that WithLimits returned takes
+// over here the exceptions that another limiter has set.
 func (l *Limiter) current() *rules {
 	if l.base != nil {
 		now := l.base.current()
@@ -277,8 +298,10 @@ func (l *Limiter) current() *rules {
 	return now
 }
 
-// snapshot returns a limiter that keeps the policy that l has now: [Limiter.SetPolicy] of l does not change it. Middleware that asks
-// what a policy counts, and then has it decide, needs one policy for both. A snapshot is for one decision. It allocates.
+// snapshot returns a limiter that keeps the policy that l has now:
+// [Limiter.SetPolicy] of l does not change it. Middleware that asks what a
+// policy counts, and then has it decide, needs one policy for both. A snapshot
+// is for one decision. It allocates.
 func (l *Limiter) snapshot() *Limiter {
 	now := *l.current()
 	now.shared = true
@@ -304,17 +327,23 @@ func (l *Limiter) lasting() *Limiter {
 	return l
 }
 
-// SetPolicy replaces the policy from the next decision on, for limits that change while a service runs.
+// SetPolicy replaces the policy from the next decision on, for limits that
+// change while a service runs.
 //
-// The policy's name must stay the same, so that buckets keep their tokens. [Limiter.WithLimits] documents which limits
-// share a bucket and what a changed limit does to it. Limiters that WithLimits returned before keep their limits.
-// Tokens that Undo or Cancel return later go to limits that still exist, at their current rates.
+// The policy's name must stay the same, so that buckets keep their tokens.
+// [Limiter.WithLimits] documents which limits share a bucket and what a changed
+// limit does to it. Limiters that WithLimits returned before keep their limits.
+// Tokens that Undo or Cancel return later go to limits that still exist, at
+// their current rates.
 //
-// A unit that decisions have taken, or that middleware takes, must still be counted: without a limit of it every such
-// request would fail with [ErrUnit]. In shadow mode it need not be.
+// A unit that decisions have taken, or that middleware takes, must still be
+// counted: without a limit of it every such request would fail with [ErrUnit].
+// In shadow mode it need not be.
 //
-// A policy that is the same as before changes nothing. If the error is not nil, nothing has changed. It reports every mistake, as
-// NewLimiter's does. What has changed is logged, at level info, and passed to observers: see [WithPolicyObserver].
+// A policy that is the same as before changes nothing. If the error is not nil,
+// nothing has changed. It reports every mistake, as NewLimiter's does. What has
+// changed is logged, at level info, and passed to observers: see
+// [WithPolicyObserver].
 func (l *Limiter) SetPolicy(policy Policy) error {
 	finish, err := l.preparePolicy(to(policy))
 	if err == nil {
@@ -323,8 +352,9 @@ func (l *Limiter) SetPolicy(policy Policy) error {
 	return err
 }
 
-// SetShadow turns shadow mode on or off, and keeps the rest of the policy, also if another SetPolicy runs at once. Errors are those of
-// SetPolicy. It holds until the next SetPolicy.
+// SetShadow turns shadow mode on or off, and keeps the rest of the policy, also
+// if another SetPolicy runs at once. Errors are those of SetPolicy. It holds
+// until the next SetPolicy.
 func (l *Limiter) SetShadow(on bool) error {
 	finish, err := l.preparePolicy(func(p Policy) Policy {
 		p.Shadow = on
@@ -339,8 +369,9 @@ func (l *Limiter) SetShadow(on bool) error {
 // to returns a change to a policy, whatever was before.
 func to(policy Policy) func(Policy) Policy { return func(Policy) Policy { return policy } }
 
-// preparePolicy checks what change makes of the policy in force, as SetPolicy does. Unless it returns an error, the caller must soon
-// call finish, with whether to set the policy: until then nobody can set another one.
+// preparePolicy checks what change makes of the policy in force, as SetPolicy
+// does. Unless it returns an error, the caller must soon call finish, with
+// whether to set the policy: until then nobody can set another one.
 func (l *Limiter) preparePolicy(change func(Policy) Policy) (finish func(set bool), err error) {
 	if l.base != nil {
 		return l.base.preparePolicy(change)
@@ -399,8 +430,10 @@ func (l *Limiter) replace(now, next *rules, changes []string) {
 	}
 }
 
-// UnusedOverrides returns, sorted, the keys of the policy's Overrides for which no request has asked since the policy was set. A key
-// that stays there although its client sends requests is not what the key function returns: package keyof makes keys.
+// UnusedOverrides returns, sorted, the keys of the policy's Overrides for which
+// no request has asked since the policy was set. A key that stays there
+// although its client sends requests is not what the key function returns:
+// package keyof makes keys.
 func (l *Limiter) UnusedOverrides() []string {
 	var unused []string
 	now := l.current()

@@ -31,7 +31,8 @@ type part struct {
 	request *request
 }
 
-// join checks charges and returns their members, and the part of a member that each of them is.
+// join checks charges and returns their members, and the part of a member that
+// each of them is.
 func join(ctx context.Context, charges []Charge) (members []*member, parts []part, err error) {
 	if len(charges) == 0 {
 		return nil, nil, ErrNoCharges
@@ -61,8 +62,9 @@ func join(ctx context.Context, charges []Charge) (members []*member, parts []par
 	return members, parts, nil
 }
 
-// memberOf returns the one of members that c is a charge of, or else a new one. It returns nil if c has no limiter from a
-// constructor. All members of a limiter have the same rules.
+// memberOf returns the one of members that c is a charge of, or else a new one.
+// It returns nil if c has no limiter from a constructor. All members of a
+// limiter have the same rules.
 func memberOf(members []*member, c *Charge) *member {
 	if c.Limiter == nil {
 		return nil
@@ -100,7 +102,8 @@ func (c *Charge) request() request {
 	return r
 }
 
-// plus returns the request for what r and o ask together. requests says that a limit counts them.
+// plus returns the request for what r and o ask together. requests says that a
+// limit counts them.
 func (r *request) plus(o *request, requests bool) request {
 	sum := *r
 	sum.parts = append(sum.parts, o)
@@ -117,7 +120,8 @@ func (r *request) plus(o *request, requests bool) request {
 	return sum
 }
 
-// inUnits returns what r asks for, in units, with the one request that need not be mentioned.
+// inUnits returns what r asks for, in units, with the one request that need not
+// be mentioned.
 func (r *request) inUnits(requests bool) Units {
 	if r.units == nil {
 		return Units{Requests: r.N}
@@ -130,7 +134,8 @@ func (r *request) inUnits(requests bool) Units {
 	return units
 }
 
-// saturated returns a+b, of numbers that are not negative, or the largest number.
+// saturated returns a+b, of numbers that are not negative, or the largest
+// number.
 func saturated(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -138,10 +143,12 @@ func saturated(a, b int64) int64 {
 	return a + b
 }
 
-// result returns the decision on a part of a member's charges. All parts have the delays of the sum, and each holds its own share.
+// result returns the decision on a part of a member's charges. All parts have
+// the delays of the sum, and each holds its own share.
 func (p *part) result() Result { return p.resultOf(p.request) }
 
-// resultOf returns the decision on one of the charges of m. Its limits are those that decided last.
+// resultOf returns the decision on one of the charges of m. Its limits are
+// those that decided last.
 func (m *member) resultOf(own *request) Result {
 	r := m.res
 	if len(m.request.parts) == 1 {
@@ -199,9 +206,10 @@ func (r *Result) returned() {
 	r.readAgain()
 }
 
-// correct has members of one bucket, which were asked in this order, tell its state after all of them. If the request is denied,
-// what they took has come back, before those in shadow mode were asked; and each of them is denied as long as the bucket lacks
-// what all of them ask.
+// correct has members of one bucket, which were asked in this order, tell its
+// state after all of them. If the request is denied, what they took has come
+// back, before those in shadow mode were asked; and each of them is denied as
+// long as the bucket lacks what all of them ask.
 func correct(order []*member, denied bool) {
 	peers := make(map[*member][]*member) // of members that are not in shadow mode
 	for i, m := range order {
@@ -241,7 +249,8 @@ func (r *Result) add(m *member, times int64) {
 	r.readAgain()
 }
 
-// denyUnder makes m's result a denial if its limits lack what m and others ask together.
+// denyUnder makes m's result a denial if its limits lack what m and others ask
+// together.
 func (m *member) denyUnder(others []*member) {
 	r, a := &m.res, &m.res.answer
 	before := a.Waits
@@ -282,7 +291,8 @@ func (m *member) costOf(name string) int64 {
 	return 0
 }
 
-// askDivided has s decide r, which has shares: in one step, or one after another if s can't.
+// askDivided has s decide r, which has shares: in one step, or one after
+// another if s can't.
 func (l *Limiter) askDivided(ctx context.Context, now *rules, r *request, s Store) (store.Answer, error) {
 	asked := append([]store.Request{r.Request}, r.divided()...)
 	answers, err := []store.JointAnswer(nil), store.ErrApart
@@ -307,7 +317,8 @@ func (l *Limiter) askDivided(ctx context.Context, now *rules, r *request, s Stor
 	return a.Answer, a.Err
 }
 
-// sharesOf returns the answers to the shares of each of requests that were decided in one step. They follow those to the requests.
+// sharesOf returns the answers to the shares of each of requests that were
+// decided in one step. They follow those to the requests.
 func sharesOf(requests []request, answers []store.JointAnswer) [][]store.JointAnswer {
 	shares, rest := make([][]store.JointAnswer, len(requests)), answers[len(requests):]
 	for i := range requests {
@@ -318,15 +329,18 @@ func sharesOf(requests []request, answers []store.JointAnswer) [][]store.JointAn
 	return shares
 }
 
-// noteErrors gives a request the error of any of its shares that were decided in the same step: then nothing was taken.
+// noteErrors gives a request the error of any of its shares that were decided
+// in the same step: then nothing was taken.
 func noteErrors(own *store.JointAnswer, shares []store.JointAnswer) {
 	for _, a := range shares {
 		own.Err = cmp.Or(own.Err, a.Err)
 	}
 }
 
-// whole returns the answer of s to r, whose shares have these answers: its own, unless it was allowed and a share was not, because
-// another request came in between, or there are too many holds. Then whole gives back all that was taken, and returns that answer.
+// whole returns the answer of s to r, whose shares have these answers: its own,
+// unless it was allowed and a share was not, because another request came in
+// between, or there are too many holds. Then whole gives back all that was
+// taken, and returns that answer.
 func (l *Limiter) whole(ctx context.Context, now *rules, r *request, s Store, own *store.JointAnswer, shares []store.JointAnswer) *store.JointAnswer {
 	if own.Err != nil || !own.Allowed {
 		return own

@@ -16,9 +16,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// Package storetest has the rules on the shares of charges of one bucket. These tests are about what is around them.
+// Package storetest has the rules on the shares of charges of one bucket. These
+// tests are about what is around them.
 
-// sharedLimits are 7 slots, 10 requests and 900 tokens, whose estimates come back.
+// sharedLimits are 7 slots, 10 requests and 900 tokens, whose estimates come
+// back.
 func sharedLimits() []core.Limit {
 	return []core.Limit{core.InFlight(7).WithName("slots").WithMaxHold(time.Minute), core.PerDay(10).WithName("daily"),
 		core.PerDay(900).WithName("tokens").WithUnit("tokens").WithMaxHold(time.Minute)}
@@ -128,7 +130,8 @@ func (s *doStore) set(before func(int, store.Request) error) {
 	s.before, s.n = before, 0
 }
 
-// A store that can't decide requests together takes the sum, and then the shares. Another request may come in between.
+// A store that can't decide requests together takes the sum, and then the
+// shares. Another request may come in between.
 func TestSharesThatAnotherRequestTakesInBetween(t *testing.T) {
 	ctx := t.Context()
 	clock := limittest.NewClock()
@@ -156,7 +159,8 @@ func TestSharesThatAnotherRequestTakesInBetween(t *testing.T) {
 	wantLeft(t, other, "and nothing comes back", 2, 5, 900)
 }
 
-// An error of the store in between is one of the decision, so the policy's OnFailure decides it.
+// An error of the store in between is one of the decision, so the policy's
+// OnFailure decides it.
 func TestSharesWithoutAnAnswer(t *testing.T) {
 	for _, mode := range []core.FailureMode{core.FailClosed, core.FailLocal, core.FailOpen} {
 		for fails := range 3 {
@@ -192,7 +196,8 @@ func TestSharesWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// What the store holds is ended there, and what the process holds under FailLocal in the process.
+// What the store holds is ended there, and what the process holds under
+// FailLocal in the process.
 func TestSharesWhileAStoreComesAndGoes(t *testing.T) {
 	ctx := t.Context()
 	memory := core.NewMemoryStore(core.WithClock(limittest.NewClock().Now))
@@ -223,7 +228,8 @@ func TestSharesWhileAStoreComesAndGoes(t *testing.T) {
 	wantLeft(t, l, "one undone and one released in the process", 7, 7, 600)
 }
 
-// Only the charges that hold something need shares. One of several holds what the request holds.
+// Only the charges that hold something need shares. One of several holds what
+// the request holds.
 func TestChargesThatHoldNothingBesideOneThatDoes(t *testing.T) {
 	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
 		ctx := t.Context()
@@ -243,7 +249,8 @@ func TestChargesThatHoldNothingBesideOneThatDoes(t *testing.T) {
 	})
 }
 
-// A bucket of estimates that has too many holds for all shares denies the request, and gives back what it took of others.
+// A bucket of estimates that has too many holds for all shares denies the
+// request, and gives back what it took of others.
 func TestSharesOfABucketWithTooManyHolds(t *testing.T) {
 	const mostHolds = 2048
 	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {

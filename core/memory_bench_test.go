@@ -10,7 +10,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// BenchmarkMemoryStore measures a decision with one key for all goroutines, and with many keys.
+// BenchmarkMemoryStore measures a decision with one key for all goroutines, and
+// with many keys.
 func BenchmarkMemoryStore(b *testing.B) {
 	for _, n := range []int{1, 100_000} {
 		b.Run(strconv.Itoa(n)+" keys", func(b *testing.B) {

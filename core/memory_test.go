@@ -130,7 +130,8 @@ func TestBucketFullAfterARefundIsDroppedFirst(t *testing.T) {
 	}
 }
 
-// TestEvictionMatchesANaiveStore compares the store with a list in the order of use. Tokens come in whole seconds.
+// TestEvictionMatchesANaiveStore compares the store with a list in the order of
+// use. Tokens come in whole seconds.
 func TestEvictionMatchesANaiveStore(t *testing.T) {
 	type entry struct {
 		key    string

@@ -14,8 +14,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 )
 
-// model is the documented bucket in exact fractions. It is written from the documentation, not from the code. Each limit
-// has tokens and a time. Elapsed time counts in whole grains, and the time advances by just those.
+// model is the documented bucket in exact fractions. It is written from the
+// documentation, not from the code. Each limit has tokens and a time. Elapsed
+// time counts in whole grains, and the time advances by just those.
 type model struct {
 	limits []core.Limit
 	used   bool // the key exists
@@ -33,7 +34,8 @@ func exactly(f float64) *big.Rat {
 
 func whole(n int64) *big.Rat { return new(big.Rat).SetInt64(n) }
 
-// grain returns the refill interval in whole µs, rounded up, or 1 µs for Continuous limits.
+// grain returns the refill interval in whole µs, rounded up, or 1 µs for
+// Continuous limits.
 func grain(l core.Limit) int64 {
 	if l.Mode == core.Continuous {
 		return 1
@@ -62,7 +64,8 @@ func anchor(l core.Limit, now int64) int64 {
 	return now
 }
 
-// refilled returns the state at now. back reports whether the clock stepped back.
+// refilled returns the state at now. back reports whether the clock stepped
+// back.
 func (m *model) refilled(now int64) (tokens []*big.Rat, ts []int64, back bool) {
 	for i, l := range m.limits {
 		full := whole(l.Capacity)
@@ -119,7 +122,8 @@ func (m *model) take(cost, now int64) decision {
 			tokens[i] = new(big.Rat).Sub(tokens[i], whole(cost))
 		}
 	}
-	// The key is written if tokens are taken or the clock stepped back: "ts re-anchors to the new now".
+	// The key is written if tokens are taken or the clock stepped back: "ts
+	// re-anchors to the new now".
 	if d.allowed && cost > 0 || back {
 		m.used, m.tokens, m.ts = true, tokens, ts
 	}
@@ -147,8 +151,8 @@ func (m *model) refund(n, now int64) {
 	}
 }
 
-// toTheMicrosecond reports whether a grain adds a whole number of units. A unit is the fraction of a token that fits a
-// double beside the capacity.
+// toTheMicrosecond reports whether a grain adds a whole number of units. A unit
+// is the fraction of a token that fits a double beside the capacity.
 func toTheMicrosecond(l core.Limit) bool {
 	units := new(big.Int).Mul(perGrain(l).Denom(), big.NewInt(l.Capacity))
 	return units.Cmp(big.NewInt(1<<50)) <= 0

@@ -17,7 +17,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Observation describes one decision, one failed settlement, or slots that are no longer in use: see [WithObserver].
+// Observation describes one decision, one failed settlement, or slots that are
+// no longer in use: see [WithObserver].
 type Observation struct {
 	Policy   string        // the policy's name
 	Limit    string        // the name of the tightest limit; "" if no store or fallback decided
@@ -40,18 +41,21 @@ const (
 	OutcomeAllowed Outcome = iota
 	// OutcomeDenied means that the request is denied: a limit lacks tokens.
 	OutcomeDenied
-	// OutcomeShadowDenied means that a limit lacks tokens, and the request is allowed because of shadow mode.
+	// OutcomeShadowDenied means that a limit lacks tokens, and the request is
+	// allowed because of shadow mode.
 	OutcomeShadowDenied
-	// OutcomeError means that there is no decision: the store can't answer and the policy fails closed, or the
-	// caller's context has ended.
+	// OutcomeError means that there is no decision: the store can't answer and
+	// the policy fails closed, or the caller's context has ended.
 	OutcomeError
-	// OutcomeUnsettled means that a Settle or a Debit failed, or that AllowTogether could not give back what it took: the
-	// bucket may hold too many or too few tokens. It is not a decision: Limit, Cost and Capacity are zero. Source is where
-	// the bucket is.
+	// OutcomeUnsettled means that a Settle or a Debit failed, or that
+	// AllowTogether could not give back what it took: the bucket may hold too
+	// many or too few tokens. It is not a decision: Limit, Cost and Capacity
+	// are zero. Source is where the bucket is.
 	OutcomeUnsettled
-	// OutcomeSlots means that slots of an earlier decision are released, or that their MaxHold is over: Slots is below 0. Above 0, a
-	// late Hold has taken them again. So the sum of Slots is how many this process uses. It is not a decision: Limit, Cost,
-	// Capacity and Latency are zero.
+	// OutcomeSlots means that slots of an earlier decision are released, or
+	// that their MaxHold is over: Slots is below 0. Above 0, a late Hold has
+	// taken them again. So the sum of Slots is how many this process uses. It
+	// is not a decision: Limit, Cost, Capacity and Latency are zero.
 	OutcomeSlots
 )
 
@@ -81,14 +85,17 @@ type limiterOption func(*watch)
 
 func (o limiterOption) observe(w *watch) { o(w) }
 
-// WithObserver calls observe with each decision of the limiter, for metrics, traces and logs. The goroutine that asked for the
-// decision calls it before it returns the decision, so observe must be quick and must not block. It must be safe for concurrent
-// use. Peeks, refunds and resets are not decisions. Neither are settlements and debits, but observe receives those that failed:
-// see [OutcomeUnsettled]. Of slots it also receives when they are no longer in use, perhaps from another goroutine: see
-// [OutcomeSlots].
+// WithObserver calls observe with each decision of the limiter, for metrics,
+// traces and logs. The goroutine that asked for the decision calls it before it
+// returns the decision, so observe must be quick and must not block. It must be
+// safe for concurrent use. Peeks, refunds and resets are not decisions. Neither
+// are settlements and debits, but observe receives those that failed: see
+// [OutcomeUnsettled]. Of slots it also receives when they are no longer in use,
+// perhaps from another goroutine: see [OutcomeSlots].
 //
-// The option can be repeated: the limiter calls all observers, in order. It ignores a nil one. Without any observer or logger it
-// measures nothing, so decisions cost nothing more.
+// The option can be repeated: the limiter calls all observers, in order. It
+// ignores a nil one. Without any observer or logger it measures nothing, so
+// decisions cost nothing more.
 func WithObserver(observe func(context.Context, Observation)) LimiterOption {
 	return limiterOption(func(w *watch) {
 		if observe != nil {
@@ -97,8 +104,9 @@ func WithObserver(observe func(context.Context, Observation)) LimiterOption {
 	})
 }
 
-// WithKeyObserver is [WithObserver] for an observer that needs Observation.Key, such as package denied's. Other observers of the
-// limiter, such as metrics and traces, still see no key.
+// WithKeyObserver is [WithObserver] for an observer that needs Observation.Key,
+// such as package denied's. Other observers of the limiter, such as metrics and
+// traces, still see no key.
 func WithKeyObserver(observe func(context.Context, Observation)) LimiterOption {
 	return limiterOption(func(w *watch) {
 		if observe != nil {
@@ -107,14 +115,17 @@ func WithKeyObserver(observe func(context.Context, Observation)) LimiterOption {
 	})
 }
 
-// WithObservedKeys sets Observation.Key for all observers of the limiter. Keys can be personal data, and as a label of a metric each key is a series.
+// WithObservedKeys sets Observation.Key for all observers of the limiter. Keys
+// can be personal data, and as a label of a metric each key is a series.
 func WithObservedKeys() LimiterOption {
 	return limiterOption(func(w *watch) { w.keys, w.someKeys = true, true })
 }
 
-// WithPolicyObserver calls observe with the limits that are in force, for metrics and logs: once by NewLimiter, and by SetPolicy
-// after each change, one call at a time, before they return. It must be safe for concurrent use, because several limiters may
-// have it, and must not call SetPolicy. The option can be repeated. The limiter ignores a nil one. Limiters that WithLimits
+// WithPolicyObserver calls observe with the limits that are in force, for
+// metrics and logs: once by NewLimiter, and by SetPolicy after each change, one
+// call at a time, before they return. It must be safe for concurrent use,
+// because several limiters may have it, and must not call SetPolicy. The option
+// can be repeated. The limiter ignores a nil one. Limiters that WithLimits
 // returns, and overrides, are not reported.
 func WithPolicyObserver(observe func(PolicyChange)) LimiterOption {
 	return limiterOption(func(w *watch) {
@@ -127,10 +138,12 @@ func WithPolicyObserver(observe func(PolicyChange)) LimiterOption {
 // LoggerOption is an option of [NewLimiter] and of stores.
 type LoggerOption struct{ logger *slog.Logger }
 
-// WithLogger sets the logger of a limiter or a store. A limiter logs each request that it denies, or would deny without
-// shadow mode, at level debug, and what SetPolicy changed, at level info. Its middleware logs there too. A store logs its warnings, such as that Redis does
-// not answer. Without WithLogger, or with nil, limiters log no denials, changes go to the store's logger if that has one, and
-// warnings go there or to [slog.Default].
+// WithLogger sets the logger of a limiter or a store. A limiter logs each
+// request that it denies, or would deny without shadow mode, at level debug,
+// and what SetPolicy changed, at level info. Its middleware logs there too. A
+// store logs its warnings, such as that Redis does not answer. Without
+// WithLogger, or with nil, limiters log no denials, changes go to the store's
+// logger if that has one, and warnings go there or to [slog.Default].
 //
 // Keys are hashed in the log: see [WithKeySecret].
 func WithLogger(logger *slog.Logger) LoggerOption { return LoggerOption{logger} }
@@ -140,11 +153,15 @@ func (o LoggerOption) observe(w *watch) { w.logger = o.logger }
 // ConfigureStore sets the logger.
 func (o LoggerOption) ConfigureStore(c *store.Config) { c.Logger = o.logger }
 
-// WithKeySecret sets the secret by which a limiter hashes keys in its log lines. A key is logged as the first 12 hex digits of
-// its HMAC-SHA256, so that a client's lines can be correlated, and nobody without the secret can find the key by trying all.
+// WithKeySecret sets the secret by which a limiter hashes keys in its log
+// lines. A key is logged as the first 12 hex digits of its HMAC-SHA256, so that
+// a client's lines can be correlated, and nobody without the secret can find
+// the key by trying all.
 //
-// By default the secret is random and differs in each process. Then lines of different processes, or from before and after a
-// restart, can't be correlated. To correlate them, give all replicas the same secret: at least 16 random bytes.
+// By default the secret is random and differs in each process. Then lines of
+// different processes, or from before and after a restart, can't be correlated.
+// To correlate them, give all replicas the same secret: at least 16 random
+// bytes.
 func WithKeySecret(secret []byte) LimiterOption {
 	secret = bytes.Clone(secret)
 	return limiterOption(func(w *watch) {
@@ -156,8 +173,9 @@ func WithKeySecret(secret []byte) LimiterOption {
 	})
 }
 
-// LogKey returns key as the log lines of limiters with WithKeySecret(secret) show it: so a client's lines can be found. Nil stands for
-// the random secret of this process, which limiters without WithKeySecret use.
+// LogKey returns key as the log lines of limiters with WithKeySecret(secret)
+// show it: so a client's lines can be found. Nil stands for the random secret
+// of this process, which limiters without WithKeySecret use.
 func LogKey(secret []byte, key string) string { return logline.Key(secret, key) }
 
 // observer is a function to call with observations.
@@ -181,7 +199,8 @@ type watch struct {
 // active reports whether there is anything to report to.
 func (w *watch) active() bool { return len(w.observers) > 0 || w.logger != nil }
 
-// report calls the observers with a decision that took d and so many slots, and logs it if it is a denial.
+// report calls the observers with a decision that took d and so many slots, and
+// logs it if it is a denial.
 func (w *watch) report(ctx context.Context, policy string, capacity, slots int64, res *Result, key string, d time.Duration, err error) {
 	o := Observation{Policy: policy, Capacity: capacity, Source: res.Source, Cost: res.Cost, Slots: slots, Latency: d, Err: res.Cause}
 	o.Limit, o.Unit = res.tightestLimit()
@@ -225,7 +244,8 @@ func (w *watch) call(ctx context.Context, o Observation, key string) {
 	}
 }
 
-// warnings is where warnings go: to the limiter's logger, else to its store's, else to [slog.Default].
+// warnings is where warnings go: to the limiter's logger, else to its store's,
+// else to [slog.Default].
 func (w *watch) warnings() *slog.Logger {
 	switch {
 	case w.logger != nil:
@@ -239,7 +259,8 @@ func (w *watch) warnings() *slog.Logger {
 // unreadablePace is how often a store's unreadable keys are logged at most.
 const unreadablePace = time.Second
 
-// reportUnreadable counts and logs err if it says that the state of key can't be used.
+// reportUnreadable counts and logs err if it says that the state of key can't
+// be used.
 func (w *watch) reportUnreadable(policy, key string, err error) {
 	bad := (*store.StateError)(nil)
 	if !errors.As(err, &bad) || !w.store.Limiters.Unreadable.Note(unreadablePace) {
@@ -250,8 +271,9 @@ func (w *watch) reportUnreadable(policy, key string, err error) {
 		"code", "RL716", "policy", policy, "key", logline.Key(w.secret, key), "error", bad)
 }
 
-// reportPolicy calls the observers with a policy that is in force from now on. What SetPolicy changed is logged, if the limiter or
-// its store has a logger. changes is nil if NewLimiter made the limiter.
+// reportPolicy calls the observers with a policy that is in force from now on.
+// What SetPolicy changed is logged, if the limiter or its store has a logger.
+// changes is nil if NewLimiter made the limiter.
 func (w *watch) reportPolicy(now Policy, changes []string) {
 	if changes != nil && (w.logger != nil || w.store.Logger != nil) {
 		w.warnings().Info("ratelimit: the policy has changed", "policy", now.Name, "changes", strings.Join(changes, "; "))
@@ -266,7 +288,8 @@ func (w *watch) reportPolicy(now Policy, changes []string) {
 	}
 }
 
-// tightestLimit returns the name of the tightest limit and what it counts, or "" if no limit decided.
+// tightestLimit returns the name of the tightest limit and what it counts, or
+// "" if no limit decided.
 func (r *Result) tightestLimit() (name, unit string) {
 	if r.plan == nil {
 		return "", ""
@@ -285,8 +308,8 @@ func (r *Result) retryAfter() time.Duration {
 	return longest
 }
 
-// inUse is what observers count of the slots of a decision, until they are released or MaxHold is over. They don't
-// count those of a nil one.
+// inUse is what observers count of the slots of a decision, until they are
+// released or MaxHold is over. They don't count those of a nil one.
 type inUse struct {
 	mu      sync.Mutex // guards all below; held while observers are called, so that they see changes in their order
 	taken   int64      // slots of the decision; 0: they are released
@@ -304,7 +327,8 @@ func (u *inUse) take(n int64, hold time.Duration) {
 	u.extend(hold)
 }
 
-// hold notes that the slots are held for so long from now. They may have been lost before.
+// hold notes that the slots are held for so long from now. They may have been
+// lost before.
 func (u *inUse) hold(hold time.Duration) {
 	if u == nil {
 		return
@@ -317,7 +341,8 @@ func (u *inUse) hold(hold time.Duration) {
 	}
 }
 
-// lose notes that the slots are not in use. A Hold may take them again, unless they were released.
+// lose notes that the slots are not in use. A Hold may take them again, unless
+// they were released.
 func (u *inUse) lose(released bool) {
 	if u == nil {
 		return
@@ -380,7 +405,8 @@ func (r *Result) maxHold() (shortest time.Duration) {
 	return shortest
 }
 
-// slotsTaken returns how many slots r took, of all limits in flight, and for how long it holds them: until the longest MaxHold.
+// slotsTaken returns how many slots r took, of all limits in flight, and for
+// how long it holds them: until the longest MaxHold.
 func (r *Result) slotsTaken() (n int64, hold time.Duration) {
 	if !r.hasSlots() {
 		return 0, 0

@@ -22,7 +22,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// watched returns a limiter and the list of observations that its observer receives.
+// watched returns a limiter and the list of observations that its observer
+// receives.
 func watched(t *testing.T, store core.Store, policy core.Policy, options ...core.LimiterOption) (*core.Limiter, *[]core.Observation) {
 	t.Helper()
 	var reply []core.Observation
@@ -141,7 +142,8 @@ func TestAllObserversAreCalledInOrder(t *testing.T) {
 	assert.Equal(t, []string{"a-k", "b-k", "a-tier", "b-tier"}, order)
 }
 
-// A client may choose its cost, so observers that add costs up need the most that a request can take.
+// A client may choose its cost, so observers that add costs up need the most
+// that a request can take.
 func TestObservationCapacityIsTheSmallestCapacity(t *testing.T) {
 	ctx := context.Background()
 	few := []core.Limit{core.PerDay(100), core.PerHour(20)}

@@ -15,9 +15,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// Random charges of two buckets, some of them of the same: by one limiter, by another one of the same policy, by a tier that has
-// some of the limits. What was allowed is taken once, a denial takes nothing, results tell the bucket as it is, and whoever
-// waits RetryAfter and asks alone is allowed.
+// Random charges of two buckets, some of them of the same: by one limiter, by
+// another one of the same policy, by a tier that has some of the limits. What
+// was allowed is taken once, a denial takes nothing, results tell the bucket as
+// it is, and whoever waits RetryAfter and asks alone is allowed.
 func TestChargesOfOneBucketAreExact(t *testing.T) {
 	denials := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -36,8 +36,8 @@ func (s *meddlingStore) DoTogether(ctx context.Context, requests []store.Request
 	return s.JointStore.DoTogether(ctx, requests)
 }
 
-// A decision looks at the policy and its exceptions once. If they change while the store decides, the decision is as if they had changed
-// after it.
+// A decision looks at the policy and its exceptions once. If they change while
+// the store decides, the decision is as if they had changed after it.
 func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 	ctx := t.Context()
 	const key = "ann"
@@ -120,7 +120,8 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 	}
 }
 
-// What decides gets the rules as an argument. Only methods that users call look at what they are now, each once.
+// What decides gets the rules as an argument. Only methods that users call look
+// at what they are now, each once.
 func TestOnlyExportedMethodsLookAtThePolicy(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
@@ -149,7 +150,9 @@ func TestOnlyExportedMethodsLookAtThePolicy(t *testing.T) {
 				return true
 			})
 			looks += here
-			// memberOf looks once for all charges of a limiter, and cancelSoon after a wait, startRelease after a response. The others are lent to middleware.
+			// memberOf looks once for all charges of a limiter, and cancelSoon
+			// after a wait, startRelease after a response. The others are lent
+			// to middleware.
 			may := []string{"memberOf", "cancelSoon", "startRelease", "counts", "extend", "unsettled", "allowAll", "snapshot", "preparePolicy", "ofPlan"}
 			if here > 0 && !f.Name.IsExported() && !slices.Contains(may, f.Name.Name) {
 				t.Errorf("%s: %s looks at a limiter's rules: it must get them from its caller, or one decision looks twice", name, f.Name.Name)

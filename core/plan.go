@@ -17,7 +17,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// plan holds a policy's limits: checked, named and converted to integers. It never changes, but for asked and blocked.
+// plan holds a policy's limits: checked, named and converted to integers. It
+// never changes, but for asked and blocked.
 type plan struct {
 	*bucket.Plan
 
@@ -37,7 +38,8 @@ type plan struct {
 	blocked atomic.Pointer[plan] // see denying; nil: nobody needs it yet
 }
 
-// makePlan returns the plan of a policy's limits. It requires limits without mistakes, or a share of such limits.
+// makePlan returns the plan of a policy's limits. It requires limits without
+// mistakes, or a share of such limits.
 func makePlan(policy string, limits []Limit) *plan {
 	p := &plan{given: slices.Clone(limits), limits: slices.Clone(limits), units: make([]string, len(limits))}
 	rates, plain := make([]bucket.Rate, len(limits)), each(limits, Limit.plain)
@@ -59,7 +61,8 @@ func makePlan(policy string, limits []Limit) *plan {
 	return p
 }
 
-// block has p deny every request, as one that asks for more than a limit can hold. So a block needs no other way through a store.
+// block has p deny every request, as one that asks for more than a limit can
+// hold. So a block needs no other way through a store.
 func (p *plan) block() {
 	beyond := make([]int64, len(p.Rates))
 	for i := range beyond {
@@ -68,7 +71,8 @@ func (p *plan) block() {
 	p.beyond = &beyond
 }
 
-// denying returns the plan of keys whose limits are those of p and which an exception blocks.
+// denying returns the plan of keys whose limits are those of p and which an
+// exception blocks.
 func (p *plan) denying() *plan {
 	if p.beyond != nil {
 		return p
@@ -102,12 +106,14 @@ func (u Units) each(p *plan) *[]int64 {
 	return &list
 }
 
-// maxPlans bounds how many plans a planCache holds. A service has a few tiers. One that computes new limits for each
-// request still gets correct decisions, but each of them costs making a plan.
+// maxPlans bounds how many plans a planCache holds. A service has a few tiers.
+// One that computes new limits for each request still gets correct decisions,
+// but each of them costs making a plan.
 const maxPlans = 1024
 
-// planCache remembers the plans of limits that were given to WithLimits, all scaled by the same share. The zero value
-// is ready for use. It is safe for concurrent use.
+// planCache remembers the plans of limits that were given to WithLimits, all
+// scaled by the same share. The zero value is ready for use. It is safe for
+// concurrent use.
 type planCache struct {
 	mu    sync.RWMutex            // guards everything below
 	plans map[uint64][]cachedPlan // by a hash of the limits
@@ -126,7 +132,8 @@ func (c *planCache) checked(policy string, limits []Limit, share float64) (*plan
 	return c.find(policy, limits, share, true)
 }
 
-// get returns the plan of limits scaled by share. It allocates only for a new list of limits.
+// get returns the plan of limits scaled by share. It allocates only for a new
+// list of limits.
 func (c *planCache) get(policy string, limits []Limit, share float64) *plan {
 	p, _ := c.find(policy, limits, share, false)
 	return p
@@ -202,7 +209,8 @@ func byStoredKey[M ~map[string]V, V any](of M) M {
 	return stored
 }
 
-// successors returns the plans of k by the keys that stores use, for bucket.Plan.Replace.
+// successors returns the plans of k by the keys that stores use, for
+// bucket.Plan.Replace.
 func (k keyPlans) successors(of func(*ownPlans) *plan) map[string]*bucket.Plan {
 	plans := make(map[string]*bucket.Plan, len(k))
 	for key, own := range byStoredKey(k) {
@@ -211,8 +219,9 @@ func (k keyPlans) successors(of func(*ownPlans) *plan) map[string]*bucket.Plan {
 	return plans
 }
 
-// keyPlans returns the plans of keys with these limits under p: those of before where the limits are the same. local says whether the
-// fallback needs plans too.
+// keyPlans returns the plans of keys with these limits under p: those of before
+// where the limits are the same. local says whether the fallback needs plans
+// too.
 func (p *Policy) keyPlans(limitsOf map[string][]Limit, local bool, before keyPlans) keyPlans {
 	if len(limitsOf) == 0 {
 		return nil
@@ -238,16 +247,19 @@ func (p *Policy) ownPlans(limits []Limit, local bool) *ownPlans {
 	return own
 }
 
-// limitLists are the limits of a policy and of its plans. Names tie them, and the limits of overrides, to buckets.
+// limitLists are the limits of a policy and of its plans. Names tie them, and
+// the limits of overrides, to buckets.
 type limitLists struct {
 	policy string
 	own    []Limit
 	plans  map[string][]Limit
 }
 
-// merged returns the limits of a key with an override, each with a name. base are those that the request has without it: of its
-// plan, of WithLimits or of the policy. A limit of the override replaces that of its name. One whose name base lacks, though the
-// policy or another plan has it, is added: an exception must not be without effect because a customer has another plan.
+// merged returns the limits of a key with an override, each with a name. base
+// are those that the request has without it: of its plan, of WithLimits or of
+// the policy. A limit of the override replaces that of its name. One whose name
+// base lacks, though the policy or another plan has it, is added: an exception
+// must not be without effect because a customer has another plan.
 func (p limitLists) merged(base, override []Limit) []Limit {
 	limits, override := p.named(base), p.namedOverride(override)
 	for i, l := range limits {
@@ -282,8 +294,9 @@ func (p limitLists) named(limits []Limit) []Limit {
 	return limits
 }
 
-// namedOverride is named for the limits of an override, which may be fewer than those of the policy: a limit without a name gets the
-// one that it would have among the policy's. One that multiplies all has none.
+// namedOverride is named for the limits of an override, which may be fewer than
+// those of the policy: a limit without a name gets the one that it would have
+// among the policy's. One that multiplies all has none.
 func (p limitLists) namedOverride(limits []Limit) []Limit {
 	if len(p.own) > 1 {
 		return p.named(append(slices.Clone(limits), Limit{Name: "another", Capacity: 1}))[:len(limits)]
@@ -332,7 +345,8 @@ func (p limitLists) planMistakes() (errs []error) {
 	return errs
 }
 
-// overrideMistakes returns what is wrong with overrides of the policy, whose field is given.
+// overrideMistakes returns what is wrong with overrides of the policy, whose
+// field is given.
 func (p limitLists) overrideMistakes(field string, overrides map[string][]Limit) (errs []error) {
 	if len(overrides) == 0 {
 		return nil
@@ -356,7 +370,8 @@ func (p limitLists) overrideMistakes(field string, overrides map[string][]Limit)
 	return errs
 }
 
-// noPlan is the error for a plan that a policy lacks. Middleware gets it for each request of such a plan, so it has no text until that is read.
+// noPlan is the error for a plan that a policy lacks. Middleware gets it for
+// each request of such a plan, so it has no text until that is read.
 type noPlan struct {
 	lists *limitLists
 	name  string
@@ -378,7 +393,8 @@ func (p limitLists) plansText() string {
 	return "it has " + quotedList(slices.Sorted(maps.Keys(p.plans)))
 }
 
-// unmet is why an override can't have a limit of this name. auto says that the limit was given none.
+// unmet is why an override can't have a limit of this name. auto says that the
+// limit was given none.
 func unmet(name string, auto bool, names []string) string {
 	list := quotedList(names)
 	if auto {

@@ -39,7 +39,8 @@ func capacities(t *testing.T, l *core.Limiter, key string) (list []int64) {
 	return list
 }
 
-// The rows of the table in docs/policies.md: a key's limits are the request's, then an override replaces some, then an exception.
+// The rows of the table in docs/policies.md: a key's limits are the request's,
+// then an override replaces some, then an exception.
 func TestLimitsOfAKeyMergeByName(t *testing.T) {
 	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
 		now := time.Now()
@@ -71,7 +72,8 @@ func TestLimitsOfAKeyMergeByName(t *testing.T) {
 	})
 }
 
-// A limit of an override that has no name gets its name among the policy's limits, however many the plan has.
+// A limit of an override that has no name gets its name among the policy's
+// limits, however many the plan has.
 func TestOverridesWithoutNamesUnderAPlan(t *testing.T) {
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerMinute(60), core.PerHour(1000)},
@@ -154,7 +156,8 @@ func TestPlansOfStoredKeys(t *testing.T) {
 	}
 }
 
-// A unit that a plan alone counts is no mistake of a request without the plan, and SetPolicy keeps it counted.
+// A unit that a plan alone counts is no mistake of a request without the plan,
+// and SetPolicy keeps it counted.
 func TestUnitsThatAPlanCounts(t *testing.T) {
 	p := sold()
 	p.Plans["pro"] = append(p.Plans["pro"], core.PerDay(100).WithName("tokens").WithUnit("tokens"))
@@ -198,7 +201,8 @@ func TestWithPlanAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A downgrade cuts a limit in front of slots: the store must not take what it keeps of the cut for slots.
+// A downgrade cuts a limit in front of slots: the store must not take what it
+// keeps of the cut for slots.
 func TestSlotsBehindALimitThatWasCut(t *testing.T) {
 	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
 		now := time.Now()

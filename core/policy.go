@@ -15,60 +15,78 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
-// Policy is a named set of limits that hold together: a request is allowed only if every limit has enough tokens. It
-// takes tokens from all limits or from none.
+// Policy is a named set of limits that hold together: a request is allowed only
+// if every limit has enough tokens. It takes tokens from all limits or from
+// none.
 type Policy struct {
-	// Name identifies the policy's buckets in a store, and is part of header fields. It is required: printable
-	// ASCII, at most 128 bytes. Limiters with the same name and store share the buckets of a key.
+	// Name identifies the policy's buckets in a store, and is part of header
+	// fields. It is required: printable ASCII, at most 128 bytes. Limiters with
+	// the same name and store share the buckets of a key.
 	Name string
 
-	// Limits are decided together, in one atomic step: at least one, at most 64.
+	// Limits are decided together, in one atomic step: at least one, at most
+	// 64.
 	Limits []Limit
 
-	// Plans are named lists of limits, such as those that customers pay for: [Limiter.WithPlan] and the middleware's WithPlan choose
-	// one for a request. A limit of a plan and one of Limits are the same bucket if they have the same name: a customer who changes the
-	// plan keeps what was used. A plan's limit without a name must get one that Limits have, as [Limit.Name] describes.
-	// A plan's name is printable ASCII, at most 128 bytes.
+	// Plans are named lists of limits, such as those that customers pay for:
+	// [Limiter.WithPlan] and the middleware's WithPlan choose one for a
+	// request. A limit of a plan and one of Limits are the same bucket if they
+	// have the same name: a customer who changes the plan keeps what was used.
+	// A plan's limit without a name must get one that Limits have, as
+	// [Limit.Name] describes. A plan's name is printable ASCII, at most 128
+	// bytes.
 	Plans map[string][]Limit
 
-	// Overrides are other limits for some keys, such as those of a customer who got an exception. A key is what the key
-	// function returns, such as core.JoinKey("header", "x-api-key", "k-123"). An override replaces the limits that it names, and
-	// leaves the others as the request's plan has them, or WithLimits, or else Limits. A name that neither Limits nor Plans have is a
-	// mistake. One that only the request's plan lacks is added, up to 64 in all. [Times] multiplies limits instead.
+	// Overrides are other limits for some keys, such as those of a customer who
+	// got an exception. A key is what the key function returns, such as
+	// core.JoinKey("header", "x-api-key", "k-123"). An override replaces the
+	// limits that it names, and leaves the others as the request's plan has
+	// them, or WithLimits, or else Limits. A name that neither Limits nor Plans
+	// have is a mistake. One that only the request's plan lacks is added, up to
+	// 64 in all. [Times] multiplies limits instead.
 	//
-	// A limit without a name replaces the one whose name it would get among Limits: see [Limit.Name]. What the override adds to the
-	// Capacity is there at once, also for a key that was denied a moment ago, and while processes without the override decide the key
-	// too. Change overrides with SetPolicy.
+	// A limit without a name replaces the one whose name it would get among
+	// Limits: see [Limit.Name]. What the override adds to the Capacity is there
+	// at once, also for a key that was denied a moment ago, and while processes
+	// without the override decide the key too. Change overrides with SetPolicy.
 	Overrides map[string][]Limit
 
-	// Blocked are keys whose requests are denied, also if the store can't answer: their RetryAfter is [Never]. What a key
-	// has left stays. A request that asks for nothing that the policy counts still passes, whether a cost, units or a joint charge say so,
-	// and is denied only in debt, as a [Limiter.Peek] is. Change them with SetPolicy. Blocked comes before Overrides.
+	// Blocked are keys whose requests are denied, also if the store can't
+	// answer: their RetryAfter is [Never]. What a key has left stays. A request
+	// that asks for nothing that the policy counts still passes, whether a
+	// cost, units or a joint charge say so, and is denied only in debt, as a
+	// [Limiter.Peek] is. Change them with SetPolicy. Blocked comes before
+	// Overrides.
 	Blocked []string
 
-	// OnFailure is how the limiter decides while the store can't answer. The zero value is FailLocal.
+	// OnFailure is how the limiter decides while the store can't answer. The
+	// zero value is FailLocal.
 	OnFailure FailureMode
 
-	// LocalShare is the fraction of each limit that this process grants on its own under FailLocal: above 0, at most
-	// 1. With n replicas behind one load balancer, 1/n keeps their sum at the limit. The zero value means 1. Every
+	// LocalShare is the fraction of each limit that this process grants on its
+	// own under FailLocal: above 0, at most 1. With n replicas behind one load
+	// balancer, 1/n keeps their sum at the limit. The zero value means 1. Every
 	// limit grants at least one token.
 	LocalShare float64
 
-	// Shadow is for trying out a limit. The limiter decides, takes tokens and reports, but denies no request: results
-	// are Allowed, and ShadowDenied marks requests that would have been denied. It sends no header fields and makes
-	// no caller wait. Middleware lets a request pass even if it has no key, the store can't answer, or its context
-	// has ended.
+	// Shadow is for trying out a limit. The limiter decides, takes tokens and
+	// reports, but denies no request: results are Allowed, and ShadowDenied
+	// marks requests that would have been denied. It sends no header fields and
+	// makes no caller wait. Middleware lets a request pass even if it has no
+	// key, the store can't answer, or its context has ended.
 	Shadow bool
 
-	// Headers is the set of header fields sent with every response. The zero value is HeadersDefault.
+	// Headers is the set of header fields sent with every response. The zero
+	// value is HeadersDefault.
 	Headers HeaderStyle
 }
 
-// Validate returns nil if [NewLimiter] accepts p, or an error that joins a [ConfigError] for every mistake,
-// as NewLimiter reports them.
+// Validate returns nil if [NewLimiter] accepts p, or an error that joins a
+// [ConfigError] for every mistake, as NewLimiter reports them.
 func (p Policy) Validate() error { return p.refusal() }
 
-// refusal is the error for the mistakes in p and in what it is used with, or nil.
+// refusal is the error for the mistakes in p and in what it is used with, or
+// nil.
 func (p Policy) refusal(others ...error) error {
 	errs := append(p.mistakes(), others...)
 	errs = append(errs, p.limitMistakes()...)
@@ -126,7 +144,8 @@ func (p Policy) share() float64 {
 	return p.LocalShare
 }
 
-// scaled returns the limits that one process grants on its own: share of each. A share of 0 means 1.
+// scaled returns the limits that one process grants on its own: share of each.
+// A share of 0 means 1.
 func scaled(limits []Limit, share float64) []Limit {
 	local := make([]Limit, len(limits))
 	for i, l := range limits {
@@ -141,12 +160,14 @@ func scaled(limits []Limit, share float64) []Limit {
 type FailureMode uint8
 
 const (
-	// FailLocal decides in this process alone, with buckets that start full, until the store answers again. Then n
-	// processes together admit up to n times the limit, or less with LocalShare. It is the default.
+	// FailLocal decides in this process alone, with buckets that start full,
+	// until the store answers again. Then n processes together admit up to n
+	// times the limit, or less with LocalShare. It is the default.
 	FailLocal FailureMode = iota
 	// FailOpen allows every request.
 	FailOpen
-	// FailClosed decides nothing: Allow returns ErrUnavailable, and HTTP clients get 503, never 429.
+	// FailClosed decides nothing: Allow returns ErrUnavailable, and HTTP
+	// clients get 503, never 429.
 	FailClosed
 )
 
@@ -156,7 +177,8 @@ var failureModes = enum.Names{Type: "FailureMode", Prefix: "Fail", Of: []string{
 // String returns the mode's name in Go, without the package.
 func (m FailureMode) String() string { return failureModes.Go(int(m)) }
 
-// PolicyChange describes a policy that is in force from now on: see [WithPolicyObserver].
+// PolicyChange describes a policy that is in force from now on: see
+// [WithPolicyObserver].
 type PolicyChange struct {
 	Policy string  // the policy's name
 	Limits []Limit // its limits, each with the name that metrics and headers show
@@ -164,8 +186,10 @@ type PolicyChange struct {
 	// Plans are the limits of its plans, by the plan's name.
 	Plans map[string][]Limit
 
-	// Changes are what SetPolicy changed, one in each element, in words: `limit "api": 100/min, was 60/min`. Overrides and blocked keys are
-	// only counted, because their keys can be personal data. It is nil if NewLimiter made the limiter.
+	// Changes are what SetPolicy changed, one in each element, in words: `limit
+	// "api": 100/min, was 60/min`. Overrides and blocked keys are only counted,
+	// because their keys can be personal data. It is nil if NewLimiter made the
+	// limiter.
 	Changes []string
 }
 
@@ -202,7 +226,8 @@ func (p Policy) changesTo(next Policy) (changes []string) {
 	return changes
 }
 
-// limitChanges returns how limits differ from those before, each with prefix in front. All have names.
+// limitChanges returns how limits differ from those before, each with prefix in
+// front. All have names.
 func limitChanges(prefix string, before, after []Limit) (changes []string) {
 	for _, l := range after {
 		i := slices.IndexFunc(before, l.sameName)
@@ -224,7 +249,8 @@ func limitChanges(prefix string, before, after []Limit) (changes []string) {
 	return changes
 }
 
-// same reports whether l and other are the same limit. Their Locations may have been loaded separately.
+// same reports whether l and other are the same limit. Their Locations may have
+// been loaded separately.
 func (l Limit) same(other Limit) bool {
 	if l.Location != nil && other.Location != nil && l.Location.String() == other.Location.String() {
 		l.Location, other.Location = nil, nil
@@ -238,7 +264,8 @@ func (l Limit) unnamed() string {
 	return l.String()
 }
 
-// blockChanges counts the keys that one list has and the other has not, or returns "".
+// blockChanges counts the keys that one list has and the other has not, or
+// returns "".
 func blockChanges(before, now []string) string {
 	missing := func(from, in []string) (n int) {
 		for _, key := range in {
@@ -277,19 +304,22 @@ func overrideChanges(before, now map[string][]Limit) string {
 	return fmt.Sprintf("%d added, %d removed, %d changed", added, removed, changed)
 }
 
-// Exceptions are limits and blocks of single keys that stand beside a policy, such as those that operators set in Redis while services
-// run. An override here and one of the policy merge: both
-// replace the limits that they name, and this one comes last. Blocked comes before all. Their keys are [StoredKey] of a client's key; one of more
-// than 128 bytes is replaced by that.
+// Exceptions are limits and blocks of single keys that stand beside a policy,
+// such as those that operators set in Redis while services run. An override
+// here and one of the policy merge: both replace the limits that they name, and
+// this one comes last. Blocked comes before all. Their keys are [StoredKey] of
+// a client's key; one of more than 128 bytes is replaced by that.
 type Exceptions struct {
 	// Overrides are other limits for some keys, as those of [Policy].
 	Overrides map[string][]Limit
 
-	// Blocked are keys whose requests are denied, as those of [Policy]. A blocked key may have an override too, for the time after the block.
+	// Blocked are keys whose requests are denied, as those of [Policy]. A
+	// blocked key may have an override too, for the time after the block.
 	Blocked []string
 
-	// OverrideNotes and BlockNotes say by key who has set an exception, until when and why, for people who read it. They decide nothing:
-	// who calls SetExceptions ends exceptions.
+	// OverrideNotes and BlockNotes say by key who has set an exception, until
+	// when and why, for people who read it. They decide nothing: who calls
+	// SetExceptions ends exceptions.
 	OverrideNotes, BlockNotes map[string]ExceptionNote
 }
 
@@ -300,16 +330,18 @@ type ExceptionNote struct {
 	Until  time.Time // when it ends; zero: when it is removed
 }
 
-// Following is how a limiter learns of exceptions that are kept elsewhere, such as in Redis: see FollowExceptions of redisstore. Those in
-// force are of Version. The zero Following is that of a limiter whose exceptions nobody has read.
+// Following is how a limiter learns of exceptions that are kept elsewhere, such
+// as in Redis: see FollowExceptions of redisstore. Those in force are of
+// Version. The zero Following is that of a limiter whose exceptions nobody has
+// read.
 type Following struct {
 	Since   time.Time // when somebody began to read them again and again; zero: nobody does
 	Read    time.Time // when somebody last read them, or learnt that they have not changed; zero: never
 	Version int64     // grows with each change: about when it was made, in microseconds since 1970 by the clock of Redis; 0: there was none
 }
 
-// Age is how long ago exceptions were read at an instant, or, if they were not, since when somebody follows them. It reports whether
-// anybody does.
+// Age is how long ago exceptions were read at an instant, or, if they were not,
+// since when somebody follows them. It reports whether anybody does.
 func (f Following) Age(now time.Time) (age time.Duration, follows bool) {
 	last := f.Since
 	if f.Read.After(last) {
@@ -318,7 +350,8 @@ func (f Following) Age(now time.Time) (age time.Duration, follows bool) {
 	return max(0, now.Sub(last)), !f.Since.IsZero()
 }
 
-// clone returns a copy of e with keys as stores have them, in an order of its own.
+// clone returns a copy of e with keys as stores have them, in an order of its
+// own.
 func (e *Exceptions) clone() *Exceptions {
 	c := &Exceptions{Blocked: slices.Clone(e.Blocked)}
 	for i, key := range c.Blocked {
@@ -347,7 +380,8 @@ func notesByStoredKey(notes map[string]ExceptionNote) map[string]ExceptionNote {
 	return c
 }
 
-// sameNotes reports whether e and next say the same of their exceptions. Nil is no exceptions.
+// sameNotes reports whether e and next say the same of their exceptions. Nil is
+// no exceptions.
 func (e *Exceptions) sameNotes(next *Exceptions) bool {
 	if e == nil {
 		e = &Exceptions{}
@@ -378,9 +412,11 @@ func (e *Exceptions) changesTo(next *Exceptions) (changes []string) {
 	return changes
 }
 
-// SetExceptions replaces the exceptions from the next decision on, also of limiters that [Limiter.WithLimits] has returned. They stay
-// when SetPolicy changes the policy. If the error is not nil, nothing has changed: it reports every mistake. Changes are logged and
-// passed to observers as those of SetPolicy, and counted only, because keys can be personal data.
+// SetExceptions replaces the exceptions from the next decision on, also of
+// limiters that [Limiter.WithLimits] has returned. They stay when SetPolicy
+// changes the policy. If the error is not nil, nothing has changed: it reports
+// every mistake. Changes are logged and passed to observers as those of
+// SetPolicy, and counted only, because keys can be personal data.
 func (l *Limiter) SetExceptions(e Exceptions) error {
 	if l.base != nil {
 		return l.base.SetExceptions(e)
@@ -406,8 +442,9 @@ func (l *Limiter) SetExceptions(e Exceptions) error {
 	return nil
 }
 
-// SetFollowing says how the limiter's exceptions are learnt, for [Limiter.Following]. It is for whoever calls SetExceptions, and costs next
-// to nothing.
+// SetFollowing says how the limiter's exceptions are learnt, for
+// [Limiter.Following]. It is for whoever calls SetExceptions, and costs next to
+// nothing.
 func (l *Limiter) SetFollowing(f Following) { l.following.Store(&f) }
 
 // Following returns how the limiter's exceptions are learnt.

@@ -17,9 +17,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// MarshalJSON writes a policy as package policyfile reads it, each limit as [Limit.String] has it. It leaves
-// out fields that have their zero value. The zero Policy is null. For a policy that [NewLimiter] refuses it
-// returns the mistakes.
+// MarshalJSON writes a policy as package policyfile reads it, each limit as
+// [Limit.String] has it. It leaves out fields that have their zero value. The
+// zero Policy is null. For a policy that [NewLimiter] refuses it returns the
+// mistakes.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	if p.isZero() {
 		return []byte("null"), nil
@@ -47,14 +48,19 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON reads an object with the fields of package policyfile: each limit is a string, as [ParseLimit] reads
-// it, or an object with the fields name, unit, capacity, refill_rate, refill_interval, mode, location, anchor, max_hold and times, of
-// which all but the numbers are strings. {"tokens": "100000/min"} is a limit with that Unit. Unknown fields are mistakes. What it reads [NewLimiter] accepts, or the error joins a [ConfigError] for every mistake. With an
-// error, and when the JSON is null, it leaves p as it is.
+// UnmarshalJSON reads an object with the fields of package policyfile: each
+// limit is a string, as [ParseLimit] reads it, or an object with the fields
+// name, unit, capacity, refill_rate, refill_interval, mode, location, anchor,
+// max_hold and times, of which all but the numbers are strings. {"tokens":
+// "100000/min"} is a limit with that Unit. Unknown fields are mistakes. What it
+// reads [NewLimiter] accepts, or the error joins a [ConfigError] for every
+// mistake. With an error, and when the JSON is null, it leaves p as it is.
 //
-// It reads at most 512 KiB, nested at most 16 deep, and reports at most 100 mistakes.
+// It reads at most 512 KiB, nested at most 16 deep, and reports at most 100
+// mistakes.
 //
-// Package policyfile reports the same mistakes with their lines and columns: give it a [json.RawMessage].
+// Package policyfile reports the same mistakes with their lines and columns:
+// give it a [json.RawMessage].
 func (p *Policy) UnmarshalJSON(data []byte) error {
 	v, err := readAllJSON(data)
 	if err != nil {
@@ -79,7 +85,8 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// texts returns what stands for valid styles in JSON: a list of them, or "none".
+// texts returns what stands for valid styles in JSON: a list of them, or
+// "none".
 func (s HeaderStyle) texts() any {
 	if s == HeadersNone {
 		return styles.Text(noneBit)
@@ -291,7 +298,8 @@ func (r *reader) required(v map[string]any, path string) []string {
 	return fields
 }
 
-// text reads a limit that is a string, of a unit that stands in front of it, or "".
+// text reads a limit that is a string, of a unit that stands in front of it, or
+// "".
 func (r *reader) text(v, unit, path string) Limit {
 	l, mistakes := limit.ParseUnit(v, unit)
 	form := ": a limit is " + quantity.LimitForm
@@ -314,8 +322,8 @@ func ofUnit(v map[string]any) (unit, text string, ok bool) {
 	return "", "", false
 }
 
-// textWithColon returns what v is if it is a limit's text in which a colon makes a mapping, such as 60/min burst: 20 or
-// 5 at once hold: 2m; else "".
+// textWithColon returns what v is if it is a limit's text in which a colon
+// makes a mapping, such as 60/min burst: 20 or 5 at once hold: 2m; else "".
 func textWithColon(v map[string]any) (text, after string) {
 	for text, value := range v {
 		if len(v) != 1 || !strings.Contains(text, "/") && !strings.Contains(quantity.Lower(text), "at once") {
@@ -331,7 +339,8 @@ func textWithColon(v map[string]any) (text, after string) {
 	return "", ""
 }
 
-// numberOfUnit returns what v is if it is a number under the name of a unit, in which an interval was forgotten; else "".
+// numberOfUnit returns what v is if it is a number under the name of a unit, in
+// which an interval was forgotten; else "".
 func numberOfUnit(v map[string]any) (unit, n string) {
 	for unit, value := range v {
 		if n, ok := value.(json.Number); ok && len(v) == 1 && !slices.Contains(fieldsOfLimit, unit) {

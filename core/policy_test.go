@@ -23,7 +23,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// What SetPolicy changed is said limit by limit, in words, and to whoever asked for it.
+// What SetPolicy changed is said limit by limit, in words, and to whoever asked
+// for it.
 func TestSetPolicySaysWhatItChanged(t *testing.T) {
 	first := core.Policy{
 		Name:      "api",
@@ -85,7 +86,8 @@ func TestSetPolicySaysWhatItChanged(t *testing.T) {
 	}
 }
 
-// The last that an observer receives is what is in force, however many goroutines change the policy.
+// The last that an observer receives is what is in force, however many
+// goroutines change the policy.
 func TestPolicyObserversReceiveChangesInTheirOrder(t *testing.T) {
 	var mu sync.Mutex
 	var last core.PolicyChange
@@ -104,7 +106,8 @@ func TestPolicyObserversReceiveChangesInTheirOrder(t *testing.T) {
 	assert.Equal(t, l.Policy().Limits[0].Capacity, last.Limits[0].Capacity, "the last change reported is the policy in force")
 }
 
-// A policy change on the store's logger: limiters without one of their own use it.
+// A policy change on the store's logger: limiters without one of their own use
+// it.
 func TestPolicyChangeIsLoggedByTheStoresLogger(t *testing.T) {
 	var lines bytes.Buffer
 	store := redisstore.New(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
@@ -175,7 +178,8 @@ func TestExceptionsComeBeforeThePolicy(t *testing.T) {
 	})
 }
 
-// What was taken under the policy comes back under an exception, and the other way round.
+// What was taken under the policy comes back under an exception, and the other
+// way round.
 func TestExceptionsLoseNoRefund(t *testing.T) {
 	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
 		now := time.Now()
@@ -235,8 +239,8 @@ func TestExceptionsHoldWithoutAStore(t *testing.T) {
 	}
 }
 
-// What is returned or charged while a key is blocked goes to the limits that it has without the block, also by a limiter that WithLimits
-// returns meanwhile.
+// What is returned or charged while a key is blocked goes to the limits that it
+// has without the block, also by a limiter that WithLimits returns meanwhile.
 func TestBlocksChangeNoLimits(t *testing.T) {
 	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
 		now := time.Now()
@@ -268,7 +272,8 @@ func TestBlocksChangeNoLimits(t *testing.T) {
 	})
 }
 
-// An exception of one key changes nothing of others: denials that the deny cache repeats, and tokens on lease, are of a plan.
+// An exception of one key changes nothing of others: denials that the deny
+// cache repeats, and tokens on lease, are of a plan.
 func TestExceptionsKeepThePlansOfOtherKeys(t *testing.T) {
 	plans := make(map[string]map[*bucket.Plan]bool)
 	memory := core.NewMemoryStore()
@@ -319,7 +324,8 @@ func TestExceptionsOfLongKeysHold(t *testing.T) {
 	}
 }
 
-// A policy must count the units that callers take, whatever an exception counts.
+// A policy must count the units that callers take, whatever an exception
+// counts.
 func TestExceptionsCountNoUnitsOfPolicies(t *testing.T) {
 	units := core.PerHour(1000).WithUnit("tokens").WithName("tokens")
 	both, alone := []core.Limit{core.PerHour(4), units}, []core.Limit{core.PerHour(4)}
@@ -389,7 +395,8 @@ func TestExceptionsAreReportedWithoutKeys(t *testing.T) {
 	assert.Equal(t, since, limiter.Since(), "the policy has not changed")
 }
 
-// Exceptions, policies and decisions change at once; what is set last is in force everywhere.
+// Exceptions, policies and decisions change at once; what is set last is in
+// force everywhere.
 func TestExceptionsChangeWhileAllElseDoes(t *testing.T) {
 	limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(4))
 	held := core.Must(limiter.WithLimits(core.PerHour(3)))

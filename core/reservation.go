@@ -21,22 +21,26 @@ type Reservation struct {
 	delay  time.Duration
 }
 
-// Reserve takes n tokens even if the bucket does not have them yet. Reservation.Delay is how long to wait before acting:
-// until the bucket has refilled by as much, and not before any earlier reservation is due. Act after Delay, or Cancel.
-// Reserve costs one round trip to Redis, and none with a MemoryStore. Its errors are those of AllowN.
+// Reserve takes n tokens even if the bucket does not have them yet.
+// Reservation.Delay is how long to wait before acting: until the bucket has
+// refilled by as much, and not before any earlier reservation is due. Act after
+// Delay, or Cancel. Reserve costs one round trip to Redis, and none with a
+// MemoryStore. Its errors are those of AllowN.
 //
-// A reservation is not OK if it can't be kept: n is above a Capacity, or too many tokens are promised already. Twice the
-// Capacity can always be promised, up to 100 years ahead for all but extreme limits. A key can have 2,048 reservations
-// at once.
+// A reservation is not OK if it can't be kept: n is above a Capacity, or too
+// many tokens are promised already. Twice the Capacity can always be promised,
+// up to 100 years ahead for all but extreme limits. A key can have 2,048
+// reservations at once.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservation, error) {
 	return l.promise(ctx, l.current(), key, n, bucket.Reserve, bucket.MaxFill)
 }
 
-// promise reserves n tokens if they are due within the given time. Otherwise it takes none, and the reservation is not
-// OK.
+// promise reserves n tokens if they are due within the given time. Otherwise it
+// takes none, and the reservation is not OK.
 func (l *Limiter) promise(ctx context.Context, now *rules, key string, n int64, a bucket.Action, within time.Duration) (*Reservation, error) {
 	var res Result
-	// The ticket is random, so that no other hold has it even after a Reset or on a new server.
+	// The ticket is random, so that no other hold has it even after a Reset or
+	// on a new server.
 	asked := request{key: key, Request: store.Request{Request: bucket.Request{
 		Action: a, N: n, More: within.Microseconds(), Ticket: 1 + rand.Int64N(bucket.AtOnce-1),
 	}}}
@@ -45,7 +49,8 @@ func (l *Limiter) promise(ctx context.Context, now *rules, key string, n int64, 
 	}
 	r := &Reservation{n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}
 	r.result.once = &r.ended
-	// Without a plan no store decided, under Never no wait is long enough, and under Shadow no caller waits.
+	// Without a plan no store decided, under Never no wait is long enough, and
+	// under Shadow no caller waits.
 	if res.plan == nil || res.RetryAfter == Never || now.policy.Shadow {
 		return r, nil
 	}
@@ -60,17 +65,21 @@ func (l *Limiter) promise(ctx context.Context, now *rules, key string, n int64, 
 // OK reports whether the tokens are promised.
 func (r *Reservation) OK() bool { return r.ok }
 
-// Delay returns how long to wait before acting on the reservation, from the moment it was made. 0 means act at once. If
-// the reservation is not OK, Delay is the time after which the same reservation can be OK, or [Never].
+// Delay returns how long to wait before acting on the reservation, from the
+// moment it was made. 0 means act at once. If the reservation is not OK, Delay
+// is the time after which the same reservation can be OK, or [Never].
 func (r *Reservation) Delay() time.Duration { return r.delay }
 
 // Result returns the decision behind the reservation.
 func (r *Reservation) Result() Result { return r.result }
 
-// Cancel returns the tokens to the bucket, if the act won't happen. It does nothing once the reservation is due or
-// canceled. Later reservations keep their due times: tokens returned while they wait are for other requests, as far as
-// the bucket has room for them. Cancel is not safe for concurrent use. It costs one round trip to Redis. Its errors are
-// those of [Limiter.Refund]; but a store with a circuit breaker that was away cancels r when it is back, unless r is due by then.
+// Cancel returns the tokens to the bucket, if the act won't happen. It does
+// nothing once the reservation is due or canceled. Later reservations keep
+// their due times: tokens returned while they wait are for other requests, as
+// far as the bucket has room for them. Cancel is not safe for concurrent use.
+// It costs one round trip to Redis. Its errors are those of [Limiter.Refund];
+// but a store with a circuit breaker that was away cancels r when it is back,
+// unless r is due by then.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.ok || r.n == 0 || r.result.ticket == 0 || r.result.ShadowDenied {
 		return nil
@@ -90,14 +99,18 @@ func (l *Limiter) Wait(ctx context.Context, key string) error {
 	return l.WaitN(ctx, key, 1)
 }
 
-// WaitN takes n tokens of key and blocks until the bucket has refilled them. Waiting callers are served in the order of
-// their calls. WaitN costs one round trip to Redis, however long the wait.
+// WaitN takes n tokens of key and blocks until the bucket has refilled them.
+// Waiting callers are served in the order of their calls. WaitN costs one round
+// trip to Redis, however long the wait.
 //
-// It returns at once, and takes nothing, with [ErrDeadline] if the wait would exceed ctx's deadline, with [ErrCapacity]
-// if the wait would never end, with [ErrPromised] if too many tokens are promised already, and with AllowN's error if
-// there is no decision. If ctx ends during the wait, WaitN gives the tokens back and returns ctx's error. That takes one more
-// round trip, which waits of one key that end at once share, and delays the return by at most 50 ms. If Redis takes longer,
-// a goroutine goes on until the store's timeouts end. If Redis does not answer, the tokens refill with time.
+// It returns at once, and takes nothing, with [ErrDeadline] if the wait would
+// exceed ctx's deadline, with [ErrCapacity] if the wait would never end, with
+// [ErrPromised] if too many tokens are promised already, and with AllowN's
+// error if there is no decision. If ctx ends during the wait, WaitN gives the
+// tokens back and returns ctx's error. That takes one more round trip, which
+// waits of one key that end at once share, and delays the return by at most 50
+// ms. If Redis takes longer, a goroutine goes on until the store's timeouts
+// end. If Redis does not answer, the tokens refill with time.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	within := bucket.MaxFill
 	if deadline, ok := ctx.Deadline(); ok {
@@ -127,8 +140,9 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	}
 }
 
-// cancelSoon cancels r although ctx has ended, together with others of its key. It waits for the store for at most
-// cancelTimeout; the store may cancel r later.
+// cancelSoon cancels r although ctx has ended, together with others of its key.
+// It waits for the store for at most cancelTimeout; the store may cancel r
+// later.
 func (r *Reservation) cancelSoon(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	l, plan, source, key := r.result.limiter, r.result.plan, r.result.Source, strings.Clone(r.result.key) // which may be reused when WaitN returns

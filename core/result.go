@@ -14,48 +14,59 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Never is the RetryAfter of a request that can never be allowed, because its cost exceeds a limit's Capacity. It is the
-// longest time.Duration, so check for it before you add to it.
+// Never is the RetryAfter of a request that can never be allowed, because its
+// cost exceeds a limit's Capacity. It is the longest time.Duration, so check
+// for it before you add to it.
 const Never time.Duration = math.MaxInt64
 
-// Result is one decision. If the policy has several limits, Remaining is the tightest limit's, and RetryAfter and
-// ResetAfter are the longest. [Result.Limits] returns each limit's own.
+// Result is one decision. If the policy has several limits, Remaining is the
+// tightest limit's, and RetryAfter and ResetAfter are the longest.
+// [Result.Limits] returns each limit's own.
 //
-// A Result knows its limiter and key, so [Result.Undo] gives back what it took and [Result.Settle] corrects it. It holds the
-// key as the caller passed it: clone a key that is a view of a reused buffer if you keep the Result longer than the buffer.
+// A Result knows its limiter and key, so [Result.Undo] gives back what it took
+// and [Result.Settle] corrects it. It holds the key as the caller passed it:
+// clone a key that is a view of a reused buffer if you keep the Result longer
+// than the buffer.
 type Result struct {
-	// Allowed reports whether the request is allowed. If so, its cost has been taken.
+	// Allowed reports whether the request is allowed. If so, its cost has been
+	// taken.
 	Allowed bool
 
-	// ShadowDenied reports that the request is Allowed only because its policy is in shadow mode. Nothing was taken.
+	// ShadowDenied reports that the request is Allowed only because its policy
+	// is in shadow mode. Nothing was taken.
 	ShadowDenied bool
 
 	// Source is who decided.
 	Source Source
 
-	// Unused reports, for a Peek, that the store has nothing for the key: no request ever came with it, or its bucket is full again and
-	// was forgotten. A MemoryStore forgets full buckets only when it needs room.
+	// Unused reports, for a Peek, that the store has nothing for the key: no
+	// request ever came with it, or its bucket is full again and was forgotten.
+	// A MemoryStore forgets full buckets only when it needs room.
 	Unused bool
 
 	headers  HeaderStyle // the policy's
 	inShadow bool        // the policy was in shadow mode
 	untaken  bool        // another decision that belongs to this one denied, so nothing was taken
 
-	// Remaining is how many whole tokens the tightest limit has left: at least 0.
+	// Remaining is how many whole tokens the tightest limit has left: at least
+	// 0.
 	Remaining int64
 
-	// RetryAfter is how long to wait before the same request can be allowed, if no other request takes tokens in the
-	// meantime. It is 0 if Allowed, [Never] if the cost exceeds a Capacity, and otherwise at least 1 µs.
+	// RetryAfter is how long to wait before the same request can be allowed, if
+	// no other request takes tokens in the meantime. It is 0 if Allowed,
+	// [Never] if the cost exceeds a Capacity, and otherwise at least 1 µs.
 	RetryAfter time.Duration
 
 	// ResetAfter is how long it takes until every limit is full again.
 	ResetAfter time.Duration
 
-	// Cost is how many tokens the request asked for, of the limits that count requests. [LimitResult.Cost] has those of
-	// other units. For [Limiter.AllowAtMost] it is how many it got.
+	// Cost is how many tokens the request asked for, of the limits that count
+	// requests. [LimitResult.Cost] has those of other units. For
+	// [Limiter.AllowAtMost] it is how many it got.
 	Cost int64
 
-	// Cause is why the store could not decide, or nil if it did. Do not show it to clients.
+	// Cause is why the store could not decide, or nil if it did. Do not show it
+	// to clients.
 	Cause error
 
 	limiter *Limiter // that returned this; nil: none did
@@ -68,8 +79,9 @@ type Result struct {
 
 	tightest int32 // index of the tightest limit in the plan
 
-	// ended is 1 when the Result was undone or settled. A copy has its own, unless both have the same once. That is a
-	// number where the Result is kept for others, so that a decision without that costs no allocation.
+	// ended is 1 when the Result was undone or settled. A copy has its own,
+	// unless both have the same once. That is a number where the Result is kept
+	// for others, so that a decision without that costs no allocation.
 	ended uint32
 	once  *uint32
 }
@@ -83,7 +95,8 @@ func (r *Result) end() bool {
 	return atomic.CompareAndSwapUint32(ended, 0, 1)
 }
 
-// endIn is end before something is sent under ctx. While ctx has ended, nothing is sent, so r stays as it is.
+// endIn is end before something is sent under ctx. While ctx has ended, nothing
+// is sent, so r stays as it is.
 func (r *Result) endIn(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return callerDone{err}
@@ -105,8 +118,9 @@ type LimitResult struct {
 	ResetAfter time.Duration // until the limit is full
 }
 
-// Limits returns the state of each limit, in the policy's order. It allocates the slice. It returns nil if no store or
-// fallback decided (FromFailOpen, or an error).
+// Limits returns the state of each limit, in the policy's order. It allocates
+// the slice. It returns nil if no store or fallback decided (FromFailOpen, or
+// an error).
 func (r Result) Limits() []LimitResult {
 	if r.plan == nil {
 		return nil
@@ -136,10 +150,12 @@ func (r *Result) limit(i int) LimitResult {
 // costOf returns how many tokens the request asked of the i-th limit.
 func (r *Result) costOf(i int) int64 { return r.plan.CostOf(i, r.Cost, r.each) }
 
-// taken reports whether the decision took what it asked for, and can give it back.
+// taken reports whether the decision took what it asked for, and can give it
+// back.
 func (r *Result) taken() bool { return r.Allowed && !r.ShadowDenied && !r.untaken && r.plan != nil }
 
-// retryAfterOf returns how long it takes until the i-th limit has enough tokens for the denied request.
+// retryAfterOf returns how long it takes until the i-th limit has enough tokens
+// for the denied request.
 func (r *Result) retryAfterOf(i int) time.Duration {
 	micros := r.answer.RetryAfter(r.plan.Plan, i, r.costOf(i))
 	if micros == bucket.Never {
@@ -148,7 +164,8 @@ func (r *Result) retryAfterOf(i int) time.Duration {
 	return duration(micros)
 }
 
-// read sets r's fields from its answer to a request under p, of a cost or of tokens of each limit.
+// read sets r's fields from its answer to a request under p, of a cost or of
+// tokens of each limit.
 func (r *Result) read(p *plan, cost int64, each *[]int64) {
 	a := &r.answer
 	r.Allowed, r.Unused, r.Cost, r.Source, r.plan, r.each = a.Allowed, a.Unused, cost, a.Source, p, each
@@ -158,8 +175,9 @@ func (r *Result) read(p *plan, cost int64, each *[]int64) {
 		if !a.Allowed {
 			retry = r.retryAfterOf(i)
 		}
-		// The tightest limit is the one with the longest RetryAfter. Among equals, as when the request is allowed, it
-		// is the one with the fewest tokens left, and then the one that takes longest to fill.
+		// The tightest limit is the one with the longest RetryAfter. Among
+		// equals, as when the request is allowed, it is the one with the fewest
+		// tokens left, and then the one that takes longest to fill.
 		if i == 0 || retry > r.RetryAfter || retry == r.RetryAfter &&
 			(remaining < r.Remaining || remaining == r.Remaining && reset > r.ResetAfter) {
 			r.tightest = int32(i)
@@ -170,7 +188,8 @@ func (r *Result) read(p *plan, cost int64, each *[]int64) {
 	}
 }
 
-// readAgain sets r's fields from its answer, which has changed. Who decided, and what, stays.
+// readAgain sets r's fields from its answer, which has changed. Who decided,
+// and what, stays.
 func (r *Result) readAgain() {
 	allowed, source, cause := r.Allowed, r.Source, r.Cause
 	r.RetryAfter, r.ResetAfter = 0, 0
@@ -181,7 +200,8 @@ func (r *Result) readAgain() {
 	}
 }
 
-// keepDelays has the delays of a denial stay what they are for what was asked, whatever costs r shows.
+// keepDelays has the delays of a denial stay what they are for what was asked,
+// whatever costs r shows.
 func (r *Result) keepDelays() {
 	a := &r.answer
 	if a.Allowed || r.plan == nil {
@@ -194,14 +214,18 @@ func (r *Result) keepDelays() {
 	a.Waits = &waits
 }
 
-// Release gives back the slots that the decision took of limits in flight, when the work is over. The tokens of other limits stay
-// taken. Release does nothing if there are no slots to give back: the request was denied, Release was called before, or MaxHold is
-// over. It never takes a slot from another request.
+// Release gives back the slots that the decision took of limits in flight, when
+// the work is over. The tokens of other limits stay taken. Release does nothing
+// if there are no slots to give back: the request was denied, Release was
+// called before, or MaxHold is over. It never takes a slot from another
+// request.
 //
-// Middleware releases by itself. Without it, defer Release where you have checked Allowed. ctx may have ended already. Release
-// costs one round trip to Redis. If the store does not answer, it returns [ErrUnavailable]. Don't call it again: a store with a circuit
-// breaker, such as that on Redis, releases the slots when it is back, and otherwise they come back after MaxHold. [ErrNoDecision] means
-// that no limiter returned this Result.
+// Middleware releases by itself. Without it, defer Release where you have
+// checked Allowed. ctx may have ended already. Release costs one round trip to
+// Redis. If the store does not answer, it returns [ErrUnavailable]. Don't call
+// it again: a store with a circuit breaker, such as that on Redis, releases the
+// slots when it is back, and otherwise they come back after MaxHold.
+// [ErrNoDecision] means that no limiter returned this Result.
 func (r *Result) Release(ctx context.Context) error {
 	if r.limiter == nil {
 		return ErrNoDecision
@@ -220,8 +244,9 @@ func (r *Result) Release(ctx context.Context) error {
 	return r.limiter.release(context.WithoutCancel(ctx), now, r.releasePlan(now), r.Source, r.key, []bucket.Ending{r.held.ending()})
 }
 
-// releasePlan returns the plan by which r's slots are released. All of the policy is fastest, because it is what is stored. But another
-// definition of its other limits must not be written, and no estimate must end.
+// releasePlan returns the plan by which r's slots are released. All of the
+// policy is fastest, because it is what is stored. But another definition of
+// its other limits must not be written, and no estimate must end.
 func (r *Result) releasePlan(now *rules) *bucket.Plan {
 	if p := r.plan.Plan; now.refundPlan(r.key, r.Source) == p && !r.plan.estimates {
 		return p
@@ -229,15 +254,20 @@ func (r *Result) releasePlan(now *rules) *bucket.Plan {
 	return r.plan.slots
 }
 
-// Hold says that the work goes on: the decision holds its slots, and its estimates that are not settled yet, for another MaxHold
-// from now. Call it well before MaxHold is over. Middleware calls it for slots as long as a response takes.
+// Hold says that the work goes on: the decision holds its slots, and its
+// estimates that are not settled yet, for another MaxHold from now. Call it
+// well before MaxHold is over. Middleware calls it for slots as long as a
+// response takes.
 //
-// If a hold has ended already, Hold takes the slots again if they are free. Otherwise it returns [ErrExpired]: others have them, and
-// the work should stop. [ErrSettled] means that nothing is left to hold. ctx may have ended already. Hold costs one round trip to
-// Redis. If the store does not answer, it returns [ErrUnavailable], and can be called again.
+// If a hold has ended already, Hold takes the slots again if they are free.
+// Otherwise it returns [ErrExpired]: others have them, and the work should
+// stop. [ErrSettled] means that nothing is left to hold. ctx may have ended
+// already. Hold costs one round trip to Redis. If the store does not answer, it
+// returns [ErrUnavailable], and can be called again.
 //
-// In a handler, Hold also says that the work outlasts the response, as on a hijacked connection: from then on the middleware
-// leaves the slots to you. Call Hold again well within each MaxHold, and Release in the end.
+// In a handler, Hold also says that the work outlasts the response, as on a
+// hijacked connection: from then on the middleware leaves the slots to you.
+// Call Hold again well within each MaxHold, and Release in the end.
 func (r *Result) Hold(ctx context.Context) error {
 	if r.limiter == nil {
 		return ErrNoDecision
@@ -282,8 +312,9 @@ func (r *Result) extend(ctx context.Context) error {
 	return nil
 }
 
-// releaseSoon is Release for middleware, whose response must not wait for a store: it returns at once. The release is sent once. If
-// the app has called Hold, nothing is released.
+// releaseSoon is Release for middleware, whose response must not wait for a
+// store: it returns at once. The release is sent once. If the app has called
+// Hold, nothing is released.
 func (r *Result) releaseSoon() {
 	if !r.hasSlots() || r.held.kept.Load() {
 		return
@@ -302,7 +333,8 @@ func (r *Result) releaseSoon() {
 	}()
 }
 
-// startRelease begins to release r's slots. It unlocks r.held.mu, which is held.
+// startRelease begins to release r's slots. It unlocks r.held.mu, which is
+// held.
 func (r *Result) startRelease() {
 	defer r.held.mu.Unlock()
 	if r.held.released {
@@ -319,11 +351,12 @@ func (r *Result) startRelease() {
 	})
 }
 
-// cancelTimeout bounds how long a WaitN whose context has ended waits for the store to cancel its reservation, and a decision for
-// releases under way.
+// cancelTimeout bounds how long a WaitN whose context has ended waits for the
+// store to cancel its reservation, and a decision for releases under way.
 const cancelTimeout = 50 * time.Millisecond
 
-// releases are those under way that nobody waits for. Releases of one key share calls.
+// releases are those under way that nobody waits for. Releases of one key share
+// calls.
 type releases struct {
 	calls gather.Calls[releasesOf, bucket.Ending]
 }
@@ -334,8 +367,9 @@ type releasesOf struct {
 	key   string
 }
 
-// before waits until the releases of key that are under way are done, so that a decision of this process comes after them. It waits
-// for at most cancelTimeout, because a store may not answer.
+// before waits until the releases of key that are under way are done, so that a
+// decision of this process comes after them. It waits for at most
+// cancelTimeout, because a store may not answer.
 func (r *releases) before(ctx context.Context, slots *bucket.Plan, key string) error {
 	done := r.calls.Pending(releasesOf{slots, key})
 	if done == nil {
@@ -352,7 +386,8 @@ func (r *releases) before(ctx context.Context, slots *bucket.Plan, key string) e
 	return nil
 }
 
-// held is what a decision holds: its slots, and its estimates of limits with a MaxHold. All copies of a Result share it.
+// held is what a decision holds: its slots, and its estimates of limits with a
+// MaxHold. All copies of a Result share it.
 type held struct {
 	ticket int64 // of the holds
 	cost   int64 // Result.Cost and Result.each of the decision
@@ -373,7 +408,8 @@ func newTicket() int64 {
 	return bucket.FirstReturning + rand.Int64N(1<<53-bucket.FirstReturning)
 }
 
-// newHeld returns what a decision under p holds by a ticket since an instant; nil if nothing.
+// newHeld returns what a decision under p holds by a ticket since an instant;
+// nil if nothing.
 func newHeld(p *plan, ticket, began, cost int64, each *[]int64) *held {
 	h := &held{ticket: ticket, cost: cost, each: each, began: began}
 	for i := range p.Rates {

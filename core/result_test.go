@@ -25,7 +25,8 @@ func TestResultReportsEachLimit(t *testing.T) {
 	if res.Allowed || res.Cost != 3 || res.Source != core.FromStore || res.Cause != nil {
 		t.Errorf("a denial by the store: %+v", res)
 	}
-	// The hour has the longest RetryAfter: 1 of 3 tokens is missing, 12 come in 60 minutes.
+	// The hour has the longest RetryAfter: 1 of 3 tokens is missing, 12 come in
+	// 60 minutes.
 	if res.Remaining != 2 || res.RetryAfter != 5*time.Minute || res.ResetAfter != 24*time.Hour {
 		t.Errorf("the result describes the tightest limit: %d left, retry after %v, full in %v; want 2, 5m, 24h", res.Remaining, res.RetryAfter, res.ResetAfter)
 	}
@@ -168,7 +169,8 @@ func TestHoldAndReleaseOfOneResultMeet(t *testing.T) {
 	}
 }
 
-// Under FailLocal the process counts slots by itself. What was out in the store stays out there, until it is released or MaxHold is over.
+// Under FailLocal the process counts slots by itself. What was out in the store
+// stays out there, until it is released or MaxHold is over.
 func TestFailLocalCountsSlotsInTheProcess(t *testing.T) {
 	now := time.Date(2026, time.May, 1, 0, 0, 0, 0, time.UTC)
 	clock := core.WithClock(func() time.Time { return now })

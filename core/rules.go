@@ -14,7 +14,8 @@ type rules struct {
 	shared bool // other limiters returned by WithLimits may have the same plan
 	stored bool // callers give keys as stores have them: see WithStoredKeys
 
-	// For FailLocal: the limits that this process grants on its own. Nil in other modes and with a MemoryStore.
+	// For FailLocal: the limits that this process grants on its own. Nil in
+	// other modes and with a MemoryStore.
 	localPlans *planCache
 	localPlan  *plan
 
@@ -30,7 +31,8 @@ type rules struct {
 	blocked    map[string]struct{} // their Blocked, by key as stores have it
 }
 
-// ownPlans returns what key has in place of the policy's limits, or nil, and whether it is blocked although these limits deny nothing.
+// ownPlans returns what key has in place of the policy's limits, or nil, and
+// whether it is blocked although these limits deny nothing.
 func (r *rules) ownPlans(key string) (own *ownPlans, blocked bool) {
 	own = r.own[key]
 	if len(r.excepted)+len(r.blocked) > 0 {
@@ -47,7 +49,8 @@ func (r *rules) ownPlans(key string) (own *ownPlans, blocked bool) {
 	return own, blocked
 }
 
-// ofGiven returns the plans of a key that has own under the policy's limits, for r, whose limits are those of WithLimits.
+// ofGiven returns the plans of a key that has own under the policy's limits,
+// for r, whose limits are those of WithLimits.
 func (r *rules) ofGiven(key string, own *ownPlans) *ownPlans {
 	if !own.plan.asked.Load() {
 		own.plan.asked.Store(true)
@@ -123,8 +126,9 @@ func (r *rules) countsAlways(unit string) bool {
 	return false
 }
 
-// newRules checks a policy and returns its rules. The error joins the policy's mistakes and errs. fallback says that the store can
-// fail, so that FailLocal needs plans.
+// newRules checks a policy and returns its rules. The error joins the policy's
+// mistakes and errs. fallback says that the store can fail, so that FailLocal
+// needs plans.
 func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 	if err := policy.refusal(errs...); err != nil {
 		return nil, err
@@ -141,7 +145,8 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 	return next, nil
 }
 
-// rulesOf returns the rules of requests that have limits unless their key has others.
+// rulesOf returns the rules of requests that have limits unless their key has
+// others.
 func (p Policy) rulesOf(limits []Limit, fallback bool) *rules {
 	r := &rules{policy: p, since: time.Now(), lists: p.lists(), plan: makePlan(p.Name, limits), overrides: p.Overrides}
 	if r.policy.Limits = limits; p.OnFailure == FailLocal && fallback {
@@ -153,8 +158,8 @@ func (p Policy) rulesOf(limits []Limit, fallback bool) *rules {
 	return r
 }
 
-// keyPlans returns the plans of overrides: those of before where the limits are the same. limitsOf returns the limits that a key has
-// without its override.
+// keyPlans returns the plans of overrides: those of before where the limits are
+// the same. limitsOf returns the limits that a key has without its override.
 func (r *rules) keyPlans(overrides map[string][]Limit, limitsOf func(key string) []Limit, before keyPlans) keyPlans {
 	limits := make(map[string][]Limit, len(overrides))
 	for key, override := range overrides {
@@ -189,7 +194,8 @@ func cloned(lists map[string][]Limit) map[string][]Limit {
 	return lists
 }
 
-// except sets the exceptions of r, which must be in nobody's hands yet. Nil are none.
+// except sets the exceptions of r, which must be in nobody's hands yet. Nil are
+// none.
 func (r *rules) except(e *Exceptions) {
 	if r.plans != nil && !r.shared {
 		plans := map[string]*rules{"": r}

@@ -36,7 +36,8 @@ func TestSetShadowKeepsTheRestOfThePolicy(t *testing.T) {
 	assert.True(t, l.Policy().Shadow, "a mistake changes nothing")
 }
 
-// Somebody turns shadow mode on and off while others set policies: none of both is lost.
+// Somebody turns shadow mode on and off while others set policies: none of both
+// is lost.
 func TestSetShadowLosesNoOtherChange(t *testing.T) {
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}))
 	var all sync.WaitGroup

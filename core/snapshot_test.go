@@ -38,7 +38,8 @@ func TestASnapshotKeepsItsPolicy(t *testing.T) {
 	assert.ErrorContains(t, limiter.SetPolicy(policy), "callers take", "what callers take of a snapshot, they take of its limiter")
 }
 
-// What a joint decision of snapshots took goes back to the limits that exist then.
+// What a joint decision of snapshots took goes back to the limits that exist
+// then.
 func TestAJointDecisionOfSnapshotsIsSettledByThePolicyOfThen(t *testing.T) {
 	store := core.NewMemoryStore()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10).WithName("a")}}
@@ -54,7 +55,8 @@ func TestAJointDecisionOfSnapshotsIsSettledByThePolicyOfThen(t *testing.T) {
 	assert.EqualValues(t, 19, left.Limits()[0].Remaining, "what was too much came back to the limit of then")
 }
 
-// A policy that changes all the time must not keep snapshots from deciding (run it with -race).
+// A policy that changes all the time must not keep snapshots from deciding (run
+// it with -race).
 func TestSnapshotsWhileThePolicyChanges(t *testing.T) {
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1000)}}
 	clock := func() time.Time { return time.Unix(1_000_000_000, 0) }

@@ -16,7 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// A limiter of stored keys has the same buckets and limits as its source, by the keys that the store has.
+// A limiter of stored keys has the same buckets and limits as its source, by
+// the keys that the store has.
 func TestStoredKeysNameTheSameBuckets(t *testing.T) {
 	long := strings.Repeat("long", 100)
 	keys := []string{"ann", long, core.StoredKey(long), "sha256:x", strings.Repeat("k", 128)}

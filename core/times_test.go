@@ -27,7 +27,8 @@ func limitTexts(t require.TestingT, l *core.Limiter, key string) map[string]stri
 	return texts
 }
 
-// An override multiplies what the customer's plan says, whatever that is; and exceptions what the policy's override says.
+// An override multiplies what the customer's plan says, whatever that is; and
+// exceptions what the policy's override says.
 func TestTimesMultipliesWhatThePlanSays(t *testing.T) {
 	policy := core.Policy{
 		Name:   "api",
@@ -149,7 +150,8 @@ func TestTimesIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// What a factor makes of a limit is a limit that NewLimiter accepts, and a new key has all of it.
+// What a factor makes of a limit is a limit that NewLimiter accepts, and a new
+// key has all of it.
 func TestWhatTimesMakesIsALimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := limitdraw.AnyLimit.Draw(t, "limit").WithName("a").WithUnit("")

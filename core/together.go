@@ -11,27 +11,36 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// AllowTogether decides a request with several limiters, such as those of a user, of the user's organisation, and of everybody.
-// Each has its own key and cost. If all have the tokens, all take them. Otherwise none does.
+// AllowTogether decides a request with several limiters, such as those of a
+// user, of the user's organisation, and of everybody. Each has its own key and
+// cost. If all have the tokens, all take them. Otherwise none does.
 //
-// With one MemoryStore, or one store on one Redis server, that is one atomic step, and one round trip to Redis. Where buckets
-// are on different servers, as on a Cluster or a Ring, or in different stores, they are asked one after another, always in the
-// same order. If one denies, the tokens taken before are given back. So never too many requests are admitted, but another
-// request may be denied until the tokens are back. Each bucket then costs a round trip, and one more to give tokens back.
-// Each takes at most its store's timeout. Observers receive tokens that could not be given back as [OutcomeUnsettled].
+// With one MemoryStore, or one store on one Redis server, that is one atomic
+// step, and one round trip to Redis. Where buckets are on different servers, as
+// on a Cluster or a Ring, or in different stores, they are asked one after
+// another, always in the same order. If one denies, the tokens taken before are
+// given back. So never too many requests are admitted, but another request may
+// be denied until the tokens are back. Each bucket then costs a round trip, and
+// one more to give tokens back. Each takes at most its store's timeout.
+// Observers receive tokens that could not be given back as [OutcomeUnsettled].
 //
-// Several charges of one limiter for the same key are one charge of the sum: if the bucket lacks it, all of them are denied. But each
-// of Results has its own share of what they take, to release, hold, settle or undo while the others go on. A store of your own that is
-// no [store.JointStore] takes the sum and then the shares, so the request is denied if others take what it needs in between.
+// Several charges of one limiter for the same key are one charge of the sum: if
+// the bucket lacks it, all of them are denied. But each of Results has its own
+// share of what they take, to release, hold, settle or undo while the others go
+// on. A store of your own that is no [store.JointStore] takes the sum and then
+// the shares, so the request is denied if others take what it needs in between.
 //
-// Charges of one bucket by several limiters of a policy are taken one after another, each under the limits of its own. A
-// policy in shadow mode denies nothing, takes nothing if another limiter denies, and takes its tokens last.
+// Charges of one bucket by several limiters of a policy are taken one after
+// another, each under the limits of its own. A policy in shadow mode denies
+// nothing, takes nothing if another limiter denies, and takes its tokens last.
 //
-// While a store is away, its limiters decide by their OnFailure. If a store can't use one key, the charge of that key alone is
-// decided so. The store decides the others: that costs a round trip more.
+// While a store is away, its limiters decide by their OnFailure. If a store
+// can't use one key, the charge of that key alone is decided so. The store
+// decides the others: that costs a round trip more.
 //
-// Errors are those of AllowN, from any of the limiters. The tokens taken before are then given back. A call to Redis that got
-// no answer in time, or whose context ended, may have taken tokens. They refill with time.
+// Errors are those of AllowN, from any of the limiters. The tokens taken before
+// are then given back. A call to Redis that got no answer in time, or whose
+// context ended, may have taken tokens. They refill with time.
 func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) {
 	began := time.Now()
 	members, parts, err := join(ctx, charges)
@@ -72,7 +81,8 @@ type joint struct {
 	failed  *member // whose error decide returned
 }
 
-// decide decides all members. If one denies, or the error is not nil, nothing is taken.
+// decide decides all members. If one denies, or the error is not nil, nothing
+// is taken.
 func (j *joint) decide(ctx context.Context) error {
 	var order []*member // in which they are asked
 	for _, group := range j.groups() {
@@ -98,8 +108,8 @@ func (j *joint) decide(ctx context.Context) error {
 	return nil
 }
 
-// groups returns the members that deny, in the order in which they are asked, those of one store together. No two of a group
-// are charges of one bucket.
+// groups returns the members that deny, in the order in which they are asked,
+// those of one store together. No two of a group are charges of one bucket.
 func (j *joint) groups() (groups [][]*member) {
 	var order []*member
 	for _, m := range j.members {
@@ -155,9 +165,10 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 	return j.takeEach(ctx, group)
 }
 
-// read takes in a store's answers to the requests of a group and to their shares. If the store could not answer some of them, their
-// limiters' OnFailure decides those, and the store has taken nothing. read then returns the others, which must be asked again, unless
-// the request is denied already.
+// read takes in a store's answers to the requests of a group and to their
+// shares. If the store could not answer some of them, their limiters' OnFailure
+// decides those, and the store has taken nothing. read then returns the others,
+// which must be asked again, unless the request is denied already.
 func (j *joint) read(ctx context.Context, group []*member, requests []request, answers []store.JointAnswer, shares [][]store.JointAnswer) (again []*member, err error) {
 	for i, m := range group {
 		if answers[i].Err == nil {
@@ -196,7 +207,8 @@ func (j *joint) read(ctx context.Context, group []*member, requests []request, a
 	return again, nil
 }
 
-// readShares takes in a store's answers to the shares of a group that took its tokens. A member without all its shares is denied.
+// readShares takes in a store's answers to the shares of a group that took its
+// tokens. A member without all its shares is denied.
 func (j *joint) readShares(ctx context.Context, group []*member, requests []request, answers []store.JointAnswer, shares [][]store.JointAnswer) {
 	for i, m := range group {
 		if a := m.limiter.whole(ctx, m.now, &requests[i], m.limiter.store, &answers[i], shares[i]); a != &answers[i] {
@@ -247,7 +259,8 @@ func (j *joint) hold(members ...*member) {
 	j.taken = append(j.taken, members...)
 }
 
-// giveBack returns what was taken. Observers receive a failure: what does not come back refills with time.
+// giveBack returns what was taken. Observers receive a failure: what does not
+// come back refills with time.
 func (j *joint) giveBack(ctx context.Context) {
 	for _, m := range j.taken {
 		began := time.Now()
@@ -269,20 +282,23 @@ type Charge struct {
 
 // JointResult is the decision of several limiters on one request.
 type JointResult struct {
-	// Allowed reports whether all limiters allow the request. If so, all have taken its cost. If not, none has.
+	// Allowed reports whether all limiters allow the request. If so, all have
+	// taken its cost. If not, none has.
 	Allowed bool
 
 	// RetryAfter is the longest RetryAfter of Results: 0 if Allowed.
 	RetryAfter time.Duration
 
-	// Results are the decisions of the limiters, in the order of the charges. If the request is denied, a limiter whose
-	// Result is Allowed had the tokens but took none.
+	// Results are the decisions of the limiters, in the order of the charges.
+	// If the request is denied, a limiter whose Result is Allowed had the
+	// tokens but took none.
 	Results []Result
 }
 
-// Tightest returns the Result that constrains the client most: of a denied request the one with the longest RetryAfter, of an
-// allowed one that with the fewest tokens left. Limiters that decided nothing (FromFailOpen) constrain least, and those in
-// shadow mode less than all others.
+// Tightest returns the Result that constrains the client most: of a denied
+// request the one with the longest RetryAfter, of an allowed one that with the
+// fewest tokens left. Limiters that decided nothing (FromFailOpen) constrain
+// least, and those in shadow mode less than all others.
 func (j JointResult) Tightest() Result {
 	order := j.order()
 	if len(order) == 0 {
@@ -291,7 +307,8 @@ func (j JointResult) Tightest() Result {
 	return j.Results[order[len(order)-1]]
 }
 
-// order returns the indexes of Results, the one that constrains the client least first, and the tightest last.
+// order returns the indexes of Results, the one that constrains the client
+// least first, and the tightest last.
 func (j *JointResult) order() []int {
 	order := make([]int, len(j.Results))
 	for i := range order {
@@ -315,9 +332,11 @@ func (j *JointResult) order() []int {
 	return order
 }
 
-// WriteHeaders writes the header fields of all limiters to h. RateLimit and RateLimit-Policy list the limits of all. Fields that
-// have one value are those of the tightest limiter. Retry-After is the longest, and is left out if the request can never be
-// allowed. Charges of one limiter for the same key are listed once. See [Result.WriteHeaders].
+// WriteHeaders writes the header fields of all limiters to h. RateLimit and
+// RateLimit-Policy list the limits of all. Fields that have one value are those
+// of the tightest limiter. Retry-After is the longest, and is left out if the
+// request can never be allowed. Charges of one limiter for the same key are
+// listed once. See [Result.WriteHeaders].
 func (j JointResult) WriteHeaders(h HeaderWriter) {
 	order := j.order()
 	for n, i := range order {
@@ -332,7 +351,8 @@ func (j JointResult) WriteHeaders(h HeaderWriter) {
 	}
 }
 
-// Problem describes a denial, as [Problem] does: the limits of all limiters that lack tokens.
+// Problem describes a denial, as [Problem] does: the limits of all limiters
+// that lack tokens.
 func (j JointResult) Problem() ProblemDetails {
 	p := Problem(Result{})
 	var listed []int
@@ -353,15 +373,18 @@ func (j *JointResult) among(result int, others []int) bool {
 	})
 }
 
-// Undo gives all limiters back what the request took. It is [Result.Undo] of each of Results, one after another, so it costs a
-// round trip for each. A JointResult can be undone or settled once: after that it is [ErrSettled].
+// Undo gives all limiters back what the request took. It is [Result.Undo] of
+// each of Results, one after another, so it costs a round trip for each. A
+// JointResult can be undone or settled once: after that it is [ErrSettled].
 func (j JointResult) Undo(ctx context.Context) error {
 	return j.each(func(r *Result) error { return r.Undo(ctx) })
 }
 
-// Settle corrects what the request took, in all limiters that count the units. It is [Result.Settle] of each of Results, one
-// after another, so it costs a round trip for each. It changes nothing if a number is negative ([ErrCost]), if no limiter counts
-// a unit ([ErrUnit]), or if the request was undone or settled before ([ErrSettled]).
+// Settle corrects what the request took, in all limiters that count the units.
+// It is [Result.Settle] of each of Results, one after another, so it costs a
+// round trip for each. It changes nothing if a number is negative ([ErrCost]),
+// if no limiter counts a unit ([ErrUnit]), or if the request was undone or
+// settled before ([ErrSettled]).
 func (j JointResult) Settle(ctx context.Context, units Units) error {
 	if err := units.check(j.counts); err != nil {
 		j.unsettled(ctx, err)
@@ -377,13 +400,15 @@ func (j JointResult) Settle(ctx context.Context, units Units) error {
 	})
 }
 
-// Release gives back the slots that the request took: it is [Result.Release] of each of Results. If parts of the request end at
-// different times, release their Results, each of which gives back its own slots.
+// Release gives back the slots that the request took: it is [Result.Release] of
+// each of Results. If parts of the request end at different times, release
+// their Results, each of which gives back its own slots.
 func (j JointResult) Release(ctx context.Context) error {
 	return j.each(func(r *Result) error { return r.Release(ctx) })
 }
 
-// Hold says that the work goes on: it is [Result.Hold] of each of Results that still holds something. [ErrSettled] means that none does.
+// Hold says that the work goes on: it is [Result.Hold] of each of Results that
+// still holds something. [ErrSettled] means that none does.
 func (j JointResult) Hold(ctx context.Context) error {
 	var holds bool
 	var ended error
@@ -402,7 +427,8 @@ func (j JointResult) Hold(ctx context.Context) error {
 	return err
 }
 
-// each calls end for each of Results. It returns ErrSettled once, however many of them return it.
+// each calls end for each of Results. It returns ErrSettled once, however many
+// of them return it.
 func (j *JointResult) each(end func(*Result) error) error {
 	if len(j.Results) == 0 {
 		return ErrNoDecision
@@ -416,14 +442,16 @@ func (j *JointResult) each(end func(*Result) error) error {
 	return errors.Join(errs...)
 }
 
-// unsettled tells the observers of each limiter that the request was not settled, and why.
+// unsettled tells the observers of each limiter that the request was not
+// settled, and why.
 func (j *JointResult) unsettled(ctx context.Context, why error) {
 	for i := range j.Results {
 		j.Results[i].unsettled(ctx, why)
 	}
 }
 
-// counts reports whether one of the limiters counts a unit, or did when it decided.
+// counts reports whether one of the limiters counts a unit, or did when it
+// decided.
 func (j *JointResult) counts(unit string) bool {
 	return slices.ContainsFunc(j.Results, func(r Result) bool {
 		return r.limiter != nil && (r.limiter.counts("", unit) || r.plan != nil && r.plan.counts(unit))

@@ -17,9 +17,10 @@ import (
 // Requests is the unit of limits that name none.
 const Requests = quantity.Requests
 
-// Units is what a request takes, by the unit: {"tokens": 1200} is 1 request and 1,200 tokens. A request counts as one unless
-// Units says otherwise: {Requests: 0, "tokens": 1200} takes tokens alone. A unit takes its number from every limit that
-// counts it. No unit has capitals.
+// Units is what a request takes, by the unit: {"tokens": 1200} is 1 request and
+// 1,200 tokens. A request counts as one unless Units says otherwise: {Requests:
+// 0, "tokens": 1200} takes tokens alone. A unit takes its number from every
+// limit that counts it. No unit has capitals.
 type Units map[string]int64
 
 // requests is how many requests u counts as.
@@ -30,7 +31,8 @@ func (u Units) requests() int64 {
 	return 1
 }
 
-// check returns what is wrong with u. counts reports whether a limit counts a unit.
+// check returns what is wrong with u. counts reports whether a limit counts a
+// unit.
 func (u Units) check(counts func(unit string) bool) error {
 	if len(u) == 0 {
 		return nil
@@ -46,7 +48,8 @@ func (u Units) check(counts func(unit string) bool) error {
 	return nil
 }
 
-// meantUnit returns the unit that was probably meant by another, in parentheses, or "".
+// meantUnit returns the unit that was probably meant by another, in
+// parentheses, or "".
 func meantUnit(unit string, counts func(unit string) bool) string {
 	unit = quantity.Lower(unit)
 	for _, meant := range [...]string{unit, unit + "s", strings.TrimSuffix(unit, "s")} {
@@ -57,7 +60,8 @@ func meantUnit(unit string, counts func(unit string) bool) string {
 	return ""
 }
 
-// taken remembers the units that the callers of a limiter take. It is safe for concurrent use. A nil one remembers nothing.
+// taken remembers the units that the callers of a limiter take. It is safe for
+// concurrent use. A nil one remembers nothing.
 type taken struct {
 	requests atomic.Bool // apart from the others, because nearly every decision looks
 	others   sync.Map    // the names of units
@@ -77,7 +81,8 @@ func (t *taken) add(unit string) {
 	}
 }
 
-// uncounted returns what callers take and counts returns false for: they would get ErrUnit.
+// uncounted returns what callers take and counts returns false for: they would
+// get ErrUnit.
 func (t *taken) uncounted(counts func(unit string) bool) (units []string) {
 	if t == nil {
 		return nil
@@ -95,8 +100,8 @@ func (t *taken) uncounted(counts func(unit string) bool) (units []string) {
 	return units
 }
 
-// unitUse notices a unit that a plan's limits count and no request takes: such a limit never applies. It is safe for concurrent
-// use.
+// unitUse notices a unit that a plan's limits count and no request takes: such
+// a limit never applies. It is safe for concurrent use.
 type unitUse struct {
 	over      atomic.Bool // all units are taken, or the warning was given
 	decisions atomic.Int64
@@ -104,7 +109,8 @@ type unitUse struct {
 	taken     []atomic.Bool // by unit
 }
 
-// untakenFor is after how many decisions a unit that none of them took is reported.
+// untakenFor is after how many decisions a unit that none of them took is
+// reported.
 const untakenFor = 2000
 
 // newUnitUse returns nil if units, which limits count, are requests alone.
@@ -133,7 +139,8 @@ func (u *unitUse) take(units Units) {
 	}
 }
 
-// untaken counts a decision. It returns the units that none has taken, once, after many.
+// untaken counts a decision. It returns the units that none has taken, once,
+// after many.
 func (u *unitUse) untaken() (units []string) {
 	if u.decisions.Add(1) != untakenFor || u.over.Swap(true) {
 		return nil

@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// A limit whose unit no request takes never applies: after thousands of decisions the limiter warns, once for each unit.
+// A limit whose unit no request takes never applies: after thousands of
+// decisions the limiter warns, once for each unit.
 func TestUnitThatNobodyTakesIsWarnedOf(t *testing.T) {
 	ctx := t.Context()
 	requests, tokens := core.PerDay(1e9).WithName("r"), core.PerDay(1e9).WithName("t").WithUnit("tokens")

@@ -68,8 +68,9 @@ func TestAllowAtMostInShadowModeAndWithoutAStore(t *testing.T) {
 	assert.EqualValues(t, 4, j.Results[1].Cost)
 }
 
-// Requests that are asked for by number are a unit like others: where no limit counts them it is an error. A key whose own
-// limits count none has no limit of them.
+// Requests that are asked for by number are a unit like others: where no limit
+// counts them it is an error. A key whose own limits count none has no limit of
+// them.
 func TestRequestsThatNoLimitCounts(t *testing.T) {
 	ctx := t.Context()
 	tokens := core.PerDay(100).WithUnit("tokens")
@@ -152,7 +153,8 @@ func TestTinyShareOfACalendar(t *testing.T) {
 	assert.InDelta(t, 4096*7*24, res.RetryAfter.Hours(), 7*24)
 }
 
-// A limit that counted tokens when the decision was made was charged nothing, so nothing comes back to it.
+// A limit that counted tokens when the decision was made was charged nothing,
+// so nothing comes back to it.
 func TestUndoReturnsNothingToALimitThatCountedAnotherUnit(t *testing.T) {
 	ctx := context.Background()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5).WithName("a"), core.PerDay(5).WithName("b").WithUnit("tokens")}}

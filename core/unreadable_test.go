@@ -18,7 +18,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
-// spoiled is a store whose state can't be used. It has a configuration, as redisstore's has.
+// spoiled is a store whose state can't be used. It has a configuration, as
+// redisstore's has.
 type spoiled struct {
 	limittest.AwayStore
 
@@ -27,7 +28,8 @@ type spoiled struct {
 
 func (s *spoiled) Config() *store.Config { return &s.config }
 
-// newSpoiled returns a spoiled store that logs to lines. Its errors show the key, as those of a store may.
+// newSpoiled returns a spoiled store that logs to lines. Its errors show the
+// key, as those of a store may.
 func newSpoiled(lines *logtest.Buffer) *spoiled {
 	s := &spoiled{}
 	s.Err = fmt.Errorf("get secret-key: %w", &store.StateError{Reason: "is not a rate limit state"})
@@ -35,8 +37,8 @@ func newSpoiled(lines *logtest.Buffer) *spoiled {
 	return s
 }
 
-// State that can't be used is reported: by each operation, in every mode, with policy and hashed key, at most once a second
-// for a store, and counted.
+// State that can't be used is reported: by each operation, in every mode, with
+// policy and hashed key, at most once a second for a store, and counted.
 func TestUnreadableStateIsReported(t *testing.T) {
 	for name, use := range map[string]func(ctx context.Context, l *core.Limiter) error{
 		"Allow": func(ctx context.Context, l *core.Limiter) error { _, err := l.Allow(ctx, "secret-key"); return err },

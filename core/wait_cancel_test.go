@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// slowStore answers after a second of a synctest bubble's time, and counts what it is asked. It fails the first calls that end holds.
+// slowStore answers after a second of a synctest bubble's time, and counts what
+// it is asked. It fails the first calls that end holds.
 type slowStore struct {
 	*core.MemoryStore
 
@@ -41,7 +42,8 @@ func (s *slowStore) Do(ctx context.Context, r store.Request) (store.Answer, erro
 	return s.MemoryStore.Do(ctx, r)
 }
 
-// leave has so many waits on one key end at once, and returns how long each took to return after that.
+// leave has so many waits on one key end at once, and returns how long each
+// took to return after that.
 func leave(t *testing.T, s *slowStore, waits int) (l *core.Limiter, longest time.Duration) {
 	t.Helper()
 	l, err := core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}, OnFailure: core.FailClosed})

@@ -12,7 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// In a synctest bubble time advances only when every goroutine waits, and exactly as far as needed.
+// In a synctest bubble time advances only when every goroutine waits, and
+// exactly as far as needed.
 
 func TestWaitersAreServedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -108,7 +109,8 @@ func TestTwiceTheCapacityCanBePromised(t *testing.T) {
 	}
 }
 
-// cancelled is a context without a deadline that ends as soon as something waits for it, so that WaitN returns.
+// cancelled is a context without a deadline that ends as soon as something
+// waits for it, so that WaitN returns.
 func cancelled(t *testing.T) context.Context {
 	ctx, cancel := context.WithCancel(t.Context())
 	return &endsWhenWaitedOn{ctx, cancel}

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every claim of comparison.md about this library names a test, and every test it names exists.
+// Every claim of comparison.md about this library names a test, and every test
+// it names exists.
 func TestClaimsOfTheComparisonHaveTests(t *testing.T) {
 	text, err := os.ReadFile("comparison.md")
 	require.NoError(t, err)

@@ -53,12 +53,14 @@ var (
 	fence     = regexp.MustCompile("(?ms)^```go\n(.*?)^```")
 	qualifier = regexp.MustCompile(`\b([a-z]+)\.[A-Z]`)
 	clause    = regexp.MustCompile(`(?m)^package (\w+)$`)
-	// otherModule finds lines whose packages are no requirements of this module.
+	// otherModule finds lines whose packages are no requirements of this
+	// module.
 	otherModule = regexp.MustCompile(`\b(grpc|connect|mcp)limit\.`)
 	declared    = regexp.MustCompile(`(?m)^(\w+(?:, \w+)*) := `)
 )
 
-// shown are the binaries of all Go of the pages: of its programs, and of its tests. They are compiled once for all tests.
+// shown are the binaries of all Go of the pages: of its programs, and of its
+// tests. They are compiled once for all tests.
 var shown = sync.OnceValues(func() (b binaries, err error) {
 	pages, err := filepath.Glob("*.md")
 	if err != nil {
@@ -114,7 +116,8 @@ func nameOf(page string, i int) string {
 	return strings.ReplaceAll(strings.ToLower(strings.Trim(strings.TrimSuffix(page, ".md"), "./")), "-", "_") + "_" + strconv.Itoa(i+1)
 }
 
-// addProgram adds a program of a page. It listens on the address that the variable ADDRESS tells.
+// addProgram adds a program of a page. It listens on the address that the
+// variable ADDRESS tells.
 func addProgram(set *onebinary.Set, name, source string, clockStands bool) {
 	if clockStands {
 		source = strings.ReplaceAll(source, "core.NewMemoryStore()", "core.NewMemoryStore(stopped())")
@@ -124,7 +127,8 @@ func addProgram(set *onebinary.Set, name, source string, clockStands bool) {
 	set.Program(name, strings.ReplaceAll(source, `"localhost:8080"`, "address"))
 }
 
-// command returns a command that runs a program of the pages, on an address if it listens.
+// command returns a command that runs a program of the pages, on an address if
+// it listens.
 func command(t *testing.T, program, address string, args ...string) *exec.Cmd {
 	t.Helper()
 	b, err := shown()
@@ -181,7 +185,8 @@ func TestGuideShowsAnAdapterThatConforms(t *testing.T) {
 	require.Equal(t, 1, found)
 }
 
-// statements makes a file of a snippet without a package clause: it becomes the body of a function.
+// statements makes a file of a snippet without a package clause: it becomes the
+// body of a function.
 func statements(snippet string) string {
 	var uses []string
 	for _, d := range declared.FindAllStringSubmatch(snippet, -1) {

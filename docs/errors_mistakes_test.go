@@ -37,7 +37,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/promlimit"
 )
 
-// everyMistake makes every mistake of errors.md, and returns what the library says: in errors, in panics and in the log.
+// everyMistake makes every mistake of errors.md, and returns what the library
+// says: in errors, in panics and in the log.
 func everyMistake(t *testing.T) string {
 	t.Helper()
 	var said strings.Builder
@@ -429,7 +430,8 @@ func logsOfStores(t *testing.T) string {
 	return lines.String()
 }
 
-// logLoss has a store log that Redis has lost an exception, and that it can't write it again at first.
+// logLoss has a store log that Redis has lost an exception, and that it can't
+// write it again at first.
 func logLoss(t *testing.T, logger *slog.Logger, lines func() string) {
 	t.Helper()
 	server := miniredis.RunT(t)
@@ -470,7 +472,8 @@ func (h refusing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// logOutages has stores log that a server is away and back, what it may evict, and lost answers.
+// logOutages has stores log that a server is away and back, what it may evict,
+// and lost answers.
 func logOutages(t *testing.T, logger *slog.Logger, lines func() string) {
 	t.Helper()
 	server := miniredis.RunT(t)

@@ -27,7 +27,8 @@ var (
 	textFence = regexp.MustCompile("(?ms)^```text\n(.*?)^```")
 )
 
-// sections are those of errors.md by code. The text in front of the first code is under "".
+// sections are those of errors.md by code. The text in front of the first code
+// is under "".
 func sections(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile("errors.md")
@@ -62,7 +63,8 @@ func sources(t *testing.T, do func(path string, text []byte)) {
 	}))
 }
 
-// Every code of the source has a section, and every section a code of the source.
+// Every code of the source has a section, and every section a code of the
+// source.
 func TestEveryCodeIsOnThePage(t *testing.T) {
 	inSource := map[string]bool{}
 	sources(t, func(_ string, text []byte) {
@@ -76,7 +78,8 @@ func TestEveryCodeIsOnThePage(t *testing.T) {
 	assert.Equal(t, slices.Sorted(maps.Keys(inSource)), slices.Sorted(maps.Keys(page)))
 }
 
-// Every message on the page is what the library says today, with the code of its section. Each section has one.
+// Every message on the page is what the library says today, with the code of
+// its section. Each section has one.
 func TestMessagesAreAsOnThePage(t *testing.T) {
 	said := map[string][]string{}
 	for line := range strings.Lines(everyMistake(t)) {
@@ -109,7 +112,8 @@ func TestMessagesAreAsOnThePage(t *testing.T) {
 	}
 }
 
-// pattern matches a message that ends with line, from its start or from behind a ": ". An ellipsis stands for any text.
+// pattern matches a message that ends with line, from its start or from behind
+// a ": ". An ellipsis stands for any text.
 func pattern(line string) *regexp.Regexp {
 	parts := strings.Split(line, "…")
 	for i, part := range parts {
@@ -126,10 +130,12 @@ func TestTheProgramOfTheErrorsPageRuns(t *testing.T) {
 	require.Equal(t, textFence.FindStringSubmatch(top)[1], string(out))
 }
 
-// makers are the functions that make a ConfigError, by the index of the argument that is its field.
+// makers are the functions that make a ConfigError, by the index of the
+// argument that is its field.
 var makers = map[string]int{"ArgumentError": 0, "New": 0, "BadArgument": 0, "badKey": 0, "wrong": 0, "mistake": 0}
 
-// Every place that makes a ConfigError names a field that has a code, as far as the name stands there.
+// Every place that makes a ConfigError names a field that has a code, as far as
+// the name stands there.
 func TestEveryConfigErrorHasACode(t *testing.T) {
 	places := 0
 	check := func(at token.Position, field, reason ast.Expr) {
@@ -205,7 +211,8 @@ func TestEveryWarningHasACode(t *testing.T) {
 	require.Greater(t, places, 12, "the premise: the places are found")
 }
 
-// typeName is the last name in an expression such as core.ConfigError or middleware.BadArgument[C, V].
+// typeName is the last name in an expression such as core.ConfigError or
+// middleware.BadArgument[C, V].
 func typeName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -220,7 +227,8 @@ func typeName(e ast.Expr) string {
 	return ""
 }
 
-// ending is how the text of an expression ends, if that stands there. For a reason it is also how it begins.
+// ending is how the text of an expression ends, if that stands there. For a
+// reason it is also how it begins.
 func ending(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

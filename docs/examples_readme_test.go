@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The example on examples/README.md answers six requests with the statuses that the page shows.
+// The example on examples/README.md answers six requests with the statuses that
+// the page shows.
 func TestTheGinExampleAnswersAsItsPageShows(t *testing.T) {
 	text, err := os.ReadFile("../examples/README.md")
 	require.NoError(t, err)

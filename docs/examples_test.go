@@ -20,7 +20,8 @@ import (
 // notImported matches directories whose packages nobody imports.
 var notImported = regexp.MustCompile(`(^|/)(internal|testdata|examples|benchmarks|docs|scripts|\.\w+)(/|$)`)
 
-// publicPackages returns the directories of packages that apps can import, in every module of the repository.
+// publicPackages returns the directories of packages that apps can import, in
+// every module of the repository.
 func publicPackages(t *testing.T) (dirs []string) {
 	t.Helper()
 	require.NoError(t, fs.WalkDir(os.DirFS(".."), ".", func(file string, entry fs.DirEntry, err error) error {
@@ -38,7 +39,8 @@ func publicPackages(t *testing.T) (dirs []string) {
 	return dirs
 }
 
-// ofApps are the packages that apps call: there each type has an example under its own name.
+// ofApps are the packages that apps call: there each type has an example under
+// its own name.
 var ofApps = []string{"core", "core/redisstore", "core/policyfile", "core/storestats", "ginlimit", "echolimit", "chilimit", "fiberlimit", "httplimit", "adminlimit", "core/denied"}
 
 // noExample are types that a reader of examples does not write.
@@ -52,8 +54,9 @@ var noExample = map[string]string{
 	"core/adapter/adaptertest.Reply":  "the suite makes it",
 }
 
-// Every exported type is in a runnable example of its package, or in a program of examples: by its name, or as what a function
-// returns. Every package that apps call has an example of each type.
+// Every exported type is in a runnable example of its package, or in a program
+// of examples: by its name, or as what a function returns. Every package that
+// apps call has an example of each type.
 func TestEveryTypeHasAnExample(t *testing.T) {
 	packages := publicPackages(t)
 	require.Subset(t, packages, append(ofApps, "echolimit/v5", "promlimit"))
@@ -112,7 +115,8 @@ func parse(t *testing.T, path string) *ast.File {
 	return file
 }
 
-// names adds what a file uses of packages, as core.Limit, and of values, as .Allow.
+// names adds what a file uses of packages, as core.Limit, and of values, as
+// .Allow.
 func names(file *ast.File, used map[string]bool) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {
@@ -125,7 +129,8 @@ func names(file *ast.File, used map[string]bool) {
 	})
 }
 
-// results adds the functions and methods of a file to each type that they return, and constants to theirs.
+// results adds the functions and methods of a file to each type that they
+// return, and constants to theirs.
 func results(file *ast.File, by map[string][]string) {
 	for _, d := range file.Decls {
 		if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
@@ -165,7 +170,8 @@ func constants(g *ast.GenDecl, by map[string][]string) {
 	}
 }
 
-// exportedTypes returns the names of types that a file declares for others, with aliases if these count too.
+// exportedTypes returns the names of types that a file declares for others,
+// with aliases if these count too.
 func exportedTypes(file *ast.File, aliases bool) (names []string) {
 	for _, d := range file.Decls {
 		g, ok := d.(*ast.GenDecl)

@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// The commands of failure.md stop a Redis, and the example answers every request as the page says.
+// The commands of failure.md stop a Redis, and the example answers every
+// request as the page says.
 func TestOutageOnTheFailurePage(t *testing.T) {
 	t.Parallel()
 	_, commands, found := strings.Cut(string(read(t, "failure.md")), "```sh\n")
@@ -28,8 +29,9 @@ func TestOutageOnTheFailurePage(t *testing.T) {
 	require.NoError(t, err)
 	server, addr, dir := redistest.Start(t), freeAddr(t), t.TempDir()
 	port := server.Addr[strings.LastIndex(server.Addr, ":")+1:]
-	// The commands come slowly on a busy machine, so Redis pauses for longer. Requests before make the connection, which may
-	// take longer than the timeout and count as a failure.
+	// The commands come slowly on a busy machine, so Redis pauses for longer.
+	// Requests before make the connection, which may take longer than the
+	// timeout and count as a failure.
 	warm := "for i in $(seq 5); do curl -s -o /dev/null " + addr + "/; done\n"
 	for shown, run := range map[string]string{
 		"go build -o http-example ./examples/http": "ln -s " + b.programs + " http-example",

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The table of versions in adapters.md shows the floors that go.mod asks for, and that of each adapter with a module of its own. All
-// suites pass on them.
+// The table of versions in adapters.md shows the floors that go.mod asks for,
+// and that of each adapter with a module of its own. All suites pass on them.
 func TestTableOfVersionsShowsTheFloors(t *testing.T) {
 	var mod struct {
 		Require []struct{ Path, Version string }

@@ -14,7 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The fields of each style that headers.md shows are those of a bucket with 7 of 20 tokens, and the list for CORS has them all.
+// The fields of each style that headers.md shows are those of a bucket with 7
+// of 20 tokens, and the list for CORS has them all.
 func TestFieldsOnTheHeadersPage(t *testing.T) {
 	page := string(read(t, "headers.md"))
 	exposed := regexp.MustCompile(`(?m)^Access-Control-Expose-Headers: (.*)$`).FindStringSubmatch(page)

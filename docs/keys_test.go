@@ -30,7 +30,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// What handlers read of /items/%61, and the key by parameter, is what keys-and-trust.md says.
+// What handlers read of /items/%61, and the key by parameter, is what
+// keys-and-trust.md says.
 func TestParametersAsHandlersReadThem(t *testing.T) {
 	gin.SetMode(gin.ReleaseMode)
 	page, err := os.ReadFile("keys-and-trust.md")
@@ -114,7 +115,8 @@ func onHandler(h http.Handler) func(*http.Request) *http.Response {
 	}
 }
 
-// A long value is hashed as the pages say, and its key in Redis is not hashed again.
+// A long value is hashed as the pages say, and its key in Redis is not hashed
+// again.
 func TestLongKeysLookAsOnThePages(t *testing.T) {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.Header.Set("X-Api-Key", strings.Repeat("k", 129))

@@ -12,7 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// What limiter.md says that a second admits is what Limit.MaxIn says of its limit.
+// What limiter.md says that a second admits is what Limit.MaxIn says of its
+// limit.
 func TestASecondOfTheLimiterPageAdmitsWhatItSays(t *testing.T) {
 	text, err := os.ReadFile("limiter.md")
 	require.NoError(t, err)

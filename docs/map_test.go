@@ -29,8 +29,9 @@ func TestTheWayOfARequestIsTrue(t *testing.T) {
 	require.LessOrEqual(t, len(seen), 12)
 }
 
-// Functions fit a screen, but for tests, the simulation that tests of two packages play, and what is generated. No bound splits a file:
-// what one type does stands in one.
+// Functions fit a screen, but for tests, the simulation that tests of two
+// packages play, and what is generated. No bound splits a file: what one type
+// does stands in one.
 func TestFunctionsAreShort(t *testing.T) {
 	found := 0
 	require.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {

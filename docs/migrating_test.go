@@ -10,9 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// migrating.md shows code that needs other libraries. It is compiled and tested in benchmarks/migration, whose module has
-// them. The page must link to the code before. It must show the code after without its package clause and imports, or link to it if it has more than
-// 50 lines. It must show no other Go.
+// migrating.md shows code that needs other libraries. It is compiled and tested
+// in benchmarks/migration, whose module has them. The page must link to the
+// code before. It must show the code after without its package clause and
+// imports, or link to it if it has more than 50 lines. It must show no other
+// Go.
 func TestMigratingShowsCodeThatCompiles(t *testing.T) {
 	text, err := os.ReadFile("migrating.md")
 	require.NoError(t, err)
@@ -45,8 +47,9 @@ func TestMigratingShowsCodeThatCompiles(t *testing.T) {
 	}
 }
 
-// The versions on the pages are those of benchmarks/go.mod, against which their code compiles. Libraries that comparison.md lists as "not in
-// the tables and benchmarks" it does not require.
+// The versions on the pages are those of benchmarks/go.mod, against which their
+// code compiles. Libraries that comparison.md lists as "not in the tables and
+// benchmarks" it does not require.
 func TestPagesNameTheVersionsOfPeers(t *testing.T) {
 	mod, err := os.ReadFile("../benchmarks/go.mod")
 	require.NoError(t, err)

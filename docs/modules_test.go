@@ -16,7 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// moduleDirs returns the directory of each go.mod of the repository, from its top.
+// moduleDirs returns the directory of each go.mod of the repository, from its
+// top.
 func moduleDirs(t *testing.T) (dirs []string) {
 	t.Helper()
 	require.NoError(t, fs.WalkDir(os.DirFS(".."), ".", func(file string, _ fs.DirEntry, err error) error {
@@ -29,7 +30,8 @@ func moduleDirs(t *testing.T) (dirs []string) {
 	return dirs
 }
 
-// used returns the directories that a go.work uses, from the top of the repository.
+// used returns the directories that a go.work uses, from the top of the
+// repository.
 func used(t *testing.T, file string) (dirs []string) {
 	t.Helper()
 	out, err := exec.Command("go", "work", "edit", "-json", file).Output()
@@ -44,7 +46,8 @@ func used(t *testing.T, file string) (dirs []string) {
 	return dirs
 }
 
-// Plain go commands work in the directory of every module: the next go.work above it uses it.
+// Plain go commands work in the directory of every module: the next go.work
+// above it uses it.
 func TestEachModuleIsInAWorkspace(t *testing.T) {
 	top := used(t, "../go.work")
 	require.Contains(t, top, ".")
@@ -63,7 +66,8 @@ func TestEachModuleIsInAWorkspace(t *testing.T) {
 	}
 }
 
-// What the library requires is what its own go.mod asks for, also where the workspace has higher versions.
+// What the library requires is what its own go.mod asks for, also where the
+// workspace has higher versions.
 func TestScriptsTestWhatEachModuleAsksFor(t *testing.T) {
 	scripts, err := filepath.Glob("../scripts/*")
 	require.NoError(t, err)
@@ -113,7 +117,8 @@ func TestDependabotUpdatesEachModule(t *testing.T) {
 	require.ElementsMatch(t, moduleDirs(t), named, "dependabot.yml must name the directory of each go.mod once")
 }
 
-// Each action of the workflows is pinned by a commit, whose version stands beside it.
+// Each action of the workflows is pinned by a commit, whose version stands
+// beside it.
 func TestActionsArePinnedByCommit(t *testing.T) {
 	workflows, err := filepath.Glob("../.github/workflows/*.yml")
 	require.NoError(t, err)

@@ -26,13 +26,17 @@ type vocabulary struct {
 	literals map[string]bool            // words in string literals
 }
 
-// TestNamesInBackticksExist checks what stands in backticks outside of code blocks, if it is a Go expression:
+// TestNamesInBackticksExist checks what stands in backticks outside of code
+// blocks, if it is a Go expression:
 //   - pkg.Name: the package of this module exports it;
-//   - Type.Name: the type of this module has this method or field, unless another library has a type of that name;
-//   - Name and x.Name: this module or a library that it uses has an exported name like this, or a string of it, such as a header field;
+//   - Type.Name: the type of this module has this method or field, unless
+//     another library has a type of that name;
+//   - Name and x.Name: this module or a library that it uses has an exported
+//     name like this, or a string of it, such as a header field;
 //   - mixedCase: an identifier of this module;
 //
-// and ratelimit_…, which must be the metric of a string, and paths to files. Pages about other libraries name what only these have.
+// and ratelimit_…, which must be the metric of a string, and paths to files.
+// Pages about other libraries name what only these have.
 func TestNamesInBackticksExist(t *testing.T) {
 	n, checked := declaredNames(t), 0
 	pages, err := filepath.Glob("*.md")

@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scripts/newest asks a module proxy. This one lists some of the releases, has others, and hands out most of them.
+// scripts/newest asks a module proxy. This one lists some of the releases, has
+// others, and hands out most of them.
 func TestNewestFindsReleasesThatNoProxyLists(t *testing.T) {
 	has := []string{
 		"example.com/current v1.2.3",
@@ -87,7 +88,8 @@ func TestNewestFindsReleasesThatNoProxyLists(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 }
 
-// needs returns the lines of a go.mod after its first, of a release that requires a Go that is not there yet.
+// needs returns the lines of a go.mod after its first, of a release that
+// requires a Go that is not there yet.
 func needs(release string) string {
 	if release == "example.com/ahead v1.1.0" {
 		return "\n\ngo 1.999.0"

@@ -69,7 +69,8 @@ func readAlerts(t *testing.T) (a alerts) {
 	return a
 }
 
-// exposed are the labels and, by outcome and source, the values of each metric that a Collector exposes.
+// exposed are the labels and, by outcome and source, the values of each metric
+// that a Collector exposes.
 func exposed(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
@@ -122,7 +123,8 @@ var (
 	either   = regexp.MustCompile(`\s+or\s+`)
 )
 
-// checkQuery demands that all metrics and labels of a query are exposed, and returns the metrics.
+// checkQuery demands that all metrics and labels of a query are exposed, and
+// returns the metrics.
 func checkQuery(t *testing.T, metrics map[string]map[string]bool, where, expr string) (named []string) {
 	t.Helper()
 	for _, part := range either.Split(expr, -1) {
@@ -132,7 +134,8 @@ func checkQuery(t *testing.T, metrics map[string]map[string]bool, where, expr st
 	return named
 }
 
-// checkPart is checkQuery of a query without alternatives: what it groups by, all its metrics have.
+// checkPart is checkQuery of a query without alternatives: what it groups by,
+// all its metrics have.
 func checkPart(t *testing.T, metrics map[string]map[string]bool, where, expr string) (named []string) {
 	t.Helper()
 	for _, s := range selector.FindAllStringSubmatch(expr, -1) {
@@ -195,7 +198,8 @@ func TestDashboardAsksForWhatIsExposed(t *testing.T) {
 	}
 }
 
-// Two jobs may have policies and stores of one name: no query adds or compares what belongs to both.
+// Two jobs may have policies and stores of one name: no query adds or compares
+// what belongs to both.
 func TestQueriesKeepJobsApart(t *testing.T) {
 	grouped := func(where, expr string) {
 		for _, by := range grouping.FindAllStringSubmatch(expr, -1) {
@@ -246,7 +250,8 @@ func TestPageNamesEachMetric(t *testing.T) {
 	}
 }
 
-// knowsNativeHistograms reports whether promtool's unit tests can have native histograms: from 2.48 on.
+// knowsNativeHistograms reports whether promtool's unit tests can have native
+// histograms: from 2.48 on.
 func knowsNativeHistograms(t *testing.T, promtool string) bool {
 	t.Helper()
 	out, err := exec.Command(promtool, "--version").CombinedOutput()
@@ -265,7 +270,8 @@ func knowsNativeHistograms(t *testing.T, promtool string) bool {
 	return known
 }
 
-// What is asked of durations is asked of native histograms too, whose series have no _bucket.
+// What is asked of durations is asked of native histograms too, whose series
+// have no _bucket.
 func TestDurationsAreAskedForInBothForms(t *testing.T) {
 	const classic, native = "ratelimit_decision_duration_seconds_bucket", "ratelimit_decision_duration_seconds"
 	asked := 0
@@ -294,8 +300,8 @@ func TestDurationsAreAskedForInBothForms(t *testing.T) {
 	assert.Positive(t, asked, "durations are asked for")
 }
 
-// TestPromtool has promtool, where it is on the PATH, check the alerts, try when they fire, and check the
-// dashboard's queries.
+// TestPromtool has promtool, where it is on the PATH, check the alerts, try
+// when they fire, and check the dashboard's queries.
 func TestPromtool(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {

@@ -62,7 +62,8 @@ func TestPolicyOnThePageParses(t *testing.T) {
 	require.Equal(t, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(100).WithBurst(20), core.PerDay(5000).WithMode(core.Aligned)}}, policy)
 }
 
-// The limits that the table of the string form shows are limits, and Limit.String writes each so that it is read again.
+// The limits that the table of the string form shows are limits, and
+// Limit.String writes each so that it is read again.
 func TestLimitsOnThePageParse(t *testing.T) {
 	page, err := os.ReadFile("policies.md")
 	require.NoError(t, err)

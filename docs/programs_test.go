@@ -15,14 +15,16 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// programPages are the pages whose whole programs are run. What follows a program decides how:
+// programPages are the pages whose whole programs are run. What follows a
+// program decides how:
 //
 //   - a text block: the program prints it;
-//   - an sh block and a text block: the program listens on localhost:8080, and the commands print the text.
+//   - an sh block and a text block: the program listens on localhost:8080, and
+//     the commands print the text.
 var programPages = []string{"adapters.md", "choosing-limits.md", "failure.md", "headers.md", "how-it-works.md", "introducing-a-limit.md", "keys-and-trust.md", "language-models.md", "plans.md"}
 
-// stopped follows the package clause of a file of each program. The clock of its MemoryStore stands still, so that no
-// number depends on the machine.
+// stopped follows the package clause of a file of each program. The clock of
+// its MemoryStore stands still, so that no number depends on the machine.
 const stopped = `
 
 import (
@@ -75,7 +77,8 @@ func TestProgramsPrintWhatThePageShows(t *testing.T) {
 	}
 }
 
-// serve runs the program until the test ends, and returns when it listens on addr.
+// serve runs the program until the test ends, and returns when it listens on
+// addr.
 func serve(t *testing.T, program *exec.Cmd, addr string) {
 	t.Helper()
 	serveTo(t, program, addr, t.Output())
@@ -99,7 +102,8 @@ func serveTo(t *testing.T, program *exec.Cmd, addr string, said io.Writer) {
 	}, time.Minute, 10*time.Millisecond, "the program does not listen")
 }
 
-// printed returns what the commands print. The time at which a server answered is replaced.
+// printed returns what the commands print. The time at which a server answered
+// is replaced.
 func printed(t *testing.T, commands string) string {
 	t.Helper()
 	for _, needed := range []string{"sh", "curl"} {

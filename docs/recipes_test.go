@@ -20,7 +20,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/onebinary"
 )
 
-// recipe is a block of Go that limits by the client's address, without a package clause.
+// recipe is a block of Go that limits by the client's address, without a
+// package clause.
 type recipe struct {
 	serves  string // the variable that has the handler
 	path    string // of a request that it limits
@@ -38,10 +39,12 @@ var recipes = map[string]recipe{
 	"policies_1":   {"mux", "/search", false},
 }
 
-// byAddress finds the blocks that limit by the client's address. The one of errors.md shows a mistake.
+// byAddress finds the blocks that limit by the client's address. The one of
+// errors.md shows a mistake.
 var byAddress = regexp.MustCompile(`\b(ByIP|PerIP|ClientIP)\(`)
 
-// readers is what the reader of a recipe has: a login that admits the password "right".
+// readers is what the reader of a recipe has: a login that admits the password
+// "right".
 const readers = `
 
 import (
@@ -96,7 +99,8 @@ func main() {
 }
 `
 
-// buildRecipes compiles the recipes. They trust the test's proxy instead of the reader's.
+// buildRecipes compiles the recipes. They trust the test's proxy instead of the
+// reader's.
 var buildRecipes = sync.OnceValues(func() (file string, err error) {
 	pages, err := filepath.Glob("*.md")
 	if err != nil {
@@ -151,8 +155,10 @@ func TestEveryRecipeByAddressIsRun(t *testing.T) {
 	require.Equal(t, len(recipes), found)
 }
 
-// Nobody gets more by another address of his network, or by one that he makes up. Behind a proxy that the recipe names,
-// clients don't share a bucket: who guesses at an account can't lock its owner out. Behind another the log says what to do.
+// Nobody gets more by another address of his network, or by one that he makes
+// up. Behind a proxy that the recipe names, clients don't share a bucket: who
+// guesses at an account can't lock its owner out. Behind another the log says
+// what to do.
 func TestRecipesHoldBehindAProxyAndOverIPv6(t *testing.T) {
 	t.Parallel()
 	for name, recipe := range recipes {
@@ -194,7 +200,8 @@ func TestRecipesHoldBehindAProxyAndOverIPv6(t *testing.T) {
 	}
 }
 
-// newProxy starts a reverse proxy in front of addr, and returns its URL. A field tells which client it sees.
+// newProxy starts a reverse proxy in front of addr, and returns its URL. A
+// field tells which client it sees.
 func newProxy(t *testing.T, addr string) string {
 	t.Helper()
 	target := &url.URL{Scheme: "http", Host: addr}
@@ -232,7 +239,8 @@ func (c *caller) try(server string, header http.Header, password string) int {
 	return resp.StatusCode
 }
 
-// admitted returns how many requests are admitted until one is denied. Each comes from the next address.
+// admitted returns how many requests are admitted until one is denied. Each
+// comes from the next address.
 func (c *caller) admitted(send func(netip.Addr) int, from netip.Addr) int {
 	c.t.Helper()
 	for n := range 1100 {

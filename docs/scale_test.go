@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tables that scale.md quotes are still on the pages they are from, line by line.
+// The tables that scale.md quotes are still on the pages they are from, line by
+// line.
 func TestQuotedNumbersAreThoseMeasured(t *testing.T) {
 	text, err := os.ReadFile("scale.md")
 	require.NoError(t, err)
@@ -27,7 +28,8 @@ func TestQuotedNumbersAreThoseMeasured(t *testing.T) {
 	}
 }
 
-// What scale.md computes from the server's CPU time of a decision follows from the table that it quotes.
+// What scale.md computes from the server's CPU time of a decision follows from
+// the table that it quotes.
 func TestDecisionsOfACoreFollowFromTheTable(t *testing.T) {
 	text, err := os.ReadFile("scale.md")
 	require.NoError(t, err)

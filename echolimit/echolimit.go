@@ -12,7 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
-// middleware takes o as a pointer, because echo makes the inner closure for each request.
+// middleware takes o as a pointer, because echo makes the inner closure for
+// each request.
 func install(engine *adapter.Engine[echo.Context], o *config) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
@@ -28,7 +29,8 @@ func install(engine *adapter.Engine[echo.Context], o *config) echo.MiddlewareFun
 					return settled(engine, v, next, c)
 				}
 				ended := engine.StatusHook(c, v)
-				// The status is known when the response is written, for example by the app's error handler.
+				// The status is known when the response is written, for example
+				// by the app's error handler.
 				res := c.Response()
 				res.Before(func() { ended(res.Status, true) })
 				sent := false
@@ -47,7 +49,8 @@ func install(engine *adapter.Engine[echo.Context], o *config) echo.MiddlewareFun
 	}
 }
 
-// answer calls custom, and reports whether it did nothing: it returned no error and wrote nothing.
+// answer calls custom, and reports whether it did nothing: it returned no error
+// and wrote nothing.
 func answer(c echo.Context, custom func() error) (silent bool, err error) {
 	var written nethttp.Status
 	res := c.Response()
@@ -58,7 +61,8 @@ func answer(c echo.Context, custom func() error) (silent bool, err error) {
 	return err == nil && !res.Committed && written.Written() == 0, err
 }
 
-// settled calls next, and has the engine settle the request when the response is over.
+// settled calls next, and has the engine settle the request when the response
+// is over.
 func settled(engine *adapter.Engine[echo.Context], v adapter.Verdict, next echo.HandlerFunc, c echo.Context) (err error) {
 	returned, status := false, 0 // what was sent, also if echo does not know of it: by a flush, or past its response
 	res := c.Response()
@@ -103,5 +107,6 @@ func own(err error) *echo.HTTPError {
 	return he
 }
 
-// asIs returns echo's error in err, because echo's error handler does not unwrap errors.
+// asIs returns echo's error in err, because echo's error handler does not
+// unwrap errors.
 func asIs(err error) error { return own(err) }

@@ -33,7 +33,8 @@ func Example() {
 	// 429 0 application/json
 }
 
-// A key function of your own takes echo's context. Here it returns the user that earlier middleware found.
+// A key function of your own takes echo's context. Here it returns the user
+// that earlier middleware found.
 func ExampleKeyFunc() {
 	var byUser echolimit.KeyFunc = func(c echo.Context) (string, error) {
 		user, _ := c.Get("user").(string)
@@ -93,7 +94,8 @@ func ExampleOption() {
 	// 429
 }
 
-// The user and the organisation pay both, or none of them. Here the organisation denies the second user.
+// The user and the organisation pay both, or none of them. Here the
+// organisation denies the second user.
 func ExampleRule() {
 	store := core.NewMemoryStore()
 	limiter := func(name string, perHour int) *core.Limiter {

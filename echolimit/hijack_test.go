@@ -14,8 +14,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/echolimit"
 )
 
-// A hijacked connection, such as a WebSocket's, counts as 200 however its handler ends: nobody gets the 500 of the error that
-// the handler returns when the client goes. Otherwise clients who hang up would get back what they took.
+// A hijacked connection, such as a WebSocket's, counts as 200 however its
+// handler ends: nobody gets the 500 of the error that the handler returns when
+// the client goes. Otherwise clients who hang up would get back what they took.
 func TestHijackedConnectionCountsAs200(t *testing.T) {
 	for name, end := range map[string]func() error{
 		"no error": func() error { return nil },

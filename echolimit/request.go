@@ -13,18 +13,20 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// Allow takes a token of key's bucket from within a handler, for keys that only the handler knows, such as the user
-// name in a JSON
-// body. It sets the header fields. If there is no token, or no decision, it returns the error that a middleware of
-// [New] returns: the handler
-// returns it. The Result can give the token back: see [core.Result.Undo]. If limiter has slots, defer its Release.
-// [FromContext] returns the Result too, also in error handlers.
+// Allow takes a token of key's bucket from within a handler, for keys that only
+// the handler knows, such as the user name in a JSON
+// body. It sets the header fields. If there is no token, or no decision, it
+// returns the error that a middleware of [New] returns: the handler
+// returns it. The Result can give the token back: see [core.Result.Undo]. If
+// limiter has slots, defer its Release. [FromContext] returns the Result too,
+// also in error handlers.
 //
 // If the key has the client's address in it, take that from [ClientIP].
 //
-// Call it before the response has begun, and from one goroutine at a time, because it writes to the response. Each call
-// adds to the header fields: in streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no requests
-// the error's status is 500. Allow panics if limiter is nil.
+// Call it before the response has begun, and from one goroutine at a time,
+// because it writes to the response. Each call adds to the header fields: in
+// streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no
+// requests the error's status is 500. Allow panics if limiter is nil.
 func Allow(c echo.Context, limiter *core.Limiter, key string) (core.Result, error) {
 	v := begin(adapter.InHandler[echo.Context](limiter, key), c)
 	if v.Outcome != middleware.Allowed {
@@ -33,8 +35,8 @@ func Allow(c echo.Context, limiter *core.Limiter, key string) (core.Result, erro
 	return v.Result, nil
 }
 
-// refuse answers a request that is not allowed. If the app's own function neither answers nor returns an error, the
-// default answer follows.
+// refuse answers a request that is not allowed. If the app's own function
+// neither answers nor returns an error, the default answer follows.
 func refuse(c echo.Context, v adapter.Verdict, o *config) error {
 	var custom func() error
 	switch {

@@ -13,8 +13,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/echolimit"
 )
 
-// echo's Timeout answers past echo's response. A limiter in front of it must see its 503, and a slot ends with that response, while
-// the handler's work may go on.
+// echo's Timeout answers past echo's response. A limiter in front of it must
+// see its 503, and a slot ends with that response, while the handler's work may
+// go on.
 func TestALimiterSeesTheAnswerOfATimeout(t *testing.T) {
 	for name, over := range map[string]echolimit.Option{
 		"WithRefund": nil,

@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
-// In e.Pre echo has not routed the request, so all requests share a bucket. A warning says so.
+// In e.Pre echo has not routed the request, so all requests share a bucket. A
+// warning says so.
 func TestByRouteInPreLogsAWarning(t *testing.T) {
 	for name, test := range map[string]struct {
 		install func(*echo.Echo, echo.MiddlewareFunc)

@@ -12,8 +12,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/fiberlimit"
 )
 
-// Fiber's cache middleware in front of a limiter keeps no denial that is an error. It keeps every other answer, whatever its
-// status, so the page of OnDenied says that it must return an error there.
+// Fiber's cache middleware in front of a limiter keeps no denial that is an
+// error. It keeps every other answer, whatever its status, so the page of
+// OnDenied says that it must return an error there.
 func TestFibersCacheKeepsNoDenial(t *testing.T) {
 	for name, options := range map[string][]fiberlimit.Option{
 		"default": nil,

@@ -33,7 +33,8 @@ func Example() {
 	// 429 0
 }
 
-// A key function of your own takes fiber's context. Fiber knows the route only in handlers of the route.
+// A key function of your own takes fiber's context. Fiber knows the route only
+// in handlers of the route.
 func ExampleKeyFunc() {
 	var byUser fiberlimit.KeyFunc = func(c *fiber.Ctx) (string, error) {
 		user := c.Get("X-User")
@@ -89,7 +90,8 @@ func ExampleOption() {
 	// 429
 }
 
-// The user and the organisation pay both, or none of them. Here the organisation denies the second user.
+// The user and the organisation pay both, or none of them. Here the
+// organisation denies the second user.
 func ExampleRule() {
 	store := core.NewMemoryStore()
 	limiter := func(name string, perHour int) *core.Limiter {

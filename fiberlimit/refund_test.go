@@ -16,7 +16,8 @@ import (
 
 var errNotFound = errors.New("no such row")
 
-// reporting returns an app whose route has a limiter, and the status that WithRefund got.
+// reporting returns an app whose route has a limiter, and the status that
+// WithRefund got.
 func reporting(config fiber.Config, front, handler fiber.Handler) (app *fiber.App, reported *int) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
 	app, reported = fiber.New(config), new(int)
@@ -34,7 +35,8 @@ func mapping(c *fiber.Ctx, err error) error {
 	return fiber.DefaultErrorHandler(c, err)
 }
 
-// WithRefund gets the status that the client gets, also that of an error that only the app's error handler understands.
+// WithRefund gets the status that the client gets, also that of an error that
+// only the app's error handler understands.
 func TestRefundGetsTheStatusOfTheResponse(t *testing.T) {
 	for _, test := range []struct {
 		name    string

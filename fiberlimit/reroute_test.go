@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/fiberlimit"
 )
 
-// A request that RestartRouting routes again passes the same middleware a second time, and is charged once.
+// A request that RestartRouting routes again passes the same middleware a
+// second time, and is charged once.
 func TestRestartRoutingChargesOnce(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}}))
 	app := fiber.New()

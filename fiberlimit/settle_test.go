@@ -21,7 +21,8 @@ import (
 
 type userKey struct{}
 
-// settling returns an app behind a limiter of 100 words. Each request takes 20 of them; settle returns how many it was.
+// settling returns an app behind a limiter of 100 words. Each request takes 20
+// of them; settle returns how many it was.
 func settling(settle func(c *fiber.Ctx, status int) int64) (*fiber.App, *core.Limiter) {
 	words := core.PerDay(100).WithName("words").WithUnit("words")
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{words}}))
@@ -51,7 +52,8 @@ func wantLeft(t *testing.T, limiter *core.Limiter, least, most int64, why string
 	}, 20*time.Second, time.Millisecond, why)
 }
 
-// words streams three words, or words until the client has gone: then it sends on left.
+// words streams three words, or words until the client has gone: then it sends
+// on left.
 func words(c *fiber.Ctx, left chan<- struct{}) error {
 	var produced atomic.Int64
 	c.Locals("produced", &produced)
@@ -72,8 +74,9 @@ func words(c *fiber.Ctx, left chan<- struct{}) error {
 	})
 }
 
-// A settle function of a streamed response sees the request, its Locals and its context, although the handler's Ctx has
-// served other requests since. It is called once, and the connection can be used again.
+// A settle function of a streamed response sees the request, its Locals and its
+// context, although the handler's Ctx has served other requests since. It is
+// called once, and the connection can be used again.
 func TestSettleOfAStreamShowsTheRequest(t *testing.T) {
 	type seen struct {
 		status                                 int
@@ -119,7 +122,8 @@ func TestSettleOfAStreamShowsTheRequest(t *testing.T) {
 	assert.Empty(t, settled, "each request is settled once")
 }
 
-// A WebSocket's request is settled when the conversation on the hijacked connection is over, and not when it begins.
+// A WebSocket's request is settled when the conversation on the hijacked
+// connection is over, and not when it begins.
 func TestSettleOfAHijackedConnection(t *testing.T) {
 	settled := make(chan int, 10)
 	app, limiter := settling(func(c *fiber.Ctx, status int) int64 {

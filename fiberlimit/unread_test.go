@@ -18,8 +18,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/fiberlimit"
 )
 
-// An error handler that resets the response takes the end of the connection with it. What is left of the body is not read as
-// requests all the same. A panic of OnDenied is no way around either.
+// An error handler that resets the response takes the end of the connection
+// with it. What is left of the body is not read as requests all the same. A
+// panic of OnDenied is no way around either.
 func TestNothingReopensAConnectionWithAnUnreadBody(t *testing.T) {
 	for name, x := range map[string]struct {
 		handle fiber.ErrorHandler

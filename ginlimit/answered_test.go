@@ -13,8 +13,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
-// Gin has no error type with a status, but a key function may write the answer and abort. The client gets that answer.
-// It is logged only if it is a failure of the service.
+// Gin has no error type with a status, but a key function may write the answer
+// and abort. The client gets that answer. It is logged only if it is a failure
+// of the service.
 func TestAnswerOfAKeyFunctionIsKept(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -49,8 +50,9 @@ func TestAnswerOfAKeyFunctionIsKept(t *testing.T) {
 	}
 }
 
-// A handler that leaves an error, and sets a status with c.Status, gets that status sent: settlements and refunds see it too.
-// Without a status the error counts as 500.
+// A handler that leaves an error, and sets a status with c.Status, gets that
+// status sent: settlements and refunds see it too. Without a status the error
+// counts as 500.
 func TestStatusOfAnErrorThatIsLeft(t *testing.T) {
 	for status, want := range map[int]int{http.StatusUnprocessableEntity: 422, http.StatusOK: 500} {
 		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))

@@ -5,8 +5,8 @@
 //	r := gin.Default()
 //	r.Use(ginlimit.PerIP(core.PerMinute(60).WithBurst(20)))
 //
-// [PerIP] limits each client address in this process. [New] is for everything else, such as buckets in Redis and other
-// keys:
+// [PerIP] limits each client address in this process. [New] is for everything
+// else, such as buckets in Redis and other keys:
 //
 //	limiter, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
 //	...
@@ -21,28 +21,35 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// New returns a middleware that lets a request pass if limiter has tokens for its key.
+// New returns a middleware that lets a request pass if limiter has tokens for
+// its key.
 //
-// The policy chooses the header fields. A denied request is answered with 429 and an application/problem+json body (RFC
-// 9457), a request without a key with 400, and one that can't be decided with 503 or 500. [OnDenied] and [OnError]
+// The policy chooses the header fields. A denied request is answered with 429
+// and an application/problem+json body (RFC 9457), a request without a key with
+// 400, and one that can't be decided with 503 or 500. [OnDenied] and [OnError]
 // replace these answers.
 //
-// Slots ([core.InFlight]) come back when the response is over, as [WithSettle] says, without a round trip that a client
-// waits for. Responses that take longer than MaxHold keep theirs. Work that outlasts its handler keeps its slots if the
-// handler calls Hold of the Result that [FromContext] returns: see [core.Result.Hold].
+// Slots ([core.InFlight]) come back when the response is over, as [WithSettle]
+// says, without a round trip that a client waits for. Responses that take
+// longer than MaxHold keep theirs. Work that outlasts its handler keeps its
+// slots if the handler calls Hold of the Result that [FromContext] returns: see
+// [core.Result.Hold].
 //
-// New panics with all mistakes in its arguments: a nil limiter, a nil key, and a key or cost function that was made
-// from bad arguments, such as a bad address range.
+// New panics with all mistakes in its arguments: a nil limiter, a nil key, and
+// a key or cost function that was made from bad arguments, such as a bad
+// address range.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) gin.HandlerFunc {
 	o := configured(options)
 	return install(adapter.New(limiter, key, o.Options), o)
 }
 
-// PerIP returns a middleware that limits each client address, in this process alone: New with a MemoryStore and ByIP. A
-// request takes one token from each of limits, or is denied. PerIP panics with all mistakes in limits.
+// PerIP returns a middleware that limits each client address, in this process
+// alone: New with a MemoryStore and ByIP. A request takes one token from each
+// of limits, or is denied. PerIP panics with all mistakes in limits.
 //
-// Use [New] for everything else: buckets in Redis that all replicas share, other keys, and options. Behind a proxy use
-// New with ByIP(core.TrustProxies(…)): here all clients of a proxy share its address.
+// Use [New] for everything else: buckets in Redis that all replicas share,
+// other keys, and options. Behind a proxy use New with
+// ByIP(core.TrustProxies(…)): here all clients of a proxy share its address.
 func PerIP(limits ...core.Limit) gin.HandlerFunc {
 	return New(adapter.InProcess(limits), ByIP())
 }
@@ -53,9 +60,11 @@ type Rule struct {
 	Key     KeyFunc
 }
 
-// NewTogether returns a middleware that lets a request pass if all limiters have tokens for their keys, and takes
-// nothing from any if not: a user and the organisation, for instance. See [core.AllowTogether]. The header fields of
-// all limiters are sent, and the longest Retry-After. Everything else is as with [New], and [WithLimits] can't be used.
+// NewTogether returns a middleware that lets a request pass if all limiters
+// have tokens for their keys, and takes nothing from any if not: a user and the
+// organisation, for instance. See [core.AllowTogether]. The header fields of
+// all limiters are sent, and the longest Retry-After. Everything else is as
+// with [New], and [WithLimits] can't be used.
 func NewTogether(rules []Rule, options ...Option) gin.HandlerFunc {
 	o := configured(options)
 	var list []middleware.Rule[*gin.Context]
@@ -65,41 +74,47 @@ func NewTogether(rules []Rule, options ...Option) gin.HandlerFunc {
 	return install(adapter.NewTogether(list, o.Options), o)
 }
 
-// FromContext returns the decision about the request. Of several limiters, that is the decision of the one nearest to
-// the handler. A handler that is done with its slots early calls the Result's Release: the middleware then releases
+// FromContext returns the decision about the request. Of several limiters, that
+// is the decision of the one nearest to the handler. A handler that is done
+// with its slots early calls the Result's Release: the middleware then releases
 // nothing. Error handlers find a denial too.
 func FromContext(c *gin.Context) (core.Result, bool) {
 	return middleware.FromContext(stored(c))
 }
 
-// AllFromContext returns the decisions of all limiters about the request, the newest first. Of those that decided
-// together, the tightest comes first.
+// AllFromContext returns the decisions of all limiters about the request, the
+// newest first. Of those that decided together, the tightest comes first.
 func AllFromContext(c *gin.Context) []core.Result {
 	return middleware.AllFromContext(stored(c))
 }
 
-// KeyFunc returns the key of a request: who or what is limited. Without a key it returns [core.ErrNoKey]. That and an
-// empty key are answered with 400. Any other error is answered with 500 and logged, unless the function has answered
-// the request itself with a status below 500, such as with c.AbortWithStatus. Begin a key of your own with its kind:
-// core.JoinKey("user", id).
+// KeyFunc returns the key of a request: who or what is limited. Without a key
+// it returns [core.ErrNoKey]. That and an empty key are answered with 400. Any
+// other error is answered with 500 and logged, unless the function has answered
+// the request itself with a status below 500, such as with c.AbortWithStatus.
+// Begin a key of your own with its kind: core.JoinKey("user", id).
 type KeyFunc func(*gin.Context) (string, error)
 
-// ByIP limits by the client's address. It is the address of the connection's peer, or the one that a trusted proxy
-// reports: see [core.TrustProxies]. IPv6 addresses are grouped by /64.
+// ByIP limits by the client's address. It is the address of the connection's
+// peer, or the one that a trusted proxy reports: see [core.TrustProxies]. IPv6
+// addresses are grouped by /64.
 func ByIP(options ...core.IPOption) KeyFunc { return adapt(adapter.ByIP(options...)) }
 
-// ClientIP returns a function that tells handlers the client as [ByIP] with the same options limits it: its IPv4
-// address, or the network of its IPv6 address, such as 2001:db8::/64. So a key for [Allow] can contain it. The
-// framework's own functions may return what a client made up, or one of the 2^64 addresses that an IPv6 client has.
+// ClientIP returns a function that tells handlers the client as [ByIP] with the
+// same options limits it: its IPv4 address, or the network of its IPv6 address,
+// such as 2001:db8::/64. So a key for [Allow] can contain it. The framework's
+// own functions may return what a client made up, or one of the 2^64 addresses
+// that an IPv6 client has.
 //
-// Call ClientIP once, when the app starts. It panics with all mistakes in options. The function's errors are those of
-// ByIP, such as [core.ErrNoKey]: answer 400.
+// Call ClientIP once, when the app starts. It panics with all mistakes in
+// options. The function's errors are those of ByIP, such as [core.ErrNoKey]:
+// answer 400.
 func ClientIP(options ...core.IPOption) func(*gin.Context) (string, error) {
 	return adapt(adapter.ClientIP(options...))
 }
 
-// ByHeader limits by a request header field, such as an API key. If the field came several times with different values,
-// the answer is 400.
+// ByHeader limits by a request header field, such as an API key. If the field
+// came several times with different values, the answer is 400.
 func ByHeader(name string) KeyFunc { return adapt(adapter.ByHeader(name)) }
 
 // ByCookie limits by a cookie's value.
@@ -108,33 +123,38 @@ func ByCookie(name string) KeyFunc { return adapt(adapter.ByCookie(name)) }
 // ByQuery limits by a query parameter.
 func ByQuery(name string) KeyFunc { return adapt(adapter.ByQuery(name)) }
 
-// ByParam limits by a parameter of the route, such as id in /items/{id}, percent-decoded.
+// ByParam limits by a parameter of the route, such as id in /items/{id},
+// percent-decoded.
 func ByParam(name string) KeyFunc { return adapt(adapter.ByParam(name)) }
 
-// ByMethod limits by the request's method: one of RFC 9110, or PATCH. All other methods share one key.
+// ByMethod limits by the request's method: one of RFC 9110, or PATCH. All other
+// methods share one key.
 func ByMethod() KeyFunc { return adapt(adapter.ByMethod()) }
 
-// ByPath limits by the path as requested, percent-decoded. Clients choose the path: join it with a key of the client,
-// or use ByRoute.
+// ByPath limits by the path as requested, percent-decoded. Clients choose the
+// path: join it with a key of the client, or use ByRoute.
 func ByPath() KeyFunc { return adapt(adapter.ByPath()) }
 
-// ByRoute limits by the pattern that matched, such as /items/:id, without its method. Requests that match no route
-// share one key.
+// ByRoute limits by the pattern that matched, such as /items/:id, without its
+// method. Requests that match no route share one key.
 func ByRoute() KeyFunc {
 	return adapt(adapter.ByRoute("limit requests without a route by another key"))
 }
 
-// ByContextValue limits by a value that earlier middleware left in the request's context: a string, an integer or
-// another fmt.Stringer. See [adapter.ByContextValue].
+// ByContextValue limits by a value that earlier middleware left in the
+// request's context: a string, an integer or another fmt.Stringer. See
+// [adapter.ByContextValue].
 func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key)) }
 
 // Global limits all requests together.
 func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
 
-// Join limits by several keys together. Different keys never become the same one. See [middleware.Join].
+// Join limits by several keys together. Different keys never become the same
+// one. See [middleware.Join].
 func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[*gin.Context](keys...) }
 
-// FirstOf limits by the first key that is not missing. See [middleware.FirstOf].
+// FirstOf limits by the first key that is not missing. See
+// [middleware.FirstOf].
 func FirstOf(keys ...KeyFunc) KeyFunc { return middleware.FirstOf[*gin.Context](keys...) }
 
 // Option is an option of [New].
@@ -158,83 +178,99 @@ func configured(options []Option) *config {
 	return o
 }
 
-// WithCost sets how many tokens a request takes of the limits that count requests. The default is 1; 0 takes none. An
-// estimate for limits of another unit belongs in [WithUnits]. An error is answered as that of a [KeyFunc] is, except
-// that [core.ErrUnknownCost] costs the whole Capacity. If no limit of the policy counts requests, New panics.
+// WithCost sets how many tokens a request takes of the limits that count
+// requests. The default is 1; 0 takes none. An estimate for limits of another
+// unit belongs in [WithUnits]. An error is answered as that of a [KeyFunc] is,
+// except that [core.ErrUnknownCost] costs the whole Capacity. If no limit of
+// the policy counts requests, New panics.
 func WithCost(cost func(*gin.Context) (int64, error)) Option {
 	return func(o *config) { o.Cost = cost }
 }
 
-// CostByContentLength returns a cost for [WithCost]: one token for every bytesPerToken bytes of the request's body,
-// rounded up, and at least one. The size is that of Content-Length, so compressed bodies count compressed. A body of
-// unknown length (chunked) costs the whole Capacity. If bytesPerToken is below 1, New panics.
+// CostByContentLength returns a cost for [WithCost]: one token for every
+// bytesPerToken bytes of the request's body, rounded up, and at least one. The
+// size is that of Content-Length, so compressed bodies count compressed. A body
+// of unknown length (chunked) costs the whole Capacity. If bytesPerToken is
+// below 1, New panics.
 func CostByContentLength(bytesPerToken int64) func(*gin.Context) (int64, error) {
 	return adapt(adapter.CostByContentLength(bytesPerToken))
 }
 
-// CostByContentLengthOr is [CostByContentLength] with another cost for a body of unknown length: unknown tokens, at
-// least 1.
+// CostByContentLengthOr is [CostByContentLength] with another cost for a body
+// of unknown length: unknown tokens, at least 1.
 func CostByContentLengthOr(bytesPerToken, unknown int64) func(*gin.Context) (int64, error) {
 	return adapt(adapter.CostByContentLengthOr(bytesPerToken, unknown))
 }
 
-// WithUnits sets what a request takes besides requests, such as tokens: see [core.Units]. A nil map takes nothing else.
-// Of several limiters each takes the units that it counts. An error is answered as that of a [KeyFunc] is.
+// WithUnits sets what a request takes besides requests, such as tokens: see
+// [core.Units]. A nil map takes nothing else. Of several limiters each takes
+// the units that it counts. An error is answered as that of a [KeyFunc] is.
 func WithUnits(units func(*gin.Context) (core.Units, error)) Option {
 	return func(o *config) { o.Units = units }
 }
 
-// WithSettle corrects what a request took when its response is over: settle returns what it really took. Units that it
-// leaves out keep what was charged, and nil changes nothing. See [core.Result.Settle]. It is called once for each
-// request that was allowed, also if the client has gone. A settlement that fails, because the store does not answer, is
-// logged, and observers receive it as [core.OutcomeUnsettled]. Wrong units and a panic of settle are logged. Then what
-// was charged stays, and the client sees nothing of it. It can't be used together with [WithRefund]: 0 requests are a
-// refund.
+// WithSettle corrects what a request took when its response is over: settle
+// returns what it really took. Units that it leaves out keep what was charged,
+// and nil changes nothing. See [core.Result.Settle]. It is called once for each
+// request that was allowed, also if the client has gone. A settlement that
+// fails, because the store does not answer, is logged, and observers receive it
+// as [core.OutcomeUnsettled]. Wrong units and a panic of settle are logged.
+// Then what was charged stays, and the client sees nothing of it. It can't be
+// used together with [WithRefund]: 0 requests are a refund.
 //
-// The response is over when the handlers behind this one have returned or panicked, also streamed ones.
+// The response is over when the handlers behind this one have returned or
+// panicked, also streamed ones.
 func WithSettle(settle func(c *gin.Context, status int) core.Units) Option {
 	return func(o *config) { o.Settle = settle }
 }
 
-// WithPlan sets the plan of a request, a name in Policy.Plans, such as what its user pays for. The empty name means the
-// policy's own limits, as does one that the policy lacks, which is logged once. An error is answered as that of a
+// WithPlan sets the plan of a request, a name in Policy.Plans, such as what its
+// user pays for. The empty name means the policy's own limits, as does one that
+// the policy lacks, which is logged once. An error is answered as that of a
 // [KeyFunc] is. See [core.Limiter.WithPlan].
 func WithPlan(plan func(*gin.Context) (string, error)) Option {
 	return func(o *config) { o.Plan = plan }
 }
 
-// WithLimits sets the limits of a request, for limits that no name in Policy.Plans stands for: see [WithPlan]. Nil
-// means the limits of the policy. An error is answered as that of a [KeyFunc] is. See [core.Limiter.WithLimits].
+// WithLimits sets the limits of a request, for limits that no name in
+// Policy.Plans stands for: see [WithPlan]. Nil means the limits of the policy.
+// An error is answered as that of a [KeyFunc] is. See
+// [core.Limiter.WithLimits].
 func WithLimits(limits func(*gin.Context) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
 }
 
-// WithSkip lets a request pass if skip returns true. It is not counted, and its response has no header fields of the
-// limit.
+// WithSkip lets a request pass if skip returns true. It is not counted, and its
+// response has no header fields of the limit.
 func WithSkip(skip func(*gin.Context) bool) Option {
 	return func(o *config) { o.Skip = skip }
 }
 
-// WithRefund returns a request's tokens if refund returns true for the status of its response. Use it to count failed
-// logins only, or not to count errors of the service.
+// WithRefund returns a request's tokens if refund returns true for the status
+// of its response. Use it to count failed logins only, or not to count errors
+// of the service.
 //
-// If the handler writes nothing and either calls c.Error or panics, the status counts as 500, because middleware in
-// front of this one may answer later. Otherwise the status that was written counts, even if the handler panics after
-// it. In gin v1.9.0 and older, a status that is set after the response has begun replaces it, as gin.Recovery behind
-// this middleware does. Put gin.Recovery in front.
+// If the handler writes nothing and either calls c.Error or panics, the status
+// counts as 500, because middleware in front of this one may answer later.
+// Otherwise the status that was written counts, even if the handler panics
+// after it. In gin v1.9.0 and older, a status that is set after the response
+// has begun replaces it, as gin.Recovery behind this middleware does. Put
+// gin.Recovery in front.
 func WithRefund(refund func(c *gin.Context, status int) bool) Option {
 	return func(o *config) { o.Refund = refund }
 }
 
-// OnDenied answers a denied request. It replaces 429 and the problem body. The header fields are already set. The
-// handlers after this one don't run. If denied writes nothing, as one that only logs, the default answer follows.
+// OnDenied answers a denied request. It replaces 429 and the problem body. The
+// header fields are already set. The handlers after this one don't run. If
+// denied writes nothing, as one that only logs, the default answer follows.
 func OnDenied(denied func(c *gin.Context, res core.Result)) Option {
 	return func(o *config) { o.denied = denied }
 }
 
-// OnError answers a request that has no decision. It replaces 400 ([core.ErrNoKey], [core.ErrBadKey]), 503
-// ([core.ErrUnavailable], or the request's context has ended) and 500 (a key, cost or limits function failed). If it
-// writes nothing, the default answer follows. Don't show err to clients.
+// OnError answers a request that has no decision. It replaces 400
+// ([core.ErrNoKey], [core.ErrBadKey]), 503 ([core.ErrUnavailable], or the
+// request's context has ended) and 500 (a key, cost or limits function failed).
+// If it writes nothing, the default answer follows. Don't show err to clients.
 func OnError(failed func(c *gin.Context, err error)) Option {
 	return func(o *config) { o.failed = failed }
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/ginlimit"
 )
 
-// BenchmarkMiddleware measures what the middleware adds to a request, with the default header fields.
+// BenchmarkMiddleware measures what the middleware adds to a request, with the
+// default header fields.
 func BenchmarkMiddleware(b *testing.B) {
 	gin.SetMode(gin.ReleaseMode)
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(1_000_000).WithBurst(1_000_000_000)}}))

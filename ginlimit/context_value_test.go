@@ -14,7 +14,8 @@ import (
 
 type userKey struct{}
 
-// ByContextValue finds a value under a key of a custom type, in gin's context and in the request's.
+// ByContextValue finds a value under a key of a custom type, in gin's context
+// and in the request's.
 func TestByContextValueFindsKeysOfCustomTypes(t *testing.T) {
 	gin.SetMode(gin.ReleaseMode)
 	for _, place := range []struct {
@@ -52,8 +53,8 @@ func TestByContextValueFindsKeysOfCustomTypes(t *testing.T) {
 	}
 }
 
-// set stores a value by method, which is c.Set, and reports whether this version of gin has keys of this type. Before
-// gin v1.11 a key is a string.
+// set stores a value by method, which is c.Set, and reports whether this
+// version of gin has keys of this type. Before gin v1.11 a key is a string.
 func set[K any](c *gin.Context, method func(*gin.Context, K, any), key, value any) bool {
 	k, ok := key.(K)
 	if ok {

@@ -10,8 +10,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// stored returns the decision about the request that was stored last, or nil. HandleContext, which routes a request again, removes
-// all values of the context, so the request remembers the decision meanwhile.
+// stored returns the decision about the request that was stored last, or nil.
+// HandleContext, which routes a request again, removes all values of the
+// context, so the request remembers the decision meanwhile.
 func stored(c *gin.Context) *middleware.Decision {
 	if d, ok := c.Get(decisionKey); ok {
 		d, _ := d.(*middleware.Decision)
@@ -25,7 +26,8 @@ func stored(c *gin.Context) *middleware.Decision {
 	return nil
 }
 
-// memory is in a request while the handlers behind a limiter run. It is in the field Response, which only clients use.
+// memory is in a request while the handlers behind a limiter run. It is in the
+// field Response, which only clients use.
 type memory struct {
 	decision *middleware.Decision
 	response http.Response // whose body is the memory itself
@@ -35,7 +37,8 @@ type memory struct {
 
 var memories = sync.Pool{New: func() any { return new(memory) }}
 
-// remember keeps the decision about c's request in the request until forget. It returns nil if there is none.
+// remember keeps the decision about c's request in the request until forget. It
+// returns nil if there is none.
 func remember(c *gin.Context) *memory {
 	d := stored(c)
 	if d == nil {

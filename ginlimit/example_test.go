@@ -48,7 +48,8 @@ func ExamplePerIP() {
 	// 429 0 "2/h";q=2;w=3600
 }
 
-// A key function of your own takes gin's context. Here it returns the user that earlier middleware found.
+// A key function of your own takes gin's context. Here it returns the user that
+// earlier middleware found.
 func ExampleKeyFunc() {
 	gin.SetMode(gin.ReleaseMode)
 	var byUser ginlimit.KeyFunc = func(c *gin.Context) (string, error) {
@@ -128,7 +129,8 @@ func ExampleWithCost() {
 	// 429 1
 }
 
-// The user and the organisation pay both, or none of them. Here the organisation denies the second user.
+// The user and the organisation pay both, or none of them. Here the
+// organisation denies the second user.
 func ExampleRule() {
 	gin.SetMode(gin.ReleaseMode)
 	store := core.NewMemoryStore()

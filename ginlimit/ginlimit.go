@@ -27,16 +27,19 @@ func install(engine *adapter.Engine[*gin.Context], o *config) gin.HandlerFunc {
 	}
 }
 
-// Allow takes a token of key's bucket from within a handler, for keys that only the handler knows, such as the user name in a JSON
-// body. It sets the header fields, and if there is no token, or no decision, it answers as a middleware of [New] does and returns
-// false: the handler then returns. The Result can give the token back: see [core.Result.Undo]. If limiter has slots, defer
-// its Release. [FromContext] returns the Result too.
+// Allow takes a token of key's bucket from within a handler, for keys that only
+// the handler knows, such as the user name in a JSON body. It sets the header
+// fields, and if there is no token, or no decision, it answers as a middleware
+// of [New] does and returns false: the handler then returns. The Result can
+// give the token back: see [core.Result.Undo]. If limiter has slots, defer its
+// Release. [FromContext] returns the Result too.
 //
 // If the key has the client's address in it, take that from [ClientIP].
 //
-// Call it before the response has begun, and from one goroutine at a time, because it writes to the response. Each call adds to the
-// header fields: in streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no requests the answer is 500. Allow
-// panics if limiter is nil.
+// Call it before the response has begun, and from one goroutine at a time,
+// because it writes to the response. Each call adds to the header fields: in
+// streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no
+// requests the answer is 500. Allow panics if limiter is nil.
 func Allow(c *gin.Context, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
 	v := adapter.InHandler[*gin.Context](limiter, key).Begin(c, request{c})
 	if v.Outcome != middleware.Allowed {
@@ -45,8 +48,9 @@ func Allow(c *gin.Context, limiter *core.Limiter, key string) (res core.Result, 
 	return v.Result, v.Outcome == middleware.Allowed
 }
 
-// refuse answers a request that is not allowed. If the app's own function does not answer, the default answer follows. An
-// error in c.Errors is an answer too: middleware in front renders it.
+// refuse answers a request that is not allowed. If the app's own function does
+// not answer, the default answer follows. An error in c.Errors is an answer
+// too: middleware in front renders it.
 func refuse(c *gin.Context, v adapter.Verdict, o *config) {
 	defer c.Abort()
 	status, errors := c.Writer.Status(), len(c.Errors)
@@ -76,7 +80,8 @@ func watched(engine *adapter.Engine[*gin.Context], c *gin.Context, v adapter.Ver
 	defer func() {
 		status := c.Writer.Status()
 		if !c.Writer.Written() && (!returned || len(c.Errors) > 0 && status == http.StatusOK) {
-			// A handler panicked, or left its error, without a status, to middleware in front of this one.
+			// A handler panicked, or left its error, without a status, to
+			// middleware in front of this one.
 			status = http.StatusInternalServerError
 		}
 		engine.Done(c, v, status)
@@ -85,8 +90,9 @@ func watched(engine *adapter.Engine[*gin.Context], c *gin.Context, v adapter.Ver
 	returned = true
 }
 
-// errorStatus returns the status of the response if a key, cost or limits function wrote one, such as with
-// c.AbortWithStatus, before it returned an error. Otherwise it returns 0.
+// errorStatus returns the status of the response if a key, cost or limits
+// function wrote one, such as with c.AbortWithStatus, before it returned an
+// error. Otherwise it returns 0.
 func errorStatus(c *gin.Context, _ error) int {
 	if c.Writer.Written() {
 		return c.Writer.Status()
@@ -133,8 +139,8 @@ func (x request) Value(key any) any {
 	return x.c.Request.Context().Value(key)
 }
 
-// get returns what method, which is c.Get, has for key. Before gin v1.11 a key is a string, since then any value. A type
-// parameter compiles with both.
+// get returns what method, which is c.Get, has for key. Before gin v1.11 a key
+// is a string, since then any value. A type parameter compiles with both.
 func get[K any](c *gin.Context, method func(*gin.Context, K) (any, bool), key any) (any, bool) {
 	k, ok := key.(K)
 	if !ok {

@@ -12,8 +12,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/ginlimit"
 )
 
-// A request that HandleContext routes again passes the same middleware a second time. It is charged once, with and without a
-// refund, by one limiter and by several, also if middleware has replaced the request meanwhile.
+// A request that HandleContext routes again passes the same middleware a second
+// time. It is charged once, with and without a refund, by one limiter and by
+// several, also if middleware has replaced the request meanwhile.
 func TestHandleContextChargesOnce(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		refunds := 0
@@ -61,7 +62,8 @@ func TestHandleContextChargesOnce(t *testing.T) {
 	}
 }
 
-// OnDenied may send a denied request to another route. It does not come back to OnDenied for ever.
+// OnDenied may send a denied request to another route. It does not come back to
+// OnDenied for ever.
 func TestOnDeniedCanRouteAgain(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}))
 	r := gin.New()
@@ -83,7 +85,8 @@ func TestOnDeniedCanRouteAgain(t *testing.T) {
 	}
 }
 
-// Errors in c.Errors and a status without a body are answers, for middleware in front and for gin.
+// Errors in c.Errors and a status without a body are answers, for middleware in
+// front and for gin.
 func TestWhatOnDeniedLeavesToOthersIsAnAnswer(t *testing.T) {
 	for name, x := range map[string]struct {
 		denied func(*gin.Context)

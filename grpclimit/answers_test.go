@@ -38,7 +38,8 @@ func TestFieldsAreHeaderMetadataOfACallThatSucceeds(t *testing.T) {
 	}
 }
 
-// With header metadata a client would not retry: neither denials nor the errors of handlers.
+// With header metadata a client would not retry: neither denials nor the errors
+// of handlers.
 func TestFieldsAreTrailersOfACallThatFails(t *testing.T) {
 	fails := handlers{once: func(context.Context, *text) (*text, error) { return nil, status.Error(codes.Unavailable, "busy") }}
 	conn := unary(t, fails, grpclimit.Unary(perHour("calls", 1), byKey))
@@ -113,7 +114,8 @@ func TestADenialThatNoWaitHelpsHasNoRetryInfo(t *testing.T) {
 const retries = `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.001s", "maxBackoff": "0.001s",
 	"backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED", "UNAVAILABLE"]}}]}`
 
-// The client's own backoff is a millisecond: it waits because the server says so.
+// The client's own backoff is a millisecond: it waits because the server says
+// so.
 func TestAClientThatRetriesWaitsOutADenial(t *testing.T) {
 	const wait = 300 * time.Millisecond
 	for _, mode := range []string{"unary", "stream"} {

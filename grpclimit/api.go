@@ -14,7 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
-// Rule is one of the limiters of [UnaryTogether] and [StreamTogether], with its key.
+// Rule is one of the limiters of [UnaryTogether] and [StreamTogether], with its
+// key.
 type Rule struct {
 	Limiter *core.Limiter
 	Key     KeyFunc
@@ -29,48 +30,54 @@ func rulesOf(rules []Rule) []middleware.Rule[*Call] {
 	return list
 }
 
-// FromContext returns the decision about the call. Of several limiters, that is the decision of the one nearest to the
-// handler; with [PerMessage] the one about the newest message. A handler that is done with its slots early calls the
-// Result's Release, and they are not released again.
+// FromContext returns the decision about the call. Of several limiters, that is
+// the decision of the one nearest to the handler; with [PerMessage] the one
+// about the newest message. A handler that is done with its slots early calls
+// the Result's Release, and they are not released again.
 func FromContext(ctx context.Context) (core.Result, bool) {
 	return middleware.FromContext(stored(ctx))
 }
 
-// AllFromContext returns the decisions of all limiters about the call, the newest first. Of those that decided
-// together, the tightest comes first.
+// AllFromContext returns the decisions of all limiters about the call, the
+// newest first. Of those that decided together, the tightest comes first.
 func AllFromContext(ctx context.Context) []core.Result {
 	return middleware.AllFromContext(stored(ctx))
 }
 
-// KeyFunc returns the key of a call: who or what is limited. Without a key it returns [core.ErrNoKey]. That and an
-// empty key are answered with InvalidArgument. An error with a status of the client, such as Unauthenticated, is
-// answered as it is, and any other error with Internal. Begin a key of your own with its kind: core.JoinKey("user",
-// id).
+// KeyFunc returns the key of a call: who or what is limited. Without a key it
+// returns [core.ErrNoKey]. That and an empty key are answered with
+// InvalidArgument. An error with a status of the client, such as
+// Unauthenticated, is answered as it is, and any other error with Internal.
+// Begin a key of your own with its kind: core.JoinKey("user", id).
 type KeyFunc func(*Call) (string, error)
 
-// ByPeer limits by the client's address. It is the address of the connection's peer, or the one that a trusted proxy
-// reports in metadata, such as x-forwarded-for: see [core.TrustProxies]. IPv6 addresses are grouped by /64. The keys
-// are those of ByIP for HTTP.
+// ByPeer limits by the client's address. It is the address of the connection's
+// peer, or the one that a trusted proxy reports in metadata, such as
+// x-forwarded-for: see [core.TrustProxies]. IPv6 addresses are grouped by /64.
+// The keys are those of ByIP for HTTP.
 func ByPeer(options ...core.IPOption) KeyFunc { return adapt(adapter.ByIP(options...)) }
 
-// ClientIP returns a function that tells handlers, by their context, the client as [ByPeer] with the same options
-// limits it: its IPv4 address, or the network of its IPv6 address, such as 2001:db8::/64. So a key for [Allow] can
-// contain it.
+// ClientIP returns a function that tells handlers, by their context, the client
+// as [ByPeer] with the same options limits it: its IPv4 address, or the network
+// of its IPv6 address, such as 2001:db8::/64. So a key for [Allow] can contain
+// it.
 //
-// Call ClientIP once, when the app starts. It panics with all mistakes in options. The function's errors are those of
-// ByPeer, such as [core.ErrNoKey].
+// Call ClientIP once, when the app starts. It panics with all mistakes in
+// options. The function's errors are those of ByPeer, such as [core.ErrNoKey].
 func ClientIP(options ...core.IPOption) func(context.Context) (string, error) {
 	find := adapter.ClientIP(options...)
 	return func(ctx context.Context) (string, error) { return find(asRequest(handled(ctx))) }
 }
 
-// ByMethod limits by the full method, such as /files.v1.Files/Read. With grpc.UnknownServiceHandler clients can make up
-// methods: join it with a key of the client.
+// ByMethod limits by the full method, such as /files.v1.Files/Read. With
+// grpc.UnknownServiceHandler clients can make up methods: join it with a key of
+// the client.
 func ByMethod() KeyFunc {
 	return func(c *Call) (string, error) { return core.JoinKey("method", c.FullMethod), nil }
 }
 
-// ByService limits by the service, such as files.v1.Files, all methods together.
+// ByService limits by the service, such as files.v1.Files, all methods
+// together.
 func ByService() KeyFunc {
 	return func(c *Call) (string, error) {
 		service := rpc.Service(c.FullMethod)
@@ -81,20 +88,23 @@ func ByService() KeyFunc {
 	}
 }
 
-// HealthAndReflection reports whether a call is of the services of health checks or reflection, for [WithSkip].
+// HealthAndReflection reports whether a call is of the services of health
+// checks or reflection, for [WithSkip].
 func HealthAndReflection(c *Call) bool { return rpc.HealthOrReflection(c.FullMethod) }
 
-// ByContextValue limits by a value in the call's context: a string, an integer or another fmt.Stringer. See
-// [adapter.ByContextValue].
+// ByContextValue limits by a value in the call's context: a string, an integer
+// or another fmt.Stringer. See [adapter.ByContextValue].
 func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key)) }
 
 // Global limits all calls together. name is the name of their bucket.
 func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
 
-// Join limits by several keys together. Different keys never become the same one. See [middleware.Join].
+// Join limits by several keys together. Different keys never become the same
+// one. See [middleware.Join].
 func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[*Call](keys...) }
 
-// FirstOf limits by the first key that is not missing. See [middleware.FirstOf].
+// FirstOf limits by the first key that is not missing. See
+// [middleware.FirstOf].
 func FirstOf(keys ...KeyFunc) KeyFunc { return middleware.FirstOf[*Call](keys...) }
 
 func adapt(key adapter.KeyFunc) KeyFunc { return adapter.Adapt(key, asRequest) }
@@ -119,23 +129,27 @@ func configured(options []Option) (o config) {
 	return o
 }
 
-// WithCost sets how many tokens a call takes of the limits that count requests. The default is 1; 0 takes none. An
-// error is answered as that of a [KeyFunc] is, except that [core.ErrUnknownCost] costs the whole Capacity. If no limit
+// WithCost sets how many tokens a call takes of the limits that count requests.
+// The default is 1; 0 takes none. An error is answered as that of a [KeyFunc]
+// is, except that [core.ErrUnknownCost] costs the whole Capacity. If no limit
 // of the policy counts requests, Unary and Stream panic.
 func WithCost(cost func(*Call) (int64, error)) Option {
 	return func(o *config) { o.Cost = cost }
 }
 
-// WithUnits sets what a call takes besides requests, such as bytes: see [core.Units]. A nil map takes nothing else. Of
-// several limiters each takes the units that it counts. An error is answered as that of a [KeyFunc] is.
+// WithUnits sets what a call takes besides requests, such as bytes: see
+// [core.Units]. A nil map takes nothing else. Of several limiters each takes
+// the units that it counts. An error is answered as that of a [KeyFunc] is.
 func WithUnits(units func(*Call) (core.Units, error)) Option {
 	return func(o *config) { o.Units = units }
 }
 
-// WithSettle corrects what a call took when its handler has returned: settle returns what it really took. Units that it
-// leaves out keep what was charged, and nil changes nothing. See [core.Result.Settle]. It is called once for each call
-// that was allowed, also if the client has gone; if the handler panics, with codes.Internal. A settlement that fails is
-// logged. It can't be used together with [WithRefund]: 0 requests are a refund.
+// WithSettle corrects what a call took when its handler has returned: settle
+// returns what it really took. Units that it leaves out keep what was charged,
+// and nil changes nothing. See [core.Result.Settle]. It is called once for each
+// call that was allowed, also if the client has gone; if the handler panics,
+// with codes.Internal. A settlement that fails is logged. It can't be used
+// together with [WithRefund]: 0 requests are a refund.
 func WithSettle(settle func(c *Call, code codes.Code) core.Units) Option {
 	return func(o *config) {
 		o.Settle = nil
@@ -145,27 +159,31 @@ func WithSettle(settle func(c *Call, code codes.Code) core.Units) Option {
 	}
 }
 
-// WithPlan sets the plan of a call, a name in Policy.Plans, such as what its user pays for. The empty name means the
-// policy's own limits, as does one that the policy lacks, which is logged once. An error is answered as that of a
+// WithPlan sets the plan of a call, a name in Policy.Plans, such as what its
+// user pays for. The empty name means the policy's own limits, as does one that
+// the policy lacks, which is logged once. An error is answered as that of a
 // [KeyFunc] is. See [core.Limiter.WithPlan].
 func WithPlan(plan func(*Call) (string, error)) Option {
 	return func(o *config) { o.Plan = plan }
 }
 
-// WithLimits sets the limits of a call, for limits that no name in Policy.Plans stands for: see [WithPlan]. Nil means
-// the limits of the policy. An error is answered as that of a [KeyFunc] is. See [core.Limiter.WithLimits].
+// WithLimits sets the limits of a call, for limits that no name in Policy.Plans
+// stands for: see [WithPlan]. Nil means the limits of the policy. An error is
+// answered as that of a [KeyFunc] is. See [core.Limiter.WithLimits].
 func WithLimits(limits func(*Call) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
 }
 
-// WithSkip lets a call pass if skip returns true. It is not counted, and has no fields of the limit.
-// WithSkip(HealthAndReflection) lets health checks and reflection pass.
+// WithSkip lets a call pass if skip returns true. It is not counted, and has no
+// fields of the limit. WithSkip(HealthAndReflection) lets health checks and
+// reflection pass.
 func WithSkip(skip func(*Call) bool) Option {
 	return func(o *config) { o.Skip = skip }
 }
 
-// WithRefund returns a call's tokens if refund returns true for the code of its answer. Use it to count failed logins
-// only, or not to count errors of the service. A panic of the handler counts as codes.Internal.
+// WithRefund returns a call's tokens if refund returns true for the code of its
+// answer. Use it to count failed logins only, or not to count errors of the
+// service. A panic of the handler counts as codes.Internal.
 func WithRefund(refund func(c *Call, code codes.Code) bool) Option {
 	return func(o *config) {
 		o.Refund = nil
@@ -175,29 +193,35 @@ func WithRefund(refund func(c *Call, code codes.Code) bool) Option {
 	}
 }
 
-// OnDenied answers a denied call with the error that it returns. If it returns nil, the default answer follows.
+// OnDenied answers a denied call with the error that it returns. If it returns
+// nil, the default answer follows.
 func OnDenied(denied func(c *Call, res core.Result) error) Option {
 	return func(o *config) { o.denied = denied }
 }
 
-// OnError answers a call that has no decision, as [OnDenied] does a denied one. Don't show err to clients.
+// OnError answers a call that has no decision, as [OnDenied] does a denied one.
+// Don't show err to clients.
 func OnError(failed func(c *Call, err error) error) Option {
 	return func(o *config) { o.failed = failed }
 }
 
-// PerMessage decides each message that a stream receives, instead of the opening of the stream. The functions of the
-// app find it in the Call's Message. A denied message ends the stream with the denial: the handler receives it as an
-// error, and its context ends. Messages that pass have no fields of the limits. A message is over, for settlement,
-// refunds and slots, when the handler receives the next one, or returns. To limit openings too, add a second
-// interceptor. Unary calls are decided as without it.
+// PerMessage decides each message that a stream receives, instead of the
+// opening of the stream. The functions of the app find it in the Call's
+// Message. A denied message ends the stream with the denial: the handler
+// receives it as an error, and its context ends. Messages that pass have no
+// fields of the limits. A message is over, for settlement, refunds and slots,
+// when the handler receives the next one, or returns. To limit openings too,
+// add a second interceptor. Unary calls are decided as without it.
 func PerMessage() Option {
 	return func(o *config) { o.perMessage, o.wait = true, false }
 }
 
-// PerMessageWait is [PerMessage], except that a denied message waits in the server until it has its tokens or slots,
-// and with it all that the client sends after it: flow control slows the client down. Messages of one key wait in their
-// order, whatever their streams. The functions of the app are called once. A message that could never pass, or only
-// after the call's deadline, ends the stream.
+// PerMessageWait is [PerMessage], except that a denied message waits in the
+// server until it has its tokens or slots, and with it all that the client
+// sends after it: flow control slows the client down. Messages of one key wait
+// in their order, whatever their streams. The functions of the app are called
+// once. A message that could never pass, or only after the call's deadline,
+// ends the stream.
 func PerMessageWait() Option {
 	return func(o *config) { o.perMessage, o.wait = true, true }
 }

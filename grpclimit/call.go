@@ -25,13 +25,15 @@ type Call struct {
 	as    request // has no allocation of its own
 }
 
-// Context returns the call's context, with its metadata and what earlier interceptors left in it.
+// Context returns the call's context, with its metadata and what earlier
+// interceptors left in it.
 func (c *Call) Context() context.Context { return c.ctx }
 
 // ofMessage reports whether a message of an open stream is decided.
 func (c *Call) ofMessage() bool { return c.Stream && c.Message != nil }
 
-// request is a Call as the engine and extractors of HTTP read it, with metadata as its header fields.
+// request is a Call as the engine and extractors of HTTP read it, with metadata
+// as its header fields.
 type request struct {
 	rpc.Procedure
 	call *Call
@@ -74,7 +76,8 @@ func (x *request) RemoteIP() netip.Addr {
 	return netip.Addr{}
 }
 
-// Response returns where the fields of the limits go. Messages of an open stream that pass have none.
+// Response returns where the fields of the limits go. Messages of an open
+// stream that pass have none.
 func (x *request) Response() core.HeaderWriter {
 	if x.call.ofMessage() {
 		return nil

@@ -133,7 +133,8 @@ func own(s int, body string) error {
 	return status.Error(codes.Code(adaptertest.CodeOf(s)), ofApp+body)
 }
 
-// sentField has what a request of the suite was: metadata can't hold any bytes, and peers are the gateway.
+// sentField has what a request of the suite was: metadata can't hold any bytes,
+// and peers are the gateway.
 const sentField = "sent-bin"
 
 type sent struct {
@@ -141,7 +142,8 @@ type sent struct {
 	Header        http.Header
 }
 
-// unpacked is the context of the call of a request: of its peer, and with its header fields as metadata.
+// unpacked is the context of the call of a request: of its peer, and with its
+// header fields as metadata.
 func unpacked(ctx context.Context) context.Context {
 	var s sent
 	if err := json.Unmarshal([]byte(metadata.ValueFromIncomingContext(ctx, sentField)[0]), &s); err != nil {

@@ -26,7 +26,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// served serves any method as a stream on l, by serve, until the test ends, and returns a connection of a client that dials by dial.
+// served serves any method as a stream on l, by serve, until the test ends, and
+// returns a connection of a client that dials by dial.
 func served(t *testing.T, serve func(*grpc.Server), dial func(context.Context) (net.Conn, error), interceptor grpc.StreamServerInterceptor) *grpc.ClientConn {
 	t.Helper()
 	s := grpc.NewServer(grpc.StreamInterceptor(interceptor), grpc.UnknownServiceHandler(func(_ any, ss grpc.ServerStream) error { return echo(ss) }))
@@ -231,7 +232,8 @@ func TestAServerBehindNetHTTP(t *testing.T) {
 	assert.NotContains(t, lines.String(), "invalid trailer", "all fields can be trailers")
 }
 
-// The keys are those of connectlimit, whose test of this name has the same fields.
+// The keys are those of connectlimit, whose test of this name has the same
+// fields.
 func TestBinaryFieldsAreOneKeyHoweverTheyAreEncoded(t *testing.T) {
 	got := make(chan string, 1)
 	read := grpclimit.ByMetadata("x-key-bin")

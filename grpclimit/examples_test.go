@@ -30,7 +30,8 @@ func checks(use func(healthpb.HealthClient), options ...grpc.ServerOption) {
 	use(healthpb.NewHealthClient(conn))
 }
 
-// Each API key has one call an hour. The details of a denial say what a client needs.
+// Each API key has one call an hour. The details of a denial say what a client
+// needs.
 func Example() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "calls", Limits: []core.Limit{core.PerHour(1)}, Headers: core.HeadersDraft8,
@@ -65,7 +66,8 @@ func Example() {
 	// InvalidArgument
 }
 
-// A key of the context and the call: who an interceptor in front found, and what is called.
+// A key of the context and the call: who an interceptor in front found, and
+// what is called.
 func ExampleKeyFunc() {
 	type user struct{}
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "calls", Limits: []core.Limit{core.PerHour(1)}}))
@@ -163,7 +165,8 @@ func ExampleWithSkip() {
 	// OK
 }
 
-// Each message that the server receives pays. The handler of Watch receives one.
+// Each message that the server receives pays. The handler of Watch receives
+// one.
 func ExamplePerMessage() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "messages", Limits: []core.Limit{core.PerHour(1)}}))
 	checks(func(client healthpb.HealthClient) {

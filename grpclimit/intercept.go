@@ -66,7 +66,8 @@ func (i *interceptor) stream(server any, ss grpc.ServerStream, info *grpc.Stream
 	return err
 }
 
-// fieldStream is a stream whose header has the fields of the limits. The first interceptor of a call makes it.
+// fieldStream is a stream whose header has the fields of the limits. The first
+// interceptor of a call makes it.
 type fieldStream struct {
 	grpc.ServerStream
 	ctx   context.Context

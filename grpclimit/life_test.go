@@ -24,7 +24,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// recovers turns panics of handlers into errors, as an interceptor of an app does.
+// recovers turns panics of handlers into errors, as an interceptor of an app
+// does.
 func recovers(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (_ any, err error) {
 	defer func() {
 		if recover() != nil {

@@ -7,8 +7,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// ByMetadata limits by a field of the call's metadata, such as an API key. If the field came several times with different values, the
-// answer is InvalidArgument. The keys are those of ByHeader for HTTP.
+// ByMetadata limits by a field of the call's metadata, such as an API key. If
+// the field came several times with different values, the answer is
+// InvalidArgument. The keys are those of ByHeader for HTTP.
 func ByMetadata(name string) KeyFunc {
 	valid := func(c rune) bool {
 		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("-_.", c)

@@ -29,8 +29,9 @@ var protocol = middleware.Protocol[*Call]{
 	},
 }
 
-// clientStatus returns the status of an error of the client, which a function of the app returned, or nil if it is none. Text around
-// the status is for logs.
+// clientStatus returns the status of an error of the client, which a function
+// of the app returned, or nil if it is none. Text around the status is for
+// logs.
 func clientStatus(err error) *status.Status {
 	var own interface{ GRPCStatus() *status.Status }
 	if errors.As(err, &own) {
@@ -74,7 +75,8 @@ func (i *interceptor) refusal(c *Call, a *middleware.Admission) error {
 	return statusOf(r).Err()
 }
 
-// statusOf returns the status of a refusal. Its details name the limits that lack tokens, and say when to retry.
+// statusOf returns the status of a refusal. Its details name the limits that
+// lack tokens, and say when to retry.
 func statusOf(r rpc.Refusal) *status.Status {
 	var details []protoadapt.MessageV1
 	if r.RetryAfter > 0 && r.RetryAfter != core.Never {
@@ -94,7 +96,8 @@ func statusOf(r rpc.Refusal) *status.Status {
 	return s
 }
 
-// codeOf returns the code that the server answers with if a handler returns err.
+// codeOf returns the code that the server answers with if a handler returns
+// err.
 func codeOf(err error) codes.Code {
 	if s, ok := status.FromError(err); ok {
 		return s.Code()

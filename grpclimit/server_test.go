@@ -27,7 +27,8 @@ const (
 
 type text = wrapperspb.StringValue
 
-// handlers are what the service does. By default a unary call succeeds, and a stream answers each message by the same one.
+// handlers are what the service does. By default a unary call succeeds, and a
+// stream answers each message by the same one.
 type handlers struct {
 	once func(ctx context.Context, in *text) (*text, error)
 	talk func(ss grpc.ServerStream) error
@@ -45,7 +46,8 @@ func echo(ss grpc.ServerStream) error {
 	}
 }
 
-// serve serves h on loopback until the test ends, and returns a connection of a client.
+// serve serves h on loopback until the test ends, and returns a connection of a
+// client.
 func serve(t *testing.T, h handlers, unary []grpc.UnaryServerInterceptor, stream []grpc.StreamServerInterceptor, dial ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
 	s := grpc.NewServer(grpc.ChainUnaryInterceptor(unary...), grpc.ChainStreamInterceptor(stream...))
@@ -129,7 +131,8 @@ func say(cs grpc.ClientStream) error {
 	return cs.RecvMsg(new(text))
 }
 
-// details returns those of a refusal: how long to wait, and the limits that lack tokens.
+// details returns those of a refusal: how long to wait, and the limits that
+// lack tokens.
 func details(err error) (retry *errdetails.RetryInfo, limits []string) {
 	for _, d := range status.Convert(err).Details() {
 		switch d := d.(type) {

@@ -13,8 +13,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
-// state is what all interceptors of one call share. The first one makes it the call's context. It sends the fields of all of them once it
-// is known whether the call has header metadata. State is a [core.HeaderWriter] of these fields.
+// state is what all interceptors of one call share. The first one makes it the
+// call's context. It sends the fields of all of them once it is known whether
+// the call has header metadata. State is a [core.HeaderWriter] of these fields.
 type state struct {
 	context.Context
 	transport grpc.ServerTransportStream // nil: there is none
@@ -36,8 +37,9 @@ func (s *state) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// stateOf returns the state of a call, and the context that has it. first reports that it is new. A call within the handler of another
-// one, in the same process, has a transport of its own.
+// stateOf returns the state of a call, and the context that has it. first
+// reports that it is new. A call within the handler of another one, in the same
+// process, has a transport of its own.
 func stateOf(ctx context.Context) (s *state, with context.Context, first bool) {
 	transport := grpc.ServerTransportStreamFromContext(ctx)
 	if s, ok := ctx.Value(stateKey{}).(*state); ok && same(s.transport, transport) {
@@ -47,7 +49,8 @@ func stateOf(ctx context.Context) (s *state, with context.Context, first bool) {
 	return s, s, true
 }
 
-// same reports whether two transports are one. Those that can't be compared count as one.
+// same reports whether two transports are one. Those that can't be compared
+// count as one.
 func same(a, b grpc.ServerTransportStream) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -73,7 +76,8 @@ func (s *state) Get(name string) string {
 	return ""
 }
 
-// Set replaces a field. It drops Cache-Control: nobody caches calls, and net/http, which can serve gRPC, complains of such a trailer.
+// Set replaces a field. It drops Cache-Control: nobody caches calls, and
+// net/http, which can serve gRPC, complains of such a trailer.
 func (s *state) Set(name, value string) {
 	if strings.EqualFold(name, "Cache-Control") {
 		return
@@ -96,7 +100,8 @@ func (s *state) Add(name, value string) {
 	s.fields.Append(name, value)
 }
 
-// sendHeader makes the fields header metadata, unless the handler has sent the header already: then they stay.
+// sendHeader makes the fields header metadata, unless the handler has sent the
+// header already: then they stay.
 func (s *state) sendHeader(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +110,9 @@ func (s *state) sendHeader(ctx context.Context) {
 	}
 }
 
-// send sends what is left when the call is over, with the code of its answer: as trailers if it failed, because clients retry only
-// failures without a header.
+// send sends what is left when the call is over, with the code of its answer:
+// as trailers if it failed, because clients retry only failures without a
+// header.
 func (s *state) send(ctx context.Context, code codes.Code) {
 	if code == codes.OK {
 		s.sendHeader(ctx)
@@ -120,7 +126,8 @@ func (s *state) send(ctx context.Context, code codes.Code) {
 	s.fields = nil
 }
 
-// pushBack tells clients when to try again, if the call is answered with the code of the denial.
+// pushBack tells clients when to try again, if the call is answered with the
+// code of the denial.
 func (s *state) pushBack(milliseconds string, denial codes.Code) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/grpclimit"
 )
 
-// A service that limits each method by API key, and streams by address, as apps write it.
+// A service that limits each method by API key, and streams by address, as apps
+// write it.
 func TestAServiceWithLimitsOfCallsAndStreams(t *testing.T) {
 	key := grpclimit.Join(grpclimit.ByMethod(), byKey)
 	conn := serve(t, handlers{}, []grpc.UnaryServerInterceptor{grpclimit.Unary(perHour("calls", 2), key)},

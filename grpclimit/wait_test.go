@@ -116,7 +116,8 @@ func TestAMessageThatWaitsIsDecidedOnce(t *testing.T) {
 	assert.EqualValues(t, 9, costs.Load(), "the cost function is called once for each message")
 }
 
-// A client that leaves during a wait takes nothing: neither for the message that waits, nor for those behind it.
+// A client that leaves during a wait takes nothing: neither for the message
+// that waits, nor for those behind it.
 func TestAMessageWhoseClientLeavesTakesNothing(t *testing.T) {
 	c := limittest.ClockAt(time.Unix(1e9, 0))
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(c.Now)), core.Policy{Name: "messages", Limits: []core.Limit{core.PerHour(1)}}))
@@ -155,8 +156,9 @@ func (s *sometimesAway) Do(ctx context.Context, r store.Request) (store.Answer, 
 	return s.MemoryStore.Do(ctx, r)
 }
 
-// A policy that fails closed refuses messages while the store is away. The slot that a message had must not keep others waiting after
-// that: its MaxHold is longer than any call.
+// A policy that fails closed refuses messages while the store is away. The slot
+// that a message had must not keep others waiting after that: its MaxHold is
+// longer than any call.
 func TestMessagesPassWhenTheStoreIsBack(t *testing.T) {
 	s := &sometimesAway{MemoryStore: core.NewMemoryStore()}
 	limiter := core.Must(core.NewLimiter(breaker.New(s, time.Minute, 3, 10*time.Millisecond), core.Policy{

@@ -111,8 +111,8 @@ func limited(by []func(http.Handler) http.Handler, h http.Handler) http.Handler 
 
 type muxKey struct{}
 
-// byRoute is ByRouteOf the mux that serves the request. It finds the mux in the request's context, because the suite
-// makes keys before apps.
+// byRoute is ByRouteOf the mux that serves the request. It finds the mux in the
+// request's context, because the suite makes keys before apps.
 func byRoute() httplimit.KeyFunc {
 	return func(r *http.Request) (string, error) {
 		return httplimit.ByRouteOf(r.Context().Value(muxKey{}).(*http.ServeMux))(r)

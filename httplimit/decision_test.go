@@ -21,7 +21,8 @@ func behind(t *testing.T, h http.HandlerFunc) http.Handler {
 	return httplimit.New(limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerMinute(100)), httplimit.ByIP())(h)
 }
 
-// A job in the background may keep a request's context. It must not keep the request, whose size its client chooses.
+// A job in the background may keep a request's context. It must not keep the
+// request, whose size its client chooses.
 func TestKeptContextDoesNotKeepTheRequest(t *testing.T) {
 	var kept context.Context
 	var request weak.Pointer[http.Request]

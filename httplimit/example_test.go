@@ -96,7 +96,8 @@ func ExampleWithRefund() {
 	// 429
 }
 
-// The user and the organisation pay both, or none of them. Here the organisation denies the second user.
+// The user and the organisation pay both, or none of them. Here the
+// organisation denies the second user.
 func ExampleRule() {
 	store := core.NewMemoryStore()
 	limiter := func(name string, perHour int) *core.Limiter {

@@ -12,8 +12,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
-// docs/headers.md says so: the fields of both limits reach the client, and single-valued fields then have two values,
-// unless ModifyResponse removes those of the upstream.
+// docs/headers.md says so: the fields of both limits reach the client, and
+// single-valued fields then have two values, unless ModifyResponse removes
+// those of the upstream.
 func TestFieldsOfGatewayAndUpstreamReachTheClient(t *testing.T) {
 	limit := func(name string, perDay int64, h http.Handler) http.Handler {
 		return httplimit.New(core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: name, Limits: []core.Limit{core.PerDay(perDay)}})), httplimit.Global("all"))(h)
@@ -55,7 +56,8 @@ func TestFieldsOfGatewayAndUpstreamReachTheClient(t *testing.T) {
 	}
 }
 
-// docs/headers.md says so: with CORS in front, preflights take no tokens and a script can read a 429.
+// docs/headers.md says so: with CORS in front, preflights take no tokens and a
+// script can read a 429.
 func TestCORSMustStandInFrontOfTheLimiter(t *testing.T) {
 	cors := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,8 +12,9 @@ import (
 
 type outerKey struct{}
 
-// Middleware in front of limiters, such as otelhttp, reads the route from its own request when the handler has returned. A mux
-// behind them sets it in the request that it got.
+// Middleware in front of limiters, such as otelhttp, reads the route from its
+// own request when the handler has returned. A mux behind them sets it in the
+// request that it got.
 func TestMiddlewareInFrontSeesTheRoute(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(100)}}))
 	mux := http.NewServeMux()

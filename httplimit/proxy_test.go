@@ -13,8 +13,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
-// A reverse proxy panics with http.ErrAbortHandler if its client leaves after the 200 was sent. The token must not be
-// returned, or clients could avoid a limit by leaving early.
+// A reverse proxy panics with http.ErrAbortHandler if its client leaves after
+// the 200 was sent. The token must not be returned, or clients could avoid a
+// limit by leaving early.
 func TestClientThatHangsUpGetsNoRefund(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run(protocol, func(t *testing.T) { hangUp(t, protocol) })

@@ -36,7 +36,8 @@ func TestByRouteIsThePatternWithoutItsMethod(t *testing.T) {
 	}
 }
 
-// In front of an inner mux the pattern of the outer mux is already known. ByRouteOf still asks the inner one.
+// In front of an inner mux the pattern of the outer mux is already known.
+// ByRouteOf still asks the inner one.
 func TestByRouteOfAsksTheMuxItWasGiven(t *testing.T) {
 	inner, outer := http.NewServeMux(), http.NewServeMux()
 	inner.HandleFunc("/api/items/{id}", func(http.ResponseWriter, *http.Request) {})

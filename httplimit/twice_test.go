@@ -11,8 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
-// Middleware that is installed in a group and in a route of it charges each request twice. All adapters share the engine
-// that notices it.
+// Middleware that is installed in a group and in a route of it charges each
+// request twice. All adapters share the engine that notices it.
 func TestRequestChargedTwiceLogsAWarning(t *testing.T) {
 	store := core.NewMemoryStore()
 	limiter := func(name string) *core.Limiter {
@@ -42,8 +42,8 @@ func TestRequestChargedTwiceLogsAWarning(t *testing.T) {
 	}
 }
 
-// A middleware decides a request once, however often the request passes it: a framework may route it again. All adapters share
-// the engine that knows.
+// A middleware decides a request once, however often the request passes it: a
+// framework may route it again. All adapters share the engine that knows.
 func TestAMiddlewareDecidesARequestOnce(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}}))
 	for name, m := range map[string]func(http.Handler) http.Handler{

@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
-// In front of the mux ByRoute finds no pattern, so all requests share a bucket. A warning says so.
+// In front of the mux ByRoute finds no pattern, so all requests share a bucket.
+// A warning says so.
 func TestByRouteInFrontOfAMuxLogsAWarning(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/items/{id}", func(http.ResponseWriter, *http.Request) {})

@@ -28,7 +28,8 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkServer is a call of a client in the same process, with and without the middleware.
+// BenchmarkServer is a call of a client in the same process, with and without
+// the middleware.
 func BenchmarkServer(b *testing.B) {
 	for name, middleware := range map[string][]mcp.Middleware{
 		"plain":   nil,

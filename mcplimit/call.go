@@ -21,8 +21,9 @@ type Call struct {
 	SessionID string          // of streamable HTTP; "" for stdio, in-memory transports, SSE, and without a session
 	Request   mcp.Request     // the SDK's
 
-	// Result and Err are the answer of the handler, for [WithSettle] and [WithRefund]. Result is nil if Err is not. If the handler
-	// panicked, Err says so.
+	// Result and Err are the answer of the handler, for [WithSettle] and
+	// [WithRefund]. Result is nil if Err is not. If the handler panicked, Err
+	// says so.
 	Result mcp.Result
 	Err    error
 
@@ -44,11 +45,13 @@ func newCall(ctx context.Context, decisions *rpc.Decisions, method string, req m
 	return c
 }
 
-// Context returns the request's context. Its values are those of the context that opened the session: for streamable HTTP with
-// sessions, and for SSE, the first HTTP request.
+// Context returns the request's context. Its values are those of the context
+// that opened the session: for streamable HTTP with sessions, and for SSE, the
+// first HTTP request.
 func (c *Call) Context() context.Context { return c.ctx }
 
-// Header returns the header of the HTTP request. It is nil for stdio, in-memory transports and SSE.
+// Header returns the header of the HTTP request. It is nil for stdio, in-memory
+// transports and SSE.
 func (c *Call) Header() http.Header {
 	if extra := c.Request.GetExtra(); extra != nil {
 		return extra.Header
@@ -56,8 +59,9 @@ func (c *Call) Header() http.Header {
 	return nil
 }
 
-// TokenInfo returns what the app's TokenVerifier said about the bearer token of the HTTP request, and for SSE of the one that opened the
-// session. It is nil if no token was verified.
+// TokenInfo returns what the app's TokenVerifier said about the bearer token of
+// the HTTP request, and for SSE of the one that opened the session. It is nil
+// if no token was verified.
 func (c *Call) TokenInfo() *auth.TokenInfo {
 	if extra := c.Request.GetExtra(); extra != nil {
 		return extra.TokenInfo
@@ -65,8 +69,9 @@ func (c *Call) TokenInfo() *auth.TokenInfo {
 	return auth.TokenInfoFromContext(c.ctx)
 }
 
-// Failed reports whether the handler answered with an error, or a tool with a result that has isError. WithRefund((*Call).Failed) does
-// not count failed calls.
+// Failed reports whether the handler answered with an error, or a tool with a
+// result that has isError. WithRefund((*Call).Failed) does not count failed
+// calls.
 func (c *Call) Failed() bool {
 	result, ok := c.Result.(*mcp.CallToolResult)
 	return c.Err != nil || ok && result != nil && result.IsError

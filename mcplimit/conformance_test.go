@@ -115,7 +115,8 @@ func allowing(limiter *core.Limiter, keys func(*mcplimit.Call) []string, then fu
 	}
 }
 
-// carried has the header fields of a request of the suite, for the HTTP request of its call.
+// carried has the header fields of a request of the suite, for the HTTP request
+// of its call.
 type carried struct{}
 
 type carrier struct{}

@@ -12,8 +12,9 @@ import (
 // connections names the sessions whose transport gives them no id.
 var connections identities
 
-// identities gives each session an id that no other has, in no process. It keeps no session alive, and forgets those that are gone. It is
-// safe for concurrent use.
+// identities gives each session an id that no other has, in no process. It
+// keeps no session alive, and forgets those that are gone. It is safe for
+// concurrent use.
 type identities struct {
 	ids sync.Map // of weak.Pointer[mcp.ServerSession] to string
 }

@@ -33,7 +33,8 @@ func answers(middleware mcp.Middleware) *mcp.ClientSession {
 
 var ask = &mcp.CallToolParams{Name: "ask", Arguments: question{Text: "what?"}}
 
-// Each user has one call of a tool an hour, and so has each session of clients without a token. The data of a denial say what a client needs.
+// Each user has one call of a tool an hour, and so has each session of clients
+// without a token. The data of a denial say what a client needs.
 func Example() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "tools", Limits: []core.Limit{core.PerHour(1)}}))
 	caller := mcplimit.FirstOf(mcplimit.ByTokenSubject(), mcplimit.BySession())
@@ -72,7 +73,8 @@ func ExampleRefuseAsToolResult() {
 	// This call asks for more than the rate limit "tools" can ever allow. Do not repeat it.
 }
 
-// A call pays for the text that it returns: an estimate first, and what it really was in the end.
+// A call pays for the text that it returns: an estimate first, and what it
+// really was in the end.
 func ExampleWithSettle() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "text", Limits: []core.Limit{{Unit: "bytes", Capacity: 1000, RefillRate: 1000, RefillInterval: 24 * time.Hour}},

@@ -16,7 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/mcplimit"
 )
 
-// recovers turns panics of tools into errors, as middleware of an app does: the SDK lets them end the process.
+// recovers turns panics of tools into errors, as middleware of an app does: the
+// SDK lets them end the process.
 func recovers(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
 		defer func() {

@@ -32,9 +32,11 @@ func (o *own) limits(method string) bool {
 	return o.methods(method)
 }
 
-// Methods has the middleware limit these methods, such as "tools/list" and "resources/read", instead of calls of tools: name
-// "tools/call" to limit these too. Methods of your own and notifications can be named. A notification that does not pass is dropped, and
-// its sender isn't told. [ByTool] has no key for methods other than tools/call: use FirstOf(ByTool(), ByMethod()).
+// Methods has the middleware limit these methods, such as "tools/list" and
+// "resources/read", instead of calls of tools: name "tools/call" to limit these
+// too. Methods of your own and notifications can be named. A notification that
+// does not pass is dropped, and its sender isn't told. [ByTool] has no key for
+// methods other than tools/call: use FirstOf(ByTool(), ByMethod()).
 func Methods(names ...string) Option {
 	limited := make(map[string]bool, len(names))
 	for _, name := range names {
@@ -48,9 +50,11 @@ func Methods(names ...string) Option {
 	}
 }
 
-// AllMethods has the middleware limit all requests of clients, together if the key is the same. Those that only open a connection or
-// keep it alive pass: initialize, server/discover, ping, and notifications. A subscription (subscriptions/listen) is a request that holds
-// its slot until the client ends it.
+// AllMethods has the middleware limit all requests of clients, together if the
+// key is the same. Those that only open a connection or keep it alive pass:
+// initialize, server/discover, ping, and notifications. A subscription
+// (subscriptions/listen) is a request that holds its slot until the client ends
+// it.
 func AllMethods() Option {
 	return func(o *config) {
 		o.methods = func(method string) bool {
@@ -63,8 +67,10 @@ func AllMethods() Option {
 	}
 }
 
-// RefuseAsToolResult refuses calls of tools by a result with isError, instead of a JSON-RPC error. Clients give it to the language
-// model, which reads in it which limit refused the call and when to try again. Other methods are refused as before.
+// RefuseAsToolResult refuses calls of tools by a result with isError, instead
+// of a JSON-RPC error. Clients give it to the language model, which reads in it
+// which limit refused the call and when to try again. Other methods are refused
+// as before.
 func RefuseAsToolResult() Option {
 	return func(o *config) { o.asResult = true }
 }

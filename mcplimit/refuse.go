@@ -22,8 +22,8 @@ var protocol = middleware.Protocol[*Call]{
 	},
 }
 
-// clientError returns the JSON-RPC error that a function of the app returned for the client, or nil if it is none. Text around it is for
-// logs.
+// clientError returns the JSON-RPC error that a function of the app returned
+// for the client, or nil if it is none. Text around it is for logs.
 func clientError(err error) *jsonrpc.Error {
 	if own := (*jsonrpc.Error)(nil); errors.As(err, &own) && own != nil && own.Code != jsonrpc.CodeInternalError {
 		return own
@@ -31,7 +31,8 @@ func clientError(err error) *jsonrpc.Error {
 	return nil
 }
 
-// answers reports whether a function of the app answered. A nil pointer is no answer: the SDK would panic, and end the process.
+// answers reports whether a function of the app answered. A nil pointer is no
+// answer: the SDK would panic, and end the process.
 func answers(result mcp.Result, err error) bool { return !isNil(result) || !isNil(err) }
 
 func isNil(v any) bool {

@@ -27,7 +27,8 @@ func says(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// serving returns a server with middleware, whose tools "ask" and "other" do the same. By default they succeed.
+// serving returns a server with middleware, whose tools "ask" and "other" do
+// the same. By default they succeed.
 func serving(do tool, middleware ...mcp.Middleware) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "v1"}, nil)
 	if do == nil {
@@ -94,7 +95,8 @@ func streamableHandler(server *mcp.Server, stateless bool) http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, &mcp.StreamableHTTPOptions{Stateless: stateless})
 }
 
-// transports connect a client to a server by each transport, those with sessions.
+// transports connect a client to a server by each transport, those with
+// sessions.
 var transports = map[string]func(t *testing.T, server *mcp.Server) func() *mcp.ClientSession{
 	"in memory": func(t *testing.T, server *mcp.Server) func() *mcp.ClientSession {
 		return func() *mcp.ClientSession { return inMemory(t, server) }
@@ -109,7 +111,8 @@ var transports = map[string]func(t *testing.T, server *mcp.Server) func() *mcp.C
 	},
 }
 
-// TestMain runs a server on stdin and stdout if a test has started this program as its server.
+// TestMain runs a server on stdin and stdout if a test has started this program
+// as its server.
 func TestMain(m *testing.M) {
 	if os.Getenv("MCPLIMIT_TEST_SERVER") != "" {
 		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "tools", Limits: []core.Limit{core.PerHour(2)}}))

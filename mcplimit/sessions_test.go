@@ -66,7 +66,8 @@ func TestStatelessRequestsHaveNoSession(t *testing.T) {
 	refused(t, call(t, s, "ask"), "keys", "FirstOf has the next key")
 }
 
-// The SDK names sessions of HTTP. A new one is a full bucket, which ByTokenSubject is the answer to.
+// The SDK names sessions of HTTP. A new one is a full bucket, which
+// ByTokenSubject is the answer to.
 func TestAUserHasOneBucketWhateverItsSessions(t *testing.T) {
 	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 		info := &auth.TokenInfo{Expiration: time.Now().Add(time.Hour)}

@@ -17,7 +17,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/mcplimit"
 )
 
-// versions are those of the protocol: the last with sessions over HTTP, and the first without.
+// versions are those of the protocol: the last with sessions over HTTP, and the
+// first without.
 var versions = map[string]struct {
 	stateless bool
 	version   string
@@ -59,7 +60,8 @@ func TestWithoutATokenOnlyTheOlderVersionHasAKey(t *testing.T) {
 	}
 }
 
-// post sends a call of a tool as a client of version 2026-07-28 does, with fields of the header that may say something else.
+// post sends a call of a tool as a client of version 2026-07-28 does, with
+// fields of the header that may say something else.
 func post(t *testing.T, url, tool string, fields map[string]string) (*http.Response, *jsonrpc.Error) {
 	t.Helper()
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":{},"_meta":{
@@ -88,7 +90,8 @@ func post(t *testing.T, url, tool string, fields map[string]string) (*http.Respo
 	return resp, answer.Error
 }
 
-// A limit by a field of the header holds only if the server refuses what the body does not confirm.
+// A limit by a field of the header holds only if the server refuses what the
+// body does not confirm.
 func TestTheSDKRefusesAHeaderThatTheBodyContradicts(t *testing.T) {
 	ran := false
 	server := serving(func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -113,7 +116,8 @@ func TestTheSDKRefusesAHeaderThatTheBodyContradicts(t *testing.T) {
 	assert.False(t, ran, "no such call runs")
 }
 
-// The SDK maps the codes that the protocol defines to statuses of HTTP, and answers all others with 200.
+// The SDK maps the codes that the protocol defines to statuses of HTTP, and
+// answers all others with 200.
 func TestADenialOverHTTPHasStatus200(t *testing.T) {
 	url := served(t, streamableHandler(serving(nil, mcplimit.New(perHour("calls", 1), all)), true))
 	_, _ = post(t, url, "ask", nil)

@@ -12,7 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/mcplimit"
 )
 
-// A tool that opens a session to another server passes its context on to that session's calls.
+// A tool that opens a session to another server passes its context on to that
+// session's calls.
 func TestACallWithinACallIsACallOfItsOwn(t *testing.T) {
 	outer, inner := perHour("outer", 10), perHour("inner", 10)
 	other := serving(func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {

@@ -14,7 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/otellimit"
 )
 
-// records keeps log records with the spans of their contexts, as a bridge to OpenTelemetry's logs reads both.
+// records keeps log records with the spans of their contexts, as a bridge to
+// OpenTelemetry's logs reads both.
 type records struct {
 	slog.Handler
 

@@ -1,4 +1,5 @@
-// Package otellimit exports metrics of rate limits to OpenTelemetry, and adds events to the spans of requests.
+// Package otellimit exports metrics of rate limits to OpenTelemetry, and adds
+// events to the spans of requests.
 //
 //	telemetry, err := otellimit.New(otellimit.WithRedisStore("main", store))
 //	...
@@ -37,10 +38,12 @@
 //	| error.type | string | event         | why the store did not decide: breaker_open, timeout, canceled, unavailable     |
 //	| store      | string | metric        | the name given to [WithRedisStore]                                             |
 //
-// The event is "ratelimit.decision". It is added to the span of the decision's context, if that span is recorded. With
-// [WithEventLog] it is a log record instead, because OpenTelemetry is to deprecate the API of span events (OTEP 4430). Unless
-// the request was allowed, the attributes are also set on the span, so traces can be searched for them. Of several such
-// decisions the last one counts.
+// The event is "ratelimit.decision". It is added to the span of the decision's
+// context, if that span is recorded. With [WithEventLog] it is a log record
+// instead, because OpenTelemetry is to deprecate the API of span events (OTEP
+// 4430). Unless the request was allowed, the attributes are also set on the
+// span, so traces can be searched for them. Of several such decisions the last
+// one counts.
 package otellimit
 
 import (
@@ -60,7 +63,8 @@ import (
 
 const scope = "github.com/tokenbucket-go/ratelimit/otellimit"
 
-// Telemetry measures decisions and stores. Create it with [New]. It is safe for concurrent use.
+// Telemetry measures decisions and stores. Create it with [New]. It is safe for
+// concurrent use.
 type Telemetry struct {
 	decisions, tokens, unsettled metric.Int64Counter
 	duration                     metric.Float64Histogram
@@ -77,7 +81,8 @@ type Telemetry struct {
 	callback metric.Registration // reads the limits and the stores; nil after Close
 }
 
-// labels are the attributes of a series. They are built once, in the forms that the instruments take.
+// labels are the attributes of a series. They are built once, in the forms that
+// the instruments take.
 type labels struct {
 	event    []attribute.KeyValue
 	counted  []metric.AddOption
@@ -87,7 +92,8 @@ type labels struct {
 // Option is an option of [New].
 type Option func(*Telemetry)
 
-// WithMeterProvider sets the MeterProvider. The default is [otel.GetMeterProvider]. If provider is nil, New fails.
+// WithMeterProvider sets the MeterProvider. The default is
+// [otel.GetMeterProvider]. If provider is nil, New fails.
 func WithMeterProvider(provider metric.MeterProvider) Option {
 	return func(t *Telemetry) {
 		if provider == nil {
@@ -98,10 +104,12 @@ func WithMeterProvider(provider metric.MeterProvider) Option {
 	}
 }
 
-// WithEventLog writes the events of recorded spans to logger instead of the spans, as records of level Info with the event's name as the
-// message, and with its attributes. logger gets the decision's context, so a handler such as that of otelslog
-// (go.opentelemetry.io/contrib/bridges/otelslog) sends records with the ids of the trace and the span. Attributes that are set on spans
-// stay there. If logger is nil, New fails.
+// WithEventLog writes the events of recorded spans to logger instead of the
+// spans, as records of level Info with the event's name as the message, and
+// with its attributes. logger gets the decision's context, so a handler such as
+// that of otelslog (go.opentelemetry.io/contrib/bridges/otelslog) sends records
+// with the ids of the trace and the span. Attributes that are set on spans stay
+// there. If logger is nil, New fails.
 func WithEventLog(logger *slog.Logger) Option {
 	return func(t *Telemetry) {
 		if logger == nil {
@@ -112,17 +120,22 @@ func WithEventLog(logger *slog.Logger) Option {
 	}
 }
 
-// WithMaxSeries bounds the sets of attributes of each of the three instruments for decisions to n. The default is 2,000.
-// Decisions beyond the bound are counted under policy and limit "(other)", by outcome and source. These add at most 20
-// sets. Failed settlements and slots in use have at most n sets more each, and one for "(other)". A backend that stores a series for each bucket of a histogram stores 18 for each set of durations. The SDK has
-// its own bound for each instrument. If n is below 1, New fails.
+// WithMaxSeries bounds the sets of attributes of each of the three instruments
+// for decisions to n. The default is 2,000. Decisions beyond the bound are
+// counted under policy and limit "(other)", by outcome and source. These add at
+// most 20 sets. Failed settlements and slots in use have at most n sets more
+// each, and one for "(other)". A backend that stores a series for each bucket
+// of a histogram stores 18 for each set of durations. The SDK has its own bound
+// for each instrument. If n is below 1, New fails.
 func WithMaxSeries(n int) Option {
 	return func(t *Telemetry) { t.settings.SetMost(n) }
 }
 
-// New returns Telemetry for any number of limiters and stores. Create one for each MeterProvider. If two on the same
-// provider watch a store under one name, both report it and the SDK adds their counts. Close the first before you create
-// a second. The error joins all mistakes in the options, or all errors of the meter.
+// New returns Telemetry for any number of limiters and stores. Create one for
+// each MeterProvider. If two on the same provider watch a store under one name,
+// both report it and the SDK adds their counts. Close the first before you
+// create a second. The error joins all mistakes in the options, or all errors
+// of the meter.
 func New(options ...Option) (*Telemetry, error) {
 	t := &Telemetry{settings: series.Settings{Package: "otellimit", Most: series.DefaultMost}}
 	for _, o := range options {
@@ -147,8 +160,10 @@ func New(options ...Option) (*Telemetry, error) {
 	return t, nil
 }
 
-// Close stops reading the limits and the stores, so another Telemetry on the same MeterProvider can watch them. Later decisions are
-// still measured, because the instruments belong to the provider. Calls after the first do nothing.
+// Close stops reading the limits and the stores, so another Telemetry on the
+// same MeterProvider can watch them. Later decisions are still measured,
+// because the instruments belong to the provider. Calls after the first do
+// nothing.
 func (t *Telemetry) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -196,8 +211,9 @@ func newLabels(k series.Key) *labels {
 	}
 }
 
-// Observe measures a decision and adds an event to the span in ctx. Failed settlements and slots it only counts. Pass it to
-// [core.WithObserver]. If no span is recorded, it allocates only for a new series.
+// Observe measures a decision and adds an event to the span in ctx. Failed
+// settlements and slots it only counts. Pass it to [core.WithObserver]. If no
+// span is recorded, it allocates only for a new series.
 func (t *Telemetry) Observe(ctx context.Context, o core.Observation) {
 	if o.Slots != 0 {
 		t.inUse.Add(ctx, o.Slots, t.policies.Get(series.Key{Policy: o.Policy})...)

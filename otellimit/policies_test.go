@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/otellimit"
 )
 
-// counted is a store that got answers of keys that can't be used, and follows exceptions.
+// counted is a store that got answers of keys that can't be used, and follows
+// exceptions.
 type counted struct{}
 
 func (counted) Stats() storestats.Stats {

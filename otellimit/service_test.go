@@ -48,7 +48,8 @@ func serve(t *testing.T, store core.Store, policy core.Policy, limiterOptions []
 	return s
 }
 
-// get sends a request of a user. It returns the status and the span of the request, which has ended.
+// get sends a request of a user. It returns the status and the span of the
+// request, which has ended.
 func (s *service) get(t *testing.T, user string) (int, tracetest.SpanStub) {
 	t.Helper()
 	s.spans.Reset()
@@ -62,7 +63,8 @@ func (s *service) get(t *testing.T, user string) (int, tracetest.SpanStub) {
 	return res.StatusCode, s.spans.GetSpans()[0]
 }
 
-// collect returns the values of all metrics by name{attributes}. The value of a histogram is its count.
+// collect returns the values of all metrics by name{attributes}. The value of a
+// histogram is its count.
 func collect(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics

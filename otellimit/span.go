@@ -14,7 +14,8 @@ import (
 // event is the name of a decision's event, and the message of its log record.
 const event = "ratelimit.decision"
 
-// record adds a decision to the span in ctx, or to the log, if that span is recorded. known are the attributes of the decision's series.
+// record adds a decision to the span in ctx, or to the log, if that span is
+// recorded. known are the attributes of the decision's series.
 func (t *Telemetry) record(ctx context.Context, o *core.Observation, known []attribute.KeyValue) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
@@ -47,7 +48,8 @@ func logged(attributes []attribute.KeyValue) []slog.Attr {
 	return list
 }
 
-// errorType returns the class of an error. The text of an error may contain addresses, so it belongs only in logs.
+// errorType returns the class of an error. The text of an error may contain
+// addresses, so it belongs only in logs.
 func errorType(err error) string {
 	switch {
 	case errors.Is(err, core.ErrBreakerOpen): // first, because it also wraps the failure that opened the breaker

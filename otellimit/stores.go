@@ -12,18 +12,21 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/series"
 )
 
-// WithRedisStore exports metrics of a store, with the attribute ratelimit.store=name. They are read when metrics are
-// collected, which makes no call to Redis. Each store needs its own name, in UTF-8. If store is nil or name is used
-// twice, New fails.
+// WithRedisStore exports metrics of a store, with the attribute
+// ratelimit.store=name. They are read when metrics are collected, which makes
+// no call to Redis. Each store needs its own name, in UTF-8. If store is nil or
+// name is used twice, New fails.
 func WithRedisStore(name string, store storestats.Source) Option {
 	return func(t *Telemetry) { t.settings.AddStore(name, store) }
 }
 
-// ObservePolicy takes in the limits that are in force. Pass it to [core.WithPolicyObserver]. Of
-// several limiters of one policy name the last counts.
+// ObservePolicy takes in the limits that are in force. Pass it to
+// [core.WithPolicyObserver]. Of several limiters of one policy name the last
+// counts.
 func (t *Telemetry) ObservePolicy(change core.PolicyChange) { t.limits.Note(change) }
 
-// watch registers a callback that reads the limits and the stores when metrics are collected.
+// watch registers a callback that reads the limits and the stores when metrics
+// are collected.
 func (t *Telemetry) watch(meter metric.Meter) error {
 	var errs []error
 	changes, err := meter.Int64ObservableCounter("ratelimit.policy.changes", metric.WithUnit("{change}"), metric.WithDescription(series.ChangesHelp))

@@ -59,7 +59,8 @@ func TestMetricsShowAnOutage(t *testing.T) {
 	assert.InDelta(t, outage, value("ratelimit.fallback"), 0, "the time of the outage no longer grows")
 }
 
-// Two Telemetry values that watch a store under one name would report it twice, so the first one is closed.
+// Two Telemetry values that watch a store under one name would report it twice,
+// so the first one is closed.
 func TestCloseStopsReadingStores(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })

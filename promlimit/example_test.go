@@ -45,7 +45,8 @@ func Example() {
 	// ratelimit_decisions_total{limit="hourly",outcome="denied",policy="api",source="store"} 1
 }
 
-// An option chooses the buckets of the duration histogram, here of decisions that take 1 ms and more.
+// An option chooses the buckets of the duration histogram, here of decisions
+// that take 1 ms and more.
 func ExampleOption() {
 	metrics := promlimit.New(promlimit.WithBuckets(0.001, 0.01, 0.1))
 	prometheus.NewRegistry().MustRegister(metrics)

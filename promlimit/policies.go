@@ -13,8 +13,9 @@ var (
 	changes  = prometheus.NewDesc("ratelimit_policy_changes_total", series.ChangesHelp, []string{"policy"}, nil)
 )
 
-// ObservePolicy takes in the limits that are in force. Pass it to [core.WithPolicyObserver]. Of
-// several limiters of one policy name the last counts.
+// ObservePolicy takes in the limits that are in force. Pass it to
+// [core.WithPolicyObserver]. Of several limiters of one policy name the last
+// counts.
 func (c *Collector) ObservePolicy(change core.PolicyChange) { c.limits.Note(change) }
 
 // collectPolicies sends the metrics of policies.

@@ -60,7 +60,8 @@ func TestLimitsInForceAreExposed(t *testing.T) {
 		ratelimit_policy_changes_total{policy="(other)"} 2`, "the number of series is bounded")
 }
 
-// counted is a store that got answers of keys that can't be used, and follows exceptions.
+// counted is a store that got answers of keys that can't be used, and follows
+// exceptions.
 type counted struct{}
 
 func (counted) Stats() storestats.Stats {

@@ -21,12 +21,15 @@
 //	ratelimit_limit_capacity{policy,plan,limit}                Capacity of a limit that is in force
 //	ratelimit_policy_changes_total{policy}                     how often SetPolicy changed a policy
 //
-// Outcomes are those of [core.Outcome], and sources are those of [core.Source]. limit is the tightest limit. It is
-// empty if no limit is known, for example after an error. Keys of clients are in no series. So a policy of n limits, those
-// of its tiers included, has at most 6·n+2 series of decisions, 3·n more if it changes to or from shadow mode, and
-// usually 2·n. It has one histogram of durations for each source. Each takes as many series as it has buckets, plus 3.
-// [WithMaxSeries] bounds all of them together. Failed settlements have one series for each policy with any, and are in no
-// other series. Each limit has one series for its Capacity, and each policy one for its changes.
+// Outcomes are those of [core.Outcome], and sources are those of [core.Source].
+// limit is the tightest limit. It is empty if no limit is known, for example
+// after an error. Keys of clients are in no series. So a policy of n limits,
+// those of its tiers included, has at most 6·n+2 series of decisions, 3·n more
+// if it changes to or from shadow mode, and usually 2·n. It has one histogram
+// of durations for each source. Each takes as many series as it has buckets,
+// plus 3. [WithMaxSeries] bounds all of them together. Failed settlements have
+// one series for each policy with any, and are in no other series. Each limit
+// has one series for its Capacity, and each policy one for its changes.
 package promlimit
 
 import (
@@ -43,8 +46,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/series"
 )
 
-// Collector counts decisions. It reads the stores when Prometheus scrapes it. Create it with [New]. It is safe for
-// concurrent use.
+// Collector counts decisions. It reads the stores when Prometheus scrapes it.
+// Create it with [New]. It is safe for concurrent use.
 type Collector struct {
 	decisions, tokens, unsettled *prometheus.CounterVec
 	duration                     *prometheus.HistogramVec
@@ -69,8 +72,9 @@ type counted struct {
 // Option is an option of [New].
 type Option func(*Collector)
 
-// WithBuckets sets the upper bounds of the duration histogram's classic buckets, in seconds and in increasing order. The
-// default is 15 bounds from 1 µs to 1 s. The native histogram, which servers can ask for, needs no bounds.
+// WithBuckets sets the upper bounds of the duration histogram's classic
+// buckets, in seconds and in increasing order. The default is 15 bounds from 1
+// µs to 1 s. The native histogram, which servers can ask for, needs no bounds.
 func WithBuckets(seconds ...float64) Option {
 	return func(c *Collector) {
 		for i, s := range seconds {
@@ -87,26 +91,32 @@ func WithBuckets(seconds ...float64) Option {
 	}
 }
 
-// WithMaxSeries bounds the series of decisions, of tokens and of durations (as classic histograms), each to n. The default
-// is 2,000. Decisions beyond the bound are counted under policy and limit "(other)", by outcome and source. These add at
-// most 20 series of decisions, 4 of tokens and 5 histograms. So the default allows at most 6,114 series, and 111
-// histograms of durations name their policy. Failed settlements have at most n series more, and one for
-// "(other)", and so have changes of policies and slots in use. At most n limits have a Capacity. If n is below 1, registering the Collector fails.
+// WithMaxSeries bounds the series of decisions, of tokens and of durations (as
+// classic histograms), each to n. The default is 2,000. Decisions beyond the
+// bound are counted under policy and limit "(other)", by outcome and source.
+// These add at most 20 series of decisions, 4 of tokens and 5 histograms. So
+// the default allows at most 6,114 series, and 111 histograms of durations name
+// their policy. Failed settlements have at most n series more, and one for
+// "(other)", and so have changes of policies and slots in use. At most n limits
+// have a Capacity. If n is below 1, registering the Collector fails.
 func WithMaxSeries(n int) Option {
 	return func(c *Collector) { c.settings.SetMost(n) }
 }
 
-// WithExemplars adds exemplars with the labels that f returns, such as the trace's ID, to durations. If f returns nil,
-// there is no exemplar. There is none either if the labels are longer than [prometheus.ExemplarMaxRunes] together, or if
-// a name or value is not UTF-8, a name is empty, or a name begins with the "__" that Prometheus reserves. Exemplars are
-// exposed only in the OpenMetrics format: see [promhttp.HandlerOpts].
+// WithExemplars adds exemplars with the labels that f returns, such as the
+// trace's ID, to durations. If f returns nil, there is no exemplar. There is
+// none either if the labels are longer than [prometheus.ExemplarMaxRunes]
+// together, or if a name or value is not UTF-8, a name is empty, or a name
+// begins with the "__" that Prometheus reserves. Exemplars are exposed only in
+// the OpenMetrics format: see [promhttp.HandlerOpts].
 //
 // [promhttp.HandlerOpts]: https://pkg.go.dev/github.com/prometheus/client_golang/prometheus/promhttp#HandlerOpts
 func WithExemplars(f func(context.Context) prometheus.Labels) Option {
 	return func(c *Collector) { c.exemplar = f }
 }
 
-// New returns a Collector. Registering it fails with all mistakes in the options.
+// New returns a Collector. Registering it fails with all mistakes in the
+// options.
 func New(options ...Option) *Collector {
 	c := &Collector{settings: series.Settings{Package: "promlimit", Most: series.DefaultMost}, buckets: series.Bounds}
 	for _, o := range options {
@@ -156,8 +166,8 @@ func New(options ...Option) *Collector {
 	return c
 }
 
-// Observe counts a decision, a failed settlement, or slots. Pass it to [core.WithObserver]. It allocates only for a new series
-// and for exemplars.
+// Observe counts a decision, a failed settlement, or slots. Pass it to
+// [core.WithObserver]. It allocates only for a new series and for exemplars.
 func (c *Collector) Observe(ctx context.Context, o core.Observation) {
 	if o.Slots != 0 {
 		c.slots.Get(series.Key{Policy: o.Policy}).Add(float64(o.Slots))
@@ -181,8 +191,8 @@ func (c *Collector) Observe(ctx context.Context, o core.Observation) {
 	s.duration.Observe(o.Latency.Seconds())
 }
 
-// fits reports whether client_golang accepts the labels for an exemplar. It panics on other labels, and a client may have
-// sent their values.
+// fits reports whether client_golang accepts the labels for an exemplar. It
+// panics on other labels, and a client may have sent their values.
 func fits(labels prometheus.Labels) bool {
 	runes := 0
 	for name, value := range labels {

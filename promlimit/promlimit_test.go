@@ -65,7 +65,8 @@ func (s *service) get(t *testing.T, path string, header ...string) (int, string)
 	return res.StatusCode, string(body)
 }
 
-// sample scrapes the service and returns the value of a series, or NaN if it is missing.
+// sample scrapes the service and returns the value of a series, or NaN if it is
+// missing.
 func (s *service) sample(t *testing.T, series string) float64 {
 	t.Helper()
 	_, text := s.get(t, "/metrics")
@@ -197,7 +198,8 @@ func TestObserveAllocatesNothing(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { c.Observe(ctx, o) }))
 }
 
-// The histograms of durations have a series for each bucket. They are bounded too.
+// The histograms of durations have a series for each bucket. They are bounded
+// too.
 func TestAllSeriesTogetherAreBounded(t *testing.T) {
 	const most = 200
 	c := promlimit.New(promlimit.WithMaxSeries(most))

@@ -27,9 +27,10 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("ratelimit_"+name, help, append([]string{"store"}, labels...), nil)
 }
 
-// WithRedisStore exports metrics of a store, with the label store=name. They are read when Prometheus scrapes, which makes
-// no call to Redis. Each store needs its own name, in UTF-8. If store is nil or name is used twice, registering the
-// Collector fails.
+// WithRedisStore exports metrics of a store, with the label store=name. They
+// are read when Prometheus scrapes, which makes no call to Redis. Each store
+// needs its own name, in UTF-8. If store is nil or name is used twice,
+// registering the Collector fails.
 func WithRedisStore(name string, store storestats.Source) Option {
 	return func(c *Collector) { c.settings.AddStore(name, store) }
 }
@@ -57,7 +58,8 @@ func collect(ch chan<- prometheus.Metric, store series.Store) {
 		ch <- prometheus.MustNewConstMetric(exceptionsVersion, prometheus.GaugeValue, float64(e.Version), store.Name, e.Policy)
 		ch <- prometheus.MustNewConstMetric(exceptionsAge, prometheus.GaugeValue, e.Age.Seconds(), store.Name, e.Policy)
 	}
-	// The number of calls is the sum of the classes: a counter read later could already include another call.
+	// The number of calls is the sum of the classes: a counter read later could
+	// already include another call.
 	calls, upTo := uint64(0), make(map[float64]uint64, storestats.BatchSizes)
 	for i, n := range stats.Batches {
 		calls += uint64(n)

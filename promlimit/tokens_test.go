@@ -16,7 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/promlimit"
 )
 
-// A client can send the largest Content-Length. The counter adds at most the capacity, so it stays exact.
+// A client can send the largest Content-Length. The counter adds at most the
+// capacity, so it stays exact.
 func TestTokensOfARequestAreAtMostTheCapacity(t *testing.T) {
 	metrics := promlimit.New()
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{

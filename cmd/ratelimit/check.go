@@ -118,7 +118,8 @@ func policyCount(n int) string {
 	return show.Count(int64(n)) + " policies"
 }
 
-// mistakesOf returns the mistakes of an error of policyfile, or none if the file could not be read.
+// mistakesOf returns the mistakes of an error of policyfile, or none if the
+// file could not be read.
 func mistakesOf(err error) []mistake {
 	list := make([]mistake, 0)
 	var joined interface{ Unwrap() []error }

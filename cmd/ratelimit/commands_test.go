@@ -144,7 +144,8 @@ func TestReplayOfTheSample(t *testing.T) {
 
 	want, errs, code := run(t, "", "replay", "-policies", "p.yaml", "-policy", "api", "-limit", "300/day aligned", "a.log")
 	require.Equal(t, cli.OK, code, errs)
-	// The loop sends 450 requests, of which a quota of 300 denies 150. The job sends 150 in a minute, and a bucket of 60 gains 59 in that time.
+	// The loop sends 450 requests, of which a quota of 300 denies 150. The job
+	// sends 150 in a minute, and a bucket of 60 gains 59 in that time.
 	for _, part := range []string{"policy          api ", "31 (2.3 %)", "150 (11.1 %)", "ip:203.0.113.250  150  of  450", "ip:198.51.100.200  31  of  150", "burst × 1.52: 60/min burst 91", "quota × 1.5: 450/day aligned"} {
 		assert.Contains(t, want, part)
 	}
@@ -181,7 +182,8 @@ func TestReplayOfTheSample(t *testing.T) {
 	}
 }
 
-// What clients send stands in the page as text, and in no terminal as a control character.
+// What clients send stands in the page as text, and in no terminal as a control
+// character.
 func TestReplayShowsNothingThatClientsCanSteer(t *testing.T) {
 	line := `192.0.2.1 - - [02/Mar/2026:12:00:00 +0000] "GET /</title><script>alert(1)</script>\x1b[2J\"onload=x HTTP/1.1" 200 1 "-" "a"` + "\n"
 	files(t, map[string]string{"a.log": strings.Repeat(line, 5) + "\x1b]0;owned\x07<script>bad()</script>\n"})
@@ -235,7 +237,8 @@ func TestReplayOfPlans(t *testing.T) {
 	}
 }
 
-// Times without a zone are those of -zone, and the report says so. Times with one are not moved.
+// Times without a zone are those of -zone, and the report says so. Times with
+// one are not moved.
 func TestReplayOfTimesWithoutAZone(t *testing.T) {
 	files(t, map[string]string{
 		"a.csv":  "time,ip\n2026-07-01 00:30:00,192.0.2.1\n2026-07-01T12:00:00,192.0.2.1\n",

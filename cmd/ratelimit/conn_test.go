@@ -21,7 +21,8 @@ import (
 
 const password = "hunter2hunter2"
 
-// connect runs get by the flags of a connection, with a password in the environment.
+// connect runs get by the flags of a connection, with a password in the
+// environment.
 func connect(t *testing.T, auth string, flags ...string) (out, errs string, code int) {
 	t.Helper()
 	var o, e strings.Builder
@@ -151,7 +152,8 @@ func TestSentinelNamesTheMaster(t *testing.T) {
 	assert.Contains(t, errs, "no master of that name: check -master")
 }
 
-// Sentinels have a password of their own, or none, and no hint takes one for the other.
+// Sentinels have a password of their own, or none, and no hint takes one for
+// the other.
 func TestSentinelsHaveAPasswordOfTheirOwn(t *testing.T) {
 	master, sentinel := redistest.Start(t, "--requirepass", password), redistest.Start(t, "--sentinel", "--requirepass", "of-sentinel")
 	open := redistest.Start(t, "--sentinel")

@@ -224,7 +224,8 @@ func (c *copyFlags) copyAll(ctx context.Context, d *desk, to *redisstore.Store, 
 	return n, err
 }
 
-// renamedLimits returns the new names of limits, by the old ones, if a policy gets another name.
+// renamedLimits returns the new names of limits, by the old ones, if a policy
+// gets another name.
 func (d *desk) renamedLimits(old, name string) (map[string]string, error) {
 	policy, ok := d.policies[old]
 	if !ok {
@@ -254,7 +255,8 @@ func (d *desk) renamedLimits(old, name string) (map[string]string, error) {
 	return names, nil
 }
 
-// namesOf returns the names of a policy's limits, also those that the library chooses.
+// namesOf returns the names of a policy's limits, also those that the library
+// chooses.
 func namesOf(policy string, limits []core.Limit) (names []string, err error) {
 	l, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: policy, Limits: limits})
 	if err != nil {

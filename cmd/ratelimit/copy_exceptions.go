@@ -66,8 +66,8 @@ type exceptionID struct {
 	blocks bool
 }
 
-// exceptionsAt returns which exceptions a policy has at TO, and which were removed
-// there: that is newer than a dump.
+// exceptionsAt returns which exceptions a policy has at TO, and which were
+// removed there: that is newer than a dump.
 func exceptionsAt(ctx context.Context, to *redisstore.Store, policy string) (map[exceptionID]bool, error) {
 	has := make(map[exceptionID]bool)
 	there, err := to.Exceptions(ctx, policy)

@@ -93,7 +93,8 @@ func (l *live) examine(ctx context.Context, s cli.Streams, timeout time.Duration
 	return append(found, buckets...), nil
 }
 
-// servers returns the servers that have keys and answer. It adds what it finds about others.
+// servers returns the servers that have keys and answer. It adds what it finds
+// about others.
 func (d *desk) servers(ctx context.Context, found *doctor.Findings) ([]*redis.Client, error) {
 	if _, several := d.Client.(*redis.ClusterClient); several {
 		of, masters, err := doctor.Nodes(ctx, d.Link)
@@ -110,10 +111,12 @@ func (d *desk) servers(ctx context.Context, found *doctor.Findings) ([]*redis.Cl
 	return []*redis.Client{d.Client.(*redis.Client)}, nil
 }
 
-// mostTags is how many hash tags at tries to find one of a server: more than there are slots.
+// mostTags is how many hash tags at tries to find one of a server: more than
+// there are slots.
 const mostTags = 500_000
 
-// at returns a store whose keys are at one server. ok is false if the prefix has no keys there.
+// at returns a store whose keys are at one server. ok is false if the prefix
+// has no keys there.
 func (d *desk) at(ctx context.Context, one *redis.Client) (at doctor.Subject, ok bool) {
 	c, several := d.Client.(*redis.ClusterClient)
 	if !several {

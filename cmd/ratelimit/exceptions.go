@@ -95,7 +95,8 @@ func systemUser() string {
 	return ""
 }
 
-// subject opens what a command needs about a key: args are behind the policy, and others are what follows the key.
+// subject opens what a command needs about a key: args are behind the policy,
+// and others are what follows the key.
 func (e *exceptionFlags) subject(ctx context.Context, s cli.Streams, command string, args []string) (d *desk, limiter *core.Limiter, key string, others []string, err error) {
 	others = args[1:]
 	given := ""
@@ -174,8 +175,10 @@ func (e *exceptionFlags) period() string {
 	return "for " + show.Duration(e.lasts)
 }
 
-// after says what the next request of a key sees, and when what was written takes effect. If Redis has no bucket of the key, it says so, and
-// which key may be meant: a block or an override of a client that comes later is right too. The error is that of sees.
+// after says what the next request of a key sees, and when what was written
+// takes effect. If Redis has no bucket of the key, it says so, and which key
+// may be meant: a block or an override of a client that comes later is right
+// too. The error is that of sees.
 func (e *exceptionFlags) after(ctx context.Context, s cli.Streams, d *desk, limiter *core.Limiter, key string, report denials) error {
 	unused, err := d.sees(ctx, s, limiter, key, report)
 	_, _ = fmt.Fprintln(s.Out, "  "+following)

@@ -93,7 +93,8 @@ func TestBlockDeniesAClientNow(t *testing.T) {
 	assert.Contains(t, out, "The next request: denied: the policy blocks this key.\n  b.yaml blocks it: remove it there.\n")
 }
 
-// untilBlocked calls begin once something is written to it, and end once that says that a key is blocked.
+// untilBlocked calls begin once something is written to it, and end once that
+// says that a key is blocked.
 type untilBlocked struct {
 	bytes.Buffer
 

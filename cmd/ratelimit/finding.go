@@ -128,7 +128,8 @@ func (d *desk) findExceptions(ctx context.Context, search *keyparts.Search, foun
 	return nil
 }
 
-// forget deletes what was found, and notes which requests are denied afterwards.
+// forget deletes what was found, and notes which requests are denied
+// afterwards.
 func (d *desk) forget(ctx context.Context, found *finding) error {
 	err := pace.Each(ctx, d.live.rate, withoutErrors(found.Found), func(k foundKey) (foundKey, error) {
 		return k, d.Store.Reset(context.WithoutCancel(ctx), k.bucket.Policy, k.bucket.Key) // what is begun is ended
@@ -161,7 +162,8 @@ func (d *desk) forget(ctx context.Context, found *finding) error {
 	return nil
 }
 
-// endExceptions removes exceptions, and then what their history says of their keys.
+// endExceptions removes exceptions, and then what their history says of their
+// keys.
 func (d *desk) endExceptions(ctx context.Context, found *finding) error {
 	changed := found.changed
 	for _, e := range found.Exceptions {
@@ -179,7 +181,8 @@ func (d *desk) endExceptions(ctx context.Context, found *finding) error {
 	return nil
 }
 
-// look adds the states of keys whose policies are known. It returns the error of ctx alone.
+// look adds the states of keys whose policies are known. It returns the error
+// of ctx alone.
 func (d *desk) look(ctx context.Context, list []foundKey) error {
 	byPolicy := make(map[string]*oncall.Rules)
 	for i := 0; i < len(list) && ctx.Err() == nil; i++ {

@@ -14,8 +14,9 @@ import (
 // urls lead nowhere.
 var urls = []string{"http://127.0.0.1:1/x", "redis://127.0.0.1:1", "redis://127.0.0.1:2", "redis://127.0.0.1:1/0"}
 
-// FuzzCommandLines types mistakes: whatever the words are, a command ends with a documented code, and says why if it did nothing. No server
-// runs, so nothing is asked.
+// FuzzCommandLines types mistakes: whatever the words are, a command ends with
+// a documented code, and says why if it did nothing. No server runs, so nothing
+// is asked.
 func FuzzCommandLines(f *testing.F) {
 	for _, line := range append(onRedis, "top http://127.0.0.1:1/x", "copy redis://127.0.0.1:1 redis://127.0.0.1:2", "key -ip 192.0.2.1", "hash k", "check p.yaml",
 		"diff p.yaml p.yaml", "replay -limit 1/s a.log", "get -p x", "get -u redis://127.0.0.1:1/0 -tls", "list -most 0", "completion bash", "-h", "top -user a -header b") {

@@ -112,7 +112,8 @@ func arg(args []string, i int) string {
 	return ""
 }
 
-// show prints the state of a bucket once. It reports whether the request would pass.
+// show prints the state of a bucket once. It reports whether the request would
+// pass.
 func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core.Limiter, key string) (allowed bool, err error) {
 	b, err := d.next(ctx, limiter, key, g.plan, g.asked.units)
 	if err != nil {

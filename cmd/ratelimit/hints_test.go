@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A flag that a message or a help text names exists: a hint leads to no other mistake.
+// A flag that a message or a help text names exists: a hint leads to no other
+// mistake.
 func TestHintsNameFlagsThatExist(t *testing.T) {
 	known := map[string]bool{"help": true, "bigkeys": true, "cluster": true} // the latter two of redis-cli
 	for _, c := range table.Commands {

@@ -128,7 +128,8 @@ func said(c redisstore.Change) string {
 	return text + "by " + oncall.About(note)
 }
 
-// otherPolicies ends a sentence about a policy without exceptions: it names those that have some, or had.
+// otherPolicies ends a sentence about a policy without exceptions: it names
+// those that have some, or had.
 func (d *desk) otherPolicies(ctx context.Context, policy string) string {
 	ctx, cancel := context.WithTimeout(ctx, longestSearch)
 	defer cancel()

@@ -98,7 +98,8 @@ func (d *desk) known(policy string) error {
 	return cli.Misuse("policy %s is not in %s%s", show.Text(policy), d.live.file, nearest(policy, slices.Sorted(maps.Keys(d.policies))))
 }
 
-// kept returns what Redis has of a policy's exceptions. bad says what can't be read.
+// kept returns what Redis has of a policy's exceptions. bad says what can't be
+// read.
 func (d *desk) kept(ctx context.Context, policy string) (x *oncall.Exceptions, bad, err error) {
 	x = &oncall.Exceptions{List: []oncall.Exception{}}
 	if x.Version, err = d.Store.ExceptionsVersion(ctx, policy); err != nil {

@@ -207,7 +207,8 @@ api has not the same exceptions in all replicas:
 	assert.Equal(t, cli.Found, code)
 }
 
-// A key that is quoted is quoted once, and its bytes are not shown if it is hidden.
+// A key that is quoted is quoted once, and its bytes are not shown if it is
+// hidden.
 func TestExceptionsOfReplicasHaveTheirKeys(t *testing.T) {
 	s := own(t)
 	p := replicaOf(t, 5, httptest.NewServer)
@@ -248,7 +249,8 @@ func TestExceptionsSayWhatAReplicaCantUse(t *testing.T) {
 	assert.Contains(t, out, p.url+": has no policy other\n")
 }
 
-// What replicas send can't steer a terminal, and one of an earlier version says nothing of exceptions.
+// What replicas send can't steer a terminal, and one of an earlier version says
+// nothing of exceptions.
 func TestExceptionsOfReplicasAreHarmless(t *testing.T) {
 	s := own(t)
 	answer := func(exceptions string) string {

@@ -136,7 +136,8 @@ func (c *comments) note(dir, name string, s *ast.StructType) {
 }
 
 // members returns the members of a struct and of what these have, in order.
-// Those of an embedded struct are its own, unless it has one of this name itself.
+// Those of an embedded struct are its own, unless it has one of this name
+// itself.
 func (c *comments) members(t *testing.T, prefix string, in reflect.Type) (list []member) {
 	t.Helper()
 	own := make(map[string]bool)

@@ -26,7 +26,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// livePolicies have limits that don't refill while a test runs: a token takes hours.
+// livePolicies have limits that don't refill while a test runs: a token takes
+// hours.
 const livePolicies = `- name: api
   limits:
     - {name: burst, capacity: 5, refill_rate: 1, refill_interval: 24h}
@@ -47,7 +48,8 @@ type service struct {
 	api, jobs *core.Limiter
 }
 
-// serve returns a service with a prefix of its own, in a directory with its policy file.
+// serve returns a service with a prefix of its own, in a directory with its
+// policy file.
 func serve(t *testing.T) *service {
 	t.Helper()
 	s := &service{client: redistest.Client(t), addr: redistest.Addr(t), prefix: redistest.Prefix()}
@@ -75,7 +77,8 @@ func (s *service) use(t *testing.T, key string, n int64) {
 	require.True(t, res.Allowed, "the premise: %s has %d tokens", key, n)
 }
 
-// run runs a command on the service. flags are those of the connection and the prefix; policies are given where the command takes them.
+// run runs a command on the service. flags are those of the connection and the
+// prefix; policies are given where the command takes them.
 func (s *service) run(t *testing.T, command string, args ...string) (out, errs string, code int) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(s.addr)
@@ -343,9 +346,9 @@ func TestFindAndForget(t *testing.T) {
 	assert.Contains(t, errs, "needs a customer")
 }
 
-// Customers are named as words of the key scheme, and in other ways that a key can be
-// read wrongly. Each is found and forgotten with all of its keys and blocks, without
-// -yes, and the others keep theirs.
+// Customers are named as words of the key scheme, and in other ways that a key
+// can be read wrongly. Each is found and forgotten with all of its keys and
+// blocks, without -yes, and the others keep theirs.
 func TestForgettingOneCustomerKeepsTheOthers(t *testing.T) {
 	s := serve(t)
 	names := []string{
@@ -469,7 +472,8 @@ func TestCreditAll(t *testing.T) {
 	assert.Contains(t, errs, "did you mean burst?")
 }
 
-// Keys are shown whole, for the next command, and no key or policy can steer a terminal.
+// Keys are shown whole, for the next command, and no key or policy can steer a
+// terminal.
 func TestKeysInOutputAreWholeAndHarmless(t *testing.T) {
 	s := serve(t)
 	long := "user:" + strings.Repeat("x", 120)

@@ -30,12 +30,15 @@ const (
 	mostRatio = 4
 )
 
-// A command that works through many keys hardly changes the answer times of others. In turn, it runs and rests for a slice of time, so what else
-// the machine does is in both, and what counts is the median of the ratios of a slice to the next one.
+// A command that works through many keys hardly changes the answer times of
+// others. In turn, it runs and rests for a slice of time, so what else the
+// machine does is in both, and what counts is the median of the ratios of a
+// slice to the next one.
 //
 //	SOAK=1 go test -v -run TestOthersKeepTheirAnswerTimes .
 //
-// prints the figures of docs/tools.md. RATELIMIT=FILE measures another build of the command.
+// prints the figures of docs/tools.md. RATELIMIT=FILE measures another build of
+// the command.
 func TestOthersKeepTheirAnswerTimes(t *testing.T) {
 	soak.Only(t, TestListingsUseScan)
 	all, few := loaded(t, 1_000_000), loaded(t, 100_000)

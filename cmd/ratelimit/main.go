@@ -1,5 +1,6 @@
-// Command ratelimit answers questions about limits on the command line: what is wrong with a policy file, what a change of it does
-// to buckets, what a policy would have denied, and who is limited right now, and why.
+// Command ratelimit answers questions about limits on the command line: what is
+// wrong with a policy file, what a change of it does to buckets, what a policy
+// would have denied, and who is limited right now, and why.
 //
 //	go run ./cmd/ratelimit help
 package main

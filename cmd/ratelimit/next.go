@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// next returns what the next request of a key sees: by a plan or the limits that decided it last, by overrides and blocks.
+// next returns what the next request of a key sees: by a plan or the limits
+// that decided it last, by overrides and blocks.
 func (d *desk) next(ctx context.Context, limiter *core.Limiter, key, plan string, units core.Units) (*state.Bucket, error) {
 	rules := d.rulesOf(ctx, limiter).For(plan)
 	if rules == nil {
@@ -26,7 +27,8 @@ func (d *desk) next(ctx context.Context, limiter *core.Limiter, key, plan string
 	return b, nil
 }
 
-// denials are which denials of the next request a command reports by its exit code.
+// denials are which denials of the next request a command reports by its exit
+// code.
 type denials int
 
 const (
@@ -35,7 +37,8 @@ const (
 	reportAny            // also of limits: the command was to let the client in
 )
 
-// sees says what the next request of a key sees after a change. The error is cli.ErrFound if it is denied, and of that kind.
+// sees says what the next request of a key sees after a change. The error is
+// cli.ErrFound if it is denied, and of that kind.
 func (d *desk) sees(ctx context.Context, s cli.Streams, limiter *core.Limiter, key string, report denials) (unused bool, err error) {
 	if err := d.Store.ReadExceptions(ctx, limiter); err != nil && ctx.Err() == nil {
 		_, _ = fmt.Fprintf(d.errs, "warning: %v\n", d.Explain(err))

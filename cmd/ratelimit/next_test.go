@@ -43,8 +43,9 @@ func sentence(t *testing.T, out string) string {
 }
 
 // Whatever was done before, what a command says of the next request is what a
-// limiter then decides, and get says the same. The exit code is 1 if the command was
-// to let the client in, or a block stands, and the request is denied.
+// limiter then decides, and get says the same. The exit code is 1 if the
+// command was to let the client in, or a block stands, and the request is
+// denied.
 func TestWhatIsSaidOfTheNextRequestIsDecided(t *testing.T) {
 	s := serve(t)
 	files(t, map[string]string{"p.yaml": nextPolicies})

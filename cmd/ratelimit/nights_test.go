@@ -14,10 +14,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
-// nightLines is how many lines a night of docs/operations.md has at most: the sign and what to do, and the commands.
+// nightLines is how many lines a night of docs/operations.md has at most: the
+// sign and what to do, and the commands.
 const nightLines = 5
 
-// Each night of the page runs on buckets that have its trouble, and each command prints what its comment says.
+// Each night of the page runs on buckets that have its trouble, and each
+// command prints what its comment says.
 func TestTheNightsOfThePageAreRehearsed(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operations.md")
 	require.NoError(t, err)

@@ -69,9 +69,11 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 	return e.after(ctx, s, d, limiter, key, reportAny)
 }
 
-// replaced returns the override of a key with the limits of texts, each with the name of the limit that it replaces or multiplies, of those
-// that the key was last decided by. What operators have overridden before stays, and other limits are no part of it. changes say in words
-// what is new. limiter, which is this command's own, obeys the override afterwards.
+// replaced returns the override of a key with the limits of texts, each with
+// the name of the limit that it replaces or multiplies, of those that the key
+// was last decided by. What operators have overridden before stays, and other
+// limits are no part of it. changes say in words what is new. limiter, which is
+// this command's own, obeys the override afterwards.
 func replaced(ctx context.Context, limiter *core.Limiter, key string, texts []string) (override []core.Limit, changes []string, err error) {
 	rules, _, err := oncall.RulesOf(limiter).Last(ctx, key)
 	if err != nil && !errors.As(err, new(*store.StateError)) {
@@ -123,7 +125,8 @@ func replaced(ctx context.Context, limiter *core.Limiter, key string, texts []st
 	return override, changes, nil
 }
 
-// named returns l with the name of the limit that it replaces or multiplies, and a hold as that has.
+// named returns l with the name of the limit that it replaces or multiplies,
+// and a hold as that has.
 func named(l core.Limit, limits []core.Limit) (core.Limit, error) {
 	i, err := counterpart(l, limits)
 	if err != nil {
@@ -141,8 +144,9 @@ func unnamed(l core.Limit) string {
 	return l.String()
 }
 
-// counterpart returns which of limits one replaces: that of its name; or without a name the only one that counts the same, or the only
-// one of these with the same interval.
+// counterpart returns which of limits one replaces: that of its name; or
+// without a name the only one that counts the same, or the only one of these
+// with the same interval.
 func counterpart(l core.Limit, limits []core.Limit) (int, error) {
 	names := make([]string, 0, len(limits))
 	var alike, same []int

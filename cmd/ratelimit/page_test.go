@@ -21,8 +21,10 @@ var (
 	fileName = regexp.MustCompile("`([\\w.]+)`:\n\n$")
 )
 
-// The page's commands run, in order and in one directory with the files that the page shows, and print what it shows. Each block begins
-// with the buckets of stage.clients or stage.customers. Of what is printed, stage.run changes addresses and how long denials were counted, and nothing else.
+// The page's commands run, in order and in one directory with the files that
+// the page shows, and print what it shows. Each block begins with the buckets
+// of stage.clients or stage.customers. Of what is printed, stage.run changes
+// addresses and how long denials were counted, and nothing else.
 func TestCommandsPrintWhatThePageShows(t *testing.T) {
 	s := newStage(t)
 	t.Run("tools.md", func(t *testing.T) {

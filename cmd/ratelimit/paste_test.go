@@ -20,8 +20,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
-// hostile are keys that a terminal, a table, a shell, a flag or JSON changes, and
-// random ones.
+// hostile are keys that a terminal, a table, a shell, a flag or JSON changes,
+// and random ones.
 func hostile() []string {
 	list := []string{
 		"plain", "two words", "-", "-all", "--", `"`, `"quoted"`, `""`, "o'brien", "a\tb", "a\nb", "a\r\nb", "\u202egnp", "a\u2028b", "a\u200bb", "\u3164", "\xff", "user:\xff",
@@ -39,8 +39,8 @@ func hostile() []string {
 	return slices.Compact(list)
 }
 
-// pasted returns the arguments that a shell makes of what is pasted between single
-// quotes.
+// pasted returns the arguments that a shell makes of what is pasted between
+// single quotes.
 func pasted(t *testing.T, printed []string) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "bash", "-c", `printf '%s\0' '`+strings.Join(printed, `' '`)+`'`).Output()
@@ -57,8 +57,8 @@ func firstCells(text string) (list []string) {
 	return list
 }
 
-// What a command prints of a key can be pasted into another one, which then means
-// that key and no other.
+// What a command prints of a key can be pasted into another one, which then
+// means that key and no other.
 func TestPrintedKeysCanBePastedBack(t *testing.T) {
 	s := serve(t)
 	keys := hostile()

@@ -40,7 +40,8 @@ func planned(t *testing.T) (s *service, pro *core.Limiter) {
 	return s, core.Must(s.api.WithPlan("pro"))
 }
 
-// Redis does not know the plan of a customer. The tools find it by the definitions that wrote the bucket.
+// Redis does not know the plan of a customer. The tools find it by the
+// definitions that wrote the bucket.
 func TestToolsFindThePlanOfAKey(t *testing.T) {
 	s, pro := planned(t)
 	for range 16 {
@@ -111,7 +112,8 @@ func TestToolsFindThePlanOfAKey(t *testing.T) {
 	assert.EqualValues(t, 44, res.Remaining, "the customer's next request finds what the tools say")
 }
 
-// Somebody who knows the plan says it. Else a key that was never used has the policy's own limits.
+// Somebody who knows the plan says it. Else a key that was never used has the
+// policy's own limits.
 func TestGetDecidesByThePlanThatIsGiven(t *testing.T) {
 	s, pro := planned(t)
 	out := s.runOK(t, "get", "-policies", "p.yaml", "api", "new")
@@ -129,7 +131,8 @@ func TestGetDecidesByThePlanThatIsGiven(t *testing.T) {
 	assert.Equal(t, cli.Misused, code)
 }
 
-// A file that lacks the definition by which the service decides can't say what the customer will see next.
+// A file that lacks the definition by which the service decides can't say what
+// the customer will see next.
 func TestGetGivesNoVerdictByAnotherFile(t *testing.T) {
 	s, pro := planned(t)
 	policy := pro.Policy()
@@ -147,7 +150,8 @@ func TestGetGivesNoVerdictByAnotherFile(t *testing.T) {
 	assert.Equal(t, cli.Found, code)
 }
 
-// What an exception decided is of no other service, while it holds and after its end.
+// What an exception decided is of no other service, while it holds and after
+// its end.
 func TestToolsKnowExceptionsOfPlans(t *testing.T) {
 	s, pro := planned(t)
 	allow := func(n int64) {
@@ -182,7 +186,8 @@ func TestToolsKnowExceptionsOfPlans(t *testing.T) {
 	assert.Regexp(t, `note +exceptions .*"minute" is no limit of the policy`, out, "an override that the file has no limit for")
 }
 
-// A plan has limits that the one before had too, or lacks some: what a decision has written says which one it was.
+// A plan has limits that the one before had too, or lacks some: what a decision
+// has written says which one it was.
 func TestToolsFindThePlanAfterAChange(t *testing.T) {
 	s, _ := planned(t)
 	for _, plan := range []string{"pro", "free", "", "pro", "", "free", "pro"} {

@@ -19,7 +19,8 @@ type labelled struct {
 	label string
 }
 
-// loadLabelled returns the policies to replay: those of files, all or by their names, then single limits.
+// loadLabelled returns the policies to replay: those of files, all or by their
+// names, then single limits.
 func loadLabelled(in io.Reader, files, names, limits []string) (list []labelled, err error) {
 	found := make(map[string]bool)
 	var known []string

@@ -21,9 +21,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// stage is where the commands of pages run: a directory, the built command on the PATH, two servers of Redis, and two processes of a service.
-// Pages call these 127.0.0.1:6379, old:6379 and redis:6379, new:6379, app-1:8080 and app-2:8080. Some nights have more: the nodes of a
-// Cluster, n1:6379 to n6:6379, and secure:6379 with TLS.
+// stage is where the commands of pages run: a directory, the built command on
+// the PATH, two servers of Redis, and two processes of a service. Pages call
+// these 127.0.0.1:6379, old:6379 and redis:6379, new:6379, app-1:8080 and
+// app-2:8080. Some nights have more: the nodes of a Cluster, n1:6379 to
+// n6:6379, and secure:6379 with TLS.
 type stage struct {
 	dir, bin     string
 	redis, other redis.UniversalClient
@@ -33,7 +35,8 @@ type stage struct {
 	shown        *strings.Replacer // real addresses become those of pages
 }
 
-// wrapper runs the command on the servers of the test. A machine that is busy gets more time.
+// wrapper runs the command on the servers of the test. A machine that is busy
+// gets more time.
 const wrapper = `#!/bin/bash
 command=$1; shift
 for address in "$OLD=old:6379" "$OLD=redis:6379" "$NEW=new:6379" "$NEW=restored:6379" "$APP1=app-1:8080" "$APP2=app-2:8080" "$SECURE=secure:6379" \
@@ -48,7 +51,8 @@ case $command in doctor) set -- -store-timeout 10m "$@" ;; esac
 exec "${0%/*}/real/ratelimit" "$command" "$@"
 `
 
-// redisCLI runs redis-cli on a node of the Cluster: -h n5 -p 6379 is its first argument.
+// redisCLI runs redis-cli on a node of the Cluster: -h n5 -p 6379 is its first
+// argument.
 const redisCLI = `#!/bin/bash
 address=$(eval "echo \$${2^^}"); shift 4
 exec %s -h "${address%%%%:*}" -p "${address#*:}" "$@"
@@ -80,14 +84,17 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// steady is for how long the output stays the same after prepare: durations are rounded up to minutes, and begin at full ones.
+// steady is for how long the output stays the same after prepare: durations are
+// rounded up to minutes, and begin at full ones.
 const steady = 40 * time.Second
 
 // windows are for how long processes counted denials: since the test began.
 var windows = regexp.MustCompile(`(replicas?) in \d+ (ms|s|min)( \d+ s)?\n`)
 
-// run runs commands of a page on buckets that prepare has just made, and returns what they print: with the addresses of pages, and with
-// windows of 1 h 24 min. If the machine is too slow for durations to stay the same, it tries again.
+// run runs commands of a page on buckets that prepare has just made, and
+// returns what they print: with the addresses of pages, and with windows of 1 h
+// 24 min. If the machine is too slow for durations to stay the same, it tries
+// again.
 func (s *stage) run(t *testing.T, script string, prepare func(*testing.T)) (printed string) {
 	t.Helper()
 	for range 5 {
@@ -118,7 +125,8 @@ func (s *stage) bash(t *testing.T, script string) string {
 	return windows.ReplaceAllString(s.shown.Replace(string(out)), "$1 in 1 h 24 min\n")
 }
 
-// follow has the first app follow the exceptions of a store until the buckets are cleared. The second follows none.
+// follow has the first app follow the exceptions of a store until the buckets
+// are cleared. The second follows none.
 func (s *stage) follow(t *testing.T, store *redisstore.Store) {
 	t.Helper()
 	s.following = s.apps[0].follow(store)
@@ -162,7 +170,8 @@ func (s *stage) useAt(t *testing.T, at time.Time, policy, key string, n int64, l
 // daily is the limit that the clients of pages use up.
 var daily = core.PerDay(10).WithName("daily")
 
-// shardHangs starts a Cluster of which a master hangs: n2, which has neither the client of the page nor exceptions.
+// shardHangs starts a Cluster of which a master hangs: n2, which has neither
+// the client of the page nor exceptions.
 func (s *stage) shardHangs(t *testing.T) {
 	t.Helper()
 	path, err := exec.LookPath("redis-cli")
@@ -203,14 +212,16 @@ func (s *stage) secure(t *testing.T) {
 	s.clients(t)
 }
 
-// customers makes the buckets of docs/plans.md: bob has the plan pro, and ann none.
+// customers makes the buckets of docs/plans.md: bob has the plan pro, and ann
+// none.
 func (s *stage) customers(t *testing.T) {
 	t.Helper()
 	s.use(t, "api", "value:user:bob", 50, core.PerMinute(60).WithName("minute"), core.PerDay(1000).WithName("day"))
 	s.use(t, "api", "value:user:ann", 10, core.PerMinute(10).WithName("minute"), core.PerDay(100).WithName("day"))
 }
 
-// clients makes the buckets of the pages: one client is denied, another is not, and one was last limited by a wrong definition.
+// clients makes the buckets of the pages: one client is denied, another is not,
+// and one was last limited by a wrong definition.
 func (s *stage) clients(t *testing.T) {
 	t.Helper()
 	s.use(t, "api", "header:x-api-key:k-123", 10, daily)

@@ -142,7 +142,8 @@ func (r *replayFlags) run(ctx context.Context, s cli.Streams, logs []string) err
 	return r.write(s, rep)
 }
 
-// check returns what collects the traffic, and a report without it, or an error for mistakes in flags.
+// check returns what collects the traffic, and a report without it, or an error
+// for mistakes in flags.
 func (r *replayFlags) check(s cli.Streams, logs []string) (*replay.Collector, *report.Report, error) {
 	switch {
 	case len(logs) == 0:

@@ -15,7 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// askAgain is how long compare waits before it asks replicas again that have not followed: they poll Redis each second.
+// askAgain is how long compare waits before it asks replicas again that have
+// not followed: they poll Redis each second.
 const askAgain = 300 * time.Millisecond
 
 // obedience is which replicas obey what is in Redis.
@@ -56,12 +57,14 @@ type unreadReplica struct {
 	Error string `json:"error"` // why it could not be read
 }
 
-// compare prints which replicas obey what is in Redis: of these policies, or all that Redis or a replica has.
+// compare prints which replicas obey what is in Redis: of these policies, or
+// all that Redis or a replica has.
 func (f *inForceFlags) compare(ctx context.Context, s cli.Streams, d *desk, policies []string, all bool, replicas []*replica.Replica) error {
 	var o *obedience
 	for began := time.Now(); ; {
 		var err error
-		// Replicas come first: what one has that Redis lacks is then no change made meanwhile.
+		// Replicas come first: what one has that Redis lacks is then no change
+		// made meanwhile.
 		if o, err = d.obedience(ctx, policies, all, replica.Read(ctx, replicas)); err != nil {
 			return d.Explain(err)
 		}
@@ -135,7 +138,8 @@ func (d *desk) obedience(ctx context.Context, policies []string, all bool, answe
 	return o, nil
 }
 
-// followerOf compares what Redis has with what a replica obeys. behind: the replica may follow soon.
+// followerOf compares what Redis has with what a replica obeys. behind: the
+// replica may follow soon.
 func followerOf(where string, kept, obeys *oncall.Exceptions) (f follower, behind bool) {
 	f.URL = where
 	if obeys == nil {
@@ -165,7 +169,8 @@ func followerOf(where string, kept, obeys *oncall.Exceptions) (f follower, behin
 	return f, behind
 }
 
-// soon is how many seconds before its end an exception may have ended elsewhere.
+// soon is how many seconds before its end an exception may have ended
+// elsewhere.
 const soon = 5
 
 // missing are the exceptions of a list that another one lacks.

@@ -27,7 +27,8 @@ type shards struct {
 	nodes             *redis.ClusterClient
 }
 
-// startCluster starts a Cluster of masters with the same share of the slots. Each of the first ones has a replica.
+// startCluster starts a Cluster of masters with the same share of the slots.
+// Each of the first ones has a replica.
 func startCluster(t *testing.T, masters, replicas int) *shards {
 	t.Helper()
 	ctx := context.Background()
@@ -76,7 +77,8 @@ func startCluster(t *testing.T, masters, replicas int) *shards {
 	return s
 }
 
-// users uses three tokens of 40 keys, and returns those that are on a server, and those that are on others.
+// users uses three tokens of 40 keys, and returns those that are on a server,
+// and those that are on others.
 func (s *shards) users(t *testing.T, server *redistest.Server) (there, elsewhere []string) {
 	t.Helper()
 	s.open(t)
@@ -115,13 +117,15 @@ var failing = map[string]func(*testing.T, *redistest.Server){
 	},
 }
 
-// expected is what a command must do: its exit code, and a part of what it prints.
+// expected is what a command must do: its exit code, and a part of what it
+// prints.
 type expected struct {
 	code      int
 	out, errs string
 }
 
-// atOnce runs command lines at the same time, since most wait for a node that does not answer.
+// atOnce runs command lines at the same time, since most wait for a node that
+// does not answer.
 func (s *shards) atOnce(t *testing.T, lines map[string]expected) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -195,7 +199,8 @@ func TestAMasterThatFailsConcernsItsOwnKeys(t *testing.T) {
 	}
 }
 
-// A key whose exceptions can't be read is shown without them, and the warning says so.
+// A key whose exceptions can't be read is shown without them, and the warning
+// says so.
 func TestAMasterThatHasTheExceptionsHangs(t *testing.T) {
 	s := startCluster(t, 2, 0)
 	lost := s.masterOf(t, exceptionsKey)

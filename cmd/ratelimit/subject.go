@@ -95,7 +95,8 @@ func (l *live) openPolicy(ctx context.Context, s cli.Streams, command, name stri
 	return d, limiter, nil
 }
 
-// limiterOf returns a limiter of a policy with its exceptions, which takes keys as the store has them. Failures of Redis are errors.
+// limiterOf returns a limiter of a policy with its exceptions, which takes keys
+// as the store has them. Failures of Redis are errors.
 func (d *desk) limiterOf(ctx context.Context, name string) (*core.Limiter, error) {
 	p, ok := d.policies[name]
 	if !ok {
@@ -187,8 +188,10 @@ func (d *desk) loggedKey(ctx context.Context, policy, hash string) (string, erro
 	return core.StoredKey(hash), nil // it may be a key of its own
 }
 
-// nearestKeys returns up to three keys of a policy that exist and are like another one: first those that name the same client, then the one
-// that differs in a few letters of that name. It looks for a few seconds at most, and finds none if the user may not list keys.
+// nearestKeys returns up to three keys of a policy that exist and are like
+// another one: first those that name the same client, then the one that differs
+// in a few letters of that name. It looks for a few seconds at most, and finds
+// none if the user may not list keys.
 func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []string) {
 	const most = 3
 	ctx, cancel := context.WithTimeout(ctx, longestSearch)

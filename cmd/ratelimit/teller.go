@@ -54,7 +54,8 @@ func (t *teller) limit(ctx context.Context, key string) (core.LimitResult, error
 	return core.LimitResult{}, cli.Misuse("%s has no limit %s%s", t.limiter.Name(), show.Text(t.name), nearest(t.name, names))
 }
 
-// check returns a mistake in the limit's name, if neither the policy nor an override has such a limit that can get tokens.
+// check returns a mistake in the limit's name, if neither the policy nor an
+// override has such a limit that can get tokens.
 func (t *teller) check(ctx context.Context, list []string) error {
 	_, err := t.limit(ctx, "nobody") // the policy's own limits
 	for i := 0; err != nil && (cli.IsMisuse(err) || t.missed.note(err)) && i < len(list); i++ {
@@ -92,7 +93,8 @@ func (t *teller) give(ctx context.Context, key string) (before core.LimitResult,
 	return before, one.DebitUnits(ctx, key, core.Units{unit: -t.n})
 }
 
-// alone returns a limiter of one limit, so that the others of its unit keep their tokens. A limit's name says which bucket it is.
+// alone returns a limiter of one limit, so that the others of its unit keep
+// their tokens. A limit's name says which bucket it is.
 func (t *teller) alone(l core.Limit) (*core.Limiter, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,7 +191,8 @@ type credited struct {
 	failed     int64 // for which Redis did not answer
 }
 
-// note adds to sum what became of a key. It returns an error that ends the work.
+// note adds to sum what became of a key. It returns an error that ends the
+// work.
 func (t *teller) note(sum *credited, b *state.Bucket, err error) error {
 	switch {
 	case err == nil && !b.Allowed:

@@ -123,10 +123,12 @@ type ranking struct {
 	Policies []ranked         `json:"policies"` // those that deny, most denials first
 	InForce  []inForce        `json:"in_force"` // exceptions that some replica obeys, by policy
 
-	// Differ has the policies whose definitions differ: the replicas by the hash of theirs.
+	// Differ has the policies whose definitions differ: the replicas by the
+	// hash of theirs.
 	Differ map[string]map[string][]string `json:"differ,omitempty"`
 
-	// Alike are URLs that answer the same: perhaps those of one process, which is then counted twice.
+	// Alike are URLs that answer the same: perhaps those of one process, which
+	// is then counted twice.
 	Alike [][2]string `json:"alike,omitempty"`
 
 	lost    int // replicas that can't be read
@@ -219,7 +221,8 @@ func rank(answers []replica.Answer, keys show.Keys) *ranking {
 	return r
 }
 
-// alike is a text that reports of one process have in common, while nobody is denied.
+// alike is a text that reports of one process have in common, while nobody is
+// denied.
 func alike(r *denied.Report) string {
 	var b strings.Builder
 	for _, p := range r.Policies {
@@ -229,8 +232,8 @@ func alike(r *denied.Report) string {
 	return b.String()
 }
 
-// asGiven returns a key of a replica as it was: the replica shows it so that it can
-// be given back.
+// asGiven returns a key of a replica as it was: the replica shows it so that it
+// can be given back.
 func asGiven(shown string) string {
 	key, err := oncall.GivenKey(shown)
 	if err != nil {

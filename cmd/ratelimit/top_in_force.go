@@ -17,7 +17,8 @@ type inForce struct {
 	Policy string     `json:"policy"` // its name
 	List   []obeyedAt `json:"list"`   // what some replica obeys
 
-	// Differ has the replicas by what they obey, in words, unless all obey the same.
+	// Differ has the replicas by what they obey, in words, unless all obey the
+	// same.
 	Differ map[string][]string `json:"differ,omitempty"`
 }
 
@@ -28,7 +29,8 @@ type obeyedAt struct {
 	NotAt []string `json:"not_at,omitempty"` // replicas that don't obey it
 }
 
-// inForceAt returns what replicas obey, by policy, where there is something to obey. It makes their keys as they may be shown.
+// inForceAt returns what replicas obey, by policy, where there is something to
+// obey. It makes their keys as they may be shown.
 func inForceAt(answers []replica.Answer, keys show.Keys) []inForce {
 	list := []inForce{}
 	names := make(map[string]bool)
@@ -77,7 +79,8 @@ func inForceAt(answers []replica.Answer, keys show.Keys) []inForce {
 	return list
 }
 
-// shownExceptions makes the keys of a replica's exceptions as they may be shown.
+// shownExceptions makes the keys of a replica's exceptions as they may be
+// shown.
 func shownExceptions(list []oncall.Exception, keys show.Keys) {
 	for i := range list {
 		key := asGiven(list[i].Key)
@@ -85,7 +88,8 @@ func shownExceptions(list []oncall.Exception, keys show.Keys) {
 	}
 }
 
-// notAt are the replicas that don't obey an exception, of those that say what they obey.
+// notAt are the replicas that don't obey an exception, of those that say what
+// they obey.
 func notAt(answers []replica.Answer, at map[string][]oncall.Exception, e oncall.Exception) (urls []string) {
 	for _, a := range answers {
 		if list, ok := at[a.URL]; ok && !slices.ContainsFunc(list, e.Same) {

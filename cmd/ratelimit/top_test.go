@@ -31,7 +31,8 @@ type process struct {
 	url     string
 }
 
-// follow has p follow the exceptions of a store until the function that it returns is called.
+// follow has p follow the exceptions of a store until the function that it
+// returns is called.
 func (p *process) follow(s *redisstore.Store) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -39,7 +40,8 @@ func (p *process) follow(s *redisstore.Store) (stop func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-// replicaOf starts a process whose policy api has one limit of so many requests a day.
+// replicaOf starts a process whose policy api has one limit of so many requests
+// a day.
 func replicaOf(t *testing.T, perDay int64, start func(http.Handler) *httptest.Server, options ...denied.Option) *process {
 	t.Helper()
 	top := core.Must(denied.New(options...))
@@ -142,7 +144,8 @@ $`, out, "%s: %s", name, errs)
 	assert.Equal(t, cli.OK, code)
 }
 
-// While more keys are denied than are counted, the sums have bounds, and they are true.
+// While more keys are denied than are counted, the sums have bounds, and they
+// are true.
 func TestTopSaysHowCertainCountsAre(t *testing.T) {
 	one, two := replicaOf(t, 5, httptest.NewServer, denied.WithMaxKeys(2)), replicaOf(t, 5, httptest.NewServer)
 	for i := range 5 {
@@ -156,7 +159,8 @@ func TestTopSaysHowCertainCountsAre(t *testing.T) {
 	assert.Contains(t, out, "each other key: at most ")
 }
 
-// Replicas that can't be read are named with what to do, and the others count all the same.
+// Replicas that can't be read are named with what to do, and the others count
+// all the same.
 func TestTopSaysWhichReplicasItCouldNotRead(t *testing.T) {
 	one, secure := replicaOf(t, 5, httptest.NewServer), replicaOf(t, 5, httptest.NewTLSServer)
 	one.deny(t, "ann", 4)

@@ -30,7 +30,8 @@ type outcome struct {
 	code      int
 }
 
-// inTrouble runs all commands. Whatever the trouble is, each ends in time, without a stack trace, and says what is wrong if it fails.
+// inTrouble runs all commands. Whatever the trouble is, each ends in time,
+// without a stack trace, and says what is wrong if it fails.
 func (s *service) inTrouble(t *testing.T, flags ...string) map[string]outcome {
 	t.Helper()
 	outcomes := make(map[string]outcome)
@@ -111,7 +112,8 @@ func TestASlowServerIsTold(t *testing.T) {
 	all.Wait()
 }
 
-// A listing of a Cluster that lacks a master's keys is none: nobody may believe that a customer is forgotten.
+// A listing of a Cluster that lacks a master's keys is none: nobody may believe
+// that a customer is forgotten.
 func TestAClusterWithALostShardIsTold(t *testing.T) {
 	s := startCluster(t, 2, 0)
 	s.open(t)

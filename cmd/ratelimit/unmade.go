@@ -16,7 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// unmade returns what is doubtful about the keys of a policy's overrides and blocks, one sentence for each that no extractor makes.
+// unmade returns what is doubtful about the keys of a policy's overrides and
+// blocks, one sentence for each that no extractor makes.
 func unmade(p core.Policy) (doubts []string) {
 	for _, of := range []struct {
 		what string
@@ -37,7 +38,8 @@ func unmade(p core.Policy) (doubts []string) {
 	return doubts
 }
 
-// misspelt returns which names of limits that one plan alone has are like one of the policy's that it lacks, in sentences.
+// misspelt returns which names of limits that one plan alone has are like one
+// of the policy's that it lacks, in sentences.
 func misspelt(p core.Policy) (doubts []string) {
 	has := func(limits []core.Limit, name string) bool {
 		return slices.ContainsFunc(limits, func(l core.Limit) bool { return l.Name == name })
@@ -58,8 +60,9 @@ func misspelt(p core.Policy) (doubts []string) {
 	return doubts
 }
 
-// asExtractors returns key as the adapters' extractors make it of the same client, or "" if they make nothing like it. A key with a first
-// part of its own, such as user:bob, is one of JoinKey's.
+// asExtractors returns key as the adapters' extractors make it of the same
+// client, or "" if they make nothing like it. A key with a first part of its
+// own, such as user:bob, is one of JoinKey's.
 func asExtractors(key string) string {
 	if _, err := netip.ParseAddr(key); err == nil {
 		return made(keyof.IP(key))

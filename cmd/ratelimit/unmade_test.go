@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/keyof"
 )
 
-// A key that an extractor makes, or a function of the app by JoinKey, is not doubtful.
+// A key that an extractor makes, or a function of the app by JoinKey, is not
+// doubtful.
 func TestCheckDoubtsOnlyKeysThatNoExtractorMakes(t *testing.T) {
 	for _, key := range []string{
 		core.Must(keyof.IP("192.0.2.1")), core.Must(keyof.IP("2001:db8::1")), core.Must(keyof.IP("2001:db8::1", core.IPv6Prefix(56))),

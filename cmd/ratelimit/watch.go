@@ -8,7 +8,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 )
 
-// watch shows something each second, until ctx ends or show fails, and returns that error. Text is shown on a cleared screen.
+// watch shows something each second, until ctx ends or show fails, and returns
+// that error. Text is shown on a cleared screen.
 func watch(ctx context.Context, w io.Writer, asJSON bool, show func() error) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -27,7 +28,8 @@ func watch(ctx context.Context, w io.Writer, asJSON bool, show func() error) err
 	}
 }
 
-// printing returns how an object is printed: on one line if more will follow, as watch prints it, and over several otherwise.
+// printing returns how an object is printed: on one line if more will follow,
+// as watch prints it, and over several otherwise.
 func printing(watched bool) func(io.Writer, output.Object) error {
 	if watched {
 		return output.Line

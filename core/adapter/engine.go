@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// Engine decides the HTTP requests of one middleware. It is safe for concurrent use.
+// Engine decides the HTTP requests of one middleware. It is safe for concurrent
+// use.
 type Engine[C any] struct {
 	life    *middleware.Engine[C]
 	options Options[C]
@@ -19,34 +20,42 @@ type Engine[C any] struct {
 	warnedRoute atomic.Bool
 }
 
-// New returns an engine. It panics if an argument is wrong, as [net/http.ServeMux.Handle] does, because that is a
-// mistake in the program. The panic value is an error that joins a [core.ConfigError] for each mistake: a nil
-// limiter, a nil key, and a key, cost or limits function that was made from bad arguments (see [middleware.ArgumentError]).
+// New returns an engine. It panics if an argument is wrong, as
+// [net/http.ServeMux.Handle] does, because that is a mistake in the program.
+// The panic value is an error that joins a [core.ConfigError] for each mistake:
+// a nil limiter, a nil key, and a key, cost or limits function that was made
+// from bad arguments (see [middleware.ArgumentError]).
 func New[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C]) *Engine[C] {
 	return &Engine[C]{life: middleware.New(limiter, key, options.Options, options.protocol()), options: options}
 }
 
-// InHandler returns an engine for one decision on key, within the handler of the request. It panics if limiter is nil. See
-// [middleware.InHandler].
+// InHandler returns an engine for one decision on key, within the handler of
+// the request. It panics if limiter is nil. See [middleware.InHandler].
 func InHandler[C any](limiter *core.Limiter, key string) *Engine[C] {
 	var options Options[C]
 	return &Engine[C]{life: middleware.InHandler(limiter, key, options.protocol()), options: options}
 }
 
-// NewTogether returns an engine of several limiters that decide together: a request is allowed if all of them have the tokens,
-// and takes nothing if not. See [core.AllowTogether]. It panics as [New] does, also without a rule, and with Limits.
+// NewTogether returns an engine of several limiters that decide together: a
+// request is allowed if all of them have the tokens, and takes nothing if not.
+// See [core.AllowTogether]. It panics as [New] does, also without a rule, and
+// with Limits.
 func NewTogether[C any](rules []middleware.Rule[C], options Options[C]) *Engine[C] {
 	return &Engine[C]{life: middleware.NewTogether(rules, options.Options, options.protocol()), options: options}
 }
 
-// Logger returns where the middleware logs: to the logger of its limiter, of several the first's, else to that of the limiter's
-// store, else to [slog.Default].
+// Logger returns where the middleware logs: to the logger of its limiter, of
+// several the first's, else to that of the limiter's store, else to
+// [slog.Default].
 func (e *Engine[C]) Logger() *slog.Logger { return e.life.Logger() }
 
-// Begin decides a request and sets the header fields of the response. c is what the user's functions receive, and x is
-// the same request as the engine reads it until Begin returns. A request is also Allowed, without a decision, if Skip
-// selects it or if the policy is in shadow mode and there is no decision. It costs one decision. A request that the
-// framework routes again, as gin's HandleContext does, passes without another one: each middleware decides a request once.
+// Begin decides a request and sets the header fields of the response. c is what
+// the user's functions receive, and x is the same request as the engine reads
+// it until Begin returns. A request is also Allowed, without a decision, if
+// Skip selects it or if the policy is in shadow mode and there is no decision.
+// It costs one decision. A request that the framework routes again, as gin's
+// HandleContext does, passes without another one: each middleware decides a
+// request once.
 func (e *Engine[C]) Begin(c C, x Request) (v Verdict) {
 	v.Admission = e.life.Begin(c, x)
 	if v.Advice != "" {
@@ -63,7 +72,8 @@ func (e *Engine[C]) Begin(c C, x Request) (v Verdict) {
 	return v
 }
 
-// unavailableRetryAfter is the Retry-After, in seconds, while the store does not answer: it may return at any time.
+// unavailableRetryAfter is the Retry-After, in seconds, while the store does
+// not answer: it may return at any time.
 const unavailableRetryAfter = "1"
 
 // WantsDone reports whether Done must be called.
@@ -76,12 +86,15 @@ func (e *Engine[C]) WantsStatus(v Verdict) bool {
 	return e.life.WantsStatus(&v.Admission) || v.Charged() && v.Advice != "" && !e.warnedRoute.Load()
 }
 
-// WantsOver reports whether Done must be called when the response of v is over, and not as soon as its status is known.
+// WantsOver reports whether Done must be called when the response of v is over,
+// and not as soon as its status is known.
 func (e *Engine[C]) WantsOver(v Verdict) bool { return e.life.WantsOver(&v.Admission) }
 
-// Done ends an Allowed request that was answered with status. If the user's Refund returns true, it returns the
-// tokens to the buckets, even if the client has gone. It reports whether it did. If there is a Settle, it settles what the
-// request took. It releases the request's slots. It does nothing for a request that was not charged.
+// Done ends an Allowed request that was answered with status. If the user's
+// Refund returns true, it returns the tokens to the buckets, even if the client
+// has gone. It reports whether it did. If there is a Settle, it settles what
+// the request took. It releases the request's slots. It does nothing for a
+// request that was not charged.
 func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 	if !v.Charged() {
 		return false
@@ -93,7 +106,8 @@ func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 	return e.life.End(c, &v.Admission, status)
 }
 
-// warnUnrouted logs once that a request got a status as if it had a route although ByRoute found none.
+// warnUnrouted logs once that a request got a status as if it had a route
+// although ByRoute found none.
 func (e *Engine[C]) warnUnrouted(v *Verdict, status int) {
 	if v.Advice == "" || status >= http.StatusBadRequest || !e.warnedRoute.CompareAndSwap(false, true) {
 		return
@@ -102,10 +116,12 @@ func (e *Engine[C]) warnUnrouted(v *Verdict, status int) {
 		"code", "RL705", "policy", e.life.Policy(), "path", v.path)
 }
 
-// StatusHook is Done for frameworks that report a status when the response is written and may replace it before it
-// is sent. The hook that it returns calls Done once for each new status. It stops after a refund and after a status
-// that was sent, because the client gets no other. If that was an informational one, such as 103, net/http sends 200 after
-// it. The hook is not safe for concurrent use.
+// StatusHook is Done for frameworks that report a status when the response is
+// written and may replace it before it is sent. The hook that it returns calls
+// Done once for each new status. It stops after a refund and after a status
+// that was sent, because the client gets no other. If that was an informational
+// one, such as 103, net/http sends 200 after it. The hook is not safe for
+// concurrent use.
 func (e *Engine[C]) StatusHook(c C, v Verdict) func(status int, sent bool) {
 	ended, last := false, 0
 	return func(status int, sent bool) {
@@ -122,27 +138,32 @@ func (e *Engine[C]) StatusHook(c C, v Verdict) func(status int, sent bool) {
 	}
 }
 
-// informational reports whether another status follows status, as after 103 (RFC 9110, section 15.2).
+// informational reports whether another status follows status, as after 103
+// (RFC 9110, section 15.2).
 func informational(status int) bool {
 	return status >= 100 && status < 200 && status != http.StatusSwitchingProtocols
 }
 
-// Options are what a user sets for one middleware. C is what the framework's handlers receive.
+// Options are what a user sets for one middleware. C is what the framework's
+// handlers receive.
 type Options[C any] struct {
 	middleware.Options[C]
 
-	// ErrorStatus is set by the adapter. It returns the status that an error of a key, cost or limits function has
-	// in the framework's own terms, and 0 for any other error. Nil means that the framework has no such errors.
+	// ErrorStatus is set by the adapter. It returns the status that an error of
+	// a key, cost or limits function has in the framework's own terms, and 0
+	// for any other error. Nil means that the framework has no such errors.
 	ErrorStatus func(C, error) int
 }
 
-// Verdict is what the engine says about a request. WantsDone, WantsStatus, WantsOver and Done take it.
+// Verdict is what the engine says about a request. WantsDone, WantsStatus,
+// WantsOver and Done take it.
 type Verdict struct {
 	middleware.Admission
 
 	// Status is the status of the answer to a failed request.
 	Status int
-	// AsIs says that Err is a client error of the framework (see Options.ErrorStatus). The framework answers it.
+	// AsIs says that Err is a client error of the framework (see
+	// Options.ErrorStatus). The framework answers it.
 	AsIs bool
 
 	path string // of a request with Advice

@@ -17,7 +17,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
-// A limiter that is nil is a mistake in the program, and the only one for which a handler panics.
+// A limiter that is nil is a mistake in the program, and the only one for which
+// a handler panics.
 func TestInHandlerRefusesNoLimiter(t *testing.T) {
 	defer func() {
 		err, _ := recover().(error)
@@ -26,7 +27,8 @@ func TestInHandlerRefusesNoLimiter(t *testing.T) {
 	adapter.InHandler[*request](nil, "k")
 }
 
-// A limit that is tried out in shadow mode must show all that it will refuse, and not only what exceeds it.
+// A limit that is tried out in shadow mode must show all that it will refuse,
+// and not only what exceeds it.
 func TestShadowModeLogsRefusalsOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
@@ -73,7 +75,8 @@ func TestFailedVerdictHasNoResult(t *testing.T) {
 	assert.Equal(t, core.Result{}, v.Result)
 }
 
-// An adapter treats a skipped request as an allowed one: Done has nothing to return.
+// An adapter treats a skipped request as an allowed one: Done has nothing to
+// return.
 func TestSkippedRequestIsAllowedAndNotCharged(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
 	engine := adapter.New(limiter, func(*request) (string, error) { return "k", nil }, adapter.Options[*request]{Options: middleware.Options[*request]{
@@ -90,7 +93,8 @@ func TestSkippedRequestIsAllowedAndNotCharged(t *testing.T) {
 	assert.Empty(t, x.w.Header(), "no fields of the limit")
 }
 
-// What a middleware takes must be counted from the moment it is made: a policy can change before the first request.
+// What a middleware takes must be counted from the moment it is made: a policy
+// can change before the first request.
 func TestAReloadBeforeTheFirstRequestKeepsRequests(t *testing.T) {
 	tokens := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1).WithUnit("tokens")}}
 	key := func(*request) (string, error) { return "k", nil }
@@ -112,7 +116,8 @@ func TestAReloadBeforeTheFirstRequestKeepsRequests(t *testing.T) {
 	}
 }
 
-// A handler that undoes its own decision, and a middleware that refunds it too, return the tokens once.
+// A handler that undoes its own decision, and a middleware that refunds it too,
+// return the tokens once.
 func TestHandlerAndMiddlewareReturnTokensOnce(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
 	other := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "other", Limits: []core.Limit{core.PerDay(20)}}))

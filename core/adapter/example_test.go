@@ -12,7 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// An adapter makes a Request of the framework's request, asks the engine and writes the refusal. Check yours with package adaptertest.
+// An adapter makes a Request of the framework's request, asks the engine and
+// writes the refusal. Check yours with package adaptertest.
 func Example() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(1)},

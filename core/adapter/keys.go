@@ -22,7 +22,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// ByIP limits by the client's address. [core.IPOption] says which proxies it trusts.
+// ByIP limits by the client's address. [core.IPOption] says which proxies it
+// trusts.
 func ByIP(options ...core.IPOption) KeyFunc {
 	ip, err := clientip.New(options...)
 	if err != nil {
@@ -41,9 +42,10 @@ func ByIP(options ...core.IPOption) KeyFunc {
 	}
 }
 
-// ClientIP returns a function by which handlers find what [ByIP] limits by, without the "ip:" in front: the client's IPv4 address, or
-// the network of its IPv6 address. It panics with all mistakes in options. Make the function once, as a limiter, because it logs what
-// is wrong with a deployment once.
+// ClientIP returns a function by which handlers find what [ByIP] limits by,
+// without the "ip:" in front: the client's IPv4 address, or the network of its
+// IPv6 address. It panics with all mistakes in options. Make the function once,
+// as a limiter, because it logs what is wrong with a deployment once.
 func ClientIP(options ...core.IPOption) func(Request) (string, error) {
 	ip, err := clientip.New(options...)
 	if err != nil {
@@ -61,7 +63,8 @@ func ClientIP(options ...core.IPOption) func(Request) (string, error) {
 	}
 }
 
-// client is who sent a request: its network, and the connection's peer, which may be a proxy.
+// client is who sent a request: its network, and the connection's peer, which
+// may be a proxy.
 type client struct {
 	network    netip.Prefix
 	remote     string     // the peer's address as text, unless addr is known
@@ -97,8 +100,9 @@ func proxyMarker(peer, field string, outer *middleware.Decision) *middleware.Dec
 	return middleware.Marker("", func(log *slog.Logger) { clientip.ReportProxy(log, peer, field) }, outer)
 }
 
-// ByCookie limits by the value of a cookie, as handlers read it. If several have the name, the first counts. A JSON Web
-// Token is one key, as with ByHeader.
+// ByCookie limits by the value of a cookie, as handlers read it. If several
+// have the name, the first counts. A JSON Web Token is one key, as with
+// ByHeader.
 func ByCookie(name string) KeyFunc {
 	if !field.ValidName(name) {
 		return badKey("ByCookie", name, `must be the name of a cookie: letters, digits, "-" and "_", such as "session"`)
@@ -106,7 +110,8 @@ func ByCookie(name string) KeyFunc {
 	return named("cookie", name, func(x Request) (string, error) { return normalizeToken(x.Cookie(name)), nil })
 }
 
-// ByQuery limits by the first value of a query parameter. A JSON Web Token is one key, as with ByHeader.
+// ByQuery limits by the first value of a query parameter. A JSON Web Token is
+// one key, as with ByHeader.
 func ByQuery(name string) KeyFunc {
 	if name == "" {
 		return badKey("ByQuery", name, `must be the name of a query parameter, such as "q"`)
@@ -114,7 +119,8 @@ func ByQuery(name string) KeyFunc {
 	return named("query", name, func(x Request) (string, error) { return normalizeToken(x.Query(name)), nil })
 }
 
-// ByParam limits by a parameter of the route, such as id in /items/{id}, percent-decoded.
+// ByParam limits by a parameter of the route, such as id in /items/{id},
+// percent-decoded.
 func ByParam(name string) KeyFunc {
 	if name == "" {
 		return badKey("ByParam", name, `must be the name of a parameter of the route, such as "id"`)
@@ -122,8 +128,8 @@ func ByParam(name string) KeyFunc {
 	return named("param", name, func(x Request) (string, error) { return x.Param(name), nil })
 }
 
-// ByMethod limits by the request's method: one of RFC 9110, section 9.3, or PATCH. All other methods share one key,
-// because clients can make them up.
+// ByMethod limits by the request's method: one of RFC 9110, section 9.3, or
+// PATCH. All other methods share one key, because clients can make them up.
 func ByMethod() KeyFunc {
 	return func(x Request) (string, error) {
 		switch method := x.Method(); method {
@@ -135,8 +141,9 @@ func ByMethod() KeyFunc {
 	}
 }
 
-// ByPath limits by the path as requested, percent-decoded. Clients choose the path, and every path that they make up
-// gets a full bucket. Join it with a key of the client, or use ByRoute.
+// ByPath limits by the path as requested, percent-decoded. Clients choose the
+// path, and every path that they make up gets a full bucket. Join it with a key
+// of the client, or use ByRoute.
 func ByPath() KeyFunc {
 	return func(x Request) (string, error) {
 		return core.JoinKey("path", cmp.Or(x.Path(), "/")), nil // a URL without a path means the root
@@ -166,18 +173,22 @@ func named(kind, name string, value func(Request) (string, error)) KeyFunc {
 	}
 }
 
-// ByHeader limits by a request header field of one value, such as an API key. If the field came several times, or
-// under several spellings, with different values, the error is [core.ErrBadKey]: the limiter and the app could read
+// ByHeader limits by a request header field of one value, such as an API key.
+// If the field came several times, or under several spellings, with different
+// values, the error is [core.ErrBadKey]: the limiter and the app could read
 // different values.
 //
-// Values that mean the same are one key. Host works too, although net/http stores it apart from the header. It is
-// lower-cased, because hosts are case-insensitive (RFC 9110, section 4.2.3). For Authorization and
-// Proxy-Authorization the scheme is lower-cased (section 11.1), and the spaces after it become one. Base64 has several
-// texts for the same bytes: Basic credentials are one key however they are encoded, and if they can't be decoded the
-// error is [core.ErrBadKey]. So are JSON Web Tokens, in any field. Of an [Encoded] request, fields whose names end in
-// "-bin" are decoded.
+// Values that mean the same are one key. Host works too, although net/http
+// stores it apart from the header. It is lower-cased, because hosts are
+// case-insensitive (RFC 9110, section 4.2.3). For Authorization and
+// Proxy-Authorization the scheme is lower-cased (section 11.1), and the spaces
+// after it become one. Base64 has several texts for the same bytes: Basic
+// credentials are one key however they are encoded, and if they can't be
+// decoded the error is [core.ErrBadKey]. So are JSON Web Tokens, in any field.
+// Of an [Encoded] request, fields whose names end in "-bin" are decoded.
 //
-// Behind a login, limit by the user that it found instead, such as with ByContextValue: a client may have many credentials.
+// Behind a login, limit by the user that it found instead, such as with
+// ByContextValue: a client may have many credentials.
 func ByHeader(name string) KeyFunc {
 	if !field.ValidName(name) {
 		return badKey("ByHeader", name, `must be the name of a header field: letters, digits and "-", such as "X-User"`)
@@ -214,11 +225,12 @@ func ByHeader(name string) KeyFunc {
 	})
 }
 
-// RequestHeader returns the values of a header field of r, for exchanges on net/http. It also returns Host, which
-// net/http stores apart from the header.
+// RequestHeader returns the values of a header field of r, for exchanges on
+// net/http. It also returns Host, which net/http stores apart from the header.
 //
-// ByIP reads the fields of the first case in every request. These names are canonical, so they index the header: that
-// takes 8 ns, and Header.Values 66 ns.
+// ByIP reads the fields of the first case in every request. These names are
+// canonical, so they index the header: that takes 8 ns, and Header.Values 66
+// ns.
 func RequestHeader(r *http.Request, name string) []string {
 	switch name {
 	case "X-Forwarded-For", "X-Real-Ip", "True-Client-Ip", "Forwarded":
@@ -231,14 +243,16 @@ func RequestHeader(r *http.Request, name string) []string {
 	return r.Header.Values(name)
 }
 
-// Encoded is a Request whose Header returns binary fields as they were sent: in base64. Their names end in "-bin". ByHeader decodes
-// them, so their keys are those of a protocol whose handlers read them decoded.
+// Encoded is a Request whose Header returns binary fields as they were sent: in
+// base64. Their names end in "-bin". ByHeader decodes them, so their keys are
+// those of a protocol whose handlers read them decoded.
 type Encoded interface {
 	BinaryIsEncoded()
 }
 
-// decodeBinary decodes the values of a binary field as gRPC does: with padding or without, each may be a list with commas. It ignores
-// the bits of the last character that carry no data.
+// decodeBinary decodes the values of a binary field as gRPC does: with padding
+// or without, each may be a list with commas. It ignores the bits of the last
+// character that carry no data.
 func decodeBinary(name string, values []string) ([]string, error) {
 	var decoded []string
 	for _, list := range values {
@@ -258,11 +272,13 @@ func decodeBinary(name string, values []string) ([]string, error) {
 	return decoded, nil
 }
 
-// normalizeCredentials gives a scheme and its credentials one spelling (RFC 9110, sections 11.1 and 11.4). Spaces
-// between them are those of strings.Fields, because apps split the value with it. A value without a space is an API
-// key without a scheme: its case may matter.
+// normalizeCredentials gives a scheme and its credentials one spelling (RFC
+// 9110, sections 11.1 and 11.4). Spaces between them are those of
+// strings.Fields, because apps split the value with it. A value without a space
+// is an API key without a scheme: its case may matter.
 //
-// The credentials of Basic are those that they decode to (RFC 7617), encoded again. Credentials that can't be decoded are an error.
+// The credentials of Basic are those that they decode to (RFC 7617), encoded
+// again. Credentials that can't be decoded are an error.
 func normalizeCredentials(name, v string) (string, error) {
 	v = strings.TrimSpace(v)
 	const basic = "basic"
@@ -286,8 +302,9 @@ func normalizeCredentials(name, v string) (string, error) {
 	return scheme + " " + normalizeToken(credentials), nil
 }
 
-// decodeBasic decodes what any of the frameworks decodes: fiber takes base64 without padding too. All of them ignore the bits of the last
-// character that carry no data.
+// decodeBasic decodes what any of the frameworks decodes: fiber takes base64
+// without padding too. All of them ignore the bits of the last character that
+// carry no data.
 func decodeBasic(v string) (text string, ok bool) {
 	b, err := base64.StdEncoding.DecodeString(v)
 	if err != nil {
@@ -296,9 +313,12 @@ func decodeBasic(v string) (text string, ok bool) {
 	return string(b), err == nil
 }
 
-// normalizeToken gives a JSON Web Token one spelling, and returns any other value as it is. Parsers such as golang-jwt ignore the bits
-// of a segment's last character that carry no data and line breaks, which a query may have, and may take padding. A token has three segments of base64url, or five if it is
-// encrypted, and the first is a JSON object (RFC 7515, section 7.1, and RFC 7516, section 7.1). So an API key with dots stays as it is.
+// normalizeToken gives a JSON Web Token one spelling, and returns any other
+// value as it is. Parsers such as golang-jwt ignore the bits of a segment's
+// last character that carry no data and line breaks, which a query may have,
+// and may take padding. A token has three segments of base64url, or five if it
+// is encrypted, and the first is a JSON object (RFC 7515, section 7.1, and RFC
+// 7516, section 7.1). So an API key with dots stays as it is.
 func normalizeToken(v string) string {
 	if dots := strings.Count(v, "."); dots != 2 && dots != 4 {
 		return v
@@ -314,17 +334,20 @@ func normalizeToken(v string) string {
 	return strings.Join(segments, ".")
 }
 
-// ByContextValue limits by a value that earlier middleware, such as a login, left in the request's context. The key
-// depends on the value's type:
+// ByContextValue limits by a value that earlier middleware, such as a login,
+// left in the request's context. The key depends on the value's type:
 //
 //   - a string, or a type of kind string: its characters;
 //   - an integer, or a type of an integer kind: its number, in decimal;
-//   - a float that is a whole number below 2^53, as encoding/json makes of the numbers in a token's claims: the same;
+//   - a float that is a whole number below 2^53, as encoding/json makes of the
+//     numbers in a token's claims: the same;
 //   - a pointer to one of these: what it points to;
-//   - any other fmt.Stringer, such as a UUID or a netip.Addr: what String returns, which must differ between users.
+//   - any other fmt.Stringer, such as a UUID or a netip.Addr: what String
+//     returns, which must differ between users.
 //
-// The first four don't use String and Error, because these may be made for logs and hide who the user is. Nil and
-// "" are missing keys. A value of any other type is an error, because it may print differently in every request.
+// The first four don't use String and Error, because these may be made for logs
+// and hide who the user is. Nil and "" are missing keys. A value of any other
+// type is an error, because it may print differently in every request.
 func ByContextValue(key any) KeyFunc {
 	if t := reflect.TypeOf(key); t == nil || !t.Comparable() {
 		return badKey("ByContextValue", t, "can't be the key of a context value: use a string or a comparable type of your own")
@@ -342,8 +365,9 @@ func ByContextValue(key any) KeyFunc {
 	}
 }
 
-// contextKeyName returns a name for the key of a context. It includes the key's type, because most keys are empty
-// structs. It includes no address, so it is the same in every process.
+// contextKeyName returns a name for the key of a context. It includes the key's
+// type, because most keys are empty structs. It includes no address, so it is
+// the same in every process.
 func contextKeyName(key any) string {
 	if s, ok := key.(string); ok {
 		return s
@@ -389,8 +413,8 @@ func valueText(v any) (string, error) {
 	return "", fmt.Errorf("a %T is not a string, a whole number or a fmt.Stringer: store one of these in the context", v)
 }
 
-// wholeText returns the digits of f, a float of the given size. Of larger numbers several are one float, so that two users
-// would share a bucket.
+// wholeText returns the digits of f, a float of the given size. Of larger
+// numbers several are one float, so that two users would share a bucket.
 func wholeText(f float64, bits int) (string, error) {
 	most := float64(1 << 53)
 	if bits == 32 {
@@ -402,15 +426,17 @@ func wholeText(f float64, bits int) (string, error) {
 	return strconv.FormatInt(int64(f), 10), nil
 }
 
-// CostByContentLength returns a cost function: a request costs one token for every bytesPerToken bytes of its body,
-// rounded up, and at least one. The size is that of its Content-Length. A body of unknown length (chunked) costs the
-// whole Capacity, because it may have any size. If bytesPerToken is below 1, New panics.
+// CostByContentLength returns a cost function: a request costs one token for
+// every bytesPerToken bytes of its body, rounded up, and at least one. The size
+// is that of its Content-Length. A body of unknown length (chunked) costs the
+// whole Capacity, because it may have any size. If bytesPerToken is below 1,
+// New panics.
 func CostByContentLength(bytesPerToken int64) func(Request) (int64, error) {
 	return costByContentLength("CostByContentLength", bytesPerToken, func() (int64, error) { return 0, core.ErrUnknownCost })
 }
 
-// CostByContentLengthOr is [CostByContentLength] with another cost for a body of unknown length: unknown tokens. If
-// unknown is below 1, New panics.
+// CostByContentLengthOr is [CostByContentLength] with another cost for a body
+// of unknown length: unknown tokens. If unknown is below 1, New panics.
 func CostByContentLengthOr(bytesPerToken, unknown int64) func(Request) (int64, error) {
 	const name = "CostByContentLengthOr"
 	f := costByContentLength(name, bytesPerToken, func() (int64, error) { return unknown, nil })
@@ -421,8 +447,8 @@ func CostByContentLengthOr(bytesPerToken, unknown int64) func(Request) (int64, e
 	return f
 }
 
-// costByContentLength makes the cost function that the exported function name returns. unknown returns the cost of a
-// body of unknown length.
+// costByContentLength makes the cost function that the exported function name
+// returns. unknown returns the cost of a body of unknown length.
 func costByContentLength(name string, bytesPerToken int64, unknown func() (int64, error)) func(Request) (int64, error) {
 	if bytesPerToken < 1 {
 		return middleware.BadArgument[Request, int64](name+" bytesPerToken", bytesPerToken, "must be at least 1")

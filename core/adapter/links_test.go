@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Modules that a program must link only if it imports a package that needs them.
+// Modules that a program must link only if it imports a package that needs
+// them.
 const (
 	gin      = "github.com/gin-gonic/gin"
 	echo     = "github.com/labstack/echo/v4"
@@ -30,8 +31,8 @@ var testOnly = []string{
 	"go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/sdk/metric",
 }
 
-// ofRedis is what a program links besides if it keeps its limits in Redis: the client with what that needs, and the
-// circuit breaker.
+// ofRedis is what a program links besides if it keeps its limits in Redis: the
+// client with what that needs, and the circuit breaker.
 var ofRedis = []string{
 	"github.com/redis/go-redis/v9", "github.com/cespare/xxhash/v2", "go.uber.org/atomic", "golang.org/x/sys",
 	"github.com/sony/gobreaker/v2",
@@ -59,7 +60,8 @@ func TestCoreLinksOnlyListedModules(t *testing.T) {
 	}
 }
 
-// A program that imports an adapter links the framework of that adapter, in its version, and no other framework.
+// A program that imports an adapter links the framework of that adapter, in its
+// version, and no other framework.
 func TestAdapterLinksOnlyItsOwnFramework(t *testing.T) {
 	frameworks := []string{gin, echo, echo5, chi, fiber, fiber3, fasthttp, prometheus, otel, otelMetric, otelTrace, yaml}
 	for _, p := range []struct {
@@ -108,7 +110,8 @@ func TestAdapterLinksOnlyItsOwnFramework(t *testing.T) {
 	})
 }
 
-// modules returns the modules that a program links if it imports pkg of this module.
+// modules returns the modules that a program links if it imports pkg of this
+// module.
 func modules(t *testing.T, pkg string) []string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}",

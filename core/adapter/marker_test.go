@@ -13,8 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// The user's own middleware may call ByRoute between limiters. The note that it leaves with the request is not a
-// decision.
+// The user's own middleware may call ByRoute between limiters. The note that it
+// leaves with the request is not a decision.
 func TestByRouteBetweenLimitersKeepsTheDecision(t *testing.T) {
 	engine := func(policy string) *adapter.Engine[*request] {
 		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: policy, Limits: []core.Limit{core.PerHour(5)}}))

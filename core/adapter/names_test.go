@@ -21,7 +21,8 @@ var names = []string{"Allow",
 // ownNames are the identifiers that only one adapter exports.
 var ownNames = map[string][]string{"../../httplimit": {"ByRouteOf"}}
 
-// Users who know one adapter know all. The adapters are the packages of this module that declare KeyFunc and New.
+// Users who know one adapter know all. The adapters are the packages of this
+// module that declare KeyFunc and New.
 func TestAllAdaptersExportTheSameNames(t *testing.T) {
 	const root = "../.."
 	adapters := 0
@@ -61,7 +62,8 @@ func TestAllAdaptersExportTheSameNames(t *testing.T) {
 	}
 }
 
-// interceptors are the packages beyond HTTP, with the identifiers that not all of them export.
+// interceptors are the packages beyond HTTP, with the identifiers that not all
+// of them export.
 var interceptors = map[string][]string{
 	"../../connectlimit":   {"New", "NewTogether", "ByHeader", "ByMethod", "ByPeer", "ByService", "ClientIP", "HealthAndReflection", "PerMessage", "PerMessageWait"},
 	"../../grpclimit":      {"Unary", "UnaryTogether", "Stream", "StreamTogether", "ByMetadata", "ByMethod", "ByPeer", "ByService", "ClientIP", "HealthAndReflection", "PerMessage", "PerMessageWait"},
@@ -69,7 +71,8 @@ var interceptors = map[string][]string{
 	"../../mcplimit/mcpgo": {"New", "NewTogether", "ByHeader", "BySession", "ByTool"},
 }
 
-// rpcNames are the identifiers that all packages beyond HTTP export. Those that adapters for HTTP have too are the same.
+// rpcNames are the identifiers that all packages beyond HTTP export. Those that
+// adapters for HTTP have too are the same.
 var rpcNames = []string{
 	"AllFromContext", "Allow", "ByContextValue", "Call", "FirstOf", "FromContext", "Global", "Join", "KeyFunc", "OnDenied", "OnError", "Option", "Rule",
 	"WithCost", "WithLimits", "WithPlan", "WithRefund", "WithSettle", "WithSkip", "WithUnits",
@@ -97,7 +100,8 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// exports returns the functions, types, variables and constants that a package exports, without methods.
+// exports returns the functions, types, variables and constants that a package
+// exports, without methods.
 func exports(t *testing.T, dir string) (found []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -11,9 +11,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// InProcess returns the limiter of an adapter's PerIP: of limits that hold together, with buckets in this process. Limits are
-// named as they are written, such as "60/min burst 20", and so is the policy. It panics with all mistakes in limits, as [New]
-// does.
+// InProcess returns the limiter of an adapter's PerIP: of limits that hold
+// together, with buckets in this process. Limits are named as they are written,
+// such as "60/min burst 20", and so is the policy. It panics with all mistakes
+// in limits, as [New] does.
 func InProcess(limits []core.Limit) *core.Limiter {
 	policy := core.Policy{Name: "per-ip", Limits: slices.Clone(limits)}
 	var errs []error
@@ -41,7 +42,8 @@ func InProcess(limits []core.Limit) *core.Limiter {
 	return l
 }
 
-// inName returns l as text that a name may hold. A location can have any name: one that does not fit is left out.
+// inName returns l as text that a name may hold. A location can have any name:
+// one that does not fit is left out.
 func inName(l core.Limit) string {
 	l.Unit = "" // requests, or it is refused
 	text := l.String()
@@ -52,7 +54,8 @@ func inName(l core.Limit) string {
 	return text
 }
 
-// asArguments returns err with the fields of a policy's limits named as the arguments of PerIP.
+// asArguments returns err with the fields of a policy's limits named as the
+// arguments of PerIP.
 func asArguments(err error) error {
 	var list interface{ Unwrap() []error }
 	if !errors.As(err, &list) {
@@ -69,8 +72,10 @@ func asArguments(err error) error {
 	return errors.Join(errs...)
 }
 
-// Adapt turns a function on a Request, such as a key function of this package, into one on the framework's request, of which
-// request makes a Request. If f was made from bad arguments, so was what Adapt returns: see [middleware.ArgumentError].
+// Adapt turns a function on a Request, such as a key function of this package,
+// into one on the framework's request, of which request makes a Request. If f
+// was made from bad arguments, so was what Adapt returns: see
+// [middleware.ArgumentError].
 func Adapt[C, V any](f func(Request) (V, error), request func(C) Request) func(C) (V, error) {
 	if err := middleware.ArgumentError(f); err != nil {
 		return middleware.Invalid[C, V](err)

@@ -14,8 +14,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// meanwhile is a context that calls a function where the engine looks whether the request has ended: after it has looked at
-// what the policies count, and before the limiters decide.
+// meanwhile is a context that calls a function where the engine looks whether
+// the request has ended: after it has looked at what the policies count, and
+// before the limiters decide.
 type meanwhile struct {
 	context.Context
 
@@ -27,8 +28,9 @@ func (m meanwhile) Err() error {
 	return m.Context.Err()
 }
 
-// What a request takes depends on what its policies count, and on their Capacity. A policy that changes between that look and
-// the decision must not make the request fail.
+// What a request takes depends on what its policies count, and on their
+// Capacity. A policy that changes between that look and the decision must not
+// make the request fail.
 func TestARequestIsDecidedByOnePolicy(t *testing.T) {
 	tokens := func(n int64) core.Limit { return core.PerHour(n).WithName("tokens").WithUnit("tokens") }
 	requests := func(n int64) core.Limit { return core.PerHour(n).WithName("requests") }

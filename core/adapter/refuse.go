@@ -29,7 +29,8 @@ func (o *Options[C]) ownStatus(c C, err error) int {
 	return 0
 }
 
-// status returns the status of the answer to a request that has no decision because of err.
+// status returns the status of the answer to a request that has no decision
+// because of err.
 func (o *Options[C]) status(c C, cause middleware.Cause, err error) int {
 	switch cause {
 	case middleware.ClientError:
@@ -42,13 +43,15 @@ func (o *Options[C]) status(c C, cause middleware.Cause, err error) int {
 	return core.ProblemOf(err).Status
 }
 
-// tooLarge reports whether err means a body above [http.MaxBytesReader]'s limit, and nothing that has a status of its own.
+// tooLarge reports whether err means a body above [http.MaxBytesReader]'s
+// limit, and nothing that has a status of its own.
 func tooLarge(err error) bool {
 	return errors.As(err, new(*http.MaxBytesError)) && core.ProblemOf(err).Status == http.StatusInternalServerError
 }
 
-// Refuse describes the response to a Failed request. It shows nothing of v.Err. It logs v.Err if the status is 500,
-// because that is a failure of the service, to the limiter's logger.
+// Refuse describes the response to a Failed request. It shows nothing of v.Err.
+// It logs v.Err if the status is 500, because that is a failure of the service,
+// to the limiter's logger.
 func Refuse(v Verdict) core.ProblemDetails {
 	if v.Status == http.StatusInternalServerError {
 		logger(v.Limiter()).ErrorContext(v.Context(), "ratelimit: request refused", "code", "RL709", "error", v.Err)

@@ -1,5 +1,6 @@
-// Package breaker puts a timeout and a circuit breaker around a store. Stores of package redisstore have these for each of their
-// servers. This package is for other stores:
+// Package breaker puts a timeout and a circuit breaker around a store. Stores
+// of package redisstore have these for each of their servers. This package is
+// for other stores:
 //
 //	store := breaker.New(memcachedStore, 100*time.Millisecond, 5, 500*time.Millisecond)
 package breaker
@@ -21,17 +22,25 @@ import (
 // below is embedded under a name that is not exported.
 type below = layer.Layer
 
-// Store is a [store.Store] around another one, next. It bounds how long next may take. After so many failed calls in a row it returns
-// [core.ErrBreakerOpen] without asking next, so that each policy's OnFailure decides at once. After a pause one call tries next
-// again, and if it succeeds, all calls go there again. If calls that were in flight at the same time fail, one of them counts.
+// Store is a [store.Store] around another one, next. It bounds how long next
+// may take. After so many failed calls in a row it returns
+// [core.ErrBreakerOpen] without asking next, so that each policy's OnFailure
+// decides at once. After a pause one call tries next again, and if it succeeds,
+// all calls go there again. If calls that were in flight at the same time fail,
+// one of them counts.
 //
-// A call fails if it returns an error. But a [store.StateError], [store.ErrApart], [store.ErrClock] or an error after the end of the
-// caller's context says nothing about next, and does not count. A Store logs the beginning and the end of outages, as the store on
-// Redis does. It is safe for concurrent use.
+// A call fails if it returns an error. But a [store.StateError],
+// [store.ErrApart], [store.ErrClock] or an error after the end of the caller's
+// context says nothing about next, and does not count. A Store logs the
+// beginning and the end of outages, as the store on Redis does. It is safe for
+// concurrent use.
 //
-// What callers return while next is not asked is kept, and sent when the breaker closes: releases of slots, cancels, undos and
-// settlements. If no other call tries next, the Store does. The end of a hold is also sent again if next has failed, since it has an
-// effect only once. Up to 10,000 requests are kept, each until its hold ends by itself or its bucket is full, and for a day at most.
+// What callers return while next is not asked is kept, and sent when the
+// breaker closes: releases of slots, cancels, undos and settlements. If no
+// other call tries next, the Store does. The end of a hold is also sent again
+// if next has failed, since it has an effect only once. Up to 10,000 requests
+// are kept, each until its hold ends by itself or its bucket is full, and for a
+// day at most.
 //
 // [core.ErrBreakerOpen]: https://pkg.go.dev/github.com/tokenbucket-go/ratelimit/core#ErrBreakerOpen
 type Store struct {
@@ -43,8 +52,10 @@ type Store struct {
 	kept    *circuit.Kept
 }
 
-// New returns a Store around next. A call fails after the timeout, so next must return when its context ends. The breaker opens after
-// so many failures in a row, at least 1, and admits a trial after the pause. [core.NewLimiter] reports values out of range.
+// New returns a Store around next. A call fails after the timeout, so next must
+// return when its context ends. The breaker opens after so many failures in a
+// row, at least 1, and admits a trial after the pause. [core.NewLimiter]
+// reports values out of range.
 //
 // [core.NewLimiter]: https://pkg.go.dev/github.com/tokenbucket-go/ratelimit/core#NewLimiter
 func New(next store.Store, timeout time.Duration, failures int, pause time.Duration) *Store {
@@ -97,8 +108,9 @@ func (s *Store) Stats() storestats.Stats {
 // errPanic is the result of a call that panicked.
 var errPanic = errors.New("the store panicked")
 
-// call calls next, with a context that ends after the timeout, if the breaker admits the call. It reports the result. If next fails to
-// decide requests, call keeps what should be sent later.
+// call calls next, with a context that ends after the timeout, if the breaker
+// admits the call. It reports the result. If next fails to decide requests,
+// call keeps what should be sent later.
 func (s *Store) call(ctx context.Context, next func(context.Context) error, requests ...store.Request) error {
 	report, err := s.breaker.Enter()
 	if err != nil {
@@ -138,7 +150,8 @@ func (s *Store) admitted(ctx context.Context, report func(error), next func(cont
 	return err
 }
 
-// keep keeps what should be sent later of requests that failed with err. unsent means that next was not asked.
+// keep keeps what should be sent later of requests that failed with err. unsent
+// means that next was not asked.
 func (s *Store) keep(requests []store.Request, err error, unsent bool) {
 	for _, r := range requests {
 		if later, some := circuit.Later(r, err, unsent); some {
@@ -163,8 +176,9 @@ func (s *Store) sendKept(requests []circuit.Returned) {
 	}()
 }
 
-// try sends what is kept, or asks for the state of r's bucket, if the breaker admits a trial. It reports whether next has decided it. If
-// next panics, it has not: nobody else could recover from that.
+// try sends what is kept, or asks for the state of r's bucket, if the breaker
+// admits a trial. It reports whether next has decided it. If next panics, it
+// has not: nobody else could recover from that.
 func (s *Store) try(r circuit.Returned) (decided bool) {
 	defer func() { _ = recover() }()
 	report, err := s.breaker.Enter()
@@ -180,7 +194,8 @@ func (s *Store) try(r circuit.Returned) (decided bool) {
 	}, r.Request) == nil
 }
 
-// describe returns what is wrong with the store if a call has this error. It is [circuit.Group.Describe].
+// describe returns what is wrong with the store if a call has this error. It is
+// [circuit.Group.Describe].
 func describe(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "the store does not answer"

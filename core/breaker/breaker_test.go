@@ -55,7 +55,8 @@ func hang(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// onRemote runs a test with a limiter whose store opens its breaker after 3 failures, for the pause, in a synctest bubble.
+// onRemote runs a test with a limiter whose store opens its breaker after 3
+// failures, for the pause, in a synctest bubble.
 func onRemote(t *testing.T, test func(t *testing.T, next *remote, s *breaker.Store, allow func() (core.Result, error), logged func() string)) {
 	synctest.Test(t, func(t *testing.T) {
 		next := &remote{MemoryStore: core.NewMemoryStore()}
@@ -134,7 +135,8 @@ func TestErrorsThatSayNothingAboutTheStore(t *testing.T) {
 	})
 }
 
-// A trial that panics must be reported, or no other trial would ever be admitted.
+// A trial that panics must be reported, or no other trial would ever be
+// admitted.
 func TestPanicOfATrialIsAFailure(t *testing.T) {
 	onRemote(t, func(t *testing.T, next *remote, s *breaker.Store, allow func() (core.Result, error), _ func() string) {
 		next.fail = refuse

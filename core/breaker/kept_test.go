@@ -49,7 +49,8 @@ func (s *away) DoTogether(ctx context.Context, requests []store.Request) (list [
 	return list, err
 }
 
-// outageBench is a store with a breaker that opens after 3 failures, and limiters that ask it directly.
+// outageBench is a store with a breaker that opens after 3 failures, and
+// limiters that ask it directly.
 type outageBench struct {
 	*testing.T
 	next  *away
@@ -83,7 +84,8 @@ func (b *outageBench) open() {
 	require.ErrorIs(b, err, core.ErrBreakerOpen, "premise")
 }
 
-// back has the store be back, and waits until the next trial is over. Nobody asks the store meanwhile.
+// back has the store be back, and waits until the next trial is over. Nobody
+// asks the store meanwhile.
 func (b *outageBench) back() {
 	b.next.away.Store(false)
 	time.Sleep(2*pause + 1)
@@ -99,8 +101,9 @@ func (b *outageBench) left(l *core.Limiter) int64 {
 	return res.Limits()[0].Remaining
 }
 
-// What a caller returns comes back, whether the breaker refuses it or the store fails while the breaker is closed. Each rule says what
-// is left of 10 after 4 were taken and returned.
+// What a caller returns comes back, whether the breaker refuses it or the store
+// fails while the breaker is closed. Each rule says what is left of 10 after 4
+// were taken and returned.
 func TestWhatIsReturnedDuringAnOutageComesBackAfterIt(t *testing.T) {
 	ctx := context.Background()
 	slots := []core.Limit{core.InFlight(10).WithMaxHold(time.Hour)}
@@ -178,7 +181,8 @@ func TestReservationCanceledDuringAnOutage(t *testing.T) {
 	})
 }
 
-// A call that took slots may have been executed although its caller got an error. Nobody else would release them before MaxHold.
+// A call that took slots may have been executed although its caller got an
+// error. Nobody else would release them before MaxHold.
 func TestSlotsOfALostAnswerComeBack(t *testing.T) {
 	onOutage(t, func(b *outageBench) {
 		l, other := b.limiter("api", core.InFlight(10).WithMaxHold(time.Hour)), b.limiter("other", core.InFlight(10).WithMaxHold(time.Hour))

@@ -1,5 +1,5 @@
-// Package clientip finds the address by which a client is limited, for key functions that an app writes itself. The adapters'
-// ByIP uses it.
+// Package clientip finds the address by which a client is limited, for key
+// functions that an app writes itself. The adapters' ByIP uses it.
 package clientip
 
 import (
@@ -18,10 +18,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
-// Finder finds clients' addresses, as [core.IPOption] options say. It is safe for concurrent use.
+// Finder finds clients' addresses, as [core.IPOption] options say. It is safe
+// for concurrent use.
 //
-// Nobody can forge the address of a peer, but middleware may replace it by what a header field says, and then every
-// client chooses its own. A Finder refuses an address that was rewritten: see [core.ErrRewrittenAddr].
+// Nobody can forge the address of a peer, but middleware may replace it by what
+// a header field says, and then every client chooses its own. A Finder refuses
+// an address that was rewritten: see [core.ErrRewrittenAddr].
 type Finder struct {
 	trust forwarded.Trust
 
@@ -29,9 +31,10 @@ type Finder struct {
 	warned atomic.Bool  // of a proxy that was not named
 }
 
-// New returns a Finder with the given options. The error reports every mistake in them: it joins one [core.ConfigError] for
-// each. An adapter's ByIP takes the same options, and the adapter's New panics on a mistake. If the options come from a
-// configuration, check them here first.
+// New returns a Finder with the given options. The error reports every mistake
+// in them: it joins one [core.ConfigError] for each. An adapter's ByIP takes
+// the same options, and the adapter's New panics on a mistake. If the options
+// come from a configuration, check them here first.
 func New(options ...core.IPOption) (*Finder, error) {
 	f := &Finder{trust: forwarded.Trust{Prefix6: 64, List: forwarded.XForwardedFor}}
 	t := &f.trust
@@ -63,13 +66,14 @@ func noEffect(option string) string {
 	return "ratelimit: " + option + " has no effect because no proxy is trusted: name your proxies with core.TrustProxies"
 }
 
-// Key returns the client's key: its IPv4 address, or the network of its IPv6 address, such as "2001:db8::/64". peer is
-// the connection's remote address as net/http shows it, with its port. header returns all values of a request header
-// field. If peer is not an IP address, as on a Unix socket, Key returns [core.ErrNoKey]. If peer was rewritten, it returns
-// [core.ErrRewrittenAddr].
+// Key returns the client's key: its IPv4 address, or the network of its IPv6
+// address, such as "2001:db8::/64". peer is the connection's remote address as
+// net/http shows it, with its port. header returns all values of a request
+// header field. If peer is not an IP address, as on a Unix socket, Key returns
+// [core.ErrNoKey]. If peer was rewritten, it returns [core.ErrRewrittenAddr].
 //
-// If your server listens on a Unix socket, pass "@" as peer: clients choose the names of their sockets, such as
-// 192.0.2.7:80. ByIP finds out by itself.
+// If your server listens on a Unix socket, pass "@" as peer: clients choose the
+// names of their sockets, such as 192.0.2.7:80. ByIP finds out by itself.
 func (f *Finder) Key(peer string, header func(name string) []string) (string, error) {
 	network, proxyField, err := f.Network(peer, netip.Addr{}, nil, header)
 	if err != nil {
@@ -94,9 +98,12 @@ func ReportProxy(log *slog.Logger, peer, field string) {
 	log.Warn(proxyMessage, "code", "RL701", "peer", peer, "header", field)
 }
 
-// Network returns the network whose address or prefix is the client's key, for adapters. Errors are those of Key. peer is the remote
-// address as text, or addr if that is known from the connection, so that it can't be rewritten. local is the connection's own end, or
-// nil if it is not known. If proxyField is not "", peer looks like a proxy that was not named, and the caller must call
+// Network returns the network whose address or prefix is the client's key, for
+// adapters. Errors are those of Key. peer is the remote address as text, or
+// addr if that is known from the connection, so that it can't be rewritten.
+// local is the connection's own end, or nil if it is not known. If proxyField
+// is not "", peer looks like a proxy that was not named, and the caller must
+// call
 // [ReportProxy]: Network returns that once.
 func (f *Finder) Network(peer string, addr netip.Addr, local net.Addr, header func(string) []string) (network netip.Prefix, proxyField string, err error) {
 	socket := false
@@ -139,8 +146,10 @@ func (f *Finder) Network(peer string, addr netip.Addr, local net.Addr, header fu
 	return network, "", fmt.Errorf("%w: the peer has no IP address", core.ErrNoKey)
 }
 
-// isSocket reports whether a connection is on a Unix socket. Its network decides, because clients choose the names of their sockets,
-// such as 192.0.2.7:80, and middleware may rewrite the name of a TCP peer to that of a socket.
+// isSocket reports whether a connection is on a Unix socket. Its network
+// decides, because clients choose the names of their sockets, such as
+// 192.0.2.7:80, and middleware may rewrite the name of a TCP peer to that of a
+// socket.
 func isSocket(peer string, local net.Addr) bool {
 	if local != nil {
 		return strings.HasPrefix(local.Network(), "unix")
@@ -151,11 +160,13 @@ func isSocket(peer string, local net.Addr) bool {
 const insteadOfRewriting = "remove the middleware that rewrites RemoteAddr and name your proxies with core.TrustProxies, " +
 	"or use core.DangerouslyTrustRemoteAddr if no client can choose the address"
 
-// rewritingFields are those from which middleware is known to rewrite RemoteAddr.
+// rewritingFields are those from which middleware is known to rewrite
+// RemoteAddr.
 var rewritingFields = [...]string{"X-Forwarded-For", "X-Real-Ip", "True-Client-Ip", "Forwarded"}
 
-// sent reports whether the request itself says the address and port of its peer. A proxy sends addresses of its clients and
-// never its own, so middleware has rewritten peer.
+// sent reports whether the request itself says the address and port of its
+// peer. A proxy sends addresses of its clients and never its own, so middleware
+// has rewritten peer.
 func (f *Finder) sent(peer string, header func(string) []string) bool {
 	for _, field := range rewritingFields {
 		for _, value := range header(field) {
@@ -167,11 +178,13 @@ func (f *Finder) sent(peer string, header func(string) []string) bool {
 	return false
 }
 
-// maxHops bounds how many addresses of X-Forwarded-For or Forwarded are read. No real chain of proxies is longer.
+// maxHops bounds how many addresses of X-Forwarded-For or Forwarded are read.
+// No real chain of proxies is longer.
 const maxHops = 32
 
-// reported returns the client's address as hop, a trusted proxy, reports it. If all of the last maxHops addresses
-// are trusted proxies, it returns the leftmost of them.
+// reported returns the client's address as hop, a trusted proxy, reports it. If
+// all of the last maxHops addresses are trusted proxies, it returns the
+// leftmost of them.
 func (f *Finder) reported(hop netip.Addr, header func(string) []string) netip.Addr {
 	if f.trust.Header != "" {
 		if values := header(f.trust.Header); len(values) == 1 {
@@ -181,7 +194,8 @@ func (f *Finder) reported(hop netip.Addr, header func(string) []string) netip.Ad
 		}
 	}
 	hops := 0
-	// A field that occurs several times is one list (RFC 9110, 5.3), so read the last line first.
+	// A field that occurs several times is one list (RFC 9110, 5.3), so read
+	// the last line first.
 	for _, line := range slices.Backward(header(f.trust.List.Field)) {
 		for rest := true; rest; {
 			var next netip.Addr
@@ -208,15 +222,17 @@ func (f *Finder) trusts(a netip.Addr) bool {
 	return false
 }
 
-// Network looks for a proxy's field in the first lookAtAll requests of peers that are not trusted. Afterwards it looks in one of
-// lookAtOneIn, in case a proxy comes in front of a running service. On fasthttp a look at every request took 6 % of the
-// time of requests.
+// Network looks for a proxy's field in the first lookAtAll requests of peers
+// that are not trusted. Afterwards it looks in one of lookAtOneIn, in case a
+// proxy comes in front of a running service. On fasthttp a look at every
+// request took 6 % of the time of requests.
 const (
 	lookAtAll   = 1000
 	lookAtOneIn = 64
 )
 
-// proxyField returns a field, once, that suggests that the peer is a proxy that was not named: its clients share one bucket.
+// proxyField returns a field, once, that suggests that the peer is a proxy that
+// was not named: its clients share one bucket.
 func (f *Finder) proxyField(header func(string) []string) string {
 	if f.looked.Load() < lookAtAll {
 		f.looked.Add(1)

@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/clientip"
 )
 
-// A client can write anything into X-Forwarded-For, to choose its key or to make the request expensive.
+// A client can write anything into X-Forwarded-For, to choose its key or to
+// make the request expensive.
 func TestForwardedForCannotBeForged(t *testing.T) {
 	c := core.Must(clientip.New(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48")))
 	thousands := strings.TrimSuffix(strings.Repeat("10.0.0.1, ", 6500), ", ") // 64 KB of trusted hops
@@ -62,7 +63,8 @@ func TestForwardedForCannotBeForged(t *testing.T) {
 	}
 }
 
-// The constructor reports every mistake in the options, before the first request.
+// The constructor reports every mistake in the options, before the first
+// request.
 func TestNewReportsEveryMistake(t *testing.T) {
 	_, err := clientip.New(core.TrustProxies("10.0.0.0/33", "10.0.0.0/8", "proxy"), core.TrustHeader("CF IP"), core.IPv6Prefix(129))
 	require.Error(t, err)

@@ -14,7 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/clientip"
 )
 
-// A client writes what it likes to the left of what the trusted proxy appends to Forwarded.
+// A client writes what it likes to the left of what the trusted proxy appends
+// to Forwarded.
 func TestForwardedCannotBeForged(t *testing.T) {
 	c := core.Must(clientip.New(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48"), core.TrustForwarded()))
 	const peer, unknown = "10.1.1.1:1234", "10.1.1.1"
@@ -85,8 +86,9 @@ var (
 	nodePort = regexp.MustCompile(`:_[A-Za-z0-9._-]+$`)
 )
 
-// lastNode finds the address of the last element of a line independently: the element is the shortest end of the line,
-// after a comma, that the grammar of RFC 7239 allows.
+// lastNode finds the address of the last element of a line independently: the
+// element is the shortest end of the line, after a comma, that the grammar of
+// RFC 7239 allows.
 func lastNode(line string) (addr netip.Addr, ok bool, left string, more bool) {
 	for from := len(line); from >= 0; from-- {
 		if from > 0 && line[from-1] != ',' || !elements.MatchString(line[from:]) {
@@ -111,8 +113,9 @@ func lastNode(line string) (addr netip.Addr, ok bool, left string, more bool) {
 	return addr, false, "", false
 }
 
-// naiveForwarded finds the client, and reports whether an address that is not trusted, or something invalid, ended the
-// search before the left end of the list.
+// naiveForwarded finds the client, and reports whether an address that is not
+// trusted, or something invalid, ended the search before the left end of the
+// list.
 func naiveForwarded(peer string, lines []string) (key string, ended bool) {
 	last, ok := hop(peer)
 	if !ok {
@@ -137,7 +140,8 @@ func naiveForwarded(peer string, lines []string) (key string, ended bool) {
 	return network(last), false
 }
 
-// FuzzForwarded compares a Finder with naiveForwarded. A newline in header separates the lines of the field.
+// FuzzForwarded compares a Finder with naiveForwarded. A newline in header
+// separates the lines of the field.
 func FuzzForwarded(f *testing.F) {
 	for _, header := range []string{
 		"", ",", " ", "for=1.2.3.4", "for=6.6.6.6, for=1.2.3.4", `For="[2001:db8::1]:443";proto=https;by=_x, for=10.1.1.1`, "for=6.6.6.6\nfor=10.1.1.1",
@@ -184,7 +188,8 @@ func FuzzForwarded(f *testing.F) {
 	})
 }
 
-// A proxy appends its element to the line that the client sent, whatever that is.
+// A proxy appends its element to the line that the client sent, whatever that
+// is.
 func FuzzForwardedAppended(f *testing.F) {
 	for _, sent := range []string{"", "for=1.1.1.1", `for="1.1.1.1`, `for="\`, `"`, `\`, `x="a,b`, ",", `for="10.0.0.1", for="`} {
 		f.Add(sent)

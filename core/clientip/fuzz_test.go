@@ -11,7 +11,8 @@ import (
 
 var trusted = []string{"10.0.0.0/8", "192.0.2.7", "2001:db8:1::/48", "::1"}
 
-// hop parses one element of X-Forwarded-For: an address with or without a port or brackets.
+// hop parses one element of X-Forwarded-For: an address with or without a port
+// or brackets.
 func hop(s string) (netip.Addr, bool) {
 	s = strings.Trim(s, " \t")
 	if len(s) > 128 {
@@ -48,8 +49,9 @@ func trusts(a netip.Addr) bool {
 	return false
 }
 
-// naiveClient finds the client by joining all lines into one list. ended reports whether an address that is not
-// trusted, or an invalid one, ended the search before the left end of the list.
+// naiveClient finds the client by joining all lines into one list. ended
+// reports whether an address that is not trusted, or an invalid one, ended the
+// search before the left end of the list.
 func naiveClient(peer string, lines []string) (key string, ended bool) {
 	last, ok := hop(peer)
 	if !ok {
@@ -82,7 +84,8 @@ func network(a netip.Addr) string {
 	return netip.PrefixFrom(a, 64).Masked().String()
 }
 
-// FuzzForwardedFor compares a Finder with naiveClient. A newline in header separates the lines of the field.
+// FuzzForwardedFor compares a Finder with naiveClient. A newline in header
+// separates the lines of the field.
 func FuzzForwardedFor(f *testing.F) {
 	for _, peer := range []string{"10.0.0.1:1234", "192.0.2.7", "[2001:db8:1::5]:80", "[::1]:9", "[::ffff:10.0.0.1]:80", "203.0.113.9:1",
 		"", "@", "10.0.0.1:", "[::1%eth0]:80"} {

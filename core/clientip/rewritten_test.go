@@ -23,8 +23,8 @@ func fields(pairs ...string) func(string) []string {
 	}
 }
 
-// Middleware that rewrites RemoteAddr takes what the client sent. The address of a connection has a port, and no proxy sends
-// its own address with its port.
+// Middleware that rewrites RemoteAddr takes what the client sent. The address
+// of a connection has a port, and no proxy sends its own address with its port.
 func TestARewrittenAddressIsRefused(t *testing.T) {
 	for _, c := range []*clientip.Finder{core.Must(clientip.New()), core.Must(clientip.New(core.TrustProxies("203.0.113.0/24")))} {
 		for _, x := range []struct {
@@ -60,7 +60,8 @@ func TestARewrittenAddressIsRefused(t *testing.T) {
 	assert.Less(t, len(err.Error()), 500, "a message is short, whatever a client sends")
 }
 
-// A proxy on a Unix socket has no address. It is trusted if the app says so, and nothing else without an address is.
+// A proxy on a Unix socket has no address. It is trusted if the app says so,
+// and nothing else without an address is.
 func TestAProxyOnAUnixSocket(t *testing.T) {
 	plain, trusting := core.Must(clientip.New()), core.Must(clientip.New(core.TrustUnixSocket(), core.TrustProxies("10.0.0.0/8")))
 	for _, socket := range []string{"", "@", "@nginx", "/run/nginx.sock"} {

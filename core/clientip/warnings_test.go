@@ -30,8 +30,9 @@ func TestUntrustedProxyWarnsOnce(t *testing.T) {
 	assert.Equal(t, 1, l.Count("core.TrustProxies"), "the warning says what to do, once")
 }
 
-// A proxy whose address is outside the trusted ranges sends what ByIP would read from a trusted one. Without a warning all
-// its clients share a bucket, and nobody knows.
+// A proxy whose address is outside the trusted ranges sends what ByIP would
+// read from a trusted one. Without a warning all its clients share a bucket,
+// and nobody knows.
 func TestPeerOutsideTheTrustedRangesWarnsOnceWithPeerAndHeader(t *testing.T) {
 	for _, x := range []struct {
 		field   string
@@ -81,7 +82,8 @@ func TestTrustWithoutAProxyWarns(t *testing.T) {
 	}
 }
 
-// A look at each request would cost too much, but a proxy may come in front of a service that runs for long.
+// A look at each request would cost too much, but a proxy may come in front of
+// a service that runs for long.
 func TestUntrustedProxyWarnsAfterManyRequestsWithoutOne(t *testing.T) {
 	l := logtest.Default(t)
 	c := core.Must(clientip.New())

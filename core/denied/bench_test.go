@@ -10,11 +10,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/denied"
 )
 
-// view returns b as a string that shares its memory, as frameworks pass that reuse buffers.
+// view returns b as a string that shares its memory, as frameworks pass that
+// reuse buffers.
 func view(b []byte) string { return unsafe.String(&b[0], len(b)) }
 
-// BenchmarkObserve measures what an observation costs: an allowed one, a denial of a key that is counted, of one that is not, and with
-// hashes.
+// BenchmarkObserve measures what an observation costs: an allowed one, a denial
+// of a key that is counted, of one that is not, and with hashes.
 func BenchmarkObserve(b *testing.B) {
 	keys := make([]string, 1<<16)
 	for i := range keys {

@@ -1,11 +1,13 @@
-// Package denied finds out who is denied most, in bounded memory. A [Top] is an observer of limiters:
+// Package denied finds out who is denied most, in bounded memory. A [Top] is an
+// observer of limiters:
 //
 //	top, err := denied.New()
 //	limiter, err := core.NewLimiter(store, policy, core.WithKeyObserver(top.Observe))
 //	…
 //	report := top.Report() // of this process; Merge adds up those of others
 //
-// Keys can be personal data, and a Top keeps some: nothing does unless the app installs it. With [WithKeySecret] it keeps hashes.
+// Keys can be personal data, and a Top keeps some: nothing does unless the app
+// installs it. With [WithKeySecret] it keeps hashes.
 package denied
 
 import (
@@ -32,11 +34,13 @@ const (
 	others = "(other)"
 )
 
-// Top counts the denials of each key, for the keys that are denied most, by policy. It is safe for concurrent use, starts no
-// goroutine and needs no closing. Make one with [New] for all limiters of a process.
+// Top counts the denials of each key, for the keys that are denied most, by
+// policy. It is safe for concurrent use, starts no goroutine and needs no
+// closing. Make one with [New] for all limiters of a process.
 //
-// It takes at most about 600 bytes for each of twice [WithMaxKeys] keys of a policy: 120 KB by default. Beyond 1,000 policies, all
-// further ones are counted as one, "(other)".
+// It takes at most about 600 bytes for each of twice [WithMaxKeys] keys of a
+// policy: 120 KB by default. Beyond 1,000 policies, all further ones are
+// counted as one, "(other)".
 type Top struct {
 	most   int
 	window time.Duration
@@ -55,8 +59,9 @@ type config struct {
 	mistakes []error
 }
 
-// WithMaxKeys sets how many keys are counted of each policy: from 1 to 10,000, by default 100. A key that takes more than one of so
-// many denials of a policy is always among them.
+// WithMaxKeys sets how many keys are counted of each policy: from 1 to 10,000,
+// by default 100. A key that takes more than one of so many denials of a policy
+// is always among them.
 func WithMaxKeys(n int) Option {
 	return func(c *config) {
 		if c.top.most = n; n < 1 || n > mostKeys {
@@ -65,8 +70,8 @@ func WithMaxKeys(n int) Option {
 	}
 }
 
-// WithWindow sets for how long denials count: for d at least, and for twice that at most. It is from a second to 366 days, by default
-// an hour.
+// WithWindow sets for how long denials count: for d at least, and for twice
+// that at most. It is from a second to 366 days, by default an hour.
 func WithWindow(d time.Duration) Option {
 	return func(c *config) {
 		if c.top.window = d; d < time.Second || d > longestWindow {
@@ -75,9 +80,10 @@ func WithWindow(d time.Duration) Option {
 	}
 }
 
-// WithKeySecret keeps keys as [core.LogKey] shows them with this secret, instead of the keys themselves. Give all replicas the same:
-// at least 16 random bytes. The secret of the limiters' [core.WithKeySecret] makes a key look as in their log lines. A denial then costs
-// about a microsecond more.
+// WithKeySecret keeps keys as [core.LogKey] shows them with this secret,
+// instead of the keys themselves. Give all replicas the same: at least 16
+// random bytes. The secret of the limiters' [core.WithKeySecret] makes a key
+// look as in their log lines. A denial then costs about a microsecond more.
 func WithKeySecret(secret []byte) Option {
 	return func(c *config) {
 		if c.top.secret = slices.Clone(secret); len(secret) < logline.MinSecret {
@@ -86,7 +92,8 @@ func WithKeySecret(secret []byte) Option {
 	}
 }
 
-// New returns a Top that has counted nothing. The error joins a [core.ConfigError] for each mistake in the options.
+// New returns a Top that has counted nothing. The error joins a
+// [core.ConfigError] for each mistake in the options.
 func New(options ...Option) (*Top, error) {
 	c := config{top: &Top{most: defaultKeys, window: defaultWindow, policies: make(map[string]*counted)}}
 	for _, o := range options {
@@ -100,8 +107,10 @@ func New(options ...Option) (*Top, error) {
 	return c.top, nil
 }
 
-// Observe counts a denial, also one of shadow mode. Pass it to [core.WithKeyObserver]. Without keys, as [core.WithObserver] calls it, it
-// counts policies alone. A denial costs about 0.2 µs, and 0.3 µs and an allocation if the key is new; any other observation costs a comparison.
+// Observe counts a denial, also one of shadow mode. Pass it to
+// [core.WithKeyObserver]. Without keys, as [core.WithObserver] calls it, it
+// counts policies alone. A denial costs about 0.2 µs, and 0.3 µs and an
+// allocation if the key is new; any other observation costs a comparison.
 func (t *Top) Observe(_ context.Context, o core.Observation) {
 	if o.Outcome != core.OutcomeDenied && o.Outcome != core.OutcomeShadowDenied {
 		return
@@ -117,8 +126,9 @@ func (t *Top) Observe(_ context.Context, o core.Observation) {
 	p.denials.note(key, o.Outcome == core.OutcomeShadowDenied, now)
 }
 
-// Form returns key as reports show it: its hash with [WithKeySecret]; else the key itself, or, of more than 128 bytes, "sha256:" and its
-// SHA-256, as in stores.
+// Form returns key as reports show it: its hash with [WithKeySecret]; else the
+// key itself, or, of more than 128 bytes, "sha256:" and its SHA-256, as in
+// stores.
 func (t *Top) Form(key string) string {
 	if t.secret != nil {
 		return logline.Key(t.secret, key)
@@ -149,7 +159,8 @@ func (t *Top) policy(name string) *counted {
 	return p
 }
 
-// Report returns what was counted, by the names of policies. It copies all, so its cost grows with [WithMaxKeys].
+// Report returns what was counted, by the names of policies. It copies all, so
+// its cost grows with [WithMaxKeys].
 func (t *Top) Report() Report {
 	t.mu.RLock()
 	names := make([]string, 0, len(t.policies))

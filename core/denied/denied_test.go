@@ -51,7 +51,8 @@ func (c truth) holds(t *testing.T, p denied.Policy, keys int) {
 	}
 }
 
-// Whatever is denied, in one process or several, in one window or two: the bounds hold.
+// Whatever is denied, in one process or several, in one window or two: the
+// bounds hold.
 func TestBoundsHoldForAnyDenials(t *testing.T) {
 	const keys, window = 8, time.Minute
 	for seed := range uint64(200) {
@@ -89,7 +90,8 @@ func TestBoundsHoldForAnyDenials(t *testing.T) {
 	}
 }
 
-// A flood of clients that are denied once each must not hide the one who is denied often.
+// A flood of clients that are denied once each must not hide the one who is
+// denied often.
 func TestAHeavyKeyIsListedBehindAFlood(t *testing.T) {
 	top := core.Must(denied.New(denied.WithMaxKeys(50)))
 	for i := range 20_000 {
@@ -125,7 +127,8 @@ func TestDenialsAreForgottenAfterTwoWindows(t *testing.T) {
 	})
 }
 
-// What a limiter denies arrives with its key, and other observers of the limiter see none.
+// What a limiter denies arrives with its key, and other observers of the
+// limiter see none.
 func TestOnlyTheTopSeesKeys(t *testing.T) {
 	ctx := context.Background()
 	top := core.Must(denied.New())

@@ -44,7 +44,8 @@ func ExampleOption() {
 	// Output: denied.WithMaxKeys: 20000 must be from 1 to 10000 (RL304)
 }
 
-// Each replica reports what it denied, as JSON if it is another process. Merge adds it up.
+// Each replica reports what it denied, as JSON if it is another process. Merge
+// adds it up.
 func ExampleReport() {
 	one := denied.Report{Policies: []denied.Policy{{Policy: "api", Denied: 10, Keys: []denied.Key{{Key: "user:ann", AtLeast: 10, AtMost: 10}}}}}
 	two := denied.Report{Policies: []denied.Policy{{Policy: "api", Denied: 60, Unlisted: 4, Keys: []denied.Key{{Key: "user:bob", AtLeast: 50, AtMost: 52}}}}}

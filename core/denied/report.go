@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Report is who was denied most, as JSON too. Bytes of keys that are not UTF-8 become U+FFFD in JSON.
+// Report is who was denied most, as JSON too. Bytes of keys that are not UTF-8
+// become U+FFFD in JSON.
 type Report struct {
 	Hashed   bool     `json:"hashed"`   // keys are hashes
 	Policies []Policy `json:"policies"` // those that deny
@@ -25,13 +26,15 @@ type Policy struct {
 	// Keys are those that were denied most, by AtLeast.
 	Keys []Key `json:"keys"`
 
-	// Unlisted bounds the denials of each key that is not among Keys: none has more. It is at most Denied divided by the number of keys
-	// that are counted.
+	// Unlisted bounds the denials of each key that is not among Keys: none has
+	// more. It is at most Denied divided by the number of keys that are
+	// counted.
 	Unlisted int64 `json:"unlisted_at_most"`
 }
 
-// Key is how often a key was denied: AtLeast so often, and AtMost so often. They are equal while no more keys were denied than are
-// counted, and differ by at most Policy.Unlisted otherwise.
+// Key is how often a key was denied: AtLeast so often, and AtMost so often.
+// They are equal while no more keys were denied than are counted, and differ by
+// at most Policy.Unlisted otherwise.
 type Key struct {
 	Key     string    `json:"key"`      // or its hash
 	AtLeast int64     `json:"at_least"` // it was denied so often at least
@@ -39,7 +42,8 @@ type Key struct {
 	Last    time.Time `json:"last"`     // the last denial
 }
 
-// Merge adds up reports of several processes. Bounds stay true for the sum. It keeps all keys: [Policy.Top] shortens.
+// Merge adds up reports of several processes. Bounds stay true for the sum. It
+// keeps all keys: [Policy.Top] shortens.
 func Merge(reports ...Report) Report {
 	sum := Report{Hashed: len(reports) > 0, Policies: []Policy{}}
 	byName := make(map[string]Policy)
@@ -61,7 +65,8 @@ func Merge(reports ...Report) Report {
 	return sum
 }
 
-// Top returns p with its first n keys. Unlisted then bounds those that are left out too.
+// Top returns p with its first n keys. Unlisted then bounds those that are left
+// out too.
 func (p Policy) Top(n int) Policy {
 	if n = max(0, n); n < len(p.Keys) {
 		for _, k := range p.Keys[n:] {
@@ -72,8 +77,9 @@ func (p Policy) Top(n int) Policy {
 	return p
 }
 
-// and returns the sum of p and q, whose keys are in no order. A key that is listed in one alone can have as many denials in the other as
-// an unlisted one: "Mergeable Summaries", Agarwal et al., 2012.
+// and returns the sum of p and q, whose keys are in no order. A key that is
+// listed in one alone can have as many denials in the other as an unlisted one:
+// "Mergeable Summaries", Agarwal et al., 2012.
 func (p Policy) and(q Policy) Policy {
 	sum := Policy{
 		Policy: p.Policy, From: p.From, Until: p.Until, Unlisted: p.Unlisted + q.Unlisted,

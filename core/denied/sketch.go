@@ -5,12 +5,15 @@ import (
 	"time"
 )
 
-// sketch counts the keys that are denied most, by Space-Saving: "Efficient Computation of Frequent and Top-k Elements in Data Streams",
-// Metwally, Agrawal and El Abbadi, 2005. Each of its counters belongs to a key. If there is none for a key, it takes over the smallest
-// counter with its count, which is then by how much the key's count may be too high.
+// sketch counts the keys that are denied most, by Space-Saving: "Efficient
+// Computation of Frequent and Top-k Elements in Data Streams", Metwally,
+// Agrawal and El Abbadi, 2005. Each of its counters belongs to a key. If there
+// is none for a key, it takes over the smallest counter with its count, which
+// is then by how much the key's count may be too high.
 //
-// So the count of a key is never too low, and the smallest counter bounds what is too high, and every key without a counter. It is at
-// most the sum divided by the number of counters.
+// So the count of a key is never too low, and the smallest counter bounds what
+// is too high, and every key without a counter. It is at most the sum divided
+// by the number of counters.
 type sketch struct {
 	most         int
 	byKey        map[string]*counter
@@ -28,7 +31,8 @@ type counter struct {
 
 func newSketch(most int) *sketch { return &sketch{most: most, byKey: make(map[string]*counter)} }
 
-// note counts a denial of key, which may be a view of a buffer that its owner reuses; of no key if that is empty.
+// note counts a denial of key, which may be a view of a buffer that its owner
+// reuses; of no key if that is empty.
 func (s *sketch) note(key string, shadow bool, now time.Time) {
 	s.sum++
 	if shadow {
@@ -56,7 +60,8 @@ func (s *sketch) note(key string, shadow bool, now time.Time) {
 	s.down(c.at)
 }
 
-// up moves the counter at i, whose count may be too small for its place, to where it belongs.
+// up moves the counter at i, whose count may be too small for its place, to
+// where it belongs.
 func (s *sketch) up(i int) {
 	for i > 0 && s.smallest[i].count < s.smallest[(i-1)/2].count {
 		s.swap(i, (i-1)/2)
@@ -64,7 +69,8 @@ func (s *sketch) up(i int) {
 	}
 }
 
-// down moves the counter at i, whose count may be too large for its place, to where it belongs.
+// down moves the counter at i, whose count may be too large for its place, to
+// where it belongs.
 func (s *sketch) down(i int) {
 	for {
 		least := i

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// counted is what is counted of a policy: the denials of the window under way, and of the one before.
+// counted is what is counted of a policy: the denials of the window under way,
+// and of the one before.
 type counted struct {
 	mu              sync.Mutex // guards all below
 	since           time.Time  // when the window under way began; zero: none has

@@ -10,20 +10,25 @@ import (
 )
 
 const (
-	// maxDenials bounds the entries of a cache. A new one replaces any other: keys under attack are soon back.
+	// maxDenials bounds the entries of a cache. A new one replaces any other:
+	// keys under attack are soon back.
 	maxDenials = 1 << 16
 	// denialShards is how many locks the keys are spread over.
 	denialShards = 16
-	// denialSlots is how many versions a shard has. Keys with one slot share a version.
+	// denialSlots is how many versions a shard has. Keys with one slot share a
+	// version.
 	denialSlots = 256
-	// uncertain is how long the tokens of a Refund or Reset that got no answer may still come back.
+	// uncertain is how long the tokens of a Refund or Reset that got no answer
+	// may still come back.
 	uncertain = time.Minute
 )
 
 // cache remembers denials.
 //
-// A denial must not be kept if tokens came back meanwhile. So a request first reads its key's version, and its denial is kept
-// only if the version is still the same. Whatever returns tokens calls beginReturn before and endReturn after. Example:
+// A denial must not be kept if tokens came back meanwhile. So a request first
+// reads its key's version, and its denial is kept only if the version is still
+// the same. Whatever returns tokens calls beginReturn before and endReturn
+// after. Example:
 //
 //	request A: reads version 7, is denied, its answer is on the way
 //	refund B:  beginReturn drops denials, the store refunds, endReturn sets version 8
@@ -53,13 +58,16 @@ type denial struct {
 	until    instant // when it no longer holds
 }
 
-// instant is a time in ns since 1970. Comparing time.Times takes several times as long.
+// instant is a time in ns since 1970. Comparing time.Times takes several times
+// as long.
 type instant int64
 
-// sinceMicro returns the ns since t's microsecond began. Buckets count whole microseconds.
+// sinceMicro returns the ns since t's microsecond began. Buckets count whole
+// microseconds.
 func (t instant) sinceMicro() instant { return t % 1000 }
 
-// repeat sets a to a denial that still holds for r at now. If there is none, ok is false, and version is for keep.
+// repeat sets a to a denial that still holds for r at now. If there is none, ok
+// is false, and version is for keep.
 func (d *cache) repeat(r *store.Request, a *store.Answer, now instant) (ok bool, version uint32) {
 	hash := r.Hash()
 	sh, slot := d.shard(hash)
@@ -82,8 +90,9 @@ func (d *cache) repeat(r *store.Request, a *store.Answer, now instant) (ok bool,
 	return ok, version
 }
 
-// keep remembers the denial a of r, which was asked for at asked and answered at answered. It does not if a request that
-// returned or took tokens may have been executed since repeat returned version.
+// keep remembers the denial a of r, which was asked for at asked and answered
+// at answered. It does not if a request that returned or took tokens may have
+// been executed since repeat returned version.
 func (d *cache) keep(r *store.Request, a *store.Answer, version uint32, asked, answered instant) {
 	if !a.Levels.Inline() {
 		return // callers of repeat would share its levels
@@ -121,7 +130,8 @@ func (d *cache) keep(r *store.Request, a *store.Answer, version uint32, asked, a
 	sh.entries[hash] = known
 }
 
-// beginReturn drops the denial of a key to which a request is about to return tokens, and blocks caching until endReturn.
+// beginReturn drops the denial of a key to which a request is about to return
+// tokens, and blocks caching until endReturn.
 func (s *Store) beginReturn(r *store.Request) {
 	hash := r.Hash()
 	sh, _ := s.shard(hash)
@@ -134,8 +144,8 @@ func (s *Store) beginReturn(r *store.Request) {
 	delete(sh.entries, hash)
 }
 
-// endReturn ends what beginReturn began. If err leaves it open whether the tokens may still come back, caching stays blocked
-// for the time uncertain.
+// endReturn ends what beginReturn began. If err leaves it open whether the
+// tokens may still come back, caching stays blocked for the time uncertain.
 func (s *Store) endReturn(r *store.Request, err error) {
 	now, clockErr := s.now()
 	hash := r.Hash()
@@ -157,7 +167,8 @@ func certain(r *store.Request, err error) bool {
 	return errors.As(err, new(*store.StateError)) || errors.Is(err, store.ErrApart) || r.Until == 0 && errors.As(err, &e) && e.Certain()
 }
 
-// invalidate drops the denial of a key from which tokens were taken: its RetryAfter would be too short now.
+// invalidate drops the denial of a key from which tokens were taken: its
+// RetryAfter would be too short now.
 func (d *cache) invalidate(r *store.Request) {
 	hash := r.Hash()
 	sh, slot := d.shard(hash)

@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// The cache finds denials by a hash. A denial of another bucket with the same hash is no answer.
+// The cache finds denials by a hash. A denial of another bucket with the same
+// hash is no answer.
 func TestDenialIsOnlyRepeatedToItsOwnBucket(t *testing.T) {
 	p := bucket.NewPlan([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 1, RefillRate: 1, RefillInterval: time.Hour}, 1)})
 	d := cache{horizon: time.Second}

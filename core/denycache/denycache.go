@@ -1,5 +1,6 @@
-// Package denycache repeats denials that still hold, without asking the store again. Stores of package redisstore have one. It
-// works around any other store too:
+// Package denycache repeats denials that still hold, without asking the store
+// again. Stores of package redisstore have one. It works around any other store
+// too:
 //
 //	store := denycache.New(memcachedStore, time.Second)
 package denycache
@@ -16,17 +17,21 @@ import (
 // below is embedded under a name that is not exported.
 type below = layer.Layer
 
-// Store is a [store.Store] around another one. If that said "retry in t", the bucket can't have the tokens before t, unless
-// somebody gives tokens back or resets it. So until t, or until the horizon is over, the Store denies the same key in this
-// process, with the right RetryAfter. A refund or reset through this Store ends a repeated denial at once. Those of other
-// processes are seen when the horizon is over. A repeated denial costs no call and no allocation, and has the Source
-// core.FromDenyCache. The Store holds at most 65,536 keys.
+// Store is a [store.Store] around another one. If that said "retry in t", the
+// bucket can't have the tokens before t, unless somebody gives tokens back or
+// resets it. So until t, or until the horizon is over, the Store denies the
+// same key in this process, with the right RetryAfter. A refund or reset
+// through this Store ends a repeated denial at once. Those of other processes
+// are seen when the horizon is over. A repeated denial costs no call and no
+// allocation, and has the Source core.FromDenyCache. The Store holds at most
+// 65,536 keys.
 type Store struct {
 	below
 	cache
 }
 
-// New returns a Store around next. The horizon is for how long it repeats a denial; 0 or less: never.
+// New returns a Store around next. The horizon is for how long it repeats a
+// denial; 0 or less: never.
 func New(next store.Store, horizon time.Duration) *Store {
 	s := &Store{below: layer.On(next)}
 	s.horizon = horizon
@@ -82,7 +87,8 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	return err
 }
 
-// begin must be called before next decides a request that the cache can't answer.
+// begin must be called before next decides a request that the cache can't
+// answer.
 func (s *Store) begin(r *store.Request) {
 	if r.Gives() {
 		s.beginReturn(r)
@@ -99,7 +105,8 @@ func (s *Store) end(r *store.Request, allowed bool, err error) {
 	}
 }
 
-// applies reports whether the cache may answer r: it takes tokens, returns none, and takes as many from each limit.
+// applies reports whether the cache may answer r: it takes tokens, returns
+// none, and takes as many from each limit.
 func applies(r *store.Request) bool {
 	return (r.Action == bucket.Take || r.Action == bucket.Lease) && r.N > 0 && r.Each == nil && r.Ends.Ticket == 0
 }

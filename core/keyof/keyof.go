@@ -1,11 +1,13 @@
-// Package keyof makes, by hand, the keys that the adapters' extractors return: for [core.Policy].Overrides, [core.Limiter.Reset] and
-// Peek, and for the tools of operators. Its functions have the extractors' names.
+// Package keyof makes, by hand, the keys that the adapters' extractors return:
+// for [core.Policy].Overrides, [core.Limiter.Reset] and Peek, and for the tools
+// of operators. Its functions have the extractors' names.
 //
 //	key, err := keyof.Header("X-Api-Key", "k-123") // as ByHeader("X-Api-Key") returns it for that client
 //	...
 //	err = limiter.Reset(ctx, key)
 //
-// An error is that of the extractor: [core.ErrNoKey] for an empty value, and a [core.ConfigError] for a name that can't be one.
+// An error is that of the extractor: [core.ErrNoKey] for an empty value, and a
+// [core.ConfigError] for a name that can't be one.
 package keyof
 
 import (
@@ -42,8 +44,9 @@ func of(key adapter.KeyFunc, value string) (string, error) {
 	return key(client{value: value})
 }
 
-// IP is the key that ByIP returns for a client's address: "ip:192.0.2.1", or for IPv6 its network, such as "ip:2001:db8::/64". Of the
-// options only [core.IPv6Prefix] matters.
+// IP is the key that ByIP returns for a client's address: "ip:192.0.2.1", or
+// for IPv6 its network, such as "ip:2001:db8::/64". Of the options only
+// [core.IPv6Prefix] matters.
 func IP(address string, options ...core.IPOption) (string, error) {
 	key := adapter.ByIP(options...)
 	if err := middleware.ArgumentError[adapter.Request, string](key); err != nil {
@@ -79,7 +82,8 @@ func Method(method string) (string, error) { return of(adapter.ByMethod(), metho
 // Path is the key that ByPath returns.
 func Path(path string) (string, error) { return of(adapter.ByPath(), path) }
 
-// Route is the key that ByRoute returns for a pattern. It leaves out the method of a pattern such as "GET /items/{id}", as ByRoute does.
+// Route is the key that ByRoute returns for a pattern. It leaves out the method
+// of a pattern such as "GET /items/{id}", as ByRoute does.
 func Route(pattern string) (string, error) {
 	return of(adapter.ByRoute(""), adapter.WithoutMethod(pattern))
 }
@@ -93,8 +97,10 @@ func ContextValue(key, value any) (string, error) {
 	return extract(inContext{value: value})
 }
 
-// Value is the key that ByContextValue returns for a value, by the name that its keys have: that of a string is the string, as
-// in ByContextValue("user"), and that of a type of your own is its name and value, such as "main.userKey {}".
+// Value is the key that ByContextValue returns for a value, by the name that
+// its keys have: that of a string is the string, as in ByContextValue("user"),
+// and that of a type of your own is its name and value, such as "main.userKey
+// {}".
 func Value(name, value string) (string, error) { return ContextValue(name, value) }
 
 // inContext is a request whose context has a value.

@@ -15,7 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// slow takes a millisecond to answer, and counts the leases that it was asked for.
+// slow takes a millisecond to answer, and counts the leases that it was asked
+// for.
 type slow struct {
 	store.Store
 
@@ -86,7 +87,8 @@ func (s panicking) Do(ctx context.Context, r store.Request) (store.Answer, error
 	return s.Store.Do(ctx, r)
 }
 
-// Leases are renewed in a goroutine of their own, so a panic there must not end the process.
+// Leases are renewed in a goroutine of their own, so a panic there must not end
+// the process.
 func TestPanicOfARenewalIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(panicking{core.NewMemoryStore()}, 100, time.Minute)

@@ -1,5 +1,6 @@
-// Package lease takes tokens of busy keys ahead, and decides in this process while they last. redisstore.WithLease puts a lease
-// store around the store on Redis. It works around any other store too:
+// Package lease takes tokens of busy keys ahead, and decides in this process
+// while they last. redisstore.WithLease puts a lease store around the store on
+// Redis. It works around any other store too:
 //
 //	store := lease.New(memcachedStore, 1000, 100*time.Millisecond)
 package lease
@@ -21,20 +22,28 @@ import (
 // below is embedded under a name that is not exported.
 type below = layer.Layer
 
-// Store is a [store.Store] around another one, for keys with more requests than that one can decide.
+// Store is a [store.Store] around another one, for keys with more requests than
+// that one can decide.
 //
-// A key with two requests within 50 ms leases tokens with its next decision: one at first, then twice as many each time they
-// are used up within 50 ms. A lease is at most a tenth of the smallest Capacity, and half of what the bucket has left. A key
-// whose callers want more at once than the largest lease has leases nothing for a second: waiting for one small lease after another
-// would be slower than none. The Store gives a lease back if nothing uses it for 100 to 200 ms. A lease ends after 2 s.
+// A key with two requests within 50 ms leases tokens with its next decision:
+// one at first, then twice as many each time they are used up within 50 ms. A
+// lease is at most a tenth of the smallest Capacity, and half of what the
+// bucket has left. A key whose callers want more at once than the largest lease
+// has leases nothing for a second: waiting for one small lease after another
+// would be slower than none. The Store gives a lease back if nothing uses it
+// for 100 to 200 ms. A lease ends after 2 s.
 //
-// Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them until
-// the lease has ended. Only Allow and AllowN use them, and only for one list of limits a key. Decisions on a lease have the
-// Source core.FromLease, and cost no call and no allocation. Up to 65,536 keys are watched for being busy.
+// Leases admit nothing beyond the limits: leased tokens have left the bucket,
+// and it does not refill behind them until the lease has ended. Only Allow and
+// AllowN use them, and only for one list of limits a key. Decisions on a lease
+// have the Source core.FromLease, and cost no call and no allocation. Up to
+// 65,536 keys are watched for being busy.
 //
-// Every request that a lease does not decide settles the lease that it meets: unused tokens come back with its call, or with one
-// before it, and nothing more is taken from the lease. After the answer of a debit or a Reset, no lease that was asked for before is
-// used, not even one whose answer comes later.
+// Every request that a lease does not decide settles the lease that it meets:
+// unused tokens come back with its call, or with one before it, and nothing
+// more is taken from the lease. After the answer of a debit or a Reset, no
+// lease that was asked for before is used, not even one whose answer comes
+// later.
 type Store struct {
 	below
 
@@ -50,8 +59,10 @@ func init() {
 	hook.Lease = func(s *Store) (now *func() time.Time, idle *time.Duration) { return &s.now, &s.idle }
 }
 
-// New returns a Store around next, with leases of at most so many tokens. A decision that waits for a lease which another one
-// renews fails after the timeout, which should be that of next. [core.NewLimiter] reports a timeout that is not above 0.
+// New returns a Store around next, with leases of at most so many tokens. A
+// decision that waits for a lease which another one renews fails after the
+// timeout, which should be that of next. [core.NewLimiter] reports a timeout
+// that is not above 0.
 //
 // [core.NewLimiter]: https://pkg.go.dev/github.com/tokenbucket-go/ratelimit/core#NewLimiter
 func New(next store.Store, most int64, timeout time.Duration) *Store {
@@ -63,8 +74,10 @@ func New(next store.Store, most int64, timeout time.Duration) *Store {
 	return s
 }
 
-// Do decides r on the lease of its key, if that has enough tokens. Otherwise next decides, and the lease is settled with that call,
-// or before it. If the key is busy, the call to next also renews the lease, and other requests for the key wait for it.
+// Do decides r on the lease of its key, if that has enough tokens. Otherwise
+// next decides, and the lease is settled with that call, or before it. If the
+// key is busy, the call to next also renews the lease, and other requests for
+// the key wait for it.
 func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	if err := s.Config().ClockError(); err != nil { // a lease must not decide at an instant that no store would accept
 		return a, err
@@ -104,8 +117,9 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 	}
 }
 
-// DoTogether has next decide requests in one step. The requests settle the leases of their keys, so that they can take all the
-// tokens that this process has.
+// DoTogether has next decide requests in one step. The requests settle the
+// leases of their keys, so that they can take all the tokens that this process
+// has.
 func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if s.apart.Load() && !layer.OneBucket(requests) {
 		return nil, store.ErrApart
@@ -150,8 +164,9 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	return err
 }
 
-// Around settles the lease of a bucket and calls do, which reads or writes the bucket past the Store. Until do returns, the Store leases
-// nothing of it. The error is that of do, or of ctx if that ends before a lease under way comes.
+// Around settles the lease of a bucket and calls do, which reads or writes the
+// bucket past the Store. Until do returns, the Store leases nothing of it. The
+// error is that of do, or of ctx if that ends before a lease under way comes.
 func (s *Store) Around(ctx context.Context, policy, key string, do func() error) error {
 	r := store.NewRequest(policy, key, bucket.Request{Action: bucket.End})
 	s.block(&r)
@@ -163,7 +178,8 @@ func (s *Store) Around(ctx context.Context, policy, key string, do func() error)
 	return do()
 }
 
-// GiveBack ends all leases and returns when next has their tokens. Call it at the end of a process.
+// GiveBack ends all leases and returns when next has their tokens. Call it at
+// the end of a process.
 func (s *Store) GiveBack() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
 	defer cancel()
@@ -191,12 +207,15 @@ func (s *Store) Used() (n int64) {
 	return n
 }
 
-// This file settles leases. A request that a lease does not decide meets the lease of its bucket: that ends, and the request carries
-// its [bucket.Ending] to next. Until a call with it is answered, every call that returns or charges tokens carries the Ending too,
-// because next may execute it first: while next still holds the tokens of the lease, it has no room for those that were used of them.
-// Settling a lease a second time changes nothing.
+// This file settles leases. A request that a lease does not decide meets the
+// lease of its bucket: that ends, and the request carries its [bucket.Ending]
+// to next. Until a call with it is answered, every call that returns or charges
+// tokens carries the Ending too, because next may execute it first: while next
+// still holds the tokens of the lease, it has no room for those that were used
+// of them. Settling a lease a second time changes nothing.
 
-// ask has next decide r, which has met the lease of its bucket. Before it sends what meet returned.
+// ask has next decide r, which has met the lease of its bucket. Before it sends
+// what meet returned.
 func (s *Store) ask(ctx context.Context, r store.Request, before *store.Request) (a store.Answer, err error) {
 	s.sendBefore(ctx, before)
 	a, err = s.Next.Do(ctx, r)
@@ -204,7 +223,8 @@ func (s *Store) ask(ctx context.Context, r store.Request, before *store.Request)
 	return a, err
 }
 
-// sendBefore settles a lease by a call of its own, before that of a request which can't. nil: there is none.
+// sendBefore settles a lease by a call of its own, before that of a request
+// which can't. nil: there is none.
 func (s *Store) sendBefore(ctx context.Context, before *store.Request) {
 	if before == nil {
 		return
@@ -218,8 +238,9 @@ func (s *Store) sendBefore(ctx context.Context, before *store.Request) {
 	s.settled(before, err)
 }
 
-// meet ends the lease of r's bucket, and has r settle it. If r can't, because it is under other limits or ends a hold of its own, meet
-// returns the request that must be sent before r.
+// meet ends the lease of r's bucket, and has r settle it. If r can't, because
+// it is under other limits or ends a hold of its own, meet returns the request
+// that must be sent before r.
 func (s *Store) meet(r *store.Request) (before *store.Request) {
 	sh := s.shard(r)
 	sh.mu.Lock()
@@ -227,8 +248,9 @@ func (s *Store) meet(r *store.Request) (before *store.Request) {
 	return sh.meet(r)
 }
 
-// settled notes that a call with r was answered, so that the lease is settled which r has met. After an error it settles the lease
-// again, in the background: the call may have been executed or not.
+// settled notes that a call with r was answered, so that the lease is settled
+// which r has met. After an error it settles the lease again, in the
+// background: the call may have been executed or not.
 func (s *Store) settled(r *store.Request, err error) {
 	if r.Ends.Ticket == 0 {
 		return
@@ -248,8 +270,8 @@ func (s *Store) settled(r *store.Request, err error) {
 	}
 }
 
-// giveBack sends r, a refund, with the lease that it settles. It tries once: without it the lease ends by itself and the tokens
-// refill.
+// giveBack sends r, a refund, with the lease that it settles. It tries once:
+// without it the lease ends by itself and the tokens refill.
 func (s *Store) giveBack(r store.Request) {
 	if r.N == 0 && r.Ends.Ticket == 0 {
 		return
@@ -262,7 +284,8 @@ func (s *Store) giveBack(r store.Request) {
 	s.settled(&r, nil)
 }
 
-// inBackground has next decide r in a goroutine that no caller waits in, where a panic would end the process: it is an error.
+// inBackground has next decide r in a goroutine that no caller waits in, where
+// a panic would end the process: it is an error.
 func (s *Store) inBackground(r store.Request) (a store.Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -272,8 +295,9 @@ func (s *Store) inBackground(r store.Request) (a store.Answer, err error) {
 	return s.Next.Do(context.Background(), r)
 }
 
-// block has the key of r lease nothing until unblock. A lease under way is settled as soon as it comes. Otherwise a lease that next
-// granted before it executed r would still be used after r is answered.
+// block has the key of r lease nothing until unblock. A lease under way is
+// settled as soon as it comes. Otherwise a lease that next granted before it
+// executed r would still be used after r is answered.
 func (s *Store) block(r *store.Request) {
 	sh := s.shard(r)
 	sh.mu.Lock()

@@ -58,7 +58,8 @@ func TestLeasesOfSeveralProcessesAdmitTheCapacity(t *testing.T) {
 	assert.Equal(t, int64(capacity), admitted.Load()+res.Remaining, "what was not used has come back")
 }
 
-// counting is a store that decides no requests together, and counts the refunds.
+// counting is a store that decides no requests together, and counts the
+// refunds.
 type counting struct {
 	core.Store
 
@@ -72,7 +73,8 @@ func (s *counting) Do(ctx context.Context, r store.Request) (store.Answer, error
 	return s.Store.Do(ctx, r)
 }
 
-// A store settles a lease again if a call with its end failed. The holds of slots are not its own.
+// A store settles a lease again if a call with its end failed. The holds of
+// slots are not its own.
 func TestOnlyLeasesAreSettledAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		below := &counting{Store: core.NewMemoryStore()}
@@ -89,7 +91,8 @@ func TestOnlyLeasesAreSettledAgain(t *testing.T) {
 	})
 }
 
-// gated is a store whose calls a test can hold, before they are executed or before they are answered.
+// gated is a store whose calls a test can hold, before they are executed or
+// before they are answered.
 type gated struct {
 	*core.MemoryStore
 
@@ -140,7 +143,8 @@ func ofLease(r *store.Request) bool  { return r != nil && r.Action == bucket.Lea
 func ofChange(r *store.Request) bool { return r == nil || r.Action == bucket.Refund && r.Plan != nil }
 func ofEnding(r *store.Request) bool { return r != nil && r.Ends.Ticket != 0 }
 
-// settling is a key of 10,000 tokens with a lease, in a synctest bubble: time stands still while calls are held.
+// settling is a key of 10,000 tokens with a lease, in a synctest bubble: time
+// stands still while calls are held.
 type settling struct {
 	*testing.T
 
@@ -197,7 +201,8 @@ func (s *settling) idle() {
 	assert.Equal(s, settlingCapacity-s.used, s.left(), "what is not used has come back, and what was used has not")
 }
 
-// otherCalls are calls that no lease decides. Each returns how many tokens it takes, beside what prepare has taken.
+// otherCalls are calls that no lease decides. Each returns how many tokens it
+// takes, beside what prepare has taken.
 var otherCalls = map[string]func(s *settling) (call func() (took int64, err error)){
 	"Peek": func(s *settling) func() (int64, error) {
 		return func() (int64, error) { _, err := s.l.Peek(s.Context(), "k"); return 0, err }
@@ -323,13 +328,15 @@ func TestEveryOtherCallSettlesTheLeaseThatItMeets(t *testing.T) {
 	}
 }
 
-// changes are the calls after whose answers no earlier lease may be used. Each returns how many tokens it takes.
+// changes are the calls after whose answers no earlier lease may be used. Each
+// returns how many tokens it takes.
 var changes = map[string]func(s *settling) (took int64, err error){
 	"Debit": func(s *settling) (int64, error) { return 8000, s.l.Debit(s.Context(), "k", 8000) },
 	"Reset": func(s *settling) (int64, error) { return 0, s.l.Reset(s.Context(), "k") },
 }
 
-// both runs a test of each of these calls, with something that is held before it is executed, and before it is answered.
+// both runs a test of each of these calls, with something that is held before
+// it is executed, and before it is answered.
 func both(t *testing.T, f func(t *testing.T, s *settling, change func() (took int64, err error), after bool)) {
 	t.Helper()
 	for name, change := range changes {
@@ -344,7 +351,8 @@ func both(t *testing.T, f func(t *testing.T, s *settling, change func() (took in
 	}
 }
 
-// A lease whose answer comes after that of a Debit or a Reset is settled at once, and the call does not wait for it.
+// A lease whose answer comes after that of a Debit or a Reset is settled at
+// once, and the call does not wait for it.
 func TestLeaseUnderWayDoesNotSurviveAChange(t *testing.T) {
 	both(t, func(t *testing.T, s *settling, change func() (int64, error), after bool) {
 		s.lead()
@@ -376,7 +384,8 @@ func TestLeaseUnderWayDoesNotSurviveAChange(t *testing.T) {
 	})
 }
 
-// While a Debit or a Reset is under way, the store may execute a lease before it.
+// While a Debit or a Reset is under way, the store may execute a lease before
+// it.
 func TestNothingIsLeasedWhileAChangeIsUnderWay(t *testing.T) {
 	both(t, func(t *testing.T, s *settling, change func() (int64, error), after bool) {
 		s.lead()
@@ -409,7 +418,8 @@ func TestNothingIsLeasedWhileAChangeIsUnderWay(t *testing.T) {
 	})
 }
 
-// The tokens that were used of a lease can come back before the call is executed that settles the lease.
+// The tokens that were used of a lease can come back before the call is
+// executed that settles the lease.
 func TestTokensOfALeaseComeBackWhileItIsSettled(t *testing.T) {
 	settles := map[string]func(s *settling){
 		"by a Peek":    func(s *settling) { _, _ = s.l.Peek(s.Context(), "k") },
@@ -463,7 +473,8 @@ func TestLeaseIsSettledAgainIfTheCallFails(t *testing.T) {
 	}
 }
 
-// apart answers requests together with an error of one of them. A store may execute none of them then.
+// apart answers requests together with an error of one of them. A store may
+// execute none of them then.
 type apart struct{ *gated }
 
 func (s apart) DoTogether(_ context.Context, requests []store.Request) ([]store.JointAnswer, error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// renewal is a call to next that decides one request and takes a lease for the requests that follow. All others for the key wait
-// until it is done.
+// renewal is a call to next that decides one request and takes a lease for the
+// requests that follow. All others for the key wait until it is done.
 type renewal struct {
 	store   *Store
 	shard   *shard
@@ -27,7 +27,8 @@ type renewal struct {
 	dropped    bool // the level has been changed meanwhile, so its lease is settled as soon as it comes
 }
 
-// wait returns the decision. A caller whose ctx ends before gets an error, and run returns its tokens.
+// wait returns the decision. A caller whose ctx ends before gets an error, and
+// run returns its tokens.
 func (n *renewal) wait(ctx context.Context) (store.Answer, error) {
 	select {
 	case <-n.done:
@@ -43,8 +44,9 @@ func (n *renewal) wait(ctx context.Context) (store.Answer, error) {
 	return n.answer, n.err
 }
 
-// run calls next and keeps the lease. It gives back what is not wanted any more: the request's tokens if its caller stopped
-// waiting, and the lease if the renewal was dropped meanwhile.
+// run calls next and keeps the lease. It gives back what is not wanted any
+// more: the request's tokens if its caller stopped waiting, and the lease if
+// the renewal was dropped meanwhile.
 func (n *renewal) run() {
 	n.answer, n.err = n.store.inBackground(n.request)
 	back := n.key.refund
@@ -63,7 +65,8 @@ func (n *renewal) run() {
 	n.store.giveBack(back)
 }
 
-// complete makes the leased tokens the lease of the key. The shard's mu is held.
+// complete makes the leased tokens the lease of the key. The shard's mu is
+// held.
 func (n *renewal) complete() {
 	k, now := n.key, n.store.now()
 	waiting := k.waiting
@@ -95,7 +98,8 @@ func (n *renewal) complete() {
 	n.answer.Add(n.request.Plan, n.answer.Lent) // Remaining includes the leased tokens, because this process can use them
 }
 
-// check, which the lease's timer calls, gives h back if it was not used since the last check or is about to end.
+// check, which the lease's timer calls, gives h back if it was not used since
+// the last check or is about to end.
 func (n *renewal) check(h *lease) {
 	n.shard.mu.Lock()
 	defer n.shard.mu.Unlock()

@@ -13,16 +13,19 @@ import (
 const (
 	// share: a lease is at most the smallest Capacity divided by this.
 	share = 10
-	// idle is how long an unused lease is kept, and how long a lease should last a busy key.
+	// idle is how long an unused lease is kept, and how long a lease should
+	// last a busy key.
 	idle = 100 * time.Millisecond
 	// margin is how long before its end a lease is given back, used or not.
 	margin = 300 * time.Millisecond
 	// shards is how many locks the keys are spread over.
 	shards = 16
-	// crowdRest is for how long a key leases nothing whose callers want more at once than the largest lease has. Without
-	// leases they share calls, which is faster than waiting for one small lease after another.
+	// crowdRest is for how long a key leases nothing whose callers want more at
+	// once than the largest lease has. Without leases they share calls, which
+	// is faster than waiting for one small lease after another.
 	crowdRest = time.Second
-	// maxWatched bounds the keys that are watched for being busy. Other keys get no leases.
+	// maxWatched bounds the keys that are watched for being busy. Other keys
+	// get no leases.
 	maxWatched = 1 << 16
 )
 
@@ -31,12 +34,14 @@ type shard struct {
 	mu   sync.Mutex             // guards all below, and the keys and leases in it; never held across I/O
 	keys map[uint64]*watchedKey // by Request.Hash: of two buckets with the same hash, one is watched
 	used int64                  // decisions on leases
-	// blocked counts, by the same hash, the calls under way that change a level without asking.
+	// blocked counts, by the same hash, the calls under way that change a level
+	// without asking.
 	blocked map[uint64]int
 	_       [40]byte // keeps two locks off one cache line
 }
 
-// watchedKey is a key that may be busy. All its leases are of one plan, that of the first request.
+// watchedKey is a key that may be busy. All its leases are of one plan, that of
+// the first request.
 type watchedKey struct {
 	refund  store.Request // a refund of 0 tokens: with Ends set it settles a lease
 	asked   time.Time     // when next was last asked for a decision
@@ -58,8 +63,10 @@ type lease struct {
 	timer   *time.Timer
 }
 
-// use takes n tokens of h, or puts back -n of those that were taken. It sets a to what the bucket has at now, as far as this
-// process knows, plus what is left of h. ok is false if h has too few tokens or has ended. The shard's mu is held.
+// use takes n tokens of h, or puts back -n of those that were taken. It sets a
+// to what the bucket has at now, as far as this process knows, plus what is
+// left of h. ok is false if h has too few tokens or has ended. The shard's mu
+// is held.
 func (h *lease) use(n int64, a *store.Answer, p *bucket.Plan, now time.Time) (ok bool) {
 	if h == nil || n > h.left || h.left-n > h.brought.Lent || h.over(now) {
 		return false
@@ -74,12 +81,14 @@ func (h *lease) use(n int64, a *store.Answer, p *bucket.Plan, now time.Time) (ok
 	return true
 }
 
-// over reports whether h has ended, or the clock stepped back. The shard's mu is held.
+// over reports whether h has ended, or the clock stepped back. The shard's mu
+// is held.
 func (h *lease) over(now time.Time) bool {
 	return now.Before(h.asked) || now.Sub(h.asked) >= bucket.LeaseLife*time.Microsecond
 }
 
-// bucketOf returns the watched key of r's bucket, and otherwise nil. mu is held.
+// bucketOf returns the watched key of r's bucket, and otherwise nil. mu is
+// held.
 func (sh *shard) bucketOf(r *store.Request) *watchedKey {
 	if k := sh.keys[r.Hash()]; k != nil && k.refund.SameBucket(r) {
 		return k
@@ -87,7 +96,8 @@ func (sh *shard) bucketOf(r *store.Request) *watchedKey {
 	return nil
 }
 
-// keyOf returns the watched key of r if its leases can decide r, and otherwise nil. mu is held.
+// keyOf returns the watched key of r if its leases can decide r, and otherwise
+// nil. mu is held.
 func (sh *shard) keyOf(r *store.Request) *watchedKey {
 	if k := sh.keys[r.Hash()]; k != nil && k.isOf(r) {
 		return k
@@ -95,8 +105,9 @@ func (sh *shard) keyOf(r *store.Request) *watchedKey {
 	return nil
 }
 
-// meet is [Store.meet]. A request that takes tokens carries the Ending of the lease that it ended itself, and no other: those of a
-// crowd are to share a record. mu is held.
+// meet is [Store.meet]. A request that takes tokens carries the Ending of the
+// lease that it ended itself, and no other: those of a crowd are to share a
+// record. mu is held.
 func (sh *shard) meet(r *store.Request) (before *store.Request) {
 	k := sh.bucketOf(r)
 	if k == nil || !k.end() && r.Takes() || k.ending.Ticket == 0 {
@@ -111,7 +122,8 @@ func (sh *shard) meet(r *store.Request) (before *store.Request) {
 	return &back
 }
 
-// leased returns a refund of 0 tokens for each key with a lease, or with one that comes or goes.
+// leased returns a refund of 0 tokens for each key with a lease, or with one
+// that comes or goes.
 func (sh *shard) leased() (list []store.Request) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -128,8 +140,9 @@ func (k *watchedKey) isOf(r *store.Request) bool {
 	return k.refund.Plan == r.Plan && k.refund.SameBucket(r)
 }
 
-// watch returns the watched key of r, which it begins to watch if necessary. It returns nil if too many keys are watched, or a busy
-// one has the same hash or another plan. mu is held.
+// watch returns the watched key of r, which it begins to watch if necessary. It
+// returns nil if too many keys are watched, or a busy one has the same hash or
+// another plan. mu is held.
 func (sh *shard) watch(r *store.Request, now time.Time) *watchedKey {
 	if k := sh.keys[r.Hash()]; k != nil {
 		if k.isOf(r) {
@@ -139,7 +152,8 @@ func (sh *shard) watch(r *store.Request, now time.Time) *watchedKey {
 			return nil
 		}
 	}
-	// For each new key it forgets up to two that are not busy, so that a spike of keys is forgotten as traffic goes on.
+	// For each new key it forgets up to two that are not busy, so that a spike
+	// of keys is forgotten as traffic goes on.
 	looks := 2
 	for other, k := range sh.keys {
 		if looks--; looks < 0 {
@@ -161,16 +175,19 @@ func (sh *shard) watch(r *store.Request, now time.Time) *watchedKey {
 	return k
 }
 
-// leases reports whether k has a lease, or one comes or goes. The shard's mu is held.
+// leases reports whether k has a lease, or one comes or goes. The shard's mu is
+// held.
 func (k *watchedKey) leases() bool {
 	return k.renewal != nil || k.lease != nil || k.ending.Ticket != 0
 }
 
-// busy reports whether k must stay watched under its plan: for its lease, or for a recent request. The shard's mu is held.
+// busy reports whether k must stay watched under its plan: for its lease, or
+// for a recent request. The shard's mu is held.
 func (k *watchedKey) busy(now time.Time) bool { return k.leases() || now.Sub(k.asked) <= idle }
 
-// end drops the lease, and sets ending to what settles it in next. It reports whether there was one. There is none while the one
-// before is not settled, because its renewal settles that. The shard's mu is held.
+// end drops the lease, and sets ending to what settles it in next. It reports
+// whether there was one. There is none while the one before is not settled,
+// because its renewal settles that. The shard's mu is held.
 func (k *watchedKey) end() bool {
 	h := k.lease
 	if h == nil {
@@ -182,11 +199,13 @@ func (k *watchedKey) end() bool {
 	return true
 }
 
-// nextSize returns how many tokens a decision should lease beyond its cost: about what the key uses in the time idle. 0 means no
-// lease. The shard's mu is held.
+// nextSize returns how many tokens a decision should lease beyond its cost:
+// about what the key uses in the time idle. 0 means no lease. The shard's mu is
+// held.
 //
-// Example: requests come every ms. The sizes are 0 for the first, then 1, 2, 4, … up to the maximum, as long as each lease is
-// used up within 50 ms. A size that lasts 50 to 200 ms stays, and one that lasts longer is halved.
+// Example: requests come every ms. The sizes are 0 for the first, then 1, 2, 4,
+// … up to the maximum, as long as each lease is used up within 50 ms. A size
+// that lasts 50 to 200 ms stays, and one that lasts longer is halved.
 func (k *watchedKey) nextSize(most int64, now time.Time) (extra int64) {
 	age := now.Sub(k.asked)
 	k.asked = now
@@ -203,16 +222,19 @@ func (k *watchedKey) nextSize(most int64, now time.Time) (extra int64) {
 	return k.size
 }
 
-// largest is how many tokens a lease of k can have, of a store with leases of at most so many.
+// largest is how many tokens a lease of k can have, of a store with leases of
+// at most so many.
 func (k *watchedKey) largest(most int64) int64 { return min(most, k.refund.Plan.LeastCapacity()/share) }
 
-// leasable reports whether leased tokens can decide r. Requests to limits of other units or by the calendar, and dry ones, always
-// go to next.
+// leasable reports whether leased tokens can decide r. Requests to limits of
+// other units or by the calendar, and dry ones, always go to next.
 func leasable(r *store.Request) bool { return r.N > 0 && r.Each == nil && !r.Dry && r.Plan.Simple }
 
-// This file has the steps of a decision: use the lease, wait for its renewal, or renew it.
+// This file has the steps of a decision: use the lease, wait for its renewal,
+// or renew it.
 
-// use decides r on the lease of its key, and sets a. ok is false, and a unchanged, if the lease can't decide r.
+// use decides r on the lease of its key, and sets a. ok is false, and a
+// unchanged, if the lease can't decide r.
 func (s *Store) use(r *store.Request, a *store.Answer, now time.Time) (ok bool) {
 	if !leasable(r) || r.Action != bucket.Take && r.Action != bucket.Refund {
 		return false
@@ -253,8 +275,10 @@ func (s *Store) await(ctx context.Context, r *store.Request) error {
 	}
 }
 
-// choose returns the next step of r, which the lease can't decide. With led, a new renewal decides r: wait for it. With done, another
-// renewal is under way: wait until done is closed, and try its lease. Otherwise ask next, with before.
+// choose returns the next step of r, which the lease can't decide. With led, a
+// new renewal decides r: wait for it. With done, another renewal is under way:
+// wait until done is closed, and try its lease. Otherwise ask next, with
+// before.
 func (s *Store) choose(r *store.Request) (before *store.Request, led *renewal, done <-chan struct{}) {
 	sh := s.shard(r)
 	now := s.now()
@@ -282,8 +306,8 @@ func (s *Store) choose(r *store.Request) (before *store.Request, led *renewal, d
 		Ticket: bucket.FirstLease + rand.Int64N(bucket.FirstReturning-bucket.FirstLease), Ends: k.ending,
 	}
 	k.renewal = n
-	// The renewal has a goroutine and a context of its own: others wait for it too, and the leased tokens must not be lost if
-	// the caller stops waiting.
+	// The renewal has a goroutine and a context of its own: others wait for it
+	// too, and the leased tokens must not be lost if the caller stops waiting.
 	go n.run()
 	return nil, n, nil
 }

@@ -19,8 +19,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
-// late is a store of one bucket whose calls are executed late and answered late. It knows how many tokens of the bucket are used. Each
-// lease gets a number, which is the Due of the answers that come from it.
+// late is a store of one bucket whose calls are executed late and answered
+// late. It knows how many tokens of the bucket are used. Each lease gets a
+// number, which is the Due of the answers that come from it.
 type late struct {
 	*core.MemoryStore
 
@@ -126,7 +127,8 @@ func (s *late) Reset(ctx context.Context, policy, key string) (err error) {
 // answeredKey is for the step at which a call was answered: see answered.
 type answeredKey struct{}
 
-// answered notes the current step for the caller, who has a pointer to it in ctx.
+// answered notes the current step for the caller, who has a pointer to it in
+// ctx.
 func (s *late) answered(ctx context.Context) {
 	if at, ok := ctx.Value(answeredKey{}).(*int64); ok {
 		*at = s.steps.Add(1)
@@ -190,9 +192,11 @@ func (s *watcher) changed(at int64) {
 	}
 }
 
-// simulate has callers use a key in all ways at once. It returns how many decisions were made on leases.
+// simulate has callers use a key in all ways at once. It returns how many
+// decisions were made on leases.
 //
-// If there are resets, nothing is given back: a store can't tell whether tokens were taken before the reset.
+// If there are resets, nothing is given back: a store can't tell whether tokens
+// were taken before the reset.
 func simulate(t *testing.T, seed uint64, resets bool) (leased int64) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -290,8 +294,9 @@ func (m mix) use(t *testing.T, l, tier *core.Limiter, random *rand.Rand) error {
 	return err
 }
 
-// Whatever calls of one process come between the calls that take, renew and settle leases, and however late all of them are executed
-// and answered, a lease that is met is settled.
+// Whatever calls of one process come between the calls that take, renew and
+// settle leases, and however late all of them are executed and answered, a
+// lease that is met is settled.
 func TestSimulatedLeasesAreSettled(t *testing.T) {
 	leased, first := int64(0), rand.Uint64()
 	for i := range uint64(soak.Budget(60, 10_000)) {

@@ -7,7 +7,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Options are what a user sets for one middleware. C is what handlers receive. The zero value of each field means its default.
+// Options are what a user sets for one middleware. C is what handlers receive.
+// The zero value of each field means its default.
 type Options[C any] struct {
 	Cost   func(C) (int64, error)        // how many requests a request counts as; by default 1
 	Limits func(C) ([]core.Limit, error) // limits of a request; nil, by default, means those of the policy
@@ -18,14 +19,18 @@ type Options[C any] struct {
 	Refund func(C, int) bool             // whether a request gets its tokens back, given its status; by default none does
 }
 
-// Protocol is what a protocol knows of errors. Nil functions mean that it knows nothing.
+// Protocol is what a protocol knows of errors. Nil functions mean that it knows
+// nothing.
 type Protocol[C any] struct {
-	// ClientError reports whether an error of a user's function is one of the client, in the protocol's or the framework's terms.
+	// ClientError reports whether an error of a user's function is one of the
+	// client, in the protocol's or the framework's terms.
 	ClientError func(c C, err error) bool
-	// Ended reports whether an error of a user's function says, in the protocol's terms, that a context has ended. It is asked if the
-	// request's has.
+	// Ended reports whether an error of a user's function says, in the
+	// protocol's terms, that a context has ended. It is asked if the request's
+	// has.
 	Ended func(err error) bool
-	// Status returns the status that a failed request is answered with, for the log.
+	// Status returns the status that a failed request is answered with, for the
+	// log.
 	Status func(c C, cause Cause, err error) int
 }
 
@@ -33,10 +38,12 @@ type Protocol[C any] struct {
 type Admission struct {
 	// Outcome is what the middleware does.
 	Outcome Outcome
-	// Result is the decision: of several limiters the tightest. It is zero if there is none: for a failed request and for
-	// one that passes without a limit.
+	// Result is the decision: of several limiters the tightest. It is zero if
+	// there is none: for a failed request and for one that passes without a
+	// limit.
 	Result core.Result
-	// Err is why there is no decision (Failed). Don't show its text to clients, unless Cause is ClientError.
+	// Err is why there is no decision (Failed). Don't show its text to clients,
+	// unless Cause is ClientError.
 	Err error
 	// Cause is what kind of error Err is.
 	Cause Cause
@@ -55,11 +62,14 @@ type Admission struct {
 type Outcome uint8
 
 const (
-	// Allowed means that the request goes on to the handler. Call End afterwards.
+	// Allowed means that the request goes on to the handler. Call End
+	// afterwards.
 	Allowed Outcome = iota
-	// Denied means that OnDenied answers the request, by default as the protocol does if there are too many requests.
+	// Denied means that OnDenied answers the request, by default as the
+	// protocol does if there are too many requests.
 	Denied
-	// Failed means that there is no decision. OnError answers the request, by default by its Cause.
+	// Failed means that there is no decision. OnError answers the request, by
+	// default by its Cause.
 	Failed
 )
 
@@ -71,7 +81,8 @@ func (a *Admission) Problem() core.ProblemDetails {
 	return core.Problem(a.Result)
 }
 
-// WriteHeaders writes the header fields of the decision to h, if the request had nowhere to put them when Begin was called.
+// WriteHeaders writes the header fields of the decision to h, if the request
+// had nowhere to put them when Begin was called.
 func (a *Admission) WriteHeaders(h core.HeaderWriter) {
 	if a.joint != nil {
 		a.joint.result.WriteHeaders(h)
@@ -88,9 +99,10 @@ func (a *Admission) Charged() bool {
 // Context is the request's context when Begin was called.
 func (a *Admission) Context() context.Context { return a.ctx }
 
-// Dropped returns a function that releases the request's slots, or nil if it has none. It is for frameworks that may drop a request
-// without telling anybody, so that End is never called. The function does not refer to the request: a finalizer may call it. After End
-// it does nothing.
+// Dropped returns a function that releases the request's slots, or nil if it
+// has none. It is for frameworks that may drop a request without telling
+// anybody, so that End is never called. The function does not refer to the
+// request: a finalizer may call it. After End it does nothing.
 func (a *Admission) Dropped() func() {
 	if a.slots == nil {
 		return nil
@@ -118,17 +130,21 @@ type Cause uint8
 const (
 	// Internal means that a function of the user or the policy failed.
 	Internal Cause = iota
-	// ClientError means that a function of the user returned an error that Protocol.ClientError knows.
+	// ClientError means that a function of the user returned an error that
+	// Protocol.ClientError knows.
 	ClientError
-	// NoKey means that the request has no key, or one that can't be used: [core.ErrNoKey], [core.ErrBadKey].
+	// NoKey means that the request has no key, or one that can't be used:
+	// [core.ErrNoKey], [core.ErrBadKey].
 	NoKey
-	// Unavailable means that the store can't answer and the policy fails closed: [core.ErrUnavailable].
+	// Unavailable means that the store can't answer and the policy fails
+	// closed: [core.ErrUnavailable].
 	Unavailable
 	// Ended means that the request's own context has ended.
 	Ended
 )
 
-// causeOf returns the cause of an error, whoever returned it, about a request with the context ctx.
+// causeOf returns the cause of an error, whoever returned it, about a request
+// with the context ctx.
 func causeOf(ctx context.Context, err error) Cause {
 	ended := ctx.Err()
 	switch {

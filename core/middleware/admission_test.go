@@ -17,7 +17,8 @@ import (
 
 var errOfClient, errInside = errors.New("the client's fault"), errors.New("inside")
 
-// A call without a decision has the cause of its error, which each protocol answers in its own terms.
+// A call without a decision has the cause of its error, which each protocol
+// answers in its own terms.
 func TestCauseOfAFailure(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()

@@ -20,7 +20,8 @@ type Decision struct {
 	log     func(*slog.Logger) // of a marker: what to log
 }
 
-// middleware is one middleware, whatever its framework. Decisions point to the one that made them.
+// middleware is one middleware, whatever its framework. Decisions point to the
+// one that made them.
 type middleware struct {
 	*warnings
 	inHandler bool // it decides one request, within its handler
@@ -29,7 +30,8 @@ type middleware struct {
 // warnings are logged once each.
 type warnings struct{ warnTwice, warnNoKey, warnShadowError, warnPlan sync.Once }
 
-// inHandlers has the warnings of decisions within handlers, by policy: each such decision has a middleware of its own.
+// inHandlers has the warnings of decisions within handlers, by policy: each
+// such decision has a middleware of its own.
 var inHandlers sync.Map // of string to *warnings
 
 // madeBy reports whether m made d or one in front of it.
@@ -42,8 +44,9 @@ func (d *Decision) madeBy(m *middleware) bool {
 	return false
 }
 
-// replaced returns the decisions that are left when the same bucket is asked again within the handler, d and those in front of it
-// but for that of the bucket. So a handler that asks in a loop keeps one for each bucket.
+// replaced returns the decisions that are left when the same bucket is asked
+// again within the handler, d and those in front of it but for that of the
+// bucket. So a handler that asks in a loop keeps one for each bucket.
 func (d *Decision) replaced(limiter *core.Limiter, key string) *Decision {
 	switch {
 	case d == nil:
@@ -60,7 +63,8 @@ func (d *Decision) replaced(limiter *core.Limiter, key string) *Decision {
 	return &left
 }
 
-// decided is a Decision whose result writes header fields. Both are one allocation.
+// decided is a Decision whose result writes header fields. Both are one
+// allocation.
 type decided struct {
 	Decision
 	room field.Room
@@ -72,8 +76,8 @@ func (d *Decision) result() core.Result { return unpack(&d.packed, d.limiter, d.
 // isMarker reports whether d is a marker. A marker holds no decision.
 func (d *Decision) isMarker() bool { return d.limiter == nil }
 
-// FromContext returns the Result of the newest decision. stored is what the request's Decision returns. An adapter's own
-// FromContext calls it.
+// FromContext returns the Result of the newest decision. stored is what the
+// request's Decision returns. An adapter's own FromContext calls it.
 func FromContext(stored any) (core.Result, bool) {
 	d, _ := stored.(*Decision)
 	for d != nil && d.isMarker() {
@@ -85,8 +89,8 @@ func FromContext(stored any) (core.Result, bool) {
 	return d.result(), true
 }
 
-// AllFromContext returns the Results of all decisions about a request, the newest first. stored is what the request's Decision
-// returns.
+// AllFromContext returns the Results of all decisions about a request, the
+// newest first. stored is what the request's Decision returns.
 func AllFromContext(stored any) (all []core.Result) {
 	for d, _ := stored.(*Decision); d != nil; d = d.outer {
 		if !d.isMarker() {
@@ -96,14 +100,16 @@ func AllFromContext(stored any) (all []core.Result) {
 	return all
 }
 
-// Marker returns what a key function leaves with a request for the engine: a Decision without a limiter. The engine removes it, and
-// calls log with its logger. Without a log, the advice is that of the [Admission].
+// Marker returns what a key function leaves with a request for the engine: a
+// Decision without a limiter. The engine removes it, and calls log with its
+// logger. Without a log, the advice is that of the [Admission].
 func Marker(advice string, log func(*slog.Logger), outer *Decision) *Decision {
 	return &Decision{key: advice, log: log, outer: outer}
 }
 
-// takeMarkers removes the markers that key functions left since the request's decision was before. What ByIP left is logged to
-// log. takeMarkers returns the decision that is left, and the advice of ByRoute, or "" if there is none.
+// takeMarkers removes the markers that key functions left since the request's
+// decision was before. What ByIP left is logged to log. takeMarkers returns the
+// decision that is left, and the advice of ByRoute, or "" if there is none.
 func takeMarkers(x Request, before *Decision, log func() *slog.Logger) (d *Decision, advice string) {
 	d = x.Decision()
 	if d == before || d == nil || !d.isMarker() {
@@ -120,16 +126,19 @@ func takeMarkers(x Request, before *Decision, log func() *slog.Logger) (d *Decis
 	return before, advice
 }
 
-// Request is what the engine needs of a request, and of its response, in any protocol.
+// Request is what the engine needs of a request, and of its response, in any
+// protocol.
 type Request interface {
 	Context() context.Context
 	Path() string // for the log: of HTTP the path, of an RPC the procedure
 
-	// SetDecision stores a decision with the request, for handlers and for Decision, which returns what was stored last, or
-	// nil. Key functions store a [Marker] this way.
+	// SetDecision stores a decision with the request, for handlers and for
+	// Decision, which returns what was stored last, or nil. Key functions store
+	// a [Marker] this way.
 	SetDecision(d *Decision)
 	Decision() *Decision
 
-	// Response returns where the response's header fields, or its metadata, are set. Nil sends none.
+	// Response returns where the response's header fields, or its metadata, are
+	// set. Nil sends none.
 	Response() core.HeaderWriter
 }

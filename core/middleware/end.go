@@ -19,14 +19,17 @@ func (e *Engine[C]) WantsStatus(a *Admission) bool {
 	return a.Charged() && (e.options.Refund != nil || e.options.Settle != nil)
 }
 
-// WantsOver reports whether End must be called when the response is over, and not as soon as its status is known.
+// WantsOver reports whether End must be called when the response is over, and
+// not as soon as its status is known.
 func (e *Engine[C]) WantsOver(a *Admission) bool {
 	return a.Charged() && (e.options.Settle != nil || a.slots != nil)
 }
 
-// End ends an Allowed request that was answered with status, in the protocol's terms. If the user's Refund returns true, it
-// returns the tokens to the buckets, even if the client has gone. It reports whether it did. If there is a Settle, it settles what
-// the request took. It releases the request's slots, without waiting for the store. It does nothing for a request that was not
+// End ends an Allowed request that was answered with status, in the protocol's
+// terms. If the user's Refund returns true, it returns the tokens to the
+// buckets, even if the client has gone. It reports whether it did. If there is
+// a Settle, it settles what the request took. It releases the request's slots,
+// without waiting for the store. It does nothing for a request that was not
 // charged.
 func (e *Engine[C]) End(c C, a *Admission, status int) (refunded bool) {
 	if !a.Charged() {
@@ -41,7 +44,8 @@ func (e *Engine[C]) End(c C, a *Admission, status int) (refunded bool) {
 	if e.options.Refund == nil || !e.options.Refund(c, status) {
 		return false
 	}
-	// The error is dropped: the response is on its way, and the buckets refill in time.
+	// The error is dropped: the response is on its way, and the buckets refill
+	// in time.
 	ctx := context.WithoutCancel(a.ctx)
 	if a.joint != nil {
 		_ = a.joint.result.Undo(ctx)
@@ -52,8 +56,9 @@ func (e *Engine[C]) End(c C, a *Admission, status int) (refunded bool) {
 	return true
 }
 
-// settle settles what a request took, also if the client has gone. A failure is logged and counted, a panic too: the response
-// is on its way, and the client is not to blame.
+// settle settles what a request took, also if the client has gone. A failure is
+// logged and counted, a panic too: the response is on its way, and the client
+// is not to blame.
 func (e *Engine[C]) settle(c C, a *Admission, status int) {
 	const message, code = "ratelimit: what a request took could not be settled", "RL710"
 	defer func() {
@@ -85,8 +90,9 @@ func (e *Engine[C]) settle(c C, a *Admission, status int) {
 	}
 }
 
-// keepEstimates has estimates stay charged that would come back after MaxHold. It leaves alone what the handler has settled or undone.
-// Observers receive a failure.
+// keepEstimates has estimates stay charged that would come back after MaxHold.
+// It leaves alone what the handler has settled or undone. Observers receive a
+// failure.
 func (a *Admission) keepEstimates() {
 	for _, r := range a.results() {
 		if holdsEstimates(r) {
@@ -102,10 +108,12 @@ type slots struct {
 	timer   *time.Timer
 }
 
-// holdsWithin is how many Holds there are in a MaxHold: if one fails, the next one is in time.
+// holdsWithin is how many Holds there are in a MaxHold: if one fails, the next
+// one is in time.
 const holdsWithin = 3
 
-// holdSlots holds the slots that decisions took, until release. It returns nil if they took none.
+// holdSlots holds the slots that decisions took, until release. It returns nil
+// if they took none.
 func holdSlots(decisions []core.Result) *slots {
 	var results []core.Result
 	var shortest time.Duration
@@ -130,7 +138,8 @@ func holdSlots(decisions []core.Result) *slots {
 	return s
 }
 
-// extend says that the request is still at work. It reports whether to do so again.
+// extend says that the request is still at work. It reports whether to do so
+// again.
 func (s *slots) extend() (again bool) {
 	for i := range s.results {
 		if s.over.Load() {
@@ -142,7 +151,8 @@ func (s *slots) extend() (again bool) {
 	return again && !s.over.Load()
 }
 
-// release gives back the slots, except those that the app holds. Only the first call has an effect.
+// release gives back the slots, except those that the app holds. Only the first
+// call has an effect.
 func (s *slots) release() {
 	s.over.Store(true)
 	s.timer.Stop()

@@ -172,7 +172,8 @@ func TestDecisionsInHandlersHoldNothing(t *testing.T) {
 	})
 }
 
-// Many requests end while their slots are being held for longer, by a timer that is due all the time. Run it with -race.
+// Many requests end while their slots are being held for longer, by a timer
+// that is due all the time. Run it with -race.
 func TestEndsWhileSlotsAreHeld(t *testing.T) {
 	const requests = 200
 	s := &slotStore{Store: core.NewMemoryStore()}

@@ -1,6 +1,7 @@
-// Package middleware is the life of a request behind limiters, whatever its protocol: it is skipped or gets a key and a cost, is
-// decided, and is settled or refunded when it has been answered. Package adapter adds what is HTTP. An interceptor of an RPC framework
-// adds what its protocol answers.
+// Package middleware is the life of a request behind limiters, whatever its
+// protocol: it is skipped or gets a key and a cost, is decided, and is settled
+// or refunded when it has been answered. Package adapter adds what is HTTP. An
+// interceptor of an RPC framework adds what its protocol answers.
 package middleware
 
 import (
@@ -28,9 +29,11 @@ type Engine[C any] struct {
 	middleware
 }
 
-// New returns an engine. It panics if an argument is wrong, as [net/http.ServeMux.Handle] does, because that is a
-// mistake in the program. The panic value is an error that joins a [core.ConfigError] for each mistake: a nil
-// limiter, a nil key, and a key, cost or limits function that was made from bad arguments (see [ArgumentError]).
+// New returns an engine. It panics if an argument is wrong, as
+// [net/http.ServeMux.Handle] does, because that is a mistake in the program.
+// The panic value is an error that joins a [core.ConfigError] for each mistake:
+// a nil limiter, a nil key, and a key, cost or limits function that was made
+// from bad arguments (see [ArgumentError]).
 func New[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C], protocol Protocol[C]) *Engine[C] {
 	rule := Rule[C]{limiter, key}
 	if err := errors.Join(rule.mistakes("New limiter", "New key"), options.mistakes(), options.unitMistakes([]Rule[C]{rule}, "New limiter")); err != nil {
@@ -39,9 +42,10 @@ func New[C any](limiter *core.Limiter, key func(C) (string, error), options Opti
 	return &Engine[C]{rules: []Rule[C]{rule}, limiter: limiter, options: options, protocol: protocol, middleware: middleware{warnings: new(warnings)}}
 }
 
-// InHandler returns an engine for one decision on key, within the handler of the request. It panics if limiter is nil. What else is
-// wrong with limiter is the error of the decision: an app that runs must not panic because its policy was changed. Warnings
-// are logged once for each policy.
+// InHandler returns an engine for one decision on key, within the handler of
+// the request. It panics if limiter is nil. What else is wrong with limiter is
+// the error of the decision: an app that runs must not panic because its policy
+// was changed. Warnings are logged once for each policy.
 func InHandler[C any](limiter *core.Limiter, key string, protocol Protocol[C]) *Engine[C] {
 	rule := Rule[C]{limiter, func(C) (string, error) { return key, nil }}
 	if err := rule.mistakes("Allow limiter", ""); err != nil {
@@ -51,8 +55,10 @@ func InHandler[C any](limiter *core.Limiter, key string, protocol Protocol[C]) *
 	return &Engine[C]{rules: []Rule[C]{rule}, limiter: limiter, protocol: protocol, middleware: middleware{known.(*warnings), true}}
 }
 
-// NewTogether returns an engine of several limiters that decide together: a request is allowed if all of them have the tokens,
-// and takes nothing if not. See [core.AllowTogether]. It panics as [New] does, also without a rule, and with Plan or Limits.
+// NewTogether returns an engine of several limiters that decide together: a
+// request is allowed if all of them have the tokens, and takes nothing if not.
+// See [core.AllowTogether]. It panics as [New] does, also without a rule, and
+// with Plan or Limits.
 func NewTogether[C any](rules []Rule[C], options Options[C], protocol Protocol[C]) *Engine[C] {
 	var errs []error
 	if len(rules) == 0 {
@@ -77,21 +83,27 @@ func NewTogether[C any](rules []Rule[C], options Options[C], protocol Protocol[C
 	return &Engine[C]{rules: slices.Clone(rules), limiter: rules[0].Limiter, options: options, protocol: protocol, middleware: middleware{warnings: new(warnings)}}
 }
 
-// Logger returns where the middleware logs: to the logger of its limiter, of several the first's, else to that of the limiter's
-// store, else to [slog.Default].
+// Logger returns where the middleware logs: to the logger of its limiter, of
+// several the first's, else to that of the limiter's store, else to
+// [slog.Default].
 func (e *Engine[C]) Logger() *slog.Logger { return logger(e.limiter) }
 
 // Policy returns the name of the limiter's policy, of several the first's.
 func (e *Engine[C]) Policy() string { return e.limiter.Name() }
 
-// Begin decides a request and sets the header fields of the response. c is what the user's functions receive, and x is
-// the same request as the engine reads it until Begin returns. A request is also Allowed, without a decision, if Skip
-// selects it or if the policy is in shadow mode and there is no decision. It costs one decision. A request that the
-// framework routes again, as gin's HandleContext does, passes without another one: each middleware decides a request once.
+// Begin decides a request and sets the header fields of the response. c is what
+// the user's functions receive, and x is the same request as the engine reads
+// it until Begin returns. A request is also Allowed, without a decision, if
+// Skip selects it or if the policy is in shadow mode and there is no decision.
+// It costs one decision. A request that the framework routes again, as gin's
+// HandleContext does, passes without another one: each middleware decides a
+// request once.
 func (e *Engine[C]) Begin(c C, x Request) (a Admission) { return e.begin(c, x, false) }
 
-// Await is Begin, but a denied request waits until it is allowed, or its context ends. Requests of one key wait in their order. A
-// request that could never be allowed, or only after its context's deadline, is Denied. The user's functions are called once.
+// Await is Begin, but a denied request waits until it is allowed, or its
+// context ends. Requests of one key wait in their order. A request that could
+// never be allowed, or only after its context's deadline, is Denied. The user's
+// functions are called once.
 func (e *Engine[C]) Await(c C, x Request) Admission { return e.begin(c, x, true) }
 
 func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
@@ -131,7 +143,8 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 	return a
 }
 
-// decide sets the Result and the decision of a. fromUser reports whether err is from a function of the user.
+// decide sets the Result and the decision of a. fromUser reports whether err is
+// from a function of the user.
 func (e *Engine[C]) decide(c C, a *Admission, wait bool) (fromUser bool, err error) {
 	key, err := call(e.rules[0].Key, c)
 	if err != nil {
@@ -197,7 +210,8 @@ func (e *Engine[C]) ask(ctx context.Context, limiter *core.Limiter, key string, 
 	return now.AllowN(ctx, key, take.cost)
 }
 
-// askInTurn is ask for a request that waits. It is a function of its own because what its closure refers to is allocated.
+// askInTurn is ask for a request that waits. It is a function of its own
+// because what its closure refers to is allocated.
 func (e *Engine[C]) askInTurn(ctx context.Context, limiter *core.Limiter, key string, take charge) (res core.Result, err error) {
 	err = wait(ctx, limiter, key, take.nothing(), func() (denied []core.Result, err error) {
 		if res, err = e.ask(ctx, limiter, key, take); err == nil && !res.Allowed {
@@ -208,7 +222,8 @@ func (e *Engine[C]) askInTurn(ctx context.Context, limiter *core.Limiter, key st
 	return res, err
 }
 
-// fail fills in a for a request that has no decision because of err. fromUser says that err is from a function of the user.
+// fail fills in a for a request that has no decision because of err. fromUser
+// says that err is from a function of the user.
 func (e *Engine[C]) fail(c C, a *Admission, err error, fromUser bool) {
 	a.Outcome, a.Err, a.Cause, a.Result = Failed, err, causeOf(a.ctx, err), core.Result{}
 	if fromUser && e.protocol.ClientError != nil && e.protocol.ClientError(c, err) {
@@ -222,8 +237,9 @@ func (e *Engine[C]) fail(c C, a *Admission, err error, fromUser bool) {
 	}
 }
 
-// warnFailed logs the first failure of each kind that nothing else reports: a request without a usable key, and in
-// shadow mode a request that an enforced policy would refuse.
+// warnFailed logs the first failure of each kind that nothing else reports: a
+// request without a usable key, and in shadow mode a request that an enforced
+// policy would refuse.
 func (e *Engine[C]) warnFailed(c C, a *Admission, x Request) {
 	shadow := e.shadow()
 	switch {
@@ -255,8 +271,9 @@ func (e *Engine[C]) warn(c C, x Request, cause Cause, err error, message, code s
 	e.Logger().Warn(message, "code", code, "policy", e.limiter.Name(), "status", status, "path", x.Path(), "error", err)
 }
 
-// answer stores the decision with the request, in front of outer, and sets the header fields of the response. It logs
-// once that one policy charged a request twice for the same key, as happens if the same middleware is installed for a
+// answer stores the decision with the request, in front of outer, and sets the
+// header fields of the response. It logs once that one policy charged a request
+// twice for the same key, as happens if the same middleware is installed for a
 // group and for a route in it.
 func (e *Engine[C]) answer(a *Admission, x Request, outer *Decision) {
 	if a.joint != nil {
@@ -284,8 +301,10 @@ func (e *Engine[C]) answer(a *Admission, x Request, outer *Decision) {
 	x.SetDecision(a.decision)
 }
 
-// wait calls ask until it returns no denials, or waiting does not help: then the request is denied, as ask said last. Requests wait in
-// their order, behind all others of limiter and key. So a request does not ask at once if others wait, unless it takes nothing.
+// wait calls ask until it returns no denials, or waiting does not help: then
+// the request is denied, as ask said last. Requests wait in their order, behind
+// all others of limiter and key. So a request does not ask at once if others
+// wait, unless it takes nothing.
 func wait(ctx context.Context, limiter *core.Limiter, key string, nothing bool, ask func() (denied []core.Result, err error)) error {
 	var denied []core.Result
 	var err error

@@ -111,7 +111,8 @@ func TestARequestThatLeavesTheLineTakesNothing(t *testing.T) {
 	})
 }
 
-// A protocol's own error for a context that has ended counts only if the call's has.
+// A protocol's own error for a context that has ended counts only if the call's
+// has.
 func TestErrorsOfAProtocolForCallsThatEnded(t *testing.T) {
 	errEnded := errors.New("status canceled")
 	protocol := middleware.Protocol[*call]{Ended: func(err error) bool { return errors.Is(err, errEnded) }}

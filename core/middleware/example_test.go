@@ -8,7 +8,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// call is a call of an RPC framework, which has codes of its own and sends no header fields.
+// call is a call of an RPC framework, which has codes of its own and sends no
+// header fields.
 type call struct {
 	ctx      context.Context
 	method   string
@@ -27,7 +28,8 @@ func refundUnavailable(_ *call, code int) (refund bool) { return code == unavail
 // Codes of the framework.
 const ok, unavailable, exhausted = 0, 14, 8
 
-// An interceptor of an RPC framework: it decides a call, answers with the framework's own codes, and ends the call with its code.
+// An interceptor of an RPC framework: it decides a call, answers with the
+// framework's own codes, and ends the call with its code.
 func Example() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "calls", Limits: []core.Limit{core.PerHour(1)},
@@ -57,7 +59,8 @@ func Example() {
 
 var _ middleware.Request = (*call)(nil)
 
-// The user and the method's limit for all pay both, or none of them. A call without a user has no key, so there is no decision.
+// The user and the method's limit for all pay both, or none of them. A call
+// without a user has no key, so there is no decision.
 func ExampleRule() {
 	store := core.NewMemoryStore()
 	limiter := func(name string, perHour int) *core.Limiter {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// The life of a request knows no protocol: an interceptor of RPCs uses it as it is.
+// The life of a request knows no protocol: an interceptor of RPCs uses it as it
+// is.
 func TestNoFileImportsHTTP(t *testing.T) {
 	files, err := os.ReadDir(".")
 	if err != nil {

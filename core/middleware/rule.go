@@ -39,8 +39,10 @@ func (o *Options[C]) mistakes() error {
 	return errors.Join(errs...)
 }
 
-// decideTogether sets the decisions of a and stores them in j. A rule in shadow mode that can't decide, because its key is
-// missing or it counts nothing that requests take, has no decision: it must not refuse the request. warn gets the error.
+// decideTogether sets the decisions of a and stores them in j. A rule in shadow
+// mode that can't decide, because its key is missing or it counts nothing that
+// requests take, has no decision: it must not refuse the request. warn gets the
+// error.
 func decideTogether[C any](rules []Rule[C], o *Options[C], c C, a *Admission, wait bool, j *joint, warn func(error)) (fromUser bool, err error) {
 	var missing error
 	policies := snapshots(rules)
@@ -90,7 +92,8 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, a *Admission, wa
 	return false, nil
 }
 
-// spread sets what each of the charges takes, those that it counts of what the request takes. rules are whose charges they are.
+// spread sets what each of the charges takes, those that it counts of what the
+// request takes. rules are whose charges they are.
 func (t *charge) spread(charges []core.Charge, rules []owner) {
 	for i, charge := range charges {
 		if counts(charge.Limiter, "", core.Requests) {
@@ -110,8 +113,8 @@ func (t *charge) spread(charges []core.Charge, rules []owner) {
 	}
 }
 
-// snapshots returns the rules' limiters with the policies that they have now, for one decision. Rules of one limiter share a
-// snapshot.
+// snapshots returns the rules' limiters with the policies that they have now,
+// for one decision. Rules of one limiter share a snapshot.
 func snapshots[C any](rules []Rule[C]) []*core.Limiter {
 	limiters := make([]*core.Limiter, len(rules))
 	for i, r := range rules {
@@ -124,7 +127,8 @@ func snapshots[C any](rules []Rule[C]) []*core.Limiter {
 	return limiters
 }
 
-// unitMistakes returns the mistakes in what the rules' limiters, which the caller calls so, count beside what requests take.
+// unitMistakes returns the mistakes in what the rules' limiters, which the
+// caller calls so, count beside what requests take.
 func (o *Options[C]) unitMistakes(rules []Rule[C], fields ...string) error {
 	if err := o.costMistake(rules); err != nil {
 		return err // its hint is the one for the units, too
@@ -136,8 +140,8 @@ func (o *Options[C]) unitMistakes(rules []Rule[C], fields ...string) error {
 	return errors.Join(errs...)
 }
 
-// costMistake returns what is wrong with a cost, which is a number of requests, if no limiter counts these. In shadow mode it
-// refuses nothing.
+// costMistake returns what is wrong with a cost, which is a number of requests,
+// if no limiter counts these. In shadow mode it refuses nothing.
 func (o *Options[C]) costMistake(rules []Rule[C]) error {
 	if o.Cost == nil || o.Limits != nil {
 		return nil
@@ -157,8 +161,10 @@ func (o *Options[C]) costMistake(rules []Rule[C]) error {
 	return &core.ConfigError{Field: "WithCost", Value: enforced, Reason: "is a policy without a limit that counts requests, and a cost is a number of requests: use WithUnits instead"}
 }
 
-// neverSettled returns what is wrong with a limiter, which the caller calls field, that gives estimates back after MaxHold, if this
-// middleware settles none of them: the limit would never apply for longer than that. In shadow mode it refuses nothing.
+// neverSettled returns what is wrong with a limiter, which the caller calls
+// field, that gives estimates back after MaxHold, if this middleware settles
+// none of them: the limit would never apply for longer than that. In shadow
+// mode it refuses nothing.
 func (o *Options[C]) neverSettled(field string, l *core.Limiter) error {
 	if l == nil || o.Settle != nil {
 		return nil
@@ -189,9 +195,11 @@ func allLimits(p core.Policy) iter.Seq[core.Limit] {
 	}
 }
 
-// untaken returns the mistakes in what a limiter, which the caller calls field, counts beside what requests take. A unit that a
-// middleware never takes is a limit that never applies. Without requests among its units, every request would fail. Options with
-// Units may take any unit, so a limiter's own warning must do. In shadow mode no mistake may refuse anything.
+// untaken returns the mistakes in what a limiter, which the caller calls field,
+// counts beside what requests take. A unit that a middleware never takes is a
+// limit that never applies. Without requests among its units, every request
+// would fail. Options with Units may take any unit, so a limiter's own warning
+// must do. In shadow mode no mistake may refuse anything.
 func (o *Options[C]) untaken(field string, l *core.Limiter) error {
 	if l == nil || o.Units != nil {
 		return nil
@@ -271,9 +279,10 @@ func (t *charge) unitsOf(l *core.Limiter, key string) core.Units {
 	return units
 }
 
-// deciding is the context in which a request with the context ctx is decided. If ctx ended while a store decides, the store might
-// take the tokens, and nobody would settle them. So a decision that is to be settled goes on: it takes no longer than the
-// store's timeout.
+// deciding is the context in which a request with the context ctx is decided.
+// If ctx ended while a store decides, the store might take the tokens, and
+// nobody would settle them. So a decision that is to be settled goes on: it
+// takes no longer than the store's timeout.
 func (o *Options[C]) deciding(ctx context.Context) context.Context {
 	if o.Settle == nil || ctx.Err() != nil {
 		return ctx
@@ -284,20 +293,22 @@ func (o *Options[C]) deciding(ctx context.Context) context.Context {
 // nothing reports whether a request takes nothing: it is denied only in debt.
 func (t *charge) nothing() bool { return t.cost == 0 && t.units == nil && !t.all }
 
-// A function that was made from bad arguments, such as ByHeader(""), must not call the user's code before there is a
-// request, but New must find its mistake. So every such function is the closure that Invalid returns. ArgumentError
-// recognizes it by its code, and calling it returns the mistake.
+// A function that was made from bad arguments, such as ByHeader(""), must not
+// call the user's code before there is a request, but New must find its
+// mistake. So every such function is the closure that Invalid returns.
+// ArgumentError recognizes it by its code, and calling it returns the mistake.
 
-// Invalid returns a function that only returns mistake. All functions that it returns share their code, so the
-// compiler must not inline it.
+// Invalid returns a function that only returns mistake. All functions that it
+// returns share their code, so the compiler must not inline it.
 //
 //go:noinline
 func Invalid[C, V any](mistake error) func(C) (V, error) {
 	return func(C) (none V, err error) { return none, mistake }
 }
 
-// ArgumentError returns what is wrong with the arguments that f was made from, or nil. The error joins a
-// [core.ConfigError] for each mistake. New panics with it.
+// ArgumentError returns what is wrong with the arguments that f was made from,
+// or nil. The error joins a [core.ConfigError] for each mistake. New panics
+// with it.
 func ArgumentError[C, V any](f func(C) (V, error)) error {
 	if f == nil || reflect.ValueOf(f).Pointer() != reflect.ValueOf(Invalid[C, V](nil)).Pointer() {
 		return nil
@@ -310,8 +321,9 @@ func ArgumentError[C, V any](f func(C) (V, error)) error {
 // RefuseArguments panics with the mistakes in the arguments of a constructor.
 func RefuseArguments(mistakes error) { core.Must[any](nil, fmt.Errorf("ratelimit: %w", mistakes)) }
 
-// BadArgument returns the key or cost function of a call with a bad argument. New panics with a [core.ConfigError] of
-// field, value and reason if it gets that function.
+// BadArgument returns the key or cost function of a call with a bad argument.
+// New panics with a [core.ConfigError] of field, value and reason if it gets
+// that function.
 func BadArgument[C, V any](field string, value any, reason string) func(C) (V, error) {
 	return Invalid[C, V](&core.ConfigError{Field: field, Value: value, Reason: reason})
 }

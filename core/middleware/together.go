@@ -12,7 +12,8 @@ import (
 
 const twiceMessage = "ratelimit: a request was charged twice by one policy for the same key; check whether its middleware is installed twice"
 
-// warnTwice logs, once, that limiter's policy has charged the request for the same key already: it is among outer.
+// warnTwice logs, once, that limiter's policy has charged the request for the
+// same key already: it is among outer.
 func warnTwice(once *sync.Once, x Request, outer *Decision, limiter *core.Limiter, key string) {
 	for o := outer; o != nil; o = o.outer {
 		if !o.isMarker() && o.limiter.Name() == limiter.Name() && o.key == key {
@@ -44,7 +45,8 @@ func (j *joint) await(ctx context.Context, deciding func(context.Context) contex
 	})
 }
 
-// denied returns the decisions for which the request is denied; nil: it is allowed.
+// denied returns the decisions for which the request is denied; nil: it is
+// allowed.
 func (j *joint) denied() (denied []core.Result) {
 	if j.result.Allowed {
 		return nil
@@ -66,8 +68,9 @@ func (j *joint) key() string {
 	return core.JoinKey(keys...)
 }
 
-// answer stores the decisions with the request, the tightest in front and all in front of outer, and sets the header fields of
-// the response, those of the tightest last: it decides on the fields that have one value.
+// answer stores the decisions with the request, the tightest in front and all
+// in front of outer, and sets the header fields of the response, those of the
+// tightest last: it decides on the fields that have one value.
 func (j *joint) answer(x Request, outer *Decision) {
 	for _, k := range j.rules {
 		warnTwice(&j.by.warnTwice, x, outer, k.limiter, k.key)
@@ -82,9 +85,10 @@ func (j *joint) answer(x Request, outer *Decision) {
 	}
 }
 
-// Join limits by several keys together, such as route and user. It is injective for any bytes in the keys: ("a:b",
-// "c") and ("a", "b:c") are different keys. If one of the keys is missing, so is the joined one. If there are no
-// keys, or one is nil, New panics.
+// Join limits by several keys together, such as route and user. It is injective
+// for any bytes in the keys: ("a:b", "c") and ("a", "b:c") are different keys.
+// If one of the keys is missing, so is the joined one. If there are no keys, or
+// one is nil, New panics.
 func Join[C any, K ~func(C) (string, error)](keys ...K) K {
 	if err := keyMistakes("Join", keys); err != nil {
 		return Invalid[C, string](err)
@@ -102,8 +106,9 @@ func Join[C any, K ~func(C) (string, error)](keys ...K) K {
 	}
 }
 
-// FirstOf limits by the first key that is not missing, such as an API key or else the address. It stops at an error
-// other than [core.ErrNoKey]. If there are no keys, or one is nil, New panics.
+// FirstOf limits by the first key that is not missing, such as an API key or
+// else the address. It stops at an error other than [core.ErrNoKey]. If there
+// are no keys, or one is nil, New panics.
 func FirstOf[C any, K ~func(C) (string, error)](keys ...K) K {
 	if err := keyMistakes("FirstOf", keys); err != nil {
 		return Invalid[C, string](err)
@@ -134,7 +139,8 @@ func (m missingKeys) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// keyMistakes returns what is wrong with the keys that maker, such as "Join", got.
+// keyMistakes returns what is wrong with the keys that maker, such as "Join",
+// got.
 func keyMistakes[C any, K ~func(C) (string, error)](maker string, keys []K) error {
 	if len(keys) == 0 {
 		return &core.ConfigError{Field: maker, Value: 0, Reason: "keys given: it needs at least one, such as ByIP()"}
@@ -150,7 +156,8 @@ func keyMistakes[C any, K ~func(C) (string, error)](maker string, keys []K) erro
 	return errors.Join(errs...)
 }
 
-// call returns the key of c. An empty key is a missing one: otherwise clients without a key would share a bucket.
+// call returns the key of c. An empty key is a missing one: otherwise clients
+// without a key would share a bucket.
 func call[C any, K ~func(C) (string, error)](key K, c C) (string, error) {
 	k, err := key(c)
 	if err == nil && k == "" {

@@ -25,7 +25,8 @@ type document struct {
 	round   int                 // 0 resolves aliases, 1 reads the file, each further one reads a policy
 }
 
-// resolve replaces aliases by their values. An alias refers to a value that ends above it, so nothing contains itself.
+// resolve replaces aliases by their values. An alias refers to a value that
+// ends above it, so nothing contains itself.
 func (d *document) resolve(n ast.Node) ast.Node {
 	switch n := n.(type) {
 	case *ast.AnchorNode:
@@ -53,8 +54,8 @@ func (d *document) resolve(n ast.Node) ast.Node {
 	return n
 }
 
-// wrong reports a mistake in n, the node at p, or in what is missing there. It reports nothing that an earlier round has reported
-// there.
+// wrong reports a mistake in n, the node at p, or in what is missing there. It
+// reports nothing that an earlier round has reported there.
 func (d *document) wrong(n ast.Node, p *place, missing, value, reason string) {
 	if round, seen := d.wrongs[n]; d.full || seen && round != d.round {
 		return
@@ -77,7 +78,8 @@ func (d *document) wrong(n ast.Node, p *place, missing, value, reason string) {
 	d.errs = append(d.errs, e)
 }
 
-// fits adds the size of n to that of the file with its aliases expanded, and reports whether n may be read.
+// fits adds the size of n to that of the file with its aliases expanded, and
+// reports whether n may be read.
 func (d *document) fits(n ast.Node, size int) bool {
 	if d.size += perNode + size; d.size > d.most {
 		d.wrong(n, nil, "", "", "aliases expand the file too far: use fewer of them, or split the file")
@@ -86,7 +88,8 @@ func (d *document) fits(n ast.Node, size int) bool {
 	return !d.full
 }
 
-// read returns n, the node at p, as encoding/json decodes JSON into an any, or nil if n is wrong.
+// read returns n, the node at p, as encoding/json decodes JSON into an any, or
+// nil if n is wrong.
 func (d *document) read(n ast.Node, p *place) any {
 	p.node = n
 	s, isString := scalar(n)
@@ -125,7 +128,8 @@ func (d *document) read(n ast.Node, p *place) any {
 	return nil
 }
 
-// merge adds the fields of m, which stands at p, that are not there yet, then those of the mappings that m merges.
+// merge adds the fields of m, which stands at p, that are not there yet, then
+// those of the mappings that m merges.
 func (d *document) merge(m *ast.MappingNode, p *place, fields map[string]any) {
 	lines := make(map[string]int)
 	var bases []ast.Node
@@ -154,8 +158,8 @@ func (d *document) merge(m *ast.MappingNode, p *place, fields map[string]any) {
 	}
 }
 
-// scalar returns the text of n and whether it is a string. What is written as a number is one, even if
-// the library calls it a string, such as 1e3.
+// scalar returns the text of n and whether it is a string. What is written as a
+// number is one, even if the library calls it a string, such as 1e3.
 func scalar(n ast.Node) (s string, isString bool) {
 	switch n := n.(type) {
 	case *ast.LiteralNode:

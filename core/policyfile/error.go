@@ -11,8 +11,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
-// Error is one mistake in a policy file. Readers report all mistakes at once, joined with [errors.Join], from the top
-// of the file to its end; [errors.As] finds the first. Of mistakes in syntax they report only the first.
+// Error is one mistake in a policy file. Readers report all mistakes at once,
+// joined with [errors.Join], from the top of the file to its end; [errors.As]
+// finds the first. Of mistakes in syntax they report only the first.
 type Error struct {
 	File   string // as given to LoadFile; else empty
 	Line   int    // from 1
@@ -22,8 +23,9 @@ type Error struct {
 	Reason string // what is wrong, and what to write instead
 }
 
-// Error gives the place as compilers do, so that editors can go there. Of the keys of overrides, which can be API keys, it shows only
-// their kinds, such as policies[0].overrides.header:…[1].capacity.
+// Error gives the place as compilers do, so that editors can go there. Of the
+// keys of overrides, which can be API keys, it shows only their kinds, such as
+// policies[0].overrides.header:…[1].capacity.
 //
 //	policies.yaml:7:19: policies[0].limits[1].capacity: -1 must be from 1 to 999999999999999 tokens (RL102)
 func (e *Error) Error() string {
@@ -41,7 +43,8 @@ func (e *Error) Error() string {
 	return printable.Text(place + ": " + strings.TrimPrefix(e.Value+" "+e.Reason, " ") + " (" + e.Code() + ")")
 }
 
-// Code returns the code of this kind of mistake, such as RL102. docs/errors.md has a section for each code.
+// Code returns the code of this kind of mistake, such as RL102. docs/errors.md
+// has a section for each code.
 func (e *Error) Code() string {
 	for _, kind := range codes {
 		for _, begins := range kind.reasons {
@@ -56,7 +59,8 @@ func (e *Error) Code() string {
 	return "RL208" // the file holds something else than policies
 }
 
-// codes are the codes of mistakes that only files have, by how the reason begins. Core knows the others.
+// codes are the codes of mistakes that only files have, by how the reason
+// begins. Core knows the others.
 var codes = []struct {
 	code    string
 	reasons []string

@@ -41,7 +41,8 @@ func TestJSONIsReadAsJSON(t *testing.T) {
 	}
 }
 
-// What encoding/json writes is read as the same, and a mistake has the place that YAML tells of the same text.
+// What encoding/json writes is read as the same, and a mistake has the place
+// that YAML tells of the same text.
 func TestJSONHasThePlacesOfYAML(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fields := rapid.MapOf(rapid.StringMatching(`[a-z]{1,5}`), rapid.StringMatching(`[ -~é]{0,8}`)).Draw(t, "fields")

@@ -15,7 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 )
 
-// places lists the mistakes in err as "line:column field value", in their order.
+// places lists the mistakes in err as "line:column field value", in their
+// order.
 func places(t *testing.T, err error) []string {
 	t.Helper()
 	var list []string
@@ -177,7 +178,8 @@ func TestMistakesBeyondTheBoundAreNotTold(t *testing.T) {
 	require.ErrorContains(t, err, "line 101:2: too many mistakes: only the first 100 are reported")
 }
 
-// Mistakes in limits of units and in overrides are reported where they are, without the keys, which can be secret.
+// Mistakes in limits of units and in overrides are reported where they are,
+// without the keys, which can be secret.
 func TestMistakesInUnitsAndOverrides(t *testing.T) {
 	_, err := policyfile.Load(strings.NewReader(`policies:
   - name: a
@@ -219,7 +221,8 @@ line 20:16: policies[1].overrides: {} is an empty mapping: leave it out (RL111)`
 	}
 }
 
-// Mistakes in slots and in what limits hold are reported where they are, with what to write instead.
+// Mistakes in slots and in what limits hold are reported where they are, with
+// what to write instead.
 func TestMistakesInSlots(t *testing.T) {
 	_, err := policyfile.Parse([]byte(`name: a
 limits:
@@ -307,7 +310,8 @@ overrides:
 	}, p)
 }
 
-// A mistake below a key is reported where it is, however long the key is and whatever it holds.
+// A mistake below a key is reported where it is, however long the key is and
+// whatever it holds.
 func TestMistakesBelowOddKeys(t *testing.T) {
 	for key, field := range map[string]string{
 		"ann": "ann", "a.b": "a.b", "a[0]": "a[0]", "a]": "a]", "Limits[1].Name": "Limits[1].Name", `"\e[31m\n"`: `\x1b[31m\n`,
@@ -340,7 +344,8 @@ func fieldOf(t *testing.T, err error) string {
 	return mistake.Field
 }
 
-// Errors are logged. Keys of overrides can be API keys and personal data, and a wrong path can lead to a file of secrets.
+// Errors are logged. Keys of overrides can be API keys and personal data, and a
+// wrong path can lead to a file of secrets.
 func TestMistakesShowNoSecret(t *testing.T) {
 	const policy = "- name: api\n  limits: [1/s]\n"
 	for _, text := range []string{

@@ -9,8 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
-// place is a value of the file and where it is. Places are a tree, so that a name takes memory once, however many values are below
-// it.
+// place is a value of the file and where it is. Places are a tree, so that a
+// name takes memory once, however many values are below it.
 type place struct {
 	above  *place
 	name   string // of a field, or the number of an item in brackets
@@ -52,8 +52,9 @@ func joined(path, name string) string {
 	return path + "." + name
 }
 
-// find returns the place below p that core calls field, such as Policy.Limits[0].Capacity, or else that above it and what is
-// missing. The keys of overrides may hold any bytes.
+// find returns the place below p that core calls field, such as
+// Policy.Limits[0].Capacity, or else that above it and what is missing. The
+// keys of overrides may hold any bytes.
 func (p *place) find(field string) (found *place, missing string) {
 	field = strings.TrimPrefix(strings.TrimPrefix(field, "Policy"), ".")
 	for _, name := range []string{"Overrides", "Plans"} {
@@ -92,7 +93,8 @@ func (p *place) keyOf(rest string) (longest *place) {
 	return longest
 }
 
-// shortened is a key as core writes it in front of rest: in some messages only its first 128 bytes.
+// shortened is a key as core writes it in front of rest: in some messages only
+// its first 128 bytes.
 func shortened(rest, key string) string {
 	if short := printable.Clip(key, 128); strings.HasPrefix(rest, short) {
 		return short
@@ -100,7 +102,8 @@ func shortened(rest, key string) string {
 	return key
 }
 
-// inFile gives the fields of core.Policy and core.Limit the names that files use.
+// inFile gives the fields of core.Policy and core.Limit the names that files
+// use.
 var inFile = strings.NewReplacer("RateLimit-Policy", "RateLimit-Policy", "Policy.", "", "Policy", "", "Limits", "limits", "Name", "name",
 	"Capacity", "capacity", "RefillRate", "refill_rate", "RefillInterval", "refill_interval", "Mode", "mode", "Shadow", "shadow",
 	"OnFailure", "on_failure", "LocalShare", "local_share", "Headers", "headers", "Overrides", "overrides", "Plans", "plans", "Blocked", "blocked", "Unit", "unit", "MaxHold", "max_hold", "Times", "times", "Location", "location", "Anchor", "anchor")

@@ -16,7 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 )
 
-// policies returns the policies of v, the value at p, by name. v is a list of them, or a mapping with the list.
+// policies returns the policies of v, the value at p, by name. v is a list of
+// them, or a mapping with the list.
 func (d *document) policies(v any, p *place) map[string]core.Policy {
 	want := "must be a file of policies: a list, or a mapping with the field policies"
 	if fields, ok := v.(map[string]any); ok {
@@ -63,7 +64,8 @@ func (d *document) policies(v any, p *place) map[string]core.Policy {
 	return byName
 }
 
-// policy returns v, the value at p, as core reads a policy, and reports the mistakes that core finds.
+// policy returns v, the value at p, as core reads a policy, and reports the
+// mistakes that core finds.
 func (d *document) policy(v any, p *place) (policy core.Policy) {
 	d.round++
 	if v == nil { // core would leave policy as it is

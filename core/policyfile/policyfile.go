@@ -1,4 +1,5 @@
-// Package policyfile reads policies from YAML and JSON, and reports every mistake with its line and column.
+// Package policyfile reads policies from YAML and JSON, and reports every
+// mistake with its line and column.
 //
 //	name: search             # required
 //	limits:                  # required: strings as core.ParseLimit reads them, or mappings
@@ -19,12 +20,14 @@
 //	headers: [legacy, draft8]  # default, none, or one or more of legacy, draft8 and draft6
 //	shadow: false
 //
-// The fields are those of [core.Policy] and [core.Limit]. Anchors, aliases and merge keys work. Unknown and repeated
-// fields, tags, complex keys ("? key"), tabs in text without quotes, and a second document are mistakes.
+// The fields are those of [core.Policy] and [core.Limit]. Anchors, aliases and
+// merge keys work. Unknown and repeated fields, tags, complex keys ("? key"),
+// tabs in text without quotes, and a second document are mistakes.
 //
-// A file is UTF-8 of at most 256 KiB and 20,000 YAML tokens, which is about 700 policies. Brackets nest at most 8
-// deep; colons and dashes outside them are in the first 100 columns. A key has at most 256 bytes. Aliases expand a file to at most
-// 2 MiB, and a small one to less.
+// A file is UTF-8 of at most 256 KiB and 20,000 YAML tokens, which is about 700
+// policies. Brackets nest at most 8 deep; colons and dashes outside them are in
+// the first 100 columns. A key has at most 256 bytes. Aliases expand a file to
+// at most 2 MiB, and a small one to less.
 package policyfile
 
 import (
@@ -41,16 +44,19 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Parse reads one policy. [core.NewLimiter] accepts the policy. If there are mistakes, the error joins an [Error] for each.
+// Parse reads one policy. [core.NewLimiter] accepts the policy. If there are
+// mistakes, the error joins an [Error] for each.
 func Parse(data []byte) (core.Policy, error) {
 	return load(bytes.NewReader(data), "", (*document).policy)
 }
 
-// Load reads a list of policies, or a mapping with the list under policies. Each is as [Parse] reads it. There must be at
-// least one, and no two of the same name. Load returns the policies by name. If there are mistakes it returns none, and the
-// error joins an [Error] for each.
+// Load reads a list of policies, or a mapping with the list under policies.
+// Each is as [Parse] reads it. There must be at least one, and no two of the
+// same name. Load returns the policies by name. If there are mistakes it
+// returns none, and the error joins an [Error] for each.
 //
-// A name that is not in the map yields the zero Policy, which [core.NewLimiter] refuses.
+// A name that is not in the map yields the zero Policy, which [core.NewLimiter]
+// refuses.
 func Load(r io.Reader) (map[string]core.Policy, error) { return load(r, "", (*document).policies) }
 
 // LoadFile is [Load] of a file. Every mistake has its path.
@@ -63,7 +69,8 @@ func LoadFile(path string) (map[string]core.Policy, error) {
 	return load(f, path, (*document).policies)
 }
 
-// load reads the content of a file, and returns the result of by, or all mistakes of the file.
+// load reads the content of a file, and returns the result of by, or all
+// mistakes of the file.
 func load[T any](r io.Reader, file string, by func(*document, any, *place) T) (v T, err error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxBytes+4)) // with a byte order mark, and one too much
 	if err != nil {

@@ -11,17 +11,22 @@ import (
 
 var prepare = hook.PreparePolicy.(func(*core.Limiter, core.Policy) (finish func(set bool), err error))
 
-// reloading is held by Reload. So two calls that prepare several limiters never wait for each other, and none sets what it has read
-// before another one did.
+// reloading is held by Reload. So two calls that prepare several limiters never
+// wait for each other, and none sets what it has read before another one did.
 var reloading sync.Mutex
 
-// Reload reads a file as [LoadFile] does, and gives each limiter the policy of its name: all of them, or none. The error reports every
-// mistake in the file, each limiter whose policy is not in the file, and each policy that a limiter can't take: see
-// [core.Limiter.SetPolicy]. Policies for which there is no limiter are checked too. A limiter whose policy is the same as before
-// stays as it is, so Reload may be called every few seconds, to follow a file. Calls run one after the other.
+// Reload reads a file as [LoadFile] does, and gives each limiter the policy of
+// its name: all of them, or none. The error reports every mistake in the file,
+// each limiter whose policy is not in the file, and each policy that a limiter
+// can't take: see [core.Limiter.SetPolicy]. Policies for which there is no
+// limiter are checked too. A limiter whose policy is the same as before stays
+// as it is, so Reload may be called every few seconds, to follow a file. Calls
+// run one after the other.
 //
-// Replace the file as a whole: write another one and rename it, as Kubernetes does with a ConfigMap. Of a file that is half written,
-// Reload finds only that brackets are open or fields are missing: YAML without brackets that ends early can be a valid file.
+// Replace the file as a whole: write another one and rename it, as Kubernetes
+// does with a ConfigMap. Of a file that is half written, Reload finds only that
+// brackets are open or fields are missing: YAML without brackets that ends
+// early can be a valid file.
 func Reload(path string, limiters ...*core.Limiter) error {
 	reloading.Lock()
 	defer reloading.Unlock()

@@ -37,7 +37,8 @@ const (
 `
 )
 
-// A writer that fails, or is slow, leaves a part of the file: at any byte all limiters have the policies of what is there, or none.
+// A writer that fails, or is slow, leaves a part of the file: at any byte all
+// limiters have the policies of what is there, or none.
 func TestReloadOfAPartOfAFileIsAllOrNothing(t *testing.T) {
 	for form, text := range map[string]string{
 		"lines": inLines, "lines that end with CRLF": strings.ReplaceAll(inLines, "\n", "\r\n"), "lines behind a byte order mark": "\ufeff" + inLines,
@@ -67,7 +68,8 @@ func TestReloadOfAPartOfAFileIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// Files that can't be read change nothing, and the next file that can is followed, however it came there.
+// Files that can't be read change nothing, and the next file that can is
+// followed, however it came there.
 func TestReloadFollowsAFileThatIsReplaced(t *testing.T) {
 	path, api, login := limitersOf(t)
 	dir := filepath.Dir(path)

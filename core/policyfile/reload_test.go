@@ -59,7 +59,8 @@ func TestReloadChangesAllLimitersOrNone(t *testing.T) {
 	assert.EqualValues(t, 3, api2.Capacity("k"), "limiters that WithLimits returned keep their limits")
 }
 
-// A file that is read every few seconds must not end leases, denials and reservations each time.
+// A file that is read every few seconds must not end leases, denials and
+// reservations each time.
 func TestReloadOfTheSameFileChangesNothing(t *testing.T) {
 	changes := 0
 	path, api, login := limitersOf(t, core.WithPolicyObserver(func(core.PolicyChange) { changes++ }))
@@ -73,7 +74,8 @@ func TestReloadOfTheSameFileChangesNothing(t *testing.T) {
 	assert.Equal(t, made+1, changes, "one is: that of api")
 }
 
-// Two reloads with their limiters in another order must not wait for each other for ever.
+// Two reloads with their limiters in another order must not wait for each other
+// for ever.
 func TestReloadsAtOnceDontBlockEachOther(t *testing.T) {
 	path, api, login := limitersOf(t)
 	var all sync.WaitGroup
@@ -92,7 +94,8 @@ func TestReloadsAtOnceDontBlockEachOther(t *testing.T) {
 	all.Wait()
 }
 
-// An observer that panics must neither leave limiters locked nor policies behind.
+// An observer that panics must neither leave limiters locked nor policies
+// behind.
 func TestReloadSetsAllAlsoIfAnObserverPanics(t *testing.T) {
 	panics := false
 	path, api, login := limitersOf(t, core.WithPolicyObserver(func(core.PolicyChange) {

@@ -14,7 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 )
 
-// Of two reloads at once, the one that has read the older file must not set it last.
+// Of two reloads at once, the one that has read the older file must not set it
+// last.
 func TestReloadNeverSetsAnOlderFile(t *testing.T) {
 	path, api, login := limitersOf(t)
 	slow := path + ".slow" // a pipe: reading it ends when the writer has closed it

@@ -16,8 +16,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The parser's time and memory grow with the square of the nesting and of a mapping's fields. So both are bounded before it
-// runs, far above what policy files have.
+// The parser's time and memory grow with the square of the nesting and of a
+// mapping's fields. So both are bounded before it runs, far above what policy
+// files have.
 const (
 	maxBytes  = 256 << 10
 	maxTokens = 20_000
@@ -29,7 +30,8 @@ const (
 	maxField  = 400     // likewise, bytes of a path
 )
 
-// Aliases expand a file. The bound of its expanded size depends on its own size, so that no file without aliases exceeds it.
+// Aliases expand a file. The bound of its expanded size depends on its own
+// size, so that no file without aliases exceeds it.
 const (
 	maxNesting = 12            // of what is read
 	perNode    = 64            // what a value takes beside its text
@@ -79,7 +81,8 @@ func parse(data []byte) (root ast.Node, e *Error) {
 	return root, nil
 }
 
-// check returns the first mistake that must not reach the parser, or nil: what the parser would ignore, and what exceeds a bound.
+// check returns the first mistake that must not reach the parser, or nil: what
+// the parser would ignore, and what exceeds a bound.
 func check(tokens token.Tokens) *Error {
 	depth, headers := 0, 0 // of brackets; of documents
 	last := new(token.Token)
@@ -124,10 +127,12 @@ func check(tokens token.Tokens) *Error {
 	return nil
 }
 
-// keysAbove are the keys outside brackets above the next value, each with its column and its length.
+// keysAbove are the keys outside brackets above the next value, each with its
+// column and its length.
 type keysAbove []struct{ column, length int }
 
-// add adds a key, and removes those that are not above it. It returns the length of all.
+// add adds a key, and removes those that are not above it. It returns the
+// length of all.
 func (k *keysAbove) add(column, length int) (sum int) {
 	*k = slices.DeleteFunc(*k, func(above struct{ column, length int }) bool { return above.column >= column })
 	*k = append(*k, struct{ column, length int }{column, length})

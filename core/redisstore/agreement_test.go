@@ -46,7 +46,8 @@ func see(res core.Result, err error) seen {
 	return s
 }
 
-// replica is one of the stores that must agree, with its limiter and reservations.
+// replica is one of the stores that must agree, with its limiter and
+// reservations.
 type replica struct {
 	name     string
 	store    core.Store
@@ -85,15 +86,17 @@ func (r *replica) reserve(ctx context.Context, key string, n int64) seen {
 	return s
 }
 
-// TestStoresAgree sends the same random requests on one key to the Lua script, to the reference implementation in Go in memory and to a store
-// built on Request.Decide. All must answer the same.
+// TestStoresAgree sends the same random requests on one key to the Lua script,
+// to the reference implementation in Go in memory and to a store built on
+// Request.Decide. All must answer the same.
 func TestStoresAgree(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
 	storesAgree(t, client, math.MaxInt, limitdraw.AnyLimit)
 }
 
-// TestStoresAgreeOnWhatIsHeld is TestStoresAgree with limits of slots, and limits whose estimates come back.
+// TestStoresAgreeOnWhatIsHeld is TestStoresAgree with limits of slots, and
+// limits whose estimates come back.
 func TestStoresAgreeOnWhatIsHeld(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
@@ -167,7 +170,8 @@ func (a *agreement) limits() []core.Limit {
 	return a.common
 }
 
-// deploy has all replicas decide by the limits. Half of the deployments change a running process.
+// deploy has all replicas decide by the limits. Half of the deployments change
+// a running process.
 func (a *agreement) deploy() {
 	for _, r := range a.replicas {
 		p := core.Policy{Name: "api", Limits: a.common, OnFailure: core.FailClosed}
@@ -191,7 +195,8 @@ func (a *agreement) deploy() {
 	}
 }
 
-// operation draws what each replica is to do, or returns nil if that can't be done now.
+// operation draws what each replica is to do, or returns nil if that can't be
+// done now.
 func (a *agreement) operation(what string) func(*replica) seen {
 	ctx, key, limits := a.ctx, a.key, a.limits()
 	switch what {
@@ -272,8 +277,9 @@ func (a *agreement) giveBack(what string) func(*replica) seen {
 	}
 }
 
-// A definition that is replaced, and a reservation, may matter until after the last instant that a record can hold, the
-// year 2255. Both stores then keep the same steps.
+// A definition that is replaced, and a reservation, may matter until after the
+// last instant that a record can hold, the year 2255. Both stores then keep the
+// same steps.
 func TestStoresAgreeOnStepsThatEndAfterTheLastInstant(t *testing.T) {
 	clock := limittest.ClockAt(time.Date(2071, time.January, 1, 0, 0, 0, 0, time.UTC))
 	century := 36500 * 24 * time.Hour
@@ -304,7 +310,8 @@ func TestStoresAgreeOnStepsThatEndAfterTheLastInstant(t *testing.T) {
 	}
 }
 
-// The deepest debt of a calendar limit may end within a token. What was paid of that token stays paid when the limit changes.
+// The deepest debt of a calendar limit may end within a token. What was paid of
+// that token stays paid when the limit changes.
 func TestStoresAgreeOnADeepestDebtThatIsPartlyPaid(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

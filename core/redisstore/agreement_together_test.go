@@ -14,11 +14,13 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// TestStoresAgreeOnChargesTogether sends the same random charges of several limiters to the Lua script and to the reference implementation in Go
-// in memory. Both must answer the same for each bucket.
+// TestStoresAgreeOnChargesTogether sends the same random charges of several
+// limiters to the Lua script and to the reference implementation in Go in
+// memory. Both must answer the same for each bucket.
 func TestStoresAgreeOnChargesTogether(t *testing.T) { agreeTogether(t, limitdraw.AnyLimit) }
 
-// TestStoresAgreeOnWhatIsHeldTogether is TestStoresAgreeOnChargesTogether with limits of slots, and limits whose estimates come back.
+// TestStoresAgreeOnWhatIsHeldTogether is TestStoresAgreeOnChargesTogether with
+// limits of slots, and limits whose estimates come back.
 func TestStoresAgreeOnWhatIsHeldTogether(t *testing.T) { agreeTogether(t, limitdraw.HoldingLimit) }
 
 func agreeTogether(t *testing.T, limit *rapid.Generator[core.Limit]) {
@@ -49,7 +51,8 @@ func agreeTogether(t *testing.T, limit *rapid.Generator[core.Limit]) {
 		for range rapid.IntRange(1, 20).Draw(t, "operations") {
 			clock.Move(limitdraw.Move(lists[0], retry).Draw(t, "move"))
 			if rapid.IntRange(0, 9).Draw(t, "back") == 0 {
-				// No longer than a MemoryStore keeps a full bucket: the other store may still know what it has forgotten.
+				// No longer than a MemoryStore keeps a full bucket: the other
+				// store may still know what it has forgotten.
 				clock.Move(-min(limitdraw.Back.Draw(t, "by"), 10*time.Second))
 			}
 			if len(taken[0]) > 0 && rapid.IntRange(0, 2).Draw(t, "end") == 0 {
@@ -99,7 +102,8 @@ func agreeTogether(t *testing.T, limit *rapid.Generator[core.Limit]) {
 	})
 }
 
-// part is one charge. tier is set if it is under the limits of another policy, as by WithLimits.
+// part is one charge. tier is set if it is under the limits of another policy,
+// as by WithLimits.
 type part struct {
 	policy int
 	key    string
@@ -107,7 +111,8 @@ type part struct {
 	units  core.Units
 }
 
-// drawParts draws charges of several policies with these limits, on keys of which "other" has limits of its own.
+// drawParts draws charges of several policies with these limits, on keys of
+// which "other" has limits of its own.
 func drawParts(t *rapid.T, lists [][]core.Limit) (parts []part) {
 	places := rapid.Permutation([]int{0, 1, 2, 3, 4, 5}).Draw(t, "places")[:rapid.IntRange(1, 4).Draw(t, "charges")]
 	if rapid.IntRange(0, 2).Draw(t, "one bucket twice") == 0 {

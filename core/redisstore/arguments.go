@@ -9,11 +9,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// This file writes the script's arguments. internal/script/script.lua has their format. A record is the
-// stored level of one limit.
+// This file writes the script's arguments. internal/script/script.lua has their
+// format. A record is the stored level of one limit.
 
-// A request begins with this many bytes, REQUEST in constants.lua: for how many keys it is, how many limits follow, the action, n,
-// and how many times.
+// A request begins with this many bytes, REQUEST in constants.lua: for how many
+// keys it is, how many limits follow, the action, n, and how many times.
 const (
 	requestSize = 15
 	timesAt     = 13 // where the last of these is
@@ -28,13 +28,16 @@ const (
 	endsFlag  = 0x80 // end a hold first
 )
 
-// scriptArgs returns the arguments of EVALSHA for calls, but for the first two, which command fills in. now is "" for the server's
-// clock. wide is that of bucket.Plan.Calendars. It notes in each call which calendars it sends.
+// scriptArgs returns the arguments of EVALSHA for calls, but for the first two,
+// which command fills in. now is "" for the server's clock. wide is that of
+// bucket.Plan.Calendars. It notes in each call which calendars it sends.
 //
-// Adjacent calls share what they can. Calls that are alike are one key, and one request with a count. Calls that are sameTake are
-// several keys, and one request. Under the same limits as the request before, a request does not repeat them. Example: three calls
-// for key a and one for key b under the same limits, of 1 token each, are the keys a and b, a request for 3 times with the limits,
-// and a request for 1 time without.
+// Adjacent calls share what they can. Calls that are alike are one key, and one
+// request with a count. Calls that are sameTake are several keys, and one
+// request. Under the same limits as the request before, a request does not
+// repeat them. Example: three calls for key a and one for key b under the same
+// limits, of 1 token each, are the keys a and b, a request for 3 times with the
+// limits, and a request for 1 time without.
 func scriptArgs(calls []*call, now string, wide bool) []any {
 	args := make([]any, 3, 5+len(calls))
 	requests := make([]byte, 0, requestSize+len(calls[0].request.Plan.Packed)) // most script calls have one request
@@ -90,7 +93,8 @@ func scriptArgs(calls []*call, now string, wide bool) []any {
 	return args
 }
 
-// approxNow returns now in µs since 1970. If now is "", it returns the time of this process instead of the server's.
+// approxNow returns now in µs since 1970. If now is "", it returns the time of
+// this process instead of the server's.
 func approxNow(now string) int64 {
 	if now == "" {
 		return time.Now().UnixMicro()
@@ -99,8 +103,8 @@ func approxNow(now string) int64 {
 	return at
 }
 
-// appendRequest appends r to b, as a request for one key, with the plan's limits if limitsFollow. times and flags are fields of the
-// request.
+// appendRequest appends r to b, as a request for one key, with the plan's
+// limits if limitsFollow. times and flags are fields of the request.
 func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, flags byte) []byte {
 	limits, packed := 0, ""
 	if limitsFollow {

@@ -15,8 +15,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// batches is the innermost store of a Store: Redis makes its decisions. It groups concurrent requests to the same server into one
-// script call. Each server has its own queue and breaker: see node.
+// batches is the innermost store of a Store: Redis makes its decisions. It
+// groups concurrent requests to the same server into one script call. Each
+// server has its own queue and breaker: see node.
 type batches struct {
 	sender
 
@@ -28,8 +29,9 @@ type batches struct {
 	eviction eviction.Watch // warns once if a server may drop keys when its memory is full
 }
 
-// attach makes the nodes of client's servers. inOrder allows one batch in flight at a time, so that the instants of an injected
-// clock arrive in their order.
+// attach makes the nodes of client's servers. inOrder allows one batch in
+// flight at a time, so that the instants of an injected clock arrive in their
+// order.
 func (s *batches) attach(client redis.UniversalClient, set settings, inOrder bool) {
 	maxInFlight := rtt.MaxInFlight(client)
 	if inOrder {
@@ -70,7 +72,8 @@ func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error)
 	return o.answer, nil
 }
 
-// DoTogether has one script call decide two or more requests. It returns [store.ErrApart] if their keys may be on different servers.
+// DoTogether has one script call decide two or more requests. It returns
+// [store.ErrApart] if their keys may be on different servers.
 func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if s.server.sharded.Load() && !layer.OneBucket(requests) {
 		return nil, store.ErrApart
@@ -112,8 +115,9 @@ func (s *batches) Reset(ctx context.Context, policy, key string) error {
 	return nil
 }
 
-// del deletes a key. It returns when the store's timeout or ctx ends. The goroutine that it starts may end later, because go-redis
-// does not always stop reading when a context ends. A panic in a hook of the client is an error.
+// del deletes a key. It returns when the store's timeout or ctx ends. The
+// goroutine that it starts may end later, because go-redis does not always stop
+// reading when a context ends. A panic in a hook of the client is an error.
 func (s *batches) del(ctx context.Context, key string) error {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	done := make(chan error, 1)

@@ -19,7 +19,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// stuckServer is a client whose calls wait until the test answers them. They then allow everything.
+// stuckServer is a client whose calls wait until the test answers them. They
+// then allow everything.
 type stuckServer struct {
 	redistest.Hook
 
@@ -174,7 +175,8 @@ func TestTimeoutOfOneRequestFailsNoOtherInItsBatch(t *testing.T) {
 	})
 }
 
-// While the server answers, the time that a request waits for others is not the server's.
+// While the server answers, the time that a request waits for others is not the
+// server's.
 func TestWaitForOthersIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newCallBench(t)

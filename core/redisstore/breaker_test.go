@@ -35,7 +35,8 @@ func (h *brokenHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// The store logs an outage when the breaker opens, and again when all decisions have come back for a while.
+// The store logs an outage when the breaker opens, and again when all decisions
+// have come back for a while.
 func TestOutageIsLogged(t *testing.T) {
 	client, hook := redistest.Client(t), &brokenHook{}
 	client.AddHook(hook)
@@ -82,7 +83,8 @@ func TestOutageIsLogged(t *testing.T) {
 	}
 }
 
-// leaving is a context that ends between the moment a call begins and the moment it waits.
+// leaving is a context that ends between the moment a call begins and the
+// moment it waits.
 type leaving struct {
 	context.Context
 	asked atomic.Bool
@@ -101,7 +103,8 @@ func (c *leaving) Done() <-chan struct{} {
 	return done
 }
 
-// The context of the trial call can end before the call is sent. The breaker must then admit another trial.
+// The context of the trial call can end before the call is sent. The breaker
+// must then admit another trial.
 func TestBreakerAdmitsAnotherTrialAfterACanceledOne(t *testing.T) {
 	client, hook := redistest.Client(t), &brokenHook{}
 	client.AddHook(hook)
@@ -149,8 +152,9 @@ func (h *panickingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A panic in the client must not end the process, and must not leave a call in flight for ever. So more requests than the
-// store sends calls at once must all be answered.
+// A panic in the client must not end the process, and must not leave a call in
+// flight for ever. So more requests than the store sends calls at once must all
+// be answered.
 func TestPanicInTheClientIsAFailure(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redistest.Addr(t), ContextTimeoutEnabled: true})
 	defer client.Close()

@@ -20,17 +20,23 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
-// Buckets lists the buckets of a policy, or with "" those of all policies, for tools. It uses SCAN, on one server after another: each
-// master of a Cluster, each shard of a Ring. Redis looks at all its keys for that, at most perSecond of them a second, and fewer while its
-// answers take twice as long as usual, so that others hardly notice; 0 means as fast as it can. Other work goes on meanwhile.
+// Buckets lists the buckets of a policy, or with "" those of all policies, for
+// tools. It uses SCAN, on one server after another: each master of a Cluster,
+// each shard of a Ring. Redis looks at all its keys for that, at most perSecond
+// of them a second, and fewer while its answers take twice as long as usual, so
+// that others hardly notice; 0 means as fast as it can. Other work goes on
+// meanwhile.
 //
-// progress, if given, learns after each step how many keys were looked at, and how many there are: 0 if the user may not ask (DBSIZE).
+// progress, if given, learns after each step how many keys were looked at, and
+// how many there are: 0 if the user may not ask (DBSIZE).
 //
-// A bucket that exists all the time is listed, perhaps more than once. One that comes or goes meanwhile, or whose slot moves, may be
-// missing. Keys that this package did not name are left out.
+// A bucket that exists all the time is listed, perhaps more than once. One that
+// comes or goes meanwhile, or whose slot moves, may be missing. Keys that this
+// package did not name are left out.
 //
-// An error with a server's address says that the buckets of this server are missing, or some of them: the list goes on with the next
-// server, if the loop does. Any other error ends the list, such as ctx's.
+// An error with a server's address says that the buckets of this server are
+// missing, or some of them: the list goes on with the next server, if the loop
+// does. Any other error ends the list, such as ctx's.
 func (s *Store) Buckets(ctx context.Context, policy string, perSecond int, progress ...func(looked, all int64)) iter.Seq2[Bucket, error] {
 	return func(yield func(Bucket, error) bool) {
 		pattern := escapeGlob(s.batches.prefix) + "*"
@@ -47,8 +53,9 @@ func (s *Store) Buckets(ctx context.Context, policy string, perSecond int, progr
 	}
 }
 
-// ExceptionPolicies returns the names of the policies that have exceptions in Redis, or had some, sorted. It looks at all keys, as [Store.Buckets]
-// does. The error joins those of servers: the names are those that the others have.
+// ExceptionPolicies returns the names of the policies that have exceptions in
+// Redis, or had some, sorted. It looks at all keys, as [Store.Buckets] does.
+// The error joins those of servers: the names are those that the others have.
 func (s *Store) ExceptionPolicies(ctx context.Context, perSecond int, progress ...func(looked, all int64)) (policies []string, err error) {
 	prefix := s.batches.exceptionsKey("")
 	s.scan(ctx, escapeGlob(prefix)+"*", perSecond, progress, func(key string, failed error) bool {
@@ -63,8 +70,8 @@ func (s *Store) ExceptionPolicies(ctx context.Context, perSecond int, progress .
 	return slices.Compact(policies), err
 }
 
-// scan gives yield the keys that a pattern describes, of one server after another, and the error of a server in its turn, until yield
-// returns false.
+// scan gives yield the keys that a pattern describes, of one server after
+// another, and the error of a server in its turn, until yield returns false.
 func (s *Store) scan(ctx context.Context, pattern string, perSecond int, progress []func(looked, all int64), yield func(key string, err error) bool) {
 	err := s.mistaken()
 	var servers []redis.UniversalClient
@@ -112,13 +119,15 @@ func (s *server) each(ctx context.Context) (list []redis.UniversalClient, err er
 	return list, withoutArguments(err)
 }
 
-// So many keys one SCAN looks at, at least and at most. For the most, Redis does nothing else for about a fifth of a millisecond.
+// So many keys one SCAN looks at, at least and at most. For the most, Redis
+// does nothing else for about a fifth of a millisecond.
 const (
 	leastScanned = 100
 	mostScanned  = 1000
 )
 
-// scan gives yield the keys of one server, and the error that ends them. It reports whether to go on with another server.
+// scan gives yield the keys of one server, and the error that ends them. It
+// reports whether to go on with another server.
 func (s *server) scan(ctx context.Context, one redis.UniversalClient, pattern string, perSecond int, looked func(int), yield func(key string, err error) bool) (more bool) {
 	p := pace.New(perSecond, leastScanned, mostScanned)
 	for cursor := uint64(0); ; {
@@ -171,12 +180,17 @@ var globs = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`,
 
 func escapeGlob(s string) string { return globs.Replace(s) }
 
-// CopyTo copies the bucket b to another store, or to the same one under the name as, with its TTL. It is for tools that move limits to
-// another server or another policy's name. limits has the names of limits that change with the policy's name, by the old ones: those of
-// limits that were given none. CopyTo reports whether it copied: b must exist, and as must not, unless replace is set.
+// CopyTo copies the bucket b to another store, or to the same one under the
+// name as, with its TTL. It is for tools that move limits to another server or
+// another policy's name. limits has the names of limits that change with the
+// policy's name, by the old ones: those of limits that were given none. CopyTo
+// reports whether it copied: b must exist, and as must not, unless replace is
+// set.
 //
-// What requests take from b between the read and the write is not copied. Leases of the two stores are settled before, but not those of
-// other processes. It costs two round trips to each store, and one more for a lease. Errors are those of [Store.State].
+// What requests take from b between the read and the write is not copied.
+// Leases of the two stores are settled before, but not those of other
+// processes. It costs two round trips to each store, and one more for a lease.
+// Errors are those of [Store.State].
 func (s *Store) CopyTo(ctx context.Context, b Bucket, to *Store, as Bucket, limits map[string]string, replace bool) (copied bool, err error) {
 	if err := s.mistaken(); err != nil {
 		return false, err
@@ -242,7 +256,8 @@ func (s *batches) load(ctx context.Context, b Bucket) (k kept, err error) {
 	return k, fields.Err()
 }
 
-// save writes a bucket. It reports whether it did: not if there is one and replace is not set.
+// save writes a bucket. It reports whether it did: not if there is one and
+// replace is not set.
 func (s *batches) save(ctx context.Context, b Bucket, k kept, replace bool) (saved bool, err error) {
 	defer recovered(&err)
 	key, client := redisKey(s.prefix, b.Policy, b.Key), s.server.client
@@ -266,8 +281,10 @@ func (s *batches) save(ctx context.Context, b Bucket, k kept, replace bool) (sav
 		_, err = client.TxPipelined(ctx, write)
 		return err == nil, err
 	}
-	// If the key's server does not answer, the client of a Cluster would send MULTI to another one, and wait for it. But only that client
-	// follows a slot that has moved: a transaction that is refused says no more than EXECABORT.
+	// If the key's server does not answer, the client of a Cluster would send
+	// MULTI to another one, and wait for it. But only that client follows a
+	// slot that has moved: a transaction that is refused says no more than
+	// EXECABORT.
 	one, err := s.nodes.clientOf(ctx, key)
 	if err == nil {
 		_, err = one.TxPipelined(ctx, write)
@@ -278,7 +295,8 @@ func (s *batches) save(ctx context.Context, b Bucket, k kept, replace bool) (sav
 	return err == nil, err
 }
 
-// rename gives limits other names: their tags, in the records and in the names of fields.
+// rename gives limits other names: their tags, in the records and in the names
+// of fields.
 func (k *kept) rename(limits map[string]string) (err error) {
 	tags := make(map[string]string)
 	for old, name := range limits {
@@ -340,12 +358,15 @@ func retagged(records string, tags map[string]string) (string, error) {
 	return b.String(), nil
 }
 
-// endOfPrefix ends a prefix that could be taken for another prefix and a policy's name: see keyPrefix.
+// endOfPrefix ends a prefix that could be taken for another prefix and a
+// policy's name: see keyPrefix.
 const endOfPrefix = "%:"
 
-// keyPrefix returns how all keys of a store with this prefix begin. No two prefixes share a key. A prefix with a single colon, at its
-// end, stays as it is: "ratelimit:". Any other is followed by "%:": "app:v2:" becomes "app:v2:%:". Otherwise the prefix "app:" with
-// the policy "v2" would have the same keys. redisKey writes no "%:" behind a prefix.
+// keyPrefix returns how all keys of a store with this prefix begin. No two
+// prefixes share a key. A prefix with a single colon, at its end, stays as it
+// is: "ratelimit:". Any other is followed by "%:": "app:v2:" becomes
+// "app:v2:%:". Otherwise the prefix "app:" with the policy "v2" would have the
+// same keys. redisKey writes no "%:" behind a prefix.
 func keyPrefix(prefix string) string {
 	if strings.IndexByte(prefix, ':') == len(prefix)-1 && prefix != "" && !strings.HasSuffix(prefix, endOfPrefix) {
 		return prefix
@@ -353,13 +374,17 @@ func keyPrefix(prefix string) string {
 	return prefix + endOfPrefix
 }
 
-// redisKey returns the Redis key of a policy's bucket: prefix, which must come from keyPrefix, then policy, ':' and key. Example: the
-// policy "a:b" and the key "x{1}" with the prefix "ratelimit:" are "ratelimit:a%3Ab:x%7B1%7D". Different buckets have different
-// Redis keys:
+// redisKey returns the Redis key of a policy's bucket: prefix, which must come
+// from keyPrefix, then policy, ':' and key. Example: the policy "a:b" and the
+// key "x{1}" with the prefix "ratelimit:" are "ratelimit:a%3Ab:x%7B1%7D".
+// Different buckets have different Redis keys:
 //
-//   - ':' is percent-encoded in the policy, so the first one behind the prefix ends the policy
-//   - braces are percent-encoded, so no client can choose the Cluster hash slot of its key
-//   - '%' is percent-encoded in the policy, and in the key if it would read as an encoded byte or as the end of a prefix
+//   - ':' is percent-encoded in the policy, so the first one behind the prefix
+//     ends the policy
+//   - braces are percent-encoded, so no client can choose the Cluster hash slot
+//     of its key
+//   - '%' is percent-encoded in the policy, and in the key if it would read as
+//     an encoded byte or as the end of a prefix
 func redisKey(prefix, policy, key string) string {
 	var b strings.Builder
 	b.Grow(len(prefix) + len(policy) + 1 + len(key))
@@ -377,7 +402,8 @@ func redisKey(prefix, policy, key string) string {
 	return b.String()
 }
 
-// encoded reports whether '%' and s would read as an encoded '{', '}' or '%', or as the end of a prefix.
+// encoded reports whether '%' and s would read as an encoded '{', '}' or '%',
+// or as the end of a prefix.
 func encoded(s string) bool {
 	return strings.HasPrefix(s, "7B") || strings.HasPrefix(s, "7D") || strings.HasPrefix(s, "25") || strings.HasPrefix(s, ":")
 }
@@ -388,7 +414,8 @@ type Bucket struct {
 	Key    string // the limiter's key, as the store has it: see [core.StoredKey] and [core.Limiter.WithStoredKeys]
 }
 
-// bucketOf is the inverse of redisKey. ok is false for a key that redisKey did not write behind the prefix.
+// bucketOf is the inverse of redisKey. ok is false for a key that redisKey did
+// not write behind the prefix.
 func bucketOf(prefix, redis string) (b Bucket, ok bool) {
 	name, ok := strings.CutPrefix(redis, prefix)
 	if !ok {

@@ -20,7 +20,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
-// quota is a bucket on a calendar, written from the documentation: it knows when its periods begin, and counts.
+// quota is a bucket on a calendar, written from the documentation: it knows
+// when its periods begin, and counts.
 type quota struct {
 	begins   []int64 // of the periods, µs since 1970
 	capacity int64
@@ -29,8 +30,8 @@ type quota struct {
 	now      int
 }
 
-// boundary is when a clock in a location first shows a time or a later one: where clocks are set forward past it, that
-// instant.
+// boundary is when a clock in a location first shows a time or a later one:
+// where clocks are set forward past it, that instant.
 func boundary(year int, month time.Month, day, hour, minute int, location *time.Location) int64 {
 	shows := func(t time.Time) time.Time {
 		t = t.In(location)
@@ -54,7 +55,8 @@ func boundary(year int, month time.Month, day, hour, minute int, location *time.
 	return at.UnixMicro()
 }
 
-// periods are limits, and when their periods begin on or after a day and before another.
+// periods are limits, and when their periods begin on or after a day and before
+// another.
 var periods = map[string]struct {
 	limit  core.Limit
 	begins func(day time.Time) (hour, minute int, begins bool)
@@ -73,7 +75,8 @@ var periods = map[string]struct {
 		func(day time.Time) (int, int, bool) { return 0, 0, day.Day() == 1 && day.Month()%3 == 1 }},
 }
 
-// fromThe tells on which days months begin that begin on the n-th, or on the last day if they have fewer.
+// fromThe tells on which days months begin that begin on the n-th, or on the
+// last day if they have fewer.
 func fromThe(n int) func(time.Time) (int, int, bool) {
 	return func(day time.Time) (int, int, bool) {
 		last := day.AddDate(0, 0, 1).Day() == 1
@@ -81,10 +84,12 @@ func fromThe(n int) func(time.Time) (int, int, bool) {
 	}
 }
 
-// calendarZones have summer time that begins at midnight besides others, on both hemispheres.
+// calendarZones have summer time that begins at midnight besides others, on
+// both hemispheres.
 var calendarZones = append([]string{"America/Santiago", "America/Havana", "Asia/Beirut"}, limitdraw.Zones...)
 
-// begins returns when periods begin in ten years, with 150 of them after the last.
+// begins returns when periods begin in ten years, with 150 of them after the
+// last.
 func begins(name string, location *time.Location, from int) (list []int64) {
 	after := 0
 	for day := time.Date(from, 1, 1, 0, 0, 0, 0, time.UTC); after < 150; day = day.AddDate(0, 0, 1) {
@@ -115,8 +120,9 @@ func (q *quota) retry(n, at int64) time.Duration {
 	return time.Duration(q.begins[q.now+int((lacks+q.rate-1)/q.rate)]-at) * time.Microsecond
 }
 
-// Ten years in each place: a quota admits what its periods bring, to the token, and a denial tells to the microsecond
-// when the next period begins that has enough.
+// Ten years in each place: a quota admits what its periods bring, to the token,
+// and a denial tells to the microsecond when the next period begins that has
+// enough.
 func TestCalendarsAdmitWhatTheirPeriodsBring(t *testing.T) {
 	t.Parallel()
 	client := redistest.Client(t)
@@ -149,7 +155,8 @@ func periodIn(limit core.Limit, location *time.Location) core.Limit {
 	return limit
 }
 
-// later draws an instant not before at: just before, onto or just after the next period, after the last RetryAfter, or anywhere.
+// later draws an instant not before at: just before, onto or just after the
+// next period, after the last RetryAfter, or anywhere.
 func (q *quota) later(r *rand.Rand, at int64, wait time.Duration) int64 {
 	next := q.begins[q.now+1]
 	switch r.IntN(6) {
@@ -169,7 +176,8 @@ func (q *quota) later(r *rand.Rand, at int64, wait time.Duration) int64 {
 	return at
 }
 
-// playCalendar makes random requests on a new key, and compares each answer with the model's.
+// playCalendar makes random requests on a new key, and compares each answer
+// with the model's.
 func playCalendar(t *testing.T, store core.Store, clock *limittest.Clock, zone, name string, list []int64, title string, steps int) {
 	t.Helper()
 	seed := rand.Uint64()
@@ -224,8 +232,8 @@ func playCalendar(t *testing.T, store core.Store, clock *limittest.Clock, zone, 
 	}
 }
 
-// farServer is a hook that gives scripts another time than that of the server, for a server whose clock is not the
-// process's.
+// farServer is a hook that gives scripts another time than that of the server,
+// for a server whose clock is not the process's.
 type highLatencyServer struct {
 	redistest.Hook
 	clock *limittest.Clock
@@ -244,8 +252,8 @@ func (f *highLatencyServer) ProcessHook(next redis.ProcessHook) redis.ProcessHoo
 	}
 }
 
-// The clock of the server decides, however far it is from that of the process: which period it is, what a debt is, and how
-// old the stored state is.
+// The clock of the server decides, however far it is from that of the process:
+// which period it is, what a debt is, and how old the stored state is.
 func TestCalendarsOfAServerWithAnotherClock(t *testing.T) {
 	client := redistest.Client(t)
 	far := &highLatencyServer{clock: limittest.NewClock()}

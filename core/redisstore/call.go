@@ -10,11 +10,13 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// call is one decision from the queue to its outcome: of one request, or of several that are decided together.
+// call is one decision from the queue to its outcome: of one request, or of
+// several that are decided together.
 //
-// A call is waiting until it is sent with its batch, or abandoned by its caller or a timeout. Only one goroutine can change the state,
-// by claim or CompareAndSwap, and only that one sends the call or answers it. So a call that was abandoned in the queue is not sent
-// and charges nothing.
+// A call is waiting until it is sent with its batch, or abandoned by its caller
+// or a timeout. Only one goroutine can change the state, by claim or
+// CompareAndSwap, and only that one sends the call or answers it. So a call
+// that was abandoned in the queue is not sent and charges nothing.
 type call struct {
 	member
 	others []member  // the other requests of a joint decision
@@ -25,7 +27,8 @@ type call struct {
 
 	// inline: its caller's goroutine sends it. done is not signalled then.
 	inline bool
-	// trial: it is the breaker's trial. It is not reused, because the timer of node.trial may use it after its answer.
+	// trial: it is the breaker's trial. It is not reused, because the timer of
+	// node.trial may use it after its answer.
 	trial bool
 	// kept: it has failed, and keepTrial has kept what should be sent later.
 	kept bool
@@ -43,8 +46,10 @@ type member struct {
 	calendars string // what bucket.Plan.Calendars returned when it was last sent
 }
 
-// holders returns c's requests if any of them may begin a hold; else nil. They are clones, because the caller may reuse the memory of
-// the keys once it has an error. The calendars stay with the goroutine that sends c, which may be writing them.
+// holders returns c's requests if any of them may begin a hold; else nil. They
+// are clones, because the caller may reuse the memory of the keys once it has
+// an error. The calendars stay with the goroutine that sends c, which may be
+// writing them.
 func (c *call) holders() (list []member) {
 	holds := false
 	add := func(m *member) {
@@ -61,7 +66,8 @@ func (c *call) holders() (list []member) {
 	return list
 }
 
-// callPool reuses calls. Without it, calls and their channels would be half of what a decision allocates.
+// callPool reuses calls. Without it, calls and their channels would be half of
+// what a decision allocates.
 type callPool struct{ free sync.Pool }
 
 // get returns a call for r, in the state waiting.
@@ -74,7 +80,8 @@ func (p *callPool) get(key string, r store.Request) *call {
 	return c
 }
 
-// put takes c back, unless another goroutine may still use it. The caller must have copied the outcome.
+// put takes c back, unless another goroutine may still use it. The caller must
+// have copied the outcome.
 func (p *callPool) put(c *call) {
 	if c.inline || c.released && !c.trial {
 		*c = call{done: c.done}
@@ -98,8 +105,8 @@ const (
 	abandoned
 )
 
-// claim sets the state of those calls that are waiting, and returns them, in the array of calls. Its caller must send or answer
-// them.
+// claim sets the state of those calls that are waiting, and returns them, in
+// the array of calls. Its caller must send or answer them.
 func claim(calls []*call, state uint32) []*call {
 	still := calls[:0]
 	for _, c := range calls {
@@ -117,7 +124,8 @@ type outcome struct {
 	err    error               // why there is no answer
 }
 
-// outcomeOf returns the outcome of the i-th call, if outcomes and err are the results of several.
+// outcomeOf returns the outcome of the i-th call, if outcomes and err are the
+// results of several.
 func outcomeOf(i int, outcomes []outcome, err error) outcome {
 	if outcomes == nil {
 		return outcome{err: err}
@@ -125,23 +133,25 @@ func outcomeOf(i int, outcomes []outcome, err error) outcome {
 	return outcomes[i]
 }
 
-// maxBatch is the largest weight of a batch. A call of weight 1 takes the server about 2 µs, so a batch blocks the server for about
-// 1 ms.
+// maxBatch is the largest weight of a batch. A call of weight 1 takes the
+// server about 2 µs, so a batch blocks the server for about 1 ms.
 const maxBatch = 512
 
-// unusualWeight is the weight of a request that is not usual, and of each request of a joint decision. The script decides the
-// latter twice: without taking, then with.
+// unusualWeight is the weight of a request that is not usual, and of each
+// request of a joint decision. The script decides the latter twice: without
+// taking, then with.
 const unusualWeight = 16
 
-// usual reports whether the script's fast path can decide c: see usual.lua. c then takes tokens of one bucket, whose limits all
-// count requests, and does nothing else.
+// usual reports whether the script's fast path can decide c: see usual.lua. c
+// then takes tokens of one bucket, whose limits all count requests, and does
+// nothing else.
 func (c *call) usual() bool {
 	r := &c.request
 	return c.others == nil && r.Action == bucket.Take && r.Plan.Simple && r.Each == nil && !r.Dry && r.Ends.Ticket == 0
 }
 
-// weight is the server's work on c: 1 for a usual request, about 2 µs. Example: a joint decision of three requests has the weight
-// 3 × 16 = 48.
+// weight is the server's work on c: 1 for a usual request, about 2 µs. Example:
+// a joint decision of three requests has the weight 3 × 16 = 48.
 func (c *call) weight() int {
 	if c.usual() {
 		return 1
@@ -153,8 +163,8 @@ func (c *call) weight() int {
 	return weight
 }
 
-// batchOf returns how many calls, from the first on, form the next batch, and their weight: as many as maxBatch allows, and at least
-// one.
+// batchOf returns how many calls, from the first on, form the next batch, and
+// their weight: as many as maxBatch allows, and at least one.
 func batchOf(calls []*call) (n, weight int) {
 	n, weight = 1, calls[0].weight()
 	for n < len(calls) {
@@ -167,18 +177,21 @@ func batchOf(calls []*call) (n, weight int) {
 	return n, weight
 }
 
-// alike reports whether a and b take the same number of tokens, above 0, from one bucket. Adjacent calls that are alike are sent as
-// one request with a count.
+// alike reports whether a and b take the same number of tokens, above 0, from
+// one bucket. Adjacent calls that are alike are sent as one request with a
+// count.
 func alike(a, b *call) bool { return sameTake(a, b) && a.request.N > 0 && a.key == b.key }
 
-// sameTake reports whether a and b take the same number of tokens under the same limits, perhaps from different buckets. Adjacent
-// calls like this are sent as one request with several keys.
+// sameTake reports whether a and b take the same number of tokens under the
+// same limits, perhaps from different buckets. Adjacent calls like this are
+// sent as one request with several keys.
 func sameTake(a, b *call) bool {
 	x, y := &a.request, &b.request
 	return x.N == y.N && x.Plan == y.Plan && a.usual() && b.usual()
 }
 
-// run returns the length of the run at the beginning of calls: how many calls in a row are alike.
+// run returns the length of the run at the beginning of calls: how many calls
+// in a row are alike.
 func run(calls []*call) int {
 	n := 1
 	for n < len(calls) && alike(calls[0], calls[n]) {
@@ -190,10 +203,12 @@ func run(calls []*call) int {
 // keySeed is the seed of the hashes in groupAlike.
 var keySeed = maphash.MakeSeed()
 
-// groupAlike sorts calls so that those that are alike are adjacent. places[i] is the index in calls of sorted[i]. If the order stays,
-// it returns calls and nil. Some that are alike may stay apart, because two keys can have one hash.
+// groupAlike sorts calls so that those that are alike are adjacent. places[i]
+// is the index in calls of sorted[i]. If the order stays, it returns calls and
+// nil. Some that are alike may stay apart, because two keys can have one hash.
 //
-// Example, with a letter for the key: A B A C B becomes A A B B C, and places is 0 2 1 4 3.
+// Example, with a letter for the key: A B A C B becomes A A B B C, and places
+// is 0 2 1 4 3.
 func groupAlike(calls []*call) (sorted []*call, places []int) {
 	if len(calls) < 3 {
 		return calls, nil
@@ -215,7 +230,8 @@ func groupAlike(calls []*call) (sorted []*call, places []int) {
 	if !apart {
 		return calls, nil
 	}
-	// A counting sort: the groups follow one another in the order of their first calls.
+	// A counting sort: the groups follow one another in the order of their
+	// first calls.
 	var next [maxBatch]uint16 // at the index of a group's first call: where in sorted the group's next call goes
 	place := uint16(0)
 	for i := range calls {
@@ -231,7 +247,8 @@ func groupAlike(calls []*call) (sorted []*call, places []int) {
 	return sorted, places
 }
 
-// ungroup returns outcomes, which are in the order of groupAlike, in the order that calls had before.
+// ungroup returns outcomes, which are in the order of groupAlike, in the order
+// that calls had before.
 func ungroup(outcomes []outcome, places []int) []outcome {
 	if places == nil {
 		return outcomes

@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// A copy has the levels, the holds and the TTL of its source, also where limits are named for the policy.
+// A copy has the levels, the holds and the TTL of its source, also where limits
+// are named for the policy.
 func TestCopyKeepsWhatABucketHas(t *testing.T) {
 	client := redistest.Client(t)
 	open := func() *redisstore.Store {

@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// What comes back under a lower Capacity, and has no room there, is there for an override with a higher one.
+// What comes back under a lower Capacity, and has no room there, is there for
+// an override with a higher one.
 func TestWhatALowerCapacityHasNoRoomForComesBackToAnOverride(t *testing.T) {
 	for name, lend := range map[string]func(*testing.T, *core.Limiter) (back func() error){
 		"a reservation is canceled": func(t *testing.T, l *core.Limiter) func() error {
@@ -59,7 +60,8 @@ func TestWhatIsUsedStaysUsedWhenALimitIsLoweredAndSetBack(t *testing.T) {
 	})
 }
 
-// Definitions on another calendar don't know when a calendar's periods begin, also not those before a reservation is due.
+// Definitions on another calendar don't know when a calendar's periods begin,
+// also not those before a reservation is due.
 func TestACalendarRefillsForOthersOnlyWhenItsBucketIsFull(t *testing.T) {
 	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
 		month := core.PerMonth(1).WithName("a").WithBurst(9)
@@ -77,7 +79,8 @@ func TestACalendarRefillsForOthersOnlyWhenItsBucketIsFull(t *testing.T) {
 	})
 }
 
-// Only of a full bucket do the steps begin with the next use. While something is cut it is not full, even if its level is.
+// Only of a full bucket do the steps begin with the next use. While something
+// is cut it is not full, even if its level is.
 func TestStepsGoOnWhileTheyPayWhatIsCut(t *testing.T) {
 	onBothStores(t, func(t *testing.T, store core.Store, clock *limittest.Clock) {
 		step := core.PerHour(1).WithName("a").WithMode(core.Stepped)

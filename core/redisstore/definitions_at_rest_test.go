@@ -20,8 +20,8 @@ var (
 	definitionsSeed = flag.Uint64("definitions-seed", 0, "the first seed; 0: a random one")
 )
 
-// A bucket under several definitions is the same on Redis as in a MemoryStore: each decision and each PeekUnits says the same, and the
-// oracle agrees.
+// A bucket under several definitions is the same on Redis as in a MemoryStore:
+// each decision and each PeekUnits says the same, and the oracle agrees.
 func TestWhatIsUsedStaysUsedUnderSeveralDefinitionsOnRedis(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{}) // keys don't expire by the server's own clock

@@ -51,7 +51,8 @@ func (h held) wait() {
 	<-h.release
 }
 
-// beforeServer holds the next command before it is sent. afterServer holds its reply.
+// beforeServer holds the next command before it is sent. afterServer holds its
+// reply.
 func (g *gateHook) beforeServer() held {
 	h := newHeld()
 	do := func(send func() error) error { h.wait(); return send() }
@@ -116,7 +117,8 @@ func TestDenialOlderThanAGrantIsNotCached(t *testing.T) {
 	b.asks(3, false, core.FromDenyCache, "a denial after the grant is cached")
 }
 
-// A refund or reset may still be executed after its caller has left. A denial older than it must not be repeated.
+// A refund or reset may still be executed after its caller has left. A denial
+// older than it must not be repeated.
 func TestDenialOlderThanReturnedTokensIsNotCached(t *testing.T) {
 	gives := map[string]func(*raceBench, context.Context) error{
 		"Refund": func(b *raceBench, ctx context.Context) error { return b.l.Refund(ctx, "k", 1) },

@@ -198,7 +198,8 @@ func BenchmarkCachedDenial(b *testing.B) {
 	}
 }
 
-// passedOn counts the requests that a store of the user's own passes on to the store that it embeds.
+// passedOn counts the requests that a store of the user's own passes on to the
+// store that it embeds.
 type passedOn struct {
 	*redisstore.Store
 

@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// A denial is repeated until the limits that the request takes from have its tokens. Those of other units may lack theirs.
+// A denial is repeated until the limits that the request takes from have its
+// tokens. Those of other units may lack theirs.
 func TestDenyCacheCountsNoOtherUnits(t *testing.T) {
 	ctx := t.Context()
 	clock := limittest.NewClock()

@@ -15,7 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// A Store takes any go-redis client. It connects with its first decision. Here miniredis stands for a Redis.
+// A Store takes any go-redis client. It connects with its first decision. Here
+// miniredis stands for a Redis.
 func ExampleStore() {
 	server := miniredis.NewMiniRedis()
 	if err := server.Start(); err != nil {
@@ -34,7 +35,8 @@ func ExampleStore() {
 	}
 	fmt.Println(res.Allowed, res.Source)
 
-	// A Redis key that holds something else affects no other key. Reset makes it usable again.
+	// A Redis key that holds something else affects no other key. Reset makes
+	// it usable again.
 	_ = server.Set(server.Keys()[0], "of another program")
 	res, err = limiter.Allow(context.Background(), key)
 	if bad := (*store.StateError)(nil); err == nil && errors.As(res.Cause, &bad) {
@@ -62,7 +64,8 @@ func ExampleOption() {
 	// Output: <nil>
 }
 
-// The server refuses connections, so the breaker opens after two failures and the store sends no more calls.
+// The server refuses connections, so the breaker opens after two failures and
+// the store sends no more calls.
 func ExampleStore_Stats() {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	defer rdb.Close()
@@ -104,7 +107,8 @@ func ExampleOpen() {
 	// Output: api
 }
 
-// Ping tells before the first request whether the store can decide. Nobody listens on port 1.
+// Ping tells before the first request whether the store can decide. Nobody
+// listens on port 1.
 func ExampleStore_Ping() {
 	store, err := redisstore.Open("redis://limiter:secret@127.0.0.1:1")
 	if err != nil {
@@ -118,7 +122,8 @@ func ExampleStore_Ping() {
 	// Output: ratelimit: store unavailable (RL603): redis://127.0.0.1:1: Redis does not answer: dial tcp 127.0.0.1:1: connect: connection refused
 }
 
-// A tool lists a policy's buckets, and looks at each by the key that the store has.
+// A tool lists a policy's buckets, and looks at each by the key that the store
+// has.
 func ExampleBucket() {
 	server := miniredis.NewMiniRedis()
 	if err := server.Start(); err != nil {
@@ -147,7 +152,8 @@ func ExampleBucket() {
 	// Output: ada 990
 }
 
-// An operator blocks a key and raises the limit of another. Services that follow exceptions obey within two seconds.
+// An operator blocks a key and raises the limit of another. Services that
+// follow exceptions obey within two seconds.
 func ExampleException() {
 	server := miniredis.NewMiniRedis()
 	if err := server.Start(); err != nil {

@@ -12,11 +12,13 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// readAgain is after how many polls processes read exceptions without a change: the clock of Redis may have stepped, or somebody may have
-// written without the version.
+// readAgain is after how many polls processes read exceptions without a change:
+// the clock of Redis may have stepped, or somebody may have written without the
+// version.
 const readAgain = 60
 
-// exceptionMemory is what a store knows of a policy's exceptions. It keeps what it has read when Redis forgets it: absence is no removal.
+// exceptionMemory is what a store knows of a policy's exceptions. It keeps what
+// it has read when Redis forgets it: absence is no removal.
 type exceptionMemory struct {
 	mu        sync.Mutex
 	words     words
@@ -30,14 +32,16 @@ type exceptionMemory struct {
 	limiters  []*core.Limiter // that follow
 }
 
-// heldExceptions are exceptions as they were at an instant. Nobody changes them.
+// heldExceptions are exceptions as they were at an instant. Nobody changes
+// them.
 type heldExceptions struct {
 	list    []Exception
 	at      time.Time
 	version int64 // no word has a higher stamp
 }
 
-// each calls do with the exceptions that hold at an instant, and returns when the next of them ends; zero: none does.
+// each calls do with the exceptions that hold at an instant, and returns when
+// the next of them ends; zero: none does.
 func (h *heldExceptions) each(now time.Time, do func(Exception)) (next time.Time) {
 	if h == nil {
 		return next
@@ -65,10 +69,12 @@ type putBack struct {
 	blocks, overrides, removals int // of them, what changes who is limited
 }
 
-// lost reports whether Redis has lost what an operator said: requests would be decided otherwise.
+// lost reports whether Redis has lost what an operator said: requests would be
+// decided otherwise.
 func (p *putBack) lost() bool { return p.blocks+p.overrides+p.removals > 0 }
 
-// change returns the JSON of p for the history, or "" if Redis has lost nothing that changes who is limited.
+// change returns the JSON of p for the history, or "" if Redis has lost nothing
+// that changes who is limited.
 func (p *putBack) change() string {
 	if !p.lost() {
 		return ""
@@ -77,7 +83,8 @@ func (p *putBack) change() string {
 	return string(text)
 }
 
-// confirm takes in that Redis had a version at an instant. It reports whether there is nothing to read.
+// confirm takes in that Redis had a version at an instant. It reports whether
+// there is nothing to read.
 func (m *exceptionMemory) confirm(version string, at time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,7 +103,8 @@ type reading struct {
 	asked, read time.Time // by the clock of this process: before the call, and after it
 }
 
-// learn takes in what Redis has, and returns what it lacks; nil: nothing. The error says what can't be read.
+// learn takes in what Redis has, and returns what it lacks; nil: nothing. The
+// error says what can't be read.
 func (m *exceptionMemory) learn(policy string, r reading) (*putBack, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -171,7 +179,8 @@ func (m *exceptionMemory) wrote(p *putBack) {
 	}
 }
 
-// failed takes in that Redis refused what was put back: the next attempts are farther and farther apart.
+// failed takes in that Redis refused what was put back: the next attempts are
+// farther and farther apart.
 func (m *exceptionMemory) failed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -193,7 +202,8 @@ func (m *exceptionMemory) read() time.Time {
 	return m.confirmed
 }
 
-// follow notes limiters that follow, until the function that it returns is called.
+// follow notes limiters that follow, until the function that it returns is
+// called.
 func (m *exceptionMemory) follow(limiters []*core.Limiter) (end func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -208,8 +218,9 @@ func (m *exceptionMemory) follow(limiters []*core.Limiter) (end func()) {
 	}
 }
 
-// stats returns what is in force, and reports whether anybody follows. Limiters can differ, because one can't use what another can: it is
-// the least of what they obey.
+// stats returns what is in force, and reports whether anybody follows. Limiters
+// can differ, because one can't use what another can: it is the least of what
+// they obey.
 func (m *exceptionMemory) stats(policy string, now time.Time) (least storestats.Exceptions, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -245,7 +256,8 @@ func (m *exceptionMemories) memory(policy string) *exceptionMemory {
 	return m.of[policy]
 }
 
-// stats returns what is in force of the policies that are followed, by their names.
+// stats returns what is in force of the policies that are followed, by their
+// names.
 func (m *exceptionMemories) stats() (list []storestats.Exceptions) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -31,7 +31,8 @@ const MaxExceptions = 1000
 // ErrExceptions is the error for an exception beyond [MaxExceptions].
 var ErrExceptions = errors.New("ratelimit: the policy has " + strconv.Itoa(MaxExceptions) + " exceptions in Redis, and can have no more: remove some, or write them into the policy")
 
-// Exception is an override or a block of one key that lives in Redis: see [Store.FollowExceptions].
+// Exception is an override or a block of one key that lives in Redis: see
+// [Store.FollowExceptions].
 type Exception struct {
 	Key    string        // as stores have it: see [core.StoredKey]
 	Limits []core.Limit  // the key's limits, all of them; none: the key is blocked
@@ -54,7 +55,8 @@ func (e *Exception) kind() string {
 // Fields of the hash. A key can have a block and an override.
 const blockField, overrideField = "block", "override"
 
-// exceptionField names an exception in the hash. A key that is too long for a store stands for what stores have.
+// exceptionField names an exception in the hash. A key that is too long for a
+// store stands for what stores have.
 func exceptionField(kind, key string) string {
 	if stored := core.StoredKey(key); len(stored) < len(key) {
 		key = stored
@@ -83,7 +85,8 @@ func (e *Exception) refusal(policy string) error {
 // longestLine is how many bytes of who has said something, or why, are kept.
 const longestLine = 256
 
-// lineMistakes returns what is wrong with the arguments of a function that say who does something, and why.
+// lineMistakes returns what is wrong with the arguments of a function that say
+// who does something, and why.
 func lineMistakes(function, by, reason string) (errs []error) {
 	for _, said := range [][2]string{{"by", by}, {"reason", reason}} {
 		if text := said[1]; len(text) > longestLine || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
@@ -105,7 +108,8 @@ func fitting(policy string, limits []core.Limit) core.Policy {
 	return p
 }
 
-// A word is what an operator said last about a key: a field of the hash. exceptions.lua has its layout.
+// A word is what an operator said last about a key: a field of the hash.
+// exceptions.lua has its layout.
 type word struct {
 	stamp   int64  // orders words: the later one is higher, also if the clock of Redis steps back
 	written int64  // in milliseconds, by the clock of the server that wrote it
@@ -123,7 +127,8 @@ type said struct {
 
 var numbers = regexp.MustCompile(`^(\d{1,16}) (\d{1,16}) (\d{1,16}) `)
 
-// readWord reads a field's value. It reports whether it can: another program may have written it.
+// readWord reads a field's value. It reports whether it can: another program
+// may have written it.
 func readWord(value string) (w word, ok bool) {
 	found := numbers.FindStringSubmatch(value)
 	if found == nil {
@@ -140,16 +145,19 @@ func readWord(value string) (w word, ok bool) {
 
 func (w word) String() string { return fmt.Sprintf("%d %d %d %s", w.stamp, w.written, w.end, w.says) }
 
-// holds reports whether w is in force at an instant: it is no removal, and has not ended.
+// holds reports whether w is in force at an instant: it is no removal, and has
+// not ended.
 func (w word) holds(now time.Time) bool { return w.end == 0 || w.end > now.UnixMilli() }
 
-// removedFor is how long a removal, or an exception that has ended, stays a word.
+// removedFor is how long a removal, or an exception that has ended, stays a
+// word.
 const removedFor = 24 * time.Hour
 
 // over is the instant since which w, which does not hold, is not in force.
 func (w word) over() time.Time { return time.UnixMilli(max(w.written, w.end)) }
 
-// readExceptions reads fields at a time of Redis, and leaves out what has ended. The error says how many fields can't be read.
+// readExceptions reads fields at a time of Redis, and leaves out what has
+// ended. The error says how many fields can't be read.
 func readExceptions(policy string, fields map[string]string, now time.Time) (list []Exception, err error) {
 	var errs []error
 	unreadable, kinds := 0, make(map[string]bool)
@@ -186,7 +194,8 @@ func readExceptions(policy string, fields map[string]string, now time.Time) (lis
 	return list, errors.Join(errs...)
 }
 
-// exception returns what w, which holds, says of a field. It reports whether it is known.
+// exception returns what w, which holds, says of a field. It reports whether it
+// is known.
 func (w word) exception(policy, field string, now time.Time) (e Exception, ok bool) {
 	kind, key, _ := strings.Cut(field, ":")
 	var says said
@@ -207,14 +216,17 @@ func (w word) exception(policy, field string, now time.Time) (e Exception, ok bo
 	return e, false
 }
 
-// SetException writes an exception of a policy into Redis, in place of one that the key has of its kind. Processes that call
-// [Store.FollowExceptions] obey it within two seconds, and write it again if Redis loses it. The error is [ErrExceptions], a
-// [core.ConfigError] of each mistake, or that of the call. It costs one round trip, or two if Redis does not know the script yet.
+// SetException writes an exception of a policy into Redis, in place of one that
+// the key has of its kind. Processes that call [Store.FollowExceptions] obey it
+// within two seconds, and write it again if Redis loses it. The error is
+// [ErrExceptions], a [core.ConfigError] of each mistake, or that of the call.
+// It costs one round trip, or two if Redis does not know the script yet.
 func (s *Store) SetException(ctx context.Context, policy string, e Exception) error {
 	return s.setException(ctx, policy, e, true)
 }
 
-// CopyException is SetException for tools that copy: [Store.History] does not have it. [Store.CopyHistory] copies that.
+// CopyException is SetException for tools that copy: [Store.History] does not
+// have it. [Store.CopyHistory] copies that.
 func (s *Store) CopyException(ctx context.Context, policy string, e Exception) error {
 	return s.setException(ctx, policy, e, false)
 }
@@ -235,8 +247,10 @@ type Removal struct {
 	Reason   string // and why
 }
 
-// RemoveException removes an exception of a key. It reports whether Redis had one. If it has none, because it has lost it, processes may
-// still have one: they end it too. So the removal stays in Redis for a day, with the key. Errors are those of SetException.
+// RemoveException removes an exception of a key. It reports whether Redis had
+// one. If it has none, because it has lost it, processes may still have one:
+// they end it too. So the removal stays in Redis for a day, with the key.
+// Errors are those of SetException.
 func (s *Store) RemoveException(ctx context.Context, policy string, r Removal) (was bool, err error) {
 	if err := errors.Join(lineMistakes("RemoveException", r.By, r.Reason)...); err != nil {
 		return false, err
@@ -258,8 +272,10 @@ func (s *Store) EndOverride(ctx context.Context, policy, key string) (was bool, 
 	return s.RemoveException(ctx, policy, Removal{Key: key, Override: true})
 }
 
-// Exceptions returns the exceptions of a policy that are in Redis, sorted by key. Those that can't be read, such as those of a later
-// version of this package, are left out: the error joins why, and is that of the call if nothing could be read.
+// Exceptions returns the exceptions of a policy that are in Redis, sorted by
+// key. Those that can't be read, such as those of a later version of this
+// package, are left out: the error joins why, and is that of the call if
+// nothing could be read.
 func (s *Store) Exceptions(ctx context.Context, policy string) ([]Exception, error) {
 	if err := s.mistaken(); err != nil {
 		return nil, err
@@ -273,8 +289,9 @@ func (s *Store) Exceptions(ctx context.Context, policy string) ([]Exception, err
 	return readExceptions(policy, fields, now)
 }
 
-// EndedExceptions returns the keys of a policy whose block, or override, was removed or has ended in the last day. Tools that write what
-// they have read elsewhere must not bring these back.
+// EndedExceptions returns the keys of a policy whose block, or override, was
+// removed or has ended in the last day. Tools that write what they have read
+// elsewhere must not bring these back.
 func (s *Store) EndedExceptions(ctx context.Context, policy string) (blocks, overrides []string, err error) {
 	if err := s.mistaken(); err != nil {
 		return nil, nil, err
@@ -299,14 +316,15 @@ func (s *Store) EndedExceptions(ctx context.Context, policy string) (blocks, ove
 	return blocks, overrides, nil
 }
 
-// exceptionsScript reads and changes exceptions. A reader needs the time of the server that has them: a client of several servers sends
-// TIME to any of them.
+// exceptionsScript reads and changes exceptions. A reader needs the time of the
+// server that has them: a client of several servers sends TIME to any of them.
 var exceptionsScript = redis.NewScript(exceptionsText)
 
 //go:embed exceptions.lua
 var exceptionsText string
 
-// exceptionsKey returns the Redis key of a policy's exceptions. No bucket has it: a bare "%" begins no policy in [redisKey].
+// exceptionsKey returns the Redis key of a policy's exceptions. No bucket has
+// it: a bare "%" begins no policy in [redisKey].
 func (s *batches) exceptionsKey(policy string) string {
 	var b strings.Builder
 	b.WriteString(s.prefix + "%exceptions:")
@@ -314,8 +332,10 @@ func (s *batches) exceptionsKey(policy string) string {
 	return b.String()
 }
 
-// historyKey returns the Redis key of a policy's history, which is in the Cluster slot of its exceptions, for one script has both. No bucket
-// has it. A prefix with half a hash tag leads elsewhere: then there is no history, and the key is "".
+// historyKey returns the Redis key of a policy's history, which is in the
+// Cluster slot of its exceptions, for one script has both. No bucket has it. A
+// prefix with half a hash tag leads elsewhere: then there is no history, and
+// the key is "".
 func (s *batches) historyKey(policy string) string {
 	var b strings.Builder
 	b.WriteString(s.prefix + "%history:")
@@ -338,8 +358,9 @@ func (s *batches) exceptionKeys(policy string) []string {
 	return keys
 }
 
-// ExceptionsVersion returns the version of a policy's exceptions in Redis, which those who follow them obey: see [core.Following]. It costs
-// one round trip.
+// ExceptionsVersion returns the version of a policy's exceptions in Redis,
+// which those who follow them obey: see [core.Following]. It costs one round
+// trip.
 func (s *Store) ExceptionsVersion(ctx context.Context, policy string) (version int64, err error) {
 	if err := s.mistaken(); err != nil {
 		return 0, err
@@ -358,12 +379,14 @@ func (s *batches) version(ctx context.Context, policy string) (text string, err 
 	return s.server.client.HGet(ctx, s.exceptionsKey(policy), "").Result()
 }
 
-// exceptionsError returns err of a call for a policy's exceptions as messages show it.
+// exceptionsError returns err of a call for a policy's exceptions as messages
+// show it.
 func (s *batches) exceptionsError(policy string, err error) error {
 	return foreignKey(s.exceptionsKey(policy), err)
 }
 
-// foreignKey returns err of a call for a Redis key of exceptions, or of their history, as messages show it.
+// foreignKey returns err of a call for a Redis key of exceptions, or of their
+// history, as messages show it.
 func foreignKey(key string, err error) error {
 	err = withoutArguments(err)
 	if ofExceptionsKey(err) {
@@ -372,7 +395,8 @@ func foreignKey(key string, err error) error {
 	return err
 }
 
-// ofExceptionsKey reports whether err is about the key that has a policy's exceptions, and not about Redis.
+// ofExceptionsKey reports whether err is about the key that has a policy's
+// exceptions, and not about Redis.
 func ofExceptionsKey(err error) bool {
 	text := serverText(err)
 	return strings.HasPrefix(text, "WRONGTYPE") || strings.HasPrefix(text, "FOREIGN")
@@ -381,8 +405,9 @@ func ofExceptionsKey(err error) bool {
 // removal is for how long a word holds that ends another one.
 const removal = -1
 
-// writeWord writes what an operator says now, and for how many milliseconds it holds. note: also into the history. It reports whether there
-// was an exception.
+// writeWord writes what an operator says now, and for how many milliseconds it
+// holds. note: also into the history. It reports whether there was an
+// exception.
 func (s *Store) writeWord(ctx context.Context, policy, field string, says said, lasts int64, note bool) (was bool, err error) {
 	text, err := json.Marshal(says)
 	if err != nil {

@@ -1,23 +1,35 @@
--- Reads the exceptions of a policy, writes one word of an operator, or puts back words that Redis has lost.
--- KEYS[2], if given: the hash of the policy's history, with its last 100 changes. A field is a stamp in microseconds. A value is the field of
--- KEYS[1] that changed, behind its length and a colon, 1 if an exception was there or 0, a space, and the word. What a process puts back
--- is the change of 'restore'. It lives as long as KEYS[1], which goes before: what can't be noted is written all the same.
--- KEYS[1]: the hash of the policy's exceptions. A field is the newest word about a key: its stamp in microseconds, when it was written and
--- when it ends in milliseconds since 1970, and JSON, with a space between each. An end of 0 means never, and that of a removal is 1.
--- Stamps order words: they are the server's clock, but above each stamp before. The field '' has the version: the highest stamp, the
--- horizon, and a random number. Removals up to the horizon may be dropped: who remembers older words that the hash lacks forgets them.
+-- Reads the exceptions of a policy, writes one word of an operator, or puts
+-- back words that Redis has lost. KEYS[2], if given: the hash of the policy's
+-- history, with its last 100 changes. A field is a stamp in microseconds. A
+-- value is the field of KEYS[1] that changed, behind its length and a colon, 1
+-- if an exception was there or 0, a space, and the word. What a process puts
+-- back is the change of 'restore'. It lives as long as KEYS[1], which goes
+-- before: what can't be noted is written all the same. KEYS[1]: the hash of the
+-- policy's exceptions. A field is the newest word about a key: its stamp in
+-- microseconds, when it was written and when it ends in milliseconds since
+-- 1970, and JSON, with a space between each. An end of 0 means never, and that
+-- of a removal is 1. Stamps order words: they are the server's clock, but above
+-- each stamp before. The field '' has the version: the highest stamp, the
+-- horizon, and a random number. Removals up to the horizon may be dropped: who
+-- remembers older words that the hash lacks forgets them.
 --
--- Without arguments it reads: it returns the time in milliseconds since 1970, of the server that has the hash, and the hash.
+-- Without arguments it reads: it returns the time in milliseconds since 1970,
+-- of the server that has the hash, and the hash.
 --
--- 'set': ARGV[2] is the field, ARGV[3] the JSON, ARGV[4] for how many milliseconds it holds, 0: no end, -1: it is a removal, ARGV[5] how
--- many there may be, ARGV[6] a random number, and ARGV[7] 1 to note it in the history or 0. It returns 1 if an exception was there, 0 if not, and -1 if one more would be too many:
--- then nothing has changed.
+-- 'set': ARGV[2] is the field, ARGV[3] the JSON, ARGV[4] for how many
+-- milliseconds it holds, 0: no end, -1: it is a removal, ARGV[5] how many there
+-- may be, ARGV[6] a random number, and ARGV[7] 1 to note it in the history or
+-- 0. It returns 1 if an exception was there, 0 if not, and -1 if one more would
+-- be too many: then nothing has changed.
 --
--- 'put': ARGV[2] is the version that the hash must still have, ARGV[3] its version then, and ARGV[4] fields and values, each behind its
--- length and a colon; an empty value drops the field. ARGV[5] is JSON for the history, or empty. It returns 1, or 0 if the hash has
--- another version: then nothing has changed.
+-- 'put': ARGV[2] is the version that the hash must still have, ARGV[3] its
+-- version then, and ARGV[4] fields and values, each behind its length and a
+-- colon; an empty value drops the field. ARGV[5] is JSON for the history, or
+-- empty. It returns 1, or 0 if the hash has another version: then nothing has
+-- changed.
 --
--- 'note': ARGV[2] are fields and values of the history, as above, that it takes in unless it has them. Nothing else changes.
+-- 'note': ARGV[2] are fields and values of the history, as above, that it takes
+-- in unless it has them. Nothing else changes.
 local day = 86400000
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -33,7 +45,8 @@ for i = 1, #fields, 2 do words[fields[i]] = fields[i + 1] end
 local version = words[''] or ''
 words[''] = nil
 
--- The three numbers of a word, or of a version; or nil: another program wrote it, and it stays.
+-- The three numbers of a word, or of a version; or nil: another program wrote
+-- it, and it stays.
 local function read(value)
   local stamp, written, ends = string.match(value .. ' ', '^(%d+) (%d+) (%d+) ')
   stamp, written, ends = tonumber(stamp), tonumber(written), tonumber(ends)
@@ -103,7 +116,8 @@ for _, value in pairs(words) do
 end
 local lasts = string.format('%.0f', last - now + 100 * day) -- the horizon outlives the words, for processes that were away meanwhile
 if ARGV[1] ~= 'note' then
-  -- Without the right to write nothing may be deleted. A full memory refuses only what comes before the first write of a script.
+  -- Without the right to write nothing may be deleted. A full memory refuses
+  -- only what comes before the first write of a script.
   local refused = redis.pcall('HSET', KEYS[1], '', version)
   if type(refused) == 'table' and refused.err and not string.find(refused.err, 'OOM', 1, true) then return refused end
   redis.call('DEL', KEYS[1])
@@ -112,7 +126,8 @@ if ARGV[1] ~= 'note' then
   if not forever then redis.call('PEXPIRE', KEYS[1], lasts) end
 end
 
--- The history. A foreign key stays as it is, and what the user may not do fails nothing.
+-- The history. A foreign key stays as it is, and what the user may not do fails
+-- nothing.
 local known = KEYS[2] and redis.pcall('HLEN', KEYS[2])
 if not known or type(known) == 'number' and known > 10000 then return was end
 known = redis.pcall('HGETALL', KEYS[2])

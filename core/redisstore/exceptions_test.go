@@ -195,7 +195,8 @@ func TestExceptionsReportMistakes(t *testing.T) {
 	require.ErrorContains(t, err, "client")
 }
 
-// What another program writes must not keep operators from writing, nor fill logs.
+// What another program writes must not keep operators from writing, nor fill
+// logs.
 func TestExceptionsBesideForeignFields(t *testing.T) {
 	s, client, ctx := exceptionStore(t), redistest.Client(t), t.Context()
 	key := redisstore.ExceptionsKey(s, "api")

@@ -10,8 +10,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/hashslot"
 )
 
-// LongestTTL is how long a key may live that matters for a time: an eighth longer or two seconds, a second, and the
-// rounding up to whole milliseconds.
+// LongestTTL is how long a key may live that matters for a time: an eighth
+// longer or two seconds, a second, and the rounding up to whole milliseconds.
 func LongestTTL(matters time.Duration) time.Duration {
 	return matters + max(matters/8, 2*time.Second) + time.Second + 2*time.Millisecond
 }
@@ -30,15 +30,17 @@ func (s *Store) KeepLeases() {
 	}
 }
 
-// GiveBack ends all leases of s as if they were idle. It returns when Redis has their tokens.
+// GiveBack ends all leases of s as if they were idle. It returns when Redis has
+// their tokens.
 func (s *Store) GiveBack() {
 	if s.leases != nil {
 		s.leases.GiveBack()
 	}
 }
 
-// StepBack must be called before an injected clock steps back by so much: it is the server's. The clock of a real process does
-// not step back, so its leases must last as long as before.
+// StepBack must be called before an injected clock steps back by so much: it is
+// the server's. The clock of a real process does not step back, so its leases
+// must last as long as before.
 func (s *Store) StepBack(by time.Duration) {
 	if s.leases == nil {
 		return

@@ -16,16 +16,17 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// This file has the errors of calls to Redis, and what an error proves: whether the command may have been executed, whether a retry
-// makes sense, and whether the server works.
+// This file has the errors of calls to Redis, and what an error proves: whether
+// the command may have been executed, whether a retry makes sense, and whether
+// the server works.
 
 // timeoutError returns the error of a call that had no answer after so long.
 func timeoutError(after time.Duration) error {
 	return fmt.Errorf("no answer within %v: %w", after, context.DeadlineExceeded)
 }
 
-// withoutArguments returns err without the command's arguments, which some error replies show: these may have a client's key or the
-// password.
+// withoutArguments returns err without the command's arguments, which some
+// error replies show: these may have a client's key or the password.
 func withoutArguments(err error) error {
 	text := serverText(err)
 	if before, _, shown := strings.Cut(text, ", with args beginning with"); shown {
@@ -34,24 +35,29 @@ func withoutArguments(err error) error {
 	return err
 }
 
-// recovered sets *err if the client or a hook of it has panicked. It must be deferred.
+// recovered sets *err if the client or a hook of it has panicked. It must be
+// deferred.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("the Redis client panicked: %v", p)
 	}
 }
 
-// lost reports whether err is no server's reply, so that the connection may be lost.
+// lost reports whether err is no server's reply, so that the connection may be
+// lost.
 func lost(err error) bool { return err != nil && !fromServer(err) }
 
-// fromServer reports whether err is a server's reply: the server has a connection, and what it did is known.
+// fromServer reports whether err is a server's reply: the server has a
+// connection, and what it did is known.
 func fromServer(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)
 }
 
-// serverText returns what the server replied, or "" if err is no server's reply. Use it instead of err.Error() to find out what
-// happened: a hook may have wrapped err with the text of the command, and a client may have chosen any text as its key.
+// serverText returns what the server replied, or "" if err is no server's
+// reply. Use it instead of err.Error() to find out what happened: a hook may
+// have wrapped err with the text of the command, and a client may have chosen
+// any text as its key.
 func serverText(err error) string {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
@@ -60,11 +66,13 @@ func serverText(err error) string {
 	return reply.Error()
 }
 
-// refusals are the beginnings of replies of servers that did not execute a command, but may do so if it is sent again. go-redis
-// follows MOVED and ASK itself, but only three times, which is not enough while hash slots move.
+// refusals are the beginnings of replies of servers that did not execute a
+// command, but may do so if it is sent again. go-redis follows MOVED and ASK
+// itself, but only three times, which is not enough while hash slots move.
 var refusals = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK"}
 
-// notExecuted reports whether err proves that the command was not executed and another attempt makes sense.
+// notExecuted reports whether err proves that the command was not executed and
+// another attempt makes sense.
 func notExecuted(err error) bool {
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
 		return true
@@ -72,34 +80,40 @@ func notExecuted(err error) bool {
 	return slices.ContainsFunc(refusals, func(refusal string) bool { return redis.HasErrorPrefix(err, refusal) })
 }
 
-// wroteNothing reports whether err says that the server takes no writes. The script then leaves the key as it was.
+// wroteNothing reports whether err says that the server takes no writes. The
+// script then leaves the key as it was.
 func wroteNothing(err error) bool {
 	return slices.ContainsFunc([]string{"OOM", "MISCONF", "NOREPLICAS"}, func(refusal string) bool { return redis.HasErrorPrefix(err, refusal) })
 }
 
-// crossSlot reports whether err says that the keys of a script call are in different hash slots. The server has executed nothing then.
-// Alibaba Cloud's proxies have the second text.
+// crossSlot reports whether err says that the keys of a script call are in
+// different hash slots. The server has executed nothing then. Alibaba Cloud's
+// proxies have the second text.
 func crossSlot(err error) bool {
 	return redis.HasErrorPrefix(err, "CROSSSLOT") || strings.Contains(serverText(err), "command keys must in same slot")
 }
 
-// lacksStruct reports whether err says that the server's Lua has no struct library. The script uses the library in its first line, so
-// nothing was executed. The texts are those of Redis, miniredis, Lua, and Lua in Go. They must not match errors of struct.pack, which
-// may come after the script has written.
+// lacksStruct reports whether err says that the server's Lua has no struct
+// library. The script uses the library in its first line, so nothing was
+// executed. The texts are those of Redis, miniredis, Lua, and Lua in Go. They
+// must not match errors of struct.pack, which may come after the script has
+// written.
 func lacksStruct(err error) bool {
 	text := serverText(err)
 	return strings.Contains(text, "global variable 'struct'") || strings.Contains(text, "global 'struct'") ||
 		strings.Contains(text, "(nil) with key 'pack'")
 }
 
-// ofHashSlot reports whether err says that the server does not serve the hash slot of the key, so that it is moving or no server has it. The
-// server itself works.
+// ofHashSlot reports whether err says that the server does not serve the hash
+// slot of the key, so that it is moving or no server has it. The server itself
+// works.
 func ofHashSlot(err error) bool {
 	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "TRYAGAIN") ||
 		redis.HasErrorPrefix(err, "CLUSTERDOWN") && strings.Contains(serverText(err), "slot")
 }
 
-// compileError is the beginning, after "ERR ", of the reply of a server that can't compile the script.
+// compileError is the beginning, after "ERR ", of the reply of a server that
+// can't compile the script.
 const compileError = "Error compiling script"
 
 var errNoCompile = errors.New("this server can't compile the script that decides: it must be Redis 6.0 or newer, Valkey or redict")
@@ -122,13 +136,15 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.err }
 
-// Certain reports whether it is known if the request was executed: it was, or it never will be.
+// Certain reports whether it is known if the request was executed: it was, or
+// it never will be.
 func (f *failure) Certain() bool {
 	return fromServer(f.err) || notExecuted(f.err) || errors.Is(f.err, core.ErrBreakerOpen)
 }
 
-// keyError returns the error of a key of which the script reports text: a [store.StateError] if the key's state can't be used, and
-// otherwise what the server replied to the script.
+// keyError returns the error of a key of which the script reports text: a
+// [store.StateError] if the key's state can't be used, and otherwise what the
+// server replied to the script.
 func keyError(text string) error {
 	if strings.HasPrefix(text, bucket.ErrUnreadable.Error()) || text == bucket.ErrLater.Error() || text == bucket.ErrCrowded.Error() || strings.HasPrefix(text, "WRONGTYPE") {
 		return &store.StateError{Reason: text}
@@ -136,7 +152,8 @@ func keyError(text string) error {
 	return serverError(text)
 }
 
-// serverError is the text of a server's reply that is an error. It is a [redis.Error].
+// serverError is the text of a server's reply that is an error. It is a
+// [redis.Error].
 type serverError string
 
 func (e serverError) Error() string { return string(e) }
@@ -144,7 +161,8 @@ func (e serverError) Error() string { return string(e) }
 // RedisError makes serverError a [redis.Error].
 func (serverError) RedisError() {}
 
-// serverClock adds [core.ErrClock] to err if err is the script's reply that the server's clock is out of range.
+// serverClock adds [core.ErrClock] to err if err is the script's reply that the
+// server's clock is out of range.
 func serverClock(err error) error {
 	if strings.Contains(serverText(err), "the clock of this server is not between") {
 		return fmt.Errorf("%w: %w", core.ErrClock, err)

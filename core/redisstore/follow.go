@@ -18,27 +18,34 @@ import (
 // pollInterval is how often processes look for new exceptions.
 const pollInterval = time.Second
 
-// FollowExceptions has limiters obey the exceptions of their policies that are in Redis, until ctx ends: call it in a goroutine.
+// FollowExceptions has limiters obey the exceptions of their policies that are
+// in Redis, until ctx ends: call it in a goroutine.
 //
 //	go store.FollowExceptions(ctx, limiter)
 //
-// Operators write exceptions by the commands override and block of ratelimit, or by [Store.SetException], and none of them needs a
-// deploy. They come after the policy's Overrides, and stay if it changes: see [core.Limiter.SetExceptions], which nobody
-// else may call meanwhile.
+// Operators write exceptions by the commands override and block of ratelimit,
+// or by [Store.SetException], and none of them needs a deploy. They come after
+// the policy's Overrides, and stay if it changes: see
+// [core.Limiter.SetExceptions], which nobody else may call meanwhile.
 //
-// An exception ends at its end, by the clock of Redis, or when an operator removes it. While Redis does not answer, those read last hold.
-// If Redis has lost some, such as by a restart, FollowExceptions writes them back, for all processes, and logs that as a warning. If it
-// may not, they hold in this process.
+// An exception ends at its end, by the clock of Redis, or when an operator
+// removes it. While Redis does not answer, those read last hold. If Redis has
+// lost some, such as by a restart, FollowExceptions writes them back, for all
+// processes, and logs that as a warning. If it may not, they hold in this
+// process.
 //
-// Each second it sends one HGET for each policy, all in one round trip unless several servers share the keys. It reads the rest after
-// a change, and once a minute. Without it nothing is read. What it can't read is logged once.
+// Each second it sends one HGET for each policy, all in one round trip unless
+// several servers share the keys. It reads the rest after a change, and once a
+// minute. Without it nothing is read. What it can't read is logged once.
 func (s *Store) FollowExceptions(ctx context.Context, limiters ...*core.Limiter) {
 	s.followExceptions(ctx, pollInterval, limiters)
 }
 
-// ReadExceptions has limiters obey the exceptions that are in Redis now, such as before a service takes its first request:
-// FollowExceptions reads them too, but requests may come before. It also ends those that have an end. What the store has read before
-// stays, also if Redis has lost it. The error joins what could not be read; the rest is in force.
+// ReadExceptions has limiters obey the exceptions that are in Redis now, such
+// as before a service takes its first request: FollowExceptions reads them too,
+// but requests may come before. It also ends those that have an end. What the
+// store has read before stays, also if Redis has lost it. The error joins what
+// could not be read; the rest is in force.
 func (s *Store) ReadExceptions(ctx context.Context, limiters ...*core.Limiter) error {
 	var errs []error
 	if err := s.mistaken(); err != nil {
@@ -61,7 +68,8 @@ func (s *Store) ReadExceptions(ctx context.Context, limiters ...*core.Limiter) e
 	return errors.Join(errs...)
 }
 
-// recall reads the exceptions of a policy, and returns what Redis has lost of them. bad says which can't be read.
+// recall reads the exceptions of a policy, and returns what Redis has lost of
+// them. bad says which can't be read.
 func (s *Store) recall(ctx context.Context, policy string) (lacking *putBack, bad, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
 	defer cancel()
@@ -120,7 +128,8 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 	}
 }
 
-// poll reads the exceptions of policies that have changed. It reports whether a connection may be lost.
+// poll reads the exceptions of policies that have changed. It reports whether a
+// connection may be lost.
 func (s *Store) poll(ctx context.Context, followers []*follower) (unconnected bool) {
 	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
 	defer cancel()
@@ -151,7 +160,8 @@ func (s *batches) versions(ctx context.Context, followers []*follower) (versions
 	return versions, nil
 }
 
-// read reads the exceptions of f's policy if their version is another one than before, and puts back what Redis has lost.
+// read reads the exceptions of f's policy if their version is another one than
+// before, and puts back what Redis has lost.
 func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd, asked time.Time) error {
 	version, err := reply.Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -234,7 +244,8 @@ func (f *follower) begin(now time.Time) {
 	}
 }
 
-// note notes in the limiters which version they obey, which is that of f.held, and that they follow since an instant; zero: they don't.
+// note notes in the limiters which version they obey, which is that of f.held,
+// and that they follow since an instant; zero: they don't.
 func (f *follower) note(since time.Time) {
 	following := core.Following{Since: since, Read: f.memory.read()}
 	if f.held != nil {
@@ -245,7 +256,8 @@ func (f *follower) note(since time.Time) {
 	}
 }
 
-// obey sets the exceptions that hold now, and has a timer call it again when the next of them ends: a poll may take longer.
+// obey sets the exceptions that hold now, and has a timer call it again when
+// the next of them ends: a poll may take longer.
 func (f *follower) obey() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -313,7 +325,8 @@ func (f *follower) report(err error) {
 	f.outage.note(f.policy, err)
 }
 
-// warnOnce logs what can't be read, unless before says that it was logged. It returns what was.
+// warnOnce logs what can't be read, unless before says that it was logged. It
+// returns what was.
 func (f *follower) warnOnce(before string, err error) string {
 	if err == nil {
 		return ""
@@ -327,7 +340,8 @@ func (f *follower) warnOnce(before string, err error) string {
 // warn logs that exceptions of f's policy can't be read.
 func (f *follower) warn(err error) { warnUnread(f.log().With("policy", f.policy), err) }
 
-// lost logs that Redis has lost exceptions, and whether they were put back. err says why they were not.
+// lost logs that Redis has lost exceptions, and whether they were put back. err
+// says why they were not.
 func (f *follower) lost(p *putBack, err error) {
 	said := f.refused
 	f.refused = err != nil
@@ -343,8 +357,9 @@ func (f *follower) lost(p *putBack, err error) {
 		"blocks", p.blocks, "overrides", p.overrides, "removals", p.removals)
 }
 
-// without returns e without the overrides in which err reports mistakes, such as the name of a limit that this version of the policy
-// does not have: blocks and all other overrides hold nevertheless.
+// without returns e without the overrides in which err reports mistakes, such
+// as the name of a limit that this version of the policy does not have: blocks
+// and all other overrides hold nevertheless.
 func without(e core.Exceptions, err error) core.Exceptions {
 	rest := e
 	rest.Overrides = maps.Clone(e.Overrides)
@@ -367,7 +382,8 @@ func warnUnread(log *slog.Logger, err error) {
 	log.Warn("ratelimit: not all exceptions in Redis could be read; those that were read are in force", "code", "RL718", "error", err)
 }
 
-// pollOutage logs that Redis can't be read, once for all policies. Its end is when all of them were read again.
+// pollOutage logs that Redis can't be read, once for all policies. Its end is
+// when all of them were read again.
 type pollOutage struct {
 	log func() *slog.Logger
 
@@ -375,7 +391,8 @@ type pollOutage struct {
 	failing map[string]bool // by policy
 }
 
-// note takes in the last poll of a policy. err is why it failed, unless that concerns this policy alone.
+// note takes in the last poll of a policy. err is why it failed, unless that
+// concerns this policy alone.
 func (o *pollOutage) note(policy string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

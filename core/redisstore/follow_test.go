@@ -20,7 +20,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// follow has limiters follow exceptions until the test ends, at a rate of its own.
+// follow has limiters follow exceptions until the test ends, at a rate of its
+// own.
 func follow(t *testing.T, s *redisstore.Store, limiters ...*core.Limiter) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -76,7 +77,8 @@ func TestReadExceptionsBeforeTheFirstRequest(t *testing.T) {
 	assert.Equal(t, []string{"eve"}, l.Exceptions().Blocked, "what was read stays")
 }
 
-// What was read holds while Redis is away, until it ends; the log has one line of an outage.
+// What was read holds while Redis is away, until it ends; the log has one line
+// of an outage.
 func TestExceptionsHoldWhileRedisIsAway(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
@@ -105,7 +107,8 @@ func TestExceptionsHoldWhileRedisIsAway(t *testing.T) {
 	require.Eventually(t, func() bool { return lines.Count("RL718") > 1 }, 20*time.Second, time.Millisecond, "the next outage is logged")
 }
 
-// Who follows anew forgets what was in force before, such as exceptions that were removed while nobody followed.
+// Who follows anew forgets what was in force before, such as exceptions that
+// were removed while nobody followed.
 func TestFollowersBeginWithWhatRedisHas(t *testing.T) {
 	s := exceptionStore(t)
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
@@ -118,7 +121,8 @@ func TestFollowersBeginWithWhatRedisHas(t *testing.T) {
 	running.Wait()
 }
 
-// What changes without the version, such as the clock of Redis, is seen too, only later.
+// What changes without the version, such as the clock of Redis, is seen too,
+// only later.
 func TestFollowersReadAgain(t *testing.T) {
 	client, s := redistest.Client(t), exceptionStore(t)
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
@@ -201,7 +205,8 @@ func (c *commands) of(name string) int {
 	return c.counts[name]
 }
 
-// A shard that hangs concerns its own policies alone: neither the order of polls nor the time may depend on it.
+// A shard that hangs concerns its own policies alone: neither the order of
+// polls nor the time may depend on it.
 func TestLostShardConcernsItsOwnExceptions(t *testing.T) {
 	servers := map[string]*redistest.Server{}
 	addrs := map[string]string{}
@@ -245,7 +250,8 @@ func TestLostShardConcernsItsOwnExceptions(t *testing.T) {
 	require.Eventually(t, blocked(doomed, 1), 20*time.Second, time.Millisecond, "an exception ends in time, also while its shard hangs")
 }
 
-// A user who may not write keeps what it has read, and says so once; another process puts it back.
+// A user who may not write keeps what it has read, and says so once; another
+// process puts it back.
 func TestProcessWithoutTheRightToWriteObeys(t *testing.T) {
 	server := redistest.Start(t)
 	admin, ctx := server.Client(t), t.Context()
@@ -285,7 +291,8 @@ func TestProcessWithoutTheRightToWriteObeys(t *testing.T) {
 	assert.NotContains(t, lines.String(), "ann", "no line shows a key")
 }
 
-// An operator's removal holds although Redis has lost what it removes, and ReadExceptions ends nothing that was lost.
+// An operator's removal holds although Redis has lost what it removes, and
+// ReadExceptions ends nothing that was lost.
 func TestUnblockWinsOnAnEmptyRedis(t *testing.T) {
 	client, s, ctx := redistest.Client(t), exceptionStore(t), t.Context()
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))

@@ -16,7 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// Calls that are alike are decided together, in their order, as if each had been sent alone.
+// Calls that are alike are decided together, in their order, as if each had
+// been sent alone.
 func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 	client := redistest.Client(t)
 	plans := []*bucket.Plan{planOf(core.PerDay(10)), planOf(core.PerDay(7), core.PerHour(5)), planOf(core.PerDay(3).WithMode(core.Stepped))}
@@ -64,7 +65,8 @@ func see(o outcome, c *call) (s string) {
 	return s
 }
 
-// A bucket may owe tokens. Of requests on it that are alike none is allowed, and other keys in the call are not affected.
+// A bucket may owe tokens. Of requests on it that are alike none is allowed,
+// and other keys in the call are not affected.
 func TestAlikeRequestsOnADebtAreDenied(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s := New(redistest.Client(t), WithPrefix(redistest.Prefix()), core.WithClock(func() time.Time { return now }), WithTimeout(time.Minute), WithDenyCache(0))
@@ -88,7 +90,8 @@ func TestAlikeRequestsOnADebtAreDenied(t *testing.T) {
 	}
 }
 
-// A batch takes the server about as long, whatever is in it: decisions that are not usual take longer, so fewer go together.
+// A batch takes the server about as long, whatever is in it: decisions that are
+// not usual take longer, so fewer go together.
 func TestFewerSlowDecisionsGoTogether(t *testing.T) {
 	plain := planOf(core.PerDay(10))
 	usual := callOf("k", store.NewRequest("api", "k", bucket.Request{Plan: plain, N: 1}))

@@ -16,9 +16,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
-// History returns the last [MaxHistory] changes of a policy's exceptions, the newest first. Redis keeps them for as long as the exceptions,
-// and loses them with its memory: the history then begins with a restore. Changes that can't be read are left out. It costs one round
-// trip.
+// History returns the last [MaxHistory] changes of a policy's exceptions, the
+// newest first. Redis keeps them for as long as the exceptions, and loses them
+// with its memory: the history then begins with a restore. Changes that can't
+// be read are left out. It costs one round trip.
 func (s *Store) History(ctx context.Context, policy string) ([]Change, error) {
 	fields, err := s.historyFields(ctx, policy)
 	if err != nil {
@@ -43,7 +44,8 @@ func (s *Store) History(ctx context.Context, policy string) ([]Change, error) {
 	return changes, nil
 }
 
-// CopyHistory adds the changes of a policy's exceptions to those that another store, or the same one, has of the policy as. For tools.
+// CopyHistory adds the changes of a policy's exceptions to those that another
+// store, or the same one, has of the policy as. For tools.
 func (s *Store) CopyHistory(ctx context.Context, policy string, to *Store, as string) error {
 	fields, err := s.historyFields(ctx, policy)
 	if err != nil || len(fields) == 0 {
@@ -66,7 +68,8 @@ func (s *Store) CopyHistory(ctx context.Context, policy string, to *Store, as st
 	return nil
 }
 
-// ForgetHistory drops the changes of a key from the history of a policy, and returns how many. For tools that delete a customer's data.
+// ForgetHistory drops the changes of a key from the history of a policy, and
+// returns how many. For tools that delete a customer's data.
 func (s *Store) ForgetHistory(ctx context.Context, policy, key string) (dropped int64, err error) {
 	fields, err := s.historyFields(ctx, policy)
 	if err != nil {
@@ -89,7 +92,8 @@ func (s *Store) ForgetHistory(ctx context.Context, policy, key string) (dropped 
 	return dropped, nil
 }
 
-// mostForeign is how many fields a hash may have that is read as a whole, as in exceptions.lua.
+// mostForeign is how many fields a hash may have that is read as a whole, as in
+// exceptions.lua.
 const mostForeign = 10_000
 
 // historyFields reads the hash of a policy's history.
@@ -127,7 +131,8 @@ func (s *batches) dropChanges(ctx context.Context, policy string, stamps []strin
 // MaxHistory is how many changes of a policy's exceptions Redis keeps.
 const MaxHistory = 100
 
-// Change is a change of a policy's exceptions that somebody made: see [Store.History].
+// Change is a change of a policy's exceptions that somebody made: see
+// [Store.History].
 type Change struct {
 	At     time.Time     // by the clock of Redis
 	Kind   string        // override, remove (of an override), block, unblock, or restore: a process wrote back what Redis had lost
@@ -148,7 +153,8 @@ type restored struct {
 	Lost int `json:"lost"`
 }
 
-// readChange reads a value of the history. It reports whether it can: exceptions.lua has the layout.
+// readChange reads a value of the history. It reports whether it can:
+// exceptions.lua has the layout.
 func readChange(value string) (c Change, ok bool) {
 	size, rest, _ := strings.Cut(value, ":")
 	n, err := strconv.Atoi(size)
@@ -188,7 +194,8 @@ func readChange(value string) (c Change, ok bool) {
 // removalEnd is the end of a word that is a removal.
 const removalEnd = 1
 
-// appendPair appends two texts, each behind its length and a colon, as exceptions.lua reads them.
+// appendPair appends two texts, each behind its length and a colon, as
+// exceptions.lua reads them.
 func appendPair(b []byte, field, value string) []byte {
 	for _, text := range []string{field, value} {
 		b = fmt.Appendf(b, "%d:%s", len(text), text)

@@ -124,7 +124,8 @@ func TestHistoryLivesAsLongAsTheExceptions(t *testing.T) {
 	same("what is dropped changes no TTL")
 }
 
-// One script has both keys, so they need one slot, whatever the prefix and the policy's name.
+// One script has both keys, so they need one slot, whatever the prefix and the
+// policy's name.
 func TestHistoryIsInTheSlotOfItsExceptions(t *testing.T) {
 	for prefix, has := range map[string]bool{
 		"ratelimit:": true, "": true, "a:b:": true, "{limits}:": true, "x{limits}:": true, "{}:": false, "}{": false, "a}b:": false, "a{b:": false,
@@ -162,7 +163,8 @@ func TestHistoryOfACluster(t *testing.T) {
 	}
 }
 
-// The user of docs/operations.md suffices, and what a user may not do with the history keeps nobody from blocking.
+// The user of docs/operations.md suffices, and what a user may not do with the
+// history keeps nobody from blocking.
 func TestHistoryNeedsNoOtherRights(t *testing.T) {
 	server := redistest.Start(t)
 	admin, ctx := server.Client(t), t.Context()
@@ -246,7 +248,8 @@ func TestHistorySurvivesACopy(t *testing.T) {
 	assert.NotContains(t, changesOf(history(t, to, "public")), "block last")
 }
 
-// What Redis has lost comes back with its author and reason, and the history says that it was lost.
+// What Redis has lost comes back with its author and reason, and the history
+// says that it was lost.
 func TestWhatComesBackKeepsItsAuthor(t *testing.T) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), t.Context()
@@ -276,7 +279,8 @@ func TestWhatComesBackKeepsItsAuthor(t *testing.T) {
 	assert.Equal(t, []string{"block eve", "restore"}, changesOf(history(t, s, "api")))
 }
 
-// What limiters obey, whose it is, of which version and how old, is what Redis has.
+// What limiters obey, whose it is, of which version and how old, is what Redis
+// has.
 func TestLimitersSayWhatTheyFollow(t *testing.T) {
 	s, ctx := exceptionStore(t), t.Context()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}
@@ -326,7 +330,8 @@ func TestLimitersSayWhatTheyFollow(t *testing.T) {
 	assert.Zero(t, v)
 }
 
-// An override that the policy can't use is not in force, and no statistic says so.
+// An override that the policy can't use is not in force, and no statistic says
+// so.
 func TestStatsCountWhatIsInForce(t *testing.T) {
 	s, ctx := exceptionStore(t), t.Context()
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5).WithName("day")}}))
@@ -340,7 +345,8 @@ func TestStatsCountWhatIsInForce(t *testing.T) {
 	assert.Equal(t, "eve", l.Exceptions().OverrideNotes["bob"].By, "its author is known beside one that can't be used")
 }
 
-// After any changes, what a limiter obeys and what the history says is what a model of both has.
+// After any changes, what a limiter obeys and what the history says is what a
+// model of both has.
 func TestHistoryAndWhatIsInForceAgreeWithAModel(t *testing.T) {
 	s, ctx := exceptionStore(t), t.Context()
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))

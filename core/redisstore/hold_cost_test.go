@@ -30,7 +30,8 @@ func queueUp(t *testing.T, l *core.Limiter, key string, n int) (queue []*core.Re
 	return queue
 }
 
-// holdCosts are the medians of the server's time for a decision on a key with so many reservations, by operation.
+// holdCosts are the medians of the server's time for a decision on a key with
+// so many reservations, by operation.
 func holdCosts(t *testing.T, holds []int, rounds int) map[string][]time.Duration {
 	t.Helper()
 	log := newServerLog(t)
@@ -99,7 +100,8 @@ func newServerLog(t *testing.T) *serverLog {
 	return &serverLog{t, client, redistest.Prefix()}
 }
 
-// took is how long the server ran the script for a key of the policy "api", which f has run.
+// took is how long the server ran the script for a key of the policy "api",
+// which f has run.
 func (s *serverLog) took(key string, f func() error) time.Duration {
 	require.NoError(s.t, f())
 	for _, e := range s.client.SlowLogGet(context.Background(), 16).Val() {
@@ -111,8 +113,9 @@ func (s *serverLog) took(key string, f func() error) time.Duration {
 	return 0
 }
 
-// TestHoldsCostLittle compares decisions on a key with thousands of holds to those on one with ten. -v shows the times of
-// each, of which docs/background.md has the ends.
+// TestHoldsCostLittle compares decisions on a key with thousands of holds to
+// those on one with ten. -v shows the times of each, of which
+// docs/background.md has the ends.
 func TestHoldsCostLittle(t *testing.T) {
 	holds := []int{1, 10, 100, 1000, 2000}
 	costs := holdCosts(t, holds, 40)
@@ -124,10 +127,12 @@ func TestHoldsCostLittle(t *testing.T) {
 	}
 }
 
-// Waits that end at once share calls, so that the next caller waits as if they had never come.
+// Waits that end at once share calls, so that the next caller waits as if they
+// had never come.
 func TestThousandWaitsEndAtOnce(t *testing.T) {
 	client := redistest.Client(t)
-	// On a busy machine a call may take longer than the default timeout. Its tokens are then held, though its caller got an error.
+	// On a busy machine a call may take longer than the default timeout. Its
+	// tokens are then held, though its caller got an error.
 	store := New(client, WithPrefix(redistest.Prefix()), WithTimeout(time.Minute), WithDenyCache(0))
 	l, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}, OnFailure: core.FailClosed})
 	require.NoError(t, err)

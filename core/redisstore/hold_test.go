@@ -84,8 +84,9 @@ func answerText(r store.Request, a store.Answer) string {
 	return text
 }
 
-// TestScriptAndReferenceAgreeOnHolds sends random requests of every action to the script and to the reference implementation. Their answers, and
-// the bytes they store, must be the same. No bucket may have more than its room.
+// TestScriptAndReferenceAgreeOnHolds sends random requests of every action to
+// the script and to the reference implementation. Their answers, and the bytes
+// they store, must be the same. No bucket may have more than its room.
 func TestScriptAndReferenceAgreeOnHolds(t *testing.T) {
 	client, keeper := redistest.Client(t), &redistest.Keeper{}
 	client.AddHook(keeper)
@@ -143,7 +144,8 @@ func TestScriptAndReferenceAgreeOnHolds(t *testing.T) {
 	})
 }
 
-// wantRoom checks that no limit of an answer has more than its holds leave room for.
+// wantRoom checks that no limit of an answer has more than its holds leave room
+// for.
 func wantRoom(t *rapid.T, r store.Request, answer store.Answer, state []byte, now int64) {
 	records, err := bucket.ParseRecords(nil, state)
 	if err != nil {
@@ -156,7 +158,8 @@ func wantRoom(t *rapid.T, r store.Request, answer store.Answer, state []byte, no
 	}
 }
 
-// roomIn returns how many units a limit's level may have beside its holds in records.
+// roomIn returns how many units a limit's level may have beside its holds in
+// records.
 func roomIn(records []bucket.Record, rate *bucket.Rate, now int64) int64 {
 	for _, s := range records {
 		if s.Tag() == rate.Tag && s.Holds != nil {
@@ -166,7 +169,8 @@ func roomIn(records []bucket.Record, rate *bucket.Rate, now int64) int64 {
 	return rate.Full
 }
 
-// TestScriptAndReferenceAgreeOnManyHolds is TestScriptAndReferenceAgreeOnHolds on keys with hundreds of holds, in several blocks.
+// TestScriptAndReferenceAgreeOnManyHolds is TestScriptAndReferenceAgreeOnHolds
+// on keys with hundreds of holds, in several blocks.
 func TestScriptAndReferenceAgreeOnManyHolds(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})

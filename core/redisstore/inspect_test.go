@@ -18,7 +18,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// Inspect tells what is reserved, on lease and held, also of more holds than a block has, and who wrote it.
+// Inspect tells what is reserved, on lease and held, also of more holds than a
+// block has, and who wrote it.
 func TestInspectTellsWhatIsStored(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
 	patient := redisstore.WithTimeout(5 * time.Second)
@@ -93,7 +94,8 @@ func TestInspectReportsWhatCantBeRead(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// Buckets lists what a store with its prefix has, of one policy or all, and nothing else.
+// Buckets lists what a store with its prefix has, of one policy or all, and
+// nothing else.
 func TestBucketsListsThoseOfAPrefix(t *testing.T) {
 	client := redistest.Client(t)
 	prefix := strings.TrimSuffix(redistest.Prefix(), ":") + "[a-z]*?:"

@@ -19,9 +19,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// Tests of cases in which two features met on one key, and the store once admitted a token too many or lost one.
+// Tests of cases in which two features met on one key, and the store once
+// admitted a token too many or lost one.
 
-// takeAll takes n tokens at a time until one request is denied, and returns how many it got.
+// takeAll takes n tokens at a time until one request is denied, and returns how
+// many it got.
 func takeAll(t *testing.T, l *core.Limiter, n int64) (taken int64) {
 	t.Helper()
 	for {
@@ -292,7 +294,8 @@ func TestReservationOlderThanAResetGivesNothingBack(t *testing.T) {
 	})
 }
 
-// stuckStore is a MemoryStore that answers no request while it is stuck, and executes all of them later.
+// stuckStore is a MemoryStore that answers no request while it is stuck, and
+// executes all of them later.
 type stuckStore struct {
 	*core.MemoryStore
 

@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// What was released while Redis was away is sent before the first decision after that, whoever tries Redis first.
+// What was released while Redis was away is sent before the first decision
+// after that, whoever tries Redis first.
 func TestFirstDecisionAfterAnOutageComesAfterWhatWasReturned(t *testing.T) {
 	client, hook := redistest.Client(t), &brokenHook{}
 	client.AddHook(hook)

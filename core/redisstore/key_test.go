@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A Redis key must decode to the key that is limited, and must hold no braces, which would select its Cluster slot.
+// A Redis key must decode to the key that is limited, and must hold no braces,
+// which would select its Cluster slot.
 func TestRedisKeyCanBeReadBack(t *testing.T) {
 	decode := strings.NewReplacer("%7B", "{", "%7D", "}", "%25", "%")
 	check := func(t rapid.TB, key string) {
@@ -35,7 +36,8 @@ func TestRedisKeyCanBeReadBack(t *testing.T) {
 	}
 }
 
-// Different buckets have different Redis keys, whatever the prefixes, policies and keys: no store decides on another's bucket.
+// Different buckets have different Redis keys, whatever the prefixes, policies
+// and keys: no store decides on another's bucket.
 func TestNoTwoBucketsShareARedisKey(t *testing.T) {
 	type bucketOf struct{ prefix, policy, key string }
 	text := func(least int) *rapid.Generator[string] {
@@ -70,7 +72,8 @@ func TestNoTwoBucketsShareARedisKey(t *testing.T) {
 	})
 }
 
-// Keys of usual prefixes are what they have always been: their buckets survive an update.
+// Keys of usual prefixes are what they have always been: their buckets survive
+// an update.
 func TestUsualPrefixesStayAsTheyAre(t *testing.T) {
 	for prefix, want := range map[string]string{
 		defaults().prefix: "ratelimit:api:ip:192.0.2.1",

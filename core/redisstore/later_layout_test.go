@@ -12,7 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// A later layout begins with four zero bytes, whatever follows. An error that calls it no state would have its key reset.
+// A later layout begins with four zero bytes, whatever follows. An error that
+// calls it no state would have its key reset.
 func TestStateOfALaterVersionIsCalledThat(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
 	s := New(client, WithPrefix(prefix), WithTimeout(time.Minute))

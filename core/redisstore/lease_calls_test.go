@@ -18,7 +18,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// busyLease returns a limiter of 1,000 tokens that has leases, and has used 200.
+// busyLease returns a limiter of 1,000 tokens that has leases, and has used
+// 200.
 func busyLease(t *testing.T) (*leaseBench, *core.Limiter) {
 	t.Helper()
 	b := newLeaseBench(t, noRefill(1000))

@@ -96,7 +96,8 @@ func TestLeaseUnderWayTakesNothingFromOtherLimits(t *testing.T) {
 	assert.True(t, (<-renewed).Allowed)
 }
 
-// In a failover the server's clock may step back by seconds. The process that has the lease does not notice.
+// In a failover the server's clock may step back by seconds. The process that
+// has the lease does not notice.
 func TestLeasesStillCountAfterTheClockStepsBack(t *testing.T) {
 	limit := core.PerSecond(10_000)
 	for _, back := range []time.Duration{time.Millisecond, 2 * time.Second, 3 * time.Second, time.Hour} {
@@ -124,8 +125,8 @@ func TestLeaseOlderThanAResetGivesNothingBack(t *testing.T) {
 	assert.Equal(t, int64(10_000-1500), takeAll(t, other, 1), "every token is admitted once")
 }
 
-// A request that needs more tokens than its process has on lease settles the lease with its own call. It does so too if
-// the lease arrives while it waits.
+// A request that needs more tokens than its process has on lease settles the
+// lease with its own call. It does so too if the lease arrives while it waits.
 func TestRequestCanUseTokensItsProcessLeased(t *testing.T) {
 	busy := func(t *testing.T) (*leaseBench, *core.Limiter) {
 		t.Helper()
@@ -178,7 +179,8 @@ func (h *refusingOnce) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// If a call fails that was to settle a lease, the unused tokens of the lease are not lost.
+// If a call fails that was to settle a lease, the unused tokens of the lease
+// are not lost.
 func TestLeaseComesBackAfterACallThatFailed(t *testing.T) {
 	ctx := context.Background()
 	for name, call := range map[string]func(l *core.Limiter) error{

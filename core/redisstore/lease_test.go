@@ -26,8 +26,9 @@ func noRefill(capacity int64) core.Limit {
 	return core.Limit{Capacity: capacity, RefillRate: float64(capacity), RefillInterval: 100 * 24 * time.Hour, Mode: core.Stepped}
 }
 
-// leaseBench is a key that several processes share. The clock stands still unless a test moves it, so the key is busy and
-// leases do not end by age. Idle leases end only by giveBack.
+// leaseBench is a key that several processes share. The clock stands still
+// unless a test moves it, so the key is busy and leases do not end by age. Idle
+// leases end only by giveBack.
 type leaseBench struct {
 	*testing.T
 
@@ -63,7 +64,8 @@ func (b *leaseBench) giveBack() {
 	}
 }
 
-// take makes n decisions of one token, which must be allowed. It returns how many were made on a lease.
+// take makes n decisions of one token, which must be allowed. It returns how
+// many were made on a lease.
 func (b *leaseBench) take(l *core.Limiter, n int) (leased int) {
 	b.Helper()
 	for range n {
@@ -89,7 +91,8 @@ func TestBusyKeyIsDecidedOnLeasedTokens(t *testing.T) {
 	b := newLeaseBench(t, noRefill(10_000))
 	l := b.process(redisstore.WithLease(100))
 	leased := b.take(l, 2000)
-	// 1 + 2 + 4 + … + 64 tokens, then 100 each time, with one of each taken in Redis.
+	// 1 + 2 + 4 + … + 64 tokens, then 100 each time, with one of each taken in
+	// Redis.
 	assert.Greater(t, leased, 1900, "decisions on leased tokens of 2,000")
 	parked := 8000 - b.remaining()
 	assert.LessOrEqual(t, parked, int64(100), "a process must lease at most as many tokens as WithLease says")
@@ -175,10 +178,12 @@ func TestLeasesAdmitEveryTokenOnce(t *testing.T) {
 	assert.Equal(t, int64(capacity), granted.Load()+b.remaining(), "%d during the flood", granted.Load())
 }
 
-// TestNoWindowAdmitsMoreThanMaxInWithLeases sends bursts from several processes, on the clock of Redis: with an injected
-// clock, a lease given back in between would come with an older instant. The test measures windows by this process's
-// monotonic clock, and the server uses the wall clock in whole microseconds. So a window is as long as the longer of the
-// two, and a microsecond longer.
+// TestNoWindowAdmitsMoreThanMaxInWithLeases sends bursts from several
+// processes, on the clock of Redis: with an injected clock, a lease given back
+// in between would come with an older instant. The test measures windows by
+// this process's monotonic clock, and the server uses the wall clock in whole
+// microseconds. So a window is as long as the longer of the two, and a
+// microsecond longer.
 func TestNoWindowAdmitsMoreThanMaxInWithLeases(t *testing.T) {
 	ctx := context.Background()
 	client := redistest.Client(t)
@@ -240,7 +245,8 @@ type event struct {
 	cost          int64
 }
 
-// overMaxIn returns which window of events has more tokens than the limit admits, or "". The clocks are so far apart.
+// overMaxIn returns which window of events has more tokens than the limit
+// admits, or "". The clocks are so far apart.
 func overMaxIn(events []event, limit core.Limit, apart time.Duration) string {
 	slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.before, b.before) })
 	for first := range events {

@@ -14,7 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// Tests of leases on keys whose limits change, or that are used under several lists of limits.
+// Tests of leases on keys whose limits change, or that are used under several
+// lists of limits.
 
 func TestLeaseReturnedAfterSetPolicyRefillsAtTheNewRate(t *testing.T) {
 	fast := core.Limit{Name: "a", Capacity: 100_000, RefillRate: 100_000, RefillInterval: time.Second}
@@ -31,7 +32,8 @@ func TestLeaseReturnedAfterSetPolicyRefillsAtTheNewRate(t *testing.T) {
 	require.EqualValues(t, 100_000-90_000-10, limittest.Left(t, l, "k"), "an hour adds one token at the new rate")
 }
 
-// A larger request must wait for a lease that is being renewed, which has the tokens it needs.
+// A larger request must wait for a lease that is being renewed, which has the
+// tokens it needs.
 func TestLargeRequestWaitsForALeaseUnderWay(t *testing.T) {
 	b := newLeaseBench(t, noRefill(1000))
 	gate := &gateHook{}

@@ -20,7 +20,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// onMiniredis returns a client of a server in this process, whose Lua has no struct library.
+// onMiniredis returns a client of a server in this process, whose Lua has no
+// struct library.
 func onMiniredis(t *testing.T) (*miniredis.Miniredis, *redis.Client) {
 	t.Helper()
 	server := miniredis.RunT(t)
@@ -38,7 +39,8 @@ func TestStoreOnMiniredisConforms(t *testing.T) {
 
 func TestStoreOnMiniredisAgreesWithMemoryStore(t *testing.T) {
 	_, client := onMiniredis(t)
-	// Without calendars: a clock that moves by centuries needs all their days, and this Lua is too slow for those.
+	// Without calendars: a clock that moves by centuries needs all their days,
+	// and this Lua is too slow for those.
 	unit := rapid.SampledFrom([]string{"", "", core.Requests, "tokens", "bytes"})
 	storesAgree(t, client, 25, rapid.Custom(func(t *rapid.T) core.Limit {
 		return limitdraw.Limit.Draw(t, "limit").WithUnit(unit.Draw(t, "unit"))
@@ -86,7 +88,8 @@ func TestStandInIsSentOnce(t *testing.T) {
 	assert.Equal(t, []string{"evalsha", "eval"}, sent.names, "what is loaded again is the stand-in")
 }
 
-// A server whose clock is wrong decides nothing, and writes nothing that could not be read later.
+// A server whose clock is wrong decides nothing, and writes nothing that could
+// not be read later.
 func TestServerOutOfTimeIsAnError(t *testing.T) {
 	server, client := onMiniredis(t)
 	l := limittest.Limiter(t, redisstore.New(client, longTimeout), "api", core.PerMinute(1))

@@ -16,11 +16,13 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// node sends the calls for the keys of one server. It has a queue, batches in flight, an estimate of the round trip, and a breaker.
-// Nodes share none of these, so a server that does not answer concerns its own keys alone.
+// node sends the calls for the keys of one server. It has a queue, batches in
+// flight, an estimate of the round trip, and a breaker. Nodes share none of
+// these, so a server that does not answer concerns its own keys alone.
 //
-// No goroutine waits for work. decide starts one for each task of the queue that its own goroutine does not perform; that one sends
-// a batch, answers its calls, and goes on with the queue's next task until there is none.
+// No goroutine waits for work. decide starts one for each task of the queue
+// that its own goroutine does not perform; that one sends a batch, answers its
+// calls, and goes on with the queue's next task until there is none.
 type node struct {
 	*sender
 
@@ -35,15 +37,19 @@ type node struct {
 type router interface {
 	// connected notes that n has a connection.
 	connected(n *node)
-	// reroute moves those of n's calls that are for the keys of other nodes to their queues, and returns the rest.
+	// reroute moves those of n's calls that are for the keys of other nodes to
+	// their queues, and returns the rest.
 	reroute(n *node, calls []*call) (own []*call)
 	// find returns the node of key.
 	find(key string) *node
-	// isUnassigned reports whether n is the node of unassigned hash slots: those that a server has refused.
+	// isUnassigned reports whether n is the node of unassigned hash slots:
+	// those that a server has refused.
 	isUnassigned(n *node) bool
-	// refused notes that a server has refused the hash slot of c, and enqueues c at the node of unassigned hash slots if requeue is set.
+	// refused notes that a server has refused the hash slot of c, and enqueues
+	// c at the node of unassigned hash slots if requeue is set.
 	refused(c *call, requeue bool)
-	// found notes that a server has decided c, so its hash slot is no longer unassigned.
+	// found notes that a server has decided c, so its hash slot is no longer
+	// unassigned.
 	found(c *call)
 }
 
@@ -54,8 +60,9 @@ func (n *node) requeue(c *call) {
 	}
 }
 
-// perform performs a task, and then the next one of the queue, until there is none. If report is not nil, the breaker has admitted
-// the first batch as a trial, and report gives it the result.
+// perform performs a task, and then the next one of the queue, until there is
+// none. If report is not nil, the breaker has admitted the first batch as a
+// trial, and report gives it the result.
 func (n *node) perform(next task, report func(error)) {
 	for !next.idle() {
 		switch {
@@ -72,14 +79,16 @@ func (n *node) perform(next task, report func(error)) {
 		case !n.sendBatch(next, report, false):
 			return // the watchdog has given up the batch, and performs the next task
 		default:
-			// Callers that just got their answers may ask again. If they run first, their requests are in the next batch.
+			// Callers that just got their answers may ask again. If they run
+			// first, their requests are in the next batch.
 			runtime.Gosched()
 			next, report = n.queue.completed(next), nil
 		}
 	}
 }
 
-// connect waits until there is a connection to the node's server, or if n.client is nil, to the servers of the store's client.
+// connect waits until there is a connection to the node's server, or if
+// n.client is nil, to the servers of the store's client.
 func (n *node) connect() error {
 	if n.isUnassigned() { // it is not known to which server
 		return nil
@@ -91,9 +100,11 @@ func (n *node) connect() error {
 	return err
 }
 
-// sendBatch sends a batch, if the breaker admits it, and answers its calls. report is that of perform. inline means that this is the
-// goroutine of the only call's caller; the context then bounds the wait, and otherwise a watchdog does. sendBatch returns false if
-// the watchdog has given up the batch.
+// sendBatch sends a batch, if the breaker admits it, and answers its calls.
+// report is that of perform. inline means that this is the goroutine of the
+// only call's caller; the context then bounds the wait, and otherwise a
+// watchdog does. sendBatch returns false if the watchdog has given up the
+// batch.
 func (n *node) sendBatch(next task, report func(error), inline bool) (completed bool) {
 	calls := next.batch
 	if n.router != nil && report == nil && !inline {
@@ -133,7 +144,8 @@ func (n *node) sendCalls(ctx context.Context, calls []*call) ([]outcome, error) 
 	return n.server.send(ctx, calls, n.isUnassigned())
 }
 
-// noteResult gives the queue, the router and the breaker the result of a batch that was sent at began.
+// noteResult gives the queue, the router and the breaker the result of a batch
+// that was sent at began.
 func (n *node) noteResult(sending task, began time.Time, err error, report func(error)) {
 	n.queue.note(sending, time.Since(began), err)
 	if n.router != nil && err == nil {
@@ -145,7 +157,8 @@ func (n *node) noteResult(sending task, began time.Time, err error, report func(
 	report(err)
 }
 
-// answer gives calls their outcomes, but for those that noteHashSlots queues again, and counts them for the log of outages.
+// answer gives calls their outcomes, but for those that noteHashSlots queues
+// again, and counts them for the log of outages.
 func (n *node) answer(calls []*call, outcomes []outcome, err error) {
 	if n.router != nil {
 		calls, outcomes = n.noteHashSlots(calls, outcomes, err)
@@ -174,9 +187,11 @@ func (n *node) answer(calls []*call, outcomes []outcome, err error) {
 // isUnassigned reports whether n is the node of unassigned hash slots.
 func (n *node) isUnassigned() bool { return n.router != nil && n.router.isUnassigned(n) }
 
-// noteHashSlots tells the router which hash slots the server has refused, and which unassigned hash slots a server has again. A refused call that
-// was in a batch with others goes into the queue of unassigned hash slots, unless its timeout has passed; noteHashSlots returns the rest. A
-// refused call that was alone does not, because server.pipeline has already sent it several times.
+// noteHashSlots tells the router which hash slots the server has refused, and
+// which unassigned hash slots a server has again. A refused call that was in a
+// batch with others goes into the queue of unassigned hash slots, unless its
+// timeout has passed; noteHashSlots returns the rest. A refused call that was
+// alone does not, because server.pipeline has already sent it several times.
 func (n *node) noteHashSlots(calls []*call, outcomes []outcome, err error) ([]*call, []outcome) {
 	isUnassigned := n.isUnassigned()
 	kept := 0
@@ -202,17 +217,21 @@ func (n *node) noteHashSlots(calls []*call, outcomes []outcome, err error) ([]*c
 	return calls[:kept], outcomes[:kept]
 }
 
-// sendWithWatchdog sends calls in this goroutine, while a watchdog fails each call whose timeout has passed. If the batch itself
-// takes that long, the watchdog gives it up: its goroutine reports the failure and performs the queue's next task, so that queued
-// calls need not wait for this goroutine. sendWithWatchdog then returns false.
+// sendWithWatchdog sends calls in this goroutine, while a watchdog fails each
+// call whose timeout has passed. If the batch itself takes that long, the
+// watchdog gives it up: its goroutine reports the failure and performs the
+// queue's next task, so that queued calls need not wait for this goroutine.
+// sendWithWatchdog then returns false.
 func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, report func(error)) (completed bool) {
 	w := &watchdog{calls: calls, end: began.Add(n.timeout)}
 	w.mu.Lock() // w.overdue uses w.timer, and may run before it is set
 	w.timer = time.AfterFunc(time.Until(calls[0].deadline(n.timeout))-scheduler.FastTurn, func() {
-		// In a process that does not keep up, the answer may be here already: give its reader time to run.
+		// In a process that does not keep up, the answer may be here already:
+		// give its reader time to run.
 		scheduler.KeepUp(longestWait * n.timeout)
 		turn := n.queue.turn(sending)
-		// A timeout that begins at turn must end before the batch's context, longestWait timeouts after began.
+		// A timeout that begins at turn must end before the batch's context,
+		// longestWait timeouts after began.
 		if latest := began.Add((longestWait - 1) * n.timeout); turn.After(latest) {
 			turn = latest
 		}
@@ -244,14 +263,15 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 	return !givenUp
 }
 
-// fail answers calls, which the caller has claimed, with an error, and counts them for the log of outages.
+// fail answers calls, which the caller has claimed, with an error, and counts
+// them for the log of outages.
 func (n *node) fail(calls []*call, result circuit.Outcome, err error) {
 	n.breaker.Count(len(calls), result, err)
 	n.finish(calls, nil, err)
 }
 
-// finish gives each call its outcome, or err if outcomes is nil, and wakes its caller. Of calls that failed, it keeps what should be
-// sent later.
+// finish gives each call its outcome, or err if outcomes is nil, and wakes its
+// caller. Of calls that failed, it keeps what should be sent later.
 func (n *node) finish(calls []*call, outcomes []outcome, err error) {
 	for i, c := range calls {
 		o := outcomeOf(i, outcomes, err)
@@ -269,8 +289,9 @@ func (n *node) finish(calls []*call, outcomes []outcome, err error) {
 	}
 }
 
-// keepTrial does what finish does for a trial that failed, before the breaker learns it: the next trial must find what this one has not
-// sent. A trial whose hash slot is elsewhere is sent again, and has not failed yet.
+// keepTrial does what finish does for a trial that failed, before the breaker
+// learns it: the next trial must find what this one has not sent. A trial whose
+// hash slot is elsewhere is sent again, and has not failed yet.
 func (n *node) keepTrial(calls []*call, err error) {
 	for _, c := range calls {
 		if !c.trial || err == nil || ofHashSlot(err) {
@@ -284,9 +305,11 @@ func (n *node) keepTrial(calls []*call, err error) {
 	}
 }
 
-// keep keeps what should be sent later of a request that failed with err. unsent means that it was not sent. Of m only the key in
-// Redis and the request are kept: the goroutine that sends m may be writing its calendars. The request's own key may be a view of memory
-// that its caller has reused by now, and nothing below reads it.
+// keep keeps what should be sent later of a request that failed with err.
+// unsent means that it was not sent. Of m only the key in Redis and the request
+// are kept: the goroutine that sends m may be writing its calendars. The
+// request's own key may be a view of memory that its caller has reused by now,
+// and nothing below reads it.
 func (n *node) keep(m *member, err error, unsent bool) {
 	if errors.Is(err, redis.ErrClosed) { // no server of this client will ever be back
 		return
@@ -297,7 +320,8 @@ func (n *node) keep(m *member, err error, unsent bool) {
 	}
 }
 
-// sendKept enqueues requests, in front of all that come later. Nobody waits for them. Some may be for another server by now.
+// sendKept enqueues requests, in front of all that come later. Nobody waits for
+// them. Some may be for another server by now.
 func (n *node) sendKept(requests []circuit.Returned) {
 	for _, r := range requests {
 		n.nodeOf(r.Key).requeue(n.calls.get(r.Key, r.Request))
@@ -312,17 +336,21 @@ func (n *node) nodeOf(key string) *node {
 	return n.router.find(key)
 }
 
-// decide makes a call of r, whose key in Redis is key, and of others, which are decided together with r. It returns the outcome. It
-// chooses who sends the call:
+// decide makes a call of r, whose key in Redis is key, and of others, which are
+// decided together with r. It returns the outcome. It chooses who sends the
+// call:
 //
-//   - While the breaker is open, the call is refused at once, or sent alone as the breaker's trial. What it returns is kept.
+//   - While the breaker is open, the call is refused at once, or sent alone as
+//     the breaker's trial. What it returns is kept.
 //   - If the call may be sent at once and mayInline, this goroutine sends it.
 //   - If the queue returns any other task, a new goroutine performs it.
-//   - Otherwise the call waits in the queue, and the goroutine of a batch in flight sends it after that batch.
+//   - Otherwise the call waits in the queue, and the goroutine of a batch in
+//     flight sends it after that batch.
 func (n *node) decide(ctx context.Context, key string, r store.Request, others []member) (outcome, error) {
 	if n.breaker.Open() {
 		n.queue.markUsed()
-		// If the breaker has just closed, Enter admits calls that are no trial. They are sent like one.
+		// If the breaker has just closed, Enter admits calls that are no trial.
+		// They are sent like one.
 		report, err := n.breaker.Enter()
 		if err != nil {
 			n.keep(&member{key: key, request: r}, err, true)
@@ -358,14 +386,16 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 	return n.await(ctx, c)
 }
 
-// tryFor sends a request that nobody waits for, and reports whether its server decided it.
+// tryFor sends a request that nobody waits for, and reports whether its server
+// decided it.
 func (n *node) tryFor(r circuit.Returned) (decided bool) {
 	_, err := n.nodeOf(r.Key).decide(context.Background(), r.Key, r.Request, nil)
 	return err == nil
 }
 
-// sendInline sends c, the batch of a task, in this goroutine, that of c's caller. It saves a switch of goroutines, the largest cost
-// of a single decision. When ctx ends, it may return up to the store's timeout later.
+// sendInline sends c, the batch of a task, in this goroutine, that of c's
+// caller. It saves a switch of goroutines, the largest cost of a single
+// decision. When ctx ends, it may return up to the store's timeout later.
 func (n *node) sendInline(ctx context.Context, c *call, sending task) (outcome, error) {
 	defer func() { // deferred, because a hook of the client may end the goroutine
 		if next := n.queue.completed(sending); !next.idle() {
@@ -382,8 +412,10 @@ func (n *node) sendInline(ctx context.Context, c *call, sending task) (outcome, 
 	return o, o.err
 }
 
-// await returns the outcome of c, or the error of ctx if that ends first. If c is still queued then, it is abandoned, unless it
-// returns tokens: these come back whether or not a caller waits. If c was sent, the tokens that it reserves or holds come back.
+// await returns the outcome of c, or the error of ctx if that ends first. If c
+// is still queued then, it is abandoned, unless it returns tokens: these come
+// back whether or not a caller waits. If c was sent, the tokens that it
+// reserves or holds come back.
 func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 	select {
 	case <-c.done:
@@ -401,7 +433,8 @@ func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 	}
 }
 
-// undo waits for c, and returns the tokens that its requests took: its caller has got an error, and will never use them.
+// undo waits for c, and returns the tokens that its requests took: its caller
+// has got an error, and will never use them.
 func (n *node) undo(c *call, taken []member) {
 	<-c.done
 	answers := c.outcome.joint
@@ -418,24 +451,30 @@ func (n *node) undo(c *call, taken []member) {
 	}
 }
 
-// mayInline reports whether the goroutine of c's caller may send the batch of the task next. The batch must be c alone, and the
-// client's commands must end with their contexts.
+// mayInline reports whether the goroutine of c's caller may send the batch of
+// the task next. The batch must be c alone, and the client's commands must end
+// with their contexts.
 func (n *node) mayInline(ctx context.Context, c *call, next task) bool {
 	if !n.server.inline || len(next.batch) != 1 || next.batch[0] != c {
 		return false
 	}
-	// sendInline may return as late as this, and the caller must be back before its own deadline.
+	// sendInline may return as late as this, and the caller must be back before
+	// its own deadline.
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.deadline(n.timeout).Add(n.timeout/contextSlack)) {
 		return false
 	}
-	// In a crowded process, an answer may be in time and only its reader late: a watchdog allows for that. If a whole batch is ahead
-	// of c at the server, the timeout begins when that is done: a watchdog can extend it, and a context can't.
+	// In a crowded process, an answer may be in time and only its reader late:
+	// a watchdog allows for that. If a whole batch is ahead of c at the server,
+	// the timeout begins when that is done: a watchdog can extend it, and a
+	// context can't.
 	return !scheduler.Crowded() && next.load-next.weight < maxBatch
 }
 
-// trial sends c, which the breaker has admitted as its trial, as soon as there is a connection. report gives the breaker the result.
-// If there is none within the timeout, c fails, and trial waits on. Without a connection in the end it reports a failure. With one it
-// reports [circuit.CallerDone], so that the breaker admits another trial.
+// trial sends c, which the breaker has admitted as its trial, as soon as there
+// is a connection. report gives the breaker the result. If there is none within
+// the timeout, c fails, and trial waits on. Without a connection in the end it
+// reports a failure. With one it reports [circuit.CallerDone], so that the
+// breaker admits another trial.
 func (n *node) trial(c *call, report func(error)) {
 	c.since = time.Now()
 	if nth := n.queue.connectTrial(); nth > 0 {
@@ -461,8 +500,9 @@ func (n *node) trial(c *call, report func(error)) {
 	n.perform(n.queue.startTrial(c), report)
 }
 
-// expire fails the calls that were queued for too long. If there was no connection, the breaker counts that as one failure. Otherwise
-// it counts only the results of the batches in flight.
+// expire fails the calls that were queued for too long. If there was no
+// connection, the breaker counts that as one failure. Otherwise it counts only
+// the results of the batches in flight.
 func (n *node) expire() {
 	if n.queue.hasLate() { // the answer that they wait for may be here, and only its reader late
 		scheduler.KeepUp(n.queue.longestWait)

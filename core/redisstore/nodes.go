@@ -11,22 +11,26 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/hashslot"
 )
 
-// nodes finds the node of a key. With a single server there is only home, and finding it costs nothing. With a Cluster or a Ring,
-// each server has a node. It is made for the server's first key, and forgotten when no more keys come.
+// nodes finds the node of a key. With a single server there is only home, and
+// finding it costs nothing. With a Cluster or a Ring, each server has a node.
+// It is made for the server's first key, and forgotten when no more keys come.
 type nodes struct {
-	// home is the node of all keys if there is one server. With a Cluster or a Ring it is the node of keys whose server is not
-	// known yet.
+	// home is the node of all keys if there is one server. With a Cluster or a
+	// Ring it is the node of keys whose server is not known yet.
 	home *node
-	// clientOf returns the client of the server that has a key. It is nil if one server has all keys, or the client can't tell.
+	// clientOf returns the client of the server that has a key. It is nil if
+	// one server has all keys, or the client can't tell.
 	clientOf func(ctx context.Context, key string) (*redis.Client, error)
-	// newNode makes the node of a server. With nil for the client, the store's client chooses the server.
+	// newNode makes the node of a server. With nil for the client, the store's
+	// client chooses the server.
 	newNode func(client *redis.Client) *node
 	// known: clientOf needs no round trip.
 	known atomic.Bool
 
-	// unassigned is the node of the unassigned hash slots of a Cluster: those that a server has refused, because they are moving or no
-	// server has them. The client may try several servers for such a key, so these keys have a queue of their own and delay no
-	// others.
+	// unassigned is the node of the unassigned hash slots of a Cluster: those
+	// that a server has refused, because they are moving or no server has them.
+	// The client may try several servers for such a key, so these keys have a
+	// queue of their own and delay no others.
 	unassigned          *node
 	unassignedHashSlots hashslot.Set
 
@@ -35,11 +39,14 @@ type nodes struct {
 	watching atomic.Bool                             // a timer will call watch
 }
 
-// forgottenAfter is the time without decisions after which a server's node is forgotten: its keys may be elsewhere.
+// forgottenAfter is the time without decisions after which a server's node is
+// forgotten: its keys may be elsewhere.
 const forgottenAfter = 10 * time.Second
 
-// clientByKey returns the function by which client finds the server of a key; nil if client has none, as that of one server. known
-// reports whether the function works without a connection, as that of a Ring does. A Cluster's client must ask its servers first.
+// clientByKey returns the function by which client finds the server of a key;
+// nil if client has none, as that of one server. known reports whether the
+// function works without a connection, as that of a Ring does. A Cluster's
+// client must ask its servers first.
 func clientByKey(client redis.UniversalClient) (clientOf func(ctx context.Context, key string) (*redis.Client, error), known bool) {
 	switch c := client.(type) {
 	case interface {
@@ -72,7 +79,8 @@ func (ns *nodes) find(key string) *node {
 	return ns.add(client)
 }
 
-// list returns the nodes by their servers' clients. The caller must not change the map.
+// list returns the nodes by their servers' clients. The caller must not change
+// the map.
 func (ns *nodes) list() map[*redis.Client]*node {
 	if list := ns.servers.Load(); list != nil {
 		return *list
@@ -80,7 +88,8 @@ func (ns *nodes) list() map[*redis.Client]*node {
 	return nil
 }
 
-// add returns the node of a server, which it makes unless another goroutine has made it meanwhile. It forgets unused nodes.
+// add returns the node of a server, which it makes unless another goroutine has
+// made it meanwhile. It forgets unused nodes.
 func (ns *nodes) add(client *redis.Client) *node {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -93,18 +102,21 @@ func (ns *nodes) add(client *redis.Client) *node {
 	return list[client]
 }
 
-// opened notes that a breaker has opened. If calls for the server end, because others have its keys, no call would end the outage: so
-// watch does. With a single server the next call will.
+// opened notes that a breaker has opened. If calls for the server end, because
+// others have its keys, no call would end the outage: so watch does. With a
+// single server the next call will.
 func (ns *nodes) opened() {
 	if ns.clientOf != nil && !ns.watching.Swap(true) {
 		time.AfterFunc(watchInterval, ns.watch)
 	}
 }
 
-// watchInterval is how often outages are looked at that may have to end without a call.
+// watchInterval is how often outages are looked at that may have to end without
+// a call.
 const watchInterval = time.Second
 
-// watch ends outages of unused nodes. It has itself called again as long as a breaker is open, which ends with the use of its node.
+// watch ends outages of unused nodes. It has itself called again as long as a
+// breaker is open, which ends with the use of its node.
 func (ns *nodes) watch() {
 	ns.forget()
 	ns.watching.Store(false)
@@ -115,7 +127,8 @@ func (ns *nodes) watch() {
 	})
 }
 
-// forget forgets unused nodes. home and unassigned stay, but if they are unused their outages end.
+// forget forgets unused nodes. home and unassigned stay, but if they are unused
+// their outages end.
 func (ns *nodes) forget() {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
@@ -129,7 +142,8 @@ func (ns *nodes) forget() {
 	}
 }
 
-// inUse returns a new map of the nodes that are in use, and retires the breakers of the others. mu is held.
+// inUse returns a new map of the nodes that are in use, and retires the
+// breakers of the others. mu is held.
 func (ns *nodes) inUse() map[*redis.Client]*node {
 	list := make(map[*redis.Client]*node)
 	for client, n := range ns.list() {
@@ -142,7 +156,8 @@ func (ns *nodes) inUse() map[*redis.Client]*node {
 	return list
 }
 
-// each calls do with every node. There is none if New was called without a client.
+// each calls do with every node. There is none if New was called without a
+// client.
 func (ns *nodes) each(do func(*node)) {
 	if ns.home == nil {
 		return
@@ -156,14 +171,16 @@ func (ns *nodes) each(do func(*node)) {
 	}
 }
 
-// connected notes that n has a connection. A Cluster's client learns from its first connection which server has which hashslot.
+// connected notes that n has a connection. A Cluster's client learns from its
+// first connection which server has which hashslot.
 func (ns *nodes) connected(n *node) {
 	if n == ns.home {
 		ns.known.Store(true)
 	}
 }
 
-// reroute moves calls that home queued before their servers were known to the queues of those servers. It returns the rest.
+// reroute moves calls that home queued before their servers were known to the
+// queues of those servers. It returns the rest.
 func (ns *nodes) reroute(n *node, calls []*call) (own []*call) {
 	if n != ns.home || !ns.known.Load() {
 		return calls
@@ -182,7 +199,8 @@ func (ns *nodes) reroute(n *node, calls []*call) (own []*call) {
 // isUnassigned reports whether n is the node of unassigned hash slots.
 func (ns *nodes) isUnassigned(n *node) bool { return n == ns.unassigned }
 
-// refused adds the hash slot of c to the unassigned ones. If requeue is set, it enqueues c at their node.
+// refused adds the hash slot of c to the unassigned ones. If requeue is set, it
+// enqueues c at their node.
 func (ns *nodes) refused(c *call, requeue bool) {
 	ns.unassignedHashSlots.Add(c.key)
 	if requeue {

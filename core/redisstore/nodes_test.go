@@ -16,7 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
-// After a fail-over no call goes to the lost server. Its outage must end all the same, and nobody need look at the statistics.
+// After a fail-over no call goes to the lost server. Its outage must end all
+// the same, and nobody need look at the statistics.
 func TestOutageOfALostServerEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var lines logtest.Buffer

@@ -14,8 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// oldRedis stands before the script: SET of keys that end in "refused" fails, with the text that servers before Redis 7
-// give to scripts.
+// oldRedis stands before the script: SET of keys that end in "refused" fails,
+// with the text that servers before Redis 7 give to scripts.
 const oldRedis = `
 local server = redis
 local redis = { call = server.call, pcall = function(command, key, ...)

@@ -45,7 +45,8 @@ func TestOpenReportsABadURLWithoutItsPassword(t *testing.T) {
 	}
 }
 
-// go-redis panics for some options that a URL can set. A mistake in a configuration must not look like one in the program.
+// go-redis panics for some options that a URL can set. A mistake in a
+// configuration must not look like one in the program.
 func TestOpenReportsOptionsThatNoClientCanHave(t *testing.T) {
 	for _, option := range []string{"pool_size=-1", "pool_size=-9223372036854775808", "pool_size=9223372036854775807"} {
 		store, err := redisstore.Open("redis://u:secret@localhost:6379?" + option)

@@ -6,7 +6,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Option is an option of [New]: one of this package, [core.WithClock] or [core.WithLogger].
+// Option is an option of [New]: one of this package, [core.WithClock] or
+// [core.WithLogger].
 type Option interface{ store.Option }
 
 // settings are what options set.
@@ -22,7 +23,8 @@ type settings struct {
 // option is an Option that only this store takes.
 type option func(*settings, *store.Config)
 
-// ConfigureStore reports a mistake: another store was given the option. New does not call it.
+// ConfigureStore reports a mistake: another store was given the option. New
+// does not call it.
 func (option) ConfigureStore(c *store.Config) {
 	c.ArgumentError("redisstore option", "given", "to another store: it is for redisstore.New alone")
 }
@@ -35,7 +37,8 @@ func defaults() settings {
 	}
 }
 
-// settingsOf returns the settings of options. It applies the options that all stores take to config.
+// settingsOf returns the settings of options. It applies the options that all
+// stores take to config.
 func settingsOf(options []Option, config *store.Config) settings {
 	set := defaults()
 	for _, o := range options {
@@ -50,21 +53,28 @@ func settingsOf(options []Option, config *store.Config) settings {
 	return set
 }
 
-// WithPrefix sets how every key in Redis begins: by default "ratelimit:". The prefix may be anything, also "". Stores with the
-// same prefix on one server share buckets. Stores with different prefixes share none: in Redis, "%:" follows every prefix but
-// those with a single colon at the end. So keys of "shop:" begin with "shop:", and those of "shop" or "shop:limits:" with "shop%:"
-// or "shop:limits:%:". A prefix with a hash tag, such as "{limits}:", puts all keys of the store into one Cluster hash slot.
+// WithPrefix sets how every key in Redis begins: by default "ratelimit:". The
+// prefix may be anything, also "". Stores with the same prefix on one server
+// share buckets. Stores with different prefixes share none: in Redis, "%:"
+// follows every prefix but those with a single colon at the end. So keys of
+// "shop:" begin with "shop:", and those of "shop" or "shop:limits:" with
+// "shop%:" or "shop:limits:%:". A prefix with a hash tag, such as "{limits}:",
+// puts all keys of the store into one Cluster hash slot.
 func WithPrefix(prefix string) Option {
 	return option(func(s *settings, _ *store.Config) { s.prefix = prefix })
 }
 
-// WithTimeout sets how long Redis may take to answer a decision: by default 100 ms. After that the policy's OnFailure decides. The
-// timeout should be more than two round trips to the server.
+// WithTimeout sets how long Redis may take to answer a decision: by default 100
+// ms. After that the policy's OnFailure decides. The timeout should be more
+// than two round trips to the server.
 //
-// The timeout begins when Redis can begin: the decision was sent, and Redis has answered what this process sent before it. Until then
-// the decision may wait in the queue for ten times the timeout while Redis answers others, and for the timeout otherwise. Opening
-// a connection may take a second, or ten times the timeout if that is longer; decisions don't wait for it longer than the timeout.
-// The client's own timeouts and the deadline of the request's context hold as well.
+// The timeout begins when Redis can begin: the decision was sent, and Redis has
+// answered what this process sent before it. Until then the decision may wait
+// in the queue for ten times the timeout while Redis answers others, and for
+// the timeout otherwise. Opening a connection may take a second, or ten times
+// the timeout if that is longer; decisions don't wait for it longer than the
+// timeout. The client's own timeouts and the deadline of the request's context
+// hold as well.
 func WithTimeout(d time.Duration) Option {
 	return option(func(s *settings, c *store.Config) {
 		if d <= 0 {
@@ -75,13 +85,16 @@ func WithTimeout(d time.Duration) Option {
 	})
 }
 
-// WithBreaker sets after how many failed calls in a row the store stops asking Redis, and for how long: by default 5 calls,
-// and 500 ms. In that time the policy's OnFailure decides at once. Then one call tries Redis again, and if it succeeds, all
-// decisions go to Redis again, after what callers have returned meanwhile, such as slots.
+// WithBreaker sets after how many failed calls in a row the store stops asking
+// Redis, and for how long: by default 5 calls, and 500 ms. In that time the
+// policy's OnFailure decides at once. Then one call tries Redis again, and if
+// it succeeds, all decisions go to Redis again, after what callers have
+// returned meanwhile, such as slots.
 //
-// If calls that were in flight at the same time fail, one of them counts. A decision that waited in the queue for too long, while
-// Redis answered others, is no failure of Redis. Each server of a Cluster or a Ring has a breaker of its own, and errors about a
-// single slot don't count there.
+// If calls that were in flight at the same time fail, one of them counts. A
+// decision that waited in the queue for too long, while Redis answered others,
+// is no failure of Redis. Each server of a Cluster or a Ring has a breaker of
+// its own, and errors about a single slot don't count there.
 func WithBreaker(failures int, pause time.Duration) Option {
 	return option(func(s *settings, c *store.Config) {
 		if failures < 1 {
@@ -94,11 +107,14 @@ func WithBreaker(failures int, pause time.Duration) Option {
 	})
 }
 
-// WithDenyCache sets for how long the store may repeat a denial without asking Redis: by default 1 second, and 0 means never.
-// If Redis has said "retry in t", the bucket can't have the tokens before t, unless somebody gives tokens back or resets it. So
-// until t, and at most until the horizon is over, the store denies the same key in this process, with the right RetryAfter and
-// without a round trip. A refund or reset by this store ends that at once. One by another process has its effect when t or the
-// horizon is over. The cache holds at most 65,536 keys.
+// WithDenyCache sets for how long the store may repeat a denial without asking
+// Redis: by default 1 second, and 0 means never. If Redis has said "retry in
+// t", the bucket can't have the tokens before t, unless somebody gives tokens
+// back or resets it. So until t, and at most until the horizon is over, the
+// store denies the same key in this process, with the right RetryAfter and
+// without a round trip. A refund or reset by this store ends that at once. One
+// by another process has its effect when t or the horizon is over. The cache
+// holds at most 65,536 keys.
 func WithDenyCache(horizon time.Duration) Option {
 	return option(func(s *settings, c *store.Config) {
 		if horizon < 0 {
@@ -109,28 +125,41 @@ func WithDenyCache(horizon time.Duration) Option {
 	})
 }
 
-// WithLease lets the store lease tokens of busy keys: it takes up to n of them ahead, and decides in this process while they last.
-// Use it for a key with more requests than one Redis can decide. By default, and with 0, each decision asks Redis.
+// WithLease lets the store lease tokens of busy keys: it takes up to n of them
+// ahead, and decides in this process while they last. Use it for a key with
+// more requests than one Redis can decide. By default, and with 0, each
+// decision asks Redis.
 //
-// A key with two requests within 50 ms leases tokens with its next decision: one at first, then twice as many each time they are
-// used up within 50 ms. A lease is at most n tokens, a tenth of the smallest Capacity, and half of what the bucket has left. It ends
-// after 2 s, or after 100 to 200 ms without use; the store then gives back what is left of it.
+// A key with two requests within 50 ms leases tokens with its next decision:
+// one at first, then twice as many each time they are used up within 50 ms. A
+// lease is at most n tokens, a tenth of the smallest Capacity, and half of what
+// the bucket has left. It ends after 2 s, or after 100 to 200 ms without use;
+// the store then gives back what is left of it.
 //
-// Choose n above the number of goroutines that ask for one key at once, ten times that if you can. If they want more than the largest
-// lease, n or a tenth of the Capacity, the key leases nothing for a second: they then share calls, which is faster than small leases.
+// Choose n above the number of goroutines that ask for one key at once, ten
+// times that if you can. If they want more than the largest lease, n or a tenth
+// of the Capacity, the key leases nothing for a second: they then share calls,
+// which is faster than small leases.
 //
-// Leases admit nothing beyond the limits: leased tokens have left the bucket, and it does not refill behind them until the lease has
-// ended. The price is that a process may hold up to n tokens that others could use: for up to 200 ms after its last request, or for
-// 2 s if it dies. RetryAfter includes the end of leases. Tokens are lost, until they refill, if a process ends with a lease and without
-// [Store.Close], or if the call that takes or gives back a lease gets no answer.
+// Leases admit nothing beyond the limits: leased tokens have left the bucket,
+// and it does not refill behind them until the lease has ended. The price is
+// that a process may hold up to n tokens that others could use: for up to 200
+// ms after its last request, or for 2 s if it dies. RetryAfter includes the end
+// of leases. Tokens are lost, until they refill, if a process ends with a lease
+// and without [Store.Close], or if the call that takes or gives back a lease
+// gets no answer.
 //
-// Only Allow and AllowN use leases, and only under one list of limits for each key; Refund and Undo return tokens to the lease that they
-// were used of. All other calls of the process for the key give the lease back with their call, or before it if they are under other
-// limits. After the answer of a Debit or a Reset no lease from before it is used. The store watches up to 65,536 keys for being busy.
+// Only Allow and AllowN use leases, and only under one list of limits for each
+// key; Refund and Undo return tokens to the lease that they were used of. All
+// other calls of the process for the key give the lease back with their call,
+// or before it if they are under other limits. After the answer of a Debit or a
+// Reset no lease from before it is used. The store watches up to 65,536 keys
+// for being busy.
 //
-// Decisions on a lease have the Source [core.FromLease], and cost no round trip and no allocation. Their Remaining is what the bucket
-// had when the lease was taken, refilled since, less what this process has used since. What others use shows with the next lease. No
-// call ends the leases of other processes.
+// Decisions on a lease have the Source [core.FromLease], and cost no round trip
+// and no allocation. Their Remaining is what the bucket had when the lease was
+// taken, refilled since, less what this process has used since. What others use
+// shows with the next lease. No call ends the leases of other processes.
 func WithLease(n int64) Option {
 	return option(func(s *settings, c *store.Config) {
 		if n < 0 {

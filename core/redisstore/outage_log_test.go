@@ -38,8 +38,9 @@ func outageLine(t *testing.T, client *redis.Client) string {
 	return ""
 }
 
-// "Redis does not answer" is said only of a Redis that does not. The line shows what it said, or why there is no connection,
-// and its address, but no password.
+// "Redis does not answer" is said only of a Redis that does not. The line shows
+// what it said, or why there is no connection, and its address, but no
+// password.
 func TestOutageLineSaysWhatIsWrong(t *testing.T) {
 	server := redistest.Start(t)
 	admin, ctx := server.Client(t), t.Context()
@@ -161,7 +162,8 @@ func TestOneFailedCallIsNoOutage(t *testing.T) {
 	}
 }
 
-// Some servers show a command's arguments in an error: keys of clients, or a password.
+// Some servers show a command's arguments in an error: keys of clients, or a
+// password.
 func TestArgumentsInRepliesAreNotShown(t *testing.T) {
 	client, hook := redistest.Client(t), &onceHook{}
 	client.AddHook(hook)

@@ -16,16 +16,20 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Ping returns nil if the store can decide. It is for start-up and health checks: it finds a wrong port or password before the first
-// request does.
+// Ping returns nil if the store can decide. It is for start-up and health
+// checks: it finds a wrong port or password before the first request does.
 //
-// First it sends PING to each server: to each master of a Cluster, and to each shard of a Ring that the client considers up.
-// Then it does on one server what decisions and Reset do, with a key of its own: it loads the script, takes tokens twice, and
-// deletes the key. So it finds a user without one of these rights, a replica, and a server whose memory is full.
+// First it sends PING to each server: to each master of a Cluster, and to each
+// shard of a Ring that the client considers up. Then it does on one server what
+// decisions and Reset do, with a key of its own: it loads the script, takes
+// tokens twice, and deletes the key. So it finds a user without one of these
+// rights, a replica, and a server whose memory is full.
 //
-// The error wraps [core.ErrUnavailable] and the cause, and ctx's error if ctx has ended. It names the server, and never the password.
-// Ping neither asks the breaker nor counts for it, and it opens a connection if there is none. It takes a second at most, or ten
-// times the store's timeout if that is longer. It costs about four round trips and sends 51 KB.
+// The error wraps [core.ErrUnavailable] and the cause, and ctx's error if ctx
+// has ended. It names the server, and never the password. Ping neither asks the
+// breaker nor counts for it, and it opens a connection if there is none. It
+// takes a second at most, or ten times the store's timeout if that is longer.
+// It costs about four round trips and sends 51 KB.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.mistaken(); err != nil {
 		return err
@@ -55,7 +59,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", core.ErrUnavailable, err)
 }
 
-// diagnosed adds to err the server's address and what is wrong there. It returns nil for nil.
+// diagnosed adds to err the server's address and what is wrong there. It
+// returns nil for nil.
 func diagnosed(server string, err error) error {
 	if err == nil {
 		return nil
@@ -79,7 +84,8 @@ func (s *Store) ping(ctx context.Context) error {
 	return diagnosed(s.batches.server.addressOf(nil), s.probe(ctx))
 }
 
-// probe takes tokens twice from a bucket that nobody else uses, and deletes its key.
+// probe takes tokens twice from a bucket that nobody else uses, and deletes its
+// key.
 func (s *Store) probe(ctx context.Context) (err error) {
 	defer recovered(&err)
 	limit := bucket.Spec{Capacity: 2, RefillRate: 2, RefillInterval: time.Second}
@@ -97,7 +103,8 @@ func (s *Store) probe(ctx context.Context) (err error) {
 	if _, err = s.batches.server.eval(ctx, args()); err != nil {
 		return err
 	}
-	// Decisions send EVAL if the server has lost the script, so the user needs the right to EVAL too.
+	// Decisions send EVAL if the server has lost the script, so the user needs
+	// the right to EVAL too.
 	cmd := command(ctx, eval, s.batches.server.script().Text, args())
 	if err = withoutArguments(s.batches.server.client.Process(ctx, cmd)); err != nil {
 		return err

@@ -27,7 +27,8 @@ func opened(t *testing.T, url string, options ...redisstore.Option) *redisstore.
 	return store
 }
 
-// fails checks that Ping returns ErrUnavailable with these words, and nothing secret.
+// fails checks that Ping returns ErrUnavailable with these words, and nothing
+// secret.
 func fails(t *testing.T, store *redisstore.Store, words ...string) {
 	t.Helper()
 	err := store.Ping(t.Context())
@@ -64,7 +65,8 @@ func TestPingSucceedsAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// Ping does all that decisions and Reset do, so it needs all rights that these need.
+// Ping does all that decisions and Reset do, so it needs all rights that these
+// need.
 func TestPingFindsEachRightThatIsMissing(t *testing.T) {
 	server := redistest.Start(t)
 	admin, ctx := server.Client(t), t.Context()

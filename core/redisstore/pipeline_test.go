@@ -16,7 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// brokenShards answers the first command of a pipeline with an error of its server. It loses the replies to the rest.
+// brokenShards answers the first command of a pipeline with an error of its
+// server. It loses the replies to the rest.
 type brokenShards struct{ redistest.Hook }
 
 var errLost = errors.New("read: i/o timeout")
@@ -33,8 +34,8 @@ func (brokenShards) ProcessPipelineHook(redis.ProcessPipelineHook) redis.Process
 	}
 }
 
-// If all shards fail, the batch fails, but each call has its own error. One server's refusal does not mean that another
-// server executed nothing.
+// If all shards fail, the batch fails, but each call has its own error. One
+// server's refusal does not mean that another server executed nothing.
 func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:0"}})
 	defer client.Close()

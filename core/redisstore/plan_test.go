@@ -6,7 +6,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// planOf returns the plan of limits. A limit without a name gets a tag by its place.
+// planOf returns the plan of limits. A limit without a name gets a tag by its
+// place.
 func planOf(limits ...core.Limit) *bucket.Plan {
 	rates := make([]bucket.Rate, len(limits))
 	for i, l := range limits {

@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// Stores with different prefixes share no bucket, also if one prefix begins with the other and a policy is called like the rest.
+// Stores with different prefixes share no bucket, also if one prefix begins
+// with the other and a policy is called like the rest.
 func TestPrefixesShareNoBucket(t *testing.T) {
 	client, app := redistest.Client(t), redistest.Prefix()
 	for _, b := range []struct{ prefix, policy, key string }{

@@ -21,7 +21,8 @@ import (
 
 const processVar = "RATELIMIT_TEST_PREFIX"
 
-// TestProcess is one of the processes of TestManyProcessesGetExactlyTheCapacity.
+// TestProcess is one of the processes of
+// TestManyProcessesGetExactlyTheCapacity.
 func TestProcess(t *testing.T) {
 	prefix := os.Getenv(processVar)
 	if prefix == "" {
@@ -50,7 +51,8 @@ func TestProcess(t *testing.T) {
 	t.Logf("admitted=%d;", granted.Load())
 }
 
-// meet waits until all processes have started. The last one opens the gate for all.
+// meet waits until all processes have started. The last one opens the gate for
+// all.
 func meet(t *testing.T, client *redis.Client, gate string) {
 	t.Helper()
 	ctx := context.Background()

@@ -9,15 +9,20 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 )
 
-// queue groups the calls to one server into batches, and decides when a batch is sent: as one script call, or as a pipeline if the
-// keys may be on several servers.
+// queue groups the calls to one server into batches, and decides when a batch
+// is sent: as one script call, or as a pipeline if the keys may be on several
+// servers.
 //
-// A call that comes while nothing is queued and fewer than batchLimit batches are in flight is sent at once. Other calls wait until
-// a batch in flight completes, and then form one batch. So batches grow with the load, and their calls share a round trip, a
-// reading of the clock and the parsing of a command. Example: a round trip takes 0.4 ms and four batches are in flight at most, so
-// 10,000 batches a second are sent at most. At 1,000 requests a second most batches have one call; at 100,000 they have about 10.
+// A call that comes while nothing is queued and fewer than batchLimit batches
+// are in flight is sent at once. Other calls wait until a batch in flight
+// completes, and then form one batch. So batches grow with the load, and their
+// calls share a round trip, a reading of the clock and the parsing of a
+// command. Example: a round trip takes 0.4 ms and four batches are in flight at
+// most, so 10,000 batches a second are sent at most. At 1,000 requests a second
+// most batches have one call; at 100,000 they have about 10.
 //
-// The queue does no I/O. Its methods return a task, which their caller performs: see node.perform.
+// The queue does no I/O. Its methods return a task, which their caller
+// performs: see node.perform.
 type queue struct {
 	maxInFlight int           // the most batches in flight, whatever the round trip
 	timeout     time.Duration // how long a call may be queued if the server does not answer
@@ -25,7 +30,8 @@ type queue struct {
 
 	// expire is called when the first call may have been queued for too long.
 	expire func()
-	// hasIdle reports whether the client has an idle connection. See server.hasIdle.
+	// hasIdle reports whether the client has an idle connection. See
+	// server.hasIdle.
 	hasIdle func() bool
 
 	mu         sync.Mutex // guards all below; never held across I/O
@@ -47,15 +53,17 @@ type queue struct {
 	timerSet   bool        // the timer is running
 }
 
-// turn says from when on the server works on a batch in flight. It answers batches in the order of their arrival, so this is the
-// instant at which it last answered one that was sent before.
+// turn says from when on the server works on a batch in flight. It answers
+// batches in the order of their arrival, so this is the instant at which it
+// last answered one that was sent before.
 type turn struct {
 	number uint64    // of the batch
 	since  time.Time // zero: no earlier batch was answered since this one was sent
 }
 
-// task is what a goroutine does for the queue. One of batch, connect and after is set: send a batch, or wait and then ask the queue
-// for one. The zero task is nothing to do.
+// task is what a goroutine does for the queue. One of batch, connect and after
+// is set: send a batch, or wait and then ask the queue for one. The zero task
+// is nothing to do.
 type task struct {
 	batch  []*call // send these
 	number uint64  // of the batch: later batches have higher ones
@@ -69,7 +77,8 @@ type task struct {
 // idle reports whether there is nothing to do.
 func (d task) idle() bool { return d.batch == nil && d.connect == 0 && d.after == 0 }
 
-// add enqueues c. It returns a task if another batch may be sent, and otherwise the zero task.
+// add enqueues c. It returns a task if another batch may be sent, and otherwise
+// the zero task.
 func (q *queue) add(c *call) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,14 +106,16 @@ func (q *queue) add(c *call) task {
 	return q.nextTask(now)
 }
 
-// startTrial returns the task to send c alone, as the breaker's trial, however many batches are in flight.
+// startTrial returns the task to send c alone, as the breaker's trial, however
+// many batches are in flight.
 func (q *queue) startTrial(c *call) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.startBatch(c.single(), c.weight())
 }
 
-// completed counts a task's batch as no longer in flight, and returns the task to send the next batch, if calls are queued.
+// completed counts a task's batch as no longer in flight, and returns the task
+// to send the next batch, if calls are queued.
 func (q *queue) completed(d task) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -117,8 +128,9 @@ func (q *queue) completed(d task) task {
 	return q.nextTask(time.Now())
 }
 
-// nextTask returns the task to send queued calls, to wait for a connection first, or to wait for the gap first. It returns the zero
-// task if another task that waits for the gap will send them. q.mu is held.
+// nextTask returns the task to send queued calls, to wait for a connection
+// first, or to wait for the gap first. It returns the zero task if another task
+// that waits for the gap will send them. q.mu is held.
 func (q *queue) nextTask(now time.Time) task {
 	if q.inFlight >= q.ready {
 		if q.reconnect || !q.hasIdle() {
@@ -137,7 +149,8 @@ func (q *queue) nextTask(now time.Time) task {
 	return q.startQueued()
 }
 
-// startBatch counts a batch as in flight and returns the task to send it. q.mu is held.
+// startBatch counts a batch as in flight and returns the task to send it. q.mu
+// is held.
 func (q *queue) startBatch(batch []*call, weight int) task {
 	q.inFlight++
 	q.weight += weight
@@ -146,8 +159,10 @@ func (q *queue) startBatch(batch []*call, weight int) task {
 	return task{batch: batch, number: q.lastNumber, weight: weight, load: q.weight}
 }
 
-// startQueued takes a batch from the queue, if calls are queued, and returns the task to send it. The timeout of its calls begins
-// now, however long they were queued; but if the server is silent, it began with their arrival. q.mu is held.
+// startQueued takes a batch from the queue, if calls are queued, and returns
+// the task to send it. The timeout of its calls begins now, however long they
+// were queued; but if the server is silent, it began with their arrival. q.mu
+// is held.
 func (q *queue) startQueued() task {
 	if len(q.calls) == 0 {
 		return task{}
@@ -169,9 +184,11 @@ func (q *queue) startQueued() task {
 // batchLimit is how many batches may be in flight. q.mu is held.
 func (q *queue) batchLimit() int { return max(1, min(q.maxInFlight, q.roundTrip.InFlight())) }
 
-// gap is how long to wait before another batch is sent to a server with high latency; 0 or less: not at all. Example with a round
-// trip of 50 ms and 25 batches in flight at most: 300 calls come within 2 ms. Without the gap the first 25 calls would be a batch
-// each, and the rest would wait for 50 ms. With it the first call is sent, and 2 ms later the others together. q.mu is held.
+// gap is how long to wait before another batch is sent to a server with high
+// latency; 0 or less: not at all. Example with a round trip of 50 ms and 25
+// batches in flight at most: 300 calls come within 2 ms. Without the gap the
+// first 25 calls would be a batch each, and the rest would wait for 50 ms. With
+// it the first call is sent, and 2 ms later the others together. q.mu is held.
 func (q *queue) gap(now time.Time) time.Duration {
 	if q.inFlight == 0 || !q.roundTrip.HighLatency() {
 		return 0
@@ -188,14 +205,16 @@ func (q *queue) waited() task {
 	return q.startQueued()
 }
 
-// connect begins a wait for a connection. It returns which batch in flight the connection is for: with two in flight and none
-// pending, the third. q.mu is held.
+// connect begins a wait for a connection. It returns which batch in flight the
+// connection is for: with two in flight and none pending, the third. q.mu is
+// held.
 func (q *queue) connect() (nth int) {
 	q.pending++
 	return q.inFlight + q.pending
 }
 
-// connectTrial is connect for the breaker's trial. It returns 0 if a connection is ready.
+// connectTrial is connect for the breaker's trial. It returns 0 if a connection
+// is ready.
 func (q *queue) connectTrial() (nth int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -205,8 +224,9 @@ func (q *queue) connectTrial() (nth int) {
 	return q.connect()
 }
 
-// connected ends the wait for the connection of the nth batch in flight, and returns the task to send a batch. If lost(err), there
-// is no connection; the batch is sent all the same, because its error says why.
+// connected ends the wait for the connection of the nth batch in flight, and
+// returns the task to send a batch. If lost(err), there is no connection; the
+// batch is sent all the same, because its error says why.
 func (q *queue) connected(nth int, err error) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -233,7 +253,8 @@ func (q *queue) noteConnected(nth int, err error) {
 	}
 }
 
-// note learns from the result of a batch: took is how long it was in flight, err why all its calls failed.
+// note learns from the result of a batch: took is how long it was in flight,
+// err why all its calls failed.
 func (q *queue) note(d task, took time.Duration, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -267,21 +288,24 @@ func (q *queue) turn(d task) time.Time {
 	return time.Time{}
 }
 
-// markUsed is for a call that does not go through the queue: unused returns false for a while.
+// markUsed is for a call that does not go through the queue: unused returns
+// false for a while.
 func (q *queue) markUsed() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.lastUsed = time.Now()
 }
 
-// unused reports whether no call is queued or in flight, and none has come for the given time.
+// unused reports whether no call is queued or in flight, and none has come for
+// the given time.
 func (q *queue) unused(while time.Duration) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.calls) == 0 && q.inFlight == 0 && q.pending == 0 && time.Since(q.lastUsed) > while
 }
 
-// setTimer has expire called after d, less the time that expire spends in scheduler.KeepUp. q.mu is held.
+// setTimer has expire called after d, less the time that expire spends in
+// scheduler.KeepUp. q.mu is held.
 func (q *queue) setTimer(d time.Duration) {
 	d -= scheduler.FastTurn
 	q.timerSet = true
@@ -301,7 +325,8 @@ const (
 	queueTimeout               // the server answers batches, but too slowly for so many calls
 )
 
-// overdue removes and returns the calls that have been queued for waitLimit, with the reason. It sets the timer for the next call.
+// overdue removes and returns the calls that have been queued for waitLimit,
+// with the reason. It sets the timer for the next call.
 func (q *queue) overdue() (late []*call, why reason) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -318,7 +343,8 @@ func (q *queue) overdue() (late []*call, why reason) {
 	return late, why
 }
 
-// hasLate reports whether overdue will return calls, if the caller calls scheduler.KeepUp before it, which takes at least FastTurn.
+// hasLate reports whether overdue will return calls, if the caller calls
+// scheduler.KeepUp before it, which takes at least FastTurn.
 func (q *queue) hasLate() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -326,8 +352,9 @@ func (q *queue) hasLate() bool {
 	return len(q.calls) > 0 && time.Since(q.calls[0].since) >= limit-scheduler.FastTurn
 }
 
-// waitLimit returns how long a call may be queued, and the reason if it is queued for longer. With a timeout of 100 ms that is 1 s
-// while the server answers, and otherwise 100 ms. q.mu is held.
+// waitLimit returns how long a call may be queued, and the reason if it is
+// queued for longer. With a timeout of 100 ms that is 1 s while the server
+// answers, and otherwise 100 ms. q.mu is held.
 func (q *queue) waitLimit() (time.Duration, reason) {
 	switch {
 	case q.inFlight == 0:

@@ -20,7 +20,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// onBothStores runs a test on a MemoryStore and on Redis, by a clock that stands still until it is moved.
+// onBothStores runs a test on a MemoryStore and on Redis, by a clock that
+// stands still until it is moved.
 func onBothStores(t *testing.T, test func(t *testing.T, store core.Store, clock *limittest.Clock)) {
 	t.Run("memory", func(t *testing.T) {
 		clock := limittest.NewClock()
@@ -124,7 +125,8 @@ func TestAsMuchAsIsThere(t *testing.T) {
 	})
 }
 
-// Many requests at once, of three users: as many pass as their organisation has, and users pay for those alone.
+// Many requests at once, of three users: as many pass as their organisation
+// has, and users pay for those alone.
 func TestSeveralKeysPayTogetherOrNotAtAll(t *testing.T) {
 	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
 		users := limittest.Limiter(t, store, "user", core.PerDay(30))
@@ -199,7 +201,8 @@ func TestOverridesHoldForTheirKeys(t *testing.T) {
 	})
 }
 
-// A request of so many is about the limits that count requests, whatever else the policy limits.
+// A request of so many is about the limits that count requests, whatever else
+// the policy limits.
 func TestCostIsOfRequestsAlone(t *testing.T) {
 	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
 		l := callsAndTokens(t, store)
@@ -249,7 +252,8 @@ func TestRoundTripsOfUnitsAndSettlements(t *testing.T) {
 	}
 }
 
-// Debts on a calendar need more of its periods than are sent at first. Calls that learn that at the same time all send more.
+// Debts on a calendar need more of its periods than are sent at first. Calls
+// that learn that at the same time all send more.
 func TestDeepDebtsOfManyAtOnce(t *testing.T) {
 	client := redistest.Client(t)
 	for range 20 {
@@ -286,7 +290,8 @@ func (h *sizeHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A key in deep debt needs many periods of its calendar. The calls for other keys don't carry them.
+// A key in deep debt needs many periods of its calendar. The calls for other
+// keys don't carry them.
 func TestDebtOfOneKeyLeavesTheCallsOfOthersSmall(t *testing.T) {
 	client, sent := redistest.Client(t), &sizeHook{}
 	client.AddHook(sent)

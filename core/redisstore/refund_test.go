@@ -82,7 +82,8 @@ func TestUndoReturnsNothingToRemovedLimits(t *testing.T) {
 	})
 }
 
-// A key lives until the limits that decided last have filled it, also with what they had to cut.
+// A key lives until the limits that decided last have filled it, also with what
+// they had to cut.
 func TestAKeyLivesUntilWhatIsCutHasRefilled(t *testing.T) {
 	quota, tenth := core.PerDay(1000).WithName("x"), core.PerDay(100).WithName("x")
 	client, prefix := redistest.Client(t), redistest.Prefix()
@@ -97,7 +98,8 @@ func TestAKeyLivesUntilWhatIsCutHasRefilled(t *testing.T) {
 	assert.InDelta(t, 5*24, ttl.Hours(), 17, "501 at 100 a day")
 }
 
-// A bucket never holds more than its Capacity, even if reservations wait: it loses what a step adds beyond it.
+// A bucket never holds more than its Capacity, even if reservations wait: it
+// loses what a step adds beyond it.
 func TestReservationsDueTogetherGetAtMostTheCapacity(t *testing.T) {
 	limit := core.Limit{Capacity: 5, RefillRate: 10, RefillInterval: time.Minute, Mode: core.Stepped}
 	onBoth(t, func(t *testing.T, s core.Store, _ *limittest.Clock) {

@@ -15,8 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// clusterProxy is a client of one address behind which keys live on several servers. It refuses scripts of several keys
-// in its own words.
+// clusterProxy is a client of one address behind which keys live on several
+// servers. It refuses scripts of several keys in its own words.
 type clusterProxy struct {
 	redistest.Hook
 
@@ -84,7 +84,8 @@ func TestOnlyRefusalsProveThatNothingWasExecuted(t *testing.T) {
 
 func TestOnlyALackOfStructIsReadAsOne(t *testing.T) {
 	for text, lacks := range map[string]bool{
-		// Redis and miniredis, Lua 5.1, Lua 5.4, and Lua in Go without protected globals
+		// Redis and miniredis, Lua 5.1, Lua 5.4, and Lua in Go without
+		// protected globals
 		"ERR user_script:25: Script attempted to access nonexistent global variable 'struct' script: ab, on @user_script:25.":           true,
 		"ERR Error compiling script (new function): <string>:16: Script attempted to access nonexistent global variable 'struct' stack": true,
 		"ERR Error running script: user_script:25: attempt to index global 'struct' (a nil value)":                                      true,
@@ -98,7 +99,8 @@ func TestOnlyALackOfStructIsReadAsOne(t *testing.T) {
 	}
 }
 
-// wordy is a hook that puts the command into the errors of scripts, as some do for logs. It counts the scripts.
+// wordy is a hook that puts the command into the errors of scripts, as some do
+// for logs. It counts the scripts.
 type wordy struct {
 	redistest.Hook
 
@@ -116,7 +118,8 @@ func (h *wordy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// Clients choose keys, so a key must not change how the store speaks to its server.
+// Clients choose keys, so a key must not change how the store speaks to its
+// server.
 func TestKeysInErrorsProveNothing(t *testing.T) {
 	for _, key := range []string{
 		"CROSSSLOT", "command keys must in same slot", "global variable 'struct'", "object(nil) with key 'pack'", "READONLY",

@@ -62,8 +62,8 @@ func (b *batchBench) configure(name, value string) {
 	require.NoError(b, b.client.ConfigSet(b.Context(), name, value).Err())
 }
 
-// A server that refuses writes still answers requests that write nothing. In a batch only the grants fail, and they take
-// nothing.
+// A server that refuses writes still answers requests that write nothing. In a
+// batch only the grants fail, and they take nothing.
 func TestRefusedWriteFailsOnlyItsOwnKey(t *testing.T) {
 	for _, c := range []struct{ prefix, name, value, well string }{
 		{"OOM", "maxmemory", "1", "0"},
@@ -121,7 +121,8 @@ func (h *onScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A replica refuses grants, so the store sends them again, and only them, until the server is a master.
+// A replica refuses grants, so the store sends them again, and only them, until
+// the server is a master.
 func TestWriteRefusedByAReplicaIsRetried(t *testing.T) {
 	b := newBatchBench(t)
 	require.NoError(t, b.client.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
@@ -144,8 +145,8 @@ func TestWriteRefusedByAReplicaIsRetried(t *testing.T) {
 	assert.NotErrorAs(t, outcomes[1].err, new(*store.StateError))
 }
 
-// Requests that are decided together fail together, whichever of them can't be written: so a replica is asked no oftener
-// for them than for a single request.
+// Requests that are decided together fail together, whichever of them can't be
+// written: so a replica is asked no oftener for them than for a single request.
 func TestAReplicaRefusesRequestsTogetherAsOne(t *testing.T) {
 	b := newBatchBench(t)
 	require.NoError(t, b.client.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
@@ -164,8 +165,9 @@ func TestAReplicaRefusesRequestsTogetherAsOne(t *testing.T) {
 	}
 }
 
-// The first request under another definition is stored even if it is denied or takes nothing. If the server refuses that, nothing is lost:
-// the answer is that of the definition before, which goes on.
+// The first request under another definition is stored even if it is denied or
+// takes nothing. If the server refuses that, nothing is lost: the answer is
+// that of the definition before, which goes on.
 func TestRefusedWriteOfAChangedLimitIsNoFailure(t *testing.T) {
 	b := newBatchBench(t)
 	b.configure("maxmemory", "1")

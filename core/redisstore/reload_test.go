@@ -15,7 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// Tests of rolling reloads: a process that has an override and one that does not have it yet decide the same key.
+// Tests of rolling reloads: a process that has an override and one that does
+// not have it yet decide the same key.
 
 // exception returns a limiter whose policy has other limits for bob.
 func exception(t testing.TB, store core.Store, common, bob core.Limit) *core.Limiter {
@@ -109,7 +110,8 @@ func TestRaisedLimitHoldsWhileTokensAreReserved(t *testing.T) {
 	})
 }
 
-// Capacities above 2^24 are stored with 24 bits. What is lost when they are rounded is less than one of eight million.
+// Capacities above 2^24 are stored with 24 bits. What is lost when they are
+// rounded is less than one of eight million.
 func TestRaisedLimitOfManyTokens(t *testing.T) {
 	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
 		const many = 999_999_999_999_999
@@ -129,8 +131,8 @@ func TestRaisedLimitOfManyTokens(t *testing.T) {
 	})
 }
 
-// However often processes with and without an override take turns, no window has more than the largest Capacity and the
-// fastest rate allow.
+// However often processes with and without an override take turns, no window
+// has more than the largest Capacity and the fastest rate allow.
 func TestReloadsAdmitNoMore(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
@@ -190,8 +192,8 @@ func TestReloadsAdmitNoMore(t *testing.T) {
 	})
 }
 
-// What was taken under a higher Capacity comes back under a lower one as far as there is room, also if that is more than
-// the lower Capacity.
+// What was taken under a higher Capacity comes back under a lower one as far as
+// there is room, also if that is more than the lower Capacity.
 func TestMoreThanTheCapacityComesBack(t *testing.T) {
 	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
 		ctx := t.Context()

@@ -10,17 +10,21 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// This file reads the script's reply. internal/script/script.lua has its format.
+// This file reads the script's reply. internal/script/script.lua has its
+// format.
 
 var (
 	errReply = errors.New("unexpected reply of the script")
-	// errPeriods is the error of a call that needs more periods of a calendar than were sent. server.scriptCall sends it again with
-	// more; if there are no more, callers see this error.
+	// errPeriods is the error of a call that needs more periods of a calendar
+	// than were sent. server.scriptCall sends it again with more; if there are
+	// no more, callers see this error.
 	errPeriods = errors.New("the server's clock is too far from this process's to tell which period of the calendar it is")
 )
 
-// readReply reads the script's reply to calls. If all are alike and allowed, the reply is what was written: the level of one limit, or
-// the records of several. Otherwise it is the instant of the decision, and then the answer to each run of alike calls.
+// readReply reads the script's reply to calls. If all are alike and allowed,
+// the reply is what was written: the level of one limit, or the records of
+// several. Otherwise it is the instant of the decision, and then the answer to
+// each run of alike calls.
 func readReply(reply any, calls []*call) ([]outcome, error) {
 	text, _ := reply.(string)
 	if isWritten(text, calls[0].request.Plan) && run(calls) == len(calls) && calls[0].others == nil {
@@ -48,7 +52,8 @@ func readReply(reply any, calls []*call) ([]outcome, error) {
 	return outcomes, nil
 }
 
-// readRun reads the answer to calls that are alike, at the beginning of text: one for all, or one for each. It returns the size.
+// readRun reads the answer to calls that are alike, at the beginning of text:
+// one for all, or one for each. It returns the size.
 func readRun(text string, calls []*call, now int64, outcomes []outcome) (size int, err error) {
 	if len(calls) > 1 && strings.HasPrefix(text, string(timesSign)) {
 		return readTimes(text, calls, now, outcomes)
@@ -64,8 +69,9 @@ func readRun(text string, calls []*call, now int64, outcomes []outcome) (size in
 	return size, nil
 }
 
-// isWritten reports whether a reply is what was written under p, which does not begin as an instant does: a level's units are a
-// small number, and a record's definition is one of p.
+// isWritten reports whether a reply is what was written under p, which does not
+// begin as an instant does: a level's units are a small number, and a record's
+// definition is one of p.
 func isWritten(text string, p *bucket.Plan) bool {
 	if len(p.Rates) == 1 {
 		return len(text) == bucket.LevelSize && text[0] < 2*bucket.ZeroUnits>>48
@@ -73,9 +79,11 @@ func isWritten(text string, p *bucket.Plan) bool {
 	return len(text) == bucket.RecordSize*len(p.Rates) && text[:bucket.DefinitionSize] == p.Packed[:bucket.DefinitionSize]
 }
 
-// readJoint completes o, the outcome of c's first request, with the answers to c's others, and returns the text behind them. A key that
-// can't be used is an error of its own request only. Any other error, such as of a write that the server refuses, is one of the
-// whole call, which may succeed if it is sent again.
+// readJoint completes o, the outcome of c's first request, with the answers to
+// c's others, and returns the text behind them. A key that can't be used is an
+// error of its own request only. Any other error, such as of a write that the
+// server refuses, is one of the whole call, which may succeed if it is sent
+// again.
 func readJoint(text string, c *call, now int64, o *outcome) (rest string, err error) {
 	if len(c.others) == 0 {
 		return text, nil
@@ -100,8 +108,9 @@ func readJoint(text string, c *call, now int64, o *outcome) (rest string, err er
 	return text, nil
 }
 
-// readTimes reads one answer to all of calls, which are alike, and returns its size. The answer is timesSign, how many calls are
-// allowed, which are the first ones, and the levels after the last of these.
+// readTimes reads one answer to all of calls, which are alike, and returns its
+// size. The answer is timesSign, how many calls are allowed, which are the
+// first ones, and the levels after the last of these.
 func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size int, err error) {
 	r := &calls[0].request
 	if size = 3 + bucket.LevelSize*len(r.Plan.Rates); len(text) < size {
@@ -114,11 +123,14 @@ func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size 
 	return size, readLevels(text[3:size], calls, allowed, &now, outcomes)
 }
 
-// readLevels sets the outcomes of calls that are alike. The first of them were allowed, and text has the levels after the last of
-// these, or the records, which end with them. now is the instant of the decision; nil: that of the levels.
+// readLevels sets the outcomes of calls that are alike. The first of them were
+// allowed, and text has the levels after the last of these, or the records,
+// which end with them. now is the instant of the decision; nil: that of the
+// levels.
 //
-// Each call's answer has the level right after that call. Example: three calls take 2 tokens each, and the levels say 4 left.
-// Their answers say 8, 6 and 4 left.
+// Each call's answer has the level right after that call. Example: three calls
+// take 2 tokens each, and the levels say 4 left. Their answers say 8, 6 and 4
+// left.
 func readLevels(text string, calls []*call, allowed int, now *int64, outcomes []outcome) error {
 	r := &calls[0].request
 	for i := range calls {
@@ -143,7 +155,8 @@ func readLevels(text string, calls []*call, allowed int, now *int64, outcomes []
 	return nil
 }
 
-// The first byte of an answer. An answer with waits begins with 'a' or 'd' instead of '+' or '-'.
+// The first byte of an answer. An answer with waits begins with 'a' or 'd'
+// instead of '+' or '-'.
 const (
 	allowedSign, allowedWaitsSign = '+', 'a'
 	unusedSign                    = 'n' // allowed to take nothing, of a key without state
@@ -153,14 +166,17 @@ const (
 	timesSign                     = '*'
 )
 
-// readAnswer reads the answer to r at the beginning of text, and returns its size. An answer has, in this order
+// readAnswer reads the answer to r at the beginning of text, and returns its
+// size. An answer has, in this order
 //
 //   - a sign
 //   - a level for each limit
-//   - if the action is Reserve or higher, a number: when the tokens are due, or how many tokens were taken beyond N
+//   - if the action is Reserve or higher, a number: when the tokens are due, or
+//     how many tokens were taken beyond N
 //   - with the signs of waits, two numbers for each limit: see bucket.Waits
 //
-// Or it is errorSign, the length of an error in two bytes, and the error. Or it is periodsSign alone: the call needs more periods.
+// Or it is errorSign, the length of an error in two bytes, and the error. Or it
+// is periodsSign alone: the call needs more periods.
 func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int, err error) {
 	if strings.HasPrefix(text, string(errorSign)) && len(text) >= 3 {
 		if size = 3 + int(bigEndian(text[1:3])); len(text) >= size {
@@ -215,7 +231,8 @@ func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int,
 // double reads a whole number in the format '>d'.
 func double(s string) int64 { return int64(math.Float64frombits(bigEndian(s))) }
 
-// micros reads an instant or a delay in µs, in the format '>d'. Its bound makes it fit a time.Duration, whatever the bytes are.
+// micros reads an instant or a delay in µs, in the format '>d'. Its bound makes
+// it fit a time.Duration, whatever the bytes are.
 func micros(s string) int64 { return min(double(s), bucket.Forever) }
 
 // bigEndian reads an unsigned number of up to 8 bytes.

@@ -18,8 +18,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// remoteServer is a client of a server that is a round trip away and allows everything. It executes calls at once, or
-// one after another if turn is set.
+// remoteServer is a client of a server that is a round trip away and allows
+// everything. It executes calls at once, or one after another if turn is set.
 type remoteServer struct {
 	redistest.Hook
 
@@ -70,7 +70,8 @@ func (s *remoteServer) store(t *testing.T, options ...Option) (*Store, *core.Lim
 	return store, core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}, OnFailure: core.FailClosed}))
 }
 
-// crowd sends requests of so many callers at once. It returns how many the store answered.
+// crowd sends requests of so many callers at once. It returns how many the
+// store answered.
 func crowd(l *core.Limiter, callers int) (answered int64) {
 	var granted atomic.Int64
 	var all sync.WaitGroup
@@ -126,7 +127,8 @@ func TestBusyNearServerGetsFourCallsAtOnce(t *testing.T) {
 	})
 }
 
-// A few decisions at once don't wait for each other where the round trip is long beside what they cost the server.
+// A few decisions at once don't wait for each other where the round trip is
+// long beside what they cost the server.
 func TestServerAMillisecondAwayGetsMoreCallsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		remote := &remoteServer{trip: ms}
@@ -162,7 +164,8 @@ func TestTimeInTheQueueIsBounded(t *testing.T) {
 	})
 }
 
-// A server answers calls in the order of their coming, so each waits for those before it. That is no failure of the server.
+// A server answers calls in the order of their coming, so each waits for those
+// before it. That is no failure of the server.
 func TestTimeoutBeginsWithTheServersTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		remote := &remoteServer{trip: 100 * time.Microsecond, work: 180 * time.Microsecond, turn: make(chan struct{}, 1)}
@@ -175,7 +178,8 @@ func TestTimeoutBeginsWithTheServersTurn(t *testing.T) {
 	})
 }
 
-// A call whose connection is stuck has its timeout and no more, whatever the server answers to others.
+// A call whose connection is stuck has its timeout and no more, whatever the
+// server answers to others.
 func TestOthersAnswersDoNotProlongAStuckCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		remote := &remoteServer{trip: ms}
@@ -198,7 +202,8 @@ func TestOthersAnswersDoNotProlongAStuckCall(t *testing.T) {
 	})
 }
 
-// The round trip to a server changes while requests are made. All of them are answered, whatever the round trip within the timeout.
+// The round trip to a server changes while requests are made. All of them are
+// answered, whatever the round trip within the timeout.
 func TestChangedRoundTripFailsNoRequest(t *testing.T) {
 	trips := []time.Duration{100 * time.Microsecond, 35 * ms, 60 * ms, 90 * ms}
 	for _, from := range trips {

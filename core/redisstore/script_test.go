@@ -66,7 +66,8 @@ func TestScriptThatDoesNotCompileIsReported(t *testing.T) {
 	}
 }
 
-// The records of a single key, all that is answered when it is allowed, must not be what a reply with errors can be.
+// The records of a single key, all that is answered when it is allowed, must
+// not be what a reply with errors can be.
 func TestErrorsAreNeverAsLongAsRecordsAlone(t *testing.T) {
 	b := newBatchBench(t)
 	for times := 1; times <= 40; times++ {

@@ -25,7 +25,8 @@ type sender struct {
 	traffic traffic
 }
 
-// traffic counts the batches that were sent, and the decisions in them. A batch sent as a pipeline counts once.
+// traffic counts the batches that were sent, and the decisions in them. A batch
+// sent as a pipeline counts once.
 type traffic struct {
 	calls, decisions atomic.Int64
 	batches          [storestats.BatchSizes]atomic.Int64
@@ -38,14 +39,17 @@ func (t *traffic) count(n int) {
 	t.batches[min(bits.Len(uint(n-1)), storestats.BatchSizes-1)].Add(1)
 }
 
-// send has Redis decide calls: by one script call, or on a Cluster and a Ring by a pipeline. It returns one of
+// send has Redis decide calls: by one script call, or on a Cluster and a Ring
+// by a pipeline. It returns one of
 //
 //   - outcomes alone: each call has its answer or its own error
-//   - outcomes and err: no server has decided any call; each has its own error, and err is the one that the breaker counts
+//   - outcomes and err: no server has decided any call; each has its own error,
+//     and err is the one that the breaker counts
 //   - err alone: it is the error of each call
 //
-// A call whose hash slot a server refuses is sent again only if unassigned is set, or if it is the only one: others must not wait for
-// it. A panic in a hook of the client is an error.
+// A call whose hash slot a server refuses is sent again only if unassigned is
+// set, or if it is the only one: others must not wait for it. A panic in a hook
+// of the client is an error.
 func (s *server) send(ctx context.Context, calls []*call, unassigned bool) (outcomes []outcome, err error) {
 	defer recovered(&err)
 	now, err := s.instant()
@@ -57,14 +61,16 @@ func (s *server) send(ctx context.Context, calls []*call, unassigned bool) (outc
 	}
 	outcomes, err = s.scriptCall(ctx, calls, now, false)
 	if err != nil && (len(calls) > 1 || len(calls[0].others) > 0) && crossSlot(err) {
-		// A client for one server is connected to a node of a Cluster, or to a Cluster's proxy.
+		// A client for one server is connected to a node of a Cluster, or to a
+		// Cluster's proxy.
 		s.sharded.Store(true)
 		return s.pipeline(ctx, calls, now, unassigned)
 	}
 	return outcomes, err
 }
 
-// instant returns the injected clock's instant as an argument of the script, or "" for the server's clock.
+// instant returns the injected clock's instant as an argument of the script, or
+// "" for the server's clock.
 func (s *server) instant() (string, error) {
 	if s.clock == nil {
 		return "", nil
@@ -76,8 +82,10 @@ func (s *server) instant() (string, error) {
 	return strconv.FormatInt(micros, 10), nil
 }
 
-// scriptCall has one script call decide calls, and another one those that it did not execute: those that the server refused, if they
-// may succeed when they are sent again, and those that need more periods of a calendar. wide is that of bucket.Plan.Calendars.
+// scriptCall has one script call decide calls, and another one those that it
+// did not execute: those that the server refused, if they may succeed when they
+// are sent again, and those that need more periods of a calendar. wide is that
+// of bucket.Plan.Calendars.
 func (s *server) scriptCall(ctx context.Context, calls []*call, now string, wide bool) ([]outcome, error) {
 	calls, places := groupAlike(calls)
 	reply, err := s.eval(ctx, scriptArgs(calls, now, wide))
@@ -104,8 +112,9 @@ func (s *server) scriptCall(ctx context.Context, calls []*call, now string, wide
 	if len(again) == 0 || len(lacking) > 0 && wide && !morePeriods(lacking, now) {
 		return ungroup(outcomes, places), nil
 	}
-	// The recursion ends: if the server refuses all calls, the reply is an error, so fewer calls are sent each time; and there are only
-	// so many periods.
+	// The recursion ends: if the server refuses all calls, the reply is an
+	// error, so fewer calls are sent each time; and there are only so many
+	// periods.
 	retried, err := s.scriptCall(ctx, again, now, wide || len(lacking) > 0)
 	for n, i := range which {
 		if outcomes[i] = (outcome{err: err}); err == nil {
@@ -115,7 +124,8 @@ func (s *server) scriptCall(ctx context.Context, calls []*call, now string, wide
 	return ungroup(outcomes, places), nil
 }
 
-// morePeriods has the next wide script call for calls send more periods of their calendars, and reports whether there are more.
+// morePeriods has the next wide script call for calls send more periods of
+// their calendars, and reports whether there are more.
 func morePeriods(calls []*call, now string) (more bool) {
 	for _, c := range calls {
 		more = c.request.Plan.WidenCalendars(approxNow(now), c.calendars) || more
@@ -127,8 +137,10 @@ func morePeriods(calls []*call, now string) (more bool) {
 	return more
 }
 
-// pipeline sends calls whose keys may be on different servers: a command for each run of alike calls, in one round trip to each
-// server. It sends a command again if its server did not execute it, also because it lacks the script. unassigned is that of send.
+// pipeline sends calls whose keys may be on different servers: a command for
+// each run of alike calls, in one round trip to each server. It sends a command
+// again if its server did not execute it, also because it lacks the script.
+// unassigned is that of send.
 func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassigned bool) ([]outcome, error) {
 	calls, places := groupAlike(calls)
 	var runs [][]*call
@@ -166,8 +178,9 @@ func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassi
 	return ungroup(outcomes, places), err
 }
 
-// readCommands returns the outcomes of the n calls in runs, for which cmds were sent. If no server has decided any, it also returns the
-// error that the breaker counts: the last one that is not about a hash slot, if there is any.
+// readCommands returns the outcomes of the n calls in runs, for which cmds were
+// sent. If no server has decided any, it also returns the error that the
+// breaker counts: the last one that is not about a hash slot, if there is any.
 func (s *server) readCommands(ctx context.Context, cmds []sentOnce, runs [][]*call, now string, n int) ([]outcome, error) {
 	outcomes := make([]outcome, 0, n)
 	var failure error
@@ -208,8 +221,9 @@ func (s *server) exec(ctx context.Context, name, script any, runs [][]*call, now
 	return cmds
 }
 
-// readCommand returns the outcomes of calls, which are alike and for which cmd was sent. If cmd failed for a reason that eval or
-// scriptCall can put right, they send calls again.
+// readCommand returns the outcomes of calls, which are alike and for which cmd
+// was sent. If cmd failed for a reason that eval or scriptCall can put right,
+// they send calls again.
 func (s *server) readCommand(ctx context.Context, cmd sentOnce, calls []*call, now string) []outcome {
 	reply, err := cmd.Val(), withoutArguments(cmd.Err())
 	if err != nil {
@@ -234,15 +248,17 @@ func (s *server) readCommand(ctx context.Context, cmd sentOnce, calls []*call, n
 	return outcomes
 }
 
-// maxAttempts bounds how often a command is sent: once, and again only after errors that prove that it was not executed, within the
-// store's timeout.
+// maxAttempts bounds how often a command is sent: once, and again only after
+// errors that prove that it was not executed, within the store's timeout.
 const maxAttempts = 5
 
-// The commands that run a script, as values of type any, because a conversion for each call would allocate.
+// The commands that run a script, as values of type any, because a conversion
+// for each call would allocate.
 var eval, evalsha any = "eval", "evalsha"
 
-// command returns the command name, eval or evalsha, that runs script, its text or SHA. It fills in the first two of args, which
-// scriptArgs made, and keeps args.
+// command returns the command name, eval or evalsha, that runs script, its text
+// or SHA. It fills in the first two of args, which scriptArgs made, and keeps
+// args.
 func command(ctx context.Context, name, script any, args []any) sentOnce {
 	args[0], args[1] = name, script
 	cmd := sentOnce{redis.NewCmd(ctx, args...)}
@@ -250,8 +266,9 @@ func command(ctx context.Context, name, script any, args []any) sentOnce {
 	return cmd
 }
 
-// eval runs the script with args and returns its reply. It sends the command again only after errors that prove that it was not
-// executed, so a request is charged at most once.
+// eval runs the script with args and returns its reply. It sends the command
+// again only after errors that prove that it was not executed, so a request is
+// charged at most once.
 func (s *server) eval(ctx context.Context, args []any) (any, error) {
 	lua := s.script()
 	name, sent := evalsha, lua.SHA
@@ -275,7 +292,8 @@ func (s *server) eval(ctx context.Context, args []any) (any, error) {
 		case try == maxAttempts || ctx.Err() != nil:
 			return nil, err
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
-			// The server lacks the script, or has lost it: EVAL runs the script and caches it.
+			// The server lacks the script, or has lost it: EVAL runs the script
+			// and caches it.
 			name, sent = eval, lua.Text
 		case !notExecuted(err):
 			return nil, err

@@ -16,7 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
 )
 
-// server is what a store knows of its client: one server, or several that share the keys.
+// server is what a store knows of its client: one server, or several that share
+// the keys.
 type server struct {
 	client    redis.UniversalClient
 	sharded   atomic.Bool                      // keys may be on different servers, so a script call has one key
@@ -42,7 +43,8 @@ func (s *server) setClient(client redis.UniversalClient) {
 	s.sharded.Store(!one)
 }
 
-// endsWithContext reports whether commands of client end with their contexts. By default they end with the client's ReadTimeout.
+// endsWithContext reports whether commands of client end with their contexts.
+// By default they end with the client's ReadTimeout.
 func endsWithContext(client redis.UniversalClient) bool {
 	switch client := client.(type) {
 	case *redis.Client:
@@ -55,11 +57,13 @@ func endsWithContext(client redis.UniversalClient) bool {
 	return false
 }
 
-// longestWait, times the store's timeout, bounds waits that are no failure of Redis: of a call in the queue while Redis answers
-// others, and of an answer for its reader in a process that does not keep up with its goroutines.
+// longestWait, times the store's timeout, bounds waits that are no failure of
+// Redis: of a call in the queue while Redis answers others, and of an answer
+// for its reader in a process that does not keep up with its goroutines.
 const longestWait = 10
 
-// script returns the script for these servers. If one lacks the struct library, it is a script that brings its own.
+// script returns the script for these servers. If one lacks the struct library,
+// it is a script that brings its own.
 func (s *server) script() *script.Script {
 	if s.noStruct.Load() {
 		return script.WithStruct()
@@ -67,9 +71,10 @@ func (s *server) script() *script.Script {
 	return script.Ordinary()
 }
 
-// Each calls do with a client of each server that has keys: each master of a Cluster, concurrently, or each shard of a Ring that is
-// up. If the client has one server, it calls do with the client, and several is false. It returns one of the errors. A panic in a
-// hook of the client is an error.
+// Each calls do with a client of each server that has keys: each master of a
+// Cluster, concurrently, or each shard of a Ring that is up. If the client has
+// one server, it calls do with the client, and several is false. It returns one
+// of the errors. A panic in a hook of the client is an error.
 func (s *server) Each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient, several bool) error) (err error) {
 	defer recovered(&err)
 	oneOfSeveral := func(ctx context.Context, one *redis.Client) (err error) {
@@ -89,19 +94,22 @@ func (s *server) Each(ctx context.Context, do func(ctx context.Context, one redi
 	return do(ctx, s.client, false)
 }
 
-// sharedContext is a context for all commands that are sent before until. A context of its own would cost each of them five
-// allocations.
+// sharedContext is a context for all commands that are sent before until. A
+// context of its own would cost each of them five allocations.
 type sharedContext struct {
 	context.Context
 	until time.Time
 }
 
-// contextSlack: a shared context ends up to a 64th of the store's timeout later than a command's own would.
+// contextSlack: a shared context ends up to a 64th of the store's timeout later
+// than a command's own would.
 const contextSlack = 64
 
-// contextFor returns a context for a command that is sent now. Without a watchdog it ends after the store's timeout, plus up to a
-// 64th. With a watchdog, which enforces the timeout, it ends after ten times that. Example: with a timeout of 100 ms, all commands
-// sent from 0 to 1.5 ms share a context that ends at 101.5 ms.
+// contextFor returns a context for a command that is sent now. Without a
+// watchdog it ends after the store's timeout, plus up to a 64th. With a
+// watchdog, which enforces the timeout, it ends after ten times that. Example:
+// with a timeout of 100 ms, all commands sent from 0 to 1.5 ms share a context
+// that ends at 101.5 ms.
 func (s *server) contextFor(watchdog bool, now time.Time) context.Context {
 	latest, timeout := &s.contexts[0], s.timeout
 	if watchdog {
@@ -126,14 +134,17 @@ func sendPing(ctx context.Context, client redis.UniversalClient) error {
 	return client.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
 }
 
-// sentOnce is a command that go-redis does not retry. A retry after a timeout could charge a request twice.
+// sentOnce is a command that go-redis does not retry. A retry after a timeout
+// could charge a request twice.
 type sentOnce struct{ *redis.Cmd }
 
 // NoRetry tells go-redis to leave retries to this package.
 func (sentOnce) NoRetry() bool { return true }
 
-// rediscover has the client of a Cluster ask, in the background, which server has which hash slot, if err is not a server's reply. By
-// itself the client asks only when a server redirects it, and a server that is down redirects nothing.
+// rediscover has the client of a Cluster ask, in the background, which server
+// has which hash slot, if err is not a server's reply. By itself the client
+// asks only when a server redirects it, and a server that is down redirects
+// nothing.
 func (s *server) rediscover(ctx context.Context, err error) {
 	cluster, ok := s.client.(interface{ ReloadState(ctx context.Context) })
 	if ok && !fromServer(err) {
@@ -141,12 +152,15 @@ func (s *server) rediscover(ctx context.Context, err error) {
 	}
 }
 
-// This file opens connections to servers, and finds out whether the idle ones still work.
+// This file opens connections to servers, and finds out whether the idle ones
+// still work.
 
-// minConnectTimeout is the least time that opening a connection may take. With TLS it takes seven round trips.
+// minConnectTimeout is the least time that opening a connection may take. With
+// TLS it takes seven round trips.
 const minConnectTimeout = time.Second
 
-// ConnectTimeout returns how long opening a connection may take: a second, or ten times the store's timeout if that is longer.
+// ConnectTimeout returns how long opening a connection may take: a second, or
+// ten times the store's timeout if that is longer.
 func (s *server) ConnectTimeout() time.Duration { return connectTimeout(s.timeout) }
 
 // connectTimeout returns the ConnectTimeout of a store with this timeout.
@@ -154,17 +168,21 @@ func connectTimeout(timeout time.Duration) time.Duration {
 	return max(minConnectTimeout, longestWait*timeout)
 }
 
-// hasIdle reports whether the client has an idle connection. If it has several servers, hasIdle returns false, because it can't tell to
-// which of them a connection is.
+// hasIdle reports whether the client has an idle connection. If it has several
+// servers, hasIdle returns false, because it can't tell to which of them a
+// connection is.
 func (s *server) hasIdle() bool {
 	return !s.sharded.Load() && s.client.PoolStats().IdleConns > 0
 }
 
-// connect waits, up to ConnectTimeout, until there is a connection to the server of the client only. With nil for only, it waits for
-// all servers of the store's client until half of the store's timeout, and after that for any one, so that calls for the keys of
-// others than a server that hangs are sent before they fail.
+// connect waits, up to ConnectTimeout, until there is a connection to the
+// server of the client only. With nil for only, it waits for all servers of the
+// store's client until half of the store's timeout, and after that for any one,
+// so that calls for the keys of others than a server that hangs are sent before
+// they fail.
 //
-// A connection may take longer than a decision waits: decisions fail after the store's timeout, and later ones find the connection.
+// A connection may take longer than a decision waits: decisions fail after the
+// store's timeout, and later ones find the connection.
 func (s *server) connect(only *redis.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.ConnectTimeout())
 	anyReady, all := make(chan struct{}, 1), make(chan error, 1)
@@ -202,8 +220,9 @@ func (s *server) connect(only *redis.Client) error {
 	return s.noConnection(only, s.ConnectTimeout())
 }
 
-// reach waits until there is a connection to the server of the client only, or to all servers of the store's client if only is nil.
-// In the latter case it sends to anyReady when the first server has a connection.
+// reach waits until there is a connection to the server of the client only, or
+// to all servers of the store's client if only is nil. In the latter case it
+// sends to anyReady when the first server has a connection.
 func (s *server) reach(ctx context.Context, only *redis.Client, anyReady chan<- struct{}) error {
 	if only != nil {
 		return s.ping(ctx, only)
@@ -221,7 +240,8 @@ func (s *server) reach(ctx context.Context, only *redis.Client, anyReady chan<- 
 	})
 }
 
-// addressOf returns the address of the server of the client only, or of all servers of the store's client if only is nil.
+// addressOf returns the address of the server of the client only, or of all
+// servers of the store's client if only is nil.
 func (s *server) addressOf(only *redis.Client) string {
 	if only != nil {
 		return address.Of(only)
@@ -232,8 +252,8 @@ func (s *server) addressOf(only *redis.Client) string {
 	return s.address
 }
 
-// findMaster learns for messages which server is the master, if the client asks Sentinel. If another goroutine does, or ctx ends, the
-// last one stays known.
+// findMaster learns for messages which server is the master, if the client asks
+// Sentinel. If another goroutine does, or ctx ends, the last one stays known.
 func (s *server) findMaster(ctx context.Context) {
 	client, ok := s.client.(*redis.Client)
 	if !ok || !address.AsksSentinel(client) || !s.finding.TryLock() {
@@ -247,7 +267,8 @@ func (s *server) findMaster(ctx context.Context) {
 	}
 }
 
-// noConnection returns the error of a call that waited so long for a connection. only is that of connect.
+// noConnection returns the error of a call that waited so long for a
+// connection. only is that of connect.
 func (s *server) noConnection(only *redis.Client, after time.Duration) error {
 	e := &cause.Unconnected{Address: s.addressOf(only), After: after}
 	if last := s.dialError.Load(); last != nil {
@@ -256,8 +277,8 @@ func (s *server) noConnection(only *redis.Client, after time.Duration) error {
 	return e
 }
 
-// timedOut returns the error of a call that was sent and got no answer in time. It names a connection that could not be made, if
-// that may be why.
+// timedOut returns the error of a call that was sent and got no answer in time.
+// It names a connection that could not be made, if that may be why.
 func (s *server) timedOut() error {
 	if s.dialError.Load() != nil {
 		return s.noConnection(nil, s.timeout)
@@ -265,8 +286,8 @@ func (s *server) timedOut() error {
 	return timeoutError(s.timeout)
 }
 
-// ping waits until a connection of one answers PING. If go-redis has connections for pipelines alone (v9.23 has), one of these must
-// answer too.
+// ping waits until a connection of one answers PING. If go-redis has
+// connections for pipelines alone (v9.23 has), one of these must answer too.
 func (s *server) ping(ctx context.Context, one redis.UniversalClient) error {
 	pings := []func() error{func() error {
 		return s.pingAny(ctx, one, func() int { return int(one.PoolStats().IdleConns) }, sendPing)
@@ -287,13 +308,16 @@ func (s *server) ping(ctx context.Context, one redis.UniversalClient) error {
 	return err
 }
 
-// silence, as a part of the store's timeout, is how long a connection may leave PING without an answer before others are asked.
+// silence, as a part of the store's timeout, is how long a connection may leave
+// PING without an answer before others are asked.
 const silence = 8
 
-// pingAny sends PING by send, and waits until a connection answers. Idle connections may all be dead although new ones work: a
-// firewall has forgotten them, or an address has moved. So if a PING has no answer soon, pingAny sends one more for each connection
-// that is idle, and another one. A PING under way keeps its connection, so one of them gets a new connection, as does a command that
-// is sent meanwhile. The client closes the connections that do not answer.
+// pingAny sends PING by send, and waits until a connection answers. Idle
+// connections may all be dead although new ones work: a firewall has forgotten
+// them, or an address has moved. So if a PING has no answer soon, pingAny sends
+// one more for each connection that is idle, and another one. A PING under way
+// keeps its connection, so one of them gets a new connection, as does a command
+// that is sent meanwhile. The client closes the connections that do not answer.
 func (s *server) pingAny(ctx context.Context, one redis.UniversalClient, idle func() int, send func(context.Context, redis.UniversalClient) error) error {
 	wereIdle := idle() > 0
 	first := make(chan error, 1)
@@ -311,7 +335,8 @@ func (s *server) pingAny(ctx context.Context, one redis.UniversalClient, idle fu
 		first = nil
 	case <-timer.C:
 	}
-	// They end earlier than ctx. So if they take up the whole pool, there is time left for a new connection.
+	// They end earlier than ctx. So if they take up the whole pool, there is
+	// time left for a new connection.
 	limit := s.ConnectTimeout() / 2
 	bounded := one
 	if c, ok := one.(interface {
@@ -340,7 +365,8 @@ func (s *server) pingAny(ctx context.Context, one redis.UniversalClient, idle fu
 	}
 }
 
-// deliver sends what do returns to result, or the error of a panic in a hook of the client.
+// deliver sends what do returns to result, or the error of a panic in a hook of
+// the client.
 func deliver(result chan<- error, do func() error) {
 	var err error
 	defer func() { result <- err }()
@@ -348,8 +374,9 @@ func deliver(result chan<- error, do func() error) {
 	err = do()
 }
 
-// pipelineIdle returns how many idle connections a client has for pipelines alone. own is false if pipelines use the connections of
-// other commands: so they do in versions of go-redis without the field PipelineStats.
+// pipelineIdle returns how many idle connections a client has for pipelines
+// alone. own is false if pipelines use the connections of other commands: so
+// they do in versions of go-redis without the field PipelineStats.
 func pipelineIdle(client redis.UniversalClient) (idle int, own bool) {
 	field := reflect.Indirect(reflect.ValueOf(client.PoolStats())).FieldByName("PipelineStats")
 	if !field.IsValid() || field.IsNil() {

@@ -18,7 +18,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// On a Ring the buckets of a decision are on different servers, and the charges of one bucket are not.
+// On a Ring the buckets of a decision are on different servers, and the charges
+// of one bucket are not.
 func TestSharesConformOnARing(t *testing.T) {
 	client := ring(t)
 	storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
@@ -48,7 +49,8 @@ func TestChargesOfOneBucketThatHoldSomethingCostOneCall(t *testing.T) {
 	}
 }
 
-// A bucket has tokens on lease under limits without slots. A decision under limits with slots divides these beside the lease.
+// A bucket has tokens on lease under limits without slots. A decision under
+// limits with slots divides these beside the lease.
 func TestSharesOfABucketWithALease(t *testing.T) {
 	ctx := t.Context()
 	rate := core.PerSecond(1000).WithName("x")
@@ -67,8 +69,8 @@ func TestSharesOfABucketWithALease(t *testing.T) {
 	assert.EqualValues(t, 5, free(), "Undo of the second")
 }
 
-// Many processes divide the slots of few buckets, with others that take them whole. What is out never exceeds what there is, and all
-// comes back.
+// Many processes divide the slots of few buckets, with others that take them
+// whole. What is out never exceeds what there is, and all comes back.
 func TestSharesOfManyProcesses(t *testing.T) {
 	const most = 20
 	var out [2]slotCount

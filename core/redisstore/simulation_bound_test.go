@@ -9,12 +9,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The oracle's upper bound: within says how many tokens a window may have. It is exact, in integers and fractions.
+// The oracle's upper bound: within says how many tokens a window may have. It
+// is exact, in integers and fractions.
 //
-// Example: 10 tokens, 10 a minute, Continuous. A window of 30 s has at most 10 + 5 tokens. With Stepped one of 30 s may have 20,
-// because a step may lie in it.
+// Example: 10 tokens, 10 a minute, Continuous. A window of 30 s has at most 10
+// + 5 tokens. With Stepped one of 30 s may have 20, because a step may lie in
+// it.
 
-// limitRule is a limit as the oracle reads it, in integers: it gains num/den tokens every interval.
+// limitRule is a limit as the oracle reads it, in integers: it gains num/den
+// tokens every interval.
 type limitRule struct {
 	name     string
 	capacity int64
@@ -25,8 +28,9 @@ type limitRule struct {
 	calendar *simulatedCalendar // nil: none
 }
 
-// fills returns in which time a limit refills all that it can lack: its capacity, and debits. After that a store need no longer
-// remember what it wrote, even if other limits of its name have not refilled.
+// fills returns in which time a limit refills all that it can lack: its
+// capacity, and debits. After that a store need no longer remember what it
+// wrote, even if other limits of its name have not refilled.
 func (x *limitRule) fills(debits int64) int64 {
 	num, den := x.perStep()
 	return int64(float64(x.capacity+debits)*float64(den)/float64(num)+2) * x.longestStep()
@@ -47,7 +51,8 @@ func counting(rules []limitRule, unit string) (list []limitRule) {
 	return list
 }
 
-// perStep returns how many tokens an interval adds. If they come at once, at most Capacity counts, as in MaxIn.
+// perStep returns how many tokens an interval adds. If they come at once, at
+// most Capacity counts, as in MaxIn.
 func (x *limitRule) perStep() (num, den int64) {
 	if x.mode != core.Continuous && x.num > x.capacity*x.den {
 		return x.capacity, 1
@@ -55,7 +60,8 @@ func (x *limitRule) perStep() (num, den int64) {
 	return x.num, x.den
 }
 
-// rulesOf returns the rules of a list of limits, with names as Limit.Name documents them.
+// rulesOf returns the rules of a list of limits, with names as Limit.Name
+// documents them.
 func rulesOf(policy string, list []core.Limit) []limitRule {
 	taken := make(map[string]bool)
 	for _, l := range list {
@@ -86,7 +92,8 @@ func rulesOf(policy string, list []core.Limit) []limitRule {
 	return rules
 }
 
-// simulatedIntervals holds the intervals that simulations draw, as they appear in derived names.
+// simulatedIntervals holds the intervals that simulations draw, as they appear
+// in derived names.
 var simulatedIntervals = map[time.Duration]string{
 	100 * time.Millisecond: "100ms", time.Second: "1s", 10 * time.Second: "10s", time.Minute: "1m", time.Hour: "1h",
 	24 * time.Hour: "24h", 333_333 * time.Microsecond: "333.333ms", 7 * time.Second: "7s",
@@ -98,9 +105,10 @@ func (x *limitRule) faster(b *limitRule) bool {
 	return x.num*b.den*b.interval > b.num*x.den*x.interval
 }
 
-// inUse is the time in which a limit is in use under its name. It begins with the last write before the limit's first
-// decision. It ends with the first write under another limit after its last decision, or with the last instant promised
-// under it.
+// inUse is the time in which a limit is in use under its name. It begins with
+// the last write before the limit's first decision. It ends with the first
+// write under another limit after its last decision, or with the last instant
+// promised under it.
 type inUse struct {
 	rule       limitRule
 	start, end int64 // effective µs
@@ -115,8 +123,9 @@ type stepBack struct {
 
 const never = 1 << 62
 
-// within reports whether the limits of a name may admit sum tokens from s to t, both included. They may admit a full bucket of the
-// largest capacity and its refill in the meantime.
+// within reports whether the limits of a name may admit sum tokens from s to t,
+// both included. They may admit a full bucket of the largest capacity and its
+// refill in the meantime.
 func (tl *timeline) within(sum, s, t int64) bool {
 	var capacity int64
 	var only *inUse
@@ -144,7 +153,8 @@ func (tl *timeline) within(sum, s, t int64) bool {
 	return product(need, den).lessEqual(product(tl.steps(&only.rule, s, t), num))
 }
 
-// gain returns how many tokens a step adds, at most what the bucket has room for.
+// gain returns how many tokens a step adds, at most what the bucket has room
+// for.
 func gain(x *limitRule, capacity int64) (num, den int64) {
 	if x.num > capacity*x.den {
 		return capacity, 1
@@ -152,7 +162,8 @@ func gain(x *limitRule, capacity int64) (num, den int64) {
 	return x.num, x.den
 }
 
-// steps returns how often a limit that refills at once may have refilled after s and until t.
+// steps returns how often a limit that refills at once may have refilled after
+// s and until t.
 func (tl *timeline) steps(x *limitRule, s, t int64) int64 {
 	if x.mode == core.Aligned && len(tl.backs()) == 0 {
 		return x.step(t+tl.oracle.offset) - x.step(s+tl.oracle.offset)
@@ -171,8 +182,10 @@ func (tl *timeline) steps(x *limitRule, s, t int64) int64 {
 // term stands for times × num/den tokens.
 type term struct{ times, num, den int64 }
 
-// terms returns the refill from s to t under several limits of one name. A stretch of time counts once, at the rate of the fastest
-// Continuous limit in use. The steps of Stepped and Aligned limits are added: once for limits with the same steps, as the fastest.
+// terms returns the refill from s to t under several limits of one name. A
+// stretch of time counts once, at the rate of the fastest Continuous limit in
+// use. The steps of Stepped and Aligned limits are added: once for limits with
+// the same steps, as the fastest.
 func (tl *timeline) terms(capacity, s, t int64) (terms []term) {
 	marks := append(make([]int64, 0, 8), s, t)
 	for _, u := range tl.uses {
@@ -215,7 +228,8 @@ func (tl *timeline) terms(capacity, s, t int64) (terms []term) {
 	return terms
 }
 
-// seenBefore reports whether a use before the i-th refills at the same instants.
+// seenBefore reports whether a use before the i-th refills at the same
+// instants.
 func (tl *timeline) seenBefore(i int) bool {
 	for _, u := range tl.uses[:i] {
 		if u.rule.sameSteps(&tl.uses[i].rule) {
@@ -225,7 +239,8 @@ func (tl *timeline) seenBefore(i int) bool {
 	return false
 }
 
-// covers reports whether terms add up to need. It computes sums near need exactly.
+// covers reports whether terms add up to need. It computes sums near need
+// exactly.
 func covers(terms []term, need int64) bool {
 	sum := 0.0
 	for _, x := range terms {

@@ -12,20 +12,23 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// Calendars, for the oracle and for what is drawn. The oracle's are computed day by day from what clocks in a location show, without
-// the library's code.
+// Calendars, for the oracle and for what is drawn. The oracle's are computed
+// day by day from what clocks in a location show, without the library's code.
 
-// simulatedCalendar is a calendar as the oracle reads it: a list of the instants at which its periods begin.
+// simulatedCalendar is a calendar as the oracle reads it: a list of the
+// instants at which its periods begin.
 type simulatedCalendar struct {
 	begins            []int64 // µs since 1970, from before any simulation to after the last
 	shortest, longest int64   // periods, µs
 	skipped           int64   // days that a location left out, which begin with the next one
 }
 
-// simulationCalendars holds the calendars that simulations have drawn, by their text.
+// simulationCalendars holds the calendars that simulations have drawn, by their
+// text.
 var simulationCalendars sync.Map
 
-// calendarOf returns the calendar of a limit, or nil if it has none. Equal calendars are the same pointer.
+// calendarOf returns the calendar of a limit, or nil if it has none. Equal
+// calendars are the same pointer.
 func calendarOf(l core.Limit) *simulatedCalendar {
 	months, day := int(l.RefillInterval/core.Month), 24*time.Hour
 	if l.RefillInterval%core.Month != 0 {
@@ -82,8 +85,9 @@ func calendarOf(l core.Limit) *simulatedCalendar {
 	return known.(*simulatedCalendar)
 }
 
-// clockChanges returns the days at whose begin in UTC the clocks in a location show another zone than a day before, and how
-// many seconds that is ahead of UTC.
+// clockChanges returns the days at whose begin in UTC the clocks in a location
+// show another zone than a day before, and how many seconds that is ahead of
+// UTC.
 func clockChanges(location *time.Location) *clocks {
 	if c, known := locationClocks.Load(location.String()); known {
 		return c.(*clocks)
@@ -121,7 +125,8 @@ func (c *simulatedCalendar) begun(wall int64) int64 {
 	return int64(i)
 }
 
-// step returns the number of the step of an Aligned limit at an instant of the clock.
+// step returns the number of the step of an Aligned limit at an instant of the
+// clock.
 func (x *limitRule) step(wall int64) int64 {
 	if x.calendar != nil {
 		return x.calendar.begun(wall)
@@ -129,7 +134,8 @@ func (x *limitRule) step(wall int64) int64 {
 	return wall / x.interval
 }
 
-// mostSteps returns how many steps a limit that refills at once can have in a time, wherever that begins.
+// mostSteps returns how many steps a limit that refills at once can have in a
+// time, wherever that begins.
 func (x *limitRule) mostSteps(micros int64) int64 {
 	if c := x.calendar; c != nil {
 		return (micros+c.shortest-1)/c.shortest + c.skipped
@@ -145,7 +151,8 @@ func (x *limitRule) longestStep() int64 {
 	return x.interval
 }
 
-// toNextStep returns how long it takes until the clock reaches a multiple of the interval, or the next period.
+// toNextStep returns how long it takes until the clock reaches a multiple of
+// the interval, or the next period.
 func (x *limitRule) toNextStep(wall int64) int64 {
 	if c := x.calendar; c != nil {
 		return c.begins[c.begun(wall)] - wall

@@ -9,9 +9,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The checker: the player gives each answer of the library to check. It looks at the result by itself (sane), and asks the oracle
-// whether as much may be admitted (oracle.admit), or whether a denial and its RetryAfter have a reason (denial). What was taken it
-// adds to the player's takings, from which later operations give back.
+// The checker: the player gives each answer of the library to check. It looks
+// at the result by itself (sane), and asks the oracle whether as much may be
+// admitted (oracle.admit), or whether a denial and its RetryAfter have a reason
+// (denial). What was taken it adds to the player's takings, from which later
+// operations give back.
 
 // noteLeft records how many tokens a store says are left.
 func (pl *player) noteLeft(h *handle, res core.Result) {
@@ -37,7 +39,8 @@ func leftOf(h *handle, res core.Result) amount {
 	return left
 }
 
-// surelyAll reports whether the limits of h must have an amount at an instant. A debt in one unit denies all requests.
+// surelyAll reports whether the limits of h must have an amount at an instant.
+// A debt in one unit denies all requests.
 func (pl *player) surelyAll(h *handle, a amount, at int64) bool {
 	return pl.surely(h.requests, a.n, at) && pl.surely(h.tokens, a.tokens, at)
 }
@@ -86,7 +89,8 @@ func (pl *player) check(h *handle, a amount, res core.Result, err error) error {
 	return cmp.Or(err, other)
 }
 
-// onOldLease reports whether n tokens are from a lease that is older than a reset and still in use.
+// onOldLease reports whether n tokens are from a lease that is older than a
+// reset and still in use.
 func (pl *player) onOldLease(p *process, n int64, s core.Source) bool {
 	if s != core.FromLease {
 		return false
@@ -118,12 +122,14 @@ func (pl *player) denial(h *handle, a amount, res core.Result) error {
 	return nil
 }
 
-// leasable reports whether requests on the limits of h may be decided on a lease.
+// leasable reports whether requests on the limits of h may be decided on a
+// lease.
 func (h *handle) leasable() bool {
 	return !slices.ContainsFunc(h.rules, func(x limitRule) bool { return x.unit != core.Requests || x.calendar != nil })
 }
 
-// byBucket reports whether a bucket decided, not what a process remembers of it.
+// byBucket reports whether a bucket decided, not what a process remembers of
+// it.
 func byBucket(s core.Source) bool { return s == core.FromStore || s == core.FromFallback }
 
 // sane checks a result by itself.

@@ -6,7 +6,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// The clock: before most operations it goes on, to an instant at which something may go wrong, and at times it steps back.
+// The clock: before most operations it goes on, to an instant at which
+// something may go wrong, and at times it steps back.
 
 // shift moves the clock as o says.
 func (pl *player) shift(o op) {

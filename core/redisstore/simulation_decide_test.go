@@ -9,9 +9,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 )
 
-// Operations that are decided at once: Allow in its forms, Peek, Debit, and a request that is repeated after its RetryAfter.
+// Operations that are decided at once: Allow in its forms, Peek, Debit, and a
+// request that is repeated after its RetryAfter.
 
-// amount is what a request takes: requests, and tokens, which is the other unit of simulations.
+// amount is what a request takes: requests, and tokens, which is the other unit
+// of simulations.
 type amount struct{ n, tokens int64 }
 
 const tokens = "tokens"
@@ -38,7 +40,8 @@ func (pl *player) call(h *handle) {
 	}
 }
 
-// allow takes an amount. What Remaining promised an instant ago must be allowed.
+// allow takes an amount. What Remaining promised an instant ago must be
+// allowed.
 func (pl *player) allow(h *handle, a amount) error {
 	left, before := pl.left, pl.count
 	pl.call(h)
@@ -66,8 +69,8 @@ func (pl *player) allow(h *handle, a amount) error {
 	return nil
 }
 
-// take takes an amount in one of three ways, which must decide alike. It returns the amount without tokens if that way
-// takes only requests.
+// take takes an amount in one of three ways, which must decide alike. It
+// returns the amount without tokens if that way takes only requests.
 func (pl *player) take(h *handle, a amount) (way string, took amount, res core.Result, err error) {
 	ctx := context.Background()
 	switch {
@@ -88,8 +91,9 @@ func (pl *player) take(h *handle, a amount) (way string, took amount, res core.R
 // The ways of together.
 const together, split = "AllowTogether", "AllowTogether in two parts"
 
-// together takes an amount together with another bucket that denies nothing: at times beside a key that can't be used and whose
-// policy fails open, and at times in two charges.
+// together takes an amount together with another bucket that denies nothing: at
+// times beside a key that can't be used and whose policy fails open, and at
+// times in two charges.
 func (pl *player) together(h *handle, a amount) (way string, took amount, res core.Result, err error) {
 	charge := core.Charge{Limiter: h.Limiter, Key: simulatedKey, Cost: a.n}
 	if a.tokens > 0 {
@@ -134,7 +138,8 @@ func (pl *player) markTokens(a amount) {
 	}
 }
 
-// otherSince reports whether another process has made a call since the oldest denial that p's deny cache may repeat.
+// otherSince reports whether another process has made a call since the oldest
+// denial that p's deny cache may repeat.
 func (pl *player) otherSince(p *process) bool {
 	for id, last := range pl.acted {
 		if id != p.id && last > p.denied {
@@ -144,7 +149,8 @@ func (pl *player) otherSince(p *process) bool {
 	return false
 }
 
-// again waits for a denial's RetryAfter and repeats the request, without others.
+// again waits for a denial's RetryAfter and repeats the request, without
+// others.
 func (pl *player) again(d lastDenial) error {
 	if d.retry <= 0 || !d.h.fits(d.a) || !pl.canMove(d.retry) {
 		return nil
@@ -193,7 +199,8 @@ func (pl *player) atMost(h *handle, most int64) error {
 	return pl.check(h, amount{n: res.Cost}, res, err)
 }
 
-// charge calls Debit or DebitUnits. Every limit then has so many tokens less, unless there were leases: these end with it.
+// charge calls Debit or DebitUnits. Every limit then has so many tokens less,
+// unless there were leases: these end with it.
 func (pl *player) charge(h *handle, a amount) error {
 	before, err := pl.peek(h)
 	if err != nil {

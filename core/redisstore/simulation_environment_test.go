@@ -16,15 +16,17 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// The environment: the stores on which simulations are played, with a clock that the player moves. There are two, a MemoryStore and
-// Redis. What differs between them is here: the player and the checker know only the interface.
+// The environment: the stores on which simulations are played, with a clock
+// that the player moves. There are two, a MemoryStore and Redis. What differs
+// between them is here: the player and the checker know only the interface.
 
 // simulatedClock is a simulation's clock.
 type simulatedClock struct{ wall atomic.Int64 }
 
 func (c *simulatedClock) Now() time.Time { return time.UnixMicro(c.wall.Load()) }
 
-// environment is the set of stores on which simulations are run, one after another.
+// environment is the set of stores on which simulations are run, one after
+// another.
 type environment interface {
 	begin(*simulatedClock)
 	store(proc) core.Store                  // of a new process
@@ -78,7 +80,8 @@ func (env *memoryEnvironment) spoil() error {
 
 func (env *memoryEnvironment) leases() bool { return false }
 
-// redisEnvironment has a Redis, with a prefix for each simulation. Keys expire by the simulation's clock.
+// redisEnvironment has a Redis, with a prefix for each simulation. Keys expire
+// by the simulation's clock.
 type redisEnvironment struct {
 	client *redis.Client
 	expiry *keyExpiry
@@ -163,8 +166,10 @@ func (env *redisEnvironment) end() {
 	}
 }
 
-// keyExpiry is a hook that expires keys by an injected clock, as a server does by its own. It loses a key whose TTL is too
-// short. It keeps other keys however slow the machine is, give or take the second that a simulation may take.
+// keyExpiry is a hook that expires keys by an injected clock, as a server does
+// by its own. It loses a key whose TTL is too short. It keeps other keys
+// however slow the machine is, give or take the second that a simulation may
+// take.
 type keyExpiry struct {
 	redistest.Hook
 
@@ -188,7 +193,8 @@ func (s *keyExpiry) keys() (keys []string) {
 	return keys
 }
 
-// ProcessHook sets the TTLs of a script's keys before it runs, and reads them after.
+// ProcessHook sets the TTLs of a script's keys before it runs, and reads them
+// after.
 func (s *keyExpiry) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if !strings.HasPrefix(cmd.Name(), "eval") {
@@ -227,8 +233,9 @@ func (s *keyExpiry) before(ctx context.Context, next redis.ProcessHook, key stri
 	return left
 }
 
-// after records the TTL that the script gave to key. A TTL that is left, which before gave, less the real time since began, is
-// not the script's: then the key expires as before.
+// after records the TTL that the script gave to key. A TTL that is left, which
+// before gave, less the real time since began, is not the script's: then the
+// key expires as before.
 func (s *keyExpiry) after(ctx context.Context, next redis.ProcessHook, key string, left int64, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

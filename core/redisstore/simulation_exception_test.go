@@ -6,9 +6,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Operations that change a process's exceptions: other limits for the key, before those of its policy and of limits given to WithLimits; and a block.
+// Operations that change a process's exceptions: other limits for the key,
+// before those of its policy and of limits given to WithLimits; and a block.
 
-// setException has the key of p follow a list, whatever its policy says, or ends that. What was used stays used.
+// setException has the key of p follow a list, whatever its policy says, or
+// ends that. What was used stays used.
 func (pl *player) setException(p *process, exception int) error {
 	return pl.changeLimits(p, func() error {
 		pl.note("%28s p%d: exception by list %d", pl.at(), p.id, exception-1)
@@ -36,8 +38,8 @@ func (pl *player) except(p *process, exception int, blocked bool) error {
 	return nil
 }
 
-// blockAndUnblock blocks the key in h's process, and ends that. All is denied meanwhile, nothing is taken, and what was taken
-// before comes back.
+// blockAndUnblock blocks the key in h's process, and ends that. All is denied
+// meanwhile, nothing is taken, and what was taken before comes back.
 func (pl *player) blockAndUnblock(h *handle, o op) error {
 	before, err := pl.peek(h)
 	if err != nil {

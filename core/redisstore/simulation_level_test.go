@@ -8,9 +8,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The oracle's lower bound: surely says how many tokens must be there, so that a denial without a reason is found: the store lost
-// tokens. They follow from what was taken from the bucket, at the slowest rate of the limits in use. Reserved tokens keep their room
-// in the bucket until they are due, which leaves less for others. Where it is not known what a store must have, nothing must be.
+// The oracle's lower bound: surely says how many tokens must be there, so that
+// a denial without a reason is found: the store lost tokens. They follow from
+// what was taken from the bucket, at the slowest rate of the limits in use.
+// Reserved tokens keep their room in the bucket until they are due, which
+// leaves less for others. Where it is not known what a store must have, nothing
+// must be.
 
 // flow is tokens taken at an instant, or given back if negative.
 type flow struct {
@@ -19,8 +22,9 @@ type flow struct {
 	reserved bool // others could not have them before at either
 }
 
-// surely reports whether all limits must have n tokens at an instant from now on, if there is no request until then. A
-// bucket counts as never used once it has been full under all limits that wrote it.
+// surely reports whether all limits must have n tokens at an instant from now
+// on, if there is no request until then. A bucket counts as never used once it
+// has been full under all limits that wrote it.
 func (o *oracle) surely(rules []limitRule, n, at int64) bool {
 	if o.leases {
 		return false // other processes may have tokens on lease
@@ -65,8 +69,10 @@ func (tl *timeline) holds(x *limitRule, n, at int64) bool {
 	if tl.delayed() || len(tl.backs()) > 0 && least < most {
 		return false // a denial that notes a step back cuts the bucket to its capacity
 	}
-	// With several definitions of a limit that refills at once, a store may take up to twice as long until the bucket counts
-	// as never used. A write under the smallest capacity cuts the bucket, which must then fill up for the others.
+	// With several definitions of a limit that refills at once, a store may
+	// take up to twice as long until the bucket counts as never used. A write
+	// under the smallest capacity cuts the bucket, which must then fill up for
+	// the others.
 	exact := len(limits) == 1 || tl.longUnused(limits, most, at)
 	if x.mode == core.Continuous {
 		exact = true
@@ -98,8 +104,8 @@ func (tl *timeline) taken() float64 {
 	return float64(taken)
 }
 
-// longUnused reports whether a bucket had the time to fill up twice, in steps of the slowest of limits, since its last
-// write.
+// longUnused reports whether a bucket had the time to fill up twice, in steps
+// of the slowest of limits, since its last write.
 func (tl *timeline) longUnused(limits []limitRule, capacity, at int64) bool {
 	last := max(tl.written, tl.oracle.returned)
 	for _, f := range tl.flows {
@@ -117,15 +123,16 @@ func (tl *timeline) longUnused(limits []limitRule, capacity, at int64) bool {
 	return true
 }
 
-// delayed reports whether the clock was set back after a reservation. A store does not know how much of the Delay had
-// passed, so it may hold the tokens for longer.
+// delayed reports whether the clock was set back after a reservation. A store
+// does not know how much of the Delay had passed, so it may hold the tokens for
+// longer.
 func (tl *timeline) delayed() bool {
 	backs := tl.backs()
 	return len(backs) > 0 && slices.ContainsFunc(tl.flows, func(f flow) bool { return f.reserved && f.of.asked <= backs[len(backs)-1].at })
 }
 
-// least returns how many tokens a bucket holds at least, less a millionth unless it is full at top. A write may have cut
-// it to the capacity.
+// least returns how many tokens a bucket holds at least, less a millionth
+// unless it is full at top. A write may have cut it to the capacity.
 func (tl *timeline) least(limits []limitRule, capacity, top, at int64) float64 {
 	level, taken, reserved := float64(top), int64(0), int64(0)
 	for i := len(tl.flows) - 1; i >= 0; i-- {
@@ -144,7 +151,8 @@ func (tl *timeline) least(limits []limitRule, capacity, top, at int64) float64 {
 	return min(level, float64(top)) - float64(reserved)
 }
 
-// rounding is by how much less a store may count of a time: it rounds the levels of other limits by a millionth.
+// rounding is by how much less a store may count of a time: it rounds the
+// levels of other limits by a millionth.
 func rounding(limits []limitRule, micros int64) int64 {
 	if len(limits) == 1 {
 		return 0
@@ -161,7 +169,8 @@ func (tl *timeline) flow(f flow) {
 	tl.flows = slices.Insert(tl.flows, i, f)
 }
 
-// regained returns how many tokens refill from s to t at least. The part of a step before the clock was set back is lost.
+// regained returns how many tokens refill from s to t at least. The part of a
+// step before the clock was set back is lost.
 func (tl *timeline) regained(x *limitRule, s, t int64) float64 {
 	if s = max(s, tl.clean); s >= t {
 		return 0

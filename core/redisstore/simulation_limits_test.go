@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// What is drawn of limits: the lists of a simulation, which are the versions and tiers of one policy.
+// What is drawn of limits: the lists of a simulation, which are the versions
+// and tiers of one policy.
 
 // limitDraw draws limits of a simulation.
 type limitDraw struct {
@@ -37,8 +38,8 @@ func calendarText(l core.Limit) string {
 	return " in " + l.Location.String() + " from " + l.Anchor.In(l.Location).Format(time.DateTime)
 }
 
-// lists draws the versions and tiers of a policy. Most differ in one field only: lists with nothing in common affect
-// each other less.
+// lists draws the versions and tiers of a policy. Most differ in one field
+// only: lists with nothing in common affect each other less.
 func (r limitDraw) lists() [][]core.Limit {
 	first := []core.Limit{r.first()}
 	for r.IntN(3) == 0 && len(first) < 4 {
@@ -114,14 +115,15 @@ func (r limitDraw) change(next []core.Limit) []core.Limit {
 	return next
 }
 
-// first draws a limit of the first list. Limits on calendars or of other units are never on lease, so if there are leases
-// other lists have these.
+// first draws a limit of the first list. Limits on calendars or of other units
+// are never on lease, so if there are leases other lists have these.
 func (r limitDraw) first() core.Limit {
 	r.calendars = r.calendars && !r.leases
 	return r.limit()
 }
 
-// limit draws a limit that integers hold exactly, so that the oracle is exact to the token.
+// limit draws a limit that integers hold exactly, so that the oracle is exact
+// to the token.
 func (r limitDraw) limit() core.Limit {
 	for {
 		l := core.Limit{Mode: core.Mode([]int{0, 0, 1, 2}[r.IntN(4)])}
@@ -143,7 +145,8 @@ func (r limitDraw) limit() core.Limit {
 	}
 }
 
-// validList reports whether a constructor accepts the list and integers hold its limits exactly.
+// validList reports whether a constructor accepts the list and integers hold
+// its limits exactly.
 func validList(list []core.Limit) bool {
 	if (core.Policy{Name: simulatedPolicy, Limits: list}).Validate() != nil {
 		return false

@@ -7,7 +7,8 @@ import (
 
 // What was covered: docs/reliability.md shows this table.
 
-// matrix counts, for each pair of kinds of operations, how often the second followed the first on one key.
+// matrix counts, for each pair of kinds of operations, how often the second
+// followed the first on one key.
 type matrix struct {
 	counts [kinds][kinds]int64
 	seen   [kinds]bool // in the current simulation

@@ -6,17 +6,20 @@ import (
 	"time"
 )
 
-// The oracle: it remembers what was taken on one key, and answers two questions. Each has a file with its arithmetic:
+// The oracle: it remembers what was taken on one key, and answers two
+// questions. Each has a file with its arithmetic:
 //
 //	admit    may so many be admitted? Not more in any window than the limits promise (_bound)
 //	surely   must so many be there? As many as are left after all that was taken, at the slowest rate (_level)
 //
-// It shares no code with the library, and the first answer needs no bucket: it adds up the tokens in every window. Between the
-// questions the player records what else happened: touch, wrote and seen are decisions that may have written, certainly have, or
-// took nothing; takeBack, moved, debit and settled are tokens that came back or were charged.
+// It shares no code with the library, and the first answer needs no bucket: it
+// adds up the tokens in every window. Between the questions the player records
+// what else happened: touch, wrote and seen are decisions that may have
+// written, certainly have, or took nothing; takeBack, moved, debit and settled
+// are tokens that came back or were charged.
 
-// oracle has a timeline for each name of a limit. Its time is effective time: the sum of all steps of the clock forward. A step
-// back adds nothing.
+// oracle has a timeline for each name of a limit. Its time is effective time:
+// the sum of all steps of the clock forward. A step back adds nothing.
 type oracle struct {
 	now, wall int64 // µs
 	offset    int64 // wall - now, while no step back happened
@@ -30,7 +33,8 @@ type oracle struct {
 	charged   int64      // the tokens of all debits
 }
 
-// grant is tokens that were admitted, or promised for an instant. A refund is a grant of a negative number.
+// grant is tokens that were admitted, or promised for an instant. A refund is a
+// grant of a negative number.
 type grant struct {
 	asked, at int64 // effective µs
 	n         int64
@@ -118,7 +122,8 @@ func (o *oracle) touch(rules []limitRule) {
 	}
 }
 
-// wrote records that the store certainly wrote under rules: other limits of these names are no longer in use.
+// wrote records that the store certainly wrote under rules: other limits of
+// these names are no longer in use.
 func (o *oracle) wrote(rules []limitRule) {
 	for _, x := range rules {
 		tl := o.line(x.name)
@@ -131,8 +136,8 @@ func (o *oracle) wrote(rules []limitRule) {
 	}
 }
 
-// settled records that leases came back, if there were any: each under the limits that it was taken under, which may be
-// any of the lists.
+// settled records that leases came back, if there were any: each under the
+// limits that it was taken under, which may be any of the lists.
 func (o *oracle) settled(lists [][]limitRule) {
 	if o.leases {
 		for _, rules := range lists {
@@ -141,12 +146,14 @@ func (o *oracle) settled(lists [][]limitRule) {
 	}
 }
 
-// seen records that the store answered under rules without taking tokens. It may have stored that: a step back of the clock, the end of
-// a lease that went with the request, or that these limits are in force from now on.
+// seen records that the store answered under rules without taking tokens. It
+// may have stored that: a step back of the clock, the end of a lease that went
+// with the request, or that these limits are in force from now on.
 func (o *oracle) seen(rules []limitRule) { o.touch(rules) }
 
-// admit adds n tokens, requested now and due at an instant, to the timelines. It checks every window that holds them. sure
-// means that the store certainly wrote them now.
+// admit adds n tokens, requested now and due at an instant, to the timelines.
+// It checks every window that holds them. sure means that the store certainly
+// wrote them now.
 func (o *oracle) admit(rules []limitRule, n, at int64, reserved, sure bool) (*grant, error) {
 	o.touch(rules)
 	g := &grant{asked: o.now, at: at, n: n, rules: rules, era: o.era, reserved: reserved, first: n}
@@ -184,8 +191,8 @@ func (tl *timeline) insert(g *grant) (at int) {
 // ahead reports whether g was due later than it was requested.
 func (g *grant) ahead() bool { return g.at > g.asked }
 
-// add inserts g and checks all windows that hold it. A refund offsets as many tokens in the windows that hold it, and none
-// in windows that begin after it.
+// add inserts g and checks all windows that hold it. A refund offsets as many
+// tokens in the windows that hold it, and none in windows that begin after it.
 func (tl *timeline) add(g *grant, x *limitRule) error {
 	i := tl.insert(g)
 	left := int64(0)
@@ -215,8 +222,9 @@ func (tl *timeline) add(g *grant, x *limitRule) error {
 // instant formats an effective time.
 func instant(at int64) string { return (time.Duration(at) * time.Microsecond).String() }
 
-// takeBack records that n tokens of g came back. A reservation that was not due yet counts as never made, unless it was used.
-// If all is true, the store must have given all of them back to the limits in rules.
+// takeBack records that n tokens of g came back. A reservation that was not due
+// yet counts as never made, unless it was used. If all is true, the store must
+// have given all of them back to the limits in rules.
 func (o *oracle) takeBack(g *grant, n int64, rules []limitRule, all, used bool) {
 	o.touch(common(rules, g.rules))
 	if n == 0 {
@@ -244,7 +252,8 @@ func (o *oracle) takeBack(g *grant, n int64, rules []limitRule, all, used bool) 
 		default:
 			tl.flow(flow{at: o.now, n: -n, of: g})
 		}
-		// A limit that the policy no longer has keeps its hold, which the store counts as used when it is due.
+		// A limit that the policy no longer has keeps its hold, which the store
+		// counts as used when it is due.
 		if g.undone && len(common([]limitRule{x}, rules)) > 0 {
 			tl.grants = slices.DeleteFunc(tl.grants, func(other *grant) bool { return other == g })
 		}
@@ -259,7 +268,8 @@ func (o *oracle) moved(n int64, rules []limitRule) {
 	}
 }
 
-// debit records that n tokens were charged, whether or not they were there. Nobody was admitted for them.
+// debit records that n tokens were charged, whether or not they were there.
+// Nobody was admitted for them.
 func (o *oracle) debit(rules []limitRule, n int64) {
 	o.touch(rules)
 	if n == 0 {
@@ -282,7 +292,8 @@ func (tl *timeline) promised(g *grant) bool {
 	return false
 }
 
-// reserve is admit for a reservation. It checks that the reservation is not due before an earlier one.
+// reserve is admit for a reservation. It checks that the reservation is not due
+// before an earlier one.
 func (o *oracle) reserve(h *handle, n, delay int64, sure bool) (*grant, error) {
 	rules, at := h.requests, o.now+delay
 	o.touch(h.rules)

@@ -7,7 +7,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Operations while the store is away. Each process then decides by its fallback, whose buckets have an oracle of their own.
+// Operations while the store is away. Each process then decides by its
+// fallback, whose buckets have an oracle of their own.
 
 // outageStore is a store that can't answer while it is away.
 type outageStore struct {
@@ -38,8 +39,9 @@ var inOutage = map[opKind]bool{
 	doCancel: true, doUndo: true, doCorrect: true, doExcept: true, doBlock: true,
 }
 
-// outage calls act while p's store is away, so that p's fallback decides. If answers is true the store is there again: act then
-// gives back what the fallback admitted, which must go to the fallback.
+// outage calls act while p's store is away, so that p's fallback decides. If
+// answers is true the store is there again: act then gives back what the
+// fallback admitted, which must go to the fallback.
 func (pl *player) outage(p *process, answers bool, act func() error) error {
 	pl.marked = append(pl.marked, isFallback)
 	pl.count++ // what the store said last does not count here

@@ -7,7 +7,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Operations that change limits: SetPolicy, with another list for all keys or an override for the simulation's key.
+// Operations that change limits: SetPolicy, with another list for all keys or
+// an override for the simulation's key.
 
 // mark marks of which kinds an operation by h is in addition.
 func (pl *player) mark(h *handle) {
@@ -41,12 +42,14 @@ func (pl *player) setPolicy(p *process, list, override int) error {
 	return nil
 }
 
-// setOverride gives the key other limits of its own, or takes them away. What was used stays used.
+// setOverride gives the key other limits of its own, or takes them away. What
+// was used stays used.
 func (pl *player) setOverride(p *process, override int) error {
 	return pl.changeLimits(p, func() error { return pl.setPolicy(p, p.list, override) })
 }
 
-// changeLimits calls change, which changes the key's limits in p. What was used stays used.
+// changeLimits calls change, which changes the key's limits in p. What was used
+// stays used.
 func (pl *player) changeLimits(p *process, change func() error) error {
 	before, err := pl.peek(p.base)
 	if err != nil {
@@ -67,8 +70,9 @@ func (pl *player) changeLimits(p *process, change func() error) error {
 				continue
 			}
 			had, has := before.Limits()[i].Remaining, after.Limits()[j].Remaining
-			// Nobody knows here how much was used at the last write. If that is more than a lower capacity, the bucket has
-			// refilled from nothing since.
+			// Nobody knows here how much was used at the last write. If that is
+			// more than a lower capacity, the bucket has refilled from nothing
+			// since.
 			least := max(0, b.capacity-(a.capacity-had))
 			if most := max(least, min(had, b.capacity)); has < least || has > most {
 				return broken("override", "%q had %d of %d, and has %d of %d; want %d to %d", a.name, had, a.capacity, has, b.capacity, least, most)
@@ -78,8 +82,9 @@ func (pl *player) changeLimits(p *process, change func() error) error {
 	return nil
 }
 
-// onlyCapacity reports whether b differs from a in its capacity only, and nothing but a was used on the bucket, so that the
-// change shows: tokens that are owed, reserved or on lease do not.
+// onlyCapacity reports whether b differs from a in its capacity only, and
+// nothing but a was used on the bucket, so that the change shows: tokens that
+// are owed, reserved or on lease do not.
 func (pl *player) onlyCapacity(a, b *limitRule) bool {
 	tl := pl.timelines[a.name]
 	same := a.sameSteps(b) && a.num == b.num && a.den == b.den

@@ -10,9 +10,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The player: it carries out the operations of a simulation, in doBy. Each operation moves the clock, calls the library, has the
-// checker compare the answer, and records in the oracle what was taken or came back. The files _decide, _reserve, _return,
-// _override, _outage and _clock have its operations.
+// The player: it carries out the operations of a simulation, in doBy. Each
+// operation moves the clock, calls the library, has the checker compare the
+// answer, and records in the oracle what was taken or came back. The files
+// _decide, _reserve, _return, _override, _outage and _clock have its
+// operations.
 
 const (
 	simulatedPolicy = "api"
@@ -62,7 +64,8 @@ type taking struct {
 	touched bool              // some of it was refunded
 }
 
-// lastDenial is the last answer, if it was a denial and there was no other call since.
+// lastDenial is the last answer, if it was a denial and there was no other call
+// since.
 type lastDenial struct {
 	h     *handle
 	a     amount
@@ -189,7 +192,8 @@ func (pl *player) doBy(h *handle, o op) error {
 	return pl.happen(h, o)
 }
 
-// happen plays what is no decision: a loss of the bucket, another policy, a process that ends or settles.
+// happen plays what is no decision: a loss of the bucket, another policy, a
+// process that ends or settles.
 func (pl *player) happen(h *handle, o op) error {
 	p := h.p
 	pl.count++
@@ -232,8 +236,8 @@ type moment int64
 
 func (m moment) String() string { return "at " + instant(int64(m)) }
 
-// forgotten begins new timelines, because a process reset the bucket or, with nil, the key was lost. Other processes may still use
-// leases from before.
+// forgotten begins new timelines, because a process reset the bucket or, with
+// nil, the key was lost. Other processes may still use leases from before.
 func (pl *player) forgotten(by *process) {
 	pl.reset()
 	for _, p := range pl.procs {

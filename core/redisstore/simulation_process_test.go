@@ -10,8 +10,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The processes of a simulation. Each has limiters with a store of its own on the environment's shared buckets. The player asks
-// them, and the checker looks here for what the caches of each, leases and denials, may still say.
+// The processes of a simulation. Each has limiters with a store of its own on
+// the environment's shared buckets. The player asks them, and the checker looks
+// here for what the caches of each, leases and denials, may still say.
 
 // process is a running proc.
 type process struct {
@@ -51,7 +52,8 @@ type handle struct {
 	tokens   []limitRule // and those that count tokens
 }
 
-// setRules sets the rules of h: those of a list, with an override of its policy, and with the exception that there is. 0: there is no override.
+// setRules sets the rules of h: those of a list, with an override of its
+// policy, and with the exception that there is. 0: there is no override.
 func (h *handle) setRules(list, override int) {
 	h.ownList, h.override, h.list, h.rules = list, override, list, h.player.rules[list]
 	for _, over := range []int{override, h.p.exception} {
@@ -63,7 +65,8 @@ func (h *handle) setRules(list, override int) {
 	h.requests, h.tokens = counting(h.rules, core.Requests), counting(h.rules, tokens)
 }
 
-// merged returns a list in which the elements of an override stand in place of those of the same name, and the others behind them.
+// merged returns a list in which the elements of an override stand in place of
+// those of the same name, and the others behind them.
 func merged[T any](list, override []T, name func(T) string) []T {
 	list = slices.Clone(list)
 	for _, x := range override {
@@ -164,5 +167,6 @@ func (pl *player) handle(p *process, o op) (*handle, error) {
 	return p.tiers[tier], nil
 }
 
-// silent drops warnings: policies of one name and other limits are what simulations are about.
+// silent drops warnings: policies of one name and other limits are what
+// simulations are about.
 var silent = core.WithLogger(slog.New(slog.DiscardHandler))

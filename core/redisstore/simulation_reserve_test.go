@@ -57,7 +57,8 @@ func (pl *player) promised() (n int64) {
 	return n
 }
 
-// behind reports whether a reservation under rules must wait for an earlier one.
+// behind reports whether a reservation under rules must wait for an earlier
+// one.
 func (pl *player) behind(rules []limitRule) bool {
 	return slices.ContainsFunc(pl.reserved, func(g *grant) bool {
 		return (!g.undone || g.kept) && g.at > pl.oracle.now && shareName(g.rules, rules)

@@ -10,7 +10,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Operations that give back what was taken, Cancel, Undo, Refund and Settle; and the end of a simulation, when all must come back.
+// Operations that give back what was taken, Cancel, Undo, Refund and Settle;
+// and the end of a simulation, when all must come back.
 
 // giveBack cancels, undoes, refunds or settles something that was taken.
 func (pl *player) giveBack(h *handle, o op) error {
@@ -81,15 +82,17 @@ type beforeReset struct{}
 
 func (beforeReset) String() string { return "a time before a reset, on lease" }
 
-// mayReturn reports whether a client may return k in this way: only what was taken, and only once.
+// mayReturn reports whether a client may return k in this way: only what was
+// taken, and only once.
 func (pl *player) mayReturn(k *taking, h *handle, as opKind) bool {
 	if k.h.p != h.p || k.local != pl.local() {
 		return false // the client does not know what it took
 	}
 	switch as {
 	case doCancel:
-		// After its due instant a reservation is used, and Cancel does nothing. If the clock was set back, no store knows that
-		// instant, so clients don't cancel.
+		// After its due instant a reservation is used, and Cancel does nothing.
+		// If the clock was set back, no store knows that instant, so clients
+		// don't cancel.
 		return k.r != nil && !k.touched && (k.g == nil || k.g.at >= pl.oracle.now || k.backs == len(pl.stepsBack) && k.era == pl.era)
 	case doUndo, doCorrect:
 		if as == doCorrect && (k.r != nil || k.n < k.res.Cost) {
@@ -109,7 +112,8 @@ func (pl *player) mayReturn(k *taking, h *handle, as opKind) bool {
 	})
 }
 
-// back records that n tokens of k came back to the limits in rules. The used part of a reservation stays used.
+// back records that n tokens of k came back to the limits in rules. The used
+// part of a reservation stays used.
 func (pl *player) back(k *taking, n int64, rules []limitRule, used bool) {
 	if k.g == nil { // tokens on lease before a reset may still be used once
 		pl.moved(n, k.h.rules)
@@ -164,7 +168,8 @@ func (pl *player) correct(k *taking, o op) error {
 	return nil
 }
 
-// moves returns the limits whose tokens change if an amount comes back of what k took, or is charged on top.
+// moves returns the limits whose tokens change if an amount comes back of what
+// k took, or is charged on top.
 func (k *taking) moves(change amount) (rules []limitRule) {
 	if change.n != 0 {
 		rules = counting(k.g.rules, core.Requests)
@@ -187,7 +192,8 @@ func (pl *player) drop(k *taking) {
 	pl.taken = slices.DeleteFunc(pl.taken, func(other *taking) bool { return other == k })
 }
 
-// recover ends a simulation. It waits until all debts, leases and refills are over, and then checks that every limit is full.
+// recover ends a simulation. It waits until all debts, leases and refills are
+// over, and then checks that every limit is full.
 func (pl *player) recover() error {
 	pl.marked = pl.marked[:0]
 	if h := pl.procs[0].base; pl.simulation.last {
@@ -246,7 +252,8 @@ func (pl *player) full(h *handle, what string) error {
 	return nil
 }
 
-// longestWait returns how long the slowest limit takes at most to earn all promised tokens and fill up.
+// longestWait returns how long the slowest limit takes at most to earn all
+// promised tokens and fill up.
 func (pl *player) longestWait() int64 {
 	owed, last := pl.charged, int64(0)
 	for _, g := range pl.reserved {

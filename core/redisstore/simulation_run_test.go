@@ -9,8 +9,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The simulation: what is drawn. drawSimulation makes it of a seed, and the player plays it. It is plain data, drawn in advance, so
-// that shrink can leave out operations and still play the rest.
+// The simulation: what is drawn. drawSimulation makes it of a seed, and the
+// player plays it. It is plain data, drawn in advance, so that shrink can leave
+// out operations and still play the rest.
 
 // simulation is a list of random calls that several processes make on one key.
 type simulation struct {
@@ -31,8 +32,8 @@ type proc struct {
 	deny     bool  // it has a deny cache
 }
 
-// op is one operation. The meaning of its numbers depends on what happened before: an index is taken modulo the number of
-// items.
+// op is one operation. The meaning of its numbers depends on what happened
+// before: an index is taken modulo the number of items.
 type op struct {
 	kind  opKind
 	who   int
@@ -124,7 +125,8 @@ const (
 	moveBackShort      // a small one
 )
 
-// drawSimulation draws the simulation of a seed. Without leases it can be played on a MemoryStore too.
+// drawSimulation draws the simulation of a seed. Without leases it can be
+// played on a MemoryStore too.
 func drawSimulation(seed uint64, leases bool) *simulation {
 	r := rand.New(rand.NewPCG(seed, 0x11fe))
 	sim := &simulation{seed: seed, last: r.IntN(2) == 0}
@@ -220,7 +222,8 @@ func drawOp(r *rand.Rand, sim *simulation, leases, still, steps bool) op {
 	return o
 }
 
-// String returns the setup of the simulation in readable form. The player's log has the operations.
+// String returns the setup of the simulation in readable form. The player's log
+// has the operations.
 func (sim *simulation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the clock starts at %s\n", time.UnixMicro(sim.start).UTC().Format("2006-01-02 15:04:05.000000"))

@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The report: a simulation that breaks a promise is made as small as possible, and played once more with a log.
+// The report: a simulation that breaks a promise is made as small as possible,
+// and played once more with a log.
 
 // report shrinks a simulation that broke a promise and reports it.
 func report(t *testing.T, env environment, sim *simulation, err error) {
@@ -23,7 +24,8 @@ func report(t *testing.T, env environment, sim *simulation, err error) {
 	t.Errorf("%v\n-run %s -simulation.seed=%d, shrunk to:\n%s%s", err, t.Name(), seed, sim, pl.log)
 }
 
-// shrink leaves out operations and makes numbers smaller while the simulation still breaks the same promise.
+// shrink leaves out operations and makes numbers smaller while the simulation
+// still breaks the same promise.
 func shrink(env environment, sim *simulation, err error, atMost time.Duration) (*simulation, error) {
 	var first *breach
 	errors.As(err, &first)
@@ -130,7 +132,8 @@ func (sim *simulation) unless(same bool) *simulation {
 	return sim
 }
 
-// fewer returns changes that leave out lists and processes, and what sets processes apart.
+// fewer returns changes that leave out lists and processes, and what sets
+// processes apart.
 func (sim *simulation) fewer() (tries []changing) {
 	tries = append(tries, func(sim *simulation) *simulation {
 		if len(sim.lists) < 2 {

@@ -8,16 +8,20 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The oracle of simulations of slots: what callers hold and have used, of each limit. It shares no code with the library.
+// The oracle of simulations of slots: what callers hold and have used, of each
+// limit. It shares no code with the library.
 //
-// A hold has two ends. It must last until MaxHold has passed in real time, whatever the clock showed. And it must be over when the
-// clock shows its end. Without steps of the clock back these are one instant. So there are two counts: least is what must be
-// out, and most is what may be.
+// A hold has two ends. It must last until MaxHold has passed in real time,
+// whatever the clock showed. And it must be over when the clock shows its end.
+// Without steps of the clock back these are one instant. So there are two
+// counts: least is what must be out, and most is what may be.
 //
-// Example: 5 slots. least is 4 and most is 5, because the clock stepped back while one was out. A request for one may be allowed or
-// denied. A request for two must be denied.
+// Example: 5 slots. least is 4 and most is 5, because the clock stepped back
+// while one was out. A request for one may be allowed or denied. A request for
+// two must be denied.
 
-// slotOracle is what is out and what was used of one store, by the limits' names.
+// slotOracle is what is out and what was used of one store, by the limits'
+// names.
 type slotOracle struct {
 	clock *slotClock
 	out   []*outSlot
@@ -45,10 +49,12 @@ func (c *slotClock) hold(o *outSlot, maxHold int64) {
 func (c *slotClock) must(o *outSlot) bool { return !o.released && c.real < o.realEnd }
 func (c *slotClock) may(o *outSlot) bool  { return !o.released && c.wall < o.wallEnd }
 
-// release ends what o holds. If that may be over already, a store may write nothing. Then a step of the clock back makes it last longer.
+// release ends what o holds. If that may be over already, a store may write
+// nothing. Then a step of the clock back makes it last longer.
 func (c *slotClock) release(o *outSlot) { o.released = o.released || c.must(o) }
 
-// sum returns the least and the most that is out or used of a limit. Without is not counted.
+// sum returns the least and the most that is out or used of a limit. Without is
+// not counted.
 func (s *slotOracle) sum(limit string, without *outSlot) (least, most int64) {
 	least = s.used[limit]
 	most = least
@@ -91,7 +97,8 @@ func (s *slotOracle) next() (list []*outSlot) {
 	return list
 }
 
-// admits reports whether limits may allow a decision that takes so many of each, and whether they must.
+// admits reports whether limits may allow a decision that takes so many of
+// each, and whether they must.
 func (s *slotOracle) admits(limits []core.Limit, each []int64) (may, must bool) {
 	may, must = true, true
 	for i, x := range limits {
@@ -112,7 +119,8 @@ func (s *slotOracle) exact() bool {
 	})
 }
 
-// retryAfter returns how long it takes until limits have so many of each, by what is held alone; -1: that does not suffice.
+// retryAfter returns how long it takes until limits have so many of each, by
+// what is held alone; -1: that does not suffice.
 func (s *slotOracle) retryAfter(limits []core.Limit, each []int64) (longest int64) {
 	for i, x := range limits {
 		if x.Mode == core.Concurrent && each[i] == 0 {

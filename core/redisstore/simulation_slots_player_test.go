@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The player of simulations of slots: it carries the operations out, and compares each answer with what the oracle allows.
+// The player of simulations of slots: it carries the operations out, and
+// compares each answer with what the oracle allows.
 
 type slotPlayer struct {
 	*slotSimulation
@@ -406,12 +407,14 @@ func (pl *slotPlayer) end(p *slotProcess, o slotOp) error {
 	return nil
 }
 
-// lost reports whether what gives t back can't reach the store that it was taken from.
+// lost reports whether what gives t back can't reach the store that it was
+// taken from.
 func (pl *slotPlayer) lost(p *slotProcess, t *slotTaking) bool {
 	return t.oracle == pl.shared && p.store.away
 }
 
-// took reports whether t took something that comes back, of limits that of selects.
+// took reports whether t took something that comes back, of limits that of
+// selects.
 func (pl *slotPlayer) took(t *slotTaking, of func(core.Limit) bool) bool {
 	for i, out := range t.out {
 		if out != nil && of(t.limits[i]) {
@@ -549,7 +552,8 @@ func (pl *slotPlayer) hold(p *slotProcess, t *slotTaking) error {
 	return nil
 }
 
-// holdIsOver reports whether a Hold that returned err has nothing more to check. bad is the rule that err breaks.
+// holdIsOver reports whether a Hold that returned err has nothing more to
+// check. bad is the rule that err breaks.
 func (pl *slotPlayer) holdIsOver(t *slotTaking, lost bool, err error) (over bool, bad error) {
 	if lost && (err == nil || errors.Is(err, core.ErrUnavailable)) || errors.Is(err, core.ErrSettled) && !errors.Is(err, core.ErrExpired) && t.released {
 		if !lost && !t.ended && t.joint == nil && pl.took(t, isEstimate) {
@@ -565,7 +569,8 @@ func (pl *slotPlayer) holdIsOver(t *slotTaking, lost bool, err error) (over bool
 	return false, nil
 }
 
-// recover waits until all holds are over. Then everything is there but what was used.
+// recover waits until all holds are over. Then everything is there but what was
+// used.
 func (pl *slotPlayer) recover() error {
 	last := int64(0)
 	for _, s := range append([]*slotOracle{pl.shared}, pl.locals()...) {

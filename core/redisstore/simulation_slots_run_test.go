@@ -11,7 +11,8 @@ import (
 
 // Simulations of slots: what is drawn.
 
-// slotSimulation is a list of random calls that several processes make on one key of a policy with slots and estimates.
+// slotSimulation is a list of random calls that several processes make on one
+// key of a policy with slots and estimates.
 type slotSimulation struct {
 	seed    uint64
 	start   int64          // µs since 1970

@@ -12,8 +12,10 @@ import (
 	"time"
 )
 
-// Simulations of slots and of estimates that come back test what other simulations don't: tokens that are out for a while. They have
-// the same environments, and the same parts: _run draws, _player carries out and checks, _oracle knows what is out.
+// Simulations of slots and of estimates that come back test what other
+// simulations don't: tokens that are out for a while. They have the same
+// environments, and the same parts: _run draws, _player carries out and checks,
+// _oracle knows what is out.
 
 func TestSimulationKeepsEverySlotInMemory(t *testing.T) {
 	t.Parallel()
@@ -25,7 +27,8 @@ func TestSimulationKeepsEverySlotOnRedis(t *testing.T) {
 	checkSlotSimulations(t, 2_000, func() environment { return newRedisEnvironment(t) })
 }
 
-// checkSlotSimulations runs simulations until they have made enough decisions, or one breaks a promise.
+// checkSlotSimulations runs simulations until they have made enough decisions,
+// or one breaks a promise.
 func checkSlotSimulations(t *testing.T, decisions int, newEnvironment func() environment) {
 	if *simulationDecisions > 0 {
 		decisions = *simulationDecisions
@@ -72,7 +75,8 @@ func checkSlotSimulations(t *testing.T, decisions int, newEnvironment func() env
 	}
 }
 
-// checkSlotSimulation runs a simulation and returns the promise it broke, or nil. If the machine paused meanwhile, it runs it again.
+// checkSlotSimulation runs a simulation and returns the promise it broke, or
+// nil. If the machine paused meanwhile, it runs it again.
 func checkSlotSimulation(env environment, sim *slotSimulation, met *[slotKinds]int64, made *atomic.Int64) error {
 	for again := 0; ; again++ {
 		began := time.Now()
@@ -85,7 +89,8 @@ func checkSlotSimulation(env environment, sim *slotSimulation, met *[slotKinds]i
 	}
 }
 
-// reportSlots leaves out operations while the simulation still breaks the same promise, and reports it.
+// reportSlots leaves out operations while the simulation still breaks the same
+// promise, and reports it.
 func reportSlots(t *testing.T, env environment, sim *slotSimulation, err error) {
 	t.Helper()
 	rule := ruleOf(err)

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// Simulations test the promises of a store: several processes make random calls on one key, in any order, and each answer is
-// checked. The parts, from what is drawn to what is reported:
+// Simulations test the promises of a store: several processes make random calls
+// on one key, in any order, and each answer is checked. The parts, from what is
+// drawn to what is reported:
 //
 //	simulation    _run, _limits, _calendar   a seed's limits, processes and operations, drawn in advance as plain data
 //	environment   _environment, _process     the stores, and the processes whose limiters use them
@@ -22,12 +23,15 @@ import (
 //	report        _shrink, _matrix           the smallest simulation that breaks the promise; what was covered
 //	slots         _slots, _slots_…           a simulation of its own, of tokens that are out for a while
 //
-// For an operation the player moves the clock, calls the library, gives the answer to the checker, and records in the oracle what
-// was taken or came back. The oracle shares no code with the library. It has two bounds: more tokens in a window than the limits
-// promise are a breach, and so is a denial although the tokens must be there.
+// For an operation the player moves the clock, calls the library, gives the
+// answer to the checker, and records in the oracle what was taken or came back.
+// The oracle shares no code with the library. It has two bounds: more tokens in
+// a window than the limits promise are a breach, and so is a denial although
+// the tokens must be there.
 //
-// Example: 10 tokens a minute, full at 0 s. 10 are taken at 0 s. At 30 s 5 must be there: a denial of 5 loses tokens, and
-// admitting 6 makes 16 in 30 s, which is more than MaxIn.
+// Example: 10 tokens a minute, full at 0 s. 10 are taken at 0 s. At 30 s 5 must
+// be there: a denial of 5 loses tokens, and admitting 6 makes 16 in 30 s, which
+// is more than MaxIn.
 
 var (
 	simulationDecisions = flag.Int("simulation.decisions", 0, "how many decisions each simulation makes (default 20,000 in memory and 2,000 on Redis)")
@@ -46,7 +50,8 @@ func TestSimulationKeepsEveryPromiseOnRedis(t *testing.T) {
 	checkSimulations(t, 2_000, func() environment { return newRedisEnvironment(t) })
 }
 
-// checkSimulations runs simulations until they have made enough decisions. It fails the test if one breaks a promise.
+// checkSimulations runs simulations until they have made enough decisions. It
+// fails the test if one breaks a promise.
 func checkSimulations(t *testing.T, decisions int, newEnvironment func() environment) {
 	if *simulationDecisions > 0 {
 		decisions = *simulationDecisions
@@ -104,14 +109,16 @@ func checkSimulations(t *testing.T, decisions int, newEnvironment func() environ
 	}
 }
 
-// enough is how many decisions it takes until any two kinds of operations follow each other.
+// enough is how many decisions it takes until any two kinds of operations
+// follow each other.
 const enough = 100_000
 
-// steady is how long a simulation may take. On Redis keys expire by the real clock too, so a machine that pauses for about a
-// second may lose one.
+// steady is how long a simulation may take. On Redis keys expire by the real
+// clock too, so a machine that pauses for about a second may lose one.
 const steady = 700 * time.Millisecond
 
-// checkSimulation runs a simulation and returns the promise it broke, or nil. If the machine paused meanwhile, it runs the simulation again.
+// checkSimulation runs a simulation and returns the promise it broke, or nil.
+// If the machine paused meanwhile, it runs the simulation again.
 func checkSimulation(env environment, sim *simulation, met *matrix, made *atomic.Int64) error {
 	for again := 0; ; again++ {
 		began := time.Now()

@@ -19,7 +19,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
-// slotCost measures what decisions on a key with so many slots in use cost the server.
+// slotCost measures what decisions on a key with so many slots in use cost the
+// server.
 type slotCost struct {
 	t      *testing.T
 	client *redis.Client
@@ -64,7 +65,8 @@ func (c *slotCost) hold() {
 	e.At = c.do(bucket.Request{Action: bucket.Acquire, N: 1, Ticket: e.Ticket, Ends: bucket.Ending{Ticket: e.Ticket, At: e.At}}, true).Now
 }
 
-// micros returns the server's time for a run of the script, of those that do has run.
+// micros returns the server's time for a run of the script, of those that do
+// has run.
 func (c *slotCost) micros(do func()) float64 {
 	ran := func() (runs, micros float64) {
 		found := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+),usec=(\d+)`).FindStringSubmatch(c.client.Info(context.Background(), "commandstats").Val())
@@ -79,8 +81,8 @@ func (c *slotCost) micros(do func()) float64 {
 	return (after - before) / (runsAfter - runs)
 }
 
-// TestSlotsCostLittle compares decisions on a key with many slots in use to those on one with few. -v shows the figures of
-// docs/choosing-limits.md.
+// TestSlotsCostLittle compares decisions on a key with many slots in use to
+// those on one with few. -v shows the figures of docs/choosing-limits.md.
 func TestSlotsCostLittle(t *testing.T) {
 	client, prefix := redistest.Start(t).Client(t), redistest.Prefix() // its own, because the server counts all commands
 	s := New(client, WithPrefix(prefix), WithTimeout(time.Minute), WithDenyCache(0))

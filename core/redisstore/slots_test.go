@@ -25,7 +25,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// rulesOnSlots skips the rules of storetest that are not about slots and estimates.
+// rulesOnSlots skips the rules of storetest that are not about slots and
+// estimates.
 func rulesOnSlots(t *testing.T) {
 	t.Helper()
 	if !slices.ContainsFunc([]string{"slot", "estimate", "share", "several_charges"}, func(about string) bool { return strings.Contains(t.Name(), about) }) {
@@ -33,7 +34,8 @@ func rulesOnSlots(t *testing.T) {
 	}
 }
 
-// Leases and the deny cache change nothing for slots, whatever layers a store has.
+// Leases and the deny cache change nothing for slots, whatever layers a store
+// has.
 func TestSlotsConformInAllLayers(t *testing.T) {
 	t.Run("layers in memory", func(t *testing.T) {
 		storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
@@ -52,7 +54,8 @@ func TestSlotsConformInAllLayers(t *testing.T) {
 	})
 }
 
-// slotProcesses returns limiters of one policy, each with a store of its own on the same keys, as those of several processes are.
+// slotProcesses returns limiters of one policy, each with a store of its own on
+// the same keys, as those of several processes are.
 func slotProcesses(t *testing.T, n int, limits ...core.Limit) []*core.Limiter {
 	t.Helper()
 	client, prefix := redistest.Client(t), redistest.Prefix()
@@ -66,7 +69,8 @@ func slotProcesses(t *testing.T, n int, limits ...core.Limit) []*core.Limiter {
 	return list
 }
 
-// A denial for want of a slot is not repeated: a slot that another process releases is there for the next request.
+// A denial for want of a slot is not repeated: a slot that another process
+// releases is there for the next request.
 func TestSlotOfAnotherProcessIsThereAtOnce(t *testing.T) {
 	both := slotProcesses(t, 2, core.InFlight(1).WithMaxHold(time.Hour), core.PerDay(1000).WithName("daily"))
 	for i := range 50 {
@@ -146,7 +150,8 @@ func TestCallersThatLeaveRedisTakeNoSlotAlong(t *testing.T) {
 
 const holderVar = "RATELIMIT_TEST_HOLDER"
 
-// TestHolderProcess takes two slots of TestSlotsOfAKilledProcessComeBack and then waits to be killed.
+// TestHolderProcess takes two slots of TestSlotsOfAKilledProcessComeBack and
+// then waits to be killed.
 func TestHolderProcess(t *testing.T) {
 	prefix := os.Getenv(holderVar)
 	if prefix == "" {
@@ -220,7 +225,8 @@ func TestSlotsOfAKilledProcessComeBack(t *testing.T) {
 	require.False(t, denied.Allowed, "and no more than it had")
 }
 
-// A request that takes no slot of a limit is not denied because more are out than a lower capacity has.
+// A request that takes no slot of a limit is not denied because more are out
+// than a lower capacity has.
 func TestRequestWithoutSlotsIsNotDeniedByALowerCapacity(t *testing.T) {
 	s := core.NewMemoryStore()
 	l := func(n int) *core.Limiter {

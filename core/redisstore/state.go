@@ -12,9 +12,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// State returns what Redis keeps of the bucket of a policy and key: see [store.StateReader]. It is for tools. It sends GET, HGETALL, PTTL and
-// TIME to the server that has the key, in one round trip, or in two on a Cluster or a Ring. It neither asks the breaker nor counts for
-// it. It takes a second at most, or ten times the store's timeout if that is longer.
+// State returns what Redis keeps of the bucket of a policy and key: see
+// [store.StateReader]. It is for tools. It sends GET, HGETALL, PTTL and TIME to
+// the server that has the key, in one round trip, or in two on a Cluster or a
+// Ring. It neither asks the breaker nor counts for it. It takes a second at
+// most, or ten times the store's timeout if that is longer.
 func (s *Store) State(ctx context.Context, policy, key string) (store.State, error) {
 	if err := s.mistaken(); err != nil {
 		return store.State{}, err
@@ -68,8 +70,8 @@ func (s *batches) state(ctx context.Context, key string) (state store.State, err
 	return store.State{}, fields.Err()
 }
 
-// joined returns the state of a key that is a hash, as Request.Decide writes it: the holds of each page behind the pages, and pages
-// without their ids.
+// joined returns the state of a key that is a hash, as Request.Decide writes
+// it: the holds of each page behind the pages, and pages without their ids.
 func joined(fields map[string]string) (state []byte, err error) {
 	rest, enough := fields[""], true
 	take := func(n int) string {

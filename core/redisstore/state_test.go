@@ -23,8 +23,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
-// statePolicies are limits under which the tests read the same stored bytes: one limit, several modes, the largest
-// capacity, and more limits than an answer holds without allocating.
+// statePolicies are limits under which the tests read the same stored bytes:
+// one limit, several modes, the largest capacity, and more limits than an
+// answer holds without allocating.
 var statePolicies = [][]core.Limit{
 	{core.PerMinute(17)},
 	{core.PerMinute(10).WithMode(core.Stepped), core.PerDay(1000).WithMode(core.Aligned), core.PerHour(99)},
@@ -35,7 +36,8 @@ var statePolicies = [][]core.Limit{
 // recordSize is what a record takes as bytes, without what is cut from it.
 const recordSize = bucket.RecordSize
 
-// record is a limit's level as stored, and what is cut from it if tokens is not 0. Unlike bucket.Record it can have any numbers that fit.
+// record is a limit's level as stored, and what is cut from it if tokens is not
+// 0. Unlike bucket.Record it can have any numbers that fit.
 type record struct {
 	tag                        uint32
 	steps                      uint16
@@ -65,7 +67,8 @@ func (r record) bytes() []byte {
 	return b
 }
 
-// readRecords returns the records in a state that a store wrote, from which nothing is cut.
+// readRecords returns the records in a state that a store wrote, from which
+// nothing is cut.
 func readRecords(t testing.TB, state []byte) (list []record) {
 	t.Helper()
 	if len(state)%recordSize != 0 {
@@ -95,7 +98,8 @@ func concat(records ...record) (state []byte) {
 	return state
 }
 
-// writtenState is what a store keeps of a policy after its first request. Its tags, steps and fills are real.
+// writtenState is what a store keeps of a policy after its first request. Its
+// tags, steps and fills are real.
 func writtenState(t testing.TB, now time.Time, limits []core.Limit) []byte {
 	t.Helper()
 	s := limittest.NewDecidingStore(func() time.Time { return now })
@@ -114,13 +118,15 @@ var (
 	nastySizes  = []uint64{0, 1, 2, 1 << 30, 1 << 50, 1<<50 + 1, 1 << 52, 1<<53 - 1, 1 << 53, 1<<56 - 1}
 )
 
-// nastyInstants are instants around now and at the ends of what seven bytes hold and of what the store accepts.
+// nastyInstants are instants around now and at the ends of what seven bytes
+// hold and of what the store accepts.
 func nastyInstants(now time.Time) []uint64 {
 	n := uint64(now.UnixMicro())
 	return []uint64{0, 1, n - 60e6, n - 1, n, n + 1, n + 60e6, forever - 1, forever, forever + 1, forever + 2, 1<<56 - 1}
 }
 
-// nastyStates are states that no version of the library wrote, or that another policy or another clock left behind.
+// nastyStates are states that no version of the library wrote, or that another
+// policy or another clock left behind.
 func nastyStates(t testing.TB, now time.Time) [][]byte {
 	t.Helper()
 	states := [][]byte{{}, {0}, []byte("hello"), make([]byte, recordSize-1), make([]byte, recordSize), make([]byte, recordSize+1),
@@ -150,11 +156,13 @@ func nastyStates(t testing.TB, now time.Time) [][]byte {
 	return states
 }
 
-// nastyLevels are states in which one field of the first of levels is unusual or wrong.
+// nastyLevels are states in which one field of the first of levels is unusual
+// or wrong.
 func nastyLevels(now time.Time, levels []record) (states [][]byte) {
 	first, rest := levels[0], levels[1:]
 	add := func(records ...record) { states = append(states, concat(records...)) }
-	// change replaces the first level by one that differs, alone, among the others, and behind them.
+	// change replaces the first level by one that differs, alone, among the
+	// others, and behind them.
 	change := func(f func(*record)) {
 		r := first
 		f(&r)
@@ -252,11 +260,13 @@ func sane(t testing.TB, limits []core.Limit, cost int64, res core.Result) {
 	}
 }
 
-// farAway is longer than any delay of a bucket that a store wrote. Instants so far away may not fit stored state, so they
-// are cut, and then steps no longer count from the same instant everywhere.
+// farAway is longer than any delay of a bucket that a store wrote. Instants so
+// far away may not fit stored state, so they are cut, and then steps no longer
+// count from the same instant everywhere.
 const highLatency = 200 * 365 * 24 * time.Hour
 
-// FuzzDecide reads arbitrary stored bytes. Decide must return an error and leave the bytes alone, or decide soundly.
+// FuzzDecide reads arbitrary stored bytes. Decide must return an error and
+// leave the bytes alone, or decide soundly.
 func FuzzDecide(f *testing.F) {
 	now := limittest.NewClock().Now()
 	for _, state := range nastyStates(f, now) {
@@ -308,7 +318,8 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// referenceStore keeps state as bytes and decides by the reference implementation in Go: the usual request first, as MemoryStore does.
+// referenceStore keeps state as bytes and decides by the reference
+// implementation in Go: the usual request first, as MemoryStore does.
 type referenceStore struct {
 	*limittest.DecidingStore
 
@@ -349,8 +360,9 @@ func readLevel(r bucket.Record) record {
 	return record{r.Rate.Tag, r.Rate.StepsHash, packed[6], numbers[0], numbers[1], numbers[2], numbers[3], r.Units, uint64(r.At), uint64(r.Keep), 0, 0}
 }
 
-// inRange reports whether the script takes records for usual ones. It leaves the rest to the general branch, which clamps
-// levels and bounds gains. The branches differ only if a record's Keep does not follow from its level.
+// inRange reports whether the script takes records for usual ones. It leaves
+// the rest to the general branch, which clamps levels and bounds gains. The
+// branches differ only if a record's Keep does not follow from its level.
 func inRange(rates []bucket.Rate, records []bucket.Record) bool {
 	const maxDebt = 1<<51 - 1
 	for i, r := range records {
@@ -361,8 +373,10 @@ func inRange(rates []bucket.Rate, records []bucket.Record) bool {
 	return true
 }
 
-// readsAlike returns a check that the script and the reference implementation in Go answer alike, and write alike, from the same stored bytes.
-// Both may return an error, in words of their own. If a delay is farAway, only the decision counts.
+// readsAlike returns a check that the script and the reference implementation
+// in Go answer alike, and write alike, from the same stored bytes. Both may
+// return an error, in words of their own. If a delay is farAway, only the
+// decision counts.
 func readsAlike(t testing.TB) func(fatalf func(string, ...any), state []byte, cost int64) {
 	ctx := context.Background()
 	client, prefix, clock := redistest.Client(t), redistest.Prefix(), limittest.NewClock()
@@ -432,7 +446,8 @@ func TestScriptAndReferenceReadTheSameState(t *testing.T) {
 	}
 }
 
-// 2^53+1 is the first number that a double, all that Lua has, can't tell from its neighbour.
+// 2^53+1 is the first number that a double, all that Lua has, can't tell from
+// its neighbour.
 func TestScriptAndReferenceRefuseTheSameInstants(t *testing.T) {
 	check := readsAlike(t)
 	check(t.Errorf, record{tag: 1, capacity: 5, unit: 1, gain: 1, step: 1, at: forever + 1, keep: 1}.bytes(), 1)

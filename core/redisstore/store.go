@@ -4,7 +4,8 @@
 //	...
 //	limiter, err := core.NewLimiter(store, policy)
 //
-// [New] makes a store on a go-redis client that you have, such as one of a Cluster.
+// [New] makes a store on a go-redis client that you have, such as one of a
+// Cluster.
 package redisstore
 
 import (
@@ -23,26 +24,36 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// Store keeps buckets in Redis, shared by every process that uses the same server and prefix. Each decision is one EVALSHA on one
-// key, whatever the number of limits. So it is atomic on a single server, behind Sentinel, on a Ring and on a Cluster alike. The
-// server may be Redis 6.0 or newer, Valkey or redict. A Store is safe for concurrent use.
+// Store keeps buckets in Redis, shared by every process that uses the same
+// server and prefix. Each decision is one EVALSHA on one key, whatever the
+// number of limits. So it is atomic on a single server, behind Sentinel, on a
+// Ring and on a Cluster alike. The server may be Redis 6.0 or newer, Valkey or
+// redict. A Store is safe for concurrent use.
 //
-// Time is the server's: the clocks of the application's hosts don't matter. Every key has a TTL: the time until its bucket is full, and
-// one to three seconds more. If that time is over two minutes, it is up to an eighth of it and a second more.
+// Time is the server's: the clocks of the application's hosts don't matter.
+// Every key has a TTL: the time until its bucket is full, and one to three
+// seconds more. If that time is over two minutes, it is up to an eighth of it
+// and a second more.
 //
-// A Store starts no goroutine that outlives its work. If [New] returned it, it needs no closing: close the client. [Store.Close] before
-// that gives leases back.
+// A Store starts no goroutine that outlives its work. If [New] returned it, it
+// needs no closing: close the client. [Store.Close] before that gives leases
+// back.
 //
-// A Store needs few connections, because concurrent decisions share script calls. To each server it has at most 4 calls in flight,
-// and more only if the round trip is longer: 10 at 1 ms, 12 at 1.2 ms, 25 at 50 ms, 32 from 64 ms on. It uses at most three quarters
-// of the client's pool. A call that is stuck holds its connection for ten times the store's timeout if the client has
+// A Store needs few connections, because concurrent decisions share script
+// calls. To each server it has at most 4 calls in flight, and more only if the
+// round trip is longer: 10 at 1 ms, 12 at 1.2 ms, 25 at 50 ms, 32 from 64 ms
+// on. It uses at most three quarters of the client's pool. A call that is stuck
+// holds its connection for ten times the store's timeout if the client has
 // ContextTimeoutEnabled, and otherwise until the client's ReadTimeout ends.
 //
-// The servers of a Cluster or a Ring share no calls, no queue and no breaker: one that does not answer delays its own keys only.
+// The servers of a Cluster or a Ring share no calls, no queue and no breaker:
+// one that does not answer delays its own keys only.
 //
-// A single decision is fastest if its caller's goroutine sends it. The Store does that if the client has ContextTimeoutEnabled,
-// because commands then end with their contexts. A caller whose context is canceled meanwhile returns late, by the store's timeout
-// at most. All other callers return as soon as their context ends.
+// A single decision is fastest if its caller's goroutine sends it. The Store
+// does that if the client has ContextTimeoutEnabled, because commands then end
+// with their contexts. A caller whose context is canceled meanwhile returns
+// late, by the store's timeout at most. All other callers return as soon as
+// their context ends.
 type Store struct {
 	batches batches
 	denials *denycache.Store // around batches; nil after WithDenyCache(0)
@@ -53,13 +64,17 @@ type Store struct {
 	memories exceptionMemories
 }
 
-// Open returns a store on the server at url, such as "redis://user:password@localhost:6379/0", "rediss://…" for TLS, or
-// "unix:///run/redis.sock". See [redis.ParseURL] for what a URL can set. It makes a client with ContextTimeoutEnabled and
-// DialerRetries 1. Unless url has a dial_timeout, the DialTimeout is a second, or ten times the store's timeout if that is longer.
-// Everything else is go-redis' default. Close the Store when you no longer need it.
+// Open returns a store on the server at url, such as
+// "redis://user:password@localhost:6379/0", "rediss://…" for TLS, or
+// "unix:///run/redis.sock". See [redis.ParseURL] for what a URL can set. It
+// makes a client with ContextTimeoutEnabled and DialerRetries 1. Unless url has
+// a dial_timeout, the DialTimeout is a second, or ten times the store's timeout
+// if that is longer. Everything else is go-redis' default. Close the Store when
+// you no longer need it.
 //
-// Open does not connect: call [Store.Ping] to learn whether the store can decide. Open returns a [core.ConfigError] if it can't read url.
-// Mistakes in options are reported as by [New].
+// Open does not connect: call [Store.Ping] to learn whether the store can
+// decide. Open returns a [core.ConfigError] if it can't read url. Mistakes in
+// options are reported as by [New].
 func Open(url string, options ...Option) (*Store, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
@@ -82,7 +97,8 @@ func Open(url string, options ...Option) (*Store, error) {
 	return s, nil
 }
 
-// badURL returns the error of Open. It does not show a url that may have a password.
+// badURL returns the error of Open. It does not show a url that may have a
+// password.
 func badURL(url, reason string) error {
 	value := any(url)
 	if strings.Contains(url, "@") {
@@ -96,14 +112,17 @@ type hidden struct{}
 
 func (hidden) String() string { return "(not shown)" }
 
-// clientOf returns a client with the options of a URL. It returns an error if go-redis panics, such as for a pool_size of -1.
+// clientOf returns a client with the options of a URL. It returns an error if
+// go-redis panics, such as for a pool_size of -1.
 func clientOf(o *redis.Options) (client *redis.Client, err error) {
 	defer recovered(&err)
 	return redis.NewClient(o), nil
 }
 
-// Close gives leases back, for which it waits as decisions do, and closes the client that [Open] made. From then on decisions fail.
-// After [New] it closes nothing: only with [WithLease] there is a reason to call it, before the client is closed.
+// Close gives leases back, for which it waits as decisions do, and closes the
+// client that [Open] made. From then on decisions fail. After [New] it closes
+// nothing: only with [WithLease] there is a reason to call it, before the
+// client is closed.
 func (s *Store) Close() error {
 	if s.leases != nil {
 		s.leases.GiveBack()
@@ -114,8 +133,10 @@ func (s *Store) Close() error {
 	return s.own.Close()
 }
 
-// New returns a store on any go-redis client. It does not connect: while the server can't be reached, the policy's OnFailure
-// decides. [core.NewLimiter] reports mistakes in the options. If a store around this one hides them from it, every decision does.
+// New returns a store on any go-redis client. It does not connect: while the
+// server can't be reached, the policy's OnFailure decides. [core.NewLimiter]
+// reports mistakes in the options. If a store around this one hides them from
+// it, every decision does.
 func New(client redis.UniversalClient, options ...Option) *Store {
 	s := &Store{}
 	b := &s.batches
@@ -146,8 +167,9 @@ func (s *Store) Config() *store.Config { return &s.batches.config }
 // mistaken returns the mistakes in the options, or nil.
 func (s *Store) mistaken() error { return errors.Join(s.batches.config.ArgumentErrors...) }
 
-// Do decides r in one round trip, which it may share with other decisions; in none, if the deny cache has a denial of r or the key's
-// lease has tokens for it.
+// Do decides r in one round trip, which it may share with other decisions; in
+// none, if the deny cache has a denial of r or the key's lease has tokens for
+// it.
 func (s *Store) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if err := s.mistaken(); err != nil {
 		return store.Answer{}, err
@@ -155,8 +177,9 @@ func (s *Store) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	return s.top.Do(ctx, r)
 }
 
-// DoTogether decides requests by one script call, so either all take tokens or none does. On a Cluster or a Ring it returns
-// [store.ErrApart] for several buckets, because their keys may be on different servers.
+// DoTogether decides requests by one script call, so either all take tokens or
+// none does. On a Cluster or a Ring it returns [store.ErrApart] for several
+// buckets, because their keys may be on different servers.
 func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if err := s.mistaken(); err != nil {
 		return nil, err
@@ -164,7 +187,8 @@ func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]sto
 	return s.top.DoTogether(ctx, requests)
 }
 
-// Reset deletes the key of a policy's bucket, whatever the key holds. The bucket is full then.
+// Reset deletes the key of a policy's bucket, whatever the key holds. The
+// bucket is full then.
 func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	if err := s.mistaken(); err != nil {
 		return err

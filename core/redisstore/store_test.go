@@ -21,7 +21,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// keysOf returns the keys with a prefix. The prefix must not hold characters that are special in a pattern.
+// keysOf returns the keys with a prefix. The prefix must not hold characters
+// that are special in a pattern.
 func keysOf(t testing.TB, client *redis.Client, prefix string) []string {
 	t.Helper()
 	var keys []string
@@ -57,7 +58,8 @@ func TestAllLimitsShareOneRedisKey(t *testing.T) {
 	}
 }
 
-// In a Redis Cluster the text between a key's first '{' and the next '}' selects its slot.
+// In a Redis Cluster the text between a key's first '{' and the next '}'
+// selects its slot.
 func TestKeysCannotChooseTheirClusterSlot(t *testing.T) {
 	client, base := redistest.Client(t), redistest.Prefix()
 	for _, c := range []struct{ prefix, policy, key, want string }{
@@ -108,7 +110,8 @@ func TestLostScriptCacheFailsNoRequest(t *testing.T) {
 	}
 }
 
-// written reports whether do writes key. It uses a transaction, which Redis aborts if a watched key was written.
+// written reports whether do writes key. It uses a transaction, which Redis
+// aborts if a watched key was written.
 func written(t *testing.T, client *redis.Client, key string, do func()) bool {
 	t.Helper()
 	err := client.Watch(t.Context(), func(tx *redis.Tx) error {
@@ -262,7 +265,8 @@ func TestEndedContextIsNoOutage(t *testing.T) {
 	}
 }
 
-// A key longer than 128 bytes is stored by its hash, so that clients can't fill the server with long keys.
+// A key longer than 128 bytes is stored by its hash, so that clients can't fill
+// the server with long keys.
 func TestLongKeysAreStoredByTheirHash(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
 	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout), "api", core.PerDay(10))

@@ -9,8 +9,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// StoredState returns what Redis keeps of a key, as Request.Decide writes it: the holds of each page behind the pages, and
-// pages without their ids. It returns "" if there is no key.
+// StoredState returns what Redis keeps of a key, as Request.Decide writes it:
+// the holds of each page behind the pages, and pages without their ids. It
+// returns "" if there is no key.
 func StoredState(t interface {
 	Helper()
 	Fatal(args ...any)

@@ -12,8 +12,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// compare runs the stand-in beside the server's struct library. It reads ARGV[2] as ARGV[1] says with both, and writes what
-// they read. It returns what differs.
+// compare runs the stand-in beside the server's struct library. It reads
+// ARGV[2] as ARGV[1] says with both, and writes what they read. It returns what
+// differs.
 var compare = `
 local theirs = struct
 ` + script.Struct + `

@@ -96,7 +96,8 @@ func (s keepingStore) Do(ctx context.Context, r store.Request) (store.Answer, er
 	return s.Store.Do(ctx, r)
 }
 
-// If a bucket keeps the tokens of a request that was denied, only observers learn it.
+// If a bucket keeps the tokens of a request that was denied, only observers
+// learn it.
 func TestObserversReceiveWhatCouldNotBeGivenBack(t *testing.T) {
 	ctx := t.Context()
 	var seen []core.Observation

@@ -46,8 +46,9 @@ var togetherLimits = [][]core.Limit{
 	{core.PerWeek(900).WithUnit("tokens"), core.PerDay(500).WithMode(core.Stepped)},
 }
 
-// Many goroutines charge random limiters and keys together. Every bucket then lacks exactly what the allowed requests cost:
-// no limit admits more than it has, and nobody pays for a denial.
+// Many goroutines charge random limiters and keys together. Every bucket then
+// lacks exactly what the allowed requests cost: no limit admits more than it
+// has, and nobody pays for a denial.
 func TestTogetherChargesWhatIsAllowed(t *testing.T) {
 	clock := limittest.NewClock()
 	memory := func(n int) func(*testing.T) []core.Store {
@@ -169,7 +170,8 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 // keysTogether is how many keys of each limiter are charged together.
 const keysTogether = 3
 
-// randomCharges returns charges of different buckets, or two of the first. at are the limiters and keys.
+// randomCharges returns charges of different buckets, or two of the first. at
+// are the limiters and keys.
 func randomCharges(limiters, references []*core.Limiter) (charges []core.Charge, at [][2]int) {
 	pairs := rand.Perm(3 * keysTogether)[:1+rand.IntN(4)]
 	if rand.IntN(3) == 0 { // two charges of one bucket
@@ -192,7 +194,8 @@ func randomCharges(limiters, references []*core.Limiter) (charges []core.Charge,
 // spentTokens are what allowed requests cost, by limiter, key and limit.
 type spentTokens [3][keysTogether][2]atomic.Int64
 
-// check compares them with what the buckets lack, after leases have been given back.
+// check compares them with what the buckets lack, after leases have been given
+// back.
 func (spent *spentTokens) check(t *testing.T, stores []core.Store, limiters []*core.Limiter) {
 	t.Helper()
 	ctx := context.Background()
@@ -226,7 +229,8 @@ func (spent *spentTokens) check(t *testing.T, stores []core.Store, limiters []*c
 	}
 }
 
-// crowded returns a limiter that fails open, and uses its key "crowded" under too many limits.
+// crowded returns a limiter that fails open, and uses its key "crowded" under
+// too many limits.
 func crowded(t *testing.T, in core.Store) *core.Limiter {
 	t.Helper()
 	l, err := core.NewLimiter(in, core.Policy{Name: "bad", Limits: []core.Limit{core.PerDay(1)}, OnFailure: core.FailOpen})
@@ -251,8 +255,10 @@ func twoOnRedis(t *testing.T, client redis.UniversalClient, prefix string) (one,
 	return limittest.Limiter(t, store, "one", core.PerDay(10)), limittest.Limiter(t, store, "two", core.PerDay(10))
 }
 
-// TestTogetherBesideABadKey charges an organisation of 3 and an everyone of 100 together with a user whose key can't be read.
-// The user's OnFailure decides the user alone. If that of the others decided them, they would never be denied.
+// TestTogetherBesideABadKey charges an organisation of 3 and an everyone of 100
+// together with a user whose key can't be read. The user's OnFailure decides
+// the user alone. If that of the others decided them, they would never be
+// denied.
 func TestTogetherBesideABadKey(t *testing.T) {
 	_, mini := onMiniredis(t)
 	for place, client := range map[string]redis.UniversalClient{"one server": redistest.Client(t), "Ring": ring(t), "miniredis": mini} {
@@ -358,7 +364,8 @@ func TestTogetherUndoesWhatItWroteWhereAnotherWriteIsRefused(t *testing.T) {
 	assert.Positive(t, ttl, "the key keeps a TTL")
 }
 
-// When one bucket is charged already, the script may find that periods of the next one's calendar were not sent.
+// When one bucket is charged already, the script may find that periods of the
+// next one's calendar were not sent.
 func TestTogetherChargesOnceWherePeriodsAreMissing(t *testing.T) {
 	for days := range 40 {
 		clock := limittest.NewClock()
@@ -377,7 +384,8 @@ func TestTogetherChargesOnceWherePeriodsAreMissing(t *testing.T) {
 	}
 }
 
-// A policy in shadow mode denies nothing, and takes nothing where another one denies.
+// A policy in shadow mode denies nothing, and takes nothing where another one
+// denies.
 func TestTogetherWithAShadowPolicy(t *testing.T) {
 	ctx := t.Context()
 	for name, stores := range map[string][2]core.Store{

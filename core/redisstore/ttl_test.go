@@ -19,7 +19,8 @@ import (
 // endOfTime is the last instant that stored state can hold, in the year 2255.
 var endOfTime = time.UnixMicro(1<<53 - 1)
 
-// expiry returns a key's TTL, and the server's time just before and after it was read.
+// expiry returns a key's TTL, and the server's time just before and after it
+// was read.
 func expiry(t testing.TB, client *redis.Client, key string) (ttl time.Duration, now time.Time) {
 	t.Helper()
 	ctx := context.Background()
@@ -34,7 +35,8 @@ func expiry(t testing.TB, client *redis.Client, key string) (ttl time.Duration, 
 	return left.Val(), clock.Val()
 }
 
-// writeKey takes cost tokens of a key, reserves or refunds them. It reports whether the key must exist then.
+// writeKey takes cost tokens of a key, reserves or refunds them. It reports
+// whether the key must exist then.
 func writeKey(l *core.Limiter, what, key string, cost int64) (res core.Result, wrote bool, err error) {
 	ctx := context.Background()
 	switch what {
@@ -54,8 +56,9 @@ func writeKey(l *core.Limiter, what, key string, cost int64) (res core.Result, w
 	return res, res.Allowed && cost > 0, err
 }
 
-// TestKeysExpireWhenTheirBucketsAreFull: a key that expires before its buckets are full loses what was taken. A key that
-// expires late, or never, fills the server.
+// TestKeysExpireWhenTheirBucketsAreFull: a key that expires before its buckets
+// are full loses what was taken. A key that expires late, or never, fills the
+// server.
 func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 	client := redistest.Client(t)
 	prefix := redistest.Prefix()

@@ -14,7 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// An exception for a limit that this version of the policy does not have is left out. Blocks and all others hold.
+// An exception for a limit that this version of the policy does not have is
+// left out. Blocks and all others hold.
 func TestExceptionsThatDoNotFitLeaveTheOthersInForce(t *testing.T) {
 	var log bytes.Buffer
 	store := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))

@@ -15,8 +15,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// Nobody looks at all holds of a key before a decision. Whatever is in their place, the script must not fail as a whole: then
-// other keys of the same call would have no decision, and the breaker would open.
+// Nobody looks at all holds of a key before a decision. Whatever is in their
+// place, the script must not fail as a whole: then other keys of the same call
+// would have no decision, and the breaker would open.
 func TestGarbageAmongHoldsAffectsNoOtherKey(t *testing.T) {
 	client := redistest.Client(t)
 	for name, spoil := range map[string]func(stored string) string{
@@ -69,7 +70,8 @@ func TestGarbageAmongHoldsAffectsNoOtherKey(t *testing.T) {
 	}
 }
 
-// beside decides for the bad key, or for a good one, and returns the error of the bad one.
+// beside decides for the bad key, or for a good one, and returns the error of
+// the bad one.
 func beside(t *testing.T, l *core.Limiter, what int) (err error) {
 	ctx := t.Context()
 	switch what {

@@ -82,7 +82,8 @@ func unreadableKeyAffectsNoOther(t *testing.T, client *redis.Client) {
 				if after := client.Dump(t.Context(), bad).Val(); after != before || client.PTTL(t.Context(), bad).Val() != -1 {
 					t.Errorf("the store must not change a key it can't read: %x became %x", before, after)
 				}
-				// The server works, so neither the breaker nor anything else may keep other keys from it.
+				// The server works, so neither the breaker nor anything else
+				// may keep other keys from it.
 				if res, err := l.Allow(t.Context(), "good"); err != nil || res.Source != core.FromStore || res.Remaining != 48 {
 					t.Errorf("another key is decided by %v with %d left, %v; want by the store with 48 left", res.Source, res.Remaining, err)
 				}

@@ -7,8 +7,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
 )
 
-// watchdog bounds how long callers wait for a batch in flight: see node.sendWithWatchdog. A context alone does not, because go-redis
-// does not always stop reading when it ends.
+// watchdog bounds how long callers wait for a batch in flight: see
+// node.sendWithWatchdog. A context alone does not, because go-redis does not
+// always stop reading when it ends.
 type watchdog struct {
 	mu    sync.Mutex // guards all below
 	timer *time.Timer
@@ -17,15 +18,19 @@ type watchdog struct {
 	over  bool      // the batch is complete or given up: nothing is left to do
 }
 
-// giveUpEarly is how much before its end a batch may be given up. Its first call times out at about the same instant, so that one
-// run of the timer does both.
+// giveUpEarly is how much before its end a batch may be given up. Its first
+// call times out at about the same instant, so that one run of the timer does
+// both.
 const giveUpEarly = time.Millisecond
 
-// overdue removes and returns the calls whose timeout has passed; all, if it gives up the batch. Otherwise it sets the timer for the
-// next call. If the batch is complete it does nothing.
+// overdue removes and returns the calls whose timeout has passed; all, if it
+// gives up the batch. Otherwise it sets the timer for the next call. If the
+// batch is complete it does nothing.
 //
-// turn is from when on the server works on this batch; no timeout begins earlier. Example with a timeout of 100 ms: a batch is sent
-// at 0 ms, and the server answers the one before at 60 ms. Its calls are overdue at 160 ms, not at 100.
+// turn is from when on the server works on this batch; no timeout begins
+// earlier. Example with a timeout of 100 ms: a batch is sent at 0 ms, and the
+// server answers the one before at 60 ms. Its calls are overdue at 160 ms, not
+// at 100.
 func (w *watchdog) overdue(timeout time.Duration, turn time.Time) (late []*call, givenUp bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,7 +62,8 @@ func (w *watchdog) overdue(timeout time.Duration, turn time.Time) (late []*call,
 	return late, w.over
 }
 
-// complete stops the watchdog. It returns the calls that overdue has not returned, and whether the batch was given up before.
+// complete stops the watchdog. It returns the calls that overdue has not
+// returned, and whether the batch was given up before.
 func (w *watchdog) complete() (rest []*call, givenUp bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

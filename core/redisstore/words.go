@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// words are what operators have said of a policy's keys: the newest word about each, by field, as Redis has them or as a process
-// remembers them. Nobody changes the map.
+// words are what operators have said of a policy's keys: the newest word about
+// each, by field, as Redis has them or as a process remembers them. Nobody
+// changes the map.
 type words struct {
 	of      map[string]string
 	top     int64 // no stamp is higher
@@ -40,23 +41,30 @@ func (w words) version() string {
 	return fmt.Sprintf("%d %d %s", w.top, w.horizon, nonce())
 }
 
-// nonce tells two versions with the same stamp apart: after a fail-over a stamp can be used twice.
+// nonce tells two versions with the same stamp apart: after a fail-over a stamp
+// can be used twice.
 func nonce() string { return strconv.FormatUint(uint64(rand.Uint32()), 10) }
 
 func (w words) equal(other words) bool {
 	return w.horizon == other.horizon && maps.Equal(w.of, other.of)
 }
 
-// mergeWords returns the newest of what a process remembers and of what Redis has at an instant of its clock. It is the same in whatever
-// order processes do it. A word that is missing on one side is kept, because Redis may have lost it, unless the other side's horizon
-// says that it was removed. What can't be read may be a newer word, of a later version of this package: it stays.
+// mergeWords returns the newest of what a process remembers and of what Redis
+// has at an instant of its clock. It is the same in whatever order processes do
+// it. A word that is missing on one side is kept, because Redis may have lost
+// it, unless the other side's horizon says that it was removed. What can't be
+// read may be a newer word, of a later version of this package: it stays.
 //
-// The higher stamp is the newer word, with one exception: the process has seen all that Redis had until unseen ago. So what was written
-// since, by the clock of the server that has it, is newer than all that the process remembers. Its stamp is lower if Redis has lost
-// what was there, and a server with a slower clock took over. It gets a higher one.
+// The higher stamp is the newer word, with one exception: the process has seen
+// all that Redis had until unseen ago. So what was written since, by the clock
+// of the server that has it, is newer than all that the process remembers. Its
+// stamp is lower if Redis has lost what was there, and a server with a slower
+// clock took over. It gets a higher one.
 //
-// This can be wrong if several things happen within one poll: the clock steps back by about the age of a word, and Redis loses the newer
-// word of the same key that followed it. Nor is the order of words known if such a server loses them too before processes have polled.
+// This can be wrong if several things happen within one poll: the clock steps
+// back by about the age of a word, and Redis loses the newer word of the same
+// key that followed it. Nor is the order of words known if such a server loses
+// them too before processes have polled.
 func mergeWords(process, redis words, now time.Time, unseen time.Duration) words {
 	merged := words{of: maps.Clone(redis.of), top: max(process.top, redis.top), horizon: max(process.horizon, redis.horizon)}
 	for field, value := range redis.of {

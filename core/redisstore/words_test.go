@@ -18,8 +18,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
-// fleet is a Redis that forgets, and processes that follow the exceptions of one policy. For each key it knows the number of the newest
-// word that Redis and that each process can know of.
+// fleet is a Redis that forgets, and processes that follow the exceptions of
+// one policy. For each key it knows the number of the newest word that Redis
+// and that each process can know of.
 type fleet struct {
 	server    *miniredis.Miniredis
 	store     *Store
@@ -174,7 +175,8 @@ func (f *fleet) check(t require.TestingT, p *followingProcess) {
 	require.Equal(t, want, has, "the newest word about each key is in force")
 }
 
-// settle has all processes poll, until nobody has anything to put back. It returns how often they wrote.
+// settle has all processes poll, until nobody has anything to put back. It
+// returns how often they wrote.
 func (f *fleet) settle(t require.TestingT) (writes int) {
 	for range 3 {
 		for _, p := range f.processes {
@@ -218,7 +220,8 @@ func (f *fleet) step(t *rapid.T) {
 	}
 }
 
-// Whatever Redis forgets, and in whatever order processes poll: the newest word about each key wins that Redis or a process still knows.
+// Whatever Redis forgets, and in whatever order processes poll: the newest word
+// about each key wins that Redis or a process still knows.
 func TestNewestWordWins(t *testing.T) {
 	const processes = 3
 	f := newFleet(t, processes)
@@ -238,8 +241,9 @@ func TestNewestWordWins(t *testing.T) {
 	})
 }
 
-// The same if servers with slower clocks take over. Their stamps are lower, until a process has put back what it remembers: so all
-// processes poll between two losses.
+// The same if servers with slower clocks take over. Their stamps are lower,
+// until a process has put back what it remembers: so all processes poll between
+// two losses.
 func TestNewestWordWinsOnSlowerClocks(t *testing.T) {
 	const processes = 3
 	f := newFleet(t, processes)
@@ -260,7 +264,8 @@ func TestNewestWordWinsOnSlowerClocks(t *testing.T) {
 	})
 }
 
-// However many processes see a loss, one puts back, and the others see a version that they know.
+// However many processes see a loss, one puts back, and the others see a
+// version that they know.
 func TestProcessesPutBackOnce(t *testing.T) {
 	const processes = 50
 	f := newFleet(t, processes)
@@ -286,8 +291,8 @@ func TestProcessesPutBackOnce(t *testing.T) {
 	assert.Equal(t, 1, wrote, "of many that have seen the loss at once too")
 }
 
-// The clock of a server that takes over is behind: an operator's word is newer than what processes remember, also if it comes before
-// they put anything back.
+// The clock of a server that takes over is behind: an operator's word is newer
+// than what processes remember, also if it comes before they put anything back.
 func TestNewerWordWinsOnASlowerClock(t *testing.T) {
 	for _, lost := range []bool{true, false} {
 		for _, first := range []bool{true, false} {
@@ -317,7 +322,8 @@ func TestNewerWordWinsOnASlowerClock(t *testing.T) {
 	}
 }
 
-// A process that was cut off brings nothing back that was removed meanwhile, also when Redis has dropped the removal.
+// A process that was cut off brings nothing back that was removed meanwhile,
+// also when Redis has dropped the removal.
 func TestProcessThatWasCutOffBringsNothingBack(t *testing.T) {
 	f := newFleet(t, 2)
 	cutOff, other := f.processes[0], f.processes[1]
@@ -344,7 +350,8 @@ func TestProcessThatWasCutOffBringsNothingBack(t *testing.T) {
 	assert.ElementsMatch(t, fields, now)
 }
 
-// Redis keeps as many removals as there may be exceptions. What it drops first, processes drop too.
+// Redis keeps as many removals as there may be exceptions. What it drops first,
+// processes drop too.
 func TestRemovalsAreBounded(t *testing.T) {
 	f := newFleet(t, 2)
 	key := f.store.batches.exceptionsKey("api")

@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
-// checkClock checks that the clock agrees with time.Now, but for the time that passes between the two reads.
+// checkClock checks that the clock agrees with time.Now, but for the time that
+// passes between the two reads.
 func checkClock(t *testing.T, c *clock) {
 	t.Helper()
 	before := time.Now().UnixMicro()
 	now := c.now()
-	// clock reads two clocks one after the other, so their offset is short by the time in between.
+	// clock reads two clocks one after the other, so their offset is short by
+	// the time in between.
 	if after := time.Now().UnixMicro(); now > after || now < before-1_000_000 {
 		t.Errorf("the clock returns %d, but time.Now returned %d before and %d after", now, before, after)
 	}
@@ -27,7 +29,8 @@ func TestClockAgreesWithTimeNow(t *testing.T) {
 	}
 }
 
-// A synctest bubble has a time of its own. A store made outside can be used inside a bubble, and outside at once.
+// A synctest bubble has a time of its own. A store made outside can be used
+// inside a bubble, and outside at once.
 func TestClockAgreesWithTimeNowInSynctestBubbles(t *testing.T) {
 	var c clock
 	var outside sync.WaitGroup

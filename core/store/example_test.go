@@ -36,7 +36,8 @@ func (s *mapStore) Reset(_ context.Context, policy, key string) error {
 	return nil
 }
 
-// A store of your own keeps bytes, and Request.Decide does the arithmetic. Test the store with package storetest.
+// A store of your own keeps bytes, and Request.Decide does the arithmetic. Test
+// the store with package storetest.
 func ExampleStore() {
 	limiter := core.Must(core.NewLimiter(&mapStore{states: map[string][]byte{}}, core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
@@ -76,8 +77,8 @@ func ExampleAnswer() {
 	// Output: login ada false
 }
 
-// State that this library did not write is an error of that key alone. The failure mode decides its requests until Reset
-// makes the key usable again.
+// State that this library did not write is an error of that key alone. The
+// failure mode decides its requests until Reset makes the key usable again.
 func ExampleStateError() {
 	mine := &mapStore{states: map[string][]byte{core.JoinKey("api", "ada"): []byte("something else")}}
 	limiter := core.Must(core.NewLimiter(mine, core.Policy{
@@ -95,7 +96,8 @@ func ExampleStateError() {
 	// 59
 }
 
-// optioned is a store that has options. NewLimiter reports the mistakes in them.
+// optioned is a store that has options. NewLimiter reports the mistakes in
+// them.
 type optioned struct {
 	core.Store
 
@@ -160,7 +162,8 @@ func ExampleMemory() {
 	// Output: 1 key
 }
 
-// Limiters of one store decide in one step if the store is a JointStore, as this package's is and that on Redis.
+// Limiters of one store decide in one step if the store is a JointStore, as
+// this package's is and that on Redis.
 func ExampleJointStore() {
 	var memory core.Store = core.NewMemoryStore()
 	_, can := memory.(store.JointStore)
@@ -168,7 +171,8 @@ func ExampleJointStore() {
 	// Output: true
 }
 
-// A store that keeps bytes can show them to tools: core.Limiter's Inspect reads them.
+// A store that keeps bytes can show them to tools: core.Limiter's Inspect reads
+// them.
 func (s *mapStore) State(_ context.Context, policy, key string) (store.State, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,8 @@ func (s *Memory) ClassOf(policy, key string) *Class {
 // KeyApart reports whether the key is not in its entry.
 func (c *Class) KeyApart() bool { return c.key != "" }
 
-// SameRate reports whether the records of c and o have the same definition of their limit.
+// SameRate reports whether the records of c and o have the same definition of
+// their limit.
 func (c *Class) SameRate(o *Class) bool { return c.rate == o.rate }
 
 // Holding reports whether c has one record, which holds tokens.

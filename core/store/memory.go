@@ -13,13 +13,16 @@ import (
 // defaultMaxKeys is the bound of a Memory made without WithMaxKeys.
 const defaultMaxKeys = 1_000_000
 
-// Memory keeps buckets in this process: for services that run as one replica, for tests, and for what each replica
-// limits on its own. It is safe for concurrent use, starts no goroutine and needs no closing. A decision on up to 4
-// limits does not allocate, unless the key is new.
+// Memory keeps buckets in this process: for services that run as one replica,
+// for tests, and for what each replica limits on its own. It is safe for
+// concurrent use, starts no goroutine and needs no closing. A decision on up to
+// 4 limits does not allocate, unless the key is new.
 //
-// It holds a bounded number of keys. To make room for a new key, it drops a full bucket: that decides like one that was never used.
-// If no bucket is full, it drops the least recently used one, which is full when its key comes again. With a bound above 4,096 keys,
-// it looks for that bucket among a 64th of the keys.
+// It holds a bounded number of keys. To make room for a new key, it drops a
+// full bucket: that decides like one that was never used. If no bucket is full,
+// it drops the least recently used one, which is full when its key comes again.
+// With a bound above 4,096 keys, it looks for that bucket among a 64th of the
+// keys.
 type Memory struct {
 	config  Config
 	system  clock
@@ -39,7 +42,8 @@ func (o memoryOption) memory(s *Memory) { o(s) }
 // memory makes WithClock a MemoryOption.
 func (o ClockOption) memory(s *Memory) { o.ConfigureStore(&s.config) }
 
-// WithMaxKeys bounds how many keys a Memory holds: at least 1, by default 1,000,000.
+// WithMaxKeys bounds how many keys a Memory holds: at least 1, by default
+// 1,000,000.
 func WithMaxKeys(n int) MemoryOption {
 	return memoryOption(func(s *Memory) {
 		if n < 1 {
@@ -50,7 +54,8 @@ func WithMaxKeys(n int) MemoryOption {
 	})
 }
 
-// NewMemory returns an empty store. core.NewLimiter reports mistakes in the options.
+// NewMemory returns an empty store. core.NewLimiter reports mistakes in the
+// options.
 func NewMemory(options ...MemoryOption) *Memory {
 	s := &Memory{maxKeys: defaultMaxKeys}
 	for _, o := range options {
@@ -58,8 +63,9 @@ func NewMemory(options ...MemoryOption) *Memory {
 			o.memory(s)
 		}
 	}
-	// A small store has one shard, so it drops the least recently used key of all. A large store has many, so that goroutines rarely
-	// wait for a lock; each drops its own least recently used key.
+	// A small store has one shard, so it drops the least recently used key of
+	// all. A large store has many, so that goroutines rarely wait for a lock;
+	// each drops its own least recently used key.
 	shards := 1
 	if s.maxKeys > maxExact {
 		shards = 64
@@ -80,14 +86,16 @@ const maxExact = 4096
 // Config returns the store's configuration.
 func (s *Memory) Config() *Config { return &s.config }
 
-// Do decides r. It ignores ctx, because it waits only for a lock. Its errors are those of Answer.
+// Do decides r. It ignores ctx, because it waits only for a lock. Its errors
+// are those of Answer.
 func (s *Memory) Do(_ context.Context, r Request) (a Answer, _ error) {
 	err := s.Answer(&r, &a)
 	return a, err
 }
 
-// Answer is Do without copies of r and the answer, which it writes to a. It returns [ErrClock], or a [StateError] if the key is in use
-// under more than 256 limits.
+// Answer is Do without copies of r and the answer, which it writes to a. It
+// returns [ErrClock], or a [StateError] if the key is in use under more than
+// 256 limits.
 func (s *Memory) Answer(r *Request, a *Answer) error {
 	hash := r.Hash()
 	sh := s.shard(hash)
@@ -98,8 +106,10 @@ func (s *Memory) Answer(r *Request, a *Answer) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if now < sh.latest {
-		// Another goroutine took the lock first, with a later instant. To decide at an older one would count as a clock that stepped
-		// back, so read the clock again, and then without the cache. If it is still older, it has stepped back.
+		// Another goroutine took the lock first, with a later instant. To
+		// decide at an older one would count as a clock that stepped back, so
+		// read the clock again, and then without the cache. If it is still
+		// older, it has stepped back.
 		if now, err = s.now(); err == nil && now < sh.latest {
 			now, err = s.read()
 		}
@@ -111,7 +121,8 @@ func (s *Memory) Answer(r *Request, a *Answer) error {
 	return s.decideAt(sh, hash, r, a, now)
 }
 
-// decideAt is Answer at the instant now. sh and hash are those of r's key. sh.mu is held.
+// decideAt is Answer at the instant now. sh and hash are those of r's key.
+// sh.mu is held.
 func (s *Memory) decideAt(sh *shard, hash uint64, r *Request, a *Answer, now int64) error {
 	i := sh.find(hash, r.class, r.key)
 	var records []bucket.Record // nil: a key that was not used yet
@@ -149,7 +160,8 @@ func (s *Memory) now() (int64, error) {
 	return s.read()
 }
 
-// read is now without the cache of [clock]: slower, but right as soon as the wall clock is set.
+// read is now without the cache of [clock]: slower, but right as soon as the
+// wall clock is set.
 func (s *Memory) read() (int64, error) {
 	if s.config.Clock == nil {
 		return Instant(time.Now())
@@ -157,7 +169,8 @@ func (s *Memory) read() (int64, error) {
 	return Instant(s.config.Clock())
 }
 
-// Reset forgets the bucket of a policy and key, so that it is full. The error is always nil.
+// Reset forgets the bucket of a policy and key, so that it is full. The error
+// is always nil.
 func (s *Memory) Reset(_ context.Context, policy, key string) error {
 	c := NewClass(policy, nil)
 	hash := c.hashOf(key)
@@ -170,7 +183,8 @@ func (s *Memory) Reset(_ context.Context, policy, key string) error {
 	return nil
 }
 
-// State returns what the store keeps of the bucket of a policy and key: see [StateReader]. The error is [ErrClock].
+// State returns what the store keeps of the bucket of a policy and key: see
+// [StateReader]. The error is [ErrClock].
 func (s *Memory) State(_ context.Context, policy, key string) (state State, _ error) {
 	c := NewClass(policy, nil)
 	hash := c.hashOf(key)
@@ -188,22 +202,27 @@ func (s *Memory) State(_ context.Context, policy, key string) (state State, _ er
 	return state, nil
 }
 
-// Len returns how many keys the store holds. It can exceed the bound by the number of goroutines that are adding a key, and by up to
-// 63 if the bound is above 4,096.
+// Len returns how many keys the store holds. It can exceed the bound by the
+// number of goroutines that are adding a key, and by up to 63 if the bound is
+// above 4,096.
 func (s *Memory) Len() int { return int(s.keys.Load()) }
 
-// shard returns the shard of a hash. It selects by the upper half of the hash, because a shard's table uses the lower half.
+// shard returns the shard of a hash. It selects by the upper half of the hash,
+// because a shard's table uses the lower half.
 func (s *Memory) shard(hash uint64) *shard {
 	return s.shards[(hash>>32)&uint64(len(s.shards)-1)] // their number is a power of 2
 }
 
-// idle is for how long, in µs, insert leaves a full bucket in the store. Keys in steady use whose buckets refill fast would otherwise
-// be dropped and inserted again and again.
+// idle is for how long, in µs, insert leaves a full bucket in the store. Keys
+// in steady use whose buckets refill fast would otherwise be dropped and
+// inserted again and again.
 const idle = 10_000_000
 
-// insert adds e, whose key has this hash, and drops other entries to make room. sh.mu is held.
+// insert adds e, whose key has this hash, and drops other entries to make room.
+// sh.mu is held.
 func (s *Memory) insert(sh *shard, hash uint64, e entry, now int64) {
-	// For each new key drop up to two that were full for the time idle, so that the store shrinks again after a spike of keys.
+	// For each new key drop up to two that were full for the time idle, so that
+	// the store shrinks again after a spike of keys.
 	for range 2 {
 		if i := sh.leastUsed(); i >= 0 && sh.entries[i].rank[full]+idle <= now {
 			s.drop(sh, i)
@@ -226,7 +245,8 @@ func (s *Memory) drop(sh *shard, i int32) {
 	s.keys.Add(-1)
 }
 
-// DoTogether decides requests in one step. It holds the locks of all their shards.
+// DoTogether decides requests in one step. It holds the locks of all their
+// shards.
 func (s *Memory) DoTogether(_ context.Context, requests []Request) ([]JointAnswer, error) {
 	hashes := make([]uint64, len(requests))
 	var shards []*shard

@@ -10,7 +10,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Keys of a policy share what they have in common, and get a class of their own only for what they don't.
+// Keys of a policy share what they have in common, and get a class of their own
+// only for what they don't.
 func TestEntriesShareTheirClass(t *testing.T) {
 	memory := core.NewMemoryStore(core.WithMaxKeys(10), core.WithClock(func() time.Time { return time.Unix(1e9, 0) }))
 	one := core.Must(core.NewLimiter(memory, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
@@ -28,7 +29,8 @@ func TestEntriesShareTheirClass(t *testing.T) {
 	if c := use(one, "a key that is too long for an entry"); c == shared || !c.KeyApart() {
 		t.Error("a long key is not in its entry's class")
 	}
-	// Under two definitions of a limit the record's Fill stands for both, as long as both matter.
+	// Under two definitions of a limit the record's Fill stands for both, as
+	// long as both matter.
 	if c := use(tier, "a"); c == shared || c.SameRate(shared) {
 		t.Error("a key that two definitions of its limit wrote has the class of one")
 	}

@@ -8,8 +8,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// shard holds some of a Memory's keys under one lock. The usual decision fetches three cache lines: the first of the shard's four, a
-// slot's and an entry's.
+// shard holds some of a Memory's keys under one lock. The usual decision
+// fetches three cache lines: the first of the shard's four, a slot's and an
+// entry's.
 type shard struct {
 	mu      sync.Mutex // guards everything below
 	latest  int64      // the instant of the last decision, in µs since 1970
@@ -23,7 +24,8 @@ type shard struct {
 	_   [32]byte          // keeps two locks off one cache line
 }
 
-// slot refers to an entry. It is the slot that the lower bits of the entry's hash select, or the first free one behind that.
+// slot refers to an entry. It is the slot that the lower bits of the entry's
+// hash select, or the first free one behind that.
 type slot struct {
 	hash  uint32 // the lower half of the entry's hash
 	entry int32  // its index, plus 1; 0: the slot is free
@@ -34,7 +36,8 @@ const leastSlots = 8
 
 func newShard() *shard { return &shard{slots: make([]slot, leastSlots), one: new([1]bucket.Record)} }
 
-// find returns the index of the entry of a key of c's policy, or -1. hash is theirs.
+// find returns the index of the entry of a key of c's policy, or -1. hash is
+// theirs.
 func (sh *shard) find(hash uint64, c *Class, key string) int32 {
 	mask := len(sh.slots) - 1
 	for at := int(uint32(hash)) & mask; ; at = (at + 1) & mask {
@@ -57,7 +60,8 @@ func (sh *shard) slotOf(i int32) int {
 	return at
 }
 
-// usual decides r on entry i by [bucket.Request.Usual], the fast path for plain takes. It reports whether that could decide r.
+// usual decides r on entry i by [bucket.Request.Usual], the fast path for plain
+// takes. It reports whether that could decide r.
 func (sh *shard) usual(i int32, r *bucket.Request, a *bucket.Answer, now int64) (ok bool) {
 	e := &sh.entries[i]
 	if e.class.records != nil {
@@ -95,8 +99,9 @@ func (sh *shard) setFull(i int32, at int64) {
 	}
 }
 
-// victim returns the index of the entry to drop for a new one: that of a full bucket, or else the least recently used. It returns -1
-// if the shard is empty, so a store can exceed its bound by one key for each shard that was empty.
+// victim returns the index of the entry to drop for a new one: that of a full
+// bucket, or else the least recently used. It returns -1 if the shard is empty,
+// so a store can exceed its bound by one key for each shard that was empty.
 func (sh *shard) victim(now int64) int32 {
 	if i := sh.byFull.first(sh.entries, full); i >= 0 && sh.entries[i].rank[full] <= now {
 		return i
@@ -104,7 +109,8 @@ func (sh *shard) victim(now int64) int32 {
 	return sh.leastUsed()
 }
 
-// leastUsed returns the index of the least recently used entry, or -1 if there is none.
+// leastUsed returns the index of the least recently used entry, or -1 if there
+// is none.
 func (sh *shard) leastUsed() int32 { return sh.byUse.first(sh.entries, use) }
 
 // add adds e, whose key has this hash.
@@ -160,7 +166,8 @@ func (sh *shard) remove(i int32) {
 	}
 }
 
-// free empties the slot at an index. Slots behind it move up where find would not reach them over the gap.
+// free empties the slot at an index. Slots behind it move up where find would
+// not reach them over the gap.
 func (sh *shard) free(at int) {
 	mask := len(sh.slots) - 1
 	for next := (at + 1) & mask; sh.slots[next].entry != 0; next = (next + 1) & mask {
@@ -172,7 +179,8 @@ func (sh *shard) free(at int) {
 	sh.slots[at] = slot{}
 }
 
-// fit reallocates the entries with capacity for an eighth more. The growth of append would leave a fifth unused.
+// fit reallocates the entries with capacity for an eighth more. The growth of
+// append would leave a fifth unused.
 func (sh *shard) fit() {
 	capacity := len(sh.entries) + len(sh.entries)/8 + 4
 	sh.entries = moved(sh.entries, capacity)
@@ -180,8 +188,9 @@ func (sh *shard) fit() {
 	sh.byFull.fit(capacity)
 }
 
-// entry is what a Memory holds of one key. With many keys, a decision spends most of its time on fetching memory. So an entry is one
-// cache line, of 64 bytes, and what all keys of a policy have in common is in their class.
+// entry is what a Memory holds of one key. With many keys, a decision spends
+// most of its time on fetching memory. So an entry is one cache line, of 64
+// bytes, and what all keys of a policy have in common is in their class.
 type entry struct {
 	class  *Class
 	units  int64    // Units of the only record; its Keep is rank[full]
@@ -191,13 +200,15 @@ type entry struct {
 	key    [23]byte // the key, if it is no longer than this, as IPv4 addresses are; otherwise class has it
 }
 
-// The two orders of a shard's entries: by use, and by when they are full. They are indices of rank.
+// The two orders of a shard's entries: by use, and by when they are full. They
+// are indices of rank.
 const (
 	use  = 0
 	full = 1
 )
 
-// newEntry returns an entry without records for a key of c's policy. It copies the key: see [Request.Key].
+// newEntry returns an entry without records for a key of c's policy. It copies
+// the key: see [Request.Key].
 func newEntry(c *Class, key string) (e entry) {
 	e.class, e.length = c, uint8(len(key)) // at most 128
 	if copy(e.key[:], key) < len(key) {
@@ -227,15 +238,17 @@ func (e *entry) hash() uint64 {
 	return e.class.hash ^ maphash.Bytes(keySeed, e.key[:e.length])
 }
 
-// read sets r to the only record of e. It writes each field once, because a processor has to wait when it reads a word that was just
-// written in parts.
+// read sets r to the only record of e. It writes each field once, because a
+// processor has to wait when it reads a word that was just written in parts.
 func (e *entry) read(r *bucket.Record) {
 	r.Rate, r.Units, r.At, r.Keep = e.class.rate, e.units, e.at, e.rank[full]
 }
 
-// put stores records, which a plan of the class c wrote and which matter until an instant. It returns what rank[full] must become. If
-// there are several records, holds or a cut, e keeps the slice records in a class of its own. Otherwise e gets the class c if that has
-// everything but the numbers of the only record.
+// put stores records, which a plan of the class c wrote and which matter until
+// an instant. It returns what rank[full] must become. If there are several
+// records, holds or a cut, e keeps the slice records in a class of its own.
+// Otherwise e gets the class c if that has everything but the numbers of the
+// only record.
 func (e *entry) put(records []bucket.Record, until int64, c *Class) int64 {
 	if len(records) > 1 || records[0].Holds != nil || records[0].Cut != nil {
 		e.class = &Class{policy: c.policy, hash: c.hash, records: records, key: e.class.key}
@@ -253,20 +266,26 @@ func (e *entry) put(records []bucket.Record, until int64, c *Class) int64 {
 	return records[0].Keep
 }
 
-// lazyHeap is a binary heap of a shard's entries, to find the one of the lowest rank. Nearly all decisions raise an entry's rank, and
-// don't touch the heap: it orders entries by an earlier rank, their place, and first corrects the places that it meets. A decision
-// that lowers a rank, as a refund may, must call lower. Measured with 10,000 entries: 11 ns a use, container/heap 520 ns. A list in
-// the order of use takes 14 ns, but can't order entries by when they are full.
+// lazyHeap is a binary heap of a shard's entries, to find the one of the lowest
+// rank. Nearly all decisions raise an entry's rank, and don't touch the heap:
+// it orders entries by an earlier rank, their place, and first corrects the
+// places that it meets. A decision that lowers a rank, as a refund may, must
+// call lower. Measured with 10,000 entries: 11 ns a use, container/heap 520 ns.
+// A list in the order of use takes 14 ns, but can't order entries by when they
+// are full.
 //
-// Example: the ranks of entries A, B and C are 1, 2 and 3 when they are added, and A is used again: its rank becomes 4, its place
-// stays 1. first finds A on top, sets its place to 4, and moves it down. Then B is on top with place 2, its rank, and is returned.
+// Example: the ranks of entries A, B and C are 1, 2 and 3 when they are added,
+// and A is used again: its rank becomes 4, its place stays 1. first finds A on
+// top, sets its place to 4, and moves it down. Then B is on top with place 2,
+// its rank, and is returned.
 type lazyHeap struct {
 	items []int32 // the heap: indexes of entries in the shard
 	place []int64 // by an entry's index: its rank when it was last placed; at most its rank now
 	index []int32 // by an entry's index: its index in items
 }
 
-// add adds a shard's newest entry, whose index is the number of entries before it.
+// add adds a shard's newest entry, whose index is the number of entries before
+// it.
 func (h *lazyHeap) add(rank int64) {
 	last := len(h.items)
 	h.items = append(h.items, int32(last))
@@ -283,9 +302,11 @@ func (h *lazyHeap) lower(i int32, rank int64) {
 	}
 }
 
-// first returns the index of the entry of the lowest rank, or -1 if there is none. order is h's own: use or full.
+// first returns the index of the entry of the lowest rank, or -1 if there is
+// none. order is h's own: use or full.
 func (h *lazyHeap) first(entries []entry, order int) int32 {
-	// Places are at most ranks. So once the top's place is its rank, no entry has a lower rank.
+	// Places are at most ranks. So once the top's place is its rank, no entry
+	// has a lower rank.
 	for len(h.items) > 0 {
 		top := h.items[0]
 		rank := entries[top].rank[order]
@@ -335,7 +356,8 @@ func (h *lazyHeap) up(at int) {
 	}
 }
 
-// down moves the item at an index down until its children's places are no lower.
+// down moves the item at an index down until its children's places are no
+// lower.
 func (h *lazyHeap) down(at int) {
 	for {
 		least := 2*at + 1

@@ -96,8 +96,9 @@ func TestShardHoldsWhatWasAddedAndNotRemoved(t *testing.T) {
 	}
 }
 
-// Two keys of the same hash must not share an entry, in whatever order they are added and removed. A slot has only half
-// of the hash, so such keys are found soon.
+// Two keys of the same hash must not share an entry, in whatever order they are
+// added and removed. A slot has only half of the hash, so such keys are found
+// soon.
 func TestShardKeepsKeysOfTheSameHashApart(t *testing.T) {
 	c := NewClass("api", nil)
 	seen := make(map[uint32]string)
@@ -125,7 +126,8 @@ func TestShardKeepsKeysOfTheSameHashApart(t *testing.T) {
 	}
 }
 
-// With many keys a decision waits for memory, so it must fetch few cache lines, and no lock of other goroutines.
+// With many keys a decision waits for memory, so it must fetch few cache lines,
+// and no lock of other goroutines.
 func TestEntriesAndShardsFillCacheLines(t *testing.T) {
 	if strconv.IntSize < 64 {
 		t.Skip("on 64-bit processors only")

@@ -1,5 +1,6 @@
-// Package store is for authors of stores. A [Store] keeps the buckets of limiters and decides their requests. [Request.Decide] has the
-// arithmetic for it, and package storetest tests it. [Memory] is the store in this process.
+// Package store is for authors of stores. A [Store] keeps the buckets of
+// limiters and decides their requests. [Request.Decide] has the arithmetic for
+// it, and package storetest tests it. [Memory] is the store in this process.
 package store
 
 import (
@@ -8,17 +9,21 @@ import (
 	"time"
 )
 
-// Store keeps buckets and decides requests on them. [Memory] keeps them in one process; package redisstore shares
-// them between processes. Another store calls [Request.Decide] for the arithmetic, and package storetest tests it. A store with
-// options implements [Configured] too.
+// Store keeps buckets and decides requests on them. [Memory] keeps them in one
+// process; package redisstore shares them between processes. Another store
+// calls [Request.Decide] for the arithmetic, and package storetest tests it. A
+// store with options implements [Configured] too.
 //
-// A Store must be safe for concurrent use. It must decide the requests on one key in the order of their instants, so it reads the
-// clock inside the atomic step. An older instant after a newer one counts as a clock that stepped back: the bucket then refills
-// again for the time between them.
+// A Store must be safe for concurrent use. It must decide the requests on one
+// key in the order of their instants, so it reads the clock inside the atomic
+// step. An older instant after a newer one counts as a clock that stepped back:
+// the bucket then refills again for the time between them.
 type Store interface {
-	// Do decides r. Decisions on one policy and key are atomic: no two take the same tokens. An error means that
-	// there is no decision, not that the request is denied; the policy's OnFailure then decides. If ctx ends, Do
-	// must return with ctx's error: at ctx's deadline, and soon after a cancellation.
+	// Do decides r. Decisions on one policy and key are atomic: no two take the
+	// same tokens. An error means that there is no decision, not that the
+	// request is denied; the policy's OnFailure then decides. If ctx ends, Do
+	// must return with ctx's error: at ctx's deadline, and soon after a
+	// cancellation.
 	Do(ctx context.Context, r Request) (Answer, error)
 
 	// Reset forgets the bucket of a policy and key, so that it is full again.
@@ -29,15 +34,21 @@ type Store interface {
 type JointStore interface {
 	Store
 
-	// DoTogether decides requests and returns their answers in the same order. If all are allowed, all take their tokens. Otherwise
-	// none does: an answer with Allowed then says only that its bucket has the tokens.
+	// DoTogether decides requests and returns their answers in the same order.
+	// If all are allowed, all take their tokens. Otherwise none does: an answer
+	// with Allowed then says only that its bucket has the tokens.
 	//
-	// Several requests may be on one bucket. Each is looked at by itself, without the others: the first asks for all that they take.
-	// But they take in their order, each after those before it, so the second may end a hold that the first has made.
+	// Several requests may be on one bucket. Each is looked at by itself,
+	// without the others: the first asks for all that they take. But they take
+	// in their order, each after those before it, so the second may end a hold
+	// that the first has made.
 	//
-	// A request on a bucket that can't be used has an error in place of an answer, such as the [StateError] of [Request.Decide].
-	// Then none takes tokens, and the others have answers all the same. DoTogether itself returns an error if there are no answers:
-	// [ErrApart], and nothing is taken, if the buckets are where one atomic step can't reach all, and otherwise as Do.
+	// A request on a bucket that can't be used has an error in place of an
+	// answer, such as the [StateError] of [Request.Decide]. Then none takes
+	// tokens, and the others have answers all the same. DoTogether itself
+	// returns an error if there are no answers: [ErrApart], and nothing is
+	// taken, if the buckets are where one atomic step can't reach all, and
+	// otherwise as Do.
 	DoTogether(ctx context.Context, requests []Request) ([]JointAnswer, error)
 }
 
@@ -48,15 +59,18 @@ type JointAnswer struct {
 	Err error // why there is no Answer; nil if there is one
 }
 
-// ErrApart means that a store can't decide requests in one step, because their buckets may be on different servers. A store on
-// several servers decides requests on one bucket in one step all the same, if it can.
+// ErrApart means that a store can't decide requests in one step, because their
+// buckets may be on different servers. A store on several servers decides
+// requests on one bucket in one step all the same, if it can.
 var ErrApart = errors.New("ratelimit: the buckets are on different servers (RL611)")
 
-// StateReader is a [Store] that shows what it keeps, for the tools of operators.
+// StateReader is a [Store] that shows what it keeps, for the tools of
+// operators.
 type StateReader interface {
 	Store
 
-	// State returns what the store keeps of the bucket of a policy and key, without changing it. The error is that of Do.
+	// State returns what the store keeps of the bucket of a policy and key,
+	// without changing it. The error is that of Do.
 	State(ctx context.Context, policy, key string) (State, error)
 }
 

@@ -1,4 +1,5 @@
-// Package storestats is what a store of package redisstore reports of its work, for metrics that need not know the store.
+// Package storestats is what a store of package redisstore reports of its work,
+// for metrics that need not know the store.
 package storestats
 
 import (
@@ -6,11 +7,13 @@ import (
 	"time"
 )
 
-// BatchSizes is the length of [Stats.Batches], a histogram of decisions per call.
+// BatchSizes is the length of [Stats.Batches], a histogram of decisions per
+// call.
 const BatchSizes = 10
 
-// Stats is what a store did since it was made. All but Breaker and Exceptions only grow. A store on a Cluster or a Ring has a breaker for
-// each server; a server that nobody asks for 10 seconds does not count any more.
+// Stats is what a store did since it was made. All but Breaker and Exceptions
+// only grow. A store on a Cluster or a Ring has a breaker for each server; a
+// server that nobody asks for 10 seconds does not count any more.
 type Stats struct {
 	Breaker BreakerState  // now; of several, the worst
 	Opened  int64         // how often a breaker opened
@@ -28,7 +31,8 @@ type Stats struct {
 	Exceptions []Exceptions // now; of the policies whose exceptions the store follows, by name
 }
 
-// Exceptions is what a store knows of the exceptions of a policy that operators set while services run.
+// Exceptions is what a store knows of the exceptions of a policy that operators
+// set while services run.
 type Exceptions struct {
 	Policy    string
 	Overrides int           // in force now
@@ -37,7 +41,8 @@ type Exceptions struct {
 	Age       time.Duration // since Redis was asked for changes with success, or since the store began to follow them
 }
 
-// Source is a store that reports what it did, as redisstore.Store does. It is safe for concurrent use.
+// Source is a store that reports what it did, as redisstore.Store does. It is
+// safe for concurrent use.
 type Source interface{ Stats() Stats }
 
 // BreakerState is what a store's circuit breaker does.

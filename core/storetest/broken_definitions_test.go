@@ -8,7 +8,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// redefined is the state of one limit as if the request's own definition had written it.
+// redefined is the state of one limit as if the request's own definition had
+// written it.
 func redefined(r *store.Request, before []byte) []byte {
 	records, err := bucket.ParseRecords(nil, before)
 	if err != nil || len(before) != bucket.RecordSize {

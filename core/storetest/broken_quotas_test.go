@@ -24,7 +24,8 @@ func (s *brokenJointStore) DoTogether(_ context.Context, requests []store.Reques
 	return s.together(s, requests), nil
 }
 
-// decideAll decides requests one after another. If dry, none takes anything. s.mu is held.
+// decideAll decides requests one after another. If dry, none takes anything.
+// s.mu is held.
 func (s *brokenJointStore) decideAll(requests []store.Request, dry bool) (answers []store.JointAnswer, all bool) {
 	all = true
 	for _, r := range requests {
@@ -76,7 +77,8 @@ func keeping(atMost time.Duration) brokenStore {
 	}}
 }
 
-// returns is a store that changes what comes back to each limit. What is below 0 is charged.
+// returns is a store that changes what comes back to each limit. What is below
+// 0 is charged.
 func returns(change func(s *brokenStore, address string, r store.Request, back []int64)) brokenStore {
 	return brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 		if r.Action == bucket.Refund && r.Each != nil {
@@ -88,7 +90,8 @@ func returns(change func(s *brokenStore, address string, r store.Request, back [
 	}}
 }
 
-// quotaMistakes are about units, calendars, debts, overrides, and buckets that are charged together.
+// quotaMistakes are about units, calendars, debts, overrides, and buckets that
+// are charged together.
 var quotaMistakes = map[string]mistake{
 	"none, several buckets": {store: brokenStore{address: twoPart, do: sound}, together: soundTogether},
 	"units ignored": {rule: "units_are_taken_from_the_limits_that_count_them",

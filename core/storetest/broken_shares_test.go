@@ -9,7 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// shareMistakes are about several charges of one bucket, which hold something each.
+// shareMistakes are about several charges of one bucket, which hold something
+// each.
 var shareMistakes = map[string]mistake{
 	"charges of one bucket decided by its state before all": {rule: "of_several_charges_of_one_bucket_each_ends_its_own_share",
 		store: brokenStore{address: twoPart, do: sound},

@@ -119,7 +119,8 @@ var slotMistakes = map[string]mistake{
 // apart is a store that reads and writes in two steps.
 var apart = mistakes["read and write apart"].store
 
-// oneTicket is a store that knows only one holder for each key: all holds are the same.
+// oneTicket is a store that knows only one holder for each key: all holds are
+// the same.
 func oneTicket() brokenStore {
 	return as(func(r *store.Request) {
 		if r.Ticket >= bucket.FirstReturning {

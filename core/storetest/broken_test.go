@@ -48,7 +48,8 @@ func sound(s *brokenStore, address string, r store.Request) (store.Answer, error
 	return answer, err
 }
 
-// early reads the clock before the atomic step, and lets other goroutines decide in between.
+// early reads the clock before the atomic step, and lets other goroutines
+// decide in between.
 func early(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 	now := s.now()
 	runtime.Gosched()
@@ -61,7 +62,8 @@ func early(s *brokenStore, address string, r store.Request) (store.Answer, error
 	return answer, err
 }
 
-// mistake is a store with a common mistake, and the rule that must find it. The store of no rule is sound.
+// mistake is a store with a common mistake, and the rule that must find it. The
+// store of no rule is sound.
 type mistake struct {
 	rule     string
 	store    brokenStore
@@ -173,7 +175,8 @@ func twoPart(policy, key string) string { return core.JoinKey(policy, key) }
 
 const mistakeVar = "STORETEST_MISTAKE"
 
-// TestSuiteFindsEachMistake runs TestBrokenStore in another process, because a failing subtest fails the test around it.
+// TestSuiteFindsEachMistake runs TestBrokenStore in another process, because a
+// failing subtest fails the test around it.
 func TestBrokenStore(t *testing.T) {
 	m, ok := allMistakes()[os.Getenv(mistakeVar)]
 	if !ok {
@@ -196,7 +199,8 @@ func TestSuiteFindsEachMistake(t *testing.T) {
 	for name, mistake := range allMistakes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// The rules that the mistake breaks besides may wait for what never comes.
+			// The rules that the mistake breaks besides may wait for what never
+			// comes.
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBrokenStore$/^"+regexp.QuoteMeta(mistake.rule), "-test.v")
 			cmd.Env = append(os.Environ(), mistakeVar+"="+name)
 			out, err := cmd.CombinedOutput()

@@ -12,7 +12,8 @@ var calendarRules = []storeRule{
 	{"a debt to a calendar is paid by its periods", debtToACalendar},
 }
 
-// refillsAt checks that a bucket of 10 a period is used up, and has 10 again at an instant and not before.
+// refillsAt checks that a bucket of 10 a period is used up, and has 10 again at
+// an instant and not before.
 func (s *subject) refillsAt(l *core.Limiter, at time.Time) {
 	s.Helper()
 	s.no(l.Reset(s.Context(), key))

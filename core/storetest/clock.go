@@ -5,10 +5,12 @@ import (
 	"time"
 )
 
-// start is half past a minute, so that minutes since start and minutes of the clock differ.
+// start is half past a minute, so that minutes since start and minutes of the
+// clock differ.
 var start = time.Date(2026, time.March, 4, 10, 20, 30, 0, time.UTC)
 
-// testClock stands still until a rule moves it, or advances by a tick whenever it is read.
+// testClock stands still until a rule moves it, or advances by a tick whenever
+// it is read.
 type testClock struct {
 	mu   sync.Mutex
 	now  time.Time

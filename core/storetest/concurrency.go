@@ -50,8 +50,9 @@ func exactUnderConcurrency(s *subject) {
 	}
 }
 
-// If a store reads the clock outside the atomic step, a decision can come after one with a later instant, and sees a clock
-// that stepped back. The boundary of an Aligned limit shows that best.
+// If a store reads the clock outside the atomic step, a decision can come after
+// one with a later instant, and sees a clock that stepped back. The boundary of
+// an Aligned limit shows that best.
 func boundedOnARunningClock(s *subject) {
 	for _, limit := range []core.Limit{
 		core.PerSecond(1000).WithBurst(1),

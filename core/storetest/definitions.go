@@ -63,7 +63,8 @@ func capacityLoweredAndRaised(s *subject) {
 	s.holds(right, 40_000, "what is taken under a lower capacity leaves the rest as it was")
 }
 
-// loweredForDays: what was used before a day began counts no longer, however long the limit was lowered.
+// loweredForDays: what was used before a day began counts no longer, however
+// long the limit was lowered.
 func loweredForDays(s *subject) {
 	day := core.PerDay(100_000).WithMode(core.Aligned)
 	right, lowered := s.limiter(day), s.limiter(core.PerDay(100).WithMode(core.Aligned))
@@ -75,7 +76,8 @@ func loweredForDays(s *subject) {
 	s.holds(right, 99_990, "only what was used today counts when the limit is set back")
 }
 
-// tiersInTurns: a request under a larger definition of a limit does not fill the bucket of a smaller one.
+// tiersInTurns: a request under a larger definition of a limit does not fill
+// the bucket of a smaller one.
 func tiersInTurns(s *subject) {
 	small := s.limiter(core.PerHour(10))
 	large, err := small.WithLimits(core.PerHour(100))
@@ -87,7 +89,8 @@ func tiersInTurns(s *subject) {
 	s.denies(large, 1, 0, 36*time.Second, "and no more")
 }
 
-// rateChanged: from one rate to another, in any mode, the tokens that are there stay, and come back at the new rate from then on.
+// rateChanged: from one rate to another, in any mode, the tokens that are there
+// stay, and come back at the new rate from then on.
 func rateChanged(s *subject) {
 	for name, c := range map[string]struct {
 		before, after core.Limit
@@ -115,7 +118,8 @@ func rateChanged(s *subject) {
 	}
 }
 
-// rateChangedWhileDenied: a denial takes nothing, but from the first one on the new rate counts.
+// rateChangedWhileDenied: a denial takes nothing, but from the first one on the
+// new rate counts.
 func rateChangedWhileDenied(s *subject) {
 	fast, slow := s.limiter(core.PerSecond(1).WithBurst(10)), s.limiter(core.Per(1, 10*time.Second).WithBurst(10))
 	s.grants(fast, 10, 0, "before")
@@ -131,7 +135,8 @@ func rateChangedWhileDenied(s *subject) {
 	s.grants(fast, 1, 0, "which counts from then on")
 }
 
-// undoneAfterCut: what came back after a lower Capacity cut the level, and was taken and undone, is there again.
+// undoneAfterCut: what came back after a lower Capacity cut the level, and was
+// taken and undone, is there again.
 func undoneAfterCut(s *subject) {
 	high, low := s.limiter(core.PerHour(100)), s.limiter(core.PerHour(10))
 	s.grants(high, 70, 30, "before")
@@ -146,7 +151,8 @@ func undoneAfterCut(s *subject) {
 	s.holds(high, 35, "under a higher capacity all that was used counts, and what came back")
 }
 
-// delaysAfterChange: what a Peek and a denial promise after changes is neither too early nor too late, by a microsecond.
+// delaysAfterChange: what a Peek and a denial promise after changes is neither
+// too early nor too late, by a microsecond.
 func delaysAfterChange(s *subject) {
 	for name, uses := range usesInTurn {
 		now := func() *core.Limiter { return s.limiterOf(name, uses[len(uses)-1].limit) }

@@ -21,7 +21,8 @@ var estimateRules = []storeRule{
 	{"concurrent requests can't pass an estimate by", estimateUnderConcurrency},
 }
 
-// estimated is n tokens of a limit, and n more in a month, of which requests take estimates.
+// estimated is n tokens of a limit, and n more in a month, of which requests
+// take estimates.
 func estimated(n int) core.Limit {
 	return core.PerMonth(n).WithName("tokens").WithUnit(tokens).WithMaxHold(time.Minute)
 }
@@ -126,7 +127,8 @@ func estimateHeld(s *subject) {
 	}
 }
 
-// estimateRefills: while an estimate is out, the bucket refills up to what it leaves room for.
+// estimateRefills: while an estimate is out, the bucket refills up to what it
+// leaves room for.
 func estimateRefills(s *subject) {
 	l := s.limiter(core.PerMinute(600).WithName("tokens").WithUnit(tokens).WithMaxHold(time.Minute))
 	s.estimate(l, 500, "an estimate")
@@ -175,8 +177,9 @@ func estimateRedefined(s *subject) {
 	s.have(l, "and one of a process that died comes back", 1650)
 }
 
-// estimateUnderConcurrency is a gateway to a language model: many requests at once estimate what they may take, and settle what they
-// took. A gateway that charges afterwards admits all that come before the first charge.
+// estimateUnderConcurrency is a gateway to a language model: many requests at
+// once estimate what they may take, and settle what they took. A gateway that
+// charges afterwards admits all that come before the first charge.
 func estimateUnderConcurrency(s *subject) {
 	const capacity, each = 10_000, 400
 	l := s.limiter(estimated(capacity))
@@ -208,7 +211,8 @@ func estimateUnderConcurrency(s *subject) {
 	}
 }
 
-// usedAtRest: whoever held what under which definition, when nothing is held each definition has its Capacity less what was used.
+// usedAtRest: whoever held what under which definition, when nothing is held
+// each definition has its Capacity less what was used.
 func usedAtRest(s *subject) {
 	month := func(policy string, n int) *core.Limiter { return s.limiterOf(policy, estimated(n)) }
 	a, b := month("short", 26), month("short", 20)

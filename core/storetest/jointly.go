@@ -16,7 +16,8 @@ var jointRules = []storeRule{
 	{"a key that can't be used leaves the other buckets to the store", jointlyBesideABadKey},
 }
 
-// needsJoint skips the rule for a store that is no store.JointStore: limiters then charge its buckets one after another.
+// needsJoint skips the rule for a store that is no store.JointStore: limiters
+// then charge its buckets one after another.
 func (s *subject) needsJoint() {
 	if _, joint := s.store.(store.JointStore); !joint {
 		s.Skip("the store is no store.JointStore")

@@ -16,7 +16,8 @@ var keyRules = []storeRule{
 	{"a store that keeps a key clones it", keysCloned},
 }
 
-// addresses returns pairs of policy and key that a careless join, escape or cut confuses.
+// addresses returns pairs of policy and key that a careless join, escape or cut
+// confuses.
 func addresses() [][2]string {
 	long := strings.Repeat("x", 1<<20)
 	sum := sha256.Sum256([]byte(long))
@@ -45,7 +46,8 @@ func short(address [2]string) [2]string {
 }
 
 func addressesKeptApart(s *subject) {
-	// All limits have one name, so that only the address keeps two buckets apart.
+	// All limits have one name, so that only the address keeps two buckets
+	// apart.
 	limit := core.Limit{Name: "one", Capacity: 1000, RefillRate: 1000, RefillInterval: 1000 * 3600e9}
 	list := addresses()
 	for i, a := range list { // each address has its own cost
@@ -85,7 +87,8 @@ func addressesFoundAgain(s *subject) {
 	}
 }
 
-// keysCloned uses keys that are views of a buffer, and reuses it: see store.Request.Key.
+// keysCloned uses keys that are views of a buffer, and reuses it: see
+// store.Request.Key.
 func keysCloned(s *subject) {
 	for _, length := range []int{1, 20, 100, 128} {
 		buffer := bytes.Repeat([]byte{'a'}, length)

@@ -6,14 +6,16 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// oneBucketRules are for charges of one request that are taken from the same bucket.
+// oneBucketRules are for charges of one request that are taken from the same
+// bucket.
 var oneBucketRules = []storeRule{
 	{"charges of one bucket are one charge of the sum", chargesAreOneSum},
 	{"charges of one bucket under other limits are all taken or none", chargesUnderOtherLimits},
 	{"a shadow policy charges the bucket of an enforced one and denies nothing", shadowOnTheSameBucket},
 }
 
-// allows checks that charges are allowed, and that the results tell so many tokens left.
+// allows checks that charges are allowed, and that the results tell so many
+// tokens left.
 func (s *subject) allows(left int64, charges ...core.Charge) core.JointResult {
 	s.Helper()
 	j, err := core.AllowTogether(s.Context(), charges...)
@@ -25,7 +27,8 @@ func (s *subject) allows(left int64, charges ...core.Charge) core.JointResult {
 	return j
 }
 
-// refuses checks that charges are denied, with a RetryAfter, and that the results tell so many tokens left.
+// refuses checks that charges are denied, with a RetryAfter, and that the
+// results tell so many tokens left.
 func (s *subject) refuses(left int64, retry time.Duration, charges ...core.Charge) {
 	s.Helper()
 	j, err := core.AllowTogether(s.Context(), charges...)

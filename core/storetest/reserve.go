@@ -101,8 +101,8 @@ func reservationOfSeveral(s *subject) {
 	s.reserve(l, 1, 10*time.Minute, "cancel gives back to both")
 }
 
-// manyCancelled cancels hundreds of reservations in random order. A later one is never due before an earlier one, nor later than
-// the next token comes.
+// manyCancelled cancels hundreds of reservations in random order. A later one
+// is never due before an earlier one, nor later than the next token comes.
 func manyCancelled(s *subject) {
 	const count = 300
 	l := s.limiter(drop)

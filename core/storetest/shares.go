@@ -25,7 +25,8 @@ func (s *subject) sharing() *core.Limiter {
 	return s.limiter(atOnce(7), core.PerDay(10).WithName("daily"), core.PerDay(900).WithName("tokens").WithUnit(tokens).WithMaxHold(time.Minute))
 }
 
-// two takes 2 slots and 100 tokens, and 3 slots and 300 tokens, in two charges, which must be there.
+// two takes 2 slots and 100 tokens, and 3 slots and 300 tokens, in two charges,
+// which must be there.
 func (s *subject) two(l *core.Limiter) (j core.JointResult, small, large *core.Result) {
 	s.Helper()
 	j, err := core.AllowTogether(s.Context(),
@@ -176,7 +177,8 @@ func sharesDenied(s *subject) {
 	}
 }
 
-// sharesUnderConcurrency counts what is out by what its calls returned. The charges of a request are released at once.
+// sharesUnderConcurrency counts what is out by what its calls returned. The
+// charges of a request are released at once.
 func sharesUnderConcurrency(s *subject) {
 	const most = 12
 	l := s.limiter(atOnce(most), core.PerDay(1_000_000).WithName("daily"))

@@ -10,7 +10,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// This file has the rules on slots that are given back, taken jointly and taken at once.
+// This file has the rules on slots that are given back, taken jointly and taken
+// at once.
 
 func slotsUndone(s *subject) {
 	l := s.limiter(atOnce(5), core.PerDay(10).WithName("daily"), core.PerDay(900).WithName("tokens").WithUnit(tokens).WithMaxHold(time.Minute))
@@ -30,7 +31,8 @@ func slotsUndone(s *subject) {
 	}
 }
 
-// slotsUndoneWithout: other processes still count the slots that this one has removed from its policy.
+// slotsUndoneWithout: other processes still count the slots that this one has
+// removed from its policy.
 func slotsUndoneWithout(s *subject) {
 	daily := core.PerDay(10).WithName("daily")
 	l, other := s.limiter(atOnce(2), daily), s.limiter(atOnce(2), daily)
@@ -216,7 +218,8 @@ func slotsUnderConcurrency(s *subject) {
 	s.free(l, most, "all were released again")
 }
 
-// slotsHeldUnderConcurrency: Hold and Release of one result meet, and so do those of many.
+// slotsHeldUnderConcurrency: Hold and Release of one result meet, and so do
+// those of many.
 func slotsHeldUnderConcurrency(s *subject) {
 	l := s.limiter(atOnce(goroutines))
 	results := make([]core.Result, goroutines)

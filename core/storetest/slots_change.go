@@ -90,7 +90,8 @@ func slotsOfTwoVersions(s *subject) {
 	s.free(after, 6, "those of the old version were released")
 }
 
-// slotsBackwards: a fail-over to a server whose clock is behind leaves a slot as much time as it had at the last write.
+// slotsBackwards: a fail-over to a server whose clock is behind leaves a slot
+// as much time as it had at the last write.
 func slotsBackwards(s *subject) {
 	l := s.limiter(atOnce(3), core.PerDay(100).WithName("daily"))
 	first := s.slots(l, 1, "a first")

@@ -1,4 +1,5 @@
-// Package storetest tests stores of token buckets. If you write a [core.Store], call [Run] from a test:
+// Package storetest tests stores of token buckets. If you write a [core.Store],
+// call [Run] from a test:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
@@ -19,14 +20,17 @@ import (
 // longest bounds the check of a rule, whatever it waits for.
 var longest = time.Minute
 
-// Run checks the stores that open returns against every rule of [core.Store]. Each rule is a subtest with the rule's
-// name. Run calls open once for each rule. open returns an empty store that reads the time from clock, or skips the test.
-// The clock shows dates around 2026, but in rules on the ends of its range. It stands still, except when a rule moves it, at
-// times backwards, or lets it run.
+// Run checks the stores that open returns against every rule of [core.Store].
+// Each rule is a subtest with the rule's name. Run calls open once for each
+// rule. open returns an empty store that reads the time from clock, or skips
+// the test. The clock shows dates around 2026, but in rules on the ends of its
+// range. It stands still, except when a rule moves it, at times backwards, or
+// lets it run.
 //
-// The store must keep state as [store.Request.Decide] says, at least until the bucket is full. It may measure that time on
-// clock or in real time: no rule needs state for more than a few real seconds. A check that hangs in the store fails its rule
-// after a minute.
+// The store must keep state as [store.Request.Decide] says, at least until the
+// bucket is full. It may measure that time on clock or in real time: no rule
+// needs state for more than a few real seconds. A check that hangs in the store
+// fails its rule after a minute.
 func Run(t *testing.T, open func(t *testing.T, clock func() time.Time) core.Store) {
 	t.Helper()
 	for _, r := range slices.Concat(takeRules, refillRules, clockRules, rangeRules, refundRules, reserveRules, waitRules,
@@ -56,7 +60,8 @@ type subject struct {
 // key is the key of rules that use only one.
 const key = "user"
 
-// limiter returns a limiter of the policy "api". It fails closed, so that the test sees errors of the store.
+// limiter returns a limiter of the policy "api". It fails closed, so that the
+// test sees errors of the store.
 func (s *subject) limiter(limits ...core.Limit) *core.Limiter {
 	s.Helper()
 	return s.limiterOf("api", limits...)
@@ -81,7 +86,8 @@ func (s *subject) take(l *core.Limiter, cost int64) core.Result {
 	return res
 }
 
-// grants checks that a request for cost tokens is allowed and leaves the given number.
+// grants checks that a request for cost tokens is allowed and leaves the given
+// number.
 func (s *subject) grants(l *core.Limiter, cost, left int64, rule string) {
 	s.Helper()
 	if res := s.take(l, cost); !res.Allowed || res.Remaining != left || res.RetryAfter != 0 {
@@ -90,7 +96,8 @@ func (s *subject) grants(l *core.Limiter, cost, left int64, rule string) {
 	}
 }
 
-// denies checks that a request for cost tokens is denied, with the given number left and the given RetryAfter.
+// denies checks that a request for cost tokens is denied, with the given number
+// left and the given RetryAfter.
 func (s *subject) denies(l *core.Limiter, cost, left int64, retry time.Duration, rule string) {
 	s.Helper()
 	if res := s.take(l, cost); res.Allowed || res.Remaining != left || res.RetryAfter != retry {

@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storetest"
 )
 
-// mapStore is the smallest store. It keeps every key for ever, so do not run it in production.
+// mapStore is the smallest store. It keeps every key for ever, so do not run it
+// in production.
 type mapStore struct {
 	now func() time.Time
 

@@ -34,7 +34,8 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// unreadableReported crowds a key with more limits than a store keeps of one: state of which no store can add another limit.
+// unreadableReported crowds a key with more limits than a store keeps of one:
+// state of which no store can add another limit.
 func unreadableReported(s *subject) {
 	var log lines
 	l, err := core.NewLimiter(s.store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}, OnFailure: core.FailClosed},

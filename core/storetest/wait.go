@@ -9,7 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The clock stands still while a limiter waits in real time, so no rule waits to the end.
+// The clock stands still while a limiter waits in real time, so no rule waits
+// to the end.
 var waitRules = []storeRule{
 	{"a wait for tokens that are there ends at once", waitForNothing},
 	{"a wait past the deadline is refused at once and takes nothing", waitPastDeadline},
@@ -89,7 +90,8 @@ func waitsCancelled(s *subject) {
 	for range waits {
 		go func() { ended <- l.Wait(ctx, key) }()
 	}
-	// Real time passes until all wait, and until the store knows that they don't: at most some 100 ms more than cancelling takes.
+	// Real time passes until all wait, and until the store knows that they
+	// don't: at most some 100 ms more than cancelling takes.
 	until := func(what string, retry time.Duration) {
 		for giveUp := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 			res := s.take(l, 1)

@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
-// middleware takes o as a pointer, because echo makes the inner closure for each request.
+// middleware takes o as a pointer, because echo makes the inner closure for
+// each request.
 func install(engine *adapter.Engine[*echo.Context], o *config) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
@@ -32,7 +33,8 @@ func install(engine *adapter.Engine[*echo.Context], o *config) echo.MiddlewareFu
 					break // the status can't be known: a writer hides echo's
 				}
 				ended := engine.StatusHook(c, v)
-				// The status is known when the response is written, for example by the app's error handler.
+				// The status is known when the response is written, for example
+				// by the app's error handler.
 				res.Before(func() { ended(res.Status, true) })
 				sent := false
 				res.ResponseWriter = nethttp.OnSent(res.ResponseWriter, func() bool { return res.Committed }, func(status int) {
@@ -40,8 +42,9 @@ func install(engine *adapter.Engine[*echo.Context], o *config) echo.MiddlewareFu
 					ended(status, true)
 				})
 				err := next(c)
-				// A writer around echo's, such as that of gzip, may hold the answer back until its middleware
-				// returns. Then the Before hook reports the status.
+				// A writer around echo's, such as that of gzip, may hold the
+				// answer back until its middleware returns. Then the Before
+				// hook reports the status.
 				if err == nil && !sent && plain && !nearest.Committed && !res.Committed {
 					ended(http.StatusOK, false) // net/http sends 200, unless middleware in front answers
 				}
@@ -52,7 +55,8 @@ func install(engine *adapter.Engine[*echo.Context], o *config) echo.MiddlewareFu
 	}
 }
 
-// answer calls custom, and reports whether it did nothing: it returned no error and wrote nothing.
+// answer calls custom, and reports whether it did nothing: it returned no error
+// and wrote nothing.
 func answer(c *echo.Context, custom func() error) (silent bool, err error) {
 	var written nethttp.Status
 	if res, plain := c.Response().(*echo.Response); plain {
@@ -69,8 +73,9 @@ func answer(c *echo.Context, custom func() error) (silent bool, err error) {
 	return err == nil && written.Written() == 0, err
 }
 
-// innermost returns echo's own response below w, or nil if w hides it. Middleware may have wrapped it in responses of
-// the same type, and an error handler writes past these.
+// innermost returns echo's own response below w, or nil if w hides it.
+// Middleware may have wrapped it in responses of the same type, and an error
+// handler writes past these.
 func innermost(w http.ResponseWriter) (res *echo.Response) {
 	for {
 		next, err := echo.UnwrapResponse(w)
@@ -81,13 +86,15 @@ func innermost(w http.ResponseWriter) (res *echo.Response) {
 	}
 }
 
-// settled calls next, and has the engine settle the request when the response is over.
+// settled calls next, and has the engine settle the request when the response
+// is over.
 func settled(engine *adapter.Engine[*echo.Context], v adapter.Verdict, next echo.HandlerFunc, c *echo.Context) (err error) {
 	returned, status := false, 0 // what was sent, also if echo does not know of it: by a flush, or past its response
 	if res := innermost(c.Response()); res != nil {
 		res.ResponseWriter = nethttp.OnSent(res.ResponseWriter, func() bool { return res.Committed }, func(sent int) { status = cmp.Or(status, sent) })
 	}
-	// A writer around echo's, such as that of gzip, may hold the answer back until its middleware returns.
+	// A writer around echo's, such as that of gzip, may hold the answer back
+	// until its middleware returns.
 	var held nethttp.Status
 	if w := c.Response(); !isPlain(w) {
 		c.SetResponse(held.Watch(w))
@@ -109,7 +116,8 @@ func isPlain(w http.ResponseWriter) bool {
 	return plain
 }
 
-// final is the status of a response that is over. held is that of one that a writer around echo's holds back, or 0.
+// final is the status of a response that is over. held is that of one that a
+// writer around echo's holds back, or 0.
 func final(c *echo.Context, returned bool, err error, held int) int {
 	status := http.StatusInternalServerError
 	if returned && err == nil && held != 0 {
@@ -125,7 +133,8 @@ func final(c *echo.Context, returned bool, err error, held int) int {
 	return status
 }
 
-// errorStatus returns the status of echo's own errors, and of errors with a status that echo understands.
+// errorStatus returns the status of echo's own errors, and of errors with a
+// status that echo understands.
 func errorStatus(_ *echo.Context, err error) int { return echo.StatusCode(err) }
 
 // asIs returns err, which echo's error handler unwraps.

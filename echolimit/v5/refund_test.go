@@ -18,7 +18,8 @@ import (
 
 var errNotFound = errors.New("no such row")
 
-// In echo the app's error handler decides the status. WithRefund must get that status.
+// In echo the app's error handler decides the status. WithRefund must get that
+// status.
 func TestRefundGetsTheStatusOfTheErrorHandler(t *testing.T) {
 	mapping := func(c *echo.Context, err error) {
 		if errors.Is(err, errNotFound) {
@@ -59,7 +60,8 @@ func TestRefundGetsTheStatusOfTheErrorHandler(t *testing.T) {
 	}
 }
 
-// Middleware in front of the limiter may change the status. WithRefund must get the status that the client gets.
+// Middleware in front of the limiter may change the status. WithRefund must get
+// the status that the client gets.
 func TestRefundGetsTheStatusOfMiddlewareInFront(t *testing.T) {
 	pass := func(_ *echo.Context, err error) error { return err }
 	dropping := func(*echo.Context, error) error { return nil }

@@ -32,8 +32,9 @@ func hiding(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// In echo v5 middleware in front may wrap the response writer and hold the answer back until it returns. WithRefund must
-// get the status that the client gets, or not be reported.
+// In echo v5 middleware in front may wrap the response writer and hold the
+// answer back until it returns. WithRefund must get the status that the client
+// gets, or not be reported.
 func TestRefundWithWrappedResponseWriters(t *testing.T) {
 	gzip := middleware.GzipWithConfig(middleware.GzipConfig{MinLength: 1000})
 	passing := echo.WrapMiddleware(func(h http.Handler) http.Handler { return h })
@@ -118,8 +119,9 @@ func (w *held) commit() {
 	}
 }
 
-// Echo answers HEAD with the handler of GET, through a writer that holds the answer back until the middleware of the
-// route has returned. Before echo v5.3 an app does so by itself.
+// Echo answers HEAD with the handler of GET, through a writer that holds the
+// answer back until the middleware of the route has returned. Before echo v5.3
+// an app does so by itself.
 func TestRefundGetsTheStatusOfHEAD(t *testing.T) {
 	byItself := func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c *echo.Context) error {
@@ -162,7 +164,8 @@ func TestRefundGetsTheStatusOfHEAD(t *testing.T) {
 	}
 }
 
-// A settle function gets the status that the handler wrote, although gzip in front of the limiter still holds it back.
+// A settle function gets the status that the handler wrote, although gzip in
+// front of the limiter still holds it back.
 func TestSettleBehindGzipGetsTheStatus(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusNoContent, http.StatusUnauthorized} {
 		var seen []int

@@ -12,8 +12,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/fiberlimit/v3"
 )
 
-// Fiber's cache middleware in front of a limiter keeps no denial, also if OnDenied answers with a status that may be kept:
-// otherwise one denied client would deny the page to all.
+// Fiber's cache middleware in front of a limiter keeps no denial, also if
+// OnDenied answers with a status that may be kept: otherwise one denied client
+// would deny the page to all.
 func TestFibersCacheKeepsNoDenial(t *testing.T) {
 	for name, options := range map[string][]fiberlimit.Option{
 		"default": nil,

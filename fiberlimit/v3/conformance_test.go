@@ -55,7 +55,8 @@ var kit = adaptertest.Kit[fiber.Ctx, fiberlimit.KeyFunc, fiberlimit.Option, fibe
 			_, _ = io.CopyN(io.Discard, c.Request().BodyStream(), n)
 		}
 	},
-	// The request's own strings are views of a buffer that the next request overwrites.
+	// The request's own strings are views of a buffer that the next request
+	// overwrites.
 	Header:      func(c fiber.Ctx, name string) string { return c.Get(name) },
 	Cookie:      func(c fiber.Ctx, name string) string { return c.Cookies(name) },
 	Query:       func(c fiber.Ctx, name string) string { return c.Query(name) },

@@ -18,7 +18,8 @@ type tenantCtx struct {
 
 func (c *tenantCtx) Tenant() string { return c.Get("Tenant") }
 
-// The user's functions and the handlers behind the limiter get the app's own context type.
+// The user's functions and the handlers behind the limiter get the app's own
+// context type.
 func TestFunctionsGetTheAppsOwnContext(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(1)}}))
 	app := fiber.NewWithCustomCtx(func(app *fiber.App) fiber.CustomCtx {
@@ -54,7 +55,8 @@ func TestFunctionsGetTheAppsOwnContext(t *testing.T) {
 	}
 }
 
-// ByContextValue finds a value under a key of a custom type, in Locals and in the request's context.
+// ByContextValue finds a value under a key of a custom type, in Locals and in
+// the request's context.
 func TestByContextValueFindsKeysOfCustomTypes(t *testing.T) {
 	type userKey struct{}
 	for _, place := range []struct {

@@ -47,7 +47,8 @@ func Example() {
 	// 400
 }
 
-// The user and the organisation pay both, or none of them. Here the organisation denies the second user.
+// The user and the organisation pay both, or none of them. Here the
+// organisation denies the second user.
 func ExampleRule() {
 	store := core.NewMemoryStore()
 	limiter := func(name string, perHour int) *core.Limiter {

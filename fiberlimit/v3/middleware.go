@@ -35,18 +35,20 @@ func install(engine *adapter.Engine[fiber.Ctx], o *config) fiber.Handler {
 	}
 }
 
-// Allow takes a token of key's bucket from within a handler, for keys that only the handler knows, such as the user
-// name in a JSON
-// body. It sets the header fields. If there is no token, or no decision, it returns the error that a middleware of
-// [New] returns: the handler
-// returns it. The Result can give the token back: see [core.Result.Undo]. If limiter has slots, defer its Release.
-// [FromContext] returns the Result too, also in error handlers.
+// Allow takes a token of key's bucket from within a handler, for keys that only
+// the handler knows, such as the user name in a JSON
+// body. It sets the header fields. If there is no token, or no decision, it
+// returns the error that a middleware of [New] returns: the handler
+// returns it. The Result can give the token back: see [core.Result.Undo]. If
+// limiter has slots, defer its Release. [FromContext] returns the Result too,
+// also in error handlers.
 //
 // If the key has the client's address in it, take that from [ClientIP].
 //
-// Call it before the response has begun, and from one goroutine at a time, because it writes to the response. Each call
-// adds to the header fields: in streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no requests
-// the error's status is 500. Allow panics if limiter is nil.
+// Call it before the response has begun, and from one goroutine at a time,
+// because it writes to the response. Each call adds to the header fields: in
+// streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no
+// requests the error's status is 500. Allow panics if limiter is nil.
 func Allow(c fiber.Ctx, limiter *core.Limiter, key string) (core.Result, error) {
 	v := begin(adapter.InHandler[fiber.Ctx](limiter, strings.Clone(key)), c)
 	if v.Outcome != middleware.Allowed {
@@ -56,8 +58,8 @@ func Allow(c fiber.Ctx, limiter *core.Limiter, key string) (core.Result, error) 
 	return v.Result, nil
 }
 
-// refuse answers a request that is not allowed. If the app's own function neither answers nor returns an error, the
-// default answer follows.
+// refuse answers a request that is not allowed. If the app's own function
+// neither answers nor returns an error, the default answer follows.
 func refuse(c fiber.Ctx, v adapter.Verdict, o *config) (err error) {
 	before := fast.AnswerOf(c.RequestCtx())
 	switch {
@@ -92,9 +94,11 @@ func watched(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict) 
 	return err
 }
 
-// done ends a request. If its status is not known yet, or if it is to be settled, or holds slots, and its response goes
-// on, done waits for the end of the response. The context c is over then, and another one takes its place. Of an
-// abandoned c nothing goes on: fiber's timeout middleware has answered already.
+// done ends a request. If its status is not known yet, or if it is to be
+// settled, or holds slots, and its response goes on, done waits for the end of
+// the response. The context c is over then, and another one takes its place. Of
+// an abandoned c nothing goes on: fiber's timeout middleware has answered
+// already.
 func done(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict, status int) {
 	if c.IsAbandoned() || status != 0 && !(engine.WantsOver(v) && fast.GoesOn(c.RequestCtx())) {
 		engine.Done(c, v, cmp.Or(status, fiber.StatusInternalServerError))

@@ -15,8 +15,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/fiberlimit/v3"
 )
 
-// Fiber's timeout middleware restores the request's context in a goroutine while the limiter returns tokens. If the
-// refund read the context from fiber again, -race would report it.
+// Fiber's timeout middleware restores the request's context in a goroutine
+// while the limiter returns tokens. If the refund read the context from fiber
+// again, -race would report it.
 func TestRefundAfterATimeoutHasNoRace(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
 	app := fiber.New()
@@ -33,8 +34,9 @@ func TestRefundAfterATimeoutHasNoRace(t *testing.T) {
 	}
 }
 
-// If a handler is too late, fiber's timeout middleware has answered, and never sends the stream that the handler returns. The
-// request is settled when the handler has returned: nothing else will end.
+// If a handler is too late, fiber's timeout middleware has answered, and never
+// sends the stream that the handler returns. The request is settled when the
+// handler has returned: nothing else will end.
 func TestSettleOfAStreamAfterATimeout(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
 	settled, began, late := make(chan bool, 10), make(chan bool), make(chan bool)

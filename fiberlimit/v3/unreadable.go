@@ -7,11 +7,14 @@ import (
 	"github.com/gofiber/fiber/v3"
 )
 
-// unreadable reports whether the server could read no request: the connection was idle for too long, or what it sent is not
-// valid. Fiber v3 then runs middleware all the same, so that it can add header fields, and answers with the error handler.
-// There is nothing to limit, and what middleware returns is not sent.
+// unreadable reports whether the server could read no request: the connection
+// was idle for too long, or what it sent is not valid. Fiber v3 then runs
+// middleware all the same, so that it can add header fields, and answers with
+// the error handler. There is nothing to limit, and what middleware returns is
+// not sent.
 //
-// Only an unexported field of fiber's context says so. Without it nothing is unreadable, and such a connection takes tokens.
+// Only an unexported field of fiber's context says so. Without it nothing is
+// unreadable, and such a connection takes tokens.
 func unreadable(c fiber.Ctx) bool {
 	if _, plain := c.(*fiber.DefaultCtx); plain {
 		return skips(reflect.ValueOf(c), plainField)

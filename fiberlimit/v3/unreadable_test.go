@@ -18,8 +18,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/fiberlimit/v3"
 )
 
-// Fiber v3 runs middleware for connections that send no valid request, and then answers with the error handler. They take no
-// token, are not refunded, and get no other status, with fiber's own context and with one of the app.
+// Fiber v3 runs middleware for connections that send no valid request, and then
+// answers with the error handler. They take no token, are not refunded, and get
+// no other status, with fiber's own context and with one of the app.
 func TestConnectionsWithoutAValidRequestTakeNoToken(t *testing.T) {
 	for name, build := range map[string]func(fiber.Config) *fiber.App{
 		"fiber's context": func(config fiber.Config) *fiber.App { return fiber.New(config) },

@@ -19,7 +19,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/fiberlimit/v3"
 )
 
-// fiber reads the whole body of an upload before the limiter denies it, unless StreamRequestBody is set: then only BodyLimit of it.
+// fiber reads the whole body of an upload before the limiter denies it, unless
+// StreamRequestBody is set: then only BodyLimit of it.
 func TestADeniedUploadIsReadUnlessBodiesAreStreamed(t *testing.T) {
 	bodyLimit := map[bool]int{true: 1 << 10, false: 4 << 20} // of which streaming reads so much before the limiter
 	for _, streams := range []bool{false, true} {

@@ -1,6 +1,7 @@
 package main
 
-// framework is what sets an adapter apart: names, types, and sentences about the framework in its documentation.
+// framework is what sets an adapter apart: names, types, and sentences about
+// the framework in its documentation.
 type framework struct {
 	Dir     string            // of the adapter
 	Package string            // its name

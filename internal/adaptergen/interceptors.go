@@ -1,6 +1,7 @@
 package main
 
-// interceptor is what sets a package beyond HTTP apart. Each is in a module of its own.
+// interceptor is what sets a package beyond HTTP apart. Each is in a module of
+// its own.
 type interceptor struct {
 	Dir     string // of the package
 	Package string // its name

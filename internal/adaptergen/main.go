@@ -87,7 +87,7 @@ func generate() (map[string][]byte, error) {
 }
 
 // width is the longest line of a comment.
-const width = 120
+const width = 80
 
 // wrap breaks the long lines of comments.
 func wrap(text string) string {

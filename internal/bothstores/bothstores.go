@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// Run runs test with each kind of store: newStore returns a new, empty one with the given clock.
+// Run runs test with each kind of store: newStore returns a new, empty one with
+// the given clock.
 func Run(t *testing.T, test func(t *testing.T, newStore func(store.ClockOption) core.Store)) {
 	t.Run("MemoryStore", func(t *testing.T) {
 		test(t, func(clock store.ClockOption) core.Store { return core.NewMemoryStore(clock) })

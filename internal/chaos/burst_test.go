@@ -48,8 +48,9 @@ func nearBench(t *testing.T, options *redis.Options) (*core.Limiter, *redisstore
 	return l, store, watchOther(t, options.Addr)
 }
 
-// inTime makes bursts until one is over in the time that decisions may wait for others, while the server answered another process.
-// On a machine that is slower whatever it does, none proves anything.
+// inTime makes bursts until one is over in the time that decisions may wait for
+// others, while the server answered another process. On a machine that is
+// slower whatever it does, none proves anything.
 func inTime(t *testing.T, w *watcher, burst func() (failed int64, took time.Duration)) {
 	t.Helper()
 	for range 20 {
@@ -99,7 +100,8 @@ func TestBurstOfRequestsFailsNone(t *testing.T) {
 	}
 }
 
-// requested makes a request of each user at once. It returns how many were refused.
+// requested makes a request of each user at once. It returns how many were
+// refused.
 func requested(t *testing.T, transport *http.Transport, url string, users []string) (refused int64, took time.Duration) {
 	t.Helper()
 	var status [600]atomic.Int64

@@ -15,12 +15,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
 )
 
-// The network drops a call, and the caller's context ends. The request must return at once with the context's error, and
-// must not count as a failure of the store. The client has a hook, so that nobody waits for it.
+// The network drops a call, and the caller's context ends. The request must
+// return at once with the context's error, and must not count as a failure of
+// the store. The client has a hook, so that nobody waits for it.
 func TestCanceledRequestsAreNoOutage(t *testing.T) {
 	b := newBench(t)
 	b.client.AddHook(noHook{})
-	// The store abandons stuck calls after this time. The callers' contexts end long before.
+	// The store abandons stuck calls after this time. The callers' contexts end
+	// long before.
 	const patience = 20 * time.Second
 	b.store = redisstore.New(b.client, redisstore.WithTimeout(patience))
 	l := b.limiter(t, core.FailLocal)
@@ -71,8 +73,9 @@ func (noHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	return next
 }
 
-// A client of one server returns in time, so callers wait for it themselves. The network drops their calls. A deadline is
-// kept; a caller that is cancelled leaves when its call ends, with the store's timeout.
+// A client of one server returns in time, so callers wait for it themselves.
+// The network drops their calls. A deadline is kept; a caller that is cancelled
+// leaves when its call ends, with the store's timeout.
 func TestCallerWaitsForItsOwnCall(t *testing.T) {
 	for _, minds := range []bool{false, true} {
 		t.Run(fmt.Sprintf("ContextTimeoutEnabled %v", minds), func(t *testing.T) {
@@ -108,8 +111,9 @@ func TestCallerWaitsForItsOwnCall(t *testing.T) {
 	}
 }
 
-// Whatever go-redis has to do for a decision, all of it is over with the store's timeout: to set up a connection, and to
-// send the script that the server has lost.
+// Whatever go-redis has to do for a decision, all of it is over with the
+// store's timeout: to set up a connection, and to send the script that the
+// server has lost.
 func TestDecisionTakesNoLongerThanTheTimeout(t *testing.T) {
 	const patience = 3 * time.Second
 	for name, prepare := range map[string]func(*bench, *core.Limiter){

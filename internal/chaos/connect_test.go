@@ -20,7 +20,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
-// Making a connection takes up to seven round trips, which is longer than a decision's timeout.
+// Making a connection takes up to seven round trips, which is longer than a
+// decision's timeout.
 func TestConnectionsAreMadeToADistantServer(t *testing.T) {
 	cert, key, pool := redistest.Certificate(t)
 	port, err := redistest.FreePort()
@@ -45,7 +46,8 @@ func TestConnectionsAreMadeToADistantServer(t *testing.T) {
 					options.Addr = proxy.Addr
 					client := redis.NewClient(options)
 					t.Cleanup(func() { _ = client.Close() })
-					// As close to the round trip as 100 ms are to 90 on an idle machine.
+					// As close to the round trip as 100 ms are to 90 on an idle
+					// machine.
 					store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(latency+slack()))
 					l := core.Must(core.NewLimiter(store, core.Policy{Name: "far", Limits: []core.Limit{core.PerDay(1_000_000)}}))
 
@@ -65,7 +67,8 @@ func TestConnectionsAreMadeToADistantServer(t *testing.T) {
 	}
 }
 
-// slack is how much longer than the round trip a decision may take here. Busy machines need more.
+// slack is how much longer than the round trip a decision may take here. Busy
+// machines need more.
 func slack() time.Duration {
 	if *reportFile != "" {
 		return 10 * time.Millisecond
@@ -92,7 +95,8 @@ func served(t *testing.T, l *core.Limiter, when string) {
 	}
 }
 
-// Each server of a Ring or a Cluster has connections of its own, and more for pipelines.
+// Each server of a Ring or a Cluster has connections of its own, and more for
+// pipelines.
 func TestConnectionsAreMadeToSeveralServers(t *testing.T) {
 	const latency = 40 * time.Millisecond
 	ring := []*redistest.Server{redistest.Start(t), redistest.Start(t)}

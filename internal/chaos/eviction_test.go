@@ -20,16 +20,19 @@ import (
 const (
 	// evictionKeys is how many keys each limit has.
 	evictionKeys = 50
-	// evictionMemory is for other data, which is written until four times as much would not fit.
+	// evictionMemory is for other data, which is written until four times as
+	// much would not fit.
 	evictionMemory = 8 << 20
 	// evictionValue is the size of other values.
 	evictionValue = 1000
-	// evictionPace is how long a round takes at least, for the report: LRU counts whole seconds.
+	// evictionPace is how long a round takes at least, for the report: LRU
+	// counts whole seconds.
 	evictionPace = 40 * time.Millisecond
 )
 
-// A full server that evicts nothing forgets no limit: every key of a fast limit and of a quota admits at most MaxIn, beside
-// other data that is written all the time. For the report all policies are measured.
+// A full server that evicts nothing forgets no limit: every key of a fast limit
+// and of a quota admits at most MaxIn, beside other data that is written all
+// the time. For the report all policies are measured.
 func TestLimitsOnAFullServer(t *testing.T) {
 	if *reportFile == "" {
 		e := evict(t, "noeviction", time.Hour)
@@ -53,15 +56,16 @@ func TestLimitsOnAFullServer(t *testing.T) {
 	}
 }
 
-// evicted is how many requests were admitted, by the key that was admitted most.
+// evicted is how many requests were admitted, by the key that was admitted
+// most.
 type evicted struct {
 	fast, quota int64 // of keys that are asked for all the time
 	rested      int64 // of a quota's keys that are asked for at the begin and at the end
 	most        int64 // MaxIn of the fast limit, and no less than that of the quota
 }
 
-// evict asks for keys of a fast limit and of a quota in turn, while other data with a TTL, or without any, is written to a
-// server of little memory.
+// evict asks for keys of a fast limit and of a quota in turn, while other data
+// with a TTL, or without any, is written to a server of little memory.
 func evict(t *testing.T, policy string, ttl time.Duration) (e evicted) {
 	t.Helper()
 	ctx, server := context.Background(), redistest.Start(t)

@@ -16,7 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// An attacker invents keys. Meanwhile honest clients, who have used up their tokens, ask again and again.
+// An attacker invents keys. Meanwhile honest clients, who have used up their
+// tokens, ask again and again.
 func TestFloodOfKeysIsBoundedAndDropsNoKeyInUse(t *testing.T) {
 	const bound, honest = 100_000, 1000
 	flood := 500_000

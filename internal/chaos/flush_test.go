@@ -20,7 +20,8 @@ const (
 	tick = time.Millisecond
 )
 
-// patient is a timeout that no decision reaches on a busy machine: these tests are not about slowness.
+// patient is a timeout that no decision reaches on a busy machine: these tests
+// are not about slowness.
 var patient = redisstore.WithTimeout(10 * time.Second)
 
 // asking turns the deny cache off, so that Redis makes every decision.
@@ -90,7 +91,8 @@ func TestFlushAllOnlyFillsBuckets(t *testing.T) {
 	assert.Equal(t, int64(callers*capacity*(1+flushes)), ld.admitted.Load(), "a flush must fill each bucket once")
 }
 
-// A replica with a slower clock takes over, so the clock that decides steps back.
+// A replica with a slower clock takes over, so the clock that decides steps
+// back.
 func TestFailoverToAnOlderClockNeitherRefillsNorStalls(t *testing.T) {
 	master, replica := redistest.Start(t), redistest.Start(t)
 	ctx := context.Background()

@@ -32,7 +32,8 @@ type forgetful struct {
 	forget func()
 }
 
-// An operator's word outlives Redis' memory: what processes have read holds without a gap, comes back, and is learnt by a new process.
+// An operator's word outlives Redis' memory: what processes have read holds
+// without a gap, comes back, and is learnt by a new process.
 func TestFlushEndsNoBlock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -23,11 +23,13 @@ const (
 	slotsOfKey = 40
 	// oneSlotKeys have one slot each.
 	oneSlotKeys = 200
-	// takenTokens are the tokens that decisions take, of which the first undoneTokens come back.
+	// takenTokens are the tokens that decisions take, of which the first
+	// undoneTokens come back.
 	takenTokens, undoneTokens, allTokens = 400, 200, 1000
 )
 
-// givesBack are limiters of a store behind a fault, and of one that asks the server directly.
+// givesBack are limiters of a store behind a fault, and of one that asks the
+// server directly.
 type givesBack struct {
 	slots, one, tokens, estimates, busy *core.Limiter
 }
@@ -69,7 +71,8 @@ func take(t *testing.T, l *core.Limiter, n int, key func(i int) string, units co
 	return list
 }
 
-// atOnce ends decisions at once. It returns how many calls an open breaker refused.
+// atOnce ends decisions at once. It returns how many calls an open breaker
+// refused.
 func atOnce(list []core.Result, end func(*core.Result) error) (refused int64) {
 	var n atomic.Int64
 	var all sync.WaitGroup
@@ -84,8 +87,9 @@ func atOnce(list []core.Result, end func(*core.Result) error) (refused int64) {
 	return n.Load()
 }
 
-// What a process returns while Redis is away comes back within two seconds of Redis' return, although nobody asks for anything then.
-// Nothing comes back twice, and no more slots are out than there are.
+// What a process returns while Redis is away comes back within two seconds of
+// Redis' return, although nobody asks for anything then. Nothing comes back
+// twice, and no more slots are out than there are.
 func TestWhatIsReturnedDuringAnOutageComesBack(t *testing.T) {
 	const quick = "SIGSTOP and SIGCONT"
 	for _, o := range outages {
@@ -102,7 +106,8 @@ func comesBack(t *testing.T, o outage) {
 	t.Helper()
 	b := newBench(t)
 	prefix := redistest.Prefix()
-	// Three times the timeout: a machine that pauses for a moment is no outage yet.
+	// Three times the timeout: a machine that pauses for a moment is no outage
+	// yet.
 	during := givingBack(redisstore.New(b.client, redisstore.WithPrefix(prefix), redisstore.WithTimeout(3*timeout)), core.FailLocal)
 	directly := givingBack(redisstore.New(b.server.Client(t), redisstore.WithPrefix(prefix), patient), core.FailClosed)
 	ctx := context.Background()
@@ -137,7 +142,8 @@ func comesBack(t *testing.T, o outage) {
 			}
 		})
 	}
-	// Half of it is returned while the breaker is closed, and half while it is open.
+	// Half of it is returned while the breaker is closed, and half while it is
+	// open.
 	var refusedTokens, refusedEstimates int64
 	settle := func(r *core.Result) error { return r.Settle(ctx, core.Units{"tokens": 1}) }
 	release, undo := func(r *core.Result) error { return r.Release(ctx) }, func(r *core.Result) error { return r.Undo(ctx) }

@@ -21,8 +21,9 @@ const (
 	addedLatency  = "ADDED_LATENCY"
 )
 
-// delayProxy returns the address of a proxy that delays traffic to server. The proxy is another process, so that thousands of
-// goroutines in this one do not delay it.
+// delayProxy returns the address of a proxy that delays traffic to server. The
+// proxy is another process, so that thousands of goroutines in this one do not
+// delay it.
 func delayProxy(t *testing.T, server string, latency time.Duration) (addr string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestDelayProxy$", "-test.v")

@@ -17,8 +17,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// TestAddedLatency measures, for the report only, how many goroutines a healthy Redis with a long round trip serves with the
-// default timeout.
+// TestAddedLatency measures, for the report only, how many goroutines a healthy
+// Redis with a long round trip serves with the default timeout.
 func TestAddedLatency(t *testing.T) {
 	if *reportFile == "" {
 		t.Skip("measures for -report only")
@@ -72,7 +72,8 @@ func (b burst) share() string {
 	return fmt.Sprintf("%.1f %%", 100*float64(b.fallback)/float64(b.decisions))
 }
 
-// asked starts a goroutine for each name at once. Each makes so many requests in a row.
+// asked starts a goroutine for each name at once. Each makes so many requests
+// in a row.
 func asked(l *core.Limiter, names []string, rounds int) burst {
 	times := make([]time.Duration, len(names)*rounds)
 	var fallback atomic.Int64

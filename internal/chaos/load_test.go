@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// load makes requests from several goroutines until it is stopped, and counts their results.
+// load makes requests from several goroutines until it is stopped, and counts
+// their results.
 type load struct {
 	decisions, admitted, fallback, failed atomic.Int64
 

@@ -14,7 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
-// A client that is new to a Cluster may ask the server that hangs where keys are. Then it asks others.
+// A client that is new to a Cluster may ask the server that hangs where keys
+// are. Then it asks others.
 func TestNewClientOfAClusterWithAServerThatHangs(t *testing.T) {
 	t.Run("a server of one that owns all slots, beside one that hangs", func(t *testing.T) {
 		one := redistest.Start(t, "--cluster-enabled", "yes")
@@ -43,7 +44,8 @@ func TestNewClientOfAClusterWithAServerThatHangs(t *testing.T) {
 	})
 }
 
-// newcomersDecide has new clients decide for keys of servers that answer: each asks the addresses in a random order.
+// newcomersDecide has new clients decide for keys of servers that answer: each
+// asks the addresses in a random order.
 func newcomersDecide(t *testing.T, addrs, keys []string) {
 	t.Helper()
 	for range 5 {

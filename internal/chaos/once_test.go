@@ -16,8 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// warm fills the client's pool with connections, so that a retry finds one. It tries again if the client's timeout is too
-// short for a busy machine.
+// warm fills the client's pool with connections, so that a retry finds one. It
+// tries again if the client's timeout is too short for a busy machine.
 func warm(t *testing.T, c *redis.Client, conns int) {
 	t.Helper()
 	for deadline := time.Now().Add(wait); c.PoolStats().IdleConns < uint32(conns); {
@@ -41,8 +41,8 @@ func connected(t *testing.T, c *redis.Client) string {
 	return info["Clients"]["connected_clients"]
 }
 
-// The server executes every command, and its replies are lost. Whatever the client's options are, one Allow must take one
-// token.
+// The server executes every command, and its replies are lost. Whatever the
+// client's options are, one Allow must take one token.
 func TestAllowTakesItsTokensAtMostOnce(t *testing.T) {
 	server := redistest.Start(t)
 	direct := server.Client(t)

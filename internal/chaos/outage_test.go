@@ -24,7 +24,8 @@ import (
 const (
 	// timeout is the store's timeout.
 	timeout = 100 * time.Millisecond
-	// clientTimeout is the client's own timeout. It is much longer, so a request that ends earlier was ended by the store's.
+	// clientTimeout is the client's own timeout. It is much longer, so a
+	// request that ends earlier was ended by the store's.
 	clientTimeout = time.Minute
 	// crowd is how many requests begin at once during an outage.
 	crowd = 2000
@@ -32,7 +33,8 @@ const (
 	capacity = 100
 )
 
-// bench is a server, a proxy that can break the network to it, and a store behind the proxy.
+// bench is a server, a proxy that can break the network to it, and a store
+// behind the proxy.
 type bench struct {
 	server *redistest.Server
 	proxy  *faultproxy.Proxy
@@ -101,7 +103,8 @@ func configure(t *testing.T, b *bench, name, value string) {
 
 var heldConns sync.Map // from *bench to the connections that hold has taken
 
-// hold takes every connection of the pool, as other stuck users of the client would.
+// hold takes every connection of the pool, as other stuck users of the client
+// would.
 func hold(t *testing.T, b *bench) {
 	t.Helper()
 	conns := make([]*redis.Conn, b.client.Options().PoolSize)
@@ -143,7 +146,8 @@ func TestFailureModesDuringOutages(t *testing.T) {
 			}, wait, tick, "premise: the store answers")
 
 			o.begin(t, b)
-			// While the breaker is closed, a decision may wait for the timeout and no longer.
+			// While the breaker is closed, a decision may wait for the timeout
+			// and no longer.
 			r.admitted, r.closed = crowded(t, local, "onset", core.FromFallback)
 			assert.Equal(t, int64(capacity), r.admitted, "FailLocal admits what this process's bucket holds")
 			assert.Less(t, r.closed.slowest, clientTimeout/2, "a decision must wait for the store's timeout, not for the client's")
@@ -176,8 +180,8 @@ func TestFailureModesDuringOutages(t *testing.T) {
 	}
 }
 
-// crowded makes requests for one key from many goroutines at once. It returns how many were allowed and how long they
-// took.
+// crowded makes requests for one key from many goroutines at once. It returns
+// how many were allowed and how long they took.
 func crowded(t *testing.T, l *core.Limiter, key string, source core.Source) (admitted int64, took latencies) {
 	t.Helper()
 	var count, others atomic.Int64

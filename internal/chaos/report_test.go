@@ -31,7 +31,8 @@ var tables struct {
 	outages, failovers, memory, latencies, takeovers, evictions, shards, steps []string
 }
 
-// report adds r to the table. Promised times are checked only in a run for the table, which has the machine to itself.
+// report adds r to the table. Promised times are checked only in a run for the
+// table, which has the machine to itself.
 func report(t *testing.T, r row) {
 	t.Helper()
 	t.Logf("%+v", r)

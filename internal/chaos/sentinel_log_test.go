@@ -16,7 +16,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
-// Under Sentinel the log names the master that failed, also after another one has taken over, and each outage has its end there.
+// Under Sentinel the log names the master that failed, also after another one
+// has taken over, and each outage has its end there.
 func TestSentinelOutageNamesTheMaster(t *testing.T) {
 	master, replica, sentinels := startWatchedPair(t, 1)
 	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "limits", SentinelAddrs: sentinels, ContextTimeoutEnabled: true, DialerRetries: 1})

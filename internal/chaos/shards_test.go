@@ -36,7 +36,8 @@ const shardPrefix = "shards:"
 // theSlot is the shard that fails where only a slot does.
 const theSlot = "a slot"
 
-// keys returns keys whose buckets are on the shard that will fail, and on others: n, which are one of a slot.
+// keys returns keys whose buckets are on the shard that will fail, and on
+// others: n, which are one of a slot.
 func (s shards) keys(n int) (doomed, safe []string) {
 	for i := 0; len(doomed) < n && s.lost != theSlot || len(safe) < n; i++ {
 		key := "key-" + strconv.Itoa(i)
@@ -55,7 +56,8 @@ func (s shards) keys(n int) (doomed, safe []string) {
 // redisKeyOf is the Redis key of a bucket of these tests.
 func redisKeyOf(key string) string { return shardPrefix + "shards:" + key }
 
-// split is a Cluster whose masters serve their slots whatever becomes of the others.
+// split is a Cluster whose masters serve their slots whatever becomes of the
+// others.
 func split(t *testing.T) (servers []*redistest.Server, client *redis.ClusterClient) {
 	t.Helper()
 	servers, client = cluster(t)
@@ -128,7 +130,8 @@ func TestLostShardConcernsItsOwnKeys(t *testing.T) {
 	}
 }
 
-// withoutASlot are the shards of a Cluster of which no server has the slot of one key.
+// withoutASlot are the shards of a Cluster of which no server has the slot of
+// one key.
 func withoutASlot(t *testing.T) shards {
 	t.Helper()
 	servers, client := split(t)
@@ -175,7 +178,8 @@ func ofRing(t *testing.T, heartbeat time.Duration, fail func(*redistest.Server))
 	}
 }
 
-// unhurt is a limiter on shards of which none fails yet, and keys that are used alike.
+// unhurt is a limiter on shards of which none fails yet, and keys that are used
+// alike.
 func unhurt(t *testing.T, s shards) (l *core.Limiter, store *redisstore.Store, doomed, safe []string) {
 	t.Helper()
 	store = redisstore.New(s.client, redisstore.WithPrefix(shardPrefix), redisstore.WithDenyCache(0))
@@ -186,8 +190,10 @@ func unhurt(t *testing.T, s shards) (l *core.Limiter, store *redisstore.Store, d
 	return l, store, doomed, safe
 }
 
-// throughputStays compares the other shards of l, of whose shards one has just failed, with those of whole. They take turns, so
-// that what else the machine does hits both. What is decided for keys of the lost shard was decided by the others. It returns what became of the decisions of both, each after so long.
+// throughputStays compares the other shards of l, of whose shards one has just
+// failed, with those of whole. They take turns, so that what else the machine
+// does hits both. What is decided for keys of the lost shard was decided by the
+// others. It returns what became of the decisions of both, each after so long.
 func throughputStays(t *testing.T, l, whole *core.Limiter, doomed, safe, doomedOfWhole, safeOfWhole []string) (hurt, healthy bothFates, during time.Duration) {
 	t.Helper()
 	const slice, slices, most = 100 * time.Millisecond, 20, 100
@@ -205,7 +211,8 @@ func throughputStays(t *testing.T, l, whole *core.Limiter, doomed, safe, doomedO
 	return hurt, healthy, during
 }
 
-// loseShard makes requests for keys of a shard, and of others, before and after it fails. whole has the same shards, and none fails.
+// loseShard makes requests for keys of a shard, and of others, before and after
+// it fails. whole has the same shards, and none fails.
 func loseShard(t *testing.T, name string, s, whole shards) {
 	t.Helper()
 	l, store, doomed, safe := unhurt(t, s)
@@ -258,7 +265,8 @@ func (b *bothFates) add(more bothFates) {
 	b.doomed.fallback += more.doomed.fallback
 }
 
-// counted has callers make decisions for a while. Some ask for doomed keys only, a thousand times a second at most.
+// counted has callers make decisions for a while. Some ask for doomed keys
+// only, a thousand times a second at most.
 func counted(l interface {
 	Allow(ctx context.Context, key string) (core.Result, error)
 }, doomed, safe []string, during time.Duration) (b bothFates) {

@@ -20,13 +20,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
-// idle is how many connections the client has when all of them die: as many as its pool can have.
+// idle is how many connections the client has when all of them die: as many as
+// its pool can have.
 const idle = 20
 
 // silentClient is a client whose connections die silently.
 type silentClient struct {
 	name string
-	// open returns a store behind proxy, and its client if that is not the store's own.
+	// open returns a store behind proxy, and its client if that is not the
+	// store's own.
 	open    func(t *testing.T, proxy *faultproxy.Proxy) (*redisstore.Store, redis.UniversalClient)
 	cluster bool // the server is a Cluster
 }
@@ -64,7 +66,8 @@ func onClient(make func(proxy *faultproxy.Proxy) redis.UniversalClient) func(*te
 	}
 }
 
-// All connections die silently at once, and new ones work. The store must find that out, however seldom it is asked.
+// All connections die silently at once, and new ones work. The store must find
+// that out, however seldom it is asked.
 func TestConnectionsThatDiedSilently(t *testing.T) {
 	every := []time.Duration{500 * time.Millisecond}
 	if soak.On() || *reportFile != "" {
@@ -135,7 +138,8 @@ func dieSilently(t *testing.T, c silentClient, every time.Duration) {
 	}
 }
 
-// fill has the client, or if it is not known the store's own, keep many idle connections.
+// fill has the client, or if it is not known the store's own, keep many idle
+// connections.
 func fill(t *testing.T, proxy *faultproxy.Proxy, l *core.Limiter, client redis.UniversalClient) {
 	t.Helper()
 	if client == nil { // with a long round trip the store has many calls in flight

@@ -30,7 +30,8 @@ func (s *seconds) share(second int) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(failed)/float64(max(1, failed+s.decided[second].Load())))
 }
 
-// The latency of a healthy Redis changes under load, between any two of these round trips. The last is beyond the timeout.
+// The latency of a healthy Redis changes under load, between any two of these
+// round trips. The last is beyond the timeout.
 func TestLatencyThatChanges(t *testing.T) {
 	roundTrips := []time.Duration{0, 35 * time.Millisecond, 60 * time.Millisecond, 90 * time.Millisecond, 200 * time.Millisecond}
 	for _, from := range roundTrips {
@@ -72,7 +73,8 @@ func stepLatency(t *testing.T, from, to time.Duration) {
 	}, 2*wait, tick, "at a latency below the timeout all decisions must come back")
 }
 
-// steps makes decisions for a while, and counts them by the second since a step.
+// steps makes decisions for a while, and counts them by the second since a
+// step.
 func steps(l *core.Limiter, step time.Time, during time.Duration) *seconds {
 	var s seconds
 	var all sync.WaitGroup

@@ -49,7 +49,8 @@ func TestSuccessorInAClusterGrantsTwiceOnlyWhatItLacks(t *testing.T) {
 	reportTakeover("Cluster: a master is killed", o.losses(t, alone, time.Now()))
 }
 
-// replicaOf returns master's replica, when all servers know it: the masters vote for no server that they take for a master.
+// replicaOf returns master's replica, when all servers know it: the masters
+// vote for no server that they take for a master.
 func replicaOf(t *testing.T, servers []*redistest.Server, master *redistest.Server) (replica *redistest.Server) {
 	t.Helper()
 	ctx := context.Background()
@@ -74,7 +75,8 @@ func replicaOf(t *testing.T, servers []*redistest.Server, master *redistest.Serv
 	return replica
 }
 
-// role waits until a server has a role, and is in step with its master if it has one.
+// role waits until a server has a role, and is in step with its master if it
+// has one.
 func role(t *testing.T, s *redistest.Server, role string) {
 	t.Helper()
 	client := s.Client(t)

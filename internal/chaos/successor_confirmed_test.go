@@ -9,7 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// confirmedClient returns a client whose decisions fail unless a replica has them in time.
+// confirmedClient returns a client whose decisions fail unless a replica has
+// them in time.
 func confirmedClient(options *redis.Options, within time.Duration) *redis.Client {
 	client := redis.NewClient(options)
 	client.AddHook(confirmed{client, within})
@@ -22,7 +23,8 @@ type confirmed struct {
 	within time.Duration
 }
 
-// ProcessHook sends both commands on one connection, because WAIT is about what its own connection wrote.
+// ProcessHook sends both commands on one connection, because WAIT is about what
+// its own connection wrote.
 func (c confirmed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if !strings.HasPrefix(cmd.Name(), "eval") {

@@ -15,7 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// distantPair is a master and a replica with a network between them, and a proxy through which clients reach the master.
+// distantPair is a master and a replica with a network between them, and a
+// proxy through which clients reach the master.
 type distantPair struct {
 	master, replica *redistest.Server
 	link, clients   *faultproxy.Proxy
@@ -29,7 +30,8 @@ func startDistantPair(t *testing.T) *distantPair {
 	return p
 }
 
-// kill drops all that is on its way to the replica, kills the master, and promotes the replica.
+// kill drops all that is on its way to the replica, kills the master, and
+// promotes the replica.
 func (p *distantPair) kill(t *testing.T) (began, ended time.Time) {
 	t.Helper()
 	began = time.Now()
@@ -112,7 +114,8 @@ func TestMasterWithoutReplicasGrantsNothing(t *testing.T) {
 	p := startDistantPair(t)
 	ctx := context.Background()
 	master := p.master.Client(t)
-	// Redis counts whole seconds since the replica's last report, so a lag of 1 is up to 2 s, and looks once a second.
+	// Redis counts whole seconds since the replica's last report, so a lag of 1
+	// is up to 2 s, and looks once a second.
 	const maxLag, looks = 2 * time.Second, time.Second
 	require.NoError(t, master.ConfigSet(ctx, "min-replicas-to-write", "1").Err())
 	require.NoError(t, master.ConfigSet(ctx, "min-replicas-max-lag", "1").Err())

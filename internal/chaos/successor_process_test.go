@@ -24,12 +24,13 @@ import (
 )
 
 const (
-	// crewSize processes share the buckets. Each has crewWorkers goroutines, and each of those makes one decision every
-	// crewPace.
+	// crewSize processes share the buckets. Each has crewWorkers goroutines,
+	// and each of those makes one decision every crewPace.
 	crewSize    = 3
 	crewWorkers = 4
 	crewPace    = 8 * time.Millisecond
-	// crewKeys buckets hold crewCapacity tokens each. They refill after a day, so not during a test.
+	// crewKeys buckets hold crewCapacity tokens each. They refill after a day,
+	// so not during a test.
 	crewKeys     = 4
 	crewCapacity = 1 << 20
 )
@@ -44,7 +45,8 @@ type crewPlan struct {
 	Confirmed time.Duration // how long a decision waits for a replica; 0: it does not
 }
 
-// client returns the client that the plan asks for. It dials once, so a master that is away is noticed soon.
+// client returns the client that the plan asks for. It dials once, so a master
+// that is away is noticed soon.
 func (p crewPlan) client() redis.UniversalClient {
 	switch {
 	case p.Sentinels != nil:
@@ -74,14 +76,15 @@ func (p crewPlan) limiter(client redis.UniversalClient) *core.Limiter {
 	return core.Must(core.NewLimiter(store, core.Policy{Name: "crew", Limits: []core.Limit{limit}, OnFailure: core.FailClosed}))
 }
 
-// decision is one that a process made, in nanoseconds since 1970. It is neither admitted nor failed if another process has
-// drained the bucket already.
+// decision is one that a process made, in nanoseconds since 1970. It is neither
+// admitted nor failed if another process has drained the bucket already.
 type decision struct {
 	Sent, Answered   int64
 	Admitted, Failed bool
 }
 
-// account is what a process did: its paced decisions, and how many tokens it had when it drained the buckets.
+// account is what a process did: its paced decisions, and how many tokens it
+// had when it drained the buckets.
 type account struct {
 	Decisions []decision
 	Drained   int64
@@ -91,7 +94,8 @@ type account struct {
 // crewVar holds the plan of a process of a crew.
 const crewVar = "CREW_PLAN"
 
-// TestCrewProcess is one of the processes of a crew. It makes paced decisions until a line tells it to drain the buckets.
+// TestCrewProcess is one of the processes of a crew. It makes paced decisions
+// until a line tells it to drain the buckets.
 func TestCrewProcess(t *testing.T) {
 	var plan crewPlan
 	if json.Unmarshal([]byte(os.Getenv(crewVar)), &plan) != nil {
@@ -128,7 +132,8 @@ func TestCrewProcess(t *testing.T) {
 	require.NoError(t, json.NewEncoder(os.Stdout).Encode(a))
 }
 
-// paced makes one decision every crewPace. If one takes longer, the next is late; none is made up for.
+// paced makes one decision every crewPace. If one takes longer, the next is
+// late; none is made up for.
 func paced(l *core.Limiter, key string, stop <-chan struct{}) (made []decision) {
 	ticks := time.NewTicker(crewPace)
 	defer ticks.Stop()
@@ -144,8 +149,9 @@ func paced(l *core.Limiter, key string, stop <-chan struct{}) (made []decision) 
 	}
 }
 
-// drain takes all tokens of keys, in halves, until one token is denied. While the nodes of a Cluster do not agree, a client
-// may be sent to a dead one again, so drain repeats what certainly was not sent.
+// drain takes all tokens of keys, in halves, until one token is denied. While
+// the nodes of a Cluster do not agree, a client may be sent to a dead one
+// again, so drain repeats what certainly was not sent.
 func drain(l *core.Limiter, keys []string) (tokens int64, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
@@ -239,7 +245,8 @@ func (c *crew) drain(t *testing.T) (all account) {
 	return all
 }
 
-// moved waits until each process has a connection to one server and none to another. Sentinel sends them there.
+// moved waits until each process has a connection to one server and none to
+// another. Sentinel sends them there.
 func (c *crew) moved(t *testing.T, from, to *redis.Client) {
 	t.Helper()
 	require.EventuallyWithT(t, func(t *assert.CollectT) {

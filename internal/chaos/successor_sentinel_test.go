@@ -44,14 +44,16 @@ func TestSuccessorBySentinelGrantsTwiceOnlyWhatItLacks(t *testing.T) {
 	})
 }
 
-// TestPlannedFailoverGrantsNothingTwice runs the commands of docs/operations.md while replication lags.
+// TestPlannedFailoverGrantsNothingTwice runs the commands of docs/operations.md
+// while replication lags.
 func TestPlannedFailoverGrantsNothingTwice(t *testing.T) {
 	beside(t)
 	master, replica := redistest.Start(t), redistest.Start(t)
 	link := faultproxy.New(t, master.Addr)
 	follow(t, replica, link.Addr)
 	sentinels := watch(t, master, 1)
-	// After this time Sentinel would have the replica follow the master itself, past the proxy.
+	// After this time Sentinel would have the replica follow the master itself,
+	// past the proxy.
 	require.NoError(t, sentinelClient(t, sentinels[0]).Set(t.Context(), "limits", "failover-timeout", "600000").Err())
 	o := startTakeover(t, crewPlan{Sentinels: sentinels}, master, replica)
 	if err := o.from.Do(t.Context(), "CLIENT", "PAUSE", "0", "WRITE").Err(); err != nil {
@@ -68,7 +70,8 @@ func TestPlannedFailoverGrantsNothingTwice(t *testing.T) {
 	reportTakeover("Sentinel: writes are paused, then `SENTINEL FAILOVER`, [as shown](operations.md#fail-over)", l)
 }
 
-// runShown runs the block of docs/operations.md that has a command, with other servers than it names.
+// runShown runs the block of docs/operations.md that has a command, with other
+// servers than it names.
 func runShown(t *testing.T, command string, servers map[string]string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/operations.md")

@@ -23,7 +23,8 @@ type takeover struct {
 	since time.Time     // rates are measured from here on
 }
 
-// startTakeover starts a crew on the stores of plan, and waits until it uses tokens and the successor follows.
+// startTakeover starts a crew on the stores of plan, and waits until it uses
+// tokens and the successor follows.
 func startTakeover(t *testing.T, plan crewPlan, from, to *redistest.Server) *takeover {
 	t.Helper()
 	o := &takeover{from: from.Client(t), to: reader(t, to)}
@@ -44,7 +45,8 @@ func reader(t *testing.T, s *redistest.Server) *redis.Client {
 	return client
 }
 
-// replicated waits until the successor has something that the master writes from now on, and then for more decisions.
+// replicated waits until the successor has something that the master writes
+// from now on, and then for more decisions.
 func (o *takeover) replicated(t *testing.T) {
 	t.Helper()
 	written := o.trail.written()
@@ -67,7 +69,8 @@ type losses struct {
 	median      time.Duration // how long it took for a decision
 }
 
-// losses drains the buckets and counts. Until one instant the old master alone decided; after another it grants nothing.
+// losses drains the buckets and counts. Until one instant the old master alone
+// decided; after another it grants nothing.
 func (o *takeover) losses(t *testing.T, alone, ended time.Time) (l losses) {
 	t.Helper()
 	all := o.crew.drain(t)
@@ -115,7 +118,8 @@ func (o *takeover) losses(t *testing.T, alone, ended time.Time) (l losses) {
 	t.Logf("%+v", l)
 	assert.LessOrEqual(t, l.twice, l.most, "what is granted twice is what the successor lacks")
 	assert.GreaterOrEqual(t, l.twice, l.least, "what the successor lacks is granted twice")
-	// The rule of docs/reliability.md: grants a second times the window. A worker can be one decision early and one late.
+	// The rule of docs/reliability.md: grants a second times the window. A
+	// worker can be one decision early and one late.
 	rule := crewSize * crewWorkers * (int64(l.window/crewPace) + 3)
 	assert.LessOrEqual(t, l.twice, rule, "what is granted twice is what can be granted in the window")
 	return l

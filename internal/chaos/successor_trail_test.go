@@ -10,9 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// trail counts up a number on a master, a millisecond at a time. A successor has a prefix of the master's writes. So the
-// number that it has tells which decisions it has: all that were answered before the number was sent, and none that was
-// sent after the next one was answered.
+// trail counts up a number on a master, a millisecond at a time. A successor
+// has a prefix of the master's writes. So the number that it has tells which
+// decisions it has: all that were answered before the number was sent, and none
+// that was sent after the next one was answered.
 type trail struct {
 	key  string
 	stop chan struct{}
@@ -77,7 +78,8 @@ func (tr *trail) written() int {
 	return len(tr.marks)
 }
 
-// refusedSince returns when the master first refused a mark that was sent after an instant.
+// refusedSince returns when the master first refused a mark that was sent after
+// an instant.
 func (tr *trail) refusedSince(from time.Time) (at time.Time, found bool) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

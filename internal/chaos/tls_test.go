@@ -18,7 +18,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// limiterACL holds the rules that docs/operations.md shows for a limiter's user.
+// limiterACL holds the rules that docs/operations.md shows for a limiter's
+// user.
 const limiterACL = "on >secret ~ratelimit:* -@all +@connection +evalsha +eval +get +set +setrange +hset +hget +hdel +hgetall +hlen +pexpire +pttl +del +time +info"
 
 func TestStoreWorksWithTLSAndDocumentedACL(t *testing.T) {

@@ -16,8 +16,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
-// On a Cluster the buckets of a charge are on different servers. They are asked one after another, and what was taken is
-// given back when a later one denies: never too many are admitted, and nobody pays for a denial.
+// On a Cluster the buckets of a charge are on different servers. They are asked
+// one after another, and what was taken is given back when a later one denies:
+// never too many are admitted, and nobody pays for a denial.
 func TestChargesTogetherOnACluster(t *testing.T) {
 	_, client := cluster(t)
 	store := redisstore.New(client, redisstore.WithTimeout(10*time.Second))
@@ -69,7 +70,8 @@ func TestChargesTogetherOnACluster(t *testing.T) {
 	denialsTake(t, func(i int) (core.JointResult, error) { return charge(users + i) })
 }
 
-// denialsTake logs how long denied charges take: for so long, at most, the tokens of a user are gone.
+// denialsTake logs how long denied charges take: for so long, at most, the
+// tokens of a user are gone.
 func denialsTake(t *testing.T, charge func(i int) (core.JointResult, error)) {
 	t.Helper()
 	for _, callers := range []int{1, 16} {
@@ -97,7 +99,8 @@ func denialsTake(t *testing.T, charge func(i int) (core.JointResult, error)) {
 	}
 }
 
-// On a Cluster too, a key that can't be read is decided by its own policy's OnFailure, and charges of one bucket are their sum.
+// On a Cluster too, a key that can't be read is decided by its own policy's
+// OnFailure, and charges of one bucket are their sum.
 func TestChargesTogetherBesideABadKeyOnACluster(t *testing.T) {
 	ctx := t.Context()
 	_, client := cluster(t)

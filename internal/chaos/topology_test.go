@@ -27,8 +27,10 @@ func hostPort(t *testing.T, addr string) (host, port string) {
 	return host, port
 }
 
-// follow makes replica a replica of the server at master, and waits until it has loaded that server's data. WAIT does not
-// wait for that: a write from before the replica came has the offset 0, which a replica confirms while it still loads.
+// follow makes replica a replica of the server at master, and waits until it
+// has loaded that server's data. WAIT does not wait for that: a write from
+// before the replica came has the offset 0, which a replica confirms while it
+// still loads.
 func follow(t *testing.T, replica *redistest.Server, master string) {
 	t.Helper()
 	host, port := hostPort(t, master)
@@ -40,7 +42,8 @@ func follow(t *testing.T, replica *redistest.Server, master string) {
 	}, wait, tick, "the replica loads the master's data")
 }
 
-// limited returns a limiter over client whose buckets admit capacity tokens in a day.
+// limited returns a limiter over client whose buckets admit capacity tokens in
+// a day.
 func limited(t *testing.T, client redis.UniversalClient, mode core.FailureMode, options ...redisstore.Option) *core.Limiter {
 	t.Helper()
 	l, err := core.NewLimiter(redisstore.New(client, append(options, asking)...), core.Policy{
@@ -62,7 +65,8 @@ func decidesAgain(t *testing.T, l *core.Limiter, keys []string) {
 	}, 2*wait, 10*time.Millisecond, "recovery is automatic")
 }
 
-// watch starts Sentinels for master, which has one replica, and waits until they know each other and the replica.
+// watch starts Sentinels for master, which has one replica, and waits until
+// they know each other and the replica.
 func watch(t *testing.T, master *redistest.Server, sentinels int) (addrs []string) {
 	t.Helper()
 	ctx := context.Background()
@@ -73,7 +77,8 @@ func watch(t *testing.T, master *redistest.Server, sentinels int) (addrs []strin
 		addrs = append(addrs, s.Addr)
 		c := sentinelClient(t, s.Addr)
 		require.NoError(t, c.Monitor(ctx, "limits", host, port, strconv.Itoa(sentinels/2+1)).Err())
-		// A machine that pauses must not cause a failover before the master is killed.
+		// A machine that pauses must not cause a failover before the master is
+		// killed.
 		require.NoError(t, c.Set(ctx, "limits", "down-after-milliseconds", "60000").Err())
 		require.NoError(t, c.Set(ctx, "limits", "failover-timeout", "5000").Err())
 		first = c
@@ -125,7 +130,8 @@ func TestSentinelFailoverFailsNoRequest(t *testing.T) {
 
 	assert.Zero(t, ld.failed.Load(), "FailLocal must decide throughout the failover")
 	assert.Positive(t, ld.fallback.Load(), "premise: the failover was felt")
-	// Replication is asynchronous, so tokens that the old master granted and did not replicate may be granted once more.
+	// Replication is asynchronous, so tokens that the old master granted and
+	// did not replicate may be granted once more.
 	assert.LessOrEqual(t, ld.admitted.Load(), int64(3*callers*capacity), "the store's buckets, at most once more, and this process's own")
 	role, err := replica.Client(t).Do(ctx, "ROLE").Slice()
 	require.NoError(t, err)
@@ -168,7 +174,8 @@ func agreed(t *testing.T, s *redistest.Server) {
 	}, wait, 50*time.Millisecond)
 }
 
-// keysInFirstSlots returns keys whose buckets are in the first slots of the first master. A reshard moves these first.
+// keysInFirstSlots returns keys whose buckets are in the first slots of the
+// first master. A reshard moves these first.
 func keysInFirstSlots(t *testing.T, s *redistest.Server, n int, slots int64) (names []string) {
 	t.Helper()
 	c := s.Client(t)

@@ -15,13 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watcher is a process of its own that measures how long a server takes to answer, however busy the test is.
+// watcher is a process of its own that measures how long a server takes to
+// answer, however busy the test is.
 type watcher struct {
 	ask     *os.File
 	answers *bufio.Scanner
 }
 
-// watchedServer is the variable that has the server's address in a watcher's process.
+// watchedServer is the variable that has the server's address in a watcher's
+// process.
 const watchedServer = "CHAOS_WATCHED"
 
 // watchOther starts a watcher of the server at addr.

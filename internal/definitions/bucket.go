@@ -8,8 +8,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Bucket is what the documentation says of a bucket under several definitions, in tokens. What a definition leaves to another is
-// rounded, so it is compared with a tolerance.
+// Bucket is what the documentation says of a bucket under several definitions,
+// in tokens. What a definition leaves to another is rounded, so it is compared
+// with a tolerance.
 type Bucket struct {
 	defs    []core.Limit
 	writer  int     // the definition whose rate counts; -1: the bucket is full and was never used
@@ -55,7 +56,8 @@ func (b *Bucket) clone() *Bucket {
 	return &c
 }
 
-// steps is how many steps of l have come after at and until now, and the instant of the last one.
+// steps is how many steps of l have come after at and until now, and the
+// instant of the last one.
 func steps(l core.Limit, at, now int64) (n float64, last int64) {
 	interval := l.RefillInterval.Microseconds()
 	switch {
@@ -198,7 +200,8 @@ func (b *Bucket) fullAt(now int64) int64 {
 	return math.MaxInt64
 }
 
-// calendar reports whether other definitions don't know when the periods of l begin. Days in UTC are multiples on the Unix clock.
+// calendar reports whether other definitions don't know when the periods of l
+// begin. Days in UTC are multiples on the Unix clock.
 func calendar(l core.Limit) bool {
 	return l.Location != nil && (l.Location.String() != "UTC" || l.RefillInterval != 24*time.Hour)
 }
@@ -213,7 +216,8 @@ func sameSteps(a, b core.Limit) bool {
 	return a.RefillInterval == b.RefillInterval && a.Mode == b.Mode && b.Location != nil && a.Location.String() == b.Location.String()
 }
 
-// under is the bucket at now as definition d sees it. ok is false where the documentation does not say.
+// under is the bucket at now as definition d sees it. ok is false where the
+// documentation does not say.
 func (b *Bucket) under(d int, now int64) (_ *Bucket, ok bool) {
 	c := b.clone()
 	if c.writer < 0 {

@@ -1,4 +1,5 @@
-// Package definitions simulates one bucket under several definitions of its limit, and has an oracle of what they have left.
+// Package definitions simulates one bucket under several definitions of its
+// limit, and has an oracle of what they have left.
 package definitions
 
 import (
@@ -86,7 +87,8 @@ func (r Run) String() string {
 
 var holds = []time.Duration{time.Millisecond, time.Second, time.Minute, 7 * time.Minute, time.Hour, 24 * time.Hour, 30 * 24 * time.Hour}
 
-// Draw draws a run. The last definition has the largest Capacity: under it everything that was used counts.
+// Draw draws a run. The last definition has the largest Capacity: under it
+// everything that was used counts.
 func Draw(r *rand.Rand) Run {
 	var run Run
 	n := 2 + r.IntN(3)

@@ -52,7 +52,8 @@ type player struct {
 
 var quiet = core.WithLogger(slog.New(slog.DiscardHandler))
 
-// Play plays run on w. It returns what a caller saw of each operation, how many decisions there were, and what is wrong, or "".
+// Play plays run on w. It returns what a caller saw of each operation, how many
+// decisions there were, and what is wrong, or "".
 func Play(t testing.TB, run Run, w World) (seen []string, decisions int, wrong string) {
 	p := &player{t: t, run: run, w: w, model: &Bucket{defs: run.Defs, writer: -1}, override: -1, exception: -1}
 	if p.w.Key == "" {
@@ -368,7 +369,8 @@ func (p *player) lastReserved(m *Bucket) (at int64) {
 	return at
 }
 
-// giveBack does f to the model under def, and keeps it if f reports a change. A bucket that was never used gets nothing.
+// giveBack does f to the model under def, and keeps it if f reports a change. A
+// bucket that was never used gets nothing.
 func (p *player) giveBack(def int, f func(*Bucket) bool) {
 	if p.model == nil || p.model.writer < 0 {
 		return
@@ -398,7 +400,8 @@ func (b *Bucket) compare(def int, remaining int64) string {
 	return ""
 }
 
-// check has PeekUnits show the bucket under each definition, which changes nothing.
+// check has PeekUnits show the bucket under each definition, which changes
+// nothing.
 func (p *player) check(op Op) (wrong string) {
 	for d := range p.run.Defs {
 		n := 1 + (op.N-1)%p.run.Defs[d].Capacity

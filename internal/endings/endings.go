@@ -1,4 +1,5 @@
-// Package endings runs the table of docs/middleware.md that says what a limiter sees of middleware which answers for the handler.
+// Package endings runs the table of docs/middleware.md that says what a limiter
+// sees of middleware which answers for the handler.
 package endings
 
 import (
@@ -13,7 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Case is one request through a middleware, with limiters in front of it or behind it.
+// Case is one request through a middleware, with limiters in front of it or
+// behind it.
 type Case struct {
 	Middleware string // as the table names it
 	InFront    bool
@@ -35,8 +37,9 @@ func (c Case) See(status int) bool {
 // Patience is how long a case may take on a loaded machine.
 const Patience = 20 * time.Second
 
-// Run has serve send the request of each row of a framework, in both orders, and return the status that the client gets. Each case runs as
-// play does: synctest.Test, or InRealTime for a server that has goroutines of its own.
+// Run has serve send the request of each row of a framework, in both orders,
+// and return the status that the client gets. Each case runs as play does:
+// synctest.Test, or InRealTime for a server that has goroutines of its own.
 func Run(t *testing.T, framework string, play func(*testing.T, func(*testing.T)), serve func(*testing.T, Case) (status int)) {
 	t.Helper()
 	_, file, _, _ := runtime.Caller(0)

@@ -13,8 +13,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// CopyKey returns a key function that copies what key returns. Strings of fasthttp are views of a buffer that the next
-// request on the connection overwrites, and a store may keep a key for longer.
+// CopyKey returns a key function that copies what key returns. Strings of
+// fasthttp are views of a buffer that the next request on the connection
+// overwrites, and a store may keep a key for longer.
 func CopyKey[C any, K ~func(C) (string, error)](key K) func(C) (string, error) {
 	if key == nil || middleware.ArgumentError[C, string](key) != nil {
 		return key
@@ -25,7 +26,8 @@ func CopyKey[C any, K ~func(C) (string, error)](key K) func(C) (string, error) {
 	}
 }
 
-// RemoteIP returns the address of the connection's peer, or the zero Addr if the connection is not TCP.
+// RemoteIP returns the address of the connection's peer, or the zero Addr if
+// the connection is not TCP.
 func RemoteIP(c *fasthttp.RequestCtx) (ip netip.Addr) {
 	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		ip, _ = netip.AddrFromSlice(tcp.IP)
@@ -33,8 +35,8 @@ func RemoteIP(c *fasthttp.RequestCtx) (ip netip.Addr) {
 	return ip
 }
 
-// ContentLength returns the length of the request's body in bytes, and -1 if it is unknown (chunked). Fasthttp uses -2
-// for a request without a body.
+// ContentLength returns the length of the request's body in bytes, and -1 if it
+// is unknown (chunked). Fasthttp uses -2 for a request without a body.
 func ContentLength(c *fasthttp.RequestCtx) int64 {
 	length := c.Request.Header.ContentLength()
 	if length < -1 {
@@ -43,11 +45,13 @@ func ContentLength(c *fasthttp.RequestCtx) int64 {
 	return int64(length)
 }
 
-// Header returns copies of a request header field's values. If the request line has a whole URL, Host is that of the
-// URL, whatever the field says (RFC 9112, section 3.2.2).
+// Header returns copies of a request header field's values. If the request line
+// has a whole URL, Host is that of the URL, whatever the field says (RFC 9112,
+// section 3.2.2).
 //
-// asSent says that the app keeps field names as they were sent. Header then finds a field under any spelling, so no
-// client can hide one value behind another.
+// asSent says that the app keeps field names as they were sent. Header then
+// finds a field under any spelling, so no client can hide one value behind
+// another.
 func Header(c *fasthttp.RequestCtx, name string, asSent bool) (values []string) {
 	if name == "Host" {
 		if host := c.Host(); len(host) > 0 {
@@ -78,8 +82,8 @@ func Path(c *fasthttp.RequestCtx) string {
 	return sent
 }
 
-// DecodeParam percent-decodes a parameter of the route. decoded says that the app already decodes paths before it
-// matches them.
+// DecodeParam percent-decodes a parameter of the route. decoded says that the
+// app already decodes paths before it matches them.
 func DecodeParam(sent string, decoded bool) string {
 	if !decoded && strings.IndexByte(sent, '%') >= 0 {
 		if value, err := url.PathUnescape(sent); err == nil {
@@ -89,18 +93,21 @@ func DecodeParam(sent string, decoded bool) string {
 	return sent
 }
 
-// ResponseHeader sets response header fields. It implements core.HeaderWriter. Names must be in canonical form, as those
-// of core are, and values without line breaks.
+// ResponseHeader sets response header fields. It implements core.HeaderWriter.
+// Names must be in canonical form, as those of core are, and values without
+// line breaks.
 type ResponseHeader struct{ *fasthttp.ResponseHeader }
 
-// Set sets a field. Fasthttp's own Set takes three times as long, because it makes the name canonical.
+// Set sets a field. Fasthttp's own Set takes three times as long, because it
+// makes the name canonical.
 func (h ResponseHeader) Set(name, value string) { h.SetCanonical(view(name), view(value)) }
 
 // view returns the bytes of s, for functions that copy them.
 func view(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// Get returns the value of a field, or "" if it is not set. Fasthttp's Peek takes 47 ns to make the name canonical. This
-// takes 8 ns, and 2 for each field that is set.
+// Get returns the value of a field, or "" if it is not set. Fasthttp's Peek
+// takes 47 ns to make the name canonical. This takes 8 ns, and 2 for each field
+// that is set.
 func (h ResponseHeader) Get(name string) string {
 	for set, value := range h.All() {
 		if string(set) == name {

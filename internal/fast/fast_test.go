@@ -7,7 +7,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
-// A store may keep a key for longer than the request, whose buffer the next one on the connection overwrites.
+// A store may keep a key for longer than the request, whose buffer the next one
+// on the connection overwrites.
 func TestKeysOfEveryFunctionAreCopied(t *testing.T) {
 	buffer := []byte("alice")
 	view := func() (string, error) { return unsafe.String(&buffer[0], len(buffer)), nil }

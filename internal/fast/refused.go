@@ -8,12 +8,14 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// prefetched is how much of a body of known length fasthttp reads before it calls the handler, although the body is a stream.
+// prefetched is how much of a body of known length fasthttp reads before it
+// calls the handler, although the body is a stream.
 const prefetched = 8 << 10
 
-// Refused is called when a limiter has answered c instead of the handler. It closes the connection after the answer if the
-// request's body is a stream that was not read: fasthttp would take what is left of the body for the next requests, and a
-// proxy in front would send their answers to other clients.
+// Refused is called when a limiter has answered c instead of the handler. It
+// closes the connection after the answer if the request's body is a stream that
+// was not read: fasthttp would take what is left of the body for the next
+// requests, and a proxy in front would send their answers to other clients.
 func Refused(c *fasthttp.RequestCtx) {
 	if !c.Request.IsBodyStream() || c.Hijacked() {
 		return
@@ -44,7 +46,8 @@ func AnswerOf(c *fasthttp.RequestCtx) Answer {
 // unread is a user value of a request whose body is left on the connection.
 type unread struct{ c *fasthttp.RequestCtx }
 
-// Close is called by fasthttp when the answer was written, and before it uses the connection again.
+// Close is called by fasthttp when the answer was written, and before it uses
+// the connection again.
 func (u *unread) Close() error {
 	conn := u.c.Conn()
 	if conn == nil {
@@ -57,14 +60,15 @@ func (u *unread) Close() error {
 	return nil
 }
 
-// How long, and for how much, a connection is read before it is closed. They are those of net/http.
+// How long, and for how much, a connection is read before it is closed. They
+// are those of net/http.
 const (
 	lingering = 500 * time.Millisecond
 	lingerFor = 256 << 10
 )
 
-// linger reads what the client still sends. A connection that is closed with unread bytes is reset, and then the client may
-// lose the answer.
+// linger reads what the client still sends. A connection that is closed with
+// unread bytes is reset, and then the client may lose the answer.
 func linger(conn net.Conn) {
 	half, ok := conn.(interface{ CloseWrite() error })
 	if !ok || half.CloseWrite() != nil || conn.SetReadDeadline(time.Now().Add(lingering)) != nil {

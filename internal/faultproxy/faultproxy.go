@@ -1,4 +1,5 @@
-// Package faultproxy is a TCP proxy for tests that breaks the network between a client and a server.
+// Package faultproxy is a TCP proxy for tests that breaks the network between a
+// client and a server.
 package faultproxy
 
 import (
@@ -19,7 +20,8 @@ const (
 	Latency
 	// BlackHole drops all traffic. Connections can be made and stay open.
 	BlackHole
-	// HalfOpen passes requests on and drops replies: the server executes commands, and the client does not learn of it.
+	// HalfOpen passes requests on and drops replies: the server executes
+	// commands, and the client does not learn of it.
 	HalfOpen
 	// Truncate passes on the first byte of a reply and closes the connection.
 	Truncate
@@ -67,16 +69,18 @@ func (p *Proxy) Set(f Fault) {
 	}
 }
 
-// SetLatency delays every reply by d. It also delays the first request of a connection by d, as if making the connection
-// took a round trip. Replies under way at once are delayed at once, not one after another.
+// SetLatency delays every reply by d. It also delays the first request of a
+// connection by d, as if making the connection took a round trip. Replies under
+// way at once are delayed at once, not one after another.
 func (p *Proxy) SetLatency(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fault, p.latency = Latency, d
 }
 
-// Silence drops all traffic of the connections that are open now, for ever. They stay open, and connections to come work: so it is
-// when a firewall forgets connections, or when an address moves to another server.
+// Silence drops all traffic of the connections that are open now, for ever.
+// They stay open, and connections to come work: so it is when a firewall
+// forgets connections, or when an address moves to another server.
 func (p *Proxy) Silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,7 +165,8 @@ type parcel struct {
 	data []byte
 }
 
-// pass sends what it reads on one connection to the other, as far as the current fault lets it through.
+// pass sends what it reads on one connection to the other, as far as the
+// current fault lets it through.
 func (p *Proxy) pass(from, to net.Conn, isRequest bool) {
 	way := make(chan parcel, 4096) // if it were full, parcels would be later than they are due
 	p.done.Go(func() { p.deliver(way, from, to) })
@@ -192,7 +197,8 @@ func (p *Proxy) pass(from, to net.Conn, isRequest bool) {
 	}
 }
 
-// deliver writes each parcel when it is due, in order. At the end it closes both connections.
+// deliver writes each parcel when it is due, in order. At the end it closes
+// both connections.
 func (p *Proxy) deliver(way <-chan parcel, from, to net.Conn) {
 	var failed error
 	for next := range way {

@@ -12,8 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Zones are locations with different clocks: of both hemispheres, with and without summer time, at odd offsets, and one
-// that left out a day.
+// Zones are locations with different clocks: of both hemispheres, with and
+// without summer time, at odd offsets, and one that left out a day.
 var Zones = []string{
 	"UTC", "Europe/Berlin", "America/Sao_Paulo", "Australia/Sydney", "America/St_Johns", "Asia/Kolkata", "Pacific/Apia",
 	"Australia/Lord_Howe",
@@ -24,7 +24,8 @@ func Zone(name string) *time.Location { return core.Must(time.LoadLocation(name)
 
 const day = 24 * time.Hour
 
-// CalendarLimit draws a limit by the day, week or month somewhere, at times with an anchor.
+// CalendarLimit draws a limit by the day, week or month somewhere, at times
+// with an anchor.
 var CalendarLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 	l := core.Limit{
 		Capacity: Capacity.Draw(t, "capacity"),
@@ -40,7 +41,8 @@ var CalendarLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 	return l
 }).Filter(Valid)
 
-// Anchor draws an anchor in a location, often near an instant at which clocks there are set, also to the second.
+// Anchor draws an anchor in a location, often near an instant at which clocks
+// there are set, also to the second.
 func Anchor(location *time.Location) *rapid.Generator[time.Time] {
 	return rapid.Custom(func(t *rapid.T) time.Time {
 		at := time.Unix(rapid.Int64Range(time.Date(1900, 1, 2, 0, 0, 0, 0, time.UTC).Unix(), time.Date(2200, 12, 30, 0, 0, 0, 0, time.UTC).Unix()).Draw(t, "near"), 0)
@@ -57,7 +59,8 @@ var AnyLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 	return l.WithUnit(rapid.SampledFrom([]string{"", "", core.Requests, "tokens", "bytes"}).Draw(t, "unit"))
 })
 
-// HoldingLimit draws a limit that may hold what requests take: slots, or estimates of a unit.
+// HoldingLimit draws a limit that may hold what requests take: slots, or
+// estimates of a unit.
 var HoldingLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 	l := AnyLimit.Draw(t, "limit")
 	hold := rapid.SampledFrom([]time.Duration{time.Millisecond, 20 * time.Millisecond, time.Second, time.Minute, 30 * day}).Draw(t, "hold")
@@ -73,7 +76,8 @@ var HoldingLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 	return l
 })
 
-// Units draws what a request takes of the units that limits count, mostly at most the smallest capacity of each.
+// Units draws what a request takes of the units that limits count, mostly at
+// most the smallest capacity of each.
 func Units(limits []core.Limit) *rapid.Generator[core.Units] {
 	return rapid.Custom(func(t *rapid.T) core.Units {
 		units := make(core.Units)
@@ -88,7 +92,8 @@ func Units(limits []core.Limit) *rapid.Generator[core.Units] {
 	})
 }
 
-// Debt draws a number of tokens to charge in any case: a few, several times the capacity, or more than any bucket owes.
+// Debt draws a number of tokens to charge in any case: a few, several times the
+// capacity, or more than any bucket owes.
 func Debt(limits []core.Limit) *rapid.Generator[int64] {
 	return rapid.OneOf(
 		Cost(limits),

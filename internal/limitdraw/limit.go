@@ -1,4 +1,5 @@
-// Package limitdraw has generators of limits, costs and clocks for property tests.
+// Package limitdraw has generators of limits, costs and clocks for property
+// tests.
 package limitdraw
 
 import (
@@ -13,12 +14,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// Shrink failures for seconds only. Set -rapid.shrinktime for a smaller example.
+// Shrink failures for seconds only. Set -rapid.shrinktime for a smaller
+// example.
 func init() { _ = flag.Set("rapid.shrinktime", "3s") }
 
 var drawMode = rapid.SampledFrom([]core.Mode{core.Continuous, core.Stepped, core.Aligned})
 
-// Interval draws an interval: often a common one, at times with odd nanoseconds.
+// Interval draws an interval: often a common one, at times with odd
+// nanoseconds.
 var Interval = rapid.OneOf(
 	rapid.SampledFrom([]time.Duration{
 		time.Microsecond, time.Millisecond, time.Second, 2 * time.Second, 30 * time.Second, time.Minute, time.Hour,
@@ -88,8 +91,8 @@ func Cost(limits []core.Limit) *rapid.Generator[int64] {
 	)
 }
 
-// Move draws how far the clock moves: exactly by the last RetryAfter, close to it, or by parts and multiples of the
-// intervals.
+// Move draws how far the clock moves: exactly by the last RetryAfter, close to
+// it, or by parts and multiples of the intervals.
 func Move(limits []core.Limit, retry time.Duration) *rapid.Generator[time.Duration] {
 	if retry == core.Never {
 		retry = time.Hour
@@ -111,7 +114,8 @@ var Back = rapid.OneOf(
 	rapid.Map(rapid.Int64Range(1, int64(time.Minute)), func(n int64) time.Duration { return time.Duration(n) }),
 )
 
-// Clock draws a clock that shows an instant within the range, at times near one of its ends.
+// Clock draws a clock that shows an instant within the range, at times near one
+// of its ends.
 func Clock(t *rapid.T) *limittest.Clock {
 	const month = 31 * 24 * time.Hour
 	first, last := limittest.Earliest.UnixMicro(), limittest.Latest.UnixMicro()

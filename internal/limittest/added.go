@@ -7,16 +7,19 @@ import (
 	"testing"
 )
 
-// What an adapter's middleware may allocate for an allowed request with the default header fields and ByIP.
+// What an adapter's middleware may allocate for an allowed request with the
+// default header fields and ByIP.
 const (
 	mostAllocations = 4
 	mostBytes       = 300
 )
 
-// CheckAdded checks what middleware adds to an allowed request: at most 4 allocations and 300 bytes. The functions serve
-// the same request: limits through the middleware, nothing through one that does nothing, and keeps through one that only
-// keeps a pointer with the request where FromContext finds it. Bytes are beyond those of keeps, which are the framework's
-// own: gin and echo make a map, net/http copies the request.
+// CheckAdded checks what middleware adds to an allowed request: at most 4
+// allocations and 300 bytes. The functions serve the same request: limits
+// through the middleware, nothing through one that does nothing, and keeps
+// through one that only keeps a pointer with the request where FromContext
+// finds it. Bytes are beyond those of keeps, which are the framework's own: gin
+// and echo make a map, net/http copies the request.
 func CheckAdded(t *testing.T, nothing, keeps, limits func()) {
 	t.Helper()
 	if Race {
@@ -49,7 +52,8 @@ func allocated(f func()) (allocations, bytes float64) {
 	return float64(after.Mallocs-before.Mallocs) / calls, float64(after.TotalAlloc-before.TotalAlloc) / calls
 }
 
-// Request returns a function that has h serve the same request again and again. h must answer 204.
+// Request returns a function that has h serve the same request again and again.
+// h must answer 204.
 func Request(t *testing.T, h http.Handler) func() {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	w := httptest.NewRecorder()

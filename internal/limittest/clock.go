@@ -1,4 +1,5 @@
-// Package limittest holds what tests of limiters share: a clock, limiters that fail closed, and stores.
+// Package limittest holds what tests of limiters share: a clock, limiters that
+// fail closed, and stores.
 package limittest
 
 import (

@@ -8,7 +8,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Limiter returns a limiter that fails closed, so that the test sees errors of the store.
+// Limiter returns a limiter that fails closed, so that the test sees errors of
+// the store.
 func Limiter(t testing.TB, s core.Store, policy string, limits ...core.Limit) *core.Limiter {
 	t.Helper()
 	l, err := core.NewLimiter(s, core.Policy{Name: policy, Limits: limits, OnFailure: core.FailClosed})
@@ -28,7 +29,8 @@ func Left(t testing.TB, l *core.Limiter, key string) int64 {
 	return res.Remaining
 }
 
-// ComesBack waits until key has n tokens or slots: they come without a round trip that anybody waits for.
+// ComesBack waits until key has n tokens or slots: they come without a round
+// trip that anybody waits for.
 func ComesBack(t testing.TB, l *core.Limiter, key string, n int64, rule string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); Left(t, l, key) != n; time.Sleep(time.Millisecond) {

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// Capture returns what slog's default logger wrote while f ran. f may log from several goroutines. Tests that call it
-// must not run in parallel, because it replaces the default logger.
+// Capture returns what slog's default logger wrote while f ran. f may log from
+// several goroutines. Tests that call it must not run in parallel, because it
+// replaces the default logger.
 func Capture(f func()) string {
 	lines, end := capture()
 	defer end()
@@ -18,7 +19,8 @@ func Capture(f func()) string {
 	return lines.String()
 }
 
-// Default returns what slog's default logger writes until the test ends. Such tests must not run in parallel either.
+// Default returns what slog's default logger writes until the test ends. Such
+// tests must not run in parallel either.
 func Default(t testing.TB) *Buffer {
 	t.Helper()
 	lines, end := capture()

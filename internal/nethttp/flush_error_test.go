@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/nethttp"
 )
 
-// A handler that streams learns by the error of a flush that its client has gone.
+// A handler that streams learns by the error of a flush that its client has
+// gone.
 func TestErrorOfAFlushReachesTheHandler(t *testing.T) {
 	var status nethttp.Status
 	for hook, w := range map[string]http.ResponseWriter{

@@ -9,13 +9,15 @@ import (
 	"github.com/felixge/httpsnoop"
 )
 
-// Status is the status of one response as the client sees it: the first one that was written, whatever the handler did
-// afterwards. Its zero value has no status yet. It is not safe for concurrent use.
+// Status is the status of one response as the client sees it: the first one
+// that was written, whatever the handler did afterwards. Its zero value has no
+// status yet. It is not safe for concurrent use.
 type Status struct {
 	written int
 }
 
-// Watch returns w with hooks that note the status. The result implements the same optional interfaces as w.
+// Watch returns w with hooks that note the status. The result implements the
+// same optional interfaces as w.
 func (s *Status) Watch(w http.ResponseWriter) http.ResponseWriter {
 	return httpsnoop.Wrap(w, httpsnoop.Hooks{
 		WriteHeader: func(write httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
@@ -48,7 +50,8 @@ func (s *Status) Watch(w http.ResponseWriter) http.ResponseWriter {
 	})
 }
 
-// note keeps the first final status. An informational one, such as 103, is not final.
+// note keeps the first final status. An informational one, such as 103, is not
+// final.
 func (s *Status) note(code int) {
 	if s.written == 0 && (code >= 200 || code == http.StatusSwitchingProtocols) {
 		s.written = code
@@ -58,8 +61,9 @@ func (s *Status) note(code int) {
 // Written returns the status that was written, or 0.
 func (s *Status) Written() int { return s.written }
 
-// Final returns the status after the handler has ended. If none was written, it is the 200 that net/http sends for a
-// handler that returned, and 500 for one that panicked.
+// Final returns the status after the handler has ended. If none was written, it
+// is the 200 that net/http sends for a handler that returned, and 500 for one
+// that panicked.
 func (s *Status) Final(returned bool) int {
 	switch {
 	case s.written != 0:
@@ -70,10 +74,12 @@ func (s *Status) Final(returned bool) int {
 	return http.StatusInternalServerError
 }
 
-// OnSent returns w with hooks that call sent with the response's status: at each WriteHeader that ends the header, because middleware can
-// write past its framework's response, as echo's Timeout does; and with 200 unless the framework has committed its response, before each
-// flush, with which net/http sends 200, and when the connection was hijacked, which counts as 200. The result implements the same
-// optional interfaces as w.
+// OnSent returns w with hooks that call sent with the response's status: at
+// each WriteHeader that ends the header, because middleware can write past its
+// framework's response, as echo's Timeout does; and with 200 unless the
+// framework has committed its response, before each flush, with which net/http
+// sends 200, and when the connection was hijacked, which counts as 200. The
+// result implements the same optional interfaces as w.
 func OnSent(w http.ResponseWriter, committed func() bool, sent func(status int)) http.ResponseWriter {
 	silent200 := func() {
 		if !committed() {

@@ -58,7 +58,8 @@ func TestRefundGetsTheStatusThatTheClientGets(t *testing.T) {
 	}
 }
 
-// A hijacked connection counts as 200, even if the handler panics afterwards: what was written to it is not known.
+// A hijacked connection counts as 200, even if the handler panics afterwards:
+// what was written to it is not known.
 func TestHijackedConnectionCountsAs200(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "test", Limits: []core.Limit{core.PerDay(5)}}))
 	reported := make(chan int, 1)

@@ -10,7 +10,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Exceptions is what a process obeys of the exceptions of a policy: what adminlimit answers, and the command line reads.
+// Exceptions is what a process obeys of the exceptions of a policy: what
+// adminlimit answers, and the command line reads.
 type Exceptions struct {
 	Followed  bool        `json:"followed"`                   // the process reads them again and again
 	Version   int64       `json:"version"`                    // that it obeys, in µs since 1970; 0: none
@@ -32,7 +33,8 @@ type Exception struct {
 	Reason  string   `json:"reason,omitempty"`          // why
 }
 
-// ExceptionsOf returns what l obeys at an instant. keys are as text makes them of stored ones.
+// ExceptionsOf returns what l obeys at an instant. keys are as text makes them
+// of stored ones.
 func ExceptionsOf(l *core.Limiter, now time.Time, text func(key string) string) *Exceptions {
 	e, f := l.Exceptions(), l.Following()
 	x := &Exceptions{Followed: !f.Since.IsZero(), Version: f.Version, Overrides: len(e.Overrides), Blocks: len(e.Blocked), List: []Exception{}}
@@ -107,10 +109,12 @@ func (x *Exceptions) Counts() string {
 	return Some(int64(x.Overrides), "override") + " and " + Some(int64(x.Blocks), "block")
 }
 
-// stale is after how many seconds without news exceptions are old: the alert RateLimitExceptionsStale says so too.
+// stale is after how many seconds without news exceptions are old: the alert
+// RateLimitExceptionsStale says so too.
 const stale = 60
 
-// Stale reports whether what is in force may differ from what operators have said.
+// Stale reports whether what is in force may differ from what operators have
+// said.
 func (x *Exceptions) Stale() bool { return !x.Followed || x.Read == nil || *x.Read > stale }
 
 // Reading is how the exceptions are learnt, and how old they are.
@@ -158,7 +162,8 @@ func About(note core.ExceptionNote) string {
 	return text
 }
 
-// oneLine is text that can't steer a terminal: quoted if it has characters that nobody can see.
+// oneLine is text that can't steer a terminal: quoted if it has characters that
+// nobody can see.
 func oneLine(text string) string {
 	if quoted := strconv.Quote(text); quoted != `"`+text+`"` {
 		return quoted

@@ -12,7 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// What is in force is listed with all that is known of it, and counted with what the policy says.
+// What is in force is listed with all that is known of it, and counted with
+// what the policy says.
 func TestExceptionsOfALimiter(t *testing.T) {
 	now := time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{

@@ -14,13 +14,13 @@ import (
 // hashed begins a key that stores have in place of a longer one.
 const hashed = "sha256:"
 
-// ShownKey returns a key as tools show it, on one line and whole: as it is, or as a
-// Go string in double quotes if a terminal, a page or a shell would change it. That
-// is a key that is empty, begins with a dash or a double quote, or has a single
-// quote, bytes that are not UTF-8, characters that nobody can see or that change how
-// others are read, or spaces that a browser drops. In double quotes it is ASCII
-// without spaces and single quotes, so it can be pasted between single quotes.
-// [GivenKey] takes it.
+// ShownKey returns a key as tools show it, on one line and whole: as it is, or
+// as a Go string in double quotes if a terminal, a page or a shell would change
+// it. That is a key that is empty, begins with a dash or a double quote, or has
+// a single quote, bytes that are not UTF-8, characters that nobody can see or
+// that change how others are read, or spaces that a browser drops. In double
+// quotes it is ASCII without spaces and single quotes, so it can be pasted
+// between single quotes. [GivenKey] takes it.
 func ShownKey(key string) string {
 	if isPlain(key) {
 		return key
@@ -38,8 +38,8 @@ func isPlain(key string) bool {
 		strings.Join(strings.Fields(key), " ") == key && !strings.ContainsFunc(key, isUnclear)
 }
 
-// isUnclear reports whether what people see of r is not r alone, or a shell ends a
-// word in single quotes there.
+// isUnclear reports whether what people see of r is not r alone, or a shell
+// ends a word in single quotes there.
 func isUnclear(r rune) bool {
 	return r == '\'' || r == utf8.RuneError || !unicode.IsPrint(r) || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
@@ -59,8 +59,9 @@ func GivenKey(text string) (key string, err error) {
 	return key, nil
 }
 
-// StoredKey returns the stored form of a key that someone gives: as the app makes it, or as Redis, logs of stores and reports of who is
-// denied have a long one. [core.Limiter.WithStoredKeys] takes it.
+// StoredKey returns the stored form of a key that someone gives: as the app
+// makes it, or as Redis, logs of stores and reports of who is denied have a
+// long one. [core.Limiter.WithStoredKeys] takes it.
 func StoredKey(given string) string {
 	if digits, ok := strings.CutPrefix(given, hashed); ok && IsHex(digits, 64) {
 		return given

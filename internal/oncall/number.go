@@ -1,5 +1,6 @@
-// Package oncall is what tools of the one on call share, on the command line and in adminlimit: the forms of keys that people give, what the
-// next request takes, and what is said about a bucket.
+// Package oncall is what tools of the one on call share, on the command line
+// and in adminlimit: the forms of keys that people give, what the next request
+// takes, and what is said about a bucket.
 package oncall
 
 import (
@@ -22,7 +23,8 @@ func Count(n int64) string {
 	return fmt.Sprintf("%s,%03d", Count(n/1000), n%1000)
 }
 
-// Some is a count with the word for what is counted. It adds an s unless n is 1.
+// Some is a count with the word for what is counted. It adds an s unless n is
+// 1.
 func Some(n int64, word string) string {
 	if n != 1 {
 		word += "s"
@@ -50,7 +52,8 @@ func Duration(d time.Duration) string {
 	return "0 s"
 }
 
-// Wait is d as Duration shows it, rounded up: who waits so long has waited enough.
+// Wait is d as Duration shows it, rounded up: who waits so long has waited
+// enough.
 func Wait(d time.Duration) string {
 	step := time.Second
 	switch {
@@ -67,7 +70,8 @@ func Wait(d time.Duration) string {
 // most is how many bytes of a text from a file are shown.
 const most = 96
 
-// Text is s on one line of a terminal: quoted if it has other characters than printable ones, and clipped if it is long.
+// Text is s on one line of a terminal: quoted if it has other characters than
+// printable ones, and clipped if it is long.
 func Text(s string) string {
 	clipped := s
 	if len(clipped) > most {

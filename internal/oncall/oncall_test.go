@@ -15,7 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// Who waits as long as Wait says has waited enough, and less than one step more.
+// Who waits as long as Wait says has waited enough, and less than one step
+// more.
 func TestWaitIsNeverTooShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0 s", time.Millisecond: "1 ms", 1500 * time.Microsecond: "2 ms", 999_900 * time.Microsecond: "1 s", 1001 * time.Millisecond: "2 s", 59*time.Second + 1: "1 min",
@@ -62,8 +63,8 @@ func TestStoredKeyTakesHashesAsTheyAre(t *testing.T) {
 	assert.Equal(t, core.StoredKey("sha256:x"), oncall.StoredKey("sha256:x"), "what is no hash is a key of an app")
 }
 
-// What is shown of a key means that key and no other: typed, or pasted into a shell
-// between single quotes.
+// What is shown of a key means that key and no other: typed, or pasted into a
+// shell between single quotes.
 func TestAShownKeyIsTakenByAShell(t *testing.T) {
 	bytes := rapid.Custom(func(t *rapid.T) string { return string(rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(t, "bytes")) })
 	hostile := rapid.SampledFrom([]string{

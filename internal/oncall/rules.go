@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Rules are what a limiter has in force for each key. They don't change: ask [RulesOf] again after a change.
+// Rules are what a limiter has in force for each key. They don't change: ask
+// [RulesOf] again after a change.
 type Rules struct {
 	Limiter *core.Limiter
 	Plan    string // whose limits Limiter has; "": the policy's own
@@ -44,7 +45,8 @@ const (
 	policy   = "the policy"
 )
 
-// RulesOf returns what l has in force. ended are keys, as stores have them, whose overrides have ended.
+// RulesOf returns what l has in force. ended are keys, as stores have them,
+// whose overrides have ended.
 func RulesOf(l *core.Limiter, ended ...string) *Rules {
 	p, e := l.Policy(), l.Exceptions()
 	r := &Rules{Limiter: l, limits: p.Limits, own: make(map[string]own), ended: make(map[string]bool)}
@@ -83,7 +85,8 @@ func RulesOf(l *core.Limiter, ended ...string) *Rules {
 	return r
 }
 
-// For returns the rules of a plan that somebody has chosen, r for "", which nobody has, and nil for one that the policy lacks.
+// For returns the rules of a plan that somebody has chosen, r for "", which
+// nobody has, and nil for one that the policy lacks.
 func (r *Rules) For(plan string) *Rules {
 	if plan == "" {
 		return r
@@ -98,12 +101,16 @@ func (r *Rules) For(plan string) *Rules {
 	return nil
 }
 
-// HasPlans reports whether the policy has plans, so that Last may return the rules of one.
+// HasPlans reports whether the policy has plans, so that Last may return the
+// rules of one.
 func (r *Rules) HasPlans() bool { return r.Plan != "" || len(r.plans) > 0 }
 
-// Last returns the rules by which a key was last decided, the policy's own or those of a plan, and what the store keeps of the key under
-// these. Redis does not know a customer's plan, so they are those whose limits the last decision has written. It costs a call, and
-// one for each plan of a key that the policy's own limits did not write. Of a store that does not show what it keeps it returns r.
+// Last returns the rules by which a key was last decided, the policy's own or
+// those of a plan, and what the store keeps of the key under these. Redis does
+// not know a customer's plan, so they are those whose limits the last decision
+// has written. It costs a call, and one for each plan of a key that the
+// policy's own limits did not write. Of a store that does not show what it
+// keeps it returns r.
 func (r *Rules) Last(ctx context.Context, key string) (*Rules, core.Inspection, error) {
 	last, found, fewest := r, core.Inspection{}, 0
 	for i, of := range append([]*Rules{r}, r.plans...) {
@@ -124,9 +131,11 @@ func (r *Rules) Last(ctx context.Context, key string) (*Rules, core.Inspection, 
 	return last, found, nil
 }
 
-// strange is how much speaks against r as what a key was last decided by. A decision writes all limits of its plan: most speaks
-// against r a limit that is missing, one that another definition wrote, and one that r lacks and that was written last; then one that r
-// had before an override, and one that was written before others; and least one that r lacks.
+// strange is how much speaks against r as what a key was last decided by. A
+// decision writes all limits of its plan: most speaks against r a limit that is
+// missing, one that another definition wrote, and one that r lacks and that was
+// written last; then one that r had before an override, and one that was
+// written before others; and least one that r lacks.
 func (r *Rules) strange(key string, stored core.Inspection) int {
 	if stored.Written.IsZero() {
 		return 0
@@ -143,17 +152,20 @@ func (r *Rules) strange(key string, stored core.Inspection) int {
 	return n
 }
 
-// Touched reports whether an operator has set an override of a key, which may have ended. Of several only the newest is known, and any of them may
-// have decided the key last.
+// Touched reports whether an operator has set an override of a key, which may
+// have ended. Of several only the newest is known, and any of them may have
+// decided the key last.
 func (r *Rules) Touched(key string) bool { return r.ended[key] || r.own[key].excepted }
 
-// Foreign reports whether no definition that r has or had for a key wrote a limit, one of what the store keeps.
+// Foreign reports whether no definition that r has or had for a key wrote a
+// limit, one of what the store keeps.
 func (r *Rules) Foreign(key string, s core.StoredLimit, stored core.Inspection) bool {
 	return r.foreign(key, s, stored) && !r.Touched(key)
 }
 
-// foreign reports whether no definition that r has for a key wrote a limit. An override may be newer than the key's last request: then
-// what the key has without it wrote the limit.
+// foreign reports whether no definition that r has for a key wrote a limit. An
+// override may be newer than the key's last request: then what the key has
+// without it wrote the limit.
 func (r *Rules) foreign(key string, s core.StoredLimit, stored core.Inspection) bool {
 	overrides, before := r.own[key].overrides, int64(0)
 	if !s.Changed || len(overrides) == 0 {
@@ -175,8 +187,9 @@ func (r *Rules) foreign(key string, s core.StoredLimit, stored core.Inspection) 
 	return before != s.Capacity && (!added || s.Written.Equal(stored.Written))
 }
 
-// Doubt is why nothing can be said of a key: what the store keeps of it is of no definition that r has. what is said to lack it, such as
-// this file. It is "" if there is no doubt, or somebody has chosen the plan.
+// Doubt is why nothing can be said of a key: what the store keeps of it is of
+// no definition that r has. what is said to lack it, such as this file. It is
+// "" if there is no doubt, or somebody has chosen the plan.
 func (r *Rules) Doubt(key string, stored core.Inspection, what string) string {
 	if r.Chosen || stored.Written.IsZero() {
 		return ""
@@ -201,7 +214,8 @@ func (r *Rules) Doubt(key string, stored core.Inspection, what string) string {
 	return ""
 }
 
-// Owner returns who gave a key limits of its own, the policy or an operator, or "" if nobody did.
+// Owner returns who gave a key limits of its own, the policy or an operator, or
+// "" if nobody did.
 func (r *Rules) Owner(key string) string {
 	switch o := r.own[key]; {
 	case o.excepted:
@@ -212,7 +226,8 @@ func (r *Rules) Owner(key string) string {
 	return ""
 }
 
-// From returns where a limit of a key comes from, in words: an override or a plan, or "" for the policy's own.
+// From returns where a limit of a key comes from, in words: an override or a
+// plan, or "" for the policy's own.
 func (r *Rules) From(key string, limit core.Limit) string {
 	var from []string
 	for _, o := range r.own[key].overrides {
@@ -229,8 +244,9 @@ func (r *Rules) From(key string, limit core.Limit) string {
 	return strings.Join(from, ", ")
 }
 
-// of returns the limit of o that replaces or multiplies one. last says that no other override comes after o: then a limit without a name is
-// found by what it made.
+// of returns the limit of o that replaces or multiplies one. last says that no
+// other override comes after o: then a limit without a name is found by what it
+// made.
 func (o override) of(limit core.Limit, last bool) (core.Limit, bool) {
 	for _, same := range []func(core.Limit) bool{
 		func(l core.Limit) bool { return l.Name == limit.Name },
@@ -245,7 +261,8 @@ func (o override) of(limit core.Limit, last bool) (core.Limit, bool) {
 	return core.Limit{}, false
 }
 
-// Blocker returns who blocks a key, the policy or an operator, or "" if nobody does.
+// Blocker returns who blocks a key, the policy or an operator, or "" if nobody
+// does.
 func (r *Rules) Blocker(key string) string {
 	switch o := r.own[key]; {
 	case o.operator:
@@ -267,7 +284,8 @@ func (r *Rules) Blocked(key string) string {
 	return ""
 }
 
-// Count returns how many keys have limits of their own, and how many are blocked, by the policy or by operators.
+// Count returns how many keys have limits of their own, and how many are
+// blocked, by the policy or by operators.
 func (r *Rules) Count() (overrides, blocked int) {
 	for key, o := range r.own {
 		if len(o.overrides) > 0 {
@@ -283,7 +301,8 @@ func (r *Rules) Count() (overrides, blocked int) {
 // Listed reports whether the policy blocks a key.
 func (r *Rules) Listed(key string) bool { return r.own[key].listed }
 
-// Request returns what a request commonly takes of a key: one of each unit that the key's limits count.
+// Request returns what a request commonly takes of a key: one of each unit that
+// the key's limits count.
 func (r *Rules) Request(key string) core.Units {
 	units := core.Units{core.Requests: 0}
 	for _, o := range append(slices.Clone(r.own[key].overrides), override{limits: r.limits}) { // which merge

@@ -10,7 +10,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// An operator's override comes before the policy's, and a block of either before all.
+// An operator's override comes before the policy's, and a block of either
+// before all.
 func TestRulesSayWhoSetThem(t *testing.T) {
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(5)}, Overrides: map[string][]core.Limit{"ann": {core.PerHour(9)}, "eve": {core.PerHour(9)}},
@@ -38,7 +39,8 @@ func TestRulesSayWhoSetThem(t *testing.T) {
 	}
 }
 
-// Rules of a plan that somebody chose are that plan's, and a plan that the policy lacks is an error.
+// Rules of a plan that somebody chose are that plan's, and a plan that the
+// policy lacks is an error.
 func TestRulesOfAChosenPlan(t *testing.T) {
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(5)}, Plans: map[string][]core.Limit{"pro": {core.PerHour(50)}},

@@ -9,7 +9,9 @@ import (
 // Blocked is what is said of a key that somebody blocks: see [Rules.Blocker].
 func Blocked(by string) string { return "denied: " + by + " blocks this key" }
 
-// Says is the state of a bucket in a sentence. res is what [core.Limiter.PeekUnits] returned, and unused whether the store has no bucket.
+// Says is the state of a bucket in a sentence. res is what
+// [core.Limiter.PeekUnits] returned, and unused whether the store has no
+// bucket.
 func Says(res core.Result, unused bool) string {
 	full := true
 	var worst, least *core.LimitResult

@@ -1,8 +1,10 @@
-// Package onebinary compiles many programs into one binary, for tests of programs that pages show. To link a program takes
-// longer than to compile it, so each becomes a package, and one program calls the one that is asked for.
+// Package onebinary compiles many programs into one binary, for tests of
+// programs that pages show. To link a program takes longer than to compile it,
+// so each becomes a package, and one program calls the one that is asked for.
 //
-// The sources stay out of the tree: the go command reads them through an overlay. They don't differ from run to run, so a
-// second build takes them from the build cache.
+// The sources stay out of the tree: the go command reads them through an
+// overlay. They don't differ from run to run, so a second build takes them from
+// the build cache.
 package onebinary
 
 import (
@@ -19,7 +21,8 @@ import (
 	"strings"
 )
 
-// Set is what to compile. All of it appears to be below a directory of the module.
+// Set is what to compile. All of it appears to be below a directory of the
+// module.
 type Set struct {
 	dir, imports string            // the directory, and its import path
 	files        map[string]string // by path below dir
@@ -27,7 +30,8 @@ type Set struct {
 	packages     []string
 }
 
-// New returns an empty set. Its directory must not exist, and must be below the working directory, whose import path is at.
+// New returns an empty set. Its directory must not exist, and must be below the
+// working directory, whose import path is at.
 func New(at, dir string) *Set {
 	return &Set{dir: dir, imports: path.Join(at, dir), files: map[string]string{}}
 }
@@ -51,7 +55,8 @@ func (s *Set) Program(name, source string) {
 	s.File(name, "main.go", function.ReplaceAllString(clause.ReplaceAllString(source, "package "+name), "func Main()"))
 }
 
-// Build compiles the set to the file out. The environment variable PROGRAM tells the binary which program to be.
+// Build compiles the set to the file out. The environment variable PROGRAM
+// tells the binary which program to be.
 func (s *Set) Build(out string) error {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "package main\n\nimport (\n\t\"os\"\n")
@@ -71,7 +76,8 @@ func (s *Set) Build(out string) error {
 	return s.run("build", ".", out)
 }
 
-// BuildTests compiles the tests of one package of the set to the file out. vet would look for the sources in the tree.
+// BuildTests compiles the tests of one package of the set to the file out. vet
+// would look for the sources in the tree.
 func (s *Set) BuildTests(pkg, out string) error { return s.run("test", pkg, out, "-c", "-vet=off") }
 
 // run has the go command do what it is told with a package of the set.

@@ -1,4 +1,5 @@
-// Command packagemap writes the table of packages in CONTRIBUTING.md, from the first sentences of their comments.
+// Command packagemap writes the table of packages in CONTRIBUTING.md, from the
+// first sentences of their comments.
 package main
 
 import (

@@ -7,7 +7,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// drawBucket shows one client's bucket: full, a burst, refilling, a burst that is too large, and a client that goes on asking.
+// drawBucket shows one client's bucket: full, a burst, refilling, a burst that
+// is too large, and a client that goes on asking.
 func drawBucket() *canvas {
 	const (
 		top, floor, lane = 112.0, 292.0, 326.0

@@ -8,7 +8,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Where a burst's requests wait, the rim at which they meet the bucket, and where they end. Each is a corner of a pill.
+// Where a burst's requests wait, the rim at which they meet the bucket, and
+// where they end. Each is a corner of a pill.
 var (
 	askAt, rimAt, doneAt = point{36, 150}, point{329, 98}, point{482, 150}
 	cell                 = point{70, 40} // from a pill to the next column and row
@@ -19,7 +20,8 @@ var (
 // flight is how long a request takes to the rim, and from there on.
 const flight = 500 * time.Millisecond
 
-// drawBurst shows a burst of 15 requests for 10 tokens, the refusals, the refill, and a request that waits and is allowed.
+// drawBurst shows a burst of 15 requests for 10 tokens, the refusals, the
+// refill, and a request that waits and is allowed.
 func drawBurst() *canvas {
 	const (
 		size, apart  = 15, 30 * time.Millisecond
@@ -82,7 +84,8 @@ func place(block point, n int) point {
 	return point{block.x + cell.x*float64(n/rows), block.y + cell.y*float64(n%rows)}
 }
 
-// span is a time in which a bucket has n whole tokens. Of the next it has the share begin at first and end at last.
+// span is a time in which a bucket has n whole tokens. Of the next it has the
+// share begin at first and end at last.
 type span struct {
 	from, to   time.Duration
 	n          int
@@ -110,8 +113,8 @@ func spans(levels []level) (spans []span) {
 	return spans
 }
 
-// bucket draws a disc for each token, a ring around the next that grows until it is there, how many are left, and a rim
-// that is closed while none is.
+// bucket draws a disc for each token, a ring around the next that grows until
+// it is there, how many are left, and a rim that is closed while none is.
 func (c *canvas) bucket(spans []span, capacity int) {
 	const radius, top, floor = 16.0, 138.0, 354.0
 	rim := rimAt.x + pill.x/2
@@ -156,7 +159,8 @@ func (c *canvas) ring(x, y, radius float64) {
 	fmt.Fprintf(&c.body, `<path d="M%s %sa%[3]s %[3]s 0 1 1 -0.1 0" pathLength="1" stroke-dasharray="1" stroke-width="4" class="accent-line"/>`+"\n", number(x), number(y-radius), number(radius))
 }
 
-// pass draws a request that is allowed at an instant: it goes to the rim, takes a token, and becomes a 200.
+// pass draws a request that is allowed at an instant: it goes to the rim, takes
+// a token, and becomes a 200.
 func (c *canvas) pass(id string, from, to point, appears, at time.Duration) {
 	rim, end := by(from, rimAt), by(from, to)
 	asks := []frame{{appears, hidden}, {appears, seen}, {at - flight, seen}, {at, rim}, {at, gone(rim)}}
@@ -164,7 +168,8 @@ func (c *canvas) pass(id string, from, to point, appears, at time.Duration) {
 	c.moving(id+"ok", []frame{{at, gone(rim)}, {at, rim}, {at + flight, end}}, func() { c.pill(from, "200", "paper", "allowed-line", "allowed bold") })
 }
 
-// refuse draws a request that is refused at an instant: at the closed rim it becomes a 429, and says how long to wait.
+// refuse draws a request that is refused at an instant: at the closed rim it
+// becomes a 429, and says how long to wait.
 func (c *canvas) refuse(id string, from, to point, at, until time.Duration, wait string) {
 	rim, end := by(from, rimAt), by(from, to)
 	c.moving(id, []frame{{at - flight, seen}, {at, rim}, {at, gone(rim)}}, func() { c.pill(from, "GET /", "tint", "edge-line", "text") })

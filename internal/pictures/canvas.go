@@ -29,7 +29,8 @@ func newCanvas(height float64, title string) *canvas {
 	return c
 }
 
-// describe says what the picture shows, for screen readers. Numbers in it are of the decisions.
+// describe says what the picture shows, for screen readers. Numbers in it are
+// of the decisions.
 func (c *canvas) describe(format string, numbers ...any) {
 	c.description = fmt.Sprintf(format, numbers...)
 }
@@ -60,7 +61,8 @@ func (c *canvas) circle(x, y, radius float64, class string) {
 	fmt.Fprintf(&c.body, `<circle cx="%s" cy="%s" r="%s" class="%s"/>`+"\n", number(x), number(y), number(radius), class)
 }
 
-// line draws a line of several points. Dashes is its stroke-dasharray; "" for a solid line.
+// line draws a line of several points. Dashes is its stroke-dasharray; "" for a
+// solid line.
 func (c *canvas) line(points []point, thick float64, class, dashes string) {
 	if dashes != "" {
 		dashes = ` stroke-dasharray="` + dashes + `"`
@@ -109,7 +111,8 @@ func (c *canvas) mark(x, y float64, allowed bool) {
 	c.line([]point{{x - 4, y + 4}, {x + 4, y - 4}}, 2, "denied-line", "")
 }
 
-// count draws the mark of n requests, and before it n itself if they are several.
+// count draws the mark of n requests, and before it n itself if they are
+// several.
 func (c *canvas) count(x, y float64, n int, allowed bool) {
 	if n == 0 {
 		return
@@ -171,7 +174,8 @@ func between(a, b, c point) bool {
 	return cross < 0.01 && cross > -0.01 && ahead >= 0
 }
 
-// scale maps v from the range that begins with 0 and ends with to, to the one from low to high.
+// scale maps v from the range that begins with 0 and ends with to, to the one
+// from low to high.
 func scale(v, to, low, high float64) float64 { return low + v/to*(high-low) }
 
 func sign(v float64) float64 {

@@ -10,14 +10,16 @@ import (
 // key is whose bucket the pictures show.
 const key = "ann"
 
-// client sends requests to a limiter of its own, and notes its bucket's level over time.
+// client sends requests to a limiter of its own, and notes its bucket's level
+// over time.
 type client struct {
 	limiter *core.Limiter
 	began   time.Time
 	levels  []level
 }
 
-// level is how many tokens a bucket had at an instant, counted from when its client began.
+// level is how many tokens a bucket had at an instant, counted from when its
+// client began.
 type level struct {
 	at     time.Duration
 	tokens float64
@@ -39,7 +41,8 @@ func (c *client) waitUntil(at, step time.Duration) {
 	}
 }
 
-// ask sends n requests at once, and returns how many are allowed and the last decision.
+// ask sends n requests at once, and returns how many are allowed and the last
+// decision.
 func (c *client) ask(n int) (allowed int, last core.Result) {
 	c.note()
 	for range n {
@@ -52,7 +55,8 @@ func (c *client) ask(n int) (allowed int, last core.Result) {
 	return allowed, last
 }
 
-// note appends the bucket's level. Result has whole tokens; a continuous limit has the fraction in ResetAfter.
+// note appends the bucket's level. Result has whole tokens; a continuous limit
+// has the fraction in ResetAfter.
 func (c *client) note() {
 	res := core.Must(c.limiter.Peek(context.Background(), key)).Limits()[0]
 	tokens := float64(res.Remaining)
@@ -66,7 +70,8 @@ func (c *client) note() {
 	c.levels = append(c.levels, level{now, tokens})
 }
 
-// points are levels on a canvas: x and y say where an instant and a number of tokens are.
+// points are levels on a canvas: x and y say where an instant and a number of
+// tokens are.
 func points(levels []level, x func(time.Duration) float64, y func(float64) float64) []point {
 	var points []point
 	for _, l := range levels {

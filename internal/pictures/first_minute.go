@@ -7,7 +7,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// drawFirstMinute shows how many requests two limits admit in a minute that begins with a full bucket.
+// drawFirstMinute shows how many requests two limits admit in a minute that
+// begins with a full bucket.
 func drawFirstMinute() *canvas {
 	const top, floor = 96.0, 336.0
 	c := newCanvas(400, "A client that sends all it can in its first minute")

@@ -12,7 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// shared is a store that takes leases. It notes when it is called, and how many tokens it lends.
+// shared is a store that takes leases. It notes when it is called, and how many
+// tokens it lends.
 type shared struct {
 	*core.MemoryStore
 
@@ -28,7 +29,8 @@ func (s *shared) Do(ctx context.Context, r store.Request) (store.Answer, error) 
 	return a, err
 }
 
-// count returns how many calls there were, and how many tokens the last one lent.
+// count returns how many calls there were, and how many tokens the last one
+// lent.
 func (s *shared) count() (calls int, lent int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,7 +40,8 @@ func (s *shared) count() (calls int, lent int64) {
 	return 0, 0
 }
 
-// drawLeases shows a process that takes tokens of a busy key ahead, and gives back what it does not use.
+// drawLeases shows a process that takes tokens of a busy key ahead, and gives
+// back what it does not use.
 func drawLeases() *canvas {
 	const (
 		requests, every = 60, 7 * time.Millisecond // no multiple of which is when an idle lease goes back

@@ -7,7 +7,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// drawModes shows the three modes with the same requests: six at once, and then one every five seconds.
+// drawModes shows the three modes with the same requests: six at once, and then
+// one every five seconds.
 func drawModes() *canvas {
 	const (
 		first, every, end = 20 * time.Second, 5 * time.Second, 180 * time.Second

@@ -9,7 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// drawMonth shows a budget by the month in a place with summer time, from February to April.
+// drawMonth shows a budget by the month in a place with summer time, from
+// February to April.
 func drawMonth() *canvas {
 	const top, floor, perDay = 112.0, 268.0, 34
 	berlin := core.Must(time.LoadLocation("Europe/Berlin"))

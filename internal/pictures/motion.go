@@ -8,20 +8,22 @@ import (
 	"time"
 )
 
-// loop is how long an animated picture takes before it begins again. The picture stands still at the instant still for
-// readers who want no motion.
+// loop is how long an animated picture takes before it begins again. The
+// picture stands still at the instant still for readers who want no motion.
 const (
 	loop  = 6 * time.Second
 	still = 2080 * time.Millisecond
 )
 
-// frame is what an element looks like at an instant. On the way to the next frame it changes evenly.
+// frame is what an element looks like at an instant. On the way to the next
+// frame it changes evenly.
 type frame struct {
 	at   time.Duration
 	pose pose
 }
 
-// pose is how an element differs from what was drawn: it is moved, seen in part, or a ring of which a part is missing.
+// pose is how an element differs from what was drawn: it is moved, seen in
+// part, or a ring of which a part is missing.
 type pose struct {
 	x, y             float64
 	opacity, missing float64 // 0 to 1
@@ -30,8 +32,9 @@ type pose struct {
 // hidden and seen are poses at the element's own place.
 var hidden, seen = pose{}, pose{opacity: 1}
 
-// moving draws an element, in a group of that id, and gives it frames in the order of time. At an instant with two
-// frames it jumps from the first to the second.
+// moving draws an element, in a group of that id, and gives it frames in the
+// order of time. At an instant with two frames it jumps from the first to the
+// second.
 func (c *canvas) moving(id string, frames []frame, draw func()) {
 	fmt.Fprintf(&c.body, "<g id=%q>\n", id)
 	draw()
@@ -66,13 +69,15 @@ func (c *canvas) moving(id string, frames []frame, draw func()) {
 	fmt.Fprintf(&c.motion, "@keyframes %s{%s}#%s{%s;animation-name:%s}\n", id, rules, id, rest.css(moved, ring), id)
 }
 
-// midway is what an element looks like on the way from a frame to the next, at an instant.
+// midway is what an element looks like on the way from a frame to the next, at
+// an instant.
 func midway(a, b frame, at time.Duration) pose {
 	mix := func(from, to float64) float64 { return from + (to-from)*float64(at-a.at)/float64(b.at-a.at) }
 	return pose{mix(a.pose.x, b.pose.x), mix(a.pose.y, b.pose.y), mix(a.pose.opacity, b.pose.opacity), mix(a.pose.missing, b.pose.missing)}
 }
 
-// during are frames of an element that is seen while shown says so, of spans one after the other.
+// during are frames of an element that is seen while shown says so, of spans
+// one after the other.
 func during(spans []span, shown func(span) bool) (frames []frame) {
 	for i, s := range spans {
 		now := hidden
@@ -87,7 +92,8 @@ func during(spans []span, shown func(span) bool) (frames []frame) {
 	return slices.Compact(frames)
 }
 
-// css has all that any frame of the element has: what one lacks would come from its neighbours.
+// css has all that any frame of the element has: what one lacks would come from
+// its neighbours.
 func (p pose) css(moved, ring bool) string {
 	text := "opacity:" + hundredths(p.opacity)
 	if moved {

@@ -11,10 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// track is what an element of a moving picture is at the instants of its rules, as shares of the loop in percent.
+// track is what an element of a moving picture is at the instants of its rules,
+// as shares of the loop in percent.
 type track []struct{ percent, opacity, x, y float64 }
 
-// tracks are those of a picture's elements, by their ids, and what they are without motion.
+// tracks are those of a picture's elements, by their ids, and what they are
+// without motion.
 func tracks(t *testing.T, svg string) (moving map[string]track, rest map[string]track) {
 	t.Helper()
 	moving, rest = make(map[string]track), make(map[string]track)
@@ -53,8 +55,8 @@ func (tr track) at(percent float64) (opacity, x, y float64) {
 	return 0, 0, 0
 }
 
-// At each instant the burst's number is that of the discs in the bucket, and the rim is closed when it is 0. So it is for
-// readers who want no motion.
+// At each instant the burst's number is that of the discs in the bucket, and
+// the rim is closed when it is 0. So it is for readers who want no motion.
 func TestNumberDiscsAndRimOfTheBurstAgree(t *testing.T) {
 	moving, rest := tracks(t, string(draw(t, drawBurst)))
 	agree := func(tracks map[string]track, percent float64, when any) {
@@ -80,7 +82,8 @@ func TestNumberDiscsAndRimOfTheBurstAgree(t *testing.T) {
 	agree(rest, 0, "at rest")
 }
 
-// Rules are in the order of time, from the begin to the end of the loop: browsers sort them, and one instant has one rule.
+// Rules are in the order of time, from the begin to the end of the loop:
+// browsers sort them, and one instant has one rule.
 func TestFramesAreInOrder(t *testing.T) {
 	moving, _ := tracks(t, string(draw(t, drawBurst)))
 	require.Greater(t, len(moving), 40)

@@ -14,7 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// silent is a store that does not answer from one instant to another. It notes when it is called.
+// silent is a store that does not answer from one instant to another. It notes
+// when it is called.
 type silent struct {
 	*core.MemoryStore
 
@@ -42,8 +43,9 @@ const (
 	timeout, failures, pause = 100 * time.Millisecond, 5, 500 * time.Millisecond // the defaults of redisstore
 )
 
-// sendThroughOutage sends requests while the store is away from a second to another. It returns when the store was called, and
-// how many requests were admitted in each second.
+// sendThroughOutage sends requests while the store is away from a second to
+// another. It returns when the store was called, and how many requests were
+// admitted in each second.
 func sendThroughOutage(mode core.FailureMode) (calls []time.Duration, admitted [end]int) {
 	began := time.Now()
 	below := &silent{MemoryStore: core.NewMemoryStore(), from: began.Add(away * time.Second), to: began.Add(back * time.Second)}
@@ -74,7 +76,8 @@ func sendThroughOutage(mode core.FailureMode) (calls []time.Duration, admitted [
 	return calls, admitted
 }
 
-// drawOutage shows what each failure mode admits while the store does not answer, and which calls reach it.
+// drawOutage shows what each failure mode admits while the store does not
+// answer, and which calls reach it.
 func drawOutage() *canvas {
 	const top, row, high = 300.0, 112.0, 52.0
 	c := newCanvas(632, "Redis does not answer for 5 seconds")

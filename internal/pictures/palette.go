@@ -6,13 +6,15 @@ import (
 	"strings"
 )
 
-// color is one of the pictures' colors, in the reader's light and dark theme. They are those of the demo's page.
+// color is one of the pictures' colors, in the reader's light and dark theme.
+// They are those of the demo's page.
 type color struct{ name, light, dark string }
 
 // paper is the ground of every picture.
 var paper = color{"paper", "#ffffff", "#151c25"}
 
-// inks are readable on paper and on washes: their contrast is at least 4.5 to 1.
+// inks are readable on paper and on washes: their contrast is at least 4.5 to
+// 1.
 var inks = []color{
 	{"text", "#19212d", "#e6ecf4"},
 	{"soft", "#546072", "#9fadbf"},
@@ -31,7 +33,8 @@ var washes = []color{
 // edge is for thin lines that carry no meaning of their own.
 var edge = color{"edge", "#cdd5df", "#3a4654"}
 
-// style is the style sheet of every picture. Text is larger where the picture is narrow, so that it can be read on a phone.
+// style is the style sheet of every picture. Text is larger where the picture
+// is narrow, so that it can be read on a phone.
 func style() string {
 	var light, dark strings.Builder
 	for _, c := range slices.Concat([]color{paper, edge}, inks, washes) {

@@ -22,7 +22,8 @@ import (
 
 var write = flag.Bool("write", false, "write the pictures into docs/pictures")
 
-// docs holds the pages, and their pictures in a directory, seen from this package.
+// docs holds the pages, and their pictures in a directory, seen from this
+// package.
 const docs = "../../docs"
 
 // Each picture is what the library does now, and no other file is beside them.
@@ -46,7 +47,8 @@ func TestPicturesAreUpToDate(t *testing.T) {
 	}
 }
 
-// A picture is the same each time: nothing in it depends on the order of goroutines.
+// A picture is the same each time: nothing in it depends on the order of
+// goroutines.
 func TestPicturesAreTheSameEachTime(t *testing.T) {
 	for name, picture := range pictures {
 		first := draw(t, picture)
@@ -59,7 +61,8 @@ func TestPicturesAreTheSameEachTime(t *testing.T) {
 	}
 }
 
-// A page shows each picture, with a text for those who can't see it. Numbers of the text are the picture's.
+// A page shows each picture, with a text for those who can't see it. Numbers of
+// the text are the picture's.
 func TestPagesShowEachPicture(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join(docs, "*.md"))
 	require.NoError(t, err)
@@ -95,8 +98,9 @@ func TestPagesShowEachPicture(t *testing.T) {
 	}
 }
 
-// A picture is well-formed, has a title and a description, and scales. Its classes have a style, and all text has a color of the theme and
-// stays within the picture where it is largest.
+// A picture is well-formed, has a title and a description, and scales. Its
+// classes have a style, and all text has a color of the theme and stays within
+// the picture where it is largest.
 func TestPicturesAreReadable(t *testing.T) {
 	var colors []string
 	for _, ink := range inks {

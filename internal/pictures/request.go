@@ -10,7 +10,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
-// drawRequest shows what a request passes, from the middleware to the script and back. Its numbers are those of a real answer.
+// drawRequest shows what a request passes, from the middleware to the script
+// and back. Its numbers are those of a real answer.
 func drawRequest() *canvas {
 	const down, up, gap = margin + 28, margin + 290, 58
 	limit := core.PerMinute(60).WithBurst(20)

@@ -7,7 +7,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// drawSettle shows three calls that are charged an estimate: one uses less, one uses more, and one fails.
+// drawSettle shows three calls that are charged an estimate: one uses less, one
+// uses more, and one fails.
 func drawSettle() *canvas {
 	const (
 		top, floor        = 132.0, 332.0

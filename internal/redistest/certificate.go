@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// Certificate writes a self-signed certificate for localhost, and its key, into files in the PEM format. pool trusts it.
+// Certificate writes a self-signed certificate for localhost, and its key, into
+// files in the PEM format. pool trusts it.
 func Certificate(t testing.TB) (certFile, keyFile string, pool *x509.CertPool) {
 	t.Helper()
 	check := func(err error) {

@@ -23,8 +23,9 @@ func (Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPip
 	return next
 }
 
-// Keeper is a hook that extends the TTL of scripts' keys to minutes. It is for tests with an injected clock: a machine
-// that pauses for a second must not lose a key that lives on by that clock.
+// Keeper is a hook that extends the TTL of scripts' keys to minutes. It is for
+// tests with an injected clock: a machine that pauses for a second must not
+// lose a key that lives on by that clock.
 type Keeper struct {
 	Hook
 
@@ -35,7 +36,8 @@ type Keeper struct {
 // keeps is the TTL that a Keeper gives to keys.
 const keeps = 10 * time.Minute
 
-// TTL returns the TTL that the last script gave to key, and whether it gave one: a script may keep the TTL.
+// TTL returns the TTL that the last script gave to key, and whether it gave
+// one: a script may keep the TTL.
 func (k *Keeper) TTL(key string) (ttl time.Duration, set bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -43,7 +45,8 @@ func (k *Keeper) TTL(key string) (ttl time.Duration, set bool) {
 	return ttl, ttl <= keeps-time.Minute || ttl > keeps
 }
 
-// ProcessHook records the TTLs of keys that a script may have written, and extends them.
+// ProcessHook records the TTLs of keys that a script may have written, and
+// extends them.
 func (k *Keeper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)

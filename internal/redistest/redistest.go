@@ -1,8 +1,9 @@
 // Package redistest gives tests a real Redis.
 //
-// ./scripts/test and ./scripts/soak start a server and set REDIS_ADDR to its address. Without REDIS_ADDR, the package starts the
-// redis-server on the PATH for the test binary. Without that too, tests skip, or fail if REQUIRE_REDIS is set.
-// REDIS_PROTOCOL=2 or 3 chooses the version of RESP.
+// ./scripts/test and ./scripts/soak start a server and set REDIS_ADDR to its
+// address. Without REDIS_ADDR, the package starts the redis-server on the PATH
+// for the test binary. Without that too, tests skip, or fail if REQUIRE_REDIS
+// is set. REDIS_PROTOCOL=2 or 3 chooses the version of RESP.
 package redistest
 
 import (
@@ -28,7 +29,8 @@ type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// Addr returns the address of the shared server. Each test must use its own key prefix: see Prefix.
+// Addr returns the address of the shared server. Each test must use its own key
+// prefix: see Prefix.
 func Addr(t testing.TB) string {
 	t.Helper()
 	addr, err := shared()
@@ -46,13 +48,15 @@ func Client(t testing.TB) *redis.Client {
 	return c
 }
 
-// protocol is the version of RESP that clients ask for: REDIS_PROTOCOL, or go-redis' default.
+// protocol is the version of RESP that clients ask for: REDIS_PROTOCOL, or
+// go-redis' default.
 func protocol() int {
 	version, _ := strconv.Atoi(os.Getenv("REDIS_PROTOCOL"))
 	return version
 }
 
-// Major returns the first number of a server's version. That of Valkey and redict is the Redis they are compatible with.
+// Major returns the first number of a server's version. That of Valkey and
+// redict is the Redis they are compatible with.
 func Major(t testing.TB, client *redis.Client) int {
 	t.Helper()
 	info, err := client.Info(context.Background(), "server").Result()
@@ -70,12 +74,14 @@ func Major(t testing.TB, client *redis.Client) int {
 
 var prefixes atomic.Int64
 
-// Prefix returns a key prefix that no other test uses. Keys in Redis begin with it, and the policy follows.
+// Prefix returns a key prefix that no other test uses. Keys in Redis begin with
+// it, and the policy follows.
 func Prefix() string {
 	return fmt.Sprintf("test-%d-%d-%d:", os.Getpid(), time.Now().UnixNano(), prefixes.Add(1))
 }
 
-// Unavailable ends a test that has no Redis. It fails the test under ./scripts/test and skips it elsewhere.
+// Unavailable ends a test that has no Redis. It fails the test under
+// ./scripts/test and skips it elsewhere.
 func Unavailable(t testing.TB, err error) {
 	t.Helper()
 	if os.Getenv("REQUIRE_REDIS") != "" {
@@ -96,12 +102,14 @@ var shared = sync.OnceValues(func() (string, error) {
 	return sharedServer.Addr, nil
 })
 
-// sharedServer keeps the pipe to the server open. The garbage collector would close it.
+// sharedServer keeps the pipe to the server open. The garbage collector would
+// close it.
 var sharedServer *Server
 
-// FreePort returns a TCP port that was free a moment ago. It is below the ports that systems give to clients, so that no
-// client takes it while its server restarts. The port of a Cluster's bus, 10,000 above, is below them too, and is no
-// other server's port.
+// FreePort returns a TCP port that was free a moment ago. It is below the ports
+// that systems give to clients, so that no client takes it while its server
+// restarts. The port of a Cluster's bus, 10,000 above, is below them too, and
+// is no other server's port.
 func FreePort() (port string, err error) {
 	for range 100 {
 		port = strconv.Itoa(10_000 + rand.IntN(10_000))

@@ -41,8 +41,8 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// start runs a server on a free port and waits until it answers. If another process takes the port first, start tries
-// another port.
+// start runs a server on a free port and waits until it answers. If another
+// process takes the port first, start tries another port.
 func start(args ...string) (*Server, error) {
 	var failed error
 	for range 5 {
@@ -59,8 +59,9 @@ func start(args ...string) (*Server, error) {
 	return nil, failed
 }
 
-// untilInputEnds runs a program, prints its process ID, and kills it when standard input ends. The kernel ends it when the
-// process that holds the other end dies, in whatever way.
+// untilInputEnds runs a program, prints its process ID, and kills it when
+// standard input ends. The kernel ends it when the process that holds the other
+// end dies, in whatever way.
 const untilInputEnds = `dir=$1; shift
 "$@" >/dev/null 2>&1 & server=$!
 echo $server
@@ -101,7 +102,8 @@ func (s *Server) run() error {
 	return s.ready()
 }
 
-// files returns the configuration file of a server that writes its configuration, as Sentinel does.
+// files returns the configuration file of a server that writes its
+// configuration, as Sentinel does.
 func (s *Server) files() []string {
 	if s.sentinel() {
 		path := filepath.Join(s.dir, "sentinel.conf")
@@ -114,7 +116,8 @@ func (s *Server) files() []string {
 
 func (s *Server) sentinel() bool { return len(s.args) > 0 && s.args[0] == "--sentinel" }
 
-// ready waits until the server logs that it serves its port. An answer proves nothing: another server may have the port.
+// ready waits until the server logs that it serves its port. An answer proves
+// nothing: another server may have the port.
 func (s *Server) ready() error {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		log, err := os.ReadFile(filepath.Join(s.dir, "server.log"))

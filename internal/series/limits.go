@@ -12,7 +12,8 @@ type Capacity struct {
 	Tokens              int64
 }
 
-// Limits keeps the limits that are in force, and counts changes, by policy. It is safe for concurrent use.
+// Limits keeps the limits that are in force, and counts changes, by policy. It
+// is safe for concurrent use.
 type Limits struct {
 	Most int // bound of the number of limits, and of policies whose changes are counted
 
@@ -22,8 +23,9 @@ type Limits struct {
 	changes map[string]int64
 }
 
-// Note takes in the limits of a policy, in place of those that it had. A policy whose limits
-// would exceed the bound has none, and its changes are counted under [Other].
+// Note takes in the limits of a policy, in place of those that it had. A policy
+// whose limits would exceed the bound has none, and its changes are counted
+// under [Other].
 func (l *Limits) Note(c core.PolicyChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +57,8 @@ func (l *Limits) Note(c core.PolicyChange) {
 	}
 }
 
-// Each calls capacity with each limit in force, and changes with how often SetPolicy changed a policy, which is 0 at first.
+// Each calls capacity with each limit in force, and changes with how often
+// SetPolicy changed a policy, which is 0 at first.
 func (l *Limits) Each(capacity func(Capacity), changes func(policy string, n int64)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

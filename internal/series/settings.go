@@ -10,11 +10,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// DefaultMost is the default bound of the number of series. A policy usually has 2 for each of its limits.
+// DefaultMost is the default bound of the number of series. A policy usually
+// has 2 for each of its limits.
 const DefaultMost = 2000
 
-// Bounds are the default bounds of the duration histograms, in seconds. They cover decisions in the process, round trips
-// and the timeout of a store.
+// Bounds are the default bounds of the duration histograms, in seconds. They
+// cover decisions in the process, round trips and the timeout of a store.
 var Bounds = []float64{1e-6, 1e-5, 1e-4, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1}
 
 // Store is a named store that is read when metrics are collected.
@@ -24,7 +25,8 @@ type Store struct {
 	Name string
 }
 
-// Settings holds what the options of all metrics packages set, and the errors in their arguments.
+// Settings holds what the options of all metrics packages set, and the errors
+// in their arguments.
 type Settings struct {
 	Package string // the package of the options, for messages
 	Most    int    // bound of the number of series

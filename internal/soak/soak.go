@@ -1,5 +1,6 @@
-// Package soak tells tests how much to do. ./scripts/test checks each rule once, within minutes. ./scripts/soak sets SOAK=1
-// and checks all that there is.
+// Package soak tells tests how much to do. ./scripts/test checks each rule
+// once, within minutes. ./scripts/soak sets SOAK=1 and checks all that there
+// is.
 package soak
 
 import (
@@ -13,8 +14,8 @@ import (
 // On reports whether the tests run under ./scripts/soak.
 func On() bool { return os.Getenv("SOAK") != "" }
 
-// Only skips a test outside ./scripts/soak. quick is the test that shows the same rule in ./scripts/test: another one, or the one
-// of which t is a subtest.
+// Only skips a test outside ./scripts/soak. quick is the test that shows the
+// same rule in ./scripts/test: another one, or the one of which t is a subtest.
 func Only(t testing.TB, quick func(*testing.T)) {
 	t.Helper()
 	name := runtime.FuncForPC(reflect.ValueOf(quick).Pointer()).Name()

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// quickTests returns what a test passes to Only, in its subtests too if these count.
+// quickTests returns what a test passes to Only, in its subtests too if these
+// count.
 func quickTests(test ast.Node, subtests bool) (names []string) {
 	ast.Inspect(test, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok && len(call.Args) == 2 {
@@ -25,7 +26,8 @@ func quickTests(test ast.Node, subtests bool) (names []string) {
 	return names
 }
 
-// Each rule is shown outside ./scripts/soak: the test that Only names is not skipped itself.
+// Each rule is shown outside ./scripts/soak: the test that Only names is not
+// skipped itself.
 func TestQuickTestsRunThemselves(t *testing.T) {
 	skipped, quick := make(map[string]bool), make(map[string]bool)
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {

@@ -1,7 +1,9 @@
-// Package spelling tells how far two words are apart, for hints about misspelt ones.
+// Package spelling tells how far two words are apart, for hints about misspelt
+// ones.
 package spelling
 
-// Distance is how many letters must be added, left out, replaced, or exchanged with the next to make b of a.
+// Distance is how many letters must be added, left out, replaced, or exchanged
+// with the next to make b of a.
 func Distance(a, b string) int {
 	if len(a) > 2*len(b) {
 		return len(a)

@@ -10,12 +10,16 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
-// Allow takes a token of key's bucket from within a tool, for keys that only the tool knows, such as an account in its arguments. ctx is the
-// tool's. If there is no token, or no decision, refusal is the result that middleware of [New] answers with, and the tool returns it:
-// otherwise it is nil. The Result can give the token back: see [core.Result.Undo]. If limiter has slots, defer its Release. [FromContext]
-// returns the Result too, but only behind middleware of this package.
+// Allow takes a token of key's bucket from within a tool, for keys that only
+// the tool knows, such as an account in its arguments. ctx is the tool's. If
+// there is no token, or no decision, refusal is the result that middleware of
+// [New] answers with, and the tool returns it: otherwise it is nil. The Result
+// can give the token back: see [core.Result.Undo]. If limiter has slots, defer
+// its Release. [FromContext] returns the Result too, but only behind middleware
+// of this package.
 //
-// If limiter counts no requests the call is refused. Allow panics if limiter is nil.
+// If limiter counts no requests the call is refused. Allow panics if limiter is
+// nil.
 func Allow(ctx context.Context, limiter *core.Limiter, key string) (res core.Result, refusal *mcp.CallToolResult) {
 	l := limit{engine: middleware.InHandler(limiter, key, protocol)}
 	decisions := rpc.InHandler(ctx)

@@ -28,39 +28,43 @@ func rulesOf(rules []Rule) []middleware.Rule[*Call] {
 	return list
 }
 
-// FromContext returns the decision about the call that a tool has the context of. Of several limiters, that is the
-// decision of the one nearest to the tool. A tool that is done with its slots early calls the Result's Release, and
-// they are not released again.
+// FromContext returns the decision about the call that a tool has the context
+// of. Of several limiters, that is the decision of the one nearest to the tool.
+// A tool that is done with its slots early calls the Result's Release, and they
+// are not released again.
 func FromContext(ctx context.Context) (core.Result, bool) {
 	return middleware.FromContext(rpc.Stored(ctx))
 }
 
-// AllFromContext returns the decisions of all limiters about the call, the newest first. Of those that decided
-// together, the tightest comes first.
+// AllFromContext returns the decisions of all limiters about the call, the
+// newest first. Of those that decided together, the tightest comes first.
 func AllFromContext(ctx context.Context) []core.Result {
 	return middleware.AllFromContext(rpc.Stored(ctx))
 }
 
-// KeyFunc returns the key of a call: who or what is limited. Without a key it returns [core.ErrNoKey]. That, an empty
-// key and other errors are answered with a result that has isError and does not show the error. Begin a key of your own
-// with its kind: core.JoinKey("user", id).
+// KeyFunc returns the key of a call: who or what is limited. Without a key it
+// returns [core.ErrNoKey]. That, an empty key and other errors are answered
+// with a result that has isError and does not show the error. Begin a key of
+// your own with its kind: core.JoinKey("user", id).
 type KeyFunc func(*Call) (string, error)
 
-// ByHeader limits by a header field of the HTTP request, such as an API key. The keys are those of ByHeader for HTTP.
-// Without HTTP there is no key.
+// ByHeader limits by a header field of the HTTP request, such as an API key.
+// The keys are those of ByHeader for HTTP. Without HTTP there is no key.
 func ByHeader(name string) KeyFunc { return adapt(adapter.ByHeader(name)) }
 
-// ByContextValue limits by a value in the call's context: a string, an integer or another fmt.Stringer. See
-// [adapter.ByContextValue].
+// ByContextValue limits by a value in the call's context: a string, an integer
+// or another fmt.Stringer. See [adapter.ByContextValue].
 func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key)) }
 
 // Global limits all calls together. name is the name of their bucket.
 func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
 
-// Join limits by several keys together. Different keys never become the same one. See [middleware.Join].
+// Join limits by several keys together. Different keys never become the same
+// one. See [middleware.Join].
 func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[*Call](keys...) }
 
-// FirstOf limits by the first key that is not missing. See [middleware.FirstOf].
+// FirstOf limits by the first key that is not missing. See
+// [middleware.FirstOf].
 func FirstOf(keys ...KeyFunc) KeyFunc { return middleware.FirstOf[*Call](keys...) }
 
 func adapt(key adapter.KeyFunc) KeyFunc { return adapter.Adapt(key, asRequest) }
@@ -84,25 +88,29 @@ func configured(options []Option) (o config) {
 	return o
 }
 
-// WithCost sets how many tokens a call takes of the limits that count requests. The default is 1; 0 takes none. An
-// error is answered as that of a [KeyFunc] is, except that [core.ErrUnknownCost] costs the whole Capacity. If no limit
+// WithCost sets how many tokens a call takes of the limits that count requests.
+// The default is 1; 0 takes none. An error is answered as that of a [KeyFunc]
+// is, except that [core.ErrUnknownCost] costs the whole Capacity. If no limit
 // of the policy counts requests, New panics.
 func WithCost(cost func(*Call) (int64, error)) Option {
 	return func(o *config) { o.Cost = cost }
 }
 
-// WithUnits sets what a call takes besides requests, such as tokens of a language model: see [core.Units]. A nil map
-// takes nothing else. Of several limiters each takes the units that it counts. An error is answered as that of a
-// [KeyFunc] is.
+// WithUnits sets what a call takes besides requests, such as tokens of a
+// language model: see [core.Units]. A nil map takes nothing else. Of several
+// limiters each takes the units that it counts. An error is answered as that of
+// a [KeyFunc] is.
 func WithUnits(units func(*Call) (core.Units, error)) Option {
 	return func(o *config) { o.Units = units }
 }
 
-// WithSettle corrects what a call took when its tool has returned: settle returns what it really took, such as the
-// tokens of the text in the Call's Result. Units that it leaves out keep what was charged, and nil changes nothing. See
-// [core.Result.Settle]. It is called once for each call that was allowed, also if the client has gone or the tool
-// panicked: then the Call's Err is not nil. A settlement that fails is logged. It can't be used together with
-// [WithRefund]: 0 requests are a refund.
+// WithSettle corrects what a call took when its tool has returned: settle
+// returns what it really took, such as the tokens of the text in the Call's
+// Result. Units that it leaves out keep what was charged, and nil changes
+// nothing. See [core.Result.Settle]. It is called once for each call that was
+// allowed, also if the client has gone or the tool panicked: then the Call's
+// Err is not nil. A settlement that fails is logged. It can't be used together
+// with [WithRefund]: 0 requests are a refund.
 func WithSettle(settle func(c *Call) core.Units) Option {
 	return func(o *config) {
 		o.Settle = nil
@@ -112,15 +120,17 @@ func WithSettle(settle func(c *Call) core.Units) Option {
 	}
 }
 
-// WithPlan sets the plan of a call, a name in Policy.Plans, such as what its user pays for. The empty name means the
-// policy's own limits, as does one that the policy lacks, which is logged once. An error is answered as that of a
+// WithPlan sets the plan of a call, a name in Policy.Plans, such as what its
+// user pays for. The empty name means the policy's own limits, as does one that
+// the policy lacks, which is logged once. An error is answered as that of a
 // [KeyFunc] is. See [core.Limiter.WithPlan].
 func WithPlan(plan func(*Call) (string, error)) Option {
 	return func(o *config) { o.Plan = plan }
 }
 
-// WithLimits sets the limits of a call, for limits that no name in Policy.Plans stands for: see [WithPlan]. Nil means
-// the limits of the policy. An error is answered as that of a [KeyFunc] is. See [core.Limiter.WithLimits].
+// WithLimits sets the limits of a call, for limits that no name in Policy.Plans
+// stands for: see [WithPlan]. Nil means the limits of the policy. An error is
+// answered as that of a [KeyFunc] is. See [core.Limiter.WithLimits].
 func WithLimits(limits func(*Call) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
 }
@@ -130,8 +140,8 @@ func WithSkip(skip func(*Call) bool) Option {
 	return func(o *config) { o.Skip = skip }
 }
 
-// WithRefund returns a call's tokens if refund returns true for the answer, which the Call has.
-// WithRefund((*Call).Failed) counts only what succeeds.
+// WithRefund returns a call's tokens if refund returns true for the answer,
+// which the Call has. WithRefund((*Call).Failed) counts only what succeeds.
 func WithRefund(refund func(c *Call) bool) Option {
 	return func(o *config) {
 		o.Refund = nil
@@ -141,13 +151,15 @@ func WithRefund(refund func(c *Call) bool) Option {
 	}
 }
 
-// OnDenied answers a denied call with the result or the error that it returns. If both are nil, the default answer
-// follows. Clients see the text of an error.
+// OnDenied answers a denied call with the result or the error that it returns.
+// If both are nil, the default answer follows. Clients see the text of an
+// error.
 func OnDenied(denied func(c *Call, res core.Result) (*mcp.CallToolResult, error)) Option {
 	return func(o *config) { o.denied = denied }
 }
 
-// OnError answers a call that has no decision, as [OnDenied] does a denied one. Don't show err to clients.
+// OnError answers a call that has no decision, as [OnDenied] does a denied one.
+// Don't show err to clients.
 func OnError(failed func(c *Call, err error) (*mcp.CallToolResult, error)) Option {
 	return func(o *config) { o.failed = failed }
 }

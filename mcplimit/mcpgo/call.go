@@ -13,13 +13,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
-// Call is a call of a tool that a limiter decides, as functions of the app see it.
+// Call is a call of a tool that a limiter decides, as functions of the app see
+// it.
 type Call struct {
 	Tool    string              // its name
 	Request mcp.CallToolRequest // with the arguments, and the header of the HTTP request
 
-	// Result and Err are the answer of the tool, for [WithSettle] and [WithRefund]. Result is nil if Err is not. If the tool panicked, Err
-	// says so.
+	// Result and Err are the answer of the tool, for [WithSettle] and
+	// [WithRefund]. Result is nil if Err is not. If the tool panicked, Err says
+	// so.
 	Result *mcp.CallToolResult
 	Err    error
 
@@ -27,7 +29,8 @@ type Call struct {
 	decisions *rpc.Decisions
 }
 
-// identity tells a call from those that its tool makes within the process. Ids of sessions alone are not unique.
+// identity tells a call from those that its tool makes within the process. Ids
+// of sessions alone are not unique.
 type identity struct {
 	server        *server.MCPServer
 	session, tool string
@@ -44,8 +47,8 @@ func identityOf(ctx context.Context, tool string) identity {
 // Context returns the call's context, with what middleware in front left in it.
 func (c *Call) Context() context.Context { return c.ctx }
 
-// Failed reports whether the tool answered with an error, or with a result that has isError. WithRefund((*Call).Failed) does not count
-// failed calls.
+// Failed reports whether the tool answered with an error, or with a result that
+// has isError. WithRefund((*Call).Failed) does not count failed calls.
 func (c *Call) Failed() bool { return c.Err != nil || c.Result != nil && c.Result.IsError }
 
 // asRequest returns a Call as the engine and extractors of HTTP read it.
@@ -53,15 +56,19 @@ func asRequest(c *Call) adapter.Request {
 	return &rpc.Inbound{Procedure: "tools/call", Ctx: c.ctx, Fields: c.Request.Header, Decisions: c.decisions}
 }
 
-// process tells the sessions of this process from those of others, where their ids don't.
+// process tells the sessions of this process from those of others, where their
+// ids don't.
 var process = rand.Text()
 
-// BySession limits by session. Its keys are different in each process for stdio and in-process clients, whose ids are not unique. Stateless
-// streamable HTTP has no sessions, so these calls have no key, and neither has version 2026-07-28 of the protocol over HTTP: begin with the
-// user, and fall back on the session by FirstOf.
+// BySession limits by session. Its keys are different in each process for stdio
+// and in-process clients, whose ids are not unique. Stateless streamable HTTP
+// has no sessions, so these calls have no key, and neither has version
+// 2026-07-28 of the protocol over HTTP: begin with the user, and fall back on
+// the session by FirstOf.
 //
-// Clients of streamable HTTP can open as many sessions as they like, and unless the server has WithStateful they can make up ids. Each is
-// a full bucket: limit users instead, by [ByContextValue] or [ByHeader].
+// Clients of streamable HTTP can open as many sessions as they like, and unless
+// the server has WithStateful they can make up ids. Each is a full bucket:
+// limit users instead, by [ByContextValue] or [ByHeader].
 func BySession() KeyFunc {
 	return func(c *Call) (string, error) {
 		session := server.ClientSessionFromContext(c.ctx)
@@ -76,7 +83,8 @@ func BySession() KeyFunc {
 	}
 }
 
-// ByTool limits by the name of the tool. Clients can't make up tools: calls of unknown ones fail before.
+// ByTool limits by the name of the tool. Clients can't make up tools: calls of
+// unknown ones fail before.
 func ByTool() KeyFunc {
 	return func(c *Call) (string, error) { return core.JoinKey("tool", c.Tool), nil }
 }

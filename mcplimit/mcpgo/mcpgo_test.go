@@ -31,7 +31,8 @@ func perHour(name string, n int) *core.Limiter {
 
 func all(*mcpgo.Call) (string, error) { return "all", nil }
 
-// serving returns a server with middleware, whose tools "ask" and "other" do the same. By default they succeed.
+// serving returns a server with middleware, whose tools "ask" and "other" do
+// the same. By default they succeed.
 func serving(do server.ToolHandlerFunc, middleware ...server.ToolHandlerMiddleware) *server.MCPServer {
 	s := server.NewMCPServer("test", "v1")
 	s.Use(middleware...)

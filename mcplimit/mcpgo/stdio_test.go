@@ -15,7 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/mcplimit/mcpgo"
 )
 
-// TestMain runs a server on stdin and stdout if a test has started this program as its server.
+// TestMain runs a server on stdin and stdout if a test has started this program
+// as its server.
 func TestMain(m *testing.M) {
 	if os.Getenv("MCPGO_TEST_SERVER") != "" {
 		_ = server.ServeStdio(serving(nil, mcpgo.New(perHour("calls", 1), mcpgo.Join(mcpgo.BySession(), mcpgo.ByTool()))))
@@ -32,7 +33,8 @@ func TestAChildProcessOnStdioLimitsItsClient(t *testing.T) {
 	passes(t, c, "other", "another tool")
 }
 
-// All servers on stdio call their session "stdio", so that processes would share a bucket in Redis.
+// All servers on stdio call their session "stdio", so that processes would
+// share a bucket in Redis.
 func TestKeysOfStdioDifferBetweenProcesses(t *testing.T) {
 	seen := ""
 	key := func(c *mcpgo.Call) (string, error) {

@@ -8,8 +8,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// adapter is what rules see of a [Kit]: its functions without the framework's types. Where these take the framework's request,
-// those of an adapter take a [Header].
+// adapter is what rules see of a [Kit]: its functions without the framework's
+// types. Where these take the framework's request, those of an adapter take a
+// [Header].
 type adapter[K, O any] struct {
 	ByIP                                  func(...core.IPOption) K
 	ByHeader, ByCookie, ByQuery, ByParam  func(name string) K
@@ -48,8 +49,8 @@ func (a adapter[K, O]) known(status int) int {
 	return status
 }
 
-// Header returns the first value of a request header field, or "". The string may belong to the framework and be valid
-// only during the call.
+// Header returns the first value of a request header field, or "". The string
+// may belong to the framework and be valid only during the call.
 type Header func(name string) string
 
 // middleware is one middleware, as passed to New, NewTogether or PerIP.
@@ -57,12 +58,15 @@ type middleware[K, O any] struct {
 	Limiter *core.Limiter
 	Key     K
 	Options []O
-	// Together are the rules of NewTogether. If it is nil, the middleware is that of New. Otherwise Limiter and Key are not
-	// used, and the list may be empty.
+	// Together are the rules of NewTogether. If it is nil, the middleware is
+	// that of New. Otherwise Limiter and Key are not used, and the list may be
+	// empty.
 	Together []rule[K]
-	// PerIP are the limits of PerIP. If it is not nil, the middleware is that of PerIP, and nothing else here is used.
+	// PerIP are the limits of PerIP. If it is not nil, the middleware is that
+	// of PerIP, and nothing else here is used.
 	PerIP []core.Limit
-	// Handler asks Limiter from within a handler. If it is not nil, only it and Limiter are used.
+	// Handler asks Limiter from within a handler. If it is not nil, only it and
+	// Limiter are used.
 	Handler *handler
 }
 
@@ -129,7 +133,8 @@ func absent[C any, K ~func(C) (string, error)](keys ...K) bool {
 	return slices.ContainsFunc(keys, func(key K) bool { return key == nil })
 }
 
-// unlessAbsent is compose, except that the framework lacks what is composed of a key that it lacks.
+// unlessAbsent is compose, except that the framework lacks what is composed of
+// a key that it lacks.
 func unlessAbsent[C any, K ~func(C) (string, error)](compose func(...K) K) func(...K) K {
 	return func(keys ...K) K {
 		if absent(keys...) {
@@ -139,7 +144,8 @@ func unlessAbsent[C any, K ~func(C) (string, error)](compose func(...K) K) func(
 	}
 }
 
-// serve makes the app's middleware with the adapter's functions, and serves the app.
+// serve makes the app's middleware with the adapter's functions, and serves the
+// app.
 func (k Kit[C, K, O, R, M]) serve(l net.Listener, app App[middleware[K, O]]) error {
 	made := App[M]{Value: app.Value, Context: app.Context, StreamBodies: app.StreamBodies, Timeout: app.Timeout, Use: k.install(app.Use)}
 	for _, r := range app.Routes {

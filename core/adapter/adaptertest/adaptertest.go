@@ -1,6 +1,8 @@
-// Package adaptertest checks that an adapter for a web framework behaves as the adapters of this module do.
+// Package adaptertest checks that an adapter for a web framework behaves as the
+// adapters of this module do.
 //
-// An adapter describes itself in a [Kit] and calls [Run] once for each kind of store:
+// An adapter describes itself in a [Kit] and calls [Run] once for each kind of
+// store:
 //
 //	func TestConformance(t *testing.T) {
 //		adaptertest.Run(t, kit, func(option store.ClockOption) core.Store {
@@ -8,9 +10,10 @@
 //		})
 //	}
 //
-// Every subtest has the name of the rule that it checks, and its failures repeat the rule. Requests are real HTTP over
-// connections in memory, so a case can choose the address of the connection's peer. A check that hangs in the adapter fails its
-// rule after a minute.
+// Every subtest has the name of the rule that it checks, and its failures
+// repeat the rule. Requests are real HTTP over connections in memory, so a case
+// can choose the address of the connection's peer. A check that hangs in the
+// adapter fails its rule after a minute.
 package adaptertest
 
 import (
@@ -21,8 +24,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Run checks the adapter that kit describes. store returns a new, empty store with the given clock. Run calls it for
-// every case. The clock stands still unless the case moves it, so no case waits.
+// Run checks the adapter that kit describes. store returns a new, empty store
+// with the given clock. Run calls it for every case. The clock stands still
+// unless the case moves it, so no case waits.
 func Run[C any, K ~func(C) (string, error), O any, R ~struct {
 	Limiter *core.Limiter
 	Key     K

@@ -18,7 +18,8 @@ func from(peers ...string) (requests []request) {
 	return requests
 }
 
-// forwarded returns a request from peer with the given lines of X-Forwarded-For.
+// forwarded returns a request from peer with the given lines of
+// X-Forwarded-For.
 func forwarded(peer string, lines ...string) request {
 	r := request{peer: peer, header: header()}
 	for _, l := range lines {
@@ -90,7 +91,8 @@ func (s *suite[K, O]) peers() {
 	})
 }
 
-// networks checks that the network of a connection decides what its peer's name is.
+// networks checks that the network of a connection decides what its peer's name
+// is.
 func (s *suite[K, O]) networks() {
 	k := s.kit
 	s.rule("the network of a connection decides whether it is a Unix socket, and not its peer's name", func(c *trial[K, O]) {

@@ -196,7 +196,8 @@ func (s *suite[K, O]) allowAgain() {
 	})
 }
 
-// policies counts policies whose warnings are looked for: those of handlers are logged once for each name.
+// policies counts policies whose warnings are looked for: those of handlers are
+// logged once for each name.
 var policies atomic.Int64
 
 // allowGivesUp checks clients that leave while a store hangs.

@@ -23,14 +23,16 @@ type (
 	brokenKit = adaptertest.Kit[*http.Request, httplimit.KeyFunc, httplimit.Option, httplimit.Rule, onHTTP]
 )
 
-// mistakes make adapters that hang some rule: what New returns, by what is wrong with it.
+// mistakes make adapters that hang some rule: what New returns, by what is
+// wrong with it.
 var mistakes = map[string]func(limited onHTTP) onHTTP{
 	"none":         func(limited onHTTP) onHTTP { return limited },
 	"never Done":   forgetful,
 	"never answer": func(onHTTP) onHTTP { return func(http.Handler) http.Handler { return silent } },
 }
 
-// forgetful calls the next handler, and never tells the engine that it has returned.
+// forgetful calls the next handler, and never tells the engine that it has
+// returned.
 func forgetful(limited onHTTP) onHTTP {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -56,7 +58,8 @@ const (
 	hungRule       = "Slots/a_slot_is_taken_while_the_handler_runs,_and_the_next_request_has_it_at_once"
 )
 
-// TestSuiteEndsOnAdaptersThatHang runs TestBrokenAdapter in another process, because a failing subtest fails the test around it.
+// TestSuiteEndsOnAdaptersThatHang runs TestBrokenAdapter in another process,
+// because a failing subtest fails the test around it.
 func TestSuiteEndsOnAdaptersThatHang(t *testing.T) {
 	for mistake := range mistakes {
 		t.Run(mistake, func(t *testing.T) {

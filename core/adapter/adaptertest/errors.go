@@ -97,7 +97,8 @@ func (s *suite[K, O]) noKeyLogged() {
 	})
 }
 
-// clientErrors checks errors of the client that the framework or net/http define.
+// clientErrors checks errors of the client that the framework or net/http
+// define.
 func (s *suite[K, O]) clientErrors() {
 	s.frameworkErrors()
 	s.clientsFault()

@@ -17,8 +17,9 @@ type Answer struct {
 	Status int         // of HTTP: see [StatusOf]
 	Header http.Header // all header fields, metadata and trailers
 	Body   string      // what the handler wrote, or the message of an error
-	// Limits are the limits that lack tokens, as the details of a refusal name them, and RetryAfter how long to wait by these details.
-	// Without them, Body is the body of the response.
+	// Limits are the limits that lack tokens, as the details of a refusal name
+	// them, and RetryAfter how long to wait by these details. Without them,
+	// Body is the body of the response.
 	Limits     []string
 	RetryAfter time.Duration
 	// Own says that OnDenied or OnError answered.
@@ -27,8 +28,10 @@ type Answer struct {
 	Gone bool
 }
 
-// Gateway serves app to clients of HTTP on l, until Accept fails, as a gateway in front of an RPC server does. So rules for
-// HTTP check interceptors. call makes the call of a request to app.Routes[route]. It must end when the request's context does.
+// Gateway serves app to clients of HTTP on l, until Accept fails, as a gateway
+// in front of an RPC server does. So rules for HTTP check interceptors. call
+// makes the call of a request to app.Routes[route]. It must end when the
+// request's context does.
 func Gateway[M any](l net.Listener, app App[M], call func(r *http.Request, route int) Answer) error {
 	mux := http.NewServeMux()
 	for i, route := range app.Routes {
@@ -67,15 +70,17 @@ func respond(w http.ResponseWriter, a Answer) {
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// codes has the codes of gRPC and Connect by the status of HTTP that stands for them in the suite.
+// codes has the codes of gRPC and Connect by the status of HTTP that stands for
+// them in the suite.
 var codes = map[int]int{
 	http.StatusOK: 0, http.StatusBadRequest: 3, http.StatusUnauthorized: 16, http.StatusForbidden: 7, http.StatusNotFound: 5,
 	http.StatusConflict: 10, http.StatusUnprocessableEntity: 9, http.StatusTooManyRequests: 8, http.StatusInternalServerError: 13,
 	http.StatusServiceUnavailable: 14, http.StatusTeapot: 12, http.StatusBadGateway: 2,
 }
 
-// CodeOf returns the code of gRPC and Connect that stands for a status. Statuses below 400 are no errors, so their code is 0. One
-// without a code of its own is its code.
+// CodeOf returns the code of gRPC and Connect that stands for a status.
+// Statuses below 400 are no errors, so their code is 0. One without a code of
+// its own is its code.
 func CodeOf(status int) int {
 	if status < 400 {
 		return 0
@@ -86,7 +91,8 @@ func CodeOf(status int) int {
 	return status
 }
 
-// StatusOf returns the status that stands for a code of gRPC and Connect. That of calls whose context has ended is 503.
+// StatusOf returns the status that stands for a code of gRPC and Connect. That
+// of calls whose context has ended is 503.
 func StatusOf(code int) int {
 	if code == 1 || code == 4 {
 		return http.StatusServiceUnavailable

@@ -13,8 +13,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// burst and quota form the policy of the header cases. Their rates per second are fractions, so a case shows how values
-// are rounded. The second name needs escapes.
+// burst and quota form the policy of the header cases. Their rates per second
+// are fractions, so a case shows how values are rounded. The second name needs
+// escapes.
 var (
 	burst = core.Limit{Name: "burst", Capacity: 5, RefillRate: 3, RefillInterval: 7 * time.Second}
 	quota = core.Limit{Name: `a "quota" \ ;,`, Capacity: 8, RefillRate: 1, RefillInterval: 9 * time.Second}
@@ -95,7 +96,8 @@ var styleFields = []string{
 	legacyLimit, legacyRemaining, legacyReset, draft6Limit, draft6Remaining, draft6Reset, policyField, ietfField,
 }
 
-// decision is one decision of a policy's model. The header fields must match it.
+// decision is one decision of a policy's model. The header fields must match
+// it.
 type decision struct {
 	policy  model
 	cost    int64
@@ -103,8 +105,9 @@ type decision struct {
 	now     time.Time
 }
 
-// expected returns the single-valued header fields of a decision. A field that is not in the map must not be sent. List
-// fields are left out: wrongFields compares their members.
+// expected returns the single-valued header fields of a decision. A field that
+// is not in the map must not be sent. List fields are left out: wrongFields
+// compares their members.
 func (d decision) expected(style core.HeaderStyle) map[string]string {
 	want := make(map[string]string)
 	tightest := d.policy.tightest(d.cost, d.allowed)
@@ -129,7 +132,8 @@ func (d decision) expected(style core.HeaderStyle) map[string]string {
 	return want
 }
 
-// wrongFields is wrongFields, except that it compares only Retry-After if answers have no fields.
+// wrongFields is wrongFields, except that it compares only Retry-After if
+// answers have no fields.
 func (c *trial[K, O]) wrongFields(h http.Header, style core.HeaderStyle, single decision, lists ...decision) string {
 	if !c.kit.NoFields {
 		return wrongFields(h, style, single, lists...)
@@ -140,8 +144,9 @@ func (c *trial[K, O]) wrongFields(h http.Header, style core.HeaderStyle, single 
 	return ""
 }
 
-// wrongFields describes how a response's header differs from the decisions, and is "" if it does not. single is the
-// decision in the single-valued fields. lists are all decisions, the outermost first.
+// wrongFields describes how a response's header differs from the decisions, and
+// is "" if it does not. single is the decision in the single-valued fields.
+// lists are all decisions, the outermost first.
 func wrongFields(h http.Header, style core.HeaderStyle, single decision, lists ...decision) string {
 	var wrong []string
 	want := single.expected(style)
@@ -181,7 +186,8 @@ func wrongFields(h http.Header, style core.HeaderStyle, single decision, lists .
 	return strings.Join(wrong, "\n")
 }
 
-// members returns the members of a list field (RFC 9651), of all its lines, as text.
+// members returns the members of a list field (RFC 9651), of all its lines, as
+// text.
 func members(h http.Header, name string) string {
 	list, err := httpsfv.UnmarshalList(h.Values(name))
 	if err != nil {

@@ -33,7 +33,8 @@ func with(key, value any) func(context.Context) context.Context {
 	return func(ctx context.Context) context.Context { return context.WithValue(ctx, key, value) }
 }
 
-// keys checks which requests share a bucket under each extractor, and which don't.
+// keys checks which requests share a bucket under each extractor, and which
+// don't.
 func (s *suite[K, O]) keys() {
 	s.headerKeys()
 	s.requestKeys()
@@ -101,7 +102,8 @@ func (s *suite[K, O]) headerKeys() {
 	})
 }
 
-// requestKeys checks the keys of the other parts of a request, Global and functions of the app.
+// requestKeys checks the keys of the other parts of a request, Global and
+// functions of the app.
 func (s *suite[K, O]) requestKeys() {
 	k := s.kit
 	anywhere := []request{{peer: "192.0.2.1:1"}, {peer: "192.0.2.2:2", target: "/items/1", method: http.MethodPost}}
@@ -231,7 +233,8 @@ func (s *suite[K, O]) unknownMethods() {
 	})
 }
 
-// reuse checks that keys are copied: frameworks that reuse buffers return strings that the next request overwrites.
+// reuse checks that keys are copied: frameworks that reuse buffers return
+// strings that the next request overwrites.
 func (s *suite[K, O]) reuse() {
 	k := s.kit
 	raw := k.Custom(func(h Header) (string, error) { return h("User"), nil })

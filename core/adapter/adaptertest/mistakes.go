@@ -81,7 +81,8 @@ func (s *suite[K, O]) panicsOfLengths() {
 	}
 }
 
-// panicsOfCosts checks costs that nothing counts, and that New calls no function of the user.
+// panicsOfCosts checks costs that nothing counts, and that New calls no
+// function of the user.
 func (s *suite[K, O]) panicsOfCosts() {
 	k := s.kit
 	s.rule("New panics with every mistake: a cost, which is a number of requests, for a policy that counts none", func(c *trial[K, O]) {
@@ -104,7 +105,8 @@ func (s *suite[K, O]) panicsOfCosts() {
 	})
 }
 
-// wantPanic checks that New panics for l with a message that contains each of want, and no more mistakes.
+// wantPanic checks that New panics for l with a message that contains each of
+// want, and no more mistakes.
 func (c *trial[K, O]) wantPanic(l middleware[K, O], want ...string) {
 	c.t.Helper()
 	closed := newListener()

@@ -9,8 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// bucket is a token bucket in exact fractions, written independently of core. The expected header fields are computed
-// from it.
+// bucket is a token bucket in exact fractions, written independently of core.
+// The expected header fields are computed from it.
 type bucket struct {
 	name     string
 	capacity int64
@@ -40,7 +40,8 @@ func (b *bucket) remaining() int64 {
 	return new(big.Int).Quo(b.tokens.Num(), b.tokens.Denom()).Int64()
 }
 
-// secondsUntil returns in how many seconds the bucket holds n tokens, as an exact fraction.
+// secondsUntil returns in how many seconds the bucket holds n tokens, as an
+// exact fraction.
 func (b *bucket) secondsUntil(n int64) *big.Rat {
 	missing := new(big.Rat).Sub(whole(n), b.tokens)
 	if missing.Sign() < 0 {
@@ -49,11 +50,12 @@ func (b *bucket) secondsUntil(n int64) *big.Rat {
 	return missing.Quo(missing, b.perSec)
 }
 
-// window returns w=ceil(B/ρ), where B is the capacity and ρ the refill per second.
+// window returns w=ceil(B/ρ), where B is the capacity and ρ the refill per
+// second.
 func (b *bucket) window() int64 { return ceil(new(big.Rat).Quo(whole(b.capacity), b.perSec)) }
 
-// draft8 returns r and t of the RateLimit field after a decision. known is false if there is no t, because the request can
-// never pass.
+// draft8 returns r and t of the RateLimit field after a decision. known is
+// false if there is no t, because the request can never pass.
 func (b *bucket) draft8(cost int64, allowed bool) (r, t int64, known bool) {
 	switch {
 	case !allowed && cost > b.capacity:
@@ -107,7 +109,8 @@ func (m model) take(cost int64) (allowed bool) {
 	return true
 }
 
-// retryAfter returns the seconds after which a denied request can pass. never is true if it costs more than a capacity.
+// retryAfter returns the seconds after which a denied request can pass. never
+// is true if it costs more than a capacity.
 func (m model) retryAfter(cost int64) (seconds int64, never bool) {
 	for _, b := range m {
 		never = never || cost > b.capacity
@@ -116,8 +119,9 @@ func (m model) retryAfter(cost int64) (seconds int64, never bool) {
 	return seconds, never
 }
 
-// tightest returns the bucket whose values are in the single-valued fields: for a denial the one with the longest wait,
-// otherwise the one with the fewest tokens. If these are equal, it is the one that takes longest to fill.
+// tightest returns the bucket whose values are in the single-valued fields: for
+// a denial the one with the longest wait, otherwise the one with the fewest
+// tokens. If these are equal, it is the one that takes longest to fill.
 func (m model) tightest(cost int64, allowed bool) *bucket {
 	return slices.MaxFunc(m, func(a, b *bucket) int {
 		wait := 0
@@ -129,7 +133,8 @@ func (m model) tightest(cost int64, allowed bool) *bucket {
 	})
 }
 
-// compareWaits compares how long a and b make a client wait for cost tokens. Never is longest.
+// compareWaits compares how long a and b make a client wait for cost tokens.
+// Never is longest.
 func compareWaits(a, b *bucket, cost int64) int {
 	switch aNever, bNever := cost > a.capacity, cost > b.capacity; {
 	case aNever && bNever:

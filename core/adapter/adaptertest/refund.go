@@ -16,7 +16,8 @@ type statuses struct {
 	seen []int
 }
 
-// refunding is a Refund function that returns the tokens for statuses of at least 400.
+// refunding is a Refund function that returns the tokens for statuses of at
+// least 400.
 func (s *statuses) refunding(_ Header, status int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +85,8 @@ func (s *suite[K, O]) refundTokens() {
 			var reported statuses
 			app := c.serve(c.app(func(context.Context) Reply { return Reply{Status: status, Hints: true} },
 				middleware[K, O]{c.holding(2), c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
-			// Some frameworks take the first status that is written for the last.
+			// Some frameworks take the first status that is written for the
+			// last.
 			if got, seen := app.send(request{}).status, reported.all(); !slices.Equal(seen, []int{got}) {
 				c.errorf("the client got %d, and Refund was called with %v", got, seen)
 			}

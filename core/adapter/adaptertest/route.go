@@ -10,8 +10,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
-// host checks ByHeader("Host"). If the request line has a whole URL, the Host field does not count (RFC 9112, section
-// 3.2.2). Otherwise clients could choose their key.
+// host checks ByHeader("Host"). If the request line has a whole URL, the Host
+// field does not count (RFC 9112, section 3.2.2). Otherwise clients could
+// choose their key.
 func (s *suite[K, O]) host() {
 	s.rule("ByHeader reads Host from the request line if it has a whole URL", func(c *trial[K, O]) {
 		app := c.use(c.holding(1), c.kit.ByHeader("Host"))
@@ -111,8 +112,9 @@ func (s *suite[K, O]) routeWarnings() {
 	})
 }
 
-// agreement checks that the app and its limiter see the same client: an extractor must read the value that the framework
-// gives its handlers, for any spelling of the request.
+// agreement checks that the app and its limiter see the same client: an
+// extractor must read the value that the framework gives its handlers, for any
+// spelling of the request.
 func (s *suite[K, O]) agreement() {
 	k := s.kit
 	raw := func(fields ...string) string {

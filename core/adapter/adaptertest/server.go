@@ -13,7 +13,8 @@ import (
 )
 
 var (
-	// patience bounds steps that should take no time. A step that hangs then fails with a message.
+	// patience bounds steps that should take no time. A step that hangs then
+	// fails with a message.
 	patience = 20 * time.Second
 	// longest bounds the check of a rule, whatever it waits for.
 	longest = time.Minute
@@ -102,7 +103,8 @@ func (s *server) send(r request) response {
 	return got
 }
 
-// try sends r. It gives up when ctx ends, or an answer takes longer than a rule may.
+// try sends r. It gives up when ctx ends, or an answer takes longer than a rule
+// may.
 func (s *server) try(ctx context.Context, r request) (response, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
@@ -159,7 +161,8 @@ func (s *server) raw(text string) response {
 	return response{got.StatusCode, got.Header, string(body)}
 }
 
-// header returns a header of the given names and values, which alternate. A name may occur more than once.
+// header returns a header of the given names and values, which alternate. A
+// name may occur more than once.
 func header(pairs ...string) http.Header {
 	h := make(http.Header)
 	for i := 0; i < len(pairs); i += 2 {
@@ -168,7 +171,8 @@ func header(pairs ...string) http.Header {
 	return h
 }
 
-// listener is a net.Listener in memory. The dialer chooses the peer address of a connection.
+// listener is a net.Listener in memory. The dialer chooses the peer address of
+// a connection.
 type listener struct {
 	incoming chan net.Conn
 	closed   chan struct{}
@@ -182,8 +186,9 @@ func newListener() *listener {
 	return &listener{incoming: make(chan net.Conn), closed: make(chan struct{})}
 }
 
-// dial connects from the given address. A network may stand in front of it, as in "unix 192.0.2.7:80". Without one it is "tcp", and of
-// the names that sockets usually have "unix".
+// dial connects from the given address. A network may stand in front of it, as
+// in "unix 192.0.2.7:80". Without one it is "tcp", and of the names that
+// sockets usually have "unix".
 func (l *listener) dial(ctx context.Context, peer string) (net.Conn, error) {
 	client, accepted := net.Pipe()
 	network, name, ok := strings.Cut(peer, " ")

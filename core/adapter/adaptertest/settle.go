@@ -109,7 +109,8 @@ func (s *suite[K, O]) settleAmounts() {
 	})
 }
 
-// settleStatus checks the status that the settle function gets, and that it is called once.
+// settleStatus checks the status that the settle function gets, and that it is
+// called once.
 func (s *suite[K, O]) settleStatus() {
 	k := s.kit
 	ten := k.WithUnits(func(Header) (core.Units, error) { return core.Units{"words": 10}, nil })

@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// settleAfterClient checks that a request is settled although its client has gone.
+// settleAfterClient checks that a request is settled although its client has
+// gone.
 func (s *suite[K, O]) settleAfterClient() {
 	s.rule("a request is settled although the client left while the handler ran", func(c *trial[K, O]) {
 		ctx, leave := context.WithCancel(context.Background())
@@ -55,7 +56,8 @@ func (c *trial[K, O]) takesAndSettles(store announcedStore) bool {
 	return true
 }
 
-// settleUndecided checks that a request is settled although its context ended before the limiter knew the decision.
+// settleUndecided checks that a request is settled although its context ended
+// before the limiter knew the decision.
 func (s *suite[K, O]) settleUndecided() {
 	for _, rules := range []int{1, 2} {
 		s.rule(fmt.Sprintf("a request whose context ends while the store decides is settled (limiters: %d)", rules), func(c *trial[K, O]) {
@@ -91,8 +93,8 @@ func (s *suite[K, O]) settleUndecided() {
 	}
 }
 
-// leavingStore ends the caller's context when it has decided. It answers with the context's error then, as a store does
-// whose caller left.
+// leavingStore ends the caller's context when it has decided. It answers with
+// the context's error then, as a store does whose caller left.
 type leavingStore struct {
 	core.Store
 	end context.CancelFunc
@@ -117,7 +119,8 @@ func (s *suite[K, O]) stream() {
 // streamOver checks that a stream is settled when it is over.
 func (s *suite[K, O]) streamOver() {
 	k := s.kit
-	// streaming serves an app whose handler streams, and settles what the stream has written to produced.
+	// streaming serves an app whose handler streams, and settles what the
+	// stream has written to produced.
 	streaming := func(c *trial[K, O], l *core.Limiter, produced *atomic.Int64, stream func(w io.Writer, flush func() error)) (*server, *settlements) {
 		settled := &settlements{units: func() core.Units { return core.Units{"words": produced.Load()} }, each: make(chan struct{}, 9)}
 		return c.serve(c.app(func(context.Context) Reply { return Reply{Status: http.StatusAccepted, Stream: stream} },
@@ -161,7 +164,8 @@ func (s *suite[K, O]) streamOver() {
 // streamLeft checks a stream whose client leaves.
 func (s *suite[K, O]) streamLeft() {
 	k := s.kit
-	// streaming serves an app whose handler streams, and settles what the stream has written to produced.
+	// streaming serves an app whose handler streams, and settles what the
+	// stream has written to produced.
 	streaming := func(c *trial[K, O], l *core.Limiter, produced *atomic.Int64, stream func(w io.Writer, flush func() error)) (*server, *settlements) {
 		settled := &settlements{units: func() core.Units { return core.Units{"words": produced.Load()} }, each: make(chan struct{}, 9)}
 		return c.serve(c.app(func(context.Context) Reply { return Reply{Status: http.StatusAccepted, Stream: stream} },
@@ -202,7 +206,8 @@ func (s *suite[K, O]) streamLeft() {
 	})
 }
 
-// streamCharges checks what streamed responses are charged, by one limiter and by two.
+// streamCharges checks what streamed responses are charged, by one limiter and
+// by two.
 func (s *suite[K, O]) streamCharges() {
 	k := s.kit
 	s.rule("a streamed response that is not to be settled is charged once", func(c *trial[K, O]) {

@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// slots checks limits in flight: a request has its slot until its response is over.
+// slots checks limits in flight: a request has its slot until its response is
+// over.
 func (s *suite[K, O]) slots() {
 	s.slotsTaken()
 	s.slotsOfEnds()
@@ -35,10 +36,12 @@ func inFlight(name string, n int) core.Policy {
 	return core.Policy{Name: name, Limits: []core.Limit{core.InFlight(n)}}
 }
 
-// behindStore hides from limiters which store they have. They treat it as one that they must wait for.
+// behindStore hides from limiters which store they have. They treat it as one
+// that they must wait for.
 type behindStore struct{ core.Store }
 
-// eachStore runs the check of a rule on the store, and on one that limiters don't know.
+// eachStore runs the check of a rule on the store, and on one that limiters
+// don't know.
 func (s *suite[K, O]) eachStore(rule string, check func(c *trial[K, O])) {
 	s.rule(rule, check)
 	s.rule(rule+" (any store)", func(c *trial[K, O]) {
@@ -62,7 +65,8 @@ func (c *trial[K, O]) leftOf(l *core.Limiter, i int) int64 {
 	return res.Limits()[i].Remaining
 }
 
-// wantTaken checks how many slots of l, whose first limit they are, are free while requests are at work.
+// wantTaken checks how many slots of l, whose first limit they are, are free
+// while requests are at work.
 func (c *trial[K, O]) wantTaken(l *core.Limiter, free int64, when string) {
 	c.t.Helper()
 	if got := c.leftOf(l, 0); got != free {
@@ -70,7 +74,8 @@ func (c *trial[K, O]) wantTaken(l *core.Limiter, free int64, when string) {
 	}
 }
 
-// wantFree waits until so many slots of l, whose first limit they are, are free.
+// wantFree waits until so many slots of l, whose first limit they are, are
+// free.
 func (c *trial[K, O]) wantFree(l *core.Limiter, free int64, when string) {
 	c.t.Helper()
 	got := c.leftOf(l, 0)
@@ -98,7 +103,8 @@ func (w *work) handle(context.Context) Reply {
 	return w.reply
 }
 
-// begin sends a request, and waits until its handler is at work. The response comes later; its status is 0 if there is none.
+// begin sends a request, and waits until its handler is at work. The response
+// comes later; its status is 0 if there is none.
 func (c *trial[K, O]) begin(ctx context.Context, app *server, w *work) <-chan response {
 	c.t.Helper()
 	answered := make(chan response, 1)
@@ -126,7 +132,8 @@ func (c *trial[K, O]) wantAnswer(answered <-chan response, status int, when stri
 	}
 }
 
-// slotsTaken checks that requests have slots while their handlers run, and that denied ones have none.
+// slotsTaken checks that requests have slots while their handlers run, and that
+// denied ones have none.
 func (s *suite[K, O]) slotsTaken() {
 	s.eachStore("a slot is taken while the handler runs, and the next request has it at once", func(c *trial[K, O]) {
 		l, w := c.limiter(inFlight("exports", 2)), newWork(Reply{Status: http.StatusOK})

@@ -67,7 +67,8 @@ func (s *suite[K, O]) slotsWithOptions() {
 	s.slotsSelected()
 }
 
-// slotsSelected checks options that choose whether, and which, slots a request has.
+// slotsSelected checks options that choose whether, and which, slots a request
+// has.
 func (s *suite[K, O]) slotsSelected() {
 	k := s.kit
 	s.rule("a request that WithSkip selects has no slot", func(c *trial[K, O]) {

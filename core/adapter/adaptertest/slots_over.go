@@ -85,7 +85,8 @@ func (s *suite[K, O]) slotsOfClients() {
 	})
 }
 
-// slotsOfTimeouts checks handlers that a timeout middleware in front has given up on.
+// slotsOfTimeouts checks handlers that a timeout middleware in front has given
+// up on.
 func (s *suite[K, O]) slotsOfTimeouts() {
 	for what, reply := range map[string]Reply{
 		"returns":          {Status: http.StatusOK},
@@ -180,7 +181,8 @@ const (
 	switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: talk\r\n\r\n"
 )
 
-// untilClosed checks that an upgrade has its slot as long as its connection is open. talks receives when its talk has begun.
+// untilClosed checks that an upgrade has its slot as long as its connection is
+// open. talks receives when its talk has begun.
 func (c *trial[K, O]) untilClosed(reply Reply, talks <-chan struct{}) {
 	c.t.Helper()
 	l := c.limiter(inFlight("exports", 1))

@@ -73,7 +73,8 @@ func (s *suite[K, O]) slotsHeld() {
 	})
 }
 
-// slotsReleasedOnce checks what releases cost, and that no response waits for them.
+// slotsReleasedOnce checks what releases cost, and that no response waits for
+// them.
 func (s *suite[K, O]) slotsReleasedOnce() {
 	s.rule("a response does not wait for a store that does not answer the release, which is sent once", func(c *trial[K, O]) {
 		on := &slotStore{Store: c.store, block: make(chan struct{})}
@@ -171,8 +172,9 @@ func (s *suite[K, O]) slotsOnFailure() {
 	})
 }
 
-// wantDropped waits until the slot of a request is free that the framework has dropped: nobody refers to the request any more, so
-// the garbage collector finds it.
+// wantDropped waits until the slot of a request is free that the framework has
+// dropped: nobody refers to the request any more, so the garbage collector
+// finds it.
 func (c *trial[K, O]) wantDropped(l *core.Limiter) {
 	c.t.Helper()
 	for end := time.Now().Add(patience); c.leftOf(l, 0) == 0; {

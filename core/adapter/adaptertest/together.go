@@ -11,13 +11,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// named returns a limiter on the trial's store whose policy and limit have a name, and whose buckets hold n tokens.
+// named returns a limiter on the trial's store whose policy and limit have a
+// name, and whose buckets hold n tokens.
 func (c *trial[K, O]) named(name string, n int64) *core.Limiter {
 	c.t.Helper()
 	return c.limiter(core.Policy{Name: name, Limits: []core.Limit{slow(n)}})
 }
 
-// useTogether runs an app with the middleware of NewTogether in front of all routes.
+// useTogether runs an app with the middleware of NewTogether in front of all
+// routes.
 func (c *trial[K, O]) useTogether(rules []rule[K], options ...O) *server {
 	c.t.Helper()
 	return c.serve(c.app(answer(http.StatusOK), middleware[K, O]{Together: rules, Options: options}))

@@ -12,7 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
-// jointOutages checks NewTogether while the store of one limiter does not answer.
+// jointOutages checks NewTogether while the store of one limiter does not
+// answer.
 func (s *suite[K, O]) jointOutages() {
 	k := s.kit
 	for _, both := range []bool{false, true} {
@@ -67,7 +68,8 @@ func (s *suite[K, O]) jointOutages() {
 	}
 }
 
-// jointEnds checks refunds and settlements of a joint decision, and other limiters around it.
+// jointEnds checks refunds and settlements of a joint decision, and other
+// limiters around it.
 func (s *suite[K, O]) jointEnds() {
 	s.jointReturns()
 	s.jointStacked()
@@ -213,7 +215,8 @@ func (s *suite[K, O]) jointOneBucket() {
 	})
 }
 
-// jointRequests checks requests that end early, share a connection or come at once.
+// jointRequests checks requests that end early, share a connection or come at
+// once.
 func (s *suite[K, O]) jointRequests() {
 	k := s.kit
 	s.rule("a request whose context has ended takes nothing", func(c *trial[K, O]) {
@@ -259,7 +262,8 @@ func (s *suite[K, O]) jointRequests() {
 	})
 }
 
-// jointMistakes checks that NewTogether panics if the program gives it wrong arguments.
+// jointMistakes checks that NewTogether panics if the program gives it wrong
+// arguments.
 func (s *suite[K, O]) jointMistakes() {
 	k := s.kit
 	var none K

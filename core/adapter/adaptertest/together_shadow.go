@@ -53,7 +53,8 @@ func (s *suite[K, O]) jointShadow() {
 	})
 }
 
-// jointShadowUnits checks what limiters in shadow mode count, and limiters that are all in shadow mode.
+// jointShadowUnits checks what limiters in shadow mode count, and limiters that
+// are all in shadow mode.
 func (s *suite[K, O]) jointShadowUnits() {
 	k := s.kit
 	s.rule("a unit that only a limiter in shadow mode counts refuses nothing, with its key or without", func(c *trial[K, O]) {

@@ -46,7 +46,8 @@ func (c *trial[K, O]) limiterOn(store core.Store, policy core.Policy) *core.Limi
 	return l
 }
 
-// holding returns a limiter whose buckets hold n tokens and gain none while the clock stands still.
+// holding returns a limiter whose buckets hold n tokens and gain none while the
+// clock stands still.
 func (c *trial[K, O]) holding(n int64) *core.Limiter {
 	c.t.Helper()
 	return c.limiter(policyOf(n))
@@ -56,8 +57,8 @@ func policyOf(n int64) core.Policy {
 	return core.Policy{Name: "test", Limits: []core.Limit{slow(n)}}
 }
 
-// slow returns a limit of n tokens that gains one every 100 days. So it gains none while a test runs, even in a store
-// that uses the real time.
+// slow returns a limit of n tokens that gains one every 100 days. So it gains
+// none while a test runs, even in a store that uses the real time.
 func slow(n int64) core.Limit {
 	return core.Limit{Capacity: n, RefillRate: 1, RefillInterval: 2400 * time.Hour}
 }
@@ -73,7 +74,8 @@ func answer(status int) func(context.Context) Reply {
 	return func(context.Context) Reply { return Reply{Status: status} }
 }
 
-// app returns an app with limiters in front of all its routes. The routes share one handler.
+// app returns an app with limiters in front of all its routes. The routes share
+// one handler.
 func (c *trial[K, O]) app(handle func(context.Context) Reply, use ...middleware[K, O]) App[middleware[K, O]] {
 	return App[middleware[K, O]]{
 		Context: func(ctx context.Context) context.Context { return ctx },
@@ -122,7 +124,8 @@ func counted(calls *atomic.Int64, handle func(context.Context) Reply) func(conte
 // clock stands still unless a test moves it.
 type clock struct{ micros atomic.Int64 }
 
-// newClock returns a clock that stands between two seconds, so cases show how values are rounded.
+// newClock returns a clock that stands between two seconds, so cases show how
+// values are rounded.
 func newClock() *clock {
 	var c clock
 	c.micros.Store(time.Date(2026, 1, 2, 3, 4, 5, 250_000_000, time.UTC).UnixMicro())
@@ -155,7 +158,8 @@ func (s announcedStore) Do(ctx context.Context, r store.Request) (store.Answer, 
 	return a, err
 }
 
-// next returns the next value of ch. If none comes before patience ends, the rule fails.
+// next returns the next value of ch. If none comes before patience ends, the
+// rule fails.
 func next[V, K, O any](c *trial[K, O], ch <-chan V, what string) (v V) {
 	c.t.Helper()
 	select {
@@ -239,7 +243,8 @@ func listed(h http.Header, name string) (names []string) {
 	return names
 }
 
-// wantListed checks that the list fields of a response have a member for each of names, in any order.
+// wantListed checks that the list fields of a response have a member for each
+// of names, in any order.
 func (c *trial[K, O]) wantListed(got response, when string, names ...string) {
 	c.t.Helper()
 	if c.kit.NoFields {

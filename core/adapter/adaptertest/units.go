@@ -11,14 +11,16 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
-// counting returns a policy of two limits: calls counts requests, and words counts words.
+// counting returns a policy of two limits: calls counts requests, and words
+// counts words.
 func counting(name string, calls, words int64) core.Policy {
 	counted := slow(words).WithName("words")
 	counted.Unit = "words"
 	return core.Policy{Name: name, Limits: []core.Limit{slow(calls).WithName("calls"), counted}}
 }
 
-// words is a units function that reads the number of words from the field Words. Without the field it returns nil.
+// words is a units function that reads the number of words from the field
+// Words. Without the field it returns nil.
 func words(h Header) (core.Units, error) {
 	var n int64
 	if _, err := fmt.Sscan(h("Words"), &n); err != nil {
@@ -27,7 +29,8 @@ func words(h Header) (core.Units, error) {
 	return core.Units{"words": n}, nil
 }
 
-// left sends a request that takes nothing, and returns what each limit of l has left for key.
+// left sends a request that takes nothing, and returns what each limit of l has
+// left for key.
 func (c *trial[K, O]) left(l *core.Limiter, key K) map[string]int64 {
 	c.t.Helper()
 	options := []O{c.kit.WithUnits(words), c.kit.WithSettle(func(Header, int) core.Units { return nil })}
@@ -47,7 +50,8 @@ func (c *trial[K, O]) left(l *core.Limiter, key K) map[string]int64 {
 	return left
 }
 
-// wantLeft checks what each limit of l has left for the key Global("all"). what alternates names and numbers.
+// wantLeft checks what each limit of l has left for the key Global("all"). what
+// alternates names and numbers.
 func (c *trial[K, O]) wantLeft(l *core.Limiter, when string, what ...any) {
 	c.t.Helper()
 	left := c.left(l, c.kit.Global("all"))

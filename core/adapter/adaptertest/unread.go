@@ -69,8 +69,10 @@ func (c *trial[K, O]) refusals() []refusal[K, O] {
 // smuggled is a request in the body of another.
 const smuggled = "GET /free HTTP/1.1\r\nHost: app.test\r\n\r\n"
 
-// unread checks that what a refused request leaves of its body on the connection is not taken for requests. The handler that
-// would read the body never runs, and a server that hands out bodies as streams has not read it either.
+// unread checks that what a refused request leaves of its body on the
+// connection is not taken for requests. The handler that would read the body
+// never runs, and a server that hands out bodies as streams has not read it
+// either.
 func (s *suite[K, O]) unread() {
 	bodies := map[string]string{
 		"short":                              strings.Repeat(smuggled, 3),
@@ -131,7 +133,8 @@ func (s *suite[K, O]) unreadable() {
 	})
 }
 
-// attacked serves an app on TCP: POST /other is limited, GET /items/{id} answers 201, and free counts the requests for /free.
+// attacked serves an app on TCP: POST /other is limited, GET /items/{id}
+// answers 201, and free counts the requests for /free.
 func (c *trial[K, O]) attacked(l middleware[K, O], streams bool) (address string, free *atomic.Int64) {
 	c.t.Helper()
 	free = new(atomic.Int64)
@@ -172,8 +175,9 @@ func post(body string, chunked, expects bool) (parts [2]string) {
 	return [2]string{strings.Join(fields, "\r\n") + "\r\n\r\n", body}
 }
 
-// smuggle sends a request that is refused, and then another on the same connection. It checks that these two are answered, or
-// only the first if the server closes the connection.
+// smuggle sends a request that is refused, and then another on the same
+// connection. It checks that these two are answered, or only the first if the
+// server closes the connection.
 func (c *trial[K, O]) smuggle(address string, r refusal[K, O], body string, request [2]string) {
 	c.t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -220,7 +224,8 @@ func (c *trial[K, O]) smuggle(address string, r refusal[K, O], body string, requ
 	}
 }
 
-// throughProxy has an attacker and another client use one reverse proxy, which reuses its connections to the app.
+// throughProxy has an attacker and another client use one reverse proxy, which
+// reuses its connections to the app.
 func (c *trial[K, O]) throughProxy(address string, r refusal[K, O], bodies map[string]string) {
 	c.t.Helper()
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})

@@ -23,7 +23,8 @@ const (
 	inRoute place = "in front of the route"
 )
 
-// open runs the app of v with limiter l, whose buckets hold one token. The returned function sends the request of v.
+// open runs the app of v with limiter l, whose buckets hold one token. The
+// returned function sends the request of v.
 func (c *trial[K, O]) open(v visit[K], p place, l middleware[K, O]) (send func() response) {
 	c.t.Helper()
 	l.Key = v.key
@@ -41,7 +42,8 @@ func (c *trial[K, O]) open(v visit[K], p place, l middleware[K, O]) (send func()
 	return func() response { return s.send(v.request) }
 }
 
-// passed reports whether the limiter let the request pass: to a handler, or to the app's own answer for other requests.
+// passed reports whether the limiter let the request pass: to a handler, or to
+// the app's own answer for other requests.
 func passed(r response) bool {
 	switch r.status {
 	case http.StatusOK, http.StatusNoContent, http.StatusNotFound, http.StatusMethodNotAllowed:
@@ -50,7 +52,8 @@ func passed(r response) bool {
 	return false
 }
 
-// apart checks that every visit has its own bucket under one limiter, and that a second request finds it again.
+// apart checks that every visit has its own bucket under one limiter, and that
+// a second request finds it again.
 func (c *trial[K, O]) apart(p place, visits ...visit[K]) {
 	c.t.Helper()
 	l := middleware[K, O]{Limiter: c.holding(1)}

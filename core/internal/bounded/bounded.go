@@ -12,8 +12,10 @@ import (
 	"time"
 )
 
-// Check calls check, which tests one rule, on a goroutine of its own. If it panics, or has not returned after most, Check reports
-// the rule as broken and returns. If a check that hangs goes on later, it ends where it next calls its t.
+// Check calls check, which tests one rule, on a goroutine of its own. If it
+// panics, or has not returned after most, Check reports the rule as broken and
+// returns. If a check that hangs goes on later, it ends where it next calls its
+// t.
 func Check(t testing.TB, rule string, most time.Duration, check func(t testing.TB)) {
 	t.Helper()
 	limited := &test{TB: t}

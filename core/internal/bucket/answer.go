@@ -7,8 +7,9 @@ import (
 
 // Answer is the decision on a [Request], and the level of the bucket after it.
 //
-// Its size is a multiple of 16 bytes. Go copies a struct of any other size with two overlapping writes at its end, and a CPU that
-// reads them soon after must wait: each copy of an Answer then took 5 ns longer.
+// Its size is a multiple of 16 bytes. Go copies a struct of any other size with
+// two overlapping writes at its end, and a CPU that reads them soon after must
+// wait: each copy of an Answer then took 5 ns longer.
 type Answer struct {
 	Allowed bool
 	Source  Source // who decided; the zero value is FromStore
@@ -21,8 +22,9 @@ type Answer struct {
 	Waits  *[]Waits // of each limit; nil: the delays follow from Levels
 }
 
-// Waits are the delays of one limit, in µs. An [Answer] has them only where they do not follow from its levels: while
-// tokens are held, and where another definition of the limit wrote the stored state.
+// Waits are the delays of one limit, in µs. An [Answer] has them only where
+// they do not follow from its levels: while tokens are held, and where another
+// definition of the limit wrote the stored state.
 type Waits struct {
 	Retry int64 // until the limit has the tokens that were denied; when allowed, until it has one
 	Full  int64 // until the limit is full
@@ -42,8 +44,9 @@ func (a *Answer) Debt(p *Plan, i int) int64 {
 // Never is the delay of a request that costs more than a limit's Capacity.
 const Never = math.MaxInt64
 
-// RetryAfter is how long, in µs, until the i-th limit of p has n tokens; Never if n is above its Capacity. n must be what was
-// denied, or 1 if a was allowed: Waits has the delays of these.
+// RetryAfter is how long, in µs, until the i-th limit of p has n tokens; Never
+// if n is above its Capacity. n must be what was denied, or 1 if a was allowed:
+// Waits has the delays of these.
 func (a *Answer) RetryAfter(p *Plan, i int, n int64) int64 {
 	rate := &p.Rates[i]
 	switch {
@@ -64,7 +67,8 @@ func (a *Answer) ResetAfter(p *Plan, i int) int64 {
 	return rate.wait(*a.Levels.At(i), rate.Full, 0, a.Now)
 }
 
-// NextStep is how long, in µs, until the next step of the i-th limit of p, whether or not its bucket is full by then.
+// NextStep is how long, in µs, until the next step of the i-th limit of p,
+// whether or not its bucket is full by then.
 func (a *Answer) NextStep(p *Plan, i int) int64 {
 	rate := &p.Rates[i]
 	if rate.Calendar != nil {
@@ -73,15 +77,17 @@ func (a *Answer) NextStep(p *Plan, i int) int64 {
 	return rate.Step - (a.Now - rate.steppedAt(*a.Levels.At(i)))
 }
 
-// EarnedIn is how long, in µs, a refill takes to bring as many tokens as the i-th limit of p has left. The RateLimit header field
-// of an allowed request has it as t.
+// EarnedIn is how long, in µs, a refill takes to bring as many tokens as the
+// i-th limit of p has left. The RateLimit header field of an allowed request
+// has it as t.
 func (a *Answer) EarnedIn(p *Plan, i int) int64 {
 	rate := &p.Rates[i]
 	return mulDiv(a.Levels.At(i).Units, rate.Step, rate.Gain)
 }
 
-// Age changes a to what it would be so many µs later if nothing was taken until then. If a has Waits, only these become shorter:
-// what the levels gain does not follow from a then. a must share its levels with no other answer.
+// Age changes a to what it would be so many µs later if nothing was taken until
+// then. If a has Waits, only these become shorter: what the levels gain does
+// not follow from a then. a must share its levels with no other answer.
 func (a *Answer) Age(p *Plan, micros int64) {
 	if a.Waits == nil {
 		a.AgeAround(p, 0, micros)
@@ -95,7 +101,8 @@ func (a *Answer) Age(p *Plan, micros int64) {
 	a.Waits = &list
 }
 
-// AgeAround is Age while so many tokens of every limit are held, such as those on a lease. a must have no Waits.
+// AgeAround is Age while so many tokens of every limit are held, such as those
+// on a lease. a must have no Waits.
 func (a *Answer) AgeAround(p *Plan, held, micros int64) {
 	a.Now += micros
 	for i := range p.Rates {

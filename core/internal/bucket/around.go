@@ -4,8 +4,9 @@ import "slices"
 
 // This file refills levels and computes waits while tokens are held.
 
-// refillAround is refill of a bucket with holds. h and the level l were written at the instant written. As holds end, the bucket
-// has more room. c is what is cut from l.
+// refillAround is refill of a bucket with holds. h and the level l were written
+// at the instant written. As holds end, the bucket has more room. c is what is
+// cut from l.
 func (r *Rate) refillAround(h *Holds, l Level, written, now int64, c *Cut) Level {
 	held := heldAt(h.front, written) + tokensIn(h.pages)
 	for _, f := range h.front {
@@ -26,7 +27,8 @@ func (r *Rate) refillAround(h *Holds, l Level, written, now int64, c *Cut) Level
 	return r.refillCut(l, h.Held(now), now, c)
 }
 
-// prune returns the holds that have not ended before now, with pages for the stepping of the level l. h does not change.
+// prune returns the holds that have not ended before now, with pages for the
+// stepping of the level l. h does not change.
 func (r *Rate) prune(h *Holds, l Level, now int64) *Holds {
 	rest := &Holds{stepping: r.stepping(l), moved: h.moved}
 	for _, f := range h.front {
@@ -55,11 +57,13 @@ func (r *Rate) prune(h *Holds, l Level, now int64) *Holds {
 	return rest
 }
 
-// waitAround is wait in a bucket with the holds that prune returned, and from which nothing is cut. The level rises no higher than they leave room, so the wait
-// may last until some of them end.
+// waitAround is wait in a bucket with the holds that prune returned, and from
+// which nothing is cut. The level rises no higher than they leave room, so the
+// wait may last until some of them end.
 //
-// Example: Capacity 10, 1 token a second, the level is 2 and 8 are held until second 60. 5 tokens are there at second 63: the
-// bucket refills only from second 60 on.
+// Example: Capacity 10, 1 token a second, the level is 2 and 8 are held until
+// second 60. 5 tokens are there at second 63: the bucket refills only from
+// second 60 on.
 func (r *Rate) waitAround(h *Holds, l Level, need, now int64) int64 {
 	if l.Units >= need || h == nil {
 		return r.wait(l, need, 0, now)

@@ -20,7 +20,8 @@ func append7(state []byte, numbers ...int64) []byte {
 	return state
 }
 
-// reader reads numbers from state. If state is too short, ok becomes false and all further numbers are 0.
+// reader reads numbers from state. If state is too short, ok becomes false and
+// all further numbers are 0.
 type reader struct {
 	state string
 	ok    bool

@@ -1,10 +1,12 @@
 package bucket
 
-// calendars are periods of the calendars of a plan's limits, for stores that decide elsewhere. Lua knows no time zones, so the
-// script gets the beginnings of the periods that it may need.
+// calendars are periods of the calendars of a plan's limits, for stores that
+// decide elsewhere. Lua knows no time zones, so the script gets the beginnings
+// of the periods that it may need.
 type calendars struct {
-	// packed has for each limit with a calendar, in doubles: its deepest debt in units, how many periods follow, and when each of
-	// them begins, in µs since 1970.
+	// packed has for each limit with a calendar, in doubles: its deepest debt
+	// in units, how many periods follow, and when each of them begins, in µs
+	// since 1970.
 	packed string
 
 	from, to int64 // the instants for which it was made, which are in one period of each calendar: not before from, and before to
@@ -12,12 +14,14 @@ type calendars struct {
 	all      bool  // it has all periods from 1970 on
 }
 
-// leastReach is the reach without wide. With wide it is four times that at first, and four times as much with each WidenCalendars.
+// leastReach is the reach without wide. With wide it is four times that at
+// first, and four times as much with each WidenCalendars.
 const leastReach = 2
 
-// Calendars returns periods around the instant at, before and after it, as many as buckets of these limits need to fill. With
-// wide it returns more, for decisions on older state or a deeper debt: these make a call cost more, and most keys don't need
-// them. It returns "" if no limit has a calendar.
+// Calendars returns periods around the instant at, before and after it, as many
+// as buckets of these limits need to fill. With wide it returns more, for
+// decisions on older state or a deeper debt: these make a call cost more, and
+// most keys don't need them. It returns "" if no limit has a calendar.
 func (p *Plan) Calendars(at int64, wide bool) string {
 	if c := p.around(at, wide); c != nil {
 		return c.packed
@@ -25,7 +29,8 @@ func (p *Plan) Calendars(at int64, wide bool) string {
 	return ""
 }
 
-// around returns the calendars that Calendars packs, and keeps them until another period begins; nil if no limit has one.
+// around returns the calendars that Calendars packs, and keeps them until
+// another period begins; nil if no limit has one.
 func (p *Plan) around(at int64, wide bool) *calendars {
 	if p.Simple {
 		return nil
@@ -44,8 +49,9 @@ func (p *Plan) around(at int64, wide bool) *calendars {
 	return c
 }
 
-// WidenCalendars is called when sent, which Calendars has returned for wide, had too few periods. Calendars then returns more for
-// wide, until another period begins. It returns false if sent has all periods there are.
+// WidenCalendars is called when sent, which Calendars has returned for wide,
+// had too few periods. Calendars then returns more for wide, until another
+// period begins. It returns false if sent has all periods there are.
 func (p *Plan) WidenCalendars(at int64, sent string) bool {
 	c := p.around(at, true)
 	switch {
@@ -60,7 +66,8 @@ func (p *Plan) WidenCalendars(at int64, sent string) bool {
 	return true
 }
 
-// packCalendars returns the calendars around the instant at with a reach; nil if no limit has a calendar.
+// packCalendars returns the calendars around the instant at with a reach; nil
+// if no limit has a calendar.
 func (p *Plan) packCalendars(at, reach int64) *calendars {
 	var packed []byte
 	result := &calendars{from: 0, to: Forever, reach: reach, all: true}

@@ -1,18 +1,23 @@
 package bucket
 
-// A limit may have several definitions: a deployment changes it, two versions of a service run at once, a plan or an override has
-// another Capacity. A record says by which one it was written. Until another definition writes, the level refills at the rate of
-// that one: a rate counts from its change, and a change does not alter what is there.
+// A limit may have several definitions: a deployment changes it, two versions
+// of a service run at once, a plan or an override has another Capacity. A
+// record says by which one it was written. Until another definition writes, the
+// level refills at the rate of that one: a rate counts from its change, and a
+// change does not alter what is there.
 //
 // A bucket remembers what was used, whatever its Capacity is:
 //
 //	tokens left = Capacity - what was used
 //
-// A raised Capacity adds its tokens at once. A lowered one cuts what is left, but makes no debt, but for tokens that are held. What
-// it can't cut from the level is stored beside it, as Cut. It is paid, before anything is added to the level, by a Capacity that is
-// raised again, by what comes back of what was used before, and by what refills while the bucket is full.
+// A raised Capacity adds its tokens at once. A lowered one cuts what is left,
+// but makes no debt, but for tokens that are held. What it can't cut from the
+// level is stored beside it, as Cut. It is paid, before anything is added to
+// the level, by a Capacity that is raised again, by what comes back of what was
+// used before, and by what refills while the bucket is full.
 //
-// Example: 70 of 100 a day are used, and the limit becomes 20 a day. Half a day later one token is taken. Then it is 100 again.
+// Example: 70 of 100 a day are used, and the limit becomes 20 a day. Half a day
+// later one token is taken. Then it is 100 again.
 //
 //	                 the level    Cut    what was used
 //	100 a day        30           -      70
@@ -21,11 +26,13 @@ package bucket
 //	one is taken     9            50     61
 //	100 a day        39           -      61
 
-// takeOver returns a level and what is cut, both at now, as they are under r. Under w, which wrote the record, they are l and c. ended is
-// until when w has counted the time, and so many tokens are held.
+// takeOver returns a level and what is cut, both at now, as they are under r.
+// Under w, which wrote the record, they are l and c. ended is until when w has
+// counted the time, and so many tokens are held.
 //
-// The steps of r begin where those of w ended, so that no time counts twice, and little is lost where definitions alternate. But the
-// first step of r is after now: a change alters nothing.
+// The steps of r begin where those of w ended, so that no time counts twice,
+// and little is lost where definitions alternate. But the first step of r is
+// after now: a change alters nothing.
 func (r *Rate) takeOver(w *Rate, l Level, c Cut, held, ended, now int64) (Level, Cut) {
 	tokens, rest := r.tokensOf(w, l.Units)
 	by, base := r.Capacity-w.Capacity, r.unitsOf(r.tokensOf(w, c.Base))
@@ -54,14 +61,16 @@ func (r *Rate) takeOver(w *Rate, l Level, c Cut, held, ended, now int64) (Level,
 	return Level{units, at}, c
 }
 
-// tokensOf is so many units of w as whole tokens, and the rest in units of r, rounded down.
+// tokensOf is so many units of w as whole tokens, and the rest in units of r,
+// rounded down.
 func (r *Rate) tokensOf(w *Rate, units int64) (tokens, rest int64) {
 	tokens = floorTo(units, w.Unit) / w.Unit
 	rest = units - tokens*w.Unit
 	return tokens, int64(floorUnits(float64(float64(rest)/float64(w.Unit)) * float64(r.Unit)))
 }
 
-// unitsOf is tokens and a rest in units, at least the deepest debt and at most Full.
+// unitsOf is tokens and a rest in units, at least the deepest debt and at most
+// Full.
 func (r *Rate) unitsOf(tokens, rest int64) int64 {
 	switch {
 	case tokens >= r.Capacity:
@@ -72,8 +81,9 @@ func (r *Rate) unitsOf(tokens, rest int64) int64 {
 	return max(-r.maxDebt, tokens*r.Unit+rest)
 }
 
-// since is the level at now that follows from s, which r wrote, and what is cut from it. ended is until when the time has counted. At
-// s.Keep the bucket is full, and its steps begin with its next use.
+// since is the level at now that follows from s, which r wrote, and what is cut
+// from it. ended is until when the time has counted. At s.Keep the bucket is
+// full, and its steps begin with its next use.
 func (r *Rate) since(s *Record, now int64) (l Level, c Cut, ended int64) {
 	if s.Keep <= now {
 		return Level{r.room(s.Holds.Held(now)), now}, Cut{}, now
@@ -98,7 +108,8 @@ func (r *Rate) since(s *Record, now int64) (l Level, c Cut, ended int64) {
 	return l, c, max(min(s.At, now), r.steppedAt(l))
 }
 
-// levelAt is the level of s at now under r, and what is cut from it, if nothing is taken until then. same is whether r wrote s.
+// levelAt is the level of s at now under r, and what is cut from it, if nothing
+// is taken until then. same is whether r wrote s.
 func (r *Rate) levelAt(s *Record, now int64) (l Level, c Cut, same bool) {
 	w := r.writer(s)
 	l, c, ended := w.since(s, now)
@@ -109,8 +120,9 @@ func (r *Rate) levelAt(s *Record, now int64) (l Level, c Cut, same bool) {
 	return l, c, false
 }
 
-// waitFor is how many µs after now s has need units under r, if nothing is taken until then. It asks levelAt for the first instant at
-// which it has them, so that what is promised is what happens.
+// waitFor is how many µs after now s has need units under r, if nothing is
+// taken until then. It asks levelAt for the first instant at which it has them,
+// so that what is promised is what happens.
 func (r *Rate) waitFor(s *Record, need, now int64) int64 {
 	from, to := now, max(now+1, s.Keep) // not before from; at s.Keep the bucket is full
 	if l, _, _ := r.levelAt(s, now); l.Units >= need {

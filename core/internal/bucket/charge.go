@@ -2,8 +2,8 @@ package bucket
 
 // This file takes and returns tokens, with the holds on them.
 
-// end ends r's holds in every limit that has them, and puts back the tokens that r says, at most what was held. It reports
-// whether there were any.
+// end ends r's holds in every limit that has them, and puts back the tokens
+// that r says, at most what was held. It reports whether there were any.
 func (s *stored) end(a *Answer, r *Request) (ended bool) {
 	ends := []Ending{r.Ends}
 	if r.EndsToo != nil {
@@ -30,8 +30,9 @@ func (s *stored) credit(i int, a *Answer, p *Plan, n int64) {
 	l.Units = rate.give(l.Units, n, rate.room(s.holdsOf(i).Held(a.Now)), s.cutOf(i))
 }
 
-// grants reports whether every limit has r's tokens now. Of a reservation it reports whether every limit will have them within More
-// µs, and sets a.Due to when.
+// grants reports whether every limit has r's tokens now. Of a reservation it
+// reports whether every limit will have them within More µs, and sets a.Due to
+// when.
 func (s *stored) grants(a *Answer, r *Request) bool {
 	there := true
 	for i := range r.Plan.Rates {
@@ -54,7 +55,8 @@ func (s *stored) grants(a *Answer, r *Request) bool {
 	return granted && a.Due-a.Now <= r.More
 }
 
-// charge takes r's tokens from every limit, and adds the hold of a reservation or a lease.
+// charge takes r's tokens from every limit, and adds the hold of a reservation
+// or a lease.
 func (s *stored) charge(a *Answer, r *Request) {
 	for i := range r.Plan.Rates {
 		a.Levels.At(i).Units -= r.Of(i) * r.Plan.Rates[i].Unit
@@ -87,8 +89,9 @@ func (s *stored) charge(a *Answer, r *Request) {
 	}
 }
 
-// spares reports whether a request for n tokens asks nothing of a limit of slots. More may be out than a lowered Capacity has, which
-// is no debt of those who take none.
+// spares reports whether a request for n tokens asks nothing of a limit of
+// slots. More may be out than a lowered Capacity has, which is no debt of those
+// who take none.
 func (r *Rate) spares(n int64) bool { return r.Slots && n == 0 }
 
 // crowded reports whether the i-th limit has too many holds for one of r.
@@ -105,8 +108,9 @@ func (s *stored) acquire(a *Answer, r *Request) {
 	}
 }
 
-// extend has the limits that r names hold their tokens from now on. A limit whose hold has ended takes them again. If it lacks them,
-// r is not allowed. It reports whether anything changed.
+// extend has the limits that r names hold their tokens from now on. A limit
+// whose hold has ended takes them again. If it lacks them, r is not allowed. It
+// reports whether anything changed.
 func (s *stored) extend(a *Answer, r *Request) (write bool) {
 	for i := range r.Plan.Rates {
 		rate, n, l := &r.Plan.Rates[i], r.Of(i), a.Levels.At(i)
@@ -131,8 +135,9 @@ func (s *stored) extend(a *Answer, r *Request) (write bool) {
 	return write
 }
 
-// extra is how many tokens r takes beyond N: at most More, and at most what every limit has left. A lease gets at most half of
-// that, so that one process never has the last tokens of a bucket.
+// extra is how many tokens r takes beyond N: at most More, and at most what
+// every limit has left. A lease gets at most half of that, so that one process
+// never has the last tokens of a bucket.
 func (s *stored) extra(a *Answer, r *Request) int64 {
 	extra := r.More
 	for i := range r.Plan.Rates {

@@ -5,13 +5,15 @@ import (
 	"math/bits"
 )
 
-// Cut is what a lower Capacity has cut: tokens that were used, and that the level does not count.
+// Cut is what a lower Capacity has cut: tokens that were used, and that the
+// level does not count.
 type Cut struct {
 	Tokens float64 // above 0
 	Base   int64   // units: what the level would be if nothing had been taken since. What comes back fills the level up to it first
 }
 
-// cutUnits is what is cut in units, to the nearest. It may be more than a bucket has.
+// cutUnits is what is cut in units, to the nearest. It may be more than a
+// bucket has.
 func (r *Rate) cutUnits(c Cut) float64 { return math.Floor(float64(c.Tokens*float64(r.Unit)) + 0.5) }
 
 // pay pays so many units of what is cut.
@@ -21,7 +23,8 @@ func (c *Cut) pay(r *Rate, units float64) {
 	}
 }
 
-// give adds n tokens that come back to a level, at most up to room. What was cut is paid first, but not what came to the level since.
+// give adds n tokens that come back to a level, at most up to room. What was
+// cut is paid first, but not what came to the level since.
 func (r *Rate) give(level, n, room int64, c *Cut) int64 {
 	if c == nil || c.Tokens <= 0 {
 		return max(level, min(level+r.units(n), room))
@@ -37,8 +40,9 @@ func (r *Rate) give(level, n, room int64, c *Cut) int64 {
 	return max(level, int64(min(rest, float64(room))))
 }
 
-// refillCut is refill of a level from which something is cut. What refills beyond the room pays that. The steps of a full bucket go on
-// until all is paid.
+// refillCut is refill of a level from which something is cut. What refills
+// beyond the room pays that. The steps of a full bucket go on until all is
+// paid.
 func (r *Rate) refillCut(l Level, held, now int64, c *Cut) Level {
 	if c == nil || c.Tokens <= 0 {
 		return r.refill(l, held, now)

@@ -2,7 +2,8 @@ package bucket
 
 import "encoding/binary"
 
-// Sizes of holds as bytes, which follow the records of their limit, in formats of Lua's struct library:
+// Sizes of holds as bytes, which follow the records of their limit, in formats
+// of Lua's struct library:
 //
 //	'>I4I2I7I7I7I2I2I2I7'
 //	                     0, which is no limit's tag; the stepping; 1 if a clock has moved the holds; how many holds are in front;
@@ -18,7 +19,8 @@ const (
 	PageHead  = 37 // of a page, without its holds
 )
 
-// untagged reports whether state begins with the tag 0, as holds do behind a record.
+// untagged reports whether state begins with the tag 0, as holds do behind a
+// record.
 func untagged[B ~string | ~[]byte](state B) bool {
 	return len(state) >= 4 && state[0] == 0 && state[1] == 0 && state[2] == 0 && state[3] == 0
 }
@@ -68,8 +70,8 @@ func (h *Holds) appendTo(state []byte) []byte {
 // hold reads a hold.
 func (r *reader) hold() hold { return hold{r.number(7), r.number(7), r.number(7)} }
 
-// parseHolds reads the holds at the beginning of state, and returns what follows them. ok is false if this package can't have
-// written them.
+// parseHolds reads the holds at the beginning of state, and returns what
+// follows them. ok is false if this package can't have written them.
 func parseHolds[B ~string | ~[]byte](state B) (h *Holds, rest B, ok bool) {
 	r := reader{string(state[4:]), true}
 	h = &Holds{stepping: stepping{uint16(r.number(2)), r.number(7), r.number(7), r.number(7)}}

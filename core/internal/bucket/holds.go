@@ -2,13 +2,17 @@ package bucket
 
 import "slices"
 
-// Holds are the holds on one limit's tokens. Those that end after the last write are in pages of up to 64. A decision mostly needs
-// only what a whole page does to the level, so 2,048 holds cost it 32 steps.
+// Holds are the holds on one limit's tokens. Those that end after the last
+// write are in pages of up to 64. A decision mostly needs only what a whole
+// page does to the level, so 2,048 holds cost it 32 steps.
 //
-// The others are in front, in the order of their ends. Almost always these end in the microsecond of the last write: they still
-// hold their tokens in it (see holdsAt), or are reservations that were due when they were made, and can be cancelled in it.
+// The others are in front, in the order of their ends. Almost always these end
+// in the microsecond of the last write: they still hold their tokens in it (see
+// holdsAt), or are reservations that were due when they were made, and can be
+// cancelled in it.
 //
-// The Holds of a stored Record never change: a decision that writes makes new ones.
+// The Holds of a stored Record never change: a decision that writes makes new
+// ones.
 type Holds struct {
 	stepping stepping // for which the pages' deficits were computed
 	moved    bool     // a clock that stepped back has moved their ends, so Ending.At does not find them
@@ -66,7 +70,8 @@ func (h *Holds) count() (n int) {
 	return n
 }
 
-// returning reports whether the tokens of a hold may come back to the level when it ends.
+// returning reports whether the tokens of a hold may come back to the level
+// when it ends.
 func (h *Holds) returning() bool {
 	return h != nil && (slices.ContainsFunc(h.front, hold.returns) ||
 		slices.ContainsFunc(h.pages, func(b page) bool { return b.last().returns() || b.deficit == Forever }))
@@ -108,8 +113,9 @@ func (h *Holds) lastReservation() int64 {
 	return 0
 }
 
-// useNow takes so many tokens, or all, from the reservations that were due when they were made. A refund calls it: the tokens that
-// it puts back may be those of such a reservation, and must not come back again when that is cancelled.
+// useNow takes so many tokens, or all, from the reservations that were due when
+// they were made. A refund calls it: the tokens that it puts back may be those
+// of such a reservation, and must not come back again when that is cancelled.
 func (h *Holds) useNow(tokens, now int64) {
 	var rest []hold
 	for _, f := range h.front {
@@ -124,7 +130,8 @@ func (h *Holds) useNow(tokens, now int64) {
 	h.front = rest
 }
 
-// holdsOf returns the Holds of a list. Those that end at now or before are in front.
+// holdsOf returns the Holds of a list. Those that end at now or before are in
+// front.
 func holdsOf(list []hold, now int64) *Holds {
 	h := &Holds{}
 	var later []hold
@@ -145,14 +152,15 @@ func holdsOf(list []hold, now int64) *Holds {
 	return h
 }
 
-// pageWith returns the index of the page in which x is or belongs: the first one that does not end before x, or len(h.pages) if
-// all do.
+// pageWith returns the index of the page in which x is or belongs: the first
+// one that does not end before x, or len(h.pages) if all do.
 func (h *Holds) pageWith(x hold) int {
 	i, _ := slices.BinarySearchFunc(h.pages, x, func(b page, x hold) int { return b.last().compare(x) })
 	return i
 }
 
-// replace gives the i-th page other holds, or removes the page if there are none.
+// replace gives the i-th page other holds, or removes the page if there are
+// none.
 func (h *Holds) replace(r *Rate, i int, holds []hold) {
 	if len(holds) == 0 {
 		h.pages = slices.Delete(h.pages, i, i+1)
@@ -161,7 +169,8 @@ func (h *Holds) replace(r *Rate, i int, holds []hold) {
 	h.pages[i] = r.pageOf(h.stepping, holds)
 }
 
-// add adds x, which must end at now or later. A page that gets too large becomes two.
+// add adds x, which must end at now or later. A page that gets too large
+// becomes two.
 func (h *Holds) add(r *Rate, x hold, now int64) {
 	if x.at <= now {
 		h.front = append(h.front, x)
@@ -189,7 +198,8 @@ func (h *Holds) add(r *Rate, x hold, now int64) {
 	h.replace(r, i, holds)
 }
 
-// remove removes the hold that e ends, and returns its tokens; 0 if there is none.
+// remove removes the hold that e ends, and returns its tokens; 0 if there is
+// none.
 func (h *Holds) remove(r *Rate, e Ending) (tokens int64) {
 	for i, f := range h.front {
 		if f.ticket == e.Ticket || f.ticket == e.Ticket+AtOnce {
@@ -207,7 +217,8 @@ func (h *Holds) remove(r *Rate, e Ending) (tokens int64) {
 		if at = -1; !h.moved && e.Ticket < FirstReturning {
 			return 0
 		}
-		// Its end is not what its owner knows: the clock, a Hold or another definition has moved it.
+		// Its end is not what its owner knows: the clock, a Hold or another
+		// definition has moved it.
 		for i = 0; i < len(h.pages) && at < 0; i++ {
 			if at = h.indexIn(i, e.Ticket); at >= 0 {
 				break
@@ -232,7 +243,8 @@ func (h *Holds) indexIn(i int, ticket int64) int {
 	return slices.IndexFunc(h.pages[i].holds, func(x hold) bool { return x.ticket == ticket })
 }
 
-// join makes one page of the i-th and the next, if both exist and their holds fit into one.
+// join makes one page of the i-th and the next, if both exist and their holds
+// fit into one.
 func (h *Holds) join(r *Rate, i int) {
 	if i < 0 || i+1 >= len(h.pages) || len(h.pages[i].holds)+len(h.pages[i+1].holds) > PageSize {
 		return

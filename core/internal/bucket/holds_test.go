@@ -52,7 +52,8 @@ func drawRate(t *rapid.T) Rate {
 	return NewRate(s, 1)
 }
 
-// TestPagesDoWhatTheirHoldsDo compares a bucket that passes over pages with one that looks at each hold, from any level.
+// TestPagesDoWhatTheirHoldsDo compares a bucket that passes over pages with one
+// that looks at each hold, from any level.
 func TestPagesDoWhatTheirHoldsDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRate(t)
@@ -89,8 +90,8 @@ func TestPagesDoWhatTheirHoldsDo(t *testing.T) {
 	})
 }
 
-// TestPagesStayTrue adds and removes holds in random order. What each page says of its holds must be what follows from them,
-// and pages must not become many.
+// TestPagesStayTrue adds and removes holds in random order. What each page says
+// of its holds must be what follows from them, and pages must not become many.
 func TestPagesStayTrue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRate(t)

@@ -11,8 +11,9 @@ type Level struct {
 	At    int64 // µs since 1970: the last step that has counted; in the Aligned mode the instant of the last refill
 }
 
-// steppedAt is the last step that has counted for l. In the Aligned mode it follows from the clock, and l.At is later: should the
-// limit change its mode, no time before l.At counts again.
+// steppedAt is the last step that has counted for l. In the Aligned mode it
+// follows from the clock, and l.At is later: should the limit change its mode,
+// no time before l.At counts again.
 func (r *Rate) steppedAt(l Level) int64 {
 	switch {
 	case !r.Aligned:
@@ -23,7 +24,8 @@ func (r *Rate) steppedAt(l Level) int64 {
 	return floorTo(l.At, r.Step)
 }
 
-// stepsSince is how many steps a level at the instant at, which is not after now, gains until now, and last is its At after them.
+// stepsSince is how many steps a level at the instant at, which is not after
+// now, gains until now, and last is its At after them.
 func (r *Rate) stepsSince(at, now int64) (steps, last int64) {
 	switch {
 	case r.foreign:
@@ -40,9 +42,10 @@ func (r *Rate) stepsSince(at, now int64) (steps, last int64) {
 	return (now - floorTo(at, r.Step)) / r.Step, now
 }
 
-// refill returns the level at now that follows from l, which is not after now, while held tokens are held. Only whole steps
-// count, and l.At moves on by just those. A full bucket is the same as one that was never used: its steps begin with its next
-// use.
+// refill returns the level at now that follows from l, which is not after now,
+// while held tokens are held. Only whole steps count, and l.At moves on by just
+// those. A full bucket is the same as one that was never used: its steps begin
+// with its next use.
 func (r *Rate) refill(l Level, held, now int64) Level {
 	steps, at := r.stepsSince(l.At, now)
 	l.At = at
@@ -50,7 +53,8 @@ func (r *Rate) refill(l Level, held, now int64) Level {
 	if held > 0 {
 		room = r.room(held)
 	}
-	// A product that overflows 64 bits is more than any bucket lacks. Lua's doubles don't overflow.
+	// A product that overflows 64 bits is more than any bucket lacks. Lua's
+	// doubles don't overflow.
 	if high, gained := bits.Mul64(uint64(steps), uint64(r.gainTo(l, held))); l.Units < room && high == 0 && gained < uint64(room-l.Units) {
 		l.Units += int64(gained)
 	} else {
@@ -61,7 +65,8 @@ func (r *Rate) refill(l Level, held, now int64) Level {
 	return l
 }
 
-// room is how high the level may rise while so many tokens are held: Full less their units, and at least the deepest debt.
+// room is how high the level may rise while so many tokens are held: Full less
+// their units, and at least the deepest debt.
 func (r *Rate) room(held int64) int64 {
 	if held > (r.Full+r.maxDebt)/r.Unit {
 		return -r.maxDebt
@@ -69,10 +74,13 @@ func (r *Rate) room(held int64) int64 {
 	return r.Full - held*r.Unit
 }
 
-// gainTo is what a step brings to the level l: Gain, but at most Full in a debt of more tokens than are held. Such a debt is of
-// tokens that were used already. No window admits more than Full for each step (see MaxIn), so a step pays no more of that debt.
+// gainTo is what a step brings to the level l: Gain, but at most Full in a debt
+// of more tokens than are held. Such a debt is of tokens that were used
+// already. No window admits more than Full for each step (see MaxIn), so a step
+// pays no more of that debt.
 //
-// Example: Capacity is 10, and 25 tokens come every minute. A debt of 30 tokens, all used, is 20 after a minute, not 5.
+// Example: Capacity is 10, and 25 tokens come every minute. A debt of 30
+// tokens, all used, is 20 after a minute, not 5.
 func (r *Rate) gainTo(l Level, held int64) int64 {
 	if r.Gain > r.Full && l.Units < 0 && -l.Units/r.Unit >= held && -l.Units > held*r.Unit {
 		return r.Full
@@ -80,8 +88,8 @@ func (r *Rate) gainTo(l Level, held int64) int64 {
 	return r.Gain
 }
 
-// wait is how many µs after now a level has need units, while held tokens are held, if there is room for need. l must be refilled
-// to now.
+// wait is how many µs after now a level has need units, while held tokens are
+// held, if there is room for need. l must be refilled to now.
 func (r *Rate) wait(l Level, need, held, now int64) int64 {
 	if l.Units >= need {
 		return 0
@@ -97,8 +105,8 @@ func (r *Rate) wait(l Level, need, held, now int64) int64 {
 	return steps*r.Step - (now - r.steppedAt(l))
 }
 
-// debit is what a level of so many units becomes if n tokens are taken from it, whether or not they are there. What exceeds the
-// deepest debt is forgiven.
+// debit is what a level of so many units becomes if n tokens are taken from it,
+// whether or not they are there. What exceeds the deepest debt is forgiven.
 func (r *Rate) debit(units, n int64) int64 {
 	if n > (r.maxDebt+units)/r.Unit {
 		return -r.maxDebt
@@ -106,7 +114,8 @@ func (r *Rate) debit(units, n int64) int64 {
 	return units - n*r.Unit
 }
 
-// inlineLevels is how many levels need no allocation: a policy rarely has more limits.
+// inlineLevels is how many levels need no allocation: a policy rarely has more
+// limits.
 const inlineLevels = 4
 
 // Levels is a list of levels that needs no allocation while it is short.

@@ -2,27 +2,34 @@ package bucket
 
 import "slices"
 
-// page is 1 to PageSize holds that end one after another, with what a refill through all of them needs to know.
+// page is 1 to PageSize holds that end one after another, with what a refill
+// through all of them needs to know.
 type page struct {
 	holds  []hold // at least one, at most PageSize
 	tokens int64  // of all holds
 	due    int64  // when the last reservation among them is due; 0: there is none
-	// deficit is by how much, in units, the level stays below the room when the last hold ends, even if it was as high as it could
-	// be before: while more was held, it could not rise that far.
+	// deficit is by how much, in units, the level stays below the room when the
+	// last hold ends, even if it was as high as it could be before: while more
+	// was held, it could not rise that far.
 	//
-	// Example: a token is one unit, and one is gained a second. A hold of 10 tokens ends at 60 s, another one of 10 at 64 s. Until
-	// 60 s the level is at most Capacity - 20, so at 64 s at most Capacity - 16. The room is then the Capacity: the deficit is 16.
+	// Example: a token is one unit, and one is gained a second. A hold of 10
+	// tokens ends at 60 s, another one of 10 at 64 s. Until 60 s the level is
+	// at most Capacity - 20, so at 64 s at most Capacity - 16. The room is then
+	// the Capacity: the deficit is 16.
 	//
-	// Tokens that come back when their hold ends leave no deficit. The deficit of a page with holds of both kinds is Forever: then a
-	// refill looks at each of them.
+	// Tokens that come back when their hold ends leave no deficit. The deficit
+	// of a page with holds of both kinds is Forever: then a refill looks at
+	// each of them.
 	deficit int64
 }
 
-// PageSize is the most holds in a page. A decision with n holds reads n/PageSize pages, and the holds of one or two.
+// PageSize is the most holds in a page. A decision with n holds reads
+// n/PageSize pages, and the holds of one or two.
 const PageSize = 64
 
-// stepping is what the deficits of pages depend on, besides the holds: the units and steps of a limit. With another stepping the
-// pages are computed anew.
+// stepping is what the deficits of pages depend on, besides the holds: the
+// units and steps of a limit. With another stepping the pages are computed
+// anew.
 type stepping struct {
 	stepsHash         uint16 // Rate.StepsHash
 	unit, gain, phase int64  // phase: how long after a multiple of Step the steps begin
@@ -37,8 +44,8 @@ func (r *Rate) stepping(l Level) stepping {
 	return f
 }
 
-// stepNumber is the number of the last step up to the instant at. Between two instants there are as many steps as their numbers
-// differ.
+// stepNumber is the number of the last step up to the instant at. Between two
+// instants there are as many steps as their numbers differ.
 func (r *Rate) stepNumber(f stepping, at int64) int64 {
 	switch {
 	case r.Calendar != nil:
@@ -89,14 +96,18 @@ func (r *Rate) pagesOf(f stepping, holds []hold) (list []page) {
 	return list
 }
 
-// refillThroughPage is refillThrough of a page's holds in one step. held tokens are held at first, those of the page among
-// them. f is the stepping for which the page's deficit was computed.
+// refillThroughPage is refillThrough of a page's holds in one step. held tokens
+// are held at first, those of the page among them. f is the stepping for which
+// the page's deficit was computed.
 //
-// When the last hold ends, the level is the lower of two: l plus all that is gained and comes back until then, and the highest level
-// that the holds allow, which does not depend on l: the room less the deficit.
+// When the last hold ends, the level is the lower of two: l plus all that is
+// gained and comes back until then, and the highest level that the holds allow,
+// which does not depend on l: the room less the deficit.
 //
-// Example: the page is that of deficit, the Capacity is 100, and no other tokens are held. A level of 50 at 40 s is
-// min(50 + 24, 100 - 16) = 74 at 64 s, and one of 75 is min(75 + 24, 100 - 16) = 84: it was 80, all the room, from 45 to 60 s.
+// Example: the page is that of deficit, the Capacity is 100, and no other
+// tokens are held. A level of 50 at 40 s is min(50 + 24, 100 - 16) = 74 at 64
+// s, and one of 75 is min(75 + 24, 100 - 16) = 84: it was 80, all the room,
+// from 45 to 60 s.
 func (r *Rate) refillThroughPage(f stepping, b *page, l Level, held int64, c *Cut) Level {
 	last := b.last().at
 	if held > (r.Full+r.maxDebt)/r.Unit || f != r.stepping(l) || b.deficit == Forever || c != nil && c.Tokens > 0 || r.foreign {

@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// Plan is the limits by which a request is decided. It never changes. When a policy's limits change, a new plan is its successor.
+// Plan is the limits by which a request is decided. It never changes. When a
+// policy's limits change, a new plan is its successor.
 type Plan struct {
 	Rates  []Rate
 	Packed string // Rates as bytes, for stores that decide elsewhere: '>I4I2BI7I7I7I7' each
@@ -38,7 +39,8 @@ func NewPlan(rates []Rate) *Plan {
 	return p
 }
 
-// LeastCapacity is the smallest Capacity of the limits that count requests; 0 if there are none.
+// LeastCapacity is the smallest Capacity of the limits that count requests; 0
+// if there are none.
 func (p *Plan) LeastCapacity() (least int64) {
 	for i := range p.Rates {
 		if rate := &p.Rates[i]; !rate.Other && (least == 0 || rate.Capacity < least) {
@@ -48,7 +50,8 @@ func (p *Plan) LeastCapacity() (least int64) {
 	return least
 }
 
-// CostOf is what a request takes from the i-th limit of p: of each its own tokens, or else n of those that count requests.
+// CostOf is what a request takes from the i-th limit of p: of each its own
+// tokens, or else n of those that count requests.
 func (p *Plan) CostOf(i int, n int64, each *[]int64) int64 {
 	switch {
 	case each != nil:
@@ -59,12 +62,14 @@ func (p *Plan) CostOf(i int, n int64, each *[]int64) int64 {
 	return n
 }
 
-// Replace makes next the successor of p, and those in ofKeys the successors for their keys.
+// Replace makes next the successor of p, and those in ofKeys the successors for
+// their keys.
 func (p *Plan) Replace(next *Plan, ofKeys map[string]*Plan) {
 	p.successor.Store(&successor{next, ofKeys})
 }
 
-// Successor returns the newest plan of p's policy for a key: p itself if nothing has replaced it.
+// Successor returns the newest plan of p's policy for a key: p itself if
+// nothing has replaced it.
 func (p *Plan) Successor(key string) *Plan {
 	now, ofKeys := p, map[string]*Plan(nil)
 	for next := p.successor.Load(); next != nil; next = now.successor.Load() {
@@ -76,12 +81,16 @@ func (p *Plan) Successor(key string) *Plan {
 	return now
 }
 
-// ForRefund returns the plan by which to refund tokens that were taken from a key under p: the limits of p that still exist, at
-// their current rates. It returns nil if there are none. Limits that p did not have were not charged, so they get nothing back.
+// ForRefund returns the plan by which to refund tokens that were taken from a
+// key under p: the limits of p that still exist, at their current rates. It
+// returns nil if there are none. Limits that p did not have were not charged,
+// so they get nothing back.
 func (p *Plan) ForRefund(key string) *Plan { return p.Successor(key).Common(p) }
 
-// Refunding returns the Plan and the Each of a [Request] that refunds, to limits of p, tokens that were taken under before. back
-// has these tokens for each limit of before. Limits that p lacks get nothing. Both are nil if nothing is left to refund.
+// Refunding returns the Plan and the Each of a [Request] that refunds, to
+// limits of p, tokens that were taken under before. back has these tokens for
+// each limit of before. Limits that p lacks get nothing. Both are nil if
+// nothing is left to refund.
 func (p *Plan) Refunding(before *Plan, back []int64) (*Plan, *[]int64) {
 	each, some := p.EachOf(before, back)
 	if !some {
@@ -90,7 +99,8 @@ func (p *Plan) Refunding(before *Plan, back []int64) (*Plan, *[]int64) {
 	return p, &each
 }
 
-// EachOf returns the numbers that back has for the limits of before, for those of p. some reports whether one is not 0.
+// EachOf returns the numbers that back has for the limits of before, for those
+// of p. some reports whether one is not 0.
 func (p *Plan) EachOf(before *Plan, back []int64) (each []int64, some bool) {
 	each = make([]int64, len(p.Rates))
 	for i := range p.Rates {
@@ -102,7 +112,8 @@ func (p *Plan) EachOf(before *Plan, back []int64) (each []int64, some bool) {
 	return each, some
 }
 
-// Recounts reports whether any limit counts requests in one of the two plans, and another unit in the other.
+// Recounts reports whether any limit counts requests in one of the two plans,
+// and another unit in the other.
 func (p *Plan) Recounts(before *Plan) bool {
 	for i := range p.Rates {
 		if j := before.IndexOf(p.Rates[i].Tag); j >= 0 && before.Rates[j].Other != p.Rates[i].Other {
@@ -112,7 +123,8 @@ func (p *Plan) Recounts(before *Plan) bool {
 	return false
 }
 
-// Common returns a plan of those limits of p that before has too; nil if there are none.
+// Common returns a plan of those limits of p that before has too; nil if there
+// are none.
 func (p *Plan) Common(before *Plan) *Plan {
 	if p == before {
 		return p
@@ -130,7 +142,8 @@ func (p *Plan) IndexOf(tag uint32) int {
 	return -1
 }
 
-// DefinitionSize is the size of a definition as bytes, in the format '>I4I2BI7I7I7I7' of Lua's struct library.
+// DefinitionSize is the size of a definition as bytes, in the format
+// '>I4I2BI7I7I7I7' of Lua's struct library.
 const DefinitionSize = 35
 
 // The modes in a definition.
@@ -157,7 +170,8 @@ func (r *Rate) appendTo(packed []byte) []byte {
 	return append7(append(packed, mode), r.Capacity, r.Unit, r.Gain, r.Step)
 }
 
-// parseRate reads a definition. ok is false if this package can't have written it.
+// parseRate reads a definition. ok is false if this package can't have written
+// it.
 func parseRate(packed string) (rate *Rate, ok bool) {
 	r := reader{packed, true}
 	rate = &Rate{Tag: uint32(r.number(4)), StepsHash: uint16(r.number(2))}
@@ -180,7 +194,8 @@ func (r *Rate) Same(other *Rate) bool {
 		(r.Calendar != nil || r.foreign) == (other.Calendar != nil || other.foreign)
 }
 
-// Of returns a plan of those limits of p that include selects; nil if there are none.
+// Of returns a plan of those limits of p that include selects; nil if there are
+// none.
 func (p *Plan) Of(include func(*Rate) bool) *Plan {
 	var rates []Rate
 	for i := range p.Rates {
@@ -197,8 +212,8 @@ func (p *Plan) Of(include func(*Rate) bool) *Plan {
 	return NewPlan(rates)
 }
 
-// TagOf returns the tag of a limit's name. Names whose tag is 0 can't be used. Slots and tokens of one name have different tags, and
-// so different buckets.
+// TagOf returns the tag of a limit's name. Names whose tag is 0 can't be used.
+// Slots and tokens of one name have different tags, and so different buckets.
 func TagOf(name string, m Mode) uint32 {
 	h := fnv.New32a()
 	if m == Concurrent {

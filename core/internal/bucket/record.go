@@ -16,22 +16,26 @@ type Record struct {
 	Holds *Holds // on the limit's tokens; nil: none
 }
 
-// RecordSize is the size of a record as bytes: the definition and the level. Its Cut and its Holds follow.
+// RecordSize is the size of a record as bytes: the definition and the level.
+// Its Cut and its Holds follow.
 const RecordSize = DefinitionSize + LevelSize
 
-// LevelSize is the size of a level as bytes, in the format '>I7I7I7': units plus ZeroUnits, at and keep.
+// LevelSize is the size of a level as bytes, in the format '>I7I7I7': units
+// plus ZeroUnits, at and keep.
 const LevelSize = 21
 
 // ZeroUnits is how a level of 0 is stored: numbers below it are debts.
 const ZeroUnits = 1 << 52
 
-// CutSize is the size of a Cut as bytes, in the format '>I4dI7': the limit's tag again, and the numbers.
+// CutSize is the size of a Cut as bytes, in the format '>I4dI7': the limit's
+// tag again, and the numbers.
 const CutSize = 19
 
 var (
 	// ErrUnreadable is the error of state that is not a list of records.
 	ErrUnreadable = errors.New("is not a rate limit state")
-	// ErrLater is the error of state that begins with four zero bytes, as no layout so far does: a later one would.
+	// ErrLater is the error of state that begins with four zero bytes, as no
+	// layout so far does: a later one would.
 	ErrLater = errors.New("was written by a later version of this library")
 	// ErrCrowded is the error of a key that has too many limits.
 	ErrCrowded = errors.New("is in use under more than 256 limits")
@@ -65,8 +69,9 @@ func AppendRecords(state []byte, records []Record) []byte {
 	return state
 }
 
-// ParseRecords appends the records in state to records. It returns ErrUnreadable or ErrLater for bytes that this package did
-// not write; it may not notice all.
+// ParseRecords appends the records in state to records. It returns
+// ErrUnreadable or ErrLater for bytes that this package did not write; it may
+// not notice all.
 func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, error) {
 	switch {
 	case len(state) == 0:
@@ -105,7 +110,8 @@ func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, err
 	return records, nil
 }
 
-// parseLevel reads the units, At and Keep of s from LevelSize bytes. It reports whether they are in their ranges.
+// parseLevel reads the units, At and Keep of s from LevelSize bytes. It reports
+// whether they are in their ranges.
 func (s *Record) parseLevel(text string) bool {
 	var b [24]byte // with a zero byte before each number, which has 7 bytes, to read it as a uint64
 	copy(b[1:8], text)
@@ -116,7 +122,8 @@ func (s *Record) parseLevel(text string) bool {
 	return s.Units < ZeroUnits && s.At < Forever && s.Keep < Forever
 }
 
-// ParseLevel reads a level of r from LevelSize bytes. Unlike those of a stored record, its instants may be before 1970: the last step.
+// ParseLevel reads a level of r from LevelSize bytes. Unlike those of a stored
+// record, its instants may be before 1970: the last step.
 func (r *Rate) ParseLevel(text string) (l Level, at int64, err error) {
 	var s Record
 	if len(text) == LevelSize && text[7] >= 0x80 { // the first of the seven bytes is that of a negative number
@@ -131,8 +138,9 @@ func (r *Rate) ParseLevel(text string) (l Level, at int64, err error) {
 	return r.Level(&s), s.At, nil
 }
 
-// writer returns the definition that wrote s, as r sees it: r itself if r wrote s. Of a calendar that r does not have it is not known when
-// its periods begin, so nothing refills by it until s.Keep, when the bucket is full.
+// writer returns the definition that wrote s, as r sees it: r itself if r wrote
+// s. Of a calendar that r does not have it is not known when its periods begin,
+// so nothing refills by it until s.Keep, when the bucket is full.
 func (r *Rate) writer(s *Record) *Rate {
 	switch {
 	case r.Same(s.Rate):
@@ -148,10 +156,11 @@ func (r *Rate) writer(s *Record) *Rate {
 	return &w
 }
 
-// Level is the level of s, which r wrote, bounded by the Capacity and the deepest debt. Its instant is the last step up to the write.
+// Level is the level of s, which r wrote, bounded by the Capacity and the
+// deepest debt. Its instant is the last step up to the write.
 //
-// Example: steps are 60 s, s was written at 130 s and has Keep 280 s. The steps are at …, 100, 160, 220, 280 s, and the
-// level's instant is 100 s.
+// Example: steps are 60 s, s was written at 130 s and has Keep 280 s. The steps
+// are at …, 100, 160, 220, 280 s, and the level's instant is 100 s.
 func (r *Rate) Level(s *Record) Level {
 	l := Level{max(-r.maxDebt, min(s.Units, r.Full)), s.At}
 	if r.Step > 1 && !r.Aligned {
@@ -160,8 +169,9 @@ func (r *Rate) Level(s *Record) Level {
 	return l
 }
 
-// floorUnits rounds units, a product of tokens and Unit, down. First it adds what the division and the multiplication may have
-// lost by rounding, so that a whole number of units stays the same.
+// floorUnits rounds units, a product of tokens and Unit, down. First it adds
+// what the division and the multiplication may have lost by rounding, so that a
+// whole number of units stays the same.
 func floorUnits(units float64) float64 {
 	return math.Floor(float64(units) + float64(math.Abs(units)*RoundingError))
 }

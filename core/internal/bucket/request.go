@@ -6,23 +6,28 @@ type Action uint8
 const (
 	// Take takes N tokens from every limit, or nothing from any.
 	Take Action = iota
-	// Refund puts N tokens back into every limit, as far as there is room. A negative N is a debit: it takes tokens
-	// whether or not they are there, as far as a debt may go.
+	// Refund puts N tokens back into every limit, as far as there is room. A
+	// negative N is a debit: it takes tokens whether or not they are there, as
+	// far as a debt may go.
 	Refund
 	// End ends holds and does nothing else.
 	End
-	// Reserve takes N tokens that the bucket will have within More µs, and holds them until it has. A later reservation is never
-	// due before an earlier one.
+	// Reserve takes N tokens that the bucket will have within More µs, and
+	// holds them until it has. A later reservation is never due before an
+	// earlier one.
 	Reserve
 	// Await is Reserve, but holds nothing if the bucket has the tokens now.
 	Await
-	// Lease takes N tokens and up to More beyond them, at most half of what is left. It holds the latter for LeaseLife.
+	// Lease takes N tokens and up to More beyond them, at most half of what is
+	// left. It holds the latter for LeaseLife.
 	Lease
 	// AtMost takes N tokens and up to More beyond them, as many as are there.
 	AtMost
-	// Acquire is Take, but limits with a Hold hold the tokens until it is over, or an [Ending] ends them. Then the tokens come back.
-	// If it ends holds of its own ticket, these limits hold their tokens from now on, and nothing is taken again. That is denied
-	// if a hold has ended before, and its tokens are no longer there; the other limits hold their tokens all the same.
+	// Acquire is Take, but limits with a Hold hold the tokens until it is over,
+	// or an [Ending] ends them. Then the tokens come back. If it ends holds of
+	// its own ticket, these limits hold their tokens from now on, and nothing
+	// is taken again. That is denied if a hold has ended before, and its tokens
+	// are no longer there; the other limits hold their tokens all the same.
 	Acquire
 )
 
@@ -78,23 +83,27 @@ func (r *Request) Charges() bool {
 // promises reports whether r may take tokens before the bucket has them.
 func (r *Request) promises() bool { return r.Action == Reserve || r.Action == Await }
 
-// Takes reports whether r asks for tokens, so it may be denied. A debit does not ask.
+// Takes reports whether r asks for tokens, so it may be denied. A debit does
+// not ask.
 func (r *Request) Takes() bool { return r.Action != Refund && r.Action != End && !r.extends() }
 
 // extends reports whether r goes on with a hold.
 func (r *Request) extends() bool { return r.Action == Acquire && r.Ends.Ticket == r.Ticket }
 
-// holds reports whether r, if it is allowed, holds the tokens that it takes from the i-th limit.
+// holds reports whether r, if it is allowed, holds the tokens that it takes
+// from the i-th limit.
 func (r *Request) holds(i int) bool {
 	return r.Plan.Rates[i].Hold > 0 && (r.Action == Acquire || r.Action == AtMost) && r.Of(i) > 0
 }
 
-// Holds reports whether r may begin a hold, which others can end: what it takes can be undone for certain.
+// Holds reports whether r may begin a hold, which others can end: what it takes
+// can be undone for certain.
 func (r *Request) Holds() bool {
 	return r.Ticket != 0 && !r.extends() && r.Action != Lease && r.Moves()
 }
 
-// Undo returns the request that gives back what r took, if a is its answer. It is for requests that hold tokens.
+// Undo returns the request that gives back what r took, if a is its answer. It
+// is for requests that hold tokens.
 func (r *Request) Undo(a *Answer) Request {
 	back := Request{Plan: r.Plan, Action: End, Ends: Ending{r.Ticket, a.Due, r.N}}
 	if r.promises() {
@@ -110,5 +119,6 @@ func (r *Request) Undo(a *Answer) Request {
 	return back
 }
 
-// Gives reports whether r may return tokens to the bucket. It does not tell a debit, which returns none, from a refund.
+// Gives reports whether r may return tokens to the bucket. It does not tell a
+// debit, which returns none, from a refund.
 func (r *Request) Gives() bool { return r.Action == Refund || r.Ends.Back > 0 }

@@ -3,8 +3,9 @@
 // and no store: stores and core compute by it, and the Lua script of package
 // redisstore computes the same, to the last bit.
 //
-// A [Request] asks for tokens of the limits in a [Plan]. What is stored of each limit is a [Record]; [Request.Decide]
-// reads the records of a key, fills in an [Answer] and returns the records to store.
+// A [Request] asks for tokens of the limits in a [Plan]. What is stored of each
+// limit is a [Record]; [Request.Decide] reads the records of a key, fills in an
+// [Answer] and returns the records to store.
 package bucket
 
 import (
@@ -56,14 +57,16 @@ func (s Spec) calendar() *calendar.Calendar {
 	return calendar.New(s.RefillInterval, s.Location, s.Anchor)
 }
 
-// mostPeriods is the most periods of a calendar in which a debt is paid, and in which an empty bucket fills.
+// mostPeriods is the most periods of a calendar in which a debt is paid, and in
+// which an empty bucket fills.
 func (s Spec) mostPeriods() int64 { return min(MaxPeriods, int64(MaxFill/s.RefillInterval)) }
 
 // MaxPeriods bounds mostPeriods.
 const MaxPeriods = 4096
 
-// MaxFill bounds the time in which an empty bucket fills, so that every delay is a time.Duration and every instant a
-// whole number of microseconds in a float64.
+// MaxFill bounds the time in which an empty bucket fills, so that every delay
+// is a time.Duration and every instant a whole number of microseconds in a
+// float64.
 const MaxFill = 100 * 365 * 24 * time.Hour
 
 // Window is the seconds, rounded up, in which an empty bucket fills.
@@ -84,7 +87,8 @@ func (s Spec) perMicro() *big.Rat {
 // inMicros is d in µs, to the nanosecond.
 func inMicros(d time.Duration) *big.Rat { return big.NewRat(int64(d), 1000) }
 
-// decimal is the fraction that a person means by f: 1/10 for 0.1, not the nearest double.
+// decimal is the fraction that a person means by f: 1/10 for 0.1, not the
+// nearest double.
 func decimal(f float64) *big.Rat {
 	r, _ := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64))
 	return r

@@ -2,10 +2,12 @@ package bucket
 
 import "slices"
 
-// MaxOthers bounds the limits that a key is kept for besides those of the request at hand.
+// MaxOthers bounds the limits that a key is kept for besides those of the
+// request at hand.
 const MaxOthers = 256
 
-// stored is the state of a key, in the order of a plan's rates. The zero value is the state of a key that does not exist.
+// stored is the state of a key, in the order of a plan's rates. The zero value
+// is the state of a key that does not exist.
 type stored struct {
 	last   []Record // the record of each rate; without a Rate: the limit was not used yet, so it is full
 	holds  []*Holds // of each rate, as they are now; nil: there are none
@@ -13,9 +15,10 @@ type stored struct {
 	others []Record // the records of limits that the plan does not have
 }
 
-// arrange puts the key's records into s, in the order of p's rates. It keeps the records of other limits as long as they matter:
-// two versions of a policy may be in use at once, and each must find its own. In the usual case, one record for each rate, s.last
-// is records, and nothing is allocated.
+// arrange puts the key's records into s, in the order of p's rates. It keeps
+// the records of other limits as long as they matter: two versions of a policy
+// may be in use at once, and each must find its own. In the usual case, one
+// record for each rate, s.last is records, and nothing is allocated.
 func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 	if matches(p, records) {
 		s.last = records
@@ -57,7 +60,8 @@ func (s *stored) held() bool {
 	return slices.ContainsFunc(s.holds, func(h *Holds) bool { return h != nil })
 }
 
-// hold returns the holds on the tokens of r's i-th limit, and makes them if there are none. l is the limit's level.
+// hold returns the holds on the tokens of r's i-th limit, and makes them if
+// there are none. l is the limit's level.
 func (s *stored) hold(i int, r *Request, l Level) *Holds {
 	if s.last == nil {
 		s.last = make([]Record, len(r.Plan.Rates))
@@ -94,7 +98,8 @@ func (s *stored) setCut(i int, c Cut) {
 	}
 }
 
-// matches reports whether records are one for each of p's rates, in their order, without holds.
+// matches reports whether records are one for each of p's rates, in their
+// order, without holds.
 func matches(p *Plan, records []Record) bool {
 	if len(records) != len(p.Rates) {
 		return false

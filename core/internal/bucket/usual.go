@@ -1,12 +1,15 @@
 package bucket
 
-// Usual decides r at the instant now and sets a, if r is usual. Otherwise ok is false, records have not changed, and Decide must
-// decide.
+// Usual decides r at the instant now and sets a, if r is usual. Otherwise ok is
+// false, records have not changed, and Decide must decide.
 //
-// A request is usual if it takes tokens, if r's limits wrote all records of the key and hold no tokens, and if the clock did not
-// step back. If write is set, Usual has changed records in place: the caller must store them, and they matter until keep.
+// A request is usual if it takes tokens, if r's limits wrote all records of the
+// key and hold no tokens, and if the clock did not step back. If write is set,
+// Usual has changed records in place: the caller must store them, and they
+// matter until keep.
 //
-// It exists for speed: checking for everything unusual costs as much as the decision itself. usual.lua is the same.
+// It exists for speed: checking for everything unusual costs as much as the
+// decision itself. usual.lua is the same.
 func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, write, ok bool) {
 	rates := r.Plan.Rates
 	if r.Action != Take || r.Ends.Ticket != 0 || r.Dry || len(records) != len(rates) {

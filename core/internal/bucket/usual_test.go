@@ -30,7 +30,8 @@ func drawPlan(t *rapid.T) *Plan {
 	return NewPlan(rates)
 }
 
-// Usual is a shorter way to the same: whatever it decides, Decide decides alike, and stores the same records.
+// Usual is a shorter way to the same: whatever it decides, Decide decides
+// alike, and stores the same records.
 func TestUsualDecidesAsDecideDoes(t *testing.T) {
 	usual := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Calendar divides time into periods of the calendar: months, or days, of which seven are a week. Their lengths differ:
-// months have 28 to 31 days, and where clocks are set forward a day has 23 hours.
+// Calendar divides time into periods of the calendar: months, or days, of which
+// seven are a week. Their lengths differ: months have 28 to 31 days, and where
+// clocks are set forward a day has 23 hours.
 type Calendar struct {
 	months, days int64 // of a period; one of them is 0
 	location     *time.Location
@@ -27,17 +28,20 @@ const (
 	latest  = 1 << 52 // the last instant that a clock may show
 )
 
-// Day, Week and Month are the lengths of periods that a calendar can have, or multiples of these. Month stands for calendar
-// months. It is the mean of 400 years, so that rates can be compared.
+// Day, Week and Month are the lengths of periods that a calendar can have, or
+// multiples of these. Month stands for calendar months. It is the mean of 400
+// years, so that rates can be compared.
 const (
 	Day   = 24 * time.Hour
 	Week  = 7 * Day
 	Month = 2_629_746 * time.Second
 )
 
-// New returns the calendar of periods of length d in a location. It returns nil if there is none: d must be a
-// multiple of Day or Month. One period begins at the anchor, as a clock in the location shows it. If that is the zero time,
-// days begin at midnight, weeks on Monday, and months on the first; several months begin with a January.
+// New returns the calendar of periods of length d in a location. It returns nil
+// if there is none: d must be a multiple of Day or Month. One period begins at
+// the anchor, as a clock in the location shows it. If that is the zero time,
+// days begin at midnight, weeks on Monday, and months on the first; several
+// months begin with a January.
 func New(d time.Duration, location *time.Location, anchor time.Time) *Calendar {
 	c := &Calendar{location: location}
 	switch {
@@ -85,9 +89,10 @@ func (c *Calendar) Start(number int64) int64 {
 	return min(forever, t.Add(time.Microsecond-1).UnixMicro()) // rounded up
 }
 
-// shows returns when the clocks in the location show a period's time on a day. Where they are set forward past it, as at
-// midnight in Santiago, that is when they are set: what time.Date returns may be a part of the day before. Where they are
-// set back and show it twice, that is the first time.
+// shows returns when the clocks in the location show a period's time on a day.
+// Where they are set forward past it, as at midnight in Santiago, that is when
+// they are set: what time.Date returns may be a part of the day before. Where
+// they are set back and show it twice, that is the first time.
 func (c *Calendar) shows(year int, month time.Month, day int) time.Time {
 	in := func(location *time.Location) time.Time {
 		return time.Date(year, month, day, c.clock[0], c.clock[1], c.clock[2], c.clock[3], location)
@@ -119,7 +124,8 @@ func daysIn(year, month int64) int {
 // Number returns the period that an instant is in.
 func (c *Calendar) Number(at int64) int64 { return c.At(at).Number }
 
-// At returns the period that an instant is in. It takes instants farther away than 285 years for the farthest that it knows.
+// At returns the period that an instant is in. It takes instants farther away
+// than 285 years for the farthest that it knows.
 func (c *Calendar) At(at int64) Period {
 	at = max(-forever, min(forever-1, at))
 	if p := c.latest.Load(); p != nil && p.Start <= at && at < p.End {
@@ -136,7 +142,8 @@ func (c *Calendar) At(at int64) Period {
 		days := (today.Unix() - first.Unix()) / (24 * 60 * 60)
 		number = floorTo(days, c.days) / c.days
 	}
-	// The period may begin later that day, or, where clocks were set, on another.
+	// The period may begin later that day, or, where clocks were set, on
+	// another.
 	for c.Start(number) > at {
 		number--
 	}
@@ -148,19 +155,21 @@ func (c *Calendar) At(at int64) Period {
 	return p
 }
 
-// Earlier returns the same point of a period some periods before that of an instant, or its end if it is shorter.
+// Earlier returns the same point of a period some periods before that of an
+// instant, or its end if it is shorter.
 func (c *Calendar) Earlier(at, periods int64) int64 {
 	p := c.At(at)
 	return min(c.Start(p.Number-periods)+at-p.Start, c.Start(p.Number-periods+1)-1)
 }
 
-// Longest is a length, in µs, that no period exceeds: days are longer where clocks were set back, and once there was one
-// of two days.
+// Longest is a length, in µs, that no period exceeds: days are longer where
+// clocks were set back, and once there was one of two days.
 func (c *Calendar) Longest() int64 {
 	return (24 * time.Hour).Microseconds() * (31*c.months + c.days + 1)
 }
 
-// MostIn is how many periods begin at most in a window of so many µs, from 1970 to 2112.
+// MostIn is how many periods begin at most in a window of so many µs, from 1970
+// to 2112.
 func (c *Calendar) MostIn(micros int64) (most int64) {
 	first := c.Number(0)
 	for last := first; c.Start(last) < latest; last++ {

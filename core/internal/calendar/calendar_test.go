@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// The starts of periods are what time.Date says, and every instant is in the period that began last: ten years, in both
-// hemispheres, with and without an anchor.
+// The starts of periods are what time.Date says, and every instant is in the
+// period that began last: ten years, in both hemispheres, with and without an
+// anchor.
 func TestCalendarIsThatOfTime(t *testing.T) {
 	for _, zone := range []string{"UTC", "Europe/Berlin", "America/Sao_Paulo", "America/Santiago", "Australia/Sydney", "America/St_Johns", "Asia/Kolkata"} {
 		location, err := time.LoadLocation(zone)
@@ -39,7 +40,8 @@ func TestCalendarIsThatOfTime(t *testing.T) {
 	}
 }
 
-// checkPeriods looks at ten years, of which a period begins on the days that starts reports, at an hour.
+// checkPeriods looks at ten years, of which a period begins on the days that
+// starts reports, at an hour.
 func checkPeriods(t *testing.T, name string, c *Calendar, from time.Time, hour int, starts func(time.Time) bool) {
 	t.Helper()
 	number, periods := int64(0), 0
@@ -77,7 +79,8 @@ func checkPeriods(t *testing.T, name string, c *Calendar, from time.Time, hour i
 	}
 }
 
-// No clock and no stored state shows instants so far away. If one ever does, it must not keep a lock for ever.
+// No clock and no stored state shows instants so far away. If one ever does, it
+// must not keep a lock for ever.
 func TestInstantsFarAwayEndTheSearch(t *testing.T) {
 	kiritimati, err := time.LoadLocation("Pacific/Kiritimati")
 	if err != nil {

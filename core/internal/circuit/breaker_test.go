@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestAwayNeverDecreases: monitoring takes a counter that decreases for one that was reset, and counts it again.
+// TestAwayNeverDecreases: monitoring takes a counter that decreases for one
+// that was reset, and counts it again.
 func TestAwayNeverDecreases(t *testing.T) {
 	g := Group{Describe: func(error) string { return "" }}
 	b := g.New(func() string { return "" }, 1, time.Microsecond, func() *slog.Logger { return slog.New(slog.DiscardHandler) })

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Group counts the outages of all breakers of a store. Set its exported fields before you use it.
+// Group counts the outages of all breakers of a store. Set its exported fields
+// before you use it.
 type Group struct {
 	Name     string             // the store's name in the log, such as "Redis"
 	Describe func(error) string // returns what is wrong with the store if a call has this error, such as "Redis does not answer"

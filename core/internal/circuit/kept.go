@@ -11,14 +11,17 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// maxKept bounds what one Kept has. It is more than the requests that a process has at work; beyond it, slots come back after MaxHold,
-// and tokens refill.
+// maxKept bounds what one Kept has. It is more than the requests that a process
+// has at work; beyond it, slots come back after MaxHold, and tokens refill.
 const maxKept = 10_000
 
-// Kept has requests that give something back and did not reach a server while it was away. They are sent when the breaker closes. If
-// no other call tries the server, Kept does, once in a pause of the breaker. Each is dropped at its Until: see [store.Request.Later].
+// Kept has requests that give something back and did not reach a server while
+// it was away. They are sent when the breaker closes. If no other call tries
+// the server, Kept does, once in a pause of the breaker. Each is dropped at its
+// Until: see [store.Request.Later].
 //
-// Kept needs no closing: a timer runs while it has requests, and no goroutine waits.
+// Kept needs no closing: a timer runs while it has requests, and no goroutine
+// waits.
 type Kept struct {
 	breaker *Breaker
 	pause   time.Duration
@@ -31,7 +34,8 @@ type Kept struct {
 	set   bool        // the timer is running, or attempt is
 }
 
-// Returned is a request that gives something back, and the key that its store has for it.
+// Returned is a request that gives something back, and the key that its store
+// has for it.
 type Returned struct {
 	Key     string
 	Request store.Request
@@ -54,9 +58,10 @@ func (k *Kept) Add(r Returned) {
 	}
 }
 
-// Probe returns a request for the breaker's trial, if anything is kept: what is kept goes before later decisions. It is the end of a
-// hold, which Probe removes: a server that takes no writes fails it, and it can be sent again. If there is none, it only asks for the
-// state of a bucket.
+// Probe returns a request for the breaker's trial, if anything is kept: what is
+// kept goes before later decisions. It is the end of a hold, which Probe
+// removes: a server that takes no writes fails it, and it can be sent again. If
+// there is none, it only asks for the state of a bucket.
 func (k *Kept) Probe() (r Returned, some bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -91,8 +96,8 @@ func (k *Kept) attempt() {
 	k.setTimer()
 }
 
-// tryAny tries the server of one that is kept. That stays in the list until the breaker has admitted the trial: one that comes first
-// must find it.
+// tryAny tries the server of one that is kept. That stays in the list until the
+// breaker has admitted the trial: one that comes first must find it.
 func (k *Kept) tryAny() bool {
 	k.mu.Lock()
 	k.drop()
@@ -123,7 +128,8 @@ func (k *Kept) drop() {
 	k.list = slices.DeleteFunc(k.list, func(r Returned) bool { return r.Request.Until <= now })
 }
 
-// setTimer has attempt called after a pause, if there is anything to send. k.mu is held.
+// setTimer has attempt called after a pause, if there is anything to send. k.mu
+// is held.
 func (k *Kept) setTimer() {
 	if k.set || len(k.list) == 0 {
 		return
@@ -136,12 +142,15 @@ func (k *Kept) setTimer() {
 	k.timer.Reset(k.pause)
 }
 
-// Later returns what a store should send when its server is back, after r has failed with err. some is false if it should send
-// nothing. unsent means that r was not executed and never will be.
+// Later returns what a store should send when its server is back, after r has
+// failed with err. some is false if it should send nothing. unsent means that r
+// was not executed and never will be.
 //
-// What was not sent can be sent, if its caller does not ask again: see [store.Request.Later]. What was sent may have been executed, so
-// none of it is sent again, but for the end of a hold by its ticket: a hold ends once, however often it is asked to. So slots and
-// estimates also come back if a request took them whose caller got an error.
+// What was not sent can be sent, if its caller does not ask again: see
+// [store.Request.Later]. What was sent may have been executed, so none of it is
+// sent again, but for the end of a hold by its ticket: a hold ends once,
+// however often it is asked to. So slots and estimates also come back if a
+// request took them whose caller got an error.
 func Later(r store.Request, err error, unsent bool) (later store.Request, some bool) {
 	switch {
 	case err == nil, errors.As(err, new(*store.StateError)), errors.Is(err, store.ErrApart), errors.Is(err, store.ErrClock):

@@ -13,7 +13,8 @@ type Outcome int
 const (
 	// Answered decisions were made by the store.
 	Answered Outcome = iota
-	// Waited decisions were queued for too long, and not sent, while the store answered others.
+	// Waited decisions were queued for too long, and not sent, while the store
+	// answered others.
 	Waited
 	// Unanswered decisions had no answer in time, or no connection, or lost it.
 	Unanswered
@@ -26,7 +27,8 @@ const (
 const (
 	// second is how long decisions are counted together.
 	second = time.Second
-	// minSeconds: a share of failed decisions is logged if there is one in so many seconds in a row. So a single lost call is not.
+	// minSeconds: a share of failed decisions is logged if there is one in so
+	// many seconds in a row. So a single lost call is not.
 	minSeconds = 2
 	// minShare: if fewer than one in so many decisions fails, it is not logged.
 	minShare = 100
@@ -34,12 +36,14 @@ const (
 	logInterval = time.Minute
 )
 
-// outage logs when OnFailure decides instead of a server: that the breaker opened, or while it is closed, what share of decisions
-// failed. Then it logs the end, after the first second in which the server made all decisions. A timer ends each second in which there
-// were decisions, so the end is logged even if no more come.
+// outage logs when OnFailure decides instead of a server: that the breaker
+// opened, or while it is closed, what share of decisions failed. Then it logs
+// the end, after the first second in which the server made all decisions. A
+// timer ends each second in which there were decisions, so the end is logged
+// even if no more come.
 //
-// Example: from 0 to 3.5 s the server answers only 90 of 100 decisions a second. At 2 s the share is logged, 10 %, and at 5 s that
-// the server is back.
+// Example: from 0 to 3.5 s the server answers only 90 of 100 decisions a
+// second. At 2 s the share is logged, 10 %, and at 5 s that the server is back.
 type outage struct {
 	group  *Group
 	server func() string
@@ -58,7 +62,8 @@ type outage struct {
 	shareLogged    time.Time     // when a share was last logged
 }
 
-// note counts n decisions, which failed with err unless it is nil. While nothing fails, a call costs one atomic load.
+// note counts n decisions, which failed with err unless it is nil. While
+// nothing fails, a call costs one atomic load.
 func (o *outage) note(n int, outcome Outcome, err error) {
 	if n == 0 || outcome == Answered && !o.counts.Load() {
 		return
@@ -93,7 +98,8 @@ func (o *outage) beginSecond(now time.Time) {
 	})
 }
 
-// endSecond logs the share of the current second, or the end, if there were decisions and the second is over. mu is held.
+// endSecond logs the share of the current second, or the end, if there were
+// decisions and the second is over. mu is held.
 func (o *outage) endSecond(now time.Time) {
 	if now.Sub(o.since) < second {
 		return
@@ -121,7 +127,8 @@ func (o *outage) endSecond(now time.Time) {
 	o.n = [outcomes]int{}
 }
 
-// breakerOpened logs that the breaker opened, unless that was logged and the end not yet.
+// breakerOpened logs that the breaker opened, unless that was logged and the
+// end not yet.
 func (o *outage) breakerOpened(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -133,7 +140,8 @@ func (o *outage) breakerOpened(err error) {
 	o.log().Warn("ratelimit: "+o.group.Describe(err)+"; each policy's OnFailure decides until it is back", "code", "RL712", "error", err)
 }
 
-// unused logs the end because no more calls go to the server, most likely because others have its keys.
+// unused logs the end because no more calls go to the server, most likely
+// because others have its keys.
 func (o *outage) unused() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -34,7 +34,8 @@ func onLogBench(t *testing.T, server string, test func(b *logBench)) {
 	})
 }
 
-// call makes a call for n decisions, of which the last failed ones do not come back.
+// call makes a call for n decisions, of which the last failed ones do not come
+// back.
 func (b *logBench) call(n, failed int, outcome Outcome) {
 	report, err := b.breaker.Enter()
 	if err != nil {
@@ -86,7 +87,8 @@ func TestOutageIsLoggedWithItsEnd(t *testing.T) {
 	})
 }
 
-// The end needs no more decisions: the last one was made by the store, and a second later the outage is over.
+// The end needs no more decisions: the last one was made by the store, and a
+// second later the outage is over.
 func TestOutageEndsWithoutAnotherDecision(t *testing.T) {
 	onLogBench(t, "", func(b *logBench) {
 		b.calls(time.Second, 1, 1, Unanswered)

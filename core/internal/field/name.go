@@ -2,7 +2,8 @@ package field
 
 import "strings"
 
-// ValidName reports whether name is a token (RFC 9110, section 5.6.2). Names of fields and cookies must be tokens.
+// ValidName reports whether name is a token (RFC 9110, section 5.6.2). Names of
+// fields and cookies must be tokens.
 func ValidName(name string) bool {
 	for i := range len(name) {
 		c := name[i]

@@ -1,6 +1,6 @@
-// Package field writes the header fields of a response with few allocations, and
-// checks their names. It is a package because middleware writes fields of its own
-// beside those that core writes.
+// Package field writes the header fields of a response with few allocations,
+// and checks their names. It is a package because middleware writes fields of
+// its own beside those that core writes.
 package field
 
 import (
@@ -9,23 +9,26 @@ import (
 	"unsafe"
 )
 
-// Header is where fields are written: an [net/http.Header], or a framework's own type.
+// Header is where fields are written: an [net/http.Header], or a framework's
+// own type.
 type Header interface {
 	Get(name string) string
 	Set(name, value string)
 	Add(name, value string)
 }
 
-// Room is memory for the header fields of one response, enough for the default style and one limit with a short name.
-// Middleware puts it into something that it allocates for each request anyway. The response points into the room and may
-// outlive the request, so a room must never be used twice.
+// Room is memory for the header fields of one response, enough for the default
+// style and one limit with a short name. Middleware puts it into something that
+// it allocates for each request anyway. The response points into the room and
+// may outlive the request, so a room must never be used twice.
 type Room struct {
 	values [5]string
 	text   [48]byte
 }
 
-// Writer writes the header fields of one response. The values of a response are its own: whoever changes one in
-// place changes no other response. Names must be in canonical form.
+// Writer writes the header fields of one response. The values of a response are
+// its own: whoever changes one in place changes no other response. Names must
+// be in canonical form.
 type Writer struct {
 	to     Header
 	header http.Header // to, if it is one; then the map is used directly
@@ -79,11 +82,13 @@ func (w *Writer) SetInt(name string, value int64) {
 	w.Set(name, w.Append(b, strconv.AppendInt(b, value, 10)))
 }
 
-// Text returns the text so far, for the caller to append a value, and to pass both to Append.
+// Text returns the text so far, for the caller to append a value, and to pass
+// both to Append.
 func (w *Writer) Text() []byte { return w.text }
 
-// Append returns what was appended to before, which Text returned. It makes no copy, as [strings.Builder] makes none: bytes of
-// the text are only appended, and never change afterwards.
+// Append returns what was appended to before, which Text returned. It makes no
+// copy, as [strings.Builder] makes none: bytes of the text are only appended,
+// and never change afterwards.
 func (w *Writer) Append(before, text []byte) string {
 	w.text = text
 	b := text[len(before):]

@@ -1,4 +1,5 @@
-// Package forwarded parses addresses, and the header fields in which proxies say whom they got a request from.
+// Package forwarded parses addresses, and the header fields in which proxies
+// say whom they got a request from.
 package forwarded
 
 import (
@@ -9,8 +10,9 @@ import (
 // maxAddr is longer than any address with port, brackets and zone.
 const maxAddr = 128
 
-// ParseAddr parses an address with or without port, brackets, zone and surrounding blanks, and reports whether there is a
-// port. It returns an IPv4 address for one mapped into IPv6.
+// ParseAddr parses an address with or without port, brackets, zone and
+// surrounding blanks, and reports whether there is a port. It returns an IPv4
+// address for one mapped into IPv6.
 func ParseAddr(s string) (addr netip.Addr, port, ok bool) {
 	for s != "" && isBlank(s[0]) { // strings.Trim is slow with two characters
 		s = s[1:]
@@ -21,7 +23,8 @@ func ParseAddr(s string) (addr netip.Addr, port, ok bool) {
 	if s == "" || len(s) > maxAddr {
 		return netip.Addr{}, false, false
 	}
-	// netip's parsers allocate an error for a wrong guess, so look first: brackets or a single colon mean a port.
+	// netip's parsers allocate an error for a wrong guess, so look first:
+	// brackets or a single colon mean a port.
 	switch colon := strings.LastIndexByte(s, ':'); {
 	case s[0] == '[': // IPv6 as in RFC 3986; some proxies write IPv4 so too
 		end := strings.IndexByte(s, ']')
@@ -57,7 +60,8 @@ func isPort(s string) bool {
 	return s != ""
 }
 
-// ParsePrefix parses an address or a CIDR range. An IPv4 range mapped into IPv6 is that of IPv4.
+// ParsePrefix parses an address or a CIDR range. An IPv4 range mapped into IPv6
+// is that of IPv4.
 func ParsePrefix(s string) (netip.Prefix, error) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		a = Plain(a)

@@ -16,8 +16,9 @@ type Trust struct {
 	Mistakes  []error        // in the options
 }
 
-// List is a header field in which each proxy appends whom it got the request from. Last splits off the last element of a
-// line: it returns its address, what is to the left of it, and whether there is anything.
+// List is a header field in which each proxy appends whom it got the request
+// from. Last splits off the last element of a line: it returns its address,
+// what is to the left of it, and whether there is anything.
 type List struct {
 	Field string
 	Last  func(line string) (addr netip.Addr, ok bool, left string, more bool)
@@ -39,8 +40,9 @@ func lastXForwardedFor(line string) (addr netip.Addr, ok bool, left string, more
 	return addr, ok, left, more
 }
 
-// lastForwarded is for Forwarded (RFC 7239, section 4). Quotes are paired from the right, where the trusted proxy wrote:
-// otherwise a client that begins a quoted string could hide what the proxy appends.
+// lastForwarded is for Forwarded (RFC 7239, section 4). Quotes are paired from
+// the right, where the trusted proxy wrote: otherwise a client that begins a
+// quoted string could hide what the proxy appends.
 func lastForwarded(line string) (addr netip.Addr, ok bool, left string, more bool) {
 	element, quoted := line, false
 	for i := len(line) - 1; i >= 0; i-- {
@@ -64,8 +66,9 @@ func lastForwarded(line string) (addr netip.Addr, ok bool, left string, more boo
 	return addr, ok, left, more
 }
 
-// forwardedNode returns the value of for in an element: pairs of a name and a value, with semicolons between. found is
-// false if the element is not valid, or has no for.
+// forwardedNode returns the value of for in an element: pairs of a name and a
+// value, with semicolons between. found is false if the element is not valid,
+// or has no for.
 func forwardedNode(element string) (node string, found bool) {
 	for rest := element; ; {
 		rest = strings.TrimLeft(rest, " \t")
@@ -98,8 +101,9 @@ func forwardedNode(element string) (node string, found bool) {
 	}
 }
 
-// forwardedValue splits the value off that s begins with: a token, or a quoted string, without its quotes and escapes.
-// Proxies write addresses with colons without quotes too, so a token may hold anything that does not end it.
+// forwardedValue splits the value off that s begins with: a token, or a quoted
+// string, without its quotes and escapes. Proxies write addresses with colons
+// without quotes too, so a token may hold anything that does not end it.
 func forwardedValue(s string) (value, rest string, ok bool) {
 	if s == "" || s[0] != '"' {
 		end := strings.IndexAny(s, "\"\\;, \t")
@@ -124,7 +128,8 @@ func forwardedValue(s string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// unescape removes the backslash in front of each escaped byte of a quoted string.
+// unescape removes the backslash in front of each escaped byte of a quoted
+// string.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -136,8 +141,9 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// parseNode parses a node of Forwarded (section 6): an address with or without a port. The port may be obfuscated, such as
-// _x7. An obfuscated identifier and "unknown" are no address.
+// parseNode parses a node of Forwarded (section 6): an address with or without
+// a port. The port may be obfuscated, such as _x7. An obfuscated identifier and
+// "unknown" are no address.
 func parseNode(node string) (netip.Addr, bool) {
 	if colon := strings.LastIndexByte(node, ':'); colon >= 0 && isObfuscated(node[colon+1:]) {
 		node = node[:colon]
@@ -146,7 +152,8 @@ func parseNode(node string) (netip.Addr, bool) {
 	return addr, ok
 }
 
-// isObfuscated reports whether s is an obfuscated identifier or port (section 6.3).
+// isObfuscated reports whether s is an obfuscated identifier or port (section
+// 6.3).
 func isObfuscated(s string) bool {
 	if len(s) < 2 || s[0] != '_' {
 		return false

@@ -8,11 +8,13 @@ import (
 	"time"
 )
 
-// Calls gathers values by key: those of one key that come while a call for it is under way share the next. Of a thousand that come
-// at once the first goes alone, and all others together. Its zero value is ready for use.
+// Calls gathers values by key: those of one key that come while a call for it
+// is under way share the next. Of a thousand that come at once the first goes
+// alone, and all others together. Its zero value is ready for use.
 //
-// One goroutine sends those of a key. It ends when no more have come. Each of its calls takes as long as send does, and is sent at
-// most three times. So there are at most as many goroutines as values, and none for long.
+// One goroutine sends those of a key. It ends when no more have come. Each of
+// its calls takes as long as send does, and is sent at most three times. So
+// there are at most as many goroutines as values, and none for long.
 type Calls[K comparable, V any] struct {
 	mu   sync.Mutex         // guards all below; never held while send runs
 	next map[K]*together[V] // of each key with a call under way: what goes with the next
@@ -28,11 +30,13 @@ type together[V any] struct {
 // most bounds the values in one call.
 const most = 512
 
-// pauses are how long to wait before a call that failed is sent again: a breaker may be open for half a second.
+// pauses are how long to wait before a call that failed is sent again: a
+// breaker may be open for half a second.
 var pauses = [...]time.Duration{250 * time.Millisecond, time.Second}
 
-// Add has a value sent together with others, in the background. send must bear to be called again with the same values. The channel
-// is closed when they are sent, or can't be.
+// Add has a value sent together with others, in the background. send must bear
+// to be called again with the same values. The channel is closed when they are
+// sent, or can't be.
 func (c *Calls[K, V]) Add(key K, value V, send func([]V) error) (done <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,7 +53,8 @@ func (c *Calls[K, V]) Add(key K, value V, send func([]V) error) (done <-chan str
 	return next.done
 }
 
-// Pending returns a channel that is closed when all values of a key that were added are sent; nil if there are none.
+// Pending returns a channel that is closed when all values of a key that were
+// added are sent; nil if there are none.
 func (c *Calls[K, V]) Pending(key K) (done <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

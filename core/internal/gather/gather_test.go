@@ -150,7 +150,8 @@ func TestACallThatFailsIsSentThreeTimes(t *testing.T) {
 	}
 }
 
-// Run it with -race: values of several keys come from many goroutines, while calls end and goroutines with them.
+// Run it with -race: values of several keys come from many goroutines, while
+// calls end and goroutines with them.
 func TestEveryValueIsSentOnce(t *testing.T) {
 	const adders, each, keys = 16, 300, 3
 	var calls gather.Calls[int, int]

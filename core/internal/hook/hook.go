@@ -1,5 +1,5 @@
-// Package hook lends functions of package core to this module's middleware. It is
-// a package because apps don't need them, so core does not export them.
+// Package hook lends functions of package core to this module's middleware. It
+// is a package because apps don't need them, so core does not export them.
 //
 // Core sets them before main begins. Their types name types of core, which
 // imports this package: packages middleware and adapter assert them.
@@ -8,83 +8,107 @@ package hook
 import "github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 
 var (
-	// Counts is a func(l *core.Limiter, key, unit string) bool. It reports whether a limit of key counts a unit. For the empty
-	// key, which no request has, it reports whether a limit of any key does.
+	// Counts is a func(l *core.Limiter, key, unit string) bool. It reports
+	// whether a limit of key counts a unit. For the empty key, which no request
+	// has, it reports whether a limit of any key does.
 	Counts any
 
-	// Snapshot is a func(*core.Limiter) *core.Limiter. It returns a limiter that keeps the policy that another has now:
-	// Limiter.SetPolicy does not change it. Middleware that asks what a policy counts, and then has it decide, needs one policy for
-	// both. A snapshot is for one decision. It allocates.
+	// Snapshot is a func(*core.Limiter) *core.Limiter. It returns a limiter
+	// that keeps the policy that another has now: Limiter.SetPolicy does not
+	// change it. Middleware that asks what a policy counts, and then has it
+	// decide, needs one policy for both. A snapshot is for one decision. It
+	// allocates.
 	Snapshot any
 
-	// Require is a func(l *core.Limiter, unit string). It says that callers of l take a unit: Limiter.SetPolicy then refuses a policy
-	// none of whose limits counts it. Decisions say so by themselves. Middleware calls Require when it is made, because a policy can
-	// change before its first request. Limiters that WithLimits returned ignore it.
+	// Require is a func(l *core.Limiter, unit string). It says that callers of
+	// l take a unit: Limiter.SetPolicy then refuses a policy none of whose
+	// limits counts it. Decisions say so by themselves. Middleware calls
+	// Require when it is made, because a policy can change before its first
+	// request. Limiters that WithLimits returned ignore it.
 	Require any
 
-	// PreparePolicy is a func(*core.Limiter, core.Policy) (finish func(set bool), err error). It checks the policy as Limiter.SetPolicy
-	// does. Unless it returns an error, the caller must soon call finish, with whether to set the policy: until then nobody can set
-	// another one. It is for package policyfile, which sets several policies or none.
+	// PreparePolicy is a func(*core.Limiter, core.Policy) (finish func(set
+	// bool), err error). It checks the policy as Limiter.SetPolicy does. Unless
+	// it returns an error, the caller must soon call finish, with whether to
+	// set the policy: until then nobody can set another one. It is for package
+	// policyfile, which sets several policies or none.
 	PreparePolicy any
 
-	// Logger is a func(*core.Limiter) *slog.Logger. It returns where the limiter's warnings go: to its logger, else to its
-	// store's, else to slog.Default, as without a limiter.
+	// Logger is a func(*core.Limiter) *slog.Logger. It returns where the
+	// limiter's warnings go: to its logger, else to its store's, else to
+	// slog.Default, as without a limiter.
 	Logger any
 
-	// AllowAll is a func(*core.Limiter, context.Context, string) (core.Result, error). It is AllowN with the largest cost that
-	// a request of the key can have, for a request of unknown cost.
+	// AllowAll is a func(*core.Limiter, context.Context, string) (core.Result,
+	// error). It is AllowN with the largest cost that a request of the key can
+	// have, for a request of unknown cost.
 	AllowAll any
 
-	// MaxHold is a func(core.Result) time.Duration. It returns the shortest MaxHold of the slots that the decision took; 0 if it
-	// took none.
+	// MaxHold is a func(core.Result) time.Duration. It returns the shortest
+	// MaxHold of the slots that the decision took; 0 if it took none.
 	MaxHold any
 
-	// HoldsEstimates is a func(core.Result) bool. It reports whether the decision took estimates that come back after MaxHold.
+	// HoldsEstimates is a func(core.Result) bool. It reports whether the
+	// decision took estimates that come back after MaxHold.
 	HoldsEstimates any
 
-	// Extend is a func(core.Result) error. It is Result.Hold, but the middleware still releases.
+	// Extend is a func(core.Result) error. It is Result.Hold, but the
+	// middleware still releases.
 	Extend any
-	// ReleaseSoon is a func(core.Result). It is Result.Release, but does not wait for the store.
+	// ReleaseSoon is a func(core.Result). It is Result.Release, but does not
+	// wait for the store.
 	ReleaseSoon any
 
-	// InTurn is a func(l *core.Limiter, ctx context.Context, key string, denied []core.Result, ask func() ([]core.Result, error)) error.
-	// It calls ask until that returns no denials, in the order of the callers of Acquire and InTurn that wait for key in l. Before each
-	// further call it waits for what the denials lack; denied are those of a call just before. It returns ask's error, core.ErrDeadline
-	// or core.ErrCapacity if waiting does not help, or ctx's error if that ends.
+	// InTurn is a func(l *core.Limiter, ctx context.Context, key string, denied
+	// []core.Result, ask func() ([]core.Result, error)) error. It calls ask
+	// until that returns no denials, in the order of the callers of Acquire and
+	// InTurn that wait for key in l. Before each further call it waits for what
+	// the denials lack; denied are those of a call just before. It returns
+	// ask's error, core.ErrDeadline or core.ErrCapacity if waiting does not
+	// help, or ctx's error if that ends.
 	InTurn any
 
-	// Waited is a func(l *core.Limiter, key string) bool. It reports whether a caller of Acquire or InTurn waits for key.
+	// Waited is a func(l *core.Limiter, key string) bool. It reports whether a
+	// caller of Acquire or InTurn waits for key.
 	Waited any
 
-	// Pack is a func(core.Result) (p PackedResult, writes bool). It packs the Result, which must be as a limiter returned it.
-	// writes is whether WriteHeaders writes anything.
+	// Pack is a func(core.Result) (p PackedResult, writes bool). It packs the
+	// Result, which must be as a limiter returned it. writes is whether
+	// WriteHeaders writes anything.
 	Pack any
 
-	// Unpack is a func(p *PackedResult, l *core.Limiter, key string) core.Result. It returns the packed Result of a decision of l
-	// on key. All Results of one p together can be undone or settled once.
+	// Unpack is a func(p *PackedResult, l *core.Limiter, key string)
+	// core.Result. It returns the packed Result of a decision of l on key. All
+	// Results of one p together can be undone or settled once.
 	Unpack any
 
-	// WriteHeaders is a func(core.Result, *field.Room, core.HeaderWriter). It is Result.WriteHeaders without the allocation:
-	// values that are made for this response are in room.
+	// WriteHeaders is a func(core.Result, *field.Room, core.HeaderWriter). It
+	// is Result.WriteHeaders without the allocation: values that are made for
+	// this response are in room.
 	WriteHeaders any
 
-	// Order is a func(core.JointResult) []int. It returns the indexes of Results, the one that constrains the client least
-	// first, and the tightest last.
+	// Order is a func(core.JointResult) []int. It returns the indexes of
+	// Results, the one that constrains the client least first, and the tightest
+	// last.
 	Order any
 
-	// Lease is a func(*lease.Store) (now *func() time.Time, idle *time.Duration). It returns the process's clock and how long an unused
+	// Lease is a func(*lease.Store) (now *func() time.Time, idle
+	// *time.Duration). It returns the process's clock and how long an unused
 	// lease stays, for tests to change before the Store is used.
 	Lease any
 
-	// Unsettled is a func(context.Context, core.JointResult, error). It tells observers that decisions were not settled, and
-	// why, as core.OutcomeUnsettled. Settle does so by itself. Unsettled is for middleware that has no units to settle, such
-	// as when the function that knows them panicked.
+	// Unsettled is a func(context.Context, core.JointResult, error). It tells
+	// observers that decisions were not settled, and why, as
+	// core.OutcomeUnsettled. Settle does so by itself. Unsettled is for
+	// middleware that has no units to settle, such as when the function that
+	// knows them panicked.
 	Unsettled any
 )
 
-// PackedResult is a core.Result in a quarter of its memory, for middleware that keeps one with every request although few handlers
-// ask for it. Packing what most requests are, allowed by one limit and without a failure, costs no allocation. Any other Result is
-// copied.
+// PackedResult is a core.Result in a quarter of its memory, for middleware that
+// keeps one with every request although few handlers ask for it. Packing what
+// most requests are, allowed by one limit and without a failure, costs no
+// allocation. Any other Result is copied.
 type PackedResult struct {
 	From      any // the plan, or a copy of the whole Result
 	Now, Cost int64

@@ -1,5 +1,6 @@
-// Package layer has what stores around another one share. It is a package because
-// leases, the deny cache, the breaker and the store on Redis each embed it.
+// Package layer has what stores around another one share. It is a package
+// because leases, the deny cache, the breaker and the store on Redis each embed
+// it.
 package layer
 
 import (
@@ -8,7 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Layer is the part that stores around another one have in common. Such a store embeds it.
+// Layer is the part that stores around another one have in common. Such a store
+// embeds it.
 type Layer struct {
 	Next store.Store
 
@@ -29,7 +31,8 @@ func On(next store.Store) Layer {
 // Config returns the configuration of the store around which the layers are.
 func (l *Layer) Config() *store.Config { return l.config }
 
-// DoTogether has the next store decide requests in one step. It returns [store.ErrApart] if that can't.
+// DoTogether has the next store decide requests in one step. It returns
+// [store.ErrApart] if that can't.
 func (l *Layer) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if l.joint == nil {
 		return nil, store.ErrApart
@@ -37,7 +40,8 @@ func (l *Layer) DoTogether(ctx context.Context, requests []store.Request) ([]sto
 	return l.joint.DoTogether(ctx, requests)
 }
 
-// OneBucket reports whether requests are all on one bucket, so that no two servers have to decide them.
+// OneBucket reports whether requests are all on one bucket, so that no two
+// servers have to decide them.
 func OneBucket(requests []store.Request) bool {
 	for i := range requests {
 		if !requests[i].SameBucket(&requests[0]) {

@@ -1,6 +1,6 @@
-// Package limit is what a limit means, whoever writes it: what is wrong with it,
-// how it is named, and its text. It is a package because policies in JSON and
-// header fields need it, and core imports both. Package core documents its
+// Package limit is what a limit means, whoever writes it: what is wrong with
+// it, how it is named, and its text. It is a package because policies in JSON
+// and header fields need it, and core imports both. Package core documents its
 // fields.
 package limit
 
@@ -38,13 +38,15 @@ func (l Limit) Spec() bucket.Spec {
 	}
 }
 
-// MaxCapacity is the largest integer a structured header field can hold (RFC 9651, 3.3.1).
+// MaxCapacity is the largest integer a structured header field can hold (RFC
+// 9651, 3.3.1).
 const MaxCapacity = quantity.MaxTokens
 
 // DefaultMaxHold is the MaxHold of slots without one.
 const DefaultMaxHold = time.Minute
 
-// NoHold is what WithMaxHold makes of 0, which is the MaxHold of limits without one.
+// NoHold is what WithMaxHold makes of 0, which is the MaxHold of limits without
+// one.
 const NoHold time.Duration = math.MinInt64
 
 // hold is l's MaxHold with its default.
@@ -66,7 +68,8 @@ func (l Limit) UnitName() string {
 // OtherUnit reports whether l counts something else than requests.
 func (l Limit) OtherUnit() bool { return l.UnitName() != quantity.Requests }
 
-// NoLocation is what In makes of nil, which is the Location of limits without a calendar.
+// NoLocation is what In makes of nil, which is the Location of limits without a
+// calendar.
 var NoLocation = time.FixedZone("nil", 0)
 
 // OnCalendar reports whether l's periods are those of a calendar.
@@ -85,18 +88,21 @@ func (l Limit) Days() *time.Location {
 	return l.Location
 }
 
-// NoAnchor is what Anchored makes of the zero time, which is the Anchor of limits without one.
+// NoAnchor is what Anchored makes of the zero time, which is the Anchor of
+// limits without one.
 var NoAnchor = time.Time{}.Add(1)
 
 const anchorRange = "must be between 1900 and 2200"
 
-// outOfRange reports whether an anchor is so far away that it must be a mistake.
+// outOfRange reports whether an anchor is so far away that it must be a
+// mistake.
 func outOfRange(anchor time.Time) bool {
 	year := anchor.UTC().Year()
 	return year < 1900 || year > 2200
 }
 
-// Scale returns the limit of n times the tokens: its Capacity and its RefillRate, as far as a limit can have them. It is at least one token.
+// Scale returns the limit of n times the tokens: its Capacity and its
+// RefillRate, as far as a limit can have them. It is at least one token.
 func (l Limit) Scale(n float64) Limit {
 	most := int64(MaxCapacity)
 	if l.Mode == bucket.Concurrent {
@@ -113,7 +119,8 @@ func (l Limit) Scale(n float64) Limit {
 	if l.Mode == bucket.Concurrent {
 		return l
 	}
-	// The Capacity may have been rounded up to 1, so keep the bucket filling within bucket.MaxFill.
+	// The Capacity may have been rounded up to 1, so keep the bucket filling
+	// within bucket.MaxFill.
 	slowest := float64(l.Capacity) * (float64(l.RefillInterval) / float64(bucket.MaxFill))
 	if l.OnCalendar() {
 		slowest = max(slowest, float64(l.Capacity)/bucket.MaxPeriods)
@@ -126,7 +133,8 @@ func (l Limit) Scale(n float64) Limit {
 	return l
 }
 
-// product is x × n of the decimal fractions that x and n are written as: three times 0.1 is 0.3.
+// product is x × n of the decimal fractions that x and n are written as: three
+// times 0.1 is 0.3.
 func product(x, n float64) float64 {
 	var a, b big.Rat
 	if _, ok := a.SetString(strconv.FormatFloat(x, 'g', -1, 64)); !ok {
@@ -138,7 +146,8 @@ func product(x, n float64) float64 {
 }
 
 const (
-	// maxSlots bounds the slots of a limit: with so many in use, a decision keeps a Redis server busy for a fifth longer than with one.
+	// maxSlots bounds the slots of a limit: with so many in use, a decision
+	// keeps a Redis server busy for a fifth longer than with one.
 	maxSlots = 1000
 	// MaxHold is from leastHold to mostHold.
 	leastHold, mostHold = time.Millisecond, 30 * 24 * time.Hour

@@ -22,7 +22,8 @@ const (
 	leastTimes, mostTimes = 0.001, 1_000_000
 )
 
-// Mistakes returns what is wrong with l. path is how the caller writes l, with a dot at the end.
+// Mistakes returns what is wrong with l. path is how the caller writes l, with
+// a dot at the end.
 func (l Limit) Mistakes(path string) []error {
 	var errs []error
 	wrong := func(name string, value any, reason string) {
@@ -80,7 +81,8 @@ func (l Limit) Mistakes(path string) []error {
 	return errs
 }
 
-// BadName returns why name can't be an RFC 9651 String in a header field, or "" if it can.
+// BadName returns why name can't be an RFC 9651 String in a header field, or ""
+// if it can.
 func BadName(name string) string {
 	if name == "" {
 		return "is required"

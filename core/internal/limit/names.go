@@ -11,10 +11,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// MaxLimits bounds how many limits a policy has, because every decision computes each of them.
+// MaxLimits bounds how many limits a policy has, because every decision
+// computes each of them.
 const MaxLimits = 64
 
-// ListMistakes returns what is wrong with the limits of a policy. list is how the caller writes the list of limits.
+// ListMistakes returns what is wrong with the limits of a policy. list is how
+// the caller writes the list of limits.
 func ListMistakes(policy string, limits []Limit, list string) []error {
 	errs := OverrideMistakes(policy, limits, list)
 	for i, l := range limits {
@@ -25,7 +27,8 @@ func ListMistakes(policy string, limits []Limit, list string) []error {
 	return errs
 }
 
-// OverrideMistakes is ListMistakes for the limits of an override, of which some may multiply others.
+// OverrideMistakes is ListMistakes for the limits of an override, of which some
+// may multiply others.
 func OverrideMistakes(policy string, limits []Limit, list string) []error {
 	if len(limits) == 0 {
 		return []error{mistake.New(list, len(limits), "limits: at least one is required")}
@@ -66,8 +69,9 @@ func OverrideMistakes(policy string, limits []Limit, list string) []error {
 	return errs
 }
 
-// Names returns the names that identify limits in headers and in stored state. A limit without a name gets one: a
-// sole limit its policy's name, each of several the policy's name and its interval. What multiplies limits gets none.
+// Names returns the names that identify limits in headers and in stored state.
+// A limit without a name gets one: a sole limit its policy's name, each of
+// several the policy's name and its interval. What multiplies limits gets none.
 func Names(policy string, limits []Limit) []string {
 	names, taken, several := make([]string, len(limits)), make(map[string]bool), -1
 	for _, l := range limits {
@@ -99,7 +103,8 @@ func Names(policy string, limits []Limit) []string {
 	return names
 }
 
-// shortDuration formats d as people write it: 1m for 1m0s. It is ASCII, because names are sent in header fields.
+// shortDuration formats d as people write it: 1m for 1m0s. It is ASCII, because
+// names are sent in header fields.
 func shortDuration(d time.Duration) string {
 	if d%calendar.Month == 0 {
 		return quantity.FormatInterval(d)

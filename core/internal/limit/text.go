@@ -13,10 +13,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// Parse reads a limit as core.ParseLimit documents it. It reports mistakes by the field of [Limit], or "" where it can't be told.
+// Parse reads a limit as core.ParseLimit documents it. It reports mistakes by
+// the field of [Limit], or "" where it can't be told.
 func Parse(s string) (Limit, []*mistake.Error) { return ParseUnit(s, "") }
 
-// ParseUnit is Parse of a text whose unit, if that is not "", is written elsewhere: a second one in the text is a mistake.
+// ParseUnit is Parse of a text whose unit, if that is not "", is written
+// elsewhere: a second one in the text is a mistake.
 func ParseUnit(s, unit string) (Limit, []*mistake.Error) {
 	l, mistakes := parse(s, unit)
 	if len(mistakes) > 0 && len(s) <= quantity.MaxText {
@@ -27,8 +29,9 @@ func ParseUnit(s, unit string) (Limit, []*mistake.Error) {
 	return l, mistakes
 }
 
-// MeantSlots returns the text of the limit of slots that s may mean, such as 5 at once for 5 in flight; else "". Their unit, if unit is
-// not "", is written elsewhere.
+// MeantSlots returns the text of the limit of slots that s may mean, such as 5
+// at once for 5 in flight; else "". Their unit, if unit is not "", is written
+// elsewhere.
 func MeantSlots(s, unit string) string {
 	text := withAtOnce(s)
 	if text == "" {
@@ -113,7 +116,8 @@ func (p *parser) rate(s string) {
 	}
 }
 
-// slots reads what the text of slots begins with, such as 5 at once or 8 gpus at once. It reports whether s is one.
+// slots reads what the text of slots begins with, such as 5 at once or 8 gpus
+// at once. It reports whether s is one.
 func (p *parser) slots(s string) bool {
 	head, rest, ok := cutAtOnce(s)
 	if !ok {
@@ -138,7 +142,8 @@ func (p *parser) slots(s string) bool {
 	return true
 }
 
-// factor reads what the text of a factor begins with, such as x10. It reports whether s is one.
+// factor reads what the text of a factor begins with, such as x10. It reports
+// whether s is one.
 func (p *parser) factor(s string) bool {
 	word, rest := cutWord(strings.Trim(s, space))
 	number, ok := strings.CutPrefix(quantity.Lower(word), "x")
@@ -218,7 +223,8 @@ func (p *parser) part() {
 	p.given[field] = true
 }
 
-// misplaced reads what has no place here: another limit, or words of a rate behind slots. It reports whether there is any.
+// misplaced reads what has no place here: another limit, or words of a rate
+// behind slots. It reports whether there is any.
 func (p *parser) misplaced() bool {
 	word, rest := cutWord(p.rest)
 	keyword := quantity.Lower(word)
@@ -265,7 +271,8 @@ func (p *parser) keywords() []string {
 	return keywords
 }
 
-// complete adds what follows from other fields, and the mistakes of the limit as a whole.
+// complete adds what follows from other fields, and the mistakes of the limit
+// as a whole.
 func (p *parser) complete() {
 	l := &p.limit
 	if l.Times != 0 {
@@ -331,8 +338,9 @@ func (l Limit) rateText() string {
 	return s + l.calendarText()
 }
 
-// MarshalText writes a valid limit as [Limit.String] does and the zero Limit as "". Of others it
-// returns the mistakes. So a limit is a string in JSON and YAML.
+// MarshalText writes a valid limit as [Limit.String] does and the zero Limit as
+// "". Of others it returns the mistakes. So a limit is a string in JSON and
+// YAML.
 func (l Limit) MarshalText() ([]byte, error) {
 	if l == (Limit{}) {
 		return []byte{}, nil
@@ -350,7 +358,8 @@ func (l Limit) MarshalText() ([]byte, error) {
 // wantSlash is the reason for a unit in quotes that no slash follows.
 const wantSlash = "must be followed by a slash and an interval"
 
-// cutRate returns the rate and the unit that a limit's text begins with, and what follows the slash.
+// cutRate returns the rate and the unit that a limit's text begins with, and
+// what follows the slash.
 func cutRate(s string) (rate, unit, rest, reason string) {
 	s = strings.TrimLeft(s, space)
 	end := strings.IndexAny(s, space+"/")
@@ -389,7 +398,8 @@ func cutRate(s string) (rate, unit, rest, reason string) {
 	return rate, PlainUnit(unit), rest, reason
 }
 
-// PlainUnit is the Unit of limits that count a unit as people write it: in lower case, and "" for requests.
+// PlainUnit is the Unit of limits that count a unit as people write it: in
+// lower case, and "" for requests.
 func PlainUnit(unit string) string {
 	if unit = quantity.Lower(unit); unit == quantity.Requests {
 		return ""

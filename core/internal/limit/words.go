@@ -13,7 +13,8 @@ import (
 // space is what may stand between words.
 const space = quantity.Space
 
-// cutWord returns the first word of s, and what follows it without space in front.
+// cutWord returns the first word of s, and what follows it without space in
+// front.
 func cutWord(s string) (word, rest string) {
 	n := strings.IndexAny(s, space)
 	if n < 0 {
@@ -22,7 +23,8 @@ func cutWord(s string) (word, rest string) {
 	return s[:n], strings.TrimLeft(s[n:], space)
 }
 
-// cutName returns the name that s begins with, bare or in quotes, and how it is written.
+// cutName returns the name that s begins with, bare or in quotes, and how it is
+// written.
 func cutName(s string) (name, written, rest, reason string) {
 	if !strings.HasPrefix(s, `"`) {
 		word, rest := cutWord(s)
@@ -59,7 +61,8 @@ func cutName(s string) (name, written, rest, reason string) {
 	return "", s, "", "has no closing quote"
 }
 
-// cutZone returns the name of a zone that s begins with, as cutName does, but a '+' needs no quotes.
+// cutZone returns the name of a zone that s begins with, as cutName does, but a
+// '+' needs no quotes.
 func cutZone(s string) (zone, written, rest, reason string) {
 	if word, rest := cutWord(s); word != "" && word[0] != '"' {
 		return word, word, rest, ""
@@ -67,7 +70,8 @@ func cutZone(s string) (zone, written, rest, reason string) {
 	return cutName(s)
 }
 
-// meant returns which of the keywords a word in front of rest may have meant, in parentheses, or "": one that it begins, or nearly is.
+// meant returns which of the keywords a word in front of rest may have meant,
+// in parentheses, or "": one that it begins, or nearly is.
 func meant(word, rest string, keywords []string) string {
 	if quantity.IsNumber(word) && slices.Contains(keywords, "burst") {
 		return " (did you mean burst " + word + "?)"
@@ -102,7 +106,8 @@ func meant(word, rest string, keywords []string) string {
 	return ""
 }
 
-// TooShort returns the mistake in an interval that text gives, or "". The hint for a time.Duration is none for text.
+// TooShort returns the mistake in an interval that text gives, or "". The hint
+// for a time.Duration is none for text.
 func TooShort(interval time.Duration) (reason string) {
 	if interval > 0 && interval < time.Microsecond {
 		return "must be at least 1µs"
@@ -127,7 +132,8 @@ func withSlash(s string) string {
 	return ""
 }
 
-// asFactor returns the text of the factor that s may mean, such as x10 for 10 times, or "".
+// asFactor returns the text of the factor that s may mean, such as x10 for 10
+// times, or "".
 func asFactor(s string) string {
 	head, name, named := strings.Cut(quantity.Lower(s), " name ")
 	number := strings.Trim(strings.TrimSuffix(strings.Trim(head, space), "times"), "x×*"+space)
@@ -155,7 +161,8 @@ func isBare(name string) bool {
 	}) < 0
 }
 
-// cutAtOnce returns what stands in front of the words at once, and what follows them. Neither quotes nor a slash can come before.
+// cutAtOnce returns what stands in front of the words at once, and what follows
+// them. Neither quotes nor a slash can come before.
 func cutAtOnce(s string) (head, rest string, ok bool) {
 	rest = strings.TrimLeft(s, space)
 	for rest != "" {
@@ -181,14 +188,15 @@ func cutAtOnce(s string) (head, rest string, ok bool) {
 	return "", "", false
 }
 
-// atOnce are words that mean slots, the longest of those that begin alike first.
+// atOnce are words that mean slots, the longest of those that begin alike
+// first.
 var atOnce = []string{
 	"at once", "at-once", "atonce", "at a time", "at the same time", "in flight", "in-flight", "inflight", "in parallel", "parallel",
 	"concurrently", "concurrent", "simultaneously", "simultaneous", "slots", "slot",
 }
 
-// withAtOnce returns how a text may be a limit of slots, or "": N at once for N in flight, max N, N/at once and their kind. What it
-// returns may be no limit.
+// withAtOnce returns how a text may be a limit of slots, or "": N at once for N
+// in flight, max N, N/at once and their kind. What it returns may be no limit.
 func withAtOnce(s string) string {
 	if strings.Contains(s, `"`) {
 		return ""

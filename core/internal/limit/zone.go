@@ -19,7 +19,8 @@ func (l Limit) calendarText() (s string) {
 	return s
 }
 
-// locations holds those that LoadLocation returned, by their names: the same limit in text is then the same Limit.
+// locations holds those that LoadLocation returned, by their names: the same
+// limit in text is then the same Limit.
 var locations sync.Map
 
 // LoadLocation returns the location of a name.
@@ -54,8 +55,9 @@ func LoadLocation(name string) (location *time.Location, reason string) {
 	return nil, "is not a time zone such as Europe/Berlin"
 }
 
-// namesZone reports whether name has the form of a name in the IANA database. A file system finds others too, such as
-// Europe//Berlin, and zones that count leap seconds.
+// namesZone reports whether name has the form of a name in the IANA database. A
+// file system finds others too, such as Europe//Berlin, and zones that count
+// leap seconds.
 func namesZone(name string) bool {
 	for i, part := range strings.Split(name, "/") {
 		switch {
@@ -66,7 +68,8 @@ func namesZone(name string) bool {
 	return name != "localtime" && name != "posixrules" && name != "Factory"
 }
 
-// capitalized returns the name of a zone with a capital at the beginning of each word, as in America/New_York.
+// capitalized returns the name of a zone with a capital at the beginning of
+// each word, as in America/New_York.
 func capitalized(name string) string {
 	capitals := []byte(quantity.Lower(name))
 	for i, c := range capitals {
@@ -77,12 +80,14 @@ func capitalized(name string) string {
 	return string(capitals)
 }
 
-// anchorForms are how an anchor can be written. The first that tells all is used. All but the first may end with an offset.
+// anchorForms are how an anchor can be written. The first that tells all is
+// used. All but the first may end with an offset.
 var anchorForms = [...]string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05", "2006-01-02T15:04:05.999999999"}
 
 const withOffset = "Z07:00"
 
-// ParseAnchor reads an anchor in a location. A location that is nil stands for one that could not be read.
+// ParseAnchor reads an anchor in a location. A location that is nil stands for
+// one that could not be read.
 func ParseAnchor(s string, location *time.Location) (t time.Time, reason string) {
 	if location == nil {
 		location = time.UTC
@@ -109,8 +114,8 @@ func inRange(t time.Time) (time.Time, string) {
 	return t, ""
 }
 
-// firstShown returns the first instant at which clocks in a location show what shown shows in UTC, or the zero time if there is
-// none.
+// firstShown returns the first instant at which clocks in a location show what
+// shown shows in UTC, or the zero time if there is none.
 func firstShown(shown time.Time, location *time.Location) time.Time {
 	shows := func(t time.Time) bool {
 		_, offset := t.In(location).Zone()
@@ -129,7 +134,8 @@ func firstShown(shown time.Time, location *time.Location) time.Time {
 	return t
 }
 
-// formatAnchor writes an anchor as clocks in its location show it, and in UTC if they show that twice.
+// formatAnchor writes an anchor as clocks in its location show it, and in UTC
+// if they show that twice.
 func formatAnchor(t time.Time) string {
 	reads := func(written string) bool {
 		again, reason := ParseAnchor(written, t.Location())

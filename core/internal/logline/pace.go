@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// Pace counts events, and says which are logged: at most one in each interval. The zero value is ready for use. It is safe
-// for concurrent use.
+// Pace counts events, and says which are logged: at most one in each interval.
+// The zero value is ready for use. It is safe for concurrent use.
 type Pace struct {
 	count atomic.Int64
 	mu    sync.Mutex // guards last
 	last  time.Time  // when an event was last logged
 }
 
-// Note counts an event. It reports whether the event is to be logged, because the last one that was is an interval ago.
+// Note counts an event. It reports whether the event is to be logged, because
+// the last one that was is an interval ago.
 func (p *Pace) Note(interval time.Duration) bool {
 	p.count.Add(1)
 	p.mu.Lock()

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Hidden returns a field without the key of an override in it, which can be an API key or personal data, and messages are logged. Of
-// the key only its kind stays, which ends at the first colon: Policy.Overrides.header:…[0].Capacity.
+// Hidden returns a field without the key of an override in it, which can be an
+// API key or personal data, and messages are logged. Of the key only its kind
+// stays, which ends at the first colon: Policy.Overrides.header:…[0].Capacity.
 func Hidden(field string) string {
 	at := strings.Index(field, "verrides.") // in Go Overrides, in files overrides
 	if at < 0 {
@@ -26,8 +27,9 @@ func Hidden(field string) string {
 	return field[:at] + kind + "…" + rest
 }
 
-// HiddenName returns the name of an unknown field as messages may show it. With a colon in it, it can be the key of an override
-// at a wrong place, and then only its kind stays. No field has a colon.
+// HiddenName returns the name of an unknown field as messages may show it. With
+// a colon in it, it can be the key of an override at a wrong place, and then
+// only its kind stays. No field has a colon.
 func HiddenName(name string) string {
 	if kind, _, found := strings.Cut(name, ":"); found {
 		return kind + ":…"
@@ -35,7 +37,8 @@ func HiddenName(name string) string {
 	return name
 }
 
-// HiddenValue returns s, which is the value of e, as messages may show it: where a name or overrides stand it is a [HiddenName].
+// HiddenValue returns s, which is the value of e, as messages may show it:
+// where a name or overrides stand it is a [HiddenName].
 func HiddenValue(e *Error, s string) string {
 	if strings.HasPrefix(e.Reason, notAField) || slices.Contains([]string{"overrides", "blocked"}, lastName(e.Field)) {
 		return HiddenName(s)
@@ -43,7 +46,8 @@ func HiddenValue(e *Error, s string) string {
 	return s
 }
 
-// isIndex reports whether s is a number in brackets, perhaps with the name of a field behind it.
+// isIndex reports whether s is a number in brackets, perhaps with the name of a
+// field behind it.
 func isIndex(s string) bool {
 	number, name, closed := strings.Cut(s[1:], "]")
 	return closed && number != "" && strings.Trim(number, "0123456789") == "" &&

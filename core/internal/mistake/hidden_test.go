@@ -8,7 +8,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 )
 
-// Messages must not show what can be secret, and must still show which field is wrong.
+// Messages must not show what can be secret, and must still show which field is
+// wrong.
 func TestHiddenLeavesTheFieldWithoutTheKey(t *testing.T) {
 	for field, want := range map[string]string{
 		"Policy.Limits[1].Capacity":                       "Policy.Limits[1].Capacity",

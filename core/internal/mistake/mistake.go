@@ -1,6 +1,6 @@
-// Package mistake describes mistakes in configurations, each with its code. It is
-// a package because limits, stores and policy files report them, and core names
-// its type ConfigError.
+// Package mistake describes mistakes in configurations, each with its code. It
+// is a package because limits, stores and policy files report them, and core
+// names its type ConfigError.
 package mistake
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
-// Error is one mistake in a configuration. Constructors report all mistakes at once, joined with [errors.Join].
-// [errors.As] finds the first.
+// Error is one mistake in a configuration. Constructors report all mistakes at
+// once, joined with [errors.Join]. [errors.As] finds the first.
 type Error struct {
 	Field  string // as written in Go, such as Policy.Limits[1].Capacity; or the name of an option or an argument
 	Value  any    // the field's value
@@ -22,8 +22,9 @@ type Error struct {
 // New returns an Error.
 func New(field string, value any, reason string) *Error { return &Error{field, value, reason} }
 
-// Error returns the field, its value, the reason, and the code in parentheses, if there is one. Of the keys of overrides it shows
-// only their kinds: see [Hidden].
+// Error returns the field, its value, the reason, and the code in parentheses,
+// if there is one. Of the keys of overrides it shows only their kinds: see
+// [Hidden].
 func (e *Error) Error() string {
 	text := Hidden(e.Field) + ": " + e.value() + " " + e.Reason
 	if code := e.Code(); code != "" {
@@ -32,8 +33,9 @@ func (e *Error) Error() string {
 	return printable.Text(text)
 }
 
-// Code returns the code of this kind of mistake, such as RL102. docs/errors.md has a section for each code. Code is empty for
-// options of stores and middleware outside this module.
+// Code returns the code of this kind of mistake, such as RL102. docs/errors.md
+// has a section for each code. Code is empty for options of stores and
+// middleware outside this module.
 func (e *Error) Code() string {
 	for _, kind := range codesOfReasons {
 		if strings.HasPrefix(e.Reason, kind.begins) {
@@ -48,7 +50,8 @@ func (e *Error) Code() string {
 	return codesOfNames[function]
 }
 
-// codesOfReasons are the codes of mistakes that can occur in any field, by how the reason begins.
+// codesOfReasons are the codes of mistakes that can occur in any field, by how
+// the reason begins.
 var codesOfReasons = []struct{ begins, code string }{
 	{notAField, "RL206"},
 	{"is given a second time", "RL207"},
@@ -62,8 +65,9 @@ var codesOfReasons = []struct{ begins, code string }{
 // notAField begins the reason of a name that is unknown.
 const notAField = "is not a field"
 
-// codesOfNames are the codes of all other mistakes, by what lastName returns for the field, or the function in front of it.
-// An element of a list has the list's name without the s.
+// codesOfNames are the codes of all other mistakes, by what lastName returns
+// for the field, or the function in front of it. An element of a list has the
+// list's name without the s.
 var codesOfNames = map[string]string{
 	"name": "RL101", "capacity": "RL102", "refillrate": "RL103", "refillinterval": "RL104", "mode": "RL105", "unit": "RL106",
 	"location": "RL107", "anchor": "RL108", "maxhold": "RL118", "times": "RL121", "limits": "RL109", "withlimits": "RL109", "perip limits": "RL109", "limit": "RL110",
@@ -82,8 +86,9 @@ var codesOfNames = map[string]string{
 	"new authorise": "RL321", "withchallenge": "RL321", "withdenied": "RL321", "hosts": "RL321",
 }
 
-// lastName returns the last name in a field, in lower case and without "_": Go and files write fields differently. For an
-// element of a list it is the list's name without the s.
+// lastName returns the last name in a field, in lower case and without "_": Go
+// and files write fields differently. For an element of a list it is the list's
+// name without the s.
 func lastName(field string) string {
 	field = strings.ReplaceAll(strings.ToLower(field), "_", "")
 	for _, lists := range []string{"overrides", "plans"} {

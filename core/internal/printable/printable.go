@@ -1,5 +1,6 @@
 // Package printable escapes text from files and clients for messages, logs,
-// header fields and keys. It is a package because nearly every other one uses it.
+// header fields and keys. It is a package because nearly every other one uses
+// it.
 package printable
 
 import (
@@ -8,8 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns s with what can't be printed escaped as in Go, such as \n, \x1b and \u202e. So it stays on its line and can't
-// steer a terminal. It allocates only if there is something to escape.
+// Text returns s with what can't be printed escaped as in Go, such as \n, \x1b
+// and \u202e. So it stays on its line and can't steer a terminal. It allocates
+// only if there is something to escape.
 func Text(s string) string {
 	at := first(s)
 	if at < 0 {
@@ -42,7 +44,8 @@ func first(s string) int {
 	return -1
 }
 
-// Clip returns at most n bytes of s, and never a part of a character, so that messages that quote s stay short.
+// Clip returns at most n bytes of s, and never a part of a character, so that
+// messages that quote s stay short.
 func Clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -53,7 +56,8 @@ func Clip(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// AppendString appends s as an RFC 9651 String (section 3.3.3): in double quotes. s must be printable ASCII, as names are.
+// AppendString appends s as an RFC 9651 String (section 3.3.3): in double
+// quotes. s must be printable ASCII, as names are.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := range len(s) {

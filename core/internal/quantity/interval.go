@@ -57,8 +57,9 @@ func unitNamed(name string) time.Duration {
 // WantInterval is the reason for text that is no interval.
 const WantInterval = "must be a time such as s, min, h, day, week, month, 30s, 5 min or 1h30m"
 
-// CutInterval reads the interval that s begins with: a unit, or counts with their units. It returns what it
-// read, for messages, and the rest of s after the space that follows.
+// CutInterval reads the interval that s begins with: a unit, or counts with
+// their units. It returns what it read, for messages, and the rest of s after
+// the space that follows.
 func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 	s = strings.TrimLeft(s, Space)
 	if len(s) > MaxText {
@@ -112,7 +113,8 @@ func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 	return time.Duration(total.Num().Int64()), read, rest, ""
 }
 
-// badTotal returns why an interval can't have so many nanoseconds, or "". months says that some of them were months.
+// badTotal returns why an interval can't have so many nanoseconds, or "".
+// months says that some of them were months.
 func badTotal(total *big.Rat, months bool) string {
 	switch {
 	case !total.IsInt():
@@ -164,7 +166,8 @@ func letters(s string) int {
 	return n
 }
 
-// FormatInterval returns d in the largest unit that counts it in whole numbers: min, 90s, 2days.
+// FormatInterval returns d in the largest unit that counts it in whole numbers:
+// min, 90s, 2days.
 func FormatInterval(d time.Duration) string {
 	for _, unit := range timeUnits {
 		if n := d / unit.length; n == 1 && d == unit.length {

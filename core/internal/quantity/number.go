@@ -1,8 +1,9 @@
 // Package quantity reads and writes the numbers and intervals of limits, as
-// [core.ParseLimit] and policy files have them. It is a package because limits in
-// text, in JSON and in YAML have the same numbers.
+// [core.ParseLimit] and policy files have them. It is a package because limits
+// in text, in JSON and in YAML have the same numbers.
 //
-// Functions that read return a reason. It is empty for what could be read, or says what to write instead.
+// Functions that read return a reason. It is empty for what could be read, or
+// says what to write instead.
 //
 // [core.ParseLimit]: https://pkg.go.dev/github.com/tokenbucket-go/ratelimit/core#ParseLimit
 package quantity
@@ -17,18 +18,21 @@ import (
 const (
 	// LimitForm is the grammar of a limit in a few words, for messages.
 	LimitForm = `RATE [UNIT]/INTERVAL [burst N] [continuous|stepped|aligned] [in ZONE] [from DATE] [hold INTERVAL] [name NAME], such as "100/min burst 20", or N at once [hold INTERVAL] [name NAME]`
-	// MaxTokens is the largest integer a structured header field can hold (RFC 9651, 3.3.1).
+	// MaxTokens is the largest integer a structured header field can hold (RFC
+	// 9651, 3.3.1).
 	MaxTokens = 999_999_999_999_999
-	// maxDigits is far more than any number needs, and keeps hostile ones cheap.
+	// maxDigits is far more than any number needs, and keeps hostile ones
+	// cheap.
 	maxDigits = 64
 )
 
 // wantNumber is the reason for text that is no number.
 const wantNumber = "must be a number such as 100, 0.5 or 1_000"
 
-// ParseNumber reads a number as people write it: 100, 0.5, 1_000 or 1e6. It refuses what two readers
-// could take for two numbers (1,000, 1.000 and 010) and digits that a float64 would drop: what it returns
-// prints as what was written.
+// ParseNumber reads a number as people write it: 100, 0.5, 1_000 or 1e6. It
+// refuses what two readers could take for two numbers (1,000, 1.000 and 010)
+// and digits that a float64 would drop: what it returns prints as what was
+// written.
 func ParseNumber(s string) (f float64, reason string) {
 	if strings.Contains(s, ",") {
 		return 0, "must be written without commas: 1000 or 1_000, and 0.5 with a point"
@@ -57,21 +61,23 @@ func ParseNumber(s string) (f float64, reason string) {
 		}
 		return 0, ""
 	}
-	// Cheap: s is short, and f is neither 0 nor infinite, so the exponent is small.
+	// Cheap: s is short, and f is neither 0 nor infinite, so the exponent is
+	// small.
 	if written, ok := new(big.Rat).SetString(s); !ok || written.Cmp(decimal(f)) != 0 {
 		return 0, "has more digits than can be kept: use 15 or fewer"
 	}
 	return f, ""
 }
 
-// readsAsThousands reports whether half of the world reads the point of s as a comma between groups of three digits, as in
-// 1.000 and 12.345.
+// readsAsThousands reports whether half of the world reads the point of s as a
+// comma between groups of three digits, as in 1.000 and 12.345.
 func readsAsThousands(s string) bool {
 	whole, fraction, _ := strings.Cut(strings.TrimPrefix(s, "-"), ".")
 	return len(fraction) == 3 && digits(fraction) == 3 && len(whole) <= 3 && digits(whole) == len(whole) && whole[0] != '0'
 }
 
-// twoNumbers is the reason for a number that readsAsThousands. It says how to write either.
+// twoNumbers is the reason for a number that readsAsThousands. It says how to
+// write either.
 func twoNumbers(s string) string {
 	whole, fraction, _ := strings.Cut(s, ".")
 	short := strings.TrimRight(fraction, "0")
@@ -84,7 +90,8 @@ func twoNumbers(s string) string {
 	return "can be read as two numbers: write " + whole + fraction + " or " + whole + "." + short
 }
 
-// decimal is the fraction a person means by writing f: 1/10 for 0.1, not the nearest double.
+// decimal is the fraction a person means by writing f: 1/10 for 0.1, not the
+// nearest double.
 func decimal(f float64) *big.Rat {
 	r, _ := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64))
 	return r
@@ -118,8 +125,8 @@ func ParseShare(s string) (f float64, reason string) {
 	return f, reason
 }
 
-// ImpliedCapacity is the capacity of a limit that gives only its refill rate: the rate, rounded up. A capacity out of
-// range stays out of range.
+// ImpliedCapacity is the capacity of a limit that gives only its refill rate:
+// the rate, rounded up. A capacity out of range stays out of range.
 func ImpliedCapacity(rate float64) int64 {
 	if !(rate > 0) {
 		return 1 // the rate is the mistake
@@ -127,8 +134,9 @@ func ImpliedCapacity(rate float64) int64 {
 	return int64(math.Ceil(min(rate, MaxTokens+1)))
 }
 
-// IsNumber reports whether s is a sign, digits without a leading zero, a fraction and an exponent, all
-// but the digits optional. Underscores may stand between groups of three digits before the point.
+// IsNumber reports whether s is a sign, digits without a leading zero, a
+// fraction and an exponent, all but the digits optional. Underscores may stand
+// between groups of three digits before the point.
 func IsNumber(s string) bool {
 	s = strings.TrimPrefix(s, "-")
 	if len(s) > 1 && s[0] == '0' && (isDigit(s[1]) || s[1] == '_') {
@@ -172,8 +180,9 @@ func digits(s string) int {
 	return n
 }
 
-// Lower returns s with the letters A to Z in lower case. Other capitals stay, so that no text in another alphabet is taken for
-// a word that it only looks like, such as mİn.
+// Lower returns s with the letters A to Z in lower case. Other capitals stay,
+// so that no text in another alphabet is taken for a word that it only looks
+// like, such as mİn.
 func Lower(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return 'A' <= r && r <= 'Z' }) < 0 {
 		return s
@@ -189,7 +198,8 @@ func Lower(s string) string {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// FormatNumber returns f as [ParseNumber] reads it, without an exponent where that is readable.
+// FormatNumber returns f as [ParseNumber] reads it, without an exponent where
+// that is readable.
 func FormatNumber(f float64) string {
 	if a := math.Abs(f); a >= 1e-9 && a < 1e16 {
 		s := strconv.FormatFloat(f, 'f', -1, 64)

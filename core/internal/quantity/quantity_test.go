@@ -139,7 +139,8 @@ func TestEveryIntervalSurvivesItsText(t *testing.T) {
 	})
 }
 
-// What half of the world reads as another number is refused, and what is written is not of this kind.
+// What half of the world reads as another number is refused, and what is
+// written is not of this kind.
 func TestNumbersHaveOneReading(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole, fraction := rapid.IntRange(1, 999).Draw(t, "whole"), rapid.IntRange(0, 999).Draw(t, "fraction")

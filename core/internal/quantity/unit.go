@@ -8,8 +8,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/spelling"
 )
 
-// wordsOfLimits are no units: whoever writes them as one meant something else, and the limit would never apply. The fields of a
-// limit are among them.
+// wordsOfLimits are no units: whoever writes them as one meant something else,
+// and the limit would never apply. The fields of a limit are among them.
 var wordsOfLimits = []string{
 	"limits", "rate", "rates", "ratelimit", "rate-limit", "rate_limit", "limit", "burst", "bursts", "per", "every", "each", "in", "from",
 	"continuous", "stepped", "aligned", "units", "interval", "refill", "window", "period", "max", "maximum", "zone", "times", "time",
@@ -19,14 +19,16 @@ var wordsOfLimits = []string{
 // multiples are no units but parts of a number.
 var multiples = []string{"hundred", "thousand", "thousands", "million", "millions", "billion", "billions", "mio", "mln", "bn", "kilo", "mega"}
 
-// shortRequests are abbreviations of requests. Most misspellings of it are found by their distance.
+// shortRequests are abbreviations of requests. Most misspellings of it are
+// found by their distance.
 var shortRequests = []string{"req", "reqs", "reqst", "rq", "rqs", "rqst", "rqsts", "rps", "rpm", "rph", "rpd", "qps", "qpm"}
 
 // Requests is the unit of limits that name none.
 const Requests = "requests"
 
-// BadUnit returns why a limit can't count a unit, or "" if it can: a unit that nobody charges never denies, so what is probably
-// a mistake is refused. The unit must be printable ASCII.
+// BadUnit returns why a limit can't count a unit, or "" if it can: a unit that
+// nobody charges never denies, so what is probably a mistake is refused. The
+// unit must be printable ASCII.
 func BadUnit(unit string) string {
 	if lower := Lower(unit); lower != unit {
 		return "must not have capitals: write " + strconv.Quote(lower)

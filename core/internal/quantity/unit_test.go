@@ -10,7 +10,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// A unit that nobody charges never denies: what is probably a mistake is refused, with what was meant.
+// A unit that nobody charges never denies: what is probably a mistake is
+// refused, with what was meant.
 func TestBadUnit(t *testing.T) {
 	for reason, units := range map[string]string{
 		"looks like requests":     "req reqs request requets reqeusts reqests rquests equests rqs rps rpm request: req.",

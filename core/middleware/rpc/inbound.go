@@ -9,8 +9,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// Inbound is a call as the engine and extractors for HTTP read it, in a protocol whose answers have no header fields and whose
-// calls may come without HTTP. A pointer to it is an adapter.Request.
+// Inbound is a call as the engine and extractors for HTTP read it, in a
+// protocol whose answers have no header fields and whose calls may come without
+// HTTP. A pointer to it is an adapter.Request.
 type Inbound struct {
 	Procedure
 	Ctx       context.Context
@@ -52,9 +53,10 @@ type stored struct {
 	call any
 }
 
-// InContext returns where the decisions about a call are, and the context that has it. The middleware of one call share it. call
-// identifies the call and is comparable: ctx may have the decisions about another one, since handlers make calls of their own to servers
-// in the same process, with their context.
+// InContext returns where the decisions about a call are, and the context that
+// has it. The middleware of one call share it. call identifies the call and is
+// comparable: ctx may have the decisions about another one, since handlers make
+// calls of their own to servers in the same process, with their context.
 func InContext(ctx context.Context, call any) (*Decisions, context.Context) {
 	if s, ok := ctx.Value(decisionsKey{}).(*stored); ok && s.call == call {
 		return &s.Decisions, ctx
@@ -63,7 +65,8 @@ func InContext(ctx context.Context, call any) (*Decisions, context.Context) {
 	return &s.Decisions, context.WithValue(ctx, decisionsKey{}, s)
 }
 
-// InHandler returns where the decisions about the call with the handler's context ctx are. Without middleware that is nowhere else.
+// InHandler returns where the decisions about the call with the handler's
+// context ctx are. Without middleware that is nowhere else.
 func InHandler(ctx context.Context) *Decisions {
 	if s, ok := ctx.Value(decisionsKey{}).(*stored); ok {
 		return &s.Decisions
@@ -71,5 +74,6 @@ func InHandler(ctx context.Context) *Decisions {
 	return new(Decisions)
 }
 
-// Stored returns the decisions that a context from [InContext] has, or nil, for [middleware.FromContext].
+// Stored returns the decisions that a context from [InContext] has, or nil, for
+// [middleware.FromContext].
 func Stored(ctx context.Context) any { return InHandler(ctx).Load() }

@@ -9,7 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
-// An adapter for a protocol on JSON-RPC: it has a call decided, and answers one that does not pass.
+// An adapter for a protocol on JSON-RPC: it has a call decided, and answers one
+// that does not pass.
 func ExampleInbound() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "calls", Limits: []core.Limit{core.PerHour(1)}}))
 	key := func(method string) (string, error) { return core.JoinKey("method", method), nil }

@@ -10,9 +10,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The codes of JSON-RPC errors that limiters answer with. The first two are those of HTTP's statuses. They are outside the range that
-// JSON-RPC reserves, -32768 to -32000, because the Model Context Protocol of 2026-07-28 reserves -32020 to -32099 for itself, and allows
-// no new codes in -32000 to -32019.
+// The codes of JSON-RPC errors that limiters answer with. The first two are
+// those of HTTP's statuses. They are outside the range that JSON-RPC reserves,
+// -32768 to -32000, because the Model Context Protocol of 2026-07-28 reserves
+// -32020 to -32099 for itself, and allows no new codes in -32000 to -32019.
 const (
 	JSONLimited       = 429
 	JSONUnavailable   = 503
@@ -33,8 +34,10 @@ func (r Refusal) JSONCode() int {
 	return JSONInternal
 }
 
-// JSONData returns the data of a JSON-RPC error for the refusal: retryAfter, in seconds, is missing if no wait helps or none is known,
-// limit is the first limit that lacks tokens, and limits are all of them if there are several. It returns nil if there is nothing to say.
+// JSONData returns the data of a JSON-RPC error for the refusal: retryAfter, in
+// seconds, is missing if no wait helps or none is known, limit is the first
+// limit that lacks tokens, and limits are all of them if there are several. It
+// returns nil if there is nothing to say.
 func (r Refusal) JSONData() json.RawMessage {
 	var data struct {
 		RetryAfter float64  `json:"retryAfter,omitempty"`
@@ -57,7 +60,8 @@ func (r Refusal) JSONData() json.RawMessage {
 	return text
 }
 
-// Sentence describes the refusal for a language model: which limit refused the call, and whether and when to repeat it.
+// Sentence describes the refusal for a language model: which limit refused the
+// call, and whether and when to repeat it.
 func (r Refusal) Sentence() string {
 	names := make([]string, len(r.Limits))
 	for i, limit := range r.Limits {

@@ -11,8 +11,9 @@ import (
 // Decisions are those about one call, for its handler. The zero value has none.
 type Decisions = atomic.Pointer[middleware.Decision]
 
-// Messages decides the messages that a stream receives, one by one. A message is over when the handler asks for the next one, or
-// returns. C is what the user's functions receive. Set the fields before the first Receive.
+// Messages decides the messages that a stream receives, one by one. A message
+// is over when the handler asks for the next one, or returns. C is what the
+// user's functions receive. Set the fields before the first Receive.
 type Messages[C any] struct {
 	Engine    *middleware.Engine[C]
 	Wait      bool                                      // a denied message waits until it has its tokens
@@ -30,8 +31,9 @@ type Messages[C any] struct {
 	end     func(Code) // ends the last message; nil: there is nothing to end
 }
 
-// Receive receives a message that has paid, by receive, into message. If it is denied, the stream is over: its context ends, and all
-// further calls return the same error. Call it from one goroutine at a time.
+// Receive receives a message that has paid, by receive, into message. If it is
+// denied, the stream is over: its context ends, and all further calls return
+// the same error. Call it from one goroutine at a time.
 func (m *Messages[C]) Receive(receive func() error, message any) error {
 	m.finish(0)
 	if err := m.Refusal(); err != nil {
@@ -73,7 +75,8 @@ func (m *Messages[C]) decide(c C, x middleware.Request) middleware.Admission {
 	return m.Engine.Begin(c, x)
 }
 
-// Refusal returns why the stream is over, or nil. The stream is answered with it, whatever its handler makes of it.
+// Refusal returns why the stream is over, or nil. The stream is answered with
+// it, whatever its handler makes of it.
 func (m *Messages[C]) Refusal() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,7 +103,8 @@ func (m *Messages[C]) finish(code Code) {
 	}
 }
 
-// Stop ends the last message, when the handler has returned. The stream was answered with code.
+// Stop ends the last message, when the handler has returned. The stream was
+// answered with code.
 func (m *Messages[C]) Stop(code Code) {
 	m.mu.Lock()
 	m.over = true

@@ -10,7 +10,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
-// A stream whose messages each take a token: the third is denied, and so the stream is over.
+// A stream whose messages each take a token: the third is denied, and so the
+// stream is over.
 func ExampleMessages() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "messages", Limits: []core.Limit{core.PerHour(2)}}))
 	key := func(text string) (string, error) { return "ann", nil }

@@ -1,7 +1,9 @@
 package rpc
 
-// Procedure is the full name of what a call calls, such as /files.v1.Files/Read. Embedded in an adapter's request it answers what
-// extractors for HTTP ask: a call is a POST whose path and route are the procedure, without cookies, query and parameters.
+// Procedure is the full name of what a call calls, such as
+// /files.v1.Files/Read. Embedded in an adapter's request it answers what
+// extractors for HTTP ask: a call is a POST whose path and route are the
+// procedure, without cookies, query and parameters.
 type Procedure string
 
 // Method returns POST.

@@ -10,8 +10,9 @@ import (
 // PushbackField is the trailer that tells gRPC clients when to retry (gRFC A6).
 const PushbackField = "grpc-retry-pushback-ms"
 
-// Pushback returns the value of PushbackField: whole milliseconds, rounded up. A negative one says not to retry: if no wait is
-// long enough, or the call's deadline comes first, which would then hide the denial.
+// Pushback returns the value of PushbackField: whole milliseconds, rounded up.
+// A negative one says not to retry: if no wait is long enough, or the call's
+// deadline comes first, which would then hide the denial.
 func Pushback(ctx context.Context, after time.Duration) string {
 	ms := after / time.Millisecond
 	if after%time.Millisecond > 0 {

@@ -1,5 +1,6 @@
-// Package rpc is what interceptors of RPC frameworks have in common: the codes and texts of refusals, when clients retry, and how the
-// messages of a stream are decided one by one.
+// Package rpc is what interceptors of RPC frameworks have in common: the codes
+// and texts of refusals, when clients retry, and how the messages of a stream
+// are decided one by one.
 package rpc
 
 import (
@@ -27,7 +28,8 @@ const (
 	Unavailable       Code = 14
 )
 
-// Client reports whether an error with the code is one of the client. If a function of the app returns it, clients see it.
+// Client reports whether an error with the code is one of the client. If a
+// function of the app returns it, clients see it.
 func (c Code) Client() bool {
 	switch c {
 	case InvalidArgument, 5 /* NotFound */, 6 /* AlreadyExists */, 7 /* PermissionDenied */, ResourceExhausted,
@@ -37,11 +39,13 @@ func (c Code) Client() bool {
 	return false
 }
 
-// Refusal is the answer to a call that does not pass. It shows nothing that a client must not see.
+// Refusal is the answer to a call that does not pass. It shows nothing that a
+// client must not see.
 type Refusal struct {
 	Code    Code
 	Message string
-	// RetryAfter is when the call may pass: 0 if that is not known, [core.Never] if no wait is long enough.
+	// RetryAfter is when the call may pass: 0 if that is not known,
+	// [core.Never] if no wait is long enough.
 	RetryAfter time.Duration
 	// Limits are the names of the limits that lack tokens.
 	Limits []string
@@ -50,7 +54,8 @@ type Refusal struct {
 // storeRetry is how long clients wait at least while the store does not answer.
 const storeRetry = time.Second
 
-// Refuse describes the refusal of a, a call with the context ctx. Errors of the client are the protocol's own: Refuse is not for these.
+// Refuse describes the refusal of a, a call with the context ctx. Errors of the
+// client are the protocol's own: Refuse is not for these.
 func Refuse(ctx context.Context, a *middleware.Admission) Refusal {
 	if a.Outcome != middleware.Denied {
 		return Fail(ctx, a.Cause)
@@ -62,7 +67,8 @@ func Refuse(ctx context.Context, a *middleware.Admission) Refusal {
 	return r
 }
 
-// Fail describes the refusal of a call with the context ctx that has no decision.
+// Fail describes the refusal of a call with the context ctx that has no
+// decision.
 func Fail(ctx context.Context, cause middleware.Cause) Refusal {
 	switch cause {
 	case middleware.NoKey:
@@ -78,26 +84,30 @@ func Fail(ctx context.Context, cause middleware.Cause) Refusal {
 	return Refusal{Code: Internal, Message: "the rate limit can't be checked"}
 }
 
-// LacksTokens describes a limit that lacks tokens, for people who read a refusal's details.
+// LacksTokens describes a limit that lacks tokens, for people who read a
+// refusal's details.
 func LacksTokens(limit string) string {
 	return "the limit " + strconv.Quote(limit) + " has too few tokens left"
 }
 
-// Log logs why a call was refused if that is a failure of the service. For all others, the answer says it.
+// Log logs why a call was refused if that is a failure of the service. For all
+// others, the answer says it.
 func (r Refusal) Log(ctx context.Context, log *slog.Logger, err error) {
 	if r.Code == Internal {
 		log.ErrorContext(ctx, "ratelimit: request refused", "code", "RL709", "error", err)
 	}
 }
 
-// Service returns the service of a full method, such as files.v1.Files of /files.v1.Files/Read. It is "" if there is none. As servers
-// route it, the method is what follows the last slash.
+// Service returns the service of a full method, such as files.v1.Files of
+// /files.v1.Files/Read. It is "" if there is none. As servers route it, the
+// method is what follows the last slash.
 func Service(method string) string {
 	method = strings.TrimPrefix(method, "/")
 	return method[:max(0, strings.LastIndexByte(method, '/'))]
 }
 
-// HealthOrReflection reports whether a full method is one of health checks or reflection.
+// HealthOrReflection reports whether a full method is one of health checks or
+// reflection.
 func HealthOrReflection(method string) bool {
 	switch Service(method) {
 	case "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection":

@@ -16,7 +16,8 @@ import (
 )
 
 func TestCodesOfTheClient(t *testing.T) {
-	// By the numbers of gRPC: what a client did is the client's, and what the service or the network did is not.
+	// By the numbers of gRPC: what a client did is the client's, and what the
+	// service or the network did is not.
 	client := map[rpc.Code]bool{3: true, 5: true, 6: true, 7: true, 8: true, 9: true, 10: true, 11: true, 16: true}
 	for code := range rpc.Code(20) {
 		assert.Equal(t, client[code], code.Client(), "code %d", code)

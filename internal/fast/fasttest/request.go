@@ -7,7 +7,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Request returns a function that has handler serve the same request again and again. handler must answer 204.
+// Request returns a function that has handler serve the same request again and
+// again. handler must answer 204.
 func Request(t *testing.T, handler fasthttp.RequestHandler) func() {
 	c := new(fasthttp.RequestCtx)
 	return func() {

@@ -1,5 +1,6 @@
-// Package fasttest holds tests for the adapters of frameworks on fasthttp. An app on fasthttp may keep the names of
-// header fields as they were sent. Names are case-insensitive all the same (RFC 9110, section 5.1).
+// Package fasttest holds tests for the adapters of frameworks on fasthttp. An
+// app on fasthttp may keep the names of header fields as they were sent. Names
+// are case-insensitive all the same (RFC 9110, section 5.1).
 package fasttest
 
 import (
@@ -12,9 +13,11 @@ import (
 	"testing"
 )
 
-// FieldsAreFoundUnderAnySpelling checks that ByHeader and ByIP find a field under any spelling, and that no spelling
-// hides another: a proxy appends to the field that it knows. serve serves an app that keeps names as they were sent. The
-// app answers with ByHeader("X-Api-Key"), a space and ByIP, which trusts 127.0.0.0/8.
+// FieldsAreFoundUnderAnySpelling checks that ByHeader and ByIP find a field
+// under any spelling, and that no spelling hides another: a proxy appends to
+// the field that it knows. serve serves an app that keeps names as they were
+// sent. The app answers with ByHeader("X-Api-Key"), a space and ByIP, which
+// trusts 127.0.0.0/8.
 func FieldsAreFoundUnderAnySpelling(t *testing.T, serve func(net.Listener) error) {
 	app := start(t, serve)
 	for _, spelling := range []string{"X-Api-Key", "x-api-key", "X-API-KEY"} {
@@ -27,9 +30,11 @@ func FieldsAreFoundUnderAnySpelling(t *testing.T, serve func(net.Listener) error
 	}
 }
 
-// FieldOfTwoSpellingsIsRefused checks that a client can't be limited under another value than the one that the app
-// reads: a field with different values is refused, whatever the order. serve serves an app that keeps names as they were
-// sent. The app allows 3 requests by FirstOf(ByHeader("X-Api-Key"), ByIP()).
+// FieldOfTwoSpellingsIsRefused checks that a client can't be limited under
+// another value than the one that the app reads: a field with different values
+// is refused, whatever the order. serve serves an app that keeps names as they
+// were sent. The app allows 3 requests by FirstOf(ByHeader("X-Api-Key"),
+// ByIP()).
 func FieldOfTwoSpellingsIsRefused(t *testing.T, serve func(net.Listener) error) {
 	app := start(t, serve)
 	for i := range 10 {

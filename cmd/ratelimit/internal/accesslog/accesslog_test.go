@@ -87,7 +87,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// A line that can't be read is reported with its number, and the next one is read.
+// A line that can't be read is reported with its number, and the next one is
+// read.
 func TestBadLines(t *testing.T) {
 	good := `{"time":1772452800,"ip":"192.0.2.1"}`
 	for rule, bad := range map[string]string{
@@ -138,7 +139,8 @@ func TestLogsThatBreakOff(t *testing.T) {
 	require.ErrorIs(t, err, iotest.ErrTimeout)
 }
 
-// FuzzRead checks that each line that is not blank is either a request or a bad line, whatever is in it.
+// FuzzRead checks that each line that is not blank is either a request or a bad
+// line, whatever is in it.
 func FuzzRead(f *testing.F) {
 	f.Add(`192.0.2.1 - - [02/Mar/2026:12:00:00 +0000] "GET /a%20b?q=1 HTTP/1.1" 200 12 "-" "a \"b\" \x2"`)
 	f.Add("time,ip\n1,\"2\n3,4\r\n")

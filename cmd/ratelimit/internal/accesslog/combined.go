@@ -6,8 +6,9 @@ import (
 	"strconv"
 )
 
-// combined reads the combined log format of Apache and nginx, and the common one, which ends after the size. A host may stand in front of
-// the address. Values in quotes behind the user agent are extra1, extra2 and so on.
+// combined reads the combined log format of Apache and nginx, and the common
+// one, which ends after the size. A host may stand in front of the address.
+// Values in quotes behind the user agent are extra1, extra2 and so on.
 type combined struct{ values map[string][]byte }
 
 var errCombined = errors.New(`the line is not in the combined format: ADDRESS - USER [TIME] "METHOD PATH PROTOCOL" STATUS SIZE "REFERER" "USER AGENT"`)
@@ -63,7 +64,8 @@ func (c *combined) parse(line []byte) error {
 
 func (c *combined) value(name string) []byte { return c.values[name] }
 
-// inQuotes returns the value in quotes that text begins with, after spaces, and what follows it.
+// inQuotes returns the value in quotes that text begins with, after spaces, and
+// what follows it.
 func inQuotes(text []byte) (value, rest []byte, ok bool) {
 	text = bytes.TrimLeft(text, " ")
 	if len(text) == 0 || text[0] != '"' {

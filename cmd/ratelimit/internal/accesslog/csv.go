@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// csvLines reads values separated by commas, or by what the first line, which has their names, has instead: semicolons or tabs.
-// A record is one line: a quote that is not closed there spoils no further lines.
+// csvLines reads values separated by commas, or by what the first line, which
+// has their names, has instead: semicolons or tabs. A record is one line: a
+// quote that is not closed there spoils no further lines.
 type csvLines struct {
 	reader *csv.Reader
 	line   oneLine

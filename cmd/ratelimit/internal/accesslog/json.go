@@ -27,7 +27,8 @@ func (j *jsonLines) parse(line []byte) error {
 	return nil
 }
 
-// value returns the member of a name, or of a path such as request.remote_ip. Lists, of header fields, have their first item.
+// value returns the member of a name, or of a path such as request.remote_ip.
+// Lists, of header fields, have their first item.
 func (j *jsonLines) value(name string) []byte {
 	v := j.object.Get(name)
 	if v == nil && strings.Contains(name, ".") {

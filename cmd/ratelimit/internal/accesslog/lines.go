@@ -22,7 +22,8 @@ type lines struct {
 	number int    // of the line that next returned, from 1
 }
 
-// newLines reads r, also if it is compressed with gzip, whatever its name is. A byte order mark is left out.
+// newLines reads r, also if it is compressed with gzip, whatever its name is. A
+// byte order mark is left out.
 func newLines(r io.Reader) (*lines, error) {
 	b := bufio.NewReaderSize(r, 1<<16)
 	if magic, _ := b.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
@@ -38,8 +39,9 @@ func newLines(r io.Reader) (*lines, error) {
 	return &lines{r: b}, nil
 }
 
-// next returns the next line without its end, \n or \r\n. It is valid until the next call. The error is errLong for a line that was
-// skipped, io.EOF at the end, or that of the reader.
+// next returns the next line without its end, \n or \r\n. It is valid until the
+// next call. The error is errLong for a line that was skipped, io.EOF at the
+// end, or that of the reader.
 func (l *lines) next() ([]byte, error) {
 	l.number++
 	l.buffer = l.buffer[:0]

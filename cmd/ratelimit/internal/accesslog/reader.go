@@ -1,4 +1,5 @@
-// Package accesslog reads the requests of access logs: in the combined format, as JSON lines, and as CSV.
+// Package accesslog reads the requests of access logs: in the combined format,
+// as JSON lines, and as CSV.
 package accesslog
 
 import (
@@ -48,8 +49,9 @@ type Bad struct {
 	Err    error
 }
 
-// Read reads the lines of a log. For each it calls either line or bad. What they get is valid until they return. The error is that of the
-// reader, such as of a file that is cut off; the lines before were read.
+// Read reads the lines of a log. For each it calls either line or bad. What
+// they get is valid until they return. The error is that of the reader, such as
+// of a file that is cut off; the lines before were read.
 func Read(r io.Reader, o Options, line func(*Line) error, bad func(Bad)) error {
 	lines, err := newLines(r)
 	if err != nil {
@@ -105,7 +107,9 @@ func namesOneOf(line []byte, names []string) bool {
 	})
 }
 
-// open returns the parser of a format, or of the one that a log's first line is in: a header of CSV names one of times. isHeader reports that this line has the names of fields.
+// open returns the parser of a format, or of the one that a log's first line is
+// in: a header of CSV names one of times. isHeader reports that this line has
+// the names of fields.
 func open(format string, first []byte, times []string) (p parser, isHeader bool, err error) {
 	trimmed := bytes.TrimSpace(first)
 	if format == "" || format == "auto" {
@@ -146,7 +150,8 @@ var aliases = map[string][]string{
 	"user_agent": {"user_agent", "http_user_agent", "userAgent", "agent"},
 }
 
-// candidates returns the names by which a field is looked for, with those of the user alone where there are any.
+// candidates returns the names by which a field is looked for, with those of
+// the user alone where there are any.
 func candidates(given map[string]string) map[string][]string {
 	names := make(map[string][]string)
 	for name, list := range aliases {
@@ -161,8 +166,9 @@ func candidates(given map[string]string) map[string][]string {
 	return names
 }
 
-// Value returns a field: time, ip, method, target, path, status, query:NAME, or one by its name in the log. It is nil if the line has none: a sole
-// dash is none.
+// Value returns a field: time, ip, method, target, path, status, query:NAME, or
+// one by its name in the log. It is nil if the line has none: a sole dash is
+// none.
 func (l *Line) Value(name string) []byte {
 	if parameter, ok := strings.CutPrefix(name, "query:"); ok {
 		return l.query(parameter)
@@ -189,7 +195,8 @@ func noDash(v []byte) []byte {
 	return v
 }
 
-// path is the target without its query, and without percent-encoding where that is valid.
+// path is the target without its query, and without percent-encoding where that
+// is valid.
 func (l *Line) path() []byte {
 	target, _, _ := bytes.Cut(l.Value("target"), []byte("?"))
 	if bytes.IndexByte(target, '%') >= 0 {

@@ -11,7 +11,8 @@ import (
 // errTime means that a line's time can't be read.
 var errTime = errors.New("the time can't be read: it must be as 02/Jan/2006:15:04:05 -0700, RFC 3339, or seconds since 1970")
 
-// layouts are the forms of times with letters or dashes. Those that end with a fraction have no zone.
+// layouts are the forms of times with letters or dashes. Those that end with a
+// fraction have no zone.
 var layouts = []string{
 	"02/Jan/2006:15:04:05 -0700",
 	time.RFC3339Nano,
@@ -63,8 +64,9 @@ func (c *clock) parse(s string) (int64, error) {
 	return 0, errTime
 }
 
-// sinceEpoch reads a number of seconds, ms, µs or ns since 1970. Which it is its size tells: seconds of these centuries
-// have at most 10 digits before the point.
+// sinceEpoch reads a number of seconds, ms, µs or ns since 1970. Which it is
+// its size tells: seconds of these centuries have at most 10 digits before the
+// point.
 func sinceEpoch(n float64) (int64, error) {
 	for n >= 1e11 && n < 1e20 { // a larger one is out of range
 		n /= 1000
@@ -72,7 +74,8 @@ func sinceEpoch(n float64) (int64, error) {
 	return inRange(n, int64(math.Round(n*1e6)))
 }
 
-// inRange returns micros if they are of an instant at which limiters decide: from 1970 to 2112.
+// inRange returns micros if they are of an instant at which limiters decide:
+// from 1970 to 2112.
 func inRange(seconds float64, micros int64) (int64, error) {
 	if !(seconds >= 0 && seconds < 4_500_000_000) { // also if it is not a number
 		return 0, errors.New("the time is not from 1970 to 2112")

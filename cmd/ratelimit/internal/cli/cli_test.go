@@ -101,7 +101,8 @@ func TestHelpNamesCommandsFlagsAndExitCodes(t *testing.T) {
 	}
 }
 
-// The completion for bash runs in a bash; the others are checked by their shells where these are installed.
+// The completion for bash runs in a bash; the others are checked by their
+// shells where these are installed.
 func TestCompletion(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

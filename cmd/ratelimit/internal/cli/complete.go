@@ -99,7 +99,8 @@ func escapeZsh(s string) string {
 	return strings.NewReplacer("[", `\[`, "]", `\]`, ":", `\:`).Replace(s)
 }
 
-// fish completes commands and their flags, with what they mean. It completes file names by itself.
+// fish completes commands and their flags, with what they mean. It completes
+// file names by itself.
 func (t Table) fish() string {
 	var b strings.Builder
 	for _, c := range t.all() {

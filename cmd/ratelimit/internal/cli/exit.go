@@ -23,7 +23,8 @@ const exitCodes = `Exit codes:
   130  interrupted by Ctrl-C, and 143 by SIGTERM: what was done is said
 `
 
-// ErrFound makes the command end with the code Found. What was found is printed already.
+// ErrFound makes the command end with the code Found. What was found is printed
+// already.
 var ErrFound = errors.New("found")
 
 // misuse is a mistake in the command line.

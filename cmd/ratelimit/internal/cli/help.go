@@ -63,8 +63,10 @@ func (t Table) helpOf(c Command) string {
 	return b.String()
 }
 
-// laidOut breaks the lines of a command's details for help. Paragraphs are filled. An indented line is a row of two columns, whose second
-// one goes on below itself, or a command, which goes on after a backslash, so that it can be pasted.
+// laidOut breaks the lines of a command's details for help. Paragraphs are
+// filled. An indented line is a row of two columns, whose second one goes on
+// below itself, or a command, which goes on after a backslash, so that it can
+// be pasted.
 func laidOut(details string) string {
 	var lines []string
 	paragraph := ""

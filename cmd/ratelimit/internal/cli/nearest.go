@@ -6,8 +6,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/spelling"
 )
 
-// Nearest returns the name that a misspelt word probably means, or "": the one that differs in at most a third of the word's
-// letters, else the only one that begins with the word, or that the word begins with.
+// Nearest returns the name that a misspelt word probably means, or "": the one
+// that differs in at most a third of the word's letters, else the only one that
+// begins with the word, or that the word begins with.
 func Nearest(word string, names []string) string {
 	if len(word) > 64 { // nobody misspells such a word
 		return ""
@@ -24,8 +25,8 @@ func Nearest(word string, names []string) string {
 	return sharesPrefix(word, names)
 }
 
-// sharesPrefix returns the only one of names that begins with word, or that word begins with, or "". Fewer than two letters are
-// no prefix.
+// sharesPrefix returns the only one of names that begins with word, or that
+// word begins with, or "". Fewer than two letters are no prefix.
 func sharesPrefix(word string, names []string) (found string) {
 	for _, name := range names {
 		if min(len(word), len(name)) < 2 || !strings.HasPrefix(name, word) && !strings.HasPrefix(word, name) {

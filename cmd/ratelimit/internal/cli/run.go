@@ -22,7 +22,8 @@ func (t Table) Run(ctx context.Context, s Streams, args []string) int {
 	return codeOf(err)
 }
 
-// credentials are a user and a password before a host, as in a URL that was given where a host, a number or nothing belongs.
+// credentials are a user and a password before a host, as in a URL that was
+// given where a host, a number or nothing belongs.
 var credentials = regexp.MustCompile(`[^\s"'/]*:[^\s"']*@`)
 
 // withoutPasswords returns a message without what could be a password in a URL.
@@ -66,7 +67,8 @@ func (t Table) run(ctx context.Context, s Streams, args []string) error {
 	return run(ctx, s, args)
 }
 
-// parse parses flags, also between and after other arguments. Everything after -- is an argument.
+// parse parses flags, also between and after other arguments. Everything after
+// -- is an argument.
 func (c Command) parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
 	for {
 		before := args
@@ -101,10 +103,12 @@ func reads(f *flag.Flag) string {
 	return "this value can't be read: it is " + usage + ", such as " + f.DefValue
 }
 
-// badValue finds the value that stands in an error of package flag. It may be a password, as after a -p that means one elsewhere.
+// badValue finds the value that stands in an error of package flag. It may be a
+// password, as after a -p that means one elsewhere.
 var badValue = regexp.MustCompile(`(?s)^invalid (?:boolean )?value ".*" for (?:flag )?(-[\w-]+): (.*)$`)
 
-// flagError is what is wrong with a flag, with the nearest one if it is not known. It shows no value, and no word that may be one.
+// flagError is what is wrong with a flag, with the nearest one if it is not
+// known. It shows no value, and no word that may be one.
 func (c Command) flagError(flags *flag.FlagSet, err error) error {
 	if errors.Is(err, flag.ErrHelp) {
 		return err

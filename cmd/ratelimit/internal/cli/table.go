@@ -1,8 +1,9 @@
-// Package cli runs the command of a table that a command line names. The table is also what help texts and the completion of shells
-// are made of.
+// Package cli runs the command of a table that a command line names. The table
+// is also what help texts and the completion of shells are made of.
 //
-// It reads flags by package flag of the standard library: flags with one dash or two, which is enough for those of redis-cli too,
-// and no requirement for a tool that people run on servers.
+// It reads flags by package flag of the standard library: flags with one dash
+// or two, which is enough for those of redis-cli too, and no requirement for a
+// tool that people run on servers.
 package cli
 
 import (
@@ -20,7 +21,8 @@ type Streams struct {
 	Terminal bool // Err is a terminal, so it can show progress
 }
 
-// Run does the work of a command. args are what the command line has beside flags, which may stand between them.
+// Run does the work of a command. args are what the command line has beside
+// flags, which may stand between them.
 type Run func(ctx context.Context, s Streams, args []string) error
 
 // Command is one row of the table.
@@ -32,8 +34,9 @@ type Command struct {
 	Least   int    // how many args it needs
 	Most    int    // how many it takes; -1: any number
 
-	// New defines the command's flags, and returns what runs after they are parsed. Its usages name their values in back quotes,
-	// as those of package flag do.
+	// New defines the command's flags, and returns what runs after they are
+	// parsed. Its usages name their values in back quotes, as those of package
+	// flag do.
 	New func(*flag.FlagSet) Run
 }
 

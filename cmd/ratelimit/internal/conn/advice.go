@@ -41,8 +41,9 @@ var sentinelAdvices = []struct{ part, do string }{
 	{"", "Check -sentinel and -master: none of the Sentinels answers, or none knows a master of that name."},
 }
 
-// advice returns what to do about an error, or "". With TLS, a server that speaks none lets the client wait or closes the connection, and one
-// that refuses a certificate may do that too.
+// advice returns what to do about an error, or "". With TLS, a server that
+// speaks none lets the client wait or closes the connection, and one that
+// refuses a certificate may do that too.
 func (l *Link) advice(err error) string {
 	text, list := err.Error(), advices
 	if errors.As(err, new(*sentinelsError)) {
@@ -77,7 +78,8 @@ func (l *Link) advice(err error) string {
 	return check + " A slow way needs a longer -timeout." + l.perhapsPlain(late)
 }
 
-// perhapsPlain is what to do if the server speaks no TLS, which may be the cause.
+// perhapsPlain is what to do if the server speaks no TLS, which may be the
+// cause.
 func (l *Link) perhapsPlain(perhaps bool) string {
 	if !perhaps || !l.tls {
 		return ""

@@ -1,4 +1,5 @@
-// Package conn connects to Redis by the flags of redis-cli. No password stands in what it returns.
+// Package conn connects to Redis by the flags of redis-cli. No password stands
+// in what it returns.
 package conn
 
 import (
@@ -36,7 +37,8 @@ func (l *Link) Close() {
 	l.nodes.close()
 }
 
-// Open returns a connection to a server that answers. A store's options come from the flags and extra.
+// Open returns a connection to a server that answers. A store's options come
+// from the flags and extra.
 func (f *Flags) Open(ctx context.Context, env func(string) string, extra ...redisstore.Option) (*Link, error) {
 	o, addrs, err := f.options(env)
 	switch {
@@ -65,7 +67,8 @@ func (l *Link) StoreAt(prefix string) *redisstore.Store {
 	return redisstore.New(l.Client, append(options, l.extra...)...)
 }
 
-// reach finds out whether the server answers, and whether it is what the flags say. Of a Cluster any node will do.
+// reach finds out whether the server answers, and whether it is what the flags
+// say. Of a Cluster any node will do.
 func (l *Link) reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, l.flags.dialTimeout())
 	defer cancel()
@@ -165,7 +168,8 @@ func (l *Link) Explain(err error) error {
 	return fmt.Errorf("%s: %w", l.Where, err)
 }
 
-// Quiet keeps go-redis from logging failures of its pools: commands report them. It is for the beginning of a process.
+// Quiet keeps go-redis from logging failures of its pools: commands report
+// them. It is for the beginning of a process.
 func Quiet() { redis.SetLogger(silent{}) }
 
 type silent struct{}

@@ -14,10 +14,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 )
 
-// PasswordVariable is the environment variable with the password, as redis-cli has it.
+// PasswordVariable is the environment variable with the password, as redis-cli
+// has it.
 const PasswordVariable = "REDISCLI_AUTH"
 
-// SentinelVariable is the environment variable with the password of the Sentinels, which is another one or none.
+// SentinelVariable is the environment variable with the password of the
+// Sentinels, which is another one or none.
 const SentinelVariable = "REDISCLI_SENTINEL_AUTH"
 
 // Flags are the flags of a connection.
@@ -102,7 +104,8 @@ func (f *Flags) check() error {
 	return f.certificates.Check()
 }
 
-// options returns the options of a client, and the addresses of the nodes of a Cluster.
+// options returns the options of a client, and the addresses of the nodes of a
+// Cluster.
 func (f *Flags) options(env func(string) string) (o *redis.Options, addrs []string, err error) {
 	if err := f.check(); err != nil {
 		return nil, nil, err

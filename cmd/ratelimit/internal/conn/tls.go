@@ -63,7 +63,8 @@ func (f *TLS) Set(config *tls.Config) error {
 	return nil
 }
 
-// CertificateAdvice returns what to do about a certificate that a client or a server refuses, or "".
+// CertificateAdvice returns what to do about a certificate that a client or a
+// server refuses, or "".
 func CertificateAdvice(err error) string {
 	var (
 		authority x509.UnknownAuthorityError

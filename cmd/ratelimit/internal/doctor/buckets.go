@@ -28,8 +28,8 @@ type survey struct {
 	last, lastChange time.Time // the last write, and the last one by another definition
 }
 
-// Buckets looks at buckets of the store, at most rate a second. policies are those of the service, or nil. text writes a key as it may be
-// shown.
+// Buckets looks at buckets of the store, at most rate a second. policies are
+// those of the service, or nil. text writes a key as it may be shown.
 func Buckets(ctx context.Context, s *redisstore.Store, buckets iter.Seq2[redisstore.Bucket, error], policies map[string]core.Policy, rate int, text func(string) string) (f Findings, err error) {
 	c := census{store: s, policies: policies, rules: make(map[string]*oncall.Rules), counts: make(map[string]int64), surveys: make(map[[2]string]*survey)}
 	err = pace.Each(ctx, rate, c.readable(ctx, buckets), func(k keyed) (last, error) {
@@ -60,7 +60,8 @@ type last struct {
 	rules *oncall.Rules
 }
 
-// readable counts the buckets of a list, each once, and returns those that limiters can read.
+// readable counts the buckets of a list, each once, and returns those that
+// limiters can read.
 func (c *census) readable(ctx context.Context, buckets iter.Seq2[redisstore.Bucket, error]) iter.Seq2[keyed, error] {
 	seen := make(map[redisstore.Bucket]bool)
 	return func(yield func(keyed, error) bool) {
@@ -81,7 +82,8 @@ func (c *census) readable(ctx context.Context, buckets iter.Seq2[redisstore.Buck
 	}
 }
 
-// passed notes that a server is not looked at, or not wholly. It returns other errors.
+// passed notes that a server is not looked at, or not wholly. It returns other
+// errors.
 func (c *census) passed(err error) error {
 	switch {
 	case err == nil:
@@ -145,7 +147,8 @@ func (c *census) note(b redisstore.Bucket, l last, err error, text func(string) 
 	if _, ok := c.policies[b.Policy]; err != nil || !ok {
 		return err
 	}
-	// Others may be of the plan, or of an operator's override, that the key had before.
+	// Others may be of the plan, or of an operator's override, that the key had
+	// before.
 	if !l.rules.Touched(b.Key) && (l.Newest > 0 || l.Others > 0 && !l.rules.HasPlans()) {
 		c.others++
 	}

@@ -1,4 +1,5 @@
-// Package doctor finds what is wrong with a Redis that has limits, and says what to do.
+// Package doctor finds what is wrong with a Redis that has limits, and says
+// what to do.
 package doctor
 
 import (

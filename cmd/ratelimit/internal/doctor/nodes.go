@@ -27,7 +27,8 @@ type node struct {
 	err    error         // of PING
 	info   string        // INFO replication; "": there is no right to it
 
-	// What another node says. Without the right to CLUSTER NODES only master is known, by CLUSTER SLOTS.
+	// What another node says. Without the right to CLUSTER NODES only master is
+	// known, by CLUSTER SLOTS.
 	master bool
 	slots  int
 	id, of string // of is the ID of its master
@@ -44,7 +45,8 @@ func (n *node) ask(ctx context.Context) {
 	}
 }
 
-// Nodes looks at each node of a Cluster, and at its slots. It returns the masters that have keys and answer.
+// Nodes looks at each node of a Cluster, and at its slots. It returns the
+// masters that have keys and answer.
 func Nodes(ctx context.Context, l *conn.Link) (f Findings, masters []*redis.Client, err error) {
 	list, err := nodesOf(ctx, l.Client.(*redis.ClusterClient))
 	if err != nil {
@@ -110,7 +112,8 @@ func askAll(ctx context.Context, list []*node) {
 	all.Wait()
 }
 
-// withView adds what the node asked says by CLUSTER NODES, and the nodes that have no slots.
+// withView adds what the node asked says by CLUSTER NODES, and the nodes that
+// have no slots.
 func withView(l *conn.Link, list []*node, asked *node, text string) []*node {
 	var others []*node
 	host, port, _ := net.SplitHostPort(asked.addr)
@@ -155,7 +158,8 @@ func hostname(field string) string {
 	return ""
 }
 
-// countSlots returns how many slots a part of CLUSTER NODES names, such as 0-5460. A slot in brackets moves.
+// countSlots returns how many slots a part of CLUSTER NODES names, such as
+// 0-5460. A slot in brackets moves.
 func countSlots(part string) int {
 	first, last, several := strings.Cut(part, "-")
 	from, err := strconv.Atoi(first)

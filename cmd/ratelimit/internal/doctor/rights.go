@@ -20,7 +20,8 @@ type Subject struct {
 	Prefix string // of the store
 }
 
-// Rights does what decisions do at each server, with a key of its own: with tokens, slots, and a reset.
+// Rights does what decisions do at each server, with a key of its own: with
+// tokens, slots, and a reset.
 func Rights(ctx context.Context, subjects []Subject) (f Findings) {
 	var users []string
 	for _, s := range subjects {

@@ -9,7 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 )
 
-// Sentinels looks at what Sentinels say, at the master that they name, and at its replicas. It returns the master's address.
+// Sentinels looks at what Sentinels say, at the master that they name, and at
+// its replicas. It returns the master's address.
 func Sentinels(ctx context.Context, l *conn.Link) (f Findings, master string) {
 	list := l.Sentinels(ctx)
 	var known *conn.Sentinel

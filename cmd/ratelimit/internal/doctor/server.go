@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 )
 
-// Servers looks at servers that have keys and answer. timeout is that of the service's stores.
+// Servers looks at servers that have keys and answer. timeout is that of the
+// service's stores.
 func Servers(ctx context.Context, servers []*redis.Client, timeout time.Duration) (f Findings) {
 	var skews []time.Duration
 	for _, one := range servers {
@@ -33,7 +34,8 @@ func Servers(ctx context.Context, servers []*redis.Client, timeout time.Duration
 	return f
 }
 
-// server looks at one server. skew is by how much its clock is ahead of this machine's.
+// server looks at one server. skew is by how much its clock is ahead of this
+// machine's.
 func (f *Findings) server(ctx context.Context, one *redis.Client, timeout time.Duration) (skew time.Duration, err error) {
 	if skew, err = f.roundTrips(ctx, one, timeout); err != nil {
 		return 0, err

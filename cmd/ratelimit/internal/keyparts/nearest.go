@@ -9,8 +9,8 @@ import (
 // longest is the longest value that people misspell.
 const longest = 64
 
-// telling are the values that tell keys apart: those that say who sends requests, or
-// all if none does.
+// telling are the values that tell keys apart: those that say who sends
+// requests, or all if none does.
 func (p *Parts) telling() []Value {
 	list := slices.DeleteFunc(slices.Clone(p.Values), func(v Value) bool { return !v.Client })
 	if len(list) == 0 {
@@ -19,8 +19,8 @@ func (p *Parts) telling() []Value {
 	return list
 }
 
-// Within reports whether other has all values that tell p apart, whatever their kinds
-// and the names of their fields.
+// Within reports whether other has all values that tell p apart, whatever their
+// kinds and the names of their fields.
 func (p *Parts) Within(other *Parts) bool {
 	list := p.telling()
 	for _, v := range list {
@@ -31,9 +31,9 @@ func (p *Parts) Within(other *Parts) bool {
 	return len(list) > 0
 }
 
-// Distance returns how many mistakes in typing make p of other, in the values that
-// tell keys apart. Kinds and names of fields don't count. It reports false if a value
-// has more mistakes than a third of its letters.
+// Distance returns how many mistakes in typing make p of other, in the values
+// that tell keys apart. Kinds and names of fields don't count. It reports false
+// if a value has more mistakes than a third of its letters.
 func (p *Parts) Distance(other *Parts) (mistakes int, near bool) {
 	for _, v := range p.telling() {
 		most, least := max(1, len(v.Text)/3), len(v.Text)

@@ -1,4 +1,5 @@
-// Package keyparts takes keys apart, into the values that they name, and says which keys a customer's name means.
+// Package keyparts takes keys apart, into the values that they name, and says
+// which keys a customer's name means.
 package keyparts
 
 import (
@@ -15,23 +16,23 @@ import (
 type Parts struct {
 	Values []Value
 
-	// Kind is the first part of an app's own key, as core.JoinKey makes it. It says
-	// what the key names, and is no value.
+	// Kind is the first part of an app's own key, as core.JoinKey makes it. It
+	// says what the key names, and is no value.
 	Kind string
 
-	// Doubtful reports that the key can be read in two ways: its first part is a
-	// value, as here, or the kind of an app's own key.
+	// Doubtful reports that the key can be read in two ways: its first part is
+	// a value, as here, or the kind of an app's own key.
 	Doubtful bool
 
-	// Hashed reports that the key joins a key of more than 128 bytes, whose values
-	// nobody can see.
+	// Hashed reports that the key joins a key of more than 128 bytes, whose
+	// values nobody can see.
 	Hashed bool
 
 	keys []joined
 }
 
-// Value is what a key says of a client, such as an address, or of a request, such
-// as a path.
+// Value is what a key says of a client, such as an address, or of a request,
+// such as a path.
 type Value struct {
 	Of     string // what it is the value of, such as "header x-api-key"; "": an app's own key without a kind
 	Text   string // as it was, or the hash of a long value
@@ -76,8 +77,8 @@ var scheme = map[string]form{
 // hashedPart begins the hash of a long part: see [core.JoinKey].
 const hashedPart = "%sha256="
 
-// Of takes a stored key apart. A key of an app is read as core.JoinKey makes it, its
-// kind and then values, or as one value if it has no colon.
+// Of takes a stored key apart. A key of an app is read as core.JoinKey makes
+// it, its kind and then values, or as one value if it has no colon.
 func Of(key string) *Parts {
 	var p Parts
 	p.take(core.JoinKey(key))
@@ -120,8 +121,8 @@ func (p *Parts) take(encoded string) {
 	}
 }
 
-// takeMade adds what a key is made of that an extractor makes. It reports whether it
-// is one.
+// takeMade adds what a key is made of that an extractor makes. It reports
+// whether it is one.
 func (p *Parts) takeMade(key string) bool {
 	of, values := made(key)
 	if of == "" {
@@ -139,8 +140,8 @@ func (p *Parts) takeMade(key string) bool {
 	return true
 }
 
-// made returns what a key of an extractor has values of, and these as it has them.
-// Of other keys it returns "".
+// made returns what a key of an extractor has values of, and these as it has
+// them. Of other keys it returns "".
 func made(key string) (of string, values []string) {
 	kind, rest, _ := strings.Cut(key, ":")
 	form, known := scheme[kind]
@@ -188,8 +189,9 @@ func (p *Parts) add(of, encoded string, client bool) {
 	p.Values = append(p.Values, Value{of, decode(encoded), client, encode(encoded)})
 }
 
-// joins reports whether parts are those of a key that joins others, and not of one
-// that an app makes: the first is a whole key, or any is one of an extractor.
+// joins reports whether parts are those of a key that joins others, and not of
+// one that an app makes: the first is a whole key, or any is one of an
+// extractor.
 func joins(parts []string) bool {
 	return len(parts) > 1 && isWhole(parts[0]) || slices.ContainsFunc(parts, isMade)
 }
@@ -199,8 +201,8 @@ func isWhole(part string) bool { return isHash(part) || strings.Contains(decode(
 
 func isHash(encoded string) bool { return strings.HasPrefix(encoded, hashedPart) }
 
-// decode returns a part of a joined key as it was. A part that core.JoinKey does not
-// write stays as it is, such as a hash.
+// decode returns a part of a joined key as it was. A part that core.JoinKey
+// does not write stays as it is, such as a hash.
 func decode(part string) string {
 	if !strings.Contains(part, "%") {
 		return part
@@ -222,7 +224,8 @@ func encode(part string) string {
 // decodedPart reverses core.JoinKey in a part.
 var decodedPart = strings.NewReplacer("%3A", ":", "%25", "%")
 
-// network returns the network that a text is, or of which it is the only address.
+// network returns the network that a text is, or of which it is the only
+// address.
 func network(text string) (n netip.Prefix, ok bool) {
 	if n, err := netip.ParsePrefix(text); err == nil {
 		return n.Masked(), true

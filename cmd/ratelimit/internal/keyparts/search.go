@@ -9,8 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// Search finds the keys that names of a customer mean, and whether these are of one
-// customer. A name means a key that
+// Search finds the keys that names of a customer mean, and whether these are of
+// one customer. A name means a key that
 //
 //   - is the key, or one that it joins;
 //   - is one of its values that say who sends requests, as a whole;
@@ -41,8 +41,8 @@ type name struct {
 // whole is what a name stands for that is a key.
 const whole = "a key"
 
-// NewSearch returns a search by names. hash returns the hash that the log has of a
-// key, or is nil.
+// NewSearch returns a search by names. hash returns the hash that the log has
+// of a key, or is nil.
 func NewSearch(hash func(key string) string, names ...string) *Search {
 	s := &Search{hash: hash, others: make(map[string]string), differ: make(map[string]bool)}
 	for _, text := range names {
@@ -51,7 +51,8 @@ func NewSearch(hash func(key string) string, names ...string) *Search {
 	return s
 }
 
-// Finds reports whether a name means a stored key. It may be asked twice of a key.
+// Finds reports whether a name means a stored key. It may be asked twice of a
+// key.
 func (s *Search) Finds(key string) bool {
 	p, found := Of(key), false
 	named := make([]bool, len(p.Values))
@@ -100,8 +101,8 @@ func (n *name) finds(key string, p *Parts, hash func(string) string, named []boo
 	return true
 }
 
-// inNetwork reports whether a text is an address of a value of ip that is a network,
-// or another text of that network. The text may have ip: in front.
+// inNetwork reports whether a text is an address of a value of ip that is a
+// network, or another text of that network. The text may have ip: in front.
 func inNetwork(text string, v Value) bool {
 	if v.Of != "ip" {
 		return false
@@ -127,10 +128,10 @@ func (s *Search) note(p *Parts, named []bool) {
 	s.shared = s.shared || shared && !p.Hashed
 }
 
-// Several returns why the keys that were found may be of more than one customer, or
-// "" if they are of one: each name stands for one thing, such as a header field; they
-// don't differ in anything else that says who sends requests; each says that at all;
-// and each can be read in one way.
+// Several returns why the keys that were found may be of more than one
+// customer, or "" if they are of one: each name stands for one thing, such as a
+// header field; they don't differ in anything else that says who sends
+// requests; each says that at all; and each can be read in one way.
 func (s *Search) Several() string {
 	var why []string
 	for _, n := range s.names {

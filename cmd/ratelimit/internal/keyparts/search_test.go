@@ -15,8 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/keyof"
 )
 
-// model is a key by what it was made of. It knows what a name means without reading
-// the key.
+// model is a key by what it was made of. It knows what a name means without
+// reading the key.
 type model struct {
 	key    string   // as the app makes it
 	values []value  // those that say who sends requests
@@ -26,7 +26,8 @@ type model struct {
 
 type value struct{ of, text string }
 
-// words are names of customers: each word of the scheme, and what text can hold.
+// words are names of customers: each word of the scheme, and what text can
+// hold.
 var words = slices.Concat(kinds, []string{
 	"x-api-key", "x-tenant", "user", "tenant", "other", "GET", "all", "bob", "bo", "bob2", "a:b", ":", "b", "50%", "%", "%3A", "%25", "a%3Ab", "{x}", "}", "Jürgen",
 	"a\tb", "\u202ebob", "\xff", "-x", `"bob"`, " bob", "192.0.2.1", "2001:db8::1", "2001:db8::/64", "2001:db8::/32", "2001:db8:0:1::1", strings.Repeat("long", 50), "sha256:bob",
@@ -35,8 +36,8 @@ var words = slices.Concat(kinds, []string{
 
 var kinds = []string{"ip", "header", "cookie", "query", "param", "value", "path", "route", "method", "global", "service", "tool", "subject", "session", "connection"}
 
-// twofold are names that are keys of the scheme. An app's own key with one may be a
-// join.
+// twofold are names that are keys of the scheme. An app's own key with one may
+// be a join.
 var twofold = []string{"ip:192.0.2.1", "header:x-api-key:bob", "ip%3A192.0.2.1", "path:/x"}
 
 var addresses = []string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"}
@@ -146,8 +147,8 @@ func (m *model) isUnsure() bool {
 	return len(m.joined) == 1 || m.unsure || slices.ContainsFunc(m.joined, (*model).isUnsure)
 }
 
-// seen returns what can be seen of a key that others join, or of a stored key: keys
-// and values.
+// seen returns what can be seen of a key that others join, or of a stored key:
+// keys and values.
 func (m *model) seen() (keys []string, values []value) {
 	keys, values = []string{m.key}, m.values
 	if len(m.key) > 128 {
@@ -167,8 +168,8 @@ func (m *model) means(name string) bool {
 		slices.ContainsFunc(values, func(v value) bool { return v.text == name || v.of == "ip" && within(name, v.text) })
 }
 
-// within reports whether an address is one of a network, whose text has /64, or both
-// are that network.
+// within reports whether an address is one of a network, whose text has /64, or
+// both are that network.
 func within(address, network string) bool {
 	address = strings.TrimPrefix(address, "ip:")
 	net, err := netip.ParsePrefix(network)
@@ -179,9 +180,10 @@ func within(address, network string) bool {
 	return address == network || err == nil && net.Contains(addr)
 }
 
-// A name finds the keys that have it as a value or are it, and no others: no kind of
-// a key, no name of a field, no part of a value. Where a key has two readings, both
-// are found, and the search says that they may be of several customers.
+// A name finds the keys that have it as a value or are it, and no others: no
+// kind of a key, no name of a field, no part of a value. Where a key has two
+// readings, both are found, and the search says that they may be of several
+// customers.
 func TestNamesMeanValuesAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for range 5 {

@@ -9,8 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// What a name finds is of one customer unless one of these rules says that it may
-// not be.
+// What a name finds is of one customer unless one of these rules says that it
+// may not be.
 func TestWhatIsOfSeveralCustomersIsSaid(t *testing.T) {
 	joined := func(keys ...string) string { return core.JoinKey(keys...) }
 	hash := func(key string) string {

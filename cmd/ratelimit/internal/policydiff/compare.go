@@ -11,7 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Compare returns what differs between policies, by policy. shown is how keys of overrides are printed. Both must be valid.
+// Compare returns what differs between policies, by policy. shown is how keys
+// of overrides are printed. Both must be valid.
 func Compare(before, after map[string]core.Policy, shown func(key string) string) ([]Change, error) {
 	c := comparison{shown: shown}
 	old, err := named(before)
@@ -58,7 +59,8 @@ func named(policies map[string]core.Policy) (map[string]core.Policy, error) {
 	return all, nil
 }
 
-// renames returns the new names of policies that are gone: of a new policy that has the same limits, if there is just one.
+// renames returns the new names of policies that are gone: of a new policy that
+// has the same limits, if there is just one.
 func renames(old, now map[string]core.Policy) map[string]string {
 	renamed := make(map[string]string)
 	taken := make(map[string]bool)

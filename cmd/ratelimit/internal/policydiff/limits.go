@@ -8,7 +8,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// limits compares two lists of limits, which have names. at says whose they are.
+// limits compares two lists of limits, which have names. at says whose they
+// are.
 func (c *comparison) limits(at Change, was, is []core.Limit) {
 	for _, l := range is {
 		if i := slices.IndexFunc(was, func(other core.Limit) bool { return sameBucket(l, other) }); i >= 0 {
@@ -42,8 +43,9 @@ func (c *comparison) limits(at Change, was, is []core.Limit) {
 	}
 }
 
-// successor returns the index of the limit that probably replaces l: the one of the same text, or else the only one of the same interval,
-// mode and unit. It is -1 if there is none.
+// successor returns the index of the limit that probably replaces l: the one of
+// the same text, or else the only one of the same interval, mode and unit. It
+// is -1 if there is none.
 func successor(l core.Limit, list []core.Limit) int {
 	if i := slices.IndexFunc(list, func(other core.Limit) bool { return sameShape(l, other) }); i >= 0 {
 		return i
@@ -75,7 +77,8 @@ func renamed(from, to core.Limit) string {
 	return text
 }
 
-// without returns the limits of list whose buckets are not among those of others.
+// without returns the limits of list whose buckets are not among those of
+// others.
 func without(list, others []core.Limit) (rest []core.Limit) {
 	for _, l := range list {
 		if !slices.ContainsFunc(others, func(other core.Limit) bool { return sameBucket(l, other) }) {

@@ -66,7 +66,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// What the lines say about cuts, raises and renames is what a limiter does whose policy changes so.
+// What the lines say about cuts, raises and renames is what a limiter does
+// whose policy changes so.
 func TestWhatIsSaidIsTrue(t *testing.T) {
 	one := func(text string) core.Policy {
 		p, err := policyfile.Parse([]byte(text))

@@ -20,8 +20,8 @@ type engine struct {
 
 // newEngine returns an engine for a policy that Playable has returned.
 //
-// Keys are replayed one after the other, and no two share a bucket. So the store needs room for one, and each key finds a clock that begins
-// anew.
+// Keys are replayed one after the other, and no two share a bucket. So the
+// store needs room for one, and each key finds a clock that begins anew.
 func newEngine(t *Traffic, p view) (*engine, error) {
 	e := &engine{units: t.units}
 	store := core.NewMemoryStore(core.WithMaxKeys(1), core.WithClock(func() time.Time { return e.now }))
@@ -60,9 +60,11 @@ func (e *engine) denies(key string, events []event, p view) (bool, error) {
 	return false, nil
 }
 
-// Playable returns p as a log can be replayed through it, and what is left out, in words. A policy in shadow mode decides as if it were
-// enforced. Slots are left out, because a log has no requests under way; so is for how long estimates are held, because a log has what was
-// used. A limit of a unit that no field has is left out too.
+// Playable returns p as a log can be replayed through it, and what is left out,
+// in words. A policy in shadow mode decides as if it were enforced. Slots are
+// left out, because a log has no requests under way; so is for how long
+// estimates are held, because a log has what was used. A limit of a unit that
+// no field has is left out too.
 func (t *Traffic) Playable(p core.Policy) (_ core.Policy, notes []string, err error) {
 	if p.Shadow {
 		p.Shadow, notes = false, append(notes, "it is in shadow mode: the figures are those of the enforced policy")
@@ -113,7 +115,8 @@ func (t *Traffic) Playable(p core.Policy) (_ core.Policy, notes []string, err er
 	return p, notes, t.checkUnits(p)
 }
 
-// namedAs returns limits of an override, each with the name that it has among all limits of its key.
+// namedAs returns limits of an override, each with the name that it has among
+// all limits of its key.
 func namedAs(limits, all []core.Limit) []core.Limit {
 	limits = slices.Clone(limits)
 	for i, l := range limits {
@@ -125,7 +128,8 @@ func namedAs(limits, all []core.Limit) []core.Limit {
 	return limits
 }
 
-// checkUnits returns an error if the log takes a unit that no limit of p counts: the limiter would refuse each request.
+// checkUnits returns an error if the log takes a unit that no limit of p
+// counts: the limiter would refuse each request.
 func (t *Traffic) checkUnits(p core.Policy) error {
 	for _, unit := range t.unitsNamed {
 		if !slices.ContainsFunc(p.Limits, func(l core.Limit) bool { return l.Unit == unit }) {
@@ -138,7 +142,8 @@ func (t *Traffic) checkUnits(p core.Policy) error {
 	return nil
 }
 
-// WithNames returns p with the names that the library gives limits without one. Its overrides are all limits that their keys have.
+// WithNames returns p with the names that the library gives limits without one.
+// Its overrides are all limits that their keys have.
 func WithNames(p core.Policy) (core.Policy, error) {
 	l, err := core.NewLimiter(core.NewMemoryStore(), p)
 	if err != nil {

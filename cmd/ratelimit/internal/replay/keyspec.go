@@ -10,7 +10,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/keyof"
 )
 
-// part is one extractor of a key: the field of the log that it reads, and the key of a value.
+// part is one extractor of a key: the field of the log that it reads, and the
+// key of a value.
 type part struct {
 	field string
 	key   func(value string) (string, error)
@@ -19,7 +20,8 @@ type part struct {
 // keySpec makes keys of lines.
 type keySpec []part
 
-// parseKeySpec reads what -key says: extractors joined by +, such as ip or header:x-tenant=tenant+path.
+// parseKeySpec reads what -key says: extractors joined by +, such as ip or
+// header:x-tenant=tenant+path.
 func parseKeySpec(text string, ipv6Prefix int) (spec keySpec, err error) {
 	for one := range strings.SplitSeq(text, "+") {
 		p, err := parsePart(strings.TrimSpace(one), ipv6Prefix)
@@ -85,7 +87,8 @@ func newIDs(spec keySpec) *ids {
 	return &ids{spec: spec, known: make(map[string]int32), byKey: make(map[string]int32)}
 }
 
-// of returns the number of a line's key. The error is core.ErrNoKey if the line has none.
+// of returns the number of a line's key. The error is core.ErrNoKey if the line
+// has none.
 func (k *ids) of(l *accesslog.Line) (int32, error) {
 	k.raw = k.raw[:0]
 	for _, p := range k.spec {

@@ -20,8 +20,9 @@ type knob struct {
 	set         func(setting int64) ([]core.Limit, float64) // the limits and the factor; setting is from 1
 }
 
-// knobs returns what can be raised: the burst of each limit, its rate, both together, and both of all limits. Quotas, which are Aligned, have one
-// number, and so one knob. A limit that denied none of the clients has no knobs.
+// knobs returns what can be raised: the burst of each limit, its rate, both
+// together, and both of all limits. Quotas, which are Aligned, have one number,
+// and so one knob. A limit that denied none of the clients has no knobs.
 func (t *Traffic) knobs(p core.Policy, clients []int32) (list []knob) {
 	most := t.mostTaken(clients)
 	for i, l := range p.Limits {
@@ -77,7 +78,8 @@ func both(p core.Policy, what, name string, changed []int, most int64) knob {
 	}}
 }
 
-// raised is v and more percent of it: a whole number, rounded up, if v is whole and large enough for that to be a small difference.
+// raised is v and more percent of it: a whole number, rounded up, if v is whole
+// and large enough for that to be a small difference.
 func raised(v float64, more int64) float64 {
 	r := v * (100 + float64(more)) / 100
 	if v == math.Trunc(v) && v >= 20 {
@@ -86,7 +88,8 @@ func raised(v float64, more int64) float64 {
 	return math.Round(r*1e9) / 1e9
 }
 
-// mostTaken returns, by unit, the most that one of the clients takes in all: a burst of that much never denies one.
+// mostTaken returns, by unit, the most that one of the clients takes in all: a
+// burst of that much never denies one.
 func (t *Traffic) mostTaken(clients []int32) map[string]int64 {
 	most := make(map[string]int64)
 	for _, key := range clients {

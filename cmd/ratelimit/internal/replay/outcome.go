@@ -35,8 +35,9 @@ type Client struct {
 	Requests, Denied int64
 }
 
-// Stretch is a time in which every request of a client was denied: from the first one denied to when it would have passed again. That is its next
-// request that passed, or the last denied one and its wait, if that is sooner.
+// Stretch is a time in which every request of a client was denied: from the
+// first one denied to when it would have passed again. That is its next request
+// that passed, or the last denied one and its wait, if that is sooner.
 type Stretch struct {
 	Key      string
 	From, To int64 // µs since 1970
@@ -46,7 +47,8 @@ type Stretch struct {
 // Length is how long s is.
 func (s Stretch) Length() time.Duration { return time.Duration(s.To-s.From) * time.Microsecond }
 
-// Search is what it takes to spare a share of clients: that they are never denied.
+// Search is what it takes to spare a share of clients: that they are never
+// denied.
 type Search struct {
 	Share    float64 // of clients, such as 0.999
 	Most     int64   // how many may be denied then
@@ -55,7 +57,8 @@ type Search struct {
 	Overrode int64 // clients who are denied and whose overrides replace all limits: no change of the policy's limits spares them
 }
 
-// Change is a change of a policy that spares enough clients. One that is a little smaller does not: by 1 token of the burst, or 1 % of a rate.
+// Change is a change of a policy that spares enough clients. One that is a
+// little smaller does not: by 1 token of the burst, or 1 % of a rate.
 type Change struct {
 	What    string // burst, rate, rate and burst, quota, or all limits
 	Limit   string // the limit's name; "" for all

@@ -6,8 +6,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Play replays the traffic through a policy, and searches for the smallest change that spares the share of clients: once for each plan that
-// requests have. Notes are those of Playable.
+// Play replays the traffic through a policy, and searches for the smallest
+// change that spares the share of clients: once for each plan that requests
+// have. Notes are those of Playable.
 func (t *Traffic) Play(ctx context.Context, label string, p core.Policy, share float64, step func(int)) (outcomes []*Outcome, err error) {
 	p, notes, err := t.Playable(p)
 	if err != nil {

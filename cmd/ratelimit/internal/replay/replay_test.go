@@ -49,7 +49,8 @@ type sent struct {
 
 const start = int64(1772409600_000)
 
-// randomLog returns requests of clients in the order of their times, and a log of them in which lines are out of order by up to 5 s.
+// randomLog returns requests of clients in the order of their times, and a log
+// of them in which lines are out of order by up to 5 s.
 func randomLog(seed uint64) (list []sent, log string) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	clients := 5 + r.IntN(30)
@@ -75,8 +76,9 @@ func randomLog(seed uint64) (list []sent, log string) {
 	return list, b.String()
 }
 
-// oracle is a token bucket in exact fractions, which knows nothing of the library. It returns denied requests by client and by hour, and the
-// longest denial.
+// oracle is a token bucket in exact fractions, which knows nothing of the
+// library. It returns denied requests by client and by hour, and the longest
+// denial.
 func oracle(list []sent, capacity int64, perMS *big.Rat) (byKey map[string]int64, byHour map[int64]int64, longest *big.Rat) {
 	type state struct {
 		tokens *big.Rat
@@ -128,7 +130,8 @@ func oracle(list []sent, capacity int64, perMS *big.Rat) (byKey map[string]int64
 	return byKey, byHour, longest
 }
 
-// What is denied, by client and by hour, the longest denial, and the smallest changes are those of a bucket that is computed without the library.
+// What is denied, by client and by hour, the longest denial, and the smallest
+// changes are those of a bucket that is computed without the library.
 func TestReplayAgreesWithAnOracle(t *testing.T) {
 	for seed := range uint64(6) {
 		list, log := randomLog(seed)
@@ -158,7 +161,8 @@ func TestReplayAgreesWithAnOracle(t *testing.T) {
 	}
 }
 
-// smallestChanges tries the changes, and those that are a little smaller, with the oracle.
+// smallestChanges tries the changes, and those that are a little smaller, with
+// the oracle.
 func smallestChanges(t *testing.T, list []sent, out *replay.Outcome, capacity, perMinute int64) {
 	t.Helper()
 	enough := func(capacity int64, perMS *big.Rat) bool {
@@ -265,7 +269,8 @@ func TestKeysAreThoseOfTheAdapters(t *testing.T) {
 	}
 }
 
-// BenchmarkMillionLines reads a million lines in the combined format and replays them, with the search for changes.
+// BenchmarkMillionLines reads a million lines in the combined format and
+// replays them, with the search for changes.
 func BenchmarkMillionLines(b *testing.B) {
 	var log strings.Builder
 	r := rand.New(rand.NewPCG(1, 1))

@@ -25,8 +25,9 @@ type run struct {
 	first  int64   // the start of the first hour
 }
 
-// replay replays the traffic through p, and counts the requests of its plan. Step is called from time to time, with how many requests were
-// decided since. It returns the keys that were denied.
+// replay replays the traffic through p, and counts the requests of its plan.
+// Step is called from time to time, with how many requests were decided since.
+// It returns the keys that were denied.
 func (t *Traffic) replay(ctx context.Context, p view, step func(int)) (*run, error) {
 	engine, err := newEngine(t, p)
 	if err != nil {
@@ -125,7 +126,8 @@ func (r *run) violated(res core.Result) {
 	}
 }
 
-// longest keeps s if it is longer than the longest so far. It ended at end, if that is sooner than its last wait.
+// longest keeps s if it is longer than the longest so far. It ended at end, if
+// that is sooner than its last wait.
 func (r *run) longest(s Stretch, end int64) {
 	if s.Requests == 0 {
 		return

@@ -8,8 +8,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// search searches by replaying: for each knob the smallest setting. A client that a setting spares is spared by every higher one, so
-// each replay needs only the clients that are between the last setting that was too low and the one that is enough.
+// search searches by replaying: for each knob the smallest setting. A client
+// that a setting spares is spared by every higher one, so each replay needs
+// only the clients that are between the last setting that was too low and the
+// one that is enough.
 func (t *Traffic) search(ctx context.Context, r *run, share float64) (Search, error) {
 	clients := r.All
 	s := Search{Share: share, Most: clients - int64(math.Ceil(float64(clients)*share-1e-6))}
@@ -59,7 +61,8 @@ func (t *Traffic) search(ctx context.Context, r *run, share float64) (Search, er
 	return s, nil
 }
 
-// smallest returns the least setting of a knob that denies at most some of the clients, or 0 if there is none.
+// smallest returns the least setting of a knob that denies at most some of the
+// clients, or 0 if there is none.
 func (t *Traffic) smallest(ctx context.Context, p view, k knob, open []int32, most int64) (int64, error) {
 	low, high, denied := int64(0), int64(0), int64(0) // low is not enough, high is (0: not known); denied are clients that all settings below high deny
 	for step := int64(1); high == 0 || high-low > 1; {
@@ -85,7 +88,8 @@ func (t *Traffic) smallest(ctx context.Context, p view, k knob, open []int32, mo
 	return high, nil
 }
 
-// split replays clients until each is denied for the first time. It returns those that are never denied, and the others.
+// split replays clients until each is denied for the first time. It returns
+// those that are never denied, and the others.
 func (t *Traffic) split(ctx context.Context, p view, clients []int32) (spared, shut []int32, err error) {
 	e, err := newEngine(t, p)
 	if err != nil {
@@ -108,8 +112,10 @@ func (t *Traffic) split(ctx context.Context, p view, clients []int32) (spared, s
 	return spared, shut, nil
 }
 
-// confirm replays all the traffic with a knob at a setting. A stepped bucket can deny a client that a lower setting spared, because its steps
-// then begin at other times, and so can any bucket if costs differ. So it tries a few settings further up, and returns nil if none is enough.
+// confirm replays all the traffic with a knob at a setting. A stepped bucket
+// can deny a client that a lower setting spared, because its steps then begin
+// at other times, and so can any bucket if costs differ. So it tries a few
+// settings further up, and returns nil if none is enough.
 func (t *Traffic) confirm(ctx context.Context, p view, k knob, setting, most int64) (*Change, error) {
 	for range 8 {
 		limits, factor := k.set(setting)

@@ -1,4 +1,5 @@
-// Package replay runs the requests of access logs through policies, on a clock of its own and without Redis.
+// Package replay runs the requests of access logs through policies, on a clock
+// of its own and without Redis.
 package replay
 
 import (
@@ -38,7 +39,8 @@ func (p *Problem) note(file string, line int, text string, err error) {
 	}
 }
 
-// Traffic is what logs have of the requests of clients. A request takes 24 bytes of memory, and 32 more while it is collected.
+// Traffic is what logs have of the requests of clients. A request takes 24
+// bytes of memory, and 32 more while it is collected.
 type Traffic struct {
 	Keys       []string
 	Lines      int64 // that could be read, with those that a filter left out
@@ -227,8 +229,9 @@ func amount(l *accesslog.Line, field string) (int64, error) {
 // ErrNothing means that no line is a request.
 var ErrNothing = errors.New("no line is a request")
 
-// Traffic returns what was collected. Lines that are out of order are in order there: each key's requests are sorted by time, and those of
-// the same time stay as they were.
+// Traffic returns what was collected. Lines that are out of order are in order
+// there: each key's requests are sorted by time, and those of the same time
+// stay as they were.
 func (c *Collector) Traffic() (*Traffic, error) {
 	t := &c.traffic
 	t.Keys, t.Requests = c.ids.keys, int64(len(c.log))

@@ -6,8 +6,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// view is a policy as one of its plans sees it: Limits are those of the plan, and the policy's own stand among Plans. So what is counted and
-// searched for one plan is counted and searched as for a policy without plans, while every request is decided by its own plan.
+// view is a policy as one of its plans sees it: Limits are those of the plan,
+// and the policy's own stand among Plans. So what is counted and searched for
+// one plan is counted and searched as for a policy without plans, while every
+// request is decided by its own plan.
 type view struct {
 	core.Policy
 
@@ -15,10 +17,12 @@ type view struct {
 	plans map[int32]bool // of the traffic, that are this one: their requests are counted
 }
 
-// ownPlan is the name that the policy's own limits have among the plans of a view. A request with this name has them anyway: a policy lacks it.
+// ownPlan is the name that the policy's own limits have among the plans of a
+// view. A request with this name has them anyway: a policy lacks it.
 const ownPlan = " the policy's own"
 
-// views returns p as each plan sees it that requests have. A request with a plan that p lacks has p's own limits.
+// views returns p as each plan sees it that requests have. A request with a
+// plan that p lacks has p's own limits.
 func (t *Traffic) views(p core.Policy) (views []view) {
 	of := make(map[string]int)
 	for i, name := range t.plans {

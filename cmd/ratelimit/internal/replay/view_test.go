@@ -14,7 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// planned is a policy with plans, overrides, a factor, and a limit that only a plan has.
+// planned is a policy with plans, overrides, a factor, and a limit that only a
+// plan has.
 func planned() core.Policy {
 	return core.Policy{
 		Name:   "api",
@@ -30,7 +31,8 @@ func planned() core.Policy {
 	}
 }
 
-// Each request is decided by its plan, as a limiter of the plan decides it, also when a client changes plans; and is counted with it.
+// Each request is decided by its plan, as a limiter of the plan decides it,
+// also when a client changes plans; and is counted with it.
 func TestPlansAreReplayed(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -87,7 +89,8 @@ func TestPlansAreReplayed(t *testing.T) {
 	}
 }
 
-// Plans of keys come from a list too. Without both, a policy's plans play no part.
+// Plans of keys come from a list too. Without both, a policy's plans play no
+// part.
 func TestPlansOfKeys(t *testing.T) {
 	var log strings.Builder
 	log.WriteString("time,user\n")
@@ -118,7 +121,8 @@ func TestPlansOfKeys(t *testing.T) {
 	assert.EqualValues(t, 30, outs[0].Denied)
 }
 
-// An override leaves the limits that it does not name to the policy, so a change of these spares its client too.
+// An override leaves the limits that it does not name to the policy, so a
+// change of these spares its client too.
 func TestSearchOfClientsWithOverrides(t *testing.T) {
 	log := "time,user\n" + strings.Repeat("1772409600,ann\n", 40)
 	traffic, err := collect(t, log, replay.Options{Key: "user"})

@@ -1,4 +1,5 @@
-// Package replica reads what the adminlimit handlers of a service's processes count. No credentials stand in what it returns.
+// Package replica reads what the adminlimit handlers of a service's processes
+// count. No credentials stand in what it returns.
 package replica
 
 import (
@@ -14,7 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/conn"
 )
 
-// Environment variables with credentials, which other users of the machine don't see.
+// Environment variables with credentials, which other users of the machine
+// don't see.
 const (
 	UserVariable   = "ADMINLIMIT_USER"
 	HeaderVariable = "ADMINLIMIT_HEADER"
@@ -122,7 +124,8 @@ func (f *Flags) replicas(urls []string, env func(string) string) (list []*Replic
 	return list, nil
 }
 
-// fields returns the header fields that say who asks. Flags count more than the environment.
+// fields returns the header fields that say who asks. Flags count more than the
+// environment.
 func (f *Flags) fields(env func(string) string) (http.Header, error) {
 	h := http.Header{"Accept": {"application/json"}}
 	headers, user := f.headers, f.user
@@ -153,7 +156,8 @@ func (f *Flags) fields(env func(string) string) (http.Header, error) {
 	return h, nil
 }
 
-// parse returns the n-th URL. Its errors don't show it, since it could be a password that a flag lacks.
+// parse returns the n-th URL. Its errors don't show it, since it could be a
+// password that a flag lacks.
 func parse(text string, n int) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

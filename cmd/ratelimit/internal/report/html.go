@@ -75,7 +75,8 @@ func (r *Report) HTML(w io.Writer) error {
 	return page.Execute(w, data)
 }
 
-// column returns what the page shows of one policy. The plot has a bar for each period.
+// column returns what the page shows of one policy. The plot has a bar for each
+// period.
 func (r *Report) column(o *replay.Outcome, number int, periods []period, each string) column {
 	c := column{
 		Label: o.Label, Limits: limits(o.Policy.Limits, o.Policy.Name), Notes: o.Notes, Longest: show.Duration(o.Longest.Length()), Who: r.longest(o), Verdict: r.verdict(o),

@@ -105,7 +105,8 @@ var scales = []struct {
 	digits int
 }{{"hour", len("2006-01-02 15:04")}, {"day", len("2006-01-02")}, {"month", len("2006-01")}, {"year", len("2006")}}
 
-// periods returns the periods from the first request to the last one, at most some, and what they are.
+// periods returns the periods from the first request to the last one, at most
+// some, and what they are.
 func (r *Report) periods(most int) (list []period, scale string) {
 	for _, s := range scales {
 		if list, scale = r.by(s.digits), s.name; len(list) <= most {

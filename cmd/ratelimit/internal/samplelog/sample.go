@@ -1,4 +1,5 @@
-// Package samplelog writes an access log that was never served: a day of a small service, for documentation and tests. It is the same each time.
+// Package samplelog writes an access log that was never served: a day of a
+// small service, for documentation and tests. It is the same each time.
 package samplelog
 
 import (
@@ -29,12 +30,15 @@ const (
 	phone   = "ShopApp/7.2 (iPhone; iOS 26.1)"
 )
 
-// Write writes the log in the combined format. It has less than 200 KB. Its clients are:
+// Write writes the log in the combined format. It has less than 200 KB. Its
+// clients are:
 //
-//   - people, who open a page with a few requests at once, most of them in the day
+//   - people, who open a page with a few requests at once, most of them in the
+//     day
 //   - an office of many people behind one address
 //   - a partner whose job asks for 150 pages at 02:00, as fast as it can
-//   - a script that was left in a loop, and asks every other second from 14:10 to 14:25
+//   - a script that was left in a loop, and asks every other second from 14:10
+//     to 14:25
 //   - a phone on IPv6, whose address changes within its network
 //
 // A few lines are out of order by some seconds, as servers write them.

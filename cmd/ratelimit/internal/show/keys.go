@@ -18,7 +18,8 @@ type Keys struct {
 	secret []byte
 }
 
-// SecretVariable is the environment variable with the secret of core.WithKeySecret.
+// SecretVariable is the environment variable with the secret of
+// core.WithKeySecret.
 const SecretVariable = "LOG_KEY_SECRET"
 
 // minSecret is the least length of a secret for core.WithKeySecret.
@@ -27,7 +28,8 @@ const minSecret = 16
 // ErrSecret means that a secret is too short.
 var ErrSecret = errors.New(SecretVariable + " must have at least 16 bytes: it is the secret that the service gives core.WithKeySecret")
 
-// ParseKeys reads a mode: show, hash or hide. The secret is for hash; if it is empty, hashes are by a random secret, and differ each time.
+// ParseKeys reads a mode: show, hash or hide. The secret is for hash; if it is
+// empty, hashes are by a random secret, and differ each time.
 func ParseKeys(mode, secret string) (Keys, error) {
 	switch mode {
 	case "show", "hide":
@@ -49,7 +51,8 @@ func ParseKeys(mode, secret string) (Keys, error) {
 // Hidden reports whether keys can't be read from the output.
 func (k Keys) Hidden() bool { return k.mode == "hash" || k.mode == "hide" }
 
-// Hashes reports whether keys become hashes by the secret of [SecretVariable], or by a random one.
+// Hashes reports whether keys become hashes by the secret of [SecretVariable],
+// or by a random one.
 func (k Keys) Hashes() bool { return k.mode == "hash" }
 
 // Text is a key as the output shows it: whole, and so that a command takes it.
@@ -63,8 +66,8 @@ func (k Keys) Text(key string) string {
 	return oncall.ShownKey(key)
 }
 
-// Bytes is a key for JSON that has [Keys.Text] beside it, or nil if that is the key
-// or hides it.
+// Bytes is a key for JSON that has [Keys.Text] beside it, or nil if that is the
+// key or hides it.
 func (k Keys) Bytes(key string) []byte {
 	if k.Hidden() || k.Text(key) == key {
 		return nil
@@ -72,7 +75,8 @@ func (k Keys) Bytes(key string) []byte {
 	return []byte(key)
 }
 
-// Hash is a key as the log of a limiter with core.WithKeySecret has it: the first 12 hex digits of its HMAC-SHA256.
+// Hash is a key as the log of a limiter with core.WithKeySecret has it: the
+// first 12 hex digits of its HMAC-SHA256.
 func Hash(secret []byte, key string) string {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(key))

@@ -16,7 +16,8 @@ var (
 	Text     = oncall.Text
 )
 
-// Percent is the share of part in whole, with as many decimals as tell it from 0 and 100 %, but at most three.
+// Percent is the share of part in whole, with as many decimals as tell it from
+// 0 and 100 %, but at most three.
 func Percent(part, whole int64) string {
 	if whole == 0 || part == 0 {
 		return "0 %"

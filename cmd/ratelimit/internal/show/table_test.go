@@ -42,7 +42,8 @@ func TestTable(t *testing.T) {
 	assert.Equal(t, "   hour  requests\n  01:00     1,234\n\n   hour  denied by a\n  01:00           12\n\n   hour  denied by b\n  01:00            5\n", laidOut(t, &split, 25))
 }
 
-// No line is wider than the screen, but one that is a single cell, which must stay whole. Every word of every row is there, in order.
+// No line is wider than the screen, but one that is a single cell, which must
+// stay whole. Every word of every row is there, in order.
 func TestTablesFit(t *testing.T) {
 	words := func(n int) string {
 		var list []string

@@ -57,7 +57,8 @@ type Bucket struct {
 	retry, expires time.Duration
 }
 
-// Of asks the store for the state of key's bucket, and whether units would pass. The limiter of rules takes keys as the store has them.
+// Of asks the store for the state of key's bucket, and whether units would
+// pass. The limiter of rules takes keys as the store has them.
 func Of(ctx context.Context, rules *oncall.Rules, key string, units core.Units) (*Bucket, error) {
 	rules, stored, err := rules.Last(ctx, key)
 	if err != nil {
@@ -78,7 +79,8 @@ func Of(ctx context.Context, rules *oncall.Rules, key string, units core.Units) 
 	return b, nil
 }
 
-// Sketch is Of without what only the store's own state tells. It costs one call that others share.
+// Sketch is Of without what only the store's own state tells. It costs one call
+// that others share.
 func Sketch(ctx context.Context, rules *oncall.Rules, key string, units core.Units) (*Bucket, error) {
 	if rules.HasPlans() {
 		return Of(ctx, rules, key, units)
@@ -149,7 +151,8 @@ func of(res core.Result, stored core.Inspection) *Bucket {
 // share is which part of its capacity a limit has left; below 0 in debt.
 func share(l *Limit) float64 { return float64(l.Left-l.Debt) / float64(l.Capacity) }
 
-// Deeper reports whether b is worse off than c: it owes more of its capacity, or has less left, or waits longer.
+// Deeper reports whether b is worse off than c: it owes more of its capacity,
+// or has less left, or waits longer.
 func (b *Bucket) Deeper(c *Bucket) bool {
 	if x, y := b.level(), c.level(); x != y {
 		return x < y

@@ -16,8 +16,10 @@ import (
 // sentinel is what go-redis has for the address of a client that asks Sentinel.
 const sentinel = "FailoverClient"
 
-// Of returns the address of client's server, such as "redis://localhost:6379", "rediss://…" with TLS, or "unix:///run/redis.sock".
-// Of a Cluster or a Ring it returns all that the client was given. It is "" if that is not known. It has no user or password.
+// Of returns the address of client's server, such as "redis://localhost:6379",
+// "rediss://…" with TLS, or "unix:///run/redis.sock". Of a Cluster or a Ring it
+// returns all that the client was given. It is "" if that is not known. It has
+// no user or password.
 func Of(client redis.UniversalClient) string {
 	if v := reflect.ValueOf(client); v.Kind() == reflect.Pointer && v.IsNil() {
 		return ""
@@ -48,8 +50,10 @@ func AsksSentinel(client redis.UniversalClient) bool {
 	return ok && c != nil && c.Options().Addr == sentinel
 }
 
-// Master returns the address of the master that Sentinel names now, or "" if it does not say. It opens a connection as client does,
-// and closes it: go-redis shows the address nowhere else. A master that can't be reached has its address in the error.
+// Master returns the address of the master that Sentinel names now, or "" if it
+// does not say. It opens a connection as client does, and closes it: go-redis
+// shows the address nowhere else. A master that can't be reached has its
+// address in the error.
 func Master(ctx context.Context, client *redis.Client) string {
 	o := client.Options()
 	conn, err := o.Dialer(ctx, o.Network, o.Addr)

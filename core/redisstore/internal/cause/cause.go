@@ -45,8 +45,9 @@ func (e *Unconnected) Error() string {
 	return text
 }
 
-// Unwrap returns [context.DeadlineExceeded] after a wait, and otherwise the cause. After a wait the cause is an earlier
-// connection's and proves nothing of this call.
+// Unwrap returns [context.DeadlineExceeded] after a wait, and otherwise the
+// cause. After a wait the cause is an earlier connection's and proves nothing
+// of this call.
 func (e *Unconnected) Unwrap() error {
 	if e.After > 0 {
 		return context.DeadlineExceeded

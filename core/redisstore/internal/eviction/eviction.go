@@ -15,7 +15,8 @@ import (
 
 // Servers are those that hold keys.
 type Servers interface {
-	// Each calls do with a client of each server. several is whether there are more than one.
+	// Each calls do with a client of each server. several is whether there are
+	// more than one.
 	Each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient, several bool) error) error
 	// ConnectTimeout is how long a connection may take to be set up.
 	ConnectTimeout() time.Duration
@@ -23,11 +24,12 @@ type Servers interface {
 	Log() *slog.Logger
 }
 
-// Watch finds out once whether a server may drop keys when its memory is full, and warns once: a dropped bucket is full again.
+// Watch finds out once whether a server may drop keys when its memory is full,
+// and warns once: a dropped bucket is full again.
 type Watch struct{ once, warned sync.Once }
 
-// Look asks every server in the background, the first time it is called. It ignores errors, such as of a user without the right
-// to INFO.
+// Look asks every server in the background, the first time it is called. It
+// ignores errors, such as of a user without the right to INFO.
 func (w *Watch) Look(s Servers) {
 	w.once.Do(func() {
 		go func() {
@@ -51,7 +53,8 @@ func (w *Watch) Look(s Servers) {
 	})
 }
 
-// drops says for the log which limits a maxmemory-policy drops, as measured for docs/reliability.md.
+// drops says for the log which limits a maxmemory-policy drops, as measured for
+// docs/reliability.md.
 func drops(policy string) string {
 	switch {
 	case strings.HasSuffix(policy, "-ttl"):
@@ -64,7 +67,8 @@ func drops(policy string) string {
 	return "any limit, however busy its key is"
 }
 
-// policyOf reads the maxmemory-policy from the memory section of INFO, and whether there is a maxmemory.
+// policyOf reads the maxmemory-policy from the memory section of INFO, and
+// whether there is a maxmemory.
 func policyOf(info string) (policy string, bounded bool) {
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")

@@ -1,4 +1,5 @@
-// Package hashslot computes the slots of keys in a Redis Cluster, and has sets of slots.
+// Package hashslot computes the slots of keys in a Redis Cluster, and has sets
+// of slots.
 package hashslot
 
 import (
@@ -9,7 +10,8 @@ import (
 // count is how many slots a Cluster has.
 const count = 16384
 
-// Set is a set of slots of a Cluster. The zero value is empty. It is safe for concurrent use.
+// Set is a set of slots of a Cluster. The zero value is empty. It is safe for
+// concurrent use.
 type Set struct {
 	n    atomic.Int32 // how many slots are in it
 	bits [count / 32]atomic.Uint32
@@ -40,8 +42,9 @@ func (s *Set) Remove(key string) {
 	}
 }
 
-// Of is the slot of key: the CRC16 (XMODEM) of its hash tag, or of all of it if it has none.
-// See https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tag.
+// Of is the slot of key: the CRC16 (XMODEM) of its hash tag, or of all of it if
+// it has none. See
+// https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tag.
 func Of(key string) uint16 {
 	if _, after, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {

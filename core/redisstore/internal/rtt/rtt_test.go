@@ -60,7 +60,8 @@ func TestRoundTripForgetsAPause(t *testing.T) {
 	n.note(20*ms, 40*ms, 0, 40*ms, "and no others")
 }
 
-// The server works on what this process has sent. That takes time, however short the round trip is.
+// The server works on what this process has sent. That takes time, however
+// short the round trip is.
 func TestWorkOfTheServerIsNoRoundTrip(t *testing.T) {
 	n := &noted{T: t, at: time.Now()}
 	n.note(0, ms, 0, ms, "the first call is the estimate")

@@ -1,5 +1,6 @@
--- The periods of calendars that were sent. If a decision needs others, `missing` becomes true: then nothing may be stored, and the
--- answer asks for more periods.
+-- The periods of calendars that were sent. If a decision needs others,
+-- `missing` becomes true: then nothing may be stored, and the answer asks for
+-- more periods.
 local missing = false
 
 -- The period that an instant is in, counted from the first that was sent
@@ -31,7 +32,8 @@ local function start(limit, number)
   return at or FOREVER
 end
 
--- The same point as that of an instant in an earlier period, or that period's last microsecond if it is shorter
+-- The same point as that of an instant in an earlier period, or that period's
+-- last microsecond if it is shorter
 local function earlier(limit, at, periods)
   local number = period(limit, at)
   return math.min(start(limit, number - periods) + at - start(limit, number), start(limit, number - periods + 1) - 1)

@@ -1,6 +1,8 @@
--- Computes a limit's level from its record, which another definition may have written (in Go: change.go, with the rule and an example).
+-- Computes a limit's level from its record, which another definition may have
+-- written (in Go: change.go, with the rule and an example).
 
--- So many units of the definition w as whole tokens, and the rest in units of the limit, rounded down
+-- So many units of the definition w as whole tokens, and the rest in units of
+-- the limit, rounded down
 local function tokens_of(limit, w, units)
   local rest = units % w.unit
   return (units - rest) / w.unit, floor_units(rest / w.unit * limit.unit)
@@ -14,8 +16,9 @@ local function units_of(limit, tokens, rest)
   return math.max(-limit.max_debt, tokens * limit.unit + rest)
 end
 
--- A level and what is cut, both of now, as they are under the limit, in place of the definition w, which wrote the record. `ended` is until
--- when w has counted the time, and `held` tokens are held.
+-- A level and what is cut, both of now, as they are under the limit, in place
+-- of the definition w, which wrote the record. `ended` is until when w has
+-- counted the time, and `held` tokens are held.
 local function take_over(limit, w, level, cut, held, ended)
   local tokens, rest = tokens_of(limit, w, level)
   local by, base, gone = limit.capacity - w.capacity, units_of(limit, tokens_of(limit, w, cut.base)), cut.tokens
@@ -39,9 +42,11 @@ local function take_over(limit, w, level, cut, held, ended)
   return level, at
 end
 
--- The level at now, its instant, what is cut, and until when the time has counted, if nothing is taken until then. The definition w, which may be the limit itself, has the
--- level w.level of w.at, and w.cut and w.base, at the instant `written`. At `full_at` the bucket is full, and its steps begin with its
--- next use.
+-- The level at now, its instant, what is cut, and until when the time has
+-- counted, if nothing is taken until then. The definition w, which may be the
+-- limit itself, has the level w.level of w.at, and w.cut and w.base, at the
+-- instant `written`. At `full_at` the bucket is full, and its steps begin with
+-- its next use.
 local function level_at(limit, w, written, full_at)
   local cut, level, at, ended = { tokens = 0, base = 0 }, nil, now, now
   if full_at <= now then
@@ -64,8 +69,9 @@ local function level_at(limit, w, written, full_at)
   return level, at, cut, ended
 end
 
--- µs until a limit has `need` units, if nothing is taken until then, and if its level comes from that of w: see level_at. It finds the first
--- instant at which level_at has them, so that what is promised is what happens.
+-- µs until a limit has `need` units, if nothing is taken until then, and if its
+-- level comes from that of w: see level_at. It finds the first instant at which
+-- level_at has them, so that what is promised is what happens.
 local function search(limit, w, full_at, need)
   if (level_at(limit, w, now, full_at)) >= need then
     return 0
@@ -83,8 +89,10 @@ local function search(limit, w, full_at, need)
   return to - now
 end
 
--- Moves the stored instants of a limit back to now, to which the clock has stepped back: nothing refills for the time between. If
--- the last step is ahead of now, the steps begin again at now. Returns whether this must be stored. decide.go has an example.
+-- Moves the stored instants of a limit back to now, to which the clock has
+-- stepped back: nothing refills for the time between. If the last step is ahead
+-- of now, the steps begin again at now. Returns whether this must be stored.
+-- decide.go has an example.
 local function step_back(limit, record, w)
   local _, at = level_of(w, record)
   local last, steps, periods, by = stepped_at(w, at), 0, 0, record.at - now
@@ -107,9 +115,10 @@ local function step_back(limit, record, w)
   return true
 end
 
--- Refills a limit to now, and drops the holds that ended before. A limit that was not used yet is full, and its steps begin here.
--- If another definition wrote its record, limit.writer gets that, with the level of now. Returns whether a clock that stepped back must
--- be stored.
+-- Refills a limit to now, and drops the holds that ended before. A limit that
+-- was not used yet is full, and its steps begin here. If another definition
+-- wrote its record, limit.writer gets that, with the level of now. Returns
+-- whether a clock that stepped back must be stored.
 local function refill_stored(limit)
   local record = limit.last
   limit.writer, limit.cut, limit.base = nil, 0, 0

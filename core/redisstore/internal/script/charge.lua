@@ -7,7 +7,8 @@ local function credit(limit, n)
   limit.cut = cut.tokens
 end
 
--- Returns tokens, or charges those that were used already. Returns whether anything must be stored.
+-- Returns tokens, or charges those that were used already. Returns whether
+-- anything must be stored.
 local function refund(s, limits)
   local write = false
   for i = 1, #limits do
@@ -27,7 +28,8 @@ local function refund(s, limits)
   return write
 end
 
--- Whether a request, if it is allowed, holds the tokens that it takes from a limit
+-- Whether a request, if it is allowed, holds the tokens that it takes from a
+-- limit
 local function holds_tokens(r, limit)
   return limit.hold > 0 and (r.action == ACQUIRE or r.action == AT_MOST) and limit.n > 0
 end
@@ -37,7 +39,8 @@ local function crowded(r, limit)
   return limit.holds and holds_tokens(r, limit) and holds_lib().count(limit.holds) >= MAX_HOLDS
 end
 
--- Whether every limit has the request's tokens, now or when a reservation is due; and when that is
+-- Whether every limit has the request's tokens, now or when a reservation is
+-- due; and when that is
 local function grants(s, r)
   local there, waits = not s.held, r.action == RESERVE or r.action == AWAIT
   for i = 1, #r.limits do
@@ -58,8 +61,9 @@ local function grants(s, r)
   return granted and due - now <= r.more, due
 end
 
--- How many tokens are taken beyond n: at most r.more, and at most what every limit has left. A lease gets at most half of that,
--- so that one process never has the last tokens of a bucket.
+-- How many tokens are taken beyond n: at most r.more, and at most what every
+-- limit has left. A lease gets at most half of that, so that one process never
+-- has the last tokens of a bucket.
 local function extra_of(r)
   local extra = r.more
   for i = 1, #r.limits do
@@ -98,7 +102,8 @@ local function finish(limit, ending)
   return limit.holds and holds_lib().remove(limit, ending)
 end
 
--- Ends holds in every limit that has them, and puts back as many of their tokens as `endings` say. Returns whether there were any.
+-- Ends holds in every limit that has them, and puts back as many of their
+-- tokens as `endings` say. Returns whether there were any.
 local function finish_all(limits, endings)
   local ended = false
   for _, limit in ipairs(limits) do
@@ -113,7 +118,8 @@ local function finish_all(limits, endings)
   return ended
 end
 
--- Adds the holds of limits that hold what the request has taken, `extra` beyond n.
+-- Adds the holds of limits that hold what the request has taken, `extra` beyond
+-- n.
 local function acquire(s, r, extra)
   for _, limit in ipairs(r.limits) do
     if holds_tokens(r, limit) then
@@ -122,8 +128,9 @@ local function acquire(s, r, extra)
   end
 end
 
--- Has the limits that a request names hold their tokens from now on. A limit whose hold has ended takes them again. Returns whether
--- none lacked them, and whether anything changed.
+-- Has the limits that a request names hold their tokens from now on. A limit
+-- whose hold has ended takes them again. Returns whether none lacked them, and
+-- whether anything changed.
 local function extend(s, r)
   local allowed, write = true, false
   for _, limit in ipairs(r.limits) do
@@ -147,7 +154,8 @@ local function extend(s, r)
   return allowed, write
 end
 
--- Takes the request's tokens from every limit, and adds the hold of a reservation or a lease. Returns how many it takes beyond n.
+-- Takes the request's tokens from every limit, and adds the hold of a
+-- reservation or a lease. Returns how many it takes beyond n.
 local function charge(s, r, due)
   local limits, action = r.limits, r.action
   for i = 1, #limits do

@@ -1,4 +1,5 @@
--- What a lower Capacity has cut from a level (in Go: cut.go). Functions take it as `cut`, a table with tokens, above 0, and base, or nil.
+-- What a lower Capacity has cut from a level (in Go: cut.go). Functions take it
+-- as `cut`, a table with tokens, above 0, and base, or nil.
 
 -- What is cut in units, to the nearest
 local function cut_units(limit, tokens)
@@ -10,7 +11,8 @@ local function pay(limit, cut, units)
   cut.tokens = math.max(0, (cut_units(limit, cut.tokens) - units) / limit.unit)
 end
 
--- Adds units that come back to a level, at most up to `most`. What was cut is paid first, but not what came to the level since.
+-- Adds units that come back to a level, at most up to `most`. What was cut is
+-- paid first, but not what came to the level since.
 local function give(limit, level, units, most, cut)
   if not cut or cut.tokens <= 0 then
     return math.max(level, math.min(level + units, most))
@@ -25,7 +27,8 @@ local function give(limit, level, units, most, cut)
   return math.max(level, math.min(rest, most))
 end
 
--- refill of a level from which something is cut. What refills beyond the room pays that. The steps of a full bucket go on until all is paid.
+-- refill of a level from which something is cut. What refills beyond the room
+-- pays that. The steps of a full bucket go on until all is paid.
 local function refill_cut(limit, level, at, to, most, held, cut)
   if not cut or cut.tokens <= 0 then
     return refill(limit, level, at, to, most, held)

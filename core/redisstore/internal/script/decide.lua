@@ -1,7 +1,8 @@
 -- Decides a request: refill, end holds, then the action (in Go: decide.go).
 
--- Returns the levels of limits as they are now, for a decision that stores nothing, and whether waits do not follow from them, because
--- another definition wrote the state.
+-- Returns the levels of limits as they are now, for a decision that stores
+-- nothing, and whether waits do not follow from them, because another
+-- definition wrote the state.
 local function levels_text(limits)
   local answer, waits = {}, false
   for i = 1, #limits do
@@ -13,7 +14,8 @@ local function levels_text(limits)
   return table.concat(answer), waits
 end
 
--- µs until a limit has n tokens; if these were allowed, until it has one more; 0 if it can't have so many
+-- µs until a limit has n tokens; if these were allowed, until it has one more;
+-- 0 if it can't have so many
 local function retry_of(r, limit, allowed, stored)
   local need = allowed and 1 or limit.n
   if need > limit.capacity or limit.slots and need == 0 then
@@ -35,9 +37,10 @@ local function waits_of(r, allowed, stored)
   return table.concat(answer)
 end
 
--- Decides one key by its state. Returns the sign and the rest of an answer; or '!', an error, and whether the error is the
--- server's and not the key's. The sign is '?' if the decision needs periods of a calendar that were not sent. If dry, TAKE only
--- finds out whether there are tokens.
+-- Decides one key by its state. Returns the sign and the rest of an answer; or
+-- '!', an error, and whether the error is the server's and not the key's. The
+-- sign is '?' if the decision needs periods of a calendar that were not sent.
+-- If dry, TAKE only finds out whether there are tokens.
 local function decide(r, state, dry)
   missing, broken = false, false
   local limits, action = r.limits, r.action

@@ -1,6 +1,8 @@
--- Decides a request with flags without functions, if its limits wrote all of the key's state, not later than now, and hold nothing but
--- slots. It takes another number of tokens from each limit, or takes, holds or releases slots. Then `reply` is its answer, and `from`
--- is where the next request begins. The arithmetic of tokens is that of usual.lua.
+-- Decides a request with flags without functions, if its limits wrote all of
+-- the key's state, not later than now, and hold nothing but slots. It takes
+-- another number of tokens from each limit, or takes, holds or releases slots.
+-- Then `reply` is its answer, and `from` is where the next request begins. The
+-- arithmetic of tokens is that of usual.lua.
 if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or action == EXTEND_HELD or action == END_HELD then
   local kept_until, written_at, broken = 0, 0, false
   local extends = action == EXTEND_HELD
@@ -104,7 +106,8 @@ if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or actio
         if takes then
           level = level - n * unit
         end
-        -- The step with which the limit is full again, and with which it has what is asked
+        -- The step with which the limit is full again, and with which it has
+        -- what is asked
         local stepped, steps = aligned == 1 and at - at % step or at, (capacity * unit - level) / gain
         local keep = stepped + (steps + -steps % 1) * step
         if level < capacity * unit then

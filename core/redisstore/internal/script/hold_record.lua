@@ -1,4 +1,5 @@
--- Reads and stores holds. constants.lua has the formats: HOLDS, HOLD, PAGE and FIELD. The holds of a limit are a table:
+-- Reads and stores holds. constants.lua has the formats: HOLDS, HOLD, PAGE and
+-- FIELD. The holds of a limit are a table:
 --   steps_hash, unit, gain, phase   the stepping for which the deficits of its pages were computed
 --   moved       1 if a clock that stepped back has moved their ends
 --   front       the holds that end with the last write or before: end, ticket, tokens of each
@@ -15,8 +16,10 @@
 --   first       when the first hold in a page ends, if known
 --   passed      how far wait_around has got, if nothing has changed since
 
--- Whether a hold holds its tokens at an instant. In the microsecond of its end a hold still holds them: they are used after
--- everything else in it. A reservation that was due when it was made holds nothing, but can still be cancelled.
+-- Whether a hold holds its tokens at an instant. In the microsecond of its end
+-- a hold still holds them: they are used after everything else in it. A
+-- reservation that was due when it was made holds nothing, but can still be
+-- cancelled.
 local function holds_at(at, ends, ticket)
   return ends > at or ends == at and (ticket < AT_ONCE or ticket >= FIRST_LEASE)
 end
@@ -30,7 +33,8 @@ local function held_at(list, at)
   return tokens
 end
 
--- Unpacks the format `each` so many times. Returns the numbers, and where they end.
+-- Unpacks the format `each` so many times. Returns the numbers, and where they
+-- end.
 local function unpack_all(each, count, text, from)
   if count == 0 then
     return {}, from
@@ -42,7 +46,8 @@ local function unpack_all(each, count, text, from)
   return list, to
 end
 
--- Reads the holds of the limit `tag` that are at `from`. Returns them and where they end; nil if this script did not write them.
+-- Reads the holds of the limit `tag` that are at `from`. Returns them and where
+-- they end; nil if this script did not write them.
 function lib.read(key, tag, state, from)
   if from + HOLDS_SIZE - 1 > #state then
     return nil
@@ -72,8 +77,9 @@ function lib.read(key, tag, state, from)
   end
 end
 
--- Makes holds of a list. Those that end at the instant `at` or before are in front. The others are one page of any size, without a
--- stepping: prune divides it.
+-- Makes holds of a list. Those that end at the instant `at` or before are in
+-- front. The others are one page of any size, without a stepping: prune divides
+-- it.
 function lib.holds_of(key, tag, list, at)
   local holds = {
     key = key, tag = tag, moved = 0, front = {}, heads = {}, in_pages = 0, held = 0, lists = {}, bytes = {}, stale = {},
@@ -150,7 +156,8 @@ local function first_end(holds)
   return holds.first
 end
 
--- The holds of a limit as they are stored behind its level; nil if there are none
+-- The holds of a limit as they are stored behind its level; nil if there are
+-- none
 function lib.text(limit)
   local holds = limit.holds
   local front, heads = holds.front, holds.heads
@@ -170,8 +177,9 @@ function lib.text(limit)
     .. pack('>' .. ('I7'):rep(#front), values(front)) .. text
 end
 
--- Stores the records of a key, the fields in `pages`, and the pages of these limits that have changed, and returns the server's error if it
--- refuses. The key becomes a hash if it is not one yet.
+-- Stores the records of a key, the fields in `pages`, and the pages of these
+-- limits that have changed, and returns the server's error if it refuses. The
+-- key becomes a hash if it is not one yet.
 function lib.store(s, records, limits, pages, ttl)
   local key, set = s.key, nil
   if not s.hashed then

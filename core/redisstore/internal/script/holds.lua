@@ -1,5 +1,7 @@
--- Refills and waits in a bucket with holds, adds and removes them (in Go: holds.go). hold.go says what a hold is: tokens of a
--- reservation or on lease, which still count against the Capacity. hold_record.lua has the table of a limit's holds.
+-- Refills and waits in a bucket with holds, adds and removes them (in Go:
+-- holds.go). hold.go says what a hold is: tokens of a reservation or on lease,
+-- which still count against the Capacity. hold_record.lua has the table of a
+-- limit's holds.
 
 -- The table of a limit without holds
 local function new(s, limit)
@@ -31,7 +33,8 @@ function lib.room(limit)
   return room(limit, held_now(limit.holds))
 end
 
--- refill of a bucket with holds. These and the level were written at the instant `written`; `cut` is what is cut from the level.
+-- refill of a bucket with holds. These and the level were written at the
+-- instant `written`; `cut` is what is cut from the level.
 function lib.refill_around(limit, level, at, written, cut)
   local holds = limit.holds
   local front, held, b = holds.front, held_at(holds.front, written) + holds.in_pages, nil
@@ -49,7 +52,8 @@ function lib.refill_around(limit, level, at, written, cut)
   return refill_cut(limit, level, at, now, room(limit, held), held, cut)
 end
 
--- Drops the holds that ended before now. The others get pages for the stepping of the limit's level.
+-- Drops the holds that ended before now. The others get pages for the stepping
+-- of the limit's level.
 function lib.prune(limit)
   local holds, front = limit.holds, {}
   local heads = holds.heads
@@ -86,8 +90,10 @@ function lib.prune(limit)
   holds.held = held_at(front, now) + holds.in_pages
 end
 
--- wait in a bucket with the holds that prune left. The level rises no higher than they leave room, so the wait may last until some
--- of them end. holds.go has an example. A call that needs more than the last one continues where that got to: at holds.passed.
+-- wait in a bucket with the holds that prune left. The level rises no higher
+-- than they leave room, so the wait may last until some of them end. holds.go
+-- has an example. A call that needs more than the last one continues where that
+-- got to: at holds.passed.
 function lib.wait_around(limit, need)
   local level, at, holds = limit.level, limit.at, limit.holds
   if level >= need or not holds then
@@ -157,7 +163,8 @@ function lib.count(holds)
   return count
 end
 
--- `step`, which is one, or if `last` is later, the first step that is not before it. keep.go has an example.
+-- `step`, which is one, or if `last` is later, the first step that is not
+-- before it. keep.go has an example.
 function lib.outlast(limit, step, last)
   if last <= step then
     return step
@@ -177,7 +184,8 @@ function lib.last_end(holds)
   return heads[1] and heads[#heads - HEAD + 1 + ITS_END] + 1 or 0
 end
 
--- Adds a hold, which must end now or later. A page that gets too large becomes two.
+-- Adds a hold, which must end now or later. A page that gets too large becomes
+-- two.
 local function add(limit, at, ticket, tokens)
   local holds = limit.holds
   local heads = holds.heads
@@ -221,7 +229,8 @@ local function add(limit, at, ticket, tokens)
   end
 end
 
--- The place of the page that has a hold, among those from `first` to `last`, and where the hold is in its list; nil if none has it
+-- The place of the page that has a hold, among those from `first` to `last`,
+-- and where the hold is in its list; nil if none has it
 local function find_hold(holds, first, last, ticket)
   for b = first, last, HEAD do
     local list = list_of(holds, b)
@@ -233,7 +242,8 @@ local function find_hold(holds, first, last, ticket)
   end
 end
 
--- Removes the hold that an ending names, and returns its tokens; nil if there is none.
+-- Removes the hold that an ending names, and returns its tokens; nil if there
+-- is none.
 function lib.remove(limit, ending)
   local holds, ticket, at = limit.holds, ending.ticket, ending.at
   local front, heads = holds.front, holds.heads
@@ -275,8 +285,9 @@ function lib.remove(limit, ending)
   return tokens
 end
 
--- Moves the holds of a limit back with the clock: reservations by some steps, or periods of a calendar, and leases and reservations
--- that were due at once by as much as the clock.
+-- Moves the holds of a limit back with the clock: reservations by some steps,
+-- or periods of a calendar, and leases and reservations that were due at once
+-- by as much as the clock.
 function lib.move(limit, steps, periods, back)
   local holds = limit.holds
   local moved = holds.front

@@ -1,7 +1,9 @@
--- Stores a key's records with a TTL: they matter until all of its limits are full and hold nothing (in Go: keep.go).
+-- Stores a key's records with a TTL: they matter until all of its limits are
+-- full and hold nothing (in Go: keep.go).
 
--- The TTL in ms of a key that matters until the instant `last`. It is rounded up, so that most writes need not change it.
--- Example: a key that matters for 90 s more gets between 91 and 93 s.
+-- The TTL in ms of a key that matters until the instant `last`. It is rounded
+-- up, so that most writes need not change it. Example: a key that matters for
+-- 90 s more gets between 91 and 93 s.
 local function ttl_of(last)
   local grain = GRAIN
   while last - now > FINE * grain do
@@ -12,8 +14,9 @@ local function ttl_of(last)
   return ttl < MAX_INT and format('%d', ttl) or ttl
 end
 
--- Stores `limits`, and the key's records of other limits. Returns the levels of `limits`, and the server's error if it
--- refuses. It stores and returns nothing if periods of a calendar are missing or holds unreadable.
+-- Stores `limits`, and the key's records of other limits. Returns the levels of
+-- `limits`, and the server's error if it refuses. It stores and returns nothing
+-- if periods of a calendar are missing or holds unreadable.
 local function keep(s, limits)
   local answer, text, last, fields, pages = {}, {}, math.max(s.keeps, now), s.fields, nil -- pages: fields of slots
   for i = 1, #limits do

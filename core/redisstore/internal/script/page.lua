@@ -1,5 +1,6 @@
--- A page is up to 64 holds that end one after another (in Go: page.go, which explains the deficit). Of most pages a decision
--- needs only the numbers in `heads`, and not the holds.
+-- A page is up to 64 holds that end one after another (in Go: page.go, which
+-- explains the deficit). Of most pages a decision needs only the numbers in
+-- `heads`, and not the holds.
 
 -- What a step brings to a bucket that is not in debt
 local function gain_of(limit)
@@ -11,7 +12,8 @@ local function phase_of(limit, at)
   return limit.aligned and 0 or at % limit.step
 end
 
--- The number of the last step up to an instant. Between two instants there are as many steps as their numbers differ.
+-- The number of the last step up to an instant. Between two instants there are
+-- as many steps as their numbers differ.
 local function step_number(limit, phase, at)
   if limit.starts then
     return period(limit, at)
@@ -25,7 +27,8 @@ local function fits(limit, holds, at)
   return not limit.foreign and holds.steps_hash == limit.steps_hash and holds.unit == limit.unit and holds.gain == gain_of(limit) and holds.phase == phase_of(limit, at)
 end
 
--- Sets the stepping of holds, on which deficits depend, to that of the limit's level.
+-- Sets the stepping of holds, on which deficits depend, to that of the limit's
+-- level.
 local function set_stepping(limit, holds)
   holds.steps_hash, holds.unit, holds.gain, holds.phase = limit.steps_hash, limit.unit, gain_of(limit), phase_of(limit, limit.at)
 end
@@ -35,8 +38,10 @@ local function returning(ticket)
   return ticket >= FIRST_RETURNING
 end
 
--- Ends the hold that begins at the i-th number of a list, at a level that is that of its end, while `held` tokens are held, its own
--- among them. `cut` is what is cut from the level. Returns the level after it, and what is held then.
+-- Ends the hold that begins at the i-th number of a list, at a level that is
+-- that of its end, while `held` tokens are held, its own among them. `cut` is
+-- what is cut from the level. Returns the level after it, and what is held
+-- then.
 local function end_hold(limit, list, i, level, held, cut)
   local tokens = list[i + 2]
   if returning(list[i + 1]) then
@@ -45,8 +50,9 @@ local function end_hold(limit, list, i, level, held, cut)
   return level, held - tokens
 end
 
--- Refills a level past the ends of holds, from the i-th number of a list on, that end before `to`. `held` tokens are held at first.
--- Returns the level, its instant, and what is held then.
+-- Refills a level past the ends of holds, from the i-th number of a list on,
+-- that end before `to`. `held` tokens are held at first. Returns the level, its
+-- instant, and what is held then.
 local function refill_through(limit, list, i, level, at, to, held, cut)
   while list[i] and list[i] < to do
     level, at = refill_cut(limit, level, at, list[i], room(limit, held), held, cut)
@@ -56,9 +62,10 @@ local function refill_through(limit, list, i, level, at, to, held, cut)
   return level, at, held
 end
 
--- Refills a level through the pages from b on that end before `to`, as long as it stays below `need` at their ends. `held`
--- tokens are held at first, theirs among them. Returns the level, its instant, what is held then, and the first page left.
--- Without a loop over the holds: see refillThroughPage in page.go.
+-- Refills a level through the pages from b on that end before `to`, as long as
+-- it stays below `need` at their ends. `held` tokens are held at first, theirs
+-- among them. Returns the level, its instant, what is held then, and the first
+-- page left. Without a loop over the holds: see refillThroughPage in page.go.
 local function refill_through_pages(limit, holds, b, level, at, held, to, need, cut)
   local heads, full, unit, step, starts = holds.heads, limit.full, limit.unit, limit.step, limit.starts
   local aligned, gain, phase, most_held = limit.aligned, holds.gain, holds.phase, limit.full + limit.max_debt
@@ -99,8 +106,9 @@ local function refill_through_pages(limit, holds, b, level, at, held, to, need, 
   return level, at, held, b
 end
 
--- A page's deficit with another hold at its end. `gained` is what the limit gains between the last two ends, and `all` the
--- page's tokens with the new hold.
+-- A page's deficit with another hold at its end. `gained` is what the limit
+-- gains between the last two ends, and `all` the page's tokens with the new
+-- hold.
 local function deficit_with(holds, deficit, all, tokens, gained)
   if all * holds.unit >= FOREVER then -- no bucket of these units has so many tokens: refill_through_pages then uses no deficit
     return FOREVER
@@ -162,7 +170,8 @@ local function drop(holds, b)
   end
 end
 
--- Makes a page of a list of holds, with an id that is not in use, and inserts its head at b.
+-- Makes a page of a list of holds, with an id that is not in use, and inserts
+-- its head at b.
 local function insert(limit, b, list)
   local holds, id, used = limit.holds, 1, {}
   holds.repack = true
@@ -180,7 +189,8 @@ local function insert(limit, b, list)
   recount(limit, b)
 end
 
--- Makes one page of that at b and the next, if both exist and their holds fit into one.
+-- Makes one page of that at b and the next, if both exist and their holds fit
+-- into one.
 local function join(limit, b)
   local holds = limit.holds
   local heads = holds.heads
@@ -212,7 +222,8 @@ local function rebuild(limit)
   end
 end
 
--- The place of the page in which a hold is or belongs: the first one that does not end before it, or behind all pages if all do
+-- The place of the page in which a hold is or belongs: the first one that does
+-- not end before it, or behind all pages if all do
 local function page_with(heads, at, ticket)
   local low, high = 0, #heads / HEAD
   while low < high do

@@ -1,7 +1,9 @@
--- What a decision does with holds: add them, and find when a reservation is due (in Go: decide.go and holds.go).
+-- What a decision does with holds: add them, and find when a reservation is due
+-- (in Go: decide.go and holds.go).
 
--- Takes so many tokens, or all, from the reservations that were due when they were made. A refund calls it: the tokens that it puts
--- back may be those of such a reservation, and must not come back again when that is cancelled.
+-- Takes so many tokens, or all, from the reservations that were due when they
+-- were made. A refund calls it: the tokens that it puts back may be those of
+-- such a reservation, and must not come back again when that is cancelled.
 function lib.use_now(holds, tokens)
   local list, front = holds.front, {}
   for i = 1, #list, 3 do
@@ -23,7 +25,8 @@ function lib.hold_one(s, limit, at, ticket, tokens)
   add(limit, at, ticket, tokens)
 end
 
--- Adds a hold of so many tokens to every limit that tokens are taken from. Without `tokens` it is of the limit's n.
+-- Adds a hold of so many tokens to every limit that tokens are taken from.
+-- Without `tokens` it is of the limit's n.
 function lib.hold(s, limits, at, ticket, tokens)
   for _, limit in ipairs(limits) do
     if limit.n > 0 then
@@ -32,8 +35,9 @@ function lib.hold(s, limits, at, ticket, tokens)
   end
 end
 
--- When a reservation is due: every limit has n tokens then, and earlier reservations are not due later. Returns also whether it may
--- be made: no debt gets too deep, and no limit has too many holds.
+-- When a reservation is due: every limit has n tokens then, and earlier
+-- reservations are not due later. Returns also whether it may be made: no debt
+-- gets too deep, and no limit has too many holds.
 function lib.promise(limits, wait_for)
   local due, granted = now, true
   for _, limit in ipairs(limits) do

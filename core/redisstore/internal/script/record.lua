@@ -1,7 +1,9 @@
--- Reads records, and computes what follows from one (in Go: record.go, with examples).
+-- Reads records, and computes what follows from one (in Go: record.go, with
+-- examples).
 
--- The record at a place of the state, and where it ends; nil if this script did not write it. What is cut from its level is
--- in cut, in tokens, and base; cut is 0 if there is none.
+-- The record at a place of the state, and where it ends; nil if this script did
+-- not write it. What is cut from its level is in cut, in tokens, and base; cut
+-- is 0 if there is none.
 local function read_record(state, from)
   if from + RECORD_SIZE - 1 > #state then
     return nil
@@ -26,13 +28,15 @@ local function read_record(state, from)
   return record, to
 end
 
--- Rounds a product of tokens and unit down, after adding what the division and the multiplication may have lost by rounding.
+-- Rounds a product of tokens and unit down, after adding what the division and
+-- the multiplication may have lost by rounding.
 local function floor_units(units)
   units = units + math.abs(units) * ROUNDING_ERROR
   return units - units % 1
 end
 
--- A limit by its bytes. On another definition's calendar nothing refills, because its periods are not known: foreign.
+-- A limit by its bytes. On another definition's calendar nothing refills,
+-- because its periods are not known: foreign.
 local function limit_of(definition)
   local tag, steps_hash, mode, capacity, unit, gain, step = unpack(DEFINITION, definition, 1)
   return {
@@ -41,7 +45,8 @@ local function limit_of(definition)
   }
 end
 
--- The level of a record, which the limit's definition wrote, and its instant: the last step up to the write
+-- The level of a record, which the limit's definition wrote, and its instant:
+-- the last step up to the write
 local function level_of(limit, record)
   local at = record.at
   if not limit.aligned then

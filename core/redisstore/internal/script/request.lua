@@ -1,6 +1,8 @@
--- Parses the requests that are not usual, and answers each. usual.lua has read what comes before their limits.
+-- Parses the requests that are not usual, and answers each. usual.lua has read
+-- what comes before their limits.
 --
--- A limit is a table with the fields of Rate in rate.go. For the key that is decided it also has:
+-- A limit is a table with the fields of Rate in rate.go. For the key that is
+-- decided it also has:
 --   n                    what the request takes of it
 --   hold                 for how long it holds that, in µs; 0: not at all
 --   last, holds          its record and holds as stored; last is nil if it was not used yet (stored_of sets these)
@@ -10,7 +12,8 @@
 --   writer               another definition that wrote the record, with its own level (refill_stored)
 --   retry, fills         µs until it has n tokens (decide), and until it is full (full_at)
 
--- Returns the limits of a request. They are parsed once and shared, because most requests of a script call have the same limits.
+-- Returns the limits of a request. They are parsed once and shared, because
+-- most requests of a script call have the same limits.
 local lists, calendar_at = {}, 1 -- limits by where they begin in ARGV[1]; where the next calendar begins in ARGV[3]
 local function limits_of(r)
   local limits = lists[r.at_limits]
@@ -39,7 +42,8 @@ local function limits_of(r)
   return limits
 end
 
--- Reads what follows the limits of a request, and takes the flags out of its action.
+-- Reads what follows the limits of a request, and takes the flags out of its
+-- action.
 local function read(r)
   local action, from = r.action, r.from
   local ending = action >= ENDS
@@ -74,7 +78,8 @@ local function read(r)
   end
 end
 
--- Decides a request once by a key's state. Returns the answer, and the server's error if there was one.
+-- Decides a request once by a key's state. Returns the answer, and the server's
+-- error if there was one.
 local function answer_to(r, state, dry)
   for j = 1, #r.limits do
     r.limits[j].n, r.limits[j].hold = r.n[j], r.hold[j]

@@ -1,6 +1,8 @@
-// Package script has the Lua script that decides in Redis. script.lua is its frame, with the format of its arguments and its
-// reply. The other files compute what core/internal/bucket, the reference implementation, computes in Go. Files, functions and
-// fields have the same names in both, where both have them.
+// Package script has the Lua script that decides in Redis. script.lua is its
+// frame, with the format of its arguments and its reply. The other files
+// compute what core/internal/bucket, the reference implementation, computes in
+// Go. Files, functions and fields have the same names in both, where both have
+// them.
 package script
 
 import (
@@ -15,17 +17,21 @@ import (
 //go:embed *.lua
 var files embed.FS
 
-// Script is a script and its SHA-1 digest, by which EVALSHA calls it. Both are strings; as any they need no conversion when
-// they become arguments of a command.
+// Script is a script and its SHA-1 digest, by which EVALSHA calls it. Both are
+// strings; as any they need no conversion when they become arguments of a
+// command.
 type Script struct{ Text, SHA any }
 
-// Ordinary returns the script for servers with Lua's struct library. The first call assembles it, which takes some milliseconds.
+// Ordinary returns the script for servers with Lua's struct library. The first
+// call assembles it, which takes some milliseconds.
 var Ordinary = sync.OnceValue(func() *Script { return newScript(assemble("script")) })
 
-// WithStruct returns the script that begins with a replacement of that library, for the others, such as miniredis.
+// WithStruct returns the script that begins with a replacement of that library,
+// for the others, such as miniredis.
 var WithStruct = sync.OnceValue(func() *Script { return newScript(Struct + Ordinary().Text.(string)) })
 
-// Struct is the replacement of the struct library: the functions that the script uses.
+// Struct is the replacement of the struct library: the functions that the
+// script uses.
 var Struct = file("struct")
 
 func newScript(text string) *Script {
@@ -53,8 +59,8 @@ func constants() map[string]string {
 	return values
 }
 
-// assemble returns a file with the files that it includes, without comments, and with the values of constants in place of
-// their names.
+// assemble returns a file with the files that it includes, without comments,
+// and with the values of constants in place of their names.
 func assemble(name string) string {
 	values := constants()
 	text := included(file(name))

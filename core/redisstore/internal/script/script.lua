@@ -1,9 +1,11 @@
--- The frame of the script as it is sent, and the format of its arguments and its reply. script.go replaces each `include` by the
--- file of that name, and the constants of constants.lua by their values. Readers begin with usual.lua, which has the bucket's
--- arithmetic.
+-- The frame of the script as it is sent, and the format of its arguments and
+-- its reply. script.go replaces each `include` by the file of that name, and
+-- the constants of constants.lua by their values. Readers begin with usual.lua,
+-- which has the bucket's arithmetic.
 --
--- KEYS[i]   state of one (policy, key): the records of its limits
--- ARGV[1]   requests. Of each: for how many of KEYS it is, how many limits follow (none: those of the request before), action,
+-- KEYS[i] state of one (policy, key): the records of its limits ARGV[1]
+-- requests. Of each: for how many of KEYS it is, how many limits follow (none:
+-- those of the request before), action,
 --           n, and how many times. All but take are for one key, and all but take and END for one time. Then
 --           if limits follow, for each of them its definition: tag, steps_hash, mode, capacity, unit, gain, step
 --           of RESERVE and the actions after it: more and ticket
@@ -14,26 +16,30 @@
 --           A request with JOINT is decided together with the next one, up to one for 0 times: all take, or none does. Requests have
 --           EACH whose limits are on a calendar, count another unit, or hold what is taken: without flags they would be usual.
 --           TAKE with DRY takes nothing and only finds out whether there are tokens
--- ARGV[2]   now in µs since 1970; without it, or if it is '', this server's clock counts
--- ARGV[3]   calendars: for each limit with one its deepest debt in units, how many periods follow, and when each of them begins,
+-- ARGV[2] now in µs since 1970; without it, or if it is '', this server's clock
+-- counts ARGV[3] calendars: for each limit with one its deepest debt in units,
+-- how many periods follow, and when each of them begins,
 --           in the order in which these limits follow in ARGV[1]
 --
--- Returns one string. If it is one request for one key and each time was allowed: the levels that were written. Otherwise now,
--- then an answer for each key. An answer is one of these:
+-- Returns one string. If it is one request for one key and each time was
+-- allowed: the levels that were written. Otherwise now, then an answer for each
+-- key. An answer is one of these:
 --   '+' or '-' (allowed or denied), or 'n' (allowed to take nothing, of a key without state), and the level of each limit, refilled to now
 --     then, to RESERVE and AWAIT, when the tokens are due; to LEASE, AT_MOST and ACQUIRE, how many tokens were taken beyond n
 --   'a' or 'd' in place of '+' or '-': the same, and then two waits for each limit, in µs: until it has n tokens (if allowed,
 --     one), and until it is full. They are sent if they don't follow from the levels, as while tokens are held
 --   '!', the length of an error, and the error: why this key was not decided
 --   '?': nothing was done, because periods of a calendar are needed that were not sent
--- The answer to several times is either '*', how many were allowed, which are the first ones, and the levels after these; or
--- an answer to each time.
--- An error of one key does not concern the others. If the server refuses to write every key, its error is the reply.
+-- The answer to several times is either '*', how many were allowed, which are
+-- the first ones, and the levels after these; or an answer to each time. An
+-- error of one key does not concern the others. If the server refuses to write
+-- every key, its error is the reply.
 
 include usual
 
--- Every run of the script makes its functions anew, which costs more than the arithmetic. So all else is one function, which is
--- made only if there are unusual requests.
+-- Every run of the script makes its functions anew, which costs more than the
+-- arithmetic. So all else is one function, which is made only if there are
+-- unusual requests.
 if not unusual then
   return pack(NUMBER, now) .. table.concat(answers)
 end

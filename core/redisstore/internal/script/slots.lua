@@ -1,5 +1,6 @@
--- Slots in use (in Go: Holds). They are stored in pages, as other holds are: see constants.lua. But they need no deficits, and a decision unpacks
--- only the heads and holds that it needs. The slots of a limit are a table:
+-- Slots in use (in Go: Holds). They are stored in pages, as other holds are:
+-- see constants.lua. But they need no deficits, and a decision unpacks only the
+-- heads and holds that it needs. The slots of a limit are a table:
 --   key, tag
 --   used     how many are in use
 --   pages   how many pages there are
@@ -17,7 +18,8 @@ slots_lib = slots_lib or (function()
     return { key = key, tag = tag, used = 0, pages = 0, heads = '', at = 1, first = 0, bytes = {}, stale = {}, gone = {}, broken = false }
   end
 
-  -- The head of a page: id, how many holds, their tokens, end and ticket of the last
+  -- The head of a page: id, how many holds, their tokens, end and ticket of the
+  -- last
   local function head(s, b)
     return unpack(PAGE, s.heads, s.at + (b - 1) * PAGE_SIZE)
   end
@@ -77,8 +79,10 @@ slots_lib = slots_lib or (function()
     set(s, b, 0, id, bytes, tokens)
   end
 
-  -- Reads the slots whose record is at a place of the state, and drops those that have ended. Returns them, where the next record is,
-  -- when they were written, and until when they mattered; nil if this script did not write them.
+  -- Reads the slots whose record is at a place of the state, and drops those
+  -- that have ended. Returns them, where the next record is, when they were
+  -- written, and until when they mattered; nil if this script did not write
+  -- them.
   function lib.read(state, place, key)
     if place + RECORD_SIZE - 1 > #state then
       return nil
@@ -123,7 +127,8 @@ slots_lib = slots_lib or (function()
     return s, behind, written, matters
   end
 
-  -- Moves the ends of all back with a clock that stepped back, so that they keep their remaining time.
+  -- Moves the ends of all back with a clock that stepped back, so that they
+  -- keep their remaining time.
   function lib.move(s, back)
     for b = 1, s.pages do
       local bytes, id = bytes_of(s, b)
@@ -168,7 +173,8 @@ slots_lib = slots_lib or (function()
     end
   end
 
-  -- Ends the hold with a ticket, which probably ends at an instant by itself. Returns its tokens; nil if there is none.
+  -- Ends the hold with a ticket, which probably ends at an instant by itself.
+  -- Returns its tokens; nil if there is none.
   function lib.finish(s, ticket, ends)
     if s.pages == 0 then
       return nil
@@ -271,7 +277,8 @@ slots_lib = slots_lib or (function()
     return FOREVER
   end
 
-  -- Adds what to write of the pages to `fields`, and what to delete to `removed`. Returns what follows the limit's record, in two parts: long
+  -- Adds what to write of the pages to `fields`, and what to delete to
+  -- `removed`. Returns what follows the limit's record, in two parts: long
   -- texts cost as much as all else.
   function lib.text(s, fields, removed)
     for id in pairs(s.stale) do

@@ -1,11 +1,13 @@
 -- Reads the state of a key (in Go: stored.go).
 
--- Sets limit.last and limit.holds, or limit.slots, of each limit; `last` is nil if the limit was not used yet. Returns an error if
--- this script did not write the state.
+-- Sets limit.last and limit.holds, or limit.slots, of each limit; `last` is nil
+-- if the limit was not used yet. Returns an error if this script did not write
+-- the state.
 --
--- s gets the records of other limits as long as they matter: two versions of a policy may be in use at once, and each must find
--- its own. s.keeps is until when they matter, s.held is whether `limits` have holds, s.fields whether the others have, and s.removed
--- gets the fields of holds that no longer matter.
+-- s gets the records of other limits as long as they matter: two versions of a
+-- policy may be in use at once, and each must find its own. s.keeps is until
+-- when they matter, s.held is whether `limits` have holds, s.fields whether the
+-- others have, and s.removed gets the fields of holds that no longer matter.
 local function arrange(s, limits, state)
   local own, seen, others, n = {}, {}, {}, 0
   for _, limit in ipairs(limits) do
@@ -54,8 +56,9 @@ local function arrange(s, limits, state)
   s.others = table.concat(others)
 end
 
--- Reads the state of a key, for which GET has returned `state`. Returns nil if it can't be used, an error, and whether the error
--- is the server's and not the key's.
+-- Reads the state of a key, for which GET has returned `state`. Returns nil if
+-- it can't be used, an error, and whether the error is the server's and not the
+-- key's.
 local function stored_of(key, state, limits)
   local s = {
     key = key, hashed = false, -- hashed: the key is a hash, because tokens are held

@@ -1,12 +1,16 @@
--- A replacement of Lua's struct library: the functions and formats that the script uses. It is sent in front of the script to
--- servers whose Lua lacks the library, such as miniredis. Formats are big-endian: '>', then for each value I and its number of
--- bytes, B for I1, d or f for a number, or c0 for a text.
+-- A replacement of Lua's struct library: the functions and formats that the
+-- script uses. It is sent in front of the script to servers whose Lua lacks the
+-- library, such as miniredis. Formats are big-endian: '>', then for each value
+-- I and its number of bytes, B for I1, d or f for a number, or c0 for a text.
 --
--- I4, a limit's tag, is read as the number less 2^32, which is below 0. The script uses tags as keys of tables, and miniredis'
--- Lua makes a table with the key 60,000,000 as long as that.
+-- I4, a limit's tag, is read as the number less 2^32, which is below 0. The
+-- script uses tags as keys of tables, and miniredis' Lua makes a table with the
+-- key 60,000,000 as long as that.
 --
--- Older miniredis, such as v2.30, returns nil from redis.pcall after an error. The only error that the script's commands have there
--- is a key of another type. Lua's own pcall would have the text, but in miniredis' Lua it detaches the script's locals.
+-- Older miniredis, such as v2.30, returns nil from redis.pcall after an error.
+-- The only error that the script's commands have there is a key of another
+-- type. Lua's own pcall would have the text, but in miniredis' Lua it detaches
+-- the script's locals.
 local redis = {
   call = redis.call,
   pcall = function(...)
@@ -34,8 +38,9 @@ do
     return n
   end
 
-  -- IEEE 754: a sign, the exponent and its bias, and the digits behind the binary point. Their number of bits is in
-  -- `digits`, and `bias` is that of the format.
+  -- IEEE 754: a sign, the exponent and its bias, and the digits behind the
+  -- binary point. Their number of bits is in `digits`, and `bias` is that of
+  -- the format.
   local function float(x, size, digits, bias)
     local sign, exponent, rest = 0, 0, 0
     if x < 0 or x == 0 and 1 / x < 0 then

@@ -1,7 +1,9 @@
 -- Decides the requests that are not usual, and returns the script's reply.
 
--- Answers requests that are decided together: all take, or none does. First each is decided without taking anything. If all are
--- allowed, each is decided again, and takes. Returns their answers, and the server's error if it refused to write a key.
+-- Answers requests that are decided together: all take, or none does. First
+-- each is decided without taking anything. If all are allowed, each is decided
+-- again, and takes. Returns their answers, and the server's error if it refused
+-- to write a key.
 local function together(group)
   local found, refused, states, all = {}, nil, {}, true
   for g, r in ipairs(group) do
@@ -20,7 +22,8 @@ local function together(group)
     taken[g], refused = answer_to(r, pcall('GET', r.key), false)
     local sign = taken[g]:sub(1, 1)
     if sign == '!' or sign == '?' then
-      -- The server refuses to write this key, or writing it needs periods that were not sent: restore the keys before it.
+      -- The server refuses to write this key, or writing it needs periods that
+      -- were not sent: restore the keys before it.
       for h = 1, g - 1 do
         if copies[h] then
           holds_lib().restore(group[h].key, copies[h])
@@ -37,7 +40,8 @@ local function together(group)
   return taken
 end
 
--- Answers a request as many times as it says. Returns the answers, and the server's error if it refused to write each time.
+-- Answers a request as many times as it says. Returns the answers, and the
+-- server's error if it refused to write each time.
 local function separately(r)
   local each, refused = {}, nil
   for t = 1, r.times do

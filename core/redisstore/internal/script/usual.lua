@@ -1,17 +1,19 @@
--- Decides the usual requests, in one loop without functions (in Go: usual.go). A request is usual if it is a TAKE without flags, and
--- if the key has no state, or its limits wrote all of it, not later than now. flags.lua decides most of the others, and the other
--- files decide the rest.
+-- Decides the usual requests, in one loop without functions (in Go: usual.go).
+-- A request is usual if it is a TAKE without flags, and if the key has no
+-- state, or its limits wrote all of it, not later than now. flags.lua decides
+-- most of the others, and the other files decide the rest.
 --
 --   level = min(full, level + floor((now - at) / step) * gain)        refill
 --   allowed if every limit has level >= n * unit                      check
 --   level = level - n * unit                                          take
 --
--- A token is `unit` units. All numbers are whole and below 2^53, so doubles are exact. Example: of 10 tokens, 2 a second, 3 are
--- left, and 400 ms pass. A token is 500,000 units, the step is 1 µs and the gain 1 unit: 1,500,000 + 400,000 units are 3.8
--- tokens. A request for 1 is allowed and leaves 2.8.
+-- A token is `unit` units. All numbers are whole and below 2^53, so doubles are
+-- exact. Example: of 10 tokens, 2 a second, 3 are left, and 400 ms pass. A
+-- token is 500,000 units, the step is 1 µs and the gain 1 unit: 1,500,000 +
+-- 400,000 units are 3.8 tokens. A request for 1 is allowed and leaves 2.8.
 
--- Calling or making a function costs more than the arithmetic. So x - x % 1 stands for floor(x), x + -x % 1 for ceil(x), and
--- comparisons for min and max.
+-- Calling or making a function costs more than the arithmetic. So x - x % 1
+-- stands for floor(x), x + -x % 1 for ceil(x), and comparisons for min and max.
 local values = unpack -- of a table
 local pack, unpack, format, sub = struct.pack, struct.unpack, string.format, string.sub
 local protect = pcall -- Lua's own
@@ -59,7 +61,8 @@ for i = 1, #keys do
     end
   end
 
-  -- The state of a key is a string, or the field '' of a hash while tokens are held.
+  -- The state of a key is a string, or the field '' of a hash while tokens are
+  -- held.
   local state, hashed
   if action % JOINT >= HELD then
     state = pcall('HGET', key, '')
@@ -69,7 +72,8 @@ for i = 1, #keys do
     state = pcall('GET', key)
   end
 
-  -- sign becomes nil if the request is not usual. The stored state matters until kept_until, and was written at written_at.
+  -- sign becomes nil if the request is not usual. The stored state matters
+  -- until kept_until, and was written at written_at.
   local sign, level, at, kept_until, written_at, allowed = '+', nil, nil, 0, 0, times
   local reply -- to a request with flags
   if action ~= TAKE then
@@ -114,7 +118,8 @@ for i = 1, #keys do
           end
         end
       end
-      -- Check. If the request has several times, as many are allowed as the level has tokens for.
+      -- Check. If the request has several times, as many are allowed as the
+      -- level has tokens for.
       if level < n * unit * allowed then
         sign = '-'
         if level < n * unit then
@@ -164,7 +169,8 @@ for i = 1, #keys do
         answer = answer and answer .. packed or packed
       end
     end
-    -- Store the records. The TTL is rounded up to a grain, so most writes of a busy key can leave it as it is.
+    -- Store the records. The TTL is rounded up to a grain, so most writes of a
+    -- busy key can leave it as it is.
     if write then
       local set -- how long the state is, OK, or a table with an error
       local grain, before = GRAIN, GRAIN

@@ -1,7 +1,10 @@
--- When a limit is full, and when it has so many units (in Go: fullAt in keep.go, and wait in decide.go).
+-- When a limit is full, and when it has so many units (in Go: fullAt in
+-- keep.go, and wait in decide.go).
 
--- The instant of the first step at which a limit is full and nothing is cut any more, or the last step that can be stored. With holds it
--- may be later than that. Sets limit.fills to the µs until the limit is full, if that is the same.
+-- The instant of the first step at which a limit is full and nothing is cut any
+-- more, or the last step that can be stored. With holds it may be later than
+-- that. Sets limit.fills to the µs until the limit is full, if that is the
+-- same.
 local function full_at(limit)
   limit.fills = nil
   if limit.slots then
@@ -33,7 +36,8 @@ local function full_at(limit)
   return math.max(0, full) -- a period may have begun before 1970
 end
 
--- µs until a limit has `need` units. stored is whether the decision is: otherwise the definition that wrote the record goes on.
+-- µs until a limit has `need` units. stored is whether the decision is:
+-- otherwise the definition that wrote the record goes on.
 local function wait_for(limit, need, stored)
   if limit.slots then
     return slots_lib.wait(limit.slots, limit.capacity, need)
