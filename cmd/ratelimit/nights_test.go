@@ -30,6 +30,7 @@ func TestTheNightsOfThePageAreRehearsed(t *testing.T) {
 	for name, policy := range map[string]string{
 		"policies.yaml": "api, limits: [20/min, 10/day name daily]", "wrong.yaml": "api, limits: [20/min, 100/day name daily]",
 		"renamed.yaml": "public, limits: [20/min, 10/day name daily]",
+		"plans.yaml":   "api, limits: [10/day name daily], plans: {pro: [1000/day name daily]}",
 		"exports.yaml": "exports, limits: [{name: work, mode: concurrent, capacity: 2, max_hold: 10m}]",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(s.dir, name), []byte("- {name: "+policy+"}\n"), 0o600))
@@ -45,6 +46,7 @@ func TestTheNightsOfThePageAreRehearsed(t *testing.T) {
 		"A wrong limit was deployed": func(t *testing.T) {
 			s.use(t, "api", "header:x-api-key:k-123", 30, core.PerDay(100).WithName("daily"))
 		},
+		"A customer with a plan": func(t *testing.T) { s.use(t, "api", "value:user:bob", 10, daily) },
 		"Leaked slots": func(t *testing.T) { // nobody releases them
 			now, err := s.redis.Time(t.Context()).Result()
 			require.NoError(t, err)
