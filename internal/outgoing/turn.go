@@ -1,0 +1,118 @@
+package outgoing
+
+import (
+	"context"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/advice"
+)
+
+// Turn is a request that may be sent. After one of Served, Refused, Busy and Lost it is ended by End.
+type Turn struct {
+	Waited time.Duration // at the gate
+
+	gate   *Gate
+	lane   *lane
+	ctx    context.Context
+	units  core.Units
+	sent   time.Time
+	result core.Result // the limiter's; zero: there is none
+}
+
+// Served notes that the server has done what it was asked for.
+func (t *Turn) Served(a advice.Advice) {
+	t.answered(func(now time.Time) {
+		t.lane.pause.served()
+		t.lane.pace.heard(a.Quotas, t.units, t.lane.underWay, now)
+	})
+}
+
+// Refused notes that the server refused the request for a limit. All requests of the key pause, for as long as the answer says.
+func (t *Turn) Refused(a advice.Advice) { t.refused(wait(a), true) }
+
+// Busy notes that the server is not available for a time. That says nothing of limits.
+func (t *Turn) Busy(a advice.Advice) { t.refused(wait(a), false) }
+
+// Lost notes that there is no answer.
+func (t *Turn) Lost() { t.answered(func(time.Time) {}) }
+
+// wait returns how long an answer asks to wait; 0: it does not say. Without Retry-After it is the reset of a limit of which nothing is left.
+func wait(a advice.Advice) time.Duration {
+	if a.RetryAfter > 0 {
+		return a.RetryAfter
+	}
+	var longest time.Duration
+	for _, q := range a.Quotas {
+		if q.Left == 0 {
+			longest = max(longest, q.Reset)
+		}
+	}
+	return longest
+}
+
+// refused begins a pause. limit says that a limit was the reason.
+func (t *Turn) refused(said time.Duration, limit bool) {
+	var until time.Time
+	var isNew bool
+	t.answered(func(now time.Time) {
+		before := t.lane.pause.until
+		if isNew = t.lane.pause.refused(t, said, now); isNew && limit {
+			t.lane.pace.refused(now)
+		}
+		if t.lane.pause.until.After(before) {
+			until = t.lane.pause.until
+		}
+	})
+	t.gate.observe(t.ctx, Event{Key: t.lane.key, Kind: Refused})
+	if !until.IsZero() {
+		t.gate.observe(t.ctx, Event{Key: t.lane.key, Kind: Paused, Until: until})
+		t.gate.config.Shared.begin(t.ctx, t.lane.key, time.Until(until))
+	}
+}
+
+// answered notes that the request is no longer under way, and then calls note.
+func (t *Turn) answered(note func(now time.Time)) {
+	t.lane.mu.Lock()
+	defer t.lane.mu.Unlock()
+	t.lane.underWay--
+	t.lane.pause.end(t)
+	note(time.Now())
+	t.lane.queue.wakeFirst()
+}
+
+// Paused returns until when the key pauses.
+func (t *Turn) Paused() time.Time {
+	t.lane.mu.Lock()
+	defer t.lane.mu.Unlock()
+	return t.lane.pause.until
+}
+
+// Result returns the limiter's decision. It is the zero Result if there is no limiter.
+func (t *Turn) Result() *core.Result { return &t.result }
+
+// NotSent gives back what the request took: it was never sent. It is called instead of End.
+func (t *Turn) NotSent() {
+	_ = t.result.Undo(context.WithoutCancel(t.ctx))
+	t.leave()
+}
+
+// End ends a request whose answer is over. used is what it really took; nil: what was taken stays.
+func (t *Turn) End(used core.Units) {
+	ctx := context.WithoutCancel(t.ctx)
+	if used != nil {
+		_ = t.result.Settle(ctx, used) // observers of the limiter see the error
+	}
+	_ = t.result.Release(ctx)
+	t.leave()
+}
+
+func (t *Turn) leave() {
+	t.lane.mu.Lock()
+	if t.lane.slotted { // a slot is free
+		t.lane.notBefore = time.Time{}
+	}
+	t.lane.queue.wakeFirst()
+	t.lane.mu.Unlock()
+	t.gate.lanes.leave(t.lane)
+}
