@@ -35,3 +35,8 @@ func (g *Gate) observe(ctx context.Context, e Event) {
 		f(ctx, e)
 	}
 }
+
+// SentAgain tells observers that a request of a key is about to be sent again.
+func (g *Gate) SentAgain(ctx context.Context, key string) {
+	g.observe(ctx, Event{Key: key, Kind: SentAgain})
+}

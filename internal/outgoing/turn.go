@@ -1,6 +1,7 @@
 package outgoing
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -88,8 +89,24 @@ func (t *Turn) Paused() time.Time {
 	return t.lane.pause.until
 }
 
-// Result returns the limiter's decision. It is the zero Result if there is no limiter.
-func (t *Turn) Result() *core.Result { return &t.result }
+// Units returns what the request took besides one request.
+func (t *Turn) Units() core.Units { return t.units }
+
+// Hold returns for how long the request holds slots of the limiter; 0: it holds none.
+func (t *Turn) Hold() (shortest time.Duration) {
+	for _, r := range t.result.Limits() {
+		if r.Limit.Mode != core.Concurrent || r.Cost == 0 {
+			continue
+		}
+		if hold := cmp.Or(r.Limit.MaxHold, time.Minute); shortest == 0 || hold < shortest {
+			shortest = hold
+		}
+	}
+	return shortest
+}
+
+// HoldOn holds the slots for as long again. If they are lost to others, the request goes on without.
+func (t *Turn) HoldOn() { _ = t.result.Hold(t.ctx) }
 
 // NotSent gives back what the request took: it was never sent. It is called instead of End.
 func (t *Turn) NotSent() {
