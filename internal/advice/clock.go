@@ -25,7 +25,7 @@ const farthest = 10 * 365 * 24 * time.Hour
 // until reads when something is over. Each dialect is recognized by its form:
 //
 //	120, 1.5                       seconds from now
-//	1563325137, 1563325137000      the Unix second, or millisecond: numbers that would be more than 30 years
+//	1563325137, 1563325137000      the Unix second, or millisecond: numbers that would be more than 15 years
 //	6m0s, 20ms                     a duration
 //	Wed, 17 Jul 2019 00:58:57 GMT  a date of HTTP
 //	2019-07-17T00:58:57Z           a date of RFC 3339
@@ -35,9 +35,9 @@ const farthest = 10 * 365 * 24 * time.Hour
 func (c clock) until(s string) (d span, ok bool) {
 	if seconds, err := strconv.ParseFloat(s, 64); err == nil && isNumber(s) {
 		switch {
-		case seconds >= 1e12 && seconds < 1e14:
+		case seconds >= 5e11 && seconds < 1e14:
 			return c.at(time.UnixMilli(int64(seconds)), false)
-		case seconds >= 1e9 && seconds < 1e11:
+		case seconds >= 5e8 && seconds < 1e11:
 			return c.at(time.UnixMicro(int64(seconds*1e6)), seconds == float64(int64(seconds)))
 		}
 		left := farthest

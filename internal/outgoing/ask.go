@@ -53,7 +53,7 @@ func (g *Gate) ask(t *Turn, w *waiter, inTurn bool) (passed bool, err error) {
 		l.unsend(t, now)
 		return false, err
 	}
-	l.notBefore, t.sent = time.Time{}, now
+	l.notBefore = time.Time{}
 	return true, nil
 }
 

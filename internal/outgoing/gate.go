@@ -24,8 +24,8 @@ type Gate struct {
 	lanes  lanes
 }
 
-// New returns a Gate.
-func New(c Config) *Gate { return &Gate{config: c} }
+// New returns a Gate. Without a limiter, nothing is known of a new key until its first request is answered.
+func New(c Config) *Gate { return &Gate{config: c, lanes: lanes{probing: c.Limiter == nil}} }
 
 // Call is a request that wants to pass.
 type Call struct {
@@ -120,9 +120,9 @@ func (g *Gate) wait(t *Turn, w *waiter) (passed bool, err error) {
 				err = t.ctx.Err()
 			}
 		})
-		if err == nil && !w.waits(time.Now()) {
-			until, reason := l.expected(w.priority, time.Now())
-			err = tooLong(l.key, reason, time.Now().Add(until))
+		if now = time.Now(); err == nil && !w.until.IsZero() && !now.Before(w.until) {
+			until, reason := l.expected(w.priority, now)
+			err = tooLong(l.key, reason, now.Add(until))
 		}
 		if err != nil {
 			return false, err

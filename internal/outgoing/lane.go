@@ -48,10 +48,10 @@ func (l *lane) expected(p Priority, now time.Time) (time.Duration, Reason) {
 	}
 	more := time.Duration(0)
 	if rate, burst := l.pace.rate(now), l.pace.burst(now); rate > 0 && ahead > burst {
-		more = time.Duration((ahead - burst) / rate * float64(time.Second))
+		more = time.Duration(min((ahead-burst)/rate, longestPause.Seconds()) * float64(time.Second))
 	}
 	if !l.pause.until.After(now) { // after a pause the limiter may have tokens for all
-		more = max(more, time.Duration((ahead-1)*float64(l.spacing)))
+		more = max(more, time.Duration(min((ahead-1)*float64(l.spacing), float64(longestPause))))
 	}
 	if more > 0 {
 		return wait + more, ForTurn
@@ -61,7 +61,6 @@ func (l *lane) expected(p Priority, now time.Time) (time.Duration, Reason) {
 
 // send notes that t is sent, or is about to be.
 func (l *lane) send(t *Turn, now time.Time) {
-	t.sent = now
 	l.underWay++
 	l.pace.take(1, now)
 	l.pause.sent(t, now)
@@ -91,6 +90,8 @@ const maxLanes = 10_000
 
 // lanes are the lanes of a client, by key.
 type lanes struct {
+	probing bool // the first request of a new key is a probe
+
 	mu    sync.Mutex // guards all below, and uses and idle of each lane
 	byKey map[string]*lane
 	idle  list.List // of lanes without calls; the one that was used last is at the back
@@ -110,6 +111,7 @@ func (s *lanes) enter(key string) *lane {
 			delete(s.byKey, s.idle.Remove(oldest).(*lane).key)
 		}
 		l = &lane{key: key}
+		l.pause.probing = s.probing
 		s.byKey[key] = l
 	case l.uses == 0:
 		s.idle.Remove(l.idle)

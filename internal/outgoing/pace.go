@@ -14,16 +14,19 @@ import (
 //
 //	(left − requests under way − tokens in hand) / time until the reset
 //
-// It counts for resets more than a second away. A shorter time can't be told from whole seconds.
+// It does not count for resets within two seconds that were said in whole seconds, which can't tell a shorter time.
 //
 // The other rate is learned (AIMD). A refusal says what the server sustains, because its bucket was empty at this refusal and at the
 // one before: ceiling = requests served between the two / time between them. The refusal halves the rate. Each of n requests
 // served since raises it by an eighth of what is missing, and after t seconds it rises beyond, to find out whether more is possible:
 //
-//	ceiling × (1 − ½ × (7/8)ⁿ + (t/30)³)
+//	ceiling × (1 − ½ × (7/8)ⁿ + (t/T)³)
+//
+// T is 30, and 3 after the first refusal, before which the server's bucket may have been full.
 //
 // If the answers say what is left of a limit, though not exactly when it is reset, the rate follows that too. It is multiplied by
-// min(1, (2 × left + 1) / limit), and the ceiling rises by a sixteenth with each request served while more than half is left. So
+// min(1, (2 × left + 1) / limit), and the ceiling rises by a sixteenth with each request served while more than half is left
+// and requests wait. So
 // the server is never asked for more than it has.
 type pace struct {
 	tokens float64   // in hand at an instant
@@ -37,12 +40,13 @@ type pace struct {
 	ceiling float64   // requests per second; 0: not known
 	guided  bool      // the ceiling comes from what was left, and not from a refusal
 	fill    float64   // the factor of left and limit; 1: not known
+	scale   float64   // in seconds: T
 	served  int       // requests served since the last refusal
 	since   time.Time // of the last refusal, or of the first request
 }
 
-// resolution is the shortest reset that answers can tell.
-const resolution = time.Second
+// resolution is how long a reset is at least, if whole seconds can tell it: dates are up to a second late.
+const resolution = 2 * time.Second
 
 // rate returns how many requests per second may go at an instant; +Inf: as many as come.
 func (p *pace) rate(now time.Time) float64 {
@@ -66,7 +70,7 @@ func (p *pace) learned(now time.Time) float64 {
 	if p.guided {
 		missing = 0
 	}
-	return p.ceiling * (1 - missing + math.Pow(now.Sub(p.since).Seconds()/30, 3)) * p.fill
+	return p.ceiling * (1 - missing + math.Pow(now.Sub(p.since).Seconds()/p.scale, 3)) * p.fill
 }
 
 // burst returns how many requests may go at once: a tenth of what is left of the window, and of a second's.
@@ -124,7 +128,11 @@ func (p *pace) take(n float64, now time.Time) {
 func (p *pace) refused(now time.Time) {
 	p.refill(now)
 	seconds := max(1, now.Sub(p.since).Seconds())
-	p.ceiling = min(max(1, float64(p.served))/seconds, p.learned(now))
+	measured, before := max(1, float64(p.served))/seconds, p.learned(now)
+	p.ceiling, p.scale = measured, 3
+	if !math.IsInf(before, 1) {
+		p.ceiling, p.scale = min(max(measured, before/2), before), 30
+	}
 	p.guided, p.fill, p.served, p.since = false, 1, 0, now
 	p.tokens = min(p.tokens, 0)
 }
@@ -160,8 +168,8 @@ func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int
 			p.ceiling, p.guided = 0, false
 		}
 	case p.ceiling == 0:
-		p.ceiling, p.guided = start, true
-	case p.fill == 1:
+		p.ceiling, p.guided, p.scale = start, true, 30
+	case p.fill == 1 && p.tokens < p.burst(now):
 		p.ceiling += p.ceiling / 16
 	}
 	if p.guided || p.ceiling == 0 {

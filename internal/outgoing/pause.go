@@ -17,10 +17,10 @@ const (
 // pause is a time in which no request of a key is sent. The first one after it is a probe: others wait for its answer.
 type pause struct {
 	until    time.Time
-	began    time.Time // when a refusal last began a pause
-	refusals int       // in a row, of requests that were sent after the pause before
+	number   int // of pauses that refusals began, so far
+	refusals int // in a row, of requests that were sent after the pause before
 
-	probing bool      // a pause is over, and no answer has come since
+	probing bool      // no answer has come since the last pause, or of a new key at all
 	probe   *Turn     // that is under way; nil: none
 	asked   time.Time // when the probe was sent
 }
@@ -38,6 +38,7 @@ func (p *pause) left(now time.Time) time.Duration {
 
 // sent notes that a request is sent. The first after a pause is the probe.
 func (p *pause) sent(t *Turn, now time.Time) {
+	t.pauses = p.number
 	if p.probing {
 		p.probe, p.asked = t, now
 	}
@@ -56,10 +57,9 @@ func (p *pause) served() { p.refusals, p.probing = 0, false }
 // refused begins a pause. The server said how long; 0: it did not. It reports whether the refusal is a new one: those of
 // requests that were sent before the pause began can only make it longer.
 func (p *pause) refused(t *Turn, said time.Duration, now time.Time) (isNew bool) {
-	isNew = !t.sent.Before(p.began)
-	if isNew {
+	if isNew = t.pauses == p.number; isNew {
 		p.refusals++
-		p.began = now
+		p.number++
 	}
 	switch {
 	case said > 0: // later, so that clients that were told the same don't come together

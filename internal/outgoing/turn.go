@@ -17,7 +17,7 @@ type Turn struct {
 	lane   *lane
 	ctx    context.Context
 	units  core.Units
-	sent   time.Time
+	pauses int         // that refusals had begun when it was sent
 	result core.Result // the limiter's; zero: there is none
 }
 
