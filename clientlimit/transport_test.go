@@ -224,8 +224,11 @@ func TestACanceledRequestStopsWaiting(t *testing.T) {
 // More requests than the queue has places fail at once. Interactive requests go before a batch, which has one turn of eight.
 func TestTheQueueIsFairAndBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var order []string
 		next := roundTrip(func(r *http.Request) (*http.Response, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			order = append(order, r.URL.Path)
 			return respond(200), nil
 		})
@@ -236,7 +239,9 @@ func TestTheQueueIsFairAndBounded(t *testing.T) {
 		send := func(ctx context.Context, path string) {
 			all.Go(func() {
 				if _, err := do(client, must(http.NewRequestWithContext(ctx, "GET", "http://a"+path, nil))); errors.Is(err, clientlimit.ErrQueueFull) {
+					mu.Lock()
 					full++
+					mu.Unlock()
 				} else if err != nil {
 					t.Error(err)
 				}

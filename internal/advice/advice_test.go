@@ -77,9 +77,6 @@ func TestReadKnowsEachDialect(t *testing.T) {
 func TestTheCostsAreBounded(t *testing.T) {
 	h := http.Header{}
 	line := `"` + strings.Repeat(`\"`, 2000) + `";r=1,` + strings.Repeat(`"a";r=1;t=1,`, 1000)
-	for i := range 1_000_000 {
-		h["X-"+strconv.Itoa(i)] = nil
-	}
 	h["Ratelimit"] = make([]string, 1_000_000)
 	for i := range h["Ratelimit"] {
 		h["Ratelimit"][i] = line

@@ -134,7 +134,9 @@ func cut(s string) (part string, end byte, rest string) {
 func unquoted(s string) string {
 	s = strings.TrimSpace(s)
 	if inner, ok := strings.CutPrefix(s, `"`); ok {
-		return strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(strings.TrimSuffix(inner, `"`))
+		return escapes.Replace(strings.TrimSuffix(inner, `"`))
 	}
 	return s
 }
+
+var escapes = strings.NewReplacer(`\"`, `"`, `\\`, `\`)
