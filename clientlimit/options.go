@@ -2,6 +2,7 @@ package clientlimit
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"reflect"
 	"time"
@@ -30,7 +31,7 @@ type config struct {
 
 // mistake notes a mistake in an option.
 func (c *config) mistake(option string, value any, reason string) {
-	c.mistakes = append(c.mistakes, &core.ConfigError{Field: "clientlimit." + option, Value: value, Reason: reason})
+	c.mistakes = append(c.mistakes, &core.ConfigError{Field: fmt.Sprintf("clientlimit.%s", option), Value: value, Reason: reason})
 }
 
 // WithLimiter has each request take a token of its key from limiter, and wait until there is one. Processes whose limiters share a
