@@ -23,7 +23,7 @@ import (
 //   - With a limiter, a request waits for its tokens.
 //   - A refusal (429, and 403 if it says that a limit is the reason) has all requests of the key pause, for as long as Retry-After or
 //     another field says. When the pause is over one request goes first, and the others follow when it is answered.
-//   - If the answers say what is left and when it is reset, the Transport spreads that over the time. If they don't, it learns
+//   - Without a limiter, if the answers say what is left and when it is reset, the Transport spreads that over the time. If they don't, it learns
 //     from refusals which rate is possible.
 //   - A refused request is sent again, if its body can be sent again: it has none, or a GetBody, as [http.NewRequest] sets it
 //     for buffers and strings. If it can't be sent again, or not in time, the caller gets the refusal, with its body unread.

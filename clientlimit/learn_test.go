@@ -102,13 +102,15 @@ func TestClientsLearnTheRateOfASmallBucket(t *testing.T) {
 // With a limiter that knows the limit no request is refused, and none of the limit is lost.
 func TestALimiterPacesExactly(t *testing.T) {
 	for _, burst := range []int64{1, 5, 50} {
-		inBubble(t, func(t *testing.T) {
-			limit := core.PerSecond(50).WithBurst(burst)
-			own := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{limit}}))
-			got := play(t, limited(t, core.HeadersNone, limit), limit, 10, 4, 10*time.Second, clientlimit.WithLimiter(own, clientlimit.ByHost()))
-			if got.refused > 0 || got.goodput < 0.98 || got.jain < 0.98 {
-				t.Errorf("with a burst of %d: %+v, want no refusals, and goodput and fairness of at least 0.98", burst, got)
-			}
-		})
+		for _, style := range []core.HeaderStyle{core.HeadersNone, core.HeadersLegacy, core.HeadersDraft8} {
+			inBubble(t, func(t *testing.T) {
+				limit := core.PerSecond(50).WithBurst(burst)
+				own := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{limit}}))
+				got := play(t, limited(t, style, limit), limit, 10, 4, 10*time.Second, clientlimit.WithLimiter(own, clientlimit.ByHost()))
+				if got.refused > 0 || got.goodput < 0.98 || got.jain < 0.98 {
+					t.Errorf("with a burst of %d and fields of style %v: %+v, want no refusals, and goodput and fairness of at least 0.98", burst, style, got)
+				}
+			})
+		}
 	}
 }

@@ -35,7 +35,7 @@ func (c *config) mistake(option string, value any, reason string) {
 }
 
 // WithLimiter has each request take a token of its key from limiter, and wait until there is one. Processes whose limiters share a
-// store share the tokens. What the answers say counts besides: the Transport is never faster than limiter, but may be slower.
+// store share the tokens. Refusals count besides: they begin pauses, and slow the Transport down. What answers call left does not.
 func WithLimiter(limiter *core.Limiter, key KeyFunc) Option {
 	return func(c *config) {
 		if limiter == nil {

@@ -124,9 +124,13 @@ func (p *pace) take(n float64, now time.Time) {
 	}
 }
 
-// refused notes a refusal.
+// refused notes a refusal. The pause after it is not the pace's.
 func (p *pace) refused(now time.Time) {
 	p.refill(now)
+	if p.ceiling == 0 && p.served == 0 { // that tells of no rate
+		p.since = now
+		return
+	}
 	seconds := max(1, now.Sub(p.since).Seconds())
 	measured, before := max(1, float64(p.served))/seconds, p.learned(now)
 	p.ceiling, p.scale = measured, 3

@@ -21,8 +21,12 @@ type Turn struct {
 	result core.Result // the limiter's; zero: there is none
 }
 
-// Served notes that the server has done what it was asked for.
+// Served notes that the server has done what it was asked for. With a limiter, what the answer calls left does not count: it is what the
+// limiter leaves, and would slow down those that came later.
 func (t *Turn) Served(a advice.Advice) {
+	if t.gate.config.Limiter != nil {
+		a.Quotas = nil
+	}
 	t.answered(func(now time.Time) {
 		t.lane.pause.served()
 		t.lane.pace.heard(a.Quotas, t.units, t.lane.underWay, now)
