@@ -25,6 +25,7 @@ type lane struct {
 	notBefore time.Time     // the limiter has no tokens earlier
 	spacing   time.Duration // between two requests, as the limiter's denial had it; 0: not known
 	slotted   bool          // the limiter has slots, which can't be reserved
+	refusedAt time.Time     // of the last refusal
 }
 
 // left returns how long the first has to wait at an instant, and for what.
@@ -73,6 +74,17 @@ func (l *lane) unsend(t *Turn, now time.Time) {
 	l.pause.end(t)
 	l.queue.wakeFirst()
 }
+
+// refused slows the pace down after a refusal. With a limiter, one now and then is an accident of times, and the pause is enough.
+func (l *lane) refused(limited bool, now time.Time) {
+	if !limited || now.Sub(l.refusedAt) < accident {
+		l.pace.refused(now)
+	}
+	l.refusedAt = now
+}
+
+// accident is the least time between refusals that say nothing of the pace.
+const accident = 10 * time.Second
 
 // deny notes that the limiter has denied a request.
 func (l *lane) deny(res *core.Result, wait time.Duration, now time.Time) {

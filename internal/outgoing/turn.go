@@ -63,7 +63,7 @@ func (t *Turn) refused(said time.Duration, limit bool) {
 	t.answered(func(now time.Time) {
 		before := t.lane.pause.until
 		if isNew = t.lane.pause.refused(t, said, now); isNew && limit {
-			t.lane.pace.refused(now)
+			t.lane.refused(t.gate.config.Limiter != nil, now)
 		}
 		if t.lane.pause.until.After(before) {
 			until = t.lane.pause.until
