@@ -9,11 +9,10 @@ package clientlimit
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/internal/outgoing"
 )
 
@@ -51,7 +50,7 @@ func New(next http.RoundTripper, options ...Option) *Transport {
 		}
 	}
 	if err := errors.Join(c.mistakes...); err != nil {
-		core.Must[any](nil, fmt.Errorf("ratelimit: %w", err))
+		middleware.RefuseArguments(err)
 	}
 	if next == nil {
 		next = http.DefaultTransport

@@ -72,7 +72,7 @@ func ExampleState() {
 		panic(err)
 	}
 	res.Body.Close()
-	var s clientlimit.State = transport.State("provider")
+	s := transport.State("provider")
 	fmt.Println(s.Waiting, s.UnderWay, s.PausedUntil.IsZero())
 	// Output: 0 0 false
 }
@@ -106,6 +106,14 @@ func ExampleEvent() {
 	// github sent
 	// github refused
 	// github paused
+}
+
+func ExampleKind() {
+	counts := map[clientlimit.Kind]int{}
+	observe := func(_ context.Context, e clientlimit.Event) { counts[e.Kind]++ }
+	observe(context.Background(), clientlimit.Event{Kind: clientlimit.Sent})
+	fmt.Println(counts)
+	// Output: map[sent:1]
 }
 
 // A request takes 1,000 tokens at first, and in the end what the model says that it used.

@@ -1,13 +1,13 @@
 package clientlimit
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // KeyFunc returns the key of a request: requests with the same key share their limits. Begin a key of your own with its kind:
@@ -18,7 +18,7 @@ type KeyFunc func(*http.Request) (string, error)
 // or host:localhost%3A8080.
 func ByHost() KeyFunc {
 	return func(r *http.Request) (string, error) {
-		if r == nil || r.URL == nil || r.URL.Host == "" {
+		if r.URL == nil || r.URL.Host == "" {
 			return "", fmt.Errorf("%w: it has no host", core.ErrNoKey)
 		}
 		host, port := strings.ToLower(strings.TrimSuffix(r.URL.Hostname(), ".")), r.URL.Port()
@@ -35,8 +35,7 @@ var usualPorts = map[string]string{"http": "80", "https": "443"}
 // see them, and [core.LogKey] hides them in logs.
 func ByHeader(name string) KeyFunc {
 	if name == "" || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == ':' }) {
-		mistake := &core.ConfigError{Field: "clientlimit.ByHeader", Value: name, Reason: `must be the name of a header field, such as "Authorization"`}
-		return func(*http.Request) (string, error) { return "", mistake }
+		return middleware.BadArgument[*http.Request, string]("clientlimit.ByHeader", name, `must be the name of a header field, such as "Authorization"`)
 	}
 	byHost := ByHost()
 	return func(r *http.Request) (string, error) {
@@ -50,12 +49,6 @@ func ByHeader(name string) KeyFunc {
 		}
 		return host + ":" + core.JoinKey(strings.ToLower(name), value), nil
 	}
-}
-
-// isMistake reports whether err is a mistake in the arguments of a key function.
-func isMistake(err error) bool {
-	var mistake *core.ConfigError
-	return errors.As(err, &mistake)
 }
 
 // keyOf returns the key of a request.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/internal/outgoing"
 )
 
@@ -57,7 +58,7 @@ func WithKey(key KeyFunc) Option {
 			c.mistake("WithKey", nil, "must be a key function, such as clientlimit.ByHost()")
 			return
 		}
-		if _, err := key(nil); isMistake(err) {
+		if err := middleware.ArgumentError(key); err != nil {
 			c.mistakes = append(c.mistakes, err)
 		}
 		c.key = key
@@ -151,6 +152,9 @@ func WithName(name string) Option {
 
 // Event is something that happened to a request: see [WithObserver].
 type Event = outgoing.Event
+
+// Kind is the kind of an [Event].
+type Kind = outgoing.Kind
 
 // The kinds of an [Event].
 const (

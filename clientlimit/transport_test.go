@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -349,4 +350,57 @@ func TestNewReportsAllMistakes(t *testing.T) {
 	}()
 	clientlimit.New(nil, clientlimit.WithLimiter(nil, nil), clientlimit.WithKey(nil), clientlimit.WithQueue(-1), clientlimit.WithAttempts(0),
 		clientlimit.WithMaxWait(0), clientlimit.WithSharedPauses(nil), clientlimit.WithObserver(nil), clientlimit.WithKey(clientlimit.ByHeader("a b")))
+}
+
+// What a lying server says makes no request wait for longer than its caller wants, and the client asks again in time.
+func TestALyingServerIsBounded(t *testing.T) {
+	for lie, fields := range map[string][]string{
+		"a pause of centuries":          {"Retry-After", "99999999999"},
+		"a pause below zero":            {"Retry-After", "-1"},
+		"a date of the past":            {"Retry-After", "Mon, 01 Jan 1990 00:00:00 GMT"},
+		"a Date of the past":            {"Date", "Mon, 01 Jan 1990 00:00:00 GMT", "Retry-After", "Mon, 01 Jan 2300 00:00:00 GMT"},
+		"nothing left for ever":         {"RateLimit", `"a";r=0;t=999999999999999`},
+		"contradictions":                {"RateLimit", `"a";r=0;t=9, "a";r=999;t=1`, "X-RateLimit-Remaining", "-5", "Retry-After", "0"},
+		"a window that ends in decades": {"X-RateLimit-Limit", "1", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "99999999999"},
+	} {
+		for _, status := range []int{200, 429, 403, 503} {
+			inBubble(t, func(t *testing.T) {
+				p := newProvider(func(n int, _ *http.Request) *http.Response {
+					if n <= 3 {
+						return respond(status, fields...)
+					}
+					return respond(200)
+				})
+				client := &http.Client{Transport: clientlimit.New(p, clientlimit.WithMaxWait(10*time.Second))}
+				for range 400 { // for more than an hour
+					began := time.Now()
+					if _, err := get(t.Context(), t, client, "a"); err != nil && !errors.Is(err, core.ErrDeadline) {
+						t.Errorf("%s with %d: %v", lie, status, err)
+					}
+					if waited := time.Since(began); waited > 10*time.Second {
+						t.Errorf("%s with %d: a request waited for %v, want 10s at most", lie, status, waited)
+					}
+					time.Sleep(30 * time.Second)
+				}
+				if len(p.at()) < 4 {
+					t.Errorf("%s with %d: %d calls in hours: want the client to ask again", lie, status, len(p.at()))
+				}
+			})
+		}
+	}
+}
+
+// Keys that are not used are forgotten, so that their number does not matter.
+func TestIdleKeysAreForgotten(t *testing.T) {
+	p := newProvider(func(int, *http.Request) *http.Response { return respond(429, "Retry-After", "3600") })
+	transport := clientlimit.New(p)
+	client := &http.Client{Transport: transport}
+	for i := range 10_001 {
+		if status, err := get(t.Context(), t, client, "host"+strconv.Itoa(i)); err != nil || status != 429 {
+			t.Fatal(status, err)
+		}
+	}
+	if first, last := transport.State("host:host0"), transport.State("host:host10000"); !first.PausedUntil.IsZero() || last.PausedUntil.IsZero() {
+		t.Errorf("the first key is %+v and the last is %+v: want the oldest one forgotten", first, last)
+	}
 }

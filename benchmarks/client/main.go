@@ -1,7 +1,7 @@
 // Command client measures clients of a service that serves 50 requests a second: how many of their requests it refuses, how much of
-// the limit they use, how long requests wait, and whether clients get alike. It prints the table of docs/client.md:
+// the limit they use, how long requests wait, and whether clients get alike. It prints what the table of docs/client.md shows, a row for each case:
 //
-//	cd benchmarks && GOWORK=off go run ./client            # five minutes
+//	cd benchmarks && GOWORK=off go run ./client            # seven minutes
 //	cd benchmarks && GOWORK=off go run ./client -for 5s    # a quick look
 //
 // It needs redis-server on the PATH, for the clients that share a limiter.

@@ -1,7 +1,6 @@
 package advice_test
 
 import (
-	"fmt"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -94,7 +93,7 @@ func FuzzRead(f *testing.F) {
 		h := fields("Retry-After", retry, "RateLimit", limit, "RateLimit-Policy", policy, "X-RateLimit-Remaining", left, "X-RateLimit-Reset", reset, "X-RateLimit-Limit", left)
 		a := advice.Read(h.Values, now)
 		if a.RetryAfter < 0 || len(a.Quotas) > advice.MaxQuotas {
-			t.Error(fmt.Sprintf("%+v", a))
+			t.Errorf("%+v", a)
 		}
 		for _, q := range a.Quotas {
 			if q.Left < 0 || q.Limit < 0 || q.Reset < 0 || q.Reset > 10*365*24*time.Hour || q.Unit == "" {
