@@ -404,3 +404,41 @@ func TestIdleKeysAreForgotten(t *testing.T) {
 		t.Errorf("the first key is %+v and the last is %+v: want the oldest one forgotten", first, last)
 	}
 }
+
+// slowBody is a stream that has a byte every 300 ms.
+type slowBody struct{ left int }
+
+func (b *slowBody) Close() error { return nil }
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	time.Sleep(300 * time.Millisecond)
+	b.left--
+	p[0] = 'x'
+	return 1, nil
+}
+
+// A stream that takes longer than MaxHold keeps its slot for as long as it is read.
+func TestAStreamHoldsItsSlots(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.InFlight(1).WithMaxHold(time.Second)}}))
+		p := newProvider(func(n int, _ *http.Request) *http.Response {
+			res := respond(200)
+			if n == 1 {
+				res.Body = &slowBody{left: 1000} // five minutes
+			}
+			return res
+		})
+		client := &http.Client{Transport: clientlimit.New(p, clientlimit.WithLimiter(limiter, clientlimit.ByHost()), clientlimit.WithMaxWait(10*time.Minute))}
+		res := must(client.Get("http://a/"))
+		go func() {
+			_, _ = io.Copy(io.Discard, res.Body)
+			res.Body.Close()
+		}()
+		if _, err := get(t.Context(), t, client, "a"); err != nil || p.at()[1] < 5*time.Minute || p.at()[1] > 5*time.Minute+time.Second {
+			t.Errorf("%v, calls at %v: want the second when the stream is over", err, p.at())
+		}
+	})
+}
