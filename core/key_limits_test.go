@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	keyLimitsRounds = flag.Int("keylimits", soak.Budget(15, 1000), "how many random policies the limits of keys are checked with")
+	keyLimitsRounds = flag.Int("keylimits", soak.Budget(15, 100), "how many random policies the limits of keys are checked with")
 	keyLimitsSeed   = flag.Uint64("keylimits-seed", 0, "the first of their seeds; 0: any")
 )
 
