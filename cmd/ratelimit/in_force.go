@@ -78,7 +78,7 @@ func (f *inForceFlags) run(ctx context.Context, s cli.Streams, args []string) er
 	defer d.Close()
 	policies := []string{policy}
 	if policy == "" {
-		if policies, err = d.listedPolicies(ctx); err != nil {
+		if policies, err = d.exceptionPolicies(ctx); err != nil {
 			return cli.After(d.Explain(err), "%s were looked at.", d.progress.keys)
 		}
 	} else if err := d.known(policy); err != nil {
@@ -147,14 +147,16 @@ func (f *inForceFlags) list(ctx context.Context, s cli.Streams, d *desk, policie
 	rows, unread := []exceptionRow{}, []error{}
 	for _, policy := range policies {
 		list, bad := d.Store.Exceptions(ctx, policy)
-		unread = append(unread, bad)
+		if !all || bad == nil || !d.missed.note(bad) {
+			unread = append(unread, bad)
+		}
 		for _, e := range list {
 			x := exceptionOf(e)
 			x.Key, x.Bytes = d.text(e.Key), d.keys.Bytes(e.Key)
 			rows = append(rows, exceptionRow{policy, x})
 		}
 	}
-	bad := d.Explain(errors.Join(unread...))
+	bad := errors.Join(d.Explain(errors.Join(unread...)), d.incomplete("and exceptions are missing above:"))
 	if f.asJSON {
 		return errors.Join(output.Write(s.Out, &exceptionList{Exceptions: rows}), bad)
 	}
