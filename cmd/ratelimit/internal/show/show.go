@@ -8,12 +8,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// Numbers, times and texts are those of sentences about buckets.
+// Numbers and times are those of sentences about buckets.
 var (
 	Count    = oncall.Count
 	Some     = oncall.Some
 	Duration = oncall.Duration
-	Text     = oncall.Text
 )
 
 // Percent is the share of part in whole, with as many decimals as tell it from

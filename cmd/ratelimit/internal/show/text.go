@@ -1,0 +1,34 @@
+package show
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// most is how many bytes of a text from a file are shown.
+const most = 96
+
+// Text is s on one line of a terminal: quoted if it has other characters than
+// printable ones, and clipped if it is long.
+func Text(s string) string {
+	clipped := s
+	if len(clipped) > most {
+		clipped = clipped[:most]
+		for len(clipped) > 0 && !utf8.ValidString(clipped[max(0, len(clipped)-utf8.UTFMax):]) && len(clipped) > most-utf8.UTFMax {
+			clipped = clipped[:len(clipped)-1]
+		}
+	}
+	plain := utf8.ValidString(clipped) && clipped != "" && strings.TrimSpace(clipped) == clipped
+	for _, r := range clipped {
+		plain = plain && unicode.IsPrint(r)
+	}
+	if !plain {
+		clipped = strconv.Quote(clipped)
+	}
+	if len(s) > most {
+		clipped += "…"
+	}
+	return clipped
+}
