@@ -1,5 +1,5 @@
 // Package forwarded parses addresses, and the header fields in which proxies
-// say whom they got a request from.
+// say who sent them a request.
 package forwarded
 
 import (

@@ -16,8 +16,8 @@ type Trust struct {
 	Mistakes  []error        // in the options
 }
 
-// List is a header field in which each proxy appends whom it got the request
-// from. Last splits off the last element of a line: it returns its address,
+// List is a header field in which each proxy appends who sent it the
+// request. Last splits off the last element of a line: it returns its address,
 // what is to the left of it, and whether there is anything.
 type List struct {
 	Field string
