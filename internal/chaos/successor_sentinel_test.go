@@ -70,22 +70,23 @@ func TestPlannedFailoverGrantsNothingTwice(t *testing.T) {
 	reportTakeover("Sentinel: writes are paused, then `SENTINEL FAILOVER`, [as shown](operations.md#fail-over)", l)
 }
 
-// runShown runs the block of docs/operations.md that has a command, with other
-// servers than it names.
+// runShown runs the block of docs/operations.md that has a command and names
+// the given servers, with others in their place.
 func runShown(t *testing.T, command string, servers map[string]string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/operations.md")
 	require.NoError(t, err)
 	for _, block := range strings.Split(string(page), "```sh\n")[1:] {
 		block, _, _ = strings.Cut(block, "```")
-		if !strings.Contains(block, command) {
-			continue
-		}
+		shows := strings.Contains(block, command)
 		for shown, addr := range servers {
 			name, port, _ := strings.Cut(shown, " ")
 			host, realPort := hostPort(t, addr)
-			require.Contains(t, block, "-h "+name+" -p "+port, "premise: the page names the server")
+			shows = shows && strings.Contains(block, "-h "+name+" -p "+port)
 			block = strings.NewReplacer("-h "+name+" -p "+port, "-h "+host+" -p "+realPort, name+" "+port, host+" "+realPort).Replace(block)
+		}
+		if !shows {
+			continue
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		defer cancel()
@@ -95,5 +96,5 @@ func runShown(t *testing.T, command string, servers map[string]string) {
 		t.Logf("%s", out)
 		return
 	}
-	t.Fatal("docs/operations.md shows no ", command)
+	t.Fatalf("docs/operations.md shows no %s with %v", command, servers)
 }
