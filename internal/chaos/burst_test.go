@@ -48,18 +48,27 @@ func nearBench(t *testing.T, options *redis.Options) (*core.Limiter, *redisstore
 	return l, store, watchOther(t, options.Addr)
 }
 
-// inTime makes bursts until one is over in the time that decisions may wait for
-// others, while the server answered another process. On a machine that is
-// slower whatever it does, none proves anything.
+// inTime makes bursts until one succeeds in the time that decisions may wait
+// for others, while the server answered another process. Of these, three may
+// not fail: one can be the machine's, which kept this process from running
+// until a connection's deadline had passed. On a machine that is slower
+// whatever it does, none proves anything.
 func inTime(t *testing.T, w *watcher, burst func() (failed int64, took time.Duration)) {
 	t.Helper()
+	failures := 0
 	for range 20 {
 		w.slowest(t)
 		failed, took := burst()
 		silent := w.slowest(t)
 		t.Logf("%d failed, in %v; the server took up to %v for another process", failed, took, silent)
-		if took < 10*timeout && silent < timeout/2 {
-			assert.Zero(t, failed, "while Redis answers, the time that decisions wait in this process must fail none")
+		if took >= 10*timeout || silent >= timeout/2 {
+			continue
+		}
+		if failed == 0 {
+			return
+		}
+		if failures++; failures == 3 {
+			t.Error("while Redis answers, the time that decisions wait in this process must fail none")
 			return
 		}
 	}
