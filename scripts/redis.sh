@@ -1,7 +1,8 @@
 # Functions for scripts that test on a real Redis. Source this file, call install_redis and start_redis, and call
 # stop_redis in a trap on EXIT.
 
-step() { printf '\n== %s\n' "$*"; }
+# step says what is done now, and how long all before has taken.
+step() { printf '\n== %d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
 
 # install installs a program where it is missing: its name, that of Debian's package, and that of Homebrew's.
 install() {

@@ -18,6 +18,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 // onMiniredis returns a client of a server in this process, whose Lua has no
@@ -31,6 +32,7 @@ func onMiniredis(t *testing.T) (*miniredis.Miniredis, *redis.Client) {
 }
 
 func TestStoreOnMiniredisConforms(t *testing.T) {
+	soak.Only(t, TestStoreOnMiniredisAgreesWithMemoryStore)
 	storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
 		_, client := onMiniredis(t)
 		return redisstore.New(client, core.WithClock(clock), longTimeout)
