@@ -35,7 +35,7 @@ var recipes = map[string]recipe{
 	"adapters_1":   {"handler", "/login", false},
 	"middleware_2": {"r", "/login", false},
 	"middleware_4": {"mux", "/login", false},
-	"middleware_6": {"r", "/login", true},
+	"middleware_5": {"r", "/login", true},
 	"policies_1":   {"mux", "/search", false},
 }
 
