@@ -43,7 +43,9 @@ func TestPoliciesOnThePageLoad(t *testing.T) {
 	strict := []core.Limit{core.Must(core.ParseLimit(`5/15m stepped name "per quarter"`)), core.PerDay(20)}
 	require.Equal(t, map[string]core.Policy{
 		"search": {Name: "search", OnFailure: core.FailOpen, LocalShare: 0.25, Headers: core.HeadersLegacy | core.HeadersDraft8,
-			Limits: []core.Limit{core.PerSecond(10).WithBurst(30), core.PerDay(10_000).WithName("daily").WithMode(core.Aligned)}},
+			Limits:  []core.Limit{core.PerSecond(10).WithBurst(30), core.PerDay(10_000).WithName("daily").WithMode(core.Aligned)},
+			Plans:   map[string][]core.Limit{"pro": {core.PerSecond(100).WithBurst(300), core.PerDay(100_000).WithName("daily").WithMode(core.Aligned)}},
+			Blocked: []string{"ip:192.0.2.1"}},
 		"login":          {Name: "login", Limits: strict, OnFailure: core.FailClosed},
 		"exports":        {Name: "exports", Limits: []core.Limit{core.InFlight(5).WithMaxHold(2 * time.Minute)}},
 		"password-reset": {Name: "password-reset", Limits: strict, Headers: core.HeadersNone},
@@ -79,7 +81,7 @@ func TestLimitsOnThePageParse(t *testing.T) {
 }
 
 func TestMistakesAreToldAsOnThePage(t *testing.T) {
-	wrong, want := blocks(t, "yaml")[3], blocks(t, "text")[0]
+	wrong, want := blocks(t, "yaml")[1], blocks(t, "text")[0]
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("policies.yaml", []byte(wrong), 0o600))
 	_, err := policyfile.LoadFile("policies.yaml")

@@ -32,10 +32,9 @@ type recipe struct {
 var recipes = map[string]recipe{
 	"readme_2":     {"r", "/login", true},
 	"readme_3":     {"r", "/login", true},
-	"adapters_1":   {"handler", "/login", false},
 	"middleware_2": {"r", "/login", false},
 	"middleware_4": {"mux", "/login", false},
-	"middleware_6": {"r", "/login", true},
+	"middleware_5": {"r", "/login", true},
 	"policies_1":   {"mux", "/search", false},
 }
 
@@ -53,9 +52,6 @@ import (
 	"strings"
 
 	"github.com/gin-gonic/gin"
-	"github.com/go-chi/chi/v5"
-	"github.com/gofiber/fiber/v2"
-	"github.com/labstack/echo/v4"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -64,10 +60,6 @@ var (
 	store      core.Store = core.NewMemoryStore()
 	limiter               = core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(5)}}))
 	r                     = gin.New()
-	ginEngine             = gin.New()
-	echoServer            = echo.New()
-	chiRouter             = chi.NewRouter()
-	fiberApp              = fiber.New()
 	mux                   = http.NewServeMux()
 )
 
