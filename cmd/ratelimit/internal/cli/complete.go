@@ -31,7 +31,7 @@ func (t Table) words(c Command) string {
 	case "completion":
 		return "bash zsh fish"
 	case "help":
-		return t.names()
+		return t.names() + " json"
 	}
 	return ""
 }
