@@ -31,7 +31,10 @@ func (t Table) words(c Command) string {
 	case "completion":
 		return "bash zsh fish"
 	case "help":
-		return t.names() + " json"
+		if t.JSON != "" {
+			return t.names() + " json"
+		}
+		return t.names()
 	}
 	return ""
 }
