@@ -1,6 +1,16 @@
 package main
 
-import "github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+import (
+	_ "embed"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+)
+
+// jsonText is what help json prints. A test makes it of the types of what
+// commands print.
+//
+//go:embed json.txt
+var jsonText string
 
 // table is every command, in the order of help.
 var table = cli.Table{
@@ -28,4 +38,5 @@ var table = cli.Table{
 		keyCommand,
 		hashCommand,
 	},
+	JSON: jsonText,
 }

@@ -135,9 +135,11 @@ func readPackage(repository fs.FS, dir string) (p pkg, found bool, err error) {
 }
 
 // sentence returns the first sentence of a package comment, as a cell of the
-// table: without the package's name, which the row has, and without links.
+// table: up to a colon, without the package's name, which the row has, and
+// without links.
 func sentence(comment string) string {
-	first := strings.TrimRight(new(doc.Package).Synopsis(comment), ".:")
+	first, _, _ := strings.Cut(new(doc.Package).Synopsis(comment), ": ")
+	first = strings.TrimRight(first, ".:")
 	for _, kind := range []string{"Package ", "Command "} {
 		if rest, ok := strings.CutPrefix(first, kind); ok {
 			_, first, _ = strings.Cut(rest, " ")

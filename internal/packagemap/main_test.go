@@ -27,7 +27,7 @@ func TestPackagesStandAboveWhatTheyImport(t *testing.T) {
 	packages, err := read(fstest.MapFS{
 		"z/z.go":            source("// Package z begins. It imports all.\npackage z\nimport (\n\"" + module + "a\"\n\"" + module + "z/low\"\n\"fmt\"\n)\n"),
 		"z/low/low.go":      source("// Package low ends [fmt.Println] | all:\n//\n//\tcode\npackage low\n"),
-		"a/a.go":            source("// Package a is between.\npackage a\nimport \"" + module + "z/low\"\n"),
+		"a/a.go":            source("// Package a is between: above low.\npackage a\nimport \"" + module + "z/low\"\n"),
 		"a/a_test.go":       source("package a_test\nimport \"" + module + "z\"\n"),
 		"only/only_test.go": source("// Package only_test is tests alone.\npackage only_test\nimport \"" + module + "z\"\n"),
 		"examples/x/x.go":   source("package main\n"),

@@ -31,6 +31,9 @@ func (t Table) words(c Command) string {
 	case "completion":
 		return "bash zsh fish"
 	case "help":
+		if t.JSON != "" {
+			return t.names() + " json"
+		}
 		return t.names()
 	}
 	return ""

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
@@ -17,7 +18,7 @@ func (t Table) help() string {
 	for _, c := range t.all() {
 		fmt.Fprintln(&b, show.Wrap(fmt.Sprintf("  %-11s %s", c.Name, c.About), helpColumns, 14))
 	}
-	fmt.Fprintf(&b, "\n%s\n%s help COMMAND explains one.\n", exitCodes, t.Name)
+	fmt.Fprintf(&b, "\n%s\n%[2]s help COMMAND explains one, and %[2]s help json the JSON.\n", exitCodes, t.Name)
 	return b.String()
 }
 
@@ -26,11 +27,46 @@ func (t Table) runHelp(s Streams, args []string) error {
 		_, err := io.WriteString(s.Out, t.help())
 		return err
 	}
+	if args[0] == "json" && t.JSON != "" {
+		return t.runHelpJSON(s, args[1:])
+	}
 	c, err := t.find(args[0])
 	if err != nil {
 		return err
 	}
 	_, err = io.WriteString(s.Out, t.helpOf(c))
+	return err
+}
+
+// runHelpJSON prints the sections of a command in t.JSON, or without a command
+// the introduction and which commands have one.
+func (t Table) runHelpJSON(s Streams, args []string) error {
+	const heading = "\n## "
+	introduction, rest, _ := strings.Cut(t.JSON, heading)
+	sections := strings.Split(rest, heading)
+	var of []string
+	for _, section := range sections {
+		words := strings.Fields(section)
+		switch {
+		case len(args) == 0 && !slices.Contains(of, words[0]):
+			of = append(of, words[0])
+		case len(args) > 0 && words[0] == args[0]:
+			of = append(of, section)
+		}
+	}
+	if len(args) == 0 {
+		text := laidOut(introduction + "\n" + t.Name + " help json COMMAND prints the members of one of these: " + strings.Join(of, ", ") + ".")
+		_, err := fmt.Fprintln(s.Out, text)
+		return err
+	}
+	if of == nil {
+		c, err := t.find(args[0])
+		if err != nil {
+			return err
+		}
+		return Misuse("%s has no -json (see %s help json)", c.Name, t.Name)
+	}
+	_, err := io.WriteString(s.Out, strings.Join(of, "\n"))
 	return err
 }
 
@@ -57,6 +93,9 @@ func (t Table) helpOf(c Command) string {
 		}
 		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
 			usage += " (default " + f.DefValue + ")"
+		}
+		if f.Name == "json" && t.JSON != "" {
+			usage += " (see help json " + c.Name + ")"
 		}
 		fmt.Fprintf(&b, "  -%s%s\n%s\n", f.Name, value, show.Wrap("        "+usage, helpColumns, 8))
 	}

@@ -45,6 +45,10 @@ type Table struct {
 	Name     string
 	About    string
 	Commands []Command
+
+	// JSON describes what commands print with -json: an introduction, and
+	// sections whose first line is "## " and their command.
+	JSON string
 }
 
 // builtIn are the commands that Table has itself.
@@ -55,7 +59,7 @@ var builtIn = []Command{
   source <(ratelimit completion zsh)
   ratelimit completion fish | source
 `},
-	{Name: "help", Args: "[COMMAND]", About: "print this text, or that of a command"},
+	{Name: "help", Args: "[COMMAND | json [COMMAND]]", About: "print this text, that of a command, or the members of its JSON"},
 }
 
 // all returns the commands, with those that t has itself.

@@ -1,5 +1,5 @@
-// Package output is the JSON that commands print. docs/tools-json.md, which is
-// made of the types of these objects, describes it.
+// Package output is the JSON that commands print. The command help json, whose
+// text is made of the types of these objects, describes it.
 package output
 
 import (

@@ -21,11 +21,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/report"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 )
 
-const jsonPage = "../../docs/tools-json.md"
+const jsonFile = "json.txt"
 
 // objects are what commands print with -json, by the command, and a flag if
 // that makes another one.
@@ -34,21 +36,21 @@ var objects = map[string]output.Object{
 	"exceptions": &exceptionList{}, "exceptions -replicas": &obedience{}, "history": &changeList{}, "doctor": &diagnosis{}, "replay": &report.Object{},
 }
 
-// member is a member of an object, as the page describes it.
+// member is a member of an object.
 type member struct {
-	path, kind, about string
-	optional          bool // it may be missing
+	path, kind string
+	optional   bool // it may be missing
+	in         reflect.Type
+	field      string // of in, whose comment says what the member is
 }
 
-// The page is made of the types of what commands print, with their fields'
-// comments. So a field that is added is described, or this fails.
-func TestTheJSONPageDescribesEveryMember(t *testing.T) {
-	text, err := os.ReadFile(jsonPage)
-	require.NoError(t, err)
-	head, _, found := strings.Cut(string(text), "\n## ")
-	require.True(t, found, "the page has a section for each command")
-	var page strings.Builder
-	page.WriteString(head)
+// The text of help json is made of the types of what commands print, with their
+// fields' comments. So a field that is added is described, or this fails.
+func TestHelpDescribesEveryMemberOfJSON(t *testing.T) {
+	head, _, found := strings.Cut(jsonText, "\n## ")
+	require.True(t, found, "the text has a section for each command")
+	var text strings.Builder
+	text.WriteString(head)
 	c := comments{read: make(map[string]map[string]string)}
 	for _, command := range table.Commands {
 		flags := flag.NewFlagSet(command.Name, flag.ContinueOnError)
@@ -56,26 +58,48 @@ func TestTheJSONPageDescribesEveryMember(t *testing.T) {
 		require.Equal(t, flags.Lookup("json") != nil, objects[command.Name] != nil, "%s has -json, and an object", command.Name)
 		for _, title := range slices.Sorted(maps.Keys(objects)) {
 			if title == command.Name || strings.HasPrefix(title, command.Name+" ") {
-				c.section(t, &page, title)
+				c.section(t, &text, title)
 			}
 		}
 	}
 	if *write {
-		require.NoError(t, os.WriteFile(jsonPage, []byte(page.String()), 0o644))
+		require.NoError(t, os.WriteFile(jsonFile, []byte(text.String()), 0o644))
 		return
 	}
-	assert.Equal(t, page.String(), string(text), "go test -run JSONPage -write . corrects the page")
+	assert.Equal(t, text.String(), jsonText, "go test -run MemberOfJSON -write . corrects %s", jsonFile)
+}
+
+// help json prints the whole text: the introduction with the names of the
+// commands, and for each of these its sections.
+func TestHelpPrintsTheMembersOfJSON(t *testing.T) {
+	words := func(text string) []string { return strings.Fields(text) }
+	head, errs, code := run(t, "", "help", "json")
+	require.Equal(t, cli.OK, code, errs)
+	printed, names, found := strings.Cut(head, "ratelimit help json COMMAND")
+	require.True(t, found, head)
+	_, names, _ = strings.Cut(names, ": ")
+	for _, name := range words(strings.NewReplacer(",", " ", ".", " ").Replace(names)) {
+		members, errs, code := run(t, "", "help", "json", name)
+		require.Equal(t, cli.OK, code, errs)
+		printed += members
+	}
+	require.Equal(t, words(strings.ReplaceAll(jsonText, "\n## ", "\n")), words(printed))
+	for name, says := range map[string]string{"key": "key has no -json", "lsit": "did you mean list?"} {
+		_, errs, code := run(t, "", "help", "json", name)
+		assert.Equal(t, cli.Misused, code)
+		assert.Contains(t, errs, says)
+	}
 }
 
 // section writes the section of an object.
-func (c *comments) section(t *testing.T, page *strings.Builder, title string) {
+func (c *comments) section(t *testing.T, text *strings.Builder, title string) {
 	t.Helper()
-	fmt.Fprintf(page, "\n## %s\n\n| member | is | |\n| --- | --- | --- |\n", title)
-	for _, m := range c.members(t, "", reflect.TypeOf(objects[title]).Elem()) {
+	fmt.Fprintf(text, "\n## %s -json\n", title)
+	for _, m := range members(t, "", reflect.TypeOf(objects[title]).Elem()) {
 		if m.optional {
-			m.kind += ", or missing"
+			m.kind += ", may be missing"
 		}
-		fmt.Fprintf(page, "| `%s` | %s | %s |\n", m.path, m.kind, m.about)
+		fmt.Fprintf(text, "  %s  %s\n%s\n", m.path, m.kind, show.Wrap("        "+c.of(t, m.in, m.field), 80, 8))
 	}
 }
 
@@ -93,7 +117,7 @@ func title(args []string) string {
 // comments are those of fields, by directory and by Type.Field.
 type comments struct{ read map[string]map[string]string }
 
-// of returns the comment of a field, which must have one: it is what the page
+// of returns the comment of a field, which must have one: it is what help json
 // says.
 func (c *comments) of(t *testing.T, in reflect.Type, field string) string {
 	t.Helper()
@@ -119,7 +143,7 @@ func (c *comments) of(t *testing.T, in reflect.Type, field string) string {
 		}
 	}
 	about := c.read[dir][in.Name()+"."+field]
-	require.NotEmpty(t, about, "%v.%s needs a comment that says what it is: it stands in %s", in, field, jsonPage)
+	require.NotEmpty(t, about, "%v.%s needs a comment that says what it is: it stands in %s", in, field, jsonFile)
 	return about
 }
 
@@ -130,7 +154,7 @@ func (c *comments) note(dir, name string, s *ast.StructType) {
 			if text == "" {
 				text = f.Doc.Text()
 			}
-			c.read[dir][name+"."+id.Name] = strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", `\|`)
+			c.read[dir][name+"."+id.Name] = strings.Join(strings.Fields(text), " ")
 		}
 	}
 }
@@ -138,7 +162,7 @@ func (c *comments) note(dir, name string, s *ast.StructType) {
 // members returns the members of a struct and of what these have, in order.
 // Those of an embedded struct are its own, unless it has one of this name
 // itself.
-func (c *comments) members(t *testing.T, prefix string, in reflect.Type) (list []member) {
+func members(t *testing.T, prefix string, in reflect.Type) (list []member) {
 	t.Helper()
 	own := make(map[string]bool)
 	for i := range in.NumField() {
@@ -154,7 +178,7 @@ func (c *comments) members(t *testing.T, prefix string, in reflect.Type) (list [
 			if of.Kind() == reflect.Pointer {
 				of = of.Elem()
 			}
-			for _, m := range c.members(t, prefix, of) {
+			for _, m := range members(t, prefix, of) {
 				if !own[prefix+firstName.FindString(strings.TrimPrefix(m.path, prefix))] {
 					list = append(list, m)
 				}
@@ -165,9 +189,9 @@ func (c *comments) members(t *testing.T, prefix string, in reflect.Type) (list [
 		}
 		require.NotEmpty(t, name, "%v.%s has a name in JSON", in, f.Name)
 		kind, path, inner := kindOf(t, f.Type)
-		list = append(list, member{prefix + name + path, kind, c.of(t, in, f.Name), strings.Contains(options, "omit")})
+		list = append(list, member{prefix + name + path, kind, strings.Contains(options, "omit"), in, f.Name})
 		if inner != nil {
-			list = append(list, c.members(t, prefix+name+path+".", inner)...)
+			list = append(list, members(t, prefix+name+path+".", inner)...)
 		}
 	}
 	return list
@@ -225,32 +249,12 @@ func plural(kind string) string {
 // firstName is the begin of a path.
 var firstName = regexp.MustCompile(`^[^.\[]+`)
 
-var memberRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([^|]+) \\|")
-
-// here is the directory of the package: tests change into others.
-var here, _ = os.Getwd()
-
-// described are the members of a command's object, by the page.
-func described(t *testing.T, command string) (list []member) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(here, jsonPage))
-	require.NoError(t, err)
-	_, section, found := strings.Cut(string(text), "\n## "+command+"\n")
-	require.True(t, found, "%s describes %s", jsonPage, command)
-	section, _, _ = strings.Cut(section, "\n## ")
-	for _, row := range memberRow.FindAllStringSubmatch(section, -1) {
-		kind, optional := strings.CutSuffix(row[2], ", or missing")
-		list = append(list, member{path: row[1], kind: kind, optional: optional})
-	}
-	return list
-}
-
-// checkJSON fails the test if what a command printed is not what the page says:
+// checkJSON fails the test if what a command printed is not what help json says:
 // each object has the members that are never missing, no others than those of
-// the page, and of these kinds. It returns the paths that were printed.
+// the text, and of these kinds. It returns the paths that were printed.
 func checkJSON(t *testing.T, command, printed string) (paths []string) {
 	t.Helper()
-	members := described(t, command)
+	members := members(t, "", reflect.TypeOf(objects[command]).Elem())
 	d := json.NewDecoder(strings.NewReader(printed))
 	for d.More() {
 		var v any
@@ -282,7 +286,7 @@ func checkObject(t *testing.T, command string, members []member, prefix string, 
 		checkValue(t, command, members, prefix+name, m.kind, value, paths)
 	}
 	for name := range object {
-		assert.True(t, known[name], "%s prints %s%s, which %s does not describe", command, prefix, name, jsonPage)
+		assert.True(t, known[name], "%s prints %s%s, which %s does not describe", command, prefix, name, jsonFile)
 	}
 }
 
