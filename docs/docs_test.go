@@ -68,9 +68,6 @@ var shown = sync.OnceValues(func() (b binaries, err error) {
 	}
 	set := onebinary.New("github.com/tokenbucket-go/ratelimit/docs", "_shown")
 	for _, page := range append(pages, "../README.md") {
-		if page == "migrating.md" {
-			continue // see TestMigratingShowsCodeThatCompiles
-		}
 		text, err := os.ReadFile(page)
 		if err != nil {
 			return b, err

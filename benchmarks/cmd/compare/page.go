@@ -65,8 +65,7 @@ func (s *suite) page(runs []report.Run) string {
 	if s.plot != nil {
 		picture = "![" + s.plot.Title + "; bars are quartiles of the rounds](benchmarks.svg)\n\n"
 	}
-	return "## Targets\n\n" + report.Targets(runs) +
-		"\n## Machines\n\nClients and Redis share a machine. `benchmarks/run` on another machine adds its line.\n\n" + report.Machines(runs) +
+	return "## Machines\n\nClients and Redis share a machine. `benchmarks/run` on another machine adds its line. Targets are what this library\nis to reach.\n\n" + report.Machines(runs) +
 		"\n## Method\n\n" + s.method() +
 		"\n## Results\n\nMeasured on " + s.machine.Name() + ".\n\n" + picture + s.sections.String()
 }

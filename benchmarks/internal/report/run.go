@@ -73,73 +73,25 @@ func slug(m Machine) string {
 	return fmt.Sprintf("%s-%d-cores", strings.Trim(notInSlug.ReplaceAllString(name, "-"), "-"), m.Cores)
 }
 
-// Targets says how many of the first run's targets it meets, and lists those that a run does not meet, with the value of each run and the target.
-// A line has the targets of one scale. Of several whose names agree up to a colon, the later ones show what follows it.
-func Targets(runs []Run) string {
-	var scales []string
-	missed := map[string]string{} // by scale
-	last := map[string]string{}   // the name up to a colon, by scale
-	met := 0
-	for _, t := range runs[0].Targets {
-		var values []string
-		anyMissed := false
-		for n, r := range runs {
-			i := slices.IndexFunc(r.Targets, t.isOf)
-			if i < 0 {
-				values = append(values, "–") // the run is older than the target
-				continue
-			}
-			measured := r.Targets[i].Value
-			values = append(values, t.result(measured))
-			switch {
-			case !t.isMetBy(measured):
-				anyMissed = true
-			case n == 0:
-				met++
-			}
-		}
-		if !anyMissed {
-			continue
-		}
-		scale, name := t.scale(), t.What
-		if !slices.Contains(scales, scale) {
-			scales = append(scales, scale)
-		} else {
-			missed[scale] += "; "
-		}
-		if before, rest, found := strings.Cut(name, ": "); found && before == last[scale] {
-			name = rest
-		} else {
-			last[scale] = before
-		}
-		missed[scale] += fmt.Sprintf("%s %s (%s)", name, strings.Join(values, " | "), t.promise())
-	}
-	text := fmt.Sprintf("The first machine's run meets %d of %d targets.", met, len(runs[0].Targets))
-	if len(missed) == 0 {
-		return text + "\n"
-	}
-	text += " These are not met"
-	if len(runs) > 1 {
-		text += " everywhere, with the values of each machine"
-	}
-	text += " (target):\n\n"
-	for _, scale := range scales {
-		text += "- " + scale + ": " + missed[scale] + "\n"
-	}
-	return text
-}
-
-// Machines is a list of the runs' machines, with the contenders of each.
+// Machines is a list of the runs' machines. Each line says how many of the first run's targets its run meets, and links to the file that has
+// their values and the contenders.
 func Machines(runs []Run) string {
 	var b strings.Builder
-	for i, r := range runs {
+	for _, r := range runs {
 		m := r.Machine
-		fmt.Fprintf(&b, "- %s: %s, %s, GOMAXPROCS %d, Redis %s; on %s, at commit %s, in %s.", m.Name(), m.Kernel, m.Go, m.GOMAXPROCS, m.Redis,
-			r.Date, r.Commit, r.Rounds)
-		if i == 0 || !slices.Equal(m.Contenders, runs[0].Machine.Contenders) {
-			fmt.Fprintf(&b, " [Versions of the contenders](benchmarks/%s.json).", slug(m))
-		}
-		b.WriteString("\n")
+		fmt.Fprintf(&b, "- %s: %s, %s, GOMAXPROCS %d, Redis %s; on %s, at commit %s, in %s. It meets %d of %d targets: "+
+			"[values, and versions of the contenders](benchmarks/%s.json).\n",
+			m.Name(), m.Kernel, m.Go, m.GOMAXPROCS, m.Redis, r.Date, r.Commit, r.Rounds, r.met(runs[0].Targets), len(runs[0].Targets), slug(m))
 	}
 	return b.String()
+}
+
+// met is how many of the targets the run meets. It misses those that it did not measure.
+func (r Run) met(targets []Target) (n int) {
+	for _, t := range targets {
+		if i := slices.IndexFunc(r.Targets, t.isOf); i >= 0 && t.isMetBy(r.Targets[i].Value) {
+			n++
+		}
+	}
+	return n
 }

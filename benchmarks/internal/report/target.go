@@ -1,7 +1,5 @@
 package report
 
-import "fmt"
-
 // Target is something the library promises itself, and what was measured of it.
 type Target struct {
 	What  string  `json:"what"`
@@ -32,22 +30,6 @@ func None(what, unit string, value float64) Target {
 	return Target{What: what, Unit: unit, Aim: "0", Value: value}
 }
 
-// scale is what values of the target are counted in.
-func (t Target) scale() string {
-	if t.Of != "" {
-		return "as ratios to " + t.Of
-	}
-	return "in " + t.Unit
-}
-
-// promise is the target as a text.
-func (t Target) promise() string {
-	if t.Aim == "0" {
-		return "0"
-	}
-	return fmt.Sprintf("%s%g", t.Aim, t.Bound)
-}
-
 // isMetBy reports whether a measured value, maybe another machine's, meets the target.
 func (t Target) isMetBy(value float64) bool {
 	switch t.Aim {
@@ -57,17 +39,6 @@ func (t Target) isMetBy(value float64) bool {
 		return value <= t.Bound
 	}
 	return value < 0.005
-}
-
-// result is a measured value as a text.
-func (t Target) result(value float64) string {
-	switch {
-	case t.Of != "":
-		return Times(value)
-	case t.Aim == "0":
-		return three(value)
-	}
-	return Number(value)
 }
 
 // isOf reports whether both measure the same, whatever they promise.
