@@ -77,8 +77,6 @@ var shown = sync.OnceValues(func() (b binaries, err error) {
 			switch found := clause.FindStringSubmatch(block[1]); {
 			case found == nil && otherModule.MatchString(block[1]):
 				// see TestLinesOfOtherModulesStandInExamples
-			case found == nil && page == "adapters.md" && strings.HasPrefix(block[1], "func install("):
-				// see TestGuideShowsAnAdapterThatConforms
 			case found == nil:
 				set.File("statements", name+".go", statements(block[1]))
 			case found[1] == "main":
@@ -168,18 +166,6 @@ func TestLinesOfOtherModulesStandInExamples(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, shown, 6, "the lines were not found")
-}
-
-// The suite checks that adapter: examples/adapter has its TestConformance.
-func TestGuideShowsAnAdapterThatConforms(t *testing.T) {
-	adapter, found := string(read(t, "../examples/adapter/adapter.go")), 0
-	for _, block := range fence.FindAllStringSubmatch(string(read(t, "adapters.md")), -1) {
-		if strings.HasPrefix(block[1], "func install(") {
-			require.Contains(t, adapter, block[1], "adapters.md shows another middleware than examples/adapter has")
-			found++
-		}
-	}
-	require.Equal(t, 1, found)
 }
 
 // statements makes a file of a snippet without a package clause: it becomes the
