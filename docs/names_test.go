@@ -79,7 +79,6 @@ var (
 var ofOtherLibraries = map[string]bool{
 	"RealIP": true, "middleware.RealIP": true, "middleware.ClientIPFromXFF": true, // chi, echo
 	"UseRawPath": true, "UnescapePathValues": true, // gin
-	"HTTPStatusCoder": true, // echo v5
 	"ProxyHeaders":    true, // gorilla
 	"TextMarshaler":   true, // encoding
 	"newYork":         true, // a variable of the reader's
