@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/logline"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 )
 
@@ -86,8 +85,9 @@ func WithWindow(d time.Duration) Option {
 // look as in their log lines. A denial then costs about a microsecond more.
 func WithKeySecret(secret []byte) Option {
 	return func(c *config) {
-		if c.top.secret = slices.Clone(secret); len(secret) < logline.MinSecret {
-			c.mistakes = append(c.mistakes, mistake.New("denied.WithKeySecret length", len(secret), "must be at least 16 bytes"))
+		c.top.secret = slices.Clone(secret)
+		if m := mistake.ShortSecret("denied.WithKeySecret", secret); m != nil {
+			c.mistakes = append(c.mistakes, m)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func (t *Top) Observe(_ context.Context, o core.Observation) {
 // stores.
 func (t *Top) Form(key string) string {
 	if t.secret != nil {
-		return logline.Key(t.secret, key)
+		return core.LogKey(t.secret, key)
 	}
 	return core.StoredKey(key)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/logline"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 )
 
@@ -35,12 +34,12 @@ type Config struct {
 // zero value is ready for use.
 type Limiters struct {
 	Policies   policies
-	Unreadable logline.Pace // counts and logs keys whose state can't be used
+	Unreadable pace // counts and logs keys whose state can't be used
 }
 
 // Unreadable returns how often limiters of the store got a [StateError] from
 // it, for the store's statistics.
-func (c *Config) Unreadable() int64 { return c.Limiters.Unreadable.Count() }
+func (c *Config) Unreadable() int64 { return c.Limiters.Unreadable.count.Load() }
 
 // Log returns the logger of the store's warnings: Logger, or slog.Default.
 func (c *Config) Log() *slog.Logger {
