@@ -41,8 +41,7 @@ func (r *Rate) give(level, n, room int64, c *Cut) int64 {
 }
 
 // refillCut is refill of a level from which something is cut. What refills
-// beyond the room pays that. The steps of a full bucket go on until all is
-// paid.
+// beyond the room pays that. A full bucket's steps go on until all is paid.
 func (r *Rate) refillCut(l Level, held, now int64, c *Cut) Level {
 	if c == nil || c.Tokens <= 0 {
 		return r.refill(l, held, now)

@@ -82,15 +82,13 @@ func (p *Plan) Successor(key string) *Plan {
 }
 
 // ForRefund returns the plan by which to refund tokens that were taken from a
-// key under p: the limits of p that still exist, at their current rates. It
-// returns nil if there are none. Limits that p did not have were not charged,
-// so they get nothing back.
+// key under p: the limits of p that still exist, at their current rates; nil if
+// there are none. Limits that p did not have were not charged.
 func (p *Plan) ForRefund(key string) *Plan { return p.Successor(key).Common(p) }
 
 // Refunding returns the Plan and the Each of a [Request] that refunds, to
-// limits of p, tokens that were taken under before. back has these tokens for
-// each limit of before. Limits that p lacks get nothing. Both are nil if
-// nothing is left to refund.
+// limits of p, tokens that were taken under before: back has them for each
+// limit of before. Both are nil if nothing is left to refund.
 func (p *Plan) Refunding(before *Plan, back []int64) (*Plan, *[]int64) {
 	each, some := p.EachOf(before, back)
 	if !some {

@@ -17,8 +17,8 @@ type stored struct {
 
 // arrange puts the key's records into s, in the order of p's rates. It keeps
 // the records of other limits as long as they matter: two versions of a policy
-// may be in use at once, and each must find its own. In the usual case, one
-// record for each rate, s.last is records, and nothing is allocated.
+// may be in use at once. In the usual case, one record for each rate, it
+// allocates nothing.
 func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 	if matches(p, records) {
 		s.last = records
