@@ -35,9 +35,9 @@ type answer struct {
 	Denied   *denied.Report `json:"denied,omitempty"` // without WithDenied there is none
 	Stores   []storeState   `json:"stores"`
 
+	CanReload bool `json:"-"` // there is a file to reload, for the page
 	html      bool
 	top       int
-	canReload bool
 }
 
 // policy is a policy in force.
@@ -76,7 +76,8 @@ type storeState struct {
 
 // state notes in a what is in force, who is denied most, and what stores did.
 func (h *Handler) state(a *answer) {
-	a.Policies, a.Stores, a.canReload = make([]policy, len(h.limiters)), make([]storeState, len(h.stores)), h.path != ""
+	a.Policies, a.Stores = make([]policy, len(h.limiters)), make([]storeState, len(h.settings.Stores))
+	a.CanReload = h.writable && h.path != ""
 	for i, l := range h.limiters {
 		p, since := l.Policy(), l.Since()
 		overrides, blocked := oncall.RulesOf(l).Count()
@@ -89,10 +90,10 @@ func (h *Handler) state(a *answer) {
 			a.Policies[i].Plans = append(a.Policies[i].Plans, plan{name, oncall.Texts(p.Plans[name])})
 		}
 	}
-	for i, s := range h.stores {
+	for i, s := range h.settings.Stores {
 		stats := s.Stats()
 		a.Stores[i] = storeState{
-			Name: s.name, Breaker: stats.Breaker.String(), Opened: stats.Opened, Away: stats.Away.Seconds(), Calls: stats.Calls,
+			Name: s.Name, Breaker: stats.Breaker.String(), Opened: stats.Opened, Away: stats.Away.Seconds(), Calls: stats.Calls,
 			Decisions: stats.Decisions, DenyCache: stats.Denied, Leased: stats.Leased, Unreadable: stats.Unreadable,
 		}
 	}
