@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	// maxDenials bounds the entries of a cache. A new one replaces any other:
-	// keys under attack are soon back.
+	// maxDenials bounds the entries of a cache. A new one replaces any other.
 	maxDenials = 1 << 16
 	// denialShards is how many locks the keys are spread over.
 	denialShards = 16
@@ -91,8 +90,8 @@ func (d *cache) repeat(r *store.Request, a *store.Answer, now instant) (ok bool,
 }
 
 // keep remembers the denial a of r, which was asked for at asked and answered
-// at answered. It does not if a request that returned or took tokens may have
-// been executed since repeat returned version.
+// at answered, unless a request that returned or took tokens may have been
+// executed since repeat returned version.
 func (d *cache) keep(r *store.Request, a *store.Answer, version uint32, asked, answered instant) {
 	if !a.Levels.Inline() {
 		return // callers of repeat would share its levels

@@ -22,7 +22,7 @@ const (
 	shards = 16
 	// crowdRest is for how long a key leases nothing whose callers want more at
 	// once than the largest lease has. Without leases they share calls, which
-	// is faster than waiting for one small lease after another.
+	// is faster.
 	crowdRest = time.Second
 	// maxWatched bounds the keys that are watched for being busy. Other keys
 	// get no leases.
@@ -53,7 +53,6 @@ type watchedKey struct {
 	waiting int64         // tokens that callers want who wait for it
 }
 
-// lease is tokens that this process has taken ahead.
 type lease struct {
 	brought store.Answer // the answer of the renewal
 	ticket  int64
@@ -63,10 +62,9 @@ type lease struct {
 	timer   *time.Timer
 }
 
-// use takes n tokens of h, or puts back -n of those that were taken. It sets a
-// to what the bucket has at now, as far as this process knows, plus what is
-// left of h. ok is false if h has too few tokens or has ended. The shard's mu
-// is held.
+// use takes n tokens of h, or puts back -n. It sets a to what the bucket has at
+// now, as far as this process knows, plus what is left of h. ok is false if h
+// has too few tokens or has ended. The shard's mu is held.
 func (h *lease) use(n int64, a *store.Answer, p *bucket.Plan, now time.Time) (ok bool) {
 	if h == nil || n > h.left || h.left-n > h.brought.Lent || h.over(now) {
 		return false
@@ -181,8 +179,8 @@ func (k *watchedKey) leases() bool {
 	return k.renewal != nil || k.lease != nil || k.ending.Ticket != 0
 }
 
-// busy reports whether k must stay watched under its plan: for its lease, or
-// for a recent request. The shard's mu is held.
+// busy reports whether k must stay watched under its plan. The shard's mu is
+// held.
 func (k *watchedKey) busy(now time.Time) bool { return k.leases() || now.Sub(k.asked) <= idle }
 
 // end drops the lease, and sets ending to what settles it in next. It reports

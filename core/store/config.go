@@ -97,6 +97,7 @@ type Option interface {
 	ConfigureStore(c *Config)
 }
 
+// ClockOption is an option of all stores.
 type ClockOption struct{ now func() time.Time }
 
 // WithClock makes a store read the time from now instead of the clock of the
@@ -105,6 +106,7 @@ type ClockOption struct{ now func() time.Time }
 // with [ErrClock].
 func WithClock(now func() time.Time) ClockOption { return ClockOption{now} }
 
+// ConfigureStore sets the clock.
 func (o ClockOption) ConfigureStore(c *Config) {
 	if o.now == nil {
 		c.ArgumentError("WithClock", nil, "must be a function")

@@ -80,6 +80,7 @@ func (s *Memory) Made() bool { return s.shards != nil }
 // maxExact is the largest bound of a store of one shard.
 const maxExact = 4096
 
+// Config returns the store's configuration.
 func (s *Memory) Config() *Config { return &s.config }
 
 // Do decides r. It ignores ctx, because it waits only for a lock. Its errors

@@ -133,6 +133,7 @@ func (r *Request) stateError(err error) error {
 // key usable again.
 type StateError struct{ Reason string }
 
+// Error returns the reason and the code.
 func (e *StateError) Error() string { return "stored state: " + e.Reason + " (RL613)" }
 
 func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
