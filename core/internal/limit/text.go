@@ -145,7 +145,7 @@ func (p *parser) slots(s string) bool {
 // factor reads what the text of a factor begins with, such as x10. It reports
 // whether s is one.
 func (p *parser) factor(s string) bool {
-	word, rest := cutWord(strings.Trim(s, space))
+	word, rest := quantity.CutWord(strings.Trim(s, space))
 	number, ok := strings.CutPrefix(quantity.Lower(word), "x")
 	if !ok {
 		number, ok = strings.CutPrefix(word, "×")
@@ -170,13 +170,13 @@ func (p *parser) part() {
 	if p.misplaced() {
 		return
 	}
-	word, rest := cutWord(p.rest)
+	word, rest := quantity.CutWord(p.rest)
 	p.rest = rest
 	keyword := quantity.Lower(word)
 	switch keyword {
 	case "burst":
 		field = "Capacity"
-		value, p.rest = cutWord(p.rest)
+		value, p.rest = quantity.CutWord(p.rest)
 		p.limit.Capacity, reason = quantity.ParseTokens(value)
 	case "name":
 		field = "Name"
@@ -199,7 +199,7 @@ func (p *parser) part() {
 		}
 	case "from":
 		field = "Anchor"
-		value, p.rest = cutWord(p.rest)
+		value, p.rest = quantity.CutWord(p.rest)
 		p.from = value
 	default:
 		mode := bucket.Modes.Value(keyword)
@@ -226,7 +226,7 @@ func (p *parser) part() {
 // misplaced reads what has no place here: another limit, or words of a rate
 // behind slots. It reports whether there is any.
 func (p *parser) misplaced() bool {
-	word, rest := cutWord(p.rest)
+	word, rest := quantity.CutWord(p.rest)
 	keyword := quantity.Lower(word)
 	if quantity.IsNumber(word) || keyword == "at" {
 		slots, more, ok := cutAtOnce(p.rest)
@@ -248,7 +248,7 @@ func (p *parser) misplaced() bool {
 		p.rest = rest
 	case keyword == "burst" || keyword == "in" || keyword == "from" || keyword == "hold" && p.limit.Times != 0:
 		var value string
-		value, p.rest = cutWord(rest)
+		value, p.rest = quantity.CutWord(rest)
 		word += " " + value
 	default:
 		return false
