@@ -20,7 +20,6 @@ type Calls[K comparable, V any] struct {
 	next map[K]*together[V] // of each key with a call under way: what goes with the next
 }
 
-// together is values that share a call.
 type together[V any] struct {
 	values []V
 	done   chan struct{} // closed when they are sent
@@ -35,8 +34,8 @@ const most = 512
 var pauses = [...]time.Duration{250 * time.Millisecond, time.Second}
 
 // Add has a value sent together with others, in the background. send must bear
-// to be called again with the same values. The channel is closed when they are
-// sent, or can't be.
+// to be called again with the same values. done is closed when they are sent,
+// or can't be.
 func (c *Calls[K, V]) Add(key K, value V, send func([]V) error) (done <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +81,6 @@ func (c *Calls[K, V]) send(key K, send func([]V) error) {
 	}
 }
 
-// take returns the values that go together next, or nil.
 func (c *Calls[K, V]) take(key K) *together[V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()

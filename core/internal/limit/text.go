@@ -30,8 +30,7 @@ func ParseUnit(s, unit string) (Limit, []*mistake.Error) {
 }
 
 // MeantSlots returns the text of the limit of slots that s may mean, such as 5
-// at once for 5 in flight; else "". Their unit, if unit is not "", is written
-// elsewhere.
+// at once for 5 in flight; else "". unit is as for [ParseUnit].
 func MeantSlots(s, unit string) string {
 	text := withAtOnce(s)
 	if text == "" {
@@ -42,7 +41,6 @@ func MeantSlots(s, unit string) string {
 	return text
 }
 
-// parse is Parse without hints for what may be slots.
 func parse(s, unit string) (Limit, []*mistake.Error) {
 	p := parser{unit: unit, given: make(map[string]bool)}
 	switch {
@@ -98,7 +96,6 @@ func (p *parser) wrong(field string, value any, reason string) {
 	p.mistakes = append(p.mistakes, mistake.New(field, value, reason))
 }
 
-// rate reads what the text begins with: the rate, the unit and the interval.
 func (p *parser) rate(s string) {
 	rate, unit, rest, reason := cutRate(s)
 	if p.limit.Unit = unit; reason != "" {
@@ -116,8 +113,8 @@ func (p *parser) rate(s string) {
 	}
 }
 
-// slots reads what the text of slots begins with, such as 5 at once or 8 gpus
-// at once. It reports whether s is one.
+// slots reports whether s is a text of slots, such as 8 gpus at once, and reads
+// what it begins with.
 func (p *parser) slots(s string) bool {
 	head, rest, ok := cutAtOnce(s)
 	if !ok {
@@ -142,8 +139,7 @@ func (p *parser) slots(s string) bool {
 	return true
 }
 
-// factor reads what the text of a factor begins with, such as x10. It reports
-// whether s is one.
+// factor reports whether s is a text of a factor, such as x10, and reads it.
 func (p *parser) factor(s string) bool {
 	word, rest := quantity.CutWord(strings.Trim(s, space))
 	number, ok := strings.CutPrefix(quantity.Lower(word), "x")
@@ -223,8 +219,8 @@ func (p *parser) part() {
 	p.given[field] = true
 }
 
-// misplaced reads what has no place here: another limit, or words of a rate
-// behind slots. It reports whether there is any.
+// misplaced reports whether another limit follows, or words of a rate behind
+// slots, and reads them.
 func (p *parser) misplaced() bool {
 	word, rest := quantity.CutWord(p.rest)
 	keyword := quantity.Lower(word)
@@ -257,7 +253,6 @@ func (p *parser) misplaced() bool {
 	return true
 }
 
-// keywords are the words that can follow.
 func (p *parser) keywords() []string {
 	keywords := []string{"name", "hold", "burst", "continuous", "stepped", "aligned", "from"}
 	switch {
@@ -320,7 +315,6 @@ func (l Limit) String() string {
 	return s + " name " + bareOrQuoted(l.Name)
 }
 
-// rateText is l's text but for MaxHold and the name.
 func (l Limit) rateText() string {
 	if l.Times != 0 {
 		return "x" + quantity.FormatNumber(l.Times)
@@ -355,7 +349,6 @@ func (l Limit) MarshalText() ([]byte, error) {
 	return []byte(l.String()), nil
 }
 
-// wantSlash is the reason for a unit in quotes that no slash follows.
 const wantSlash = "must be followed by a slash and an interval"
 
 // cutRate returns the rate and the unit that a limit's text begins with, and
@@ -407,7 +400,6 @@ func PlainUnit(unit string) string {
 	return unit
 }
 
-// unitText is the unit as ParseLimit reads it behind the rate.
 func (l Limit) unitText() string {
 	switch unit := PlainUnit(l.Unit); {
 	case unit == "":

@@ -10,7 +10,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/spelling"
 )
 
-// space is what may stand between words.
 const space = quantity.Space
 
 // cutName returns the name that s begins with, bare or in quotes, and how it is
@@ -136,7 +135,6 @@ func asFactor(s string) string {
 	return "x" + number
 }
 
-// bareOrQuoted is a name as ParseLimit reads it.
 func bareOrQuoted(name string) string {
 	if name != "" && isBare(name) {
 		return name
@@ -144,7 +142,6 @@ func bareOrQuoted(name string) string {
 	return string(printable.AppendString(nil, name))
 }
 
-// isBare reports whether a name needs no quotes.
 func isBare(name string) bool {
 	return strings.IndexFunc(name, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(".:/_-", r))

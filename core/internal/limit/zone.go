@@ -9,7 +9,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// calendarText is the Location and the Anchor as ParseLimit reads them.
 func (l Limit) calendarText() (s string) {
 	if l.Location != nil {
 		s = " in " + bareOrQuoted(l.Location.String())
@@ -20,8 +19,7 @@ func (l Limit) calendarText() (s string) {
 	return s
 }
 
-// locations holds those that LoadLocation returned, by their names: the same
-// limit in text is then the same Limit.
+// locations are by their names: the same limit in text is then the same Limit.
 var locations sync.Map
 
 // LoadLocation returns the location of a name.
@@ -107,7 +105,6 @@ func ParseAnchor(s string, location *time.Location) (t time.Time, reason string)
 	return t, "must be a day such as 2025-10-31, or with a time of day, such as 2025-10-31T12:00"
 }
 
-// inRange returns the anchor t, or why it can be none.
 func inRange(t time.Time) (time.Time, string) {
 	if t = t.UTC(); outOfRange(t) { // also the zero time, which stands for no anchor
 		return time.Time{}, anchorRange

@@ -43,7 +43,6 @@ var timeUnits = [...]timeUnit{
 	{time.Nanosecond, []string{"ns", "ns"}},
 }
 
-// unitNamed returns the length of the unit of a name in lower case, or 0.
 func unitNamed(name string) time.Duration {
 	for i := range timeUnits {
 		if slices.Contains(timeUnits[i].names, name) {
@@ -53,7 +52,6 @@ func unitNamed(name string) time.Duration {
 	return 0
 }
 
-// WantInterval is the reason for text that is no interval.
 const WantInterval = "must be a time such as s, min, h, day, week, month, 30s, 5 min or 1h30m"
 
 // CutInterval reads the interval that s begins with: a unit, or counts with
@@ -108,8 +106,8 @@ func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 	return time.Duration(total.Num().Int64()), read, rest, ""
 }
 
-// badTotal returns why an interval can't have so many nanoseconds, or "".
-// months says that some of them were months.
+// badTotal returns why an interval can't have so many nanoseconds, some of them
+// perhaps months.
 func badTotal(total *big.Rat, months bool) string {
 	switch {
 	case !total.IsInt():

@@ -27,7 +27,6 @@ const (
 	maxDigits = 64
 )
 
-// wantNumber is the reason for text that is no number.
 const wantNumber = "must be a number such as 100, 0.5 or 1_000"
 
 // ParseNumber reads a number as people write it: 100, 0.5, 1_000 or 1e6. It
@@ -64,7 +63,7 @@ func ParseNumber(s string) (f float64, reason string) {
 	}
 	// Cheap: s is short, and f is neither 0 nor infinite, so the exponent is
 	// small.
-	if written, ok := new(big.Rat).SetString(s); !ok || written.Cmp(decimal(f)) != 0 {
+	if written, ok := new(big.Rat).SetString(s); !ok || written.Cmp(Decimal(f)) != 0 {
 		return 0, "has more digits than can be kept: use 15 or fewer"
 	}
 	return f, ""
@@ -90,14 +89,13 @@ func twoNumbers(s string) string {
 	return "can be read as two numbers: write " + whole + fraction + " or " + whole + "." + short
 }
 
-// decimal is the fraction a person means by writing f: 1/10 for 0.1, not the
-// nearest double.
-func decimal(f float64) *big.Rat {
+// Decimal is the fraction a person means by writing f: 1/10 for 0.1, not the
+// nearest double; nil if f is no number.
+func Decimal(f float64) *big.Rat {
 	r, _ := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64))
 	return r
 }
 
-// ParseTokens reads a whole number of tokens.
 func ParseTokens(s string) (n int64, reason string) {
 	f, reason := ParseNumber(s)
 	switch {
