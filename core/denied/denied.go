@@ -52,7 +52,6 @@ type Top struct {
 // Option is an option of [New].
 type Option func(*config)
 
-// config is what options set.
 type config struct {
 	top      *Top
 	mistakes []error
@@ -139,7 +138,6 @@ func (t *Top) Form(key string) string {
 // Hashed reports whether t keeps keys as hashes.
 func (t *Top) Hashed() bool { return t.secret != nil }
 
-// policy returns the counts of a policy.
 func (t *Top) policy(name string) *counted {
 	t.mu.RLock()
 	p := t.policies[name]

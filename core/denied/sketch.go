@@ -22,7 +22,6 @@ type sketch struct {
 	sum, shadows int64    // denials; of these, those of shadow mode
 }
 
-// counter counts a key.
 type counter struct {
 	key         string
 	count, over int64 // the key was denied count times, or fewer, by at most over
@@ -73,7 +72,6 @@ func (l counters) Swap(i, j int) {
 	l[i].at, l[j].at = i, j
 }
 
-// report returns what s counted since from.
 func (s *sketch) report(policy string, from, until time.Time) Policy {
 	p := Policy{Policy: policy, From: seconds(from), Until: seconds(until), Denied: s.sum, Shadow: s.shadows, Keys: make([]Key, len(s.smallest))}
 	for i, c := range s.smallest {
@@ -85,5 +83,4 @@ func (s *sketch) report(policy string, from, until time.Time) Policy {
 	return p
 }
 
-// seconds returns t as reports show it.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

@@ -71,7 +71,6 @@ var codes = []struct {
 	{"RL205", []string{"refers to nothing", "must be a mapping, or a list of mappings"}},
 }
 
-// at returns a mistake at a token.
 func at(t *token.Token, value, reason string) *Error {
 	return &Error{Line: max(1, t.Position.Line), Column: max(1, t.Position.Column), Value: printable.Text(value), Reason: printable.Text(reason)}
 }

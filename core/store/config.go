@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -42,12 +43,7 @@ type Limiters struct {
 func (c *Config) Unreadable() int64 { return c.Limiters.Unreadable.count.Load() }
 
 // Log returns the logger of the store's warnings: Logger, or slog.Default.
-func (c *Config) Log() *slog.Logger {
-	if c.Logger != nil {
-		return c.Logger
-	}
-	return slog.Default()
-}
+func (c *Config) Log() *slog.Logger { return cmp.Or(c.Logger, slog.Default()) }
 
 // ArgumentError adds a core.ConfigError to c.ArgumentErrors.
 func (c *Config) ArgumentError(field string, value any, reason string) {

@@ -24,7 +24,6 @@ type Rules struct {
 	plans  []*Rules        // of the policy's plans, in the order of their names
 }
 
-// own is what stands out about a key.
 type own struct {
 	overrides []override // the one that comes first in front
 	excepted  bool       // that is an operator's
@@ -33,7 +32,6 @@ type own struct {
 	says      string     // what is said of a block
 }
 
-// override is limits that somebody gave a key.
 type override struct {
 	by     string // the policy, or what is said of an operator's
 	limits []core.Limit
@@ -298,7 +296,6 @@ func (r *Rules) Count() (overrides, blocked int) {
 	return overrides, blocked
 }
 
-// Listed reports whether the policy blocks a key.
 func (r *Rules) Listed(key string) bool { return r.own[key].listed }
 
 // Request returns what a request commonly takes of a key: one of each unit that

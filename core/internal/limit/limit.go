@@ -5,6 +5,7 @@
 package limit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -54,12 +55,7 @@ func (l Limit) hold() time.Duration {
 	return l.MaxHold
 }
 
-func (l Limit) UnitName() string {
-	if l.Unit == "" {
-		return quantity.Requests
-	}
-	return l.Unit
-}
+func (l Limit) UnitName() string { return cmp.Or(l.Unit, quantity.Requests) }
 
 func (l Limit) OtherUnit() bool { return l.UnitName() != quantity.Requests }
 
