@@ -21,7 +21,6 @@ import (
 // that a header field can have.
 const maxForm = 16 << 10
 
-// done is what a POST did.
 type done struct {
 	Action string `json:"action"`
 	By     string `json:"by"`
@@ -104,7 +103,6 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, a *answer) *failure
 	return failed
 }
 
-// formOf reads the form of r: each field once, and no others.
 func formOf(w http.ResponseWriter, r *http.Request) (map[string]string, *failure) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 		return nil, noForm

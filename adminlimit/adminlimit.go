@@ -88,10 +88,8 @@ func New(authorise Authorise, options ...Option) *Handler {
 	return h
 }
 
-// version is that of the JSON.
 const version = 1
 
-// failure is what a client is told of a request that failed.
 type failure struct {
 	status int
 	text   string

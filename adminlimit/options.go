@@ -11,7 +11,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/series"
 )
 
-// config is what options set.
 type config struct {
 	settings  series.Settings // the stores and the mistakes
 	authorise Authorise

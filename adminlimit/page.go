@@ -38,14 +38,12 @@ var (
 	}()
 )
 
-// writePage writes a as the page.
 func writePage(b *bytes.Buffer, a *answer) {
 	if err := page.Execute(b, a); err != nil {
 		panic(err) // the template does not fit its data
 	}
 }
 
-// writeJSON writes a as JSON.
 func writeJSON(b *bytes.Buffer, a *answer) {
 	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)

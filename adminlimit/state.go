@@ -23,7 +23,6 @@ const (
 	mostOfAll  = 10_000
 )
 
-// answer is what a request is answered.
 type answer struct {
 	Version  int            `json:"version"` // of this JSON: 1, until a member goes away or means something else
 	By       string         `json:"by"`      // who asked
@@ -40,7 +39,6 @@ type answer struct {
 	top       int
 }
 
-// policy is a policy in force.
 type policy struct {
 	Name      string    `json:"name"`
 	Hash      string    `json:"hash"`
@@ -55,13 +53,11 @@ type policy struct {
 	Exceptions *oncall.Exceptions `json:"exceptions"` // what operators have set and this process obeys
 }
 
-// plan is a plan of a policy.
 type plan struct {
 	Name   string   `json:"name"`
 	Limits []string `json:"limits"`
 }
 
-// storeState is what a store did.
 type storeState struct {
 	Name       string  `json:"name"`
 	Breaker    string  `json:"breaker"`
@@ -118,7 +114,6 @@ func (h *Handler) state(a *answer) {
 // too.
 func (h *Handler) hashed() bool { return h.denied != nil && h.denied.Hashed() }
 
-// form returns how a key of a store is shown.
 func (h *Handler) form(key string) string {
 	if h.hashed() {
 		return h.denied.Form(key)
@@ -144,7 +139,6 @@ func hashOf(p core.Policy) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// left says in words what res leaves of each limit.
 func left(res core.Result) string {
 	var words []string
 	for _, l := range res.Limits() {
@@ -163,5 +157,4 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// clip returns the first 80 bytes of s.
 func clip(s string) string { return s[:min(len(s), 80)] }

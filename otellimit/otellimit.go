@@ -178,7 +178,6 @@ func (t *Telemetry) Close() error {
 	return nil
 }
 
-// register creates the instruments.
 func (t *Telemetry) register(meter metric.Meter) error {
 	var errs [5]error
 	t.decisions, errs[0] = meter.Int64Counter("ratelimit.decisions", metric.WithUnit("{decision}"),

@@ -86,7 +86,6 @@ func (t *Telemetry) watch(meter metric.Meter) error {
 	return err
 }
 
-// exceptionGauges are the metrics of the exceptions of a policy.
 type exceptionGauges struct {
 	inForce, version metric.Int64ObservableGauge
 	age              metric.Float64ObservableGauge

@@ -63,7 +63,6 @@ type Collector struct {
 	exemplar func(context.Context) prometheus.Labels
 }
 
-// counted holds the metrics of one series of decisions.
 type counted struct {
 	decisions, tokens prometheus.Counter
 	duration          prometheus.Observer

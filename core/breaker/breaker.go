@@ -157,7 +157,6 @@ func (s *Store) keep(requests []store.Request, err error, unsent bool) {
 	}
 }
 
-// sendKept has next decide requests, some at a time.
 func (s *Store) sendKept(requests []circuit.Returned) {
 	go func() {
 		for some := range slices.Chunk(requests, 64) {

@@ -37,7 +37,6 @@ type cache struct {
 	shards  [denialShards]denialShard
 }
 
-// denialShard is a part of the cache, with a lock of its own.
 type denialShard struct {
 	mu        sync.Mutex         // guards all below
 	entries   map[uint64]*denial // by a hash of policy and key: of two buckets with the same hash, the last stays
@@ -188,7 +187,6 @@ func (d *cache) Repeated() (n int64) {
 	return n
 }
 
-// shard returns the shard of a bucket with this hash, and its slot there.
 func (d *cache) shard(hash uint64) (sh *denialShard, slot int) {
 	return &d.shards[hash%denialShards], int(hash / denialShards % denialSlots)
 }

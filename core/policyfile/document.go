@@ -13,7 +13,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// document is a file that is read.
 type document struct {
 	file    string
 	errs    []error

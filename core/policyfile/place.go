@@ -20,7 +20,6 @@ type place struct {
 	inside map[string]*place
 }
 
-// in returns the place of a field or an item of p.
 func (p *place) in(name string) *place {
 	if below := p.inside[name]; below != nil {
 		return below

@@ -142,7 +142,6 @@ const (
 	measuring = -1 << 63
 )
 
-// now returns the time in µs since 1970.
 func (c *clock) now() int64 {
 	elapsed := int64(time.Since(start))
 	checked := c.checked.Load()

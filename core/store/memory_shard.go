@@ -105,8 +105,6 @@ func (sh *shard) victim(now int64) int32 {
 	return sh.leastUsed()
 }
 
-// leastUsed returns the index of the least recently used entry, or -1 if there
-// is none.
 func (sh *shard) leastUsed() int32 { return sh.byUse.first(sh.entries, use) }
 
 // add adds e, whose key has this hash.

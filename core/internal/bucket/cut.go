@@ -16,7 +16,6 @@ type Cut struct {
 // bucket has.
 func (r *Rate) cutUnits(c Cut) float64 { return math.Floor(float64(c.Tokens*float64(r.Unit)) + 0.5) }
 
-// pay pays so many units of what is cut.
 func (c *Cut) pay(r *Rate, units float64) {
 	if c.Tokens = float64(r.cutUnits(*c)-units) / float64(r.Unit); c.Tokens < 0 {
 		c.Tokens = 0

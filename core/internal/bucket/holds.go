@@ -58,7 +58,6 @@ func (h *Holds) Uses(now int64) (u Uses) {
 	return u
 }
 
-// count is how many holds there are.
 func (h *Holds) count() (n int) {
 	if h != nil {
 		n = len(h.front)
@@ -76,7 +75,6 @@ func (h *Holds) returning() bool {
 		slices.ContainsFunc(h.pages, func(b page) bool { return b.last().returns() || b.deficit == Forever }))
 }
 
-// inPages is the holds in all pages.
 func (h *Holds) inPages() (list []hold) {
 	for i := range h.pages {
 		list = append(list, h.pages[i].holds...)

@@ -32,7 +32,6 @@ type stepping struct {
 	unit, gain, phase int64  // phase: how long after a multiple of Step the steps begin
 }
 
-// stepping returns the stepping of a limit with the refilled level l.
 func (r *Rate) stepping(l Level) stepping {
 	f := stepping{r.StepsHash, r.Unit, min(r.Gain, r.Full), 0} // a step can't bring more than fills the bucket: see gainTo
 	if r.Step > 1 && !r.Aligned {
@@ -76,7 +75,6 @@ func (b *page) add(r *Rate, f stepping, h hold) {
 	}
 }
 
-// pageOf returns a page of holds.
 func (r *Rate) pageOf(f stepping, holds []hold) page {
 	b := page{holds: make([]hold, 0, PageSize)}
 	for _, h := range holds {
@@ -122,7 +120,6 @@ func (r *Rate) refillThroughPage(f stepping, b *page, l Level, held int64, c *Cu
 	return l
 }
 
-// tokensIn is how many tokens the holds in pages have.
 func tokensIn(pages []page) (tokens int64) {
 	for i := range pages {
 		tokens += pages[i].tokens

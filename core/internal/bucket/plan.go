@@ -20,7 +20,6 @@ type Plan struct {
 	successor atomic.Pointer[successor]
 }
 
-// successor is what has replaced a plan.
 type successor struct {
 	plan   *Plan
 	ofKeys map[string]*Plan // the plans of keys with limits of their own
@@ -152,7 +151,6 @@ const (
 	slotsMode
 )
 
-// appendTo appends r as bytes.
 func (r *Rate) appendTo(packed []byte) []byte {
 	packed = binary.BigEndian.AppendUint32(packed, r.Tag)
 	packed = binary.BigEndian.AppendUint16(packed, r.StepsHash)

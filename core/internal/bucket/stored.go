@@ -47,7 +47,6 @@ func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 	return nil
 }
 
-// holdsOf returns the holds on the i-th rate's tokens.
 func (s *stored) holdsOf(i int) *Holds {
 	if s.holds == nil {
 		return nil
@@ -55,7 +54,6 @@ func (s *stored) holdsOf(i int) *Holds {
 	return s.holds[i]
 }
 
-// held reports whether any of the rates has holds.
 func (s *stored) held() bool {
 	return slices.ContainsFunc(s.holds, func(h *Holds) bool { return h != nil })
 }
@@ -72,7 +70,6 @@ func (s *stored) hold(i int, r *Request, l Level) *Holds {
 	return s.holds[i]
 }
 
-// setHolds sets the holds on the i-th rate's tokens.
 func (s *stored) setHolds(i int, holds *Holds) {
 	if s.holds == nil {
 		s.holds = make([]*Holds, len(s.last))
@@ -80,7 +77,6 @@ func (s *stored) setHolds(i int, holds *Holds) {
 	s.holds[i] = holds
 }
 
-// cutOf returns what is cut from the i-th limit; nil if nothing is.
 func (s *stored) cutOf(i int) *Cut {
 	if s.cuts == nil || s.cuts[i].Tokens <= 0 {
 		return nil
@@ -88,7 +84,6 @@ func (s *stored) cutOf(i int) *Cut {
 	return &s.cuts[i]
 }
 
-// setCut sets what is cut from the i-th limit.
 func (s *stored) setCut(i int, c Cut) {
 	if s.cuts == nil && c.Tokens > 0 {
 		s.cuts = make([]Cut, len(s.last))

@@ -77,7 +77,6 @@ func (k *Kept) Probe() (r Returned, some bool) {
 	return r.state(), true
 }
 
-// state returns a request for the state of r's bucket.
 func (r Returned) state() Returned {
 	r.Request.Request, r.Request.Until = bucket.Request{Plan: r.Request.Plan}, 0
 	return r

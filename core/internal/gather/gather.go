@@ -26,7 +26,6 @@ type together[V any] struct {
 	before chan struct{} // done of those that are being sent; nil: none are
 }
 
-// most bounds the values in one call.
 const most = 512
 
 // pauses are how long to wait before a call that failed is sent again: a
@@ -67,7 +66,6 @@ func (c *Calls[K, V]) Pending(key K) (done <-chan struct{}) {
 	}
 }
 
-// send sends the values of a key until no more come.
 func (c *Calls[K, V]) send(key K, send func([]V) error) {
 	for t := c.take(key); t != nil; t = c.take(key) {
 		for values := range slices.Chunk(t.values, most) {

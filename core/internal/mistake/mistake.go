@@ -117,7 +117,6 @@ func lastName(field string) string {
 	return name
 }
 
-// value returns the value as messages show it.
 func (e *Error) value() string {
 	if s, ok := e.Value.(string); ok {
 		return strconv.Quote(printable.Clip(HiddenValue(e, s), 80))

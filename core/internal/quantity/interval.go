@@ -29,7 +29,6 @@ type timeUnit struct {
 	names  []string // in lower case: that of one, and of several, as text is written, then all others
 }
 
-// timeUnits are all units, the longest first.
 var timeUnits = [...]timeUnit{
 	{12 * month, []string{"year", "years", "y"}},
 	{month, []string{"month", "months", "mo"}},
