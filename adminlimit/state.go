@@ -126,14 +126,7 @@ func (h *Handler) form(key string) string {
 func hashOf(p core.Policy) string {
 	text, err := json.Marshal(p)
 	if err != nil { // a time zone without a name, which no file can have
-		lists := map[string][]string{"": oncall.Texts(p.Limits)}
-		for key, limits := range p.Overrides {
-			lists["override "+key] = oncall.Texts(limits)
-		}
-		for name, limits := range p.Plans {
-			lists["plan "+name] = oncall.Texts(limits)
-		}
-		text = fmt.Append(nil, p.Name, lists, p.OnFailure, p.LocalShare, p.Shadow, p.Headers)
+		text = fmt.Append(nil, p) // limits are written as text
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:6])

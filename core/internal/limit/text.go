@@ -13,13 +13,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// Parse reads a limit as core.ParseLimit documents it. It reports mistakes by
-// the field of [Limit], or "" where it can't be told.
-func Parse(s string) (Limit, []*mistake.Error) { return ParseUnit(s, "") }
-
-// ParseUnit is Parse of a text whose unit, if that is not "", is written
-// elsewhere: a second one in the text is a mistake.
-func ParseUnit(s, unit string) (Limit, []*mistake.Error) {
+// Parse reads a limit as core.ParseLimit documents it. A unit that is not "" is
+// written elsewhere: a second one in the text is a mistake. Parse reports
+// mistakes by the field of [Limit], or "" where it can't be told.
+func Parse(s, unit string) (Limit, []*mistake.Error) {
 	l, mistakes := parse(s, unit)
 	if len(mistakes) > 0 && len(s) <= quantity.MaxText {
 		if text := MeantSlots(s, unit); text != "" {
@@ -30,7 +27,7 @@ func ParseUnit(s, unit string) (Limit, []*mistake.Error) {
 }
 
 // MeantSlots returns the text of the limit of slots that s may mean, such as 5
-// at once for 5 in flight; else "". unit is as for [ParseUnit].
+// at once for 5 in flight; else "". unit is as for [Parse].
 func MeantSlots(s, unit string) string {
 	text := withAtOnce(s)
 	if text == "" {
