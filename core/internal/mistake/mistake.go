@@ -69,6 +69,12 @@ var codesOfReasons = []struct{ begins, code string }{
 	{"is a unit that", "RL117"},
 	{"has a limit of", "RL118"},
 	{"is too large:", "RL204"}, {"is nested too deep", "RL204"}, {"has too many mistakes", "RL204"},
+
+	// Of files alone.
+	{"invalid YAML", "RL202"}, {"the file is not UTF-8", "RL202"}, {"the file is empty", "RL202"},
+	{"is a tag", "RL203"}, {"begins a complex key", "RL203"}, {"begins a second document", "RL203"}, {"is part of a name", "RL203"}, {"has a tab", "RL203"},
+	{"the file is too large", "RL204"}, {"is one token too many", "RL204"}, {"aliases expand", "RL204"}, {"too many mistakes", "RL204"},
+	{"refers to nothing", "RL205"}, {"must be a mapping, or a list of mappings", "RL205"},
 }
 
 // notAField begins the reason of a name that is unknown.
