@@ -27,7 +27,6 @@ type Rules struct {
 type own struct {
 	overrides []override // the one that comes first in front
 	owner     string     // who gave the first
-	listed    bool       // the policy blocks it
 	blocker   string     // who blocks it: an operator, or else the policy
 	says      string     // what is said of the block
 }
@@ -60,7 +59,7 @@ func RulesOf(l *core.Limiter, ended ...string) *Rules {
 		note(core.StoredKey(key), func(o *own) { o.overrides, o.owner = []override{{policy, limits}}, policy })
 	}
 	for _, key := range p.Blocked {
-		note(core.StoredKey(key), func(o *own) { o.listed, o.blocker, o.says = true, policy, Blocked(policy) })
+		note(core.StoredKey(key), func(o *own) { o.blocker, o.says = policy, Blocked(policy) })
 	}
 	for key, limits := range e.Overrides { // they come before all that the policy says
 		note(key, func(o *own) {
@@ -271,8 +270,6 @@ func (r *Rules) Count() (overrides, blocked int) {
 	}
 	return overrides, blocked
 }
-
-func (r *Rules) Listed(key string) bool { return r.own[key].listed }
 
 // Request returns what a request commonly takes of a key: one of each unit that
 // the key's limits count.
