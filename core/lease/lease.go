@@ -262,9 +262,7 @@ func (s *Store) settled(r *store.Request, err error) {
 	case err == nil:
 		k.ending = bucket.Ending{}
 	default:
-		back := k.refund
-		back.Ends = k.ending
-		go s.giveBack(back)
+		go s.giveBack(k.settling())
 	}
 }
 

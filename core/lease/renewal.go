@@ -108,8 +108,6 @@ func (n *renewal) check(h *lease) {
 		h.timer.Reset(n.store.idle)
 	default:
 		n.key.end()
-		back := n.key.refund
-		back.Ends = n.key.ending
-		go n.store.giveBack(back)
+		go n.store.giveBack(n.key.settling())
 	}
 }

@@ -97,7 +97,7 @@ func (sh *shard) bucketOf(r *store.Request) *watchedKey {
 // keyOf returns the watched key of r if its leases can decide r, and otherwise
 // nil. mu is held.
 func (sh *shard) keyOf(r *store.Request) *watchedKey {
-	if k := sh.keys[r.Hash()]; k != nil && k.isOf(r) {
+	if k := sh.keys[r.Hash()]; k != nil && k.refund.Plan == r.Plan && k.refund.SameBucket(r) {
 		return k
 	}
 	return nil
@@ -115,8 +115,7 @@ func (sh *shard) meet(r *store.Request) (before *store.Request) {
 		r.Ends = k.ending
 		return nil
 	}
-	back := k.refund
-	back.Ends = k.ending
+	back := k.settling()
 	return &back
 }
 
@@ -133,22 +132,15 @@ func (sh *shard) leased() (list []store.Request) {
 	return list
 }
 
-// isOf reports whether r is for k, under the plan of k's leases.
-func (k *watchedKey) isOf(r *store.Request) bool {
-	return k.refund.Plan == r.Plan && k.refund.SameBucket(r)
-}
-
 // watch returns the watched key of r, which it begins to watch if necessary. It
 // returns nil if too many keys are watched, or a busy one has the same hash or
 // another plan. mu is held.
 func (sh *shard) watch(r *store.Request, now time.Time) *watchedKey {
-	if k := sh.keys[r.Hash()]; k != nil {
-		if k.isOf(r) {
-			return k
-		}
-		if k.busy(now) {
-			return nil
-		}
+	if k := sh.keyOf(r); k != nil {
+		return k
+	}
+	if k := sh.keys[r.Hash()]; k != nil && k.busy(now) {
+		return nil
 	}
 	// For each new key it forgets up to two that are not busy, so that a spike
 	// of keys is forgotten as traffic goes on.
@@ -183,7 +175,15 @@ func (k *watchedKey) leases() bool {
 // held.
 func (k *watchedKey) busy(now time.Time) bool { return k.leases() || now.Sub(k.asked) <= idle }
 
-// end drops the lease, and sets ending to what settles it in next. It reports
+// settling returns a refund of 0 tokens that settles the lease in next. The
+// shard's mu is held.
+func (k *watchedKey) settling() store.Request {
+	r := k.refund
+	r.Ends = k.ending
+	return r
+}
+
+// end drops the lease, and sets ending
 // whether there was one. There is none while the one before is not settled,
 // because its renewal settles that. The shard's mu is held.
 func (k *watchedKey) end() bool {
