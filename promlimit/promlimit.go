@@ -4,32 +4,9 @@
 //	prometheus.MustRegister(metrics)
 //	limiter, err := core.NewLimiter(store, policy, core.WithObserver(metrics.Observe), core.WithPolicyObserver(metrics.ObservePolicy))
 //
-// One [Collector] serves all limiters and stores of a process:
-//
-//	ratelimit_decisions_total{policy,limit,outcome,source}     decisions
-//	ratelimit_tokens_total{policy,outcome}                     tokens that decisions asked for, each at most a Capacity
-//	ratelimit_decision_duration_seconds{policy,source}         how long decisions took: a histogram, classic and native
-//	ratelimit_unsettled_total{policy}                          settlements and debits that failed
-//	ratelimit_slots_in_use{policy}                             slots that this process uses
-//	ratelimit_breaker_state{store}                             0 closed, 1 half-open, 2 open
-//	ratelimit_breaker_opened_total{store}                      how often a breaker opened
-//	ratelimit_fallback_seconds_total{store}                    how long a breaker was not closed
-//	ratelimit_batch_size{store}                                decisions in one call to Redis: a histogram
-//	ratelimit_deny_cache_hits_total{store}                     denials from the deny cache, without a call to Redis
-//	ratelimit_leased_decisions_total{store}                    decisions from leased tokens
-//	ratelimit_unreadable_total{store}                          answers that a key's state can't be used
-//	ratelimit_limit_capacity{policy,plan,limit}                Capacity of a limit that is in force
-//	ratelimit_policy_changes_total{policy}                     how often SetPolicy changed a policy
-//
-// Outcomes are those of [core.Outcome], and sources are those of [core.Source].
-// limit is the tightest limit. It is empty if no limit is known, for example
-// after an error. Keys of clients are in no series. So a policy of n limits,
-// those of its tiers included, has at most 6·n+2 series of decisions, 3·n more
-// if it changes to or from shadow mode, and usually 2·n. It has one histogram
-// of durations for each source. Each takes as many series as it has buckets,
-// plus 3. [WithMaxSeries] bounds all of them together. Failed settlements have
-// one series for each policy with any, and are in no other series. Each limit
-// has one series for its Capacity, and each policy one for its changes.
+// One [Collector] serves all limiters and stores of a process. The metrics and
+// their labels are in docs/observability.md. Keys of clients are in no series:
+// [WithMaxSeries] bounds those of decisions.
 package promlimit
 
 import (
@@ -93,11 +70,9 @@ func WithBuckets(seconds ...float64) Option {
 // WithMaxSeries bounds the series of decisions, of tokens and of durations (as
 // classic histograms), each to n. The default is 2,000. Decisions beyond the
 // bound are counted under policy and limit "(other)", by outcome and source.
-// These add at most 20 series of decisions, 4 of tokens and 5 histograms. So
-// the default allows at most 6,114 series, and 111 histograms of durations name
-// their policy. Failed settlements have at most n series more, and one for
-// "(other)", and so have changes of policies and slots in use. At most n limits
-// have a Capacity. If n is below 1, registering the Collector fails.
+// Failed settlements, slots in use, changes of policies and limits with a
+// Capacity are at most n each. If n is below 1, registering the Collector
+// fails.
 func WithMaxSeries(n int) Option {
 	return func(c *Collector) { c.settings.SetMost(n) }
 }
