@@ -26,14 +26,11 @@ import (
 // Collector counts decisions. It reads the stores when Prometheus scrapes it.
 // Create it with [New]. It is safe for concurrent use.
 type Collector struct {
-	decisions, tokens, unsettled *prometheus.CounterVec
-	duration                     *prometheus.HistogramVec
-	series                       *series.Cache[*counted]
-	inUse                        *prometheus.GaugeVec
-	durations                    *series.Cache[prometheus.Observer]
-	failures                     *series.Cache[prometheus.Counter]
-	slots                        *series.Cache[prometheus.Gauge]
-	limits                       series.Limits
+	vectors  []prometheus.Collector
+	series   *series.Cache[*counted]
+	failures *series.Cache[prometheus.Counter]
+	slots    *series.Cache[prometheus.Gauge]
+	limits   series.Limits
 
 	settings series.Settings
 	buckets  []float64
@@ -98,15 +95,14 @@ func New(options ...Option) *Collector {
 			o(c)
 		}
 	}
-	c.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "ratelimit_decisions_total",
-		Help: "Decisions by policy, tightest limit, outcome (allowed, denied, shadow-denied, error) and source.",
-	}, []string{"policy", "limit", "outcome", "source"})
-	c.tokens = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "ratelimit_tokens_total",
-		Help: series.TokensHelp,
-	}, []string{"policy", "outcome"})
-	c.duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ratelimit_" + name, Help: help}, labels)
+	}
+	decisions := counter("decisions_total", "Decisions by policy, tightest limit, outcome (allowed, denied, shadow-denied, error) and source.",
+		"policy", "limit", "outcome", "source")
+	tokens := counter("tokens_total", series.TokensHelp, "policy", "outcome")
+	unsettled := counter("unsettled_total", series.UnsettledHelp, "policy")
+	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "ratelimit_decision_duration_seconds",
 		Help:    series.DurationHelp,
 		Buckets: c.buckets,
@@ -115,26 +111,20 @@ func New(options ...Option) *Collector {
 		NativeHistogramMaxBucketNumber:  160,
 		NativeHistogramMinResetDuration: time.Hour, // a histogram with too many buckets starts again at most this often
 	}, []string{"policy", "source"})
-	c.unsettled = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "ratelimit_unsettled_total",
-		Help: series.UnsettledHelp,
-	}, []string{"policy"})
-	c.failures = series.New(c.settings.Most, func(k series.Key) prometheus.Counter { return c.unsettled.WithLabelValues(k.Policy) })
-	c.inUse = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "ratelimit_slots_in_use",
-		Help: series.SlotsHelp,
-	}, []string{"policy"})
-	c.slots = series.New(c.settings.Most, func(k series.Key) prometheus.Gauge { return c.inUse.WithLabelValues(k.Policy) })
+	c.failures = series.New(c.settings.Most, func(k series.Key) prometheus.Counter { return unsettled.WithLabelValues(k.Policy) })
+	inUse := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ratelimit_slots_in_use", Help: series.SlotsHelp}, []string{"policy"})
+	c.slots = series.New(c.settings.Most, func(k series.Key) prometheus.Gauge { return inUse.WithLabelValues(k.Policy) })
+	c.vectors = []prometheus.Collector{decisions, tokens, duration, unsettled, inUse}
 	c.limits.Most = c.settings.Most
 	lines := len(c.buckets) + 3 // +Inf, _sum and _count
-	c.durations = series.New(max(1, c.settings.Most/lines), func(k series.Key) prometheus.Observer {
-		return c.duration.WithLabelValues(k.Policy, k.Source.String())
+	durations := series.New(max(1, c.settings.Most/lines), func(k series.Key) prometheus.Observer {
+		return duration.WithLabelValues(k.Policy, k.Source.String())
 	})
 	c.series = series.New(c.settings.Most, func(k series.Key) *counted {
 		return &counted{
-			c.decisions.WithLabelValues(k.Policy, k.Limit, k.Outcome.String(), k.Source.String()),
-			c.tokens.WithLabelValues(k.Policy, k.Outcome.String()),
-			c.durations.Get(series.Key{Policy: k.Policy, Source: k.Source}),
+			decisions.WithLabelValues(k.Policy, k.Limit, k.Outcome.String(), k.Source.String()),
+			tokens.WithLabelValues(k.Policy, k.Outcome.String()),
+			durations.Get(series.Key{Policy: k.Policy, Source: k.Source}),
 		}
 	})
 	return c
@@ -184,11 +174,9 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- prometheus.NewInvalidDesc(err)
 		return
 	}
-	c.decisions.Describe(ch)
-	c.tokens.Describe(ch)
-	c.duration.Describe(ch)
-	c.unsettled.Describe(ch)
-	c.inUse.Describe(ch)
+	for _, v := range c.vectors {
+		v.Describe(ch)
+	}
 	ch <- capacity
 	ch <- changes
 	for _, d := range storeDescs {
@@ -198,11 +186,9 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector]. It makes no call to Redis.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	c.decisions.Collect(ch)
-	c.tokens.Collect(ch)
-	c.duration.Collect(ch)
-	c.unsettled.Collect(ch)
-	c.inUse.Collect(ch)
+	for _, v := range c.vectors {
+		v.Collect(ch)
+	}
 	c.collectPolicies(ch)
 	for _, store := range c.settings.Stores {
 		collect(ch, store)

@@ -13,6 +13,7 @@ package denied
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -161,12 +162,8 @@ func (t *Top) policy(name string) *counted {
 // its cost grows with [WithMaxKeys].
 func (t *Top) Report() Report {
 	t.mu.RLock()
-	names := make([]string, 0, len(t.policies))
-	for name := range t.policies {
-		names = append(names, name)
-	}
+	names := slices.Sorted(maps.Keys(t.policies))
 	t.mu.RUnlock()
-	slices.Sort(names)
 	now := time.Now()
 	report := Report{Hashed: t.Hashed(), Policies: []Policy{}}
 	for _, name := range names {
