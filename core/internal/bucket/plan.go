@@ -85,17 +85,6 @@ func (p *Plan) Successor(key string) *Plan {
 // there are none. Limits that p did not have were not charged.
 func (p *Plan) ForRefund(key string) *Plan { return p.Successor(key).Common(p) }
 
-// Refunding returns the Plan and the Each of a [Request] that refunds, to
-// limits of p, tokens that were taken under before: back has them for each
-// limit of before. Both are nil if nothing is left to refund.
-func (p *Plan) Refunding(before *Plan, back []int64) (*Plan, *[]int64) {
-	each, some := p.EachOf(before, back)
-	if !some {
-		return nil, nil
-	}
-	return p, &each
-}
-
 // EachOf returns the numbers that back has for the limits of before, for those
 // of p. some reports whether one is not 0.
 func (p *Plan) EachOf(before *Plan, back []int64) (each []int64, some bool) {
