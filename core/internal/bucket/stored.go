@@ -25,7 +25,7 @@ func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 		return nil
 	}
 	s.last = make([]Record, len(p.Rates))
-	seen, others := make(map[uint32]bool), 0
+	seen := make(map[uint32]bool)
 	for _, r := range records {
 		tag := r.Tag()
 		if tag == 0 || seen[tag] {
@@ -38,10 +38,9 @@ func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 				s.setHolds(i, r.Holds)
 			}
 		} else if r.Keep > now {
-			if others++; others > MaxOthers {
+			if s.others = append(s.others, r); len(s.others) > MaxOthers {
 				return ErrCrowded
 			}
-			s.others = append(s.others, r)
 		}
 	}
 	return nil
