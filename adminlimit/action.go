@@ -1,6 +1,7 @@
 package adminlimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,6 @@ import (
 // that a header field can have.
 const maxForm = 16 << 10
 
-// done is what a POST did.
 type done struct {
 	Action string `json:"action"`
 	By     string `json:"by"`
@@ -81,13 +81,12 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, a *answer) *failure
 			return &failure{http.StatusNotFound, "no limiter has the policy " + strconv.Quote(clip(form["policy"]))}
 		}
 		d.Policy = l.Name()
-		key, failed := given(form["key"])
-		if failed != nil {
-			return failed
+		key, err := oncall.GivenKey(form["key"])
+		if err != nil {
+			return &failure{http.StatusBadRequest, err.Error()}
 		}
 		switch action {
 		case "peek":
-			var err error
 			if a.Peek, _, _, err = h.peek(r.Context(), l, key); err != nil {
 				return told(err)
 			}
@@ -97,9 +96,6 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, a *answer) *failure
 		default:
 			failed = h.shadow(r.Context(), l, form["hash"], &d)
 		}
-		if failed != nil {
-			return failed
-		}
 	}
 	if failed == nil {
 		a.Done = &d
@@ -107,7 +103,6 @@ func (h *Handler) do(w http.ResponseWriter, r *http.Request, a *answer) *failure
 	return failed
 }
 
-// formOf reads the form of r: each field once, and no others.
 func formOf(w http.ResponseWriter, r *http.Request) (map[string]string, *failure) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/x-www-form-urlencoded" {
 		return nil, noForm
@@ -209,10 +204,7 @@ func (h *Handler) reload(ctx context.Context, d *done) *failure {
 // log logs what d did, or tried and why it failed, if that is not empty. key is
 // as the log shows it.
 func (h *Handler) log(ctx context.Context, d *done, key, why string) {
-	logger := h.logger
-	if logger == nil {
-		logger = slog.Default()
-	}
+	logger := cmp.Or(h.logger, slog.Default())
 	attrs := []slog.Attr{slog.String("who", d.By), slog.String("action", d.Action)}
 	add := func(name, value string) {
 		if value != "" {

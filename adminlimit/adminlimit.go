@@ -33,15 +33,16 @@ package adminlimit
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
+	"github.com/tokenbucket-go/ratelimit/internal/series"
 )
 
 // Authorise says who sent a request, by the app's own authentication, and
@@ -68,28 +69,27 @@ type Handler struct {
 // authorise lets in. It panics with a [core.ConfigError] of each mistake:
 // authorise must not be nil, and there must be a limiter.
 func New(authorise Authorise, options ...Option) *Handler {
-	h := &Handler{config: config{authorise: authorise, byName: make(map[string]*core.Limiter)}}
+	h := &Handler{config: config{settings: series.Settings{Package: "adminlimit"}, authorise: authorise, byName: make(map[string]*core.Limiter)}}
 	if authorise == nil {
-		h.mistake("New authorise", nil, "must be a function that says who sent a request: there is no default")
+		h.settings.ArgumentError("New authorise", nil, "must be a function that says who sent a request: there is no default")
 	}
 	for _, o := range options {
 		if o != nil {
 			o(&h.config)
 		}
 	}
+	slices.SortFunc(h.limiters, func(a, b *core.Limiter) int { return strings.Compare(a.Name(), b.Name()) })
 	if len(h.limiters) == 0 {
-		h.mistake("Limiters", "", "is required: it lists the limiters from core.NewLimiter")
+		h.settings.ArgumentError("Limiters", "", "is required: it lists the limiters from core.NewLimiter")
 	}
-	if err := errors.Join(h.mistakes...); err != nil {
+	if err := h.settings.Err(); err != nil {
 		middleware.RefuseArguments(err)
 	}
 	return h
 }
 
-// version is that of the JSON.
 const version = 1
 
-// failure is what a client is told of a request that failed.
 type failure struct {
 	status int
 	text   string

@@ -23,11 +23,11 @@ func Hosts(names ...string) Option {
 	names = slices.Clone(names)
 	return func(c *config) {
 		if len(names) == 0 {
-			c.mistake("Hosts", "", "must have a name, such as localhost")
+			c.settings.ArgumentError("Hosts", "", "must have a name, such as localhost")
 		}
 		for _, name := range names {
 			if host := hostOf(name); host == "" || name != strings.TrimSpace(name) || strings.ContainsAny(name, "/@*, ") || hasPort(name) {
-				c.mistake("Hosts", name, "must be a name or an address without a port, such as admin.example.com")
+				c.settings.ArgumentError("Hosts", name, "must be a name or an address without a port, such as admin.example.com")
 			} else {
 				c.hosts = append(c.hosts, host)
 			}

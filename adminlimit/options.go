@@ -3,40 +3,26 @@ package adminlimit
 import (
 	"fmt"
 	"log/slog"
-	"reflect"
 	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/denied"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
+	"github.com/tokenbucket-go/ratelimit/internal/series"
 )
 
-// config is what options set.
 type config struct {
+	settings  series.Settings // the stores and the mistakes
 	authorise Authorise
 	challenge string
 	hosts     []string // empty: all
 	writable  bool
 	limiters  []*core.Limiter // in the order of their names
 	byName    map[string]*core.Limiter
-	path      string // of the policy file; "" if there is none
-	stores    []namedStore
+	path      string      // of the policy file; "" if there is none
 	denied    *denied.Top // nil: nothing counts denials
 	logger    *slog.Logger
 	showKeys  bool
-	mistakes  []error
-}
-
-// namedStore is a store whose statistics are shown.
-type namedStore struct {
-	storestats.Source
-
-	name string
-}
-
-// mistake notes a mistake in an option.
-func (c *config) mistake(option string, value any, reason string) {
-	c.mistakes = append(c.mistakes, &core.ConfigError{Field: fmt.Sprintf("adminlimit.%s", option), Value: value, Reason: reason})
 }
 
 // Option is an option of [New].
@@ -51,18 +37,12 @@ func Limiters(limiters ...*core.Limiter) Option {
 			field := fmt.Sprintf("New limiters[%d]", i)
 			switch {
 			case l == nil:
-				c.mistake(field, nil, "must be a limiter from core.NewLimiter")
+				c.settings.ArgumentError(field, nil, "must be a limiter from core.NewLimiter")
 			case c.byName[l.Name()] != nil:
-				c.mistake(field, l.Name(), "is the policy of an earlier limiter too: give one limiter of each policy")
+				c.settings.ArgumentError(field, l.Name(), "is the policy of an earlier limiter too: give one limiter of each policy")
 			default:
 				c.byName[l.Name()] = l
-				at, _ := slices.BinarySearchFunc(c.limiters, l.Name(), func(l *core.Limiter, name string) int {
-					if l.Name() < name {
-						return -1
-					}
-					return 1
-				})
-				c.limiters = slices.Insert(c.limiters, at, l)
+				c.limiters = append(c.limiters, l)
 			}
 		}
 	}
@@ -78,7 +58,7 @@ func Writable() Option { return func(c *config) { c.writable = true } }
 func WithChallenge(challenge string) Option {
 	return func(c *config) {
 		if c.challenge = challenge; challenge == "" {
-			c.mistake("WithChallenge", challenge, `must be a WWW-Authenticate field, such as "Basic realm=limits"`)
+			c.settings.ArgumentError("WithChallenge", challenge, `must be a WWW-Authenticate field, such as "Basic realm=limits"`)
 		}
 	}
 }
@@ -88,23 +68,14 @@ func WithChallenge(challenge string) Option {
 func WithPolicyFile(path string) Option {
 	return func(c *config) {
 		if c.path = path; path == "" {
-			c.mistake("WithPolicyFile", path, "must be the path of a policy file")
+			c.settings.ArgumentError("WithPolicyFile", path, "must be the path of a policy file")
 		}
 	}
 }
 
-// WithRedisStore shows what a store did, under a name of its own.
+// WithRedisStore shows what a store did, under a name of its own, in UTF-8.
 func WithRedisStore(name string, store storestats.Source) Option {
-	return func(c *config) {
-		switch v := reflect.ValueOf(store); {
-		case !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil():
-			c.mistake("WithRedisStore", name, "has no store: it must not be nil")
-		case slices.ContainsFunc(c.stores, func(s namedStore) bool { return s.name == name }):
-			c.mistake("WithRedisStore", name, "must be a name that no other store has")
-		default:
-			c.stores = append(c.stores, namedStore{store, name})
-		}
-	}
+	return func(c *config) { c.settings.AddStore(name, store) }
 }
 
 // WithDenied shows who is denied most. The limiters must have
@@ -112,7 +83,7 @@ func WithRedisStore(name string, store storestats.Source) Option {
 func WithDenied(top *denied.Top) Option {
 	return func(c *config) {
 		if c.denied = top; top == nil {
-			c.mistake("WithDenied", nil, "must come from denied.New")
+			c.settings.ArgumentError("WithDenied", nil, "must come from denied.New")
 		}
 	}
 }

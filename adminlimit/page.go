@@ -7,7 +7,11 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"html/template"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
@@ -34,14 +38,12 @@ var (
 	}()
 )
 
-// writePage writes a as the page.
 func writePage(b *bytes.Buffer, a *answer) {
 	if err := page.Execute(b, a); err != nil {
 		panic(err) // the template does not fit its data
 	}
 }
 
-// writeJSON writes a as JSON.
 func writeJSON(b *bytes.Buffer, a *answer) {
 	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
@@ -51,19 +53,17 @@ func writeJSON(b *bytes.Buffer, a *answer) {
 	}
 }
 
-// CanReload reports whether there is a file to reload.
-func (a *answer) CanReload() bool { return a.Writable && a.canReload }
+// shown returns s, which is no key, as the page shows it: quoted if it has
+// bytes that nobody can see, or that change how others are read.
+func shown(s string) string {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+		return strconv.Quote(s)
+	}
+	return s
+}
 
 // CanPeek reports whether the denied keys of a policy can be looked up: hashes
 // by a secret can't.
-func (a *answer) CanPeek(policy string) bool {
-	if a.Denied.Hashed {
-		return false
-	}
-	for _, p := range a.Policies {
-		if p.Name == policy {
-			return true
-		}
-	}
-	return false
+func (a *answer) CanPeek(name string) bool {
+	return !a.Denied.Hashed && slices.ContainsFunc(a.Policies, func(p policy) bool { return p.Name == name })
 }

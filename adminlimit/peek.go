@@ -11,7 +11,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-// bucket is what is left to a key.
 type bucket struct {
 	Policy   string  `json:"policy"`
 	Plan     string  `json:"plan,omitempty"` // whose limits the key was last decided by, if not by the policy's own
@@ -32,7 +31,6 @@ type bucket struct {
 	stored string // the key as stores have it
 }
 
-// level is what is left of a limit.
 type level struct {
 	Name      string  `json:"name"`
 	Limit     string  `json:"limit"`

@@ -23,7 +23,6 @@ const (
 	mostOfAll  = 10_000
 )
 
-// answer is what a request is answered.
 type answer struct {
 	Version  int            `json:"version"` // of this JSON: 1, until a member goes away or means something else
 	By       string         `json:"by"`      // who asked
@@ -35,12 +34,11 @@ type answer struct {
 	Denied   *denied.Report `json:"denied,omitempty"` // without WithDenied there is none
 	Stores   []storeState   `json:"stores"`
 
+	CanReload bool `json:"-"` // there is a file to reload, for the page
 	html      bool
 	top       int
-	canReload bool
 }
 
-// policy is a policy in force.
 type policy struct {
 	Name      string    `json:"name"`
 	Hash      string    `json:"hash"`
@@ -55,13 +53,11 @@ type policy struct {
 	Exceptions *oncall.Exceptions `json:"exceptions"` // what operators have set and this process obeys
 }
 
-// plan is a plan of a policy.
 type plan struct {
 	Name   string   `json:"name"`
 	Limits []string `json:"limits"`
 }
 
-// storeState is what a store did.
 type storeState struct {
 	Name       string  `json:"name"`
 	Breaker    string  `json:"breaker"`
@@ -76,7 +72,8 @@ type storeState struct {
 
 // state notes in a what is in force, who is denied most, and what stores did.
 func (h *Handler) state(a *answer) {
-	a.Policies, a.Stores, a.canReload = make([]policy, len(h.limiters)), make([]storeState, len(h.stores)), h.path != ""
+	a.Policies, a.Stores = make([]policy, len(h.limiters)), make([]storeState, len(h.settings.Stores))
+	a.CanReload = h.writable && h.path != ""
 	for i, l := range h.limiters {
 		p, since := l.Policy(), l.Since()
 		overrides, blocked := oncall.RulesOf(l).Count()
@@ -89,10 +86,10 @@ func (h *Handler) state(a *answer) {
 			a.Policies[i].Plans = append(a.Policies[i].Plans, plan{name, oncall.Texts(p.Plans[name])})
 		}
 	}
-	for i, s := range h.stores {
+	for i, s := range h.settings.Stores {
 		stats := s.Stats()
 		a.Stores[i] = storeState{
-			Name: s.name, Breaker: stats.Breaker.String(), Opened: stats.Opened, Away: stats.Away.Seconds(), Calls: stats.Calls,
+			Name: s.Name, Breaker: stats.Breaker.String(), Opened: stats.Opened, Away: stats.Away.Seconds(), Calls: stats.Calls,
 			Decisions: stats.Decisions, DenyCache: stats.Denied, Leased: stats.Leased, Unreadable: stats.Unreadable,
 		}
 	}
@@ -117,7 +114,6 @@ func (h *Handler) state(a *answer) {
 // too.
 func (h *Handler) hashed() bool { return h.denied != nil && h.denied.Hashed() }
 
-// form returns how a key of a store is shown.
 func (h *Handler) form(key string) string {
 	if h.hashed() {
 		return h.denied.Form(key)
@@ -130,20 +126,12 @@ func (h *Handler) form(key string) string {
 func hashOf(p core.Policy) string {
 	text, err := json.Marshal(p)
 	if err != nil { // a time zone without a name, which no file can have
-		lists := map[string][]string{"": oncall.Texts(p.Limits)}
-		for key, limits := range p.Overrides {
-			lists["override "+key] = oncall.Texts(limits)
-		}
-		for name, limits := range p.Plans {
-			lists["plan "+name] = oncall.Texts(limits)
-		}
-		text = fmt.Append(nil, p.Name, lists, p.OnFailure, p.LocalShare, p.Shadow, p.Headers)
+		text = fmt.Append(nil, p) // limits are written as text
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:6])
 }
 
-// left says in words what res leaves of each limit.
 func left(res core.Result) string {
 	var words []string
 	for _, l := range res.Limits() {
@@ -162,5 +150,4 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// clip returns the first 80 bytes of s.
 func clip(s string) string { return s[:min(len(s), 80)] }

@@ -229,7 +229,10 @@ func (l *Limiter) endHolds(ctx context.Context, now *rules, key string, p *plan,
 // came from. The request has no Plan if there is nothing to return.
 func (r *rules) giving(key string, source Source, p *plan, back []int64) bucket.Request {
 	gives := bucket.Request{Action: bucket.Refund}
-	gives.Plan, gives.Each = r.refundPlan(key, source).Refunding(p.Plan, back)
+	now := r.refundPlan(key, source)
+	if each, some := now.EachOf(p.Plan, back); some {
+		gives.Plan, gives.Each = now, &each
+	}
 	return gives
 }
 

@@ -353,7 +353,7 @@ func (l Limit) Anchored(t time.Time) Limit {
 // The limit is valid, or the error joins a [ConfigError] for every mistake.
 // [Limit.String] is the inverse.
 func ParseLimit(s string) (Limit, error) {
-	l, mistakes := limit.Parse(s)
+	l, mistakes := limit.Parse(s, "")
 	if len(mistakes) == 0 {
 		return Limit(l), nil
 	}

@@ -3,6 +3,10 @@ package core
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"slices"
@@ -12,7 +16,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/logline"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -165,8 +168,8 @@ func (o LoggerOption) ConfigureStore(c *store.Config) { c.Logger = o.logger }
 func WithKeySecret(secret []byte) LimiterOption {
 	secret = bytes.Clone(secret)
 	return limiterOption(func(w *watch) {
-		if len(secret) < logline.MinSecret {
-			w.mistakes = append(w.mistakes, mistake.New("WithKeySecret length", len(secret), "must be at least 16 bytes"))
+		if m := mistake.ShortSecret("WithKeySecret", secret); m != nil {
+			w.mistakes = append(w.mistakes, m)
 			return
 		}
 		w.secret = secret
@@ -176,7 +179,20 @@ func WithKeySecret(secret []byte) LimiterOption {
 // LogKey returns key as the log lines of limiters with WithKeySecret(secret)
 // show it: so a client's lines can be found. Nil stands for the random secret
 // of this process, which limiters without WithKeySecret use.
-func LogKey(secret []byte, key string) string { return logline.Key(secret, key) }
+func LogKey(secret []byte, key string) string {
+	if secret == nil {
+		secret = processSecret()
+	}
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte(key))
+	return hex.EncodeToString(mac.Sum(nil)[:6])
+}
+
+var processSecret = sync.OnceValue(func() []byte {
+	secret := make([]byte, sha256.Size)
+	_, _ = rand.Read(secret) // never fails
+	return secret
+})
 
 // observer is a function to call with observations.
 type observer struct {
@@ -216,7 +232,7 @@ func (w *watch) report(ctx context.Context, policy string, capacity, slots int64
 	denied := o.Outcome == OutcomeDenied || o.Outcome == OutcomeShadowDenied
 	if denied && w.logger != nil && w.logger.Enabled(ctx, slog.LevelDebug) {
 		w.logger.LogAttrs(ctx, slog.LevelDebug, "ratelimit: "+o.Outcome.String(),
-			slog.String("policy", o.Policy), slog.String("limit", o.Limit), slog.String("key", logline.Key(w.secret, key)),
+			slog.String("policy", o.Policy), slog.String("limit", o.Limit), slog.String("key", LogKey(w.secret, key)),
 			slog.Int64("cost", o.Cost), slog.Duration("retry_after", res.retryAfter()), slog.String("source", o.Source.String()))
 	}
 }
@@ -268,7 +284,7 @@ func (w *watch) reportUnreadable(policy, key string, err error) {
 	}
 	// Only bad: what wraps it may show the key.
 	w.warnings().Warn("ratelimit: the stored state of a key can't be used, so the policy's OnFailure decides for it; Reset makes the key usable; logged at most once a second",
-		"code", "RL716", "policy", policy, "key", logline.Key(w.secret, key), "error", bad)
+		"code", "RL716", "policy", policy, "key", LogKey(w.secret, key), "error", bad)
 }
 
 // reportPolicy calls the observers with a policy that is in force from now on.

@@ -301,7 +301,7 @@ func (r *reader) required(v map[string]any, path string) []string {
 // text reads a limit that is a string, of a unit that stands in front of it, or
 // "".
 func (r *reader) text(v, unit, path string) Limit {
-	l, mistakes := limit.ParseUnit(v, unit)
+	l, mistakes := limit.Parse(v, unit)
 	form := ": a limit is " + quantity.LimitForm
 	for _, m := range mistakes {
 		if m.Field = strings.TrimSuffix(path+"."+m.Field, "."); m.Field == path {

@@ -5,25 +5,8 @@
 //	...
 //	limiter, err := core.NewLimiter(store, policy, core.WithObserver(telemetry.Observe), core.WithPolicyObserver(telemetry.ObservePolicy))
 //
-// The metrics have a scope with this package's path and its module's version:
-//
-//	| metric                      | kind      | unit       | attributes                           |                                                    |
-//	| --------------------------- | --------- | ---------- | ------------------------------------ | -------------------------------------------------- |
-//	| ratelimit.decisions         | counter   | {decision} | policy, limit, outcome, source       | decisions                                          |
-//	| ratelimit.tokens            | counter   | {token}    | policy, limit, outcome, source       | tokens asked for, each at most a Capacity          |
-//	| ratelimit.decision.duration | histogram | s          | policy, source                       | how long decisions took, with waits for Redis      |
-//	| ratelimit.unsettled         | counter   | {failure}  | policy                               | settlements and debits that failed                 |
-//	| ratelimit.slots.in_use      | up-down   | {slot}     | policy                               | slots that this process uses                       |
-//	| ratelimit.breaker.state     | gauge     | {state}    | store                                | 0 closed, 1 half-open, 2 open                      |
-//	| ratelimit.breaker.opened    | counter   | {opening}  | store                                | how often a breaker opened                         |
-//	| ratelimit.fallback          | counter   | s          | store                                | how long a breaker was not closed                  |
-//	| ratelimit.redis.calls       | counter   | {call}     | store                                | calls to Redis                                     |
-//	| ratelimit.redis.decisions   | counter   | {decision} | store                                | decisions in these calls                           |
-//	| ratelimit.deny_cache.hits   | counter   | {decision} | store                                | denials from the deny cache, without a call        |
-//	| ratelimit.leased.decisions  | counter   | {decision} | store                                | decisions from leased tokens                       |
-//	| ratelimit.unreadable        | counter   | {answer}   | store                                | answers that a key's state can't be used           |
-//	| ratelimit.limit.capacity    | gauge     | {token}    | policy, plan, limit                  | Capacity of a limit that is in force               |
-//	| ratelimit.policy.changes    | counter   | {change}   | policy                               | how often SetPolicy changed a policy               |
+// The metrics, which docs/observability.md lists, have a scope with this
+// package's path and its module's version.
 //
 // The attributes, all but error.type with the prefix "ratelimit.":
 //
@@ -122,11 +105,9 @@ func WithEventLog(logger *slog.Logger) Option {
 
 // WithMaxSeries bounds the sets of attributes of each of the three instruments
 // for decisions to n. The default is 2,000. Decisions beyond the bound are
-// counted under policy and limit "(other)", by outcome and source. These add at
-// most 20 sets. Failed settlements and slots in use have at most n sets more
-// each, and one for "(other)". A backend that stores a series for each bucket
-// of a histogram stores 18 for each set of durations. The SDK has its own bound
-// for each instrument. If n is below 1, New fails.
+// counted under policy and limit "(other)", by outcome and source. Failed
+// settlements and slots in use have at most n sets each. The SDK has its own
+// bound for each instrument. If n is below 1, New fails.
 func WithMaxSeries(n int) Option {
 	return func(t *Telemetry) { t.settings.SetMost(n) }
 }
@@ -178,7 +159,6 @@ func (t *Telemetry) Close() error {
 	return nil
 }
 
-// register creates the instruments.
 func (t *Telemetry) register(meter metric.Meter) error {
 	var errs [5]error
 	t.decisions, errs[0] = meter.Int64Counter("ratelimit.decisions", metric.WithUnit("{decision}"),

@@ -11,7 +11,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// event is the name of a decision's event, and the message of its log record.
 const event = "ratelimit.decision"
 
 // record adds a decision to the span in ctx, or to the log, if that span is
@@ -39,7 +38,6 @@ func (t *Telemetry) record(ctx context.Context, o *core.Observation, known []att
 	}
 }
 
-// logged returns attributes as those of a log record.
 func logged(attributes []attribute.KeyValue) []slog.Attr {
 	list := make([]slog.Attr, len(attributes))
 	for i, a := range attributes {

@@ -28,82 +28,79 @@ func (t *Telemetry) ObservePolicy(change core.PolicyChange) { t.limits.Note(chan
 // watch registers a callback that reads the limits and the stores when metrics
 // are collected.
 func (t *Telemetry) watch(meter metric.Meter) error {
-	var errs []error
-	changes, err := meter.Int64ObservableCounter("ratelimit.policy.changes", metric.WithUnit("{change}"), metric.WithDescription(series.ChangesHelp))
-	errs = append(errs, err)
-	capacity, err := meter.Int64ObservableGauge("ratelimit.limit.capacity", metric.WithUnit("{token}"), metric.WithDescription(series.CapacityHelp))
-	errs = append(errs, err)
-	policies := func(o metric.Observer) {
-		t.limits.Each(func(c series.Capacity) {
-			o.ObserveInt64(capacity, c.Tokens, metric.WithAttributes(attribute.String("ratelimit.policy", c.Policy), attribute.String("ratelimit.plan", c.Plan), attribute.String("ratelimit.limit", c.Limit)))
-		}, func(policy string, n int64) {
-			o.ObserveInt64(changes, n, metric.WithAttributes(attribute.String("ratelimit.policy", policy)))
-		})
+	in := instruments{meter: meter}
+	changes := in.counter("ratelimit.policy.changes", "{change}", series.ChangesHelp)
+	capacity := in.gauge("ratelimit.limit.capacity", "{token}", series.CapacityHelp)
+	counts := []struct {
+		counter metric.Int64ObservableCounter
+		of      func(storestats.Stats) int64
+	}{
+		{in.counter("ratelimit.breaker.opened", "{opening}", series.BreakerOpenedHelp), func(s storestats.Stats) int64 { return s.Opened }},
+		{in.counter("ratelimit.redis.calls", "{call}", "Calls to Redis."), func(s storestats.Stats) int64 { return s.Calls }},
+		{in.counter("ratelimit.redis.decisions", "{decision}", "Decisions in calls to Redis."), func(s storestats.Stats) int64 { return s.Decisions }},
+		{in.counter("ratelimit.deny_cache.hits", "{decision}", series.DenyCacheHelp), func(s storestats.Stats) int64 { return s.Denied }},
+		{in.counter("ratelimit.leased.decisions", "{decision}", series.LeasedHelp), func(s storestats.Stats) int64 { return s.Leased }},
+		{in.counter("ratelimit.unreadable", "{answer}", series.UnreadableHelp), func(s storestats.Stats) int64 { return s.Unreadable }},
 	}
-	count := func(name, unit, description string) metric.Int64Observable {
-		c, err := meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(description))
-		errs = append(errs, err)
-		return c
-	}
-	opened := count("ratelimit.breaker.opened", "{opening}", series.BreakerOpenedHelp)
-	calls := count("ratelimit.redis.calls", "{call}", "Calls to Redis.")
-	carried := count("ratelimit.redis.decisions", "{decision}", "Decisions in calls to Redis.")
-	denied := count("ratelimit.deny_cache.hits", "{decision}", series.DenyCacheHelp)
-	leased := count("ratelimit.leased.decisions", "{decision}", series.LeasedHelp)
-	unreadable := count("ratelimit.unreadable", "{answer}", series.UnreadableHelp)
-	state, err := meter.Int64ObservableGauge("ratelimit.breaker.state", metric.WithUnit("{state}"),
-		metric.WithDescription(series.BreakerStateHelp))
-	errs = append(errs, err)
-	exceptions, err := gaugesOf(meter)
-	errs = append(errs, err)
-	away, err := meter.Float64ObservableCounter("ratelimit.fallback", metric.WithUnit("s"),
-		metric.WithDescription(series.FallbackHelp))
-	if err := errors.Join(append(errs, err)...); err != nil {
+	state := in.gauge("ratelimit.breaker.state", "{state}", series.BreakerStateHelp)
+	away, err := meter.Float64ObservableCounter("ratelimit.fallback", metric.WithUnit("s"), metric.WithDescription(series.FallbackHelp))
+	in.add(away, err)
+	exceptions := in.gauge("ratelimit.exceptions", "{exception}", series.ExceptionsHelp)
+	versions := in.gauge("ratelimit.exceptions.version", "{version}", series.ExceptionsVersionHelp)
+	ages, err := meter.Float64ObservableGauge("ratelimit.exceptions.age", metric.WithUnit("s"), metric.WithDescription(series.ExceptionsAgeHelp))
+	in.add(ages, err)
+	if err := errors.Join(in.errs...); err != nil {
 		return err
 	}
-	names := make([]metric.MeasurementOption, len(t.settings.Stores))
-	for i, store := range t.settings.Stores {
-		names[i] = metric.WithAttributes(attribute.String("ratelimit.store", store.Name))
-	}
 	t.callback, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		policies(o)
-		for i, store := range t.settings.Stores {
-			stats, name := store.Stats(), names[i]
-			o.ObserveInt64(opened, stats.Opened, name)
-			o.ObserveInt64(calls, stats.Calls, name)
-			o.ObserveInt64(carried, stats.Decisions, name)
-			o.ObserveInt64(denied, stats.Denied, name)
-			o.ObserveInt64(leased, stats.Leased, name)
-			o.ObserveInt64(unreadable, stats.Unreadable, name)
+		t.limits.Each(func(c series.Capacity) {
+			o.ObserveInt64(capacity, c.Tokens, with("policy", c.Policy), with("plan", c.Plan), with("limit", c.Limit))
+		}, func(policy string, n int64) {
+			o.ObserveInt64(changes, n, with("policy", policy))
+		})
+		for _, store := range t.settings.Stores {
+			stats, name := store.Stats(), with("store", store.Name)
+			for _, c := range counts {
+				o.ObserveInt64(c.counter, c.of(stats), name)
+			}
 			o.ObserveInt64(state, int64(stats.Breaker), name)
 			o.ObserveFloat64(away, stats.Away.Seconds(), name)
 			for _, e := range stats.Exceptions {
-				exceptions.observe(o, e, name)
+				policy := with("policy", e.Policy)
+				o.ObserveInt64(exceptions, int64(e.Overrides), name, policy, with("kind", "override"))
+				o.ObserveInt64(exceptions, int64(e.Blocks), name, policy, with("kind", "block"))
+				o.ObserveInt64(versions, e.Version, name, policy)
+				o.ObserveFloat64(ages, e.Age.Seconds(), name, policy)
 			}
 		}
 		return nil
-	}, changes, capacity, opened, calls, carried, denied, leased, unreadable, state, away, exceptions.inForce, exceptions.version, exceptions.age)
+	}, in.all...)
 	return err
 }
 
-// exceptionGauges are the metrics of the exceptions of a policy.
-type exceptionGauges struct {
-	inForce, version metric.Int64ObservableGauge
-	age              metric.Float64ObservableGauge
+func with(name, value string) metric.MeasurementOption {
+	return metric.WithAttributes(attribute.String("ratelimit."+name, value))
 }
 
-func gaugesOf(meter metric.Meter) (g exceptionGauges, err error) {
-	var errs [3]error
-	g.inForce, errs[0] = meter.Int64ObservableGauge("ratelimit.exceptions", metric.WithUnit("{exception}"), metric.WithDescription(series.ExceptionsHelp))
-	g.version, errs[1] = meter.Int64ObservableGauge("ratelimit.exceptions.version", metric.WithUnit("{version}"), metric.WithDescription(series.ExceptionsVersionHelp))
-	g.age, errs[2] = meter.Float64ObservableGauge("ratelimit.exceptions.age", metric.WithUnit("s"), metric.WithDescription(series.ExceptionsAgeHelp))
-	return g, errors.Join(errs[:]...)
+// instruments are created together, to be read by one callback.
+type instruments struct {
+	meter metric.Meter
+	all   []metric.Observable
+	errs  []error
 }
 
-func (g *exceptionGauges) observe(o metric.Observer, e storestats.Exceptions, store metric.MeasurementOption) {
-	policy := metric.WithAttributes(attribute.String("ratelimit.policy", e.Policy))
-	o.ObserveInt64(g.inForce, int64(e.Overrides), store, policy, metric.WithAttributes(attribute.String("ratelimit.kind", "override")))
-	o.ObserveInt64(g.inForce, int64(e.Blocks), store, policy, metric.WithAttributes(attribute.String("ratelimit.kind", "block")))
-	o.ObserveInt64(g.version, e.Version, store, policy)
-	o.ObserveFloat64(g.age, e.Age.Seconds(), store, policy)
+func (i *instruments) add(o metric.Observable, err error) {
+	i.all, i.errs = append(i.all, o), append(i.errs, err)
+}
+
+func (i *instruments) counter(name, unit, help string) metric.Int64ObservableCounter {
+	c, err := i.meter.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(help))
+	i.add(c, err)
+	return c
+}
+
+func (i *instruments) gauge(name, unit, help string) metric.Int64ObservableGauge {
+	g, err := i.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(help))
+	i.add(g, err)
+	return g
 }

@@ -18,7 +18,6 @@ var (
 // counts.
 func (c *Collector) ObservePolicy(change core.PolicyChange) { c.limits.Note(change) }
 
-// collectPolicies sends the metrics of policies.
 func (c *Collector) collectPolicies(ch chan<- prometheus.Metric) {
 	c.limits.Each(func(l series.Capacity) {
 		ch <- prometheus.MustNewConstMetric(capacity, prometheus.GaugeValue, float64(l.Tokens), l.Policy, l.Plan, l.Limit)

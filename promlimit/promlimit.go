@@ -4,32 +4,9 @@
 //	prometheus.MustRegister(metrics)
 //	limiter, err := core.NewLimiter(store, policy, core.WithObserver(metrics.Observe), core.WithPolicyObserver(metrics.ObservePolicy))
 //
-// One [Collector] serves all limiters and stores of a process:
-//
-//	ratelimit_decisions_total{policy,limit,outcome,source}     decisions
-//	ratelimit_tokens_total{policy,outcome}                     tokens that decisions asked for, each at most a Capacity
-//	ratelimit_decision_duration_seconds{policy,source}         how long decisions took: a histogram, classic and native
-//	ratelimit_unsettled_total{policy}                          settlements and debits that failed
-//	ratelimit_slots_in_use{policy}                             slots that this process uses
-//	ratelimit_breaker_state{store}                             0 closed, 1 half-open, 2 open
-//	ratelimit_breaker_opened_total{store}                      how often a breaker opened
-//	ratelimit_fallback_seconds_total{store}                    how long a breaker was not closed
-//	ratelimit_batch_size{store}                                decisions in one call to Redis: a histogram
-//	ratelimit_deny_cache_hits_total{store}                     denials from the deny cache, without a call to Redis
-//	ratelimit_leased_decisions_total{store}                    decisions from leased tokens
-//	ratelimit_unreadable_total{store}                          answers that a key's state can't be used
-//	ratelimit_limit_capacity{policy,plan,limit}                Capacity of a limit that is in force
-//	ratelimit_policy_changes_total{policy}                     how often SetPolicy changed a policy
-//
-// Outcomes are those of [core.Outcome], and sources are those of [core.Source].
-// limit is the tightest limit. It is empty if no limit is known, for example
-// after an error. Keys of clients are in no series. So a policy of n limits,
-// those of its tiers included, has at most 6·n+2 series of decisions, 3·n more
-// if it changes to or from shadow mode, and usually 2·n. It has one histogram
-// of durations for each source. Each takes as many series as it has buckets,
-// plus 3. [WithMaxSeries] bounds all of them together. Failed settlements have
-// one series for each policy with any, and are in no other series. Each limit
-// has one series for its Capacity, and each policy one for its changes.
+// One [Collector] serves all limiters and stores of a process. The metrics and
+// their labels are in docs/observability.md. Keys of clients are in no series:
+// [WithMaxSeries] bounds those of decisions.
 package promlimit
 
 import (
@@ -49,21 +26,17 @@ import (
 // Collector counts decisions. It reads the stores when Prometheus scrapes it.
 // Create it with [New]. It is safe for concurrent use.
 type Collector struct {
-	decisions, tokens, unsettled *prometheus.CounterVec
-	duration                     *prometheus.HistogramVec
-	series                       *series.Cache[*counted]
-	inUse                        *prometheus.GaugeVec
-	durations                    *series.Cache[prometheus.Observer]
-	failures                     *series.Cache[prometheus.Counter]
-	slots                        *series.Cache[prometheus.Gauge]
-	limits                       series.Limits
+	vectors  []prometheus.Collector
+	series   *series.Cache[*counted]
+	failures *series.Cache[prometheus.Counter]
+	slots    *series.Cache[prometheus.Gauge]
+	limits   series.Limits
 
 	settings series.Settings
 	buckets  []float64
 	exemplar func(context.Context) prometheus.Labels
 }
 
-// counted holds the metrics of one series of decisions.
 type counted struct {
 	decisions, tokens prometheus.Counter
 	duration          prometheus.Observer
@@ -94,11 +67,9 @@ func WithBuckets(seconds ...float64) Option {
 // WithMaxSeries bounds the series of decisions, of tokens and of durations (as
 // classic histograms), each to n. The default is 2,000. Decisions beyond the
 // bound are counted under policy and limit "(other)", by outcome and source.
-// These add at most 20 series of decisions, 4 of tokens and 5 histograms. So
-// the default allows at most 6,114 series, and 111 histograms of durations name
-// their policy. Failed settlements have at most n series more, and one for
-// "(other)", and so have changes of policies and slots in use. At most n limits
-// have a Capacity. If n is below 1, registering the Collector fails.
+// Failed settlements, slots in use, changes of policies and limits with a
+// Capacity are at most n each. If n is below 1, registering the Collector
+// fails.
 func WithMaxSeries(n int) Option {
 	return func(c *Collector) { c.settings.SetMost(n) }
 }
@@ -124,15 +95,14 @@ func New(options ...Option) *Collector {
 			o(c)
 		}
 	}
-	c.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "ratelimit_decisions_total",
-		Help: "Decisions by policy, tightest limit, outcome (allowed, denied, shadow-denied, error) and source.",
-	}, []string{"policy", "limit", "outcome", "source"})
-	c.tokens = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "ratelimit_tokens_total",
-		Help: series.TokensHelp,
-	}, []string{"policy", "outcome"})
-	c.duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ratelimit_" + name, Help: help}, labels)
+	}
+	decisions := counter("decisions_total", "Decisions by policy, tightest limit, outcome (allowed, denied, shadow-denied, error) and source.",
+		"policy", "limit", "outcome", "source")
+	tokens := counter("tokens_total", series.TokensHelp, "policy", "outcome")
+	unsettled := counter("unsettled_total", series.UnsettledHelp, "policy")
+	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "ratelimit_decision_duration_seconds",
 		Help:    series.DurationHelp,
 		Buckets: c.buckets,
@@ -141,26 +111,20 @@ func New(options ...Option) *Collector {
 		NativeHistogramMaxBucketNumber:  160,
 		NativeHistogramMinResetDuration: time.Hour, // a histogram with too many buckets starts again at most this often
 	}, []string{"policy", "source"})
-	c.unsettled = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "ratelimit_unsettled_total",
-		Help: series.UnsettledHelp,
-	}, []string{"policy"})
-	c.failures = series.New(c.settings.Most, func(k series.Key) prometheus.Counter { return c.unsettled.WithLabelValues(k.Policy) })
-	c.inUse = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "ratelimit_slots_in_use",
-		Help: series.SlotsHelp,
-	}, []string{"policy"})
-	c.slots = series.New(c.settings.Most, func(k series.Key) prometheus.Gauge { return c.inUse.WithLabelValues(k.Policy) })
+	c.failures = series.New(c.settings.Most, func(k series.Key) prometheus.Counter { return unsettled.WithLabelValues(k.Policy) })
+	inUse := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ratelimit_slots_in_use", Help: series.SlotsHelp}, []string{"policy"})
+	c.slots = series.New(c.settings.Most, func(k series.Key) prometheus.Gauge { return inUse.WithLabelValues(k.Policy) })
+	c.vectors = []prometheus.Collector{decisions, tokens, duration, unsettled, inUse}
 	c.limits.Most = c.settings.Most
 	lines := len(c.buckets) + 3 // +Inf, _sum and _count
-	c.durations = series.New(max(1, c.settings.Most/lines), func(k series.Key) prometheus.Observer {
-		return c.duration.WithLabelValues(k.Policy, k.Source.String())
+	durations := series.New(max(1, c.settings.Most/lines), func(k series.Key) prometheus.Observer {
+		return duration.WithLabelValues(k.Policy, k.Source.String())
 	})
 	c.series = series.New(c.settings.Most, func(k series.Key) *counted {
 		return &counted{
-			c.decisions.WithLabelValues(k.Policy, k.Limit, k.Outcome.String(), k.Source.String()),
-			c.tokens.WithLabelValues(k.Policy, k.Outcome.String()),
-			c.durations.Get(series.Key{Policy: k.Policy, Source: k.Source}),
+			decisions.WithLabelValues(k.Policy, k.Limit, k.Outcome.String(), k.Source.String()),
+			tokens.WithLabelValues(k.Policy, k.Outcome.String()),
+			durations.Get(series.Key{Policy: k.Policy, Source: k.Source}),
 		}
 	})
 	return c
@@ -210,11 +174,9 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- prometheus.NewInvalidDesc(err)
 		return
 	}
-	c.decisions.Describe(ch)
-	c.tokens.Describe(ch)
-	c.duration.Describe(ch)
-	c.unsettled.Describe(ch)
-	c.inUse.Describe(ch)
+	for _, v := range c.vectors {
+		v.Describe(ch)
+	}
 	ch <- capacity
 	ch <- changes
 	for _, d := range storeDescs {
@@ -224,11 +186,9 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements [prometheus.Collector]. It makes no call to Redis.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	c.decisions.Collect(ch)
-	c.tokens.Collect(ch)
-	c.duration.Collect(ch)
-	c.unsettled.Collect(ch)
-	c.inUse.Collect(ch)
+	for _, v := range c.vectors {
+		v.Collect(ch)
+	}
 	c.collectPolicies(ch)
 	for _, store := range c.settings.Stores {
 		collect(ch, store)

@@ -35,7 +35,6 @@ func WithRedisStore(name string, store storestats.Source) Option {
 	return func(c *Collector) { c.settings.AddStore(name, store) }
 }
 
-// collect sends the metrics of a store.
 func collect(ch chan<- prometheus.Metric, store series.Store) {
 	stats := store.Stats()
 	for _, m := range []struct {

@@ -19,8 +19,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// below is embedded under a name that is not exported.
-type below = layer.Layer
+type below = layer.Layer // embedded under a name that is not exported
 
 // Store is a [store.Store] around another one, next. It bounds how long next
 // may take. After so many failed calls in a row it returns
@@ -105,12 +104,11 @@ func (s *Store) Stats() storestats.Stats {
 	}
 }
 
-// errPanic is the result of a call that panicked.
-var errPanic = errors.New("the store panicked")
+var errPanic = errors.New("the store panicked") // the result of a call that does
 
-// call calls next, with a context that ends after the timeout, if the breaker
-// admits the call. It reports the result. If next fails to decide requests,
-// call keeps what should be sent later.
+// call calls next, if the breaker admits it, with a context that ends after the
+// timeout. If next fails to decide requests, call keeps what is to be sent
+// later.
 func (s *Store) call(ctx context.Context, next func(context.Context) error, requests ...store.Request) error {
 	report, err := s.breaker.Enter()
 	if err != nil {
@@ -120,7 +118,6 @@ func (s *Store) call(ctx context.Context, next func(context.Context) error, requ
 	return s.admitted(ctx, report, next, requests...)
 }
 
-// admitted is call for what the breaker has admitted.
 func (s *Store) admitted(ctx context.Context, report func(error), next func(context.Context) error, requests ...store.Request) (err error) {
 	result := errPanic // until next returns: a call that panics must be reported too
 	defer func() {
@@ -160,7 +157,6 @@ func (s *Store) keep(requests []store.Request, err error, unsent bool) {
 	}
 }
 
-// sendKept has next decide requests, some at a time.
 func (s *Store) sendKept(requests []circuit.Returned) {
 	go func() {
 		for some := range slices.Chunk(requests, 64) {
@@ -177,8 +173,7 @@ func (s *Store) sendKept(requests []circuit.Returned) {
 }
 
 // try sends what is kept, or asks for the state of r's bucket, if the breaker
-// admits a trial. It reports whether next has decided it. If next panics, it
-// has not: nobody else could recover from that.
+// admits a trial. It reports whether next has decided it.
 func (s *Store) try(r circuit.Returned) (decided bool) {
 	defer func() { _ = recover() }()
 	report, err := s.breaker.Enter()
@@ -194,8 +189,7 @@ func (s *Store) try(r circuit.Returned) (decided bool) {
 	}, r.Request) == nil
 }
 
-// describe returns what is wrong with the store if a call has this error. It is
-// [circuit.Group.Describe].
+// describe is [circuit.Group.Describe].
 func describe(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "the store does not answer"

@@ -13,13 +13,13 @@ package denied
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/logline"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 )
 
@@ -53,7 +53,6 @@ type Top struct {
 // Option is an option of [New].
 type Option func(*config)
 
-// config is what options set.
 type config struct {
 	top      *Top
 	mistakes []error
@@ -86,8 +85,9 @@ func WithWindow(d time.Duration) Option {
 // look as in their log lines. A denial then costs about a microsecond more.
 func WithKeySecret(secret []byte) Option {
 	return func(c *config) {
-		if c.top.secret = slices.Clone(secret); len(secret) < logline.MinSecret {
-			c.mistakes = append(c.mistakes, mistake.New("denied.WithKeySecret length", len(secret), "must be at least 16 bytes"))
+		c.top.secret = slices.Clone(secret)
+		if m := mistake.ShortSecret("denied.WithKeySecret", secret); m != nil {
+			c.mistakes = append(c.mistakes, m)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func (t *Top) Observe(_ context.Context, o core.Observation) {
 // stores.
 func (t *Top) Form(key string) string {
 	if t.secret != nil {
-		return logline.Key(t.secret, key)
+		return core.LogKey(t.secret, key)
 	}
 	return core.StoredKey(key)
 }
@@ -139,7 +139,6 @@ func (t *Top) Form(key string) string {
 // Hashed reports whether t keeps keys as hashes.
 func (t *Top) Hashed() bool { return t.secret != nil }
 
-// policy returns the counts of a policy.
 func (t *Top) policy(name string) *counted {
 	t.mu.RLock()
 	p := t.policies[name]
@@ -163,12 +162,8 @@ func (t *Top) policy(name string) *counted {
 // its cost grows with [WithMaxKeys].
 func (t *Top) Report() Report {
 	t.mu.RLock()
-	names := make([]string, 0, len(t.policies))
-	for name := range t.policies {
-		names = append(names, name)
-	}
+	names := slices.Sorted(maps.Keys(t.policies))
 	t.mu.RUnlock()
-	slices.Sort(names)
 	now := time.Now()
 	report := Report{Hashed: t.Hashed(), Policies: []Policy{}}
 	for _, name := range names {

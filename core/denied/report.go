@@ -115,7 +115,6 @@ func (p Policy) and(q Policy) Policy {
 	return sum
 }
 
-// sort orders p's keys by how often they were denied at least.
 func (p Policy) sort() {
 	slices.SortFunc(p.Keys, func(a, b Key) int {
 		return cmp.Or(cmp.Compare(b.AtLeast, a.AtLeast), cmp.Compare(b.AtMost, a.AtMost), strings.Compare(a.Key, b.Key))

@@ -1,6 +1,7 @@
 package denied
 
 import (
+	"container/heap"
 	"strings"
 	"time"
 )
@@ -17,11 +18,10 @@ import (
 type sketch struct {
 	most         int
 	byKey        map[string]*counter
-	smallest     []*counter // a heap: each count is at most those at 2i+1 and 2i+2
-	sum, shadows int64      // denials; of these, those of shadow mode
+	smallest     counters // a heap
+	sum, shadows int64    // denials; of these, those of shadow mode
 }
 
-// counter counts a key.
 type counter struct {
 	key         string
 	count, over int64 // the key was denied count times, or fewer, by at most over
@@ -47,8 +47,7 @@ func (s *sketch) note(key string, shadow bool, now time.Time) {
 	case len(s.smallest) < s.most:
 		c = &counter{key: strings.Clone(key), at: len(s.smallest)}
 		s.byKey[c.key] = c
-		s.smallest = append(s.smallest, c)
-		s.up(c.at)
+		heap.Push(&s.smallest, c)
 	default:
 		c = s.smallest[0]
 		delete(s.byKey, c.key)
@@ -57,42 +56,22 @@ func (s *sketch) note(key string, shadow bool, now time.Time) {
 	}
 	c.count++
 	c.last = now
-	s.down(c.at)
+	heap.Fix(&s.smallest, c.at)
 }
 
-// up moves the counter at i, whose count may be too small for its place, to
-// where it belongs.
-func (s *sketch) up(i int) {
-	for i > 0 && s.smallest[i].count < s.smallest[(i-1)/2].count {
-		s.swap(i, (i-1)/2)
-		i = (i - 1) / 2
-	}
+// counters are a [heap.Interface].
+type counters []*counter
+
+func (l counters) Len() int           { return len(l) }
+func (l counters) Less(i, j int) bool { return l[i].count < l[j].count }
+func (l *counters) Push(c any)        { *l = append(*l, c.(*counter)) }
+func (l *counters) Pop() any          { panic("a counter stays") }
+
+func (l counters) Swap(i, j int) {
+	l[i], l[j] = l[j], l[i]
+	l[i].at, l[j].at = i, j
 }
 
-// down moves the counter at i, whose count may be too large for its place, to
-// where it belongs.
-func (s *sketch) down(i int) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(s.smallest); child++ {
-			if s.smallest[child].count < s.smallest[least].count {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		s.swap(i, least)
-		i = least
-	}
-}
-
-func (s *sketch) swap(i, j int) {
-	s.smallest[i], s.smallest[j] = s.smallest[j], s.smallest[i]
-	s.smallest[i].at, s.smallest[j].at = i, j
-}
-
-// report returns what s counted since from.
 func (s *sketch) report(policy string, from, until time.Time) Policy {
 	p := Policy{Policy: policy, From: seconds(from), Until: seconds(until), Denied: s.sum, Shadow: s.shadows, Keys: make([]Key, len(s.smallest))}
 	for i, c := range s.smallest {
@@ -104,5 +83,4 @@ func (s *sketch) report(policy string, from, until time.Time) Policy {
 	return p
 }
 
-// seconds returns t as reports show it.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

@@ -23,7 +23,6 @@ func (c *counted) rotate(now time.Time, window time.Duration, most int) {
 	}
 }
 
-// report returns what both windows counted.
 func (c *counted) report(name string, now time.Time, window time.Duration, most int) Policy {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	// maxDenials bounds the entries of a cache. A new one replaces any other:
-	// keys under attack are soon back.
+	// maxDenials bounds the entries of a cache. A new one replaces any other.
 	maxDenials = 1 << 16
 	// denialShards is how many locks the keys are spread over.
 	denialShards = 16
@@ -38,7 +37,6 @@ type cache struct {
 	shards  [denialShards]denialShard
 }
 
-// denialShard is a part of the cache, with a lock of its own.
 type denialShard struct {
 	mu        sync.Mutex         // guards all below
 	entries   map[uint64]*denial // by a hash of policy and key: of two buckets with the same hash, the last stays
@@ -91,8 +89,8 @@ func (d *cache) repeat(r *store.Request, a *store.Answer, now instant) (ok bool,
 }
 
 // keep remembers the denial a of r, which was asked for at asked and answered
-// at answered. It does not if a request that returned or took tokens may have
-// been executed since repeat returned version.
+// at answered, unless a request that returned or took tokens may have been
+// executed since repeat returned version.
 func (d *cache) keep(r *store.Request, a *store.Answer, version uint32, asked, answered instant) {
 	if !a.Levels.Inline() {
 		return // callers of repeat would share its levels
@@ -189,7 +187,6 @@ func (d *cache) Repeated() (n int64) {
 	return n
 }
 
-// shard returns the shard of a bucket with this hash, and its slot there.
 func (d *cache) shard(hash uint64) (sh *denialShard, slot int) {
 	return &d.shards[hash%denialShards], int(hash / denialShards % denialSlots)
 }

@@ -111,7 +111,6 @@ func applies(r *store.Request) bool {
 	return (r.Action == bucket.Take || r.Action == bucket.Lease) && r.N > 0 && r.Each == nil && r.Ends.Ticket == 0
 }
 
-// now is the current instant of the store's clock.
 func (s *Store) now() (instant, error) {
 	at, err := s.Config().Nanos()
 	return instant(at), err

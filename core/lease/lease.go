@@ -75,9 +75,8 @@ func New(next store.Store, most int64, timeout time.Duration) *Store {
 }
 
 // Do decides r on the lease of its key, if that has enough tokens. Otherwise
-// next decides, and the lease is settled with that call, or before it. If the
-// key is busy, the call to next also renews the lease, and other requests for
-// the key wait for it.
+// next decides, and the lease is settled with that call or before it. If the
+// key is busy, the call also renews the lease, and other requests wait for it.
 func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	if err := s.Config().ClockError(); err != nil { // a lease must not decide at an instant that no store would accept
 		return a, err
@@ -117,9 +116,8 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 	}
 }
 
-// DoTogether has next decide requests in one step. The requests settle the
-// leases of their keys, so that they can take all the tokens that this process
-// has.
+// DoTogether has next decide requests in one step. They settle the leases of
+// their keys first, so that they can take all the tokens of this process.
 func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
 	if s.apart.Load() && !layer.OneBucket(requests) {
 		return nil, store.ErrApart
@@ -249,8 +247,8 @@ func (s *Store) meet(r *store.Request) (before *store.Request) {
 }
 
 // settled notes that a call with r was answered, so that the lease is settled
-// which r has met. After an error it settles the lease again, in the
-// background: the call may have been executed or not.
+// which r has met. After an error, when the call may have been executed or not,
+// it settles the lease again, in the background.
 func (s *Store) settled(r *store.Request, err error) {
 	if r.Ends.Ticket == 0 {
 		return
@@ -264,9 +262,7 @@ func (s *Store) settled(r *store.Request, err error) {
 	case err == nil:
 		k.ending = bucket.Ending{}
 	default:
-		back := k.refund
-		back.Ends = k.ending
-		go s.giveBack(back)
+		go s.giveBack(k.settling())
 	}
 }
 
@@ -295,7 +291,7 @@ func (s *Store) inBackground(r store.Request) (a store.Answer, err error) {
 	return s.Next.Do(context.Background(), r)
 }
 
-// block has the key of r lease nothing until unblock. A lease under way is
+// block has the key of r lease nothing until unblock, and a lease under way
 // settled as soon as it comes. Otherwise a lease that next granted before it
 // executed r would still be used after r is answered.
 func (s *Store) block(r *store.Request) {
@@ -311,7 +307,6 @@ func (s *Store) block(r *store.Request) {
 	}
 }
 
-// unblock ends what block began.
 func (s *Store) unblock(r *store.Request) {
 	sh := s.shard(r)
 	sh.mu.Lock()
@@ -321,7 +316,6 @@ func (s *Store) unblock(r *store.Request) {
 	}
 }
 
-// shard returns the shard of r's key.
 func (s *Store) shard(r *store.Request) *shard {
 	return &s.shards[r.Hash()%shards]
 }

@@ -27,8 +27,7 @@ type renewal struct {
 	dropped    bool // the level has been changed meanwhile, so its lease is settled as soon as it comes
 }
 
-// wait returns the decision. A caller whose ctx ends before gets an error, and
-// run returns its tokens.
+// wait returns the decision. If ctx ends before, run returns the tokens.
 func (n *renewal) wait(ctx context.Context) (store.Answer, error) {
 	select {
 	case <-n.done:
@@ -44,9 +43,8 @@ func (n *renewal) wait(ctx context.Context) (store.Answer, error) {
 	return n.answer, n.err
 }
 
-// run calls next and keeps the lease. It gives back what is not wanted any
-// more: the request's tokens if its caller stopped waiting, and the lease if
-// the renewal was dropped meanwhile.
+// run calls next and keeps the lease. It gives back the request's tokens if its
+// caller stopped waiting, and the lease if the renewal was dropped meanwhile.
 func (n *renewal) run() {
 	n.answer, n.err = n.store.inBackground(n.request)
 	back := n.key.refund
@@ -110,8 +108,6 @@ func (n *renewal) check(h *lease) {
 		h.timer.Reset(n.store.idle)
 	default:
 		n.key.end()
-		back := n.key.refund
-		back.Ends = n.key.ending
-		go n.store.giveBack(back)
+		go n.store.giveBack(n.key.settling())
 	}
 }

@@ -22,7 +22,7 @@ const (
 	shards = 16
 	// crowdRest is for how long a key leases nothing whose callers want more at
 	// once than the largest lease has. Without leases they share calls, which
-	// is faster than waiting for one small lease after another.
+	// is faster.
 	crowdRest = time.Second
 	// maxWatched bounds the keys that are watched for being busy. Other keys
 	// get no leases.
@@ -53,7 +53,6 @@ type watchedKey struct {
 	waiting int64         // tokens that callers want who wait for it
 }
 
-// lease is tokens that this process has taken ahead.
 type lease struct {
 	brought store.Answer // the answer of the renewal
 	ticket  int64
@@ -63,10 +62,9 @@ type lease struct {
 	timer   *time.Timer
 }
 
-// use takes n tokens of h, or puts back -n of those that were taken. It sets a
-// to what the bucket has at now, as far as this process knows, plus what is
-// left of h. ok is false if h has too few tokens or has ended. The shard's mu
-// is held.
+// use takes n tokens of h, or puts back -n. It sets a to what the bucket has at
+// now, as far as this process knows, plus what is left of h. ok is false if h
+// has too few tokens or has ended. The shard's mu is held.
 func (h *lease) use(n int64, a *store.Answer, p *bucket.Plan, now time.Time) (ok bool) {
 	if h == nil || n > h.left || h.left-n > h.brought.Lent || h.over(now) {
 		return false
@@ -99,7 +97,7 @@ func (sh *shard) bucketOf(r *store.Request) *watchedKey {
 // keyOf returns the watched key of r if its leases can decide r, and otherwise
 // nil. mu is held.
 func (sh *shard) keyOf(r *store.Request) *watchedKey {
-	if k := sh.keys[r.Hash()]; k != nil && k.isOf(r) {
+	if k := sh.keys[r.Hash()]; k != nil && k.refund.Plan == r.Plan && k.refund.SameBucket(r) {
 		return k
 	}
 	return nil
@@ -117,8 +115,7 @@ func (sh *shard) meet(r *store.Request) (before *store.Request) {
 		r.Ends = k.ending
 		return nil
 	}
-	back := k.refund
-	back.Ends = k.ending
+	back := k.settling()
 	return &back
 }
 
@@ -135,22 +132,15 @@ func (sh *shard) leased() (list []store.Request) {
 	return list
 }
 
-// isOf reports whether r is for k, under the plan of k's leases.
-func (k *watchedKey) isOf(r *store.Request) bool {
-	return k.refund.Plan == r.Plan && k.refund.SameBucket(r)
-}
-
 // watch returns the watched key of r, which it begins to watch if necessary. It
 // returns nil if too many keys are watched, or a busy one has the same hash or
 // another plan. mu is held.
 func (sh *shard) watch(r *store.Request, now time.Time) *watchedKey {
-	if k := sh.keys[r.Hash()]; k != nil {
-		if k.isOf(r) {
-			return k
-		}
-		if k.busy(now) {
-			return nil
-		}
+	if k := sh.keyOf(r); k != nil {
+		return k
+	}
+	if k := sh.keys[r.Hash()]; k != nil && k.busy(now) {
+		return nil
 	}
 	// For each new key it forgets up to two that are not busy, so that a spike
 	// of keys is forgotten as traffic goes on.
@@ -181,11 +171,19 @@ func (k *watchedKey) leases() bool {
 	return k.renewal != nil || k.lease != nil || k.ending.Ticket != 0
 }
 
-// busy reports whether k must stay watched under its plan: for its lease, or
-// for a recent request. The shard's mu is held.
+// busy reports whether k must stay watched under its plan. The shard's mu is
+// held.
 func (k *watchedKey) busy(now time.Time) bool { return k.leases() || now.Sub(k.asked) <= idle }
 
-// end drops the lease, and sets ending to what settles it in next. It reports
+// settling returns a refund of 0 tokens that settles the lease in next. The
+// shard's mu is held.
+func (k *watchedKey) settling() store.Request {
+	r := k.refund
+	r.Ends = k.ending
+	return r
+}
+
+// end drops the lease, and sets ending
 // whether there was one. There is none while the one before is not settled,
 // because its renewal settles that. The shard's mu is held.
 func (k *watchedKey) end() bool {

@@ -13,7 +13,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// document is a file that is read.
 type document struct {
 	file    string
 	errs    []error
@@ -65,10 +64,8 @@ func (d *document) wrong(n ast.Node, p *place, missing, value, reason string) {
 		n = m.Values[0].Key
 	}
 	field := missing
-	if p != nil && missing != "" {
+	if p != nil {
 		field = joined(p.path(), missing)
-	} else if p != nil {
-		field = p.path()
 	}
 	if d.full = len(d.errs) == maxErrors; d.full {
 		field, value, reason = "", "", "too many mistakes: only the first 100 are reported"
@@ -78,8 +75,8 @@ func (d *document) wrong(n ast.Node, p *place, missing, value, reason string) {
 	d.errs = append(d.errs, e)
 }
 
-// fits adds the size of n to that of the file with its aliases expanded, and
-// reports whether n may be read.
+// fits adds the size of n to that of the expanded file, and reports whether n
+// may be read.
 func (d *document) fits(n ast.Node, size int) bool {
 	if d.size += perNode + size; d.size > d.most {
 		d.wrong(n, nil, "", "", "aliases expand the file too far: use fewer of them, or split the file")
@@ -170,7 +167,6 @@ func scalar(n ast.Node) (s string, isString bool) {
 	return n.GetToken().Value, false
 }
 
-// shown returns n as short text for messages.
 func shown(n ast.Node) string {
 	switch s, isString := scalar(n); {
 	case isString:

@@ -1,12 +1,12 @@
 package policyfile
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
@@ -46,32 +46,9 @@ func (e *Error) Error() string {
 // Code returns the code of this kind of mistake, such as RL102. docs/errors.md
 // has a section for each code.
 func (e *Error) Code() string {
-	for _, kind := range codes {
-		for _, begins := range kind.reasons {
-			if strings.HasPrefix(e.Reason, begins) {
-				return kind.code
-			}
-		}
-	}
-	if code := (&core.ConfigError{Field: e.Field, Reason: e.Reason}).Code(); code != "" {
-		return code
-	}
-	return "RL208" // the file holds something else than policies
+	return cmp.Or(mistake.New(e.Field, nil, e.Reason).Code(), "RL208") // the file holds something else than policies
 }
 
-// codes are the codes of mistakes that only files have, by how the reason
-// begins. Core knows the others.
-var codes = []struct {
-	code    string
-	reasons []string
-}{
-	{"RL202", []string{"invalid YAML", "the file is not UTF-8", "the file is empty"}},
-	{"RL203", []string{"is a tag", "begins a complex key", "begins a second document", "is part of a name", "has a tab"}},
-	{"RL204", []string{"the file is too large", "is one token too many", "is nested too deep", "aliases expand", "too many mistakes"}},
-	{"RL205", []string{"refers to nothing", "must be a mapping, or a list of mappings"}},
-}
-
-// at returns a mistake at a token.
 func at(t *token.Token, value, reason string) *Error {
 	return &Error{Line: max(1, t.Position.Line), Column: max(1, t.Position.Column), Value: printable.Text(value), Reason: printable.Text(reason)}
 }

@@ -20,7 +20,6 @@ type place struct {
 	inside map[string]*place
 }
 
-// in returns the place of a field or an item of p.
 func (p *place) in(name string) *place {
 	if below := p.inside[name]; below != nil {
 		return below
@@ -33,7 +32,6 @@ func (p *place) in(name string) *place {
 	return below
 }
 
-// item returns the place of an item of p.
 func (p *place) item(i int) *place { return p.in("[" + strconv.Itoa(i) + "]") }
 
 // path returns where p is in the form of [Error.Field].
@@ -44,9 +42,10 @@ func (p *place) path() string {
 	return joined(p.above.path(), printable.Clip(p.name, maxName))
 }
 
-// joined returns a path with the name of a field or an item behind it.
+// joined returns a path with the name of a field or an item behind it, if there
+// is any.
 func joined(path, name string) string {
-	if path == "" || strings.HasPrefix(name, "[") {
+	if path == "" || name == "" || name[0] == '[' {
 		return path + name
 	}
 	return path + "." + name

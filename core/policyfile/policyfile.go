@@ -69,8 +69,7 @@ func LoadFile(path string) (map[string]core.Policy, error) {
 	return load(f, path, (*document).policies)
 }
 
-// load reads the content of a file, and returns the result of by, or all
-// mistakes of the file.
+// load returns the result of by for the content of a file, or all its mistakes.
 func load[T any](r io.Reader, file string, by func(*document, any, *place) T) (v T, err error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxBytes+4)) // with a byte order mark, and one too much
 	if err != nil {

@@ -30,8 +30,8 @@ const (
 	maxField  = 400     // likewise, bytes of a path
 )
 
-// Aliases expand a file. The bound of its expanded size depends on its own
-// size, so that no file without aliases exceeds it.
+// Aliases expand a file. The bound of its expanded size depends on its size, so
+// that no file without aliases exceeds it.
 const (
 	maxNesting = 12            // of what is read
 	perNode    = 64            // what a value takes beside its text

@@ -10,7 +10,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// defaultMaxKeys is the bound of a Memory made without WithMaxKeys.
 const defaultMaxKeys = 1_000_000
 
 // Memory keeps buckets in this process: for services that run as one replica,
@@ -39,7 +38,6 @@ type memoryOption func(*Memory)
 
 func (o memoryOption) memory(s *Memory) { o(s) }
 
-// memory makes WithClock a MemoryOption.
 func (o ClockOption) memory(s *Memory) { o.ConfigureStore(&s.config) }
 
 // WithMaxKeys bounds how many keys a Memory holds: at least 1, by default
@@ -63,9 +61,8 @@ func NewMemory(options ...MemoryOption) *Memory {
 			o.memory(s)
 		}
 	}
-	// A small store has one shard, so it drops the least recently used key of
-	// all. A large store has many, so that goroutines rarely wait for a lock;
-	// each drops its own least recently used key.
+	// One shard drops the least recently used key of all. With many, goroutines
+	// rarely wait for a lock.
 	shards := 1
 	if s.maxKeys > maxExact {
 		shards = 64
@@ -106,10 +103,9 @@ func (s *Memory) Answer(r *Request, a *Answer) error {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if now < sh.latest {
-		// Another goroutine took the lock first, with a later instant. To
-		// decide at an older one would count as a clock that stepped back, so
-		// read the clock again, and then without the cache. If it is still
-		// older, it has stepped back.
+		// Another goroutine took the lock first, with a later instant. Read the
+		// clock again, and then without the cache. If it is still older, it has
+		// stepped back.
 		if now, err = s.now(); err == nil && now < sh.latest {
 			now, err = s.read()
 		}
@@ -213,9 +209,8 @@ func (s *Memory) shard(hash uint64) *shard {
 	return s.shards[(hash>>32)&uint64(len(s.shards)-1)] // their number is a power of 2
 }
 
-// idle is for how long, in µs, insert leaves a full bucket in the store. Keys
-// in steady use whose buckets refill fast would otherwise be dropped and
-// inserted again and again.
+// idle is for how long, in µs, insert leaves a full bucket in the store, so
+// that keys in steady use are not dropped and inserted again and again.
 const idle = 10_000_000
 
 // insert adds e, whose key has this hash, and drops other entries to make room.

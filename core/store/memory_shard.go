@@ -9,8 +9,7 @@ import (
 )
 
 // shard holds some of a Memory's keys under one lock. The usual decision
-// fetches three cache lines: the first of the shard's four, a slot's and an
-// entry's.
+// fetches three cache lines: the shard's first, a slot's and an entry's.
 type shard struct {
 	mu      sync.Mutex // guards everything below
 	latest  int64      // the instant of the last decision, in µs since 1970
@@ -31,8 +30,7 @@ type slot struct {
 	entry int32  // its index, plus 1; 0: the slot is free
 }
 
-// leastSlots is how many slots a shard has at first.
-const leastSlots = 8
+const leastSlots = 8 // at first
 
 func newShard() *shard { return &shard{slots: make([]slot, leastSlots), one: new([1]bucket.Record)} }
 
@@ -50,7 +48,6 @@ func (sh *shard) find(hash uint64, c *Class, key string) int32 {
 	}
 }
 
-// slotOf returns the index of the slot of entry i.
 func (sh *shard) slotOf(i int32) int {
 	mask := len(sh.slots) - 1
 	at := int(uint32(sh.entries[i].hash())) & mask
@@ -91,7 +88,6 @@ func (sh *shard) records(i int32) []bucket.Record {
 	return sh.one[:]
 }
 
-// setFull sets the instant at which every limit of entry i is full.
 func (sh *shard) setFull(i int32, at int64) {
 	before := sh.entries[i].rank[full]
 	if sh.entries[i].rank[full] = at; at < before {
@@ -109,8 +105,6 @@ func (sh *shard) victim(now int64) int32 {
 	return sh.leastUsed()
 }
 
-// leastUsed returns the index of the least recently used entry, or -1 if there
-// is none.
 func (sh *shard) leastUsed() int32 { return sh.byUse.first(sh.entries, use) }
 
 // add adds e, whose key has this hash.
@@ -127,7 +121,6 @@ func (sh *shard) add(e entry, hash uint64) {
 	sh.occupy(slot{uint32(hash), int32(len(sh.entries))})
 }
 
-// rehash moves all slots to a table of length n.
 func (sh *shard) rehash(n int) {
 	before := sh.slots
 	sh.slots = make([]slot, n)
@@ -138,7 +131,6 @@ func (sh *shard) rehash(n int) {
 	}
 }
 
-// occupy stores s in the first free slot for its hash.
 func (sh *shard) occupy(s slot) {
 	mask := len(sh.slots) - 1
 	at := int(s.hash) & mask
@@ -179,8 +171,8 @@ func (sh *shard) free(at int) {
 	sh.slots[at] = slot{}
 }
 
-// fit reallocates the entries with capacity for an eighth more. The growth of
-// append would leave a fifth unused.
+// fit reallocates the entries with capacity for an eighth more: append would
+// leave a fifth unused.
 func (sh *shard) fit() {
 	capacity := len(sh.entries) + len(sh.entries)/8 + 4
 	sh.entries = moved(sh.entries, capacity)
@@ -219,7 +211,6 @@ func newEntry(c *Class, key string) (e entry) {
 	return e
 }
 
-// is reports whether e is the entry of a key of c's policy.
 func (e *entry) is(c *Class, key string) bool {
 	switch {
 	case int(e.length) != len(key) || e.class != c && e.class.policy != c.policy:
@@ -230,7 +221,6 @@ func (e *entry) is(c *Class, key string) bool {
 	return string(e.key[:len(key)]) == key
 }
 
-// hash returns what hashOf returns for e's key.
 func (e *entry) hash() uint64 {
 	if int(e.length) > len(e.key) {
 		return e.class.hashOf(e.class.key)
@@ -245,10 +235,9 @@ func (e *entry) read(r *bucket.Record) {
 }
 
 // put stores records, which a plan of the class c wrote and which matter until
-// an instant. It returns what rank[full] must become. If there are several
-// records, holds or a cut, e keeps the slice records in a class of its own.
-// Otherwise e gets the class c if that has everything but the numbers of the
-// only record.
+// an instant. It returns what rank[full] must become. e gets the class c, or
+// one of its own if c does not have everything but the numbers of the only
+// record.
 func (e *entry) put(records []bucket.Record, until int64, c *Class) int64 {
 	if len(records) > 1 || records[0].Holds != nil || records[0].Cut != nil {
 		e.class = &Class{policy: c.policy, hash: c.hash, records: records, key: e.class.key}
@@ -284,8 +273,7 @@ type lazyHeap struct {
 	index []int32 // by an entry's index: its index in items
 }
 
-// add adds a shard's newest entry, whose index is the number of entries before
-// it.
+// add adds a shard's newest entry.
 func (h *lazyHeap) add(rank int64) {
 	last := len(h.items)
 	h.items = append(h.items, int32(last))
@@ -336,15 +324,12 @@ func (h *lazyHeap) remove(i int32) {
 	h.place, h.index = h.place[:last], h.index[:last]
 }
 
-// fit reallocates h with capacity for n entries.
 func (h *lazyHeap) fit(n int) {
 	h.items, h.place, h.index = moved(h.items, n), moved(h.place, n), moved(h.index, n)
 }
 
-// moved returns a copy of list with capacity for n elements.
 func moved[T any](list []T, n int) []T { return append(make([]T, 0, n), list...) }
 
-// up moves the item at an index up until its parent's place is no higher.
 func (h *lazyHeap) up(at int) {
 	for at > 0 {
 		parent := (at - 1) / 2
@@ -356,8 +341,6 @@ func (h *lazyHeap) up(at int) {
 	}
 }
 
-// down moves the item at an index down until its children's places are no
-// lower.
 func (h *lazyHeap) down(at int) {
 	for {
 		least := 2*at + 1
@@ -375,7 +358,6 @@ func (h *lazyHeap) down(at int) {
 	}
 }
 
-// at returns the place of the item at an index.
 func (h *lazyHeap) at(index int) int64 { return h.place[h.items[index]] }
 
 func (h *lazyHeap) swap(a, b int) {

@@ -2,21 +2,20 @@ package store
 
 import "sync"
 
-// maxPolicies bounds how many policies a store remembers. A service has a few.
-const maxPolicies = 1024
+const maxPolicies = 1024 // that a store remembers; a service has a few
 
-// policies remembers the policies of a store's limiters, to warn of a likely
-// mistake: limiters of one name share buckets, so they should have the same
-// limits. The zero value is ready for use. It is safe for concurrent use.
+// policies remembers the policies of a store's limiters, to warn of limiters of
+// one name, which share buckets, with other limits. The zero value is ready for
+// use. It is safe for concurrent use.
 type policies struct {
 	mu     sync.Mutex // guards all below
 	limits map[string]any
 	warned map[string]bool
 }
 
-// Note remembers the limits of a policy. If change is set, they replace the
-// limits remembered before. Else, if the two differ, as same says, Note returns
-// the remembered limits, once for each policy.
+// Note remembers the limits of a policy, and with change in place of those
+// remembered before. Else, if the two differ, as same says, it returns the
+// remembered limits, once for each policy.
 func (p *policies) Note(policy string, limits any, same func(remembered any) bool, change bool) (before any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

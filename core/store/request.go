@@ -37,9 +37,8 @@ func (c *Class) Request(key string, r bucket.Request) Request {
 	return Request{Request: r, class: c, key: key}
 }
 
-// To makes r a request on the bucket of a key of c's policy, as [Class.Request]
-// does without copying r: a copy just after r was written costs as much as the
-// decision.
+// To makes r a request on the bucket of a key of c's policy: [Class.Request]
+// without a copy, which just after a write costs as much as the decision.
 func (r *Request) To(c *Class, key string) { r.class, r.key, r.hash = c, key, 0 }
 
 // Policy returns the name of the policy. Policy and Key together identify the
@@ -65,9 +64,7 @@ func (r *Request) SameBucket(o *Request) bool {
 	return r.key == o.key && (r.class == o.class || r.class.policy == o.class.policy)
 }
 
-// keptFor bounds how long a store may execute a request later, whatever its
-// limits are.
-const keptFor = 24 * time.Hour
+const keptFor = 24 * time.Hour // how long a store may execute a request later at most
 
 // Later returns r with an Until, for requests that return something: the
 // instant after which it is there without r, because a hold has ended by
@@ -127,8 +124,6 @@ func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte
 	return answer, next, duration(max(0, keep-at)), nil
 }
 
-// stateError returns the error of a request on a key whose state can't be used,
-// for the reason err.
 func (r *Request) stateError(err error) error {
 	return fmt.Errorf("policy %q: %w", r.Policy(), &StateError{err.Error()})
 }
@@ -141,17 +136,16 @@ type StateError struct{ Reason string }
 // Error returns the reason and the code.
 func (e *StateError) Error() string { return "stored state: " + e.Reason + " (RL613)" }
 
-// duration converts µs to a time.Duration.
 func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
 
 // Class has what the keys of a policy have in common. It is for package core
 // and [Memory]; other stores need not know of it.
 //
-// In a Memory, a key usually has the class of the plan that wrote it. Its entry
-// has the rest: the key, and the numbers of its only record. If that does not
-// say all, the key has a class of its own: it is long, or has several records
-// or holds, or another definition of the limit wrote its record. Only the
-// records of a class ever change.
+// In a Memory, a key usually has the class of the plan that wrote it, and its
+// entry has the rest: the key, and the numbers of its only record. Otherwise
+// the key has a class of its own: it is long, or has several records or holds,
+// or another definition of the limit wrote its record. Only the records of a
+// class ever change.
 type Class struct {
 	policy unique.Handle[string]
 	hash   uint64       // of the policy
@@ -161,7 +155,6 @@ type Class struct {
 	key     string          // "" if the entry has the key
 }
 
-// keySeed is the seed of all hashes of policies and keys.
 var keySeed = maphash.MakeSeed()
 
 // NewClass returns the class of the keys of a policy. p is the plan that
@@ -174,7 +167,6 @@ func NewClass(policy string, p *bucket.Plan) *Class {
 	return c
 }
 
-// hashOf returns the hash of c's policy and a key.
 func (c *Class) hashOf(key string) uint64 { return c.hash ^ maphash.String(keySeed, key) }
 
 // writes reports whether keys of c have one record, which this rate wrote.

@@ -57,15 +57,12 @@ const (
 	BreakerOpen
 )
 
+var states = [...]string{"closed", "half-open", "open"}
+
 // String names the state in lower case, as metrics do.
 func (s BreakerState) String() string {
-	switch s {
-	case BreakerClosed:
-		return "closed"
-	case BreakerHalfOpen:
-		return "half-open"
-	case BreakerOpen:
-		return "open"
+	if int(s) < len(states) {
+		return states[s]
 	}
 	return "BreakerState(" + strconv.Itoa(int(s)) + ")"
 }

@@ -62,7 +62,6 @@ func ExceptionsOf(l *core.Limiter, now time.Time, text func(key string) string) 
 	return x
 }
 
-// compare orders exceptions by key.
 func (e Exception) compare(other Exception) int {
 	return strings.Compare(e.Key+"\x00"+strconv.FormatBool(e.Blocked), other.Key+"\x00"+strconv.FormatBool(other.Blocked))
 }
@@ -72,7 +71,7 @@ func (e Exception) Same(other Exception) bool {
 	return e.Key == other.Key && e.Blocked == other.Blocked && slices.Equal(e.Limits, other.Limits)
 }
 
-// Kind is what it is: an override or a block.
+// Kind is an override or a block.
 func (e Exception) Kind() string {
 	if e.Blocked {
 		return "block"
@@ -80,7 +79,6 @@ func (e Exception) Kind() string {
 	return "override"
 }
 
-// Does is what it does.
 func (e Exception) Does() string {
 	if e.Blocked {
 		return "blocked"
@@ -88,7 +86,6 @@ func (e Exception) Does() string {
 	return strings.Join(e.Limits, ", ")
 }
 
-// Ends is when it ends.
 func (e Exception) Ends() string {
 	if e.EndsIn == 0 {
 		return "until it is removed"
@@ -109,8 +106,8 @@ func (x *Exceptions) Counts() string {
 	return Some(int64(x.Overrides), "override") + " and " + Some(int64(x.Blocks), "block")
 }
 
-// stale is after how many seconds without news exceptions are old: the alert
-// RateLimitExceptionsStale says so too.
+// stale is after how many seconds without news exceptions are old, as in the
+// alert RateLimitExceptionsStale.
 const stale = 60
 
 // Stale reports whether what is in force may differ from what operators have
@@ -136,10 +133,8 @@ func (x *Exceptions) Reading() string {
 	return "not followed: what operators write into Redis changes nothing here"
 }
 
-// Since is the version in words.
 func (x *Exceptions) Since() string { return VersionText(x.Version) }
 
-// VersionText is a version of exceptions in words.
 func VersionText(version int64) string {
 	if version == 0 {
 		return "no version"
@@ -171,7 +166,6 @@ func oneLine(text string) string {
 	return text
 }
 
-// Texts returns limits as text.
 func Texts(limits []core.Limit) []string {
 	list := make([]string, len(limits))
 	for i, l := range limits {

@@ -1,6 +1,7 @@
 package oncall
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"strconv"
@@ -11,8 +12,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// hashed begins a key that stores have in place of a longer one.
-const hashed = "sha256:"
+const hashed = "sha256:" // begins a key that stores have in place of a longer one
 
 // ShownKey returns a key as tools show it, on one line and whole: as it is, or
 // as a Go string in double quotes if a terminal, a page or a shell would change
@@ -32,7 +32,6 @@ func ShownKey(key string) string {
 // browser reads differently.
 var inShell = strings.NewReplacer(" ", `\x20`, "'", `\x27`)
 
-// isPlain reports whether a key is shown as it is.
 func isPlain(key string) bool {
 	return key != "" && utf8.ValidString(key) && !strings.ContainsRune(`-"`, rune(key[0])) &&
 		strings.Join(strings.Fields(key), " ") == key && !strings.ContainsFunc(key, isUnclear)
@@ -75,13 +74,7 @@ func IsHex(s string, digits int) bool {
 	return err == nil && len(s) == digits
 }
 
-// LogDigits is how many hex digits [core.LogKey] returns.
-const LogDigits = 12
+const LogDigits = 12 // of a [core.LogKey]
 
 // Unit is what a limit counts.
-func Unit(l core.Limit) string {
-	if l.Unit == "" {
-		return core.Requests
-	}
-	return l.Unit
-}
+func Unit(l core.Limit) string { return cmp.Or(l.Unit, core.Requests) }

@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// Count is n with its digits in groups of three.
 func Count(n int64) string {
 	if n < 0 {
 		return "-" + Count(-n)
@@ -20,8 +19,7 @@ func Count(n int64) string {
 	return fmt.Sprintf("%s,%03d", Count(n/1000), n%1000)
 }
 
-// Some is a count with the word for what is counted. It adds an s unless n is
-// 1.
+// Some is a count with the word for what is counted, with an s unless n is 1.
 func Some(n int64, word string) string {
 	if n != 1 {
 		word += "s"

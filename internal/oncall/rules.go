@@ -24,16 +24,13 @@ type Rules struct {
 	plans  []*Rules        // of the policy's plans, in the order of their names
 }
 
-// own is what stands out about a key.
 type own struct {
 	overrides []override // the one that comes first in front
-	excepted  bool       // that is an operator's
-	listed    bool       // the policy blocks it
-	operator  bool       // an operator does
-	says      string     // what is said of a block
+	owner     string     // who gave the first
+	blocker   string     // who blocks it: an operator, or else the policy
+	says      string     // what is said of the block
 }
 
-// override is limits that somebody gave a key.
 type override struct {
 	by     string // the policy, or what is said of an operator's
 	limits []core.Limit
@@ -59,19 +56,19 @@ func RulesOf(l *core.Limiter, ended ...string) *Rules {
 		r.own[key] = o
 	}
 	for key, limits := range p.Overrides {
-		note(core.StoredKey(key), func(o *own) { o.overrides = []override{{policy, limits}} })
+		note(core.StoredKey(key), func(o *own) { o.overrides, o.owner = []override{{policy, limits}}, policy })
 	}
 	for _, key := range p.Blocked {
-		note(core.StoredKey(key), func(o *own) { o.listed = true })
+		note(core.StoredKey(key), func(o *own) { o.blocker, o.says = policy, Blocked(policy) })
 	}
 	for key, limits := range e.Overrides { // they come before all that the policy says
 		note(key, func(o *own) {
-			o.overrides, o.excepted = append([]override{{About(e.OverrideNotes[key]), limits}}, o.overrides...), true
+			o.overrides, o.owner = append([]override{{About(e.OverrideNotes[key]), limits}}, o.overrides...), Operator
 		})
 	}
 	for _, key := range e.Blocked {
 		note(key, func(o *own) {
-			o.operator, o.says = true, Blocked(Operator)
+			o.blocker, o.says = Operator, Blocked(Operator)
 			if by := e.BlockNotes[key]; by != (core.ExceptionNote{}) {
 				o.says += " (" + About(by) + ")"
 			}
@@ -155,7 +152,7 @@ func (r *Rules) strange(key string, stored core.Inspection) int {
 // Touched reports whether an operator has set an override of a key, which may
 // have ended. Of several only the newest is known, and any of them may have
 // decided the key last.
-func (r *Rules) Touched(key string) bool { return r.ended[key] || r.own[key].excepted }
+func (r *Rules) Touched(key string) bool { return r.ended[key] || r.Owner(key) == Operator }
 
 // Foreign reports whether no definition that r has or had for a key wrote a
 // limit, one of what the store keeps.
@@ -194,7 +191,7 @@ func (r *Rules) Doubt(key string, stored core.Inspection, what string) string {
 	if r.Chosen || stored.Written.IsZero() {
 		return ""
 	}
-	strange := stored.Newest > 0 || stored.Lacking > 0 && !r.own[key].excepted // which may add limits
+	strange := stored.Newest > 0 || stored.Lacking > 0 && r.Owner(key) != Operator // who may add limits
 	for _, s := range stored.Limits {
 		if strange = strange || r.foreign(key, s, stored); !r.Foreign(key, s, stored) {
 			continue
@@ -216,15 +213,7 @@ func (r *Rules) Doubt(key string, stored core.Inspection, what string) string {
 
 // Owner returns who gave a key limits of its own, the policy or an operator, or
 // "" if nobody did.
-func (r *Rules) Owner(key string) string {
-	switch o := r.own[key]; {
-	case o.excepted:
-		return Operator
-	case len(o.overrides) > 0:
-		return policy
-	}
-	return ""
-}
+func (r *Rules) Owner(key string) string { return r.own[key].owner }
 
 // From returns where a limit of a key comes from, in words: an override or a
 // plan, or "" for the policy's own.
@@ -263,26 +252,10 @@ func (o override) of(limit core.Limit, last bool) (core.Limit, bool) {
 
 // Blocker returns who blocks a key, the policy or an operator, or "" if nobody
 // does.
-func (r *Rules) Blocker(key string) string {
-	switch o := r.own[key]; {
-	case o.operator:
-		return Operator
-	case o.listed:
-		return policy
-	}
-	return ""
-}
+func (r *Rules) Blocker(key string) string { return r.own[key].blocker }
 
 // Blocked is what is said of a key that somebody blocks, and "" of any other.
-func (r *Rules) Blocked(key string) string {
-	switch r.Blocker(key) {
-	case Operator:
-		return r.own[key].says
-	case policy:
-		return Blocked(policy)
-	}
-	return ""
-}
+func (r *Rules) Blocked(key string) string { return r.own[key].says }
 
 // Count returns how many keys have limits of their own, and how many are
 // blocked, by the policy or by operators.
@@ -297,9 +270,6 @@ func (r *Rules) Count() (overrides, blocked int) {
 	}
 	return overrides, blocked
 }
-
-// Listed reports whether the policy blocks a key.
-func (r *Rules) Listed(key string) bool { return r.own[key].listed }
 
 // Request returns what a request commonly takes of a key: one of each unit that
 // the key's limits count.

@@ -39,12 +39,10 @@ func Says(res core.Result, unused bool) string {
 	return fmt.Sprintf("allowed: %s of %s left of %s", Count(least.Remaining), Count(least.Limit.Capacity), least.Limit.Name)
 }
 
-// share is which part of its capacity a limit has left; below 0 in debt.
 func share(l *core.LimitResult) float64 {
 	return float64(l.Remaining-l.Debt) / float64(l.Limit.Capacity)
 }
 
-// why is why a limit denies.
 func why(l *core.LimitResult) string {
 	name, left, capacity := l.Limit.Name, l.Remaining, l.Limit.Capacity
 	if l.RetryAfter == core.Never {

@@ -90,7 +90,6 @@ const (
 	ChangesHelp           = "How often SetPolicy changed a policy."
 )
 
-// isNil reports whether v is nil or holds a nil pointer.
 func isNil(v any) bool {
 	r := reflect.ValueOf(v)
 	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()

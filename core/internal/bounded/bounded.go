@@ -50,28 +50,23 @@ func (t *test) end() {
 	t.ended = true
 }
 
-// enter locks t.mu. If the test has ended, it ends the goroutine instead.
-func (t *test) enter() {
+// do calls f. If the test has ended, it ends the goroutine instead.
+func (t *test) do(f func()) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	if t.ended {
-		t.mu.Unlock()
 		runtime.Goexit()
 	}
+	f()
 }
 
 // Log is for Logf, Error, Errorf, Fatal and Fatalf too.
 func (t *test) Log(args ...any) {
 	t.TB.Helper()
-	t.enter()
-	defer t.mu.Unlock()
-	t.TB.Log(args...)
+	t.do(func() { t.TB.Log(args...) })
 }
 
-func (t *test) Fail() {
-	t.enter()
-	defer t.mu.Unlock()
-	t.TB.Fail()
-}
+func (t *test) Fail() { t.do(t.TB.Fail) }
 
 func (t *test) FailNow() {
 	t.Fail()
@@ -108,7 +103,5 @@ func (t *test) Fatalf(format string, args ...any) {
 }
 
 func (t *test) Cleanup(f func()) {
-	t.enter()
-	defer t.mu.Unlock()
-	t.TB.Cleanup(f)
+	t.do(func() { t.TB.Cleanup(f) })
 }

@@ -7,9 +7,8 @@ import (
 
 // Answer is the decision on a [Request], and the level of the bucket after it.
 //
-// Its size is a multiple of 16 bytes. Go copies a struct of any other size with
-// two overlapping writes at its end, and a CPU that reads them soon after must
-// wait: each copy of an Answer then took 5 ns longer.
+// Its size is a multiple of 16 bytes: a copy of any other size ends with two
+// overlapping writes, and reading them soon after costs 5 ns.
 type Answer struct {
 	Allowed bool
 	Source  Source // who decided; the zero value is FromStore
@@ -22,9 +21,9 @@ type Answer struct {
 	Waits  *[]Waits // of each limit; nil: the delays follow from Levels
 }
 
-// Waits are the delays of one limit, in µs. An [Answer] has them only where
-// they do not follow from its levels: while tokens are held, and where another
-// definition of the limit wrote the stored state.
+// Waits are the delays of one limit, in µs, where they do not follow from an
+// [Answer]'s levels: while tokens are held, and where another definition of the
+// limit wrote the stored state.
 type Waits struct {
 	Retry int64 // until the limit has the tokens that were denied; when allowed, until it has one
 	Full  int64 // until the limit is full
@@ -45,8 +44,7 @@ func (a *Answer) Debt(p *Plan, i int) int64 {
 const Never = math.MaxInt64
 
 // RetryAfter is how long, in µs, until the i-th limit of p has n tokens; Never
-// if n is above its Capacity. n must be what was denied, or 1 if a was allowed:
-// Waits has the delays of these.
+// if n is above its Capacity. n must be what was denied, or 1 if a was allowed.
 func (a *Answer) RetryAfter(p *Plan, i int, n int64) int64 {
 	rate := &p.Rates[i]
 	switch {
@@ -78,16 +76,15 @@ func (a *Answer) NextStep(p *Plan, i int) int64 {
 }
 
 // EarnedIn is how long, in µs, a refill takes to bring as many tokens as the
-// i-th limit of p has left. The RateLimit header field of an allowed request
-// has it as t.
+// i-th limit of p has left: t in the RateLimit header field.
 func (a *Answer) EarnedIn(p *Plan, i int) int64 {
 	rate := &p.Rates[i]
 	return mulDiv(a.Levels.At(i).Units, rate.Step, rate.Gain)
 }
 
 // Age changes a to what it would be so many µs later if nothing was taken until
-// then. If a has Waits, only these become shorter: what the levels gain does
-// not follow from a then. a must share its levels with no other answer.
+// then. If a has Waits, only these become shorter. a must share its levels with
+// no other answer.
 func (a *Answer) Age(p *Plan, micros int64) {
 	if a.Waits == nil {
 		a.AgeAround(p, 0, micros)

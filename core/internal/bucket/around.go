@@ -4,9 +4,8 @@ import "slices"
 
 // This file refills levels and computes waits while tokens are held.
 
-// refillAround is refill of a bucket with holds. h and the level l were written
-// at the instant written. As holds end, the bucket has more room. c is what is
-// cut from l.
+// refillAround is refill of a bucket with holds, which were written with the
+// level l at the instant written. c is what is cut from l.
 func (r *Rate) refillAround(h *Holds, l Level, written, now int64, c *Cut) Level {
 	held := heldAt(h.front, written) + tokensIn(h.pages)
 	for _, f := range h.front {
@@ -58,12 +57,10 @@ func (r *Rate) prune(h *Holds, l Level, now int64) *Holds {
 }
 
 // waitAround is wait in a bucket with the holds that prune returned, and from
-// which nothing is cut. The level rises no higher than they leave room, so the
-// wait may last until some of them end.
+// which nothing is cut. It may have to wait until some holds end.
 //
 // Example: Capacity 10, 1 token a second, the level is 2 and 8 are held until
-// second 60. 5 tokens are there at second 63: the bucket refills only from
-// second 60 on.
+// second 60. 5 tokens are there at second 63.
 func (r *Rate) waitAround(h *Holds, l Level, need, now int64) int64 {
 	if l.Units >= need || h == nil {
 		return r.wait(l, need, 0, now)

@@ -10,7 +10,6 @@ func appendDouble(b []byte, n int64) []byte {
 	return binary.BigEndian.AppendUint64(b, math.Float64bits(float64(n)))
 }
 
-// append7 appends whole numbers, each in seven bytes.
 func append7(state []byte, numbers ...int64) []byte {
 	for _, n := range numbers {
 		var eight [8]byte
@@ -27,7 +26,6 @@ type reader struct {
 	ok    bool
 }
 
-// number reads a number of size bytes.
 func (r *reader) number(size int) (n int64) {
 	if r.ok = r.ok && len(r.state) >= size; !r.ok {
 		return 0

@@ -1,27 +1,26 @@
 package bucket
 
-// calendars are periods of the calendars of a plan's limits, for stores that
-// decide elsewhere. Lua knows no time zones, so the script gets the beginnings
-// of the periods that it may need.
+// calendars are periods of the calendars of a plan's limits, for the script:
+// Lua knows no time zones.
 type calendars struct {
 	// packed has for each limit with a calendar, in doubles: its deepest debt
 	// in units, how many periods follow, and when each of them begins, in µs
 	// since 1970.
 	packed string
 
-	from, to int64 // the instants for which it was made, which are in one period of each calendar: not before from, and before to
+	from, to int64 // for instants not before from and before to, which are in one period of each calendar
 	reach    int64 // how many more periods it has, before and after these instants, than a bucket needs to fill
 	all      bool  // it has all periods from 1970 on
 }
 
-// leastReach is the reach without wide. With wide it is four times that at
-// first, and four times as much with each WidenCalendars.
+// leastReach is the reach without wide. With wide it is four times that, and
+// four times as much after each WidenCalendars.
 const leastReach = 2
 
-// Calendars returns periods around the instant at, before and after it, as many
-// as buckets of these limits need to fill. With wide it returns more, for
-// decisions on older state or a deeper debt: these make a call cost more, and
-// most keys don't need them. It returns "" if no limit has a calendar.
+// Calendars returns as many periods around the instant at as buckets of these
+// limits need to fill. With wide it returns more, for older state or a deeper
+// debt: these make a call cost more, and most keys don't need them. It returns
+// "" if no limit has a calendar.
 func (p *Plan) Calendars(at int64, wide bool) string {
 	if c := p.around(at, wide); c != nil {
 		return c.packed
@@ -50,8 +49,8 @@ func (p *Plan) around(at int64, wide bool) *calendars {
 }
 
 // WidenCalendars is called when sent, which Calendars has returned for wide,
-// had too few periods. Calendars then returns more for wide, until another
-// period begins. It returns false if sent has all periods there are.
+// had too few periods: it returns more from now on, until another period
+// begins. It returns false if sent has all periods there are.
 func (p *Plan) WidenCalendars(at int64, sent string) bool {
 	c := p.around(at, true)
 	switch {

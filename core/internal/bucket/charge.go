@@ -30,9 +30,8 @@ func (s *stored) credit(i int, a *Answer, p *Plan, n int64) {
 	l.Units = rate.give(l.Units, n, rate.room(s.holdsOf(i).Held(a.Now)), s.cutOf(i))
 }
 
-// grants reports whether every limit has r's tokens now. Of a reservation it
-// reports whether every limit will have them within More µs, and sets a.Due to
-// when.
+// grants reports whether every limit has r's tokens, of a reservation within
+// More µs. Then a.Due is when.
 func (s *stored) grants(a *Answer, r *Request) bool {
 	there := true
 	for i := range r.Plan.Rates {
@@ -90,8 +89,7 @@ func (s *stored) charge(a *Answer, r *Request) {
 }
 
 // spares reports whether a request for n tokens asks nothing of a limit of
-// slots. More may be out than a lowered Capacity has, which is no debt of those
-// who take none.
+// slots, of which more may be out than a lowered Capacity has.
 func (r *Rate) spares(n int64) bool { return r.Slots && n == 0 }
 
 // crowded reports whether the i-th limit has too many holds for one of r.

@@ -16,7 +16,6 @@ type Cut struct {
 // bucket has.
 func (r *Rate) cutUnits(c Cut) float64 { return math.Floor(float64(c.Tokens*float64(r.Unit)) + 0.5) }
 
-// pay pays so many units of what is cut.
 func (c *Cut) pay(r *Rate, units float64) {
 	if c.Tokens = float64(r.cutUnits(*c)-units) / float64(r.Unit); c.Tokens < 0 {
 		c.Tokens = 0
@@ -41,8 +40,7 @@ func (r *Rate) give(level, n, room int64, c *Cut) int64 {
 }
 
 // refillCut is refill of a level from which something is cut. What refills
-// beyond the room pays that. The steps of a full bucket go on until all is
-// paid.
+// beyond the room pays that. A full bucket's steps go on until all is paid.
 func (r *Rate) refillCut(l Level, held, now int64, c *Cut) Level {
 	if c == nil || c.Tokens <= 0 {
 		return r.refill(l, held, now)

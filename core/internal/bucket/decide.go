@@ -3,15 +3,15 @@ package bucket
 import "slices"
 
 // Decide decides r at the instant now, and sets a. records are the key's stored
-// records; nil if there are none. If the decision changes the state, Decide
-// returns the records to store, and keep, until when they matter. Otherwise
-// next is nil. It returns an error if it can't use the records.
+// records; nil if there are none. If the state changes, Decide returns the
+// records to store, and until when they matter. Otherwise next is nil. It
+// returns an error if it can't use the records.
 //
 // A denied request changes nothing, with two exceptions. If the clock stepped
 // back, the new instant must be stored: otherwise nothing would refill until
 // the clock reaches the old one again. And the first request under another
-// definition, even if it takes nothing, stores the level as one of that
-// definition, so that its rate counts from then on.
+// definition stores the level as one of that definition, so that its rate
+// counts from then on.
 func (r *Request) Decide(a *Answer, records []Record, now int64) (next []Record, keep int64, err error) {
 	s := stored{}
 	if records != nil {
@@ -93,9 +93,9 @@ func (r *Request) decide(a *Answer, s *stored, now int64) bool {
 }
 
 // refillAll sets a's levels to those of now. It reports whether s must be
-// stored, because the clock has stepped back, and whether another definition
-// wrote the record of a limit. A limit that was not used yet starts full, and
-// its steps begin here.
+// stored because the clock has stepped back, and whether another definition
+// wrote a record. A limit that was not used yet starts full, and its steps
+// begin here.
 func (s *stored) refillAll(p *Plan, a *Answer, now int64) (write, changed bool) {
 	a.Now = now
 	a.Levels.Grow(len(p.Rates))
@@ -135,17 +135,16 @@ func (s *stored) refill(i int, rate *Rate, now int64) (l Level, same bool) {
 }
 
 // stepBack moves the stored instants of the i-th limit back to now, to which
-// the clock has stepped back. Nothing refills for the time between. It reports
+// the clock has stepped back: nothing refills for the time between. It reports
 // whether the change must be stored.
 //
 // If the last step is ahead of now, the steps begin again at now. Leases keep
 // their remaining time, and reservations the number of steps until they are
-// due. Reservations that were due at once still hold nothing.
+// due. Those that were due at once still hold nothing.
 //
-// Example: a limit refills every minute, at 60 s and 120 s, and the clock steps
-// from 130 s back to 40 s. If the limit is aligned to the clock, its next step
-// is at 60 s. Otherwise the step at 120 s moves to 40 s, and the next one is at
-// 100 s.
+// Example: steps are at 60 s and 120 s, and the clock steps from 130 s back to
+// 40 s. If the limit is aligned, its next step is at 60 s. Otherwise the step
+// at 120 s moves to 40 s, and the next one is at 100 s.
 func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 	own, holds := &s.last[i], s.holdsOf(i)
 	rate = rate.writer(own)
@@ -190,8 +189,7 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 }
 
 // setWaits sets a.Waits. write is whether the decision is stored. If it is not,
-// the stored records tell what happens: until the next decision is stored,
-// their definitions refill them.
+// the definitions that wrote the stored records refill them.
 func (s *stored) setWaits(a *Answer, r *Request, write bool) {
 	list := make([]Waits, len(r.Plan.Rates))
 	for i := range r.Plan.Rates {

@@ -25,7 +25,6 @@ func untagged[B ~string | ~[]byte](state B) bool {
 	return len(state) >= 4 && state[0] == 0 && state[1] == 0 && state[2] == 0 && state[3] == 0
 }
 
-// orNil returns h, or nil if it has no holds.
 func (h *Holds) orNil() *Holds {
 	if h.count() == 0 {
 		return nil
@@ -33,7 +32,6 @@ func (h *Holds) orNil() *Holds {
 	return h
 }
 
-// appendTo appends h as bytes.
 func (h *Holds) appendTo(state []byte) []byte {
 	if h == nil {
 		return state
@@ -67,7 +65,6 @@ func (h *Holds) appendTo(state []byte) []byte {
 	return state
 }
 
-// hold reads a hold.
 func (r *reader) hold() hold { return hold{r.number(7), r.number(7), r.number(7)} }
 
 // parseHolds reads the holds at the beginning of state, and returns what

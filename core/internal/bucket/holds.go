@@ -7,9 +7,8 @@ import "slices"
 // page does to the level, so 2,048 holds cost it 32 steps.
 //
 // The others are in front, in the order of their ends. Almost always these end
-// in the microsecond of the last write: they still hold their tokens in it (see
-// holdsAt), or are reservations that were due when they were made, and can be
-// cancelled in it.
+// in the microsecond of the last write: they still hold their tokens in it, or
+// are reservations that were due when they were made (see holdsAt).
 //
 // The Holds of a stored Record never change: a decision that writes makes new
 // ones.
@@ -59,7 +58,6 @@ func (h *Holds) Uses(now int64) (u Uses) {
 	return u
 }
 
-// count is how many holds there are.
 func (h *Holds) count() (n int) {
 	if h != nil {
 		n = len(h.front)
@@ -77,7 +75,6 @@ func (h *Holds) returning() bool {
 		slices.ContainsFunc(h.pages, func(b page) bool { return b.last().returns() || b.deficit == Forever }))
 }
 
-// inPages is the holds in all pages.
 func (h *Holds) inPages() (list []hold) {
 	for i := range h.pages {
 		list = append(list, h.pages[i].holds...)
@@ -114,8 +111,8 @@ func (h *Holds) lastReservation() int64 {
 }
 
 // useNow takes so many tokens, or all, from the reservations that were due when
-// they were made. A refund calls it: the tokens that it puts back may be those
-// of such a reservation, and must not come back again when that is cancelled.
+// they were made. A refund calls it: the tokens that it puts back may be theirs
+// and must not come back again when they are cancelled.
 func (h *Holds) useNow(tokens, now int64) {
 	var rest []hold
 	for _, f := range h.front {
@@ -153,14 +150,13 @@ func holdsOf(list []hold, now int64) *Holds {
 }
 
 // pageWith returns the index of the page in which x is or belongs: the first
-// one that does not end before x, or len(h.pages) if all do.
+// one that does not end before x, or len(h.pages).
 func (h *Holds) pageWith(x hold) int {
 	i, _ := slices.BinarySearchFunc(h.pages, x, func(b page, x hold) int { return b.last().compare(x) })
 	return i
 }
 
-// replace gives the i-th page other holds, or removes the page if there are
-// none.
+// replace gives the i-th page other holds, or removes it if there are none.
 func (h *Holds) replace(r *Rate, i int, holds []hold) {
 	if len(holds) == 0 {
 		h.pages = slices.Delete(h.pages, i, i+1)
@@ -198,8 +194,7 @@ func (h *Holds) add(r *Rate, x hold, now int64) {
 	h.replace(r, i, holds)
 }
 
-// remove removes the hold that e ends, and returns its tokens; 0 if there is
-// none.
+// remove removes the hold that e ends. It returns its tokens, or 0.
 func (h *Holds) remove(r *Rate, e Ending) (tokens int64) {
 	for i, f := range h.front {
 		if f.ticket == e.Ticket || f.ticket == e.Ticket+AtOnce {

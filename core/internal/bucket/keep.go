@@ -1,12 +1,10 @@
 package bucket
 
-// This file has what a decision stores, and until when that matters. A record
-// matters until its bucket is full and nothing is held: from then on the bucket
-// is the same as one that was never used.
+// This file has what a decision stores, and until when that matters: until the
+// bucket is full and nothing is held, and so is the same as an unused one.
 
 // fullAt is the instant of the first step at which the i-th limit, whose level
-// is l at now, is full and nothing is cut any more, if nothing is taken from
-// it. With holds it may be later than that.
+// is l at now, is full and nothing is cut any more. With holds it may be later.
 func (s *stored) fullAt(i int, rate *Rate, l Level, now int64) int64 {
 	stepped, holds, cut := rate.steppedAt(l), s.holdsOf(i), s.cutOf(i)
 	switch {
@@ -40,10 +38,9 @@ func (s *stored) record(i int, rate *Rate, a *Answer) Record {
 	return r
 }
 
-// storable returns keep, a step of l, or the nearest step that a record can
-// hold: its instants are from 0 to 2^53. It must be a step, because the next
-// decision counts steps from it. Only a period of a calendar can begin before
-// 1970.
+// storable returns keep, a step of l, or the nearest step from 0 to 2^53, which
+// is what a record can hold. It must be a step, because the next decision
+// counts steps from it. Only a calendar's period can begin before 1970.
 func (r *Rate) storable(keep int64, l Level) int64 {
 	switch {
 	case keep < Forever:
@@ -56,7 +53,7 @@ func (r *Rate) storable(keep int64, l Level) int64 {
 }
 
 // outlast is keep, which is a step, or if last is later, the first step that is
-// not before last. A record must be kept as long as tokens are held. Example:
+// not before last: a record must be kept as long as tokens are held. Example:
 // steps are 10 s, keep is 100 s, and the last hold ends at 133 s. The result is
 // 140 s.
 func (r *Rate) outlast(keep, last int64) int64 {
@@ -73,8 +70,8 @@ func (r *Rate) outlast(keep, last int64) int64 {
 	return keep + floorTo(Forever-1-keep, r.Step) // the last step that can be stored, which may be before keep
 }
 
-// records are the records to store after a decision of p's limits, and until
-// when they matter. The key's records of other limits are among them.
+// records are the records to store after a decision of p's limits, with those
+// of other limits, and until when they matter.
 func (s *stored) records(p *Plan, a *Answer) (list []Record, keep int64) {
 	list = make([]Record, 0, len(p.Rates)+len(s.others))
 	for i := range p.Rates {

@@ -44,8 +44,7 @@ func (r *Rate) stepsSince(at, now int64) (steps, last int64) {
 
 // refill returns the level at now that follows from l, which is not after now,
 // while held tokens are held. Only whole steps count, and l.At moves on by just
-// those. A full bucket is the same as one that was never used: its steps begin
-// with its next use.
+// those. The steps of a full bucket begin with its next use.
 func (r *Rate) refill(l Level, held, now int64) Level {
 	steps, at := r.stepsSince(l.At, now)
 	l.At = at
@@ -75,9 +74,8 @@ func (r *Rate) room(held int64) int64 {
 }
 
 // gainTo is what a step brings to the level l: Gain, but at most Full in a debt
-// of more tokens than are held. Such a debt is of tokens that were used
-// already. No window admits more than Full for each step (see MaxIn), so a step
-// pays no more of that debt.
+// of more tokens than are held, which were used already: no window admits more
+// than Full for each step (see MaxIn).
 //
 // Example: Capacity is 10, and 25 tokens come every minute. A debt of 30
 // tokens, all used, is 20 after a minute, not 5.

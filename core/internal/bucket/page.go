@@ -17,25 +17,21 @@ type page struct {
 	// at most Capacity - 20, so at 64 s at most Capacity - 16. The room is then
 	// the Capacity: the deficit is 16.
 	//
-	// Tokens that come back when their hold ends leave no deficit. The deficit
-	// of a page with holds of both kinds is Forever: then a refill looks at
-	// each of them.
+	// Tokens that come back when their hold ends leave no deficit. In a page
+	// with holds of both kinds it is Forever: a refill then looks at each hold.
 	deficit int64
 }
 
-// PageSize is the most holds in a page. A decision with n holds reads
-// n/PageSize pages, and the holds of one or two.
+// PageSize is the most holds in a page.
 const PageSize = 64
 
-// stepping is what the deficits of pages depend on, besides the holds: the
-// units and steps of a limit. With another stepping the pages are computed
-// anew.
+// stepping is what the deficits of pages depend on, besides the holds. With
+// another stepping the pages are computed anew.
 type stepping struct {
 	stepsHash         uint16 // Rate.StepsHash
 	unit, gain, phase int64  // phase: how long after a multiple of Step the steps begin
 }
 
-// stepping returns the stepping of a limit with the refilled level l.
 func (r *Rate) stepping(l Level) stepping {
 	f := stepping{r.StepsHash, r.Unit, min(r.Gain, r.Full), 0} // a step can't bring more than fills the bucket: see gainTo
 	if r.Step > 1 && !r.Aligned {
@@ -79,7 +75,6 @@ func (b *page) add(r *Rate, f stepping, h hold) {
 	}
 }
 
-// pageOf returns a page of holds.
 func (r *Rate) pageOf(f stepping, holds []hold) page {
 	b := page{holds: make([]hold, 0, PageSize)}
 	for _, h := range holds {
@@ -125,7 +120,6 @@ func (r *Rate) refillThroughPage(f stepping, b *page, l Level, held int64, c *Cu
 	return l
 }
 
-// tokensIn is how many tokens the holds in pages have.
 func tokensIn(pages []page) (tokens int64) {
 	for i := range pages {
 		tokens += pages[i].tokens

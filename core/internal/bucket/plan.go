@@ -20,7 +20,6 @@ type Plan struct {
 	successor atomic.Pointer[successor]
 }
 
-// successor is what has replaced a plan.
 type successor struct {
 	plan   *Plan
 	ofKeys map[string]*Plan // the plans of keys with limits of their own
@@ -82,22 +81,9 @@ func (p *Plan) Successor(key string) *Plan {
 }
 
 // ForRefund returns the plan by which to refund tokens that were taken from a
-// key under p: the limits of p that still exist, at their current rates. It
-// returns nil if there are none. Limits that p did not have were not charged,
-// so they get nothing back.
+// key under p: the limits of p that still exist, at their current rates; nil if
+// there are none. Limits that p did not have were not charged.
 func (p *Plan) ForRefund(key string) *Plan { return p.Successor(key).Common(p) }
-
-// Refunding returns the Plan and the Each of a [Request] that refunds, to
-// limits of p, tokens that were taken under before. back has these tokens for
-// each limit of before. Limits that p lacks get nothing. Both are nil if
-// nothing is left to refund.
-func (p *Plan) Refunding(before *Plan, back []int64) (*Plan, *[]int64) {
-	each, some := p.EachOf(before, back)
-	if !some {
-		return nil, nil
-	}
-	return p, &each
-}
 
 // EachOf returns the numbers that back has for the limits of before, for those
 // of p. some reports whether one is not 0.
@@ -154,7 +140,6 @@ const (
 	slotsMode
 )
 
-// appendTo appends r as bytes.
 func (r *Rate) appendTo(packed []byte) []byte {
 	packed = binary.BigEndian.AppendUint32(packed, r.Tag)
 	packed = binary.BigEndian.AppendUint16(packed, r.StepsHash)

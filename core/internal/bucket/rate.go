@@ -76,7 +76,7 @@ func NewRate(s Spec, tag uint32) Rate {
 	}
 	largest := unitLimit(s.Capacity)
 	unit, gain := perStep.Denom(), perStep.Num()
-	switch finer := new(big.Int).Quo(minBig(largest, big.NewInt(fineUnit)), unit); {
+	switch finer := new(big.Int).Quo(big.NewInt(min(maxUnits/s.Capacity, fineUnit)), unit); {
 	case unit.Cmp(largest) > 0:
 		// There are not enough units to be exact. Round the rate down, by less
 		// than one unit a step.
@@ -107,13 +107,6 @@ func NewRate(s Spec, tag uint32) Rate {
 	}
 	r.StepsHash = uint16(h.Sum32()>>16) ^ uint16(h.Sum32())
 	return r
-}
-
-func minBig(a, b *big.Int) *big.Int {
-	if a.Cmp(b) < 0 {
-		return a
-	}
-	return b
 }
 
 // unitLimit is the most units that a token can have in a bucket of this

@@ -70,8 +70,8 @@ func AppendRecords(state []byte, records []Record) []byte {
 }
 
 // ParseRecords appends the records in state to records. It returns
-// ErrUnreadable or ErrLater for bytes that this package did not write; it may
-// not notice all.
+// ErrUnreadable or ErrLater for bytes that this package did not write, as far
+// as it notices.
 func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, error) {
 	switch {
 	case len(state) == 0:
@@ -88,7 +88,7 @@ func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, err
 			return nil, ErrUnreadable
 		}
 		s := Record{Rate: rate}
-		if !s.parseLevel(string(state[DefinitionSize:RecordSize])) {
+		if !s.parseLevel(string(state[DefinitionSize:RecordSize])) || s.At < 0 || s.Keep < 0 {
 			return nil, ErrUnreadable
 		}
 		state = state[RecordSize:]
@@ -113,25 +113,19 @@ func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, err
 // parseLevel reads the units, At and Keep of s from LevelSize bytes. It reports
 // whether they are in their ranges.
 func (s *Record) parseLevel(text string) bool {
-	var b [24]byte // with a zero byte before each number, which has 7 bytes, to read it as a uint64
-	copy(b[1:8], text)
-	copy(b[9:16], text[7:])
-	copy(b[17:], text[14:])
-	s.Units = int64(binary.BigEndian.Uint64(b[:])) - ZeroUnits
-	s.At, s.Keep = int64(binary.BigEndian.Uint64(b[8:])), int64(binary.BigEndian.Uint64(b[16:]))
-	return s.Units < ZeroUnits && s.At < Forever && s.Keep < Forever
+	var b [24]byte // each number has 7 bytes: one more above them, to read it as a uint64
+	copy(b[:7], text)
+	copy(b[8:15], text[7:])
+	copy(b[16:23], text[14:])
+	number := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[i:])) >> 8 }
+	s.Units, s.At, s.Keep = number(0)-ZeroUnits, number(8), number(16)
+	return s.Units >= -ZeroUnits && s.Units < ZeroUnits && s.At < Forever && s.Keep < Forever
 }
 
 // ParseLevel reads a level of r from LevelSize bytes. Unlike those of a stored
 // record, its instants may be before 1970: the last step.
 func (r *Rate) ParseLevel(text string) (l Level, at int64, err error) {
 	var s Record
-	if len(text) == LevelSize && text[7] >= 0x80 { // the first of the seven bytes is that of a negative number
-		at := int64(binary.BigEndian.Uint64([]byte(text[6:]))) << 8 >> 8
-		l, _, err := r.ParseLevel(text[:7] + string(make([]byte, 14)))
-		l.At = at
-		return l, at, err
-	}
 	if len(text) != LevelSize || !s.parseLevel(text) {
 		return Level{}, 0, ErrUnreadable
 	}
@@ -139,8 +133,8 @@ func (r *Rate) ParseLevel(text string) (l Level, at int64, err error) {
 }
 
 // writer returns the definition that wrote s, as r sees it: r itself if r wrote
-// s. Of a calendar that r does not have it is not known when its periods begin,
-// so nothing refills by it until s.Keep, when the bucket is full.
+// s. When the periods of a calendar begin that r does not have is not known, so
+// nothing refills by it until s.Keep, when the bucket is full.
 func (r *Rate) writer(s *Record) *Rate {
 	switch {
 	case r.Same(s.Rate):
@@ -169,9 +163,8 @@ func (r *Rate) Level(s *Record) Level {
 	return l
 }
 
-// floorUnits rounds units, a product of tokens and Unit, down. First it adds
-// what the division and the multiplication may have lost by rounding, so that a
-// whole number of units stays the same.
+// floorUnits rounds units, a product of tokens and Unit, down, after it has
+// added what the division and the multiplication may have lost.
 func floorUnits(units float64) float64 {
 	return math.Floor(float64(units) + float64(math.Abs(units)*RoundingError))
 }

@@ -83,8 +83,7 @@ func (r *Request) Charges() bool {
 // promises reports whether r may take tokens before the bucket has them.
 func (r *Request) promises() bool { return r.Action == Reserve || r.Action == Await }
 
-// Takes reports whether r asks for tokens, so it may be denied. A debit does
-// not ask.
+// Takes reports whether r asks for tokens, so it may be denied.
 func (r *Request) Takes() bool { return r.Action != Refund && r.Action != End && !r.extends() }
 
 // extends reports whether r goes on with a hold.
@@ -96,14 +95,13 @@ func (r *Request) holds(i int) bool {
 	return r.Plan.Rates[i].Hold > 0 && (r.Action == Acquire || r.Action == AtMost) && r.Of(i) > 0
 }
 
-// Holds reports whether r may begin a hold, which others can end: what it takes
-// can be undone for certain.
+// Holds reports whether r may begin a hold, so it can be undone for certain.
 func (r *Request) Holds() bool {
 	return r.Ticket != 0 && !r.extends() && r.Action != Lease && r.Moves()
 }
 
-// Undo returns the request that gives back what r took, if a is its answer. It
-// is for requests that hold tokens.
+// Undo returns the request that gives back what r, which holds tokens, took. a
+// is its answer.
 func (r *Request) Undo(a *Answer) Request {
 	back := Request{Plan: r.Plan, Action: End, Ends: Ending{r.Ticket, a.Due, r.N}}
 	if r.promises() {

@@ -23,19 +23,12 @@ const (
 	FromFailOpen
 )
 
+var sources = [...]string{"store", "deny-cache", "lease", "fallback", "fail-open"}
+
 // String returns the source's name in lower case, as metrics use it.
 func (s Source) String() string {
-	switch s {
-	case FromStore:
-		return "store"
-	case FromDenyCache:
-		return "deny-cache"
-	case FromLease:
-		return "lease"
-	case FromFallback:
-		return "fallback"
-	case FromFailOpen:
-		return "fail-open"
+	if int(s) < len(sources) {
+		return sources[s]
 	}
 	return "Source(" + strconv.Itoa(int(s)) + ")"
 }

@@ -46,7 +46,6 @@ type Spec struct {
 	MaxHold        time.Duration  // for how long what [Acquire] takes is held, before it comes back; 0: it is used at once
 }
 
-// calendar is the calendar that s is aligned to, or nil.
 func (s Spec) calendar() *calendar.Calendar {
 	if s.Mode != Aligned || s.Location == nil {
 		return nil
@@ -84,7 +83,6 @@ func (s Spec) perMicro() *big.Rat {
 	return new(big.Rat).Quo(decimal(s.RefillRate), inMicros(s.RefillInterval))
 }
 
-// inMicros is d in µs, to the nanosecond.
 func inMicros(d time.Duration) *big.Rat { return big.NewRat(int64(d), 1000) }
 
 // decimal is the fraction that a person means by f: 1/10 for 0.1, not the

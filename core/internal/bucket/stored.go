@@ -17,15 +17,15 @@ type stored struct {
 
 // arrange puts the key's records into s, in the order of p's rates. It keeps
 // the records of other limits as long as they matter: two versions of a policy
-// may be in use at once, and each must find its own. In the usual case, one
-// record for each rate, s.last is records, and nothing is allocated.
+// may be in use at once. In the usual case, one record for each rate, it
+// allocates nothing.
 func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 	if matches(p, records) {
 		s.last = records
 		return nil
 	}
 	s.last = make([]Record, len(p.Rates))
-	seen, others := make(map[uint32]bool), 0
+	seen := make(map[uint32]bool)
 	for _, r := range records {
 		tag := r.Tag()
 		if tag == 0 || seen[tag] {
@@ -38,16 +38,14 @@ func (s *stored) arrange(p *Plan, records []Record, now int64) error {
 				s.setHolds(i, r.Holds)
 			}
 		} else if r.Keep > now {
-			if others++; others > MaxOthers {
+			if s.others = append(s.others, r); len(s.others) > MaxOthers {
 				return ErrCrowded
 			}
-			s.others = append(s.others, r)
 		}
 	}
 	return nil
 }
 
-// holdsOf returns the holds on the i-th rate's tokens.
 func (s *stored) holdsOf(i int) *Holds {
 	if s.holds == nil {
 		return nil
@@ -55,7 +53,6 @@ func (s *stored) holdsOf(i int) *Holds {
 	return s.holds[i]
 }
 
-// held reports whether any of the rates has holds.
 func (s *stored) held() bool {
 	return slices.ContainsFunc(s.holds, func(h *Holds) bool { return h != nil })
 }
@@ -72,7 +69,6 @@ func (s *stored) hold(i int, r *Request, l Level) *Holds {
 	return s.holds[i]
 }
 
-// setHolds sets the holds on the i-th rate's tokens.
 func (s *stored) setHolds(i int, holds *Holds) {
 	if s.holds == nil {
 		s.holds = make([]*Holds, len(s.last))
@@ -80,7 +76,6 @@ func (s *stored) setHolds(i int, holds *Holds) {
 	s.holds[i] = holds
 }
 
-// cutOf returns what is cut from the i-th limit; nil if nothing is.
 func (s *stored) cutOf(i int) *Cut {
 	if s.cuts == nil || s.cuts[i].Tokens <= 0 {
 		return nil
@@ -88,7 +83,6 @@ func (s *stored) cutOf(i int) *Cut {
 	return &s.cuts[i]
 }
 
-// setCut sets what is cut from the i-th limit.
 func (s *stored) setCut(i int, c Cut) {
 	if s.cuts == nil && c.Tokens > 0 {
 		s.cuts = make([]Cut, len(s.last))

@@ -85,35 +85,36 @@ func (c *Calendar) Start(number int64) int64 {
 	case year < 1700:
 		return -forever
 	}
-	t := c.shows(int(year), time.Month(month+1), day)
-	return min(forever, t.Add(time.Microsecond-1).UnixMicro()) // rounded up
+	want := time.Date(int(year), time.Month(month+1), day, c.clock[0], c.clock[1], c.clock[2], c.clock[3], time.UTC)
+	return min(forever, First(want, c.location).Add(time.Microsecond-1).UnixMicro()) // rounded up
 }
 
-// shows returns when the clocks in the location show a period's time on a day.
-// Where they are set forward past it, as at midnight in Santiago, that is when
-// they are set: what time.Date returns may be a part of the day before. Where
-// they are set back and show it twice, that is the first time.
-func (c *Calendar) shows(year int, month time.Month, day int) time.Time {
-	in := func(location *time.Location) time.Time {
-		return time.Date(year, month, day, c.clock[0], c.clock[1], c.clock[2], c.clock[3], location)
-	}
-	t, want := in(c.location), in(time.UTC)
-	shown := time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), time.UTC)
-	switch {
+// First returns when clocks in a location first show what a clock in UTC shows
+// at want. If they are set forward past it, as at midnight in Santiago, that is
+// when they are set: what time.Date returns may be a part of the day before.
+func First(want time.Time, location *time.Location) time.Time {
+	t := time.Date(want.Year(), want.Month(), want.Day(), want.Hour(), want.Minute(), want.Second(), want.Nanosecond(), location)
+	set, next := t.ZoneBounds()
+	switch shown := Shown(t); {
 	case shown.Before(want):
-		_, next := t.ZoneBounds()
 		return next
 	case shown.After(want):
-		set, _ := t.ZoneBounds()
 		return set
+	case set.IsZero():
+		return t
 	}
-	_, before := t.Add(-3 * time.Hour).Zone()
-	_, after := t.Zone()
-	first := t.Add(time.Duration(after-before) * time.Second)
-	if hour, minute, _ := first.Clock(); before > after && hour == want.Hour() && minute == want.Minute() {
-		return first
+	_, offset := set.Add(-1).Zone() // they may have shown it before they were set back
+	if before := want.Add(-time.Duration(offset) * time.Second).In(location); before.Before(t) && Shown(before).Equal(want) {
+		return before
 	}
 	return t
+}
+
+// Shown returns when a clock in UTC shows what clocks in t's location show at
+// t.
+func Shown(t time.Time) time.Time {
+	_, offset := t.Zone()
+	return t.Add(time.Duration(offset) * time.Second).UTC()
 }
 
 // daysIn is how many days a month has, which counts from 0.

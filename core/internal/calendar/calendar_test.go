@@ -98,3 +98,26 @@ func TestInstantsFarAwayEndTheSearch(t *testing.T) {
 		}
 	}
 }
+
+// A time that clocks show twice is the first of the two, on both sides of
+// Greenwich, and one that they leave out is when they are set forward.
+func TestFirstIsTheFirstInstantThatShowsATime(t *testing.T) {
+	for _, test := range []struct{ zone, shows, first string }{
+		{"Europe/Berlin", "2025-10-26T02:30:00Z", "2025-10-26T00:30:00Z"},
+		{"America/New_York", "2025-11-02T01:30:00Z", "2025-11-02T05:30:00Z"},
+		{"Europe/Berlin", "2025-03-30T02:30:00Z", "2025-03-30T01:00:00Z"},
+		{"America/Santiago", "2025-09-07T00:00:00Z", "2025-09-07T04:00:00Z"},
+	} {
+		location, err := time.LoadLocation(test.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shows, err := time.Parse(time.RFC3339, test.shows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := First(shows, location).UTC().Format(time.RFC3339); got != test.first {
+			t.Errorf("clocks in %s first show %s at %s, want %s", test.zone, test.shows, got, test.first)
+		}
+	}
+}

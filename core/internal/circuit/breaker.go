@@ -20,8 +20,7 @@ import (
 )
 
 // CallerDone is the result of a call that says nothing about the server, such
-// as of one whose caller stopped waiting. It counts neither as failure nor as
-// success.
+// as of one whose caller stopped waiting. It does not count.
 type CallerDone struct{ Cause error }
 
 func (e CallerDone) Error() string { return e.Cause.Error() }
@@ -116,9 +115,8 @@ func (b *Breaker) State() storestats.BreakerState {
 // nil. It does not change the breaker: see report of Enter.
 func (b *Breaker) Count(n int, outcome Outcome, err error) { b.outage.note(n, outcome, err) }
 
-// EndOutage ends an outage because no more calls go to the server: without it,
-// the group would count the outage forever. The circuit itself stays as it is.
-// The next failure begins another outage.
+// EndOutage ends an outage because no more calls go to the server: the group
+// would count it forever. The circuit itself stays as it is.
 func (b *Breaker) EndOutage() {
 	b.group.changed(b, false)
 	b.outage.unused()

@@ -19,7 +19,6 @@ type Group struct {
 	since  time.Time
 }
 
-// Opened returns how often breakers have opened.
 func (g *Group) Opened() int64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -33,7 +32,6 @@ func (g *Group) Away() time.Duration {
 	return g.away()
 }
 
-// away is Away with g.mu held.
 func (g *Group) away() time.Duration {
 	if g.open == 0 {
 		return g.before

@@ -11,8 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// maxKept bounds what one Kept has. It is more than the requests that a process
-// has at work; beyond it, slots come back after MaxHold, and tokens refill.
+// maxKept bounds what one Kept has; beyond it, slots come back after MaxHold,
+// and tokens refill.
 const maxKept = 10_000
 
 // Kept has requests that give something back and did not reach a server while
@@ -48,7 +48,6 @@ func Keep(b *Breaker, pause time.Duration, send func([]Returned), try func(Retur
 	return k
 }
 
-// Add keeps a request.
 func (k *Kept) Add(r Returned) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -58,10 +57,9 @@ func (k *Kept) Add(r Returned) {
 	}
 }
 
-// Probe returns a request for the breaker's trial, if anything is kept: what is
-// kept goes before later decisions. It is the end of a hold, which Probe
-// removes: a server that takes no writes fails it, and it can be sent again. If
-// there is none, it only asks for the state of a bucket.
+// Probe returns a request for the breaker's trial, if anything is kept: the end
+// of a hold, which it removes, because that can be sent again if the server
+// takes no writes. If there is none, it only asks for the state of a bucket.
 func (k *Kept) Probe() (r Returned, some bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -79,7 +77,6 @@ func (k *Kept) Probe() (r Returned, some bool) {
 	return r.state(), true
 }
 
-// state returns a request for the state of r's bucket.
 func (r Returned) state() Returned {
 	r.Request.Request, r.Request.Until = bucket.Request{Plan: r.Request.Plan}, 0
 	return r
@@ -110,7 +107,6 @@ func (k *Kept) tryAny() bool {
 	return len(list) > 0 && k.try(r.state())
 }
 
-// sendAll sends what is kept.
 func (k *Kept) sendAll() {
 	k.mu.Lock()
 	k.drop()
@@ -147,10 +143,10 @@ func (k *Kept) setTimer() {
 // was not executed and never will be.
 //
 // What was not sent can be sent, if its caller does not ask again: see
-// [store.Request.Later]. What was sent may have been executed, so none of it is
-// sent again, but for the end of a hold by its ticket: a hold ends once,
-// however often it is asked to. So slots and estimates also come back if a
-// request took them whose caller got an error.
+// [store.Request.Later]. What was sent may have been executed, so only the end
+// of a hold by its ticket is sent again, which has an effect once. So slots and
+// estimates also come back if the caller of the request that took them got an
+// error.
 func Later(r store.Request, err error, unsent bool) (later store.Request, some bool) {
 	switch {
 	case err == nil, errors.As(err, new(*store.StateError)), errors.Is(err, store.ErrApart), errors.Is(err, store.ErrClock):

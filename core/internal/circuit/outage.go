@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Outcome is what became of a decision.
-type Outcome int
+type Outcome int // of a decision
 
 const (
 	// Answered decisions were made by the store.
@@ -37,10 +36,9 @@ const (
 )
 
 // outage logs when OnFailure decides instead of a server: that the breaker
-// opened, or while it is closed, what share of decisions failed. Then it logs
-// the end, after the first second in which the server made all decisions. A
-// timer ends each second in which there were decisions, so the end is logged
-// even if no more come.
+// opened, or while it is closed, what share of decisions failed. It logs the
+// end after the first second in which the server made all decisions. A timer
+// ends each second, so the end is logged even if no more decisions come.
 //
 // Example: from 0 to 3.5 s the server answers only 90 of 100 decisions a
 // second. At 2 s the share is logged, 10 %, and at 5 s that the server is back.
@@ -127,8 +125,7 @@ func (o *outage) endSecond(now time.Time) {
 	o.n = [outcomes]int{}
 }
 
-// breakerOpened logs that the breaker opened, unless that was logged and the
-// end not yet.
+// breakerOpened logs that the breaker opened, once in an outage.
 func (o *outage) breakerOpened(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -151,7 +148,6 @@ func (o *outage) unused() {
 	o.logged, o.opened = false, false
 }
 
-// log returns the logger, with the server's address if it is known.
 func (o *outage) log() *slog.Logger {
 	server := o.server()
 	if server == "" {

@@ -1,5 +1,6 @@
 // Package enum keeps what the values of an enumeration are called in one table:
-// in Go, in text and in messages.
+// in Go, in text and in messages. It is a package because core has enumerations
+// and imports packages with others.
 package enum
 
 import (
@@ -8,8 +9,8 @@ import (
 	"strings"
 )
 
-// Names are the names of the values 0, 1, 2 and so on of a type. Those of bits
-// are the names of 1, 2, 4 and so on: see [Names.Bits].
+// Names are the names of the values 0, 1, 2 and so on of a type, or of its
+// bits.
 type Names struct {
 	Type   string   // the type's name in Go, such as FailureMode
 	Prefix string   // of its constants, such as Fail
@@ -19,7 +20,6 @@ type Names struct {
 // Valid reports whether v has a name.
 func (n *Names) Valid(v int) bool { return v >= 0 && v < len(n.Of) }
 
-// Go returns the constant that has the value v, or Type(v) if none has.
 func (n *Names) Go(v int) string {
 	if !n.Valid(v) {
 		return n.Type + "(" + strconv.Itoa(v) + ")"

@@ -1,5 +1,6 @@
 // Package forwarded parses addresses, and the header fields in which proxies
-// say who sent them a request.
+// say who sent them a request. It is a package because core has the options for
+// package clientip, which imports core.
 package forwarded
 
 import (
@@ -49,7 +50,6 @@ func Plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// isPort reports whether s is a port number.
 func isPort(s string) bool {
 	n := 0
 	for i := range len(s) {

@@ -30,7 +30,6 @@ var (
 	RFC7239       = List{"Forwarded", lastForwarded}
 )
 
-// lastXForwardedFor is for X-Forwarded-For: addresses and commas.
 func lastXForwardedFor(line string) (addr netip.Addr, ok bool, left string, more bool) {
 	element := line
 	if comma := strings.LastIndexByte(line, ','); comma >= 0 {
@@ -40,9 +39,9 @@ func lastXForwardedFor(line string) (addr netip.Addr, ok bool, left string, more
 	return addr, ok, left, more
 }
 
-// lastForwarded is for Forwarded (RFC 7239, section 4). Quotes are paired from
-// the right, where the trusted proxy wrote: otherwise a client that begins a
-// quoted string could hide what the proxy appends.
+// lastForwarded is for RFC 7239, section 4. Quotes are paired from the right,
+// where the trusted proxy wrote: otherwise a client that begins a quoted string
+// could hide what the proxy appends.
 func lastForwarded(line string) (addr netip.Addr, ok bool, left string, more bool) {
 	element, quoted := line, false
 	for i := len(line) - 1; i >= 0; i-- {
@@ -128,8 +127,6 @@ func forwardedValue(s string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// unescape removes the backslash in front of each escaped byte of a quoted
-// string.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

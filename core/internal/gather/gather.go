@@ -20,14 +20,12 @@ type Calls[K comparable, V any] struct {
 	next map[K]*together[V] // of each key with a call under way: what goes with the next
 }
 
-// together is values that share a call.
 type together[V any] struct {
 	values []V
 	done   chan struct{} // closed when they are sent
 	before chan struct{} // done of those that are being sent; nil: none are
 }
 
-// most bounds the values in one call.
 const most = 512
 
 // pauses are how long to wait before a call that failed is sent again: a
@@ -35,8 +33,8 @@ const most = 512
 var pauses = [...]time.Duration{250 * time.Millisecond, time.Second}
 
 // Add has a value sent together with others, in the background. send must bear
-// to be called again with the same values. The channel is closed when they are
-// sent, or can't be.
+// to be called again with the same values. done is closed when they are sent,
+// or can't be.
 func (c *Calls[K, V]) Add(key K, value V, send func([]V) error) (done <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +66,6 @@ func (c *Calls[K, V]) Pending(key K) (done <-chan struct{}) {
 	}
 }
 
-// send sends the values of a key until no more come.
 func (c *Calls[K, V]) send(key K, send func([]V) error) {
 	for t := c.take(key); t != nil; t = c.take(key) {
 		for values := range slices.Chunk(t.values, most) {
@@ -82,7 +79,6 @@ func (c *Calls[K, V]) send(key K, send func([]V) error) {
 	}
 }
 
-// take returns the values that go together next, or nil.
 func (c *Calls[K, V]) take(key K) *together[V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()

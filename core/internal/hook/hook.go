@@ -9,34 +9,28 @@ import "github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 
 var (
 	// Counts is a func(l *core.Limiter, key, unit string) bool. It reports
-	// whether a limit of key counts a unit. For the empty key, which no request
-	// has, it reports whether a limit of any key does.
+	// whether a limit of key, or of any key if that is "", counts a unit.
 	Counts any
 
 	// Snapshot is a func(*core.Limiter) *core.Limiter. It returns a limiter
-	// that keeps the policy that another has now: Limiter.SetPolicy does not
-	// change it. Middleware that asks what a policy counts, and then has it
-	// decide, needs one policy for both. A snapshot is for one decision. It
-	// allocates.
+	// that keeps the policy of another, for one decision: middleware that asks
+	// what a policy counts, and then has it decide, needs one policy for both.
 	Snapshot any
 
 	// Require is a func(l *core.Limiter, unit string). It says that callers of
-	// l take a unit: Limiter.SetPolicy then refuses a policy none of whose
-	// limits counts it. Decisions say so by themselves. Middleware calls
-	// Require when it is made, because a policy can change before its first
-	// request. Limiters that WithLimits returned ignore it.
+	// l take a unit, as decisions do by themselves: Limiter.SetPolicy then
+	// refuses a policy none of whose limits counts it. Middleware calls it when
+	// it is made. Limiters that WithLimits returned ignore it.
 	Require any
 
 	// PreparePolicy is a func(*core.Limiter, core.Policy) (finish func(set
 	// bool), err error). It checks the policy as Limiter.SetPolicy does. Unless
 	// it returns an error, the caller must soon call finish, with whether to
-	// set the policy: until then nobody can set another one. It is for package
-	// policyfile, which sets several policies or none.
+	// set the policy: until then nobody can set another one.
 	PreparePolicy any
 
-	// Logger is a func(*core.Limiter) *slog.Logger. It returns where the
-	// limiter's warnings go: to its logger, else to its store's, else to
-	// slog.Default, as without a limiter.
+	// Logger is a func(*core.Limiter) *slog.Logger: where the limiter's
+	// warnings go, or those of nil.
 	Logger any
 
 	// AllowAll is a func(*core.Limiter, context.Context, string) (core.Result,
@@ -44,8 +38,8 @@ var (
 	// have, for a request of unknown cost.
 	AllowAll any
 
-	// MaxHold is a func(core.Result) time.Duration. It returns the shortest
-	// MaxHold of the slots that the decision took; 0 if it took none.
+	// MaxHold is a func(core.Result) time.Duration: the shortest MaxHold of the
+	// slots that the decision took; 0 if it took none.
 	MaxHold any
 
 	// HoldsEstimates is a func(core.Result) bool. It reports whether the
@@ -78,8 +72,8 @@ var (
 	Pack any
 
 	// Unpack is a func(p *PackedResult, l *core.Limiter, key string)
-	// core.Result. It returns the packed Result of a decision of l on key. All
-	// Results of one p together can be undone or settled once.
+	// core.Result, of a decision of l on key. All Results of one p together can
+	// be undone or settled once.
 	Unpack any
 
 	// WriteHeaders is a func(core.Result, *field.Room, core.HeaderWriter). It
@@ -87,9 +81,8 @@ var (
 	// this response are in room.
 	WriteHeaders any
 
-	// Order is a func(core.JointResult) []int. It returns the indexes of
-	// Results, the one that constrains the client least first, and the tightest
-	// last.
+	// Order is a func(core.JointResult) []int: the indexes of Results, the
+	// tightest last.
 	Order any
 
 	// Lease is a func(*lease.Store) (now *func() time.Time, idle
@@ -98,10 +91,8 @@ var (
 	Lease any
 
 	// Unsettled is a func(context.Context, core.JointResult, error). It tells
-	// observers that decisions were not settled, and why, as
-	// core.OutcomeUnsettled. Settle does so by itself. Unsettled is for
-	// middleware that has no units to settle, such as when the function that
-	// knows them panicked.
+	// observers that decisions were not settled, and why, as Settle does by
+	// itself: for middleware that has no units to settle.
 	Unsettled any
 )
 

@@ -5,9 +5,9 @@
 package limit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
-	"math/big"
 	"strconv"
 	"time"
 
@@ -42,30 +42,21 @@ func (l Limit) Spec() bucket.Spec {
 // 9651, 3.3.1).
 const MaxCapacity = quantity.MaxTokens
 
-// DefaultMaxHold is the MaxHold of slots without one.
-const DefaultMaxHold = time.Minute
+const defaultMaxHold = time.Minute // of slots
 
 // NoHold is what WithMaxHold makes of 0, which is the MaxHold of limits without
 // one.
 const NoHold time.Duration = math.MinInt64
 
-// hold is l's MaxHold with its default.
 func (l Limit) hold() time.Duration {
 	if l.MaxHold == 0 && l.Mode == bucket.Concurrent {
-		return DefaultMaxHold
+		return defaultMaxHold
 	}
 	return l.MaxHold
 }
 
-// UnitName is what l counts.
-func (l Limit) UnitName() string {
-	if l.Unit == "" {
-		return quantity.Requests
-	}
-	return l.Unit
-}
+func (l Limit) UnitName() string { return cmp.Or(l.Unit, quantity.Requests) }
 
-// OtherUnit reports whether l counts something else than requests.
 func (l Limit) OtherUnit() bool { return l.UnitName() != quantity.Requests }
 
 // NoLocation is what In makes of nil, which is the Location of limits without a
@@ -94,8 +85,6 @@ var NoAnchor = time.Time{}.Add(1)
 
 const anchorRange = "must be between 1900 and 2200"
 
-// outOfRange reports whether an anchor is so far away that it must be a
-// mistake.
 func outOfRange(anchor time.Time) bool {
 	year := anchor.UTC().Year()
 	return year < 1900 || year > 2200
@@ -136,12 +125,14 @@ func (l Limit) Scale(n float64) Limit {
 // product is x × n of the decimal fractions that x and n are written as: three
 // times 0.1 is 0.3.
 func product(x, n float64) float64 {
-	var a, b big.Rat
-	if _, ok := a.SetString(strconv.FormatFloat(x, 'g', -1, 64)); !ok {
-		return x * n // it is no number
+	a, b := quantity.Decimal(x), quantity.Decimal(n)
+	switch {
+	case a == nil: // it is no number
+		return x * n
+	case b == nil:
+		return 0
 	}
-	b.SetString(strconv.FormatFloat(n, 'g', -1, 64))
-	f, _ := a.Mul(&a, &b).Float64()
+	f, _ := a.Mul(a, b).Float64()
 	return f
 }
 
@@ -153,7 +144,6 @@ const (
 	leastHold, mostHold = time.Millisecond, 30 * 24 * time.Hour
 )
 
-// slotMistakes reports what is wrong with a limit of slots.
 func (l Limit) slotMistakes(wrong func(name string, value any, reason string)) {
 	if l.Capacity < 1 || l.Capacity > maxSlots {
 		wrong("Capacity", l.Capacity, slotRange)
@@ -173,10 +163,8 @@ func (l Limit) slotMistakes(wrong func(name string, value any, reason string)) {
 	}
 }
 
-// slotRange is the reason for a number of slots that no limit has.
 var slotRange = "must be from 1 to " + strconv.Itoa(maxSlots) + " slots"
 
-// holdMistakes reports what is wrong with MaxHold.
 func (l Limit) holdMistakes(wrong func(name string, value any, reason string)) {
 	switch reason := BadHold(l.MaxHold); {
 	case l.MaxHold == 0:

@@ -96,7 +96,6 @@ func BadName(name string) string {
 	return ""
 }
 
-// badUnit returns why a limit can't count a unit, or "" if it can.
 func badUnit(unit string) string {
 	if reason := BadName(unit); reason != "" {
 		return reason
@@ -104,7 +103,6 @@ func badUnit(unit string) string {
 	return quantity.BadUnit(unit)
 }
 
-// calendarMistakes reports what is wrong with a limit on a calendar.
 func (l Limit) calendarMistakes(wrong func(name string, value any, reason string)) {
 	if !l.OnCalendar() {
 		return
@@ -131,7 +129,6 @@ func (l Limit) calendarMistakes(wrong func(name string, value any, reason string
 	}
 }
 
-// timesMistakes reports what is wrong with a factor.
 func (l Limit) timesMistakes(wrong func(name string, value any, reason string)) {
 	if !(l.Times >= leastTimes && l.Times <= mostTimes) { // NaN is in no range
 		wrong("Times", l.Times, "must be from 0.001 to 1,000,000")

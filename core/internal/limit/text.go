@@ -13,13 +13,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// Parse reads a limit as core.ParseLimit documents it. It reports mistakes by
-// the field of [Limit], or "" where it can't be told.
-func Parse(s string) (Limit, []*mistake.Error) { return ParseUnit(s, "") }
-
-// ParseUnit is Parse of a text whose unit, if that is not "", is written
-// elsewhere: a second one in the text is a mistake.
-func ParseUnit(s, unit string) (Limit, []*mistake.Error) {
+// Parse reads a limit as core.ParseLimit documents it. A unit that is not "" is
+// written elsewhere: a second one in the text is a mistake. Parse reports
+// mistakes by the field of [Limit], or "" where it can't be told.
+func Parse(s, unit string) (Limit, []*mistake.Error) {
 	l, mistakes := parse(s, unit)
 	if len(mistakes) > 0 && len(s) <= quantity.MaxText {
 		if text := MeantSlots(s, unit); text != "" {
@@ -30,8 +27,7 @@ func ParseUnit(s, unit string) (Limit, []*mistake.Error) {
 }
 
 // MeantSlots returns the text of the limit of slots that s may mean, such as 5
-// at once for 5 in flight; else "". Their unit, if unit is not "", is written
-// elsewhere.
+// at once for 5 in flight; else "". unit is as for [Parse].
 func MeantSlots(s, unit string) string {
 	text := withAtOnce(s)
 	if text == "" {
@@ -42,7 +38,6 @@ func MeantSlots(s, unit string) string {
 	return text
 }
 
-// parse is Parse without hints for what may be slots.
 func parse(s, unit string) (Limit, []*mistake.Error) {
 	p := parser{unit: unit, given: make(map[string]bool)}
 	switch {
@@ -98,7 +93,6 @@ func (p *parser) wrong(field string, value any, reason string) {
 	p.mistakes = append(p.mistakes, mistake.New(field, value, reason))
 }
 
-// rate reads what the text begins with: the rate, the unit and the interval.
 func (p *parser) rate(s string) {
 	rate, unit, rest, reason := cutRate(s)
 	if p.limit.Unit = unit; reason != "" {
@@ -116,8 +110,8 @@ func (p *parser) rate(s string) {
 	}
 }
 
-// slots reads what the text of slots begins with, such as 5 at once or 8 gpus
-// at once. It reports whether s is one.
+// slots reports whether s is a text of slots, such as 8 gpus at once, and reads
+// what it begins with.
 func (p *parser) slots(s string) bool {
 	head, rest, ok := cutAtOnce(s)
 	if !ok {
@@ -142,10 +136,9 @@ func (p *parser) slots(s string) bool {
 	return true
 }
 
-// factor reads what the text of a factor begins with, such as x10. It reports
-// whether s is one.
+// factor reports whether s is a text of a factor, such as x10, and reads it.
 func (p *parser) factor(s string) bool {
-	word, rest := cutWord(strings.Trim(s, space))
+	word, rest := quantity.CutWord(strings.Trim(s, space))
 	number, ok := strings.CutPrefix(quantity.Lower(word), "x")
 	if !ok {
 		number, ok = strings.CutPrefix(word, "×")
@@ -170,13 +163,13 @@ func (p *parser) part() {
 	if p.misplaced() {
 		return
 	}
-	word, rest := cutWord(p.rest)
+	word, rest := quantity.CutWord(p.rest)
 	p.rest = rest
 	keyword := quantity.Lower(word)
 	switch keyword {
 	case "burst":
 		field = "Capacity"
-		value, p.rest = cutWord(p.rest)
+		value, p.rest = quantity.CutWord(p.rest)
 		p.limit.Capacity, reason = quantity.ParseTokens(value)
 	case "name":
 		field = "Name"
@@ -199,7 +192,7 @@ func (p *parser) part() {
 		}
 	case "from":
 		field = "Anchor"
-		value, p.rest = cutWord(p.rest)
+		value, p.rest = quantity.CutWord(p.rest)
 		p.from = value
 	default:
 		mode := bucket.Modes.Value(keyword)
@@ -223,10 +216,10 @@ func (p *parser) part() {
 	p.given[field] = true
 }
 
-// misplaced reads what has no place here: another limit, or words of a rate
-// behind slots. It reports whether there is any.
+// misplaced reports whether another limit follows, or words of a rate behind
+// slots, and reads them.
 func (p *parser) misplaced() bool {
-	word, rest := cutWord(p.rest)
+	word, rest := quantity.CutWord(p.rest)
 	keyword := quantity.Lower(word)
 	if quantity.IsNumber(word) || keyword == "at" {
 		slots, more, ok := cutAtOnce(p.rest)
@@ -248,7 +241,7 @@ func (p *parser) misplaced() bool {
 		p.rest = rest
 	case keyword == "burst" || keyword == "in" || keyword == "from" || keyword == "hold" && p.limit.Times != 0:
 		var value string
-		value, p.rest = cutWord(rest)
+		value, p.rest = quantity.CutWord(rest)
 		word += " " + value
 	default:
 		return false
@@ -257,7 +250,6 @@ func (p *parser) misplaced() bool {
 	return true
 }
 
-// keywords are the words that can follow.
 func (p *parser) keywords() []string {
 	keywords := []string{"name", "hold", "burst", "continuous", "stepped", "aligned", "from"}
 	switch {
@@ -320,7 +312,6 @@ func (l Limit) String() string {
 	return s + " name " + bareOrQuoted(l.Name)
 }
 
-// rateText is l's text but for MaxHold and the name.
 func (l Limit) rateText() string {
 	if l.Times != 0 {
 		return "x" + quantity.FormatNumber(l.Times)
@@ -355,7 +346,6 @@ func (l Limit) MarshalText() ([]byte, error) {
 	return []byte(l.String()), nil
 }
 
-// wantSlash is the reason for a unit in quotes that no slash follows.
 const wantSlash = "must be followed by a slash and an interval"
 
 // cutRate returns the rate and the unit that a limit's text begins with, and
@@ -407,7 +397,6 @@ func PlainUnit(unit string) string {
 	return unit
 }
 
-// unitText is the unit as ParseLimit reads it behind the rate.
 func (l Limit) unitText() string {
 	switch unit := PlainUnit(l.Unit); {
 	case unit == "":

@@ -10,24 +10,13 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/spelling"
 )
 
-// space is what may stand between words.
 const space = quantity.Space
-
-// cutWord returns the first word of s, and what follows it without space in
-// front.
-func cutWord(s string) (word, rest string) {
-	n := strings.IndexAny(s, space)
-	if n < 0 {
-		return s, ""
-	}
-	return s[:n], strings.TrimLeft(s[n:], space)
-}
 
 // cutName returns the name that s begins with, bare or in quotes, and how it is
 // written.
 func cutName(s string) (name, written, rest, reason string) {
 	if !strings.HasPrefix(s, `"`) {
-		word, rest := cutWord(s)
+		word, rest := quantity.CutWord(s)
 		switch {
 		case word == "":
 			return "", "", rest, "is missing"
@@ -64,7 +53,7 @@ func cutName(s string) (name, written, rest, reason string) {
 // cutZone returns the name of a zone that s begins with, as cutName does, but a
 // '+' needs no quotes.
 func cutZone(s string) (zone, written, rest, reason string) {
-	if word, rest := cutWord(s); word != "" && word[0] != '"' {
+	if word, rest := quantity.CutWord(s); word != "" && word[0] != '"' {
 		return word, word, rest, ""
 	}
 	return cutName(s)
@@ -146,7 +135,6 @@ func asFactor(s string) string {
 	return "x" + number
 }
 
-// bareOrQuoted is a name as ParseLimit reads it.
 func bareOrQuoted(name string) string {
 	if name != "" && isBare(name) {
 		return name
@@ -154,7 +142,6 @@ func bareOrQuoted(name string) string {
 	return string(printable.AppendString(nil, name))
 }
 
-// isBare reports whether a name needs no quotes.
 func isBare(name string) bool {
 	return strings.IndexFunc(name, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(".:/_-", r))
@@ -176,8 +163,8 @@ func cutAtOnce(s string) (head, rest string, ok bool) {
 		}
 		var word string
 		head = s[:len(s)-len(rest)]
-		if word, rest = cutWord(rest); quantity.Lower(word) == "at" {
-			if once, after := cutWord(rest); quantity.Lower(once) == "once" {
+		if word, rest = quantity.CutWord(rest); quantity.Lower(word) == "at" {
+			if once, after := quantity.CutWord(rest); quantity.Lower(once) == "once" {
 				return head, after, true
 			}
 		}
@@ -213,7 +200,7 @@ func withAtOnce(s string) string {
 		}
 	}
 	if strings.HasPrefix(tail, "/") { // slots have no interval
-		_, tail = cutWord(tail)
+		_, tail = quantity.CutWord(tail)
 	}
 	fields := strings.FieldsFunc(head, func(r rune) bool { return strings.ContainsRune(space+",;:=", r) })
 	for _, most := range [...]string{"max", "maximum", "most", "at most", "up to", "limit"} {
@@ -228,10 +215,10 @@ func withAtOnce(s string) string {
 	tail = strings.Trim(tail, around)
 	if len(fields) == 0 { // at once 5
 		var count string
-		count, tail = cutWord(tail)
+		count, tail = quantity.CutWord(tail)
 		fields = append(fields, count)
 	}
-	if word, rest := cutWord(tail); quantity.Lower(word) == quantity.Requests {
+	if word, rest := quantity.CutWord(tail); quantity.Lower(word) == quantity.Requests {
 		tail = rest
 	}
 	return strings.TrimSpace(strings.TrimRight(strings.Join(fields, " "), "/") + " at once " + tail)

@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// calendarText is the Location and the Anchor as ParseLimit reads them.
 func (l Limit) calendarText() (s string) {
 	if l.Location != nil {
 		s = " in " + bareOrQuoted(l.Location.String())
@@ -19,8 +19,7 @@ func (l Limit) calendarText() (s string) {
 	return s
 }
 
-// locations holds those that LoadLocation returned, by their names: the same
-// limit in text is then the same Limit.
+// locations are by their names: the same limit in text is then the same Limit.
 var locations sync.Map
 
 // LoadLocation returns the location of a name.
@@ -94,8 +93,8 @@ func ParseAnchor(s string, location *time.Location) (t time.Time, reason string)
 	}
 	for i, form := range anchorForms {
 		if shown, err := time.Parse(form, s); err == nil {
-			if t = firstShown(shown, location); t.IsZero() && !outOfRange(shown) {
-				return t, "is a time that clocks in " + location.String() + " left out: they were set forward"
+			if t = calendar.First(shown, location); !calendar.Shown(t).Equal(shown) && !outOfRange(shown) {
+				return time.Time{}, "is a time that clocks in " + location.String() + " left out: they were set forward"
 			}
 			return inRange(t)
 		}
@@ -106,32 +105,11 @@ func ParseAnchor(s string, location *time.Location) (t time.Time, reason string)
 	return t, "must be a day such as 2025-10-31, or with a time of day, such as 2025-10-31T12:00"
 }
 
-// inRange returns the anchor t, or why it can be none.
 func inRange(t time.Time) (time.Time, string) {
 	if t = t.UTC(); outOfRange(t) { // also the zero time, which stands for no anchor
 		return time.Time{}, anchorRange
 	}
 	return t, ""
-}
-
-// firstShown returns the first instant at which clocks in a location show what
-// shown shows in UTC, or the zero time if there is none.
-func firstShown(shown time.Time, location *time.Location) time.Time {
-	shows := func(t time.Time) bool {
-		_, offset := t.In(location).Zone()
-		return t.Add(time.Duration(offset) * time.Second).Equal(shown)
-	}
-	t := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), shown.Second(), shown.Nanosecond(), location)
-	if !shows(t) {
-		return time.Time{}
-	}
-	if set, _ := t.ZoneBounds(); !set.IsZero() { // they may have shown it before they were set back
-		_, offset := set.Add(-1).Zone()
-		if before := shown.Add(-time.Duration(offset) * time.Second); shows(before) {
-			return before
-		}
-	}
-	return t
 }
 
 // formatAnchor writes an anchor as clocks in its location show it, and in UTC

@@ -28,8 +28,8 @@ func Hidden(field string) string {
 }
 
 // HiddenName returns the name of an unknown field as messages may show it. With
-// a colon in it, it can be the key of an override at a wrong place, and then
-// only its kind stays. No field has a colon.
+// a colon, which no field has, it can be the key of an override at a wrong
+// place: only its kind stays.
 func HiddenName(name string) string {
 	if kind, _, found := strings.Cut(name, ":"); found {
 		return kind + ":…"
@@ -46,8 +46,6 @@ func HiddenValue(e *Error, s string) string {
 	return s
 }
 
-// isIndex reports whether s is a number in brackets, perhaps with the name of a
-// field behind it.
 func isIndex(s string) bool {
 	number, name, closed := strings.Cut(s[1:], "]")
 	return closed && number != "" && strings.Trim(number, "0123456789") == "" &&

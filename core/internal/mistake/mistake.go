@@ -22,6 +22,15 @@ type Error struct {
 // New returns an Error.
 func New(field string, value any, reason string) *Error { return &Error{field, value, reason} }
 
+// ShortSecret returns the mistake of a secret that is so short that all of its
+// length could be tried, or nil.
+func ShortSecret(option string, secret []byte) *Error {
+	if len(secret) < 16 {
+		return New(option+" length", len(secret), "must be at least 16 bytes")
+	}
+	return nil
+}
+
 // Error returns the field, its value, the reason, and the code in parentheses,
 // if there is one. Of the keys of overrides it shows only their kinds: see
 // [Hidden].
@@ -60,6 +69,12 @@ var codesOfReasons = []struct{ begins, code string }{
 	{"is a unit that", "RL117"},
 	{"has a limit of", "RL118"},
 	{"is too large:", "RL204"}, {"is nested too deep", "RL204"}, {"has too many mistakes", "RL204"},
+
+	// Of files alone.
+	{"invalid YAML", "RL202"}, {"the file is not UTF-8", "RL202"}, {"the file is empty", "RL202"},
+	{"is a tag", "RL203"}, {"begins a complex key", "RL203"}, {"begins a second document", "RL203"}, {"is part of a name", "RL203"}, {"has a tab", "RL203"},
+	{"the file is too large", "RL204"}, {"is one token too many", "RL204"}, {"aliases expand", "RL204"}, {"too many mistakes", "RL204"},
+	{"refers to nothing", "RL205"}, {"must be a mapping, or a list of mappings", "RL205"},
 }
 
 // notAField begins the reason of a name that is unknown.
@@ -108,7 +123,6 @@ func lastName(field string) string {
 	return name
 }
 
-// value returns the value as messages show it.
 func (e *Error) value() string {
 	if s, ok := e.Value.(string); ok {
 		return strconv.Quote(printable.Clip(HiddenValue(e, s), 80))

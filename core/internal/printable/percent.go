@@ -16,7 +16,6 @@ func Percent(b *strings.Builder, s, special string) {
 	b.WriteString(s[plain:])
 }
 
-// PercentByte writes c to b, percent-encoded.
 func PercentByte(b *strings.Builder, c byte) {
 	const digits = "0123456789ABCDEF"
 	b.WriteByte('%')

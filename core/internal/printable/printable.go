@@ -34,12 +34,10 @@ func Text(s string) string {
 
 // first returns where the first byte stands that can't be printed, or -1.
 func first(s string) int {
-	for at := 0; at < len(s); {
-		r, size := utf8.DecodeRuneInString(s[at:])
-		if !strconv.IsPrint(r) || r == utf8.RuneError && size == 1 {
+	for at, r := range s {
+		if !strconv.IsPrint(r) || r == utf8.RuneError && !strings.HasPrefix(s[at:], "\ufffd") {
 			return at
 		}
-		at += size
 	}
 	return -1
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 )
@@ -30,7 +29,6 @@ type timeUnit struct {
 	names  []string // in lower case: that of one, and of several, as text is written, then all others
 }
 
-// timeUnits are all units, the longest first.
 var timeUnits = [...]timeUnit{
 	{12 * month, []string{"year", "years", "y"}},
 	{month, []string{"month", "months", "mo"}},
@@ -44,7 +42,6 @@ var timeUnits = [...]timeUnit{
 	{time.Nanosecond, []string{"ns", "ns"}},
 }
 
-// unitNamed returns the length of the unit of a name in lower case, or 0.
 func unitNamed(name string) time.Duration {
 	for i := range timeUnits {
 		if slices.Contains(timeUnits[i].names, name) {
@@ -54,7 +51,6 @@ func unitNamed(name string) time.Duration {
 	return 0
 }
 
-// WantInterval is the reason for text that is no interval.
 const WantInterval = "must be a time such as s, min, h, day, week, month, 30s, 5 min or 1h30m"
 
 // CutInterval reads the interval that s begins with: a unit, or counts with
@@ -81,12 +77,8 @@ func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 		unit := unitNamed(Lower(name))
 		rest = after
 		if unit == 0 || !IsNumber(count) || rest != "" && !isDigit(rest[0]) && !strings.ContainsRune(Space, rune(rest[0])) {
-			end := strings.IndexAny(rest, Space)
-			if end < 0 {
-				end = len(rest)
-			}
-			read, rest = s[:len(s)-len(rest)+end], rest[end:]
-			return 0, strings.TrimRight(read, Space), strings.TrimLeft(rest, Space), WantInterval
+			word, after := CutWord(rest)
+			return 0, strings.TrimRight(s[:len(s)-len(rest)+len(word)], Space), after, WantInterval
 		}
 		switch {
 		case problem != "":
@@ -113,8 +105,8 @@ func CutInterval(s string) (d time.Duration, read, rest, reason string) {
 	return time.Duration(total.Num().Int64()), read, rest, ""
 }
 
-// badTotal returns why an interval can't have so many nanoseconds, or "".
-// months says that some of them were months.
+// badTotal returns why an interval can't have so many nanoseconds, some of them
+// perhaps months.
 func badTotal(total *big.Rat, months bool) string {
 	switch {
 	case !total.IsInt():
@@ -129,41 +121,31 @@ func badTotal(total *big.Rat, months bool) string {
 
 // cutPart cuts a count and the name of its unit off s. Either may be missing.
 func cutPart(s string) (count, name, rest string) {
-	n := strings.IndexFunc(s, func(r rune) bool { return r > '9' || r < '-' }) // digits, point and sign
-	if n < 0 {
-		n = len(s)
-	}
-	count, rest = s[:n], s[n:]
-	if count != "" {
+	rest = strings.TrimLeftFunc(s, func(r rune) bool { return '-' <= r && r <= '9' }) // digits, point and sign
+	if count = s[:len(s)-len(rest)]; count != "" {
 		rest = strings.TrimLeft(rest, Space)
 	}
-	n = letters(rest)
-	return count, rest[:n], rest[n:]
+	after := strings.TrimLeftFunc(rest, unicode.IsLetter)
+	return count, rest[:len(rest)-len(after)], after
+}
+
+// CutWord returns the first word of s, and what follows it without space in
+// front.
+func CutWord(s string) (word, rest string) {
+	n := strings.IndexAny(s, Space)
+	if n < 0 {
+		return s, ""
+	}
+	return s[:n], strings.TrimLeft(s[n:], Space)
 }
 
 // ParseInterval reads an interval with nothing behind it.
 func ParseInterval(s string) (d time.Duration, reason string) {
 	d, _, rest, reason := CutInterval(s)
 	if reason == "" && rest != "" {
-		reason = WantInterval
+		return 0, WantInterval
 	}
-	if reason != "" {
-		return 0, reason
-	}
-	return d, ""
-}
-
-// letters counts the bytes of the letters that s begins with.
-func letters(s string) int {
-	n := 0
-	for n < len(s) {
-		r, size := utf8.DecodeRuneInString(s[n:])
-		if !unicode.IsLetter(r) {
-			break
-		}
-		n += size
-	}
-	return n
+	return d, reason
 }
 
 // FormatInterval returns d in the largest unit that counts it in whole numbers:

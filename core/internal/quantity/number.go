@@ -11,6 +11,7 @@ package quantity
 import (
 	"math"
 	"math/big"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -26,7 +27,6 @@ const (
 	maxDigits = 64
 )
 
-// wantNumber is the reason for text that is no number.
 const wantNumber = "must be a number such as 100, 0.5 or 1_000"
 
 // ParseNumber reads a number as people write it: 100, 0.5, 1_000 or 1e6. It
@@ -63,7 +63,7 @@ func ParseNumber(s string) (f float64, reason string) {
 	}
 	// Cheap: s is short, and f is neither 0 nor infinite, so the exponent is
 	// small.
-	if written, ok := new(big.Rat).SetString(s); !ok || written.Cmp(decimal(f)) != 0 {
+	if written, ok := new(big.Rat).SetString(s); !ok || written.Cmp(Decimal(f)) != 0 {
 		return 0, "has more digits than can be kept: use 15 or fewer"
 	}
 	return f, ""
@@ -72,8 +72,7 @@ func ParseNumber(s string) (f float64, reason string) {
 // readsAsThousands reports whether half of the world reads the point of s as a
 // comma between groups of three digits, as in 1.000 and 12.345.
 func readsAsThousands(s string) bool {
-	whole, fraction, _ := strings.Cut(strings.TrimPrefix(s, "-"), ".")
-	return len(fraction) == 3 && digits(fraction) == 3 && len(whole) <= 3 && digits(whole) == len(whole) && whole[0] != '0'
+	return asThousands.MatchString(s)
 }
 
 // twoNumbers is the reason for a number that readsAsThousands. It says how to
@@ -90,14 +89,13 @@ func twoNumbers(s string) string {
 	return "can be read as two numbers: write " + whole + fraction + " or " + whole + "." + short
 }
 
-// decimal is the fraction a person means by writing f: 1/10 for 0.1, not the
-// nearest double.
-func decimal(f float64) *big.Rat {
+// Decimal is the fraction a person means by writing f: 1/10 for 0.1, not the
+// nearest double; nil if f is no number.
+func Decimal(f float64) *big.Rat {
 	r, _ := new(big.Rat).SetString(strconv.FormatFloat(f, 'g', -1, 64))
 	return r
 }
 
-// ParseTokens reads a whole number of tokens.
 func ParseTokens(s string) (n int64, reason string) {
 	f, reason := ParseNumber(s)
 	switch {
@@ -134,51 +132,15 @@ func ImpliedCapacity(rate float64) int64 {
 	return int64(math.Ceil(min(rate, MaxTokens+1)))
 }
 
+var (
+	number      = regexp.MustCompile(`^-?(0|[1-9]\d*|[1-9]\d{0,2}(_\d{3})+)(\.\d+)?([eE][+-]?\d+)?$`)
+	asThousands = regexp.MustCompile(`^-?[1-9]\d{0,2}\.\d{3}$`)
+)
+
 // IsNumber reports whether s is a sign, digits without a leading zero, a
 // fraction and an exponent, all but the digits optional. Underscores may stand
 // between groups of three digits before the point.
-func IsNumber(s string) bool {
-	s = strings.TrimPrefix(s, "-")
-	if len(s) > 1 && s[0] == '0' && (isDigit(s[1]) || s[1] == '_') {
-		return false
-	}
-	whole := digits(s)
-	grouped := whole <= 3
-	if s = s[whole:]; whole == 0 {
-		return false
-	}
-	for strings.HasPrefix(s, "_") {
-		if !grouped || digits(s[1:]) != 3 {
-			return false
-		}
-		s = s[4:]
-	}
-	if strings.HasPrefix(s, ".") {
-		n := digits(s[1:])
-		if n == 0 {
-			return false
-		}
-		s = s[1+n:]
-	}
-	if s != "" && (s[0] == 'e' || s[0] == 'E') {
-		s = s[1:]
-		if s != "" && (s[0] == '+' || s[0] == '-') {
-			s = s[1:]
-		}
-		n := digits(s)
-		return n > 0 && n == len(s)
-	}
-	return s == ""
-}
-
-// digits counts the digits that s begins with.
-func digits(s string) int {
-	n := 0
-	for n < len(s) && isDigit(s[n]) {
-		n++
-	}
-	return n
-}
+func IsNumber(s string) bool { return number.MatchString(s) }
 
 // Lower returns s with the letters A to Z in lower case. Other capitals stay,
 // so that no text in another alphabet is taken for a word that it only looks

@@ -8,8 +8,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/spelling"
 )
 
-// wordsOfLimits are no units: whoever writes them as one meant something else,
-// and the limit would never apply. The fields of a limit are among them.
+// wordsOfLimits are no units: the limit would never apply. The fields of a
+// limit are among them.
 var wordsOfLimits = []string{
 	"limits", "rate", "rates", "ratelimit", "rate-limit", "rate_limit", "limit", "burst", "bursts", "per", "every", "each", "in", "from",
 	"continuous", "stepped", "aligned", "units", "interval", "refill", "window", "period", "max", "maximum", "zone", "times", "time",

@@ -1,4 +1,4 @@
-package logline
+package store
 
 import (
 	"sync"
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Pace counts events, and says which are logged: at most one in each interval.
+// pace counts events, and says which are logged: at most one in each interval.
 // The zero value is ready for use. It is safe for concurrent use.
-type Pace struct {
+type pace struct {
 	count atomic.Int64
 	mu    sync.Mutex // guards last
 	last  time.Time  // when an event was last logged
@@ -16,7 +16,7 @@ type Pace struct {
 
 // Note counts an event. It reports whether the event is to be logged, because
 // the last one that was is an interval ago.
-func (p *Pace) Note(interval time.Duration) bool {
+func (p *pace) Note(interval time.Duration) bool {
 	p.count.Add(1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -27,6 +27,3 @@ func (p *Pace) Note(interval time.Duration) bool {
 	p.last = now
 	return true
 }
-
-// Count is how many events there were.
-func (p *Pace) Count() int64 { return p.count.Load() }
