@@ -8,8 +8,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/cause"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/eviction"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/rtt"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
@@ -26,19 +24,19 @@ type batches struct {
 	nodes    nodes
 	breakers circuit.Group
 
-	eviction eviction.Watch // warns once if a server may drop keys when its memory is full
+	eviction evictionWatch // warns once if a server may drop keys when its memory is full
 }
 
 // attach makes the nodes of client's servers. inOrder allows one batch in
 // flight at a time, so that the instants of an injected clock arrive in their
 // order.
 func (s *batches) attach(client redis.UniversalClient, set settings, inOrder bool) {
-	maxInFlight := rtt.MaxInFlight(client)
+	maxInFlight := rtt.MaxInFlight(settingsOfClient(client).poolSize)
 	if inOrder {
 		maxInFlight = 1
 	}
 	clientOf, known := clientByKey(client)
-	s.breakers.Name, s.breakers.Describe, s.breakers.Open = "Redis", cause.Describe, s.nodes.opened
+	s.breakers.Name, s.breakers.Describe, s.breakers.Open = "Redis", diagnosis, s.nodes.opened
 	s.nodes.clientOf = clientOf
 	s.nodes.known.Store(known)
 	s.nodes.newNode = func(client *redis.Client) *node {
@@ -68,7 +66,7 @@ func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error)
 	if err != nil {
 		return store.Answer{}, &failure{inPolicy(r.Policy()), serverClock(err)}
 	}
-	s.eviction.Look(s.server)
+	s.eviction.look(s.server)
 	return o.answer, nil
 }
 
@@ -89,7 +87,7 @@ func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]s
 	if err != nil {
 		return nil, &failure{"", serverClock(err)}
 	}
-	s.eviction.Look(s.server)
+	s.eviction.look(s.server)
 	for i, a := range o.joint {
 		if a.Err != nil {
 			o.joint[i].Err = &failure{inPolicy(requests[i].Policy()), a.Err}

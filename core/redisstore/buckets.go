@@ -15,7 +15,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
@@ -76,7 +75,7 @@ func (s *Store) scan(ctx context.Context, pattern string, perSecond int, progres
 	err := s.mistaken()
 	var servers []redis.UniversalClient
 	if err == nil {
-		servers, err = s.batches.server.each(ctx)
+		servers, err = s.batches.server.inOrder(ctx)
 	}
 	if err != nil {
 		yield("", err)
@@ -106,16 +105,18 @@ func (c *counter) add(n int) {
 	}
 }
 
-// each returns a client of each server, in the order of their addresses.
-func (s *server) each(ctx context.Context) (list []redis.UniversalClient, err error) {
+// inOrder returns a client of each server, in the order of their addresses.
+func (s *server) inOrder(ctx context.Context) (list []redis.UniversalClient, err error) {
 	var mu sync.Mutex
-	err = s.Each(ctx, func(_ context.Context, one redis.UniversalClient, _ bool) error {
+	err = s.each(ctx, func(_ context.Context, one redis.UniversalClient, _ bool) error {
 		mu.Lock()
 		defer mu.Unlock()
 		list = append(list, one)
 		return nil
 	})
-	slices.SortFunc(list, func(a, b redis.UniversalClient) int { return cmp.Compare(address.Of(a), address.Of(b)) })
+	slices.SortFunc(list, func(a, b redis.UniversalClient) int {
+		return cmp.Compare(settingsOfClient(a).address, settingsOfClient(b).address)
+	})
 	return list, withoutArguments(err)
 }
 
@@ -139,7 +140,7 @@ func (s *server) scan(ctx context.Context, one redis.UniversalClient, pattern st
 			yield("", ctx.Err())
 			return false
 		case err != nil:
-			return yield("", diagnosed(address.Of(one), withoutArguments(err)))
+			return yield("", diagnosed(settingsOfClient(one).address, withoutArguments(err)))
 		}
 		looked(count)
 		for _, key := range keys {
@@ -161,7 +162,7 @@ func (s *server) scan(ctx context.Context, one redis.UniversalClient, pattern st
 func (s *server) keys(ctx context.Context, one redis.UniversalClient) (n int64) {
 	var err error
 	defer recovered(&err)
-	ctx, cancel := context.WithTimeout(ctx, s.ConnectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.connectTimeout())
 	defer cancel()
 	n, err = one.DBSize(ctx).Result()
 	return n
@@ -170,7 +171,7 @@ func (s *server) keys(ctx context.Context, one redis.UniversalClient) (n int64) 
 // scanOnce sends one SCAN.
 func (s *server) scanOnce(ctx context.Context, one redis.UniversalClient, cursor uint64, pattern string, count int) (keys []string, next uint64, err error) {
 	defer recovered(&err)
-	ctx, cancel := context.WithTimeout(ctx, s.ConnectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.connectTimeout())
 	defer cancel()
 	return one.Scan(ctx, cursor, pattern, int64(count)).Result()
 }
@@ -198,7 +199,7 @@ func (s *Store) CopyTo(ctx context.Context, b Bucket, to *Store, as Bucket, limi
 	if err := to.mistaken(); err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout()+to.batches.server.ConnectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout()+to.batches.server.connectTimeout())
 	defer cancel()
 	var found kept
 	err = s.around(ctx, b, func() (err error) {

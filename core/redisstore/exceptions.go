@@ -22,7 +22,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/hashslot"
 )
 
 // MaxExceptions is how many exceptions a policy may have in Redis.
@@ -280,7 +279,7 @@ func (s *Store) Exceptions(ctx context.Context, policy string) ([]Exception, err
 	if err := s.mistaken(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
 	defer cancel()
 	fields, now, err := s.batches.exceptions(ctx, policy)
 	if err != nil {
@@ -296,7 +295,7 @@ func (s *Store) EndedExceptions(ctx context.Context, policy string) (blocks, ove
 	if err := s.mistaken(); err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
 	defer cancel()
 	fields, now, err := s.batches.exceptions(ctx, policy)
 	if err != nil {
@@ -342,7 +341,7 @@ func (s *batches) historyKey(policy string) string {
 	exceptions := s.exceptionsKey(policy)
 	printable.Percent(&b, policy, ":{}%")
 	for _, key := range []string{s.prefix + "%history:{" + exceptions + "}", b.String()} {
-		if hashslot.Of(key) == hashslot.Of(exceptions) {
+		if hashSlot(key) == hashSlot(exceptions) {
 			return key
 		}
 	}
@@ -365,7 +364,7 @@ func (s *Store) ExceptionsVersion(ctx context.Context, policy string) (version i
 	if err := s.mistaken(); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
 	defer cancel()
 	text, err := s.batches.version(ctx, policy)
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -416,7 +415,7 @@ func (s *Store) writeWord(ctx context.Context, policy, field string, says said, 
 	if err := s.mistaken(); err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
 	defer cancel()
 	n, err := s.batches.changeExceptions(ctx, policy, "set", field, string(text), lasts, MaxExceptions, nonce(), note)
 	switch {

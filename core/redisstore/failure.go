@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -17,8 +18,8 @@ import (
 )
 
 // This file has the errors of calls to Redis, and what an error proves: whether
-// the command may have been executed, whether a retry makes sense, and whether
-// the server works.
+// the command may have been executed, whether a retry makes sense, whether the
+// server works, and what is wrong with it.
 
 // timeoutError returns the error of a call that had no answer after so long.
 func timeoutError(after time.Duration) error {
@@ -169,3 +170,75 @@ func serverClock(err error) error {
 	}
 	return err
 }
+
+// unconnected is the error of a call that had no connection.
+type unconnected struct {
+	address string
+	after   time.Duration // how long the call waited for a connection; 0: opening one failed
+	cause   error         // why that failed, or with after why an earlier one failed; nil: not known
+}
+
+func (e *unconnected) Error() string {
+	text := "no connection to " + e.address
+	if e.after > 0 {
+		text += " within " + e.after.String()
+	}
+	if e.cause != nil {
+		text += ": " + e.cause.Error()
+	}
+	return text
+}
+
+// Unwrap returns [context.DeadlineExceeded] after a wait: the cause is then an
+// earlier connection's and proves nothing of this call.
+func (e *unconnected) Unwrap() error {
+	if e.after > 0 {
+		return context.DeadlineExceeded
+	}
+	return e.cause
+}
+
+// diagnosed adds to err the server's address and what is wrong there. It
+// returns nil for nil.
+func diagnosed(server string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %s: %w", server, diagnosis(err), err)
+}
+
+// diagnoses says what a server's errors mean, by how they begin.
+var diagnoses = []struct {
+	says   string
+	begins []string
+}{
+	{"Redis refuses the password or the user", []string{"NOAUTH", "WRONGPASS", "invalid password", "AUTH ", "Client sent AUTH"}},
+	{"Redis refuses this user a command or a key", []string{"NOPERM", "The user executing the script can't", "ACL failure in script"}},
+	{"this Redis is a replica and takes no writes", []string{"READONLY"}},
+	{"the memory of Redis is full, so it takes no writes", []string{"OOM"}},
+	{"Redis takes no writes", []string{"MISCONF", "NOREPLICAS", "NOGOODSLAVE"}},
+	{"Redis is not ready", []string{"LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN"}},
+	{"no node of the Cluster serves the key", []string{"CLUSTERDOWN", "MOVED", "ASK"}},
+}
+
+// diagnosis says for the log what is wrong with Redis, by the error of a call.
+func diagnosis(err error) string {
+	switch {
+	case fromServer(err):
+		text := strings.TrimPrefix(serverText(err), "ERR ")
+		for _, d := range diagnoses {
+			if slices.ContainsFunc(d.begins, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
+				return d.says
+			}
+		}
+		return "Redis answers with an error"
+	case errors.Is(err, redis.ErrPoolTimeout):
+		return "the client of Redis has no free connection"
+	case errors.As(err, new(*unconnected)), errors.As(err, new(net.Error)), slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) }):
+		return "Redis does not answer"
+	}
+	return "calls to Redis fail"
+}
+
+// ends are errors of connections that ended, and of calls that took too long.
+var ends = []error{context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed}

@@ -71,7 +71,7 @@ func (s *Store) ReadExceptions(ctx context.Context, limiters ...*core.Limiter) e
 // recall reads the exceptions of a policy, and returns what Redis has lost of
 // them. bad says which can't be read.
 func (s *Store) recall(ctx context.Context, policy string) (lacking *putBack, bad, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
 	defer cancel()
 	asked := time.Now()
 	fields, now, err := s.batches.exceptions(ctx, policy)
@@ -131,7 +131,7 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 // poll reads the exceptions of policies that have changed. It reports whether a
 // connection may be lost.
 func (s *Store) poll(ctx context.Context, followers []*follower) (unconnected bool) {
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
 	defer cancel()
 	asked := time.Now()
 	versions, panicked := s.batches.versions(ctx, followers)

@@ -54,7 +54,7 @@ func (s *Store) CopyHistory(ctx context.Context, policy string, to *Store, as st
 	if err := to.mistaken(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, to.batches.server.ConnectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, to.batches.server.connectTimeout())
 	defer cancel()
 	var pairs []byte
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
@@ -84,7 +84,7 @@ func (s *Store) ForgetHistory(ctx context.Context, policy, key string) (dropped 
 	if len(stamps) == 0 {
 		return 0, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
 	defer cancel()
 	if dropped, err = s.batches.dropChanges(ctx, policy, stamps); err != nil {
 		return dropped, &failure{inPolicy(policy), withoutArguments(err)}
@@ -105,7 +105,7 @@ func (s *Store) historyFields(ctx context.Context, policy string) (map[string]st
 	if key == "" {
 		return nil, &failure{inPolicy(policy), errors.New("a prefix with half a hash tag has no history of exceptions: give the store one without { and }")}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
 	defer cancel()
 	fields, err := s.batches.readHistory(ctx, key)
 	if err != nil {

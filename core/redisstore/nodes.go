@@ -2,13 +2,12 @@ package redisstore
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/hashslot"
 )
 
 // nodes finds the node of a key. With a single server there is only home, and
@@ -32,7 +31,7 @@ type nodes struct {
 	// The client may try several servers for such a key, so these keys have a
 	// queue of their own and delay no others.
 	unassigned          *node
-	unassignedHashSlots hashslot.Set
+	unassignedHashSlots hashSlots
 
 	mu       sync.Mutex                              // held while servers is replaced
 	servers  atomic.Pointer[map[*redis.Client]*node] // the nodes of servers; the map is replaced, never changed
@@ -66,7 +65,7 @@ func (ns *nodes) find(key string) *node {
 	if ns.clientOf == nil || !ns.known.Load() {
 		return ns.home
 	}
-	if ns.unassignedHashSlots.Has(key) {
+	if ns.unassignedHashSlots.has(key) {
 		return ns.unassigned
 	}
 	client, err := ns.clientOf(context.Background(), key)
@@ -202,7 +201,7 @@ func (ns *nodes) isUnassigned(n *node) bool { return n == ns.unassigned }
 // refused adds the hash slot of c to the unassigned ones. If requeue is set, it
 // enqueues c at their node.
 func (ns *nodes) refused(c *call, requeue bool) {
-	ns.unassignedHashSlots.Add(c.key)
+	ns.unassignedHashSlots.add(c.key)
 	if requeue {
 		c.released = false
 		c.state.Store(waiting)
@@ -211,4 +210,62 @@ func (ns *nodes) refused(c *call, requeue bool) {
 }
 
 // found removes the hash slot of c from the unassigned ones.
-func (ns *nodes) found(c *call) { ns.unassignedHashSlots.Remove(c.key) }
+func (ns *nodes) found(c *call) { ns.unassignedHashSlots.remove(c.key) }
+
+// hashSlots is a set of hash slots of a Cluster. The zero value is empty. It is
+// safe for concurrent use.
+type hashSlots struct {
+	n    atomic.Int32 // how many slots are in it
+	bits [hashSlotCount / 32]atomic.Uint32
+}
+
+// hashSlotCount is how many hash slots a Cluster has.
+const hashSlotCount = 16384
+
+// has reports whether the set has the slot of key.
+func (s *hashSlots) has(key string) bool {
+	if s.n.Load() == 0 { // the usual case, without computing the slot
+		return false
+	}
+	slot := hashSlot(key)
+	return s.bits[slot/32].Load()&(1<<(slot%32)) != 0
+}
+
+// add adds the slot of key.
+func (s *hashSlots) add(key string) {
+	slot := hashSlot(key)
+	if bit := uint32(1) << (slot % 32); s.bits[slot/32].Or(bit)&bit == 0 {
+		s.n.Add(1)
+	}
+}
+
+// remove removes the slot of key.
+func (s *hashSlots) remove(key string) {
+	slot := hashSlot(key)
+	if bit := uint32(1) << (slot % 32); s.bits[slot/32].And(^bit)&bit != 0 {
+		s.n.Add(-1)
+	}
+}
+
+// hashSlot is the slot of key: the CRC16 (XMODEM) of its hash tag, or of all of
+// it if it has none. See
+// https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tag.
+func hashSlot(key string) uint16 {
+	if _, after, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {
+			key = tag
+		}
+	}
+	crc := uint16(0)
+	for i := range len(key) {
+		crc ^= uint16(key[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return crc % hashSlotCount
+}

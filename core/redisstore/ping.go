@@ -11,8 +11,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/cause"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -34,7 +32,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	if err := s.mistaken(); err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	bounded, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
 	done := make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()
@@ -59,20 +57,11 @@ func (s *Store) Ping(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", core.ErrUnavailable, err)
 }
 
-// diagnosed adds to err the server's address and what is wrong there. It
-// returns nil for nil.
-func diagnosed(server string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %s: %w", server, cause.Describe(err), err)
-}
-
 // ping is Ping without a time limit of its own.
 func (s *Store) ping(ctx context.Context) error {
 	s.batches.server.findMaster(ctx)
-	err := s.batches.server.Each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
-		where := address.Of(one)
+	err := s.batches.server.each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
+		where := settingsOfClient(one).address
 		if !several {
 			where = s.batches.server.addressOf(nil)
 		}

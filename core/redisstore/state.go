@@ -21,7 +21,7 @@ func (s *Store) State(ctx context.Context, policy, key string) (store.State, err
 	if err := s.mistaken(); err != nil {
 		return store.State{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
 	defer cancel()
 	state, err := s.batches.state(ctx, redisKey(s.batches.prefix, policy, key))
 	if err != nil {

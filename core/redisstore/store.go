@@ -86,7 +86,7 @@ func Open(url string, options ...Option) (*Store, error) {
 	o.ContextTimeoutEnabled = true
 	o.DialerRetries = 1
 	if o.DialTimeout == 0 {
-		o.DialTimeout = connectTimeout(settingsOf(options, &store.Config{}).timeout)
+		o.DialTimeout = connectTimeoutOf(settingsOf(options, &store.Config{}).timeout)
 	}
 	client, err := clientOf(o)
 	if err != nil {
