@@ -17,7 +17,7 @@ import (
 // groups concurrent requests to the same server into one script call. Each
 // server has its own queue and breaker: see node.
 type batches struct {
-	sender
+	*server
 
 	config   store.Config
 	prefix   string // what keyPrefix returned
@@ -39,16 +39,13 @@ func (s *batches) attach(client redis.UniversalClient, set settings, inOrder boo
 	s.breakers.Name, s.breakers.Describe, s.breakers.Open = "Redis", diagnosis, s.nodes.opened
 	s.nodes.clientOf = clientOf
 	s.nodes.known.Store(known)
-	s.nodes.newNode = func(client *redis.Client) *node {
-		address := func() string { return s.server.addressOf(client) }
-		n := &node{sender: &s.sender, client: client, breaker: s.breakers.New(address, set.failures, set.pause, s.server.logger)}
-		if clientOf != nil {
-			n.router = &s.nodes
-		}
+	s.nodes.newNode = func(only *redis.Client) *node {
+		address := func() string { return s.addressOf(only) }
+		n := &node{server: s.server, nodes: &s.nodes, only: only, breaker: s.breakers.New(address, set.failures, set.pause, s.logger)}
 		n.kept = circuit.Keep(n.breaker, set.pause, n.sendKept, n.tryFor)
 		q := &n.queue
 		q.maxInFlight, q.timeout, q.longestWait = maxInFlight, set.timeout, longestWait*set.timeout
-		q.expire, q.hasIdle = n.expire, s.server.hasIdle
+		q.expire, q.hasIdle = n.expire, s.hasIdle
 		return n
 	}
 	s.nodes.home, s.nodes.unassigned = s.nodes.newNode(nil), s.nodes.newNode(nil)
@@ -73,7 +70,7 @@ func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error)
 // DoTogether has one script call decide two or more requests. It returns
 // [store.ErrApart] if their keys may be on different servers.
 func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
-	if s.server.sharded.Load() && !layer.OneBucket(requests) {
+	if s.sharded.Load() && !layer.OneBucket(requests) {
 		return nil, store.ErrApart
 	}
 	if err := s.config.ClockError(); err != nil {
@@ -124,7 +121,7 @@ func (s *batches) del(ctx context.Context, key string) error {
 		var err error
 		defer func() { done <- err }()
 		defer recovered(&err)
-		err = withoutArguments(s.server.client.Del(own, key).Err())
+		err = withoutArguments(s.client.Del(own, key).Err())
 	}()
 	select {
 	case err := <-done:

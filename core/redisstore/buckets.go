@@ -75,7 +75,7 @@ func (s *Store) scan(ctx context.Context, pattern string, perSecond int, progres
 	err := s.mistaken()
 	var servers []redis.UniversalClient
 	if err == nil {
-		servers, err = s.batches.server.inOrder(ctx)
+		servers, err = s.batches.inOrder(ctx)
 	}
 	if err != nil {
 		yield("", err)
@@ -83,10 +83,10 @@ func (s *Store) scan(ctx context.Context, pattern string, perSecond int, progres
 	}
 	c := counter{report: progress}
 	for i := 0; i < len(servers) && len(progress) > 0; i++ {
-		c.all += s.batches.server.keys(ctx, servers[i])
+		c.all += s.batches.keys(ctx, servers[i])
 	}
 	for _, one := range servers {
-		if more := s.batches.server.scan(ctx, one, pattern, perSecond, c.add, yield); !more {
+		if more := s.batches.scan(ctx, one, pattern, perSecond, c.add, yield); !more {
 			return
 		}
 	}
@@ -199,7 +199,7 @@ func (s *Store) CopyTo(ctx context.Context, b Bucket, to *Store, as Bucket, limi
 	if err := to.mistaken(); err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout()+to.batches.server.connectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.connectTimeout()+to.batches.connectTimeout())
 	defer cancel()
 	var found kept
 	err = s.around(ctx, b, func() (err error) {
@@ -241,7 +241,7 @@ type kept struct {
 func (s *batches) load(ctx context.Context, b Bucket) (k kept, err error) {
 	defer recovered(&err)
 	key := redisKey(s.prefix, b.Policy, b.Key)
-	p := s.server.client.Pipeline()
+	p := s.client.Pipeline()
 	text, fields, ttl := p.Get(ctx, key), p.HGetAll(ctx, key), p.PTTL(ctx, key)
 	_, _ = p.Exec(ctx) // one of the first two is an error of the key's type
 	switch {
@@ -261,7 +261,7 @@ func (s *batches) load(ctx context.Context, b Bucket) (k kept, err error) {
 // replace is not set.
 func (s *batches) save(ctx context.Context, b Bucket, k kept, replace bool) (saved bool, err error) {
 	defer recovered(&err)
-	key, client := redisKey(s.prefix, b.Policy, b.Key), s.server.client
+	key, client := redisKey(s.prefix, b.Policy, b.Key), s.client
 	if !replace {
 		ttl, err := client.PTTL(ctx, key).Result()
 		if err != nil || ttl != -2 { // -2 means that there is no such key

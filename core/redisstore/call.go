@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"hash/maphash"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,7 @@ type call struct {
 	// trial: it is the breaker's trial. It is not reused, because the timer of
 	// node.trial may use it after its answer.
 	trial bool
-	// kept: it has failed, and keepTrial has kept what should be sent later.
+	// kept: it has failed, and what should be sent later was kept.
 	kept bool
 
 	// Written before done is signalled, and read after.
@@ -46,19 +47,25 @@ type member struct {
 	calendars string // what bucket.Plan.Calendars returned when it was last sent
 }
 
+// members returns c's requests, the first one too.
+func (c *call) members() iter.Seq[*member] {
+	return func(yield func(*member) bool) {
+		more := yield(&c.member)
+		for i := 0; more && i < len(c.others); i++ {
+			more = yield(&c.others[i])
+		}
+	}
+}
+
 // holders returns c's requests if any of them may begin a hold; else nil. They
 // are clones, because the caller may reuse the memory of the keys once it has
 // an error. The calendars stay with the goroutine that sends c, which may be
 // writing them.
 func (c *call) holders() (list []member) {
 	holds := false
-	add := func(m *member) {
+	for m := range c.members() {
 		holds = holds || m.request.Holds()
 		list = append(list, member{key: m.key, request: m.request.Clone()})
-	}
-	add(&c.member)
-	for i := range c.others {
-		add(&c.others[i])
 	}
 	if !holds {
 		return nil

@@ -279,7 +279,7 @@ func (s *Store) Exceptions(ctx context.Context, policy string) ([]Exception, err
 	if err := s.mistaken(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.connectTimeout())
 	defer cancel()
 	fields, now, err := s.batches.exceptions(ctx, policy)
 	if err != nil {
@@ -295,7 +295,7 @@ func (s *Store) EndedExceptions(ctx context.Context, policy string) (blocks, ove
 	if err := s.mistaken(); err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.connectTimeout())
 	defer cancel()
 	fields, now, err := s.batches.exceptions(ctx, policy)
 	if err != nil {
@@ -364,7 +364,7 @@ func (s *Store) ExceptionsVersion(ctx context.Context, policy string) (version i
 	if err := s.mistaken(); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.connectTimeout())
 	defer cancel()
 	text, err := s.batches.version(ctx, policy)
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -375,7 +375,7 @@ func (s *Store) ExceptionsVersion(ctx context.Context, policy string) (version i
 
 func (s *batches) version(ctx context.Context, policy string) (text string, err error) {
 	defer recovered(&err)
-	return s.server.client.HGet(ctx, s.exceptionsKey(policy), "").Result()
+	return s.client.HGet(ctx, s.exceptionsKey(policy), "").Result()
 }
 
 // exceptionsError returns err of a call for a policy's exceptions as messages
@@ -415,7 +415,7 @@ func (s *Store) writeWord(ctx context.Context, policy, field string, says said, 
 	if err := s.mistaken(); err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.connectTimeout())
 	defer cancel()
 	n, err := s.batches.changeExceptions(ctx, policy, "set", field, string(text), lasts, MaxExceptions, nonce(), note)
 	switch {
@@ -430,14 +430,14 @@ func (s *Store) writeWord(ctx context.Context, policy, field string, says said, 
 // changeExceptions has the script change the exceptions of a policy.
 func (s *batches) changeExceptions(ctx context.Context, policy string, args ...any) (n int, err error) {
 	defer recovered(&err)
-	n, err = exceptionsScript.Run(ctx, s.server.client, s.exceptionKeys(policy), args...).Int()
+	n, err = exceptionsScript.Run(ctx, s.client, s.exceptionKeys(policy), args...).Int()
 	return n, s.exceptionsError(policy, err)
 }
 
 // exceptions reads the fields of a policy, and the time of their server.
 func (s *batches) exceptions(ctx context.Context, policy string) (fields map[string]string, now time.Time, err error) {
 	defer recovered(&err)
-	reply := exceptionsScript.Run(ctx, s.server.client, []string{s.exceptionsKey(policy)})
+	reply := exceptionsScript.Run(ctx, s.client, []string{s.exceptionsKey(policy)})
 	parts, err := reply.Slice()
 	if err != nil {
 		return nil, now, err

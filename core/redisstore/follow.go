@@ -71,7 +71,7 @@ func (s *Store) ReadExceptions(ctx context.Context, limiters ...*core.Limiter) e
 // recall reads the exceptions of a policy, and returns what Redis has lost of
 // them. bad says which can't be read.
 func (s *Store) recall(ctx context.Context, policy string) (lacking *putBack, bad, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.connectTimeout())
 	defer cancel()
 	asked := time.Now()
 	fields, now, err := s.batches.exceptions(ctx, policy)
@@ -89,14 +89,14 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 	}
 	var followers []*follower
 	byPolicy := make(map[string]*follower)
-	outage := &pollOutage{log: s.batches.server.logger, failing: make(map[string]bool)}
+	outage := &pollOutage{log: s.batches.logger, failing: make(map[string]bool)}
 	for _, l := range limiters {
 		if l == nil {
 			continue
 		}
 		f := byPolicy[l.Name()]
 		if f == nil {
-			f = &follower{policy: l.Name(), memory: s.memories.memory(l.Name()), log: s.batches.server.logger, outage: outage}
+			f = &follower{policy: l.Name(), memory: s.memories.memory(l.Name()), log: s.batches.logger, outage: outage}
 			byPolicy[f.policy] = f
 			followers = append(followers, f)
 		}
@@ -107,7 +107,7 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 		defer f.memory.follow(f.limiters)()
 	}
 	together := max(1, len(followers))
-	if s.batches.server.sharded.Load() { // a shard that is away concerns its own policies alone
+	if s.batches.sharded.Load() { // a shard that is away concerns its own policies alone
 		together = 1
 	}
 	var running sync.WaitGroup
@@ -131,7 +131,7 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 // poll reads the exceptions of policies that have changed. It reports whether a
 // connection may be lost.
 func (s *Store) poll(ctx context.Context, followers []*follower) (unconnected bool) {
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.connectTimeout())
 	defer cancel()
 	asked := time.Now()
 	versions, panicked := s.batches.versions(ctx, followers)
@@ -152,7 +152,7 @@ func (s *Store) poll(ctx context.Context, followers []*follower) (unconnected bo
 // versions asks for the version of each policy's exceptions.
 func (s *batches) versions(ctx context.Context, followers []*follower) (versions []*redis.StringCmd, err error) {
 	defer recovered(&err)
-	p := s.server.client.Pipeline()
+	p := s.client.Pipeline()
 	for _, f := range followers {
 		versions = append(versions, p.HGet(ctx, s.exceptionsKey(f.policy), ""))
 	}

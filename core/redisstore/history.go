@@ -54,7 +54,7 @@ func (s *Store) CopyHistory(ctx context.Context, policy string, to *Store, as st
 	if err := to.mistaken(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, to.batches.server.connectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, to.batches.connectTimeout())
 	defer cancel()
 	var pairs []byte
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
@@ -84,7 +84,7 @@ func (s *Store) ForgetHistory(ctx context.Context, policy, key string) (dropped 
 	if len(stamps) == 0 {
 		return 0, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.connectTimeout())
 	defer cancel()
 	if dropped, err = s.batches.dropChanges(ctx, policy, stamps); err != nil {
 		return dropped, &failure{inPolicy(policy), withoutArguments(err)}
@@ -105,7 +105,7 @@ func (s *Store) historyFields(ctx context.Context, policy string) (map[string]st
 	if key == "" {
 		return nil, &failure{inPolicy(policy), errors.New("a prefix with half a hash tag has no history of exceptions: give the store one without { and }")}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.connectTimeout())
 	defer cancel()
 	fields, err := s.batches.readHistory(ctx, key)
 	if err != nil {
@@ -117,15 +117,15 @@ func (s *Store) historyFields(ctx context.Context, policy string) (map[string]st
 func (s *batches) readHistory(ctx context.Context, key string) (fields map[string]string, err error) {
 	defer recovered(&err)
 	// A user may lack the right to the first command.
-	if n := s.server.client.HLen(ctx, key).Val(); n > mostForeign {
+	if n := s.client.HLen(ctx, key).Val(); n > mostForeign {
 		return nil, serverError(fmt.Sprintf("FOREIGN %d fields: reading them would keep Redis from its work", n))
 	}
-	return s.server.client.HGetAll(ctx, key).Result()
+	return s.client.HGetAll(ctx, key).Result()
 }
 
 func (s *batches) dropChanges(ctx context.Context, policy string, stamps []string) (dropped int64, err error) {
 	defer recovered(&err)
-	return s.server.client.HDel(ctx, s.historyKey(policy), stamps...).Result()
+	return s.client.HDel(ctx, s.historyKey(policy), stamps...).Result()
 }
 
 // MaxHistory is how many changes of a policy's exceptions Redis keeps.

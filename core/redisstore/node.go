@@ -24,33 +24,13 @@ import (
 // that its own goroutine does not perform; that one sends a batch, answers its
 // calls, and goes on with the queue's next task until there is none.
 type node struct {
-	*sender
+	*server
 
-	router  router        // of a Cluster or a Ring; nil: one server has all keys
-	client  *redis.Client // of this server alone, to connect: batches go through the store's client; nil: that one chooses the server
+	nodes   *nodes        // of the same store
+	only    *redis.Client // of this server alone, to connect: batches go through the store's client; nil: that one chooses the server
 	breaker *circuit.Breaker
 	kept    *circuit.Kept // what callers have returned while the server was away
 	queue   queue
-}
-
-// router is what a node needs of nodes, which implements it.
-type router interface {
-	// connected notes that n has a connection.
-	connected(n *node)
-	// reroute moves those of n's calls that are for the keys of other nodes to
-	// their queues, and returns the rest.
-	reroute(n *node, calls []*call) (own []*call)
-	// find returns the node of key.
-	find(key string) *node
-	// isUnassigned reports whether n is the node of unassigned hash slots:
-	// those that a server has refused.
-	isUnassigned(n *node) bool
-	// refused notes that a server has refused the hash slot of c, and enqueues
-	// c at the node of unassigned hash slots if requeue is set.
-	refused(c *call, requeue bool)
-	// found notes that a server has decided c, so its hash slot is no longer
-	// unassigned.
-	found(c *call)
 }
 
 // requeue enqueues c, which comes from another node.
@@ -87,15 +67,15 @@ func (n *node) perform(next task, report func(error)) {
 	}
 }
 
-// connect waits until there is a connection to the node's server, or if
-// n.client is nil, to the servers of the store's client.
+// connect waits until there is a connection to the node's server, or if n.only
+// is nil, to the servers of the store's client.
 func (n *node) connect() error {
 	if n.isUnassigned() { // it is not known to which server
 		return nil
 	}
-	err := n.server.connect(n.client)
-	if n.router != nil && !lost(err) {
-		n.router.connected(n)
+	err := n.server.connect(n.only)
+	if !lost(err) {
+		n.nodes.connected(n)
 	}
 	return err
 }
@@ -107,8 +87,8 @@ func (n *node) connect() error {
 // batch.
 func (n *node) sendBatch(next task, report func(error), inline bool) (completed bool) {
 	calls := next.batch
-	if n.router != nil && report == nil && !inline {
-		calls = n.router.reroute(n, calls)
+	if report == nil && !inline {
+		calls = n.nodes.reroute(n, calls)
 	}
 	calls = claim(calls, sent)
 	if len(calls) == 0 { // all were abandoned or rerouted
@@ -128,12 +108,11 @@ func (n *node) sendBatch(next task, report func(error), inline bool) (completed 
 	if !inline {
 		return n.sendWithWatchdog(calls, next, now, report)
 	}
-	outcomes, err := n.sendCalls(n.server.contextFor(false, now), calls)
+	outcomes, err := n.sendCalls(n.contextFor(false, now), calls)
 	if err != nil && time.Since(now) >= n.timeout { // go-redis reports a timeout as one of several errors
-		err = fmt.Errorf("%w: %w", n.server.timedOut(), err)
+		err = fmt.Errorf("%w: %w", n.timedOut(), err)
 	}
-	n.keepTrial(calls, err)
-	n.noteResult(next, now, err, report)
+	n.noteResult(next, calls, now, err, report)
 	n.answer(calls, outcomes, err)
 	return true
 }
@@ -144,14 +123,19 @@ func (n *node) sendCalls(ctx context.Context, calls []*call) ([]outcome, error) 
 	return n.server.send(ctx, calls, n.isUnassigned())
 }
 
-// noteResult gives the queue, the router and the breaker the result of a batch
-// that was sent at began.
-func (n *node) noteResult(sending task, began time.Time, err error, report func(error)) {
+// noteResult gives the queue, the nodes and the breaker the result of a batch
+// that was sent at began. calls are those that are not answered yet.
+func (n *node) noteResult(sending task, calls []*call, began time.Time, err error, report func(error)) {
 	n.queue.note(sending, time.Since(began), err)
-	if n.router != nil && err == nil {
-		n.router.connected(n)
+	if err == nil {
+		n.nodes.connected(n)
 	}
-	if n.router != nil && ofHashSlot(err) {
+	for _, c := range calls {
+		if c.trial && err != nil && !ofHashSlot(err) { // a trial whose hash slot is elsewhere is sent again
+			n.keepFailed(c, err) // before the breaker learns it: the next trial must find what this one has not sent
+		}
+	}
+	if n.nodes.several() && ofHashSlot(err) {
 		err = nil // the server works: only the hash slot is elsewhere
 	}
 	report(err)
@@ -160,7 +144,7 @@ func (n *node) noteResult(sending task, began time.Time, err error, report func(
 // answer gives calls their outcomes, but for those that noteHashSlots queues
 // again, and counts them for the log of outages.
 func (n *node) answer(calls []*call, outcomes []outcome, err error) {
-	if n.router != nil {
+	if n.nodes.several() {
 		calls, outcomes = n.noteHashSlots(calls, outcomes, err)
 	}
 	answered, refused := 0, 0
@@ -185,9 +169,9 @@ func (n *node) answer(calls []*call, outcomes []outcome, err error) {
 }
 
 // isUnassigned reports whether n is the node of unassigned hash slots.
-func (n *node) isUnassigned() bool { return n.router != nil && n.router.isUnassigned(n) }
+func (n *node) isUnassigned() bool { return n == n.nodes.unassigned }
 
-// noteHashSlots tells the router which hash slots the server has refused, and
+// noteHashSlots tells the nodes which hash slots the server has refused, and
 // which unassigned hash slots a server has again. A refused call that was in a
 // batch with others goes into the queue of unassigned hash slots, unless its
 // timeout has passed; noteHashSlots returns the rest. A refused call that was
@@ -199,10 +183,10 @@ func (n *node) noteHashSlots(calls []*call, outcomes []outcome, err error) ([]*c
 		o := outcomeOf(i, outcomes, err)
 		switch {
 		case isUnassigned && o.err == nil:
-			n.router.found(c)
+			n.nodes.found(c)
 		case !isUnassigned && o.err != nil && ofHashSlot(o.err):
 			requeue := len(outcomes) > 1 && time.Now().Before(c.deadline(n.timeout))
-			if n.router.refused(c, requeue); requeue {
+			if n.nodes.refused(c, requeue); requeue {
 				continue
 			}
 		}
@@ -236,10 +220,9 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 			turn = latest
 		}
 		late, givenUp := w.overdue(n.timeout, turn)
-		err := n.server.timedOut()
+		err := n.timedOut()
 		if givenUp {
-			n.keepTrial(late, err)
-			n.noteResult(sending, began, err, report)
+			n.noteResult(sending, late, began, err, report)
 		}
 		n.fail(late, circuit.Unanswered, err)
 		if givenUp {
@@ -247,11 +230,10 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 		}
 	})
 	w.mu.Unlock()
-	outcomes, err := n.sendCalls(n.server.contextFor(true, began), calls)
+	outcomes, err := n.sendCalls(n.contextFor(true, began), calls)
 	rest, givenUp := w.complete()
 	if !givenUp {
-		n.keepTrial(rest, err)
-		n.noteResult(sending, began, err, report)
+		n.noteResult(sending, rest, began, err, report)
 	}
 	if outcomes != nil { // rest are the last of calls: the watchdog fails calls in their order
 		outcomes = outcomes[len(calls)-len(rest):]
@@ -275,12 +257,8 @@ func (n *node) fail(calls []*call, result circuit.Outcome, err error) {
 func (n *node) finish(calls []*call, outcomes []outcome, err error) {
 	for i, c := range calls {
 		o := outcomeOf(i, outcomes, err)
-		if o.err != nil && !c.kept {
-			unsent := c.state.Load() == abandoned
-			n.keep(&c.member, o.err, unsent)
-			for j := range c.others {
-				n.keep(&c.others[j], o.err, unsent)
-			}
+		if o.err != nil {
+			n.keepFailed(c, o.err)
 		}
 		c.outcome = o
 		if !c.inline {
@@ -289,19 +267,14 @@ func (n *node) finish(calls []*call, outcomes []outcome, err error) {
 	}
 }
 
-// keepTrial does what finish does for a trial that failed, before the breaker
-// learns it: the next trial must find what this one has not sent. A trial whose
-// hash slot is elsewhere is sent again, and has not failed yet.
-func (n *node) keepTrial(calls []*call, err error) {
-	for _, c := range calls {
-		if !c.trial || err == nil || ofHashSlot(err) {
-			continue
-		}
-		n.keep(&c.member, err, false)
-		for i := range c.others {
-			n.keep(&c.others[i], err, false)
-		}
+// keepFailed keeps, once, what should be sent later of c, which failed with
+// err.
+func (n *node) keepFailed(c *call, err error) {
+	if !c.kept {
 		c.kept = true
+		for m := range c.members() {
+			n.keep(m, err, c.state.Load() == abandoned)
+		}
 	}
 }
 
@@ -324,16 +297,8 @@ func (n *node) keep(m *member, err error, unsent bool) {
 // them. Some may be for another server by now.
 func (n *node) sendKept(requests []circuit.Returned) {
 	for _, r := range requests {
-		n.nodeOf(r.Key).requeue(n.calls.get(r.Key, r.Request))
+		n.nodes.find(r.Key).requeue(n.calls.get(r.Key, r.Request))
 	}
-}
-
-// nodeOf returns the node of key.
-func (n *node) nodeOf(key string) *node {
-	if n.router == nil {
-		return n
-	}
-	return n.router.find(key)
 }
 
 // decide makes a call of r, whose key in Redis is key, and of others, which are
@@ -389,7 +354,7 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 // tryFor sends a request that nobody waits for, and reports whether its server
 // decided it.
 func (n *node) tryFor(r circuit.Returned) (decided bool) {
-	_, err := n.nodeOf(r.Key).decide(context.Background(), r.Key, r.Request, nil)
+	_, err := n.nodes.find(r.Key).decide(context.Background(), r.Key, r.Request, nil)
 	return err == nil
 }
 
@@ -455,7 +420,7 @@ func (n *node) undo(c *call, taken []member) {
 // the task next. The batch must be c alone, and the client's commands must end
 // with their contexts.
 func (n *node) mayInline(ctx context.Context, c *call, next task) bool {
-	if !n.server.inline || len(next.batch) != 1 || next.batch[0] != c {
+	if !n.inline || len(next.batch) != 1 || next.batch[0] != c {
 		return false
 	}
 	// sendInline may return as late as this, and the caller must be back before
@@ -481,7 +446,7 @@ func (n *node) trial(c *call, report func(error)) {
 		queueTimer := time.AfterFunc(n.timeout-scheduler.FastTurn, func() {
 			scheduler.KeepUp(n.queue.longestWait)
 			if late := claim([]*call{c}, abandoned); len(late) > 0 {
-				n.fail(late, circuit.Unanswered, n.server.noConnection(n.client, n.timeout))
+				n.fail(late, circuit.Unanswered, n.noConnection(n.only, n.timeout))
 			}
 		})
 		err := n.connect()
@@ -514,7 +479,7 @@ func (n *node) expire() {
 	case why == queueTimeout:
 		n.fail(late, circuit.Waited, fmt.Errorf("waited for others to be sent: %w", timeoutError(n.queue.longestWait)))
 	case why == noConnection:
-		err := n.server.noConnection(n.client, n.timeout)
+		err := n.noConnection(n.only, n.timeout)
 		n.breaker.Fail(late[0].since, err)
 		n.fail(late, circuit.Unanswered, err)
 	default:

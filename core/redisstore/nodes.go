@@ -60,9 +60,13 @@ func clientByKey(client redis.UniversalClient) (clientOf func(ctx context.Contex
 	return nil, true
 }
 
+// several reports whether several servers share the keys: those of a Cluster or
+// a Ring.
+func (ns *nodes) several() bool { return ns.clientOf != nil }
+
 // find returns the node of key.
 func (ns *nodes) find(key string) *node {
-	if ns.clientOf == nil || !ns.known.Load() {
+	if !ns.several() || !ns.known.Load() {
 		return ns.home
 	}
 	if ns.unassignedHashSlots.has(key) {
@@ -105,7 +109,7 @@ func (ns *nodes) add(client *redis.Client) *node {
 // others have its keys, no call would end the outage: so watch does. With a
 // single server the next call will.
 func (ns *nodes) opened() {
-	if ns.clientOf != nil && !ns.watching.Swap(true) {
+	if ns.several() && !ns.watching.Swap(true) {
 		time.AfterFunc(watchInterval, ns.watch)
 	}
 }
@@ -162,7 +166,7 @@ func (ns *nodes) each(do func(*node)) {
 		return
 	}
 	do(ns.home)
-	if ns.clientOf != nil {
+	if ns.several() {
 		do(ns.unassigned)
 	}
 	for _, n := range ns.list() {
@@ -173,7 +177,7 @@ func (ns *nodes) each(do func(*node)) {
 // connected notes that n has a connection. A Cluster's client learns from its
 // first connection which server has which hashslot.
 func (ns *nodes) connected(n *node) {
-	if n == ns.home {
+	if n == ns.home && !ns.known.Load() {
 		ns.known.Store(true)
 	}
 }
@@ -181,7 +185,7 @@ func (ns *nodes) connected(n *node) {
 // reroute moves calls that home queued before their servers were known to the
 // queues of those servers. It returns the rest.
 func (ns *nodes) reroute(n *node, calls []*call) (own []*call) {
-	if n != ns.home || !ns.known.Load() {
+	if n != ns.home || !ns.several() || !ns.known.Load() {
 		return calls
 	}
 	own = calls[:0]
@@ -194,9 +198,6 @@ func (ns *nodes) reroute(n *node, calls []*call) (own []*call) {
 	}
 	return own
 }
-
-// isUnassigned reports whether n is the node of unassigned hash slots.
-func (ns *nodes) isUnassigned(n *node) bool { return n == ns.unassigned }
 
 // refused adds the hash slot of c to the unassigned ones. If requeue is set, it
 // enqueues c at their node.

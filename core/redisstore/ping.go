@@ -32,7 +32,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	if err := s.mistaken(); err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
+	bounded, cancel := context.WithTimeout(ctx, s.batches.connectTimeout())
 	done := make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()
@@ -44,8 +44,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	case <-bounded.Done():
 		select {
 		case err = <-done:
-		case <-time.After(s.batches.server.timeout / contextSlack): // the client's error, if it comes, says more
-			err = diagnosed(s.batches.server.addressOf(nil), bounded.Err())
+		case <-time.After(s.batches.timeout / contextSlack): // the client's error, if it comes, says more
+			err = diagnosed(s.batches.addressOf(nil), bounded.Err())
 		}
 	}
 	if err == nil {
@@ -59,18 +59,18 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // ping is Ping without a time limit of its own.
 func (s *Store) ping(ctx context.Context) error {
-	s.batches.server.findMaster(ctx)
-	err := s.batches.server.each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
+	s.batches.findMaster(ctx)
+	err := s.batches.each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
 		where := settingsOfClient(one).address
 		if !several {
-			where = s.batches.server.addressOf(nil)
+			where = s.batches.addressOf(nil)
 		}
-		return diagnosed(where, withoutArguments(s.batches.server.ping(ctx, one)))
+		return diagnosed(where, withoutArguments(s.batches.ping(ctx, one)))
 	})
 	if err != nil {
 		return err
 	}
-	return diagnosed(s.batches.server.addressOf(nil), s.probe(ctx))
+	return diagnosed(s.batches.addressOf(nil), s.probe(ctx))
 }
 
 // probe takes tokens twice from a bucket that nobody else uses, and deletes its
@@ -81,7 +81,7 @@ func (s *Store) probe(ctx context.Context) (err error) {
 	plan := bucket.NewPlan([]bucket.Rate{bucket.NewRate(limit, 1)})
 	name := rand.Text()
 	key := redisKey(s.batches.prefix, "ping", name)
-	now, err := s.batches.server.instant()
+	now, err := s.batches.instant()
 	if err != nil {
 		return err
 	}
@@ -89,14 +89,14 @@ func (s *Store) probe(ctx context.Context) (err error) {
 		request := store.NewRequest("ping", name, bucket.Request{Plan: plan, N: 1})
 		return scriptArgs([]*call{{member: member{key: key, request: request}}}, now, false)
 	}
-	if _, err = s.batches.server.eval(ctx, args()); err != nil {
+	if _, err = s.batches.eval(ctx, args()); err != nil {
 		return err
 	}
 	// Decisions send EVAL if the server has lost the script, so the user needs
 	// the right to EVAL too.
-	cmd := command(ctx, eval, s.batches.server.script().Text, args())
-	if err = withoutArguments(s.batches.server.client.Process(ctx, cmd)); err != nil {
+	cmd := command(ctx, eval, s.batches.script().Text, args())
+	if err = withoutArguments(s.batches.client.Process(ctx, cmd)); err != nil {
 		return err
 	}
-	return withoutArguments(s.batches.server.client.Del(ctx, key).Err())
+	return withoutArguments(s.batches.client.Del(ctx, key).Err())
 }

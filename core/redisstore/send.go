@@ -17,14 +17,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// sender has what the nodes of a store share.
-type sender struct {
-	server  *server
-	timeout time.Duration // see WithTimeout
-	calls   callPool
-	traffic traffic
-}
-
 // traffic counts the batches that were sent, and the decisions in them. A batch
 // sent as a pipeline counts once.
 type traffic struct {
@@ -128,9 +120,7 @@ func (s *server) scriptCall(ctx context.Context, calls []*call, now string, wide
 // their calendars, and reports whether there are more.
 func morePeriods(calls []*call, now string) (more bool) {
 	for _, c := range calls {
-		more = c.request.Plan.WidenCalendars(approxNow(now), c.calendars) || more
-		for i := range c.others {
-			m := &c.others[i]
+		for m := range c.members() {
 			more = m.request.Plan.WidenCalendars(approxNow(now), m.calendars) || more
 		}
 	}

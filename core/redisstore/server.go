@@ -23,11 +23,13 @@ import (
 // the keys.
 type server struct {
 	client    redis.UniversalClient
-	sharded   atomic.Bool                      // keys may be on different servers, so a script call has one key
-	noStruct  atomic.Bool                      // a server's Lua lacks the struct library: see script
-	inline    bool                             // the client's commands end with their contexts, so a caller may send its call itself
-	clock     func() time.Time                 // nil: the server's clock counts
-	timeout   time.Duration                    // see WithTimeout
+	sharded   atomic.Bool      // keys may be on different servers, so a script call has one key
+	noStruct  atomic.Bool      // a server's Lua lacks the struct library: see script
+	inline    bool             // the client's commands end with their contexts, so a caller may send its call itself
+	clock     func() time.Time // nil: the server's clock counts
+	timeout   time.Duration    // see WithTimeout
+	calls     callPool
+	traffic   traffic
 	contexts  [2]atomic.Pointer[sharedContext] // the latest without and with a watchdog: see contextFor
 	logger    func() *slog.Logger
 	address   string                 // of the client's servers, for messages

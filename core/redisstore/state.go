@@ -21,7 +21,7 @@ func (s *Store) State(ctx context.Context, policy, key string) (store.State, err
 	if err := s.mistaken(); err != nil {
 		return store.State{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.connectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.connectTimeout())
 	defer cancel()
 	state, err := s.batches.state(ctx, redisKey(s.batches.prefix, policy, key))
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Store) State(ctx context.Context, policy, key string) (store.State, err
 // state returns what is stored under a Redis key.
 func (s *batches) state(ctx context.Context, key string) (state store.State, err error) {
 	defer recovered(&err)
-	p := s.server.client.Pipeline()
+	p := s.client.Pipeline()
 	text, fields, ttl := p.Get(ctx, key), p.HGetAll(ctx, key), p.PTTL(ctx, key)
 	var now *redis.TimeCmd
 	if s.nodes.clientOf == nil {

@@ -141,7 +141,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	s := &Store{}
 	b := &s.batches
 	set := settingsOf(options, &b.config)
-	b.sender = sender{server: &server{clock: b.config.Clock, timeout: set.timeout, logger: b.config.Log}, timeout: set.timeout}
+	b.server = &server{clock: b.config.Clock, timeout: set.timeout, logger: b.config.Log}
 	b.prefix = keyPrefix(set.prefix)
 	s.top = b
 	if c := reflect.ValueOf(client); !c.IsValid() || c.Kind() == reflect.Pointer && c.IsNil() {
@@ -156,7 +156,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 		s.leases = lease.New(s.top, set.lease, set.timeout)
 		s.top = s.leases
 	}
-	b.server.setClient(client)
+	b.setClient(client)
 	b.attach(client, set, b.config.Clock != nil)
 	return s
 }

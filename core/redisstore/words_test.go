@@ -128,7 +128,7 @@ func newest(knows, others map[string]int) {
 func (f *fleet) read(t require.TestingT, p *followingProcess) {
 	f.pass(time.Microsecond)
 	ctx := context.Background()
-	version, err := f.store.batches.server.client.HGet(ctx, f.store.batches.exceptionsKey("api"), "").Result()
+	version, err := f.store.batches.client.HGet(ctx, f.store.batches.exceptionsKey("api"), "").Result()
 	if err != nil {
 		require.ErrorIs(t, err, redis.Nil)
 	}
