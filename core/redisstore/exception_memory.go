@@ -119,9 +119,7 @@ func (m *exceptionMemory) learn(policy string, r reading) (*putBack, error) {
 	}
 	m.seen, m.confirmed = r.fields[""], r.asked
 
-	all := maps.Clone(redis.unreadable) // the error counts them
-	maps.Copy(all, m.words.of)
-	list, err := readExceptions(policy, all, r.now)
+	list, err := words{of: m.words.of, unreadable: redis.unreadable}.exceptions(policy, r.now)
 	m.now = &heldExceptions{list, r.read, m.words.top}
 	if m.words.equal(redis) {
 		m.settle(r.fields[""])
@@ -138,14 +136,12 @@ func (m *exceptionMemory) learn(policy string, r reading) (*putBack, error) {
 func (m *exceptionMemory) lacking(redis words, now time.Time) *putBack {
 	p := &putBack{expected: m.seen, version: m.version}
 	change := func(field, value string) { p.fields = appendPair(p.fields, field, value) }
-	for field, value := range m.words.of {
-		there := redis.of[field]
-		if there == value {
+	for field, mine := range m.words.of {
+		theirs, known := redis.of[field]
+		if known && mine == theirs {
 			continue
 		}
-		change(field, value)
-		mine, _ := readWord(value)
-		theirs, known := readWord(there)
+		change(field, mine.String())
 		switch kind, _, _ := strings.Cut(field, ":"); {
 		case known && mine.says == theirs.says && mine.end == theirs.end: // only its stamp is new
 		case mine.holds(now) && kind == blockField:

@@ -76,7 +76,7 @@ func (s *Store) recall(ctx context.Context, policy string) (lacking *putBack, ba
 	asked := time.Now()
 	fields, now, err := s.batches.exceptions(ctx, policy)
 	if err != nil {
-		return nil, nil, s.batches.exceptionsError(policy, err)
+		return nil, nil, err
 	}
 	lacking, bad = s.memories.memory(policy).learn(policy, reading{fields, now, asked, time.Now()})
 	return lacking, bad, nil
@@ -165,7 +165,7 @@ func (s *batches) versions(ctx context.Context, followers []*follower) (versions
 func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd, asked time.Time) error {
 	version, err := reply.Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return s.batches.exceptionsError(f.policy, err)
+		return foreignKey(s.batches.exceptionsKey(f.policy), err)
 	}
 	if f.memory.confirm(version, asked) {
 		return nil
