@@ -1,10 +1,8 @@
 package redisstore
 
 import (
-	"cmp"
 	"hash/maphash"
 	"iter"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -224,25 +222,34 @@ func groupAlike(calls []*call) (sorted []*call, places []int) {
 	}
 	var latest [2 * maxBatch]uint16 // by the hash of a key: 1 + the index of the first call of the latest group with this hash
 	var firsts [maxBatch]uint16     // for each call, the index of its group's first call
+	var sizes [maxBatch]uint16      // at the index of a group's first call: how many calls the group has
 	apart := false                  // a call stands apart from its group
 	for i, c := range calls {
 		place := &latest[maphash.String(keySeed, c.key)%uint64(len(latest))]
 		if *place == 0 || !alike(calls[*place-1], c) {
 			*place = uint16(i + 1)
 		}
-		firsts[i] = *place - 1
-		apart = apart || int(firsts[i]) < i && firsts[i-1] != firsts[i]
+		first := *place - 1
+		firsts[i] = first
+		sizes[first]++
+		apart = apart || int(first) < i && firsts[i-1] != first
 	}
 	if !apart {
 		return calls, nil
 	}
-	sorted, places = make([]*call, len(calls)), make([]int, len(calls))
-	for i := range places {
-		places[i] = i
+	// A counting sort: the groups follow one another in the order of their
+	// first calls.
+	var next [maxBatch]uint16 // at the index of a group's first call: where in sorted the group's next call goes
+	place := uint16(0)
+	for i := range calls {
+		next[i] = place
+		place += sizes[i]
 	}
-	slices.SortFunc(places, func(a, b int) int { return cmp.Or(int(firsts[a])-int(firsts[b]), a-b) })
-	for i, place := range places {
-		sorted[i] = calls[place]
+	sorted, places = make([]*call, len(calls)), make([]int, len(calls))
+	for i, c := range calls {
+		to := &next[firsts[i]]
+		sorted[*to], places[*to] = c, i
+		*to++
 	}
 	return sorted, places
 }
