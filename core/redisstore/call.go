@@ -3,6 +3,7 @@ package redisstore
 import (
 	"hash/maphash"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -131,14 +132,8 @@ type outcome struct {
 	err    error               // why there is no answer
 }
 
-// outcomeOf returns the outcome of the i-th call, if outcomes and err are the
-// results of several.
-func outcomeOf(i int, outcomes []outcome, err error) outcome {
-	if outcomes == nil {
-		return outcome{err: err}
-	}
-	return outcomes[i]
-}
+// failed returns the outcomes of n calls that failed with err.
+func failed(n int, err error) []outcome { return slices.Repeat([]outcome{{err: err}}, n) }
 
 // maxBatch is the largest weight of a batch. A call of weight 1 takes the
 // server about 2 µs, so a batch blocks the server for about 1 ms.

@@ -118,7 +118,7 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 					// So that the next poll finds a connection that works.
 					_ = s.batches.nodes.find(s.batches.exceptionsKey(group[0].policy)).connect()
 				}
-				_ = sleepUntil(ctx, time.Now().Add(interval))
+				sleep(ctx, interval)
 			}
 		})
 	}
@@ -189,18 +189,6 @@ func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd, a
 		f.lost(lacking, nil)
 	}
 	return nil
-}
-
-// sleepUntil waits until t, or until ctx ends.
-func sleepUntil(ctx context.Context, t time.Time) error {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // follower has the limiters of one policy obey its exceptions.

@@ -100,7 +100,7 @@ func (n *node) sendBatch(next task, report func(error), inline bool) (completed 
 	if report == nil {
 		var err error
 		if report, err = n.breaker.Enter(); err != nil {
-			n.finish(calls, nil, err)
+			n.finish(calls, failed(len(calls), err))
 			return true
 		}
 	}
@@ -111,16 +111,22 @@ func (n *node) sendBatch(next task, report func(error), inline bool) (completed 
 	outcomes, err := n.sendCalls(n.contextFor(false, now), calls)
 	if err != nil && time.Since(now) >= n.timeout { // go-redis reports a timeout as one of several errors
 		err = fmt.Errorf("%w: %w", n.timedOut(), err)
+		outcomes = failed(len(calls), err)
 	}
 	n.noteResult(next, calls, now, err, report)
-	n.answer(calls, outcomes, err)
+	n.answer(calls, outcomes)
 	return true
 }
 
-// sendCalls counts and sends calls. It returns what server.send does.
+// sendCalls counts and sends calls. It returns the outcome of each, and if no
+// server has decided any, the error that the breaker counts.
 func (n *node) sendCalls(ctx context.Context, calls []*call) ([]outcome, error) {
 	n.traffic.count(len(calls))
-	return n.server.send(ctx, calls, n.isUnassigned())
+	outcomes, err := n.server.send(ctx, calls, n.isUnassigned())
+	if outcomes == nil {
+		outcomes = failed(len(calls), err)
+	}
+	return outcomes, err
 }
 
 // noteResult gives the queue, the nodes and the breaker the result of a batch
@@ -143,14 +149,14 @@ func (n *node) noteResult(sending task, calls []*call, began time.Time, err erro
 
 // answer gives calls their outcomes, but for those that noteHashSlots queues
 // again, and counts them for the log of outages.
-func (n *node) answer(calls []*call, outcomes []outcome, err error) {
+func (n *node) answer(calls []*call, outcomes []outcome) {
 	if n.nodes.several() {
-		calls, outcomes = n.noteHashSlots(calls, outcomes, err)
+		calls, outcomes = n.noteHashSlots(calls, outcomes)
 	}
 	answered, refused := 0, 0
-	last := err
-	for i := range calls {
-		switch o := outcomeOf(i, outcomes, err); {
+	var last error
+	for _, o := range outcomes {
+		switch {
 		case o.err == nil || errors.As(o.err, new(*store.StateError)):
 			answered++
 		default:
@@ -165,7 +171,7 @@ func (n *node) answer(calls []*call, outcomes []outcome, err error) {
 		}
 		n.breaker.Count(refused, result, last)
 	}
-	n.finish(calls, outcomes, err)
+	n.finish(calls, outcomes)
 }
 
 // isUnassigned reports whether n is the node of unassigned hash slots.
@@ -176,27 +182,21 @@ func (n *node) isUnassigned() bool { return n == n.nodes.unassigned }
 // batch with others goes into the queue of unassigned hash slots, unless its
 // timeout has passed; noteHashSlots returns the rest. A refused call that was
 // alone does not, because server.pipeline has already sent it several times.
-func (n *node) noteHashSlots(calls []*call, outcomes []outcome, err error) ([]*call, []outcome) {
+func (n *node) noteHashSlots(calls []*call, outcomes []outcome) ([]*call, []outcome) {
 	isUnassigned := n.isUnassigned()
 	kept := 0
 	for i, c := range calls {
-		o := outcomeOf(i, outcomes, err)
-		switch {
+		switch o := outcomes[i]; {
 		case isUnassigned && o.err == nil:
 			n.nodes.found(c)
 		case !isUnassigned && o.err != nil && ofHashSlot(o.err):
-			requeue := len(outcomes) > 1 && time.Now().Before(c.deadline(n.timeout))
+			requeue := len(calls) > 1 && time.Now().Before(c.deadline(n.timeout))
 			if n.nodes.refused(c, requeue); requeue {
 				continue
 			}
 		}
-		if kept < i {
-			calls[kept], outcomes[kept] = c, outcomes[i]
-		}
+		calls[kept], outcomes[kept] = c, outcomes[i]
 		kept++
-	}
-	if outcomes == nil {
-		return calls, nil
 	}
 	return calls[:kept], outcomes[:kept]
 }
@@ -235,13 +235,10 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 	if !givenUp {
 		n.noteResult(sending, rest, began, err, report)
 	}
-	if outcomes != nil { // rest are the last of calls: the watchdog fails calls in their order
-		outcomes = outcomes[len(calls)-len(rest):]
-	}
 	for _, c := range rest {
 		c.released = true
 	}
-	n.answer(rest, outcomes, err)
+	n.answer(rest, outcomes[len(calls)-len(rest):]) // rest are the last of calls: the watchdog fails calls in their order
 	return !givenUp
 }
 
@@ -249,18 +246,17 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 // them for the log of outages.
 func (n *node) fail(calls []*call, result circuit.Outcome, err error) {
 	n.breaker.Count(len(calls), result, err)
-	n.finish(calls, nil, err)
+	n.finish(calls, failed(len(calls), err))
 }
 
-// finish gives each call its outcome, or err if outcomes is nil, and wakes its
-// caller. Of calls that failed, it keeps what should be sent later.
-func (n *node) finish(calls []*call, outcomes []outcome, err error) {
+// finish gives each call its outcome, and wakes its caller. Of calls that
+// failed, it keeps what should be sent later.
+func (n *node) finish(calls []*call, outcomes []outcome) {
 	for i, c := range calls {
-		o := outcomeOf(i, outcomes, err)
-		if o.err != nil {
-			n.keepFailed(c, o.err)
+		if err := outcomes[i].err; err != nil {
+			n.keepFailed(c, err)
 		}
-		c.outcome = o
+		c.outcome = outcomes[i]
 		if !c.inline {
 			c.done <- struct{}{}
 		}

@@ -233,7 +233,7 @@ func (s *server) readCommand(ctx context.Context, cmd sentOnce, calls []*call, n
 		err = store.ErrApart
 	}
 	if err != nil {
-		return slices.Repeat([]outcome{{err: err}}, len(calls))
+		return failed(len(calls), err)
 	}
 	return outcomes
 }

@@ -265,31 +265,23 @@ type storedRecord struct {
 
 // readRecords reads the records of a key.
 func readRecords(text string) (list []storedRecord, err error) {
-	enough := true
-	take := func(n int) string {
-		if enough = enough && len(text) >= n; !enough {
-			return strings.Repeat("\x00", n)
+	rest := reader{text: text}
+	for rest.text != "" && !rest.short {
+		r := storedRecord{record: rest.take(bucket.RecordSize)}
+		if strings.HasPrefix(rest.text, r.record[:4]) {
+			r.cut = rest.take(bucket.CutSize)
 		}
-		taken := text[:n]
-		text = text[n:]
-		return taken
-	}
-	for text != "" && enough {
-		r := storedRecord{record: take(bucket.RecordSize)}
-		if strings.HasPrefix(text, r.record[:4]) {
-			r.cut = take(bucket.CutSize)
-		}
-		if strings.HasPrefix(text, "\x00\x00\x00\x00") {
-			r.holds = take(bucket.HoldsSize)
+		if strings.HasPrefix(rest.text, "\x00\x00\x00\x00") {
+			r.holds = rest.take(bucket.HoldsSize)
 			front, pages := short(r.holds[bucket.HoldsSize-11:]), short(r.holds[bucket.HoldsSize-9:])
-			r.holds += take(front * bucket.HoldSize)
-			for ; pages > 0 && enough; pages-- {
-				r.pages = append(r.pages, take(2+bucket.PageHead))
+			r.holds += rest.take(front * bucket.HoldSize)
+			for ; pages > 0 && !rest.short; pages-- {
+				r.pages = append(r.pages, rest.take(2+bucket.PageHead))
 			}
 		}
 		list = append(list, r)
 	}
-	if !enough {
+	if rest.short {
 		return nil, errUnreadable
 	}
 	return list, nil
