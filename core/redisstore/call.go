@@ -16,9 +16,8 @@ import (
 // several that are decided together.
 //
 // A call is waiting until it is sent with its batch, or abandoned by its caller
-// or a timeout. Only one goroutine can change the state, by claim or
-// CompareAndSwap, and only that one sends the call or answers it. So a call
-// that was abandoned in the queue is not sent and charges nothing.
+// or a timeout. Only one goroutine can change the state, and only that one sends
+// the call or answers it. So an abandoned call charges nothing.
 type call struct {
 	member
 	others []member  // the other requests of a joint decision
@@ -74,8 +73,8 @@ func (c *call) holders() (list []member) {
 	return list
 }
 
-// callPool reuses calls. Without it, calls and their channels would be half of
-// what a decision allocates.
+// callPool reuses calls, which with their channels are half of what a decision
+// allocates.
 type callPool struct{ free sync.Pool }
 
 // get returns a call for r, in the state waiting.
@@ -140,13 +139,11 @@ func failed(n int, err error) []outcome { return slices.Repeat([]outcome{{err: e
 const maxBatch = 512
 
 // unusualWeight is the weight of a request that is not usual, and of each
-// request of a joint decision. The script decides the latter twice: without
-// taking, then with.
+// request of a joint decision, which the script decides twice.
 const unusualWeight = 16
 
-// usual reports whether the script's fast path can decide c: see usual.lua. c
-// then takes tokens of one bucket, whose limits all count requests, and does
-// nothing else.
+// usual reports whether the script's fast path can decide c: it only takes
+// tokens of one bucket, whose limits all count requests. See usual.lua.
 func (c *call) usual() bool {
 	r := &c.request
 	return c.others == nil && r.Action == bucket.Take && r.Plan.Simple && r.Each == nil && !r.Dry && r.Ends.Ticket == 0
@@ -165,8 +162,8 @@ func (c *call) weight() int {
 	return weight
 }
 
-// batchOf returns how many calls, from the first on, form the next batch, and
-// their weight: as many as maxBatch allows, and at least one.
+// batchOf returns how many of calls form the next batch, as many as maxBatch
+// allows and at least one, and their weight.
 func batchOf(calls []*call) (n, weight int) {
 	n, weight = 1, calls[0].weight()
 	for n < len(calls) {

@@ -16,13 +16,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// node sends the calls for the keys of one server. It has a queue, batches in
-// flight, an estimate of the round trip, and a breaker. Nodes share none of
-// these, so a server that does not answer concerns its own keys alone.
+// node sends the calls for the keys of one server. Nodes share no queue, no
+// batches in flight and no breaker, so a server that does not answer concerns
+// its own keys alone.
 //
 // No goroutine waits for work. decide starts one for each task of the queue
-// that its own goroutine does not perform; that one sends a batch, answers its
-// calls, and goes on with the queue's next task until there is none.
+// that its own goroutine does not perform.
 type node struct {
 	*server
 
@@ -59,9 +58,7 @@ func (n *node) perform(next task, report func(error)) {
 		case !n.sendBatch(next, report, false):
 			return // the watchdog has given up the batch, and performs the next task
 		default:
-			// Callers that just got their answers may ask again. If they run
-			// first, their requests are in the next batch.
-			runtime.Gosched()
+			runtime.Gosched() // callers that ask again at once are in the next batch
 			next, report = n.queue.completed(next), nil
 		}
 	}
@@ -80,11 +77,10 @@ func (n *node) connect() error {
 	return err
 }
 
-// sendBatch sends a batch, if the breaker admits it, and answers its calls.
-// report is that of perform. inline means that this is the goroutine of the
-// only call's caller; the context then bounds the wait, and otherwise a
-// watchdog does. sendBatch returns false if the watchdog has given up the
-// batch.
+// sendBatch sends a batch, if the breaker admits it, and answers its calls. A
+// context bounds the wait if inline, which means that this is the goroutine of
+// the only call's caller. Otherwise a watchdog does, and sendBatch returns false
+// if that has given up the batch. report is that of perform.
 func (n *node) sendBatch(next task, report func(error), inline bool) (completed bool) {
 	calls := next.batch
 	if report == nil && !inline {
@@ -177,11 +173,11 @@ func (n *node) answer(calls []*call, outcomes []outcome) {
 // isUnassigned reports whether n is the node of unassigned hash slots.
 func (n *node) isUnassigned() bool { return n == n.nodes.unassigned }
 
-// noteHashSlots tells the nodes which hash slots the server has refused, and
-// which unassigned hash slots a server has again. A refused call that was in a
-// batch with others goes into the queue of unassigned hash slots, unless its
-// timeout has passed; noteHashSlots returns the rest. A refused call that was
-// alone does not, because server.pipeline has already sent it several times.
+// noteHashSlots notes which hash slots the server has refused, and which
+// unassigned ones a server has again. A refused call that was in a batch with
+// others goes to the node of unassigned hash slots, unless its timeout has
+// passed; server.pipeline has already sent again one that was alone.
+// noteHashSlots returns the rest.
 func (n *node) noteHashSlots(calls []*call, outcomes []outcome) ([]*call, []outcome) {
 	isUnassigned := n.isUnassigned()
 	kept := 0
@@ -201,17 +197,15 @@ func (n *node) noteHashSlots(calls []*call, outcomes []outcome) ([]*call, []outc
 	return calls[:kept], outcomes[:kept]
 }
 
-// sendWithWatchdog sends calls in this goroutine, while a watchdog fails each
-// call whose timeout has passed. If the batch itself takes that long, the
-// watchdog gives it up: its goroutine reports the failure and performs the
-// queue's next task, so that queued calls need not wait for this goroutine.
-// sendWithWatchdog then returns false.
+// sendWithWatchdog sends calls, while a watchdog fails each call whose timeout
+// has passed. If the batch itself takes that long, the watchdog gives it up: it
+// reports the failure and performs the queue's next task, and sendWithWatchdog
+// returns false.
 func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, report func(error)) (completed bool) {
 	w := &watchdog{calls: calls, end: began.Add(n.timeout)}
 	w.mu.Lock() // w.overdue uses w.timer, and may run before it is set
 	w.timer = time.AfterFunc(time.Until(calls[0].deadline(n.timeout))-scheduler.FastTurn, func() {
-		// In a process that does not keep up, the answer may be here already:
-		// give its reader time to run.
+		// In a process that does not keep up, the answer may be here already.
 		scheduler.KeepUp(longestWait * n.timeout)
 		turn := n.queue.turn(sending)
 		// A timeout that begins at turn must end before the batch's context,
@@ -274,11 +268,10 @@ func (n *node) keepFailed(c *call, err error) {
 	}
 }
 
-// keep keeps what should be sent later of a request that failed with err.
-// unsent means that it was not sent. Of m only the key in Redis and the request
-// are kept: the goroutine that sends m may be writing its calendars. The
-// request's own key may be a view of memory that its caller has reused by now,
-// and nothing below reads it.
+// keep keeps what should be sent later of a request that failed with err, or was
+// not sent. It does not read m.calendars, which the goroutine that sends m may
+// be writing, nor the request's own key, whose memory its caller may have
+// reused.
 func (n *node) keep(m *member, err error, unsent bool) {
 	if errors.Is(err, redis.ErrClosed) { // no server of this client will ever be back
 		return
@@ -289,8 +282,8 @@ func (n *node) keep(m *member, err error, unsent bool) {
 	}
 }
 
-// sendKept enqueues requests, in front of all that come later. Nobody waits for
-// them. Some may be for another server by now.
+// sendKept enqueues requests for which nobody waits, in front of all that come
+// later. Some may be for another server by now.
 func (n *node) sendKept(requests []circuit.Returned) {
 	for _, r := range requests {
 		n.nodes.find(r.Key).requeue(n.calls.get(r.Key, r.Request))
@@ -298,15 +291,10 @@ func (n *node) sendKept(requests []circuit.Returned) {
 }
 
 // decide makes a call of r, whose key in Redis is key, and of others, which are
-// decided together with r. It returns the outcome. It chooses who sends the
-// call:
-//
-//   - While the breaker is open, the call is refused at once, or sent alone as
-//     the breaker's trial. What it returns is kept.
-//   - If the call may be sent at once and mayInline, this goroutine sends it.
-//   - If the queue returns any other task, a new goroutine performs it.
-//   - Otherwise the call waits in the queue, and the goroutine of a batch in
-//     flight sends it after that batch.
+// decided together with r. While the breaker is open, the call is refused at
+// once, or sent alone as the breaker's trial. Otherwise this goroutine sends it
+// if it may, or a new one performs what the queue returns, or the goroutine of a
+// batch in flight sends it after that batch.
 func (n *node) decide(ctx context.Context, key string, r store.Request, others []member) (outcome, error) {
 	if n.breaker.Open() {
 		n.queue.markUsed()
@@ -354,9 +342,9 @@ func (n *node) tryFor(r circuit.Returned) (decided bool) {
 	return err == nil
 }
 
-// sendInline sends c, the batch of a task, in this goroutine, that of c's
-// caller. It saves a switch of goroutines, the largest cost of a single
-// decision. When ctx ends, it may return up to the store's timeout later.
+// sendInline sends c, the batch of a task, in its caller's goroutine: a switch
+// of goroutines is the largest cost of a single decision. When ctx ends, it may
+// return up to the store's timeout later.
 func (n *node) sendInline(ctx context.Context, c *call, sending task) (outcome, error) {
 	defer func() { // deferred, because a hook of the client may end the goroutine
 		if next := n.queue.completed(sending); !next.idle() {
@@ -373,10 +361,9 @@ func (n *node) sendInline(ctx context.Context, c *call, sending task) (outcome, 
 	return o, o.err
 }
 
-// await returns the outcome of c, or the error of ctx if that ends first. If c
-// is still queued then, it is abandoned, unless it returns tokens: these come
-// back whether or not a caller waits. If c was sent, the tokens that it
-// reserves or holds come back.
+// await returns the outcome of c, or the error of ctx if that ends first. A call
+// that is still queued then is abandoned, unless it returns tokens. If c was
+// sent, the tokens that it reserves or holds come back.
 func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 	select {
 	case <-c.done:
@@ -412,9 +399,8 @@ func (n *node) undo(c *call, taken []member) {
 	}
 }
 
-// mayInline reports whether the goroutine of c's caller may send the batch of
-// the task next. The batch must be c alone, and the client's commands must end
-// with their contexts.
+// mayInline reports whether the goroutine of c's caller may send the task next:
+// its batch is c alone, and the client's commands end with their contexts.
 func (n *node) mayInline(ctx context.Context, c *call, next task) bool {
 	if !n.inline || len(next.batch) != 1 || next.batch[0] != c {
 		return false
@@ -424,18 +410,15 @@ func (n *node) mayInline(ctx context.Context, c *call, next task) bool {
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.deadline(n.timeout).Add(n.timeout/contextSlack)) {
 		return false
 	}
-	// In a crowded process, an answer may be in time and only its reader late:
-	// a watchdog allows for that. If a whole batch is ahead of c at the server,
-	// the timeout begins when that is done: a watchdog can extend it, and a
-	// context can't.
+	// A watchdog, but no context, allows for readers that are late in a crowded
+	// process, and begins the timeout when a whole batch ahead of c is done.
 	return !scheduler.Crowded() && next.load-next.weight < maxBatch
 }
 
 // trial sends c, which the breaker has admitted as its trial, as soon as there
-// is a connection. report gives the breaker the result. If there is none within
-// the timeout, c fails, and trial waits on. Without a connection in the end it
-// reports a failure. With one it reports [circuit.CallerDone], so that the
-// breaker admits another trial.
+// is a connection. report gives the breaker the result. After the timeout c
+// fails, and trial waits on for a connection: then the breaker may admit another
+// trial, and without one it learns a failure.
 func (n *node) trial(c *call, report func(error)) {
 	c.since = time.Now()
 	if nth := n.queue.connectTrial(); nth > 0 {
@@ -461,9 +444,8 @@ func (n *node) trial(c *call, report func(error)) {
 	n.perform(n.queue.startTrial(c), report)
 }
 
-// expire fails the calls that were queued for too long. If there was no
-// connection, the breaker counts that as one failure. Otherwise it counts only
-// the results of the batches in flight.
+// expire fails the calls that were queued for too long. The breaker counts that
+// as one failure if there was no connection.
 func (n *node) expire() {
 	if n.queue.hasLate() { // the answer that they wait for may be here, and only its reader late
 		scheduler.KeepUp(n.queue.longestWait)

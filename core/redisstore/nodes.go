@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// nodes finds the node of a key. With a single server there is only home, and
-// finding it costs nothing. With a Cluster or a Ring, each server has a node.
-// It is made for the server's first key, and forgotten when no more keys come.
+// nodes finds the node of a key. With a single server there is only home. With a
+// Cluster or a Ring, each server has a node: made for its first key, and
+// forgotten when no more keys come.
 type nodes struct {
 	// home is the node of all keys if there is one server. With a Cluster or a
 	// Ring it is the node of keys whose server is not known yet.
@@ -26,10 +26,9 @@ type nodes struct {
 	// known: clientOf needs no round trip.
 	known atomic.Bool
 
-	// unassigned is the node of the unassigned hash slots of a Cluster: those
-	// that a server has refused, because they are moving or no server has them.
-	// The client may try several servers for such a key, so these keys have a
-	// queue of their own and delay no others.
+	// unassigned is the node of the hash slots of a Cluster that a server has
+	// refused: they are moving, or no server has them. The client may try
+	// several servers for such a key, which must delay no other keys.
 	unassigned          *node
 	unassignedHashSlots hashSlots
 
@@ -42,10 +41,9 @@ type nodes struct {
 // forgotten: its keys may be elsewhere.
 const forgottenAfter = 10 * time.Second
 
-// clientByKey returns the function by which client finds the server of a key;
-// nil if client has none, as that of one server. known reports whether the
-// function works without a connection, as that of a Ring does. A Cluster's
-// client must ask its servers first.
+// clientByKey returns the function by which client finds the server of a key, or
+// nil. known reports whether the function works without a connection, as that of
+// a Ring does: a Cluster's client must ask its servers first.
 func clientByKey(client redis.UniversalClient) (clientOf func(ctx context.Context, key string) (*redis.Client, error), known bool) {
 	switch c := client.(type) {
 	case interface {
@@ -105,17 +103,14 @@ func (ns *nodes) add(client *redis.Client) *node {
 	return list[client]
 }
 
-// opened notes that a breaker has opened. If calls for the server end, because
-// others have its keys, no call would end the outage: so watch does. With a
-// single server the next call will.
+// opened notes that a breaker has opened. If others have the server's keys from
+// now on, no call would end the outage: so watch does.
 func (ns *nodes) opened() {
 	if ns.several() && !ns.watching.Swap(true) {
 		time.AfterFunc(watchInterval, ns.watch)
 	}
 }
 
-// watchInterval is how often outages are looked at that may have to end without
-// a call.
 const watchInterval = time.Second
 
 // watch ends outages of unused nodes. It has itself called again as long as a

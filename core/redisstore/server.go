@@ -108,8 +108,8 @@ func masterOf(ctx context.Context, client *redis.Client) string {
 }
 
 // longestWait, times the store's timeout, bounds waits that are no failure of
-// Redis: of a call in the queue while Redis answers others, and of an answer
-// for its reader in a process that does not keep up with its goroutines.
+// Redis: of a queued call while Redis answers others, and of an answer for its
+// reader.
 const longestWait = 10
 
 // script returns the script for these servers. If one lacks the struct library,
@@ -144,8 +144,8 @@ func (s *server) each(ctx context.Context, do func(ctx context.Context, one redi
 	return do(ctx, s.client, false)
 }
 
-// sharedContext is a context for all commands that are sent before until. A
-// context of its own would cost each of them five allocations.
+// sharedContext is a context for all commands that are sent before until: one
+// for each would cost five allocations.
 type sharedContext struct {
 	context.Context
 	until time.Time
@@ -155,11 +155,10 @@ type sharedContext struct {
 // than a command's own would.
 const contextSlack = 64
 
-// contextFor returns a context for a command that is sent now. Without a
-// watchdog it ends after the store's timeout, plus up to a 64th. With a
-// watchdog, which enforces the timeout, it ends after ten times that. Example:
-// with a timeout of 100 ms, all commands sent from 0 to 1.5 ms share a context
-// that ends at 101.5 ms.
+// contextFor returns a context for a command that is sent now: it ends after the
+// store's timeout, or after ten times that if a watchdog enforces the timeout.
+// Example: with a timeout of 100 ms, all commands sent from 0 to 1.5 ms share a
+// context that ends at 101.5 ms.
 func (s *server) contextFor(watchdog bool, now time.Time) context.Context {
 	latest, timeout := &s.contexts[0], s.timeout
 	if watchdog {
@@ -189,18 +188,14 @@ type sentOnce struct{ *redis.Cmd }
 func (sentOnce) NoRetry() bool { return true }
 
 // rediscover has the client of a Cluster ask, in the background, which server
-// has which hash slot, if err is not a server's reply. By itself the client
-// asks only when a server redirects it, and a server that is down redirects
-// nothing.
+// has which hash slot, if err is not a server's reply: a server that is down
+// redirects nothing.
 func (s *server) rediscover(ctx context.Context, err error) {
 	cluster, ok := s.client.(interface{ ReloadState(ctx context.Context) })
 	if ok && !fromServer(err) {
 		cluster.ReloadState(ctx)
 	}
 }
-
-// This file opens connections to servers, and finds out whether the idle ones
-// still work.
 
 // minConnectTimeout is the least time that opening a connection may take. With
 // TLS it takes seven round trips.
@@ -223,12 +218,9 @@ func (s *server) hasIdle() bool {
 
 // connect waits, up to connectTimeout, until there is a connection to the
 // server of the client only. With nil for only, it waits for all servers of the
-// store's client until half of the store's timeout, and after that for any one,
-// so that calls for the keys of others than a server that hangs are sent before
-// they fail.
-//
-// A connection may take longer than a decision waits: decisions fail after the
-// store's timeout, and later ones find the connection.
+// store's client until half of the store's timeout, and after that for any one:
+// a server that hangs must not delay the calls for others. Decisions fail
+// meanwhile after the store's timeout, and later ones find the connection.
 func (s *server) connect(only *redis.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.connectTimeout())
 	anyReady, all := make(chan struct{}, 1), make(chan error, 1)
@@ -361,9 +353,8 @@ const silence = 8
 // pingAny sends PING by send, and waits until a connection answers. Idle
 // connections may all be dead although new ones work: a firewall has forgotten
 // them, or an address has moved. So if a PING has no answer soon, pingAny sends
-// one more for each connection that is idle, and another one. A PING under way
-// keeps its connection, so one of them gets a new connection, as does a command
-// that is sent meanwhile. The client closes the connections that do not answer.
+// one for each idle connection, and another one, which gets a new connection.
+// The client closes the connections that do not answer.
 func (s *server) pingAny(ctx context.Context, one redis.UniversalClient, idle func() int, send func(context.Context, redis.UniversalClient) error) error {
 	wereIdle := idle() > 0
 	first := make(chan error, 1)
@@ -421,8 +412,8 @@ func deliver(result chan<- error, do func() error) {
 }
 
 // pipelineIdle returns how many idle connections a client has for pipelines
-// alone. own is false if pipelines use the connections of other commands: so
-// they do in versions of go-redis without the field PipelineStats.
+// alone. own is false if it has none of these, as in versions of go-redis
+// without the field PipelineStats.
 func pipelineIdle(client redis.UniversalClient) (idle int, own bool) {
 	field := reflect.Indirect(reflect.ValueOf(client.PoolStats())).FieldByName("PipelineStats")
 	if !field.IsValid() || field.IsNil() {
