@@ -13,9 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// batches is the innermost store of a Store: Redis makes its decisions. It
-// groups concurrent requests to the same server into one script call. Each
-// server has its own queue and breaker: see node.
+// batches is the innermost store of a Store: Redis makes its decisions, and
+// concurrent requests to a server share script calls.
 type batches struct {
 	*server
 
@@ -110,9 +109,8 @@ func (s *batches) Reset(ctx context.Context, policy, key string) error {
 	return nil
 }
 
-// del deletes a key. It returns when the store's timeout or ctx ends. The
-// goroutine that it starts may end later, because go-redis does not always stop
-// reading when a context ends. A panic in a hook of the client is an error.
+// del deletes a key. It returns when the store's timeout or ctx ends; go-redis
+// does not always stop reading then.
 func (s *batches) del(ctx context.Context, key string) error {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	done := make(chan error, 1)

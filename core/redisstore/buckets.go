@@ -184,9 +184,8 @@ const endOfPrefix = "%:"
 
 // keyPrefix returns how all keys of a store with this prefix begin. No two
 // prefixes share a key. A prefix with a single colon, at its end, stays as it
-// is: "ratelimit:". Any other is followed by "%:": "app:v2:" becomes
-// "app:v2:%:". Otherwise the prefix "app:" with the policy "v2" would have the
-// same keys. redisKey writes no "%:" behind a prefix.
+// is. Any other is followed by "%:", which redisKey writes nowhere: "app:v2:"
+// becomes "app:v2:%:", because "app:" with the policy "v2" has "app:v2:".
 func keyPrefix(prefix string) string {
 	if strings.IndexByte(prefix, ':') == len(prefix)-1 && prefix != "" && !strings.HasSuffix(prefix, endOfPrefix) {
 		return prefix
@@ -209,7 +208,7 @@ func redisKey(prefix, policy, key string) string {
 	var b strings.Builder
 	b.Grow(len(prefix) + len(policy) + 1 + len(key))
 	b.WriteString(prefix)
-	printable.Percent(&b, policy, ":{}%")
+	printable.Percent(&b, policy, specialInPolicy)
 	b.WriteByte(':')
 	for i := range len(key) {
 		switch c := key[i]; {
@@ -219,6 +218,15 @@ func redisKey(prefix, policy, key string) string {
 			b.WriteByte(c)
 		}
 	}
+	return b.String()
+}
+
+// specialInPolicy are the bytes that are percent-encoded in a policy's name.
+const specialInPolicy = ":{}%"
+
+func encodedPolicy(policy string) string {
+	var b strings.Builder
+	printable.Percent(&b, policy, specialInPolicy)
 	return b.String()
 }
 

@@ -12,9 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// readAgain is after how many polls processes read exceptions without a change:
-// the clock of Redis may have stepped, or somebody may have written without the
-// version.
+// readAgain is after how many polls without a change exceptions are read again:
+// somebody may have written without the version.
 const readAgain = 60
 
 // exceptionMemory is what a store knows of a policy's exceptions. It keeps what
@@ -135,13 +134,12 @@ func (m *exceptionMemory) learn(policy string, r reading) (*putBack, error) {
 // lacking returns how a hash with other words gets those of m. m.mu is held.
 func (m *exceptionMemory) lacking(redis words, now time.Time) *putBack {
 	p := &putBack{expected: m.seen, version: m.version}
-	change := func(field, value string) { p.fields = appendPair(p.fields, field, value) }
 	for field, mine := range m.words.of {
 		theirs, known := redis.of[field]
 		if known && mine == theirs {
 			continue
 		}
-		change(field, mine.String())
+		p.fields = appendPair(p.fields, field, mine.String())
 		switch kind, _, _ := strings.Cut(field, ":"); {
 		case known && mine.says == theirs.says && mine.end == theirs.end: // only its stamp is new
 		case mine.holds(now) && kind == blockField:
@@ -154,7 +152,7 @@ func (m *exceptionMemory) lacking(redis words, now time.Time) *putBack {
 	}
 	for field := range redis.of {
 		if _, ok := m.words.of[field]; !ok {
-			change(field, "")
+			p.fields = appendPair(p.fields, field, "")
 		}
 	}
 	return p
@@ -175,8 +173,7 @@ func (m *exceptionMemory) wrote(p *putBack) {
 	}
 }
 
-// failed takes in that Redis refused what was put back: the next attempts are
-// farther and farther apart.
+// failed takes in that Redis refused what was put back: attempts become rarer.
 func (m *exceptionMemory) failed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -81,8 +81,8 @@ func (e *Exception) refusal(policy string) error {
 // longestLine is how many bytes of who has said something, or why, are kept.
 const longestLine = 256
 
-// lineMistakes returns what is wrong with the arguments of a function that say
-// who does something, and why.
+// lineMistakes returns what is wrong with who does something, and why, as a
+// function's arguments say it.
 func lineMistakes(function, by, reason string) (errs []error) {
 	for _, said := range [][2]string{{"by", by}, {"reason", reason}} {
 		if text := said[1]; len(text) > longestLine || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
@@ -136,9 +136,8 @@ type Removal struct {
 }
 
 // RemoveException removes an exception of a key. It reports whether Redis had
-// one. If it has none, because it has lost it, processes may still have one:
-// they end it too. So the removal stays in Redis for a day, with the key.
-// Errors are those of SetException.
+// one. Processes that have one which Redis has lost end it too: the removal
+// stays in Redis for a day, with the key. Errors are those of SetException.
 func (s *Store) RemoveException(ctx context.Context, policy string, r Removal) (was bool, err error) {
 	if err := errors.Join(lineMistakes("RemoveException", r.By, r.Reason)...); err != nil {
 		return false, err
@@ -201,8 +200,8 @@ func (s *Store) words(ctx context.Context, policy string) (w words, now time.Tim
 	return w, now, err
 }
 
-// exceptionsScript reads and changes exceptions. A reader needs the time of the
-// server that has them: a client of several servers sends TIME to any of them.
+// exceptionsScript reads and changes exceptions. A script reads, because its
+// reader needs the time of the server that has them.
 var exceptionsScript = redis.NewScript(exceptionsText)
 
 //go:embed exceptions.lua
@@ -211,22 +210,15 @@ var exceptionsText string
 // exceptionsKey returns the Redis key of a policy's exceptions. No bucket has
 // it: a bare "%" begins no policy in [redisKey].
 func (s *batches) exceptionsKey(policy string) string {
-	var b strings.Builder
-	b.WriteString(s.prefix + "%exceptions:")
-	printable.Percent(&b, policy, ":{}%")
-	return b.String()
+	return s.prefix + "%exceptions:" + encodedPolicy(policy)
 }
 
 // historyKey returns the Redis key of a policy's history, which is in the
-// Cluster slot of its exceptions, for one script has both. No bucket has it. A
-// prefix with half a hash tag leads elsewhere: then there is no history, and
-// the key is "".
+// Cluster slot of its exceptions, for one script has both. A prefix with half a
+// hash tag leads elsewhere: then there is no history, and the key is "".
 func (s *batches) historyKey(policy string) string {
-	var b strings.Builder
-	b.WriteString(s.prefix + "%history:")
 	exceptions := s.exceptionsKey(policy)
-	printable.Percent(&b, policy, ":{}%")
-	for _, key := range []string{s.prefix + "%history:{" + exceptions + "}", b.String()} {
+	for _, key := range []string{s.prefix + "%history:{" + exceptions + "}", s.prefix + "%history:" + encodedPolicy(policy)} {
 		if hashSlot(key) == hashSlot(exceptions) {
 			return key
 		}

@@ -51,20 +51,18 @@ func lost(err error) bool { return err != nil && !fromServer(err) }
 // fromServer reports whether err is a server's reply: the server has a
 // connection, and what it did is known.
 func fromServer(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
 }
 
 // serverText returns what the server replied, or "" if err is no server's
-// reply. Use it instead of err.Error() to find out what happened: a hook may
-// have wrapped err with the text of the command, and a client may have chosen
-// any text as its key.
+// reply. err.Error() may have the text of the command besides, and so of a key
+// that a client has chosen.
 func serverText(err error) string {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return ""
+	if reply, ok := errors.AsType[redis.Error](err); ok {
+		return reply.Error()
 	}
-	return reply.Error()
+	return ""
 }
 
 // refusals are the beginnings of replies of servers that did not execute a
@@ -75,16 +73,19 @@ var refusals = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRY
 // notExecuted reports whether err proves that the command was not executed and
 // another attempt makes sense.
 func notExecuted(err error) bool {
-	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
-		return true
-	}
-	return slices.ContainsFunc(refusals, func(refusal string) bool { return redis.HasErrorPrefix(err, refusal) })
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial" || isAny(err, refusals)
+}
+
+// isAny reports whether err is a server's reply with one of these beginnings.
+func isAny(err error, beginnings []string) bool {
+	return slices.ContainsFunc(beginnings, func(begins string) bool { return redis.HasErrorPrefix(err, begins) })
 }
 
 // wroteNothing reports whether err says that the server takes no writes. The
 // script then leaves the key as it was.
 func wroteNothing(err error) bool {
-	return slices.ContainsFunc([]string{"OOM", "MISCONF", "NOREPLICAS"}, func(refusal string) bool { return redis.HasErrorPrefix(err, refusal) })
+	return isAny(err, []string{"OOM", "MISCONF", "NOREPLICAS"})
 }
 
 // crossSlot reports whether err says that the keys of a script call are in
@@ -95,22 +96,20 @@ func crossSlot(err error) bool {
 }
 
 // lacksStruct reports whether err says that the server's Lua has no struct
-// library. The script uses the library in its first line, so nothing was
-// executed. The texts are those of Redis, miniredis, Lua, and Lua in Go. They
-// must not match errors of struct.pack, which may come after the script has
-// written.
+// library, so nothing was executed. The texts are those of Redis, miniredis,
+// Lua, and Lua in Go. They must not match errors of struct.pack, which may come
+// after the script has written.
 func lacksStruct(err error) bool {
 	text := serverText(err)
-	return strings.Contains(text, "global variable 'struct'") || strings.Contains(text, "global 'struct'") ||
-		strings.Contains(text, "(nil) with key 'pack'")
+	says := func(part string) bool { return strings.Contains(text, part) }
+	return says("global variable 'struct'") || says("global 'struct'") || says("(nil) with key 'pack'")
 }
 
 // ofHashSlot reports whether err says that the server does not serve the hash
 // slot of the key, so that it is moving or no server has it. The server itself
 // works.
 func ofHashSlot(err error) bool {
-	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "TRYAGAIN") ||
-		redis.HasErrorPrefix(err, "CLUSTERDOWN") && strings.Contains(serverText(err), "slot")
+	return isAny(err, []string{"MOVED", "ASK", "TRYAGAIN"}) || isAny(err, []string{"CLUSTERDOWN"}) && strings.Contains(serverText(err), "slot")
 }
 
 // compileError is the beginning, after "ERR ", of the reply of a server that

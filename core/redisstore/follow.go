@@ -15,7 +15,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// pollInterval is how often processes look for new exceptions.
 const pollInterval = time.Second
 
 // FollowExceptions has limiters obey the exceptions of their policies that are
@@ -42,10 +41,9 @@ func (s *Store) FollowExceptions(ctx context.Context, limiters ...*core.Limiter)
 }
 
 // ReadExceptions has limiters obey the exceptions that are in Redis now, such
-// as before a service takes its first request: FollowExceptions reads them too,
-// but requests may come before. It also ends those that have an end. What the
-// store has read before stays, also if Redis has lost it. The error joins what
-// could not be read; the rest is in force.
+// as before a service takes its first request, and ends those that have an end.
+// What the store has read before stays, also if Redis has lost it. The error
+// joins what could not be read; the rest is in force.
 func (s *Store) ReadExceptions(ctx context.Context, limiters ...*core.Limiter) error {
 	var errs []error
 	if err := s.mistaken(); err != nil {
@@ -82,7 +80,6 @@ func (s *Store) recall(ctx context.Context, policy string) (lacking *putBack, ba
 	return lacking, bad, nil
 }
 
-// followExceptions is FollowExceptions with another interval.
 func (s *Store) followExceptions(ctx context.Context, interval time.Duration, limiters []*core.Limiter) {
 	if s.mistaken() != nil { // NewLimiter has reported it
 		return
@@ -174,7 +171,14 @@ func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd, a
 	if err != nil {
 		return err
 	}
-	f.unreadable = f.warnOnce(f.unreadable, bad)
+	unreadable := ""
+	if bad != nil {
+		unreadable = bad.Error()
+	}
+	if unreadable != "" && unreadable != f.unreadable {
+		f.warn(bad)
+	}
+	f.unreadable = unreadable
 	if lacking == nil {
 		f.refused = false
 		return nil
@@ -313,18 +317,6 @@ func (f *follower) report(err error) {
 	f.outage.note(f.policy, err)
 }
 
-// warnOnce logs what can't be read, unless before says that it was logged. It
-// returns what was.
-func (f *follower) warnOnce(before string, err error) string {
-	if err == nil {
-		return ""
-	}
-	if err.Error() != before {
-		f.warn(err)
-	}
-	return err.Error()
-}
-
 // warn logs that exceptions of f's policy can't be read.
 func (f *follower) warn(err error) { warnUnread(f.log().With("policy", f.policy), err) }
 
@@ -336,18 +328,16 @@ func (f *follower) lost(p *putBack, err error) {
 	if !p.lost() || said && err != nil {
 		return
 	}
+	log := f.log().With("code", "RL719", "policy", f.policy, "blocks", p.blocks, "overrides", p.overrides, "removals", p.removals)
 	if err != nil {
-		f.log().Warn("ratelimit: Redis has lost what operators said; it stays in force here, but could not be put back", "code", "RL719", "policy", f.policy,
-			"blocks", p.blocks, "overrides", p.overrides, "removals", p.removals, "error", err)
+		log.Warn("ratelimit: Redis has lost what operators said; it stays in force here, but could not be put back", "error", err)
 		return
 	}
-	f.log().Warn("ratelimit: Redis has lost what operators said; it stays in force, and was put back", "code", "RL719", "policy", f.policy,
-		"blocks", p.blocks, "overrides", p.overrides, "removals", p.removals)
+	log.Warn("ratelimit: Redis has lost what operators said; it stays in force, and was put back")
 }
 
 // without returns e without the overrides in which err reports mistakes, such
-// as the name of a limit that this version of the policy does not have: blocks
-// and all other overrides hold nevertheless.
+// as the name of a limit that the policy no longer has: all else holds.
 func without(e core.Exceptions, err error) core.Exceptions {
 	rest := e
 	rest.Overrides = maps.Clone(e.Overrides)
@@ -370,8 +360,8 @@ func warnUnread(log *slog.Logger, err error) {
 	log.Warn("ratelimit: not all exceptions in Redis could be read; those that were read are in force", "code", "RL718", "error", err)
 }
 
-// pollOutage logs that Redis can't be read, once for all policies. Its end is
-// when all of them were read again.
+// pollOutage logs that Redis can't be read, once for all policies until all of
+// them were read again.
 type pollOutage struct {
 	log func() *slog.Logger
 

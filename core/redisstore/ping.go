@@ -17,11 +17,11 @@ import (
 // Ping returns nil if the store can decide. It is for start-up and health
 // checks: it finds a wrong port or password before the first request does.
 //
-// First it sends PING to each server: to each master of a Cluster, and to each
-// shard of a Ring that the client considers up. Then it does on one server what
-// decisions and Reset do, with a key of its own: it loads the script, takes
-// tokens twice, and deletes the key. So it finds a user without one of these
-// rights, a replica, and a server whose memory is full.
+// It sends PING to each master of a Cluster, and to each shard of a Ring that
+// the client considers up. Then it does on one server what decisions and Reset
+// do, with a key of its own: it loads the script, takes tokens twice, and
+// deletes the key. So it finds a user without one of these rights, a replica,
+// and a server whose memory is full.
 //
 // The error wraps [core.ErrUnavailable] and the cause, and ctx's error if ctx
 // has ended. It names the server, and never the password. Ping neither asks the

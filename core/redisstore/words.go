@@ -176,21 +176,17 @@ func (w words) equal(other words) bool {
 }
 
 // mergeWords returns the newest of what a process remembers and of what Redis
-// has at an instant of its clock. It is the same in whatever order processes do
-// it. A word that is missing on one side is kept, because Redis may have lost
-// it, unless the other side's horizon says that it was removed. What can't be
-// read may be a newer word, of a later version of this package: it stays.
+// has at an instant of its clock, whatever the order in which processes do it. A
+// word that is missing on one side is kept, because Redis may have lost it,
+// unless the other side's horizon says that it was removed. What can't be read
+// may be a newer word, of a later version of this package: it stays.
 //
 // The higher stamp is the newer word, with one exception: the process has seen
-// all that Redis had until unseen ago. So what was written since, by the clock
-// of the server that has it, is newer than all that the process remembers. Its
-// stamp is lower if Redis has lost what was there, and a server with a slower
-// clock took over. It gets a higher one.
-//
-// This can be wrong if several things happen within one poll: the clock steps
-// back by about the age of a word, and Redis loses the newer word of the same
-// key that followed it. Nor is the order of words known if such a server loses
-// them too before processes have polled.
+// all that Redis had until unseen ago, so what was written since, by the clock
+// of the server that has it, is newer. Its stamp is lower if Redis has lost what
+// was there, and a server with a slower clock took over. It gets a higher one.
+// This is wrong if within one poll the clock steps back by about the age of a
+// word, and Redis loses the newer word of the key that followed it.
 func mergeWords(process, redis words, now time.Time, unseen time.Duration) words {
 	merged := words{of: maps.Clone(redis.of), top: max(process.top, redis.top), horizon: max(process.horizon, redis.horizon)}
 	for field, theirs := range redis.of {
