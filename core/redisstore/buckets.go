@@ -78,27 +78,24 @@ func (s *Store) scan(ctx context.Context, pattern string, perSecond int, progres
 		yield("", err)
 		return
 	}
-	c := counter{report: progress}
+	looked, all := int64(0), int64(0)
 	for i := 0; i < len(servers) && len(progress) > 0; i++ {
-		c.all += s.batches.keys(ctx, servers[i])
+		_ = s.batches.within(ctx, func(ctx context.Context) error { // a user may have no right to it
+			n, err := servers[i].DBSize(ctx).Result()
+			all += n
+			return err
+		})
 	}
-	for _, one := range servers {
-		if more := s.batches.scan(ctx, one, pattern, perSecond, c.add, yield); !more {
-			return
+	add := func(n int) {
+		looked += int64(n)
+		for _, report := range progress {
+			report(looked, all)
 		}
 	}
-}
-
-// counter counts the keys that were looked at.
-type counter struct {
-	report      []func(looked, all int64)
-	looked, all int64
-}
-
-func (c *counter) add(n int) {
-	c.looked += int64(n)
-	for _, report := range c.report {
-		report(c.looked, c.all)
+	for _, one := range servers {
+		if more := s.batches.scan(ctx, one, pattern, perSecond, add, yield); !more {
+			return
+		}
 	}
 }
 
@@ -128,9 +125,13 @@ const (
 // reports whether to go on with another server.
 func (s *server) scan(ctx context.Context, one redis.UniversalClient, pattern string, perSecond int, looked func(int), yield func(key string, err error) bool) (more bool) {
 	p := pace.New(perSecond, leastScanned, mostScanned)
+	var keys []string
 	for cursor := uint64(0); ; {
 		count, began := p.Next(), time.Now()
-		keys, next, err := s.scanOnce(ctx, one, cursor, pattern, count)
+		err := s.within(ctx, func(ctx context.Context) (err error) {
+			keys, cursor, err = one.Scan(ctx, cursor, pattern, int64(count)).Result()
+			return err
+		})
 		took := time.Since(began)
 		switch {
 		case ctx.Err() != nil:
@@ -145,7 +146,7 @@ func (s *server) scan(ctx context.Context, one redis.UniversalClient, pattern st
 				return false
 			}
 		}
-		if cursor = next; cursor == 0 {
+		if cursor == 0 {
 			return true
 		}
 		if err := p.Wait(ctx, count, took); err != nil {
@@ -153,24 +154,6 @@ func (s *server) scan(ctx context.Context, one redis.UniversalClient, pattern st
 			return false
 		}
 	}
-}
-
-// keys returns how many keys a server has, or 0 if it does not say so.
-func (s *server) keys(ctx context.Context, one redis.UniversalClient) (n int64) {
-	var err error
-	defer recovered(&err)
-	ctx, cancel := context.WithTimeout(ctx, s.connectTimeout())
-	defer cancel()
-	n, err = one.DBSize(ctx).Result()
-	return n
-}
-
-// scanOnce sends one SCAN.
-func (s *server) scanOnce(ctx context.Context, one redis.UniversalClient, cursor uint64, pattern string, count int) (keys []string, next uint64, err error) {
-	defer recovered(&err)
-	ctx, cancel := context.WithTimeout(ctx, s.connectTimeout())
-	defer cancel()
-	return one.Scan(ctx, cursor, pattern, int64(count)).Result()
 }
 
 // globs escapes the characters that patterns of Redis give a meaning.

@@ -144,6 +144,15 @@ func (s *server) each(ctx context.Context, do func(ctx context.Context, one redi
 	return do(ctx, s.client, false)
 }
 
+// within calls do with a context that ends after connectTimeout. A panic of the
+// client is an error.
+func (s *server) within(ctx context.Context, do func(ctx context.Context) error) (err error) {
+	defer recovered(&err)
+	ctx, cancel := context.WithTimeout(ctx, s.connectTimeout())
+	defer cancel()
+	return do(ctx)
+}
+
 // sharedContext is a context for all commands that are sent before until: one
 // for each would cost five allocations.
 type sharedContext struct {

@@ -161,22 +161,16 @@ func (s *Store) Config() *store.Config { return &s.batches.config }
 // mistaken returns the mistakes in the options, or nil.
 func (s *Store) mistaken() error { return errors.Join(s.batches.config.ArgumentErrors...) }
 
-// ask calls do, which asks Redis for a tool and not for a decision: it may take
-// as long as opening a connection. A panic of the client is an error. The error
-// names the policy.
-func (s *Store) ask(ctx context.Context, policy string, do func(ctx context.Context) error) (err error) {
+// ask calls do, which asks Redis for a tool and not for a decision: see
+// server.within. The error names the policy.
+func (s *Store) ask(ctx context.Context, policy string, do func(ctx context.Context) error) error {
 	if err := s.mistaken(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.connectTimeout())
-	defer cancel()
-	defer func() {
-		if err != nil {
-			err = &failure{inPolicy(policy), withoutArguments(err)}
-		}
-	}()
-	defer recovered(&err)
-	return do(ctx)
+	if err := s.batches.within(ctx, do); err != nil {
+		return &failure{inPolicy(policy), withoutArguments(err)}
+	}
+	return nil
 }
 
 // Do decides r in one round trip, which it may share with other decisions; in
