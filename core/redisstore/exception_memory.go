@@ -1,8 +1,8 @@
 package redisstore
 
 import (
+	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -181,18 +181,12 @@ func (m *exceptionMemory) failed() {
 	m.due = m.polls + m.pause
 }
 
-// held returns the exceptions that were read last; nil: none were.
-func (m *exceptionMemory) held() *heldExceptions {
+// held returns the exceptions that were read last, or nil, and when Redis last
+// had no other words than those known.
+func (m *exceptionMemory) held() (*heldExceptions, time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.now
-}
-
-// read returns when Redis last had no other words than those known.
-func (m *exceptionMemory) read() time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.confirmed
+	return m.now, m.confirmed
 }
 
 // follow notes limiters that follow, until the function that it returns is
@@ -231,33 +225,22 @@ func (m *exceptionMemory) stats(policy string, now time.Time) (least storestats.
 }
 
 // exceptionMemories are those of a store, by policy.
-type exceptionMemories struct {
-	mu sync.Mutex
-	of map[string]*exceptionMemory
-}
+type exceptionMemories struct{ of sync.Map }
 
 // memory returns that of a policy.
 func (m *exceptionMemories) memory(policy string) *exceptionMemory {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.of == nil {
-		m.of = make(map[string]*exceptionMemory)
-	}
-	if m.of[policy] == nil {
-		m.of[policy] = &exceptionMemory{}
-	}
-	return m.of[policy]
+	memory, _ := m.of.LoadOrStore(policy, &exceptionMemory{})
+	return memory.(*exceptionMemory)
 }
 
 // stats returns what is in force of the policies that are followed, by their
 // names.
 func (m *exceptionMemories) stats() (list []storestats.Exceptions) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, policy := range slices.Sorted(maps.Keys(m.of)) {
-		if s, ok := m.of[policy].stats(policy, time.Now()); ok {
+	for policy, memory := range m.of.Range {
+		if s, ok := memory.(*exceptionMemory).stats(policy.(string), time.Now()); ok {
 			list = append(list, s)
 		}
 	}
+	slices.SortFunc(list, func(a, b storestats.Exceptions) int { return cmp.Compare(a.Policy, b.Policy) })
 	return list
 }

@@ -59,7 +59,7 @@ func (s *Store) ReadExceptions(ctx context.Context, limiters ...*core.Limiter) e
 			continue
 		}
 		f := follower{limiters: []*core.Limiter{l}, memory: s.memories.memory(l.Name())}
-		f.held = f.memory.held()
+		f.held, _ = f.memory.held()
 		errs = append(errs, bad, f.set(time.Now()))
 		f.note(l.Following().Since)
 	}
@@ -215,7 +215,7 @@ type follower struct {
 
 // catchUp obeys what was read last.
 func (f *follower) catchUp() {
-	held := f.memory.held()
+	held, _ := f.memory.held()
 	f.mu.Lock()
 	same := held == f.held
 	f.held = held
@@ -239,7 +239,8 @@ func (f *follower) begin(now time.Time) {
 // note notes in the limiters which version they obey, which is that of f.held,
 // and that they follow since an instant; zero: they don't.
 func (f *follower) note(since time.Time) {
-	following := core.Following{Since: since, Read: f.memory.read()}
+	following := core.Following{Since: since}
+	_, following.Read = f.memory.held()
 	if f.held != nil {
 		following.Version = f.held.version
 	}

@@ -33,8 +33,11 @@ type node struct {
 }
 
 // requeue enqueues c, which comes from another node.
-func (n *node) requeue(c *call) {
-	if next := n.queue.add(c); !next.idle() {
+func (n *node) requeue(c *call) { n.start(n.queue.add(c)) }
+
+// start has a new goroutine perform a task, if there is anything to do.
+func (n *node) start(next task) {
+	if !next.idle() {
 		go n.perform(next, nil)
 	}
 }
@@ -179,15 +182,17 @@ func (n *node) isUnassigned() bool { return n == n.nodes.unassigned }
 // passed; server.pipeline has already sent again one that was alone.
 // noteHashSlots returns the rest.
 func (n *node) noteHashSlots(calls []*call, outcomes []outcome) ([]*call, []outcome) {
-	isUnassigned := n.isUnassigned()
-	kept := 0
+	isUnassigned, kept := n.isUnassigned(), 0
 	for i, c := range calls {
-		switch o := outcomes[i]; {
-		case isUnassigned && o.err == nil:
-			n.nodes.found(c)
-		case !isUnassigned && o.err != nil && ofHashSlot(o.err):
-			requeue := len(calls) > 1 && time.Now().Before(c.deadline(n.timeout))
-			if n.nodes.refused(c, requeue); requeue {
+		switch err := outcomes[i].err; {
+		case isUnassigned && err == nil:
+			n.nodes.unassignedHashSlots.remove(c.key)
+		case !isUnassigned && err != nil && ofHashSlot(err):
+			n.nodes.unassignedHashSlots.add(c.key)
+			if len(calls) > 1 && time.Now().Before(c.deadline(n.timeout)) {
+				c.released = false
+				c.state.Store(waiting)
+				n.nodes.unassigned.requeue(c)
 				continue
 			}
 		}
@@ -329,9 +334,7 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 	if n.mayInline(ctx, c, next) {
 		return n.sendInline(ctx, c, next)
 	}
-	if !next.idle() {
-		go n.perform(next, nil)
-	}
+	n.start(next)
 	return n.await(ctx, c)
 }
 
@@ -346,11 +349,7 @@ func (n *node) tryFor(r circuit.Returned) (decided bool) {
 // of goroutines is the largest cost of a single decision. When ctx ends, it may
 // return up to the store's timeout later.
 func (n *node) sendInline(ctx context.Context, c *call, sending task) (outcome, error) {
-	defer func() { // deferred, because a hook of the client may end the goroutine
-		if next := n.queue.completed(sending); !next.idle() {
-			go n.perform(next, nil)
-		}
-	}()
+	defer func() { n.start(n.queue.completed(sending)) }() // deferred, because a hook of the client may end the goroutine
 	c.inline = true
 	n.sendBatch(sending, nil, true)
 	o := c.outcome

@@ -194,20 +194,6 @@ func (ns *nodes) reroute(n *node, calls []*call) (own []*call) {
 	return own
 }
 
-// refused adds the hash slot of c to the unassigned ones. If requeue is set, it
-// enqueues c at their node.
-func (ns *nodes) refused(c *call, requeue bool) {
-	ns.unassignedHashSlots.add(c.key)
-	if requeue {
-		c.released = false
-		c.state.Store(waiting)
-		ns.unassigned.requeue(c)
-	}
-}
-
-// found removes the hash slot of c from the unassigned ones.
-func (ns *nodes) found(c *call) { ns.unassignedHashSlots.remove(c.key) }
-
 // hashSlots is a set of hash slots of a Cluster. The zero value is empty. It is
 // safe for concurrent use.
 type hashSlots struct {
