@@ -249,19 +249,18 @@ func (s *server) connect(only *redis.Client) error {
 		}
 		all <- err
 	}()
-	for _, wait := range []struct {
-		time   time.Duration
-		enough <-chan struct{}
-	}{{s.timeout / 2, nil}, {s.connectTimeout() - s.timeout/2, anyReady}} {
-		timer := time.NewTimer(wait.time)
+	timer := time.NewTimer(s.timeout / 2)
+	defer timer.Stop()
+	var enough chan struct{}
+	for range 2 {
 		select {
 		case err := <-all:
-			timer.Stop()
 			return err
-		case <-wait.enough:
-			timer.Stop()
+		case <-enough:
 			return nil
 		case <-timer.C:
+			enough = anyReady
+			timer.Reset(s.connectTimeout() - s.timeout/2)
 		}
 	}
 	return s.noConnection(only, s.connectTimeout())
@@ -336,23 +335,16 @@ func (s *server) timedOut() error {
 // ping waits until a connection of one answers PING. If go-redis has
 // connections for pipelines alone (v9.23 has), one of these must answer too.
 func (s *server) ping(ctx context.Context, one redis.UniversalClient) error {
-	pings := []func() error{func() error {
-		return s.pingAny(ctx, one, func() int { return int(one.PoolStats().IdleConns) }, sendPing)
-	}}
+	errs := make(chan error, 1)
 	if _, own := pipelineIdle(one); own && s.sharded.Load() {
-		pings = append(pings, func() error {
+		go deliver(errs, func() error {
 			return s.pingAny(ctx, one, func() int { idle, _ := pipelineIdle(one); return idle }, pipelinePing)
 		})
+	} else {
+		errs <- nil
 	}
-	errs := make(chan error)
-	for _, ping := range pings {
-		go deliver(errs, ping)
-	}
-	var err error
-	for range pings {
-		err = errors.Join(err, <-errs)
-	}
-	return err
+	err := s.pingAny(ctx, one, func() int { return int(one.PoolStats().IdleConns) }, sendPing)
+	return errors.Join(err, <-errs)
 }
 
 // silence, as a part of the store's timeout, is how long a connection may leave
