@@ -295,7 +295,6 @@ func (s *batches) changeExceptions(ctx context.Context, policy string, args ...a
 
 // exceptions reads the fields of a policy, and the time of their server.
 func (s *batches) exceptions(ctx context.Context, policy string) (fields map[string]string, now time.Time, err error) {
-	defer recovered(&err)
 	key := s.exceptionsKey(policy)
 	parts, err := exceptionsScript.Run(ctx, s.client, []string{key}).Slice()
 	if err != nil {

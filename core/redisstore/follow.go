@@ -69,15 +69,15 @@ func (s *Store) ReadExceptions(ctx context.Context, limiters ...*core.Limiter) e
 // recall reads the exceptions of a policy, and returns what Redis has lost of
 // them. bad says which can't be read.
 func (s *Store) recall(ctx context.Context, policy string) (lacking *putBack, bad, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.batches.connectTimeout())
-	defer cancel()
 	asked := time.Now()
-	fields, now, err := s.batches.exceptions(ctx, policy)
-	if err != nil {
-		return nil, nil, err
-	}
-	lacking, bad = s.memories.memory(policy).learn(policy, reading{fields, now, asked, time.Now()})
-	return lacking, bad, nil
+	err = s.batches.within(ctx, func(ctx context.Context) error {
+		fields, now, err := s.batches.exceptions(ctx, policy)
+		if err == nil {
+			lacking, bad = s.memories.memory(policy).learn(policy, reading{fields, now, asked, time.Now()})
+		}
+		return err
+	})
+	return lacking, bad, err
 }
 
 func (s *Store) followExceptions(ctx context.Context, interval time.Duration, limiters []*core.Limiter) {
@@ -85,19 +85,17 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 		return
 	}
 	var followers []*follower
-	byPolicy := make(map[string]*follower)
 	outage := &pollOutage{log: s.batches.logger, failing: make(map[string]bool)}
 	for _, l := range limiters {
 		if l == nil {
 			continue
 		}
-		f := byPolicy[l.Name()]
-		if f == nil {
-			f = &follower{policy: l.Name(), memory: s.memories.memory(l.Name()), log: s.batches.logger, outage: outage}
-			byPolicy[f.policy] = f
-			followers = append(followers, f)
+		i := slices.IndexFunc(followers, func(f *follower) bool { return f.policy == l.Name() })
+		if i < 0 {
+			i = len(followers)
+			followers = append(followers, &follower{policy: l.Name(), memory: s.memories.memory(l.Name()), log: s.batches.logger, outage: outage})
 		}
-		f.limiters = append(f.limiters, l)
+		followers[i].limiters = append(followers[i].limiters, l)
 	}
 	for _, f := range followers {
 		f.begin(time.Now())
@@ -329,12 +327,12 @@ func (f *follower) lost(p *putBack, err error) {
 	if !p.lost() || said && err != nil {
 		return
 	}
-	log := f.log().With("code", "RL719", "policy", f.policy, "blocks", p.blocks, "overrides", p.overrides, "removals", p.removals)
+	log := f.log().With("policy", f.policy, "blocks", p.blocks, "overrides", p.overrides, "removals", p.removals)
 	if err != nil {
-		log.Warn("ratelimit: Redis has lost what operators said; it stays in force here, but could not be put back", "error", err)
+		log.Warn("ratelimit: Redis has lost what operators said; it stays in force here, but could not be put back", "code", "RL719", "error", err)
 		return
 	}
-	log.Warn("ratelimit: Redis has lost what operators said; it stays in force, and was put back")
+	log.Warn("ratelimit: Redis has lost what operators said; it stays in force, and was put back", "code", "RL719")
 }
 
 // without returns e without the overrides in which err reports mistakes, such
