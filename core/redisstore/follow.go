@@ -327,12 +327,13 @@ func (f *follower) lost(p *putBack, err error) {
 	if !p.lost() || said && err != nil {
 		return
 	}
-	log := f.log().With("policy", f.policy, "blocks", p.blocks, "overrides", p.overrides, "removals", p.removals)
 	if err != nil {
-		log.Warn("ratelimit: Redis has lost what operators said; it stays in force here, but could not be put back", "code", "RL719", "error", err)
+		f.log().Warn("ratelimit: Redis has lost what operators said; it stays in force here, but could not be put back", "code", "RL719", "policy", f.policy,
+			"blocks", p.blocks, "overrides", p.overrides, "removals", p.removals, "error", err)
 		return
 	}
-	log.Warn("ratelimit: Redis has lost what operators said; it stays in force, and was put back", "code", "RL719")
+	f.log().Warn("ratelimit: Redis has lost what operators said; it stays in force, and was put back", "code", "RL719", "policy", f.policy,
+		"blocks", p.blocks, "overrides", p.overrides, "removals", p.removals)
 }
 
 // without returns e without the overrides in which err reports mistakes, such
