@@ -34,10 +34,9 @@ const (
 //
 // Adjacent calls share what they can. Calls that are alike are one key, and one
 // request with a count. Calls that are sameTake are several keys, and one
-// request. Under the same limits as the request before, a request does not
-// repeat them. Example: three calls for key a and one for key b under the same
-// limits, of 1 token each, are the keys a and b, a request for 3 times with the
-// limits, and a request for 1 time without.
+// request. A request does not repeat the limits of the one before. Example:
+// three calls for key a and one for key b, of 1 token each, are the keys a and
+// b, a request for 3 times with the limits, and a request for 1 time without.
 func scriptArgs(calls []*call, now string, wide bool) []any {
 	args := make([]any, 3, 5+len(calls))
 	requests := make([]byte, 0, requestSize+len(calls[0].request.Plan.Packed)) // most script calls have one request

@@ -8,49 +8,43 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/cause"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/eviction"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/rtt"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// batches is the innermost store of a Store: Redis makes its decisions. It
-// groups concurrent requests to the same server into one script call. Each
-// server has its own queue and breaker: see node.
+// batches is the innermost store of a Store: Redis makes its decisions, and
+// concurrent requests to a server share script calls.
 type batches struct {
-	sender
+	*server
 
 	config   store.Config
 	prefix   string // what keyPrefix returned
 	nodes    nodes
 	breakers circuit.Group
 
-	eviction eviction.Watch // warns once if a server may drop keys when its memory is full
+	eviction evictionWatch // warns once if a server may drop keys when its memory is full
 }
 
 // attach makes the nodes of client's servers. inOrder allows one batch in
 // flight at a time, so that the instants of an injected clock arrive in their
 // order.
 func (s *batches) attach(client redis.UniversalClient, set settings, inOrder bool) {
-	maxInFlight := rtt.MaxInFlight(client)
+	maxInFlight := rtt.MaxInFlight(settingsOfClient(client).poolSize)
 	if inOrder {
 		maxInFlight = 1
 	}
 	clientOf, known := clientByKey(client)
-	s.breakers.Name, s.breakers.Describe, s.breakers.Open = "Redis", cause.Describe, s.nodes.opened
+	s.breakers.Name, s.breakers.Describe, s.breakers.Open = "Redis", diagnosis, s.nodes.opened
 	s.nodes.clientOf = clientOf
 	s.nodes.known.Store(known)
-	s.nodes.newNode = func(client *redis.Client) *node {
-		address := func() string { return s.server.addressOf(client) }
-		n := &node{sender: &s.sender, client: client, breaker: s.breakers.New(address, set.failures, set.pause, s.server.logger)}
-		if clientOf != nil {
-			n.router = &s.nodes
-		}
+	s.nodes.newNode = func(only *redis.Client) *node {
+		address := func() string { return s.addressOf(only) }
+		n := &node{server: s.server, nodes: &s.nodes, only: only, breaker: s.breakers.New(address, set.failures, set.pause, s.logger)}
 		n.kept = circuit.Keep(n.breaker, set.pause, n.sendKept, n.tryFor)
 		q := &n.queue
 		q.maxInFlight, q.timeout, q.longestWait = maxInFlight, set.timeout, longestWait*set.timeout
-		q.expire, q.hasIdle = n.expire, s.server.hasIdle
+		q.expire, q.hasIdle = n.expire, s.hasIdle
 		return n
 	}
 	s.nodes.home, s.nodes.unassigned = s.nodes.newNode(nil), s.nodes.newNode(nil)
@@ -68,14 +62,14 @@ func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error)
 	if err != nil {
 		return store.Answer{}, &failure{inPolicy(r.Policy()), serverClock(err)}
 	}
-	s.eviction.Look(s.server)
+	s.eviction.look(s.server)
 	return o.answer, nil
 }
 
 // DoTogether has one script call decide two or more requests. It returns
 // [store.ErrApart] if their keys may be on different servers.
 func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
-	if s.server.sharded.Load() && !layer.OneBucket(requests) {
+	if s.sharded.Load() && !layer.OneBucket(requests) {
 		return nil, store.ErrApart
 	}
 	if err := s.config.ClockError(); err != nil {
@@ -89,7 +83,7 @@ func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]s
 	if err != nil {
 		return nil, &failure{"", serverClock(err)}
 	}
-	s.eviction.Look(s.server)
+	s.eviction.look(s.server)
 	for i, a := range o.joint {
 		if a.Err != nil {
 			o.joint[i].Err = &failure{inPolicy(requests[i].Policy()), a.Err}
@@ -115,9 +109,8 @@ func (s *batches) Reset(ctx context.Context, policy, key string) error {
 	return nil
 }
 
-// del deletes a key. It returns when the store's timeout or ctx ends. The
-// goroutine that it starts may end later, because go-redis does not always stop
-// reading when a context ends. A panic in a hook of the client is an error.
+// del deletes a key. It returns when the store's timeout or ctx ends; go-redis
+// does not always stop reading then.
 func (s *batches) del(ctx context.Context, key string) error {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	done := make(chan error, 1)
@@ -126,7 +119,7 @@ func (s *batches) del(ctx context.Context, key string) error {
 		var err error
 		defer func() { done <- err }()
 		defer recovered(&err)
-		err = withoutArguments(s.server.client.Del(own, key).Err())
+		err = withoutArguments(s.client.Del(own, key).Err())
 	}()
 	select {
 	case err := <-done:

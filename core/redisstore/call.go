@@ -2,6 +2,8 @@ package redisstore
 
 import (
 	"hash/maphash"
+	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,9 +16,8 @@ import (
 // several that are decided together.
 //
 // A call is waiting until it is sent with its batch, or abandoned by its caller
-// or a timeout. Only one goroutine can change the state, by claim or
-// CompareAndSwap, and only that one sends the call or answers it. So a call
-// that was abandoned in the queue is not sent and charges nothing.
+// or a timeout. Only one goroutine can change the state, and only that one sends
+// the call or answers it. So an abandoned call charges nothing.
 type call struct {
 	member
 	others []member  // the other requests of a joint decision
@@ -30,7 +31,7 @@ type call struct {
 	// trial: it is the breaker's trial. It is not reused, because the timer of
 	// node.trial may use it after its answer.
 	trial bool
-	// kept: it has failed, and keepTrial has kept what should be sent later.
+	// kept: it has failed, and what should be sent later was kept.
 	kept bool
 
 	// Written before done is signalled, and read after.
@@ -46,19 +47,25 @@ type member struct {
 	calendars string // what bucket.Plan.Calendars returned when it was last sent
 }
 
+// members returns c's requests, the first one too.
+func (c *call) members() iter.Seq[*member] {
+	return func(yield func(*member) bool) {
+		more := yield(&c.member)
+		for i := 0; more && i < len(c.others); i++ {
+			more = yield(&c.others[i])
+		}
+	}
+}
+
 // holders returns c's requests if any of them may begin a hold; else nil. They
 // are clones, because the caller may reuse the memory of the keys once it has
 // an error. The calendars stay with the goroutine that sends c, which may be
 // writing them.
 func (c *call) holders() (list []member) {
 	holds := false
-	add := func(m *member) {
+	for m := range c.members() {
 		holds = holds || m.request.Holds()
 		list = append(list, member{key: m.key, request: m.request.Clone()})
-	}
-	add(&c.member)
-	for i := range c.others {
-		add(&c.others[i])
 	}
 	if !holds {
 		return nil
@@ -66,8 +73,8 @@ func (c *call) holders() (list []member) {
 	return list
 }
 
-// callPool reuses calls. Without it, calls and their channels would be half of
-// what a decision allocates.
+// callPool reuses calls, which with their channels are half of what a decision
+// allocates.
 type callPool struct{ free sync.Pool }
 
 // get returns a call for r, in the state waiting.
@@ -124,27 +131,19 @@ type outcome struct {
 	err    error               // why there is no answer
 }
 
-// outcomeOf returns the outcome of the i-th call, if outcomes and err are the
-// results of several.
-func outcomeOf(i int, outcomes []outcome, err error) outcome {
-	if outcomes == nil {
-		return outcome{err: err}
-	}
-	return outcomes[i]
-}
+// failed returns the outcomes of n calls that failed with err.
+func failed(n int, err error) []outcome { return slices.Repeat([]outcome{{err: err}}, n) }
 
 // maxBatch is the largest weight of a batch. A call of weight 1 takes the
 // server about 2 µs, so a batch blocks the server for about 1 ms.
 const maxBatch = 512
 
 // unusualWeight is the weight of a request that is not usual, and of each
-// request of a joint decision. The script decides the latter twice: without
-// taking, then with.
+// request of a joint decision, which the script decides twice.
 const unusualWeight = 16
 
-// usual reports whether the script's fast path can decide c: see usual.lua. c
-// then takes tokens of one bucket, whose limits all count requests, and does
-// nothing else.
+// usual reports whether the script's fast path can decide c: it only takes
+// tokens of one bucket, whose limits all count requests. See usual.lua.
 func (c *call) usual() bool {
 	r := &c.request
 	return c.others == nil && r.Action == bucket.Take && r.Plan.Simple && r.Each == nil && !r.Dry && r.Ends.Ticket == 0
@@ -163,8 +162,8 @@ func (c *call) weight() int {
 	return weight
 }
 
-// batchOf returns how many calls, from the first on, form the next batch, and
-// their weight: as many as maxBatch allows, and at least one.
+// batchOf returns how many of calls form the next batch, as many as maxBatch
+// allows and at least one, and their weight.
 func batchOf(calls []*call) (n, weight int) {
 	n, weight = 1, calls[0].weight()
 	for n < len(calls) {

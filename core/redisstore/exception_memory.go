@@ -1,8 +1,8 @@
 package redisstore
 
 import (
+	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -12,9 +12,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// readAgain is after how many polls processes read exceptions without a change:
-// the clock of Redis may have stepped, or somebody may have written without the
-// version.
+// readAgain is after how many polls without a change exceptions are read again:
+// somebody may have written without the version.
 const readAgain = 60
 
 // exceptionMemory is what a store knows of a policy's exceptions. It keeps what
@@ -119,9 +118,7 @@ func (m *exceptionMemory) learn(policy string, r reading) (*putBack, error) {
 	}
 	m.seen, m.confirmed = r.fields[""], r.asked
 
-	all := maps.Clone(redis.unreadable) // the error counts them
-	maps.Copy(all, m.words.of)
-	list, err := readExceptions(policy, all, r.now)
+	list, err := words{of: m.words.of, unreadable: redis.unreadable}.exceptions(policy, r.now)
 	m.now = &heldExceptions{list, r.read, m.words.top}
 	if m.words.equal(redis) {
 		m.settle(r.fields[""])
@@ -137,15 +134,12 @@ func (m *exceptionMemory) learn(policy string, r reading) (*putBack, error) {
 // lacking returns how a hash with other words gets those of m. m.mu is held.
 func (m *exceptionMemory) lacking(redis words, now time.Time) *putBack {
 	p := &putBack{expected: m.seen, version: m.version}
-	change := func(field, value string) { p.fields = appendPair(p.fields, field, value) }
-	for field, value := range m.words.of {
-		there := redis.of[field]
-		if there == value {
+	for field, mine := range m.words.of {
+		theirs, known := redis.of[field]
+		if known && mine == theirs {
 			continue
 		}
-		change(field, value)
-		mine, _ := readWord(value)
-		theirs, known := readWord(there)
+		p.fields = appendPair(p.fields, field, mine.String())
 		switch kind, _, _ := strings.Cut(field, ":"); {
 		case known && mine.says == theirs.says && mine.end == theirs.end: // only its stamp is new
 		case mine.holds(now) && kind == blockField:
@@ -158,7 +152,7 @@ func (m *exceptionMemory) lacking(redis words, now time.Time) *putBack {
 	}
 	for field := range redis.of {
 		if _, ok := m.words.of[field]; !ok {
-			change(field, "")
+			p.fields = appendPair(p.fields, field, "")
 		}
 	}
 	return p
@@ -179,8 +173,7 @@ func (m *exceptionMemory) wrote(p *putBack) {
 	}
 }
 
-// failed takes in that Redis refused what was put back: the next attempts are
-// farther and farther apart.
+// failed takes in that Redis refused what was put back: attempts become rarer.
 func (m *exceptionMemory) failed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -188,18 +181,12 @@ func (m *exceptionMemory) failed() {
 	m.due = m.polls + m.pause
 }
 
-// held returns the exceptions that were read last; nil: none were.
-func (m *exceptionMemory) held() *heldExceptions {
+// held returns the exceptions that were read last, or nil, and when Redis last
+// had no other words than those known.
+func (m *exceptionMemory) held() (*heldExceptions, time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.now
-}
-
-// read returns when Redis last had no other words than those known.
-func (m *exceptionMemory) read() time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.confirmed
+	return m.now, m.confirmed
 }
 
 // follow notes limiters that follow, until the function that it returns is
@@ -238,33 +225,22 @@ func (m *exceptionMemory) stats(policy string, now time.Time) (least storestats.
 }
 
 // exceptionMemories are those of a store, by policy.
-type exceptionMemories struct {
-	mu sync.Mutex
-	of map[string]*exceptionMemory
-}
+type exceptionMemories struct{ of sync.Map }
 
 // memory returns that of a policy.
 func (m *exceptionMemories) memory(policy string) *exceptionMemory {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.of == nil {
-		m.of = make(map[string]*exceptionMemory)
-	}
-	if m.of[policy] == nil {
-		m.of[policy] = &exceptionMemory{}
-	}
-	return m.of[policy]
+	memory, _ := m.of.LoadOrStore(policy, &exceptionMemory{})
+	return memory.(*exceptionMemory)
 }
 
 // stats returns what is in force of the policies that are followed, by their
 // names.
 func (m *exceptionMemories) stats() (list []storestats.Exceptions) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, policy := range slices.Sorted(maps.Keys(m.of)) {
-		if s, ok := m.of[policy].stats(policy, time.Now()); ok {
+	for policy, memory := range m.of.Range {
+		if s, ok := memory.(*exceptionMemory).stats(policy.(string), time.Now()); ok {
 			list = append(list, s)
 		}
 	}
+	slices.SortFunc(list, func(a, b storestats.Exceptions) int { return cmp.Compare(a.Policy, b.Policy) })
 	return list
 }

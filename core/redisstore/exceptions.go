@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,10 +17,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/hashslot"
 )
 
 // MaxExceptions is how many exceptions a policy may have in Redis.
@@ -85,8 +81,8 @@ func (e *Exception) refusal(policy string) error {
 // longestLine is how many bytes of who has said something, or why, are kept.
 const longestLine = 256
 
-// lineMistakes returns what is wrong with the arguments of a function that say
-// who does something, and why.
+// lineMistakes returns what is wrong with who does something, and why, as a
+// function's arguments say it.
 func lineMistakes(function, by, reason string) (errs []error) {
 	for _, said := range [][2]string{{"by", by}, {"reason", reason}} {
 		if text := said[1]; len(text) > longestLine || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
@@ -106,114 +102,6 @@ func fitting(policy string, limits []core.Limit) core.Policy {
 		}
 	}
 	return p
-}
-
-// A word is what an operator said last about a key: a field of the hash.
-// exceptions.lua has its layout.
-type word struct {
-	stamp   int64  // orders words: the later one is higher, also if the clock of Redis steps back
-	written int64  // in milliseconds, by the clock of the server that wrote it
-	end     int64  // in milliseconds; 0: never; 1: it is a removal
-	says    string // a said in JSON
-}
-
-// said is the JSON of a word. Readers ignore fields that they don't know.
-type said struct {
-	Blocked bool         `json:"blocked,omitempty"`
-	Limits  []core.Limit `json:"limits,omitempty"`
-	By      string       `json:"by,omitempty"`
-	Reason  string       `json:"reason,omitempty"`
-}
-
-var numbers = regexp.MustCompile(`^(\d{1,16}) (\d{1,16}) (\d{1,16}) `)
-
-// readWord reads a field's value. It reports whether it can: another program
-// may have written it.
-func readWord(value string) (w word, ok bool) {
-	found := numbers.FindStringSubmatch(value)
-	if found == nil {
-		return w, false
-	}
-	for i, n := range []*int64{&w.stamp, &w.written, &w.end} {
-		if *n, _ = strconv.ParseInt(found[i+1], 10, 64); *n >= 1<<52 {
-			return w, false
-		}
-	}
-	w.says = value[len(found[0]):]
-	return w, true
-}
-
-func (w word) String() string { return fmt.Sprintf("%d %d %d %s", w.stamp, w.written, w.end, w.says) }
-
-// holds reports whether w is in force at an instant: it is no removal, and has
-// not ended.
-func (w word) holds(now time.Time) bool { return w.end == 0 || w.end > now.UnixMilli() }
-
-// removedFor is how long a removal, or an exception that has ended, stays a
-// word.
-const removedFor = 24 * time.Hour
-
-// over is the instant since which w, which does not hold, is not in force.
-func (w word) over() time.Time { return time.UnixMilli(max(w.written, w.end)) }
-
-// readExceptions reads fields at a time of Redis, and leaves out what has
-// ended. The error says how many fields can't be read.
-func readExceptions(policy string, fields map[string]string, now time.Time) (list []Exception, err error) {
-	var errs []error
-	unreadable, kinds := 0, make(map[string]bool)
-	for _, field := range slices.Sorted(maps.Keys(fields)) {
-		if field == "" { // the version
-			continue
-		}
-		w, ok := readWord(fields[field])
-		if ok && !w.holds(now) {
-			continue
-		}
-		e, known := w.exception(policy, field, now)
-		if ok = ok && known; ok {
-			list = append(list, e)
-			continue
-		}
-		unreadable++
-		if kind, _, known := strings.Cut(field, ":"); known && len(kinds) < 3 { // without a colon it may be a key
-			kinds[printable.Clip(kind, limit.MaxName)+":…"] = true
-		}
-	}
-	if unreadable > 0 {
-		such := ""
-		if len(kinds) > 0 {
-			such = " (" + strings.Join(slices.Sorted(maps.Keys(kinds)), ", ") + ")"
-		}
-		errs = append(errs, fmt.Errorf("%d exceptions of policy %q can't be read%s: another version of this package may have written them", unreadable, policy, such))
-	}
-	if len(list) > MaxExceptions {
-		errs = append(errs, fmt.Errorf("policy %q has %d exceptions, and only the first %d are read", policy, len(list), MaxExceptions))
-		list = list[:MaxExceptions]
-	}
-	slices.SortStableFunc(list, func(a, b Exception) int { return cmp.Compare(a.Key, b.Key) })
-	return list, errors.Join(errs...)
-}
-
-// exception returns what w, which holds, says of a field. It reports whether it
-// is known.
-func (w word) exception(policy, field string, now time.Time) (e Exception, ok bool) {
-	kind, key, _ := strings.Cut(field, ":")
-	var says said
-	if key == "" || json.Unmarshal([]byte(w.says), &says) != nil {
-		return e, false
-	}
-	e.By, e.Reason = printable.Clip(says.By, longestLine), printable.Clip(says.Reason, longestLine) // another program may have written more
-	if e.Key = key; w.end > 0 {
-		e.For = time.UnixMilli(w.end).Sub(now).Truncate(time.Millisecond)
-	}
-	switch kind {
-	case overrideField:
-		e.Limits = says.Limits
-		return e, !says.Blocked && fitting(policy, e.Limits).Validate() == nil
-	case blockField:
-		return e, says.Blocked && says.Limits == nil
-	}
-	return e, false
 }
 
 // SetException writes an exception of a policy into Redis, in place of one that
@@ -248,9 +136,8 @@ type Removal struct {
 }
 
 // RemoveException removes an exception of a key. It reports whether Redis had
-// one. If it has none, because it has lost it, processes may still have one:
-// they end it too. So the removal stays in Redis for a day, with the key.
-// Errors are those of SetException.
+// one. Processes that have one which Redis has lost end it too: the removal
+// stays in Redis for a day, with the key. Errors are those of SetException.
 func (s *Store) RemoveException(ctx context.Context, policy string, r Removal) (was bool, err error) {
 	if err := errors.Join(lineMistakes("RemoveException", r.By, r.Reason)...); err != nil {
 		return false, err
@@ -277,47 +164,44 @@ func (s *Store) EndOverride(ctx context.Context, policy, key string) (was bool, 
 // package, are left out: the error joins why, and is that of the call if
 // nothing could be read.
 func (s *Store) Exceptions(ctx context.Context, policy string) ([]Exception, error) {
-	if err := s.mistaken(); err != nil {
+	words, now, err := s.words(ctx, policy)
+	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
-	defer cancel()
-	fields, now, err := s.batches.exceptions(ctx, policy)
-	if err != nil {
-		return nil, &failure{inPolicy(policy), s.batches.exceptionsError(policy, err)}
-	}
-	return readExceptions(policy, fields, now)
+	return words.exceptions(policy, now)
 }
 
 // EndedExceptions returns the keys of a policy whose block, or override, was
 // removed or has ended in the last day. Tools that write what they have read
 // elsewhere must not bring these back.
 func (s *Store) EndedExceptions(ctx context.Context, policy string) (blocks, overrides []string, err error) {
-	if err := s.mistaken(); err != nil {
-		return nil, nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
-	defer cancel()
-	fields, now, err := s.batches.exceptions(ctx, policy)
-	if err != nil {
-		return nil, nil, &failure{inPolicy(policy), s.batches.exceptionsError(policy, err)}
-	}
-	for field, value := range wordsOf(fields).of {
-		if w, _ := readWord(value); w.holds(now) {
-			continue
-		}
-		switch kind, key, _ := strings.Cut(field, ":"); kind {
-		case blockField:
+	words, now, err := s.words(ctx, policy)
+	for field, w := range words.of {
+		switch kind, key, _ := strings.Cut(field, ":"); {
+		case w.holds(now):
+		case kind == blockField:
 			blocks = append(blocks, key)
-		case overrideField:
+		case kind == overrideField:
 			overrides = append(overrides, key)
 		}
 	}
-	return blocks, overrides, nil
+	return blocks, overrides, err
 }
 
-// exceptionsScript reads and changes exceptions. A reader needs the time of the
-// server that has them: a client of several servers sends TIME to any of them.
+// words returns what Redis has of a policy's exceptions, and when, by its
+// clock.
+func (s *Store) words(ctx context.Context, policy string) (w words, now time.Time, err error) {
+	err = s.ask(ctx, policy, func(ctx context.Context) error {
+		var fields map[string]string
+		fields, now, err = s.batches.exceptions(ctx, policy)
+		w = wordsOf(fields)
+		return err
+	})
+	return w, now, err
+}
+
+// exceptionsScript reads and changes exceptions. A script reads, because its
+// reader needs the time of the server that has them.
 var exceptionsScript = redis.NewScript(exceptionsText)
 
 //go:embed exceptions.lua
@@ -326,63 +210,36 @@ var exceptionsText string
 // exceptionsKey returns the Redis key of a policy's exceptions. No bucket has
 // it: a bare "%" begins no policy in [redisKey].
 func (s *batches) exceptionsKey(policy string) string {
-	var b strings.Builder
-	b.WriteString(s.prefix + "%exceptions:")
-	printable.Percent(&b, policy, ":{}%")
-	return b.String()
+	return s.prefix + "%exceptions:" + encodedPolicy(policy)
 }
 
 // historyKey returns the Redis key of a policy's history, which is in the
-// Cluster slot of its exceptions, for one script has both. No bucket has it. A
-// prefix with half a hash tag leads elsewhere: then there is no history, and
-// the key is "".
+// Cluster slot of its exceptions, for one script has both. A prefix with half a
+// hash tag leads elsewhere: then there is no history, and the key is "".
 func (s *batches) historyKey(policy string) string {
-	var b strings.Builder
-	b.WriteString(s.prefix + "%history:")
 	exceptions := s.exceptionsKey(policy)
-	printable.Percent(&b, policy, ":{}%")
-	for _, key := range []string{s.prefix + "%history:{" + exceptions + "}", b.String()} {
-		if hashslot.Of(key) == hashslot.Of(exceptions) {
+	for _, key := range []string{s.prefix + "%history:{" + exceptions + "}", s.prefix + "%history:" + encodedPolicy(policy)} {
+		if hashSlot(key) == hashSlot(exceptions) {
 			return key
 		}
 	}
 	return ""
 }
 
-// exceptionKeys returns the keys that exceptions.lua changes.
-func (s *batches) exceptionKeys(policy string) []string {
-	keys := []string{s.exceptionsKey(policy)}
-	if history := s.historyKey(policy); history != "" {
-		keys = append(keys, history)
-	}
-	return keys
-}
-
 // ExceptionsVersion returns the version of a policy's exceptions in Redis,
 // which those who follow them obey: see [core.Following]. It costs one round
 // trip.
 func (s *Store) ExceptionsVersion(ctx context.Context, policy string) (version int64, err error) {
-	if err := s.mistaken(); err != nil {
-		return 0, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
-	defer cancel()
-	text, err := s.batches.version(ctx, policy)
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return 0, &failure{inPolicy(policy), s.batches.exceptionsError(policy, err)}
-	}
-	return wordsOf(map[string]string{"": text}).top, nil
-}
-
-func (s *batches) version(ctx context.Context, policy string) (text string, err error) {
-	defer recovered(&err)
-	return s.server.client.HGet(ctx, s.exceptionsKey(policy), "").Result()
-}
-
-// exceptionsError returns err of a call for a policy's exceptions as messages
-// show it.
-func (s *batches) exceptionsError(policy string, err error) error {
-	return foreignKey(s.exceptionsKey(policy), err)
+	err = s.ask(ctx, policy, func(ctx context.Context) error {
+		key := s.batches.exceptionsKey(policy)
+		text, err := s.batches.client.HGet(ctx, key, "").Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return foreignKey(key, err)
+		}
+		version = wordsOf(map[string]string{"": text}).top
+		return nil
+	})
+	return version, err
 }
 
 // foreignKey returns err of a call for a Redis key of exceptions, or of their
@@ -413,35 +270,35 @@ func (s *Store) writeWord(ctx context.Context, policy, field string, says said, 
 	if err != nil {
 		return false, err
 	}
-	if err := s.mistaken(); err != nil {
-		return false, err
+	var n int
+	err = s.ask(ctx, policy, func(ctx context.Context) error {
+		n, err = s.batches.changeExceptions(ctx, policy, "set", field, string(text), lasts, MaxExceptions, nonce(), note)
+		return err
+	})
+	if n < 0 {
+		err = ErrExceptions
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
-	defer cancel()
-	n, err := s.batches.changeExceptions(ctx, policy, "set", field, string(text), lasts, MaxExceptions, nonce(), note)
-	switch {
-	case err != nil:
-		return false, &failure{inPolicy(policy), err}
-	case n < 0:
-		return false, ErrExceptions
-	}
-	return n > 0, nil
+	return n > 0, err
 }
 
-// changeExceptions has the script change the exceptions of a policy.
+// changeExceptions has the script change the exceptions of a policy, and their
+// history, if it has a key.
 func (s *batches) changeExceptions(ctx context.Context, policy string, args ...any) (n int, err error) {
 	defer recovered(&err)
-	n, err = exceptionsScript.Run(ctx, s.server.client, s.exceptionKeys(policy), args...).Int()
-	return n, s.exceptionsError(policy, err)
+	keys := []string{s.exceptionsKey(policy)}
+	if history := s.historyKey(policy); history != "" {
+		keys = append(keys, history)
+	}
+	n, err = exceptionsScript.Run(ctx, s.client, keys, args...).Int()
+	return n, foreignKey(keys[0], err)
 }
 
 // exceptions reads the fields of a policy, and the time of their server.
 func (s *batches) exceptions(ctx context.Context, policy string) (fields map[string]string, now time.Time, err error) {
-	defer recovered(&err)
-	reply := exceptionsScript.Run(ctx, s.server.client, []string{s.exceptionsKey(policy)})
-	parts, err := reply.Slice()
+	key := s.exceptionsKey(policy)
+	parts, err := exceptionsScript.Run(ctx, s.client, []string{key}).Slice()
 	if err != nil {
-		return nil, now, err
+		return nil, now, foreignKey(key, err)
 	}
 	at, known := parts[0].(int64)
 	list, ok := parts[1].([]any)

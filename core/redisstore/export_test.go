@@ -7,7 +7,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/lease"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/hashslot"
 )
 
 // LongestTTL is how long a key may live that matters for a time: an eighth
@@ -62,4 +61,4 @@ func ExceptionsKey(s *Store, policy string) string { return s.batches.exceptions
 func HistoryKey(s *Store, policy string) string { return s.batches.historyKey(policy) }
 
 // SlotOf returns the Cluster slot of a key.
-func SlotOf(key string) uint16 { return hashslot.Of(key) }
+func SlotOf(key string) uint16 { return hashSlot(key) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -17,8 +18,8 @@ import (
 )
 
 // This file has the errors of calls to Redis, and what an error proves: whether
-// the command may have been executed, whether a retry makes sense, and whether
-// the server works.
+// the command may have been executed, whether a retry makes sense, whether the
+// server works, and what is wrong with it.
 
 // timeoutError returns the error of a call that had no answer after so long.
 func timeoutError(after time.Duration) error {
@@ -50,20 +51,18 @@ func lost(err error) bool { return err != nil && !fromServer(err) }
 // fromServer reports whether err is a server's reply: the server has a
 // connection, and what it did is known.
 func fromServer(err error) bool {
-	var reply redis.Error
-	return errors.As(err, &reply)
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
 }
 
 // serverText returns what the server replied, or "" if err is no server's
-// reply. Use it instead of err.Error() to find out what happened: a hook may
-// have wrapped err with the text of the command, and a client may have chosen
-// any text as its key.
+// reply. err.Error() may have the text of the command besides, and so of a key
+// that a client has chosen.
 func serverText(err error) string {
-	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return ""
+	if reply, ok := errors.AsType[redis.Error](err); ok {
+		return reply.Error()
 	}
-	return reply.Error()
+	return ""
 }
 
 // refusals are the beginnings of replies of servers that did not execute a
@@ -74,16 +73,19 @@ var refusals = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRY
 // notExecuted reports whether err proves that the command was not executed and
 // another attempt makes sense.
 func notExecuted(err error) bool {
-	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
-		return true
-	}
-	return slices.ContainsFunc(refusals, func(refusal string) bool { return redis.HasErrorPrefix(err, refusal) })
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial" || isAny(err, refusals)
+}
+
+// isAny reports whether err is a server's reply with one of these beginnings.
+func isAny(err error, beginnings []string) bool {
+	return slices.ContainsFunc(beginnings, func(begins string) bool { return redis.HasErrorPrefix(err, begins) })
 }
 
 // wroteNothing reports whether err says that the server takes no writes. The
 // script then leaves the key as it was.
 func wroteNothing(err error) bool {
-	return slices.ContainsFunc([]string{"OOM", "MISCONF", "NOREPLICAS"}, func(refusal string) bool { return redis.HasErrorPrefix(err, refusal) })
+	return isAny(err, []string{"OOM", "MISCONF", "NOREPLICAS"})
 }
 
 // crossSlot reports whether err says that the keys of a script call are in
@@ -94,22 +96,20 @@ func crossSlot(err error) bool {
 }
 
 // lacksStruct reports whether err says that the server's Lua has no struct
-// library. The script uses the library in its first line, so nothing was
-// executed. The texts are those of Redis, miniredis, Lua, and Lua in Go. They
-// must not match errors of struct.pack, which may come after the script has
-// written.
+// library, so nothing was executed. The texts are those of Redis, miniredis,
+// Lua, and Lua in Go. They must not match errors of struct.pack, which may come
+// after the script has written.
 func lacksStruct(err error) bool {
 	text := serverText(err)
-	return strings.Contains(text, "global variable 'struct'") || strings.Contains(text, "global 'struct'") ||
-		strings.Contains(text, "(nil) with key 'pack'")
+	says := func(part string) bool { return strings.Contains(text, part) }
+	return says("global variable 'struct'") || says("global 'struct'") || says("(nil) with key 'pack'")
 }
 
 // ofHashSlot reports whether err says that the server does not serve the hash
 // slot of the key, so that it is moving or no server has it. The server itself
 // works.
 func ofHashSlot(err error) bool {
-	return redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") || redis.HasErrorPrefix(err, "TRYAGAIN") ||
-		redis.HasErrorPrefix(err, "CLUSTERDOWN") && strings.Contains(serverText(err), "slot")
+	return isAny(err, []string{"MOVED", "ASK", "TRYAGAIN"}) || isAny(err, []string{"CLUSTERDOWN"}) && strings.Contains(serverText(err), "slot")
 }
 
 // compileError is the beginning, after "ERR ", of the reply of a server that
@@ -169,3 +169,75 @@ func serverClock(err error) error {
 	}
 	return err
 }
+
+// unconnected is the error of a call that had no connection.
+type unconnected struct {
+	address string
+	after   time.Duration // how long the call waited for a connection; 0: opening one failed
+	cause   error         // why that failed, or with after why an earlier one failed; nil: not known
+}
+
+func (e *unconnected) Error() string {
+	text := "no connection to " + e.address
+	if e.after > 0 {
+		text += " within " + e.after.String()
+	}
+	if e.cause != nil {
+		text += ": " + e.cause.Error()
+	}
+	return text
+}
+
+// Unwrap returns [context.DeadlineExceeded] after a wait: the cause is then an
+// earlier connection's and proves nothing of this call.
+func (e *unconnected) Unwrap() error {
+	if e.after > 0 {
+		return context.DeadlineExceeded
+	}
+	return e.cause
+}
+
+// diagnosed adds to err the server's address and what is wrong there. It
+// returns nil for nil.
+func diagnosed(server string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %s: %w", server, diagnosis(err), err)
+}
+
+// diagnoses says what a server's errors mean, by how they begin.
+var diagnoses = []struct {
+	says   string
+	begins []string
+}{
+	{"Redis refuses the password or the user", []string{"NOAUTH", "WRONGPASS", "invalid password", "AUTH ", "Client sent AUTH"}},
+	{"Redis refuses this user a command or a key", []string{"NOPERM", "The user executing the script can't", "ACL failure in script"}},
+	{"this Redis is a replica and takes no writes", []string{"READONLY"}},
+	{"the memory of Redis is full, so it takes no writes", []string{"OOM"}},
+	{"Redis takes no writes", []string{"MISCONF", "NOREPLICAS", "NOGOODSLAVE"}},
+	{"Redis is not ready", []string{"LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN"}},
+	{"no node of the Cluster serves the key", []string{"CLUSTERDOWN", "MOVED", "ASK"}},
+}
+
+// diagnosis says for the log what is wrong with Redis, by the error of a call.
+func diagnosis(err error) string {
+	switch {
+	case fromServer(err):
+		text := strings.TrimPrefix(serverText(err), "ERR ")
+		for _, d := range diagnoses {
+			if slices.ContainsFunc(d.begins, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
+				return d.says
+			}
+		}
+		return "Redis answers with an error"
+	case errors.Is(err, redis.ErrPoolTimeout):
+		return "the client of Redis has no free connection"
+	case errors.As(err, new(*unconnected)), errors.As(err, new(net.Error)), slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) }):
+		return "Redis does not answer"
+	}
+	return "calls to Redis fail"
+}
+
+// ends are errors of connections that ended, and of calls that took too long.
+var ends = []error{context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed}

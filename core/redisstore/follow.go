@@ -15,7 +15,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// pollInterval is how often processes look for new exceptions.
 const pollInterval = time.Second
 
 // FollowExceptions has limiters obey the exceptions of their policies that are
@@ -42,10 +41,9 @@ func (s *Store) FollowExceptions(ctx context.Context, limiters ...*core.Limiter)
 }
 
 // ReadExceptions has limiters obey the exceptions that are in Redis now, such
-// as before a service takes its first request: FollowExceptions reads them too,
-// but requests may come before. It also ends those that have an end. What the
-// store has read before stays, also if Redis has lost it. The error joins what
-// could not be read; the rest is in force.
+// as before a service takes its first request, and ends those that have an end.
+// What the store has read before stays, also if Redis has lost it. The error
+// joins what could not be read; the rest is in force.
 func (s *Store) ReadExceptions(ctx context.Context, limiters ...*core.Limiter) error {
 	var errs []error
 	if err := s.mistaken(); err != nil {
@@ -61,7 +59,7 @@ func (s *Store) ReadExceptions(ctx context.Context, limiters ...*core.Limiter) e
 			continue
 		}
 		f := follower{limiters: []*core.Limiter{l}, memory: s.memories.memory(l.Name())}
-		f.held = f.memory.held()
+		f.held, _ = f.memory.held()
 		errs = append(errs, bad, f.set(time.Now()))
 		f.note(l.Following().Since)
 	}
@@ -71,43 +69,40 @@ func (s *Store) ReadExceptions(ctx context.Context, limiters ...*core.Limiter) e
 // recall reads the exceptions of a policy, and returns what Redis has lost of
 // them. bad says which can't be read.
 func (s *Store) recall(ctx context.Context, policy string) (lacking *putBack, bad, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
-	defer cancel()
 	asked := time.Now()
-	fields, now, err := s.batches.exceptions(ctx, policy)
-	if err != nil {
-		return nil, nil, s.batches.exceptionsError(policy, err)
-	}
-	lacking, bad = s.memories.memory(policy).learn(policy, reading{fields, now, asked, time.Now()})
-	return lacking, bad, nil
+	err = s.batches.within(ctx, func(ctx context.Context) error {
+		fields, now, err := s.batches.exceptions(ctx, policy)
+		if err == nil {
+			lacking, bad = s.memories.memory(policy).learn(policy, reading{fields, now, asked, time.Now()})
+		}
+		return err
+	})
+	return lacking, bad, err
 }
 
-// followExceptions is FollowExceptions with another interval.
 func (s *Store) followExceptions(ctx context.Context, interval time.Duration, limiters []*core.Limiter) {
 	if s.mistaken() != nil { // NewLimiter has reported it
 		return
 	}
 	var followers []*follower
-	byPolicy := make(map[string]*follower)
-	outage := &pollOutage{log: s.batches.server.logger, failing: make(map[string]bool)}
+	outage := &pollOutage{log: s.batches.logger, failing: make(map[string]bool)}
 	for _, l := range limiters {
 		if l == nil {
 			continue
 		}
-		f := byPolicy[l.Name()]
-		if f == nil {
-			f = &follower{policy: l.Name(), memory: s.memories.memory(l.Name()), log: s.batches.server.logger, outage: outage}
-			byPolicy[f.policy] = f
-			followers = append(followers, f)
+		i := slices.IndexFunc(followers, func(f *follower) bool { return f.policy == l.Name() })
+		if i < 0 {
+			i = len(followers)
+			followers = append(followers, &follower{policy: l.Name(), memory: s.memories.memory(l.Name()), log: s.batches.logger, outage: outage})
 		}
-		f.limiters = append(f.limiters, l)
+		followers[i].limiters = append(followers[i].limiters, l)
 	}
 	for _, f := range followers {
 		f.begin(time.Now())
 		defer f.memory.follow(f.limiters)()
 	}
 	together := max(1, len(followers))
-	if s.batches.server.sharded.Load() { // a shard that is away concerns its own policies alone
+	if s.batches.sharded.Load() { // a shard that is away concerns its own policies alone
 		together = 1
 	}
 	var running sync.WaitGroup
@@ -118,7 +113,7 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 					// So that the next poll finds a connection that works.
 					_ = s.batches.nodes.find(s.batches.exceptionsKey(group[0].policy)).connect()
 				}
-				_ = sleepUntil(ctx, time.Now().Add(interval))
+				sleep(ctx, interval)
 			}
 		})
 	}
@@ -131,7 +126,7 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 // poll reads the exceptions of policies that have changed. It reports whether a
 // connection may be lost.
 func (s *Store) poll(ctx context.Context, followers []*follower) (unconnected bool) {
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	ctx, cancel := context.WithTimeout(ctx, s.batches.connectTimeout())
 	defer cancel()
 	asked := time.Now()
 	versions, panicked := s.batches.versions(ctx, followers)
@@ -152,7 +147,7 @@ func (s *Store) poll(ctx context.Context, followers []*follower) (unconnected bo
 // versions asks for the version of each policy's exceptions.
 func (s *batches) versions(ctx context.Context, followers []*follower) (versions []*redis.StringCmd, err error) {
 	defer recovered(&err)
-	p := s.server.client.Pipeline()
+	p := s.client.Pipeline()
 	for _, f := range followers {
 		versions = append(versions, p.HGet(ctx, s.exceptionsKey(f.policy), ""))
 	}
@@ -165,7 +160,7 @@ func (s *batches) versions(ctx context.Context, followers []*follower) (versions
 func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd, asked time.Time) error {
 	version, err := reply.Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
-		return s.batches.exceptionsError(f.policy, err)
+		return foreignKey(s.batches.exceptionsKey(f.policy), err)
 	}
 	if f.memory.confirm(version, asked) {
 		return nil
@@ -174,7 +169,14 @@ func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd, a
 	if err != nil {
 		return err
 	}
-	f.unreadable = f.warnOnce(f.unreadable, bad)
+	unreadable := ""
+	if bad != nil {
+		unreadable = bad.Error()
+	}
+	if unreadable != "" && unreadable != f.unreadable {
+		f.warn(bad)
+	}
+	f.unreadable = unreadable
 	if lacking == nil {
 		f.refused = false
 		return nil
@@ -189,18 +191,6 @@ func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd, a
 		f.lost(lacking, nil)
 	}
 	return nil
-}
-
-// sleepUntil waits until t, or until ctx ends.
-func sleepUntil(ctx context.Context, t time.Time) error {
-	timer := time.NewTimer(time.Until(t))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // follower has the limiters of one policy obey its exceptions.
@@ -223,7 +213,7 @@ type follower struct {
 
 // catchUp obeys what was read last.
 func (f *follower) catchUp() {
-	held := f.memory.held()
+	held, _ := f.memory.held()
 	f.mu.Lock()
 	same := held == f.held
 	f.held = held
@@ -247,7 +237,8 @@ func (f *follower) begin(now time.Time) {
 // note notes in the limiters which version they obey, which is that of f.held,
 // and that they follow since an instant; zero: they don't.
 func (f *follower) note(since time.Time) {
-	following := core.Following{Since: since, Read: f.memory.read()}
+	following := core.Following{Since: since}
+	_, following.Read = f.memory.held()
 	if f.held != nil {
 		following.Version = f.held.version
 	}
@@ -325,18 +316,6 @@ func (f *follower) report(err error) {
 	f.outage.note(f.policy, err)
 }
 
-// warnOnce logs what can't be read, unless before says that it was logged. It
-// returns what was.
-func (f *follower) warnOnce(before string, err error) string {
-	if err == nil {
-		return ""
-	}
-	if err.Error() != before {
-		f.warn(err)
-	}
-	return err.Error()
-}
-
 // warn logs that exceptions of f's policy can't be read.
 func (f *follower) warn(err error) { warnUnread(f.log().With("policy", f.policy), err) }
 
@@ -358,8 +337,7 @@ func (f *follower) lost(p *putBack, err error) {
 }
 
 // without returns e without the overrides in which err reports mistakes, such
-// as the name of a limit that this version of the policy does not have: blocks
-// and all other overrides hold nevertheless.
+// as the name of a limit that the policy no longer has: all else holds.
 func without(e core.Exceptions, err error) core.Exceptions {
 	rest := e
 	rest.Overrides = maps.Clone(e.Overrides)
@@ -382,8 +360,8 @@ func warnUnread(log *slog.Logger, err error) {
 	log.Warn("ratelimit: not all exceptions in Redis could be read; those that were read are in force", "code", "RL718", "error", err)
 }
 
-// pollOutage logs that Redis can't be read, once for all policies. Its end is
-// when all of them were read again.
+// pollOutage logs that Redis can't be read, once for all policies until all of
+// them were read again.
 type pollOutage struct {
 	log func() *slog.Logger
 

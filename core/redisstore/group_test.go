@@ -27,7 +27,7 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 		var together, single []*call
 		held := bucket.Request{Plan: plans[2], Action: bucket.Reserve, N: 1, Ticket: 1}
 		for _, key := range []string{"1c", "2c"} { // its requests are not usual
-			_, err := s.batches.server.scriptCall(t.Context(), []*call{callOf(prefix+key, store.NewRequest("api", "c", held))}, now, false)
+			_, err := s.batches.scriptCall(t.Context(), []*call{callOf(prefix+key, store.NewRequest("api", "c", held))}, now, false)
 			require.NoError(rt, err)
 		}
 		for range rapid.IntRange(1, 60).Draw(rt, "calls") {
@@ -36,7 +36,7 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 			together = append(together, callOf(prefix+"1"+key, store.NewRequest("api", key, r)))
 			single = append(single, callOf(prefix+"2"+key, store.NewRequest("api", key, r)))
 		}
-		got, err := s.batches.server.scriptCall(t.Context(), together, now, false)
+		got, err := s.batches.scriptCall(t.Context(), together, now, false)
 		require.NoError(rt, err)
 		sorted, places := groupAlike(single) // the order that the script keeps
 		want := make([]outcome, len(single))
@@ -45,7 +45,7 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 			if places != nil {
 				place = places[i]
 			}
-			one, err := s.batches.server.scriptCall(t.Context(), []*call{c}, now, false)
+			one, err := s.batches.scriptCall(t.Context(), []*call{c}, now, false)
 			require.NoError(rt, err)
 			want[place] = one[0]
 		}

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
 // History returns the last [MaxHistory] changes of a policy's exceptions, the
@@ -25,21 +23,18 @@ func (s *Store) History(ctx context.Context, policy string) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	type stamped struct {
-		stamp  uint64
-		change Change
-	}
-	var list []stamped
+	byStamp := make(map[uint64]Change)
 	for field, value := range fields {
 		stamp, err := strconv.ParseUint(field, 10, 64)
 		if c, ok := readChange(value); err == nil && ok {
-			list = append(list, stamped{stamp, c})
+			byStamp[stamp] = c
 		}
 	}
-	slices.SortFunc(list, func(a, b stamped) int { return cmp.Compare(b.stamp, a.stamp) })
-	changes := make([]Change, 0, len(list))
-	for _, c := range list[:min(len(list), MaxHistory)] {
-		changes = append(changes, c.change)
+	stamps := slices.Sorted(maps.Keys(byStamp))
+	slices.Reverse(stamps)
+	changes := make([]Change, 0, len(stamps))
+	for _, stamp := range stamps[:min(len(stamps), MaxHistory)] {
+		changes = append(changes, byStamp[stamp])
 	}
 	return changes, nil
 }
@@ -51,21 +46,16 @@ func (s *Store) CopyHistory(ctx context.Context, policy string, to *Store, as st
 	if err != nil || len(fields) == 0 {
 		return err
 	}
-	if err := to.mistaken(); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, to.batches.server.ConnectTimeout())
-	defer cancel()
 	var pairs []byte
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		if _, ok := readChange(fields[field]); ok {
 			pairs = appendPair(pairs, field, fields[field])
 		}
 	}
-	if _, err := to.batches.changeExceptions(ctx, as, "note", pairs); err != nil {
-		return &failure{inPolicy(as), err}
-	}
-	return nil
+	return to.ask(ctx, as, func(ctx context.Context) error {
+		_, err := to.batches.changeExceptions(ctx, as, "note", pairs)
+		return err
+	})
 }
 
 // ForgetHistory drops the changes of a key from the history of a policy, and
@@ -84,12 +74,11 @@ func (s *Store) ForgetHistory(ctx context.Context, policy, key string) (dropped 
 	if len(stamps) == 0 {
 		return 0, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
-	defer cancel()
-	if dropped, err = s.batches.dropChanges(ctx, policy, stamps); err != nil {
-		return dropped, &failure{inPolicy(policy), withoutArguments(err)}
-	}
-	return dropped, nil
+	err = s.ask(ctx, policy, func(ctx context.Context) error {
+		dropped, err = s.batches.client.HDel(ctx, s.batches.historyKey(policy), stamps...).Result()
+		return err
+	})
+	return dropped, err
 }
 
 // mostForeign is how many fields a hash may have that is read as a whole, as in
@@ -97,35 +86,20 @@ func (s *Store) ForgetHistory(ctx context.Context, policy, key string) (dropped 
 const mostForeign = 10_000
 
 // historyFields reads the hash of a policy's history.
-func (s *Store) historyFields(ctx context.Context, policy string) (map[string]string, error) {
-	if err := s.mistaken(); err != nil {
-		return nil, err
-	}
-	key := s.batches.historyKey(policy)
-	if key == "" {
-		return nil, &failure{inPolicy(policy), errors.New("a prefix with half a hash tag has no history of exceptions: give the store one without { and }")}
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
-	defer cancel()
-	fields, err := s.batches.readHistory(ctx, key)
-	if err != nil {
-		return nil, &failure{inPolicy(policy), foreignKey(key, err)}
-	}
-	return fields, nil
-}
-
-func (s *batches) readHistory(ctx context.Context, key string) (fields map[string]string, err error) {
-	defer recovered(&err)
-	// A user may lack the right to the first command.
-	if n := s.server.client.HLen(ctx, key).Val(); n > mostForeign {
-		return nil, serverError(fmt.Sprintf("FOREIGN %d fields: reading them would keep Redis from its work", n))
-	}
-	return s.server.client.HGetAll(ctx, key).Result()
-}
-
-func (s *batches) dropChanges(ctx context.Context, policy string, stamps []string) (dropped int64, err error) {
-	defer recovered(&err)
-	return s.server.client.HDel(ctx, s.historyKey(policy), stamps...).Result()
+func (s *Store) historyFields(ctx context.Context, policy string) (fields map[string]string, err error) {
+	err = s.ask(ctx, policy, func(ctx context.Context) error {
+		key := s.batches.historyKey(policy)
+		if key == "" {
+			return errors.New("a prefix with half a hash tag has no history of exceptions: give the store one without { and }")
+		}
+		// A user may lack the right to the first command.
+		if n := s.batches.client.HLen(ctx, key).Val(); n > mostForeign {
+			return foreignKey(key, serverError(fmt.Sprintf("FOREIGN %d fields: reading them would keep Redis from its work", n)))
+		}
+		fields, err = s.batches.client.HGetAll(ctx, key).Result()
+		return foreignKey(key, err)
+	})
+	return fields, err
 }
 
 // MaxHistory is how many changes of a policy's exceptions Redis keeps.
@@ -173,13 +147,12 @@ func readChange(value string) (c Change, ok bool) {
 		c.Kind, c.Lost, c.Had = restoreKind, r.Lost, false
 		return c, err == nil
 	}
-	var says said
 	kind, key, _ := strings.Cut(field, ":")
-	if key == "" || kind != blockField && kind != overrideField || json.Unmarshal([]byte(w.says), &says) != nil {
+	says, ok := w.said()
+	if !ok || key == "" || kind != blockField && kind != overrideField {
 		return c, false
 	}
-	c.Kind, c.Key, c.Limits = kind, key, says.Limits
-	c.By, c.Reason = printable.Clip(says.By, longestLine), printable.Clip(says.Reason, longestLine)
+	c.Kind, c.Key, c.Limits, c.By, c.Reason = kind, key, says.Limits, says.By, says.Reason
 	switch {
 	case w.end == removalEnd && kind == blockField:
 		c.Kind = unblockKind
@@ -190,9 +163,6 @@ func readChange(value string) (c Change, ok bool) {
 	}
 	return c, true
 }
-
-// removalEnd is the end of a word that is a removal.
-const removalEnd = 1
 
 // appendPair appends two texts, each behind its length and a colon, as
 // exceptions.lua reads them.

@@ -16,46 +16,28 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// node sends the calls for the keys of one server. It has a queue, batches in
-// flight, an estimate of the round trip, and a breaker. Nodes share none of
-// these, so a server that does not answer concerns its own keys alone.
+// node sends the calls for the keys of one server. Nodes share no queue, no
+// batches in flight and no breaker, so a server that does not answer concerns
+// its own keys alone.
 //
 // No goroutine waits for work. decide starts one for each task of the queue
-// that its own goroutine does not perform; that one sends a batch, answers its
-// calls, and goes on with the queue's next task until there is none.
+// that its own goroutine does not perform.
 type node struct {
-	*sender
+	*server
 
-	router  router        // of a Cluster or a Ring; nil: one server has all keys
-	client  *redis.Client // of this server alone, to connect: batches go through the store's client; nil: that one chooses the server
+	nodes   *nodes        // of the same store
+	only    *redis.Client // of this server alone, to connect: batches go through the store's client; nil: that one chooses the server
 	breaker *circuit.Breaker
 	kept    *circuit.Kept // what callers have returned while the server was away
 	queue   queue
 }
 
-// router is what a node needs of nodes, which implements it.
-type router interface {
-	// connected notes that n has a connection.
-	connected(n *node)
-	// reroute moves those of n's calls that are for the keys of other nodes to
-	// their queues, and returns the rest.
-	reroute(n *node, calls []*call) (own []*call)
-	// find returns the node of key.
-	find(key string) *node
-	// isUnassigned reports whether n is the node of unassigned hash slots:
-	// those that a server has refused.
-	isUnassigned(n *node) bool
-	// refused notes that a server has refused the hash slot of c, and enqueues
-	// c at the node of unassigned hash slots if requeue is set.
-	refused(c *call, requeue bool)
-	// found notes that a server has decided c, so its hash slot is no longer
-	// unassigned.
-	found(c *call)
-}
-
 // requeue enqueues c, which comes from another node.
-func (n *node) requeue(c *call) {
-	if next := n.queue.add(c); !next.idle() {
+func (n *node) requeue(c *call) { n.start(n.queue.add(c)) }
+
+// start has a new goroutine perform a task, if there is anything to do.
+func (n *node) start(next task) {
+	if !next.idle() {
 		go n.perform(next, nil)
 	}
 }
@@ -79,36 +61,33 @@ func (n *node) perform(next task, report func(error)) {
 		case !n.sendBatch(next, report, false):
 			return // the watchdog has given up the batch, and performs the next task
 		default:
-			// Callers that just got their answers may ask again. If they run
-			// first, their requests are in the next batch.
-			runtime.Gosched()
+			runtime.Gosched() // callers that ask again at once are in the next batch
 			next, report = n.queue.completed(next), nil
 		}
 	}
 }
 
-// connect waits until there is a connection to the node's server, or if
-// n.client is nil, to the servers of the store's client.
+// connect waits until there is a connection to the node's server, or if n.only
+// is nil, to the servers of the store's client.
 func (n *node) connect() error {
 	if n.isUnassigned() { // it is not known to which server
 		return nil
 	}
-	err := n.server.connect(n.client)
-	if n.router != nil && !lost(err) {
-		n.router.connected(n)
+	err := n.server.connect(n.only)
+	if !lost(err) {
+		n.nodes.connected(n)
 	}
 	return err
 }
 
-// sendBatch sends a batch, if the breaker admits it, and answers its calls.
-// report is that of perform. inline means that this is the goroutine of the
-// only call's caller; the context then bounds the wait, and otherwise a
-// watchdog does. sendBatch returns false if the watchdog has given up the
-// batch.
+// sendBatch sends a batch, if the breaker admits it, and answers its calls. A
+// context bounds the wait if inline, which means that this is the goroutine of
+// the only call's caller. Otherwise a watchdog does, and sendBatch returns false
+// if that has given up the batch. report is that of perform.
 func (n *node) sendBatch(next task, report func(error), inline bool) (completed bool) {
 	calls := next.batch
-	if n.router != nil && report == nil && !inline {
-		calls = n.router.reroute(n, calls)
+	if report == nil && !inline {
+		calls = n.nodes.reroute(n, calls)
 	}
 	calls = claim(calls, sent)
 	if len(calls) == 0 { // all were abandoned or rerouted
@@ -120,7 +99,7 @@ func (n *node) sendBatch(next task, report func(error), inline bool) (completed 
 	if report == nil {
 		var err error
 		if report, err = n.breaker.Enter(); err != nil {
-			n.finish(calls, nil, err)
+			n.finish(calls, failed(len(calls), err))
 			return true
 		}
 	}
@@ -128,30 +107,40 @@ func (n *node) sendBatch(next task, report func(error), inline bool) (completed 
 	if !inline {
 		return n.sendWithWatchdog(calls, next, now, report)
 	}
-	outcomes, err := n.sendCalls(n.server.contextFor(false, now), calls)
+	outcomes, err := n.sendCalls(n.contextFor(false, now), calls)
 	if err != nil && time.Since(now) >= n.timeout { // go-redis reports a timeout as one of several errors
-		err = fmt.Errorf("%w: %w", n.server.timedOut(), err)
+		err = fmt.Errorf("%w: %w", n.timedOut(), err)
+		outcomes = failed(len(calls), err)
 	}
-	n.keepTrial(calls, err)
-	n.noteResult(next, now, err, report)
-	n.answer(calls, outcomes, err)
+	n.noteResult(next, calls, now, err, report)
+	n.answer(calls, outcomes)
 	return true
 }
 
-// sendCalls counts and sends calls. It returns what server.send does.
+// sendCalls counts and sends calls. It returns the outcome of each, and if no
+// server has decided any, the error that the breaker counts.
 func (n *node) sendCalls(ctx context.Context, calls []*call) ([]outcome, error) {
 	n.traffic.count(len(calls))
-	return n.server.send(ctx, calls, n.isUnassigned())
+	outcomes, err := n.server.send(ctx, calls, n.isUnassigned())
+	if outcomes == nil {
+		outcomes = failed(len(calls), err)
+	}
+	return outcomes, err
 }
 
-// noteResult gives the queue, the router and the breaker the result of a batch
-// that was sent at began.
-func (n *node) noteResult(sending task, began time.Time, err error, report func(error)) {
+// noteResult gives the queue, the nodes and the breaker the result of a batch
+// that was sent at began. calls are those that are not answered yet.
+func (n *node) noteResult(sending task, calls []*call, began time.Time, err error, report func(error)) {
 	n.queue.note(sending, time.Since(began), err)
-	if n.router != nil && err == nil {
-		n.router.connected(n)
+	if err == nil {
+		n.nodes.connected(n)
 	}
-	if n.router != nil && ofHashSlot(err) {
+	for _, c := range calls {
+		if c.trial && err != nil && !ofHashSlot(err) { // a trial whose hash slot is elsewhere is sent again
+			n.keepFailed(c, err) // before the breaker learns it: the next trial must find what this one has not sent
+		}
+	}
+	if n.nodes.several() && ofHashSlot(err) {
 		err = nil // the server works: only the hash slot is elsewhere
 	}
 	report(err)
@@ -159,14 +148,14 @@ func (n *node) noteResult(sending task, began time.Time, err error, report func(
 
 // answer gives calls their outcomes, but for those that noteHashSlots queues
 // again, and counts them for the log of outages.
-func (n *node) answer(calls []*call, outcomes []outcome, err error) {
-	if n.router != nil {
-		calls, outcomes = n.noteHashSlots(calls, outcomes, err)
+func (n *node) answer(calls []*call, outcomes []outcome) {
+	if n.nodes.several() {
+		calls, outcomes = n.noteHashSlots(calls, outcomes)
 	}
 	answered, refused := 0, 0
-	last := err
-	for i := range calls {
-		switch o := outcomeOf(i, outcomes, err); {
+	var last error
+	for _, o := range outcomes {
+		switch {
 		case o.err == nil || errors.As(o.err, new(*store.StateError)):
 			answered++
 		default:
@@ -181,53 +170,47 @@ func (n *node) answer(calls []*call, outcomes []outcome, err error) {
 		}
 		n.breaker.Count(refused, result, last)
 	}
-	n.finish(calls, outcomes, err)
+	n.finish(calls, outcomes)
 }
 
 // isUnassigned reports whether n is the node of unassigned hash slots.
-func (n *node) isUnassigned() bool { return n.router != nil && n.router.isUnassigned(n) }
+func (n *node) isUnassigned() bool { return n == n.nodes.unassigned }
 
-// noteHashSlots tells the router which hash slots the server has refused, and
-// which unassigned hash slots a server has again. A refused call that was in a
-// batch with others goes into the queue of unassigned hash slots, unless its
-// timeout has passed; noteHashSlots returns the rest. A refused call that was
-// alone does not, because server.pipeline has already sent it several times.
-func (n *node) noteHashSlots(calls []*call, outcomes []outcome, err error) ([]*call, []outcome) {
-	isUnassigned := n.isUnassigned()
-	kept := 0
+// noteHashSlots notes which hash slots the server has refused, and which
+// unassigned ones a server has again. A refused call that was in a batch with
+// others goes to the node of unassigned hash slots, unless its timeout has
+// passed; server.pipeline has already sent again one that was alone.
+// noteHashSlots returns the rest.
+func (n *node) noteHashSlots(calls []*call, outcomes []outcome) ([]*call, []outcome) {
+	isUnassigned, kept := n.isUnassigned(), 0
 	for i, c := range calls {
-		o := outcomeOf(i, outcomes, err)
-		switch {
-		case isUnassigned && o.err == nil:
-			n.router.found(c)
-		case !isUnassigned && o.err != nil && ofHashSlot(o.err):
-			requeue := len(outcomes) > 1 && time.Now().Before(c.deadline(n.timeout))
-			if n.router.refused(c, requeue); requeue {
+		switch err := outcomes[i].err; {
+		case isUnassigned && err == nil:
+			n.nodes.unassignedHashSlots.remove(c.key)
+		case !isUnassigned && err != nil && ofHashSlot(err):
+			n.nodes.unassignedHashSlots.add(c.key)
+			if len(calls) > 1 && time.Now().Before(c.deadline(n.timeout)) {
+				c.released = false
+				c.state.Store(waiting)
+				n.nodes.unassigned.requeue(c)
 				continue
 			}
 		}
-		if kept < i {
-			calls[kept], outcomes[kept] = c, outcomes[i]
-		}
+		calls[kept], outcomes[kept] = c, outcomes[i]
 		kept++
-	}
-	if outcomes == nil {
-		return calls, nil
 	}
 	return calls[:kept], outcomes[:kept]
 }
 
-// sendWithWatchdog sends calls in this goroutine, while a watchdog fails each
-// call whose timeout has passed. If the batch itself takes that long, the
-// watchdog gives it up: its goroutine reports the failure and performs the
-// queue's next task, so that queued calls need not wait for this goroutine.
-// sendWithWatchdog then returns false.
+// sendWithWatchdog sends calls, while a watchdog fails each call whose timeout
+// has passed. If the batch itself takes that long, the watchdog gives it up: it
+// reports the failure and performs the queue's next task, and sendWithWatchdog
+// returns false.
 func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, report func(error)) (completed bool) {
 	w := &watchdog{calls: calls, end: began.Add(n.timeout)}
 	w.mu.Lock() // w.overdue uses w.timer, and may run before it is set
 	w.timer = time.AfterFunc(time.Until(calls[0].deadline(n.timeout))-scheduler.FastTurn, func() {
-		// In a process that does not keep up, the answer may be here already:
-		// give its reader time to run.
+		// In a process that does not keep up, the answer may be here already.
 		scheduler.KeepUp(longestWait * n.timeout)
 		turn := n.queue.turn(sending)
 		// A timeout that begins at turn must end before the batch's context,
@@ -236,10 +219,9 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 			turn = latest
 		}
 		late, givenUp := w.overdue(n.timeout, turn)
-		err := n.server.timedOut()
+		err := n.timedOut()
 		if givenUp {
-			n.keepTrial(late, err)
-			n.noteResult(sending, began, err, report)
+			n.noteResult(sending, late, began, err, report)
 		}
 		n.fail(late, circuit.Unanswered, err)
 		if givenUp {
@@ -247,19 +229,15 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 		}
 	})
 	w.mu.Unlock()
-	outcomes, err := n.sendCalls(n.server.contextFor(true, began), calls)
+	outcomes, err := n.sendCalls(n.contextFor(true, began), calls)
 	rest, givenUp := w.complete()
 	if !givenUp {
-		n.keepTrial(rest, err)
-		n.noteResult(sending, began, err, report)
-	}
-	if outcomes != nil { // rest are the last of calls: the watchdog fails calls in their order
-		outcomes = outcomes[len(calls)-len(rest):]
+		n.noteResult(sending, rest, began, err, report)
 	}
 	for _, c := range rest {
 		c.released = true
 	}
-	n.answer(rest, outcomes, err)
+	n.answer(rest, outcomes[len(calls)-len(rest):]) // rest are the last of calls: the watchdog fails calls in their order
 	return !givenUp
 }
 
@@ -267,49 +245,38 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 // them for the log of outages.
 func (n *node) fail(calls []*call, result circuit.Outcome, err error) {
 	n.breaker.Count(len(calls), result, err)
-	n.finish(calls, nil, err)
+	n.finish(calls, failed(len(calls), err))
 }
 
-// finish gives each call its outcome, or err if outcomes is nil, and wakes its
-// caller. Of calls that failed, it keeps what should be sent later.
-func (n *node) finish(calls []*call, outcomes []outcome, err error) {
+// finish gives each call its outcome, and wakes its caller. Of calls that
+// failed, it keeps what should be sent later.
+func (n *node) finish(calls []*call, outcomes []outcome) {
 	for i, c := range calls {
-		o := outcomeOf(i, outcomes, err)
-		if o.err != nil && !c.kept {
-			unsent := c.state.Load() == abandoned
-			n.keep(&c.member, o.err, unsent)
-			for j := range c.others {
-				n.keep(&c.others[j], o.err, unsent)
-			}
+		if err := outcomes[i].err; err != nil {
+			n.keepFailed(c, err)
 		}
-		c.outcome = o
+		c.outcome = outcomes[i]
 		if !c.inline {
 			c.done <- struct{}{}
 		}
 	}
 }
 
-// keepTrial does what finish does for a trial that failed, before the breaker
-// learns it: the next trial must find what this one has not sent. A trial whose
-// hash slot is elsewhere is sent again, and has not failed yet.
-func (n *node) keepTrial(calls []*call, err error) {
-	for _, c := range calls {
-		if !c.trial || err == nil || ofHashSlot(err) {
-			continue
-		}
-		n.keep(&c.member, err, false)
-		for i := range c.others {
-			n.keep(&c.others[i], err, false)
-		}
+// keepFailed keeps, once, what should be sent later of c, which failed with
+// err.
+func (n *node) keepFailed(c *call, err error) {
+	if !c.kept {
 		c.kept = true
+		for m := range c.members() {
+			n.keep(m, err, c.state.Load() == abandoned)
+		}
 	}
 }
 
-// keep keeps what should be sent later of a request that failed with err.
-// unsent means that it was not sent. Of m only the key in Redis and the request
-// are kept: the goroutine that sends m may be writing its calendars. The
-// request's own key may be a view of memory that its caller has reused by now,
-// and nothing below reads it.
+// keep keeps what should be sent later of a request that failed with err, or was
+// not sent. It does not read m.calendars, which the goroutine that sends m may
+// be writing, nor the request's own key, whose memory its caller may have
+// reused.
 func (n *node) keep(m *member, err error, unsent bool) {
 	if errors.Is(err, redis.ErrClosed) { // no server of this client will ever be back
 		return
@@ -320,32 +287,19 @@ func (n *node) keep(m *member, err error, unsent bool) {
 	}
 }
 
-// sendKept enqueues requests, in front of all that come later. Nobody waits for
-// them. Some may be for another server by now.
+// sendKept enqueues requests for which nobody waits, in front of all that come
+// later. Some may be for another server by now.
 func (n *node) sendKept(requests []circuit.Returned) {
 	for _, r := range requests {
-		n.nodeOf(r.Key).requeue(n.calls.get(r.Key, r.Request))
+		n.nodes.find(r.Key).requeue(n.calls.get(r.Key, r.Request))
 	}
-}
-
-// nodeOf returns the node of key.
-func (n *node) nodeOf(key string) *node {
-	if n.router == nil {
-		return n
-	}
-	return n.router.find(key)
 }
 
 // decide makes a call of r, whose key in Redis is key, and of others, which are
-// decided together with r. It returns the outcome. It chooses who sends the
-// call:
-//
-//   - While the breaker is open, the call is refused at once, or sent alone as
-//     the breaker's trial. What it returns is kept.
-//   - If the call may be sent at once and mayInline, this goroutine sends it.
-//   - If the queue returns any other task, a new goroutine performs it.
-//   - Otherwise the call waits in the queue, and the goroutine of a batch in
-//     flight sends it after that batch.
+// decided together with r. While the breaker is open, the call is refused at
+// once, or sent alone as the breaker's trial. Otherwise this goroutine sends it
+// if it may, or a new one performs what the queue returns, or the goroutine of a
+// batch in flight sends it after that batch.
 func (n *node) decide(ctx context.Context, key string, r store.Request, others []member) (outcome, error) {
 	if n.breaker.Open() {
 		n.queue.markUsed()
@@ -380,28 +334,22 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 	if n.mayInline(ctx, c, next) {
 		return n.sendInline(ctx, c, next)
 	}
-	if !next.idle() {
-		go n.perform(next, nil)
-	}
+	n.start(next)
 	return n.await(ctx, c)
 }
 
 // tryFor sends a request that nobody waits for, and reports whether its server
 // decided it.
 func (n *node) tryFor(r circuit.Returned) (decided bool) {
-	_, err := n.nodeOf(r.Key).decide(context.Background(), r.Key, r.Request, nil)
+	_, err := n.nodes.find(r.Key).decide(context.Background(), r.Key, r.Request, nil)
 	return err == nil
 }
 
-// sendInline sends c, the batch of a task, in this goroutine, that of c's
-// caller. It saves a switch of goroutines, the largest cost of a single
-// decision. When ctx ends, it may return up to the store's timeout later.
+// sendInline sends c, the batch of a task, in its caller's goroutine: a switch
+// of goroutines is the largest cost of a single decision. When ctx ends, it may
+// return up to the store's timeout later.
 func (n *node) sendInline(ctx context.Context, c *call, sending task) (outcome, error) {
-	defer func() { // deferred, because a hook of the client may end the goroutine
-		if next := n.queue.completed(sending); !next.idle() {
-			go n.perform(next, nil)
-		}
-	}()
+	defer func() { n.start(n.queue.completed(sending)) }() // deferred, because a hook of the client may end the goroutine
 	c.inline = true
 	n.sendBatch(sending, nil, true)
 	o := c.outcome
@@ -412,10 +360,9 @@ func (n *node) sendInline(ctx context.Context, c *call, sending task) (outcome, 
 	return o, o.err
 }
 
-// await returns the outcome of c, or the error of ctx if that ends first. If c
-// is still queued then, it is abandoned, unless it returns tokens: these come
-// back whether or not a caller waits. If c was sent, the tokens that it
-// reserves or holds come back.
+// await returns the outcome of c, or the error of ctx if that ends first. A call
+// that is still queued then is abandoned, unless it returns tokens. If c was
+// sent, the tokens that it reserves or holds come back.
 func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 	select {
 	case <-c.done:
@@ -451,11 +398,10 @@ func (n *node) undo(c *call, taken []member) {
 	}
 }
 
-// mayInline reports whether the goroutine of c's caller may send the batch of
-// the task next. The batch must be c alone, and the client's commands must end
-// with their contexts.
+// mayInline reports whether the goroutine of c's caller may send the task next:
+// its batch is c alone, and the client's commands end with their contexts.
 func (n *node) mayInline(ctx context.Context, c *call, next task) bool {
-	if !n.server.inline || len(next.batch) != 1 || next.batch[0] != c {
+	if !n.inline || len(next.batch) != 1 || next.batch[0] != c {
 		return false
 	}
 	// sendInline may return as late as this, and the caller must be back before
@@ -463,25 +409,22 @@ func (n *node) mayInline(ctx context.Context, c *call, next task) bool {
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.deadline(n.timeout).Add(n.timeout/contextSlack)) {
 		return false
 	}
-	// In a crowded process, an answer may be in time and only its reader late:
-	// a watchdog allows for that. If a whole batch is ahead of c at the server,
-	// the timeout begins when that is done: a watchdog can extend it, and a
-	// context can't.
+	// A watchdog, but no context, allows for readers that are late in a crowded
+	// process, and begins the timeout when a whole batch ahead of c is done.
 	return !scheduler.Crowded() && next.load-next.weight < maxBatch
 }
 
 // trial sends c, which the breaker has admitted as its trial, as soon as there
-// is a connection. report gives the breaker the result. If there is none within
-// the timeout, c fails, and trial waits on. Without a connection in the end it
-// reports a failure. With one it reports [circuit.CallerDone], so that the
-// breaker admits another trial.
+// is a connection. report gives the breaker the result. After the timeout c
+// fails, and trial waits on for a connection: then the breaker may admit another
+// trial, and without one it learns a failure.
 func (n *node) trial(c *call, report func(error)) {
 	c.since = time.Now()
 	if nth := n.queue.connectTrial(); nth > 0 {
 		queueTimer := time.AfterFunc(n.timeout-scheduler.FastTurn, func() {
 			scheduler.KeepUp(n.queue.longestWait)
 			if late := claim([]*call{c}, abandoned); len(late) > 0 {
-				n.fail(late, circuit.Unanswered, n.server.noConnection(n.client, n.timeout))
+				n.fail(late, circuit.Unanswered, n.noConnection(n.only, n.timeout))
 			}
 		})
 		err := n.connect()
@@ -500,9 +443,8 @@ func (n *node) trial(c *call, report func(error)) {
 	n.perform(n.queue.startTrial(c), report)
 }
 
-// expire fails the calls that were queued for too long. If there was no
-// connection, the breaker counts that as one failure. Otherwise it counts only
-// the results of the batches in flight.
+// expire fails the calls that were queued for too long. The breaker counts that
+// as one failure if there was no connection.
 func (n *node) expire() {
 	if n.queue.hasLate() { // the answer that they wait for may be here, and only its reader late
 		scheduler.KeepUp(n.queue.longestWait)
@@ -514,7 +456,7 @@ func (n *node) expire() {
 	case why == queueTimeout:
 		n.fail(late, circuit.Waited, fmt.Errorf("waited for others to be sent: %w", timeoutError(n.queue.longestWait)))
 	case why == noConnection:
-		err := n.server.noConnection(n.client, n.timeout)
+		err := n.noConnection(n.only, n.timeout)
 		n.breaker.Fail(late[0].since, err)
 		n.fail(late, circuit.Unanswered, err)
 	default:

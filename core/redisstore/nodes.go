@@ -2,18 +2,17 @@ package redisstore
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/hashslot"
 )
 
-// nodes finds the node of a key. With a single server there is only home, and
-// finding it costs nothing. With a Cluster or a Ring, each server has a node.
-// It is made for the server's first key, and forgotten when no more keys come.
+// nodes finds the node of a key. With a single server there is only home. With a
+// Cluster or a Ring, each server has a node: made for its first key, and
+// forgotten when no more keys come.
 type nodes struct {
 	// home is the node of all keys if there is one server. With a Cluster or a
 	// Ring it is the node of keys whose server is not known yet.
@@ -27,12 +26,11 @@ type nodes struct {
 	// known: clientOf needs no round trip.
 	known atomic.Bool
 
-	// unassigned is the node of the unassigned hash slots of a Cluster: those
-	// that a server has refused, because they are moving or no server has them.
-	// The client may try several servers for such a key, so these keys have a
-	// queue of their own and delay no others.
+	// unassigned is the node of the hash slots of a Cluster that a server has
+	// refused: they are moving, or no server has them. The client may try
+	// several servers for such a key, which must delay no other keys.
 	unassigned          *node
-	unassignedHashSlots hashslot.Set
+	unassignedHashSlots hashSlots
 
 	mu       sync.Mutex                              // held while servers is replaced
 	servers  atomic.Pointer[map[*redis.Client]*node] // the nodes of servers; the map is replaced, never changed
@@ -43,10 +41,9 @@ type nodes struct {
 // forgotten: its keys may be elsewhere.
 const forgottenAfter = 10 * time.Second
 
-// clientByKey returns the function by which client finds the server of a key;
-// nil if client has none, as that of one server. known reports whether the
-// function works without a connection, as that of a Ring does. A Cluster's
-// client must ask its servers first.
+// clientByKey returns the function by which client finds the server of a key, or
+// nil. known reports whether the function works without a connection, as that of
+// a Ring does: a Cluster's client must ask its servers first.
 func clientByKey(client redis.UniversalClient) (clientOf func(ctx context.Context, key string) (*redis.Client, error), known bool) {
 	switch c := client.(type) {
 	case interface {
@@ -61,12 +58,16 @@ func clientByKey(client redis.UniversalClient) (clientOf func(ctx context.Contex
 	return nil, true
 }
 
+// several reports whether several servers share the keys: those of a Cluster or
+// a Ring.
+func (ns *nodes) several() bool { return ns.clientOf != nil }
+
 // find returns the node of key.
 func (ns *nodes) find(key string) *node {
-	if ns.clientOf == nil || !ns.known.Load() {
+	if !ns.several() || !ns.known.Load() {
 		return ns.home
 	}
-	if ns.unassignedHashSlots.Has(key) {
+	if ns.unassignedHashSlots.has(key) {
 		return ns.unassigned
 	}
 	client, err := ns.clientOf(context.Background(), key)
@@ -102,17 +103,14 @@ func (ns *nodes) add(client *redis.Client) *node {
 	return list[client]
 }
 
-// opened notes that a breaker has opened. If calls for the server end, because
-// others have its keys, no call would end the outage: so watch does. With a
-// single server the next call will.
+// opened notes that a breaker has opened. If others have the server's keys from
+// now on, no call would end the outage: so watch does.
 func (ns *nodes) opened() {
-	if ns.clientOf != nil && !ns.watching.Swap(true) {
+	if ns.several() && !ns.watching.Swap(true) {
 		time.AfterFunc(watchInterval, ns.watch)
 	}
 }
 
-// watchInterval is how often outages are looked at that may have to end without
-// a call.
 const watchInterval = time.Second
 
 // watch ends outages of unused nodes. It has itself called again as long as a
@@ -163,7 +161,7 @@ func (ns *nodes) each(do func(*node)) {
 		return
 	}
 	do(ns.home)
-	if ns.clientOf != nil {
+	if ns.several() {
 		do(ns.unassigned)
 	}
 	for _, n := range ns.list() {
@@ -174,7 +172,7 @@ func (ns *nodes) each(do func(*node)) {
 // connected notes that n has a connection. A Cluster's client learns from its
 // first connection which server has which hashslot.
 func (ns *nodes) connected(n *node) {
-	if n == ns.home {
+	if n == ns.home && !ns.known.Load() {
 		ns.known.Store(true)
 	}
 }
@@ -182,7 +180,7 @@ func (ns *nodes) connected(n *node) {
 // reroute moves calls that home queued before their servers were known to the
 // queues of those servers. It returns the rest.
 func (ns *nodes) reroute(n *node, calls []*call) (own []*call) {
-	if n != ns.home || !ns.known.Load() {
+	if n != ns.home || !ns.several() || !ns.known.Load() {
 		return calls
 	}
 	own = calls[:0]
@@ -196,19 +194,60 @@ func (ns *nodes) reroute(n *node, calls []*call) (own []*call) {
 	return own
 }
 
-// isUnassigned reports whether n is the node of unassigned hash slots.
-func (ns *nodes) isUnassigned(n *node) bool { return n == ns.unassigned }
+// hashSlots is a set of hash slots of a Cluster. The zero value is empty. It is
+// safe for concurrent use.
+type hashSlots struct {
+	n    atomic.Int32 // how many slots are in it
+	bits [hashSlotCount / 32]atomic.Uint32
+}
 
-// refused adds the hash slot of c to the unassigned ones. If requeue is set, it
-// enqueues c at their node.
-func (ns *nodes) refused(c *call, requeue bool) {
-	ns.unassignedHashSlots.Add(c.key)
-	if requeue {
-		c.released = false
-		c.state.Store(waiting)
-		ns.unassigned.requeue(c)
+// hashSlotCount is how many hash slots a Cluster has.
+const hashSlotCount = 16384
+
+// has reports whether the set has the slot of key.
+func (s *hashSlots) has(key string) bool {
+	if s.n.Load() == 0 { // the usual case, without computing the slot
+		return false
+	}
+	slot := hashSlot(key)
+	return s.bits[slot/32].Load()&(1<<(slot%32)) != 0
+}
+
+// add adds the slot of key.
+func (s *hashSlots) add(key string) {
+	slot := hashSlot(key)
+	if bit := uint32(1) << (slot % 32); s.bits[slot/32].Or(bit)&bit == 0 {
+		s.n.Add(1)
 	}
 }
 
-// found removes the hash slot of c from the unassigned ones.
-func (ns *nodes) found(c *call) { ns.unassignedHashSlots.Remove(c.key) }
+// remove removes the slot of key.
+func (s *hashSlots) remove(key string) {
+	slot := hashSlot(key)
+	if bit := uint32(1) << (slot % 32); s.bits[slot/32].And(^bit)&bit != 0 {
+		s.n.Add(-1)
+	}
+}
+
+// hashSlot is the slot of key: the CRC16 (XMODEM) of its hash tag, or of all of
+// it if it has none. See
+// https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tag.
+func hashSlot(key string) uint16 {
+	if _, after, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {
+			key = tag
+		}
+	}
+	crc := uint16(0)
+	for i := range len(key) {
+		crc ^= uint16(key[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return crc % hashSlotCount
+}

@@ -54,12 +54,11 @@ func settingsOf(options []Option, config *store.Config) settings {
 }
 
 // WithPrefix sets how every key in Redis begins: by default "ratelimit:". The
-// prefix may be anything, also "". Stores with the same prefix on one server
-// share buckets. Stores with different prefixes share none: in Redis, "%:"
-// follows every prefix but those with a single colon at the end. So keys of
-// "shop:" begin with "shop:", and those of "shop" or "shop:limits:" with
-// "shop%:" or "shop:limits:%:". A prefix with a hash tag, such as "{limits}:",
-// puts all keys of the store into one Cluster hash slot.
+// prefix may be anything, also "". Stores share buckets if they have the same
+// prefix on one server: in Redis, "%:" follows every prefix but those with a
+// single colon at the end. So keys of "shop:" begin with "shop:", and those of
+// "shop" or "shop:limits:" with "shop%:" or "shop:limits:%:". A prefix with a
+// hash tag, such as "{limits}:", puts all keys into one Cluster hash slot.
 func WithPrefix(prefix string) Option {
 	return option(func(s *settings, _ *store.Config) { s.prefix = prefix })
 }
@@ -68,13 +67,12 @@ func WithPrefix(prefix string) Option {
 // ms. After that the policy's OnFailure decides. The timeout should be more
 // than two round trips to the server.
 //
-// The timeout begins when Redis can begin: the decision was sent, and Redis has
-// answered what this process sent before it. Until then the decision may wait
-// in the queue for ten times the timeout while Redis answers others, and for
-// the timeout otherwise. Opening a connection may take a second, or ten times
-// the timeout if that is longer; decisions don't wait for it longer than the
-// timeout. The client's own timeouts and the deadline of the request's context
-// hold as well.
+// The timeout begins when the decision was sent, and Redis has answered what
+// this process sent before it. Until then the decision may be queued for ten
+// times the timeout while Redis answers others, and for the timeout otherwise.
+// Opening a connection may take a second, or ten times the timeout if that is
+// longer; decisions don't wait for it longer than the timeout. The client's own
+// timeouts and the deadline of the request's context hold as well.
 func WithTimeout(d time.Duration) Option {
 	return option(func(s *settings, c *store.Config) {
 		if d <= 0 {
@@ -87,14 +85,14 @@ func WithTimeout(d time.Duration) Option {
 
 // WithBreaker sets after how many failed calls in a row the store stops asking
 // Redis, and for how long: by default 5 calls, and 500 ms. In that time the
-// policy's OnFailure decides at once. Then one call tries Redis again, and if
-// it succeeds, all decisions go to Redis again, after what callers have
-// returned meanwhile, such as slots.
+// policy's OnFailure decides at once. Then one call tries Redis again. If it
+// succeeds, Redis gets what callers have returned meanwhile, such as slots, and
+// then decides again.
 //
-// If calls that were in flight at the same time fail, one of them counts. A
-// decision that waited in the queue for too long, while Redis answered others,
-// is no failure of Redis. Each server of a Cluster or a Ring has a breaker of
-// its own, and errors about a single slot don't count there.
+// Of calls that were in flight at the same time, one failure counts. A decision
+// that was queued for too long, while Redis answered others, is no failure. Each
+// server of a Cluster or a Ring has a breaker of its own, and errors about a
+// single slot don't count there.
 func WithBreaker(failures int, pause time.Duration) Option {
 	return option(func(s *settings, c *store.Config) {
 		if failures < 1 {
@@ -110,11 +108,10 @@ func WithBreaker(failures int, pause time.Duration) Option {
 // WithDenyCache sets for how long the store may repeat a denial without asking
 // Redis: by default 1 second, and 0 means never. If Redis has said "retry in
 // t", the bucket can't have the tokens before t, unless somebody gives tokens
-// back or resets it. So until t, and at most until the horizon is over, the
-// store denies the same key in this process, with the right RetryAfter and
-// without a round trip. A refund or reset by this store ends that at once. One
-// by another process has its effect when t or the horizon is over. The cache
-// holds at most 65,536 keys.
+// back or resets it. So until t, and for the horizon at most, the store denies
+// the same key in this process, with the right RetryAfter and without a round
+// trip. A refund or reset by this store ends that at once; one by another
+// process does not. The cache holds at most 65,536 keys.
 func WithDenyCache(horizon time.Duration) Option {
 	return option(func(s *settings, c *store.Config) {
 		if horizon < 0 {
@@ -137,9 +134,9 @@ func WithDenyCache(horizon time.Duration) Option {
 // the store then gives back what is left of it.
 //
 // Choose n above the number of goroutines that ask for one key at once, ten
-// times that if you can. If they want more than the largest lease, n or a tenth
-// of the Capacity, the key leases nothing for a second: they then share calls,
-// which is faster than small leases.
+// times that if you can. If they want more than the largest lease, the key
+// leases nothing for a second: they share calls, which is faster than small
+// leases.
 //
 // Leases admit nothing beyond the limits: leased tokens have left the bucket,
 // and it does not refill behind them until the lease has ended. The price is
@@ -151,15 +148,13 @@ func WithDenyCache(horizon time.Duration) Option {
 //
 // Only Allow and AllowN use leases, and only under one list of limits for each
 // key; Refund and Undo return tokens to the lease that they were used of. All
-// other calls of the process for the key give the lease back with their call,
-// or before it if they are under other limits. After the answer of a Debit or a
-// Reset no lease from before it is used. The store watches up to 65,536 keys
-// for being busy.
+// other calls of the process for the key give the lease back. After the answer
+// of a Debit or a Reset no lease from before it is used. No call ends the leases
+// of other processes. The store watches up to 65,536 keys for being busy.
 //
 // Decisions on a lease have the Source [core.FromLease], and cost no round trip
 // and no allocation. Their Remaining is what the bucket had when the lease was
-// taken, refilled since, less what this process has used since. What others use
-// shows with the next lease. No call ends the leases of other processes.
+// taken, refilled since, less what this process has used since.
 func WithLease(n int64) Option {
 	return option(func(s *settings, c *store.Config) {
 		if n < 0 {

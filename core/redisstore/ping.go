@@ -11,19 +11,17 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/cause"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Ping returns nil if the store can decide. It is for start-up and health
 // checks: it finds a wrong port or password before the first request does.
 //
-// First it sends PING to each server: to each master of a Cluster, and to each
-// shard of a Ring that the client considers up. Then it does on one server what
-// decisions and Reset do, with a key of its own: it loads the script, takes
-// tokens twice, and deletes the key. So it finds a user without one of these
-// rights, a replica, and a server whose memory is full.
+// It sends PING to each master of a Cluster, and to each shard of a Ring that
+// the client considers up. Then it does on one server what decisions and Reset
+// do, with a key of its own: it loads the script, takes tokens twice, and
+// deletes the key. So it finds a user without one of these rights, a replica,
+// and a server whose memory is full.
 //
 // The error wraps [core.ErrUnavailable] and the cause, and ctx's error if ctx
 // has ended. It names the server, and never the password. Ping neither asks the
@@ -34,7 +32,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	if err := s.mistaken(); err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
+	bounded, cancel := context.WithTimeout(ctx, s.batches.connectTimeout())
 	done := make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()
@@ -46,8 +44,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	case <-bounded.Done():
 		select {
 		case err = <-done:
-		case <-time.After(s.batches.server.timeout / contextSlack): // the client's error, if it comes, says more
-			err = diagnosed(s.batches.server.addressOf(nil), bounded.Err())
+		case <-time.After(s.batches.timeout / contextSlack): // the client's error, if it comes, says more
+			err = diagnosed(s.batches.addressOf(nil), bounded.Err())
 		}
 	}
 	if err == nil {
@@ -59,29 +57,20 @@ func (s *Store) Ping(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", core.ErrUnavailable, err)
 }
 
-// diagnosed adds to err the server's address and what is wrong there. It
-// returns nil for nil.
-func diagnosed(server string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %s: %w", server, cause.Describe(err), err)
-}
-
 // ping is Ping without a time limit of its own.
 func (s *Store) ping(ctx context.Context) error {
-	s.batches.server.findMaster(ctx)
-	err := s.batches.server.Each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
-		where := address.Of(one)
+	s.batches.findMaster(ctx)
+	err := s.batches.each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
+		where := settingsOfClient(one).address
 		if !several {
-			where = s.batches.server.addressOf(nil)
+			where = s.batches.addressOf(nil)
 		}
-		return diagnosed(where, withoutArguments(s.batches.server.ping(ctx, one)))
+		return diagnosed(where, withoutArguments(s.batches.ping(ctx, one)))
 	})
 	if err != nil {
 		return err
 	}
-	return diagnosed(s.batches.server.addressOf(nil), s.probe(ctx))
+	return diagnosed(s.batches.addressOf(nil), s.probe(ctx))
 }
 
 // probe takes tokens twice from a bucket that nobody else uses, and deletes its
@@ -92,7 +81,7 @@ func (s *Store) probe(ctx context.Context) (err error) {
 	plan := bucket.NewPlan([]bucket.Rate{bucket.NewRate(limit, 1)})
 	name := rand.Text()
 	key := redisKey(s.batches.prefix, "ping", name)
-	now, err := s.batches.server.instant()
+	now, err := s.batches.instant()
 	if err != nil {
 		return err
 	}
@@ -100,14 +89,14 @@ func (s *Store) probe(ctx context.Context) (err error) {
 		request := store.NewRequest("ping", name, bucket.Request{Plan: plan, N: 1})
 		return scriptArgs([]*call{{member: member{key: key, request: request}}}, now, false)
 	}
-	if _, err = s.batches.server.eval(ctx, args()); err != nil {
+	if _, err = s.batches.eval(ctx, args()); err != nil {
 		return err
 	}
 	// Decisions send EVAL if the server has lost the script, so the user needs
 	// the right to EVAL too.
-	cmd := command(ctx, eval, s.batches.server.script().Text, args())
-	if err = withoutArguments(s.batches.server.client.Process(ctx, cmd)); err != nil {
+	cmd := command(ctx, eval, s.batches.script().Text, args())
+	if err = withoutArguments(s.batches.client.Process(ctx, cmd)); err != nil {
 		return err
 	}
-	return withoutArguments(s.batches.server.client.Del(ctx, key).Err())
+	return withoutArguments(s.batches.client.Del(ctx, key).Err())
 }

@@ -49,7 +49,7 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 	calls[0].inline, calls[1].inline = true, true
 	outcomes, err := s.batches.nodes.home.sendCalls(t.Context(), calls)
 	require.Error(t, err, "the batch failed, for the breaker")
-	s.batches.nodes.home.finish(calls, outcomes, err)
+	s.batches.nodes.home.finish(calls, outcomes)
 	assert.True(t, redis.HasErrorPrefix(calls[0].err, "OOM"), "%v", calls[0].err)
 	require.ErrorIs(t, calls[1].err, errLost)
 	for key, doubted := range map[string]bool{"a": false, "b": true} {

@@ -10,16 +10,11 @@ import (
 )
 
 // queue groups the calls to one server into batches, and decides when a batch
-// is sent: as one script call, or as a pipeline if the keys may be on several
-// servers.
-//
-// A call that comes while nothing is queued and fewer than batchLimit batches
-// are in flight is sent at once. Other calls wait until a batch in flight
-// completes, and then form one batch. So batches grow with the load, and their
-// calls share a round trip, a reading of the clock and the parsing of a
-// command. Example: a round trip takes 0.4 ms and four batches are in flight at
-// most, so 10,000 batches a second are sent at most. At 1,000 requests a second
-// most batches have one call; at 100,000 they have about 10.
+// is sent. A call that comes while nothing is queued and fewer than batchLimit
+// batches are in flight is sent at once. Other calls wait until a batch in
+// flight completes, and then form one batch, so batches grow with the load.
+// Example: at a round trip of 0.4 ms four batches in flight are at most 10,000 a
+// second. At 1,000 requests a second most have one call; at 100,000 about 10.
 //
 // The queue does no I/O. Its methods return a task, which their caller
 // performs: see node.perform.
@@ -30,8 +25,7 @@ type queue struct {
 
 	// expire is called when the first call may have been queued for too long.
 	expire func()
-	// hasIdle reports whether the client has an idle connection. See
-	// server.hasIdle.
+	// hasIdle is server.hasIdle.
 	hasIdle func() bool
 
 	mu         sync.Mutex // guards all below; never held across I/O
@@ -53,9 +47,8 @@ type queue struct {
 	timerSet   bool        // the timer is running
 }
 
-// turn says from when on the server works on a batch in flight. It answers
-// batches in the order of their arrival, so this is the instant at which it
-// last answered one that was sent before.
+// turn says from when on the server works on a batch in flight: it answers
+// batches in their order, so this is when it last answered an earlier one.
 type turn struct {
 	number uint64    // of the batch
 	since  time.Time // zero: no earlier batch was answered since this one was sent
@@ -128,9 +121,9 @@ func (q *queue) completed(d task) task {
 	return q.nextTask(time.Now())
 }
 
-// nextTask returns the task to send queued calls, to wait for a connection
-// first, or to wait for the gap first. It returns the zero task if another task
-// that waits for the gap will send them. q.mu is held.
+// nextTask returns the task to send queued calls, or to wait first. It returns
+// the zero task if another task that waits for the gap will send them. q.mu is
+// held.
 func (q *queue) nextTask(now time.Time) task {
 	if q.inFlight >= q.ready {
 		if q.reconnect || !q.hasIdle() {
@@ -160,9 +153,8 @@ func (q *queue) startBatch(batch []*call, weight int) task {
 }
 
 // startQueued takes a batch from the queue, if calls are queued, and returns
-// the task to send it. The timeout of its calls begins now, however long they
-// were queued; but if the server is silent, it began with their arrival. q.mu
-// is held.
+// the task to send it. The timeout of its calls begins now, or if the server is
+// silent, it began with their arrival. q.mu is held.
 func (q *queue) startQueued() task {
 	if len(q.calls) == 0 {
 		return task{}
@@ -185,10 +177,10 @@ func (q *queue) startQueued() task {
 func (q *queue) batchLimit() int { return max(1, min(q.maxInFlight, q.roundTrip.InFlight())) }
 
 // gap is how long to wait before another batch is sent to a server with high
-// latency; 0 or less: not at all. Example with a round trip of 50 ms and 25
-// batches in flight at most: 300 calls come within 2 ms. Without the gap the
-// first 25 calls would be a batch each, and the rest would wait for 50 ms. With
-// it the first call is sent, and 2 ms later the others together. q.mu is held.
+// latency; 0 or less: not at all. Example with a round trip of 50 ms: 300 calls
+// come within 2 ms. The first is sent, and 2 ms later the others together.
+// Without the gap 25 would be a batch each, and the rest would wait for 50 ms.
+// q.mu is held.
 func (q *queue) gap(now time.Time) time.Duration {
 	if q.inFlight == 0 || !q.roundTrip.HighLatency() {
 		return 0
@@ -225,8 +217,8 @@ func (q *queue) connectTrial() (nth int) {
 }
 
 // connected ends the wait for the connection of the nth batch in flight, and
-// returns the task to send a batch. If lost(err), there is no connection; the
-// batch is sent all the same, because its error says why.
+// returns the task to send a batch, also without a connection: its error says
+// why.
 func (q *queue) connected(nth int, err error) task {
 	q.mu.Lock()
 	defer q.mu.Unlock()

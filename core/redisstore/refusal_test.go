@@ -56,7 +56,7 @@ func TestProxyOfAClusterGetsACommandForEachKey(t *testing.T) {
 					assert.True(t, o.answer.Allowed, "each decided once: 5 and 5 of 10")
 				}
 			}
-			assert.True(t, s.batches.server.sharded.Load(), "the next batch is not refused first")
+			assert.True(t, s.batches.sharded.Load(), "the next batch is not refused first")
 		})
 	}
 }
@@ -135,7 +135,7 @@ func TestKeysInErrorsProveNothing(t *testing.T) {
 		_, err := s.batches.server.send(t.Context(), calls, false)
 		require.ErrorContains(t, err, key, "premise: the error shows the command")
 		assert.Equal(t, 1, hook.sent, "%s: sent again", key)
-		assert.False(t, s.batches.server.noStruct.Load(), "%s: the stand-in for struct was chosen", key)
-		assert.False(t, s.batches.server.sharded.Load(), "%s: batches were given up", key)
+		assert.False(t, s.batches.noStruct.Load(), "%s: the stand-in for struct was chosen", key)
+		assert.False(t, s.batches.sharded.Load(), "%s: batches were given up", key)
 	}
 }

@@ -39,7 +39,7 @@ func (b *batchBench) take(key string, n int64) *call {
 }
 
 func (b *batchBench) send(calls ...*call) ([]outcome, error) {
-	return b.store.batches.server.send(b.Context(), calls, false)
+	return b.store.batches.send(b.Context(), calls, false)
 }
 
 // answered checks that c alone is allowed and leaves so many tokens.

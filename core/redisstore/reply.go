@@ -27,46 +27,24 @@ var (
 // each run of alike calls.
 func readReply(reply any, calls []*call) ([]outcome, error) {
 	text, _ := reply.(string)
+	outcomes := make([]outcome, len(calls))
 	if isWritten(text, calls[0].request.Plan) && run(calls) == len(calls) && calls[0].others == nil {
-		outcomes := make([]outcome, len(calls))
 		return outcomes, readLevels(text, calls, len(calls), nil, outcomes)
 	}
-	if len(text) < 8 {
-		return nil, fmt.Errorf("%w: %T of %d bytes", errReply, reply, len(text))
-	}
-	now := double(text[:8])
-	text = text[8:]
-	outcomes := make([]outcome, len(calls))
-	for i := 0; i < len(calls); {
+	var err error
+	r := reader{text: text}
+	now := double(r.take(8))
+	for i := 0; i < len(calls) && err == nil; {
 		times := run(calls[i:])
-		n, err := readRun(text, calls[i:i+times], now, outcomes[i:])
-		if err == nil {
-			text = text[n:]
-			text, err = readJoint(text, calls[i], now, &outcomes[i])
-		}
-		if err != nil {
-			return nil, err
+		if err = r.run(calls[i:i+times], now, outcomes[i:]); err == nil && calls[i].others != nil {
+			err = r.joint(calls[i], now, &outcomes[i])
 		}
 		i += times
 	}
-	return outcomes, nil
-}
-
-// readRun reads the answer to calls that are alike, at the beginning of text:
-// one for all, or one for each. It returns the size.
-func readRun(text string, calls []*call, now int64, outcomes []outcome) (size int, err error) {
-	if len(calls) > 1 && strings.HasPrefix(text, string(timesSign)) {
-		return readTimes(text, calls, now, outcomes)
+	if r.short {
+		err = fmt.Errorf("%w: %T of %d bytes", errReply, reply, len(text))
 	}
-	for i, c := range calls {
-		o, n, err := readAnswer(text[size:], &c.request.Request, now)
-		if err != nil {
-			return 0, err
-		}
-		outcomes[i] = o
-		size += n
-	}
-	return size, nil
+	return outcomes, err
 }
 
 // isWritten reports whether a reply is what was written under p, which does not
@@ -77,50 +55,6 @@ func isWritten(text string, p *bucket.Plan) bool {
 		return len(text) == bucket.LevelSize && text[0] < 2*bucket.ZeroUnits>>48
 	}
 	return len(text) == bucket.RecordSize*len(p.Rates) && text[:bucket.DefinitionSize] == p.Packed[:bucket.DefinitionSize]
-}
-
-// readJoint completes o, the outcome of c's first request, with the answers to
-// c's others, and returns the text behind them. A key that can't be used is an
-// error of its own request only. Any other error, such as of a write that the
-// server refuses, is one of the whole call, which may succeed if it is sent
-// again.
-func readJoint(text string, c *call, now int64, o *outcome) (rest string, err error) {
-	if len(c.others) == 0 {
-		return text, nil
-	}
-	add := func(one outcome) {
-		o.joint = append(o.joint, store.JointAnswer{Answer: one.answer, Err: one.err})
-		if bad := (*store.StateError)(nil); one.err != nil && !errors.As(one.err, &bad) && (o.err == nil || errors.Is(one.err, errPeriods)) {
-			o.err = one.err
-		}
-	}
-	first := *o
-	o.err = nil
-	add(first)
-	for i := range c.others {
-		other, n, err := readAnswer(text, &c.others[i].request.Request, now)
-		if err != nil {
-			return "", err
-		}
-		add(other)
-		text = text[n:]
-	}
-	return text, nil
-}
-
-// readTimes reads one answer to all of calls, which are alike, and returns its
-// size. The answer is timesSign, how many calls are allowed, which are the
-// first ones, and the levels after the last of these.
-func readTimes(text string, calls []*call, now int64, outcomes []outcome) (size int, err error) {
-	r := &calls[0].request
-	if size = 3 + bucket.LevelSize*len(r.Plan.Rates); len(text) < size {
-		return 0, fmt.Errorf("%w: %d bytes, want %d", errReply, len(text), size)
-	}
-	allowed := int(bigEndian(text[1:3]))
-	if allowed > len(calls) {
-		return 0, fmt.Errorf("%w: %d of %d are allowed", errReply, allowed, len(calls))
-	}
-	return size, readLevels(text[3:size], calls, allowed, &now, outcomes)
 }
 
 // readLevels sets the outcomes of calls that are alike. The first of them were
@@ -155,6 +89,65 @@ func readLevels(text string, calls []*call, allowed int, now *int64, outcomes []
 	return nil
 }
 
+// reader reads a text from its front. text is the rest.
+type reader struct {
+	text  string
+	short bool // the text had less than was read
+}
+
+// take returns the next n bytes, or zeros if there are not so many.
+func (r *reader) take(n int) string {
+	if r.short = r.short || len(r.text) < n; r.short {
+		return strings.Repeat("\x00", n)
+	}
+	taken := r.text[:n]
+	r.text = r.text[n:]
+	return taken
+}
+
+// run reads the answer to calls that are alike: one for all, or one for each.
+// One for all is timesSign, how many calls are allowed, which are the first
+// ones, and the levels after the last of these.
+func (r *reader) run(calls []*call, now int64, outcomes []outcome) error {
+	if len(calls) > 1 && strings.HasPrefix(r.text, string(timesSign)) {
+		r.take(1)
+		allowed := int(bigEndian(r.take(2)))
+		levels := r.take(bucket.LevelSize * len(calls[0].request.Plan.Rates))
+		if allowed > len(calls) {
+			return fmt.Errorf("%w: %d of %d are allowed", errReply, allowed, len(calls))
+		}
+		return readLevels(levels, calls, allowed, &now, outcomes)
+	}
+	for i, c := range calls {
+		if err := r.answer(&c.request.Request, now, &outcomes[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joint completes o, the outcome of c's first request, with the answers to c's
+// others. A key that can't be used is an error of its own request only. Any
+// other error, such as of a write that the server refuses, is one of the whole
+// call, which may succeed if it is sent again.
+func (r *reader) joint(c *call, now int64, o *outcome) error {
+	one := *o
+	o.err = nil
+	for i := 0; ; i++ {
+		o.joint = append(o.joint, store.JointAnswer{Answer: one.answer, Err: one.err})
+		if bad := (*store.StateError)(nil); one.err != nil && !errors.As(one.err, &bad) && (o.err == nil || errors.Is(one.err, errPeriods)) {
+			o.err = one.err
+		}
+		if i == len(c.others) {
+			return nil
+		}
+		one = outcome{}
+		if err := r.answer(&c.others[i].request.Request, now, &one); err != nil {
+			return err
+		}
+	}
+}
+
 // The first byte of an answer. An answer with waits begins with 'a' or 'd'
 // instead of '+' or '-'.
 const (
@@ -166,8 +159,7 @@ const (
 	timesSign                     = '*'
 )
 
-// readAnswer reads the answer to r at the beginning of text, and returns its
-// size. An answer has, in this order
+// answer reads the answer to a request into o. An answer has, in this order
 //
 //   - a sign
 //   - a level for each limit
@@ -177,55 +169,43 @@ const (
 //
 // Or it is errorSign, the length of an error in two bytes, and the error. Or it
 // is periodsSign alone: the call needs more periods.
-func readAnswer(text string, r *bucket.Request, now int64) (o outcome, size int, err error) {
-	if strings.HasPrefix(text, string(errorSign)) && len(text) >= 3 {
-		if size = 3 + int(bigEndian(text[1:3])); len(text) >= size {
-			return outcome{err: keyError(strings.TrimRight(text[3:size], " "))}, size, nil
-		}
+func (r *reader) answer(request *bucket.Request, now int64, o *outcome) error {
+	sign := r.take(1)[0]
+	switch sign {
+	case errorSign:
+		size := int(bigEndian(r.take(2)))
+		o.err = keyError(strings.TrimRight(r.take(size), " "))
+		return nil
+	case periodsSign:
+		o.err = errPeriods
+		return nil
 	}
-	if strings.HasPrefix(text, string(periodsSign)) {
-		return outcome{err: errPeriods}, 1, nil
-	}
-	n := len(r.Plan.Rates)
-	levels := 1 + bucket.LevelSize*n
-	size = levels
-	if r.Action >= bucket.Reserve {
-		size += 8
-	}
-	waitsAt := size
-	tellsWaits := text != "" && (text[0] == allowedWaitsSign || text[0] == deniedWaitsSign)
-	if tellsWaits {
-		size += 16 * n
-	}
-	if len(text) < size {
-		return o, 0, fmt.Errorf("%w: %d bytes, want %d", errReply, len(text), size)
-	}
-	o.answer.Unused = text[0] == unusedSign
-	o.answer.Allowed = text[0] == allowedSign || text[0] == allowedWaitsSign || o.answer.Unused
-	o.answer.Now = now
-	o.answer.Levels.Grow(n)
+	a, n := &o.answer, len(request.Plan.Rates)
+	a.Unused = sign == unusedSign
+	a.Allowed = sign == allowedSign || sign == allowedWaitsSign || a.Unused
+	a.Now = now
+	a.Levels.Grow(n)
 	for i := range n {
-		level, _, err := r.Plan.Rates[i].ParseLevel(text[1+bucket.LevelSize*i : 1+bucket.LevelSize*(i+1)])
+		level, _, err := request.Plan.Rates[i].ParseLevel(r.take(bucket.LevelSize))
 		if err != nil {
-			return o, 0, fmt.Errorf("%w: %w", errReply, err)
+			return fmt.Errorf("%w: %w", errReply, err)
 		}
-		*o.answer.Levels.At(i) = level
+		*a.Levels.At(i) = level
 	}
 	switch {
-	case r.Action == bucket.Lease, r.Action == bucket.AtMost, r.Action == bucket.Acquire:
-		o.answer.Lent = double(text[levels:waitsAt])
-	case r.Action >= bucket.Reserve:
-		o.answer.Due = max(now, micros(text[levels:waitsAt]))
+	case request.Action == bucket.Lease, request.Action == bucket.AtMost, request.Action == bucket.Acquire:
+		a.Lent = double(r.take(8))
+	case request.Action >= bucket.Reserve:
+		a.Due = max(now, micros(r.take(8)))
 	}
-	if tellsWaits {
+	if sign == allowedWaitsSign || sign == deniedWaitsSign {
 		list := make([]bucket.Waits, n)
 		for i := range list {
-			at := waitsAt + 16*i
-			list[i] = bucket.Waits{Retry: micros(text[at : at+8]), Full: micros(text[at+8 : at+16])}
+			list[i] = bucket.Waits{Retry: micros(r.take(8)), Full: micros(r.take(8))}
 		}
-		o.answer.Waits = &list
+		a.Waits = &list
 	}
-	return o, size, nil
+	return nil
 }
 
 // double reads a whole number in the format '>d'.

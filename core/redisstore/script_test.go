@@ -75,7 +75,7 @@ func TestErrorsAreNeverAsLongAsRecordsAlone(t *testing.T) {
 		for range times {
 			calls = append(calls, b.take("spoilt", 1))
 		}
-		reply, err := b.store.batches.server.eval(t.Context(), scriptArgs(calls, "", false))
+		reply, err := b.store.batches.eval(t.Context(), scriptArgs(calls, "", false))
 		require.NoError(t, err)
 		assert.Equal(t, 8, len(reply.(string))%bucket.LevelSize, "%d times", times)
 		outcomes, err := readReply(reply, calls)

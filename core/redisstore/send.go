@@ -17,14 +17,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
 
-// sender has what the nodes of a store share.
-type sender struct {
-	server  *server
-	timeout time.Duration // see WithTimeout
-	calls   callPool
-	traffic traffic
-}
-
 // traffic counts the batches that were sent, and the decisions in them. A batch
 // sent as a pipeline counts once.
 type traffic struct {
@@ -40,16 +32,12 @@ func (t *traffic) count(n int) {
 }
 
 // send has Redis decide calls: by one script call, or on a Cluster and a Ring
-// by a pipeline. It returns one of
-//
-//   - outcomes alone: each call has its answer or its own error
-//   - outcomes and err: no server has decided any call; each has its own error,
-//     and err is the one that the breaker counts
-//   - err alone: it is the error of each call
+// by a pipeline. It returns outcomes, or an error of all calls; or both, if no
+// server has decided any: the breaker then counts the error. A panic in a hook
+// of the client is an error.
 //
 // A call whose hash slot a server refuses is sent again only if unassigned is
-// set, or if it is the only one: others must not wait for it. A panic in a hook
-// of the client is an error.
+// set, or if it is the only one: others must not wait for it.
 func (s *server) send(ctx context.Context, calls []*call, unassigned bool) (outcomes []outcome, err error) {
 	defer recovered(&err)
 	now, err := s.instant()
@@ -83,9 +71,8 @@ func (s *server) instant() (string, error) {
 }
 
 // scriptCall has one script call decide calls, and another one those that it
-// did not execute: those that the server refused, if they may succeed when they
-// are sent again, and those that need more periods of a calendar. wide is that
-// of bucket.Plan.Calendars.
+// did not execute and may: the server refused them, or they need more periods of
+// a calendar. wide is that of bucket.Plan.Calendars.
 func (s *server) scriptCall(ctx context.Context, calls []*call, now string, wide bool) ([]outcome, error) {
 	calls, places := groupAlike(calls)
 	reply, err := s.eval(ctx, scriptArgs(calls, now, wide))
@@ -128,9 +115,7 @@ func (s *server) scriptCall(ctx context.Context, calls []*call, now string, wide
 // their calendars, and reports whether there are more.
 func morePeriods(calls []*call, now string) (more bool) {
 	for _, c := range calls {
-		more = c.request.Plan.WidenCalendars(approxNow(now), c.calendars) || more
-		for i := range c.others {
-			m := &c.others[i]
+		for m := range c.members() {
 			more = m.request.Plan.WidenCalendars(approxNow(now), m.calendars) || more
 		}
 	}
@@ -138,9 +123,8 @@ func morePeriods(calls []*call, now string) (more bool) {
 }
 
 // pipeline sends calls whose keys may be on different servers: a command for
-// each run of alike calls, in one round trip to each server. It sends a command
-// again if its server did not execute it, also because it lacks the script.
-// unassigned is that of send.
+// each run of alike calls, in one round trip to each server. It sends those
+// again that were not executed. unassigned is that of send.
 func (s *server) pipeline(ctx context.Context, calls []*call, now string, unassigned bool) ([]outcome, error) {
 	calls, places := groupAlike(calls)
 	var runs [][]*call
@@ -222,8 +206,7 @@ func (s *server) exec(ctx context.Context, name, script any, runs [][]*call, now
 }
 
 // readCommand returns the outcomes of calls, which are alike and for which cmd
-// was sent. If cmd failed for a reason that eval or scriptCall can put right,
-// they send calls again.
+// was sent. It sends them again if that helps.
 func (s *server) readCommand(ctx context.Context, cmd sentOnce, calls []*call, now string) []outcome {
 	reply, err := cmd.Val(), withoutArguments(cmd.Err())
 	if err != nil {
@@ -243,7 +226,7 @@ func (s *server) readCommand(ctx context.Context, cmd sentOnce, calls []*call, n
 		err = store.ErrApart
 	}
 	if err != nil {
-		return slices.Repeat([]outcome{{err: err}}, len(calls))
+		return failed(len(calls), err)
 	}
 	return outcomes
 }
@@ -257,8 +240,7 @@ const maxAttempts = 5
 var eval, evalsha any = "eval", "evalsha"
 
 // command returns the command name, eval or evalsha, that runs script, its text
-// or SHA. It fills in the first two of args, which scriptArgs made, and keeps
-// args.
+// or SHA. It keeps args, which scriptArgs made.
 func command(ctx context.Context, name, script any, args []any) sentOnce {
 	args[0], args[1] = name, script
 	cmd := sentOnce{redis.NewCmd(ctx, args...)}

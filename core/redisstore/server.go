@@ -2,17 +2,20 @@ package redisstore
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log/slog"
+	"maps"
+	"net"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/address"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/cause"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
 )
 
@@ -20,11 +23,13 @@ import (
 // the keys.
 type server struct {
 	client    redis.UniversalClient
-	sharded   atomic.Bool                      // keys may be on different servers, so a script call has one key
-	noStruct  atomic.Bool                      // a server's Lua lacks the struct library: see script
-	inline    bool                             // the client's commands end with their contexts, so a caller may send its call itself
-	clock     func() time.Time                 // nil: the server's clock counts
-	timeout   time.Duration                    // see WithTimeout
+	sharded   atomic.Bool      // keys may be on different servers, so a script call has one key
+	noStruct  atomic.Bool      // a server's Lua lacks the struct library: see script
+	inline    bool             // the client's commands end with their contexts, so a caller may send its call itself
+	clock     func() time.Time // nil: the server's clock counts
+	timeout   time.Duration    // see WithTimeout
+	calls     callPool
+	traffic   traffic
 	contexts  [2]atomic.Pointer[sharedContext] // the latest without and with a watchdog: see contextFor
 	logger    func() *slog.Logger
 	address   string                 // of the client's servers, for messages
@@ -37,29 +42,74 @@ type server struct {
 func (s *server) setClient(client redis.UniversalClient) {
 	script.Ordinary() // assembles the script, so that the first decision need not
 	s.client = client
-	s.inline = endsWithContext(client)
-	s.address = address.Of(client)
+	set := settingsOfClient(client)
+	s.inline, s.address = set.endsWithContext, set.address
 	_, one := client.(*redis.Client)
 	s.sharded.Store(!one)
 }
 
-// endsWithContext reports whether commands of client end with their contexts.
-// By default they end with the client's ReadTimeout.
-func endsWithContext(client redis.UniversalClient) bool {
-	switch client := client.(type) {
+// clientSettings are what the options of a client say. The zero value is that
+// of a client whose options are not known.
+type clientSettings struct {
+	endsWithContext bool   // its commands end with their contexts; by default they end with its ReadTimeout
+	poolSize        int    // for each server; 0: go-redis' default
+	address         string // of its servers, for messages: "redis://localhost:6379"; without user and password
+}
+
+// settingsOfClient returns the settings of a client.
+func settingsOfClient(client redis.UniversalClient) clientSettings {
+	switch c := client.(type) {
 	case *redis.Client:
-		return client.Options().ContextTimeoutEnabled
+		o := c.Options()
+		address := schemeOf(o.TLSConfig) + o.Addr
+		switch {
+		case asksSentinel(c):
+			address = "the master that Sentinel names"
+		case o.Network == "unix":
+			address = "unix://" + o.Addr
+		}
+		return clientSettings{o.ContextTimeoutEnabled, o.PoolSize, address}
 	case *redis.ClusterClient:
-		return client.Options().ContextTimeoutEnabled
+		o := c.Options()
+		return clientSettings{o.ContextTimeoutEnabled, o.PoolSize, schemeOf(o.TLSConfig) + strings.Join(o.Addrs, ",")}
 	case *redis.Ring:
-		return client.Options().ContextTimeoutEnabled
+		o := c.Options()
+		return clientSettings{o.ContextTimeoutEnabled, o.PoolSize, schemeOf(o.TLSConfig) + strings.Join(slices.Sorted(maps.Values(o.Addrs)), ",")}
 	}
-	return false
+	return clientSettings{}
+}
+
+func schemeOf(config *tls.Config) string {
+	if config != nil {
+		return "rediss://"
+	}
+	return "redis://"
+}
+
+// asksSentinel reports whether a client finds its server by asking Sentinel:
+// that is what go-redis then has for its address.
+func asksSentinel(client *redis.Client) bool { return client.Options().Addr == "FailoverClient" }
+
+// masterOf returns the address of the master that Sentinel names now, or "" if
+// it does not say. It opens a connection as client does, and closes it:
+// go-redis shows the address nowhere else. A master that can't be reached has
+// its address in the error.
+func masterOf(ctx context.Context, client *redis.Client) string {
+	o := client.Options()
+	conn, err := o.Dialer(ctx, o.Network, o.Addr)
+	if err == nil {
+		defer conn.Close()
+		return schemeOf(o.TLSConfig) + conn.RemoteAddr().String()
+	}
+	if op, ok := err.(*net.OpError); ok && op.Addr != nil { //nolint:errorlint // wrapped, it is of a connection to Sentinel
+		return schemeOf(o.TLSConfig) + op.Addr.String()
+	}
+	return ""
 }
 
 // longestWait, times the store's timeout, bounds waits that are no failure of
-// Redis: of a call in the queue while Redis answers others, and of an answer
-// for its reader in a process that does not keep up with its goroutines.
+// Redis: of a queued call while Redis answers others, and of an answer for its
+// reader.
 const longestWait = 10
 
 // script returns the script for these servers. If one lacks the struct library,
@@ -71,14 +121,14 @@ func (s *server) script() *script.Script {
 	return script.Ordinary()
 }
 
-// Each calls do with a client of each server that has keys: each master of a
+// each calls do with a client of each server that has keys: each master of a
 // Cluster, concurrently, or each shard of a Ring that is up. If the client has
 // one server, it calls do with the client, and several is false. It returns one
 // of the errors. A panic in a hook of the client is an error.
-func (s *server) Each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient, several bool) error) (err error) {
+func (s *server) each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient, several bool) error) (err error) {
 	defer recovered(&err)
 	oneOfSeveral := func(ctx context.Context, one *redis.Client) (err error) {
-		defer recovered(&err) // Each's own does not work in a goroutine of go-redis
+		defer recovered(&err) // each's own does not work in a goroutine of go-redis
 		return do(ctx, one, true)
 	}
 	switch c := s.client.(type) {
@@ -94,8 +144,17 @@ func (s *server) Each(ctx context.Context, do func(ctx context.Context, one redi
 	return do(ctx, s.client, false)
 }
 
-// sharedContext is a context for all commands that are sent before until. A
-// context of its own would cost each of them five allocations.
+// within calls do with a context that ends after connectTimeout. A panic of the
+// client is an error.
+func (s *server) within(ctx context.Context, do func(ctx context.Context) error) (err error) {
+	defer recovered(&err)
+	ctx, cancel := context.WithTimeout(ctx, s.connectTimeout())
+	defer cancel()
+	return do(ctx)
+}
+
+// sharedContext is a context for all commands that are sent before until: one
+// for each would cost five allocations.
 type sharedContext struct {
 	context.Context
 	until time.Time
@@ -105,11 +164,10 @@ type sharedContext struct {
 // than a command's own would.
 const contextSlack = 64
 
-// contextFor returns a context for a command that is sent now. Without a
-// watchdog it ends after the store's timeout, plus up to a 64th. With a
-// watchdog, which enforces the timeout, it ends after ten times that. Example:
-// with a timeout of 100 ms, all commands sent from 0 to 1.5 ms share a context
-// that ends at 101.5 ms.
+// contextFor returns a context for a command that is sent now: it ends after the
+// store's timeout, or after ten times that if a watchdog enforces the timeout.
+// Example: with a timeout of 100 ms, all commands sent from 0 to 1.5 ms share a
+// context that ends at 101.5 ms.
 func (s *server) contextFor(watchdog bool, now time.Time) context.Context {
 	latest, timeout := &s.contexts[0], s.timeout
 	if watchdog {
@@ -126,9 +184,6 @@ func (s *server) contextFor(watchdog bool, now time.Time) context.Context {
 	return shared
 }
 
-// Log returns the logger for warnings.
-func (s *server) Log() *slog.Logger { return s.logger() }
-
 // sendPing sends PING by client.
 func sendPing(ctx context.Context, client redis.UniversalClient) error {
 	return client.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
@@ -142,9 +197,8 @@ type sentOnce struct{ *redis.Cmd }
 func (sentOnce) NoRetry() bool { return true }
 
 // rediscover has the client of a Cluster ask, in the background, which server
-// has which hash slot, if err is not a server's reply. By itself the client
-// asks only when a server redirects it, and a server that is down redirects
-// nothing.
+// has which hash slot, if err is not a server's reply: a server that is down
+// redirects nothing.
 func (s *server) rediscover(ctx context.Context, err error) {
 	cluster, ok := s.client.(interface{ ReloadState(ctx context.Context) })
 	if ok && !fromServer(err) {
@@ -152,19 +206,15 @@ func (s *server) rediscover(ctx context.Context, err error) {
 	}
 }
 
-// This file opens connections to servers, and finds out whether the idle ones
-// still work.
-
 // minConnectTimeout is the least time that opening a connection may take. With
 // TLS it takes seven round trips.
 const minConnectTimeout = time.Second
 
-// ConnectTimeout returns how long opening a connection may take: a second, or
+// connectTimeout returns how long opening a connection may take: a second, or
 // ten times the store's timeout if that is longer.
-func (s *server) ConnectTimeout() time.Duration { return connectTimeout(s.timeout) }
+func (s *server) connectTimeout() time.Duration { return connectTimeoutOf(s.timeout) }
 
-// connectTimeout returns the ConnectTimeout of a store with this timeout.
-func connectTimeout(timeout time.Duration) time.Duration {
+func connectTimeoutOf(timeout time.Duration) time.Duration {
 	return max(minConnectTimeout, longestWait*timeout)
 }
 
@@ -175,16 +225,13 @@ func (s *server) hasIdle() bool {
 	return !s.sharded.Load() && s.client.PoolStats().IdleConns > 0
 }
 
-// connect waits, up to ConnectTimeout, until there is a connection to the
+// connect waits, up to connectTimeout, until there is a connection to the
 // server of the client only. With nil for only, it waits for all servers of the
-// store's client until half of the store's timeout, and after that for any one,
-// so that calls for the keys of others than a server that hangs are sent before
-// they fail.
-//
-// A connection may take longer than a decision waits: decisions fail after the
-// store's timeout, and later ones find the connection.
+// store's client until half of the store's timeout, and after that for any one:
+// a server that hangs must not delay the calls for others. Decisions fail
+// meanwhile after the store's timeout, and later ones find the connection.
 func (s *server) connect(only *redis.Client) error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.ConnectTimeout())
+	ctx, cancel := context.WithTimeout(context.Background(), s.connectTimeout())
 	anyReady, all := make(chan struct{}, 1), make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()
@@ -198,26 +245,25 @@ func (s *server) connect(only *redis.Client) error {
 			if !s.sharded.Load() { // an error of one of several servers says nothing about the others
 				s.dialError.Store(&why)
 			}
-			err = &cause.Unconnected{Address: s.addressOf(only), Cause: err}
+			err = &unconnected{address: s.addressOf(only), cause: err}
 		}
 		all <- err
 	}()
-	for _, wait := range []struct {
-		time   time.Duration
-		enough <-chan struct{}
-	}{{s.timeout / 2, nil}, {s.ConnectTimeout() - s.timeout/2, anyReady}} {
-		timer := time.NewTimer(wait.time)
+	timer := time.NewTimer(s.timeout / 2)
+	defer timer.Stop()
+	var enough chan struct{}
+	for range 2 {
 		select {
 		case err := <-all:
-			timer.Stop()
 			return err
-		case <-wait.enough:
-			timer.Stop()
+		case <-enough:
 			return nil
 		case <-timer.C:
+			enough = anyReady
+			timer.Reset(s.connectTimeout() - s.timeout/2)
 		}
 	}
-	return s.noConnection(only, s.ConnectTimeout())
+	return s.noConnection(only, s.connectTimeout())
 }
 
 // reach waits until there is a connection to the server of the client only, or
@@ -227,7 +273,7 @@ func (s *server) reach(ctx context.Context, only *redis.Client, anyReady chan<- 
 	if only != nil {
 		return s.ping(ctx, only)
 	}
-	return s.Each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
+	return s.each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
 		err := s.ping(ctx, one)
 		if !lost(err) {
 			s.dialError.Store(nil)
@@ -244,7 +290,7 @@ func (s *server) reach(ctx context.Context, only *redis.Client, anyReady chan<- 
 // servers of the store's client if only is nil.
 func (s *server) addressOf(only *redis.Client) string {
 	if only != nil {
-		return address.Of(only)
+		return settingsOfClient(only).address
 	}
 	if master := s.master.Load(); master != nil {
 		return *master
@@ -256,13 +302,13 @@ func (s *server) addressOf(only *redis.Client) string {
 // Sentinel. If another goroutine does, or ctx ends, the last one stays known.
 func (s *server) findMaster(ctx context.Context) {
 	client, ok := s.client.(*redis.Client)
-	if !ok || !address.AsksSentinel(client) || !s.finding.TryLock() {
+	if !ok || !asksSentinel(client) || !s.finding.TryLock() {
 		return
 	}
 	defer s.finding.Unlock()
 	var err error
 	defer recovered(&err) // of a Dialer of the app
-	if master := address.Master(ctx, client); master != "" {
+	if master := masterOf(ctx, client); master != "" {
 		s.master.Store(&master)
 	}
 }
@@ -270,9 +316,9 @@ func (s *server) findMaster(ctx context.Context) {
 // noConnection returns the error of a call that waited so long for a
 // connection. only is that of connect.
 func (s *server) noConnection(only *redis.Client, after time.Duration) error {
-	e := &cause.Unconnected{Address: s.addressOf(only), After: after}
+	e := &unconnected{address: s.addressOf(only), after: after}
 	if last := s.dialError.Load(); last != nil {
-		e.Cause = *last
+		e.cause = *last
 	}
 	return e
 }
@@ -289,23 +335,16 @@ func (s *server) timedOut() error {
 // ping waits until a connection of one answers PING. If go-redis has
 // connections for pipelines alone (v9.23 has), one of these must answer too.
 func (s *server) ping(ctx context.Context, one redis.UniversalClient) error {
-	pings := []func() error{func() error {
-		return s.pingAny(ctx, one, func() int { return int(one.PoolStats().IdleConns) }, sendPing)
-	}}
+	errs := make(chan error, 1)
 	if _, own := pipelineIdle(one); own && s.sharded.Load() {
-		pings = append(pings, func() error {
+		go deliver(errs, func() error {
 			return s.pingAny(ctx, one, func() int { idle, _ := pipelineIdle(one); return idle }, pipelinePing)
 		})
+	} else {
+		errs <- nil
 	}
-	errs := make(chan error)
-	for _, ping := range pings {
-		go deliver(errs, ping)
-	}
-	var err error
-	for range pings {
-		err = errors.Join(err, <-errs)
-	}
-	return err
+	err := s.pingAny(ctx, one, func() int { return int(one.PoolStats().IdleConns) }, sendPing)
+	return errors.Join(err, <-errs)
 }
 
 // silence, as a part of the store's timeout, is how long a connection may leave
@@ -315,9 +354,8 @@ const silence = 8
 // pingAny sends PING by send, and waits until a connection answers. Idle
 // connections may all be dead although new ones work: a firewall has forgotten
 // them, or an address has moved. So if a PING has no answer soon, pingAny sends
-// one more for each connection that is idle, and another one. A PING under way
-// keeps its connection, so one of them gets a new connection, as does a command
-// that is sent meanwhile. The client closes the connections that do not answer.
+// one for each idle connection, and another one, which gets a new connection.
+// The client closes the connections that do not answer.
 func (s *server) pingAny(ctx context.Context, one redis.UniversalClient, idle func() int, send func(context.Context, redis.UniversalClient) error) error {
 	wereIdle := idle() > 0
 	first := make(chan error, 1)
@@ -337,7 +375,7 @@ func (s *server) pingAny(ctx context.Context, one redis.UniversalClient, idle fu
 	}
 	// They end earlier than ctx. So if they take up the whole pool, there is
 	// time left for a new connection.
-	limit := s.ConnectTimeout() / 2
+	limit := s.connectTimeout() / 2
 	bounded := one
 	if c, ok := one.(interface {
 		WithTimeout(d time.Duration) *redis.Client
@@ -375,8 +413,8 @@ func deliver(result chan<- error, do func() error) {
 }
 
 // pipelineIdle returns how many idle connections a client has for pipelines
-// alone. own is false if pipelines use the connections of other commands: so
-// they do in versions of go-redis without the field PipelineStats.
+// alone. own is false if it has none of these, as in versions of go-redis
+// without the field PipelineStats.
 func pipelineIdle(client redis.UniversalClient) (idle int, own bool) {
 	field := reflect.Indirect(reflect.ValueOf(client.PoolStats())).FieldByName("PipelineStats")
 	if !field.IsValid() || field.IsNil() {

@@ -1,10 +1,12 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,107 +14,278 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
+// kept is what Redis keeps under a key.
+type kept struct {
+	exists bool
+	text   string            // of a key that is a string
+	fields map[string]string // of one that is a hash; nil: it is a string
+	ttl    time.Duration     // 0 or less: none
+}
+
+// isBucket reports whether k may be a bucket: these have a TTL.
+func (k *kept) isBucket() bool { return k.exists && k.ttl > 0 }
+
+var _ store.StateReader = (*Store)(nil)
+
 // State returns what Redis keeps of the bucket of a policy and key: see
 // [store.StateReader]. It is for tools. It sends GET, HGETALL, PTTL and TIME to
 // the server that has the key, in one round trip, or in two on a Cluster or a
 // Ring. It neither asks the breaker nor counts for it. It takes a second at
 // most, or ten times the store's timeout if that is longer.
-func (s *Store) State(ctx context.Context, policy, key string) (store.State, error) {
-	if err := s.mistaken(); err != nil {
-		return store.State{}, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.batches.server.ConnectTimeout())
-	defer cancel()
-	state, err := s.batches.state(ctx, redisKey(s.batches.prefix, policy, key))
+func (s *Store) State(ctx context.Context, policy, key string) (state store.State, err error) {
+	err = s.ask(ctx, policy, func(ctx context.Context) error {
+		state, err = s.batches.state(ctx, Bucket{policy, key})
+		return err
+	})
+	return state, err
+}
+
+// state returns what is stored of a bucket.
+func (s *batches) state(ctx context.Context, b Bucket) (state store.State, err error) {
+	k, now, err := s.load(ctx, b)
 	if err != nil {
-		return store.State{}, &failure{inPolicy(policy), withoutArguments(err)}
+		return state, err
+	}
+	if now == nil {
+		one, err := s.nodes.clientOf(ctx, redisKey(s.prefix, b.Policy, b.Key))
+		if err != nil {
+			return state, err
+		}
+		now = one.Time(ctx)
+	}
+	if now.Err() != nil {
+		return state, now.Err()
+	}
+	text := k.text
+	if k.fields != nil {
+		if text, err = joined(k.fields); err != nil {
+			return state, err
+		}
+	}
+	if state.Now = now.Val(); k.exists {
+		state.Bytes, state.Expires = []byte(text), max(0, k.ttl)
 	}
 	return state, nil
 }
 
-// state returns what is stored under a Redis key.
-func (s *batches) state(ctx context.Context, key string) (state store.State, err error) {
-	defer recovered(&err)
-	p := s.server.client.Pipeline()
+// load reads a bucket. now is the time of its server, or nil if there are
+// several, because their client would send TIME to any of them.
+func (s *batches) load(ctx context.Context, b Bucket) (k kept, now *redis.TimeCmd, err error) {
+	key := redisKey(s.prefix, b.Policy, b.Key)
+	p := s.client.Pipeline()
 	text, fields, ttl := p.Get(ctx, key), p.HGetAll(ctx, key), p.PTTL(ctx, key)
-	var now *redis.TimeCmd
-	if s.nodes.clientOf == nil {
+	if !s.nodes.several() {
 		now = p.Time(ctx)
 	}
 	_, _ = p.Exec(ctx) // one of the first two is an error of the key's type
-	if now == nil {    // a client of several servers would send TIME to any of them
-		one, err := s.nodes.clientOf(ctx, key)
-		if err != nil {
-			return store.State{}, err
-		}
-		now = one.Time(ctx)
-	}
-	state.Now, state.Expires = now.Val(), max(0, ttl.Val())
+	k.ttl = ttl.Val()
 	switch {
 	case ttl.Err() != nil:
-		return store.State{}, ttl.Err()
-	case now.Err() != nil:
-		return store.State{}, now.Err()
+		err = ttl.Err()
 	case text.Err() == nil:
-		state.Bytes = []byte(text.Val())
-		return state, nil
+		k.exists, k.text = true, text.Val()
 	case errors.Is(text.Err(), redis.Nil):
-		return store.State{Now: state.Now}, nil
 	case fields.Err() == nil:
-		if state.Bytes, err = joined(fields.Val()); err != nil {
-			return store.State{}, err
+		k.exists, k.fields = true, fields.Val()
+	case redis.HasErrorPrefix(fields.Err(), "WRONGTYPE"):
+		err = &store.StateError{Reason: fields.Err().Error()}
+	default:
+		err = fields.Err()
+	}
+	return k, now, err
+}
+
+// CopyTo copies the bucket b to another store, or to the same one under the
+// name as, with its TTL. It is for tools that move limits to another server or
+// another policy's name. limits has the names of limits that change with the
+// policy's name, by the old ones: those of limits that were given none. CopyTo
+// reports whether it copied: b must exist, and as must not, unless replace is
+// set.
+//
+// What requests take from b between the read and the write is not copied.
+// Leases of the two stores are settled before, but not those of other
+// processes. It costs two round trips to each store, and one more for a lease.
+// Errors are those of [Store.State].
+func (s *Store) CopyTo(ctx context.Context, b Bucket, to *Store, as Bucket, limits map[string]string, replace bool) (copied bool, err error) {
+	if err := s.mistaken(); err != nil {
+		return false, err
+	}
+	if err := to.mistaken(); err != nil {
+		return false, err
+	}
+	var found kept
+	err = s.ask(ctx, b.Policy, func(ctx context.Context) error {
+		return s.around(ctx, b, func() (err error) {
+			if found, _, err = s.batches.load(ctx, b); err == nil && found.isBucket() {
+				err = found.rename(limits)
+			}
+			return err
+		})
+	})
+	if err != nil || !found.isBucket() {
+		return false, err
+	}
+	err = to.ask(ctx, b.Policy, func(ctx context.Context) error {
+		return to.around(ctx, as, func() (err error) {
+			copied, err = to.batches.save(ctx, as, found, replace)
+			return err
+		})
+	})
+	return copied, err
+}
+
+// around calls do, which reads or writes a bucket, while s has no lease of it.
+func (s *Store) around(ctx context.Context, b Bucket, do func() error) error {
+	if s.leases == nil {
+		return do()
+	}
+	return s.leases.Around(ctx, b.Policy, b.Key, do)
+}
+
+// save writes a bucket. It reports whether it did: not if there is one and
+// replace is not set.
+func (s *batches) save(ctx context.Context, b Bucket, k kept, replace bool) (saved bool, err error) {
+	key := redisKey(s.prefix, b.Policy, b.Key)
+	if !replace {
+		ttl, err := s.client.PTTL(ctx, key).Result()
+		if err != nil || ttl != -2 { // -2 means that there is no such key
+			return false, err
 		}
-		return state, nil
 	}
-	if redis.HasErrorPrefix(fields.Err(), "WRONGTYPE") {
-		return store.State{}, &store.StateError{Reason: fields.Err().Error()}
+	write := func(p redis.Pipeliner) error {
+		if k.fields == nil {
+			p.Set(ctx, key, k.text, k.ttl)
+			return nil
+		}
+		p.Del(ctx, key)
+		p.HSet(ctx, key, k.fields)
+		p.PExpire(ctx, key, k.ttl)
+		return nil
 	}
-	return store.State{}, fields.Err()
+	if !s.nodes.several() {
+		_, err = s.client.TxPipelined(ctx, write)
+		return err == nil, err
+	}
+	// If the key's server does not answer, the client of a Cluster would send
+	// MULTI to another one, and wait for it. But only that client follows a
+	// slot that has moved: a transaction that is refused says no more than
+	// EXECABORT.
+	one, err := s.nodes.clientOf(ctx, key)
+	if err == nil {
+		_, err = one.TxPipelined(ctx, write)
+	}
+	if fromServer(err) {
+		_, err = s.client.TxPipelined(ctx, write)
+	}
+	return err == nil, err
+}
+
+// rename gives limits other names: their tags, in the records and in the names
+// of fields.
+func (k *kept) rename(limits map[string]string) (err error) {
+	tags := make(map[string]string)
+	for old, name := range limits {
+		for _, mode := range []bucket.Mode{bucket.Continuous, bucket.Concurrent} { // the tag depends on whether it is Concurrent
+			tags[tagText(old, mode)] = tagText(name, mode)
+		}
+	}
+	if len(tags) == 0 {
+		return nil
+	}
+	if k.fields == nil {
+		k.text, err = retagged(k.text, tags)
+		return err
+	}
+	fields := make(map[string]string, len(k.fields))
+	for name, value := range k.fields {
+		if name == "" {
+			value, err = retagged(value, tags)
+		} else if len(name) > 4 && tags[name[:4]] != "" {
+			name = tags[name[:4]] + name[4:]
+		}
+		fields[name] = value
+	}
+	k.fields = fields
+	return err
+}
+
+// tagText is a limit's tag as it is stored.
+func tagText(name string, mode bucket.Mode) string {
+	return string(binary.BigEndian.AppendUint32(nil, bucket.TagOf(name, mode)))
+}
+
+// retagged returns records with other tags.
+func retagged(text string, tags map[string]string) (string, error) {
+	records, err := readRecords(text)
+	var b strings.Builder
+	for _, r := range records {
+		tag := cmp.Or(tags[r.record[:4]], r.record[:4])
+		b.WriteString(tag + r.record[4:])
+		if r.cut != "" {
+			b.WriteString(tag + r.cut[4:])
+		}
+		b.WriteString(r.holds + strings.Join(r.pages, ""))
+	}
+	return b.String(), err
 }
 
 // joined returns the state of a key that is a hash, as Request.Decide writes
 // it: the holds of each page behind the pages, and pages without their ids.
-func joined(fields map[string]string) (state []byte, err error) {
-	rest, enough := fields[""], true
-	take := func(n int) string {
-		if enough = enough && len(rest) >= n; !enough {
-			return strings.Repeat("\x00", n)
+func joined(fields map[string]string) (string, error) {
+	records, err := readRecords(fields[""])
+	var b strings.Builder
+	for _, r := range records {
+		b.WriteString(r.record + r.cut + r.holds)
+		var holds strings.Builder
+		for _, page := range r.pages {
+			b.WriteString(page[2:])
+			field, size := fields[r.record[:4]+page[:2]], short(page[2:])*bucket.HoldSize
+			if len(field) < size {
+				return "", errUnreadable
+			}
+			holds.WriteString(field[len(field)-size:]) // the first ones have ended
 		}
-		taken := rest[:n]
-		rest = rest[n:]
-		return taken
+		b.WriteString(holds.String())
 	}
-	for rest != "" && enough {
-		record := take(bucket.RecordSize)
-		state = append(state, record...)
-		if strings.HasPrefix(rest, record[:4]) {
-			state = append(state, take(bucket.CutSize)...)
+	if b.Len() == 0 {
+		err = errUnreadable
+	}
+	return b.String(), err
+}
+
+var errUnreadable = &store.StateError{Reason: bucket.ErrUnreadable.Error()}
+
+// storedRecord is what is stored of one limit, in its parts: see constants.lua.
+type storedRecord struct {
+	record string
+	cut    string   // "": nothing is cut
+	holds  string   // "", or their head and the holds in front
+	pages  []string // the head of each
+}
+
+// readRecords reads the records of a key.
+func readRecords(text string) (list []storedRecord, err error) {
+	rest := reader{text: text}
+	for rest.text != "" && !rest.short {
+		r := storedRecord{record: rest.take(bucket.RecordSize)}
+		if strings.HasPrefix(rest.text, r.record[:4]) {
+			r.cut = rest.take(bucket.CutSize)
 		}
-		if !strings.HasPrefix(rest, "\x00\x00\x00\x00") {
-			continue
-		}
-		head := take(bucket.HoldsSize)
-		state = append(state, head...)
-		front, pages := short(head[bucket.HoldsSize-11:]), short(head[bucket.HoldsSize-9:])
-		state = append(state, take(front*bucket.HoldSize)...)
-		var holds []byte
-		for ; pages > 0 && enough; pages-- {
-			page := take(2 + bucket.PageHead)
-			state = append(state, page[2:]...)
-			field, size := fields[record[:4]+page[:2]], short(page[2:])*bucket.HoldSize
-			if enough = enough && len(field) >= size; enough {
-				holds = append(holds, field[len(field)-size:]...) // the first ones have ended
+		if strings.HasPrefix(rest.text, "\x00\x00\x00\x00") {
+			r.holds = rest.take(bucket.HoldsSize)
+			front, pages := short(r.holds[bucket.HoldsSize-11:]), short(r.holds[bucket.HoldsSize-9:])
+			r.holds += rest.take(front * bucket.HoldSize)
+			for ; pages > 0 && !rest.short; pages-- {
+				r.pages = append(r.pages, rest.take(2+bucket.PageHead))
 			}
 		}
-		state = append(state, holds...)
+		list = append(list, r)
 	}
-	if !enough || state == nil {
-		return nil, &store.StateError{Reason: bucket.ErrUnreadable.Error()}
+	if rest.short {
+		return nil, errUnreadable
 	}
-	return state, nil
+	return list, nil
 }
 
 // short reads a number of two bytes at the beginning of s.
 func short(s string) int { return int(binary.BigEndian.Uint16([]byte(s))) }
-
-var _ store.StateReader = (*Store)(nil)

@@ -26,34 +26,30 @@ import (
 
 // Store keeps buckets in Redis, shared by every process that uses the same
 // server and prefix. Each decision is one EVALSHA on one key, whatever the
-// number of limits. So it is atomic on a single server, behind Sentinel, on a
-// Ring and on a Cluster alike. The server may be Redis 6.0 or newer, Valkey or
-// redict. A Store is safe for concurrent use.
+// number of limits: atomic on a single server, behind Sentinel, on a Ring and on
+// a Cluster alike. The server may be Redis 6.0 or newer, Valkey or redict. A
+// Store is safe for concurrent use.
 //
-// Time is the server's: the clocks of the application's hosts don't matter.
-// Every key has a TTL: the time until its bucket is full, and one to three
-// seconds more. If that time is over two minutes, it is up to an eighth of it
-// and a second more.
+// Time is the server's. Every key has a TTL: the time until its bucket is full,
+// and one to three seconds more, or if that time is over two minutes, up to an
+// eighth of it and a second more.
 //
 // A Store starts no goroutine that outlives its work. If [New] returned it, it
-// needs no closing: close the client. [Store.Close] before that gives leases
-// back.
+// needs no closing: close the client, after [Store.Close] if it has leases.
 //
-// A Store needs few connections, because concurrent decisions share script
-// calls. To each server it has at most 4 calls in flight, and more only if the
-// round trip is longer: 10 at 1 ms, 12 at 1.2 ms, 25 at 50 ms, 32 from 64 ms
-// on. It uses at most three quarters of the client's pool. A call that is stuck
-// holds its connection for ten times the store's timeout if the client has
-// ContextTimeoutEnabled, and otherwise until the client's ReadTimeout ends.
+// Concurrent decisions share script calls. To each server a Store has at most 4
+// calls in flight, and more only if the round trip is longer: 10 at 1 ms, 12 at
+// 1.2 ms, 25 at 50 ms, 32 from 64 ms on; and it uses at most three quarters of
+// the client's pool. A call that is stuck holds its connection for ten times the
+// store's timeout if the client has ContextTimeoutEnabled, and otherwise until
+// the client's ReadTimeout ends. The servers of a Cluster or a Ring share no
+// calls, no queue and no breaker: one that does not answer delays its own keys
+// only.
 //
-// The servers of a Cluster or a Ring share no calls, no queue and no breaker:
-// one that does not answer delays its own keys only.
-//
-// A single decision is fastest if its caller's goroutine sends it. The Store
-// does that if the client has ContextTimeoutEnabled, because commands then end
-// with their contexts. A caller whose context is canceled meanwhile returns
-// late, by the store's timeout at most. All other callers return as soon as
-// their context ends.
+// If the client has ContextTimeoutEnabled, so that commands end with their
+// contexts, the caller's goroutine sends a single decision, which is fastest. A
+// caller whose context is canceled meanwhile returns late, by the store's
+// timeout at most. All others return as soon as their context ends.
 type Store struct {
 	batches batches
 	denials *denycache.Store // around batches; nil after WithDenyCache(0)
@@ -66,15 +62,14 @@ type Store struct {
 
 // Open returns a store on the server at url, such as
 // "redis://user:password@localhost:6379/0", "rediss://…" for TLS, or
-// "unix:///run/redis.sock". See [redis.ParseURL] for what a URL can set. It
-// makes a client with ContextTimeoutEnabled and DialerRetries 1. Unless url has
-// a dial_timeout, the DialTimeout is a second, or ten times the store's timeout
-// if that is longer. Everything else is go-redis' default. Close the Store when
-// you no longer need it.
+// "unix:///run/redis.sock": see [redis.ParseURL]. It makes a client with
+// ContextTimeoutEnabled and DialerRetries 1. Unless url has a dial_timeout, the
+// DialTimeout is a second, or ten times the store's timeout if that is longer.
+// Everything else is go-redis' default. Close the Store when you no longer need
+// it.
 //
-// Open does not connect: call [Store.Ping] to learn whether the store can
-// decide. Open returns a [core.ConfigError] if it can't read url. Mistakes in
-// options are reported as by [New].
+// Open does not connect: see [Store.Ping]. It returns a [core.ConfigError] if it
+// can't read url. Mistakes in options are reported as by [New].
 func Open(url string, options ...Option) (*Store, error) {
 	o, err := redis.ParseURL(url)
 	if err != nil {
@@ -86,7 +81,7 @@ func Open(url string, options ...Option) (*Store, error) {
 	o.ContextTimeoutEnabled = true
 	o.DialerRetries = 1
 	if o.DialTimeout == 0 {
-		o.DialTimeout = connectTimeout(settingsOf(options, &store.Config{}).timeout)
+		o.DialTimeout = connectTimeoutOf(settingsOf(options, &store.Config{}).timeout)
 	}
 	client, err := clientOf(o)
 	if err != nil {
@@ -120,9 +115,8 @@ func clientOf(o *redis.Options) (client *redis.Client, err error) {
 }
 
 // Close gives leases back, for which it waits as decisions do, and closes the
-// client that [Open] made. From then on decisions fail. After [New] it closes
-// nothing: only with [WithLease] there is a reason to call it, before the
-// client is closed.
+// client that [Open] made. From then on decisions fail. After [New] it only
+// gives leases back: call it before the client is closed.
 func (s *Store) Close() error {
 	if s.leases != nil {
 		s.leases.GiveBack()
@@ -141,7 +135,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	s := &Store{}
 	b := &s.batches
 	set := settingsOf(options, &b.config)
-	b.sender = sender{server: &server{clock: b.config.Clock, timeout: set.timeout, logger: b.config.Log}, timeout: set.timeout}
+	b.server = &server{clock: b.config.Clock, timeout: set.timeout, logger: b.config.Log}
 	b.prefix = keyPrefix(set.prefix)
 	s.top = b
 	if c := reflect.ValueOf(client); !c.IsValid() || c.Kind() == reflect.Pointer && c.IsNil() {
@@ -156,7 +150,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 		s.leases = lease.New(s.top, set.lease, set.timeout)
 		s.top = s.leases
 	}
-	b.server.setClient(client)
+	b.setClient(client)
 	b.attach(client, set, b.config.Clock != nil)
 	return s
 }
@@ -166,6 +160,18 @@ func (s *Store) Config() *store.Config { return &s.batches.config }
 
 // mistaken returns the mistakes in the options, or nil.
 func (s *Store) mistaken() error { return errors.Join(s.batches.config.ArgumentErrors...) }
+
+// ask calls do, which asks Redis for a tool and not for a decision: see
+// server.within. The error names the policy.
+func (s *Store) ask(ctx context.Context, policy string, do func(ctx context.Context) error) error {
+	if err := s.mistaken(); err != nil {
+		return err
+	}
+	if err := s.batches.within(ctx, do); err != nil {
+		return &failure{inPolicy(policy), withoutArguments(err)}
+	}
+	return nil
+}
 
 // Do decides r in one round trip, which it may share with other decisions; in
 // none, if the deny cache has a denial of r or the key's lease has tokens for

@@ -18,9 +18,8 @@ type watchdog struct {
 	over  bool      // the batch is complete or given up: nothing is left to do
 }
 
-// giveUpEarly is how much before its end a batch may be given up. Its first
-// call times out at about the same instant, so that one run of the timer does
-// both.
+// giveUpEarly is how much before its end a batch may be given up, with its first
+// call, which times out at about the same instant.
 const giveUpEarly = time.Millisecond
 
 // overdue removes and returns the calls whose timeout has passed; all, if it

@@ -3,9 +3,8 @@
 package rtt
 
 import (
+	"cmp"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -91,20 +90,10 @@ func (t *RoundTrip) InFlight() int {
 // keep the server busy: from 10 ms on.
 func (t *RoundTrip) HighLatency() bool { return t.Get() >= (MinInFlight+1)*FullBatch }
 
-// MaxInFlight is how many batches client may have in flight to each server:
-// three quarters of its pool, because others may use the client too.
-func MaxInFlight(client redis.UniversalClient) int {
-	size := 0
-	switch c := client.(type) {
-	case *redis.Client:
-		size = c.Options().PoolSize
-	case *redis.ClusterClient:
-		size = c.Options().PoolSize // of each node
-	case *redis.Ring:
-		size = c.Options().PoolSize // of each shard
-	}
-	if size == 0 { // a Ring whose shards have go-redis' default
-		size = defaultPoolSize
-	}
+// MaxInFlight is how many batches a client may have in flight to each server:
+// three quarters of its pool for that, because others may use the client too. A
+// size of 0 is go-redis' default.
+func MaxInFlight(poolSize int) int {
+	size := cmp.Or(poolSize, defaultPoolSize)
 	return max(min(size, MinInFlight), size-size/4)
 }

@@ -1,11 +1,9 @@
 package rtt
 
 import (
-	"io"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 )
 
@@ -72,26 +70,4 @@ func TestWorkOfTheServerIsNoRoundTrip(t *testing.T) {
 		n.note(35*ms, 60*ms, 4*BusyBatch, ms, "not yet")
 	}
 	n.note(35*ms, 60*ms, 4*BusyBatch, 36*ms, "what the work does not explain is round trip")
-}
-
-func TestStoreLeavesConnectionsInThePool(t *testing.T) {
-	for _, c := range []struct {
-		client redis.UniversalClient
-		want   int
-	}{
-		{redis.NewClient(&redis.Options{PoolSize: 1}), 1},
-		{redis.NewClient(&redis.Options{PoolSize: 3}), 3},
-		{redis.NewClient(&redis.Options{PoolSize: 5}), 4},
-		{redis.NewClient(&redis.Options{PoolSize: 20}), 15},
-		{redis.NewClusterClient(&redis.ClusterOptions{PoolSize: 12}), 9},
-		{redis.NewRing(&redis.RingOptions{PoolSize: 12}), 9},
-		{redis.NewRing(&redis.RingOptions{}), 8},
-		{struct{ redis.UniversalClient }{}, 8},
-	} {
-		assert.Equal(t, c.want, MaxInFlight(c.client), "%T", c.client)
-		if closer, ok := c.client.(io.Closer); ok && c.client != (struct{ redis.UniversalClient }{}) {
-			_ = closer.Close()
-		}
-	}
-	assert.GreaterOrEqual(t, MaxInFlight(redis.NewClusterClient(&redis.ClusterOptions{})), MinInFlight, "the default is known")
 }

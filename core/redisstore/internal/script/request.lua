@@ -45,17 +45,14 @@ end
 -- Reads what follows the limits of a request, and takes the flags out of its
 -- action.
 local function read(r)
-  local action, from = r.action, r.from
-  local ending = action >= ENDS
-  action = ending and action - ENDS or action
-  local each = action >= EACH
-  action = each and action - EACH or action
-  r.joint = action >= JOINT and r.times > 0
-  action = action >= JOINT and action - JOINT or action
-  local held = action >= HELD
-  action = held and action - HELD or action
-  r.dry = action >= DRY
-  r.action = r.dry and action - DRY or action
+  local from = r.from
+  local function has(flag)
+    local is = r.action >= flag
+    r.action = is and r.action - flag or r.action
+    return is
+  end
+  local ending, each, joint, held = has(ENDS), has(EACH), has(JOINT), has(HELD)
+  r.joint, r.dry = joint and r.times > 0, has(DRY)
   r.more, r.ticket, r.endings = 0, 0, {}
   if r.action >= RESERVE then
     r.more, r.ticket = unpack(PAIR, requests, from)

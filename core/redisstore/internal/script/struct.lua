@@ -1,7 +1,7 @@
 -- A replacement of Lua's struct library: the functions and formats that the
 -- script uses. It is sent in front of the script to servers whose Lua lacks the
 -- library, such as miniredis. Formats are big-endian: '>', then for each value
--- I and its number of bytes, B for I1, d or f for a number, or c0 for a text.
+-- I and its number of bytes, B for I1, d for a number, or c0 for a text.
 --
 -- I4, a limit's tag, is read as the number less 2^32, which is below 0. The
 -- script uses tags as keys of tables, and miniredis' Lua makes a table with the
@@ -38,60 +38,43 @@ do
     return n
   end
 
-  -- IEEE 754: a sign, the exponent and its bias, and the digits behind the
-  -- binary point. Their number of bits is in `digits`, and `bias` is that of
-  -- the format.
-  local function float(x, size, digits, bias)
+  -- IEEE 754: a sign, an exponent with a bias of 1023, and 52 digits behind the
+  -- binary point. The first 16 bits hold the sign, the exponent and 4 digits.
+  local function float(x)
     local sign, exponent, rest = 0, 0, 0
     if x < 0 or x == 0 and 1 / x < 0 then
       sign, x = 1, -x
     end
     if x ~= x then
-      exponent, rest = 2 * bias + 1, 2 ^ (digits - 1)
+      exponent, rest = 2047, 2 ^ 51
+    elseif x == math.huge then
+      exponent = 2047
     elseif x > 0 then
       local fraction, power = math.frexp(x) -- x = fraction * 2^power, 1/2 <= fraction < 1
-      exponent = power - 1 + bias
-      if x == math.huge then
-        exponent = 2 * bias + 1
-      elseif exponent < 1 then -- too small for a leading 1
-        rest, exponent = math.ldexp(fraction, digits + exponent), 0
+      exponent = power + 1022
+      if exponent < 1 then -- too small for a leading 1
+        rest, exponent = math.ldexp(fraction, exponent + 52), 0
       else
-        rest = math.ldexp(2 * fraction - 1, digits)
-      end
-      local part = rest % 1
-      rest = rest - part
-      if part > 0.5 or part == 0.5 and rest % 2 == 1 then -- to the nearest, of two to the even one
-        rest = rest + 1
-        if rest == 2 ^ digits then
-          exponent, rest = exponent + 1, 0
-        end
-      end
-      if exponent > 2 * bias then -- infinite
-        exponent, rest = 2 * bias + 1, 0
+        rest = math.ldexp(2 * fraction - 1, 52)
       end
     end
-    -- The first 16 bits hold the sign, the exponent and the first digits.
-    local low = 2 ^ (8 * size - 16)
-    local first = rest - rest % low
-    return bytes((sign * (2 * bias + 2) + exponent) * 2 ^ (digits - 8 * size + 16) + first / low, 2) .. bytes(rest - first, size - 2)
+    local low = rest % 2 ^ 48
+    return bytes((sign * 2048 + exponent) * 16 + (rest - low) / 2 ^ 48, 2) .. bytes(low, 6)
   end
 
-  local function number(text, from, size, digits, bias)
-    local low = 2 ^ (8 * size - 16)
+  local function number(text, from)
     local first = whole(text, from, 2)
-    local ahead = 2 ^ (digits - 8 * size + 16) -- of the digits in the first 16 bits
-    local rest = first % ahead * low + whole(text, from + 2, size - 2)
-    local exponent = math.floor(first / ahead)
-    local sign = 1
-    if exponent > 2 * bias + 1 then
-      sign, exponent = -1, exponent - 2 * bias - 2
+    local rest = first % 16 * 2 ^ 48 + whole(text, from + 2, 6)
+    local exponent, sign = math.floor(first / 16), 1
+    if exponent > 2047 then
+      sign, exponent = -1, exponent - 2048
     end
-    if exponent == 2 * bias + 1 then
+    if exponent == 2047 then
       return rest == 0 and sign * math.huge or 0 / 0
     elseif exponent == 0 then
-      return sign * math.ldexp(rest, 1 - bias - digits)
+      return sign * math.ldexp(rest, -1074)
     end
-    return sign * math.ldexp(rest + 2 ^ digits, exponent - bias - digits)
+    return sign * math.ldexp(rest + 2 ^ 52, exponent - 1075)
   end
 
   function struct.pack(format, ...)
@@ -100,9 +83,7 @@ do
       i = i + 1
       local value = select(i, ...)
       if kind == 'd' then
-        text = text .. float(value, 8, 52, 1023)
-      elseif kind == 'f' then
-        text = text .. float(value, 4, 23, 127)
+        text = text .. float(value)
       elseif kind == 'c' then
         text = text .. value
       else
@@ -117,9 +98,7 @@ do
     for kind, size in format:gmatch('(%a)(%d*)') do
       n = n + 1
       if kind == 'd' then
-        size, values[n] = 8, number(text, from, 8, 52, 1023)
-      elseif kind == 'f' then
-        size, values[n] = 4, number(text, from, 4, 23, 127)
+        size, values[n] = 8, number(text, from)
       else
         size = kind == 'B' and 1 or tonumber(size)
         values[n] = whole(text, from, size)

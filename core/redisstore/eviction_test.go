@@ -1,4 +1,4 @@
-package eviction
+package redisstore
 
 import (
 	"testing"
@@ -6,13 +6,13 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestPolicyOfReadsWhatServersSay(t *testing.T) {
+func TestEvictionPolicyIsWhatServersSay(t *testing.T) {
 	for info, want := range map[string]string{
 		"# Memory\r\nmaxmemory:1000\r\nmaxmemory_policy:volatile-ttl\r\n": "volatile-ttl true",
 		"maxmemory:0\r\nmaxmemory_policy:allkeys-lru\r\n":                 "allkeys-lru false",
 		"used_memory:1\r\n": " false",
 	} {
-		policy, bounded := policyOf(info)
+		policy, bounded := evictionPolicy(info)
 		text := policy + " false"
 		if bounded {
 			text = policy + " true"
