@@ -125,48 +125,48 @@ type IPOption func(*forwarded.Trust)
 // ByIP reads X-Forwarded-For from the right and skips trusted proxies, up to 32
 // addresses. The first address that is not a trusted proxy's is the client's.
 // ByIP ignores everything to the left of it, because a client can forge that.
+//
+// "unix:" is a proxy that connects through a Unix socket. Without it a request
+// through a socket has no address, and the error is [ErrNoKey]. Everybody who
+// can write to the socket can choose an address.
 func TrustProxies(prefixes ...string) IPOption {
 	return func(t *forwarded.Trust) {
 		for _, s := range prefixes {
 			p, err := forwarded.ParsePrefix(s)
-			if err != nil {
-				t.Mistakes = append(t.Mistakes, mistake.New("TrustProxies", s, `must be an IP address or a CIDR range, such as "192.0.2.7" or "10.0.0.0/8"`))
-				continue
+			switch {
+			case s == "unix:":
+				t.Socket = true
+			case err != nil:
+				t.Mistakes = append(t.Mistakes, mistake.New("TrustProxies", s,
+					`must be an IP address or a CIDR range, such as "192.0.2.7" or "10.0.0.0/8", or "unix:" for a Unix socket`))
+			default:
+				t.Proxies = append(t.Proxies, p)
 			}
-			t.Proxies = append(t.Proxies, p)
 		}
 	}
-}
-
-// TrustUnixSocket trusts a peer that connects through a Unix socket as
-// [TrustProxies] trusts an address: it is the proxy in front of the service.
-// Without this option a request through a socket has no address, and the error
-// is [ErrNoKey]. Everybody who can write to the socket can choose an address.
-func TrustUnixSocket() IPOption {
-	return func(t *forwarded.Trust) { t.Socket = true }
-}
-
-// TrustForwarded has ByIP read the field Forwarded (RFC 7239) instead of
-// X-Forwarded-For, in the same way: from the right, and only from trusted
-// peers. Use it if your proxies write Forwarded. A proxy that does not write
-// the field passes on what clients send. An element without an address ends the
-// search: one with an obfuscated identifier, such as for=_hidden, with
-// for=unknown, or without for. The address is then that of the proxy that sent
-// the element.
-func TrustForwarded() IPOption {
-	return func(t *forwarded.Trust) { t.List = forwarded.RFC7239 }
 }
 
 // TrustHeader names a header field in which a trusted proxy sends the client's
 // address, such as "CF-Connecting-IP". ByIP reads it only if the peer is
 // trusted. If the field is missing, repeated or not an address, ByIP reads
-// X-Forwarded-For instead, or Forwarded with [TrustForwarded].
+// X-Forwarded-For instead.
+//
+// TrustHeader("Forwarded") has ByIP read that field (RFC 7239) in place of
+// X-Forwarded-For and in the same way: from the right. Use it if your proxies
+// write Forwarded: one that does not passes on what clients send. An element
+// without an address ends the search: one with an obfuscated identifier, such
+// as for=_hidden, with for=unknown, or without for. The address is then that of
+// the proxy that sent the element.
 func TrustHeader(name string) IPOption {
 	return func(t *forwarded.Trust) {
-		if !field.ValidName(name) {
+		switch {
+		case strings.EqualFold(name, forwarded.RFC7239.Field):
+			t.List = forwarded.RFC7239
+		case !field.ValidName(name):
 			t.Mistakes = append(t.Mistakes, mistake.New("TrustHeader", name, `must be the name of a header field, such as "CF-Connecting-IP"`))
+		default:
+			t.Header = name
 		}
-		t.Header = name
 	}
 }
 

@@ -337,7 +337,7 @@ func logsOfAddresses(t *testing.T) {
 	require.NoError(t, err)
 	_, err = clientip.New(core.TrustHeader("CF-Connecting-IP"))
 	require.NoError(t, err)
-	_, err = clientip.New(core.TrustForwarded())
+	_, err = clientip.New(core.TrustHeader("Forwarded"))
 	require.NoError(t, err)
 	_, err = clientip.New(core.TrustProxies("0.0.0.0/0"))
 	require.NoError(t, err)
