@@ -111,7 +111,7 @@ func TestThePageShowsTheFirstOfMany(t *testing.T) {
 // Where denied keys are hashes, keys of exceptions are too, and the same.
 func TestExceptionsOfHashedKeys(t *testing.T) {
 	top := core.Must(denied.New(denied.WithKeySecret(secret)))
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}, core.WithKeyObserver(top.Observe)))
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}, core.WithObserver(top.Observe)))
 	require.NoError(t, limiter.SetExceptions(core.Exceptions{Blocked: []string{"user:ann"}}))
 	_, err := limiter.Allow(t.Context(), "user:ann")
 	require.NoError(t, err)

@@ -231,7 +231,7 @@ func ExampleFollowing() {
 func ExampleExceptionNote() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
 	err := limiter.SetExceptions(core.Exceptions{
-		Overrides:     map[string][]core.Limit{core.StoredKey("user:ada"): {core.Times(10)}},
+		Overrides:     map[string][]core.Limit{core.StoredKey("user:ada"): {core.Limit{Times: 10}}},
 		OverrideNotes: map[string]core.ExceptionNote{core.StoredKey("user:ada"): {By: "ann", Reason: "launch"}},
 	})
 	said := limiter.Exceptions().OverrideNotes[core.StoredKey("user:ada")]

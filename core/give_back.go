@@ -174,7 +174,7 @@ func (r *Result) unsettled(ctx context.Context, why error) {
 // unsettled reports that key's bucket was not corrected, which began at an
 // instant.
 func (l *Limiter) unsettled(ctx context.Context, now *rules, key string, source Source, began time.Time, err error) {
-	l.watch.call(ctx, Observation{Policy: now.policy.Name, Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err}, key)
+	l.watch.call(ctx, Observation{Policy: now.policy.Name, Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err, Key: key})
 }
 
 // Debit charges key for n requests that have happened already, such as those

@@ -101,7 +101,7 @@ func (k *keyLimits) note(format string, args ...any) {
 // and some multiply.
 func (k *keyLimits) drawList(names []string, override bool) (list []core.Limit) {
 	if override && k.r.IntN(4) == 0 {
-		list = append(list, core.Times([]float64{0.5, 2, 10}[k.r.IntN(3)]))
+		list = append(list, core.Limit{Times: []float64{0.5, 2, 10}[k.r.IntN(3)]})
 	}
 	for _, i := range k.r.Perm(len(names)) {
 		name, n := names[i], 2*(1+k.r.IntN(10))
@@ -111,7 +111,7 @@ func (k *keyLimits) drawList(names []string, override bool) (list []core.Limit) 
 		var l core.Limit
 		switch {
 		case override && k.r.IntN(4) == 0:
-			l = core.Times([]float64{0.5, 2, 10}[k.r.IntN(3)]).WithName(name)
+			l = core.Limit{Times: []float64{0.5, 2, 10}[k.r.IntN(3)]}.WithName(name)
 		case name == "t":
 			l = core.PerHour(n).WithUnit("tokens").WithName(name)
 		case name == "s":

@@ -90,7 +90,12 @@ type Limit struct {
 	// used at once.
 	MaxHold time.Duration
 
-	// Times is for overrides: see [Times].
+	// Times is for overrides, and stands alone, or with a Name: Limit{Times:
+	// 10} multiplies what the key has without the override, whatever its plan,
+	// Capacity and RefillRate by ten, and slots too. With a name it multiplies
+	// the limit of that name. Without one it multiplies all that the override
+	// does not name. It is from 0.001 to 1,000,000; a limit keeps at least one
+	// token, and at most what Capacity allows.
 	Times float64
 }
 
@@ -128,10 +133,21 @@ func (l Limit) MaxIn(d time.Duration) int64 {
 	return total.Int64()
 }
 
-// Month is the RefillInterval of limits by the calendar month: the months
-// themselves, of 28 to 31 days. A multiple of it is as many months: 3 * Month
-// is a quarter, and 12 * Month a year. Its length is that of the mean month.
-const Month = calendar.Month
+const (
+	// Requests is the unit of limits that name none.
+	Requests = quantity.Requests
+
+	// Month is the RefillInterval of limits by the calendar month: the months
+	// themselves, of 28 to 31 days. A multiple of it is as many months: 3 *
+	// Month is a quarter, and 12 * Month a year. Its length is that of the mean
+	// month.
+	Month = calendar.Month
+
+	// Never is the RetryAfter of a request that can never be allowed, because
+	// its cost exceeds a limit's Capacity. It is the longest time.Duration, so
+	// check for it before you add to it.
+	Never time.Duration = math.MaxInt64
+)
 
 // plain is l for package limit. The two types have the same fields, or this
 // does not compile.
@@ -198,14 +214,6 @@ func InFlight[N integer](n N) Limit {
 	}
 	return l
 }
-
-// Times returns a limit for an override that multiplies what the key has
-// without the override, whatever its plan: Times(10) its Capacity and
-// RefillRate by ten, and slots too. With a name it multiplies the limit of that
-// name. Without one it multiplies all that the override does not name. n is
-// from 0.001 to 1,000,000; a limit keeps at least one token, and at most what
-// [Limit.Capacity] allows.
-func Times[N number](n N) Limit { return Limit{Times: float64(n)} }
 
 // integer is any kind of whole number.
 type integer interface {
@@ -311,7 +319,7 @@ func (l Limit) Anchored(t time.Time) Limit {
 //	10_000/month in Europe/Berlin from 2025-10-31
 //	5 at once hold 2min
 //
-// N at once is N slots: see [InFlight]. xN is [Times] N, for overrides. RATE is
+// N at once is N slots: see [InFlight]. xN is a limit of Times N, for overrides. RATE is
 // a number above 0, read exactly: 100, 0.5, 1_000 or 1e6. Commas are refused,
 // for half of the world reads them as points, and so are 1.000 and 12.345, for
 // the other half reads these as thousands: write 12345, or 12.3450. UNIT is the

@@ -172,9 +172,7 @@ func (l *Limiter) Capacity(key string) int64 { return l.current().planOf(key).Le
 // Policy returns the limiter's policy as it was given. [Result.Limits] has the
 // names of limits that were given none.
 func (l *Limiter) Policy() Policy {
-	p := l.current().policy
-	p.Limits, p.Plans, p.Overrides, p.Blocked = slices.Clone(p.Limits), cloned(p.Plans), cloned(p.Overrides), slices.Clone(p.Blocked)
-	return p
+	return l.current().policy.clone()
 }
 
 // Since returns when the policy was set: by NewLimiter, or by the last

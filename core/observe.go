@@ -30,7 +30,7 @@ type Observation struct {
 	Slots    int64         // slots that the decision took, of all limits in flight; of OutcomeSlots how many more are in use, or fewer
 	Latency  time.Duration // from the call to the decision, including waits for other requests and the fallback
 	Err      error         // the error of OutcomeError and OutcomeUnsettled; else why the store could not decide, or nil
-	Key      string        // "" without WithObservedKeys or WithKeyObserver; valid until the observer returns: clone what you keep
+	Key      string        // personal data, perhaps: log its [Limiter.LogKey]; valid until the observer returns: clone what you keep
 }
 
 // Outcome is the result of a request.
@@ -99,35 +99,22 @@ func (o limiterOption) observe(w *watch) { o(w) }
 func WithObserver(observe func(context.Context, Observation)) LimiterOption {
 	return limiterOption(func(w *watch) {
 		if observe != nil {
-			w.observers = append(w.observers, observer{call: observe})
+			w.observers = append(w.observers, observe)
 		}
 	})
 }
 
-// WithKeyObserver is [WithObserver] for an observer that needs Observation.Key,
-// such as package denied's. Other observers of the limiter, such as metrics and
-// traces, still see no key.
-func WithKeyObserver(observe func(context.Context, Observation)) LimiterOption {
-	return limiterOption(func(w *watch) {
-		if observe != nil {
-			w.observers, w.someKeys = append(w.observers, observer{observe, true}), true
-		}
-	})
-}
-
-// WithObservedKeys sets Observation.Key for all observers of the limiter. Keys
-// can be personal data, and as a label of a metric each key is a series.
-func WithObservedKeys() LimiterOption {
-	return limiterOption(func(w *watch) { w.keys, w.someKeys = true, true })
-}
-
-// WithPolicyObserver calls observe with the limits that are in force, for
-// metrics and logs: once by NewLimiter, and by SetPolicy after each change, one
-// call at a time, before they return. It must be safe for concurrent use,
-// because several limiters may have it, and must not call SetPolicy. The option
-// can be repeated. The limiter ignores a nil one. Limiters that WithLimits
-// returns, and overrides, are not reported.
-func WithPolicyObserver(observe func(PolicyChange)) LimiterOption {
+// WithPolicyObserver calls observe with the policy that is in force, for
+// metrics and logs: once by NewLimiter, and after each change, one call at a
+// time, before the call that changes it returns. All limits of now, and of its
+// Plans, have the names that metrics and headers show. changes are what
+// changed, in words: `limit "api": 100/min, was 60/min`. Overrides and blocked
+// keys are only counted there. changes is nil for NewLimiter.
+//
+// observe must be safe for concurrent use, because several limiters may have
+// it, and must not call SetPolicy. The option can be repeated. The limiter
+// ignores a nil one. Limiters that WithLimits returns are not reported.
+func WithPolicyObserver(observe func(now Policy, changes []string)) LimiterOption {
 	return limiterOption(func(w *watch) {
 		if observe != nil {
 			w.policyObservers = append(w.policyObservers, observe)
@@ -178,20 +165,12 @@ func WithKeySecret(secret []byte) LimiterOption {
 // of this process, which limiters without WithKeySecret use.
 func LogKey(secret []byte, key string) string { return logline.Key(secret, key) }
 
-// observer is a function to call with observations.
-type observer struct {
-	call func(context.Context, Observation)
-	key  bool // also with their keys
-}
-
 // watch is what a limiter reports its decisions to.
 type watch struct {
-	observers       []observer
-	policyObservers []func(PolicyChange)
+	observers       []func(context.Context, Observation)
+	policyObservers []func(now Policy, changes []string)
 	logger          *slog.Logger
 	secret          []byte        // hashes keys in the log; nil: the process's
-	keys            bool          // all observers get keys
-	someKeys        bool          // an observer gets keys
 	mistakes        []error       // in options
 	store           *store.Config // of the limiter's store; an empty one if that has none
 }
@@ -202,7 +181,7 @@ func (w *watch) active() bool { return len(w.observers) > 0 || w.logger != nil }
 // report calls the observers with a decision that took d and so many slots, and
 // logs it if it is a denial.
 func (w *watch) report(ctx context.Context, policy string, capacity, slots int64, res *Result, key string, d time.Duration, err error) {
-	o := Observation{Policy: policy, Capacity: capacity, Source: res.Source, Cost: res.Cost, Slots: slots, Latency: d, Err: res.Cause}
+	o := Observation{Policy: policy, Capacity: capacity, Source: res.Source, Cost: res.Cost, Slots: slots, Latency: d, Err: res.Cause, Key: key}
 	o.Limit, o.Unit = res.tightestLimit()
 	switch {
 	case err != nil:
@@ -212,7 +191,7 @@ func (w *watch) report(ctx context.Context, policy string, capacity, slots int64
 	case !res.Allowed:
 		o.Outcome = OutcomeDenied
 	}
-	w.call(ctx, o, key)
+	w.call(ctx, o)
 	denied := o.Outcome == OutcomeDenied || o.Outcome == OutcomeShadowDenied
 	if denied && w.logger != nil && w.logger.Enabled(ctx, slog.LevelDebug) {
 		w.logger.LogAttrs(ctx, slog.LevelDebug, "ratelimit: "+o.Outcome.String(),
@@ -223,24 +202,18 @@ func (w *watch) report(ctx context.Context, policy string, capacity, slots int64
 
 // inUse returns what counts the slots of a decision on key.
 func (w *watch) inUse(policy string, source Source, key string) *inUse {
-	if !w.someKeys {
-		key = ""
-	}
-	o := Observation{Policy: policy, Outcome: OutcomeSlots, Source: source}
-	key = strings.Clone(key) // it may be a view of a buffer that its owner reuses
+	// The key may be a view of a buffer that its owner reuses.
+	o := Observation{Policy: policy, Outcome: OutcomeSlots, Source: source, Key: strings.Clone(key)}
 	return &inUse{change: func(by int64) {
 		o.Slots = by
-		w.call(context.Background(), o, key)
+		w.call(context.Background(), o)
 	}}
 }
 
-// call calls the observers with o, which is about key.
-func (w *watch) call(ctx context.Context, o Observation, key string) {
-	for _, observer := range w.observers {
-		if o.Key = ""; w.keys || observer.key {
-			o.Key = key
-		}
-		observer.call(ctx, o)
+// call calls the observers with o.
+func (w *watch) call(ctx context.Context, o Observation) {
+	for _, observe := range w.observers {
+		observe(ctx, o)
 	}
 }
 
@@ -278,13 +251,8 @@ func (w *watch) reportPolicy(now Policy, changes []string) {
 	if changes != nil && (w.logger != nil || w.store.Logger != nil) {
 		w.warnings().Info("ratelimit: the policy has changed", "policy", now.Name, "changes", strings.Join(changes, "; "))
 	}
-	lists := now.lists()
-	for _, observer := range w.policyObservers {
-		change := PolicyChange{Policy: now.Name, Limits: lists.named(now.Limits), Plans: cloned(now.Plans), Changes: changes}
-		for name, limits := range change.Plans {
-			change.Plans[name] = lists.named(limits)
-		}
-		observer(change)
+	for _, observe := range w.policyObservers {
+		observe(now.named(), changes)
 	}
 }
 

@@ -111,7 +111,7 @@ func TestPlansFollowSetPolicy(t *testing.T) {
 	now := time.Now()
 	var changes []string
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(func() time.Time { return now })), sold(),
-		core.WithPolicyObserver(func(c core.PolicyChange) { changes = c.Changes })))
+		core.WithPolicyObserver(func(_ core.Policy, now []string) { changes = now })))
 	pro := core.Must(l.WithPlan("pro"))
 	taken := core.Must(pro.AllowN(t.Context(), "ann", 100))
 	next := sold()

@@ -43,7 +43,7 @@ type Policy struct {
 	// limits that it names, and leaves the others as the request's plan has
 	// them, or WithLimits, or else Limits. A name that neither Limits nor Plans
 	// have is a mistake. One that only the request's plan lacks is added, up to
-	// 64 in all. [Times] multiplies limits instead.
+	// 64 in all. [Limit.Times] multiplies limits instead.
 	//
 	// A limit without a name replaces the one whose name it would get among
 	// Limits: see [Limit.Name]. What the override adds to the Capacity is there
@@ -136,6 +136,29 @@ func (p Policy) mistakes() []error {
 	return errs
 }
 
+// clone returns a copy that shares nothing with p.
+func (p Policy) clone() Policy {
+	p.Limits, p.Blocked = slices.Clone(p.Limits), slices.Clone(p.Blocked)
+	for _, lists := range []*map[string][]Limit{&p.Plans, &p.Overrides} {
+		*lists = maps.Clone(*lists)
+		for name, limits := range *lists {
+			(*lists)[name] = slices.Clone(limits)
+		}
+	}
+	return p
+}
+
+// named returns a copy of p in which all limits but those of overrides have
+// names.
+func (p Policy) named() Policy {
+	c, lists := p.clone(), p.lists()
+	c.Limits = lists.named(p.Limits)
+	for name, limits := range c.Plans {
+		c.Plans[name] = lists.named(limits)
+	}
+	return c
+}
+
 // share is LocalShare with its default.
 func (p Policy) share() float64 {
 	if p.LocalShare == 0 {
@@ -176,22 +199,6 @@ var failureModes = enum.Names{Type: "FailureMode", Prefix: "Fail", Of: []string{
 
 // String returns the mode's name in Go, without the package.
 func (m FailureMode) String() string { return failureModes.Go(int(m)) }
-
-// PolicyChange describes a policy that is in force from now on: see
-// [WithPolicyObserver].
-type PolicyChange struct {
-	Policy string  // the policy's name
-	Limits []Limit // its limits, each with the name that metrics and headers show
-
-	// Plans are the limits of its plans, by the plan's name.
-	Plans map[string][]Limit
-
-	// Changes are what SetPolicy changed, one in each element, in words: `limit
-	// "api": 100/min, was 60/min`. Overrides and blocked keys are only counted,
-	// because their keys can be personal data. It is nil if NewLimiter made the
-	// limiter.
-	Changes []string
-}
 
 // changesTo returns how next differs from p, in words.
 func (p Policy) changesTo(next Policy) (changes []string) {

@@ -57,13 +57,17 @@ func TestSetPolicySaysWhatItChanged(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			var lines bytes.Buffer
-			var reply []core.PolicyChange
+			type change struct {
+				now     core.Policy
+				changes []string
+			}
+			var reply []change
 			l, err := core.NewLimiter(core.NewMemoryStore(), first, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))),
-				core.WithPolicyObserver(nil), core.WithPolicyObserver(func(c core.PolicyChange) { reply = append(reply, c) }))
+				core.WithPolicyObserver(nil), core.WithPolicyObserver(func(now core.Policy, changes []string) { reply = append(reply, change{now, changes}) }))
 			require.NoError(t, err)
 			require.Len(t, reply, 1, "NewLimiter reports the limits that are in force")
-			assert.Nil(t, reply[0].Changes)
-			assert.Equal(t, "api-1m", reply[0].Limits[0].Name, "each limit has its name")
+			assert.Nil(t, reply[0].changes)
+			assert.Equal(t, "api-1m", reply[0].now.Limits[0].Name, "each limit has its name")
 
 			require.NoError(t, l.SetPolicy(test.next))
 			if test.want == nil {
@@ -72,8 +76,8 @@ func TestSetPolicySaysWhatItChanged(t *testing.T) {
 				return
 			}
 			require.Len(t, reply, 2, "each change is reported")
-			assert.Equal(t, "api", reply[1].Policy)
-			assert.Equal(t, test.want, reply[1].Changes, "what changed, in words")
+			assert.Equal(t, "api", reply[1].now.Name)
+			assert.Equal(t, test.want, reply[1].changes, "what changed, in words")
 			assert.Contains(t, lines.String(), `level=INFO msg="ratelimit: the policy has changed" policy=api changes=`)
 			for _, change := range test.want {
 				assert.Contains(t, strings.ReplaceAll(lines.String(), `\"`, `"`), change, "the log shows each change")
@@ -90,9 +94,9 @@ func TestSetPolicySaysWhatItChanged(t *testing.T) {
 // goroutines change the policy.
 func TestPolicyObserversReceiveChangesInTheirOrder(t *testing.T) {
 	var mu sync.Mutex
-	var last core.PolicyChange
+	var last core.Policy
 	l, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(1)}},
-		core.WithPolicyObserver(func(c core.PolicyChange) { mu.Lock(); defer mu.Unlock(); last = c }))
+		core.WithPolicyObserver(func(now core.Policy, _ []string) { mu.Lock(); defer mu.Unlock(); last = now }))
 	require.NoError(t, err)
 	var all sync.WaitGroup
 	for g := range 4 {
@@ -380,7 +384,7 @@ func TestExceptionsAreReportedWithoutKeys(t *testing.T) {
 	var lines bytes.Buffer
 	var changes [][]string
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(4)}},
-		core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))), core.WithPolicyObserver(func(c core.PolicyChange) { changes = append(changes, c.Changes) })))
+		core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))), core.WithPolicyObserver(func(_ core.Policy, now []string) { changes = append(changes, now) })))
 	since := limiter.Since()
 	e := raised("ann", core.PerHour(8))
 	e.Blocked = []string{"mallory"}

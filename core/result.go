@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -13,11 +12,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/gather"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
-
-// Never is the RetryAfter of a request that can never be allowed, because its
-// cost exceeds a limit's Capacity. It is the longest time.Duration, so check
-// for it before you add to it.
-const Never time.Duration = math.MaxInt64
 
 // Result is one decision. If the policy has several limits, Remaining is the
 // tightest limit's, and RetryAfter and ResetAfter are the longest.

@@ -1,8 +1,6 @@
 package core
 
 import (
-	"maps"
-	"slices"
 	"time"
 )
 
@@ -133,7 +131,7 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 	if err := policy.refusal(errs...); err != nil {
 		return nil, err
 	}
-	policy.Limits, policy.Blocked, policy.Overrides, policy.Plans = slices.Clone(policy.Limits), slices.Clone(policy.Blocked), cloned(policy.Overrides), cloned(policy.Plans)
+	policy = policy.clone()
 	next := policy.rulesOf(policy.Limits, fallback)
 	if len(policy.Plans) > 0 {
 		next.plans = map[string]*rules{"": next}
@@ -183,15 +181,6 @@ func (r *rules) block() {
 			own.local.block()
 		}
 	}
-}
-
-// cloned returns a copy of lists of limits.
-func cloned(lists map[string][]Limit) map[string][]Limit {
-	lists = maps.Clone(lists)
-	for name, limits := range lists {
-		lists[name] = slices.Clone(limits)
-	}
-	return lists
 }
 
 // except sets the exceptions of r, which must be in nobody's hands yet. Nil are

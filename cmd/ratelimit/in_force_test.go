@@ -26,7 +26,7 @@ func TestExceptionsOfAllPoliciesAreListed(t *testing.T) {
 	s := serve(t)
 	assert.Contains(t, s.runOK(t, "exceptions"), "There are no exceptions in Redis.\n")
 	for policy, list := range map[string][]redisstore.Exception{
-		"api":  {{Key: "ann", Limits: []core.Limit{core.Times(10)}, By: "bob", Reason: "launch"}, {Key: steering, Reason: "\u202elaunch"}},
+		"api":  {{Key: "ann", Limits: []core.Limit{core.Limit{Times: 10}}, By: "bob", Reason: "launch"}, {Key: steering, Reason: "\u202elaunch"}},
 		"jobs": {{Key: "ann", For: 90 * time.Minute}}, "ended": {},
 	} {
 		for _, e := range list {
@@ -145,7 +145,7 @@ func TestExceptionsSayWhichReplicasObey(t *testing.T) {
 	assert.Equal(t, "api: 0 overrides and 0 blocks in Redis, no version\n  "+deaf.url+": not followed: what operators write into Redis changes nothing here\n", out)
 	assert.Equal(t, cli.OK, code, "there is nothing to follow")
 
-	require.NoError(t, s.store.SetException(t.Context(), "api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.Times(2)}}))
+	require.NoError(t, s.store.SetException(t.Context(), "api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.Limit{Times: 2}}}))
 	require.NoError(t, s.store.ReadExceptions(t.Context(), stuck.limiter))
 	before, err := s.store.ExceptionsVersion(t.Context(), "api")
 	require.NoError(t, err)

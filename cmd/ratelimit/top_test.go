@@ -45,7 +45,7 @@ func (p *process) follow(s *redisstore.Store) (stop func()) {
 func replicaOf(t *testing.T, perDay int64, start func(http.Handler) *httptest.Server, options ...denied.Option) *process {
 	t.Helper()
 	top := core.Must(denied.New(options...))
-	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(perDay)}}, core.WithKeyObserver(top.Observe)))
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(perDay)}}, core.WithObserver(top.Observe)))
 	authorise := func(r *http.Request) (string, bool) {
 		if r.Header.Get("X-Token") == password {
 			return "token", true

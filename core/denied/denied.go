@@ -2,7 +2,7 @@
 // observer of limiters:
 //
 //	top, err := denied.New()
-//	limiter, err := core.NewLimiter(store, policy, core.WithKeyObserver(top.Observe))
+//	limiter, err := core.NewLimiter(store, policy, core.WithObserver(top.Observe))
 //	…
 //	report := top.Report() // of this process; Merge adds up those of others
 //
@@ -108,9 +108,8 @@ func New(options ...Option) (*Top, error) {
 }
 
 // Observe counts a denial, also one of shadow mode. Pass it to
-// [core.WithKeyObserver]. Without keys, as [core.WithObserver] calls it, it
-// counts policies alone. A denial costs about 0.2 µs, and 0.3 µs and an
-// allocation if the key is new; any other observation costs a comparison.
+// [core.WithObserver]. A denial costs about 0.2 µs, and 0.3 µs and an allocation
+// if the key is new; any other observation costs a comparison.
 func (t *Top) Observe(_ context.Context, o core.Observation) {
 	if o.Outcome != core.OutcomeDenied && o.Outcome != core.OutcomeShadowDenied {
 		return

@@ -13,7 +13,7 @@ func Example() {
 	top := core.Must(denied.New())
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "login", Limits: []core.Limit{core.PerHour(2)},
-	}, core.WithKeyObserver(top.Observe)))
+	}, core.WithObserver(top.Observe)))
 	for _, user := range []string{"ann", "bob", "bob", "bob", "bob", "ann", "ann"} {
 		_, _ = limiter.Allow(context.Background(), "user:"+user)
 	}

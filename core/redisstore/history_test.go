@@ -35,8 +35,8 @@ func TestHistorySaysWhoChangedWhatWhenAndWhy(t *testing.T) {
 	before := client.Time(ctx).Val().Truncate(time.Millisecond)
 	for _, policy := range []string{"api", "a:b{c}%", "%history"} {
 		hostile := redisstore.Exception{Key: "k:é \x00\n\x1b[2J<b>\xff", For: time.Hour, By: "<script>", Reason: strings.Repeat("\u202e", 85)}
-		require.NoError(t, s.SetException(ctx, policy, redisstore.Exception{Key: "ann", Limits: []core.Limit{core.Times(10)}, By: "bob", Reason: "launch"}))
-		require.NoError(t, s.SetException(ctx, policy, redisstore.Exception{Key: "ann", Limits: []core.Limit{core.Times(20)}, By: "bob"}))
+		require.NoError(t, s.SetException(ctx, policy, redisstore.Exception{Key: "ann", Limits: []core.Limit{core.Limit{Times: 10}}, By: "bob", Reason: "launch"}))
+		require.NoError(t, s.SetException(ctx, policy, redisstore.Exception{Key: "ann", Limits: []core.Limit{core.Limit{Times: 20}}, By: "bob"}))
 		require.NoError(t, s.SetException(ctx, policy, hostile))
 		for _, r := range []redisstore.Removal{{Key: "ann", Override: true, By: "eve", Reason: "over"}, {Key: hostile.Key, By: "zoe"}, {Key: "nobody"}} {
 			_, err := s.RemoveException(ctx, policy, r)
@@ -53,8 +53,8 @@ func TestHistorySaysWhoChangedWhatWhenAndWhy(t *testing.T) {
 			{Kind: "unblock", Key: hostile.Key, By: "zoe", Had: true},
 			{Kind: "remove", Key: "ann", By: "eve", Reason: "over", Had: true},
 			{Kind: "block", Key: hostile.Key, For: time.Hour, By: "<script>", Reason: hostile.Reason},
-			{Kind: "override", Key: "ann", Limits: []core.Limit{core.Times(20)}, By: "bob", Had: true},
-			{Kind: "override", Key: "ann", Limits: []core.Limit{core.Times(10)}, By: "bob", Reason: "launch"},
+			{Kind: "override", Key: "ann", Limits: []core.Limit{core.Limit{Times: 20}}, By: "bob", Had: true},
+			{Kind: "override", Key: "ann", Limits: []core.Limit{core.Limit{Times: 10}}, By: "bob", Reason: "launch"},
 		}, history(t, s, policy), policy)
 	}
 	for b, err := range s.Buckets(ctx, "", 0) {
@@ -369,7 +369,7 @@ func TestHistoryAndWhatIsInForceAgreeWithAModel(t *testing.T) {
 		} else {
 			c.Kind = "block"
 			if f.override {
-				c.Kind, c.Limits = "override", []core.Limit{core.Times(float64(1 + i%9))}
+				c.Kind, c.Limits = "override", []core.Limit{core.Limit{Times: float64(1 + i%9)}}
 			}
 			require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: f.key, Limits: c.Limits, By: c.By, Reason: c.Reason}))
 			inForce[f] = core.ExceptionNote{By: c.By, Reason: c.Reason}

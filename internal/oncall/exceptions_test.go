@@ -20,7 +20,7 @@ func TestExceptionsOfALimiter(t *testing.T) {
 		Name: "api", Limits: []core.Limit{core.PerHour(5)}, Blocked: []string{"eve", "bob"}, Overrides: map[string][]core.Limit{"ann": {core.PerHour(50)}, "zoe": {core.PerHour(9)}},
 	}))
 	require.NoError(t, l.SetExceptions(core.Exceptions{
-		Overrides: map[string][]core.Limit{"ann": {core.PerHour(70)}, "bob": {core.Times(2), core.PerHour(3).WithName("api")}}, Blocked: []string{"mallory", "ann"},
+		Overrides: map[string][]core.Limit{"ann": {core.PerHour(70)}, "bob": {core.Limit{Times: 2}, core.PerHour(3).WithName("api")}}, Blocked: []string{"mallory", "ann"},
 		OverrideNotes: map[string]core.ExceptionNote{"bob": {By: "kim", Reason: "launch", Until: now.Add(time.Hour)}, "nobody": {By: "x"}},
 		BlockNotes:    map[string]core.ExceptionNote{"ann": {By: "a\x1b[2J", Reason: "<b>\u202e"}},
 	}))
