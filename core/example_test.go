@@ -231,10 +231,10 @@ func ExampleFollowing() {
 func ExampleExceptionNote() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
 	err := limiter.SetExceptions(core.Exceptions{
-		Overrides:     map[string][]core.Limit{core.StoredKey("user:ada"): {core.Limit{Times: 10}}},
-		OverrideNotes: map[string]core.ExceptionNote{core.StoredKey("user:ada"): {By: "ann", Reason: "launch"}},
+		Overrides:     map[string][]core.Limit{store.Key("user:ada"): {core.Limit{Times: 10}}},
+		OverrideNotes: map[string]core.ExceptionNote{store.Key("user:ada"): {By: "ann", Reason: "launch"}},
 	})
-	said := limiter.Exceptions().OverrideNotes[core.StoredKey("user:ada")]
+	said := limiter.Exceptions().OverrideNotes[store.Key("user:ada")]
 	fmt.Println(err, said.By, said.Reason)
 	// Output: <nil> ann launch
 }
@@ -244,8 +244,8 @@ func ExampleExceptionNote() {
 func ExampleExceptions() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
 	err := limiter.SetExceptions(core.Exceptions{
-		Overrides: map[string][]core.Limit{core.StoredKey("user:ada"): {core.PerHour(1000)}},
-		Blocked:   []string{core.StoredKey("user:eve")},
+		Overrides: map[string][]core.Limit{store.Key("user:ada"): {core.PerHour(1000)}},
+		Blocked:   []string{store.Key("user:eve")},
 	})
 	ada, _ := limiter.Allow(context.Background(), "user:ada")
 	eve, _ := limiter.Allow(context.Background(), "user:eve")

@@ -2,7 +2,6 @@ package core
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -10,31 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/forwarded"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
-
-const (
-	// maxKey is the length of the longest key that is stored unchanged, in
-	// bytes.
-	maxKey = 128
-	// hashedKey is the prefix of a key that replaces a longer one.
-	hashedKey = "sha256:"
-)
-
-// hashKey returns the key that replaces a long one.
-func hashKey(key string) string { return hashedKey + digest(key) }
-
-// digest returns the SHA-256 of s in hexadecimal. It copies s block by block,
-// so that a long s costs no allocation.
-func digest(s string) string {
-	h := sha256.New()
-	var block [1024]byte
-	for s != "" {
-		n := copy(block[:], s)
-		h.Write(block[:n])
-		s = s[n:]
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
 
 // hashedPart is the prefix of what replaces a long part. No other part has
 // these bytes, because its '%' are encoded.
@@ -62,9 +38,9 @@ func JoinKey(parts ...string) string {
 		if i > 0 {
 			b.WriteByte(':')
 		}
-		if len(p) > maxKey {
+		if len(p) > store.MaxKey {
 			b.WriteString(hashedPart)
-			b.WriteString(digest(p))
+			b.WriteString(printable.Digest(p))
 			continue
 		}
 		printable.Percent(&b, p, ":%")
@@ -74,7 +50,7 @@ func JoinKey(parts ...string) string {
 
 // partLen returns how many bytes a part takes in a joined key.
 func partLen(p string) int {
-	if len(p) > maxKey {
+	if len(p) > store.MaxKey {
 		return len(hashedPart) + 2*sha256.Size
 	}
 	return len(p) + 2*(strings.Count(p, ":")+strings.Count(p, "%"))
@@ -89,29 +65,13 @@ func checkKey(key string) error {
 	return nil
 }
 
-// StoredKey returns the key under which stores keep the bucket of a limiter's
-// key: key itself, or "sha256:" and its SHA-256 if it has more than 128 bytes
-// or begins with "sha256:". Tools need it to tell which of the keys in a store
-// is a client's, and [Limiter.WithStoredKeys] takes such keys.
-func StoredKey(key string) string { return boundedKey(key) }
-
-// boundedKey returns the key that stores use: key itself, or its SHA-256 if it
-// is longer than 128 bytes. It also hashes a key that looks like such a hash,
-// so that two keys never become one.
-func boundedKey(key string) string {
-	if len(key) <= maxKey && !strings.HasPrefix(key, hashedKey) {
-		return key
-	}
-	return hashKey(key)
-}
-
 // shortKey returns a key as stores have it: key itself, or its SHA-256 if no
 // store can have it.
 func shortKey(key string) string {
-	if len(key) <= maxKey {
+	if len(key) <= store.MaxKey {
 		return key
 	}
-	return hashKey(key)
+	return store.Key(key)
 }
 
 // IPOption configures how the adapters' ByIP, and package clientip for other

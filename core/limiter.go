@@ -13,6 +13,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/gather"
+	"github.com/tokenbucket-go/ratelimit/core/internal/logline"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -158,8 +159,9 @@ func (l *Limiter) failed(ctx context.Context, key string, err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// LogKey returns key as the limiter's log lines show it.
-func (l *Limiter) LogKey(key string) string { return LogKey(l.watch.secret, key) }
+// LogKey returns key as the log lines of this limiter, and of others with its
+// [WithKeySecret], show it: so a client's lines can be found.
+func (l *Limiter) LogKey(key string) string { return logline.Key(l.watch.secret, key) }
 
 // Name returns the name of the limiter's policy.
 func (l *Limiter) Name() string { return l.current().policy.Name }
@@ -262,7 +264,7 @@ func (l *Limiter) plan(r *rules) {
 // WithStoredKeys returns a limiter of the policy that l has now, which takes
 // keys as stores have them, such as those that redisstore's Buckets lists: it
 // does not hash a key that is a hash already. It is for tools that don't know
-// the client of a hash. Of [StoredKey](key) it decides what l decides of key.
+// the client of a hash. Of store.Key(key) it decides what l decides of key.
 func (l *Limiter) WithStoredKeys() *Limiter {
 	next := *l.current()
 	next.shared, next.stored = true, true

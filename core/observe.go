@@ -160,11 +160,6 @@ func WithKeySecret(secret []byte) LimiterOption {
 	})
 }
 
-// LogKey returns key as the log lines of limiters with WithKeySecret(secret)
-// show it: so a client's lines can be found. Nil stands for the random secret
-// of this process, which limiters without WithKeySecret use.
-func LogKey(secret []byte, key string) string { return logline.Key(secret, key) }
-
 // watch is what a limiter reports its decisions to.
 type watch struct {
 	observers       []func(context.Context, Observation)

@@ -204,7 +204,7 @@ func (k keyPlans) count(unit string) bool {
 func byStoredKey[M ~map[string]V, V any](of M) M {
 	stored := make(M, len(of))
 	for key, own := range of {
-		stored[boundedKey(key)] = own
+		stored[store.Key(key)] = own
 	}
 	return stored
 }

@@ -152,7 +152,7 @@ func TestPlansWithoutAStore(t *testing.T) {
 func TestPlansOfStoredKeys(t *testing.T) {
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), sold()))
 	for _, of := range []*core.Limiter{core.Must(l.WithStoredKeys().WithPlan("pro")), core.Must(l.WithPlan("pro")).WithStoredKeys()} {
-		assert.Equal(t, []int64{6000, 100_000}, capacities(t, of, core.StoredKey("bob")))
+		assert.Equal(t, []int64{6000, 100_000}, capacities(t, of, store.Key("bob")))
 	}
 }
 

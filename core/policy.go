@@ -314,8 +314,8 @@ func overrideChanges(before, now map[string][]Limit) string {
 // Exceptions are limits and blocks of single keys that stand beside a policy,
 // such as those that operators set in Redis while services run. An override
 // here and one of the policy merge: both replace the limits that they name, and
-// this one comes last. Blocked comes before all. Their keys are [StoredKey] of
-// a client's key; one of more than 128 bytes is replaced by that.
+// this one comes last. Blocked comes before all. Their keys are store.Key of a
+// client's key; one of more than 128 bytes is replaced by that.
 type Exceptions struct {
 	// Overrides are other limits for some keys, as those of [Policy].
 	Overrides map[string][]Limit

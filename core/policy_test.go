@@ -151,7 +151,7 @@ func TestExceptionsComeBeforeThePolicy(t *testing.T) {
 		assert.Zero(t, allowed(limiter, "blocked", 5))
 
 		require.NoError(t, limiter.SetExceptions(core.Exceptions{
-			Overrides: map[string][]core.Limit{"ann": {core.PerHour(5)}, "own": {core.PerHour(6)}, core.StoredKey(long): {core.PerHour(3)}, "blocked": {core.PerHour(2)}},
+			Overrides: map[string][]core.Limit{"ann": {core.PerHour(5)}, "own": {core.PerHour(6)}, store.Key(long): {core.PerHour(3)}, "blocked": {core.PerHour(2)}},
 			Blocked:   []string{"eve", "eve"},
 		}))
 		assert.Equal(t, 3, allowed(limiter, "ann", 5), "what the override adds is there at once, although a denial was repeated before")
@@ -162,7 +162,7 @@ func TestExceptionsComeBeforeThePolicy(t *testing.T) {
 		assert.Equal(t, 2, allowed(limiter, "joe", 5), "others keep the policy's limits")
 		assert.Equal(t, policy.Overrides, limiter.Policy().Overrides, "the policy is as before")
 		assert.Equal(t, []string{"eve"}, limiter.Exceptions().Blocked)
-		assert.Equal(t, []core.Limit{core.PerHour(3)}, limiter.Exceptions().Overrides[core.StoredKey(long)], "keys are as stores have them")
+		assert.Equal(t, []core.Limit{core.PerHour(3)}, limiter.Exceptions().Overrides[store.Key(long)], "keys are as stores have them")
 
 		assert.Zero(t, allowed(held, "eve", 2), "a limiter that WithLimits returned before")
 		assert.Zero(t, allowed(core.Must(limiter.WithLimits(core.PerHour(9))), "eve", 2), "and one that it returns now")
@@ -315,10 +315,10 @@ func (s *watchedStore) Do(ctx context.Context, r store.Request) (store.Answer, e
 // A key that no store has as it is stands for what stores have.
 func TestExceptionsOfLongKeysHold(t *testing.T) {
 	long := "header:" + strings.Repeat("k\n", 5000)
-	for name, key := range map[string]string{"as clients have it": long, "as stores have it": core.StoredKey(long)} {
+	for name, key := range map[string]string{"as clients have it": long, "as stores have it": store.Key(long)} {
 		limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(4))
 		e := raised(key, core.PerHour(8))
-		e.Blocked = []string{core.StoredKey("sha256:x"), key}
+		e.Blocked = []string{store.Key("sha256:x"), key}
 		require.NoError(t, limiter.SetExceptions(e))
 		for _, blocked := range []string{long, "sha256:x"} {
 			res, err := limiter.Allow(t.Context(), blocked)

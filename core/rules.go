@@ -2,6 +2,8 @@ package core
 
 import (
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // rules is a limiter's policy with what is computed from it. It never changes.
@@ -105,7 +107,7 @@ func (r *rules) storedKey(key string) string {
 	if r.stored {
 		return shortKey(key)
 	}
-	return boundedKey(key)
+	return store.Key(key)
 }
 
 // counts reports whether a limit of the policy, or of a key, counts a unit.

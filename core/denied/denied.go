@@ -21,6 +21,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/logline"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 const (
@@ -80,7 +81,7 @@ func WithWindow(d time.Duration) Option {
 	}
 }
 
-// WithKeySecret keeps keys as [core.LogKey] shows them with this secret,
+// WithKeySecret keeps keys as [logline.Key] shows them with this secret,
 // instead of the keys themselves. Give all replicas the same: at least 16
 // random bytes. The secret of the limiters' [core.WithKeySecret] makes a key
 // look as in their log lines. A denial then costs about a microsecond more.
@@ -132,7 +133,7 @@ func (t *Top) Form(key string) string {
 	if t.secret != nil {
 		return logline.Key(t.secret, key)
 	}
-	return core.StoredKey(key)
+	return store.Key(key)
 }
 
 // Hashed reports whether t keeps keys as hashes.

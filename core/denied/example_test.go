@@ -33,7 +33,10 @@ func Example() {
 func ExampleTop() {
 	secret := []byte("of every replica: random bytes") // such as from an environment variable
 	top := core.Must(denied.New(denied.WithMaxKeys(1000), denied.WithWindow(10*time.Minute), denied.WithKeySecret(secret)))
-	fmt.Println(top.Form("user:ann") == core.LogKey(secret, "user:ann"))
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "login", Limits: []core.Limit{core.PerHour(10)},
+	}, core.WithKeySecret(secret), core.WithObserver(top.Observe)))
+	fmt.Println(top.Form("user:ann") == limiter.LogKey("user:ann"))
 	// Output: true
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -63,7 +64,7 @@ func TestExceptionsOfLongKeys(t *testing.T) {
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: long}))
 	list, err := s.Exceptions(ctx, "api")
 	require.NoError(t, err)
-	assert.Equal(t, []redisstore.Exception{{Key: core.StoredKey(long)}}, list, "Redis has no key that no store has")
+	assert.Equal(t, []redisstore.Exception{{Key: store.Key(long)}}, list, "Redis has no key that no store has")
 	was, err := s.Unblock(ctx, "api", long)
 	require.NoError(t, err)
 	assert.True(t, was)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // History returns the last [MaxHistory] changes of a policy's exceptions, the
@@ -77,7 +78,7 @@ func (s *Store) ForgetHistory(ctx context.Context, policy, key string) (dropped 
 	}
 	var stamps []string
 	for field, value := range fields {
-		if c, ok := readChange(value); ok && c.Key == core.StoredKey(key) {
+		if c, ok := readChange(value); ok && c.Key == store.Key(key) {
 			stamps = append(stamps, field)
 		}
 	}

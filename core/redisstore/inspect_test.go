@@ -108,7 +108,7 @@ func TestBucketsListsThoseOfAPrefix(t *testing.T) {
 				_, err := l.Allow(t.Context(), key)
 				require.NoError(t, err)
 				if in == prefix {
-					want = append(want, redisstore.Bucket{Policy: policy, Key: core.StoredKey(key)})
+					want = append(want, redisstore.Bucket{Policy: policy, Key: store.Key(key)})
 				}
 			}
 		}

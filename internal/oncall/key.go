@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // hashed begins a key that stores have in place of a longer one.
@@ -66,7 +67,7 @@ func StoredKey(given string) string {
 	if digits, ok := strings.CutPrefix(given, hashed); ok && IsHex(digits, 64) {
 		return given
 	}
-	return core.StoredKey(given)
+	return store.Key(given)
 }
 
 // IsHex reports whether s has so many hex digits and nothing else.
@@ -75,7 +76,7 @@ func IsHex(s string, digits int) bool {
 	return err == nil && len(s) == digits
 }
 
-// LogDigits is how many hex digits [core.LogKey] returns.
+// LogDigits is how many hex digits [core.Limiter.LogKey] returns.
 const LogDigits = 12
 
 // Unit is what a limit counts.

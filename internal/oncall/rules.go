@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Rules are what a limiter has in force for each key. They don't change: ask
@@ -59,10 +60,10 @@ func RulesOf(l *core.Limiter, ended ...string) *Rules {
 		r.own[key] = o
 	}
 	for key, limits := range p.Overrides {
-		note(core.StoredKey(key), func(o *own) { o.overrides = []override{{policy, limits}} })
+		note(store.Key(key), func(o *own) { o.overrides = []override{{policy, limits}} })
 	}
 	for _, key := range p.Blocked {
-		note(core.StoredKey(key), func(o *own) { o.listed = true })
+		note(store.Key(key), func(o *own) { o.listed = true })
 	}
 	for key, limits := range e.Overrides { // they come before all that the policy says
 		note(key, func(o *own) {
