@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -159,7 +160,7 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *reques
 // err if the caller's context ended.
 func (r *Result) shadow(err error) error {
 	switch {
-	case errors.As(err, &callerDone{}):
+	case errors.As(err, &hook.CallerDone{}):
 		return err
 	case err != nil:
 		r.Source = FromFailOpen
@@ -179,7 +180,7 @@ func (r *Result) asked() bool {
 func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *request, err error) error {
 	res.answer, res.Cause = store.Answer{}, err
 	failed := l.failed(ctx, r.key, err)
-	if errors.As(failed, &callerDone{}) {
+	if errors.As(failed, &hook.CallerDone{}) {
 		return failed
 	}
 	switch now.policy.OnFailure {
@@ -305,7 +306,7 @@ func (r *request) check(ctx context.Context, now *rules) error {
 		return ErrSlots
 	}
 	if err := ctx.Err(); err != nil {
-		return callerDone{err}
+		return hook.Done(err)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -158,7 +159,7 @@ func (r *Result) Settle(ctx context.Context, units Units) error {
 func (l *Limiter) settling(ctx context.Context, now *rules, key string, source Source, do func() error) error {
 	began := time.Now()
 	err := do()
-	if err != nil && !errors.As(err, &callerDone{}) {
+	if err != nil && !errors.As(err, &hook.CallerDone{}) {
 		l.unsettled(ctx, now, key, source, began, err)
 	}
 	return err
@@ -333,7 +334,7 @@ func (l *Limiter) returnOnce(ctx context.Context, now *rules, key string, source
 // sendReturn sends r for returnTo and returnOnce.
 func (l *Limiter) sendReturn(ctx context.Context, now *rules, key string, source Source, r store.Request) error {
 	if err := ctx.Err(); err != nil {
-		return callerDone{err}
+		return hook.Done(err)
 	}
 	if r.Plan == nil { // SetPolicy has removed all limits that the tokens came from, or there is nothing to return
 		return nil

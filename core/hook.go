@@ -29,7 +29,8 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 	hook.Waited = func(l *Limiter, key string) bool { return l.waiters.any(key) }
 	hook.Pack = pack
 	hook.Unpack = unpack
-	hook.WriteHeaders = func(r Result, room *field.Room, h HeaderWriter) { r.writeHeaders(room, h) }
+	hook.WriteHeaders = func(r Result, room *field.Room, h field.Header) { r.writeHeaders(room, h) }
+	hook.WriteJointHeaders = func(j JointResult, h field.Header) { j.writeHeaders(h) }
 	hook.Order = func(j JointResult) []int { return j.order() }
 	hook.Unsettled = func(ctx context.Context, j JointResult, why error) { j.unsettled(ctx, why) }
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/gather"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/internal/logline"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -145,7 +146,7 @@ func (l *Limiter) warnSameName(r *rules, change bool) {
 	}
 }
 
-// failed wraps a store's error about key: in callerDone if the caller's own
+// failed wraps a store's error about key: in hook.CallerDone if the caller's own
 // context has ended, else in ErrUnavailable. It reports state that can't be
 // used.
 func (l *Limiter) failed(ctx context.Context, key string, err error) error {
@@ -153,7 +154,7 @@ func (l *Limiter) failed(ctx context.Context, key string, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return callerDone{err}
+		return hook.Done(err)
 	}
 	l.watch.reportUnreadable(l.Name(), key, err)
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)

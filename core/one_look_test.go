@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 		"a block":        except(core.Exceptions{Blocked: []string{key}}),
 	} {
 		reply := func(res core.Result, err error) string {
-			h := limittest.HeaderList{}
+			h := http.Header{}
 			res.WriteHeaders(h)
 			return fmt.Sprintf("%v %d %v %v %v %v %v %v", res.Allowed, res.Remaining, res.RetryAfter, res.ResetAfter, res.ShadowDenied, res.Limits(), h, err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/gather"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -93,7 +94,7 @@ func (r *Result) end() bool {
 // is sent, so r stays as it is.
 func (r *Result) endIn(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return callerDone{err}
+		return hook.Done(err)
 	}
 	if !r.end() {
 		return ErrSettled
@@ -375,7 +376,7 @@ func (r *releases) before(ctx context.Context, slots *bucket.Plan, key string) e
 	case <-done:
 	case <-timer.C:
 	case <-ctx.Done():
-		return callerDone{ctx.Err()}
+		return hook.Done(ctx.Err())
 	}
 	return nil
 }

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -337,7 +339,10 @@ func (j *JointResult) order() []int {
 // of the tightest limiter. Retry-After is the longest, and is left out if the
 // request can never be allowed. Charges of one limiter for the same key are
 // listed once. See [Result.WriteHeaders].
-func (j JointResult) WriteHeaders(h HeaderWriter) {
+func (j JointResult) WriteHeaders(h http.Header) { j.writeHeaders(h) }
+
+// writeHeaders is WriteHeaders for any kind of header.
+func (j *JointResult) writeHeaders(h field.Header) {
 	order := j.order()
 	for n, i := range order {
 		if j.among(i, order[n+1:]) {
@@ -347,7 +352,7 @@ func (j JointResult) WriteHeaders(h HeaderWriter) {
 		if !r.Allowed {
 			r.RetryAfter = j.RetryAfter
 		}
-		r.WriteHeaders(h)
+		r.writeHeaders(new(field.Room), h)
 	}
 }
 

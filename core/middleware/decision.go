@@ -140,5 +140,9 @@ type Request interface {
 
 	// Response returns where the response's header fields, or its metadata, are
 	// set. Nil sends none.
-	Response() core.HeaderWriter
+	Response() HeaderWriter
 }
+
+// HeaderWriter writes response headers: an [net/http.Header], or a framework's
+// own type.
+type HeaderWriter = field.Header

@@ -81,7 +81,7 @@ func (j *joint) answer(x Request, outer *Decision) {
 	}
 	x.SetDecision(outer)
 	if fields := x.Response(); fields != nil {
-		j.result.WriteHeaders(fields)
+		writeJointHeaders(j.result, fields)
 	}
 }
 

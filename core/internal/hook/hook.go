@@ -82,10 +82,14 @@ var (
 	// Results of one p together can be undone or settled once.
 	Unpack any
 
-	// WriteHeaders is a func(core.Result, *field.Room, core.HeaderWriter). It
-	// is Result.WriteHeaders without the allocation: values that are made for
-	// this response are in room.
+	// WriteHeaders is a func(core.Result, *field.Room, field.Header). It is
+	// Result.WriteHeaders for any kind of header and without the allocation:
+	// values that are made for this response are in room.
 	WriteHeaders any
+
+	// WriteJointHeaders is a func(core.JointResult, field.Header), and
+	// JointResult.WriteHeaders for any kind of header.
+	WriteJointHeaders any
 
 	// Order is a func(core.JointResult) []int. It returns the indexes of
 	// Results, the one that constrains the client least first, and the tightest
@@ -104,6 +108,15 @@ var (
 	// knows them panicked.
 	Unsettled any
 )
+
+// CallerDone wraps an error of the caller's own context. It does not mean that
+// the store failed.
+type CallerDone struct{ error }
+
+// Done wraps err.
+func Done(err error) CallerDone { return CallerDone{err} }
+
+func (c CallerDone) Unwrap() error { return c.error }
 
 // PackedResult is a core.Result in a quarter of its memory, for middleware that
 // keeps one with every request although few handlers ask for it. Packing what
