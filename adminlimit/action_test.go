@@ -446,15 +446,15 @@ func TestPlansAreShown(t *testing.T) {
 // What an operator has set is told with who, until when and why. Of limits that
 // this process does not have nothing is said.
 func TestExceptionsAndForeignLimitsAreShown(t *testing.T) {
-	for name, store := range map[string]core.Store{"memory": core.NewMemoryStore(), "redis": redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(5*time.Second))} {
+	for name, s := range map[string]core.Store{"memory": core.NewMemoryStore(), "redis": redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(5*time.Second))} {
 		t.Run(name, func(t *testing.T) {
 			day := func(n int) core.Limit { return core.PerDay(n).WithName("day") }
-			l := core.Must(core.NewLimiter(store, core.Policy{
+			l := core.Must(core.NewLimiter(s, core.Policy{
 				Name: "paid", Limits: []core.Limit{day(10), core.PerMinute(60).WithName("minute")}, Plans: map[string][]core.Limit{"pro": {day(1000), core.PerMinute(600).WithName("minute")}},
 			}))
 			require.NoError(t, l.SetExceptions(core.Exceptions{
 				Overrides:     map[string][]core.Limit{"user:bob": {core.PerMinute(6000).WithName("minute")}},
-				OverrideNotes: map[string]core.ExceptionNote{"user:bob": {By: "ann", Until: time.Unix(2e9, 0), Reason: "launch"}},
+				OverrideNotes: map[string]store.ExceptionNote{"user:bob": {By: "ann", Until: time.Unix(2e9, 0), Reason: "launch"}},
 			}))
 			_, err := core.Must(l.WithPlan("pro")).AllowN(t.Context(), "user:bob", 16)
 			require.NoError(t, err)

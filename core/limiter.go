@@ -27,28 +27,35 @@ import (
 // can wait for its turn wants [Limiter.Wait], and one whose work takes a slot
 // [Limiter.Acquire].
 type Limiter struct {
+	*shared
+
+	taken    *taken                // what callers take; nil for limiters of WithLimits, whose limits don't change
+	source   *Limiter              // that l is a snapshot of; nil if it is none
+	rules    atomic.Pointer[rules] // replaced as a whole by SetPolicy; see current
+	changing sync.Mutex            // held by SetPolicy, so that observers receive changes in their order
+
+	base     *Limiter            // whose plan l decides by; nil if l is none of WithPlan
+	planName string              // of base's policy
+	planned  map[string]*Limiter // of WithPlan, by name; guarded by changing
+}
+
+// shared is what a limiter and those that it returns have in common.
+type shared struct {
 	store    Store
 	memory   *MemoryStore // the store, if it is one; decisions then need no copies
 	config   *storeConfig // the store's; nil if the store has none
-	plans    *planCache   // plans of limits given to WithLimits, shared with the limiters it returns
-	taken    *taken       // what callers take; nil for limiters of WithLimits, whose limits don't change
-	source   *Limiter     // that l is a snapshot of; nil if it is none
 	watch    watch
+	plans    planCache                              // of limits given to WithLimits
 	cancels  gather.Calls[cancelsOf, bucket.Ending] // of waits whose contexts have ended
-	releases *releases                              // of slots, under way; shared with the limiters that WithLimits returns
-	waiters  *waiters                               // for slots; shared so too
+	releases releases                               // of slots, under way
+	waiters  waiters                                // for slots
 
 	// fallback returns the store that decides under FailLocal. It makes the
 	// store at its first call. SetPolicy keeps it.
 	fallback func() *MemoryStore
-	rules    atomic.Pointer[rules] // replaced as a whole by SetPolicy; see current
-	changing sync.Mutex            // held by SetPolicy, so that observers receive changes in their order
 
-	base       *Limiter                    // whose plan l decides by; nil if l is none of WithPlan
-	planName   string                      // of base's policy
-	planned    map[string]*Limiter         // of WithPlan, by name; guarded by changing
-	exceptions *atomic.Pointer[Exceptions] // shared with the limiters that WithLimits returns; nil in a snapshot
-	following  *atomic.Pointer[Following]  // shared so too
+	exceptions atomic.Pointer[Exceptions]
+	following  atomic.Pointer[store.Following]
 }
 
 // cancelsOf is what cancels have in common that share a call.
@@ -75,7 +82,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	if isNil(store) {
 		errs = append(errs, mistake.New("NewLimiter store", nil, "must be a Store"))
 	}
-	l := &Limiter{store: store, plans: &planCache{}, taken: &taken{}, releases: &releases{}, waiters: &waiters{}, exceptions: &atomic.Pointer[Exceptions]{}, following: &atomic.Pointer[Following]{}}
+	l := &Limiter{shared: &shared{store: store}, taken: &taken{}}
 	if l.memory, _ = store.(*MemoryStore); l.memory != nil && !l.memory.Made() {
 		errs = append(errs, mistake.New("NewLimiter store", "MemoryStore{}", "must come from NewMemoryStore"))
 	}
@@ -216,7 +223,7 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	if now.localPlan != nil {
 		next.localPlan = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare)
 	}
-	next.given = l.plans
+	next.given = &l.plans
 	return l.with(&next), nil
 }
 
@@ -284,7 +291,7 @@ func (l *Limiter) current() *rules {
 		return now
 	}
 	now := l.rules.Load()
-	for l.exceptions != nil {
+	for l.source == nil {
 		given := l.exceptions.Load()
 		if given == now.exceptions {
 			break
@@ -307,15 +314,13 @@ func (l *Limiter) snapshot() *Limiter {
 	now := *l.current()
 	now.shared = true
 	s := l.with(&now)
-	s.taken, s.source, s.exceptions = l.taken, l.lasting(), nil
+	s.taken, s.source = l.taken, l.lasting()
 	return s
 }
 
-// with returns a limiter that shares all with l but the rules.
+// with returns a limiter that has other rules than l.
 func (l *Limiter) with(r *rules) *Limiter {
-	w := &Limiter{
-		store: l.store, memory: l.memory, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback, releases: l.releases, waiters: l.waiters, exceptions: l.exceptions, following: l.following,
-	}
+	w := &Limiter{shared: l.shared}
 	w.rules.Store(r)
 	return w
 }

@@ -66,7 +66,7 @@ func join(ctx context.Context, charges []Charge) (members []*member, parts []par
 // It returns nil if c has no limiter from a constructor. All members of a
 // limiter have the same rules.
 func memberOf(members []*member, c *Charge) *member {
-	if c.Limiter == nil {
+	if c.Limiter == nil || c.Limiter.shared == nil {
 		return nil
 	}
 	var now *rules
@@ -81,9 +81,6 @@ func memberOf(members []*member, c *Charge) *member {
 	}
 	if now == nil {
 		now = c.Limiter.current()
-	}
-	if now == nil {
-		return nil
 	}
 	return &member{limiter: c.Limiter, now: now, key: c.Key}
 }

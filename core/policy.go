@@ -7,12 +7,12 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
 	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Policy is a named set of limits that hold together: a request is allowed only
@@ -327,34 +327,7 @@ type Exceptions struct {
 	// OverrideNotes and BlockNotes say by key who has set an exception, until
 	// when and why, for people who read it. They decide nothing: who calls
 	// SetExceptions ends exceptions.
-	OverrideNotes, BlockNotes map[string]ExceptionNote
-}
-
-// ExceptionNote is what is known of an exception beside what it does.
-type ExceptionNote struct {
-	By     string    // who has set it; "": not known
-	Reason string    // and why
-	Until  time.Time // when it ends; zero: when it is removed
-}
-
-// Following is how a limiter learns of exceptions that are kept elsewhere, such
-// as in Redis: see FollowExceptions of redisstore. Those in force are of
-// Version. The zero Following is that of a limiter whose exceptions nobody has
-// read.
-type Following struct {
-	Since   time.Time // when somebody began to read them again and again; zero: nobody does
-	Read    time.Time // when somebody last read them, or learnt that they have not changed; zero: never
-	Version int64     // grows with each change: about when it was made, in microseconds since 1970 by the clock of Redis; 0: there was none
-}
-
-// Age is how long ago exceptions were read at an instant, or, if they were not,
-// since when somebody follows them. It reports whether anybody does.
-func (f Following) Age(now time.Time) (age time.Duration, follows bool) {
-	last := f.Since
-	if f.Read.After(last) {
-		last = f.Read
-	}
-	return max(0, now.Sub(last)), !f.Since.IsZero()
+	OverrideNotes, BlockNotes map[string]store.ExceptionNote
 }
 
 // clone returns a copy of e with keys as stores have them, in an order of its
@@ -376,11 +349,11 @@ func (e *Exceptions) clone() *Exceptions {
 	return c
 }
 
-func notesByStoredKey(notes map[string]ExceptionNote) map[string]ExceptionNote {
+func notesByStoredKey(notes map[string]store.ExceptionNote) map[string]store.ExceptionNote {
 	if len(notes) == 0 {
 		return nil
 	}
-	c := make(map[string]ExceptionNote, len(notes))
+	c := make(map[string]store.ExceptionNote, len(notes))
 	for key, note := range notes {
 		c[shortKey(key)] = note
 	}
@@ -452,14 +425,14 @@ func (l *Limiter) SetExceptions(e Exceptions) error {
 // SetFollowing says how the limiter's exceptions are learnt, for
 // [Limiter.Following]. It is for whoever calls SetExceptions, and costs next to
 // nothing.
-func (l *Limiter) SetFollowing(f Following) { l.following.Store(&f) }
+func (l *Limiter) SetFollowing(f store.Following) { l.following.Store(&f) }
 
 // Following returns how the limiter's exceptions are learnt.
-func (l *Limiter) Following() Following {
+func (l *Limiter) Following() store.Following {
 	if f := l.following.Load(); f != nil {
 		return *f
 	}
-	return Following{}
+	return store.Following{}
 }
 
 // Exceptions returns what SetExceptions has set last.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/inspect"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
@@ -49,7 +50,7 @@ func TestPeekOfUnitsIsNoDecision(t *testing.T) {
 	require.NoError(t, err)
 	assert.Zero(t, seen, "observers see decisions alone")
 	assert.Equal(t, []string{"ann"}, l.UnusedOverrides(), "no request has met the override")
-	_, err = limittest.Limiter(t, &limittest.AwayStore{}, "api", core.PerDay(1)).Inspect(t.Context(), "ann")
+	_, err = inspect.Key(t.Context(), limittest.Limiter(t, &limittest.AwayStore{}, "api", core.PerDay(1)), "ann")
 	require.ErrorIs(t, err, errors.ErrUnsupported, "not every store shows what it keeps")
 }
 
@@ -58,12 +59,12 @@ func TestInspectTellsTheDefinitionOfARecord(t *testing.T) {
 		now := time.Now().Truncate(time.Microsecond)
 		l := core.Must(core.NewLimiter(newStore(core.WithClock(func() time.Time { return now })), sold()))
 		pro := core.Must(l.WithPlan("pro"))
-		assert.Empty(t, core.Must(l.Inspect(t.Context(), "ann")).Limits)
+		assert.Empty(t, core.Must(inspect.Key(t.Context(), l, "ann")).Limits)
 		core.Must(pro.Allow(t.Context(), "ann"))
-		found := core.Must(l.Inspect(t.Context(), "ann")).Limits
+		found := core.Must(inspect.Key(t.Context(), l, "ann")).Limits
 		require.Len(t, found, 2)
 		assert.EqualValues(t, 600, found[0].Capacity)
 		assert.True(t, found[0].Changed && found[0].Written.Equal(now), "%+v", found[0])
-		assert.False(t, core.Must(pro.Inspect(t.Context(), "ann")).Limits[0].Changed)
+		assert.False(t, core.Must(inspect.Key(t.Context(), pro, "ann")).Limits[0].Changed)
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
@@ -149,7 +150,7 @@ func TestExceptionsSayWhichReplicasObey(t *testing.T) {
 	require.NoError(t, s.store.ReadExceptions(t.Context(), stuck.limiter))
 	before, err := s.store.ExceptionsVersion(t.Context(), "api")
 	require.NoError(t, err)
-	stuck.limiter.SetFollowing(core.Following{Since: time.Now().Add(-time.Hour), Read: time.Now().Add(-10 * time.Minute), Version: before})
+	stuck.limiter.SetFollowing(store.Following{Since: time.Now().Add(-time.Hour), Read: time.Now().Add(-10 * time.Minute), Version: before})
 	require.Eventually(t, func() bool { return follows.limiter.Following().Version == before }, 20*time.Second, 10*time.Millisecond)
 	out, code = s.replicas(t, "-wait", "0", follows.url, stuck.url)
 	assert.Regexp(t, `^api: 1 override and 0 blocks in Redis, version .* UTC\n  `+follows.url+`: obeys, read \d+ s ago\n  `+stuck.url+`: obeys this version, and learns of no other: read 10 min( \d+ s)? ago\n$`, out)
@@ -201,7 +202,7 @@ api has not the same exceptions in all replicas:
 	assert.Equal(t, cli.OK, code)
 	stop()
 	require.NoError(t, s.client.FlushAll(t.Context()).Err())
-	follows.limiter.SetFollowing(core.Following{Since: time.Now(), Read: time.Now(), Version: before + 1})
+	follows.limiter.SetFollowing(store.Following{Since: time.Now(), Read: time.Now(), Version: before + 1})
 	out, code = s.replicas(t, "-wait", "0", "api", follows.url)
 	assert.Contains(t, out, "which Redis has lost: it is not put back\n    it has the override of ann, the block of ip:192.0.2.7\n")
 	assert.Equal(t, cli.Found, code)

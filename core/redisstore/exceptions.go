@@ -360,7 +360,7 @@ func (s *batches) exceptionKeys(policy string) []string {
 }
 
 // ExceptionsVersion returns the version of a policy's exceptions in Redis,
-// which those who follow them obey: see [core.Following]. It costs one round
+// which those who follow them obey: see [store.Following]. It costs one round
 // trip.
 func (s *Store) ExceptionsVersion(ctx context.Context, policy string) (version int64, err error) {
 	if err := s.mistaken(); err != nil {

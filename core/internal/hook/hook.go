@@ -72,6 +72,11 @@ var (
 	// caller of Acquire or InTurn waits for key.
 	Waited any
 
+	// Kept is a func(*core.Limiter, context.Context, string) ([]core.Limit,
+	// *bucket.Plan, store.State, error). It returns the limits of a key, their
+	// plan, and what the store keeps of the key.
+	Kept any
+
 	// Pack is a func(core.Result) (p PackedResult, writes bool). It packs the
 	// Result, which must be as a limiter returned it. writes is whether
 	// WriteHeaders writes anything.
