@@ -32,7 +32,8 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 		return nil
 	}
 	now := l.current()
-	return l.returnTo(ctx, now, key, FromStore, bucket.Request{Plan: now.planOf(key).Plan, Action: bucket.Refund, N: tokens})
+	r := bucket.Request{Plan: now.planOf(key).Plan, Action: bucket.Refund, N: tokens}
+	return l.returnTo(ctx, now, key, FromStore, store.Request{Request: r})
 }
 
 // RefundUnits is Refund of units. It returns only the units that are given: no
@@ -51,7 +52,8 @@ func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) erro
 	for i, unit := range p.units {
 		each[i] = units[unit]
 	}
-	return l.returnTo(ctx, now, key, FromStore, bucket.Request{Plan: p.Plan, Action: bucket.Refund, Each: &each})
+	r := bucket.Request{Plan: p.Plan, Action: bucket.Refund, Each: &each}
+	return l.returnTo(ctx, now, key, FromStore, store.Request{Request: r})
 }
 
 // Undo returns the tokens that the decision took. They go to where they came
@@ -205,7 +207,7 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 		back[i] = -units[unit]
 	}
 	return l.settling(ctx, now, key, FromStore, func() error {
-		return l.returnTo(ctx, now, key, FromStore, now.giving(key, FromStore, p, back))
+		return l.returnTo(ctx, now, key, FromStore, store.Request{Request: now.giving(key, FromStore, p, back)})
 	})
 }
 
@@ -319,20 +321,15 @@ func (r *rules) refundPlan(key string, source Source) *bucket.Plan {
 	return r.planOf(key).Plan
 }
 
-// returnTo sends r, which returns tokens to key, to the store that the tokens
-// came from: source says which. If it fails, the caller may ask again.
-func (l *Limiter) returnTo(ctx context.Context, now *rules, key string, source Source, r bucket.Request) error {
-	return l.sendReturn(ctx, now, key, source, store.Request{Request: r})
-}
-
 // returnOnce is returnTo for what no caller asks again: if the store can't be
 // asked now, it may execute r later.
 func (l *Limiter) returnOnce(ctx context.Context, now *rules, key string, source Source, r bucket.Request) error {
-	return l.sendReturn(ctx, now, key, source, store.Request{Request: r}.Later())
+	return l.returnTo(ctx, now, key, source, store.Request{Request: r}.Later())
 }
 
-// sendReturn sends r for returnTo and returnOnce.
-func (l *Limiter) sendReturn(ctx context.Context, now *rules, key string, source Source, r store.Request) error {
+// returnTo sends r, which returns tokens to key, to the store that the tokens
+// came from: source says which. If it fails, the caller may ask again.
+func (l *Limiter) returnTo(ctx context.Context, now *rules, key string, source Source, r store.Request) error {
 	if err := ctx.Err(); err != nil {
 		return hook.Done(err)
 	}

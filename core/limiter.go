@@ -276,7 +276,6 @@ func (l *Limiter) plan(r *rules) {
 func (l *Limiter) WithStoredKeys() *Limiter {
 	next := *l.current()
 	next.shared, next.stored = true, true
-	next.own, next.overrides = byStoredKey(next.own), byStoredKey(next.overrides)
 	return l.with(&next)
 }
 
@@ -441,16 +440,16 @@ func (l *Limiter) replace(now, next *rules, changes []string) {
 // although its client sends requests is not what the key function returns:
 // package keyof makes keys.
 func (l *Limiter) UnusedOverrides() []string {
-	var unused []string
 	now := l.current()
-	for key := range now.own {
-		asked := func(r *rules) bool { return r.own[key].plan.asked.Load() }
-		if !asked(now) && !slices.ContainsFunc(slices.Collect(maps.Values(now.plans)), asked) {
+	all := append(slices.Collect(maps.Values(now.plans)), now)
+	var unused []string
+	for _, key := range slices.Concat(slices.Collect(maps.Keys(now.policy.Overrides)), now.policy.Blocked) {
+		if !slices.ContainsFunc(all, func(r *rules) bool { return r.own[store.Key(key)].plan.asked.Load() }) {
 			unused = append(unused, key)
 		}
 	}
 	slices.Sort(unused)
-	return unused
+	return slices.Compact(unused)
 }
 
 // replacedBy has tokens that were taken under r come back under next.

@@ -59,21 +59,13 @@ const (
 	OutcomeSlots
 )
 
+// outcomes are the names of outcomes, as metrics use them.
+var outcomes = [...]string{"allowed", "denied", "shadow-denied", "error", "unsettled", "slots"}
+
 // String returns the outcome's name in lower case, as metrics use it.
 func (o Outcome) String() string {
-	switch o {
-	case OutcomeAllowed:
-		return "allowed"
-	case OutcomeDenied:
-		return "denied"
-	case OutcomeShadowDenied:
-		return "shadow-denied"
-	case OutcomeError:
-		return "error"
-	case OutcomeUnsettled:
-		return "unsettled"
-	case OutcomeSlots:
-		return "slots"
+	if int(o) < len(outcomes) {
+		return outcomes[o]
 	}
 	return "Outcome(" + strconv.Itoa(int(o)) + ")"
 }

@@ -181,7 +181,8 @@ func (c *planCache) find(policy string, limits []Limit, share float64, check boo
 	return p, nil
 }
 
-// keyPlans are the plans of keys that are blocked or have limits of their own.
+// keyPlans are the plans of keys that are blocked or have limits of their own,
+// by key as stores have it.
 type keyPlans map[string]*ownPlans
 
 // ownPlans are the plans of one key.
@@ -200,20 +201,10 @@ func (k keyPlans) count(unit string) bool {
 	return false
 }
 
-// byStoredKey returns what keys have by the keys that stores use.
-func byStoredKey[M ~map[string]V, V any](of M) M {
-	stored := make(M, len(of))
-	for key, own := range of {
-		stored[store.Key(key)] = own
-	}
-	return stored
-}
-
-// successors returns the plans of k by the keys that stores use, for
-// bucket.Plan.Replace.
+// successors returns the plans of k for bucket.Plan.Replace.
 func (k keyPlans) successors(of func(*ownPlans) *plan) map[string]*bucket.Plan {
 	plans := make(map[string]*bucket.Plan, len(k))
-	for key, own := range byStoredKey(k) {
+	for key, own := range k {
 		plans[key] = of(own).Plan
 	}
 	return plans

@@ -24,24 +24,27 @@ type rules struct {
 	limiter *Limiter          // of the plan, if these are the rules of one
 	given   *planCache        // of WithLimits; nil: limits are not those of one of its limiters
 
-	overrides  map[string][]Limit  // the policy's, by key as callers give it
-	own        keyPlans            // of the policy's Overrides and Blocked, by key as callers give it
-	exceptions *Exceptions         // beside the policy; nil: none
-	excepted   keyPlans            // of their Overrides, by key as stores have it
-	blocked    map[string]struct{} // their Blocked, by key as stores have it
+	// By key as stores have it:
+	overrides map[string][]Limit  // the policy's
+	own       keyPlans            // of the policy's Overrides and Blocked
+	excepted  keyPlans            // of the Overrides of exceptions
+	blocked   map[string]struct{} // the Blocked of exceptions
+
+	exceptions *Exceptions // beside the policy; nil: none
 }
 
 // ownPlans returns what key has in place of the policy's limits, or nil, and
 // whether it is blocked although these limits deny nothing.
 func (r *rules) ownPlans(key string) (own *ownPlans, blocked bool) {
+	if len(r.own)+len(r.excepted)+len(r.blocked) == 0 {
+		return nil, false
+	}
+	key = r.storedKey(key)
 	own = r.own[key]
-	if len(r.excepted)+len(r.blocked) > 0 {
-		stored := r.storedKey(key)
-		_, blocked = r.blocked[stored]
-		if excepted := r.excepted[stored]; excepted != nil {
-			blocked = blocked || own != nil && own.plan.beyond != nil
-			own = excepted
-		}
+	_, blocked = r.blocked[key]
+	if excepted := r.excepted[key]; excepted != nil {
+		blocked = blocked || own != nil && own.plan.beyond != nil
+		own = excepted
 	}
 	if own != nil && r.given != nil {
 		own = r.ofGiven(key, own)
@@ -49,8 +52,8 @@ func (r *rules) ownPlans(key string) (own *ownPlans, blocked bool) {
 	return own, blocked
 }
 
-// ofGiven returns the plans of a key that has own under the policy's limits,
-// for r, whose limits are those of WithLimits.
+// ofGiven returns the plans of a key, as stores have it, that has own under the
+// policy's limits, for r, whose limits are those of WithLimits.
 func (r *rules) ofGiven(key string, own *ownPlans) *ownPlans {
 	if !own.plan.asked.Load() {
 		own.plan.asked.Store(true)
@@ -60,7 +63,7 @@ func (r *rules) ofGiven(key string, own *ownPlans) *ownPlans {
 		limits = r.lists.merged(limits, override)
 	}
 	if r.exceptions != nil {
-		if override := r.exceptions.Overrides[r.storedKey(key)]; override != nil {
+		if override := r.exceptions.Overrides[key]; override != nil {
 			limits = r.lists.merged(limits, override)
 		}
 	}
@@ -148,12 +151,15 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 // rulesOf returns the rules of requests that have limits unless their key has
 // others.
 func (p Policy) rulesOf(limits []Limit, fallback bool) *rules {
-	r := &rules{policy: p, since: time.Now(), lists: p.lists(), plan: makePlan(p.Name, limits), overrides: p.Overrides}
+	r := &rules{policy: p, since: time.Now(), lists: p.lists(), plan: makePlan(p.Name, limits), overrides: make(map[string][]Limit, len(p.Overrides))}
+	for key, override := range p.Overrides {
+		r.overrides[store.Key(key)] = override
+	}
 	if r.policy.Limits = limits; p.OnFailure == FailLocal && fallback {
 		r.localPlans = &planCache{}
 		r.localPlan = makePlan(p.Name, scaled(limits, p.LocalShare))
 	}
-	r.own = r.keyPlans(p.Overrides, func(string) []Limit { return limits }, nil)
+	r.own = r.keyPlans(r.overrides, func(string) []Limit { return limits }, nil)
 	r.block()
 	return r
 }
@@ -174,6 +180,7 @@ func (r *rules) block() {
 		r.own = make(keyPlans, len(r.policy.Blocked))
 	}
 	for _, key := range r.policy.Blocked {
+		key = store.Key(key)
 		own := r.own[key]
 		if own == nil {
 			own = r.policy.ownPlans(r.policy.Limits, r.localPlan != nil)
@@ -203,12 +210,8 @@ func (r *rules) except(e *Exceptions) {
 	if r.exceptions, r.excepted, r.blocked = e, nil, nil; e == nil {
 		return
 	}
-	own := r.own
-	if !r.stored {
-		own = byStoredKey(own)
-	}
 	limitsOf := func(key string) []Limit {
-		if own := own[key]; own != nil {
+		if own := r.own[key]; own != nil {
 			return own.plan.given
 		}
 		return r.policy.Limits
