@@ -90,8 +90,7 @@ func leaveToOthers(ctx context.Context) error {
 	return err
 }
 
-// sleep waits for pause, or until released has a value, and reports which. If
-// ctx ends before, it returns ctx's error.
+// sleep waits for pause or until released has a value, and reports the latter.
 func sleep(ctx context.Context, pause time.Duration, released <-chan struct{}) (free bool, err error) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -105,8 +104,7 @@ func sleep(ctx context.Context, pause time.Duration, released <-chan struct{}) (
 	}
 }
 
-// pause returns how long to wait after denials, and a channel that ends the
-// pause early; nil: none does.
+// pause returns how long to wait after denials, and what ends it early.
 func (w *waiter) pause(ctx context.Context, denied []Result) (pause time.Duration, free <-chan struct{}, err error) {
 	for i := range denied { // a limit with a rate has its tokens no earlier
 		r := &denied[i]
@@ -137,8 +135,7 @@ func (w *waiter) pause(ctx context.Context, denied []Result) (pause time.Duratio
 // always comes first.
 const pollEvery = 50 * time.Millisecond
 
-// yieldEvery is how often slots that are released in a process are left to
-// others for one pause.
+// yieldEvery is how often a process leaves a released slot to others.
 const yieldEvery = time.Second
 
 // waiters are the callers of Acquire, by key.
@@ -148,8 +145,7 @@ type waiters struct {
 	turns *[64]turn // of keys, by a hash: those that share one only yield more rarely; nil: nobody has called Acquire
 }
 
-// turn is when slots of a key were last released in this process, and last left
-// to other processes.
+// turn is when slots of a key were last released here, and last left to others.
 type turn struct{ released, yielded time.Time }
 
 // seed is of the hash of keys.
@@ -169,8 +165,7 @@ func (s *waiters) releasedHere(key string) bool {
 	return time.Since(s.turnOf(key).released) < pollEvery
 }
 
-// yields reports whether a slot of key that was released here is for other
-// processes: one is, every yieldEvery.
+// yields reports whether a released slot is for others: one is, every yieldEvery.
 func (s *waiters) yields(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

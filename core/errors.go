@@ -104,8 +104,7 @@ func (e badKeyError) Is(target error) bool { return target == ErrBadKey }
 // [errors.Join]. [errors.As] finds the first.
 type ConfigError = mistake.Error
 
-// withPage returns err with a last line that names the page of codes, if err
-// has a code.
+// withPage adds the page of codes to err, if that has a code.
 func withPage(err error) error {
 	if !strings.Contains(err.Error(), "(RL") {
 		return err

@@ -156,8 +156,7 @@ func (r *Result) Settle(ctx context.Context, units Units) error {
 	})
 }
 
-// settling calls do, which settles a decision. It reports a failure to the
-// observers, unless the caller's context has ended.
+// settling calls do, and reports its failure unless the caller has gone.
 func (l *Limiter) settling(ctx context.Context, now *rules, key string, source Source, do func() error) error {
 	began := time.Now()
 	err := do()
@@ -174,8 +173,7 @@ func (r *Result) unsettled(ctx context.Context, why error) {
 	}
 }
 
-// unsettled reports that key's bucket was not corrected, which began at an
-// instant.
+// unsettled reports that key's bucket was not corrected.
 func (l *Limiter) unsettled(ctx context.Context, now *rules, key string, source Source, began time.Time, err error) {
 	l.watch.call(ctx, Observation{Policy: now.policy.Name, Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err, Key: key})
 }
@@ -211,14 +209,12 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 	})
 }
 
-// endHold ends the hold of a reservation, whose result is res, and returns its
-// n tokens.
+// endHold ends the hold of a reservation and returns its n tokens.
 func (l *Limiter) endHold(ctx context.Context, now *rules, key string, res *Result, n int64) error {
 	return l.endHolds(ctx, now, key, res.plan, res.Source, []bucket.Ending{{Ticket: res.ticket, At: res.answer.Due, Back: n}})
 }
 
-// endHolds ends holds of reservations under p, of which there is at least one.
-// source says which store they came from.
+// endHolds ends holds of reservations under p in the store of source.
 func (l *Limiter) endHolds(ctx context.Context, now *rules, key string, p *plan, source Source, holds []bucket.Ending) error {
 	r := bucket.Request{Plan: now.refundPlan(key, source).Common(p.Plan), Action: bucket.End, Ends: holds[0]}
 	if more := holds[1:]; len(more) > 0 {
@@ -312,8 +308,7 @@ func (l *Limiter) giveBackAndEnd(ctx context.Context, now *rules, r *Result, p *
 	return l.returnOnce(ctx, now, r.key, r.Source, bucket.Request{Plan: p, Action: bucket.Refund, Each: &each, Ends: r.held.ending()})
 }
 
-// refundPlan returns the plan of key by which tokens come back that came from
-// source.
+// refundPlan returns the plan of key by which tokens of source come back.
 func (r *rules) refundPlan(key string, source Source) *bucket.Plan {
 	if source == FromFallback && r.localPlan != nil {
 		return r.localPlanOf(key).Plan
@@ -349,8 +344,7 @@ func (l *Limiter) storeOf(source Source) Store {
 	return l.store
 }
 
-// release ends holds of slots of p, of which there is at least one. source says
-// which store has them.
+// release ends holds of slots of p in the store of source.
 func (l *Limiter) release(ctx context.Context, now *rules, p *bucket.Plan, source Source, key string, holds []bucket.Ending) error {
 	r := bucket.Request{Plan: p, Action: bucket.End, Ends: holds[0]}
 	if more := holds[1:]; len(more) > 0 {

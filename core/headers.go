@@ -54,8 +54,7 @@ var styles = enum.Names{Type: "HeaderStyle", Prefix: "Headers", Of: []string{"Le
 // noneBit is the bit of HeadersNone. Those below it can be combined.
 var noneBit = bits.TrailingZeros8(uint8(HeadersNone))
 
-// apart are styles of which one can be sent: they write RateLimit-Policy
-// differently.
+// apart are styles that write RateLimit-Policy differently: one can be sent.
 const apart = HeadersDraft8 | HeadersDraft6
 
 // valid reports whether the styles of s can be combined.
@@ -71,8 +70,7 @@ func (s HeaderStyle) String() string {
 	return styles.Bits(int(s))
 }
 
-// Names of header fields in the canonical form of net/http. Names are
-// case-insensitive (RFC 9110, 5.1).
+// Names of header fields, as net/http writes them.
 const (
 	legacyLimit     = "X-Ratelimit-Limit"
 	legacyRemaining = "X-Ratelimit-Remaining"
@@ -156,8 +154,7 @@ func (r *Result) tighterThan(remaining string) bool {
 	return err != nil || !r.Allowed || r.Remaining <= before
 }
 
-// appendDraft8 appends the value of the RateLimit field: "burst";r=7;t=1,
-// "daily";r=900;t=3600
+// appendDraft8 appends a value such as "burst";r=7;t=1, "daily";r=900;t=3600
 func (r *Result) appendDraft8(b []byte) []byte {
 	for i := range r.plan.Rates {
 		if i > 0 {
@@ -198,8 +195,7 @@ func (r *Result) window(i int) (remaining int64, effective time.Duration) {
 	}
 }
 
-// seconds rounds d up to whole seconds, at least 1. A client that came back
-// earlier would be denied again.
+// seconds rounds d up, to at least 1: who came back earlier would be denied.
 func seconds(d time.Duration) int64 {
 	return max(1, int64((d-1)/time.Second)+1)
 }
@@ -207,8 +203,7 @@ func seconds(d time.Duration) int64 {
 // ceilSeconds converts µs to seconds, rounded up.
 func ceilSeconds(micros int64) int64 { return (micros + 999_999) / 1_000_000 }
 
-// headerTexts holds the parts of header fields that are the same in every
-// response of a policy.
+// headerTexts are what is the same in the header of every response of a policy.
 type headerTexts struct {
 	policy     string   // value of RateLimit-Policy under HeadersDraft8
 	draft6     string   // value of RateLimit-Policy under HeadersDraft6

@@ -12,8 +12,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// hashedPart is the prefix of what replaces a long part. No other part has
-// these bytes, because its '%' are encoded.
+// hashedPart begins what replaces a long part. Other parts have '%' encoded.
 const hashedPart = "%sha256="
 
 // JoinKey joins parts into one key. Different parts never make the same key,
@@ -56,8 +55,7 @@ func partLen(p string) int {
 	return len(p) + 2*(strings.Count(p, ":")+strings.Count(p, "%"))
 }
 
-// checkKey returns ErrNoKey if key is empty: all clients without a key would
-// share one bucket.
+// checkKey refuses the empty key: all clients without one would share a bucket.
 func checkKey(key string) error {
 	if key == "" {
 		return fmt.Errorf("%w: it is empty", ErrNoKey)
@@ -65,8 +63,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// shortKey returns a key as stores have it: key itself, or its SHA-256 if no
-// store can have it.
+// shortKey returns a stored key as it is, unless no store can have it.
 func shortKey(key string) string {
 	if len(key) <= store.MaxKey {
 		return key

@@ -149,8 +149,7 @@ const (
 	Never time.Duration = math.MaxInt64
 )
 
-// plain is l for package limit. The two types have the same fields, or this
-// does not compile.
+// plain is l for package limit, which has the same fields.
 func (l Limit) plain() limit.Limit { return limit.Limit(l) }
 
 // each returns what f makes of each of list.
@@ -193,8 +192,7 @@ func PerDay[N number](n N) Limit { return per(float64(n), 24*time.Hour) }
 // 1): Per(5, 15*time.Minute).
 func Per[N number](n N, interval time.Duration) Limit { return per(float64(n), interval) }
 
-// per keeps invalid numbers, so that the constructor reports them. A fraction
-// of a token rounds the Capacity up.
+// per keeps invalid numbers for the constructor. A fraction rounds Capacity up.
 func per(n float64, interval time.Duration) Limit {
 	capacity := int64(0)
 	if n > 0 {

@@ -50,8 +50,7 @@ type shared struct {
 	releases releases                               // of slots, under way
 	waiters  waiters                                // for slots
 
-	// fallback returns the store that decides under FailLocal. It makes the
-	// store at its first call. SetPolicy keeps it.
+	// fallback returns the store for FailLocal, which its first call makes.
 	fallback func() *MemoryStore
 
 	exceptions atomic.Pointer[Exceptions]
@@ -128,8 +127,7 @@ func configOf(s Store) *storeConfig {
 // maxLocalKeys bounds how many keys the fallback of FailLocal holds.
 const maxLocalKeys = 100_000
 
-// newFallback returns the fallback for a store with this configuration, which
-// is nil if the store has none.
+// newFallback returns the fallback for a store with config, or with none.
 func newFallback(config *storeConfig) *MemoryStore {
 	options := []store.MemoryOption{WithMaxKeys(maxLocalKeys)}
 	if config != nil && config.Clock != nil {
@@ -138,8 +136,7 @@ func newFallback(config *storeConfig) *MemoryStore {
 	return NewMemoryStore(options...)
 }
 
-// warnSameName logs a warning if another limiter of l's store has the same
-// policy name and other limits.
+// warnSameName warns of a limiter with the policy's name and other limits.
 func (l *Limiter) warnSameName(r *rules, change bool) {
 	if l.config != nil {
 		limits := r.plan.limits
@@ -250,8 +247,7 @@ func (l *Limiter) WithPlan(name string) (*Limiter, error) {
 	return of.limiter, nil
 }
 
-// plan gives each plan of r its limiter: that of the policy before if it has
-// one. The caller holds changing, or has l alone.
+// plan gives each plan of r the limiter that it had, or a new one.
 func (l *Limiter) plan(r *rules) {
 	for name, of := range r.plans {
 		if name == "" {

@@ -165,8 +165,7 @@ type watch struct {
 // active reports whether there is anything to report to.
 func (w *watch) active() bool { return len(w.observers) > 0 || w.logger != nil }
 
-// report calls the observers with a decision that took d and so many slots, and
-// logs it if it is a denial.
+// report observes a decision that took d, and logs a denial.
 func (w *watch) report(ctx context.Context, policy string, capacity, slots int64, res *Result, key string, d time.Duration, err error) {
 	o := Observation{Policy: policy, Capacity: capacity, Source: res.Source, Cost: res.Cost, Slots: slots, Latency: d, Err: res.Cause, Key: key}
 	o.Limit, o.Unit = res.tightestLimit()
@@ -204,8 +203,7 @@ func (w *watch) call(ctx context.Context, o Observation) {
 	}
 }
 
-// warnings is where warnings go: to the limiter's logger, else to its store's,
-// else to [slog.Default].
+// warnings is the logger of the limiter, else its store's, else the default.
 func (w *watch) warnings() *slog.Logger {
 	switch {
 	case w.logger != nil:
@@ -219,8 +217,7 @@ func (w *watch) warnings() *slog.Logger {
 // unreadablePace is how often a store's unreadable keys are logged at most.
 const unreadablePace = time.Second
 
-// reportUnreadable counts and logs err if it says that the state of key can't
-// be used.
+// reportUnreadable counts and logs err if key's state can't be used.
 func (w *watch) reportUnreadable(policy, key string, err error) {
 	bad := (*store.StateError)(nil)
 	if !errors.As(err, &bad) || !w.store.Limiters.Unreadable.Note(unreadablePace) {
@@ -243,8 +240,7 @@ func (w *watch) reportPolicy(now Policy, changes []string) {
 	}
 }
 
-// tightestLimit returns the name of the tightest limit and what it counts, or
-// "" if no limit decided.
+// tightestLimit returns the tightest limit's name and unit, if one decided.
 func (r *Result) tightestLimit() (name, unit string) {
 	if r.plan == nil {
 		return "", ""
@@ -282,8 +278,7 @@ func (u *inUse) take(n int64, hold time.Duration) {
 	u.extend(hold)
 }
 
-// hold notes that the slots are held for so long from now. They may have been
-// lost before.
+// hold notes that the slots, which may have been lost, are held from now.
 func (u *inUse) hold(hold time.Duration) {
 	if u == nil {
 		return
@@ -296,8 +291,7 @@ func (u *inUse) hold(hold time.Duration) {
 	}
 }
 
-// lose notes that the slots are not in use. A Hold may take them again, unless
-// they were released.
+// lose notes that the slots are not in use, and for good if they were released.
 func (u *inUse) lose(released bool) {
 	if u == nil {
 		return
@@ -360,8 +354,7 @@ func (r *Result) maxHold() (shortest time.Duration) {
 	return shortest
 }
 
-// slotsTaken returns how many slots r took, of all limits in flight, and for
-// how long it holds them: until the longest MaxHold.
+// slotsTaken returns how many slots r took, and its longest MaxHold.
 func (r *Result) slotsTaken() (n int64, hold time.Duration) {
 	if !r.hasSlots() {
 		return 0, 0

@@ -85,8 +85,7 @@ type Policy struct {
 // [ConfigError] for every mistake, as NewLimiter reports them.
 func (p Policy) Validate() error { return p.refusal() }
 
-// refusal is the error for the mistakes in p and in what it is used with, or
-// nil.
+// refusal is the error for the mistakes in p and others, or nil.
 func (p Policy) refusal(others ...error) error {
 	errs := append(p.mistakes(), others...)
 	errs = append(errs, p.limitMistakes()...)
@@ -148,8 +147,7 @@ func (p Policy) clone() Policy {
 	return p
 }
 
-// named returns a copy of p in which all limits but those of overrides have
-// names.
+// named is a copy of p whose limits have names, but for those of overrides.
 func (p Policy) named() Policy {
 	c, lists := p.clone(), p.lists()
 	c.Limits = lists.named(p.Limits)
@@ -167,8 +165,7 @@ func (p Policy) share() float64 {
 	return p.LocalShare
 }
 
-// scaled returns the limits that one process grants on its own: share of each.
-// A share of 0 means 1.
+// scaled returns share of each limit: what one process grants on its own.
 func scaled(limits []Limit, share float64) []Limit {
 	local := make([]Limit, len(limits))
 	for i, l := range limits {
@@ -233,8 +230,7 @@ func (p Policy) changesTo(next Policy) (changes []string) {
 	return changes
 }
 
-// limitChanges returns how limits differ from those before, each with prefix in
-// front. All have names.
+// limitChanges returns how named limits differ, each with prefix in front.
 func limitChanges(prefix string, before, after []Limit) (changes []string) {
 	for _, l := range after {
 		i := slices.IndexFunc(before, l.sameName)
@@ -256,8 +252,7 @@ func limitChanges(prefix string, before, after []Limit) (changes []string) {
 	return changes
 }
 
-// same reports whether l and other are the same limit. Their Locations may have
-// been loaded separately.
+// same is equality, also of Locations that were loaded separately.
 func (l Limit) same(other Limit) bool {
 	if l.Location != nil && other.Location != nil && l.Location.String() == other.Location.String() {
 		l.Location, other.Location = nil, nil
@@ -271,8 +266,7 @@ func (l Limit) unnamed() string {
 	return l.String()
 }
 
-// blockChanges counts the keys that one list has and the other has not, or
-// returns "".
+// blockChanges counts the keys that only one list has, or returns "".
 func blockChanges(before, now []string) string {
 	missing := func(from, in []string) (n int) {
 		for _, key := range in {
@@ -330,8 +324,7 @@ type Exceptions struct {
 	OverrideNotes, BlockNotes map[string]store.ExceptionNote
 }
 
-// clone returns a copy of e with keys as stores have them, in an order of its
-// own.
+// clone returns a copy of e with sorted keys, as stores have them.
 func (e *Exceptions) clone() *Exceptions {
 	c := &Exceptions{Blocked: slices.Clone(e.Blocked)}
 	for i, key := range c.Blocked {
@@ -360,8 +353,7 @@ func notesByStoredKey(notes map[string]store.ExceptionNote) map[string]store.Exc
 	return c
 }
 
-// sameNotes reports whether e and next say the same of their exceptions. Nil is
-// no exceptions.
+// sameNotes reports whether e, which may be nil, and next have the same notes.
 func (e *Exceptions) sameNotes(next *Exceptions) bool {
 	if e == nil {
 		e = &Exceptions{}

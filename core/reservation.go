@@ -35,12 +35,10 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservatio
 	return l.promise(ctx, l.current(), key, n, bucket.Reserve, bucket.MaxFill)
 }
 
-// promise reserves n tokens if they are due within the given time. Otherwise it
-// takes none, and the reservation is not OK.
+// promise reserves n tokens if they are due within a time, else none.
 func (l *Limiter) promise(ctx context.Context, now *rules, key string, n int64, a bucket.Action, within time.Duration) (*Reservation, error) {
 	var res Result
-	// The ticket is random, so that no other hold has it even after a Reset or
-	// on a new server.
+	// It is random, so that no other hold has it, even after a Reset.
 	asked := request{key: key, Request: store.Request{Request: bucket.Request{
 		Action: a, N: n, More: within.Microseconds(), Ticket: 1 + rand.Int64N(bucket.AtOnce-1),
 	}}}
@@ -49,8 +47,7 @@ func (l *Limiter) promise(ctx context.Context, now *rules, key string, n int64, 
 	}
 	r := &Reservation{n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}
 	r.result.once = &r.ended
-	// Without a plan no store decided, under Never no wait is long enough, and
-	// under Shadow no caller waits.
+	// No store decided, no wait is long enough, or no caller waits.
 	if res.plan == nil || res.RetryAfter == Never || now.policy.Shadow {
 		return r, nil
 	}

@@ -90,8 +90,7 @@ func (r *Result) end() bool {
 	return atomic.CompareAndSwapUint32(ended, 0, 1)
 }
 
-// endIn is end before something is sent under ctx. While ctx has ended, nothing
-// is sent, so r stays as it is.
+// endIn is end before something is sent, unless ctx has ended.
 func (r *Result) endIn(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return hook.Done(err)
@@ -145,12 +144,10 @@ func (r *Result) limit(i int) LimitResult {
 // costOf returns how many tokens the request asked of the i-th limit.
 func (r *Result) costOf(i int) int64 { return r.plan.CostOf(i, r.Cost, r.each) }
 
-// taken reports whether the decision took what it asked for, and can give it
-// back.
+// taken reports whether the decision took something that it can give back.
 func (r *Result) taken() bool { return r.Allowed && !r.ShadowDenied && !r.untaken && r.plan != nil }
 
-// retryAfterOf returns how long it takes until the i-th limit has enough tokens
-// for the denied request.
+// retryAfterOf returns in which time the i-th limit has what was asked.
 func (r *Result) retryAfterOf(i int) time.Duration {
 	micros := r.answer.RetryAfter(r.plan.Plan, i, r.costOf(i))
 	if micros == bucket.Never {
@@ -159,8 +156,7 @@ func (r *Result) retryAfterOf(i int) time.Duration {
 	return duration(micros)
 }
 
-// read sets r's fields from its answer to a request under p, of a cost or of
-// tokens of each limit.
+// read sets r's fields from its answer to a request under p.
 func (r *Result) read(p *plan, cost int64, each *[]int64) {
 	a := &r.answer
 	r.Allowed, r.Unused, r.Cost, r.Source, r.plan, r.each = a.Allowed, a.Unused, cost, a.Source, p, each
@@ -183,8 +179,7 @@ func (r *Result) read(p *plan, cost int64, each *[]int64) {
 	}
 }
 
-// readAgain sets r's fields from its answer, which has changed. Who decided,
-// and what, stays.
+// readAgain sets r's fields from its answer, but for what was decided.
 func (r *Result) readAgain() {
 	allowed, source, cause := r.Allowed, r.Source, r.Cause
 	r.RetryAfter, r.ResetAfter = 0, 0
@@ -195,8 +190,7 @@ func (r *Result) readAgain() {
 	}
 }
 
-// keepDelays has the delays of a denial stay what they are for what was asked,
-// whatever costs r shows.
+// keepDelays fixes the delays of a denial, whatever costs r shows later.
 func (r *Result) keepDelays() {
 	a := &r.answer
 	if a.Allowed || r.plan == nil {
@@ -328,8 +322,7 @@ func (r *Result) releaseSoon() {
 	}()
 }
 
-// startRelease begins to release r's slots. It unlocks r.held.mu, which is
-// held.
+// startRelease begins a release. It unlocks r.held.mu, which is held.
 func (r *Result) startRelease() {
 	defer r.held.mu.Unlock()
 	if r.held.released {
@@ -346,12 +339,10 @@ func (r *Result) startRelease() {
 	})
 }
 
-// cancelTimeout bounds how long a WaitN whose context has ended waits for the
-// store to cancel its reservation, and a decision for releases under way.
+// cancelTimeout is how long waits and decisions wait for cancels and releases.
 const cancelTimeout = 50 * time.Millisecond
 
-// releases are those under way that nobody waits for. Releases of one key share
-// calls.
+// releases are under way. Those of one key share calls.
 type releases struct {
 	calls gather.Calls[releasesOf, bucket.Ending]
 }
@@ -403,8 +394,7 @@ func newTicket() int64 {
 	return bucket.FirstReturning + rand.Int64N(1<<53-bucket.FirstReturning)
 }
 
-// newHeld returns what a decision under p holds by a ticket since an instant;
-// nil if nothing.
+// newHeld returns what a decision under p holds, or nil.
 func newHeld(p *plan, ticket, began, cost int64, each *[]int64) *held {
 	h := &held{ticket: ticket, cost: cost, each: each, began: began}
 	for i := range p.Rates {

@@ -14,8 +14,7 @@ type rules struct {
 	shared bool // other limiters returned by WithLimits may have the same plan
 	stored bool // callers give keys as stores have them: see WithStoredKeys
 
-	// For FailLocal: the limits that this process grants on its own. Nil in
-	// other modes and with a MemoryStore.
+	// For FailLocal: what this process grants on its own. Else nil.
 	localPlans *planCache
 	localPlan  *plan
 
@@ -52,8 +51,7 @@ func (r *rules) ownPlans(key string) (own *ownPlans, blocked bool) {
 	return own, blocked
 }
 
-// ofGiven returns the plans of a key, as stores have it, that has own under the
-// policy's limits, for r, whose limits are those of WithLimits.
+// ofGiven is own, of a stored key, for r's limits, which are of WithLimits.
 func (r *rules) ofGiven(key string, own *ownPlans) *ownPlans {
 	if !own.plan.asked.Load() {
 		own.plan.asked.Store(true)
@@ -148,8 +146,7 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 	return next, nil
 }
 
-// rulesOf returns the rules of requests that have limits unless their key has
-// others.
+// rulesOf returns the rules of requests that have these limits.
 func (p Policy) rulesOf(limits []Limit, fallback bool) *rules {
 	r := &rules{policy: p, since: time.Now(), lists: p.lists(), plan: makePlan(p.Name, limits), overrides: make(map[string][]Limit, len(p.Overrides))}
 	for key, override := range p.Overrides {
@@ -192,8 +189,7 @@ func (r *rules) block() {
 	}
 }
 
-// except sets the exceptions of r, which must be in nobody's hands yet. Nil are
-// none.
+// except sets the exceptions of r, which nobody uses yet. Nil are none.
 func (r *rules) except(e *Exceptions) {
 	if r.plans != nil && !r.shared {
 		plans := map[string]*rules{"": r}

@@ -84,8 +84,7 @@ func (l *Limiter) PeekUnits(ctx context.Context, key string, units Units) (res R
 	return res, err
 }
 
-// kept returns the limits of key under their plan, and what the store keeps of
-// its bucket.
+// kept returns the limits of key, and what the store keeps of its bucket.
 func (l *Limiter) kept(ctx context.Context, key string) (limits []Limit, p *bucket.Plan, state store.State, err error) {
 	if err := checkKey(key); err != nil {
 		return nil, nil, state, err

@@ -83,8 +83,7 @@ type joint struct {
 	failed  *member // whose error decide returned
 }
 
-// decide decides all members. If one denies, or the error is not nil, nothing
-// is taken.
+// decide decides all members, who take all or nothing.
 func (j *joint) decide(ctx context.Context) error {
 	var order []*member // in which they are asked
 	for _, group := range j.groups() {
@@ -209,8 +208,7 @@ func (j *joint) read(ctx context.Context, group []*member, requests []request, a
 	return again, nil
 }
 
-// readShares takes in a store's answers to the shares of a group that took its
-// tokens. A member without all its shares is denied.
+// readShares takes in the answers to shares: a member without all is denied.
 func (j *joint) readShares(ctx context.Context, group []*member, requests []request, answers []store.JointAnswer, shares [][]store.JointAnswer) {
 	for i, m := range group {
 		if a := m.limiter.whole(ctx, m.now, &requests[i], m.limiter.store, &answers[i], shares[i]); a != &answers[i] {
@@ -261,8 +259,7 @@ func (j *joint) hold(members ...*member) {
 	j.taken = append(j.taken, members...)
 }
 
-// giveBack returns what was taken. Observers receive a failure: what does not
-// come back refills with time.
+// giveBack returns what was taken, and reports a failure to observers.
 func (j *joint) giveBack(ctx context.Context) {
 	for _, m := range j.taken {
 		began := time.Now()
@@ -309,8 +306,7 @@ func (j JointResult) Tightest() Result {
 	return j.Results[order[len(order)-1]]
 }
 
-// order returns the indexes of Results, the one that constrains the client
-// least first, and the tightest last.
+// order returns the indexes of Results, the tightest last.
 func (j *JointResult) order() []int {
 	order := make([]int, len(j.Results))
 	for i := range order {
@@ -432,8 +428,7 @@ func (j JointResult) Hold(ctx context.Context) error {
 	return err
 }
 
-// each calls end for each of Results. It returns ErrSettled once, however many
-// of them return it.
+// each calls end for each of Results. It returns ErrSettled only once.
 func (j *JointResult) each(end func(*Result) error) error {
 	if len(j.Results) == 0 {
 		return ErrNoDecision
@@ -447,16 +442,14 @@ func (j *JointResult) each(end func(*Result) error) error {
 	return errors.Join(errs...)
 }
 
-// unsettled tells the observers of each limiter that the request was not
-// settled, and why.
+// unsettled reports to observers that the request was not settled.
 func (j *JointResult) unsettled(ctx context.Context, why error) {
 	for i := range j.Results {
 		j.Results[i].unsettled(ctx, why)
 	}
 }
 
-// counts reports whether one of the limiters counts a unit, or did when it
-// decided.
+// counts reports whether one of the limiters counts a unit, or did.
 func (j *JointResult) counts(unit string) bool {
 	return slices.ContainsFunc(j.Results, func(r Result) bool {
 		return r.limiter != nil && (r.limiter.counts("", unit) || r.plan != nil && r.plan.counts(unit))

@@ -30,8 +30,7 @@ func (o *Options[C]) ownStatus(c C, err error) int {
 	return 0
 }
 
-// status returns the status of the answer to a request that has no decision
-// because of err.
+// status returns the status for a request that has no decision because of err.
 func (o *Options[C]) status(c C, cause middleware.Cause, err error) int {
 	switch cause {
 	case middleware.ClientError:
@@ -44,8 +43,7 @@ func (o *Options[C]) status(c C, cause middleware.Cause, err error) int {
 	return ProblemOf(err).Status
 }
 
-// tooLarge reports whether err means a body above [http.MaxBytesReader]'s
-// limit, and nothing that has a status of its own.
+// tooLarge reports whether err says no more than that a body is too large.
 func tooLarge(err error) bool {
 	return errors.As(err, new(*http.MaxBytesError)) && ProblemOf(err).Status == http.StatusInternalServerError
 }

@@ -152,8 +152,7 @@ func isSocket(peer string, local net.Addr) bool {
 const insteadOfRewriting = "remove the middleware that rewrites RemoteAddr and name your proxies with core.TrustProxies, " +
 	"or use core.DangerouslyTrustRemoteAddr if no client can choose the address"
 
-// rewritingFields are those from which middleware is known to rewrite
-// RemoteAddr.
+// rewritingFields are those from which middleware rewrites RemoteAddr.
 var rewritingFields = [...]string{"X-Forwarded-For", "X-Real-Ip", "True-Client-Ip", "Forwarded"}
 
 // sent reports whether the request itself says the address and port of its
@@ -170,8 +169,7 @@ func (f *Finder) sent(peer string, header func(string) []string) bool {
 	return false
 }
 
-// maxHops bounds how many addresses of X-Forwarded-For or Forwarded are read.
-// No real chain of proxies is longer.
+// maxHops is how many addresses are read at most. No real chain is longer.
 const maxHops = 32
 
 // reported returns the client's address as hop, a trusted proxy, reports it. If
@@ -186,8 +184,7 @@ func (f *Finder) reported(hop netip.Addr, header func(string) []string) netip.Ad
 		}
 	}
 	hops := 0
-	// A field that occurs several times is one list (RFC 9110, 5.3), so read
-	// the last line first.
+	// A field that occurs several times is one list (RFC 9110, 5.3).
 	for _, line := range slices.Backward(header(f.trust.List.Field)) {
 		for rest := true; rest; {
 			var next netip.Addr

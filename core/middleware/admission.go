@@ -144,8 +144,7 @@ const (
 	Ended
 )
 
-// causeOf returns the cause of an error, whoever returned it, about a request
-// with the context ctx.
+// causeOf returns the cause of err, about a request with the context ctx.
 func causeOf(ctx context.Context, err error) Cause {
 	ended := ctx.Err()
 	switch {

@@ -143,8 +143,7 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 	return a
 }
 
-// decide sets the Result and the decision of a. fromUser reports whether err is
-// from a function of the user.
+// decide sets the decision of a. fromUser: err is from a function of the user.
 func (e *Engine[C]) decide(c C, a *Admission, wait bool) (fromUser bool, err error) {
 	key, err := call(e.rules[0].Key, c)
 	if err != nil {
@@ -222,8 +221,7 @@ func (e *Engine[C]) askInTurn(ctx context.Context, limiter *core.Limiter, key st
 	return res, err
 }
 
-// fail fills in a for a request that has no decision because of err. fromUser
-// says that err is from a function of the user.
+// fail fills in a for a request that has no decision because of err.
 func (e *Engine[C]) fail(c C, a *Admission, err error, fromUser bool) {
 	a.Outcome, a.Err, a.Cause, a.Result = Failed, err, causeOf(a.ctx, err), core.Result{}
 	if fromUser && e.protocol.ClientError != nil && e.protocol.ClientError(c, err) {
