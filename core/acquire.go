@@ -14,17 +14,16 @@ import (
 // Acquire is Allow, but blocks until key has a free slot, or ctx ends.
 // Middleware does not release what Acquire took: call [Result.Release].
 //
-// Callers of one process wait in the order of their calls, and only the first
-// of them asks the store: at once when a slot of the key is released in this
-// process, and else at most 40 times a second. Once a second it leaves a slot
-// that was released here to other processes for up to 50 ms. So none starves,
-// but between processes there is no order. A call of Allow can come in between.
+// Callers of one process wait in the order of their calls. Only the first of
+// them asks the store: when this process releases a slot of the key, and else
+// at most 40 times a second. Once a second it leaves such a slot to other
+// processes for up to 50 ms, so none starves. Between processes, and before a
+// call of Allow, there is no order.
 //
 // If another limit of the policy denies, Acquire waits for its tokens too. It
 // returns at once, and takes nothing, with [ErrDeadline] if that would exceed
 // ctx's deadline, with [ErrCapacity] if it would never end, and with Allow's
-// error if there is no decision. If ctx ends, it takes nothing and returns
-// ctx's error.
+// error if there is no decision.
 func (l *Limiter) Acquire(ctx context.Context, key string) (Result, error) {
 	var res Result
 	var failed error

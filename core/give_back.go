@@ -13,14 +13,13 @@ import (
 )
 
 // Refund returns tokens to the limits of key that count requests, for work that
-// turned out cheaper or was not done. No limit gets more than its capacity,
-// less the tokens that are reserved or on lease. Refunding more than was taken
-// admits more than the policy says.
+// was not done. No limit gets more than its capacity, less what is reserved or
+// on lease. Refunding more than was taken admits more than the policy says. It
+// costs one round trip to Redis.
 //
-// Refund returns [ErrCost] for a negative number of tokens, [ErrNoKey] for an
-// empty key, and ctx's own error if ctx has ended. If the store can't answer,
-// it returns [ErrUnavailable] whatever the policy's OnFailure, and no tokens
-// come back. It costs one round trip to Redis.
+// Errors are [ErrCost] for a negative number of tokens, [ErrNoKey] for an empty
+// key, ctx's own error if it has ended, and, whatever the policy's OnFailure,
+// [ErrUnavailable] if the store can't answer. Then no tokens come back.
 func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -56,19 +55,18 @@ func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) erro
 	return l.returnTo(ctx, now, key, FromStore, store.Request{Request: r})
 }
 
-// Undo returns the tokens that the decision took. They go to where they came
-// from: the store, or the fallback of FailLocal. Undo does nothing if the
-// decision took nothing. For the result of a reservation it is
-// [Reservation.Cancel]. Errors and cost are those of [Limiter.Refund], and
-// [ErrNoDecision] for a Result that no limiter returned.
+// Undo returns the tokens that the decision took, to where they came from: the
+// store, or the fallback of FailLocal. It does nothing if the decision took
+// nothing. For the result of a reservation it is [Reservation.Cancel]. Errors
+// and cost are those of [Limiter.Refund], and [ErrNoDecision] for a Result that
+// no limiter returned.
 //
 // A Result can be undone or settled once: after that it is [ErrSettled], also
-// if the tokens did not come back, because a store that did not answer may have
-// returned them. What an open circuit breaker kept from being sent is sent when
-// it closes. Only if ctx has ended already, Undo can be called again. All
-// copies of a result of [AllowTogether], of a [Reservation], or of a
-// middleware's FromContext count as one. Copies that you make of any other
-// Result can't know of each other: undo one of them.
+// if the store did not answer, because it may have returned the tokens. What an
+// open circuit breaker kept from being sent is sent when it closes. Only if ctx
+// has ended already, Undo can be called again. All copies of a result of
+// [AllowTogether], of a [Reservation], or of a middleware's FromContext count
+// as one; of copies of any other Result undo one.
 func (r *Result) Undo(ctx context.Context) error {
 	if r.limiter == nil {
 		return ErrNoDecision
@@ -111,20 +109,16 @@ func (r *Result) undo(ctx context.Context, now *rules) error {
 // that is known: {"tokens": 840} where an estimate of 1,000 was charged. Units
 // that are not given keep what was charged. What is too much comes back, as by
 // [Limiter.Refund]. What is missing is charged even if it is not there: the
-// bucket is in debt then, and denies later requests until it has refilled.
+// bucket is in debt then, and denies later requests until it has refilled. A
+// cost is a number of requests: an estimate belongs in the Units of
+// [Limiter.AllowUnits].
 //
-// A Result can be undone or settled once: after that it is [ErrSettled]. Settle
-// a reservation when it is due. Settle does nothing if the decision took
-// nothing: it was denied, or nobody decided. A cost is a number of requests: an
-// estimate of tokens belongs in the Units of [Limiter.AllowUnits], or Settle
-// charges all the tokens on top of it.
-//
-// Errors are those of Undo, [ErrCost] for a negative number, and [ErrUnit].
-// Nothing has changed then, and after these two Settle can be called again.
-// Settle costs one round trip to Redis, and is sent at most once: if there is
-// no answer, it may or may not have been settled. What an open circuit breaker
-// kept from being sent is sent when it closes. Observers receive a failure as
-// [OutcomeUnsettled].
+// Settle does nothing if the decision took nothing. Settle a reservation when
+// it is due. Errors are those of Undo, after which a Result is settled too, and
+// [ErrCost] for a negative number and [ErrUnit], after which Settle can be
+// called again. It costs one round trip to Redis, and is sent at most once: if
+// there is no answer, it may or may not have been settled. Observers receive a
+// failure as [OutcomeUnsettled].
 func (r *Result) Settle(ctx context.Context, units Units) error {
 	l := r.limiter
 	if l == nil {
@@ -178,11 +172,11 @@ func (l *Limiter) unsettled(ctx context.Context, now *rules, key string, source 
 	l.watch.call(ctx, Observation{Policy: now.policy.Name, Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err, Key: key})
 }
 
-// Debit charges key for n requests that have happened already, such as those
-// that another service has served. If the tokens are not there, the bucket is
-// in debt, and denies later requests until it has refilled. A debt can always
-// be twice the Capacity; for limits on a calendar it can be what up to 4,096
-// periods bring. Errors and cost are those of [Result.Settle].
+// Debit charges key for n requests that have happened already, such as at
+// another service. If the tokens are not there, the bucket is in debt, and
+// denies later requests until it has refilled. A debt can always be twice the
+// Capacity; for limits on a calendar it can be what up to 4,096 periods bring.
+// Errors and cost are those of [Result.Settle].
 func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
 	return l.DebitUnits(ctx, key, Units{Requests: n})
 }

@@ -188,26 +188,20 @@ func (l *Limiter) Since() time.Time { return l.current().since }
 
 // WithLimits returns a limiter that applies other limits to the keys of the
 // same policy, for plans and tiers. The error reports every mistake in the
-// limits.
+// limits. It remembers up to 1,024 lists of limits, so a call for every request
+// costs a look-up; beyond that it forgets all of them.
 //
-// Both limiters share buckets: limits of the same name are one bucket. If it
-// has no name, a sole limit has its policy's name; each of several has the
-// policy's name and its interval, such as "api-1m". A limit that was not used
-// on a key before starts full.
+// Limits of the same name (see [Limit.Name]) are one bucket, of both limiters.
+// A limit that was not used on a key before starts full. If one name stands for
+// different limits, here or in another process, each request uses its own:
 //
-// WithLimits remembers up to 1,024 lists of limits, so a call for every request
-// costs a look-up. Beyond that it forgets all of them.
-//
-// If one name stands for different limits, here or in another process, each
-// request uses its own limit:
 //   - The bucket remembers what was used: what is left is Capacity less that,
 //     and no debt. So a higher Capacity is there at once, and what a lower one
 //     cuts is there again under a higher one.
 //   - A rate counts from its change: until a request is decided under other
-//     limits, the bucket refills as before, and then from what is there at the
-//     new rate. So no window admits more than MaxIn of the largest Capacity and
-//     the fastest rate. If modes or intervals differ, the refills of both can
-//     fall into one window.
+//     limits, the bucket refills as before. So no window admits more than MaxIn
+//     of the largest Capacity and the fastest rate. If modes or intervals differ,
+//     the refills of both can fall into one window.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	now := l.current()
 	p, errs := l.plans.checked(now.policy.Name, limits, 1)
@@ -224,14 +218,12 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	return l.with(&next), nil
 }
 
-// WithPlan returns the limiter of a plan of the policy: it decides by the
-// plan's limits and shares buckets as those of WithLimits do. The empty name is
-// l itself. Unlike a limiter of WithLimits it follows SetPolicy; of a plan that
-// a later policy lacks it has the policy's own limits. SetPolicy and
-// SetExceptions of it are those of l. If the policy has no such plan, WithPlan
-// returns an error.
-//
-// It costs a look-up in a map and allocates nothing.
+// WithPlan returns the limiter of a plan of the policy; of the empty name that
+// is l. It decides by the plan's limits and shares buckets as those of
+// WithLimits do. Unlike these it follows SetPolicy; of a plan that a later
+// policy lacks it has the policy's own limits. SetPolicy and SetExceptions of
+// it are those of l. The error says that the policy has no such plan. It costs
+// a look-up in a map and allocates nothing.
 func (l *Limiter) WithPlan(name string) (*Limiter, error) {
 	if name == "" {
 		return l, nil
@@ -266,9 +258,9 @@ func (l *Limiter) plan(r *rules) {
 }
 
 // WithStoredKeys returns a limiter of the policy that l has now, which takes
-// keys as stores have them, such as those that redisstore's Buckets lists: it
-// does not hash a key that is a hash already. It is for tools that don't know
-// the client of a hash. Of store.Key(key) it decides what l decides of key.
+// keys as stores have them, such as those of redisstore's Buckets. It is for
+// tools that don't know the client of a hash: of store.Key(key) it decides what
+// l decides of key.
 func (l *Limiter) WithStoredKeys() *Limiter {
 	next := *l.current()
 	next.shared, next.stored = true, true
@@ -301,10 +293,8 @@ func (l *Limiter) current() *rules {
 	return now
 }
 
-// snapshot returns a limiter that keeps the policy that l has now:
-// [Limiter.SetPolicy] of l does not change it. Middleware that asks what a
-// policy counts, and then has it decide, needs one policy for both. A snapshot
-// is for one decision. It allocates.
+// snapshot returns a limiter that keeps the policy that l has now, for one
+// decision of middleware that asks before what the policy counts. It allocates.
 func (l *Limiter) snapshot() *Limiter {
 	now := *l.current()
 	now.shared = true
@@ -328,23 +318,19 @@ func (l *Limiter) lasting() *Limiter {
 	return l
 }
 
-// SetPolicy replaces the policy from the next decision on, for limits that
-// change while a service runs.
-//
-// The policy's name must stay the same, so that buckets keep their tokens.
-// [Limiter.WithLimits] documents which limits share a bucket and what a changed
-// limit does to it. Limiters that WithLimits returned before keep their limits.
-// Tokens that Undo or Cancel return later go to limits that still exist, at
-// their current rates.
+// SetPolicy replaces the policy from the next decision on. Its name must stay
+// the same, so that buckets keep their tokens. [Limiter.WithLimits] documents
+// which limits share a bucket and what a changed limit does to it. Limiters
+// that WithLimits returned before keep their limits. Tokens that Undo or Cancel
+// return later go to limits that still exist, at their current rates.
 //
 // A unit that decisions have taken, or that middleware takes, must still be
-// counted: without a limit of it every such request would fail with [ErrUnit].
-// In shadow mode it need not be.
+// counted, or every such request would fail with [ErrUnit]. In shadow mode it
+// need not be.
 //
-// A policy that is the same as before changes nothing. If the error is not nil,
-// nothing has changed. It reports every mistake, as NewLimiter's does. What has
-// changed is logged, at level info, and passed to observers: see
-// [WithPolicyObserver].
+// If the error is not nil, nothing has changed. It reports every mistake. What
+// has changed is logged, at level info, and passed to observers: see
+// [WithPolicyObserver]. The same policy as before changes nothing.
 func (l *Limiter) SetPolicy(policy Policy) error {
 	finish, err := l.preparePolicy(to(policy))
 	if err == nil {
@@ -431,10 +417,10 @@ func (l *Limiter) replace(now, next *rules, changes []string) {
 	}
 }
 
-// UnusedOverrides returns, sorted, the keys of the policy's Overrides for which
-// no request has asked since the policy was set. A key that stays there
-// although its client sends requests is not what the key function returns:
-// package keyof makes keys.
+// UnusedOverrides returns, sorted, the keys of the policy's Overrides and
+// Blocked for which no request has asked since the policy was set. A key that
+// stays there although its client sends requests is not what the key function
+// returns: package keyof makes keys.
 func (l *Limiter) UnusedOverrides() []string {
 	now := l.current()
 	all := append(slices.Collect(maps.Values(now.plans)), now)

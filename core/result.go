@@ -204,17 +204,16 @@ func (r *Result) keepDelays() {
 }
 
 // Release gives back the slots that the decision took of limits in flight, when
-// the work is over. The tokens of other limits stay taken. Release does nothing
-// if there are no slots to give back: the request was denied, Release was
-// called before, or MaxHold is over. It never takes a slot from another
-// request.
+// the work is over. The tokens of other limits stay taken. It does nothing if
+// there are no slots to give back: the request was denied, Release was called
+// before, or MaxHold is over.
 //
 // Middleware releases by itself. Without it, defer Release where you have
-// checked Allowed. ctx may have ended already. Release costs one round trip to
+// checked Allowed. ctx may have ended already. It costs one round trip to
 // Redis. If the store does not answer, it returns [ErrUnavailable]. Don't call
-// it again: a store with a circuit breaker, such as that on Redis, releases the
-// slots when it is back, and otherwise they come back after MaxHold.
-// [ErrNoDecision] means that no limiter returned this Result.
+// it again: a store with a circuit breaker releases the slots when it is back,
+// and otherwise MaxHold does. [ErrNoDecision] means that no limiter returned
+// this Result.
 func (r *Result) Release(ctx context.Context) error {
 	if r.limiter == nil {
 		return ErrNoDecision
@@ -246,17 +245,15 @@ func (r *Result) releasePlan(now *rules) *bucket.Plan {
 // Hold says that the work goes on: the decision holds its slots, and its
 // estimates that are not settled yet, for another MaxHold from now. Call it
 // well before MaxHold is over. Middleware calls it for slots as long as a
-// response takes.
+// response takes. In a handler, Hold also says that the work outlasts the
+// response, as on a hijacked connection: from then on hold and release the
+// slots yourself.
 //
 // If a hold has ended already, Hold takes the slots again if they are free.
 // Otherwise it returns [ErrExpired]: others have them, and the work should
 // stop. [ErrSettled] means that nothing is left to hold. ctx may have ended
-// already. Hold costs one round trip to Redis. If the store does not answer, it
-// returns [ErrUnavailable], and can be called again.
-//
-// In a handler, Hold also says that the work outlasts the response, as on a
-// hijacked connection: from then on the middleware leaves the slots to you.
-// Call Hold again well within each MaxHold, and Release in the end.
+// already. Hold costs one round trip to Redis. After [ErrUnavailable] it can be
+// called again.
 func (r *Result) Hold(ctx context.Context) error {
 	if r.limiter == nil {
 		return ErrNoDecision

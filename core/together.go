@@ -18,31 +18,27 @@ import (
 // cost. If all have the tokens, all take them. Otherwise none does.
 //
 // With one MemoryStore, or one store on one Redis server, that is one atomic
-// step, and one round trip to Redis. Where buckets are on different servers, as
-// on a Cluster or a Ring, or in different stores, they are asked one after
-// another, always in the same order. If one denies, the tokens taken before are
-// given back. So never too many requests are admitted, but another request may
-// be denied until the tokens are back. Each bucket then costs a round trip, and
-// one more to give tokens back. Each takes at most its store's timeout.
-// Observers receive tokens that could not be given back as [OutcomeUnsettled].
+// step, and one round trip to Redis. Buckets on different servers, as on a
+// Cluster, or in different stores are asked one after another, in a fixed
+// order, at a round trip each. If one denies, the tokens taken before are given
+// back, for one more. So never too many requests are admitted, but another
+// request may be denied meanwhile. Each takes at most its store's timeout.
 //
-// Several charges of one limiter for the same key are one charge of the sum: if
-// the bucket lacks it, all of them are denied. But each of Results has its own
-// share of what they take, to release, hold, settle or undo while the others go
-// on. A store of your own that is no [store.JointStore] takes the sum and then
-// the shares, so the request is denied if others take what it needs in between.
+// Charges of one limiter and key are one charge of the sum. But each of Results
+// has its own share, to release, hold, settle or undo while the others go on. A
+// store that is no [store.JointStore] takes the sum and then the shares: if
+// others take what it needs in between, the request is denied. Charges of one
+// bucket by several limiters of a policy are taken one after another, each
+// under the limits of its own. A policy in shadow mode denies nothing, takes
+// nothing if another limiter denies, and takes its tokens last.
 //
-// Charges of one bucket by several limiters of a policy are taken one after
-// another, each under the limits of its own. A policy in shadow mode denies
-// nothing, takes nothing if another limiter denies, and takes its tokens last.
-//
-// While a store is away, its limiters decide by their OnFailure. If a store
-// can't use one key, the charge of that key alone is decided so. The store
-// decides the others: that costs a round trip more.
+// While a store is away, its limiters decide by their OnFailure; if it can't
+// use one key, that of this key alone does, for a round trip more.
 //
 // Errors are those of AllowN, from any of the limiters. The tokens taken before
-// are then given back. A call to Redis that got no answer in time, or whose
-// context ended, may have taken tokens. They refill with time.
+// are then given back; observers receive a failure to do so as
+// [OutcomeUnsettled]. A call to Redis without an answer may have taken tokens.
+// They refill with time.
 func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) {
 	began := time.Now()
 	members, parts, err := join(ctx, charges)
