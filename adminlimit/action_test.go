@@ -138,11 +138,14 @@ func TestPeekShowsWhatIsLeft(t *testing.T) {
 func TestResetIsAnsweredAndLogged(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		options := []adminlimit.Option{adminlimit.Writable()}
-		shown := core.LogKey(secret, "user:ann")
 		if plain {
-			options, shown = append(options, adminlimit.WithKeysInLog()), "user:ann"
+			options = append(options, adminlimit.WithKeysInLog())
 		}
 		a := start(t, options...)
+		shown := a.login.LogKey("user:ann")
+		if plain {
+			shown = "user:ann"
+		}
 		_, err := a.login.AllowN(t.Context(), "user:ann", 5)
 		require.NoError(t, err)
 		status, answer := a.post(t, "action", "reset", "policy", "login", "key", "user:ann")
@@ -443,15 +446,15 @@ func TestPlansAreShown(t *testing.T) {
 // What an operator has set is told with who, until when and why. Of limits that
 // this process does not have nothing is said.
 func TestExceptionsAndForeignLimitsAreShown(t *testing.T) {
-	for name, store := range map[string]core.Store{"memory": core.NewMemoryStore(), "redis": redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(5*time.Second))} {
+	for name, s := range map[string]core.Store{"memory": core.NewMemoryStore(), "redis": redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(5*time.Second))} {
 		t.Run(name, func(t *testing.T) {
 			day := func(n int) core.Limit { return core.PerDay(n).WithName("day") }
-			l := core.Must(core.NewLimiter(store, core.Policy{
+			l := core.Must(core.NewLimiter(s, core.Policy{
 				Name: "paid", Limits: []core.Limit{day(10), core.PerMinute(60).WithName("minute")}, Plans: map[string][]core.Limit{"pro": {day(1000), core.PerMinute(600).WithName("minute")}},
 			}))
 			require.NoError(t, l.SetExceptions(core.Exceptions{
 				Overrides:     map[string][]core.Limit{"user:bob": {core.PerMinute(6000).WithName("minute")}},
-				OverrideNotes: map[string]core.ExceptionNote{"user:bob": {By: "ann", Until: time.Unix(2e9, 0), Reason: "launch"}},
+				OverrideNotes: map[string]store.ExceptionNote{"user:bob": {By: "ann", Until: time.Unix(2e9, 0), Reason: "launch"}},
 			}))
 			_, err := core.Must(l.WithPlan("pro")).AllowN(t.Context(), "user:bob", 16)
 			require.NoError(t, err)
@@ -535,9 +538,9 @@ func TestKeysAreTakenAsTheyAreShown(t *testing.T) {
 		}
 	}
 	_, text := a.send(t, "GET", "", "", nil)
-	assert.Contains(t, text, core.StoredKey(long), "the premise: the report shows a long key by its hash")
+	assert.Contains(t, text, store.Key(long), "the premise: the report shows a long key by its hash")
 	for given, key := range map[string]string{
-		"user:ann": "user:ann", a.login.LogKey("user:ann"): "user:ann", long: long, core.StoredKey(long): core.StoredKey(long), a.login.LogKey(core.StoredKey(long)): core.StoredKey(long),
+		"user:ann": "user:ann", a.login.LogKey("user:ann"): "user:ann", long: long, store.Key(long): store.Key(long), a.login.LogKey(store.Key(long)): store.Key(long),
 	} {
 		status, answer := a.post(t, "action", "peek", "policy", "login", "key", given)
 		require.Equal(t, http.StatusOK, status)
@@ -549,7 +552,7 @@ func TestKeysAreTakenAsTheyAreShown(t *testing.T) {
 	assert.Equal(t, "vip:ann", answer["peek"].(map[string]any)["key"], "keys with limits of their own are known too")
 	_, page := a.send(t, "GET", "", "", html)
 	assert.Equal(t, 2, strings.Count(page, "look up</button>"), "each denied key can be looked up")
-	for _, given := range []string{core.StoredKey(long), a.login.LogKey("user:ann")} {
+	for _, given := range []string{store.Key(long), a.login.LogKey("user:ann")} {
 		status, answer = a.post(t, "action", "reset", "policy", "login", "key", given)
 		require.Equal(t, http.StatusOK, status)
 		assert.Equal(t, "login: 5 of 5 left", answer["done"].(map[string]any)["after"])
@@ -568,7 +571,7 @@ func TestPeekTellsExceptions(t *testing.T) {
 	require.NoError(t, a.login.SetPolicy(p))
 	require.NoError(t, a.login.SetExceptions(core.Exceptions{
 		Overrides: map[string][]core.Limit{"user:mallory": {core.PerDay(7).WithName("login")}, "user:ann": {core.PerDay(7).WithName("login")}},
-		Blocked:   []string{"user:ann", core.StoredKey(long)},
+		Blocked:   []string{"user:ann", store.Key(long)},
 	}))
 	for key, want := range map[string][]any{
 		"user:mallory": {true, true, false}, // a block of the policy comes before all

@@ -44,7 +44,7 @@ func start(t *testing.T, options ...adminlimit.Option) *app {
 	require.NoError(t, os.WriteFile(a.path, []byte(file), 0o600))
 	store := core.NewMemoryStore()
 	made := func(name string, limit core.Limit) *core.Limiter {
-		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{limit}}, core.WithKeyObserver(a.top.Observe), core.WithKeySecret(secret)))
+		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{limit}}, core.WithObserver(a.top.Observe), core.WithKeySecret(secret)))
 	}
 	a.api, a.login = made("api", core.PerMinute(60)), made("login", core.Must(core.ParseLimit("5/15m")))
 	options = append([]adminlimit.Option{

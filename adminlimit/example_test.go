@@ -18,7 +18,7 @@ func Example() {
 	top := core.Must(denied.New())
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "login", Limits: []core.Limit{core.PerHour(5)},
-	}, core.WithKeyObserver(top.Observe)))
+	}, core.WithObserver(top.Observe)))
 	authorise := func(r *http.Request) (who string, ok bool) {
 		user, password, _ := r.BasicAuth()
 		return user, user == "ann" && password == "secret" // a real one compares hashes, in constant time

@@ -18,6 +18,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/denied"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -32,10 +33,10 @@ type shownState struct {
 // author and reason of each, and with how old it is.
 func TestThePageShowsWhatIsInForce(t *testing.T) {
 	server := redistest.Start(t)
-	store := redisstore.New(server.Client(t), redisstore.WithTimeout(5*time.Second))
+	redis := redisstore.New(server.Client(t), redisstore.WithTimeout(5*time.Second))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}, Blocked: []string{"ip:192.0.2.1"}}))
+	limiter := core.Must(core.NewLimiter(redis, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}, Blocked: []string{"ip:192.0.2.1"}}))
 	handler := adminlimit.New(func(*http.Request) (string, bool) { return "ann", true }, adminlimit.Limiters(limiter))
 	show := func(query string) string {
 		w := httptest.NewRecorder()
@@ -55,15 +56,15 @@ func TestThePageShowsWhatIsInForce(t *testing.T) {
 		{Key: "header:x-api-key:k-123", Limits: []core.Limit{core.PerDay(100).WithName("api")}, For: 90 * time.Minute, By: "ann", Reason: "launch"},
 		{Key: "ip:192.0.2.7", By: "<script>alert(1)</script>", Reason: "\u202eevil\u2028 <b>" + strings.Repeat("x", 200)}, {Key: "\x00\xff\x1b[2J<i>"},
 	} {
-		require.NoError(t, store.SetException(ctx, "api", e))
+		require.NoError(t, redis.SetException(ctx, "api", e))
 	}
 	var running sync.WaitGroup
-	running.Go(func() { store.FollowExceptions(ctx, limiter) })
+	running.Go(func() { redis.FollowExceptions(ctx, limiter) })
 	require.Eventually(t, func() bool { return state().Exceptions.Version > 0 }, 20*time.Second, 10*time.Millisecond)
 	s := state()
 	assert.Equal(t, []int{1, 3}, []int{s.Overrides, s.Blocked}, "counts have the policy's and the operators'")
 	assert.Equal(t, []int{1, 2}, []int{s.Exceptions.Overrides, s.Exceptions.Blocks})
-	version, err := store.ExceptionsVersion(ctx, "api")
+	version, err := redis.ExceptionsVersion(ctx, "api")
 	require.NoError(t, err)
 	assert.Equal(t, version, s.Exceptions.Version)
 	assert.InDelta(t, 5400, s.Exceptions.List[1].EndsIn, 60)
@@ -82,7 +83,7 @@ func TestThePageShowsWhatIsInForce(t *testing.T) {
 	}
 
 	server.Pause()
-	limiter.SetFollowing(core.Following{Since: time.Now().Add(-time.Hour), Read: time.Now().Add(-10 * time.Minute), Version: version})
+	limiter.SetFollowing(store.Following{Since: time.Now().Add(-time.Hour), Read: time.Now().Add(-10 * time.Minute), Version: version})
 	assert.Contains(t, show("?format=html"), `<span class="bad">read 10 min ago</span>`, "what is old is said to be")
 	server.Resume()
 	stop()
@@ -111,7 +112,7 @@ func TestThePageShowsTheFirstOfMany(t *testing.T) {
 // Where denied keys are hashes, keys of exceptions are too, and the same.
 func TestExceptionsOfHashedKeys(t *testing.T) {
 	top := core.Must(denied.New(denied.WithKeySecret(secret)))
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}, core.WithKeyObserver(top.Observe)))
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}, core.WithObserver(top.Observe)))
 	require.NoError(t, limiter.SetExceptions(core.Exceptions{Blocked: []string{"user:ann"}}))
 	_, err := limiter.Allow(t.Context(), "user:ann")
 	require.NoError(t, err)
@@ -120,6 +121,6 @@ func TestExceptionsOfHashedKeys(t *testing.T) {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, query, nil))
 		assert.NotContains(t, w.Body.String(), "user:ann")
-		assert.Equal(t, 2, strings.Count(w.Body.String(), core.LogKey(secret, "user:ann")), "denied, and blocked")
+		assert.Equal(t, 2, strings.Count(w.Body.String(), top.Form("user:ann")), "denied, and blocked")
 	}
 }

@@ -79,7 +79,7 @@ func WithRedisStore(name string, store storestats.Source) Option {
 }
 
 // WithDenied shows who is denied most. The limiters must have
-// core.WithKeyObserver(top.Observe).
+// core.WithObserver(top.Observe).
 func WithDenied(top *denied.Top) Option {
 	return func(c *config) {
 		if c.denied = top; top == nil {

@@ -225,7 +225,7 @@ func TestAPeerOnAUnixSocketNeedsATrustedProxy(t *testing.T) {
 	for name, test := range map[string]struct {
 		key  connectlimit.KeyFunc
 		want connect.Code
-	}{"a": {connectlimit.ByPeer(), connect.CodeInvalidArgument}, "b": {connectlimit.ByPeer(core.TrustUnixSocket()), 0}} {
+	}{"a": {connectlimit.ByPeer(), connect.CodeInvalidArgument}, "b": {connectlimit.ByPeer(core.TrustProxies("unix:")), 0}} {
 		l, err := net.Listen("unix", filepath.Join(t.TempDir(), name))
 		require.NoError(t, err)
 		s := httptest.NewUnstartedServer(handlers{}.mux(connect.WithInterceptors(connectlimit.New(perHour("calls", 1), test.key))))

@@ -74,7 +74,7 @@ func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 
 // retryLater writes the fields that middleware of HTTP sends while the store
 // does not answer.
-func retryLater(h core.HeaderWriter, r rpc.Refusal) {
+func retryLater(h middleware.HeaderWriter, r rpc.Refusal) {
 	h.Set("Retry-After", strconv.Itoa(int(math.Ceil(r.RetryAfter.Seconds()))))
 	h.Set("Cache-Control", "no-store")
 }

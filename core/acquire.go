@@ -14,17 +14,16 @@ import (
 // Acquire is Allow, but blocks until key has a free slot, or ctx ends.
 // Middleware does not release what Acquire took: call [Result.Release].
 //
-// Callers of one process wait in the order of their calls, and only the first
-// of them asks the store: at once when a slot of the key is released in this
-// process, and else at most 40 times a second. Once a second it leaves a slot
-// that was released here to other processes for up to 50 ms. So none starves,
-// but between processes there is no order. A call of Allow can come in between.
+// Callers of one process wait in the order of their calls. Only the first of
+// them asks the store: when this process releases a slot of the key, and else
+// at most 40 times a second. Once a second it leaves such a slot to other
+// processes for up to 50 ms, so none starves. Between processes, and before a
+// call of Allow, there is no order.
 //
 // If another limit of the policy denies, Acquire waits for its tokens too. It
 // returns at once, and takes nothing, with [ErrDeadline] if that would exceed
 // ctx's deadline, with [ErrCapacity] if it would never end, and with Allow's
-// error if there is no decision. If ctx ends, it takes nothing and returns
-// ctx's error.
+// error if there is no decision.
 func (l *Limiter) Acquire(ctx context.Context, key string) (Result, error) {
 	var res Result
 	var failed error
@@ -90,8 +89,7 @@ func leaveToOthers(ctx context.Context) error {
 	return err
 }
 
-// sleep waits for pause, or until released has a value, and reports which. If
-// ctx ends before, it returns ctx's error.
+// sleep waits for pause or until released has a value, and reports the latter.
 func sleep(ctx context.Context, pause time.Duration, released <-chan struct{}) (free bool, err error) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -105,8 +103,7 @@ func sleep(ctx context.Context, pause time.Duration, released <-chan struct{}) (
 	}
 }
 
-// pause returns how long to wait after denials, and a channel that ends the
-// pause early; nil: none does.
+// pause returns how long to wait after denials, and what ends it early.
 func (w *waiter) pause(ctx context.Context, denied []Result) (pause time.Duration, free <-chan struct{}, err error) {
 	for i := range denied { // a limit with a rate has its tokens no earlier
 		r := &denied[i]
@@ -137,8 +134,7 @@ func (w *waiter) pause(ctx context.Context, denied []Result) (pause time.Duratio
 // always comes first.
 const pollEvery = 50 * time.Millisecond
 
-// yieldEvery is how often slots that are released in a process are left to
-// others for one pause.
+// yieldEvery is how often a process leaves a released slot to others.
 const yieldEvery = time.Second
 
 // waiters are the callers of Acquire, by key.
@@ -148,8 +144,7 @@ type waiters struct {
 	turns *[64]turn // of keys, by a hash: those that share one only yield more rarely; nil: nobody has called Acquire
 }
 
-// turn is when slots of a key were last released in this process, and last left
-// to other processes.
+// turn is when slots of a key were last released here, and last left to others.
 type turn struct{ released, yielded time.Time }
 
 // seed is of the hash of keys.
@@ -169,8 +164,7 @@ func (s *waiters) releasedHere(key string) bool {
 	return time.Since(s.turnOf(key).released) < pollEvery
 }
 
-// yields reports whether a slot of key that was released here is for other
-// processes: one is, every yieldEvery.
+// yields reports whether a released slot is for others: one is, every yieldEvery.
 func (s *waiters) yields(key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -98,14 +99,12 @@ func (l *Limiter) report(ctx context.Context, now *rules, res *Result, key strin
 	}
 }
 
-// mistaken reports whether err says that the request can't be decided, whatever
-// the store says. That is no decision.
+// mistaken reports whether err says that r can't be decided, so is no decision.
 func mistaken(err error) bool {
 	return errors.Is(err, ErrCost) || errors.Is(err, ErrNoKey) || errors.Is(err, ErrUnit) || errors.Is(err, ErrSlots)
 }
 
-// decide asks the store to decide r. If the store can't answer, the policy's
-// OnFailure decides.
+// decide has the store decide r, or the policy's OnFailure if that can't.
 func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *request) error {
 	p := now.planOf(r.key)
 	r.bindPlan(now, p)
@@ -155,11 +154,10 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *reques
 	return err
 }
 
-// shadow turns r into an allowed result, for a policy in shadow mode. It keeps
-// err if the caller's context ended.
+// shadow allows r in shadow mode. It keeps err if the caller's context ended.
 func (r *Result) shadow(err error) error {
 	switch {
-	case errors.As(err, &callerDone{}):
+	case errors.As(err, &hook.CallerDone{}):
 		return err
 	case err != nil:
 		r.Source = FromFailOpen
@@ -179,7 +177,7 @@ func (r *Result) asked() bool {
 func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *request, err error) error {
 	res.answer, res.Cause = store.Answer{}, err
 	failed := l.failed(ctx, r.key, err)
-	if errors.As(failed, &callerDone{}) {
+	if errors.As(failed, &hook.CallerDone{}) {
 		return failed
 	}
 	switch now.policy.OnFailure {
@@ -228,8 +226,7 @@ func (r *Result) fillFrom(p *plan, req *request) {
 	}
 }
 
-// noteUnits notes what r takes under p. After many decisions it logs a warning,
-// once, for each unit that none took.
+// noteUnits notes what r takes under p, and warns of units that nobody takes.
 func (l *Limiter) noteUnits(now *rules, p *plan, r *request) {
 	if r.units == nil {
 		if (r.N > 0 || r.all) && now.countsAlways(Requests) {
@@ -267,8 +264,7 @@ type request struct {
 	all   bool   // ask for as many tokens as one request can take; under sets N
 	units Units  // ask for these; under sets Each
 
-	// Of a joint decision: the charges of one bucket of which this is the sum,
-	// and what each of them holds. See divide.
+	// The charges of which this is the sum, and their holds: see divide.
 	parts  []*request
 	shares []bucket.Request
 }
@@ -276,8 +272,7 @@ type request struct {
 // peeks reports whether r only asks for the state of its bucket.
 func (r *request) peeks() bool { return r.N == 0 && !r.all && r.units == nil }
 
-// free reports whether r costs nothing, so that a block does not deny it: see
-// [Policy.Blocked].
+// free reports whether r costs nothing, so that no block denies it.
 func (r *request) free(now *rules) bool {
 	for unit, n := range r.units {
 		if n > 0 && unit != Requests {
@@ -305,13 +300,12 @@ func (r *request) check(ctx context.Context, now *rules) error {
 		return ErrSlots
 	}
 	if err := ctx.Err(); err != nil {
-		return callerDone{err}
+		return hook.Done(err)
 	}
 	return nil
 }
 
-// bindPlan sets the limits for r. If r asks for all tokens, or for units, it
-// also sets how many these are.
+// bindPlan sets the limits for r, and what it asks of each.
 func (r *request) bindPlan(now *rules, p *plan) {
 	r.bind(now, p)
 	if len(r.parts) > 1 {

@@ -57,7 +57,7 @@ func TestEveryConstantHasItsName(t *testing.T) {
 	for mode := core.Continuous; !strings.Contains(mode.String(), "("); mode++ {
 		names = append(names, mode.String())
 	}
-	assert.Equal(t, constants(t, "limit.go", ""), names)
+	assert.Equal(t, constants(t, "limit.go", "", "Requests", "Month", "Never"), names)
 }
 
 // survives checks that a policy is the same after it was written and read as

@@ -96,12 +96,6 @@ type badKeyError string
 func (e badKeyError) Error() string        { return string(e) }
 func (e badKeyError) Is(target error) bool { return target == ErrBadKey }
 
-// callerDone wraps an error of the caller's own context. It does not mean that
-// the store failed.
-type callerDone struct{ error }
-
-func (c callerDone) Unwrap() error { return c.error }
-
 // ConfigError is one mistake in a configuration: its Field, as written in Go,
 // such as Policy.Limits[1].Capacity, or the name of an option or an argument;
 // the field's Value; and the Reason, which says what the value must be. Code
@@ -110,8 +104,7 @@ func (c callerDone) Unwrap() error { return c.error }
 // [errors.Join]. [errors.As] finds the first.
 type ConfigError = mistake.Error
 
-// withPage returns err with a last line that names the page of codes, if err
-// has a code.
+// withPage adds the page of codes to err, if that has a code.
 func withPage(err error) error {
 	if !strings.Contains(err.Error(), "(RL") {
 		return err

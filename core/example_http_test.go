@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,37 +42,22 @@ func ExampleHeaderStyle() {
 			Name: "api", Limits: []core.Limit{core.PerSecond(10).WithBurst(20)}, Headers: style,
 		}))
 		res, _ := limiter.AllowN(context.Background(), fmt.Sprint(style), 13)
-		res.WriteHeaders(printer{})
+		h := http.Header{}
+		res.WriteHeaders(h)
+		for _, name := range slices.Sorted(maps.Keys(h)) {
+			fmt.Printf("%s: %s\n", name, h.Get(name))
+		}
 	}
 	// Output:
 	// X-Ratelimit-Limit: 20
 	// X-Ratelimit-Remaining: 7
 	// X-Ratelimit-Reset: 1767225602
-	// Ratelimit-Policy: "api";q=20;w=2
 	// Ratelimit: "api";r=7;t=1
-	// Ratelimit-Policy: 20;w=2
+	// Ratelimit-Policy: "api";q=20;w=2
 	// Ratelimit-Limit: 20
+	// Ratelimit-Policy: 20;w=2
 	// Ratelimit-Remaining: 7
 	// Ratelimit-Reset: 2
-}
-
-// printer is a HeaderWriter that prints what is written.
-type printer struct{}
-
-func (printer) Get(string) string      { return "" }
-func (printer) Set(name, value string) { fmt.Printf("%s: %s\n", name, value) }
-func (printer) Add(name, value string) { fmt.Printf("%s: %s\n", name, value) }
-
-// An http.Header is a HeaderWriter.
-func ExampleHeaderWriter() {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerHour(10)}, Headers: core.HeadersDraft8,
-	}))
-	res, _ := limiter.Allow(context.Background(), "ada")
-	h := http.Header{}
-	res.WriteHeaders(h)
-	fmt.Println(h.Get("RateLimit-Policy"))
-	// Output: "api";q=10;w=3600
 }
 
 func ExampleProblemDetails() {

@@ -49,7 +49,7 @@ func ExampleLimiterOption() {
 	observe := func(_ context.Context, o core.Observation) { fmt.Println(o.Key, o.Outcome) }
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
-	}, core.WithObserver(observe), core.WithObservedKeys()))
+	}, core.WithObserver(observe)))
 	_, _ = limiter.Allow(context.Background(), core.JoinKey("user", "ada"))
 	// Output: user:ada allowed
 }
@@ -79,7 +79,7 @@ func ExampleLoggerOption() {
 // A PolicyObserver receives the limits that are in force: those of the start,
 // and those after each change.
 func ExampleWithPolicyObserver() {
-	show := func(c core.PolicyChange) { fmt.Println(c.Policy, c.Limits[0].Capacity, c.Changes) }
+	show := func(now core.Policy, changes []string) { fmt.Println(now.Name, now.Limits[0].Capacity, changes) }
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
 	}, core.WithPolicyObserver(show)))
@@ -87,17 +87,4 @@ func ExampleWithPolicyObserver() {
 	// Output:
 	// api 60 []
 	// api 100 [limit "api": 100/min, was 60/min]
-}
-
-func ExamplePolicyChange() {
-	capacities := map[string]int64{} // for a gauge
-	_ = core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerMinute(60), core.PerDay(1000).WithName("daily")},
-	}, core.WithPolicyObserver(func(c core.PolicyChange) {
-		for _, limit := range c.Limits {
-			capacities[c.Policy+" "+limit.Name] = limit.Capacity
-		}
-	})))
-	fmt.Println(capacities)
-	// Output: map[api api-1m:60 api daily:1000]
 }

@@ -220,8 +220,8 @@ func (unreachable) Reset(context.Context, string, string) error {
 // learnt, as FollowExceptions of redisstore does.
 func ExampleFollowing() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
-	_ = limiter.SetExceptions(core.Exceptions{Blocked: []string{"user:eve"}, BlockNotes: map[string]core.ExceptionNote{"user:eve": {By: "bob", Reason: "scraper"}}})
-	limiter.SetFollowing(core.Following{Since: time.Now(), Read: time.Now(), Version: 1})
+	_ = limiter.SetExceptions(core.Exceptions{Blocked: []string{"user:eve"}, BlockNotes: map[string]store.ExceptionNote{"user:eve": {By: "bob", Reason: "scraper"}}})
+	limiter.SetFollowing(store.Following{Since: time.Now(), Read: time.Now(), Version: 1})
 	age, follows := limiter.Following().Age(time.Now())
 	fmt.Println(limiter.Exceptions().BlockNotes["user:eve"].Reason, age < time.Minute, follows)
 	// Output: scraper true true
@@ -231,10 +231,10 @@ func ExampleFollowing() {
 func ExampleExceptionNote() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
 	err := limiter.SetExceptions(core.Exceptions{
-		Overrides:     map[string][]core.Limit{core.StoredKey("user:ada"): {core.Times(10)}},
-		OverrideNotes: map[string]core.ExceptionNote{core.StoredKey("user:ada"): {By: "ann", Reason: "launch"}},
+		Overrides:     map[string][]core.Limit{store.Key("user:ada"): {core.Limit{Times: 10}}},
+		OverrideNotes: map[string]store.ExceptionNote{store.Key("user:ada"): {By: "ann", Reason: "launch"}},
 	})
-	said := limiter.Exceptions().OverrideNotes[core.StoredKey("user:ada")]
+	said := limiter.Exceptions().OverrideNotes[store.Key("user:ada")]
 	fmt.Println(err, said.By, said.Reason)
 	// Output: <nil> ann launch
 }
@@ -244,8 +244,8 @@ func ExampleExceptionNote() {
 func ExampleExceptions() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
 	err := limiter.SetExceptions(core.Exceptions{
-		Overrides: map[string][]core.Limit{core.StoredKey("user:ada"): {core.PerHour(1000)}},
-		Blocked:   []string{core.StoredKey("user:eve")},
+		Overrides: map[string][]core.Limit{store.Key("user:ada"): {core.PerHour(1000)}},
+		Blocked:   []string{store.Key("user:eve")},
 	})
 	ada, _ := limiter.Allow(context.Background(), "user:ada")
 	eve, _ := limiter.Allow(context.Background(), "user:eve")

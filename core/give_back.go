@@ -8,18 +8,18 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Refund returns tokens to the limits of key that count requests, for work that
-// turned out cheaper or was not done. No limit gets more than its capacity,
-// less the tokens that are reserved or on lease. Refunding more than was taken
-// admits more than the policy says.
+// was not done. No limit gets more than its capacity, less what is reserved or
+// on lease. Refunding more than was taken admits more than the policy says. It
+// costs one round trip to Redis.
 //
-// Refund returns [ErrCost] for a negative number of tokens, [ErrNoKey] for an
-// empty key, and ctx's own error if ctx has ended. If the store can't answer,
-// it returns [ErrUnavailable] whatever the policy's OnFailure, and no tokens
-// come back. It costs one round trip to Redis.
+// Errors are [ErrCost] for a negative number of tokens, [ErrNoKey] for an empty
+// key, ctx's own error if it has ended, and, whatever the policy's OnFailure,
+// [ErrUnavailable] if the store can't answer. Then no tokens come back.
 func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -31,7 +31,8 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 		return nil
 	}
 	now := l.current()
-	return l.returnTo(ctx, now, key, FromStore, bucket.Request{Plan: now.planOf(key).Plan, Action: bucket.Refund, N: tokens})
+	r := bucket.Request{Plan: now.planOf(key).Plan, Action: bucket.Refund, N: tokens}
+	return l.returnTo(ctx, now, key, FromStore, store.Request{Request: r})
 }
 
 // RefundUnits is Refund of units. It returns only the units that are given: no
@@ -50,22 +51,22 @@ func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) erro
 	for i, unit := range p.units {
 		each[i] = units[unit]
 	}
-	return l.returnTo(ctx, now, key, FromStore, bucket.Request{Plan: p.Plan, Action: bucket.Refund, Each: &each})
+	r := bucket.Request{Plan: p.Plan, Action: bucket.Refund, Each: &each}
+	return l.returnTo(ctx, now, key, FromStore, store.Request{Request: r})
 }
 
-// Undo returns the tokens that the decision took. They go to where they came
-// from: the store, or the fallback of FailLocal. Undo does nothing if the
-// decision took nothing. For the result of a reservation it is
-// [Reservation.Cancel]. Errors and cost are those of [Limiter.Refund], and
-// [ErrNoDecision] for a Result that no limiter returned.
+// Undo returns the tokens that the decision took, to where they came from: the
+// store, or the fallback of FailLocal. It does nothing if the decision took
+// nothing. For the result of a reservation it is [Reservation.Cancel]. Errors
+// and cost are those of [Limiter.Refund], and [ErrNoDecision] for a Result that
+// no limiter returned.
 //
 // A Result can be undone or settled once: after that it is [ErrSettled], also
-// if the tokens did not come back, because a store that did not answer may have
-// returned them. What an open circuit breaker kept from being sent is sent when
-// it closes. Only if ctx has ended already, Undo can be called again. All
-// copies of a result of [AllowTogether], of a [Reservation], or of a
-// middleware's FromContext count as one. Copies that you make of any other
-// Result can't know of each other: undo one of them.
+// if the store did not answer, because it may have returned the tokens. What an
+// open circuit breaker kept from being sent is sent when it closes. Only if ctx
+// has ended already, Undo can be called again. All copies of a result of
+// [AllowTogether], of a [Reservation], or of a middleware's FromContext count
+// as one; of copies of any other Result undo one.
 func (r *Result) Undo(ctx context.Context) error {
 	if r.limiter == nil {
 		return ErrNoDecision
@@ -108,20 +109,16 @@ func (r *Result) undo(ctx context.Context, now *rules) error {
 // that is known: {"tokens": 840} where an estimate of 1,000 was charged. Units
 // that are not given keep what was charged. What is too much comes back, as by
 // [Limiter.Refund]. What is missing is charged even if it is not there: the
-// bucket is in debt then, and denies later requests until it has refilled.
+// bucket is in debt then, and denies later requests until it has refilled. A
+// cost is a number of requests: an estimate belongs in the Units of
+// [Limiter.AllowUnits].
 //
-// A Result can be undone or settled once: after that it is [ErrSettled]. Settle
-// a reservation when it is due. Settle does nothing if the decision took
-// nothing: it was denied, or nobody decided. A cost is a number of requests: an
-// estimate of tokens belongs in the Units of [Limiter.AllowUnits], or Settle
-// charges all the tokens on top of it.
-//
-// Errors are those of Undo, [ErrCost] for a negative number, and [ErrUnit].
-// Nothing has changed then, and after these two Settle can be called again.
-// Settle costs one round trip to Redis, and is sent at most once: if there is
-// no answer, it may or may not have been settled. What an open circuit breaker
-// kept from being sent is sent when it closes. Observers receive a failure as
-// [OutcomeUnsettled].
+// Settle does nothing if the decision took nothing. Settle a reservation when
+// it is due. Errors are those of Undo, after which a Result is settled too, and
+// [ErrCost] for a negative number and [ErrUnit], after which Settle can be
+// called again. It costs one round trip to Redis, and is sent at most once: if
+// there is no answer, it may or may not have been settled. Observers receive a
+// failure as [OutcomeUnsettled].
 func (r *Result) Settle(ctx context.Context, units Units) error {
 	l := r.limiter
 	if l == nil {
@@ -153,12 +150,11 @@ func (r *Result) Settle(ctx context.Context, units Units) error {
 	})
 }
 
-// settling calls do, which settles a decision. It reports a failure to the
-// observers, unless the caller's context has ended.
+// settling calls do, and reports its failure unless the caller has gone.
 func (l *Limiter) settling(ctx context.Context, now *rules, key string, source Source, do func() error) error {
 	began := time.Now()
 	err := do()
-	if err != nil && !errors.As(err, &callerDone{}) {
+	if err != nil && !errors.As(err, &hook.CallerDone{}) {
 		l.unsettled(ctx, now, key, source, began, err)
 	}
 	return err
@@ -171,17 +167,16 @@ func (r *Result) unsettled(ctx context.Context, why error) {
 	}
 }
 
-// unsettled reports that key's bucket was not corrected, which began at an
-// instant.
+// unsettled reports that key's bucket was not corrected.
 func (l *Limiter) unsettled(ctx context.Context, now *rules, key string, source Source, began time.Time, err error) {
-	l.watch.call(ctx, Observation{Policy: now.policy.Name, Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err}, key)
+	l.watch.call(ctx, Observation{Policy: now.policy.Name, Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err, Key: key})
 }
 
-// Debit charges key for n requests that have happened already, such as those
-// that another service has served. If the tokens are not there, the bucket is
-// in debt, and denies later requests until it has refilled. A debt can always
-// be twice the Capacity; for limits on a calendar it can be what up to 4,096
-// periods bring. Errors and cost are those of [Result.Settle].
+// Debit charges key for n requests that have happened already, such as at
+// another service. If the tokens are not there, the bucket is in debt, and
+// denies later requests until it has refilled. A debt can always be twice the
+// Capacity; for limits on a calendar it can be what up to 4,096 periods bring.
+// Errors and cost are those of [Result.Settle].
 func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
 	return l.DebitUnits(ctx, key, Units{Requests: n})
 }
@@ -204,18 +199,16 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 		back[i] = -units[unit]
 	}
 	return l.settling(ctx, now, key, FromStore, func() error {
-		return l.returnTo(ctx, now, key, FromStore, now.giving(key, FromStore, p, back))
+		return l.returnTo(ctx, now, key, FromStore, store.Request{Request: now.giving(key, FromStore, p, back)})
 	})
 }
 
-// endHold ends the hold of a reservation, whose result is res, and returns its
-// n tokens.
+// endHold ends the hold of a reservation and returns its n tokens.
 func (l *Limiter) endHold(ctx context.Context, now *rules, key string, res *Result, n int64) error {
 	return l.endHolds(ctx, now, key, res.plan, res.Source, []bucket.Ending{{Ticket: res.ticket, At: res.answer.Due, Back: n}})
 }
 
-// endHolds ends holds of reservations under p, of which there is at least one.
-// source says which store they came from.
+// endHolds ends holds of reservations under p in the store of source.
 func (l *Limiter) endHolds(ctx context.Context, now *rules, key string, p *plan, source Source, holds []bucket.Ending) error {
 	r := bucket.Request{Plan: now.refundPlan(key, source).Common(p.Plan), Action: bucket.End, Ends: holds[0]}
 	if more := holds[1:]; len(more) > 0 {
@@ -312,8 +305,7 @@ func (l *Limiter) giveBackAndEnd(ctx context.Context, now *rules, r *Result, p *
 	return l.returnOnce(ctx, now, r.key, r.Source, bucket.Request{Plan: p, Action: bucket.Refund, Each: &each, Ends: r.held.ending()})
 }
 
-// refundPlan returns the plan of key by which tokens come back that came from
-// source.
+// refundPlan returns the plan of key by which tokens of source come back.
 func (r *rules) refundPlan(key string, source Source) *bucket.Plan {
 	if source == FromFallback && r.localPlan != nil {
 		return r.localPlanOf(key).Plan
@@ -321,22 +313,17 @@ func (r *rules) refundPlan(key string, source Source) *bucket.Plan {
 	return r.planOf(key).Plan
 }
 
-// returnTo sends r, which returns tokens to key, to the store that the tokens
-// came from: source says which. If it fails, the caller may ask again.
-func (l *Limiter) returnTo(ctx context.Context, now *rules, key string, source Source, r bucket.Request) error {
-	return l.sendReturn(ctx, now, key, source, store.Request{Request: r})
-}
-
 // returnOnce is returnTo for what no caller asks again: if the store can't be
 // asked now, it may execute r later.
 func (l *Limiter) returnOnce(ctx context.Context, now *rules, key string, source Source, r bucket.Request) error {
-	return l.sendReturn(ctx, now, key, source, store.Request{Request: r}.Later())
+	return l.returnTo(ctx, now, key, source, store.Request{Request: r}.Later())
 }
 
-// sendReturn sends r for returnTo and returnOnce.
-func (l *Limiter) sendReturn(ctx context.Context, now *rules, key string, source Source, r store.Request) error {
+// returnTo sends r, which returns tokens to key, to the store that the tokens
+// came from: source says which. If it fails, the caller may ask again.
+func (l *Limiter) returnTo(ctx context.Context, now *rules, key string, source Source, r store.Request) error {
 	if err := ctx.Err(); err != nil {
-		return callerDone{err}
+		return hook.Done(err)
 	}
 	if r.Plan == nil { // SetPolicy has removed all limits that the tokens came from, or there is nothing to return
 		return nil
@@ -354,8 +341,7 @@ func (l *Limiter) storeOf(source Source) Store {
 	return l.store
 }
 
-// release ends holds of slots of p, of which there is at least one. source says
-// which store has them.
+// release ends holds of slots of p in the store of source.
 func (l *Limiter) release(ctx context.Context, now *rules, p *bucket.Plan, source Source, key string, holds []bucket.Ending) error {
 	r := bucket.Request{Plan: p, Action: bucket.End, Ends: holds[0]}
 	if more := holds[1:]; len(more) > 0 {

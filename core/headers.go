@@ -1,7 +1,6 @@
 package core
 
 import (
-	"errors"
 	"math/bits"
 	"net/http"
 	"strconv"
@@ -55,8 +54,7 @@ var styles = enum.Names{Type: "HeaderStyle", Prefix: "Headers", Of: []string{"Le
 // noneBit is the bit of HeadersNone. Those below it can be combined.
 var noneBit = bits.TrailingZeros8(uint8(HeadersNone))
 
-// apart are styles of which one can be sent: they write RateLimit-Policy
-// differently.
+// apart are styles that write RateLimit-Policy differently: one can be sent.
 const apart = HeadersDraft8 | HeadersDraft6
 
 // valid reports whether the styles of s can be combined.
@@ -72,8 +70,7 @@ func (s HeaderStyle) String() string {
 	return styles.Bits(int(s))
 }
 
-// Names of header fields in the canonical form of net/http. Names are
-// case-insensitive (RFC 9110, 5.1).
+// Names of header fields, as net/http writes them.
 const (
 	legacyLimit     = "X-Ratelimit-Limit"
 	legacyRemaining = "X-Ratelimit-Remaining"
@@ -85,20 +82,11 @@ const (
 	rateLimitField  = "Ratelimit"
 )
 
-// HeaderWriter writes response headers: an [net/http.Header], or a framework's
-// own type.
-type HeaderWriter interface {
-	Get(name string) string
-	Set(name, value string)
-	Add(name, value string)
-}
-
 // WriteHeaders writes the header fields of the policy's style to h. If another
 // limiter has already written to h, WriteHeaders adds members to the list
 // fields. Fields of one value it keeps or replaces, so that they describe the
-// decision that constrains the client more. If h is an [net/http.Header],
-// WriteHeaders allocates once.
-func (r Result) WriteHeaders(h HeaderWriter) { r.writeHeaders(new(field.Room), h) }
+// decision that constrains the client more. It allocates once.
+func (r Result) WriteHeaders(h http.Header) { r.writeHeaders(new(field.Room), h) }
 
 // writesHeaders reports whether WriteHeaders writes anything.
 func (r *Result) writesHeaders() bool {
@@ -106,7 +94,7 @@ func (r *Result) writesHeaders() bool {
 }
 
 // writeHeaders is WriteHeaders with values in room.
-func (r *Result) writeHeaders(room *field.Room, h HeaderWriter) {
+func (r *Result) writeHeaders(room *field.Room, h field.Header) {
 	if !r.writesHeaders() {
 		return
 	}
@@ -166,8 +154,7 @@ func (r *Result) tighterThan(remaining string) bool {
 	return err != nil || !r.Allowed || r.Remaining <= before
 }
 
-// appendDraft8 appends the value of the RateLimit field: "burst";r=7;t=1,
-// "daily";r=900;t=3600
+// appendDraft8 appends a value such as "burst";r=7;t=1, "daily";r=900;t=3600
 func (r *Result) appendDraft8(b []byte) []byte {
 	for i := range r.plan.Rates {
 		if i > 0 {
@@ -208,8 +195,7 @@ func (r *Result) window(i int) (remaining int64, effective time.Duration) {
 	}
 }
 
-// seconds rounds d up to whole seconds, at least 1. A client that came back
-// earlier would be denied again.
+// seconds rounds d up, to at least 1: who came back earlier would be denied.
 func seconds(d time.Duration) int64 {
 	return max(1, int64((d-1)/time.Second)+1)
 }
@@ -217,8 +203,7 @@ func seconds(d time.Duration) int64 {
 // ceilSeconds converts µs to seconds, rounded up.
 func ceilSeconds(micros int64) int64 { return (micros + 999_999) / 1_000_000 }
 
-// headerTexts holds the parts of header fields that are the same in every
-// response of a policy.
+// headerTexts are what is the same in the header of every response of a policy.
 type headerTexts struct {
 	policy     string   // value of RateLimit-Policy under HeadersDraft8
 	draft6     string   // value of RateLimit-Policy under HeadersDraft6
@@ -255,13 +240,6 @@ func newHeaderTexts(limits []limit.Limit) *headerTexts {
 	return t
 }
 
-// The problem types of draft-ietf-httpapi-ratelimit-headers, section 6.
-const (
-	quotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-	noFurtherType   = "about:blank"
-)
-
 // ProblemDetails is the JSON body of an error response (RFC 9457). Its media
 // type is application/problem+json. It holds nothing that a client must not
 // see.
@@ -273,10 +251,11 @@ type ProblemDetails struct {
 }
 
 // Problem describes a denied result: status 429 and the names of the limits
-// that lack tokens.
+// that lack tokens. Its type is that of draft-ietf-httpapi-ratelimit-headers,
+// section 6.
 func Problem(res Result) ProblemDetails {
 	p := ProblemDetails{
-		Type:   quotaExceeded,
+		Type:   "https://iana.org/assignments/http-problem-types#quota-exceeded",
 		Title:  "Request cannot be satisfied as assigned quota has been exceeded",
 		Status: http.StatusTooManyRequests,
 	}
@@ -284,32 +263,6 @@ func Problem(res Result) ProblemDetails {
 		if l.Violated {
 			p.ViolatedPolicies = append(p.ViolatedPolicies, l.Limit.Name)
 		}
-	}
-	return p
-}
-
-// ProblemOf describes a request that got no decision because of err. It
-// includes nothing of err's text. The status is
-//
-//   - 400 if the request has no key ([ErrNoKey]), or one that can't be used
-//     ([ErrBadKey]),
-//   - 503 if the store can't answer and the policy fails closed
-//     ([ErrUnavailable]), or if the request's own context has ended,
-//   - 500 if a key, cost or limits function failed.
-func ProblemOf(err error) ProblemDetails {
-	p := ProblemDetails{Type: noFurtherType, Status: http.StatusInternalServerError}
-	switch {
-	case errors.Is(err, ErrNoKey), errors.Is(err, ErrBadKey):
-		p.Status = http.StatusBadRequest
-	case errors.Is(err, ErrUnavailable):
-		p.Status = http.StatusServiceUnavailable
-		p.Type = reducedCapacity
-		p.Title = "Request cannot be satisfied due to temporary server capacity constraints"
-	case errors.As(err, &callerDone{}):
-		p.Status = http.StatusServiceUnavailable
-	}
-	if p.Title == "" {
-		p.Title = http.StatusText(p.Status)
 	}
 	return p
 }

@@ -27,9 +27,11 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 	hook.ReleaseSoon = func(r Result) { r.releaseSoon() }
 	hook.InTurn = (*Limiter).inTurn
 	hook.Waited = func(l *Limiter, key string) bool { return l.waiters.any(key) }
+	hook.Kept = (*Limiter).kept
 	hook.Pack = pack
 	hook.Unpack = unpack
-	hook.WriteHeaders = func(r Result, room *field.Room, h HeaderWriter) { r.writeHeaders(room, h) }
+	hook.WriteHeaders = func(r Result, room *field.Room, h field.Header) { r.writeHeaders(room, h) }
+	hook.WriteJointHeaders = func(j JointResult, h field.Header) { j.writeHeaders(h) }
 	hook.Order = func(j JointResult) []int { return j.order() }
 	hook.Unsettled = func(ctx context.Context, j JointResult, why error) { j.unsettled(ctx, why) }
 }

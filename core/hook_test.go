@@ -80,7 +80,7 @@ func (f flaky) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 
 func TestObserverIsToldWhatHasNoUnitsToSettle(t *testing.T) {
 	ctx := context.Background()
-	l, reply := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9)}}, core.WithObservedKeys())
+	l, reply := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9)}})
 	other := limittest.Limiter(t, core.NewMemoryStore(), "other", core.PerDay(9))
 	joint, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "a"}, core.Charge{Limiter: other, Key: "b"}, core.Charge{Limiter: l, Key: "c"})
 	require.NoError(t, err)

@@ -23,8 +23,7 @@ var (
 	fieldsOfLimit  = []string{"name", "capacity", "refill_rate", "refill_interval", "mode", "unit", "location", "anchor", "max_hold", "times"}
 )
 
-// reader reads what encoding/json has decoded, and collects the mistakes. Paths
-// are those of [mistake.Error.Field].
+// reader reads what encoding/json has decoded, and collects the mistakes.
 type reader struct {
 	errs   []error
 	wrongs map[string]bool // the fields that could not be read
@@ -33,8 +32,7 @@ type reader struct {
 // maxMistakes keeps the report readable. It is that of package policyfile.
 const maxMistakes = 100
 
-// full reports whether there are more mistakes than are reported. Then nothing
-// more is read.
+// full reports whether there are too many mistakes to read on.
 func (r *reader) full() bool { return len(r.errs) > maxMistakes }
 
 func (r *reader) wrong(path string, v any, reason string) {
@@ -56,8 +54,7 @@ func (r *reader) wrong(path string, v any, reason string) {
 	r.wrongs[path] = true
 }
 
-// check adds mistakes in what was read, but not those in fields that could not
-// be read.
+// check adds mistakes in what was read, but for fields that could not be read.
 func (r *reader) check(mistakes func() []error) {
 	if r.wrongs["Policy"] || r.full() {
 		return
@@ -101,8 +98,7 @@ func goName(name string) string {
 	return b.String()
 }
 
-// readJSON returns a field of an object by a function that returns a reason if
-// it is wrong.
+// readJSON returns a field that by reads, or the reason why it is wrong.
 func readJSON[T any](r *reader, o map[string]any, path, name string, by func(any) (T, string)) (t T) {
 	v, given := o[name]
 	if !given {
@@ -118,8 +114,7 @@ func readJSON[T any](r *reader, o map[string]any, path, name string, by func(any
 // unquoted is a value that messages show without quotes.
 type unquoted string
 
-// What a policy in JSON may have. It is more than any policy file of package
-// policyfile becomes.
+// What a policy in JSON may have: more than any of package policyfile.
 const (
 	maxJSON  = 512 << 10 // bytes
 	maxDepth = 16
@@ -142,8 +137,7 @@ func readAllJSON(data []byte) (any, error) {
 	return v, nil
 }
 
-// decodeJSON decodes a value at a depth as encoding/json does, and refuses
-// repeated fields, of which that takes the last.
+// decodeJSON decodes a value as encoding/json, but refuses repeated fields.
 func decodeJSON(d *json.Decoder, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, mistake.New("Policy", unquoted("JSON"), "is nested too deep: a policy needs 4 levels")
@@ -262,8 +256,7 @@ func durationJSON(v any, bad func(time.Duration) string) (time.Duration, string)
 	return 0, quantity.WantInterval
 }
 
-// wordJSON returns a function that reads one of the words, in capitals or not,
-// as its index.
+// wordJSON returns a function that reads a word, in any case, as its index.
 func wordJSON(words []string) func(any) (int, string) {
 	return func(v any) (int, string) {
 		s, _ := v.(string)

@@ -2,7 +2,6 @@ package core
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -10,34 +9,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/forwarded"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-const (
-	// maxKey is the length of the longest key that is stored unchanged, in
-	// bytes.
-	maxKey = 128
-	// hashedKey is the prefix of a key that replaces a longer one.
-	hashedKey = "sha256:"
-)
-
-// hashKey returns the key that replaces a long one.
-func hashKey(key string) string { return hashedKey + digest(key) }
-
-// digest returns the SHA-256 of s in hexadecimal. It copies s block by block,
-// so that a long s costs no allocation.
-func digest(s string) string {
-	h := sha256.New()
-	var block [1024]byte
-	for s != "" {
-		n := copy(block[:], s)
-		h.Write(block[:n])
-		s = s[n:]
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// hashedPart is the prefix of what replaces a long part. No other part has
-// these bytes, because its '%' are encoded.
+// hashedPart begins what replaces a long part. Other parts have '%' encoded.
 const hashedPart = "%sha256="
 
 // JoinKey joins parts into one key. Different parts never make the same key,
@@ -62,9 +37,9 @@ func JoinKey(parts ...string) string {
 		if i > 0 {
 			b.WriteByte(':')
 		}
-		if len(p) > maxKey {
+		if len(p) > store.MaxKey {
 			b.WriteString(hashedPart)
-			b.WriteString(digest(p))
+			b.WriteString(printable.Digest(p))
 			continue
 		}
 		printable.Percent(&b, p, ":%")
@@ -74,14 +49,13 @@ func JoinKey(parts ...string) string {
 
 // partLen returns how many bytes a part takes in a joined key.
 func partLen(p string) int {
-	if len(p) > maxKey {
+	if len(p) > store.MaxKey {
 		return len(hashedPart) + 2*sha256.Size
 	}
 	return len(p) + 2*(strings.Count(p, ":")+strings.Count(p, "%"))
 }
 
-// checkKey returns ErrNoKey if key is empty: all clients without a key would
-// share one bucket.
+// checkKey refuses the empty key: all clients without one would share a bucket.
 func checkKey(key string) error {
 	if key == "" {
 		return fmt.Errorf("%w: it is empty", ErrNoKey)
@@ -89,29 +63,12 @@ func checkKey(key string) error {
 	return nil
 }
 
-// StoredKey returns the key under which stores keep the bucket of a limiter's
-// key: key itself, or "sha256:" and its SHA-256 if it has more than 128 bytes
-// or begins with "sha256:". Tools need it to tell which of the keys in a store
-// is a client's, and [Limiter.WithStoredKeys] takes such keys.
-func StoredKey(key string) string { return boundedKey(key) }
-
-// boundedKey returns the key that stores use: key itself, or its SHA-256 if it
-// is longer than 128 bytes. It also hashes a key that looks like such a hash,
-// so that two keys never become one.
-func boundedKey(key string) string {
-	if len(key) <= maxKey && !strings.HasPrefix(key, hashedKey) {
-		return key
-	}
-	return hashKey(key)
-}
-
-// shortKey returns a key as stores have it: key itself, or its SHA-256 if no
-// store can have it.
+// shortKey returns a stored key as it is, unless no store can have it.
 func shortKey(key string) string {
-	if len(key) <= maxKey {
+	if len(key) <= store.MaxKey {
 		return key
 	}
-	return hashKey(key)
+	return store.Key(key)
 }
 
 // IPOption configures how the adapters' ByIP, and package clientip for other
@@ -125,48 +82,48 @@ type IPOption func(*forwarded.Trust)
 // ByIP reads X-Forwarded-For from the right and skips trusted proxies, up to 32
 // addresses. The first address that is not a trusted proxy's is the client's.
 // ByIP ignores everything to the left of it, because a client can forge that.
+//
+// "unix:" is a proxy that connects through a Unix socket. Without it a request
+// through a socket has no address, and the error is [ErrNoKey]. Everybody who
+// can write to the socket can choose an address.
 func TrustProxies(prefixes ...string) IPOption {
 	return func(t *forwarded.Trust) {
 		for _, s := range prefixes {
 			p, err := forwarded.ParsePrefix(s)
-			if err != nil {
-				t.Mistakes = append(t.Mistakes, mistake.New("TrustProxies", s, `must be an IP address or a CIDR range, such as "192.0.2.7" or "10.0.0.0/8"`))
-				continue
+			switch {
+			case s == "unix:":
+				t.Socket = true
+			case err != nil:
+				t.Mistakes = append(t.Mistakes, mistake.New("TrustProxies", s,
+					`must be an IP address or a CIDR range, such as "192.0.2.7" or "10.0.0.0/8", or "unix:" for a Unix socket`))
+			default:
+				t.Proxies = append(t.Proxies, p)
 			}
-			t.Proxies = append(t.Proxies, p)
 		}
 	}
-}
-
-// TrustUnixSocket trusts a peer that connects through a Unix socket as
-// [TrustProxies] trusts an address: it is the proxy in front of the service.
-// Without this option a request through a socket has no address, and the error
-// is [ErrNoKey]. Everybody who can write to the socket can choose an address.
-func TrustUnixSocket() IPOption {
-	return func(t *forwarded.Trust) { t.Socket = true }
-}
-
-// TrustForwarded has ByIP read the field Forwarded (RFC 7239) instead of
-// X-Forwarded-For, in the same way: from the right, and only from trusted
-// peers. Use it if your proxies write Forwarded. A proxy that does not write
-// the field passes on what clients send. An element without an address ends the
-// search: one with an obfuscated identifier, such as for=_hidden, with
-// for=unknown, or without for. The address is then that of the proxy that sent
-// the element.
-func TrustForwarded() IPOption {
-	return func(t *forwarded.Trust) { t.List = forwarded.RFC7239 }
 }
 
 // TrustHeader names a header field in which a trusted proxy sends the client's
 // address, such as "CF-Connecting-IP". ByIP reads it only if the peer is
 // trusted. If the field is missing, repeated or not an address, ByIP reads
-// X-Forwarded-For instead, or Forwarded with [TrustForwarded].
+// X-Forwarded-For instead.
+//
+// TrustHeader("Forwarded") has ByIP read that field (RFC 7239) in place of
+// X-Forwarded-For and in the same way: from the right. Use it if your proxies
+// write Forwarded: one that does not passes on what clients send. An element
+// without an address ends the search: one with an obfuscated identifier, such
+// as for=_hidden, with for=unknown, or without for. The address is then that of
+// the proxy that sent the element.
 func TrustHeader(name string) IPOption {
 	return func(t *forwarded.Trust) {
-		if !field.ValidName(name) {
+		switch {
+		case strings.EqualFold(name, forwarded.RFC7239.Field):
+			t.List = forwarded.RFC7239
+		case !field.ValidName(name):
 			t.Mistakes = append(t.Mistakes, mistake.New("TrustHeader", name, `must be the name of a header field, such as "CF-Connecting-IP"`))
+		default:
+			t.Header = name
 		}
-		t.Header = name
 	}
 }
 

@@ -101,7 +101,7 @@ func (k *keyLimits) note(format string, args ...any) {
 // and some multiply.
 func (k *keyLimits) drawList(names []string, override bool) (list []core.Limit) {
 	if override && k.r.IntN(4) == 0 {
-		list = append(list, core.Times([]float64{0.5, 2, 10}[k.r.IntN(3)]))
+		list = append(list, core.Limit{Times: []float64{0.5, 2, 10}[k.r.IntN(3)]})
 	}
 	for _, i := range k.r.Perm(len(names)) {
 		name, n := names[i], 2*(1+k.r.IntN(10))
@@ -111,7 +111,7 @@ func (k *keyLimits) drawList(names []string, override bool) (list []core.Limit) 
 		var l core.Limit
 		switch {
 		case override && k.r.IntN(4) == 0:
-			l = core.Times([]float64{0.5, 2, 10}[k.r.IntN(3)]).WithName(name)
+			l = core.Limit{Times: []float64{0.5, 2, 10}[k.r.IntN(3)]}.WithName(name)
 		case name == "t":
 			l = core.PerHour(n).WithUnit("tokens").WithName(name)
 		case name == "s":
@@ -202,7 +202,7 @@ func (k *keyLimits) limitsOf(v *keyView, key string) (limits []core.Limit, block
 	for i, l := range row {
 		limits = append(limits, l.WithName(tableName(p, row, i)))
 	}
-	stored := core.StoredKey(key)
+	stored := store.Key(key)
 	for _, override := range [][]core.Limit{p.Overrides[key], k.exceptions.Overrides[stored]} {
 		var added []core.Limit
 		named, all := make(map[string]core.Limit), 0.0
@@ -250,7 +250,7 @@ func times(l core.Limit, factor float64) int64 {
 }
 
 func (k *keyLimits) of(key string, l core.Limit) usedOf {
-	return usedOf{core.StoredKey(key), l.Name, l.Mode == core.Concurrent}
+	return usedOf{store.Key(key), l.Name, l.Mode == core.Concurrent}
 }
 
 func (k *keyLimits) left(key string, l core.Limit) int64 {
@@ -291,7 +291,7 @@ func (k *keyLimits) play() (wrong string) {
 		}
 		for _, v := range k.views {
 			for _, key := range keyLimitsKeys {
-				if err := errors.Join(k.compare(v, v.limiter, key, key), k.compare(v, v.limiter.WithStoredKeys(), key, core.StoredKey(key))); err != nil {
+				if err := errors.Join(k.compare(v, v.limiter, key, key), k.compare(v, v.limiter.WithStoredKeys(), key, store.Key(key))); err != nil {
 					return err.Error()
 				}
 			}
@@ -346,10 +346,10 @@ func (k *keyLimits) step() error {
 			if e.Overrides == nil {
 				e.Overrides = make(map[string][]core.Limit)
 			}
-			e.Overrides[core.StoredKey(key)] = list
+			e.Overrides[store.Key(key)] = list
 		}
 		for _, key := range blocked {
-			e.Blocked = append(e.Blocked, core.StoredKey(key))
+			e.Blocked = append(e.Blocked, store.Key(key))
 		}
 		k.note("SetExceptions %v %.8q", e.Overrides, e.Blocked)
 		if err := v.limiterOf(k).SetExceptions(e); err != nil {
@@ -440,7 +440,7 @@ func (k *keyLimits) step() error {
 		return v.limiter.Refund(ctx, key, n)
 	case 10:
 		k.note("%.8s Reset", key)
-		maps.DeleteFunc(k.used, func(u usedOf, _ int64) bool { return u.key == core.StoredKey(key) })
+		maps.DeleteFunc(k.used, func(u usedOf, _ int64) bool { return u.key == store.Key(key) })
 		k.taken = slices.DeleteFunc(k.taken, func(t *takenFrom) bool { return t.key == key })
 		return v.limiter.Reset(ctx, key)
 	case 11:

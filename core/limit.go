@@ -27,8 +27,8 @@ const (
 	Stepped = bucket.Stepped
 	// Aligned adds RefillRate tokens at once at every multiple of
 	// RefillInterval on the Unix clock: every minute at :00, every day at 00:00
-	// UTC, every week on Thursday at 00:00 UTC. Or it does so by the calendar:
-	// see [PerMonth], [PerWeek] and [Limit.In]. Use it for quotas.
+	// UTC, every week on Thursday. Or it does so by the calendar: see
+	// [PerMonth], [PerWeek] and [Limit.In]. Use it for quotas.
 	Aligned = bucket.Aligned
 	// Concurrent is for how many requests may be at work at once. Tokens are
 	// slots: a request takes its cost, and the slots come back when it is
@@ -43,12 +43,11 @@ const (
 // The rate bounds the long run, and the capacity bounds the burst. That is not
 // a fixed window: see [Limit.MaxIn].
 type Limit struct {
-	// Name identifies the limit among those of its policy: in headers, and in
-	// the store, so that its tokens stay its own when the policy changes. It
-	// must be printable ASCII, at most 128 bytes. If it is empty, a sole limit
-	// has its policy's name; each of several has the policy's name and its
-	// interval, such as "api-1m", and its Unit if that is not requests, such as
-	// "api-1m-tokens".
+	// Name identifies the limit among those of its policy, in headers and in
+	// the store, where its tokens stay its own when the policy changes. It must
+	// be printable ASCII, at most 128 bytes. By default a sole limit has its
+	// policy's name; each of several has the policy's name and its interval,
+	// such as "api-1m", and its Unit, if that is not requests: "api-1m-tokens".
 	Name string
 
 	// Capacity is the most tokens that the bucket holds, and so the largest
@@ -69,11 +68,11 @@ type Limit struct {
 	// Continuous.
 	Mode Mode
 
-	// Unit is what the tokens stand for, such as "tokens" of a language model
-	// or "bytes". It must be printable ASCII without capitals, 2 to 128 bytes,
-	// and neither a word of [ParseLimit]'s form nor a misspelling of
-	// [Requests]. If it is empty, the limit counts requests: [Limiter.AllowN]
-	// takes its cost from such limits only, and [Limiter.AllowUnits] from all.
+	// Unit is what the tokens stand for, such as "tokens" of a language model.
+	// By default the limit counts requests: [Limiter.AllowN] takes its cost
+	// from such limits only, [Limiter.AllowUnits] from all. It must be
+	// printable ASCII without capitals, 2 to 128 bytes, and neither a word of
+	// [ParseLimit]'s form nor a misspelling of [Requests].
 	Unit string
 
 	// Location is where the days of an Aligned limit begin: see [Limit.In]. If
@@ -90,29 +89,26 @@ type Limit struct {
 	// used at once.
 	MaxHold time.Duration
 
-	// Times is for overrides: see [Times].
+	// Times is for overrides, and stands alone or with a Name: Limit{Times: 10}
+	// multiplies the Capacity and RefillRate that the key has without the
+	// override, whatever its plan, by ten, and slots too. With a Name it
+	// multiplies the limit of that name, else all that the override does not
+	// name. It is from 0.001 to 1,000,000. A limit keeps at least one token.
 	Times float64
 }
 
 // MaxIn returns the most tokens that this limit admits in any window of length
-// d: a full bucket and its refill in the meantime. For example, 17 tokens every
-// 30 seconds admit up to 34 in 30 seconds.
+// d: a full bucket and its refill. For example, 17 tokens every 30 seconds
+// admit up to 34 in 30 seconds.
 //
-// A Continuous bucket refills evenly, so the result is Capacity + RefillRate ×
-// d/RefillInterval. Stepped and Aligned buckets refill at once, perhaps just
-// after the window opens. They count a refill for every interval that d
-// touches, up to Capacity each, because a bucket loses what overflows. A result
-// above the largest int64 is the largest int64.
+// For a Continuous bucket that is Capacity + RefillRate × d/RefillInterval.
+// Stepped and Aligned buckets refill at once, perhaps just after the window
+// opens, so they count a refill of up to Capacity for every interval that d
+// touches. In the Concurrent mode, and beyond it, the result is the largest
+// int64. It is 0 if d is negative or the Limit is not valid.
 //
-// MaxIn counts what the limit admits. [Limiter.Debit], and a [Result.Settle]
-// that charges more, take tokens for what has happened already. What the bucket
-// lacks then is a debt, and later requests wait until it is paid. So over a
-// long time no more is used than the rate brings, a full bucket, and the debt.
-//
-// Slots are used again as soon as they are released, so in the Concurrent mode
-// the result is the largest int64.
-//
-// MaxIn returns 0 if d is negative or no constructor would accept the Limit.
+// [Limiter.Debit], and a [Result.Settle] that charges more, take what was used
+// already, beyond MaxIn. Later requests pay that debt first.
 func (l Limit) MaxIn(d time.Duration) int64 {
 	p := l.plain()
 	if d < 0 || len(p.Mistakes("")) > 0 {
@@ -128,13 +124,23 @@ func (l Limit) MaxIn(d time.Duration) int64 {
 	return total.Int64()
 }
 
-// Month is the RefillInterval of limits by the calendar month: the months
-// themselves, of 28 to 31 days. A multiple of it is as many months: 3 * Month
-// is a quarter, and 12 * Month a year. Its length is that of the mean month.
-const Month = calendar.Month
+const (
+	// Requests is the unit of limits that name none.
+	Requests = quantity.Requests
 
-// plain is l for package limit. The two types have the same fields, or this
-// does not compile.
+	// Month is the RefillInterval of limits by the calendar month: the months
+	// themselves, of 28 to 31 days. A multiple of it is as many months: 3 *
+	// Month is a quarter, and 12 * Month a year. Its length is that of the mean
+	// month.
+	Month = calendar.Month
+
+	// Never is the RetryAfter of a request that can never be allowed, because
+	// its cost exceeds a limit's Capacity. It is the longest time.Duration, so
+	// check for it before you add to it.
+	Never time.Duration = math.MaxInt64
+)
+
+// plain is l for package limit, which has the same fields.
 func (l Limit) plain() limit.Limit { return limit.Limit(l) }
 
 // each returns what f makes of each of list.
@@ -177,8 +183,7 @@ func PerDay[N number](n N) Limit { return per(float64(n), 24*time.Hour) }
 // 1): Per(5, 15*time.Minute).
 func Per[N number](n N, interval time.Duration) Limit { return per(float64(n), interval) }
 
-// per keeps invalid numbers, so that the constructor reports them. A fraction
-// of a token rounds the Capacity up.
+// per keeps invalid numbers for the constructor. A fraction rounds Capacity up.
 func per(n float64, interval time.Duration) Limit {
 	capacity := int64(0)
 	if n > 0 {
@@ -198,14 +203,6 @@ func InFlight[N integer](n N) Limit {
 	}
 	return l
 }
-
-// Times returns a limit for an override that multiplies what the key has
-// without the override, whatever its plan: Times(10) its Capacity and
-// RefillRate by ten, and slots too. With a name it multiplies the limit of that
-// name. Without one it multiplies all that the override does not name. n is
-// from 0.001 to 1,000,000; a limit keeps at least one token, and at most what
-// [Limit.Capacity] allows.
-func Times[N number](n N) Limit { return Limit{Times: float64(n)} }
 
 // integer is any kind of whole number.
 type integer interface {
@@ -231,17 +228,16 @@ func (l Limit) WithUnit(unit string) Limit {
 	return l
 }
 
-// WithMaxHold returns the limit with another MaxHold: for how long a request
-// holds what it takes, unless it is released or settled before. Then that comes
-// back, so that a process that dies takes nothing along. From 1 ms to 30 days.
+// WithMaxHold returns the limit with another MaxHold, from 1 ms to 30 days: for
+// how long a request holds what it takes, unless it is released or settled
+// before. Then that comes back, so that a process that dies takes nothing
+// along.
 //
 // Of slots the default is a minute. A request that takes longer calls
-// [Result.Hold] in time; middleware does so by itself. The shorter MaxHold is,
-// the sooner the slots of a process that died come back.
-//
-// Of a limit of another unit than requests, what a request takes is then an
-// estimate: [Result.Settle] charges what it really took, and without that the
-// estimate comes back. The default is that it stays charged.
+// [Result.Hold] in time; middleware does so by itself. Of a limit of another
+// unit than requests, what a request takes is then an estimate: [Result.Settle]
+// charges what it really took, and without that the estimate comes back. By
+// default it stays charged.
 func (l Limit) WithMaxHold(d time.Duration) Limit {
 	if l.MaxHold = d; d == 0 {
 		l.MaxHold = limit.NoHold // a mistake, and not the default
@@ -267,15 +263,13 @@ func PerMonth[N number](n N) Limit { return per(float64(n), Month).WithMode(Alig
 
 // In returns the limit Aligned to the calendar of a location. Its
 // RefillInterval must be whole days, weeks or months. Days begin at midnight
-// there, weeks on Monday, and several months with a January. A day on which
-// clocks are set forward has 23 hours, and is one day. If the clocks skip the
-// time at which a period begins, it begins when they are set forward; if they
-// show it twice, the first time.
+// there, weeks on Monday, and several months with a January. A day may have 23
+// hours. A period whose beginning the clocks skip begins when they are set
+// forward; of a time that they show twice the first counts.
 //
-// [time.Local] is another place on each machine, so it is not for processes
-// that share a store, and text can't name it. The store's clock decides which
-// day it is. Each process computes the days from its own time zone data. If the
-// system has none, [time.LoadLocation] returns an error at start: then import
+// [time.Local] is another place on each machine, so text can't name it, and
+// processes that share a store must not use it. Each process computes days from
+// its own time zone data: without it [time.LoadLocation] fails, so import
 // time/tzdata.
 func (l Limit) In(location *time.Location) Limit {
 	if l.Location = location; location == nil {
@@ -285,10 +279,10 @@ func (l Limit) In(location *time.Location) Limit {
 }
 
 // Anchored returns the limit Aligned to a calendar one of whose periods begins
-// at t: for months that begin on a customer's billing day, weeks that begin on
-// another day, or days that begin at noon. In a month that is shorter, the
-// period begins on the last day. The time of day is that of t in the limit's
-// Location, by default UTC. The zero time is a mistake.
+// at t: for months from a customer's billing day, weeks from another day, or
+// days from noon. In a shorter month the period begins on the last day. The
+// time of day is that of t in the limit's Location, by default UTC. The zero
+// time is a mistake.
 func (l Limit) Anchored(t time.Time) Limit {
 	if l.Anchor = t.Round(0).UTC(); t.IsZero() {
 		l.Anchor = limit.NoAnchor
@@ -305,53 +299,41 @@ func (l Limit) Anchored(t time.Time) Limit {
 // such as
 //
 //	100/min burst 20
-//	0.1/s burst 5
 //	1_000/2 weeks aligned name "per fortnight"
 //	100_000 tokens/min
 //	10_000/month in Europe/Berlin from 2025-10-31
 //	5 at once hold 2min
 //
-// N at once is N slots: see [InFlight]. xN is [Times] N, for overrides. RATE is
-// a number above 0, read exactly: 100, 0.5, 1_000 or 1e6. Commas are refused,
-// for half of the world reads them as points, and so are 1.000 and 12.345, for
-// the other half reads these as thousands: write 12345, or 12.3450. UNIT is the
-// [Limit.Unit]; without it, and if it is requests, the limit counts requests. A
-// unit of other characters than letters, digits and .:_-, or one that begins
-// with a digit, stands in double quotes.
+// N at once is N slots: see [InFlight]. xN is a limit of Times N. RATE is a
+// number above 0, read exactly: 100, 0.5, 1_000 or 1e6. Commas are refused, and
+// so are 1.000 and 12.345, which half of the world reads as thousands: write
+// 12345, or 12.3450. UNIT is the [Limit.Unit]: in double quotes if it begins
+// with a digit or has other characters than letters, digits and .:_-
 //
 // INTERVAL is a unit, a count with a unit, or several of these, the largest
-// first, such as s, 30s, 5 min or 1h30m: every positive [time.Duration] as Go
-// prints it is one. The units are s, sec, second; m, min, minute; h, hr, hour;
-// d, day (24 hours); w, week; all with a plural; and ms, us, µs, ns. As in Go,
-// m is the minute; M is refused. mo, month and y, year with their plurals are
-// those of the calendar: see [PerMonth].
+// first: s, 30s, 5 min or 1h30m, as [time.Duration] prints it too. The units
+// are s, sec, second; m, min, minute; h, hr, hour; d, day (24 hours); w, week;
+// ms, us, µs, ns. M is refused. mo, month and y, year are those of the
+// calendar: see [PerMonth]. Words have plurals.
 //
 // What follows may stand in any order, each once:
 //
-//   - burst N is the Capacity, a whole number. Without it the Capacity is RATE,
-//     as [PerMinute] has it; a RATE that is not whole needs a burst.
+//   - burst N is the Capacity, a whole number; without it that is RATE, as
+//     [PerMinute] has it. A RATE that is not whole needs a burst.
 //   - continuous (the default), stepped or aligned is the [Mode]. Months, in
 //     and from are aligned.
-//   - in ZONE is the Location, as [time.LoadLocation] knows it: see [Limit.In].
-//     "week in UTC" is [PerWeek]. Local is refused, for it is another place on
-//     each machine.
-//   - from DATE is the Anchor: see [Limit.Anchored]. It is a day such as
-//     2025-10-31, or with a time of day, 2025-10-31T12:00 or
-//     2025-10-31T12:00:00, as clocks in the location show it. If they show it
-//     twice, the first is meant. A time with an offset or Z, such as
-//     2025-10-31T12:00Z, is that instant.
-//   - hold INTERVAL is the MaxHold, from 1 ms to 30 days: see
-//     [Limit.WithMaxHold]. It is for slots, and for limits of another unit than
-//     requests.
-//   - name NAME is the Name. A name of other characters than letters, digits
-//     and .:/_- stands in double quotes, with \" for a quote and \\ for a
-//     backslash.
+//   - in ZONE is the Location, as [time.LoadLocation] knows it, but not Local:
+//     see [Limit.In]. "week in UTC" is [PerWeek].
+//   - from DATE is the Anchor: see [Limit.Anchored]. It is 2025-10-31, or with
+//     a time of day that clocks in the location show (of two the first),
+//     2025-10-31T12:00, or an instant with an offset, 2025-10-31T12:00Z.
+//   - hold INTERVAL is the MaxHold: see [Limit.WithMaxHold].
+//   - name NAME is the Name: in double quotes, with \" and \\, if it has other
+//     characters than letters, digits and .:/_-
 //
 // Capitals don't matter except in the name and the zone, nor does space around
-// words and the slash.
-//
-// The limit is valid, or the error joins a [ConfigError] for every mistake.
-// [Limit.String] is the inverse.
+// words and the slash. The limit is valid, or the error joins a [ConfigError]
+// for every mistake. [Limit.String] is the inverse.
 func ParseLimit(s string) (Limit, error) {
 	l, mistakes := limit.Parse(s, "")
 	if len(mistakes) == 0 {
@@ -369,17 +351,13 @@ func ParseLimit(s string) (Limit, error) {
 //
 //	100/min burst 20
 //	1000/2weeks aligned name "per fortnight"
-//	5 at once hold 2min
 //
-// The burst is left out where it is the rate, and the mode where it is
-// Continuous. The interval is in the largest unit that counts it in whole
-// numbers. ParseLimit of the String of a valid limit is that limit, to the last
-// bit.
+// It leaves out what is the default. ParseLimit of the String of a valid limit
+// is that limit, to the last bit.
 func (l Limit) String() string { return l.plain().String() }
 
 // MarshalText writes a valid limit as [Limit.String] does and the zero Limit as
-// "". Of others it returns the mistakes. So a limit is a string in JSON and
-// YAML.
+// "". Of others it returns the mistakes.
 func (l Limit) MarshalText() ([]byte, error) { return l.plain().MarshalText() }
 
 // UnmarshalText reads what [ParseLimit] reads, and "" as the zero Limit.

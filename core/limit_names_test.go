@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -39,10 +40,10 @@ func FuzzNamesSurviveHeaders(f *testing.F) {
 		if limit != "" && want[0] != limit {
 			t.Errorf("the first limit is called %q, want %q", want[0], limit)
 		}
-		h := limittest.HeaderList{}
+		h := http.Header{}
 		res.WriteHeaders(h)
 		for _, field := range []string{"Ratelimit", "Ratelimit-Policy"} {
-			list, err := httpsfv.UnmarshalList([]string{h[field]})
+			list, err := httpsfv.UnmarshalList(h[field])
 			if err != nil {
 				t.Fatalf("%s: %s is not a list of RFC 9651: %v", field, h[field], err)
 			}

@@ -243,7 +243,7 @@ func TestNamesOfSlots(t *testing.T) {
 func TestPolicyChangesOfSlotsInWords(t *testing.T) {
 	var seen []string
 	p := core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(5).WithName("at-once"), core.PerMinute(9).WithUnit("tokens").WithName("tpm"), core.PerDay(9).WithName("rate")}}
-	l := core.Must(core.NewLimiter(core.NewMemoryStore(), p, core.WithPolicyObserver(func(c core.PolicyChange) { seen = c.Changes })))
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), p, core.WithPolicyObserver(func(_ core.Policy, changes []string) { seen = changes })))
 	for _, limits := range [][]core.Limit{
 		{core.InFlight(8).WithMaxHold(2 * time.Minute).WithName("at-once"), core.PerMinute(9).WithUnit("tokens").WithMaxHold(time.Minute).WithName("tpm"), core.InFlight(9).WithName("rate")},
 		{core.InFlight(8).WithName("slots"), core.InFlight(9).WithName("rate"), core.PerMinute(9).WithUnit("tokens").WithMaxHold(time.Minute).WithName("tpm")},

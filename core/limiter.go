@@ -13,6 +13,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/gather"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -25,28 +26,34 @@ import (
 // can wait for its turn wants [Limiter.Wait], and one whose work takes a slot
 // [Limiter.Acquire].
 type Limiter struct {
-	store    Store
-	memory   *MemoryStore // the store, if it is one; decisions then need no copies
-	config   *storeConfig // the store's; nil if the store has none
-	plans    *planCache   // plans of limits given to WithLimits, shared with the limiters it returns
-	taken    *taken       // what callers take; nil for limiters of WithLimits, whose limits don't change
-	source   *Limiter     // that l is a snapshot of; nil if it is none
-	watch    watch
-	cancels  gather.Calls[cancelsOf, bucket.Ending] // of waits whose contexts have ended
-	releases *releases                              // of slots, under way; shared with the limiters that WithLimits returns
-	waiters  *waiters                               // for slots; shared so too
+	*shared
 
-	// fallback returns the store that decides under FailLocal. It makes the
-	// store at its first call. SetPolicy keeps it.
-	fallback func() *MemoryStore
+	taken    *taken                // what callers take; nil for limiters of WithLimits, whose limits don't change
+	source   *Limiter              // that l is a snapshot of; nil if it is none
 	rules    atomic.Pointer[rules] // replaced as a whole by SetPolicy; see current
 	changing sync.Mutex            // held by SetPolicy, so that observers receive changes in their order
 
-	base       *Limiter                    // whose plan l decides by; nil if l is none of WithPlan
-	planName   string                      // of base's policy
-	planned    map[string]*Limiter         // of WithPlan, by name; guarded by changing
-	exceptions *atomic.Pointer[Exceptions] // shared with the limiters that WithLimits returns; nil in a snapshot
-	following  *atomic.Pointer[Following]  // shared so too
+	base     *Limiter            // whose plan l decides by; nil if l is none of WithPlan
+	planName string              // of base's policy
+	planned  map[string]*Limiter // of WithPlan, by name; guarded by changing
+}
+
+// shared is what a limiter and those that it returns have in common.
+type shared struct {
+	store    Store
+	memory   *MemoryStore // the store, if it is one; decisions then need no copies
+	config   *storeConfig // the store's; nil if the store has none
+	watch    watch
+	plans    planCache                              // of limits given to WithLimits
+	cancels  gather.Calls[cancelsOf, bucket.Ending] // of waits whose contexts have ended
+	releases releases                               // of slots, under way
+	waiters  waiters                                // for slots
+
+	// fallback returns the store for FailLocal, which its first call makes.
+	fallback func() *MemoryStore
+
+	exceptions atomic.Pointer[Exceptions]
+	following  atomic.Pointer[store.Following]
 }
 
 // cancelsOf is what cancels have in common that share a call.
@@ -73,7 +80,7 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 	if isNil(store) {
 		errs = append(errs, mistake.New("NewLimiter store", nil, "must be a Store"))
 	}
-	l := &Limiter{store: store, plans: &planCache{}, taken: &taken{}, releases: &releases{}, waiters: &waiters{}, exceptions: &atomic.Pointer[Exceptions]{}, following: &atomic.Pointer[Following]{}}
+	l := &Limiter{shared: &shared{store: store}, taken: &taken{}}
 	if l.memory, _ = store.(*MemoryStore); l.memory != nil && !l.memory.Made() {
 		errs = append(errs, mistake.New("NewLimiter store", "MemoryStore{}", "must come from NewMemoryStore"))
 	}
@@ -119,8 +126,7 @@ func configOf(s Store) *storeConfig {
 // maxLocalKeys bounds how many keys the fallback of FailLocal holds.
 const maxLocalKeys = 100_000
 
-// newFallback returns the fallback for a store with this configuration, which
-// is nil if the store has none.
+// newFallback returns the fallback for a store with config, or with none.
 func newFallback(config *storeConfig) *MemoryStore {
 	options := []store.MemoryOption{WithMaxKeys(maxLocalKeys)}
 	if config != nil && config.Clock != nil {
@@ -129,8 +135,7 @@ func newFallback(config *storeConfig) *MemoryStore {
 	return NewMemoryStore(options...)
 }
 
-// warnSameName logs a warning if another limiter of l's store has the same
-// policy name and other limits.
+// warnSameName warns of a limiter with the policy's name and other limits.
 func (l *Limiter) warnSameName(r *rules, change bool) {
 	if l.config != nil {
 		limits := r.plan.limits
@@ -144,7 +149,7 @@ func (l *Limiter) warnSameName(r *rules, change bool) {
 	}
 }
 
-// failed wraps a store's error about key: in callerDone if the caller's own
+// failed wraps a store's error about key: in hook.CallerDone if the caller's own
 // context has ended, else in ErrUnavailable. It reports state that can't be
 // used.
 func (l *Limiter) failed(ctx context.Context, key string, err error) error {
@@ -152,14 +157,15 @@ func (l *Limiter) failed(ctx context.Context, key string, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return callerDone{err}
+		return hook.Done(err)
 	}
 	l.watch.reportUnreadable(l.Name(), key, err)
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// LogKey returns key as the limiter's log lines show it.
-func (l *Limiter) LogKey(key string) string { return LogKey(l.watch.secret, key) }
+// LogKey returns key as the log lines of this limiter, and of others with its
+// [WithKeySecret], show it: so a client's lines can be found.
+func (l *Limiter) LogKey(key string) string { return store.LogKey(l.watch.secret, key) }
 
 // Name returns the name of the limiter's policy.
 func (l *Limiter) Name() string { return l.current().policy.Name }
@@ -172,9 +178,7 @@ func (l *Limiter) Capacity(key string) int64 { return l.current().planOf(key).Le
 // Policy returns the limiter's policy as it was given. [Result.Limits] has the
 // names of limits that were given none.
 func (l *Limiter) Policy() Policy {
-	p := l.current().policy
-	p.Limits, p.Plans, p.Overrides, p.Blocked = slices.Clone(p.Limits), cloned(p.Plans), cloned(p.Overrides), slices.Clone(p.Blocked)
-	return p
+	return l.current().policy.clone()
 }
 
 // Since returns when the policy was set: by NewLimiter, or by the last
@@ -183,26 +187,20 @@ func (l *Limiter) Since() time.Time { return l.current().since }
 
 // WithLimits returns a limiter that applies other limits to the keys of the
 // same policy, for plans and tiers. The error reports every mistake in the
-// limits.
+// limits. It remembers up to 1,024 lists of limits, so a call for every request
+// costs a look-up; beyond that it forgets all of them.
 //
-// Both limiters share buckets: limits of the same name are one bucket. If it
-// has no name, a sole limit has its policy's name; each of several has the
-// policy's name and its interval, such as "api-1m". A limit that was not used
-// on a key before starts full.
+// Limits of the same name (see [Limit.Name]) are one bucket, of both limiters.
+// A limit that was not used on a key before starts full. If one name stands for
+// different limits, here or in another process, each request uses its own:
 //
-// WithLimits remembers up to 1,024 lists of limits, so a call for every request
-// costs a look-up. Beyond that it forgets all of them.
-//
-// If one name stands for different limits, here or in another process, each
-// request uses its own limit:
 //   - The bucket remembers what was used: what is left is Capacity less that,
 //     and no debt. So a higher Capacity is there at once, and what a lower one
 //     cuts is there again under a higher one.
 //   - A rate counts from its change: until a request is decided under other
-//     limits, the bucket refills as before, and then from what is there at the
-//     new rate. So no window admits more than MaxIn of the largest Capacity and
-//     the fastest rate. If modes or intervals differ, the refills of both can
-//     fall into one window.
+//     limits, the bucket refills as before. So no window admits more than MaxIn
+//     of the largest Capacity and the fastest rate. If modes or intervals differ,
+//     the refills of both can fall into one window.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	now := l.current()
 	p, errs := l.plans.checked(now.policy.Name, limits, 1)
@@ -215,18 +213,16 @@ func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	if now.localPlan != nil {
 		next.localPlan = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare)
 	}
-	next.given = l.plans
+	next.given = &l.plans
 	return l.with(&next), nil
 }
 
-// WithPlan returns the limiter of a plan of the policy: it decides by the
-// plan's limits and shares buckets as those of WithLimits do. The empty name is
-// l itself. Unlike a limiter of WithLimits it follows SetPolicy; of a plan that
-// a later policy lacks it has the policy's own limits. SetPolicy and
-// SetExceptions of it are those of l. If the policy has no such plan, WithPlan
-// returns an error.
-//
-// It costs a look-up in a map and allocates nothing.
+// WithPlan returns the limiter of a plan of the policy; of the empty name that
+// is l. It decides by the plan's limits and shares buckets as those of
+// WithLimits do. Unlike these it follows SetPolicy; of a plan that a later
+// policy lacks it has the policy's own limits. SetPolicy and SetExceptions of
+// it are those of l. The error says that the policy has no such plan. It costs
+// a look-up in a map and allocates nothing.
 func (l *Limiter) WithPlan(name string) (*Limiter, error) {
 	if name == "" {
 		return l, nil
@@ -242,8 +238,7 @@ func (l *Limiter) WithPlan(name string) (*Limiter, error) {
 	return of.limiter, nil
 }
 
-// plan gives each plan of r its limiter: that of the policy before if it has
-// one. The caller holds changing, or has l alone.
+// plan gives each plan of r the limiter that it had, or a new one.
 func (l *Limiter) plan(r *rules) {
 	for name, of := range r.plans {
 		if name == "" {
@@ -262,13 +257,12 @@ func (l *Limiter) plan(r *rules) {
 }
 
 // WithStoredKeys returns a limiter of the policy that l has now, which takes
-// keys as stores have them, such as those that redisstore's Buckets lists: it
-// does not hash a key that is a hash already. It is for tools that don't know
-// the client of a hash. Of [StoredKey](key) it decides what l decides of key.
+// keys as stores have them, such as those of redisstore's Buckets. It is for
+// tools that don't know the client of a hash: of store.Key(key) it decides what
+// l decides of key.
 func (l *Limiter) WithStoredKeys() *Limiter {
 	next := *l.current()
 	next.shared, next.stored = true, true
-	next.own, next.overrides = byStoredKey(next.own), byStoredKey(next.overrides)
 	return l.with(&next)
 }
 
@@ -283,7 +277,7 @@ func (l *Limiter) current() *rules {
 		return now
 	}
 	now := l.rules.Load()
-	for l.exceptions != nil {
+	for l.source == nil {
 		given := l.exceptions.Load()
 		if given == now.exceptions {
 			break
@@ -298,23 +292,19 @@ func (l *Limiter) current() *rules {
 	return now
 }
 
-// snapshot returns a limiter that keeps the policy that l has now:
-// [Limiter.SetPolicy] of l does not change it. Middleware that asks what a
-// policy counts, and then has it decide, needs one policy for both. A snapshot
-// is for one decision. It allocates.
+// snapshot returns a limiter that keeps the policy that l has now, for one
+// decision of middleware that asks before what the policy counts. It allocates.
 func (l *Limiter) snapshot() *Limiter {
 	now := *l.current()
 	now.shared = true
 	s := l.with(&now)
-	s.taken, s.source, s.exceptions = l.taken, l.lasting(), nil
+	s.taken, s.source = l.taken, l.lasting()
 	return s
 }
 
-// with returns a limiter that shares all with l but the rules.
+// with returns a limiter that has other rules than l.
 func (l *Limiter) with(r *rules) *Limiter {
-	w := &Limiter{
-		store: l.store, memory: l.memory, config: l.config, plans: l.plans, watch: l.watch, fallback: l.fallback, releases: l.releases, waiters: l.waiters, exceptions: l.exceptions, following: l.following,
-	}
+	w := &Limiter{shared: l.shared}
 	w.rules.Store(r)
 	return w
 }
@@ -327,23 +317,19 @@ func (l *Limiter) lasting() *Limiter {
 	return l
 }
 
-// SetPolicy replaces the policy from the next decision on, for limits that
-// change while a service runs.
-//
-// The policy's name must stay the same, so that buckets keep their tokens.
-// [Limiter.WithLimits] documents which limits share a bucket and what a changed
-// limit does to it. Limiters that WithLimits returned before keep their limits.
-// Tokens that Undo or Cancel return later go to limits that still exist, at
-// their current rates.
+// SetPolicy replaces the policy from the next decision on. Its name must stay
+// the same, so that buckets keep their tokens. [Limiter.WithLimits] documents
+// which limits share a bucket and what a changed limit does to it. Limiters
+// that WithLimits returned before keep their limits. Tokens that Undo or Cancel
+// return later go to limits that still exist, at their current rates.
 //
 // A unit that decisions have taken, or that middleware takes, must still be
-// counted: without a limit of it every such request would fail with [ErrUnit].
-// In shadow mode it need not be.
+// counted, or every such request would fail with [ErrUnit]. In shadow mode it
+// need not be.
 //
-// A policy that is the same as before changes nothing. If the error is not nil,
-// nothing has changed. It reports every mistake, as NewLimiter's does. What has
-// changed is logged, at level info, and passed to observers: see
-// [WithPolicyObserver].
+// If the error is not nil, nothing has changed. It reports every mistake. What
+// has changed is logged, at level info, and passed to observers: see
+// [WithPolicyObserver]. The same policy as before changes nothing.
 func (l *Limiter) SetPolicy(policy Policy) error {
 	finish, err := l.preparePolicy(to(policy))
 	if err == nil {
@@ -430,21 +416,21 @@ func (l *Limiter) replace(now, next *rules, changes []string) {
 	}
 }
 
-// UnusedOverrides returns, sorted, the keys of the policy's Overrides for which
-// no request has asked since the policy was set. A key that stays there
-// although its client sends requests is not what the key function returns:
-// package keyof makes keys.
+// UnusedOverrides returns, sorted, the keys of the policy's Overrides and
+// Blocked for which no request has asked since the policy was set. A key that
+// stays there although its client sends requests is not what the key function
+// returns: package keyof makes keys.
 func (l *Limiter) UnusedOverrides() []string {
-	var unused []string
 	now := l.current()
-	for key := range now.own {
-		asked := func(r *rules) bool { return r.own[key].plan.asked.Load() }
-		if !asked(now) && !slices.ContainsFunc(slices.Collect(maps.Values(now.plans)), asked) {
+	all := append(slices.Collect(maps.Values(now.plans)), now)
+	var unused []string
+	for _, key := range slices.Concat(slices.Collect(maps.Keys(now.policy.Overrides)), now.policy.Blocked) {
+		if !slices.ContainsFunc(all, func(r *rules) bool { return r.own[store.Key(key)].plan.asked.Load() }) {
 			unused = append(unused, key)
 		}
 	}
 	slices.Sort(unused)
-	return unused
+	return slices.Compact(unused)
 }
 
 // replacedBy has tokens that were taken under r come back under next.

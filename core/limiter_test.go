@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
@@ -134,9 +135,9 @@ func TestExtremePoliciesAreRefusedOrWork(t *testing.T) {
 		res, err := l.Allow(context.Background(), "k")
 		require.NoError(t, err)
 		assert.True(t, res.Allowed)
-		h := limittest.HeaderList{}
+		h := http.Header{}
 		res.WriteHeaders(h)
-		assert.NotContains(t, h["RateLimit-Policy"], "w=0", "%g", share)
+		assert.NotContains(t, h.Get("RateLimit-Policy"), "w=0", "%g", share)
 	}
 	_, err := core.NewLimiter(away, core.Policy{Name: "api", Limits: make([]core.Limit, 65)})
 	require.ErrorContains(t, err, "Policy.Limits: 65 limits: at most 64 can hold together")

@@ -31,8 +31,7 @@ type part struct {
 	request *request
 }
 
-// join checks charges and returns their members, and the part of a member that
-// each of them is.
+// join checks charges, and returns their members and parts.
 func join(ctx context.Context, charges []Charge) (members []*member, parts []part, err error) {
 	if len(charges) == 0 {
 		return nil, nil, ErrNoCharges
@@ -66,7 +65,7 @@ func join(ctx context.Context, charges []Charge) (members []*member, parts []par
 // It returns nil if c has no limiter from a constructor. All members of a
 // limiter have the same rules.
 func memberOf(members []*member, c *Charge) *member {
-	if c.Limiter == nil {
+	if c.Limiter == nil || c.Limiter.shared == nil {
 		return nil
 	}
 	var now *rules
@@ -81,9 +80,6 @@ func memberOf(members []*member, c *Charge) *member {
 	}
 	if now == nil {
 		now = c.Limiter.current()
-	}
-	if now == nil {
-		return nil
 	}
 	return &member{limiter: c.Limiter, now: now, key: c.Key}
 }
@@ -102,8 +98,7 @@ func (c *Charge) request() request {
 	return r
 }
 
-// plus returns the request for what r and o ask together. requests says that a
-// limit counts them.
+// plus returns the request for what r and o ask together.
 func (r *request) plus(o *request, requests bool) request {
 	sum := *r
 	sum.parts = append(sum.parts, o)
@@ -120,8 +115,7 @@ func (r *request) plus(o *request, requests bool) request {
 	return sum
 }
 
-// inUnits returns what r asks for, in units, with the one request that need not
-// be mentioned.
+// inUnits returns what r asks for, with the request that need not be mentioned.
 func (r *request) inUnits(requests bool) Units {
 	if r.units == nil {
 		return Units{Requests: r.N}
@@ -134,8 +128,7 @@ func (r *request) inUnits(requests bool) Units {
 	return units
 }
 
-// saturated returns a+b, of numbers that are not negative, or the largest
-// number.
+// saturated returns a+b, or the largest number.
 func saturated(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -143,12 +136,10 @@ func saturated(a, b int64) int64 {
 	return a + b
 }
 
-// result returns the decision on a part of a member's charges. All parts have
-// the delays of the sum, and each holds its own share.
+// result returns the decision on a part, with the delays of the sum.
 func (p *part) result() Result { return p.resultOf(p.request) }
 
-// resultOf returns the decision on one of the charges of m. Its limits are
-// those that decided last.
+// resultOf returns the decision on one of m's charges.
 func (m *member) resultOf(own *request) Result {
 	r := m.res
 	if len(m.request.parts) == 1 {
@@ -249,8 +240,7 @@ func (r *Result) add(m *member, times int64) {
 	r.readAgain()
 }
 
-// denyUnder makes m's result a denial if its limits lack what m and others ask
-// together.
+// denyUnder denies m if its limits lack what m and others ask together.
 func (m *member) denyUnder(others []*member) {
 	r, a := &m.res, &m.res.answer
 	before := a.Waits
@@ -291,8 +281,7 @@ func (m *member) costOf(name string) int64 {
 	return 0
 }
 
-// askDivided has s decide r, which has shares: in one step, or one after
-// another if s can't.
+// askDivided has s decide r, which has shares, in one step if s can.
 func (l *Limiter) askDivided(ctx context.Context, now *rules, r *request, s Store) (store.Answer, error) {
 	asked := append([]store.Request{r.Request}, r.divided()...)
 	answers, err := []store.JointAnswer(nil), store.ErrApart
@@ -317,8 +306,7 @@ func (l *Limiter) askDivided(ctx context.Context, now *rules, r *request, s Stor
 	return a.Answer, a.Err
 }
 
-// sharesOf returns the answers to the shares of each of requests that were
-// decided in one step. They follow those to the requests.
+// sharesOf returns the answers to shares, which follow those to requests.
 func sharesOf(requests []request, answers []store.JointAnswer) [][]store.JointAnswer {
 	shares, rest := make([][]store.JointAnswer, len(requests)), answers[len(requests):]
 	for i := range requests {
@@ -329,8 +317,7 @@ func sharesOf(requests []request, answers []store.JointAnswer) [][]store.JointAn
 	return shares
 }
 
-// noteErrors gives a request the error of any of its shares that were decided
-// in the same step: then nothing was taken.
+// noteErrors gives a request the error of a share: then it took nothing.
 func noteErrors(own *store.JointAnswer, shares []store.JointAnswer) {
 	for _, a := range shares {
 		own.Err = cmp.Or(own.Err, a.Err)

@@ -3,10 +3,6 @@ package core
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"log/slog"
 	"slices"
@@ -33,7 +29,7 @@ type Observation struct {
 	Slots    int64         // slots that the decision took, of all limits in flight; of OutcomeSlots how many more are in use, or fewer
 	Latency  time.Duration // from the call to the decision, including waits for other requests and the fallback
 	Err      error         // the error of OutcomeError and OutcomeUnsettled; else why the store could not decide, or nil
-	Key      string        // "" without WithObservedKeys or WithKeyObserver; valid until the observer returns: clone what you keep
+	Key      string        // personal data, perhaps: log its [Limiter.LogKey]; valid until the observer returns: clone what you keep
 }
 
 // Outcome is the result of a request.
@@ -62,21 +58,13 @@ const (
 	OutcomeSlots
 )
 
+// outcomes are the names of outcomes, as metrics use them.
+var outcomes = [...]string{"allowed", "denied", "shadow-denied", "error", "unsettled", "slots"}
+
 // String returns the outcome's name in lower case, as metrics use it.
 func (o Outcome) String() string {
-	switch o {
-	case OutcomeAllowed:
-		return "allowed"
-	case OutcomeDenied:
-		return "denied"
-	case OutcomeShadowDenied:
-		return "shadow-denied"
-	case OutcomeError:
-		return "error"
-	case OutcomeUnsettled:
-		return "unsettled"
-	case OutcomeSlots:
-		return "slots"
+	if int(o) < len(outcomes) {
+		return outcomes[o]
 	}
 	return "Outcome(" + strconv.Itoa(int(o)) + ")"
 }
@@ -102,35 +90,22 @@ func (o limiterOption) observe(w *watch) { o(w) }
 func WithObserver(observe func(context.Context, Observation)) LimiterOption {
 	return limiterOption(func(w *watch) {
 		if observe != nil {
-			w.observers = append(w.observers, observer{call: observe})
+			w.observers = append(w.observers, observe)
 		}
 	})
 }
 
-// WithKeyObserver is [WithObserver] for an observer that needs Observation.Key,
-// such as package denied's. Other observers of the limiter, such as metrics and
-// traces, still see no key.
-func WithKeyObserver(observe func(context.Context, Observation)) LimiterOption {
-	return limiterOption(func(w *watch) {
-		if observe != nil {
-			w.observers, w.someKeys = append(w.observers, observer{observe, true}), true
-		}
-	})
-}
-
-// WithObservedKeys sets Observation.Key for all observers of the limiter. Keys
-// can be personal data, and as a label of a metric each key is a series.
-func WithObservedKeys() LimiterOption {
-	return limiterOption(func(w *watch) { w.keys, w.someKeys = true, true })
-}
-
-// WithPolicyObserver calls observe with the limits that are in force, for
-// metrics and logs: once by NewLimiter, and by SetPolicy after each change, one
-// call at a time, before they return. It must be safe for concurrent use,
-// because several limiters may have it, and must not call SetPolicy. The option
-// can be repeated. The limiter ignores a nil one. Limiters that WithLimits
-// returns, and overrides, are not reported.
-func WithPolicyObserver(observe func(PolicyChange)) LimiterOption {
+// WithPolicyObserver calls observe with the policy that is in force, for
+// metrics and logs: once by NewLimiter, and after each change, one call at a
+// time, before the call that changes it returns. All limits of now, and of its
+// Plans, have the names that metrics and headers show. changes are what
+// changed, in words: `limit "api": 100/min, was 60/min`. Overrides and blocked
+// keys are only counted there. changes is nil for NewLimiter.
+//
+// observe must be safe for concurrent use, because several limiters may have
+// it, and must not call SetPolicy. The option can be repeated. The limiter
+// ignores a nil one. Limiters that WithLimits returns are not reported.
+func WithPolicyObserver(observe func(now Policy, changes []string)) LimiterOption {
 	return limiterOption(func(w *watch) {
 		if observe != nil {
 			w.policyObservers = append(w.policyObservers, observe)
@@ -176,38 +151,12 @@ func WithKeySecret(secret []byte) LimiterOption {
 	})
 }
 
-// LogKey returns key as the log lines of limiters with WithKeySecret(secret)
-// show it: so a client's lines can be found. Nil stands for the random secret
-// of this process, which limiters without WithKeySecret use.
-func LogKey(secret []byte, key string) string {
-	if secret == nil {
-		secret = processSecret()
-	}
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte(key))
-	return hex.EncodeToString(mac.Sum(nil)[:6])
-}
-
-var processSecret = sync.OnceValue(func() []byte {
-	secret := make([]byte, sha256.Size)
-	_, _ = rand.Read(secret) // never fails
-	return secret
-})
-
-// observer is a function to call with observations.
-type observer struct {
-	call func(context.Context, Observation)
-	key  bool // also with their keys
-}
-
 // watch is what a limiter reports its decisions to.
 type watch struct {
-	observers       []observer
-	policyObservers []func(PolicyChange)
+	observers       []func(context.Context, Observation)
+	policyObservers []func(now Policy, changes []string)
 	logger          *slog.Logger
 	secret          []byte        // hashes keys in the log; nil: the process's
-	keys            bool          // all observers get keys
-	someKeys        bool          // an observer gets keys
 	mistakes        []error       // in options
 	store           *store.Config // of the limiter's store; an empty one if that has none
 }
@@ -215,10 +164,9 @@ type watch struct {
 // active reports whether there is anything to report to.
 func (w *watch) active() bool { return len(w.observers) > 0 || w.logger != nil }
 
-// report calls the observers with a decision that took d and so many slots, and
-// logs it if it is a denial.
+// report observes a decision that took d, and logs a denial.
 func (w *watch) report(ctx context.Context, policy string, capacity, slots int64, res *Result, key string, d time.Duration, err error) {
-	o := Observation{Policy: policy, Capacity: capacity, Source: res.Source, Cost: res.Cost, Slots: slots, Latency: d, Err: res.Cause}
+	o := Observation{Policy: policy, Capacity: capacity, Source: res.Source, Cost: res.Cost, Slots: slots, Latency: d, Err: res.Cause, Key: key}
 	o.Limit, o.Unit = res.tightestLimit()
 	switch {
 	case err != nil:
@@ -228,40 +176,33 @@ func (w *watch) report(ctx context.Context, policy string, capacity, slots int64
 	case !res.Allowed:
 		o.Outcome = OutcomeDenied
 	}
-	w.call(ctx, o, key)
+	w.call(ctx, o)
 	denied := o.Outcome == OutcomeDenied || o.Outcome == OutcomeShadowDenied
 	if denied && w.logger != nil && w.logger.Enabled(ctx, slog.LevelDebug) {
 		w.logger.LogAttrs(ctx, slog.LevelDebug, "ratelimit: "+o.Outcome.String(),
-			slog.String("policy", o.Policy), slog.String("limit", o.Limit), slog.String("key", LogKey(w.secret, key)),
+			slog.String("policy", o.Policy), slog.String("limit", o.Limit), slog.String("key", store.LogKey(w.secret, key)),
 			slog.Int64("cost", o.Cost), slog.Duration("retry_after", res.retryAfter()), slog.String("source", o.Source.String()))
 	}
 }
 
 // inUse returns what counts the slots of a decision on key.
 func (w *watch) inUse(policy string, source Source, key string) *inUse {
-	if !w.someKeys {
-		key = ""
-	}
-	o := Observation{Policy: policy, Outcome: OutcomeSlots, Source: source}
-	key = strings.Clone(key) // it may be a view of a buffer that its owner reuses
+	// The key may be a view of a buffer that its owner reuses.
+	o := Observation{Policy: policy, Outcome: OutcomeSlots, Source: source, Key: strings.Clone(key)}
 	return &inUse{change: func(by int64) {
 		o.Slots = by
-		w.call(context.Background(), o, key)
+		w.call(context.Background(), o)
 	}}
 }
 
-// call calls the observers with o, which is about key.
-func (w *watch) call(ctx context.Context, o Observation, key string) {
-	for _, observer := range w.observers {
-		if o.Key = ""; w.keys || observer.key {
-			o.Key = key
-		}
-		observer.call(ctx, o)
+// call calls the observers with o.
+func (w *watch) call(ctx context.Context, o Observation) {
+	for _, observe := range w.observers {
+		observe(ctx, o)
 	}
 }
 
-// warnings is where warnings go: to the limiter's logger, else to its store's,
-// else to [slog.Default].
+// warnings is the logger of the limiter, else its store's, else the default.
 func (w *watch) warnings() *slog.Logger {
 	switch {
 	case w.logger != nil:
@@ -275,8 +216,7 @@ func (w *watch) warnings() *slog.Logger {
 // unreadablePace is how often a store's unreadable keys are logged at most.
 const unreadablePace = time.Second
 
-// reportUnreadable counts and logs err if it says that the state of key can't
-// be used.
+// reportUnreadable counts and logs err if key's state can't be used.
 func (w *watch) reportUnreadable(policy, key string, err error) {
 	bad := (*store.StateError)(nil)
 	if !errors.As(err, &bad) || !w.store.Limiters.Unreadable.Note(unreadablePace) {
@@ -284,7 +224,7 @@ func (w *watch) reportUnreadable(policy, key string, err error) {
 	}
 	// Only bad: what wraps it may show the key.
 	w.warnings().Warn("ratelimit: the stored state of a key can't be used, so the policy's OnFailure decides for it; Reset makes the key usable; logged at most once a second",
-		"code", "RL716", "policy", policy, "key", LogKey(w.secret, key), "error", bad)
+		"code", "RL716", "policy", policy, "key", store.LogKey(w.secret, key), "error", bad)
 }
 
 // reportPolicy calls the observers with a policy that is in force from now on.
@@ -294,18 +234,12 @@ func (w *watch) reportPolicy(now Policy, changes []string) {
 	if changes != nil && (w.logger != nil || w.store.Logger != nil) {
 		w.warnings().Info("ratelimit: the policy has changed", "policy", now.Name, "changes", strings.Join(changes, "; "))
 	}
-	lists := now.lists()
-	for _, observer := range w.policyObservers {
-		change := PolicyChange{Policy: now.Name, Limits: lists.named(now.Limits), Plans: cloned(now.Plans), Changes: changes}
-		for name, limits := range change.Plans {
-			change.Plans[name] = lists.named(limits)
-		}
-		observer(change)
+	for _, observe := range w.policyObservers {
+		observe(now.named(), changes)
 	}
 }
 
-// tightestLimit returns the name of the tightest limit and what it counts, or
-// "" if no limit decided.
+// tightestLimit returns the tightest limit's name and unit, if one decided.
 func (r *Result) tightestLimit() (name, unit string) {
 	if r.plan == nil {
 		return "", ""
@@ -343,8 +277,7 @@ func (u *inUse) take(n int64, hold time.Duration) {
 	u.extend(hold)
 }
 
-// hold notes that the slots are held for so long from now. They may have been
-// lost before.
+// hold notes that the slots, which may have been lost, are held from now.
 func (u *inUse) hold(hold time.Duration) {
 	if u == nil {
 		return
@@ -357,8 +290,7 @@ func (u *inUse) hold(hold time.Duration) {
 	}
 }
 
-// lose notes that the slots are not in use. A Hold may take them again, unless
-// they were released.
+// lose notes that the slots are not in use, and for good if they were released.
 func (u *inUse) lose(released bool) {
 	if u == nil {
 		return
@@ -421,8 +353,7 @@ func (r *Result) maxHold() (shortest time.Duration) {
 	return shortest
 }
 
-// slotsTaken returns how many slots r took, of all limits in flight, and for
-// how long it holds them: until the longest MaxHold.
+// slotsTaken returns how many slots r took, and its longest MaxHold.
 func (r *Result) slotsTaken() (n int64, hold time.Duration) {
 	if !r.hasSlots() {
 		return 0, 0

@@ -116,7 +116,7 @@ func TestObserversSeeSlotsInUse(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &slotsSeen{}
 				policy := core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(5), core.PerDay(100).WithUnit("tokens").WithMaxHold(time.Second)}}
-				l := core.Must(core.NewLimiter(core.NewMemoryStore(), policy, core.WithObserver(s.observe), core.WithObservedKeys()))
+				l := core.Must(core.NewLimiter(core.NewMemoryStore(), policy, core.WithObserver(s.observe)))
 				test.do(t, l, s)
 				time.Sleep(time.Hour)
 			})

@@ -52,7 +52,7 @@ func TestObserverReceivesEachDecision(t *testing.T) {
 	}
 	_, err := l.Reserve(ctx, "k", 1)
 	require.NoError(t, err)
-	allowed := core.Observation{Policy: "api", Limit: "few", Unit: core.Requests, Outcome: core.OutcomeAllowed, Cost: 1}
+	allowed := core.Observation{Policy: "api", Limit: "few", Unit: core.Requests, Outcome: core.OutcomeAllowed, Cost: 1, Key: "k"}
 	denied := allowed
 	denied.Outcome = core.OutcomeDenied
 	assert.Equal(t, []core.Observation{allowed, allowed, denied, allowed}, said(*reply))
@@ -118,7 +118,7 @@ func TestObservationSourceIsWhoDecided(t *testing.T) {
 			away := &limittest.AwayStore{Err: errors.New("away")}
 			l, reply := watched(t, away, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}, OnFailure: mode})
 			_, _ = l.Allow(ctx, "k")
-			want.Policy, want.Cost = "api", 1
+			want.Policy, want.Cost, want.Key = "api", 1, "k"
 			assert.Equal(t, []core.Observation{want}, said(*reply))
 			assert.ErrorIs(t, (*reply)[0].Err, away.Err)
 		})
@@ -131,7 +131,7 @@ func TestAllObserversAreCalledInOrder(t *testing.T) {
 		return core.WithObserver(func(_ context.Context, o core.Observation) { order = append(order, name+o.Key) })
 	}
 	l, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}},
-		observer("a"), core.WithObserver(nil), nil, observer("b"), core.WithObservedKeys())
+		observer("a"), core.WithObserver(nil), nil, observer("b"))
 	require.NoError(t, err)
 	_, err = l.Allow(context.Background(), "-k")
 	require.NoError(t, err)
@@ -167,7 +167,7 @@ func TestObservationCapacityIsTheSmallestCapacity(t *testing.T) {
 
 func TestObservedKeysAreNotHashed(t *testing.T) {
 	long := strings.Repeat("k", 200)
-	l, reply := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}}, core.WithObservedKeys())
+	l, reply := watched(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}})
 	_, err := l.Allow(context.Background(), long)
 	require.NoError(t, err)
 	assert.Equal(t, long, (*reply)[0].Key)
@@ -246,7 +246,7 @@ func TestObserverReceivesFailedSettlements(t *testing.T) {
 	ctx := context.Background()
 	words := core.PerDay(100).WithName("words")
 	words.Unit = "words"
-	l, reply := watched(t, &failing{core.NewMemoryStore(), 1}, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9), words}}, core.WithObservedKeys())
+	l, reply := watched(t, &failing{core.NewMemoryStore(), 1}, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(9), words}})
 	res, err := l.AllowUnits(ctx, "k", core.Units{"words": 50})
 	require.NoError(t, err)
 
@@ -299,8 +299,8 @@ func TestObservationUnitIsThatOfItsLimit(t *testing.T) {
 	_, err = l.AllowUnits(ctx, "k", core.Units{"pages": 1})
 	require.ErrorIs(t, err, core.ErrUnit)
 	assert.Equal(t, []core.Observation{
-		{Policy: "api", Limit: "words", Unit: "words", Outcome: core.OutcomeDenied, Cost: 1},
-		{Policy: "api", Limit: "calls", Unit: core.Requests, Outcome: core.OutcomeAllowed, Cost: 8},
+		{Policy: "api", Limit: "words", Unit: "words", Outcome: core.OutcomeDenied, Cost: 1, Key: "k"},
+		{Policy: "api", Limit: "calls", Unit: core.Requests, Outcome: core.OutcomeAllowed, Cost: 8, Key: "k"},
 	}, said(*reply), "a unit that no limit counts is a mistake and no decision")
 }
 
@@ -313,7 +313,7 @@ func TestObserverReceivesJointDecisions(t *testing.T) {
 		_, err := core.AllowTogether(ctx, core.Charge{Limiter: one, Key: "k"}, core.Charge{Limiter: two, Key: "k"})
 		require.NoError(t, err)
 	}
-	allowed := core.Observation{Policy: "one", Limit: "one", Unit: core.Requests, Cost: 1}
+	allowed := core.Observation{Policy: "one", Limit: "one", Unit: core.Requests, Cost: 1, Key: "k"}
 	denied := allowed
 	denied.Outcome = core.OutcomeDenied
 	assert.Equal(t, []core.Observation{allowed, denied}, said(*toldOne))

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 		"a block":        except(core.Exceptions{Blocked: []string{key}}),
 	} {
 		reply := func(res core.Result, err error) string {
-			h := limittest.HeaderList{}
+			h := http.Header{}
 			res.WriteHeaders(h)
 			return fmt.Sprintf("%v %d %v %v %v %v %v %v", res.Allowed, res.Remaining, res.RetryAfter, res.ResetAfter, res.ShadowDenied, res.Limits(), h, err)
 		}
@@ -152,8 +153,8 @@ func TestOnlyExportedMethodsLookAtThePolicy(t *testing.T) {
 			looks += here
 			// memberOf looks once for all charges of a limiter, and cancelSoon
 			// after a wait, startRelease after a response. The others are lent
-			// to middleware.
-			may := []string{"memberOf", "cancelSoon", "startRelease", "counts", "extend", "unsettled", "allowAll", "snapshot", "preparePolicy", "ofPlan"}
+			// to middleware and tools.
+			may := []string{"memberOf", "cancelSoon", "startRelease", "counts", "extend", "unsettled", "allowAll", "snapshot", "preparePolicy", "kept"}
 			if here > 0 && !f.Name.IsExported() && !slices.Contains(may, f.Name.Name) {
 				t.Errorf("%s: %s looks at a limiter's rules: it must get them from its caller, or one decision looks twice", name, f.Name.Name)
 			}

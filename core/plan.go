@@ -17,8 +17,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// plan holds a policy's limits: checked, named and converted to integers. It
-// never changes, but for asked and blocked.
+// plan is checked, named limits as integers. Only asked and blocked change.
 type plan struct {
 	*bucket.Plan
 
@@ -38,8 +37,7 @@ type plan struct {
 	blocked atomic.Pointer[plan] // see denying; nil: nobody needs it yet
 }
 
-// makePlan returns the plan of a policy's limits. It requires limits without
-// mistakes, or a share of such limits.
+// makePlan returns the plan of limits without mistakes.
 func makePlan(policy string, limits []Limit) *plan {
 	p := &plan{given: slices.Clone(limits), limits: slices.Clone(limits), units: make([]string, len(limits))}
 	rates, plain := make([]bucket.Rate, len(limits)), each(limits, Limit.plain)
@@ -61,8 +59,7 @@ func makePlan(policy string, limits []Limit) *plan {
 	return p
 }
 
-// block has p deny every request, as one that asks for more than a limit can
-// hold. So a block needs no other way through a store.
+// block has p deny all requests, as if each asked for more than fits.
 func (p *plan) block() {
 	beyond := make([]int64, len(p.Rates))
 	for i := range beyond {
@@ -71,8 +68,7 @@ func (p *plan) block() {
 	p.beyond = &beyond
 }
 
-// denying returns the plan of keys whose limits are those of p and which an
-// exception blocks.
+// denying returns the plan of keys with p's limits that an exception blocks.
 func (p *plan) denying() *plan {
 	if p.beyond != nil {
 		return p
@@ -132,8 +128,7 @@ func (c *planCache) checked(policy string, limits []Limit, share float64) (*plan
 	return c.find(policy, limits, share, true)
 }
 
-// get returns the plan of limits scaled by share. It allocates only for a new
-// list of limits.
+// get returns the plan of limits scaled by share. It allocates for a new list.
 func (c *planCache) get(policy string, limits []Limit, share float64) *plan {
 	p, _ := c.find(policy, limits, share, false)
 	return p
@@ -181,7 +176,8 @@ func (c *planCache) find(policy string, limits []Limit, share float64, check boo
 	return p, nil
 }
 
-// keyPlans are the plans of keys that are blocked or have limits of their own.
+// keyPlans are the plans of keys that are blocked or have limits of their own,
+// by key as stores have it.
 type keyPlans map[string]*ownPlans
 
 // ownPlans are the plans of one key.
@@ -200,20 +196,10 @@ func (k keyPlans) count(unit string) bool {
 	return false
 }
 
-// byStoredKey returns what keys have by the keys that stores use.
-func byStoredKey[M ~map[string]V, V any](of M) M {
-	stored := make(M, len(of))
-	for key, own := range of {
-		stored[boundedKey(key)] = own
-	}
-	return stored
-}
-
-// successors returns the plans of k by the keys that stores use, for
-// bucket.Plan.Replace.
+// successors returns the plans of k for bucket.Plan.Replace.
 func (k keyPlans) successors(of func(*ownPlans) *plan) map[string]*bucket.Plan {
 	plans := make(map[string]*bucket.Plan, len(k))
-	for key, own := range byStoredKey(k) {
+	for key, own := range k {
 		plans[key] = of(own).Plan
 	}
 	return plans
@@ -247,8 +233,7 @@ func (p *Policy) ownPlans(limits []Limit, local bool) *ownPlans {
 	return own
 }
 
-// limitLists are the limits of a policy and of its plans. Names tie them, and
-// the limits of overrides, to buckets.
+// limitLists are a policy's limits and its plans': names tie them to buckets.
 type limitLists struct {
 	policy string
 	own    []Limit
@@ -345,8 +330,7 @@ func (p limitLists) planMistakes() (errs []error) {
 	return errs
 }
 
-// overrideMistakes returns what is wrong with overrides of the policy, whose
-// field is given.
+// overrideMistakes returns what is wrong with overrides, at field.
 func (p limitLists) overrideMistakes(field string, overrides map[string][]Limit) (errs []error) {
 	if len(overrides) == 0 {
 		return nil
@@ -393,8 +377,7 @@ func (p limitLists) plansText() string {
 	return "it has " + quotedList(slices.Sorted(maps.Keys(p.plans)))
 }
 
-// unmet is why an override can't have a limit of this name. auto says that the
-// limit was given none.
+// unmet is why an override can't have this name; auto: it was given none.
 func unmet(name string, auto bool, names []string) string {
 	list := quotedList(names)
 	if auto {

@@ -111,7 +111,7 @@ func TestPlansFollowSetPolicy(t *testing.T) {
 	now := time.Now()
 	var changes []string
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(func() time.Time { return now })), sold(),
-		core.WithPolicyObserver(func(c core.PolicyChange) { changes = c.Changes })))
+		core.WithPolicyObserver(func(_ core.Policy, now []string) { changes = now })))
 	pro := core.Must(l.WithPlan("pro"))
 	taken := core.Must(pro.AllowN(t.Context(), "ann", 100))
 	next := sold()
@@ -152,7 +152,7 @@ func TestPlansWithoutAStore(t *testing.T) {
 func TestPlansOfStoredKeys(t *testing.T) {
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), sold()))
 	for _, of := range []*core.Limiter{core.Must(l.WithStoredKeys().WithPlan("pro")), core.Must(l.WithPlan("pro")).WithStoredKeys()} {
-		assert.Equal(t, []int64{6000, 100_000}, capacities(t, of, core.StoredKey("bob")))
+		assert.Equal(t, []int64{6000, 100_000}, capacities(t, of, store.Key("bob")))
 	}
 }
 

@@ -7,12 +7,12 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
 	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Policy is a named set of limits that hold together: a request is allowed only
@@ -43,7 +43,7 @@ type Policy struct {
 	// limits that it names, and leaves the others as the request's plan has
 	// them, or WithLimits, or else Limits. A name that neither Limits nor Plans
 	// have is a mistake. One that only the request's plan lacks is added, up to
-	// 64 in all. [Times] multiplies limits instead.
+	// 64 in all. [Limit.Times] multiplies limits instead.
 	//
 	// A limit without a name replaces the one whose name it would get among
 	// Limits: see [Limit.Name]. What the override adds to the Capacity is there
@@ -85,8 +85,7 @@ type Policy struct {
 // [ConfigError] for every mistake, as NewLimiter reports them.
 func (p Policy) Validate() error { return p.refusal() }
 
-// refusal is the error for the mistakes in p and in what it is used with, or
-// nil.
+// refusal is the error for the mistakes in p and others, or nil.
 func (p Policy) refusal(others ...error) error {
 	errs := append(p.mistakes(), others...)
 	errs = append(errs, p.limitMistakes()...)
@@ -136,6 +135,28 @@ func (p Policy) mistakes() []error {
 	return errs
 }
 
+// clone returns a copy that shares nothing with p.
+func (p Policy) clone() Policy {
+	p.Limits, p.Blocked = slices.Clone(p.Limits), slices.Clone(p.Blocked)
+	for _, lists := range []*map[string][]Limit{&p.Plans, &p.Overrides} {
+		*lists = maps.Clone(*lists)
+		for name, limits := range *lists {
+			(*lists)[name] = slices.Clone(limits)
+		}
+	}
+	return p
+}
+
+// named is a copy of p whose limits have names, but for those of overrides.
+func (p Policy) named() Policy {
+	c, lists := p.clone(), p.lists()
+	c.Limits = lists.named(p.Limits)
+	for name, limits := range c.Plans {
+		c.Plans[name] = lists.named(limits)
+	}
+	return c
+}
+
 // share is LocalShare with its default.
 func (p Policy) share() float64 {
 	if p.LocalShare == 0 {
@@ -144,8 +165,7 @@ func (p Policy) share() float64 {
 	return p.LocalShare
 }
 
-// scaled returns the limits that one process grants on its own: share of each.
-// A share of 0 means 1.
+// scaled returns share of each limit: what one process grants on its own.
 func scaled(limits []Limit, share float64) []Limit {
 	local := make([]Limit, len(limits))
 	for i, l := range limits {
@@ -176,22 +196,6 @@ var failureModes = enum.Names{Type: "FailureMode", Prefix: "Fail", Of: []string{
 
 // String returns the mode's name in Go, without the package.
 func (m FailureMode) String() string { return failureModes.Go(int(m)) }
-
-// PolicyChange describes a policy that is in force from now on: see
-// [WithPolicyObserver].
-type PolicyChange struct {
-	Policy string  // the policy's name
-	Limits []Limit // its limits, each with the name that metrics and headers show
-
-	// Plans are the limits of its plans, by the plan's name.
-	Plans map[string][]Limit
-
-	// Changes are what SetPolicy changed, one in each element, in words: `limit
-	// "api": 100/min, was 60/min`. Overrides and blocked keys are only counted,
-	// because their keys can be personal data. It is nil if NewLimiter made the
-	// limiter.
-	Changes []string
-}
 
 // changesTo returns how next differs from p, in words.
 func (p Policy) changesTo(next Policy) (changes []string) {
@@ -226,8 +230,7 @@ func (p Policy) changesTo(next Policy) (changes []string) {
 	return changes
 }
 
-// limitChanges returns how limits differ from those before, each with prefix in
-// front. All have names.
+// limitChanges returns how named limits differ, each with prefix in front.
 func limitChanges(prefix string, before, after []Limit) (changes []string) {
 	for _, l := range after {
 		i := slices.IndexFunc(before, l.sameName)
@@ -249,8 +252,7 @@ func limitChanges(prefix string, before, after []Limit) (changes []string) {
 	return changes
 }
 
-// same reports whether l and other are the same limit. Their Locations may have
-// been loaded separately.
+// same is equality, also of Locations that were loaded separately.
 func (l Limit) same(other Limit) bool {
 	if l.Location != nil && other.Location != nil && l.Location.String() == other.Location.String() {
 		l.Location, other.Location = nil, nil
@@ -264,8 +266,7 @@ func (l Limit) unnamed() string {
 	return l.String()
 }
 
-// blockChanges counts the keys that one list has and the other has not, or
-// returns "".
+// blockChanges counts the keys that only one list has, or returns "".
 func blockChanges(before, now []string) string {
 	missing := func(from, in []string) (n int) {
 		for _, key := range in {
@@ -307,8 +308,8 @@ func overrideChanges(before, now map[string][]Limit) string {
 // Exceptions are limits and blocks of single keys that stand beside a policy,
 // such as those that operators set in Redis while services run. An override
 // here and one of the policy merge: both replace the limits that they name, and
-// this one comes last. Blocked comes before all. Their keys are [StoredKey] of
-// a client's key; one of more than 128 bytes is replaced by that.
+// this one comes last. Blocked comes before all. Their keys are store.Key of a
+// client's key; one of more than 128 bytes is replaced by that.
 type Exceptions struct {
 	// Overrides are other limits for some keys, as those of [Policy].
 	Overrides map[string][]Limit
@@ -320,38 +321,10 @@ type Exceptions struct {
 	// OverrideNotes and BlockNotes say by key who has set an exception, until
 	// when and why, for people who read it. They decide nothing: who calls
 	// SetExceptions ends exceptions.
-	OverrideNotes, BlockNotes map[string]ExceptionNote
+	OverrideNotes, BlockNotes map[string]store.ExceptionNote
 }
 
-// ExceptionNote is what is known of an exception beside what it does.
-type ExceptionNote struct {
-	By     string    // who has set it; "": not known
-	Reason string    // and why
-	Until  time.Time // when it ends; zero: when it is removed
-}
-
-// Following is how a limiter learns of exceptions that are kept elsewhere, such
-// as in Redis: see FollowExceptions of redisstore. Those in force are of
-// Version. The zero Following is that of a limiter whose exceptions nobody has
-// read.
-type Following struct {
-	Since   time.Time // when somebody began to read them again and again; zero: nobody does
-	Read    time.Time // when somebody last read them, or learnt that they have not changed; zero: never
-	Version int64     // grows with each change: about when it was made, in microseconds since 1970 by the clock of Redis; 0: there was none
-}
-
-// Age is how long ago exceptions were read at an instant, or, if they were not,
-// since when somebody follows them. It reports whether anybody does.
-func (f Following) Age(now time.Time) (age time.Duration, follows bool) {
-	last := f.Since
-	if f.Read.After(last) {
-		last = f.Read
-	}
-	return max(0, now.Sub(last)), !f.Since.IsZero()
-}
-
-// clone returns a copy of e with keys as stores have them, in an order of its
-// own.
+// clone returns a copy of e with sorted keys, as stores have them.
 func (e *Exceptions) clone() *Exceptions {
 	c := &Exceptions{Blocked: slices.Clone(e.Blocked)}
 	for i, key := range c.Blocked {
@@ -369,19 +342,18 @@ func (e *Exceptions) clone() *Exceptions {
 	return c
 }
 
-func notesByStoredKey(notes map[string]ExceptionNote) map[string]ExceptionNote {
+func notesByStoredKey(notes map[string]store.ExceptionNote) map[string]store.ExceptionNote {
 	if len(notes) == 0 {
 		return nil
 	}
-	c := make(map[string]ExceptionNote, len(notes))
+	c := make(map[string]store.ExceptionNote, len(notes))
 	for key, note := range notes {
 		c[shortKey(key)] = note
 	}
 	return c
 }
 
-// sameNotes reports whether e and next say the same of their exceptions. Nil is
-// no exceptions.
+// sameNotes reports whether e, which may be nil, and next have the same notes.
 func (e *Exceptions) sameNotes(next *Exceptions) bool {
 	if e == nil {
 		e = &Exceptions{}
@@ -445,14 +417,14 @@ func (l *Limiter) SetExceptions(e Exceptions) error {
 // SetFollowing says how the limiter's exceptions are learnt, for
 // [Limiter.Following]. It is for whoever calls SetExceptions, and costs next to
 // nothing.
-func (l *Limiter) SetFollowing(f Following) { l.following.Store(&f) }
+func (l *Limiter) SetFollowing(f store.Following) { l.following.Store(&f) }
 
 // Following returns how the limiter's exceptions are learnt.
-func (l *Limiter) Following() Following {
+func (l *Limiter) Following() store.Following {
 	if f := l.following.Load(); f != nil {
 		return *f
 	}
-	return Following{}
+	return store.Following{}
 }
 
 // Exceptions returns what SetExceptions has set last.

@@ -85,8 +85,7 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// texts returns what stands for valid styles in JSON: a list of them, or
-// "none".
+// texts returns valid styles in JSON: a list, or "none".
 func (s HeaderStyle) texts() any {
 	if s == HeadersNone {
 		return styles.Text(noneBit)
@@ -298,8 +297,7 @@ func (r *reader) required(v map[string]any, path string) []string {
 	return fields
 }
 
-// text reads a limit that is a string, of a unit that stands in front of it, or
-// "".
+// text reads a limit that is a string, of a unit in front of it, or "".
 func (r *reader) text(v, unit, path string) Limit {
 	l, mistakes := limit.Parse(v, unit)
 	form := ": a limit is " + quantity.LimitForm
@@ -322,8 +320,7 @@ func ofUnit(v map[string]any) (unit, text string, ok bool) {
 	return "", "", false
 }
 
-// textWithColon returns what v is if it is a limit's text in which a colon
-// makes a mapping, such as 60/min burst: 20 or 5 at once hold: 2m; else "".
+// textWithColon returns a text that a colon splits (60/min burst: 20), or "".
 func textWithColon(v map[string]any) (text, after string) {
 	for text, value := range v {
 		if len(v) != 1 || !strings.Contains(text, "/") && !strings.Contains(quantity.Lower(text), "at once") {
@@ -339,8 +336,7 @@ func textWithColon(v map[string]any) (text, after string) {
 	return "", ""
 }
 
-// numberOfUnit returns what v is if it is a number under the name of a unit, in
-// which an interval was forgotten; else "".
+// numberOfUnit returns a number under a unit without an interval, or "".
 func numberOfUnit(v map[string]any) (unit, n string) {
 	for unit, value := range v {
 		if n, ok := value.(json.Number); ok && len(v) == 1 && !slices.Contains(fieldsOfLimit, unit) {

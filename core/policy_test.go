@@ -57,13 +57,17 @@ func TestSetPolicySaysWhatItChanged(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			var lines bytes.Buffer
-			var reply []core.PolicyChange
+			type change struct {
+				now     core.Policy
+				changes []string
+			}
+			var reply []change
 			l, err := core.NewLimiter(core.NewMemoryStore(), first, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))),
-				core.WithPolicyObserver(nil), core.WithPolicyObserver(func(c core.PolicyChange) { reply = append(reply, c) }))
+				core.WithPolicyObserver(nil), core.WithPolicyObserver(func(now core.Policy, changes []string) { reply = append(reply, change{now, changes}) }))
 			require.NoError(t, err)
 			require.Len(t, reply, 1, "NewLimiter reports the limits that are in force")
-			assert.Nil(t, reply[0].Changes)
-			assert.Equal(t, "api-1m", reply[0].Limits[0].Name, "each limit has its name")
+			assert.Nil(t, reply[0].changes)
+			assert.Equal(t, "api-1m", reply[0].now.Limits[0].Name, "each limit has its name")
 
 			require.NoError(t, l.SetPolicy(test.next))
 			if test.want == nil {
@@ -72,8 +76,8 @@ func TestSetPolicySaysWhatItChanged(t *testing.T) {
 				return
 			}
 			require.Len(t, reply, 2, "each change is reported")
-			assert.Equal(t, "api", reply[1].Policy)
-			assert.Equal(t, test.want, reply[1].Changes, "what changed, in words")
+			assert.Equal(t, "api", reply[1].now.Name)
+			assert.Equal(t, test.want, reply[1].changes, "what changed, in words")
 			assert.Contains(t, lines.String(), `level=INFO msg="ratelimit: the policy has changed" policy=api changes=`)
 			for _, change := range test.want {
 				assert.Contains(t, strings.ReplaceAll(lines.String(), `\"`, `"`), change, "the log shows each change")
@@ -90,9 +94,9 @@ func TestSetPolicySaysWhatItChanged(t *testing.T) {
 // goroutines change the policy.
 func TestPolicyObserversReceiveChangesInTheirOrder(t *testing.T) {
 	var mu sync.Mutex
-	var last core.PolicyChange
+	var last core.Policy
 	l, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(1)}},
-		core.WithPolicyObserver(func(c core.PolicyChange) { mu.Lock(); defer mu.Unlock(); last = c }))
+		core.WithPolicyObserver(func(now core.Policy, _ []string) { mu.Lock(); defer mu.Unlock(); last = now }))
 	require.NoError(t, err)
 	var all sync.WaitGroup
 	for g := range 4 {
@@ -147,7 +151,7 @@ func TestExceptionsComeBeforeThePolicy(t *testing.T) {
 		assert.Zero(t, allowed(limiter, "blocked", 5))
 
 		require.NoError(t, limiter.SetExceptions(core.Exceptions{
-			Overrides: map[string][]core.Limit{"ann": {core.PerHour(5)}, "own": {core.PerHour(6)}, core.StoredKey(long): {core.PerHour(3)}, "blocked": {core.PerHour(2)}},
+			Overrides: map[string][]core.Limit{"ann": {core.PerHour(5)}, "own": {core.PerHour(6)}, store.Key(long): {core.PerHour(3)}, "blocked": {core.PerHour(2)}},
 			Blocked:   []string{"eve", "eve"},
 		}))
 		assert.Equal(t, 3, allowed(limiter, "ann", 5), "what the override adds is there at once, although a denial was repeated before")
@@ -158,7 +162,7 @@ func TestExceptionsComeBeforeThePolicy(t *testing.T) {
 		assert.Equal(t, 2, allowed(limiter, "joe", 5), "others keep the policy's limits")
 		assert.Equal(t, policy.Overrides, limiter.Policy().Overrides, "the policy is as before")
 		assert.Equal(t, []string{"eve"}, limiter.Exceptions().Blocked)
-		assert.Equal(t, []core.Limit{core.PerHour(3)}, limiter.Exceptions().Overrides[core.StoredKey(long)], "keys are as stores have them")
+		assert.Equal(t, []core.Limit{core.PerHour(3)}, limiter.Exceptions().Overrides[store.Key(long)], "keys are as stores have them")
 
 		assert.Zero(t, allowed(held, "eve", 2), "a limiter that WithLimits returned before")
 		assert.Zero(t, allowed(core.Must(limiter.WithLimits(core.PerHour(9))), "eve", 2), "and one that it returns now")
@@ -311,10 +315,10 @@ func (s *watchedStore) Do(ctx context.Context, r store.Request) (store.Answer, e
 // A key that no store has as it is stands for what stores have.
 func TestExceptionsOfLongKeysHold(t *testing.T) {
 	long := "header:" + strings.Repeat("k\n", 5000)
-	for name, key := range map[string]string{"as clients have it": long, "as stores have it": core.StoredKey(long)} {
+	for name, key := range map[string]string{"as clients have it": long, "as stores have it": store.Key(long)} {
 		limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(4))
 		e := raised(key, core.PerHour(8))
-		e.Blocked = []string{core.StoredKey("sha256:x"), key}
+		e.Blocked = []string{store.Key("sha256:x"), key}
 		require.NoError(t, limiter.SetExceptions(e))
 		for _, blocked := range []string{long, "sha256:x"} {
 			res, err := limiter.Allow(t.Context(), blocked)
@@ -380,7 +384,7 @@ func TestExceptionsAreReportedWithoutKeys(t *testing.T) {
 	var lines bytes.Buffer
 	var changes [][]string
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(4)}},
-		core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))), core.WithPolicyObserver(func(c core.PolicyChange) { changes = append(changes, c.Changes) })))
+		core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))), core.WithPolicyObserver(func(_ core.Policy, now []string) { changes = append(changes, now) })))
 	since := limiter.Since()
 	e := raised("ann", core.PerHour(8))
 	e.Blocked = []string{"mallory"}

@@ -21,26 +21,22 @@ type Reservation struct {
 	delay  time.Duration
 }
 
-// Reserve takes n tokens even if the bucket does not have them yet.
-// Reservation.Delay is how long to wait before acting: until the bucket has
-// refilled by as much, and not before any earlier reservation is due. Act after
-// Delay, or Cancel. Reserve costs one round trip to Redis, and none with a
-// MemoryStore. Its errors are those of AllowN.
+// Reserve takes n tokens even if the bucket does not have them yet. Act after
+// [Reservation.Delay], or Cancel: by then the bucket has refilled as much, and
+// earlier reservations are due. Reserve costs one round trip to Redis, and none
+// with a MemoryStore. Its errors are those of AllowN.
 //
-// A reservation is not OK if it can't be kept: n is above a Capacity, or too
-// many tokens are promised already. Twice the Capacity can always be promised,
-// up to 100 years ahead for all but extreme limits. A key can have 2,048
-// reservations at once.
+// A reservation is not OK if n is above a Capacity, or too many tokens are
+// promised already. Twice the Capacity can always be promised, up to 100 years
+// ahead for all but extreme limits. A key can have 2,048 reservations at once.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservation, error) {
 	return l.promise(ctx, l.current(), key, n, bucket.Reserve, bucket.MaxFill)
 }
 
-// promise reserves n tokens if they are due within the given time. Otherwise it
-// takes none, and the reservation is not OK.
+// promise reserves n tokens if they are due within a time, else none.
 func (l *Limiter) promise(ctx context.Context, now *rules, key string, n int64, a bucket.Action, within time.Duration) (*Reservation, error) {
 	var res Result
-	// The ticket is random, so that no other hold has it even after a Reset or
-	// on a new server.
+	// It is random, so that no other hold has it, even after a Reset.
 	asked := request{key: key, Request: store.Request{Request: bucket.Request{
 		Action: a, N: n, More: within.Microseconds(), Ticket: 1 + rand.Int64N(bucket.AtOnce-1),
 	}}}
@@ -49,8 +45,7 @@ func (l *Limiter) promise(ctx context.Context, now *rules, key string, n int64, 
 	}
 	r := &Reservation{n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}
 	r.result.once = &r.ended
-	// Without a plan no store decided, under Never no wait is long enough, and
-	// under Shadow no caller waits.
+	// No store decided, no wait is long enough, or no caller waits.
 	if res.plan == nil || res.RetryAfter == Never || now.policy.Shadow {
 		return r, nil
 	}
@@ -75,11 +70,10 @@ func (r *Reservation) Result() Result { return r.result }
 
 // Cancel returns the tokens to the bucket, if the act won't happen. It does
 // nothing once the reservation is due or canceled. Later reservations keep
-// their due times: tokens returned while they wait are for other requests, as
-// far as the bucket has room for them. Cancel is not safe for concurrent use.
-// It costs one round trip to Redis. Its errors are those of [Limiter.Refund];
-// but a store with a circuit breaker that was away cancels r when it is back,
-// unless r is due by then.
+// their due times. It is not safe for concurrent use. It costs one round trip
+// to Redis. Its errors are those of [Limiter.Refund]; but a store with a
+// circuit breaker that was away cancels r when it is back, unless r is due by
+// then.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if !r.ok || r.n == 0 || r.result.ticket == 0 || r.result.ShadowDenied {
 		return nil
@@ -100,17 +94,16 @@ func (l *Limiter) Wait(ctx context.Context, key string) error {
 }
 
 // WaitN takes n tokens of key and blocks until the bucket has refilled them.
-// Waiting callers are served in the order of their calls. WaitN costs one round
+// Waiting callers are served in the order of their calls. It costs one round
 // trip to Redis, however long the wait.
 //
 // It returns at once, and takes nothing, with [ErrDeadline] if the wait would
-// exceed ctx's deadline, with [ErrCapacity] if the wait would never end, with
+// exceed ctx's deadline, with [ErrCapacity] if it would never end, with
 // [ErrPromised] if too many tokens are promised already, and with AllowN's
 // error if there is no decision. If ctx ends during the wait, WaitN gives the
-// tokens back and returns ctx's error. That takes one more round trip, which
-// waits of one key that end at once share, and delays the return by at most 50
-// ms. If Redis takes longer, a goroutine goes on until the store's timeouts
-// end. If Redis does not answer, the tokens refill with time.
+// tokens back and returns ctx's error after at most 50 ms: waits of one key
+// that end at once share a round trip, and a goroutine waits for an answer that
+// takes longer. Without one, the tokens refill with time.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	within := bucket.MaxFill
 	if deadline, ok := ctx.Deadline(); ok {

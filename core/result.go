@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -11,13 +10,9 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/gather"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
-
-// Never is the RetryAfter of a request that can never be allowed, because its
-// cost exceeds a limit's Capacity. It is the longest time.Duration, so check
-// for it before you add to it.
-const Never time.Duration = math.MaxInt64
 
 // Result is one decision. If the policy has several limits, Remaining is the
 // tightest limit's, and RetryAfter and ResetAfter are the longest.
@@ -95,11 +90,10 @@ func (r *Result) end() bool {
 	return atomic.CompareAndSwapUint32(ended, 0, 1)
 }
 
-// endIn is end before something is sent under ctx. While ctx has ended, nothing
-// is sent, so r stays as it is.
+// endIn is end before something is sent, unless ctx has ended.
 func (r *Result) endIn(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return callerDone{err}
+		return hook.Done(err)
 	}
 	if !r.end() {
 		return ErrSettled
@@ -150,12 +144,10 @@ func (r *Result) limit(i int) LimitResult {
 // costOf returns how many tokens the request asked of the i-th limit.
 func (r *Result) costOf(i int) int64 { return r.plan.CostOf(i, r.Cost, r.each) }
 
-// taken reports whether the decision took what it asked for, and can give it
-// back.
+// taken reports whether the decision took something that it can give back.
 func (r *Result) taken() bool { return r.Allowed && !r.ShadowDenied && !r.untaken && r.plan != nil }
 
-// retryAfterOf returns how long it takes until the i-th limit has enough tokens
-// for the denied request.
+// retryAfterOf returns in which time the i-th limit has what was asked.
 func (r *Result) retryAfterOf(i int) time.Duration {
 	micros := r.answer.RetryAfter(r.plan.Plan, i, r.costOf(i))
 	if micros == bucket.Never {
@@ -164,8 +156,7 @@ func (r *Result) retryAfterOf(i int) time.Duration {
 	return duration(micros)
 }
 
-// read sets r's fields from its answer to a request under p, of a cost or of
-// tokens of each limit.
+// read sets r's fields from its answer to a request under p.
 func (r *Result) read(p *plan, cost int64, each *[]int64) {
 	a := &r.answer
 	r.Allowed, r.Unused, r.Cost, r.Source, r.plan, r.each = a.Allowed, a.Unused, cost, a.Source, p, each
@@ -188,8 +179,7 @@ func (r *Result) read(p *plan, cost int64, each *[]int64) {
 	}
 }
 
-// readAgain sets r's fields from its answer, which has changed. Who decided,
-// and what, stays.
+// readAgain sets r's fields from its answer, but for what was decided.
 func (r *Result) readAgain() {
 	allowed, source, cause := r.Allowed, r.Source, r.Cause
 	r.RetryAfter, r.ResetAfter = 0, 0
@@ -200,8 +190,7 @@ func (r *Result) readAgain() {
 	}
 }
 
-// keepDelays has the delays of a denial stay what they are for what was asked,
-// whatever costs r shows.
+// keepDelays fixes the delays of a denial, whatever costs r shows later.
 func (r *Result) keepDelays() {
 	a := &r.answer
 	if a.Allowed || r.plan == nil {
@@ -215,17 +204,16 @@ func (r *Result) keepDelays() {
 }
 
 // Release gives back the slots that the decision took of limits in flight, when
-// the work is over. The tokens of other limits stay taken. Release does nothing
-// if there are no slots to give back: the request was denied, Release was
-// called before, or MaxHold is over. It never takes a slot from another
-// request.
+// the work is over. The tokens of other limits stay taken. It does nothing if
+// there are no slots to give back: the request was denied, Release was called
+// before, or MaxHold is over.
 //
 // Middleware releases by itself. Without it, defer Release where you have
-// checked Allowed. ctx may have ended already. Release costs one round trip to
+// checked Allowed. ctx may have ended already. It costs one round trip to
 // Redis. If the store does not answer, it returns [ErrUnavailable]. Don't call
-// it again: a store with a circuit breaker, such as that on Redis, releases the
-// slots when it is back, and otherwise they come back after MaxHold.
-// [ErrNoDecision] means that no limiter returned this Result.
+// it again: a store with a circuit breaker releases the slots when it is back,
+// and otherwise MaxHold does. [ErrNoDecision] means that no limiter returned
+// this Result.
 func (r *Result) Release(ctx context.Context) error {
 	if r.limiter == nil {
 		return ErrNoDecision
@@ -257,17 +245,15 @@ func (r *Result) releasePlan(now *rules) *bucket.Plan {
 // Hold says that the work goes on: the decision holds its slots, and its
 // estimates that are not settled yet, for another MaxHold from now. Call it
 // well before MaxHold is over. Middleware calls it for slots as long as a
-// response takes.
+// response takes. In a handler, Hold also says that the work outlasts the
+// response, as on a hijacked connection: from then on hold and release the
+// slots yourself.
 //
 // If a hold has ended already, Hold takes the slots again if they are free.
 // Otherwise it returns [ErrExpired]: others have them, and the work should
 // stop. [ErrSettled] means that nothing is left to hold. ctx may have ended
-// already. Hold costs one round trip to Redis. If the store does not answer, it
-// returns [ErrUnavailable], and can be called again.
-//
-// In a handler, Hold also says that the work outlasts the response, as on a
-// hijacked connection: from then on the middleware leaves the slots to you.
-// Call Hold again well within each MaxHold, and Release in the end.
+// already. Hold costs one round trip to Redis. After [ErrUnavailable] it can be
+// called again.
 func (r *Result) Hold(ctx context.Context) error {
 	if r.limiter == nil {
 		return ErrNoDecision
@@ -333,8 +319,7 @@ func (r *Result) releaseSoon() {
 	}()
 }
 
-// startRelease begins to release r's slots. It unlocks r.held.mu, which is
-// held.
+// startRelease begins a release. It unlocks r.held.mu, which is held.
 func (r *Result) startRelease() {
 	defer r.held.mu.Unlock()
 	if r.held.released {
@@ -351,12 +336,10 @@ func (r *Result) startRelease() {
 	})
 }
 
-// cancelTimeout bounds how long a WaitN whose context has ended waits for the
-// store to cancel its reservation, and a decision for releases under way.
+// cancelTimeout is how long waits and decisions wait for cancels and releases.
 const cancelTimeout = 50 * time.Millisecond
 
-// releases are those under way that nobody waits for. Releases of one key share
-// calls.
+// releases are under way. Those of one key share calls.
 type releases struct {
 	calls gather.Calls[releasesOf, bucket.Ending]
 }
@@ -381,7 +364,7 @@ func (r *releases) before(ctx context.Context, slots *bucket.Plan, key string) e
 	case <-done:
 	case <-timer.C:
 	case <-ctx.Done():
-		return callerDone{ctx.Err()}
+		return hook.Done(ctx.Err())
 	}
 	return nil
 }
@@ -408,8 +391,7 @@ func newTicket() int64 {
 	return bucket.FirstReturning + rand.Int64N(1<<53-bucket.FirstReturning)
 }
 
-// newHeld returns what a decision under p holds by a ticket since an instant;
-// nil if nothing.
+// newHeld returns what a decision under p holds, or nil.
 func newHeld(p *plan, ticket, began, cost int64, each *[]int64) *held {
 	h := &held{ticket: ticket, cost: cost, each: each, began: began}
 	for i := range p.Rates {

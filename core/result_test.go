@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ func TestResultWithoutDecisionHasNoLimits(t *testing.T) {
 	if got := (core.Result{}).Limits(); got != nil {
 		t.Errorf("the zero Result must have no limits: %+v", got)
 	}
-	h := limittest.HeaderList{}
+	h := http.Header{}
 	core.Result{}.WriteHeaders(h)
 	if len(h) > 0 {
 		t.Errorf("the zero Result must write no headers: %v", h)

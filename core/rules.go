@@ -1,9 +1,9 @@
 package core
 
 import (
-	"maps"
-	"slices"
 	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // rules is a limiter's policy with what is computed from it. It never changes.
@@ -14,8 +14,7 @@ type rules struct {
 	shared bool // other limiters returned by WithLimits may have the same plan
 	stored bool // callers give keys as stores have them: see WithStoredKeys
 
-	// For FailLocal: the limits that this process grants on its own. Nil in
-	// other modes and with a MemoryStore.
+	// For FailLocal: what this process grants on its own. Else nil.
 	localPlans *planCache
 	localPlan  *plan
 
@@ -24,24 +23,27 @@ type rules struct {
 	limiter *Limiter          // of the plan, if these are the rules of one
 	given   *planCache        // of WithLimits; nil: limits are not those of one of its limiters
 
-	overrides  map[string][]Limit  // the policy's, by key as callers give it
-	own        keyPlans            // of the policy's Overrides and Blocked, by key as callers give it
-	exceptions *Exceptions         // beside the policy; nil: none
-	excepted   keyPlans            // of their Overrides, by key as stores have it
-	blocked    map[string]struct{} // their Blocked, by key as stores have it
+	// By key as stores have it:
+	overrides map[string][]Limit  // the policy's
+	own       keyPlans            // of the policy's Overrides and Blocked
+	excepted  keyPlans            // of the Overrides of exceptions
+	blocked   map[string]struct{} // the Blocked of exceptions
+
+	exceptions *Exceptions // beside the policy; nil: none
 }
 
 // ownPlans returns what key has in place of the policy's limits, or nil, and
 // whether it is blocked although these limits deny nothing.
 func (r *rules) ownPlans(key string) (own *ownPlans, blocked bool) {
+	if len(r.own)+len(r.excepted)+len(r.blocked) == 0 {
+		return nil, false
+	}
+	key = r.storedKey(key)
 	own = r.own[key]
-	if len(r.excepted)+len(r.blocked) > 0 {
-		stored := r.storedKey(key)
-		_, blocked = r.blocked[stored]
-		if excepted := r.excepted[stored]; excepted != nil {
-			blocked = blocked || own != nil && own.plan.beyond != nil
-			own = excepted
-		}
+	_, blocked = r.blocked[key]
+	if excepted := r.excepted[key]; excepted != nil {
+		blocked = blocked || own != nil && own.plan.beyond != nil
+		own = excepted
 	}
 	if own != nil && r.given != nil {
 		own = r.ofGiven(key, own)
@@ -49,8 +51,7 @@ func (r *rules) ownPlans(key string) (own *ownPlans, blocked bool) {
 	return own, blocked
 }
 
-// ofGiven returns the plans of a key that has own under the policy's limits,
-// for r, whose limits are those of WithLimits.
+// ofGiven is own, of a stored key, for r's limits, which are of WithLimits.
 func (r *rules) ofGiven(key string, own *ownPlans) *ownPlans {
 	if !own.plan.asked.Load() {
 		own.plan.asked.Store(true)
@@ -60,7 +61,7 @@ func (r *rules) ofGiven(key string, own *ownPlans) *ownPlans {
 		limits = r.lists.merged(limits, override)
 	}
 	if r.exceptions != nil {
-		if override := r.exceptions.Overrides[r.storedKey(key)]; override != nil {
+		if override := r.exceptions.Overrides[key]; override != nil {
 			limits = r.lists.merged(limits, override)
 		}
 	}
@@ -107,7 +108,7 @@ func (r *rules) storedKey(key string) string {
 	if r.stored {
 		return shortKey(key)
 	}
-	return boundedKey(key)
+	return store.Key(key)
 }
 
 // counts reports whether a limit of the policy, or of a key, counts a unit.
@@ -133,7 +134,7 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 	if err := policy.refusal(errs...); err != nil {
 		return nil, err
 	}
-	policy.Limits, policy.Blocked, policy.Overrides, policy.Plans = slices.Clone(policy.Limits), slices.Clone(policy.Blocked), cloned(policy.Overrides), cloned(policy.Plans)
+	policy = policy.clone()
 	next := policy.rulesOf(policy.Limits, fallback)
 	if len(policy.Plans) > 0 {
 		next.plans = map[string]*rules{"": next}
@@ -145,15 +146,17 @@ func newRules(policy Policy, fallback bool, errs ...error) (*rules, error) {
 	return next, nil
 }
 
-// rulesOf returns the rules of requests that have limits unless their key has
-// others.
+// rulesOf returns the rules of requests that have these limits.
 func (p Policy) rulesOf(limits []Limit, fallback bool) *rules {
-	r := &rules{policy: p, since: time.Now(), lists: p.lists(), plan: makePlan(p.Name, limits), overrides: p.Overrides}
+	r := &rules{policy: p, since: time.Now(), lists: p.lists(), plan: makePlan(p.Name, limits), overrides: make(map[string][]Limit, len(p.Overrides))}
+	for key, override := range p.Overrides {
+		r.overrides[store.Key(key)] = override
+	}
 	if r.policy.Limits = limits; p.OnFailure == FailLocal && fallback {
 		r.localPlans = &planCache{}
 		r.localPlan = makePlan(p.Name, scaled(limits, p.LocalShare))
 	}
-	r.own = r.keyPlans(p.Overrides, func(string) []Limit { return limits }, nil)
+	r.own = r.keyPlans(r.overrides, func(string) []Limit { return limits }, nil)
 	r.block()
 	return r
 }
@@ -174,6 +177,7 @@ func (r *rules) block() {
 		r.own = make(keyPlans, len(r.policy.Blocked))
 	}
 	for _, key := range r.policy.Blocked {
+		key = store.Key(key)
 		own := r.own[key]
 		if own == nil {
 			own = r.policy.ownPlans(r.policy.Limits, r.localPlan != nil)
@@ -185,17 +189,7 @@ func (r *rules) block() {
 	}
 }
 
-// cloned returns a copy of lists of limits.
-func cloned(lists map[string][]Limit) map[string][]Limit {
-	lists = maps.Clone(lists)
-	for name, limits := range lists {
-		lists[name] = slices.Clone(limits)
-	}
-	return lists
-}
-
-// except sets the exceptions of r, which must be in nobody's hands yet. Nil are
-// none.
+// except sets the exceptions of r, which nobody uses yet. Nil are none.
 func (r *rules) except(e *Exceptions) {
 	if r.plans != nil && !r.shared {
 		plans := map[string]*rules{"": r}
@@ -212,12 +206,8 @@ func (r *rules) except(e *Exceptions) {
 	if r.exceptions, r.excepted, r.blocked = e, nil, nil; e == nil {
 		return
 	}
-	own := r.own
-	if !r.stored {
-		own = byStoredKey(own)
-	}
 	limitsOf := func(key string) []Limit {
-		if own := own[key]; own != nil {
+		if own := r.own[key]; own != nil {
 			return own.plan.given
 		}
 		return r.policy.Limits

@@ -3,6 +3,7 @@ package core_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ func TestShadowModeDecidesAndDeniesNoRequest(t *testing.T) {
 		assert.Equal(t, i >= 2, res.ShadowDenied, "request %d of a bucket of 2", i+1)
 		assert.Zero(t, res.RetryAfter)
 		assert.Equal(t, i >= 2, res.Limits()[0].Violated)
-		h := limittest.HeaderList{}
+		h := http.Header{}
 		res.WriteHeaders(h)
 		assert.Empty(t, h, "shadow mode sends no header fields")
 		if res.ShadowDenied {

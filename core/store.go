@@ -84,81 +84,17 @@ func (l *Limiter) PeekUnits(ctx context.Context, key string, units Units) (res R
 	return res, err
 }
 
-// Inspection is what a store keeps of one bucket: what [Limiter.Inspect]
-// returns.
-type Inspection struct {
-	Expires time.Duration // until the store forgets the bucket, if nobody uses it; 0 if it keeps nothing
-	Limits  []StoredLimit // those of the policy that are kept, in the policy's order; none: the bucket is full or was never used
-	Lacking int           // how many more the policy has for the key
-	Others  int           // how many more are kept that the policy does not have, such as one that was removed or renamed
-	Newest  int           // how many of Others were written last, by a decision that had limits which the policy does not have
-	Written time.Time     // when tokens of any of these were last taken or returned; zero: nothing is kept
-}
-
-// StoredLimit is what a store keeps of one limit.
-type StoredLimit struct {
-	Limit    Limit     // as configured, with its name
-	Written  time.Time // when tokens were last taken or returned, on the store's clock
-	Capacity int64     // of the definition that wrote it
-	Changed  bool      // another definition than Limit wrote it, such as one before a change, or in another service
-
-	Reserved int64 // tokens that [Limiter.Reserve] and Wait have promised and that are not due yet
-	Leased   int64 // tokens on lease, which other processes may use
-	Held     int64 // tokens that come back: slots in use, and estimates that are not settled
-}
-
-// Inspect returns what the store keeps of key's bucket, which a Peek does not
-// tell. It is for tools of operators. It costs one round trip to Redis. Errors
-// are those of [Limiter.Reset], store.StateError for state that can't be read,
-// and [errors.ErrUnsupported] for a store that is no store.StateReader.
-func (l *Limiter) Inspect(ctx context.Context, key string) (Inspection, error) {
+// kept returns the limits of key, and what the store keeps of its bucket.
+func (l *Limiter) kept(ctx context.Context, key string) (limits []Limit, p *bucket.Plan, state store.State, err error) {
 	if err := checkKey(key); err != nil {
-		return Inspection{}, err
+		return nil, nil, state, err
 	}
 	reader, ok := l.store.(store.StateReader)
 	if !ok {
-		return Inspection{}, fmt.Errorf("ratelimit: this store does not show what it keeps: %w", errors.ErrUnsupported)
+		return nil, nil, state, fmt.Errorf("ratelimit: this store does not show what it keeps: %w", errors.ErrUnsupported)
 	}
 	now := l.current()
-	state, err := reader.State(ctx, now.policy.Name, now.storedKey(key))
-	if err != nil || state.Bytes == nil {
-		return Inspection{}, l.failed(ctx, key, err)
-	}
-	records, err := bucket.ParseRecords(nil, state.Bytes)
-	if err != nil {
-		return Inspection{}, fmt.Errorf("policy %q: %w", now.policy.Name, &store.StateError{Reason: err.Error()})
-	}
-	return inspect(now.planOf(key), records, state), nil
-}
-
-// inspect returns what records say of the limits of p.
-func inspect(p *plan, records []bucket.Record, state store.State) Inspection {
-	found := Inspection{Expires: state.Expires}
-	at, seen := state.Now.UnixMicro(), make(map[uint32]*StoredLimit, len(records))
-	for i := range records {
-		r := &records[i]
-		switch written := time.UnixMicro(r.At); {
-		case written.After(found.Written):
-			found.Written, found.Newest = written, 1
-		case written.Equal(found.Written):
-			found.Newest++
-		}
-		seen[r.Tag()] = nil
-		if j := p.IndexOf(r.Tag()); j >= 0 {
-			uses := r.Holds.Uses(at)
-			seen[r.Tag()] = &StoredLimit{
-				Limit: p.limits[j], Written: time.UnixMicro(r.At), Capacity: r.Rate.Capacity, Changed: !r.Rate.Same(&p.Rates[j]),
-				Reserved: uses.Reserved, Leased: uses.Leased, Held: uses.Returning,
-			}
-		}
-	}
-	for i := range p.Rates {
-		if s := seen[p.Rates[i].Tag]; s != nil {
-			if found.Limits = append(found.Limits, *s); s.Written.Equal(found.Written) {
-				found.Newest--
-			}
-		}
-	}
-	found.Others, found.Lacking = len(seen)-len(found.Limits), len(p.Rates)-len(found.Limits)
-	return found
+	state, err = reader.State(ctx, now.policy.Name, now.storedKey(key))
+	of := now.planOf(key)
+	return of.limits, of.Plan, state, l.failed(ctx, key, err)
 }

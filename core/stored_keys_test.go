@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/inspect"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
@@ -20,25 +21,25 @@ import (
 // the keys that the store has.
 func TestStoredKeysNameTheSameBuckets(t *testing.T) {
 	long := strings.Repeat("long", 100)
-	keys := []string{"ann", long, core.StoredKey(long), "sha256:x", strings.Repeat("k", 128)}
+	keys := []string{"ann", long, store.Key(long), "sha256:x", strings.Repeat("k", 128)}
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerDay(10)}, Overrides: map[string][]core.Limit{long: {core.PerDay(100)}},
 	}))
 	stored := l.WithStoredKeys()
 	for i, key := range keys {
 		limittest.Use(t, l, key, int64(i+1))
-		assert.Equal(t, limittest.Left(t, l, key), limittest.Left(t, stored, core.StoredKey(key)), "%.20s has one bucket", key)
-		require.NoError(t, stored.Refund(t.Context(), core.StoredKey(key), 1))
-		require.NoError(t, stored.Debit(t.Context(), core.StoredKey(key), 2))
+		assert.Equal(t, limittest.Left(t, l, key), limittest.Left(t, stored, store.Key(key)), "%.20s has one bucket", key)
+		require.NoError(t, stored.Refund(t.Context(), store.Key(key), 1))
+		require.NoError(t, stored.Debit(t.Context(), store.Key(key), 2))
 		want := int64(10)
 		if key == long {
 			want = 100 // its override
 		}
 		assert.Equal(t, want-int64(i+2), limittest.Left(t, l, key), "what comes back and what is taken by the stored key is the key's")
-		require.NoError(t, stored.Reset(t.Context(), core.StoredKey(key)))
+		require.NoError(t, stored.Reset(t.Context(), store.Key(key)))
 		assert.Equal(t, want, limittest.Left(t, l, key), "a reset of the stored key is the key's")
 	}
-	assert.NotEqual(t, core.StoredKey(long), core.StoredKey(core.StoredKey(long)), "a client that sends a hash gets no other's bucket")
+	assert.NotEqual(t, store.Key(long), store.Key(store.Key(long)), "a client that sends a hash gets no other's bucket")
 }
 
 func TestPeekOfUnitsIsNoDecision(t *testing.T) {
@@ -49,7 +50,7 @@ func TestPeekOfUnitsIsNoDecision(t *testing.T) {
 	require.NoError(t, err)
 	assert.Zero(t, seen, "observers see decisions alone")
 	assert.Equal(t, []string{"ann"}, l.UnusedOverrides(), "no request has met the override")
-	_, err = limittest.Limiter(t, &limittest.AwayStore{}, "api", core.PerDay(1)).Inspect(t.Context(), "ann")
+	_, err = inspect.Key(t.Context(), limittest.Limiter(t, &limittest.AwayStore{}, "api", core.PerDay(1)), "ann")
 	require.ErrorIs(t, err, errors.ErrUnsupported, "not every store shows what it keeps")
 }
 
@@ -58,12 +59,12 @@ func TestInspectTellsTheDefinitionOfARecord(t *testing.T) {
 		now := time.Now().Truncate(time.Microsecond)
 		l := core.Must(core.NewLimiter(newStore(core.WithClock(func() time.Time { return now })), sold()))
 		pro := core.Must(l.WithPlan("pro"))
-		assert.Empty(t, core.Must(l.Inspect(t.Context(), "ann")).Limits)
+		assert.Empty(t, core.Must(inspect.Key(t.Context(), l, "ann")).Limits)
 		core.Must(pro.Allow(t.Context(), "ann"))
-		found := core.Must(l.Inspect(t.Context(), "ann")).Limits
+		found := core.Must(inspect.Key(t.Context(), l, "ann")).Limits
 		require.Len(t, found, 2)
 		assert.EqualValues(t, 600, found[0].Capacity)
 		assert.True(t, found[0].Changed && found[0].Written.Equal(now), "%+v", found[0])
-		assert.False(t, core.Must(pro.Inspect(t.Context(), "ann")).Limits[0].Changed)
+		assert.False(t, core.Must(inspect.Key(t.Context(), pro, "ann")).Limits[0].Changed)
 	})
 }

@@ -35,8 +35,8 @@ func TestTimesMultipliesWhatThePlanSays(t *testing.T) {
 		Limits: []core.Limit{core.PerMinute(60).WithName("minute"), core.PerDay(1000).WithName("day"), core.InFlight(200).WithName("slots")},
 		Plans:  map[string][]core.Limit{"pro": {core.PerMinute(0.1).WithBurst(5).WithName("minute"), core.PerWeek(50).WithName("week")}},
 		Overrides: map[string][]core.Limit{
-			"all": {core.Times(10)}, "one": {core.Times(3).WithName("minute")}, "rest": {core.PerMinute(7).WithName("minute"), core.Times(0.5)},
-			"least": {core.Times(0.001)}, "most": {core.Times(1_000_000)},
+			"all": {core.Limit{Times: 10}}, "one": {core.Limit{Times: 3}.WithName("minute")}, "rest": {core.PerMinute(7).WithName("minute"), core.Limit{Times: 0.5}},
+			"least": {core.Limit{Times: 0.001}}, "most": {core.Limit{Times: 1_000_000}},
 		},
 	}
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), policy))
@@ -57,7 +57,7 @@ func TestTimesMultipliesWhatThePlanSays(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, res.Allowed)
 	}
-	require.NoError(t, l.SetExceptions(core.Exceptions{Overrides: map[string][]core.Limit{"all": {core.Times(2).WithName("minute")}, "rest": {core.Times(2)}}}))
+	require.NoError(t, l.SetExceptions(core.Exceptions{Overrides: map[string][]core.Limit{"all": {core.Limit{Times: 2}.WithName("minute")}, "rest": {core.Limit{Times: 2}}}}))
 	assert.Equal(t, map[string]string{"minute": "1200/min", "day": "10000/day", "slots": "1000 at once"}, limitTexts(t, l, "all"))
 	assert.Equal(t, map[string]string{"minute": "2/min burst 100", "week": "500/week in UTC"}, limitTexts(t, pro, "all"))
 	assert.Equal(t, map[string]string{"minute": "14/min", "day": "1000/day", "slots": "200 at once"}, limitTexts(t, l, "rest"))
@@ -93,7 +93,7 @@ func TestTimesAddsWhatItAdds(t *testing.T) {
 		return res.Remaining
 	}
 	assert.EqualValues(t, 20, left(80))
-	require.NoError(t, l.SetExceptions(core.Exceptions{Overrides: map[string][]core.Limit{"bob": {core.Times(10)}}}))
+	require.NoError(t, l.SetExceptions(core.Exceptions{Overrides: map[string][]core.Limit{"bob": {core.Limit{Times: 10}}}}))
 	assert.EqualValues(t, 620, left(300))
 	require.NoError(t, l.SetExceptions(core.Exceptions{}))
 	assert.EqualValues(t, 0, left(0))
@@ -104,18 +104,18 @@ func TestMistakesInTimes(t *testing.T) {
 		return core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1).WithName("hour")}, Overrides: map[string][]core.Limit{"bob": override}}
 	}
 	for want, p := range map[string]core.Policy{
-		"must be from 0.001 to 1,000,000":              with(core.Times(1_000_001)),
-		"Overrides.…[0].Times: -2":                     with(core.Times(-2)),
+		"must be from 0.001 to 1,000,000":              with(core.Limit{Times: 1_000_001}),
+		"Overrides.…[0].Times: -2":                     with(core.Limit{Times: -2}),
 		"stands with a Name alone":                     with(core.Limit{Times: 2, Capacity: 5}),
-		"multiplies all limits, as":                    with(core.Times(2), core.Times(3)),
-		"is the name of":                               with(core.Times(2).WithName("hour"), core.PerHour(3).WithName("hour")),
-		`"hours" is no limit of the policy`:            with(core.Times(2).WithName("hours")),
-		"Policy.Limits[0].Times: 2 multiplies a limit": {Name: "api", Limits: []core.Limit{core.Times(2)}},
-		"Policy.Plans.pro[0].Times":                    {Name: "api", Limits: []core.Limit{core.PerHour(1)}, Plans: map[string][]core.Limit{"pro": {core.Times(2).WithName("api")}}},
+		"multiplies all limits, as":                    with(core.Limit{Times: 2}, core.Limit{Times: 3}),
+		"is the name of":                               with(core.Limit{Times: 2}.WithName("hour"), core.PerHour(3).WithName("hour")),
+		`"hours" is no limit of the policy`:            with(core.Limit{Times: 2}.WithName("hours")),
+		"Policy.Limits[0].Times: 2 multiplies a limit": {Name: "api", Limits: []core.Limit{core.Limit{Times: 2}}},
+		"Policy.Plans.pro[0].Times":                    {Name: "api", Limits: []core.Limit{core.PerHour(1)}, Plans: map[string][]core.Limit{"pro": {core.Limit{Times: 2}.WithName("api")}}},
 	} {
 		assert.ErrorContains(t, p.Validate(), want)
 	}
-	_, err := core.Must(core.NewLimiter(core.NewMemoryStore(), with(core.Times(2)))).WithLimits(core.Times(2))
+	_, err := core.Must(core.NewLimiter(core.NewMemoryStore(), with(core.Limit{Times: 2}))).WithLimits(core.Limit{Times: 2})
 	assert.ErrorContains(t, err, "WithLimits[0].Times")
 	for text, want := range map[string]string{
 		"x": "no slash", "x0": "Times: \"x0\" must be from 0.001", "x-1": "no slash", "x1e9": "must be from 0.001 to 1,000,000", "x10 burst 5": "only name can follow",
@@ -143,7 +143,7 @@ func TestTimesIsTheSameEverywhere(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, p.Overrides, parsed.Overrides)
 	})
-	for text, want := range map[string]core.Limit{"X10": core.Times(10), " ×2.5  name minute": core.Times(2.5).WithName("minute"), "x1_000": core.Times(1000)} {
+	for text, want := range map[string]core.Limit{"X10": core.Limit{Times: 10}, " ×2.5  name minute": core.Limit{Times: 2.5}.WithName("minute"), "x1_000": core.Limit{Times: 1000}} {
 		got, err := core.ParseLimit(text)
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
@@ -157,7 +157,7 @@ func TestWhatTimesMakesIsALimit(t *testing.T) {
 		l := limitdraw.AnyLimit.Draw(t, "limit").WithName("a").WithUnit("")
 		l.MaxHold = 0
 		times := rapid.OneOf(rapid.Float64Range(0.001, 1_000_000), rapid.SampledFrom([]float64{0.5, 2, 10, 1.0 / 3, 1_000_000, 0.001})).Draw(t, "times")
-		policy := core.Policy{Name: "api", Limits: []core.Limit{l}, Overrides: map[string][]core.Limit{"bob": {core.Times(times)}}}
+		policy := core.Policy{Name: "api", Limits: []core.Limit{l}, Overrides: map[string][]core.Limit{"bob": {core.Limit{Times: times}}}}
 		limiter, err := core.NewLimiter(core.NewMemoryStore(), policy)
 		if err != nil {
 			t.Skip("no limit of requests")

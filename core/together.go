@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -16,31 +18,27 @@ import (
 // cost. If all have the tokens, all take them. Otherwise none does.
 //
 // With one MemoryStore, or one store on one Redis server, that is one atomic
-// step, and one round trip to Redis. Where buckets are on different servers, as
-// on a Cluster or a Ring, or in different stores, they are asked one after
-// another, always in the same order. If one denies, the tokens taken before are
-// given back. So never too many requests are admitted, but another request may
-// be denied until the tokens are back. Each bucket then costs a round trip, and
-// one more to give tokens back. Each takes at most its store's timeout.
-// Observers receive tokens that could not be given back as [OutcomeUnsettled].
+// step, and one round trip to Redis. Buckets on different servers, as on a
+// Cluster, or in different stores are asked one after another, in a fixed
+// order, at a round trip each. If one denies, the tokens taken before are given
+// back, for one more. So never too many requests are admitted, but another
+// request may be denied meanwhile. Each takes at most its store's timeout.
 //
-// Several charges of one limiter for the same key are one charge of the sum: if
-// the bucket lacks it, all of them are denied. But each of Results has its own
-// share of what they take, to release, hold, settle or undo while the others go
-// on. A store of your own that is no [store.JointStore] takes the sum and then
-// the shares, so the request is denied if others take what it needs in between.
+// Charges of one limiter and key are one charge of the sum. But each of Results
+// has its own share, to release, hold, settle or undo while the others go on. A
+// store that is no [store.JointStore] takes the sum and then the shares: if
+// others take what it needs in between, the request is denied. Charges of one
+// bucket by several limiters of a policy are taken one after another, each
+// under the limits of its own. A policy in shadow mode denies nothing, takes
+// nothing if another limiter denies, and takes its tokens last.
 //
-// Charges of one bucket by several limiters of a policy are taken one after
-// another, each under the limits of its own. A policy in shadow mode denies
-// nothing, takes nothing if another limiter denies, and takes its tokens last.
-//
-// While a store is away, its limiters decide by their OnFailure. If a store
-// can't use one key, the charge of that key alone is decided so. The store
-// decides the others: that costs a round trip more.
+// While a store is away, its limiters decide by their OnFailure; if it can't
+// use one key, that of this key alone does, for a round trip more.
 //
 // Errors are those of AllowN, from any of the limiters. The tokens taken before
-// are then given back. A call to Redis that got no answer in time, or whose
-// context ended, may have taken tokens. They refill with time.
+// are then given back; observers receive a failure to do so as
+// [OutcomeUnsettled]. A call to Redis without an answer may have taken tokens.
+// They refill with time.
 func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) {
 	began := time.Now()
 	members, parts, err := join(ctx, charges)
@@ -81,8 +79,7 @@ type joint struct {
 	failed  *member // whose error decide returned
 }
 
-// decide decides all members. If one denies, or the error is not nil, nothing
-// is taken.
+// decide decides all members, who take all or nothing.
 func (j *joint) decide(ctx context.Context) error {
 	var order []*member // in which they are asked
 	for _, group := range j.groups() {
@@ -207,8 +204,7 @@ func (j *joint) read(ctx context.Context, group []*member, requests []request, a
 	return again, nil
 }
 
-// readShares takes in a store's answers to the shares of a group that took its
-// tokens. A member without all its shares is denied.
+// readShares takes in the answers to shares: a member without all is denied.
 func (j *joint) readShares(ctx context.Context, group []*member, requests []request, answers []store.JointAnswer, shares [][]store.JointAnswer) {
 	for i, m := range group {
 		if a := m.limiter.whole(ctx, m.now, &requests[i], m.limiter.store, &answers[i], shares[i]); a != &answers[i] {
@@ -259,8 +255,7 @@ func (j *joint) hold(members ...*member) {
 	j.taken = append(j.taken, members...)
 }
 
-// giveBack returns what was taken. Observers receive a failure: what does not
-// come back refills with time.
+// giveBack returns what was taken, and reports a failure to observers.
 func (j *joint) giveBack(ctx context.Context) {
 	for _, m := range j.taken {
 		began := time.Now()
@@ -307,8 +302,7 @@ func (j JointResult) Tightest() Result {
 	return j.Results[order[len(order)-1]]
 }
 
-// order returns the indexes of Results, the one that constrains the client
-// least first, and the tightest last.
+// order returns the indexes of Results, the tightest last.
 func (j *JointResult) order() []int {
 	order := make([]int, len(j.Results))
 	for i := range order {
@@ -337,7 +331,10 @@ func (j *JointResult) order() []int {
 // of the tightest limiter. Retry-After is the longest, and is left out if the
 // request can never be allowed. Charges of one limiter for the same key are
 // listed once. See [Result.WriteHeaders].
-func (j JointResult) WriteHeaders(h HeaderWriter) {
+func (j JointResult) WriteHeaders(h http.Header) { j.writeHeaders(h) }
+
+// writeHeaders is WriteHeaders for any kind of header.
+func (j *JointResult) writeHeaders(h field.Header) {
 	order := j.order()
 	for n, i := range order {
 		if j.among(i, order[n+1:]) {
@@ -347,7 +344,7 @@ func (j JointResult) WriteHeaders(h HeaderWriter) {
 		if !r.Allowed {
 			r.RetryAfter = j.RetryAfter
 		}
-		r.WriteHeaders(h)
+		r.writeHeaders(new(field.Room), h)
 	}
 }
 
@@ -427,8 +424,7 @@ func (j JointResult) Hold(ctx context.Context) error {
 	return err
 }
 
-// each calls end for each of Results. It returns ErrSettled once, however many
-// of them return it.
+// each calls end for each of Results. It returns ErrSettled only once.
 func (j *JointResult) each(end func(*Result) error) error {
 	if len(j.Results) == 0 {
 		return ErrNoDecision
@@ -442,16 +438,14 @@ func (j *JointResult) each(end func(*Result) error) error {
 	return errors.Join(errs...)
 }
 
-// unsettled tells the observers of each limiter that the request was not
-// settled, and why.
+// unsettled reports to observers that the request was not settled.
 func (j *JointResult) unsettled(ctx context.Context, why error) {
 	for i := range j.Results {
 		j.Results[i].unsettled(ctx, why)
 	}
 }
 
-// counts reports whether one of the limiters counts a unit, or did when it
-// decided.
+// counts reports whether one of the limiters counts a unit, or did.
 func (j *JointResult) counts(unit string) bool {
 	return slices.ContainsFunc(j.Results, func(r Result) bool {
 		return r.limiter != nil && (r.limiter.counts("", unit) || r.plan != nil && r.plan.counts(unit))

@@ -14,9 +14,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
-// Requests is the unit of limits that name none.
-const Requests = quantity.Requests
-
 // Units is what a request takes, by the unit: {"tokens": 1200} is 1 request and
 // 1,200 tokens. A request counts as one unless Units says otherwise: {Requests:
 // 0, "tokens": 1200} takes tokens alone. A unit takes its number from every
@@ -31,8 +28,7 @@ func (u Units) requests() int64 {
 	return 1
 }
 
-// check returns what is wrong with u. counts reports whether a limit counts a
-// unit.
+// check returns what is wrong with u, of which counts knows the units.
 func (u Units) check(counts func(unit string) bool) error {
 	if len(u) == 0 {
 		return nil
@@ -48,8 +44,7 @@ func (u Units) check(counts func(unit string) bool) error {
 	return nil
 }
 
-// meantUnit returns the unit that was probably meant by another, in
-// parentheses, or "".
+// meantUnit returns a hint at the unit that was probably meant, or "".
 func meantUnit(unit string, counts func(unit string) bool) string {
 	unit = quantity.Lower(unit)
 	for _, meant := range [...]string{unit, unit + "s", strings.TrimSuffix(unit, "s")} {
@@ -60,8 +55,7 @@ func meantUnit(unit string, counts func(unit string) bool) string {
 	return ""
 }
 
-// taken remembers the units that the callers of a limiter take. It is safe for
-// concurrent use. A nil one remembers nothing.
+// taken remembers, for many goroutines, the units that callers take; nil: none.
 type taken struct {
 	requests atomic.Bool // apart from the others, because nearly every decision looks
 	others   sync.Map    // the names of units
@@ -81,8 +75,7 @@ func (t *taken) add(unit string) {
 	}
 }
 
-// uncounted returns what callers take and counts returns false for: they would
-// get ErrUnit.
+// uncounted returns the taken units that counts does not know.
 func (t *taken) uncounted(counts func(unit string) bool) (units []string) {
 	if t == nil {
 		return nil
@@ -100,8 +93,7 @@ func (t *taken) uncounted(counts func(unit string) bool) (units []string) {
 	return units
 }
 
-// unitUse notices a unit that a plan's limits count and no request takes: such
-// a limit never applies. It is safe for concurrent use.
+// unitUse notices a unit that limits count and nobody takes.
 type unitUse struct {
 	over      atomic.Bool // all units are taken, or the warning was given
 	decisions atomic.Int64
@@ -109,8 +101,7 @@ type unitUse struct {
 	taken     []atomic.Bool // by unit
 }
 
-// untakenFor is after how many decisions a unit that none of them took is
-// reported.
+// untakenFor is after how many decisions a unit that none took is reported.
 const untakenFor = 2000
 
 // newUnitUse returns nil if units, which limits count, are requests alone.
@@ -139,8 +130,7 @@ func (u *unitUse) take(units Units) {
 	}
 }
 
-// untaken counts a decision. It returns the units that none has taken, once,
-// after many.
+// untaken counts a decision. After many it returns, once, the untaken units.
 func (u *unitUse) untaken() (units []string) {
 	if u.decisions.Add(1) != untakenFor || u.over.Swap(true) {
 		return nil

@@ -62,12 +62,12 @@ func mistakesInPlans(t *testing.T, say func(error)) {
 	minute := core.PerMinute(60).WithName("minute")
 	plans := core.Policy{
 		Name: "api", Limits: []core.Limit{minute}, Plans: map[string][]core.Limit{"": {minute}, "pro": {core.PerDay(60)}},
-		Overrides: map[string][]core.Limit{"user:ann": {core.PerMinute(600).WithName("minuet")}, "user:bob": {core.Times(-2)}},
+		Overrides: map[string][]core.Limit{"user:ann": {core.PerMinute(600).WithName("minuet")}, "user:bob": {core.Limit{Times: -2}}},
 	}
 	_, err := core.NewLimiter(core.NewMemoryStore(), plans)
 	say(err)
 	plans.Plans, plans.Overrides = map[string][]core.Limit{"pro": {minute}}, nil
-	say(core.Policy{Name: "api", Limits: []core.Limit{core.Times(10)}}.Validate())
+	say(core.Policy{Name: "api", Limits: []core.Limit{core.Limit{Times: 10}}}.Validate())
 	_, err = core.Must(core.NewLimiter(core.NewMemoryStore(), plans)).WithPlan("gold")
 	say(err)
 }
@@ -337,7 +337,7 @@ func logsOfAddresses(t *testing.T) {
 	require.NoError(t, err)
 	_, err = clientip.New(core.TrustHeader("CF-Connecting-IP"))
 	require.NoError(t, err)
-	_, err = clientip.New(core.TrustForwarded())
+	_, err = clientip.New(core.TrustHeader("Forwarded"))
 	require.NoError(t, err)
 	_, err = clientip.New(core.TrustProxies("0.0.0.0/0"))
 	require.NoError(t, err)

@@ -91,7 +91,7 @@ func exposed(t *testing.T) map[string]map[string]bool {
 	}
 	c.Observe(context.Background(), core.Observation{Policy: "api", Outcome: core.OutcomeUnsettled})
 	c.Observe(context.Background(), core.Observation{Policy: "api", Outcome: core.OutcomeSlots, Slots: -1})
-	c.ObservePolicy(core.PolicyChange{Policy: "api", Limits: []core.Limit{core.PerMinute(60).WithName("l")}})
+	c.ObservePolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60).WithName("l")}}, nil)
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(c))
 	families, err := registry.Gather()

@@ -50,7 +50,7 @@ func TestPoliciesOnThePageLoad(t *testing.T) {
 		"exports":        {Name: "exports", Limits: []core.Limit{core.InFlight(5).WithMaxHold(2 * time.Minute)}},
 		"password-reset": {Name: "password-reset", Limits: strict, Headers: core.HeadersNone},
 		"llm": {Name: "llm", Limits: []core.Limit{calls, tokens, budget},
-			Overrides: map[string][]core.Limit{core.JoinKey("header", "x-api-key", "k-123"): {moreCalls, moreTokens, more}, core.JoinKey("header", "x-api-key", "k-124"): {core.Times(10)}}},
+			Overrides: map[string][]core.Limit{core.JoinKey("header", "x-api-key", "k-123"): {moreCalls, moreTokens, more}, core.JoinKey("header", "x-api-key", "k-124"): {core.Limit{Times: 10}}}},
 	}, policies)
 	for _, policy := range policies {
 		_, err := core.NewLimiter(core.NewMemoryStore(), policy)

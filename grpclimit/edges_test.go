@@ -59,9 +59,9 @@ func TestTheNameOfAClientsSocketIsNotItsAddress(t *testing.T) {
 		want   codes.Code
 	}{
 		{"192.0.2.7:1", serveGRPC, grpclimit.ByPeer(), codes.InvalidArgument},
-		{"192.0.2.7:2", serveGRPC, grpclimit.ByPeer(core.TrustUnixSocket()), codes.OK},
+		{"192.0.2.7:2", serveGRPC, grpclimit.ByPeer(core.TrustProxies("unix:")), codes.OK},
 		{"192.0.2.7:3", serveHTTP, grpclimit.ByPeer(), codes.InvalidArgument},
-		{"192.0.2.7:4", serveHTTP, grpclimit.ByPeer(core.TrustUnixSocket()), codes.OK},
+		{"192.0.2.7:4", serveHTTP, grpclimit.ByPeer(core.TrustProxies("unix:")), codes.OK},
 	} {
 		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "server"), Net: "unix"})
 		require.NoError(t, err)

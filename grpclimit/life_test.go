@@ -249,7 +249,7 @@ func TestAPeerOnAUnixSocketNeedsATrustedProxy(t *testing.T) {
 		name string
 		key  grpclimit.KeyFunc
 		want codes.Code
-	}{{"a", grpclimit.ByPeer(), codes.InvalidArgument}, {"b", grpclimit.ByPeer(core.TrustUnixSocket()), codes.OK}} {
+	}{{"a", grpclimit.ByPeer(), codes.InvalidArgument}, {"b", grpclimit.ByPeer(core.TrustProxies("unix:")), codes.OK}} {
 		l, err := net.Listen("unix", filepath.Join(dir, test.name))
 		require.NoError(t, err)
 		s := grpc.NewServer(grpc.UnaryInterceptor(grpclimit.Unary(perHour("calls", 1), test.key)))

@@ -17,7 +17,7 @@
 //	| outcome    | string | metric, event | allowed, denied, shadow-denied, error                                          |
 //	| source     | string | metric, event | store, deny-cache, lease, fallback, fail-open                                  |
 //	| cost       | int    | event         | tokens that the request asked for                                              |
-//	| key        | string | event         | the client's key, if the limiter has [core.WithObservedKeys]; in no metric     |
+//	| key        | string | event         | the client's key, with [WithKeys]; in no metric                                |
 //	| error.type | string | event         | why the store did not decide: breaker_open, timeout, canceled, unavailable     |
 //	| store      | string | metric        | the name given to [WithRedisStore]                                             |
 //
@@ -57,6 +57,7 @@ type Telemetry struct {
 	limits                       series.Limits
 
 	events *slog.Logger // gets events instead of the spans, or is nil
+	keys   bool         // events have keys
 
 	settings series.Settings
 	meters   metric.MeterProvider
@@ -101,6 +102,11 @@ func WithEventLog(logger *slog.Logger) Option {
 		}
 		t.events = logger
 	}
+}
+
+// WithKeys adds the client's key to events. Keys can be personal data.
+func WithKeys() Option {
+	return func(t *Telemetry) { t.keys = true }
 }
 
 // WithMaxSeries bounds the sets of attributes of each of the three instruments

@@ -22,7 +22,7 @@ func (t *Telemetry) record(ctx context.Context, o *core.Observation, known []att
 	}
 	attributes := append(make([]attribute.KeyValue, 0, len(known)+3), known...)
 	attributes = append(attributes, attribute.Int64("ratelimit.cost", o.Cost))
-	if o.Key != "" {
+	if t.keys {
 		attributes = append(attributes, attribute.String("ratelimit.key", o.Key))
 	}
 	if o.Err != nil {

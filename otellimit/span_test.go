@@ -3,6 +3,7 @@ package otellimit_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,20 +17,22 @@ import (
 	"github.com/tokenbucket-go/ratelimit/otellimit"
 )
 
-func TestSpansHaveKeysOnlyWithObservedKeys(t *testing.T) {
-	s := serve(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}, []core.LimiterOption{core.WithObservedKeys()})
-	_, span := s.get(t, "ann")
-	require.Len(t, span.Events, 1)
-	keys := 0
-	for _, a := range span.Events[0].Attributes {
-		if a.Key == "ratelimit.key" {
-			keys++
-			assert.Contains(t, a.Value.AsString(), "ann")
+func TestSpansHaveKeysOnlyWithKeys(t *testing.T) {
+	for want, options := range [][]otellimit.Option{nil, {otellimit.WithKeys()}} {
+		s := serve(t, core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}, nil, options...)
+		_, span := s.get(t, "ann")
+		require.Len(t, span.Events, 1)
+		keys := 0
+		for _, a := range span.Events[0].Attributes {
+			if strings.Contains(a.Value.Emit(), "ann") {
+				keys++
+				assert.EqualValues(t, "ratelimit.key", a.Key)
+			}
 		}
-	}
-	assert.Equal(t, 1, keys)
-	for series := range collect(t, s.metrics) {
-		assert.NotContains(t, series, "ann", "keys are in no metric")
+		assert.Equal(t, want, keys)
+		for series := range collect(t, s.metrics) {
+			assert.NotContains(t, series, "ann", "keys are in no metric")
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ func WithRedisStore(name string, store storestats.Source) Option {
 // ObservePolicy takes in the limits that are in force. Pass it to
 // [core.WithPolicyObserver]. Of several limiters of one policy name the last
 // counts.
-func (t *Telemetry) ObservePolicy(change core.PolicyChange) { t.limits.Note(change) }
+func (t *Telemetry) ObservePolicy(now core.Policy, changes []string) { t.limits.Note(now, changes) }
 
 // watch registers a callback that reads the limits and the stores when metrics
 // are collected.

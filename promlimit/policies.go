@@ -16,7 +16,7 @@ var (
 // ObservePolicy takes in the limits that are in force. Pass it to
 // [core.WithPolicyObserver]. Of several limiters of one policy name the last
 // counts.
-func (c *Collector) ObservePolicy(change core.PolicyChange) { c.limits.Note(change) }
+func (c *Collector) ObservePolicy(now core.Policy, changes []string) { c.limits.Note(now, changes) }
 
 func (c *Collector) collectPolicies(ch chan<- prometheus.Metric) {
 	c.limits.Each(func(l series.Capacity) {

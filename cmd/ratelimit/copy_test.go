@@ -14,6 +14,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/inspect"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -43,7 +44,7 @@ func TestCopyMovesToAnotherServer(t *testing.T) {
 	}
 	ttl := func(s *service) time.Duration { return s.client.PTTL(t.Context(), "ratelimit:api:ann").Val() }
 	assert.InDelta(t, ttl(from), ttl(to), float64(time.Minute), "the TTL is copied")
-	found, err := to.jobs.Inspect(t.Context(), "ann")
+	found, err := inspect.Key(t.Context(), to.jobs, "ann")
 	require.NoError(t, err)
 	assert.Equal(t, int64(1), found.Limits[0].Held, "slots in use are copied")
 	_, errs, code := from.run(t, "copy", "-policy", "ap", "redis://"+from.addr, "redis://"+to.addr)
@@ -77,7 +78,7 @@ func TestCopyRenamesAPolicy(t *testing.T) {
 		assert.Equal(t, limit.Remaining, got.Limits()[i].Remaining, "%s keeps its tokens as %s", limit.Limit.Name, got.Limits()[i].Limit.Name)
 		assert.Less(t, limit.Remaining, limit.Limit.Capacity, "the premise: all are in use")
 	}
-	found, err := after.Inspect(t.Context(), "ann")
+	found, err := inspect.Key(t.Context(), after, "ann")
 	require.NoError(t, err)
 	assert.Zero(t, found.Others, "no limit of the old name is left")
 	_, errs, code := s.run(t, "copy", "-rename", "api=public", url, url)

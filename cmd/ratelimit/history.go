@@ -14,6 +14,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
@@ -105,7 +106,7 @@ func said(c redisstore.Change) string {
 	case "restore":
 		return "Redis had lost what it had; a service wrote back " + show.Count(int64(c.Lost))
 	case "unblock", "remove":
-		text := "by " + oncall.About(core.ExceptionNote{By: c.By, Reason: c.Reason})
+		text := "by " + oncall.About(store.ExceptionNote{By: c.By, Reason: c.Reason})
 		if !c.Had {
 			text += " (Redis had none)"
 		}
@@ -121,7 +122,7 @@ func said(c redisstore.Change) string {
 	if text != "" {
 		text += " "
 	}
-	note := core.ExceptionNote{By: c.By, Reason: c.Reason}
+	note := store.ExceptionNote{By: c.By, Reason: c.Reason}
 	if c.For > 0 {
 		note.Until = c.At.Add(c.For)
 	}

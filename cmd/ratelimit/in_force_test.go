@@ -16,6 +16,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
@@ -26,7 +27,7 @@ func TestExceptionsOfAllPoliciesAreListed(t *testing.T) {
 	s := serve(t)
 	assert.Contains(t, s.runOK(t, "exceptions"), "There are no exceptions in Redis.\n")
 	for policy, list := range map[string][]redisstore.Exception{
-		"api":  {{Key: "ann", Limits: []core.Limit{core.Times(10)}, By: "bob", Reason: "launch"}, {Key: steering, Reason: "\u202elaunch"}},
+		"api":  {{Key: "ann", Limits: []core.Limit{core.Limit{Times: 10}}, By: "bob", Reason: "launch"}, {Key: steering, Reason: "\u202elaunch"}},
 		"jobs": {{Key: "ann", For: 90 * time.Minute}}, "ended": {},
 	} {
 		for _, e := range list {
@@ -145,11 +146,11 @@ func TestExceptionsSayWhichReplicasObey(t *testing.T) {
 	assert.Equal(t, "api: 0 overrides and 0 blocks in Redis, no version\n  "+deaf.url+": not followed: what operators write into Redis changes nothing here\n", out)
 	assert.Equal(t, cli.OK, code, "there is nothing to follow")
 
-	require.NoError(t, s.store.SetException(t.Context(), "api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.Times(2)}}))
+	require.NoError(t, s.store.SetException(t.Context(), "api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.Limit{Times: 2}}}))
 	require.NoError(t, s.store.ReadExceptions(t.Context(), stuck.limiter))
 	before, err := s.store.ExceptionsVersion(t.Context(), "api")
 	require.NoError(t, err)
-	stuck.limiter.SetFollowing(core.Following{Since: time.Now().Add(-time.Hour), Read: time.Now().Add(-10 * time.Minute), Version: before})
+	stuck.limiter.SetFollowing(store.Following{Since: time.Now().Add(-time.Hour), Read: time.Now().Add(-10 * time.Minute), Version: before})
 	require.Eventually(t, func() bool { return follows.limiter.Following().Version == before }, 20*time.Second, 10*time.Millisecond)
 	out, code = s.replicas(t, "-wait", "0", follows.url, stuck.url)
 	assert.Regexp(t, `^api: 1 override and 0 blocks in Redis, version .* UTC\n  `+follows.url+`: obeys, read \d+ s ago\n  `+stuck.url+`: obeys this version, and learns of no other: read 10 min( \d+ s)? ago\n$`, out)
@@ -201,7 +202,7 @@ api has not the same exceptions in all replicas:
 	assert.Equal(t, cli.OK, code)
 	stop()
 	require.NoError(t, s.client.FlushAll(t.Context()).Err())
-	follows.limiter.SetFollowing(core.Following{Since: time.Now(), Read: time.Now(), Version: before + 1})
+	follows.limiter.SetFollowing(store.Following{Since: time.Now(), Read: time.Now(), Version: before + 1})
 	out, code = s.replicas(t, "-wait", "0", "api", follows.url)
 	assert.Contains(t, out, "which Redis has lost: it is not put back\n    it has the override of ann, the block of ip:192.0.2.7\n")
 	assert.Equal(t, cli.Found, code)

@@ -22,6 +22,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/keyof"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -193,7 +194,7 @@ func TestGetTakesKeysInEveryForm(t *testing.T) {
 	}
 	for want, args := range map[string][]string{
 		"raw and long":        {long},
-		"hashed":              {core.StoredKey(long)},
+		"hashed":              {store.Key(long)},
 		"joined by flags":     {"-join", "-ip", "192.0.2.1", "-path", "/x"},
 		"a header":            {"-header", "X-Api-Key=k-1"},
 		"as the log has them": {show.Hash([]byte(secret), joined)},
@@ -364,7 +365,7 @@ func TestForgettingOneCustomerKeepsTheOthers(t *testing.T) {
 		s.use(t, key, 1)
 		_, err := s.jobs.Allow(t.Context(), joined)
 		require.NoError(t, err)
-		require.NoError(t, s.store.SetException(t.Context(), "api", redisstore.Exception{Key: core.StoredKey(key)}))
+		require.NoError(t, s.store.SetException(t.Context(), "api", redisstore.Exception{Key: store.Key(key)}))
 	}
 	left := func() map[string]bool {
 		keys := make(map[string]bool)
@@ -386,11 +387,11 @@ func TestForgettingOneCustomerKeepsTheOthers(t *testing.T) {
 		key, joined := of(name)
 		found := s.runOK(t, "find", oncall.ShownKey(name))
 		assert.Contains(t, found, "2 keys and 1 exception found", "%q", name)
-		for _, shown := range []string{oncall.ShownKey(core.StoredKey(key)), oncall.ShownKey(core.StoredKey(joined))} {
+		for _, shown := range []string{oncall.ShownKey(store.Key(key)), oncall.ShownKey(store.Key(joined))} {
 			assert.Contains(t, found, "  "+shown, "find lists those of %q", name)
 		}
 		s.runOK(t, "forget", oncall.ShownKey(name))
-		for _, one := range []string{"api " + core.StoredKey(key), "jobs " + core.StoredKey(joined), "block " + core.StoredKey(key)} {
+		for _, one := range []string{"api " + store.Key(key), "jobs " + store.Key(joined), "block " + store.Key(key)} {
 			delete(want, one)
 		}
 		assert.Equal(t, want, left(), "forget %q deletes its keys alone", name)

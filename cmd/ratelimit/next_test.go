@@ -13,6 +13,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/inspect"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
@@ -64,7 +65,7 @@ func TestWhatIsSaidOfTheNextRequestIsDecided(t *testing.T) {
 		if strings.HasPrefix(key, "pro-") {
 			by = pro
 		}
-		used, err := api.Inspect(t.Context(), key)
+		used, err := inspect.Key(t.Context(), api, key)
 		require.NoError(t, err)
 		var line []string
 		lets, ends := true, false // the client in; a block or an override

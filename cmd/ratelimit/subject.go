@@ -16,6 +16,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
@@ -153,7 +154,7 @@ func (d *desk) givenKey(ctx context.Context, policy, arg string, flags *keys) (s
 	case len(made) > 1:
 		return "", cli.Misuse("there are %d keys: name one, or join those of flags by -join", len(made))
 	case arg == "":
-		return core.StoredKey(made[0]), nil
+		return store.Key(made[0]), nil
 	case oncall.IsHex(made[0], oncall.LogDigits) && d.secret != "":
 		return d.loggedKey(ctx, policy, made[0])
 	}
@@ -185,7 +186,7 @@ func (d *desk) loggedKey(ctx context.Context, policy, hash string) (string, erro
 	if err := d.incomplete("and no other has a key with this hash:"); err != nil {
 		return "", err
 	}
-	return core.StoredKey(hash), nil // it may be a key of its own
+	return store.Key(hash), nil // it may be a key of its own
 }
 
 // nearestKeys returns up to three keys of a policy that exist and are like

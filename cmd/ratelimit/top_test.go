@@ -19,6 +19,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/adminlimit"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/denied"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
@@ -45,7 +46,7 @@ func (p *process) follow(s *redisstore.Store) (stop func()) {
 func replicaOf(t *testing.T, perDay int64, start func(http.Handler) *httptest.Server, options ...denied.Option) *process {
 	t.Helper()
 	top := core.Must(denied.New(options...))
-	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(perDay)}}, core.WithKeyObserver(top.Observe)))
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(perDay)}}, core.WithObserver(top.Observe)))
 	authorise := func(r *http.Request) (string, bool) {
 		if r.Header.Get("X-Token") == password {
 			return "token", true
@@ -257,7 +258,7 @@ func TestTopSaysThatTwoURLsMayBeOneProcess(t *testing.T) {
 func TestTopOfHashedKeys(t *testing.T) {
 	keyed := denied.WithKeySecret([]byte(secret))
 	one, two, plain := replicaOf(t, 5, httptest.NewServer, keyed), replicaOf(t, 5, httptest.NewServer, keyed), replicaOf(t, 5, httptest.NewServer)
-	hash := core.LogKey([]byte(secret), "ann")
+	hash := show.Hash([]byte(secret), "ann")
 	for _, p := range []*process{one, two, plain} {
 		p.deny(t, "ann", 2)
 	}

@@ -72,8 +72,7 @@ func (e *Engine[C]) Begin(c C, x Request) (v Verdict) {
 	return v
 }
 
-// unavailableRetryAfter is the Retry-After, in seconds, while the store does
-// not answer: it may return at any time.
+// unavailableRetryAfter is in seconds: the store may soon return.
 const unavailableRetryAfter = "1"
 
 // WantsDone reports whether Done must be called.
@@ -106,8 +105,7 @@ func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
 	return e.life.End(c, &v.Admission, status)
 }
 
-// warnUnrouted logs once that a request got a status as if it had a route
-// although ByRoute found none.
+// warnUnrouted logs once that a request without a known route was served.
 func (e *Engine[C]) warnUnrouted(v *Verdict, status int) {
 	if v.Advice == "" || status >= http.StatusBadRequest || !e.warnedRoute.CompareAndSwap(false, true) {
 		return
@@ -138,8 +136,7 @@ func (e *Engine[C]) StatusHook(c C, v Verdict) func(status int, sent bool) {
 	}
 }
 
-// informational reports whether another status follows status, as after 103
-// (RFC 9110, section 15.2).
+// informational reports whether another status follows, as after 103.
 func informational(status int) bool {
 	return status >= 100 && status < 200 && status != http.StatusSwitchingProtocols
 }

@@ -63,8 +63,7 @@ func ClientIP(options ...core.IPOption) func(Request) (string, error) {
 	}
 }
 
-// client is who sent a request: its network, and the connection's peer, which
-// may be a proxy.
+// client is who sent a request, and its peer, which may be a proxy.
 type client struct {
 	network    netip.Prefix
 	remote     string     // the peer's address as text, unless addr is known
@@ -447,8 +446,7 @@ func CostByContentLengthOr(bytesPerToken, unknown int64) func(Request) (int64, e
 	return f
 }
 
-// costByContentLength makes the cost function that the exported function name
-// returns. unknown returns the cost of a body of unknown length.
+// costByContentLength makes the cost function that name returns.
 func costByContentLength(name string, bytesPerToken int64, unknown func() (int64, error)) func(Request) (int64, error) {
 	if bytesPerToken < 1 {
 		return middleware.BadArgument[Request, int64](name+" bytesPerToken", bytesPerToken, "must be at least 1")

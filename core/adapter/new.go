@@ -42,8 +42,7 @@ func InProcess(limits []core.Limit) *core.Limiter {
 	return l
 }
 
-// inName returns l as text that a name may hold. A location can have any name:
-// one that does not fit is left out.
+// inName returns l as a name may have it, if need be without its location.
 func inName(l core.Limit) string {
 	l.Unit = "" // requests, or it is refused
 	text := l.String()
@@ -54,8 +53,7 @@ func inName(l core.Limit) string {
 	return text
 }
 
-// asArguments returns err with the fields of a policy's limits named as the
-// arguments of PerIP.
+// asArguments returns err with the fields of limits named as PerIP's arguments.
 func asArguments(err error) error {
 	var list interface{ Unwrap() []error }
 	if !errors.As(err, &list) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
@@ -29,8 +30,7 @@ func (o *Options[C]) ownStatus(c C, err error) int {
 	return 0
 }
 
-// status returns the status of the answer to a request that has no decision
-// because of err.
+// status returns the status for a request that has no decision because of err.
 func (o *Options[C]) status(c C, cause middleware.Cause, err error) int {
 	switch cause {
 	case middleware.ClientError:
@@ -40,13 +40,42 @@ func (o *Options[C]) status(c C, cause middleware.Cause, err error) int {
 	case middleware.Unavailable, middleware.Ended:
 		return http.StatusServiceUnavailable
 	}
-	return core.ProblemOf(err).Status
+	return ProblemOf(err).Status
 }
 
-// tooLarge reports whether err means a body above [http.MaxBytesReader]'s
-// limit, and nothing that has a status of its own.
+// tooLarge reports whether err says no more than that a body is too large.
 func tooLarge(err error) bool {
-	return errors.As(err, new(*http.MaxBytesError)) && core.ProblemOf(err).Status == http.StatusInternalServerError
+	return errors.As(err, new(*http.MaxBytesError)) && ProblemOf(err).Status == http.StatusInternalServerError
+}
+
+// ProblemOf describes a request that got no decision because of err, as
+// [core.Problem] describes a denial. It includes nothing of err's text. The
+// status is
+//
+//   - 400 if the request has no key ([core.ErrNoKey]), or one that can't be
+//     used ([core.ErrBadKey]),
+//   - 503 if the store can't answer and the policy fails closed
+//     ([core.ErrUnavailable]), or if the request's own context has ended,
+//   - 500 if a key, cost or limits function failed.
+func ProblemOf(err error) core.ProblemDetails {
+	switch {
+	case errors.Is(err, core.ErrNoKey), errors.Is(err, core.ErrBadKey):
+		return problem(http.StatusBadRequest)
+	case errors.Is(err, core.ErrUnavailable): // draft-ietf-httpapi-ratelimit-headers, section 6
+		return core.ProblemDetails{
+			Type:   "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
+			Title:  "Request cannot be satisfied due to temporary server capacity constraints",
+			Status: http.StatusServiceUnavailable,
+		}
+	case errors.As(err, &hook.CallerDone{}):
+		return problem(http.StatusServiceUnavailable)
+	}
+	return problem(http.StatusInternalServerError)
+}
+
+// problem describes a status that needs no explanation.
+func problem(status int) core.ProblemDetails {
+	return core.ProblemDetails{Type: "about:blank", Title: http.StatusText(status), Status: status}
 }
 
 // Refuse describes the response to a Failed request. It shows nothing of v.Err.
@@ -56,10 +85,10 @@ func Refuse(v Verdict) core.ProblemDetails {
 	if v.Status == http.StatusInternalServerError {
 		logger(v.Limiter()).ErrorContext(v.Context(), "ratelimit: request refused", "code", "RL709", "error", v.Err)
 	}
-	if p := core.ProblemOf(v.Err); p.Status == v.Status {
+	if p := ProblemOf(v.Err); p.Status == v.Status {
 		return p
 	}
-	return core.ProblemDetails{Type: "about:blank", Title: http.StatusText(v.Status), Status: v.Status}
+	return problem(v.Status)
 }
 
 // WriteProblem answers with p as application/problem+json (RFC 9457).

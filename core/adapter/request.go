@@ -49,7 +49,7 @@ type Request interface {
 
 	// Response returns the header of the response. Its fields are set before
 	// the body is written.
-	Response() core.HeaderWriter
+	Response() middleware.HeaderWriter
 }
 
 // LocalAddr returns Request.LocalAddr of a request that a server of net/http

@@ -3,6 +3,7 @@
 package clientip
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,13 +47,8 @@ func New(options ...core.IPOption) (*Finder, error) {
 	if len(t.Mistakes) > 0 {
 		return nil, errors.Join(t.Mistakes...)
 	}
-	if len(t.Proxies) == 0 && !t.Socket {
-		switch {
-		case t.Header != "":
-			slog.Warn(noEffect("TrustHeader"), "code", "RL702", "header", t.Header)
-		case t.List.Field == forwarded.RFC7239.Field:
-			slog.Warn(noEffect("TrustForwarded"), "code", "RL702", "header", t.List.Field)
-		}
+	if field := cmp.Or(t.Header, t.List.Field); len(t.Proxies) == 0 && !t.Socket && field != forwarded.XForwardedFor.Field {
+		slog.Warn("ratelimit: TrustHeader has no effect because no proxy is trusted: name your proxies with core.TrustProxies", "code", "RL702", "header", field)
 	}
 	for _, p := range t.Proxies {
 		if p.Bits() == 0 {
@@ -60,10 +56,6 @@ func New(options ...core.IPOption) (*Finder, error) {
 		}
 	}
 	return f, nil
-}
-
-func noEffect(option string) string {
-	return "ratelimit: " + option + " has no effect because no proxy is trusted: name your proxies with core.TrustProxies"
 }
 
 // Key returns the client's key: its IPv4 address, or the network of its IPv6
@@ -141,7 +133,7 @@ func (f *Finder) Network(peer string, addr netip.Addr, local net.Addr, header fu
 	case socket && f.trust.Socket:
 		return network, "", fmt.Errorf("%w: the proxy on the Unix socket sends no address in %s", core.ErrNoKey, f.trust.List.Field)
 	case socket:
-		return network, "", fmt.Errorf("%w: the peer has no IP address: if it is your proxy on a Unix socket, use core.TrustUnixSocket", core.ErrNoKey)
+		return network, "", fmt.Errorf("%w: the peer has no IP address: if it is your proxy on a Unix socket, use core.TrustProxies(\"unix:\")", core.ErrNoKey)
 	}
 	return network, "", fmt.Errorf("%w: the peer has no IP address", core.ErrNoKey)
 }
@@ -160,8 +152,7 @@ func isSocket(peer string, local net.Addr) bool {
 const insteadOfRewriting = "remove the middleware that rewrites RemoteAddr and name your proxies with core.TrustProxies, " +
 	"or use core.DangerouslyTrustRemoteAddr if no client can choose the address"
 
-// rewritingFields are those from which middleware is known to rewrite
-// RemoteAddr.
+// rewritingFields are those from which middleware rewrites RemoteAddr.
 var rewritingFields = [...]string{"X-Forwarded-For", "X-Real-Ip", "True-Client-Ip", "Forwarded"}
 
 // sent reports whether the request itself says the address and port of its
@@ -178,8 +169,7 @@ func (f *Finder) sent(peer string, header func(string) []string) bool {
 	return false
 }
 
-// maxHops bounds how many addresses of X-Forwarded-For or Forwarded are read.
-// No real chain of proxies is longer.
+// maxHops is how many addresses are read at most. No real chain is longer.
 const maxHops = 32
 
 // reported returns the client's address as hop, a trusted proxy, reports it. If
@@ -194,8 +184,7 @@ func (f *Finder) reported(hop netip.Addr, header func(string) []string) netip.Ad
 		}
 	}
 	hops := 0
-	// A field that occurs several times is one list (RFC 9110, 5.3), so read
-	// the last line first.
+	// A field that occurs several times is one list (RFC 9110, 5.3).
 	for _, line := range slices.Backward(header(f.trust.List.Field)) {
 		for rest := true; rest; {
 			var next netip.Addr

@@ -17,7 +17,7 @@ import (
 // A client writes what it likes to the left of what the trusted proxy appends
 // to Forwarded.
 func TestForwardedCannotBeForged(t *testing.T) {
-	c := core.Must(clientip.New(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48"), core.TrustForwarded()))
+	c := core.Must(clientip.New(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48"), core.TrustHeader("Forwarded")))
 	const peer, unknown = "10.1.1.1:1234", "10.1.1.1"
 	for _, x := range []struct {
 		name  string
@@ -70,7 +70,7 @@ func TestForwardedCannotBeForged(t *testing.T) {
 	without := core.Must(clientip.New(core.TrustProxies("10.0.0.0/8")))
 	key, err := without.Key(peer, fields("Forwarded", "for=1.1.1.1", "X-Forwarded-For", "192.0.2.43"))
 	require.NoError(t, err)
-	assert.Equal(t, "192.0.2.43", key, "without TrustForwarded a client's own Forwarded does not count")
+	assert.Equal(t, "192.0.2.43", key, "without TrustHeader(\"Forwarded\") a client's own Forwarded does not count")
 }
 
 const (
@@ -153,7 +153,7 @@ func FuzzForwarded(f *testing.F) {
 		f.Add("10.0.0.1:1234", header)
 		f.Add("203.0.113.9:1", header)
 	}
-	ip := core.Must(clientip.New(core.TrustProxies(trusted...), core.TrustForwarded(), core.DangerouslyTrustRemoteAddr()))
+	ip := core.Must(clientip.New(core.TrustProxies(trusted...), core.TrustHeader("Forwarded"), core.DangerouslyTrustRemoteAddr()))
 	f.Fuzz(func(t *testing.T, peer, header string) {
 		lines := strings.Split(header, "\n")
 		if header == "" {
@@ -194,7 +194,7 @@ func FuzzForwardedAppended(f *testing.F) {
 	for _, sent := range []string{"", "for=1.1.1.1", `for="1.1.1.1`, `for="\`, `"`, `\`, `x="a,b`, ",", `for="10.0.0.1", for="`} {
 		f.Add(sent)
 	}
-	ip := core.Must(clientip.New(core.TrustProxies(trusted...), core.TrustForwarded()))
+	ip := core.Must(clientip.New(core.TrustProxies(trusted...), core.TrustHeader("Forwarded")))
 	f.Fuzz(func(t *testing.T, sent string) {
 		for _, element := range []string{"for=203.0.113.5", `for="203.0.113.5:80"`, `proto=https;for="203.0.113.5:_x";by="[2001:db8:1::5]"`, `for=203.0.113.5;host="a,b\"c"`} {
 			for _, line := range []string{sent + "," + element, sent + ", " + element} {

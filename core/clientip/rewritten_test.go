@@ -63,11 +63,11 @@ func TestARewrittenAddressIsRefused(t *testing.T) {
 // A proxy on a Unix socket has no address. It is trusted if the app says so,
 // and nothing else without an address is.
 func TestAProxyOnAUnixSocket(t *testing.T) {
-	plain, trusting := core.Must(clientip.New()), core.Must(clientip.New(core.TrustUnixSocket(), core.TrustProxies("10.0.0.0/8")))
+	plain, trusting := core.Must(clientip.New()), core.Must(clientip.New(core.TrustProxies("unix:"), core.TrustProxies("10.0.0.0/8")))
 	for _, socket := range []string{"", "@", "@nginx", "/run/nginx.sock"} {
 		_, err := plain.Key(socket, forwardedFor("203.0.113.5"))
 		assert.ErrorIs(t, err, core.ErrNoKey, "a socket is not trusted by default: %q", socket)
-		assert.ErrorContains(t, err, "core.TrustUnixSocket")
+		assert.ErrorContains(t, err, `core.TrustProxies("unix:")`)
 		key, err := trusting.Key(socket, forwardedFor("1.1.1.1, 203.0.113.5, 10.1.2.3"))
 		require.NoError(t, err, "%q", socket)
 		assert.Equal(t, "203.0.113.5", key, "the walk through X-Forwarded-For is that of any trusted proxy: %q", socket)

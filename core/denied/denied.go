@@ -2,7 +2,7 @@
 // observer of limiters:
 //
 //	top, err := denied.New()
-//	limiter, err := core.NewLimiter(store, policy, core.WithKeyObserver(top.Observe))
+//	limiter, err := core.NewLimiter(store, policy, core.WithObserver(top.Observe))
 //	…
 //	report := top.Report() // of this process; Merge adds up those of others
 //
@@ -21,6 +21,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 const (
@@ -79,7 +80,7 @@ func WithWindow(d time.Duration) Option {
 	}
 }
 
-// WithKeySecret keeps keys as [core.LogKey] shows them with this secret,
+// WithKeySecret keeps keys as [store.LogKey] shows them with this secret,
 // instead of the keys themselves. Give all replicas the same: at least 16
 // random bytes. The secret of the limiters' [core.WithKeySecret] makes a key
 // look as in their log lines. A denial then costs about a microsecond more.
@@ -108,9 +109,8 @@ func New(options ...Option) (*Top, error) {
 }
 
 // Observe counts a denial, also one of shadow mode. Pass it to
-// [core.WithKeyObserver]. Without keys, as [core.WithObserver] calls it, it
-// counts policies alone. A denial costs about 0.2 µs, and 0.3 µs and an
-// allocation if the key is new; any other observation costs a comparison.
+// [core.WithObserver]. A denial costs about 0.2 µs, and 0.3 µs and an allocation
+// if the key is new; any other observation costs a comparison.
 func (t *Top) Observe(_ context.Context, o core.Observation) {
 	if o.Outcome != core.OutcomeDenied && o.Outcome != core.OutcomeShadowDenied {
 		return
@@ -131,9 +131,9 @@ func (t *Top) Observe(_ context.Context, o core.Observation) {
 // stores.
 func (t *Top) Form(key string) string {
 	if t.secret != nil {
-		return core.LogKey(t.secret, key)
+		return store.LogKey(t.secret, key)
 	}
-	return core.StoredKey(key)
+	return store.Key(key)
 }
 
 // Hashed reports whether t keeps keys as hashes.

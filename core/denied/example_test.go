@@ -13,7 +13,7 @@ func Example() {
 	top := core.Must(denied.New())
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "login", Limits: []core.Limit{core.PerHour(2)},
-	}, core.WithKeyObserver(top.Observe)))
+	}, core.WithObserver(top.Observe)))
 	for _, user := range []string{"ann", "bob", "bob", "bob", "bob", "ann", "ann"} {
 		_, _ = limiter.Allow(context.Background(), "user:"+user)
 	}
@@ -33,7 +33,10 @@ func Example() {
 func ExampleTop() {
 	secret := []byte("of every replica: random bytes") // such as from an environment variable
 	top := core.Must(denied.New(denied.WithMaxKeys(1000), denied.WithWindow(10*time.Minute), denied.WithKeySecret(secret)))
-	fmt.Println(top.Form("user:ann") == core.LogKey(secret, "user:ann"))
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "login", Limits: []core.Limit{core.PerHour(10)},
+	}, core.WithKeySecret(secret), core.WithObserver(top.Observe)))
+	fmt.Println(top.Form("user:ann") == limiter.LogKey("user:ann"))
 	// Output: true
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 )
 
 // Options are what a user sets for one middleware. C is what handlers receive.
@@ -83,11 +84,11 @@ func (a *Admission) Problem() core.ProblemDetails {
 
 // WriteHeaders writes the header fields of the decision to h, if the request
 // had nowhere to put them when Begin was called.
-func (a *Admission) WriteHeaders(h core.HeaderWriter) {
+func (a *Admission) WriteHeaders(h HeaderWriter) {
 	if a.joint != nil {
-		a.joint.result.WriteHeaders(h)
+		writeJointHeaders(a.joint.result, h)
 	} else {
-		a.Result.WriteHeaders(h)
+		writeHeaders(a.Result, new(field.Room), h)
 	}
 }
 
@@ -143,8 +144,7 @@ const (
 	Ended
 )
 
-// causeOf returns the cause of an error, whoever returned it, about a request
-// with the context ctx.
+// causeOf returns the cause of err, about a request with the context ctx.
 func causeOf(ctx context.Context, err error) Cause {
 	ended := ctx.Err()
 	switch {

@@ -20,8 +20,7 @@ type Decision struct {
 	log     func(*slog.Logger) // of a marker: what to log
 }
 
-// middleware is one middleware, whatever its framework. Decisions point to the
-// one that made them.
+// middleware is one middleware: decisions point to the one that made them.
 type middleware struct {
 	*warnings
 	inHandler bool // it decides one request, within its handler
@@ -30,8 +29,7 @@ type middleware struct {
 // warnings are logged once each.
 type warnings struct{ warnTwice, warnNoKey, warnShadowError, warnPlan sync.Once }
 
-// inHandlers has the warnings of decisions within handlers, by policy: each
-// such decision has a middleware of its own.
+// inHandlers has the warnings of decisions within handlers, by policy.
 var inHandlers sync.Map // of string to *warnings
 
 // madeBy reports whether m made d or one in front of it.
@@ -63,8 +61,7 @@ func (d *Decision) replaced(limiter *core.Limiter, key string) *Decision {
 	return &left
 }
 
-// decided is a Decision whose result writes header fields. Both are one
-// allocation.
+// decided is a Decision with memory for header fields, in one allocation.
 type decided struct {
 	Decision
 	room field.Room
@@ -140,5 +137,9 @@ type Request interface {
 
 	// Response returns where the response's header fields, or its metadata, are
 	// set. Nil sends none.
-	Response() core.HeaderWriter
+	Response() HeaderWriter
 }
+
+// HeaderWriter writes response headers: an [net/http.Header], or a framework's
+// own type.
+type HeaderWriter = field.Header

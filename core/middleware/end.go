@@ -44,8 +44,7 @@ func (e *Engine[C]) End(c C, a *Admission, status int) (refunded bool) {
 	if e.options.Refund == nil || !e.options.Refund(c, status) {
 		return false
 	}
-	// The error is dropped: the response is on its way, and the buckets refill
-	// in time.
+	// The response is on its way, and the buckets refill in time.
 	ctx := context.WithoutCancel(a.ctx)
 	if a.joint != nil {
 		_ = a.joint.result.Undo(ctx)
@@ -108,12 +107,10 @@ type slots struct {
 	timer   *time.Timer
 }
 
-// holdsWithin is how many Holds there are in a MaxHold: if one fails, the next
-// one is in time.
+// holdsWithin is how many Holds there are in a MaxHold, as one may fail.
 const holdsWithin = 3
 
-// holdSlots holds the slots that decisions took, until release. It returns nil
-// if they took none.
+// holdSlots holds the slots of decisions until release; nil if they have none.
 func holdSlots(decisions []core.Result) *slots {
 	var results []core.Result
 	var shortest time.Duration
@@ -138,8 +135,7 @@ func holdSlots(decisions []core.Result) *slots {
 	return s
 }
 
-// extend says that the request is still at work. It reports whether to do so
-// again.
+// extend holds the slots for longer. It reports whether to do so again.
 func (s *slots) extend() (again bool) {
 	for i := range s.results {
 		if s.over.Load() {
@@ -151,8 +147,7 @@ func (s *slots) extend() (again bool) {
 	return again && !s.over.Load()
 }
 
-// release gives back the slots, except those that the app holds. Only the first
-// call has an effect.
+// release gives back, once, the slots that the app does not hold.
 func (s *slots) release() {
 	s.over.Store(true)
 	s.timer.Stop()

@@ -143,8 +143,7 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 	return a
 }
 
-// decide sets the Result and the decision of a. fromUser reports whether err is
-// from a function of the user.
+// decide sets the decision of a. fromUser: err is from a function of the user.
 func (e *Engine[C]) decide(c C, a *Admission, wait bool) (fromUser bool, err error) {
 	key, err := call(e.rules[0].Key, c)
 	if err != nil {
@@ -222,8 +221,7 @@ func (e *Engine[C]) askInTurn(ctx context.Context, limiter *core.Limiter, key st
 	return res, err
 }
 
-// fail fills in a for a request that has no decision because of err. fromUser
-// says that err is from a function of the user.
+// fail fills in a for a request that has no decision because of err.
 func (e *Engine[C]) fail(c C, a *Admission, err error, fromUser bool) {
 	a.Outcome, a.Err, a.Cause, a.Result = Failed, err, causeOf(a.ctx, err), core.Result{}
 	if fromUser && e.protocol.ClientError != nil && e.protocol.ClientError(c, err) {
@@ -286,7 +284,7 @@ func (e *Engine[C]) answer(a *Admission, x Request, outer *Decision) {
 	warnTwice(&e.warnTwice, x, outer, a.limiter, a.key)
 	packed, writes := pack(a.Result)
 	d := Decision{packed: packed, limiter: a.limiter, key: a.key, outer: outer, by: &e.middleware}
-	var fields core.HeaderWriter
+	var fields HeaderWriter
 	if writes {
 		fields = x.Response()
 	}
@@ -322,20 +320,21 @@ func wait(ctx context.Context, limiter *core.Limiter, key string, nothing bool, 
 
 // What core lends to middleware.
 var (
-	counts         = hook.Counts.(func(l *core.Limiter, key, unit string) bool)
-	snapshot       = hook.Snapshot.(func(*core.Limiter) *core.Limiter)
-	require        = hook.Require.(func(l *core.Limiter, unit string))
-	logger         = hook.Logger.(func(*core.Limiter) *slog.Logger)
-	maxHold        = hook.MaxHold.(func(core.Result) time.Duration)
-	holdsEstimates = hook.HoldsEstimates.(func(core.Result) bool)
-	extend         = hook.Extend.(func(core.Result) error)
-	releaseSoon    = hook.ReleaseSoon.(func(core.Result))
-	allowAll       = hook.AllowAll.(func(l *core.Limiter, ctx context.Context, key string) (core.Result, error))
-	inTurn         = hook.InTurn.(func(l *core.Limiter, ctx context.Context, key string, denied []core.Result, ask func() ([]core.Result, error)) error)
-	waited         = hook.Waited.(func(l *core.Limiter, key string) bool)
-	pack           = hook.Pack.(func(core.Result) (p hook.PackedResult, writes bool))
-	unpack         = hook.Unpack.(func(p *hook.PackedResult, l *core.Limiter, key string) core.Result)
-	writeHeaders   = hook.WriteHeaders.(func(core.Result, *field.Room, core.HeaderWriter))
-	order          = hook.Order.(func(core.JointResult) []int)
-	unsettled      = hook.Unsettled.(func(context.Context, core.JointResult, error))
+	counts            = hook.Counts.(func(l *core.Limiter, key, unit string) bool)
+	snapshot          = hook.Snapshot.(func(*core.Limiter) *core.Limiter)
+	require           = hook.Require.(func(l *core.Limiter, unit string))
+	logger            = hook.Logger.(func(*core.Limiter) *slog.Logger)
+	maxHold           = hook.MaxHold.(func(core.Result) time.Duration)
+	holdsEstimates    = hook.HoldsEstimates.(func(core.Result) bool)
+	extend            = hook.Extend.(func(core.Result) error)
+	releaseSoon       = hook.ReleaseSoon.(func(core.Result))
+	allowAll          = hook.AllowAll.(func(l *core.Limiter, ctx context.Context, key string) (core.Result, error))
+	inTurn            = hook.InTurn.(func(l *core.Limiter, ctx context.Context, key string, denied []core.Result, ask func() ([]core.Result, error)) error)
+	waited            = hook.Waited.(func(l *core.Limiter, key string) bool)
+	pack              = hook.Pack.(func(core.Result) (p hook.PackedResult, writes bool))
+	unpack            = hook.Unpack.(func(p *hook.PackedResult, l *core.Limiter, key string) core.Result)
+	writeHeaders      = hook.WriteHeaders.(func(core.Result, *field.Room, HeaderWriter))
+	writeJointHeaders = hook.WriteJointHeaders.(func(core.JointResult, HeaderWriter))
+	order             = hook.Order.(func(core.JointResult) []int)
+	unsettled         = hook.Unsettled.(func(context.Context, core.JointResult, error))
 )

@@ -92,8 +92,7 @@ func decideTogether[C any](rules []Rule[C], o *Options[C], c C, a *Admission, wa
 	return false, nil
 }
 
-// spread sets what each of the charges takes, those that it counts of what the
-// request takes. rules are whose charges they are.
+// spread sets what each of charges takes of what the request takes.
 func (t *charge) spread(charges []core.Charge, rules []owner) {
 	for i, charge := range charges {
 		if counts(charge.Limiter, "", core.Requests) {
@@ -113,8 +112,7 @@ func (t *charge) spread(charges []core.Charge, rules []owner) {
 	}
 }
 
-// snapshots returns the rules' limiters with the policies that they have now,
-// for one decision. Rules of one limiter share a snapshot.
+// snapshots returns the rules' limiters as they are now, for one decision.
 func snapshots[C any](rules []Rule[C]) []*core.Limiter {
 	limiters := make([]*core.Limiter, len(rules))
 	for i, r := range rules {
@@ -127,8 +125,7 @@ func snapshots[C any](rules []Rule[C]) []*core.Limiter {
 	return limiters
 }
 
-// unitMistakes returns the mistakes in what the rules' limiters, which the
-// caller calls so, count beside what requests take.
+// unitMistakes returns mistakes in what limiters count and requests don't take.
 func (o *Options[C]) unitMistakes(rules []Rule[C], fields ...string) error {
 	if err := o.costMistake(rules); err != nil {
 		return err // its hint is the one for the units, too

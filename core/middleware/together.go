@@ -12,8 +12,7 @@ import (
 
 const twiceMessage = "ratelimit: a request was charged twice by one policy for the same key; check whether its middleware is installed twice"
 
-// warnTwice logs, once, that limiter's policy has charged the request for the
-// same key already: it is among outer.
+// warnTwice warns, once, that limiter has charged this key already, in outer.
 func warnTwice(once *sync.Once, x Request, outer *Decision, limiter *core.Limiter, key string) {
 	for o := outer; o != nil; o = o.outer {
 		if !o.isMarker() && o.limiter.Name() == limiter.Name() && o.key == key {
@@ -45,8 +44,7 @@ func (j *joint) await(ctx context.Context, deciding func(context.Context) contex
 	})
 }
 
-// denied returns the decisions for which the request is denied; nil: it is
-// allowed.
+// denied returns the decisions that deny; nil: the request is allowed.
 func (j *joint) denied() (denied []core.Result) {
 	if j.result.Allowed {
 		return nil
@@ -81,7 +79,7 @@ func (j *joint) answer(x Request, outer *Decision) {
 	}
 	x.SetDecision(outer)
 	if fields := x.Response(); fields != nil {
-		j.result.WriteHeaders(fields)
+		writeJointHeaders(j.result, fields)
 	}
 }
 
@@ -139,8 +137,7 @@ func (m missingKeys) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// keyMistakes returns what is wrong with the keys that maker, such as "Join",
-// got.
+// keyMistakes returns what is wrong with the keys that maker got.
 func keyMistakes[C any, K ~func(C) (string, error)](maker string, keys []K) error {
 	if len(keys) == 0 {
 		return &core.ConfigError{Field: maker, Value: 0, Reason: "keys given: it needs at least one, such as ByIP()"}
@@ -156,8 +153,7 @@ func keyMistakes[C any, K ~func(C) (string, error)](maker string, keys []K) erro
 	return errors.Join(errs...)
 }
 
-// call returns the key of c. An empty key is a missing one: otherwise clients
-// without a key would share a bucket.
+// call returns the key of c. An empty one is missing: clients would share it.
 func call[C any, K ~func(C) (string, error)](key K, c C) (string, error) {
 	k, err := key(c)
 	if err == nil && k == "" {

@@ -63,7 +63,7 @@ func TestReloadChangesAllLimitersOrNone(t *testing.T) {
 // reservations each time.
 func TestReloadOfTheSameFileChangesNothing(t *testing.T) {
 	changes := 0
-	path, api, login := limitersOf(t, core.WithPolicyObserver(func(core.PolicyChange) { changes++ }))
+	path, api, login := limitersOf(t, core.WithPolicyObserver(func(core.Policy, []string) { changes++ }))
 	made := changes
 	for range 3 {
 		require.NoError(t, policyfile.Reload(path, api, login))
@@ -98,7 +98,7 @@ func TestReloadsAtOnceDontBlockEachOther(t *testing.T) {
 // behind.
 func TestReloadSetsAllAlsoIfAnObserverPanics(t *testing.T) {
 	panics := false
-	path, api, login := limitersOf(t, core.WithPolicyObserver(func(core.PolicyChange) {
+	path, api, login := limitersOf(t, core.WithPolicyObserver(func(core.Policy, []string) {
 		if panics {
 			panic("observer")
 		}

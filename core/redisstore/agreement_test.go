@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +41,7 @@ func see(res core.Result, err error) seen {
 		s.Err = err.Error()
 		return s
 	}
-	h := limittest.HeaderList{}
+	h := http.Header{}
 	res.WriteHeaders(h)
 	s.Headers = fmt.Sprint(h)
 	return s

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/inspect"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
@@ -34,9 +35,9 @@ func TestCopyKeepsWhatABucketHas(t *testing.T) {
 	copied, err := from.CopyTo(t.Context(), old, to, as, names, false)
 	require.NoError(t, err)
 	assert.True(t, copied)
-	want, err := before.Inspect(t.Context(), "ann")
+	want, err := inspect.Key(t.Context(), before, "ann")
 	require.NoError(t, err)
-	got, err := after.Inspect(t.Context(), "ann")
+	got, err := inspect.Key(t.Context(), after, "ann")
 	require.NoError(t, err)
 	assert.InDelta(t, want.Expires, got.Expires, float64(time.Minute), "the TTL is copied")
 	require.Len(t, got.Limits, 2, "both limits have their new names")

@@ -19,6 +19,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // MaxExceptions is how many exceptions a policy may have in Redis.
@@ -30,7 +31,7 @@ var ErrExceptions = errors.New("ratelimit: the policy has " + strconv.Itoa(MaxEx
 // Exception is an override or a block of one key that lives in Redis: see
 // [Store.FollowExceptions].
 type Exception struct {
-	Key    string        // as stores have it: see [core.StoredKey]
+	Key    string        // as stores have it: see [store.Key]
 	Limits []core.Limit  // the key's limits, all of them; none: the key is blocked
 	For    time.Duration // how long it still holds, in milliseconds and by the clock of Redis; 0: until it is removed
 	By     string        // who has set it, for people who read it: a line of at most 256 bytes, or ""
@@ -54,7 +55,7 @@ const blockField, overrideField = "block", "override"
 // exceptionField names an exception in the hash. A key that is too long for a
 // store stands for what stores have.
 func exceptionField(kind, key string) string {
-	if stored := core.StoredKey(key); len(stored) < len(key) {
+	if stored := store.Key(key); len(stored) < len(key) {
 		key = stored
 	}
 	return kind + ":" + key
@@ -227,7 +228,7 @@ func (s *batches) historyKey(policy string) string {
 }
 
 // ExceptionsVersion returns the version of a policy's exceptions in Redis,
-// which those who follow them obey: see [core.Following]. It costs one round
+// which those who follow them obey: see [store.Following]. It costs one round
 // trip.
 func (s *Store) ExceptionsVersion(ctx context.Context, policy string) (version int64, err error) {
 	err = s.ask(ctx, policy, func(ctx context.Context) error {

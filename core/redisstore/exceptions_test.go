@@ -12,6 +12,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -63,7 +64,7 @@ func TestExceptionsOfLongKeys(t *testing.T) {
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: long}))
 	list, err := s.Exceptions(ctx, "api")
 	require.NoError(t, err)
-	assert.Equal(t, []redisstore.Exception{{Key: core.StoredKey(long)}}, list, "Redis has no key that no store has")
+	assert.Equal(t, []redisstore.Exception{{Key: store.Key(long)}}, list, "Redis has no key that no store has")
 	was, err := s.Unblock(ctx, "api", long)
 	require.NoError(t, err)
 	assert.True(t, was)
@@ -161,7 +162,7 @@ func TestExceptionsThatCantBeReadAreLeftOut(t *testing.T) {
 func TestExceptionsKeepWhoSetThemAndWhy(t *testing.T) {
 	s := exceptionStore(t)
 	for _, want := range []redisstore.Exception{
-		{Key: "ann", Limits: []core.Limit{core.Times(10), core.PerHour(3).WithName("hour")}, By: "Zoë", Reason: "launch: \"x\" <&> \u2028"},
+		{Key: "ann", Limits: []core.Limit{core.Limit{Times: 10}, core.PerHour(3).WithName("hour")}, By: "Zoë", Reason: "launch: \"x\" <&> \u2028"},
 		{Key: "ann", By: strings.Repeat("x", 256)},
 	} {
 		require.NoError(t, s.SetException(t.Context(), "api", want))
@@ -185,7 +186,7 @@ func TestExceptionsReportMistakes(t *testing.T) {
 		"no policy":     {"", redisstore.Exception{Key: "ann"}, "Policy.Name"},
 		"two lines":     {"api", redisstore.Exception{Key: "ann", Reason: "a\nb"}, "SetException reason: \"a\\nb\" must be one line of text, at most 256 bytes (RL111)"},
 		"a long name":   {"api", redisstore.Exception{Key: "ann", By: strings.Repeat("x", 257)}, "SetException by: "},
-		"no factor":     {"api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.Times(-1)}}, "Times: -1 must be from 0.001"},
+		"no factor":     {"api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.Limit{Times: -1}}}, "Times: -1 must be from 0.001"},
 	} {
 		require.ErrorContains(t, s.SetException(t.Context(), test.policy, test.e), test.says, rule)
 	}

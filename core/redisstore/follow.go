@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 const pollInterval = time.Second
@@ -237,7 +238,7 @@ func (f *follower) begin(now time.Time) {
 // note notes in the limiters which version they obey, which is that of f.held,
 // and that they follow since an instant; zero: they don't.
 func (f *follower) note(since time.Time) {
-	following := core.Following{Since: since}
+	following := store.Following{Since: since}
 	_, following.Read = f.memory.held()
 	if f.held != nil {
 		following.Version = f.held.version
@@ -270,10 +271,10 @@ func (f *follower) obey() {
 // set sets the exceptions that hold at an instant. f.mu is held.
 func (f *follower) set(now time.Time) error {
 	hold := core.Exceptions{
-		Overrides: make(map[string][]core.Limit), OverrideNotes: make(map[string]core.ExceptionNote), BlockNotes: make(map[string]core.ExceptionNote),
+		Overrides: make(map[string][]core.Limit), OverrideNotes: make(map[string]store.ExceptionNote), BlockNotes: make(map[string]store.ExceptionNote),
 	}
 	f.held.each(now, func(e Exception) {
-		note := core.ExceptionNote{By: e.By, Reason: e.Reason}
+		note := store.ExceptionNote{By: e.By, Reason: e.Reason}
 		if e.For > 0 { // to the second, so that each reading notes the same
 			note.Until = f.held.at.Add(e.For).UTC().Round(time.Second)
 		}

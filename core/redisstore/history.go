@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // History returns the last [MaxHistory] changes of a policy's exceptions, the
@@ -67,7 +68,7 @@ func (s *Store) ForgetHistory(ctx context.Context, policy, key string) (dropped 
 	}
 	var stamps []string
 	for field, value := range fields {
-		if c, ok := readChange(value); ok && c.Key == core.StoredKey(key) {
+		if c, ok := readChange(value); ok && c.Key == store.Key(key) {
 			stamps = append(stamps, field)
 		}
 	}

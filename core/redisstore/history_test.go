@@ -16,6 +16,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -35,8 +36,8 @@ func TestHistorySaysWhoChangedWhatWhenAndWhy(t *testing.T) {
 	before := client.Time(ctx).Val().Truncate(time.Millisecond)
 	for _, policy := range []string{"api", "a:b{c}%", "%history"} {
 		hostile := redisstore.Exception{Key: "k:é \x00\n\x1b[2J<b>\xff", For: time.Hour, By: "<script>", Reason: strings.Repeat("\u202e", 85)}
-		require.NoError(t, s.SetException(ctx, policy, redisstore.Exception{Key: "ann", Limits: []core.Limit{core.Times(10)}, By: "bob", Reason: "launch"}))
-		require.NoError(t, s.SetException(ctx, policy, redisstore.Exception{Key: "ann", Limits: []core.Limit{core.Times(20)}, By: "bob"}))
+		require.NoError(t, s.SetException(ctx, policy, redisstore.Exception{Key: "ann", Limits: []core.Limit{core.Limit{Times: 10}}, By: "bob", Reason: "launch"}))
+		require.NoError(t, s.SetException(ctx, policy, redisstore.Exception{Key: "ann", Limits: []core.Limit{core.Limit{Times: 20}}, By: "bob"}))
 		require.NoError(t, s.SetException(ctx, policy, hostile))
 		for _, r := range []redisstore.Removal{{Key: "ann", Override: true, By: "eve", Reason: "over"}, {Key: hostile.Key, By: "zoe"}, {Key: "nobody"}} {
 			_, err := s.RemoveException(ctx, policy, r)
@@ -53,8 +54,8 @@ func TestHistorySaysWhoChangedWhatWhenAndWhy(t *testing.T) {
 			{Kind: "unblock", Key: hostile.Key, By: "zoe", Had: true},
 			{Kind: "remove", Key: "ann", By: "eve", Reason: "over", Had: true},
 			{Kind: "block", Key: hostile.Key, For: time.Hour, By: "<script>", Reason: hostile.Reason},
-			{Kind: "override", Key: "ann", Limits: []core.Limit{core.Times(20)}, By: "bob", Had: true},
-			{Kind: "override", Key: "ann", Limits: []core.Limit{core.Times(10)}, By: "bob", Reason: "launch"},
+			{Kind: "override", Key: "ann", Limits: []core.Limit{core.Limit{Times: 20}}, By: "bob", Had: true},
+			{Kind: "override", Key: "ann", Limits: []core.Limit{core.Limit{Times: 10}}, By: "bob", Reason: "launch"},
 		}, history(t, s, policy), policy)
 	}
 	for b, err := range s.Buckets(ctx, "", 0) {
@@ -263,7 +264,7 @@ func TestWhatComesBackKeepsItsAuthor(t *testing.T) {
 	require.NoError(t, err)
 	follow(t, s, l)
 	blocked(t, l, "eve", "the premise: it follows")
-	require.Equal(t, map[string]core.ExceptionNote{"eve": {By: "zoe", Reason: "scraper"}}, l.Exceptions().BlockNotes)
+	require.Equal(t, map[string]store.ExceptionNote{"eve": {By: "zoe", Reason: "scraper"}}, l.Exceptions().BlockNotes)
 	server.Kill()
 	server.Restart(t)
 	require.Eventually(t, func() bool { list, err := s.Exceptions(ctx, "api"); return err == nil && len(list) == 2 }, 20*time.Second, time.Millisecond)
@@ -285,7 +286,7 @@ func TestLimitersSayWhatTheyFollow(t *testing.T) {
 	s, ctx := exceptionStore(t), t.Context()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}
 	l := core.Must(core.NewLimiter(s, policy))
-	assert.Equal(t, core.Following{}, l.Following(), "nobody has read anything")
+	assert.Equal(t, store.Following{}, l.Following(), "nobody has read anything")
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.PerDay(9)}, By: "bob", Reason: "launch", For: time.Hour}))
 	began := time.Now()
 	require.NoError(t, s.ReadExceptions(ctx, l))
@@ -302,7 +303,7 @@ func TestLimitersSayWhatTheyFollow(t *testing.T) {
 	note := l.Exceptions().OverrideNotes["ann"]
 	assert.WithinDuration(t, time.Now().Add(time.Hour), note.Until, time.Minute)
 	note.Until = time.Time{}
-	assert.Equal(t, core.ExceptionNote{By: "bob", Reason: "launch"}, note)
+	assert.Equal(t, store.ExceptionNote{By: "bob", Reason: "launch"}, note)
 
 	following, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -355,7 +356,7 @@ func TestHistoryAndWhatIsInForceAgreeWithAModel(t *testing.T) {
 		key      string
 		override bool
 	}
-	inForce, want := map[field]core.ExceptionNote{}, []redisstore.Change{}
+	inForce, want := map[field]store.ExceptionNote{}, []redisstore.Change{}
 	for i := range 2 * redisstore.MaxHistory {
 		f := field{fmt.Sprint("user:", rng.IntN(6)), rng.IntN(2) == 0}
 		c := redisstore.Change{Key: f.key, By: fmt.Sprint("operator ", rng.IntN(3)), Reason: fmt.Sprint(i)}
@@ -369,17 +370,17 @@ func TestHistoryAndWhatIsInForceAgreeWithAModel(t *testing.T) {
 		} else {
 			c.Kind = "block"
 			if f.override {
-				c.Kind, c.Limits = "override", []core.Limit{core.Times(float64(1 + i%9))}
+				c.Kind, c.Limits = "override", []core.Limit{core.Limit{Times: float64(1 + i%9)}}
 			}
 			require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: f.key, Limits: c.Limits, By: c.By, Reason: c.Reason}))
-			inForce[f] = core.ExceptionNote{By: c.By, Reason: c.Reason}
+			inForce[f] = store.ExceptionNote{By: c.By, Reason: c.Reason}
 		}
 		want = append(want, c)
 		if i%20 > 0 {
 			continue
 		}
 		require.NoError(t, s.ReadExceptions(ctx, l))
-		obeyed, e := map[field]core.ExceptionNote{}, l.Exceptions()
+		obeyed, e := map[field]store.ExceptionNote{}, l.Exceptions()
 		for key := range e.Overrides {
 			obeyed[field{key, true}] = e.OverrideNotes[key]
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/inspect"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
@@ -28,9 +29,9 @@ func TestInspectTellsWhatIsStored(t *testing.T) {
 		core.PerDay(1000).WithName("daily"), core.PerDay(5000).WithName("tokens").WithUnit("tokens").WithMaxHold(time.Hour), core.InFlight(200).WithName("slots").WithMaxHold(time.Hour),
 	}}
 	l := core.Must(core.NewLimiter(s, policy))
-	inspect := func(l *core.Limiter, key string) core.Inspection {
+	inspect := func(l *core.Limiter, key string) inspect.Bucket {
 		t.Helper()
-		found, err := l.Inspect(t.Context(), key)
+		found, err := inspect.Key(t.Context(), l, key)
 		require.NoError(t, err)
 		return found
 	}
@@ -85,12 +86,12 @@ func TestInspectReportsWhatCantBeRead(t *testing.T) {
 	client.HSet(ctx, prefix+"api:cut", "", strings.Repeat("x", 56)+"\x00\x00\x00\x00")
 	client.LPush(ctx, prefix+"api:list", "a")
 	for _, key := range []string{"text", "empty", "hash", "cut", "list"} {
-		_, err := l.Inspect(ctx, key)
+		_, err := inspect.Key(ctx, l, key)
 		assert.ErrorAs(t, err, new(*store.StateError), "%s", key)
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err := l.Inspect(ended, "x")
+	_, err := inspect.Key(ended, l, "x")
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -108,7 +109,7 @@ func TestBucketsListsThoseOfAPrefix(t *testing.T) {
 				_, err := l.Allow(t.Context(), key)
 				require.NoError(t, err)
 				if in == prefix {
-					want = append(want, redisstore.Bucket{Policy: policy, Key: core.StoredKey(key)})
+					want = append(want, redisstore.Bucket{Policy: policy, Key: store.Key(key)})
 				}
 			}
 		}

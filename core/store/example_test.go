@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/inspect"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -183,7 +184,7 @@ func ExampleStateReader() {
 	var mine store.StateReader = &mapStore{states: map[string][]byte{}}
 	limiter := core.Must(core.NewLimiter(mine, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
 	_, _ = limiter.Allow(context.Background(), "ada")
-	found, _ := limiter.Inspect(context.Background(), "ada")
+	found, _ := inspect.Key(context.Background(), limiter, "ada")
 	fmt.Println(len(found.Limits), found.Limits[0].Capacity)
 	// Output: 1 60
 }

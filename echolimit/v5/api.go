@@ -33,26 +33,20 @@ import (
 // a body for a denial.
 //
 // Slots ([core.InFlight]) come back when the response is over, as [WithSettle]
-// says, without a round trip that a client waits for. Responses that take
-// longer than MaxHold keep theirs. Work that outlasts its handler keeps its
-// slots if the handler calls Hold of the Result that [FromContext] returns: see
-// [core.Result.Hold].
+// says, however long it takes. Work that outlasts its handler keeps them by
+// [core.Result.Hold] of what [FromContext] returns.
 //
-// New panics with all mistakes in its arguments: a nil limiter, a nil key, and
-// a key or cost function that was made from bad arguments, such as a bad
-// address range.
+// New panics with all mistakes in its arguments, such as a nil key, or a bad
+// address range in it.
 func New(limiter *core.Limiter, key KeyFunc, options ...Option) echo.MiddlewareFunc {
 	o := configured(options)
 	return install(adapter.New(limiter, key, o.Options), o)
 }
 
 // PerIP returns a middleware that limits each client address, in this process
-// alone: New with a MemoryStore and ByIP. A request takes one token from each
-// of limits, or is denied. PerIP panics with all mistakes in limits.
-//
-// Use [New] for everything else: buckets in Redis that all replicas share,
-// other keys, and options. Behind a proxy use New with
-// ByIP(core.TrustProxies(…)): here all clients of a proxy share its address.
+// alone: New with a MemoryStore and ByIP. It panics with all mistakes in
+// limits. Behind a proxy, whose clients all have its address here, use [New]
+// with ByIP(core.TrustProxies(…)).
 func PerIP(limits ...core.Limit) echo.MiddlewareFunc {
 	return New(adapter.InProcess(limits), ByIP())
 }
@@ -66,8 +60,8 @@ type Rule struct {
 // NewTogether returns a middleware that lets a request pass if all limiters
 // have tokens for their keys, and takes nothing from any if not: a user and the
 // organisation, for instance. See [core.AllowTogether]. The header fields of
-// all limiters are sent, and the longest Retry-After. Everything else is as
-// with [New], and [WithLimits] can't be used.
+// all limiters are sent, and the longest Retry-After. [WithPlan] and
+// [WithLimits] can't be used.
 func NewTogether(rules []Rule, options ...Option) echo.MiddlewareFunc {
 	o := configured(options)
 	var list []middleware.Rule[*echo.Context]
@@ -77,10 +71,9 @@ func NewTogether(rules []Rule, options ...Option) echo.MiddlewareFunc {
 	return install(adapter.NewTogether(list, o.Options), o)
 }
 
-// FromContext returns the decision about the request. Of several limiters, that
-// is the decision of the one nearest to the handler. A handler that is done
-// with its slots early calls the Result's Release: the middleware then releases
-// nothing. Error handlers find a denial too.
+// FromContext returns the decision about the request. Of several limiters it is
+// that of the one nearest to the handler. A handler that is done with its slots
+// early calls Release of it. Error handlers find a denial too.
 func FromContext(c *echo.Context) (core.Result, bool) {
 	return middleware.FromContext(stored(c))
 }
@@ -91,27 +84,22 @@ func AllFromContext(c *echo.Context) []core.Result {
 	return middleware.AllFromContext(stored(c))
 }
 
-// KeyFunc returns the key of a request: who or what is limited. Without a key
-// it returns [core.ErrNoKey]. That and an empty key are answered with 400. An
-// [echo.HTTPError] below 500, or another error of echo with such a status, is
-// answered as it is, any other error with 500, and it is logged. Begin a key of
-// your own with its kind: core.JoinKey("user", id).
+// KeyFunc returns the key of a request: who or what is limited. Without one it
+// returns [core.ErrNoKey], which is answered with 400. An [echo.HTTPError]
+// below 500, or another error of echo with such a status, is answered as it is,
+// any other error with 500, and it is logged. Begin a key of your own with its
+// kind: core.JoinKey("user", id).
 type KeyFunc func(*echo.Context) (string, error)
 
-// ByIP limits by the client's address. It is the address of the connection's
-// peer, or the one that a trusted proxy reports: see [core.TrustProxies]. IPv6
-// addresses are grouped by /64.
+// ByIP limits by the client's address: the peer's, or what a trusted proxy
+// reports. See [core.TrustProxies]. IPv6 addresses are grouped by /64.
 func ByIP(options ...core.IPOption) KeyFunc { return adapt(adapter.ByIP(options...)) }
 
 // ClientIP returns a function that tells handlers the client as [ByIP] with the
-// same options limits it: its IPv4 address, or the network of its IPv6 address,
-// such as 2001:db8::/64. So a key for [Allow] can contain it. The framework's
-// own functions may return what a client made up, or one of the 2^64 addresses
-// that an IPv6 client has.
-//
-// Call ClientIP once, when the app starts. It panics with all mistakes in
-// options. The function's errors are those of ByIP, such as [core.ErrNoKey]:
-// answer 400.
+// same options limits it: its IPv4 address, or its IPv6 network, such as
+// 2001:db8::/64. It is for keys of [Allow]: the framework's own functions may
+// return what a client made up. Call it once, when the app starts. It panics
+// with all mistakes in options. Answer errors of the function with 400.
 func ClientIP(options ...core.IPOption) func(*echo.Context) (string, error) {
 	return adapt(adapter.ClientIP(options...))
 }
@@ -134,8 +122,8 @@ func ByParam(name string) KeyFunc { return adapt(adapter.ByParam(name)) }
 // methods share one key.
 func ByMethod() KeyFunc { return adapt(adapter.ByMethod()) }
 
-// ByPath limits by the path as requested, percent-decoded. Clients choose the
-// path: join it with a key of the client, or use ByRoute.
+// ByPath limits by the path as requested, percent-decoded. Clients choose it:
+// join it with a key of the client, or use ByRoute.
 func ByPath() KeyFunc { return adapt(adapter.ByPath()) }
 
 // ByRoute limits by the pattern that matched, such as /items/:id, without its
@@ -145,20 +133,17 @@ func ByRoute() KeyFunc {
 	return adapt(adapter.ByRoute("install the limiter with e.Use, not e.Pre, and limit requests without a route by another key"))
 }
 
-// ByContextValue limits by a value that earlier middleware left in the
-// request's context: a string, an integer or another fmt.Stringer. See
-// [adapter.ByContextValue].
+// ByContextValue limits by what earlier middleware left in the request's
+// context: see [adapter.ByContextValue].
 func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key)) }
 
 // Global limits all requests together.
 func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
 
-// Join limits by several keys together. Different keys never become the same
-// one. See [middleware.Join].
+// Join limits by several keys together. Different keys never make the same one.
 func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[*echo.Context](keys...) }
 
-// FirstOf limits by the first key that is not missing. See
-// [middleware.FirstOf].
+// FirstOf limits by the first key that is not missing.
 func FirstOf(keys ...KeyFunc) KeyFunc { return middleware.FirstOf[*echo.Context](keys...) }
 
 // Option is an option of [New].
@@ -183,19 +168,17 @@ func configured(options []Option) *config {
 }
 
 // WithCost sets how many tokens a request takes of the limits that count
-// requests. The default is 1; 0 takes none. An estimate for limits of another
-// unit belongs in [WithUnits]. An error is answered as that of a [KeyFunc] is,
-// except that [core.ErrUnknownCost] costs the whole Capacity. If no limit of
-// the policy counts requests, New panics.
+// requests. The default is 1; 0 takes none. [core.ErrUnknownCost] costs the
+// whole Capacity; other errors are answered as those of a [KeyFunc]. If no
+// limit counts requests, New panics.
 func WithCost(cost func(*echo.Context) (int64, error)) Option {
 	return func(o *config) { o.Cost = cost }
 }
 
 // CostByContentLength returns a cost for [WithCost]: one token for every
-// bytesPerToken bytes of the request's body, rounded up, and at least one. The
-// size is that of Content-Length, so compressed bodies count compressed. A body
-// of unknown length (chunked) costs the whole Capacity. If bytesPerToken is
-// below 1, New panics.
+// bytesPerToken bytes of the request's body, rounded up, by its Content-Length.
+// A body of unknown length (chunked) costs the whole Capacity. If bytesPerToken
+// is below 1, New panics.
 func CostByContentLength(bytesPerToken int64) func(*echo.Context) (int64, error) {
 	return adapt(adapter.CostByContentLength(bytesPerToken))
 }
@@ -207,20 +190,18 @@ func CostByContentLengthOr(bytesPerToken, unknown int64) func(*echo.Context) (in
 }
 
 // WithUnits sets what a request takes besides requests, such as tokens: see
-// [core.Units]. A nil map takes nothing else. Of several limiters each takes
-// the units that it counts. An error is answered as that of a [KeyFunc] is.
+// [core.Units]. Of several limiters each takes the units that it counts. Errors
+// are answered as those of a [KeyFunc].
 func WithUnits(units func(*echo.Context) (core.Units, error)) Option {
 	return func(o *config) { o.Units = units }
 }
 
 // WithSettle corrects what a request took when its response is over: settle
-// returns what it really took. Units that it leaves out keep what was charged,
-// and nil changes nothing. See [core.Result.Settle]. It is called once for each
-// request that was allowed, also if the client has gone. A settlement that
-// fails, because the store does not answer, is logged, and observers receive it
-// as [core.OutcomeUnsettled]. Wrong units and a panic of settle are logged.
-// Then what was charged stays, and the client sees nothing of it. It can't be
-// used together with [WithRefund]: 0 requests are a refund.
+// returns what it really took. Units that it leaves out keep what was charged.
+// See [core.Result.Settle]. It is called once for each request that was
+// allowed, also if the client has gone. If it panics or can't be carried out,
+// that is logged, observers receive [core.OutcomeUnsettled], and what was
+// charged stays. In place of [WithRefund] settle to 0 requests.
 //
 // The response is over when the handler has returned or panicked, also a
 // streamed one. The status of an error that the handler returned is the one
@@ -231,30 +212,29 @@ func WithSettle(settle func(c *echo.Context, status int) core.Units) Option {
 }
 
 // WithPlan sets the plan of a request, a name in Policy.Plans, such as what its
-// user pays for. The empty name means the policy's own limits, as does one that
-// the policy lacks, which is logged once. An error is answered as that of a
-// [KeyFunc] is. See [core.Limiter.WithPlan].
+// user pays for. The empty name means the policy's own limits, and so does one
+// that the policy lacks, which is logged once. Errors are answered as those of
+// a [KeyFunc].
 func WithPlan(plan func(*echo.Context) (string, error)) Option {
 	return func(o *config) { o.Plan = plan }
 }
 
-// WithLimits sets the limits of a request, for limits that no name in
-// Policy.Plans stands for: see [WithPlan]. Nil means the limits of the policy.
-// An error is answered as that of a [KeyFunc] is. See
-// [core.Limiter.WithLimits].
+// WithLimits sets limits of a request that are no [WithPlan]: see
+// [core.Limiter.WithLimits]. Nil means the policy's. Errors are answered as
+// those of a [KeyFunc].
 func WithLimits(limits func(*echo.Context) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
 }
 
-// WithSkip lets a request pass if skip returns true. It is not counted, and its
-// response has no header fields of the limit.
+// WithSkip lets a request pass uncounted, without header fields, if skip
+// returns true.
 func WithSkip(skip func(*echo.Context) bool) Option {
 	return func(o *config) { o.Skip = skip }
 }
 
 // WithRefund returns a request's tokens if refund returns true for the status
-// of its response. Use it to count failed logins only, or not to count errors
-// of the service.
+// of its response. It is for counting failed logins only, or no errors of the
+// service.
 //
 // refund is called when the handler, other middleware or the app's error
 // handler writes the response's header through echo. If the handler returns nil

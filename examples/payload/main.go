@@ -34,6 +34,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/ginlimit"
 )
@@ -184,7 +185,7 @@ func badBody(c *gin.Context, err error) {
 	case errors.As(err, &fault):
 		c.AbortWithStatusJSON(http.StatusBadRequest, gin.H{"error": "unreadable body"})
 	default:
-		problem := core.ProblemOf(err)
+		problem := adapter.ProblemOf(err)
 		c.Header("Content-Type", "application/problem+json")
 		c.AbortWithStatusJSON(problem.Status, problem)
 	}

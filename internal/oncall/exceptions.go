@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Exceptions is what a process obeys of the exceptions of a policy: what
@@ -42,7 +43,7 @@ func ExceptionsOf(l *core.Limiter, now time.Time, text func(key string) string) 
 		ago := max(0, now.Sub(f.Read).Seconds())
 		x.Read = &ago
 	}
-	add := func(key string, limits []core.Limit, note core.ExceptionNote) {
+	add := func(key string, limits []core.Limit, note store.ExceptionNote) {
 		one := Exception{Key: text(key), Blocked: limits == nil, By: note.By, Reason: note.Reason}
 		if limits != nil {
 			one.Limits = Texts(limits)
@@ -98,7 +99,7 @@ func (e Exception) EndsBy() string {
 	if e.By+e.Reason == "" {
 		return e.Ends()
 	}
-	return e.Ends() + ", by " + About(core.ExceptionNote{By: e.By, Reason: e.Reason})
+	return e.Ends() + ", by " + About(store.ExceptionNote{By: e.By, Reason: e.Reason})
 }
 
 // Counts is how many there are of each kind.
@@ -146,7 +147,7 @@ func VersionText(version int64) string {
 func Instant(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // About is who has set an exception, until when, and why.
-func About(note core.ExceptionNote) string {
+func About(note store.ExceptionNote) string {
 	text := oneLine(cmp.Or(note.By, Operator))
 	if !note.Until.IsZero() {
 		text += " until " + Instant(note.Until)

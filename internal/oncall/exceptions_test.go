@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
@@ -20,9 +21,9 @@ func TestExceptionsOfALimiter(t *testing.T) {
 		Name: "api", Limits: []core.Limit{core.PerHour(5)}, Blocked: []string{"eve", "bob"}, Overrides: map[string][]core.Limit{"ann": {core.PerHour(50)}, "zoe": {core.PerHour(9)}},
 	}))
 	require.NoError(t, l.SetExceptions(core.Exceptions{
-		Overrides: map[string][]core.Limit{"ann": {core.PerHour(70)}, "bob": {core.Times(2), core.PerHour(3).WithName("api")}}, Blocked: []string{"mallory", "ann"},
-		OverrideNotes: map[string]core.ExceptionNote{"bob": {By: "kim", Reason: "launch", Until: now.Add(time.Hour)}, "nobody": {By: "x"}},
-		BlockNotes:    map[string]core.ExceptionNote{"ann": {By: "a\x1b[2J", Reason: "<b>\u202e"}},
+		Overrides: map[string][]core.Limit{"ann": {core.PerHour(70)}, "bob": {core.Limit{Times: 2}, core.PerHour(3).WithName("api")}}, Blocked: []string{"mallory", "ann"},
+		OverrideNotes: map[string]store.ExceptionNote{"bob": {By: "kim", Reason: "launch", Until: now.Add(time.Hour)}, "nobody": {By: "x"}},
+		BlockNotes:    map[string]store.ExceptionNote{"ann": {By: "a\x1b[2J", Reason: "<b>\u202e"}},
 	}))
 	x := oncall.ExceptionsOf(l, now, strings.ToUpper)
 	assert.Equal(t, []oncall.Exception{
@@ -47,16 +48,16 @@ func TestReadingOfExceptions(t *testing.T) {
 	now := time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
 	at := func(ago time.Duration) time.Time { return now.Add(-ago) }
 	for _, test := range []struct {
-		f     core.Following
+		f     store.Following
 		says  string
 		stale bool
 	}{
-		{core.Following{}, "not followed: what operators write into Redis changes nothing here", true},
-		{core.Following{Since: at(time.Hour)}, "never read: Redis has not answered since the service follows them", true},
-		{core.Following{Since: at(time.Hour), Read: at(30 * time.Second), Version: 1}, "read 30 s ago", false},
-		{core.Following{Since: at(time.Hour), Read: at(2 * time.Minute), Version: 1}, "read 2 min ago", true},
-		{core.Following{Since: at(time.Hour), Read: at(-time.Second)}, "read 1 s ago", false},
-		{core.Following{Read: at(time.Hour)}, "read once, 1 h ago, and not followed since", true},
+		{store.Following{}, "not followed: what operators write into Redis changes nothing here", true},
+		{store.Following{Since: at(time.Hour)}, "never read: Redis has not answered since the service follows them", true},
+		{store.Following{Since: at(time.Hour), Read: at(30 * time.Second), Version: 1}, "read 30 s ago", false},
+		{store.Following{Since: at(time.Hour), Read: at(2 * time.Minute), Version: 1}, "read 2 min ago", true},
+		{store.Following{Since: at(time.Hour), Read: at(-time.Second)}, "read 1 s ago", false},
+		{store.Following{Read: at(time.Hour)}, "read once, 1 h ago, and not followed since", true},
 	} {
 		l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(5)}}))
 		l.SetFollowing(test.f)

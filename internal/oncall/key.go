@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 const hashed = "sha256:" // begins a key that stores have in place of a longer one
@@ -65,7 +66,7 @@ func StoredKey(given string) string {
 	if digits, ok := strings.CutPrefix(given, hashed); ok && IsHex(digits, 64) {
 		return given
 	}
-	return core.StoredKey(given)
+	return store.Key(given)
 }
 
 // IsHex reports whether s has so many hex digits and nothing else.
@@ -74,7 +75,8 @@ func IsHex(s string, digits int) bool {
 	return err == nil && len(s) == digits
 }
 
-const LogDigits = 12 // of a [core.LogKey]
+// LogDigits is how many hex digits [core.Limiter.LogKey] returns.
+const LogDigits = 12
 
 // Unit is what a limit counts.
 func Unit(l core.Limit) string { return cmp.Or(l.Unit, core.Requests) }

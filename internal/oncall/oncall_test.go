@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
@@ -55,12 +56,12 @@ func TestSentences(t *testing.T) {
 
 func TestStoredKeyTakesHashesAsTheyAre(t *testing.T) {
 	long := strings.Repeat("x", 200)
-	hash := core.StoredKey(long)
+	hash := store.Key(long)
 	for _, given := range []string{long, hash} {
 		assert.Equal(t, hash, oncall.StoredKey(given))
 	}
 	assert.Equal(t, "k", oncall.StoredKey("k"))
-	assert.Equal(t, core.StoredKey("sha256:x"), oncall.StoredKey("sha256:x"), "what is no hash is a key of an app")
+	assert.Equal(t, store.Key("sha256:x"), oncall.StoredKey("sha256:x"), "what is no hash is a key of an app")
 }
 
 // What is shown of a key means that key and no other: typed, or pasted into a

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/inspect"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Rules are what a limiter has in force for each key. They don't change: ask
@@ -56,10 +58,10 @@ func RulesOf(l *core.Limiter, ended ...string) *Rules {
 		r.own[key] = o
 	}
 	for key, limits := range p.Overrides {
-		note(core.StoredKey(key), func(o *own) { o.overrides, o.owner = []override{{policy, limits}}, policy })
+		note(store.Key(key), func(o *own) { o.overrides, o.owner = []override{{policy, limits}}, policy })
 	}
 	for _, key := range p.Blocked {
-		note(core.StoredKey(key), func(o *own) { o.blocker, o.says = policy, Blocked(policy) })
+		note(store.Key(key), func(o *own) { o.blocker, o.says = policy, Blocked(policy) })
 	}
 	for key, limits := range e.Overrides { // they come before all that the policy says
 		note(key, func(o *own) {
@@ -69,7 +71,7 @@ func RulesOf(l *core.Limiter, ended ...string) *Rules {
 	for _, key := range e.Blocked {
 		note(key, func(o *own) {
 			o.blocker, o.says = Operator, Blocked(Operator)
-			if by := e.BlockNotes[key]; by != (core.ExceptionNote{}) {
+			if by := e.BlockNotes[key]; by != (store.ExceptionNote{}) {
 				o.says += " (" + About(by) + ")"
 			}
 		})
@@ -108,10 +110,10 @@ func (r *Rules) HasPlans() bool { return r.Plan != "" || len(r.plans) > 0 }
 // has written. It costs a call, and one for each plan of a key that the
 // policy's own limits did not write. Of a store that does not show what it
 // keeps it returns r.
-func (r *Rules) Last(ctx context.Context, key string) (*Rules, core.Inspection, error) {
-	last, found, fewest := r, core.Inspection{}, 0
+func (r *Rules) Last(ctx context.Context, key string) (*Rules, inspect.Bucket, error) {
+	last, found, fewest := r, inspect.Bucket{}, 0
 	for i, of := range append([]*Rules{r}, r.plans...) {
-		stored, err := of.Limiter.Inspect(ctx, key)
+		stored, err := inspect.Key(ctx, of.Limiter, key)
 		if errors.Is(err, errors.ErrUnsupported) {
 			return r, stored, nil
 		} else if err != nil {
@@ -133,7 +135,7 @@ func (r *Rules) Last(ctx context.Context, key string) (*Rules, core.Inspection, 
 // missing, one that another definition wrote, and one that r lacks and that was
 // written last; then one that r had before an override, and one that was
 // written before others; and least one that r lacks.
-func (r *Rules) strange(key string, stored core.Inspection) int {
+func (r *Rules) strange(key string, stored inspect.Bucket) int {
 	if stored.Written.IsZero() {
 		return 0
 	}
@@ -156,14 +158,14 @@ func (r *Rules) Touched(key string) bool { return r.ended[key] || r.Owner(key) =
 
 // Foreign reports whether no definition that r has or had for a key wrote a
 // limit, one of what the store keeps.
-func (r *Rules) Foreign(key string, s core.StoredLimit, stored core.Inspection) bool {
+func (r *Rules) Foreign(key string, s inspect.Limit, stored inspect.Bucket) bool {
 	return r.foreign(key, s, stored) && !r.Touched(key)
 }
 
 // foreign reports whether no definition that r has for a key wrote a limit. An
 // override may be newer than the key's last request: then what the key has
 // without it wrote the limit.
-func (r *Rules) foreign(key string, s core.StoredLimit, stored core.Inspection) bool {
+func (r *Rules) foreign(key string, s inspect.Limit, stored inspect.Bucket) bool {
 	overrides, before := r.own[key].overrides, int64(0)
 	if !s.Changed || len(overrides) == 0 {
 		return s.Changed
@@ -187,7 +189,7 @@ func (r *Rules) foreign(key string, s core.StoredLimit, stored core.Inspection) 
 // Doubt is why nothing can be said of a key: what the store keeps of it is of
 // no definition that r has. what is said to lack it, such as this file. It is
 // "" if there is no doubt, or somebody has chosen the plan.
-func (r *Rules) Doubt(key string, stored core.Inspection, what string) string {
+func (r *Rules) Doubt(key string, stored inspect.Bucket, what string) string {
 	if r.Chosen || stored.Written.IsZero() {
 		return ""
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
@@ -47,7 +48,7 @@ func TestRulesOfAChosenPlan(t *testing.T) {
 	assert.True(t, pro.Chosen)
 	assert.Equal(t, `plan "pro"`, pro.From("bob", core.Must(pro.Limiter.Peek(t.Context(), "bob")).Limits()[0].Limit))
 	assert.NoError(t, l.SetExceptions(core.Exceptions{
-		Overrides: map[string][]core.Limit{"bob": {core.Times(2)}}, OverrideNotes: map[string]core.ExceptionNote{"bob": {By: "ann", Until: time.Unix(0, 0), Reason: "launch"}},
+		Overrides: map[string][]core.Limit{"bob": {core.Limit{Times: 2}}}, OverrideNotes: map[string]store.ExceptionNote{"bob": {By: "ann", Until: time.Unix(0, 0), Reason: "launch"}},
 	}))
 	changed := oncall.RulesOf(l).For("pro")
 	assert.Equal(t, `plan "pro", x2 by ann until 1970-01-01 00:00:00 UTC: "launch"`, changed.From("bob", core.Must(changed.Limiter.Peek(t.Context(), "bob")).Limits()[0].Limit))

@@ -26,33 +26,33 @@ type Limits struct {
 // Note takes in the limits of a policy, in place of those that it had. A policy
 // whose limits would exceed the bound has none, and its changes are counted
 // under [Other].
-func (l *Limits) Note(c core.PolicyChange) {
+func (l *Limits) Note(now core.Policy, changes []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.limits == nil {
 		l.limits, l.changes = make(map[string][]Capacity), make(map[string]int64)
 	}
-	l.size -= len(l.limits[c.Policy])
-	delete(l.limits, c.Policy)
+	l.size -= len(l.limits[now.Name])
+	delete(l.limits, now.Name)
 	var list []Capacity
 	note := func(plan string, limits []core.Limit) {
 		for _, limit := range limits {
-			list = append(list, Capacity{c.Policy, plan, limit.Name, limit.Capacity})
+			list = append(list, Capacity{now.Name, plan, limit.Name, limit.Capacity})
 		}
 	}
-	note("", c.Limits)
-	for plan, limits := range c.Plans {
+	note("", now.Limits)
+	for plan, limits := range now.Plans {
 		note(plan, limits)
 	}
 	if l.size+len(list) <= l.Most {
-		l.limits[c.Policy] = list
+		l.limits[now.Name] = list
 		l.size += len(list)
 	}
-	counted := c.Policy
+	counted := now.Name
 	if _, known := l.changes[counted]; !known && len(l.changes) >= l.Most {
 		counted = Other
 	}
-	if l.changes[counted] += 0; c.Changes != nil {
+	if l.changes[counted] += 0; changes != nil {
 		l.changes[counted]++
 	}
 }

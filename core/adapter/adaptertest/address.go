@@ -66,8 +66,8 @@ func (s *suite[K, O]) peers() {
 		}
 	})
 	s.networks()
-	socket := k.ByIP(core.TrustUnixSocket())
-	rfc7239 := k.ByIP(core.TrustProxies("10.0.0.0/8"), core.TrustForwarded())
+	socket := k.ByIP(core.TrustProxies("unix:"))
+	rfc7239 := k.ByIP(core.TrustProxies("10.0.0.0/8"), core.TrustHeader("Forwarded"))
 	by := func(lines ...string) request {
 		r := request{peer: "10.0.0.1:1", header: header("X-Forwarded-For", "198.51.100.1")}
 		for _, l := range lines {
@@ -77,16 +77,16 @@ func (s *suite[K, O]) peers() {
 	}
 	s.groupings([]grouping[K]{
 		{"with DangerouslyTrustRemoteAddr a rewritten address is the client", inUse, false, of(k.ByIP(core.DangerouslyTrustRemoteAddr()), from("203.0.113.1", "203.0.113.2", "203.0.113.3:1")...)},
-		{"clients of a proxy on a Unix socket have their own buckets with TrustUnixSocket", inUse, false, of(socket,
+		{"clients of a proxy on a Unix socket have their own buckets once the socket is trusted", inUse, false, of(socket,
 			forwarded("@", "203.0.113.1"), forwarded("@", "203.0.113.2"), forwarded("/run/proxy.sock", "203.0.113.3"), forwarded("unix 192.0.2.7:80", "203.0.113.4"))},
 		{"a client of a proxy on a Unix socket can't choose its address", inUse, true, of(socket,
 			forwarded("@", "203.0.113.1"), forwarded("@", "198.51.100.1, 203.0.113.1"), forwarded("@", "198.51.100.2", "203.0.113.1"))},
-		{"TrustForwarded gives the clients in Forwarded their own buckets", inUse, false, of(rfc7239,
+		{"trusting Forwarded gives the clients in Forwarded their own buckets", inUse, false, of(rfc7239,
 			by("for=203.0.113.1"), by(`for="203.0.113.2:80"`), by(`for="[2001:db8::1]:80"`), by("for=_hidden"))},
-		{"with TrustForwarded a client can't choose its address", inUse, true, of(rfc7239,
+		{"with a trusted Forwarded a client can't choose its address", inUse, true, of(rfc7239,
 			by("for=203.0.113.1"), by("for=198.51.100.1, for=203.0.113.1"), by(`for="198.51.100.1, For="203.0.113.1:99";proto=http`),
 			by("for=198.51.100.1", "proto=https;for=203.0.113.1, for=10.0.0.9"))},
-		{"clients that a proxy hides share its bucket with TrustForwarded", inUse, true, of(rfc7239,
+		{"clients that a proxy hides share its bucket with a trusted Forwarded", inUse, true, of(rfc7239,
 			by("for=_a"), by("for=unknown"), by("for=198.51.100.1, for=_b"), by("for=198.51.100.1, proto=http"), by())},
 	})
 }
@@ -104,10 +104,10 @@ func (s *suite[K, O]) networks() {
 			{k.ByIP(), "unix 192.0.2.7:80", http.StatusBadRequest},
 			{k.ByIP(), "unix [2001:db8::7]:80", http.StatusBadRequest},
 			{k.ByIP(core.TrustProxies("10.0.0.0/8")), "unix 10.0.0.7:80", http.StatusBadRequest},
-			{k.ByIP(core.TrustUnixSocket()), "tcp @", http.StatusBadRequest}, // as middleware rewrites a peer's name
-			{k.ByIP(core.TrustUnixSocket()), "tcp /run/proxy.sock", http.StatusBadRequest},
-			{k.ByIP(core.TrustUnixSocket()), "unix 192.0.2.7:80", http.StatusOK},
-			{k.ByIP(core.TrustUnixSocket()), "unix proxy", http.StatusOK},
+			{k.ByIP(core.TrustProxies("unix:")), "tcp @", http.StatusBadRequest}, // as middleware rewrites a peer's name
+			{k.ByIP(core.TrustProxies("unix:")), "tcp /run/proxy.sock", http.StatusBadRequest},
+			{k.ByIP(core.TrustProxies("unix:")), "unix 192.0.2.7:80", http.StatusOK},
+			{k.ByIP(core.TrustProxies("unix:")), "unix proxy", http.StatusOK},
 		} {
 			got := c.use(c.holding(9), test.key).send(forwarded(test.peer, "203.0.113.1"))
 			if c.wantStatus(got, test.status, "a peer on "+test.peer); test.status == http.StatusBadRequest {

@@ -148,7 +148,7 @@ func (s *suite[K, O]) agreement() {
 				seen := func(key K) string {
 					var keys []string
 					l, err := core.NewLimiter(c.store, core.Policy{Name: fmt.Sprint("p", i), Limits: []core.Limit{slow(100)}},
-						core.WithObservedKeys(), core.WithObserver(func(_ context.Context, o core.Observation) { keys = append(keys, o.Key) }))
+						core.WithObserver(func(_ context.Context, o core.Observation) { keys = append(keys, o.Key) }))
 					if err != nil {
 						c.t.Fatal(err)
 					}

@@ -66,6 +66,11 @@ var (
 	// caller of Acquire or InTurn waits for key.
 	Waited any
 
+	// Kept is a func(*core.Limiter, context.Context, string) ([]core.Limit,
+	// *bucket.Plan, store.State, error). It returns the limits of a key, their
+	// plan, and what the store keeps of the key.
+	Kept any
+
 	// Pack is a func(core.Result) (p PackedResult, writes bool). It packs the
 	// Result, which must be as a limiter returned it. writes is whether
 	// WriteHeaders writes anything.
@@ -76,10 +81,14 @@ var (
 	// be undone or settled once.
 	Unpack any
 
-	// WriteHeaders is a func(core.Result, *field.Room, core.HeaderWriter). It
-	// is Result.WriteHeaders without the allocation: values that are made for
-	// this response are in room.
+	// WriteHeaders is a func(core.Result, *field.Room, field.Header). It is
+	// Result.WriteHeaders for any kind of header and without the allocation:
+	// values that are made for this response are in room.
 	WriteHeaders any
+
+	// WriteJointHeaders is a func(core.JointResult, field.Header), and
+	// JointResult.WriteHeaders for any kind of header.
+	WriteJointHeaders any
 
 	// Order is a func(core.JointResult) []int: the indexes of Results, the
 	// tightest last.
@@ -95,6 +104,15 @@ var (
 	// itself: for middleware that has no units to settle.
 	Unsettled any
 )
+
+// CallerDone wraps an error of the caller's own context. It does not mean that
+// the store failed.
+type CallerDone struct{ error }
+
+// Done wraps err.
+func Done(err error) CallerDone { return CallerDone{err} }
+
+func (c CallerDone) Unwrap() error { return c.error }
 
 // PackedResult is a core.Result in a quarter of its memory, for middleware that
 // keeps one with every request although few handlers ask for it. Packing what

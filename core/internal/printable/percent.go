@@ -1,6 +1,10 @@
 package printable
 
-import "strings"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
 
 // Percent writes s to b and percent-encodes its bytes that are in special (RFC
 // 3986, section 2.1), for keys that must be told apart.
@@ -21,4 +25,17 @@ func PercentByte(b *strings.Builder, c byte) {
 	b.WriteByte('%')
 	b.WriteByte(digits[c>>4])
 	b.WriteByte(digits[c&15])
+}
+
+// Digest returns the SHA-256 of s in hexadecimal. It copies s block by block,
+// so that a long s costs no allocation.
+func Digest(s string) string {
+	h := sha256.New()
+	var block [1024]byte
+	for s != "" {
+		n := copy(block[:], s)
+		h.Write(block[:n])
+		s = s[n:]
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/textproto"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
@@ -43,7 +42,7 @@ func (x *Inbound) RemoteAddr() string { return "" }
 func (x *Inbound) LocalAddr() net.Addr { return nil }
 
 // Response returns nil: answers have no header fields.
-func (x *Inbound) Response() core.HeaderWriter { return nil }
+func (x *Inbound) Response() middleware.HeaderWriter { return nil }
 
 type decisionsKey struct{}
 

@@ -13,6 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/conn"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/inspect"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
@@ -55,7 +56,7 @@ type keyed struct {
 
 // last is what a key has, and the rules that decided it last.
 type last struct {
-	core.Inspection
+	inspect.Bucket
 
 	rules *oncall.Rules
 }
@@ -166,7 +167,7 @@ func (c *census) note(b redisstore.Bucket, l last, err error, text func(string) 
 		if limit.Written.After(s.last) {
 			s.last = limit.Written
 		}
-		if l.rules.Foreign(b.Key, limit, l.Inspection) {
+		if l.rules.Foreign(b.Key, limit, l.Bucket) {
 			s.changed++
 			if limit.Written.After(s.lastChange) {
 				s.lastChange, s.capacity = limit.Written, limit.Capacity

@@ -13,6 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/keyof"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // model is a key by what it was made of. It knows what a name means without
@@ -164,7 +165,7 @@ func (m *model) seen() (keys []string, values []value) {
 // means reports whether a name means a stored key.
 func (m *model) means(name string) bool {
 	keys, values := m.seen()
-	return slices.Contains(keys, name) || core.StoredKey(m.key) == core.StoredKey(name) && len(m.key) > 128 ||
+	return slices.Contains(keys, name) || store.Key(m.key) == store.Key(name) && len(m.key) > 128 ||
 		slices.ContainsFunc(values, func(v value) bool { return v.text == name || v.of == "ip" && within(name, v.text) })
 }
 
@@ -191,7 +192,7 @@ func TestNamesMeanValuesAlone(t *testing.T) {
 			keys, _ := m.seen()
 			for _, name := range append(keys, words...) {
 				search := keyparts.NewSearch(nil, name)
-				found := search.Finds(core.StoredKey(m.key))
+				found := search.Finds(store.Key(m.key))
 				switch want := m.means(name); {
 				case want && !found:
 					t.Fatalf("%q means %q, and does not find it: %+v", name, m.key, keyparts.Of(m.key))

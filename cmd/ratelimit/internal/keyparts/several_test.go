@@ -7,6 +7,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // What a name finds is of one customer unless one of these rules says that it
@@ -45,7 +46,7 @@ func TestWhatIsOfSeveralCustomersIsSaid(t *testing.T) {
 		assert.Equal(t, c.why, search.Several(), rule)
 	}
 	search := keyparts.NewSearch(nil, "user", "bob")
-	for _, key := range []string{"user:ann", joined("user:ann", "path:/x"), core.StoredKey(joined(string(make([]byte, 129)), "x", string(make([]byte, 200)))), joined(joined("a:b", string(make([]byte, 127))), "x")} {
+	for _, key := range []string{"user:ann", joined("user:ann", "path:/x"), store.Key(joined(string(make([]byte, 129)), "x", string(make([]byte, 200)))), joined(joined("a:b", string(make([]byte, 127))), "x")} {
 		assert.False(t, search.Finds(key), key)
 	}
 	assert.Equal(t, []int{1, 2}, []int{search.Kinds, search.Hashed}, "what nobody can find by a value is counted")

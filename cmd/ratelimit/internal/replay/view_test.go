@@ -25,8 +25,8 @@ func planned() core.Policy {
 			"trial": {core.PerMinute(2).WithName("minute")},
 		},
 		Overrides: map[string][]core.Limit{
-			"user:u1": {core.PerMinute(20).WithName("minute")}, "user:u2": {core.Times(2)}, "user:u3": {core.PerHour(50)},
-			"user:u4": {core.Times(3).WithName("slots"), core.Times(4).WithName("second")},
+			"user:u1": {core.PerMinute(20).WithName("minute")}, "user:u2": {core.Limit{Times: 2}}, "user:u3": {core.PerHour(50)},
+			"user:u4": {core.Limit{Times: 3}.WithName("slots"), core.Limit{Times: 4}.WithName("second")},
 		},
 	}
 }
@@ -132,7 +132,7 @@ func TestSearchOfClientsWithOverrides(t *testing.T) {
 		spared   bool
 	}{
 		{[]core.Limit{core.PerHour(50).WithName("hour")}, true},
-		{[]core.Limit{core.Times(2)}, true},
+		{[]core.Limit{core.Limit{Times: 2}}, true},
 		{[]core.Limit{core.PerHour(50).WithName("hour"), core.PerMinute(9).WithName("minute")}, false},
 	} {
 		outs, err := traffic.Play(t.Context(), "api", core.Policy{

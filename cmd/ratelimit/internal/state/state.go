@@ -9,6 +9,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/inspect"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
@@ -92,7 +93,7 @@ func Sketch(ctx context.Context, rules *oncall.Rules, key string, units core.Uni
 	if err != nil {
 		return nil, err
 	}
-	b := of(res, core.Inspection{Others: -1})
+	b := of(res, inspect.Bucket{Others: -1})
 	b.Others = 0
 	b.name(rules, key)
 	return b, nil
@@ -117,7 +118,7 @@ func (b *Bucket) name(rules *oncall.Rules, key string) {
 	}
 }
 
-func of(res core.Result, stored core.Inspection) *Bucket {
+func of(res core.Result, stored inspect.Bucket) *Bucket {
 	b := &Bucket{Allowed: res.Allowed, Unused: len(stored.Limits) == 0 && stored.Others == 0, Others: max(0, stored.Others), retry: res.RetryAfter}
 	b.expires, b.Expires = stored.Expires, stored.Expires.Seconds()
 	for _, r := range res.Limits() {

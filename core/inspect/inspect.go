@@ -1,0 +1,86 @@
+// Package inspect shows what a store keeps of a key, for tools of operators.
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+)
+
+// Bucket is what a store keeps of one bucket.
+type Bucket struct {
+	Expires time.Duration // until the store forgets the bucket, if nobody uses it; 0 if it keeps nothing
+	Limits  []Limit       // those of the policy that are kept, in the policy's order; none: the bucket is full or was never used
+	Lacking int           // how many more the policy has for the key
+	Others  int           // how many more are kept that the policy does not have, such as one that was removed or renamed
+	Newest  int           // how many of Others were written last, by a decision that had limits which the policy does not have
+	Written time.Time     // when tokens of any of these were last taken or returned; zero: nothing is kept
+}
+
+// Limit is what a store keeps of one limit.
+type Limit struct {
+	Limit    core.Limit // as configured, with its name
+	Written  time.Time  // when tokens were last taken or returned, on the store's clock
+	Capacity int64      // of the definition that wrote it
+	Changed  bool       // another definition than Limit wrote it, such as one before a change, or in another service
+
+	Reserved int64 // tokens that [core.Limiter.Reserve] and Wait have promised and that are not due yet
+	Leased   int64 // tokens on lease, which other processes may use
+	Held     int64 // tokens that come back: slots in use, and estimates that are not settled
+}
+
+// Key returns what l's store keeps of key's bucket, which a Peek does not tell.
+// It costs one round trip to Redis. Errors are those of [core.Limiter.Reset],
+// [store.StateError] for state that can't be read, and [errors.ErrUnsupported]
+// for a store that is no [store.StateReader].
+func Key(ctx context.Context, l *core.Limiter, key string) (Bucket, error) {
+	limits, p, state, err := kept(l, ctx, key)
+	if err != nil || state.Bytes == nil {
+		return Bucket{}, err
+	}
+	records, err := bucket.ParseRecords(nil, state.Bytes)
+	if err != nil {
+		return Bucket{}, fmt.Errorf("policy %q: %w", l.Name(), &store.StateError{Reason: err.Error()})
+	}
+	return read(limits, p, records, state), nil
+}
+
+// What core lends to tools.
+var kept = hook.Kept.(func(*core.Limiter, context.Context, string) ([]core.Limit, *bucket.Plan, store.State, error))
+
+// read returns what records say of limits, whose plan is p.
+func read(limits []core.Limit, p *bucket.Plan, records []bucket.Record, state store.State) Bucket {
+	found := Bucket{Expires: state.Expires}
+	at, seen := state.Now.UnixMicro(), make(map[uint32]*Limit, len(records))
+	for i := range records {
+		r := &records[i]
+		switch written := time.UnixMicro(r.At); {
+		case written.After(found.Written):
+			found.Written, found.Newest = written, 1
+		case written.Equal(found.Written):
+			found.Newest++
+		}
+		seen[r.Tag()] = nil
+		if j := p.IndexOf(r.Tag()); j >= 0 {
+			uses := r.Holds.Uses(at)
+			seen[r.Tag()] = &Limit{
+				Limit: limits[j], Written: time.UnixMicro(r.At), Capacity: r.Rate.Capacity, Changed: !r.Rate.Same(&p.Rates[j]),
+				Reserved: uses.Reserved, Leased: uses.Leased, Held: uses.Returning,
+			}
+		}
+	}
+	for i := range p.Rates {
+		if s := seen[p.Rates[i].Tag]; s != nil {
+			if found.Limits = append(found.Limits, *s); s.Written.Equal(found.Written) {
+				found.Newest--
+			}
+		}
+	}
+	found.Others, found.Lacking = len(seen)-len(found.Limits), len(p.Rates)-len(found.Limits)
+	return found
+}
