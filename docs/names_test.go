@@ -79,9 +79,9 @@ var (
 var ofOtherLibraries = map[string]bool{
 	"RealIP": true, "middleware.RealIP": true, "middleware.ClientIPFromXFF": true, // chi, echo
 	"UseRawPath": true, "UnescapePathValues": true, // gin
-	"ProxyHeaders":    true, // gorilla
-	"TextMarshaler":   true, // encoding
-	"newYork":         true, // a variable of the reader's
+	"ProxyHeaders":  true, // gorilla
+	"TextMarshaler": true, // encoding
+	"newYork":       true, // a variable of the reader's
 }
 
 func inBackticks(page string) (texts []string) {
