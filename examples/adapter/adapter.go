@@ -43,9 +43,9 @@ type Rule struct {
 // from any if not.
 func NewTogether(rules []Rule, options ...Option) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
 	o := configured(options)
-	var list []middleware.Rule[*fasthttp.RequestCtx]
+	var list []middleware.Rule[KeyFunc]
 	for _, r := range rules {
-		list = append(list, middleware.Rule[*fasthttp.RequestCtx]{Limiter: r.Limiter, Key: copyKey(r.Key)})
+		list = append(list, middleware.Rule[KeyFunc]{Limiter: r.Limiter, Key: copyKey(r.Key)})
 	}
 	return install(adapter.NewTogether(list, o.Options), o)
 }
