@@ -50,10 +50,7 @@ func PerIP(limits ...core.Limit) func(http.Handler) http.Handler {
 }
 
 // Rule is one of the limiters of [NewTogether], with its key.
-type Rule struct {
-	Limiter *core.Limiter
-	Key     KeyFunc
-}
+type Rule = middleware.Rule[KeyFunc]
 
 // NewTogether returns a middleware that lets a request pass if all limiters
 // have tokens for their keys, and takes nothing from any if not: a user and the
@@ -62,11 +59,7 @@ type Rule struct {
 // [WithLimits] can't be used.
 func NewTogether(rules []Rule, options ...Option) func(http.Handler) http.Handler {
 	o := configured(options)
-	var list []middleware.Rule[*http.Request]
-	for _, r := range rules {
-		list = append(list, middleware.Rule[*http.Request]{Limiter: r.Limiter, Key: r.Key})
-	}
-	return install(adapter.NewTogether(list, o.Options), o)
+	return install(adapter.NewTogether(rules, o.Options), o)
 }
 
 // FromContext returns the decision about the request whose context is ctx. Of

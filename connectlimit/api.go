@@ -15,24 +15,12 @@ import (
 )
 
 // Rule is one of the limiters of [NewTogether], with its key.
-type Rule struct {
-	Limiter *core.Limiter
-	Key     KeyFunc
-}
+type Rule = middleware.Rule[KeyFunc]
 
-// rulesOf returns rules as the engine gets them.
-func rulesOf(rules []Rule) []middleware.Rule[*Call] {
-	list := make([]middleware.Rule[*Call], len(rules))
-	for i, r := range rules {
-		list[i] = middleware.Rule[*Call]{Limiter: r.Limiter, Key: r.Key}
-	}
-	return list
-}
-
-// FromContext returns the decision about the call. Of several limiters, that is
-// the decision of the one nearest to the handler; with [PerMessage] the one
-// about the newest message. A handler that is done with its slots early calls
-// the Result's Release, and they are not released again.
+// FromContext returns the decision about the call. Of several limiters it is
+// that of the one nearest to the handler; with [PerMessage] the one about the
+// newest message. A handler that is done with its slots early calls Release of
+// it.
 func FromContext(ctx context.Context) (core.Result, bool) {
 	return middleware.FromContext(stored(ctx))
 }
@@ -50,19 +38,16 @@ func AllFromContext(ctx context.Context) []core.Result {
 // Begin a key of your own with its kind: core.JoinKey("user", id).
 type KeyFunc func(*Call) (string, error)
 
-// ByPeer limits by the client's address. It is the address of the connection's
-// peer, or the one that a trusted proxy reports in a header field, such as
-// X-Forwarded-For: see [core.TrustProxies]. IPv6 addresses are grouped by /64.
-// The keys are those of ByIP for HTTP.
+// ByPeer limits by the client's address: the peer's, or what a trusted proxy
+// reports in a header field, such as X-Forwarded-For. See [core.TrustProxies].
+// IPv6 addresses are grouped by /64. The keys are those of ByIP for HTTP.
 func ByPeer(options ...core.IPOption) KeyFunc { return adapt(adapter.ByIP(options...)) }
 
 // ClientIP returns a function that tells handlers, by their context, the client
-// as [ByPeer] with the same options limits it: its IPv4 address, or the network
-// of its IPv6 address, such as 2001:db8::/64. So a key for [Allow] can contain
-// it.
-//
-// Call ClientIP once, when the app starts. It panics with all mistakes in
-// options. The function's errors are those of ByPeer, such as [core.ErrNoKey].
+// as [ByPeer] with the same options limits it: its IPv4 address, or its IPv6
+// network, such as 2001:db8::/64. It is for keys of [Allow]. Call it once, when
+// the app starts. It panics with all mistakes in options. Errors of the
+// function are those of ByPeer.
 func ClientIP(options ...core.IPOption) func(context.Context) (string, error) {
 	find := adapter.ClientIP(options...)
 	return func(ctx context.Context) (string, error) { return find(asRequest(handled(ctx))) }
@@ -94,19 +79,17 @@ func HealthAndReflection(c *Call) bool { return rpc.HealthOrReflection(c.Procedu
 // invalid_argument. See [adapter.ByHeader].
 func ByHeader(name string) KeyFunc { return adapt(adapter.ByHeader(name)) }
 
-// ByContextValue limits by a value in the call's context: a string, an integer
-// or another fmt.Stringer. See [adapter.ByContextValue].
+// ByContextValue limits by a value in the call's context: see
+// [adapter.ByContextValue].
 func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key)) }
 
 // Global limits all calls together. name is the name of their bucket.
 func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
 
-// Join limits by several keys together. Different keys never become the same
-// one. See [middleware.Join].
+// Join limits by several keys together. Different keys never make the same one.
 func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[*Call](keys...) }
 
-// FirstOf limits by the first key that is not missing. See
-// [middleware.FirstOf].
+// FirstOf limits by the first key that is not missing.
 func FirstOf(keys ...KeyFunc) KeyFunc { return middleware.FirstOf[*Call](keys...) }
 
 func adapt(key adapter.KeyFunc) KeyFunc { return adapter.Adapt(key, asRequest) }
@@ -132,27 +115,26 @@ func configured(options []Option) (o config) {
 }
 
 // WithCost sets how many tokens a call takes of the limits that count requests.
-// The default is 1; 0 takes none. An error is answered as that of a [KeyFunc]
-// is, except that [core.ErrUnknownCost] costs the whole Capacity. If no limit
-// of the policy counts requests, New panics.
+// The default is 1; 0 takes none. [core.ErrUnknownCost] costs the whole
+// Capacity; other errors are answered as those of a [KeyFunc]. If no limit
+// counts requests, New panics.
 func WithCost(cost func(*Call) (int64, error)) Option {
 	return func(o *config) { o.Cost = cost }
 }
 
 // WithUnits sets what a call takes besides requests, such as bytes: see
-// [core.Units]. A nil map takes nothing else. Of several limiters each takes
-// the units that it counts. An error is answered as that of a [KeyFunc] is.
+// [core.Units]. Of several limiters each takes the units that it counts. Errors
+// are answered as those of a [KeyFunc].
 func WithUnits(units func(*Call) (core.Units, error)) Option {
 	return func(o *config) { o.Units = units }
 }
 
 // WithSettle corrects what a call took when its handler has returned: settle
-// returns what it really took. Units that it leaves out keep what was charged,
-// and nil changes nothing. See [core.Result.Settle]. It is called once for each
-// call that was allowed, also if the client has gone. The code is 0 if the
-// handler succeeded, and connect.CodeInternal if it panicked. A settlement that
-// fails is logged. It can't be used together with [WithRefund]: 0 requests are
-// a refund.
+// returns what it really took. Units that it leaves out keep what was charged.
+// See [core.Result.Settle]. It is called once for each call that was allowed,
+// also if the client has gone. The code is 0 if the handler succeeded, and
+// connect.CodeInternal if it panicked. A settlement that fails is logged. In
+// place of [WithRefund] settle to 0 requests.
 func WithSettle(settle func(c *Call, code connect.Code) core.Units) Option {
 	return func(o *config) {
 		o.Settle = nil
@@ -163,16 +145,16 @@ func WithSettle(settle func(c *Call, code connect.Code) core.Units) Option {
 }
 
 // WithPlan sets the plan of a call, a name in Policy.Plans, such as what its
-// user pays for. The empty name means the policy's own limits, as does one that
-// the policy lacks, which is logged once. An error is answered as that of a
-// [KeyFunc] is. See [core.Limiter.WithPlan].
+// user pays for. The empty name means the policy's own limits, and so does one
+// that the policy lacks, which is logged once. Errors are answered as those of
+// a [KeyFunc].
 func WithPlan(plan func(*Call) (string, error)) Option {
 	return func(o *config) { o.Plan = plan }
 }
 
-// WithLimits sets the limits of a call, for limits that no name in Policy.Plans
-// stands for: see [WithPlan]. Nil means the limits of the policy. An error is
-// answered as that of a [KeyFunc] is. See [core.Limiter.WithLimits].
+// WithLimits sets limits of a call that are no [WithPlan]: see
+// [core.Limiter.WithLimits]. Nil means the policy's. Errors are answered as
+// those of a [KeyFunc].
 func WithLimits(limits func(*Call) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
 }

@@ -78,5 +78,5 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) connect.Intercep
 // with [New], and [WithLimits] can't be used.
 func NewTogether(rules []Rule, options ...Option) connect.Interceptor {
 	o := configured(options)
-	return &interceptor{middleware.NewTogether(rulesOf(rules), o.Options, protocol), o}
+	return &interceptor{middleware.NewTogether(rules, o.Options, protocol), o}
 }

@@ -50,10 +50,7 @@ func PerIP(limits ...core.Limit) echo.MiddlewareFunc {
 }
 
 // Rule is one of the limiters of [NewTogether], with its key.
-type Rule struct {
-	Limiter *core.Limiter
-	Key     KeyFunc
-}
+type Rule = middleware.Rule[KeyFunc]
 
 // NewTogether returns a middleware that lets a request pass if all limiters
 // have tokens for their keys, and takes nothing from any if not: a user and the
@@ -62,11 +59,7 @@ type Rule struct {
 // [WithLimits] can't be used.
 func NewTogether(rules []Rule, options ...Option) echo.MiddlewareFunc {
 	o := configured(options)
-	var list []middleware.Rule[echo.Context]
-	for _, r := range rules {
-		list = append(list, middleware.Rule[echo.Context]{Limiter: r.Limiter, Key: r.Key})
-	}
-	return install(adapter.NewTogether(list, o.Options), o)
+	return install(adapter.NewTogether(rules, o.Options), o)
 }
 
 // FromContext returns the decision about the request. Of several limiters it is

@@ -58,10 +58,7 @@ func PerIP(limits ...core.Limit) fiber.Handler {
 }
 
 // Rule is one of the limiters of [NewTogether], with its key.
-type Rule struct {
-	Limiter *core.Limiter
-	Key     KeyFunc
-}
+type Rule = middleware.Rule[KeyFunc]
 
 // NewTogether returns a middleware that lets a request pass if all limiters
 // have tokens for their keys, and takes nothing from any if not: a user and the
@@ -70,9 +67,9 @@ type Rule struct {
 // [WithLimits] can't be used.
 func NewTogether(rules []Rule, options ...Option) fiber.Handler {
 	o := configured(options)
-	var list []middleware.Rule[*fiber.Ctx]
+	var list []Rule
 	for _, r := range rules {
-		list = append(list, middleware.Rule[*fiber.Ctx]{Limiter: r.Limiter, Key: fast.CopyKey(r.Key)})
+		list = append(list, Rule{Limiter: r.Limiter, Key: fast.CopyKey(r.Key)})
 	}
 	return install(adapter.NewTogether(list, o.Options), o)
 }

@@ -91,5 +91,5 @@ func single(limiter *core.Limiter, key KeyFunc, options []Option) *interceptor {
 
 func together(rules []Rule, options []Option) *interceptor {
 	o := configured(options)
-	return &interceptor{middleware.NewTogether(rulesOf(rules), o.Options, protocol), o}
+	return &interceptor{middleware.NewTogether(rules, o.Options, protocol), o}
 }

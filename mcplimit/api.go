@@ -14,24 +14,11 @@ import (
 )
 
 // Rule is one of the limiters of [NewTogether], with its key.
-type Rule struct {
-	Limiter *core.Limiter
-	Key     KeyFunc
-}
-
-// rulesOf returns rules as the engine gets them.
-func rulesOf(rules []Rule) []middleware.Rule[*Call] {
-	list := make([]middleware.Rule[*Call], len(rules))
-	for i, r := range rules {
-		list[i] = middleware.Rule[*Call]{Limiter: r.Limiter, Key: r.Key}
-	}
-	return list
-}
+type Rule = middleware.Rule[KeyFunc]
 
 // FromContext returns the decision about the request that a handler or a tool
-// has the context of. Of several limiters, that is the decision of the one
-// nearest to the handler. A handler that is done with its slots early calls the
-// Result's Release, and they are not released again.
+// has the context of. Of several limiters it is that of the one nearest to the
+// handler. A handler that is done with its slots early calls Release of it.
 func FromContext(ctx context.Context) (core.Result, bool) {
 	return middleware.FromContext(rpc.Stored(ctx))
 }
@@ -55,20 +42,18 @@ type KeyFunc func(*Call) (string, error)
 // in-memory transports and SSE have no key.
 func ByHeader(name string) KeyFunc { return adapt(adapter.ByHeader(name)) }
 
-// ByContextValue limits by a value in the request's context: a string, an
-// integer or another fmt.Stringer. See [adapter.ByContextValue]. In a session
-// the values are those of the HTTP request that opened it: see [Call.Context].
+// ByContextValue limits by a value in the request's context: see
+// [adapter.ByContextValue]. In a session the values are those of the HTTP
+// request that opened it: see [Call.Context].
 func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key)) }
 
 // Global limits all requests together. name is the name of their bucket.
 func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
 
-// Join limits by several keys together. Different keys never become the same
-// one. See [middleware.Join].
+// Join limits by several keys together. Different keys never make the same one.
 func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[*Call](keys...) }
 
-// FirstOf limits by the first key that is not missing. See
-// [middleware.FirstOf].
+// FirstOf limits by the first key that is not missing.
 func FirstOf(keys ...KeyFunc) KeyFunc { return middleware.FirstOf[*Call](keys...) }
 
 func adapt(key adapter.KeyFunc) KeyFunc { return adapter.Adapt(key, asRequest) }
@@ -94,28 +79,27 @@ func configured(options []Option) (o config) {
 }
 
 // WithCost sets how many tokens a request takes of the limits that count
-// requests. The default is 1; 0 takes none. An error is answered as that of a
-// [KeyFunc] is, except that [core.ErrUnknownCost] costs the whole Capacity. If
-// no limit of the policy counts requests, New panics.
+// requests. The default is 1; 0 takes none. [core.ErrUnknownCost] costs the
+// whole Capacity; other errors are answered as those of a [KeyFunc]. If no
+// limit counts requests, New panics.
 func WithCost(cost func(*Call) (int64, error)) Option {
 	return func(o *config) { o.Cost = cost }
 }
 
 // WithUnits sets what a request takes besides requests, such as tokens of a
-// language model: see [core.Units]. A nil map takes nothing else. Of several
-// limiters each takes the units that it counts. An error is answered as that of
-// a [KeyFunc] is.
+// language model: see [core.Units]. Of several limiters each takes the units
+// that it counts. Errors are answered as those of a [KeyFunc].
 func WithUnits(units func(*Call) (core.Units, error)) Option {
 	return func(o *config) { o.Units = units }
 }
 
 // WithSettle corrects what a request took when its handler has returned: settle
 // returns what it really took, such as the tokens of the text in the Call's
-// Result. Units that it leaves out keep what was charged, and nil changes
-// nothing. See [core.Result.Settle]. It is called once for each request that
-// was allowed, also if the client has gone or the handler panicked: then the
-// Call's Err is not nil. A settlement that fails is logged. It can't be used
-// together with [WithRefund]: 0 requests are a refund.
+// Result. Units that it leaves out keep what was charged. See
+// [core.Result.Settle]. It is called once for each request that was allowed,
+// also if the client has gone or the handler panicked: then the Call's Err is
+// not nil. A settlement that fails is logged. In place of [WithRefund] settle
+// to 0 requests.
 func WithSettle(settle func(c *Call) core.Units) Option {
 	return func(o *config) {
 		o.Settle = nil
@@ -126,17 +110,16 @@ func WithSettle(settle func(c *Call) core.Units) Option {
 }
 
 // WithPlan sets the plan of a request, a name in Policy.Plans, such as what its
-// user pays for. The empty name means the policy's own limits, as does one that
-// the policy lacks, which is logged once. An error is answered as that of a
-// [KeyFunc] is. See [core.Limiter.WithPlan].
+// user pays for. The empty name means the policy's own limits, and so does one
+// that the policy lacks, which is logged once. Errors are answered as those of
+// a [KeyFunc].
 func WithPlan(plan func(*Call) (string, error)) Option {
 	return func(o *config) { o.Plan = plan }
 }
 
-// WithLimits sets the limits of a request, for limits that no name in
-// Policy.Plans stands for: see [WithPlan]. Nil means the limits of the policy.
-// An error is answered as that of a [KeyFunc] is. See
-// [core.Limiter.WithLimits].
+// WithLimits sets limits of a request that are no [WithPlan]: see
+// [core.Limiter.WithLimits]. Nil means the policy's. Errors are answered as
+// those of a [KeyFunc].
 func WithLimits(limits func(*Call) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
 }

@@ -87,5 +87,5 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) mcp.Middleware {
 func NewTogether(rules []Rule, options ...Option) mcp.Middleware {
 	o := configured(options)
 	o.check()
-	return (&receiver{middleware.NewTogether(rulesOf(rules), o.Options, protocol), o}).middleware
+	return (&receiver{middleware.NewTogether(rules, o.Options, protocol), o}).middleware
 }

@@ -40,7 +40,7 @@ func InHandler[C any](limiter *core.Limiter, key string) *Engine[C] {
 // request is allowed if all of them have the tokens, and takes nothing if not.
 // See [core.AllowTogether]. It panics as [New] does, also without a rule, and
 // with Limits.
-func NewTogether[C any](rules []middleware.Rule[C], options Options[C]) *Engine[C] {
+func NewTogether[C any, K ~func(C) (string, error)](rules []middleware.Rule[K], options Options[C]) *Engine[C] {
 	return &Engine[C]{life: middleware.NewTogether(rules, options.Options, options.protocol()), options: options}
 }
 

@@ -101,7 +101,7 @@ func TestAReloadBeforeTheFirstRequestKeepsRequests(t *testing.T) {
 	for name, install := range map[string]func(*core.Limiter, adapter.Options[*request]){
 		"New": func(l *core.Limiter, o adapter.Options[*request]) { adapter.New(l, key, o) },
 		"NewTogether": func(l *core.Limiter, o adapter.Options[*request]) {
-			adapter.NewTogether([]middleware.Rule[*request]{{Limiter: l, Key: key}}, o)
+			adapter.NewTogether([]middleware.Rule[func(*request) (string, error)]{{Limiter: l, Key: key}}, o)
 		},
 	} {
 		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
@@ -128,7 +128,7 @@ func TestHandlerAndMiddlewareReturnTokensOnce(t *testing.T) {
 	}}
 	for name, engine := range map[string]*adapter.Engine[*request]{
 		"New":         adapter.New(limiter, key, options),
-		"NewTogether": adapter.NewTogether([]middleware.Rule[*request]{{Limiter: limiter, Key: key}, {Limiter: other, Key: key}}, options),
+		"NewTogether": adapter.NewTogether([]middleware.Rule[func(*request) (string, error)]{{Limiter: limiter, Key: key}, {Limiter: other, Key: key}}, options),
 	} {
 		_, err := limiter.AllowN(t.Context(), "k", 5)
 		require.NoError(t, err)

@@ -80,7 +80,7 @@ func requireOneLook(t *testing.T, before, after []core.Limit, options adapter.Op
 	engine := adapter.New(limiter, key, options)
 	if together {
 		everybody := core.Must(core.NewLimiter(store, core.Policy{Name: "everybody", Limits: []core.Limit{core.PerHour(10).WithName("requests"), core.PerHour(10).WithName("tokens").WithUnit("tokens")}}))
-		engine = adapter.NewTogether([]middleware.Rule[*request]{{Limiter: limiter, Key: key}, {Limiter: everybody, Key: key}}, options)
+		engine = adapter.NewTogether([]middleware.Rule[func(*request) (string, error)]{{Limiter: limiter, Key: key}, {Limiter: everybody, Key: key}}, options)
 	}
 	changed := 0
 	ctx := meanwhile{t.Context(), func() {

@@ -59,10 +59,10 @@ func TestCauseOfAFailure(t *testing.T) {
 // Limiters that decide together need no header fields either.
 func TestCallsOfSeveralLimitersWithoutHeaderFields(t *testing.T) {
 	store := core.NewMemoryStore()
-	rule := func(name string, n int64) middleware.Rule[*call] {
-		return middleware.Rule[*call]{Limiter: core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{core.PerHour(n)}})), Key: byUser}
+	rule := func(name string, n int64) middleware.Rule[func(*call) (string, error)] {
+		return middleware.Rule[func(*call) (string, error)]{Limiter: core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{core.PerHour(n)}})), Key: byUser}
 	}
-	engine := middleware.NewTogether([]middleware.Rule[*call]{rule("user", 3), rule("organisation", 1)},
+	engine := middleware.NewTogether([]middleware.Rule[func(*call) (string, error)]{rule("user", 3), rule("organisation", 1)},
 		middleware.Options[*call]{Refund: refundUnavailable}, middleware.Protocol[*call]{})
 	for i, want := range []middleware.Outcome{middleware.Allowed, middleware.Allowed, middleware.Denied} {
 		c := &call{ctx: t.Context(), method: "/files.Files/Read", user: "ann"}

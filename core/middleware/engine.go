@@ -21,7 +21,7 @@ import (
 
 // Engine decides the requests of one middleware. It is safe for concurrent use.
 type Engine[C any] struct {
-	rules    []Rule[C]
+	rules    []rule[C]
 	limiter  *core.Limiter // of the first rule
 	options  Options[C]
 	protocol Protocol[C]
@@ -35,11 +35,11 @@ type Engine[C any] struct {
 // a nil limiter, a nil key, and a key, cost or limits function that was made
 // from bad arguments (see [ArgumentError]).
 func New[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C], protocol Protocol[C]) *Engine[C] {
-	rule := Rule[C]{limiter, key}
-	if err := errors.Join(rule.mistakes("New limiter", "New key"), options.mistakes(), options.unitMistakes([]Rule[C]{rule}, "New limiter")); err != nil {
+	only := rule[C]{limiter, key}
+	if err := errors.Join(ruleMistakes(only, "New limiter", "New key"), options.mistakes(), options.unitMistakes([]rule[C]{only}, "New limiter")); err != nil {
 		RefuseArguments(err)
 	}
-	return &Engine[C]{rules: []Rule[C]{rule}, limiter: limiter, options: options, protocol: protocol, middleware: middleware{warnings: new(warnings)}}
+	return &Engine[C]{rules: []rule[C]{only}, limiter: limiter, options: options, protocol: protocol, middleware: middleware{warnings: new(warnings)}}
 }
 
 // InHandler returns an engine for one decision on key, within the handler of
@@ -47,27 +47,28 @@ func New[C any](limiter *core.Limiter, key func(C) (string, error), options Opti
 // the error of the decision: an app that runs must not panic because its policy
 // was changed. Warnings are logged once for each policy.
 func InHandler[C any](limiter *core.Limiter, key string, protocol Protocol[C]) *Engine[C] {
-	rule := Rule[C]{limiter, func(C) (string, error) { return key, nil }}
-	if err := rule.mistakes("Allow limiter", ""); err != nil {
+	only := rule[C]{limiter, func(C) (string, error) { return key, nil }}
+	if err := ruleMistakes(only, "Allow limiter", ""); err != nil {
 		RefuseArguments(err)
 	}
 	known, _ := inHandlers.LoadOrStore(limiter.Name(), new(warnings))
-	return &Engine[C]{rules: []Rule[C]{rule}, limiter: limiter, protocol: protocol, middleware: middleware{known.(*warnings), true}}
+	return &Engine[C]{rules: []rule[C]{only}, limiter: limiter, protocol: protocol, middleware: middleware{known.(*warnings), true}}
 }
 
 // NewTogether returns an engine of several limiters that decide together: a
 // request is allowed if all of them have the tokens, and takes nothing if not.
 // See [core.AllowTogether]. It panics as [New] does, also without a rule, and
 // with Plan or Limits.
-func NewTogether[C any](rules []Rule[C], options Options[C], protocol Protocol[C]) *Engine[C] {
+func NewTogether[C any, K ~func(C) (string, error)](given []Rule[K], options Options[C], protocol Protocol[C]) *Engine[C] {
 	var errs []error
-	if len(rules) == 0 {
+	if len(given) == 0 {
 		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: 0, Reason: "rules given: it needs at least one, a limiter and a key"})
 	}
-	limiters := make([]string, len(rules))
-	for i, r := range rules {
+	rules, limiters := make([]rule[C], len(given)), make([]string, len(given))
+	for i, r := range given {
+		rules[i] = rule[C]{r.Limiter, r.Key}
 		limiters[i] = fmt.Sprintf("NewTogether rules[%d].Limiter", i)
-		errs = append(errs, r.mistakes(limiters[i], fmt.Sprintf("NewTogether rules[%d].Key", i)))
+		errs = append(errs, ruleMistakes(rules[i], limiters[i], fmt.Sprintf("NewTogether rules[%d].Key", i)))
 	}
 	for _, option := range []struct {
 		name  string
@@ -80,7 +81,7 @@ func NewTogether[C any](rules []Rule[C], options Options[C], protocol Protocol[C
 	if err := errors.Join(append(errs, options.mistakes(), options.unitMistakes(rules, limiters...))...); err != nil {
 		RefuseArguments(err)
 	}
-	return &Engine[C]{rules: slices.Clone(rules), limiter: rules[0].Limiter, options: options, protocol: protocol, middleware: middleware{warnings: new(warnings)}}
+	return &Engine[C]{rules: rules, limiter: rules[0].Limiter, options: options, protocol: protocol, middleware: middleware{warnings: new(warnings)}}
 }
 
 // Logger returns where the middleware logs: to the logger of its limiter, of
@@ -258,7 +259,7 @@ const (
 
 // shadow reports whether all policies are in shadow mode.
 func (e *Engine[C]) shadow() bool {
-	return !slices.ContainsFunc(e.rules, func(r Rule[C]) bool { return !r.Limiter.Policy().Shadow })
+	return !slices.ContainsFunc(e.rules, func(r rule[C]) bool { return !r.Limiter.Policy().Shadow })
 }
 
 func (e *Engine[C]) warn(c C, x Request, cause Cause, err error, message, code string) {

@@ -66,7 +66,7 @@ func ExampleRule() {
 	limiter := func(name string, perHour int) *core.Limiter {
 		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{core.PerHour(perHour)}}))
 	}
-	engine := middleware.NewTogether([]middleware.Rule[*call]{
+	engine := middleware.NewTogether([]middleware.Rule[func(*call) (string, error)]{
 		{Limiter: limiter("user", 5), Key: func(c *call) (string, error) {
 			if c.user == "" {
 				return "", core.ErrNoKey

@@ -12,14 +12,16 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Rule is one of several limiters of a middleware, with its key.
-type Rule[C any] struct {
+// Rule is one of several limiters of a middleware, with its key function.
+type Rule[K any] struct {
 	Limiter *core.Limiter
-	Key     func(C) (string, error)
+	Key     K
 }
 
-// mistakes returns those in a rule, whose fields the caller calls so.
-func (r Rule[C]) mistakes(limiter, key string) error {
+type rule[C any] = Rule[func(C) (string, error)]
+
+// ruleMistakes returns those in a rule, whose fields the caller calls so.
+func ruleMistakes[C any](r rule[C], limiter, key string) error {
 	var errs []error
 	if r.Limiter == nil {
 		errs = append(errs, &core.ConfigError{Field: limiter, Value: nil, Reason: "must be a limiter from core.NewLimiter"})
@@ -43,7 +45,7 @@ func (o *Options[C]) mistakes() error {
 // mode that can't decide, because its key is missing or it counts nothing that
 // requests take, has no decision: it must not refuse the request. warn gets the
 // error.
-func decideTogether[C any](rules []Rule[C], o *Options[C], c C, a *Admission, wait bool, j *joint, warn func(error)) (fromUser bool, err error) {
+func decideTogether[C any](rules []rule[C], o *Options[C], c C, a *Admission, wait bool, j *joint, warn func(error)) (fromUser bool, err error) {
 	var missing error
 	policies := snapshots(rules)
 	var charges []core.Charge
@@ -113,10 +115,10 @@ func (t *charge) spread(charges []core.Charge, rules []owner) {
 }
 
 // snapshots returns the rules' limiters as they are now, for one decision.
-func snapshots[C any](rules []Rule[C]) []*core.Limiter {
+func snapshots[C any](rules []rule[C]) []*core.Limiter {
 	limiters := make([]*core.Limiter, len(rules))
 	for i, r := range rules {
-		if j := slices.IndexFunc(rules[:i], func(o Rule[C]) bool { return o.Limiter == r.Limiter }); j >= 0 {
+		if j := slices.IndexFunc(rules[:i], func(o rule[C]) bool { return o.Limiter == r.Limiter }); j >= 0 {
 			limiters[i] = limiters[j]
 			continue
 		}
@@ -126,7 +128,7 @@ func snapshots[C any](rules []Rule[C]) []*core.Limiter {
 }
 
 // unitMistakes returns mistakes in what limiters count and requests don't take.
-func (o *Options[C]) unitMistakes(rules []Rule[C], fields ...string) error {
+func (o *Options[C]) unitMistakes(rules []rule[C], fields ...string) error {
 	if err := o.costMistake(rules); err != nil {
 		return err // its hint is the one for the units, too
 	}
@@ -139,7 +141,7 @@ func (o *Options[C]) unitMistakes(rules []Rule[C], fields ...string) error {
 
 // costMistake returns what is wrong with a cost, which is a number of requests,
 // if no limiter counts these. In shadow mode it refuses nothing.
-func (o *Options[C]) costMistake(rules []Rule[C]) error {
+func (o *Options[C]) costMistake(rules []rule[C]) error {
 	if o.Cost == nil || o.Limits != nil {
 		return nil
 	}

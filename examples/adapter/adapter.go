@@ -34,18 +34,15 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(fasthttp.Re
 }
 
 // Rule is one of the limiters of [NewTogether], with its key.
-type Rule struct {
-	Limiter *core.Limiter
-	Key     KeyFunc
-}
+type Rule = middleware.Rule[KeyFunc]
 
 // NewTogether returns a middleware that lets a request pass if all limiters have tokens for their keys, and takes nothing
 // from any if not.
 func NewTogether(rules []Rule, options ...Option) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
 	o := configured(options)
-	var list []middleware.Rule[*fasthttp.RequestCtx]
+	var list []Rule
 	for _, r := range rules {
-		list = append(list, middleware.Rule[*fasthttp.RequestCtx]{Limiter: r.Limiter, Key: copyKey(r.Key)})
+		list = append(list, Rule{Limiter: r.Limiter, Key: copyKey(r.Key)})
 	}
 	return install(adapter.NewTogether(list, o.Options), o)
 }

@@ -56,7 +56,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) server.ToolHandl
 // can't be used.
 func NewTogether(rules []Rule, options ...Option) server.ToolHandlerMiddleware {
 	o := configured(options)
-	return (&limit{middleware.NewTogether(rulesOf(rules), o.Options, protocol), o}).middleware
+	return (&limit{middleware.NewTogether(rules, o.Options, protocol), o}).middleware
 }
 
 // protocol is what mcp-go knows of errors: nothing, since clients see the text
