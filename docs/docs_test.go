@@ -31,6 +31,7 @@ var known = map[string]string{
 	"policyfile": "github.com/tokenbucket-go/ratelimit/core/policyfile",
 	"keyof":      "github.com/tokenbucket-go/ratelimit/core/keyof",
 	"denied":     "github.com/tokenbucket-go/ratelimit/core/denied",
+	"adapter":    "github.com/tokenbucket-go/ratelimit/core/adapter",
 }
 
 func init() {
