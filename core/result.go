@@ -244,7 +244,7 @@ func (r *Result) releasePlan(now *rules) *bucket.Plan {
 
 // Hold says that the work goes on: the decision holds its slots, and its
 // estimates that are not settled yet, for another MaxHold from now. Call it
-// well before MaxHold is over. Middleware calls it for slots as long as a
+// well before MaxHold is over. Middleware prolongs slots itself as long as a
 // response takes. In a handler, Hold also says that the work outlasts the
 // response, as on a hijacked connection: from then on hold and release the
 // slots yourself.
@@ -299,8 +299,9 @@ func (r *Result) extend(ctx context.Context) error {
 }
 
 // releaseSoon is Release for middleware, whose response must not wait for a
-// store: it returns at once. The release is sent once. If the app has called
-// Hold, nothing is released.
+// store: it returns at once. Core does not repeat the release: a store that was
+// away sends it later (see store.Later), or the slots end after MaxHold. If the
+// app has called Hold, nothing is released.
 func (r *Result) releaseSoon() {
 	if !r.hasSlots() || r.held.kept.Load() {
 		return

@@ -18,7 +18,7 @@ type rules struct {
 	localPlans *planCache
 	localPlan  *plan
 
-	lists   limitLists        // by which overrides merge: those of the policy, also for a plan and for WithLimits, which policy.Limits are of
+	lists   limitLists        // the policy's, by which overrides merge, also if these rules are a plan's or WithLimits'
 	plans   map[string]*rules // by the plan's name, and the policy's own by ""; nil: there are no plans
 	limiter *Limiter          // of the plan, if these are the rules of one
 	given   *planCache        // of WithLimits; nil: limits are not those of one of its limiters

@@ -47,6 +47,8 @@ var ofApps = []string{"core", "core/redisstore", "core/policyfile", "core/stores
 var noExample = map[string]string{
 	"core/store.Class":                "for package core",
 	"core/store.Limiters":             "for package core",
+	"core/store.ExceptionNote":        "tools read it",
+	"core/store.Following":            "tools read it",
 	"core/adapter.Peer":               "saves time only: the adapters show it",
 	"core/adapter.Pool":               "saves an allocation only: the adapters show it",
 	"core/adapter/adaptertest.Header": "the suite makes it",

@@ -114,8 +114,9 @@ func (a *Admission) Dropped() func() {
 // Limiter is the one that decides; of several the first.
 func (a *Admission) Limiter() *core.Limiter { return a.limiter }
 
-// results returns the decisions that may hold something; nil if there are none.
-func (a *Admission) results() []core.Result {
+// holding returns the decisions that may hold slots or estimates; nil if there
+// are none. A decision packed as a plan holds nothing: see [hook.PackedResult].
+func (a *Admission) holding() []core.Result {
 	if a.joint != nil {
 		return a.joint.result.Results
 	}

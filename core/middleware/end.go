@@ -93,7 +93,7 @@ func (e *Engine[C]) settle(c C, a *Admission, status int) {
 // It leaves alone what the handler has settled or undone. Observers receive a
 // failure.
 func (a *Admission) keepEstimates() {
-	for _, r := range a.results() {
+	for _, r := range a.holding() {
 		if holdsEstimates(r) {
 			_ = r.Settle(context.WithoutCancel(a.ctx), nil)
 		}
@@ -110,8 +110,9 @@ type slots struct {
 // holdsWithin is how many Holds there are in a MaxHold, as one may fail.
 const holdsWithin = 3
 
-// holdSlots holds the slots of decisions until release; nil if they have none.
-func holdSlots(decisions []core.Result) *slots {
+// prolongSlots has a timer prolong the slots of decisions until release. It
+// returns nil if they have none.
+func prolongSlots(decisions []core.Result) *slots {
 	var results []core.Result
 	var shortest time.Duration
 	for _, r := range decisions {

@@ -139,7 +139,7 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 	if !a.Result.Allowed {
 		a.Outcome = Denied
 	} else if !e.inHandler { // the handler releases what it has taken
-		a.slots = holdSlots(a.results())
+		a.slots = prolongSlots(a.holding())
 	}
 	return a
 }

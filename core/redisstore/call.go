@@ -142,8 +142,9 @@ const maxBatch = 512
 // request of a joint decision, which the script decides twice.
 const unusualWeight = 16
 
-// usual reports whether the script's fast path can decide c: it only takes
-// tokens of one bucket, whose limits all count requests. See usual.lua.
+// usual reports whether the loop of usual.lua decides c by itself: it only takes
+// tokens of one bucket, whose limits all count requests. Slots are decided by
+// flags.lua, which that loop includes, and weigh as unusual requests.
 func (c *call) usual() bool {
 	r := &c.request
 	return c.others == nil && r.Action == bucket.Take && r.Plan.Simple && r.Each == nil && !r.Dry && r.Ends.Ticket == 0

@@ -16,8 +16,9 @@ import (
 type Request struct {
 	bucket.Request
 
-	// Until is until when a store that could not execute r may do so, in ns
-	// since 1970: whoever asked does not ask again. 0: it may not. See Later.
+	// Until is the last instant at which a store that could not execute r may
+	// still do so, in ns since 1970: whoever asked does not ask again. 0: it may
+	// not. See Later.
 	Until int64
 
 	class *Class // of the policy's keys

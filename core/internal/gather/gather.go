@@ -13,8 +13,8 @@ import (
 // alone, and all others together. Its zero value is ready for use.
 //
 // One goroutine sends those of a key. It ends when no more have come. Each of
-// its calls takes as long as send does, and is sent at most three times. So
-// there are at most as many goroutines as values, and none for long.
+// its calls takes as long as send does; one that fails is sent at most three
+// times. So there are at most as many goroutines as values, and none for long.
 type Calls[K comparable, V any] struct {
 	mu   sync.Mutex         // guards all below; never held while send runs
 	next map[K]*together[V] // of each key with a call under way: what goes with the next
