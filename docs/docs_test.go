@@ -30,6 +30,7 @@ var known = map[string]string{
 	"redisstore": "github.com/tokenbucket-go/ratelimit/core/redisstore",
 	"policyfile": "github.com/tokenbucket-go/ratelimit/core/policyfile",
 	"keyof":      "github.com/tokenbucket-go/ratelimit/core/keyof",
+	"adapter":    "github.com/tokenbucket-go/ratelimit/core/adapter",
 	"denied":     "github.com/tokenbucket-go/ratelimit/core/denied",
 	"adapter":    "github.com/tokenbucket-go/ratelimit/core/adapter",
 }

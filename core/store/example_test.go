@@ -188,3 +188,26 @@ func ExampleStateReader() {
 	fmt.Println(len(found.Limits), found.Limits[0].Capacity)
 	// Output: 1 60
 }
+
+// Who reads exceptions from elsewhere says whose they are, and how they are
+// learnt, as FollowExceptions of redisstore does.
+func ExampleFollowing() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
+	_ = limiter.SetExceptions(core.Exceptions{Blocked: []string{"user:eve"}, BlockNotes: map[string]store.ExceptionNote{"user:eve": {By: "bob", Reason: "scraper"}}})
+	limiter.SetFollowing(store.Following{Since: time.Now(), Read: time.Now(), Version: 1})
+	age, follows := limiter.Following().Age(time.Now())
+	fmt.Println(limiter.Exceptions().BlockNotes["user:eve"].Reason, age < time.Minute, follows)
+	// Output: scraper true true
+}
+
+// Tools show who has set an override, and why.
+func ExampleExceptionNote() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
+	err := limiter.SetExceptions(core.Exceptions{
+		Overrides:     map[string][]core.Limit{store.Key("user:ada"): {{Times: 10}}},
+		OverrideNotes: map[string]store.ExceptionNote{store.Key("user:ada"): {By: "ann", Reason: "launch"}},
+	})
+	said := limiter.Exceptions().OverrideNotes[store.Key("user:ada")]
+	fmt.Println(err, said.By, said.Reason)
+	// Output: <nil> ann launch
+}
