@@ -20,6 +20,9 @@
 //	ratelimit_unreadable_total{store}                          answers that a key's state can't be used
 //	ratelimit_limit_capacity{policy,plan,limit}                Capacity of a limit that is in force
 //	ratelimit_policy_changes_total{policy}                     how often SetPolicy changed a policy
+//	ratelimit_client_requests_total{client,event}              requests of clients of other services, by [Collector.ObserveClient]
+//	ratelimit_client_wait_seconds{client}                      how long they waited before they were sent: a histogram
+//	ratelimit_client_waiting{client}                           those that wait
 //
 // Outcomes are those of [core.Outcome], and sources are those of [core.Source].
 // limit is the tightest limit. It is empty if no limit is known, for example
@@ -57,6 +60,7 @@ type Collector struct {
 	failures                     *series.Cache[prometheus.Counter]
 	slots                        *series.Cache[prometheus.Gauge]
 	limits                       series.Limits
+	clients                      clients
 
 	settings series.Settings
 	buckets  []float64
@@ -151,7 +155,7 @@ func New(options ...Option) *Collector {
 		Help: series.SlotsHelp,
 	}, []string{"policy"})
 	c.slots = series.New(c.settings.Most, func(k series.Key) prometheus.Gauge { return c.inUse.WithLabelValues(k.Policy) })
-	c.limits.Most = c.settings.Most
+	c.limits.Most, c.clients = c.settings.Most, newClients()
 	lines := len(c.buckets) + 3 // +Inf, _sum and _count
 	c.durations = series.New(max(1, c.settings.Most/lines), func(k series.Key) prometheus.Observer {
 		return c.duration.WithLabelValues(k.Policy, k.Source.String())
@@ -215,6 +219,9 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	c.duration.Describe(ch)
 	c.unsettled.Describe(ch)
 	c.inUse.Describe(ch)
+	for _, of := range c.clients.all() {
+		of.Describe(ch)
+	}
 	ch <- capacity
 	ch <- changes
 	for _, d := range storeDescs {
@@ -229,6 +236,9 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	c.duration.Collect(ch)
 	c.unsettled.Collect(ch)
 	c.inUse.Collect(ch)
+	for _, of := range c.clients.all() {
+		of.Collect(ch)
+	}
 	c.collectPolicies(ch)
 	for _, store := range c.settings.Stores {
 		collect(ch, store)
