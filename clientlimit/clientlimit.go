@@ -56,7 +56,7 @@ func New(next http.RoundTripper, options ...Option) *Transport {
 		next = http.DefaultTransport
 	}
 	return &Transport{next: next, config: c, gate: outgoing.New(outgoing.Config{
-		Name: c.name, Limiter: c.limiter, Shared: c.shared, Queue: c.queue, Observers: c.observers,
+		Name: c.name, Limiter: c.limiter, Shared: c.shared, Queue: c.queue, Observers: c.observers, Jitter: c.jitter,
 	})}
 }
 

@@ -27,6 +27,7 @@ type config struct {
 	retryOf   func(*http.Request) bool
 	shared    *outgoing.Shared
 	observers []func(context.Context, Event)
+	jitter    func(most time.Duration) time.Duration // of tests; nil: a random one
 	mistakes  []error
 }
 
@@ -168,13 +169,5 @@ const (
 
 // AsBatch returns a context whose requests are a batch: they wait until no others do, but for each eighth turn, which is theirs.
 func AsBatch(ctx context.Context) context.Context {
-	return context.WithValue(ctx, priorityKey{}, outgoing.Batch)
-}
-
-type priorityKey struct{}
-
-// priority returns the priority of a context's requests.
-func priority(ctx context.Context) outgoing.Priority {
-	p, _ := ctx.Value(priorityKey{}).(outgoing.Priority)
-	return p
+	return outgoing.AsBatch(ctx)
 }

@@ -3,7 +3,6 @@ package clientlimit
 import (
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -44,12 +43,6 @@ func (c *config) mayRepeat(r *http.Request) bool {
 func neverSent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
-}
-
-// backoff returns how long to wait after an attempt that failed.
-func backoff(attempt int) time.Duration {
-	d := min(100*time.Millisecond<<min(attempt-1, 10), 10*time.Second)
-	return d/2 + rand.N(d/2)
 }
 
 // canRewind reports whether the body of a request can be sent again.

@@ -33,7 +33,7 @@ type exchange struct {
 
 // run makes attempts until the answer is the caller's.
 func (x *exchange) run(ctx context.Context) (*http.Response, error) {
-	call, err := x.call(ctx)
+	call, err := x.call()
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (x *exchange) run(ctx context.Context) (*http.Response, error) {
 }
 
 // call returns what the request asks of the gate.
-func (x *exchange) call(ctx context.Context) (c outgoing.Call, err error) {
+func (x *exchange) call() (c outgoing.Call, err error) {
 	if c.Key, err = x.t.keyOf(x.first); err != nil {
 		return c, err
 	}
@@ -77,7 +77,6 @@ func (x *exchange) call(ctx context.Context) (c outgoing.Call, err error) {
 			return c, err
 		}
 	}
-	c.Priority = priority(ctx)
 	return c, nil
 }
 
@@ -124,7 +123,7 @@ func (x *exchange) failed(ctx context.Context, turn *outgoing.Turn, attempt int,
 	if ctx.Err() != nil || attempt == x.t.attempts || !canRewind(x.first) || !unsent && !x.t.mayRepeat(x.first) {
 		return false, err
 	}
-	pause := backoff(attempt)
+	pause := x.t.gate.Backoff(100*time.Millisecond, 10*time.Second, attempt)
 	if !x.inTime(ctx, time.Now().Add(pause)) {
 		return false, err
 	}

@@ -3,7 +3,6 @@ package outgoing
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -32,7 +31,7 @@ func (g *Gate) ask(t *Turn, w *waiter, inTurn bool) (passed bool, err error) {
 		switch {
 		case pause > 0:
 			l.mu.Lock()
-			l.pause.begin(now.Add(pause + jitter(min(pause/10, time.Second))))
+			l.pause.begin(now.Add(g.apart(pause)))
 			l.mu.Unlock()
 		case g.config.Limiter == nil:
 			passed = true
@@ -68,11 +67,11 @@ func (g *Gate) take(t *Turn) (passed bool, wait time.Duration, err error) {
 	case t.result.RetryAfter == core.Never:
 		return false, 0, &Error{Key: t.lane.key, Reason: ForLimit, Err: core.ErrCapacity}
 	}
-	return false, retryAfter(&t.result), nil
+	return false, g.retryAfter(&t.result), nil
 }
 
 // retryAfter returns after which time to ask the limiter again. A slot may become free earlier than the limiter can tell.
-func retryAfter(res *core.Result) time.Duration {
+func (g *Gate) retryAfter(res *core.Result) time.Duration {
 	var rates, slots time.Duration
 	for _, r := range res.Limits() {
 		if r.Limit.Mode == core.Concurrent {
@@ -82,7 +81,7 @@ func retryAfter(res *core.Result) time.Duration {
 		}
 	}
 	if rates == 0 && slots > 0 {
-		return min(slots, pollSlots/2+rand.N(pollSlots))
+		return min(slots, pollSlots/2+g.config.Jitter(pollSlots))
 	}
 	return max(rates, time.Microsecond)
 }

@@ -4,6 +4,7 @@ package outgoing
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -16,6 +17,8 @@ type Config struct {
 	Shared    *Shared       // pauses of other processes; nil: none
 	Queue     int           // how many requests of one priority may wait for one key
 	Observers []func(context.Context, Event)
+
+	Jitter func(most time.Duration) time.Duration // a random time below most, which is more than 0; nil: rand.N
 }
 
 // Gate lets requests pass, one key at a time. It starts no goroutine.
@@ -25,14 +28,18 @@ type Gate struct {
 }
 
 // New returns a Gate. Without a limiter, nothing is known of a new key until its first request is answered.
-func New(c Config) *Gate { return &Gate{config: c, lanes: lanes{probing: c.Limiter == nil}} }
+func New(c Config) *Gate {
+	if c.Jitter == nil {
+		c.Jitter = rand.N[time.Duration]
+	}
+	return &Gate{config: c, lanes: lanes{probing: c.Limiter == nil}}
+}
 
 // Call is a request that wants to pass.
 type Call struct {
-	Key      string
-	Units    core.Units // what it takes besides one request; nil: nothing
-	Priority Priority
-	Until    time.Time // when the caller's patience ends; zero: never
+	Key   string
+	Units core.Units // what it takes besides one request; nil: nothing
+	Until time.Time  // when the caller's patience ends; zero: never
 }
 
 // Enter waits for the turn of a call, and returns it. It takes what the call needs from the limiter.
@@ -62,7 +69,7 @@ func (g *Gate) pass(ctx context.Context, t *Turn, c Call) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	l, w := t.lane, &waiter{priority: c.Priority, until: c.Until, wake: make(chan struct{}, 1)}
+	l, w := t.lane, &waiter{priority: priority(ctx), until: c.Until, wake: make(chan struct{}, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
@@ -72,11 +79,11 @@ func (g *Gate) pass(ctx context.Context, t *Turn, c Call) error {
 			return err
 		}
 	}
-	if len(l.queue.waiting[c.Priority]) >= g.config.Queue {
+	if len(l.queue.waiting[w.priority]) >= g.config.Queue {
 		return &Error{Key: c.Key, Reason: ForTurn, Err: ErrQueueFull}
 	}
 	now := time.Now()
-	if wait, reason := l.expected(c.Priority, now); !w.waits(now.Add(wait)) {
+	if wait, reason := l.expected(w.priority, now); !w.waits(now.Add(wait)) {
 		return tooLong(c.Key, reason, now.Add(wait))
 	}
 	l.queue.add(w)

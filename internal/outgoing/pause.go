@@ -1,9 +1,6 @@
 package outgoing
 
-import (
-	"math/rand/v2"
-	"time"
-)
+import "time"
 
 const (
 	// longestPause is how long the word of a server counts: then one request asks again.
@@ -62,11 +59,10 @@ func (p *pause) refused(t *Turn, said time.Duration, now time.Time) (isNew bool)
 		p.number++
 	}
 	switch {
-	case said > 0: // later, so that clients that were told the same don't come together
-		p.begin(now.Add(said + jitter(min(said/10, time.Second))))
+	case said > 0:
+		p.begin(now.Add(t.gate.apart(said)))
 	case isNew:
-		backoff := min(firstBackoff<<min(p.refusals-1, 16), lastBackoff)
-		p.begin(now.Add(backoff/2 + jitter(backoff/2)))
+		p.begin(now.Add(t.gate.Backoff(firstBackoff, lastBackoff, p.refusals)))
 	}
 	return isNew
 }
@@ -81,10 +77,16 @@ func (p *pause) begin(until time.Time) {
 	}
 }
 
-// jitter returns a random duration below most.
-func jitter(most time.Duration) time.Duration {
-	if most <= 0 {
-		return 0
-	}
-	return rand.N(most)
+// apart returns a pause that is a little longer than d, by chance: clients that
+// were told the same don't come back together.
+func (g *Gate) apart(d time.Duration) time.Duration {
+	return d + g.config.Jitter(max(1, min(d/10, time.Second)))
+}
+
+// Backoff returns how long to wait after the nth failure in a row, from 1: half
+// of it is by chance. The whole is first, doubles with each failure, and is at
+// most last.
+func (g *Gate) Backoff(first, last time.Duration, n int) time.Duration {
+	d := min(first<<min(n-1, 16), last)
+	return d/2 + g.config.Jitter(d/2)
 }

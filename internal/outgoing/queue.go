@@ -1,6 +1,7 @@
 package outgoing
 
 import (
+	"context"
 	"slices"
 	"time"
 )
@@ -15,6 +16,19 @@ const (
 	Batch
 	priorities
 )
+
+// AsBatch returns a context whose requests have the priority Batch.
+func AsBatch(ctx context.Context) context.Context {
+	return context.WithValue(ctx, priorityKey{}, Batch)
+}
+
+type priorityKey struct{}
+
+// priority returns that of a context's requests.
+func priority(ctx context.Context) Priority {
+	p, _ := ctx.Value(priorityKey{}).(Priority)
+	return p
+}
 
 // batchShare is how many turns have one for a waiting batch.
 const batchShare = 8
