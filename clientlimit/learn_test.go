@@ -17,10 +17,10 @@ import (
 type load struct{ served, refused, goodput, jain float64 }
 
 // play has clients in several processes send requests as fast as they can, for
-// a time. Goodput is their share of what limit admits. Nothing is by chance: the
-// way to the service is a little longer for each process, so that no two of them
-// come at the same instant, and each has a sequence of its own for jitter.
-func play(t *testing.T, service http.RoundTripper, limit core.Limit, clients, processes int, d time.Duration, options ...clientlimit.Option) load {
+// a time. Goodput is their share of what limit admits. Nothing is by chance: each
+// process has a sequence of its own for jitter, and its way to the service is
+// longer by apart than that of the one before. So no two come at one instant.
+func play(t *testing.T, service http.RoundTripper, limit core.Limit, clients, processes int, d, apart time.Duration, options ...clientlimit.Option) load {
 	t.Helper()
 	end := time.Now().Add(d)
 	got := make([]float64, clients*processes)
@@ -28,7 +28,7 @@ func play(t *testing.T, service http.RoundTripper, limit core.Limit, clients, pr
 	var refused atomic.Int64
 	for p := range processes {
 		sees := roundTrip(func(r *http.Request) (*http.Response, error) {
-			time.Sleep(5*time.Millisecond + time.Duration(p)*37*time.Microsecond)
+			time.Sleep(5*time.Millisecond + time.Duration(p)*apart)
 			res, err := service.RoundTrip(r)
 			if res.StatusCode == http.StatusTooManyRequests {
 				refused.Add(1)
@@ -93,7 +93,7 @@ func TestClientsLearnTheRate(t *testing.T) {
 		for _, n := range []struct{ clients, processes int }{{1, 1}, {10, 1}, {100, 1}, {1, 4}, {10, 4}} {
 			t.Run(fmt.Sprintf("%s/%dx%d", name, n.clients, n.processes), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
-					got := play(t, limited(t, c.style, limit), limit, n.clients, n.processes, 30*time.Second)
+					got := play(t, limited(t, c.style, limit), limit, n.clients, n.processes, 30*time.Second, 37*time.Microsecond)
 					if got.goodput < c.goodput || got.goodput > 1 {
 						t.Errorf("goodput %.3f, want from %.2f to 1: the clients use what the limit admits", got.goodput, c.goodput)
 					}
@@ -120,7 +120,7 @@ func TestClientsLearnTheRateOfASmallBucket(t *testing.T) {
 	for processes, goodput := range map[int]float64{1: 0.93, 4: 0.7} {
 		for _, style := range []core.HeaderStyle{core.HeadersLegacy, core.HeadersDraft8} {
 			inBubble(t, func(t *testing.T) {
-				if got := play(t, limited(t, style, limit), limit, 10, processes, time.Minute); got.goodput < goodput || got.goodput > 1 {
+				if got := play(t, limited(t, style, limit), limit, 10, processes, time.Minute, 37*time.Microsecond); got.goodput < goodput || got.goodput > 1 {
 					t.Errorf("%d processes and fields of style %v: goodput %.3f, want from %.2f to 1", processes, style, got.goodput, goodput)
 				}
 			})
@@ -128,14 +128,15 @@ func TestClientsLearnTheRateOfASmallBucket(t *testing.T) {
 	}
 }
 
-// With a limiter that knows the limit no request is refused, and none of the limit is lost.
+// With a limiter that knows the limit no request is refused, and none of the
+// limit is lost, if all have the same way to the service.
 func TestALimiterPacesExactly(t *testing.T) {
 	for _, burst := range []int64{1, 5, 50} {
 		for _, style := range []core.HeaderStyle{core.HeadersNone, core.HeadersLegacy, core.HeadersDraft8} {
 			inBubble(t, func(t *testing.T) {
 				limit := core.PerSecond(50).WithBurst(burst)
 				own := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{limit}}))
-				got := play(t, limited(t, style, limit), limit, 10, 4, 10*time.Second, clientlimit.WithLimiter(own, clientlimit.ByHost()))
+				got := play(t, limited(t, style, limit), limit, 10, 4, 10*time.Second, 0, clientlimit.WithLimiter(own, clientlimit.ByHost()))
 				if got.refused > 0 || got.goodput < 0.98 || got.jain < 0.98 {
 					t.Errorf("with a burst of %d and fields of style %v: %+v, want no refusals, and goodput and fairness of at least 0.98", burst, style, got)
 				}
