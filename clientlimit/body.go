@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"sync"
-	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/internal/outgoing"
@@ -23,12 +22,11 @@ const tailBytes = 64 << 10
 
 // follow ends turn when the body of its answer is over.
 func (t *Transport) follow(turn *outgoing.Turn, res *http.Response) {
-	hold := turn.Hold()
-	if hold == 0 && t.settle == nil {
+	if turn.Hold() == 0 && t.settle == nil {
 		turn.End(nil)
 		return
 	}
-	b := &body{ReadCloser: res.Body, turn: turn, hold: hold, holdAt: time.Now().Add(hold / 2), keeps: t.settle != nil}
+	b := &body{ReadCloser: res.Body, turn: turn, keeps: t.settle != nil}
 	b.end = func() {
 		var used core.Units
 		if t.settle != nil {
@@ -52,11 +50,9 @@ func (t *Transport) follow(turn *outgoing.Turn, res *http.Response) {
 // body is the body of an answer. Its turn ends when it has been read or closed.
 type body struct {
 	io.ReadCloser
-	turn   *outgoing.Turn
-	once   sync.Once
-	end    func()
-	hold   time.Duration // for how long slots are held; 0: there are none
-	holdAt time.Time     // when to hold them for longer
+	turn *outgoing.Turn
+	once sync.Once
+	end  func()
 
 	keeps bool // the tail
 	mu    sync.Mutex
@@ -69,8 +65,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.keep(p[:n])
 	if err != nil {
 		b.over()
-	} else if now := time.Now(); b.hold > 0 && now.After(b.holdAt) {
-		b.holdAt = now.Add(b.hold / 2)
+	} else {
 		b.turn.HoldOn()
 	}
 	return n, err

@@ -83,12 +83,6 @@ func (x *exchange) call() (c outgoing.Call, err error) {
 // left is for how long the request may wait yet.
 func (x *exchange) left() time.Duration { return max(0, x.t.longest-x.waited) }
 
-// inTime reports whether the request may wait until an instant.
-func (x *exchange) inTime(ctx context.Context, until time.Time) bool {
-	deadline, ok := ctx.Deadline()
-	return time.Until(until) <= x.left() && (!ok || until.Before(deadline))
-}
-
 // answered takes in an answer. It reports whether the request is to be sent again; otherwise the answer is the caller's.
 func (x *exchange) answered(turn *outgoing.Turn, attempt int, res *http.Response) (again bool) {
 	a := advice.Read(res.Header.Values, time.Now())
@@ -104,7 +98,7 @@ func (x *exchange) answered(turn *outgoing.Turn, attempt int, res *http.Response
 		x.t.follow(turn, res)
 		return false
 	}
-	if may = may && x.inTime(x.first.Context(), turn.Paused()); may {
+	if may = may && outgoing.InTime(x.first.Context(), x.left(), turn.Paused()); may {
 		discard(res.Body)
 	}
 	turn.End(returned(turn.Units()))
@@ -124,7 +118,7 @@ func (x *exchange) failed(ctx context.Context, turn *outgoing.Turn, attempt int,
 		return false, err
 	}
 	pause := x.t.gate.Backoff(100*time.Millisecond, 10*time.Second, attempt)
-	if !x.inTime(ctx, time.Now().Add(pause)) {
+	if !outgoing.InTime(ctx, x.left(), time.Now().Add(pause)) {
 		return false, err
 	}
 	x.waited += pause

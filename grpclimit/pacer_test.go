@@ -108,7 +108,7 @@ func TestPacerSaysUntilWhen(t *testing.T) {
 // A stream holds its slot until it is over, however it ends.
 func TestPacerHoldsSlotsOfStreams(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.InFlight(1)}}))
-	key := func(context.Context, string, *grpc.ClientConn) (string, error) { return "all", nil }
+	key := func(context.Context, string, string) (string, error) { return "all", nil }
 	conn := serve(t, handlers{}, nil, nil, paced(t, grpclimit.Pacing{Limiter: limiter, Key: key})...)
 	desc := &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}
 	for rule, end := range map[string]func(s grpc.ClientStream, cancel func()) error{

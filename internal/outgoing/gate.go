@@ -59,7 +59,8 @@ func (g *Gate) Enter(ctx context.Context, c Call) (*Turn, error) {
 		g.observe(ctx, Event{Key: c.Key, Kind: TurnedAway, Wait: time.Since(began), Err: err})
 		return nil, err
 	}
-	t.Waited = time.Since(began)
+	t.sent = time.Now()
+	t.Waited = t.sent.Sub(began)
 	g.observe(ctx, Event{Key: c.Key, Kind: Sent, Wait: t.Waited})
 	return t, nil
 }
@@ -146,6 +147,13 @@ func (g *Gate) unlocked(l *lane, f func()) {
 
 // waits reports whether w would wait until an instant.
 func (w *waiter) waits(until time.Time) bool { return w.until.IsZero() || !until.After(w.until) }
+
+// InTime reports whether a request may wait until an instant: for no longer than
+// left, and within the deadline of ctx.
+func InTime(ctx context.Context, left time.Duration, until time.Time) bool {
+	deadline, ok := ctx.Deadline()
+	return time.Until(until) <= left && (!ok || until.Before(deadline))
+}
 
 // tooLong is the error of a call that would have to wait until an instant.
 func tooLong(key string, reason Reason, until time.Time) error {

@@ -60,7 +60,7 @@ func (p *pause) refused(t *Turn, said time.Duration, now time.Time) (isNew bool)
 	}
 	switch {
 	case said > 0:
-		p.begin(now.Add(t.gate.apart(said)))
+		p.begin(now.Add(t.gate.apart(min(said, longestPause))))
 	case isNew:
 		p.begin(now.Add(t.gate.Backoff(firstBackoff, lastBackoff, p.refusals)))
 	}

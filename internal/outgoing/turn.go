@@ -19,6 +19,10 @@ type Turn struct {
 	units  core.Units
 	pauses int         // that refusals had begun when it was sent
 	result core.Result // the limiter's; zero: there is none
+
+	sent   time.Time     // when
+	hold   time.Duration // for how long the slots are held
+	holdAt time.Time     // when to hold them for longer; zero: not asked yet
 }
 
 // Served notes that the server has done what it was asked for. With a limiter, what the answer calls left does not count: it is what the
@@ -109,8 +113,20 @@ func (t *Turn) Hold() (shortest time.Duration) {
 	return shortest
 }
 
-// HoldOn holds the slots for as long again. If they are lost to others, the request goes on without.
-func (t *Turn) HoldOn() { _ = t.result.Hold(t.ctx) }
+// HoldOn holds the slots for as long again, if half of their time is over. It is
+// called while the answer is read, by one goroutine at a time. If they are lost
+// to others, the request goes on without.
+func (t *Turn) HoldOn() {
+	now := time.Now()
+	if t.holdAt.IsZero() {
+		t.hold = t.Hold()
+		t.holdAt = t.sent.Add(t.hold / 2)
+	}
+	if t.hold > 0 && now.After(t.holdAt) {
+		t.holdAt = now.Add(t.hold / 2)
+		_ = t.result.Hold(t.ctx)
+	}
+}
 
 // NotSent gives back what the request took: it was never sent. It is called instead of End.
 func (t *Turn) NotSent() {
