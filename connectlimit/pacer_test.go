@@ -70,13 +70,15 @@ func TestPacerHeedsRetryInfo(t *testing.T) {
 
 // This library's own server refuses, and its client comes back in time.
 func TestPacerHeedsOurServers(t *testing.T) {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "server", Limits: []core.Limit{core.PerSecond(5).WithBurst(2)}}))
-	speak(t, serve(t, handlers{}, connectlimit.New(limiter, all)), func(t *testing.T, s server) {
+	for protocol := range protocols {
+		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "server", Limits: []core.Limit{core.PerSecond(5).WithBurst(2)}}))
+		s := serve(t, handlers{}, connectlimit.New(limiter, all))
+		s.protocol = protocol
 		client := s.paced(t, once, connectlimit.Pacing{})
-		for range 4 {
-			assert.NoError(t, order(t.Context(), client))
+		for range 3 {
+			assert.NoError(t, order(t.Context(), client), protocol)
 		}
-	})
+	}
 }
 
 func TestPacerLeavesOtherErrorsToTheCaller(t *testing.T) {
@@ -170,6 +172,7 @@ func TestPacerHoldsSlotsOfStreams(t *testing.T) {
 			next := client.CallBidiStream(t.Context()) // waits until the slot is free
 			require.NoError(t, next.Send(hello()), rule)
 			require.NoError(t, errors.Join(next.CloseRequest(), next.CloseResponse()))
+			_, _ = stream.CloseRequest(), stream.CloseResponse() // which a canceled one needs too
 			cancel()
 		}
 	})
