@@ -36,7 +36,10 @@ func newPaced(limit core.Limit, style core.HeaderStyle) *paced {
 // run sends requests until at, each of which takes a hundredth of a second.
 func (p *paced) run(at time.Duration) {
 	for time.Since(p.began) < at {
-		turn := core.Must(p.gate.Enter(context.Background(), outgoing.Call{Key: key}))
+		turn, err := p.gate.Enter(context.Background(), outgoing.Call{Key: key, Until: p.began.Add(at)})
+		if err != nil { // the next one would be later
+			return
+		}
 		time.Sleep(10 * time.Millisecond)
 		res := core.Must(p.service.Allow(context.Background(), key))
 		fields := http.Header{}
@@ -86,7 +89,7 @@ func drawSpread() *canvas {
 	c.text(margin+42, 406, "soft", "served, paced by what is left")
 	c.line([]point{{margin + 360, 400}, {margin + 390, 400}}, 2, "soft-line", "5 5")
 	c.text(margin+402, 406, "soft", "as fast as it can")
-	c.describe("A client that sends as fast as it can uses its 60 requests at the begin of each minute. A paced client has %d requests served in "+
+	c.describe("A client that sends as fast as it can uses its 60 requests when each minute begins. A paced client has %d requests served in "+
 		"2 minutes, spread over the time, and %d refused.", int(p.served[len(p.served)-1].tokens), len(p.refused))
 	return c
 }
