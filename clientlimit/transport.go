@@ -53,7 +53,7 @@ func (x *exchange) run(ctx context.Context) (*http.Response, error) {
 			}
 		}
 		x.sent = true
-		res, err := x.t.next.RoundTrip(x.req)
+		res, err := x.t.send(x.req)
 		var again bool
 		if err != nil {
 			again, err = x.failed(ctx, turn, attempt, err)
@@ -65,6 +65,20 @@ func (x *exchange) run(ctx context.Context) (*http.Response, error) {
 		}
 		x.t.gate.SentAgain(ctx, call.Key)
 	}
+}
+
+// send sends a request. Whatever next does, there is an error or an answer with
+// a body.
+func (t *Transport) send(req *http.Request) (*http.Response, error) {
+	res, err := t.next.RoundTrip(req)
+	switch {
+	case err != nil:
+	case res == nil:
+		err = fmt.Errorf("clientlimit: %T returned neither an answer nor an error", t.next)
+	case res.Body == nil: // of a fake
+		res.Body = http.NoBody
+	}
+	return res, err
 }
 
 // call returns what the request asks of the gate.

@@ -442,3 +442,24 @@ func TestAStreamHoldsItsSlots(t *testing.T) {
 		}
 	})
 }
+
+// Transports that tests fake may leave out what those of net/http have.
+func TestAnswersWithoutABody(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for _, answer := range []*http.Response{nil, {StatusCode: 200}, {StatusCode: 429}} {
+			settled := 0
+			client := &http.Client{Transport: clientlimit.New(roundTrip(func(*http.Request) (*http.Response, error) { return answer, nil }),
+				clientlimit.WithAttempts(2), clientlimit.WithSettle(func(*clientlimit.Answer) core.Units { settled++; return nil }))}
+			res, err := client.Post("http://a/", "", nil)
+			if answer == nil {
+				if err == nil {
+					t.Error("neither an answer nor an error: want an error")
+				}
+				continue
+			}
+			if err != nil || res.Body.Close() != nil || res.StatusCode != answer.StatusCode || settled != 1-answer.StatusCode/429 {
+				t.Errorf("%v, %v, settled %d times: want the answer of %d", res, err, settled, answer.StatusCode)
+			}
+		}
+	})
+}
