@@ -13,7 +13,8 @@ import (
 type Answer struct {
 	*http.Response // its Body must not be read
 
-	// Read is the end of the body: up to 64 KiB of what the caller has read of it last. The usage that a language model reports stands there.
+	// Read is the end of the body: up to 64 KiB of what the caller has read of
+	// it last. The usage that a language model reports stands there.
 	Read []byte
 }
 
@@ -59,7 +60,8 @@ type body struct {
 	tail  []byte // guarded by mu
 }
 
-// Read reads from the answer. The slots of a long one are held for as long as it is read.
+// Read reads from the answer. The slots of a long one are held for as long as
+// it is read.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.keep(p[:n])

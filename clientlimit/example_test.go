@@ -35,7 +35,8 @@ func Example() {
 	// Output: 200
 }
 
-// The first caller gets the refusal, because no wait of an hour is wanted. The next request is not sent at all.
+// The first caller gets the refusal, because no wait of an hour is wanted. The
+// next request is not sent at all.
 func ExampleError() {
 	server := full()
 	defer server.Close()
@@ -116,7 +117,8 @@ func ExampleKind() {
 	// Output: map[sent:1]
 }
 
-// A request takes 1,000 tokens at first, and in the end what the model says that it used.
+// A request takes 1,000 tokens at first, and in the end what the model says
+// that it used.
 func ExampleAnswer() {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"text": "hello", "usage": {"total_tokens": 840}}`)

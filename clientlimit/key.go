@@ -10,12 +10,13 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// KeyFunc returns the key of a request: requests with the same key share their limits. Begin a key of your own with its kind:
-// core.JoinKey("account", id). An error, or an empty key, is that of the request, which is not sent.
+// KeyFunc returns the key of a request: requests with the same key share their
+// limits. Begin a key of your own with its kind: core.JoinKey("account", id).
+// An error, or an empty key, is that of the request, which is not sent.
 type KeyFunc func(*http.Request) (string, error)
 
-// ByHost limits by the host that a request goes to, and its port if that is not the usual one of its scheme: host:api.example.com,
-// or host:localhost%3A8080.
+// ByHost limits by the host that a request goes to, and its port if that is not
+// the usual one of its scheme: host:api.example.com, or host:localhost%3A8080.
 func ByHost() KeyFunc {
 	return func(r *http.Request) (string, error) {
 		if r.URL == nil || r.URL.Host == "" {
@@ -31,8 +32,9 @@ func ByHost() KeyFunc {
 
 var usualPorts = map[string]string{"http": "80", "https": "443"}
 
-// ByHeader limits by the host and a header field of the request, such as the API key with which it comes. Keys can be secrets: observers
-// see them, and [core.LogKey] hides them in logs.
+// ByHeader limits by the host and a header field of the request, such as the
+// API key with which it comes. Keys can be secrets: observers see them, and
+// [core.LogKey] hides them in logs.
 func ByHeader(name string) KeyFunc {
 	if name == "" || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == ':' }) {
 		return middleware.BadArgument[*http.Request, string]("clientlimit.ByHeader", name, `must be the name of a header field, such as "Authorization"`)

@@ -17,9 +17,10 @@ import (
 type load struct{ served, refused, goodput, jain float64 }
 
 // play has clients in several processes send requests as fast as they can, for
-// a time. Goodput is their share of what limit admits. Nothing is by chance: each
-// process has a sequence of its own for jitter, and its way to the service is
-// longer by apart than that of the one before. So no two come at one instant.
+// a time. Goodput is their share of what limit admits. Nothing is by chance:
+// each process has a sequence of its own for jitter, and its way to the service
+// is longer by apart than that of the one before. So no two come at one
+// instant.
 func play(t *testing.T, service http.RoundTripper, limit core.Limit, clients, processes int, d, apart time.Duration, options ...clientlimit.Option) load {
 	t.Helper()
 	end := time.Now().Add(d)

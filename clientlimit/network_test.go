@@ -19,7 +19,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// oneSlot returns a client whose requests go one after the other, and what they are limited by.
+// oneSlot returns a client whose requests go one after the other, and what they
+// are limited by.
 func oneSlot(next http.RoundTripper) (*http.Client, *core.Limiter) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.InFlight(1)}}))
 	return &http.Client{Transport: clientlimit.New(next, clientlimit.WithLimiter(limiter, clientlimit.ByHost()))}, limiter
@@ -45,7 +46,8 @@ func isFree(t *testing.T, client *http.Client, url string) {
 	}
 }
 
-// A client with one slot follows redirects: each answer's body is closed before the next request.
+// A client with one slot follows redirects: each answer's body is closed before
+// the next request.
 func TestRedirectsDoNotWaitForTheirOwnSlots(t *testing.T) {
 	for _, http2 := range []bool{false, true} {
 		server, next := serve(t, http2, func(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +92,8 @@ func TestTrailersAndEarlyHintsPass(t *testing.T) {
 	}
 }
 
-// The body of a 101 is a connection that can be written to. It holds its slot until it is closed.
+// The body of a 101 is a connection that can be written to. It holds its slot
+// until it is closed.
 func TestAnUpgradedConnectionCanBeWrittenTo(t *testing.T) {
 	server, next := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {
@@ -126,7 +129,8 @@ func TestAnUpgradedConnectionCanBeWrittenTo(t *testing.T) {
 	isFree(t, client, server.URL)
 }
 
-// Connections that a server resets cost no request that can be sent again, and no slot.
+// Connections that a server resets cost no request that can be sent again, and
+// no slot.
 func TestResetConnections(t *testing.T) {
 	var n atomic.Int64
 	server, next := serve(t, false, func(w http.ResponseWriter, _ *http.Request) {
@@ -142,8 +146,9 @@ func TestResetConnections(t *testing.T) {
 	}
 }
 
-// Many goroutines share a client while the server serves, refuses, breaks off and hangs, and callers give up. In the end nothing waits
-// and no slot is taken.
+// Many goroutines share a client while the server serves, refuses, breaks off
+// and hangs, and callers give up. In the end nothing waits and no slot is
+// taken.
 func TestASharedClientInTrouble(t *testing.T) {
 	var n atomic.Int64
 	server, next := serve(t, true, func(w http.ResponseWriter, r *http.Request) {

@@ -36,8 +36,10 @@ func (c *config) mistake(option string, value any, reason string) {
 	c.mistakes = append(c.mistakes, &core.ConfigError{Field: fmt.Sprintf("clientlimit.%s", option), Value: value, Reason: reason})
 }
 
-// WithLimiter has each request take a token of its key from limiter, and wait until there is one. Processes whose limiters share a
-// store share the tokens. Refusals count besides: they begin pauses, and slow the Transport down. What answers call left does not.
+// WithLimiter has each request take a token of its key from limiter, and wait
+// until there is one. Processes whose limiters share a store share the tokens.
+// Refusals count besides: they begin pauses, and slow the Transport down. What
+// answers call left does not.
 func WithLimiter(limiter *core.Limiter, key KeyFunc) Option {
 	return func(c *config) {
 		if limiter == nil {
@@ -52,7 +54,8 @@ func WithLimiter(limiter *core.Limiter, key KeyFunc) Option {
 	}
 }
 
-// WithKey sets what requests have in common that wait together, without a limiter. The default is [ByHost].
+// WithKey sets what requests have in common that wait together, without a
+// limiter. The default is [ByHost].
 func WithKey(key KeyFunc) Option {
 	return func(c *config) {
 		if key == nil {
@@ -66,22 +69,27 @@ func WithKey(key KeyFunc) Option {
 	}
 }
 
-// WithUnits sets what a request takes besides one request, such as an estimate of its tokens: see [core.Units]. An error is that of
-// the request. Without a limiter the estimate says how many requests the tokens are enough for that the answers call left.
+// WithUnits sets what a request takes besides one request, such as an estimate
+// of its tokens: see [core.Units]. An error is that of the request. Without a
+// limiter the estimate says how many requests the tokens are enough for that
+// the answers call left.
 func WithUnits(units func(*http.Request) (core.Units, error)) Option {
 	return func(c *config) { c.units = units }
 }
 
-// WithSettle corrects what a request took when its answer is over, also a streamed one: settle returns what it really took. Units
-// that it leaves out keep what was taken, and nil changes nothing. See [core.Result.Settle]. It is called once for each request that
-// was answered, when the caller has read the body to its end or closed it. It is not called for a refused request: what [WithUnits]
-// said comes back.
+// WithSettle corrects what a request took when its answer is over, also a
+// streamed one: settle returns what it really took. Units that it leaves out
+// keep what was taken, and nil changes nothing. See [core.Result.Settle]. It is
+// called once for each request that was answered, when the caller has read the
+// body to its end or closed it. It is not called for a refused request: what
+// [WithUnits] said comes back.
 func WithSettle(settle func(*Answer) core.Units) Option {
 	return func(c *config) { c.settle = settle }
 }
 
-// WithQueue sets how many requests can wait for one key: at least 0, by default 1,000. Requests of a batch have as many places of their
-// own. What comes beyond fails with [ErrQueueFull].
+// WithQueue sets how many requests can wait for one key: at least 0, by default
+// 1,000. Requests of a batch have as many places of their own. What comes
+// beyond fails with [ErrQueueFull].
 func WithQueue(n int) Option {
 	return func(c *config) {
 		if n < 0 {
@@ -91,7 +99,8 @@ func WithQueue(n int) Option {
 	}
 }
 
-// WithAttempts sets how often a request is sent at most: at least once, by default 5 times. With 1 the caller gets each refusal.
+// WithAttempts sets how often a request is sent at most: at least once, by
+// default 5 times. With 1 the caller gets each refusal.
 func WithAttempts(n int) Option {
 	return func(c *config) {
 		if n < 1 {
@@ -101,8 +110,9 @@ func WithAttempts(n int) Option {
 	}
 }
 
-// WithMaxWait sets for how long a request can wait in all, whatever the deadline of its context: more than 0, by default a minute. The time
-// in which the service answers does not count.
+// WithMaxWait sets for how long a request can wait in all, whatever the
+// deadline of its context: more than 0, by default a minute. The time in which
+// the service answers does not count.
 func WithMaxWait(d time.Duration) Option {
 	return func(c *config) {
 		if d <= 0 {
@@ -112,14 +122,17 @@ func WithMaxWait(d time.Duration) Option {
 	}
 }
 
-// WithRetryOf says which requests may be sent again although they may have been executed and their method is not idempotent,
-// such as those with a key of their own by which the service knows them again.
+// WithRetryOf says which requests may be sent again although they may have been
+// executed and their method is not idempotent, such as those with a key of
+// their own by which the service knows them again.
 func WithRetryOf(may func(*http.Request) bool) Option {
 	return func(c *config) { c.retryOf = may }
 }
 
-// WithSharedPauses has all processes pause that share a store, when one of them is refused. Others learn of a pause within 100 ms. It
-// costs a round trip to the store in that time for each key in use. A store that does not answer pauses nobody.
+// WithSharedPauses has all processes pause that share a store, when one of them
+// is refused. Others learn of a pause within 100 ms. It costs a round trip to
+// the store in that time for each key in use. A store that does not answer
+// pauses nobody.
 func WithSharedPauses(store core.Store) Option {
 	return func(c *config) {
 		if v := reflect.ValueOf(store); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
@@ -134,8 +147,9 @@ func WithSharedPauses(store core.Store) Option {
 	}
 }
 
-// WithObserver has observe called with what happens to requests. It must return soon, and be safe for concurrent use. promlimit and
-// otellimit have such functions.
+// WithObserver has observe called with what happens to requests. It must return
+// soon, and be safe for concurrent use. promlimit and otellimit have such
+// functions.
 func WithObserver(observe func(context.Context, Event)) Option {
 	return func(c *config) {
 		if observe == nil {
@@ -146,7 +160,8 @@ func WithObserver(observe func(context.Context, Event)) Option {
 	}
 }
 
-// WithName sets the name of the client, for observers: it tells several clients of one process apart.
+// WithName sets the name of the client, for observers: it tells several clients
+// of one process apart.
 func WithName(name string) Option {
 	return func(c *config) { c.name = name }
 }
@@ -167,7 +182,8 @@ const (
 	TurnedAway = outgoing.TurnedAway // a request is not sent, for the reason Event.Err
 )
 
-// AsBatch returns a context whose requests are a batch: they wait until no others do, but for each eighth turn, which is theirs.
+// AsBatch returns a context whose requests are a batch: they wait until no
+// others do, but for each eighth turn, which is theirs.
 func AsBatch(ctx context.Context) context.Context {
 	return outgoing.AsBatch(ctx)
 }

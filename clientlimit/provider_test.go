@@ -15,7 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
-// provider is a service without a network. It notes when it was called. answer is its answer to the n-th call, from 1.
+// provider is a service without a network. It notes when it was called. answer
+// is its answer to the n-th call, from 1.
 type provider struct {
 	answer func(n int, r *http.Request) *http.Response
 
@@ -78,7 +79,8 @@ func respond(status int, fields ...string) *http.Response {
 // served is a provider that serves each call.
 func served(int, *http.Request) *http.Response { return respond(200) }
 
-// refusing returns a provider that refuses until an instant, and tells how long it takes.
+// refusing returns a provider that refuses until an instant, and tells how long
+// it takes.
 func refusing(d time.Duration, retryAfter string) func(int, *http.Request) *http.Response {
 	until := time.Now().Add(d)
 	return func(int, *http.Request) *http.Response {
@@ -102,7 +104,8 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// limited is a service that serves as many requests as limits say, and tells of them by fields of a style.
+// limited is a service that serves as many requests as limits say, and tells of
+// them by fields of a style.
 func limited(t *testing.T, style core.HeaderStyle, limits ...core.Limit) handled {
 	t.Helper()
 	l, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "provider", Headers: style, Limits: limits})
@@ -135,7 +138,8 @@ func do(client *http.Client, req *http.Request) (int, error) {
 	return res.StatusCode, err
 }
 
-// inBubble runs a test on synctest's clock, which stores, waits and deadlines share.
+// inBubble runs a test on synctest's clock, which stores, waits and deadlines
+// share.
 func inBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, test)

@@ -11,8 +11,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/advice"
 )
 
-// isRefusal reports whether a limit is the reason of an answer: it is 429, or 403 with advice as GitHub sends it. Such a request was not
-// executed.
+// isRefusal reports whether a limit is the reason of an answer: it is 429, or
+// 403 with advice as GitHub sends it. Such a request was not executed.
 func isRefusal(status int, a advice.Advice) bool {
 	switch status {
 	case http.StatusTooManyRequests:
@@ -23,14 +23,16 @@ func isRefusal(status int, a advice.Advice) bool {
 	return false
 }
 
-// isBusy reports whether the service is not available and says for how long. Anthropic has a status of its own for that.
+// isBusy reports whether the service is not available and says for how long.
+// Anthropic has a status of its own for that.
 func isBusy(status int, a advice.Advice) bool {
 	return (status == http.StatusServiceUnavailable || status == statusOverloaded) && a.RetryAfter > 0
 }
 
 const statusOverloaded = 529
 
-// mayRepeat reports whether a request may be sent again that may have been executed.
+// mayRepeat reports whether a request may be sent again that may have been
+// executed.
 func (c *config) mayRepeat(r *http.Request) bool {
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
@@ -39,7 +41,8 @@ func (c *config) mayRepeat(r *http.Request) bool {
 	return c.retryOf != nil && c.retryOf(r)
 }
 
-// neverSent reports whether err says that there was no connection to send a request on.
+// neverSent reports whether err says that there was no connection to send a
+// request on.
 func neverSent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
@@ -50,7 +53,8 @@ func canRewind(r *http.Request) bool {
 	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil
 }
 
-// rewound returns a request with its body from the start. The caller's own must not change.
+// rewound returns a request with its body from the start. The caller's own must
+// not change.
 func rewound(r *http.Request) (*http.Request, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r, nil
@@ -65,7 +69,8 @@ func rewound(r *http.Request) (*http.Request, error) {
 }
 
 const (
-	// discardBytes and discardFor bound what is read of a body that nobody wants, so that its connection can be used again.
+	// discardBytes and discardFor bound what is read of a body that nobody
+	// wants, so that its connection can be used again.
 	discardBytes = 64 << 10
 	discardFor   = 100 * time.Millisecond
 )

@@ -11,8 +11,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/outgoing"
 )
 
-// RoundTrip sends a request when it is its turn, and again if it may and the service asks for it. It implements
-// [http.RoundTripper]: an error means that there is no answer, and the request's body is closed in any case.
+// RoundTrip sends a request when it is its turn, and again if it may and the
+// service asks for it. It implements [http.RoundTripper]: an error means that
+// there is no answer, and the request's body is closed in any case.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchange{t: t, first: req, req: req}
 	res, err := x.run(req.Context())
@@ -97,7 +98,8 @@ func (x *exchange) call() (c outgoing.Call, err error) {
 // left is for how long the request may wait yet.
 func (x *exchange) left() time.Duration { return max(0, x.t.longest-x.waited) }
 
-// answered takes in an answer. It reports whether the request is to be sent again; otherwise the answer is the caller's.
+// answered takes in an answer. It reports whether the request is to be sent
+// again; otherwise the answer is the caller's.
 func (x *exchange) answered(turn *outgoing.Turn, attempt int, res *http.Response) (again bool) {
 	a := advice.Read(res.Header.Values, time.Now())
 	may := attempt < x.t.attempts && canRewind(x.first)
@@ -119,7 +121,8 @@ func (x *exchange) answered(turn *outgoing.Turn, attempt int, res *http.Response
 	return may
 }
 
-// failed takes in an error of the connection. It reports whether the request is to be sent again.
+// failed takes in an error of the connection. It reports whether the request is
+// to be sent again.
 func (x *exchange) failed(ctx context.Context, turn *outgoing.Turn, attempt int, err error) (again bool, _ error) {
 	turn.Lost()
 	unsent := neverSent(err)

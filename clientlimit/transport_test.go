@@ -222,7 +222,8 @@ func TestACanceledRequestStopsWaiting(t *testing.T) {
 	})
 }
 
-// More requests than the queue has places fail at once. Interactive requests go before a batch, which has one turn of eight.
+// More requests than the queue has places fail at once. Interactive requests go
+// before a batch, which has one turn of eight.
 func TestTheQueueIsFairAndBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -299,7 +300,8 @@ func TestSlotsAreHeldUntilTheBodyIsOver(t *testing.T) {
 	})
 }
 
-// A pause is shared by processes with a common store, and is as long as the longest.
+// A pause is shared by processes with a common store, and is as long as the
+// longest.
 func TestPausesAreShared(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		store := core.NewMemoryStore()
@@ -352,7 +354,8 @@ func TestNewReportsAllMistakes(t *testing.T) {
 		clientlimit.WithMaxWait(0), clientlimit.WithSharedPauses(nil), clientlimit.WithObserver(nil), clientlimit.WithKey(clientlimit.ByHeader("a b")))
 }
 
-// What a lying server says makes no request wait for longer than its caller wants, and the client asks again in time.
+// What a lying server says makes no request wait for longer than its caller
+// wants, and the client asks again in time.
 func TestALyingServerIsBounded(t *testing.T) {
 	for lie, fields := range map[string][]string{
 		"a pause of centuries":          {"Retry-After", "99999999999"},
@@ -420,7 +423,8 @@ func (b *slowBody) Read(p []byte) (int, error) {
 	return 1, nil
 }
 
-// A stream that takes longer than MaxHold keeps its slot for as long as it is read.
+// A stream that takes longer than MaxHold keeps its slot for as long as it is
+// read.
 func TestAStreamHoldsItsSlots(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.InFlight(1).WithMaxHold(time.Second)}}))

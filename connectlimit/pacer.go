@@ -14,19 +14,19 @@ import (
 // Pacing is what a [Pacer] goes by. The zero Pacing learns from the answers.
 type Pacing = outgoing.Pacing
 
-// Pacer is a [connect.Interceptor] of clients, whichever protocol they speak. It
-// keeps their calls to the limits of the server. It waits as the Transport of
-// package clientlimit does, and is safe for concurrent use:
+// Pacer is a [connect.Interceptor] of clients, whichever protocol they speak.
+// It keeps their calls to the limits of the server. It waits as the Transport
+// of package clientlimit does, and is safe for concurrent use:
 //
 //	pacer, err := connectlimit.NewPacer(connectlimit.Pacing{Limiter: limiter})
 //	...
 //	files := filesv1connect.NewFilesClient(http.DefaultClient, url, connect.WithInterceptors(pacer))
 //
 // A call is refused if it fails with resource_exhausted and says when to come
-// back: by RetryInfo, Retry-After, or the fields of limits. Then all calls of its
-// key pause, and a unary call is sent again. resource_exhausted without that is
-// no limit of a rate, such as a message that is too large, and is the caller's.
-// So is unavailable, unless it has RetryInfo and Repeats says so.
+// back: by RetryInfo, Retry-After, or the fields of limits. Then all calls of
+// its key pause, and a unary call is sent again. resource_exhausted without
+// that is no limit of a rate, such as a message that is too large, and is the
+// caller's. So is unavailable, unless it has RetryInfo and Repeats says so.
 //
 // Streams wait until they may open, hold slots until they are over, and are not
 // opened again.

@@ -184,7 +184,8 @@ func ExamplePerMessage() {
 	// ResourceExhausted
 }
 
-// Calls of the connection take turns, and pause together when the server refuses one of them.
+// Calls of the connection take turns, and pause together when the server refuses
+// one of them.
 func ExamplePacer() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "provider", Limits: []core.Limit{core.PerSecond(50)}}))
 	pacer, err := grpclimit.NewPacer(grpclimit.Pacing{Limiter: limiter, MaxWait: 10 * time.Second})

@@ -18,8 +18,8 @@ import (
 type Pacing = outgoing.Pacing
 
 // Pacer keeps the calls of a client to the limits of their server. It waits as
-// the Transport of package clientlimit does, and is safe for concurrent use. Its
-// interceptors share what it knows:
+// the Transport of package clientlimit does, and is safe for concurrent use.
+// Its interceptors share what it knows:
 //
 //	pacer, err := grpclimit.NewPacer(grpclimit.Pacing{Limiter: limiter})
 //	...
@@ -48,8 +48,8 @@ func NewPacer(p Pacing) (*Pacer, error) {
 // for pages and logs, and is the zero State for a key that was not used lately.
 func (p *Pacer) State(key string) outgoing.State { return p.pacer.State(key) }
 
-// UnaryClient is a [grpc.UnaryClientInterceptor]. It sends a refused call again,
-// and one that failed with Unavailable and RetryInfo if Repeats says so.
+// UnaryClient is a [grpc.UnaryClientInterceptor]. It sends a refused call
+// again, and one that failed with Unavailable and RetryInfo if Repeats says so.
 func (p *Pacer) UnaryClient(ctx context.Context, method string, in, out any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	return notSent(p.pacer.Unary(ctx, method, conn.Target(), func() (outgoing.Outcome, error) {
 		var header, trailer metadata.MD

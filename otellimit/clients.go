@@ -27,8 +27,9 @@ func newClients(meter metric.Meter) (c clients, err error) {
 	return c, errors.Join(errs[:]...)
 }
 
-// ObserveClient measures what happens to the requests of a client. Pass it to [clientlimit.WithObserver], and give each client of a process a
-// name of its own by [clientlimit.WithName]. Keys are in no attribute.
+// ObserveClient measures what happens to the requests of a client. Pass it to
+// [clientlimit.WithObserver], and give each client of a process a name of its
+// own by [clientlimit.WithName]. Keys are in no attribute.
 func (t *Telemetry) ObserveClient(ctx context.Context, e clientlimit.Event) {
 	client := attribute.String("ratelimit.client", e.Client)
 	if e.Kind == clientlimit.Queued {

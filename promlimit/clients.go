@@ -34,8 +34,9 @@ func (c *clients) all() []prometheus.Collector {
 	return []prometheus.Collector{c.requests, c.waits, c.waiting}
 }
 
-// ObserveClient counts what happens to the requests of a client. Pass it to [clientlimit.WithObserver], and give each client of a process a
-// name of its own by [clientlimit.WithName]. Keys are in no series.
+// ObserveClient counts what happens to the requests of a client. Pass it to
+// [clientlimit.WithObserver], and give each client of a process a name of its
+// own by [clientlimit.WithName]. Keys are in no series.
 func (c *Collector) ObserveClient(_ context.Context, e clientlimit.Event) {
 	if e.Kind == clientlimit.Queued {
 		c.clients.waiting.WithLabelValues(e.Client).Add(float64(e.Queued))

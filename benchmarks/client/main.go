@@ -1,5 +1,7 @@
-// Command client measures clients of a service that serves 50 requests a second: how many of their requests it refuses, how much of
-// the limit they use, how long requests wait, and whether clients get alike. It prints what the table of docs/client.md shows, a row for each case:
+// Command client measures clients of a service that serves 50 requests a
+// second: how many of their requests it refuses, how much of the limit they
+// use, how long requests wait, and whether clients get alike. It prints what
+// the table of docs/client.md shows, a row for each case:
 //
 //	cd benchmarks && GOWORK=off go run ./client            # seven minutes
 //	cd benchmarks && GOWORK=off go run ./client -for 5s    # a quick look
@@ -116,7 +118,8 @@ func measure(c workerCase, style style, processes int) outcome {
 	return all
 }
 
-// row is an outcome as a row of the table. Goodput is what was served of what the limit admits: its burst, and then 50 a second.
+// row is an outcome as a row of the table. Goodput is what was served of what
+// the limit admits: its burst, and then 50 a second.
 func (o outcome) row(method, style, size string, length time.Duration) string {
 	sum, squares := 0.0, 0.0
 	for _, n := range o.Served {

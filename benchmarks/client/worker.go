@@ -74,7 +74,8 @@ func (c workerCase) store() core.Store {
 
 func (c workerCase) key(*http.Request) (string, error) { return c.Key, nil }
 
-// runWorker runs clients, each of which sends requests one after the other, and prints what they got.
+// runWorker runs clients, each of which sends requests one after the other, and
+// prints what they got.
 func runWorker(text string) {
 	var c workerCase
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
@@ -113,7 +114,8 @@ func runWorker(text string) {
 	}
 }
 
-// one has a request served, and returns how long that took. A client that is refused comes again after 100 ms.
+// one has a request served, and returns how long that took. A client that is
+// refused comes again after 100 ms.
 func one(ctx context.Context, send func(*http.Request) (*http.Response, error), url string) (wait time.Duration, served bool) {
 	began := time.Now()
 	for ctx.Err() == nil {

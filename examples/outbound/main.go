@@ -1,7 +1,8 @@
-// A client that stays within the limit of its provider's API. The http.RoundTripper of clientlimit takes a
-// token of the host's bucket for each call, and waits if there is none. If the provider answers 429, all calls
-// to that host pause. Without -url the client calls a provider in this process, which allows fewer calls than
-// it promises. Try:
+// A client that stays within the limit of its provider's API. The
+// http.RoundTripper of clientlimit takes a token of the host's bucket for each
+// call, and waits if there is none. If the provider answers 429, all calls to
+// that host pause. Without -url the client calls a provider in this process,
+// which allows fewer calls than it promises. Try:
 //
 //	go run ./examples/outbound                        # bucket in this process
 //	go run ./examples/outbound -redis localhost:6379  # in two terminals: they share 5 calls a second
@@ -114,10 +115,12 @@ func provider() http.Handler {
 		func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "here you are") }))
 }
 
-// newTransport returns a transport that waits before each call for a token of the host's bucket. Calls get their tokens in the order in
-// which they ask. If the provider answers 429, all calls to that host pause, in all processes that share the store. A call that would
-// wait beyond the deadline of its context fails at once. Set a deadline with http.NewRequestWithContext, or with the Timeout of
-// the http.Client.
+// newTransport returns a transport that waits before each call for a token of
+// the host's bucket. Calls get their tokens in the order in which they ask. If
+// the provider answers 429, all calls to that host pause, in all processes that
+// share the store. A call that would wait beyond the deadline of its context
+// fails at once. Set a deadline with http.NewRequestWithContext, or with the
+// Timeout of the http.Client.
 func newTransport(store core.Store, base http.RoundTripper) http.RoundTripper {
 	limiter := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "outbound",

@@ -15,7 +15,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// fake is a provider. It notes when it was called and answers 429 while refuse says so.
+// fake is a provider. It notes when it was called and answers 429 while refuse
+// says so.
 type fake struct {
 	mu     sync.Mutex
 	start  time.Time
@@ -43,7 +44,8 @@ func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// inBubble runs a test on synctest's clock, which the store, the waits and the deadlines share.
+// inBubble runs a test on synctest's clock, which the store, the waits and the
+// deadlines share.
 func inBubble(t *testing.T, test func(t *testing.T, provider *fake, client *http.Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &fake{start: time.Now(), calls: make(map[string][]time.Duration)}

@@ -1,6 +1,7 @@
-// Package advice reads what the answers of rate-limited services say of limits: when to come back, and what is left. It knows the
-// header fields of RFC 9110, of the IETF drafts, and of large providers. It trusts none of them: what can't be meant is left out, and
-// a hostile answer costs no more than another.
+// Package advice reads what the answers of rate-limited services say of limits:
+// when to come back, and what is left. It knows the header fields of RFC 9110,
+// of the IETF drafts, and of large providers. It trusts none of them: what
+// can't be meant is left out, and a hostile answer costs no more than another.
 package advice
 
 import (
@@ -8,12 +9,15 @@ import (
 	"time"
 )
 
-// Advice is what one answer says of limits. The zero Advice is that of an answer that says nothing.
+// Advice is what one answer says of limits. The zero Advice is that of an
+// answer that says nothing.
 type Advice struct {
-	// RetryAfter is how long to wait before the next request, as the field Retry-After says it; 0 if it does not.
+	// RetryAfter is how long to wait before the next request, as the field
+	// Retry-After says it; 0 if it does not.
 	RetryAfter time.Duration
 
-	// Quotas is what is left, of each limit that the answer tells of: at most [MaxQuotas].
+	// Quotas is what is left, of each limit that the answer tells of: at most
+	// [MaxQuotas].
 	Quotas []Quota
 }
 
@@ -32,11 +36,13 @@ const Requests = "requests"
 // MaxQuotas is how many quotas of an answer count.
 const MaxQuotas = 16
 
-// Fields returns the values of a header field, in their order. Its name has the canonical form of net/http.
+// Fields returns the values of a header field, in their order. Its name has the
+// canonical form of net/http.
 type Fields func(name string) []string
 
-// Read returns the advice of an answer that came at an instant. The costs don't depend on what the answer holds: of each field it
-// reads a few values of bounded length.
+// Read returns the advice of an answer that came at an instant. The costs don't
+// depend on what the answer holds: of each field it reads a few values of
+// bounded length.
 func Read(fields Fields, now time.Time) Advice {
 	c := clock{now: now, date: date(first(fields("Date")))}
 	var a Advice
@@ -51,7 +57,8 @@ func Read(fields Fields, now time.Time) Advice {
 	return a
 }
 
-// first returns the first of the values, if it is short enough to be meant, or "".
+// first returns the first of the values, if it is short enough to be meant, or
+// "".
 func first(values []string) string {
 	if len(values) == 0 || len(values[0]) > 64 {
 		return ""

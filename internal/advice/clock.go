@@ -30,8 +30,9 @@ const farthest = 10 * 365 * 24 * time.Hour
 //	Wed, 17 Jul 2019 00:58:57 GMT  a date of HTTP
 //	2019-07-17T00:58:57Z           a date of RFC 3339
 //
-// An instant counts from the server's own Date, so that it does not matter whether the clocks agree. ok is false for what is none
-// of these, negative or over already.
+// An instant counts from the server's own Date, so that it does not matter
+// whether the clocks agree. ok is false for what is none of these, negative or
+// over already.
 func (c clock) until(s string) (d span, ok bool) {
 	if seconds, err := strconv.ParseFloat(s, 64); err == nil && isNumber(s) {
 		switch {
@@ -76,12 +77,14 @@ func date(s string) time.Time {
 	return time.Time{}
 }
 
-// isNumber reports whether s is a number as header fields have it: digits, perhaps with a fraction.
+// isNumber reports whether s is a number as header fields have it: digits,
+// perhaps with a fraction.
 func isNumber(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789.") == ""
 }
 
-// count reads a number of requests or tokens, at least 0. Some servers send fractions; more than an int64 can hold is as much as it can.
+// count reads a number of requests or tokens, at least 0. Some servers send
+// fractions; more than an int64 can hold is as much as it can.
 func count(s string) (int64, bool) {
 	if !isNumber(s) {
 		return 0, false

@@ -1,6 +1,7 @@
 package advice
 
-// provider reads the fields of providers of language models, which count requests and tokens apart:
+// provider reads the fields of providers of language models, which count
+// requests and tokens apart:
 //
 //	x-ratelimit-remaining-tokens: 149984         (OpenAI, and many with its interface; resets are durations: 6m0s, 20ms)
 //	anthropic-ratelimit-tokens-remaining: 49500  (Anthropic; resets are dates of RFC 3339)

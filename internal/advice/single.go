@@ -2,8 +2,9 @@ package advice
 
 import "strings"
 
-// single reads fields with one number each: RateLimit-* of drafts 0 to 6, which GitLab sends too, and X-RateLimit-*, which came
-// before them. Their resets are in seconds from now, Unix seconds or dates, depending on who sends them.
+// single reads fields with one number each: RateLimit-* of drafts 0 to 6, which
+// GitLab sends too, and X-RateLimit-*, which came before them. Their resets are
+// in seconds from now, Unix seconds or dates, depending on who sends them.
 func single(fields Fields, c clock) []Quota {
 	for _, prefix := range []string{"Ratelimit", "X-Ratelimit", "X-Rate-Limit"} {
 		left, ok := count(leading(fields(prefix + "-Remaining")))

@@ -4,7 +4,8 @@ import (
 	"strings"
 )
 
-// structured reads the fields RateLimit and RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers: in drafts 8 to 11 lists such as
+// structured reads the fields RateLimit and RateLimit-Policy of
+// draft-ietf-httpapi-ratelimit-headers: in drafts 8 to 11 lists such as
 //
 //	RateLimit-Policy: "burst";q=20;w=2, "daily";q=1000;w=86400;qu="tokens"
 //	RateLimit: "burst";r=7;t=1, "daily";r=900
@@ -70,13 +71,15 @@ func draft7(entries []member, c clock) []Quota {
 	return []Quota{q}
 }
 
-// member is a member of a structured field (RFC 9651): a name, or key=value, with parameters.
+// member is a member of a structured field (RFC 9651): a name, or key=value,
+// with parameters.
 type member struct {
 	name   string // without quotes
 	params []string
 }
 
-// param returns the value of a parameter, without quotes, or "". Of several the last one counts.
+// param returns the value of a parameter, without quotes, or "". Of several the
+// last one counts.
 func (m member) param(key string) (value string) {
 	for _, p := range m.params {
 		if k, v, _ := strings.Cut(p, "="); strings.TrimSpace(k) == key {
@@ -91,8 +94,9 @@ const (
 	maxLength = 1 << 10   // bytes of one line that count
 )
 
-// members splits the lines of a field at the commas and semicolons outside of strings. It takes what it understands, and leaves it to
-// others to check the rest.
+// members splits the lines of a field at the commas and semicolons outside of
+// strings. It takes what it understands, and leaves it to others to check the
+// rest.
 func members(lines []string) (list []member) {
 	for _, line := range lines[:min(len(lines), maxLines)] {
 		for line = line[:min(len(line), maxLength)]; line != "" && len(list) < MaxQuotas; {
@@ -114,7 +118,8 @@ func members(lines []string) (list []member) {
 	return list
 }
 
-// cut cuts s at its first comma or semicolon outside of a string. end is which of them it was, or 0.
+// cut cuts s at its first comma or semicolon outside of a string. end is which
+// of them it was, or 0.
 func cut(s string) (part string, end byte, rest string) {
 	inside := false
 	for i := 0; i < len(s); i++ {

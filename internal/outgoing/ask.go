@@ -8,9 +8,11 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// ask asks the shared pause and the limiter for t, and sends it if they let it pass. The lane's lock is held, but not while it asks.
+// ask asks the shared pause and the limiter for t, and sends it if they let it
+// pass. The lane's lock is held, but not while it asks.
 //
-// In its turn, t reserves its token and waits for it, so that none is lost between two requests. Before, it takes one if there is one.
+// In its turn, t reserves its token and waits for it, so that none is lost
+// between two requests. Before, it takes one if there is one.
 func (g *Gate) ask(t *Turn, w *waiter, inTurn bool) (passed bool, err error) {
 	l, now := t.lane, time.Now()
 	l.send(t, now)
@@ -56,7 +58,8 @@ func (g *Gate) ask(t *Turn, w *waiter, inTurn bool) (passed bool, err error) {
 	return true, nil
 }
 
-// take takes what t needs if the limiter has it, and otherwise returns how long to wait.
+// take takes what t needs if the limiter has it, and otherwise returns how long
+// to wait.
 func (g *Gate) take(t *Turn) (passed bool, wait time.Duration, err error) {
 	t.result, err = g.config.Limiter.AllowUnits(t.ctx, t.lane.key, t.units)
 	switch {
@@ -70,7 +73,8 @@ func (g *Gate) take(t *Turn) (passed bool, wait time.Duration, err error) {
 	return false, g.retryAfter(&t.result), nil
 }
 
-// retryAfter returns after which time to ask the limiter again. A slot may become free earlier than the limiter can tell.
+// retryAfter returns after which time to ask the limiter again. A slot may
+// become free earlier than the limiter can tell.
 func (g *Gate) retryAfter(res *core.Result) time.Duration {
 	var rates, slots time.Duration
 	for _, r := range res.Limits() {
@@ -86,10 +90,12 @@ func (g *Gate) retryAfter(res *core.Result) time.Duration {
 	return max(rates, time.Microsecond)
 }
 
-// pollSlots is about how often to ask for a slot that another process may release.
+// pollSlots is about how often to ask for a slot that another process may
+// release.
 const pollSlots = 25 * time.Millisecond
 
-// reserve reserves t's token and waits for it. It gives the token back if it is due too late, if a pause begins or ctx ends.
+// reserve reserves t's token and waits for it. It gives the token back if it is
+// due too late, if a pause begins or ctx ends.
 func (g *Gate) reserve(t *Turn, w *waiter) (passed bool, err error) {
 	r, err := g.config.Limiter.Reserve(t.ctx, t.lane.key, 1)
 	if err != nil {
@@ -124,7 +130,8 @@ func (g *Gate) reserve(t *Turn, w *waiter) (passed bool, err error) {
 	}
 }
 
-// cancel gives a reservation back, also if ctx has ended. The store's own timeout bounds it.
+// cancel gives a reservation back, also if ctx has ended. The store's own
+// timeout bounds it.
 func cancel(r *core.Reservation, ctx context.Context) { _ = r.Cancel(context.WithoutCancel(ctx)) }
 
 // pausedFor reports whether t has to wait for a pause.

@@ -6,11 +6,13 @@ import (
 	"time"
 )
 
-// ErrQueueFull means that a request was not sent, because as many wait for its key as may wait.
+// ErrQueueFull means that a request was not sent, because as many wait for its
+// key as may wait.
 var ErrQueueFull = errors.New("ratelimit: too many requests wait already (RL622)")
 
-// Error means that a request was not sent, because it would have waited for too long, or too many wait already. It wraps [ErrQueueFull],
-// core.ErrDeadline or core.ErrCapacity.
+// Error means that a request was not sent, because it would have waited for too
+// long, or too many wait already. It wraps [ErrQueueFull], core.ErrDeadline or
+// core.ErrCapacity.
 type Error struct {
 	Key    string
 	Reason Reason    // what it would have waited for

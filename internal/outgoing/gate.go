@@ -1,5 +1,6 @@
-// Package outgoing is what clients share that keep to limits of others, whatever their protocol: each request waits for its turn at a
-// [Gate], and reports what it was answered.
+// Package outgoing is what clients share that keep to limits of others,
+// whatever their protocol: each request waits for its turn at a [Gate], and
+// reports what it was answered.
 package outgoing
 
 import (
@@ -27,7 +28,8 @@ type Gate struct {
 	lanes  lanes
 }
 
-// New returns a Gate. Without a limiter, nothing is known of a new key until its first request is answered.
+// New returns a Gate. Without a limiter, nothing is known of a new key until
+// its first request is answered.
 func New(c Config) *Gate {
 	if c.Jitter == nil {
 		c.Jitter = rand.N[time.Duration]
@@ -42,10 +44,12 @@ type Call struct {
 	Until time.Time  // when the caller's patience ends; zero: never
 }
 
-// Enter waits for the turn of a call, and returns it. It takes what the call needs from the limiter.
+// Enter waits for the turn of a call, and returns it. It takes what the call
+// needs from the limiter.
 //
-// A call that would have to wait beyond ctx's deadline, or its own Until, fails at once with an [Error], and so does one that finds a full
-// queue. If ctx ends, Enter returns its error. Other errors are the limiter's.
+// A call that would have to wait beyond ctx's deadline, or its own Until, fails
+// at once with an [Error], and so does one that finds a full queue. If ctx
+// ends, Enter returns its error. Other errors are the limiter's.
 func (g *Gate) Enter(ctx context.Context, c Call) (*Turn, error) {
 	began := time.Now()
 	if deadline, ok := ctx.Deadline(); ok && (c.Until.IsZero() || deadline.Before(c.Until)) {
@@ -96,7 +100,8 @@ func (g *Gate) pass(ctx context.Context, t *Turn, c Call) error {
 	return err
 }
 
-// wait waits until t has passed. w is in the queue. The lane's lock is held, but not while it waits.
+// wait waits until t has passed. w is in the queue. The lane's lock is held,
+// but not while it waits.
 func (g *Gate) wait(t *Turn, w *waiter) (passed bool, err error) {
 	l, timer := t.lane, time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -148,8 +153,8 @@ func (g *Gate) unlocked(l *lane, f func()) {
 // waits reports whether w would wait until an instant.
 func (w *waiter) waits(until time.Time) bool { return w.until.IsZero() || !until.After(w.until) }
 
-// InTime reports whether a request may wait until an instant: for no longer than
-// left, and within the deadline of ctx.
+// InTime reports whether a request may wait until an instant: for no longer
+// than left, and within the deadline of ctx.
 func InTime(ctx context.Context, left time.Duration, until time.Time) bool {
 	deadline, ok := ctx.Deadline()
 	return time.Until(until) <= left && (!ok || until.Before(deadline))

@@ -51,8 +51,8 @@ func (c *stepped) step(d time.Duration) {
 }
 
 // The clocks of the service, of the limiter and of the store of pauses step by
-// an hour, back and forth. No request waits for longer than two seconds, and the
-// limiter admits no more than its limit and what a step forth refills.
+// an hour, back and forth. No request waits for longer than two seconds, and
+// the limiter admits no more than its limit and what a step forth refills.
 func TestClocksThatStep(t *testing.T) {
 	for _, first := range []time.Duration{time.Hour, -time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -143,8 +143,8 @@ func TestOneRequestAsksFirst(t *testing.T) {
 	}
 }
 
-// Whoever gives up leaves nothing behind: nobody waits, nothing is under way, no
-// token is taken, and the next one goes.
+// Whoever gives up leaves nothing behind: nobody waits, nothing is under way,
+// no token is taken, and the next one goes.
 func TestCallersThatGiveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.PerSecond(1)}}))

@@ -40,7 +40,8 @@ func (l *lane) left(now time.Time) (time.Duration, Reason) {
 	return wait, reason
 }
 
-// expected returns the least time that a new request of a priority has to wait, and for what.
+// expected returns the least time that a new request of a priority has to wait,
+// and for what.
 func (l *lane) expected(p Priority, now time.Time) (time.Duration, Reason) {
 	wait, reason := l.left(now)
 	ahead := float64(l.queue.ahead(p))
@@ -75,7 +76,8 @@ func (l *lane) unsend(t *Turn, now time.Time) {
 	l.queue.wakeFirst()
 }
 
-// refused slows the pace down after a refusal. With a limiter, one now and then is an accident of times, and the pause is enough.
+// refused slows the pace down after a refusal. With a limiter, one now and then
+// is an accident of times, and the pause is enough.
 func (l *lane) refused(limited bool, now time.Time) {
 	if !limited || now.Sub(l.refusedAt) < accident {
 		l.pace.refused(now)
@@ -97,7 +99,8 @@ func (l *lane) deny(res *core.Result, wait time.Duration, now time.Time) {
 	}
 }
 
-// maxLanes is how many keys a client remembers. Keys that requests use are remembered beyond it.
+// maxLanes is how many keys a client remembers. Keys that requests use are
+// remembered beyond it.
 const maxLanes = 10_000
 
 // lanes are the lanes of a client, by key.

@@ -7,27 +7,34 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/advice"
 )
 
-// pace is how fast requests of a key may follow each other: a token bucket whose rate comes from the server's answers. It is the
-// smaller of two rates. Neither is known at first, and then there is no bound.
+// pace is how fast requests of a key may follow each other: a token bucket
+// whose rate comes from the server's answers. It is the smaller of two rates.
+// Neither is known at first, and then there is no bound.
 //
 // The window's rate spreads what is left until it is reset:
 //
 //	(left − requests under way − tokens in hand) / time until the reset
 //
-// It does not count for resets within two seconds that were said in whole seconds, which can't tell a shorter time.
+// It does not count for resets within two seconds that were said in whole
+// seconds, which can't tell a shorter time.
 //
-// The other rate is learned (AIMD). A refusal says what the server sustains, because its bucket was empty at this refusal and at the
-// one before: ceiling = requests served between the two / time between them. The refusal halves the rate. Each of n requests
-// served since raises it by an eighth of what is missing, and after t seconds it rises beyond, to find out whether more is possible:
+// The other rate is learned (AIMD). A refusal says what the server sustains,
+// because its bucket was empty at this refusal and at the one before: ceiling =
+// requests served between the two / time between them. The refusal halves the
+// rate. Each of n requests served since raises it by an eighth of what is
+// missing, and after t seconds it rises beyond, to find out whether more is
+// possible:
 //
 //	ceiling × (1 − ½ × (7/8)ⁿ + (t/T)³)
 //
-// T is 30, and 3 after the first refusal, before which the server's bucket may have been full.
+// T is 30, and 3 after the first refusal, before which the server's bucket may
+// have been full.
 //
-// If the answers say what is left of a limit, though not exactly when it is reset, the rate follows that too. It is multiplied by
-// min(1, (2 × left + 1) / limit), and the ceiling rises by a sixteenth with each request served while more than half is left
-// and requests wait. So
-// the server is never asked for more than it has.
+// If the answers say what is left of a limit, though not exactly when it is
+// reset, the rate follows that too. It is multiplied by min(1, (2 × left + 1) /
+// limit), and the ceiling rises by a sixteenth with each request served while
+// more than half is left and requests wait. So the server is never asked for
+// more than it has.
 type pace struct {
 	tokens float64   // in hand at an instant
 	at     time.Time // that instant
@@ -45,10 +52,12 @@ type pace struct {
 	since   time.Time // of the last refusal, or of the first request
 }
 
-// resolution is how long a reset is at least, if whole seconds can tell it: dates are up to a second late.
+// resolution is how long a reset is at least, if whole seconds can tell it:
+// dates are up to a second late.
 const resolution = 2 * time.Second
 
-// rate returns how many requests per second may go at an instant; +Inf: as many as come.
+// rate returns how many requests per second may go at an instant; +Inf: as many
+// as come.
 func (p *pace) rate(now time.Time) float64 {
 	if p.windowed(now) {
 		return min(p.window, p.learned(now))
@@ -73,7 +82,8 @@ func (p *pace) learned(now time.Time) float64 {
 	return p.ceiling * (1 - missing + math.Pow(now.Sub(p.since).Seconds()/p.scale, 3)) * p.fill
 }
 
-// burst returns how many requests may go at once: a tenth of what is left of the window, and of a second's.
+// burst returns how many requests may go at once: a tenth of what is left of
+// the window, and of a second's.
 func (p *pace) burst(now time.Time) float64 {
 	burst := p.learned(now) / 10
 	if p.windowed(now) {
@@ -82,7 +92,8 @@ func (p *pace) burst(now time.Time) float64 {
 	return max(1, burst)
 }
 
-// refill brings the tokens up to date. When the window is over, one request may go to learn what is left of the next one.
+// refill brings the tokens up to date. When the window is over, one request may
+// go to learn what is left of the next one.
 func (p *pace) refill(now time.Time) {
 	rate, burst := p.rate(now), p.burst(now)
 	if math.IsInf(rate, 1) {
@@ -141,8 +152,8 @@ func (p *pace) refused(now time.Time) {
 	p.tokens = min(p.tokens, 0)
 }
 
-// heard notes an answer that was no refusal, while so many requests are under way. Of other units than requests only those count that
-// the request takes.
+// heard notes an answer that was no refusal, while so many requests are under
+// way. Of other units than requests only those count that the request takes.
 func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int, now time.Time) {
 	p.refill(now)
 	p.served++
@@ -182,7 +193,8 @@ func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int
 	p.tokens = min(p.tokens, p.burst(now))
 }
 
-// spread takes in a window in which so many requests are left until a reset. Of several the slowest counts.
+// spread takes in a window in which so many requests are left until a reset. Of
+// several the slowest counts.
 func (p *pace) spread(left float64, underWay int, reset time.Duration, now time.Time) {
 	hand := p.tokens
 	if math.IsInf(hand, 1) {

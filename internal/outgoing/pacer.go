@@ -17,9 +17,9 @@ type Pacing struct {
 	// Limiter has the tokens that calls take. nil: there is none.
 	Limiter *core.Limiter
 
-	// Key returns what calls have in common that wait together, by their method,
-	// such as /files.v1.Files/Read, and the target of their connection. nil: the
-	// target, as target:api.example.com%3A443.
+	// Key returns what calls have in common that wait together, by their
+	// method, such as /files.v1.Files/Read, and the target of their connection.
+	// nil: the target, as target:api.example.com%3A443.
 	Key func(ctx context.Context, method, target string) (string, error)
 
 	SharedPauses core.Store                   // processes that share it pause together; nil: each pauses alone
@@ -92,8 +92,8 @@ const (
 	unavailable       Code = 14
 )
 
-// Unary has send send a call when it is its turn, and again after a refusal. Its
-// error is that of send, or of [Gate.Enter] if the call was not sent.
+// Unary has send send a call when it is its turn, and again after a refusal.
+// Its error is that of send, or of [Gate.Enter] if the call was not sent.
 func (p *Pacer) Unary(ctx context.Context, method, target string, send func() (Outcome, error)) error {
 	var waited time.Duration
 	for attempt := 1; ; attempt++ {

@@ -3,15 +3,18 @@ package outgoing
 import "time"
 
 const (
-	// longestPause is how long the word of a server counts: then one request asks again.
+	// longestPause is how long the word of a server counts: then one request
+	// asks again.
 	longestPause = time.Hour
-	// firstBackoff and lastBackoff are pauses after refusals in a row that don't say how long.
+	// firstBackoff and lastBackoff are pauses after refusals in a row that
+	// don't say how long.
 	firstBackoff, lastBackoff = time.Second, time.Minute
 	// probeFor is how long others wait for the answer to a probe.
 	probeFor = time.Second
 )
 
-// pause is a time in which no request of a key is sent. The first one after it is a probe: others wait for its answer.
+// pause is a time in which no request of a key is sent. The first one after it
+// is a probe: others wait for its answer.
 type pause struct {
 	until    time.Time
 	number   int // of pauses that refusals began, so far
@@ -22,7 +25,8 @@ type pause struct {
 	asked   time.Time // when the probe was sent
 }
 
-// left returns how long requests have to wait at an instant, for the end of the pause or for the answer to the probe.
+// left returns how long requests have to wait at an instant, for the end of the
+// pause or for the answer to the probe.
 func (p *pause) left(now time.Time) time.Duration {
 	if left := p.until.Sub(now); left > 0 {
 		return left
@@ -51,8 +55,9 @@ func (p *pause) end(t *Turn) {
 // served notes an answer that was no refusal.
 func (p *pause) served() { p.refusals, p.probing = 0, false }
 
-// refused begins a pause. The server said how long; 0: it did not. It reports whether the refusal is a new one: those of
-// requests that were sent before the pause began can only make it longer.
+// refused begins a pause. The server said how long; 0: it did not. It reports
+// whether the refusal is a new one: those of requests that were sent before the
+// pause began can only make it longer.
 func (p *pause) refused(t *Turn, said time.Duration, now time.Time) (isNew bool) {
 	if isNew = t.pauses == p.number; isNew {
 		p.refusals++

@@ -12,7 +12,8 @@ type Priority uint8
 const (
 	// Interactive requests go before those of a batch. It is the default.
 	Interactive Priority = iota
-	// Batch requests go when no interactive ones wait, and in each [batchShare]th turn.
+	// Batch requests go when no interactive ones wait, and in each
+	// [batchShare]th turn.
 	Batch
 	priorities
 )
@@ -41,7 +42,8 @@ type waiter struct {
 	wake     chan struct{} // has a value when the waiter must look again
 }
 
-// queue is the requests that wait for one key: in the order of their arrival for each priority.
+// queue is the requests that wait for one key: in the order of their arrival
+// for each priority.
 type queue struct {
 	waiting [priorities][]*waiter
 	turns   int

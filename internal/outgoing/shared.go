@@ -9,9 +9,11 @@ import (
 
 // Shared is the pauses of all processes that have a store in common.
 //
-// A pause is kept as a bucket of milliseconds, which refills with the time: taking d of them from a full bucket leaves one that is
-// full again when the pause is over. Taking tells in one step what was missing before. What both pauses have in common is given
-// back, so a pause lasts as long as the longest one that was asked for.
+// A pause is kept as a bucket of milliseconds, which refills with the time:
+// taking d of them from a full bucket leaves one that is full again when the
+// pause is over. Taking tells in one step what was missing before. What both
+// pauses have in common is given back, so a pause lasts as long as the longest
+// one that was asked for.
 type Shared struct {
 	limiter *core.Limiter
 }
@@ -40,7 +42,8 @@ func (s *Shared) due(l *lane, now time.Time) bool {
 	return s != nil && now.Sub(l.checked) >= checkEvery
 }
 
-// left returns how long a key's pause lasts. Without an answer of the store there is none.
+// left returns how long a key's pause lasts. Without an answer of the store
+// there is none.
 func (s *Shared) left(ctx context.Context, key string) time.Duration {
 	res, err := s.limiter.Peek(ctx, key)
 	if err != nil {

@@ -14,7 +14,8 @@ type State struct {
 	Rate         float64   // requests per second that the answers allow; 0: they say nothing
 }
 
-// State returns how a key is doing. It is the zero State if no request used the key lately.
+// State returns how a key is doing. It is the zero State if no request used the
+// key lately.
 func (g *Gate) State(key string) State {
 	l := g.lanes.look(key)
 	if l == nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/advice"
 )
 
-// Turn is a request that may be sent. After one of Served, Refused, Busy and Lost it is ended by End.
+// Turn is a request that may be sent. After one of Served, Refused, Busy and
+// Lost it is ended by End.
 type Turn struct {
 	Waited time.Duration // at the gate
 
@@ -25,8 +26,9 @@ type Turn struct {
 	holdAt time.Time     // when to hold them for longer; zero: not asked yet
 }
 
-// Served notes that the server has done what it was asked for. With a limiter, what the answer calls left does not count: it is what the
-// limiter leaves, and would slow down those that came later.
+// Served notes that the server has done what it was asked for. With a limiter,
+// what the answer calls left does not count: it is what the limiter leaves, and
+// would slow down those that came later.
 func (t *Turn) Served(a advice.Advice) {
 	if t.gate.config.Limiter != nil {
 		a.Quotas = nil
@@ -37,16 +39,19 @@ func (t *Turn) Served(a advice.Advice) {
 	})
 }
 
-// Refused notes that the server refused the request for a limit. All requests of the key pause, for as long as the answer says.
+// Refused notes that the server refused the request for a limit. All requests
+// of the key pause, for as long as the answer says.
 func (t *Turn) Refused(a advice.Advice) { t.refused(wait(a), true) }
 
-// Busy notes that the server is not available for a time. That says nothing of limits.
+// Busy notes that the server is not available for a time. That says nothing of
+// limits.
 func (t *Turn) Busy(a advice.Advice) { t.refused(wait(a), false) }
 
 // Lost notes that there is no answer.
 func (t *Turn) Lost() { t.answered(func(time.Time) {}) }
 
-// wait returns how long an answer asks to wait; 0: it does not say. Without Retry-After it is the reset of a limit of which nothing is left.
+// wait returns how long an answer asks to wait; 0: it does not say. Without
+// Retry-After it is the reset of a limit of which nothing is left.
 func wait(a advice.Advice) time.Duration {
 	if a.RetryAfter > 0 {
 		return a.RetryAfter
@@ -100,7 +105,8 @@ func (t *Turn) Paused() time.Time {
 // Units returns what the request took besides one request.
 func (t *Turn) Units() core.Units { return t.units }
 
-// Hold returns for how long the request holds slots of the limiter; 0: it holds none.
+// Hold returns for how long the request holds slots of the limiter; 0: it holds
+// none.
 func (t *Turn) Hold() (shortest time.Duration) {
 	for _, r := range t.result.Limits() {
 		if r.Limit.Mode != core.Concurrent || r.Cost == 0 {
@@ -113,9 +119,9 @@ func (t *Turn) Hold() (shortest time.Duration) {
 	return shortest
 }
 
-// HoldOn holds the slots for as long again, if half of their time is over. It is
-// called while the answer is read, by one goroutine at a time. If they are lost
-// to others, the request goes on without.
+// HoldOn holds the slots for as long again, if half of their time is over. It
+// is called while the answer is read, by one goroutine at a time. If they are
+// lost to others, the request goes on without.
 func (t *Turn) HoldOn() {
 	now := time.Now()
 	if t.holdAt.IsZero() {
@@ -128,13 +134,15 @@ func (t *Turn) HoldOn() {
 	}
 }
 
-// NotSent gives back what the request took: it was never sent. It is called instead of End.
+// NotSent gives back what the request took: it was never sent. It is called
+// instead of End.
 func (t *Turn) NotSent() {
 	_ = t.result.Undo(context.WithoutCancel(t.ctx))
 	t.leave()
 }
 
-// End ends a request whose answer is over. used is what it really took; nil: what was taken stays.
+// End ends a request whose answer is over. used is what it really took; nil:
+// what was taken stays.
 func (t *Turn) End(used core.Units) {
 	ctx := context.WithoutCancel(t.ctx)
 	if used != nil {
