@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -466,4 +467,109 @@ func TestAnswersWithoutABody(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A body that can't be read again is the error of its request, and leaves
+// nothing behind.
+func TestAGetBodyThatFails(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.InFlight(1)}}))
+		transport := clientlimit.New(newProvider(refusing(time.Second, "1")), clientlimit.WithLimiter(limiter, clientlimit.ByHost()))
+		req, lost := must(http.NewRequest("POST", "http://a/", strings.NewReader("order 7"))), errors.New("the file is gone")
+		req.GetBody = func() (io.ReadCloser, error) { return nil, lost }
+		if _, err := do(&http.Client{Transport: transport}, req); !errors.Is(err, lost) {
+			t.Errorf("%v: want the error of GetBody", err)
+		}
+		if res := must(limiter.Allow(t.Context(), "host:a")); !res.Allowed || transport.State("host:a") != (clientlimit.State{}) {
+			t.Errorf("%+v: a slot or a request is left behind", transport.State("host:a"))
+		}
+	})
+}
+
+// A stream is settled once, when it is over, by what stands at its end.
+func TestAStreamIsSettledByItsEnd(t *testing.T) {
+	for how, read := range map[string]func(io.ReadCloser){
+		"to its end": func(b io.ReadCloser) { _, _ = io.Copy(io.Discard, b); b.Close() },
+		"in parts": func(b io.ReadCloser) {
+			_, _ = io.CopyN(io.Discard, b, 999_990)
+			_, _ = io.ReadAll(b)
+			b.Close()
+			b.Close()
+		},
+	} {
+		inBubble(t, func(t *testing.T) {
+			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.PerDay(1000).WithUnit("tokens")}}))
+			p := newProvider(func(int, *http.Request) *http.Response {
+				res := respond(200)
+				res.Body = io.NopCloser(strings.NewReader(strings.Repeat("x", 1_000_000) + "usage 37"))
+				return res
+			})
+			settled := 0
+			client := &http.Client{Transport: clientlimit.New(p, clientlimit.WithLimiter(limiter, clientlimit.ByHost()),
+				clientlimit.WithUnits(func(*http.Request) (core.Units, error) { return core.Units{"tokens": 900}, nil }),
+				clientlimit.WithSettle(func(a *clientlimit.Answer) core.Units {
+					settled++
+					if len(a.Read) != 64<<10 || !strings.HasSuffix(string(a.Read), "usage 37") {
+						t.Errorf("%s: %d bytes, want the last 64 KiB", how, len(a.Read))
+					}
+					return core.Units{"tokens": 37}
+				}))}
+			read(must(client.Get("http://a/")).Body)
+			if left := must(limiter.Peek(t.Context(), "host:a")).Limits()[0].Remaining; left != 963 || settled != 1 {
+				t.Errorf("%s: %d tokens are left after %d settlements, want 963 after one", how, left, settled)
+			}
+		})
+	}
+}
+
+// Who uses clientlimit gets the standard library and this module alone.
+func TestNothingElseIsImported(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := strings.Fields(string(out))
+	for _, path := range seen {
+		if !strings.HasPrefix(path, "github.com/tokenbucket-go/ratelimit/") || strings.Contains(path, "redisstore") {
+			t.Errorf("clientlimit imports %s", path)
+		}
+	}
+	if !slices.Contains(seen, "github.com/tokenbucket-go/ratelimit/core") {
+		t.Fatalf("the premise: it imports core: %v", seen)
+	}
+}
+
+// hangingBody has no end, until it is closed.
+type hangingBody struct{ closed chan struct{} }
+
+func (b hangingBody) Read([]byte) (int, error) { <-b.closed; return 0, net.ErrClosed }
+func (b hangingBody) Close() error             { close(b.closed); return nil }
+
+// zeros are a body without an end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+func (zeros) Close() error               { return nil }
+
+// A refusal whose body hangs, or never ends, is sent again in time.
+func TestBodiesOfRefusalsAreBounded(t *testing.T) {
+	for what, body := range map[string]func() io.ReadCloser{
+		"hangs":     func() io.ReadCloser { return hangingBody{make(chan struct{})} },
+		"never end": func() io.ReadCloser { return zeros{} },
+	} {
+		inBubble(t, func(t *testing.T) {
+			p := newProvider(func(n int, _ *http.Request) *http.Response {
+				if n > 1 {
+					return respond(200)
+				}
+				res := respond(429, "Retry-After", "1")
+				res.Body = body()
+				return res
+			})
+			status, err := get(t.Context(), t, &http.Client{Transport: clientlimit.New(p)}, "a")
+			if err != nil || status != 200 || p.at()[1] > 1200*time.Millisecond || !p.bodies[0].closed {
+				t.Errorf("%s: %d, %v, calls at %v: want the second after the pause, and the first body closed", what, status, err, p.at())
+			}
+		})
+	}
 }
