@@ -129,6 +129,25 @@ func TestClientsLearnTheRateOfASmallBucket(t *testing.T) {
 	}
 }
 
+// Of limits that begin anew at each window, clients spread what is left over it.
+// Nothing is refused, and each window loses the last two seconds or so: whole
+// seconds don't say when it ends.
+func TestClientsSpreadWindows(t *testing.T) {
+	for window, goodput := range map[time.Duration]float64{10 * time.Second: 0.88, time.Minute: 0.96, time.Hour: 0.99} {
+		for _, style := range []core.HeaderStyle{core.HeadersLegacy, core.HeadersDraft8} {
+			inBubble(t, func(t *testing.T) {
+				const windows = 3
+				time.Sleep(time.Until(time.Now().Truncate(window).Add(window)))
+				limit := core.Limit{Capacity: 200, RefillRate: 200, RefillInterval: window, Mode: core.Aligned}
+				got := play(t, limited(t, style, limit), limit, 10, 1, windows*window, 0)
+				if share := got.served / windows / float64(limit.Capacity); share < goodput || share > 1 || got.refused > 0 {
+					t.Errorf("windows of %v, fields of style %v: %.3f of the limit and %.0f refused, want from %.2f to 1, and none", window, style, share, got.refused, goodput)
+				}
+			})
+		}
+	}
+}
+
 // With a limiter that knows the limit no request is refused, and none of the
 // limit is lost, if all have the same way to the service.
 func TestALimiterPacesExactly(t *testing.T) {
