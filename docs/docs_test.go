@@ -32,11 +32,10 @@ var known = map[string]string{
 	"keyof":      "github.com/tokenbucket-go/ratelimit/core/keyof",
 	"adapter":    "github.com/tokenbucket-go/ratelimit/core/adapter",
 	"denied":     "github.com/tokenbucket-go/ratelimit/core/denied",
-	"adapter":    "github.com/tokenbucket-go/ratelimit/core/adapter",
 }
 
 func init() {
-	for _, own := range []string{"ginlimit", "echolimit", "chilimit", "fiberlimit", "httplimit", "promlimit", "otellimit", "adminlimit"} {
+	for _, own := range []string{"ginlimit", "echolimit", "chilimit", "fiberlimit", "httplimit", "promlimit", "otellimit", "adminlimit", "clientlimit"} {
 		known[own] = "github.com/tokenbucket-go/ratelimit/" + own
 	}
 }
@@ -49,6 +48,7 @@ var given = map[string]string{
 	"organisation": "*core.Limiter", "byKey": "func(*http.Request) (string, error)", "byOrganisation": "func(*http.Request) (string, error)",
 	"search": "*core.Limiter", "logins": "*core.Limiter", "apiKey": "string", "userOf": "func(*gin.Context) string", "correct": "func(user, password string) bool",
 	"estimate": "func(*http.Request) (core.Units, error)", "used": "func(*http.Request, int) core.Units",
+	"client": "*http.Client", "req": "*http.Request", "usageIn": "func([]byte) int64",
 }
 
 var (

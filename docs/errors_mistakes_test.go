@@ -23,6 +23,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/tokenbucket-go/ratelimit/adminlimit"
+	"github.com/tokenbucket-go/ratelimit/clientlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/clientip"
@@ -47,7 +48,7 @@ func everyMistake(t *testing.T) string {
 		said.WriteString(err.Error() + "\n")
 	}
 	for _, mistakes := range []func(*testing.T, func(error)){
-		mistakesInGo, mistakesInPlans, mistakesInText, mistakesInFiles, mistakesInStores, mistakesInMiddleware, errorsOfDecisions,
+		mistakesInGo, mistakesInPlans, mistakesInText, mistakesInFiles, mistakesInStores, mistakesInMiddleware, mistakesInClients, errorsOfDecisions,
 	} {
 		mistakes(t, say)
 	}
@@ -55,6 +56,15 @@ func everyMistake(t *testing.T) string {
 	said.WriteString(logtest.Capture(func() { logsOfMiddleware(t) }))
 	said.WriteString(logsOfStores(t))
 	return said.String()
+}
+
+func mistakesInClients(t *testing.T, say func(error)) {
+	t.Helper()
+	func() {
+		defer func() { say(recover().(error)) }()
+		clientlimit.New(nil, clientlimit.WithLimiter(nil, clientlimit.ByHost()), clientlimit.WithAttempts(0), clientlimit.WithMaxWait(0))
+	}()
+	say(&clientlimit.Error{Key: "host:api.example.com", Err: clientlimit.ErrQueueFull})
 }
 
 func mistakesInPlans(t *testing.T, say func(error)) {

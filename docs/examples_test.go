@@ -41,7 +41,7 @@ func publicPackages(t *testing.T) (dirs []string) {
 
 // ofApps are the packages that apps call: there each type has an example under
 // its own name.
-var ofApps = []string{"core", "core/redisstore", "core/policyfile", "core/storestats", "ginlimit", "echolimit", "chilimit", "fiberlimit", "httplimit", "adminlimit", "core/denied"}
+var ofApps = []string{"core", "core/redisstore", "core/policyfile", "core/storestats", "ginlimit", "echolimit", "chilimit", "fiberlimit", "httplimit", "adminlimit", "core/denied", "clientlimit"}
 
 // noExample are types that a reader of examples does not write.
 var noExample = map[string]string{

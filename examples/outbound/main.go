@@ -1,7 +1,8 @@
-// A client that stays within the limit of its provider's API. An http.RoundTripper takes a token of
-// the host's bucket for each call, and waits if there is none. If the provider answers 429, all calls to
-// that host pause. Without -url the client calls a provider in this process, which allows fewer calls than
-// it promises. Try:
+// A client that stays within the limit of its provider's API. The
+// http.RoundTripper of clientlimit takes a token of the host's bucket for each
+// call, and waits if there is none. If the provider answers 429, all calls to
+// that host pause. Without -url the client calls a provider in this process,
+// which allows fewer calls than it promises. Try:
 //
 //	go run ./examples/outbound                        # bucket in this process
 //	go run ./examples/outbound -redis localhost:6379  # in two terminals: they share 5 calls a second
@@ -15,7 +16,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -24,12 +24,12 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tokenbucket-go/ratelimit/clientlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/httplimit"
@@ -115,138 +115,19 @@ func provider() http.Handler {
 		func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "here you are") }))
 }
 
-// maxTries bounds how often a call is sent when the provider answers 429.
-const maxTries = 5
-
-// transport waits before each call for a token of the host's bucket, and until the host's pause is over.
-// Calls get their tokens in the order in which they ask. If the wait or the pause would end after the
-// deadline of the request's context, it returns core.ErrDeadline at once. Set a deadline with
-// http.NewRequestWithContext, or with the Timeout of the http.Client.
-type transport struct {
-	base    http.RoundTripper
-	limiter *core.Limiter
-
-	mu     sync.Mutex
-	paused map[string]time.Time // until when, by host
-}
-
-func newTransport(store core.Store, base http.RoundTripper) *transport {
-	return &transport{
-		base: base,
-		limiter: core.Must(core.NewLimiter(store, core.Policy{
-			Name:   "outbound",
-			Limits: []core.Limit{core.PerSecond(5)}, // what the provider's documentation promises
-		})),
-		paused: make(map[string]time.Time),
-	}
-}
-
-// RoundTrip sends the request when it is its turn. After a 429 with Retry-After it waits and sends the
-// request again, if the body can be read again. After maxTries it returns the 429.
-func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	ctx, host := req.Context(), req.URL.Host
-	for try := 1; ; try++ {
-		if err := t.turn(ctx, host); err != nil {
-			if req.Body != nil {
-				req.Body.Close() // a RoundTripper must, on errors too
-			}
-			return nil, fmt.Errorf("waiting for %s: %w", host, err)
-		}
-		resp, err := t.base.RoundTrip(req)
-		if err != nil || resp.StatusCode != http.StatusTooManyRequests {
-			return resp, err
-		}
-		wait, ok := retryAfter(resp.Header.Get("Retry-After"), time.Now())
-		if !ok {
-			return resp, nil
-		}
-		t.pause(host, wait)
-		again, ok := rewind(req)
-		if !ok || try == maxTries {
-			return resp, nil
-		}
-		io.CopyN(io.Discard, resp.Body, 64<<10) // so that the connection can be used again
-		resp.Body.Close()
-		req = again
-	}
-}
-
-// turn takes a token of the host, at a time when the host is not paused.
-func (t *transport) turn(ctx context.Context, host string) error {
-	key := core.JoinKey("host", host)
-	for {
-		if err := t.waitForPause(ctx, host); err != nil {
-			return err
-		}
-		if err := t.limiter.Wait(ctx, key); err != nil {
-			return err
-		}
-		if t.pauseLeft(host) == 0 {
-			return nil
-		}
-		// A pause began while this call waited for its token. Give the token back: otherwise all
-		// waiting calls would be sent at once when the pause is over.
-		if err := t.limiter.Refund(ctx, key, 1); err != nil && !errors.Is(err, core.ErrUnavailable) {
-			return err
-		}
-	}
-}
-
-func (t *transport) waitForPause(ctx context.Context, host string) error {
-	for {
-		left := t.pauseLeft(host)
-		if left == 0 {
-			return nil
-		}
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < left {
-			return core.ErrDeadline
-		}
-		select {
-		case <-time.After(left):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func (t *transport) pauseLeft(host string) time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return max(0, time.Until(t.paused[host]))
-}
-
-func (t *transport) pause(host string, d time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if until := time.Now().Add(d); until.After(t.paused[host]) {
-		t.paused[host] = until
-	}
-}
-
-// retryAfter reads seconds or a date (RFC 9110, 10.2.3).
-func retryAfter(value string, now time.Time) (time.Duration, bool) {
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second, true
-	}
-	if date, err := http.ParseTime(value); err == nil {
-		return max(0, date.Sub(now)), true
-	}
-	return 0, false
-}
-
-// rewind returns the request with its body from the start.
-func rewind(req *http.Request) (*http.Request, bool) {
-	if req.Body == nil || req.Body == http.NoBody {
-		return req, true
-	}
-	if req.GetBody == nil {
-		return nil, false
-	}
-	body, err := req.GetBody()
-	if err != nil {
-		return nil, false
-	}
-	again := req.Clone(req.Context()) // a RoundTripper must not change the caller's request
-	again.Body = body
-	return again, true
+// newTransport returns a transport that waits before each call for a token of
+// the host's bucket. Calls get their tokens in the order in which they ask. If
+// the provider answers 429, all calls to that host pause, in all processes that
+// share the store. A call that would wait beyond the deadline of its context
+// fails at once. Set a deadline with http.NewRequestWithContext, or with the
+// Timeout of the http.Client.
+func newTransport(store core.Store, base http.RoundTripper) http.RoundTripper {
+	limiter := core.Must(core.NewLimiter(store, core.Policy{
+		Name:   "outbound",
+		Limits: []core.Limit{core.PerSecond(5)}, // what the provider's documentation promises
+	}))
+	return clientlimit.New(base,
+		clientlimit.WithLimiter(limiter, clientlimit.ByHost()),
+		clientlimit.WithSharedPauses(store),
+	)
 }

@@ -18,4 +18,6 @@ var pictures = map[string]func() *canvas{
 	"request.svg":      drawRequest,
 	"leases.svg":       drawLeases,
 	"settle.svg":       drawSettle,
+	"spread.svg":       drawSpread,
+	"learned.svg":      drawLearned,
 }
