@@ -87,7 +87,7 @@ func TestTheStateIsThatOfTheLimiters(t *testing.T) {
 	assert.EqualValues(t, 2, report.Policies[0].Shadow, "the premise: shadow mode let two pass")
 
 	_, page := a.send(t, "GET", "", "", html)
-	for _, want := range []string{hashOf(t, a.api.Policy()), "FailClosed", "1000/day name daily", "on: denies nobody", "user:ann", "2 of these by shadow mode alone", "1 min 30 s", ">open<"} {
+	for _, want := range []string{hashOf(t, a.api.Policy()), "FailClosed", "1000/day name daily", "on: denies nobody", "user:ann", "2 denied since ", "all by shadow mode alone", "1 min 30 s", ">open<", "Store main does not answer, for "} {
 		assert.Contains(t, page, want, "the page shows what JSON has")
 	}
 }

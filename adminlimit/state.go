@@ -34,6 +34,7 @@ type answer struct {
 	Policies []policy       `json:"policies"`
 	Denied   *denied.Report `json:"denied,omitempty"` // without WithDenied there is none
 	Stores   []storeState   `json:"stores"`
+	Now      []denials      `json:"-"` // of the page: who is denied, with buckets
 
 	html      bool
 	top       int
