@@ -148,7 +148,7 @@ func hashOf(p core.Policy) string {
 func left(res core.Result) string {
 	var words []string
 	for _, l := range res.Limits() {
-		words = append(words, fmt.Sprintf("%s: %d of %d left", l.Limit.Name, l.Remaining, l.Limit.Capacity))
+		words = append(words, fmt.Sprintf("%s: %d of %d tokens left", l.Limit.Name, l.Remaining, l.Limit.Capacity))
 	}
 	if words == nil {
 		return "not known"

@@ -144,7 +144,7 @@ func (c *changeFlags) move(ctx context.Context, s cli.Streams, args []string) er
 	if err != nil {
 		return d.Explain(err)
 	}
-	_ = show.About(s.Out, args[0]+" "+d.text(key), fmt.Sprintf("%sed %s: %s has %s of %s left, and had %s.", does, show.Some(n, "token"), name,
+	_ = show.About(s.Out, args[0]+" "+d.text(key), fmt.Sprintf("%sed %s: %s has %s of %s tokens left, and had %s.", does, show.Some(n, "token"), name,
 		show.Count(after.Remaining-after.Debt), show.Count(after.Limit.Capacity), show.Count(before.Remaining-before.Debt)))
 	if c.sign > 0 && after.Remaining == after.Limit.Capacity {
 		_, _ = fmt.Fprintln(s.Out, "  It is full: what had no room is lost.")

@@ -71,7 +71,7 @@ func TestColumnsThatStandBelowFit(t *testing.T) {
 // green, and the text is the same. Keys and prose have no color.
 func TestVerdictsAreInColor(t *testing.T) {
 	const text = `api ip:192.0.2.1: denied: minute is used up
-  ip:192.0.2.2  allowed: 4 of 10 left of daily
+  ip:192.0.2.2  allowed: 4 of 10 tokens left of daily
   ip:192.0.2.3  not known: the store does not answer
 api user:x: allowed: never used, or not since it was full
       denied: daily is used up
