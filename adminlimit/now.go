@@ -10,11 +10,11 @@ import (
 )
 
 // The page looks up the keys that are denied most: so many of a policy, and of
-// all. It waits so long for all of them.
+// all policies, within this time.
 const (
-	lookedUp    = 5
-	lookedUpAll = 20
-	patience    = time.Second
+	lookedUp      = 5
+	lookedUpAll   = 20
+	lookUpTimeout = time.Second
 )
 
 // denials is who a policy denies now.
@@ -36,15 +36,15 @@ func (h *Handler) now(ctx context.Context, a *answer) {
 	if a.Denied == nil {
 		return
 	}
-	ctx, stop := context.WithTimeout(ctx, patience)
+	ctx, stop := context.WithTimeout(ctx, lookUpTimeout)
 	defer stop()
-	room := lookedUpAll
+	more := lookedUpAll
 	for _, p := range a.Denied.Policies {
 		d := denials{Policy: p}
 		for i, k := range p.Keys {
 			one := deniedKey{Key: k}
-			if i < lookedUp && room > 0 && a.CanPeek(p.Policy) && ctx.Err() == nil {
-				room--
+			if i < lookedUp && more > 0 && a.CanPeek(p.Policy) && ctx.Err() == nil {
+				more--
 				one.Bucket = h.bucketOf(ctx, p.Policy, k.Key)
 			}
 			d.Keys = append(d.Keys, one)
