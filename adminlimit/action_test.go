@@ -87,7 +87,7 @@ func TestTheStateIsThatOfTheLimiters(t *testing.T) {
 	assert.EqualValues(t, 2, report.Policies[0].Shadow, "the premise: shadow mode let two pass")
 
 	_, page := a.send(t, "GET", "", "", html)
-	for _, want := range []string{hashOf(t, a.api.Policy()), "FailClosed", "1000/day name daily", "on: denies nobody", "user:ann", "2 of these by shadow mode alone", "1 min 30 s", ">open<"} {
+	for _, want := range []string{hashOf(t, a.api.Policy()), "FailClosed", "1000/day name daily", "on: denies nobody", "user:ann", "2 denied since ", "all by shadow mode alone", "1 min 30 s", ">open<", "Store main does not answer, for "} {
 		assert.Contains(t, page, want, "the page shows what JSON has")
 	}
 }
@@ -151,13 +151,13 @@ func TestResetIsAnsweredAndLogged(t *testing.T) {
 		status, answer := a.post(t, "action", "reset", "policy", "login", "key", "user:ann")
 		require.Equal(t, http.StatusOK, status)
 		assert.Equal(t, map[string]any{
-			"action": "reset", "by": "ann", "policy": "login", "key": "user:ann", "before": "login: 0 of 5 left", "after": "login: 5 of 5 left",
+			"action": "reset", "by": "ann", "policy": "login", "key": "user:ann", "before": "login: 0 of 5 tokens left", "after": "login: 5 of 5 tokens left",
 			"note": "other processes may repeat a denial for as long as their deny cache keeps it",
 		}, answer["done"])
 		res, err := a.login.Peek(t.Context(), "user:ann")
 		require.NoError(t, err)
 		assert.EqualValues(t, 5, res.Remaining)
-		assert.Contains(t, a.log.String(), `level=INFO msg="ratelimit: changed by hand" who=ann action=reset policy=login key=`+shown+` before="login: 0 of 5 left" after="login: 5 of 5 left"`)
+		assert.Contains(t, a.log.String(), `level=INFO msg="ratelimit: changed by hand" who=ann action=reset policy=login key=`+shown+` before="login: 0 of 5 tokens left" after="login: 5 of 5 tokens left"`)
 		assert.Equal(t, plain, strings.Contains(a.log.String(), "user:ann"), "keys are hashed in the log, unless the app says otherwise")
 	}
 }
@@ -391,7 +391,7 @@ func TestOnRedis(t *testing.T) {
 	assert.Equal(t, false, answer["peek"].(map[string]any)["passes"])
 	status, answer = a.post(t, "action", "reset", "policy", "far", "key", "k")
 	require.Equal(t, http.StatusOK, status)
-	assert.Equal(t, "far: 1 of 1 left", answer["done"].(map[string]any)["after"])
+	assert.Equal(t, "far: 1 of 1 tokens left", answer["done"].(map[string]any)["after"])
 	res, err := l.Allow(t.Context(), "k")
 	require.NoError(t, err)
 	assert.True(t, res.Allowed)
@@ -436,7 +436,7 @@ func TestPlansAreShown(t *testing.T) {
 		_, answer := a.post(t, "action", "peek", "policy", "paid", "key", "user:bob")
 		assert.Equal(t, []any{map[string]any{"name": "pro", "limits": []any{"1000/day name day"}}}, answer["policies"].([]any)[2].(map[string]any)["plans"])
 		peek := answer["peek"].(map[string]any)
-		assert.Equal(t, []any{"pro", "allowed: 984 of 1,000 left of day"}, []any{peek["plan"], peek["says"]})
+		assert.Equal(t, []any{"pro", "allowed: 984 of 1,000 tokens left of day"}, []any{peek["plan"], peek["says"]})
 	}
 	_, page := a.send(t, "POST", "", "action=peek&policy=paid&key=user:bob", func(r *http.Request) { r.Header.Set("Accept", "text/html") })
 	assert.Contains(t, page, "<code>1000/day</code> (plan &#34;pro&#34;)")
@@ -555,7 +555,7 @@ func TestKeysAreTakenAsTheyAreShown(t *testing.T) {
 	for _, given := range []string{store.Key(long), a.login.LogKey("user:ann")} {
 		status, answer = a.post(t, "action", "reset", "policy", "login", "key", given)
 		require.Equal(t, http.StatusOK, status)
-		assert.Equal(t, "login: 5 of 5 left", answer["done"].(map[string]any)["after"])
+		assert.Equal(t, "login: 5 of 5 tokens left", answer["done"].(map[string]any)["after"])
 	}
 	for _, key := range []string{long, "user:ann"} {
 		res, err := a.login.Allow(t.Context(), key)

@@ -124,6 +124,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.state(&a)
 	var body bytes.Buffer
 	if a.html {
+		h.now(r.Context(), &a)
 		writePage(&body, &a)
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	} else {

@@ -75,7 +75,7 @@ func TestThePageShowsWhatIsInForce(t *testing.T) {
 		{Key: "ip:192.0.2.7", Blocked: true, By: "<script>alert(1)</script>", Reason: "\u202eevil\u2028 <b>" + strings.Repeat("x", 200)},
 	}, s.Exceptions.List)
 	page := show("?format=html")
-	for _, shown := range []string{"1 override and 2 blocks by operators, " + oncall.VersionText(version), `<span class="good">read 1 s ago</span>`, "<code>100/day name api</code>", "<td>ends in 1 h ", "launch"} {
+	for _, shown := range []string{"1 override and 2 blocks by operators, " + oncall.VersionText(version), `<span class="good">read 1 s ago</span>`, "<code>100/day name api</code>", `<td data-label="End">ends in 1 h `, "launch"} {
 		assert.Contains(t, page, shown)
 	}
 	for _, hostile := range []string{"<script>", "\u202e", "\u2028", "<b>", "<i>", "\x00", "\x1b"} {

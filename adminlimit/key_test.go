@@ -30,7 +30,9 @@ var (
 	keyInCell  = regexp.MustCompile(`<th scope="row"><code>([^<]*)</code></th>`)
 	keyInBox   = regexp.MustCompile(`<div class="box" role="status">\s*<p><code>([^<]*)</code> under`)
 	keyOfDone  = regexp.MustCompile(`, key <code>([^<]*)</code>`)
-	keyInInput = regexp.MustCompile(`name="key"[^>]* value="([^"]*)"`)
+	keyInForm  = regexp.MustCompile(`type="hidden" name="key" value="([^"]*)"`)
+	keyInInput = regexp.MustCompile(`id="key" name="key"[^>]* value="([^"]*)"`)
+	keyToReset = regexp.MustCompile(`<input name="key"[^>]* value="([^"]*)"`)
 )
 
 // What the page or JSON shows of a key means that key and no other: it resets
@@ -65,7 +67,7 @@ func TestWhatIsShownOfAKeyCanBePastedBack(t *testing.T) {
 			shown = append(shown, k.Key)
 		}
 		require.Len(t, shown, len(hostileKeys), "the premise: all are denied")
-		cells, inputs := keyInCell.FindAllStringSubmatch(text, -1), keyInInput.FindAllStringSubmatch(text, -1)[1:]
+		cells, inputs := keyInCell.FindAllStringSubmatch(text, -1), keyInForm.FindAllStringSubmatch(text, -1)
 		require.Len(t, cells, len(shown))
 		require.Len(t, inputs, len(shown))
 		at := -1
@@ -80,13 +82,13 @@ func TestWhatIsShownOfAKeyCanBePastedBack(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, at, 0, "JSON shows %q so that it can be given back", key)
 		_, text = a.send(t, http.MethodPost, "", form("peek", shown[at]), html)
-		box, input := keyInBox.FindStringSubmatch(text), keyInInput.FindStringSubmatch(text)
+		box, input, change := keyInBox.FindStringSubmatch(text), keyInInput.FindStringSubmatch(text), keyToReset.FindStringSubmatch(text)
 		require.NotNil(t, box, "%q", key)
 		_, text = a.send(t, http.MethodPost, "", form("reset", shown[at]), html)
 		done := keyOfDone.FindStringSubmatch(text)
 		require.NotNil(t, done, "%q", key)
 		for place, pasted := range map[string]string{
-			"the list": cells[at][1], "the list's form": inputs[at][1], "the answer": box[1], "its form": input[1], "what a reset did": done[1],
+			"the list": cells[at][1], "the list's form": inputs[at][1], "the answer": box[1], "its form": input[1], "the form of changes": change[1], "what a reset did": done[1],
 		} {
 			require.NoError(t, a.login.Debit(t.Context(), key, 5))
 			_, answer := a.post(t, "action", "reset", "policy", "login", "key", asPasted(pasted))

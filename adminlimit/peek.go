@@ -2,8 +2,6 @@ package adminlimit
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -12,20 +10,21 @@ import (
 )
 
 type bucket struct {
-	Policy   string  `json:"policy"`
-	Plan     string  `json:"plan,omitempty"` // whose limits the key was last decided by, if not by the policy's own
-	Key      string  `json:"key"`
-	LogKey   string  `json:"log_key,omitempty"` // as the limiter's log shows it; of a long key's hash it is not known
-	Says     string  `json:"says"`              // what ratelimit get says too
-	Source   string  `json:"source"`            // who knows
-	Override bool    `json:"override"`          // the key has limits of its own
-	Blocked  bool    `json:"blocked"`           // the policy or an operator blocks the key
-	Unknown  bool    `json:"unknown,omitempty"` // whether a request passes is not known: see Says
-	Unused   bool    `json:"unused"`            // the store has no bucket, so it is full
-	Shadow   bool    `json:"shadow"`            // the policy is in shadow mode, so every request passes
-	Passes   bool    `json:"passes"`            // a request that takes one of each unit would pass now
-	Limits   []level `json:"limits"`            // empty if the store does not answer
-	AtLeast  int64   `json:"denied"`            // how often the key was denied at least, if it is among those that are denied most
+	Policy   string   `json:"policy"`
+	Plan     string   `json:"plan,omitempty"` // whose limits the key was last decided by, if not by the policy's own
+	Key      string   `json:"key"`
+	LogKey   string   `json:"log_key,omitempty"` // as the limiter's log shows it; of a long key's hash it is not known
+	Says     string   `json:"says"`              // what ratelimit get says too
+	Source   string   `json:"source"`            // who knows
+	Override bool     `json:"override"`          // the key has limits of its own
+	Blocked  bool     `json:"blocked"`           // the policy or an operator blocks the key
+	Unknown  bool     `json:"unknown,omitempty"` // whether a request passes is not known: see Says
+	Unused   bool     `json:"unused"`            // the store has no bucket, so it is full
+	Shadow   bool     `json:"shadow"`            // the policy is in shadow mode, so every request passes
+	Passes   bool     `json:"passes"`            // a request that takes one of each unit would pass now
+	Limits   []level  `json:"limits"`            // empty if the store does not answer
+	Nearest  []string `json:"nearest,omitempty"` // keys that this process knows, if the store has no bucket of this one
+	AtLeast  int64    `json:"denied"`            // how often the key was denied at least, if it is among those that are denied most
 
 	key    string // what Key shows
 	stored string // the key as stores have it
@@ -69,6 +68,9 @@ func (h *Handler) peek(ctx context.Context, l *core.Limiter, given string) (b *b
 	} else if doubt != "" {
 		b.Unknown, b.Says, b.Passes = true, doubt, p.Shadow
 	}
+	if b.Unused && !b.Blocked {
+		b.Nearest = h.nearest(l, key)
+	}
 	if stored != key || !strings.HasPrefix(key, "sha256:") {
 		b.LogKey = l.LogKey(key)
 	}
@@ -91,18 +93,7 @@ func (h *Handler) meant(l *core.Limiter, given string) string {
 	if !oncall.IsHex(given, oncall.LogDigits) {
 		return given
 	}
-	p, e := l.Policy(), l.Exceptions()
-	known := slices.Concat(p.Blocked, e.Blocked, slices.Collect(maps.Keys(p.Overrides)), slices.Collect(maps.Keys(e.Overrides)))
-	if h.denied != nil && !h.denied.Hashed() {
-		for _, denied := range h.denied.Report().Policies {
-			for _, k := range denied.Keys {
-				if denied.Policy == p.Name {
-					known = append(known, k.Key)
-				}
-			}
-		}
-	}
-	for _, key := range known {
+	for _, key := range h.known(l) {
 		if l.LogKey(key) == given {
 			return key
 		}

@@ -33,6 +33,7 @@ type answer struct {
 	Policies []policy       `json:"policies"`
 	Denied   *denied.Report `json:"denied,omitempty"` // without WithDenied there is none
 	Stores   []storeState   `json:"stores"`
+	Now      []denials      `json:"-"` // of the page: who is denied, with buckets
 
 	CanReload bool `json:"-"` // there is a file to reload, for the page
 	html      bool
@@ -135,7 +136,7 @@ func hashOf(p core.Policy) string {
 func left(res core.Result) string {
 	var words []string
 	for _, l := range res.Limits() {
-		words = append(words, fmt.Sprintf("%s: %d of %d left", l.Limit.Name, l.Remaining, l.Limit.Capacity))
+		words = append(words, fmt.Sprintf("%s: %d of %d tokens left", l.Limit.Name, l.Remaining, l.Limit.Capacity))
 	}
 	if words == nil {
 		return "not known"

@@ -106,7 +106,7 @@ func (c *changeFlags) reset(ctx context.Context, s cli.Streams, args []string) e
 	if err := limiter.Reset(ctx, key); err != nil {
 		return d.Explain(err)
 	}
-	_, _ = fmt.Fprintf(s.Out, "%s %s is reset: every limit is full. Before: %s.\n", args[0], d.text(key), before)
+	_ = show.Line(s.Out, args[0]+" "+d.text(key), "is reset: every limit is full. Before: "+before+".")
 	_, err = d.sees(ctx, s, limiter, key, reportAny)
 	_, _ = fmt.Fprintln(s.Out, "  "+lingering)
 	return err
@@ -144,8 +144,8 @@ func (c *changeFlags) move(ctx context.Context, s cli.Streams, args []string) er
 	if err != nil {
 		return d.Explain(err)
 	}
-	_, _ = fmt.Fprintf(s.Out, "%s %s: %sed %s: %s has %s of %s left, and had %s.\n", args[0], d.text(key), does, show.Some(n, "token"), name,
-		show.Count(after.Remaining-after.Debt), show.Count(after.Limit.Capacity), show.Count(before.Remaining-before.Debt))
+	_ = show.About(s.Out, args[0]+" "+d.text(key), fmt.Sprintf("%sed %s: %s has %s of %s tokens left, and had %s.", does, show.Some(n, "token"), name,
+		show.Count(after.Remaining-after.Debt), show.Count(after.Limit.Capacity), show.Count(before.Remaining-before.Debt)))
 	if c.sign > 0 && after.Remaining == after.Limit.Capacity {
 		_, _ = fmt.Fprintln(s.Out, "  It is full: what had no room is lost.")
 	}

@@ -118,6 +118,17 @@ func TestTablesFitATerminal(t *testing.T) {
 		}
 	}
 
+	for _, key := range keys {
+		for _, line := range [][]string{
+			live("debit", "api", key, "burst", "1"), live("credit", "api", key, "burst", "2"), live("reset", "api", key), live("block", "api", key, "-by", "bob", "-reason", strings.Repeat("because ", 12)),
+			live("unblock", "api", key), live("unblock", "api", key), live("override", "api", key, "x10", "-for", "90m"), live("override", "-remove", "api", key),
+			live("block", "api", "ip:192.0.2.2"), live("get", "api", "ip:192.0.2.2"), live("unblock", "api", "ip:192.0.2.2"),
+		} {
+			onTerminal(t, whole, line...)
+		}
+	}
+	onTerminal(t, whole, live("credit", "-all", "-yes", "api", "burst", "2")...)
+
 	log := "time,ip,user\n"
 	for i := range 400 {
 		log += fmt.Sprintf("2026-03-02 %02d:00:00,192.0.2.%d,%s\n", i%24, i%3, strings.Repeat("u", 1+i%100))

@@ -123,7 +123,7 @@ func (e *exceptionFlags) block(ctx context.Context, s cli.Streams, args []string
 	if err := d.Store.SetException(ctx, args[0], redisstore.Exception{Key: key, For: e.lasts, By: e.author(), Reason: e.reason}); err != nil {
 		return d.Explain(err)
 	}
-	_, _ = fmt.Fprintf(s.Out, "%s %s is blocked %s.\n", args[0], d.text(key), e.period())
+	_ = show.Line(s.Out, args[0]+" "+d.text(key), "is blocked "+e.period()+".")
 	return e.after(ctx, s, d, limiter, key, reportNone)
 }
 
@@ -144,12 +144,12 @@ func (e *exceptionFlags) end(ctx context.Context, s cli.Streams, d *desk, limite
 		return d.Explain(err)
 	}
 	if was {
-		_, _ = fmt.Fprintf(s.Out, "%s %s: the %s has ended.\n", policy, d.text(key), kind)
+		_ = show.About(s.Out, policy+" "+d.text(key), "the "+kind+" has ended.")
 		_, err = d.sees(ctx, s, limiter, key, report)
 		_, _ = fmt.Fprintln(s.Out, "  "+following)
 		return err
 	}
-	_, _ = fmt.Fprintf(s.Out, "%s %s has no %s in Redis. If Redis has lost one, services end it too, within 2 s.\n", policy, d.text(key), kind)
+	_ = show.Line(s.Out, policy+" "+d.text(key), "has no "+kind+" in Redis. If Redis has lost one, services end it too, within 2 s.")
 	_, _ = d.sees(ctx, s, limiter, key, report)
 	given := keyparts.Of(key)
 	var nearest string
@@ -183,7 +183,7 @@ func (e *exceptionFlags) after(ctx context.Context, s cli.Streams, d *desk, limi
 	unused, err := d.sees(ctx, s, limiter, key, report)
 	_, _ = fmt.Fprintln(s.Out, "  "+following)
 	if unused {
-		_, _ = fmt.Fprintln(s.Out, "  Redis has no bucket of this key: it was never used, or not since it was full."+d.meant(ctx, limiter.Name(), key))
+		_ = show.Paragraph(s.Out, 2, "  Redis has no bucket of this key: it was never used, or not since it was full."+d.meant(ctx, limiter.Name(), key))
 	}
 	return err
 }

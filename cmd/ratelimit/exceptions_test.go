@@ -33,11 +33,11 @@ func TestOverrideRaisesOneClientsLimitNow(t *testing.T) {
 	}
 	left("header:x-api-key:k-1", 0)
 	out := s.runOK(t, "override", "-policies", "p.yaml", "api", "-header", "x-api-key=k-1", "8/day name burst", "-for", "2h", "-by", "ann", "-reason", "launch")
-	assert.Contains(t, out, "api header:x-api-key:k-1 has an override for 2 h:\n  burst: 8/day, was 1/day burst 5\n  The next request: allowed: 3 of 8 left of burst.\n  Services that call redisstore's FollowExceptions obey within 2 s")
+	assert.Contains(t, out, "api header:x-api-key:k-1 has an override for 2 h:\n  burst: 8/day, was 1/day burst 5\n  The next request: allowed: 3 of 8 tokens left of burst.\n  Services that call redisstore's FollowExceptions obey within 2 s")
 	left("header:x-api-key:k-1", 3)
 	assert.NotContains(t, out, "Did you mean")
 	out = s.runOK(t, "get", "-policies", "p.yaml", "api", "header:x-api-key:k-1")
-	assert.Contains(t, out, "allowed: 3 of 8 left of burst\n")
+	assert.Contains(t, out, "allowed: 3 of 8 tokens left of burst\n")
 	assert.Regexp(t, `burst .*  an override of ann until 20\d\d-\d\d-\d\d .*: "launch"\n`, out)
 
 	out = s.runOK(t, "override", "-policies", "p.yaml", "api", "header:x-api-key:k-1", "40/day name daily", "-by", "bob", "-reason", "")

@@ -137,7 +137,7 @@ func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core
 		_, _ = fmt.Fprintln(w, "  "+inShadow)
 	}
 	if len(nearest) > 0 {
-		_, _ = fmt.Fprintf(w, "  Redis has no such key. Did you mean %s?\n", strings.Join(nearest, ", or "))
+		_ = show.Paragraph(w, 2, "  Redis has no such key. Did you mean "+strings.Join(nearest, ", or ")+"?")
 	}
 	return b.Allowed, nil
 }

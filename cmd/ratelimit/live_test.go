@@ -108,7 +108,7 @@ func TestGetSaysWhyAClientIsDenied(t *testing.T) {
 
 	s.use(t, "ip:192.0.2.1", 3)
 	out, code = get("api", "-ip", "192.0.2.1")
-	assert.Contains(t, out, "api ip:192.0.2.1: allowed: 2 of 5 left of burst\n")
+	assert.Contains(t, out, "api ip:192.0.2.1: allowed: 2 of 5 tokens left of burst\n")
 	assert.Regexp(t, `burst +2 +5 +passes now +in 3 d`, out)
 	assert.Regexp(t, `daily +17 +20 +passes now +in 18 h`, out)
 	assert.Contains(t, out, "Redis forgets this key in 3 d")
@@ -200,7 +200,7 @@ func TestGetTakesKeysInEveryForm(t *testing.T) {
 		"as the log has them": {show.Hash([]byte(secret), joined)},
 	} {
 		out, errs, _ := s.run(t, "get", append([]string{"-policies", "p.yaml", "api"}, args...)...)
-		assert.Contains(t, out, "allowed: 4 of 5 left of burst", "%s: %s", want, errs)
+		assert.Contains(t, out, "allowed: 4 of 5 tokens left of burst", "%s: %s", want, errs)
 	}
 	for key, nearest := range map[string]string{"192.0.2.1": joined, "k-1": "header:x-api-key:k-1", "header:x-api-key:k-2": "header:x-api-key:k-1"} {
 		out, _, _ := s.run(t, "get", "-policies", "p.yaml", "api", key)
@@ -326,7 +326,7 @@ func TestFindAndForget(t *testing.T) {
 	out = s.runOK(t, "find", "-header", "X-Api-Key=k-123")
 	assert.Contains(t, out, "2 keys found", "alone and joined: %s", out)
 	out = s.runOK(t, "find", "-policies", "p.yaml", "-json", "k-123")
-	assert.Contains(t, out, `"says": "allowed: 4 of 5 left of burst"`)
+	assert.Contains(t, out, `"says": "allowed: 4 of 5 tokens left of burst"`)
 	out = s.runOK(t, "find", "-keys", "hash", "k-123")
 	assert.NotContains(t, out, "k-123")
 
@@ -409,7 +409,7 @@ func TestResetCreditAndDebit(t *testing.T) {
 	}
 	s.use(t, "ann", 5)
 	out, _, code := s.run(t, "credit", append(p, "api", "ann", "daily", "3")...)
-	assert.Contains(t, out, "api ann: credited 3 tokens: daily has 18 of 20 left, and had 15.\n  The next request: denied: burst is used up, next token in 1 d.\n")
+	assert.Contains(t, out, "api ann: credited 3 tokens: daily has 18 of 20 tokens left, and had 15.\n  The next request: denied: burst is used up, next token in 1 d.\n")
 	assert.Equal(t, cli.Found, code, "the client still gets 429")
 	assert.Contains(t, out, "up to 1 s")
 	burst, daily := left("ann")
@@ -417,7 +417,7 @@ func TestResetCreditAndDebit(t *testing.T) {
 	out, _, _ = s.run(t, "credit", append(p, "api", "ann", "daily", "300")...)
 	assert.Contains(t, out, "It is full")
 	out = s.runOK(t, "debit", append(p, "api", "ann", "daily", "25")...)
-	assert.Contains(t, out, "debited 25 tokens: daily has -5 of 20 left, and had 20.")
+	assert.Contains(t, out, "debited 25 tokens: daily has -5 of 20 tokens left, and had 20.")
 	burst, daily = left("ann")
 	assert.Equal(t, []int64{0, -5}, []int64{burst, daily})
 	out = s.runOK(t, "reset", append(p, "api", "ann")...)
@@ -427,12 +427,12 @@ func TestResetCreditAndDebit(t *testing.T) {
 
 	s.use(t, "vip", 5)
 	out, _, _ = s.run(t, "credit", append(p, "api", "vip", "daily", "4")...)
-	assert.Contains(t, out, "daily has 999 of 1,000 left", "an override's own limit")
+	assert.Contains(t, out, "daily has 999 of 1,000 tokens left", "an override's own limit")
 
 	_, err := s.jobs.AllowUnits(t.Context(), "ann", core.Units{"tokens": 300})
 	require.NoError(t, err)
 	out = s.runOK(t, "debit", append(p, "jobs", "ann", "budget", "100")...)
-	assert.Contains(t, out, "budget has 600 of 1,000 left", "a unit of its own")
+	assert.Contains(t, out, "budget has 600 of 1,000 tokens left", "a unit of its own")
 	for line, says := range map[string]string{
 		"jobs ann slots 1": "slots come back when these end, after 10 min at the latest", "api ann dayly 1": "did you mean daily?", "api ann daily 0": "above 0",
 		"api ann daily x": "above 0", "api ann daily 1 -all": "-all is all keys",

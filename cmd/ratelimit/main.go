@@ -19,7 +19,7 @@ func main() {
 	conn.Quiet()
 	s := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, Terminal: term.IsTerminal(int(os.Stderr.Fd()))}
 	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil { // it is a terminal
-		s.Out = show.Screen{Writer: os.Stdout, Columns: columns}
+		s.Out = show.Screen{Writer: os.Stdout, Columns: columns, Color: show.HasColor(os.Getenv)}
 	}
 	os.Exit(table.Run(cli.UntilSignal(), s, os.Args[1:]))
 }

@@ -59,12 +59,12 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 	if err := d.Store.SetException(ctx, args[0], redisstore.Exception{Key: key, Limits: limits, For: e.lasts, By: e.author(), Reason: e.reason}); err != nil {
 		return d.Explain(err)
 	}
-	_, _ = fmt.Fprintf(s.Out, "%s %s has an override %s:\n", args[0], d.text(key), e.period())
+	_ = show.Line(s.Out, args[0]+" "+d.text(key), "has an override "+e.period()+":")
 	if len(changes) == 0 {
 		changes = []string{"its limits are as before"}
 	}
 	for _, change := range changes {
-		_, _ = fmt.Fprintln(s.Out, "  "+change)
+		_ = show.Paragraph(s.Out, 4, "  "+change)
 	}
 	return e.after(ctx, s, d, limiter, key, reportAny)
 }

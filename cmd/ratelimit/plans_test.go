@@ -52,7 +52,7 @@ func TestToolsFindThePlanOfAKey(t *testing.T) {
 	s.use(t, "user:eve", 10)
 
 	out := s.runOK(t, "get", "-policies", "p.yaml", "api", "user:bob")
-	assert.Contains(t, out, "api user:bob: allowed: 44 of 60 left of minute\n")
+	assert.Contains(t, out, "api user:bob: allowed: 44 of 60 tokens left of minute\n")
 	assert.Regexp(t, `minute +44 +60 .*  plan "pro"\n`, out)
 	assert.Regexp(t, `day +984 +1,000`, out)
 	assert.NotContains(t, out, "last used with")
@@ -66,11 +66,11 @@ func TestToolsFindThePlanOfAKey(t *testing.T) {
 
 	out = s.runOK(t, "list", "-policies", "p.yaml", "api")
 	assert.Contains(t, out, "api: 2 keys, 1 denied now\n")
-	assert.Contains(t, out, `user:bob  allowed: 44 of 60 left of minute (plan "pro")`)
+	assert.Contains(t, out, `user:bob  allowed: 44 of 60 tokens left of minute (plan "pro")`)
 	out = s.runOK(t, "find", "-policies", "p.yaml", "bob")
-	assert.Contains(t, out, "allowed: 44 of 60 left of minute")
+	assert.Contains(t, out, "allowed: 44 of 60 tokens left of minute")
 	out = s.runOK(t, "credit", "-policies", "p.yaml", "api", "user:bob", "day", "4")
-	assert.Contains(t, out, "day has 988 of 1,000 left, and had 984.")
+	assert.Contains(t, out, "day has 988 of 1,000 tokens left, and had 984.")
 	out = s.runOK(t, "doctor", "-policies", "p.yaml", "-store-timeout", "5s")
 	assert.NotRegexp(t, `(?m)^fault`, out)
 	assert.Contains(t, out, "every limit was last used as the file defines it")

@@ -158,7 +158,7 @@ func TestAMasterThatFailsConcernsItsOwnKeys(t *testing.T) {
 			keys, p := fmt.Sprintf("%d keys", len(elsewhere)), " -policies p.yaml api "
 			partly := func(out string) expected { return expected{cli.Unavailable, out, "1 master failed, and "} }
 			s.atOnce(t, map[string]expected{
-				"get" + p + elsewhere[0]:                     {cli.OK, "2 of 5 left of burst", ""},
+				"get" + p + elsewhere[0]:                     {cli.OK, "2 of 5 tokens left of burst", ""},
 				"get" + p + there[0]:                         {cli.Unavailable, "", lost.Addr},
 				"exceptions api":                             {cli.OK, "no exceptions", ""},
 				"exceptions":                                 partly(""),
@@ -172,9 +172,9 @@ func TestAMasterThatFailsConcernsItsOwnKeys(t *testing.T) {
 			s.atOnce(t, map[string]expected{
 				"reset" + p + elsewhere[0]:               {cli.OK, "is reset", ""},
 				"reset" + p + there[0]:                   {cli.Unavailable, "", lost.Addr},
-				"credit" + p + elsewhere[1] + " daily 1": {cli.OK, "daily has 18 of 20 left", ""},
+				"credit" + p + elsewhere[1] + " daily 1": {cli.OK, "daily has 18 of 20 tokens left", ""},
 				"credit" + p + there[0] + " daily 1":     {cli.Unavailable, "", lost.Addr},
-				"debit" + p + elsewhere[2] + " daily 1":  {cli.OK, "daily has 16 of 20 left", ""},
+				"debit" + p + elsewhere[2] + " daily 1":  {cli.OK, "daily has 16 of 20 tokens left", ""},
 				"debit" + p + there[0] + " daily 1":      {cli.Unavailable, "", lost.Addr},
 				"block" + p + elsewhere[3]:               {cli.OK, "is blocked", ""},
 				"override" + p + elsewhere[4] + " x2":    {cli.OK, "has an override", ""},

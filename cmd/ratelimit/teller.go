@@ -167,7 +167,7 @@ func (t *teller) all(ctx context.Context, s cli.Streams, yes bool) error {
 		}
 		return cli.After(t.Explain(err), "%s of %s were credited: those up to %s, in the order of their names%s.", show.Count(sum.keys), show.Some(int64(len(list)), "key"), last, failed)
 	}
-	_, _ = fmt.Fprintf(s.Out, "%s: credited %s to limit %s of %s.\n", t.limiter.Name(), show.Some(t.n, "token"), t.name, show.Some(sum.keys, "key"))
+	_ = show.About(s.Out, t.limiter.Name(), fmt.Sprintf("credited %s to limit %s of %s.", show.Some(t.n, "token"), t.name, show.Some(sum.keys, "key")))
 	if sum.lacking+sum.unreadable > 0 {
 		_ = show.Paragraph(s.Out, 4, "  Left as they are: "+show.Some(sum.lacking, "key")+" with an override that lacks this limit, and "+show.Count(sum.unreadable)+" that could not be read.")
 	}

@@ -43,7 +43,7 @@ func TestSentences(t *testing.T) {
 	assert.Equal(t, "allowed: full", says(one))
 	_, err := l.AllowUnits(t.Context(), "k", core.Units{core.Requests: 2, "tokens": 1})
 	require.NoError(t, err)
-	assert.Equal(t, "allowed: 3 of 5 left of burst", says(one))
+	assert.Equal(t, "allowed: 3 of 5 tokens left of burst", says(one))
 	assert.Equal(t, "denied: burst has 3 tokens left, 4 tokens in 1 h", says(core.Units{core.Requests: 4}))
 	assert.Equal(t, "denied: 6 is more than burst can ever have: its capacity is 5", says(core.Units{core.Requests: 6}))
 	require.NoError(t, l.Debit(t.Context(), "k", 3))
@@ -52,6 +52,13 @@ func TestSentences(t *testing.T) {
 	require.NoError(t, l.Debit(t.Context(), "k", 2))
 	assert.Equal(t, "denied: burst owes 2 tokens, next token in 3 h", says(one))
 	assert.Equal(t, "not known: the store does not answer", oncall.Says(core.Result{}, false))
+
+	slots := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "jobs", Limits: []core.Limit{core.InFlight(3)}}))
+	_, err = slots.Allow(t.Context(), "k")
+	require.NoError(t, err)
+	res, err := slots.PeekUnits(t.Context(), "k", core.Units{core.Requests: 1})
+	require.NoError(t, err)
+	assert.Equal(t, "allowed: 2 of 3 slots left of jobs", oncall.Says(res, false))
 }
 
 func TestStoredKeyTakesHashesAsTheyAre(t *testing.T) {

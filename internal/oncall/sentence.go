@@ -36,7 +36,11 @@ func Says(res core.Result, unused bool) string {
 	case full:
 		return "allowed: full"
 	}
-	return fmt.Sprintf("allowed: %s of %s left of %s", Count(least.Remaining), Count(least.Limit.Capacity), least.Limit.Name)
+	what := "tokens"
+	if least.Limit.Mode == core.Concurrent {
+		what = "slots"
+	}
+	return fmt.Sprintf("allowed: %s of %s %s left of %s", Count(least.Remaining), Count(least.Limit.Capacity), what, least.Limit.Name)
 }
 
 func share(l *core.LimitResult) float64 {

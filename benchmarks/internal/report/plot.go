@@ -29,16 +29,16 @@ const (
 	labelGap                 = 17 // between names, so that they don't overlap
 )
 
-// theme is how the plot looks on a light or a dark page.
+// theme is how the plot looks on a light or a dark page: in the colors of the other pictures.
 type theme struct{ ground, edge, ink, grid, axis string }
 
-var light, dark = theme{"#fff", "#ccc", "#222", "#e2e2e2", "#888"}, theme{"#0d1117", "#30363d", "#e6edf3", "#2a3038", "#8b949e"}
+var light, dark = theme{"#ffffff", "#cdd5df", "#19212d", "#dde3eb", "#546072"}, theme{"#151c25", "#3a4654", "#e6ecf4", "#2b3643", "#9fadbf"}
 
-// colors of lines are Okabe and Ito's, which most people can tell apart: dark enough for a light ground, and light enough for a
-// dark one.
+// colors of lines: the first is that of the other pictures, the rest are near those of Okabe and Ito, which most people can tell
+// apart. They are dark enough for names on a light ground, and light enough for a dark one.
 var colors = [][2]string{
-	{"#0072b2", "#56b4e9"}, {"#d55e00", "#ff8c42"}, {"#a63d00", "#e0743a"}, {"#009e73", "#2fd3a5"}, {"#8f5a00", "#e6a93c"}, {"#6b4300", "#b98524"},
-	{"#b0498a", "#e58fc6"}, {"#4d4d4d", "#b5b5b5"}, {"#7a7a00", "#d6d64a"},
+	{"#1d5fd0", "#7ab3ff"}, {"#c24e00", "#ff8c42"}, {"#a63d00", "#e0743a"}, {"#17744a", "#58c793"}, {"#8f5a00", "#e6a93c"}, {"#6b4300", "#b98524"},
+	{"#b0498a", "#e58fc6"}, {"#546072", "#9fadbf"}, {"#6f6f00", "#d6d64a"},
 }
 
 // style has a class for each color, which follows the reader's theme.

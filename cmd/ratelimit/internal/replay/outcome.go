@@ -9,6 +9,7 @@ import (
 // Outcome is what a policy does with the traffic.
 type Outcome struct {
 	Label    string
+	Plan     string      // whose requests are counted; "": those that have none of the policy's plans
 	Policy   core.Policy // as it was replayed; its Limits are those of the plan
 	Notes    []string    // what was left out
 	Requests int64       // of the plan, if the traffic has plans
@@ -65,6 +66,7 @@ type Change struct {
 	Factor  float64
 	Limits  []core.Limit // the policy's, with the change
 	Changed []int        // their indexes
+	Given   []core.Limit // the limits as they were given, with the change: also those that can't be replayed
 	Denied  int64        // requests that are still denied
 	Clients int64        // that are still denied
 }

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replay"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 //go:embed page.html.tmpl
@@ -17,30 +20,14 @@ var pageText string
 // page escapes all that comes from logs and files, by where it stands.
 var page = template.Must(template.New("page").Parse(pageText))
 
-// The size of a plot.
-const (
-	plotWidth  = 720.0
-	plotHeight = 150.0
-	maxBars    = 240 // more hours become days, months or years
-)
-
-// bar is one rectangle of a plot, with its title.
-type bar struct {
-	X, Y, Width, Height float64
-	Title               string
-}
-
-// column is a policy in the table of the page.
+// column is what the page shows of a policy.
 type column struct {
-	Label, Limits, Denied, Clients, Longest, Who string
-	Notes                                        []string
-	Requests, Denials                            []bar
-	Most                                         string // the number at the top of the plot
-	First, Last                                  string // of the plot's periods
-	Top                                          []client
-	Verdict                                      string
-	Changes                                      []row
-	Description                                  string // of the plot, for those who can't see it
+	Label, Limits, Denied, Allowed, Clients, Longest, Who string
+	Lead                                                  string // what it does, in a sentence
+	Notes                                                 []string
+	Top                                                   []client
+	Verdict                                               string
+	Changes                                               []remedy
 }
 
 // client is a row of those denied most.
@@ -49,73 +36,97 @@ type client struct {
 	Width                 float64 // of its bar, of 100
 }
 
-// row is a change.
-type row struct{ What, Denied, Clients string }
+// remedy is a change, with what to write into a policy file.
+type remedy struct{ What, Still, YAML string }
 
 // HTML writes the report as one page, which needs no other file and no script.
 func (r *Report) HTML(w io.Writer) error {
+	t := r.Traffic
 	data := struct {
-		Span, Period string
-		Logs         string
-		Remarks      []string
-		Policies     []column
-		Height       float64
-		Width        float64
-	}{Span: r.span(), Remarks: r.remarks(), Height: plotHeight, Width: plotWidth}
+		Logs, Requests, Clients, From, To, Zone string
+		Missing                                 string // how many lines were not played
+		Unplayed, ReadAs                        []string
+		Policies                                []column
+		Chart                                   *chart
+	}{
+		Requests: show.Count(t.Requests), Clients: show.Count(int64(len(t.Keys))), From: r.at(t.From), To: r.at(t.To), Zone: r.Zone.String(),
+		Unplayed: r.unplayed(), ReadAs: r.readAs(), Chart: r.chart(),
+	}
+	if n := t.Left + t.Unread.Count + t.Keyless.Count; n > 0 {
+		data.Missing = show.Count(n)
+	}
+	if len(t.Broken) > 0 {
+		data.Missing = strings.TrimPrefix(data.Missing+", and the rest of "+show.Some(int64(len(t.Broken)), "file"), ", and ")
+	}
 	logs := make([]string, len(r.Logs))
 	for i, log := range r.Logs {
 		logs[i] = show.Text(log)
 	}
 	data.Logs = strings.Join(logs, ", ")
-	var periods []period
-	periods, data.Period = r.periods(maxBars)
-	for i, o := range r.Outcomes {
-		data.Policies = append(data.Policies, r.column(o, i, periods, data.Period))
+	for _, o := range r.Outcomes {
+		data.Policies = append(data.Policies, r.column(o))
 	}
 	return page.Execute(w, data)
 }
 
-// column returns what the page shows of one policy. The plot has a bar for each
-// period.
-func (r *Report) column(o *replay.Outcome, number int, periods []period, each string) column {
+// column returns what the page shows of one policy.
+func (r *Report) column(o *replay.Outcome) column {
 	c := column{
-		Label: o.Label, Limits: limits(o.Policy.Limits, o.Policy.Name), Notes: o.Notes, Longest: show.Duration(o.Longest.Length()), Who: r.longest(o), Verdict: r.verdict(o),
+		Label: o.Label, Limits: limits(o.Policy.Limits, o.Policy.Name), Lead: lead(o), Notes: o.Notes,
+		Longest: show.Duration(o.Longest.Length()), Who: r.longest(o), Verdict: r.verdict(o),
+		Allowed: show.Count(o.Requests - o.Denied),
 		Denied:  fmt.Sprintf("%s (%s)", show.Count(o.Denied), show.Percent(o.Denied, o.Requests)),
 		Clients: fmt.Sprintf("%s (%s)", show.Count(o.Clients), show.Percent(o.Clients, o.All)),
-		First:   periods[0].name, Last: periods[len(periods)-1].name,
-	}
-	most, worst := int64(1), 0
-	for i, p := range periods {
-		most = max(most, p.requests)
-		if p.denied[number] > periods[worst].denied[number] {
-			worst = i
-		}
-	}
-	c.Most = show.Count(most)
-	c.Description = fmt.Sprintf("Requests and denied requests by %s. Most were denied in the %s of %s: %s of %s.", each, each, periods[worst].name,
-		show.Count(periods[worst].denied[number]), show.Count(periods[worst].requests))
-	width := plotWidth / float64(len(periods))
-	gap := min(2, width/5)
-	for i, p := range periods {
-		if p.requests == 0 {
-			continue
-		}
-		title := fmt.Sprintf("%s: %s, %s denied", p.name, show.Some(p.requests, "request"), show.Count(p.denied[number]))
-		draw := func(n int64) bar {
-			height := plotHeight * float64(n) / float64(most)
-			return bar{float64(i) * width, plotHeight - height, width - gap, height, title}
-		}
-		c.Requests = append(c.Requests, draw(p.requests))
-		if p.denied[number] > 0 {
-			c.Denials = append(c.Denials, draw(p.denied[number]))
-		}
 	}
 	for _, t := range o.Top {
 		c.Top = append(c.Top, client{r.Keys.Text(t.Key), show.Count(t.Denied), show.Count(t.Requests),
 			100 * float64(t.Denied) / float64(t.Requests)})
 	}
 	for _, ch := range o.Search.Changes {
-		c.Changes = append(c.Changes, row{change(ch, o.Policy.Name), show.Count(ch.Denied), show.Count(ch.Clients)})
+		still := "Then nobody is denied."
+		if ch.Denied > 0 {
+			still = fmt.Sprintf("Then %s of %s are still denied.", show.Some(ch.Denied, "request"), show.Some(ch.Clients, "client"))
+		}
+		c.Changes = append(c.Changes, remedy{change(ch, o.Policy.Name), still, yamlOf(ch.Given, o.Plan)})
 	}
 	return c
+}
+
+// lead is what a policy does, in a sentence.
+func lead(o *replay.Outcome) string {
+	requests := show.Some(o.Requests, "request")
+	switch {
+	case o.Denied == 0:
+		return fmt.Sprintf("%s denies none of %s.", o.Label, requests)
+	case o.Clients > 1:
+		return fmt.Sprintf("%s denies %s of %s, from %s of %s.", o.Label, show.Count(o.Denied), requests, show.Count(o.Clients), show.Some(o.All, "client"))
+	case o.Denied == 1:
+		return fmt.Sprintf("%s denies 1 of %s.", o.Label, requests)
+	}
+	return fmt.Sprintf("%s denies %s of %s, all from one client.", o.Label, show.Count(o.Denied), requests)
+}
+
+// plain is text that YAML takes for itself, without quotes.
+var plain = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9_./+ -]*\z`)
+
+// yamlOf is what a policy file has for limits, of a policy or of a plan.
+func yamlOf(limits []core.Limit, plan string) string {
+	quoted := func(s string) string {
+		if plain.MatchString(s) && strings.ContainsAny(s, "/ ") && !strings.HasSuffix(s, " ") { // no number, no boolean
+			return s
+		}
+		return strconv.Quote(s)
+	}
+	var b strings.Builder
+	indent := ""
+	if plan == "" {
+		b.WriteString("limits:\n")
+	} else {
+		b.WriteString("plans:\n  " + quoted(plan) + ":\n")
+		indent = "  "
+	}
+	for _, l := range limits {
+		b.WriteString(indent + "  - " + quoted(l.String()) + "\n")
+	}
+	return b.String()
 }

@@ -32,7 +32,10 @@ func (r *Report) span() string {
 }
 
 // remarks are what readers must know about the lines.
-func (r *Report) remarks() (list []string) {
+func (r *Report) remarks() []string { return append(r.unplayed(), r.readAs()...) }
+
+// unplayed is which lines were not played, and why.
+func (r *Report) unplayed() (list []string) {
 	t := r.Traffic
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if t.Left > 0 {
@@ -55,6 +58,13 @@ func (r *Report) remarks() (list []string) {
 	for _, err := range t.Broken {
 		add("the rest of a file can't be read: %v", err)
 	}
+	return list
+}
+
+// readAs is how the lines that were played were read.
+func (r *Report) readAs() (list []string) {
+	t := r.Traffic
+	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if t.Denied > 0 {
 		add("%s have status 429 in the log already: they count like the others, though clients send some of them only because they were denied", show.Some(t.Denied, "request"))
 	}

@@ -14,6 +14,7 @@ type Screen struct {
 	io.Writer
 
 	Columns int
+	Color   bool // verdicts are in color
 }
 
 // columns returns how many columns a writer has; 0: any number.
@@ -25,7 +26,7 @@ func columns(w io.Writer) int {
 }
 
 // Like returns a screen with the columns of another, which writes to w.
-func Like(screen, w io.Writer) io.Writer { return Screen{w, columns(screen)} }
+func Like(screen, w io.Writer) io.Writer { return Screen{Writer: w, Columns: columns(screen)} }
 
 // Paragraph writes a line, for a screen as several: those after the first are
 // indented by hang.
@@ -34,14 +35,18 @@ func Paragraph(w io.Writer, hang int, text string) error {
 	return err
 }
 
-// About writes what is said about a subject, such as a key, on one line: for a
-// screen that is too narrow, below it. The subject stays whole.
-func About(w io.Writer, subject, says string) error {
+// About writes what is said about a subject, such as a key, behind a colon: see
+// [Line].
+func About(w io.Writer, subject, says string) error { return Line(w, subject+":", says) }
+
+// Line writes a subject, such as a key, and what is said about it, on one line:
+// for a screen that is too narrow, below it. The subject stays whole.
+func Line(w io.Writer, subject, says string) error {
 	most := columns(w)
-	if line := subject + ": " + says; most == 0 || width(line) <= most {
+	if line := subject + " " + says; most == 0 || width(line) <= most {
 		return Paragraph(w, 0, line)
 	}
-	_, err := fmt.Fprint(w, subject+":\n"+Wrap("  "+says, most, 2)+"\n")
+	_, err := fmt.Fprint(w, subject+"\n"+Wrap("  "+says, most, 2)+"\n")
 	return err
 }
 

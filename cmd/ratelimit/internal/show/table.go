@@ -55,12 +55,16 @@ func (t *Table) parts(most int) []*Table {
 	for _, n := range widths {
 		total += n + gap
 	}
-	if !t.Split || most == 0 || total-gap <= most || len(widths) < 3 {
+	before := 0 // the first column
+	if t.Right {
+		before = gap
+	}
+	if !t.Split || most == 0 || before+total-gap <= most || len(widths) < 3 {
 		return []*Table{t}
 	}
 	var parts []*Table
 	for from := 1; from < len(widths); {
-		room, to := most-widths[0], from
+		room, to := most-before-widths[0], from
 		for ; to < len(widths) && (to == from || widths[to]+gap <= room); to++ {
 			room -= widths[to] + gap
 		}

@@ -1,7 +1,9 @@
 package show_test
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -40,6 +42,67 @@ func TestTable(t *testing.T) {
 	split.Row("01:00", "1,234", "12", "5")
 	assert.Equal(t, "   hour  requests  denied by a  denied by b\n  01:00     1,234           12            5\n", laidOut(t, &split, 0))
 	assert.Equal(t, "   hour  requests\n  01:00     1,234\n\n   hour  denied by a\n  01:00           12\n\n   hour  denied by b\n  01:00            5\n", laidOut(t, &split, 25))
+}
+
+// A table of which columns go below the others has each row on one line, as
+// long as a column fits the screen.
+func TestColumnsThatStandBelowFit(t *testing.T) {
+	for columns := 40; columns <= 120; columns++ {
+		for _, right := range []bool{false, true} {
+			table := show.Table{Right: right, Split: true}
+			for i := range 3 {
+				row := []string{fmt.Sprintf("2026-03-02 %02d:00", i)}
+				for n := range 4 {
+					row = append(row, strings.Repeat("9", 8+n*3))
+				}
+				table.Row(row...)
+			}
+			for part := range strings.SplitSeq(laidOut(t, &table, columns), "\n\n") {
+				for line := range strings.SplitSeq(strings.TrimSuffix(part, "\n"), "\n") {
+					assert.LessOrEqual(t, len(line), columns)
+					assert.Contains(t, line, "2026-03-02", "%d columns: a row is on one line", columns)
+				}
+			}
+		}
+	}
+}
+
+// Verdicts are in color on a terminal that has it, what is not known is not
+// green, and the text is the same. Keys and prose have no color.
+func TestVerdictsAreInColor(t *testing.T) {
+	const text = `api ip:192.0.2.1: denied: minute is used up
+  ip:192.0.2.2  allowed: 4 of 10 tokens left of daily
+  ip:192.0.2.3  not known: the store does not answer
+api user:x: allowed: never used, or not since it was full
+      denied: daily is used up
+fault  definitions  1 of 3 keys
+ok     clock        denied: no
+    60/min burst 91  still denied: 0 requests of 0 clients
+denied          71 (5.3 %)
+faulty keys, noted
+`
+	var plain, colored strings.Builder
+	for _, screen := range []show.Screen{{Writer: &plain, Columns: 80}, {Writer: &colored, Columns: 80, Color: true}} {
+		n, err := screen.Write([]byte(text))
+		require.NoError(t, err)
+		assert.Equal(t, len(text), n)
+	}
+	assert.Equal(t, text, plain.String())
+	code := regexp.MustCompile(`\x1b\[(\d+)m([^\x1b]*)\x1b\[0m`)
+	assert.Equal(t, text, code.ReplaceAllString(colored.String(), "$2"), "color alone is added")
+	var got []string
+	for _, m := range code.FindAllStringSubmatch(colored.String(), -1) {
+		got = append(got, m[1]+" "+m[2])
+	}
+	assert.Equal(t, []string{"31 denied:", "32 allowed:", "2 not known:", "2 allowed: never used", "31 denied:", "31 fault", "31 denied:"}, got)
+
+	for _, c := range []struct {
+		noColor, term string
+		want          bool
+	}{{"", "xterm", true}, {"1", "xterm", false}, {"0", "xterm", false}, {"", "dumb", false}, {"", "", true}} {
+		env := func(name string) string { return map[string]string{"NO_COLOR": c.noColor, "TERM": c.term}[name] }
+		assert.Equal(t, c.want, show.HasColor(env), "NO_COLOR=%s TERM=%s", c.noColor, c.term)
+	}
 }
 
 // No line is wider than the screen, but one that is a single cell, which must
