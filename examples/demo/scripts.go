@@ -155,8 +155,21 @@ func one(ctx context.Context, p *player) string {
 }
 
 func burst(ctx context.Context, p *player) string {
+	lanes, seen := p.stage.shown()
+	before, err := lanes[0].limiter.Peek(ctx, seen[0].key)
 	list := p.atOnce(ctx, min(max(p.order.N, 1), 1000), p.order.User, "")
-	return fmt.Sprintf("%d at once: %s.", len(list), list.text())
+	text := fmt.Sprintf("%d at once: %s.", len(list), list.text())
+	if p.stage.id == "drain" && err == nil && list.of(http.StatusTooManyRequests, "") > 0 {
+		text += fmt.Sprintf(" There were %s, and a request takes %d.", plural(before.Remaining, "token"), p.stage.lane("").settings.Cost)
+	}
+	return text
+}
+
+func plural(n int64, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
 }
 
 func steady(ctx context.Context, p *player) string {

@@ -80,7 +80,11 @@ func (s settings) with(body []byte) (settings, error) {
 	var wrong *json.UnmarshalTypeError
 	switch err := fields.Decode(&s); {
 	case errors.As(err, &wrong):
-		return s, fieldErrors{strings.Replace(wrong.Field, "rate.", "", 1): "must be a " + kind(wrong.Type.String()) + ": got " + clip(wrong.Value)}
+		message := "must be " + kind(wrong.Type.String())
+		if number, ok := strings.CutPrefix(wrong.Value, "number "); ok {
+			message += ": got " + clip(number)
+		}
+		return s, fieldErrors{strings.Replace(wrong.Field, "rate.", "", 1): message}
 	case err != nil:
 		return s, fieldErrors{"": "the settings must be a JSON object: " + clip(err.Error())}
 	}
@@ -100,15 +104,15 @@ func (s settings) with(body []byte) (settings, error) {
 func kind(t string) string {
 	switch t {
 	case "int", "int64":
-		return "whole number"
+		return "a whole number"
 	case "float64":
-		return "number"
+		return "a number"
 	case "bool":
 		return "true or false"
 	case "string":
-		return "word"
+		return "a word"
 	}
-	return "JSON object"
+	return "a JSON object"
 }
 
 // mistakes are what is wrong with values that could be read.

@@ -87,6 +87,8 @@ func TestMakeItYours(t *testing.T) {
 		page.Click("button", "A bucket each")
 		page.Fill("textbox", "Capacity, tokens", "0")
 		page.Wait("a mistake is told beside the field", `/got 0/.test(document.querySelector("#e-s-capacity").textContent) && document.querySelector("#s-capacity").getAttribute("aria-invalid") === "true"`)
+		page.Click("button", "A bucket each")
+		page.Wait("a preset is right, and its fields too", `!document.querySelector("#settings [aria-invalid]") && document.querySelector("#e-s-capacity").textContent === "" && document.querySelector("#s-capacity").value === "10"`)
 		page.Fill("textbox", "Capacity, tokens", "4")
 		page.Wait("it holds at once", `document.querySelectorAll("#f-yours .slot").length === 8 && document.querySelector("#e-s-capacity").textContent === ""`)
 		page.Fill("textbox", "Every", "15 min")

@@ -15,7 +15,8 @@ function buildHero() {
   hero.tapSays = label(716, 38, "", "of end");
   hero.grip = draw("g", { id: "rim", "data-field": "capacity", class: "grip" }, draw("rect", { x: -66, y: -16, width: 92, height: 32, class: "touch" }),
     draw("circle", { r: 9 }), draw("path", { class: "spokes", d: "M-3-2L0-5L3-2M-3 2L0 5L3 2" }), label(-16, 5, "", "end"));
-  svg.append(hero.number, hero.of, hero.by, pipe, hero.tapSays, hero.grip, hero.pills, hero.tag);
+  hero.stays = label(0, 0, "", "of middle");
+  svg.append(hero.number, hero.of, hero.by, pipe, hero.tapSays, hero.grip, hero.stays, hero.pills, hero.tag);
   const perPixel = () => 720 / svg.getBoundingClientRect().width;
   knob(hero.grip, "capacity", "Rim: the bucket’s capacity", (start, dx, dy) => {
     const up = -dy * perPixel();
@@ -66,9 +67,10 @@ function drawHero(t) {
   say(hero.by, l.moment.source === "fallback" ? "by this process alone" : "");
   set(hero.grip, "transform", `translate(${b.x - b.half} ${b.rim})`);
   say(hero.grip.lastChild, short(l.capacity));
+  showStays(moments, l);
   pills(hero.pills, stage.decisions, t, () => ({ from: [b.x - b.half * 0.5 - 410, lane], to: [b.x - b.half * 0.5, lane], passed: [840, lane], gone: 0.76, refused: [b.x - b.half - 76, b.floor - 12] }), true);
   const d = latest(stage.decisions, t);
-  showTag(d, t, lane);
+  showTag(d, t, lane, l, cost);
   if (d !== hero.drawn) showDecision(d);
   hero.drawn = d;
   drawStrip(hero.strip, moments, stage.decisions, t);
@@ -76,14 +78,24 @@ function drawHero(t) {
   return Math.min(restOf(stage, t), moving);
 }
 
-// showTag says why the latest request was refused, for four seconds.
-function showTag(d, t, lane) {
-  const on = d && !d.allowed && t - d.show < 4000;
+// showStays says at the rim what a changed capacity leaves: what was taken stays taken. It ends with the next change of the bucket.
+function showStays(moments, l) {
+  const before = moments[moments.indexOf(l.moment) - 1]?.limits[0]?.capacity ?? l.capacity, taken = l.capacity - l.tokens;
+  say(hero.stays, before === l.capacity || taken === 0 ? "" : `${short(before)} → ${short(l.capacity)}: ${plural(taken, "token")} taken ${taken === 1 ? "stays" : "stay"} taken`);
+  set(hero.stays, "x", hero.bucket.x);
+  set(hero.stays, "y", hero.bucket.rim + hero.bucket.half * 0.12 + 18);
+}
+
+// showTag says why the latest request was refused, and counts down to when one may pass. It ends when that has come, or when another
+// limit holds.
+function showTag(d, t, lane, l, cost) {
+  const wait = d?.retry_ms - (t - d?.at), same = (of) => ["capacity", "rate", "interval_ms", "mode"].every((k) => of?.[k] === l[k]);
+  const on = d && !d.allowed && (d.status === 429 ? l.tokens < cost && same(d.limits?.[0]) && (d.retry_ms < 0 || wait > 0) : t - d.show < 4000);
   set(hero.tag, "visibility", on ? null : "hidden");
   if (!on) return;
   set(hero.tag, "transform", `translate(0 ${lane + 76})`);
   say(hero.tag.children[1], d.status === 429 ? `refused: ${d.remaining} left,` : `failed: status ${d.status}`);
-  say(hero.tag.children[2], d.status === 429 ? again(d.retry_ms < 0 ? -1 : Math.max(100, d.retry_ms - (d.show - d.at))) : "");
+  say(hero.tag.children[2], d.status === 429 ? again(d.retry_ms < 0 ? -1 : wait) : "");
 }
 
 // The strip: tokens left, and requests, over 30 seconds.
@@ -116,7 +128,7 @@ const meanings = {
   "X-Ratelimit-Limit": ["rim", (v) => `the bucket holds ${v}`],
   "X-Ratelimit-Remaining": ["tokens", (v) => `${plural(Number(v), "token")} left`],
   "X-Ratelimit-Reset": ["tap", (v) => `full again at ${clockTime(Number(v) * 1000)}`],
-  Ratelimit: ["tokens", (v, d) => `${part(v, "r")} left${part(v, "t") ? `${d.allowed ? " for the next" : ", ask in"} ${part(v, "t")} s` : ""}`],
+  Ratelimit: ["tokens", (v, d) => d.allowed ? `${part(v, "r")} left${part(v, "t") ? ` for the next ${part(v, "t")} s` : ""}` : `${d.remaining} left, ${part(v, "t") ? `ask in ${part(v, "t")} s` : again(-1)}`],
   "Ratelimit-Policy": ["tap", (v) => `${part(v, "q")} tokens in ${part(v, "w")} s`],
   "Ratelimit-Limit": ["rim", (v) => `the bucket holds ${v}`],
   "Ratelimit-Remaining": ["tokens", (v) => `${plural(Number(v), "token")} left`],

@@ -57,6 +57,7 @@ function greet(g) {
   for (const [id, { settings, run }] of Object.entries(g.stages)) {
     stageOf(id).settings = settings;
     if (run.script) hearRun(run, true);
+    else if ($(`v-${id}`)) say($(`v-${id}`), ""); // a server that was started again has played nothing
     if (id === "drain" || id === "yours") hearSettings({ stage: id, settings });
   }
   if (!stream.greeted) send("burst", { n: 15, auto: true });

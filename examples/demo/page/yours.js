@@ -24,8 +24,8 @@ function buildYours() {
   }
   let later = 0;
   $("settings").addEventListener("submit", (e) => e.preventDefault());
-  $("settings").addEventListener("input", (e) => { clearTimeout(later); later = setTimeout(() => changeSetting(e.target), 350); });
-  $("settings").addEventListener("focusout", () => { if (yours.heard) hearSettings(yours.heard); });
+  $("settings").addEventListener("input", (e) => { clearTimeout(later); yours.typed = e.target.name; later = setTimeout(() => changeSetting(e.target), 350); });
+  $("settings").addEventListener("focusout", () => { if (yours.heard) showSettings(yours.heard.settings, (el) => el.getAttribute("aria-invalid")); });
   $("copy-yours").addEventListener("click", () => copy(hero.yours, $("copy-yours")));
   frames.push(drawYours);
 }
@@ -35,6 +35,7 @@ const fieldOf = (name) => $("settings").elements.namedItem(name);
 async function changeSetting(el) {
   const name = el.name, typed = el.type === "checkbox" ? el.checked : name.endsWith("interval_ms") ? intervalOf(el.value) : words.has(name) || el.value.trim() === "" || Number.isNaN(Number(el.value)) ? el.value : Number(el.value);
   const body = name.startsWith("second.") ? { second: { [name.slice(7)]: typed } } : { [name]: typed };
+  yours.typed = "";
   const got = await ask("POST", "/api/settings/yours", body);
   for (const p of $("settings").querySelectorAll(".message")) say(p, "");
   for (const e of $("settings").querySelectorAll("[aria-invalid]")) e.removeAttribute("aria-invalid");
@@ -63,15 +64,23 @@ function hearSettings({ stage, settings }) {
     return wake();
   }
   yours.heard = { stage, settings };
-  for (const el of $("settings").elements) {
-    if (!el.name || el === document.activeElement) continue;
-    const value = el.name.startsWith("second.") ? settings.second[el.name.slice(7)] : settings[el.name];
-    if (el.type === "checkbox") el.checked = value; else el.value = el.name.endsWith("interval_ms") ? duration(value).replace(/^(?=\D)/, "1 ") : value;
-  }
+  showSettings(settings, () => false);
   $("settings").classList.toggle("two", settings.second.on);
   for (const b of $("presets").querySelectorAll("button")) set(b, "aria-pressed", String(b.dataset.settings === JSON.stringify(settings)));
   showCode("yours");
   wake();
+}
+
+// showSettings puts what is in force into the fields, but those that someone types in, or that are kept. A field that is right has no
+// message.
+function showSettings(settings, keep) {
+  for (const el of $("settings").elements) {
+    if (!el.name || el === document.activeElement || el.name === yours.typed || keep(el)) continue;
+    el.removeAttribute("aria-invalid");
+    say($(`e-${el.id}`), "");
+    const value = el.name.startsWith("second.") ? settings.second[el.name.slice(7)] : settings[el.name];
+    if (el.type === "checkbox") el.checked = value; else el.value = el.name.endsWith("interval_ms") ? duration(value).replace(/^(?=\D)/, "1 ") : value;
+  }
 }
 
 function buildPresets(list) {
