@@ -60,6 +60,9 @@ func newDemo(b *backend, url string) (*demo, error) {
 	}
 	share := two("", core.FailLocal)
 	share[0].name, share[1].name = "A", "B"
+	for _, name := range []string{"alone A", "alone B"} {
+		share = append(share, spec{name: name, policy: "demo-alone", store: core.NewMemoryStore()})
+	}
 	for _, st := range []struct {
 		id       string
 		settings settings
@@ -223,6 +226,13 @@ func (d *demo) stopRun(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// playing reports whether a script plays.
+func (st *stage) playing() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.cancel != nil
+}
+
 // stop ends the script that plays, if one does.
 func (st *stage) stop() {
 	st.mu.Lock()
@@ -248,6 +258,9 @@ func (d *demo) postRedis(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.turnRedis(context.WithoutCancel(r.Context()), *want.On)
+	if st := d.stage("lose"); !st.playing() {
+		d.tellRun(st, played{Stage: st.id}) // its last frame was of another outage
+	}
 	writeJSON(w, http.StatusOK, d.box.state())
 }
 

@@ -93,6 +93,7 @@ func TestPresetsAreGoodSettings(t *testing.T) {
 		got, err := defaults.with(text)
 		require.NoError(t, err, p.ID)
 		require.Equal(t, p.Settings, got, p.ID)
+		require.Contains(t, scripts["yours"], p.Script, p.ID)
 	}
 }
 

@@ -128,12 +128,11 @@ function stairs(moments, nth, from, to, x, y) {
   return last === null ? path : `${path}H${x(to).toFixed(1)}`;
 }
 
-// marks is requests over time as a path: a dot each, or a cross.
-function marks(decisions, which, from, to, x, y, cross) {
-  let path = "";
-  for (const d of decisions) if (d.show > from && d.show <= to && which(d)) {
-    const at = x(d.show).toFixed(1);
-    path += cross ? `M${at - 3} ${y - 3}l6 6m0-6l-6 6` : `M${at} ${y}h0`;
-  }
-  return path;
+// marks is requests over time as a path: a dot each, or a cross. Those of a burst move apart, so that they can be counted: to the right, or
+// with to at the right edge to the left.
+function marks(decisions, which, from, to, x, y, cross, left) {
+  const list = decisions.filter((d) => d.show > from && d.show <= to && which(d)).map((d) => x(d.show)), apart = 7;
+  if (left) for (let i = list.length - 2; i >= 0; i--) list[i] = Math.min(list[i], list[i + 1] - apart);
+  else for (let i = 1; i < list.length; i++) list[i] = Math.max(list[i], list[i - 1] + apart);
+  return list.map((at) => cross ? `M${(at - 2.5).toFixed(1)} ${y - 2.5}l5 5m0-5l-5 5` : `M${at.toFixed(1)} ${y}h0`).join("");
 }

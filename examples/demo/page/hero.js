@@ -114,8 +114,8 @@ function drawStrip(s, moments, decisions, t) {
   const line = stairs(moments, 0, from, t, x, y);
   set(s.line, "d", line);
   set(s.area, "d", line.split("M").slice(1).map((part) => `M${part}V${low}H${parseFloat(part)}Z`).join(""));
-  set(s.ok, "d", marks(decisions, (d) => d.allowed, from, t, x, s.height - 17));
-  set(s.no, "d", marks(decisions, (d) => !d.allowed, from, t, x, s.height - 6, true));
+  set(s.ok, "d", marks(decisions, (d) => d.allowed, from, t, x, s.height - 17, false, true));
+  set(s.no, "d", marks(decisions, (d) => !d.allowed, from, t, x, s.height - 6, true, true));
   say(s.top, short(latest(moments, t)?.limits[0]?.capacity ?? 0));
 }
 

@@ -103,10 +103,10 @@ function addRow(d) {
   if ($("rows").children.length > 100) $("rows").lastChild.remove();
 }
 
-for (const wide of document.querySelectorAll(".wide")) if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0; // on a phone
 buildHero();
 buildChapters();
 buildYours();
+build();
 showSentence();
 calm.addEventListener("change", wake);
 connect();
