@@ -114,9 +114,9 @@ func (d *demo) fresh(list []bucket) (news []bucket) {
 			}
 		}
 		d.known[b.id()] = b
-		d.past = append(d.past, b)
+		past := append(d.past[b.Stage], b)
+		d.past[b.Stage] = slices.Clone(past[max(0, len(past)-pastKept):])
 		news = append(news, b)
 	}
-	d.past = slices.Clone(d.past[max(0, len(d.past)-pastKept):])
 	return news
 }

@@ -49,7 +49,7 @@ var defaults = settings{
 	Cost:    1,
 	Second:  second{rate: rate{Capacity: 100, Rate: 100, Interval: 60_000, Mode: "continuous"}, Cost: 1200, Used: 1200},
 	Headers: "default",
-	Key:     "client",
+	Key:     "ip",
 	Plan:    1,
 }
 

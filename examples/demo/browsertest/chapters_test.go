@@ -34,6 +34,7 @@ func TestShareIt(t *testing.T) {
 		if n := browser.JS[int](page, `document.querySelectorAll("#f-share .bucket").length`); n != 3 {
 			t.Errorf("%d buckets are drawn, want one in Redis and one in each replica without", n)
 		}
+		page.WaitText("redisstore.Open")
 		page.Click("button", "Flood both replicas")
 		page.Wait("requests go on their way", `document.querySelectorAll("#f-share .pill").length > 0`)
 		page.Wait("what came of it is said", `/^With Redis \d+ of 105 passed, without \d+\./.test(document.querySelector("#v-share").textContent)`)
@@ -57,6 +58,7 @@ func TestLoseRedis(t *testing.T) {
 		page.Save("lose-redis-" + in.Name)
 		page.Click("switch", "Redis")
 		page.Wait("they merge", halves+` === 0 && !document.querySelector("#f-lose .redis.off")`)
+		page.WaitText("OnFailure: core.FailLocal")
 		page.Click("button", "Lose Redis for 4 seconds")
 		said := `document.querySelector("#v-lose").textContent`
 		page.Wait("what came of it is said", `/Closed: \d+ failed with 503\. Open: \d+ passed\. Local, the default: \d+ passed and \d+ were refused, .* up to 20, not 10\.$/.test(`+said+`)`)
@@ -90,7 +92,6 @@ func TestMakeItYours(t *testing.T) {
 		page.Wait("Ann is refused, Bob is not", `/^Ann, 10 a second: \d+ passed, [1-9]\d* refused\. Bob, 1 a second: 5 passed, 0 refused\.$/.test(document.querySelector("#v-yours").textContent)`)
 		page.Click("button", "Model tokens")
 		page.Wait("two buckets each, one of them water", `document.querySelectorAll("#f-yours .bucket").length === 4 && /20,000/.test(document.querySelector("#f-yours").textContent)`)
-		browser.JS[any](page, `document.querySelector("#yours details").open = true`)
 		page.Wait("the code has both limits", `/WithUnit\("tokens"\)/.test(document.querySelector("#code-yours").textContent) && /WithUnits/.test(document.querySelector("#code-yours").textContent)`)
 		page.Click("button", "Three at once")
 		page.Wait("slots are drawn", `/of 3 slots free/.test(document.querySelector("#f-yours").textContent)`)

@@ -51,6 +51,12 @@ function build() {
     chapters[id] = { width };
     set(svg, "viewBox", `0 0 ${width} ${buildIn(svg, width, width >= wideFrom)}`);
   }
+  hero.per = Math.max(720 / $("picture").clientWidth, 300 / $("picture").clientHeight) || 1; // units a pixel: letters stay large enough
+  const letters = Math.max(1, hero.per);
+  $("picture").style.setProperty("--per", letters);
+  for (const [el, y] of [[hero.tapSays, 7 + 10 * letters], [hero.of, 252 + 15 * letters], [hero.by, 252 + 33 * letters]]) set(el, "y", y);
+  hero.strip.width = $("strip").clientWidth || 720;
+  set($("strip"), "viewBox", `0 0 ${hero.strip.width} 90`);
   yours.looks = "";
   wake();
 }

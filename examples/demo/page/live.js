@@ -60,6 +60,7 @@ function greet(g) {
     else if ($(`v-${id}`)) say($(`v-${id}`), ""); // a server that was started again has played nothing
     if (id === "drain" || id === "yours") hearSettings({ stage: id, settings });
   }
+  for (const id of ["share", "lose"]) showCode(id);
   if (!stream.greeted) send("burst", { n: 15, auto: true });
   stream.greeted = true;
 }

@@ -26,7 +26,7 @@ function buildYours() {
   $("settings").addEventListener("submit", (e) => e.preventDefault());
   $("settings").addEventListener("input", (e) => { clearTimeout(later); yours.typed = e.target.name; later = setTimeout(() => changeSetting(e.target), 350); });
   $("settings").addEventListener("focusout", () => { if (yours.heard) showSettings(yours.heard.settings, (el) => el.getAttribute("aria-invalid")); });
-  $("copy-yours").addEventListener("click", () => copy(hero.yours, $("copy-yours")));
+  $("copy-yours").addEventListener("click", () => copy(programs.yours?.program, $("copy-yours")));
   frames.push(drawYours);
 }
 
@@ -117,7 +117,7 @@ function drawYours(t) {
     const n = shown.reduce((n, [, moments]) => n + latest(moments, t).limits.length, 0), row = Math.max(1, Math.min(n, Math.floor(width / 130))), room = width / row, high = 306;
     let k = 0;
     for (const [id, moments] of shown) {
-      const m = latest(moments, t), who = m.user || (m.key.startsWith("ip") ? m.key : "everybody");
+      const m = latest(moments, t), who = m.key.startsWith("header") ? m.user : m.key.startsWith("ip") ? m.key : "everybody";
       m.limits.forEach((l, i) => {
         const g = draw("g"), x = (k % row + 0.5) * room, top = Math.floor(k++ / row) * high, b = bucketIn(g, x, top + 190, Math.min(34, room / 6.4), top + 20);
         const p = { id, i, b, number: label(x, top + 228, "", "number small middle"), of: label(x, top + 248, "", "of middle"), rate: label(x, top + 266, "", "of middle") };
