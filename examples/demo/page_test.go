@@ -40,6 +40,9 @@ func TestThePageIsSmallAndStrict(t *testing.T) {
 		require.NoError(t, err)
 		_, plain := call(t, d, http.MethodGet, path, nil)
 		require.Equal(t, string(text), plain, "the same without gzip")
+		if path == "/" {
+			require.Regexp(t, "<noscript>.*/gin/limited.*</noscript>", plain, "without JavaScript the page says what it is")
+		}
 	}
 	require.Less(t, sent, 30_000, "bytes to the first picture")
 	t.Logf("%d bytes to the first picture", sent)

@@ -35,6 +35,7 @@ function shape(b, capacity) {
     b.pitch = 2 * half / (b.columns + 0.6);
   }
   const r = b.pitch * 0.42, ry = b.ry = half * 0.12, rim = b.rim = floor - rowsOf(b, capacity) * b.pitch - r;
+  b.water.style.clipPath = `inset(0 round 0 0 ${r}px ${r}px)`;
   for (const e of [b.body, b.edge]) set(e, "d", `M${x - half} ${rim}V${floor - r}Q${x - half} ${floor} ${x - half + r} ${floor}H${x + half - r}Q${x + half} ${floor} ${x + half} ${floor - r}V${rim}`);
   for (const e of [b.mouth, b.lid]) set(e, "cy", rim);
   set(b.ring, "d", `M${x} ${rim - ry}A${half} ${ry} 0 1 1 ${x - 0.1} ${rim - ry}`);

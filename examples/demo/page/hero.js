@@ -16,7 +16,7 @@ function buildHero() {
   hero.tapSays = label(592, 17, "", "of end");
   hero.grip = draw("g", { id: "rim", "data-field": "capacity", class: "grip" }, draw("rect", { x: -66, y: -16, width: 92, height: 32, class: "touch" }),
     draw("circle", { r: 9 }), draw("path", { class: "spokes", d: "M-3-2L0-5L3-2M-3 2L0 5L3 2" }), label(-16, 5, "", "end"));
-  hero.stays = label(0, 0, "", "of middle");
+  hero.stays = label(0, 0, "", "of end");
   svg.append(hero.number, hero.of, hero.by, pipe, hero.tapSays, hero.grip, hero.stays, hero.pills, hero.tag);
   const perPixel = () => 720 / svg.getBoundingClientRect().width;
   knob(hero.grip, "capacity", "Rim: the bucket’s capacity", (start, dx, dy) => {
@@ -85,7 +85,7 @@ function drawHero(t) {
 function showStays(moments, l) {
   const before = moments[moments.indexOf(l.moment) - 1]?.limits[0]?.capacity ?? l.capacity, taken = l.capacity - l.tokens;
   say(hero.stays, before === l.capacity || taken === 0 ? "" : `${short(before)} → ${short(l.capacity)}: ${plural(taken, "token")} taken ${taken === 1 ? "stays" : "stay"} taken`);
-  set(hero.stays, "x", hero.bucket.x);
+  set(hero.stays, "x", hero.bucket.x + hero.bucket.half * 0.55 - 14);
   set(hero.stays, "y", hero.bucket.rim - hero.bucket.ry - 8);
 }
 
