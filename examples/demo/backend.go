@@ -17,6 +17,7 @@ import (
 // backend is where the buckets of the first and the last chapter live.
 type backend struct {
 	text  string
+	url   string // "": in this process
 	store core.Store
 	close func()
 }
@@ -40,7 +41,7 @@ func chooseBackend(ctx context.Context, host string, port int, asked bool) (*bac
 	defer cancel()
 	err := client.Ping(ctx).Err()
 	if err == nil {
-		return &backend{"buckets in Redis at " + addr, redisstore.New(client), func() { _ = client.Close() }}, nil
+		return &backend{"buckets in Redis at " + addr, "redis://" + addr, redisstore.New(client), func() { _ = client.Close() }}, nil
 	}
 	_ = client.Close()
 	switch {

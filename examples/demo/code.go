@@ -15,6 +15,8 @@ import (
 
 // code is what to copy: a program with a stage's limits.
 type code struct {
+	Framework string `json:"framework"`
+
 	Lines   string `json:"lines"` // of the program: those that limit
 	Program string `json:"program"`
 }
@@ -32,9 +34,14 @@ func (d *demo) getCode(w http.ResponseWriter, r *http.Request) {
 		framework = frameworks[0].name
 	}
 	st.mu.Lock()
-	s := st.settings
+	s, at := st.settings, place{OnFailure: st.id == "lose"}
 	st.mu.Unlock()
-	c, err := s.code(framework)
+	if d.onBox(st) {
+		at.Redis = "redis://localhost:6379"
+	} else if st.specs[0].store == d.backend.store {
+		at.Redis = d.backend.url
+	}
+	c, err := s.code(framework, at)
 	if err != nil {
 		writeJSON(w, http.StatusInternalServerError, fieldErrors{"": "these settings can't be written as Go"})
 		return
@@ -56,8 +63,15 @@ var adapters = map[string]struct{ Import, Adapter, Arg string }{
 	"http":  {"", "httplimit", "*http.Request"},
 }
 
+// place is where the program's buckets are, and whether it says what to do when they can't be reached.
+type place struct {
+	Redis     string // a URL; "": in the process
+	OnFailure bool
+}
+
 // code is a whole program that limits as the settings do, and those of its lines that do it.
-func (s *settings) code(framework string) (c code, err error) {
+func (s *settings) code(framework string, at place) (c code, err error) {
+	c.Framework = framework
 	adapter, policy := adapters[framework], s.policy("demo")
 	literals := func(limits []core.Limit) (list []string) {
 		for _, l := range limits {
@@ -69,13 +83,19 @@ func (s *settings) code(framework string) (c code, err error) {
 	for key, list := range policy.Overrides {
 		overrides[key] = literals(list)
 	}
+	var used core.Units
+	if s.Second.Used != s.Second.Cost {
+		used = s.used()
+	}
 	var text strings.Builder
 	err = programTemplate.Execute(&text, map[string]any{
 		"Framework": framework, "Import": adapter.Import, "Adapter": adapter.Adapter, "Arg": adapter.Arg,
 		"Plain": framework == "chi" || framework == "http", "NetHTTP": adapter.Arg == "*http.Request",
 		"UsesTime": strings.Contains(strings.Join(limits, ""), "time."),
 		"Limits":   limits, "Overrides": overrides, "Headers": styleNames[s.Headers],
-		"Key": adapter.Adapter + "." + keyCalls[s.Key], "Cost": s.Cost, "Units": s.charged(),
+		"Key": adapter.Adapter + "." + keyCalls[s.Key], "Cost": s.Cost, "Units": s.charged(), "Used": used,
+		"Redis": at.Redis, "OnFailure": at.OnFailure,
+		"PerIP": at.Redis == "" && s.Key == "ip" && len(limits) == 1 && s.Cost == 1 && s.Headers == "default", // the short form
 	})
 	if err != nil {
 		return c, err

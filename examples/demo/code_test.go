@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,12 +25,17 @@ func TestProgramsHaveThePolicyInForce(t *testing.T) {
 		s.Headers = []string{"default", "legacy", "draft8", "draft6", "none"}[i]
 		s.Cost = int64(i)
 		policies[f.name] = s.policy("demo")
-		c, err := s.code(f.name)
+		c, err := s.code(f.name, []place{{}, {Redis: "redis://localhost:6379"}, {Redis: "redis://localhost:6379", OnFailure: true}}[i%3])
 		require.NoError(t, err)
 		require.Contains(t, c.Program, strings.ReplaceAll(c.Lines, "\n", "\n\t"), "the lines shown are the program's")
 		set.Program(f.name, strings.Replace(c.Program, "\tlimiter := ", "\ttell(policy)\n\tlimiter := ", 1))
 		set.File(f.name, "tell.go", "package "+f.name+"\n\nimport (\n\t\"encoding/json\"\n\t\"os\"\n\n\t\"github.com/tokenbucket-go/ratelimit/core\"\n)\n\n"+
 			"func tell(p core.Policy) {\n\t_ = json.NewEncoder(os.Stdout).Encode(p)\n\tos.Exit(0)\n}\n")
+	}
+	for _, f := range frameworks {
+		c, err := defaults.code(f.name, place{})
+		require.NoError(t, err)
+		set.Program(f.name+"first", c.Program)
 	}
 	binary := filepath.Join(t.TempDir(), "programs")
 	require.NoError(t, set.Build(binary))
@@ -44,13 +50,30 @@ func TestProgramsHaveThePolicyInForce(t *testing.T) {
 	}
 }
 
-// The limit at the start is four lines.
-func TestTheFirstLimitIsFourLines(t *testing.T) {
+// The limit at the start is a line for the bucket and one for each address: no client locks out another.
+func TestTheFirstLimitIsTwoLines(t *testing.T) {
 	for _, f := range frameworks {
-		c, err := defaults.code(f.name)
+		c, err := defaults.code(f.name, place{})
 		require.NoError(t, err)
-		require.Equal(t, 4, strings.Count(c.Lines, "\n")+1, c.Lines)
-		require.Contains(t, c.Lines, "core.Per(1, time.Second).WithBurst(10)")
+		require.Equal(t, "bucket := core.Per(1, time.Second).WithBurst(10)\nlimit := "+adapters[f.name].Adapter+".PerIP(bucket)", c.Lines)
+		require.Equal(t, f.name, c.Framework)
+	}
+}
+
+// Each chapter shows the lines that it is about.
+func TestChaptersShowTheirLines(t *testing.T) {
+	d := serve(t)
+	for stage, lines := range map[string][]string{
+		"share": {`redisstore.Open("redis://localhost:6379")`, "chilimit.ByIP()"},
+		"lose":  {"redisstore.Open(", "OnFailure: core.FailLocal} // or FailClosed, FailOpen"},
+	} {
+		status, text := call(t, d, http.MethodGet, "/api/code/"+stage+"?framework=chi", nil)
+		require.Equal(t, http.StatusOK, status)
+		var c code
+		require.NoError(t, json.Unmarshal([]byte(text), &c))
+		for _, line := range lines {
+			require.Contains(t, c.Lines, line, stage)
+		}
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -26,6 +28,16 @@ var users = []string{"ann", "bob"}
 // together is the key of everybody's bucket.
 var together = core.JoinKey("global", "demo")
 
+// keyOfHost is the key of those who ask from the host of the demo's URL, as its scripts do.
+func keyOfHost(demo string) string {
+	ip := "127.0.0.1"
+	if u, err := url.Parse(demo); err == nil && net.ParseIP(u.Hostname()) != nil {
+		ip = u.Hostname()
+	}
+	key, _ := httpKey("ip")(&http.Request{RemoteAddr: net.JoinHostPort(ip, "80")})
+	return key
+}
+
 // demo is the whole server: the page, the limited endpoints, and what the page is told.
 type demo struct {
 	mux     *http.ServeMux
@@ -40,16 +52,16 @@ type demo struct {
 	pending []*decision
 	id      int64 // of the latest decision that was told
 	log     map[string][]*decision
-	known   map[string]bucket  // what pages know of buckets
-	begun   map[*decision]bool // of which nothing is told yet
-	past    []bucket           // what pages were told of them, the latest
+	known   map[string]bucket   // what pages know of buckets
+	begun   map[*decision]bool  // of which nothing is told yet
+	past    map[string][]bucket // what pages were told of them, the latest of each stage
 
 	playing sync.WaitGroup
 }
 
-func newDemo(b *backend, url string) (*demo, error) {
-	d := &demo{mux: http.NewServeMux(), backend: b, box: newBox(), url: url, hub: hub{pages: map[chan []byte]bool{}},
-		log: map[string][]*decision{}, known: map[string]bucket{}, begun: map[*decision]bool{}}
+func newDemo(b *backend, address string) (*demo, error) {
+	d := &demo{mux: http.NewServeMux(), backend: b, box: newBox(), url: address, hub: hub{pages: map[chan []byte]bool{}},
+		log: map[string][]*decision{}, known: map[string]bucket{}, past: map[string][]bucket{}, begun: map[*decision]bool{}}
 	two := func(mode string, how core.FailureMode) []spec {
 		fails := func(p *core.Policy) { p.OnFailure = how }
 		return []spec{{mode + " A", "demo-" + mode, d.box.plugs[0], fails}, {mode + " B", "demo-" + mode, d.box.plugs[1], fails}}
@@ -60,18 +72,21 @@ func newDemo(b *backend, url string) (*demo, error) {
 	}
 	share := two("", core.FailLocal)
 	share[0].name, share[1].name = "A", "B"
+	for _, name := range []string{"alone A", "alone B"} {
+		share = append(share, spec{name: name, policy: "demo-alone", store: core.NewMemoryStore()})
+	}
 	for _, st := range []struct {
 		id       string
 		settings settings
 		specs    []spec
 	}{
 		{"drain", defaults, []spec{{policy: "demo", store: b.store}}},
-		{"modes", refilling(10, 10, 5000, "client"), []spec{in(core.Continuous), in(core.Stepped), in(core.Aligned)}},
+		{"modes", refilling(10, 10, 5000, "ip"), []spec{in(core.Continuous), in(core.Stepped), in(core.Aligned)}},
 		{"share", defaults, share},
-		{"lose", refilling(10, 1, 4000, "client"), append(append(two("closed", core.FailClosed), two("open", core.FailOpen)...), two("local", core.FailLocal)...)},
+		{"lose", refilling(10, 1, 4000, "ip"), append(append(two("closed", core.FailClosed), two("open", core.FailOpen)...), two("local", core.FailLocal)...)},
 		{"yours", presets[0].Settings, []spec{{policy: "demo-yours", store: b.store}}},
 	} {
-		next := &stage{id: st.id, specs: st.specs}
+		next := &stage{id: st.id, specs: st.specs, own: keyOfHost(address)}
 		if err := next.set(st.settings); err != nil {
 			return nil, err
 		}
@@ -223,6 +238,13 @@ func (d *demo) stopRun(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// playing reports whether a script plays.
+func (st *stage) playing() bool {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return st.cancel != nil
+}
+
 // stop ends the script that plays, if one does.
 func (st *stage) stop() {
 	st.mu.Lock()
@@ -248,6 +270,9 @@ func (d *demo) postRedis(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.turnRedis(context.WithoutCancel(r.Context()), *want.On)
+	if st := d.stage("lose"); !st.playing() {
+		d.tellRun(st, played{Stage: st.id}) // its last frame was of another outage
+	}
 	writeJSON(w, http.StatusOK, d.box.state())
 }
 

@@ -161,7 +161,7 @@ func TestABurstIsToldInItsOrder(t *testing.T) {
 	events := listen(t, d)
 	next(t, events, "hello")
 	set(t, d, "drain", fields{"interval_ms": hour})
-	require.Equal(t, "15 at once: 10 passed, 5 refused.", playedOut(t, d, "drain", "burst", order{N: 15}))
+	require.Equal(t, "15 at once: 10 passed, 5 refused. There were 10 tokens, and a request takes 1.", playedOut(t, d, "drain", "burst", order{N: 15}))
 	log := logOf(t, d, "drain")
 	require.Len(t, log, 15)
 	at := 0.0

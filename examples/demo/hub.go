@@ -2,12 +2,15 @@ package main
 
 import (
 	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -89,7 +92,7 @@ func (d *demo) tick(ctx context.Context) {
 const (
 	toldAtOnce = 60  // decisions of a tick that pages are told of one by one; in a flood the rest is only counted
 	kept       = 250 // decisions of a stage that a page gets when it is opened: all of a chapter
-	pastKept   = 400 // states of buckets
+	pastKept   = 150 // states of buckets of a stage
 )
 
 // add notes a decision.
@@ -189,16 +192,14 @@ func (d *demo) tellBuckets(list []bucket) {
 
 // greeting is what a page begins with.
 type greeting struct {
-	Now        float64               `json:"now"`
-	Place      string                `json:"place"` // where the buckets are
-	Redis      power                 `json:"redis"`
-	Frameworks []string              `json:"frameworks"`
-	Users      []string              `json:"users"`
-	Presets    []preset              `json:"presets"`
-	Stages     map[string]stageState `json:"stages"`
-	Buckets    []bucket              `json:"buckets"`
-	Past       []bucket              `json:"past"`
-	Log        []*decision           `json:"log"`
+	Now     float64               `json:"now"`
+	Place   string                `json:"place"` // where the buckets are
+	Redis   power                 `json:"redis"`
+	Presets []preset              `json:"presets"`
+	Stages  map[string]stageState `json:"stages"`
+	Buckets []bucket              `json:"buckets"`
+	Past    []bucket              `json:"past"`
+	Log     []*decision           `json:"log"`
 }
 
 type stageState struct {
@@ -215,10 +216,7 @@ func (d *demo) greet(ctx context.Context) (greeting, chan []byte) {
 	if news := d.fresh(list); len(news) > 0 {
 		d.hub.send("buckets", news)
 	}
-	g := greeting{Now: millis(time.Now()), Place: d.backend.text, Redis: d.box.state(), Users: users, Presets: presets, Stages: map[string]stageState{}, Past: d.past, Log: d.latest()}
-	for _, f := range frameworks {
-		g.Frameworks = append(g.Frameworks, f.name)
-	}
+	g := greeting{Now: millis(time.Now()), Place: d.backend.text, Redis: d.box.state(), Presets: presets, Stages: map[string]stageState{}, Past: slices.Concat(slices.Collect(maps.Values(d.past))...), Log: d.latest()}
 	for _, st := range d.stages {
 		st.mu.Lock()
 		g.Stages[st.id] = stageState{st.settings, st.run}
@@ -253,14 +251,20 @@ const heartbeat = 20 * time.Second
 func (d *demo) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
-	stream := http.NewResponseController(w)
+	stream, flush := http.NewResponseController(w), func() error { return nil }
+	var out io.Writer = w
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") { // a greeting says the same of many requests
+		zip := gzip.NewWriter(w)
+		out, flush = zip, zip.Flush
+		w.Header().Set("Content-Encoding", "gzip")
+	}
 	g, page := d.greet(r.Context())
 	defer d.hub.leave(page)
 	message, silence := encode("hello", g), time.NewTicker(heartbeat)
 	defer silence.Stop()
 	for open := true; open; {
 		_ = stream.SetWriteDeadline(time.Now().Add(10 * time.Second)) // a page that stands still is cut off
-		if _, err := w.Write(message); err != nil || stream.Flush() != nil {
+		if _, err := out.Write(message); err != nil || flush() != nil || stream.Flush() != nil {
 			return
 		}
 		select {

@@ -102,7 +102,7 @@ func (d *demo) fresh(list []bucket) (news []bucket) {
 		if ok && (known.same(&b) || known.At >= b.At) || untold[b.id()] {
 			continue
 		}
-		if ok && len(known.Limits) > 0 && len(b.Limits) > 0 { // the tokens came when they were due, and not when the demo looked
+		if ok && known.Source == b.Source && len(known.Limits) > 0 && len(b.Limits) > 0 { // the tokens came when they were due, and not when the demo looked
 			if due := known.At + known.Limits[0].Next; due > known.At && due < b.At && due > b.At-300 && b.Limits[0].Tokens > known.Limits[0].Tokens {
 				early := b.At - due
 				for i := range b.Limits {
@@ -114,9 +114,9 @@ func (d *demo) fresh(list []bucket) (news []bucket) {
 			}
 		}
 		d.known[b.id()] = b
-		d.past = append(d.past, b)
+		past := append(d.past[b.Stage], b)
+		d.past[b.Stage] = slices.Clone(past[max(0, len(past)-pastKept):])
 		news = append(news, b)
 	}
-	d.past = slices.Clone(d.past[max(0, len(d.past)-pastKept):])
 	return news
 }

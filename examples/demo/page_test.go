@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"io"
@@ -10,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A browser asks for one page, one style and one script, which are small, and may do nothing else.
+// A browser asks for one page with its style, and one script, which are small, and may do nothing else.
 func TestThePageIsSmallAndStrict(t *testing.T) {
 	d := serve(t)
 	sent := 0
-	for path, contentType := range map[string]string{"/": "text/html", "/page.css": "text/css", "/page.js": "text/javascript", "/icon.svg": "image/svg+xml"} {
+	for path, contentType := range map[string]string{"/": "text/html", "/page.js": "text/javascript", "/icon.svg": "image/svg+xml"} {
 		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+path, nil)
 		require.NoError(t, err)
 		q.Header.Set("Accept-Encoding", "gzip")
@@ -39,9 +40,47 @@ func TestThePageIsSmallAndStrict(t *testing.T) {
 		require.NoError(t, err)
 		_, plain := call(t, d, http.MethodGet, path, nil)
 		require.Equal(t, string(text), plain, "the same without gzip")
+		if path == "/" {
+			require.Regexp(t, "<noscript>.*/gin/limited.*</noscript>", plain, "without JavaScript the page says what it is")
+		}
 	}
 	require.Less(t, sent, 30_000, "bytes to the first picture")
 	t.Logf("%d bytes to the first picture", sent)
+}
+
+// What a page is told at first is small, also after a chapter has played.
+func TestTheGreetingIsSmall(t *testing.T) {
+	t.Parallel()
+	d := serve(t)
+	playedOut(t, d, "share", "play", order{})
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/events", nil)
+	require.NoError(t, err)
+	q.Header.Set("Accept-Encoding", "gzip")
+	resp, err := http.DefaultClient.Do(q)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	sent := &counting{Reader: resp.Body}
+	unzipped, err := gzip.NewReader(sent)
+	require.NoError(t, err)
+	line, plain := bufio.NewReader(unzipped), 0
+	for text := ""; text != "\n"; plain += len(text) {
+		text, err = line.ReadString('\n')
+		require.NoError(t, err)
+	}
+	require.Greater(t, plain, 50_000, "premise: it tells of a chapter")
+	require.Less(t, sent.n, 15_000, "bytes of the greeting")
+}
+
+// counting counts what is read.
+type counting struct {
+	io.Reader
+	n int
+}
+
+func (c *counting) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.n += n
+	return n, err
 }
 
 func TestAForeignNameGetsNothing(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -53,6 +54,7 @@ type player struct {
 	demo  *demo
 	stage *stage
 	name  string
+	part  string // of the script; "": it has none
 	order order
 	turn  atomic.Int64
 }
@@ -89,7 +91,7 @@ func (p *player) ask(ctx context.Context, user, lane string) reply {
 	if err != nil {
 		return reply{lane, user, 0, time.Now()}
 	}
-	for name, value := range map[string]string{userHeader: user, stageHeader: p.stage.id, laneHeader: lane, runHeader: p.name} {
+	for name, value := range map[string]string{userHeader: user, stageHeader: p.stage.id, laneHeader: lane, runHeader: cmp.Or(p.part, p.name)} {
 		q.Header.Set(name, value)
 	}
 	resp, err := caller.Do(q)
@@ -144,19 +146,27 @@ func (p *player) steadily(ctx context.Context, perSecond float64, d time.Duratio
 // to is the same lanes for each request.
 func to(lanes ...string) func(int) []string { return func(int) []string { return lanes } }
 
-// inTurn is one lane for each request.
-func inTurn(lanes ...string) func(int) []string {
-	return func(n int) []string { return lanes[n%len(lanes) : n%len(lanes)+1] }
-}
-
 func one(ctx context.Context, p *player) string {
 	p.ask(ctx, p.order.User, "")
 	return ""
 }
 
 func burst(ctx context.Context, p *player) string {
+	lanes, seen := p.stage.shown()
+	before, err := lanes[0].limiter.Peek(ctx, seen[0].key)
 	list := p.atOnce(ctx, min(max(p.order.N, 1), 1000), p.order.User, "")
-	return fmt.Sprintf("%d at once: %s.", len(list), list.text())
+	text := fmt.Sprintf("%d at once: %s.", len(list), list.text())
+	if p.stage.id == "drain" && err == nil && list.of(http.StatusTooManyRequests, "") > 0 {
+		text += fmt.Sprintf(" There were %s, and a request takes %d.", plural(before.Remaining, "token"), p.stage.lane("").settings.Cost)
+	}
+	return text
+}
+
+func plural(n int64, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
 }
 
 func steady(ctx context.Context, p *player) string {
@@ -178,19 +188,37 @@ func (l replies) text() string {
 
 func threeModes(ctx context.Context, p *player) string {
 	lanes := []string{"continuous", "stepped", "aligned"}
+	clock := p.stage.lane("").policy.Limits[0].RefillInterval
+	p.demo.tellRun(p.stage, played{Stage: p.stage.id, Script: p.name, Running: true, Text: "It begins a second before the clock strikes, so that it comes out alike each time."})
+	select {
+	case <-time.After(untilBefore(time.Now(), clock, time.Second)):
+	case <-ctx.Done():
+		return ""
+	}
+	p.demo.tellRun(p.stage, played{Stage: p.stage.id, Script: p.name, Running: true})
 	list := p.atOnce(ctx, 15, "", lanes...)
 	list = append(list, p.steadily(ctx, 3, 14*time.Second, "", to(lanes...))...)
-	return fmt.Sprintf("Passed: continuous %d, stepped %d, aligned %d of %d. In the long run ten pass every five seconds in all three: they differ in when.",
+	return fmt.Sprintf("Passed: continuous %d, stepped %d, aligned %d of %d. Aligned wins here because the clock strikes a second after the start. In the long run ten pass every five seconds in all three: they differ in when.",
 		list.of(200, lanes[0]), list.of(200, lanes[1]), list.of(200, lanes[2]), len(list)/3)
 }
 
+// untilBefore is how long it is until so much before the clock strikes the next whole interval.
+func untilBefore(now time.Time, interval, before time.Duration) time.Duration {
+	past := time.Duration(now.Add(before).UnixNano()) % interval
+	return (interval - past) % interval
+}
+
 func sharedFlood(ctx context.Context, p *player) string {
-	list := p.steadily(ctx, 25, 4200*time.Millisecond, "", inTurn("A", "B"))
-	text := fmt.Sprintf("%d of %d passed, %d by A and %d by B. ", list.of(200, ""), len(list), list.of(200, "A"), list.of(200, "B"))
+	list := p.steadily(ctx, 25, 4200*time.Millisecond, "", func(n int) []string {
+		by := []string{"A", "B"}[n%2]
+		return []string{by, "alone " + by}
+	})
+	with, without := list.of(200, "A")+list.of(200, "B"), list.of(200, "alone A")+list.of(200, "alone B")
+	text := fmt.Sprintf("With Redis %d of %d passed, without %d. ", with, len(list)/2, without)
 	if n := p.demo.alone(p.stage); n > 0 {
 		return text + fmt.Sprintf("Redis was away for %d of them: each replica had a bucket of its own, and together they may admit twice the limit.", n)
 	}
-	return text + fmt.Sprintf("One bucket for both: 10 + 1 a second lets at most %d pass in %.1f s.", p.stage.most(list.took()), list.took().Seconds())
+	return text + fmt.Sprintf("One bucket for both: 10 + 1 a second lets at most %d pass in %.1f s. Two buckets let twice as many pass.", p.stage.most(list.took()), list.took().Seconds())
 }
 
 // most is how many the first limit lets pass in d.
@@ -210,15 +238,15 @@ func outage(ctx context.Context, p *player) string {
 		return ""
 	}
 	p.demo.turnRedis(ctx, false)
+	p.part = "outage" // which alone is counted
 	list := p.steadily(ctx, 8, 4*time.Second, "", lanes)
 	p.demo.turnRedis(context.WithoutCancel(ctx), true)
-	p.steadily(ctx, 8, 2500*time.Millisecond, "", lanes)
 	count := func(status int, mode string) int { return list.of(status, mode+" A") + list.of(status, mode+" B") }
 	known := "."
 	if n := count(429, "closed"); n > 0 {
 		known = fmt.Sprintf("; the first %d were refused, as the replicas still knew that the bucket was empty.", n)
 	}
-	return fmt.Sprintf("%d requests each while Redis was off%s Closed: %d failed with 503. Open: %d passed. Local: %d passed and %d were refused, because each replica had a bucket of its own: together they may admit up to 20, not 10.",
+	return fmt.Sprintf("%d requests each while Redis was off%s Closed: %d failed with 503. Open: %d passed. Local, the default: %d passed and %d were refused, because each replica had a bucket of its own: together they may admit up to 20, not 10.",
 		len(list)/3, known, count(503, "closed"), count(200, "open"), count(200, "local"), count(429, "local"))
 }
 

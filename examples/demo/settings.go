@@ -49,7 +49,7 @@ var defaults = settings{
 	Cost:    1,
 	Second:  second{rate: rate{Capacity: 100, Rate: 100, Interval: 60_000, Mode: "continuous"}, Cost: 1200, Used: 1200},
 	Headers: "default",
-	Key:     "client",
+	Key:     "ip",
 	Plan:    1,
 }
 
@@ -80,7 +80,11 @@ func (s settings) with(body []byte) (settings, error) {
 	var wrong *json.UnmarshalTypeError
 	switch err := fields.Decode(&s); {
 	case errors.As(err, &wrong):
-		return s, fieldErrors{strings.Replace(wrong.Field, "rate.", "", 1): "must be a " + kind(wrong.Type.String()) + ": got " + clip(wrong.Value)}
+		message := "must be " + kind(wrong.Type.String())
+		if number, ok := strings.CutPrefix(wrong.Value, "number "); ok {
+			message += ": got " + clip(number)
+		}
+		return s, fieldErrors{strings.Replace(wrong.Field, "rate.", "", 1): message}
 	case err != nil:
 		return s, fieldErrors{"": "the settings must be a JSON object: " + clip(err.Error())}
 	}
@@ -100,15 +104,15 @@ func (s settings) with(body []byte) (settings, error) {
 func kind(t string) string {
 	switch t {
 	case "int", "int64":
-		return "whole number"
+		return "a whole number"
 	case "float64":
-		return "number"
+		return "a number"
 	case "bool":
 		return "true or false"
 	case "string":
-		return "word"
+		return "a word"
 	}
-	return "JSON object"
+	return "a JSON object"
 }
 
 // mistakes are what is wrong with values that could be read.
@@ -245,6 +249,10 @@ type preset struct {
 	ID       string   `json:"id"`
 	Title    string   `json:"title"`
 	Text     string   `json:"text"`
+	Asks     string   `json:"asks"`   // what its script answers
+	Does     string   `json:"does"`   // the script, as the button says it
+	Script   string   `json:"script"` // of the stage
+	N        int      `json:"n,omitempty"`
 	Settings settings `json:"settings"`
 }
 
@@ -253,12 +261,13 @@ var presets = func() []preset {
 	quota.Second = second{On: true, rate: rate{1000, 1000, float64(core.Month) / 1e6, "aligned"}}
 	model.Second = second{On: true, rate: rate{20_000, 20_000, 60_000, "continuous"}, Unit: "tokens", Cost: 1200, Used: 800}
 	slots.Slots, slots.Takes, plans.Plan = 3, 2000, 2
+	two, burst := "Send as Ann and Bob", func(n int) string { return fmt.Sprintf("Send %d at once", n) }
 	return []preset{
-		{"users", "A bucket each", "Ann and Bob each have 10 tokens, and one comes back each second.", refilling(10, 1, 1000, "user")},
-		{"plans", "Plans", "Bob pays for twice as much as Ann.", plans},
-		{"login", "Login", "Five attempts, then one more every 3 minutes. Each IP address has a bucket.", refilling(5, 5, 900_000, "ip")},
-		{"quota", "Monthly quota", "1,000 requests a month, all back on the first at 00:00 UTC, and 10 at once, 2 a second.", quota},
-		{"model", "Model tokens", "20 requests a minute, and 20,000 tokens of a language model. A request is charged 1,200, uses 800, and gets the rest back.", model},
-		{"slots", "Three at once", "Three requests may be at work at once, for two seconds each.", slots},
+		{"users", "A bucket each", "Ann and Bob each have 10 tokens, and one comes back each second.", "Ann sends ten a second, Bob one. Who is refused?", two, "users", 0, refilling(10, 1, 1000, "user")},
+		{"plans", "Plans", "Bob pays for twice as much as Ann.", "Ann sends ten a second, Bob one. What does Bob’s larger bucket change?", two, "users", 0, plans},
+		{"login", "Login", "Five attempts, then one more every 3 minutes. Each IP address has a bucket.", "One address tries eight passwords at once. How many are looked at?", burst(8), "burst", 8, refilling(5, 5, 900_000, "ip")},
+		{"quota", "Monthly quota", "1,000 requests a month, all back on the first at 00:00 UTC, and 10 at once, 2 a second.", "Ann sends 15 at once. Which of her two buckets refuses?", burst(15), "burst", 15, quota},
+		{"model", "Model tokens", "20 requests a minute, and 20,000 tokens of a language model. A request is charged 1,200, uses 800, and gets the rest back.", "Ann sends 20 at once. Which bucket is empty first?", burst(20), "burst", 20, model},
+		{"slots", "Three at once", "Three requests may be at work at once, for two seconds each.", "Ten come at once. How many get to work?", burst(10), "burst", 10, slots},
 	}
 }()

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ func TestBadSettingsAreToldBesideTheirFields(t *testing.T) {
 		"one field":           {fields{"capacity": 7}, nil},
 		"no capacity":         {fields{"capacity": 0}, fieldErrors{"capacity": "got 0"}},
 		"negative capacity":   {fields{"capacity": -1}, fieldErrors{"capacity": "got -1"}},
-		"half a token":        {fields{"capacity": 1.5}, fieldErrors{"capacity": "whole number"}},
+		"half a token":        {fields{"capacity": 1.5}, fieldErrors{"capacity": "must be a whole number: got 1.5"}},
 		"a word":              {fields{"capacity": "ten"}, fieldErrors{"capacity": "must be a whole number"}},
 		"no refill":           {fields{"rate": 0}, fieldErrors{"rate": "above 0"}},
 		"no interval":         {fields{"interval_ms": 0}, fieldErrors{"interval_ms": "got 0"}},
@@ -55,6 +56,7 @@ func TestBadSettingsAreToldBesideTheirFields(t *testing.T) {
 			for field, part := range c.told {
 				require.Contains(t, got[field], part, "message of %s", field)
 				require.Less(t, len(got[field]), 200, "message of %s", field)
+				require.NotRegexp(t, "string|float|int64|bool|number [0-9]", got[field], "a word of Go's")
 			}
 		})
 	}
@@ -91,5 +93,26 @@ func TestPresetsAreGoodSettings(t *testing.T) {
 		got, err := defaults.with(text)
 		require.NoError(t, err, p.ID)
 		require.Equal(t, p.Settings, got, p.ID)
+		require.Contains(t, scripts["yours"], p.Script, p.ID)
+	}
+}
+
+// A changed number does not change the tokens that are there, nor what was taken.
+func TestSettingsKeepWhatIsSeen(t *testing.T) {
+	d := serve(t)
+	set(t, d, "drain", fields{"interval_ms": hour})
+	for range 4 {
+		call(t, d, http.MethodGet, "/http/limited", nil)
+	}
+	for _, c := range []struct {
+		change fields
+		left   int64
+	}{{fields{"rate": 0.1}, 6}, {fields{"rate": 5}, 6}, {fields{"interval_ms": hour / 2}, 6}, {fields{"capacity": 1000}, 996}, {fields{"capacity": 10}, 6}} {
+		set(t, d, "drain", c.change)
+		for _, b := range d.look(t.Context()) {
+			if b.Stage == "drain" {
+				require.Equal(t, c.left, b.Limits[0].Tokens, "after %v", c.change)
+			}
+		}
 	}
 }

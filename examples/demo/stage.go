@@ -20,6 +20,7 @@ import (
 type stage struct {
 	id    string
 	specs []spec
+	own   string // the key of the demo's own address
 
 	mu       sync.Mutex // guards all below
 	settings settings
@@ -82,7 +83,7 @@ func (st *stage) set(s settings) error {
 		lanes = append(lanes, l)
 	}
 	if s.Key != st.settings.Key || st.seen == nil {
-		st.seen = map[string][]bucketKey{"client": {{together, ""}}, "user": {{keyOfUser(users[0]), users[0]}, {keyOfUser(users[1]), users[1]}}}[s.Key]
+		st.seen = map[string][]bucketKey{"client": {{together, ""}}, "ip": {{st.own, ""}}, "user": {{keyOfUser(users[0]), users[0]}, {keyOfUser(users[1]), users[1]}}}[s.Key]
 	}
 	st.settings, st.lanes = s, lanes
 	return nil
@@ -193,6 +194,9 @@ func (st *stage) serve(w http.ResponseWriter, r *http.Request, l *lane, d *decis
 		if res, err := l.limiter.Peek(r.Context(), d.Key); err == nil {
 			d.Limits = levelsOf(res)
 		}
+	}
+	if d.Status == http.StatusServiceUnavailable { // nobody decided
+		d.Source = ""
 	}
 	if d.At == 0 {
 		d.At, d.order = millis(time.Now()), time.Now().UnixMicro()

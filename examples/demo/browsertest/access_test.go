@@ -98,6 +98,24 @@ func TestPhone(t *testing.T) {
 		if len(small) > 0 {
 			t.Errorf("these are smaller than 24 pixels: %q", small)
 		}
+		// A smaller phone, and the page enlarged twice.
+		for _, look := range []browser.Look{{Width: 320, Height: 700}, {Width: 390, Height: 844}} {
+			page.Show(look)
+			page.Wait("the pictures are as wide as the page", `["#f-share", "#f-lose", "#strip"].every(s => (e => Math.abs(e.viewBox.baseVal.width - e.clientWidth) < 2)(document.querySelector(s)))`)
+			if wide := browser.JS[int](page, `document.documentElement.scrollWidth`); wide > look.Width {
+				t.Errorf("at %d pixels the page is %d wide", look.Width, wide)
+			}
+			letters := browser.JS[[]string](page, `[...document.querySelectorAll("body *")].filter(e => e.getBoundingClientRect().width > 1 && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())).filter(e => parseFloat(getComputedStyle(e).fontSize) * (e.getScreenCTM?.().a ?? 1) < 11.9).map(e => e.outerHTML.slice(0, 80))`)
+			if len(letters) > 0 {
+				t.Errorf("at %d pixels these letters are smaller than 12 pixels: %q", look.Width, letters)
+			}
+		}
+		page.Show(browser.Look{Width: 683, Height: 325})
+		browser.JS[any](page, `scrollTo({top: 0, behavior: "instant"})`)
+		if list := browser.JS[[]string](page, outside, "#burst", "#one", "#fill"); len(list) > 0 {
+			t.Errorf("enlarged twice these are not in sight: %q", list)
+		}
+		page.Show(browser.Phone)
 		zoom := browser.JS[[]string](page, `[...document.querySelectorAll("input:not([type=checkbox]), select")].filter(e => parseFloat(getComputedStyle(e).fontSize) < 16).map(e => e.outerHTML.slice(0, 80))`)
 		if len(zoom) > 0 {
 			t.Errorf("a phone zooms into these, whose letters are smaller than 16 pixels: %q", zoom)

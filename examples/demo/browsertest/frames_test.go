@@ -92,6 +92,9 @@ func TestTokensComeBackOneByOne(t *testing.T) {
 			if f.Number != f.Discs || drained && f.Number < before || !drained && f.Number > before+1 {
 				t.Errorf("after %d tokens a frame shows the number %d and %d discs", before, f.Number, f.Discs)
 			}
+			if f.Tag != "" && f.Number > 0 {
+				t.Errorf("beside %d tokens stands %q", f.Number, f.Tag)
+			}
 			before = f.Number
 		}
 	})

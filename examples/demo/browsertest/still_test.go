@@ -16,7 +16,7 @@ func TestReadmePictures(t *testing.T) {
 		t.Skip("set DEMO_README_PICTURES to a directory")
 	}
 	for name, dark := range map[string]bool{"demo.png": false, "demo-dark.png": true} {
-		page := browser.Chromium.Open(t, start(t).url, browser.Look{Width: 1100, Dark: dark, ReducedMotion: true})
+		page := browser.Chromium.Open(t, start(t).url, browser.Look{Width: 1100, Height: 1000, Dark: dark, ReducedMotion: true})
 		page.Wait("the chapter is drawn", `document.querySelector("#lose svg").childElementCount`)
 		page.Click("button", "Lose Redis for 4 seconds")
 		page.Wait("Redis is off, and requests have failed", `document.querySelector("#f-lose .redis.off") && /[2-9]\d failed/.test(document.querySelector("#f-lose").textContent)`)

@@ -4,33 +4,39 @@ const countable = 20, columns = 5;
 const between = (a, b, p) => a + (b - a) * p;
 const bound = (p) => Math.min(1, Math.max(0, p));
 
-// bucketIn draws a bucket around x, on the floor. pitch is from one disc to the next.
-function bucketIn(parent, x, floor, pitch, tapY) {
-  const half = (columns * pitch) / 2 + pitch * 0.3, b = { x, floor, pitch, half, tapY, looks: "", discs: [], rim: floor };
+// bucketIn draws a bucket around x, on the floor. pitch is from one disc to the next. In a large one more than ten discs are smaller.
+function bucketIn(parent, x, floor, pitch, tapY, large = false) {
+  const half = (columns * pitch) / 2 + pitch * 0.3, b = { x, floor, pitch, half, tapY, large, columns, looks: "", discs: [], rim: floor };
   b.body = draw("path", { class: "body" });
   b.water = draw("rect", { class: "water", x: x - half, width: 2 * half });
+  b.edge = draw("path", { class: "edge" });
   b.slots = draw("g", { class: "slots" });
   b.tokens = draw("g", { class: "tokens" });
   b.air = draw("g", { class: "tokens air" });
   b.mouth = draw("ellipse", { class: "mouth", cx: x, rx: half, ry: half * 0.12 });
   b.lid = draw("ellipse", { class: "lid", cx: x, rx: half, ry: half * 0.12 });
   b.ring = draw("path", { class: "ring", pathLength: 1 });
-  b.el = draw("g", { class: "bucket" }, b.body, b.water, b.slots, b.mouth, b.tokens, b.lid, b.ring, b.air);
+  b.el = draw("g", { class: "bucket" }, b.body, b.water, b.edge, b.slots, b.mouth, b.tokens, b.lid, b.ring, b.air);
   parent.append(b.el);
   return b;
 }
 
-const rowsOf = (capacity) => (capacity > countable ? countable / columns : Math.max(1, Math.ceil(capacity / columns)));
-const rimOf = (b, capacity) => b.floor - rowsOf(capacity) * b.pitch - b.pitch * 0.42;
-const slotX = (b, i) => b.x + ((i % columns) - (columns - 1) / 2) * b.pitch;
-const slotY = (b, i) => b.floor - b.pitch * (0.58 + Math.floor(i / columns));
+const rowsOf = (b, capacity) => (b.columns > columns ? 3 : capacity > countable ? countable / columns : Math.max(1, Math.ceil(capacity / columns)));
+const slotX = (b, i) => b.x + ((i % b.columns) - (b.columns - 1) / 2) * b.pitch;
+const slotY = (b, i) => b.floor - b.pitch * (0.58 + Math.floor(i / b.columns));
 
 // shape draws what depends on the capacity alone.
 function shape(b, capacity) {
   if (b.looks === capacity) return;
   b.looks = capacity;
-  const { x, floor, half } = b, r = b.pitch * 0.42, ry = half * 0.12, rim = b.rim = rimOf(b, capacity);
-  set(b.body, "d", `M${x - half} ${rim}V${floor - r}Q${x - half} ${floor} ${x - half + r} ${floor}H${x + half - r}Q${x + half} ${floor} ${x + half} ${floor - r}V${rim}`);
+  const { x, floor, half } = b;
+  if (b.large) {
+    b.columns = capacity > 10 ? 7 : columns;
+    b.pitch = 2 * half / (b.columns + 0.6);
+  }
+  const r = b.pitch * 0.42, ry = b.ry = half * 0.12, rim = b.rim = floor - rowsOf(b, capacity) * b.pitch - r;
+  b.water.style.clipPath = `inset(0 round 0 0 ${r}px ${r}px)`;
+  for (const e of [b.body, b.edge]) set(e, "d", `M${x - half} ${rim}V${floor - r}Q${x - half} ${floor} ${x - half + r} ${floor}H${x + half - r}Q${x + half} ${floor} ${x + half} ${floor - r}V${rim}`);
   for (const e of [b.mouth, b.lid]) set(e, "cy", rim);
   set(b.ring, "d", `M${x} ${rim - ry}A${half} ${ry} 0 1 1 ${x - 0.1} ${rim - ry}`);
   const n = capacity > countable ? 0 : capacity, discs = (kind) => Array.from({ length: n }, (_, i) => draw("circle", { class: kind, cx: slotX(b, i), cy: slotY(b, i), r }));
@@ -87,11 +93,13 @@ function showBucket(b, moments, nth, t, cost = 1) {
 }
 
 // pills draws requests on their way: to a place, where they are decided, and away from it. route tells from where, to where, and
-// where those that passed and those that were refused go; gone is which part of that way they are seen.
+// where those that passed and those that were refused go; gone is which part of that way they are seen. text is how large they are with a
+// text; without it they are discs.
 function pills(layer, decisions, t, route, text) {
   let n = 0;
-  for (const d of around(decisions, t, leave, calm.matches ? 0 : travel)) {
-    const way = route(d), p = d.show > t ? (d.show - t) / travel : (t - d.show) / leave;
+  const stay = calm.matches && text ? 2500 : leave, side = new Map(); // without motion those at one place stand side by side
+  for (const d of around(decisions, t, stay, calm.matches ? 0 : travel)) {
+    const way = route(d), p = d.show > t ? (d.show - t) / travel : (t - d.show) / stay;
     if (!way) continue;
     let [x, y] = way.to;
     if (d.show > t) {
@@ -101,9 +109,14 @@ function pills(layer, decisions, t, route, text) {
       const end = d.allowed ? way.passed : way.refused, q = d.allowed ? p ** 1.25 : p;
       [x, y] = [between(x, end[0], q), between(y, end[1], d.allowed ? q : p * p) - (d.allowed ? 0 : 0.35 * (end[1] - y) * p * (1 - p))];
     }
+    if (calm.matches) {
+      const place = `${x} ${d.allowed}`, k = side.get(place) ?? 0;
+      side.set(place, k + 1);
+      x += d.allowed ? k * (text ? 30 : 13) : -(k + 1) * (text ? 62 : 13);
+    }
     const el = layer.children[n++] ?? layer.appendChild(pill(text));
     set(el, "class", `pill ${d.show > t ? "asks" : d.allowed ? "ok" : d.status === 429 ? "no" : "failed"}`);
-    set(el, "transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
+    set(el, "transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})${text > 1 ? ` scale(${text})` : ""}`);
     set(el, "opacity", bound(d.show > t ? (1 - p) * 6 : ((way.gone ?? 1) - p) * 4).toFixed(2));
     if (text) say(el.lastChild, d.show > t ? "GET /" : String(d.status));
   }
@@ -128,12 +141,11 @@ function stairs(moments, nth, from, to, x, y) {
   return last === null ? path : `${path}H${x(to).toFixed(1)}`;
 }
 
-// marks is requests over time as a path: a dot each, or a cross.
-function marks(decisions, which, from, to, x, y, cross) {
-  let path = "";
-  for (const d of decisions) if (d.show > from && d.show <= to && which(d)) {
-    const at = x(d.show).toFixed(1);
-    path += cross ? `M${at - 3} ${y - 3}l6 6m0-6l-6 6` : `M${at} ${y}h0`;
-  }
-  return path;
+// marks is requests over time as a path: a dot each, or a cross. Those of a burst move apart, so that they can be counted: to the right, or
+// with to at the right edge to the left.
+function marks(decisions, which, from, to, x, y, cross, left) {
+  const list = decisions.filter((d) => d.show > from && d.show <= to && which(d)).map((d) => x(d.show)), apart = 7;
+  if (left) for (let i = list.length - 2; i >= 0; i--) list[i] = Math.min(list[i], list[i + 1] - apart);
+  else for (let i = 1; i < list.length; i++) list[i] = Math.max(list[i], list[i - 1] + apart);
+  return list.map((at) => cross ? `M${(at - 2.5).toFixed(1)} ${y - 2.5}l5 5m0-5l-5 5` : `M${at.toFixed(1)} ${y}h0`).join("");
 }

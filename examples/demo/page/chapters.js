@@ -4,17 +4,15 @@ const chapters = { modes: {}, share: {}, lose: {} };
 const modeNames = { continuous: "little by little", stepped: "all when five seconds are over", aligned: "all when the clock strikes" };
 
 function buildChapters() {
-  buildModes($("f-modes"));
-  buildShare($("f-share"));
-  buildLose($("f-lose"));
+  for (const id of Object.keys(chapters)) frames.push((t) => chapters[id].frame?.(t) ?? Infinity);
+  addEventListener("resize", build);
   for (const button of document.querySelectorAll("[data-play]")) {
-    const id = button.dataset.play, script = button.dataset.script ?? "play";
     button.addEventListener("click", () => {
-      const stage = stageOf(id);
+      const id = button.dataset.play, script = button.dataset.script ?? "play", stage = stageOf(id);
       if (stage.run.running && stage.run.script === script) return ask("DELETE", `/api/run/${id}`);
-      const typed = { burst: "n", steady: "per" }[script];
+      const typed = button.id !== "play-yours" && { burst: "n", steady: "per" }[script];
       if (typed && !$(typed).reportValidity()) return;
-      play(id, script, { n: Number($("n").value), rate: Number($("per").value), seconds: 10, user: $("user").value, framework: $("framework").value });
+      play(id, script, { n: Number(button.dataset.n || $("n").value), rate: Number($("per").value), seconds: 10, user: $("user").value, framework: $("framework").value });
     });
     button.dataset.name = button.textContent;
   }
@@ -36,118 +34,168 @@ function hearRun(run, past) {
   }
   const show = () => {
     const el = $(`v-${run.stage}`);
-    if (stage.run === run && el && (run.text || run.running)) say(el, run.text);
+    if (stage.run === run && el && (run.text || run.running || !run.script)) say(el, run.text);
     if (run.text && !past && run.script !== "fill") tellAloud(run.text);
   };
   if (past || run.running) show(); else setTimeout(show, Math.max(delay, Math.max(0, ...Object.values(stage.last)) - now()));
 }
 
+// A picture is as wide as its place, so that letters are as large as in the text. Below 560 pixels its parts stand one below the other.
+const wideFrom = 560;
+
+function build() {
+  for (const [id, buildIn] of Object.entries({ modes: buildModes, share: buildShare, lose: buildLose })) {
+    const svg = $(`f-${id}`), width = Math.max(260, svg.clientWidth);
+    if (chapters[id].width === width) continue;
+    svg.replaceChildren();
+    chapters[id] = { width };
+    set(svg, "viewBox", `0 0 ${width} ${buildIn(svg, width, width >= wideFrom)}`);
+  }
+  hero.per = Math.max(720 / $("picture").clientWidth, 300 / $("picture").clientHeight) || 1; // units a pixel: letters stay large enough
+  const letters = Math.max(1, hero.per);
+  $("picture").style.setProperty("--per", letters);
+  for (const [el, y] of [[hero.tapSays, 7 + 10 * letters], [hero.of, 252 + 15 * letters], [hero.by, 252 + 33 * letters]]) set(el, "y", y);
+  hero.strip.width = $("strip").clientWidth || 720;
+  set($("strip"), "viewBox", `0 0 ${hero.strip.width} 90`);
+  yours.looks = "";
+  wake();
+}
+
 // A box of a picture, with a name.
 const box = (x, y, width, height, name, kind = "box") => draw("g", { class: kind }, draw("rect", { x, y, width, height, rx: 10 }), label(x + width / 2, y + 19, name, "middle strong"));
 const bucketsOf = (stage, lane) => [...stage.buckets].find(([id]) => id.startsWith(`${lane}/`))?.[1] ?? [];
-const count = (stage, t, lane, status) => stage.decisions.filter((d) => d.show <= t && (d.lane ?? "").startsWith(lane) && (d.status === 200 || d.status === 429 ? d.status === status : status === 503)).length;
+const count = (stage, t, lane, status, run) => stage.decisions.filter((d) => d.show <= t && (d.lane ?? "").startsWith(lane) && (!run || d.run === run) && (d.status === 200 || d.status === 429 ? d.status === status : status === 503)).length;
 
 // 1: three buckets on one time axis.
-const axis = { left: 250, right: 806, span: 16e3 };
+const axis = { span: 16e3 };
 
-function buildModes(svg) {
-  chapters.modes.rows = Object.entries(modeNames).map(([name, how], i) => {
-    const top = 8 + i * 102, row = { name, top };
+function buildModes(svg, width, wide) {
+  const c = chapters.modes, left = wide ? 250 : 6, right = width - 8, step = wide ? 102 : 172, low = wide ? 62 : 136;
+  c.rows = Object.entries(modeNames).map(([name, how], i) => {
+    const top = 8 + i * step, row = { name, top: top + low - 62 };
     row.bucket = bucketIn(svg, 70, top + 78, 22);
     row.number = label(140, top + 74, "", "number small");
     row.line = draw("path", { class: "left" });
     row.ok = draw("path", { class: "ok dots" });
     row.no = draw("path", { class: "no crosses" });
     row.marks = draw("path", { class: "clock" });
-    row.sum = label(axis.right, top + 10, "", "end of");
-    svg.append(draw("text", { x: 4, y: top + 10 }, draw("tspan", { class: "strong" }, capital(name)), draw("tspan", { class: "of", dx: 8 }, how)), row.number, draw("path", { class: "base", d: `M${axis.left} ${top + 62}H${axis.right}` }), row.marks, row.line, row.ok, row.no, row.sum);
+    row.sum = label(right, wide ? top + 10 : top + 70, "", "end of");
+    svg.append(draw("text", { x: 4, y: top + 10 }, draw("tspan", { class: "strong" }, capital(name)), draw("tspan", { class: "of", dx: 8 }, how)), row.number, draw("path", { class: "base", d: `M${left} ${row.top + 62}H${right}` }), row.marks, row.line, row.ok, row.no, row.sum);
     return row;
   });
-  for (let s = 0; s <= 15; s += 5) svg.append(label(axis.left + (axis.right - axis.left) * s * 1000 / axis.span, 326, `${s} s`, "of middle"));
-  frames.push((t) => {
+  const high = 3 * step + 24;
+  for (let s = 0; s <= 15; s += 5) svg.append(label(left + (right - left) * s * 1000 / axis.span, high - 4, `${s} s`, s > 0 ? "of middle" : "of"));
+  c.frame = (t) => {
     const stage = stageOf("modes"), from = stage.began ?? stage.decisions[0]?.show ?? t, to = Math.min(t, from + axis.span);
-    const x = (at) => axis.left + (axis.right - axis.left) * (at - from) / axis.span, began = stage.decisions.length > 0 && from <= t;
-    for (const row of chapters.modes.rows) {
+    const x = (at) => left + (right - left) * (at - from) / axis.span, began = stage.decisions.length > 0 && from <= t;
+    for (const row of c.rows) {
       const moments = bucketsOf(stage, row.name), l = showBucket(row.bucket, moments, 0, t), decisions = stage.decisions.filter((d) => d.lane === row.name);
       if (!l) continue;
       say(row.number, short(l.tokens));
       set(row.line, "d", began ? stairs(moments, 0, from, to, x, (part) => row.top + 60 - 40 * part) : "");
-      set(row.ok, "d", began ? marks(decisions, (d) => d.allowed, from, to, x, row.top + 70) : "");
-      set(row.no, "d", began ? marks(decisions, (d) => !d.allowed, from, to, x, row.top + 82, true) : "");
+      set(row.ok, "d", began ? marks(decisions, (d) => d.allowed, from, t, x, row.top + 71) : "");
+      set(row.no, "d", began ? marks(decisions, (d) => !d.allowed, from, t, x, row.top + 83, true) : "");
       say(row.sum, began ? `${count(stage, t, row.name, 200)} passed, ${count(stage, t, row.name, 429)} refused` : "");
       let clocks = "";
       if (row.name === "aligned" && began) for (let at = Math.ceil(from / l.interval_ms) * l.interval_ms; at < from + axis.span; at += l.interval_ms) clocks += `M${x(at).toFixed(1)} ${row.top + 16}v48`;
       set(row.marks, "d", clocks);
     }
     return restOf(stage, t);
-  });
+  };
+  return high;
 }
 
-// 2: two replicas, one bucket in Redis.
-function buildShare(svg) {
-  const c = chapters.share;
-  c.power = draw("g", { class: "redis" }, box(520, 66, 280, 196, "Redis"));
-  c.bucket = bucketIn(c.power, 640, 236, 34);
-  c.number = label(744, 200, "", "number small");
-  c.of = label(744, 222, "", "of");
-  c.power.append(c.number, c.of);
-  c.pills = draw("g");
-  svg.append(draw("path", { class: "wire", d: "M92 165H150M250 165C285 165 280 85 312 85M250 165C285 165 280 245 312 245M468 85C505 85 495 150 520 150M468 245C505 245 495 180 520 180" }),
-    label(10, 170, "requests", "strong"), box(150, 132, 100, 66, "Load"), label(200, 176, "balancer", "middle strong"), c.power);
-  c.replicas = ["A", "B"].map((name, i) => {
-    const y = 40 + i * 160, r = { name, y, by: label(390, y + 52, "", "middle of"), sum: label(390, y + 76, "", "middle of") };
-    svg.append(box(312, y, 156, 90, `Replica ${name}`), r.by, r.sum);
-    return r;
+// 2: two replicas with one bucket in Redis, and two without.
+function buildShare(svg, width, wide) {
+  const c = chapters.share, room = wide ? width / 2 : width;
+  const panels = [["", "With Redis: one bucket for both"], ["alone ", "Without: each its own bucket"]].map(([kind, title], i) => {
+    const left = wide ? i * room : 0, top = wide ? 0 : i * 372, mid = left + room / 2, p = { kind };
+    const half = Math.min(78, room / 4 - 4), sides = [mid - half - 4, mid + half + 4];
+    svg.append(label(mid, top + 16, title, "middle strong"));
+    for (const x of sides) svg.append(draw("path", { class: "wire", d: `M${mid} ${top + 64}L${x} ${top + 92}` }));
+    svg.append(box(mid - 66, top + 32, 132, 32, "Load balancer"));
+    const power = kind ? null : draw("g", { class: "redis" }, box(sides[0] - half, top + 196, 4 * half + 8, 120, "Redis"));
+    if (power) {
+      for (const x of sides) svg.append(draw("path", { class: "wire", d: `M${x} ${top + 164}V${top + 196}` }));
+      p.shared = bucketIn(power, mid - 24, top + 306, 24);
+      p.number = label(mid + 58, top + 300, "", "number small");
+      power.append(p.number);
+      svg.append(power);
+    }
+    p.replicas = ["A", "B"].map((name, j) => {
+      const x = sides[j], r = { name: kind + name, x, by: label(x, top + 132, "", "middle of"), sum: label(x, top + 152, "", "middle of") };
+      svg.append(box(x - half, top + 92, 2 * half, kind ? 224 : 72, `Replica ${name}`), r.by, r.sum);
+      r.bucket = kind ? bucketIn(svg, x, top + 306, Math.min(22, (half - 8) / 2.8)) : p.shared;
+      r.way = [[mid, top + 62], [mid, top + 64], [x, top + 92], [x, top + (kind ? 190 : 196)]];
+      return r;
+    });
+    p.sum = label(mid, top + 352, "", "middle number small");
+    svg.append(p.sum);
+    return p;
   });
+  c.pills = draw("g");
   svg.append(c.pills);
-  frames.push((t) => {
-    const stage = stageOf("share"), l = showBucket(c.bucket, bucketsOf(stage, "A"), 0, t);
-    if (!l) return 1000;
-    say(c.number, short(l.tokens));
-    say(c.of, "left");
-    for (const r of c.replicas) {
-      const d = latest(stage.decisions.filter((d) => d.lane === r.name), t);
-      say(r.by, d ? nameOf(d.framework) : "five frameworks");
-      say(r.sum, d ? `${count(stage, t, r.name, 200)} passed, ${count(stage, t, r.name, 429)} refused` : "");
+  c.frame = (t) => {
+    const stage = stageOf("share");
+    for (const p of panels) {
+      const shared = p.shared && showBucket(p.shared, bucketsOf(stage, "A"), 0, t);
+      if (shared) say(p.number, short(shared.tokens));
+      for (const r of p.replicas) {
+        if (!shared) showBucket(r.bucket, bucketsOf(stage, r.name), 0, t);
+        const d = latest(stage.decisions.filter((d) => d.lane === r.name), t);
+        say(r.by, d ? nameOf(d.framework) : "five frameworks");
+        say(r.sum, d ? `${count(stage, t, r.name, 200)} passed` : "");
+      }
+      const lanes = p.replicas.map((r) => r.name), all = lanes.reduce((n, lane) => n + count(stage, t, lane, 200), 0);
+      say(p.sum, stage.decisions.some((d) => d.show <= t) ? `${all} passed` : "");
     }
     pills(c.pills, stage.decisions, t, (d) => {
-      const y = d.lane === "A" ? 85 : 245;
-      return { from: [80, 165], via: [[200, 165], [312, y], [468, y]], to: [c.bucket.x, c.bucket.rim - 14], passed: [460, y - 60], refused: [440, y + 70] };
+      const r = panels.flatMap((p) => p.replicas).find((r) => r.name === d.lane), out = r && (r.x < r.way[0][0] ? -1 : 1);
+      return r && { from: r.way[0], via: r.way.slice(1), to: [r.bucket.x, r.bucket.rim - 10], passed: [r.x, r.way[2][1] + 30], refused: [r.x + out * 60, r.bucket.floor] };
     });
     return restOf(stage, t);
-  });
+  };
+  return wide ? 362 : 734;
 }
 
 // 3: what each policy does without Redis.
 const without = { closed: "503: nobody passes", open: "everybody passes", local: "together up to 20, not 10" };
+const failures = { closed: "Fail closed", open: "Fail open", local: "Fail local, the default" };
 
-function buildLose(svg) {
-  const c = chapters.lose;
-  c.power = draw("g", { class: "redis" }, box(10, 6, 800, 140, "Redis"));
+function buildLose(svg, width, wide) {
+  const c = chapters.lose, room = wide ? width / 3 : width, side = Math.min(70, room / 4);
+  c.power = draw("g", { class: "redis" });
   c.pills = draw("g");
   svg.append(c.power);
+  const boxes = wide ? [[4, 0]] : [0, 1, 2].map((i) => [4, i * 380]);
+  c.names = boxes.map(([x, top]) => {
+    const g = box(x, top + 6, width - 8, 140, "Redis");
+    c.power.append(g, draw("path", { class: "cross", d: `M${x + 10} ${top + 16}L${x + width - 18} ${top + 136}M${x + 10} ${top + 136}L${x + width - 18} ${top + 16}` }));
+    return g.lastChild;
+  });
   c.columns = Object.keys(without).map((mode, i) => {
-    const x = 140 + i * 270, col = { mode, x, shared: bucketIn(c.power, x, 132, 22) };
-    col.number = label(x + 72, 126, "", "number small");
+    const x = wide ? (i + 0.5) * room : width / 2, top = wide ? 0 : i * 380, col = { mode, x, shared: bucketIn(c.power, x, top + 136, Math.min(22, (side - 5) / 2.8)) };
+    col.number = label(x + side + 6, top + 132, "", "number small");
     c.power.append(col.number);
     col.replicas = ["A", "B"].map((name, j) => {
-      const at = x - 62 + j * 124, r = { name: `${mode} ${name}`, x: at, g: box(at - 56, 188, 112, 104, `${name}`), own: null };
-      r.own = bucketIn(r.g, at, 282, 16);
+      const at = x + (2 * j - 1) * side, r = { name: `${mode} ${name}`, x: at, top, g: box(at - side + 4, top + 188, 2 * side - 8, 104, `${name}`), own: null };
+      r.own = bucketIn(r.g, at, top + 282, Math.min(16, (side - 6) / 2.8));
       set(r.own.el, "class", "bucket half");
       set(r.own.el, "visibility", "hidden"); // until a frame knows better
-      r.word = label(at, 254, "", "middle strong");
+      r.word = label(at, top + 254, "", "middle strong");
       r.g.append(r.word);
-      svg.append(draw("path", { class: "wire", d: `M${at} 188V146` }), r.g);
+      svg.append(draw("path", { class: "wire", d: `M${at} ${top + 188}V${top + 64}H${x}` }), r.g);
       return r;
     });
-    col.sum = label(x, 336, "", "middle of");
-    col.says = label(x, 355, "", "middle strong");
-    svg.append(label(x, 314, `Fail ${mode === "local" ? "local: each its own" : mode}`, "middle strong"), col.sum, col.says);
+    col.sum = label(x, top + 336, "", "middle of");
+    col.says = label(x, top + 356, "", "middle strong");
+    svg.append(label(x, top + 314, failures[mode], "middle strong"), col.sum, col.says);
     return col;
   });
   svg.append(c.pills);
-  frames.push((t) => {
-    const stage = stageOf("lose");
+  c.frame = (now) => {
+    const stage = stageOf("lose"), played = stage.run.script === "play" && !stage.run.running && stage.decisions.findLast((d) => d.run === "outage");
+    const t = played ? Math.min(now, played.show + 1) : now; // the outage's last frame stays
     let off = false;
     for (const col of c.columns) {
       const states = col.replicas.map((r) => latest(bucketsOf(stage, r.name), t)), alone = states.map((m) => m && m.source !== "store" && m.source !== "deny-cache");
@@ -163,19 +211,21 @@ function buildLose(svg) {
         merge(r, col, bucketsOf(stage, r.name), t, local);
         say(r.word, alone[j] && !local ? { closed: "503", open: "200" }[col.mode] ?? "" : "");
       });
-      const d = stage.decisions.some((d) => d.show <= t);
-      say(col.sum, d ? `${count(stage, t, `${col.mode} `, 200)} passed, ${count(stage, t, `${col.mode} `, 429)} refused, ${count(stage, t, `${col.mode} `, 503)} failed` : "");
-      say(col.says, gone || stage.run.text && stage.run.script === "play" ? without[col.mode] : "");
+      const of = (status) => count(stage, t, `${col.mode} `, status, "outage"), all = [of(200), of(429), of(503)];
+      say(col.sum, all.some(Boolean) ? `${all[0]} passed, ${all[1]} refused${all[2] ? `, ${all[2]} failed` : ""}` : "");
+      say(col.says, gone ? without[col.mode] : "");
     }
     c.power.classList.toggle("off", off);
-    pills(c.pills, stage.decisions, t, (d) => {
+    for (const name of c.names) say(name, off ? played ? "Redis was off" : "Redis is off" : "Redis");
+    pills(c.pills, stage.decisions, now, (d) => {
       const col = c.columns.find((k) => d.lane?.startsWith(k.mode)), r = col?.replicas.find((k) => k.name === d.lane);
       if (!r) return null;
-      const shared = d.status !== 503 && (d.source === "store" || d.source === "deny-cache"), up = shared ? [col.x, col.shared.rim - 8] : [r.x, 226];
-      return { from: [r.x, 296], via: shared ? [[r.x, 190]] : undefined, to: up, passed: shared ? [r.x + 40, 170] : [r.x, 170], refused: [r.x + 44, 300] };
+      const shared = d.status !== 503 && (d.source === "store" || d.source === "deny-cache");
+      return { from: [r.x, r.top + 296], via: shared ? [[r.x, r.top + 188], [r.x, r.top + 64]] : undefined, to: shared ? [col.x, r.top + 64] : [r.x, r.top + 226], passed: [r.x, r.top + 176], refused: [r.x + side - 20, r.top + 300] };
     });
-    return restOf(stage, t);
-  });
+    return restOf(stage, now);
+  };
+  return wide ? 366 : 1126;
 }
 
 // merge has the bucket of a replica alone go back into the one in Redis.

@@ -1,25 +1,27 @@
 // The first screen: one bucket, what comes to it, the answer, and the code.
 
-const hero = { floor: 306, x: 350, pitch: 52, code: "", program: "", drawn: null };
+const hero = { per: 1, floor: 290, x: 480, pitch: 83.5, drawn: null };
 
 function buildHero() {
   const svg = $("picture");
-  hero.bucket = bucketIn(svg, hero.x, hero.floor, hero.pitch, 30);
-  hero.number = label(616, 272, "", "number middle");
-  hero.of = label(616, 300, "", "of middle");
-  hero.by = label(616, 317, "", "of middle");
+  hero.bucket = bucketIn(svg, hero.x, hero.floor, hero.pitch, 22, true);
+  hero.number = label(112, 244, "", "number middle");
+  hero.of = label(112, 268, "", "of middle");
+  hero.by = label(112, 288, "", "of middle");
   hero.pills = draw("g", { class: "pills" });
   hero.tag = draw("g", { class: "tag", visibility: "hidden" }, draw("rect", { width: 168, height: 48, rx: 8 }), draw("text", { x: 14, y: 20, class: "strong" }), draw("text", { x: 14, y: 38 }));
-  const pipe = draw("g", { id: "tap", "data-field": "rate", class: "tap" }, draw("rect", { x: 426, y: -4, width: 210, height: 34, class: "touch" }),
-    draw("path", { class: "pipe", d: "M716 12H444Q436 12 436 18V24" }), draw("circle", { class: "wheel", cx: 520, cy: 12, r: 10 }), draw("path", { class: "spokes", d: "M513 12h14M520 5v14" }));
-  hero.tapSays = label(716, 38, "", "of end");
+  const pipe = draw("g", { id: "tap", "data-field": "rate", class: "tap" }, draw("rect", { x: 600, y: -4, width: 116, height: 34, class: "touch" }),
+    draw("path", { class: "pipe" }), draw("circle", { class: "wheel", cx: 662, cy: 12, r: 10 }), draw("path", { class: "spokes", d: "M655 12h14M662 5v14" }));
+  hero.pipe = pipe.children[1];
+  hero.tapSays = label(592, 17, "", "of end");
   hero.grip = draw("g", { id: "rim", "data-field": "capacity", class: "grip" }, draw("rect", { x: -66, y: -16, width: 92, height: 32, class: "touch" }),
     draw("circle", { r: 9 }), draw("path", { class: "spokes", d: "M-3-2L0-5L3-2M-3 2L0 5L3 2" }), label(-16, 5, "", "end"));
-  svg.append(hero.number, hero.of, hero.by, pipe, hero.tapSays, hero.grip, hero.pills, hero.tag);
+  hero.stays = label(0, 0, "", "of end");
+  svg.append(hero.number, hero.of, hero.by, pipe, hero.tapSays, hero.grip, hero.stays, hero.pills, hero.tag);
   const perPixel = () => 720 / svg.getBoundingClientRect().width;
   knob(hero.grip, "capacity", "Rim: the bucket’s capacity", (start, dx, dy) => {
     const up = -dy * perPixel();
-    return start > countable ? step("capacity", start, Math.round(up / 8)) : Math.max(1, Math.round(Math.min(start + (up / hero.pitch) * columns, countable)) + Math.max(0, Math.round((start + (up / hero.pitch) * columns - countable) / 2)));
+    return start > countable ? step("capacity", start, Math.round(up / 8)) : Math.max(1, Math.round(Math.min(start + (up / hero.bucket.pitch) * hero.bucket.columns, countable)) + Math.max(0, Math.round((start + (up / hero.bucket.pitch) * hero.bucket.columns - countable) / 2)));
   });
   knob(pipe, "rate", "Tap: tokens that come back");
   for (const field of ["capacity", "cost", "rate", "interval"]) {
@@ -27,12 +29,12 @@ function buildHero() {
     el.dataset.field = field === "interval" ? "interval_ms" : field;
     knob(el, el.dataset.field);
   }
-  hero.strip = stripIn($("strip"), 720, 90);
+  hero.strip = stripIn($("strip"), 90);
   $("burst").addEventListener("click", () => send("burst", { n: 15 }));
   $("one").addEventListener("click", () => send("one", {}));
   $("fill").addEventListener("click", () => send("fill", {}));
-  $("framework").addEventListener("change", () => showCode());
-  $("copy").addEventListener("click", () => copy(hero.program, $("copy")));
+  $("framework").addEventListener("change", () => { for (const stage of Object.keys(programs)) showCode(stage); });
+  $("copy").addEventListener("click", () => copy(programs.drain?.program, $("copy")));
   frames.push(drawHero);
 }
 
@@ -58,17 +60,20 @@ function showSentence() {
 }
 
 function drawHero(t) {
-  const stage = stageOf("drain"), moments = inUse(stage)[0]?.[1] ?? [], cost = stage.settings?.cost ?? 1;
-  const l = showBucket(hero.bucket, moments, 0, t, cost), b = hero.bucket, lane = b.rim - 36;
+  const stage = stageOf("drain"), d = latest(stage.decisions, t), moments = stage.buckets.get(d && bucketId(d)) ?? inUse(stage)[0]?.[1] ?? [], cost = stage.settings?.cost ?? 1;
+  const l = showBucket(hero.bucket, moments, 0, t, cost), b = hero.bucket;
   if (!l) return 1000;
+  const lane = b.rim - b.ry - 20, spout = b.x + b.half * 0.55;
+  set(hero.pipe, "d", `M716 12H${spout + 8}Q${spout} 12 ${spout} 20V${(b.rim - b.ry * 0.84).toFixed(1)}`);
   say(hero.number, short(l.tokens));
-  say(hero.of, `of ${plural(l.capacity, "token")} left`);
+  set(hero.number, "class", `number middle${hero.number.textContent.length > 4 ? " long" : ""}`);
+  say(hero.of, `of ${short(l.capacity)} left`);
   say(hero.by, l.moment.source === "fallback" ? "by this process alone" : "");
   set(hero.grip, "transform", `translate(${b.x - b.half} ${b.rim})`);
-  say(hero.grip.lastChild, short(l.capacity));
-  pills(hero.pills, stage.decisions, t, () => ({ from: [b.x - b.half * 0.5 - 410, lane], to: [b.x - b.half * 0.5, lane], passed: [840, lane], gone: 0.76, refused: [b.x - b.half - 76, b.floor - 12] }), true);
-  const d = latest(stage.decisions, t);
-  showTag(d, t, lane);
+  say(hero.grip.lastChild, `burst ${short(l.capacity)}`);
+  showStays(moments, l);
+  pills(hero.pills, stage.decisions, t, () => ({ from: [-10, lane], to: [b.x - b.half * 0.5, lane], passed: [840, lane], gone: 0.76, refused: [b.x - b.half - 40, b.floor - 12] }), Math.max(1, hero.per * 0.95));
+  showTag(d, t, l, cost);
   if (d !== hero.drawn) showDecision(d);
   hero.drawn = d;
   drawStrip(hero.strip, moments, stage.decisions, t);
@@ -76,34 +81,45 @@ function drawHero(t) {
   return Math.min(restOf(stage, t), moving);
 }
 
-// showTag says why the latest request was refused, for four seconds.
-function showTag(d, t, lane) {
-  const on = d && !d.allowed && t - d.show < 4000;
+// showStays says at the rim what a changed capacity leaves: what was taken stays taken. It ends with the next change of the bucket.
+function showStays(moments, l) {
+  const before = moments[moments.indexOf(l.moment) - 1]?.limits[0]?.capacity ?? l.capacity, taken = l.capacity - l.tokens;
+  say(hero.stays, before === l.capacity || taken === 0 ? "" : `${short(before)} → ${short(l.capacity)}: ${plural(taken, "token")} taken ${taken === 1 ? "stays" : "stay"} taken`);
+  set(hero.stays, "x", hero.bucket.x + hero.bucket.half * 0.55 - 14);
+  set(hero.stays, "y", hero.bucket.rim - hero.bucket.ry - 8);
+}
+
+// showTag says why the latest request was refused, and counts down to when one may pass. It ends when that has come, or when another
+// limit holds.
+function showTag(d, t, l, cost) {
+  const wait = d?.retry_ms - (t - d?.at), same = (of) => ["capacity", "rate", "interval_ms", "mode"].every((k) => of?.[k] === l[k]);
+  const on = d && !d.allowed && (d.status === 429 ? l.tokens < cost && same(d.limits?.[0]) && (d.retry_ms < 0 || wait > 0) : t - d.show < 4000);
   set(hero.tag, "visibility", on ? null : "hidden");
   if (!on) return;
-  set(hero.tag, "transform", `translate(0 ${lane + 76})`);
+  set(hero.tag, "transform", `translate(0 100) scale(${Math.max(1, hero.per * 0.86)})`);
   say(hero.tag.children[1], d.status === 429 ? `refused: ${d.remaining} left,` : `failed: status ${d.status}`);
-  say(hero.tag.children[2], d.status === 429 ? again(d.retry_ms < 0 ? -1 : Math.max(100, d.retry_ms - (d.show - d.at))) : "");
+  say(hero.tag.children[2], d.status === 429 ? again(d.retry_ms < 0 ? -1 : wait) : "");
 }
 
 // The strip: tokens left, and requests, over 30 seconds.
 const span = 30e3;
 
-function stripIn(svg, width, height) {
-  const s = { width, height };
+function stripIn(svg, height) {
+  const s = { width: 720, height, base: draw("path", { class: "base" }) };
   for (const [name, kind] of [["area", "area"], ["line", "left"], ["ok", "ok dots"], ["no", "no crosses"]]) s[name] = draw("path", { class: kind });
   s.top = label(0, 0, "", "of hanging");
-  svg.append(draw("path", { class: "base", d: `M0 ${height - 26.5}H${width}` }), s.area, s.line, s.ok, s.no, s.top);
+  svg.append(s.base, s.area, s.line, s.ok, s.no, s.top);
   return s;
 }
 
 function drawStrip(s, moments, decisions, t) {
   const from = t - span, x = (at) => s.width * (at - from) / span, low = s.height - 28, y = (part) => low - (low - 20) * part;
+  set(s.base, "d", `M0 ${s.height - 26.5}H${s.width}`);
   const line = stairs(moments, 0, from, t, x, y);
   set(s.line, "d", line);
   set(s.area, "d", line.split("M").slice(1).map((part) => `M${part}V${low}H${parseFloat(part)}Z`).join(""));
-  set(s.ok, "d", marks(decisions, (d) => d.allowed, from, t, x, s.height - 17));
-  set(s.no, "d", marks(decisions, (d) => !d.allowed, from, t, x, s.height - 6, true));
+  set(s.ok, "d", marks(decisions, (d) => d.allowed, from, t, x, s.height - 17, false, true));
+  set(s.no, "d", marks(decisions, (d) => !d.allowed, from, t, x, s.height - 6, true, true));
   say(s.top, short(latest(moments, t)?.limits[0]?.capacity ?? 0));
 }
 
@@ -116,7 +132,7 @@ const meanings = {
   "X-Ratelimit-Limit": ["rim", (v) => `the bucket holds ${v}`],
   "X-Ratelimit-Remaining": ["tokens", (v) => `${plural(Number(v), "token")} left`],
   "X-Ratelimit-Reset": ["tap", (v) => `full again at ${clockTime(Number(v) * 1000)}`],
-  Ratelimit: ["tokens", (v, d) => `${part(v, "r")} left${part(v, "t") ? `${d.allowed ? " for the next" : ", ask in"} ${part(v, "t")} s` : ""}`],
+  Ratelimit: ["tokens", (v, d) => d.allowed ? `${part(v, "r")} left${part(v, "t") ? ` for the next ${part(v, "t")} s` : ""}` : `${d.remaining} left, ${part(v, "t") ? `ask in ${part(v, "t")} s` : again(-1)}`],
   "Ratelimit-Policy": ["tap", (v) => `${part(v, "q")} tokens in ${part(v, "w")} s`],
   "Ratelimit-Limit": ["rim", (v) => `the bucket holds ${v}`],
   "Ratelimit-Remaining": ["tokens", (v) => `${plural(Number(v), "token")} left`],
@@ -131,6 +147,11 @@ function showDecision(d) {
   if (!d?.headers) return;
   const text = { 200: "200 OK", 429: "429 Too Many Requests", 503: "503 Service Unavailable" }[d.status] ?? String(d.status);
   set($("status"), "data-kind", d.allowed ? "ok" : "no");
+  if (!$("framework").value && d.framework !== hero.framework) { // the code is of the one that answered
+    clearTimeout(hero.later);
+    hero.later = setTimeout(() => showCode(), 300);
+  }
+  hero.answered = d.framework;
   $("status").replaceChildren(make("strong", {}, text), ` from ${nameOf(d.framework)}`);
   const fields = d.headers.filter(([name]) => meanings[name]).sort(([a], [b]) => order.indexOf(a) - order.indexOf(b));
   while ($("fields").children.length > 2 * fields.length) $("fields").lastChild.remove();
@@ -156,20 +177,23 @@ function addField() {
   $("fields").append(make("dt", {}, field), make("dd"));
 }
 
-// showCode shows the lines of Go that make the limit. What has changed lights up.
+// showCode shows the lines of Go that make the limits of a stage. What has changed is marked.
 async function showCode(stage = "drain") {
-  const got = await ask("GET", `/api/code/${stage}?framework=${$("framework").value}`);
-  if (!got?.ok) return;
-  if (stage === "yours") {
-    hero.yours = got.data.program;
-    say($("code-yours"), got.data.lines);
-    return;
+  const n = asks[stage] = (asks[stage] ?? 0) + 1, got = await ask("GET", `/api/code/${stage}?framework=${$("framework").value || hero.answered || ""}`);
+  if (!got?.ok || n !== asks[stage]) return; // another one was asked for since
+  const { lines, framework } = got.data, el = $(stage === "drain" ? "code" : `code-${stage}`), old = programs[stage] ?? {};
+  programs[stage] = got.data;
+  if (stage === "drain") {
+    hero.framework = framework;
+    say($("h-go"), `In Go, for ${nameOf(framework)}`);
   }
-  const words = (text) => text.match(/[\w.]+|\s+|[^\w\s]/g) ?? [], before = words(hero.code), after = words(got.data.lines);
+  if (old.lines === lines) return;
+  const words = (text = "") => text.match(/[\w.]+|\s+|[^\w\s]/g) ?? [], before = words(old.lines), after = words(lines), marked = before.length > 0;
   let from = 0, to = 0; // how many words are as before, at the start and at the end
   while (from < after.length && after[from] === before[from]) from++;
   while (to < after.length - from && after.at(-1 - to) === before.at(-1 - to)) to++;
-  hero.program = got.data.program;
-  hero.code = got.data.lines;
-  $("code").replaceChildren(...after.map((word, i) => before.length > 0 && i >= from && i < after.length - to ? make("mark", {}, word) : word));
+  const parts = [after.slice(0, from), after.slice(from, after.length - to), after.slice(after.length - to)].map((part) => part.join(""));
+  el.replaceChildren(...marked ? [parts[0], make("mark", {}, parts[1]), parts[2]] : [lines]);
 }
+
+const programs = {}, asks = {}; // stage → its code, and how often it was asked for

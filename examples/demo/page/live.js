@@ -57,8 +57,10 @@ function greet(g) {
   for (const [id, { settings, run }] of Object.entries(g.stages)) {
     stageOf(id).settings = settings;
     if (run.script) hearRun(run, true);
+    else if ($(`v-${id}`)) say($(`v-${id}`), ""); // a server that was started again has played nothing
     if (id === "drain" || id === "yours") hearSettings({ stage: id, settings });
   }
+  for (const id of ["share", "lose"]) showCode(id);
   if (!stream.greeted) send("burst", { n: 15, auto: true });
   stream.greeted = true;
 }
@@ -102,10 +104,10 @@ function addRow(d) {
   if ($("rows").children.length > 100) $("rows").lastChild.remove();
 }
 
-for (const wide of document.querySelectorAll(".wide")) if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0; // on a phone
 buildHero();
 buildChapters();
 buildYours();
+build();
 showSentence();
 calm.addEventListener("change", wake);
 connect();

@@ -1,11 +1,15 @@
-// Package page is the demo's page. A browser asks for three files: a page, a style and a script.
+// Package page is the demo's page. A browser asks for two files: a page with its style, and a script.
 package page
 
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"embed"
+	"encoding/base64"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -16,22 +20,34 @@ var files embed.FS
 // enough to read. All scripts share one scope.
 var served = []struct{ path, parts, contentType string }{
 	{"/{$}", "index.html", "text/html; charset=utf-8"},
-	{"/page.css", "page.css parts.css", "text/css; charset=utf-8"},
 	{"/page.js", "dom.js time.js bucket.js knob.js hero.js chapters.js yours.js live.js", "text/javascript; charset=utf-8"},
 	{"/icon.svg", "icon.svg", "image/svg+xml"},
 }
 
-// policy lets the page use its own files and this server, and nothing else.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+// styles stand in the page, where styleHere is: it is drawn as soon as it comes.
+const (
+	styles    = "page.css parts.css"
+	styleHere = "<style></style>"
+)
+
+// policy lets the page use its own files and this server, and nothing else. %s is the hash of its style.
+const policy = "default-src 'none'; script-src 'self'; style-src 'sha256-%s'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Serve serves the page as /.
 func Serve(mux *http.ServeMux) error {
+	style, err := join(styles)
+	if err != nil {
+		return err
+	}
+	hash := sha256.Sum256(style)
+	allowed := fmt.Sprintf(policy, base64.StdEncoding.EncodeToString(hash[:]))
 	for _, f := range served {
 		text, err := join(f.parts)
 		if err != nil {
 			return err
 		}
+		text = bytes.Replace(text, []byte(styleHere), slices.Concat([]byte("<style>"), style, []byte("</style>")), 1)
 		var small bytes.Buffer
 		zip := gzip.NewWriter(&small)
 		if _, err := zip.Write(text); err != nil {
@@ -43,7 +59,7 @@ func Serve(mux *http.ServeMux) error {
 		mux.HandleFunc("GET "+f.path, func(w http.ResponseWriter, r *http.Request) {
 			h := w.Header()
 			h.Set("Content-Type", f.contentType)
-			h.Set("Content-Security-Policy", policy)
+			h.Set("Content-Security-Policy", allowed)
 			h.Set("Referrer-Policy", "no-referrer")
 			h.Set("Cache-Control", "no-cache")
 			h.Set("Vary", "Accept-Encoding")

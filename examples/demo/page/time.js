@@ -25,14 +25,14 @@ function place(stage, lane, at, gap) {
   return show;
 }
 
-// hearDecision takes a decision: from its instant on the bucket has the tokens that it left.
+// hearDecision takes a decision: from its instant on the bucket has the tokens that it left, or what it has is not known.
 function hearDecision(d, past) {
   const stage = stageOf(d.stage);
   if (!past) heardAt(d.at);
   d.show = place(stage, d.lane ?? "", d.at, past ? 0 : 46);
   stage.decisions.push(d);
   if (stage.decisions.length > 500) stage.decisions.shift();
-  if (d.limits) hearBucket({ ...d, by: d }, past);
+  hearBucket({ ...d, by: d }, past);
 }
 
 // hearBucket takes the state of a bucket.

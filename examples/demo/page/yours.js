@@ -8,7 +8,7 @@ const settingFields = [
   ["Who and how", [["key", "A bucket for", { client: "all together", user: "each user", ip: "each IP address" }], ["plan", "Bob has, times"], ["slots", "At work at once"], ["takes_ms", "Work takes, ms"], ["headers", "Header style", { default: "default", legacy: "legacy", draft8: "Draft8", draft6: "draft 6", none: "none" }]]],
 ];
 const words = new Set(["mode", "second.mode", "second.unit", "key", "headers"]);
-const yours = { buckets: new Map() };
+const yours = { presets: new Map() };
 
 function buildYours() {
   for (const [title, list] of settingFields) {
@@ -24,9 +24,9 @@ function buildYours() {
   }
   let later = 0;
   $("settings").addEventListener("submit", (e) => e.preventDefault());
-  $("settings").addEventListener("input", (e) => { clearTimeout(later); later = setTimeout(() => changeSetting(e.target), 350); });
-  $("settings").addEventListener("focusout", () => { if (yours.heard) hearSettings(yours.heard); });
-  $("copy-yours").addEventListener("click", () => copy(hero.yours, $("copy-yours")));
+  $("settings").addEventListener("input", (e) => { clearTimeout(later); yours.typed = e.target.name; later = setTimeout(() => changeSetting(e.target), 350); });
+  $("settings").addEventListener("focusout", () => { if (yours.heard) showSettings(yours.heard.settings, (el) => el.getAttribute("aria-invalid")); });
+  $("copy-yours").addEventListener("click", () => copy(programs.yours?.program, $("copy-yours")));
   frames.push(drawYours);
 }
 
@@ -35,6 +35,7 @@ const fieldOf = (name) => $("settings").elements.namedItem(name);
 async function changeSetting(el) {
   const name = el.name, typed = el.type === "checkbox" ? el.checked : name.endsWith("interval_ms") ? intervalOf(el.value) : words.has(name) || el.value.trim() === "" || Number.isNaN(Number(el.value)) ? el.value : Number(el.value);
   const body = name.startsWith("second.") ? { second: { [name.slice(7)]: typed } } : { [name]: typed };
+  yours.typed = "";
   const got = await ask("POST", "/api/settings/yours", body);
   for (const p of $("settings").querySelectorAll(".message")) say(p, "");
   for (const e of $("settings").querySelectorAll("[aria-invalid]")) e.removeAttribute("aria-invalid");
@@ -63,48 +64,68 @@ function hearSettings({ stage, settings }) {
     return wake();
   }
   yours.heard = { stage, settings };
-  for (const el of $("settings").elements) {
-    if (!el.name || el === document.activeElement) continue;
-    const value = el.name.startsWith("second.") ? settings.second[el.name.slice(7)] : settings[el.name];
-    if (el.type === "checkbox") el.checked = value; else el.value = el.name.endsWith("interval_ms") ? duration(value).replace(/^(?=\D)/, "1 ") : value;
-  }
+  showSettings(settings, () => false);
   $("settings").classList.toggle("two", settings.second.on);
+  const mine = yours.presets.get(JSON.stringify(settings));
+  if (mine && $("asks").textContent !== mine.asks) choose(mine);
   for (const b of $("presets").querySelectorAll("button")) set(b, "aria-pressed", String(b.dataset.settings === JSON.stringify(settings)));
   showCode("yours");
   wake();
+}
+
+// showSettings puts what is in force into the fields, but those that someone types in, or that are kept. A field that is right has no
+// message.
+function showSettings(settings, keep) {
+  for (const el of $("settings").elements) {
+    if (!el.name || el === document.activeElement || el.name === yours.typed || keep(el)) continue;
+    el.removeAttribute("aria-invalid");
+    say($(`e-${el.id}`), "");
+    const value = el.name.startsWith("second.") ? settings.second[el.name.slice(7)] : settings[el.name];
+    if (el.type === "checkbox") el.checked = value; else el.value = el.name.endsWith("interval_ms") ? duration(value).replace(/^(?=\D)/, "1 ") : value;
+  }
+}
+
+// choose has the chapter ask a preset's question, and its button answer it.
+function choose(p) {
+  const button = $("play-yours");
+  say($("preset-says"), p.text);
+  say($("asks"), p.asks);
+  button.dataset.script = p.script;
+  button.dataset.n = p.n ?? "";
+  if (button.textContent === button.dataset.name) say(button, p.does);
+  button.dataset.name = p.does;
 }
 
 function buildPresets(list) {
   $("presets").replaceChildren(...list.map((p) => {
     const button = make("button", { type: "button", class: "quiet", "aria-pressed": "false" }, p.title);
     button.dataset.settings = JSON.stringify(p.settings);
-    button.addEventListener("click", () => { say($("preset-says"), p.text); ask("POST", "/api/settings/yours", p.settings); });
+    button.addEventListener("click", () => { choose(p); say($("v-yours"), ""); ask("POST", "/api/settings/yours", p.settings); });
+    yours.presets.set(button.dataset.settings, p);
     return make("li", {}, button);
   }));
 }
 
 // drawYours draws a bucket for each user and limit, and slots as a row of discs.
 function drawYours(t) {
-  const stage = stageOf("yours"), shown = inUse(stage).filter(([, moments]) => latest(moments, t)).slice(0, 6), svg = $("f-yours");
+  const stage = stageOf("yours"), shown = inUse(stage).filter(([, moments]) => latest(moments, t)).slice(0, 6), svg = $("f-yours"), width = Math.max(260, svg.clientWidth);
   const looks = JSON.stringify(shown.map(([id, moments]) => [id, latest(moments, t).limits.map((l) => [l.name, l.capacity, l.unit])]));
   if (looks !== yours.looks) {
     yours.looks = looks;
     svg.replaceChildren();
     yours.parts = [];
-    const n = shown.reduce((n, [, moments]) => n + latest(moments, t).limits.length, 0), room = 820 / Math.max(n, 1);
-    let x = room / 2;
+    const n = shown.reduce((n, [, moments]) => n + latest(moments, t).limits.length, 0), row = Math.max(1, Math.min(n, Math.floor(width / 130))), room = width / row, high = 306;
+    let k = 0;
     for (const [id, moments] of shown) {
-      const m = latest(moments, t), first = x;
+      const m = latest(moments, t), who = m.key.startsWith("header") ? m.user : m.key.startsWith("ip") ? m.key : "everybody";
       m.limits.forEach((l, i) => {
-        const g = draw("g"), b = bucketIn(g, x, 190, Math.min(34, room / 6.4), 20);
-        const p = { id, i, b, number: label(x, 228, "", "number small middle"), of: label(x, 248, "", "of middle"), rate: label(x, 266, "", "of middle") };
-        svg.append(g, p.number, p.of, p.rate);
+        const g = draw("g"), x = (k % row + 0.5) * room, top = Math.floor(k++ / row) * high, b = bucketIn(g, x, top + 190, Math.min(34, room / 6.4), top + 20);
+        const p = { id, i, b, number: label(x, top + 228, "", "number small middle"), of: label(x, top + 248, "", "of middle"), rate: label(x, top + 266, "", "of middle") };
+        svg.append(g, p.number, p.of, p.rate, label(x, top + 290, capital(who), "strong middle"));
         yours.parts.push(p);
-        x += room;
       });
-      const who = m.user || (m.key.startsWith("ip") ? m.key : "everybody");
-      svg.append(label((first + x - room) / 2, 294, capital(who), "strong middle"));
     }
+    set(svg, "viewBox", `0 0 ${width} ${high * Math.max(1, Math.ceil(n / row))}`);
     yours.pills = draw("g");
     svg.append(yours.pills);
   }
@@ -118,7 +139,7 @@ function drawYours(t) {
   }
   if (yours.pills) pills(yours.pills, stage.decisions, t, (d) => {
     const b = yours.parts.find((p) => p.id === `${d.lane ?? ""}/${d.key}`)?.b;
-    return b && { from: [b.x - 30, -10], to: [b.x, b.rim - 10], passed: [b.x + b.half + 14, b.floor], refused: [b.x - b.half - 16, b.floor] };
+    return b && { from: [b.x - 30, b.rim - 100], to: [b.x, b.rim - 10], passed: [b.x + b.half + 14, b.floor], refused: [b.x - b.half - 16, b.floor] };
   });
   return restOf(stage, t);
 }
