@@ -59,7 +59,8 @@ func TestWhatIsSaidOfTheNextRequestIsDecided(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	said, overridden := make(map[string]int), make(map[string]bool)
 	log := []string{fmt.Sprint("seed ", seed)}
-	for range 150 {
+	for i := 0; i < 150 || min(said["allowed"], said["denied"]) <= 20; i++ {
+		require.Less(t, i, 3000, "the premise: both happen often: %v", said)
 		key := []string{"ann", "pro-bob", "vip", "eve", "joe"}[random.IntN(5)]
 		by := api
 		if strings.HasPrefix(key, "pro-") {
@@ -114,7 +115,6 @@ func TestWhatIsSaidOfTheNextRequestIsDecided(t *testing.T) {
 		found := line[0] != "block" && !res.Allowed && (lets || blocked) || ends && strings.Contains(out, "in Redis. If Redis")
 		assert.Equal(t, found, code == cli.Found, "the exit code is 1 if the client still gets 429: %v\n%s", line, out)
 	}
-	assert.Greater(t, min(said["allowed"], said["denied"]), 20, "the premise: both happen often: %v", said)
 }
 
 // A policy in shadow mode denies nobody, so nothing is left to do.

@@ -22,7 +22,8 @@ var names = []string{"Allow",
 var ownNames = map[string][]string{"../../httplimit": {"ByRouteOf"}}
 
 // Users who know one adapter know all. The adapters are the packages of this
-// module that declare KeyFunc and New.
+// module that declare KeyFunc and New, but for clientlimit, which is for the
+// other end.
 func TestAllAdaptersExportTheSameNames(t *testing.T) {
 	const root = "../.."
 	adapters := 0
@@ -32,7 +33,7 @@ func TestAllAdaptersExportTheSameNames(t *testing.T) {
 			return err
 		case !d.IsDir():
 			return nil
-		case dir == root+"/benchmarks" || dir == root+"/core" || strings.HasPrefix(d.Name(), ".") && dir != root:
+		case dir == root+"/benchmarks" || dir == root+"/core" || dir == root+"/clientlimit" || strings.HasPrefix(d.Name(), ".") && dir != root:
 			return filepath.SkipDir
 		case dir != root && exists(dir+"/go.mod"): // a module of its own is no adapter for HTTP
 			return filepath.SkipDir
@@ -65,8 +66,8 @@ func TestAllAdaptersExportTheSameNames(t *testing.T) {
 // interceptors are the packages beyond HTTP, with the identifiers that not all
 // of them export.
 var interceptors = map[string][]string{
-	"../../connectlimit":   {"New", "NewTogether", "ByHeader", "ByMethod", "ByPeer", "ByService", "ClientIP", "HealthAndReflection", "PerMessage", "PerMessageWait"},
-	"../../grpclimit":      {"Unary", "UnaryTogether", "Stream", "StreamTogether", "ByMetadata", "ByMethod", "ByPeer", "ByService", "ClientIP", "HealthAndReflection", "PerMessage", "PerMessageWait"},
+	"../../connectlimit":   {"New", "NewTogether", "ByHeader", "ByMethod", "ByPeer", "ByService", "ClientIP", "HealthAndReflection", "PerMessage", "PerMessageWait", "Pacing", "Pacer", "NewPacer"},
+	"../../grpclimit":      {"Unary", "UnaryTogether", "Stream", "StreamTogether", "ByMetadata", "ByMethod", "ByPeer", "ByService", "ClientIP", "HealthAndReflection", "PerMessage", "PerMessageWait", "Pacing", "Pacer", "NewPacer"},
 	"../../mcplimit":       {"New", "NewTogether", "ByHeader", "ByMethod", "BySession", "ByTool", "ByTokenSubject", "AllMethods", "Methods", "RefuseAsToolResult", "CodeLimited", "CodeUnavailable"},
 	"../../mcplimit/mcpgo": {"New", "NewTogether", "ByHeader", "BySession", "ByTool"},
 }
