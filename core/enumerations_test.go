@@ -41,11 +41,10 @@ func constants(t *testing.T, file, prefix string, but ...string) (names []string
 // these tests fails.
 func TestEveryConstantHasItsName(t *testing.T) {
 	var names []string
-	for bit := core.HeadersLegacy; bit <= core.HeadersNone; bit <<= 1 {
+	for bit := core.HeadersLegacy; !strings.Contains(bit.String(), "("); bit <<= 1 {
 		names = append(names, bit.String())
 	}
 	assert.Equal(t, constants(t, "headers.go", "Headers", "HeadersDefault"), names)
-	assert.Contains(t, (core.HeadersNone << 1).String(), "HeaderStyle(")
 
 	names = nil
 	for mode := core.FailLocal; !strings.Contains(mode.String(), "("); mode++ {

@@ -51,15 +51,15 @@ const (
 // styles are the names of the bits of styles.
 var styles = enum.Names{Type: "HeaderStyle", Prefix: "Headers", Of: []string{"Legacy", "Draft8", "Draft6", "None"}}
 
-// noneBit is the bit of HeadersNone. Those below it can be combined.
-var noneBit = bits.TrailingZeros8(uint8(HeadersNone))
+// none is the text of HeadersNone, which stands alone.
+var none = styles.Text(bits.TrailingZeros8(uint8(HeadersNone)))
 
 // apart are styles that write RateLimit-Policy differently: one can be sent.
 const apart = HeadersDraft8 | HeadersDraft6
 
 // valid reports whether the styles of s can be combined.
 func (s HeaderStyle) valid() bool {
-	return s < 1<<len(styles.Of) && (s&HeadersNone == 0 || s == HeadersNone) && s&apart != apart
+	return s < 1<<len(styles.Of) && (s&HeadersNone == 0 || s == HeadersNone) && bits.OnesCount8(uint8(s&apart)) < 2
 }
 
 // String returns the names of the styles in Go, without the package.

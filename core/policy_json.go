@@ -88,12 +88,12 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 // texts returns valid styles in JSON: a list, or "none".
 func (s HeaderStyle) texts() any {
 	if s == HeadersNone {
-		return styles.Text(noneBit)
+		return none
 	}
 	var texts []string
-	for bit := range noneBit {
+	for bit, text := range styles.Texts() {
 		if s&(1<<bit) != 0 {
-			texts = append(texts, styles.Text(bit))
+			texts = append(texts, text)
 		}
 	}
 	return texts
@@ -174,16 +174,16 @@ func (r *reader) keys(v any, path string) (keys []string) {
 
 // headers reads a style or a list of them.
 func (r *reader) headers(v any, path string) (sum HeaderStyle) {
+	listed := slices.DeleteFunc(styles.Texts(), func(text string) bool { return text == none })
 	list, ok := v.([]any)
 	if !ok {
-		i, reason := wordJSON(append([]string{"default", "none"}, styles.Texts()[:noneBit]...))(v)
+		words := append([]string{"default", none}, listed...)
+		i, reason := wordJSON(words)(v)
 		switch {
 		case reason != "":
 			r.wrong(path, v, reason)
-		case i == 1:
-			sum = HeadersNone
-		case i > 1:
-			sum = 1 << (i - 2)
+		case i > 0:
+			sum = 1 << styles.Value(words[i])
 		}
 		return sum
 	}
@@ -191,8 +191,8 @@ func (r *reader) headers(v any, path string) (sum HeaderStyle) {
 		r.wrong(path, unquoted("[]"), "is an empty list: at least one is required")
 	}
 	for i, v := range list {
-		bit, reason := wordJSON(styles.Texts()[:noneBit])(v)
-		style := HeaderStyle(1 << bit)
+		word, reason := wordJSON(listed)(v)
+		style := HeaderStyle(1 << styles.Value(listed[word]))
 		switch {
 		case reason != "":
 			reason += " (default and none stand alone, without a list)"
