@@ -98,6 +98,7 @@ func served(t *testing.T, l *core.Limiter, when string) {
 // Each server of a Ring or a Cluster has connections of its own, and more for
 // pipelines.
 func TestConnectionsAreMadeToSeveralServers(t *testing.T) {
+	soak.Only(t, TestConnectionsAreMadeToADistantServer)
 	const latency = 40 * time.Millisecond
 	ring := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
 	node := redistest.Start(t, "--cluster-enabled", "yes")

@@ -20,6 +20,7 @@ import (
 // one after another, and what was taken is given back when a later one denies:
 // never too many are admitted, and nobody pays for a denial.
 func TestChargesTogetherOnACluster(t *testing.T) {
+	soak.Only(t, TestChargesTogetherBesideABadKeyOnACluster)
 	_, client := cluster(t)
 	store := redisstore.New(client, redisstore.WithTimeout(10*time.Second))
 	limiter := func(name string, perDay int) *core.Limiter {

@@ -18,6 +18,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 func hostPort(t *testing.T, addr string) (host, port string) {
@@ -210,6 +211,7 @@ func cli(t *testing.T, args ...string) string {
 }
 
 func TestClusterReshardAndFailoverFailNoRequest(t *testing.T) {
+	soak.Only(t, TestSentinelFailoverFailsNoRequest)
 	servers, client := cluster(t)
 	ctx := context.Background()
 	const callers, moved = 6, 200
