@@ -14,6 +14,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 // On a Cluster the buckets of a charge are on different servers. They are asked
