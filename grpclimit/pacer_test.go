@@ -27,7 +27,11 @@ func paced(t *testing.T, p grpclimit.Pacing) []grpc.DialOption {
 	t.Helper()
 	pacer, err := grpclimit.NewPacer(p)
 	require.NoError(t, err)
-	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(pacer.UnaryClient), grpc.WithChainStreamInterceptor(pacer.StreamClient)}
+	return by(pacer)
+}
+
+func by(p *grpclimit.Pacer) []grpc.DialOption {
+	return []grpc.DialOption{grpc.WithChainUnaryInterceptor(p.UnaryClient), grpc.WithChainStreamInterceptor(p.StreamClient)}
 }
 
 // refusal is the status of a call that is to come again after d.
@@ -95,13 +99,16 @@ func TestPacerLeavesOtherErrorsToTheCaller(t *testing.T) {
 }
 
 func TestPacerSaysUntilWhen(t *testing.T) {
+	pacer, err := grpclimit.NewPacer(grpclimit.Pacing{})
+	require.NoError(t, err)
 	conn := serve(t, handlers{once: func(context.Context, *text) (*text, error) {
 		return nil, refusal(codes.ResourceExhausted, time.Hour)
-	}}, nil, nil, paced(t, grpclimit.Pacing{})...)
+	}}, nil, nil, by(pacer)...)
 	require.Error(t, order(t.Context(), conn))
-	err := order(t.Context(), conn)
+	err = order(t.Context(), conn)
 	var wait *clientlimit.Error
 	require.True(t, errors.As(err, &wait) && errors.Is(err, core.ErrDeadline), err)
+	assert.Greater(t, time.Until(pacer.State(wait.Key).PausedUntil), 50*time.Minute)
 	assert.True(t, strings.HasPrefix(wait.Key, "target:") && time.Until(wait.Until) > 50*time.Minute, wait)
 }
 
