@@ -132,15 +132,54 @@ func ImpliedCapacity(rate float64) int64 {
 	return int64(math.Ceil(min(rate, MaxTokens+1)))
 }
 
-var (
-	number      = regexp.MustCompile(`^-?(0|[1-9]\d*|[1-9]\d{0,2}(_\d{3})+)(\.\d+)?([eE][+-]?\d+)?$`)
-	asThousands = regexp.MustCompile(`^-?[1-9]\d{0,2}\.\d{3}$`)
-)
+var asThousands = regexp.MustCompile(`^-?[1-9]\d{0,2}\.\d{3}$`)
 
 // IsNumber reports whether s is a sign, digits without a leading zero, a
 // fraction and an exponent, all but the digits optional. Underscores may stand
-// between groups of three digits before the point.
-func IsNumber(s string) bool { return number.MatchString(s) }
+// between groups of three digits before the point. It is no pattern, because a
+// file may have thousands of texts, and each match of a pattern can allocate.
+func IsNumber(s string) bool {
+	s = strings.TrimPrefix(s, "-")
+	if len(s) > 1 && s[0] == '0' && (isDigit(s[1]) || s[1] == '_') {
+		return false
+	}
+	whole := digits(s)
+	grouped := whole <= 3
+	if s = s[whole:]; whole == 0 {
+		return false
+	}
+	for strings.HasPrefix(s, "_") {
+		if !grouped || digits(s[1:]) != 3 {
+			return false
+		}
+		s = s[4:]
+	}
+	if strings.HasPrefix(s, ".") {
+		n := digits(s[1:])
+		if n == 0 {
+			return false
+		}
+		s = s[1+n:]
+	}
+	if s != "" && (s[0] == 'e' || s[0] == 'E') {
+		s = s[1:]
+		if s != "" && (s[0] == '+' || s[0] == '-') {
+			s = s[1:]
+		}
+		n := digits(s)
+		return n > 0 && n == len(s)
+	}
+	return s == ""
+}
+
+// digits counts the digits that s begins with.
+func digits(s string) int {
+	n := 0
+	for n < len(s) && isDigit(s[n]) {
+		n++
+	}
+	return n
+}
 
 // Lower returns s with the letters A to Z in lower case. Other capitals stay,
 // so that no text in another alphabet is taken for a word that it only looks
