@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	definitionsRuns = flag.Int("definitions", soak.Budget(150, 5000), "how many buckets are simulated under several definitions")
+	definitionsRuns = flag.Int("definitions", soak.Budget(150, 2500), "how many buckets are simulated under several definitions")
 	definitionsSeed = flag.Uint64("definitions-seed", 0, "the first seed; 0: a random one")
 )
 

@@ -299,7 +299,7 @@ func (m mix) use(t *testing.T, l, tier *core.Limiter, random *rand.Rand) error {
 // lease that is met is settled.
 func TestSimulatedLeasesAreSettled(t *testing.T) {
 	leased, first := int64(0), rand.Uint64()
-	for i := range uint64(soak.Budget(60, 10_000)) {
+	for i := range uint64(soak.Budget(60, 4_000)) {
 		if seed := first + i; !t.Failed() {
 			t.Log("seed", seed)
 			leased += simulate(t, seed, i%2 > 0)

@@ -136,7 +136,7 @@ func TestCalendarsAdmitWhatTheirPeriodsBring(t *testing.T) {
 		for name := range periods {
 			list := begins(name, limitdraw.Zone(zone), 2017)
 			for store, s := range stores {
-				steps := soak.Budget(20, 600)
+				steps := soak.Budget(20, 300)
 				if store == "memory" {
 					steps *= 5
 				}

@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	definitionsRuns = flag.Int("definitions", soak.Budget(40, 1500), "how many buckets are simulated under several definitions")
+	definitionsRuns = flag.Int("definitions", soak.Budget(40, 750), "how many buckets are simulated under several definitions")
 	definitionsSeed = flag.Uint64("definitions-seed", 0, "the first seed; 0: a random one")
 )
 
