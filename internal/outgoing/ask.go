@@ -16,10 +16,10 @@ import (
 func (g *Gate) ask(t *Turn, w *waiter, inTurn bool) (passed bool, err error) {
 	l, now := t.lane, time.Now()
 	l.send(t, now)
-	if g.config.Limiter == nil && !g.config.Shared.due(l, now) {
+	due := g.config.Shared.due(l, now)
+	if g.config.Limiter == nil && !due {
 		return true, nil
 	}
-	due := g.config.Shared.due(l, now)
 	if due {
 		l.checked = now
 	}
