@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
+	"github.com/tokenbucket-go/ratelimit/internal/keyparts"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
