@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"html/template"
 	"os"
 	"path"
 	"path/filepath"
@@ -104,13 +102,7 @@ func (d *docs) add(s source) error {
 	highlight(body)
 	frameTables(body)
 	p.Description = describe(body)
-	var out bytes.Buffer
-	for n := range body.ChildNodes() {
-		if err := html.Render(&out, n); err != nil {
-			return err
-		}
-	}
-	p.Body = template.HTML(out.String())
+	p.Body = inner(body)
 	return errors.Join(append(mistakes, d.out.addPage(p))...)
 }
 

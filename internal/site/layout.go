@@ -33,26 +33,36 @@ type group struct {
 	Pages []page
 }
 
-// longPage is how many headings make a table of contents worth its place.
-const longPage = 3
-
-// layOut makes the files of the pages.
-func (o *output) layOut() error {
-	var tops, docs []page
+// groups are the pages of the documentation.
+func (o *output) groups() []group {
 	var groups []group
 	for _, p := range o.pages {
-		if p.Top != "" {
-			tops = append(tops, p)
-		}
 		if p.group == "" {
 			continue
 		}
-		docs = append(docs, p)
 		if n := len(groups); n == 0 || groups[n-1].Name != p.group {
 			groups = append(groups, group{Name: p.group})
 		}
 		last := &groups[len(groups)-1]
 		last.Pages = append(last.Pages, p)
+	}
+	return groups
+}
+
+// longPage is how many headings make a table of contents worth its place.
+const longPage = 3
+
+// layOut makes the files of the pages.
+func (o *output) layOut() error {
+	groups := o.groups()
+	var tops, docs []page
+	for _, p := range o.pages {
+		if p.Top != "" {
+			tops = append(tops, p)
+		}
+	}
+	for _, g := range groups {
+		docs = append(docs, g.Pages...)
 	}
 	for _, p := range o.pages {
 		f := framed{page: p, Tops: tops, Repository: repository}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"html/template"
 	"iter"
 	"strconv"
 	"strings"
@@ -156,4 +157,29 @@ func textOf(n *html.Node) string {
 		}
 	}
 	return text.String()
+}
+
+// first is the first descendant with the name, or nil.
+func first(n *html.Node, name atom.Atom) *html.Node {
+	for d := range elements(n, name) {
+		return d
+	}
+	return nil
+}
+
+// outer is a node as HTML.
+func outer(n *html.Node) template.HTML {
+	var out bytes.Buffer
+	if err := html.Render(&out, n); err != nil {
+		panic(err) // a buffer takes all, and the node was parsed
+	}
+	return template.HTML(out.String())
+}
+
+// inner is the children of a node as HTML.
+func inner(n *html.Node) (all template.HTML) {
+	for child := range n.ChildNodes() {
+		all += outer(child)
+	}
+	return all
 }
