@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replay"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
-	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/snippet"
 )
 
 //go:embed page.html.tmpl
@@ -87,7 +85,7 @@ func (r *Report) column(o *replay.Outcome) column {
 		if ch.Denied > 0 {
 			still = fmt.Sprintf("Then %s of %s are still denied.", show.Some(ch.Denied, "request"), show.Some(ch.Clients, "client"))
 		}
-		c.Changes = append(c.Changes, remedy{change(ch, o.Policy.Name), still, yamlOf(ch.Given, o.Plan)})
+		c.Changes = append(c.Changes, remedy{change(ch, o.Policy.Name), still, snippet.YAML(ch.Given, o.Plan)})
 	}
 	return c
 }
@@ -104,29 +102,4 @@ func lead(o *replay.Outcome) string {
 		return fmt.Sprintf("%s denies 1 of %s.", o.Label, requests)
 	}
 	return fmt.Sprintf("%s denies %s of %s, all from one client.", o.Label, show.Count(o.Denied), requests)
-}
-
-// plain is text that YAML takes for itself, without quotes.
-var plain = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9_./+ -]*\z`)
-
-// yamlOf is what a policy file has for limits, of a policy or of a plan.
-func yamlOf(limits []core.Limit, plan string) string {
-	quoted := func(s string) string {
-		if plain.MatchString(s) && strings.ContainsAny(s, "/ ") && !strings.HasSuffix(s, " ") { // no number, no boolean
-			return s
-		}
-		return strconv.Quote(s)
-	}
-	var b strings.Builder
-	indent := ""
-	if plan == "" {
-		b.WriteString("limits:\n")
-	} else {
-		b.WriteString("plans:\n  " + quoted(plan) + ":\n")
-		indent = "  "
-	}
-	for _, l := range limits {
-		b.WriteString(indent + "  - " + quoted(l.String()) + "\n")
-	}
-	return b.String()
 }
