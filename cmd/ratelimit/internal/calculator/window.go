@@ -11,12 +11,13 @@ import (
 // Window is the most that the limits admit in any window of a length.
 type Window struct {
 	Length  string  `json:"length"`
+	Seconds float64 `json:"seconds"` // the length
 	Bounded bool    `json:"bounded"` // by one of the limits
 	Most    int64   `json:"most"`    // requests, if they are bounded
 	Limits  []Bound `json:"limits"`
-	Seen    int64   `json:"seen"` // the most that were allowed in such a window of the traffic
-	At      string  `json:"at"`   // when that window begins
-	Begin   float64 `json:"begin"`
+	Seen    int64   `json:"seen"`  // the most that were allowed in such a window of the traffic
+	At      string  `json:"at"`    // when that window begins
+	Begin   float64 `json:"begin"` // the same, in seconds since the picture begins
 	Says    string  `json:"says"`
 }
 
@@ -29,7 +30,7 @@ type Bound struct {
 // worst computes the bounds by Limit.MaxIn, and the busiest window of the
 // traffic.
 func (a *asked) worst(r *run) *Window {
-	w := &Window{Length: length(a.window), Most: math.MaxInt64}
+	w := &Window{Length: length(a.window), Seconds: a.window.Seconds(), Most: math.MaxInt64}
 	for _, l := range a.limits {
 		most := l.MaxIn(a.window)
 		if most == math.MaxInt64 {
