@@ -175,7 +175,7 @@ func TestOffline(t *testing.T) {
 	})
 }
 
-// A reader without a mouse, and one without JavaScript, reach what there is.
+// A reader without a mouse reaches what there is.
 func TestKeyboard(t *testing.T) {
 	inBrowsers(t, TestKeyboard, func(t *testing.T, in *browser.Browser) {
 		h := serve(t)
