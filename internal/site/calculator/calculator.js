@@ -147,7 +147,6 @@ function show(a) {
 		title.id = `h-field-${i}`;
 		pre.textContent = f.text;
 		pre.tabIndex = 0;
-		pre.setAttribute("role", "region");
 		pre.setAttribute("aria-labelledby", title.id);
 		button.type = "button";
 		button.className = "copies";
@@ -167,8 +166,8 @@ const nice = n => { // at least n, and a round number
 		for (const digit of [1, 2, 4, 5, 6, 8]) if (digit * base >= n) return digit * base;
 	}
 };
-const edge = {left: 44, right: 10, top: 12};
-const heights = {traffic: 240, left: 92};
+const edge = {left: 44, right: 10, top: 28};
+const heights = {traffic: 256, left: 122};
 const ticks = count => {
 	const step = [1, 2, 5, 10, 15, 20, 30, 60, 120, 240, 480].find(s => count / s <= 6.5) ?? 480;
 	return Array.from({length: Math.ceil(count / step)}, (_, i) => i * step);
@@ -196,11 +195,11 @@ function draw() {
 		if (p.denied[i]) parts.push(svg("rect", {class: "denied", ...at, y: y(count), height: y(allowed) - y(count)}));
 	});
 	parts.push(svg("rect", {class: "here", x: x(Math.min(shown, n - 1)), y: edge.top, width: column, height: bottom - edge.top}));
-	parts.push(svg("text", {x: edge.left + 4, y: edge.top + 10, class: "of"}, `requests in ${p.step_text}`));
+	parts.push(svg("text", {x: edge.left, y: 14, class: "of"}, `requests in ${p.step_text}`));
 	frame($("traffic"), width, height, parts);
 
 	const rows = limits.map((l, at) => {
-		const of = p.left[at], cap = Math.max(1, l.capacity), h = heights.left, floor = h - 6, yy = v => 10 + (floor - 10) * (1 - v / cap);
+		const of = p.left[at], cap = Math.max(1, l.capacity), h = heights.left, floor = h - 6, yy = v => edge.top + 8 + (floor - edge.top - 8) * (1 - v / cap);
 		const dx = inner / of.length, path = of.map((v, i) => `L${(edge.left + (i + .5) * dx).toFixed(1)} ${yy(v).toFixed(1)}`).join("");
 		const line = `M${edge.left} ${yy(of[0])}${path}L${width - edge.right} ${yy(of.at(-1))}`;
 		const row = svg("svg", {role: "img", "aria-label": `${l.slots ? "Slots" : "Tokens"} left of ${l.text}: from ${number(Math.min(...of))} to ${number(Math.max(...of))} of ${number(l.capacity)}`});
@@ -208,7 +207,7 @@ function draw() {
 			svg("path", {class: "area", d: `${line}L${width - edge.right} ${floor}L${edge.left} ${floor}Z`}),
 			...[0, cap].flatMap(v => [svg("line", {class: "grid", x1: edge.left, x2: width - edge.right, y1: yy(v), y2: yy(v)}), svg("text", {x: edge.left - 8, y: yy(v) + 4, class: "end"}, number(v))]),
 			svg("path", {class: "line", d: line}),
-			svg("text", {x: width - edge.right - 4, y: floor - 6, class: "of end halo"}, `${l.slots ? "slots" : l.unit || "tokens"} left of ${l.text}`),
+			svg("text", {x: edge.left, y: edge.top - 6, class: "of"}, `${l.slots ? "slots" : l.unit || "tokens"} left of ${l.text}`),
 		]);
 		return row;
 	});
@@ -235,7 +234,7 @@ function tell(i) {
 	shown = i;
 	const p = answer.picture, count = p.counts[i], denied = p.denied[i], parts = p.left[0].length / p.counts.length;
 	const least = answer.limits.map((l, at) => `${number(Math.min(...p.left[at].slice(i * parts, (i + 1) * parts)))} ${l.slots ? "slots" : l.unit || "tokens"} left`);
-	const text = `${p.from ? p.times[i] : "from " + p.times[i]}: ${number(count)} requests, ${number(count - denied)} allowed, ${number(denied)} denied; at least ${least.join(", ")}`;
+	const text = `${p.from ? p.times[i] : "from " + p.times[i]}: ${number(count)} ${count === 1 ? "request" : "requests"}, ${number(count - denied)} allowed, ${number(denied)} denied; ${least.join(", ")}`;
 	$("readout").textContent = text[0].toUpperCase() + text.slice(1);
 	const slider = $("draw");
 	slider.setAttribute("aria-valuemax", Math.max(count, 100_000));

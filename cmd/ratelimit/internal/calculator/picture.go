@@ -52,7 +52,7 @@ type run struct {
 
 // run decides all requests, and looks at what is left between them.
 func (a *asked) run() (*run, error) {
-	r := &run{traffic: a.traffic, counts: make([]int64, a.traffic.steps), denied: make([]int64, a.traffic.steps), left: make([][]int64, len(a.limits))}
+	r := &run{traffic: a.traffic, counts: make([]int64, a.traffic.steps), denied: make([]int64, a.traffic.steps), left: make([][]int64, len(a.limits)), fields: []Responses{}}
 	now := r.from
 	limiter, err := a.limiter(func() time.Time { return now })
 	if err != nil {
@@ -150,7 +150,7 @@ func (r *run) picture() *Picture {
 		p.From = show.Instant(r.from.UTC()) + " UTC"
 		p.Remarks = append(p.Remarks, fmt.Sprintf("The traffic was read as %s. A column is %s.", show.Some(p.Total, "time"), p.StepText))
 	} else {
-		p.Remarks = append(p.Remarks, fmt.Sprintf("The requests of a step of %s are spread evenly over it. The bucket is full at the begin, which is midnight UTC on a Monday.", p.StepText))
+		p.Remarks = append(p.Remarks, fmt.Sprintf("The requests of a step of %s are spread evenly over it. It begins at midnight UTC on a Monday, with a full bucket.", p.StepText))
 	}
 	if r.slots {
 		p.Remarks = append(p.Remarks, "No request releases its slot: it is free after the hold, by default a minute.")
