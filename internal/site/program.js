@@ -41,11 +41,11 @@ const load = async () => { const r = await fetch(url); if (!r.ok) throw new Erro
 		if (!asked) return;
 		if ("told" in reply) return asked.told?.(reply.told);
 		this.#asked.delete(reply.id);
-		if ("failed" in reply) asked.reject(new Error(reply.failed));
+		if ("failed" in reply) asked.reject(Object.assign(new Error(reply.failed), {said: true}));
 		else asked.resolve(reply.answer);
 	}
 
-	// ask resolves with the program's answer. A signal cancels the question: then ask rejects at once, and the program ends its work soon.
+	// ask resolves with the program's answer; an error that the program says has said. A signal cancels the question: then ask rejects at once, and the program ends its work soon.
 	async ask(what, data, {file, told, signal} = {}) {
 		await this.#ready;
 		signal?.throwIfAborted();
