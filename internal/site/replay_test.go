@@ -4,14 +4,22 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/examples/demo/browsertest/browser"
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 // choose gives the page's file input a file, as its dialog does.
@@ -110,6 +118,139 @@ func TestNothingLeavesTheMachine(t *testing.T) {
 		if said != "refused" || asked.Load() > 0 {
 			t.Errorf("a worker as the page has it asks another host: %s, %d requests came", said, asked.Load())
 		}
+	})
+}
+
+// command is the program ratelimit.
+var command = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "ratelimit")
+	if err != nil {
+		return "", err
+	}
+	built := filepath.Join(dir, "ratelimit")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", built, ".")
+	build.Dir = filepath.Join(root, "cmd/ratelimit")
+	build.Env = append(os.Environ(), "GOWORK=off")
+	if said, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("the command can't be built: %w\n%s", err, said)
+	}
+	return built, nil
+})
+
+// ratelimit runs the command, and returns what it prints. Its exit code is not
+// looked at: logs that end early have a report too.
+func ratelimit(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	program, err := command()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(program, args...)
+	c.Dir = dir
+	said, err := c.Output()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return string(said)
+}
+
+// saved reads a log in a new program of the page, replays it and returns what
+// the command would write.
+const saved = `(async () => {
+	const {Program} = await import(new URL("../program.js", location.href)), program = new Program("replay/replay.wasm");
+	const file = new File([await (await fetch($[0])).blob()], $[1]);
+	await program.ask("read", $[2], {file});
+	await program.ask("play", {limit: $[3]});
+	return program.ask("save");
+})()`
+
+// The page's figures are those of the command for the same file, to the last
+// one, and so is its page.
+func TestFiguresAreThoseOfTheCommand(t *testing.T) {
+	inBrowsers(t, TestFiguresAreThoseOfTheCommand, func(t *testing.T, in *browser.Browser) {
+		h := serve(t)
+		page := in.Open(t, h.URL+below+"replay/", browser.Look{})
+		sample := ratelimit(t, ".", "replay", "-sample")
+		keyed := "when;api_key;path\n"
+		for i := range 900 {
+			keyed += fmt.Sprintf("2026-03-29T0%d:%02d:%02d.%d;k%d;/%c\n", i/400, i/10%60, i*7%60, i%10, i*i%7, 'a'+i%3)
+		}
+		for _, c := range []struct {
+			name, log, limit string
+			options          map[string]string
+			flags            []string
+		}{
+			{"sample.log", sample, "60/min burst 20", nil, nil},
+			{"sample.log.gz", string(zipped(t, sample)), "300/day aligned", nil, nil},
+			{"cut.gz", string(zipped(t, sample)[:9000]), "5/15min stepped", nil, nil},
+			{
+				"keyed.csv", keyed, "40/h burst 4",
+				map[string]string{"key": "header:x-api-key=api_key", "time": "when", "zone": "Europe/Berlin", "skip": "path=/b", "format": "csv"},
+				[]string{"-key", "header:x-api-key=api_key", "-field", "time=when", "-zone", "Europe/Berlin", "-skip", "path=/b", "-format", "csv"},
+			},
+		} {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, c.name), []byte(c.log), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			h.put(t, "logs/"+c.name, c.log)
+			args := append(append([]string{"replay", "-limit", c.limit, "-html", "report.html", "-json"}, c.flags...), c.name)
+			object := ratelimit(t, dir, args...)
+			html, err := os.ReadFile(filepath.Join(dir, "report.html"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := browser.JS[map[string]string](page, saved, below+"logs/"+c.name, c.name, c.options, c.limit)
+			if got["json"] != object {
+				t.Errorf("%s: the page has\n%s\nthe command has\n%s", c.name, got["json"], object)
+			}
+			if got["html"] != string(html) {
+				t.Errorf("%s: the page saves another report than -html writes", c.name)
+			}
+		}
+	})
+}
+
+// A million lines are read by parts, with progress, and can be cancelled.
+func TestAMillionLines(t *testing.T) {
+	soak.Only(t, TestFiguresAreThoseOfTheCommand)
+	inBrowsers(t, TestFiguresAreThoseOfTheCommand, func(t *testing.T, in *browser.Browser) {
+		h := serve(t)
+		day, n := strings.Split(strings.TrimSpace(ratelimit(t, ".", "replay", "-sample")), "\n"), 0
+		var log strings.Builder
+		for date := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC); n < 1_000_000; date = date.AddDate(0, 0, 1) {
+			for _, line := range day[:min(len(day), 1_000_000-n)] {
+				log.WriteString(strings.Replace(line, "02/Mar/2026", date.Format("02/Jan/2006"), 1) + "\n")
+				n++
+			}
+		}
+		h.put(t, "logs/million.log", log.String())
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "million.log"), []byte(log.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		want := ratelimit(t, dir, "replay", "-limit", "60/min burst 20", "-html", "report.html", "million.log")
+		native := time.Since(began)
+		denied := regexp.MustCompile(`denied +([0-9,]+) \(`).FindStringSubmatch(want)[1]
+
+		page := in.Open(t, h.URL+below+"replay/", browser.Look{})
+		choose := `(async () => {
+			const list = new DataTransfer(), input = document.querySelector("#file");
+			list.items.add(window.kept ??= new File([await (await fetch($[0])).blob()], "million.log"));
+			input.files = list.files;
+			window.began = performance.now();
+			input.dispatchEvent(new Event("change", {bubbles: true}));
+		})()`
+		browser.JS[any](page, choose, below+"logs/million.log")
+		page.Wait("the page says how far it is", `/Reading million.log: [1-9]/.test(document.querySelector("#doing").textContent) && document.querySelector("#progress").value > 0`)
+		page.Click("button", "Cancel")
+		page.Wait("reading ends", `document.querySelector("#under").hidden && document.querySelector("#wrong").textContent === "Cancelled: million.log was not read."`)
+
+		browser.JS[any](page, choose, below+"logs/million.log")
+		page.Wait("the figures are those of the command", reported+`.includes($[0]) && (window.first ??= performance.now() - began)`, "denies "+denied+" of 1,000,000 requests")
+		page.Wait("the smallest changes are found", `document.querySelector("#under").hidden && `+reported+`.includes("The smallest changes") && (window.all ??= performance.now() - began)`)
+		t.Logf("the command took %v; in %s what is denied is there after %.1f s, and all after %.1f s", native, in.Name, browser.JS[float64](page, "first")/1000, browser.JS[float64](page, "all")/1000)
 	})
 }
 

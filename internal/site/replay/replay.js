@@ -75,7 +75,7 @@ async function play(what) {
 	$("try-wrong").textContent = "";
 	$("try").removeAttribute("aria-invalid");
 	const many = read.requests > 50_000;
-	if (many) busy("Replaying …", 0);
+	busy(many && "Replaying …", 0);
 	const show = shown => {
 		if (under !== mine) return;
 		last = shown;
@@ -84,7 +84,7 @@ async function play(what) {
 	try {
 		show(await program.ask("play", what, {signal: mine.signal, told: said => {
 			if (under !== mine) return;
-			if (!("report" in said)) return busy("Replaying …", said.part);
+			if (!("report" in said)) return busy(many && "Replaying …", said.part);
 			show(said);
 			if (many) busy("Searching for the smallest changes …");
 		}}));
@@ -105,7 +105,7 @@ function draw(shown, what) {
 	if (!center || !what.rate && !what.burst) center = {rate: shown.rate, burst: shown.burst}; // a limit that was typed
 	if (document.activeElement !== $("try")) $("try").value = shown.limit;
 	for (const [id, at] of [["rate", shown.rate], ["burst", shown.burst]]) {
-		const slider = $(id), text = id === "rate" ? `${number(shown.rate)} in ${shown.per}` : number(shown.burst);
+		const slider = $(id), text = id === "rate" ? `${number(shown.rate)}/${shown.per}` : number(shown.burst);
 		if (document.activeElement !== slider || !what[id]) slider.value = position(id, at);
 		$(`${id}-says`).textContent = text;
 		slider.setAttribute("aria-valuetext", text);

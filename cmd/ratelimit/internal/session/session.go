@@ -149,6 +149,6 @@ func (r *Replay) Shown() (Shown, error) {
 	err := r.Fragment(&b)
 	return Shown{
 		Limit: r.limit.String(), Rate: r.limit.RefillRate, Burst: r.limit.Capacity, Lead: r.Lead(), Report: b.String(),
-		Per: show.Duration(r.limit.RefillInterval),
+		Per: strings.TrimPrefix(core.Per(1, r.limit.RefillInterval).String(), "1/"),
 	}, err
 }
