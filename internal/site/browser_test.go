@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -31,6 +32,7 @@ const below = "/some/where/"
 type host struct {
 	*httptest.Server
 
+	dir     string
 	mu      sync.Mutex
 	missing []string // what was asked for, and is not there
 }
@@ -48,7 +50,7 @@ func serve(t *testing.T) *host {
 		t.Fatal(err)
 	}
 	files := http.FileServer(http.Dir(dir))
-	h := &host{}
+	h := &host{dir: filepath.Join(dir, filepath.FromSlash(below))}
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(r.URL.Path))); err != nil {
 			h.mu.Lock()
@@ -64,6 +66,15 @@ func serve(t *testing.T) *host {
 		}
 	})
 	return h
+}
+
+// put adds a file to what the host has.
+func (h *host) put(t *testing.T, name, content string) {
+	t.Helper()
+	file := filepath.Join(h.dir, filepath.FromSlash(name))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // inBrowsers runs a test in chromium, and by ./scripts/soak in all browsers.
