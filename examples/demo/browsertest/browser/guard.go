@@ -34,18 +34,14 @@ const (
 	problemPath = "/browsertest.problem"
 )
 
-func newGuard(t *testing.T, server string, slow bool) *guard {
+func newGuard(t *testing.T, target *url.URL, slow bool) *guard {
 	t.Helper()
-	target, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
 	g := &guard{}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			r.Out.Host = r.In.Host // which the page's Origin has too
-			if r.In.URL.Path == "/" {
+			if isPage(r.In.URL) {
 				r.Out.Header.Del("Accept-Encoding")
 			}
 		},
@@ -98,9 +94,14 @@ func (w slowWriter) Write(p []byte) (int, error) {
 // Unwrap lets the proxy flush each event of a stream.
 func (w slowWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// isPage reports whether what a server has at u may be a page.
+func isPage(u *url.URL) bool {
+	return strings.HasSuffix(u.Path, "/") || strings.HasSuffix(u.Path, ".html")
+}
+
 // add puts the script first into a page.
 func (g *guard) add(resp *http.Response) error {
-	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") || resp.Request.URL.Path != "/" {
+	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") || !isPage(resp.Request.URL) {
 		return nil
 	}
 	text, err := io.ReadAll(resp.Body)

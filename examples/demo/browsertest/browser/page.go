@@ -8,6 +8,7 @@ import (
 	"image"
 	"image/png"
 	"math"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,9 +23,10 @@ type Page struct {
 
 	session session
 	guard   *guard
+	path    string // with what follows it
 }
 
-// Open opens a page of the server at url, whose scheme and host it takes, until the test ends. The test fails if the
+// Open opens the page at url until the test ends. The test fails if the
 // page has logged an error or a warning, thrown what nobody caught, or asked for what its policy forbids.
 func (b *Browser) Open(t *testing.T, url string, look Look) *Page {
 	t.Helper()
@@ -34,7 +36,8 @@ func (b *Browser) Open(t *testing.T, url string, look Look) *Page {
 			t.Skipf("%s has no %s", b.Name, what)
 		}
 	}
-	p := &Page{T: t, guard: newGuard(t, url, look.SlowNetwork)}
+	server, path := cut(t, url)
+	p := &Page{T: t, guard: newGuard(t, server, look.SlowNetwork), path: path}
 	var err error
 	if p.session, err = b.take(look); err != nil {
 		t.Fatalf("%s did not start: %v", b.Name, err)
@@ -72,10 +75,31 @@ func (p *Page) shows(look Look) {
 		matchMedia("(prefers-reduced-motion: " + $[1] + ")").matches && ($[2] === "none" || matchMedia("(forced-colors: active)").matches))`, scheme, motion, forced)
 }
 
+// cut takes a URL apart, into its server and what the server is asked for.
+func cut(t *testing.T, text string) (server *url.URL, path string) {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = u.RequestURI()
+	if u.Fragment != "" {
+		path += "#" + u.EscapedFragment()
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host}, path
+}
+
 // Load loads the page, or loads it again.
 func (p *Page) Load() {
 	p.T.Helper()
-	p.must("load the page", p.session.call("Navigate", map[string]string{"url": p.guard.url + "/"}, nil))
+	p.must("load the page", p.session.call("Navigate", map[string]string{"url": p.guard.url + p.path}, nil))
+}
+
+// Go loads another page of the server, by its path, which is the page's from now on.
+func (p *Page) Go(path string) {
+	p.T.Helper()
+	p.path = path
+	p.Load()
 }
 
 func (p *Page) must(what string, err error) {

@@ -1,0 +1,4 @@
+package main
+
+// writeDemo adds the demo, whose server is compiled to WebAssembly.
+func writeDemo(*output) error { return nil }

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// docsIndex names the pages of the documentation, in the order of their
+// navigation. start is the page to begin with, the repository's own README.
+const (
+	docsIndex = "docs/README.md"
+	start     = "README.md"
+)
+
+// writeDocs adds the pages of docs/, and the README.
+func writeDocs(out *output) error {
+	d := docs{out: out, copied: make(map[string]bool)}
+	if err := d.order(); err != nil {
+		return err
+	}
+	var mistakes []error
+	for _, p := range d.sources {
+		if err := d.add(p); err != nil {
+			mistakes = append(mistakes, err)
+		}
+	}
+	return errors.Join(mistakes...)
+}
+
+// docs are the pages that are made from Markdown.
+type docs struct {
+	out     *output
+	sources []source
+	copied  map[string]bool // pictures, by their paths
+}
+
+// source is a page of the repository that is one of the site.
+type source struct{ file, group string }
+
+// order reads from docsIndex which pages there are. A group of them is a
+// paragraph that ends with a colon, and the list below it.
+func (d *docs) order() error {
+	text, err := os.ReadFile(filepath.Join(root, docsIndex))
+	if err != nil {
+		return err
+	}
+	const first = "Start"
+	d.sources = []source{{start, first}, {docsIndex, first}}
+	known := map[string]bool{start: true, docsIndex: true}
+	group := ""
+	for n := range render(text).ChildNodes() {
+		switch {
+		case n.DataAtom == atom.P:
+			group = strings.TrimSuffix(textOf(n), ":")
+		case n.DataAtom == atom.Ul:
+			for a := range elements(n, atom.A) {
+				file := path.Join("docs", attribute(a, "href"))
+				if path.Dir(file) != "docs" || path.Ext(file) != ".md" || known[file] {
+					continue
+				}
+				known[file] = true
+				d.sources = append(d.sources, source{file, group})
+			}
+		}
+	}
+	all, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		return err
+	}
+	for _, file := range all {
+		if name := "docs/" + filepath.Base(file); !known[name] {
+			return fmt.Errorf("%s: has no link to %s", docsIndex, name)
+		}
+	}
+	return nil
+}
+
+// add adds a page.
+func (d *docs) add(s source) error {
+	text, err := os.ReadFile(filepath.Join(root, s.file))
+	if err != nil {
+		return err
+	}
+	body := render(text)
+	p := page{Path: onSite(s.file), group: s.group, edit: s.file}
+	if s.file == docsIndex {
+		p.Top = "Docs"
+	}
+	var mistakes []error
+	if err := d.relink(body, s.file); err != nil {
+		mistakes = append(mistakes, err)
+	}
+	nameHeadings(body, &p)
+	p.index = sectionsOf(body)
+	highlight(body)
+	frameTables(body)
+	p.Description = describe(body)
+	p.Body = inner(body)
+	return errors.Join(append(mistakes, d.out.addPage(p))...)
+}
+
+// onSite is the path of a page of the repository on the site.
+func onSite(file string) string {
+	switch file {
+	case start:
+		return "start.html"
+	case docsIndex:
+		return "docs/index.html"
+	}
+	return strings.TrimSuffix(file, ".md") + ".html"
+}
+
+// onPage reports whether a file of the repository is a page of the site.
+func (d *docs) onPage(file string) bool {
+	for _, s := range d.sources {
+		if s.file == file {
+			return true
+		}
+	}
+	return false
+}
+
+// describe is the first paragraph of a page, cut at the end of a sentence.
+func describe(body *html.Node) string {
+	const enough = 200
+	for p := range elements(body, atom.P) {
+		text := strings.Join(strings.Fields(textOf(p)), " ")
+		if text == "" {
+			continue
+		}
+		if len(text) > enough {
+			if end := strings.LastIndex(text[:enough], ". "); end > 0 {
+				return text[:end+1]
+			}
+			return text[:strings.LastIndexByte(text[:enough], ' ')] + " …"
+		}
+		return text
+	}
+	return ""
+}
