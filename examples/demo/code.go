@@ -27,7 +27,7 @@ func (d *demo) getCode(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	framework := r.FormValue("framework")
+	framework := r.URL.Query().Get("framework")
 	if _, ok := adapters[framework]; !ok {
 		framework = frameworks[0].name
 	}
