@@ -97,6 +97,9 @@ func (d *docs) add(s source) error {
 	if err := d.relink(body, s.file); err != nil {
 		mistakes = append(mistakes, err)
 	}
+	if s.file == start {
+		first(body, atom.H1).FirstChild.Data = "Get started" // below the name of the site
+	}
 	nameHeadings(body, &p)
 	p.index = sectionsOf(body)
 	highlight(body)
@@ -130,18 +133,22 @@ func (d *docs) onPage(file string) bool {
 // describe is the first paragraph of a page, cut at the end of a sentence.
 func describe(body *html.Node) string {
 	const enough = 200
-	for p := range elements(body, atom.P) {
-		text := strings.Join(strings.Fields(textOf(p)), " ")
-		if text == "" {
-			continue
-		}
-		if len(text) > enough {
-			if end := strings.LastIndex(text[:enough], ". "); end > 0 {
-				return text[:end+1]
-			}
-			return text[:strings.LastIndexByte(text[:enough], ' ')] + " …"
-		}
+	text := lead(body)
+	if len(text) <= enough {
 		return text
+	}
+	if end := strings.LastIndex(text[:enough], ". "); end > 0 {
+		return text[:end+1]
+	}
+	return text[:strings.LastIndexByte(text[:enough], ' ')] + " …"
+}
+
+// lead is the first paragraph of a page that has text.
+func lead(body *html.Node) string {
+	for p := range elements(body, atom.P) {
+		if text := strings.Join(strings.Fields(textOf(p)), " "); text != "" {
+			return text
+		}
 	}
 	return ""
 }

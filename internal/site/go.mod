@@ -9,4 +9,12 @@ require (
 	golang.org/x/net v0.62.0
 )
 
-require github.com/dlclark/regexp2/v2 v2.2.1 // indirect
+require (
+	github.com/dlclark/regexp2/v2 v2.2.1 // indirect
+	github.com/tokenbucket-go/ratelimit v0.0.0
+	github.com/tokenbucket-go/ratelimit/examples/demo/browsertest v0.0.0
+)
+
+replace github.com/tokenbucket-go/ratelimit => ../..
+
+replace github.com/tokenbucket-go/ratelimit/examples/demo/browsertest => ../../examples/demo/browsertest

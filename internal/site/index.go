@@ -32,8 +32,8 @@ func writeIndex(out *output) error {
 		return err
 	}
 	readme := render(text)
-	line, lead := oneLine.FindSubmatch(text), describe(readme)
-	title, rest, cut := strings.Cut(lead, ": ")
+	line := oneLine.FindSubmatch(text)
+	title, rest, cut := strings.Cut(lead(readme), ": ")
 	picture := first(readme, atom.Img)
 	if line == nil || !cut || picture == nil {
 		return errors.New(start + ": has no first paragraph with a colon, no picture, or no line such as r.Use(ginlimit.PerIP(…)), for the first page of the site to show")
@@ -49,7 +49,7 @@ func writeIndex(out *output) error {
 		Groups        []group
 	}{title, capital(rest), inner(code), outer(picture), out.tools(), out.groups()})
 	return errors.Join(err, out.addPage(page{
-		Path: "index.html", Title: "ratelimit: " + title, Description: lead, Body: template.HTML(body.String()),
+		Path: "index.html", Title: "ratelimit: " + title, Description: describe(readme), Body: template.HTML(body.String()),
 	}))
 }
 

@@ -65,7 +65,7 @@ func nameHeadings(body *html.Node, p *page) {
 			p.Title = text
 			continue
 		}
-		link := element(atom.A, "class", "anchor", "href", "#"+id, "aria-label", "Link to this section: "+text)
+		link := element(atom.A, "class", "anchor", "href", "#"+id, "aria-hidden", "true", "tabindex", "-1") // the table of contents has it for all
 		n.AppendChild(link)
 		if level <= 3 {
 			p.toc = append(p.toc, heading{level, id, text})

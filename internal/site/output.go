@@ -5,9 +5,9 @@ import (
 	"compress/gzip"
 	"fmt"
 	"html/template"
+	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -45,7 +45,7 @@ type page struct {
 
 // addFile adds a file. It is an error if another one has its path.
 func (o *output) addFile(name string, content []byte) error {
-	if name != path.Clean(name) || path.IsAbs(name) || strings.HasPrefix(name, "..") {
+	if !fs.ValidPath(name) || name == "." {
 		return fmt.Errorf("file %q: write a path below the top of the site, such as demo/demo.js", name)
 	}
 	if _, there := o.files[name]; there {

@@ -1,9 +1,12 @@
 // What every page does: it has the site kept for use without a network, and copies code.
-if ("serviceWorker" in navigator && isSecureContext) {
+if ("serviceWorker" in navigator && isSecureContext && !navigator.connection?.saveData) {
 	const register = () => navigator.serviceWorker.register(new URL("sw.js", import.meta.url)).catch(() => {}); // a private window may forbid it
 	if (document.readyState === "complete") register();
 	else addEventListener("load", register);
 }
+
+const pages = document.querySelector(".pages"), here = pages?.querySelector("[aria-current]");
+if (here && here.offsetTop > pages.clientHeight - 80) pages.scrollTop = here.offsetTop - pages.clientHeight / 2;
 
 for (const pre of document.querySelectorAll(".text pre")) {
 	const button = document.createElement("button");

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tokenbucket-go/ratelimit/examples/demo/browsertest/browser"
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	browser.Close()
+	os.Exit(code)
+}
+
+// site is the site as scripts/site builds it, once for all tests.
+var site = sync.OnceValues(build)
+
+// below is where the tests' host has the site.
+const below = "/some/where/"
+
+// host is a plain file server, which has the site below a path.
+type host struct {
+	*httptest.Server
+
+	mu      sync.Mutex
+	missing []string // what was asked for, and is not there
+}
+
+// serve writes the site into a folder and serves it until the test ends. The
+// test fails if a browser asks for a file that is not there.
+func serve(t *testing.T) *host {
+	t.Helper()
+	out, err := site()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := out.write(filepath.Join(dir, filepath.FromSlash(below))); err != nil {
+		t.Fatal(err)
+	}
+	files := http.FileServer(http.Dir(dir))
+	h := &host{}
+	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(r.URL.Path))); err != nil {
+			h.mu.Lock()
+			h.missing = append(h.missing, r.URL.Path)
+			h.mu.Unlock()
+		}
+		files.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		h.Close()
+		if len(h.missing) > 0 {
+			t.Errorf("the page asks for files that are not there: %q", h.missing)
+		}
+	})
+	return h
+}
+
+// inBrowsers runs a test in chromium, and by ./scripts/soak in all browsers.
+// quick is the test.
+func inBrowsers(t *testing.T, quick func(*testing.T), test func(t *testing.T, in *browser.Browser)) {
+	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+		if in != browser.Chromium {
+			soak.Only(t, quick)
+		}
+		test(t, in)
+	})
+}
+
+// shown are the pages that tests look at: one of each kind, or all.
+func shown(t *testing.T) (paths []string) {
+	t.Helper()
+	out, err := site()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range out.pages {
+		if soak.On() || p.group == "" || p.Path == "docs/choosing-limits.html" {
+			paths = append(paths, p.Path)
+		}
+	}
+	return paths
+}
+
+// violations are the rules of accessibility that the page breaks, with the
+// elements.
+const violations = `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => v.id + ": " + v.nodes.map(n => n.target + " " + (n.failureSummary || "").slice(0, 300)).slice(0, 3).join("; ")))`
+
+func TestPagesAreAccessible(t *testing.T) {
+	axe, err := os.ReadFile(filepath.Join(root, "examples/demo/browsertest/testdata/axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inBrowsers(t, TestPagesAreAccessible, func(t *testing.T, in *browser.Browser) {
+		h := serve(t)
+		for name, look := range map[string]browser.Look{"light": {}, "dark": {Dark: true}, "phone": {Width: 360, Height: 780}} {
+			t.Run(name, func(t *testing.T) {
+				page := in.Open(t, h.URL+below, look)
+				for _, path := range shown(t) {
+					page.Go(below + path)
+					browser.JS[any](page, `(() => { `+string(axe)+` })()`)
+					for _, v := range browser.JS[[]string](page, violations) {
+						t.Errorf("%s: %s", path, v)
+					}
+					if wide := browser.JS[int](page, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
+						t.Errorf("%s: is %d pixels wider than the window", path, wide)
+					}
+					page.Save(strings.NewReplacer("/", "-", ".html", "").Replace(path) + "-" + name)
+				}
+			})
+		}
+	})
+}
+
+// results are the links that the search shows.
+const results = `[...document.querySelectorAll("#found a")].map(a => a.getAttribute("href").replace(location.origin, ""))`
+
+func TestSearch(t *testing.T) {
+	inBrowsers(t, TestSearch, func(t *testing.T, in *browser.Browser) {
+		h := serve(t)
+		page := in.Open(t, h.URL+below+"docs/headers.html", browser.Look{})
+		page.Key("/")
+		page.Wait("/ leads to the search", `document.activeElement.id === "search"`)
+		page.Key(strings.Split("any window", "")...)
+		page.Wait("the first result is the section of that name", results+`[0] === $[0]`, below+"docs/choosing-limits.html#at-most-n-in-any-window")
+		page.Wait("the words are marked", `[...document.querySelectorAll("#found a:first-child mark")].map(m => m.textContent).join().startsWith("any,window")`)
+		page.Save("search-" + in.Name)
+		page.Key("ArrowDown")
+		page.Wait("the second one is chosen", `document.querySelector("#found [aria-selected=true]").id === "found-1" && document.activeElement.getAttribute("aria-activedescendant") === "found-1"`)
+		page.Key("ArrowUp", "Enter")
+		page.Wait("Enter leads there", `location.pathname + location.hash === $[0]`, below+"docs/choosing-limits.html#at-most-n-in-any-window")
+
+		for _, c := range []struct{ name, words, want string }{
+			{"the begin of words, in any order and case", "TRUSTP PROX", "docs/keys-and-trust.html"},
+			{"a word within a name of Go", "burst withb", "docs/choosing-limits.html"},
+			{"a code of an error", "rl309", "docs/errors.html"},
+		} {
+			page.Focus("combobox", "Search")
+			browser.JS[any](page, `(e => { e.value = $[0]; e.dispatchEvent(new Event("input", {bubbles: true})) })(document.querySelector("#search"))`, c.words)
+			page.Wait("the search finds "+c.name, results+`.some(a => a.startsWith($[0]))`, below+c.want)
+		}
+		browser.JS[any](page, `(e => { e.value = $[0]; e.dispatchEvent(new Event("input", {bubbles: true})) })(document.querySelector("#search"))`, "window nosuchword")
+		page.Wait("all words must be there", `document.querySelector("#found").textContent.includes("No section") && document.querySelector("#found-says").textContent === "Nothing found"`)
+		page.Key("Escape")
+		page.Wait("Escape closes the list", `document.querySelector("#found").hidden`)
+	})
+}
+
+func TestOffline(t *testing.T) {
+	inBrowsers(t, TestOffline, func(t *testing.T, in *browser.Browser) {
+		h := serve(t)
+		page := in.Open(t, h.URL+below, browser.Look{})
+		if !browser.JS[bool](page, `"serviceWorker" in navigator`) {
+			t.Skip("this browser has no service workers")
+		}
+		page.Wait("the site is kept", `await navigator.serviceWorker.getRegistration().then(r => r?.active?.state === "activated" && navigator.serviceWorker.controller !== null)`)
+		h.Close()
+		for _, path := range []string{"", "docs/", "docs/choosing-limits.html", "start.html"} {
+			page.Go(below + path)
+			page.Wait(path+" is there without its server, with its style and pictures", `document.querySelector("h1") && getComputedStyle(document.querySelector(".top")).display === "flex" && [...document.images].every(i => i.complete && i.naturalWidth > 0)`)
+		}
+		page.Key("/")
+		page.Key(strings.Split("shadow", "")...)
+		page.Wait("the search finds", results+`.length > 3`)
+	})
+}
+
+// A reader without a mouse reaches what there is.
+func TestKeyboard(t *testing.T) {
+	inBrowsers(t, TestKeyboard, func(t *testing.T, in *browser.Browser) {
+		h := serve(t)
+		page := in.Open(t, h.URL+below+"docs/choosing-limits.html", browser.Look{})
+		for _, next := range [][2]string{{"link", "Skip to the content"}, {"link", "Docs"}, {"combobox", "Search"}, {"link", "Benchmarks"}, {"link", "The rate: what a client may do for hours"}} {
+			page.Reach(next[0], next[1])
+		}
+		page.Focus("link", "Skip to the content")
+		page.Key("Enter")
+		page.Wait("the content has the focus", `document.activeElement.id === "main" && location.hash === "#main"`)
+	})
+}
+
+// The service worker keeps all files but itself.
+func TestTheWorkerKeepsEachFile(t *testing.T) {
+	out, err := site()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(out.files[worker])
+	_, rest, _ := strings.Cut(text, "files = ")
+	list, _, _ := strings.Cut(rest, ";\n")
+	var kept []string
+	if err := json.Unmarshal([]byte(list), &kept); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	for _, name := range out.names() {
+		if name != worker && !slices.Contains(kept, relative("index.html", name)) {
+			t.Errorf("%s is not kept", name)
+		}
+	}
+	if strings.Contains(text, "VERSION") {
+		t.Error("the worker has no version")
+	}
+}
