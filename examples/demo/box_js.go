@@ -15,7 +15,7 @@ type box struct {
 }
 
 func newBox() *box {
-	b := &box{plugs: [2]*plug{{}, {}}, standIn: newStandIn(), power: power{Up: true, Text: "a store in this page plays Redis; a clone of the repository has a real one"}}
+	b := &box{plugs: [2]*plug{{}, {}}, standIn: newStandIn(), power: power{Up: true, Text: redisInPage}}
 	for i, p := range b.plugs {
 		p.into(b.standIn.of(i))
 	}

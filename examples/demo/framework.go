@@ -14,6 +14,13 @@ type framework struct {
 	app  func(*core.Limiter, settings) http.Handler
 }
 
+// What the page says where there is no server, of what stands in.
+const (
+	placeInPage   = "buckets in this page"
+	throughInPage = "Here net/http serves each request. The other frameworks need a clone of the repository, and there: go run ./examples/demo"
+	redisInPage   = "played by a store in this page; a clone of the repository has a real one"
+)
+
 // serves reports whether a framework is one of those.
 func serves(name string) bool {
 	return slices.ContainsFunc(frameworks, func(f framework) bool { return f.name == name })

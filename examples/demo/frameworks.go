@@ -21,6 +21,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/ginlimit"
 )
 
+// through is what the page says of them.
+const through = ""
+
 // frameworks serve the same endpoint, each in its own way, limited by its own middleware.
 var frameworks = []framework{
 	{"gin", ginApp},

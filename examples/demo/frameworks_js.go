@@ -1,4 +1,7 @@
 package main
 
-// frameworks are only net/http here: the others would be the larger part of the program.
+// through is what the page says of them.
+const through = throughInPage
+
+// frameworks are net/http alone: the others would be most of the program.
 var frameworks = []framework{{"http", httpApp}}

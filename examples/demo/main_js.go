@@ -18,7 +18,7 @@ const address = "127.0.0.1"
 
 func main() {
 	b := inProcess()
-	b.text = "buckets in this page"
+	b.text = placeInPage
 	d, err := newDemo(b, address)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)

@@ -20,9 +20,12 @@ var files embed.FS
 // enough to read. All scripts share one scope.
 var served = []struct{ path, parts, contentType string }{
 	{"/{$}", "index.html", "text/html; charset=utf-8"},
-	{"/page.js", "dom.js time.js bucket.js knob.js hero.js chapters.js yours.js live.js", "text/javascript; charset=utf-8"},
+	{"/page.js", "server.js " + scripts, "text/javascript; charset=utf-8"},
 	{"/icon.svg", "icon.svg", "image/svg+xml"},
 }
+
+// scripts follow the one that says where requests go.
+const scripts = "dom.js time.js bucket.js knob.js hero.js chapters.js yours.js live.js"
 
 // styles stand in the page, where styleHere is: it is drawn as soon as it comes.
 const (
