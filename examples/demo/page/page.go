@@ -1,4 +1,5 @@
-// Package page is the demo's page. A browser asks for two files: a page with its style, and a script.
+// Package page is the demo's page. A browser asks for two files: a page with its style, and a script. On a site of files the same page
+// has the demo in a worker.
 package page
 
 import (
@@ -13,7 +14,7 @@ import (
 	"strings"
 )
 
-//go:embed *.html *.css *.js *.svg
+//go:embed *.html *.css *.js *.svg *.json
 var files embed.FS
 
 // served are the files that a browser asks for, and what they are. The script and the style are joined from files that are small
