@@ -56,6 +56,9 @@ func (d *docs) link(page, link string, followed bool) (string, error) {
 	if err != nil {
 		return link, errors.New("no such file in the repository")
 	}
+	if to := instead[file]; followed && to != "" {
+		return relative(onSite(page), to), nil
+	}
 	if !followed {
 		if !d.copied[file] {
 			d.copied[file] = true
