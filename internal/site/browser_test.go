@@ -1,13 +1,11 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -176,7 +174,7 @@ func TestOffline(t *testing.T) {
 		}
 		page.Wait("the site is kept", `await navigator.serviceWorker.getRegistration().then(r => r?.active?.state === "activated" && navigator.serviceWorker.controller !== null)`)
 		h.Close()
-		for _, path := range []string{"", "docs/", "docs/choosing-limits.html", "start.html"} {
+		for _, path := range []string{"", "index.html", "docs/", "docs/choosing-limits.html", "docs/plans#an-upgrade", "start.html?from=here"} {
 			page.Go(below + path)
 			page.Wait(path+" is there without its server, with its style and pictures", `document.querySelector("h1") && getComputedStyle(document.querySelector(".top")).display === "flex" && [...document.images].every(i => i.complete && i.naturalWidth > 0)`)
 		}
@@ -198,27 +196,4 @@ func TestKeyboard(t *testing.T) {
 		page.Key("Enter")
 		page.Wait("the content has the focus", `document.activeElement.id === "main" && location.hash === "#main"`)
 	})
-}
-
-// The service worker keeps all files but itself.
-func TestTheWorkerKeepsEachFile(t *testing.T) {
-	out, err := site()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(out.files[worker])
-	_, rest, _ := strings.Cut(text, "files = ")
-	list, _, _ := strings.Cut(rest, ";\n")
-	var kept []string
-	if err := json.Unmarshal([]byte(list), &kept); err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
-	for _, name := range out.names() {
-		if name != worker && !slices.Contains(kept, relative("index.html", name)) {
-			t.Errorf("%s is not kept", name)
-		}
-	}
-	if strings.Contains(text, "VERSION") {
-		t.Error("the worker has no version")
-	}
 }
