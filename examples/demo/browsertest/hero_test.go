@@ -12,7 +12,7 @@ const outside = `$.filter(s => (r => r.top < 0 || r.bottom > innerHeight || r.le
 
 // The first screen has the sentence, the bucket, the buttons, the strip, the answer and the code.
 func TestTheFirstScreenFits(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		p := start(t)
 		page := p.played(in, browser.Look{Width: 1366, Height: 650})
 		page.Save("first-screen-" + in.Name)
@@ -34,7 +34,7 @@ func TestTheFirstScreenFits(t *testing.T) {
 
 // One burst plays by itself when the page is opened: ten pass, five are refused, and the refusal says why.
 func TestABurstPlaysByItself(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		p := start(t)
 		p.set(hour)
 		page := p.in(in, browser.Look{})
@@ -53,7 +53,7 @@ func TestABurstPlaysByItself(t *testing.T) {
 
 // The answer stands row by row, with what each field means. A field marks what it is about.
 func TestTheAnswerIsExplained(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		p := start(t)
 		page := p.full(in, browser.Look{})
 		p.set(map[string]any{"interval_ms": 1000})
@@ -80,7 +80,7 @@ func TestTheAnswerIsExplained(t *testing.T) {
 
 // Numbers are turned in the sentence and in the picture, by dragging, by keys and by typing. The line of code lights up.
 func TestNumbersAreTurned(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		p := start(t)
 		page := p.full(in, browser.Look{Width: 1366, Height: 650})
 		lit := func(line string) {
@@ -115,7 +115,7 @@ func TestNumbersAreTurned(t *testing.T) {
 
 // What the limiter refuses is turned back.
 func TestARefusedNumberIsTurnedBack(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		page := start(t).full(in, browser.Look{Width: 1366, Height: 650})
 		page.Focus("slider", "Time in which")
 		page.Key("End")
@@ -129,7 +129,7 @@ func TestARefusedNumberIsTurnedBack(t *testing.T) {
 
 // A framework is chosen, for the requests and for the code, and a whole program is copied.
 func TestTheProgramIsCopied(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		p := start(t)
 		page := p.full(in, browser.Look{})
 		page.Fill("combobox", "Framework", "fiber")
@@ -149,7 +149,7 @@ func TestTheProgramIsCopied(t *testing.T) {
 
 // A screen reader hears each single answer, and one sentence of a burst.
 func TestWhatIsSaidAloud(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		p := start(t)
 		page := p.full(in, browser.Look{})
 		said := func(what string) {

@@ -9,6 +9,9 @@ const number = `Number(document.querySelector("#picture .number").textContent)`
 func (p *process) in(b *browser.Browser, look browser.Look) *browser.Page {
 	p.t.Helper()
 	page := b.Open(p.t, p.url, look)
+	if p.files != nil {
+		p.files.page = page
+	}
 	page.Wait("the page is filled", `/uckets/.test(document.querySelector("#place").textContent) && document.querySelector("#picture .number").textContent !== ""`)
 	return page
 }
