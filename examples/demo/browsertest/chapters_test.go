@@ -17,7 +17,7 @@ func TestDrainIt(t *testing.T) {
 		last := `JSON.stringify([...document.querySelectorAll("#f-modes .left, #f-modes .dots, #f-modes .crosses")].map(e => e.getAttribute("d")?.length > 40)) === "[true,true,true,true,true,true,true,true,true]"`
 		page.Wait("each has its line and its marks", last)
 		page.Save("drain-it-" + in.Name)
-		page.Load()
+		p.reload(page)
 		page.Wait("the words are still there", `/^Passed: continuous/.test(document.querySelector("#v-modes").textContent)`)
 		page.Wait("the picture counts what the words say", `JSON.stringify(document.querySelector("#v-modes").textContent.match(/\d+/g).slice(0, 3)) === JSON.stringify([...document.querySelectorAll("#f-modes .end")].map(e => e.textContent.match(/^\d+/)[0]))`)
 	})
@@ -72,7 +72,7 @@ func TestLoseRedis(t *testing.T) {
 		}
 		last("at the end")
 		page.Save("outage-" + in.Name)
-		page.Load()
+		p.reload(page)
 		last("after a reload")
 		page.Click("switch", "Redis")
 		page.Click("switch", "Redis")

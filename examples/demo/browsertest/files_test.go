@@ -29,9 +29,11 @@ func onBothHosts(t *testing.T, test func(t *testing.T, in *browser.Browser, star
 
 // files is a plain file server, with the site below a path.
 type files struct {
+	page    *browser.Page // the latest
+	program chan struct{} // the host sends it when this is closed; nil: at once
+
 	mu     sync.Mutex
-	before []request     // what the demo is asked before the page asks
-	page   *browser.Page // the latest
+	before []request // what the demo is asked before the page asks
 }
 
 type request struct {
@@ -59,6 +61,7 @@ ready.then(() => { for (const r of %s) demo.ask(r.method, r.path, r.body, () => 
 const tests = new BroadcastChannel("test");
 tests.onmessage = async ({ data: { method, path, body } }) => {
 	if (!method) return;
+	if (method === "end") return end();
 	await ready;
 	demo.ask(method, path, body, (status, text) => tests.postMessage({ status, text }));
 };
@@ -82,6 +85,12 @@ func startFiles(t *testing.T) *process {
 			w.Header().Set("Content-Type", "text/javascript")
 			_, _ = w.Write(fmt.Appendf(text, channel, before))
 			return
+		}
+		if strings.HasSuffix(r.URL.Path, ".wasm") && f.program != nil {
+			select {
+			case <-f.program:
+			case <-r.Context().Done():
+			}
 		}
 		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(strings.TrimPrefix(r.URL.Path, below)))); err != nil {
 			t.Errorf("the page asks for %s, which the site has not", r.URL.Path)
@@ -114,4 +123,36 @@ func (f *files) ask(method, path string, body any) (status int, text string) {
 		tests.postMessage({ method: $[0], path: $[1], body: $[2] });
 	})`, method, path, sent.String())
 	return got.Status, got.Text
+}
+
+// The picture, the words and the code are there before the program, which is two megabytes. What is asked meanwhile is answered then.
+func TestThePictureIsThereBeforeTheProgram(t *testing.T) {
+	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+		p := startFiles(t)
+		p.set(hour)
+		p.files.program = make(chan struct{})
+		page := in.Open(t, p.url, browser.Look{})
+		page.Wait("the bucket is full", number+` === 10 && [...document.querySelectorAll("#picture .tokens .token")].every(e => e.getAttribute("visibility") !== "hidden")`)
+		page.Wait("the code is there", `/^bucket := core\.Per\(1, time\.Second\)\.WithBurst\(10\)\n/.test(document.querySelector("#code").textContent) && /redisstore/.test(document.querySelector("#code-lose").textContent)`)
+		page.Wait("the chapters are drawn", `["#f-modes", "#f-share", "#f-lose", "#f-yours"].every(s => document.querySelectorAll(s + " .slot").length > 0)`)
+		page.WaitText("the limiter is loading")
+		page.Save("before-the-program-" + in.Name)
+		page.Click("button", "Fill the bucket")
+		close(p.files.program)
+		page.Wait("what was asked is answered", `document.querySelectorAll("#rows tr").length === 15`)
+		page.WaitText("buckets in this page")
+	})
+}
+
+// A program that does not come, or ends, is told of. The page tries again, and goes on.
+func TestAProgramThatDoesNotCome(t *testing.T) {
+	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+		p := startFiles(t)
+		page := p.in(in, browser.Look{})
+		browser.JS[any](page, `new BroadcastChannel("test").postMessage({ method: "end" })`)
+		page.Wait("the page says that it does not know", `!document.querySelector("#banner").hidden`)
+		page.Wait("it goes on", `document.querySelector("#banner").hidden && `+number+` === 10`)
+		page.Click("button", "Send 1")
+		page.Wait("and works", `document.querySelector("#said").textContent.startsWith("200")`)
+	})
 }

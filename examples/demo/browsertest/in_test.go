@@ -16,6 +16,22 @@ func (p *process) in(b *browser.Browser, look browser.Look) *browser.Page {
 	return page
 }
 
+// reload loads the page again, if its demo outlives it.
+func (p *process) reload(page *browser.Page) {
+	p.t.Helper()
+	if p.files == nil {
+		page.Load()
+	}
+}
+
+// through is the name of the framework that serves a request which asks for another one.
+func (p *process) through(framework string) string {
+	if p.files != nil {
+		return "net/http"
+	}
+	return framework
+}
+
 // played opens the page when its first burst was played, on a bucket that does not refill while a test looks.
 func (p *process) played(b *browser.Browser, look browser.Look) *browser.Page {
 	p.t.Helper()
