@@ -93,7 +93,7 @@ func (r *replayFlags) define(flags *flag.FlagSet) {
 	defineKeys(flags, &r.keys)
 	flags.StringVar(&r.html, "html", "", "write a page with plots to `file` too")
 	flags.StringVar(&r.zone, "zone", "UTC", "the time `zone` of the report, and of times in logs that have none, such as Europe/Berlin")
-	flags.Float64Var(&r.spare, "spare", 99.9, "the `percentage` of clients that a change must spare")
+	flags.Float64Var(&r.spare, "spare", replay.Spare, "the `percentage` of clients that a change must spare")
 	flags.IntVar(&r.ipv6Prefix, "ipv6-prefix", 64, "the leading `bits` of an IPv6 address that are one client")
 	flags.BoolVar(&r.asJSON, "json", false, "print JSON")
 	flags.BoolVar(&r.sample, "sample", false, "print a log to try this with, and do nothing else")
@@ -126,7 +126,7 @@ func (r *replayFlags) run(ctx context.Context, s cli.Streams, logs []string) err
 	}
 	done, all := int64(0), t.Requests*int64(len(policies))
 	for _, policy := range policies {
-		outcomes, err := t.Play(ctx, policy.label, policy.Policy, r.spare/100, func(n int) {
+		outcomes, err := t.Play(ctx, policy.label, policy.Policy, replay.Share(r.spare), func(n int) {
 			done += int64(n)
 			p.show("replaying", done, all)
 		})

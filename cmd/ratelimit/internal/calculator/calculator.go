@@ -170,12 +170,21 @@ func (a *asked) mistake(field string, line int, err error) {
 		m := Mistake{Field: field, Line: line, Text: e.Error()}
 		if config := (*core.ConfigError)(nil); errors.As(e, &config) {
 			m.Code = config.Code()
+			if i := 0; scan(config.Field, &i) && field == "limits" && i < len(a.lines) {
+				m.Line = a.lines[i]
+			}
 			if _, text, found := strings.Cut(config.Error(), ": "); found {
 				m.Text = text
 			}
 		}
 		a.mistakes = append(a.mistakes, m)
 	}
+}
+
+// scan reads which limit of the policy a field is of.
+func scan(field string, i *int) bool {
+	_, err := fmt.Sscanf(field, "Policy.Limits[%d]", i)
+	return err == nil
 }
 
 // each returns the mistakes that an error joins, or the error.

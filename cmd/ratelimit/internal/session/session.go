@@ -120,13 +120,10 @@ func (s *Session) Decide(ctx context.Context, try Try, step func(int)) (*Replay,
 	return r, err
 }
 
-// share is how many clients a change must spare, as the command has it.
-const share = 0.999
-
 // Search adds the smallest changes.
 func (r *Replay) Search(ctx context.Context) error {
 	for _, o := range r.Outcomes {
-		if err := r.Traffic.Search(ctx, o, share); err != nil {
+		if err := r.Traffic.Search(ctx, o, replay.Share(replay.Spare)); err != nil {
 			return err
 		}
 	}
