@@ -32,17 +32,24 @@ type host struct {
 
 	dir     string
 	mu      sync.Mutex
+	asked   []string
 	missing []string // what was asked for, and is not there
 }
 
-// serve writes the site into a folder and serves it until the test ends. The
-// test fails if a browser asks for a file that is not there.
+// serve serves the site until the test ends.
 func serve(t *testing.T) *host {
 	t.Helper()
 	out, err := site()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveFiles(t, out)
+}
+
+// serveFiles writes a site into a folder and serves it until the test ends. The
+// test fails if a browser asks for a file that is not there.
+func serveFiles(t *testing.T, out *output) *host {
+	t.Helper()
 	dir := t.TempDir()
 	if err := out.write(filepath.Join(dir, filepath.FromSlash(below))); err != nil {
 		t.Fatal(err)
@@ -50,11 +57,13 @@ func serve(t *testing.T) *host {
 	files := http.FileServer(http.Dir(dir))
 	h := &host{dir: filepath.Join(dir, filepath.FromSlash(below))}
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(r.URL.Path))); err != nil {
-			h.mu.Lock()
+		_, err := os.Stat(filepath.Join(dir, filepath.FromSlash(r.URL.Path)))
+		h.mu.Lock()
+		h.asked = append(h.asked, r.URL.Path)
+		if err != nil {
 			h.missing = append(h.missing, r.URL.Path)
-			h.mu.Unlock()
 		}
+		h.mu.Unlock()
 		files.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
@@ -165,6 +174,9 @@ func TestSearch(t *testing.T) {
 	})
 }
 
+// kept reports whether the page is one that a worker has kept.
+const kept = `await navigator.serviceWorker.getRegistration().then(r => r?.active?.state === "activated" && navigator.serviceWorker.controller !== null)`
+
 func TestOffline(t *testing.T) {
 	inBrowsers(t, TestOffline, func(t *testing.T, in *browser.Browser) {
 		h := serve(t)
@@ -172,7 +184,7 @@ func TestOffline(t *testing.T) {
 		if !browser.JS[bool](page, `"serviceWorker" in navigator`) {
 			t.Skip("this browser has no service workers")
 		}
-		page.Wait("the site is kept", `await navigator.serviceWorker.getRegistration().then(r => r?.active?.state === "activated" && navigator.serviceWorker.controller !== null)`)
+		page.Wait("the site is kept", kept)
 		h.Close()
 		for _, path := range []string{"", "index.html", "docs/", "docs/choosing-limits.html", "docs/plans#an-upgrade", "start.html?from=here"} {
 			page.Go(below + path)
