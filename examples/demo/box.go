@@ -1,22 +1,20 @@
+//go:build !js
+
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
-	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // box is the Redis of the chapters with replicas, which can be turned off: a redis-server of the demo's own, started when it is first
@@ -24,7 +22,7 @@ import (
 type box struct {
 	mu      sync.Mutex // guards all below
 	plugs   [2]*plug   // of the replicas A and B, which share nothing else
-	memory  core.Store
+	standIn *standIn
 	dir     string // of the server; "": not started, or stood in for
 	clients [2]*redis.Client
 	process *exec.Cmd
@@ -32,39 +30,10 @@ type box struct {
 	power   power
 }
 
-// power is what pages know of the box.
-type power struct {
-	Up   bool   `json:"up"`
-	Text string `json:"text"`
-}
-
-// plug leads to the store that a replica has now.
-type plug struct{ at atomic.Pointer[core.Store] }
-
-func (p *plug) into(s core.Store) { p.at.Store(&s) }
-
-func (p *plug) Do(ctx context.Context, r store.Request) (store.Answer, error) {
-	return (*p.at.Load()).Do(ctx, r)
-}
-
-func (p *plug) Reset(ctx context.Context, policy, key string) error {
-	return (*p.at.Load()).Reset(ctx, policy, key)
-}
-
-// nothing is a store that is turned off.
-type nothing struct{}
-
-var errOff = errors.New("the store that stands in for Redis is turned off")
-
-func (nothing) Do(context.Context, store.Request) (store.Answer, error) {
-	return store.Answer{}, errOff
-}
-func (nothing) Reset(context.Context, string, string) error { return errOff }
-
 func newBox() *box {
-	b := &box{plugs: [2]*plug{{}, {}}, memory: core.NewMemoryStore(), power: power{Up: true, Text: "a redis-server of the demo’s own"}}
-	for _, p := range b.plugs {
-		p.into(b.memory)
+	b := &box{plugs: [2]*plug{{}, {}}, standIn: newStandIn(), power: power{Up: true, Text: "a redis-server of the demo’s own"}}
+	for i, p := range b.plugs {
+		p.into(b.standIn.of(i))
 	}
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		b.power.Text = "no redis-server is installed: a store in this process stands in for Redis"
@@ -92,11 +61,7 @@ func (b *box) turn(ctx context.Context, on bool) error {
 	case on == b.power.Up && (!on || b.dir == "" || b.clients[0].Ping(ctx).Err() == nil):
 		return nil
 	case b.dir == "":
-		for _, p := range b.plugs {
-			if p.into(nothing{}); on {
-				p.into(b.memory)
-			}
-		}
+		b.standIn.turn(on)
 	case on:
 		if b.power.Up { // it has died, or hangs
 			b.kill()

@@ -1,13 +1,11 @@
 package main
 
 import (
-	_ "embed"
 	"fmt"
-	"go/format"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -29,7 +27,7 @@ func (d *demo) getCode(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	framework := r.FormValue("framework")
+	framework := r.URL.Query().Get("framework")
 	if _, ok := adapters[framework]; !ok {
 		framework = frameworks[0].name
 	}
@@ -41,26 +39,40 @@ func (d *demo) getCode(w http.ResponseWriter, r *http.Request) {
 	} else if st.specs[0].store == d.backend.store {
 		at.Redis = d.backend.url
 	}
-	c, err := s.code(framework, at)
-	if err != nil {
-		writeJSON(w, http.StatusInternalServerError, fieldErrors{"": "these settings can't be written as Go"})
-		return
-	}
-	writeJSON(w, http.StatusOK, c)
+	writeJSON(w, http.StatusOK, s.code(framework, at))
 }
 
-//go:embed program.tmpl
-var programText string
-
-var programTemplate = template.Must(template.New("program").Parse(programText))
-
-// adapters are what differs between the frameworks' programs: the framework's import, our package, and what a request is.
-var adapters = map[string]struct{ Import, Adapter, Arg string }{
-	"gin":   {"github.com/gin-gonic/gin", "ginlimit", "*gin.Context"},
-	"echo":  {"github.com/labstack/echo/v4", "echolimit", "echo.Context"},
-	"chi":   {"github.com/go-chi/chi/v5", "chilimit", "*http.Request"},
-	"fiber": {"github.com/gofiber/fiber/v2", "fiberlimit", "*fiber.Ctx"},
-	"http":  {"", "httplimit", "*http.Request"},
+// adapters are what differs between the frameworks' programs: the framework's import, our package, what a request is, and how an app uses
+// a limit and serves.
+var adapters = map[string]struct{ Import, Adapter, Arg, App string }{
+	"gin": {"github.com/gin-gonic/gin", "ginlimit", "*gin.Context", `
+	r := gin.Default()
+	r.Use(limit)
+	r.GET("/", func(c *gin.Context) { c.String(200, "hello") })
+	log.Fatal(r.Run(":8080"))
+`},
+	"echo": {"github.com/labstack/echo/v4", "echolimit", "echo.Context", `
+	e := echo.New()
+	e.Use(limit)
+	e.GET("/", func(c echo.Context) error { return c.String(200, "hello") })
+	log.Fatal(e.Start(":8080"))
+`},
+	"chi": {"github.com/go-chi/chi/v5", "chilimit", "*http.Request", `
+	r := chi.NewRouter()
+	r.Use(limit)
+	r.Get("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") })
+	log.Fatal(http.ListenAndServe(":8080", r))
+`},
+	"fiber": {"github.com/gofiber/fiber/v2", "fiberlimit", "*fiber.Ctx", `
+	app := fiber.New()
+	app.Use(limit)
+	app.Get("/", func(c *fiber.Ctx) error { return c.SendString("hello") })
+	log.Fatal(app.Listen(":8080"))
+`},
+	"http": {"", "httplimit", "*http.Request", `
+	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") })
+	log.Fatal(http.ListenAndServe(":8080", limit(hello)))
+`},
 }
 
 // place is where the program's buckets are, and whether it says what to do when they can't be reached.
@@ -69,43 +81,83 @@ type place struct {
 	OnFailure bool
 }
 
-// code is a whole program that limits as the settings do, and those of its lines that do it.
-func (s *settings) code(framework string, at place) (c code, err error) {
-	c.Framework = framework
-	adapter, policy := adapters[framework], s.policy("demo")
-	literals := func(limits []core.Limit) (list []string) {
-		for _, l := range limits {
-			list = append(list, literal(l))
+// code is a whole program that limits as the settings do, and those of its lines that do it. It is as gofmt would have it.
+func (s *settings) code(framework string, at place) (c code) {
+	adapter, limits := adapters[framework], s.limitCode(framework, at)
+	used := func(imports ...string) (text string) {
+		slices.Sort(imports)
+		for _, path := range imports {
+			if name := path[strings.LastIndex(path, "/")+1:]; strings.Contains(limits+adapter.App, name+".") {
+				text += "\t" + strconv.Quote(path) + "\n"
+			}
 		}
-		return list
+		return text
 	}
-	limits, overrides := literals(policy.Limits), map[string][]string{}
-	for key, list := range policy.Overrides {
-		overrides[key] = literals(list)
+	imports := used("fmt", "log", "net/http", "time") + "\n"
+	if adapter.Import != "" {
+		imports += "\t" + strconv.Quote(adapter.Import) + "\n\n"
 	}
-	var used core.Units
-	if s.Second.Used != s.Second.Cost {
-		used = s.used()
+	const module = "github.com/tokenbucket-go/ratelimit/"
+	imports += used(module+adapter.Adapter, module+"core", module+"core/redisstore")
+	return code{
+		Framework: framework,
+		Lines:     strings.TrimSuffix(strings.ReplaceAll("\n"+limits, "\n\t", "\n")[1:], "\n"),
+		Program:   "package main\n\nimport (\n" + imports + ")\n\nfunc main() {\n" + limits + adapter.App + "}\n",
 	}
+}
+
+// limitCode is the lines of a program that limit.
+func (s *settings) limitCode(framework string, at place) string {
+	adapter, policy := adapters[framework].Adapter, s.policy("demo")
 	var text strings.Builder
-	err = programTemplate.Execute(&text, map[string]any{
-		"Framework": framework, "Import": adapter.Import, "Adapter": adapter.Adapter, "Arg": adapter.Arg,
-		"Plain": framework == "chi" || framework == "http", "NetHTTP": adapter.Arg == "*http.Request",
-		"UsesTime": strings.Contains(strings.Join(limits, ""), "time."),
-		"Limits":   limits, "Overrides": overrides, "Headers": styleNames[s.Headers],
-		"Key": adapter.Adapter + "." + keyCalls[s.Key], "Cost": s.Cost, "Units": s.charged(), "Used": used,
-		"Redis": at.Redis, "OnFailure": at.OnFailure,
-		"PerIP": at.Redis == "" && s.Key == "ip" && len(limits) == 1 && s.Cost == 1 && s.Headers == "default", // the short form
-	})
-	if err != nil {
-		return c, err
+	line := func(format string, args ...any) { fmt.Fprintf(&text, "\t"+format+"\n", args...) }
+	limits := "[]core.Limit{bucket}"
+	if len(policy.Limits) == 1 {
+		line("bucket := %s", literal(policy.Limits[0]))
+	} else {
+		limits = "[]core.Limit" + literals(policy.Limits, "\t")
 	}
-	formatted, err := format.Source([]byte(text.String()))
-	c.Program = string(formatted)
-	_, lines, _ := strings.Cut(c.Program, "func main() {\n")
-	lines, _, _ = strings.Cut(lines, "\n\n")
-	c.Lines = strings.ReplaceAll("\n"+lines, "\n\t", "\n")[1:]
-	return c, err
+	if at.Redis == "" && s.Key == "ip" && len(policy.Limits) == 1 && s.Cost == 1 && s.Headers == "default" { // the short form
+		line("limit := %s.PerIP(bucket)", adapter)
+		return text.String()
+	}
+	rest := ""
+	if at.OnFailure {
+		rest += ", OnFailure: core.FailLocal"
+	}
+	if style := styleNames[s.Headers]; style != "" {
+		rest += ", Headers: " + style
+	}
+	for key, list := range policy.Overrides {
+		rest += fmt.Sprintf(",\n\t\tOverrides: map[string][]core.Limit{%q: %s}", key, literals(list, "\t\t"))
+	}
+	rest += "}"
+	if at.OnFailure {
+		rest += " // or FailClosed, FailOpen"
+	}
+	line("policy := core.Policy{Name: \"demo\", Limits: %s%s", limits, rest)
+	store := "core.NewMemoryStore()"
+	if at.Redis != "" {
+		line("store := core.Must(redisstore.Open(%q))", at.Redis)
+		store = "store"
+	}
+	line("limiter := core.Must(core.NewLimiter(%s, policy))", store)
+	line("limit := %s.New(limiter, %s.%s%s)", adapter, adapter, keyCalls[s.Key], s.options(adapter, adapters[framework].Arg))
+	return text.String()
+}
+
+// options are those of a middleware, each after a comma. arg is what a request is to it.
+func (s *settings) options(adapter, arg string) (text string) {
+	if s.Cost != 1 {
+		text += fmt.Sprintf(",\n\t\t%s.WithCost(func(%s) (int64, error) { return %d, nil })", adapter, arg, s.Cost)
+	}
+	for unit, n := range s.charged() {
+		text += fmt.Sprintf(",\n\t\t%s.WithUnits(func(%s) (core.Units, error) { return core.Units{%q: %d}, nil })", adapter, arg, unit, n)
+		if s.Second.Used != n {
+			text += fmt.Sprintf(",\n\t\t%s.WithSettle(func(%s, int) core.Units { return core.Units{%q: %d} })", adapter, arg, unit, s.Second.Used)
+		}
+	}
+	return text
 }
 
 var (
@@ -114,6 +166,15 @@ var (
 		"legacy": "core.HeadersLegacy", "draft8": "core.HeadersDraft8", "draft6": "core.HeadersDraft6", "none": "core.HeadersNone",
 	}
 )
+
+// literals are limits as Go, each on a line of its own.
+func literals(limits []core.Limit, indent string) string {
+	text := "{\n"
+	for _, l := range limits {
+		text += indent + "\t" + literal(l) + ",\n"
+	}
+	return text + indent + "}"
+}
 
 // literal is a limit as Go.
 func literal(l core.Limit) string {

@@ -9,14 +9,12 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/examples/demo/page"
 )
 
 // userHeader says on whose behalf a request comes. A login would, in an app.
@@ -28,25 +26,23 @@ var users = []string{"ann", "bob"}
 // together is the key of everybody's bucket.
 var together = core.JoinKey("global", "demo")
 
-// keyOfHost is the key of those who ask from the host of the demo's URL, as its scripts do.
-func keyOfHost(demo string) string {
-	ip := "127.0.0.1"
-	if u, err := url.Parse(demo); err == nil && net.ParseIP(u.Hostname()) != nil {
-		ip = u.Hostname()
-	}
+// keyOfAddress is the key of those who ask from an IP address.
+func keyOfAddress(ip string) string {
 	key, _ := httpKey("ip")(&http.Request{RemoteAddr: net.JoinHostPort(ip, "80")})
 	return key
 }
 
-// demo is the whole server: the page, the limited endpoints, and what the page is told.
+// demo is what the page shows: the limited endpoints, and what the page asks for and is told. A server has it on the network (server.go),
+// and a page without one has it compiled to WebAssembly (main_js.go).
 type demo struct {
 	mux     *http.ServeMux
 	backend *backend
 	box     *box
-	url     string   // of itself
-	host    string   // that it was told to listen on
 	stages  []*stage // in the order of the page
 	hub     hub
+
+	// send sends a GET request of a script through the mux, and returns the status of the answer.
+	send func(ctx context.Context, path string, header http.Header) (status int, err error)
 
 	telling sync.Mutex // guards all below: what is told, and what a page begins with, are of one piece
 	pending []*decision
@@ -59,8 +55,9 @@ type demo struct {
 	playing sync.WaitGroup
 }
 
-func newDemo(b *backend, address string) (*demo, error) {
-	d := &demo{mux: http.NewServeMux(), backend: b, box: newBox(), url: address, hub: hub{pages: map[chan []byte]bool{}},
+// newDemo returns a demo whose scripts ask from the address ip.
+func newDemo(b *backend, ip string) (*demo, error) {
+	d := &demo{mux: http.NewServeMux(), backend: b, box: newBox(), hub: hub{pages: map[chan message]bool{}},
 		log: map[string][]*decision{}, known: map[string]bucket{}, past: map[string][]bucket{}, begun: map[*decision]bool{}}
 	two := func(mode string, how core.FailureMode) []spec {
 		fails := func(p *core.Policy) { p.OnFailure = how }
@@ -86,16 +83,12 @@ func newDemo(b *backend, address string) (*demo, error) {
 		{"lose", refilling(10, 1, 4000, "ip"), append(append(two("closed", core.FailClosed), two("open", core.FailOpen)...), two("local", core.FailLocal)...)},
 		{"yours", presets[0].Settings, []spec{{policy: "demo-yours", store: b.store}}},
 	} {
-		next := &stage{id: st.id, specs: st.specs, own: keyOfHost(address)}
+		next := &stage{id: st.id, specs: st.specs, own: keyOfAddress(ip)}
 		if err := next.set(st.settings); err != nil {
 			return nil, err
 		}
 		d.stages = append(d.stages, next)
 	}
-	if err := page.Serve(d.mux); err != nil {
-		return nil, err
-	}
-	d.mux.HandleFunc("GET /events", d.events)
 	d.mux.HandleFunc("GET /api/log", d.getLog)
 	d.mux.HandleFunc("GET /api/code/{stage}", d.getCode)
 	d.mux.HandleFunc("POST /api/settings/{stage}", d.postSettings)
@@ -106,24 +99,6 @@ func newDemo(b *backend, address string) (*demo, error) {
 		d.mux.HandleFunc("GET /"+f.name+"/limited", func(w http.ResponseWriter, r *http.Request) { d.limited(w, r, f.name) })
 	}
 	return d, nil
-}
-
-// bodyTime is how long a client may take to send its body.
-const bodyTime = 10 * time.Second
-
-// ServeHTTP lets no other site's page change or read anything through its visitor's browser.
-func (d *demo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !meantFor(r, d.host) {
-		http.Error(w, unknownHost, http.StatusForbidden)
-		return
-	}
-	if !strings.HasSuffix(r.URL.Path, "/limited") { // those answer with what their framework sends
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-	}
-	if r.Method == http.MethodPost {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime)) // a recorder has none
-	}
-	http.NewCrossOriginProtection().Handler(d.mux).ServeHTTP(w, r)
 }
 
 // stage returns the one of a name, or nil.

@@ -1,3 +1,5 @@
+//go:build !js
+
 package main
 
 import (
@@ -20,15 +22,15 @@ import (
 )
 
 // serve starts a demo without Redis.
-func serve(t *testing.T) *demo {
+func serve(t *testing.T) *server {
 	t.Helper()
 	return serveOn(t, inProcess())
 }
 
-func serveOn(t *testing.T, b *backend) *demo {
+func serveOn(t *testing.T, b *backend) *server {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
-	d, err := newDemo(b, "http://"+server.Listener.Addr().String())
+	d, err := newServer(b, "http://"+server.Listener.Addr().String())
 	require.NoError(t, err)
 	server.Config.Handler = d
 	server.Start()
@@ -41,7 +43,7 @@ func serveOn(t *testing.T, b *backend) *demo {
 	return d
 }
 
-func call(t *testing.T, d *demo, method, path string, body any) (int, string) {
+func call(t *testing.T, d *server, method, path string, body any) (int, string) {
 	t.Helper()
 	text, err := json.Marshal(body)
 	require.NoError(t, err)
@@ -59,14 +61,14 @@ func call(t *testing.T, d *demo, method, path string, body any) (int, string) {
 type fields = map[string]any
 
 // set changes settings of a stage.
-func set(t *testing.T, d *demo, stage string, f fields) {
+func set(t *testing.T, d *server, stage string, f fields) {
 	t.Helper()
 	status, text := call(t, d, http.MethodPost, "/api/settings/"+stage, f)
 	require.Equal(t, http.StatusOK, status, text)
 }
 
 // playedOut plays a script to its end, and returns what came of it.
-func playedOut(t *testing.T, d *demo, stage, script string, o order) string {
+func playedOut(t *testing.T, d *server, stage, script string, o order) string {
 	t.Helper()
 	status, text := call(t, d, http.MethodPost, "/api/run/"+stage+"/"+script, o)
 	require.Equal(t, http.StatusAccepted, status, text)
@@ -79,7 +81,7 @@ func playedOut(t *testing.T, d *demo, stage, script string, o order) string {
 }
 
 // logOf is the log of a stage.
-func logOf(t *testing.T, d *demo, stage string) (list []decision) {
+func logOf(t *testing.T, d *server, stage string) (list []decision) {
 	t.Helper()
 	status, text := call(t, d, http.MethodGet, "/api/log", nil)
 	require.Equal(t, http.StatusOK, status)
@@ -96,7 +98,7 @@ func logOf(t *testing.T, d *demo, stage string) (list []decision) {
 type event struct{ name, data string }
 
 // listen opens a page's stream of events. It ends with the test.
-func listen(t *testing.T, d *demo) <-chan event {
+func listen(t *testing.T, d *server) <-chan event {
 	t.Helper()
 	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/events", nil)
 	require.NoError(t, err)
@@ -189,7 +191,7 @@ func TestABurstIsToldInItsOrder(t *testing.T) {
 
 // While a decision is made, and until it is told, nothing is told of its bucket that comes after it.
 func TestNothingIsToldAheadOfADecision(t *testing.T) {
-	d, err := newDemo(inProcess(), "")
+	d, err := newDemo(inProcess(), "127.0.0.1")
 	require.NoError(t, err)
 	t.Cleanup(d.close)
 	st, ask := d.stage("drain"), httptest.NewRequest(http.MethodGet, "/gin/limited", nil)
@@ -285,7 +287,7 @@ func TestTokensThatComeBackAreTold(t *testing.T) {
 
 // One burst plays by itself when a page is opened, but not where somebody did something, and not with Redis away.
 func TestABurstPlaysByItselfOnce(t *testing.T) {
-	auto := func(d *demo) int {
+	auto := func(d *server) int {
 		status, _ := call(t, d, http.MethodPost, "/api/run/drain/burst", order{N: 15, Auto: true})
 		d.playing.Wait()
 		return status

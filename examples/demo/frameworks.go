@@ -1,3 +1,5 @@
+//go:build !js
+
 package main
 
 import (
@@ -17,26 +19,18 @@ import (
 	"github.com/tokenbucket-go/ratelimit/echolimit"
 	"github.com/tokenbucket-go/ratelimit/fiberlimit"
 	"github.com/tokenbucket-go/ratelimit/ginlimit"
-	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
+// through is what the page says of them.
+const through = ""
+
 // frameworks serve the same endpoint, each in its own way, limited by its own middleware.
-var frameworks = []struct {
-	name string
-	app  func(*core.Limiter, settings) http.Handler
-}{
+var frameworks = []framework{
 	{"gin", ginApp},
 	{"echo", echoApp},
 	{"chi", chiApp},
 	{"fiber", fiberApp},
 	{"http", httpApp},
-}
-
-// hello is what the endpoint answers.
-type hello struct {
-	Hello     string `json:"hello"`
-	Framework string `json:"framework"`
-	Source    string `json:"source"` // who decided
 }
 
 func ginApp(l *core.Limiter, s settings) http.Handler {
@@ -101,23 +95,6 @@ func fiberApp(l *core.Limiter, s settings) http.Handler {
 	})
 	shared := adaptor.FiberApp(app) // fiber is no net/http: this lets it share the port
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { known.through(w, r, shared) })
-}
-
-func httpApp(l *core.Limiter, s settings) http.Handler {
-	return httplimit.New(l, httpKey(s.Key),
-		httplimit.WithCost(func(*http.Request) (int64, error) { return s.Cost, nil }),
-		httplimit.WithUnits(func(*http.Request) (core.Units, error) { return s.charged(), nil }),
-		httplimit.WithSettle(func(*http.Request, int) core.Units { return s.used() }),
-	)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.work()
-		res, _ := httplimit.FromContext(r.Context())
-		writeJSON(w, http.StatusOK, hello{r.Header.Get(userHeader), "http", res.Source.String()})
-	}))
-}
-
-// httpKey is the key function of net/http, and tells the page which bucket a request of any framework uses.
-func httpKey(by string) httplimit.KeyFunc {
-	return map[string]httplimit.KeyFunc{"client": httplimit.Global("demo"), "user": httplimit.ByHeader(userHeader), "ip": httplimit.ByIP()}[by]
 }
 
 // contexts carry the contexts of requests past an adaptor that copies nothing of a request but its text.

@@ -2,39 +2,41 @@ package main
 
 import (
 	"cmp"
-	"compress/gzip"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// hub tells all open pages what happens, in order, as server-sent events.
+// hub tells all open pages what happens, in order.
 type hub struct {
 	mu    sync.Mutex
-	pages map[chan []byte]bool
+	pages map[chan message]bool
+}
+
+// message is what pages are told: what it is about, and JSON.
+type message struct {
+	name string
+	data []byte
 }
 
 // backlog is how many events a page may be behind. One that is further is cut off, and comes again by itself.
 const backlog = 256
 
-func (h *hub) join() chan []byte {
+func (h *hub) join() chan message {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	page := make(chan []byte, backlog)
+	page := make(chan message, backlog)
 	h.pages[page] = true
 	return page
 }
 
-func (h *hub) leave(page chan []byte) {
+func (h *hub) leave(page chan message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.pages, page)
@@ -47,13 +49,13 @@ func (h *hub) empty() bool {
 }
 
 // send tells all pages.
-func (h *hub) send(event string, data any) {
+func (h *hub) send(name string, data any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	message := encode(event, data)
+	told := encode(name, data)
 	for page := range h.pages {
 		select {
-		case page <- message:
+		case page <- told:
 		default:
 			delete(h.pages, page)
 			close(page)
@@ -61,12 +63,12 @@ func (h *hub) send(event string, data any) {
 	}
 }
 
-func encode(event string, data any) []byte {
+func encode(name string, data any) message {
 	text, err := json.Marshal(data)
 	if err != nil { // numbers that JSON has not, which settings can't lead to
 		text = []byte("null")
 	}
-	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", event, text)
+	return message{name, text}
 }
 
 // tickTime is how often pages are told.
@@ -193,7 +195,9 @@ func (d *demo) tellBuckets(list []bucket) {
 // greeting is what a page begins with.
 type greeting struct {
 	Now     float64               `json:"now"`
-	Place   string                `json:"place"` // where the buckets are
+	Place   string                `json:"place"`   // where the buckets are
+	Through string                `json:"through"` // what is to be said of the frameworks
+	Serves  []string              `json:"frameworks"`
 	Redis   power                 `json:"redis"`
 	Presets []preset              `json:"presets"`
 	Stages  map[string]stageState `json:"stages"`
@@ -208,7 +212,7 @@ type stageState struct {
 }
 
 // greet makes a greeting, and opens a stream of all that comes after it.
-func (d *demo) greet(ctx context.Context) (greeting, chan []byte) {
+func (d *demo) greet(ctx context.Context) (greeting, chan message) {
 	d.tell()
 	list := d.look(ctx) // it may wait for Redis
 	d.telling.Lock()
@@ -216,7 +220,10 @@ func (d *demo) greet(ctx context.Context) (greeting, chan []byte) {
 	if news := d.fresh(list); len(news) > 0 {
 		d.hub.send("buckets", news)
 	}
-	g := greeting{Now: millis(time.Now()), Place: d.backend.text, Redis: d.box.state(), Presets: presets, Stages: map[string]stageState{}, Past: slices.Concat(slices.Collect(maps.Values(d.past))...), Log: d.latest()}
+	g := greeting{Now: millis(time.Now()), Place: d.backend.text, Through: through, Redis: d.box.state(), Presets: presets, Stages: map[string]stageState{}, Past: slices.Concat(slices.Collect(maps.Values(d.past))...), Log: d.latest()}
+	for _, f := range frameworks {
+		g.Serves = append(g.Serves, f.name)
+	}
 	for _, st := range d.stages {
 		st.mu.Lock()
 		g.Stages[st.id] = stageState{st.settings, st.run}
@@ -242,39 +249,6 @@ func (d *demo) latest() []*decision {
 	}
 	slices.SortFunc(list, func(a, b *decision) int { return cmp.Compare(a.ID, b.ID) })
 	return list
-}
-
-// heartbeat is how often the server looks whether a page that has nothing to hear is still there.
-const heartbeat = 20 * time.Second
-
-// events streams to one page.
-func (d *demo) events(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	stream, flush := http.NewResponseController(w), func() error { return nil }
-	var out io.Writer = w
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") { // a greeting says the same of many requests
-		zip := gzip.NewWriter(w)
-		out, flush = zip, zip.Flush
-		w.Header().Set("Content-Encoding", "gzip")
-	}
-	g, page := d.greet(r.Context())
-	defer d.hub.leave(page)
-	message, silence := encode("hello", g), time.NewTicker(heartbeat)
-	defer silence.Stop()
-	for open := true; open; {
-		_ = stream.SetWriteDeadline(time.Now().Add(10 * time.Second)) // a page that stands still is cut off
-		if _, err := out.Write(message); err != nil || flush() != nil || stream.Flush() != nil {
-			return
-		}
-		select {
-		case message, open = <-page:
-		case <-silence.C: // a comment, of which the page hears nothing
-			message = []byte(": still here\n\n")
-		case <-r.Context().Done():
-			return
-		}
-	}
 }
 
 // getLog is the log of decisions, as the page's table has it.

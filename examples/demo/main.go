@@ -1,3 +1,5 @@
+//go:build !js
+
 // Demo explains token buckets in a browser, with real decisions: gin, echo, chi, fiber and net/http serve one endpoint in one
 // process, and one bucket limits them all. No Redis is needed. The first build takes half a minute, and -v shows its packages:
 //
@@ -68,7 +70,7 @@ func run(args []string) error {
 	if err != nil {
 		return fmt.Errorf("can't listen on %s: %w", *addr, err)
 	}
-	d, err := newDemo(backend, "http://"+reachable(listener.Addr()))
+	d, err := newServer(backend, "http://"+reachable(listener.Addr()))
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"sync"
@@ -79,28 +78,21 @@ func (l replies) of(status int, who string) (n int) {
 
 func (l replies) took() time.Duration { return l[len(l)-1].at.Sub(l[0].at) }
 
-var caller = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
-
 // ask sends a real request through a framework, by default the next in turn.
 func (p *player) ask(ctx context.Context, user, lane string) reply {
 	framework := p.order.Framework
-	if _, ok := adapters[framework]; !ok {
+	if !serves(framework) {
 		framework = frameworks[int(p.turn.Add(1)-1)%len(frameworks)].name
 	}
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, p.demo.url+"/"+framework+"/limited", nil)
-	if err != nil {
-		return reply{lane, user, 0, time.Now()}
-	}
+	header := http.Header{}
 	for name, value := range map[string]string{userHeader: user, stageHeader: p.stage.id, laneHeader: lane, runHeader: cmp.Or(p.part, p.name)} {
-		q.Header.Set(name, value)
+		header.Set(name, value)
 	}
-	resp, err := caller.Do(q)
+	status, err := p.demo.send(ctx, "/"+framework+"/limited", header)
 	if err != nil {
-		return reply{lane, user, 0, time.Now()}
+		status = 0
 	}
-	defer func() { _ = resp.Body.Close() }()
-	_, _ = io.Copy(io.Discard, resp.Body) // so that the connection is used again
-	return reply{lane, user, resp.StatusCode, time.Now()}
+	return reply{lane, user, status, time.Now()}
 }
 
 // atOnce sends n requests at once.

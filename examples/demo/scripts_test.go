@@ -1,3 +1,5 @@
+//go:build !js
+
 package main
 
 import (
@@ -12,7 +14,7 @@ import (
 )
 
 // counted are a stage's decisions by lane and status, from the log.
-func counted(t *testing.T, d *demo, stage string) map[string]map[int]int {
+func counted(t *testing.T, d *server, stage string) map[string]map[int]int {
 	t.Helper()
 	counts := map[string]map[int]int{}
 	for _, m := range logOf(t, d, stage) {
@@ -59,7 +61,7 @@ func TestReplicasShareABucket(t *testing.T) {
 }
 
 // levels are the tokens of the lanes of chapter 3, and whether none decides in Redis.
-func levels(t *testing.T, d *demo) (tokens map[string]int64, alone bool) {
+func levels(t *testing.T, d *server) (tokens map[string]int64, alone bool) {
 	t.Helper()
 	tokens, alone = map[string]int64{}, true
 	for _, b := range d.look(t.Context()) {
@@ -89,7 +91,7 @@ func TestReplicasDriftApartAndMeetAgain(t *testing.T) {
 				require.Equal(t, on, d.box.state().Up)
 			}
 			ask := func(lane string, n int) (passed int) {
-				p := &player{demo: d, stage: d.stage("lose")}
+				p := &player{demo: d.demo, stage: d.stage("lose")}
 				for range n {
 					if p.ask(t.Context(), "", lane).status == http.StatusOK {
 						passed++

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/felixge/httpsnoop"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -181,15 +178,10 @@ func (d *decision) bucket() bucket {
 // serve serves a request by an app of a lane, and completes the decision on it.
 func (st *stage) serve(w http.ResponseWriter, r *http.Request, l *lane, d *decision) {
 	st.see(bucketKey{d.Key, d.User})
-	var body bytes.Buffer
-	seen := httpsnoop.Wrap(w, httpsnoop.Hooks{Write: func(next httpsnoop.WriteFunc) httpsnoop.WriteFunc {
-		return func(b []byte) (int, error) {
-			body.Write(b[:min(len(b), 1024-min(1024, body.Len()))])
-			return next(b)
-		}
-	}})
-	d.Status = httpsnoop.CaptureMetrics(l.apps[d.Framework], seen, r.WithContext(context.WithValue(r.Context(), decisionKey{}, d))).Code
-	d.Allowed, d.Headers, d.Body = d.Status == http.StatusOK, shownHeaders(w.Header()), body.String()
+	a := answerOf(l.apps[d.Framework], r.WithContext(context.WithValue(r.Context(), decisionKey{}, d)))
+	a.sendTo(w)
+	d.Status, d.Headers, d.Body = a.status, shownHeaders(a.header), string(a.body.Bytes()[:min(a.body.Len(), 1024)])
+	d.Allowed = d.Status == http.StatusOK
 	if d.Limits == nil { // the store did not decide
 		if res, err := l.limiter.Peek(r.Context(), d.Key); err == nil {
 			d.Limits = levelsOf(res)
@@ -207,7 +199,7 @@ func (st *stage) serve(w http.ResponseWriter, r *http.Request, l *lane, d *decis
 		}
 	}
 	if d.Status == http.StatusTooManyRequests && d.Retry == 0 {
-		if wait, err := time.ParseDuration(w.Header().Get("Retry-After") + "s"); err == nil {
+		if wait, err := time.ParseDuration(a.header.Get("Retry-After") + "s"); err == nil {
 			d.Retry = float64(wait.Milliseconds())
 		}
 	}

@@ -19,7 +19,7 @@ type Status struct {
 // Watch returns w with hooks that note the status. The result implements the
 // same optional interfaces as w.
 func (s *Status) Watch(w http.ResponseWriter) http.ResponseWriter {
-	return httpsnoop.Wrap(w, httpsnoop.Hooks{
+	return wrap(w, httpsnoop.Hooks{
 		WriteHeader: func(write httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
 			return func(code int) { s.note(code); write(code) }
 		},
@@ -86,7 +86,7 @@ func OnSent(w http.ResponseWriter, committed func() bool, sent func(status int))
 			sent(http.StatusOK)
 		}
 	}
-	return httpsnoop.Wrap(w, httpsnoop.Hooks{
+	return wrap(w, httpsnoop.Hooks{
 		WriteHeader: func(write httpsnoop.WriteHeaderFunc) httpsnoop.WriteHeaderFunc {
 			return func(status int) {
 				if status >= http.StatusOK || status == http.StatusSwitchingProtocols {

@@ -109,6 +109,10 @@ func (d *docs) add(s source) error {
 	return errors.Join(append(mistakes, d.out.addPage(p))...)
 }
 
+// instead are pages of the site for files of the repository that start what
+// the page shows.
+var instead = map[string]string{"examples/demo/main.go": "demo/index.html"}
+
 // onSite is the path of a page of the repository on the site.
 func onSite(file string) string {
 	switch file {

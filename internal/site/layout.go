@@ -106,6 +106,21 @@ func relative(from, to string) string {
 // Within reports whether the page is of the section that begins with top.
 func (f framed) Within(top page) bool { return f.group != "" && top.group != "" }
 
+// Heading is the begin of a text: the contents stand between it and the Rest.
+func (f framed) Heading() template.HTML {
+	if h1, _, found := strings.Cut(string(f.Body), endOfHeading); found {
+		return template.HTML(h1 + endOfHeading)
+	}
+	return ""
+}
+
+// Rest is what follows the Heading.
+func (f framed) Rest() template.HTML {
+	return f.Body[len(f.Heading()):]
+}
+
+const endOfHeading = "</h1>"
+
 // FullTitle is the page's title, and the site's.
 func (f framed) FullTitle() string {
 	if f.Path == "index.html" {

@@ -75,15 +75,20 @@ func (o *output) addPage(p page) error {
 
 // addWasm compiles the main package in a directory of the repository, such as
 // internal/site/calculator, to WebAssembly. Each of a module's packages is
-// compiled with the module's own go.mod.
-func (o *output) addWasm(name, dir string) error {
+// compiled with the module's own go.mod. more are build flags of its own.
+func (o *output) addWasm(name, dir string, more ...string) error {
 	temp, err := os.MkdirTemp("", "site")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(temp)
 	program := filepath.Join(temp, "program.wasm")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, ".")
+	flags, err := withoutTLS(temp)
+	if err != nil {
+		return err
+	}
+	args := slices.Concat([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", program}, flags, more, []string{"."})
+	build := exec.Command("go", args...)
 	build.Dir = filepath.Join(root, dir)
 	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOWORK=off", "GOFLAGS=")
 	if said, err := build.CombinedOutput(); err != nil {

@@ -11,7 +11,6 @@ package quantity
 import (
 	"math"
 	"math/big"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -72,7 +71,9 @@ func ParseNumber(s string) (f float64, reason string) {
 // readsAsThousands reports whether half of the world reads the point of s as a
 // comma between groups of three digits, as in 1.000 and 12.345.
 func readsAsThousands(s string) bool {
-	return asThousands.MatchString(s)
+	whole, fraction, _ := strings.Cut(strings.TrimPrefix(s, "-"), ".")
+	return whole != "" && whole[0] != '0' && len(whole) <= 3 && digits(whole) == len(whole) &&
+		len(fraction) == 3 && digits(fraction) == 3
 }
 
 // twoNumbers is the reason for a number that readsAsThousands. It says how to
@@ -131,8 +132,6 @@ func ImpliedCapacity(rate float64) int64 {
 	}
 	return int64(math.Ceil(min(rate, MaxTokens+1)))
 }
-
-var asThousands = regexp.MustCompile(`^-?[1-9]\d{0,2}\.\d{3}$`)
 
 // IsNumber reports whether s is a sign, digits without a leading zero, a
 // fraction and an exponent, all but the digits optional. Underscores may stand

@@ -14,7 +14,7 @@ var axe string
 const violations = `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => v.id + ": " + v.nodes.map(n => n.target + " " + (n.failureSummary || "").slice(0, 300)).slice(0, 3).join("; ")))`
 
 func TestAxeFindsNothing(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		for name, look := range map[string]browser.Look{
 			"light": {}, "dark": {Dark: true}, "phone": browser.Phone, "forced colours": {ForcedColors: true}, "reduced motion": {ReducedMotion: true},
 		} {
@@ -49,7 +49,7 @@ func TestAxeFindsNothing(t *testing.T) {
 }
 
 func TestTheKeyboardReachesEverything(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		p := start(t)
 		page := p.played(in, browser.Look{})
 		p.post("/api/run/drain/fill", map[string]any{}) // a click would begin elsewhere
@@ -74,7 +74,7 @@ func TestTheKeyboardReachesEverything(t *testing.T) {
 
 // A phone: the bucket stays at the top third, buttons are in a bar at the bottom, and nothing is wider than the screen.
 func TestPhone(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		p := start(t)
 		page := p.played(in, browser.Phone)
 		see := func(where string) {
@@ -91,7 +91,7 @@ func TestPhone(t *testing.T) {
 		page.Save("phone-" + in.Name)
 		browser.JS[any](page, `document.querySelector("#code").scrollIntoView({block: "end", behavior: "instant"})`)
 		see("at the code")
-		small := browser.JS[[]string](page, `[...document.querySelectorAll("button, input, select, a[href], summary, h1 .knob, #tap .touch, #rim .touch")].filter(e => e.getBoundingClientRect().width > 0).filter(e => {
+		small := browser.JS[[]string](page, `[...document.querySelectorAll("button, input, select, a[href]:not(.foot a), summary, h1 .knob, #tap .touch, #rim .touch")].filter(e => e.getBoundingClientRect().width > 0).filter(e => {
 			const r = e.getBoundingClientRect();
 			return r.width < 24 || r.height < (e.matches(".touch") ? 15 : 24);
 		}).map(e => e.outerHTML.slice(0, 80))`)

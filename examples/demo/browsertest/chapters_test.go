@@ -8,7 +8,7 @@ import (
 
 // 1: three buckets on one time axis, and a last frame that stays.
 func TestDrainIt(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		p := start(t)
 		page := p.in(in, browser.Look{})
 		page.Click("button", "Drain all three")
@@ -17,7 +17,7 @@ func TestDrainIt(t *testing.T) {
 		last := `JSON.stringify([...document.querySelectorAll("#f-modes .left, #f-modes .dots, #f-modes .crosses")].map(e => e.getAttribute("d")?.length > 40)) === "[true,true,true,true,true,true,true,true,true]"`
 		page.Wait("each has its line and its marks", last)
 		page.Save("drain-it-" + in.Name)
-		page.Load()
+		p.reload(page)
 		page.Wait("the words are still there", `/^Passed: continuous/.test(document.querySelector("#v-modes").textContent)`)
 		page.Wait("the picture counts what the words say", `JSON.stringify(document.querySelector("#v-modes").textContent.match(/\d+/g).slice(0, 3)) === JSON.stringify([...document.querySelectorAll("#f-modes .end")].map(e => e.textContent.match(/^\d+/)[0]))`)
 	})
@@ -25,7 +25,7 @@ func TestDrainIt(t *testing.T) {
 
 // 2: a load balancer, two replicas, five frameworks, with one bucket in Redis, and without Redis with two.
 func TestShareIt(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		p := start(t)
 		page := p.in(in, browser.Look{})
 		for _, part := range []string{"Load balancer", "Replica A", "Replica B", "Redis"} {
@@ -45,7 +45,7 @@ func TestShareIt(t *testing.T) {
 
 // 3: Redis is turned off by hand: two dashed half-buckets. Restoring merges them.
 func TestLoseRedis(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		p := start(t)
 		page := p.in(in, browser.Look{})
 		halves := `[...document.querySelectorAll("#f-lose .half")].filter(e => e.getAttribute("visibility") !== "hidden").length`
@@ -72,7 +72,7 @@ func TestLoseRedis(t *testing.T) {
 		}
 		last("at the end")
 		page.Save("outage-" + in.Name)
-		page.Load()
+		p.reload(page)
 		last("after a reload")
 		page.Click("switch", "Redis")
 		page.Click("switch", "Redis")
@@ -82,7 +82,7 @@ func TestLoseRedis(t *testing.T) {
 
 // 4: every setting holds at once, and a mistake is told beside its field.
 func TestMakeItYours(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		p := start(t)
 		page := p.in(in, browser.Look{})
 		page.Click("button", "Send as Ann and Bob")

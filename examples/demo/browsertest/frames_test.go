@@ -37,7 +37,7 @@ type frame struct {
 // Every frame shows what the server's log says of the decision that was drawn last: number, discs, strip, lid and tag, none ahead of
 // another.
 func TestEveryFrameIsWhatTheServerSays(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		for name, look := range map[string]browser.Look{"motion": {}, "reduced motion": {ReducedMotion: true}} {
 			t.Run(name, func(t *testing.T) {
 				p := start(t)
@@ -79,7 +79,7 @@ func TestEveryFrameIsWhatTheServerSays(t *testing.T) {
 
 // Tokens that come back are drawn as they come.
 func TestTokensComeBackOneByOne(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		p := start(t)
 		page := p.full(in, browser.Look{})
 		p.set(map[string]any{"interval_ms": 400})
@@ -102,7 +102,7 @@ func TestTokensComeBackOneByOne(t *testing.T) {
 
 // A page at rest draws no frames and asks for nothing.
 func TestAnIdlePageCostsNothing(t *testing.T) {
-	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		p := start(t)
 		page := p.in(in, browser.Look{})
 		page.Wait("it comes to rest", `await (async () => {

@@ -9,8 +9,27 @@ const number = `Number(document.querySelector("#picture .number").textContent)`
 func (p *process) in(b *browser.Browser, look browser.Look) *browser.Page {
 	p.t.Helper()
 	page := b.Open(p.t, p.url, look)
+	if p.files != nil {
+		p.files.page = page
+	}
 	page.Wait("the page is filled", `/uckets/.test(document.querySelector("#place").textContent) && document.querySelector("#picture .number").textContent !== ""`)
 	return page
+}
+
+// reload loads the page again, if its demo outlives it.
+func (p *process) reload(page *browser.Page) {
+	p.t.Helper()
+	if p.files == nil {
+		page.Load()
+	}
+}
+
+// through is the name of the framework that serves a request which asks for another one.
+func (p *process) through(framework string) string {
+	if p.files != nil {
+		return "net/http"
+	}
+	return framework
 }
 
 // played opens the page when its first burst was played, on a bucket that does not refill while a test looks.

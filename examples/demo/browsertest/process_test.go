@@ -27,6 +27,8 @@ type process struct {
 	line string // that it printed when it was ready
 	kill func() // as kill -9 does
 	said *buffer
+
+	files *files // not nil: it is no process, but in a page
 }
 
 // start runs a demo on a port of its own until the test ends. Its buckets are its own, unless flags say where they are.
@@ -191,13 +193,8 @@ type decision struct {
 // log is the decisions on a stage.
 func (p *process) log(stage string) (list []decision) {
 	p.t.Helper()
-	resp, err := http.Get(p.url + "/api/log")
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer resp.Body.Close()
 	var all []decision
-	if err := json.NewDecoder(resp.Body).Decode(&all); err != nil {
+	if err := json.Unmarshal([]byte(p.call(http.MethodGet, "/api/log", nil)), &all); err != nil {
 		p.t.Fatal(err)
 	}
 	for _, d := range all {
@@ -214,17 +211,32 @@ var hour = map[string]any{"interval_ms": 3_600_000}
 // set changes settings of the first picture past the page.
 func (p *process) set(settings map[string]any) { p.post("/api/settings/drain", settings) }
 
-func (p *process) post(path string, body any) {
+func (p *process) post(path string, body any) { p.call(http.MethodPost, path, body) }
+
+// call asks the demo past the page.
+func (p *process) call(method, path string, body any) (answer string) {
 	p.t.Helper()
-	text, _ := json.Marshal(body)
-	resp, err := http.Post(p.url+path, "application/json", bytes.NewReader(text))
-	if err != nil {
-		p.t.Fatal(err)
+	status := 0
+	if p.files != nil {
+		status, answer = p.files.ask(method, path, body)
+	} else {
+		text, _ := json.Marshal(body)
+		q, err := http.NewRequest(method, p.url+path, bytes.NewReader(text))
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(q)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		all, _ := io.ReadAll(resp.Body)
+		status, answer = resp.StatusCode, string(all)
 	}
-	defer resp.Body.Close()
-	if text, _ := io.ReadAll(resp.Body); resp.StatusCode >= 300 {
-		p.t.Fatalf("%s: %s: %s", path, resp.Status, text)
+	if status >= 300 {
+		p.t.Fatalf("%s: %d: %s", path, status, answer)
 	}
+	return answer
 }
 
 // ask sends a limited request as curl would, and returns the response's header lines as they came.

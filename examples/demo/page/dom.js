@@ -55,9 +55,8 @@ const nameOf = (framework) => (framework === "http" ? "net/http" : framework);
 // ask sends something to the demo, and returns its answer; null if there is none.
 async function ask(method, path, body) {
   try {
-    const response = await fetch(path, { method, body: body && JSON.stringify(body), cache: "no-store" });
-    const text = await response.text();
-    return { ok: response.ok, status: response.status, data: text.startsWith("{") ? JSON.parse(text) : {} };
+    const { status, text } = await transport.ask(method, path, body && JSON.stringify(body));
+    return { ok: status < 300, status, data: text.startsWith("{") ? JSON.parse(text) : {} };
   } catch {
     return null;
   }

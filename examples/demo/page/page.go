@@ -1,4 +1,5 @@
-// Package page is the demo's page. A browser asks for two files: a page with its style, and a script.
+// Package page is the demo's page. A browser asks for two files: a page with its style, and a script. On a site of files the same page
+// has the demo in a worker.
 package page
 
 import (
@@ -13,16 +14,19 @@ import (
 	"strings"
 )
 
-//go:embed *.html *.css *.js *.svg
+//go:embed *.html *.css *.js *.svg *.json
 var files embed.FS
 
 // served are the files that a browser asks for, and what they are. The script and the style are joined from files that are small
 // enough to read. All scripts share one scope.
 var served = []struct{ path, parts, contentType string }{
 	{"/{$}", "index.html", "text/html; charset=utf-8"},
-	{"/page.js", "dom.js time.js bucket.js knob.js hero.js chapters.js yours.js live.js", "text/javascript; charset=utf-8"},
+	{"/page.js", "server.js " + scripts, "text/javascript; charset=utf-8"},
 	{"/icon.svg", "icon.svg", "image/svg+xml"},
 }
+
+// scripts follow the one that says where requests go.
+const scripts = "dom.js time.js bucket.js knob.js hero.js chapters.js yours.js live.js"
 
 // styles stand in the page, where styleHere is: it is drawn as soon as it comes.
 const (
