@@ -190,6 +190,8 @@ func TestOffline(t *testing.T) {
 			page.Go(below + path)
 			page.Wait(path+" is there without its server, with its style and pictures", `document.querySelector("h1") && getComputedStyle(document.querySelector(".top")).display === "flex" && [...document.images].every(i => i.complete && i.naturalWidth > 0)`)
 		}
+		page.Go(below + "demo/")
+		page.Wait("the demo decides without a network", `document.querySelectorAll("#rows tr").length === 15 && /buckets in this page/.test(document.querySelector("#place").textContent)`)
 		page.Key("/")
 		page.Key(strings.Split("shadow", "")...)
 		page.Wait("the search finds", results+`.length > 3`)

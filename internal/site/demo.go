@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"html/template"
+	"regexp"
 	"strings"
 
 	demo "github.com/tokenbucket-go/ratelimit/examples/demo/page"
@@ -13,7 +15,11 @@ func writeDemo(out *output) error {
 	if err != nil {
 		return err
 	}
-	for name, content := range map[string]string{"demo/demo.css": scoped(f.Style), "demo/page.js": f.Script, "demo/worker.js": f.Worker} {
+	style, err := scoped(f.Style)
+	if err != nil {
+		return err
+	}
+	for name, content := range map[string]string{"demo/demo.css": style, "demo/page.js": f.Script, "demo/worker.js": f.Worker} {
 		if err := out.addFile(name, []byte(content)); err != nil {
 			return err
 		}
@@ -31,8 +37,18 @@ func writeDemo(out *output) error {
 	})
 }
 
-// scoped has a style hold in the demo alone: its page has the site's bar too.
-func scoped(style string) string {
-	style = strings.Replace(style, "\nbody {", "\n:scope {", 1)
-	return "@scope (.demo) {\n" + style + "\n.hero { align-items: normal; }\n}\n"
+// keyframes can't stand within another rule.
+var keyframes = regexp.MustCompile(`(?m)^@keyframes .*\n`)
+
+// scoped is the style of the demo, which must not reach the bar at the top, by
+// nesting all of it in a rule.
+func scoped(style string) (string, error) {
+	for _, rule := range []struct{ alone, nested string }{{"\nbody {", "\n& {"}, {"\n.lost svg {", "\n.lost & svg {"}} {
+		if strings.Count(style, rule.alone) != 1 {
+			return "", fmt.Errorf("the demo's style must have the rule %q once, which here is %q", rule.alone, rule.nested)
+		}
+		style = strings.Replace(style, rule.alone, rule.nested, 1)
+	}
+	frames := strings.Join(keyframes.FindAllString(style, -1), "")
+	return ".demo {\n" + keyframes.ReplaceAllString(style, "") + "\n.hero { align-items: normal; }\n.banner { top: 61px; }\n}\n" + frames, nil
 }

@@ -256,3 +256,17 @@ func TestFilesAreAddedOnceAndBelowTheTop(t *testing.T) {
 		}
 	}
 }
+
+// The demo's program is what takes longest to load.
+func TestTheDemoIsSmall(t *testing.T) {
+	out, err := site()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const most = 2_000_000
+	if small := gzipped(out.files["demo/demo.wasm"]); small > most {
+		t.Errorf("demo.wasm is %d bytes gzipped, and may be %d", small, most)
+	} else {
+		t.Logf("demo.wasm is %d bytes gzipped", small)
+	}
+}

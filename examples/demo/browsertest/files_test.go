@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -155,4 +156,27 @@ func TestAProgramThatDoesNotCome(t *testing.T) {
 		page.Click("button", "Send 1")
 		page.Wait("and works", `document.querySelector("#said").textContent.startsWith("200")`)
 	})
+}
+
+// A decision is drawn as soon as with a server. The two take turns, so that both meet the same load.
+func TestADecisionIsDrawnAsSoonAsWithAServer(t *testing.T) {
+	p, f := start(t), startFiles(t)
+	pages := map[string]*browser.Page{"server": p.full(browser.Chromium, browser.Look{}), "files": f.full(browser.Chromium, browser.Look{})}
+	took := map[string][]float64{}
+	for range 9 {
+		for name, page := range pages {
+			took[name] = append(took[name], browser.JS[float64](page, `new Promise(done => {
+				const from = performance.now(), drawn = new MutationObserver(() => { drawn.disconnect(); done(performance.now() - from); });
+				drawn.observe(document.querySelector("#picture .number"), { childList: true, characterData: true, subtree: true });
+				document.querySelector("#one").click();
+			})`))
+		}
+	}
+	for _, list := range took {
+		slices.Sort(list)
+	}
+	t.Logf("from the click to the picture, in ms: %.0f with a server, %.0f in the page", took["server"], took["files"])
+	if server, files := took["server"][4], took["files"][4]; files > 1.5*server {
+		t.Errorf("the median is %.0f ms with a server, and %.0f ms in the page", server, files)
+	}
 }
