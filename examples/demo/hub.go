@@ -85,8 +85,13 @@ func (d *demo) tick(ctx context.Context) {
 		case <-ticker.C:
 		}
 		d.tell()
-		if n%2 == 0 && !d.hub.empty() {
+		if d.hub.empty() || n%2 == 1 {
+			continue
+		}
+		if n%20 == 0 { // other processes on the same Redis take tokens too
 			d.tellBuckets(d.look(ctx))
+		} else if stages := d.awake(); len(stages) > 0 {
+			d.tellBuckets(d.look(ctx, stages...))
 		}
 	}
 }
