@@ -202,7 +202,6 @@ type greeting struct {
 	Now     float64               `json:"now"`
 	Place   string                `json:"place"`   // where the buckets are
 	Through string                `json:"through"` // what is to be said of the frameworks
-	Serves  []string              `json:"frameworks"`
 	Redis   power                 `json:"redis"`
 	Presets []preset              `json:"presets"`
 	Stages  map[string]stageState `json:"stages"`
@@ -226,9 +225,6 @@ func (d *demo) greet(ctx context.Context) (greeting, chan message) {
 		d.hub.send("buckets", news)
 	}
 	g := greeting{Now: millis(time.Now()), Place: d.backend.text, Through: through, Redis: d.box.state(), Presets: presets, Stages: map[string]stageState{}, Past: slices.Concat(slices.Collect(maps.Values(d.past))...), Log: d.latest()}
-	for _, f := range frameworks {
-		g.Serves = append(g.Serves, f.name)
-	}
 	for _, st := range d.stages {
 		st.mu.Lock()
 		g.Stages[st.id] = stageState{st.settings, st.run}
