@@ -143,7 +143,7 @@ function buildShare(svg, width, wide) {
       for (const r of p.replicas) {
         if (!shared) showBucket(r.bucket, bucketsOf(stage, r.name), 0, t);
         const d = latest(stage.decisions.filter((d) => d.lane === r.name), t);
-        say(r.by, d ? nameOf(d.framework) : stream.served);
+        say(r.by, d ? `through ${nameOf(d.framework)}` : "");
         say(r.sum, d ? `${count(stage, t, r.name, 200)} passed` : "");
       }
       const lanes = p.replicas.map((r) => r.name), all = lanes.reduce((n, lane) => n + count(stage, t, lane, 200), 0);
