@@ -36,6 +36,12 @@ func TestCalculator(t *testing.T) {
 		other := in.Open(t, h.URL+below+"calculator/"+link, browser.Look{})
 		other.Wait("the link opens the same picture", picture+` === $[0]`, said)
 
+		page.Drag("slider", "Requests in a step", 120, 0)
+		page.Wait("the pointer draws one height over some steps", `document.querySelector("#text").value.split(" ").filter(n => n > 8).length >= 5`)
+		page.Wait("the picture is that of the drawing", `document.querySelectorAll("#traffic .denied").length >= 4`)
+		page.Click("button", "two limits")
+		page.Wait("each limit has its tokens, and its bound", `document.querySelectorAll("#left .line").length === 2 && document.querySelectorAll("#bounds tbody tr").length === 2 && document.querySelector("#yaml").textContent.includes("- 300/min burst 100")`)
+
 		page.Fill("textbox", "Limits", "60/mn burst 5")
 		page.Wait("the mistake is the library's", `document.querySelector("#limits-wrong").textContent.includes('"mn" must be a time') && document.querySelector("#limits-wrong a").textContent === "RL104" && document.querySelector("#limits").getAttribute("aria-invalid") === "true"`)
 	})

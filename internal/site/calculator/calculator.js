@@ -22,7 +22,7 @@ const shapes = {
 };
 const shape = of => Array.from({length: steps}, (_, i) => of(i)).join(" ");
 const examples = {
-	client: {limits: "60/min burst 20", step: "1s", window: "1 min", traffic: shape(i => i === 5 ? 30 : i >= 25 && i < 45 ? 3 : i % 4 === 0 ? 1 : 0)},
+	client: {limits: "60/min burst 20", step: "1s", window: "1 min", traffic: shape(i => i === 5 ? 30 : i >= 25 && i < 45 ? 6 : i % 4 === 0 ? 1 : 0)},
 	two: {limits: "10/s burst 20\n300/min burst 100", step: "1s", window: "1 min", traffic: shape(i => i < 5 ? 4 : i < 25 ? 14 : i === 45 ? 60 : 3)},
 	stepped: {limits: "5/15min stepped", step: "1 min", window: "15 min", traffic: shape(i => i >= 3 && i < 12 || i === 30 ? 1 : i === 45 ? 4 : 0)},
 	aligned: {limits: "1000/day aligned\n100/h burst 200", step: "1h", window: "1 day", traffic: shape(i => { const h = i % 24; return h > 7 && h < 19 ? 110 : 10; })},
@@ -275,21 +275,33 @@ function point(event, from) {
 }
 
 const drawing = $("draw");
-let pen = null;
+let pen = null, touched = null; // touched is where a finger is that may be about to scroll
+const put = e => { pen = point(e, pen); touched = null; };
 drawing.addEventListener("pointerdown", e => {
 	if (!answer || e.button) return;
 	drawing.setPointerCapture(e.pointerId);
 	hold = nice(Math.max(8, ...answer.picture.counts) * 1.1);
-	pen = point(e);
+	if (e.pointerType === "touch") touched = e;
+	else put(e);
 });
 drawing.addEventListener("pointermove", e => {
-	if (pen) pen = point(e, pen);
+	if (touched) put(touched);
+	if (pen) put(e);
 	else if (answer) {
 		const box = $("traffic").getBoundingClientRect(), n = answer.picture.counts.length;
 		tell(Math.max(0, Math.min(n - 1, Math.floor((e.clientX - box.left - edge.left) / (box.width - edge.left - edge.right) * n))));
 	}
 });
-for (const end of ["pointerup", "pointercancel"]) drawing.addEventListener(end, () => { pen = null; hold = 0; if (answer) draw(); });
+drawing.addEventListener("pointerup", () => {
+	if (touched) put(touched);
+	lift();
+});
+drawing.addEventListener("pointercancel", lift);
+function lift() {
+	pen = touched = null;
+	hold = 0;
+	if (answer) draw();
+}
 drawing.addEventListener("keydown", e => {
 	if (!answer || e.ctrlKey || e.metaKey || e.altKey) return;
 	const n = answer.picture.counts.length, go = {ArrowLeft: -1, ArrowRight: 1}[e.key], by = {ArrowUp: 1, ArrowDown: -1, PageUp: 10, PageDown: -10}[e.key];

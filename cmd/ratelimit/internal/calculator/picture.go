@@ -150,7 +150,7 @@ func (r *run) picture() *Picture {
 		p.From = show.Instant(r.from.UTC()) + " UTC"
 		p.Remarks = append(p.Remarks, fmt.Sprintf("The traffic was read as %s. A column is %s.", show.Some(p.Total, "time"), p.StepText))
 	} else {
-		p.Remarks = append(p.Remarks, fmt.Sprintf("The requests of a step of %s are spread evenly over it. It begins at midnight UTC on a Monday, with a full bucket.", p.StepText))
+		p.Remarks = append(p.Remarks, fmt.Sprintf("The requests of a step of %s are spread evenly over it. The picture begins at midnight UTC on a Monday, with a full bucket.", p.StepText))
 	}
 	if r.slots {
 		p.Remarks = append(p.Remarks, "No request releases its slot: it is free after the hold, by default a minute.")

@@ -1,99 +1,96 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/samplelog"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/session"
 )
 
-// logOf is a log of one client that sends n requests in one second.
-func logOf(n int) string {
-	line := `203.0.113.7 - - [01/Mar/2026:10:00:00 +0000] "GET / HTTP/1.1" 200 5` + "\n"
-	return strings.Repeat(line, n)
-}
-
-func read(t *testing.T, n int) *session.Session {
+func sample(t *testing.T) string {
 	t.Helper()
-	s, err := session.Read("access.log", strings.NewReader(logOf(n)), session.Options{}, func(int64) error { return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	var b bytes.Buffer
+	require.NoError(t, samplelog.Write(&b))
+	return b.String()
 }
 
-// A log is read once, and each limit that is tried decides it anew.
-func TestOneLogThroughSeveralLimits(t *testing.T) {
-	s := read(t, 30)
-	if s.Requests() != 30 || s.Clients() != 1 {
-		t.Fatalf("the log has %d requests of %d clients; want 30 of 1", s.Requests(), s.Clients())
-	}
+func going(int64) error { return nil }
+
+// A log that was read is replayed through one limit after the other. A slider's
+// rate or burst replaces that of the text.
+func TestOneLogManyLimits(t *testing.T) {
+	s, err := session.Read("access.log", strings.NewReader(sample(t)), session.Options{}, going)
+	require.NoError(t, err)
 	for _, c := range []struct {
-		try     session.Try
-		limit   string
-		allowed int64
+		try   session.Try
+		limit string
+		none  bool
 	}{
-		{session.Try{Limit: "10/min"}, "10/min", 10},
-		{session.Try{Limit: "10/min", Burst: 25}, "10/min burst 25", 25},
-		{session.Try{Limit: "10/min burst 25", Rate: 5}, "5/min burst 25", 25},
-		{session.Try{Limit: "10/min", Burst: 40}, "10/min burst 40", 30},
+		{session.Try{Limit: "60/min burst 20"}, "60/min burst 20", false},
+		{session.Try{Limit: "60/min burst 20", Burst: 1000}, "60/min burst 1000", true},
+		{session.Try{Limit: "60/min", Rate: 0.5, Burst: 3}, "0.5/min burst 3", false},
+		{session.Try{Limit: "60/min burst 20"}, "60/min burst 20", false},
 	} {
-		r, err := s.Decide(t.Context(), c.try, func(int) {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := r.Outcomes[0].Denied; got != 30-c.allowed {
-			t.Errorf("%+v denies %d of 30; want %d", c.try, got, 30-c.allowed)
-		}
-		if err := r.Search(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		decided := 0
+		r, err := s.Decide(t.Context(), c.try, func(n int) { decided += n })
+		require.NoError(t, err)
+		assert.EqualValues(t, s.Requests(), decided)
 		shown, err := r.Shown()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if shown.Limit != c.limit || shown.Per != "min" {
-			t.Errorf("%+v is shown as %q, per %q; want %q, per min", c.try, shown.Limit, shown.Per, c.limit)
-		}
-		if denied := fmt.Sprintf("%d of 30", 30-c.allowed); c.allowed < 30 && !strings.Contains(shown.Lead+shown.Report, denied) {
-			t.Errorf("%+v: neither the sentence %q nor the report says %q", c.try, shown.Lead, denied)
-		}
-		if strings.Contains(shown.Report, " style=") {
-			t.Error("the report has attributes that the page's policy forbids")
-		}
+		require.NoError(t, err)
+		assert.Equal(t, c.limit, shown.Limit)
+		assert.Equal(t, c.none, strings.Contains(shown.Lead, "denies none"), shown.Lead)
+		assert.Contains(t, shown.Report, "The search for the smallest changes is under way.")
+		assert.NotContains(t, shown.Report, " style=", "pages whose policy forbids inline styles show it")
+		require.NoError(t, r.Search(t.Context()))
+		shown, err = r.Shown()
+		require.NoError(t, err)
+		assert.NotContains(t, shown.Report, "under way")
 	}
 }
 
-// Mistakes in what is typed name the field, and who cancels gets his own error.
-func TestMistakes(t *testing.T) {
-	tick := func(int64) error { return nil }
-	for _, c := range []struct {
-		options session.Options
-		want    string
-	}{
-		{session.Options{Format: "xml"}, `-format "xml"`},
-		{session.Options{Zone: "Mars"}, "-zone"},
-		{session.Options{Key: "shoe"}, "shoe"},
-		{session.Options{Only: "status"}, "status"},
-	} {
-		if _, err := session.Read("access.log", strings.NewReader(logOf(1)), c.options, tick); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: the error is %v; want one that says %s", c.options, err, c.want)
-		}
-	}
-	if _, err := session.Read("access.log", strings.NewReader("nothing\n"), session.Options{}, tick); err == nil {
-		t.Error("a log without a request is no error")
-	}
-	for _, limit := range []string{"", "60", "0/min", "10/min burst 0", "5 slots of what"} {
-		if _, err := read(t, 1).Decide(t.Context(), session.Try{Limit: limit}, func(int) {}); err == nil {
-			t.Errorf("the limit %q is no error", limit)
-		}
-	}
+// A replay ends when the page no longer wants it, and the log stays.
+func TestReplaysEnd(t *testing.T) {
+	s, err := session.Read("access.log", strings.NewReader(strings.Repeat(sample(t), 20)), session.Options{}, going)
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := read(t, 10_001).Decide(ctx, session.Try{Limit: "10/min"}, func(int) {}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a cancelled replay ends with %v", err)
+	_, err = s.Decide(ctx, session.Try{Limit: "6/min"}, func(int) { cancel() })
+	require.ErrorIs(t, err, context.Canceled)
+	r, err := s.Decide(t.Context(), session.Try{Limit: "6/min"}, func(int) {})
+	require.NoError(t, err)
+	require.ErrorIs(t, r.Search(ctx), context.Canceled)
+
+	enough := errors.New("enough")
+	_, err = session.Read("access.log", strings.NewReader(strings.Repeat(sample(t), 20)), session.Options{}, func(int64) error { return enough })
+	assert.Equal(t, enough, err)
+}
+
+// What is wrong with an option says which flag of the command it is.
+func TestMistakesNameTheFlag(t *testing.T) {
+	for _, c := range []struct {
+		o    session.Options
+		want string
+	}{
+		{session.Options{Zone: "berlin"}, `-zone "berlin" is not a time zone such as Europe/Berlin: did you mean Europe/Berlin?`},
+		{session.Options{Key: "cookies:id"}, `-key "cookies:id"`},
+		{session.Options{Format: "xml"}, `-format "xml" must be`},
+		{session.Options{Only: "path"}, `-only "path" must be FIELD=PATTERN`},
+		{session.Options{Skip: "path=*"}, "no line is a request; -only and -skip left out 1,349 lines"},
+		{session.Options{Key: "header:x=y"}, "access.log:1: ratelimit: the request has no key"},
+	} {
+		_, err := session.Read("access.log", strings.NewReader(sample(t)), c.o, going)
+		assert.ErrorContains(t, err, c.want)
+	}
+	s, err := session.Read("access.log", strings.NewReader(sample(t)), session.Options{}, going)
+	require.NoError(t, err)
+	for limit, want := range map[string]string{"60/mn": `"mn" must be a time`, "5 at once": "counts requests under way", "x10": "RL121", "10 tokens/min": "counts tokens, and no field has them"} {
+		_, err := s.Decide(t.Context(), session.Try{Limit: limit}, func(int) {})
+		assert.ErrorContains(t, err, want)
 	}
 }
