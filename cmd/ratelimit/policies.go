@@ -1,14 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replay"
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
@@ -54,7 +53,8 @@ func loadLabelled(in io.Reader, files, names, limits []string) (list []labelled,
 		if err != nil {
 			return nil, cli.Misuse("-limit: %v", err)
 		}
-		list = append(list, labelled{core.Policy{Name: "limit-" + strconv.Itoa(i+1), Limits: []core.Limit{l}}, fmt.Sprint(l)})
+		policy, label := replay.Tried(i+1, l)
+		list = append(list, labelled{policy, label})
 	}
 	return list, nil
 }

@@ -93,7 +93,7 @@ func (r *replayFlags) define(flags *flag.FlagSet) {
 	defineKeys(flags, &r.keys)
 	flags.StringVar(&r.html, "html", "", "write a page with plots to `file` too")
 	flags.StringVar(&r.zone, "zone", "UTC", "the time `zone` of the report, and of times in logs that have none, such as Europe/Berlin")
-	flags.Float64Var(&r.spare, "spare", 99.9, "the `percentage` of clients that a change must spare")
+	flags.Float64Var(&r.spare, "spare", replay.Spare, "the `percentage` of clients that a change must spare")
 	flags.IntVar(&r.ipv6Prefix, "ipv6-prefix", 64, "the leading `bits` of an IPv6 address that are one client")
 	flags.BoolVar(&r.asJSON, "json", false, "print JSON")
 	flags.BoolVar(&r.sample, "sample", false, "print a log to try this with, and do nothing else")
@@ -114,7 +114,7 @@ func (r *replayFlags) run(ctx context.Context, s cli.Streams, logs []string) err
 	p := newProgress(s)
 	defer p.clear()
 	for _, log := range logs {
-		if err := readLog(ctx, s.In, log, c, r.options(rep.Zone).Log, p); err != nil {
+		if err := readLog(ctx, s.In, log, c, p); err != nil {
 			return err
 		}
 	}
@@ -122,11 +122,11 @@ func (r *replayFlags) run(ctx context.Context, s cli.Streams, logs []string) err
 	rep.Traffic, rep.Logs = t, logs
 	if err != nil {
 		p.clear()
-		return r.nothing(t, err)
+		return t.Why(err)
 	}
 	done, all := int64(0), t.Requests*int64(len(policies))
 	for _, policy := range policies {
-		outcomes, err := t.Play(ctx, policy.label, policy.Policy, r.spare/100, func(n int) {
+		outcomes, err := t.Play(ctx, policy.label, policy.Policy, replay.Share(r.spare), func(n int) {
 			done += int64(n)
 			p.show("replaying", done, all)
 		})
@@ -206,19 +206,6 @@ func readPlans(name string) (map[string]string, error) {
 	return plans, nil
 }
 
-// nothing is why there is no report.
-func (r *replayFlags) nothing(t *replay.Traffic, err error) error {
-	for _, p := range []replay.Problem{t.Unread, t.Keyless} {
-		if p.Count > 0 {
-			err = fmt.Errorf("%w; the first of %s that can't be used is %s:%d: %s", err, show.Some(p.Count, "line"), p.File, p.Line, p.Why)
-		}
-	}
-	if t.Left > 0 {
-		err = fmt.Errorf("%w; -only and -skip left out %s", err, show.Some(t.Left, "line"))
-	}
-	return errors.Join(append([]error{err}, t.Broken...)...)
-}
-
 func (r *replayFlags) write(s cli.Streams, rep *report.Report) error {
 	if r.html != "" {
 		f, err := os.Create(r.html)
@@ -243,7 +230,7 @@ func (r *replayFlags) write(s cli.Streams, rep *report.Report) error {
 }
 
 // readLog adds the requests of a log.
-func readLog(ctx context.Context, in io.Reader, name string, c *replay.Collector, o accesslog.Options, p *progress) error {
+func readLog(ctx context.Context, in io.Reader, name string, c *replay.Collector, p *progress) error {
 	source := in
 	size := int64(0)
 	if name != "-" {
@@ -262,23 +249,14 @@ func readLog(ctx context.Context, in io.Reader, name string, c *replay.Collector
 		source, size = f, info.Size()
 	}
 	counted := &counter{r: cli.Reader(ctx, source)}
-	lines := 0
-	add := func(l *accesslog.Line) error {
-		c.Add(name, l)
-		if lines++; lines%10_000 == 0 {
-			p.show(fmt.Sprintf("reading %s, %s lines", filepath.Base(name), show.Count(c.Lines())), counted.n, size)
-			return ctx.Err()
-		}
-		return nil
-	}
-	err := accesslog.Read(counted, o, add, func(b accesslog.Bad) { c.Bad(name, b) })
-	switch {
-	case ctx.Err() != nil:
+	err := c.Read(name, counted, func() error {
+		p.show(fmt.Sprintf("reading %s, %s lines", filepath.Base(name), show.Count(c.Lines())), counted.n, size)
+		return ctx.Err()
+	})
+	if ctx.Err() != nil {
 		return cli.After(ctx.Err(), "%s were read.", show.Some(c.Lines(), "line"))
-	case err != nil:
-		c.Broken(fmt.Errorf("%s: %w", name, err))
 	}
-	return nil
+	return err
 }
 
 // counter counts the bytes that are read.

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,30 +30,40 @@ const below = "/some/where/"
 type host struct {
 	*httptest.Server
 
+	dir     string
 	mu      sync.Mutex
+	asked   []string
 	missing []string // what was asked for, and is not there
 }
 
-// serve writes the site into a folder and serves it until the test ends. The
-// test fails if a browser asks for a file that is not there.
+// serve serves the site until the test ends.
 func serve(t *testing.T) *host {
 	t.Helper()
 	out, err := site()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serveFiles(t, out)
+}
+
+// serveFiles writes a site into a folder and serves it until the test ends. The
+// test fails if a browser asks for a file that is not there.
+func serveFiles(t *testing.T, out *output) *host {
+	t.Helper()
 	dir := t.TempDir()
 	if err := out.write(filepath.Join(dir, filepath.FromSlash(below))); err != nil {
 		t.Fatal(err)
 	}
 	files := http.FileServer(http.Dir(dir))
-	h := &host{}
+	h := &host{dir: filepath.Join(dir, filepath.FromSlash(below))}
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := os.Stat(filepath.Join(dir, filepath.FromSlash(r.URL.Path))); err != nil {
-			h.mu.Lock()
+		_, err := os.Stat(filepath.Join(dir, filepath.FromSlash(r.URL.Path)))
+		h.mu.Lock()
+		h.asked = append(h.asked, r.URL.Path)
+		if err != nil {
 			h.missing = append(h.missing, r.URL.Path)
-			h.mu.Unlock()
 		}
+		h.mu.Unlock()
 		files.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
@@ -64,6 +73,15 @@ func serve(t *testing.T) *host {
 		}
 	})
 	return h
+}
+
+// put adds a file to what the host has.
+func (h *host) put(t *testing.T, name, content string) {
+	t.Helper()
+	file := filepath.Join(h.dir, filepath.FromSlash(name))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o600)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // inBrowsers runs a test in chromium, and by ./scripts/soak in all browsers.
@@ -77,20 +95,9 @@ func inBrowsers(t *testing.T, quick func(*testing.T), test func(t *testing.T, in
 	})
 }
 
-// shown are the pages that tests look at: one of each kind, or all.
-func shown(t *testing.T) (paths []string) {
-	t.Helper()
-	out, err := site()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range out.pages {
-		if soak.On() || p.group == "" || p.Path == "docs/choosing-limits.html" {
-			paths = append(paths, p.Path)
-		}
-	}
-	return paths
-}
+// ofEachKind reports whether a page is one of those of each kind that tests look
+// at where they don't look at all.
+func ofEachKind(p page) bool { return p.group == "" || p.Path == "docs/choosing-limits.html" }
 
 // violations are the rules of accessibility that the page breaks, with the
 // elements.
@@ -103,19 +110,30 @@ func TestPagesAreAccessible(t *testing.T) {
 	}
 	inBrowsers(t, TestPagesAreAccessible, func(t *testing.T, in *browser.Browser) {
 		h := serve(t)
+		out, err := site()
+		if err != nil {
+			t.Fatal(err)
+		}
 		for name, look := range map[string]browser.Look{"light": {}, "dark": {Dark: true}, "phone": {Width: 360, Height: 780}} {
 			t.Run(name, func(t *testing.T) {
 				page := in.Open(t, h.URL+below, look)
-				for _, path := range shown(t) {
-					page.Go(below + path)
+				for _, p := range out.pages {
+					all := soak.On() && name == "phone"
+					if !all && !ofEachKind(p) {
+						continue
+					}
+					page.Go(below + p.Path)
+					if wide := browser.JS[int](page, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
+						t.Errorf("%s: is %d pixels wider than the window", p.Path, wide)
+					}
+					if in != browser.Chromium && !ofEachKind(p) {
+						continue
+					}
 					browser.JS[any](page, `(() => { `+string(axe)+` })()`)
 					for _, v := range browser.JS[[]string](page, violations) {
-						t.Errorf("%s: %s", path, v)
+						t.Errorf("%s: %s", p.Path, v)
 					}
-					if wide := browser.JS[int](page, `document.documentElement.scrollWidth - innerWidth`); wide > 0 {
-						t.Errorf("%s: is %d pixels wider than the window", path, wide)
-					}
-					page.Save(strings.NewReplacer("/", "-", ".html", "").Replace(path) + "-" + name)
+					page.Save(strings.NewReplacer("/", "-", ".html", "").Replace(p.Path) + "-" + name)
 				}
 			})
 		}
@@ -156,6 +174,9 @@ func TestSearch(t *testing.T) {
 	})
 }
 
+// kept reports whether the page is one that a worker has kept.
+const kept = `await navigator.serviceWorker.getRegistration().then(r => r?.active?.state === "activated" && navigator.serviceWorker.controller !== null)`
+
 func TestOffline(t *testing.T) {
 	inBrowsers(t, TestOffline, func(t *testing.T, in *browser.Browser) {
 		h := serve(t)
@@ -163,9 +184,9 @@ func TestOffline(t *testing.T) {
 		if !browser.JS[bool](page, `"serviceWorker" in navigator`) {
 			t.Skip("this browser has no service workers")
 		}
-		page.Wait("the site is kept", `await navigator.serviceWorker.getRegistration().then(r => r?.active?.state === "activated" && navigator.serviceWorker.controller !== null)`)
+		page.Wait("the site is kept", kept)
 		h.Close()
-		for _, path := range []string{"", "docs/", "docs/choosing-limits.html", "start.html"} {
+		for _, path := range []string{"", "index.html", "docs/", "docs/choosing-limits.html", "docs/plans#an-upgrade", "start.html?from=here"} {
 			page.Go(below + path)
 			page.Wait(path+" is there without its server, with its style and pictures", `document.querySelector("h1") && getComputedStyle(document.querySelector(".top")).display === "flex" && [...document.images].every(i => i.complete && i.naturalWidth > 0)`)
 		}
@@ -189,27 +210,4 @@ func TestKeyboard(t *testing.T) {
 		page.Key("Enter")
 		page.Wait("the content has the focus", `document.activeElement.id === "main" && location.hash === "#main"`)
 	})
-}
-
-// The service worker keeps all files but itself.
-func TestTheWorkerKeepsEachFile(t *testing.T) {
-	out, err := site()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := string(out.files[worker])
-	_, rest, _ := strings.Cut(text, "files = ")
-	list, _, _ := strings.Cut(rest, ";\n")
-	var kept []string
-	if err := json.Unmarshal([]byte(list), &kept); err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
-	for _, name := range out.names() {
-		if name != worker && !slices.Contains(kept, relative("index.html", name)) {
-			t.Errorf("%s is not kept", name)
-		}
-	}
-	if strings.Contains(text, "VERSION") {
-		t.Error("the worker has no version")
-	}
 }

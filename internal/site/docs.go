@@ -109,6 +109,14 @@ func (d *docs) add(s source) error {
 	return errors.Join(append(mistakes, d.out.addPage(p))...)
 }
 
+// instead are pages of the site for files of the repository that start what
+// the page shows, or are its source.
+var instead = map[string]string{
+	"examples/demo/main.go":              "demo/index.html",
+	"internal/site/calculator/page.html": "calculator/index.html",
+	"internal/site/replay/page.html":     "replay/index.html",
+}
+
 // onSite is the path of a page of the repository on the site.
 func onSite(file string) string {
 	switch file {

@@ -47,7 +47,7 @@ func writeIndex(out *output) error {
 		Line, Picture template.HTML
 		Tools         []page
 		Groups        []group
-	}{title, capital(rest), inner(code), outer(picture), out.tools(), out.groups()})
+	}{title, capital(rest), breakable(inner(code)), outer(picture), out.tools(), out.groups()})
 	return errors.Join(err, out.addPage(page{
 		Path: "index.html", Title: "ratelimit: " + title, Description: describe(readme), Body: template.HTML(body.String()),
 	}))
@@ -72,3 +72,8 @@ func (o *output) tools() []page {
 
 // Link is the link to the page from the first one.
 func (p page) Link() string { return relative("index.html", p.Path) }
+
+// breakable lets a line of code break where a name has a dot.
+func breakable(code template.HTML) template.HTML {
+	return template.HTML(strings.ReplaceAll(string(code), ".", ".<wbr>"))
+}

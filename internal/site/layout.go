@@ -137,12 +137,14 @@ func (f framed) Edit() string {
 	return repository + "/blob/main/" + f.edit
 }
 
-// Policy allows the page to load files of its own site, and nothing else.
+// Policy allows the page to load files of its own site, and nothing else. A
+// worker from a blob: URL has the page's policy; one from a file would have that
+// of the file's response, which hosts of static files don't send.
 func (f framed) Policy() string {
-	scripts := "'self'"
+	scripts, workers := "'self'", "'self'"
 	if f.Wasm {
-		scripts += " 'wasm-unsafe-eval'"
+		scripts, workers = "'self' 'wasm-unsafe-eval'", "'self' blob:"
 	}
 	return "default-src 'none'; script-src " + scripts + "; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-		"worker-src 'self'; base-uri 'none'; form-action 'none'"
+		"worker-src " + workers + "; base-uri 'none'; form-action 'none'"
 }

@@ -56,6 +56,9 @@ func (d *docs) link(page, link string, followed bool) (string, error) {
 	if err != nil {
 		return link, errors.New("no such file in the repository")
 	}
+	if to := instead[file]; followed && to != "" {
+		return relative(onSite(page), to), nil
+	}
 	if !followed {
 		if !d.copied[file] {
 			d.copied[file] = true
@@ -103,6 +106,11 @@ func (o *output) check() error {
 			continue
 		}
 		for n := range tree.Descendants() {
+			if n.Type == html.ElementNode {
+				if err := allowed(n); err != nil {
+					mistakes = append(mistakes, fmt.Errorf("%s: %w", name, err))
+				}
+			}
 			for _, a := range n.Attr {
 				if !slices.Contains(linked, a.Key) {
 					continue
@@ -141,6 +149,19 @@ func (o *output) follow(from, link string, followed bool, anchors map[string]map
 	}
 	if u.Fragment != "" && anchors[to] != nil && !anchors[to][u.Fragment] {
 		return fmt.Errorf("%s has no anchor %q", to, u.Fragment)
+	}
+	return nil
+}
+
+// allowed returns an error if the pages' policy forbids an element.
+func allowed(n *html.Node) error {
+	if n.DataAtom == atom.Style || n.DataAtom == atom.Script && attribute(n, "src") == "" {
+		return fmt.Errorf("<%s>: the page's policy forbids it; write a file, and name it in the page's Styles or Scripts", n.Data)
+	}
+	for _, a := range n.Attr {
+		if a.Key == "style" || strings.HasPrefix(a.Key, "on") {
+			return fmt.Errorf("<%s %s=%q>: the page's policy forbids it; write it into a style sheet or a script", n.Data, a.Key, a.Val)
+		}
 	}
 	return nil
 }

@@ -16,7 +16,10 @@ import (
 )
 
 var markdown = goldmark.New(
-	goldmark.WithExtensions(extension.Table, extension.Strikethrough),
+	goldmark.WithExtensions(
+		extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)), // a style would be against the pages' policy
+		extension.Strikethrough,
+	),
 	goldmark.WithRendererOptions(markdownhtml.WithUnsafe()), // the pages are the project's own
 )
 

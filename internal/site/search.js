@@ -25,7 +25,7 @@ function rate(section, words) {
 	for (const word of words) {
 		const page = begins(section.page, word), title = begins(section.section ?? "", word), text = begins(section.text, word);
 		if (page < 0 && title < 0 && text < 0) return 0;
-		points += (title >= 0 ? 6 : 0) + (page >= 0 ? section.section ? 2 : 7 : 0) + (text >= 0 ? 1 : 0);
+		points += (title >= 0 ? 6 : 0) + (page >= 0 ? section.section ? 2 : 7 : 0) + (text >= 0 ? Math.min(3, section.text.toLowerCase().split(word).length - 1) : 0);
 		if (new RegExp(`^${RegExp.escape?.(word) ?? word.replace(/[^\p{L}\p{N}]/gu, "\\$&")}$`, "iu").test(section.section ?? section.page)) points += 5;
 	}
 	return points;

@@ -13,8 +13,9 @@ import (
 	"testing"
 )
 
-// A wrong link ends the build, with the page's name and the link's text.
-func TestWrongLinksAreNamed(t *testing.T) {
+// A wrong link ends the build, with the page's name and the link's text, and so
+// does what the pages' policy forbids.
+func TestMistakesOfPagesAreNamed(t *testing.T) {
 	for _, c := range []struct{ link, want string }{
 		{`<a href="nowhere.html">`, "the site has no file demo/nowhere.html"},
 		{`<a href="../start.html#nowhere">`, `start.html has no anchor "nowhere"`},
@@ -27,6 +28,10 @@ func TestWrongLinksAreNamed(t *testing.T) {
 		{`<script src="https://example.com/a.js"></script>`, "leads out of the site"},
 		{`<img src="../../escape.png">`, "the site has no file ../escape.png"},
 		{`<p id="search">`, `the anchor "search" stands there twice`},
+		{`<p style="color: red">`, "forbids it"},
+		{`<p onclick="alert()">`, "forbids it"},
+		{`<script>alert()</script>`, "forbids it"},
+		{`<style>p { color: red }</style>`, "forbids it"},
 		{`<a href="../start.html#here">`, ""},
 		{`<a href="./#main">`, ""},
 		{`<a href="https://example.com/">`, ""},

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"strings"
 )
 
@@ -15,23 +14,20 @@ const worker = "sw.js"
 //go:embed sw.js
 var workerScript string
 
-// addWorker adds the worker, which names all other files. Its version changes
-// with the content of any of them.
+// noFiles is what workerScript has in place of the files.
+const noFiles = `{"FILES": ""}`
+
+// addWorker adds the worker, which names all other files with a hash of each.
+// So it changes with any of them, and fetches those that have changed.
 func (o *output) addWorker() error {
-	hash := sha256.New()
-	var names []string
-	for _, name := range o.names() {
-		fmt.Fprintf(hash, "%s %d\n", name, len(o.files[name]))
-		_, _ = hash.Write(o.files[name])
-		names = append(names, relative("index.html", name))
+	hashes := make(map[string]string)
+	for name, content := range o.files {
+		hash := sha256.Sum256(content)
+		hashes[strings.TrimPrefix(relative("index.html", name), "./")] = hex.EncodeToString(hash[:8])
 	}
-	list, err := json.Marshal(names)
+	list, err := json.Marshal(hashes)
 	if err != nil {
 		return err
 	}
-	script := strings.NewReplacer(
-		`"VERSION"`, `"`+hex.EncodeToString(hash.Sum(nil))[:16]+`"`,
-		`["FILES"]`, string(list),
-	).Replace(workerScript)
-	return o.addFile(worker, []byte(script))
+	return o.addFile(worker, []byte(strings.Replace(workerScript, noFiles, string(list), 1)))
 }

@@ -33,6 +33,12 @@ type clock struct {
 	zoneless bool // the last time has no zone
 }
 
+// ParseTime reads one time, as logs have them, in µs since 1970. Zone is that of
+// times without one.
+func ParseTime(text string, zone *time.Location) (micros int64, err error) {
+	return (&clock{zone: zone}).parse(text)
+}
+
 // read returns a time in µs since 1970.
 func (c *clock) read(text []byte) (int64, error) {
 	if string(text) == c.text && c.text != "" {

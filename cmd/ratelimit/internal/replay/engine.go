@@ -25,7 +25,8 @@ type engine struct {
 func newEngine(t *Traffic, p view) (*engine, error) {
 	e := &engine{units: t.units}
 	store := core.NewMemoryStore(core.WithMaxKeys(1), core.WithClock(func() time.Time { return e.now }))
-	limiter, err := core.NewLimiter(store, p.Policy, core.WithLogger(slog.New(slog.DiscardHandler)))
+	store.Config().Logger = slog.New(slog.DiscardHandler) // the limiter's own would have each decision timed
+	limiter, err := core.NewLimiter(store, p.Policy)
 	if err != nil {
 		return nil, err
 	}

@@ -21,8 +21,13 @@ type Outcome struct {
 	Top      []Client    // denied most, at most top
 	Longest  Stretch
 	ByLimit  []int64 // denied requests that each limit of the policy had too few tokens for, without those of keys with overrides
-	Search   Search
+	Search   Search  // zero until it was searched
+
+	run *run
 }
+
+// Searched reports whether o.Search is there.
+func (o *Outcome) Searched() bool { return o.Search.Share > 0 }
 
 // Hour counts the requests of one hour.
 type Hour struct {

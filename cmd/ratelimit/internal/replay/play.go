@@ -7,10 +7,24 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Play replays the traffic through a policy, and searches for the smallest
-// change that spares the share of clients: once for each plan that requests
-// have. Notes are those of Playable.
-func (t *Traffic) Play(ctx context.Context, label string, p core.Policy, share float64, step func(int)) (outcomes []*Outcome, err error) {
+// Play is Decide, and then Search for each outcome.
+func (t *Traffic) Play(ctx context.Context, label string, p core.Policy, share float64, step func(int)) ([]*Outcome, error) {
+	outcomes, err := t.Decide(ctx, label, p, step)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range outcomes {
+		if err := t.Search(ctx, o, share); err != nil {
+			return nil, err
+		}
+	}
+	return outcomes, nil
+}
+
+// Decide replays the traffic through a policy: once for each plan that requests
+// have. Step is called from time to time, with how many requests were decided
+// since. Notes are those of Playable.
+func (t *Traffic) Decide(ctx context.Context, label string, p core.Policy, step func(int)) (outcomes []*Outcome, err error) {
 	given := p
 	p, notes, err := t.Playable(p)
 	if err != nil {
@@ -27,18 +41,28 @@ func (t *Traffic) Play(ctx context.Context, label string, p core.Policy, share f
 		if r.Label, r.Notes, r.Plan = label, notes, v.plan; len(t.plans) > 1 {
 			r.Label += ", " + v.name()
 		}
-		if r.Search, err = t.search(ctx, r, share); err != nil {
-			return nil, err
-		}
-		for i := range r.Search.Changes {
-			c := &r.Search.Changes[i]
-			if c.Given, err = c.given(given, v.plan); err != nil {
-				return nil, err
-			}
-		}
+		r.given, r.run = given, r
 		outcomes = append(outcomes, r.Outcome)
 	}
 	return outcomes, nil
+}
+
+// Search searches for the smallest changes that spare the share of clients. It
+// replays the clients that o denied many times, and all others once for each
+// change. O is an outcome of t, and has no Search yet.
+func (t *Traffic) Search(ctx context.Context, o *Outcome, share float64) error {
+	found, err := t.search(ctx, o.run, share)
+	if err != nil {
+		return err
+	}
+	for i := range found.Changes {
+		c := &found.Changes[i]
+		if c.Given, err = c.given(o.run.given, o.Plan); err != nil {
+			return err
+		}
+	}
+	o.Search = found
+	return nil
 }
 
 // given returns the limits of p, or of its plan, with the change.

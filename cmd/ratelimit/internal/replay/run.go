@@ -21,8 +21,9 @@ type run struct {
 	t      *Traffic
 	view   view
 	engine *engine
-	denied []int32 // keys
-	first  int64   // the start of the first hour
+	given  core.Policy // before Playable
+	denied []int32     // keys
+	first  int64       // the start of the first hour
 }
 
 // replay replays the traffic through p, and counts the requests of its plan.

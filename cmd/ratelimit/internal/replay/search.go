@@ -8,6 +8,13 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
+// Spare is the percentage of clients that a change spares, unless somebody says
+// otherwise.
+const Spare = 99.9
+
+// Share is a percentage of clients as a share of them.
+func Share(percentage float64) float64 { return percentage / 100 }
+
 // search searches by replaying: for each knob the smallest setting. A client
 // that a setting spares is spared by every higher one, so each replay needs
 // only the clients that are between the last setting that was too low and the

@@ -5,20 +5,35 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replay"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
-	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/snippet"
 )
 
 //go:embed page.html.tmpl
 var pageText string
 
+// Style is the style sheet of the page, without that of its frame.
+//
+//go:embed report.css
+var Style string
+
 // page escapes all that comes from logs and files, by where it stands.
 var page = template.Must(template.New("page").Parse(pageText))
+
+// shown is a report as the page has it.
+type shown struct {
+	Logs, Requests, Clients, From, To, Zone string
+
+	Missing          string // how many lines were not played
+	Unplayed, ReadAs []string
+	Policies         []column
+	Chart            *chart
+	Style            template.CSS
+	Inside           bool // another page, which has a title and a <main>
+}
 
 // column is what the page shows of a policy.
 type column struct {
@@ -40,17 +55,36 @@ type client struct {
 type remedy struct{ What, Still, YAML string }
 
 // HTML writes the report as one page, which needs no other file and no script.
-func (r *Report) HTML(w io.Writer) error {
+func (r *Report) HTML(w io.Writer) error { return page.Execute(w, r.shown()) }
+
+// Fragment writes the report for a page that has the style sheet [Style]. Where
+// the report's own page has attributes style, the fragment has data-style: a
+// page whose policy forbids the former sets them by a script.
+func (r *Report) Fragment(w io.Writer) error {
+	s := r.shown()
+	s.Inside = true
+	var b strings.Builder
+	if err := page.ExecuteTemplate(&b, "report", s); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, strings.ReplaceAll(b.String(), ` style="`, ` data-style="`)) // texts have their quotes escaped
+	return err
+}
+
+// Lead is what the policies do, in a sentence for each.
+func (r *Report) Lead() string {
+	var leads []string
+	for _, o := range r.Outcomes {
+		leads = append(leads, lead(o))
+	}
+	return strings.Join(leads, " ")
+}
+
+func (r *Report) shown() shown {
 	t := r.Traffic
-	data := struct {
-		Logs, Requests, Clients, From, To, Zone string
-		Missing                                 string // how many lines were not played
-		Unplayed, ReadAs                        []string
-		Policies                                []column
-		Chart                                   *chart
-	}{
+	data := shown{
 		Requests: show.Count(t.Requests), Clients: show.Count(int64(len(t.Keys))), From: r.at(t.From), To: r.at(t.To), Zone: r.Zone.String(),
-		Unplayed: r.unplayed(), ReadAs: r.readAs(), Chart: r.chart(),
+		Unplayed: r.unplayed(), ReadAs: r.readAs(), Chart: r.chart(), Style: template.CSS(Style),
 	}
 	if n := t.Left + t.Unread.Count + t.Keyless.Count; n > 0 {
 		data.Missing = show.Count(n)
@@ -66,7 +100,7 @@ func (r *Report) HTML(w io.Writer) error {
 	for _, o := range r.Outcomes {
 		data.Policies = append(data.Policies, r.column(o))
 	}
-	return page.Execute(w, data)
+	return data
 }
 
 // column returns what the page shows of one policy.
@@ -87,7 +121,7 @@ func (r *Report) column(o *replay.Outcome) column {
 		if ch.Denied > 0 {
 			still = fmt.Sprintf("Then %s of %s are still denied.", show.Some(ch.Denied, "request"), show.Some(ch.Clients, "client"))
 		}
-		c.Changes = append(c.Changes, remedy{change(ch, o.Policy.Name), still, yamlOf(ch.Given, o.Plan)})
+		c.Changes = append(c.Changes, remedy{change(ch, o.Policy.Name), still, snippet.YAML(ch.Given, o.Plan)})
 	}
 	return c
 }
@@ -104,29 +138,4 @@ func lead(o *replay.Outcome) string {
 		return fmt.Sprintf("%s denies 1 of %s.", o.Label, requests)
 	}
 	return fmt.Sprintf("%s denies %s of %s, all from one client.", o.Label, show.Count(o.Denied), requests)
-}
-
-// plain is text that YAML takes for itself, without quotes.
-var plain = regexp.MustCompile(`\A[A-Za-z0-9][A-Za-z0-9_./+ -]*\z`)
-
-// yamlOf is what a policy file has for limits, of a policy or of a plan.
-func yamlOf(limits []core.Limit, plan string) string {
-	quoted := func(s string) string {
-		if plain.MatchString(s) && strings.ContainsAny(s, "/ ") && !strings.HasSuffix(s, " ") { // no number, no boolean
-			return s
-		}
-		return strconv.Quote(s)
-	}
-	var b strings.Builder
-	indent := ""
-	if plan == "" {
-		b.WriteString("limits:\n")
-	} else {
-		b.WriteString("plans:\n  " + quoted(plan) + ":\n")
-		indent = "  "
-	}
-	for _, l := range limits {
-		b.WriteString(indent + "  - " + quoted(l.String()) + "\n")
-	}
-	return b.String()
 }

@@ -129,6 +129,8 @@ func (r *Report) verdict(o *replay.Outcome) string {
 		most = "none may be denied"
 	}
 	switch {
+	case !o.Searched():
+		return "The search for the smallest changes is under way."
 	case s.Enough && o.Clients == 0:
 		return "It denies nobody."
 	case s.Enough:

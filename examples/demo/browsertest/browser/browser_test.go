@@ -86,6 +86,28 @@ func TestShowChangesAnOpenPage(t *testing.T) {
 	})
 }
 
+// A page below a path, and one to which a link leads, have what tests add.
+func TestGoLoadsAnotherPage(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /some/where/", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(w, `<!doctype html><html lang="en"><head><title>Page</title><link rel="icon" href="data:,"></head><body><h1>`+r.URL.RequestURI()+`</h1></body></html>`)
+	})
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	Each(t, func(t *testing.T, in *Browser) {
+		page := in.Open(t, s.URL+"/some/where/?q=1", Look{})
+		for _, c := range []struct{ path, want string }{{"", "/some/where/?q=1"}, {"/some/where/a.html#b", "/some/where/a.html"}} {
+			if c.path != "" {
+				page.Go(c.path)
+			}
+			if got := page.Text("heading", "/some"); got != c.want {
+				t.Errorf("the page is that of %s; want %s", got, c.want)
+			}
+		}
+	})
+}
+
 // Mouse and keys reach elements by role and name, as a user's do.
 func TestMouseAndKeysReachElements(t *testing.T) {
 	url := serve(t, controls, says)

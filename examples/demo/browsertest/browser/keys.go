@@ -7,7 +7,7 @@ import (
 
 // keys are those that have a name and no letter: https://www.w3.org/TR/webdriver2/#keyboard-actions.
 var keys = map[string]string{
-	"Backspace": "\uE003", "Tab": "\uE004", "Enter": "\uE007", "Escape": "\uE00C", "End": "\uE010", "Home": "\uE011", "ArrowUp": "\uE013", "ArrowDown": "\uE015",
+	"Backspace": "\uE003", "Tab": "\uE004", "Enter": "\uE007", "Escape": "\uE00C", "End": "\uE010", "Home": "\uE011", "ArrowUp": "\uE013", "ArrowDown": "\uE015", "ArrowRight": "\uE014", "PageUp": "\uE00E",
 }
 
 // Key strokes keys one after the other, such as "Tab" or "a".

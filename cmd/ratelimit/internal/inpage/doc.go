@@ -1,0 +1,3 @@
+// Package inpage answers the questions of a web page whose worker this program
+// is, compiled to WebAssembly.
+package inpage
