@@ -42,38 +42,42 @@ func (d *demo) getCode(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, s.code(framework, at))
 }
 
-// adapters are what differs between the frameworks' programs: the framework's import, our package, what a request is, and how an app uses
-// a limit and serves.
-var adapters = map[string]struct{ Import, Adapter, Arg, App string }{
-	"gin": {"github.com/gin-gonic/gin", "ginlimit", "*gin.Context", `
-	r := gin.Default()
+// adapters are what differs between the frameworks' programs: the framework's import, our package, what a request is, how an app uses a
+// limit, and how it serves.
+var adapters = map[string]struct{ Import, Adapter, Arg, Use, Serve string }{
+	"gin": {"github.com/gin-gonic/gin", "ginlimit", "*gin.Context", `	r := gin.Default()
 	r.Use(limit)
-	r.GET("/", func(c *gin.Context) { c.String(200, "hello") })
+`, `	r.GET("/", func(c *gin.Context) { c.String(200, "hello") })
 	log.Fatal(r.Run(":8080"))
-`},
-	"echo": {"github.com/labstack/echo/v4", "echolimit", "echo.Context", `
-	e := echo.New()
-	e.Use(limit)
-	e.GET("/", func(c echo.Context) error { return c.String(200, "hello") })
-	log.Fatal(e.Start(":8080"))
-`},
-	"chi": {"github.com/go-chi/chi/v5", "chilimit", "*http.Request", `
-	r := chi.NewRouter()
-	r.Use(limit)
-	r.Get("/", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") })
-	log.Fatal(http.ListenAndServe(":8080", r))
-`},
-	"fiber": {"github.com/gofiber/fiber/v2", "fiberlimit", "*fiber.Ctx", `
-	app := fiber.New()
-	app.Use(limit)
-	app.Get("/", func(c *fiber.Ctx) error { return c.SendString("hello") })
-	log.Fatal(app.Listen(":8080"))
-`},
-	"http": {"", "httplimit", "*http.Request", `
-	hello := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") })
-	log.Fatal(http.ListenAndServe(":8080", limit(hello)))
-`},
 }
+`},
+	"echo": {"github.com/labstack/echo/v4", "echolimit", "echo.Context", `	e := echo.New()
+	e.Use(limit)
+`, `	e.GET("/", func(c echo.Context) error { return c.String(200, "hello") })
+	log.Fatal(e.Start(":8080"))
+}
+`},
+	"chi": {"github.com/go-chi/chi/v5", "chilimit", "*http.Request", `	r := chi.NewRouter()
+	r.Use(limit)
+`, `	r.Get("/", hello)
+	log.Fatal(http.ListenAndServe(":8080", r))
+}
+` + helloHandler},
+	"fiber": {"github.com/gofiber/fiber/v2", "fiberlimit", "*fiber.Ctx", `	app := fiber.New()
+	app.Use(limit)
+`, `	app.Get("/", func(c *fiber.Ctx) error { return c.SendString("hello") })
+	log.Fatal(app.Listen(":8080"))
+}
+`},
+	"http": {"", "httplimit", "*http.Request", `	http.Handle("/", limit(http.HandlerFunc(hello)))
+`, `	log.Fatal(http.ListenAndServe(":8080", nil))
+}
+` + helloHandler},
+}
+
+const helloHandler = `
+func hello(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") }
+`
 
 // place is where the program's buckets are, and whether it says what to do when they can't be reached.
 type place struct {
@@ -83,11 +87,12 @@ type place struct {
 
 // code is a whole program that limits as the settings do, and those of its lines that do it. It is as gofmt would have it.
 func (s *settings) code(framework string, at place) (c code) {
-	adapter, limits := adapters[framework], s.limitCode(framework, at)
+	adapter := adapters[framework]
+	lines := s.limitCode(framework, at) + adapter.Use
 	used := func(imports ...string) (text string) {
 		slices.Sort(imports)
 		for _, path := range imports {
-			if name := path[strings.LastIndex(path, "/")+1:]; strings.Contains(limits+adapter.App, name+".") {
+			if name := path[strings.LastIndex(path, "/")+1:]; strings.Contains(lines+adapter.Serve, name+".") {
 				text += "\t" + strconv.Quote(path) + "\n"
 			}
 		}
@@ -101,8 +106,8 @@ func (s *settings) code(framework string, at place) (c code) {
 	imports += used(module+adapter.Adapter, module+"core", module+"core/redisstore")
 	return code{
 		Framework: framework,
-		Lines:     strings.TrimSuffix(strings.ReplaceAll("\n"+limits, "\n\t", "\n")[1:], "\n"),
-		Program:   "package main\n\nimport (\n" + imports + ")\n\nfunc main() {\n" + limits + adapter.App + "}\n",
+		Lines:     strings.TrimSuffix(strings.ReplaceAll("\n"+lines, "\n\t", "\n")[1:], "\n"),
+		Program:   "package main\n\nimport (\n" + imports + ")\n\nfunc main() {\n" + lines + "\n" + adapter.Serve,
 	}
 }
 
@@ -123,6 +128,7 @@ func (s *settings) limitCode(framework string, at place) string {
 	}
 	rest := ""
 	if at.OnFailure {
+		line("// OnFailure is one of core.FailLocal, core.FailOpen, core.FailClosed.")
 		rest += ", OnFailure: core.FailLocal"
 	}
 	if style := styleNames[s.Headers]; style != "" {
@@ -131,11 +137,7 @@ func (s *settings) limitCode(framework string, at place) string {
 	for key, list := range policy.Overrides {
 		rest += fmt.Sprintf(",\n\t\tOverrides: map[string][]core.Limit{%q: %s}", key, literals(list, "\t\t"))
 	}
-	rest += "}"
-	if at.OnFailure {
-		rest += " // or FailClosed, FailOpen"
-	}
-	line("policy := core.Policy{Name: \"demo\", Limits: %s%s", limits, rest)
+	line("policy := core.Policy{Name: \"demo\", Limits: %s%s}", limits, rest)
 	store := "core.NewMemoryStore()"
 	if at.Redis != "" {
 		line("store := core.Must(redisstore.Open(%q))", at.Redis)

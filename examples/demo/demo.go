@@ -134,6 +134,7 @@ func (d *demo) limited(w http.ResponseWriter, r *http.Request, framework string)
 	}
 	defer d.add(made)
 	st.serve(w, r, l, made)
+	st.stirred.Add(1) // it may have been seen full since it came
 }
 
 // postSettings changes the settings of a stage that are named in the body.
@@ -254,6 +255,9 @@ func (d *demo) postRedis(w http.ResponseWriter, r *http.Request) {
 func (d *demo) turnRedis(ctx context.Context, on bool) {
 	if err := d.box.turn(ctx, on); err != nil {
 		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
+	}
+	for _, st := range d.stages {
+		st.stirred.Add(1)
 	}
 	d.hub.send("redis", d.box.state())
 }

@@ -85,8 +85,13 @@ func (d *demo) tick(ctx context.Context) {
 		case <-ticker.C:
 		}
 		d.tell()
-		if n%2 == 0 && !d.hub.empty() {
+		if d.hub.empty() || n%2 == 1 {
+			continue
+		}
+		if n%20 == 0 { // other processes on the same Redis take tokens too
 			d.tellBuckets(d.look(ctx))
+		} else if stages := d.awake(); len(stages) > 0 {
+			d.tellBuckets(d.look(ctx, stages...))
 		}
 	}
 }
@@ -197,7 +202,6 @@ type greeting struct {
 	Now     float64               `json:"now"`
 	Place   string                `json:"place"`   // where the buckets are
 	Through string                `json:"through"` // what is to be said of the frameworks
-	Serves  []string              `json:"frameworks"`
 	Redis   power                 `json:"redis"`
 	Presets []preset              `json:"presets"`
 	Stages  map[string]stageState `json:"stages"`
@@ -221,9 +225,6 @@ func (d *demo) greet(ctx context.Context) (greeting, chan message) {
 		d.hub.send("buckets", news)
 	}
 	g := greeting{Now: millis(time.Now()), Place: d.backend.text, Through: through, Redis: d.box.state(), Presets: presets, Stages: map[string]stageState{}, Past: slices.Concat(slices.Collect(maps.Values(d.past))...), Log: d.latest()}
-	for _, f := range frameworks {
-		g.Serves = append(g.Serves, f.name)
-	}
 	for _, st := range d.stages {
 		st.mu.Lock()
 		g.Stages[st.id] = stageState{st.settings, st.run}

@@ -71,11 +71,20 @@ func (b *bucket) same(later *bucket) bool {
 	})
 }
 
-// look is the state of all buckets that pages show.
-func (d *demo) look(ctx context.Context) (list []bucket) {
+// full reports whether nothing is missing in the bucket.
+func (b *bucket) full() bool {
+	return len(b.Limits) > 0 && !slices.ContainsFunc(b.Limits, func(l level) bool { return l.Tokens < l.Capacity })
+}
+
+// look is the state of the buckets of some stages that pages show; without stages, of all.
+func (d *demo) look(ctx context.Context, stages ...*stage) (list []bucket) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	for _, st := range d.stages {
+	if stages == nil {
+		stages = d.stages
+	}
+	for _, st := range stages {
+		stirred, full := st.stirred.Load(), true
 		lanes, seen := st.shown()
 		for _, l := range lanes {
 			for _, k := range seen {
@@ -83,8 +92,23 @@ func (d *demo) look(ctx context.Context) (list []bucket) {
 				if res, err := l.limiter.Peek(ctx, k.key); err == nil {
 					b.Source, b.Limits = res.Source.String(), levelsOf(res)
 				}
+				full = full && b.full()
 				list = append(list, b)
 			}
+		}
+		if !full {
+			stirred = 0
+		}
+		st.rested.Store(stirred)
+	}
+	return list
+}
+
+// awake are the stages that may change by themselves: something has happened since all their buckets were full.
+func (d *demo) awake() (list []*stage) {
+	for _, st := range d.stages {
+		if st.rested.Load() != st.stirred.Load() {
+			list = append(list, st)
 		}
 	}
 	return list

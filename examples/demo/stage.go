@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -18,6 +19,9 @@ type stage struct {
 	id    string
 	specs []spec
 	own   string // the key of the demo's own address
+
+	stirred atomic.Int64 // counts what may take from the buckets, from 1 on
+	rested  atomic.Int64 // what it was when all of them were seen full, or 0
 
 	mu       sync.Mutex // guards all below
 	settings settings
@@ -83,6 +87,7 @@ func (st *stage) set(s settings) error {
 		st.seen = map[string][]bucketKey{"client": {{together, ""}}, "ip": {{st.own, ""}}, "user": {{keyOfUser(users[0]), users[0]}, {keyOfUser(users[1]), users[1]}}}[s.Key]
 	}
 	st.settings, st.lanes = s, lanes
+	st.stirred.Add(1)
 	return nil
 }
 
@@ -91,6 +96,7 @@ func (st *stage) lane(name string) *lane {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.last = time.Now()
+	st.stirred.Add(1)
 	i := slices.IndexFunc(st.lanes, func(l *lane) bool { return l.name == name })
 	return st.lanes[max(0, i)]
 }

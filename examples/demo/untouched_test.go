@@ -32,7 +32,7 @@ func TestThePageKnowsTheUntouchedDemo(t *testing.T) {
 		g.Buckets[i].At = 0
 	}
 	g.Past = nil
-	g.Place, g.Through, g.Serves, g.Redis = "the limiter is loading: 2 MB, once", throughInPage, []string{"http"}, power{Up: true, Text: redisInPage}
+	g.Place, g.Through, g.Redis = "the limiter is loading: 2 MB, once", throughInPage, power{Up: true, Text: redisInPage}
 	answers := map[string]json.RawMessage{}
 	for _, stage := range []string{"drain", "share", "lose", "yours"} {
 		path := "/api/code/" + stage + "?framework="
@@ -59,5 +59,5 @@ func TestThePageOfFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, f.Body, "server")
 	require.NotRegexp(t, `(href|src)="/`, f.Body, "a site stands below any path")
-	require.NotContains(t, f.Script, "EventSource")
+	require.NotContains(t, f.Script, "fetch(", "the page asks its worker alone")
 }

@@ -1,28 +1,27 @@
 // The stream of events: all that the page knows comes through it, in order.
 
-const stream = { source: null, retry: 0, greeted: false, sleep: 0, served: "" };
-
-const hears = {
-  hello: greet,
-  decisions({ list, skipped }) {
-    for (const d of list) { hearDecision(d); noteDecision(d); }
-    const more = Object.values(skipped).reduce((n, m) => n + m, 0);
-    if (more > 0) $("rows").prepend(make("tr", {}, make("td", { colspan: 8 }, `and ${plural(more, "request")} more, refused`)));
-  },
-  buckets(list) { for (const b of list) hearBucket(b); },
-  settings: hearSettings,
-  run: hearRun,
-  redis: hearRedis,
-};
+const stream = { source: null, retry: 0, greeted: false, sleep: 0 };
 
 function connect() {
   clearTimeout(stream.retry);
   stream.source?.close();
-  const source = stream.source = transport.open(Object.keys(hears), (name, text) => {
+  const source = stream.source = transport.open();
+  const hear = (name, f) => source.addEventListener(name, (e) => {
     if (source !== stream.source) return;
-    hears[name](JSON.parse(text));
+    f(JSON.parse(e.data));
     wake();
-  }, () => { if (source === stream.source) lose(); });
+  });
+  hear("hello", greet);
+  hear("decisions", ({ list, skipped }) => {
+    for (const d of list) { hearDecision(d); noteDecision(d); }
+    const more = Object.values(skipped).reduce((n, m) => n + m, 0);
+    if (more > 0) $("rows").prepend(make("tr", {}, make("td", { colspan: 8 }, `and ${plural(more, "request")} more, refused`)));
+  });
+  hear("buckets", (list) => { for (const b of list) hearBucket(b); });
+  hear("settings", hearSettings);
+  hear("run", hearRun);
+  hear("redis", hearRedis);
+  source.addEventListener("error", () => { if (source === stream.source) lose(); });
 }
 
 // lose says that the demo does not answer. The picture stands still: what happens there is not known.
@@ -54,7 +53,7 @@ function greet(g) {
   hero.drawn = null;
   say($("place"), g.place);
   say($("through"), g.through);
-  stream.served = g.frameworks.length > 1 ? `${inWords(g.frameworks.length)} frameworks` : nameOf(g.frameworks[0]);
+  say($("share-says"), `Redis: ${g.redis.text}`);
   hearRedis(g.redis);
   if (!stream.greeted) buildPresets(g.presets);
   for (const [id, { settings, run }] of Object.entries(g.stages)) {

@@ -7,11 +7,6 @@ const transport = {
     return { status: response.status, text: await response.text() };
   },
 
-  // open calls hear(name, text) for all that the demo tells, from a greeting on, until the stream is closed, or lost.
-  open(names, hear, lost) {
-    const source = new EventSource("/events");
-    for (const name of names) source.addEventListener(name, (e) => hear(name, e.data));
-    source.addEventListener("error", lost);
-    return source;
-  },
+  // open returns the stream of all that the demo tells, from a greeting on.
+  open: () => new EventSource("/events"),
 };

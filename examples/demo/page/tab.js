@@ -4,7 +4,7 @@
 const transport = {
   worker: null, arrived: false,
   asked: 0, waiting: new Map(), // number → what waits for the answer
-  stream: 0, hear: null, lost: null,
+  streams: 0, stream: null, // how many were opened, and the one that is open, or null
 
   ask(method, path, body) {
     if (!this.arrived && untouched.answers[path]) return Promise.resolve({ status: 200, text: JSON.stringify(untouched.answers[path]) });
@@ -14,12 +14,16 @@ const transport = {
     });
   },
 
-  open(names, hear, lost) {
-    const stream = ++this.stream;
-    Object.assign(this, { hear, lost });
-    this.begin().postMessage({ open: stream });
-    if (!this.arrived) queueMicrotask(() => hear("hello", JSON.stringify(untouched.hello)));
-    return { close: () => { if (stream === this.stream) this.begin().postMessage({ open: 0 }); } };
+  // open returns an EventTarget for what is told, as an EventSource is.
+  open() {
+    const stream = this.stream = Object.assign(new EventTarget(), { id: ++this.streams, close: () => {
+      if (stream !== this.stream) return;
+      this.stream = null;
+      this.worker?.postMessage({ open: 0 });
+    } });
+    this.begin().postMessage({ open: stream.id });
+    if (!this.arrived) queueMicrotask(() => stream.dispatchEvent(new MessageEvent("hello", { data: JSON.stringify(untouched.hello) })));
+    return stream;
   },
 
   begin() {
@@ -30,10 +34,10 @@ const transport = {
       if (ended) return this.end();
       this.arrived = true;
       if (stream) {
-        if (stream === this.stream) this.hear(name, text);
+        if (stream === this.stream?.id) this.stream.dispatchEvent(new MessageEvent(name, { data: text }));
         return;
       }
-      this.waiting.get(ask).answer({ status, text });
+      this.waiting.get(ask)?.answer({ status, text });
       this.waiting.delete(ask);
     };
     worker.onerror = () => { if (worker === this.worker) this.end(); };
@@ -46,6 +50,6 @@ const transport = {
     Object.assign(this, { worker: null, arrived: false });
     for (const { fail } of this.waiting.values()) fail(new Error("the demo has ended"));
     this.waiting.clear();
-    this.lost?.();
+    this.stream?.dispatchEvent(new Event("error"));
   },
 };
