@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tokenbucket-go/ratelimit/examples/demo/browsertest/browser"
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 // picture is what the calculator says in its headline.
@@ -53,6 +54,9 @@ func shots(t *testing.T, in *browser.Browser, url, name string, ready func(*brow
 	for look, of := range map[string]browser.Look{
 		"wide": {Width: 1280, Height: 1500}, "wide-dark": {Width: 1280, Height: 1500, Dark: true}, "phone": {Width: 360, Height: 2600}, "phone-dark": {Width: 320, Height: 2600, Dark: true},
 	} {
+		if look != "phone-dark" && !soak.On() {
+			continue
+		}
 		page := in.Open(t, url, of)
 		ready(page)
 		for _, v := range accessible(t, page) {

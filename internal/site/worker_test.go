@@ -66,6 +66,7 @@ func TestTheWorkerKeepsTheLaterVersion(t *testing.T) {
 			h.put(t, name, string(later.files[name]))
 		}
 		page.Load()
+		browser.JS[any](page, `navigator.serviceWorker.getRegistration().then(r => r.update())`) // as the browser does by itself, some time
 		page.Wait("the later version is kept", `await caches.open((await caches.keys())[0]).then(async cache => {
 			const pages = (await cache.keys()).filter(r => r.url.includes("other.html"));
 			return pages.length === 1 && (await (await cache.match(pages[0])).text()).includes("<h1>later</h1>");
