@@ -154,7 +154,7 @@ func TestChaptersOnOneRedisDontSpoilEachOther(t *testing.T) {
 	require.Eventually(t, func() bool { return !d.box.state().Up }, time.Minute, 20*time.Millisecond, "Redis is lost")
 	text := playedOut(t, d, "share", "play", order{})
 	require.Equal(t, "Stopped.", said("lose"), "it would turn off the Redis of the one that plays")
-	require.Contains(t, text, "of 105 passed, without")
+	require.Contains(t, text, "of 105 were allowed, without")
 	require.NotEqual(t, d.alone(d.stage("share")) > 0, strings.Contains(text, "One bucket for both"), text)
 
 	status, _ = call(t, d, http.MethodPost, "/api/run/share/play", order{})
@@ -183,7 +183,7 @@ func TestAKilledRedisIsStartedAgain(t *testing.T) {
 func TestUsersHaveBucketsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
-	require.Contains(t, playedOut(t, d, "yours", "users", order{}), "Bob, 1 a second: 5 passed, 0 refused.")
+	require.Contains(t, playedOut(t, d, "yours", "users", order{}), "Bob, 1 a second: 5 allowed, 0 denied.")
 }
 
 // Chapter 1 begins at the same phase of the clock, so that the same one wins each time.
@@ -210,11 +210,11 @@ func TestSlotsAndPlansAndSettlement(t *testing.T) {
 		}
 	}
 	preset("slots")
-	require.Equal(t, "10 at once: 3 passed, 7 refused.", playedOut(t, d, "yours", "burst", order{N: 10}))
+	require.Equal(t, "10 at once: 3 allowed, 7 denied.", playedOut(t, d, "yours", "burst", order{N: 10}))
 	preset("plans")
 	set(t, d, "yours", fields{"interval_ms": hour})
-	require.Equal(t, "25 at once: 10 passed, 15 refused.", playedOut(t, d, "yours", "burst", order{N: 25, User: "ann"}))
-	require.Equal(t, "25 at once: 20 passed, 5 refused.", playedOut(t, d, "yours", "burst", order{N: 25, User: "bob"}))
+	require.Equal(t, "25 at once: 10 allowed, 15 denied.", playedOut(t, d, "yours", "burst", order{N: 25, User: "ann"}))
+	require.Equal(t, "25 at once: 20 allowed, 5 denied.", playedOut(t, d, "yours", "burst", order{N: 25, User: "bob"}))
 	preset("model")
 	set(t, d, "yours", fields{"second": fields{"interval_ms": hour, "rate": 1}})
 	for i, f := range frameworks {

@@ -93,7 +93,7 @@ function showBucket(b, moments, nth, t, cost = 1) {
 }
 
 // pills draws requests on their way: to a place, where they are decided, and away from it. route tells from where, to where, and
-// where those that passed and those that were refused go; gone is which part of that way they are seen. text is how large they are with a
+// where those that are allowed and those that are denied go; gone is which part of that way they are seen. text is how large they are with a
 // text; without it they are discs.
 function pills(layer, decisions, t, route, text) {
   let n = 0;
@@ -106,7 +106,7 @@ function pills(layer, decisions, t, route, text) {
       const path = way.via ? [way.from, ...way.via, way.to] : [way.from, way.to], at = (1 - p) * (path.length - 1), i = Math.min(Math.floor(at), path.length - 2);
       [x, y] = [between(path[i][0], path[i + 1][0], at - i), between(path[i][1], path[i + 1][1], at - i)];
     } else if (!calm.matches) {
-      const end = d.allowed ? way.passed : way.refused, q = d.allowed ? p ** 1.25 : p;
+      const end = d.allowed ? way.allowed : way.denied, q = d.allowed ? p ** 1.25 : p;
       [x, y] = [between(x, end[0], q), between(y, end[1], d.allowed ? q : p * p) - (d.allowed ? 0 : 0.35 * (end[1] - y) * p * (1 - p))];
     }
     if (calm.matches) {

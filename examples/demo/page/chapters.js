@@ -95,7 +95,7 @@ function buildModes(svg, width, wide) {
       set(row.line, "d", began ? stairs(moments, 0, from, to, x, (part) => row.top + 60 - 40 * part) : "");
       set(row.ok, "d", began ? marks(decisions, (d) => d.allowed, from, t, x, row.top + 71) : "");
       set(row.no, "d", began ? marks(decisions, (d) => !d.allowed, from, t, x, row.top + 83, true) : "");
-      say(row.sum, began ? `${count(stage, t, row.name, 200)} passed, ${count(stage, t, row.name, 429)} refused` : "");
+      say(row.sum, began ? `${count(stage, t, row.name, 200)} allowed, ${count(stage, t, row.name, 429)} denied` : "");
       let clocks = "";
       if (row.name === "aligned" && began) for (let at = Math.ceil(from / l.interval_ms) * l.interval_ms; at < from + axis.span; at += l.interval_ms) clocks += `M${x(at).toFixed(1)} ${row.top + 16}v48`;
       set(row.marks, "d", clocks);
@@ -144,14 +144,14 @@ function buildShare(svg, width, wide) {
         if (!shared) showBucket(r.bucket, bucketsOf(stage, r.name), 0, t);
         const d = latest(stage.decisions.filter((d) => d.lane === r.name), t);
         say(r.by, d ? nameOf(d.framework) : "five frameworks");
-        say(r.sum, d ? `${count(stage, t, r.name, 200)} passed` : "");
+        say(r.sum, d ? `${count(stage, t, r.name, 200)} allowed` : "");
       }
       const lanes = p.replicas.map((r) => r.name), all = lanes.reduce((n, lane) => n + count(stage, t, lane, 200), 0);
-      say(p.sum, stage.decisions.some((d) => d.show <= t) ? `${all} passed` : "");
+      say(p.sum, stage.decisions.some((d) => d.show <= t) ? `${all} allowed` : "");
     }
     pills(c.pills, stage.decisions, t, (d) => {
       const r = panels.flatMap((p) => p.replicas).find((r) => r.name === d.lane), out = r && (r.x < r.way[0][0] ? -1 : 1);
-      return r && { from: r.way[0], via: r.way.slice(1), to: [r.bucket.x, r.bucket.rim - 10], passed: [r.x, r.way[2][1] + 30], refused: [r.x + out * 60, r.bucket.floor] };
+      return r && { from: r.way[0], via: r.way.slice(1), to: [r.bucket.x, r.bucket.rim - 10], allowed: [r.x, r.way[2][1] + 30], denied: [r.x + out * 60, r.bucket.floor] };
     });
     return restOf(stage, t);
   };
@@ -159,7 +159,7 @@ function buildShare(svg, width, wide) {
 }
 
 // 3: what each policy does without Redis.
-const without = { closed: "503: nobody passes", open: "everybody passes", local: "together up to 20, not 10" };
+const without = { closed: "503: nothing is allowed", open: "everything is allowed", local: "together up to 20, not 10" };
 const failures = { closed: "Fail closed", open: "Fail open", local: "Fail local, the default" };
 
 function buildLose(svg, width, wide) {
@@ -212,7 +212,7 @@ function buildLose(svg, width, wide) {
         say(r.word, alone[j] && !local ? { closed: "503", open: "200" }[col.mode] ?? "" : "");
       });
       const of = (status) => count(stage, t, `${col.mode} `, status, "outage"), all = [of(200), of(429), of(503)];
-      say(col.sum, all.some(Boolean) ? `${all[0]} passed, ${all[1]} refused${all[2] ? `, ${all[2]} failed` : ""}` : "");
+      say(col.sum, all.some(Boolean) ? `${all[0]} allowed, ${all[1]} denied${all[2] ? `, ${all[2]} failed` : ""}` : "");
       say(col.says, gone ? without[col.mode] : "");
     }
     c.power.classList.toggle("off", off);
@@ -221,7 +221,7 @@ function buildLose(svg, width, wide) {
       const col = c.columns.find((k) => d.lane?.startsWith(k.mode)), r = col?.replicas.find((k) => k.name === d.lane);
       if (!r) return null;
       const shared = d.status !== 503 && (d.source === "store" || d.source === "deny-cache");
-      return { from: [r.x, r.top + 296], via: shared ? [[r.x, r.top + 188], [r.x, r.top + 64]] : undefined, to: shared ? [col.x, r.top + 64] : [r.x, r.top + 226], passed: [r.x, r.top + 176], refused: [r.x + side - 20, r.top + 300] };
+      return { from: [r.x, r.top + 296], via: shared ? [[r.x, r.top + 188], [r.x, r.top + 64]] : undefined, to: shared ? [col.x, r.top + 64] : [r.x, r.top + 226], allowed: [r.x, r.top + 176], denied: [r.x + side - 20, r.top + 300] };
     });
     return restOf(stage, now);
   };

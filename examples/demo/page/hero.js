@@ -43,7 +43,7 @@ const send = (script, order) => play("drain", script, { framework: $("framework"
 // play has the demo play a script. If it doesn't, the words say why.
 async function play(id, script, order) {
   const got = await ask("POST", `/api/run/${id}/${script}`, order);
-  if (got && !got.ok) say($(`v-${id}`), capital(got.data[""] ?? "the demo refused to play this"));
+  if (got && !got.ok) say($(`v-${id}`), capital(got.data[""] ?? "the demo can’t play this"));
 }
 
 // showSentence writes the settings as a sentence: its numbers are sliders.
@@ -67,12 +67,12 @@ function drawHero(t) {
   set(hero.pipe, "d", `M716 12H${spout + 8}Q${spout} 12 ${spout} 20V${(b.rim - b.ry * 0.84).toFixed(1)}`);
   say(hero.number, short(l.tokens));
   set(hero.number, "class", `number middle${hero.number.textContent.length > 4 ? " long" : ""}`);
-  say(hero.of, `of ${short(l.capacity)} left`);
+  say(hero.of, `of ${plural(l.capacity, "token")} left`);
   say(hero.by, l.moment.source === "fallback" ? "by this process alone" : "");
   set(hero.grip, "transform", `translate(${b.x - b.half} ${b.rim})`);
   say(hero.grip.lastChild, `burst ${short(l.capacity)}`);
   showStays(moments, l);
-  pills(hero.pills, stage.decisions, t, () => ({ from: [-10, lane], to: [b.x - b.half * 0.5, lane], passed: [840, lane], gone: 0.76, refused: [b.x - b.half - 40, b.floor - 12] }), Math.max(1, hero.per * 0.95));
+  pills(hero.pills, stage.decisions, t, () => ({ from: [-10, lane], to: [b.x - b.half * 0.5, lane], allowed: [840, lane], gone: 0.76, denied: [b.x - b.half - 40, b.floor - 12] }), Math.max(1, hero.per * 0.95));
   showTag(d, t, l, cost);
   if (d !== hero.drawn) showDecision(d);
   hero.drawn = d;
@@ -89,7 +89,7 @@ function showStays(moments, l) {
   set(hero.stays, "y", hero.bucket.rim - hero.bucket.ry - 8);
 }
 
-// showTag says why the latest request was refused, and counts down to when one may pass. It ends when that has come, or when another
+// showTag says why the latest request was denied, and counts down to when one is allowed. It ends when that has come, or when another
 // limit holds.
 function showTag(d, t, l, cost) {
   const wait = d?.retry_ms - (t - d?.at), same = (of) => ["capacity", "rate", "interval_ms", "mode"].every((k) => of?.[k] === l[k]);
@@ -97,7 +97,7 @@ function showTag(d, t, l, cost) {
   set(hero.tag, "visibility", on ? null : "hidden");
   if (!on) return;
   set(hero.tag, "transform", `translate(0 100) scale(${Math.max(1, hero.per * 0.86)})`);
-  say(hero.tag.children[1], d.status === 429 ? `refused: ${d.remaining} left,` : `failed: status ${d.status}`);
+  say(hero.tag.children[1], d.status === 429 ? `denied: ${plural(d.remaining, "token")} left,` : `failed: status ${d.status}`);
   say(hero.tag.children[2], d.status === 429 ? again(d.retry_ms < 0 ? -1 : wait) : "");
 }
 
@@ -132,7 +132,7 @@ const meanings = {
   "X-Ratelimit-Limit": ["rim", (v) => `the bucket holds ${v}`],
   "X-Ratelimit-Remaining": ["tokens", (v) => `${plural(Number(v), "token")} left`],
   "X-Ratelimit-Reset": ["tap", (v) => `full again at ${clockTime(Number(v) * 1000)}`],
-  Ratelimit: ["tokens", (v, d) => d.allowed ? `${part(v, "r")} left${part(v, "t") ? ` for the next ${part(v, "t")} s` : ""}` : `${d.remaining} left, ${part(v, "t") ? `ask in ${part(v, "t")} s` : again(-1)}`],
+  Ratelimit: ["tokens", (v, d) => d.allowed ? `${plural(Number(part(v, "r")), "token")} left${part(v, "t") ? ` for the next ${part(v, "t")} s` : ""}` : `${plural(d.remaining, "token")} left, ${part(v, "t") ? `ask in ${part(v, "t")} s` : again(-1)}`],
   "Ratelimit-Policy": ["tap", (v) => `${part(v, "q")} tokens in ${part(v, "w")} s`],
   "Ratelimit-Limit": ["rim", (v) => `the bucket holds ${v}`],
   "Ratelimit-Remaining": ["tokens", (v) => `${plural(Number(v), "token")} left`],

@@ -139,7 +139,7 @@ function drawYours(t) {
   }
   if (yours.pills) pills(yours.pills, stage.decisions, t, (d) => {
     const b = yours.parts.find((p) => p.id === `${d.lane ?? ""}/${d.key}`)?.b;
-    return b && { from: [b.x - 30, b.rim - 100], to: [b.x, b.rim - 10], passed: [b.x + b.half + 14, b.floor], refused: [b.x - b.half - 16, b.floor] };
+    return b && { from: [b.x - 30, b.rim - 100], to: [b.x, b.rim - 10], allowed: [b.x + b.half + 14, b.floor], denied: [b.x - b.half - 16, b.floor] };
   });
   return restOf(stage, t);
 }
