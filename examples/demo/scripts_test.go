@@ -104,11 +104,11 @@ func TestReplicasDriftApartAndMeetAgain(t *testing.T) {
 			require.EqualValues(t, 8, shared["local B"], "one bucket for both")
 			require.EqualValues(t, 10, shared["open A"], "each policy has its own")
 			power(false)
-			require.Zero(t, ask("closed A", 3), "fail closed: nobody passes")
-			require.Equal(t, 30, ask("open A", 30), "fail open: everybody passes")
+			require.Zero(t, ask("closed A", 3), "fail closed: nothing is allowed")
+			require.Equal(t, 30, ask("open A", 30), "fail open: everything is allowed")
 			together := ask("local A", 15) + ask("local B", 15)
 			require.GreaterOrEqual(t, together, 20, "two half-buckets")
-			require.LessOrEqual(t, together, 22, "together they admit twice the limit, and what refills meanwhile")
+			require.LessOrEqual(t, together, 22, "together they allow twice the limit, and what refills meanwhile")
 			_, alone := levels(t, d)
 			require.True(t, alone)
 			power(true)
@@ -130,13 +130,16 @@ func TestTheOutageIsPlayed(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	text := playedOut(t, d, "lose", "play", order{})
-	require.Contains(t, text, "together they may admit up to 20, not 10")
+	require.Contains(t, text, "together they allow at most twice the limit")
 	counts := counted(t, d, "lose")
-	require.Positive(t, counts["closed A"][503])
-	require.Zero(t, counts["open A"][503]+counts["local A"][503])
+	for _, by := range []string{" A", " B"} {
+		require.Equal(t, map[int]int{200: 4, 503: 16}, counts["closed"+by], "without Redis nothing is allowed")
+		require.Equal(t, map[int]int{200: 4 + 16}, counts["open"+by], "without Redis everything is allowed")
+	}
+	require.Zero(t, counts["local A"][503])
 	require.Positive(t, counts["local A"][429], "denied, also without Redis")
 	require.True(t, d.box.state().Up, "Redis is back")
-	require.Len(t, logOf(t, d, "lose"), 3*(20+32), "a page that comes later gets all that the words count")
+	require.Len(t, logOf(t, d, "lose"), 3*(8+32), "a page that comes later gets all that the words count")
 }
 
 // What is said of a chapter is true whatever else is pressed while it plays.

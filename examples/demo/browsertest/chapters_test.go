@@ -19,7 +19,7 @@ func TestDrainIt(t *testing.T) {
 		page.Save("drain-it-" + in.Name)
 		page.Load()
 		page.Wait("the words are still there", `/^Allowed: continuous/.test(document.querySelector("#v-modes").textContent)`)
-		page.Wait("the picture counts what the words say", `JSON.stringify(document.querySelector("#v-modes").textContent.match(/\d+/g).slice(0, 3)) === JSON.stringify([...document.querySelectorAll("#f-modes .end")].map(e => e.textContent.match(/^\d+/)[0]))`)
+		page.Wait("the picture counts what the words say", `JSON.stringify(document.querySelector("#v-modes").textContent.match(/\d+/g).slice(0, 3)) === JSON.stringify([...document.querySelectorAll("#f-modes .end:has(tspan)")].map(e => e.textContent.match(/\d+/)[0]))`)
 	})
 }
 
@@ -54,18 +54,18 @@ func TestLoseRedis(t *testing.T) {
 		}
 		page.Click("switch", "Redis")
 		page.Wait("two dashed half-buckets appear, and the box is grey", halves+` === 2 && document.querySelector("#f-lose .redis.off")`)
-		page.WaitText("together the two may admit up to 20, not 10")
+		page.WaitText("together the two allow at most twice the limit")
 		page.Save("lose-redis-" + in.Name)
 		page.Click("switch", "Redis")
 		page.Wait("they merge", halves+` === 0 && !document.querySelector("#f-lose .redis.off")`)
 		page.WaitText("OnFailure: core.FailLocal")
 		page.Click("button", "Lose Redis for 4 seconds")
 		said := `document.querySelector("#v-lose").textContent`
-		page.Wait("what came of it is said", `/Closed: \d+ failed with 503\. Open: \d+ were allowed\. Local, the default: \d+ were allowed and \d+ denied, .* up to 20, not 10\.$/.test(`+said+`)`)
+		page.Wait("what came of it is said", `/Closed: \d+ failed with 503\. Open: \d+ were allowed\. Local, the default: \d+ were allowed and \d+ denied, .* at most twice the limit\.$/.test(`+said+`)`)
 		last := func(when string) {
 			t.Helper()
 			page.Wait(when+" the last frame is the outage's: Redis is crossed out, the boxes are full", `document.querySelector("#f-lose .redis.off") && getComputedStyle(document.querySelector("#f-lose .cross")).display !== "none" && `+halves+` === 2`)
-			for _, says := range []string{"503: nothing is allowed", "everything is allowed", "together up to 20, not 10", "the default"} {
+			for _, says := range []string{"503: nothing is allowed", "everything is allowed", "at most twice the limit", "the default"} {
 				page.Wait(when+" it says "+says, `document.querySelector("#f-lose").textContent.includes($[0])`, says)
 			}
 			page.Wait(when+" the picture counts what the words say", `[/(\d+) failed with/, /Open: (\d+) were/, /default: (\d+) were/].every((e, i) => document.querySelector("#f-lose").textContent.includes(`+said+`.match(e)[1] + (i > 0 ? " allowed" : " failed")))`)

@@ -109,7 +109,7 @@ func TestNumbersAreTurned(t *testing.T) {
 		page.Wait("a request takes three", `/takes three\./.test(document.querySelector("h1").textContent)`)
 		page.Focus("slider", "Capacity")
 		page.Key("6", "0")
-		page.Wait("water, as more than 20 can't be counted", `document.querySelectorAll("#picture .slot").length === 0 && Number(document.querySelector("#picture .water").getAttribute("height")) > 0`)
+		page.Wait("water, as more than 20 can't be counted", `document.querySelectorAll("#picture .slot").length === 0 && document.querySelector("#picture .water").getAttribute("d")`)
 	})
 }
 

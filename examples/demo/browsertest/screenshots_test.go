@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 
 var (
 	screenshots = flag.String("screenshots", "", "a directory for screenshots of each state of the page")
+	states      = flag.String("states", "", "which of these states; by default all")
 	sizes       = flag.String("sizes", "1440x900 1024x650 768x1024 360x740 320x640", "of the screenshots")
 )
 
@@ -38,9 +40,12 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("set -screenshots to a directory")
 	}
 	p := start(t)
-	page := p.in(browser.Chromium, browser.Look{})
+	page := p.played(browser.Chromium, browser.Look{})
 	take := func(state, part string) {
 		t.Helper()
+		if *states != "" && !slices.Contains(strings.Fields(*states), state) {
+			return
+		}
 		for _, look := range looks(t) {
 			page.Show(look)
 			page.Wait("the pictures are as wide as the page", `["#f-share", "#f-lose", "#f-yours", "#strip"].every(s => (e => Math.abs(e.viewBox.baseVal.width - e.clientWidth) < 2)(document.querySelector(s)))`)
@@ -65,8 +70,6 @@ func TestScreenshots(t *testing.T) {
 		page.Wait("it plays", button+`.textContent === "Stop" || document.querySelector("#v-`+id+`").textContent`)
 		page.Wait("what came of it is said", button+`.textContent !== "Stop" && /\d/.test(document.querySelector("#v-`+id+`").textContent)`)
 	}
-	p.set(hour)
-	page.Wait("the first burst has been played", number+` === 0 && document.querySelectorAll("#rows tr").length === 15`)
 	take("hero-empty", "#drain")
 	page.Show(browser.Look{})
 	page.Click("button", "Fill the bucket")

@@ -1,20 +1,21 @@
 // A bucket as a picture: up to 20 tokens are discs to count, more are water. It shows what Remaining says, and nothing else.
 
-const countable = 20, columns = 5;
+// Its form is that of internal/bucketform, which draws it for other pages and pictures.
+const countable = 20, columns = 5, form = { mouth: 0.12, corner: 0.15, disc: 0.42, beside: 0.3, below: 0.58 };
 const between = (a, b, p) => a + (b - a) * p;
 const bound = (p) => Math.min(1, Math.max(0, p));
 
 // bucketIn draws a bucket around x, on the floor. pitch is from one disc to the next. In a large one more than ten discs are smaller.
 function bucketIn(parent, x, floor, pitch, tapY, large = false) {
-  const half = (columns * pitch) / 2 + pitch * 0.3, b = { x, floor, pitch, half, tapY, large, columns, looks: "", discs: [], rim: floor };
+  const half = (columns / 2 + form.beside) * pitch, b = { x, floor, pitch, half, tapY, large, columns, looks: "", discs: [], rim: floor };
   b.body = draw("path", { class: "body" });
-  b.water = draw("rect", { class: "water", x: x - half, width: 2 * half });
+  b.water = draw("path", { class: "water" });
   b.edge = draw("path", { class: "edge" });
   b.slots = draw("g", { class: "slots" });
   b.tokens = draw("g", { class: "tokens" });
   b.air = draw("g", { class: "tokens air" });
-  b.mouth = draw("ellipse", { class: "mouth", cx: x, rx: half, ry: half * 0.12 });
-  b.lid = draw("ellipse", { class: "lid", cx: x, rx: half, ry: half * 0.12 });
+  b.mouth = draw("ellipse", { class: "mouth", cx: x, rx: half, ry: half * form.mouth });
+  b.lid = draw("ellipse", { class: "lid", cx: x, rx: half, ry: half * form.mouth });
   b.ring = draw("path", { class: "ring", pathLength: 1 });
   b.el = draw("g", { class: "bucket" }, b.body, b.water, b.edge, b.slots, b.mouth, b.tokens, b.lid, b.ring, b.air);
   parent.append(b.el);
@@ -23,7 +24,7 @@ function bucketIn(parent, x, floor, pitch, tapY, large = false) {
 
 const rowsOf = (b, capacity) => (b.columns > columns ? 3 : capacity > countable ? countable / columns : Math.max(1, Math.ceil(capacity / columns)));
 const slotX = (b, i) => b.x + ((i % b.columns) - (b.columns - 1) / 2) * b.pitch;
-const slotY = (b, i) => b.floor - b.pitch * (0.58 + Math.floor(i / b.columns));
+const slotY = (b, i) => b.floor - b.pitch * (form.below + Math.floor(i / b.columns));
 
 // shape draws what depends on the capacity alone.
 function shape(b, capacity) {
@@ -32,22 +33,28 @@ function shape(b, capacity) {
   const { x, floor, half } = b;
   if (b.large) {
     b.columns = capacity > 10 ? 7 : columns;
-    b.pitch = 2 * half / (b.columns + 0.6);
+    b.pitch = half / (b.columns / 2 + form.beside);
   }
-  const r = b.pitch * 0.42, ry = b.ry = half * 0.12, rim = b.rim = floor - rowsOf(b, capacity) * b.pitch - r;
-  b.water.style.clipPath = `inset(0 round 0 0 ${r}px ${r}px)`;
+  const disc = b.pitch * form.disc, r = half * form.corner, ry = b.ry = half * form.mouth, rim = b.rim = floor - rowsOf(b, capacity) * b.pitch - disc;
   for (const e of [b.body, b.edge]) set(e, "d", `M${x - half} ${rim}V${floor - r}Q${x - half} ${floor} ${x - half + r} ${floor}H${x + half - r}Q${x + half} ${floor} ${x + half} ${floor - r}V${rim}`);
   for (const e of [b.mouth, b.lid]) set(e, "cy", rim);
   set(b.ring, "d", `M${x} ${rim - ry}A${half} ${ry} 0 1 1 ${x - 0.1} ${rim - ry}`);
-  const n = capacity > countable ? 0 : capacity, discs = (kind) => Array.from({ length: n }, (_, i) => draw("circle", { class: kind, cx: slotX(b, i), cy: slotY(b, i), r }));
+  const n = capacity > countable ? 0 : capacity, discs = (kind) => Array.from({ length: n }, (_, i) => draw("circle", { class: kind, cx: slotX(b, i), cy: slotY(b, i), r: disc }));
   b.slots.replaceChildren(...discs("slot"));
   b.tokens.replaceChildren(...(b.discs = discs("token")));
   b.air.replaceChildren();
 }
 
+// water is what stands so high in a bucket, with its surface. In a corner it is as narrow as the bucket is there.
+function water({ x, floor, half, ry }, high) {
+  if (high <= 0) return "";
+  const r = half * form.corner, low = Math.min(high, r), s = 1 - Math.sqrt(low / r), narrow = half - r * s * s, at = (y) => (floor - y).toFixed(1);
+  return `M${x - narrow} ${at(high)}A${narrow} ${ry} 0 0 1 ${x + narrow} ${at(high)}V${at(low)}Q${x + half - r * s} ${floor} ${x + half - r} ${floor}H${x - half + r}Q${x - half + r * s} ${floor} ${x - narrow} ${at(low)}Z`;
+}
+
 // flight puts the nth disc of those in the air somewhere.
 function flight(b, nth, x, y, opacity) {
-  const el = b.air.children[nth] ?? b.air.appendChild(draw("circle", { class: "token", r: b.pitch * 0.42 }));
+  const el = b.air.children[nth] ?? b.air.appendChild(draw("circle", { class: "token", r: b.pitch * form.disc }));
   set(el, "cx", x.toFixed(1));
   set(el, "cy", y.toFixed(1));
   set(el, "opacity", opacity.toFixed(2));
@@ -68,7 +75,7 @@ function showBucket(b, moments, nth, t, cost = 1) {
       set(disc, "visibility", i < l.tokens ? null : "hidden");
       set(b.slots.children[i], "visibility", i < l.tokens ? "hidden" : null);
     });
-    set(b.water, "height", 0);
+    set(b.water, "d", "");
     let had = latest(moments, t - rises)?.limits[nth]?.tokens ?? l.tokens;
     for (const n of near) {
       const has = n.limits[nth]?.tokens ?? had, p = n.show <= t ? (t - n.show) / rises : (n.show - t) / falls;
@@ -80,9 +87,7 @@ function showBucket(b, moments, nth, t, cost = 1) {
   } else {
     const last = near.findLast((n) => n.show <= t), before = last && latest(moments, last.show - 0.01)?.limits[nth];
     const tokens = before && !calm.matches && before.capacity === l.capacity ? between(before.tokens, l.tokens, bound((t - last.show) / 200)) : l.tokens;
-    const high = (b.floor - b.rim) * tokens / l.capacity;
-    set(b.water, "y", (b.floor - high).toFixed(1));
-    set(b.water, "height", high.toFixed(1));
+    set(b.water, "d", water(b, (b.floor - b.rim) * tokens / l.capacity));
   }
   while (b.air.children.length > air) b.air.lastChild.remove();
   set(b.lid, "visibility", l.tokens < cost ? null : "hidden");
