@@ -20,7 +20,7 @@ func drawModes() *canvas {
 	}
 	const foot = 170 + row*2 + 62
 	for at := time.Duration(0); at <= end; at += time.Minute {
-		c.line([]point{{x(at), 84}, {x(at), foot - 18}}, 1.5, "edge-line", "2 5")
+		c.line([]point{{x(at), 84}, {x(at), foot - 18}}, 1.5, "grid-line", "2 5")
 		c.text(x(at), foot+6, "soft middle", fmt.Sprintf("12:%02d", int(at.Minutes())))
 	}
 	for i, mode := range []core.Mode{core.Continuous, core.Stepped, core.Aligned} {
