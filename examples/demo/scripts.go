@@ -216,7 +216,7 @@ func sharedFlood(ctx context.Context, p *player) string {
 	with, without := list.of(200, "A")+list.of(200, "B"), list.of(200, "alone A")+list.of(200, "alone B")
 	text := fmt.Sprintf("With Redis %d of %d were allowed, without %d. ", with, len(list)/2, without)
 	if n := p.demo.alone(p.stage); n > 0 {
-		return text + fmt.Sprintf("Redis was away for %d of them: each replica had a bucket of its own, and together they may admit twice the limit.", n)
+		return text + fmt.Sprintf("Redis was away for %d of them: each replica had a bucket of its own, and together they may allow twice the limit.", n)
 	}
 	return text + fmt.Sprintf("One bucket for both: 10 + 1 a second allows at most %d in %.1f s. Two buckets allow twice as many.", p.stage.most(list.took()), list.took().Seconds())
 }

@@ -45,7 +45,7 @@ func drawModes() *canvas {
 		c.curve(points(ann.levels, x, y), floor)
 	}
 	c.key(width-margin-205, foot+42)
-	c.describe("A client sends 6 requests at 20 seconds past the minute, and then one every 5 seconds. Continuous admits one every 10 seconds. " +
-		"Stepped admits 6 again a minute after the first. Aligned admits 6 again at each full minute.")
+	c.describe("A client sends 6 requests at 20 seconds past the minute, and then one every 5 seconds. Continuous allows one every 10 seconds. " +
+		"Stepped allows 6 again a minute after the first. Aligned allows 6 again at each full minute.")
 	return c
 }

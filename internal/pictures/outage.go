@@ -119,8 +119,8 @@ func drawOutage() *canvas {
 	c.text(margin+26, 606, "soft", "allowed")
 	c.rect(margin+150, 592, 16, 16, 3, "soft-line")
 	c.text(margin+176, 606, "soft", "denied, of 8 requests a second")
-	c.describe("A client sends 8 requests a second under a limit of 4 a second with a burst of 4. While Redis is away, FailLocal admits what the limit "+
-		"allows from a bucket in this process: %d of %d. FailOpen admits %d of %d, and FailClosed %d of %d. The first calls wait for the timeout; then "+
+	c.describe("A client sends 8 requests a second under a limit of 4 a second with a burst of 4. While Redis is away, FailLocal allows what the limit "+
+		"says, from a bucket in this process: %d of %d. FailOpen allows %d of %d, and FailClosed %d of %d. The first calls wait for the timeout; then "+
 		"one call every half second tries Redis.", allowed...)
 	return c
 }
