@@ -23,7 +23,7 @@ func TestDrainIt(t *testing.T) {
 	})
 }
 
-// 2: a load balancer, two replicas, five frameworks, with one bucket in Redis, and without Redis with two.
+// 2: a load balancer, two replicas, with one bucket in Redis, and without Redis with two.
 func TestShareIt(t *testing.T) {
 	browser.Each(t, func(t *testing.T, in *browser.Browser) {
 		p := start(t)

@@ -40,7 +40,9 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("set -screenshots to a directory")
 	}
 	p := start(t)
-	page := p.played(browser.Chromium, browser.Look{})
+	p.set(map[string]any{"interval_ms": 60_000})
+	page := p.in(browser.Chromium, browser.Look{})
+	page.Wait("the first burst has been played", number+` === 0 && document.querySelectorAll("#rows tr").length === 15`)
 	take := func(state, part string) {
 		t.Helper()
 		if *states != "" && !slices.Contains(strings.Fields(*states), state) {
@@ -71,6 +73,7 @@ func TestScreenshots(t *testing.T) {
 		page.Wait("what came of it is said", button+`.textContent !== "Stop" && /\d/.test(document.querySelector("#v-`+id+`").textContent)`)
 	}
 	take("hero-empty", "#drain")
+	p.set(hour)
 	page.Show(browser.Look{})
 	page.Click("button", "Fill the bucket")
 	page.Wait("the bucket is full", number+` === 10`)

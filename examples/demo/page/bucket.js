@@ -102,7 +102,7 @@ function showBucket(b, moments, nth, t, cost = 1) {
 // text; without it they are discs.
 function pills(layer, decisions, t, route, text) {
   let n = 0;
-  const stay = calm.matches && text ? 2500 : leave, side = new Map(); // without motion those at one place stand side by side
+  const stay = calm.matches && text ? 4000 : leave, side = new Map(); // without motion those at one place stand side by side
   for (const d of around(decisions, t, stay, calm.matches ? 0 : travel)) {
     const way = route(d), p = d.show > t ? (d.show - t) / travel : (t - d.show) / stay;
     if (!way) continue;
@@ -117,12 +117,15 @@ function pills(layer, decisions, t, route, text) {
     if (calm.matches) {
       const place = `${x} ${d.allowed}`, k = side.get(place) ?? 0;
       side.set(place, k + 1);
-      x += d.allowed ? k * (text ? 30 : 13) : -(k + 1) * (text ? 62 : 13);
+      const apart = 62 * text, right = Math.max(x, 5.5 * apart); // five denials have room at the left, or in rows below
+      if (!text) x += d.allowed ? k * 13 : -(k + 1) * 13;
+      else if (d.allowed) [x, y] = [x + (k % 10) * 30, y + Math.floor(k / 10) * 32 * text];
+      else [x, y] = [right - (k % 5 + 1) * apart, y + (Math.floor(k / 5) + (right > x)) * 32 * text];
     }
     const el = layer.children[n++] ?? layer.appendChild(pill(text));
     set(el, "class", `pill ${d.show > t ? "asks" : d.allowed ? "ok" : d.status === 429 ? "no" : "failed"}`);
     set(el, "transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})${text > 1 ? ` scale(${text})` : ""}`);
-    set(el, "opacity", bound(d.show > t ? (1 - p) * 6 : ((way.gone ?? 1) - p) * 4).toFixed(2));
+    set(el, "opacity", bound(d.show > t ? (1 - p) * 6 : ((!calm.matches && way.gone || 1) - p) * 4).toFixed(2));
     if (text) say(el.lastChild, d.show > t ? "GET /" : String(d.status));
   }
   while (layer.children.length > n) layer.lastChild.remove();

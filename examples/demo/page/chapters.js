@@ -56,7 +56,7 @@ function build() {
   hero.per = Math.max(720 / $("picture").clientWidth, hero.high / $("picture").clientHeight) || 1; // units a pixel: letters stay large enough
   const letters = Math.max(1, hero.per);
   $("picture").style.setProperty("--per", letters);
-  for (const [el, y] of [[hero.tapSays, 7 + 10 * letters], [hero.of, 252 + 15 * letters], [hero.by, 252 + 33 * letters], [hero.grip.children[3], low(hero) ? 5 : -9], [hero.grip.lastChild, low(hero) ? 5 + 17 * letters : 7]]) set(el, "y", y);
+  for (const [el, y] of [[hero.tapSays, 7 + 10 * letters], [hero.of, 252 + 15 * letters], [hero.by, 252 + 33 * letters], [hero.grip.children[3], low(hero) ? 5 : 7 - 16 * letters], [hero.grip.lastChild, low(hero) ? 5 + 17 * letters : 7]]) set(el, "y", y);
   hero.strip.width = $("strip").clientWidth || 720;
   set($("strip"), "viewBox", `0 0 ${hero.strip.width} 90`);
   yours.looks = "";
@@ -146,7 +146,7 @@ function buildShare(svg, width, wide) {
       for (const r of p.replicas) {
         if (!shared) showBucket(r.bucket, bucketsOf(stage, r.name), 0, t);
         const d = latest(stage.decisions.filter((d) => d.lane === r.name), t);
-        say(r.by, d ? nameOf(d.framework) : "five frameworks");
+        say(r.by, d ? `through ${nameOf(d.framework)}` : "");
         say(r.sum, d ? `${count(stage, t, r.name, 200)} allowed` : "");
       }
       const lanes = p.replicas.map((r) => r.name), all = lanes.reduce((n, lane) => n + count(stage, t, lane, 200), 0);
@@ -182,7 +182,7 @@ function buildLose(svg, width, wide) {
     c.power.append(col.number);
     col.replicas = ["A", "B"].map((name, j) => {
       const at = x + (2 * j - 1) * side, r = { name: `${mode} ${name}`, x: at, top, g: box(at - side + 4, top + 188, 2 * side - 8, 104, `${name}`), own: null };
-      r.own = bucketIn(r.g, at, top + 282, Math.min(16, (side - 6) / 2.8));
+      r.own = bucketIn(r.g, at, top + 282, Math.min(16, (side - 12) / 2.8));
       set(r.own.el, "class", "bucket half");
       set(r.own.el, "visibility", "hidden"); // until a frame knows better
       r.word = label(at, top + 254, "", "middle strong");

@@ -101,7 +101,7 @@ function showTag(d, t, l, cost) {
   set(hero.tag, "visibility", on ? null : "hidden");
   if (!on) return;
   const scale = Math.max(1, hero.per * 0.86), [box, text] = hero.tag.children, [why, when] = text.children; // on a phone below the bucket, in one line
-  set(hero.tag, "transform", low(hero) ? `translate(0 ${hero.high - 30 * scale}) scale(${scale})` : "translate(0 98)");
+  set(hero.tag, "transform", low(hero) ? `translate(0 ${hero.high - 30 * scale}) scale(${scale})` : `translate(0 98) scale(${scale})`);
   for (const [el, name, value] of [[box, "width", low(hero) ? 720 / scale : 190], [box, "height", low(hero) ? 28 : 48], [when, "x", low(hero) ? null : 14], [when, "dx", low(hero) ? 5 : 0], [when, "dy", low(hero) ? 0 : 18]]) set(el, name, value);
   say(why, d.status === 429 ? `denied: ${plural(d.remaining, "token")} left,` : `failed: status ${d.status}`);
   say(when, d.status === 429 ? again(d.retry_ms < 0 ? -1 : wait) : "");
@@ -191,7 +191,7 @@ async function showCode(stage = "drain") {
   programs[stage] = got.data;
   if (stage === "drain") {
     hero.framework = framework;
-    say($("h-go"), `In Go, for ${nameOf(framework)}`);
+    say($("h-go"), `In Go: middleware for ${nameOf(framework)}`);
   }
   if (old.lines === lines) return;
   const words = (text = "") => text.match(/[\w.]+|\s+|[^\w\s]/g) ?? [], before = words(old.lines), after = words(lines), marked = before.length > 0;
