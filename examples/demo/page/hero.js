@@ -191,7 +191,7 @@ async function showCode(stage = "drain") {
   programs[stage] = got.data;
   if (stage === "drain") {
     hero.framework = framework;
-    say($("h-go"), `In Go: middleware for ${nameOf(framework)}`);
+    say($("h-go"), `Go middleware for ${nameOf(framework)}`);
   }
   if (old.lines === lines) return;
   const words = (text = "") => text.match(/[\w.]+|\s+|[^\w\s]/g) ?? [], before = words(old.lines), after = words(lines), marked = before.length > 0;
