@@ -134,7 +134,7 @@ function drawYours(t) {
     if (!l) continue;
     const slots = l.mode === "concurrent";
     say(p.number, short(l.tokens));
-    say(p.of, slots ? `of ${l.capacity} slots free` : `of ${short(l.capacity)} ${l.unit || "requests"}`);
+    say(p.of, slots ? `of ${l.capacity} slots free` : `of ${short(l.capacity)} ${l.unit || "requests"} left`);
     say(p.rate, slots ? "" : `${short(l.rate)} each ${duration(l.interval_ms)}`);
   }
   if (yours.pills) pills(yours.pills, stage.decisions, t, (d) => {
