@@ -54,7 +54,7 @@ func TestLoseRedis(t *testing.T) {
 		}
 		page.Click("switch", "Redis")
 		page.Wait("two dashed half-buckets appear, and the box is grey", halves+` === 2 && document.querySelector("#f-lose .redis.off")`)
-		page.WaitText("together the two allow at most twice the limit")
+		page.WaitText("two local buckets allow at most twice the limit")
 		page.Save("lose-redis-" + in.Name)
 		page.Click("switch", "Redis")
 		page.Wait("they merge", halves+` === 0 && !document.querySelector("#f-lose .redis.off")`)

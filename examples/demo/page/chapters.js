@@ -244,5 +244,5 @@ function merge(replica, col, moments, t, alone) {
 
 function hearRedis({ up, text }) {
   set($("redis"), "aria-checked", String(up));
-  say($("redis-says"), up ? `on: ${text}` : "off: together the two allow at most twice the limit");
+  say($("redis-says"), up ? `on: ${text}` : "off: two local buckets allow at most twice the limit");
 }
