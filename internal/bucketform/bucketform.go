@@ -38,12 +38,12 @@ func (f Form) Body() string {
 	return path("M", left, f.Rim, "V", f.Floor-r, "Q", left, f.Floor, left+r, f.Floor, "H", right-r, "Q", right, f.Floor, right, f.Floor-r, "V", f.Rim)
 }
 
-// MouthY is half the height of the mouth.
-func (f Form) MouthY() float64 { return f.Half * Mouth }
+// mouthY is half the height of the mouth.
+func (f Form) mouthY() float64 { return f.Half * Mouth }
 
 // Mouth returns the path of the mouth. It begins at its top and runs clockwise.
 func (f Form) Mouth() string {
-	y := f.MouthY()
+	y := f.mouthY()
 	return path("M", f.X, f.Rim-y, "A", f.Half, y, 0, 1, 1, f.X-0.1, f.Rim-y, "Z")
 }
 
@@ -59,7 +59,7 @@ func (f Form) Water(share float64) string {
 	low := min(high, r)
 	s := 1 - math.Sqrt(low/r) // how far into the curve of the corner
 	half, begin, end := f.Half-r*s*s, f.Half-r*s, f.Half-r
-	return path("M", f.X-half, f.Floor-high, "A", half, f.MouthY(), 0, 0, 1, f.X+half, f.Floor-high, "V", f.Floor-low,
+	return path("M", f.X-half, f.Floor-high, "A", half, f.mouthY(), 0, 0, 1, f.X+half, f.Floor-high, "V", f.Floor-low,
 		"Q", f.X+begin, f.Floor, f.X+end, f.Floor, "H", f.X-end, "Q", f.X-begin, f.Floor, f.X-half, f.Floor-low, "Z")
 }
 
