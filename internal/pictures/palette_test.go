@@ -134,7 +134,7 @@ func TestBucketsLookAlike(t *testing.T) {
 		"lid":   {"fill", "no-tint", "", "alarm"},
 	} {
 		uses := func(style, rule, variable string) bool {
-			return regexp.MustCompile(regexp.QuoteMeta(rule)+` \{[^}]*\b`+look.property+`: var\(--`+variable+`\)`).MatchString(style)
+			return regexp.MustCompile(regexp.QuoteMeta(rule) + ` \{[^}]*\b` + look.property + `: var\(--` + variable + `\)`).MatchString(style)
 		}
 		assert.True(t, uses(parts, "."+part, look.demo), "the demo's %s has the color %s", part, look.demo)
 		if look.admin != "" {
@@ -170,7 +170,7 @@ func TestPagesShareWords(t *testing.T) {
 		}
 		assert.Empty(t, others.FindAllString(text, -1), path)
 	}
-	for _, pattern := range []string{"../../examples/demo/*.go", "../../adminlimit/*.go", "../../cmd/ratelimit/internal/report/*.go", "../../cmd/ratelimit/internal/state/*.go"} {
+	for _, pattern := range []string{"../../examples/demo/*.go", "../../adminlimit/*.go", "../../cmd/ratelimit/internal/report/*.go", "../../cmd/ratelimit/internal/state/*.go", "../../cmd/ratelimit/*.go", "../../internal/oncall/*.go", "../../internal/pictures/*.go"} {
 		found, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		require.NotEmpty(t, found, pattern)
