@@ -116,7 +116,8 @@ func shownAs(key string) string {
 	return key
 }
 
-// Water in a bucket stands as high as the share of tokens that is left.
+// Water in a bucket stands as high as the share of tokens that is left. A bucket
+// that denies is closed.
 func TestABucketIsDrawnAsItIs(t *testing.T) {
 	a := start(t)
 	water := regexp.MustCompile(`class="water" d="M[\d.]+ ([\d.]+)A[^"]*"/><path class="edge" d="M[\d.]+ ([\d.]+)V([\d.]+)Q[\d.]+ ([\d.]+) `)
@@ -128,7 +129,9 @@ func TestABucketIsDrawnAsItIs(t *testing.T) {
 		found := water.FindStringSubmatch(box)
 		if left == 0 {
 			assert.Nil(t, found, "an empty bucket has no water")
+			assert.Contains(t, box, `class="lid"`)
 		} else {
+			assert.NotContains(t, box, `class="lid"`, "%d of 5", left)
 			var top, rim, floor float64
 			for i, v := range map[int]*float64{1: &top, 2: &rim, 4: &floor} {
 				var err error

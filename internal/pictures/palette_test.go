@@ -131,7 +131,7 @@ func TestBucketsLookAlike(t *testing.T) {
 		"edge":  {"stroke", "edge", "edge", "edge-line"},
 		"water": {"fill", "water", "water", ""},
 		"token": {"fill", "token", "", "accent"},
-		"lid":   {"fill", "no-tint", "", "alarm"},
+		"lid":   {"fill", "no-tint", "wash", "alarm"},
 	} {
 		uses := func(style, rule, variable string) bool {
 			return regexp.MustCompile(regexp.QuoteMeta(rule) + ` \{[^}]*\b` + look.property + `: var\(--` + variable + `\)`).MatchString(style)
