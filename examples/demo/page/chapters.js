@@ -113,7 +113,7 @@ function buildShare(svg, width, wide) {
   const c = chapters.share, room = wide ? width / 2 : width;
   const panels = [["", "With Redis: one bucket for both"], ["alone ", "Without: each its own bucket"]].map(([kind, title], i) => {
     const left = wide ? i * room : 0, top = wide ? 0 : i * 372, mid = left + room / 2, p = { kind };
-    const half = Math.min(78, room / 4 - 4), sides = [mid - half - 4, mid + half + 4];
+    const half = Math.min(78, room / 4 - 8), sides = [mid - half - 4, mid + half + 4];
     svg.append(label(mid, top + 16, title, "middle strong"));
     for (const x of sides) svg.append(draw("path", { class: "wire", d: `M${mid} ${top + 64}L${x} ${top + 92}` }));
     svg.append(box(mid - 66, top + 32, 132, 32, "Load balancer"));

@@ -70,7 +70,7 @@ function drawHero(t) {
   set(hero.pipe, "d", `M716 12H${spout + 8}Q${spout} 12 ${spout} 20V${(b.rim - b.ry * 0.84).toFixed(1)}`);
   say(hero.number, short(l.tokens));
   set(hero.number, "class", `number middle${hero.number.textContent.length > 4 ? " long" : ""}`);
-  say(hero.of, `of ${plural(l.capacity, "token")} left`);
+  say(hero.of, `of ${low(hero) ? short(l.capacity) : plural(l.capacity, "token")} left`);
   say(hero.by, l.moment.source === "fallback" ? "by this process alone" : "");
   set(hero.grip, "transform", `translate(${b.x - b.half} ${b.rim})`);
   say(hero.grip.children[3], `burst ${short(l.capacity)}`);
@@ -89,8 +89,8 @@ function drawHero(t) {
 function showStays(moments, l) {
   const before = moments[moments.indexOf(l.moment) - 1]?.limits[0]?.capacity ?? l.capacity, taken = l.capacity - l.tokens;
   say(hero.stays, before === l.capacity || taken === 0 ? "" : `${short(before)} → ${short(l.capacity)}: ${plural(taken, "token")} taken ${taken === 1 ? "stays" : "stay"} taken`);
-  set(hero.stays, "x", hero.bucket.x + hero.bucket.half * 0.55 - 14);
-  set(hero.stays, "y", hero.bucket.rim - hero.bucket.ry - 8);
+  set(hero.stays, "x", low(hero) ? 716 : hero.bucket.x + hero.bucket.half * 0.55 - 14);
+  set(hero.stays, "y", low(hero) ? hero.high - 20 : hero.bucket.rim - hero.bucket.ry - 8);
 }
 
 // showTag says why the latest request was denied, and counts down to when one is allowed. It ends when that has come, or when another
@@ -191,7 +191,7 @@ async function showCode(stage = "drain") {
   programs[stage] = got.data;
   if (stage === "drain") {
     hero.framework = framework;
-    say($("h-go"), `Go middleware for ${nameOf(framework)}`);
+    say($("h-go"), `In Go, for ${nameOf(framework)}`);
   }
   if (old.lines === lines) return;
   const words = (text = "") => text.match(/[\w.]+|\s+|[^\w\s]/g) ?? [], before = words(old.lines), after = words(lines), marked = before.length > 0;

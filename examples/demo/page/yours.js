@@ -117,7 +117,7 @@ function drawYours(t) {
     const n = shown.reduce((n, [, moments]) => n + latest(moments, t).limits.length, 0), row = Math.max(1, Math.min(n, Math.floor(width / 130))), room = width / row, high = 282;
     let k = 0;
     for (const [id, moments] of shown) {
-      const m = latest(moments, t), who = m.key.startsWith("header") ? m.user : m.key.startsWith("ip") ? m.key : "everybody";
+      const m = latest(moments, t), who = m.key.startsWith("header") ? m.user : m.key.startsWith("ip") ? m.key.replace("ip:", "IP ") : "everybody";
       m.limits.forEach((l, i) => {
         const g = draw("g"), x = (k % row + 0.5) * room, top = Math.floor(k++ / row) * high, b = bucketIn(g, x, top + 166, Math.min(34, room / 6.4), top + 20);
         const p = { id, i, b, number: label(x, top + 204, "", "number small middle"), of: label(x, top + 224, "", "of middle"), rate: label(x, top + 242, "", "of middle") };
