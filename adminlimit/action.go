@@ -33,7 +33,7 @@ type done struct {
 
 // Answers to what can't be done.
 var (
-	crossSite  = &failure{http.StatusForbidden, "a form of another site is refused"}
+	crossSite  = &failure{http.StatusForbidden, "forms of other sites change nothing"}
 	readOnly   = &failure{http.StatusForbidden, "this handler is read-only: it peeks, and changes nothing"}
 	noFile     = &failure{http.StatusNotFound, "there is no policy file to reload"}
 	outdated   = &failure{http.StatusConflict, "the policy has changed since you looked at it: look again"}

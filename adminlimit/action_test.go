@@ -131,7 +131,7 @@ func TestPeekShowsWhatIsLeft(t *testing.T) {
 	_, page := a.send(t, http.MethodPost, "", "action=peek&policy=login&key=user:ann", html)
 	assert.Contains(t, page, "in shadow mode")
 	assert.Contains(t, page, "login owes 5 tokens, next token in ")
-	assert.Contains(t, page, "passes in ")
+	assert.Contains(t, page, "allowed in ")
 	assert.NotContains(t, a.log.String(), "user:ann")
 }
 

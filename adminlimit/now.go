@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/denied"
+	"github.com/tokenbucket-go/ratelimit/internal/bucketform"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
@@ -141,13 +142,10 @@ func (b *bucket) Tightest() (tightest *level) {
 // share is which part of its capacity a limit has left.
 func (l *level) share() float64 { return float64(l.Remaining) / float64(max(1, l.Capacity)) }
 
-// Water is the outline of what a drawn bucket has, from the floor up.
-func (l *level) Water() string {
-	const left, right, floor, height = 4.0, 24.0, 25.0, 20.0
-	high := height * min(1, max(0, l.share()))
-	if high == 0 {
-		return ""
-	}
-	top, round := floor-high, min(3, high)
-	return fmt.Sprintf("M%g %.2fV%.2fQ%g %g %.2f %gH%.2fQ%g %g %g %.2fV%.2fZ", left, top, floor-round, left, floor, left+round, floor, right-round, right, floor, right, floor-round, top)
-}
+// form is the bucket that the page draws for each limit.
+var form = bucketform.Of(14, 24, 4.2, bucketform.Countable)
+
+// Body, Mouth and Water are the paths of what is drawn.
+func (l *level) Body() string  { return form.Body() }
+func (l *level) Mouth() string { return form.Mouth() }
+func (l *level) Water() string { return form.Water(l.share()) }

@@ -116,10 +116,11 @@ func shownAs(key string) string {
 	return key
 }
 
-// Water in a bucket stands as high as the share of tokens that is left.
+// Water in a bucket stands as high as the share of tokens that is left. A bucket
+// that denies is closed.
 func TestABucketIsDrawnAsItIs(t *testing.T) {
 	a := start(t)
-	water := regexp.MustCompile(`class="water" d="M4 ([\d.]+)V`)
+	water := regexp.MustCompile(`class="water" d="M[\d.]+ ([\d.]+)A[^"]*"/><path class="edge" d="M[\d.]+ ([\d.]+)V([\d.]+)Q[\d.]+ ([\d.]+) `)
 	for left := 5; left >= 0; left-- {
 		_, page := a.send(t, http.MethodPost, "", "action=peek&policy=login&key=user:ann", html)
 		_, box, _ := strings.Cut(page, `<div class="box"`)
@@ -128,10 +129,16 @@ func TestABucketIsDrawnAsItIs(t *testing.T) {
 		found := water.FindStringSubmatch(box)
 		if left == 0 {
 			assert.Nil(t, found, "an empty bucket has no water")
+			assert.Contains(t, box, `class="lid"`)
 		} else {
-			top, err := strconv.ParseFloat(found[1], 64)
-			require.NoError(t, err)
-			assert.InDelta(t, 25-20*float64(left)/5, top, 0.01, "%d of 5", left)
+			assert.NotContains(t, box, `class="lid"`, "%d of 5", left)
+			var top, rim, floor float64
+			for i, v := range map[int]*float64{1: &top, 2: &rim, 4: &floor} {
+				var err error
+				*v, err = strconv.ParseFloat(found[i], 64)
+				require.NoError(t, err)
+			}
+			assert.InDelta(t, float64(left)/5, (floor-top)/(floor-rim), 0.001, "%d of 5", left)
 		}
 		_, err := a.login.Allow(t.Context(), "user:ann")
 		require.NoError(t, err)

@@ -33,7 +33,7 @@ have least of it left. Redis looks at no more than -rate keys a second, so it go
 		l.asked.define(flags)
 		flags.IntVar(&l.most, "most", 20, "how many `keys` a page has")
 		flags.IntVar(&l.page, "page", 1, "the `number` of the page to print")
-		flags.BoolVar(&l.denied, "denied", false, "leave out clients whose next request passes")
+		flags.BoolVar(&l.denied, "denied", false, "leave out clients whose next request is allowed")
 		flags.BoolVar(&l.asJSON, "json", false, "print a JSON object")
 		return l.run
 	},

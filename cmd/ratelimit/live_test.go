@@ -109,8 +109,8 @@ func TestGetSaysWhyAClientIsDenied(t *testing.T) {
 	s.use(t, "ip:192.0.2.1", 3)
 	out, code = get("api", "-ip", "192.0.2.1")
 	assert.Contains(t, out, "api ip:192.0.2.1: allowed: 2 of 5 tokens left of burst\n")
-	assert.Regexp(t, `burst +2 +5 +passes now +in 3 d`, out)
-	assert.Regexp(t, `daily +17 +20 +passes now +in 18 h`, out)
+	assert.Regexp(t, `burst +2 +5 +allowed now +in 3 d`, out)
+	assert.Regexp(t, `daily +17 +20 +allowed now +in 18 h`, out)
 	assert.Contains(t, out, "Redis forgets this key in 3 d")
 	assert.Equal(t, cli.OK, code)
 
@@ -127,7 +127,7 @@ func TestGetSaysWhyAClientIsDenied(t *testing.T) {
 	require.NoError(t, s.api.Debit(t.Context(), "ip:192.0.2.1", 20))
 	out, _ = get("api", "ip:192.0.2.1")
 	assert.Regexp(t, `denied: burst owes 20 tokens, next token in 21 d`, out)
-	assert.Regexp(t, `burst +-20 +5 +passes in`, out)
+	assert.Regexp(t, `burst +-20 +5 +allowed in`, out)
 
 	// Full differs from never used: the state is still there.
 	s.use(t, "full", 2)
@@ -166,7 +166,7 @@ func TestGetTellsWhatIsInUseAndHeld(t *testing.T) {
 	require.True(t, res.Allowed)
 	out, _, code := s.run(t, "get", "-policies", "p.yaml", "jobs", "ann")
 	assert.Equal(t, cli.OK, code)
-	assert.Regexp(t, `slots +1 +2 +passes now +in (10 min|9 min \d+ s) +1 slot in use`, out)
+	assert.Regexp(t, `slots +1 +2 +allowed now +in (10 min|9 min \d+ s) +1 slot in use`, out)
 	assert.Regexp(t, `budget +700 +1,000 .* 300 held by estimates, counts tokens`, out)
 	assert.Contains(t, out, "shadow mode: it denies nobody")
 	_, err = s.jobs.Allow(t.Context(), "ann")

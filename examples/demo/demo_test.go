@@ -157,13 +157,13 @@ func TestAllFrameworksDrainOneBucket(t *testing.T) {
 	}
 }
 
-// A burst is told in the order of the decisions: ten that leave 9, 8 … 0, and five that were refused, with when to retry.
+// A burst is told in the order of the decisions: ten that leave 9, 8 … 0, and five that were denied, with when to retry.
 func TestABurstIsToldInItsOrder(t *testing.T) {
 	d := serve(t)
 	events := listen(t, d)
 	next(t, events, "hello")
 	set(t, d, "drain", fields{"interval_ms": hour})
-	require.Equal(t, "15 at once: 10 passed, 5 refused. There were 10 tokens, and a request takes 1.", playedOut(t, d, "drain", "burst", order{N: 15}))
+	require.Equal(t, "15 at once: 10 allowed, 5 denied. There were 10 tokens, and a request takes 1.", playedOut(t, d, "drain", "burst", order{N: 15}))
 	log := logOf(t, d, "drain")
 	require.Len(t, log, 15)
 	at := 0.0

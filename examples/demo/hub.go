@@ -149,7 +149,7 @@ func (d *demo) tell() {
 	})
 	skipped := map[string]int{}
 	for len(list) > toldAtOnce {
-		i := max(0, slices.IndexFunc(list, func(m *decision) bool { return !m.Allowed })) // those that passed are the news
+		i := max(0, slices.IndexFunc(list, func(m *decision) bool { return !m.Allowed })) // those that were allowed are the news
 		skipped[list[i].Stage]++
 		list = slices.Delete(list, i, i+1)
 	}

@@ -79,7 +79,7 @@ func run(args []string) error {
 	server := &http.Server{Handler: d, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	fmt.Printf("demo: %s, %s\n", d.url, backend.text)
-	fmt.Printf("Open %s in a browser. Try first: press \"Send 15 at once\", and see ten pass and five refused.\nStop the demo with Ctrl+C.\n", d.url)
+	fmt.Printf("Open %s in a browser. Try first: press \"Send 15 at once\", and see ten allowed and five denied.\nStop the demo with Ctrl+C.\n", d.url)
 	err = server.Serve(listener)
 	d.close()
 	if ctx.Err() == nil {

@@ -171,7 +171,7 @@ func fill(context.Context, *player) string { return "" } // every script but one
 
 // text is what became of the replies.
 func (l replies) text() string {
-	text := fmt.Sprintf("%d passed, %d refused", l.of(200, ""), l.of(429, ""))
+	text := fmt.Sprintf("%d allowed, %d denied", l.of(200, ""), l.of(429, ""))
 	if other := l.of(503, "") + l.of(0, ""); other > 0 {
 		text += fmt.Sprintf(", %d failed", other)
 	}
@@ -190,7 +190,7 @@ func threeModes(ctx context.Context, p *player) string {
 	p.demo.tellRun(p.stage, played{Stage: p.stage.id, Script: p.name, Running: true})
 	list := p.atOnce(ctx, 15, "", lanes...)
 	list = append(list, p.steadily(ctx, 3, 14*time.Second, "", to(lanes...))...)
-	return fmt.Sprintf("Passed: continuous %d, stepped %d, aligned %d of %d. Aligned wins here because the clock strikes a second after the start. In the long run ten pass every five seconds in all three: they differ in when.",
+	return fmt.Sprintf("Allowed: continuous %d, stepped %d, aligned %d of %d. Aligned wins here because the clock strikes a second after the start. In the long run each allows ten every five seconds: they differ in when.",
 		list.of(200, lanes[0]), list.of(200, lanes[1]), list.of(200, lanes[2]), len(list)/3)
 }
 
@@ -206,14 +206,14 @@ func sharedFlood(ctx context.Context, p *player) string {
 		return []string{by, "alone " + by}
 	})
 	with, without := list.of(200, "A")+list.of(200, "B"), list.of(200, "alone A")+list.of(200, "alone B")
-	text := fmt.Sprintf("With Redis %d of %d passed, without %d. ", with, len(list)/2, without)
+	text := fmt.Sprintf("With Redis %d of %d were allowed, without %d. ", with, len(list)/2, without)
 	if n := p.demo.alone(p.stage); n > 0 {
-		return text + fmt.Sprintf("Redis was away for %d of them: each replica had a bucket of its own, and together they may admit twice the limit.", n)
+		return text + fmt.Sprintf("Redis was away for %d of them: each replica had a bucket of its own, and together they may allow twice the limit.", n)
 	}
-	return text + fmt.Sprintf("One bucket for both: 10 + 1 a second lets at most %d pass in %.1f s. Two buckets let twice as many pass.", p.stage.most(list.took()), list.took().Seconds())
+	return text + fmt.Sprintf("One bucket for both: 10 + 1 a second allows at most %d in %.1f s. Two buckets allow twice as many.", p.stage.most(list.took()), list.took().Seconds())
 }
 
-// most is how many the first limit lets pass in d.
+// most is how many the first limit allows in d.
 func (st *stage) most(d time.Duration) int64 {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -225,7 +225,7 @@ func outage(ctx context.Context, p *player) string {
 		by := []string{" A", " B"}[n%2]
 		return []string{"closed" + by, "open" + by, "local" + by}
 	}
-	p.steadily(ctx, 8, 2500*time.Millisecond, "", lanes)
+	p.steadily(ctx, 8, time.Second, "", lanes)
 	if ctx.Err() != nil {
 		return ""
 	}
@@ -234,12 +234,8 @@ func outage(ctx context.Context, p *player) string {
 	list := p.steadily(ctx, 8, 4*time.Second, "", lanes)
 	p.demo.turnRedis(context.WithoutCancel(ctx), true)
 	count := func(status int, mode string) int { return list.of(status, mode+" A") + list.of(status, mode+" B") }
-	known := "."
-	if n := count(429, "closed"); n > 0 {
-		known = fmt.Sprintf("; the first %d were refused, as the replicas still knew that the bucket was empty.", n)
-	}
-	return fmt.Sprintf("%d requests each while Redis was off%s Closed: %d failed with 503. Open: %d passed. Local, the default: %d passed and %d were refused, because each replica had a bucket of its own: together they may admit up to 20, not 10.",
-		len(list)/3, known, count(503, "closed"), count(200, "open"), count(200, "local"), count(429, "local"))
+	return fmt.Sprintf("%d requests each while Redis was off. Closed: %d failed with 503. Open: %d were allowed. Local, the default: %d were allowed and %d denied, because each replica had a bucket of its own: together they allow at most twice the limit.",
+		len(list)/3, count(503, "closed"), count(200, "open"), count(200, "local"), count(429, "local"))
 }
 
 func bothUsers(ctx context.Context, p *player) string {

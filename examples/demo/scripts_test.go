@@ -106,11 +106,11 @@ func TestReplicasDriftApartAndMeetAgain(t *testing.T) {
 			require.EqualValues(t, 8, shared["local B"], "one bucket for both")
 			require.EqualValues(t, 10, shared["open A"], "each policy has its own")
 			power(false)
-			require.Zero(t, ask("closed A", 3), "fail closed: nobody passes")
-			require.Equal(t, 30, ask("open A", 30), "fail open: everybody passes")
+			require.Zero(t, ask("closed A", 3), "fail closed: nothing is allowed")
+			require.Equal(t, 30, ask("open A", 30), "fail open: everything is allowed")
 			together := ask("local A", 15) + ask("local B", 15)
 			require.GreaterOrEqual(t, together, 20, "two half-buckets")
-			require.LessOrEqual(t, together, 22, "together they admit twice the limit, and what refills meanwhile")
+			require.LessOrEqual(t, together, 22, "together they allow twice the limit, and what refills meanwhile")
 			_, alone := levels(t, d)
 			require.True(t, alone)
 			power(true)
@@ -132,13 +132,16 @@ func TestTheOutageIsPlayed(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	text := playedOut(t, d, "lose", "play", order{})
-	require.Contains(t, text, "together they may admit up to 20, not 10")
+	require.Contains(t, text, "together they allow at most twice the limit")
 	counts := counted(t, d, "lose")
-	require.Positive(t, counts["closed A"][503])
-	require.Zero(t, counts["open A"][503]+counts["local A"][503])
+	for _, by := range []string{" A", " B"} {
+		require.Equal(t, map[int]int{200: 4, 503: 16}, counts["closed"+by], "without Redis nothing is allowed")
+		require.Equal(t, map[int]int{200: 4 + 16}, counts["open"+by], "without Redis everything is allowed")
+	}
+	require.Zero(t, counts["local A"][503])
 	require.Positive(t, counts["local A"][429], "denied, also without Redis")
 	require.True(t, d.box.state().Up, "Redis is back")
-	require.Len(t, logOf(t, d, "lose"), 3*(20+32), "a page that comes later gets all that the words count")
+	require.Len(t, logOf(t, d, "lose"), 3*(8+32), "a page that comes later gets all that the words count")
 }
 
 // What is said of a chapter is true whatever else is pressed while it plays.
@@ -156,7 +159,7 @@ func TestChaptersOnOneRedisDontSpoilEachOther(t *testing.T) {
 	require.Eventually(t, func() bool { return !d.box.state().Up }, time.Minute, 20*time.Millisecond, "Redis is lost")
 	text := playedOut(t, d, "share", "play", order{})
 	require.Equal(t, "Stopped.", said("lose"), "it would turn off the Redis of the one that plays")
-	require.Contains(t, text, "of 105 passed, without")
+	require.Contains(t, text, "of 105 were allowed, without")
 	require.NotEqual(t, d.alone(d.stage("share")) > 0, strings.Contains(text, "One bucket for both"), text)
 
 	status, _ = call(t, d, http.MethodPost, "/api/run/share/play", order{})
@@ -185,7 +188,7 @@ func TestAKilledRedisIsStartedAgain(t *testing.T) {
 func TestUsersHaveBucketsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
-	require.Contains(t, playedOut(t, d, "yours", "users", order{}), "Bob, 1 a second: 5 passed, 0 refused.")
+	require.Contains(t, playedOut(t, d, "yours", "users", order{}), "Bob, 1 a second: 5 allowed, 0 denied.")
 }
 
 // Chapter 1 begins at the same phase of the clock, so that the same one wins each time.
@@ -212,11 +215,11 @@ func TestSlotsAndPlansAndSettlement(t *testing.T) {
 		}
 	}
 	preset("slots")
-	require.Equal(t, "10 at once: 3 passed, 7 refused.", playedOut(t, d, "yours", "burst", order{N: 10}))
+	require.Equal(t, "10 at once: 3 allowed, 7 denied.", playedOut(t, d, "yours", "burst", order{N: 10}))
 	preset("plans")
 	set(t, d, "yours", fields{"interval_ms": hour})
-	require.Equal(t, "25 at once: 10 passed, 15 refused.", playedOut(t, d, "yours", "burst", order{N: 25, User: "ann"}))
-	require.Equal(t, "25 at once: 20 passed, 5 refused.", playedOut(t, d, "yours", "burst", order{N: 25, User: "bob"}))
+	require.Equal(t, "25 at once: 10 allowed, 15 denied.", playedOut(t, d, "yours", "burst", order{N: 25, User: "ann"}))
+	require.Equal(t, "25 at once: 20 allowed, 5 denied.", playedOut(t, d, "yours", "burst", order{N: 25, User: "bob"}))
 	preset("model")
 	set(t, d, "yours", fields{"second": fields{"interval_ms": hour, "rate": 1}})
 	for i, f := range frameworks {

@@ -50,6 +50,6 @@ func drawBucket() *canvas {
 	c.text(width-margin, lane+6, "soft end", "allowed")
 	c.text(width-margin, lane+38, "soft end", "denied")
 	c.describe("The bucket is full. A burst of 6 requests takes 6 tokens, which come back one a second. Of a burst of 14 requests %d are allowed. "+
-		"While the client goes on asking, each new token admits one request. When it pauses, the bucket fills up and stays full.", allowed)
+		"While the client goes on asking, each new token allows one request. When it pauses, the bucket fills up and stays full.", allowed)
 	return c
 }

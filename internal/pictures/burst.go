@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/bucketform"
 )
 
 // Where a burst's requests wait, the rim at which they meet the bucket, and
 // where they end. Each is a corner of a pill.
 var (
-	askAt, rimAt, doneAt = point{36, 150}, point{329, 98}, point{482, 150}
+	askAt, rimAt, doneAt = point{36, 150}, point{329, 160}, point{482, 150}
 	cell                 = point{70, 40} // from a pill to the next column and row
 	pill                 = point{62, 26}
 	rows                 = 5
@@ -20,8 +21,8 @@ var (
 // flight is how long a request takes to the rim, and from there on.
 const flight = 500 * time.Millisecond
 
-// drawBurst shows a burst of 15 requests for 10 tokens, the refusals, the
-// refill, and a request that waits and is allowed.
+// drawBurst shows a burst of 15 requests for 10 tokens, the denials, the refill,
+// and a request that waits and is allowed.
 func drawBurst() *canvas {
 	const (
 		size, apart  = 15, 30 * time.Millisecond
@@ -33,7 +34,7 @@ func drawBurst() *canvas {
 	c := newCanvas(456, "Ten tokens. Every request takes one.")
 	c.text(margin, 74, "text", "One comes back each second.")
 
-	var allowed, refused int
+	var allowed, denied int
 	var pills []func()
 	for i := range size {
 		at := burst + time.Duration(i)*apart
@@ -42,20 +43,20 @@ func drawBurst() *canvas {
 		from, id := place(askAt, size-1-i), fmt.Sprintf("p%d", i)
 		if n == 1 {
 			to := place(doneAt, allowed)
-			pills = append(pills, func() { c.pass(id, from, to, 0, at) })
+			pills = append(pills, func() { c.allow(id, from, to, 0, at) })
 			allowed++
 			continue
 		}
-		to, until := place(askAt, 2*rows+refused), loop
-		if refused == 0 {
+		to, until := place(askAt, 2*rows+denied), loop
+		if denied == 0 {
 			until = later - flight // the first to ask again
 		}
-		pills = append(pills, func() { c.refuse(id, from, to, at, until, fmt.Sprintf("retry in %.1f s", res.RetryAfter.Seconds())) })
-		refused++
+		pills = append(pills, func() { c.deny(id, from, to, at, until, fmt.Sprintf("retry in %.1f s", res.RetryAfter.Seconds())) })
+		denied++
 	}
 	ann.waitUntil(later, step)
 	if n, _ := ann.ask(1); n == 1 {
-		pills = append(pills, func() { c.pass("again", place(askAt, 2*rows), place(doneAt, 2*rows+rows-1), later-flight, later) })
+		pills = append(pills, func() { c.allow("again", place(askAt, 2*rows), place(doneAt, 2*rows+rows-1), later-flight, later) })
 	}
 	ann.waitUntil(loop, step)
 
@@ -66,11 +67,11 @@ func drawBurst() *canvas {
 			pill()
 		}
 		c.caption("caption1", 0, burst+flight/2, fmt.Sprintf("%d requests at once", size))
-		c.caption("caption2", burst+flight/2, later, fmt.Sprintf("%d allowed, %d refused: 429 says when to retry", allowed, refused))
+		c.caption("caption2", burst+flight/2, later, fmt.Sprintf("%d allowed, %d denied: 429 says when to retry", allowed, denied))
 		c.caption("caption3", later, loop, "One retries when a token is back: 200")
 	})
-	c.describe("A bucket has 10 tokens. A burst of %d requests comes: %d are allowed and %d are refused. One token comes back each second. "+
-		"A refused request comes again when a token is back, and is allowed.", size, allowed, refused)
+	c.describe("A bucket has 10 tokens. A burst of %d requests comes: %d are allowed and %d are denied. One token comes back each second. "+
+		"A denied request comes again when a token is back, and is allowed.", size, allowed, denied)
 	return c
 }
 
@@ -113,66 +114,83 @@ func spans(levels []level) (spans []span) {
 	return spans
 }
 
-// bucket draws a disc for each token, a ring around the next that grows until
-// it is there, how many are left, and a rim that is closed while none is.
+// bucket draws a disc for each token, how much of the next is there as a ring
+// at the rim, how many are left, and a rim that is closed while none is.
 func (c *canvas) bucket(spans []span, capacity int) {
-	const radius, top, floor = 16.0, 138.0, 354.0
-	rim := rimAt.x + pill.x/2
-	slot := func(k int) (x, y float64) { return rim - 22 + 44*float64(k%2), floor - 28 - cell.y*float64(k/2) }
+	f := bucketform.Of(rimAt.x+pill.x/2, 300, 38, capacity)
+	radius := f.Pitch * bucketform.Disc
+	c.path(f.Body(), 0, "sunk")
+	c.path(f.Body(), 2, "edge-line")
 	for k := range capacity {
-		x, y := slot(k)
-		c.circle(x, y, radius, "edge-line")
+		x, y := f.Token(k)
+		slot := during(spans, func(s span) bool { return s.n <= k })
+		c.moving(fmt.Sprintf("slot%d", k), slot, func() {
+			fmt.Fprintf(&c.body, `<circle cx="%s" cy="%s" r="%s" stroke-width="1.2" stroke-dasharray="3 4" class="edge-line"/>`+"\n", number(x), number(y), number(radius))
+		})
 	}
+	c.path(f.Mouth(), 2, "edge-line")
 	for k := range capacity {
-		x, y := slot(k)
-		there := by(point{x, y}, point{rim, rimAt.y + pill.y/2})
-		disc, ring := []frame{{0, seen}}, []frame{{0, hidden}}
+		x, y := f.Token(k)
+		there := by(point{x, y}, point{f.X, rimAt.y + pill.y/2})
+		disc := []frame{{0, seen}}
 		for i, s := range spans {
 			if i > 0 && spans[i-1].n > k && s.n <= k { // the request takes it along
 				disc = append(disc, frame{s.from, seen}, frame{s.from + flight/3, there}, frame{s.from + flight/3, gone(there)})
 			} else if i > 0 && spans[i-1].n <= k && s.n > k {
 				disc = append(disc, frame{s.from, disc[len(disc)-1].pose}, frame{s.from, hidden}, frame{s.from, seen})
 			}
-			if s.n == k && s.end-s.begin > 0.05 {
-				ring = append(ring, frame{s.from, hidden}, frame{s.from, pose{opacity: 1, missing: 1 - s.begin}}, frame{s.to, pose{opacity: 1, missing: 1 - s.end}}, frame{s.to, hidden})
-			}
 		}
-		c.moving(fmt.Sprintf("ring%d", k), ring, func() { c.ring(x, y, radius) })
 		c.moving(fmt.Sprintf("disc%d", k), disc, func() { c.circle(x, y, radius, "accent") })
 	}
-	left, right := rim-62, rim+62
-	c.line([]point{{left, top}, {left + 10, floor}, {right - 10, floor}, {right, top}}, 3, "soft-line", "")
-	c.moving("closed", during(spans, func(s span) bool { return s.n == 0 }), func() { c.line([]point{{left - 4, top}, {right + 4, top}}, 6, "denied-line", "") })
+	c.moving("closed", during(spans, func(s span) bool { return s.n == 0 }), func() {
+		c.path(f.Mouth(), 0, "alarm")
+		c.path(f.Mouth(), 2.5, "denied-line")
+	})
+	ring := []frame{{0, hidden}}
+	for _, s := range spans {
+		if s.end-s.begin > 0.05 {
+			ring = append(ring, frame{s.from, hidden}, frame{s.from, pose{opacity: 1, missing: 1 - s.begin}}, frame{s.to, pose{opacity: 1, missing: 1 - s.end}}, frame{s.to, hidden})
+		}
+	}
+	c.moving("ring", ring, func() {
+		fmt.Fprintf(&c.body, `<path d="%s" pathLength="1" stroke-dasharray="1" stroke-width="4" class="accent-line"/>`+"\n", f.Mouth())
+	})
 	for n := range capacity + 1 {
 		c.moving(fmt.Sprintf("left%d", n), during(spans, func(s span) bool { return s.n == n }), func() {
-			ink := "text"
+			ink, tokens := "text", " tokens left"
 			if n == 0 {
 				ink = "denied"
+			} else if n == 1 {
+				tokens = " token left"
 			}
-			c.text(rim, floor+32, ink+" bold middle", strconv.Itoa(n)+" left")
+			c.text(f.X, f.Floor+32, ink+" bold middle", strconv.Itoa(n)+tokens)
 		})
 	}
 }
 
-// ring draws a circle that begins at its top and whose part can be missing.
-func (c *canvas) ring(x, y, radius float64) {
-	fmt.Fprintf(&c.body, `<path d="M%s %sa%[3]s %[3]s 0 1 1 -0.1 0" pathLength="1" stroke-dasharray="1" stroke-width="4" class="accent-line"/>`+"\n", number(x), number(y-radius), number(radius))
+// path draws a path: its area, or a line so thick.
+func (c *canvas) path(d string, thick float64, class string) {
+	line := ""
+	if thick > 0 {
+		line = fmt.Sprintf(` stroke-width="%s"`, number(thick))
+	}
+	fmt.Fprintf(&c.body, `<path d="%s"%s class="%s"/>`+"\n", d, line, class)
 }
 
-// pass draws a request that is allowed at an instant: it goes to the rim, takes
+// allow draws a request that is allowed at an instant: it goes to the rim, takes
 // a token, and becomes a 200.
-func (c *canvas) pass(id string, from, to point, appears, at time.Duration) {
+func (c *canvas) allow(id string, from, to point, appears, at time.Duration) {
 	rim, end := by(from, rimAt), by(from, to)
 	asks := []frame{{appears, hidden}, {appears, seen}, {at - flight, seen}, {at, rim}, {at, gone(rim)}}
-	c.moving(id, asks, func() { c.pill(from, "GET /", "tint", "edge-line", "text") })
+	c.moving(id, asks, func() { c.pill(from, "GET /", "tint", "grid-line", "text") })
 	c.moving(id+"ok", []frame{{at, gone(rim)}, {at, rim}, {at + flight, end}}, func() { c.pill(from, "200", "paper", "allowed-line", "allowed bold") })
 }
 
-// refuse draws a request that is refused at an instant: at the closed rim it
+// deny draws a request that is denied at an instant: at the closed rim it
 // becomes a 429, and says how long to wait.
-func (c *canvas) refuse(id string, from, to point, at, until time.Duration, wait string) {
+func (c *canvas) deny(id string, from, to point, at, until time.Duration, wait string) {
 	rim, end := by(from, rimAt), by(from, to)
-	c.moving(id, []frame{{at - flight, seen}, {at, rim}, {at, gone(rim)}}, func() { c.pill(from, "GET /", "tint", "edge-line", "text") })
+	c.moving(id, []frame{{at - flight, seen}, {at, rim}, {at, gone(rim)}}, func() { c.pill(from, "GET /", "tint", "grid-line", "text") })
 	c.moving(id+"no", []frame{{at, gone(rim)}, {at, rim}, {at + flight, end}, {until, end}, {until, gone(end)}}, func() { c.pill(from, "429", "alarm", "denied-line", "denied bold") })
 	c.moving(id+"wait", []frame{{at + flight, hidden}, {at + flight, seen}, {until, seen}, {until, hidden}}, func() { c.text(to.x-8, to.y+19, "soft end", wait) })
 }

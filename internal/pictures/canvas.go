@@ -43,7 +43,7 @@ func (c *canvas) String() string {
 		"<!-- Written by go generate ./internal/pictures: do not edit. -->\n" +
 		fmt.Sprintf("<title id=\"title\">%s</title>\n<desc id=\"desc\">%s</desc>\n<style>%s</style>\n", escaped(c.title), escaped(c.description), style()+c.motionRules()) +
 		fmt.Sprintf(`<rect x="0.5" y="0.5" width="%s" height="%s" rx="14" class="paper"/>`+"\n", number(width-1), number(c.height-1)) +
-		fmt.Sprintf(`<rect x="0.5" y="0.5" width="%s" height="%s" rx="14" class="edge-line"/>`+"\n", number(width-1), number(c.height-1)) +
+		fmt.Sprintf(`<rect x="0.5" y="0.5" width="%s" height="%s" rx="14" class="grid-line"/>`+"\n", number(width-1), number(c.height-1)) +
 		c.body.String() + "</svg>\n"
 }
 
@@ -73,14 +73,14 @@ func (c *canvas) line(points []point, thick float64, class, dashes string) {
 // curve draws a line, and the area below it down to floor.
 func (c *canvas) curve(points []point, floor float64) {
 	c.area(points, floor, "tint")
-	c.line([]point{{points[0].x, floor}, {points[len(points)-1].x, floor}}, 1, "edge-line", "")
+	c.line([]point{{points[0].x, floor}, {points[len(points)-1].x, floor}}, 1, "grid-line", "")
 	c.line(points, 3, "accent-line", "")
 }
 
 // scaleY draws a horizontal line for each number.
 func (c *canvas) scaleY(from, to float64, y func(float64) float64, numbers ...float64) {
 	for _, v := range numbers {
-		c.line([]point{{from, y(v)}, {to, y(v)}}, 1, "edge-line", "")
+		c.line([]point{{from, y(v)}, {to, y(v)}}, 1, "grid-line", "")
 		c.text(from-12, y(v)+6, "soft end", thousands(int64(v)))
 	}
 }

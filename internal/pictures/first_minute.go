@@ -41,7 +41,7 @@ func drawFirstMinute() *canvas {
 		c.text(x(time.Minute)+16, y(float64(total))+26, "soft", limit.String())
 		totals = append(totals, total)
 	}
-	c.describe("With 60 requests a minute and a burst of 60, 60 requests pass at once, and one more each second: %d in the first minute. "+
-		"With 48 a minute and a burst of 12, %d pass.", totals...)
+	c.describe("With 60 requests a minute and a burst of 60, 60 requests are allowed at once, and one more each second: %d in the first minute. "+
+		"With 48 a minute and a burst of 12, %d are allowed.", totals...)
 	return c
 }

@@ -20,7 +20,7 @@ func drawModes() *canvas {
 	}
 	const foot = 170 + row*2 + 62
 	for at := time.Duration(0); at <= end; at += time.Minute {
-		c.line([]point{{x(at), 84}, {x(at), foot - 18}}, 1.5, "edge-line", "2 5")
+		c.line([]point{{x(at), 84}, {x(at), foot - 18}}, 1.5, "grid-line", "2 5")
 		c.text(x(at), foot+6, "soft middle", fmt.Sprintf("12:%02d", int(at.Minutes())))
 	}
 	for i, mode := range []core.Mode{core.Continuous, core.Stepped, core.Aligned} {
@@ -45,7 +45,7 @@ func drawModes() *canvas {
 		c.curve(points(ann.levels, x, y), floor)
 	}
 	c.key(width-margin-205, foot+42)
-	c.describe("A client sends 6 requests at 20 seconds past the minute, and then one every 5 seconds. Continuous admits one every 10 seconds. " +
-		"Stepped admits 6 again a minute after the first. Aligned admits 6 again at each full minute.")
+	c.describe("A client sends 6 requests at 20 seconds past the minute, and then one every 5 seconds. Continuous allows one every 10 seconds. " +
+		"Stepped allows 6 again a minute after the first. Aligned allows 6 again at each full minute.")
 	return c
 }

@@ -85,7 +85,7 @@ func drawOutage() *canvas {
 	c.rect(x(away), 66, x(back)-x(away), top+2*row+18-66, 6, "alarm")
 	c.text(x(away)+14, 92, "denied bold", "away")
 
-	var passed []any
+	var allowed []any
 	for i, mode := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
 		calls, admitted := sendThroughOutage(mode)
 		if i == 0 {
@@ -101,8 +101,8 @@ func drawOutage() *canvas {
 		for _, n := range admitted[away:back] {
 			sum += n
 		}
-		passed = append(passed, sum, of)
-		about := [...]string{"a bucket in this process: %d of %d pass", "%d of %d pass", "%d of %d pass, the others get 503"}[i]
+		allowed = append(allowed, sum, of)
+		about := [...]string{"a bucket in this process: %d of %d allowed", "%d of %d allowed", "%d of %d allowed, the others get 503"}[i]
 		c.heading(floor-high-14, mode.String(), fmt.Sprintf(about, sum, of), 170)
 		for second, n := range admitted {
 			left, right := x(float64(second))+3, x(float64(second)+1)-3
@@ -116,11 +116,11 @@ func drawOutage() *canvas {
 		c.text(x(s), top+2*row+44, "soft"+anchor, number(s)+" s")
 	}
 	c.rect(margin, 592, 16, 16, 3, "allowed")
-	c.text(margin+26, 606, "soft", "admitted")
+	c.text(margin+26, 606, "soft", "allowed")
 	c.rect(margin+150, 592, 16, 16, 3, "soft-line")
-	c.text(margin+176, 606, "soft", "refused, of 8 requests a second")
-	c.describe("A client sends 8 requests a second under a limit of 4 a second with a burst of 4. While Redis is away, FailLocal admits what the limit "+
-		"allows from a bucket in this process: %d of %d. FailOpen admits %d of %d, and FailClosed %d of %d. The first calls wait for the timeout; then "+
-		"one call every half second tries Redis.", passed...)
+	c.text(margin+176, 606, "soft", "denied, of 8 requests a second")
+	c.describe("A client sends 8 requests a second under a limit of 4 a second with a burst of 4. While Redis is away, FailLocal allows what the limit "+
+		"says, from a bucket in this process: %d of %d. FailOpen allows %d of %d, and FailClosed %d of %d. The first calls wait for the timeout; then "+
+		"one call every half second tries Redis.", allowed...)
 	return c
 }

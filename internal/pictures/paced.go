@@ -18,9 +18,9 @@ type paced struct {
 	service *core.Limiter
 	began   time.Time
 
-	served  []level // how many requests, over time
-	rates   []level // that the gate allows, over time
-	refused []time.Duration
+	served []level // how many requests, over time
+	rates  []level // that the gate allows, over time
+	denied []time.Duration
 }
 
 // newPaced returns a client of a service with a limit, whose answers have the
@@ -51,7 +51,7 @@ func (p *paced) run(at time.Duration) {
 			p.served = append(p.served, level{now, n}, level{now, n + 1})
 		} else {
 			turn.Refused(a)
-			p.refused = append(p.refused, now)
+			p.denied = append(p.denied, now)
 		}
 		turn.End(nil)
 		if rate := p.gate.State(key).Rate; rate > 0 {
@@ -90,14 +90,14 @@ func drawSpread() *canvas {
 	c.line([]point{{margin + 360, 400}, {margin + 390, 400}}, 2, "soft-line", "5 5")
 	c.text(margin+402, 406, "soft", "as fast as it can")
 	c.describe("A client that sends as fast as it can uses its 60 requests when each minute begins. A paced client has %d requests served in "+
-		"2 minutes, spread over the time, and %d refused.", int(p.served[len(p.served)-1].tokens), len(p.refused))
+		"2 minutes, spread over the time, and %d denied.", int(p.served[len(p.served)-1].tokens), len(p.denied))
 	return c
 }
 
-// drawLearned shows the rate that a client learns from refusals alone.
+// drawLearned shows the rate that a client learns from denials alone.
 func drawLearned() *canvas {
 	const top, floor, seconds, most = 96.0, 336.0, 60, 100.0
-	c := newCanvas(436, "A rate that is learned from refusals alone")
+	c := newCanvas(436, "A rate that is learned from denials alone")
 	x := func(at time.Duration) float64 { return scale(at.Seconds(), seconds, margin+44, width-margin) }
 	y := func(rate float64) float64 { return scale(min(rate, most), most, floor, top) }
 	c.scaleY(x(0), x(seconds*time.Second), y, 0, 50, 100)
@@ -108,7 +108,7 @@ func drawLearned() *canvas {
 	p.run(seconds * time.Second)
 	c.line([]point{{x(0), y(50)}, {x(seconds * time.Second), y(50)}}, 2, "soft-line", "5 5")
 	c.line(points(p.rates, x, y), 3, "accent-line", "")
-	for _, at := range p.refused {
+	for _, at := range p.denied {
 		c.mark(x(at), top-12, false)
 	}
 	c.line([]point{{margin, 400}, {margin + 30, 400}}, 3, "accent-line", "")
@@ -116,8 +116,8 @@ func drawLearned() *canvas {
 	c.line([]point{{margin + 240, 400}, {margin + 270, 400}}, 2, "soft-line", "5 5")
 	c.text(margin+282, 406, "soft", "the limit")
 	c.mark(margin+405, 400, false)
-	c.text(margin+420, 406, "soft", "refused")
-	c.describe("A service serves 50 requests a second, and says nothing but Retry-After. In %d seconds %d requests of a client were refused, and %d served. "+
-		"After each refusal the rate halves, comes back within some ten answers, and then rises slowly.", seconds, len(p.refused), int(p.served[len(p.served)-1].tokens))
+	c.text(margin+420, 406, "soft", "denied")
+	c.describe("A service serves 50 requests a second, and says nothing but Retry-After. In %d seconds %d requests of a client were denied, and %d served. "+
+		"After each denial the rate halves, comes back within some ten answers, and then rises slowly.", seconds, len(p.denied), int(p.served[len(p.served)-1].tokens))
 	return c
 }

@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// color is one of the pictures' colors, in the reader's light and dark theme.
-// They are those of the demo's page.
+// color is one of the demo's page, in the reader's light and dark theme.
 type color struct{ name, light, dark string }
 
 // paper is the ground of every picture.
-var paper = color{"paper", "#ffffff", "#151c25"}
+var paper = color{"paper", "#ffffff", "#10161e"}
 
 // inks are readable on paper and on washes: their contrast is at least 4.5 to
 // 1.
@@ -26,18 +25,22 @@ var inks = []color{
 // washes are grounds for text and areas.
 var washes = []color{
 	{"tint", "#e8f0fd", "#1a2a41"},
-	{"sunk", "#f4f6f9", "#0f151d"},
+	{"sunk", "#f4f6f9", "#18202b"},
 	{"alarm", "#fcebe9", "#3a1f22"},
 }
 
-// edge is for thin lines that carry no meaning of their own.
-var edge = color{"edge", "#cdd5df", "#3a4654"}
+// grid is for thin lines that carry no meaning of their own, and edge for
+// outlines.
+var (
+	grid = color{"grid", "#dde3eb", "#2b3643"}
+	edge = color{"edge", "#7d8a9c", "#6b7a8d"}
+)
 
 // style is the style sheet of every picture. Text is larger where the picture
 // is narrow, so that it can be read on a phone.
 func style() string {
 	var light, dark strings.Builder
-	for _, c := range slices.Concat([]color{paper, edge}, inks, washes) {
+	for _, c := range slices.Concat([]color{paper, grid, edge}, inks, washes) {
 		fmt.Fprintf(&light, ".%s{fill:%s}.%s-line{fill:none;stroke:%s}", c.name, c.light, c.name, c.light)
 		fmt.Fprintf(&dark, ".%s{fill:%s}.%s-line{stroke:%s}", c.name, c.dark, c.name, c.dark)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
-// drawRequest shows what a request passes, from the middleware to the script
+// drawRequest shows what a request goes through, from the middleware to the script
 // and back. Its numbers are those of a real answer.
 func drawRequest() *canvas {
 	const down, up, gap = margin + 28, margin + 290, 58
@@ -31,7 +31,7 @@ func drawRequest() *canvas {
 		name, down, up string
 		does           []string
 	}{
-		{"Middleware", "GET /", fmt.Sprintf("%d, RateLimit: %s", answer.Code, answer.Header().Get("RateLimit")), []string{"finds key and cost; runs the handler or refuses"}},
+		{"Middleware", "GET /", fmt.Sprintf("%d, RateLimit: %s", answer.Code, answer.Header().Get("RateLimit")), []string{"finds key and cost; runs the handler or denies"}},
 		{"Limiter", fmt.Sprintf("%s, cost %d", key, res.Cost), fmt.Sprintf("Remaining %d", res.Remaining), []string{"applies the policy; while Redis is away, OnFailure"}},
 		{"Store", limit.String(), fmt.Sprintf("allowed, %d tokens left", res.Remaining), []string{
 			"leases and denials answer at once, if they can", "the queue puts up to 512 decisions into one call",
@@ -54,7 +54,7 @@ func drawRequest() *canvas {
 		}
 		y += high + gap
 	}
-	c.describe("A request passes the middleware, the limiter, and the store, which has leases, denials, and a queue. The script in Redis decides it. " +
+	c.describe("A request goes through the middleware, the limiter, and the store, which has leases, denials, and a queue. The script in Redis decides it. " +
 		"The answer comes back the same way, and the middleware writes its header fields.")
 	return c
 }

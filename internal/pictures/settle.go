@@ -62,7 +62,7 @@ func drawSettle() *canvas {
 		c.text(x(change.at)+10, y(change.after.tokens)-10, "text", signed(change.by))
 	}
 	c.rect(margin, floor+90, 16, 16, 3, "sunk")
-	c.rect(margin, floor+90, 16, 16, 3, "edge-line")
+	c.rect(margin, floor+90, 16, 16, 3, "grid-line")
 	c.text(margin+26, floor+104, "soft", "the call runs")
 	c.describe("Three calls are charged 1,000 tokens each before they run. The first used 400 tokens, and Settle returns %d. "+
 		"The second used 1,300, and Settle charges %d more. The third failed, and Undo returns %s.",

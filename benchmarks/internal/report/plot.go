@@ -30,9 +30,9 @@ const (
 )
 
 // theme is how the plot looks on a light or a dark page: in the colors of the other pictures.
-type theme struct{ ground, edge, ink, grid, axis string }
+type theme struct{ ground, ink, grid, axis string }
 
-var light, dark = theme{"#ffffff", "#cdd5df", "#19212d", "#dde3eb", "#546072"}, theme{"#151c25", "#3a4654", "#e6ecf4", "#2b3643", "#9fadbf"}
+var light, dark = theme{"#ffffff", "#19212d", "#dde3eb", "#546072"}, theme{"#10161e", "#e6ecf4", "#2b3643", "#9fadbf"}
 
 // colors of lines: the first is that of the other pictures, the rest are near those of Okabe and Ito, which most people can tell
 // apart. They are dark enough for names on a light ground, and light enough for a dark one.
@@ -45,7 +45,7 @@ var colors = [][2]string{
 func style() string {
 	var b strings.Builder
 	rules := func(i int, t theme) {
-		fmt.Fprintf(&b, "svg{fill:%s}.ground{fill:%s;stroke:%s}.grid{stroke:%s}.axis{stroke:%s}", t.ink, t.ground, t.edge, t.grid, t.axis)
+		fmt.Fprintf(&b, "svg{fill:%s}.ground{fill:%s;stroke:%s}.grid{stroke:%s}.axis{stroke:%s}", t.ink, t.ground, t.grid, t.grid, t.axis)
 		for n, c := range colors {
 			fmt.Fprintf(&b, ".s%d{stroke:%s}.f%d{fill:%s}", n, c[i], n, c[i])
 		}

@@ -122,3 +122,46 @@ func TestPhone(t *testing.T) {
 		}
 	})
 }
+
+// Without motion nothing is on its way, and each answer of a burst has its
+// place: five denials are five, wherever they are looked at.
+func TestReducedMotionShowsEachAnswer(t *testing.T) {
+	browser.Each(t, func(t *testing.T, in *browser.Browser) {
+		for name, look := range map[string]browser.Look{"desktop": {}, "small": {Width: 1024, Height: 650}, "phone": {Width: 360, Height: 740}} {
+			t.Run(name, func(t *testing.T) {
+				look.ReducedMotion = true
+				p := start(t)
+				page := p.full(in, look)
+				browser.JS[any](page, `void (window.testPills = new Promise(done => {
+					const look = () => {
+						const of = kind => [...document.querySelectorAll("#picture .pill." + kind)].filter(e => Number(e.getAttribute("opacity")) > 0);
+						if (of("no").length < 5 && document.querySelectorAll("#rows tr").length < 31) return requestAnimationFrame(look);
+						done({
+							asks: document.querySelectorAll("#picture .pill.asks").length, moving: document.getAnimations().length, allowed: of("ok").length,
+							denied: of("no").map(e => (r => ({left: r.left, right: r.right, top: r.top, bottom: r.bottom, wide: innerWidth}))(e.getBoundingClientRect())),
+						});
+					};
+					look();
+				}))`)
+				page.Click("button", "Send 15 at once")
+				got := browser.JS[struct {
+					Asks, Moving, Allowed int
+					Denied                []struct{ Left, Right, Top, Bottom, Wide float64 }
+				}](page, `await testPills`)
+				if got.Asks != 0 || got.Moving != 0 || got.Allowed != 10 || len(got.Denied) != 5 {
+					t.Fatalf("%d requests are on their way, %d things move, %d answers are 200 and %d are 429: want 0, 0, 10 and 5", got.Asks, got.Moving, got.Allowed, len(got.Denied))
+				}
+				for i, a := range got.Denied {
+					if a.Left < 0 || a.Top < 0 || a.Right > a.Wide {
+						t.Errorf("a denial is not wholly in sight: %+v", a)
+					}
+					for _, b := range got.Denied[:i] {
+						if a.Left < b.Right-1 && b.Left < a.Right-1 && a.Top < b.Bottom-1 && b.Top < a.Bottom-1 {
+							t.Errorf("a denial covers another one: %+v and %+v", a, b)
+						}
+					}
+				}
+			})
+		}
+	})
+}

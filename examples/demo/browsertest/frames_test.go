@@ -16,7 +16,7 @@ const filmed = `(() => {
 		const frame = {
 			number: Number(svg.querySelector(".number").textContent),
 			discs: [...svg.querySelectorAll(".tokens:not(.air) .token")].filter(shown).length,
-			strip: Math.round((62 - Number(high)) / 42 * Number(document.querySelector("#strip .of").textContent)),
+			strip: Math.round((62 - Number(high)) / 42 * parseInt(document.querySelector("#strip .of").textContent)),
 			lid: Boolean(shown(svg.querySelector(".lid"))), tag: shown(svg.querySelector(".tag")) ? svg.querySelector(".tag").textContent : "",
 			asks: svg.querySelectorAll(".pill.asks").length,
 			id: Number(row?.cells[0].textContent ?? 0), left: Number(row?.cells[6].textContent ?? 0), status: Number(row?.cells[5].textContent ?? 0),

@@ -32,19 +32,19 @@ func TestTheFirstScreenFits(t *testing.T) {
 	})
 }
 
-// One burst plays by itself when the page is opened: ten pass, five are refused, and the refusal says why.
+// One burst plays by itself when the page is opened: ten are allowed, five denied, and the denial says why.
 func TestABurstPlaysByItself(t *testing.T) {
 	onBothHosts(t, func(t *testing.T, in *browser.Browser, start func(*testing.T, ...string) *process) {
 		p := start(t)
 		p.set(hour)
 		page := p.in(in, browser.Look{})
-		page.Wait("the tag says why", `/^refused: 0 left,retry in \d+(\.\d+)? (s|min|h)$/.test(document.querySelector("#picture .tag:not([visibility])").textContent)`)
+		page.Wait("the tag says why", `/^denied: 0 tokens left,retry in \d+(\.\d+)? (s|min|h)$/.test(document.querySelector("#picture .tag:not([visibility])").textContent)`)
 		page.WaitText("429 Too Many Requests")
 		if p.files != nil {
 			return // another page has a demo of its own
 		}
 		page.Load()
-		page.Wait("the tag is still true", `/^refused: 0 left/.test(document.querySelector("#picture .tag:not([visibility])").textContent)`)
+		page.Wait("the tag is still true", `/^denied: 0 tokens left/.test(document.querySelector("#picture .tag:not([visibility])").textContent)`)
 		page.Wait("the last frame is there after a reload", number+` === 0 && document.querySelectorAll("#rows tr").length === 15`)
 		other := p.in(in, browser.Look{})
 		other.Wait("another tab shows the same", number+` === 0`)
@@ -76,7 +76,7 @@ func TestTheAnswerIsExplained(t *testing.T) {
 		p.set(map[string]any{"cost": 20})
 		page.Click("button", "Send 1")
 		page.Wait("what costs more than the bucket holds is never let in", `/never: it costs more/.test(document.querySelector("#picture .tag:not([visibility])")?.textContent)`)
-		page.Wait("the field says the same as the picture", `(([left]) => [...document.querySelectorAll("dd")].some(e => e.textContent === left + " left, never: it costs more"))(document.querySelector("#picture .tag").textContent.match(/\d+/))`)
+		page.Wait("the field says the same as the picture", `(([left]) => [...document.querySelectorAll("dd")].some(e => e.textContent.startsWith(left) && e.textContent.endsWith(" left, never: it costs more")))(document.querySelector("#picture .tag").textContent.match(/\d+/))`)
 		page.Wait("no meaning has a gap", `!/undefined/.test(document.querySelector("#fields").textContent)`)
 	})
 }
@@ -112,7 +112,7 @@ func TestNumbersAreTurned(t *testing.T) {
 		page.Wait("a request takes three", `/takes three\./.test(document.querySelector("h1").textContent)`)
 		page.Focus("slider", "Capacity")
 		page.Key("6", "0")
-		page.Wait("water, as more than 20 can't be counted", `document.querySelectorAll("#picture .slot").length === 0 && Number(document.querySelector("#picture .water").getAttribute("height")) > 0`)
+		page.Wait("water, as more than 20 can't be counted", `document.querySelectorAll("#picture .slot").length === 0 && document.querySelector("#picture .water").getAttribute("d")`)
 	})
 }
 
@@ -160,15 +160,15 @@ func TestWhatIsSaidAloud(t *testing.T) {
 			page.Wait("it is said that "+what, `document.querySelector("#said").textContent === $[0]`, what)
 		}
 		page.Click("button", "Send 1")
-		said("200: passed, 9 tokens left.")
+		said("200: allowed, 9 tokens left.")
 		browser.JS[any](page, `(() => { window.testSaid = []; new MutationObserver(() => testSaid.push(document.querySelector("#said").textContent)).observe(document.querySelector("#said"), {childList: true, characterData: true, subtree: true}) })()`)
 		page.Click("button", "Send 15 at once")
-		said("15 at once: 9 passed, 6 refused. There were 9 tokens, and a request takes 1.")
+		said("15 at once: 9 allowed, 6 denied. There were 9 tokens, and a request takes 1.")
 		if all := browser.JS[[]string](page, `testSaid`); len(all) != 1 {
 			t.Errorf("of a burst is said %q", all)
 		}
 		page.Click("button", "Send 1")
-		page.Wait("a refusal is said", `/^429: refused, 0 left, retry in .*\.$/.test(document.querySelector("#said").textContent)`)
+		page.Wait("a denial is said", `/^429: denied, 0 tokens left, retry in .*\.$/.test(document.querySelector("#said").textContent)`)
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // TestReadmePictures takes the README's pictures, demo.png and demo-dark.png, into the directory DEMO_README_PICTURES:
-// the chapter in which Redis is lost, while it is.
+// the chapter in which Redis is lost, with what came of it.
 func TestReadmePictures(t *testing.T) {
 	dir := os.Getenv("DEMO_README_PICTURES")
 	if dir == "" {
@@ -19,7 +19,7 @@ func TestReadmePictures(t *testing.T) {
 		page := browser.Chromium.Open(t, start(t).url, browser.Look{Width: 1100, Height: 1000, Dark: dark, ReducedMotion: true})
 		page.Wait("the chapter is drawn", `document.querySelector("#lose svg").childElementCount`)
 		page.Click("button", "Lose Redis for 4 seconds")
-		page.Wait("Redis is off, and requests have failed", `document.querySelector("#f-lose .redis.off") && /[2-9]\d failed/.test(document.querySelector("#f-lose").textContent)`)
+		page.Wait("what came of it is said, and nothing is under way", `document.querySelector("#f-lose .redis.off") && /twice the limit\.$/.test(document.querySelector("#v-lose").textContent) && !document.querySelector("#f-lose .pill")`)
 		if err := os.WriteFile(filepath.Join(dir, name), page.Element("#lose", 24), 0o644); err != nil {
 			t.Error(err)
 		}

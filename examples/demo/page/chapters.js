@@ -51,10 +51,12 @@ function build() {
     chapters[id] = { width };
     set(svg, "viewBox", `0 0 ${width} ${buildIn(svg, width, width >= wideFrom)}`);
   }
-  hero.per = Math.max(720 / $("picture").clientWidth, 300 / $("picture").clientHeight) || 1; // units a pixel: letters stay large enough
+  hero.high = $("picture").clientWidth < wideFrom ? 364 : 300;
+  set($("picture"), "viewBox", `0 0 720 ${hero.high}`);
+  hero.per = Math.max(720 / $("picture").clientWidth, hero.high / $("picture").clientHeight) || 1; // units a pixel: letters stay large enough
   const letters = Math.max(1, hero.per);
   $("picture").style.setProperty("--per", letters);
-  for (const [el, y] of [[hero.tapSays, 7 + 10 * letters], [hero.of, 252 + 15 * letters], [hero.by, 252 + 33 * letters]]) set(el, "y", y);
+  for (const [el, y] of [[hero.tapSays, 7 + 10 * letters], [hero.of, 252 + 15 * letters], [hero.by, 252 + 33 * letters], [hero.grip.children[3], low(hero) ? 5 : 7 - 16 * letters], [hero.grip.lastChild, low(hero) ? 5 + 17 * letters : 7]]) set(el, "y", y);
   hero.strip.width = $("strip").clientWidth || 720;
   set($("strip"), "viewBox", `0 0 ${hero.strip.width} 90`);
   yours.looks = "";
@@ -79,7 +81,8 @@ function buildModes(svg, width, wide) {
     row.ok = draw("path", { class: "ok dots" });
     row.no = draw("path", { class: "no crosses" });
     row.marks = draw("path", { class: "clock" });
-    row.sum = label(right, wide ? top + 10 : top + 70, "", "end of");
+    row.sum = draw("text", { x: right, y: top + (wide ? 10 : 90), class: "end of" }, ...["ok", "", "no", ""].map((kind) => draw("tspan", { class: kind })));
+    if (wide) svg.append(label(left - 6, row.top + 25, "10", "of end"), label(left - 6, row.top + 64, "0", "of end"));
     svg.append(draw("text", { x: 4, y: top + 10 }, draw("tspan", { class: "strong" }, capital(name)), draw("tspan", { class: "of", dx: 8 }, how)), row.number, draw("path", { class: "base", d: `M${left} ${row.top + 62}H${right}` }), row.marks, row.line, row.ok, row.no, row.sum);
     return row;
   });
@@ -95,7 +98,7 @@ function buildModes(svg, width, wide) {
       set(row.line, "d", began ? stairs(moments, 0, from, to, x, (part) => row.top + 60 - 40 * part) : "");
       set(row.ok, "d", began ? marks(decisions, (d) => d.allowed, from, t, x, row.top + 71) : "");
       set(row.no, "d", began ? marks(decisions, (d) => !d.allowed, from, t, x, row.top + 83, true) : "");
-      say(row.sum, began ? `${count(stage, t, row.name, 200)} passed, ${count(stage, t, row.name, 429)} refused` : "");
+      ["● ", `${count(stage, t, row.name, 200)} allowed  `, "✕ ", `${count(stage, t, row.name, 429)} denied`].forEach((text, i) => say(row.sum.children[i], began ? text : ""));
       let clocks = "";
       if (row.name === "aligned" && began) for (let at = Math.ceil(from / l.interval_ms) * l.interval_ms; at < from + axis.span; at += l.interval_ms) clocks += `M${x(at).toFixed(1)} ${row.top + 16}v48`;
       set(row.marks, "d", clocks);
@@ -110,13 +113,13 @@ function buildShare(svg, width, wide) {
   const c = chapters.share, room = wide ? width / 2 : width;
   const panels = [["", "With Redis: one bucket for both"], ["alone ", "Without: each its own bucket"]].map(([kind, title], i) => {
     const left = wide ? i * room : 0, top = wide ? 0 : i * 372, mid = left + room / 2, p = { kind };
-    const half = Math.min(78, room / 4 - 4), sides = [mid - half - 4, mid + half + 4];
+    const half = Math.min(78, room / 4 - 8), sides = [mid - half - 4, mid + half + 4];
     svg.append(label(mid, top + 16, title, "middle strong"));
     for (const x of sides) svg.append(draw("path", { class: "wire", d: `M${mid} ${top + 64}L${x} ${top + 92}` }));
     svg.append(box(mid - 66, top + 32, 132, 32, "Load balancer"));
     const power = kind ? null : draw("g", { class: "redis" }, box(sides[0] - half, top + 196, 4 * half + 8, 120, "Redis"));
     if (power) {
-      for (const x of sides) svg.append(draw("path", { class: "wire", d: `M${x} ${top + 164}V${top + 196}` }));
+      for (const x of sides) power.append(draw("path", { class: "wire", d: `M${x} ${top + 164}V${top + 196}L${mid - 24} ${top + 238}` }));
       p.shared = bucketIn(power, mid - 24, top + 306, 24);
       p.number = label(mid + 58, top + 300, "", "number small");
       power.append(p.number);
@@ -143,15 +146,15 @@ function buildShare(svg, width, wide) {
       for (const r of p.replicas) {
         if (!shared) showBucket(r.bucket, bucketsOf(stage, r.name), 0, t);
         const d = latest(stage.decisions.filter((d) => d.lane === r.name), t);
-        say(r.by, d ? nameOf(d.framework) : "five frameworks");
-        say(r.sum, d ? `${count(stage, t, r.name, 200)} passed` : "");
+        say(r.by, d ? `through ${nameOf(d.framework)}` : "");
+        say(r.sum, d ? `${count(stage, t, r.name, 200)} allowed` : "");
       }
       const lanes = p.replicas.map((r) => r.name), all = lanes.reduce((n, lane) => n + count(stage, t, lane, 200), 0);
-      say(p.sum, stage.decisions.some((d) => d.show <= t) ? `${all} passed` : "");
+      say(p.sum, stage.decisions.some((d) => d.show <= t) ? `${all} allowed` : "");
     }
     pills(c.pills, stage.decisions, t, (d) => {
       const r = panels.flatMap((p) => p.replicas).find((r) => r.name === d.lane), out = r && (r.x < r.way[0][0] ? -1 : 1);
-      return r && { from: r.way[0], via: r.way.slice(1), to: [r.bucket.x, r.bucket.rim - 10], passed: [r.x, r.way[2][1] + 30], refused: [r.x + out * 60, r.bucket.floor] };
+      return r && { from: r.way[0], via: r.way.slice(1), to: [r.bucket.x, r.bucket.rim - 10], allowed: [r.x, r.way[2][1] + 30], denied: [r.x + out * 60, r.bucket.floor] };
     });
     return restOf(stage, t);
   };
@@ -159,7 +162,7 @@ function buildShare(svg, width, wide) {
 }
 
 // 3: what each policy does without Redis.
-const without = { closed: "503: nobody passes", open: "everybody passes", local: "together up to 20, not 10" };
+const without = { closed: "503: nothing is allowed", open: "everything is allowed", local: "at most twice the limit" };
 const failures = { closed: "Fail closed", open: "Fail open", local: "Fail local, the default" };
 
 function buildLose(svg, width, wide) {
@@ -179,12 +182,12 @@ function buildLose(svg, width, wide) {
     c.power.append(col.number);
     col.replicas = ["A", "B"].map((name, j) => {
       const at = x + (2 * j - 1) * side, r = { name: `${mode} ${name}`, x: at, top, g: box(at - side + 4, top + 188, 2 * side - 8, 104, `${name}`), own: null };
-      r.own = bucketIn(r.g, at, top + 282, Math.min(16, (side - 6) / 2.8));
+      r.own = bucketIn(r.g, at, top + 282, Math.min(16, (side - 12) / 2.8));
       set(r.own.el, "class", "bucket half");
       set(r.own.el, "visibility", "hidden"); // until a frame knows better
       r.word = label(at, top + 254, "", "middle strong");
       r.g.append(r.word);
-      svg.append(draw("path", { class: "wire", d: `M${at} ${top + 188}V${top + 64}H${x}` }), r.g);
+      svg.append(draw("path", { class: "wire", d: `M${at} ${top + 188}V${top + 64}H${x}V${top + 82}` }), r.g);
       return r;
     });
     col.sum = label(x, top + 336, "", "middle of");
@@ -196,23 +199,23 @@ function buildLose(svg, width, wide) {
   c.frame = (now) => {
     const stage = stageOf("lose"), played = stage.run.script === "play" && !stage.run.running && stage.decisions.findLast((d) => d.run === "outage");
     const t = played ? Math.min(now, played.show + 1) : now; // the outage's last frame stays
+    const upTo = (list) => played ? list.filter((m) => m.show <= t) : list;
     let off = false;
     for (const col of c.columns) {
       const states = col.replicas.map((r) => latest(bucketsOf(stage, r.name), t)), alone = states.map((m) => m && m.source !== "store" && m.source !== "deny-cache");
       const gone = alone.some(Boolean);
       off ||= gone;
-      const shared = bucketsOf(stage, col.replicas[0].name).filter((m) => m.source === "store" || m.source === "deny-cache");
+      const shared = upTo(bucketsOf(stage, col.replicas[0].name)).filter((m) => m.source === "store" || m.source === "deny-cache");
       const l = showBucket(col.shared, shared, 0, t);
       say(col.number, l && !gone ? short(l.tokens) : gone ? "?" : "");
       col.replicas.forEach((r, j) => {
         const local = col.mode === "local" && alone[j] && states[j].limits.length > 0;
         set(r.own.el, "visibility", local ? null : "hidden");
-        if (local) showBucket(r.own, bucketsOf(stage, r.name), 0, t);
+        if (local) showBucket(r.own, upTo(bucketsOf(stage, r.name)), 0, t);
         merge(r, col, bucketsOf(stage, r.name), t, local);
         say(r.word, alone[j] && !local ? { closed: "503", open: "200" }[col.mode] ?? "" : "");
       });
-      const of = (status) => count(stage, t, `${col.mode} `, status, "outage"), all = [of(200), of(429), of(503)];
-      say(col.sum, all.some(Boolean) ? `${all[0]} passed, ${all[1]} refused${all[2] ? `, ${all[2]} failed` : ""}` : "");
+      say(col.sum, [[200, "allowed"], [429, "denied"], [503, "failed"]].map(([status, word]) => [count(stage, t, `${col.mode} `, status, "outage"), word]).filter(([n]) => n > 0).map((part) => part.join(" ")).join(", "));
       say(col.says, gone ? without[col.mode] : "");
     }
     c.power.classList.toggle("off", off);
@@ -221,7 +224,7 @@ function buildLose(svg, width, wide) {
       const col = c.columns.find((k) => d.lane?.startsWith(k.mode)), r = col?.replicas.find((k) => k.name === d.lane);
       if (!r) return null;
       const shared = d.status !== 503 && (d.source === "store" || d.source === "deny-cache");
-      return { from: [r.x, r.top + 296], via: shared ? [[r.x, r.top + 188], [r.x, r.top + 64]] : undefined, to: shared ? [col.x, r.top + 64] : [r.x, r.top + 226], passed: [r.x, r.top + 176], refused: [r.x + side - 20, r.top + 300] };
+      return { from: [r.x, r.top + 296], via: shared ? [[r.x, r.top + 188], [r.x, r.top + 64]] : undefined, to: shared ? [col.x, r.top + 64] : [r.x, r.top + 226], allowed: [r.x, r.top + 176], denied: [r.x + side - 20, r.top + 300] };
     });
     return restOf(stage, now);
   };
@@ -241,5 +244,5 @@ function merge(replica, col, moments, t, alone) {
 
 function hearRedis({ up, text }) {
   set($("redis"), "aria-checked", String(up));
-  say($("redis-says"), up ? `on: ${text}` : "off: together the two may admit up to 20, not 10");
+  say($("redis-says"), up ? `on: ${text}` : "off: two local buckets allow at most twice the limit");
 }

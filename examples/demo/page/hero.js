@@ -1,6 +1,6 @@
 // The first screen: one bucket, what comes to it, the answer, and the code.
 
-const hero = { per: 1, floor: 290, x: 480, pitch: 83.5, drawn: null };
+const hero = { per: 1, high: 300, floor: 290, x: 480, pitch: 83.5, drawn: null };
 
 function buildHero() {
   const svg = $("picture");
@@ -9,13 +9,13 @@ function buildHero() {
   hero.of = label(112, 268, "", "of middle");
   hero.by = label(112, 288, "", "of middle");
   hero.pills = draw("g", { class: "pills" });
-  hero.tag = draw("g", { class: "tag", visibility: "hidden" }, draw("rect", { width: 168, height: 48, rx: 8 }), draw("text", { x: 14, y: 20, class: "strong" }), draw("text", { x: 14, y: 38 }));
+  hero.tag = draw("g", { class: "tag", visibility: "hidden" }, draw("rect", { height: 28, rx: 8 }), draw("text", { x: 14, y: 20 }, draw("tspan", { class: "strong" }), draw("tspan")));
   const pipe = draw("g", { id: "tap", "data-field": "rate", class: "tap" }, draw("rect", { x: 600, y: -4, width: 116, height: 34, class: "touch" }),
     draw("path", { class: "pipe" }), draw("circle", { class: "wheel", cx: 662, cy: 12, r: 10 }), draw("path", { class: "spokes", d: "M655 12h14M662 5v14" }));
   hero.pipe = pipe.children[1];
   hero.tapSays = label(592, 17, "", "of end");
   hero.grip = draw("g", { id: "rim", "data-field": "capacity", class: "grip" }, draw("rect", { x: -66, y: -16, width: 92, height: 32, class: "touch" }),
-    draw("circle", { r: 9 }), draw("path", { class: "spokes", d: "M-3-2L0-5L3-2M-3 2L0 5L3 2" }), label(-16, 5, "", "end"));
+    draw("circle", { r: 9 }), draw("path", { class: "spokes", d: "M-3-2L0-5L3-2M-3 2L0 5L3 2" }), label(-16, -9, "", "end"), label(-16, 7, "", "of end"));
   hero.stays = label(0, 0, "", "of end");
   svg.append(hero.number, hero.of, hero.by, pipe, hero.tapSays, hero.grip, hero.stays, hero.pills, hero.tag);
   const perPixel = () => 720 / svg.getBoundingClientRect().width;
@@ -38,12 +38,15 @@ function buildHero() {
   frames.push(drawHero);
 }
 
+// low reports whether the picture is a phone's, and has a line below the bucket.
+const low = ({ high }) => high > 300;
+
 const send = (script, order) => play("drain", script, { framework: $("framework").value, ...order });
 
 // play has the demo play a script. If it doesn't, the words say why.
 async function play(id, script, order) {
   const got = await ask("POST", `/api/run/${id}/${script}`, order);
-  if (got && !got.ok) say($(`v-${id}`), capital(got.data[""] ?? "the demo refused to play this"));
+  if (got && !got.ok) say($(`v-${id}`), capital(got.data[""] ?? "the demo can’t play this"));
 }
 
 // showSentence writes the settings as a sentence: its numbers are sliders.
@@ -67,12 +70,13 @@ function drawHero(t) {
   set(hero.pipe, "d", `M716 12H${spout + 8}Q${spout} 12 ${spout} 20V${(b.rim - b.ry * 0.84).toFixed(1)}`);
   say(hero.number, short(l.tokens));
   set(hero.number, "class", `number middle${hero.number.textContent.length > 4 ? " long" : ""}`);
-  say(hero.of, `of ${short(l.capacity)} left`);
+  say(hero.of, `of ${low(hero) ? short(l.capacity) : plural(l.capacity, "token")} left`);
   say(hero.by, l.moment.source === "fallback" ? "by this process alone" : "");
   set(hero.grip, "transform", `translate(${b.x - b.half} ${b.rim})`);
-  say(hero.grip.lastChild, `burst ${short(l.capacity)}`);
+  say(hero.grip.children[3], `burst ${short(l.capacity)}`);
+  say(hero.grip.lastChild, `${low(hero) ? "" : "at most "}${short(Math.floor(l.capacity / Math.max(1, cost)))} at once`);
   showStays(moments, l);
-  pills(hero.pills, stage.decisions, t, () => ({ from: [-10, lane], to: [b.x - b.half * 0.5, lane], passed: [840, lane], gone: 0.76, refused: [b.x - b.half - 40, b.floor - 12] }), Math.max(1, hero.per * 0.95));
+  pills(hero.pills, stage.decisions, t, () => ({ from: [-10, lane], to: [b.x - b.half * 0.5, lane], allowed: [840, lane], gone: 0.76, denied: [b.x - b.half - 40, b.floor - 12] }), Math.max(1, hero.per * 0.95));
   showTag(d, t, l, cost);
   if (d !== hero.drawn) showDecision(d);
   hero.drawn = d;
@@ -85,20 +89,22 @@ function drawHero(t) {
 function showStays(moments, l) {
   const before = moments[moments.indexOf(l.moment) - 1]?.limits[0]?.capacity ?? l.capacity, taken = l.capacity - l.tokens;
   say(hero.stays, before === l.capacity || taken === 0 ? "" : `${short(before)} → ${short(l.capacity)}: ${plural(taken, "token")} taken ${taken === 1 ? "stays" : "stay"} taken`);
-  set(hero.stays, "x", hero.bucket.x + hero.bucket.half * 0.55 - 14);
-  set(hero.stays, "y", hero.bucket.rim - hero.bucket.ry - 8);
+  set(hero.stays, "x", low(hero) ? 716 : hero.bucket.x + hero.bucket.half * 0.55 - 14);
+  set(hero.stays, "y", low(hero) ? hero.high - 20 : hero.bucket.rim - hero.bucket.ry - 8);
 }
 
-// showTag says why the latest request was refused, and counts down to when one may pass. It ends when that has come, or when another
+// showTag says why the latest request was denied, and counts down to when one is allowed. It ends when that has come, or when another
 // limit holds.
 function showTag(d, t, l, cost) {
   const wait = d?.retry_ms - (t - d?.at), same = (of) => ["capacity", "rate", "interval_ms", "mode"].every((k) => of?.[k] === l[k]);
   const on = d && !d.allowed && (d.status === 429 ? l.tokens < cost && same(d.limits?.[0]) && (d.retry_ms < 0 || wait > 0) : t - d.show < 4000);
   set(hero.tag, "visibility", on ? null : "hidden");
   if (!on) return;
-  set(hero.tag, "transform", `translate(0 100) scale(${Math.max(1, hero.per * 0.86)})`);
-  say(hero.tag.children[1], d.status === 429 ? `refused: ${d.remaining} left,` : `failed: status ${d.status}`);
-  say(hero.tag.children[2], d.status === 429 ? again(d.retry_ms < 0 ? -1 : wait) : "");
+  const scale = Math.max(1, hero.per * 0.86), [box, text] = hero.tag.children, [why, when] = text.children; // on a phone below the bucket, in one line
+  set(hero.tag, "transform", low(hero) ? `translate(0 ${hero.high - 30 * scale}) scale(${scale})` : `translate(0 98) scale(${scale})`);
+  for (const [el, name, value] of [[box, "width", low(hero) ? 720 / scale : 190], [box, "height", low(hero) ? 28 : 48], [when, "x", low(hero) ? null : 14], [when, "dx", low(hero) ? 5 : 0], [when, "dy", low(hero) ? 0 : 18]]) set(el, name, value);
+  say(why, d.status === 429 ? `denied: ${plural(d.remaining, "token")} left,` : `failed: status ${d.status}`);
+  say(when, d.status === 429 ? again(d.retry_ms < 0 ? -1 : wait) : "");
 }
 
 // The strip: tokens left, and requests, over 30 seconds.
@@ -120,7 +126,7 @@ function drawStrip(s, moments, decisions, t) {
   set(s.area, "d", line.split("M").slice(1).map((part) => `M${part}V${low}H${parseFloat(part)}Z`).join(""));
   set(s.ok, "d", marks(decisions, (d) => d.allowed, from, t, x, s.height - 17, false, true));
   set(s.no, "d", marks(decisions, (d) => !d.allowed, from, t, x, s.height - 6, true, true));
-  say(s.top, short(latest(moments, t)?.limits[0]?.capacity ?? 0));
+  say(s.top, plural(latest(moments, t)?.limits[0]?.capacity ?? 0, "token"));
 }
 
 // What a header field means, and what of the picture it is about.
@@ -132,7 +138,7 @@ const meanings = {
   "X-Ratelimit-Limit": ["rim", (v) => `the bucket holds ${v}`],
   "X-Ratelimit-Remaining": ["tokens", (v) => `${plural(Number(v), "token")} left`],
   "X-Ratelimit-Reset": ["tap", (v) => `full again at ${clockTime(Number(v) * 1000)}`],
-  Ratelimit: ["tokens", (v, d) => d.allowed ? `${part(v, "r")} left${part(v, "t") ? ` for the next ${part(v, "t")} s` : ""}` : `${d.remaining} left, ${part(v, "t") ? `ask in ${part(v, "t")} s` : again(-1)}`],
+  Ratelimit: ["tokens", (v, d) => d.allowed ? `${plural(Number(part(v, "r")), "token")} left${part(v, "t") ? ` for the next ${part(v, "t")} s` : ""}` : `${plural(d.remaining, "token")} left, ${part(v, "t") ? `more in ${part(v, "t")} s` : again(-1)}`],
   "Ratelimit-Policy": ["tap", (v) => `${part(v, "q")} tokens in ${part(v, "w")} s`],
   "Ratelimit-Limit": ["rim", (v) => `the bucket holds ${v}`],
   "Ratelimit-Remaining": ["tokens", (v) => `${plural(Number(v), "token")} left`],

@@ -15,7 +15,7 @@ function connect() {
   hear("decisions", ({ list, skipped }) => {
     for (const d of list) { hearDecision(d); noteDecision(d); }
     const more = Object.values(skipped).reduce((n, m) => n + m, 0);
-    if (more > 0) $("rows").prepend(make("tr", {}, make("td", { colspan: 8 }, `and ${plural(more, "request")} more, refused`)));
+    if (more > 0) $("rows").prepend(make("tr", {}, make("td", { colspan: 8 }, `and ${plural(more, "request")} more, denied`)));
   });
   hear("buckets", (list) => { for (const b of list) hearBucket(b); });
   hear("settings", hearSettings);
@@ -84,11 +84,11 @@ function noteDecision(d) {
   if (d.run && d.run !== "one") return; // what came of the script is said
   aloud.list.push(d);
   aloud.timer ||= setTimeout(() => {
-    const list = aloud.list, d = list.at(-1), passed = list.filter((d) => d.allowed).length;
+    const list = aloud.list, d = list.at(-1), allowed = list.filter((d) => d.allowed).length;
     aloud.list = [];
     aloud.timer = 0;
-    if (list.length > 1) return tellAloud(`${list.length} requests: ${passed} passed, ${list.length - passed} refused.`);
-    tellAloud(d.allowed ? `${d.status}: passed, ${plural(d.remaining, "token")} left.` : d.status === 429 ? `429: refused, ${d.remaining} left, ${again(d.retry_ms)}.` : `${d.status}: failed.`);
+    if (list.length > 1) return tellAloud(`${list.length} requests: ${allowed} allowed, ${list.length - allowed} denied.`);
+    tellAloud(d.allowed ? `${d.status}: allowed, ${plural(d.remaining, "token")} left.` : d.status === 429 ? `429: denied, ${plural(d.remaining, "token")} left, ${again(d.retry_ms)}.` : `${d.status}: failed.`);
   }, delay);
 }
 

@@ -100,7 +100,7 @@ function buildPresets(list) {
   $("presets").replaceChildren(...list.map((p) => {
     const button = make("button", { type: "button", class: "quiet", "aria-pressed": "false" }, p.title);
     button.dataset.settings = JSON.stringify(p.settings);
-    button.addEventListener("click", () => { choose(p); say($("v-yours"), ""); ask("POST", "/api/settings/yours", p.settings); });
+    button.addEventListener("click", () => { choose(p); say($("v-yours"), ""); ask("POST", "/api/settings/yours", p.settings).then(() => ask("POST", "/api/run/yours/fill", {})); });
     yours.presets.set(button.dataset.settings, p);
     return make("li", {}, button);
   }));
@@ -114,14 +114,14 @@ function drawYours(t) {
     yours.looks = looks;
     svg.replaceChildren();
     yours.parts = [];
-    const n = shown.reduce((n, [, moments]) => n + latest(moments, t).limits.length, 0), row = Math.max(1, Math.min(n, Math.floor(width / 130))), room = width / row, high = 306;
+    const n = shown.reduce((n, [, moments]) => n + latest(moments, t).limits.length, 0), row = Math.max(1, Math.min(n, Math.floor(width / 130))), room = width / row, high = 282;
     let k = 0;
     for (const [id, moments] of shown) {
-      const m = latest(moments, t), who = m.key.startsWith("header") ? m.user : m.key.startsWith("ip") ? m.key : "everybody";
+      const m = latest(moments, t), who = m.key.startsWith("header") ? m.user : m.key.startsWith("ip") ? m.key.replace("ip:", "IP ") : "everybody";
       m.limits.forEach((l, i) => {
-        const g = draw("g"), x = (k % row + 0.5) * room, top = Math.floor(k++ / row) * high, b = bucketIn(g, x, top + 190, Math.min(34, room / 6.4), top + 20);
-        const p = { id, i, b, number: label(x, top + 228, "", "number small middle"), of: label(x, top + 248, "", "of middle"), rate: label(x, top + 266, "", "of middle") };
-        svg.append(g, p.number, p.of, p.rate, label(x, top + 290, capital(who), "strong middle"));
+        const g = draw("g"), x = (k % row + 0.5) * room, top = Math.floor(k++ / row) * high, b = bucketIn(g, x, top + 166, Math.min(34, room / 6.4), top + 20);
+        const p = { id, i, b, number: label(x, top + 204, "", "number small middle"), of: label(x, top + 224, "", "of middle"), rate: label(x, top + 242, "", "of middle") };
+        svg.append(g, p.number, p.of, p.rate, label(x, top + 266, capital(who), "strong middle"));
         yours.parts.push(p);
       });
     }
@@ -134,12 +134,12 @@ function drawYours(t) {
     if (!l) continue;
     const slots = l.mode === "concurrent";
     say(p.number, short(l.tokens));
-    say(p.of, slots ? `of ${l.capacity} slots free` : `of ${short(l.capacity)} ${l.unit || "requests"}`);
+    say(p.of, slots ? `of ${l.capacity} slots free` : `of ${short(l.capacity)} ${l.unit || "requests"} left`);
     say(p.rate, slots ? "" : `${short(l.rate)} each ${duration(l.interval_ms)}`);
   }
   if (yours.pills) pills(yours.pills, stage.decisions, t, (d) => {
     const b = yours.parts.find((p) => p.id === `${d.lane ?? ""}/${d.key}`)?.b;
-    return b && { from: [b.x - 30, b.rim - 100], to: [b.x, b.rim - 10], passed: [b.x + b.half + 14, b.floor], refused: [b.x - b.half - 16, b.floor] };
+    return b && { from: [b.x - 30, b.rim - 100], to: [b.x, b.rim - 10], allowed: [b.x + b.half + 14, b.floor], denied: [b.x - b.half - 16, b.floor] };
   });
   return restOf(stage, t);
 }

@@ -19,7 +19,7 @@ type Object struct {
 	Zone       string   `json:"zone"`               // of these times, and of those in logs that have none
 	Zoneless   int64    `json:"times_without_zone"` // requests whose times in the log have none
 	Unreadable int64    `json:"unreadable_lines"`   // lines that can't be read
-	Keyless    int64    `json:"lines_without_key"`  // lines without a key, which middleware refuses
+	Keyless    int64    `json:"lines_without_key"`  // lines without a key, which middleware answers with an error
 	Left       int64    `json:"lines_left_out"`     // lines that -only and -skip left out
 	Remarks    []string `json:"remarks"`            // what readers must know about the lines, in words
 	Policies   []policy `json:"policies"`           // each of the policies that were tried, or of their plans

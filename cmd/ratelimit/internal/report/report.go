@@ -53,7 +53,7 @@ func (r *Report) unplayed() (list []string) {
 		if r.Keys.Hidden() { // it can have the value
 			why = ""
 		}
-		add("%s without a key, which middleware refuses; the first is %s:%d%s", show.Some(p.Count, "line"), p.File, p.Line, why)
+		add("%s without a key, which middleware answers with an error; the first is %s:%d%s", show.Some(p.Count, "line"), p.File, p.Line, why)
 	}
 	for _, err := range t.Broken {
 		add("the rest of a file can't be read: %v", err)

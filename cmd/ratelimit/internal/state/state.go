@@ -24,8 +24,8 @@ type Limit struct {
 	Debt     int64  `json:"debt,omitempty"` // tokens that are owed
 
 	Denies     bool    `json:"denies"`                        // it has too few tokens for the request
-	RetryAfter float64 `json:"retry_after_seconds,omitempty"` // until the request passes; missing if it does, or never will
-	Never      bool    `json:"never,omitempty"`               // the request never passes
+	RetryAfter float64 `json:"retry_after_seconds,omitempty"` // until the request is allowed; missing if it is, or never will be
+	Never      bool    `json:"never,omitempty"`               // the request is never allowed
 	FullIn     float64 `json:"full_in_seconds"`               // until all tokens are back
 
 	InUse    int64  `json:"in_use,omitempty"`   // slots at work

@@ -16,17 +16,17 @@ func (b *Bucket) Write(w io.Writer, key string) error {
 	t.Row("  limit", "left", "capacity", "this request", "full")
 	for i := range b.Limits {
 		l := &b.Limits[i]
-		passes, full := "passes now", "now"
+		next, full := "allowed now", "now"
 		switch {
 		case l.Never:
-			passes = "never passes"
+			next = "never allowed"
 		case l.Denies:
-			passes = "passes in " + oncall.Wait(l.retry)
+			next = "allowed in " + oncall.Wait(l.retry)
 		}
 		if l.full > 0 {
 			full = "in " + oncall.Wait(l.full)
 		}
-		row := []string{"  " + l.Name, show.Count(l.Left - l.Debt), show.Count(l.Capacity), passes, full}
+		row := []string{"  " + l.Name, show.Count(l.Left - l.Debt), show.Count(l.Capacity), next, full}
 		if notes := l.notes(); notes != "" {
 			row = append(row, notes)
 		}
