@@ -198,15 +198,14 @@ func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []stri
 	ctx, cancel := context.WithTimeout(ctx, longestSearch)
 	defer cancel()
 	search, given, nearest, fewest := keyparts.NewSearch(nil, key), keyparts.Of(key), "", 0
-	seen := make(map[string]bool)
+	looked := 0
 	for b, err := range d.buckets(ctx, policy) {
-		if err != nil || len(list) == most || len(seen) > mostCompared {
+		if err != nil || len(list) == most || looked > mostCompared {
 			break
 		}
-		if seen[b.Key] || b.Key == key {
+		if looked++; b.Key == key {
 			continue
 		}
-		seen[b.Key] = true
 		other := keyparts.Of(b.Key)
 		if search.Finds(b.Key) || given.Within(other) || other.Within(given) {
 			list = append(list, b.Key)

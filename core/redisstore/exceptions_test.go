@@ -82,6 +82,12 @@ func TestExceptionsAreNoBuckets(t *testing.T) {
 	policies, err := s.ExceptionPolicies(ctx, 0)
 	require.NoError(t, err)
 	assert.Equal(t, []string{"%", "%exceptions", "api"}, policies)
+	for b, err := range s.Keys(ctx, 0) {
+		require.NoError(t, err)
+		assert.Empty(t, b.Key)
+		policies = append(policies, b.Policy)
+	}
+	assert.ElementsMatch(t, append(policies[:3:3], policies[:3]...), policies)
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "%exceptions", Limits: []core.Limit{core.PerHour(2)}, OnFailure: core.FailClosed}))
 	_, err = l.Allow(ctx, "api")
 	require.NoError(t, err, "a policy's name leads to no exceptions")
