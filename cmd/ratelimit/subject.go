@@ -120,6 +120,19 @@ func (d *desk) rulesOf(ctx context.Context, limiter *core.Limiter) *oncall.Rules
 	return oncall.RulesOf(limiter, ended...)
 }
 
+// change changes one key in Redis. What is begun is ended, also if ctx ends
+// meanwhile, so that the command can say whether it was done.
+func (d *desk) change(ctx context.Context, do func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return cli.After(err, "Nothing was changed.")
+	}
+	err := d.Explain(do(context.WithoutCancel(ctx)))
+	if err != nil && ctx.Err() != nil {
+		return cli.After(err, "Whether Redis did it is not known: %v", err)
+	}
+	return err
+}
+
 // nearest is a hint at the name that a misspelt one means, or at all names.
 func nearest(name string, names []string) string {
 	if n := cli.Nearest(name, names); n != "" {
