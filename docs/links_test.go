@@ -1,12 +1,17 @@
 package docs_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -71,4 +76,49 @@ func anchors(t *testing.T, page string) map[string]bool {
 		names[strings.ReplaceAll(name, " ", "-")] = true
 	}
 	return names
+}
+
+// The way of a request is at most twelve files, none of them twice.
+func TestTheWayOfARequestIsTrue(t *testing.T) {
+	text, err := os.ReadFile("how-it-works.md")
+	require.NoError(t, err)
+	seen := make(map[string]bool)
+	for _, row := range regexp.MustCompile("(?m)^- `([a-z]+/[\\w/.]*)` ").FindAllStringSubmatch(string(text), -1) {
+		require.False(t, seen[row[1]], "%s is visited twice", row[1])
+		seen[row[1]] = true
+		require.FileExists(t, filepath.Join("..", row[1]))
+	}
+	require.NotEmpty(t, seen)
+	require.LessOrEqual(t, len(seen), 12)
+}
+
+// Functions fit a screen, but for tests, the simulation that tests of two
+// packages play, and what is generated. No bound splits a file: what one type
+// does stands in one.
+func TestFunctionsAreShort(t *testing.T) {
+	found := 0
+	require.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			strings.Contains(filepath.ToSlash(path), "/internal/definitions/") {
+			return err
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil || ast.IsGenerated(file) {
+			return err
+		}
+		found++
+		isShort := func(what string, from, to token.Pos, most int) {
+			lines := files.Position(to).Line - files.Position(from).Line + 1
+			assert.LessOrEqual(t, lines, most, "%s has too many lines: split it", what)
+		}
+		name := filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok {
+				isShort(name+" "+f.Name.Name, f.Pos(), f.End(), 60)
+			}
+		}
+		return nil
+	}))
+	require.Greater(t, found, 300, "the premise: it finds the module's files")
 }

@@ -38,3 +38,17 @@ func TestSlotsInUseAreMeasured(t *testing.T) {
 		assert.NotContains(t, name, "outcome=slots", "changes are no decisions: %v", value)
 	}
 }
+
+func TestFailedSettlementsHaveAMetricOfTheirOwn(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	telemetry, err := otellimit.New(otellimit.WithMaxSeries(2), otellimit.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
+	require.NoError(t, err)
+	for i := range 5 {
+		telemetry.Observe(context.Background(), core.Observation{Policy: strconv.Itoa(i), Outcome: core.OutcomeUnsettled, Err: core.ErrUnavailable})
+	}
+	assert.Equal(t, map[string]float64{
+		"ratelimit.unsettled{ratelimit.policy=0}":       1,
+		"ratelimit.unsettled{ratelimit.policy=1}":       1,
+		"ratelimit.unsettled{ratelimit.policy=(other)}": 3,
+	}, collect(t, reader), "they are no decisions, and have no tokens or durations")
+}

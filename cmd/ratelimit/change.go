@@ -103,8 +103,8 @@ func (c *changeFlags) reset(ctx context.Context, s cli.Streams, args []string) e
 	case !errors.As(err, new(*store.StateError)):
 		return d.Explain(err)
 	}
-	if err := limiter.Reset(ctx, key); err != nil {
-		return d.Explain(err)
+	if err := d.change(ctx, func(ctx context.Context) error { return limiter.Reset(ctx, key) }); err != nil {
+		return err
 	}
 	_ = show.Line(s.Out, args[0]+" "+d.text(key), "is reset: every limit is full. Before: "+before+".")
 	_, err = d.sees(ctx, s, limiter, key, reportAny)
@@ -140,9 +140,13 @@ func (c *changeFlags) move(ctx context.Context, s cli.Streams, args []string) er
 	if err != nil {
 		return err
 	}
-	before, after, err := t.move(ctx, key)
+	var before, after core.LimitResult
+	err = d.change(ctx, func(ctx context.Context) (err error) {
+		before, after, err = t.move(ctx, key)
+		return err
+	})
 	if err != nil {
-		return d.Explain(err)
+		return err
 	}
 	_ = show.About(s.Out, args[0]+" "+d.text(key), fmt.Sprintf("%sed %s: %s has %s of %s tokens left, and had %s.", does, show.Some(n, "token"), name,
 		show.Count(after.Remaining-after.Debt), show.Count(after.Limit.Capacity), show.Count(before.Remaining-before.Debt)))

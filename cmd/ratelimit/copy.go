@@ -92,12 +92,14 @@ func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error
 			return err
 		}
 	}
-	if err := c.checkNames(ctx, d); err != nil {
+	if err := c.checkNames(ctx, d, slices.Collect(maps.Keys(c.renames))...); err != nil {
 		return d.Explain(err)
 	}
 	n, err := c.copyAll(ctx, d, to.Store, limits)
-	if err == nil {
-		err = c.copyExceptions(ctx, d, to.Store, limits, &n)
+	if err == nil && c.only != "" && n.none() {
+		if err := c.checkNames(ctx, d, c.only); err != nil {
+			return d.Explain(err)
+		}
 	}
 	says := c.says(n, to.Where)
 	if err != nil {
@@ -108,7 +110,7 @@ func (c *copyFlags) run(ctx context.Context, s cli.Streams, args []string) error
 		return cli.After(explained, "%s", says)
 	}
 	_, _ = fmt.Fprintln(s.Out, says)
-	if n.copied+n.kept+n.failed+n.exceptions == 0 {
+	if n.none() {
 		_, _ = fmt.Fprint(s.Out, c.noKeys("-from-prefix, "))
 	}
 	const again = "and keys are not copied: copy again."
@@ -134,50 +136,32 @@ func (c *copyFlags) says(n copies, where string) string {
 	return text
 }
 
-// checkNames returns a mistake if a policy that was named has neither keys nor
-// exceptions at FROM, and is not in the file.
-func (c *copyFlags) checkNames(ctx context.Context, d *desk) error {
-	for _, name := range append(slices.Sorted(maps.Keys(c.renames)), c.only) {
-		if _, known := d.policies[name]; known || name == "" {
-			continue
+// checkNames returns a mistake if a policy has neither keys nor exceptions at
+// FROM, and is not in the file. It looks at keys until it has seen all names.
+func (c *copyFlags) checkNames(ctx context.Context, d *desk, names ...string) error {
+	missing, seen := make(map[string]bool), make(map[string]bool)
+	for _, name := range names {
+		if _, known := d.policies[name]; !known {
+			missing[name] = true
 		}
-		switch found, err := d.has(ctx, name); {
-		case err != nil:
-			return err
-		case found:
-			continue
-		}
-		names := make(map[string]bool)
-		for b, err := range d.buckets(ctx, "") {
-			if err != nil {
-				return err
-			}
-			names[b.Policy] = true
-		}
-		with, err := d.exceptionPolicies(ctx)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	for b, err := range d.bucketsAndPolicies(ctx) {
 		if err != nil {
 			return err
 		}
-		for _, policy := range with {
-			names[policy] = true
-		}
-		if len(d.missed) == 0 {
-			return cli.Misuse("policy %s has no keys at %s%s", show.Text(name), d.Where, nearest(name, slices.Sorted(maps.Keys(names))))
+		seen[b.Policy] = true
+		if delete(missing, b.Policy); len(missing) == 0 {
+			return nil
 		}
 	}
-	return nil
-}
-
-// has reports whether Redis has anything of a policy.
-func (d *desk) has(ctx context.Context, policy string) (bool, error) {
-	for _, err := range d.buckets(ctx, policy) {
-		return err == nil, err
+	if len(d.missed) > 0 {
+		return nil // it may be where nobody answers
 	}
-	list, err := d.Store.Exceptions(ctx, policy)
-	if err != nil && d.missed.note(err) {
-		err = nil
-	}
-	return len(list) > 0, err
+	name := slices.Min(slices.Collect(maps.Keys(missing)))
+	return cli.Misuse("policy %s has no keys at %s%s", show.Text(name), d.Where, nearest(name, slices.Sorted(maps.Keys(seen))))
 }
 
 // copies counts keys. missed are the masters that failed one.
@@ -186,15 +170,24 @@ type copies struct {
 	missed                           missed
 }
 
+// none reports whether there was nothing to copy.
+func (n *copies) none() bool { return n.copied+n.kept+n.failed+n.exceptions == 0 }
+
+// copyAll copies buckets, and then exceptions.
 func (c *copyFlags) copyAll(ctx context.Context, d *desk, to *redisstore.Store, limits map[string]map[string]string) (n copies, err error) {
 	n.missed = make(missed)
-	seen := make(map[redisstore.Bucket]bool)
+	list, policies := d.bucketsAndPolicies(ctx), []string(nil) // with exceptions
+	if c.only != "" {
+		list, policies = d.buckets(ctx, c.only), []string{c.only}
+	}
 	chosen := func(yield func(redisstore.Bucket, error) bool) {
-		for b, err := range d.buckets(ctx, c.only) {
-			if _, renamed := c.renames[b.Policy]; err == nil && (seen[b] || len(c.renames) > 0 && !renamed) {
+		for b, err := range list {
+			if _, renamed := c.renames[b.Policy]; err == nil && len(c.renames) > 0 && !renamed {
 				continue
 			}
-			if seen[b] = true; !yield(b, err) {
+			if err == nil && b.Key == "" {
+				policies = append(policies, b.Policy)
+			} else if !yield(b, err) {
 				return
 			}
 		}
@@ -221,6 +214,10 @@ func (c *copyFlags) copyAll(ctx context.Context, d *desk, to *redisstore.Store, 
 		}
 		return nil
 	})
+	if err == nil {
+		slices.Sort(policies)
+		err = c.copyExceptions(ctx, d, slices.Compact(policies), to, limits, &n)
+	}
 	return n, err
 }
 

@@ -6,17 +6,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
-// copyExceptions copies the overrides and blocks that are in Redis.
-func (c *copyFlags) copyExceptions(ctx context.Context, d *desk, to *redisstore.Store, limits map[string]map[string]string, n *copies) error {
-	policies, err := d.exceptionPolicies(ctx)
-	if err != nil {
-		return err
-	}
+// copyExceptions copies the overrides and blocks of policies that are in Redis.
+func (c *copyFlags) copyExceptions(ctx context.Context, d *desk, policies []string, to *redisstore.Store, limits map[string]map[string]string, n *copies) error {
 	for _, policy := range policies {
 		name, renamed := c.renames[policy]
-		if c.only != "" && policy != c.only || len(c.renames) > 0 && !renamed {
-			continue
-		}
 		if !renamed {
 			name = policy
 		}

@@ -120,8 +120,9 @@ func (e *exceptionFlags) block(ctx context.Context, s cli.Streams, args []string
 		return err
 	}
 	defer d.Close()
-	if err := d.Store.SetException(ctx, args[0], redisstore.Exception{Key: key, For: e.lasts, By: e.author(), Reason: e.reason}); err != nil {
-		return d.Explain(err)
+	block := redisstore.Exception{Key: key, For: e.lasts, By: e.author(), Reason: e.reason}
+	if err := d.change(ctx, func(ctx context.Context) error { return d.Store.SetException(ctx, args[0], block) }); err != nil {
+		return err
 	}
 	_ = show.Line(s.Out, args[0]+" "+d.text(key), "is blocked "+e.period()+".")
 	return e.after(ctx, s, d, limiter, key, reportNone)
@@ -139,9 +140,13 @@ func (e *exceptionFlags) unblock(ctx context.Context, s cli.Streams, args []stri
 // end ends an override of a key, or its block.
 func (e *exceptionFlags) end(ctx context.Context, s cli.Streams, d *desk, limiter *core.Limiter, key string, override bool, report denials) error {
 	policy, kind := limiter.Name(), map[bool]string{true: "override", false: "block"}[override]
-	was, err := d.Store.RemoveException(ctx, policy, redisstore.Removal{Key: key, Override: override, By: e.author(), Reason: e.reason})
+	var was bool
+	err := d.change(ctx, func(ctx context.Context) (err error) {
+		was, err = d.Store.RemoveException(ctx, policy, redisstore.Removal{Key: key, Override: override, By: e.author(), Reason: e.reason})
+		return err
+	})
 	if err != nil {
-		return d.Explain(err)
+		return err
 	}
 	if was {
 		_ = show.About(s.Out, policy+" "+d.text(key), "the "+kind+" has ended.")

@@ -64,20 +64,25 @@ func (f *finding) count() string {
 
 // find looks at all keys.
 func (d *desk) find(ctx context.Context, customers []string) (*finding, error) {
-	found, seen := &finding{Found: []foundKey{}}, make(map[redisstore.Bucket]bool)
+	found := &finding{Found: []foundKey{}}
 	search := keyparts.NewSearch(d.logged(), customers...)
-	for b, err := range d.buckets(ctx, "") {
+	var policies []string // with exceptions
+	for b, err := range d.bucketsAndPolicies(ctx) {
 		if err != nil {
 			return found, err
 		}
+		if b.Key == "" {
+			policies = append(policies, b.Policy)
+			continue
+		}
 		found.Looked++
-		if search.Finds(b.Key) && !seen[b] { // SCAN may return a key twice
-			seen[b] = true
+		if search.Finds(b.Key) {
 			found.Found = append(found.Found, foundKey{Policy: b.Policy, Key: d.text(b.Key), Bytes: d.keys.Bytes(b.Key), bucket: b})
 		}
 	}
 	found.Hashes, found.Kinds = search.Hashed, search.Kinds
-	if err := d.findExceptions(ctx, search, found); err != nil {
+	slices.Sort(policies)
+	if err := d.findExceptions(ctx, slices.Compact(policies), search, found); err != nil {
 		return found, err
 	}
 	found.Several = search.Several()
@@ -95,13 +100,9 @@ func (d *desk) logged() func(key string) string {
 	return func(key string) string { return show.Hash([]byte(d.secret), key) }
 }
 
-// findExceptions looks at all exceptions.
-func (d *desk) findExceptions(ctx context.Context, search *keyparts.Search, found *finding) error {
+// findExceptions looks at all exceptions of policies.
+func (d *desk) findExceptions(ctx context.Context, policies []string, search *keyparts.Search, found *finding) error {
 	found.Exceptions = []foundException{}
-	policies, err := d.exceptionPolicies(ctx)
-	if err != nil {
-		return err
-	}
 	for _, policy := range policies {
 		list, err := d.Store.Exceptions(ctx, policy)
 		switch {

@@ -75,14 +75,10 @@ func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error
 	defer d.Close()
 	rules := d.rulesOf(ctx, limiter)
 	found := listing{Policy: args[0], Page: l.page}
-	all, seen := worst{most: l.most * l.page}, make(map[string]bool)
+	all := worst{most: l.most * l.page}
 	err = pace.Each(ctx, l.rate, d.buckets(ctx, args[0]), func(b redisstore.Bucket) (*state.Bucket, error) {
 		return state.Sketch(ctx, rules, b.Key, l.asked.units)
-	}, func(bucket redisstore.Bucket, b *state.Bucket, err error) error {
-		if seen[bucket.Key] {
-			return nil
-		}
-		seen[bucket.Key] = true
+	}, func(_ redisstore.Bucket, b *state.Bucket, err error) error {
 		found.Keys++
 		switch unreadable := (*store.StateError)(nil); {
 		case errors.As(err, &unreadable):

@@ -304,6 +304,29 @@ func TestListingsUseScan(t *testing.T) {
 	assert.NotContains(t, stats, "cmdstat_keys:")
 }
 
+// Commands that need buckets and exceptions look at all keys once.
+func TestAllKeysAreScannedOnce(t *testing.T) {
+	s, to := own(t), redistest.Start(t)
+	for i := range 500 { // fewer than one SCAN looks at
+		s.use(t, fmt.Sprint("user:", i), 1)
+	}
+	require.NoError(t, s.store.SetException(t.Context(), "api", redisstore.Exception{Key: "user:1"}))
+	from := "redis://" + s.addr
+	for _, args := range [][]string{
+		{"find", "user:1"},
+		{"forget", "-dry-run", "user:1"},
+		{"copy", from, "redis://" + to.Addr},
+		{"copy", "-policy", "api", "-replace", from, "redis://" + to.Addr},
+		{"copy", "-policies", "p.yaml", "-rename", "api=public", from, "redis://" + to.Addr},
+	} {
+		require.NoError(t, s.client.(*redis.Client).ConfigResetStat(t.Context()).Err())
+		assert.Contains(t, s.runOK(t, args[0], append(args[1:], "-rate", "0")...), "1 exception", args)
+		stats, err := s.client.Info(t.Context(), "commandstats").Result()
+		require.NoError(t, err)
+		assert.Contains(t, stats, "cmdstat_scan:calls=1,", "%v", args)
+	}
+}
+
 func TestFindAndForget(t *testing.T) {
 	s := serve(t)
 	secretKey := "k-123-" + strings.Repeat("y", 150)

@@ -56,8 +56,9 @@ func (e *exceptionFlags) override(ctx context.Context, s cli.Streams, args []str
 	if err != nil {
 		return d.Explain(err)
 	}
-	if err := d.Store.SetException(ctx, args[0], redisstore.Exception{Key: key, Limits: limits, For: e.lasts, By: e.author(), Reason: e.reason}); err != nil {
-		return d.Explain(err)
+	override := redisstore.Exception{Key: key, Limits: limits, For: e.lasts, By: e.author(), Reason: e.reason}
+	if err := d.change(ctx, func(ctx context.Context) error { return d.Store.SetException(ctx, args[0], override) }); err != nil {
+		return err
 	}
 	_ = show.Line(s.Out, args[0]+" "+d.text(key), "has an override "+e.period()+":")
 	if len(changes) == 0 {

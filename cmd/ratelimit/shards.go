@@ -30,18 +30,34 @@ func (m missed) note(err error) bool {
 // listed lists the buckets of a policy, or of all with "", and shows how far it
 // is.
 func (d *desk) listed(ctx context.Context, policy string) iter.Seq2[redisstore.Bucket, error] {
+	return d.cleared(d.Store.Buckets(ctx, policy, d.live.rate, d.progress.looked))
+}
+
+// cleared is a list that shows how far it is until it ends.
+func (d *desk) cleared(list iter.Seq2[redisstore.Bucket, error]) iter.Seq2[redisstore.Bucket, error] {
 	return func(yield func(redisstore.Bucket, error) bool) {
 		d.progress.clear()
 		defer d.progress.clear()
-		d.Store.Buckets(ctx, policy, d.live.rate, d.progress.looked)(yield)
+		list(yield)
 	}
 }
 
 // buckets is listed without masters of a Cluster that fail, which d.missed has
 // then, unless all fail.
 func (d *desk) buckets(ctx context.Context, policy string) iter.Seq2[redisstore.Bucket, error] {
+	return d.answered(ctx, d.listed(ctx, policy))
+}
+
+// bucketsAndPolicies is buckets of all policies, and policies with exceptions,
+// whose Key is "".
+func (d *desk) bucketsAndPolicies(ctx context.Context) iter.Seq2[redisstore.Bucket, error] {
+	return d.answered(ctx, d.cleared(d.Store.Keys(ctx, d.live.rate, d.progress.looked)))
+}
+
+// answered is a list without masters that fail, as buckets.
+func (d *desk) answered(ctx context.Context, list iter.Seq2[redisstore.Bucket, error]) iter.Seq2[redisstore.Bucket, error] {
 	return func(yield func(redisstore.Bucket, error) bool) {
-		for b, err := range d.listed(ctx, policy) {
+		for b, err := range list {
 			if err != nil && d.missed.note(err) && len(d.missed) < d.Masters(ctx) {
 				continue
 			}

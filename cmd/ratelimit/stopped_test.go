@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,7 +20,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/faultproxy"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -136,6 +140,44 @@ func TestInterruptedCommandsSayWhatTheyHaveDone(t *testing.T) {
 			assert.NotContains(t, p.out.String()+p.errs.String(), "can't be read", "it is no failure")
 		})
 	}
+}
+
+// A change of one key that is begun is ended before the command is.
+func TestInterruptedChangeIsEnded(t *testing.T) {
+	s := own(t)
+	s.use(t, "ann", 3)
+	proxy := faultproxy.New(t, s.addr)
+	proxy.SetLatency(500 * time.Millisecond)
+	host, port, _ := strings.Cut(proxy.Addr, ":")
+	p := startCommand(t, nil, "reset", "-h", host, "-p", port, "-timeout", "5s", "-policies", "p.yaml", "api", "ann")
+	until(t, func() bool { return s.client.Exists(t.Context(), "ratelimit:api:ann").Val() == 0 }) // the reply is under way
+	assert.Equal(t, 130, p.end(t, syscall.SIGINT))
+	assert.Contains(t, p.out.String(), "is reset: every limit is full")
+	assert.Equal(t, "ratelimit: interrupted: The change is made.\n", p.errs.String())
+}
+
+// An interrupted change says whether Redis did it, as far as that is known.
+func TestWhatIsKnownOfAnInterruptedChange(t *testing.T) {
+	var l live
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	l.define(flags)
+	_, port, _ := strings.Cut(own(t).addr, ":")
+	require.NoError(t, flags.Parse([]string{"-p", port}))
+	d, err := l.open(t.Context(), cli.Streams{Err: io.Discard, Env: func(string) string { return "" }})
+	require.NoError(t, err)
+	defer d.Close()
+	silent := errors.New("no answer within 1 s")
+	ctx, interrupt := context.WithCancel(t.Context())
+	require.NoError(t, d.change(ctx, func(context.Context) error { return nil }))
+	require.EqualError(t, d.change(ctx, func(context.Context) error { return silent }), d.Where+": no answer within 1 s")
+	err = d.change(ctx, func(begun context.Context) error {
+		interrupt()
+		require.NoError(t, begun.Err(), "what is begun is ended")
+		return silent
+	})
+	require.ErrorContains(t, err, "Whether Redis did it is not known: "+d.Where+": no answer within 1 s")
+	err = d.change(ctx, func(context.Context) error { panic("nothing is begun any more") })
+	require.ErrorContains(t, err, "Nothing was changed.")
 }
 
 // A command that waits for input ends too, and SIGTERM has its own exit code.

@@ -120,6 +120,19 @@ func (d *desk) rulesOf(ctx context.Context, limiter *core.Limiter) *oncall.Rules
 	return oncall.RulesOf(limiter, ended...)
 }
 
+// change changes one key in Redis. What is begun is ended, also if ctx ends
+// meanwhile, so that the command can say whether it was done.
+func (d *desk) change(ctx context.Context, do func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return cli.After(err, "Nothing was changed.")
+	}
+	err := d.Explain(do(context.WithoutCancel(ctx)))
+	if err != nil && ctx.Err() != nil {
+		return cli.After(err, "Whether Redis did it is not known: %v", err)
+	}
+	return err
+}
+
 // nearest is a hint at the name that a misspelt one means, or at all names.
 func nearest(name string, names []string) string {
 	if n := cli.Nearest(name, names); n != "" {
@@ -198,15 +211,14 @@ func (d *desk) nearestKeys(ctx context.Context, policy, key string) (list []stri
 	ctx, cancel := context.WithTimeout(ctx, longestSearch)
 	defer cancel()
 	search, given, nearest, fewest := keyparts.NewSearch(nil, key), keyparts.Of(key), "", 0
-	seen := make(map[string]bool)
+	looked := 0
 	for b, err := range d.buckets(ctx, policy) {
-		if err != nil || len(list) == most || len(seen) > mostCompared {
+		if err != nil || len(list) == most || looked > mostCompared {
 			break
 		}
-		if seen[b.Key] || b.Key == key {
+		if looked++; b.Key == key {
 			continue
 		}
-		seen[b.Key] = true
 		other := keyparts.Of(b.Key)
 		if search.Finds(b.Key) || given.Within(other) || other.Within(given) {
 			list = append(list, b.Key)

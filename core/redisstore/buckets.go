@@ -26,9 +26,9 @@ import (
 // progress, if given, learns after each step how many keys were looked at, and
 // how many there are: 0 if the user may not ask (DBSIZE).
 //
-// A bucket that exists all the time is listed, perhaps more than once. One that
-// comes or goes meanwhile, or whose slot moves, may be missing. Keys that this
-// package did not name are left out.
+// A bucket that exists all the time is listed once. One that comes or goes
+// meanwhile may be missing. One whose slot moves may be missing or listed again.
+// Keys that this package did not name are left out.
 //
 // An error with a server's address says that the buckets of this server are
 // missing, or some of them: the list goes on with the next server, if the loop
@@ -49,15 +49,33 @@ func (s *Store) Buckets(ctx context.Context, policy string, perSecond int, progr
 	}
 }
 
+// Keys lists all that the store keeps for limiters, for tools that would else
+// look at all keys of Redis twice: what [Store.Buckets] lists for all policies,
+// and the policies that [Store.ExceptionPolicies] returns, each as a Bucket with
+// the Key "", which no bucket has.
+func (s *Store) Keys(ctx context.Context, perSecond int, progress ...func(looked, all int64)) iter.Seq2[Bucket, error] {
+	return func(yield func(Bucket, error) bool) {
+		s.scan(ctx, escapeGlob(s.batches.prefix)+"*", perSecond, progress, func(key string, err error) bool {
+			if err != nil {
+				return yield(Bucket{}, err)
+			}
+			if policy, ok := s.batches.policyOfExceptions(key); ok {
+				return yield(Bucket{Policy: policy}, nil)
+			}
+			b, ok := bucketOf(s.batches.prefix, key)
+			return !ok || yield(b, nil)
+		})
+	}
+}
+
 // ExceptionPolicies returns the names of the policies that have exceptions in
 // Redis, or had some, sorted. It looks at all keys, as [Store.Buckets] does.
 // The error joins those of servers: the names are those that the others have.
 func (s *Store) ExceptionPolicies(ctx context.Context, perSecond int, progress ...func(looked, all int64)) (policies []string, err error) {
-	prefix := s.batches.exceptionsKey("")
-	s.scan(ctx, escapeGlob(prefix)+"*", perSecond, progress, func(key string, failed error) bool {
+	s.scan(ctx, escapeGlob(s.batches.exceptionsKey(""))+"*", perSecond, progress, func(key string, failed error) bool {
 		if failed != nil {
 			err = errors.Join(err, failed)
-		} else if policy := decodedPolicy.Replace(strings.TrimPrefix(key, prefix)); s.batches.exceptionsKey(policy) == key {
+		} else if policy, ok := s.batches.policyOfExceptions(key); ok {
 			policies = append(policies, policy)
 		}
 		return true
@@ -124,7 +142,7 @@ const (
 // scan gives yield the keys of one server, and the error that ends them. It
 // reports whether to go on with another server.
 func (s *server) scan(ctx context.Context, one redis.UniversalClient, pattern string, perSecond int, looked func(int), yield func(key string, err error) bool) (more bool) {
-	p := pace.New(perSecond, leastScanned, mostScanned)
+	p, listed := pace.New(perSecond, leastScanned, mostScanned), new(recent)
 	var keys []string
 	for cursor := uint64(0); ; {
 		count, began := p.Next(), time.Now()
@@ -142,7 +160,7 @@ func (s *server) scan(ctx context.Context, one redis.UniversalClient, pattern st
 		}
 		looked(count)
 		for _, key := range keys {
-			if !yield(key, nil) {
+			if !listed.has(key) && !yield(key, nil) {
 				return false
 			}
 		}
@@ -154,6 +172,25 @@ func (s *server) scan(ctx context.Context, one redis.UniversalClient, pattern st
 			return false
 		}
 	}
+}
+
+// recent has the keys that a scan listed last, so many at least. When Redis
+// shrinks its table of keys, SCAN lists again the last few that fall into the
+// place where it goes on, and no others.
+type recent struct{ last, before map[string]bool }
+
+const fewRecent = 5 * mostScanned
+
+// has reports whether key was listed, and notes it.
+func (r *recent) has(key string) bool {
+	if r.last[key] || r.before[key] {
+		return true
+	}
+	if r.last == nil || len(r.last) == fewRecent {
+		r.last, r.before = make(map[string]bool, fewRecent), r.last
+	}
+	r.last[key] = true
+	return false
 }
 
 // globs escapes the characters that patterns of Redis give a meaning.

@@ -214,6 +214,13 @@ func (s *batches) exceptionsKey(policy string) string {
 	return s.prefix + "%exceptions:" + encodedPolicy(policy)
 }
 
+// policyOfExceptions is the inverse of exceptionsKey. ok is false for the key
+// of anything else.
+func (s *batches) policyOfExceptions(key string) (policy string, ok bool) {
+	policy = decodedPolicy.Replace(strings.TrimPrefix(key, s.exceptionsKey("")))
+	return policy, s.exceptionsKey(policy) == key
+}
+
 // historyKey returns the Redis key of a policy's history, which is in the
 // Cluster slot of its exceptions, for one script has both. A prefix with half a
 // hash tag leads elsewhere: then there is no history, and the key is "".

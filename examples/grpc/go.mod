@@ -7,9 +7,9 @@ require (
 	github.com/stretchr/testify v1.11.1
 	github.com/tokenbucket-go/ratelimit v0.0.0
 	github.com/tokenbucket-go/ratelimit/grpclimit v0.0.0
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20260526163538-3dc84a4a5aaa
-	google.golang.org/grpc v1.81.1
-	google.golang.org/grpc/examples v0.0.0-20260825154716-030ee8becb20
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20251202230838-ff82c1b0f217
+	google.golang.org/grpc v1.79.3
+	google.golang.org/grpc/examples v0.0.0-20250407062114-b368379ef8f6
 )
 
 require (
@@ -23,7 +23,7 @@ require (
 	golang.org/x/net v0.58.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 	golang.org/x/text v0.41.0 // indirect
-	google.golang.org/protobuf v1.36.11 // indirect
+	google.golang.org/protobuf v1.36.10 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 

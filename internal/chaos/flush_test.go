@@ -3,6 +3,11 @@ package chaos_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,7 +17,9 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 const (
@@ -123,4 +130,174 @@ func TestFailoverToAnOlderClockNeitherRefillsNorStalls(t *testing.T) {
 	res, err = after.Allow(ctx, "k")
 	require.NoError(t, err)
 	assert.True(t, res.Allowed, "waiting RetryAfter suffices on the new clock")
+}
+
+// exceptionsKey is where the exceptions of these tests are.
+const exceptionsKey = "ratelimit:%exceptions:api"
+
+// forgetful is a Redis that loses the exceptions of a policy.
+type forgetful struct {
+	client redis.UniversalClient
+	lasts  time.Duration // of what operators say: some servers evict only what has an end
+	freeze func()        // what is written afterwards will be lost; nil: everything is
+	forget func()
+}
+
+// An operator's word outlives Redis' memory: what processes have read holds
+// without a gap, comes back, and is learnt by a new process.
+func TestFlushEndsNoBlock(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client(t)
+	forgets(t, forgetful{client: client, forget: func() { require.NoError(t, client.FlushAll(t.Context()).Err()) }})
+}
+
+// The same for all other ways in which Redis forgets.
+func TestForgettingEndsNoBlock(t *testing.T) {
+	soak.Only(t, TestFlushEndsNoBlock)
+	t.Run("a restart without persistence", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Start(t)
+		forgets(t, forgetful{client: server.Client(t), forget: func() {
+			server.Kill()
+			server.Restart(t)
+		}})
+	})
+	for _, policy := range []string{"allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			client, ctx := server.Client(t), t.Context()
+			require.NoError(t, client.ConfigSet(ctx, "maxmemory-policy", policy).Err())
+			forgets(t, forgetful{client: client, lasts: time.Hour, forget: func() {
+				require.NoError(t, client.ConfigSet(ctx, "maxmemory", "1").Err())
+				require.Eventually(t, func() bool { return hasEvicted(t, client) }, wait, tick, "premise: the hash is evicted")
+				require.NoError(t, client.ConfigSet(ctx, "maxmemory", "0").Err())
+			}})
+		})
+	}
+	t.Run("a lost shard of a Ring", func(t *testing.T) {
+		t.Parallel()
+		shards := map[string]*redistest.Server{}
+		addrs := map[string]string{}
+		for range 2 {
+			s := redistest.Start(t)
+			shards[s.Addr], addrs[s.Addr] = s, s.Addr
+		}
+		ring := redis.NewRing(&redis.RingOptions{Addrs: addrs})
+		t.Cleanup(func() { _ = ring.Close() })
+		forgets(t, forgetful{client: ring, forget: func() {
+			shard, err := ring.GetShardClientForKey(exceptionsKey)
+			require.NoError(t, err)
+			shards[shard.Options().Addr].Kill()
+		}})
+	})
+	t.Run("a replica without the last writes takes over", func(t *testing.T) {
+		t.Parallel()
+		master, replica := redistest.Start(t), redistest.Start(t)
+		follow(t, replica, master.Addr)
+		var addr atomic.Value
+		addr.Store(master.Addr)
+		client := redis.NewClient(&redis.Options{Addr: master.Addr, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, addr.Load().(string))
+		}})
+		t.Cleanup(func() { _ = client.Close() })
+		forgets(t, forgetful{
+			client: client,
+			freeze: func() { require.NoError(t, replica.Client(t).ReplicaOf(t.Context(), "NO", "ONE").Err()) },
+			forget: func() {
+				addr.Store(replica.Addr)
+				master.Kill()
+			},
+		})
+	})
+}
+
+// hasEvicted reports whether a server has evicted keys.
+func hasEvicted(t *testing.T, client *redis.Client) bool {
+	t.Helper()
+	info, err := client.Info(t.Context(), "stats").Result()
+	return err == nil && !strings.Contains(info, "evicted_keys:0\r")
+}
+
+// forgets has two processes follow exceptions of a Redis that forgets them.
+func forgets(t *testing.T, f forgetful) {
+	t.Helper()
+	ctx := t.Context()
+	var lines logtest.Buffer
+	logger := slog.New(slog.NewTextHandler(&lines, nil))
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}, OnFailure: core.FailOpen}
+	process := func() (*redisstore.Store, *core.Limiter) {
+		s := redisstore.New(f.client, patient, core.WithLogger(logger))
+		return s, core.Must(core.NewLimiter(s, policy))
+	}
+	operator, _ := process()
+	following, end := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	t.Cleanup(func() { end(); running.Wait() })
+	var fleet []*core.Limiter
+	for range 2 {
+		s, l := process()
+		running.Go(func() { s.FollowExceptions(following, l) })
+		fleet = append(fleet, l)
+	}
+	blocks := func(n int) func() bool {
+		return func() bool {
+			return len(fleet[0].Exceptions().Blocked) == n && len(fleet[1].Exceptions().Blocked) == n
+		}
+	}
+	require.NoError(t, operator.SetException(ctx, "api", redisstore.Exception{Key: "ann", For: f.lasts}))
+	require.Eventually(t, blocks(1), wait, tick, "premise: the processes follow")
+	if f.freeze != nil {
+		f.freeze()
+	}
+	require.NoError(t, operator.SetException(ctx, "api", redisstore.Exception{Key: "eve", For: f.lasts, By: "bob", Reason: "scraper"}))
+	_, err := operator.Unblock(ctx, "api", "ann")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		return blocks(1)() && fleet[0].Exceptions().Blocked[0] == "eve" && fleet[1].Exceptions().Blocked[0] == "eve"
+	}, wait, tick, "premise: both know the last words")
+
+	asking, stop := context.WithCancel(ctx)
+	var asked sync.WaitGroup
+	var admitted atomic.Int64
+	for _, l := range fleet {
+		asked.Go(func() {
+			for asking.Err() == nil {
+				if res, err := l.Allow(ctx, "eve"); err != nil || res.Allowed {
+					admitted.Add(1)
+				}
+				time.Sleep(tick)
+			}
+		})
+	}
+	f.forget()
+	require.Eventually(t, func() bool {
+		list, err := operator.Exceptions(ctx, "api")
+		return err == nil && len(list) == 1 && list[0].Key == "eve"
+	}, 2*wait, tick, "a process puts the newest words back")
+	stop()
+	asked.Wait()
+	assert.Zero(t, admitted.Load(), "a block holds without a gap")
+	require.Eventually(t, func() bool { return lines.Count("and was put back") > 0 }, wait, tick, "the loss is logged")
+	assert.Equal(t, 1, lines.Count("and was put back"), "the loss is logged once: %s", lines.String())
+	assert.NotContains(t, lines.String(), "was: eve", "and not as if it was removed")
+
+	s, newcomer := process()
+	require.NoError(t, s.ReadExceptions(ctx, newcomer))
+	assert.Equal(t, []string{"eve"}, newcomer.Exceptions().Blocked, "a process that starts then learns it from Redis")
+	note := newcomer.Exceptions().BlockNotes["eve"]
+	assert.Equal(t, []string{"bob", "scraper"}, []string{note.By, note.Reason}, "with its author and reason")
+	version, err := s.ExceptionsVersion(ctx, "api")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		return fleet[0].Following().Version == version && fleet[1].Following().Version == version
+	}, wait, tick, "all processes obey the version that Redis has then")
+	history, err := s.History(ctx, "api")
+	require.NoError(t, err)
+	require.NotEmpty(t, history)
+	assert.Equal(t, "restore", history[0].Kind, "the history says that Redis had lost it")
+	_, err = operator.Unblock(ctx, "api", "eve")
+	require.NoError(t, err)
+	require.Eventually(t, blocks(0), wait, tick, "an operator's newer word ends it everywhere")
 }

@@ -1,12 +1,13 @@
 // Package soak tells tests how much to do. ./scripts/test checks each rule
-// once, within minutes. ./scripts/soak sets SOAK=1 and checks all that there
-// is.
+// once, within minutes. ./scripts/soak checks all that there is: it sets SOAK to
+// the share of their budgets that tests have, 1 for all.
 package soak
 
 import (
 	"os"
 	"reflect"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -28,10 +29,12 @@ func Only(t testing.TB, quick func(*testing.T)) {
 	}
 }
 
-// Budget returns few, and many under ./scripts/soak.
+// Budget returns few, and under ./scripts/soak many, or as far from few to many
+// as SOAK says.
 func Budget(few, many int) int {
-	if On() {
-		return many
+	share, err := strconv.ParseFloat(os.Getenv("SOAK"), 64)
+	if err != nil && On() {
+		panic("SOAK=" + os.Getenv("SOAK") + " must be a number from 0 to 1")
 	}
-	return few
+	return few + int(max(0, min(1, share))*float64(many-few))
 }

@@ -8,7 +8,18 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
+
+func TestBudgetIsAShare(t *testing.T) {
+	for env, want := range map[string][2]int{"": {60, 10}, "0": {60, 10}, "0.5": {130, 6}, "1": {200, 1}, "2": {200, 1}} {
+		t.Setenv("SOAK", env)
+		if many, step := soak.Budget(60, 200), soak.Budget(10, 1); many != want[0] || step != want[1] {
+			t.Errorf("SOAK=%s: the budgets from 60 to 200 and from 10 to 1 are %d and %d, want %v", env, many, step, want)
+		}
+	}
+}
 
 // quickTests returns what a test passes to Only, in its subtests too if these
 // count.

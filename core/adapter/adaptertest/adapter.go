@@ -8,41 +8,46 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
+// anyKey is a KeyFunc of the framework, or nil.
+type anyKey any
+
+// anyOption is an Option of the framework.
+type anyOption any
+
 // adapter is what rules see of a [Kit]: its functions without the framework's
-// types. Where these take the framework's request, those of an adapter take a
-// [Header].
-type adapter[K, O any] struct {
-	ByIP                                  func(...core.IPOption) K
-	ByHeader, ByCookie, ByQuery, ByParam  func(name string) K
-	ByContextValue                        func(key any) K
-	ByMethod, ByPath, ByRoute             func() K
-	Global                                func(name string) K
-	Join, FirstOf                         func(...K) K
-	Custom                                func(func(Header) (string, error)) K // turns a function into a key function
-	ReadHeader, ReadCookie, ReadQuery     func(name string) K                  // key functions whose keys are what handlers read
+// types, so that the rules are compiled once and not for each framework. Where
+// the kit's take the framework's request, those of an adapter take a [Header].
+type adapter struct {
+	ByIP                                  func(...core.IPOption) anyKey
+	ByHeader, ByCookie, ByQuery, ByParam  func(name string) anyKey
+	ByContextValue                        func(key any) anyKey
+	ByMethod, ByPath, ByRoute             func() anyKey
+	Global                                func(name string) anyKey
+	Join, FirstOf                         func(...anyKey) anyKey
+	Custom                                func(func(Header) (string, error)) anyKey // turns a function into a key function
+	ReadHeader, ReadCookie, ReadQuery     func(name string) anyKey                  // key functions whose keys are what handlers read
 	Error                                 func(status int) error
-	WithCost                              func(func(Header) (int64, error)) O
-	CostByContentLength                   func(bytesPerToken int64) O
-	CostByContentLengthOr                 func(bytesPerToken, unknown int64) O
-	WithUnits                             func(func(Header) (core.Units, error)) O
-	WithSettle                            func(func(r Header, status int) core.Units) O
-	WithPlan                              func(func(Header) (string, error)) O
-	WithLimits                            func(func(Header) ([]core.Limit, error)) O
-	WithSkip                              func(func(Header) bool) O
-	WithRefund                            func(func(r Header, status int) bool) O
-	OnDenied                              func(func(core.Result) (status int, body string)) O
-	OnError                               func(func(error) (status int, body string)) O
-	Serve                                 func(l net.Listener, app App[middleware[K, O]]) error
+	WithCost                              func(func(Header) (int64, error)) anyOption
+	CostByContentLength                   func(bytesPerToken int64) anyOption
+	CostByContentLengthOr                 func(bytesPerToken, unknown int64) anyOption
+	WithUnits                             func(func(Header) (core.Units, error)) anyOption
+	WithSettle                            func(func(r Header, status int) core.Units) anyOption
+	WithPlan                              func(func(Header) (string, error)) anyOption
+	WithLimits                            func(func(Header) ([]core.Limit, error)) anyOption
+	WithSkip                              func(func(Header) bool) anyOption
+	WithRefund                            func(func(r Header, status int) bool) anyOption
+	OnDenied                              func(func(core.Result) (status int, body string)) anyOption
+	OnError                               func(func(error) (status int, body string)) anyOption
+	Serve                                 func(l net.Listener, app App[middleware]) error
 	RouteAdvice                           string
 	RPC, NoFields                         bool
 	ProblemBody, RouteKnownInUse          bool
-	absent                                func(...K) bool // whether the framework lacks one of these keys
 	ParamKnownInUse, Streams, ContextEnds bool
 	ClosesAtOnce                          bool
 }
 
 // known returns what a status becomes in the framework's terms.
-func (a adapter[K, O]) known(status int) int {
+func (a adapter) known(status int) int {
 	if a.RPC && 0 < status && status < 400 {
 		return http.StatusOK
 	}
@@ -54,14 +59,14 @@ func (a adapter[K, O]) known(status int) int {
 type Header func(name string) string
 
 // middleware is one middleware, as passed to New, NewTogether or PerIP.
-type middleware[K, O any] struct {
+type middleware struct {
 	Limiter *core.Limiter
-	Key     K
-	Options []O
+	Key     anyKey
+	Options []anyOption
 	// Together are the rules of NewTogether. If it is nil, the middleware is
 	// that of New. Otherwise Limiter and Key are not used, and the list may be
 	// empty.
-	Together []rule[K]
+	Together []rule
 	// PerIP are the limits of PerIP. If it is not nil, the middleware is that
 	// of PerIP, and nothing else here is used.
 	PerIP []core.Limit
@@ -81,72 +86,103 @@ type handler struct {
 }
 
 // rule is one of the rules of NewTogether.
-type rule[K any] struct {
+type rule struct {
 	Limiter *core.Limiter
-	Key     K
+	Key     anyKey
 }
 
 // adapter returns the adapter that the kit describes.
-func (k Kit[C, K, O, R, M]) adapter() adapter[K, O] {
+func (k Kit[C, K, O, R, M]) adapter() adapter {
 	header := func(c C) Header { return func(name string) string { return k.Header(c, name) } }
 	read := func(value func(C, string) string) func(string) K {
 		return func(name string) K { return func(c C) (string, error) { return value(c, name), nil } }
 	}
-	return adapter[K, O]{
-		ByIP: k.ByIP, ByHeader: k.ByHeader, ByCookie: k.ByCookie, ByQuery: k.ByQuery, ByParam: k.ByParam,
-		ByContextValue: k.ByContextValue, ByMethod: k.ByMethod, ByPath: k.ByPath, ByRoute: k.ByRoute,
-		Global: k.Global, Join: unlessAbsent[C](k.Join), FirstOf: unlessAbsent[C](k.FirstOf), absent: absent[C, K],
-		ReadHeader: read(k.Header), ReadCookie: read(k.Cookie), ReadQuery: read(k.Query),
-		Custom: func(key func(Header) (string, error)) K {
-			return func(c C) (string, error) { return key(header(c)) }
+	return adapter{
+		ByIP: variadic(k.ByIP), ByHeader: unary(k.ByHeader), ByCookie: unary(k.ByCookie), ByQuery: unary(k.ByQuery), ByParam: unary(k.ByParam),
+		ByContextValue: unary(k.ByContextValue), ByMethod: nullary(k.ByMethod), ByPath: nullary(k.ByPath), ByRoute: nullary(k.ByRoute),
+		Global: unary(k.Global), Join: composed(k.Join), FirstOf: composed(k.FirstOf),
+		ReadHeader: unary(read(k.Header)), ReadCookie: unary(read(k.Cookie)), ReadQuery: unary(read(k.Query)),
+		Custom: func(key func(Header) (string, error)) anyKey {
+			return K(func(c C) (string, error) { return key(header(c)) })
 		},
-		WithCost: func(cost func(Header) (int64, error)) O {
+		WithCost: func(cost func(Header) (int64, error)) anyOption {
 			return k.WithCost(func(c C) (int64, error) { return cost(header(c)) })
 		},
-		CostByContentLength:   func(per int64) O { return k.WithCost(k.CostByContentLength(per)) },
-		CostByContentLengthOr: func(per, unknown int64) O { return k.WithCost(k.CostByContentLengthOr(per, unknown)) },
-		WithUnits: func(units func(Header) (core.Units, error)) O {
+		CostByContentLength:   func(per int64) anyOption { return k.WithCost(k.CostByContentLength(per)) },
+		CostByContentLengthOr: func(per, unknown int64) anyOption { return k.WithCost(k.CostByContentLengthOr(per, unknown)) },
+		WithUnits: func(units func(Header) (core.Units, error)) anyOption {
 			return k.WithUnits(func(c C) (core.Units, error) { return units(header(c)) })
 		},
-		WithSettle: func(settle func(Header, int) core.Units) O {
+		WithSettle: func(settle func(Header, int) core.Units) anyOption {
 			return k.WithSettle(func(c C, status int) core.Units { return settle(header(c), status) })
 		},
-		WithPlan: func(plan func(Header) (string, error)) O {
+		WithPlan: func(plan func(Header) (string, error)) anyOption {
 			return k.WithPlan(func(c C) (string, error) { return plan(header(c)) })
 		},
-		WithLimits: func(limits func(Header) ([]core.Limit, error)) O {
+		WithLimits: func(limits func(Header) ([]core.Limit, error)) anyOption {
 			return k.WithLimits(func(c C) ([]core.Limit, error) { return limits(header(c)) })
 		},
-		WithSkip: func(skip func(Header) bool) O {
+		WithSkip: func(skip func(Header) bool) anyOption {
 			return k.WithSkip(func(c C) bool { return skip(header(c)) })
 		},
-		WithRefund: func(refund func(Header, int) bool) O {
+		WithRefund: func(refund func(Header, int) bool) anyOption {
 			return k.WithRefund(func(c C, status int) bool { return refund(header(c), status) })
 		},
-		OnDenied: k.OnDenied, OnError: k.OnError, Error: k.Error, Serve: k.serve,
+		OnDenied: func(answer func(core.Result) (int, string)) anyOption { return k.OnDenied(answer) },
+		OnError:  func(answer func(error) (int, string)) anyOption { return k.OnError(answer) },
+		Error:    k.Error, Serve: k.serve,
 		RPC: k.RPC, NoFields: k.NoFields, ProblemBody: k.ProblemBody, RouteKnownInUse: k.RouteKnownInUse, RouteAdvice: k.RouteAdvice, ParamKnownInUse: k.ParamKnownInUse,
 		Streams: k.Streams, ContextEnds: k.ContextEnds, ClosesAtOnce: k.ClosesAtOnce,
 	}
 }
 
-func absent[C any, K ~func(C) (string, error)](keys ...K) bool {
-	return slices.ContainsFunc(keys, func(key K) bool { return key == nil })
+// erased is key, or nil if the framework has nothing for it.
+func erased[C any, K ~func(C) (string, error)](key K) anyKey {
+	if key == nil {
+		return nil
+	}
+	return key
 }
 
-// unlessAbsent is compose, except that the framework lacks what is composed of
-// a key that it lacks.
-func unlessAbsent[C any, K ~func(C) (string, error)](compose func(...K) K) func(...K) K {
-	return func(keys ...K) K {
+func nullary[C any, K ~func(C) (string, error)](extractor func() K) func() anyKey {
+	return func() anyKey { return erased(extractor()) }
+}
+
+func unary[C, A any, K ~func(C) (string, error)](extractor func(A) K) func(A) anyKey {
+	return func(arg A) anyKey { return erased(extractor(arg)) }
+}
+
+func variadic[C, A any, K ~func(C) (string, error)](extractor func(...A) K) func(...A) anyKey {
+	return func(args ...A) anyKey { return erased(extractor(args...)) }
+}
+
+// composed is compose, except that the framework lacks what is composed of a
+// key that it lacks.
+func composed[C any, K ~func(C) (string, error)](compose func(...K) K) func(...anyKey) anyKey {
+	return func(keys ...anyKey) anyKey {
 		if absent(keys...) {
 			return nil
 		}
-		return compose(keys...)
+		return erased(compose(typed[K](keys)...))
 	}
+}
+
+// absent reports whether the framework lacks one of the keys.
+func absent(keys ...anyKey) bool { return slices.Contains(keys, nil) }
+
+// typed returns keys or options as the adapter has them.
+func typed[T, A any](list []A) []T {
+	var of []T
+	for _, one := range list {
+		t, _ := any(one).(T) // nil stays nil
+		of = append(of, t)
+	}
+	return of
 }
 
 // serve makes the app's middleware with the adapter's functions, and serves the
 // app.
-func (k Kit[C, K, O, R, M]) serve(l net.Listener, app App[middleware[K, O]]) error {
+func (k Kit[C, K, O, R, M]) serve(l net.Listener, app App[middleware]) error {
 	made := App[M]{Value: app.Value, Context: app.Context, StreamBodies: app.StreamBodies, Timeout: app.Timeout, Use: k.install(app.Use)}
 	for _, r := range app.Routes {
 		made.Routes = append(made.Routes, Route[M]{r.Method, r.Pattern, k.install(r.Use), r.Handle})
@@ -154,7 +190,7 @@ func (k Kit[C, K, O, R, M]) serve(l net.Listener, app App[middleware[K, O]]) err
 	return k.Serve(l, made)
 }
 
-func (k Kit[C, K, O, R, M]) install(described []middleware[K, O]) (chain []M) {
+func (k Kit[C, K, O, R, M]) install(described []middleware) (chain []M) {
 	for _, m := range described {
 		switch {
 		case m.PerIP != nil:
@@ -168,11 +204,13 @@ func (k Kit[C, K, O, R, M]) install(described []middleware[K, O]) (chain []M) {
 		case m.Together != nil:
 			rules := make([]R, len(m.Together))
 			for i, r := range m.Together {
-				rules[i] = R(r)
+				key, _ := r.Key.(K) // nil stays nil
+				rules[i] = R{Limiter: r.Limiter, Key: key}
 			}
-			chain = append(chain, k.NewTogether(rules, m.Options...))
+			chain = append(chain, k.NewTogether(rules, typed[O](m.Options)...))
 		default:
-			chain = append(chain, k.New(m.Limiter, m.Key, m.Options...))
+			key, _ := m.Key.(K)
+			chain = append(chain, k.New(m.Limiter, key, typed[O](m.Options)...))
 		}
 	}
 	return chain

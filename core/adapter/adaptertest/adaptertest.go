@@ -44,92 +44,92 @@ const (
 )
 
 // check runs the groups of rules.
-func check[K, O any](t *testing.T, adapter adapter[K, O], store func(option store.ClockOption) core.Store) {
+func check(t *testing.T, adapter adapter, store func(option store.ClockOption) core.Store) {
 	for _, group := range []struct {
 		name  string
 		where where
-		rules func(*suite[K, O])
+		rules func(*suite)
 	}{
-		{"Headers", anywhere, (*suite[K, O]).headers},
-		{"Denial", anywhere, (*suite[K, O]).denial},
-		{"RetryAfter", anywhere, (*suite[K, O]).retryAfter},
-		{"Methods", onHTTP, (*suite[K, O]).methods},
-		{"Cost", anywhere, (*suite[K, O]).cost},
-		{"Content", onHTTP, (*suite[K, O]).content},
-		{"Shadow", anywhere, (*suite[K, O]).shadow},
-		{"Units", anywhere, (*suite[K, O]).units},
-		{"Settle", anywhere, (*suite[K, O]).settle},
-		{"SettleAfterClient", anywhere, (*suite[K, O]).settleAfterClient},
-		{"SettleUndecided", anywhere, (*suite[K, O]).settleUndecided},
-		{"Stream", anywhere, (*suite[K, O]).stream},
-		{"Slots", anywhere, (*suite[K, O]).slots},
-		{"Together", anywhere, (*suite[K, O]).jointly},
-		{"Limits", anywhere, (*suite[K, O]).limits},
-		{"Plans", anywhere, (*suite[K, O]).plans},
-		{"Skip", anywhere, (*suite[K, O]).skip},
-		{"Refund", anywhere, (*suite[K, O]).refund},
-		{"RefundAfterClient", anywhere, (*suite[K, O]).refundAfterClient},
-		{"OnError", anywhere, (*suite[K, O]).onError},
-		{"FromContext", anywhere, (*suite[K, O]).fromContext},
-		{"Keys", anywhere, (*suite[K, O]).keys},
-		{"UnknownMethods", onHTTP, (*suite[K, O]).unknownMethods},
-		{"Agreement", onHTTP, (*suite[K, O]).agreement},
-		{"ClientErrors", anywhere, (*suite[K, O]).clientErrors},
-		{"Join", anywhere, (*suite[K, O]).join},
-		{"Address", ofAddresses, (*suite[K, O]).address},
-		{"Proxies", ofAddresses, (*suite[K, O]).proxies},
-		{"Peers", ofAddresses, (*suite[K, O]).peers},
-		{"ClientIP", ofAddresses, (*suite[K, O]).clientIP},
-		{"PerIP", onHTTP, (*suite[K, O]).perIP},
-		{"Route", onHTTP, (*suite[K, O]).route},
-		{"Host", onHTTP, (*suite[K, O]).host},
-		{"NoKey", anywhere, (*suite[K, O]).noKey},
-		{"Log", anywhere, (*suite[K, O]).log},
-		{"Stacked", anywhere, (*suite[K, O]).stacked},
-		{"Outage", anywhere, (*suite[K, O]).outage},
-		{"Context", anywhere, (*suite[K, O]).context},
-		{"Reuse", anywhere, (*suite[K, O]).reuse},
-		{"Allow", anywhere, (*suite[K, O]).allow},
-		{"Unread", onHTTP, (*suite[K, O]).unread},
-		{"Unreadable", onHTTP, (*suite[K, O]).unreadable},
-		{"Concurrent", anywhere, (*suite[K, O]).concurrent},
-		{"Mistakes", anywhere, (*suite[K, O]).mistakes},
+		{"Headers", anywhere, (*suite).headers},
+		{"Denial", anywhere, (*suite).denial},
+		{"RetryAfter", anywhere, (*suite).retryAfter},
+		{"Methods", onHTTP, (*suite).methods},
+		{"Cost", anywhere, (*suite).cost},
+		{"Content", onHTTP, (*suite).content},
+		{"Shadow", anywhere, (*suite).shadow},
+		{"Units", anywhere, (*suite).units},
+		{"Settle", anywhere, (*suite).settle},
+		{"SettleAfterClient", anywhere, (*suite).settleAfterClient},
+		{"SettleUndecided", anywhere, (*suite).settleUndecided},
+		{"Stream", anywhere, (*suite).stream},
+		{"Slots", anywhere, (*suite).slots},
+		{"Together", anywhere, (*suite).jointly},
+		{"Limits", anywhere, (*suite).limits},
+		{"Plans", anywhere, (*suite).plans},
+		{"Skip", anywhere, (*suite).skip},
+		{"Refund", anywhere, (*suite).refund},
+		{"RefundAfterClient", anywhere, (*suite).refundAfterClient},
+		{"OnError", anywhere, (*suite).onError},
+		{"FromContext", anywhere, (*suite).fromContext},
+		{"Keys", anywhere, (*suite).keys},
+		{"UnknownMethods", onHTTP, (*suite).unknownMethods},
+		{"Agreement", onHTTP, (*suite).agreement},
+		{"ClientErrors", anywhere, (*suite).clientErrors},
+		{"Join", anywhere, (*suite).join},
+		{"Address", ofAddresses, (*suite).address},
+		{"Proxies", ofAddresses, (*suite).proxies},
+		{"Peers", ofAddresses, (*suite).peers},
+		{"ClientIP", ofAddresses, (*suite).clientIP},
+		{"PerIP", onHTTP, (*suite).perIP},
+		{"Route", onHTTP, (*suite).route},
+		{"Host", onHTTP, (*suite).host},
+		{"NoKey", anywhere, (*suite).noKey},
+		{"Log", anywhere, (*suite).log},
+		{"Stacked", anywhere, (*suite).stacked},
+		{"Outage", anywhere, (*suite).outage},
+		{"Context", anywhere, (*suite).context},
+		{"Reuse", anywhere, (*suite).reuse},
+		{"Allow", anywhere, (*suite).allow},
+		{"Unread", onHTTP, (*suite).unread},
+		{"Unreadable", onHTTP, (*suite).unreadable},
+		{"Concurrent", anywhere, (*suite).concurrent},
+		{"Mistakes", anywhere, (*suite).mistakes},
 	} {
-		if group.where == onHTTP && adapter.RPC || group.where == ofAddresses && adapter.absent(adapter.ByIP()) {
+		if group.where == onHTTP && adapter.RPC || group.where == ofAddresses && absent(adapter.ByIP()) {
 			continue
 		}
-		t.Run(group.name, func(t *testing.T) { group.rules(&suite[K, O]{t, adapter, store}) })
+		t.Run(group.name, func(t *testing.T) { group.rules(&suite{t, adapter, store}) })
 	}
 }
 
 // suite is one adapter on one kind of store.
-type suite[K, O any] struct {
+type suite struct {
 	t     *testing.T
-	kit   adapter[K, O]
+	kit   adapter
 	store func(store.ClockOption) core.Store
 }
 
 // http runs the check of a rule of what RPC frameworks have not.
-func (s *suite[K, O]) http(rule string, check func(c *trial[K, O])) {
+func (s *suite) http(rule string, check func(c *trial)) {
 	if !s.kit.RPC {
 		s.rule(rule, check)
 	}
 }
 
 // fields runs the check of a rule of the header fields of the limits.
-func (s *suite[K, O]) fields(rule string, check func(c *trial[K, O])) {
+func (s *suite) fields(rule string, check func(c *trial)) {
 	if !s.kit.NoFields {
 		s.rule(rule, check)
 	}
 }
 
 // rule runs the check of one rule on a new store.
-func (s *suite[K, O]) rule(rule string, check func(c *trial[K, O])) {
+func (s *suite) rule(rule string, check func(c *trial)) {
 	s.t.Run(rule, func(t *testing.T) {
 		stopped := newClock()
 		store := s.store(core.WithClock(stopped.Now))
 		bounded.Check(t, rule, longest, func(t testing.TB) {
-			check(&trial[K, O]{t: t, rule: rule, kit: s.kit, clock: stopped, store: store})
+			check(&trial{t: t, rule: rule, kit: s.kit, clock: stopped, store: store})
 		})
 	})
 }

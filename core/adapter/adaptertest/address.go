@@ -29,9 +29,9 @@ func forwarded(peer string, lines ...string) request {
 }
 
 // address checks which addresses ByIP treats as one client.
-func (s *suite[K, O]) address() {
+func (s *suite) address() {
 	k := s.kit
-	s.groupings([]grouping[K]{
+	s.groupings([]grouping{
 		{"ByIP gives each peer address its own bucket", inUse, false, of(k.ByIP(), from("192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1")...)},
 		{"ByIP ignores the port", inUse, true, of(k.ByIP(), from("192.0.2.1:1", "192.0.2.1:65535")...)},
 		{"ByIP groups IPv6 addresses by /64", inUse, true, of(k.ByIP(), from("[2001:db8:1:2::1]:1", "[2001:db8:1:2:ffff:ffff:ffff:ffff]:2")...)},
@@ -47,11 +47,11 @@ func (s *suite[K, O]) address() {
 }
 
 // peers checks peers whose address is not that of a TCP connection.
-func (s *suite[K, O]) peers() {
+func (s *suite) peers() {
 	k := s.kit
-	s.rule("an address without a port was rewritten, so it is refused, and a warning says what to use", func(c *trial[K, O]) {
+	s.rule("an address without a port was rewritten, so it is refused, and a warning says what to use", func(c *trial) {
 		log := logtest.Capture(func() {
-			for _, key := range []K{k.ByIP(), k.ByIP(core.TrustProxies("203.0.113.0/24")), k.FirstOf(k.ByIP(), k.Global("all"))} {
+			for _, key := range []anyKey{k.ByIP(), k.ByIP(core.TrustProxies("203.0.113.0/24")), k.FirstOf(k.ByIP(), k.Global("all"))} {
 				app := c.use(c.holding(9), key)
 				for i := range 3 {
 					r := forwarded("203.0.113."+strconv.Itoa(i), "203.0.113."+strconv.Itoa(i))
@@ -75,7 +75,7 @@ func (s *suite[K, O]) peers() {
 		}
 		return r
 	}
-	s.groupings([]grouping[K]{
+	s.groupings([]grouping{
 		{"with DangerouslyTrustRemoteAddr a rewritten address is the client", inUse, false, of(k.ByIP(core.DangerouslyTrustRemoteAddr()), from("203.0.113.1", "203.0.113.2", "203.0.113.3:1")...)},
 		{"clients of a proxy on a Unix socket have their own buckets once the socket is trusted", inUse, false, of(socket,
 			forwarded("@", "203.0.113.1"), forwarded("@", "203.0.113.2"), forwarded("/run/proxy.sock", "203.0.113.3"), forwarded("unix 192.0.2.7:80", "203.0.113.4"))},
@@ -93,11 +93,11 @@ func (s *suite[K, O]) peers() {
 
 // networks checks that the network of a connection decides what its peer's name
 // is.
-func (s *suite[K, O]) networks() {
+func (s *suite) networks() {
 	k := s.kit
-	s.rule("the network of a connection decides whether it is a Unix socket, and not its peer's name", func(c *trial[K, O]) {
+	s.rule("the network of a connection decides whether it is a Unix socket, and not its peer's name", func(c *trial) {
 		for _, test := range []struct {
-			key    K
+			key    anyKey
 			peer   string
 			status int
 		}{
@@ -118,9 +118,9 @@ func (s *suite[K, O]) networks() {
 }
 
 // perIP checks the adapter's PerIP.
-func (s *suite[K, O]) perIP() {
-	s.rule("PerIP gives each client address its own bucket of every limit", func(c *trial[K, O]) {
-		app := c.serve(c.app(answer(http.StatusOK), middleware[K, O]{PerIP: []core.Limit{core.PerDay(3), slow(2).WithName("tight")}}))
+func (s *suite) perIP() {
+	s.rule("PerIP gives each client address its own bucket of every limit", func(c *trial) {
+		app := c.serve(c.app(answer(http.StatusOK), middleware{PerIP: []core.Limit{core.PerDay(3), slow(2).WithName("tight")}}))
 		for i, status := range []int{200, 200, 429} {
 			got := app.send(forwarded("192.0.2.1:1", "203.0.113."+strconv.Itoa(i)))
 			c.wantStatus(got, status, "a client that says to be another")
@@ -130,22 +130,22 @@ func (s *suite[K, O]) perIP() {
 		}
 		c.wantStatus(app.send(request{peer: "192.0.2.2:1"}), http.StatusOK, "another client")
 	})
-	s.rule("two PerIP in one app have their own buckets", func(c *trial[K, O]) {
-		app := c.serve(c.app(answer(http.StatusOK), middleware[K, O]{PerIP: []core.Limit{slow(2)}}, middleware[K, O]{PerIP: []core.Limit{slow(2)}}))
+	s.rule("two PerIP in one app have their own buckets", func(c *trial) {
+		app := c.serve(c.app(answer(http.StatusOK), middleware{PerIP: []core.Limit{slow(2)}}, middleware{PerIP: []core.Limit{slow(2)}}))
 		for _, status := range []int{200, 200, 429} {
 			c.wantStatus(app.send(request{}), status, "through both")
 		}
 	})
-	s.rule("PerIP panics with every mistake", func(c *trial[K, O]) {
-		c.wantPanic(middleware[K, O]{PerIP: []core.Limit{{Capacity: -1, RefillRate: 1, RefillInterval: time.Second}, core.Per(1, 0)}},
+	s.rule("PerIP panics with every mistake", func(c *trial) {
+		c.wantPanic(middleware{PerIP: []core.Limit{{Capacity: -1, RefillRate: 1, RefillInterval: time.Second}, core.Per(1, 0)}},
 			"PerIP limits[0].Capacity: -1 must", "PerIP limits[1].RefillInterval: 0s must")
-		c.wantPanic(middleware[K, O]{PerIP: []core.Limit{}}, "PerIP limits: 0 limits: at least one is required")
-		c.wantPanic(middleware[K, O]{PerIP: []core.Limit{slow(2), slow(9).WithUnit("bytes")}}, `PerIP limits[1].Unit: "bytes" is never counted here`)
+		c.wantPanic(middleware{PerIP: []core.Limit{}}, "PerIP limits: 0 limits: at least one is required")
+		c.wantPanic(middleware{PerIP: []core.Limit{slow(2), slow(9).WithUnit("bytes")}}, `PerIP limits[1].Unit: "bytes" is never counted here`)
 	})
-	s.rule("PerIP takes a location of any name", func(c *trial[K, O]) {
+	s.rule("PerIP takes a location of any name", func(c *trial) {
 		for _, zone := range []string{"Zürich", strings.Repeat("z", 200)} {
 			day := core.PerDay(1).In(time.FixedZone(zone, 3600))
-			app := c.serve(c.app(answer(http.StatusOK), middleware[K, O]{PerIP: []core.Limit{day}}))
+			app := c.serve(c.app(answer(http.StatusOK), middleware{PerIP: []core.Limit{day}}))
 			got := app.send(request{})
 			c.wantStatus(got, http.StatusOK, "the first request")
 			if policies := got.header.Get(policyField); !strings.Contains(policies, `"1/day in a zone"`) {
@@ -165,7 +165,7 @@ func spoofs(addresses ...string) (requests []request) {
 }
 
 // proxies checks which proxies ByIP trusts.
-func (s *suite[K, O]) proxies() {
+func (s *suite) proxies() {
 	trusting := s.kit.ByIP(core.TrustProxies("10.0.0.0/8", "192.0.2.7", "2001:db8:ffff::/48"))
 	cloudflare := s.kit.ByIP(core.TrustProxies("10.0.0.0/8"), core.TrustHeader("CF-Connecting-IP"))
 	forwardedBy := func(peer, client string, lines ...string) request {
@@ -173,7 +173,7 @@ func (s *suite[K, O]) proxies() {
 		r.header.Add("CF-Connecting-IP", client)
 		return r
 	}
-	s.groupings([]grouping[K]{
+	s.groupings([]grouping{
 		{"clients of a trusted proxy have their own buckets", inUse, false, of(trusting,
 			forwarded("10.0.0.1:1", "203.0.113.1"), forwarded("10.0.0.1:1", "203.0.113.2"), forwarded("192.0.2.7:1", "203.0.113.3"),
 			forwarded("[2001:db8:ffff::1]:1", "203.0.113.4"), forwarded("[::ffff:10.0.0.1]:1", "203.0.113.5"))},

@@ -14,7 +14,7 @@ import (
 )
 
 // allow checks decisions within handlers.
-func (s *suite[K, O]) allow() {
+func (s *suite) allow() {
 	s.allowAnswers()
 	s.allowFails()
 	s.allowResults()
@@ -23,9 +23,9 @@ func (s *suite[K, O]) allow() {
 }
 
 // asks runs an app whose handlers call Allow with the limiter and keys.
-func (c *trial[K, O]) asks(l *core.Limiter, keys func(Header) []string, then func(core.Result)) *server {
+func (c *trial) asks(l *core.Limiter, keys func(Header) []string, then func(core.Result)) *server {
 	c.t.Helper()
-	return c.serve(c.app(answer(http.StatusOK), middleware[K, O]{Limiter: l, Handler: &handler{keys: keys, then: then}}))
+	return c.serve(c.app(answer(http.StatusOK), middleware{Limiter: l, Handler: &handler{keys: keys, then: then}}))
 }
 
 // constant returns a function that returns keys.
@@ -34,7 +34,7 @@ func constant(keys ...string) func(Header) []string {
 }
 
 // emptied returns a limiter that denies key.
-func (c *trial[K, O]) emptied(key string) *core.Limiter {
+func (c *trial) emptied(key string) *core.Limiter {
 	c.t.Helper()
 	l := c.limiter(core.Policy{Name: "emptied", Limits: []core.Limit{slow(1)}})
 	if _, err := l.Allow(context.Background(), key); err != nil {
@@ -44,8 +44,8 @@ func (c *trial[K, O]) emptied(key string) *core.Limiter {
 }
 
 // allowAnswers checks what requests are answered.
-func (s *suite[K, O]) allowAnswers() {
-	s.rule("Allow sets the header fields, and answers a denial, as a middleware does", func(c *trial[K, O]) {
+func (s *suite) allowAnswers() {
+	s.rule("Allow sets the header fields, and answers a denial, as a middleware does", func(c *trial) {
 		limit := core.Limit{Name: "login", Capacity: 2, RefillRate: 1, RefillInterval: 13 * time.Second}
 		app := c.asks(c.limiter(core.Policy{Name: "login", Limits: []core.Limit{limit}}), func(h Header) []string { return []string{h("User")} }, nil)
 		buckets := map[string]model{"bob": newModel(limit), "eve": newModel(limit)}
@@ -73,7 +73,7 @@ func (s *suite[K, O]) allowAnswers() {
 }
 
 // allowFails checks requests that can't be decided.
-func (s *suite[K, O]) allowFails() {
+func (s *suite) allowFails() {
 	tokens := []core.Limit{{Capacity: 9, RefillRate: 1, RefillInterval: time.Hour, Unit: "tokens"}}
 	for _, trouble := range []struct {
 		name   string
@@ -86,13 +86,13 @@ func (s *suite[K, O]) allowFails() {
 		{"of a store that does not answer", http.StatusServiceUnavailable, brokenStore{}, core.Policy{Name: "closed", Limits: []core.Limit{slow(1)}, OnFailure: core.FailClosed}, "bob"},
 		{"of a policy that counts no requests", http.StatusInternalServerError, nil, core.Policy{Name: "tokens", Limits: tokens}, "bob"},
 	} {
-		limiter := func(c *trial[K, O]) *core.Limiter {
+		limiter := func(c *trial) *core.Limiter {
 			if trouble.store != nil {
 				return c.limiterOn(trouble.store, trouble.policy)
 			}
 			return c.limiter(trouble.policy)
 		}
-		s.rule("Allow "+trouble.name+" is an answer, and never a panic", func(c *trial[K, O]) {
+		s.rule("Allow "+trouble.name+" is an answer, and never a panic", func(c *trial) {
 			log := logtest.Capture(func() {
 				app := c.asks(limiter(c), constant(trouble.key), nil)
 				for range 3 {
@@ -103,7 +103,7 @@ func (s *suite[K, O]) allowFails() {
 				c.errorf("clients without a key must not fill the log: %d lines", n)
 			}
 		})
-		s.rule("Allow "+trouble.name+" refuses nothing in shadow mode", func(c *trial[K, O]) {
+		s.rule("Allow "+trouble.name+" refuses nothing in shadow mode", func(c *trial) {
 			trouble.policy.Shadow = true
 			app := c.asks(limiter(c), constant(trouble.key), nil)
 			for range 3 {
@@ -111,7 +111,7 @@ func (s *suite[K, O]) allowFails() {
 			}
 		})
 	}
-	s.rule("Allow denies nothing in shadow mode", func(c *trial[K, O]) {
+	s.rule("Allow denies nothing in shadow mode", func(c *trial) {
 		policy := policyOf(1)
 		policy.Shadow = true
 		app := c.asks(c.limiter(policy), constant("all"), nil)
@@ -119,7 +119,7 @@ func (s *suite[K, O]) allowFails() {
 			c.wantStatus(app.send(request{}), http.StatusOK, "a request, with a capacity of 1")
 		}
 	})
-	s.rule("Allow takes the requests of a policy that counts other units too", func(c *trial[K, O]) {
+	s.rule("Allow takes the requests of a policy that counts other units too", func(c *trial) {
 		policy := policyOf(1)
 		policy.Limits = append(policy.Limits, tokens...)
 		app := c.asks(c.limiter(policy), constant("all"), nil)
@@ -130,8 +130,8 @@ func (s *suite[K, O]) allowFails() {
 }
 
 // allowResults checks what handlers get.
-func (s *suite[K, O]) allowResults() {
-	s.rule("the Result of Allow gives tokens back to the bucket that they came from, also after the request", func(c *trial[K, O]) {
+func (s *suite) allowResults() {
+	s.rule("the Result of Allow gives tokens back to the bucket that they came from, also after the request", func(c *trial) {
 		l := c.holding(5)
 		var kept []core.Result
 		app := c.asks(l, func(h Header) []string { return []string{h("User")} }, func(res core.Result) { kept = append(kept, res) })
@@ -147,10 +147,10 @@ func (s *suite[K, O]) allowResults() {
 			}
 		}
 	})
-	s.rule("behind a limiter FromContext returns the decision of Allow, and AllFromContext both", func(c *trial[K, O]) {
+	s.rule("behind a limiter FromContext returns the decision of Allow, and AllFromContext both", func(c *trial) {
 		app := c.serve(c.app(answer(http.StatusOK),
-			middleware[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(9)}}), c.kit.Global("all"), nil, nil, nil, nil},
-			middleware[K, O]{Limiter: c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{slow(5)}}), Handler: &handler{keys: constant("all")}}))
+			middleware{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(9)}}), c.kit.Global("all"), nil, nil, nil, nil},
+			middleware{Limiter: c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{slow(5)}}), Handler: &handler{keys: constant("all")}}))
 		got := app.send(request{})
 		c.wantRemaining(got, 4, "a request")
 		if all, want := got.header.Get(AllHeader), "inner 4, outer 8"; all != want {
@@ -160,12 +160,12 @@ func (s *suite[K, O]) allowResults() {
 }
 
 // allowAgain checks handlers that call Allow more than once.
-func (s *suite[K, O]) allowAgain() {
-	s.rule("handlers that call Allow in a loop keep one decision of each bucket, and log no double charge", func(c *trial[K, O]) {
+func (s *suite) allowAgain() {
+	s.rule("handlers that call Allow in a loop keep one decision of each bucket, and log no double charge", func(c *trial) {
 		log := logtest.Capture(func() {
 			app := c.serve(c.app(answer(http.StatusOK),
-				middleware[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(9)}}), c.kit.Global("all"), nil, nil, nil, nil},
-				middleware[K, O]{Limiter: c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{slow(50)}}), Handler: &handler{keys: constant("a", "a", "b", "a", "b", "b")}}))
+				middleware{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(9)}}), c.kit.Global("all"), nil, nil, nil, nil},
+				middleware{Limiter: c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{slow(50)}}), Handler: &handler{keys: constant("a", "a", "b", "a", "b", "b")}}))
 			got := app.send(request{})
 			if all, want := got.header.Get(AllHeader), "inner 47, inner 47, outer 8"; all != want {
 				c.errorf("after Allow for a, a, b, a, b, b AllFromContext returned %q, want %q", all, want)
@@ -175,12 +175,12 @@ func (s *suite[K, O]) allowAgain() {
 			c.errorf("a handler may ask for a key again: RL704 was logged %d times", n)
 		}
 	})
-	s.rule("a request that a middleware and Allow charge for one key is logged once", func(c *trial[K, O]) {
+	s.rule("a request that a middleware and Allow charge for one key is logged once", func(c *trial) {
 		l := c.limiter(core.Policy{Name: fmt.Sprint("twice ", policies.Add(1)), Limits: []core.Limit{slow(50)}})
 		log := logtest.Capture(func() {
 			app := c.serve(c.app(answer(http.StatusOK),
-				middleware[K, O]{l, c.kit.Custom(func(Header) (string, error) { return "all", nil }), nil, nil, nil, nil},
-				middleware[K, O]{Limiter: l, Handler: &handler{keys: constant("all")}}))
+				middleware{l, c.kit.Custom(func(Header) (string, error) { return "all", nil }), nil, nil, nil, nil},
+				middleware{Limiter: l, Handler: &handler{keys: constant("all")}}))
 			for range 3 {
 				c.wantStatus(app.send(request{}), http.StatusOK, "a request")
 			}
@@ -189,7 +189,7 @@ func (s *suite[K, O]) allowAgain() {
 			c.errorf("RL704 was logged %d times, want once", n)
 		}
 	})
-	s.rule("Allow ends the request at the first refusal", func(c *trial[K, O]) {
+	s.rule("Allow ends the request at the first refusal", func(c *trial) {
 		app := c.asks(c.holding(1), constant("a", "b", "a", "b"), nil)
 		got := app.send(request{})
 		c.wantStatus(got, http.StatusTooManyRequests, "Allow for a, b, a, b with a capacity of 1")
@@ -201,11 +201,11 @@ func (s *suite[K, O]) allowAgain() {
 var policies atomic.Int64
 
 // allowGivesUp checks clients that leave while a store hangs.
-func (s *suite[K, O]) allowGivesUp() {
+func (s *suite) allowGivesUp() {
 	if !s.kit.ContextEnds {
 		return
 	}
-	s.rule("Allow stops waiting for a store when the client leaves", func(c *trial[K, O]) {
+	s.rule("Allow stops waiting for a store when the client leaves", func(c *trial) {
 		hanging := hangingStore{asked: make(chan struct{}, 1), left: make(chan struct{}, 1)}
 		app := c.asks(c.limiterOn(hanging, policyOf(1)), constant("all"), nil)
 		ctx, leave := context.WithCancel(c.t.Context())

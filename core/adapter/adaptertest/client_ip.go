@@ -11,7 +11,7 @@ import (
 )
 
 // clientIP checks what handlers get to know of a client's address.
-func (s *suite[K, O]) clientIP() {
+func (s *suite) clientIP() {
 	proxied := []core.IPOption{core.TrustProxies("10.0.0.0/8")}
 	for _, client := range []struct {
 		who   string
@@ -29,10 +29,10 @@ func (s *suite[K, O]) clientIP() {
 		{"a client that forges an address without a proxy", proxied, forwarded("192.0.2.1:1", "203.0.113.1"), "192.0.2.1"},
 		{"a client that forges an address if no proxy is trusted", nil, forwarded("192.0.2.1:1", "203.0.113.1"), "192.0.2.1"},
 	} {
-		s.rule("ClientIP tells a handler what ByIP limits by: "+client.who, func(c *trial[K, O]) {
+		s.rule("ClientIP tells a handler what ByIP limits by: "+client.who, func(c *trial) {
 			var got string
 			limiter := c.holding(9)
-			app := c.serve(c.app(answer(http.StatusOK), middleware[K, O]{Limiter: limiter, Key: c.kit.ByIP(client.trust...)}, c.learns(client.trust, func(ip string, err error) {
+			app := c.serve(c.app(answer(http.StatusOK), middleware{Limiter: limiter, Key: c.kit.ByIP(client.trust...)}, c.learns(client.trust, func(ip string, err error) {
 				if got = ip; err != nil {
 					c.errorf("ClientIP: %v", err)
 				}
@@ -50,15 +50,15 @@ func (s *suite[K, O]) clientIP() {
 }
 
 // learns returns a handler that gives learned what ClientIP returns.
-func (c *trial[K, O]) learns(trust []core.IPOption, learned func(ip string, err error)) middleware[K, O] {
-	return middleware[K, O]{Limiter: c.limiter(core.Policy{Name: "handler", Limits: []core.Limit{slow(99)}}), Handler: &handler{trust: trust, client: func(ip string, err error) string {
+func (c *trial) learns(trust []core.IPOption, learned func(ip string, err error)) middleware {
+	return middleware{Limiter: c.limiter(core.Policy{Name: "handler", Limits: []core.Limit{slow(99)}}), Handler: &handler{trust: trust, client: func(ip string, err error) string {
 		learned(ip, err)
 		return "all"
 	}}}
 }
 
 // clientIPFails checks clients without an address, and mistakes of the app.
-func (s *suite[K, O]) clientIPFails() {
+func (s *suite) clientIPFails() {
 	for _, trouble := range []struct {
 		who  string
 		peer string
@@ -67,7 +67,7 @@ func (s *suite[K, O]) clientIPFails() {
 		{"a client without an address", "@", core.ErrNoKey},
 		{"an address that was rewritten", "203.0.113.1", core.ErrRewrittenAddr},
 	} {
-		s.rule("ClientIP returns the error of ByIP for "+trouble.who, func(c *trial[K, O]) {
+		s.rule("ClientIP returns the error of ByIP for "+trouble.who, func(c *trial) {
 			var ip string
 			var err error
 			app := c.serve(c.app(answer(http.StatusOK), c.learns(nil, func(i string, e error) { ip, err = i, e })))
@@ -77,11 +77,11 @@ func (s *suite[K, O]) clientIPFails() {
 			}
 		})
 	}
-	s.rule("ClientIP panics with all mistakes in its options", func(c *trial[K, O]) {
+	s.rule("ClientIP panics with all mistakes in its options", func(c *trial) {
 		c.wantPanic(c.learns([]core.IPOption{core.TrustProxies("10.0.0.0/33"), core.IPv6Prefix(129)}, func(string, error) {}),
 			`TrustProxies: "10.0.0.0/33" must be`, "IPv6Prefix: 129 must be")
 	})
-	s.rule("ClientIP warns once of a proxy that is not trusted", func(c *trial[K, O]) {
+	s.rule("ClientIP warns once of a proxy that is not trusted", func(c *trial) {
 		log := logtest.Capture(func() {
 			app := c.serve(c.app(answer(http.StatusOK), c.learns(nil, func(string, error) {})))
 			for range 3 {

@@ -15,17 +15,17 @@ import (
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
 // denial checks the answer to a denied request.
-func (s *suite[K, O]) denial() {
+func (s *suite) denial() {
 	s.defaultDenial()
 	s.exceptions()
 	s.ownDenial()
 }
 
 // defaultDenial checks the default answer to a denied request.
-func (s *suite[K, O]) defaultDenial() {
-	s.rule("a denied request is answered with 429 and does not reach the handler", func(c *trial[K, O]) {
+func (s *suite) defaultDenial() {
+	s.rule("a denied request is answered with 429 and does not reach the handler", func(c *trial) {
 		var calls atomic.Int64
-		app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), middleware[K, O]{c.holding(2), c.kit.Global("all"), nil, nil, nil, nil}))
+		app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), middleware{c.holding(2), c.kit.Global("all"), nil, nil, nil, nil}))
 		for i, status := range []int{200, 200, 429, 429} {
 			c.wantStatus(app.send(request{}), status, fmt.Sprintf("request %d with a capacity of 2", i+1))
 		}
@@ -34,7 +34,7 @@ func (s *suite[K, O]) defaultDenial() {
 		}
 	})
 	if s.kit.ProblemBody {
-		s.rule("the body of a denial is application/problem+json with type, status and violated-policies", func(c *trial[K, O]) {
+		s.rule("the body of a denial is application/problem+json with type, status and violated-policies", func(c *trial) {
 			enough, scarce := slow(9), slow(1)
 			enough.Name, scarce.Name = "enough", "scarce"
 			app := c.use(c.limiter(core.Policy{Name: "test", Limits: []core.Limit{enough, scarce}}), c.kit.Global("all"))
@@ -46,7 +46,7 @@ func (s *suite[K, O]) defaultDenial() {
 			}
 		})
 	} else {
-		s.rule("a denial is an error of the framework with status 429, and the app's error handler renders it", func(c *trial[K, O]) {
+		s.rule("a denial is an error of the framework with status 429, and the app's error handler renders it", func(c *trial) {
 			app := c.use(c.holding(1), c.kit.Global("all"))
 			if got := app.send(request{}); got.header.Get(ErrorHeader) != "" {
 				c.errorf("an allowed request reached the error handler: %v", got.header)
@@ -57,7 +57,7 @@ func (s *suite[K, O]) defaultDenial() {
 			}
 		})
 	}
-	s.rule("a cost above the capacity is a 429 without Retry-After", func(c *trial[K, O]) {
+	s.rule("a cost above the capacity is a 429 without Retry-After", func(c *trial) {
 		app := c.use(c.holding(3), c.kit.Global("all"), c.kit.WithCost(costHeader))
 		got := app.send(request{header: header("Cost", "4")})
 		c.wantStatus(got, http.StatusTooManyRequests, "cost 4 of 3")
@@ -69,8 +69,8 @@ func (s *suite[K, O]) defaultDenial() {
 }
 
 // exceptions checks exceptions of a key.
-func (s *suite[K, O]) exceptions() {
-	s.rule("exceptions of a key hold from the next request on, also under WithLimits: a block is a 429 without Retry-After, and other limits are shown", func(c *trial[K, O]) {
+func (s *suite) exceptions() {
+	s.rule("exceptions of a key hold from the next request on, also under WithLimits: a block is a 429 without Retry-After, and other limits are shown", func(c *trial) {
 		l := c.holding(2)
 		app := c.use(l, c.kit.Global("all"))
 		tier := c.use(l, c.kit.Global("all"), c.kit.WithLimits(func(Header) ([]core.Limit, error) { return []core.Limit{slow(9)}, nil }))
@@ -89,10 +89,10 @@ func (s *suite[K, O]) exceptions() {
 				c.errorf("Retry-After is %q, want none: nobody knows when the block ends", after)
 			}
 		}
-		free := []O{c.kit.WithUnits(func(Header) (core.Units, error) { return core.Units{core.Requests: 0}, nil }), c.kit.WithCost(func(Header) (int64, error) { return 0, nil })}
+		free := []anyOption{c.kit.WithUnits(func(Header) (core.Units, error) { return core.Units{core.Requests: 0}, nil }), c.kit.WithCost(func(Header) (int64, error) { return 0, nil })}
 		for _, o := range free {
 			c.wantStatus(c.use(l, c.kit.Global("all"), o).send(request{}), http.StatusOK, "a request of a blocked key that costs nothing")
-			joint := c.useTogether([]rule[K]{{l, c.kit.Global("all")}, {c.named("beside", 9), c.kit.Global("all")}}, o)
+			joint := c.useTogether([]rule{{l, c.kit.Global("all")}, {c.named("beside", 9), c.kit.Global("all")}}, o)
 			c.wantStatus(joint.send(request{}), http.StatusOK, "one of several limiters, a request of a blocked key that costs nothing")
 		}
 		except(core.Exceptions{Overrides: map[string][]core.Limit{key: {slow(5)}}})
@@ -105,8 +105,8 @@ func (s *suite[K, O]) exceptions() {
 }
 
 // ownDenial checks the app's own answers to a denied request.
-func (s *suite[K, O]) ownDenial() {
-	s.rule("OnDenied replaces the answer and keeps the header fields", func(c *trial[K, O]) {
+func (s *suite) ownDenial() {
+	s.rule("OnDenied replaces the answer and keeps the header fields", func(c *trial) {
 		var seen atomic.Pointer[core.Result]
 		app := c.use(c.limiter(core.Policy{Name: "test", Limits: []core.Limit{burst}}), c.kit.Global("all"),
 			c.kit.OnDenied(func(res core.Result) (int, string) {
@@ -129,29 +129,29 @@ func (s *suite[K, O]) ownDenial() {
 			c.errorf("OnDenied got the result %+v, want the denial", res)
 		}
 	})
-	s.rule("if OnDenied or OnError writes nothing, the default answer follows", func(c *trial[K, O]) {
+	s.rule("if OnDenied or OnError writes nothing, the default answer follows", func(c *trial) {
 		var calls atomic.Int64
-		silent := []O{
+		silent := []anyOption{
 			c.kit.OnDenied(func(core.Result) (int, string) { calls.Add(1); return 0, "" }),
 			c.kit.OnError(func(error) (int, string) { calls.Add(1); return 0, "" }),
 		}
 		l := c.holding(1)
-		serve := func(limiter middleware[K, O]) response {
+		serve := func(limiter middleware) response {
 			limiter.Options = silent
 			return c.serve(c.app(answer(http.StatusOK), limiter)).send(request{})
 		}
-		c.wantStatus(serve(middleware[K, O]{Limiter: l, Key: c.kit.Global("all")}), http.StatusOK, "with a token")
-		denied := serve(middleware[K, O]{Limiter: l, Key: c.kit.Global("all")})
+		c.wantStatus(serve(middleware{Limiter: l, Key: c.kit.Global("all")}), http.StatusOK, "with a token")
+		denied := serve(middleware{Limiter: l, Key: c.kit.Global("all")})
 		c.wantStatus(denied, http.StatusTooManyRequests, "denied")
 		if c.kit.ProblemBody {
 			c.wantProblem(denied, http.StatusTooManyRequests, "denied")
 		} else if e := denied.header.Get(ErrorHeader); e != "429" {
 			c.errorf("the error handler got an error of status %q, want 429", e)
 		}
-		c.wantStatus(serve(middleware[K, O]{Together: []rule[K]{{l, c.kit.Global("all")}, {l, c.kit.Global("one")}}}), http.StatusTooManyRequests, "denied by several")
-		c.wantRefusal(serve(middleware[K, O]{Limiter: l, Key: c.kit.ByHeader("User")}), http.StatusBadRequest, "without a key")
+		c.wantStatus(serve(middleware{Together: []rule{{l, c.kit.Global("all")}, {l, c.kit.Global("one")}}}), http.StatusTooManyRequests, "denied by several")
+		c.wantRefusal(serve(middleware{Limiter: l, Key: c.kit.ByHeader("User")}), http.StatusBadRequest, "without a key")
 		failing := c.kit.Custom(func(Header) (string, error) { return "", errSecret })
-		c.wantRefusal(serve(middleware[K, O]{Limiter: l, Key: failing}), http.StatusInternalServerError, "without a decision")
+		c.wantRefusal(serve(middleware{Limiter: l, Key: failing}), http.StatusInternalServerError, "without a decision")
 		if n := calls.Load(); n != 4 {
 			c.errorf("the functions were called %d times, want once for each refusal", n)
 		}
@@ -159,7 +159,7 @@ func (s *suite[K, O]) ownDenial() {
 }
 
 // retryAfter checks that Retry-After is neither too early nor a second late.
-func (s *suite[K, O]) retryAfter() {
+func (s *suite) retryAfter() {
 	for _, limit := range []core.Limit{
 		burst,
 		{Capacity: 1, RefillRate: 1000, RefillInterval: time.Second},
@@ -168,7 +168,7 @@ func (s *suite[K, O]) retryAfter() {
 	} {
 		rule := fmt.Sprintf("a denial has Retry-After in whole seconds, rounded up, at least 1 (%v, %v every %v)",
 			limit.Mode, limit.RefillRate, limit.RefillInterval)
-		s.rule(rule, func(c *trial[K, O]) {
+		s.rule(rule, func(c *trial) {
 			app := c.use(c.limiter(core.Policy{Name: "test", Limits: []core.Limit{limit}}), c.kit.Global("all"))
 			c.wantStatus(app.send(request{}), http.StatusOK, "the first request") // starts the steps of a Stepped bucket
 			c.clock.advance(1234 * time.Millisecond)
@@ -194,8 +194,8 @@ func (s *suite[K, O]) retryAfter() {
 }
 
 // methods checks requests without a body and with one.
-func (s *suite[K, O]) methods() {
-	s.rule("HEAD is limited like GET, and its answers have no body", func(c *trial[K, O]) {
+func (s *suite) methods() {
+	s.rule("HEAD is limited like GET, and its answers have no body", func(c *trial) {
 		app := c.use(c.holding(1), c.kit.Global("all"))
 		for _, status := range []int{200, 429} {
 			got := app.send(request{method: http.MethodHead})
@@ -207,7 +207,7 @@ func (s *suite[K, O]) methods() {
 			}
 		}
 	})
-	s.rule("a POST can be denied before its body is read", func(c *trial[K, O]) {
+	s.rule("a POST can be denied before its body is read", func(c *trial) {
 		app := c.use(c.holding(1), c.kit.Global("all"))
 		post := request{method: http.MethodPost, body: string(make([]byte, 20_000))}
 		for _, status := range []int{200, 429, 429} {
@@ -217,8 +217,8 @@ func (s *suite[K, O]) methods() {
 }
 
 // concurrent checks many requests at once.
-func (s *suite[K, O]) concurrent() {
-	s.rule("as many concurrent requests with one key pass as the capacity allows", func(c *trial[K, O]) {
+func (s *suite) concurrent() {
+	s.rule("as many concurrent requests with one key pass as the capacity allows", func(c *trial) {
 		const clients, each, capacity = 16, 10, 53
 		app := c.use(c.holding(capacity), c.kit.ByHeader("User"))
 		var allowed, denied, alone atomic.Int64

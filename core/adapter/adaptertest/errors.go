@@ -13,70 +13,70 @@ import (
 )
 
 // noKey checks requests that have no usable key.
-func (s *suite[K, O]) noKey() {
+func (s *suite) noKey() {
 	s.missingKeys()
 	s.noKeyLogged()
 }
 
 // missingKeys checks requests without a usable key.
-func (s *suite[K, O]) missingKeys() {
+func (s *suite) missingKeys() {
 	k := s.kit
 	missing, failed := http.StatusBadRequest, http.StatusInternalServerError
 	failingKey := k.Custom(func(Header) (string, error) { return "", errSecret })
 	emptyKey := k.Custom(func(Header) (string, error) { return "", nil })
 	for _, trouble := range []struct {
 		rule   string
-		key    K
+		key    anyKey
 		status int
-		visit  visit[K]
+		visit  visit
 	}{
-		{"a missing header is 400", k.ByHeader("User"), missing, visit[K]{}},
-		{"an empty header is a missing one", k.ByHeader("User"), missing, visit[K]{request: request{header: header("User", "")}}},
-		{"a missing cookie is 400", k.ByCookie("session"), missing, visit[K]{request: request{header: header("Cookie", "sessions=1")}}},
-		{"an empty cookie is a missing one", k.ByCookie("session"), missing, visit[K]{request: request{header: header("Cookie", "session=")}}},
-		{"a missing query parameter is 400", k.ByQuery("q"), missing, visit[K]{request: request{target: "/other?r=1"}}},
-		{"an empty query parameter is a missing one", k.ByQuery("q"), missing, visit[K]{request: request{target: "/other?q="}}},
-		{"a missing parameter of the route is 400", k.ByParam("nosuch"), missing, visit[K]{request: request{target: "/items/1"}}},
-		{"a missing context value is 400", k.ByContextValue(ValueKey), missing, visit[K]{}},
-		{"an empty context value is a missing one", k.ByContextValue(ValueKey), missing, visit[K]{value: ""}},
-		{"a nil pointer as context value is a missing one", k.ByContextValue(ValueKey), missing, visit[K]{value: (*named)(nil)}},
-		{"a peer without an address is 400", k.ByIP(), missing, visit[K]{request: request{peer: "@"}}},
-		{"an empty key from a custom key function is a missing one", emptyKey, missing, visit[K]{}},
+		{"a missing header is 400", k.ByHeader("User"), missing, visit{}},
+		{"an empty header is a missing one", k.ByHeader("User"), missing, visit{request: request{header: header("User", "")}}},
+		{"a missing cookie is 400", k.ByCookie("session"), missing, visit{request: request{header: header("Cookie", "sessions=1")}}},
+		{"an empty cookie is a missing one", k.ByCookie("session"), missing, visit{request: request{header: header("Cookie", "session=")}}},
+		{"a missing query parameter is 400", k.ByQuery("q"), missing, visit{request: request{target: "/other?r=1"}}},
+		{"an empty query parameter is a missing one", k.ByQuery("q"), missing, visit{request: request{target: "/other?q="}}},
+		{"a missing parameter of the route is 400", k.ByParam("nosuch"), missing, visit{request: request{target: "/items/1"}}},
+		{"a missing context value is 400", k.ByContextValue(ValueKey), missing, visit{}},
+		{"an empty context value is a missing one", k.ByContextValue(ValueKey), missing, visit{value: ""}},
+		{"a nil pointer as context value is a missing one", k.ByContextValue(ValueKey), missing, visit{value: (*named)(nil)}},
+		{"a peer without an address is 400", k.ByIP(), missing, visit{request: request{peer: "@"}}},
+		{"an empty key from a custom key function is a missing one", emptyKey, missing, visit{}},
 		{"an error that wraps ErrNoKey is 400", k.Custom(func(Header) (string, error) {
 			return "", fmt.Errorf("%w: %w", core.ErrNoKey, errSecret)
-		}), missing, visit[K]{}},
-		{"any other error of a key function is 500", failingKey, failed, visit[K]{}},
-		{"a key that is returned with an error does not count", k.Custom(func(Header) (string, error) { return "ann", errSecret }), failed, visit[K]{}},
-		{"Join with a missing key is 400", k.Join(k.ByIP(), k.ByHeader("User")), missing, visit[K]{}},
-		{"Join with an empty key is 400", k.Join(k.ByIP(), emptyKey), missing, visit[K]{}},
-		{"Join with a failing key is 500", k.Join(k.ByIP(), failingKey), failed, visit[K]{}},
+		}), missing, visit{}},
+		{"any other error of a key function is 500", failingKey, failed, visit{}},
+		{"a key that is returned with an error does not count", k.Custom(func(Header) (string, error) { return "ann", errSecret }), failed, visit{}},
+		{"Join with a missing key is 400", k.Join(k.ByIP(), k.ByHeader("User")), missing, visit{}},
+		{"Join with an empty key is 400", k.Join(k.ByIP(), emptyKey), missing, visit{}},
+		{"Join with a failing key is 500", k.Join(k.ByIP(), failingKey), failed, visit{}},
 		{"a header that came twice with different values is 400", k.ByHeader("User"), missing,
-			visit[K]{request: request{header: header("User", "ann", "User", "bob")}}},
-		{"an empty header before another value is 400", k.ByHeader("User"), missing, visit[K]{request: request{header: header("User", "", "User", "bob")}}},
-		{"Basic credentials that are not base64 are 400", k.ByHeader("Authorization"), missing, visit[K]{request: request{header: header("Authorization", "Basic a.b")}}},
+			visit{request: request{header: header("User", "ann", "User", "bob")}}},
+		{"an empty header before another value is 400", k.ByHeader("User"), missing, visit{request: request{header: header("User", "", "User", "bob")}}},
+		{"Basic credentials that are not base64 are 400", k.ByHeader("Authorization"), missing, visit{request: request{header: header("Authorization", "Basic a.b")}}},
 		{"FirstOf stops at Basic credentials that are not base64", k.FirstOf(k.ByHeader("Authorization"), k.ByIP()), missing,
-			visit[K]{request: request{header: header("Authorization", "basic YW5u OjE=")}}},
+			visit{request: request{header: header("Authorization", "basic YW5u OjE=")}}},
 		{"FirstOf stops at a header that came twice", k.FirstOf(k.ByHeader("User"), k.ByIP()), missing,
-			visit[K]{request: request{header: header("User", "ann", "User", "bob")}}},
-		{"FirstOf without any key is 400", k.FirstOf(k.ByHeader("User"), k.ByCookie("session"), emptyKey), missing, visit[K]{}},
-		{"FirstOf stops at a failing key: 500", k.FirstOf(failingKey, k.ByIP()), failed, visit[K]{}},
+			visit{request: request{header: header("User", "ann", "User", "bob")}}},
+		{"FirstOf without any key is 400", k.FirstOf(k.ByHeader("User"), k.ByCookie("session"), emptyKey), missing, visit{}},
+		{"FirstOf stops at a failing key: 500", k.FirstOf(failingKey, k.ByIP()), failed, visit{}},
 	} {
-		if k.absent(trouble.key) {
+		if absent(trouble.key) {
 			continue
 		}
-		s.rule(trouble.rule, func(c *trial[K, O]) {
+		s.rule(trouble.rule, func(c *trial) {
 			trouble.visit.key = trouble.key
 			for range 2 {
-				c.wantRefusal(c.open(trouble.visit, inRoute, middleware[K, O]{Limiter: c.holding(1)})(), trouble.status, "the request")
+				c.wantRefusal(c.open(trouble.visit, inRoute, middleware{Limiter: c.holding(1)})(), trouble.status, "the request")
 			}
 		})
 	}
 }
 
 // noKeyLogged checks that a missing key is logged.
-func (s *suite[K, O]) noKeyLogged() {
+func (s *suite) noKeyLogged() {
 	k := s.kit
-	s.rule("each middleware logs once that a key is missing, and which", func(c *trial[K, O]) {
+	s.rule("each middleware logs once that a key is missing, and which", func(c *trial) {
 		log := logtest.Capture(func() {
 			for range 2 {
 				app := c.use(c.holding(1), k.FirstOf(k.ByHeader("User"), k.ByHeader("Session")))
@@ -99,36 +99,36 @@ func (s *suite[K, O]) noKeyLogged() {
 
 // clientErrors checks errors of the client that the framework or net/http
 // define.
-func (s *suite[K, O]) clientErrors() {
+func (s *suite) clientErrors() {
 	s.frameworkErrors()
 	s.clientsFault()
 }
 
 // frameworkErrors checks errors of the framework's own.
-func (s *suite[K, O]) frameworkErrors() {
+func (s *suite) frameworkErrors() {
 	k := s.kit
 	if k.Error != nil {
 		for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity} {
-			for where, returning := range map[string]func(error) (K, []O){
-				"key": func(err error) (K, []O) {
+			for where, returning := range map[string]func(error) (anyKey, []anyOption){
+				"key": func(err error) (anyKey, []anyOption) {
 					return k.Custom(func(Header) (string, error) { return "", err }), nil
 				},
-				"cost": func(err error) (K, []O) {
-					return k.Global("all"), []O{k.WithCost(func(Header) (int64, error) { return 0, err })}
+				"cost": func(err error) (anyKey, []anyOption) {
+					return k.Global("all"), []anyOption{k.WithCost(func(Header) (int64, error) { return 0, err })}
 				},
-				"limits": func(err error) (K, []O) {
-					return k.Global("all"), []O{k.WithLimits(func(Header) ([]core.Limit, error) { return nil, err })}
+				"limits": func(err error) (anyKey, []anyOption) {
+					return k.Global("all"), []anyOption{k.WithLimits(func(Header) ([]core.Limit, error) { return nil, err })}
 				},
 			} {
 				for _, wrapped := range []bool{false, true} {
-					s.rule(fmt.Sprintf("a client error of the framework is answered as it is and not logged (%s function, %d, wrapped: %v)", where, status, wrapped), func(c *trial[K, O]) {
+					s.rule(fmt.Sprintf("a client error of the framework is answered as it is and not logged (%s function, %d, wrapped: %v)", where, status, wrapped), func(c *trial) {
 						err := k.Error(status)
 						if wrapped {
 							err = fmt.Errorf("login: %w", err)
 						}
 						key, options := returning(err)
 						log := logtest.Capture(func() {
-							app := c.serve(c.app(answer(http.StatusOK), middleware[K, O]{c.holding(1), key, options, nil, nil, nil}))
+							app := c.serve(c.app(answer(http.StatusOK), middleware{c.holding(1), key, options, nil, nil, nil}))
 							for range 2 {
 								c.wantRefusal(app.send(request{}), status, "the request")
 							}
@@ -140,12 +140,12 @@ func (s *suite[K, O]) frameworkErrors() {
 				}
 			}
 		}
-		s.rule("OnError gets a client error too", func(c *trial[K, O]) {
+		s.rule("OnError gets a client error too", func(c *trial) {
 			key := k.Custom(func(Header) (string, error) { return "", k.Error(http.StatusUnauthorized) })
 			app := c.use(c.holding(1), key, k.OnError(func(error) (int, string) { return http.StatusTeapot, "mine" }))
 			c.wantStatus(app.send(request{}), http.StatusTeapot, "the request")
 		})
-		s.rule("a server error of the framework is 500 and logged", func(c *trial[K, O]) {
+		s.rule("a server error of the framework is 500 and logged", func(c *trial) {
 			key := k.Custom(func(Header) (string, error) { return "", k.Error(http.StatusBadGateway) })
 			log := logtest.Capture(func() {
 				c.wantRefusal(c.use(c.holding(1), key).send(request{}), http.StatusInternalServerError, "the request")
@@ -154,7 +154,7 @@ func (s *suite[K, O]) frameworkErrors() {
 				c.errorf("nothing was logged")
 			}
 		})
-		s.rule("FirstOf stops at a client error", func(c *trial[K, O]) {
+		s.rule("FirstOf stops at a client error", func(c *trial) {
 			key := k.FirstOf(k.Custom(func(Header) (string, error) { return "", k.Error(http.StatusUnauthorized) }), k.Global("all"))
 			c.wantRefusal(c.use(c.holding(1), key).send(request{}), http.StatusUnauthorized, "the request")
 		})
@@ -162,9 +162,9 @@ func (s *suite[K, O]) frameworkErrors() {
 }
 
 // clientsFault checks errors that clients cause.
-func (s *suite[K, O]) clientsFault() {
+func (s *suite) clientsFault() {
 	k := s.kit
-	s.http("a body above http.MaxBytesReader's limit is 413, unlogged", func(c *trial[K, O]) {
+	s.http("a body above http.MaxBytesReader's limit is 413, unlogged", func(c *trial) {
 		cost := k.WithCost(func(Header) (int64, error) { return 0, fmt.Errorf("read: %w", &http.MaxBytesError{Limit: 1}) })
 		log := logtest.Capture(func() {
 			c.wantRefusal(c.use(c.holding(1), k.Global("all"), cost).send(request{}), http.StatusRequestEntityTooLarge, "the request")
@@ -173,9 +173,9 @@ func (s *suite[K, O]) clientsFault() {
 			c.errorf("clients can flood the log: %s", log)
 		}
 	})
-	s.rule("a request whose context ended while its key was read is 503 and not logged", func(c *trial[K, O]) {
+	s.rule("a request whose context ended while its key was read is 503 and not logged", func(c *trial) {
 		key := k.Custom(func(Header) (string, error) { return "", fmt.Errorf("look up: %w", context.Canceled) })
-		app := c.app(answer(http.StatusOK), middleware[K, O]{c.holding(1), key, nil, nil, nil, nil})
+		app := c.app(answer(http.StatusOK), middleware{c.holding(1), key, nil, nil, nil, nil})
 		app.Context = func(ctx context.Context) context.Context {
 			ctx, cancel := context.WithCancel(ctx)
 			cancel()
@@ -197,13 +197,13 @@ func (s *suite[K, O]) clientsFault() {
 }
 
 // outage checks what happens if the store does not answer.
-func (s *suite[K, O]) outage() {
-	down := func(c *trial[K, O], mode core.FailureMode) *server {
+func (s *suite) outage() {
+	down := func(c *trial, mode core.FailureMode) *server {
 		policy := policyOf(2)
 		policy.OnFailure = mode
 		return c.use(c.limiterOn(brokenStore{}, policy), c.kit.Global("all"))
 	}
-	s.rule("FailClosed answers 503 with Retry-After, never 429, and shows no internal error", func(c *trial[K, O]) {
+	s.rule("FailClosed answers 503 with Retry-After, never 429, and shows no internal error", func(c *trial) {
 		got := down(c, core.FailClosed).send(request{})
 		c.wantRefusal(got, http.StatusServiceUnavailable, "the request")
 		var seconds int
@@ -214,7 +214,7 @@ func (s *suite[K, O]) outage() {
 			c.errorf("Cache-Control is %q, want no-store", cache)
 		}
 	})
-	s.rule("FailOpen lets every request pass without header fields of the limit", func(c *trial[K, O]) {
+	s.rule("FailOpen lets every request pass without header fields of the limit", func(c *trial) {
 		app := down(c, core.FailOpen)
 		for range 4 {
 			got := app.send(request{})
@@ -226,7 +226,7 @@ func (s *suite[K, O]) outage() {
 			}
 		}
 	})
-	s.rule("FailLocal limits each process on its own", func(c *trial[K, O]) {
+	s.rule("FailLocal limits each process on its own", func(c *trial) {
 		app := down(c, core.FailLocal)
 		for i, status := range []int{200, 200, 429} {
 			got := app.send(request{})
@@ -242,7 +242,7 @@ func (s *suite[K, O]) outage() {
 }
 
 // context checks requests whose own context has ended.
-func (s *suite[K, O]) context() {
+func (s *suite) context() {
 	ended := map[string]func(context.Context) context.Context{
 		"cancelled": func(ctx context.Context) context.Context {
 			ctx, cancel := context.WithCancel(ctx)
@@ -256,21 +256,21 @@ func (s *suite[K, O]) context() {
 		},
 	}
 	for name, end := range ended {
-		s.rule(fmt.Sprintf("a policy in shadow mode does not stop a request whose context is %s", name), func(c *trial[K, O]) {
+		s.rule(fmt.Sprintf("a policy in shadow mode does not stop a request whose context is %s", name), func(c *trial) {
 			policy := policyOf(1)
 			policy.Shadow = true
-			app := c.app(answer(http.StatusOK), middleware[K, O]{c.limiter(policy), c.kit.Global("all"), nil, nil, nil, nil})
+			app := c.app(answer(http.StatusOK), middleware{c.limiter(policy), c.kit.Global("all"), nil, nil, nil, nil})
 			app.Context = end
 			c.wantStatus(c.serve(app).send(request{}), http.StatusOK, "the request")
 		})
 		for _, mode := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
 			rule := fmt.Sprintf("a request whose context is %s is refused and takes no tokens (%v)", name, mode)
-			s.rule(rule, func(c *trial[K, O]) {
+			s.rule(rule, func(c *trial) {
 				policy := policyOf(1)
 				policy.OnFailure = mode
 				l := c.limiter(policy)
 				var calls atomic.Int64
-				app := c.app(counted(&calls, answer(http.StatusOK)), middleware[K, O]{l, c.kit.Global("all"), nil, nil, nil, nil})
+				app := c.app(counted(&calls, answer(http.StatusOK)), middleware{l, c.kit.Global("all"), nil, nil, nil, nil})
 				app.Context = end
 				c.wantRefusal(c.serve(app).send(request{}), http.StatusServiceUnavailable, "the request")
 				if calls.Load() != 0 {

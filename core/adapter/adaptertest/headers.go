@@ -22,7 +22,7 @@ var (
 )
 
 // headers checks what each style sends with allowed and denied responses.
-func (s *suite[K, O]) headers() {
+func (s *suite) headers() {
 	for _, style := range []struct {
 		rule  string
 		style core.HeaderStyle
@@ -34,7 +34,7 @@ func (s *suite[K, O]) headers() {
 		{"styles can be combined", core.HeadersLegacy | core.HeadersDraft6},
 		{"HeadersNone sends only Retry-After and Cache-Control, with a denial", core.HeadersNone},
 	} {
-		s.rule(style.rule, func(c *trial[K, O]) {
+		s.rule(style.rule, func(c *trial) {
 			limits := []core.Limit{burst, quota}
 			app := c.use(c.limiter(core.Policy{Name: "test", Limits: limits, Headers: style.style}),
 				c.kit.Global("all"), c.kit.WithCost(costHeader))
@@ -134,7 +134,7 @@ func (d decision) expected(style core.HeaderStyle) map[string]string {
 
 // wrongFields is wrongFields, except that it compares only Retry-After if
 // answers have no fields.
-func (c *trial[K, O]) wrongFields(h http.Header, style core.HeaderStyle, single decision, lists ...decision) string {
+func (c *trial) wrongFields(h http.Header, style core.HeaderStyle, single decision, lists ...decision) string {
 	if !c.kit.NoFields {
 		return wrongFields(h, style, single, lists...)
 	}

@@ -2,6 +2,7 @@ package adaptertest
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strings"
@@ -35,7 +36,7 @@ func with(key, value any) func(context.Context) context.Context {
 
 // keys checks which requests share a bucket under each extractor, and which
 // don't.
-func (s *suite[K, O]) keys() {
+func (s *suite) keys() {
 	s.headerKeys()
 	s.requestKeys()
 	s.valueKeys()
@@ -58,9 +59,9 @@ func to(targets ...string) (list []request) {
 }
 
 // values returns visits whose key is each value in the request's context.
-func (s *suite[K, O]) values(list ...any) (visits []visit[K]) {
+func (s *suite) values(list ...any) (visits []visit) {
 	for _, v := range list {
-		visits = append(visits, visit[K]{key: s.kit.ByContextValue(ValueKey), value: v})
+		visits = append(visits, visit{key: s.kit.ByContextValue(ValueKey), value: v})
 	}
 	return visits
 }
@@ -69,9 +70,9 @@ func (s *suite[K, O]) values(list ...any) (visits []visit[K]) {
 var long = strings.Repeat("x", 1000)
 
 // headerKeys checks the keys of ByHeader.
-func (s *suite[K, O]) headerKeys() {
+func (s *suite) headerKeys() {
 	k := s.kit
-	s.groupings([]grouping[K]{
+	s.groupings([]grouping{
 		{"ByHeader gives each value its own bucket, whatever bytes it holds", inUse, false, of(k.ByHeader("User"),
 			inHeader("User", "a", "b", "A", "a:b", "a%3Ab", "{a}", "%7Ba%7D", "ä", "a b", "sha256:x", long+"1", long+"2")...)},
 		{"ByHeader gives equal values from different clients one bucket", inUse, true, of(k.ByHeader("User"),
@@ -104,15 +105,15 @@ func (s *suite[K, O]) headerKeys() {
 
 // requestKeys checks the keys of the other parts of a request, Global and
 // functions of the app.
-func (s *suite[K, O]) requestKeys() {
+func (s *suite) requestKeys() {
 	k := s.kit
 	anywhere := []request{{peer: "192.0.2.1:1"}, {peer: "192.0.2.2:2", target: "/items/1", method: http.MethodPost}}
 	if !k.RPC {
 		anywhere = append(anywhere, request{target: "/nowhere"})
 	}
 	everything := request{target: "/items/7?id=7", header: header("id", "7", "Cookie", "id=7"), peer: "7.7.7.7:7"}
-	s.groupings([]grouping[K]{
-		{"keys of different extractors don't share a bucket, whatever their names and values", inRoute, false, []visit[K]{
+	s.groupings([]grouping{
+		{"keys of different extractors don't share a bucket, whatever their names and values", inRoute, false, []visit{
 			{key: k.ByHeader("id"), request: everything}, {key: k.ByCookie("id"), request: everything},
 			{key: k.ByQuery("id"), request: everything}, {key: k.ByParam("id"), request: everything},
 			{key: k.ByContextValue(ValueKey), request: everything, value: "7"},
@@ -150,21 +151,21 @@ func (s *suite[K, O]) requestKeys() {
 			request{target: "/items/1?b", method: http.MethodPost})},
 		{"Global limits all requests together", inUse, true, of(k.Global("all"),
 			anywhere...)},
-		{"Globals of two names don't share a bucket", inUse, false, []visit[K]{{key: k.Global("a")}, {key: k.Global("b")}}},
+		{"Globals of two names don't share a bucket", inUse, false, []visit{{key: k.Global("a")}, {key: k.Global("b")}}},
 		{"a custom key function gives each key its own bucket", inUse, false, of(k.Custom(func(h Header) (string, error) { return h("User"), nil }),
 			inHeader("User", "a", "b", "a:b", "{a}", long+"1", long+"2")...)},
 	})
 	if k.ParamKnownInUse {
-		s.groupings([]grouping[K]{
+		s.groupings([]grouping{
 			{"ByParam works in front of the app", inUse, false, of(k.ByParam("id"), to("/items/1", "/items/2")...)},
 		})
 	}
 }
 
 // valueKeys checks the keys of ByContextValue.
-func (s *suite[K, O]) valueKeys() {
+func (s *suite) valueKeys() {
 	k := s.kit
-	s.groupings([]grouping[K]{
+	s.groupings([]grouping{
 		{"ByContextValue gives each value its own bucket", inUse, false, s.values("ann", "bob", 7, named("carol"), int64(8))},
 		{"ByContextValue uses the text of a string, a Stringer or an integer", inUse, true, s.values("7", 7, int64(7), named("7"))},
 		{"ByContextValue takes a whole float, as JSON has it, for the integer", inUse, true, s.values(7, 7.0, float32(7), new(7.0), "7")},
@@ -172,19 +173,19 @@ func (s *suite[K, O]) valueKeys() {
 		{"ByContextValue does not call the methods of strings and integers", inUse, false, s.values(
 			email("ann@example.com"), email("bob@example.com"), account(7), account(8), redacted("carol"), failing("dave"))},
 		{"ByContextValue uses what a pointer points to", inUse, true, s.values(email("ann@example.com"), new(email("ann@example.com")), "ann@example.com")},
-		{"context keys that print the same don't share a bucket", inUse, false, []visit[K]{
+		{"context keys that print the same don't share a bucket", inUse, false, []visit{
 			{key: k.ByContextValue(contextKey{}), context: with(contextKey{}, "7")},
 			{key: k.ByContextValue(otherKey{}), context: with(otherKey{}, "7")}}},
-		{"ByContextValue finds values in the request's own context", inUse, false, []visit[K]{
+		{"ByContextValue finds values in the request's own context", inUse, false, []visit{
 			{key: k.ByContextValue(contextKey{}), context: with(contextKey{}, "ann")},
 			{key: k.ByContextValue(contextKey{}), context: with(contextKey{}, "bob")}}},
 	})
 }
 
 // join checks keys that are made from other keys.
-func (s *suite[K, O]) join() {
+func (s *suite) join() {
 	k := s.kit
-	raw := func(field string) K { return k.Custom(func(h Header) (string, error) { return h(field), nil }) }
+	raw := func(field string) anyKey { return k.Custom(func(h Header) (string, error) { return h(field), nil }) }
 	var requests []request
 	for _, p := range [][2]string{
 		{"a:b", "c"}, {"a", "b:c"}, {"a%3Ab", "c"}, {"a", "b%3Ac"}, {"a%", "3Ab:c"}, {"a", "b"}, {"b", "a"}, {"%", ":"}, {":", "%"},
@@ -193,10 +194,10 @@ func (s *suite[K, O]) join() {
 		requests = append(requests, request{header: header("A", p[0], "B", p[1])})
 	}
 	ann := func(peer string) request { return request{peer: peer, header: header("User", "ann")} }
-	s.groupings([]grouping[K]{
+	s.groupings([]grouping{
 		{"Join is injective: (a:b, c) and (a, b:c) are different keys", inUse, false, of(k.Join(raw("A"), raw("B")), requests...)},
 		{"Join is injective for extractors too", inUse, false, of(k.Join(k.ByHeader("A"), k.ByHeader("B")), requests...)},
-		{"Join gives each nesting of keys its own bucket", inUse, false, []visit[K]{
+		{"Join gives each nesting of keys its own bucket", inUse, false, []visit{
 			{key: k.Join(k.Global("a"), k.Join(k.Global("b"), k.Global("c")))},
 			{key: k.Join(k.Join(k.Global("a"), k.Global("b")), k.Global("c"))},
 			{key: k.Join(k.Global("a"), k.Global("b"), k.Global("c"))}}},
@@ -205,14 +206,14 @@ func (s *suite[K, O]) join() {
 		{"FirstOf tries the next key if one is missing or empty", inUse, false, append(
 			of(k.FirstOf(k.ByHeader("User"), k.ByIP()), request{peer: "192.0.2.1:1"}, request{peer: "192.0.2.2:1", header: header("User", "")}),
 			of(k.FirstOf(raw("User"), k.ByIP()), request{peer: "192.0.2.3:1"}, request{peer: "192.0.2.4:1"})...)},
-		{"FirstOf returns the key that it finds, unchanged", inUse, true, []visit[K]{
+		{"FirstOf returns the key that it finds, unchanged", inUse, true, []visit{
 			{key: k.FirstOf(k.ByHeader("User"), k.ByIP())}, {key: k.FirstOf(k.ByCookie("c"), k.ByIP())}, {key: k.ByIP()}}},
 	})
 }
 
 // unknownMethods checks methods that clients make up.
-func (s *suite[K, O]) unknownMethods() {
-	s.rule("methods outside RFC 9110 and PATCH share one key, so clients can't make up keys", func(c *trial[K, O]) {
+func (s *suite) unknownMethods() {
+	s.rule("methods outside RFC 9110 and PATCH share one key, so clients can't make up keys", func(c *trial) {
 		const capacity = 5
 		app := c.use(c.holding(capacity), c.kit.ByMethod())
 		allowed := 0
@@ -235,24 +236,24 @@ func (s *suite[K, O]) unknownMethods() {
 
 // reuse checks that keys are copied: frameworks that reuse buffers return
 // strings that the next request overwrites.
-func (s *suite[K, O]) reuse() {
+func (s *suite) reuse() {
 	k := s.kit
 	raw := k.Custom(func(h Header) (string, error) { return h("User"), nil })
 	for _, extractor := range []struct {
 		name string
-		key  K
+		key  anyKey
 	}{
 		{"ByHeader", k.ByHeader("User")}, {"ByCookie", k.ByCookie("user")}, {"ByQuery", k.ByQuery("user")},
 		{"ByParam", k.ByParam("id")}, {"ByPath", k.ByPath()}, {"a key function", raw},
 		{"Join", k.Join(raw, raw)}, {"FirstOf", k.FirstOf(k.ByHeader("Nobody"), raw)},
 	} {
-		if k.absent(extractor.key) {
+		if absent(extractor.key) {
 			continue
 		}
-		s.rule("keys that arrive over one connection keep their own buckets: "+extractor.name, func(c *trial[K, O]) {
+		s.rule("keys that arrive over one connection keep their own buckets: "+extractor.name, func(c *trial) {
 			const keys = 30
 			app := c.app(answer(http.StatusOK))
-			app.Routes = routes(answer(http.StatusOK), middleware[K, O]{c.holding(2), extractor.key, nil, nil, nil, nil})
+			app.Routes = routes(answer(http.StatusOK), middleware{c.holding(2), extractor.key, nil, nil, nil, nil})
 			running := c.serve(app)
 			send := func(i int) response {
 				user := fmt.Sprintf("user-%03d", i) // all have one length, so one overwrites the other exactly
@@ -280,4 +281,31 @@ func (s *server) connections() int {
 	s.l.mu.Lock()
 	defer s.l.mu.Unlock()
 	return len(s.l.conns)
+}
+
+func inBase64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+
+// basics returns the spellings of one Basic credential that a check of
+// net/http, echo or fiber takes.
+func basics() (list []string) {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	text := strings.TrimRight(inBase64("ann:secret"), "=") // ten bytes: four bits of the last letter are unused
+	start, last := text[:len(text)-1], strings.IndexByte(letters, text[len(text)-1])
+	for bits := range 16 {
+		one := start + letters[last+bits:last+bits+1]
+		list = append(list, "Basic "+one+"==", "bASIC \t "+one)
+	}
+	return append(list, "BasicX"+text+"==", "basic:"+text+"==")
+}
+
+// aToken is a JSON Web Token without its signature.
+var aToken = base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256"}`)) + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"ann"}`)) + "."
+
+// tokens returns the spellings of one JSON Web Token after a prefix. One byte
+// of signature leaves four bits unused.
+func tokens(prefix string) (list []string) {
+	for bits := range 16 {
+		list = append(list, prefix+aToken+"A"+string(rune('A'+bits)))
+	}
+	return append(list, prefix+aToken+"AA==")
 }

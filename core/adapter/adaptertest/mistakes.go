@@ -9,7 +9,7 @@ import (
 )
 
 // mistakes checks that New panics if the program gives it wrong arguments.
-func (s *suite[K, O]) mistakes() {
+func (s *suite) mistakes() {
 	s.panics()
 	s.panicsOfCosts()
 	if !s.kit.RPC {
@@ -18,13 +18,13 @@ func (s *suite[K, O]) mistakes() {
 }
 
 // panics checks what New panics with.
-func (s *suite[K, O]) panics() {
+func (s *suite) panics() {
 	k := s.kit
-	var none K
+	var none anyKey
 	for _, mistake := range []struct {
 		rule    string
-		key     K
-		options []O
+		key     anyKey
+		options []anyOption
 		want    []string
 	}{
 		{"a nil key", none, nil, []string{"New key: <nil> must be"}},
@@ -47,67 +47,67 @@ func (s *suite[K, O]) panics() {
 		{"all mistakes in nested keys", k.Join(k.ByIP(core.IPv6Prefix(0)), k.FirstOf(k.ByHeader("X User"), k.Join(k.Global(""), k.ByIP())), none), nil,
 			[]string{"IPv6Prefix: 0 must be", `: "X User" must be`, `Global: "" must be`, "Join keys[2]: <nil>"}},
 	} {
-		if k.absent(mistake.key) && mistake.rule != "a nil key" {
+		if absent(mistake.key) && mistake.rule != "a nil key" {
 			continue
 		}
-		s.rule("New panics with every mistake: "+mistake.rule, func(c *trial[K, O]) {
-			c.wantPanic(middleware[K, O]{c.holding(1), mistake.key, mistake.options, nil, nil, nil}, mistake.want...)
+		s.rule("New panics with every mistake: "+mistake.rule, func(c *trial) {
+			c.wantPanic(middleware{c.holding(1), mistake.key, mistake.options, nil, nil, nil}, mistake.want...)
 		})
 	}
-	s.rule("New panics with every mistake: a nil limiter and a nil key", func(c *trial[K, O]) {
-		c.wantPanic(middleware[K, O]{nil, none, nil, nil, nil, nil}, "New limiter: <nil> must be", "New key: <nil> must be")
+	s.rule("New panics with every mistake: a nil limiter and a nil key", func(c *trial) {
+		c.wantPanic(middleware{nil, none, nil, nil, nil, nil}, "New limiter: <nil> must be", "New key: <nil> must be")
 	})
 }
 
 // panicsOfLengths checks costs by the length of a body.
-func (s *suite[K, O]) panicsOfLengths() {
+func (s *suite) panicsOfLengths() {
 	k := s.kit
 	for _, mistake := range []struct {
 		rule    string
-		key     K
-		options []O
+		key     anyKey
+		options []anyOption
 		want    []string
 	}{
-		{"CostByContentLength with 0 bytes per token", k.Global("all"), []O{k.CostByContentLength(0)}, []string{"CostByContentLength bytesPerToken: 0 must be"}},
-		{"CostByContentLengthOr with a bad cost of unknown lengths", k.Global("all"), []O{k.CostByContentLengthOr(1, 0)},
+		{"CostByContentLength with 0 bytes per token", k.Global("all"), []anyOption{k.CostByContentLength(0)}, []string{"CostByContentLength bytesPerToken: 0 must be"}},
+		{"CostByContentLengthOr with a bad cost of unknown lengths", k.Global("all"), []anyOption{k.CostByContentLengthOr(1, 0)},
 			[]string{"CostByContentLengthOr unknown: 0 must be"}},
-		{"CostByContentLengthOr with two bad arguments", k.Global("all"), []O{k.CostByContentLengthOr(-1, 0)},
+		{"CostByContentLengthOr with two bad arguments", k.Global("all"), []anyOption{k.CostByContentLengthOr(-1, 0)},
 			[]string{"CostByContentLengthOr bytesPerToken: -1 must be", "CostByContentLengthOr unknown: 0 must be"}},
-		{"mistakes in both key and cost", k.ByHeader(""), []O{k.CostByContentLength(0)}, []string{"ByHeader", "CostByContentLength"}},
+		{"mistakes in both key and cost", k.ByHeader(""), []anyOption{k.CostByContentLength(0)}, []string{"ByHeader", "CostByContentLength"}},
 	} {
-		s.rule("New panics with every mistake: "+mistake.rule, func(c *trial[K, O]) {
-			c.wantPanic(middleware[K, O]{c.holding(1), mistake.key, mistake.options, nil, nil, nil}, mistake.want...)
+		s.rule("New panics with every mistake: "+mistake.rule, func(c *trial) {
+			c.wantPanic(middleware{c.holding(1), mistake.key, mistake.options, nil, nil, nil}, mistake.want...)
 		})
 	}
 }
 
 // panicsOfCosts checks costs that nothing counts, and that New calls no
 // function of the user.
-func (s *suite[K, O]) panicsOfCosts() {
+func (s *suite) panicsOfCosts() {
 	k := s.kit
-	s.rule("New panics with every mistake: a cost, which is a number of requests, for a policy that counts none", func(c *trial[K, O]) {
+	s.rule("New panics with every mistake: a cost, which is a number of requests, for a policy that counts none", func(c *trial) {
 		l := c.limiter(core.Policy{Name: "words only", Limits: []core.Limit{core.PerHour(9).WithUnit("words")}})
 		cost := k.WithCost(func(Header) (int64, error) { return 9, nil })
 		const mistake = `WithCost: "words only" is a policy without a limit that counts requests, and a cost is a number of requests: use WithUnits instead`
-		for _, options := range [][]O{{cost}, {cost, k.WithUnits(words)}, {cost, k.WithSettle(giving(1).settle)}} {
-			c.wantPanic(middleware[K, O]{Limiter: l, Key: k.Global("all"), Options: options}, mistake)
-			c.wantPanic(middleware[K, O]{Together: []rule[K]{{l, k.Global("all")}, {l, k.Global("more")}}, Options: options}, mistake)
+		for _, options := range [][]anyOption{{cost}, {cost, k.WithUnits(words)}, {cost, k.WithSettle(giving(1).settle)}} {
+			c.wantPanic(middleware{Limiter: l, Key: k.Global("all"), Options: options}, mistake)
+			c.wantPanic(middleware{Together: []rule{{l, k.Global("all")}, {l, k.Global("more")}}, Options: options}, mistake)
 		}
 		shadow := l.Policy()
 		shadow.Shadow = true
 		c.wantStatus(c.use(c.limiter(shadow), k.Global("all"), cost).send(request{}), http.StatusOK, "a request under a policy in shadow mode, which refuses nothing")
 	})
-	s.rule("New does not call the user's functions", func(c *trial[K, O]) {
+	s.rule("New does not call the user's functions", func(c *trial) {
 		l := newListener()
 		_ = l.Close()
 		called := func(Header) (string, error) { c.errorf("New called a key function"); return "", nil }
-		_ = c.kit.Serve(l, c.app(answer(http.StatusOK), middleware[K, O]{c.holding(1), c.kit.Join(c.kit.Custom(called), c.kit.FirstOf(c.kit.Custom(called))), nil, nil, nil, nil}))
+		_ = c.kit.Serve(l, c.app(answer(http.StatusOK), middleware{c.holding(1), c.kit.Join(c.kit.Custom(called), c.kit.FirstOf(c.kit.Custom(called))), nil, nil, nil, nil}))
 	})
 }
 
 // wantPanic checks that New panics for l with a message that contains each of
 // want, and no more mistakes.
-func (c *trial[K, O]) wantPanic(l middleware[K, O], want ...string) {
+func (c *trial) wantPanic(l middleware, want ...string) {
 	c.t.Helper()
 	closed := newListener()
 	_ = closed.Close()

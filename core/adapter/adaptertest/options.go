@@ -2,6 +2,7 @@ package adaptertest
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,8 +13,8 @@ import (
 )
 
 // cost checks WithCost.
-func (s *suite[K, O]) cost() {
-	s.rule("WithCost sets the tokens a request takes, and a cost of 0 passes an empty bucket", func(c *trial[K, O]) {
+func (s *suite) cost() {
+	s.rule("WithCost sets the tokens a request takes, and a cost of 0 passes an empty bucket", func(c *trial) {
 		app := c.use(c.holding(5), c.kit.Global("all"), c.kit.WithCost(costHeader))
 		for _, step := range []struct {
 			cost      string
@@ -35,7 +36,7 @@ func (s *suite[K, O]) cost() {
 		{"an error of the cost function is answered with 500 and takes no tokens", 1, errSecret},
 		{"a negative cost is answered with 500 and adds no tokens", -3, nil},
 	} {
-		s.rule(bad.rule, func(c *trial[K, O]) {
+		s.rule(bad.rule, func(c *trial) {
 			l := c.holding(5)
 			c.wantStatus(c.use(l, c.kit.Global("all")).send(request{}), http.StatusOK, "a request of cost 1")
 			app := c.use(l, c.kit.Global("all"), c.kit.WithCost(func(Header) (int64, error) { return bad.cost, bad.err }))
@@ -46,8 +47,8 @@ func (s *suite[K, O]) cost() {
 }
 
 // limits checks WithLimits.
-func (s *suite[K, O]) limits() {
-	s.rule("WithLimits replaces the limits of a request, and nil keeps the policy's own", func(c *trial[K, O]) {
+func (s *suite) limits() {
+	s.rule("WithLimits replaces the limits of a request, and nil keeps the policy's own", func(c *trial) {
 		own, pro := burst, quota
 		app := c.use(c.limiter(core.Policy{Name: "test", Limits: []core.Limit{own}}), c.kit.ByHeader("User"),
 			c.kit.WithLimits(func(h Header) ([]core.Limit, error) {
@@ -82,7 +83,7 @@ func (s *suite[K, O]) limits() {
 		{"an empty list of limits is answered with 500, unlike nil", []core.Limit{}, nil},
 		{"an error of the limits function is answered with 500", nil, errSecret},
 	} {
-		s.rule(bad.rule, func(c *trial[K, O]) {
+		s.rule(bad.rule, func(c *trial) {
 			app := c.use(c.holding(1), c.kit.Global("all"),
 				c.kit.WithLimits(func(Header) ([]core.Limit, error) { return bad.limits, bad.err }))
 			c.wantRefusal(app.send(request{}), http.StatusInternalServerError, "the bad limits")
@@ -91,7 +92,7 @@ func (s *suite[K, O]) limits() {
 }
 
 // plans checks WithPlan.
-func (s *suite[K, O]) plans() {
+func (s *suite) plans() {
 	policy := core.Policy{
 		Name: "test", Limits: []core.Limit{slow(3).WithName("calls")},
 		Plans:     map[string][]core.Limit{"pro": {slow(9).WithName("calls")}},
@@ -99,7 +100,7 @@ func (s *suite[K, O]) plans() {
 	}
 	byUser := s.kit.Custom(func(h Header) (string, error) { return h("User"), nil })
 	byPlan := s.kit.WithPlan(func(h Header) (string, error) { return h("Plan"), nil })
-	s.rule("WithPlan chooses a plan of the policy, whose limits share what was used; overrides come after it", func(c *trial[K, O]) {
+	s.rule("WithPlan chooses a plan of the policy, whose limits share what was used; overrides come after it", func(c *trial) {
 		l := c.limiter(policy)
 		app := c.use(l, byUser, byPlan)
 		c.wantRemaining(app.send(request{header: header("User", "ann", "Plan", "pro")}), 8, "a request of the plan")
@@ -113,7 +114,7 @@ func (s *suite[K, O]) plans() {
 		}
 		c.wantRemaining(app.send(request{header: header("User", "ann", "Plan", "pro")}), 1, "a request of the plan, which has changed")
 	})
-	s.rule("a plan that the policy lacks is logged once, and the policy's own limits decide", func(c *trial[K, O]) {
+	s.rule("a plan that the policy lacks is logged once, and the policy's own limits decide", func(c *trial) {
 		log := logtest.Capture(func() {
 			app := c.use(c.limiter(policy), byUser, byPlan)
 			for left := int64(2); left >= 0; left-- {
@@ -124,15 +125,15 @@ func (s *suite[K, O]) plans() {
 			c.errorf("the log has not one line of RL720 about the plan gold: %s", log)
 		}
 	})
-	s.rule("an error of the plan function is answered with 500", func(c *trial[K, O]) {
+	s.rule("an error of the plan function is answered with 500", func(c *trial) {
 		app := c.use(c.holding(1), s.kit.Global("all"), s.kit.WithPlan(func(Header) (string, error) { return "", errSecret }))
 		c.wantRefusal(app.send(request{}), http.StatusInternalServerError, "the error")
 	})
 }
 
 // skip checks WithSkip.
-func (s *suite[K, O]) skip() {
-	s.rule("a skipped request needs no key, is not counted and gets no header fields", func(c *trial[K, O]) {
+func (s *suite) skip() {
+	s.rule("a skipped request needs no key, is not counted and gets no header fields", func(c *trial) {
 		app := c.use(c.holding(1), c.kit.ByHeader("User"), c.kit.WithSkip(func(h Header) bool { return h("Health") != "" }))
 		skipped := func() {
 			got := app.send(request{header: header("Health", "1")})
@@ -151,13 +152,13 @@ func (s *suite[K, O]) skip() {
 }
 
 // onError checks OnError.
-func (s *suite[K, O]) onError() {
-	s.rule("OnError gets the error and replaces 400, 500 and 503, and the handler is not called", func(c *trial[K, O]) {
+func (s *suite) onError() {
+	s.rule("OnError gets the error and replaces 400, 500 and 503, and the handler is not called", func(c *trial) {
 		closed := c.limiterOn(brokenStore{}, core.Policy{Name: "test", Limits: []core.Limit{slow(1)}, OnFailure: core.FailClosed})
 		for _, trouble := range []struct {
 			name    string
 			limiter *core.Limiter
-			key     K
+			key     anyKey
 			want    error
 		}{
 			{"no key", c.holding(1), c.kit.ByHeader("User"), core.ErrNoKey},
@@ -173,7 +174,7 @@ func (s *suite[K, O]) onError() {
 				got = err
 				return http.StatusTeapot, "mine"
 			})
-			app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), middleware[K, O]{trouble.limiter, trouble.key, []O{option}, nil, nil, nil}))
+			app := c.serve(c.app(counted(&calls, answer(http.StatusOK)), middleware{trouble.limiter, trouble.key, []anyOption{option}, nil, nil, nil}))
 			r := app.send(request{})
 			mu.Lock()
 			if !errors.Is(got, trouble.want) {
@@ -189,14 +190,14 @@ func (s *suite[K, O]) onError() {
 }
 
 // fromContext checks what handlers get from FromContext.
-func (s *suite[K, O]) fromContext() {
-	s.rule("FromContext returns the decision", func(c *trial[K, O]) {
+func (s *suite) fromContext() {
+	s.rule("FromContext returns the decision", func(c *trial) {
 		app := c.use(c.holding(3), c.kit.Global("all"))
 		for remaining := int64(2); remaining >= 0; remaining-- {
 			c.wantRemaining(app.send(request{}), remaining, "a request")
 		}
 	})
-	s.rule("FromContext returns false without a limiter", func(c *trial[K, O]) {
+	s.rule("FromContext returns false without a limiter", func(c *trial) {
 		if got := c.serve(c.app(answer(http.StatusOK))).send(request{}); got.body != "no result" {
 			c.errorf("the handler got %q", got.body)
 		}
@@ -204,8 +205,8 @@ func (s *suite[K, O]) fromContext() {
 }
 
 // content checks CostByContentLength and CostByContentLengthOr.
-func (s *suite[K, O]) content() {
-	s.rule("CostByContentLength takes a token for each part of a body, rounded up, and at least one", func(c *trial[K, O]) {
+func (s *suite) content() {
+	s.rule("CostByContentLength takes a token for each part of a body, rounded up, and at least one", func(c *trial) {
 		app := c.use(c.holding(100), c.kit.Global("all"), c.kit.CostByContentLength(10))
 		left := int64(100)
 		for _, size := range []int{0, 1, 9, 10, 11, 99, 100, 101} {
@@ -214,7 +215,7 @@ func (s *suite[K, O]) content() {
 		}
 		c.wantRemaining(app.send(request{}), left-1, "a GET")
 	})
-	s.rule("a body of unknown length costs the whole Capacity of the smallest limit", func(c *trial[K, O]) {
+	s.rule("a body of unknown length costs the whole Capacity of the smallest limit", func(c *trial) {
 		chunked := request{method: http.MethodPost, body: "x", chunked: true}
 		app := c.use(c.holding(7), c.kit.Global("all"), c.kit.CostByContentLength(1000))
 		c.wantRemaining(app.send(chunked), 0, "from a full bucket")
@@ -226,7 +227,7 @@ func (s *suite[K, O]) content() {
 		c.wantRemaining(app.send(request{}), 6, "a request without a body")
 		c.wantStatus(app.send(chunked), http.StatusTooManyRequests, "a bucket that isn't full")
 	})
-	s.rule("with CostByContentLengthOr a body of unknown length has its own cost", func(c *trial[K, O]) {
+	s.rule("with CostByContentLengthOr a body of unknown length has its own cost", func(c *trial) {
 		app := c.use(c.holding(10), c.kit.Global("all"), c.kit.CostByContentLengthOr(1000, 4))
 		c.wantRemaining(app.send(request{method: http.MethodPost, body: "x", chunked: true}), 6, "a chunked body")
 		c.wantRemaining(app.send(request{method: http.MethodPost, body: "x"}), 5, "a body of 1 byte")
@@ -234,8 +235,8 @@ func (s *suite[K, O]) content() {
 }
 
 // shadow checks Policy.Shadow.
-func (s *suite[K, O]) shadow() {
-	s.rule("a policy in shadow mode charges requests and answers as if there were no limiter", func(c *trial[K, O]) {
+func (s *suite) shadow() {
+	s.rule("a policy in shadow mode charges requests and answers as if there were no limiter", func(c *trial) {
 		policy := policyOf(2)
 		policy.Shadow = true
 		app := c.use(c.limiter(policy), c.kit.ByHeader("User"))
@@ -251,8 +252,49 @@ func (s *suite[K, O]) shadow() {
 		c.wantStatus(c.use(c.holding(2), c.kit.ByHeader("User")).send(request{header: header("User", "ann")}), http.StatusTooManyRequests,
 			"the same bucket under an enforced policy")
 	})
-	s.rule("a policy in shadow mode lets requests pass when the store does not answer", func(c *trial[K, O]) {
+	s.rule("a policy in shadow mode lets requests pass when the store does not answer", func(c *trial) {
 		policy := core.Policy{Name: "test", Limits: []core.Limit{slow(1)}, OnFailure: core.FailClosed, Shadow: true}
 		c.wantStatus(c.use(c.limiterOn(brokenStore{}, policy), c.kit.Global("all")).send(request{}), http.StatusOK, "a request")
+	})
+}
+
+// log checks where the middleware logs.
+func (s *suite) log() {
+	s.rule("what the middleware logs goes to its limiter's logger, and nothing to the default one", func(c *trial) {
+		k := s.kit
+		var lines logtest.Buffer
+		logger := core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil)))
+		limiter := func(name string) *core.Limiter {
+			l, err := core.NewLimiter(c.store, core.Policy{Name: name, Limits: []core.Limit{slow(9)}}, logger)
+			if err != nil {
+				c.errorf("NewLimiter: %v", err)
+			}
+			return l
+		}
+		failing := k.WithCost(func(Header) (int64, error) { return 0, errors.New("no database") })
+		settling := k.WithSettle(func(Header, int) core.Units { panic("no usage") })
+		addresses := !absent(k.ByIP())
+		twice := middleware{Limiter: limiter("twice"), Key: k.Global("all")}
+		defaults := logtest.Capture(func() {
+			c.wantStatus(c.use(limiter("key"), k.ByHeader("Missing")).send(request{}), http.StatusBadRequest, "without a key")
+			c.wantStatus(c.use(limiter("cost"), k.Global("all"), failing).send(request{}), http.StatusInternalServerError, "a cost function that fails")
+			c.wantStatus(c.use(limiter("settle"), k.Global("all"), settling).send(request{}), http.StatusOK, "a settle function that panics")
+			if addresses {
+				c.wantStatus(c.use(limiter("address"), k.Join(k.ByIP(), k.ByIP())).send(request{header: header("X-Forwarded-For", "192.0.2.1")}), http.StatusOK, "a proxy that is not trusted")
+			}
+			c.wantStatus(c.serve(c.app(answer(http.StatusOK), twice, twice)).send(request{}), http.StatusOK, "charged twice")
+		})
+		codes := map[string]string{"RL704": "a request charged twice", "RL707": "a missing key", "RL709": "an error of the user's", "RL710": "a failed settlement"}
+		if addresses {
+			codes["RL701"] = "a proxy that is not trusted"
+		}
+		for code, of := range codes {
+			if !strings.Contains(lines.String(), "code="+code) {
+				c.errorf("the limiter's logger got no line of %s (%s): %s", code, of, lines.String())
+			}
+			if strings.Contains(defaults, code) {
+				c.errorf("the default logger got a line of %s (%s): %s", code, of, defaults)
+			}
+		}
 	})
 }

@@ -32,7 +32,7 @@ func (s *statuses) all() []int {
 }
 
 // refund checks WithRefund.
-func (s *suite[K, O]) refund() {
+func (s *suite) refund() {
 	s.refundStatus()
 	s.refundTokens()
 	s.refundOnlyCharged()
@@ -40,17 +40,17 @@ func (s *suite[K, O]) refund() {
 }
 
 // refundStatus checks the status that Refund gets.
-func (s *suite[K, O]) refundStatus() {
+func (s *suite) refundStatus() {
 	for _, reply := range []Reply{
 		{Status: 200}, {Status: 201}, {Status: 401}, {Status: 401, AsError: true}, {Status: 404, AsError: true},
 		{Status: 500}, {Status: 503, AsError: true},
 	} {
 		rule := fmt.Sprintf("WithRefund returns tokens by the status that the client gets (%d, as error: %v)", reply.Status, reply.AsError)
-		s.rule(rule, func(c *trial[K, O]) {
+		s.rule(rule, func(c *trial) {
 			var reported statuses
 			l := c.holding(5)
 			app := c.serve(c.app(func(context.Context) Reply { return reply },
-				middleware[K, O]{l, c.kit.Global("all"), []O{c.kit.WithCost(costHeader), c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
+				middleware{l, c.kit.Global("all"), []anyOption{c.kit.WithCost(costHeader), c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
 			c.wantStatus(app.send(request{header: header("Cost", "3")}), reply.Status, "cost 3 of 5")
 			if seen := reported.all(); !slices.Equal(seen, []int{c.kit.known(reply.Status)}) {
 				c.errorf("Refund was called with %v, want [%d]", seen, c.kit.known(reply.Status))
@@ -62,10 +62,10 @@ func (s *suite[K, O]) refundStatus() {
 			c.wantRemaining(c.use(l, c.kit.Global("all")).send(request{}), left-1, "then cost 1")
 		})
 	}
-	s.rule("a panic of the handler counts as 500", func(c *trial[K, O]) {
+	s.rule("a panic of the handler counts as 500", func(c *trial) {
 		var reported statuses
 		app := c.serve(c.app(func(context.Context) Reply { panic("handler") },
-			middleware[K, O]{c.holding(1), c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
+			middleware{c.holding(1), c.kit.Global("all"), []anyOption{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
 		for i := range 2 {
 			c.wantStatus(app.send(request{}), http.StatusInternalServerError, fmt.Sprintf("request %d with a capacity of 1, each refunded", i+1))
 		}
@@ -76,15 +76,15 @@ func (s *suite[K, O]) refundStatus() {
 }
 
 // refundTokens checks that the tokens of the chosen statuses return.
-func (s *suite[K, O]) refundTokens() {
+func (s *suite) refundTokens() {
 	for _, status := range []int{200, 201, 401, 503} {
 		if !s.kit.Streams || s.kit.RPC {
 			break
 		}
-		s.rule(fmt.Sprintf("after an informational status the one counts that the client gets (%d)", status), func(c *trial[K, O]) {
+		s.rule(fmt.Sprintf("after an informational status the one counts that the client gets (%d)", status), func(c *trial) {
 			var reported statuses
 			app := c.serve(c.app(func(context.Context) Reply { return Reply{Status: status, Hints: true} },
-				middleware[K, O]{c.holding(2), c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
+				middleware{c.holding(2), c.kit.Global("all"), []anyOption{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
 			// Some frameworks take the first status that is written for the
 			// last.
 			if got, seen := app.send(request{}).status, reported.all(); !slices.Equal(seen, []int{got}) {
@@ -99,11 +99,11 @@ func (s *suite[K, O]) refundTokens() {
 			break
 		}
 		rule := fmt.Sprintf("a status that was sent counts, even if the handler panics later (%d, flushed without a status: %v)", reply.Status, reply.Flushes)
-		s.rule(rule, func(c *trial[K, O]) {
+		s.rule(rule, func(c *trial) {
 			var reported statuses
 			l := c.holding(2)
 			app := c.serve(c.app(func(context.Context) Reply { return reply },
-				middleware[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
+				middleware{l, c.kit.Global("all"), []anyOption{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
 			for range 2 {
 				if got, err := app.try(context.Background(), request{}); err == nil && got.status != reply.Status {
 					c.errorf("the premise: the client got %d, want %d", got.status, reply.Status)
@@ -122,8 +122,8 @@ func (s *suite[K, O]) refundTokens() {
 }
 
 // refundOnlyCharged checks which requests may be refunded.
-func (s *suite[K, O]) refundOnlyCharged() {
-	s.rule("Refund is not called for a request that was denied, skipped or not decided", func(c *trial[K, O]) {
+func (s *suite) refundOnlyCharged() {
+	s.rule("Refund is not called for a request that was denied, skipped or not decided", func(c *trial) {
 		var reported statuses
 		app := c.use(c.holding(1), c.kit.ByHeader("User"), c.kit.WithRefund(reported.refunding),
 			c.kit.WithSkip(func(h Header) bool { return h("Skip") != "" }))
@@ -137,16 +137,16 @@ func (s *suite[K, O]) refundOnlyCharged() {
 			c.errorf("Refund was called with %v, want only the allowed request's 200", seen)
 		}
 	})
-	s.rule("Refund of an outer limiter gets the status of an inner limiter's refusal", func(c *trial[K, O]) {
+	s.rule("Refund of an outer limiter gets the status of an inner limiter's refusal", func(c *trial) {
 		for _, inner := range []struct {
-			key    K
+			key    anyKey
 			status int
 		}{{c.kit.Global("all"), 429}, {c.kit.ByHeader("Missing"), 400}, {c.kit.Custom(func(Header) (string, error) { return "", errSecret }), 500}} {
 			var reported statuses
 			full, empty := slow(1), slow(2)
 			app := c.serve(c.app(answer(http.StatusOK),
-				middleware[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{full}}), c.kit.Global(fmt.Sprint(inner.status)), []O{c.kit.WithRefund(reported.refunding)}, nil, nil, nil},
-				middleware[K, O]{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{empty}}), inner.key, []O{c.kit.WithCost(func(Header) (int64, error) { return 3, nil })}, nil, nil, nil}))
+				middleware{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{full}}), c.kit.Global(fmt.Sprint(inner.status)), []anyOption{c.kit.WithRefund(reported.refunding)}, nil, nil, nil},
+				middleware{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{empty}}), inner.key, []anyOption{c.kit.WithCost(func(Header) (int64, error) { return 3, nil })}, nil, nil, nil}))
 			for range 2 { // the outer limiter has only one token
 				c.wantStatus(app.send(request{}), inner.status, "refused by the inner limiter, refunded by the outer one")
 			}
@@ -158,8 +158,8 @@ func (s *suite[K, O]) refundOnlyCharged() {
 }
 
 // refundWhere checks to which bucket tokens return.
-func (s *suite[K, O]) refundWhere() {
-	s.rule("tokens taken under other limits return to those limits", func(c *trial[K, O]) {
+func (s *suite) refundWhere() {
+	s.rule("tokens taken under other limits return to those limits", func(c *trial) {
 		few, many := slow(5), slow(8) // two limits, because a single one shares the bucket of the policy
 		few.Name, many.Name = "few", "many"
 		app := c.use(c.holding(9), c.kit.Global("all"),
@@ -175,10 +175,10 @@ func (s *suite[K, O]) refundWhere() {
 			}
 		}
 	})
-	s.rule("tokens that the fallback granted during an outage return to the fallback", func(c *trial[K, O]) {
+	s.rule("tokens that the fallback granted during an outage return to the fallback", func(c *trial) {
 		var reported statuses
 		app := c.serve(c.app(answer(http.StatusUnauthorized),
-			middleware[K, O]{c.limiterOn(brokenStore{}, policyOf(1)), c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
+			middleware{c.limiterOn(brokenStore{}, policyOf(1)), c.kit.Global("all"), []anyOption{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
 		for range 2 {
 			c.wantStatus(app.send(request{}), http.StatusUnauthorized, "with a capacity of 1, each refunded")
 		}
@@ -186,8 +186,8 @@ func (s *suite[K, O]) refundWhere() {
 }
 
 // refundAfterClient checks a client that does not wait for its answer.
-func (s *suite[K, O]) refundAfterClient() {
-	s.rule("tokens are returned even if the client has gone", func(c *trial[K, O]) {
+func (s *suite) refundAfterClient() {
+	s.rule("tokens are returned even if the client has gone", func(c *trial) {
 		ctx, leave := context.WithCancel(context.Background())
 		defer leave()
 		gone := make(chan struct{})
@@ -203,7 +203,7 @@ func (s *suite[K, O]) refundAfterClient() {
 		var reported statuses
 		store := announcedStore{c.store, make(chan struct{}, 10)}
 		l := c.limiterOn(store, policyOf(1))
-		app := c.serve(c.app(handle, middleware[K, O]{l, c.kit.Global("all"), []O{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
+		app := c.serve(c.app(handle, middleware{l, c.kit.Global("all"), []anyOption{c.kit.WithRefund(reported.refunding)}, nil, nil, nil}))
 		if got, err := app.try(ctx, request{}); err == nil {
 			c.errorf("the client was answered %d although it had left", got.status)
 		}

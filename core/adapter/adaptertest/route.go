@@ -13,8 +13,8 @@ import (
 // host checks ByHeader("Host"). If the request line has a whole URL, the Host
 // field does not count (RFC 9112, section 3.2.2). Otherwise clients could
 // choose their key.
-func (s *suite[K, O]) host() {
-	s.rule("ByHeader reads Host from the request line if it has a whole URL", func(c *trial[K, O]) {
+func (s *suite) host() {
+	s.rule("ByHeader reads Host from the request line if it has a whole URL", func(c *trial) {
 		app := c.use(c.holding(1), c.kit.ByHeader("Host"))
 		for i, host := range []string{"app.test", "one.test", "two.test"} {
 			got := app.raw("GET http://app.test/other HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n")
@@ -30,7 +30,7 @@ func (s *suite[K, O]) host() {
 }
 
 // route checks ByRoute.
-func (s *suite[K, O]) route() {
+func (s *suite) route() {
 	s.routeKeys()
 	s.routeWarnings()
 }
@@ -40,7 +40,7 @@ const get = http.MethodGet
 func item(method, target string) request { return request{method: method, target: target} }
 
 // places returns where ByRoute knows the route.
-func (s *suite[K, O]) places() []place {
+func (s *suite) places() []place {
 	if s.kit.RouteKnownInUse {
 		return []place{inRoute, inUse}
 	}
@@ -48,10 +48,10 @@ func (s *suite[K, O]) places() []place {
 }
 
 // routeKeys checks the keys of ByRoute.
-func (s *suite[K, O]) routeKeys() {
+func (s *suite) routeKeys() {
 	key := s.kit.ByRoute()
 	for _, p := range s.places() {
-		s.groupings([]grouping[K]{
+		s.groupings([]grouping{
 			{"ByRoute gives all paths of a pattern one bucket, " + string(p), p, true, of(key,
 				item(get, "/items/1"), item(get, "/items/2"), item(get, "/items/3?q=1"))},
 			{"ByRoute ignores the method, " + string(p), p, true, of(key,
@@ -62,7 +62,7 @@ func (s *suite[K, O]) routeKeys() {
 		})
 	}
 	if s.kit.RouteKnownInUse {
-		s.groupings([]grouping[K]{
+		s.groupings([]grouping{
 			{"requests that match no route share one key, so clients can't make up keys", inUse, true, of(key,
 				item(get, "/nowhere"), item(get, "/nowhere/else"), item(get, "/other/1"), item(get, "/another"))},
 			{"requests that match no route don't take tokens from a route's bucket", inUse, false, of(key,
@@ -72,9 +72,9 @@ func (s *suite[K, O]) routeKeys() {
 }
 
 // routeWarnings checks what ByRoute logs, and its marker.
-func (s *suite[K, O]) routeWarnings() {
+func (s *suite) routeWarnings() {
 	key := s.kit.ByRoute()
-	s.rule("ByRoute without a known route logs one warning with advice, for a request that was answered", func(c *trial[K, O]) {
+	s.rule("ByRoute without a known route logs one warning with advice, for a request that was answered", func(c *trial) {
 		if s.kit.RouteKnownInUse {
 			return // the route of an answered request is known
 		}
@@ -89,13 +89,13 @@ func (s *suite[K, O]) routeWarnings() {
 			c.errorf("want one warning, for /items/1, that says %q; got %q", s.kit.RouteAdvice, log)
 		}
 	})
-	s.rule("ByRoute with known routes logs nothing", func(c *trial[K, O]) {
+	s.rule("ByRoute with known routes logs nothing", func(c *trial) {
 		log := logtest.Capture(func() {
 			for _, p := range s.places() {
-				app := c.open(visit[K]{key: key, request: item(get, "/items/1")}, p, middleware[K, O]{Limiter: c.holding(10)})
+				app := c.open(visit{key: key, request: item(get, "/items/1")}, p, middleware{Limiter: c.holding(10)})
 				c.wantStatus(app(), http.StatusOK, string(p))
 				if p == inUse {
-					app = c.open(visit[K]{key: key, request: item(get, "/nowhere")}, p, middleware[K, O]{Limiter: c.holding(10)})
+					app = c.open(visit{key: key, request: item(get, "/nowhere")}, p, middleware{Limiter: c.holding(10)})
 					c.wantStatus(app(), http.StatusNotFound, "no route")
 				}
 			}
@@ -104,9 +104,9 @@ func (s *suite[K, O]) routeWarnings() {
 			c.errorf("it logged %q", log)
 		}
 	})
-	s.rule("the marker of ByRoute does not hide an outer limiter's decision", func(c *trial[K, O]) {
-		outer := middleware[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(5)}}), s.kit.Global("all"), nil, nil, nil, nil}
-		skipped := middleware[K, O]{c.limiter(core.Policy{Name: "inner", Shadow: true, Limits: []core.Limit{slow(5)}}), s.kit.Join(key, s.kit.ByHeader("User")), nil, nil, nil, nil}
+	s.rule("the marker of ByRoute does not hide an outer limiter's decision", func(c *trial) {
+		outer := middleware{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{slow(5)}}), s.kit.Global("all"), nil, nil, nil, nil}
+		skipped := middleware{c.limiter(core.Policy{Name: "inner", Shadow: true, Limits: []core.Limit{slow(5)}}), s.kit.Join(key, s.kit.ByHeader("User")), nil, nil, nil, nil}
 		app := c.serve(c.app(answer(http.StatusOK), outer, skipped))
 		c.wantRemaining(app.send(request{}), 4, "the inner limiter makes no decision")
 	})
@@ -115,7 +115,7 @@ func (s *suite[K, O]) routeWarnings() {
 // agreement checks that the app and its limiter see the same client: an
 // extractor must read the value that the framework gives its handlers, for any
 // spelling of the request.
-func (s *suite[K, O]) agreement() {
+func (s *suite) agreement() {
 	k := s.kit
 	raw := func(fields ...string) string {
 		return "GET /other HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\n" + strings.Join(append(fields, ""), "\r\n") + "\r\n"
@@ -125,8 +125,8 @@ func (s *suite[K, O]) agreement() {
 	}
 	for _, kind := range []struct {
 		kind     string
-		ours     K
-		theirs   K
+		ours     anyKey
+		theirs   anyKey
 		requests []string
 	}{
 		{"cookie", k.ByCookie("s"), k.ReadCookie("s"), []string{
@@ -143,9 +143,9 @@ func (s *suite[K, O]) agreement() {
 			query("Q=a&q=b"), query("q=%zz&q=b"), query("q=a;b&q=c"), query("q=a%00b"), query("x=1&&q=a"), query("q[]=a&q=b"), query("q=a=b"), query("q=a?b"),
 		}},
 	} {
-		s.rule("an extractor reads the value that handlers read: "+kind.kind, func(c *trial[K, O]) {
+		s.rule("an extractor reads the value that handlers read: "+kind.kind, func(c *trial) {
 			for i, text := range kind.requests {
-				seen := func(key K) string {
+				seen := func(key anyKey) string {
 					var keys []string
 					l, err := core.NewLimiter(c.store, core.Policy{Name: fmt.Sprint("p", i), Limits: []core.Limit{slow(100)}},
 						core.WithObserver(func(_ context.Context, o core.Observation) { keys = append(keys, o.Key) }))

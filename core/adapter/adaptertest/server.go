@@ -30,7 +30,7 @@ type server struct {
 }
 
 // serve runs app until the test ends.
-func (c *trial[K, O]) serve(app App[middleware[K, O]]) *server {
+func (c *trial) serve(app App[middleware]) *server {
 	c.t.Helper()
 	s := &server{t: c.t, l: newListener(), clients: make(map[string]*http.Client)}
 	returned := make(chan error, 1)

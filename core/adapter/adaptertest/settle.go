@@ -11,6 +11,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
 // settlements records the calls of a settle function.
@@ -48,7 +49,7 @@ func giving(words int64) *settlements {
 }
 
 // wantSettled checks the statuses that a settle function was called with.
-func (c *trial[K, O]) wantSettled(s *settlements, statuses ...int) {
+func (c *trial) wantSettled(s *settlements, statuses ...int) {
 	c.t.Helper()
 	for i, status := range statuses {
 		statuses[i] = c.kit.known(status)
@@ -59,7 +60,7 @@ func (c *trial[K, O]) wantSettled(s *settlements, statuses ...int) {
 }
 
 // settle checks WithSettle.
-func (s *suite[K, O]) settle() {
+func (s *suite) settle() {
 	s.settleAmounts()
 	s.settleStatus()
 	s.settleOnlyCharged()
@@ -68,7 +69,7 @@ func (s *suite[K, O]) settle() {
 }
 
 // settleAmounts checks what a settlement takes and gives back.
-func (s *suite[K, O]) settleAmounts() {
+func (s *suite) settleAmounts() {
 	k := s.kit
 	ten := k.WithUnits(func(Header) (core.Units, error) { return core.Units{"words": 10}, nil })
 	for _, test := range []struct {
@@ -85,7 +86,7 @@ func (s *suite[K, O]) settleAmounts() {
 		{"no units leave what was charged", core.Units{}, 3, 2, 429},
 		{"units that are left out keep what was charged", core.Units{core.Requests: 4}, 0, 2, 429},
 	} {
-		s.rule("WithSettle: "+test.rule, func(c *trial[K, O]) {
+		s.rule("WithSettle: "+test.rule, func(c *trial) {
 			settled := settlements{units: func() core.Units { return test.units }}
 			l := c.limiter(counting("test", 4, 12))
 			app := c.use(l, k.Global("all"), ten, k.WithSettle(settled.settle))
@@ -95,13 +96,13 @@ func (s *suite[K, O]) settleAmounts() {
 			c.wantStatus(c.use(l, k.Global("all"), ten).send(request{}), test.next, "the next request")
 		})
 	}
-	s.rule("WithSettle: what is not there becomes a debt, and later requests are denied", func(c *trial[K, O]) {
+	s.rule("WithSettle: what is not there becomes a debt, and later requests are denied", func(c *trial) {
 		l := c.limiter(counting("test", 4, 12))
 		one := k.WithUnits(func(Header) (core.Units, error) { return core.Units{"words": 1}, nil })
 		c.wantStatus(c.use(l, k.Global("all"), ten, k.WithSettle(giving(20).settle)).send(request{}), http.StatusOK, "10 words that were 20, of 12")
 		c.wantStatus(c.use(l, k.Global("all"), one).send(request{}), http.StatusTooManyRequests, "one word more")
 	})
-	s.rule("WithSettle: requests are settled without WithUnits too", func(c *trial[K, O]) {
+	s.rule("WithSettle: requests are settled without WithUnits too", func(c *trial) {
 		settled := settlements{units: func() core.Units { return core.Units{core.Requests: 3} }}
 		l := c.holding(5)
 		c.wantStatus(c.use(l, k.Global("all"), k.WithSettle(settled.settle)).send(request{}), http.StatusOK, "the request")
@@ -111,7 +112,7 @@ func (s *suite[K, O]) settleAmounts() {
 
 // settleStatus checks the status that the settle function gets, and that it is
 // called once.
-func (s *suite[K, O]) settleStatus() {
+func (s *suite) settleStatus() {
 	k := s.kit
 	ten := k.WithUnits(func(Header) (core.Units, error) { return core.Units{"words": 10}, nil })
 	for _, reply := range []Reply{
@@ -119,11 +120,11 @@ func (s *suite[K, O]) settleStatus() {
 		{Status: 500}, {Status: 503, AsError: true},
 	} {
 		rule := fmt.Sprintf("the settle function is called once, with the status that the client gets (%d, as error: %v)", reply.Status, reply.AsError)
-		s.rule(rule, func(c *trial[K, O]) {
+		s.rule(rule, func(c *trial) {
 			settled := giving(4)
 			l := c.limiter(counting("test", 4, 12))
 			app := c.serve(c.app(func(context.Context) Reply { return reply },
-				middleware[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}}))
+				middleware{Limiter: l, Key: k.Global("all"), Options: []anyOption{ten, k.WithSettle(settled.settle)}}))
 			c.wantStatus(app.send(request{header: header("User", "ann")}), reply.Status, "the request")
 			c.wantSettled(settled, reply.Status)
 			if !slices.Equal(settled.users, []string{"ann"}) {
@@ -132,11 +133,11 @@ func (s *suite[K, O]) settleStatus() {
 			c.wantLeft(l, "afterwards", "calls", 3, "words", 8)
 		})
 	}
-	s.rule("a request whose handler panics is settled with 500", func(c *trial[K, O]) {
+	s.rule("a request whose handler panics is settled with 500", func(c *trial) {
 		settled := giving(0)
 		l := c.limiter(counting("test", 4, 12))
 		app := c.serve(c.app(func(context.Context) Reply { panic("handler") },
-			middleware[K, O]{Limiter: l, Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}}))
+			middleware{Limiter: l, Key: k.Global("all"), Options: []anyOption{ten, k.WithSettle(settled.settle)}}))
 		for range 2 {
 			c.wantStatus(app.send(request{}), http.StatusInternalServerError, "the request")
 		}
@@ -148,11 +149,11 @@ func (s *suite[K, O]) settleStatus() {
 			break
 		}
 		rule := fmt.Sprintf("a request is settled with the status that was sent, even if the handler panics later (%d, flushed without a status: %v)", reply.Status, reply.Flushes)
-		s.rule(rule, func(c *trial[K, O]) {
+		s.rule(rule, func(c *trial) {
 			settled := giving(0)
 			settled.each = make(chan struct{}, 9)
 			app := c.serve(c.app(func(context.Context) Reply { return reply },
-				middleware[K, O]{Limiter: c.limiter(counting("test", 4, 12)), Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}}))
+				middleware{Limiter: c.limiter(counting("test", 4, 12)), Key: k.Global("all"), Options: []anyOption{ten, k.WithSettle(settled.settle)}}))
 			_, _ = app.try(context.Background(), request{})
 			if !c.within(settled.each) {
 				c.errorf("the settle function was not called")
@@ -163,10 +164,10 @@ func (s *suite[K, O]) settleStatus() {
 }
 
 // settleOnlyCharged checks which requests are settled.
-func (s *suite[K, O]) settleOnlyCharged() {
+func (s *suite) settleOnlyCharged() {
 	k := s.kit
 	ten := k.WithUnits(func(Header) (core.Units, error) { return core.Units{"words": 10}, nil })
-	s.rule("the settle function is not called for a request that was denied, skipped or not decided", func(c *trial[K, O]) {
+	s.rule("the settle function is not called for a request that was denied, skipped or not decided", func(c *trial) {
 		settled := giving(10)
 		app := c.use(c.limiter(counting("test", 4, 12)), k.ByHeader("User"), ten, k.WithSettle(settled.settle),
 			k.WithSkip(func(h Header) bool { return h("Skip") != "" }))
@@ -178,18 +179,18 @@ func (s *suite[K, O]) settleOnlyCharged() {
 		}
 		c.wantSettled(settled, 200)
 	})
-	s.rule("the settle function of an outer limiter gets the status of an inner limiter's refusal", func(c *trial[K, O]) {
+	s.rule("the settle function of an outer limiter gets the status of an inner limiter's refusal", func(c *trial) {
 		settled := giving(0)
 		outer := c.limiter(counting("outer", 4, 12))
 		app := c.serve(c.app(answer(http.StatusOK),
-			middleware[K, O]{Limiter: outer, Key: k.Global("all"), Options: []O{ten, k.WithSettle(settled.settle)}},
-			middleware[K, O]{Limiter: c.holding(1), Key: k.Global("all")}))
+			middleware{Limiter: outer, Key: k.Global("all"), Options: []anyOption{ten, k.WithSettle(settled.settle)}},
+			middleware{Limiter: c.holding(1), Key: k.Global("all")}))
 		c.wantStatus(app.send(request{}), http.StatusOK, "the first request")
 		c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "refused by the inner limiter")
 		c.wantSettled(settled, 200, 429)
 		c.wantLeft(outer, "afterwards", "calls", 2, "words", 12)
 	})
-	s.rule("in shadow mode the settle function is called, and a request that would be denied gives nothing back", func(c *trial[K, O]) {
+	s.rule("in shadow mode the settle function is called, and a request that would be denied gives nothing back", func(c *trial) {
 		settled := giving(0)
 		policy := counting("test", 4, 12)
 		policy.Shadow = true
@@ -202,9 +203,9 @@ func (s *suite[K, O]) settleOnlyCharged() {
 		c.wantSettled(settled, 200)
 		c.wantLeft(l, "afterwards", "calls", 3, "words", 2)
 	})
-	s.rule("WithSettle and WithRefund can't be used together: New panics", func(c *trial[K, O]) {
+	s.rule("WithSettle and WithRefund can't be used together: New panics", func(c *trial) {
 		var reported statuses
-		c.wantPanic(middleware[K, O]{Limiter: c.holding(1), Key: k.Global("all"), Options: []O{k.WithSettle(giving(1).settle), k.WithRefund(reported.refunding)}},
+		c.wantPanic(middleware{Limiter: c.holding(1), Key: k.Global("all"), Options: []anyOption{k.WithSettle(giving(1).settle), k.WithRefund(reported.refunding)}},
 			"WithSettle", "WithRefund")
 	})
 }
@@ -232,4 +233,82 @@ func countingUnsettled() (core.LimiterOption, *atomic.Int64) {
 			counted.Add(1)
 		}
 	}), counted
+}
+
+// settleFailures checks settlements that fail.
+func (s *suite) settleFailures() {
+	k := s.kit
+	ten := k.WithUnits(func(Header) (core.Units, error) { return core.Units{"words": 10}, nil })
+	s.rule("a failed settlement is logged and counted, and the client sees nothing of it", func(c *trial) {
+		observer, counted := countingUnsettled()
+		l, err := core.NewLimiter(&failingStore{Store: c.store, good: 1}, counting("test", 4, 12), observer)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		settled := giving(3)
+		app := c.use(l, k.Global("all"), ten, k.WithSettle(settled.settle))
+		log := logtest.Capture(func() {
+			got := app.send(request{})
+			c.wantStatus(got, http.StatusOK, "the request")
+			if strings.Contains(fmt.Sprint(got), secret) {
+				c.errorf("the answer shows an internal error: %v", got)
+			}
+		})
+		for _, want := range []string{"could not be settled", "policy=test", "level=ERROR"} {
+			if n := strings.Count(log, want); n != 1 {
+				c.errorf("%q was logged %d times, want once: %s", want, n, log)
+			}
+		}
+		if n := counted.Load(); n != 1 {
+			c.errorf("an observer received %d failed settlements, want 1", n)
+		}
+	})
+	s.rule("a settlement of a unit that no limit counts changes nothing and is logged", func(c *trial) {
+		l := c.limiter(counting("test", 4, 12))
+		settled := settlements{units: func() core.Units { return core.Units{"words": 1, "pages": 1} }}
+		log := logtest.Capture(func() {
+			c.wantStatus(c.use(l, k.Global("all"), ten, k.WithSettle(settled.settle)).send(request{}), http.StatusOK, "the request")
+		})
+		if !strings.Contains(log, "pages") {
+			c.errorf("the log does not say why: %s", log)
+		}
+		c.wantLeft(l, "afterwards", "calls", 3, "words", 2)
+	})
+}
+
+// settlePanics checks a settle function that panics.
+func (s *suite) settlePanics() {
+	k := s.kit
+	ten := k.WithUnits(func(Header) (core.Units, error) { return core.Units{"words": 10}, nil })
+	s.rule("a settle function that panics leaves what was charged; it is logged and counted, and the client sees nothing of it", func(c *trial) {
+		for _, status := range []int{200, 500} {
+			observer, counted := countingUnsettled()
+			l, err := core.NewLimiter(c.store, counting(fmt.Sprint("test ", status), 4, 12), observer)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			app := c.serve(c.app(func(context.Context) Reply {
+				if status == http.StatusInternalServerError {
+					panic("handler")
+				}
+				return Reply{Status: status}
+			}, middleware{Limiter: l, Key: k.Global("all"), Options: []anyOption{ten, k.WithSettle(func(Header, int) core.Units { panic(secret) })}}))
+			log := logtest.Capture(func() {
+				got := app.send(request{})
+				c.wantStatus(got, status, "the request")
+				if strings.Contains(fmt.Sprint(got), secret) {
+					c.errorf("the answer shows an internal error: %v", got)
+				}
+			})
+			for _, want := range []string{"could not be settled", secret, "adaptertest/settle.go"} {
+				if !strings.Contains(log, want) {
+					c.errorf("the log lacks %q: %s", want, log)
+				}
+			}
+			c.wantLeft(l, "afterwards", "calls", 3, "words", 2)
+			if n := counted.Load(); n != 1 {
+				c.errorf("an observer received %d failed settlements, want 1", n)
+			}
+		}
+	})
 }

@@ -13,7 +13,7 @@ import (
 
 // slots checks limits in flight: a request has its slot until its response is
 // over.
-func (s *suite[K, O]) slots() {
+func (s *suite) slots() {
 	s.slotsTaken()
 	s.slotsOfEnds()
 	s.slotsOfStreams()
@@ -42,21 +42,21 @@ type behindStore struct{ core.Store }
 
 // eachStore runs the check of a rule on the store, and on one that limiters
 // don't know.
-func (s *suite[K, O]) eachStore(rule string, check func(c *trial[K, O])) {
+func (s *suite) eachStore(rule string, check func(c *trial)) {
 	s.rule(rule, check)
-	s.rule(rule+" (any store)", func(c *trial[K, O]) {
+	s.rule(rule+" (any store)", func(c *trial) {
 		c.store = behindStore{c.store}
 		check(c)
 	})
 }
 
 // all is a key function for which everybody has the key "all".
-func (c *trial[K, O]) all() K {
+func (c *trial) all() anyKey {
 	return c.kit.Custom(func(Header) (string, error) { return "all", nil })
 }
 
 // leftOf returns what the i-th limit of l has left for the key "all".
-func (c *trial[K, O]) leftOf(l *core.Limiter, i int) int64 {
+func (c *trial) leftOf(l *core.Limiter, i int) int64 {
 	c.t.Helper()
 	res, err := l.Peek(context.Background(), "all")
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *trial[K, O]) leftOf(l *core.Limiter, i int) int64 {
 
 // wantTaken checks how many slots of l, whose first limit they are, are free
 // while requests are at work.
-func (c *trial[K, O]) wantTaken(l *core.Limiter, free int64, when string) {
+func (c *trial) wantTaken(l *core.Limiter, free int64, when string) {
 	c.t.Helper()
 	if got := c.leftOf(l, 0); got != free {
 		c.errorf("%s: %d slots of %q are free, want %d", when, got, l.Name(), free)
@@ -76,7 +76,7 @@ func (c *trial[K, O]) wantTaken(l *core.Limiter, free int64, when string) {
 
 // wantFree waits until so many slots of l, whose first limit they are, are
 // free.
-func (c *trial[K, O]) wantFree(l *core.Limiter, free int64, when string) {
+func (c *trial) wantFree(l *core.Limiter, free int64, when string) {
 	c.t.Helper()
 	got := c.leftOf(l, 0)
 	for end := time.Now().Add(patience); got != free && time.Now().Before(end); got = c.leftOf(l, 0) {
@@ -105,7 +105,7 @@ func (w *work) handle(context.Context) Reply {
 
 // begin sends a request, and waits until its handler is at work. The response
 // comes later; its status is 0 if there is none.
-func (c *trial[K, O]) begin(ctx context.Context, app *server, w *work) <-chan response {
+func (c *trial) begin(ctx context.Context, app *server, w *work) <-chan response {
 	c.t.Helper()
 	answered := make(chan response, 1)
 	go func() {
@@ -122,7 +122,7 @@ func (c *trial[K, O]) begin(ctx context.Context, app *server, w *work) <-chan re
 }
 
 // wantAnswer waits for the response to a request that was begun.
-func (c *trial[K, O]) wantAnswer(answered <-chan response, status int, when string) {
+func (c *trial) wantAnswer(answered <-chan response, status int, when string) {
 	c.t.Helper()
 	select {
 	case got := <-answered:
@@ -134,10 +134,10 @@ func (c *trial[K, O]) wantAnswer(answered <-chan response, status int, when stri
 
 // slotsTaken checks that requests have slots while their handlers run, and that
 // denied ones have none.
-func (s *suite[K, O]) slotsTaken() {
-	s.eachStore("a slot is taken while the handler runs, and the next request has it at once", func(c *trial[K, O]) {
+func (s *suite) slotsTaken() {
+	s.eachStore("a slot is taken while the handler runs, and the next request has it at once", func(c *trial) {
 		l, w := c.limiter(inFlight("exports", 2)), newWork(Reply{Status: http.StatusOK})
-		app := c.serve(c.app(w.handle, middleware[K, O]{Limiter: l, Key: c.all()}))
+		app := c.serve(c.app(w.handle, middleware{Limiter: l, Key: c.all()}))
 		ctx := context.Background()
 		first, second := c.begin(ctx, app, w), c.begin(ctx, app, w)
 		c.wantTaken(l, 0, "while two requests are at work")
@@ -157,7 +157,7 @@ func (s *suite[K, O]) slotsTaken() {
 		}
 		c.wantFree(l, 2, "at the end")
 	})
-	s.rule("a request that another limit of the policy denies takes no slot", func(c *trial[K, O]) {
+	s.rule("a request that another limit of the policy denies takes no slot", func(c *trial) {
 		l := c.limiter(core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(3), slow(1)}})
 		app := c.use(l, c.all())
 		c.wantStatus(app.send(request{}), http.StatusOK, "the first request")
@@ -167,9 +167,9 @@ func (s *suite[K, O]) slotsTaken() {
 			c.errorf("the token of the other limit came back with the slot: %d are left", left)
 		}
 	})
-	s.rule("limiters of the app and of the route each have slots of a request, also two of one policy", func(c *trial[K, O]) {
+	s.rule("limiters of the app and of the route each have slots of a request, also two of one policy", func(c *trial) {
 		outer, inner, w := c.limiter(inFlight("app", 5)), c.limiter(inFlight("route", 5)), newWork(Reply{Status: http.StatusOK})
-		use := func(l *core.Limiter) middleware[K, O] { return middleware[K, O]{Limiter: l, Key: c.all()} }
+		use := func(l *core.Limiter) middleware { return middleware{Limiter: l, Key: c.all()} }
 		app := c.app(nil, use(outer))
 		app.Routes = routes(w.handle, use(inner), use(outer))
 		answered := c.begin(context.Background(), c.serve(app), w)
@@ -183,7 +183,7 @@ func (s *suite[K, O]) slotsTaken() {
 }
 
 // slotsOfEnds checks the ways in which handlers end.
-func (s *suite[K, O]) slotsOfEnds() {
+func (s *suite) slotsOfEnds() {
 	for how, end := range map[string]struct {
 		handle  func(context.Context) Reply
 		streams bool // the framework must stream
@@ -199,10 +199,10 @@ func (s *suite[K, O]) slotsOfEnds() {
 		if end.streams && (!s.kit.Streams || s.kit.RPC) {
 			continue
 		}
-		s.eachStore("the slot of a handler that "+how+" comes back", func(c *trial[K, O]) {
+		s.eachStore("the slot of a handler that "+how+" comes back", func(c *trial) {
 			var calls atomic.Int64
 			l := c.limiter(inFlight("exports", 1))
-			app := c.serve(c.app(counted(&calls, end.handle), middleware[K, O]{Limiter: l, Key: c.all()}))
+			app := c.serve(c.app(counted(&calls, end.handle), middleware{Limiter: l, Key: c.all()}))
 			for i := range int64(3) {
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				if _, err := app.try(ctx, request{}); errors.Is(err, context.DeadlineExceeded) {

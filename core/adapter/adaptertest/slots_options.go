@@ -9,11 +9,11 @@ import (
 )
 
 // slotsTogether checks several limiters that decide together.
-func (s *suite[K, O]) slotsTogether() {
-	s.eachStore("requests of limiters that decide together have slots of all of them, or of none, and all come back", func(c *trial[K, O]) {
+func (s *suite) slotsTogether() {
+	s.eachStore("requests of limiters that decide together have slots of all of them, or of none, and all come back", func(c *trial) {
 		all, user, rate := c.limiter(inFlight("all", 5)), c.limiter(inFlight("user", 1)), c.limiter(core.Policy{Name: "rate", Limits: []core.Limit{slow(10)}})
 		w := newWork(Reply{Status: http.StatusOK})
-		app := c.serve(c.app(w.handle, middleware[K, O]{Together: []rule[K]{{all, c.all()}, {user, c.all()}, {rate, c.all()}}}))
+		app := c.serve(c.app(w.handle, middleware{Together: []rule{{all, c.all()}, {user, c.all()}, {rate, c.all()}}}))
 		for i := range int64(3) {
 			answered := c.begin(context.Background(), app, w)
 			c.wantTaken(all, 4, "while a request is at work")
@@ -30,23 +30,23 @@ func (s *suite[K, O]) slotsTogether() {
 }
 
 // slotsWithOptions checks options beside limits in flight.
-func (s *suite[K, O]) slotsWithOptions() {
+func (s *suite) slotsWithOptions() {
 	k := s.kit
 	// three are slots, calls and words.
 	three := core.Policy{Name: "exports", Limits: append([]core.Limit{core.InFlight(1)}, counting("", 4, 12).Limits...)}
 	for what, test := range map[string]struct {
-		option       func() O
+		option       func() anyOption
 		calls, words int64 // that are left
 	}{
-		"WithSettle":                 {func() O { return k.WithSettle(func(Header, int) core.Units { return core.Units{"words": 3} }) }, 3, 9},
-		"WithSettle that panics":     {func() O { return k.WithSettle(func(Header, int) core.Units { panic("settle") }) }, 3, 2},
-		"WithRefund of this request": {func() O { return k.WithRefund(func(Header, int) bool { return true }) }, 4, 12},
-		"WithRefund of others":       {func() O { return k.WithRefund(func(Header, int) bool { return false }) }, 3, 2},
+		"WithSettle":                 {func() anyOption { return k.WithSettle(func(Header, int) core.Units { return core.Units{"words": 3} }) }, 3, 9},
+		"WithSettle that panics":     {func() anyOption { return k.WithSettle(func(Header, int) core.Units { panic("settle") }) }, 3, 2},
+		"WithRefund of this request": {func() anyOption { return k.WithRefund(func(Header, int) bool { return true }) }, 4, 12},
+		"WithRefund of others":       {func() anyOption { return k.WithRefund(func(Header, int) bool { return false }) }, 3, 2},
 	} {
-		s.eachStore("a slot is taken while the handler runs, and comes back, with "+what, func(c *trial[K, O]) {
+		s.eachStore("a slot is taken while the handler runs, and comes back, with "+what, func(c *trial) {
 			on := &slotStore{Store: c.store}
 			l, w := c.limiterOn(on, three), newWork(Reply{Status: http.StatusOK})
-			app := c.serve(c.app(w.handle, middleware[K, O]{Limiter: l, Key: c.all(), Options: []O{test.option(),
+			app := c.serve(c.app(w.handle, middleware{Limiter: l, Key: c.all(), Options: []anyOption{test.option(),
 				k.WithUnits(func(Header) (core.Units, error) { return core.Units{core.Requests: 1, "words": 10}, nil })}}))
 			answered := c.begin(context.Background(), app, w)
 			c.wantTaken(l, 0, "while the handler runs")
@@ -69,12 +69,12 @@ func (s *suite[K, O]) slotsWithOptions() {
 
 // slotsSelected checks options that choose whether, and which, slots a request
 // has.
-func (s *suite[K, O]) slotsSelected() {
+func (s *suite) slotsSelected() {
 	k := s.kit
-	s.rule("a request that WithSkip selects has no slot", func(c *trial[K, O]) {
+	s.rule("a request that WithSkip selects has no slot", func(c *trial) {
 		on := &slotStore{Store: c.store}
 		l, w := c.limiterOn(on, inFlight("exports", 1)), newWork(Reply{Status: http.StatusOK})
-		app := c.serve(c.app(w.handle, middleware[K, O]{Limiter: l, Key: c.all(), Options: []O{k.WithSkip(func(Header) bool { return true })}}))
+		app := c.serve(c.app(w.handle, middleware{Limiter: l, Key: c.all(), Options: []anyOption{k.WithSkip(func(Header) bool { return true })}}))
 		answered := c.begin(context.Background(), app, w)
 		c.wantTaken(l, 1, "while the handler runs")
 		w.end <- struct{}{}
@@ -83,24 +83,24 @@ func (s *suite[K, O]) slotsSelected() {
 			c.errorf("%d releases were sent", ends)
 		}
 	})
-	s.eachStore("a request has as many slots as WithCost says, and all come back", func(c *trial[K, O]) {
+	s.eachStore("a request has as many slots as WithCost says, and all come back", func(c *trial) {
 		l, w := c.limiter(inFlight("exports", 5)), newWork(Reply{Status: http.StatusOK})
-		app := c.serve(c.app(w.handle, middleware[K, O]{Limiter: l, Key: c.all(), Options: []O{k.WithCost(func(Header) (int64, error) { return 3, nil })}}))
+		app := c.serve(c.app(w.handle, middleware{Limiter: l, Key: c.all(), Options: []anyOption{k.WithCost(func(Header) (int64, error) { return 3, nil })}}))
 		answered := c.begin(context.Background(), app, w)
 		c.wantTaken(l, 2, "while the handler runs")
 		w.end <- struct{}{}
 		c.wantAnswer(answered, http.StatusOK, "the request")
 		c.wantFree(l, 5, "afterwards")
 	})
-	s.eachStore("slots of WithLimits are taken while the handler runs, and come back", func(c *trial[K, O]) {
+	s.eachStore("slots of WithLimits are taken while the handler runs, and come back", func(c *trial) {
 		limits := []core.Limit{core.InFlight(3).WithName("plan")}
 		l, w := c.limiter(inFlight("exports", 1)), newWork(Reply{Status: http.StatusOK})
 		plan, err := l.WithLimits(limits...)
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		app := c.serve(c.app(w.handle, middleware[K, O]{Limiter: l, Key: c.all(),
-			Options: []O{k.WithLimits(func(Header) ([]core.Limit, error) { return limits, nil })}}))
+		app := c.serve(c.app(w.handle, middleware{Limiter: l, Key: c.all(),
+			Options: []anyOption{k.WithLimits(func(Header) ([]core.Limit, error) { return limits, nil })}}))
 		first, second := c.begin(context.Background(), app, w), c.begin(context.Background(), app, w)
 		c.wantTaken(plan, 1, "while two handlers run")
 		w.end <- struct{}{}
@@ -109,12 +109,12 @@ func (s *suite[K, O]) slotsSelected() {
 		c.wantAnswer(second, http.StatusOK, "the second request")
 		c.wantFree(plan, 3, "afterwards")
 	})
-	s.eachStore("shadow mode lets requests pass that find no slot, and they release none", func(c *trial[K, O]) {
+	s.eachStore("shadow mode lets requests pass that find no slot, and they release none", func(c *trial) {
 		on := &slotStore{Store: c.store}
 		policy := inFlight("exports", 1)
 		policy.Shadow = true
 		l, w := c.limiterOn(on, policy), newWork(Reply{Status: http.StatusOK})
-		app := c.serve(c.app(w.handle, middleware[K, O]{Limiter: l, Key: c.all()}))
+		app := c.serve(c.app(w.handle, middleware{Limiter: l, Key: c.all()}))
 		enforced := c.limiter(inFlight("exports", 1))
 		first, second := c.begin(context.Background(), app, w), c.begin(context.Background(), app, w)
 		c.wantTaken(enforced, 0, "while two handlers run")
@@ -130,11 +130,11 @@ func (s *suite[K, O]) slotsSelected() {
 }
 
 // slotsInHandlers checks slots that handlers take themselves.
-func (s *suite[K, O]) slotsInHandlers() {
-	s.eachStore("the slot of Allow in a handler is taken until the handler releases it", func(c *trial[K, O]) {
+func (s *suite) slotsInHandlers() {
+	s.eachStore("the slot of Allow in a handler is taken until the handler releases it", func(c *trial) {
 		l, w := c.limiter(inFlight("exports", 1)), newWork(Reply{Status: http.StatusOK})
 		taken := make(chan core.Result, 10)
-		app := c.serve(c.app(w.handle, middleware[K, O]{Limiter: l, Handler: &handler{keys: constant("all"), then: func(res core.Result) { taken <- res }}}))
+		app := c.serve(c.app(w.handle, middleware{Limiter: l, Handler: &handler{keys: constant("all"), then: func(res core.Result) { taken <- res }}}))
 		for range 2 {
 			answered := c.begin(context.Background(), app, w)
 			c.wantTaken(l, 0, "while the handler runs")

@@ -18,8 +18,8 @@ import (
 )
 
 // slotsOfStreams checks responses that go on for long.
-func (s *suite[K, O]) slotsOfStreams() {
-	s.eachStore("a slot is taken during a streamed response, and free after its last byte", func(c *trial[K, O]) {
+func (s *suite) slotsOfStreams() {
+	s.eachStore("a slot is taken during a streamed response, and free after its last byte", func(c *trial) {
 		l, began, end := c.limiter(inFlight("exports", 1)), make(chan struct{}, 1), make(chan struct{}, 2)
 		app := c.serve(c.app(func(context.Context) Reply {
 			return Reply{Status: http.StatusOK, Stream: func(w io.Writer, flush func() error) {
@@ -29,7 +29,7 @@ func (s *suite[K, O]) slotsOfStreams() {
 				<-end
 				_, _ = fmt.Fprintln(w, "over")
 			}}
-		}, middleware[K, O]{Limiter: l, Key: c.all()}))
+		}, middleware{Limiter: l, Key: c.all()}))
 		for i := range 2 {
 			answered := c.begin(context.Background(), app, &work{began: began})
 			c.wantTaken(l, 0, "in the middle of the stream")
@@ -43,7 +43,7 @@ func (s *suite[K, O]) slotsOfStreams() {
 			c.wantFree(l, 1, "after the stream")
 		}
 	})
-	s.eachStore("the slot of a stream comes back when its client leaves", func(c *trial[K, O]) {
+	s.eachStore("the slot of a stream comes back when its client leaves", func(c *trial) {
 		ctx, leave := context.WithCancel(context.Background())
 		defer leave()
 		l := c.limiter(inFlight("exports", 1))
@@ -61,7 +61,7 @@ func (s *suite[K, O]) slotsOfStreams() {
 					}
 				}
 			}}
-		}, middleware[K, O]{Limiter: l, Key: c.all()}))
+		}, middleware{Limiter: l, Key: c.all()}))
 		if got, err := app.try(ctx, request{}); err == nil {
 			c.errorf("the premise: the client leaves, but it was answered %d", got.status)
 		}
@@ -70,12 +70,12 @@ func (s *suite[K, O]) slotsOfStreams() {
 }
 
 // slotsOfClients checks clients that leave while handlers run.
-func (s *suite[K, O]) slotsOfClients() {
-	s.eachStore("a slot is taken until the handler returns although the client has left, and then comes back", func(c *trial[K, O]) {
+func (s *suite) slotsOfClients() {
+	s.eachStore("a slot is taken until the handler returns although the client has left, and then comes back", func(c *trial) {
 		ctx, leave := context.WithCancel(context.Background())
 		defer leave()
 		l, w := c.limiter(inFlight("exports", 1)), newWork(Reply{Status: http.StatusOK})
-		app := c.serve(c.app(w.handle, middleware[K, O]{Limiter: l, Key: c.all()}))
+		app := c.serve(c.app(w.handle, middleware{Limiter: l, Key: c.all()}))
 		answered := c.begin(ctx, app, w)
 		leave()
 		c.wantAnswer(answered, 0, "a request whose client left")
@@ -87,15 +87,15 @@ func (s *suite[K, O]) slotsOfClients() {
 
 // slotsOfTimeouts checks handlers that a timeout middleware in front has given
 // up on.
-func (s *suite[K, O]) slotsOfTimeouts() {
+func (s *suite) slotsOfTimeouts() {
 	for what, reply := range map[string]Reply{
 		"returns":          {Status: http.StatusOK},
 		"returns an error": {Status: http.StatusConflict, AsError: true},
 		"returns a stream": {Status: http.StatusOK, Stream: func(w io.Writer, _ func() error) { _, _ = io.WriteString(w, "late") }},
 	} {
-		s.eachStore("a slot is taken until a handler "+what+" that a timeout middleware has given up on", func(c *trial[K, O]) {
+		s.eachStore("a slot is taken until a handler "+what+" that a timeout middleware has given up on", func(c *trial) {
 			l, w := c.limiter(inFlight("exports", 1)), newWork(reply)
-			described := c.app(w.handle, middleware[K, O]{Limiter: l, Key: c.all()})
+			described := c.app(w.handle, middleware{Limiter: l, Key: c.all()})
 			described.Timeout = 100 * time.Millisecond
 			app := c.serve(described)
 			answered := c.begin(context.Background(), app, w)
@@ -115,7 +115,7 @@ func (s *suite[K, O]) slotsOfTimeouts() {
 }
 
 // slotsTakenOver checks handlers that take over the connection.
-func (s *suite[K, O]) slotsTakenOver() {
+func (s *suite) slotsTakenOver() {
 	k := s.kit
 	over := "the handler returns"
 	if !k.Streams {
@@ -130,12 +130,12 @@ func (s *suite[K, O]) slotsTakenOver() {
 		_, _ = io.Copy(io.Discard, conn) // until the client hangs up
 		_ = conn.Close()
 	}
-	s.eachStore("the slot of a connection that a handler took over is taken until "+over, func(c *trial[K, O]) {
+	s.eachStore("the slot of a connection that a handler took over is taken until "+over, func(c *trial) {
 		c.untilClosed(Reply{Status: http.StatusSwitchingProtocols, Hijack: talk}, talks)
 	})
-	s.eachStore("the slot of a handler that took over the connection and closed it comes back at once", func(c *trial[K, O]) {
+	s.eachStore("the slot of a handler that took over the connection and closed it comes back at once", func(c *trial) {
 		l := c.limiter(inFlight("exports", 1))
-		app := c.serve(c.app(func(context.Context) Reply { return Reply{Closed: true} }, middleware[K, O]{Limiter: l, Key: c.all()}))
+		app := c.serve(c.app(func(context.Context) Reply { return Reply{Closed: true} }, middleware{Limiter: l, Key: c.all()}))
 		defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a garbage collection would release it too
 		conn := c.dial(app)
 		_, _ = io.WriteString(conn, upgrade)
@@ -145,7 +145,7 @@ func (s *suite[K, O]) slotsTakenOver() {
 		c.wantFree(l, 1, "after the handler has closed the connection")
 	})
 	if k.Streams {
-		s.eachStore("the slot of a reverse proxy's upgrade is taken until the client hangs up", func(c *trial[K, O]) {
+		s.eachStore("the slot of a reverse proxy's upgrade is taken until the client hangs up", func(c *trial) {
 			upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				conn, _, err := http.NewResponseController(w).Hijack()
 				if err != nil {
@@ -163,11 +163,11 @@ func (s *suite[K, O]) slotsTakenOver() {
 		})
 		return
 	}
-	s.rule("the slot of an upgrade comes back although the framework never calls the function that takes over the connection", func(c *trial[K, O]) {
+	s.rule("the slot of an upgrade comes back although the framework never calls the function that takes over the connection", func(c *trial) {
 		l := c.limiter(core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(1).WithMaxHold(50 * time.Millisecond)}})
 		app := c.serve(c.app(func(context.Context) Reply {
 			return Reply{Status: http.StatusSwitchingProtocols, Hijack: func(net.Conn) { c.errorf("the premise: the function is not called") }}
-		}, middleware[K, O]{Limiter: l, Key: c.all()}))
+		}, middleware{Limiter: l, Key: c.all()}))
 		if got := app.raw("GET /other HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\nUpgrade: talk\r\n\r\n"); got.status != http.StatusSwitchingProtocols {
 			c.errorf("the upgrade was answered %d", got.status)
 		}
@@ -183,10 +183,10 @@ const (
 
 // untilClosed checks that an upgrade has its slot as long as its connection is
 // open. talks receives when its talk has begun.
-func (c *trial[K, O]) untilClosed(reply Reply, talks <-chan struct{}) {
+func (c *trial) untilClosed(reply Reply, talks <-chan struct{}) {
 	c.t.Helper()
 	l := c.limiter(inFlight("exports", 1))
-	app := c.serve(c.app(func(context.Context) Reply { return reply }, middleware[K, O]{Limiter: l, Key: c.all()}))
+	app := c.serve(c.app(func(context.Context) Reply { return reply }, middleware{Limiter: l, Key: c.all()}))
 	for range 2 {
 		conn := c.upgrade(app)
 		if !c.within(talks) { // fasthttp drops a connection that is closed before
@@ -200,9 +200,9 @@ func (c *trial[K, O]) untilClosed(reply Reply, talks <-chan struct{}) {
 }
 
 // slotsThatAreKept checks handlers whose work outlasts them.
-func (s *suite[K, O]) slotsThatAreKept() {
+func (s *suite) slotsThatAreKept() {
 	k := s.kit
-	s.eachStore("a slot is the app's once a handler has called Hold", func(c *trial[K, O]) {
+	s.eachStore("a slot is the app's once a handler has called Hold", func(c *trial) {
 		talks := make(chan struct{}, 10)
 		for what, reply := range map[string]Reply{
 			"an answer": {Status: http.StatusOK},
@@ -224,8 +224,8 @@ func (s *suite[K, O]) slotsThatAreKept() {
 					c.errorf("the slot can't be held")
 				}
 			}
-			app := c.serve(c.app(func(context.Context) Reply { return reply }, middleware[K, O]{Limiter: l, Key: c.all(),
-				Options: []O{k.WithSettle(func(Header, int) core.Units { over <- struct{}{}; return nil })}}))
+			app := c.serve(c.app(func(context.Context) Reply { return reply }, middleware{Limiter: l, Key: c.all(),
+				Options: []anyOption{k.WithSettle(func(Header, int) core.Units { over <- struct{}{}; return nil })}}))
 			for range 2 {
 				if reply.Hijack != nil {
 					conn := c.upgrade(app)
@@ -253,7 +253,7 @@ func (s *suite[K, O]) slotsThatAreKept() {
 }
 
 // dial returns a connection that ends after patience.
-func (c *trial[K, O]) dial(app *server) net.Conn {
+func (c *trial) dial(app *server) net.Conn {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -266,7 +266,7 @@ func (c *trial[K, O]) dial(app *server) net.Conn {
 }
 
 // upgrade has a handler take over the connection that it returns.
-func (c *trial[K, O]) upgrade(app *server) net.Conn {
+func (c *trial) upgrade(app *server) net.Conn {
 	c.t.Helper()
 	conn := c.dial(app)
 	_, _ = io.WriteString(conn, upgrade)

@@ -48,12 +48,12 @@ func (s *slotStore) Do(ctx context.Context, r store.Request) (store.Answer, erro
 }
 
 // slotsHeld checks responses that take longer than MaxHold.
-func (s *suite[K, O]) slotsHeld() {
+func (s *suite) slotsHeld() {
 	const maxHold = 90 * time.Millisecond
-	s.rule("a slot is taken during the whole response, which takes many times MaxHold, without the handler's doing", func(c *trial[K, O]) {
+	s.rule("a slot is taken during the whole response, which takes many times MaxHold, without the handler's doing", func(c *trial) {
 		on := &slotStore{Store: c.store, held: make(chan struct{}, 1)}
 		l, w := c.limiterOn(on, core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(1).WithMaxHold(maxHold)}}), newWork(Reply{Status: http.StatusOK})
-		app := c.serve(c.app(w.handle, middleware[K, O]{Limiter: l, Key: c.all()}))
+		app := c.serve(c.app(w.handle, middleware{Limiter: l, Key: c.all()}))
 		answered := c.begin(context.Background(), app, w)
 		for range 20 { // the clock moves only when the slot was held for longer
 			if !c.within(on.held) {
@@ -75,8 +75,8 @@ func (s *suite[K, O]) slotsHeld() {
 
 // slotsReleasedOnce checks what releases cost, and that no response waits for
 // them.
-func (s *suite[K, O]) slotsReleasedOnce() {
-	s.rule("a response does not wait for a store that does not answer the release, which is sent once", func(c *trial[K, O]) {
+func (s *suite) slotsReleasedOnce() {
+	s.rule("a response does not wait for a store that does not answer the release, which is sent once", func(c *trial) {
 		on := &slotStore{Store: c.store, block: make(chan struct{})}
 		l := c.limiterOn(on, inFlight("exports", 2))
 		app := c.use(l, c.all())
@@ -87,7 +87,7 @@ func (s *suite[K, O]) slotsReleasedOnce() {
 			c.errorf("the release was sent %d times, want once", ends)
 		}
 	})
-	s.rule("a release that fails is not sent again", func(c *trial[K, O]) {
+	s.rule("a release that fails is not sent again", func(c *trial) {
 		on := &slotStore{Store: c.store, fail: true}
 		app := c.use(c.limiterOn(on, inFlight("exports", 5)), c.all())
 		for i := range int64(5) { // each waits until the release before it is over
@@ -101,7 +101,7 @@ func (s *suite[K, O]) slotsReleasedOnce() {
 			c.errorf("releases of 5 requests were sent %d times", ends)
 		}
 	})
-	s.rule("a slot that the handler has released is free while it goes on, and not released again", func(c *trial[K, O]) {
+	s.rule("a slot that the handler has released is free while it goes on, and not released again", func(c *trial) {
 		on := &slotStore{Store: c.store}
 		l, w := c.limiterOn(on, inFlight("exports", 1)), newWork(Reply{Status: http.StatusOK, Decided: nil})
 		released := make(chan error, 10)
@@ -110,7 +110,7 @@ func (s *suite[K, O]) slotsReleasedOnce() {
 			released <- res.Release(context.Background())
 			<-goOn
 		}
-		app := c.serve(c.app(w.handle, middleware[K, O]{Limiter: l, Key: c.all()}))
+		app := c.serve(c.app(w.handle, middleware{Limiter: l, Key: c.all()}))
 		answered := c.begin(context.Background(), app, w)
 		w.end <- struct{}{}
 		if err := next(c, released, "the end of Release"); err != nil {
@@ -132,8 +132,8 @@ func (s *suite[K, O]) slotsReleasedOnce() {
 }
 
 // slotsOnFailure checks requests that a store could not decide.
-func (s *suite[K, O]) slotsOnFailure() {
-	s.rule("a request that passes because the store failed releases nothing", func(c *trial[K, O]) {
+func (s *suite) slotsOnFailure() {
+	s.rule("a request that passes because the store failed releases nothing", func(c *trial) {
 		on := &slotStore{Store: brokenStore{}}
 		policy := inFlight("exports", 1)
 		policy.OnFailure = core.FailOpen
@@ -145,10 +145,10 @@ func (s *suite[K, O]) slotsOnFailure() {
 			c.errorf("%d releases were sent", ends)
 		}
 	})
-	s.rule("while the store fails, slots are counted in the process", func(c *trial[K, O]) {
+	s.rule("while the store fails, slots are counted in the process", func(c *trial) {
 		on := &slotStore{Store: brokenStore{}}
 		w := newWork(Reply{Status: http.StatusOK})
-		app := c.serve(c.app(w.handle, middleware[K, O]{Limiter: c.limiterOn(on, inFlight("exports", 1)), Key: c.all()}))
+		app := c.serve(c.app(w.handle, middleware{Limiter: c.limiterOn(on, inFlight("exports", 1)), Key: c.all()}))
 		for range 3 {
 			answered := c.begin(context.Background(), app, w)
 			c.wantStatus(app.send(request{}), http.StatusTooManyRequests, "a request while another one is at work")
@@ -159,9 +159,9 @@ func (s *suite[K, O]) slotsOnFailure() {
 			c.errorf("%d releases were sent to a store that has no slots of these requests", ends)
 		}
 	})
-	s.rule("a request whose context ended before it was decided has no slot", func(c *trial[K, O]) {
+	s.rule("a request whose context ended before it was decided has no slot", func(c *trial) {
 		l := c.limiter(inFlight("exports", 1))
-		app := c.app(answer(http.StatusOK), middleware[K, O]{Limiter: l, Key: c.all()})
+		app := c.app(answer(http.StatusOK), middleware{Limiter: l, Key: c.all()})
 		app.Context = func(ctx context.Context) context.Context {
 			ctx, end := context.WithCancelCause(ctx)
 			end(errors.New("gone"))
@@ -175,7 +175,7 @@ func (s *suite[K, O]) slotsOnFailure() {
 // wantDropped waits until the slot of a request is free that the framework has
 // dropped: nobody refers to the request any more, so the garbage collector
 // finds it.
-func (c *trial[K, O]) wantDropped(l *core.Limiter) {
+func (c *trial) wantDropped(l *core.Limiter) {
 	c.t.Helper()
 	for end := time.Now().Add(patience); c.leftOf(l, 0) == 0; {
 		if time.Now().After(end) {

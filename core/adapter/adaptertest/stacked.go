@@ -9,13 +9,13 @@ import (
 )
 
 // stacked checks two limiters, one behind the other.
-func (s *suite[K, O]) stacked() {
+func (s *suite) stacked() {
 	s.stackedFields()
 	s.stackedDecisions()
 }
 
 // stackedFields checks the header fields of stacked limiters.
-func (s *suite[K, O]) stackedFields() {
+func (s *suite) stackedFields() {
 	wide := core.Limit{Name: "wide", Capacity: 9, RefillRate: 1, RefillInterval: 11 * time.Second}
 	tight := core.Limit{Name: "tight", Capacity: 3, RefillRate: 1, RefillInterval: 13 * time.Second}
 	for _, order := range []struct {
@@ -26,9 +26,9 @@ func (s *suite[K, O]) stackedFields() {
 			for _, p := range []place{inUse, inRoute} {
 				rule := fmt.Sprintf("list fields hold both limiters, single-valued fields the tighter one (%s, style %d, %s)",
 					order.name, style, p)
-				s.rule(rule, func(c *trial[K, O]) {
-					outer := middleware[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{order.outer}, Headers: style}), c.kit.Global("all"), nil, nil, nil, nil}
-					inner := middleware[K, O]{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{order.inner}, Headers: style}), c.kit.Global("all"), nil, nil, nil, nil}
+				s.rule(rule, func(c *trial) {
+					outer := middleware{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{order.outer}, Headers: style}), c.kit.Global("all"), nil, nil, nil, nil}
+					inner := middleware{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{order.inner}, Headers: style}), c.kit.Global("all"), nil, nil, nil, nil}
 					app := c.app(answer(http.StatusOK), outer, inner)
 					if p == inRoute {
 						app.Use = app.Use[:1]
@@ -63,16 +63,16 @@ func (s *suite[K, O]) stackedFields() {
 }
 
 // stackedDecisions checks the decisions of stacked limiters.
-func (s *suite[K, O]) stackedDecisions() {
+func (s *suite) stackedDecisions() {
 	wide := core.Limit{Name: "wide", Capacity: 9, RefillRate: 1, RefillInterval: 11 * time.Second}
 	tight := core.Limit{Name: "tight", Capacity: 3, RefillRate: 1, RefillInterval: 13 * time.Second}
-	s.rule("single-valued fields hold the denial, even if a limiter that allowed has fewer tokens left", func(c *trial[K, O]) {
+	s.rule("single-valued fields hold the denial, even if a limiter that allowed has fewer tokens left", func(c *trial) {
 		outer, inner := newModel(wide), newModel(tight)
 		app := c.serve(c.app(answer(http.StatusOK),
-			middleware[K, O]{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{wide}}), c.kit.Global("all"),
-				[]O{c.kit.WithCost(func(Header) (int64, error) { return 9, nil })}, nil, nil, nil},
-			middleware[K, O]{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{tight}}), c.kit.Global("all"),
-				[]O{c.kit.WithCost(func(Header) (int64, error) { return 4, nil })}, nil, nil, nil}))
+			middleware{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{wide}}), c.kit.Global("all"),
+				[]anyOption{c.kit.WithCost(func(Header) (int64, error) { return 9, nil })}, nil, nil, nil},
+			middleware{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{tight}}), c.kit.Global("all"),
+				[]anyOption{c.kit.WithCost(func(Header) (int64, error) { return 4, nil })}, nil, nil, nil}))
 		first := decision{outer, 9, outer.take(9), c.clock.Now()}
 		second := decision{inner, 4, inner.take(4), c.clock.Now()}
 		got := app.send(request{})
@@ -81,19 +81,19 @@ func (s *suite[K, O]) stackedDecisions() {
 			c.errorf("%s", wrong)
 		}
 	})
-	s.rule("a denial by the outer limiter takes no tokens from the inner one", func(c *trial[K, O]) {
+	s.rule("a denial by the outer limiter takes no tokens from the inner one", func(c *trial) {
 		inner := c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{slow(2)}})
 		app := c.serve(c.app(answer(http.StatusOK),
-			middleware[K, O]{c.holding(1), c.kit.Global("all"), nil, nil, nil, nil}, middleware[K, O]{inner, c.kit.Global("all"), nil, nil, nil, nil}))
+			middleware{c.holding(1), c.kit.Global("all"), nil, nil, nil, nil}, middleware{inner, c.kit.Global("all"), nil, nil, nil, nil}))
 		for _, status := range []int{200, 429, 429} {
 			c.wantStatus(app.send(request{}), status, "through both")
 		}
 		c.wantRemaining(c.use(inner, c.kit.Global("all")).send(request{}), 0, "through the inner one alone")
 	})
-	s.rule("if the inner limiter skips a request, FromContext returns the outer one's decision", func(c *trial[K, O]) {
+	s.rule("if the inner limiter skips a request, FromContext returns the outer one's decision", func(c *trial) {
 		app := c.serve(c.app(answer(http.StatusOK),
-			middleware[K, O]{c.holding(5), c.kit.Global("all"), nil, nil, nil, nil},
-			middleware[K, O]{c.holding(9), c.kit.Global("other"), []O{c.kit.WithSkip(func(Header) bool { return true })}, nil, nil, nil}))
+			middleware{c.holding(5), c.kit.Global("all"), nil, nil, nil, nil},
+			middleware{c.holding(9), c.kit.Global("other"), []anyOption{c.kit.WithSkip(func(Header) bool { return true })}, nil, nil, nil}))
 		c.wantRemaining(app.send(request{}), 4, "a request")
 	})
 }

@@ -14,18 +14,18 @@ import (
 
 // jointOutages checks NewTogether while the store of one limiter does not
 // answer.
-func (s *suite[K, O]) jointOutages() {
+func (s *suite) jointOutages() {
 	k := s.kit
 	for _, both := range []bool{false, true} {
-		away := func(c *trial[K, O], mode core.FailureMode) (*core.Limiter, *server) {
+		away := func(c *trial, mode core.FailureMode) (*core.Limiter, *server) {
 			one := c.named("one", 4)
 			if both {
 				one = c.limiterOn(brokenStore{}, core.Policy{Name: "one", Limits: []core.Limit{slow(4)}, OnFailure: mode})
 			}
 			two := c.limiterOn(brokenStore{}, core.Policy{Name: "two", Limits: []core.Limit{slow(2)}, OnFailure: mode})
-			return one, c.useTogether([]rule[K]{{one, k.Global("all")}, {two, k.Global("all")}})
+			return one, c.useTogether([]rule{{one, k.Global("all")}, {two, k.Global("all")}})
 		}
-		s.rule(fmt.Sprintf("FailClosed of a limiter answers 503 and takes nothing from the others (both away: %v)", both), func(c *trial[K, O]) {
+		s.rule(fmt.Sprintf("FailClosed of a limiter answers 503 and takes nothing from the others (both away: %v)", both), func(c *trial) {
 			one, app := away(c, core.FailClosed)
 			got := app.send(request{})
 			c.wantRefusal(got, http.StatusServiceUnavailable, "the request")
@@ -36,7 +36,7 @@ func (s *suite[K, O]) jointOutages() {
 				c.wantLeft(one, "afterwards", "one", 4)
 			}
 		})
-		s.rule(fmt.Sprintf("FailOpen of a limiter leaves the decision to the others (both away: %v)", both), func(c *trial[K, O]) {
+		s.rule(fmt.Sprintf("FailOpen of a limiter leaves the decision to the others (both away: %v)", both), func(c *trial) {
 			_, app := away(c, core.FailOpen)
 			for i, status := range []int{200, 200, 200, 200, 429} {
 				if both {
@@ -54,7 +54,7 @@ func (s *suite[K, O]) jointOutages() {
 				}
 			}
 		})
-		s.rule(fmt.Sprintf("FailLocal of a limiter limits each process on its own (both away: %v)", both), func(c *trial[K, O]) {
+		s.rule(fmt.Sprintf("FailLocal of a limiter limits each process on its own (both away: %v)", both), func(c *trial) {
 			one, app := away(c, core.FailLocal)
 			for i, status := range []int{200, 200, 429, 429} {
 				got := app.send(request{})
@@ -70,7 +70,7 @@ func (s *suite[K, O]) jointOutages() {
 
 // jointEnds checks refunds and settlements of a joint decision, and other
 // limiters around it.
-func (s *suite[K, O]) jointEnds() {
+func (s *suite) jointEnds() {
 	s.jointReturns()
 	s.jointStacked()
 	s.jointOneBucket()
@@ -78,14 +78,14 @@ func (s *suite[K, O]) jointEnds() {
 }
 
 // jointReturns checks refunds and settlements of several limiters.
-func (s *suite[K, O]) jointReturns() {
+func (s *suite) jointReturns() {
 	k := s.kit
-	s.rule("WithRefund returns the tokens to all limiters", func(c *trial[K, O]) {
+	s.rule("WithRefund returns the tokens to all limiters", func(c *trial) {
 		var reported statuses
 		one, two := c.named("one", 4), c.named("two", 4)
 		for _, status := range []int{500, 200} {
-			app := c.serve(c.app(answer(status), middleware[K, O]{Together: []rule[K]{{one, k.Global("all")}, {two, k.Global("all")}},
-				Options: []O{k.WithRefund(reported.refunding), k.WithCost(costHeader)}}))
+			app := c.serve(c.app(answer(status), middleware{Together: []rule{{one, k.Global("all")}, {two, k.Global("all")}},
+				Options: []anyOption{k.WithRefund(reported.refunding), k.WithCost(costHeader)}}))
 			c.wantStatus(app.send(request{header: header("Cost", "3")}), status, "the request")
 			left := map[int]int{500: 4, 200: 1}[status]
 			c.wantLeft(one, fmt.Sprint("after ", status), "one", left)
@@ -95,10 +95,10 @@ func (s *suite[K, O]) jointReturns() {
 			c.errorf("Refund was called with %v, want 500 and 200", seen)
 		}
 	})
-	s.rule("WithSettle settles in each limiter what it counts, and is called once", func(c *trial[K, O]) {
+	s.rule("WithSettle settles in each limiter what it counts, and is called once", func(c *trial) {
 		one, two := c.named("one", 9), c.limiter(counting("two", 9, 50))
 		settled := settlements{units: func() core.Units { return core.Units{core.Requests: 3, "words": 5} }}
-		app := c.useTogether([]rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}, k.WithUnits(words), k.WithSettle(settled.settle))
+		app := c.useTogether([]rule{{one, k.Global("all")}, {two, k.Global("all")}}, k.WithUnits(words), k.WithSettle(settled.settle))
 		c.wantStatus(app.send(request{header: header("Words", "20")}), http.StatusOK, "the request")
 		c.wantSettled(&settled, 200)
 		c.wantLeft(one, "afterwards", "one", 6)
@@ -106,11 +106,11 @@ func (s *suite[K, O]) jointReturns() {
 		c.wantStatus(app.send(request{header: header("Words", "46")}), http.StatusTooManyRequests, "46 of 45 words")
 		c.wantSettled(&settled, 200)
 	})
-	s.rule("a joint settlement that fails is logged once and not requests", func(c *trial[K, O]) {
+	s.rule("a joint settlement that fails is logged once and not requests", func(c *trial) {
 		failing := c.limiterOn(&failingStore{Store: c.store, good: 1}, core.Policy{Name: "two", Limits: []core.Limit{slow(9)}})
 		one := c.named("one", 9)
 		settled := settlements{units: func() core.Units { return core.Units{core.Requests: 3} }}
-		app := c.useTogether([]rule[K]{{one, k.Global("all")}, {failing, k.Global("all")}}, k.WithSettle(settled.settle))
+		app := c.useTogether([]rule{{one, k.Global("all")}, {failing, k.Global("all")}}, k.WithSettle(settled.settle))
 		log := logtest.Capture(func() {
 			got := app.send(request{})
 			c.wantStatus(got, http.StatusOK, "the request")
@@ -126,13 +126,13 @@ func (s *suite[K, O]) jointReturns() {
 }
 
 // jointStacked checks several limiters in front of or behind others.
-func (s *suite[K, O]) jointStacked() {
+func (s *suite) jointStacked() {
 	k := s.kit
-	s.rule("limiters in front and behind: all fields are sent, and AllFromContext returns all, the newest first", func(c *trial[K, O]) {
+	s.rule("limiters in front and behind: all fields are sent, and AllFromContext returns all, the newest first", func(c *trial) {
 		app := c.serve(c.app(answer(http.StatusOK),
-			middleware[K, O]{Limiter: c.named("front", 9), Key: k.Global("all")},
-			middleware[K, O]{Together: []rule[K]{{c.named("one", 2), k.Global("all")}, {c.named("two", 5), k.Global("all")}}},
-			middleware[K, O]{Limiter: c.named("behind", 7), Key: k.Global("all")}))
+			middleware{Limiter: c.named("front", 9), Key: k.Global("all")},
+			middleware{Together: []rule{{c.named("one", 2), k.Global("all")}, {c.named("two", 5), k.Global("all")}}},
+			middleware{Limiter: c.named("behind", 7), Key: k.Global("all")}))
 		got := app.send(request{})
 		c.wantAll(got, "behind 6, one 1, two 4, front 8", "through all")
 		c.wantListed(got, "through all", "front", "one", "two", "behind")
@@ -144,17 +144,17 @@ func (s *suite[K, O]) jointStacked() {
 		c.wantStatus(got, http.StatusTooManyRequests, "the third request, of which one has no token")
 		c.wantListed(got, "the third request", "front", "one", "two")
 	})
-	s.rule("AllFromContext returns nothing without a limiter, and one result with one", func(c *trial[K, O]) {
+	s.rule("AllFromContext returns nothing without a limiter, and one result with one", func(c *trial) {
 		if got := c.serve(c.app(answer(http.StatusOK))).send(request{}); got.header.Get(AllHeader) != "" {
 			c.errorf("without a limiter it returned %q", got.header.Get(AllHeader))
 		}
 		c.wantAll(c.use(c.named("one", 3), k.Global("all")).send(request{}), "one 2", "with one limiter")
 	})
-	s.rule("a warning is logged once if a request is charged twice by one policy for the same key", func(c *trial[K, O]) {
+	s.rule("a warning is logged once if a request is charged twice by one policy for the same key", func(c *trial) {
 		one := c.named("one", 99)
 		app := c.serve(c.app(answer(http.StatusOK),
-			middleware[K, O]{Limiter: one, Key: k.Global("all")},
-			middleware[K, O]{Together: []rule[K]{{one, k.Global("all")}, {c.named("two", 99), k.Global("all")}}}))
+			middleware{Limiter: one, Key: k.Global("all")},
+			middleware{Together: []rule{{one, k.Global("all")}, {c.named("two", 99), k.Global("all")}}}))
 		log := logtest.Capture(func() {
 			for range 3 {
 				c.wantStatus(app.send(request{}), http.StatusOK, "a request")
@@ -164,7 +164,7 @@ func (s *suite[K, O]) jointStacked() {
 			c.errorf("the warning was logged %d times, want once: %s", n, log)
 		}
 		log = logtest.Capture(func() {
-			app := c.useTogether([]rule[K]{{one, k.Global("all")}, {one, k.Global("others")}})
+			app := c.useTogether([]rule{{one, k.Global("all")}, {one, k.Global("others")}})
 			c.wantStatus(app.send(request{}), http.StatusOK, "two keys of one limiter")
 		})
 		if log != "" {
@@ -174,12 +174,12 @@ func (s *suite[K, O]) jointStacked() {
 }
 
 // jointOneBucket checks rules that share a bucket.
-func (s *suite[K, O]) jointOneBucket() {
+func (s *suite) jointOneBucket() {
 	k := s.kit
-	s.rule("rules whose keys give one bucket are one charge of the sum", func(c *trial[K, O]) {
+	s.rule("rules whose keys give one bucket are one charge of the sum", func(c *trial) {
 		one, two := c.named("one", 5), c.named("two", 9)
 		byUser := k.FirstOf(k.ByHeader("User"), k.Global("all"))
-		rules := []rule[K]{{one, k.Global("all")}, {two, k.Global("all")}, {one, byUser}}
+		rules := []rule{{one, k.Global("all")}, {two, k.Global("all")}, {one, byUser}}
 		app := c.useTogether(rules, k.WithCost(costHeader))
 		got := app.send(request{header: header("Cost", "2")})
 		c.wantStatus(got, http.StatusOK, "2 and 2 of 5")
@@ -200,13 +200,13 @@ func (s *suite[K, O]) jointOneBucket() {
 		c.wantLeft(one, "afterwards", "one", 0)
 
 		body := c.named("body", 3)
-		app = c.useTogether([]rule[K]{{body, k.Global("all")}, {body, byUser}}, k.WithCost(unknownCost))
+		app = c.useTogether([]rule{{body, k.Global("all")}, {body, byUser}}, k.WithCost(unknownCost))
 		c.wantStatus(app.send(request{}), http.StatusOK, "an unknown cost takes the whole Capacity once")
 		c.wantLeft(body, "afterwards", "body", 0)
 
 		trial := c.limiter(core.Policy{Name: "twice", Limits: []core.Limit{slow(3)}, Shadow: true})
 		enforced := c.named("twice", 3)
-		app = c.useTogether([]rule[K]{{trial, k.Global("all")}, {enforced, k.Global("all")}})
+		app = c.useTogether([]rule{{trial, k.Global("all")}, {enforced, k.Global("all")}})
 		for i, left := range []int{1, 0, 0} {
 			status := []int{200, 200, 429}[i]
 			c.wantStatus(app.send(request{}), status, fmt.Sprintf("request %d of a policy in shadow mode and the enforced one, with one bucket of 3", i+1))
@@ -217,11 +217,11 @@ func (s *suite[K, O]) jointOneBucket() {
 
 // jointRequests checks requests that end early, share a connection or come at
 // once.
-func (s *suite[K, O]) jointRequests() {
+func (s *suite) jointRequests() {
 	k := s.kit
-	s.rule("a request whose context has ended takes nothing", func(c *trial[K, O]) {
+	s.rule("a request whose context has ended takes nothing", func(c *trial) {
 		one, two := c.named("one", 3), c.named("two", 3)
-		app := c.app(answer(http.StatusOK), middleware[K, O]{Together: []rule[K]{{one, k.Global("all")}, {two, k.Global("all")}}})
+		app := c.app(answer(http.StatusOK), middleware{Together: []rule{{one, k.Global("all")}, {two, k.Global("all")}}})
 		app.Context = func(ctx context.Context) context.Context {
 			ctx, cancel := context.WithCancel(ctx)
 			cancel()
@@ -230,17 +230,17 @@ func (s *suite[K, O]) jointRequests() {
 		c.wantRefusal(c.serve(app).send(request{}), http.StatusServiceUnavailable, "the request")
 		c.wantLeft(one, "afterwards", "one", 3)
 	})
-	s.rule("keys that arrive over one connection keep their own buckets in NewTogether", func(c *trial[K, O]) {
+	s.rule("keys that arrive over one connection keep their own buckets in NewTogether", func(c *trial) {
 		raw := k.Custom(func(h Header) (string, error) { return h("User"), nil })
-		app := c.useTogether([]rule[K]{{c.named("one", 1), raw}, {c.named("two", 99), k.Global("all")}})
+		app := c.useTogether([]rule{{c.named("one", 1), raw}, {c.named("two", 99), k.Global("all")}})
 		for _, status := range []int{200, 429} {
 			for i := range 20 {
 				c.wantStatus(app.send(request{header: header("User", fmt.Sprintf("user-%03d", i))}), status, fmt.Sprint("user ", i))
 			}
 		}
 	})
-	s.rule("as many concurrent requests pass together as the smallest capacity allows", func(c *trial[K, O]) {
-		app := c.useTogether([]rule[K]{{c.named("one", 40), k.Global("all")}, {c.named("two", 17), k.Global("all")}})
+	s.rule("as many concurrent requests pass together as the smallest capacity allows", func(c *trial) {
+		app := c.useTogether([]rule{{c.named("one", 40), k.Global("all")}, {c.named("two", 17), k.Global("all")}})
 		var allowed atomic.Int64
 		done := make(chan struct{}, 8)
 		for range 8 {
@@ -264,32 +264,32 @@ func (s *suite[K, O]) jointRequests() {
 
 // jointMistakes checks that NewTogether panics if the program gives it wrong
 // arguments.
-func (s *suite[K, O]) jointMistakes() {
+func (s *suite) jointMistakes() {
 	k := s.kit
-	var none K
-	var cost []O
+	var none anyKey
+	var cost []anyOption
 	keysAndCost := []string{`: "X User" must be`, `Global: "" must be`}
 	if !k.RPC {
 		cost, keysAndCost = append(cost, k.CostByContentLength(0)), append(keysAndCost, "CostByContentLength bytesPerToken: 0 must be")
 	}
 	for _, mistake := range []struct {
 		rule    string
-		rules   func(l *core.Limiter) []rule[K]
-		options []O
+		rules   func(l *core.Limiter) []rule
+		options []anyOption
 		want    []string
 	}{
-		{"no rules", func(*core.Limiter) []rule[K] { return []rule[K]{} }, nil, []string{"NewTogether: 0 rules given"}},
-		{"a nil limiter and a nil key", func(l *core.Limiter) []rule[K] { return []rule[K]{{l, none}, {nil, k.Global("all")}} }, nil,
+		{"no rules", func(*core.Limiter) []rule { return []rule{} }, nil, []string{"NewTogether: 0 rules given"}},
+		{"a nil limiter and a nil key", func(l *core.Limiter) []rule { return []rule{{l, none}, {nil, k.Global("all")}} }, nil,
 			[]string{"NewTogether rules[0].Key: <nil> must be", "NewTogether rules[1].Limiter: <nil> must be"}},
-		{"mistakes in several keys and in the cost", func(l *core.Limiter) []rule[K] { return []rule[K]{{l, k.ByHeader("X User")}, {l, k.Global("")}} },
+		{"mistakes in several keys and in the cost", func(l *core.Limiter) []rule { return []rule{{l, k.ByHeader("X User")}, {l, k.Global("")}} },
 			cost, keysAndCost},
-		{"WithLimits", func(l *core.Limiter) []rule[K] { return []rule[K]{{l, k.Global("all")}, {l, k.Global("others")}} },
-			[]O{k.WithLimits(func(Header) ([]core.Limit, error) { return nil, nil })}, []string{"WithLimits"}},
-		{"WithSettle and WithRefund", func(l *core.Limiter) []rule[K] { return []rule[K]{{l, k.Global("all")}, {nil, k.Global("others")}} },
-			[]O{k.WithSettle(giving(1).settle), k.WithRefund(func(Header, int) bool { return false })}, []string{"WithSettle", "WithRefund", "rules[1].Limiter"}},
+		{"WithLimits", func(l *core.Limiter) []rule { return []rule{{l, k.Global("all")}, {l, k.Global("others")}} },
+			[]anyOption{k.WithLimits(func(Header) ([]core.Limit, error) { return nil, nil })}, []string{"WithLimits"}},
+		{"WithSettle and WithRefund", func(l *core.Limiter) []rule { return []rule{{l, k.Global("all")}, {nil, k.Global("others")}} },
+			[]anyOption{k.WithSettle(giving(1).settle), k.WithRefund(func(Header, int) bool { return false })}, []string{"WithSettle", "WithRefund", "rules[1].Limiter"}},
 	} {
-		s.rule("NewTogether panics with every mistake: "+mistake.rule, func(c *trial[K, O]) {
-			c.wantPanic(middleware[K, O]{Together: mistake.rules(c.holding(1)), Options: mistake.options}, mistake.want...)
+		s.rule("NewTogether panics with every mistake: "+mistake.rule, func(c *trial) {
+			c.wantPanic(middleware{Together: mistake.rules(c.holding(1)), Options: mistake.options}, mistake.want...)
 		})
 	}
 }

@@ -18,26 +18,26 @@ import (
 )
 
 // trial is the check of one rule.
-type trial[K, O any] struct {
+type trial struct {
 	t     testing.TB
 	rule  string
-	kit   adapter[K, O]
+	kit   adapter
 	clock *clock
 	store core.Store
 }
 
-func (c *trial[K, O]) errorf(format string, args ...any) {
+func (c *trial) errorf(format string, args ...any) {
 	c.t.Helper()
 	c.t.Errorf("the rule: %s\n%s", c.rule, fmt.Sprintf(format, args...))
 }
 
 // limiter binds a policy to the trial's store.
-func (c *trial[K, O]) limiter(policy core.Policy) *core.Limiter {
+func (c *trial) limiter(policy core.Policy) *core.Limiter {
 	c.t.Helper()
 	return c.limiterOn(c.store, policy)
 }
 
-func (c *trial[K, O]) limiterOn(store core.Store, policy core.Policy) *core.Limiter {
+func (c *trial) limiterOn(store core.Store, policy core.Policy) *core.Limiter {
 	c.t.Helper()
 	l, err := core.NewLimiter(store, policy)
 	if err != nil {
@@ -48,7 +48,7 @@ func (c *trial[K, O]) limiterOn(store core.Store, policy core.Policy) *core.Limi
 
 // holding returns a limiter whose buckets hold n tokens and gain none while the
 // clock stands still.
-func (c *trial[K, O]) holding(n int64) *core.Limiter {
+func (c *trial) holding(n int64) *core.Limiter {
 	c.t.Helper()
 	return c.limiter(policyOf(n))
 }
@@ -64,9 +64,9 @@ func slow(n int64) core.Limit {
 }
 
 // use runs an app with one limiter in front of all routes.
-func (c *trial[K, O]) use(l *core.Limiter, key K, options ...O) *server {
+func (c *trial) use(l *core.Limiter, key anyKey, options ...anyOption) *server {
 	c.t.Helper()
-	return c.serve(c.app(answer(http.StatusOK), middleware[K, O]{l, key, options, nil, nil, nil}))
+	return c.serve(c.app(answer(http.StatusOK), middleware{l, key, options, nil, nil, nil}))
 }
 
 // answer returns a handler that always answers with status.
@@ -76,27 +76,27 @@ func answer(status int) func(context.Context) Reply {
 
 // app returns an app with limiters in front of all its routes. The routes share
 // one handler.
-func (c *trial[K, O]) app(handle func(context.Context) Reply, use ...middleware[K, O]) App[middleware[K, O]] {
-	return App[middleware[K, O]]{
+func (c *trial) app(handle func(context.Context) Reply, use ...middleware) App[middleware] {
+	return App[middleware]{
 		Context: func(ctx context.Context) context.Context { return ctx },
 		Use:     use,
-		Routes:  routes[K, O](handle),
+		Routes:  routes(handle),
 	}
 }
 
 // routes returns the routes of an app. Each has the given limiters in front.
-func routes[K, O any](handle func(context.Context) Reply, use ...middleware[K, O]) []Route[middleware[K, O]] {
-	var list []Route[middleware[K, O]]
+func routes(handle func(context.Context) Reply, use ...middleware) []Route[middleware] {
+	var list []Route[middleware]
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 		for _, pattern := range []string{"/items/{id}", "/other"} {
-			list = append(list, Route[middleware[K, O]]{method, pattern, use, handle})
+			list = append(list, Route[middleware]{method, pattern, use, handle})
 		}
 	}
 	return list
 }
 
 // wantStatus reports whether r has the status. If it has not, the rule fails.
-func (c *trial[K, O]) wantStatus(r response, status int, when string) bool {
+func (c *trial) wantStatus(r response, status int, when string) bool {
 	c.t.Helper()
 	if status = c.kit.known(status); r.status != status {
 		c.errorf("%s: answered %d, want %d\nheader %v\nbody %q", when, r.status, status, r.header, r.body)
@@ -105,7 +105,7 @@ func (c *trial[K, O]) wantStatus(r response, status int, when string) bool {
 }
 
 // wantRemaining checks what FromContext returned to the handler.
-func (c *trial[K, O]) wantRemaining(r response, remaining int64, when string) {
+func (c *trial) wantRemaining(r response, remaining int64, when string) {
 	c.t.Helper()
 	if want := fmt.Sprintf("remaining %d of 1 limits, from store", remaining); r.status == http.StatusOK && r.body == want {
 		return
@@ -160,7 +160,7 @@ func (s announcedStore) Do(ctx context.Context, r store.Request) (store.Answer, 
 
 // next returns the next value of ch. If none comes before patience ends, the
 // rule fails.
-func next[V, K, O any](c *trial[K, O], ch <-chan V, what string) (v V) {
+func next[V any](c *trial, ch <-chan V, what string) (v V) {
 	c.t.Helper()
 	select {
 	case v = <-ch:
@@ -171,7 +171,7 @@ func next[V, K, O any](c *trial[K, O], ch <-chan V, what string) (v V) {
 }
 
 // within reports whether ch is ready before patience ends.
-func (c *trial[K, O]) within(ch <-chan struct{}) bool {
+func (c *trial) within(ch <-chan struct{}) bool {
 	select {
 	case <-ch:
 		return true
@@ -186,7 +186,7 @@ const secret = "password=hunter2"
 var errSecret = errors.New("dial tcp: " + secret)
 
 // wantRefusal checks the answer to a request that has no decision.
-func (c *trial[K, O]) wantRefusal(got response, status int, when string) {
+func (c *trial) wantRefusal(got response, status int, when string) {
 	c.t.Helper()
 	if !c.wantStatus(got, status, when) {
 		return
@@ -205,7 +205,7 @@ func (c *trial[K, O]) wantRefusal(got response, status int, when string) {
 }
 
 // wantProblem checks that the body is a problem (RFC 9457) with the status.
-func (c *trial[K, O]) wantProblem(got response, status int, when string) (p problem) {
+func (c *trial) wantProblem(got response, status int, when string) (p problem) {
 	c.t.Helper()
 	if ct := got.header.Get("Content-Type"); ct != "application/problem+json" {
 		c.errorf("%s: Content-Type is %q, want application/problem+json", when, ct)
@@ -224,7 +224,7 @@ type problem struct {
 }
 
 // wantAll checks what AllFromContext returned to the handler.
-func (c *trial[K, O]) wantAll(got response, want, when string) {
+func (c *trial) wantAll(got response, want, when string) {
 	c.t.Helper()
 	if all := got.header.Get(AllHeader); got.status != http.StatusOK || all != want {
 		c.errorf("%s: answered %d, AllFromContext returned %q, want 200 and %q", when, got.status, all, want)
@@ -245,7 +245,7 @@ func listed(h http.Header, name string) (names []string) {
 
 // wantListed checks that the list fields of a response have a member for each
 // of names, in any order.
-func (c *trial[K, O]) wantListed(got response, when string, names ...string) {
+func (c *trial) wantListed(got response, when string, names ...string) {
 	c.t.Helper()
 	if c.kit.NoFields {
 		return

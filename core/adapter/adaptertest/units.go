@@ -31,9 +31,9 @@ func words(h Header) (core.Units, error) {
 
 // left sends a request that takes nothing, and returns what each limit of l has
 // left for key.
-func (c *trial[K, O]) left(l *core.Limiter, key K) map[string]int64 {
+func (c *trial) left(l *core.Limiter, key anyKey) map[string]int64 {
 	c.t.Helper()
-	options := []O{c.kit.WithUnits(words), c.kit.WithSettle(func(Header, int) core.Units { return nil })}
+	options := []anyOption{c.kit.WithUnits(words), c.kit.WithSettle(func(Header, int) core.Units { return nil })}
 	if slices.ContainsFunc(l.Policy().Limits, func(l core.Limit) bool { return l.Unit == "" || l.Unit == core.Requests }) {
 		options = append(options, c.kit.WithCost(func(Header) (int64, error) { return 0, nil }))
 	}
@@ -44,7 +44,7 @@ func (c *trial[K, O]) left(l *core.Limiter, key K) map[string]int64 {
 				left[limit.Limit.Name] = limit.Remaining
 			}
 		}}
-	}, middleware[K, O]{Limiter: l, Key: key, Options: options}))
+	}, middleware{Limiter: l, Key: key, Options: options}))
 	got := app.send(request{header: header("User", "ann")})
 	c.wantStatus(got, http.StatusOK, "a request that takes nothing")
 	return left
@@ -52,7 +52,7 @@ func (c *trial[K, O]) left(l *core.Limiter, key K) map[string]int64 {
 
 // wantLeft checks what each limit of l has left for the key Global("all"). what
 // alternates names and numbers.
-func (c *trial[K, O]) wantLeft(l *core.Limiter, when string, what ...any) {
+func (c *trial) wantLeft(l *core.Limiter, when string, what ...any) {
 	c.t.Helper()
 	left := c.left(l, c.kit.Global("all"))
 	for i := 0; i < len(what); i += 2 {
@@ -64,7 +64,7 @@ func (c *trial[K, O]) wantLeft(l *core.Limiter, when string, what ...any) {
 }
 
 // units checks WithUnits.
-func (s *suite[K, O]) units() {
+func (s *suite) units() {
 	s.unitsTaken()
 	s.unitsUnknown()
 	s.unitsCounted()
@@ -74,9 +74,9 @@ func (s *suite[K, O]) units() {
 }
 
 // unitsTaken checks what requests with units take.
-func (s *suite[K, O]) unitsTaken() {
+func (s *suite) unitsTaken() {
 	k := s.kit
-	s.rule("WithUnits takes units and a request together, all or nothing", func(c *trial[K, O]) {
+	s.rule("WithUnits takes units and a request together, all or nothing", func(c *trial) {
 		l := c.limiter(counting("test", 4, 100))
 		app := c.use(l, k.Global("all"), k.WithUnits(words))
 		c.wantStatus(app.send(request{header: header("Words", "30")}), http.StatusOK, "30 of 100 words")
@@ -93,7 +93,7 @@ func (s *suite[K, O]) unitsTaken() {
 		c.wantStatus(app.send(request{header: header("Words", "0")}), http.StatusOK, "0 words")
 		c.wantLeft(l, "at the end", "calls", 1, "words", 0)
 	})
-	s.fields("RateLimit-Policy names the unit of a limit, but not requests", func(c *trial[K, O]) {
+	s.fields("RateLimit-Policy names the unit of a limit, but not requests", func(c *trial) {
 		app := c.use(c.limiter(counting("test", 4, 100)), k.Global("all"), k.WithUnits(words))
 		got := members(app.send(request{header: header("Words", "1")}).header, policyField)
 		first, second, _ := strings.Cut(got, ", ")
@@ -101,7 +101,7 @@ func (s *suite[K, O]) unitsTaken() {
 			c.errorf("RateLimit-Policy is %q, want qu=words at the second member alone", got)
 		}
 	})
-	s.rule("nil units take a request alone, and units can take no request", func(c *trial[K, O]) {
+	s.rule("nil units take a request alone, and units can take no request", func(c *trial) {
 		l := c.limiter(counting("test", 4, 100))
 		app := c.use(l, k.Global("all"), k.WithUnits(func(h Header) (core.Units, error) {
 			if h("Words") == "" {
@@ -114,7 +114,7 @@ func (s *suite[K, O]) unitsTaken() {
 		c.wantStatus(app.send(request{header: header("Words", "5")}), http.StatusOK, "0 requests and 5 words")
 		c.wantLeft(l, "after 0 requests and 5 words", "calls", 3, "words", 95)
 	})
-	s.rule("with WithCost and WithUnits the cost is in requests", func(c *trial[K, O]) {
+	s.rule("with WithCost and WithUnits the cost is in requests", func(c *trial) {
 		l := c.limiter(counting("test", 9, 100))
 		app := c.use(l, k.Global("all"), k.WithUnits(words), k.WithCost(costHeader))
 		c.wantStatus(app.send(request{header: header("Cost", "3", "Words", "10")}), http.StatusOK, "3 requests and 10 words")
@@ -132,15 +132,15 @@ func (s *suite[K, O]) unitsTaken() {
 func unknownCost(Header) (int64, error) { return 0, core.ErrUnknownCost }
 
 // unitsUnknown checks an unknown cost beside units.
-func (s *suite[K, O]) unitsUnknown() {
+func (s *suite) unitsUnknown() {
 	k := s.kit
-	s.rule("an unknown cost takes the whole Capacity of the limits that count requests, besides the units", func(c *trial[K, O]) {
+	s.rule("an unknown cost takes the whole Capacity of the limits that count requests, besides the units", func(c *trial) {
 		l := c.limiter(counting("test", 9, 5))
 		app := c.use(l, k.Global("all"), k.WithUnits(words), k.WithCost(unknownCost))
 		c.wantStatus(app.send(request{header: header("Words", "2")}), http.StatusOK, "a request, 2 words")
 		c.wantLeft(l, "after it", "calls", 0, "words", 3)
 	})
-	s.rule("an unknown cost takes the whole Capacity of a key's own limits", func(c *trial[K, O]) {
+	s.rule("an unknown cost takes the whole Capacity of a key's own limits", func(c *trial) {
 		policy := counting("test", 9, 5)
 		policy.Overrides = map[string][]core.Limit{"vip": {slow(20).WithName("calls"), policy.Limits[1]}}
 		l := c.limiter(policy)
@@ -154,9 +154,9 @@ func (s *suite[K, O]) unitsUnknown() {
 }
 
 // unitsCounted checks units that policies count or don't.
-func (s *suite[K, O]) unitsCounted() {
+func (s *suite) unitsCounted() {
 	k := s.kit
-	s.rule("units that an override counts, or does not, are no mistake", func(c *trial[K, O]) {
+	s.rule("units that an override counts, or does not, are no mistake", func(c *trial) {
 		policy := counting("test", 9, 5)
 		policy.Overrides = map[string][]core.Limit{"vip": {slow(20).WithName("words")}}
 		l := c.limiter(policy)
@@ -167,7 +167,7 @@ func (s *suite[K, O]) unitsCounted() {
 		c.wantStatus(app.send(request{header: header("User", "ann", "Words", "6")}), http.StatusOK, "6 words of a key without a limit of words")
 		c.wantStatus(app.send(request{header: header("User", "vip", "Words", "6")}), http.StatusTooManyRequests, "6 words of a key with 5")
 	})
-	s.rule("a policy that counts no requests takes nothing for nil units", func(c *trial[K, O]) {
+	s.rule("a policy that counts no requests takes nothing for nil units", func(c *trial) {
 		l := c.limiter(core.Policy{Name: "test", Limits: counting("test", 1, 5).Limits[1:]})
 		app := c.use(l, k.Global("all"), k.WithUnits(words))
 		c.wantStatus(app.send(request{}), http.StatusOK, "nil units")
@@ -177,9 +177,9 @@ func (s *suite[K, O]) unitsCounted() {
 }
 
 // unitsErrors checks errors of a units function, and WithLimits beside it.
-func (s *suite[K, O]) unitsErrors() {
+func (s *suite) unitsErrors() {
 	k := s.kit
-	s.rule("WithLimits and WithUnits go together", func(c *trial[K, O]) {
+	s.rule("WithLimits and WithUnits go together", func(c *trial) {
 		app := c.use(c.holding(9), k.Global("all"), k.WithUnits(words),
 			k.WithLimits(func(Header) ([]core.Limit, error) { return counting("test", 9, 5).Limits, nil }))
 		c.wantStatus(app.send(request{header: header("Words", "5")}), http.StatusOK, "5 of 5 words")
@@ -194,7 +194,7 @@ func (s *suite[K, O]) unitsErrors() {
 		{"a unit that no limit counts is answered with 500 and takes nothing", core.Units{"words": 1, secret: 1}, nil},
 		{"a negative number of units is answered with 500 and adds nothing", core.Units{"words": -1}, nil},
 	} {
-		s.rule(bad.rule, func(c *trial[K, O]) {
+		s.rule(bad.rule, func(c *trial) {
 			l := c.limiter(counting("test", 4, 100))
 			app := c.use(l, k.Global("all"), k.WithUnits(func(Header) (core.Units, error) { return bad.units, bad.err }))
 			log := logtest.Capture(func() {
@@ -207,7 +207,7 @@ func (s *suite[K, O]) unitsErrors() {
 		})
 	}
 	if k.Error != nil {
-		s.rule("a client error that the units function returns is answered as it is and not logged", func(c *trial[K, O]) {
+		s.rule("a client error that the units function returns is answered as it is and not logged", func(c *trial) {
 			app := c.use(c.limiter(counting("test", 4, 100)), k.Global("all"),
 				k.WithUnits(func(Header) (core.Units, error) { return nil, k.Error(http.StatusUnprocessableEntity) }))
 			log := logtest.Capture(func() {
@@ -221,7 +221,7 @@ func (s *suite[K, O]) unitsErrors() {
 }
 
 // untaken checks what happens to units that nothing takes.
-func (s *suite[K, O]) untaken() {
+func (s *suite) untaken() {
 	k := s.kit
 	both := counting("test", 9, 50)
 	alone, override := both, both
@@ -231,26 +231,26 @@ func (s *suite[K, O]) untaken() {
 	plan.Overrides, plan.Plans = nil, map[string][]core.Limit{"pro": both.Limits}
 	const mistake = `"words" is a unit that policy "test" counts and this middleware never takes`
 	for where, policy := range map[string]core.Policy{"a limit": both, "its only limit": alone, "an override": override, "a plan": plan} {
-		s.rule("New and NewTogether panic if "+where+" counts a unit that the middleware never takes", func(c *trial[K, O]) {
+		s.rule("New and NewTogether panic if "+where+" counts a unit that the middleware never takes", func(c *trial) {
 			l := c.limiter(policy)
-			c.wantPanic(middleware[K, O]{Limiter: l, Key: k.Global("all")}, "New limiter: "+mistake)
-			c.wantPanic(middleware[K, O]{Limiter: l, Key: none[K]()}, "New limiter: "+mistake, "New key: <nil>")
-			c.wantPanic(middleware[K, O]{Together: []rule[K]{{c.named("one", 1), k.Global("all")}, {l, k.Global("all")}}}, "NewTogether rules[1].Limiter: "+mistake)
+			c.wantPanic(middleware{Limiter: l, Key: k.Global("all")}, "New limiter: "+mistake)
+			c.wantPanic(middleware{Limiter: l}, "New limiter: "+mistake, "New key: <nil>")
+			c.wantPanic(middleware{Together: []rule{{c.named("one", 1), k.Global("all")}, {l, k.Global("all")}}}, "NewTogether rules[1].Limiter: "+mistake)
 		})
 	}
-	s.rule("a unit that only WithSettle takes is no mistake, but requests must be counted then", func(c *trial[K, O]) {
+	s.rule("a unit that only WithSettle takes is no mistake, but requests must be counted then", func(c *trial) {
 		l := c.limiter(both)
 		c.wantStatus(c.use(l, k.Global("all"), k.WithSettle(giving(20).settle)).send(request{}), http.StatusOK, "the request")
 		c.wantLeft(l, "afterwards", "calls", 8, "words", 30)
-		c.wantPanic(middleware[K, O]{Limiter: c.limiter(alone), Key: k.Global("all"), Options: []O{k.WithSettle(giving(20).settle)}},
+		c.wantPanic(middleware{Limiter: c.limiter(alone), Key: k.Global("all"), Options: []anyOption{k.WithSettle(giving(20).settle)}},
 			`New limiter: "requests" is a unit that no limit of policy "test" counts`)
 	})
-	s.rule("a reload to limits that count no requests is refused, and the requests are served", func(c *trial[K, O]) {
+	s.rule("a reload to limits that count no requests is refused, and the requests are served", func(c *trial) {
 		for _, together := range []bool{false, true} {
 			l := c.named("test", 9)
 			var app *server
 			if together {
-				app = c.useTogether([]rule[K]{{l, k.Global("all")}})
+				app = c.useTogether([]rule{{l, k.Global("all")}})
 			} else {
 				app = c.use(l, k.Global("all"))
 			}
@@ -265,7 +265,7 @@ func (s *suite[K, O]) untaken() {
 			c.wantStatus(app.send(request{}), http.StatusOK, "the request after another reload")
 		}
 	})
-	s.rule("a reload to limits that don't count a unit that requests have taken is refused", func(c *trial[K, O]) {
+	s.rule("a reload to limits that don't count a unit that requests have taken is refused", func(c *trial) {
 		l := c.limiter(both)
 		app := c.use(l, k.Global("all"), k.WithUnits(words))
 		c.wantStatus(app.send(request{header: header("Words", "5")}), http.StatusOK, "5 words")
@@ -278,6 +278,3 @@ func (s *suite[K, O]) untaken() {
 		c.wantLeft(l, "afterwards", "calls", 7, "words", 40)
 	})
 }
-
-// none is the key function that a program forgot.
-func none[K any]() (key K) { return key }

@@ -20,29 +20,29 @@ import (
 )
 
 // refusal is a way in which a limiter answers a POST instead of the handler.
-type refusal[K, O any] struct {
+type refusal struct {
 	name    string
 	status  int
-	limiter middleware[K, O]
+	limiter middleware
 }
 
 // refusals returns every way.
-func (c *trial[K, O]) refusals() []refusal[K, O] {
+func (c *trial) refusals() []refusal {
 	k := c.kit
 	full, all := c.holding(1), k.Global("all")
 	tooMuch := k.WithCost(func(Header) (int64, error) { return 9, nil })
 	failing := k.Custom(func(Header) (string, error) { return "", errSecret })
 	closed := c.limiterOn(brokenStore{}, core.Policy{Name: "closed", Limits: []core.Limit{slow(1)}, OnFailure: core.FailClosed})
 	teapot := k.OnDenied(func(core.Result) (int, string) { return http.StatusTeapot, "mine" })
-	list := []refusal[K, O]{
-		{"a denial", 429, middleware[K, O]{Limiter: full, Key: all, Options: []O{tooMuch}}},
-		{"an answer of OnDenied", 418, middleware[K, O]{Limiter: full, Key: all, Options: []O{tooMuch, teapot}}},
-		{"a denial by several limiters", 429, middleware[K, O]{Together: []rule[K]{{full, all}, {full, k.Global("one")}}, Options: []O{tooMuch}}},
-		{"a missing key", 400, middleware[K, O]{Limiter: full, Key: k.ByHeader("User")}},
-		{"a failing key function", 500, middleware[K, O]{Limiter: full, Key: failing}},
-		{"a store that does not answer", 503, middleware[K, O]{Limiter: closed, Key: all}},
-		{"an answer of OnError", 418, middleware[K, O]{Limiter: full, Key: failing,
-			Options: []O{k.OnError(func(error) (int, string) { return http.StatusTeapot, "mine" })}}},
+	list := []refusal{
+		{"a denial", 429, middleware{Limiter: full, Key: all, Options: []anyOption{tooMuch}}},
+		{"an answer of OnDenied", 418, middleware{Limiter: full, Key: all, Options: []anyOption{tooMuch, teapot}}},
+		{"a denial by several limiters", 429, middleware{Together: []rule{{full, all}, {full, k.Global("one")}}, Options: []anyOption{tooMuch}}},
+		{"a missing key", 400, middleware{Limiter: full, Key: k.ByHeader("User")}},
+		{"a failing key function", 500, middleware{Limiter: full, Key: failing}},
+		{"a store that does not answer", 503, middleware{Limiter: closed, Key: all}},
+		{"an answer of OnError", 418, middleware{Limiter: full, Key: failing,
+			Options: []anyOption{k.OnError(func(error) (int, string) { return http.StatusTeapot, "mine" })}}},
 	}
 	for _, h := range []struct {
 		name    string
@@ -57,10 +57,10 @@ func (c *trial[K, O]) refusals() []refusal[K, O] {
 		{"a missing key in Allow", 400, full, "", 0},
 		{"no decision in Allow", 503, closed, "all", 10},
 	} {
-		list = append(list, refusal[K, O]{h.name, h.status, middleware[K, O]{Limiter: h.limiter, Handler: &handler{reads: h.reads, keys: constant(h.key)}}})
+		list = append(list, refusal{h.name, h.status, middleware{Limiter: h.limiter, Handler: &handler{reads: h.reads, keys: constant(h.key)}}})
 	}
 	if k.Error != nil {
-		list = append(list, refusal[K, O]{"a client error of the framework", 401, middleware[K, O]{Limiter: full,
+		list = append(list, refusal{"a client error of the framework", 401, middleware{Limiter: full,
 			Key: k.Custom(func(Header) (string, error) { return "", k.Error(http.StatusUnauthorized) })}})
 	}
 	return list
@@ -73,7 +73,7 @@ const smuggled = "GET /free HTTP/1.1\r\nHost: app.test\r\n\r\n"
 // connection is not taken for requests. The handler that would read the body
 // never runs, and a server that hands out bodies as streams has not read it
 // either.
-func (s *suite[K, O]) unread() {
+func (s *suite) unread() {
 	bodies := map[string]string{
 		"short":                              strings.Repeat(smuggled, 3),
 		"longer than a buffer":               strings.Repeat(smuggled, 3000),
@@ -83,7 +83,7 @@ func (s *suite[K, O]) unread() {
 	for _, streams := range []bool{false, true} {
 		for _, chunked := range []bool{false, true} {
 			for _, expects := range []bool{false, true} {
-				s.rule(fmt.Sprintf("the body of a refused request is never read as requests (streamed: %v, chunked: %v, Expect: %v)", streams, chunked, expects), func(c *trial[K, O]) {
+				s.rule(fmt.Sprintf("the body of a refused request is never read as requests (streamed: %v, chunked: %v, Expect: %v)", streams, chunked, expects), func(c *trial) {
 					for _, r := range c.refusals() {
 						app, free := c.attacked(r.limiter, streams)
 						for name, body := range bodies {
@@ -98,7 +98,7 @@ func (s *suite[K, O]) unread() {
 		}
 	}
 	for _, streams := range []bool{false, true} {
-		s.rule(fmt.Sprintf("behind a reverse proxy no client gets the answer to another's request (streamed: %v)", streams), func(c *trial[K, O]) {
+		s.rule(fmt.Sprintf("behind a reverse proxy no client gets the answer to another's request (streamed: %v)", streams), func(c *trial) {
 			for _, r := range c.refusals() {
 				app, free := c.attacked(r.limiter, streams)
 				c.throughProxy(app, r, bodies)
@@ -111,8 +111,8 @@ func (s *suite[K, O]) unread() {
 }
 
 // unreadable checks connections that send no request that the server can read.
-func (s *suite[K, O]) unreadable() {
-	s.rule("a connection that sends no valid request takes no token and is not settled", func(c *trial[K, O]) {
+func (s *suite) unreadable() {
+	s.rule("a connection that sends no valid request takes no token and is not settled", func(c *trial) {
 		l := c.holding(9)
 		var ended atomic.Int64
 		app := c.use(l, c.kit.Global("all"), c.kit.WithRefund(func(Header, int) bool { ended.Add(1); return false }))
@@ -135,14 +135,14 @@ func (s *suite[K, O]) unreadable() {
 
 // attacked serves an app on TCP: POST /other is limited, GET /items/{id}
 // answers 201, and free counts the requests for /free.
-func (c *trial[K, O]) attacked(l middleware[K, O], streams bool) (address string, free *atomic.Int64) {
+func (c *trial) attacked(l middleware, streams bool) (address string, free *atomic.Int64) {
 	c.t.Helper()
 	free = new(atomic.Int64)
-	app := App[middleware[K, O]]{
+	app := App[middleware]{
 		StreamBodies: streams,
 		Context:      func(ctx context.Context) context.Context { return ctx },
-		Routes: []Route[middleware[K, O]]{
-			{http.MethodPost, "/other", []middleware[K, O]{l}, answer(http.StatusAccepted)},
+		Routes: []Route[middleware]{
+			{http.MethodPost, "/other", []middleware{l}, answer(http.StatusAccepted)},
 			{http.MethodGet, "/items/{id}", nil, answer(http.StatusCreated)},
 			{http.MethodGet, "/free", nil, counted(free, answer(http.StatusOK))},
 		},
@@ -178,7 +178,7 @@ func post(body string, chunked, expects bool) (parts [2]string) {
 // smuggle sends a request that is refused, and then another on the same
 // connection. It checks that these two are answered, or only the first if the
 // server closes the connection.
-func (c *trial[K, O]) smuggle(address string, r refusal[K, O], body string, request [2]string) {
+func (c *trial) smuggle(address string, r refusal, body string, request [2]string) {
 	c.t.Helper()
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -226,7 +226,7 @@ func (c *trial[K, O]) smuggle(address string, r refusal[K, O], body string, requ
 
 // throughProxy has an attacker and another client use one reverse proxy, which
 // reuses its connections to the app.
-func (c *trial[K, O]) throughProxy(address string, r refusal[K, O], bodies map[string]string) {
+func (c *trial) throughProxy(address string, r refusal, bodies map[string]string) {
 	c.t.Helper()
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
 	transport := &http.Transport{MaxIdleConnsPerHost: 1, ExpectContinueTimeout: time.Second}

@@ -8,8 +8,8 @@ import (
 )
 
 // visit is a request to an app whose limiter has a key.
-type visit[K any] struct {
-	key K
+type visit struct {
+	key anyKey
 	request
 	value   any                                   // App.Value
 	context func(context.Context) context.Context // App.Context
@@ -25,7 +25,7 @@ const (
 
 // open runs the app of v with limiter l, whose buckets hold one token. The
 // returned function sends the request of v.
-func (c *trial[K, O]) open(v visit[K], p place, l middleware[K, O]) (send func() response) {
+func (c *trial) open(v visit, p place, l middleware) (send func() response) {
 	c.t.Helper()
 	l.Key = v.key
 	app := c.app(answer(http.StatusOK))
@@ -34,7 +34,7 @@ func (c *trial[K, O]) open(v visit[K], p place, l middleware[K, O]) (send func()
 		app.Context = v.context
 	}
 	if p == inUse {
-		app.Use = []middleware[K, O]{l}
+		app.Use = []middleware{l}
 	} else {
 		app.Routes = routes(answer(http.StatusOK), l)
 	}
@@ -54,9 +54,9 @@ func passed(r response) bool {
 
 // apart checks that every visit has its own bucket under one limiter, and that
 // a second request finds it again.
-func (c *trial[K, O]) apart(p place, visits ...visit[K]) {
+func (c *trial) apart(p place, visits ...visit) {
 	c.t.Helper()
-	l := middleware[K, O]{Limiter: c.holding(1)}
+	l := middleware{Limiter: c.holding(1)}
 	send := make([]func() response, len(visits))
 	for i, v := range visits {
 		send[i] = c.open(v, p, l)
@@ -72,9 +72,9 @@ func (c *trial[K, O]) apart(p place, visits ...visit[K]) {
 }
 
 // together checks that all visits share one bucket.
-func (c *trial[K, O]) together(p place, visits ...visit[K]) {
+func (c *trial) together(p place, visits ...visit) {
 	c.t.Helper()
-	l := middleware[K, O]{Limiter: c.holding(1)}
+	l := middleware{Limiter: c.holding(1)}
 	for i, v := range visits {
 		got := c.open(v, p, l)()
 		if i == 0 && !passed(got) || i > 0 && got.status != http.StatusTooManyRequests {
@@ -83,33 +83,33 @@ func (c *trial[K, O]) together(p place, visits ...visit[K]) {
 	}
 }
 
-func describe[K any](v visit[K]) string {
+func describe(v visit) string {
 	return fmt.Sprintf("(%s %s from %s, %v, value %v)", v.method, v.target, v.peer, v.header, v.value)
 }
 
 // of returns visits that send the requests and share one key.
-func of[K any](key K, requests ...request) []visit[K] {
-	visits := make([]visit[K], len(requests))
+func of(key anyKey, requests ...request) []visit {
+	visits := make([]visit, len(requests))
 	for i, r := range requests {
-		visits[i] = visit[K]{key: key, request: r}
+		visits[i] = visit{key: key, request: r}
 	}
 	return visits
 }
 
 // grouping is a rule that says whether visits share a bucket.
-type grouping[K any] struct {
+type grouping struct {
 	rule   string
 	place  place
 	shared bool
-	visits []visit[K]
+	visits []visit
 }
 
-func (s *suite[K, O]) groupings(list []grouping[K]) {
+func (s *suite) groupings(list []grouping) {
 	for _, g := range list {
-		if g.visits = slices.DeleteFunc(g.visits, func(v visit[K]) bool { return s.kit.absent(v.key) }); len(g.visits) < 2 {
+		if g.visits = slices.DeleteFunc(g.visits, func(v visit) bool { return absent(v.key) }); len(g.visits) < 2 {
 			continue // the framework lacks the key
 		}
-		s.rule(g.rule, func(c *trial[K, O]) {
+		s.rule(g.rule, func(c *trial) {
 			if g.shared {
 				c.together(g.place, g.visits...)
 			} else {

@@ -61,20 +61,18 @@ type last struct {
 	rules *oncall.Rules
 }
 
-// readable counts the buckets of a list, each once, and returns those that
-// limiters can read.
+// readable counts the buckets of a list, and returns those that limiters can
+// read.
 func (c *census) readable(ctx context.Context, buckets iter.Seq2[redisstore.Bucket, error]) iter.Seq2[keyed, error] {
-	seen := make(map[redisstore.Bucket]bool)
 	return func(yield func(keyed, error) bool) {
 		for b, err := range buckets {
 			k := keyed{Bucket: b}
-			if err == nil && !seen[b] {
-				seen[b] = true
+			if err == nil {
 				c.counts[b.Policy]++
 				k.rules, _ = c.rulesOf(ctx, b.Policy)
 			}
 			if err = c.passed(err); err == nil && k.rules == nil {
-				continue // it was seen, or its server failed, or its name is no policy's, so the key is not of a limiter
+				continue // its server failed, or its name is no policy's, so the key is not of a limiter
 			}
 			if !yield(k, err) {
 				return

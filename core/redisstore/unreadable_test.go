@@ -3,9 +3,13 @@ package redisstore_test
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
@@ -96,4 +100,83 @@ func unreadableKeyAffectsNoOther(t *testing.T, client *redis.Client) {
 			})
 		}
 	}
+}
+
+// Nobody looks at all holds of a key before a decision. Whatever is in their
+// place, the script must not fail as a whole: then other keys of the same call
+// would have no decision, and the breaker would open.
+func TestGarbageAmongHoldsAffectsNoOtherKey(t *testing.T) {
+	client := redistest.Client(t)
+	for name, spoil := range map[string]func(stored string) string{
+		"zeros":        func(s string) string { return string(make([]byte, len(s))) },
+		"ones":         func(s string) string { return strings.Repeat("\xff", len(s)) },
+		"text":         func(s string) string { return strings.Repeat("x", len(s)) },
+		"shorter":      func(s string) string { return s[:len(s)/2] },
+		"empty":        func(string) string { return "" },
+		"with an end":  func(s string) string { return s + "and more" },
+		"a last byte":  func(s string) string { return s[:len(s)-1] + "\xff" },
+		"its first 40": func(s string) string { return strings.Repeat("\xff", min(len(s), 40)) + s[min(len(s), 40):] },
+		"twice":        func(s string) string { return s + s },
+	} {
+		t.Run(name, func(t *testing.T) {
+			prefix, ctx := redistest.Prefix(), t.Context()
+			buckets := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithDenyCache(0), longTimeout)
+			l := core.Must(core.NewLimiter(buckets, core.Policy{
+				Name: "api", Limits: []core.Limit{core.Per(5, time.Hour).WithMode(core.Stepped)}, OnFailure: core.FailClosed}))
+			bad := redisstore.RedisKey(prefix, "api", "bad")
+			for round := range 2 { // what is spoilt: a block, or the records
+				require.NoError(t, l.Reset(ctx, "bad"))
+				for range 8 {
+					_, err := l.Reserve(ctx, "bad", 1)
+					require.NoError(t, err)
+				}
+				fields, err := client.HGetAll(ctx, bad).Result()
+				require.NoError(t, err)
+				require.Greater(t, len(fields), 1, "a key with reservations has blocks")
+				for field, stored := range fields {
+					if (field == "") == (round == 1) {
+						require.NoError(t, client.HSet(ctx, bad, field, spoil(stored)).Err())
+					}
+				}
+				var wg sync.WaitGroup // so that decisions share calls
+				for i := range 40 {
+					wg.Go(func() {
+						err := beside(t, l, i%4)
+						if state := (*store.StateError)(nil); err != nil {
+							assert.ErrorAs(t, err, &state, "what a key holds is its own mistake")
+							for _, part := range []string{"\x00", "\xff"} {
+								assert.NotContains(t, err.Error(), part, "no bytes of the key are in a message")
+							}
+						}
+					})
+				}
+				wg.Wait()
+			}
+			assert.Zero(t, buckets.Stats().Opened, "a key opens no breaker")
+		})
+	}
+}
+
+// beside decides for the bad key, or for a good one, and returns the error of
+// the bad one.
+func beside(t *testing.T, l *core.Limiter, what int) (err error) {
+	ctx := t.Context()
+	switch what {
+	case 0:
+		_, err = l.Allow(ctx, "bad")
+	case 1:
+		var r *core.Reservation
+		if r, err = l.Reserve(ctx, "bad", 1); err == nil {
+			assert.GreaterOrEqual(t, r.Delay(), time.Duration(0), "a delay is never negative")
+			assert.GreaterOrEqual(t, r.Result().RetryAfter, time.Duration(0), "a delay is never negative")
+		}
+	case 2:
+		err = l.Refund(ctx, "bad", 1)
+	case 3:
+		res, err := l.Peek(ctx, "good")
+		if assert.NoError(t, err, "another key has its decision") {
+			assert.Equal(t, core.FromStore, res.Source, "by the store")
+		}
+	}
+	return err
 }
