@@ -15,7 +15,7 @@ path_of() { if [ "$1" = . ]; then echo "$library"; else echo "$library/$1"; fi; 
 # clone_tree clones the repository into $1, on a branch of its own, with what is not committed yet as a commit.
 clone_tree() {
   local name
-  git clone -q . "$1"
+  git clone -q --no-tags . "$1"
   git -C "$1" checkout -q -B release
   for name in user.name user.email user.signingkey gpg.format gpg.program gpg.ssh.program; do
     ! git config "$name" >/dev/null || git -C "$1" config "$name" "$(git config "$name")"
@@ -40,7 +40,7 @@ tag_modules() {
   local clone=$1 version=$2 served=$3 folder sums
   shift 3
   git -C "$clone" tag "$@" -m "$version" "$version"
-  sums=$(serve_module "$clone" "$served" . "$version" | sed -n 's/^\t"\(Sum\|GoModSum\)": "\(.*\)",\?$/\2/p')
+  sums=$(serve_module "$clone" "$served" . "$version" | sed -nE 's/^.*"(Sum|GoModSum)": "([^"]*)".*/\2/p')
   git -C "$clone" checkout -q --detach
   released_modules | grep -vx . | while IFS= read -r folder; do
     go -C "$clone/$folder" mod edit -dropreplace "$library" -require "$library@$version"
