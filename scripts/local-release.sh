@@ -20,7 +20,7 @@ clone_tree() {
   for name in user.name user.email user.signingkey gpg.format gpg.program gpg.ssh.program; do
     ! git config "$name" >/dev/null || git -C "$1" config "$name" "$(git config "$name")"
   done
-  git diff --binary HEAD | git -C "$1" apply --allow-empty
+  git diff-index -p --binary HEAD | git -C "$1" apply --allow-empty
   git ls-files -z --others --exclude-standard | tar -c --null -T - | tar -x -C "$1"
   [ -z "$(git -C "$1" status --porcelain)" ] || commit "$1" "What is not committed yet"
 }
