@@ -29,6 +29,10 @@
 // a URL, which servers log. A POST of another site is refused, as
 // [http.CrossOriginProtection] does. What a POST changed is in the answer and
 // in the log: see [WithLogger].
+//
+// See [docs/tools.md].
+//
+// [docs/tools.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/tools.md
 package adminlimit
 
 import (

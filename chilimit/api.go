@@ -11,6 +11,11 @@
 //	limiter, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}})
 //	...
 //	r.Use(chilimit.New(limiter, chilimit.ByHeader("X-Api-Key")))
+//
+// See [docs/middleware.md].
+//
+// [docs/middleware.md]:
+// https://github.com/tokenbucket-go/ratelimit/blob/main/docs/middleware.md
 package chilimit
 
 import (

@@ -6,6 +6,10 @@
 //
 // It learns the limits from the answers. If they are known, give it a limiter:
 // [WithLimiter]. It needs the standard library and package core alone.
+//
+// See [docs/client.md].
+//
+// [docs/client.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/client.md
 package clientlimit
 
 import (

@@ -44,6 +44,10 @@
 // which they would ignore. Connect's clients have no retries. Apps read
 // RetryInfo or Retry-After. Clients of a grpc-go server with package grpclimit
 // do retry.
+//
+// See [docs/rpc.md].
+//
+// [docs/rpc.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/rpc.md
 package connectlimit
 
 import (

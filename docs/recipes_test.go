@@ -30,8 +30,7 @@ type recipe struct {
 
 // recipes are those of the pages, by the name of the block.
 var recipes = map[string]recipe{
-	"readme_2":     {"r", "/login", true},
-	"readme_3":     {"r", "/login", true},
+	"readme_1":     {"r", "/login", false},
 	"middleware_2": {"r", "/login", false},
 	"middleware_4": {"mux", "/login", false},
 	"middleware_5": {"r", "/login", true},

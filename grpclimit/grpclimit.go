@@ -36,6 +36,10 @@
 // service config retries RESOURCE_EXHAUSTED waits for that long before it tries
 // again. If the call's deadline comes first, or no wait is long enough, the
 // trailer says not to retry.
+//
+// See [docs/rpc.md].
+//
+// [docs/rpc.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/rpc.md
 package grpclimit
 
 import (

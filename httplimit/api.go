@@ -13,6 +13,11 @@
 //
 // It works with every router that takes func(http.Handler) http.Handler. For
 // chi, use package chilimit.
+//
+// See [docs/middleware.md].
+//
+// [docs/middleware.md]:
+// https://github.com/tokenbucket-go/ratelimit/blob/main/docs/middleware.md
 package httplimit
 
 import (

@@ -44,6 +44,10 @@
 // full bucket. FirstOf(ByTokenSubject(), BySession()) suits all of them but
 // clients of HTTP without a token: limit those by address in front of the HTTP
 // handler, and what opens sessions too: httplimit.
+//
+// See [docs/rpc.md].
+//
+// [docs/rpc.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/rpc.md
 package mcplimit
 
 import (

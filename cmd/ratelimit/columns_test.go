@@ -49,7 +49,7 @@ func onTerminal(t *testing.T, whole []string, args ...string) string {
 // Every help fits a terminal, and its examples can be pasted.
 func TestHelpFitsATerminal(t *testing.T) {
 	onTerminal(t, nil, "help")
-	for _, c := range append(table.Commands, cli.Command{Name: "help"}, cli.Command{Name: "completion"}) {
+	for _, c := range append(table.Commands, cli.Command{Name: "help"}, cli.Command{Name: "completion"}, cli.Command{Name: "version"}) {
 		text := onTerminal(t, nil, "help", c.Name)
 		for line := range strings.Lines(c.Details) {
 			if line = strings.TrimSuffix(line, "\n"); strings.HasPrefix(line, "  ") && strings.Contains(line, "ratelimit ") {

@@ -2,7 +2,11 @@
 // wrong with a policy file, what a change of it does to buckets, what a policy
 // would have denied, and who is limited right now, and why.
 //
-//	go run ./cmd/ratelimit help
+//	go install github.com/tokenbucket-go/ratelimit/cmd/ratelimit@latest
+//
+// See [docs/tools.md].
+//
+// [docs/tools.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/tools.md
 package main
 
 import (

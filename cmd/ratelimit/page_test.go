@@ -54,7 +54,7 @@ func (s *stage) print(t *testing.T, page string, prepare func(*testing.T)) {
 		case "yaml":
 			s.write(t, before, body)
 		case "sh":
-			if strings.HasPrefix(body, "go build") {
+			if strings.HasPrefix(body, "go install") {
 				continue // as newStage does
 			}
 			printed = s.run(t, body, prepare)

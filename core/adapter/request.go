@@ -5,6 +5,10 @@
 // framework's request, it names these functions in the framework's types, and
 // it writes refusals the way the framework does. Package adaptertest checks the
 // result.
+//
+// See [docs/adapters.md].
+//
+// [docs/adapters.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/adapters.md
 package adapter
 
 import (

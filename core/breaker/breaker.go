@@ -3,6 +3,10 @@
 // for other stores:
 //
 //	store := breaker.New(memcachedStore, 100*time.Millisecond, 5, 500*time.Millisecond)
+//
+// See [docs/failure.md].
+//
+// [docs/failure.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/failure.md
 package breaker
 
 import (

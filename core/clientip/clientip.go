@@ -1,5 +1,9 @@
 // Package clientip finds the address by which a client is limited, for key
 // functions that an app writes itself. The adapters' ByIP uses it.
+//
+// See [docs/keys-and-trust.md].
+//
+// [docs/keys-and-trust.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/keys-and-trust.md
 package clientip
 
 import (

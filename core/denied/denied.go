@@ -8,6 +8,10 @@
 //
 // Keys can be personal data, and a Top keeps some: nothing does unless the app
 // installs it. With [WithKeySecret] it keeps hashes.
+//
+// See [docs/tools.md].
+//
+// [docs/tools.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/tools.md
 package denied
 
 import (

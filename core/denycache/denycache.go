@@ -3,6 +3,10 @@
 // too:
 //
 //	store := denycache.New(memcachedStore, time.Second)
+//
+// See [docs/how-it-works.md].
+//
+// [docs/how-it-works.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/how-it-works.md
 package denycache
 
 import (

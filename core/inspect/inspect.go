@@ -1,4 +1,8 @@
 // Package inspect shows what a store keeps of a key, for tools of operators.
+//
+// See [docs/tools.md].
+//
+// [docs/tools.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/tools.md
 package inspect
 
 import (

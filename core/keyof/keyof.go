@@ -8,6 +8,10 @@
 //
 // An error is that of the extractor: [core.ErrNoKey] for an empty value, and a
 // [core.ConfigError] for a name that can't be one.
+//
+// See [docs/operations.md].
+//
+// [docs/operations.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/operations.md
 package keyof
 
 import (

@@ -3,6 +3,10 @@
 // Redis. It works around any other store too:
 //
 //	store := lease.New(memcachedStore, 1000, 100*time.Millisecond)
+//
+// See [docs/scale.md].
+//
+// [docs/scale.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/scale.md
 package lease
 
 import (

@@ -2,6 +2,10 @@
 // protocol: it is skipped or gets a key and a cost, is decided, and is settled
 // or refunded when it has been answered. Package adapter adds what is HTTP. An
 // interceptor of an RPC framework adds what its protocol answers.
+//
+// See [docs/adapters.md].
+//
+// [docs/adapters.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/adapters.md
 package middleware
 
 import (

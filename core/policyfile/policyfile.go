@@ -28,6 +28,10 @@
 // policies. Brackets nest at most 8 deep; colons and dashes outside them are in
 // the first 100 columns. A key has at most 256 bytes. Aliases expand a file to
 // at most 2 MiB, and a small one to less.
+//
+// See [docs/policies.md].
+//
+// [docs/policies.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/policies.md
 package policyfile
 
 import (

@@ -6,6 +6,10 @@
 //
 // [New] makes a store on a go-redis client that you have, such as one of a
 // Cluster.
+//
+// See [docs/failure.md].
+//
+// [docs/failure.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/failure.md
 package redisstore
 
 import (

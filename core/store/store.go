@@ -1,6 +1,10 @@
 // Package store is for authors of stores. A [Store] keeps the buckets of
 // limiters and decides their requests. [Request.Decide] has the arithmetic for
 // it, and package storetest tests it. [Memory] is the store in this process.
+//
+// See [docs/how-it-works.md].
+//
+// [docs/how-it-works.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/how-it-works.md
 package store
 
 import (

@@ -1,5 +1,9 @@
 // Package storestats is what a store of package redisstore reports of its work,
 // for metrics that need not know the store.
+//
+// See [docs/observability.md].
+//
+// [docs/observability.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/observability.md
 package storestats
 
 import (

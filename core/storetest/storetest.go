@@ -6,6 +6,10 @@
 //			return mystore.New(clock)
 //		})
 //	}
+//
+// See [docs/testing.md].
+//
+// [docs/testing.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/testing.md
 package storetest
 
 import (

@@ -13,6 +13,11 @@
 //	e.Use(echolimit.New(limiter, echolimit.ByHeader("X-Api-Key")))
 //
 // The package for echo v4 is echolimit, without /v5.
+//
+// See [docs/middleware.md].
+//
+// [docs/middleware.md]:
+// https://github.com/tokenbucket-go/ratelimit/blob/main/docs/middleware.md
 package echolimit
 
 import (

@@ -14,6 +14,11 @@
 //
 // With a custom context of the app's own, key and option functions receive
 // that: c.(*myCtx). The package for fiber v2 is fiberlimit, without /v3.
+//
+// See [docs/middleware.md].
+//
+// [docs/middleware.md]:
+// https://github.com/tokenbucket-go/ratelimit/blob/main/docs/middleware.md
 package fiberlimit
 
 import (

@@ -69,11 +69,15 @@ func TestPagesShowEachPicture(t *testing.T) {
 	pages = append(pages, filepath.Join(docs, "../README.md"))
 	shown := make(map[string]string) // the texts, by the picture's name
 	image := regexp.MustCompile(`!\[([^\]]*)\]\((?:docs/)?pictures/([^)]+)\)`)
+	narrower := regexp.MustCompile(`<img src="(?:docs/)?pictures/([^"]+)" width="\d+" alt="([^"]*)">`)
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, found := range image.FindAllStringSubmatch(string(text), -1) {
 			shown[found[2]] = found[1]
+		}
+		for _, found := range narrower.FindAllStringSubmatch(string(text), -1) {
+			shown[found[1]] = found[2]
 		}
 	}
 	numbers := regexp.MustCompile(`\d[\d,]*\b`)

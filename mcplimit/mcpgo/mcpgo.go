@@ -22,6 +22,10 @@
 // Calls of unknown tools, and those whose arguments don't match the schema,
 // fail before they are counted. A tool that asks the client for more input is
 // called again with it, and pays again.
+//
+// See [docs/rpc.md].
+//
+// [docs/rpc.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/rpc.md
 package mcpgo
 
 import (

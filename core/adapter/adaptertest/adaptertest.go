@@ -14,6 +14,10 @@
 // repeat the rule. Requests are real HTTP over connections in memory, so a case
 // can choose the address of the connection's peer. A check that hangs in the
 // adapter fails its rule after a minute.
+//
+// See [docs/adapters.md].
+//
+// [docs/adapters.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/adapters.md
 package adaptertest
 
 import (

@@ -1,6 +1,10 @@
 // Package rpc is what interceptors of RPC frameworks have in common: the codes
 // and texts of refusals, when clients retry, and how the messages of a stream
 // are decided one by one.
+//
+// See [docs/rpc.md].
+//
+// [docs/rpc.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/rpc.md
 package rpc
 
 import (

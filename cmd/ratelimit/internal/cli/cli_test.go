@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -76,6 +78,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"show -nhunter2 a", "tool: show has no flag -n…: a value follows a space, as in -n VALUE\n", cli.Misused},
 		{"show ---hunter2 a", "tool: show: a flag is - or --, its name, and a value after a space or =\n", cli.Misused},
 		{"help shwo", "did you mean show?", cli.Misused},
+		{"version -x", "tool: version takes nothing (see tool help version)\n", cli.Misused},
 		{"completion csh", "bash, zsh or fish", cli.Misused},
 	} {
 		_, errs, code := run(strings.Fields(c.line)...)
@@ -98,6 +101,14 @@ func TestHelpNamesCommandsFlagsAndExitCodes(t *testing.T) {
 		assert.Equal(t, cli.OK, code, line)
 		assert.Contains(t, out, "Usage: tool show [FLAGS] WORD…", line)
 		assert.Contains(t, out, "  -name word\n        a word\n", line)
+	}
+}
+
+func TestVersionSaysWhatRuns(t *testing.T) {
+	for _, line := range []string{"version", "-version", "--version"} {
+		out, _, code := run(line)
+		assert.Equal(t, cli.OK, code, line)
+		assert.Regexp(t, "^tool [^,]+, "+regexp.QuoteMeta(runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH)+"\n$", out, line)
 	}
 }
 

@@ -40,6 +40,8 @@ func (t Table) run(ctx context.Context, s Streams, args []string) error {
 		return t.runHelp(s, args)
 	case "completion":
 		return t.runCompletion(s, args)
+	case "version", "-version", "--version":
+		return t.runVersion(s, args)
 	}
 	if strings.HasPrefix(name, "-") {
 		return Misuse("the command comes first, and then its flags (see %s help)", t.Name)

@@ -60,6 +60,7 @@ var builtIn = []Command{
   ratelimit completion fish | source
 `},
 	{Name: "help", Args: "[COMMAND | json [COMMAND]]", About: "print this text, that of a command, or the members of its JSON"},
+	{Name: "version", About: "print the versions of the program and of Go"},
 }
 
 // all returns the commands, with those that t has itself.
