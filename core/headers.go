@@ -54,12 +54,13 @@ var styles = enum.Names{Type: "HeaderStyle", Prefix: "Headers", Of: []string{"Le
 // none is the text of HeadersNone, which stands alone.
 var none = styles.Text(bits.TrailingZeros8(uint8(HeadersNone)))
 
-// apart are styles that write RateLimit-Policy differently: one can be sent.
-const apart = HeadersDraft8 | HeadersDraft6
+// drafts are the styles of which a response has one: their RateLimit-Policy
+// differs.
+const drafts = HeadersDraft8 | HeadersDraft6
 
 // valid reports whether the styles of s can be combined.
 func (s HeaderStyle) valid() bool {
-	return s < 1<<len(styles.Of) && (s&HeadersNone == 0 || s == HeadersNone) && bits.OnesCount8(uint8(s&apart)) < 2
+	return s < 1<<len(styles.Of) && (s&HeadersNone == 0 || s == HeadersNone) && bits.OnesCount8(uint8(s&drafts)) < 2
 }
 
 // String returns the names of the styles in Go, without the package.
@@ -85,7 +86,9 @@ const (
 // WriteHeaders writes the header fields of the policy's style to h. If another
 // limiter has already written to h, WriteHeaders adds members to the list
 // fields. Fields of one value it keeps or replaces, so that they describe the
-// decision that constrains the client more. It allocates once.
+// decision that constrains the client more. A response has fields of one draft:
+// where h has those of HeadersDraft6, WriteHeaders adds no HeadersDraft8 but
+// those, and the other way round. It allocates once.
 func (r Result) WriteHeaders(h http.Header) { r.writeHeaders(new(field.Room), h) }
 
 // writesHeaders reports whether WriteHeaders writes anything.
@@ -105,17 +108,14 @@ func (r *Result) writeHeaders(room *field.Room, h field.Header) {
 		}
 		w.Set("Cache-Control", "no-store")
 	}
-	style, texts := r.headers, r.plan.texts
-	if style == HeadersDefault {
-		style = HeadersLegacy | HeadersDraft8
-	}
+	style, texts := r.headers.in(draftOf(w.Get(policyField))), r.plan.texts
 	if style&HeadersDraft8 != 0 {
-		addPolicy(&w, texts.policy)
+		w.Add(policyField, texts.policy)
 		text := w.Text()
 		w.Add(rateLimitField, w.Append(text, r.appendDraft8(text)))
 	}
 	if style&HeadersDraft6 != 0 {
-		addPolicy(&w, texts.draft6)
+		w.Add(policyField, texts.draft6)
 	}
 	if style&(HeadersLegacy|HeadersDraft6) == 0 {
 		return
@@ -134,12 +134,27 @@ func (r *Result) writeHeaders(room *field.Room, h field.Header) {
 	}
 }
 
-// addPolicy adds value to RateLimit-Policy, unless another limiter has written
-// the field in the other style: clients can't read a list that mixes both.
-func addPolicy(w *field.Writer, value string) {
-	if before := w.Get(policyField); before == "" || (before[0] == '"') == (value[0] == '"') {
-		w.Add(policyField, value)
+// draftOf returns the style that wrote a value of RateLimit-Policy, or 0.
+func draftOf(policy string) HeaderStyle {
+	switch {
+	case policy == "":
+		return 0
+	case policy[0] == '"': // the name of a limit
+		return HeadersDraft8
 	}
+	return HeadersDraft6
+}
+
+// in returns the styles of s, with draft in place of s's own, unless draft is 0
+// or s has none.
+func (s HeaderStyle) in(draft HeaderStyle) HeaderStyle {
+	if s == HeadersDefault {
+		s = HeadersLegacy | HeadersDraft8
+	}
+	if s&drafts != 0 && draft != 0 {
+		s = s&^drafts | draft
+	}
+	return s
 }
 
 // tighterThan reports whether r constrains the client more than the decision of

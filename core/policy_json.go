@@ -197,7 +197,7 @@ func (r *reader) headers(v any, path string) (sum HeaderStyle) {
 		case reason != "":
 			reason += " (default and none stand alone, without a list)"
 		case !(sum | style).valid():
-			reason = "can't be sent together with the others: the RateLimit-Policy of " + strings.Join(apart.texts().([]string), " and ") + " differ"
+			reason = "can't be sent together with the others: the RateLimit-Policy of " + strings.Join(drafts.texts().([]string), " and ") + " differ"
 		default:
 			sum |= style
 			continue

@@ -327,21 +327,26 @@ func (j *JointResult) order() []int {
 }
 
 // WriteHeaders writes the header fields of all limiters to h. RateLimit and
-// RateLimit-Policy list the limits of all. Fields that have one value are those
-// of the tightest limiter. Retry-After is the longest, and is left out if the
-// request can never be allowed. Charges of one limiter for the same key are
-// listed once. See [Result.WriteHeaders].
+// RateLimit-Policy list the limits of all, in the draft of the first. Fields
+// that have one value are those of the tightest limiter. Retry-After is the
+// longest, and is left out if the request can never be allowed. Charges of one
+// limiter for the same key are listed once. See [Result.WriteHeaders].
 func (j JointResult) WriteHeaders(h http.Header) { j.writeHeaders(h) }
 
 // writeHeaders is WriteHeaders for any kind of header.
 func (j *JointResult) writeHeaders(h field.Header) {
-	order := j.order()
+	order, draft := j.order(), HeaderStyle(0)
+	for i := range j.Results {
+		if r := &j.Results[i]; draft == 0 && r.writesHeaders() {
+			draft = r.headers.in(0) & drafts
+		}
+	}
 	for n, i := range order {
 		if j.among(i, order[n+1:]) {
 			continue
 		}
 		r := j.Results[i]
-		if !r.Allowed {
+		if r.headers = r.headers.in(draft); !r.Allowed {
 			r.RetryAfter = j.RetryAfter
 		}
 		r.writeHeaders(new(field.Room), h)
