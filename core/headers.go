@@ -93,7 +93,7 @@ func (r Result) WriteHeaders(h http.Header) { r.writeHeaders(new(field.Room), h)
 
 // writesHeaders reports whether WriteHeaders writes anything.
 func (r *Result) writesHeaders() bool {
-	return r.plan != nil && (r.headers != HeadersNone || !r.Allowed)
+	return r.set != nil && (r.headers != HeadersNone || !r.Allowed)
 }
 
 // writeHeaders is WriteHeaders with values in room.
@@ -108,7 +108,7 @@ func (r *Result) writeHeaders(room *field.Room, h field.Header) {
 		}
 		w.Set("Cache-Control", "no-store")
 	}
-	style, texts := r.headers.in(draftOf(w.Get(policyField))), r.plan.texts
+	style, texts := r.headers.in(draftOf(w.Get(policyField))), r.set.texts
 	if style&HeadersDraft8 != 0 {
 		w.Add(policyField, texts.policy)
 		text := w.Text()
@@ -121,7 +121,7 @@ func (r *Result) writeHeaders(room *field.Room, h field.Header) {
 		return
 	}
 	capacity := texts.capacities[r.tightest]
-	untilFull := r.answer.ResetAfter(r.plan.Plan, int(r.tightest))
+	untilFull := r.answer.ResetAfter(r.set.LimitSet, int(r.tightest))
 	if style&HeadersLegacy != 0 && r.tighterThan(w.Get(legacyRemaining)) {
 		w.Set(legacyLimit, capacity)
 		w.SetInt(legacyRemaining, r.Remaining)
@@ -171,12 +171,12 @@ func (r *Result) tighterThan(remaining string) bool {
 
 // appendDraft8 appends a value such as "burst";r=7;t=1, "daily";r=900;t=3600
 func (r *Result) appendDraft8(b []byte) []byte {
-	for i := range r.plan.Rates {
+	for i := range r.set.Rates {
 		if i > 0 {
 			b = append(b, ", "...)
 		}
 		remaining, effective := r.window(i)
-		b = append(b, r.plan.texts.members[i]...)
+		b = append(b, r.set.texts.members[i]...)
 		b = append(b, ";r="...)
 		b = strconv.AppendInt(b, remaining, 10)
 		if effective != Never {
@@ -196,14 +196,14 @@ func (r *Result) window(i int) (remaining int64, effective time.Duration) {
 			return 0, retry
 		}
 	}
-	p := r.plan.Plan
+	p := r.set.LimitSet
 	remaining = r.answer.Remaining(p, i)
 	switch {
 	case remaining == 0:
 		return 0, duration(r.answer.RetryAfter(p, i, 1))
-	case r.plan.limits[i].Mode == Concurrent: // nobody knows when others are released
+	case r.set.limits[i].Mode == Concurrent: // nobody knows when others are released
 		return remaining, Never
-	case r.plan.limits[i].Mode == Continuous:
+	case r.set.limits[i].Mode == Continuous:
 		return remaining, duration(r.answer.EarnedIn(p, i)) // T/ρ
 	default:
 		return remaining, duration(r.answer.NextStep(p, i))

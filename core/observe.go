@@ -241,17 +241,17 @@ func (w *watch) reportPolicy(now Policy, changes []string) {
 
 // tightestLimit returns the tightest limit's name and unit, if one decided.
 func (r *Result) tightestLimit() (name, unit string) {
-	if r.plan == nil {
+	if r.set == nil {
 		return "", ""
 	}
-	return r.plan.limits[r.tightest].Name, r.plan.units[r.tightest]
+	return r.set.limits[r.tightest].Name, r.set.units[r.tightest]
 }
 
 // retryAfter returns RetryAfter as it would be without shadow mode.
 func (r *Result) retryAfter() time.Duration {
 	longest := time.Duration(0)
-	if r.plan != nil && !r.answer.Allowed {
-		for i := range r.plan.limits {
+	if r.set != nil && !r.answer.Allowed {
+		for i := range r.set.limits {
 			longest = max(longest, r.retryAfterOf(i))
 		}
 	}
@@ -336,17 +336,17 @@ func (r *Result) hasSlots() bool { return r.maxHold() > 0 }
 
 // hasEstimates reports whether r took estimates that come back after MaxHold.
 func (r *Result) hasEstimates() bool {
-	return r.held != nil && r.taken() && slices.ContainsFunc(r.plan.Rates, func(rate bucket.Rate) bool { return rate.Hold > 0 && !rate.Slots })
+	return r.held != nil && r.taken() && slices.ContainsFunc(r.set.Rates, func(rate bucket.Rate) bool { return rate.Hold > 0 && !rate.Slots })
 }
 
 // maxHold returns the shortest MaxHold of r's slots; 0 if it has none.
 func (r *Result) maxHold() (shortest time.Duration) {
-	if r.held == nil || !r.taken() || r.plan.slots == nil {
+	if r.held == nil || !r.taken() || r.set.slots == nil {
 		return 0
 	}
-	for i := range r.plan.Rates {
-		rate := &r.plan.Rates[i]
-		if hold := duration(rate.Hold); rate.Slots && r.held.tokens(r.plan, i) > 0 && (shortest == 0 || hold < shortest) {
+	for i := range r.set.Rates {
+		rate := &r.set.Rates[i]
+		if hold := duration(rate.Hold); rate.Slots && r.held.tokens(r.set, i) > 0 && (shortest == 0 || hold < shortest) {
 			shortest = hold
 		}
 	}
@@ -358,8 +358,8 @@ func (r *Result) slotsTaken() (n int64, hold time.Duration) {
 	if !r.hasSlots() {
 		return 0, 0
 	}
-	for i := range r.plan.Rates {
-		if rate := &r.plan.Rates[i]; rate.Slots {
+	for i := range r.set.Rates {
+		if rate := &r.set.Rates[i]; rate.Slots {
 			n, hold = n+r.costOf(i), max(hold, duration(rate.Hold))
 		}
 	}

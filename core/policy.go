@@ -407,7 +407,7 @@ func (l *Limiter) SetExceptions(e Exceptions) error {
 	next := *now
 	next.except(given)
 	l.exceptions.Store(given)
-	l.rules.Store(&next)
+	l.compiled.Store(&next)
 	if len(changes) > 0 {
 		l.watch.reportPolicy(next.policy, changes)
 	}

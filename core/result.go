@@ -67,12 +67,12 @@ type Result struct {
 	limiter *Limiter // that returned this; nil: none did
 	key     string   // as the limiter got it
 	answer  store.Answer
-	each    *[]int64 // the tokens asked of each limit; nil: Cost of those that count requests
-	ticket  int64    // of the hold, if this is the result of a reservation; else 0
-	held    *held    // what it holds; nil: nothing, or the hold of a reservation
-	plan    *plan    // nil if no limit was checked: FromFailOpen, or an error
+	each    *[]int64  // the tokens asked of each limit; nil: Cost of those that count requests
+	ticket  int64     // of the hold, if this is the result of a reservation; else 0
+	held    *held     // what it holds; nil: nothing, or the hold of a reservation
+	set     *limitSet // nil if no limit was checked: FromFailOpen, or an error
 
-	tightest int32 // index of the tightest limit in the plan
+	tightest int32 // index of the tightest limit in the set
 
 	// ended is 1 when the Result was undone or settled. A copy has its own,
 	// unless both have the same once. That is a number where the Result is kept
@@ -116,10 +116,10 @@ type LimitResult struct {
 // the slice. It returns nil if no store or fallback decided (FromFailOpen, or
 // an error).
 func (r Result) Limits() []LimitResult {
-	if r.plan == nil {
+	if r.set == nil {
 		return nil
 	}
-	list := make([]LimitResult, len(r.plan.limits))
+	list := make([]LimitResult, len(r.set.limits))
 	for i := range list {
 		list[i] = r.limit(i)
 	}
@@ -128,11 +128,11 @@ func (r Result) Limits() []LimitResult {
 
 func (r *Result) limit(i int) LimitResult {
 	s := LimitResult{
-		Limit:      r.plan.limits[i],
+		Limit:      r.set.limits[i],
 		Cost:       r.costOf(i),
-		Remaining:  r.answer.Remaining(r.plan.Plan, i),
-		Debt:       r.answer.Debt(r.plan.Plan, i),
-		ResetAfter: duration(r.answer.ResetAfter(r.plan.Plan, i)),
+		Remaining:  r.answer.Remaining(r.set.LimitSet, i),
+		Debt:       r.answer.Debt(r.set.LimitSet, i),
+		ResetAfter: duration(r.answer.ResetAfter(r.set.LimitSet, i)),
 	}
 	if !r.answer.Allowed {
 		s.RetryAfter = r.retryAfterOf(i)
@@ -142,14 +142,14 @@ func (r *Result) limit(i int) LimitResult {
 }
 
 // costOf returns how many tokens the request asked of the i-th limit.
-func (r *Result) costOf(i int) int64 { return r.plan.CostOf(i, r.Cost, r.each) }
+func (r *Result) costOf(i int) int64 { return r.set.CostOf(i, r.Cost, r.each) }
 
 // taken reports whether the decision took something that it can give back.
-func (r *Result) taken() bool { return r.Allowed && !r.ShadowDenied && !r.untaken && r.plan != nil }
+func (r *Result) taken() bool { return r.Allowed && !r.ShadowDenied && !r.untaken && r.set != nil }
 
 // retryAfterOf returns in which time the i-th limit has what was asked.
 func (r *Result) retryAfterOf(i int) time.Duration {
-	micros := r.answer.RetryAfter(r.plan.Plan, i, r.costOf(i))
+	micros := r.answer.RetryAfter(r.set.LimitSet, i, r.costOf(i))
 	if micros == bucket.Never {
 		return Never
 	}
@@ -157,12 +157,12 @@ func (r *Result) retryAfterOf(i int) time.Duration {
 }
 
 // read sets r's fields from its answer to a request under p.
-func (r *Result) read(p *plan, cost int64, each *[]int64) {
+func (r *Result) read(p *limitSet, cost int64, each *[]int64) {
 	a := &r.answer
-	r.Allowed, r.Unused, r.Cost, r.Source, r.plan, r.each = a.Allowed, a.Unused, cost, a.Source, p, each
+	r.Allowed, r.Unused, r.Cost, r.Source, r.set, r.each = a.Allowed, a.Unused, cost, a.Source, p, each
 	for i := range p.Rates {
-		remaining, retry := a.Remaining(p.Plan, i), time.Duration(0)
-		reset := duration(a.ResetAfter(p.Plan, i))
+		remaining, retry := a.Remaining(p.LimitSet, i), time.Duration(0)
+		reset := duration(a.ResetAfter(p.LimitSet, i))
 		if !a.Allowed {
 			retry = r.retryAfterOf(i)
 		}
@@ -183,7 +183,7 @@ func (r *Result) read(p *plan, cost int64, each *[]int64) {
 func (r *Result) readAgain() {
 	allowed, source, cause := r.Allowed, r.Source, r.Cause
 	r.RetryAfter, r.ResetAfter = 0, 0
-	r.read(r.plan, r.Cost, r.each)
+	r.read(r.set, r.Cost, r.each)
 	r.Allowed, r.Source, r.Cause = allowed, source, cause
 	if allowed {
 		r.RetryAfter = 0
@@ -193,12 +193,12 @@ func (r *Result) readAgain() {
 // keepDelays fixes the delays of a denial, whatever costs r shows later.
 func (r *Result) keepDelays() {
 	a := &r.answer
-	if a.Allowed || r.plan == nil {
+	if a.Allowed || r.set == nil {
 		return
 	}
-	waits := make([]bucket.Waits, len(r.plan.Rates))
+	waits := make([]bucket.Waits, len(r.set.Rates))
 	for i := range waits {
-		waits[i] = bucket.Waits{Retry: a.RetryAfter(r.plan.Plan, i, r.costOf(i)), Full: a.ResetAfter(r.plan.Plan, i)}
+		waits[i] = bucket.Waits{Retry: a.RetryAfter(r.set.LimitSet, i, r.costOf(i)), Full: a.ResetAfter(r.set.LimitSet, i)}
 	}
 	a.Waits = &waits
 }
@@ -229,17 +229,17 @@ func (r *Result) Release(ctx context.Context) error {
 	r.held.released = true
 	r.held.inUse.lose(true)
 	now := r.limiter.current()
-	return r.limiter.release(context.WithoutCancel(ctx), now, r.releasePlan(now), r.Source, r.key, []bucket.Ending{r.held.ending()})
+	return r.limiter.release(context.WithoutCancel(ctx), now, r.releaseSet(now), r.Source, r.key, []bucket.Ending{r.held.ending()})
 }
 
-// releasePlan returns the plan by which r's slots are released. All of the
+// releaseSet returns the limits by which r's slots are released. All of the
 // policy is fastest, because it is what is stored. But another definition of
 // its other limits must not be written, and no estimate must end.
-func (r *Result) releasePlan(now *rules) *bucket.Plan {
-	if p := r.plan.Plan; now.refundPlan(r.key, r.Source) == p && !r.plan.estimates {
+func (r *Result) releaseSet(now *compiled) *bucket.LimitSet {
+	if p := r.set.LimitSet; now.refundSet(r.key, r.Source) == p && !r.set.estimates {
 		return p
 	}
-	return r.plan.slots
+	return r.set.slots
 }
 
 // Hold says that the work goes on: the decision holds its slots, and its
@@ -272,19 +272,19 @@ func (r *Result) extend(ctx context.Context) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := r.plan.Of(func(rate *bucket.Rate) bool {
-		return rate.Hold > 0 && (rate.Slots && !h.released || !rate.Slots && !h.settled) && h.tokens(r.plan, r.plan.IndexOf(rate.Tag)) > 0
+	p := r.set.Of(func(rate *bucket.Rate) bool {
+		return rate.Hold > 0 && (rate.Slots && !h.released || !rate.Slots && !h.settled) && h.tokens(r.set, r.set.IndexOf(rate.Tag)) > 0
 	})
 	if p == nil {
 		return ErrSettled
 	}
 	each := make([]int64, len(p.Rates))
 	for i := range each {
-		each[i] = h.tokens(r.plan, r.plan.IndexOf(p.Rates[i].Tag))
+		each[i] = h.tokens(r.set, r.set.IndexOf(p.Rates[i].Tag))
 	}
 	l, now := r.limiter, r.limiter.current()
-	hold := bucket.Request{Plan: p, Action: bucket.Acquire, Each: &each, Ticket: h.ticket, Ends: bucket.Ending{Ticket: h.ticket, At: h.began}}
-	a, err := l.storeOf(r.Source).Do(context.WithoutCancel(ctx), now.planOf(r.key).class.Request(now.storedKey(r.key), hold))
+	hold := bucket.Request{Set: p, Action: bucket.Acquire, Each: &each, Ticket: h.ticket, Ends: bucket.Ending{Ticket: h.ticket, At: h.began}}
+	a, err := l.storeOf(r.Source).Do(context.WithoutCancel(ctx), now.setOf(r.key).class.Request(now.storedKey(r.key), hold))
 	if h.began = a.Now; err != nil {
 		h.began = 0 // the store may have moved them, or not
 		return l.failed(ctx, r.key, err)
@@ -330,8 +330,8 @@ func (r *Result) startRelease() {
 	r.held.inUse.lose(true)
 	l, source, key := r.limiter, r.Source, strings.Clone(r.key) // which may be reused when the response is over
 	now := l.current()
-	p := r.releasePlan(now)
-	l.releases.calls.Add(releasesOf{r.plan.slots, key}, r.held.ending(), func(holds []bucket.Ending) error {
+	p := r.releaseSet(now)
+	l.releases.calls.Add(releasesOf{r.set.slots, key}, r.held.ending(), func(holds []bucket.Ending) error {
 		_ = l.release(context.Background(), now, p, source, key, holds)
 		return nil // it is not sent again: a store that was away does that itself, or MaxHold ends them
 	})
@@ -347,14 +347,14 @@ type releases struct {
 
 // releasesOf is what releases have in common that share a call.
 type releasesOf struct {
-	slots *bucket.Plan
+	slots *bucket.LimitSet
 	key   string
 }
 
 // before waits until the releases of key that are under way are done, so that a
 // decision of this process comes after them. It waits for at most
 // cancelTimeout, because a store may not answer.
-func (r *releases) before(ctx context.Context, slots *bucket.Plan, key string) error {
+func (r *releases) before(ctx context.Context, slots *bucket.LimitSet, key string) error {
 	done := r.calls.Pending(releasesOf{slots, key})
 	if done == nil {
 		return nil
@@ -393,7 +393,7 @@ func newTicket() int64 {
 }
 
 // newHeld returns what a decision under p holds, or nil.
-func newHeld(p *plan, ticket, began, cost int64, each *[]int64) *held {
+func newHeld(p *limitSet, ticket, began, cost int64, each *[]int64) *held {
 	h := &held{ticket: ticket, cost: cost, each: each, began: began}
 	for i := range p.Rates {
 		if p.Rates[i].Hold > 0 && h.tokens(p, i) > 0 {
@@ -404,7 +404,7 @@ func newHeld(p *plan, ticket, began, cost int64, each *[]int64) *held {
 }
 
 // tokens is what h holds, if the i-th limit of p holds anything.
-func (h *held) tokens(p *plan, i int) int64 { return p.CostOf(i, h.cost, h.each) }
+func (h *held) tokens(p *limitSet, i int) int64 { return p.CostOf(i, h.cost, h.each) }
 
 // ending is what ends h, and puts back all that it holds. h.mu is held.
 func (h *held) ending() bucket.Ending {

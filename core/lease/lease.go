@@ -228,7 +228,7 @@ func (s *Store) sendBefore(ctx context.Context, before *store.Request) {
 		return
 	}
 	r := *before
-	if r.Plan = r.Plan.ForRefund(r.Key()); r.Plan == nil { // nothing of its limits is left
+	if r.Set = r.Set.ForRefund(r.Key()); r.Set == nil { // nothing of its limits is left
 		s.settled(before, nil)
 		return
 	}
@@ -272,9 +272,9 @@ func (s *Store) giveBack(r store.Request) {
 	if r.N == 0 && r.Ends.Ticket == 0 {
 		return
 	}
-	if p := r.Plan.ForRefund(r.Key()); p != nil {
+	if p := r.Set.ForRefund(r.Key()); p != nil {
 		back := r
-		back.Plan = p
+		back.Set = p
 		_, _ = s.inBackground(back)
 	}
 	s.settled(&r, nil)

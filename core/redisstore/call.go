@@ -44,7 +44,7 @@ type call struct {
 type member struct {
 	key       string // the key in Redis
 	request   store.Request
-	calendars string // what bucket.Plan.Calendars returned when it was last sent
+	calendars string // what bucket.LimitSet.Calendars returned when it was last sent
 }
 
 // members returns c's requests, the first one too.
@@ -147,7 +147,7 @@ const unusualWeight = 16
 // flags.lua, which that loop includes, and weigh as unusual requests.
 func (c *call) usual() bool {
 	r := &c.request
-	return c.others == nil && r.Action == bucket.Take && r.Plan.Simple && r.Each == nil && !r.Dry && r.Ends.Ticket == 0
+	return c.others == nil && r.Action == bucket.Take && r.Set.Simple && r.Each == nil && !r.Dry && r.Ends.Ticket == 0
 }
 
 // weight is the server's work on c: 1 for a usual request, about 2 µs. Example:
@@ -187,7 +187,7 @@ func alike(a, b *call) bool { return sameTake(a, b) && a.request.N > 0 && a.key 
 // sent as one request with several keys.
 func sameTake(a, b *call) bool {
 	x, y := &a.request, &b.request
-	return x.N == y.N && x.Plan == y.Plan && a.usual() && b.usual()
+	return x.N == y.N && x.Set == y.Set && a.usual() && b.usual()
 }
 
 // run returns the length of the run at the beginning of calls: how many calls

@@ -29,10 +29,10 @@ end }
 func TestErrorsOfOldServersAreRead(t *testing.T) {
 	client := redistest.Client(t)
 	prefix := redistest.Prefix()
-	p := planOf(core.PerDay(10))
+	p := setOf(core.PerDay(10))
 	var calls []*call
 	for _, key := range []string{"written", "refused", "also refused"} {
-		calls = append(calls, callOf(prefix+key, store.NewRequest("api", key, bucket.Request{Plan: p, N: 1})))
+		calls = append(calls, callOf(prefix+key, store.NewRequest("api", key, bucket.Request{Set: p, N: 1})))
 	}
 	decide := func(calls []*call) (any, error) {
 		cmd := command(t.Context(), eval, oldRedis+script.Ordinary().Text.(string), scriptArgs(calls, "", false))

@@ -43,11 +43,11 @@ func TestProxyOfAClusterGetsACommandForEachKey(t *testing.T) {
 			client := redistest.Client(t)
 			client.AddHook(clusterProxy{words: words})
 			s, prefix := New(client), redistest.Prefix()
-			p := planOf(core.PerDay(10))
+			p := setOf(core.PerDay(10))
 			for range 2 {
 				var calls []*call
 				for _, key := range []string{"a", "b", "c"} {
-					calls = append(calls, callOf(prefix+key, store.NewRequest("api", key, bucket.Request{Plan: p, N: 5})))
+					calls = append(calls, callOf(prefix+key, store.NewRequest("api", key, bucket.Request{Set: p, N: 5})))
 				}
 				outcomes, err := s.batches.server.send(t.Context(), calls, false)
 				require.NoError(t, err)
@@ -127,10 +127,10 @@ func TestKeysInErrorsProveNothing(t *testing.T) {
 		client, hook := redistest.Client(t), &wordy{}
 		client.AddHook(hook)
 		s := New(client)
-		p := planOf(core.PerDay(10))
+		p := setOf(core.PerDay(10))
 		var calls []*call
 		for _, name := range []string{key, key + " too"} {
-			calls = append(calls, callOf(redisKey(redistest.Prefix(), "api", name), store.NewRequest("api", name, bucket.Request{Plan: p, N: 1})))
+			calls = append(calls, callOf(redisKey(redistest.Prefix(), "api", name), store.NewRequest("api", name, bucket.Request{Set: p, N: 1})))
 		}
 		_, err := s.batches.server.send(t.Context(), calls, false)
 		require.ErrorContains(t, err, key, "premise: the error shows the command")

@@ -50,10 +50,10 @@ func TestScriptThatDoesNotCompileIsReported(t *testing.T) {
 			defer client.Close()
 			client.AddHook(oldServer{})
 			s := New(client)
-			p := planOf(core.PerDay(10))
+			p := setOf(core.PerDay(10))
 			calls := make([]*call, 2)
 			for i := range calls {
-				calls[i] = callOf("k", store.NewRequest("api", "k", bucket.Request{Plan: p, N: 1}))
+				calls[i] = callOf("k", store.NewRequest("api", "k", bucket.Request{Set: p, N: 1}))
 			}
 			outcomes, err := s.batches.server.send(t.Context(), calls, false)
 			require.ErrorIs(t, err, errNoCompile)

@@ -332,7 +332,7 @@ func (s *referenceStore) Do(ctx context.Context, r store.Request) (a store.Answe
 	if err != nil {
 		return s.DecidingStore.Do(ctx, r) // without state, or with an error of its own
 	}
-	if len(records) != len(r.Plan.Rates) || !inRange(r.Plan.Rates, records) {
+	if len(records) != len(r.Set.Rates) || !inRange(r.Set.Rates, records) {
 		return s.DecidingStore.Do(ctx, r)
 	}
 	_, write, ok := r.Usual(&a, records, s.clock().UnixMicro())
@@ -352,7 +352,7 @@ func (s *referenceStore) Do(ctx context.Context, r store.Request) (a store.Answe
 
 // readLevel is a record from which nothing is cut.
 func readLevel(r bucket.Record) record {
-	packed := bucket.NewPlan([]bucket.Rate{*r.Rate}).Packed
+	packed := bucket.NewLimitSet([]bucket.Rate{*r.Rate}).Packed
 	var numbers [4]uint64
 	for i := range numbers {
 		numbers[i] = binary.BigEndian.Uint64([]byte("\x00" + packed[7+7*i:14+7*i]))

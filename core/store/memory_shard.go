@@ -234,7 +234,7 @@ func (e *entry) read(r *bucket.Record) {
 	r.Rate, r.Units, r.At, r.Keep = e.class.rate, e.units, e.at, e.rank[full]
 }
 
-// put stores records, which a plan of the class c wrote and which matter until
+// put stores records, which a set of the class c wrote and which matter until
 // an instant. It returns what rank[full] must become. e gets the class c, or
 // one of its own if c does not have everything but the numbers of the only
 // record.

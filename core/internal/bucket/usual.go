@@ -11,12 +11,12 @@ package bucket
 // It exists for speed: checking for everything unusual costs as much as the
 // decision itself. usual.lua is the same.
 func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, write, ok bool) {
-	rates := r.Plan.Rates
+	rates := r.Set.Rates
 	if r.Action != Take || r.Ends.Ticket != 0 || r.Dry || len(records) != len(rates) {
 		return 0, false, false
 	}
 	a.Levels.Grow(len(rates))
-	allowed, simple := true, r.Each == nil && r.Plan.Simple
+	allowed, simple := true, r.Each == nil && r.Set.Simple
 	for i := range rates {
 		rate, s := &rates[i], &records[i]
 		if s.Rate != rate && (s.Rate == nil || !rate.Same(s.Rate)) || s.At > now || s.Holds != nil || s.Cut != nil {

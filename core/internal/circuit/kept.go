@@ -78,7 +78,7 @@ func (k *Kept) Probe() (r Returned, some bool) {
 }
 
 func (r Returned) state() Returned {
-	r.Request.Request, r.Request.Until = bucket.Request{Plan: r.Request.Plan}, 0
+	r.Request.Request, r.Request.Until = bucket.Request{Set: r.Request.Set}, 0
 	return r
 }
 
@@ -154,10 +154,10 @@ func Later(r store.Request, err error, unsent bool) (later store.Request, some b
 	case unsent, r.Action == bucket.End:
 		return r, r.Until != 0
 	case r.Holds() && r.Ticket >= bucket.FirstReturning:
-		r.Request = bucket.Request{Plan: r.Plan, Action: bucket.End, Ends: bucket.Ending{Ticket: r.Ticket, Back: bucket.MaxHeld}}
+		r.Request = bucket.Request{Set: r.Set, Action: bucket.End, Ends: bucket.Ending{Ticket: r.Ticket, Back: bucket.MaxHeld}}
 		return r.Later(), true
 	case r.Until != 0 && r.Ends.Ticket != 0 && !r.Charges(): // its hold must not end without the charge
-		r.Request = bucket.Request{Plan: r.Plan, Action: bucket.End, Ends: r.Ends}
+		r.Request = bucket.Request{Set: r.Set, Action: bucket.End, Ends: r.Ends}
 		return r, true
 	}
 	return r, false

@@ -18,13 +18,13 @@ import (
 )
 
 // planOfADay is one limit that takes a day to be full.
-func planOfADay() *bucket.Plan {
-	return bucket.NewPlan([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 24, RefillRate: 1, RefillInterval: time.Hour}, 1)})
+func planOfADay() *bucket.LimitSet {
+	return bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 24, RefillRate: 1, RefillInterval: time.Hour}, 1)})
 }
 
 // returned is a request that a Kept takes.
 func returned(action bucket.Action) Returned {
-	r := store.NewRequest("api", "k", bucket.Request{Plan: planOfADay(), Action: action, N: 1})
+	r := store.NewRequest("api", "k", bucket.Request{Set: planOfADay(), Action: action, N: 1})
 	if action == bucket.End {
 		r.Ends = bucket.Ending{Ticket: bucket.FirstReturning, Back: 1}
 	}
@@ -142,7 +142,7 @@ func TestKeptIsBounded(t *testing.T) {
 
 // What may have been executed is not sent again, but for the end of a hold.
 func TestOnlyTheEndOfAHoldIsSentAgain(t *testing.T) {
-	plan := bucket.NewPlan([]bucket.Rate{bucket.NewRate(bucket.Spec{Mode: bucket.Concurrent, Capacity: 5, MaxHold: time.Minute}, 1)})
+	set := bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(bucket.Spec{Mode: bucket.Concurrent, Capacity: 5, MaxHold: time.Minute}, 1)})
 	const ticket = bucket.FirstReturning + 7
 	each := func(n int64) *[]int64 { return &[]int64{n} }
 	ends := bucket.Ending{Ticket: ticket, At: 5, Back: 1}
@@ -162,7 +162,7 @@ func TestOnlyTheEndOfAHoldIsSentAgain(t *testing.T) {
 		{"one that holds slots for longer", bucket.Request{Action: bucket.Acquire, Each: each(1), Ticket: ticket, Ends: ends}, false, 0, 0, true, true},
 		{"a decision that takes tokens", bucket.Request{Action: bucket.Take, N: 1}, false, 0, 0, true, true},
 	} {
-		rule.r.Plan = plan
+		rule.r.Set = set
 		r := store.NewRequest("api", "k", rule.r)
 		if rule.later {
 			r = r.Later()
