@@ -130,7 +130,7 @@ func (l *Limiter) decide(ctx context.Context, now *compiled, res *Result, r *req
 		res.headers, res.inShadow = HeadersNone, true
 	}
 	if p.slots != nil {
-		if err := l.releases.before(ctx, p.slots, r.key); err != nil {
+		if err := l.releases.wait(ctx, p.slots, r.key); err != nil {
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 	hook.ReleaseSoon = func(r Result) { r.releaseSoon() }
 	hook.InTurn = (*Limiter).inTurn
 	hook.Waited = func(l *Limiter, key string) bool { return l.waiters.any(key) }
-	hook.Kept = (*Limiter).kept
+	hook.State = (*Limiter).state
 	hook.Pack = pack
 	hook.Unpack = unpack
 	hook.WriteHeaders = func(r Result, room *field.Room, h field.Header) { r.writeHeaders(room, h) }
@@ -39,9 +39,9 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 // pack is hook.Pack.
 func pack(r Result) (p hook.PackedResult, writes bool) {
 	a := &r.answer
-	usual := r.set != nil && len(r.set.Rates) == 1 && a.Allowed && !a.Unused && a.Waits == nil && a.Due == 0 && a.Lent == 0 &&
+	packs := r.set != nil && len(r.set.Rates) == 1 && a.Allowed && !a.Unused && a.Waits == nil && a.Due == 0 && a.Lent == 0 &&
 		r.Source == a.Source && r.Cause == nil && r.ticket == 0 && r.held == nil && r.each == nil && !r.inShadow && !r.untaken
-	if usual {
+	if packs {
 		p = hook.PackedResult{From: r.set, Now: a.Now, Cost: r.Cost, Level: *a.Levels.At(0), Once: r.once, Source: uint8(a.Source), Headers: uint8(r.headers)}
 	} else {
 		whole := r

@@ -154,7 +154,7 @@ func TestOnlyExportedMethodsLookAtThePolicy(t *testing.T) {
 			// participantOf looks once for all charges of a limiter, and cancelSoon
 			// after a wait, startRelease after a response. The others are lent
 			// to middleware and tools.
-			may := []string{"participantOf", "cancelSoon", "startRelease", "counts", "extend", "unsettled", "allowAll", "snapshot", "preparePolicy", "kept"}
+			may := []string{"participantOf", "cancelSoon", "startRelease", "counts", "extend", "unsettled", "allowAll", "snapshot", "preparePolicy", "state"}
 			if here > 0 && !f.Name.IsExported() && !slices.Contains(may, f.Name.Name) {
 				t.Errorf("%s: %s looks at a limiter's rules: it must get them from its caller, or one decision looks twice", name, f.Name.Name)
 			}

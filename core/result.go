@@ -259,7 +259,7 @@ func (r *Result) Hold(ctx context.Context) error {
 		return ErrNoDecision
 	}
 	if r.held != nil {
-		r.held.kept.Store(true)
+		r.held.byApp.Store(true)
 	}
 	return r.extend(ctx)
 }
@@ -303,7 +303,7 @@ func (r *Result) extend(ctx context.Context) error {
 // away sends it later (see store.Later), or the slots end after MaxHold. If the
 // app has called Hold, nothing is released.
 func (r *Result) releaseSoon() {
-	if !r.hasSlots() || r.held.kept.Load() {
+	if !r.hasSlots() || r.held.byApp.Load() {
 		return
 	}
 	if r.limiter.memory != nil || r.Source == FromFallback { // these never wait
@@ -351,10 +351,10 @@ type releasesOf struct {
 	key   string
 }
 
-// before waits until the releases of key that are under way are done, so that a
+// wait waits until the releases of key that are under way are done, so that a
 // decision of this process comes after them. It waits for at most
 // cancelTimeout, because a store may not answer.
-func (r *releases) before(ctx context.Context, slots *bucket.LimitSet, key string) error {
+func (r *releases) wait(ctx context.Context, slots *bucket.LimitSet, key string) error {
 	done := r.calls.Pending(releasesOf{slots, key})
 	if done == nil {
 		return nil
@@ -382,7 +382,7 @@ type held struct {
 	released bool       // the slots were, or are about to be
 	settled  bool       // the estimates were, or are about to be
 
-	kept atomic.Bool // the app has called Hold, and releases by itself
+	byApp atomic.Bool // the app has called Hold, and releases by itself
 
 	inUse *inUse // set before the decision is returned
 }

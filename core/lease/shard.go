@@ -106,7 +106,7 @@ func (sh *shard) keyOf(r *store.Request) *watchedKey {
 // meet is [Store.meet]. A request that takes tokens carries the Ending of the
 // lease that it ended itself, and no other: those of a crowd are to share a
 // record. mu is held.
-func (sh *shard) meet(r *store.Request) (before *store.Request) {
+func (sh *shard) meet(r *store.Request) (settlement *store.Request) {
 	k := sh.bucketOf(r)
 	if k == nil || !k.end() && r.Takes() || k.ending.Ticket == 0 {
 		return nil
@@ -276,8 +276,8 @@ func (s *Store) await(ctx context.Context, r *store.Request) error {
 // choose returns the next step of r, which the lease can't decide. With led, a
 // new renewal decides r: wait for it. With done, another renewal is under way:
 // wait until done is closed, and try its lease. Otherwise ask next, with
-// before.
-func (s *Store) choose(r *store.Request) (before *store.Request, led *renewal, done <-chan struct{}) {
+// settlement.
+func (s *Store) choose(r *store.Request) (settlement *store.Request, led *renewal, done <-chan struct{}) {
 	sh := s.shard(r)
 	now := s.now()
 	sh.mu.Lock()
@@ -290,13 +290,13 @@ func (s *Store) choose(r *store.Request) (before *store.Request, led *renewal, d
 		k.waiting += r.N
 		return nil, nil, k.renewal.done
 	}
-	before = sh.meet(r)
+	settlement = sh.meet(r)
 	if r.Action != bucket.Take || !leasable(r) {
-		return before, nil, nil
+		return settlement, nil, nil
 	}
 	extra := k.nextSize(s.most, now)
 	if extra == 0 || k.renewal != nil || sh.blocked[r.Hash()] > 0 {
-		return before, nil, nil
+		return settlement, nil, nil
 	}
 	n := &renewal{store: s, shard: sh, key: k, request: k.refund, asked: now, done: make(chan struct{})}
 	n.request.Request = bucket.Request{

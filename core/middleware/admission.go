@@ -37,8 +37,8 @@ type Protocol[C any] struct {
 
 // Admission is what the engine says about a request.
 type Admission struct {
-	// Outcome is what the middleware does.
-	Outcome Outcome
+	// Verdict is what the middleware does.
+	Verdict Verdict
 	// Result is the decision: of several limiters the tightest. It is zero if
 	// there is none: for a failed request and for one that passes without a
 	// limit.
@@ -59,13 +59,13 @@ type Admission struct {
 	ctx      context.Context // that of Begin: frameworks may have replaced it when End is called
 }
 
-// Outcome is what a middleware does with a request.
-type Outcome uint8
+// Verdict is what a middleware does with a request.
+type Verdict uint8
 
 const (
 	// Allowed means that the request goes on to the handler. Call End
 	// afterwards.
-	Allowed Outcome = iota
+	Allowed Verdict = iota
 	// Denied means that OnDenied answers the request, by default as the
 	// protocol does if there are too many requests.
 	Denied
@@ -94,7 +94,7 @@ func (a *Admission) WriteHeaders(h HeaderWriter) {
 
 // Charged reports whether a limiter allowed the request and took its tokens.
 func (a *Admission) Charged() bool {
-	return a.Outcome == Allowed && (a.decision != nil || a.joint != nil)
+	return a.Verdict == Allowed && (a.decision != nil || a.joint != nil)
 }
 
 // Context is the request's context when Begin was called.

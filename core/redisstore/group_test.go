@@ -26,7 +26,7 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 		now := fmt.Sprint(int64(1_700_000_000_000_000))
 		var together, single []*call
 		held := bucket.Request{Set: sets[2], Action: bucket.Reserve, N: 1, Ticket: 1}
-		for _, key := range []string{"1c", "2c"} { // its requests are not usual
+		for _, key := range []string{"1c", "2c"} { // its requests do not take the fast path
 			_, err := s.batches.scriptCall(t.Context(), []*call{callOf(prefix+key, store.NewRequest("api", "c", held))}, now, false)
 			require.NoError(rt, err)
 		}
@@ -91,25 +91,25 @@ func TestAlikeRequestsOnADebtAreDenied(t *testing.T) {
 }
 
 // A batch takes the server about as long, whatever is in it: decisions that are
-// not usual take longer, so fewer go together.
+// not on the fast path take longer, so fewer go together.
 func TestFewerSlowDecisionsGoTogether(t *testing.T) {
 	plain := setOf(core.PerDay(10))
-	usual := callOf("k", store.NewRequest("api", "k", bucket.Request{Set: plain, N: 1}))
+	fast := callOf("k", store.NewRequest("api", "k", bucket.Request{Set: plain, N: 1}))
 	refund := callOf("k", store.NewRequest("api", "k", bucket.Request{Set: plain, N: 1, Action: bucket.Refund}))
-	joint := callOf("k", usual.request)
-	joint.others = []member{usual.member, usual.member}
-	vast := callOf("k", usual.request)
-	vast.others = slices.Repeat([]member{usual.member}, maxBatch)
+	joint := callOf("k", fast.request)
+	joint.others = []member{fast.member, fast.member}
+	vast := callOf("k", fast.request)
+	vast.others = slices.Repeat([]member{fast.member}, maxBatch)
 	for name, c := range map[string]struct {
 		calls []*call
 		want  int
 	}{
-		"usual":            {slices.Repeat([]*call{usual}, 2*maxBatch), maxBatch},
-		"few":              {slices.Repeat([]*call{usual}, 3), 3},
-		"refunds":          {slices.Repeat([]*call{refund}, 2*maxBatch), maxBatch / unusualWeight},
-		"three together":   {slices.Repeat([]*call{joint}, 2*maxBatch), maxBatch / (3 * unusualWeight)},
-		"one that is more": {[]*call{vast, usual}, 1},
-		"before it":        {[]*call{usual, vast, usual}, 1},
+		"fast":             {slices.Repeat([]*call{fast}, 2*maxBatch), maxBatch},
+		"few":              {slices.Repeat([]*call{fast}, 3), 3},
+		"refunds":          {slices.Repeat([]*call{refund}, 2*maxBatch), maxBatch / slowWeight},
+		"three together":   {slices.Repeat([]*call{joint}, 2*maxBatch), maxBatch / (3 * slowWeight)},
+		"one that is more": {[]*call{vast, fast}, 1},
+		"before it":        {[]*call{fast, vast, fast}, 1},
 	} {
 		n, weight := batchOf(c.calls)
 		assert.Equal(t, c.want, n, name)

@@ -319,7 +319,7 @@ func FuzzDecide(f *testing.F) {
 }
 
 // referenceStore keeps state as bytes and decides by the reference
-// implementation in Go: the usual request first, as MemoryStore does.
+// implementation in Go: the fast path first, as MemoryStore does.
 type referenceStore struct {
 	*limittest.DecidingStore
 
@@ -335,7 +335,7 @@ func (s *referenceStore) Do(ctx context.Context, r store.Request) (a store.Answe
 	if len(records) != len(r.Set.Rates) || !inRange(r.Set.Rates, records) {
 		return s.DecidingStore.Do(ctx, r)
 	}
-	_, write, ok := r.Usual(&a, records, s.clock().UnixMicro())
+	_, write, ok := r.DecideFast(&a, records, s.clock().UnixMicro())
 	if !ok {
 		return s.DecidingStore.Do(ctx, r)
 	}
@@ -360,7 +360,7 @@ func readLevel(r bucket.Record) record {
 	return record{r.Rate.Tag, r.Rate.StepsHash, packed[6], numbers[0], numbers[1], numbers[2], numbers[3], r.Units, uint64(r.At), uint64(r.Keep), 0, 0}
 }
 
-// inRange reports whether the script takes records for usual ones. It leaves
+// inRange reports whether the script decides records on the fast path. It leaves
 // the rest to the general branch, which clamps levels and bounds gains. The
 // branches differ only if a record's Keep does not follow from its level.
 func inRange(rates []bucket.Rate, records []bucket.Record) bool {

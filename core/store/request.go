@@ -74,16 +74,16 @@ func (r Request) Later() Request {
 	if r.Set == nil {
 		return r
 	}
-	life := 0.0 // in µs
+	ttl := 0.0 // in µs
 	for i := range r.Set.Rates {
 		rate := &r.Set.Rates[i]
-		life = max(life, float64(rate.Hold), 2*float64(rate.Full)/float64(rate.Gain)*float64(rate.Step))
+		ttl = max(ttl, float64(rate.Hold), 2*float64(rate.Full)/float64(rate.Gain)*float64(rate.Step))
 	}
 	most := float64(keptFor.Microseconds())
 	if r.Ends.Ticket != 0 && r.Ends.Ticket < bucket.FirstReturning { // a reservation may be due much later
-		life = most
+		ttl = most
 	}
-	r.Until = time.Now().Add(duration(int64(min(life, most)))).UnixNano()
+	r.Until = time.Now().Add(duration(int64(min(ttl, most)))).UnixNano()
 	return r
 }
 

@@ -66,10 +66,10 @@ var (
 	// caller of Acquire or InTurn waits for key.
 	Waited any
 
-	// Kept is a func(*core.Limiter, context.Context, string) ([]core.Limit,
+	// State is a func(*core.Limiter, context.Context, string) ([]core.Limit,
 	// *bucket.LimitSet, store.State, error). It returns the limits of a key, as
 	// decisions need them too, and what the store keeps of the key.
-	Kept any
+	State any
 
 	// Pack is a func(core.Result) (p PackedResult, writes bool). It packs the
 	// Result, which must be as a limiter returned it. writes is whether

@@ -30,10 +30,10 @@ func drawSet(t *rapid.T) *LimitSet {
 	return NewLimitSet(rates)
 }
 
-// Usual is a shorter way to the same: whatever it decides, Decide decides
+// DecideFast is a shorter way to the same: whatever it decides, Decide decides
 // alike, and stores the same records.
-func TestUsualDecidesAsDecideDoes(t *testing.T) {
-	usual := 0
+func TestFastPathDecidesAsDecideDoes(t *testing.T) {
+	fast := 0
 	rapid.Check(t, func(t *rapid.T) {
 		one := drawSet(t)
 		sets := []*LimitSet{one, one, one, one, drawSet(t)} // mostly the same, as in a service
@@ -52,19 +52,19 @@ func TestUsualDecidesAsDecideDoes(t *testing.T) {
 			}
 			var short, long Answer
 			mine := slices.Clone(records)
-			keep, write, ok := r.Usual(&short, mine, now)
+			keep, write, ok := r.DecideFast(&short, mine, now)
 			next, until, err := r.Decide(&long, slices.Clone(records), now)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if ok {
-				usual++
+				fast++
 				long.Due = 0 // only reservations have it
 				if !reflect.DeepEqual(short, long) {
-					t.Fatalf("%+v on %+v at %d: Usual answers %+v, Decide %+v", r, records, now, short, long)
+					t.Fatalf("%+v on %+v at %d: DecideFast answers %+v, Decide %+v", r, records, now, short, long)
 				}
 				if write != (next != nil) || write && (keep != until || !slices.Equal(mine, next)) {
-					t.Fatalf("%+v on %+v at %d: Usual stores %v until %d, Decide %v until %d", r, records, now, mine, keep, next, until)
+					t.Fatalf("%+v on %+v at %d: DecideFast stores %v until %d, Decide %v until %d", r, records, now, mine, keep, next, until)
 				}
 			}
 			if next != nil {
@@ -76,7 +76,7 @@ func TestUsualDecidesAsDecideDoes(t *testing.T) {
 	if testing.Short() { // rapid makes a fifth of the checks
 		want = 20
 	}
-	if usual < want {
-		t.Errorf("the premise: Usual decided %d requests, want many", usual)
+	if fast < want {
+		t.Errorf("the premise: DecideFast decided %d requests, want many", fast)
 	}
 }
