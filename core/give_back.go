@@ -340,14 +340,3 @@ func (l *Limiter) storeOf(source Source) Store {
 	}
 	return l.store
 }
-
-// release ends holds of slots of p in the store of source.
-func (l *Limiter) release(ctx context.Context, now *compiled, p *bucket.LimitSet, source Source, key string, holds []bucket.Ending) error {
-	r := bucket.Request{Set: p, Action: bucket.End, Ends: holds[0]}
-	if more := holds[1:]; len(more) > 0 {
-		r.EndsToo = &more
-	}
-	err := l.returnOnce(ctx, now, key, source, r)
-	l.waiters.wake(key)
-	return err
-}
