@@ -29,7 +29,7 @@ func (i *interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		c := &Call{Procedure: req.Spec().Procedure, StreamType: connect.StreamTypeUnary, Message: req.Any(), ctx: ctx, caller: req, state: s}
 		a := i.engine.Begin(c, asRequest(c))
-		if a.Outcome != middleware.Allowed {
+		if a.Verdict != middleware.Allowed {
 			return nil, i.refuse(c, &a)
 		}
 		code := connect.CodeInternal
@@ -70,7 +70,7 @@ func (i *interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) co
 			return err
 		}
 		a := i.engine.Begin(c, asRequest(c))
-		if a.Outcome != middleware.Allowed {
+		if a.Verdict != middleware.Allowed {
 			return i.refuse(c, &a)
 		}
 		if i.engine.WantsEnd(&a) {

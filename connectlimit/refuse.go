@@ -46,7 +46,7 @@ func clientError(err error) *connect.Error {
 func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 	r := rpc.Refuse(c.ctx, a)
 	switch {
-	case a.Outcome == middleware.Denied:
+	case a.Verdict == middleware.Denied:
 		if c.isMessage() {
 			a.WriteHeaders(c.state)
 		}

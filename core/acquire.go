@@ -110,8 +110,8 @@ func (w *waiter) pause(ctx context.Context, denied []Result) (pause time.Duratio
 		if r.RetryAfter == Never {
 			return 0, nil, fmt.Errorf("%w: no wait is long enough", ErrCapacity)
 		}
-		for j := range r.plan.limits {
-			if !r.plan.Rates[j].Slots {
+		for j := range r.set.limits {
+			if !r.set.Rates[j].Slots {
 				pause = max(pause, r.retryAfterOf(j))
 			}
 		}

@@ -74,7 +74,7 @@ func (l *Limiter) allowAll(ctx context.Context, key string) (res Result, err err
 // take decides r, which takes tokens, and reports the decision to observers and
 // the log. It writes to *res instead of returning a Result, because Results are
 // large.
-func (l *Limiter) take(ctx context.Context, now *rules, res *Result, r *request) error {
+func (l *Limiter) take(ctx context.Context, now *compiled, res *Result, r *request) error {
 	if r.peeks() || !l.watch.active() {
 		return l.decide(ctx, now, res, r)
 	}
@@ -87,12 +87,12 @@ func (l *Limiter) take(ctx context.Context, now *rules, res *Result, r *request)
 }
 
 // report reports a decision on key that began at an instant.
-func (l *Limiter) report(ctx context.Context, now *rules, res *Result, key string, began time.Time, err error) {
+func (l *Limiter) report(ctx context.Context, now *compiled, res *Result, key string, began time.Time, err error) {
 	slots, hold := int64(0), time.Duration(0)
 	if err == nil && len(l.watch.observers) > 0 {
 		slots, hold = res.slotsTaken()
 	}
-	l.watch.report(ctx, now.policy.Name, now.planOf(key).LeastCapacity(), slots, res, key, time.Since(began), err)
+	l.watch.report(ctx, now.policy.Name, now.setOf(key).LeastCapacity(), slots, res, key, time.Since(began), err)
 	if slots > 0 {
 		res.held.inUse = l.watch.inUse(now.policy.Name, res.Source, key)
 		res.held.inUse.take(slots, hold)
@@ -105,9 +105,9 @@ func mistaken(err error) bool {
 }
 
 // decide has the store decide r, or the policy's OnFailure if that can't.
-func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *request) error {
-	p := now.planOf(r.key)
-	r.bindPlan(now, p)
+func (l *Limiter) decide(ctx context.Context, now *compiled, res *Result, r *request) error {
+	p := now.setOf(r.key)
+	r.bindSet(now, p)
 	res.limiter, res.key = l.lasting(), r.key
 	if res.Cost = r.N; r.Action == bucket.AtMost {
 		res.Cost += r.More
@@ -130,7 +130,7 @@ func (l *Limiter) decide(ctx context.Context, now *rules, res *Result, r *reques
 		res.headers, res.inShadow = HeadersNone, true
 	}
 	if p.slots != nil {
-		if err := l.releases.before(ctx, p.slots, r.key); err != nil {
+		if err := l.releases.wait(ctx, p.slots, r.key); err != nil {
 			return err
 		}
 	}
@@ -174,7 +174,7 @@ func (r *Result) asked() bool {
 }
 
 // onFailure decides r as the policy's OnFailure says. err is the store's error.
-func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *request, err error) error {
+func (l *Limiter) onFailure(ctx context.Context, now *compiled, res *Result, r *request, err error) error {
 	res.answer, res.Cause = store.Answer{}, err
 	failed := l.failed(ctx, r.key, err)
 	if errors.As(failed, &hook.CallerDone{}) {
@@ -182,18 +182,18 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *req
 	}
 	switch now.policy.OnFailure {
 	case FailOpen:
-		if res.Source = FromFailOpen; now.planOf(r.key).beyond != nil && !r.free(now) {
+		if res.Source = FromFailOpen; now.setOf(r.key).beyond != nil && !r.free(now) {
 			res.RetryAfter = Never // a blocked key
 			return nil
 		}
 		res.Allowed = true
 		return nil
 	case FailLocal:
-		if now.localPlan == nil { // the failed store is a MemoryStore, so there is no fallback
+		if now.localSet == nil { // the failed store is a MemoryStore, so there is no fallback
 			break
 		}
-		p := now.localPlanOf(r.key)
-		r.bindPlan(now, p)
+		p := now.localSetOf(r.key)
+		r.bindSet(now, p)
 		r.To(p.class, now.storedKey(r.key))
 		if r.shares != nil && !r.Dry {
 			res.answer, err = l.askDivided(ctx, now, r, l.fallback())
@@ -212,7 +212,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *rules, res *Result, r *req
 }
 
 // fillFrom sets r's fields from its answer to req.
-func (r *Result) fillFrom(p *plan, req *request) {
+func (r *Result) fillFrom(p *limitSet, req *request) {
 	switch {
 	case req.Action != bucket.AtMost:
 		r.read(p, req.N, req.Each)
@@ -227,7 +227,7 @@ func (r *Result) fillFrom(p *plan, req *request) {
 }
 
 // noteUnits notes what r takes under p, and warns of units that nobody takes.
-func (l *Limiter) noteUnits(now *rules, p *plan, r *request) {
+func (l *Limiter) noteUnits(now *compiled, p *limitSet, r *request) {
 	if r.units == nil {
 		if (r.N > 0 || r.all) && now.countsAlways(Requests) {
 			l.taken.add(Requests)
@@ -273,7 +273,7 @@ type request struct {
 func (r *request) peeks() bool { return r.N == 0 && !r.all && r.units == nil }
 
 // free reports whether r costs nothing, so that no block denies it.
-func (r *request) free(now *rules) bool {
+func (r *request) free(now *compiled) bool {
 	for unit, n := range r.units {
 		if n > 0 && unit != Requests {
 			return false
@@ -283,7 +283,7 @@ func (r *request) free(now *rules) bool {
 }
 
 // check returns why r can't be decided, whatever the store says.
-func (r *request) check(ctx context.Context, now *rules) error {
+func (r *request) check(ctx context.Context, now *compiled) error {
 	if err := checkKey(r.key); err != nil {
 		return err
 	}
@@ -293,10 +293,10 @@ func (r *request) check(ctx context.Context, now *rules) error {
 	if err := r.units.check(now.counts); err != nil {
 		return err
 	}
-	if r.units == nil && (r.N > 0 || r.all) && !now.plan.limited && !now.counts(Requests) {
+	if r.units == nil && (r.N > 0 || r.all) && !now.set.limited && !now.counts(Requests) {
 		return fmt.Errorf("%w: %s", ErrUnit, Requests)
 	}
-	if (r.Action == bucket.Reserve || r.Action == bucket.Await) && now.planOf(r.key).slots != nil {
+	if (r.Action == bucket.Reserve || r.Action == bucket.Await) && now.setOf(r.key).slots != nil {
 		return ErrSlots
 	}
 	if err := ctx.Err(); err != nil {
@@ -305,17 +305,17 @@ func (r *request) check(ctx context.Context, now *rules) error {
 	return nil
 }
 
-// bindPlan sets the limits for r, and what it asks of each.
-func (r *request) bindPlan(now *rules, p *plan) {
+// bindSet sets the limits for r, and what it asks of each.
+func (r *request) bindSet(now *compiled, p *limitSet) {
 	r.bind(now, p)
 	if len(r.parts) > 1 {
 		r.divide(now, p)
 	}
 }
 
-// bind is bindPlan without the shares.
-func (r *request) bind(now *rules, p *plan) {
-	r.Plan = p.Plan
+// bind is bindSet without the shares.
+func (r *request) bind(now *compiled, p *limitSet) {
+	r.Set = p.LimitSet
 	if p.beyond != nil && !r.free(now) {
 		if r.Each = p.beyond; r.Action == bucket.AtMost {
 			r.Action, r.N, r.More = bucket.Take, r.N+r.More, 0
@@ -344,11 +344,11 @@ func (r *request) bind(now *rules, p *plan) {
 // its share. r takes the sum by another ticket. In the same step the first
 // share ends that hold and takes what it needs of it, and the others take the
 // rest.
-func (r *request) divide(now *rules, p *plan) {
+func (r *request) divide(now *compiled, p *limitSet) {
 	r.shares = nil
 	var last *request
 	for _, part := range r.parts {
-		if part.bindPlan(now, p); r.Action != bucket.Acquire || part.Ticket == 0 {
+		if part.bindSet(now, p); r.Action != bucket.Acquire || part.Ticket == 0 {
 			continue
 		}
 		each := make([]int64, len(p.Rates))
@@ -358,7 +358,7 @@ func (r *request) divide(now *rules, p *plan) {
 			}
 		}
 		if slices.Max(each) > 0 {
-			r.shares = append(r.shares, bucket.Request{Plan: p.Plan, Action: bucket.Acquire, Each: &each, Ticket: part.Ticket})
+			r.shares = append(r.shares, bucket.Request{Set: p.LimitSet, Action: bucket.Acquire, Each: &each, Ticket: part.Ticket})
 			last = part
 		}
 	}

@@ -31,7 +31,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 		return nil
 	}
 	now := l.current()
-	r := bucket.Request{Plan: now.planOf(key).Plan, Action: bucket.Refund, N: tokens}
+	r := bucket.Request{Set: now.setOf(key).LimitSet, Action: bucket.Refund, N: tokens}
 	return l.returnTo(ctx, now, key, FromStore, store.Request{Request: r})
 }
 
@@ -46,12 +46,12 @@ func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) erro
 	if err := units.check(now.counts); err != nil {
 		return err
 	}
-	p := now.planOf(key)
+	p := now.setOf(key)
 	each := make([]int64, len(p.limits))
 	for i, unit := range p.units {
 		each[i] = units[unit]
 	}
-	r := bucket.Request{Plan: p.Plan, Action: bucket.Refund, Each: &each}
+	r := bucket.Request{Set: p.LimitSet, Action: bucket.Refund, Each: &each}
 	return l.returnTo(ctx, now, key, FromStore, store.Request{Request: r})
 }
 
@@ -80,8 +80,8 @@ func (r *Result) Undo(ctx context.Context) error {
 	return r.undo(ctx, r.limiter.current())
 }
 
-// undo returns the tokens that r took, under the rules of now.
-func (r *Result) undo(ctx context.Context, now *rules) error {
+// undo returns the tokens that r took, under the policy of now.
+func (r *Result) undo(ctx context.Context, now *compiled) error {
 	l := r.limiter
 	switch {
 	case !r.taken():
@@ -93,15 +93,15 @@ func (r *Result) undo(ctx context.Context, now *rules) error {
 	case r.each == nil && r.Cost == 0:
 		return nil
 	}
-	p := now.refundPlan(r.key, r.Source)
-	if r.each != nil || p != r.plan.Plan && p.Recounts(r.plan.Plan) { // each gets what it was charged
-		back := make([]int64, len(r.plan.limits))
+	p := now.refundSet(r.key, r.Source)
+	if r.each != nil || p != r.set.LimitSet && p.Recounts(r.set.LimitSet) { // each gets what it was charged
+		back := make([]int64, len(r.set.limits))
 		for i := range back {
 			back[i] = r.costOf(i)
 		}
-		return l.returnOnce(ctx, now, r.key, r.Source, now.giving(r.key, r.Source, r.plan, back))
+		return l.returnOnce(ctx, now, r.key, r.Source, now.giving(r.key, r.Source, r.set, back))
 	}
-	refund := bucket.Request{Plan: p.Common(r.plan.Plan), Action: bucket.Refund, N: r.Cost}
+	refund := bucket.Request{Set: p.Common(r.set.LimitSet), Action: bucket.Refund, N: r.Cost}
 	return l.returnOnce(ctx, now, r.key, r.Source, refund)
 }
 
@@ -128,30 +128,30 @@ func (r *Result) Settle(ctx context.Context, units Units) error {
 		return nil
 	}
 	now := l.current()
-	if err := units.check(func(unit string) bool { return now.counts(unit) || r.plan.counts(unit) }); err != nil {
+	if err := units.check(func(unit string) bool { return now.counts(unit) || r.set.counts(unit) }); err != nil {
 		l.unsettled(ctx, now, r.key, r.Source, time.Now(), err)
 		return err
 	}
 	if err := r.endIn(ctx); err != nil {
 		return err
 	}
-	r.plan.use.take(units)
+	r.set.use.take(units)
 	if r.held != nil {
 		return l.settling(ctx, now, r.key, r.Source, func() error { return r.settleHeld(ctx, now, units) })
 	}
-	back := make([]int64, len(r.plan.limits))
-	for i, unit := range r.plan.units {
+	back := make([]int64, len(r.set.limits))
+	for i, unit := range r.set.units {
 		if actual, given := units[unit]; given {
 			back[i] = r.costOf(i) - actual
 		}
 	}
 	return l.settling(ctx, now, r.key, r.Source, func() error {
-		return l.returnOnce(ctx, now, r.key, r.Source, now.giving(r.key, r.Source, r.plan, back))
+		return l.returnOnce(ctx, now, r.key, r.Source, now.giving(r.key, r.Source, r.set, back))
 	})
 }
 
 // settling calls do, and reports its failure unless the caller has gone.
-func (l *Limiter) settling(ctx context.Context, now *rules, key string, source Source, do func() error) error {
+func (l *Limiter) settling(ctx context.Context, now *compiled, key string, source Source, do func() error) error {
 	began := time.Now()
 	err := do()
 	if err != nil && !errors.As(err, &hook.CallerDone{}) {
@@ -168,7 +168,7 @@ func (r *Result) unsettled(ctx context.Context, why error) {
 }
 
 // unsettled reports that key's bucket was not corrected.
-func (l *Limiter) unsettled(ctx context.Context, now *rules, key string, source Source, began time.Time, err error) {
+func (l *Limiter) unsettled(ctx context.Context, now *compiled, key string, source Source, began time.Time, err error) {
 	l.watch.call(ctx, Observation{Policy: now.policy.Name, Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err, Key: key})
 }
 
@@ -192,7 +192,7 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 		l.unsettled(ctx, now, key, FromStore, time.Now(), err)
 		return err
 	}
-	p := now.planOf(key)
+	p := now.setOf(key)
 	p.use.take(units)
 	back := make([]int64, len(p.limits))
 	for i, unit := range p.units {
@@ -204,13 +204,13 @@ func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error
 }
 
 // endHold ends the hold of a reservation and returns its n tokens.
-func (l *Limiter) endHold(ctx context.Context, now *rules, key string, res *Result, n int64) error {
-	return l.endHolds(ctx, now, key, res.plan, res.Source, []bucket.Ending{{Ticket: res.ticket, At: res.answer.Due, Back: n}})
+func (l *Limiter) endHold(ctx context.Context, now *compiled, key string, res *Result, n int64) error {
+	return l.endHolds(ctx, now, key, res.set, res.Source, []bucket.Ending{{Ticket: res.ticket, At: res.answer.Due, Back: n}})
 }
 
 // endHolds ends holds of reservations under p in the store of source.
-func (l *Limiter) endHolds(ctx context.Context, now *rules, key string, p *plan, source Source, holds []bucket.Ending) error {
-	r := bucket.Request{Plan: now.refundPlan(key, source).Common(p.Plan), Action: bucket.End, Ends: holds[0]}
+func (l *Limiter) endHolds(ctx context.Context, now *compiled, key string, p *limitSet, source Source, holds []bucket.Ending) error {
+	r := bucket.Request{Set: now.refundSet(key, source).Common(p.LimitSet), Action: bucket.End, Ends: holds[0]}
 	if more := holds[1:]; len(more) > 0 {
 		r.EndsToo = &more
 	}
@@ -219,12 +219,12 @@ func (l *Limiter) endHolds(ctx context.Context, now *rules, key string, p *plan,
 
 // giving returns the request that returns tokens to key, so many to each limit
 // of p; of a negative number it takes them. source says which store the tokens
-// came from. The request has no Plan if there is nothing to return.
-func (r *rules) giving(key string, source Source, p *plan, back []int64) bucket.Request {
+// came from. The request has no Set if there is nothing to return.
+func (r *compiled) giving(key string, source Source, p *limitSet, back []int64) bucket.Request {
 	gives := bucket.Request{Action: bucket.Refund}
-	now := r.refundPlan(key, source)
-	if each, some := now.EachOf(p.Plan, back); some {
-		gives.Plan, gives.Each = now, &each
+	now := r.refundSet(key, source)
+	if each, some := now.EachOf(p.LimitSet, back); some {
+		gives.Set, gives.Each = now, &each
 	}
 	return gives
 }
@@ -237,7 +237,7 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	}
 	now := l.current()
 	stored := now.storedKey(key)
-	if now.localPlan != nil {
+	if now.localSet != nil {
 		if err := l.fallback().Reset(ctx, now.policy.Name, stored); err != nil {
 			return err
 		}
@@ -247,17 +247,17 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 
 // undoHeld gives back what r took, and ends what it holds. Slots are released
 // even if the policy has them no longer: another process may still count them.
-func (r *Result) undoHeld(ctx context.Context, now *rules) error {
-	back := make([]int64, len(r.plan.limits))
+func (r *Result) undoHeld(ctx context.Context, now *compiled) error {
+	back := make([]int64, len(r.set.limits))
 	for i := range back {
-		if r.plan.Rates[i].Hold == 0 {
+		if r.set.Rates[i].Hold == 0 {
 			back[i] = r.costOf(i)
 		}
 	}
-	p := now.refundPlan(r.key, r.Source)
-	if gone := r.plan.Of(func(rate *bucket.Rate) bool { return rate.Slots && p.IndexOf(rate.Tag) < 0 }); gone != nil {
-		if p = p.Common(r.plan.Plan); p != nil {
-			gone = bucket.NewPlan(slices.Concat(p.Rates, gone.Rates))
+	p := now.refundSet(r.key, r.Source)
+	if gone := r.set.Of(func(rate *bucket.Rate) bool { return rate.Slots && p.IndexOf(rate.Tag) < 0 }); gone != nil {
+		if p = p.Common(r.set.LimitSet); p != nil {
+			gone = bucket.NewLimitSet(slices.Concat(p.Rates, gone.Rates))
 		}
 		p = gone
 	}
@@ -273,19 +273,19 @@ func (r *Result) undoHeld(ctx context.Context, now *rules) error {
 // settleHeld is Settle of a decision that holds something. Estimates come back,
 // and what was really taken is charged. So an estimate that has come back
 // before is charged all the same.
-func (r *Result) settleHeld(ctx context.Context, now *rules, units Units) error {
-	back := make([]int64, len(r.plan.limits))
-	for i, unit := range r.plan.units {
+func (r *Result) settleHeld(ctx context.Context, now *compiled, units Units) error {
+	back := make([]int64, len(r.set.limits))
+	for i, unit := range r.set.units {
 		actual, given := units[unit]
 		if !given {
 			actual = r.costOf(i)
 		}
-		if back[i] = r.costOf(i) - actual; r.plan.Rates[i].Hold > 0 {
+		if back[i] = r.costOf(i) - actual; r.set.Rates[i].Hold > 0 {
 			back[i] = -actual
 		}
 	}
-	p := now.refundPlan(r.key, r.Source)
-	if r.plan.slots != nil { // they are released, and not settled
+	p := now.refundSet(r.key, r.Source)
+	if r.set.slots != nil { // they are released, and not settled
 		p = p.Of(func(rate *bucket.Rate) bool { return !rate.Slots })
 	}
 	r.held.mu.Lock()
@@ -297,38 +297,38 @@ func (r *Result) settleHeld(ctx context.Context, now *rules, units Units) error 
 // giveBackAndEnd returns tokens of r's decision to the limits of p that it took
 // them from, so many to each of r's limits, and ends what the decision holds of
 // these limits. r.held.mu is held.
-func (l *Limiter) giveBackAndEnd(ctx context.Context, now *rules, r *Result, p *bucket.Plan, back []int64) error {
+func (l *Limiter) giveBackAndEnd(ctx context.Context, now *compiled, r *Result, p *bucket.LimitSet, back []int64) error {
 	if p == nil {
 		return nil
 	}
-	each, _ := p.EachOf(r.plan.Plan, back)
-	return l.returnOnce(ctx, now, r.key, r.Source, bucket.Request{Plan: p, Action: bucket.Refund, Each: &each, Ends: r.held.ending()})
+	each, _ := p.EachOf(r.set.LimitSet, back)
+	return l.returnOnce(ctx, now, r.key, r.Source, bucket.Request{Set: p, Action: bucket.Refund, Each: &each, Ends: r.held.ending()})
 }
 
-// refundPlan returns the plan of key by which tokens of source come back.
-func (r *rules) refundPlan(key string, source Source) *bucket.Plan {
-	if source == FromFallback && r.localPlan != nil {
-		return r.localPlanOf(key).Plan
+// refundSet returns the limits of key by which tokens of source come back.
+func (r *compiled) refundSet(key string, source Source) *bucket.LimitSet {
+	if source == FromFallback && r.localSet != nil {
+		return r.localSetOf(key).LimitSet
 	}
-	return r.planOf(key).Plan
+	return r.setOf(key).LimitSet
 }
 
 // returnOnce is returnTo for what no caller asks again: if the store can't be
 // asked now, it may execute r later.
-func (l *Limiter) returnOnce(ctx context.Context, now *rules, key string, source Source, r bucket.Request) error {
+func (l *Limiter) returnOnce(ctx context.Context, now *compiled, key string, source Source, r bucket.Request) error {
 	return l.returnTo(ctx, now, key, source, store.Request{Request: r}.Later())
 }
 
 // returnTo sends r, which returns tokens to key, to the store that the tokens
 // came from: source says which. If it fails, the caller may ask again.
-func (l *Limiter) returnTo(ctx context.Context, now *rules, key string, source Source, r store.Request) error {
+func (l *Limiter) returnTo(ctx context.Context, now *compiled, key string, source Source, r store.Request) error {
 	if err := ctx.Err(); err != nil {
 		return hook.Done(err)
 	}
-	if r.Plan == nil { // SetPolicy has removed all limits that the tokens came from, or there is nothing to return
+	if r.Set == nil { // SetPolicy has removed all limits that the tokens came from, or there is nothing to return
 		return nil
 	}
-	r.To(now.planOf(key).class, now.storedKey(key))
+	r.To(now.setOf(key).class, now.storedKey(key))
 	_, err := l.storeOf(source).Do(ctx, r)
 	return l.failed(ctx, key, err)
 }
@@ -339,15 +339,4 @@ func (l *Limiter) storeOf(source Source) Store {
 		return l.fallback()
 	}
 	return l.store
-}
-
-// release ends holds of slots of p in the store of source.
-func (l *Limiter) release(ctx context.Context, now *rules, p *bucket.Plan, source Source, key string, holds []bucket.Ending) error {
-	r := bucket.Request{Plan: p, Action: bucket.End, Ends: holds[0]}
-	if more := holds[1:]; len(more) > 0 {
-		r.EndsToo = &more
-	}
-	err := l.returnOnce(ctx, now, key, source, r)
-	l.waiters.wake(key)
-	return err
 }

@@ -54,12 +54,13 @@ var styles = enum.Names{Type: "HeaderStyle", Prefix: "Headers", Of: []string{"Le
 // none is the text of HeadersNone, which stands alone.
 var none = styles.Text(bits.TrailingZeros8(uint8(HeadersNone)))
 
-// apart are styles that write RateLimit-Policy differently: one can be sent.
-const apart = HeadersDraft8 | HeadersDraft6
+// drafts are the styles of which a response has one: their RateLimit-Policy
+// differs.
+const drafts = HeadersDraft8 | HeadersDraft6
 
 // valid reports whether the styles of s can be combined.
 func (s HeaderStyle) valid() bool {
-	return s < 1<<len(styles.Of) && (s&HeadersNone == 0 || s == HeadersNone) && bits.OnesCount8(uint8(s&apart)) < 2
+	return s < 1<<len(styles.Of) && (s&HeadersNone == 0 || s == HeadersNone) && bits.OnesCount8(uint8(s&drafts)) < 2
 }
 
 // String returns the names of the styles in Go, without the package.
@@ -85,12 +86,14 @@ const (
 // WriteHeaders writes the header fields of the policy's style to h. If another
 // limiter has already written to h, WriteHeaders adds members to the list
 // fields. Fields of one value it keeps or replaces, so that they describe the
-// decision that constrains the client more. It allocates once.
+// decision that constrains the client more. A response has fields of one draft:
+// where h has those of HeadersDraft6, WriteHeaders adds no HeadersDraft8 but
+// those, and the other way round. It allocates once.
 func (r Result) WriteHeaders(h http.Header) { r.writeHeaders(new(field.Room), h) }
 
 // writesHeaders reports whether WriteHeaders writes anything.
 func (r *Result) writesHeaders() bool {
-	return r.plan != nil && (r.headers != HeadersNone || !r.Allowed)
+	return r.set != nil && (r.headers != HeadersNone || !r.Allowed)
 }
 
 // writeHeaders is WriteHeaders with values in room.
@@ -105,23 +108,20 @@ func (r *Result) writeHeaders(room *field.Room, h field.Header) {
 		}
 		w.Set("Cache-Control", "no-store")
 	}
-	style, texts := r.headers, r.plan.texts
-	if style == HeadersDefault {
-		style = HeadersLegacy | HeadersDraft8
-	}
+	style, texts := r.headers.in(draftOf(w.Get(policyField))), r.set.texts
 	if style&HeadersDraft8 != 0 {
-		addPolicy(&w, texts.policy)
+		w.Add(policyField, texts.policy)
 		text := w.Text()
 		w.Add(rateLimitField, w.Append(text, r.appendDraft8(text)))
 	}
 	if style&HeadersDraft6 != 0 {
-		addPolicy(&w, texts.draft6)
+		w.Add(policyField, texts.draft6)
 	}
 	if style&(HeadersLegacy|HeadersDraft6) == 0 {
 		return
 	}
 	capacity := texts.capacities[r.tightest]
-	untilFull := r.answer.ResetAfter(r.plan.Plan, int(r.tightest))
+	untilFull := r.answer.ResetAfter(r.set.LimitSet, int(r.tightest))
 	if style&HeadersLegacy != 0 && r.tighterThan(w.Get(legacyRemaining)) {
 		w.Set(legacyLimit, capacity)
 		w.SetInt(legacyRemaining, r.Remaining)
@@ -134,12 +134,27 @@ func (r *Result) writeHeaders(room *field.Room, h field.Header) {
 	}
 }
 
-// addPolicy adds value to RateLimit-Policy, unless another limiter has written
-// the field in the other style: clients can't read a list that mixes both.
-func addPolicy(w *field.Writer, value string) {
-	if before := w.Get(policyField); before == "" || (before[0] == '"') == (value[0] == '"') {
-		w.Add(policyField, value)
+// draftOf returns the style that wrote a value of RateLimit-Policy, or 0.
+func draftOf(policy string) HeaderStyle {
+	switch {
+	case policy == "":
+		return 0
+	case policy[0] == '"': // the name of a limit
+		return HeadersDraft8
 	}
+	return HeadersDraft6
+}
+
+// in returns the styles of s, with draft in place of s's own, unless draft is 0
+// or s has none.
+func (s HeaderStyle) in(draft HeaderStyle) HeaderStyle {
+	if s == HeadersDefault {
+		s = HeadersLegacy | HeadersDraft8
+	}
+	if s&drafts != 0 && draft != 0 {
+		s = s&^drafts | draft
+	}
+	return s
 }
 
 // tighterThan reports whether r constrains the client more than the decision of
@@ -156,12 +171,12 @@ func (r *Result) tighterThan(remaining string) bool {
 
 // appendDraft8 appends a value such as "burst";r=7;t=1, "daily";r=900;t=3600
 func (r *Result) appendDraft8(b []byte) []byte {
-	for i := range r.plan.Rates {
+	for i := range r.set.Rates {
 		if i > 0 {
 			b = append(b, ", "...)
 		}
 		remaining, effective := r.window(i)
-		b = append(b, r.plan.texts.members[i]...)
+		b = append(b, r.set.texts.members[i]...)
 		b = append(b, ";r="...)
 		b = strconv.AppendInt(b, remaining, 10)
 		if effective != Never {
@@ -181,14 +196,14 @@ func (r *Result) window(i int) (remaining int64, effective time.Duration) {
 			return 0, retry
 		}
 	}
-	p := r.plan.Plan
+	p := r.set.LimitSet
 	remaining = r.answer.Remaining(p, i)
 	switch {
 	case remaining == 0:
 		return 0, duration(r.answer.RetryAfter(p, i, 1))
-	case r.plan.limits[i].Mode == Concurrent: // nobody knows when others are released
+	case r.set.limits[i].Mode == Concurrent: // nobody knows when others are released
 		return remaining, Never
-	case r.plan.limits[i].Mode == Continuous:
+	case r.set.limits[i].Mode == Continuous:
 		return remaining, duration(r.answer.EarnedIn(p, i)) // T/ρ
 	default:
 		return remaining, duration(r.answer.NextStep(p, i))

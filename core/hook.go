@@ -27,7 +27,7 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 	hook.ReleaseSoon = func(r Result) { r.releaseSoon() }
 	hook.InTurn = (*Limiter).inTurn
 	hook.Waited = func(l *Limiter, key string) bool { return l.waiters.any(key) }
-	hook.Kept = (*Limiter).kept
+	hook.State = (*Limiter).state
 	hook.Pack = pack
 	hook.Unpack = unpack
 	hook.WriteHeaders = func(r Result, room *field.Room, h field.Header) { r.writeHeaders(room, h) }
@@ -39,10 +39,10 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 // pack is hook.Pack.
 func pack(r Result) (p hook.PackedResult, writes bool) {
 	a := &r.answer
-	usual := r.plan != nil && len(r.plan.Rates) == 1 && a.Allowed && !a.Unused && a.Waits == nil && a.Due == 0 && a.Lent == 0 &&
+	packs := r.set != nil && len(r.set.Rates) == 1 && a.Allowed && !a.Unused && a.Waits == nil && a.Due == 0 && a.Lent == 0 &&
 		r.Source == a.Source && r.Cause == nil && r.ticket == 0 && r.held == nil && r.each == nil && !r.inShadow && !r.untaken
-	if usual {
-		p = hook.PackedResult{From: r.plan, Now: a.Now, Cost: r.Cost, Level: *a.Levels.At(0), Once: r.once, Source: uint8(a.Source), Headers: uint8(r.headers)}
+	if packs {
+		p = hook.PackedResult{From: r.set, Now: a.Now, Cost: r.Cost, Level: *a.Levels.At(0), Once: r.once, Source: uint8(a.Source), Headers: uint8(r.headers)}
 	} else {
 		whole := r
 		p = hook.PackedResult{From: &whole, Once: r.once}
@@ -55,7 +55,7 @@ func unpack(p *hook.PackedResult, l *Limiter, key string) (r Result) {
 	switch from := p.From.(type) {
 	case *Result:
 		r = *from
-	case *plan:
+	case *limitSet:
 		r.answer.Allowed, r.answer.Now, r.answer.Source = true, p.Now, Source(p.Source)
 		*r.answer.Levels.At(0) = p.Level
 		r.headers = HeaderStyle(p.Headers)

@@ -75,53 +75,42 @@ func TestParseLimitOfSlots(t *testing.T) {
 	}
 }
 
-// What people write for slots leads to the limit they mean, by one hint.
+// What people also write for slots is refused, and the message shows the form.
+func TestOtherWordsForSlotsAreRefused(t *testing.T) {
+	for _, text := range []string{
+		"5 in flight", "5 In-Flight hold 2m", "5 inflight name Exports", "5 concurrent", "5 concurrent requests", "5 gpus concurrently",
+		"5 in_flight", "1_000 at_once hold 2m", "5 concurrent/min", "5 at a time", "5 at the same time", "5 parallel",
+		"5 in parallel", "5 simultaneous requests", "5 slots", "max 5", "at most 5 at once", "max 5 concurrent, hold 1m",
+		"5 at once/min", "5/at once", "5at once", "5 at-once", "at once 5", "at once: 5",
+		"5 at once, hold 2m",
+	} {
+		_, err := core.ParseLimit(text)
+		require.ErrorContains(t, err, "or N at once [hold INTERVAL]", text)
+	}
+}
+
+// A misspelled word behind slots leads to the limit that is meant, by one hint.
 func TestHintsOfSlotsAreLimits(t *testing.T) {
 	for text, want := range map[string]string{
-		"5 in flight":               "5 at once",
-		"5 In-Flight hold 2m":       "5 at once hold 2min",
-		"5 inflight name Exports":   "5 at once name Exports",
-		"5 concurrent":              "5 at once",
-		"5 concurrent requests":     "5 at once",
-		"5 gpus concurrently":       "5 gpus at once",
-		"5 in_flight":               "5 at once",
-		"1_000 at_once hold 2m":     "1000 at once hold 2min",
-		"5 concurrent/min":          "5 at once",
-		"5 at a time":               "5 at once",
-		"5 at the same time":        "5 at once",
-		"5 parallel":                "5 at once",
-		"5 in parallel":             "5 at once",
-		"5 simultaneous requests":   "5 at once",
-		"5 slots":                   "5 at once",
-		"max 5":                     "5 at once",
-		"at most 5 at once":         "5 at once",
-		"max 5 concurrent, hold 1m": "5 at once hold min",
-		"5 at once/min":             "5 at once",
-		"5/at once":                 "5 at once",
-		"5at once":                  "5 at once",
-		"5 at-once":                 "5 at once",
-		"at once 5":                 "5 at once",
-		"at once: 5":                "5 at once",
-		"5 at once, hold 2m":        "5 at once hold 2min",
-		"5 at once hold2m":          "5 at once hold 2min",
-		"5 at once hold=2m":         "5 at once hold 2min",
-		"5 at once hodl 2m":         "5 at once hold 2min",
-		"5 at once max_hold 2m":     "5 at once hold 2min",
-		"5 at once maxHold=2m":      "5 at once hold 2min",
-		"9 tokens/min holds 2m":     "9 tokens/min hold 2min",
-		"9 tokens/min max-hold:2m":  "9 tokens/min hold 2min",
-		"60/min hodl 2m":            "", // requests have none
-		"5 at once 10":              "", // not burst
-		"5 at once brust=10":        "",
-		"5 at once steped":          "",
-		"5.5 concurrent":            "",
-		"5 at once per user":        "",
-		"60/min at once":            "",
-		"60/min concurrent":         "",
-		"100/min 5 at once":         "",
-		"max":                       "",
-		"concurrent":                "",
-		"999999999 in flight":       "",
+		"5 at once hold2m":         "5 at once hold 2min",
+		"5 at once hold=2m":        "5 at once hold 2min",
+		"5 at once hodl 2m":        "5 at once hold 2min",
+		"5 at once max_hold 2m":    "5 at once hold 2min",
+		"5 at once maxHold=2m":     "5 at once hold 2min",
+		"9 tokens/min holds 2m":    "9 tokens/min hold 2min",
+		"9 tokens/min max-hold:2m": "9 tokens/min hold 2min",
+		"60/min hodl 2m":           "", // requests have none
+		"5 at once 10":             "", // not burst
+		"5 at once brust=10":       "",
+		"5 at once steped":         "",
+		"5.5 concurrent":           "",
+		"5 at once per user":       "",
+		"60/min at once":           "",
+		"60/min concurrent":        "",
+		"100/min 5 at once":        "",
+		"max":                      "",
+		"concurrent":               "",
+		"999999999 in flight":      "",
 	} {
 		_, err := core.ParseLimit(text)
 		require.Error(t, err, text)

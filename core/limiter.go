@@ -28,10 +28,10 @@ import (
 type Limiter struct {
 	*shared
 
-	taken    *taken                // what callers take; nil for limiters of WithLimits, whose limits don't change
-	source   *Limiter              // that l is a snapshot of; nil if it is none
-	rules    atomic.Pointer[rules] // replaced as a whole by SetPolicy; see current
-	changing sync.Mutex            // held by SetPolicy, so that observers receive changes in their order
+	taken    *taken                   // what callers take; nil for limiters of WithLimits, whose limits don't change
+	source   *Limiter                 // that l is a snapshot of; nil if it is none
+	compiled atomic.Pointer[compiled] // replaced as a whole by SetPolicy; see current
+	changing sync.Mutex               // held by SetPolicy, so that observers receive changes in their order
 
 	base     *Limiter            // whose plan l decides by; nil if l is none of WithPlan
 	planName string              // of base's policy
@@ -44,7 +44,7 @@ type shared struct {
 	memory   *MemoryStore // the store, if it is one; decisions then need no copies
 	config   *storeConfig // the store's; nil if the store has none
 	watch    watch
-	plans    planCache                              // of limits given to WithLimits
+	sets     setCache                               // of limits given to WithLimits
 	cancels  gather.Calls[cancelsOf, bucket.Ending] // of waits whose contexts have ended
 	releases releases                               // of slots, under way
 	waiters  waiters                                // for slots
@@ -58,7 +58,7 @@ type shared struct {
 
 // cancelsOf is what cancels have in common that share a call.
 type cancelsOf struct {
-	plan   *plan // that the tokens were taken under
+	set    *limitSet // that the tokens were taken under
 	source Source
 	key    string
 }
@@ -70,7 +70,7 @@ func (l *Limiter) counts(key, unit string) bool {
 	if key == "" {
 		return now.counts(unit)
 	}
-	return now.planOf(key).counts(unit)
+	return now.setOf(key).counts(unit)
 }
 
 // NewLimiter binds a policy to the store that its buckets are in. The error
@@ -100,12 +100,12 @@ func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter,
 			o.observe(&l.watch)
 		}
 	}
-	next, err := newRules(policy, l.memory == nil, append(errs, l.watch.mistakes...)...)
+	next, err := compile(policy, l.memory == nil, append(errs, l.watch.mistakes...)...)
 	if err != nil {
 		return nil, err
 	}
 	l.plan(next)
-	l.rules.Store(next)
+	l.compiled.Store(next)
 	l.warnSameName(next, false)
 	l.watch.reportPolicy(next.policy, nil)
 	return l, nil
@@ -136,9 +136,9 @@ func newFallback(config *storeConfig) *MemoryStore {
 }
 
 // warnSameName warns of a limiter with the policy's name and other limits.
-func (l *Limiter) warnSameName(r *rules, change bool) {
+func (l *Limiter) warnSameName(r *compiled, change bool) {
 	if l.config != nil {
-		limits := r.plan.limits
+		limits := r.set.limits
 		before := l.config.Limiters.Policies.Note(r.policy.Name, limits, func(remembered any) bool {
 			return slices.EqualFunc(remembered.([]Limit), limits, Limit.same)
 		}, change)
@@ -173,7 +173,7 @@ func (l *Limiter) Name() string { return l.current().policy.Name }
 // Capacity returns the most requests that one request of key can take: the
 // smallest Capacity of the key's limits that count requests. It is 0 if none
 // does.
-func (l *Limiter) Capacity(key string) int64 { return l.current().planOf(key).LeastCapacity() }
+func (l *Limiter) Capacity(key string) int64 { return l.current().setOf(key).LeastCapacity() }
 
 // Policy returns the limiter's policy as it was given. [Result.Limits] has the
 // names of limits that were given none.
@@ -203,17 +203,17 @@ func (l *Limiter) Since() time.Time { return l.current().since }
 //     the refills of both can fall into one window.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	now := l.current()
-	p, errs := l.plans.checked(now.policy.Name, limits, 1)
+	p, errs := l.sets.checked(now.policy.Name, limits, 1)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: policy %q: %w", now.policy.Name, errors.Join(errs...))
 	}
 	next := *now
-	next.plan, next.shared = p, true
+	next.set, next.shared = p, true
 	next.policy.Limits = p.given
-	if now.localPlan != nil {
-		next.localPlan = now.localPlans.get(now.policy.Name, limits, now.policy.LocalShare)
+	if now.localSet != nil {
+		next.localSet = now.localSets.get(now.policy.Name, limits, now.policy.LocalShare)
 	}
-	next.given = &l.plans
+	next.given = &l.sets
 	return l.with(&next), nil
 }
 
@@ -239,7 +239,7 @@ func (l *Limiter) WithPlan(name string) (*Limiter, error) {
 }
 
 // plan gives each plan of r the limiter that it had, or a new one.
-func (l *Limiter) plan(r *rules) {
+func (l *Limiter) plan(r *compiled) {
 	for name, of := range r.plans {
 		if name == "" {
 			continue
@@ -266,9 +266,9 @@ func (l *Limiter) WithStoredKeys() *Limiter {
 	return l.with(&next)
 }
 
-// current returns the rules in force. A limiter that WithLimits returned takes
+// current returns the policy in force. A limiter that WithLimits returned takes
 // over here the exceptions that another limiter has set.
-func (l *Limiter) current() *rules {
+func (l *Limiter) current() *compiled {
 	if l.base != nil {
 		now := l.base.current()
 		if of := now.plans[l.planName]; of != nil {
@@ -276,7 +276,7 @@ func (l *Limiter) current() *rules {
 		}
 		return now
 	}
-	now := l.rules.Load()
+	now := l.compiled.Load()
 	for l.source == nil {
 		given := l.exceptions.Load()
 		if given == now.exceptions {
@@ -284,10 +284,10 @@ func (l *Limiter) current() *rules {
 		}
 		next := *now
 		next.except(given)
-		if l.rules.CompareAndSwap(now, &next) {
+		if l.compiled.CompareAndSwap(now, &next) {
 			return &next
 		}
-		now = l.rules.Load()
+		now = l.compiled.Load()
 	}
 	return now
 }
@@ -302,10 +302,10 @@ func (l *Limiter) snapshot() *Limiter {
 	return s
 }
 
-// with returns a limiter that has other rules than l.
-func (l *Limiter) with(r *rules) *Limiter {
+// with returns a limiter that has another policy than l.
+func (l *Limiter) with(r *compiled) *Limiter {
 	w := &Limiter{shared: l.shared}
-	w.rules.Store(r)
+	w.compiled.Store(r)
 	return w
 }
 
@@ -374,7 +374,7 @@ func (l *Limiter) preparePolicy(change func(Policy) Policy) (finish func(set boo
 	if policy.Name != now.policy.Name {
 		errs = append(errs, mistake.New("Policy.Name", policy.Name, "must stay "+strconv.Quote(now.policy.Name)+": it is part of the buckets' keys"))
 	}
-	next, err := newRules(policy, l.memory == nil, errs...)
+	next, err := compile(policy, l.memory == nil, errs...)
 	if err != nil {
 		return nil, err
 	}
@@ -397,15 +397,15 @@ func (l *Limiter) preparePolicy(change func(Policy) Policy) (finish func(set boo
 }
 
 // replace has next decide from now on. changes are those to the policy.
-func (l *Limiter) replace(now, next *rules, changes []string) {
+func (l *Limiter) replace(now, next *compiled, changes []string) {
 	l.plan(next)
-	l.rules.Store(next)
+	l.compiled.Store(next)
 	l.warnSameName(next, true)
 	defer l.watch.reportPolicy(next.policy, changes)
-	if now.shared { // other limiters still decide by the plan, so it must not be marked as replaced
+	if now.shared { // other limiters still decide by the set, so it must not be marked as replaced
 		return
 	}
-	// From now on Undo and Cancel return tokens to the new plan's limits.
+	// From now on Undo and Cancel return tokens to the new limits.
 	now.replacedBy(next)
 	for name, of := range now.plans {
 		if after := next.plans[name]; name != "" && after != nil {
@@ -425,7 +425,7 @@ func (l *Limiter) UnusedOverrides() []string {
 	all := append(slices.Collect(maps.Values(now.plans)), now)
 	var unused []string
 	for _, key := range slices.Concat(slices.Collect(maps.Keys(now.policy.Overrides)), now.policy.Blocked) {
-		if !slices.ContainsFunc(all, func(r *rules) bool { return r.own[store.Key(key)].plan.asked.Load() }) {
+		if !slices.ContainsFunc(all, func(r *compiled) bool { return r.own[store.Key(key)].set.asked.Load() }) {
 			unused = append(unused, key)
 		}
 	}
@@ -434,9 +434,9 @@ func (l *Limiter) UnusedOverrides() []string {
 }
 
 // replacedBy has tokens that were taken under r come back under next.
-func (r *rules) replacedBy(next *rules) {
-	r.plan.Replace(next.plan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.plan }))
-	if r.localPlan != nil && next.localPlan != nil {
-		r.localPlan.Replace(next.localPlan.Plan, next.own.successors(func(own *ownPlans) *plan { return own.local }))
+func (r *compiled) replacedBy(next *compiled) {
+	r.set.Replace(next.set.LimitSet, next.own.successors(func(own *ownSets) *limitSet { return own.set }))
+	if r.localSet != nil && next.localSet != nil {
+		r.localSet.Replace(next.localSet.LimitSet, next.own.successors(func(own *ownSets) *limitSet { return own.local }))
 	}
 }

@@ -5,13 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -185,16 +182,6 @@ func (w *watch) report(ctx context.Context, policy string, capacity, slots int64
 	}
 }
 
-// inUse returns what counts the slots of a decision on key.
-func (w *watch) inUse(policy string, source Source, key string) *inUse {
-	// The key may be a view of a buffer that its owner reuses.
-	o := Observation{Policy: policy, Outcome: OutcomeSlots, Source: source, Key: strings.Clone(key)}
-	return &inUse{change: func(by int64) {
-		o.Slots = by
-		w.call(context.Background(), o)
-	}}
-}
-
 // call calls the observers with o.
 func (w *watch) call(ctx context.Context, o Observation) {
 	for _, observe := range w.observers {
@@ -241,127 +228,19 @@ func (w *watch) reportPolicy(now Policy, changes []string) {
 
 // tightestLimit returns the tightest limit's name and unit, if one decided.
 func (r *Result) tightestLimit() (name, unit string) {
-	if r.plan == nil {
+	if r.set == nil {
 		return "", ""
 	}
-	return r.plan.limits[r.tightest].Name, r.plan.units[r.tightest]
+	return r.set.limits[r.tightest].Name, r.set.units[r.tightest]
 }
 
 // retryAfter returns RetryAfter as it would be without shadow mode.
 func (r *Result) retryAfter() time.Duration {
 	longest := time.Duration(0)
-	if r.plan != nil && !r.answer.Allowed {
-		for i := range r.plan.limits {
+	if r.set != nil && !r.answer.Allowed {
+		for i := range r.set.limits {
 			longest = max(longest, r.retryAfterOf(i))
 		}
 	}
 	return longest
-}
-
-// inUse is what observers count of the slots of a decision, until they are
-// released or MaxHold is over. They don't count those of a nil one.
-type inUse struct {
-	mu      sync.Mutex // guards all below; held while observers are called, so that they see changes in their order
-	taken   int64      // slots of the decision; 0: they are released
-	counted int64      // of these, what observers count
-	end     time.Time  // when MaxHold is over
-	timer   *time.Timer
-	change  func(by int64) // calls the observers
-}
-
-// take notes that observers count n more slots, which are held for so long.
-func (u *inUse) take(n int64, hold time.Duration) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.taken, u.counted = u.taken+n, u.counted+n
-	u.extend(hold)
-}
-
-// hold notes that the slots, which may have been lost, are held from now.
-func (u *inUse) hold(hold time.Duration) {
-	if u == nil {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.taken > 0 {
-		u.count(u.taken)
-		u.extend(hold)
-	}
-}
-
-// lose notes that the slots are not in use, and for good if they were released.
-func (u *inUse) lose(released bool) {
-	if u == nil {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.taken == 0 {
-		return
-	}
-	u.timer.Stop()
-	u.count(0)
-	if released {
-		u.taken = 0
-	}
-}
-
-// extend has observers count the slots until hold is over. u.mu is held.
-func (u *inUse) extend(hold time.Duration) {
-	u.end = time.Now().Add(hold)
-	if u.timer != nil {
-		u.timer.Reset(hold)
-		return
-	}
-	u.timer = time.AfterFunc(hold, func() {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		if !time.Now().Before(u.end) { // else a Hold has come in between
-			u.count(0)
-		}
-	})
-}
-
-// count has observers count n slots. u.mu is held.
-func (u *inUse) count(n int64) {
-	if by := n - u.counted; by != 0 {
-		u.counted = n
-		u.change(by)
-	}
-}
-
-// hasSlots reports whether r took slots.
-func (r *Result) hasSlots() bool { return r.maxHold() > 0 }
-
-// hasEstimates reports whether r took estimates that come back after MaxHold.
-func (r *Result) hasEstimates() bool {
-	return r.held != nil && r.taken() && slices.ContainsFunc(r.plan.Rates, func(rate bucket.Rate) bool { return rate.Hold > 0 && !rate.Slots })
-}
-
-// maxHold returns the shortest MaxHold of r's slots; 0 if it has none.
-func (r *Result) maxHold() (shortest time.Duration) {
-	if r.held == nil || !r.taken() || r.plan.slots == nil {
-		return 0
-	}
-	for i := range r.plan.Rates {
-		rate := &r.plan.Rates[i]
-		if hold := duration(rate.Hold); rate.Slots && r.held.tokens(r.plan, i) > 0 && (shortest == 0 || hold < shortest) {
-			shortest = hold
-		}
-	}
-	return shortest
-}
-
-// slotsTaken returns how many slots r took, and its longest MaxHold.
-func (r *Result) slotsTaken() (n int64, hold time.Duration) {
-	if !r.hasSlots() {
-		return 0, 0
-	}
-	for i := range r.plan.Rates {
-		if rate := &r.plan.Rates[i]; rate.Slots {
-			n, hold = n+r.costOf(i), max(hold, duration(rate.Hold))
-		}
-	}
-	return n, hold
 }

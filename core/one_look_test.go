@@ -151,10 +151,10 @@ func TestOnlyExportedMethodsLookAtThePolicy(t *testing.T) {
 				return true
 			})
 			looks += here
-			// memberOf looks once for all charges of a limiter, and cancelSoon
+			// participantOf looks once for all charges of a limiter, and cancelSoon
 			// after a wait, startRelease after a response. The others are lent
 			// to middleware and tools.
-			may := []string{"memberOf", "cancelSoon", "startRelease", "counts", "extend", "unsettled", "allowAll", "snapshot", "preparePolicy", "kept"}
+			may := []string{"participantOf", "cancelSoon", "startRelease", "counts", "extend", "unsettled", "allowAll", "snapshot", "preparePolicy", "state"}
 			if here > 0 && !f.Name.IsExported() && !slices.Contains(may, f.Name.Name) {
 				t.Errorf("%s: %s looks at a limiter's rules: it must get them from its caller, or one decision looks twice", name, f.Name.Name)
 			}

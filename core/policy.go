@@ -130,7 +130,7 @@ func (p Policy) mistakes() []error {
 		errs = append(errs, mistake.New("Policy.LocalShare", p.LocalShare, "must be above 0 and at most 1 (0 means 1)"))
 	}
 	if !p.Headers.valid() {
-		errs = append(errs, mistake.New("Policy.Headers", p.Headers, styles.Want()+"; HeadersNone stands alone, and "+apart.String()+" can't be combined"))
+		errs = append(errs, mistake.New("Policy.Headers", p.Headers, styles.Want()+"; HeadersNone stands alone, and "+drafts.String()+" can't be combined"))
 	}
 	return errs
 }
@@ -407,7 +407,7 @@ func (l *Limiter) SetExceptions(e Exceptions) error {
 	next := *now
 	next.except(given)
 	l.exceptions.Store(given)
-	l.rules.Store(&next)
+	l.compiled.Store(&next)
 	if len(changes) > 0 {
 		l.watch.reportPolicy(next.policy, changes)
 	}

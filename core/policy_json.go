@@ -197,7 +197,7 @@ func (r *reader) headers(v any, path string) (sum HeaderStyle) {
 		case reason != "":
 			reason += " (default and none stand alone, without a list)"
 		case !(sum | style).valid():
-			reason = "can't be sent together with the others: the RateLimit-Policy of " + strings.Join(apart.texts().([]string), " and ") + " differ"
+			reason = "can't be sent together with the others: the RateLimit-Policy of " + strings.Join(drafts.texts().([]string), " and ") + " differ"
 		default:
 			sum |= style
 			continue
@@ -237,11 +237,7 @@ func (r *reader) limit(v any, path string) (l Limit) {
 			return l
 		}
 		if unit, n := numberOfUnit(v); unit != "" {
-			if text := limit.MeantSlots(printable.Clip(n, 20)+" "+printable.Clip(unit, limit.MaxName), ""); text != "" {
-				r.wrong(path, json.Number(n), "is a number under "+printable.Clip(unit, limit.MaxName)+": write "+text)
-				return l
-			}
-			r.wrong(path, json.Number(n), "needs an interval: write "+printable.Clip(unit, limit.MaxName)+": "+printable.Clip(n, 20)+"/min, or another")
+			r.wrong(path, json.Number(n), "needs an interval: write "+printable.Clip(unit, limit.MaxName)+": "+printable.Clip(n, 20)+"/min, or another; slots are "+printable.Clip(n, 20)+" at once")
 			return l
 		}
 		if unit, text, ok := ofUnit(v); ok {

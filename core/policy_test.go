@@ -279,13 +279,13 @@ func TestBlocksChangeNoLimits(t *testing.T) {
 // An exception of one key changes nothing of others: denials that the deny
 // cache repeats, and tokens on lease, are of a plan.
 func TestExceptionsKeepThePlansOfOtherKeys(t *testing.T) {
-	plans := make(map[string]map[*bucket.Plan]bool)
+	plans := make(map[string]map[*bucket.LimitSet]bool)
 	memory := core.NewMemoryStore()
 	limiter := core.Must(core.NewLimiter(&watchedStore{Store: memory, see: func(r store.Request) {
 		if plans[r.Key()] == nil {
-			plans[r.Key()] = make(map[*bucket.Plan]bool)
+			plans[r.Key()] = make(map[*bucket.LimitSet]bool)
 		}
-		plans[r.Key()][r.Plan] = true
+		plans[r.Key()][r.Set] = true
 	}}, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(4)}}))
 	for i := range 5 {
 		e := raised("ann", core.PerDay(8).In(time.FixedZone("here", 3600)))

@@ -34,7 +34,7 @@ func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservatio
 }
 
 // promise reserves n tokens if they are due within a time, else none.
-func (l *Limiter) promise(ctx context.Context, now *rules, key string, n int64, a bucket.Action, within time.Duration) (*Reservation, error) {
+func (l *Limiter) promise(ctx context.Context, now *compiled, key string, n int64, a bucket.Action, within time.Duration) (*Reservation, error) {
 	var res Result
 	// It is random, so that no other hold has it, even after a Reset.
 	asked := request{key: key, Request: store.Request{Request: bucket.Request{
@@ -46,7 +46,7 @@ func (l *Limiter) promise(ctx context.Context, now *rules, key string, n int64, 
 	r := &Reservation{n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}
 	r.result.once = &r.ended
 	// No store decided, no wait is long enough, or no caller waits.
-	if res.plan == nil || res.RetryAfter == Never || now.policy.Shadow {
+	if res.set == nil || res.RetryAfter == Never || now.policy.Shadow {
 		return r, nil
 	}
 	r.delay = duration(res.answer.Due - res.answer.Now)
@@ -138,8 +138,8 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 // later.
 func (r *Reservation) cancelSoon(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	l, plan, source, key := r.result.limiter, r.result.plan, r.result.Source, strings.Clone(r.result.key) // which may be reused when WaitN returns
-	if l.memory != nil || source == FromFallback {                                                        // which never wait
+	l, set, source, key := r.result.limiter, r.result.set, r.result.Source, strings.Clone(r.result.key) // which may be reused when WaitN returns
+	if l.memory != nil || source == FromFallback {                                                      // which never wait
 		_ = r.Cancel(ctx)
 		return
 	}
@@ -147,8 +147,8 @@ func (r *Reservation) cancelSoon(ctx context.Context) {
 	timer := time.NewTimer(cancelTimeout)
 	defer timer.Stop()
 	hold := bucket.Ending{Ticket: r.result.ticket, At: r.result.answer.Due, Back: r.n}
-	done := l.cancels.Add(cancelsOf{plan, source, key}, hold, func(holds []bucket.Ending) error {
-		return l.endHolds(ctx, now, key, plan, source, holds)
+	done := l.cancels.Add(cancelsOf{set, source, key}, hold, func(holds []bucket.Ending) error {
+		return l.endHolds(ctx, now, key, set, source, holds)
 	})
 	select {
 	case <-done:

@@ -84,8 +84,8 @@ func (l *Limiter) PeekUnits(ctx context.Context, key string, units Units) (res R
 	return res, err
 }
 
-// kept returns the limits of key, and what the store keeps of its bucket.
-func (l *Limiter) kept(ctx context.Context, key string) (limits []Limit, p *bucket.Plan, state store.State, err error) {
+// state returns the limits of key, and what the store keeps of its bucket.
+func (l *Limiter) state(ctx context.Context, key string) (limits []Limit, p *bucket.LimitSet, state store.State, err error) {
 	if err := checkKey(key); err != nil {
 		return nil, nil, state, err
 	}
@@ -95,6 +95,6 @@ func (l *Limiter) kept(ctx context.Context, key string) (limits []Limit, p *buck
 	}
 	now := l.current()
 	state, err = reader.State(ctx, now.policy.Name, now.storedKey(key))
-	of := now.planOf(key)
-	return of.limits, of.Plan, state, l.failed(ctx, key, err)
+	of := now.setOf(key)
+	return of.limits, of.LimitSet, state, l.failed(ctx, key, err)
 }

@@ -41,11 +41,11 @@ import (
 // They refill with time.
 func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) {
 	began := time.Now()
-	members, parts, err := join(ctx, charges)
+	participants, parts, err := join(ctx, charges)
 	if err != nil {
 		return JointResult{}, err
 	}
-	j := joint{members: members}
+	j := joint{participants: participants}
 	if err := j.decide(ctx); err != nil {
 		if m := j.failed; m.limiter.watch.active() && !mistaken(err) {
 			m.limiter.report(ctx, m.now, &m.res, m.key, began, err)
@@ -55,7 +55,7 @@ func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) 
 	res := JointResult{Allowed: !j.denied, Results: make([]Result, 0, len(parts))}
 	ended := make([]uint32, len(parts))
 	for i, p := range parts {
-		m, r := p.member, p.result()
+		m, r := p.participant, p.result()
 		r.once = &ended[i]
 		if j.denied && r.Allowed {
 			r.untaken = true
@@ -71,17 +71,17 @@ func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) 
 	return res, nil
 }
 
-// joint decides members.
+// joint decides participants.
 type joint struct {
-	members []*member
-	taken   []*member // in the order of their decisions
-	denied  bool
-	failed  *member // whose error decide returned
+	participants []*participant
+	taken        []*participant // in the order of their decisions
+	denied       bool
+	failed       *participant // whose error decide returned
 }
 
-// decide decides all members, who take all or nothing.
+// decide decides all participants, who take all or nothing.
 func (j *joint) decide(ctx context.Context) error {
-	var order []*member // in which they are asked
+	var order []*participant // in which they are asked
 	for _, group := range j.groups() {
 		if err := j.take(ctx, group); err != nil {
 			j.giveBack(ctx)
@@ -92,7 +92,7 @@ func (j *joint) decide(ctx context.Context) error {
 	if j.denied {
 		j.giveBack(ctx)
 	}
-	for _, m := range j.members {
+	for _, m := range j.participants {
 		if m.now.policy.Shadow {
 			if err := j.takeOne(ctx, m); err != nil {
 				j.giveBack(ctx)
@@ -105,24 +105,24 @@ func (j *joint) decide(ctx context.Context) error {
 	return nil
 }
 
-// groups returns the members that deny, in the order in which they are asked,
+// groups returns the participants that deny, in the order in which they are asked,
 // those of one store together. No two of a group are charges of one bucket.
-func (j *joint) groups() (groups [][]*member) {
-	var order []*member
-	for _, m := range j.members {
+func (j *joint) groups() (groups [][]*participant) {
+	var order []*participant
+	for _, m := range j.participants {
 		if !m.now.policy.Shadow {
 			order = append(order, m)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b *member) int {
+	slices.SortStableFunc(order, func(a, b *participant) int {
 		return cmp.Or(cmp.Compare(a.now.policy.Name, b.now.policy.Name), cmp.Compare(a.key, b.key))
 	})
 	for _, m := range order {
-		i := slices.IndexFunc(groups, func(group []*member) bool {
+		i := slices.IndexFunc(groups, func(group []*participant) bool {
 			return group[0].store() == m.store() && !slices.ContainsFunc(group, m.sameBucket)
 		})
 		if i < 0 {
-			groups = append(groups, []*member{m})
+			groups = append(groups, []*participant{m})
 			continue
 		}
 		groups[i] = append(groups[i], m)
@@ -130,15 +130,15 @@ func (j *joint) groups() (groups [][]*member) {
 	return groups
 }
 
-// take decides the members of a group, together if their store can.
-func (j *joint) take(ctx context.Context, group []*member) error {
+// take decides the participants of a group, together if their store can.
+func (j *joint) take(ctx context.Context, group []*participant) error {
 	together, can := group[0].limiter.store.(store.JointStore)
 	for can && len(group) > 1 && !j.denied {
 		requests, asked := make([]request, len(group)), make([]store.Request, len(group))
 		for i, m := range group {
-			p := m.now.planOf(m.key)
+			p := m.now.setOf(m.key)
 			requests[i] = m.request
-			requests[i].bindPlan(m.now, p)
+			requests[i].bindSet(m.now, p)
 			requests[i].To(p.class, m.now.storedKey(m.key))
 			asked[i] = requests[i].Request
 		}
@@ -150,7 +150,7 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 			break
 		}
 		for i, m := range group {
-			m.limiter.noteUnits(m.now, m.now.planOf(m.key), &requests[i])
+			m.limiter.noteUnits(m.now, m.now.setOf(m.key), &requests[i])
 		}
 		if err != nil {
 			answers = slices.Repeat([]store.JointAnswer{{Err: err}}, len(asked))
@@ -166,12 +166,12 @@ func (j *joint) take(ctx context.Context, group []*member) error {
 // shares. If the store could not answer some of them, their limiters' OnFailure
 // decides those, and the store has taken nothing. read then returns the others,
 // which must be asked again, unless the request is denied already.
-func (j *joint) read(ctx context.Context, group []*member, requests []request, answers []store.JointAnswer, shares [][]store.JointAnswer) (again []*member, err error) {
+func (j *joint) read(ctx context.Context, group []*participant, requests []request, answers []store.JointAnswer, shares [][]store.JointAnswer) (again []*participant, err error) {
 	for i, m := range group {
 		if answers[i].Err == nil {
 			m.res = m.result()
 			m.res.answer = answers[i].Answer
-			m.res.fillFrom(m.now.planOf(m.key), &requests[i])
+			m.res.fillFrom(m.now.setOf(m.key), &requests[i])
 			j.denied = j.denied || !m.res.Allowed
 			again = append(again, m)
 		}
@@ -204,20 +204,20 @@ func (j *joint) read(ctx context.Context, group []*member, requests []request, a
 	return again, nil
 }
 
-// readShares takes in the answers to shares: a member without all is denied.
-func (j *joint) readShares(ctx context.Context, group []*member, requests []request, answers []store.JointAnswer, shares [][]store.JointAnswer) {
+// readShares takes in the answers to shares: a participant without all is denied.
+func (j *joint) readShares(ctx context.Context, group []*participant, requests []request, answers []store.JointAnswer, shares [][]store.JointAnswer) {
 	for i, m := range group {
 		if a := m.limiter.whole(ctx, m.now, &requests[i], m.limiter.store, &answers[i], shares[i]); a != &answers[i] {
 			m.res = m.result()
 			m.res.answer = a.Answer
-			m.res.fillFrom(m.now.planOf(m.key), &requests[i])
+			m.res.fillFrom(m.now.setOf(m.key), &requests[i])
 			j.denied = true
 		}
 	}
 }
 
-// takeEach decides members one after another.
-func (j *joint) takeEach(ctx context.Context, group []*member) error {
+// takeEach decides participants one after another.
+func (j *joint) takeEach(ctx context.Context, group []*participant) error {
 	for _, m := range group {
 		if err := j.takeOne(ctx, m); err != nil {
 			return err
@@ -227,7 +227,7 @@ func (j *joint) takeEach(ctx context.Context, group []*member) error {
 }
 
 // takeOne decides m alone. After a denial it takes nothing.
-func (j *joint) takeOne(ctx context.Context, m *member) error {
+func (j *joint) takeOne(ctx context.Context, m *participant) error {
 	r := m.request
 	r.Dry = j.denied
 	if err := m.limiter.decide(ctx, m.now, &m.res, &r); err != nil {
@@ -239,7 +239,7 @@ func (j *joint) takeOne(ctx context.Context, m *member) error {
 }
 
 // note notes the decision of m.
-func (j *joint) note(m *member) {
+func (j *joint) note(m *participant) {
 	if !m.res.Allowed {
 		j.denied = true
 	} else if !j.denied {
@@ -247,12 +247,12 @@ func (j *joint) note(m *member) {
 	}
 }
 
-// hold notes that members took their tokens.
-func (j *joint) hold(members ...*member) {
-	for _, m := range members {
+// hold notes that participants took their tokens.
+func (j *joint) hold(participants ...*participant) {
+	for _, m := range participants {
 		m.took = m.res.taken()
 	}
-	j.taken = append(j.taken, members...)
+	j.taken = append(j.taken, participants...)
 }
 
 // giveBack returns what was taken, and reports a failure to observers.
@@ -314,7 +314,7 @@ func (j *JointResult) order() []int {
 			return 3
 		case j.Results[i].inShadow:
 			return 0
-		case j.Results[i].plan == nil:
+		case j.Results[i].set == nil:
 			return 1
 		}
 		return 2
@@ -327,21 +327,26 @@ func (j *JointResult) order() []int {
 }
 
 // WriteHeaders writes the header fields of all limiters to h. RateLimit and
-// RateLimit-Policy list the limits of all. Fields that have one value are those
-// of the tightest limiter. Retry-After is the longest, and is left out if the
-// request can never be allowed. Charges of one limiter for the same key are
-// listed once. See [Result.WriteHeaders].
+// RateLimit-Policy list the limits of all, in the draft of the first. Fields
+// that have one value are those of the tightest limiter. Retry-After is the
+// longest, and is left out if the request can never be allowed. Charges of one
+// limiter for the same key are listed once. See [Result.WriteHeaders].
 func (j JointResult) WriteHeaders(h http.Header) { j.writeHeaders(h) }
 
 // writeHeaders is WriteHeaders for any kind of header.
 func (j *JointResult) writeHeaders(h field.Header) {
-	order := j.order()
+	order, draft := j.order(), HeaderStyle(0)
+	for i := range j.Results {
+		if r := &j.Results[i]; draft == 0 && r.writesHeaders() {
+			draft = r.headers.in(0) & drafts
+		}
+	}
 	for n, i := range order {
 		if j.among(i, order[n+1:]) {
 			continue
 		}
 		r := j.Results[i]
-		if !r.Allowed {
+		if r.headers = r.headers.in(draft); !r.Allowed {
 			r.RetryAfter = j.RetryAfter
 		}
 		r.writeHeaders(new(field.Room), h)
@@ -389,9 +394,9 @@ func (j JointResult) Settle(ctx context.Context, units Units) error {
 	}
 	return j.each(func(r *Result) error {
 		its := units
-		if r.plan != nil {
+		if r.set != nil {
 			its = maps.Clone(units)
-			maps.DeleteFunc(its, func(unit string, _ int64) bool { return !r.plan.counts(unit) })
+			maps.DeleteFunc(its, func(unit string, _ int64) bool { return !r.set.counts(unit) })
 		}
 		return r.Settle(ctx, its)
 	})
@@ -448,6 +453,6 @@ func (j *JointResult) unsettled(ctx context.Context, why error) {
 // counts reports whether one of the limiters counts a unit, or did.
 func (j *JointResult) counts(unit string) bool {
 	return slices.ContainsFunc(j.Results, func(r Result) bool {
-		return r.limiter != nil && (r.limiter.counts("", unit) || r.plan != nil && r.plan.counts(unit))
+		return r.limiter != nil && (r.limiter.counts("", unit) || r.set != nil && r.set.counts(unit))
 	})
 }

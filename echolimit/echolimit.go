@@ -17,18 +17,18 @@ import (
 func install(engine *adapter.Engine[echo.Context], o *config) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
-			v := begin(engine, c)
-			switch v.Outcome {
+			a := begin(engine, c)
+			switch a.Verdict {
 			case middleware.Denied, middleware.Failed:
-				return refuse(c, v, o)
+				return refuse(c, a, o)
 			case middleware.Allowed:
 				switch {
-				case !engine.WantsDone(v):
+				case !engine.WantsDone(a):
 					return next(c)
-				case engine.WantsOver(v):
-					return settled(engine, v, next, c)
+				case engine.WantsOver(a):
+					return settled(engine, a, next, c)
 				}
-				ended := engine.StatusHook(c, v)
+				ended := engine.StatusHook(c, a)
 				// The status is known when the response is written, for example
 				// by the app's error handler.
 				res := c.Response()
@@ -63,7 +63,7 @@ func answer(c echo.Context, custom func() error) (silent bool, err error) {
 
 // settled calls next, and has the engine settle the request when the response
 // is over.
-func settled(engine *adapter.Engine[echo.Context], v adapter.Verdict, next echo.HandlerFunc, c echo.Context) (err error) {
+func settled(engine *adapter.Engine[echo.Context], a adapter.Admission, next echo.HandlerFunc, c echo.Context) (err error) {
 	returned, status := false, 0 // what was sent, also if echo does not know of it: by a flush, or past its response
 	res := c.Response()
 	res.Writer = nethttp.OnSent(res.Writer, func() bool { return res.Committed }, func(sent int) { status = cmp.Or(status, sent) })
@@ -71,7 +71,7 @@ func settled(engine *adapter.Engine[echo.Context], v adapter.Verdict, next echo.
 		if status == 0 {
 			status = final(c, returned, err)
 		}
-		engine.Done(c, v, status)
+		engine.Done(c, a, status)
 	}()
 	err = next(c)
 	returned = true

@@ -28,22 +28,22 @@ import (
 // streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no
 // requests the error's status is 500. Allow panics if limiter is nil.
 func Allow(c echo.Context, limiter *core.Limiter, key string) (core.Result, error) {
-	v := begin(adapter.InHandler[echo.Context](limiter, key), c)
-	if v.Outcome != middleware.Allowed {
-		return v.Result, refuse(c, v, new(config))
+	a := begin(adapter.InHandler[echo.Context](limiter, key), c)
+	if a.Verdict != middleware.Allowed {
+		return a.Result, refuse(c, a, new(config))
 	}
-	return v.Result, nil
+	return a.Result, nil
 }
 
 // refuse answers a request that is not allowed. If the app's own function
 // neither answers nor returns an error, the default answer follows.
-func refuse(c echo.Context, v adapter.Verdict, o *config) error {
+func refuse(c echo.Context, a adapter.Admission, o *config) error {
 	var custom func() error
 	switch {
-	case v.Outcome == middleware.Denied && o.denied != nil:
-		custom = func() error { return o.denied(c, v.Result) }
-	case v.Outcome == middleware.Failed && o.failed != nil:
-		custom = func() error { return o.failed(c, v.Err) }
+	case a.Verdict == middleware.Denied && o.denied != nil:
+		custom = func() error { return o.denied(c, a.Result) }
+	case a.Verdict == middleware.Failed && o.failed != nil:
+		custom = func() error { return o.failed(c, a.Err) }
 	}
 	if custom != nil {
 		if silent, err := answer(c, custom); !silent {
@@ -51,12 +51,12 @@ func refuse(c echo.Context, v adapter.Verdict, o *config) error {
 		}
 	}
 	switch {
-	case v.Outcome == middleware.Denied:
-		return httpError(v.Problem())
-	case v.AsIs:
-		return asIs(v.Err)
+	case a.Verdict == middleware.Denied:
+		return httpError(a.Problem())
+	case a.AsIs:
+		return asIs(a.Err)
 	}
-	return httpError(adapter.Refuse(v))
+	return httpError(adapter.Refuse(a))
 }
 
 func httpError(p core.ProblemDetails) error { return echo.NewHTTPError(p.Status, p.Title) }
@@ -73,11 +73,11 @@ type request struct{ c echo.Context }
 var requests = adapter.NewPool(func(x *request, c echo.Context) { x.c = c })
 
 // begin has engine decide about c.
-func begin(engine *adapter.Engine[echo.Context], c echo.Context) adapter.Verdict {
+func begin(engine *adapter.Engine[echo.Context], c echo.Context) adapter.Admission {
 	x := requests.Get(c)
-	v := engine.Begin(c, x)
+	a := engine.Begin(c, x)
 	requests.Put(x)
-	return v
+	return a
 }
 
 // adapt turns a function on a Request into one on echo.Context.
@@ -113,8 +113,8 @@ func (x request) Cookie(name string) string {
 
 func (x request) Value(key any) any {
 	if s, ok := key.(string); ok {
-		if v := x.c.Get(s); v != nil {
-			return v
+		if a := x.c.Get(s); a != nil {
+			return a
 		}
 	}
 	return x.c.Request().Context().Value(key)

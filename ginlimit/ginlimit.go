@@ -14,13 +14,13 @@ import (
 
 func install(engine *adapter.Engine[*gin.Context], o *config) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		v := engine.Begin(c, request{c})
+		a := engine.Begin(c, request{c})
 		defer remember(c).forget(c)
 		switch {
-		case v.Outcome != middleware.Allowed:
-			refuse(c, v, o)
-		case engine.WantsDone(v):
-			watched(engine, c, v)
+		case a.Verdict != middleware.Allowed:
+			refuse(c, a, o)
+		case engine.WantsDone(a):
+			watched(engine, c, a)
 		default:
 			c.Next()
 		}
@@ -41,41 +41,41 @@ func install(engine *adapter.Engine[*gin.Context], o *config) gin.HandlerFunc {
 // streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no
 // requests the answer is 500. Allow panics if limiter is nil.
 func Allow(c *gin.Context, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
-	v := adapter.InHandler[*gin.Context](limiter, key).Begin(c, request{c})
-	if v.Outcome != middleware.Allowed {
-		refuse(c, v, new(config))
+	a := adapter.InHandler[*gin.Context](limiter, key).Begin(c, request{c})
+	if a.Verdict != middleware.Allowed {
+		refuse(c, a, new(config))
 	}
-	return v.Result, v.Outcome == middleware.Allowed
+	return a.Result, a.Verdict == middleware.Allowed
 }
 
 // refuse answers a request that is not allowed. If the app's own function does
 // not answer, the default answer follows. An error in c.Errors is an answer
 // too: middleware in front renders it.
-func refuse(c *gin.Context, v adapter.Verdict, o *config) {
+func refuse(c *gin.Context, a adapter.Admission, o *config) {
 	defer c.Abort()
 	status, errors := c.Writer.Status(), len(c.Errors)
 	switch {
-	case v.Outcome == middleware.Denied && o.denied != nil:
-		o.denied(c, v.Result)
-	case v.Outcome == middleware.Failed && o.failed != nil:
-		o.failed(c, v.Err)
+	case a.Verdict == middleware.Denied && o.denied != nil:
+		o.denied(c, a.Result)
+	case a.Verdict == middleware.Failed && o.failed != nil:
+		o.failed(c, a.Err)
 	}
 	switch {
 	case c.Writer.Status() != status || len(c.Errors) != errors:
-	case v.Outcome == middleware.Denied:
+	case a.Verdict == middleware.Denied:
 		if !c.Writer.Written() {
-			adapter.WriteProblem(c.Writer, v.Problem())
+			adapter.WriteProblem(c.Writer, a.Problem())
 		}
-	case v.AsIs, o.failed != nil && c.Writer.Written(): // the user's function has answered
+	case a.AsIs, o.failed != nil && c.Writer.Written(): // the user's function has answered
 	default:
-		if p := adapter.Refuse(v); !c.Writer.Written() {
+		if p := adapter.Refuse(a); !c.Writer.Written() {
 			adapter.WriteProblem(c.Writer, p)
 		}
 	}
 }
 
 // watched calls the next handlers and ends the request with its status.
-func watched(engine *adapter.Engine[*gin.Context], c *gin.Context, v adapter.Verdict) {
+func watched(engine *adapter.Engine[*gin.Context], c *gin.Context, a adapter.Admission) {
 	returned := false
 	defer func() {
 		status := c.Writer.Status()
@@ -84,7 +84,7 @@ func watched(engine *adapter.Engine[*gin.Context], c *gin.Context, v adapter.Ver
 			// middleware in front of this one.
 			status = http.StatusInternalServerError
 		}
-		engine.Done(c, v, status)
+		engine.Done(c, a, status)
 	}()
 	c.Next()
 	returned = true
@@ -133,8 +133,8 @@ func (x request) Cookie(name string) string {
 }
 
 func (x request) Value(key any) any {
-	if v, ok := get(x.c, (*gin.Context).Get, key); ok {
-		return v
+	if a, ok := get(x.c, (*gin.Context).Get, key); ok {
+		return a
 	}
 	return x.c.Request.Context().Value(key)
 }

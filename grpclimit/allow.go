@@ -30,7 +30,7 @@ func Allow(ctx context.Context, limiter *core.Limiter, key string) (core.Result,
 	c.state = s
 	a := i.engine.Begin(c, asRequest(c))
 	var err error
-	if a.Outcome != middleware.Allowed {
+	if a.Verdict != middleware.Allowed {
 		err = i.refuse(c, &a)
 	}
 	if first {

@@ -20,7 +20,7 @@ func (i *interceptor) unary(ctx context.Context, message any, info *grpc.UnarySe
 	}
 	c := &Call{FullMethod: info.FullMethod, Message: message, ctx: ctx, state: s}
 	a := i.engine.Begin(c, asRequest(c))
-	if a.Outcome != middleware.Allowed {
+	if a.Verdict != middleware.Allowed {
 		err = i.refuse(c, &a)
 		code = codeOf(err)
 		return nil, err
@@ -53,7 +53,7 @@ func (i *interceptor) stream(server any, ss grpc.ServerStream, info *grpc.Stream
 		return err
 	}
 	a := i.engine.Begin(c, asRequest(c))
-	if a.Outcome != middleware.Allowed {
+	if a.Verdict != middleware.Allowed {
 		err := i.refuse(c, &a)
 		code = codeOf(err)
 		return err

@@ -45,7 +45,7 @@ func clientStatus(err error) *status.Status {
 // refuse returns the error of a call, or of a message, that does not pass.
 func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 	err := i.refusal(c, a)
-	if a.Outcome == middleware.Denied {
+	if a.Verdict == middleware.Denied {
 		c.state.pushBack(rpc.Pushback(c.ctx, a.Result.RetryAfter), codeOf(err))
 		if c.ofMessage() {
 			a.WriteHeaders(c.state)
@@ -56,7 +56,7 @@ func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 
 func (i *interceptor) refusal(c *Call, a *middleware.Admission) error {
 	switch {
-	case a.Outcome == middleware.Denied:
+	case a.Verdict == middleware.Denied:
 		if i.denied != nil {
 			if err := i.denied(c, a.Result); err != nil {
 				return err

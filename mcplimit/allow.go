@@ -23,7 +23,7 @@ func Allow(ctx context.Context, limiter *core.Limiter, key string) (core.Result,
 	decisions := rpc.InHandler(ctx)
 	c := &Call{Method: callTool, ctx: ctx, decisions: decisions}
 	a := r.engine.Begin(c, &rpc.Inbound{Procedure: callTool, Ctx: ctx, Decisions: decisions})
-	if a.Outcome != middleware.Allowed {
+	if a.Verdict != middleware.Allowed {
 		_, err := r.refuse(c, &a)
 		return a.Result, err
 	}

@@ -24,7 +24,7 @@ func (r *receiver) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		decisions, ctx := rpc.InContext(ctx, req.GetSession()) // a session gets no context that has decisions of its own calls
 		c := newCall(ctx, decisions, method, req)
 		a := r.engine.Begin(c, asRequest(c))
-		if a.Outcome != middleware.Allowed {
+		if a.Verdict != middleware.Allowed {
 			return r.refuse(c, &a)
 		}
 		if !r.engine.WantsEnd(&a) {

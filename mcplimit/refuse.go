@@ -43,7 +43,7 @@ func isNil(v any) bool {
 // refuse returns the answer to a request that does not pass.
 func (r *receiver) refuse(c *Call, a *middleware.Admission) (mcp.Result, error) {
 	switch {
-	case a.Outcome == middleware.Denied:
+	case a.Verdict == middleware.Denied:
 		if r.denied != nil {
 			if result, err := r.denied(c, a.Result); answers(result, err) {
 				return result, err

@@ -14,7 +14,7 @@ import (
 // Engine decides the HTTP requests of one middleware. It is safe for concurrent
 // use.
 type Engine[C any] struct {
-	life    *middleware.Engine[C]
+	engine  *middleware.Engine[C]
 	options Options[C]
 
 	warnedRoute atomic.Bool
@@ -26,14 +26,14 @@ type Engine[C any] struct {
 // a nil limiter, a nil key, and a key, cost or limits function that was made
 // from bad arguments (see [middleware.ArgumentError]).
 func New[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C]) *Engine[C] {
-	return &Engine[C]{life: middleware.New(limiter, key, options.Options, options.protocol()), options: options}
+	return &Engine[C]{engine: middleware.New(limiter, key, options.Options, options.protocol()), options: options}
 }
 
 // InHandler returns an engine for one decision on key, within the handler of
 // the request. It panics if limiter is nil. See [middleware.InHandler].
 func InHandler[C any](limiter *core.Limiter, key string) *Engine[C] {
 	var options Options[C]
-	return &Engine[C]{life: middleware.InHandler(limiter, key, options.protocol()), options: options}
+	return &Engine[C]{engine: middleware.InHandler(limiter, key, options.protocol()), options: options}
 }
 
 // NewTogether returns an engine of several limiters that decide together: a
@@ -41,13 +41,13 @@ func InHandler[C any](limiter *core.Limiter, key string) *Engine[C] {
 // See [core.AllowTogether]. It panics as [New] does, also without a rule, and
 // with Limits.
 func NewTogether[C any, K ~func(C) (string, error)](rules []middleware.Rule[K], options Options[C]) *Engine[C] {
-	return &Engine[C]{life: middleware.NewTogether(rules, options.Options, options.protocol()), options: options}
+	return &Engine[C]{engine: middleware.NewTogether(rules, options.Options, options.protocol()), options: options}
 }
 
 // Logger returns where the middleware logs: to the logger of its limiter, of
 // several the first's, else to that of the limiter's store, else to
 // [slog.Default].
-func (e *Engine[C]) Logger() *slog.Logger { return e.life.Logger() }
+func (e *Engine[C]) Logger() *slog.Logger { return e.engine.Logger() }
 
 // Begin decides a request and sets the header fields of the response. c is what
 // the user's functions receive, and x is the same request as the engine reads
@@ -56,62 +56,62 @@ func (e *Engine[C]) Logger() *slog.Logger { return e.life.Logger() }
 // It costs one decision. A request that the framework routes again, as gin's
 // HandleContext does, passes without another one: each middleware decides a
 // request once.
-func (e *Engine[C]) Begin(c C, x Request) (v Verdict) {
-	v.Admission = e.life.Begin(c, x)
-	if v.Advice != "" {
-		v.path = x.Path()
+func (e *Engine[C]) Begin(c C, x Request) (a Admission) {
+	a.Admission = e.engine.Begin(c, x)
+	if a.Advice != "" {
+		a.path = x.Path()
 	}
-	if v.Outcome == middleware.Failed {
-		v.Status = e.options.status(c, v.Cause, v.Err)
-		v.AsIs = v.Cause == middleware.ClientError && e.options.ownStatus(c, v.Err) != 0
-		if errors.Is(v.Err, core.ErrUnavailable) {
+	if a.Verdict == middleware.Failed {
+		a.Status = e.options.status(c, a.Cause, a.Err)
+		a.AsIs = a.Cause == middleware.ClientError && e.options.ownStatus(c, a.Err) != 0
+		if errors.Is(a.Err, core.ErrUnavailable) {
 			x.Response().Set("Retry-After", unavailableRetryAfter)
 			x.Response().Set("Cache-Control", "no-store")
 		}
 	}
-	return v
+	return a
 }
 
 // unavailableRetryAfter is in seconds: the store may soon return.
 const unavailableRetryAfter = "1"
 
 // WantsDone reports whether Done must be called.
-func (e *Engine[C]) WantsDone(v Verdict) bool {
-	return e.WantsStatus(v) || e.life.WantsEnd(&v.Admission)
+func (e *Engine[C]) WantsDone(a Admission) bool {
+	return e.WantsStatus(a) || e.engine.WantsEnd(&a.Admission)
 }
 
 // WantsStatus reports whether Done needs the status of the response.
-func (e *Engine[C]) WantsStatus(v Verdict) bool {
-	return e.life.WantsStatus(&v.Admission) || v.Charged() && v.Advice != "" && !e.warnedRoute.Load()
+func (e *Engine[C]) WantsStatus(a Admission) bool {
+	return e.engine.WantsStatus(&a.Admission) || a.Charged() && a.Advice != "" && !e.warnedRoute.Load()
 }
 
-// WantsOver reports whether Done must be called when the response of v is over,
+// WantsOver reports whether Done must be called when the response of a is over,
 // and not as soon as its status is known.
-func (e *Engine[C]) WantsOver(v Verdict) bool { return e.life.WantsOver(&v.Admission) }
+func (e *Engine[C]) WantsOver(a Admission) bool { return e.engine.WantsOver(&a.Admission) }
 
 // Done ends an Allowed request that was answered with status. If the user's
 // Refund returns true, it returns the tokens to the buckets, even if the client
 // has gone. It reports whether it did. If there is a Settle, it settles what
 // the request took. It releases the request's slots. It does nothing for a
 // request that was not charged.
-func (e *Engine[C]) Done(c C, v Verdict, status int) (refunded bool) {
-	if !v.Charged() {
+func (e *Engine[C]) Done(c C, a Admission, status int) (refunded bool) {
+	if !a.Charged() {
 		return false
 	}
 	if informational(status) {
 		status = http.StatusOK // net/http sends 200 after an informational status
 	}
-	e.warnUnrouted(&v, status)
-	return e.life.End(c, &v.Admission, status)
+	e.warnUnrouted(&a, status)
+	return e.engine.End(c, &a.Admission, status)
 }
 
 // warnUnrouted logs once that a request without a known route was served.
-func (e *Engine[C]) warnUnrouted(v *Verdict, status int) {
-	if v.Advice == "" || status >= http.StatusBadRequest || !e.warnedRoute.CompareAndSwap(false, true) {
+func (e *Engine[C]) warnUnrouted(a *Admission, status int) {
+	if a.Advice == "" || status >= http.StatusBadRequest || !e.warnedRoute.CompareAndSwap(false, true) {
 		return
 	}
-	e.Logger().Warn("ratelimit: ByRoute found no route here, so all such requests share one bucket: "+v.Advice,
-		"code", "RL705", "policy", e.life.Policy(), "path", v.path)
+	e.Logger().Warn("ratelimit: ByRoute found no route here, so all such requests share one bucket: "+a.Advice,
+		"code", "RL705", "policy", e.engine.Policy(), "path", a.path)
 }
 
 // StatusHook is Done for frameworks that report a status when the response is
@@ -120,7 +120,7 @@ func (e *Engine[C]) warnUnrouted(v *Verdict, status int) {
 // that was sent, because the client gets no other. If that was an informational
 // one, such as 103, net/http sends 200 after it. The hook is not safe for
 // concurrent use.
-func (e *Engine[C]) StatusHook(c C, v Verdict) func(status int, sent bool) {
+func (e *Engine[C]) StatusHook(c C, a Admission) func(status int, sent bool) {
 	ended, last := false, 0
 	return func(status int, sent bool) {
 		if ended || informational(status) && !sent {
@@ -132,7 +132,7 @@ func (e *Engine[C]) StatusHook(c C, v Verdict) func(status int, sent bool) {
 		}
 		// If Refund panics, the status of the recovery must not call it again.
 		ended, last = true, status
-		ended = e.Done(c, v, status) || sent
+		ended = e.Done(c, a, status) || sent
 	}
 }
 
@@ -152,9 +152,9 @@ type Options[C any] struct {
 	ErrorStatus func(C, error) int
 }
 
-// Verdict is what the engine says about a request. WantsDone, WantsStatus,
+// Admission is what the engine says about a request. WantsDone, WantsStatus,
 // WantsOver and Done take it.
-type Verdict struct {
+type Admission struct {
 	middleware.Admission
 
 	// Status is the status of the answer to a failed request.

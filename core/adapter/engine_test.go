@@ -46,7 +46,7 @@ func TestShadowModeLogsRefusalsOnce(t *testing.T) {
 				for range 3 {
 					x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 					v := engine.Begin(x, x)
-					require.Equal(t, middleware.Allowed, v.Outcome)
+					require.Equal(t, middleware.Allowed, v.Verdict)
 					require.Equal(t, core.Result{}, v.Result)
 					require.False(t, engine.Done(x, v, http.StatusOK), "nothing was charged")
 				}
@@ -70,7 +70,7 @@ func TestFailedVerdictHasNoResult(t *testing.T) {
 	}})
 	x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 	v := engine.Begin(x, x)
-	assert.Equal(t, middleware.Failed, v.Outcome)
+	assert.Equal(t, middleware.Failed, v.Verdict)
 	assert.ErrorIs(t, v.Err, core.ErrCost)
 	assert.Equal(t, core.Result{}, v.Result)
 }
@@ -85,7 +85,7 @@ func TestSkippedRequestIsAllowedAndNotCharged(t *testing.T) {
 	}})
 	x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 	v := engine.Begin(x, x)
-	assert.Equal(t, middleware.Allowed, v.Outcome)
+	assert.Equal(t, middleware.Allowed, v.Verdict)
 	assert.Equal(t, core.Result{}, v.Result)
 	assert.False(t, engine.WantsStatus(v))
 	assert.False(t, engine.Done(x, v, http.StatusOK))
@@ -134,7 +134,7 @@ func TestHandlerAndMiddlewareReturnTokensOnce(t *testing.T) {
 		require.NoError(t, err)
 		x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 		v := engine.Begin(x, x)
-		require.Equal(t, middleware.Allowed, v.Outcome)
+		require.Equal(t, middleware.Allowed, v.Verdict)
 		for i, want := range []error{nil, core.ErrSettled} {
 			res, ok := middleware.FromContext(x.Decision())
 			require.True(t, ok)

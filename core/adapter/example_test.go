@@ -23,11 +23,11 @@ func Example() {
 
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		x := &request{r: r, w: w}
-		switch v := engine.Begin(x, x); v.Outcome {
+		switch a := engine.Begin(x, x); a.Verdict {
 		case middleware.Denied:
-			adapter.WriteProblem(w, core.Problem(v.Result))
+			adapter.WriteProblem(w, core.Problem(a.Result))
 		case middleware.Failed:
-			adapter.WriteProblem(w, adapter.Refuse(v))
+			adapter.WriteProblem(w, adapter.Refuse(a))
 		case middleware.Allowed:
 			fmt.Fprint(w, "hello")
 		}

@@ -25,7 +25,7 @@ func TestByRouteBetweenLimitersKeepsTheDecision(t *testing.T) {
 		_, err := adapter.ByRoute("")(x)
 		require.NoError(t, err)
 		v := engine([]string{"a", "b", "c"}[i]).Begin(x, x)
-		require.Equal(t, middleware.Allowed, v.Outcome)
+		require.Equal(t, middleware.Allowed, v.Verdict)
 		got, ok := middleware.FromContext(x.Decision())
 		require.True(t, ok)
 		assert.Equal(t, v.Result.Limits(), got.Limits())

@@ -90,7 +90,7 @@ func requireOneLook(t *testing.T, before, after []core.Limit, options adapter.Op
 	x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil).WithContext(ctx), w: httptest.NewRecorder()}
 	v := engine.Begin(x, x)
 	require.NotZero(t, changed, "the policy changed while the request was decided")
-	require.Equal(t, middleware.Allowed, v.Outcome, "a request failed because its policy changed meanwhile: %v", v.Err)
+	require.Equal(t, middleware.Allowed, v.Verdict, "a request failed because its policy changed meanwhile: %v", v.Err)
 	results := middleware.AllFromContext(x.Decision())
 	for _, r := range results {
 		assert.Equal(t, cost, r.Cost, "what a request takes is what the policy that decides says: %+v", r)
@@ -99,5 +99,5 @@ func requireOneLook(t *testing.T, before, after []core.Limit, options adapter.Op
 
 	x = &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 	v = engine.Begin(x, x)
-	assert.NotEqual(t, middleware.Failed, v.Outcome, "the next request is decided by the new policy: %v", v.Err)
+	assert.NotEqual(t, middleware.Failed, v.Verdict, "the next request is decided by the new policy: %v", v.Err)
 }

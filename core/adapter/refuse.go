@@ -78,17 +78,17 @@ func problem(status int) core.ProblemDetails {
 	return core.ProblemDetails{Type: "about:blank", Title: http.StatusText(status), Status: status}
 }
 
-// Refuse describes the response to a Failed request. It shows nothing of v.Err.
-// It logs v.Err if the status is 500, because that is a failure of the service,
+// Refuse describes the response to a Failed request. It shows nothing of a.Err.
+// It logs a.Err if the status is 500, because that is a failure of the service,
 // to the limiter's logger.
-func Refuse(v Verdict) core.ProblemDetails {
-	if v.Status == http.StatusInternalServerError {
-		logger(v.Limiter()).ErrorContext(v.Context(), "ratelimit: request refused", "code", "RL709", "error", v.Err)
+func Refuse(a Admission) core.ProblemDetails {
+	if a.Status == http.StatusInternalServerError {
+		logger(a.Limiter()).ErrorContext(a.Context(), "ratelimit: request refused", "code", "RL709", "error", a.Err)
 	}
-	if p := ProblemOf(v.Err); p.Status == v.Status {
+	if p := ProblemOf(a.Err); p.Status == a.Status {
 		return p
 	}
-	return problem(v.Status)
+	return problem(a.Status)
 }
 
 // WriteProblem answers with p as application/problem+json (RFC 9457).

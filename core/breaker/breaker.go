@@ -52,7 +52,7 @@ type Store struct {
 	timeout time.Duration
 	group   circuit.Group
 	breaker *circuit.Breaker
-	kept    *circuit.Kept
+	backlog *circuit.Backlog
 }
 
 // New returns a Store around next. A call fails after the timeout, so next must
@@ -74,7 +74,7 @@ func New(next store.Store, timeout time.Duration, failures int, pause time.Durat
 	}
 	s.group.Name, s.group.Describe = "the store", describe
 	s.breaker = s.group.New(func() string { return "" }, failures, pause, s.Config().Log)
-	s.kept = circuit.Keep(s.breaker, pause, s.sendKept, s.try)
+	s.backlog = circuit.NewBacklog(s.breaker, pause, s.sendBacklog, s.try)
 	return s
 }
 
@@ -156,12 +156,12 @@ func (s *Store) admitted(ctx context.Context, report func(error), next func(cont
 func (s *Store) keep(requests []store.Request, err error, unsent bool) {
 	for _, r := range requests {
 		if later, some := circuit.Later(r, err, unsent); some {
-			s.kept.Add(circuit.Returned{Request: later.Clone()})
+			s.backlog.Add(circuit.Returned{Request: later.Clone()})
 		}
 	}
 }
 
-func (s *Store) sendKept(requests []circuit.Returned) {
+func (s *Store) sendBacklog(requests []circuit.Returned) {
 	go func() {
 		for some := range slices.Chunk(requests, 64) {
 			var all sync.WaitGroup
@@ -184,7 +184,7 @@ func (s *Store) try(r circuit.Returned) (decided bool) {
 	if err != nil {
 		return false
 	}
-	if probe, some := s.kept.Probe(); some {
+	if probe, some := s.backlog.Trial(); some {
 		r = probe
 	}
 	return s.admitted(context.Background(), report, func(ctx context.Context) error {

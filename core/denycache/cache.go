@@ -73,7 +73,7 @@ func (d *cache) repeat(r *store.Request, a *store.Answer, now instant) (ok bool,
 	known := sh.entries[hash]
 	version = sh.versions[slot]
 	switch {
-	case known == nil, !known.request.SameBucket(r), known.request.Plan != r.Plan, r.N < known.request.N, r.N > known.request.N && known.answer.Waits != nil:
+	case known == nil, !known.request.SameBucket(r), known.request.Set != r.Set, r.N < known.request.N, r.N > known.request.N && known.answer.Waits != nil:
 	case now >= known.until, now < known.answered:
 		delete(sh.entries, hash)
 	default:
@@ -83,7 +83,7 @@ func (d *cache) repeat(r *store.Request, a *store.Answer, now instant) (ok bool,
 	sh.mu.Unlock()
 	if ok {
 		*a = known.answer
-		a.Age(r.Plan, int64(now-known.answered)/1000)
+		a.Age(r.Set, int64(now-known.answered)/1000)
 	}
 	return ok, version
 }
@@ -95,15 +95,15 @@ func (d *cache) keep(r *store.Request, a *store.Answer, version uint32, asked, a
 	if !a.Levels.Inline() {
 		return // callers of repeat would share its levels
 	}
-	if a.Waits != nil && (r.N > 1 || len(r.Plan.Rates) > 1) {
+	if a.Waits != nil && (r.N > 1 || len(r.Set.Rates) > 1) {
 		return // waits hold for this cost of one limit only: while tokens are held, others don't follow from the level
 	}
 	wait := time.Duration(0) // until every limit has the tokens, or the horizon
-	for i := range r.Plan.Rates {
-		if a.Now+a.ResetAfter(r.Plan, i) >= bucket.Forever-1 {
+	for i := range r.Set.Rates {
+		if a.Now+a.ResetAfter(r.Set, i) >= bucket.Forever-1 {
 			return // beyond the last instant that state can hold, the store's next denial may say a shorter wait
 		}
-		micros := min(a.RetryAfter(r.Plan, i, r.Of(i)), d.horizon.Microseconds()+1)
+		micros := min(a.RetryAfter(r.Set, i, r.Of(i)), d.horizon.Microseconds()+1)
 		wait = max(wait, time.Duration(micros)*time.Microsecond)
 	}
 	wait = min(wait, d.horizon)

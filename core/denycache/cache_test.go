@@ -14,9 +14,9 @@ import (
 // The cache finds denials by a hash. A denial of another bucket with the same
 // hash is no answer.
 func TestDenialIsOnlyRepeatedToItsOwnBucket(t *testing.T) {
-	p := bucket.NewPlan([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 1, RefillRate: 1, RefillInterval: time.Hour}, 1)})
+	p := bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 1, RefillRate: 1, RefillInterval: time.Hour}, 1)})
 	d := cache{horizon: time.Second}
-	r := store.NewRequest("api", "mine", bucket.Request{Plan: p, N: 1})
+	r := store.NewRequest("api", "mine", bucket.Request{Set: p, N: 1})
 	now := instant(time.Now().UnixNano())
 	var a store.Answer
 	q := store.NewRequest("api", "other", r.Request)

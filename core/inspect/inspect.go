@@ -43,7 +43,7 @@ type Limit struct {
 // [store.StateError] for state that can't be read, and [errors.ErrUnsupported]
 // for a store that is no [store.StateReader].
 func Key(ctx context.Context, l *core.Limiter, key string) (Bucket, error) {
-	limits, p, state, err := kept(l, ctx, key)
+	limits, p, state, err := stateOf(l, ctx, key)
 	if err != nil || state.Bytes == nil {
 		return Bucket{}, err
 	}
@@ -55,10 +55,10 @@ func Key(ctx context.Context, l *core.Limiter, key string) (Bucket, error) {
 }
 
 // What core lends to tools.
-var kept = hook.Kept.(func(*core.Limiter, context.Context, string) ([]core.Limit, *bucket.Plan, store.State, error))
+var stateOf = hook.State.(func(*core.Limiter, context.Context, string) ([]core.Limit, *bucket.LimitSet, store.State, error))
 
-// read returns what records say of limits, whose plan is p.
-func read(limits []core.Limit, p *bucket.Plan, records []bucket.Record, state store.State) Bucket {
+// read returns what records say of limits, which are those of p.
+func read(limits []core.Limit, p *bucket.LimitSet, records []bucket.Record, state store.State) Bucket {
 	found := Bucket{Expires: state.Expires}
 	at, seen := state.Now.UnixMicro(), make(map[uint32]*Limit, len(records))
 	for i := range records {

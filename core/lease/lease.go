@@ -97,12 +97,12 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 	}
 	arrived := time.Now()
 	for first := true; ; first = false {
-		before, led, done := s.choose(&r)
+		settlement, led, done := s.choose(&r)
 		switch {
 		case led != nil:
 			return led.wait(ctx)
 		case done == nil:
-			return s.ask(ctx, r, before)
+			return s.ask(ctx, r, settlement)
 		}
 		if first { // the timeout is for all rounds of this loop together
 			var cancel context.CancelFunc
@@ -137,7 +137,7 @@ func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]sto
 		}
 	}
 	for i := range requests {
-		s.sendBefore(ctx, s.meet(&requests[i]))
+		s.sendSettlement(ctx, s.meet(&requests[i]))
 	}
 	answers, err := s.below.DoTogether(ctx, requests)
 	if errors.Is(err, store.ErrApart) {
@@ -176,7 +176,7 @@ func (s *Store) Around(ctx context.Context, policy, key string, do func() error)
 	if err := s.await(ctx, &r); err != nil {
 		return err
 	}
-	s.sendBefore(ctx, s.meet(&r))
+	s.sendSettlement(ctx, s.meet(&r))
 	return do()
 }
 
@@ -218,32 +218,32 @@ func (s *Store) Used() (n int64) {
 
 // ask has next decide r, which has met the lease of its bucket. Before it sends
 // what meet returned.
-func (s *Store) ask(ctx context.Context, r store.Request, before *store.Request) (a store.Answer, err error) {
-	s.sendBefore(ctx, before)
+func (s *Store) ask(ctx context.Context, r store.Request, settlement *store.Request) (a store.Answer, err error) {
+	s.sendSettlement(ctx, settlement)
 	a, err = s.Next.Do(ctx, r)
 	s.settled(&r, err)
 	return a, err
 }
 
-// sendBefore settles a lease by a call of its own, before that of a request
+// sendSettlement settles a lease by a call of its own, before that of a request
 // which can't. nil: there is none.
-func (s *Store) sendBefore(ctx context.Context, before *store.Request) {
-	if before == nil {
+func (s *Store) sendSettlement(ctx context.Context, settlement *store.Request) {
+	if settlement == nil {
 		return
 	}
-	r := *before
-	if r.Plan = r.Plan.ForRefund(r.Key()); r.Plan == nil { // nothing of its limits is left
-		s.settled(before, nil)
+	r := *settlement
+	if r.Set = r.Set.ForRefund(r.Key()); r.Set == nil { // nothing of its limits is left
+		s.settled(settlement, nil)
 		return
 	}
 	_, err := s.Next.Do(ctx, r)
-	s.settled(before, err)
+	s.settled(settlement, err)
 }
 
 // meet ends the lease of r's bucket, and has r settle it. If r can't, because
 // it is under other limits or ends a hold of its own, meet returns the request
-// that must be sent before r.
-func (s *Store) meet(r *store.Request) (before *store.Request) {
+// that settles it, which must be sent before r.
+func (s *Store) meet(r *store.Request) (settlement *store.Request) {
 	sh := s.shard(r)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -276,9 +276,9 @@ func (s *Store) giveBack(r store.Request) {
 	if r.N == 0 && r.Ends.Ticket == 0 {
 		return
 	}
-	if p := r.Plan.ForRefund(r.Key()); p != nil {
+	if p := r.Set.ForRefund(r.Key()); p != nil {
 		back := r
-		back.Plan = p
+		back.Set = p
 		_, _ = s.inBackground(back)
 	}
 	s.settled(&r, nil)

@@ -140,7 +140,7 @@ func (s *gated) Reset(ctx context.Context, policy, key string) (err error) {
 }
 
 func ofLease(r *store.Request) bool  { return r != nil && r.Action == bucket.Lease }
-func ofChange(r *store.Request) bool { return r == nil || r.Action == bucket.Refund && r.Plan != nil }
+func ofChange(r *store.Request) bool { return r == nil || r.Action == bucket.Refund && r.Set != nil }
 func ofEnding(r *store.Request) bool { return r != nil && r.Ends.Ticket != 0 }
 
 // settling is a key of 10,000 tokens with a lease, in a synctest bubble: time

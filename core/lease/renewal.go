@@ -93,7 +93,7 @@ func (n *renewal) complete() {
 	k.lease = h
 	h.timer = time.AfterFunc(n.store.idle, func() { n.check(h) })
 	n.answer.Levels.Unshare()
-	n.answer.Add(n.request.Plan, n.answer.Lent) // Remaining includes the leased tokens, because this process can use them
+	n.answer.Add(n.request.Set, n.answer.Lent) // Remaining includes the leased tokens, because this process can use them
 }
 
 // check, which the lease's timer calls, gives h back if it was not used since

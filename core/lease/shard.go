@@ -40,7 +40,7 @@ type shard struct {
 	_       [40]byte // keeps two locks off one cache line
 }
 
-// watchedKey is a key that may be busy. All its leases are of one plan, that of
+// watchedKey is a key that may be busy. All its leases are of one set, that of
 // the first request.
 type watchedKey struct {
 	refund  store.Request // a refund of 0 tokens: with Ends set it settles a lease
@@ -65,7 +65,7 @@ type lease struct {
 // use takes n tokens of h, or puts back -n. It sets a to what the bucket has at
 // now, as far as this process knows, plus what is left of h. ok is false if h
 // has too few tokens or has ended. The shard's mu is held.
-func (h *lease) use(n int64, a *store.Answer, p *bucket.Plan, now time.Time) (ok bool) {
+func (h *lease) use(n int64, a *store.Answer, p *bucket.LimitSet, now time.Time) (ok bool) {
 	if h == nil || n > h.left || h.left-n > h.brought.Lent || h.over(now) {
 		return false
 	}
@@ -97,7 +97,7 @@ func (sh *shard) bucketOf(r *store.Request) *watchedKey {
 // keyOf returns the watched key of r if its leases can decide r, and otherwise
 // nil. mu is held.
 func (sh *shard) keyOf(r *store.Request) *watchedKey {
-	if k := sh.keys[r.Hash()]; k != nil && k.refund.Plan == r.Plan && k.refund.SameBucket(r) {
+	if k := sh.keys[r.Hash()]; k != nil && k.refund.Set == r.Set && k.refund.SameBucket(r) {
 		return k
 	}
 	return nil
@@ -106,12 +106,12 @@ func (sh *shard) keyOf(r *store.Request) *watchedKey {
 // meet is [Store.meet]. A request that takes tokens carries the Ending of the
 // lease that it ended itself, and no other: those of a crowd are to share a
 // record. mu is held.
-func (sh *shard) meet(r *store.Request) (before *store.Request) {
+func (sh *shard) meet(r *store.Request) (settlement *store.Request) {
 	k := sh.bucketOf(r)
 	if k == nil || !k.end() && r.Takes() || k.ending.Ticket == 0 {
 		return nil
 	}
-	if k.refund.Plan == r.Plan && r.Ends.Ticket == 0 {
+	if k.refund.Set == r.Set && r.Ends.Ticket == 0 {
 		r.Ends = k.ending
 		return nil
 	}
@@ -134,7 +134,7 @@ func (sh *shard) leased() (list []store.Request) {
 
 // watch returns the watched key of r, which it begins to watch if necessary. It
 // returns nil if too many keys are watched, or a busy one has the same hash or
-// another plan. mu is held.
+// another set. mu is held.
 func (sh *shard) watch(r *store.Request, now time.Time) *watchedKey {
 	if k := sh.keyOf(r); k != nil {
 		return k
@@ -160,7 +160,7 @@ func (sh *shard) watch(r *store.Request, now time.Time) *watchedKey {
 		sh.keys = make(map[uint64]*watchedKey)
 	}
 	k := &watchedKey{refund: r.Clone()}
-	k.refund.Request = bucket.Request{Plan: r.Plan, Action: bucket.Refund}
+	k.refund.Request = bucket.Request{Set: r.Set, Action: bucket.Refund}
 	sh.keys[r.Hash()] = k
 	return k
 }
@@ -171,7 +171,7 @@ func (k *watchedKey) leases() bool {
 	return k.renewal != nil || k.lease != nil || k.ending.Ticket != 0
 }
 
-// busy reports whether k must stay watched under its plan. The shard's mu is
+// busy reports whether k must stay watched under its set. The shard's mu is
 // held.
 func (k *watchedKey) busy(now time.Time) bool { return k.leases() || now.Sub(k.asked) <= idle }
 
@@ -222,11 +222,11 @@ func (k *watchedKey) nextSize(most int64, now time.Time) (extra int64) {
 
 // largest is how many tokens a lease of k can have, of a store with leases of
 // at most so many.
-func (k *watchedKey) largest(most int64) int64 { return min(most, k.refund.Plan.LeastCapacity()/share) }
+func (k *watchedKey) largest(most int64) int64 { return min(most, k.refund.Set.LeastCapacity()/share) }
 
 // leasable reports whether leased tokens can decide r. Requests to limits of
 // other units or by the calendar, and dry ones, always go to next.
-func leasable(r *store.Request) bool { return r.N > 0 && r.Each == nil && !r.Dry && r.Plan.Simple }
+func leasable(r *store.Request) bool { return r.N > 0 && r.Each == nil && !r.Dry && r.Set.Simple }
 
 // This file has the steps of a decision: use the lease, wait for its renewal,
 // or renew it.
@@ -245,12 +245,12 @@ func (s *Store) use(r *store.Request, a *store.Answer, now time.Time) (ok bool) 
 		return false
 	}
 	if r.Action == bucket.Take {
-		if ok = k.lease.use(r.N, a, r.Plan, now); ok {
+		if ok = k.lease.use(r.N, a, r.Set, now); ok {
 			sh.used++
 		}
 		return ok
 	}
-	return r.Ends.Ticket == 0 && k.lease.use(-r.N, a, r.Plan, now)
+	return r.Ends.Ticket == 0 && k.lease.use(-r.N, a, r.Set, now)
 }
 
 // await waits until the current renewal of r's bucket is done, if there is one.
@@ -276,8 +276,8 @@ func (s *Store) await(ctx context.Context, r *store.Request) error {
 // choose returns the next step of r, which the lease can't decide. With led, a
 // new renewal decides r: wait for it. With done, another renewal is under way:
 // wait until done is closed, and try its lease. Otherwise ask next, with
-// before.
-func (s *Store) choose(r *store.Request) (before *store.Request, led *renewal, done <-chan struct{}) {
+// settlement.
+func (s *Store) choose(r *store.Request) (settlement *store.Request, led *renewal, done <-chan struct{}) {
 	sh := s.shard(r)
 	now := s.now()
 	sh.mu.Lock()
@@ -290,17 +290,17 @@ func (s *Store) choose(r *store.Request) (before *store.Request, led *renewal, d
 		k.waiting += r.N
 		return nil, nil, k.renewal.done
 	}
-	before = sh.meet(r)
+	settlement = sh.meet(r)
 	if r.Action != bucket.Take || !leasable(r) {
-		return before, nil, nil
+		return settlement, nil, nil
 	}
 	extra := k.nextSize(s.most, now)
 	if extra == 0 || k.renewal != nil || sh.blocked[r.Hash()] > 0 {
-		return before, nil, nil
+		return settlement, nil, nil
 	}
 	n := &renewal{store: s, shard: sh, key: k, request: k.refund, asked: now, done: make(chan struct{})}
 	n.request.Request = bucket.Request{
-		Plan: r.Plan, Action: bucket.Lease, N: r.N, More: extra,
+		Set: r.Set, Action: bucket.Lease, N: r.N, More: extra,
 		Ticket: bucket.FirstLease + rand.Int64N(bucket.FirstReturning-bucket.FirstLease), Ends: k.ending,
 	}
 	k.renewal = n

@@ -2,43 +2,15 @@ package middleware
 
 import (
 	"context"
-	"errors"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 )
 
-// Options are what a user sets for one middleware. C is what handlers receive.
-// The zero value of each field means its default.
-type Options[C any] struct {
-	Cost   func(C) (int64, error)        // how many requests a request counts as; by default 1
-	Limits func(C) ([]core.Limit, error) // limits of a request; nil, by default, means those of the policy
-	Plan   func(C) (string, error)       // the policy's plan of a request; "", by default, means the policy's own limits
-	Units  func(C) (core.Units, error)   // what else a request takes; nil, by default, means nothing
-	Settle func(C, int) core.Units       // what an answered request really took, given its status; nil means what was charged
-	Skip   func(C) bool                  // whether a request passes without a limit; by default none does
-	Refund func(C, int) bool             // whether a request gets its tokens back, given its status; by default none does
-}
-
-// Protocol is what a protocol knows of errors. Nil functions mean that it knows
-// nothing.
-type Protocol[C any] struct {
-	// ClientError reports whether an error of a user's function is one of the
-	// client, in the protocol's or the framework's terms.
-	ClientError func(c C, err error) bool
-	// Ended reports whether an error of a user's function says, in the
-	// protocol's terms, that a context has ended. It is asked if the request's
-	// has.
-	Ended func(err error) bool
-	// Status returns the status that a failed request is answered with, for the
-	// log.
-	Status func(c C, cause Cause, err error) int
-}
-
 // Admission is what the engine says about a request.
 type Admission struct {
-	// Outcome is what the middleware does.
-	Outcome Outcome
+	// Verdict is what the middleware does.
+	Verdict Verdict
 	// Result is the decision: of several limiters the tightest. It is zero if
 	// there is none: for a failed request and for one that passes without a
 	// limit.
@@ -59,13 +31,13 @@ type Admission struct {
 	ctx      context.Context // that of Begin: frameworks may have replaced it when End is called
 }
 
-// Outcome is what a middleware does with a request.
-type Outcome uint8
+// Verdict is what a middleware does with a request.
+type Verdict uint8
 
 const (
 	// Allowed means that the request goes on to the handler. Call End
 	// afterwards.
-	Allowed Outcome = iota
+	Allowed Verdict = iota
 	// Denied means that OnDenied answers the request, by default as the
 	// protocol does if there are too many requests.
 	Denied
@@ -94,7 +66,7 @@ func (a *Admission) WriteHeaders(h HeaderWriter) {
 
 // Charged reports whether a limiter allowed the request and took its tokens.
 func (a *Admission) Charged() bool {
-	return a.Outcome == Allowed && (a.decision != nil || a.joint != nil)
+	return a.Verdict == Allowed && (a.decision != nil || a.joint != nil)
 }
 
 // Context is the request's context when Begin was called.
@@ -125,45 +97,3 @@ func (a *Admission) holding() []core.Result {
 	}
 	return []core.Result{a.decision.result()}
 }
-
-// Cause is why there is no decision about a request.
-type Cause uint8
-
-const (
-	// Internal means that a function of the user or the policy failed.
-	Internal Cause = iota
-	// ClientError means that a function of the user returned an error that
-	// Protocol.ClientError knows.
-	ClientError
-	// NoKey means that the request has no key, or one that can't be used:
-	// [core.ErrNoKey], [core.ErrBadKey].
-	NoKey
-	// Unavailable means that the store can't answer and the policy fails
-	// closed: [core.ErrUnavailable].
-	Unavailable
-	// Ended means that the request's own context has ended.
-	Ended
-)
-
-// causeOf returns the cause of err, about a request with the context ctx.
-func causeOf(ctx context.Context, err error) Cause {
-	ended := ctx.Err()
-	switch {
-	case errors.Is(err, core.ErrNoKey), errors.Is(err, core.ErrBadKey):
-		return NoKey
-	case errors.Is(err, core.ErrUnavailable):
-		return Unavailable
-	case ended != nil && errors.Is(err, ended): // the client left, for instance, while its user was looked up
-		return Ended
-	}
-	return Internal
-}
-
-// functionError is an error of the user's cost or limits function.
-type functionError struct {
-	name string
-	error
-}
-
-func (f functionError) Error() string { return f.name + ": " + f.error.Error() }
-func (f functionError) Unwrap() error { return f.error }

@@ -47,7 +47,7 @@ func TestCauseOfAFailure(t *testing.T) {
 			} {
 				c := &call{ctx: test.ctx, method: "/files.Files/Read"}
 				a := engine.Begin(c, c)
-				require.Equal(t, middleware.Failed, a.Outcome, which)
+				require.Equal(t, middleware.Failed, a.Verdict, which)
 				assert.Equal(t, test.want, a.Cause, "%s: the cause of %v", which, a.Err)
 				require.ErrorIs(t, a.Err, test.err, which)
 				assert.False(t, engine.End(c, &a, ok), "%s: a call without a decision has nothing to refund", which)
@@ -64,10 +64,10 @@ func TestCallsOfSeveralLimitersWithoutHeaderFields(t *testing.T) {
 	}
 	engine := middleware.NewTogether([]middleware.Rule[func(*call) (string, error)]{rule("user", 3), rule("organisation", 1)},
 		middleware.Options[*call]{Refund: refundUnavailable}, middleware.Protocol[*call]{})
-	for i, want := range []middleware.Outcome{middleware.Allowed, middleware.Allowed, middleware.Denied} {
+	for i, want := range []middleware.Verdict{middleware.Allowed, middleware.Allowed, middleware.Denied} {
 		c := &call{ctx: t.Context(), method: "/files.Files/Read", user: "ann"}
 		a := engine.Begin(c, c)
-		require.Equal(t, want, a.Outcome, "call %d of 1, of which the first is refunded", i+1)
+		require.Equal(t, want, a.Verdict, "call %d of 1, of which the first is refunded", i+1)
 		code := ok
 		if i == 0 {
 			code = unavailable

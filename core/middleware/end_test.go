@@ -55,7 +55,7 @@ func (e *exporting) begin() (*call, middleware.Admission) {
 	e.t.Helper()
 	c := &call{ctx: e.t.Context(), user: "ann"}
 	a := e.engine.Begin(c, c)
-	require.Equal(e.t, middleware.Allowed, a.Outcome, "the slot is free for the request")
+	require.Equal(e.t, middleware.Allowed, a.Verdict, "the slot is free for the request")
 	require.NotNil(e.t, a.Dropped(), "the request has slots")
 	require.True(e.t, e.engine.WantsEnd(&a))
 	require.True(e.t, e.engine.WantsOver(&a))
@@ -163,7 +163,7 @@ func TestDecisionsInHandlersHoldNothing(t *testing.T) {
 		require.NoError(t, err)
 		in := middleware.InHandler(e.limiter, key, middleware.Protocol[*call]{})
 		a := in.Begin(c, c)
-		require.Equal(t, middleware.Allowed, a.Outcome)
+		require.Equal(t, middleware.Allowed, a.Verdict)
 		assert.Nil(t, a.Dropped(), "the handler releases")
 		in.End(c, &a, 0)
 		e.wantFree(0, "the slot is taken until the handler releases it")
@@ -184,7 +184,7 @@ func TestEndsWhileSlotsAreHeld(t *testing.T) {
 		all.Go(func() {
 			c := &call{ctx: context.Background(), user: "ann"}
 			a := engine.Begin(c, c)
-			if a.Outcome != middleware.Allowed {
+			if a.Verdict != middleware.Allowed {
 				t.Errorf("a request was not allowed: %v", a.Err)
 				return
 			}

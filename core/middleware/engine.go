@@ -1,6 +1,6 @@
-// Package middleware is the life of a request behind limiters, whatever its
-// protocol: it is skipped or gets a key and a cost, is decided, and is settled
-// or refunded when it has been answered. Package adapter adds what is HTTP. An
+// Package middleware decides requests behind limiters, whatever their protocol.
+// A request is skipped or gets a key and a cost, is decided, and is settled or
+// refunded when it has been answered. Package adapter adds what is HTTP. An
 // interceptor of an RPC framework adds what its protocol answers.
 //
 // See [docs/adapters.md].
@@ -141,7 +141,7 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 	}
 	e.answer(&a, x, outer)
 	if !a.Result.Allowed {
-		a.Outcome = Denied
+		a.Verdict = Denied
 	} else if !e.inHandler { // the handler releases what it has taken
 		a.slots = prolongSlots(a.holding())
 	}
@@ -228,7 +228,7 @@ func (e *Engine[C]) askInTurn(ctx context.Context, limiter *core.Limiter, key st
 
 // fail fills in a for a request that has no decision because of err.
 func (e *Engine[C]) fail(c C, a *Admission, err error, fromUser bool) {
-	a.Outcome, a.Err, a.Cause, a.Result = Failed, err, causeOf(a.ctx, err), core.Result{}
+	a.Verdict, a.Err, a.Cause, a.Result = Failed, err, causeOf(a.ctx, err), core.Result{}
 	if fromUser && e.protocol.ClientError != nil && e.protocol.ClientError(c, err) {
 		a.Cause = ClientError
 		if f := (functionError{}); errors.As(err, &f) {

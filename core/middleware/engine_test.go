@@ -35,7 +35,7 @@ func TestRequestsThatWaitPassInTheirOrder(t *testing.T) {
 				time.Sleep(time.Duration(i) * time.Millisecond)
 				c := &call{ctx: t.Context(), user: "ann"}
 				a := engine.Await(c, c)
-				assert.Equal(t, middleware.Allowed, a.Outcome)
+				assert.Equal(t, middleware.Allowed, a.Verdict)
 				mu.Lock()
 				order = append(order, i)
 				mu.Unlock()
@@ -54,7 +54,7 @@ func TestRequestsThatNeedNotWait(t *testing.T) {
 	for name, test := range map[string]struct {
 		cost    string
 		within  time.Duration
-		outcome middleware.Outcome
+		outcome middleware.Verdict
 		after   time.Duration
 	}{
 		"a wait that never ends":                {"2", time.Hour, middleware.Denied, 0},
@@ -74,7 +74,7 @@ func TestRequestsThatNeedNotWait(t *testing.T) {
 				defer cancel()
 				c := &call{ctx: ctx, user: "ann", method: test.cost}
 				a := engine.Await(c, c)
-				assert.Equal(t, test.outcome, a.Outcome)
+				assert.Equal(t, test.outcome, a.Verdict)
 				assert.Equal(t, test.after, time.Since(began).Round(time.Millisecond))
 				engine.End(c, &a, ok)
 			})
@@ -95,7 +95,7 @@ func TestARequestThatLeavesTheLineTakesNothing(t *testing.T) {
 			wg.Go(func() {
 				c := &call{ctx: ctx, user: "ann"}
 				a := engine.Await(c, c)
-				assert.Equal(t, middleware.Failed, a.Outcome)
+				assert.Equal(t, middleware.Failed, a.Verdict)
 				assert.Equal(t, middleware.Ended, a.Cause)
 			})
 		}

@@ -38,9 +38,9 @@ func Example() {
 	intercept := func(c *call, handler func() int) int {
 		a := engine.Begin(c, c)
 		switch {
-		case a.Outcome == middleware.Denied:
+		case a.Verdict == middleware.Denied:
 			return exhausted
-		case a.Outcome == middleware.Failed:
+		case a.Verdict == middleware.Failed:
 			return unavailable
 		}
 		code := handler()
@@ -79,7 +79,7 @@ func ExampleRule() {
 	for _, user := range []string{"ann", "bob", ""} {
 		c := &call{ctx: context.Background(), method: "/files.Files/Read", user: user}
 		a := engine.Begin(c, c)
-		fmt.Printf("%q: allowed %t, without a key %t\n", user, a.Outcome == middleware.Allowed, a.Outcome == middleware.Failed && a.Cause == middleware.NoKey)
+		fmt.Printf("%q: allowed %t, without a key %t\n", user, a.Verdict == middleware.Allowed, a.Verdict == middleware.Failed && a.Cause == middleware.NoKey)
 	}
 	// Output:
 	// "ann": allowed true, without a key false

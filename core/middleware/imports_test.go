@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// The life of a request knows no protocol: an interceptor of RPCs uses it as it
-// is.
+// This package knows no protocol: an interceptor of RPCs uses it as it is.
 func TestNoFileImportsHTTP(t *testing.T) {
 	files, err := os.ReadDir(".")
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -28,6 +29,72 @@ type joint struct {
 	result core.JointResult
 	rules  []owner
 	by     *middleware
+}
+
+// decideTogether sets the decisions of a and stores them in j. A rule in shadow
+// mode that can't decide, because its key is missing or it counts nothing that
+// requests take, has no decision: it must not refuse the request. warn gets the
+// error.
+func decideTogether[C any](rules []rule[C], o *Options[C], c C, a *Admission, wait bool, j *joint, warn func(error)) (fromUser bool, err error) {
+	var missing error
+	policies := snapshots(rules)
+	var charges []core.Charge
+	for i, r := range rules {
+		fromUser = true
+		key, err := call(r.Key, c)
+		if err == nil && o.Units == nil && !counts(policies[i], "", core.Requests) {
+			fromUser, err = false, fmt.Errorf("policy %q: %w: %s", r.Limiter.Name(), core.ErrUnit, core.Requests)
+		}
+		switch {
+		case err == nil:
+			j.rules = append(j.rules, owner{r.Limiter, key})
+			charges = append(charges, core.Charge{Limiter: policies[i], Key: key, Units: core.Units{}})
+		case !policies[i].Policy().Shadow:
+			return fromUser, err
+		default:
+			missing = err
+		}
+	}
+	if missing != nil {
+		if len(j.rules) == 0 {
+			return true, missing
+		}
+		warn(missing)
+	}
+	take, err := o.charge(c)
+	if err != nil {
+		return true, err
+	}
+	take.spread(charges, j.rules)
+	for unit := range take.units {
+		if unit != core.Requests && !slices.ContainsFunc(policies, func(l *core.Limiter) bool { return counts(l, "", unit) }) {
+			return true, functionError{"units", fmt.Errorf("%w: %q", core.ErrUnit, unit)}
+		}
+	}
+	if wait {
+		err = j.await(a.ctx, o.deciding, take.nothing(), charges)
+	} else {
+		j.result, err = core.AllowTogether(o.deciding(a.ctx), charges...)
+	}
+	if err != nil {
+		return false, err
+	}
+	a.joint, a.Result = j, j.result.Tightest()
+	a.Result.Allowed = j.result.Allowed
+	return false, nil
+}
+
+// snapshots returns the rules' limiters as they are now, for one decision.
+func snapshots[C any](rules []rule[C]) []*core.Limiter {
+	limiters := make([]*core.Limiter, len(rules))
+	for i, r := range rules {
+		if j := slices.IndexFunc(rules[:i], func(o rule[C]) bool { return o.Limiter == r.Limiter }); j >= 0 {
+			limiters[i] = limiters[j]
+			continue
+		}
+		limiters[i] = snapshot(r.Limiter)
+	}
+	return limiters
 }
 
 // owner is whose decision it is.

@@ -204,7 +204,7 @@ func TestMistakesInUnitsAndOverrides(t *testing.T) {
 `))
 	want := `line 4:9: policies[0].limits[0].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000 (RL103)
 line 5:9: policies[0].limits[1].unit: "images" is a second unit beside tokens (RL106)
-line 6:9: policies[0].limits[2]: 100 needs an interval: write tokens: 100/min, or another (RL110)
+line 6:9: policies[0].limits[2]: 100 needs an interval: write tokens: 100/min, or another; slots are 100 at once (RL110)
 line 7:9: policies[0].limits[3].location: "Europe/Berlinn" is not a time zone such as Europe/Berlin (RL107)
 line 8:9: policies[0].limits[4].anchor: "2025-13-01" must be a day such as 2025-10-31, or with a time of day, such as 2025-10-31T12:00 (RL108)
 line 9:9: policies[0].limits[5].refill_interval: "min" must be whole days, weeks or months to be aligned to a calendar (RL104)
@@ -248,12 +248,13 @@ limits:
   - at-once: 5
 `))
 	const form = `: a limit is RATE [UNIT]/INTERVAL [burst N] [continuous|stepped|aligned] [in ZONE] [from DATE] [hold INTERVAL] [name NAME], such as "100/min burst 20", or N at once [hold INTERVAL] [name NAME] (RL110)`
-	want := `line 3:5: limits[0]: "5 in flight" is not understood (did you mean 5 at once?)` + form + `
-line 4:5: limits[1]: "5/at once" is not understood (did you mean 5 at once?)` + form + `
+	want := `line 3:5: limits[0]: "5 in flight" has no slash between a rate and an interval` + form + `
+line 4:5: limits[1].refill_interval: "at" must be a time such as s, min, h, day, week, month, 30s, 5 min or 1h30m (RL104)
+line 4:5: limits[1]: "once" is not understood` + form + `
 line 5:5: limits[2].max_hold: "10" needs a unit, such as 10s (RL118)
 line 6:5: limits[3].max_hold: "1m" must be left out here: it is for slots, and for limits of another unit than requests, of which a request takes an estimate (RL118)
 line 7:5: limits[4]: "burst 10" is not for slots, which have no rate: only hold and name can follow at once` + form + `
-line 8:5: limits[5]: "8 at a time" is not understood (did you mean 8 at once?)` + form + `
+line 8:5: limits[5]: "8 at a time" has no slash between a rate and an interval` + form + `
 line 9:5: limits[6]: "5 at once: hold 2m" is a limit with a colon in it, so it is a mapping: write 5 at once hold 2m (RL110)
 line 10:5: limits[7]: "5 at once hold: 2m" is a limit with a colon in it, so it is a mapping: write 5 at once hold 2m (RL110)
 line 11:47: limits[8].max_hold: 30 needs a unit, such as 30s (RL118)
@@ -267,8 +268,8 @@ line 17:47: limits[14].location: "UTC" must be left out in the Concurrent mode: 
 line 18:54: limits[15].max_hold: "1m" must be left out here: it is for slots, and for limits of another unit than requests, of which a request takes an estimate (RL118)
 line 19:25: limits[16].mode: "concurent" must be continuous, stepped, aligned or concurrent (RL105)
 line 20:37: limits[17]: "maxHold" is not a field of a limit: the fields are name, capacity, refill_rate, refill_interval, mode, unit, location, anchor, max_hold, times (RL206)
-line 21:5: limits[18]: 5 is a number under in_flight: write 5 at once (RL110)
-line 22:5: limits[19]: 5 is a number under at-once: write 5 at once (RL110)`
+line 21:5: limits[18]: 5 needs an interval: write in_flight: 5/min, or another; slots are 5 at once (RL110)
+line 22:5: limits[19]: 5 needs an interval: write at-once: 5/min, or another; slots are 5 at once (RL110)`
 	if err == nil || slotsBound.ReplaceAllString(err.Error(), "1 to N slots") != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

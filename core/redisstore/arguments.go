@@ -30,7 +30,7 @@ const (
 
 // scriptArgs returns the arguments of EVALSHA for calls, but for the first two,
 // which command fills in. now is "" for the server's clock. wide is that of
-// bucket.Plan.Calendars. It notes in each call which calendars it sends.
+// bucket.LimitSet.Calendars. It notes in each call which calendars it sends.
 //
 // Adjacent calls share what they can. Calls that are alike are one key, and one
 // request with a count. Calls that are sameTake are several keys, and one
@@ -39,13 +39,13 @@ const (
 // b, a request for 3 times with the limits, and a request for 1 time without.
 func scriptArgs(calls []*call, now string, wide bool) []any {
 	args := make([]any, 3, 5+len(calls))
-	requests := make([]byte, 0, requestSize+len(calls[0].request.Plan.Packed)) // most script calls have one request
+	requests := make([]byte, 0, requestSize+len(calls[0].request.Set.Packed)) // most script calls have one request
 	var calendars []byte
-	var before *bucket.Plan // of the request before
-	var sent string         // the calendars of its limits
+	var before *bucket.LimitSet // of the request before
+	var sent string             // the calendars of its limits
 	add := func(m *member, times int, flags byte) {
 		args = append(args, m.key)
-		p := m.request.Plan
+		p := m.request.Set
 		requests = appendRequest(requests, &m.request.Request, before != p, times, flags)
 		if before != p && !p.Simple {
 			sent = p.Calendars(approxNow(now), wide)
@@ -102,14 +102,14 @@ func approxNow(now string) int64 {
 	return at
 }
 
-// appendRequest appends r to b, as a request for one key, with the plan's
+// appendRequest appends r to b, as a request for one key, with the set's
 // limits if limitsFollow. times and flags are fields of the request.
 func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, flags byte) []byte {
 	limits, packed := 0, ""
 	if limitsFollow {
-		limits, packed = len(r.Plan.Rates), r.Plan.Packed
+		limits, packed = len(r.Set.Rates), r.Set.Packed
 	}
-	each := r.Each != nil || !r.Plan.Simple
+	each := r.Each != nil || !r.Set.Simple
 	if each {
 		flags |= eachFlag
 	}
@@ -119,7 +119,7 @@ func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, fl
 	if r.Dry {
 		flags |= dryFlag
 	}
-	if r.Plan.Holds {
+	if r.Set.Holds {
 		flags |= heldFlag
 	}
 	b = append(b, 0, 1, byte(limits>>8), byte(limits), byte(r.Action)|flags)
@@ -140,11 +140,11 @@ func appendRequest(b []byte, r *bucket.Request, limitsFollow bool, times int, fl
 			b = appendDoubles(b, e.Ticket, e.At, e.Back)
 		}
 	}
-	for i := 0; each && i < len(r.Plan.Rates); i++ {
+	for i := 0; each && i < len(r.Set.Rates); i++ {
 		b = appendDoubles(b, r.Of(i))
 	}
-	for i := 0; r.Plan.Holds && i < len(r.Plan.Rates); i++ {
-		b = appendDoubles(b, r.Plan.Rates[i].Hold)
+	for i := 0; r.Set.Holds && i < len(r.Set.Rates); i++ {
+		b = appendDoubles(b, r.Set.Rates[i].Hold)
 	}
 	return b
 }

@@ -41,7 +41,7 @@ func (s *batches) attach(client redis.UniversalClient, set settings, inOrder boo
 	s.nodes.newNode = func(only *redis.Client) *node {
 		address := func() string { return s.addressOf(only) }
 		n := &node{server: s.server, nodes: &s.nodes, only: only, breaker: s.breakers.New(address, set.failures, set.pause, s.logger)}
-		n.kept = circuit.Keep(n.breaker, set.pause, n.sendKept, n.tryFor)
+		n.backlog = circuit.NewBacklog(n.breaker, set.pause, n.sendBacklog, n.tryFor)
 		q := &n.queue
 		q.maxInFlight, q.timeout, q.longestWait = maxInFlight, set.timeout, longestWait*set.timeout
 		q.expire, q.hasIdle = n.expire, s.hasIdle

@@ -260,10 +260,10 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 	defer client.Close()
 	client.AddHook(brokenShards{})
 	s := New(client)
-	p := planOf(core.PerDay(10))
+	p := setOf(core.PerDay(10))
 	calls := []*call{
-		callOf("a", store.NewRequest("api", "a", bucket.Request{Plan: p, Action: bucket.Refund, N: 1})),
-		callOf("b", store.NewRequest("api", "b", bucket.Request{Plan: p, Action: bucket.Refund, N: 1})),
+		callOf("a", store.NewRequest("api", "a", bucket.Request{Set: p, Action: bucket.Refund, N: 1})),
+		callOf("b", store.NewRequest("api", "b", bucket.Request{Set: p, Action: bucket.Refund, N: 1})),
 	}
 	calls[0].inline, calls[1].inline = true, true
 	outcomes, err := s.batches.nodes.home.sendCalls(t.Context(), calls)
@@ -285,9 +285,9 @@ func TestErrorsOfAnOpenBreakerAreCertain(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", MaxRetries: -1, DialerRetries: 1})
 	defer client.Close()
 	s := New(client, WithBreaker(1, time.Hour))
-	p := planOf(core.PerDay(10))
+	p := setOf(core.PerDay(10))
 	request := func(key string) store.Request {
-		return store.NewRequest("api", key, bucket.Request{Plan: p, Action: bucket.Refund, N: 1})
+		return store.NewRequest("api", key, bucket.Request{Set: p, Action: bucket.Refund, N: 1})
 	}
 	_, err := s.Do(t.Context(), request("a"))
 	require.Error(t, err, "premise: the breaker opens")

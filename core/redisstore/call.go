@@ -44,7 +44,7 @@ type call struct {
 type member struct {
 	key       string // the key in Redis
 	request   store.Request
-	calendars string // what bucket.Plan.Calendars returned when it was last sent
+	calendars string // what bucket.LimitSet.Calendars returned when it was last sent
 }
 
 // members returns c's requests, the first one too.
@@ -138,25 +138,25 @@ func failed(n int, err error) []outcome { return slices.Repeat([]outcome{{err: e
 // server about 2 µs, so a batch blocks the server for about 1 ms.
 const maxBatch = 512
 
-// unusualWeight is the weight of a request that is not usual, and of each
-// request of a joint decision, which the script decides twice.
-const unusualWeight = 16
+// slowWeight is the weight of a request that does not take the fast path, and of
+// each request of a joint decision, which the script decides twice.
+const slowWeight = 16
 
-// usual reports whether the loop of usual.lua decides c by itself: it only takes
-// tokens of one bucket, whose limits all count requests. Slots are decided by
-// flags.lua, which that loop includes, and weigh as unusual requests.
-func (c *call) usual() bool {
+// fast reports whether fast_path.lua decides c by itself: it only takes tokens
+// of one bucket, whose limits all count requests. Slots are decided by flags.lua,
+// which is part of the same loop, and weigh more.
+func (c *call) fast() bool {
 	r := &c.request
-	return c.others == nil && r.Action == bucket.Take && r.Plan.Simple && r.Each == nil && !r.Dry && r.Ends.Ticket == 0
+	return c.others == nil && r.Action == bucket.Take && r.Set.Simple && r.Each == nil && !r.Dry && r.Ends.Ticket == 0
 }
 
-// weight is the server's work on c: 1 for a usual request, about 2 µs. Example:
+// weight is the server's work on c: 1 on the fast path, about 2 µs. Example:
 // a joint decision of three requests has the weight 3 × 16 = 48.
 func (c *call) weight() int {
-	if c.usual() {
+	if c.fast() {
 		return 1
 	}
-	weight := unusualWeight * (1 + len(c.others))
+	weight := slowWeight * (1 + len(c.others))
 	if ends := c.request.EndsToo; ends != nil {
 		weight += len(*ends)
 	}
@@ -187,7 +187,7 @@ func alike(a, b *call) bool { return sameTake(a, b) && a.request.N > 0 && a.key 
 // sent as one request with several keys.
 func sameTake(a, b *call) bool {
 	x, y := &a.request, &b.request
-	return x.N == y.N && x.Plan == y.Plan && a.usual() && b.usual()
+	return x.N == y.N && x.Set == y.Set && a.fast() && b.fast()
 }
 
 // run returns the length of the run at the beginning of calls: how many calls

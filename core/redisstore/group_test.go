@@ -20,19 +20,19 @@ import (
 // been sent alone.
 func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 	client := redistest.Client(t)
-	plans := []*bucket.Plan{planOf(core.PerDay(10)), planOf(core.PerDay(7), core.PerHour(5)), planOf(core.PerDay(3).WithMode(core.Stepped))}
+	sets := []*bucket.LimitSet{setOf(core.PerDay(10)), setOf(core.PerDay(7), core.PerHour(5)), setOf(core.PerDay(3).WithMode(core.Stepped))}
 	rapid.Check(t, func(rt *rapid.T) {
 		s, prefix := New(client), redistest.Prefix()
 		now := fmt.Sprint(int64(1_700_000_000_000_000))
 		var together, single []*call
-		held := bucket.Request{Plan: plans[2], Action: bucket.Reserve, N: 1, Ticket: 1}
-		for _, key := range []string{"1c", "2c"} { // its requests are not usual
+		held := bucket.Request{Set: sets[2], Action: bucket.Reserve, N: 1, Ticket: 1}
+		for _, key := range []string{"1c", "2c"} { // its requests do not take the fast path
 			_, err := s.batches.scriptCall(t.Context(), []*call{callOf(prefix+key, store.NewRequest("api", "c", held))}, now, false)
 			require.NoError(rt, err)
 		}
 		for range rapid.IntRange(1, 60).Draw(rt, "calls") {
 			key := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "key")
-			r := bucket.Request{Plan: plans[key[0]-'a'], N: rapid.Int64Range(0, 3).Draw(rt, "n")}
+			r := bucket.Request{Set: sets[key[0]-'a'], N: rapid.Int64Range(0, 3).Draw(rt, "n")}
 			together = append(together, callOf(prefix+"1"+key, store.NewRequest("api", key, r)))
 			single = append(single, callOf(prefix+"2"+key, store.NewRequest("api", key, r)))
 		}
@@ -58,9 +58,9 @@ func TestBatchDecidesAsCallsOneAfterAnother(t *testing.T) {
 
 // see is what an outcome tells its caller.
 func see(o outcome, c *call) (s string) {
-	for i := range c.request.Plan.Rates {
-		s += fmt.Sprintf("%v %d left, retry %d, full %d; ", o.answer.Allowed, o.answer.Remaining(c.request.Plan, i),
-			o.answer.RetryAfter(c.request.Plan, i, c.request.N), o.answer.ResetAfter(c.request.Plan, i))
+	for i := range c.request.Set.Rates {
+		s += fmt.Sprintf("%v %d left, retry %d, full %d; ", o.answer.Allowed, o.answer.Remaining(c.request.Set, i),
+			o.answer.RetryAfter(c.request.Set, i, c.request.N), o.answer.ResetAfter(c.request.Set, i))
 	}
 	return s
 }
@@ -77,10 +77,10 @@ func TestAlikeRequestsOnADebtAreDenied(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, res.Allowed, "premise: the bucket owes tokens")
 
-	plan := planOf(large)
+	set := setOf(large)
 	var calls []*call
 	for _, key := range []string{"debtor", "debtor", "debtor", "other"} {
-		calls = append(calls, callOf(redisKey(s.batches.prefix, "api", key), store.NewRequest("api", key, bucket.Request{Plan: plan, N: 1})))
+		calls = append(calls, callOf(redisKey(s.batches.prefix, "api", key), store.NewRequest("api", key, bucket.Request{Set: set, N: 1})))
 	}
 	outcomes, err := s.batches.server.send(t.Context(), calls, false)
 	require.NoError(t, err)
@@ -91,25 +91,25 @@ func TestAlikeRequestsOnADebtAreDenied(t *testing.T) {
 }
 
 // A batch takes the server about as long, whatever is in it: decisions that are
-// not usual take longer, so fewer go together.
+// not on the fast path take longer, so fewer go together.
 func TestFewerSlowDecisionsGoTogether(t *testing.T) {
-	plain := planOf(core.PerDay(10))
-	usual := callOf("k", store.NewRequest("api", "k", bucket.Request{Plan: plain, N: 1}))
-	refund := callOf("k", store.NewRequest("api", "k", bucket.Request{Plan: plain, N: 1, Action: bucket.Refund}))
-	joint := callOf("k", usual.request)
-	joint.others = []member{usual.member, usual.member}
-	vast := callOf("k", usual.request)
-	vast.others = slices.Repeat([]member{usual.member}, maxBatch)
+	plain := setOf(core.PerDay(10))
+	fast := callOf("k", store.NewRequest("api", "k", bucket.Request{Set: plain, N: 1}))
+	refund := callOf("k", store.NewRequest("api", "k", bucket.Request{Set: plain, N: 1, Action: bucket.Refund}))
+	joint := callOf("k", fast.request)
+	joint.others = []member{fast.member, fast.member}
+	vast := callOf("k", fast.request)
+	vast.others = slices.Repeat([]member{fast.member}, maxBatch)
 	for name, c := range map[string]struct {
 		calls []*call
 		want  int
 	}{
-		"usual":            {slices.Repeat([]*call{usual}, 2*maxBatch), maxBatch},
-		"few":              {slices.Repeat([]*call{usual}, 3), 3},
-		"refunds":          {slices.Repeat([]*call{refund}, 2*maxBatch), maxBatch / unusualWeight},
-		"three together":   {slices.Repeat([]*call{joint}, 2*maxBatch), maxBatch / (3 * unusualWeight)},
-		"one that is more": {[]*call{vast, usual}, 1},
-		"before it":        {[]*call{usual, vast, usual}, 1},
+		"fast":             {slices.Repeat([]*call{fast}, 2*maxBatch), maxBatch},
+		"few":              {slices.Repeat([]*call{fast}, 3), 3},
+		"refunds":          {slices.Repeat([]*call{refund}, 2*maxBatch), maxBatch / slowWeight},
+		"three together":   {slices.Repeat([]*call{joint}, 2*maxBatch), maxBatch / (3 * slowWeight)},
+		"one that is more": {[]*call{vast, fast}, 1},
+		"before it":        {[]*call{fast, vast, fast}, 1},
 	} {
 		n, weight := batchOf(c.calls)
 		assert.Equal(t, c.want, n, name)

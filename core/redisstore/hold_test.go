@@ -18,8 +18,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// drawTiers returns one to three plans whose limits share some names.
-func drawTiers(t *rapid.T) (plans []*bucket.Plan) {
+// drawTiers returns one to three sets whose limits share some names.
+func drawTiers(t *rapid.T) (sets []*bucket.LimitSet) {
 	limit := rapid.Custom(func(t *rapid.T) core.Limit {
 		return core.Limit{
 			Capacity:       rapid.Int64Range(1, 200).Draw(t, "capacity"),
@@ -33,14 +33,14 @@ func drawTiers(t *rapid.T) (plans []*bucket.Plan) {
 		for i, name := range rapid.Permutation([]string{"a", "b", "c", "d"}).Draw(t, "names")[:len(limits)] {
 			limits[i].Name = name
 		}
-		plans = append(plans, planOf(limits...))
+		sets = append(sets, setOf(limits...))
 	}
-	return plans
+	return sets
 }
 
 // drawRequest draws a request of any action, which may end some of the holds.
-func drawRequest(t *rapid.T, plan *bucket.Plan, holds []bucket.Ending) bucket.Request {
-	r := bucket.Request{Plan: plan,
+func drawRequest(t *rapid.T, set *bucket.LimitSet, holds []bucket.Ending) bucket.Request {
+	r := bucket.Request{Set: set,
 		Action: bucket.Action(rapid.IntRange(int(bucket.Take), int(bucket.Lease)).Draw(t, "action")), N: rapid.Int64Range(0, 60).Draw(t, "n")}
 	if r.Action >= bucket.Reserve {
 		r.More = rapid.Int64Range(0, 100).Draw(t, "more")
@@ -78,7 +78,7 @@ func answerText(r store.Request, a store.Answer) string {
 		a.Due = 0
 	}
 	text := fmt.Sprintf("allowed %v, due %d, lent %d, waits %v", a.Allowed, a.Due, a.Lent, w)
-	for i := range r.Plan.Rates {
+	for i := range r.Set.Rates {
 		text += fmt.Sprintf(", level %v", *a.Levels.At(i))
 	}
 	return text
@@ -97,7 +97,7 @@ func TestScriptAndReferenceAgreeOnHolds(t *testing.T) {
 		key := strconv.Itoa(simulations)
 		now := time.UnixMicro(rapid.Int64Range(1e15, 3e15).Draw(t, "start"))
 		s := New(client, WithPrefix(prefix), core.WithClock(func() time.Time { return now }), WithTimeout(time.Minute), WithDenyCache(0))
-		plans := drawTiers(t)
+		sets := drawTiers(t)
 		var state []byte
 		var holds []bucket.Ending
 		for range rapid.IntRange(1, 40).Draw(t, "operations") {
@@ -106,7 +106,7 @@ func TestScriptAndReferenceAgreeOnHolds(t *testing.T) {
 				move *= -2
 			}
 			now = now.Add(time.Duration(move) * time.Microsecond)
-			r := store.NewRequest("api", key, drawRequest(t, rapid.SampledFrom(plans).Draw(t, "plan"), holds))
+			r := store.NewRequest("api", key, drawRequest(t, rapid.SampledFrom(sets).Draw(t, "set"), holds))
 			got, err := s.Do(context.Background(), r)
 			if err != nil {
 				t.Fatal(err)
@@ -151,8 +151,8 @@ func wantRoom(t *rapid.T, r store.Request, answer store.Answer, state []byte, no
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range r.Plan.Rates {
-		if room := roomIn(records, &r.Plan.Rates[i], now); answer.Levels.At(i).Units > room {
+	for i := range r.Set.Rates {
+		if room := roomIn(records, &r.Set.Rates[i], now); answer.Levels.At(i).Units > room {
 			t.Fatalf("%+v: limit %d has %d units where holds leave room for %d", r, i, answer.Levels.At(i).Units, room)
 		}
 	}
@@ -176,13 +176,13 @@ func TestScriptAndReferenceAgreeOnManyHolds(t *testing.T) {
 	client.AddHook(&redistest.Keeper{})
 	prefix := redistest.Prefix()
 	stepped := core.Limit{Capacity: 40, RefillRate: 3, RefillInterval: time.Second, Mode: core.Stepped}
-	for seed, plans := range [][]*bucket.Plan{
-		{planOf(core.PerSecond(10).WithBurst(100))},
-		{planOf(stepped.WithName("a"), core.PerMinute(700).WithName("b"))},
-		{planOf(core.Limit{Capacity: 5, RefillRate: 9, RefillInterval: time.Second, Mode: core.Aligned})},
+	for seed, sets := range [][]*bucket.LimitSet{
+		{setOf(core.PerSecond(10).WithBurst(100))},
+		{setOf(stepped.WithName("a"), core.PerMinute(700).WithName("b"))},
+		{setOf(core.Limit{Capacity: 5, RefillRate: 9, RefillInterval: time.Second, Mode: core.Aligned})},
 		// Definitions of one limit in turns
-		{planOf(core.PerSecond(10).WithBurst(100)), planOf(core.PerSecond(7).WithBurst(30))},
-		{planOf(stepped), planOf(stepped.WithBurst(90)), planOf(core.PerSecond(3).WithBurst(50))},
+		{setOf(core.PerSecond(10).WithBurst(100)), setOf(core.PerSecond(7).WithBurst(30))},
+		{setOf(stepped), setOf(stepped.WithBurst(90)), setOf(core.PerSecond(3).WithBurst(50))},
 	} {
 		random := rand.New(rand.NewPCG(uint64(seed), 7))
 		key, now := strconv.Itoa(seed), time.UnixMicro(17e14)
@@ -192,7 +192,7 @@ func TestScriptAndReferenceAgreeOnManyHolds(t *testing.T) {
 		most := 0
 		for i := range 900 {
 			now = now.Add(time.Duration(random.IntN(20_000)) * time.Microsecond)
-			r := store.NewRequest("api", key, bucket.Request{Plan: plans[random.IntN(1+random.IntN(len(plans)))], Action: bucket.Reserve, N: 1 + random.Int64N(3), More: bucket.Forever, Ticket: 1 + random.Int64N(bucket.AtOnce-1)})
+			r := store.NewRequest("api", key, bucket.Request{Set: sets[random.IntN(1+random.IntN(len(sets)))], Action: bucket.Reserve, N: 1 + random.Int64N(3), More: bucket.Forever, Ticket: 1 + random.Int64N(bucket.AtOnce-1)})
 			switch what := random.IntN(10); {
 			case what == 0 && i > 300:
 				r.Action, r.More, r.Ticket = bucket.Lease, 2, r.Ticket+bucket.FirstLease

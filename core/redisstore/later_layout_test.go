@@ -17,10 +17,10 @@ import (
 func TestStateOfALaterVersionIsCalledThat(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
 	s := New(client, WithPrefix(prefix), WithTimeout(time.Minute))
-	plan := planOf(core.PerMinute(60))
+	set := setOf(core.PerMinute(60))
 	for _, later := range []string{"\x00\x00\x00\x00", "\x00\x00\x00\x00\x02 of another kind", "\x00\x00\x00\x00" + string(make([]byte, 3*bucket.RecordSize-4))} {
 		for _, action := range []bucket.Action{bucket.Take, bucket.Refund, bucket.Reserve} {
-			r := bucket.Request{Plan: plan, Action: action, N: 1, More: 1e6, Ticket: 7}
+			r := bucket.Request{Set: set, Action: action, N: 1, More: 1e6, Ticket: 7}
 			_, _, err := r.DecideState(&bucket.Answer{}, []byte(later), 17e14)
 			require.ErrorIs(t, err, bucket.ErrLater, "%x by Go", later)
 			for kind, write := range map[string]func() error{

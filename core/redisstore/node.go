@@ -28,7 +28,7 @@ type node struct {
 	nodes   *nodes        // of the same store
 	only    *redis.Client // of this server alone, to connect: batches go through the store's client; nil: that one chooses the server
 	breaker *circuit.Breaker
-	kept    *circuit.Kept // what callers have returned while the server was away
+	backlog *circuit.Backlog // what callers have returned while the server was away
 	queue   queue
 }
 
@@ -243,7 +243,7 @@ func (n *node) sendWithWatchdog(calls []*call, sending task, began time.Time, re
 
 // fail answers calls, which the caller has claimed, with an error, and counts
 // them for the log of outages.
-func (n *node) fail(calls []*call, result circuit.Outcome, err error) {
+func (n *node) fail(calls []*call, result circuit.Status, err error) {
 	n.breaker.Count(len(calls), result, err)
 	n.finish(calls, failed(len(calls), err))
 }
@@ -283,13 +283,13 @@ func (n *node) keep(m *member, err error, unsent bool) {
 	}
 	unsent = unsent || errors.Is(err, core.ErrBreakerOpen) || notExecuted(err) || wroteNothing(err)
 	if later, some := circuit.Later(m.request, err, unsent); some {
-		n.kept.Add(circuit.Returned{Key: m.key, Request: later})
+		n.backlog.Add(circuit.Returned{Key: m.key, Request: later})
 	}
 }
 
-// sendKept enqueues requests for which nobody waits, in front of all that come
+// sendBacklog enqueues requests for which nobody waits, in front of all that come
 // later. Some may be for another server by now.
-func (n *node) sendKept(requests []circuit.Returned) {
+func (n *node) sendBacklog(requests []circuit.Returned) {
 	for _, r := range requests {
 		n.nodes.find(r.Key).requeue(n.calls.get(r.Key, r.Request))
 	}
@@ -311,7 +311,7 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 			return outcome{}, err
 		}
 		c := n.calls.get(key, r)
-		probe, some := n.kept.Probe()
+		probe, some := n.backlog.Trial()
 		if some { // what is kept goes first: r follows it in the queue
 			c.key, c.request = probe.Key, probe.Request
 		} else {

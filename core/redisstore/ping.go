@@ -78,7 +78,7 @@ func (s *Store) ping(ctx context.Context) error {
 func (s *Store) probe(ctx context.Context) (err error) {
 	defer recovered(&err)
 	limit := bucket.Spec{Capacity: 2, RefillRate: 2, RefillInterval: time.Second}
-	plan := bucket.NewPlan([]bucket.Rate{bucket.NewRate(limit, 1)})
+	plan := bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(limit, 1)})
 	name := rand.Text()
 	key := redisKey(s.batches.prefix, "ping", name)
 	now, err := s.batches.instant()
@@ -86,7 +86,7 @@ func (s *Store) probe(ctx context.Context) (err error) {
 		return err
 	}
 	args := func() []any {
-		request := store.NewRequest("ping", name, bucket.Request{Plan: plan, N: 1})
+		request := store.NewRequest("ping", name, bucket.Request{Set: plan, N: 1})
 		return scriptArgs([]*call{{member: member{key: key, request: request}}}, now, false)
 	}
 	if _, err = s.batches.eval(ctx, args()); err != nil {

@@ -46,11 +46,11 @@ func TestProxyOfAClusterGetsACommandForEachKey(t *testing.T) {
 			client := redistest.Client(t)
 			client.AddHook(clusterProxy{words: words})
 			s, prefix := New(client), redistest.Prefix()
-			p := planOf(core.PerDay(10))
+			p := setOf(core.PerDay(10))
 			for range 2 {
 				var calls []*call
 				for _, key := range []string{"a", "b", "c"} {
-					calls = append(calls, callOf(prefix+key, store.NewRequest("api", key, bucket.Request{Plan: p, N: 5})))
+					calls = append(calls, callOf(prefix+key, store.NewRequest("api", key, bucket.Request{Set: p, N: 5})))
 				}
 				outcomes, err := s.batches.server.send(t.Context(), calls, false)
 				require.NoError(t, err)
@@ -130,10 +130,10 @@ func TestKeysInErrorsProveNothing(t *testing.T) {
 		client, hook := redistest.Client(t), &wordy{}
 		client.AddHook(hook)
 		s := New(client)
-		p := planOf(core.PerDay(10))
+		p := setOf(core.PerDay(10))
 		var calls []*call
 		for _, name := range []string{key, key + " too"} {
-			calls = append(calls, callOf(redisKey(redistest.Prefix(), "api", name), store.NewRequest("api", name, bucket.Request{Plan: p, N: 1})))
+			calls = append(calls, callOf(redisKey(redistest.Prefix(), "api", name), store.NewRequest("api", name, bucket.Request{Set: p, N: 1})))
 		}
 		_, err := s.batches.server.send(t.Context(), calls, false)
 		require.ErrorContains(t, err, key, "premise: the error shows the command")
@@ -149,20 +149,20 @@ type batchBench struct {
 
 	client *redis.Client
 	store  *Store
-	plan   *bucket.Plan
+	set    *bucket.LimitSet
 }
 
 func newBatchBench(t *testing.T) *batchBench {
 	t.Helper()
 	client := redistest.Start(t).Client(t)
-	b := &batchBench{t, client, New(client, WithTimeout(10*time.Second)), planOf(core.PerDay(10))}
+	b := &batchBench{t, client, New(client, WithTimeout(10*time.Second)), setOf(core.PerDay(10))}
 	b.answered(b.take("empty", 10), 0)
 	require.NoError(t, client.Set(t.Context(), redisKey(b.store.batches.prefix, "api", "spoilt"), "42", 0).Err())
 	return b
 }
 
 func (b *batchBench) take(key string, n int64) *call {
-	return callOf(redisKey(b.store.batches.prefix, "api", key), store.NewRequest("api", key, bucket.Request{Plan: b.plan, N: n}))
+	return callOf(redisKey(b.store.batches.prefix, "api", key), store.NewRequest("api", key, bucket.Request{Set: b.set, N: n}))
 }
 
 func (b *batchBench) send(calls ...*call) ([]outcome, error) {
@@ -181,7 +181,7 @@ func (b *batchBench) left(o outcome, allowed bool, tokens int64) {
 	b.Helper()
 	require.NoError(b, o.err)
 	assert.Equal(b, allowed, o.answer.Allowed)
-	assert.Equal(b, tokens, o.answer.Remaining(b.plan, 0))
+	assert.Equal(b, tokens, o.answer.Remaining(b.set, 0))
 }
 
 func (b *batchBench) configure(name, value string) {
@@ -298,11 +298,11 @@ func TestAReplicaRefusesRequestsTogetherAsOne(t *testing.T) {
 func TestRefusedWriteOfAChangedLimitIsNoFailure(t *testing.T) {
 	b := newBatchBench(t)
 	b.configure("maxmemory", "1")
-	b.plan = planOf(core.PerDay(8))
+	b.set = setOf(core.PerDay(8))
 	outcomes, err := b.send(b.take("empty", 1))
 	require.NoError(t, err)
 	b.left(outcomes[0], false, 0)
-	wait := time.Duration(outcomes[0].answer.RetryAfter(b.plan, 0, 1)) * time.Microsecond
+	wait := time.Duration(outcomes[0].answer.RetryAfter(b.set, 0, 1)) * time.Microsecond
 	assert.InDelta(t, (3 * 24 * time.Hour / 10).Minutes(), wait.Minutes(), 2, "10 were used, so 3 must come back, at 10 a day")
 	outcomes, err = b.send(b.take("empty", 0))
 	require.NoError(t, err)
@@ -324,10 +324,10 @@ end }
 func TestErrorsOfOldServersAreRead(t *testing.T) {
 	client := redistest.Client(t)
 	prefix := redistest.Prefix()
-	p := planOf(core.PerDay(10))
+	p := setOf(core.PerDay(10))
 	var calls []*call
 	for _, key := range []string{"written", "refused", "also refused"} {
-		calls = append(calls, callOf(prefix+key, store.NewRequest("api", key, bucket.Request{Plan: p, N: 1})))
+		calls = append(calls, callOf(prefix+key, store.NewRequest("api", key, bucket.Request{Set: p, N: 1})))
 	}
 	decide := func(calls []*call) (any, error) {
 		cmd := command(t.Context(), eval, oldRedis+script.Ordinary().Text.(string), scriptArgs(calls, "", false))

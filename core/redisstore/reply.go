@@ -28,7 +28,7 @@ var (
 func readReply(reply any, calls []*call) ([]outcome, error) {
 	text, _ := reply.(string)
 	outcomes := make([]outcome, len(calls))
-	if isWritten(text, calls[0].request.Plan) && run(calls) == len(calls) && calls[0].others == nil {
+	if isWritten(text, calls[0].request.Set) && run(calls) == len(calls) && calls[0].others == nil {
 		return outcomes, readLevels(text, calls, len(calls), nil, outcomes)
 	}
 	var err error
@@ -50,7 +50,7 @@ func readReply(reply any, calls []*call) ([]outcome, error) {
 // isWritten reports whether a reply is what was written under p, which does not
 // begin as an instant does: a level's units are a small number, and a record's
 // definition is one of p.
-func isWritten(text string, p *bucket.Plan) bool {
+func isWritten(text string, p *bucket.LimitSet) bool {
 	if len(p.Rates) == 1 {
 		return len(text) == bucket.LevelSize && text[0] < 2*bucket.ZeroUnits>>48
 	}
@@ -68,11 +68,11 @@ func isWritten(text string, p *bucket.Plan) bool {
 func readLevels(text string, calls []*call, allowed int, now *int64, outcomes []outcome) error {
 	r := &calls[0].request
 	for i := range calls {
-		outcomes[i].answer.Levels.Grow(len(r.Plan.Rates))
+		outcomes[i].answer.Levels.Grow(len(r.Set.Rates))
 	}
-	size := len(text) / len(r.Plan.Rates)
-	for j := range r.Plan.Rates {
-		rate := &r.Plan.Rates[j]
+	size := len(text) / len(r.Set.Rates)
+	for j := range r.Set.Rates {
+		rate := &r.Set.Rates[j]
 		level, at, err := rate.ParseLevel(text[size*(j+1)-bucket.LevelSize : size*(j+1)])
 		if err != nil {
 			return fmt.Errorf("%w: %w", errReply, err)
@@ -112,7 +112,7 @@ func (r *reader) run(calls []*call, now int64, outcomes []outcome) error {
 	if len(calls) > 1 && strings.HasPrefix(r.text, string(timesSign)) {
 		r.take(1)
 		allowed := int(bigEndian(r.take(2)))
-		levels := r.take(bucket.LevelSize * len(calls[0].request.Plan.Rates))
+		levels := r.take(bucket.LevelSize * len(calls[0].request.Set.Rates))
 		if allowed > len(calls) {
 			return fmt.Errorf("%w: %d of %d are allowed", errReply, allowed, len(calls))
 		}
@@ -180,13 +180,13 @@ func (r *reader) answer(request *bucket.Request, now int64, o *outcome) error {
 		o.err = errPeriods
 		return nil
 	}
-	a, n := &o.answer, len(request.Plan.Rates)
+	a, n := &o.answer, len(request.Set.Rates)
 	a.Unused = sign == unusedSign
 	a.Allowed = sign == allowedSign || sign == allowedWaitsSign || a.Unused
 	a.Now = now
 	a.Levels.Grow(n)
 	for i := range n {
-		level, _, err := request.Plan.Rates[i].ParseLevel(r.take(bucket.LevelSize))
+		level, _, err := request.Set.Rates[i].ParseLevel(r.take(bucket.LevelSize))
 		if err != nil {
 			return fmt.Errorf("%w: %w", errReply, err)
 		}

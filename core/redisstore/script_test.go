@@ -57,10 +57,10 @@ func TestScriptThatDoesNotCompileIsReported(t *testing.T) {
 			defer client.Close()
 			client.AddHook(oldServer{})
 			s := New(client)
-			p := planOf(core.PerDay(10))
+			p := setOf(core.PerDay(10))
 			calls := make([]*call, 2)
 			for i := range calls {
-				calls[i] = callOf("k", store.NewRequest("api", "k", bucket.Request{Plan: p, N: 1}))
+				calls[i] = callOf("k", store.NewRequest("api", "k", bucket.Request{Set: p, N: 1}))
 			}
 			outcomes, err := s.batches.server.send(t.Context(), calls, false)
 			require.ErrorIs(t, err, errNoCompile)
@@ -172,7 +172,7 @@ func TestScriptAndGoShareTheirConstants(t *testing.T) {
 		"ITS_ID": -1, "ITS_COUNT": -1, "ITS_TOKENS": -1, "ITS_END": -1, "ITS_TICKET": -1, "ITS_DUE": -1, "ITS_DEFICIT": -1, // places
 		"HEAD":   -1,
 		"RECORD": -1, "DEFINITION": -1, "LEVEL": -1, "CUT": -1, "REQUEST": -1,
-		"DEFINITION_SIZE": int64(len(planOf(core.PerDay(10)).Packed)), "LEVEL_SIZE": bucket.LevelSize, "CUT_SIZE": bucket.CutSize,
+		"DEFINITION_SIZE": int64(len(setOf(core.PerDay(10)).Packed)), "LEVEL_SIZE": bucket.LevelSize, "CUT_SIZE": bucket.CutSize,
 		"ZERO_UNITS": bucket.ZeroUnits, "MAX_FULL": 1 << 50, "ALIGNED": 1, "PAIR_SIZE": 16, "NUMBER_SIZE": 8,
 		"ROUNDING_ERROR": -1,
 	} {

@@ -72,7 +72,7 @@ func (s *server) instant() (string, error) {
 
 // scriptCall has one script call decide calls, and another one those that it
 // did not execute and may: the server refused them, or they need more periods of
-// a calendar. wide is that of bucket.Plan.Calendars.
+// a calendar. wide is that of bucket.LimitSet.Calendars.
 func (s *server) scriptCall(ctx context.Context, calls []*call, now string, wide bool) ([]outcome, error) {
 	calls, places := groupAlike(calls)
 	reply, err := s.eval(ctx, scriptArgs(calls, now, wide))
@@ -116,7 +116,7 @@ func (s *server) scriptCall(ctx context.Context, calls []*call, now string, wide
 func morePeriods(calls []*call, now string) (more bool) {
 	for _, c := range calls {
 		for m := range c.members() {
-			more = m.request.Plan.WidenCalendars(approxNow(now), m.calendars) || more
+			more = m.request.Set.WidenCalendars(approxNow(now), m.calendars) || more
 		}
 	}
 	return more

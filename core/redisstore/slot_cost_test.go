@@ -25,14 +25,14 @@ type slotCost struct {
 	t      *testing.T
 	client *redis.Client
 	store  *Store
-	plan   *bucket.Plan
+	set    *bucket.LimitSet
 	key    string
 	out    []bucket.Ending // the holds of the slots in use
 }
 
 func newSlotCost(t *testing.T, client *redis.Client, s *Store, n int) *slotCost {
 	rate := bucket.NewRate(bucket.Spec{Capacity: int64(n) + 1, Mode: bucket.Concurrent, MaxHold: time.Hour}, 7)
-	c := &slotCost{t, client, s, bucket.NewPlan([]bucket.Rate{rate}), fmt.Sprint(n), nil}
+	c := &slotCost{t, client, s, bucket.NewLimitSet([]bucket.Rate{rate}), fmt.Sprint(n), nil}
 	for range n {
 		c.take()
 	}
@@ -40,7 +40,7 @@ func newSlotCost(t *testing.T, client *redis.Client, s *Store, n int) *slotCost 
 }
 
 func (c *slotCost) do(r bucket.Request, allowed bool) bucket.Answer {
-	r.Plan = c.plan
+	r.Set = c.set
 	a, err := c.store.Do(c.t.Context(), store.NewRequest("api", c.key, r))
 	require.NoError(c.t, err)
 	require.Equal(c.t, allowed, a.Allowed)
@@ -88,12 +88,12 @@ func TestSlotsCostLittle(t *testing.T) {
 	s := New(client, WithPrefix(prefix), WithTimeout(time.Minute), WithDenyCache(0))
 	used := []int{1, 10, 100, 1000, 4000}
 	costs := make(map[string][]float64)
-	rate := bucket.NewPlan([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 1e6, RefillRate: 1, RefillInterval: time.Hour}, 7)})
+	rate := bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 1e6, RefillRate: 1, RefillInterval: time.Hour}, 7)})
 	for i, n := range used {
 		c := newSlotCost(t, client, s, n)
 		for name, do := range map[string]func(){
 			"rate": func() {
-				_, err := s.Do(t.Context(), store.NewRequest("rate", "k", bucket.Request{Plan: rate, N: 1}))
+				_, err := s.Do(t.Context(), store.NewRequest("rate", "k", bucket.Request{Set: rate, N: 1}))
 				require.NoError(t, err)
 			},
 			"peek":         func() { c.do(bucket.Request{}, true) },

@@ -319,7 +319,7 @@ func FuzzDecide(f *testing.F) {
 }
 
 // referenceStore keeps state as bytes and decides by the reference
-// implementation in Go: the usual request first, as MemoryStore does.
+// implementation in Go: the fast path first, as MemoryStore does.
 type referenceStore struct {
 	*limittest.DecidingStore
 
@@ -332,10 +332,10 @@ func (s *referenceStore) Do(ctx context.Context, r store.Request) (a store.Answe
 	if err != nil {
 		return s.DecidingStore.Do(ctx, r) // without state, or with an error of its own
 	}
-	if len(records) != len(r.Plan.Rates) || !inRange(r.Plan.Rates, records) {
+	if len(records) != len(r.Set.Rates) || !inRange(r.Set.Rates, records) {
 		return s.DecidingStore.Do(ctx, r)
 	}
-	_, write, ok := r.Usual(&a, records, s.clock().UnixMicro())
+	_, write, ok := r.DecideFast(&a, records, s.clock().UnixMicro())
 	if !ok {
 		return s.DecidingStore.Do(ctx, r)
 	}
@@ -352,7 +352,7 @@ func (s *referenceStore) Do(ctx context.Context, r store.Request) (a store.Answe
 
 // readLevel is a record from which nothing is cut.
 func readLevel(r bucket.Record) record {
-	packed := bucket.NewPlan([]bucket.Rate{*r.Rate}).Packed
+	packed := bucket.NewLimitSet([]bucket.Rate{*r.Rate}).Packed
 	var numbers [4]uint64
 	for i := range numbers {
 		numbers[i] = binary.BigEndian.Uint64([]byte("\x00" + packed[7+7*i:14+7*i]))
@@ -360,7 +360,7 @@ func readLevel(r bucket.Record) record {
 	return record{r.Rate.Tag, r.Rate.StepsHash, packed[6], numbers[0], numbers[1], numbers[2], numbers[3], r.Units, uint64(r.At), uint64(r.Keep), 0, 0}
 }
 
-// inRange reports whether the script takes records for usual ones. It leaves
+// inRange reports whether the script decides records on the fast path. It leaves
 // the rest to the general branch, which clamps levels and bounds gains. The
 // branches differ only if a record's Keep does not follow from its level.
 func inRange(rates []bucket.Rate, records []bucket.Record) bool {

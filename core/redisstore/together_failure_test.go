@@ -51,7 +51,7 @@ func (s *flakyStore) lose(r *store.Request) {
 	if s.lost == nil {
 		s.lost = make(map[string]int64)
 	}
-	for i := range r.Plan.Rates {
+	for i := range r.Set.Rates {
 		s.lost[fmt.Sprintf("%s %s %d", r.Policy(), r.Key(), i)] += r.Of(i)
 	}
 }

@@ -125,7 +125,7 @@ func (s *Memory) decideAt(sh *shard, hash uint64, r *Request, a *Answer, now int
 	if i >= 0 {
 		sh.uses++
 		sh.entries[i].rank[use] = sh.uses
-		if sh.usual(i, &r.Request, a, now) {
+		if sh.decideFast(i, &r.Request, a, now) {
 			return nil
 		}
 		records = sh.records(i)

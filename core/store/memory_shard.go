@@ -8,8 +8,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-// shard holds some of a Memory's keys under one lock. The usual decision
-// fetches three cache lines: the shard's first, a slot's and an entry's.
+// shard holds some of a Memory's keys under one lock. A decision on the fast
+// path fetches three cache lines: the shard's first, a slot's and an entry's.
 type shard struct {
 	mu      sync.Mutex // guards everything below
 	latest  int64      // the instant of the last decision, in µs since 1970
@@ -57,12 +57,12 @@ func (sh *shard) slotOf(i int32) int {
 	return at
 }
 
-// usual decides r on entry i by [bucket.Request.Usual], the fast path for plain
-// takes. It reports whether that could decide r.
-func (sh *shard) usual(i int32, r *bucket.Request, a *bucket.Answer, now int64) (ok bool) {
+// decideFast decides r on entry i by [bucket.Request.DecideFast]. It reports
+// whether that could decide r.
+func (sh *shard) decideFast(i int32, r *bucket.Request, a *bucket.Answer, now int64) (ok bool) {
 	e := &sh.entries[i]
 	if e.class.records != nil {
-		until, write, ok := r.Usual(a, e.class.records, now)
+		until, write, ok := r.DecideFast(a, e.class.records, now)
 		if write {
 			sh.setFull(i, until)
 		}
@@ -70,7 +70,7 @@ func (sh *shard) usual(i int32, r *bucket.Request, a *bucket.Answer, now int64) 
 	}
 	var one [1]bucket.Record
 	e.read(&one[0])
-	_, write, ok := r.Usual(a, one[:], now)
+	_, write, ok := r.DecideFast(a, one[:], now)
 	if write {
 		e.units, e.at = one[0].Units, one[0].At
 		sh.setFull(i, one[0].Keep)
@@ -234,7 +234,7 @@ func (e *entry) read(r *bucket.Record) {
 	r.Rate, r.Units, r.At, r.Keep = e.class.rate, e.units, e.at, e.rank[full]
 }
 
-// put stores records, which a plan of the class c wrote and which matter until
+// put stores records, which a set of the class c wrote and which matter until
 // an instant. It returns what rank[full] must become. e gets the class c, or
 // one of its own if c does not have everything but the numbers of the only
 // record.

@@ -29,7 +29,7 @@ type Request struct {
 // NewRequest returns a request on the bucket of a policy and key. It is for
 // stores of this module.
 func NewRequest(policy, key string, r bucket.Request) Request {
-	return NewClass(policy, r.Plan).Request(key, r)
+	return NewClass(policy, r.Set).Request(key, r)
 }
 
 // Request returns a request on the bucket of a key of c's policy. The key must
@@ -71,19 +71,19 @@ const keptFor = 24 * time.Hour // how long a store may execute a request later a
 // instant after which it is there without r, because a hold has ended by
 // itself, or a bucket is full.
 func (r Request) Later() Request {
-	if r.Plan == nil {
+	if r.Set == nil {
 		return r
 	}
-	life := 0.0 // in µs
-	for i := range r.Plan.Rates {
-		rate := &r.Plan.Rates[i]
-		life = max(life, float64(rate.Hold), 2*float64(rate.Full)/float64(rate.Gain)*float64(rate.Step))
+	ttl := 0.0 // in µs
+	for i := range r.Set.Rates {
+		rate := &r.Set.Rates[i]
+		ttl = max(ttl, float64(rate.Hold), 2*float64(rate.Full)/float64(rate.Gain)*float64(rate.Step))
 	}
 	most := float64(keptFor.Microseconds())
 	if r.Ends.Ticket != 0 && r.Ends.Ticket < bucket.FirstReturning { // a reservation may be due much later
-		life = most
+		ttl = most
 	}
-	r.Until = time.Now().Add(duration(int64(min(life, most)))).UnixNano()
+	r.Until = time.Now().Add(duration(int64(min(ttl, most)))).UnixNano()
 	return r
 }
 
@@ -142,7 +142,7 @@ func duration(micros int64) time.Duration { return time.Duration(micros) * time.
 // Class has what the keys of a policy have in common. It is for package core
 // and [Memory]; other stores need not know of it.
 //
-// In a Memory, a key usually has the class of the plan that wrote it, and its
+// In a Memory, a key usually has the class of the set that wrote it, and its
 // entry has the rest: the key, and the numbers of its only record. Otherwise
 // the key has a class of its own: it is long, or has several records or holds,
 // or another definition of the limit wrote its record. Only the records of a
@@ -158,9 +158,9 @@ type Class struct {
 
 var keySeed = maphash.MakeSeed()
 
-// NewClass returns the class of the keys of a policy. p is the plan that
+// NewClass returns the class of the keys of a policy. p is the set that
 // decides them; nil: there will be only resets.
-func NewClass(policy string, p *bucket.Plan) *Class {
+func NewClass(policy string, p *bucket.LimitSet) *Class {
 	c := &Class{policy: unique.Make(policy), hash: bits.RotateLeft64(maphash.String(keySeed, policy), 1)}
 	if p != nil && len(p.Rates) == 1 {
 		c.rate = &p.Rates[0]

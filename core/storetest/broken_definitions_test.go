@@ -15,10 +15,10 @@ func redefined(r *store.Request, before []byte) []byte {
 	if err != nil || len(before) != bucket.RecordSize {
 		return before
 	}
-	own := &r.Plan.Rates[0]
+	own := &r.Set.Rates[0]
 	units := records[0].Units / records[0].Rate.Unit * own.Unit
 	level := binary.BigEndian.AppendUint64(nil, uint64(units+bucket.ZeroUnits))[1:]
-	return slices.Concat([]byte(r.Plan.Packed), level, before[bucket.DefinitionSize+7:])
+	return slices.Concat([]byte(r.Set.Packed), level, before[bucket.DefinitionSize+7:])
 }
 
 // definitionMistakes are about a limit with several definitions.
@@ -35,7 +35,7 @@ var definitionMistakes = map[string]mistake{
 		})},
 	"what was used is forgotten": {rule: "a_definition_does_not_give_another_one_its_tokens",
 		store: changingState(func(r *store.Request, before []byte) []byte {
-			if len(before) != bucket.RecordSize || string(before[:bucket.DefinitionSize]) == r.Plan.Packed {
+			if len(before) != bucket.RecordSize || string(before[:bucket.DefinitionSize]) == r.Set.Packed {
 				return before
 			}
 			return nil
@@ -55,7 +55,7 @@ var definitionMistakes = map[string]mistake{
 	"holds of another definition forgotten": {rule: "at_rest_every_definition_has_its_capacity_less_what_was_used",
 		store: changingState(func(r *store.Request, before []byte) []byte {
 			records, err := bucket.ParseRecords(nil, before)
-			if err != nil || len(records) != 1 || records[0].Holds == nil || string(before[:bucket.DefinitionSize]) == r.Plan.Packed {
+			if err != nil || len(records) != 1 || records[0].Holds == nil || string(before[:bucket.DefinitionSize]) == r.Set.Packed {
 				return before
 			}
 			return before[:bucket.RecordSize]

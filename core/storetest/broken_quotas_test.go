@@ -99,7 +99,7 @@ var quotaMistakes = map[string]mistake{
 	"a unit charged to every limit": {rule: "units_are_taken_from_the_limits_that_count_them",
 		store: as(func(r *store.Request) {
 			if r.Action == bucket.Take && r.Each == nil {
-				each := slices.Repeat([]int64{r.N}, len(r.Plan.Rates))
+				each := slices.Repeat([]int64{r.N}, len(r.Set.Rates))
 				r.Each = &each
 			}
 		})},

@@ -24,11 +24,11 @@ var slotMistakes = map[string]mistake{
 	"half a minute kept": {rule: "a_slot_is_there_again_after_MaxHold,_and_not_before", store: keeping(30 * time.Second)},
 	"slots and tokens apart": {rule: "slots_and_tokens_are_taken_together_or_not_at_all",
 		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (a store.Answer, err error) {
-			if r.Action != bucket.Acquire || r.Ends.Ticket != 0 || len(r.Plan.Rates) != 2 {
+			if r.Action != bucket.Acquire || r.Ends.Ticket != 0 || len(r.Set.Rates) != 2 {
 				return sound(s, address, r)
 			}
-			for i := range r.Plan.Rates {
-				each := make([]int64, len(r.Plan.Rates))
+			for i := range r.Set.Rates {
+				each := make([]int64, len(r.Set.Rates))
 				each[i] = r.Of(i)
 				one := r
 				one.Each = &each
@@ -61,7 +61,7 @@ var slotMistakes = map[string]mistake{
 	"slots of another MaxHold forgotten": {rule: "a_slot_keeps_the_MaxHold_that_it_was_taken_with",
 		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
 			s.mu.Lock()
-			if hold := time.Duration(r.Plan.Rates[0].Hold).String(); string(s.states["hold "+address]) != hold {
+			if hold := time.Duration(r.Set.Rates[0].Hold).String(); string(s.states["hold "+address]) != hold {
 				delete(s.states, address)
 				s.states["hold "+address] = []byte(hold)
 			}
@@ -75,7 +75,7 @@ var slotMistakes = map[string]mistake{
 				return before
 			}
 			for _, record := range records {
-				if r.Plan.IndexOf(record.Tag()) < 0 {
+				if r.Set.IndexOf(record.Tag()) < 0 {
 					return nil
 				}
 			}
@@ -108,7 +108,7 @@ var slotMistakes = map[string]mistake{
 		})},
 	"a late settlement ignored": {rule: "an_estimate_that_is_settled_late_is_charged_in_full",
 		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
-			if r.Action == bucket.Refund && r.Ends.At > 0 && s.now().UnixMicro() >= r.Ends.At+r.Plan.Rates[0].Hold {
+			if r.Action == bucket.Refund && r.Ends.At > 0 && s.now().UnixMicro() >= r.Ends.At+r.Set.Rates[0].Hold {
 				return store.Answer{Allowed: true}, nil
 			}
 			return sound(s, address, r)

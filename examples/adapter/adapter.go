@@ -69,33 +69,33 @@ func configured(options []Option) (o config) {
 func install(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 		return func(c *fasthttp.RequestCtx) {
-			switch v := engine.Begin(c, request{c}); v.Outcome {
+			switch a := engine.Begin(c, request{c}); a.Verdict {
 			case middleware.Denied:
-				if o.denied == nil || silent(c, func() { o.denied(c, v.Result) }) {
-					refuse(c, v.Problem())
+				if o.denied == nil || silent(c, func() { o.denied(c, a.Result) }) {
+					refuse(c, a.Problem())
 				}
 				closeUnread(c)
 			case middleware.Failed:
-				if o.failed == nil || silent(c, func() { o.failed(c, v.Err) }) {
-					refuse(c, adapter.Refuse(v))
+				if o.failed == nil || silent(c, func() { o.failed(c, a.Err) }) {
+					refuse(c, adapter.Refuse(a))
 				}
 				closeUnread(c)
 			case middleware.Allowed:
-				if !engine.WantsDone(v) {
+				if !engine.WantsDone(a) {
 					next(c)
 					return
 				}
 				status := http.StatusInternalServerError // if the handler panics
 				defer func() {
-					if engine.WantsOver(v) && goesOn(c) {
-						end := &whenSent{func() { engine.Done(c, v, status) }}
-						if dropped := v.Dropped(); dropped != nil { // fasthttp drops a hijacked connection whose answer can't be sent
+					if engine.WantsOver(a) && goesOn(c) {
+						end := &whenSent{func() { engine.Done(c, a, status) }}
+						if dropped := a.Dropped(); dropped != nil { // fasthttp drops a hijacked connection whose answer can't be sent
 							runtime.AddCleanup(end, func(dropped func()) { dropped() }, dropped)
 						}
 						c.SetUserValue(end, end)
 						return
 					}
-					engine.Done(c, v, status)
+					engine.Done(c, a, status)
 				}()
 				next(c)
 				status = c.Response.StatusCode()
@@ -166,17 +166,17 @@ func refuse(c *fasthttp.RequestCtx, p core.ProblemDetails) {
 // slot: defer the Result's Release. If it returns false, it has
 // answered the request. It copies key, because fasthttp reuses its strings.
 func Allow(c *fasthttp.RequestCtx, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
-	v := adapter.InHandler[*fasthttp.RequestCtx](limiter, strings.Clone(key)).Begin(c, request{c})
-	switch v.Outcome {
+	a := adapter.InHandler[*fasthttp.RequestCtx](limiter, strings.Clone(key)).Begin(c, request{c})
+	switch a.Verdict {
 	case middleware.Denied:
-		refuse(c, v.Problem())
+		refuse(c, a.Problem())
 		closeUnread(c)
 	case middleware.Failed:
-		refuse(c, adapter.Refuse(v))
+		refuse(c, adapter.Refuse(a))
 		closeUnread(c)
 	case middleware.Allowed:
 	}
-	return v.Result, v.Outcome == middleware.Allowed
+	return a.Result, a.Verdict == middleware.Allowed
 }
 
 // FromContext returns the decision about the request.
@@ -242,8 +242,8 @@ func (x request) Header(name string) (values []string) {
 }
 
 func (x request) Value(key any) any {
-	if v := x.c.UserValue(key); v != nil {
-		return v
+	if a := x.c.UserValue(key); a != nil {
+		return a
 	}
 	return x.Context().Value(key)
 }

@@ -231,12 +231,12 @@ func (s *spy) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	}
 	d.At, d.order = millis(time.Now()), a.Now
 	for i, l := range d.limits {
-		reset := time.Duration(a.ResetAfter(r.Plan, i)) * time.Microsecond
-		d.Limits = append(d.Limits, levelOf(l, a.Remaining(r.Plan, i), reset))
-		if n := r.Of(i); !a.Allowed && a.Levels.At(i).Units < n*r.Plan.Rates[i].Unit {
-			if n > r.Plan.Rates[i].Capacity {
+		reset := time.Duration(a.ResetAfter(r.Set, i)) * time.Microsecond
+		d.Limits = append(d.Limits, levelOf(l, a.Remaining(r.Set, i), reset))
+		if n := r.Of(i); !a.Allowed && a.Levels.At(i).Units < n*r.Set.Rates[i].Unit {
+			if n > r.Set.Rates[i].Capacity {
 				d.Retry = -1
-			} else if wait := float64(a.RetryAfter(r.Plan, i, n)) / 1000; d.Retry >= 0 {
+			} else if wait := float64(a.RetryAfter(r.Set, i, n)) / 1000; d.Retry >= 0 {
 				d.Retry = max(d.Retry, wait)
 			}
 		}

@@ -23,13 +23,13 @@ func install(engine *adapter.Engine[fiber.Ctx], o *config) fiber.Handler {
 		if unreadable(c) {
 			return c.Next()
 		}
-		v := begin(engine, c)
-		if v.Outcome != middleware.Allowed {
+		a := begin(engine, c)
+		if a.Verdict != middleware.Allowed {
 			defer fast.Refused(c.RequestCtx())
-			return refuse(c, v, o)
+			return refuse(c, a, o)
 		}
-		if engine.WantsDone(v) {
-			return watched(engine, c, v)
+		if engine.WantsDone(a) {
+			return watched(engine, c, a)
 		}
 		return c.Next()
 	}
@@ -50,45 +50,45 @@ func install(engine *adapter.Engine[fiber.Ctx], o *config) fiber.Handler {
 // streams, WebSockets and loops use [core.Limiter.Allow]. If limiter counts no
 // requests the error's status is 500. Allow panics if limiter is nil.
 func Allow(c fiber.Ctx, limiter *core.Limiter, key string) (core.Result, error) {
-	v := begin(adapter.InHandler[fiber.Ctx](limiter, strings.Clone(key)), c)
-	if v.Outcome != middleware.Allowed {
+	a := begin(adapter.InHandler[fiber.Ctx](limiter, strings.Clone(key)), c)
+	if a.Verdict != middleware.Allowed {
 		defer fast.Refused(c.RequestCtx())
-		return v.Result, refuse(c, v, new(config))
+		return a.Result, refuse(c, a, new(config))
 	}
-	return v.Result, nil
+	return a.Result, nil
 }
 
 // refuse answers a request that is not allowed. If the app's own function
 // neither answers nor returns an error, the default answer follows.
-func refuse(c fiber.Ctx, v adapter.Verdict, o *config) (err error) {
+func refuse(c fiber.Ctx, a adapter.Admission, o *config) (err error) {
 	before := fast.AnswerOf(c.RequestCtx())
 	switch {
-	case v.Outcome == middleware.Denied && o.denied != nil:
-		err = o.denied(c, v.Result)
-	case v.Outcome == middleware.Failed && o.failed != nil:
-		err = o.failed(c, v.Err)
+	case a.Verdict == middleware.Denied && o.denied != nil:
+		err = o.denied(c, a.Result)
+	case a.Verdict == middleware.Failed && o.failed != nil:
+		err = o.failed(c, a.Err)
 	}
 	switch {
 	case err != nil || fast.AnswerOf(c.RequestCtx()) != before:
 		return err
-	case v.Outcome == middleware.Denied:
-		return httpError(v.Problem())
-	case v.AsIs:
-		return v.Err
+	case a.Verdict == middleware.Denied:
+		return httpError(a.Problem())
+	case a.AsIs:
+		return a.Err
 	}
-	return httpError(adapter.Refuse(v))
+	return httpError(adapter.Refuse(a))
 }
 
 // watched calls the next handler and ends the request with its status.
-func watched(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict) error {
+func watched(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, a adapter.Admission) error {
 	status := fiber.StatusInternalServerError // if the handler panics
-	defer func() { done(engine, c, v, status) }()
+	defer func() { done(engine, c, a, status) }()
 	err := c.Next()
 	if e := (*fiber.Error)(nil); errors.As(err, &e) {
 		status = e.Code
 	} else if err == nil {
 		status = fast.Status(c.RequestCtx())
-	} else if engine.WantsStatus(v) && fast.TellsWhenSent(c.RequestCtx()) {
+	} else if engine.WantsStatus(a) && fast.TellsWhenSent(c.RequestCtx()) {
 		status = 0 // the app's error handler chooses it
 	}
 	return err
@@ -99,20 +99,20 @@ func watched(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict) 
 // the response. The context c is over then, and another one takes its place. Of
 // an abandoned c nothing goes on: fiber's timeout middleware has answered
 // already.
-func done(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, v adapter.Verdict, status int) {
-	if c.IsAbandoned() || status != 0 && !(engine.WantsOver(v) && fast.GoesOn(c.RequestCtx())) {
-		engine.Done(c, v, cmp.Or(status, fiber.StatusInternalServerError))
+func done(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx, a adapter.Admission, status int) {
+	if c.IsAbandoned() || status != 0 && !(engine.WantsOver(a) && fast.GoesOn(c.RequestCtx())) {
+		engine.Done(c, a, cmp.Or(status, fiber.StatusInternalServerError))
 		return
 	}
 	app, sent, ctx := c.App(), c.RequestCtx(), c.Context()
-	fast.WhenSent(sent, engine.Logger(), v.Dropped(), func() {
+	fast.WhenSent(sent, engine.Logger(), a.Dropped(), func() {
 		c := app.AcquireCtx(sent)
 		defer app.ReleaseCtx(c)
 		c.SetContext(ctx) // which AcquireCtx has removed
 		if status == 0 {
 			status = sent.Response.StatusCode()
 		}
-		engine.Done(c, v, status)
+		engine.Done(c, a, status)
 	})
 }
 
@@ -138,11 +138,11 @@ type request struct{ c fiber.Ctx }
 var requests = adapter.NewPool(func(x *request, c fiber.Ctx) { x.c = c })
 
 // begin has engine decide about c.
-func begin(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx) adapter.Verdict {
+func begin(engine *adapter.Engine[fiber.Ctx], c fiber.Ctx) adapter.Admission {
 	x := requests.Get(c)
-	v := engine.Begin(c, x)
+	a := engine.Begin(c, x)
 	requests.Put(x)
-	return v
+	return a
 }
 
 // adapt turns a function on a Request into one on fiber.Ctx.
@@ -173,8 +173,8 @@ func (x request) Response() middleware.HeaderWriter {
 }
 
 func (x request) Value(key any) any {
-	if v := x.c.Locals(key); v != nil {
-		return v
+	if a := x.c.Locals(key); a != nil {
+		return a
 	}
 	return x.c.Context().Value(key)
 }

@@ -25,23 +25,23 @@ func Middleware(
 			x := enter(w, r)
 			defer leave(r, x.r)
 			r = x.r
-			switch v := engine.Begin(r, x); v.Outcome {
+			switch a := engine.Begin(r, x); a.Verdict {
 			case middleware.Denied:
-				if denied == nil || silent(w, func(w http.ResponseWriter) { denied(w, r, v.Result) }) {
-					adapter.WriteProblem(w, v.Problem())
+				if denied == nil || silent(w, func(w http.ResponseWriter) { denied(w, r, a.Result) }) {
+					adapter.WriteProblem(w, a.Problem())
 				}
 			case middleware.Failed:
-				if failed == nil || silent(w, func(w http.ResponseWriter) { failed(w, r, v.Err) }) {
-					adapter.WriteProblem(w, adapter.Refuse(v))
+				if failed == nil || silent(w, func(w http.ResponseWriter) { failed(w, r, a.Err) }) {
+					adapter.WriteProblem(w, adapter.Refuse(a))
 				}
 			case middleware.Allowed:
-				if !engine.WantsDone(v) {
+				if !engine.WantsDone(a) {
 					next.ServeHTTP(w, r)
 					return
 				}
 				var written Status
 				returned := false
-				defer func() { engine.Done(r, v, written.Final(returned)) }()
+				defer func() { engine.Done(r, a, written.Final(returned)) }()
 				next.ServeHTTP(written.Watch(w), r)
 				returned = true
 			}
@@ -53,15 +53,15 @@ func Middleware(
 // allowed.
 func Allow(w http.ResponseWriter, r *http.Request, limiter *core.Limiter, key string) (res core.Result, allowed bool) {
 	x := &request{w: w, r: r, slot: slotOf(r.Context())} // a handler can't add a slot to its request
-	v := adapter.InHandler[*http.Request](limiter, key).Begin(r, x)
-	switch v.Outcome {
+	a := adapter.InHandler[*http.Request](limiter, key).Begin(r, x)
+	switch a.Verdict {
 	case middleware.Denied:
-		adapter.WriteProblem(w, v.Problem())
+		adapter.WriteProblem(w, a.Problem())
 	case middleware.Failed:
-		adapter.WriteProblem(w, adapter.Refuse(v))
+		adapter.WriteProblem(w, adapter.Refuse(a))
 	case middleware.Allowed:
 	}
-	return v.Result, v.Outcome == middleware.Allowed
+	return a.Result, a.Verdict == middleware.Allowed
 }
 
 // silent reports whether answer wrote nothing to the response.

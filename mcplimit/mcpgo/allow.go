@@ -25,7 +25,7 @@ func Allow(ctx context.Context, limiter *core.Limiter, key string) (res core.Res
 	decisions := rpc.InHandler(ctx)
 	c := &Call{ctx: ctx, decisions: decisions}
 	a := l.engine.Begin(c, asRequest(c))
-	if a.Outcome != middleware.Allowed {
+	if a.Verdict != middleware.Allowed {
 		refusal, _ = l.refuse(c, &a) // without OnDenied and OnError there is no error
 	}
 	return a.Result, refusal

@@ -84,7 +84,7 @@ func (l *limit) middleware(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 		decisions, ctx := rpc.InContext(ctx, identityOf(ctx, request.Params.Name))
 		c := &Call{Tool: request.Params.Name, Request: request, Err: errPanicked, ctx: ctx, decisions: decisions}
 		a := l.engine.Begin(c, asRequest(c))
-		if a.Outcome != middleware.Allowed {
+		if a.Verdict != middleware.Allowed {
 			return l.refuse(c, &a)
 		}
 		if !l.engine.WantsEnd(&a) {
@@ -102,7 +102,7 @@ func (l *limit) middleware(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 // refuse returns the answer to a call that does not pass.
 func (l *limit) refuse(c *Call, a *middleware.Admission) (*mcp.CallToolResult, error) {
 	switch {
-	case a.Outcome == middleware.Denied:
+	case a.Verdict == middleware.Denied:
 		if l.denied != nil {
 			if result, err := l.denied(c, a.Result); result != nil || err != nil {
 				return result, err

@@ -18,17 +18,23 @@ func (s *suite) stacked() {
 func (s *suite) stackedFields() {
 	wide := core.Limit{Name: "wide", Capacity: 9, RefillRate: 1, RefillInterval: 11 * time.Second}
 	tight := core.Limit{Name: "tight", Capacity: 3, RefillRate: 1, RefillInterval: 13 * time.Second}
-	for _, order := range []struct {
-		name         string
-		outer, inner core.Limit
-	}{{"the inner is tighter", wide, tight}, {"the outer is tighter", tight, wide}} {
-		for _, style := range []core.HeaderStyle{core.HeadersDefault, core.HeadersDraft6} {
+	for _, styles := range []struct{ outer, inner core.HeaderStyle }{
+		{core.HeadersDefault, core.HeadersDefault},
+		{core.HeadersDraft6, core.HeadersDraft6},
+		{core.HeadersDraft6, core.HeadersDraft8},
+		{core.HeadersDraft8, core.HeadersDraft6},
+		{core.HeadersDefault, core.HeadersLegacy | core.HeadersDraft6},
+		{core.HeadersLegacy | core.HeadersDraft6, core.HeadersDefault},
+	} {
+		for _, order := range []struct {
+			name         string
+			outer, inner core.Limit
+		}{{"the inner is tighter", wide, tight}, {"the outer is tighter", tight, wide}} {
 			for _, p := range []place{inUse, inRoute} {
-				rule := fmt.Sprintf("list fields hold both limiters, single-valued fields the tighter one (%s, style %d, %s)",
-					order.name, style, p)
-				s.rule(rule, func(c *trial) {
-					outer := middleware{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{order.outer}, Headers: style}), c.kit.Global("all"), nil, nil, nil, nil}
-					inner := middleware{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{order.inner}, Headers: style}), c.kit.Global("all"), nil, nil, nil, nil}
+				s.rule(fmt.Sprintf("list fields hold both limiters, single-valued fields the tighter one, all in the outer's draft (%s, %v and %v, %s)",
+					order.name, styles.outer, styles.inner, p), func(c *trial) {
+					outer := middleware{c.limiter(core.Policy{Name: "outer", Limits: []core.Limit{order.outer}, Headers: styles.outer}), c.kit.Global("all"), nil, nil, nil, nil}
+					inner := middleware{c.limiter(core.Policy{Name: "inner", Limits: []core.Limit{order.inner}, Headers: styles.inner}), c.kit.Global("all"), nil, nil, nil, nil}
 					app := c.app(answer(http.StatusOK), outer, inner)
 					if p == inRoute {
 						app.Use = app.Use[:1]
@@ -52,7 +58,7 @@ func (s *suite) stackedFields() {
 						} else {
 							c.wantRemaining(got, innerModel[0].remaining(), when+": FromContext must return the inner limiter's decision")
 						}
-						if wrong := c.wrongFields(got.header, style, single, lists...); wrong != "" {
+						if wrong := c.wrongFields(got.header, styles.outer, single, lists...); wrong != "" {
 							c.errorf("%s, answered %d:\n%s", when, got.status, wrong)
 						}
 					}

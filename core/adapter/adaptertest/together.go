@@ -79,6 +79,27 @@ func (s *suite) jointTakes() {
 // jointFields checks the header fields of several limiters.
 func (s *suite) jointFields() {
 	k := s.kit
+	s.rule("responses have the fields of one draft, the first limiter's, whichever is the tightest", func(c *trial) {
+		for _, styles := range [][2]core.HeaderStyle{{core.HeadersDraft6, core.HeadersDraft8}, {core.HeadersDraft8, core.HeadersDraft6}} {
+			for _, limits := range [][2]core.Limit{{burst, quota}, {quota, burst}} {
+				var rules []rule
+				for i, limit := range limits {
+					policy := core.Policy{Name: fmt.Sprint(styles, i), Limits: []core.Limit{limit}, Headers: styles[i]}
+					rules = append(rules, rule{c.limiter(policy), k.Global(limits[0].Name)})
+				}
+				app, both := c.useTogether(rules), newModel(quota, burst) // the tightest last
+				for i := range 6 {
+					d := decision{both, 1, both.take(1), c.clock.Now()}
+					got := app.send(request{})
+					when := fmt.Sprintf("%v, request %d, answered %d", styles, i+1, got.status)
+					c.wantStatus(got, map[bool]int{true: http.StatusOK, false: http.StatusTooManyRequests}[d.allowed], when)
+					if wrong := c.wrongFields(got.header, styles[0], d, d); wrong != "" {
+						c.errorf("%s:\n%s", when, wrong)
+					}
+				}
+			}
+		}
+	})
 	s.rule("responses have the fields of all limiters; fields of one value are those of the tightest", func(c *trial) {
 		for _, order := range [][]string{{"few", "many", "most"}, {"many", "most", "few"}, {"most", "few", "many"}} {
 			capacity := map[string]int64{"few": 1, "many": 5, "most": 9}

@@ -15,7 +15,7 @@ type Answer struct {
 	Unused  bool   // a Take of nothing, allowed: the key has no state
 
 	Now    int64    // the instant of the decision, in µs since 1970 on the store's clock
-	Levels Levels   // of the plan's limits, at Now
+	Levels Levels   // of the request's limits, at Now
 	Due    int64    // Reserve, Await: when the tokens are there, in µs since 1970
 	Lent   int64    // Lease, AtMost: tokens taken beyond N
 	Waits  *[]Waits // of each limit; nil: the delays follow from Levels
@@ -30,12 +30,12 @@ type Waits struct {
 }
 
 // Remaining is how many whole tokens the i-th limit of p has left.
-func (a *Answer) Remaining(p *Plan, i int) int64 {
+func (a *Answer) Remaining(p *LimitSet, i int) int64 {
 	return max(0, a.Levels.At(i).Units/p.Rates[i].Unit)
 }
 
 // Debt is how many tokens the i-th limit of p owes, rounded up.
-func (a *Answer) Debt(p *Plan, i int) int64 {
+func (a *Answer) Debt(p *LimitSet, i int) int64 {
 	unit := p.Rates[i].Unit
 	return max(0, (unit-1-a.Levels.At(i).Units)/unit)
 }
@@ -45,7 +45,7 @@ const Never = math.MaxInt64
 
 // RetryAfter is how long, in µs, until the i-th limit of p has n tokens; Never
 // if n is above its Capacity. n must be what was denied, or 1 if a was allowed.
-func (a *Answer) RetryAfter(p *Plan, i int, n int64) int64 {
+func (a *Answer) RetryAfter(p *LimitSet, i int, n int64) int64 {
 	rate := &p.Rates[i]
 	switch {
 	case n > rate.Capacity:
@@ -57,7 +57,7 @@ func (a *Answer) RetryAfter(p *Plan, i int, n int64) int64 {
 }
 
 // ResetAfter is how long, in µs, until the i-th limit of p is full.
-func (a *Answer) ResetAfter(p *Plan, i int) int64 {
+func (a *Answer) ResetAfter(p *LimitSet, i int) int64 {
 	if a.Waits != nil {
 		return (*a.Waits)[i].Full
 	}
@@ -67,7 +67,7 @@ func (a *Answer) ResetAfter(p *Plan, i int) int64 {
 
 // NextStep is how long, in µs, until the next step of the i-th limit of p,
 // whether or not its bucket is full by then.
-func (a *Answer) NextStep(p *Plan, i int) int64 {
+func (a *Answer) NextStep(p *LimitSet, i int) int64 {
 	rate := &p.Rates[i]
 	if rate.Calendar != nil {
 		return rate.Calendar.At(a.Now).End - a.Now
@@ -77,7 +77,7 @@ func (a *Answer) NextStep(p *Plan, i int) int64 {
 
 // EarnedIn is how long, in µs, a refill takes to bring as many tokens as the
 // i-th limit of p has left: t in the RateLimit header field.
-func (a *Answer) EarnedIn(p *Plan, i int) int64 {
+func (a *Answer) EarnedIn(p *LimitSet, i int) int64 {
 	rate := &p.Rates[i]
 	return mulDiv(a.Levels.At(i).Units, rate.Step, rate.Gain)
 }
@@ -85,7 +85,7 @@ func (a *Answer) EarnedIn(p *Plan, i int) int64 {
 // Age changes a to what it would be so many µs later if nothing was taken until
 // then. If a has Waits, only these become shorter. a must share its levels with
 // no other answer.
-func (a *Answer) Age(p *Plan, micros int64) {
+func (a *Answer) Age(p *LimitSet, micros int64) {
 	if a.Waits == nil {
 		a.AgeAround(p, 0, micros)
 		return
@@ -100,7 +100,7 @@ func (a *Answer) Age(p *Plan, micros int64) {
 
 // AgeAround is Age while so many tokens of every limit are held, such as those
 // on a lease. a must have no Waits.
-func (a *Answer) AgeAround(p *Plan, held, micros int64) {
+func (a *Answer) AgeAround(p *LimitSet, held, micros int64) {
 	a.Now += micros
 	for i := range p.Rates {
 		l := a.Levels.At(i)
@@ -109,14 +109,14 @@ func (a *Answer) AgeAround(p *Plan, held, micros int64) {
 }
 
 // Add puts so many tokens into every limit of p, up to its Capacity.
-func (a *Answer) Add(p *Plan, tokens int64) {
+func (a *Answer) Add(p *LimitSet, tokens int64) {
 	for i := range p.Rates {
 		a.AddTo(p, i, tokens)
 	}
 }
 
 // AddTo puts so many tokens into the i-th limit of p, up to its Capacity.
-func (a *Answer) AddTo(p *Plan, i int, tokens int64) {
+func (a *Answer) AddTo(p *LimitSet, i int, tokens int64) {
 	rate, l := &p.Rates[i], a.Levels.At(i)
 	l.Units = min(l.Units+rate.units(tokens), max(l.Units, rate.Full))
 }

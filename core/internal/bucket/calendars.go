@@ -1,6 +1,6 @@
 package bucket
 
-// calendars are periods of the calendars of a plan's limits, for the script:
+// calendars are periods of the calendars of a set's limits, for the script:
 // Lua knows no time zones.
 type calendars struct {
 	// packed has for each limit with a calendar, in doubles: its deepest debt
@@ -21,7 +21,7 @@ const leastReach = 2
 // limits need to fill. With wide it returns more, for older state or a deeper
 // debt: these make a call cost more, and most keys don't need them. It returns
 // "" if no limit has a calendar.
-func (p *Plan) Calendars(at int64, wide bool) string {
+func (p *LimitSet) Calendars(at int64, wide bool) string {
 	if c := p.around(at, wide); c != nil {
 		return c.packed
 	}
@@ -30,7 +30,7 @@ func (p *Plan) Calendars(at int64, wide bool) string {
 
 // around returns the calendars that Calendars packs, and keeps them until
 // another period begins; nil if no limit has one.
-func (p *Plan) around(at int64, wide bool) *calendars {
+func (p *LimitSet) around(at int64, wide bool) *calendars {
 	if p.Simple {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (p *Plan) around(at int64, wide bool) *calendars {
 // WidenCalendars is called when sent, which Calendars has returned for wide,
 // had too few periods: it returns more from now on, until another period
 // begins. It returns false if sent has all periods there are.
-func (p *Plan) WidenCalendars(at int64, sent string) bool {
+func (p *LimitSet) WidenCalendars(at int64, sent string) bool {
 	c := p.around(at, true)
 	switch {
 	case c == nil:
@@ -67,7 +67,7 @@ func (p *Plan) WidenCalendars(at int64, sent string) bool {
 
 // packCalendars returns the calendars around the instant at with a reach; nil
 // if no limit has a calendar.
-func (p *Plan) packCalendars(at, reach int64) *calendars {
+func (p *LimitSet) packCalendars(at, reach int64) *calendars {
 	var packed []byte
 	result := &calendars{from: 0, to: Forever, reach: reach, all: true}
 	for i := range p.Rates {

@@ -9,14 +9,14 @@ func (s *stored) end(a *Answer, r *Request) (ended bool) {
 	if r.EndsToo != nil {
 		ends = append(ends, *r.EndsToo...)
 	}
-	for i := range r.Plan.Rates {
+	for i := range r.Set.Rates {
 		h := s.holdsOf(i)
 		if h == nil {
 			continue
 		}
 		for _, e := range ends {
-			if tokens := h.remove(&r.Plan.Rates[i], e); tokens > 0 {
-				s.credit(i, a, r.Plan, min(tokens, e.Back))
+			if tokens := h.remove(&r.Set.Rates[i], e); tokens > 0 {
+				s.credit(i, a, r.Set, min(tokens, e.Back))
 				ended = true
 			}
 		}
@@ -25,7 +25,7 @@ func (s *stored) end(a *Answer, r *Request) (ended bool) {
 }
 
 // credit puts n tokens back into the i-th limit, as far as there is room.
-func (s *stored) credit(i int, a *Answer, p *Plan, n int64) {
+func (s *stored) credit(i int, a *Answer, p *LimitSet, n int64) {
 	rate, l := &p.Rates[i], a.Levels.At(i)
 	l.Units = rate.give(l.Units, n, rate.room(s.holdsOf(i).Held(a.Now)), s.cutOf(i))
 }
@@ -34,8 +34,8 @@ func (s *stored) credit(i int, a *Answer, p *Plan, n int64) {
 // More µs. Then a.Due is when.
 func (s *stored) grants(a *Answer, r *Request) bool {
 	there := true
-	for i := range r.Plan.Rates {
-		if rate, n := &r.Plan.Rates[i], r.Of(i); n > rate.Capacity {
+	for i := range r.Set.Rates {
+		if rate, n := &r.Set.Rates[i], r.Of(i); n > rate.Capacity {
 			return false
 		} else if a.Levels.At(i).Units < n*rate.Unit && !rate.spares(n) || s.crowded(i, r) {
 			there = false
@@ -45,8 +45,8 @@ func (s *stored) grants(a *Answer, r *Request) bool {
 		return there
 	}
 	granted := true
-	for i := range r.Plan.Rates {
-		rate, l, holds := &r.Plan.Rates[i], *a.Levels.At(i), s.holdsOf(i)
+	for i := range r.Set.Rates {
+		rate, l, holds := &r.Set.Rates[i], *a.Levels.At(i), s.holdsOf(i)
 		need := r.Of(i) * rate.Unit
 		a.Due = max(a.Due, min(Forever, a.Now+s.wait(i, rate, l, need, a.Now)), holds.lastReservation())
 		granted = granted && l.Units-need >= -rate.maxDebt && holds.count() < MaxHolds
@@ -57,8 +57,8 @@ func (s *stored) grants(a *Answer, r *Request) bool {
 // charge takes r's tokens from every limit, and adds the hold of a reservation
 // or a lease.
 func (s *stored) charge(a *Answer, r *Request) {
-	for i := range r.Plan.Rates {
-		a.Levels.At(i).Units -= r.Of(i) * r.Plan.Rates[i].Unit
+	for i := range r.Set.Rates {
+		a.Levels.At(i).Units -= r.Of(i) * r.Set.Rates[i].Unit
 	}
 	defer s.acquire(a, r)
 	h := hold{a.Due, r.Ticket, r.N}
@@ -67,9 +67,9 @@ func (s *stored) charge(a *Answer, r *Request) {
 		if a.Lent = s.extra(a, r); a.Lent == 0 {
 			return
 		}
-		for i := range r.Plan.Rates {
+		for i := range r.Set.Rates {
 			if r.Of(i) > 0 {
-				a.Levels.At(i).Units -= a.Lent * r.Plan.Rates[i].Unit
+				a.Levels.At(i).Units -= a.Lent * r.Set.Rates[i].Unit
 			}
 		}
 		if r.Action == AtMost {
@@ -81,9 +81,9 @@ func (s *stored) charge(a *Answer, r *Request) {
 	case a.Due == a.Now:
 		h.ticket += AtOnce
 	}
-	for i := range r.Plan.Rates {
+	for i := range r.Set.Rates {
 		if r.Of(i) > 0 {
-			s.hold(i, r, *a.Levels.At(i)).add(&r.Plan.Rates[i], h, a.Now)
+			s.hold(i, r, *a.Levels.At(i)).add(&r.Set.Rates[i], h, a.Now)
 		}
 	}
 }
@@ -99,8 +99,8 @@ func (s *stored) crowded(i int, r *Request) bool {
 
 // acquire adds the holds of limits that hold what r has taken.
 func (s *stored) acquire(a *Answer, r *Request) {
-	for i := range r.Plan.Rates {
-		if rate := &r.Plan.Rates[i]; r.holds(i) {
+	for i := range r.Set.Rates {
+		if rate := &r.Set.Rates[i]; r.holds(i) {
 			s.hold(i, r, *a.Levels.At(i)).add(rate, hold{a.Now + rate.Hold - 1, r.Ticket, r.Of(i) + a.Lent}, a.Now)
 		}
 	}
@@ -110,8 +110,8 @@ func (s *stored) acquire(a *Answer, r *Request) {
 // whose hold has ended takes them again. If it lacks them, r is not allowed. It
 // reports whether anything changed.
 func (s *stored) extend(a *Answer, r *Request) (write bool) {
-	for i := range r.Plan.Rates {
-		rate, n, l := &r.Plan.Rates[i], r.Of(i), a.Levels.At(i)
+	for i := range r.Set.Rates {
+		rate, n, l := &r.Set.Rates[i], r.Of(i), a.Levels.At(i)
 		if !r.holds(i) {
 			continue
 		}
@@ -138,11 +138,11 @@ func (s *stored) extend(a *Answer, r *Request) (write bool) {
 // never has the last tokens of a bucket.
 func (s *stored) extra(a *Answer, r *Request) int64 {
 	extra := r.More
-	for i := range r.Plan.Rates {
+	for i := range r.Set.Rates {
 		if r.Of(i) == 0 {
 			continue
 		}
-		left := a.Levels.At(i).Units / r.Plan.Rates[i].Unit
+		left := a.Levels.At(i).Units / r.Set.Rates[i].Unit
 		if r.Action == Lease {
 			left /= 2
 			if s.holdsOf(i).count() >= MaxHolds {

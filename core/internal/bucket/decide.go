@@ -15,7 +15,7 @@ import "slices"
 func (r *Request) Decide(a *Answer, records []Record, now int64) (next []Record, keep int64, err error) {
 	s := stored{}
 	if records != nil {
-		if err := s.arrange(r.Plan, records, now); err != nil {
+		if err := s.arrange(r.Set, records, now); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -23,7 +23,7 @@ func (r *Request) Decide(a *Answer, records []Record, now int64) (next []Record,
 		a.Unused = records == nil && r.Action == Take && a.Allowed && !r.Moves()
 		return nil, 0, nil
 	}
-	next, keep = s.records(r.Plan, a)
+	next, keep = s.records(r.Set, a)
 	return next, keep, nil
 }
 
@@ -45,9 +45,9 @@ func (r *Request) DecideState(a *Answer, state []byte, now int64) (next []byte, 
 // decide decides r, sets a and changes s. It reports whether s must be stored.
 // It refills, ends holds, and then does the action.
 func (r *Request) decide(a *Answer, s *stored, now int64) bool {
-	rates := r.Plan.Rates
+	rates := r.Set.Rates
 	a.Allowed = true
-	write, changed := s.refillAll(r.Plan, a, now)
+	write, changed := s.refillAll(r.Set, a, now)
 	if r.Ends.Ticket != 0 && !r.extends() && s.end(a, r) {
 		write = true
 	}
@@ -60,7 +60,7 @@ func (r *Request) decide(a *Answer, s *stored, now int64) bool {
 				if h := s.holdsOf(i); h != nil {
 					h.useNow(n, now)
 				}
-				s.credit(i, a, r.Plan, n)
+				s.credit(i, a, r.Set, n)
 				write = true
 			case n < 0:
 				l := a.Levels.At(i)
@@ -96,7 +96,7 @@ func (r *Request) decide(a *Answer, s *stored, now int64) bool {
 // stored because the clock has stepped back, and whether another definition
 // wrote a record. A limit that was not used yet starts full, and its steps
 // begin here.
-func (s *stored) refillAll(p *Plan, a *Answer, now int64) (write, changed bool) {
+func (s *stored) refillAll(p *LimitSet, a *Answer, now int64) (write, changed bool) {
 	a.Now = now
 	a.Levels.Grow(len(p.Rates))
 	for i := range p.Rates {
@@ -191,13 +191,13 @@ func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
 // setWaits sets a.Waits. write is whether the decision is stored. If it is not,
 // the definitions that wrote the stored records refill them.
 func (s *stored) setWaits(a *Answer, r *Request, write bool) {
-	list := make([]Waits, len(r.Plan.Rates))
-	for i := range r.Plan.Rates {
+	list := make([]Waits, len(r.Set.Rates))
+	for i := range r.Set.Rates {
 		need := r.Of(i)
 		if a.Allowed {
 			need = 1
 		}
-		rate, l, until := &r.Plan.Rates[i], *a.Levels.At(i), int64(Forever)
+		rate, l, until := &r.Set.Rates[i], *a.Levels.At(i), int64(Forever)
 		wait := func(need int64) int64 { return s.wait(i, rate, l, need, a.Now) }
 		if !write && s.last != nil && s.last[i].Rate != nil && s.last[i].Keep > a.Now {
 			until = s.last[i].Keep - a.Now // by then the bucket is full and its state expires

@@ -72,7 +72,7 @@ func (r *Rate) outlast(keep, last int64) int64 {
 
 // records are the records to store after a decision of p's limits, with those
 // of other limits, and until when they matter.
-func (s *stored) records(p *Plan, a *Answer) (list []Record, keep int64) {
+func (s *stored) records(p *LimitSet, a *Answer) (list []Record, keep int64) {
 	list = make([]Record, 0, len(p.Rates)+len(s.others))
 	for i := range p.Rates {
 		list = append(list, s.record(i, &p.Rates[i], a))

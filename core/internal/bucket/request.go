@@ -43,7 +43,7 @@ type Ending struct {
 
 // Request is what to do with the bucket of a key.
 type Request struct {
-	Plan    *Plan
+	Set     *LimitSet
 	Action  Action
 	Dry     bool      // Take: take nothing, only find out whether there are tokens
 	Probe   bool      // Dry as the first step of a decision of several keys: if it takes nothing, a changed definition is stored as without Dry
@@ -56,11 +56,11 @@ type Request struct {
 }
 
 // Of is how many tokens r takes from the i-th limit, or returns to it.
-func (r *Request) Of(i int) int64 { return r.Plan.CostOf(i, r.N, r.Each) }
+func (r *Request) Of(i int) int64 { return r.Set.CostOf(i, r.N, r.Each) }
 
 // Moves reports whether r, if it is allowed, changes any level.
 func (r *Request) Moves() bool {
-	for i := range r.Plan.Rates {
+	for i := range r.Set.Rates {
 		if r.Of(i) != 0 {
 			return true
 		}
@@ -71,7 +71,7 @@ func (r *Request) Moves() bool {
 // Charges reports whether r takes tokens without asking for them: a debit.
 func (r *Request) Charges() bool {
 	if r.Action == Refund {
-		for i := range r.Plan.Rates {
+		for i := range r.Set.Rates {
 			if r.Of(i) < 0 {
 				return true
 			}
@@ -92,7 +92,7 @@ func (r *Request) extends() bool { return r.Action == Acquire && r.Ends.Ticket =
 // holds reports whether r, if it is allowed, holds the tokens that it takes
 // from the i-th limit.
 func (r *Request) holds(i int) bool {
-	return r.Plan.Rates[i].Hold > 0 && (r.Action == Acquire || r.Action == AtMost) && r.Of(i) > 0
+	return r.Set.Rates[i].Hold > 0 && (r.Action == Acquire || r.Action == AtMost) && r.Of(i) > 0
 }
 
 // Holds reports whether r may begin a hold, so it can be undone for certain.
@@ -103,11 +103,11 @@ func (r *Request) Holds() bool {
 // Undo returns the request that gives back what r, which holds tokens, took. a
 // is its answer.
 func (r *Request) Undo(a *Answer) Request {
-	back := Request{Plan: r.Plan, Action: End, Ends: Ending{r.Ticket, a.Due, r.N}}
+	back := Request{Set: r.Set, Action: End, Ends: Ending{r.Ticket, a.Due, r.N}}
 	if r.promises() {
 		return back
 	}
-	each := make([]int64, len(r.Plan.Rates))
+	each := make([]int64, len(r.Set.Rates))
 	for i := range each {
 		if n := r.Of(i); n > 0 && !r.holds(i) {
 			each[i] = n + a.Lent

@@ -6,20 +6,20 @@ import "slices"
 // request at hand.
 const MaxOthers = 256
 
-// stored is the state of a key, in the order of a plan's rates. The zero value
+// stored is the state of a key, in the order of a set's rates. The zero value
 // is the state of a key that does not exist.
 type stored struct {
 	last   []Record // the record of each rate; without a Rate: the limit was not used yet, so it is full
 	holds  []*Holds // of each rate, as they are now; nil: there are none
 	cuts   []Cut    // of each rate, as they are now; nil: there are none
-	others []Record // the records of limits that the plan does not have
+	others []Record // the records of limits that the set does not have
 }
 
 // arrange puts the key's records into s, in the order of p's rates. It keeps
 // the records of other limits as long as they matter: two versions of a policy
 // may be in use at once. In the usual case, one record for each rate, it
 // allocates nothing.
-func (s *stored) arrange(p *Plan, records []Record, now int64) error {
+func (s *stored) arrange(p *LimitSet, records []Record, now int64) error {
 	if matches(p, records) {
 		s.last = records
 		return nil
@@ -61,10 +61,10 @@ func (s *stored) held() bool {
 // there are none. l is the limit's level.
 func (s *stored) hold(i int, r *Request, l Level) *Holds {
 	if s.last == nil {
-		s.last = make([]Record, len(r.Plan.Rates))
+		s.last = make([]Record, len(r.Set.Rates))
 	}
 	if s.holdsOf(i) == nil {
-		s.setHolds(i, &Holds{stepping: r.Plan.Rates[i].stepping(l)})
+		s.setHolds(i, &Holds{stepping: r.Set.Rates[i].stepping(l)})
 	}
 	return s.holds[i]
 }
@@ -94,7 +94,7 @@ func (s *stored) setCut(i int, c Cut) {
 
 // matches reports whether records are one for each of p's rates, in their
 // order, without holds.
-func matches(p *Plan, records []Record) bool {
+func matches(p *LimitSet, records []Record) bool {
 	if len(records) != len(p.Rates) {
 		return false
 	}

@@ -113,7 +113,7 @@ func (b *Breaker) State() storestats.BreakerState {
 
 // Count counts n decisions for the log of outages. err is why they failed, or
 // nil. It does not change the breaker: see report of Enter.
-func (b *Breaker) Count(n int, outcome Outcome, err error) { b.outage.note(n, outcome, err) }
+func (b *Breaker) Count(n int, status Status, err error) { b.outage.note(n, status, err) }
 
 // EndOutage ends an outage because no more calls go to the server: the group
 // would count it forever. The circuit itself stays as it is.

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-type Outcome int // of a decision
+type Status int // of a decision
 
 const (
 	// Answered decisions were made by the store.
-	Answered Outcome = iota
+	Answered Status = iota
 	// Waited decisions were queued for too long, and not sent, while the store
 	// answered others.
 	Waited
@@ -20,7 +20,7 @@ const (
 	// Refused decisions were answered with an error.
 	Refused
 
-	outcomes // how many there are
+	statuses // how many there are
 )
 
 const (
@@ -51,7 +51,7 @@ type outage struct {
 	counts         atomic.Bool   // decisions are counted: from the first failure to the end
 	mu             sync.Mutex    // guards all below
 	since          time.Time     // when the current second began
-	n              [outcomes]int // decisions in it
+	n              [statuses]int // decisions in it
 	timer          *time.Timer   // ends the second; nil until it is first needed
 	err            error         // of the last that failed
 	failingSeconds int           // in how many seconds in a row a share failed
@@ -62,22 +62,22 @@ type outage struct {
 
 // note counts n decisions, which failed with err unless it is nil. While
 // nothing fails, a call costs one atomic load.
-func (o *outage) note(n int, outcome Outcome, err error) {
-	if n == 0 || outcome == Answered && !o.counts.Load() {
+func (o *outage) note(n int, status Status, err error) {
+	if n == 0 || status == Answered && !o.counts.Load() {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
 	o.endSecond(now) // the timer may be late
-	if outcome == Answered && !o.counts.Load() {
+	if status == Answered && !o.counts.Load() {
 		return // that was the end
 	}
 	o.counts.Store(true)
-	if o.n == ([outcomes]int{}) {
+	if o.n == ([statuses]int{}) {
 		o.beginSecond(now)
 	}
-	if o.n[outcome] += n; err != nil {
+	if o.n[status] += n; err != nil {
 		o.err = err
 	}
 }
@@ -122,7 +122,7 @@ func (o *outage) endSecond(now time.Time) {
 				"refused", o.n[Refused], "error", o.err)
 		}
 	}
-	o.n = [outcomes]int{}
+	o.n = [statuses]int{}
 }
 
 // breakerOpened logs that the breaker opened, once in an outage.

@@ -36,7 +36,7 @@ func onLogBench(t *testing.T, server string, test func(b *logBench)) {
 
 // call makes a call for n decisions, of which the last failed ones do not come
 // back.
-func (b *logBench) call(n, failed int, outcome Outcome) {
+func (b *logBench) call(n, failed int, status Status) {
 	report, err := b.breaker.Enter()
 	if err != nil {
 		return
@@ -47,13 +47,13 @@ func (b *logBench) call(n, failed int, outcome Outcome) {
 		report(nil)
 	}
 	b.breaker.Count(n-failed, Answered, nil)
-	b.breaker.Count(failed, outcome, errAway)
+	b.breaker.Count(failed, status, errAway)
 }
 
 // calls makes calls for a while, one every tenth of a second.
-func (b *logBench) calls(during time.Duration, n, failed int, outcome Outcome) {
+func (b *logBench) calls(during time.Duration, n, failed int, status Status) {
 	for began := time.Now(); time.Since(began) < during; time.Sleep(100 * time.Millisecond) {
-		b.call(n, failed, outcome)
+		b.call(n, failed, status)
 	}
 }
 
@@ -108,18 +108,18 @@ func TestOutageEndsWithoutAnotherDecision(t *testing.T) {
 
 // A share of decisions may fail for ever without opening the breaker.
 func TestShareOfFailuresIsLoggedWithItsCauses(t *testing.T) {
-	for outcome, attribute := range map[Outcome]string{Waited: "waited_to_be_sent=", Unanswered: "no_answer=", Refused: "refused="} {
+	for status, attribute := range map[Status]string{Waited: "waited_to_be_sent=", Unanswered: "no_answer=", Refused: "refused="} {
 		onLogBench(t, "", func(b *logBench) {
 			b.calls(time.Second, 100, 0, Answered)
-			b.calls(3*time.Second, 100, 31, outcome)
+			b.calls(3*time.Second, 100, 31, status)
 			b.logged(0, 1, 0, "a share fails")
 			assert.Contains(b, b.text.String(), "fallback_percent=31 ")
 			for _, other := range []string{"waited_to_be_sent=", "no_answer=", "refused="} {
 				assert.Equal(b, other != attribute, strings.Contains(b.text.String(), other+"0 "), "%s is the cause, not %s", attribute, other)
 			}
-			b.calls(30*time.Second, 100, 31, outcome)
+			b.calls(30*time.Second, 100, 31, status)
 			b.logged(0, 1, 0, "at most once a minute")
-			b.calls(time.Minute, 100, 31, outcome)
+			b.calls(time.Minute, 100, 31, status)
 			b.logged(0, 2, 0, "a minute later")
 			b.calls(3*time.Second, 100, 0, Answered)
 			b.logged(0, 2, 1, "all decisions came back")

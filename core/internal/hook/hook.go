@@ -66,10 +66,10 @@ var (
 	// caller of Acquire or InTurn waits for key.
 	Waited any
 
-	// Kept is a func(*core.Limiter, context.Context, string) ([]core.Limit,
-	// *bucket.Plan, store.State, error). It returns the limits of a key, their
-	// plan, and what the store keeps of the key.
-	Kept any
+	// State is a func(*core.Limiter, context.Context, string) ([]core.Limit,
+	// *bucket.LimitSet, store.State, error). It returns the limits of a key, as
+	// decisions need them too, and what the store keeps of the key.
+	State any
 
 	// Pack is a func(core.Result) (p PackedResult, writes bool). It packs the
 	// Result, which must be as a limiter returned it. writes is whether
@@ -119,7 +119,7 @@ func (c CallerDone) Unwrap() error { return c.error }
 // most requests are, allowed by one limit and without a failure, costs no
 // allocation. Any other Result is copied.
 type PackedResult struct {
-	From      any // the plan, or a copy of the whole Result
+	From      any // the limits, or a copy of the whole Result
 	Now, Cost int64
 	Level     bucket.Level
 	Once      *uint32 // becomes 1 when a copy of the Result is undone or settled; nil: Ended does

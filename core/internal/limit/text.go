@@ -17,28 +17,6 @@ import (
 // written elsewhere: a second one in the text is a mistake. Parse reports
 // mistakes by the field of [Limit], or "" where it can't be told.
 func Parse(s, unit string) (Limit, []*mistake.Error) {
-	l, mistakes := parse(s, unit)
-	if len(mistakes) > 0 && len(s) <= quantity.MaxText {
-		if text := MeantSlots(s, unit); text != "" {
-			return Limit{}, []*mistake.Error{mistake.New("", strings.Trim(s, space), "is not understood (did you mean "+text+"?)")}
-		}
-	}
-	return l, mistakes
-}
-
-// MeantSlots returns the text of the limit of slots that s may mean, such as 5
-// at once for 5 in flight; else "". unit is as for [Parse].
-func MeantSlots(s, unit string) string {
-	text := withAtOnce(s)
-	if text == "" {
-		return ""
-	} else if _, mistakes := parse(text, unit); len(mistakes) > 0 {
-		return ""
-	}
-	return text
-}
-
-func parse(s, unit string) (Limit, []*mistake.Error) {
 	p := parser{unit: unit, given: make(map[string]bool)}
 	switch {
 	case len(s) > quantity.MaxText:
@@ -52,7 +30,7 @@ func parse(s, unit string) (Limit, []*mistake.Error) {
 			text, before, behind = asFactor(s), " (in an override, ", " multiplies a limit)"
 		}
 		if text != "" {
-			if _, mistakes := parse(text, unit); len(mistakes) == 0 {
+			if _, mistakes := Parse(text, unit); len(mistakes) == 0 {
 				reason += before + text + behind
 			}
 		}

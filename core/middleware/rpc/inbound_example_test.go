@@ -18,7 +18,7 @@ func ExampleInbound() {
 	for range 2 {
 		decisions, ctx := rpc.InContext(context.Background(), "call")
 		a := engine.Begin("tools/call", &rpc.Inbound{Procedure: rpc.Procedure("tools/call"), Ctx: ctx, Decisions: decisions})
-		if a.Outcome == middleware.Allowed {
+		if a.Verdict == middleware.Allowed {
 			_, decided := middleware.FromContext(rpc.Stored(ctx))
 			fmt.Println("the handler runs, and finds a decision:", decided)
 			continue

@@ -48,7 +48,7 @@ func (m *Messages[C]) Receive(receive func() error, message any) error {
 	}
 	c, x := m.Call(message)
 	a := m.decide(c, x)
-	if a.Outcome != middleware.Allowed {
+	if a.Verdict != middleware.Allowed {
 		return m.refuseAll(m.Refuse(c, &a))
 	}
 	if !m.Engine.WantsEnd(&a) {

@@ -61,7 +61,7 @@ const storeRetry = time.Second
 // Refuse describes the refusal of a, a call with the context ctx. Errors of the
 // client are the protocol's own: Refuse is not for these.
 func Refuse(ctx context.Context, a *middleware.Admission) Refusal {
-	if a.Outcome != middleware.Denied {
+	if a.Verdict != middleware.Denied {
 		return Fail(ctx, a.Cause)
 	}
 	r := Refusal{Code: ResourceExhausted, Message: "rate limit exceeded", RetryAfter: a.Result.RetryAfter, Limits: a.Problem().ViolatedPolicies}

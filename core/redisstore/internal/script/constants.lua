@@ -34,7 +34,7 @@ local ENDING, ENDING_SIZE = '>ddd', 24
 local TAKE, REFUND, END, RESERVE, AWAIT, LEASE, AT_MOST, ACQUIRE = 0, 1, 2, 3, 4, 5, 6, 7
 local DRY, HELD, JOINT, EACH, ENDS = 8, 16, 32, 64, 128
 local ALIGNED, CALENDAR, SLOTS = 1, 2, 3 -- the modes in a definition; 0: neither
--- Requests with flags that usual.lua decides: EACH; EACH and HELD; the same of
+-- Requests with flags that fast_path.lua decides: EACH; EACH and HELD; the same of
 -- ACQUIRE, without and with ENDS; and of END
 local TAKE_EACH, TAKE_HELD, ACQUIRE_HELD, EXTEND_HELD, END_HELD = 64, 80, 87, 215, 210
 

@@ -2,7 +2,7 @@
 -- the key's state, not later than now, and hold nothing but slots. It takes
 -- another number of tokens from each limit, or takes, holds or releases slots.
 -- Then `reply` is its answer, and `from` is where the next request begins. The
--- arithmetic of tokens is that of usual.lua.
+-- arithmetic of tokens is that of fast_path.lua.
 if action == TAKE_EACH or action == TAKE_HELD or action == ACQUIRE_HELD or action == EXTEND_HELD or action == END_HELD then
   local kept_until, written_at, broken = 0, 0, false
   local extends = action == EXTEND_HELD

@@ -1,5 +1,5 @@
--- Parses the requests that are not usual, and answers each. usual.lua has read
--- what comes before their limits.
+-- Parses the requests that do not take the fast path, and answers each.
+-- fast_path.lua has read what comes before their limits.
 --
 -- A limit is a table with the fields of Rate in rate.go. For the key that is
 -- decided it also has:

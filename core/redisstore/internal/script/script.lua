@@ -1,6 +1,6 @@
 -- The frame of the script as it is sent, and the format of its arguments and
 -- its reply. script.go replaces each `include` by the file of that name, and
--- the constants of constants.lua by their values. Readers begin with usual.lua,
+-- the constants of constants.lua by their values. Readers begin with fast_path.lua,
 -- which has the bucket's arithmetic.
 --
 -- KEYS[i]: the state of one (policy, key), which is the records of its limits.
@@ -19,7 +19,7 @@
 -- A request with JOINT is decided together with the next one, up to one for 0
 -- times: all take, or none does. Requests have EACH whose limits are on a
 -- calendar, count another unit, or hold what is taken: without flags they would
--- be usual. TAKE with DRY takes nothing and only finds out whether there are
+-- take the fast path. TAKE with DRY takes nothing and only finds out whether there are
 -- tokens.
 --
 -- ARGV[2]: now in µs since 1970; without it, or if it is '', this server's
@@ -47,12 +47,12 @@
 -- error of one key does not concern the others. If the server refuses to write
 -- every key, its error is the reply.
 
-include usual
+include fast_path
 
 -- Every run of the script makes its functions anew, which costs more than the
 -- arithmetic. So all else is one function, which is made only if there are
--- unusual requests.
-if not unusual then
+-- requests that do not take the fast path.
+if not slow then
   return pack(NUMBER, now) .. table.concat(answers)
 end
 return (function()

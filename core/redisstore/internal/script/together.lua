@@ -1,4 +1,4 @@
--- Decides the requests that are not usual, and returns the script's reply.
+-- Decides the requests that do not take the fast path, and returns the script's reply.
 
 -- Answers requests that are decided together: all take, or none does. First
 -- each is decided without taking anything. If all are allowed, each is decided
@@ -54,8 +54,8 @@ end
 
 local refused, refusal, group = 0, nil, {}
 answers = answers or {}
-for o = 1, #unusual do
-  local r = unusual[o]
+for o = 1, #slow do
+  local r = slow[o]
   read(r)
   group[#group + 1] = r
   if not r.joint then

@@ -17,29 +17,29 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// plan is checked, named limits as integers. Only asked and blocked change.
-type plan struct {
-	*bucket.Plan
+// limitSet is checked, named limits as integers. Only asked and blocked change.
+type limitSet struct {
+	*bucket.LimitSet
 
 	class     *store.Class // of the policy's keys
 	given     []Limit      // as configured
 	limits    []Limit      // as configured, each with a name
 	units     []string     // what each of limits counts
 	texts     *headerTexts
-	limited   bool         // one of the limits counts requests
-	use       *unitUse     // nil if all limits count requests
-	slots     *bucket.Plan // those of limits that are slots; nil: there are none
-	estimates bool         // some limits hold estimates
-	ofKey     bool         // they are the limits of a key that has its own
-	beyond    *[]int64     // of a blocked key: what each request asks of each limit, which is more than any can hold; else nil
-	asked     atomic.Bool  // ofKey: a request has asked for tokens of the key
+	limited   bool             // one of the limits counts requests
+	use       *unitUse         // nil if all limits count requests
+	slots     *bucket.LimitSet // those of limits that are slots; nil: there are none
+	estimates bool             // some limits hold estimates
+	ofKey     bool             // they are the limits of a key that has its own
+	beyond    *[]int64         // of a blocked key: what each request asks of each limit, which is more than any can hold; else nil
+	asked     atomic.Bool      // ofKey: a request has asked for tokens of the key
 
-	blocked atomic.Pointer[plan] // see denying; nil: nobody needs it yet
+	blocked atomic.Pointer[limitSet] // see denying; nil: nobody needs it yet
 }
 
-// makePlan returns the plan of limits without mistakes.
-func makePlan(policy string, limits []Limit) *plan {
-	p := &plan{given: slices.Clone(limits), limits: slices.Clone(limits), units: make([]string, len(limits))}
+// newLimitSet returns the set of limits without mistakes.
+func newLimitSet(policy string, limits []Limit) *limitSet {
+	p := &limitSet{given: slices.Clone(limits), limits: slices.Clone(limits), units: make([]string, len(limits))}
 	rates, plain := make([]bucket.Rate, len(limits)), each(limits, Limit.plain)
 	for i, name := range limit.Names(policy, plain) {
 		name = strings.Clone(name) // it may be a view of a buffer that its owner reuses
@@ -49,18 +49,18 @@ func makePlan(policy string, limits []Limit) *plan {
 		p.limits[i].Name, plain[i].Name = name, name
 		rates[i], p.units[i] = bucket.NewRate(plain[i].Spec(), bucket.TagOf(name, plain[i].Mode)), strings.Clone(plain[i].UnitName())
 	}
-	p.Plan = bucket.NewPlan(rates)
+	p.LimitSet = bucket.NewLimitSet(rates)
 	p.limited = p.LeastCapacity() > 0
 	p.slots = p.Of(func(r *bucket.Rate) bool { return r.Slots })
 	p.estimates = slices.ContainsFunc(rates, func(r bucket.Rate) bool { return r.Hold > 0 && !r.Slots })
 	p.use = newUnitUse(p.units)
-	p.class = store.NewClass(policy, p.Plan)
+	p.class = store.NewClass(policy, p.LimitSet)
 	p.texts = newHeaderTexts(plain)
 	return p
 }
 
 // block has p deny all requests, as if each asked for more than fits.
-func (p *plan) block() {
+func (p *limitSet) block() {
 	beyond := make([]int64, len(p.Rates))
 	for i := range beyond {
 		beyond[i] = p.Rates[i].Capacity + 1
@@ -68,14 +68,14 @@ func (p *plan) block() {
 	p.beyond = &beyond
 }
 
-// denying returns the plan of keys with p's limits that an exception blocks.
-func (p *plan) denying() *plan {
+// denying returns the limits of keys with p's limits that an exception blocks.
+func (p *limitSet) denying() *limitSet {
 	if p.beyond != nil {
 		return p
 	}
 	if p.blocked.Load() == nil {
-		d := &plan{
-			Plan: bucket.NewPlan(p.Rates), class: p.class, given: p.given, limits: p.limits, units: p.units, texts: p.texts,
+		d := &limitSet{
+			LimitSet: bucket.NewLimitSet(p.Rates), class: p.class, given: p.given, limits: p.limits, units: p.units, texts: p.texts,
 			limited: p.limited, slots: p.slots, estimates: p.estimates, ofKey: true,
 		}
 		d.block()
@@ -85,12 +85,12 @@ func (p *plan) denying() *plan {
 }
 
 // counts reports whether a limit of p counts a unit.
-func (p *plan) counts(unit string) bool {
+func (p *limitSet) counts(unit string) bool {
 	return slices.Contains(p.units, unit)
 }
 
 // each is what u takes from each limit of p.
-func (u Units) each(p *plan) *[]int64 {
+func (u Units) each(p *limitSet) *[]int64 {
 	list := make([]int64, len(p.limits))
 	for i, unit := range p.units {
 		if unit == Requests {
@@ -102,51 +102,51 @@ func (u Units) each(p *plan) *[]int64 {
 	return &list
 }
 
-// maxPlans bounds how many plans a planCache holds. A service has a few tiers.
+// maxSets bounds how many sets a setCache holds. A service has a few tiers.
 // One that computes new limits for each request still gets correct decisions,
-// but each of them costs making a plan.
-const maxPlans = 1024
+// but each of them costs making a set.
+const maxSets = 1024
 
-// planCache remembers the plans of limits that were given to WithLimits, all
+// setCache remembers the sets of limits that were given to WithLimits, all
 // scaled by the same share. The zero value is ready for use. It is safe for
 // concurrent use.
-type planCache struct {
-	mu    sync.RWMutex            // guards everything below
-	plans map[uint64][]cachedPlan // by a hash of the limits
-	count int                     // how many plans, under all hashes
+type setCache struct {
+	mu    sync.RWMutex           // guards everything below
+	sets  map[uint64][]cachedSet // by a hash of the limits
+	count int                    // how many sets, under all hashes
 }
 
-type cachedPlan struct {
+type cachedSet struct {
 	limits []Limit // as given
-	plan   *plan
+	set    *limitSet
 }
 
-var planSeed = maphash.MakeSeed()
+var setSeed = maphash.MakeSeed()
 
 // checked is get for limits that may have mistakes, or returns those.
-func (c *planCache) checked(policy string, limits []Limit, share float64) (*plan, []error) {
+func (c *setCache) checked(policy string, limits []Limit, share float64) (*limitSet, []error) {
 	return c.find(policy, limits, share, true)
 }
 
-// get returns the plan of limits scaled by share. It allocates for a new list.
-func (c *planCache) get(policy string, limits []Limit, share float64) *plan {
+// get returns the set of limits scaled by share. It allocates for a new list.
+func (c *setCache) get(policy string, limits []Limit, share float64) *limitSet {
 	p, _ := c.find(policy, limits, share, false)
 	return p
 }
 
-func (c *planCache) find(policy string, limits []Limit, share float64, check bool) (*plan, []error) {
+func (c *setCache) find(policy string, limits []Limit, share float64, check bool) (*limitSet, []error) {
 	var h maphash.Hash
-	h.SetSeed(planSeed)
+	h.SetSeed(setSeed)
 	for i := range limits {
 		maphash.WriteComparable(&h, limits[i])
 	}
 	sum := h.Sum64()
 
 	c.mu.RLock()
-	for _, cached := range c.plans[sum] {
+	for _, cached := range c.sets[sum] {
 		if slices.Equal(cached.limits, limits) {
 			c.mu.RUnlock()
-			return cached.plan, nil
+			return cached.set, nil
 		}
 	}
 	c.mu.RUnlock()
@@ -160,74 +160,74 @@ func (c *planCache) find(policy string, limits []Limit, share float64, check boo
 	for i := range limits { // they may be views of a buffer that its owner reuses
 		limits[i].Name, limits[i].Unit = strings.Clone(limits[i].Name), strings.Clone(limits[i].Unit)
 	}
-	p := makePlan(policy, scaled(limits, share))
+	p := newLimitSet(policy, scaled(limits, share))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.count >= maxPlans || c.plans == nil {
-		c.plans, c.count = make(map[uint64][]cachedPlan), 0
+	if c.count >= maxSets || c.sets == nil {
+		c.sets, c.count = make(map[uint64][]cachedSet), 0
 	}
-	for _, cached := range c.plans[sum] { // another goroutine may have added it meanwhile
+	for _, cached := range c.sets[sum] { // another goroutine may have added it meanwhile
 		if slices.Equal(cached.limits, limits) {
-			return cached.plan, nil
+			return cached.set, nil
 		}
 	}
-	c.plans[sum] = append(c.plans[sum], cachedPlan{limits, p})
+	c.sets[sum] = append(c.sets[sum], cachedSet{limits, p})
 	c.count++
 	return p, nil
 }
 
-// keyPlans are the plans of keys that are blocked or have limits of their own,
+// keySets are the limits of keys that are blocked or have limits of their own,
 // by key as stores have it.
-type keyPlans map[string]*ownPlans
+type keySets map[string]*ownSets
 
-// ownPlans are the plans of one key.
-type ownPlans struct {
-	plan  *plan
-	local *plan // nil where rules.localPlan is
+// ownSets are the limits of one key.
+type ownSets struct {
+	set   *limitSet
+	local *limitSet // nil where compiled.localSet is
 }
 
 // count reports whether a limit of one of the keys counts a unit.
-func (k keyPlans) count(unit string) bool {
+func (k keySets) count(unit string) bool {
 	for _, own := range k {
-		if own.plan.counts(unit) {
+		if own.set.counts(unit) {
 			return true
 		}
 	}
 	return false
 }
 
-// successors returns the plans of k for bucket.Plan.Replace.
-func (k keyPlans) successors(of func(*ownPlans) *plan) map[string]*bucket.Plan {
-	plans := make(map[string]*bucket.Plan, len(k))
+// successors returns the sets of k for bucket.LimitSet.Replace.
+func (k keySets) successors(of func(*ownSets) *limitSet) map[string]*bucket.LimitSet {
+	sets := make(map[string]*bucket.LimitSet, len(k))
 	for key, own := range k {
-		plans[key] = of(own).Plan
+		sets[key] = of(own).LimitSet
 	}
-	return plans
+	return sets
 }
 
-// keyPlans returns the plans of keys with these limits under p: those of before
-// where the limits are the same. local says whether the fallback needs plans
+// keySets returns the sets of keys with these limits under p: those of before
+// where the limits are the same. local says whether the fallback needs sets
 // too.
-func (p *Policy) keyPlans(limitsOf map[string][]Limit, local bool, before keyPlans) keyPlans {
+func (p *Policy) keySets(limitsOf map[string][]Limit, local bool, before keySets) keySets {
 	if len(limitsOf) == 0 {
 		return nil
 	}
-	plans := make(keyPlans, len(limitsOf))
+	sets := make(keySets, len(limitsOf))
 	for key, limits := range limitsOf {
 		own := before[key]
-		if own == nil || !slices.EqualFunc(own.plan.given, limits, Limit.same) {
-			own = p.ownPlans(limits, local)
+		if own == nil || !slices.EqualFunc(own.set.given, limits, Limit.same) {
+			own = p.ownSets(limits, local)
 		}
-		plans[key] = own
+		sets[key] = own
 	}
-	return plans
+	return sets
 }
 
-// ownPlans returns the plans of a key that has these limits under p.
-func (p *Policy) ownPlans(limits []Limit, local bool) *ownPlans {
-	own := &ownPlans{plan: makePlan(p.Name, limits)}
-	if own.plan.ofKey = true; local {
-		own.local = makePlan(p.Name, scaled(limits, p.LocalShare))
+// ownSets returns the limits of a key that has these limits under p.
+func (p *Policy) ownSets(limits []Limit, local bool) *ownSets {
+	own := &ownSets{set: newLimitSet(p.Name, limits)}
+	if own.set.ofKey = true; local {
+		own.local = newLimitSet(p.Name, scaled(limits, p.LocalShare))
 		own.local.ofKey = true
 	}
 	return own

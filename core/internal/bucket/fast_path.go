@@ -1,22 +1,22 @@
 package bucket
 
-// Usual decides r at the instant now and sets a, if r is usual. Otherwise ok is
-// false, records have not changed, and Decide must decide.
+// DecideFast decides r at the instant now and sets a, if r takes the fast path.
+// Otherwise ok is false, records have not changed, and Decide must decide.
 //
-// A request is usual if it takes tokens, if r's limits wrote all records of the
+// A request takes it if it takes tokens, if r's limits wrote all records of the
 // key and hold no tokens, and if the clock did not step back. If write is set,
-// Usual has changed records in place: the caller must store them, and they
+// DecideFast has changed records in place: the caller must store them, and they
 // matter until keep.
 //
-// It exists for speed: checking for everything unusual costs as much as the
-// decision itself. usual.lua is the same.
-func (r *Request) Usual(a *Answer, records []Record, now int64) (keep int64, write, ok bool) {
-	rates := r.Plan.Rates
+// Checking for everything else costs as much as the decision itself.
+// fast_path.lua is the same.
+func (r *Request) DecideFast(a *Answer, records []Record, now int64) (keep int64, write, ok bool) {
+	rates := r.Set.Rates
 	if r.Action != Take || r.Ends.Ticket != 0 || r.Dry || len(records) != len(rates) {
 		return 0, false, false
 	}
 	a.Levels.Grow(len(rates))
-	allowed, simple := true, r.Each == nil && r.Plan.Simple
+	allowed, simple := true, r.Each == nil && r.Set.Simple
 	for i := range rates {
 		rate, s := &rates[i], &records[i]
 		if s.Rate != rate && (s.Rate == nil || !rate.Same(s.Rate)) || s.At > now || s.Holds != nil || s.Cut != nil {

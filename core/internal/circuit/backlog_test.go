@@ -18,13 +18,13 @@ import (
 )
 
 // planOfADay is one limit that takes a day to be full.
-func planOfADay() *bucket.Plan {
-	return bucket.NewPlan([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 24, RefillRate: 1, RefillInterval: time.Hour}, 1)})
+func planOfADay() *bucket.LimitSet {
+	return bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 24, RefillRate: 1, RefillInterval: time.Hour}, 1)})
 }
 
-// returned is a request that a Kept takes.
+// returned is a request that a Backlog takes.
 func returned(action bucket.Action) Returned {
-	r := store.NewRequest("api", "k", bucket.Request{Plan: planOfADay(), Action: action, N: 1})
+	r := store.NewRequest("api", "k", bucket.Request{Set: planOfADay(), Action: action, N: 1})
 	if action == bucket.End {
 		r.Ends = bucket.Ending{Ticket: bucket.FirstReturning, Back: 1}
 	}
@@ -37,10 +37,10 @@ func rest(d time.Duration) {
 	synctest.Wait()
 }
 
-// keptBench is a Kept of a breaker that is open, and what it has done.
-type keptBench struct {
+// backlogBench is a Backlog of a breaker that is open, and what it has done.
+type backlogBench struct {
 	*testing.T
-	*Kept
+	*Backlog
 	answers atomic.Bool // a trial succeeds
 
 	mu    sync.Mutex // guards all below
@@ -48,19 +48,19 @@ type keptBench struct {
 	tried []bucket.Action
 }
 
-// onKept runs a test in a synctest bubble.
-func onKept(t *testing.T, test func(b *keptBench)) {
+// onBacklog runs a test in a synctest bubble.
+func onBacklog(t *testing.T, test func(b *backlogBench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := Group{Describe: func(error) string { return "" }}
 		circuit := g.New(func() string { return "" }, 1, time.Second, func() *slog.Logger { return slog.New(slog.DiscardHandler) })
-		b := &keptBench{T: t}
-		b.Kept = Keep(circuit, time.Second, func(list []Returned) {
+		b := &backlogBench{T: t}
+		b.Backlog = NewBacklog(circuit, time.Second, func(list []Returned) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
 			b.sent += len(list)
 		}, func(Returned) bool {
-			r, _ := b.Probe()
+			r, _ := b.Trial()
 			if !b.answers.Load() && r.Request.Action == bucket.End {
 				b.Add(r)
 			}
@@ -76,7 +76,7 @@ func onKept(t *testing.T, test func(b *keptBench)) {
 }
 
 // done returns how much was sent, and the actions of the trials.
-func (b *keptBench) done() (sent int, tried []bucket.Action) {
+func (b *backlogBench) done() (sent int, tried []bucket.Action) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.sent, slices.Clone(b.tried)
@@ -84,7 +84,7 @@ func (b *keptBench) done() (sent int, tried []bucket.Action) {
 
 // Only the end of a hold may be sent by a trial that may get no answer.
 func TestATrialEndsAHoldOrChangesNothing(t *testing.T) {
-	onKept(t, func(b *keptBench) {
+	onBacklog(t, func(b *backlogBench) {
 		for range 10 {
 			b.Add(returned(bucket.Refund))
 		}
@@ -107,7 +107,7 @@ func TestATrialEndsAHoldOrChangesNothing(t *testing.T) {
 }
 
 func TestASuccessfulTrialSendsWhatIsKept(t *testing.T) {
-	onKept(t, func(b *keptBench) {
+	onBacklog(t, func(b *backlogBench) {
 		rest(900 * time.Millisecond)
 		b.Add(returned(bucket.Refund))
 		rest(200 * time.Millisecond)
@@ -121,16 +121,16 @@ func TestASuccessfulTrialSendsWhatIsKept(t *testing.T) {
 }
 
 func TestKeptIsBounded(t *testing.T) {
-	onKept(t, func(b *keptBench) {
-		for range maxKept + 5 {
+	onBacklog(t, func(b *backlogBench) {
+		for range maxBacklog + 5 {
 			b.Add(returned(bucket.Refund))
 		}
 		b.answers.Store(true)
 		rest(2 * time.Second)
 		sent, _ := b.done()
-		assert.Equal(b, maxKept, sent)
+		assert.Equal(b, maxBacklog, sent)
 	})
-	onKept(t, func(b *keptBench) {
+	onBacklog(t, func(b *backlogBench) {
 		b.Add(returned(bucket.Refund))
 		rest(25 * time.Hour) // a day at most
 		b.answers.Store(true)
@@ -142,7 +142,7 @@ func TestKeptIsBounded(t *testing.T) {
 
 // What may have been executed is not sent again, but for the end of a hold.
 func TestOnlyTheEndOfAHoldIsSentAgain(t *testing.T) {
-	plan := bucket.NewPlan([]bucket.Rate{bucket.NewRate(bucket.Spec{Mode: bucket.Concurrent, Capacity: 5, MaxHold: time.Minute}, 1)})
+	set := bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(bucket.Spec{Mode: bucket.Concurrent, Capacity: 5, MaxHold: time.Minute}, 1)})
 	const ticket = bucket.FirstReturning + 7
 	each := func(n int64) *[]int64 { return &[]int64{n} }
 	ends := bucket.Ending{Ticket: ticket, At: 5, Back: 1}
@@ -162,7 +162,7 @@ func TestOnlyTheEndOfAHoldIsSentAgain(t *testing.T) {
 		{"one that holds slots for longer", bucket.Request{Action: bucket.Acquire, Each: each(1), Ticket: ticket, Ends: ends}, false, 0, 0, true, true},
 		{"a decision that takes tokens", bucket.Request{Action: bucket.Take, N: 1}, false, 0, 0, true, true},
 	} {
-		rule.r.Plan = plan
+		rule.r.Set = set
 		r := store.NewRequest("api", "k", rule.r)
 		if rule.later {
 			r = r.Later()

@@ -15,61 +15,61 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// member is all that one limiter takes of one key, while it is decided.
-type member struct {
+// participant is all that one limiter takes of one key, while it is decided.
+type participant struct {
 	limiter *Limiter
-	now     *rules
+	now     *compiled
 	key     string
 	request request // the sum of its charges
 	took    bool    // it took tokens, though they may have been given back
 	res     Result
 }
 
-// part is one charge.
-type part struct {
-	*member
+// charge is one of a participant's charges.
+type charge struct {
+	*participant
 	request *request
 }
 
-// join checks charges, and returns their members and parts.
-func join(ctx context.Context, charges []Charge) (members []*member, parts []part, err error) {
+// join checks charges, and returns their participants and parts.
+func join(ctx context.Context, charges []Charge) (participants []*participant, parts []charge, err error) {
 	if len(charges) == 0 {
 		return nil, nil, ErrNoCharges
 	}
 	for i, c := range charges {
-		m := memberOf(members, &c)
+		m := participantOf(participants, &c)
 		if m == nil {
 			return nil, nil, fmt.Errorf("%w: charge %d", ErrNoLimiter, i)
 		}
 		request := c.request()
 		r := request
-		r.bindPlan(m.now, m.now.planOf(c.Key))
+		r.bindSet(m.now, m.now.setOf(c.Key))
 		if c.Cost < 0 {
 			r.N = c.Cost
 		}
 		if err := r.check(ctx, m.now); err != nil {
 			return nil, nil, fmt.Errorf("policy %q: %w", m.now.policy.Name, err)
 		}
-		if parts = append(parts, part{m, &request}); slices.Contains(members, m) {
+		if parts = append(parts, charge{m, &request}); slices.Contains(participants, m) {
 			m.request = m.request.plus(&request, m.now.counts(Requests))
 			continue
 		}
 		m.request = request
 		m.request.parts = append(m.request.parts, &request)
-		members = append(members, m)
+		participants = append(participants, m)
 	}
-	return members, parts, nil
+	return participants, parts, nil
 }
 
-// memberOf returns the one of members that c is a charge of, or else a new one.
-// It returns nil if c has no limiter from a constructor. All members of a
-// limiter have the same rules.
-func memberOf(members []*member, c *Charge) *member {
+// participantOf returns the one of participants that c is a charge of, or else
+// a new one. It returns nil if c has no limiter from a constructor. All
+// participants of a limiter have the same policy.
+func participantOf(participants []*participant, c *Charge) *participant {
 	if c.Limiter == nil || c.Limiter.shared == nil {
 		return nil
 	}
-	var now *rules
-	for _, m := range members {
+	var now *compiled
+	for _, m := range participants {
 		switch {
 		case m.limiter != c.Limiter:
 		case m.key == c.Key:
@@ -81,7 +81,7 @@ func memberOf(members []*member, c *Charge) *member {
 	if now == nil {
 		now = c.Limiter.current()
 	}
-	return &member{limiter: c.Limiter, now: now, key: c.Key}
+	return &participant{limiter: c.Limiter, now: now, key: c.Key}
 }
 
 // request returns what c asks for.
@@ -137,27 +137,27 @@ func saturated(a, b int64) int64 {
 }
 
 // result returns the decision on a part, with the delays of the sum.
-func (p *part) result() Result { return p.resultOf(p.request) }
+func (p *charge) result() Result { return p.resultOf(p.request) }
 
 // resultOf returns the decision on one of m's charges.
-func (m *member) resultOf(own *request) Result {
+func (m *participant) resultOf(own *request) Result {
 	r := m.res
 	if len(m.request.parts) == 1 {
 		return r
 	}
-	if r.plan == nil { // nobody decided
+	if r.set == nil { // nobody decided
 		r.Cost = own.N
 		return r
 	}
 	r.keepDelays()
 	if r.Cost, r.each = own.N, own.Each; r.held != nil {
-		r.held = newHeld(r.plan, own.Ticket, r.held.began, r.Cost, r.each)
+		r.held = newHeld(r.set, own.Ticket, r.held.began, r.Cost, r.each)
 	}
 	return r
 }
 
 // undo returns what each of m's charges took.
-func (m *member) undo(ctx context.Context) error {
+func (m *participant) undo(ctx context.Context) error {
 	var errs []error
 	for _, own := range m.request.parts {
 		r := m.resultOf(own)
@@ -167,12 +167,12 @@ func (m *member) undo(ctx context.Context) error {
 }
 
 // result returns a Result for m's decision.
-func (m *member) result() Result {
+func (m *participant) result() Result {
 	return Result{limiter: m.limiter.lasting(), key: m.key, headers: m.now.policy.Headers}
 }
 
 // store identifies the store of m's limiter.
-func (m *member) store() any {
+func (m *participant) store() any {
 	if reflect.TypeOf(m.limiter.store).Comparable() {
 		return m.limiter.store
 	}
@@ -180,7 +180,7 @@ func (m *member) store() any {
 }
 
 // sameBucket reports whether m and o are charges of one bucket.
-func (m *member) sameBucket(o *member) bool {
+func (m *participant) sameBucket(o *participant) bool {
 	return m.store() == o.store() && m.now.policy.Name == o.now.policy.Name && m.key == o.key
 }
 
@@ -191,18 +191,18 @@ func (r *Result) returned() {
 	}
 	r.untaken = true
 	r.answer.Levels.Unshare()
-	for i := range r.plan.Rates {
-		r.answer.AddTo(r.plan.Plan, i, r.costOf(i))
+	for i := range r.set.Rates {
+		r.answer.AddTo(r.set.LimitSet, i, r.costOf(i))
 	}
 	r.readAgain()
 }
 
-// correct has members of one bucket, which were asked in this order, tell its
+// correct has participants of one bucket, which were asked in this order, tell its
 // state after all of them. If the request is denied, what they took has come
 // back, before those in shadow mode were asked; and each of them is denied as
 // long as the bucket lacks what all of them ask.
-func correct(order []*member, denied bool) {
-	peers := make(map[*member][]*member) // of members that are not in shadow mode
+func correct(order []*participant, denied bool) {
+	peers := make(map[*participant][]*participant) // of participants that are not in shadow mode
 	for i, m := range order {
 		for k, o := range order {
 			if k == i || !o.sharesLevels(m) {
@@ -227,31 +227,31 @@ func correct(order []*member, denied bool) {
 }
 
 // sharesLevels reports whether the same store decided m and o, by one bucket.
-func (m *member) sharesLevels(o *member) bool {
-	return m.sameBucket(o) && m.res.plan != nil && o.res.plan != nil && m.res.Source != FromFallback && o.res.Source != FromFallback
+func (m *participant) sharesLevels(o *participant) bool {
+	return m.sameBucket(o) && m.res.set != nil && o.res.set != nil && m.res.Source != FromFallback && o.res.Source != FromFallback
 }
 
 // add adds to r's levels so many times what m took of the same limits.
-func (r *Result) add(m *member, times int64) {
+func (r *Result) add(m *participant, times int64) {
 	r.answer.Levels.Unshare()
-	for i := range r.plan.limits {
-		r.answer.AddTo(r.plan.Plan, i, times*m.costOf(r.plan.limits[i].Name))
+	for i := range r.set.limits {
+		r.answer.AddTo(r.set.LimitSet, i, times*m.costOf(r.set.limits[i].Name))
 	}
 	r.readAgain()
 }
 
 // denyUnder denies m if its limits lack what m and others ask together.
-func (m *member) denyUnder(others []*member) {
+func (m *participant) denyUnder(others []*participant) {
 	r, a := &m.res, &m.res.answer
 	before := a.Waits
 	a.Waits = nil
-	waits, lacks := make([]bucket.Waits, len(r.plan.limits)), !a.Allowed
+	waits, lacks := make([]bucket.Waits, len(r.set.limits)), !a.Allowed
 	for i := range waits {
 		sum := r.costOf(i)
 		for _, o := range others {
-			sum = saturated(sum, o.costOf(r.plan.limits[i].Name))
+			sum = saturated(sum, o.costOf(r.set.limits[i].Name))
 		}
-		waits[i] = bucket.Waits{Retry: a.RetryAfter(r.plan.Plan, i, sum), Full: a.ResetAfter(r.plan.Plan, i)}
+		waits[i] = bucket.Waits{Retry: a.RetryAfter(r.set.LimitSet, i, sum), Full: a.ResetAfter(r.set.LimitSet, i)}
 		lacks = lacks || waits[i].Retry > 0
 		if before != nil {
 			waits[i].Full = max(waits[i].Full, (*before)[i].Full)
@@ -269,12 +269,12 @@ func (m *member) denyUnder(others []*member) {
 }
 
 // limitOf returns the index of the limit of a name that decided m, or -1.
-func (m *member) limitOf(name string) int {
-	return slices.IndexFunc(m.res.plan.limits, func(l Limit) bool { return l.Name == name })
+func (m *participant) limitOf(name string) int {
+	return slices.IndexFunc(m.res.set.limits, func(l Limit) bool { return l.Name == name })
 }
 
 // costOf returns what m asked of the limit of a name.
-func (m *member) costOf(name string) int64 {
+func (m *participant) costOf(name string) int64 {
 	if i := m.limitOf(name); i >= 0 {
 		return m.res.costOf(i)
 	}
@@ -282,7 +282,7 @@ func (m *member) costOf(name string) int64 {
 }
 
 // askDivided has s decide r, which has shares, in one step if s can.
-func (l *Limiter) askDivided(ctx context.Context, now *rules, r *request, s Store) (store.Answer, error) {
+func (l *Limiter) askDivided(ctx context.Context, now *compiled, r *request, s Store) (store.Answer, error) {
 	asked := append([]store.Request{r.Request}, r.divided()...)
 	answers, err := []store.JointAnswer(nil), store.ErrApart
 	if together, can := s.(store.JointStore); can {
@@ -328,7 +328,7 @@ func noteErrors(own *store.JointAnswer, shares []store.JointAnswer) {
 // unless it was allowed and a share was not, because another request came in
 // between, or there are too many holds. Then whole gives back all that was
 // taken, and returns that answer.
-func (l *Limiter) whole(ctx context.Context, now *rules, r *request, s Store, own *store.JointAnswer, shares []store.JointAnswer) *store.JointAnswer {
+func (l *Limiter) whole(ctx context.Context, now *compiled, r *request, s Store, own *store.JointAnswer, shares []store.JointAnswer) *store.JointAnswer {
 	if own.Err != nil || !own.Allowed {
 		return own
 	}

@@ -6,9 +6,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// planOf returns the plan of limits. A limit without a name gets a tag by its
+// setOf returns the set of limits. A limit without a name gets a tag by its
 // place.
-func planOf(limits ...core.Limit) *bucket.Plan {
+func setOf(limits ...core.Limit) *bucket.LimitSet {
 	rates := make([]bucket.Rate, len(limits))
 	for i, l := range limits {
 		tag := uint32(i + 1)
@@ -19,7 +19,7 @@ func planOf(limits ...core.Limit) *bucket.Plan {
 			Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: bucket.Mode(l.Mode),
 		}, tag)
 	}
-	return bucket.NewPlan(rates)
+	return bucket.NewLimitSet(rates)
 }
 
 // callOf returns a call for r.

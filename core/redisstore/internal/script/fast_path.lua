@@ -1,6 +1,6 @@
--- Decides the usual requests, in one loop without functions (in Go: usual.go).
--- A request is usual if it is a TAKE without flags, and if the key has no
--- state, or its limits wrote all of it, not later than now. flags.lua decides
+-- Decides requests on the fast path, in one loop without functions (in Go:
+-- fast_path.go). A request takes it if it is a TAKE without flags, and if the key
+-- has no state, or its limits wrote all of it, not later than now. flags.lua decides
 -- most of the others, and the other files decide the rest.
 --
 --   level = min(full, level + floor((now - at) / step) * gain)        refill
@@ -30,7 +30,7 @@ end
 
 local keys, requests = KEYS, ARGV[1]
 local answers = keys[2] and {} -- with one key the answer is returned at once
-local unusual -- the requests that are not usual
+local slow -- the requests that do not take the fast path
 local from, at_limits = 1 -- where the next request and the current limits begin in ARGV[1]
 local same, limits, action, n, times = 0 -- the current request; `same` more keys share it
 -- Its only limit, or the last one read
@@ -72,8 +72,8 @@ for i = 1, #keys do
     state = pcall('GET', key)
   end
 
-  -- sign becomes nil if the request is not usual. The stored state matters
-  -- until kept_until, and was written at written_at.
+  -- sign becomes nil if the request does not take the fast path. The stored
+  -- state matters until kept_until, and was written at written_at.
   local sign, level, at, kept_until, written_at, allowed = '+', nil, nil, 0, 0, times
   local reply -- to a request with flags
   if action ~= TAKE then
@@ -224,8 +224,8 @@ for i = 1, #keys do
     if answers then
       answers[2 * i - 1], answers[2 * i] = '', '' -- a placeholder
     end
-    unusual = unusual or {}
-    unusual[#unusual + 1] = {
+    slow = slow or {}
+    slow[#slow + 1] = {
       place = i, key = key, state = not answers and not hashed and state, limits = limits, at_limits = at_limits, action = action, n = n,
       times = times, from = from,
     }

@@ -20,30 +20,30 @@ var drawSpec = rapid.Custom(func(t *rapid.T) Spec {
 	}
 })
 
-// drawPlan draws one to three limits of the names that tags 1 to 3 stand for.
-func drawPlan(t *rapid.T) *Plan {
+// drawSet draws one to three limits of the names that tags 1 to 3 stand for.
+func drawSet(t *rapid.T) *LimitSet {
 	specs := rapid.SliceOfN(drawSpec, 1, 3).Draw(t, "limits")
 	rates := make([]Rate, len(specs))
 	for i, spec := range specs {
 		rates[i] = NewRate(spec, uint32(i+1))
 	}
-	return NewPlan(rates)
+	return NewLimitSet(rates)
 }
 
-// Usual is a shorter way to the same: whatever it decides, Decide decides
+// DecideFast is a shorter way to the same: whatever it decides, Decide decides
 // alike, and stores the same records.
-func TestUsualDecidesAsDecideDoes(t *testing.T) {
-	usual := 0
+func TestFastPathDecidesAsDecideDoes(t *testing.T) {
+	fast := 0
 	rapid.Check(t, func(t *rapid.T) {
-		one := drawPlan(t)
-		plans := []*Plan{one, one, one, one, drawPlan(t)} // mostly the same, as in a service
+		one := drawSet(t)
+		sets := []*LimitSet{one, one, one, one, drawSet(t)} // mostly the same, as in a service
 		var records []Record
 		now := rapid.Int64Range(1e15, 3e15).Draw(t, "start")
 		for range rapid.IntRange(10, 30).Draw(t, "requests") {
 			now += rapid.Int64Range(-10_000, 3_000_000).Draw(t, "move") / rapid.SampledFrom([]int64{1, 1, 1000}).Draw(t, "part")
-			r := Request{Plan: rapid.SampledFrom(plans).Draw(t, "plan"), N: rapid.Int64Range(0, 60).Draw(t, "n")}
+			r := Request{Set: rapid.SampledFrom(sets).Draw(t, "set"), N: rapid.Int64Range(0, 60).Draw(t, "n")}
 			if rapid.IntRange(0, 3).Draw(t, "units") == 0 {
-				n := len(r.Plan.Rates)
+				n := len(r.Set.Rates)
 				each := rapid.SliceOfN(rapid.Int64Range(0, 60), n, n).Draw(t, "each")
 				r.Each = &each
 			}
@@ -52,19 +52,19 @@ func TestUsualDecidesAsDecideDoes(t *testing.T) {
 			}
 			var short, long Answer
 			mine := slices.Clone(records)
-			keep, write, ok := r.Usual(&short, mine, now)
+			keep, write, ok := r.DecideFast(&short, mine, now)
 			next, until, err := r.Decide(&long, slices.Clone(records), now)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if ok {
-				usual++
+				fast++
 				long.Due = 0 // only reservations have it
 				if !reflect.DeepEqual(short, long) {
-					t.Fatalf("%+v on %+v at %d: Usual answers %+v, Decide %+v", r, records, now, short, long)
+					t.Fatalf("%+v on %+v at %d: DecideFast answers %+v, Decide %+v", r, records, now, short, long)
 				}
 				if write != (next != nil) || write && (keep != until || !slices.Equal(mine, next)) {
-					t.Fatalf("%+v on %+v at %d: Usual stores %v until %d, Decide %v until %d", r, records, now, mine, keep, next, until)
+					t.Fatalf("%+v on %+v at %d: DecideFast stores %v until %d, Decide %v until %d", r, records, now, mine, keep, next, until)
 				}
 			}
 			if next != nil {
@@ -76,7 +76,7 @@ func TestUsualDecidesAsDecideDoes(t *testing.T) {
 	if testing.Short() { // rapid makes a fifth of the checks
 		want = 20
 	}
-	if usual < want {
-		t.Errorf("the premise: Usual decided %d requests, want many", usual)
+	if fast < want {
+		t.Errorf("the premise: DecideFast decided %d requests, want many", fast)
 	}
 }

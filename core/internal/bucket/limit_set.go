@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// Plan is the limits by which a request is decided. It never changes. When a
-// policy's limits change, a new plan is its successor.
-type Plan struct {
+// LimitSet is the limits by which a request is decided. It never changes. When a
+// policy's limits change, a new set is its successor.
+type LimitSet struct {
 	Rates  []Rate
 	Packed string // Rates as bytes, for stores that decide elsewhere: '>I4I2BI7I7I7I7' each
 	Simple bool   // all limits count requests, and none has a calendar or holds what is taken
@@ -21,13 +21,13 @@ type Plan struct {
 }
 
 type successor struct {
-	plan   *Plan
-	ofKeys map[string]*Plan // the plans of keys with limits of their own
+	set    *LimitSet
+	ofKeys map[string]*LimitSet // those of keys with limits of their own
 }
 
-// NewPlan returns the plan of rates.
-func NewPlan(rates []Rate) *Plan {
-	p := &Plan{Rates: rates, Simple: true}
+// NewLimitSet returns the set of rates.
+func NewLimitSet(rates []Rate) *LimitSet {
+	p := &LimitSet{Rates: rates, Simple: true}
 	var packed []byte
 	for i := range rates {
 		packed = rates[i].appendTo(packed)
@@ -40,7 +40,7 @@ func NewPlan(rates []Rate) *Plan {
 
 // LeastCapacity is the smallest Capacity of the limits that count requests; 0
 // if there are none.
-func (p *Plan) LeastCapacity() (least int64) {
+func (p *LimitSet) LeastCapacity() (least int64) {
 	for i := range p.Rates {
 		if rate := &p.Rates[i]; !rate.Other && (least == 0 || rate.Capacity < least) {
 			least = rate.Capacity
@@ -51,7 +51,7 @@ func (p *Plan) LeastCapacity() (least int64) {
 
 // CostOf is what a request takes from the i-th limit of p: of each its own
 // tokens, or else n of those that count requests.
-func (p *Plan) CostOf(i int, n int64, each *[]int64) int64 {
+func (p *LimitSet) CostOf(i int, n int64, each *[]int64) int64 {
 	switch {
 	case each != nil:
 		return (*each)[i]
@@ -63,16 +63,16 @@ func (p *Plan) CostOf(i int, n int64, each *[]int64) int64 {
 
 // Replace makes next the successor of p, and those in ofKeys the successors for
 // their keys.
-func (p *Plan) Replace(next *Plan, ofKeys map[string]*Plan) {
+func (p *LimitSet) Replace(next *LimitSet, ofKeys map[string]*LimitSet) {
 	p.successor.Store(&successor{next, ofKeys})
 }
 
-// Successor returns the newest plan of p's policy for a key: p itself if
+// Successor returns the newest set of p's policy for a key: p itself if
 // nothing has replaced it.
-func (p *Plan) Successor(key string) *Plan {
-	now, ofKeys := p, map[string]*Plan(nil)
+func (p *LimitSet) Successor(key string) *LimitSet {
+	now, ofKeys := p, map[string]*LimitSet(nil)
 	for next := p.successor.Load(); next != nil; next = now.successor.Load() {
-		now, ofKeys = next.plan, next.ofKeys
+		now, ofKeys = next.set, next.ofKeys
 	}
 	if own := ofKeys[key]; own != nil {
 		return own
@@ -80,14 +80,14 @@ func (p *Plan) Successor(key string) *Plan {
 	return now
 }
 
-// ForRefund returns the plan by which to refund tokens that were taken from a
+// ForRefund returns the limits by which to refund tokens that were taken from a
 // key under p: the limits of p that still exist, at their current rates; nil if
 // there are none. Limits that p did not have were not charged.
-func (p *Plan) ForRefund(key string) *Plan { return p.Successor(key).Common(p) }
+func (p *LimitSet) ForRefund(key string) *LimitSet { return p.Successor(key).Common(p) }
 
 // EachOf returns the numbers that back has for the limits of before, for those
 // of p. some reports whether one is not 0.
-func (p *Plan) EachOf(before *Plan, back []int64) (each []int64, some bool) {
+func (p *LimitSet) EachOf(before *LimitSet, back []int64) (each []int64, some bool) {
 	each = make([]int64, len(p.Rates))
 	for i := range p.Rates {
 		if j := before.IndexOf(p.Rates[i].Tag); j >= 0 {
@@ -98,9 +98,9 @@ func (p *Plan) EachOf(before *Plan, back []int64) (each []int64, some bool) {
 	return each, some
 }
 
-// Recounts reports whether any limit counts requests in one of the two plans,
+// Recounts reports whether any limit counts requests in one of the two sets,
 // and another unit in the other.
-func (p *Plan) Recounts(before *Plan) bool {
+func (p *LimitSet) Recounts(before *LimitSet) bool {
 	for i := range p.Rates {
 		if j := before.IndexOf(p.Rates[i].Tag); j >= 0 && before.Rates[j].Other != p.Rates[i].Other {
 			return true
@@ -109,9 +109,9 @@ func (p *Plan) Recounts(before *Plan) bool {
 	return false
 }
 
-// Common returns a plan of those limits of p that before has too; nil if there
+// Common returns the set of those limits of p that before has too; nil if there
 // are none.
-func (p *Plan) Common(before *Plan) *Plan {
+func (p *LimitSet) Common(before *LimitSet) *LimitSet {
 	if p == before {
 		return p
 	}
@@ -119,7 +119,7 @@ func (p *Plan) Common(before *Plan) *Plan {
 }
 
 // IndexOf returns the index of the rate with this tag, or -1.
-func (p *Plan) IndexOf(tag uint32) int {
+func (p *LimitSet) IndexOf(tag uint32) int {
 	for i := range p.Rates {
 		if p.Rates[i].Tag == tag {
 			return i
@@ -179,9 +179,9 @@ func (r *Rate) Same(other *Rate) bool {
 		(r.Calendar != nil || r.foreign) == (other.Calendar != nil || other.foreign)
 }
 
-// Of returns a plan of those limits of p that include selects; nil if there are
+// Of returns the set of those limits of p that include selects; nil if there are
 // none.
-func (p *Plan) Of(include func(*Rate) bool) *Plan {
+func (p *LimitSet) Of(include func(*Rate) bool) *LimitSet {
 	var rates []Rate
 	for i := range p.Rates {
 		if include(&p.Rates[i]) {
@@ -194,7 +194,7 @@ func (p *Plan) Of(include func(*Rate) bool) *Plan {
 	case len(p.Rates):
 		return p
 	}
-	return NewPlan(rates)
+	return NewLimitSet(rates)
 }
 
 // TagOf returns the tag of a limit's name. Names whose tag is 0 can't be used.

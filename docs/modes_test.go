@@ -1,0 +1,37 @@
+package docs_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// Each refill mode is in all lists of modes that nothing else makes: in those
+// of documents, of words, and of the generators of limits, so that the script
+// and its reference implementation, stores and simulations decide under it.
+func TestEveryModeIsInAllLists(t *testing.T) {
+	for mode := core.Continuous; !strings.Contains(mode.String(), "("); mode++ {
+		if mode == core.Concurrent {
+			continue // it refills nothing
+		}
+		text, name := strings.ToLower(mode.String()), "core."+mode.String()
+		for file, shows := range map[string]string{
+			"policies.md":                         text,
+			"choosing-limits.md":                  name,
+			"how-it-works.md":                     "**" + mode.String() + "**",
+			"../core/internal/quantity/number.go": text,
+			"../core/internal/quantity/unit.go":   `"` + text + `"`,
+			"../core/internal/limit/text.go":      `"` + text + `"`,
+			"../internal/limitdraw/limit.go":      name,
+			"../internal/pictures/modes.go":       name,
+			"../examples/demo/settings.go":        name,
+			"../core/storetest/refill.go":         name,
+		} {
+			assert.True(t, bytes.Contains(read(t, file), []byte(shows)), "%s lists the modes, and lacks %s", file, mode)
+		}
+	}
+}
