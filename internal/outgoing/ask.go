@@ -138,5 +138,5 @@ func cancel(r *core.Reservation, ctx context.Context) { _ = r.Cancel(context.Wit
 func (l *lane) pausedFor(t *Turn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.pause.probe != t && l.pause.left(time.Now()) > 0 || l.pause.until.After(time.Now())
+	return l.pause.number != t.pauses || l.pause.until.After(time.Now())
 }

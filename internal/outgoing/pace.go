@@ -48,6 +48,7 @@ type pace struct {
 	guided  bool      // the ceiling comes from what was left, and not from a refusal
 	fill    float64   // the factor of left and limit; 1: not known
 	scale   float64   // in seconds: T
+	depth   float64   // in seconds
 	served  int       // requests served since the last refusal
 	since   time.Time // of the last refusal, or of the first request
 }
@@ -75,17 +76,13 @@ func (p *pace) learned(now time.Time) float64 {
 	if p.ceiling == 0 {
 		return math.Inf(1)
 	}
-	missing := 0.5 * math.Pow(7.0/8, float64(p.served))
-	if p.guided {
-		missing = 0
-	}
-	return p.ceiling * (1 - missing + math.Pow(now.Sub(p.since).Seconds()/p.scale, 3)) * p.fill
+	return p.ceiling * (1 + math.Pow(now.Sub(p.since).Seconds()/p.scale, 3)) * p.fill
 }
 
 // burst returns how many requests may go at once: a tenth of what is left of
 // the window, and of a second's.
 func (p *pace) burst(now time.Time) float64 {
-	burst := p.learned(now) / 10
+	burst := p.learned(now) * p.depth
 	if p.windowed(now) {
 		burst = min(burst, p.windowBurst)
 	}
@@ -136,7 +133,7 @@ func (p *pace) take(n float64, now time.Time) {
 }
 
 // refused notes a refusal. The pause after it is not the pace's.
-func (p *pace) refused(now time.Time) {
+func (p *pace) refused(pause time.Duration, now time.Time) {
 	p.refill(now)
 	if p.ceiling == 0 && p.served == 0 { // that tells of no rate
 		p.since = now
@@ -148,8 +145,11 @@ func (p *pace) refused(now time.Time) {
 	if !math.IsInf(before, 1) {
 		p.ceiling, p.scale = min(max(measured, before/2), before), 30
 	}
+	if p.depth = pause.Seconds(); float64(p.served) < p.depth*p.ceiling {
+		p.depth = float64(p.served)/p.ceiling
+	}
 	p.guided, p.fill, p.served, p.since = false, 1, 0, now
-	p.tokens = min(p.tokens, 0)
+	p.tokens = 0
 }
 
 // heard notes an answer that was no refusal, while so many requests are under
@@ -183,7 +183,7 @@ func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int
 			p.ceiling, p.guided = 0, false
 		}
 	case p.ceiling == 0:
-		p.ceiling, p.guided, p.scale = start, true, 30
+		p.ceiling, p.guided, p.scale, p.depth = start, true, 30, 0.1
 	case p.fill == 1 && p.tokens < p.burst(now):
 		p.ceiling += p.ceiling / 16
 	}

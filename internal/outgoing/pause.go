@@ -13,47 +13,60 @@ const (
 	probeFor = time.Second
 )
 
-// pause is a time in which no request of a key is sent. The first one after it
-// is a probe: others wait for its answer.
+// pause is a time in which no request of a key is sent. After it, and before
+// anything is known of a key, few requests are under way at first: one, and one
+// more for each rampBy that were served.
 type pause struct {
 	until    time.Time
 	number   int // of pauses that refusals began, so far
 	refusals int // in a row, of requests that were sent after the pause before
 
-	probing bool      // no answer has come since the last pause, or of a new key at all
-	probe   *Turn     // that is under way; nil: none
-	asked   time.Time // when the probe was sent
+	ramps    bool      // a pause has begun, or nothing was known of the key at first
+	underWay int       // requests that were sent since the last pause
+	served   int       // of those
+	heard    time.Time // when the last of them was answered, or the first was sent
 }
 
+// rampBy is how many requests are served for each that may be under way.
+const rampBy = 4
+
 // left returns how long requests have to wait at an instant, for the end of the
-// pause or for the answer to the probe.
+// pause or for answers.
 func (p *pause) left(now time.Time) time.Duration {
 	if left := p.until.Sub(now); left > 0 {
 		return left
 	}
-	if p.probing && p.probe != nil {
-		return max(0, p.asked.Add(probeFor).Sub(now))
+	if p.ramps && p.underWay > 0 && (p.underWay-1)*rampBy >= p.served {
+		return max(0, p.heard.Add(probeFor).Sub(now))
 	}
 	return 0
 }
 
-// sent notes that a request is sent. The first after a pause is the probe.
+// sent notes that a request is sent.
 func (p *pause) sent(t *Turn, now time.Time) {
-	t.pauses = p.number
-	if p.probing {
-		p.probe, p.asked = t, now
+	if t.pauses = p.number; p.underWay == 0 {
+		p.heard = now
 	}
+	p.underWay++
 }
 
 // end notes that a request has been answered, or has failed.
-func (p *pause) end(t *Turn) {
-	if p.probe == t {
-		p.probe = nil
+func (p *pause) end(t *Turn, now time.Time) {
+	if t.pauses == p.number {
+		p.underWay--
+		p.heard = now
 	}
 }
 
-// served notes an answer that was no refusal.
-func (p *pause) served() { p.refusals, p.probing = 0, false }
+// answered notes that t was served.
+func (p *pause) answered(t *Turn) {
+	if p.refusals = 0; t.pauses == p.number {
+		p.served++
+	}
+}
+
+// next has requests that were sent before no longer count.
+func (p *pause) next() { p.number, p.underWay, p.served = p.number+1, 0, 0 }
 
 // refused begins a pause. The server said how long; 0: it did not. It reports
 // whether the refusal is a new one: those of requests that were sent before the
@@ -61,7 +74,7 @@ func (p *pause) served() { p.refusals, p.probing = 0, false }
 func (p *pause) refused(t *Turn, said time.Duration, now time.Time) (isNew bool) {
 	if isNew = t.pauses == p.number; isNew {
 		p.refusals++
-		p.number++
+		p.next()
 	}
 	switch {
 	case said > 0:
@@ -77,7 +90,7 @@ func (p *pause) begin(until time.Time) {
 	if limit := time.Now().Add(longestPause); until.After(limit) {
 		until = limit
 	}
-	if p.probing = true; until.After(p.until) {
+	if p.ramps = true; until.After(p.until) {
 		p.until = until
 	}
 }
