@@ -44,11 +44,12 @@ type pace struct {
 	windowEnd   time.Time // zero: there is no window
 	renewed     bool      // the window is over; its rate counts on until an answer comes, but not for long
 
-	ceiling float64   // requests per second; 0: not known
-	guided  bool      // the ceiling comes from what was left, and not from a refusal
-	fill    float64   // the factor of left and limit; 1: not known
-	scale   float64   // in seconds: T
-	depth   float64   // in seconds
+	ceiling float64 // requests per second; 0: not known
+	guided  bool    // the ceiling comes from what was left, and not from a refusal
+	fill    float64 // the factor of left and limit; 1: not known
+	scale   float64 // in seconds: T
+	most    float64
+	paused  float64
 	served  int       // requests served since the last refusal
 	since   time.Time // of the last refusal, or of the first request
 }
@@ -82,7 +83,10 @@ func (p *pace) learned(now time.Time) float64 {
 // burst returns how many requests may go at once: a tenth of what is left of
 // the window, and of a second's.
 func (p *pace) burst(now time.Time) float64 {
-	burst := p.learned(now) * p.depth
+	burst := p.learned(now) / 10
+	if !p.guided && p.ceiling > 0 {
+		burst = p.most * 0.9
+	}
 	if p.windowed(now) {
 		burst = min(burst, p.windowBurst)
 	}
@@ -139,17 +143,21 @@ func (p *pace) refused(pause time.Duration, now time.Time) {
 		p.since = now
 		return
 	}
-	seconds := max(1, now.Sub(p.since).Seconds())
-	measured, before := max(1, float64(p.served))/seconds, p.learned(now)
-	p.ceiling, p.scale = measured, 3
-	if !math.IsInf(before, 1) {
-		p.ceiling, p.scale = min(max(measured, before/2), before), 30
-	}
-	if p.depth = pause.Seconds(); float64(p.served) < p.depth*p.ceiling {
-		p.depth = float64(p.served)/p.ceiling
+	n, before := max(1, float64(p.served)), p.learned(now)
+	active := now.Sub(p.since).Seconds() - p.paused // the pause before
+	if p.ceiling == 0 {
+		p.ceiling, p.scale, p.most = n/max(1, active), 3, n
+	} else {
+		p.scale = 30
+		if before > 1.5*p.ceiling {
+			p.scale = 3
+		}
+		p.most = min(p.most, n)
+		measured := max((n-p.most)/active, n/(active+p.paused))
+		p.ceiling = min(max(measured, before*0.7), before)
 	}
 	p.guided, p.fill, p.served, p.since = false, 1, 0, now
-	p.tokens = 0
+	p.tokens, p.paused = 0, pause.Seconds()
 }
 
 // heard notes an answer that was no refusal, while so many requests are under
@@ -183,7 +191,7 @@ func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int
 			p.ceiling, p.guided = 0, false
 		}
 	case p.ceiling == 0:
-		p.ceiling, p.guided, p.scale, p.depth = start, true, 30, 0.1
+		p.ceiling, p.guided, p.scale = start, true, 30
 	case p.fill == 1 && p.tokens < p.burst(now):
 		p.ceiling += p.ceiling / 16
 	}
