@@ -1,6 +1,8 @@
 package outgoing
 
 import (
+"fmt"
+"os"
 	"math"
 	"time"
 
@@ -48,6 +50,7 @@ type pace struct {
 	guided  bool    // the ceiling comes from what was left, and not from a refusal
 	fill    float64 // the factor of left and limit; 1: not known
 	scale   float64 // in seconds: T
+	guess bool
 	most    float64
 	paused  float64
 	served  int       // requests served since the last refusal
@@ -77,7 +80,7 @@ func (p *pace) learned(now time.Time) float64 {
 	if p.ceiling == 0 {
 		return math.Inf(1)
 	}
-	return p.ceiling * (1 + math.Pow(now.Sub(p.since).Seconds()/p.scale, 3)) * p.fill
+	return (p.ceiling + P.unit*math.Pow(p.ceiling, P.exp)*math.Pow(max(0, now.Sub(p.since).Seconds()-p.paused*(1-P.inp))/p.scale, P.pow)) * p.fill
 }
 
 // burst returns how many requests may go at once: a tenth of what is left of
@@ -146,15 +149,17 @@ func (p *pace) refused(pause time.Duration, now time.Time) {
 	n, before := max(1, float64(p.served)), p.learned(now)
 	active := now.Sub(p.since).Seconds() - p.paused // the pause before
 	if p.ceiling == 0 {
-		p.ceiling, p.scale, p.most = n/max(1, active), 3, n
+		p.ceiling, p.scale, p.most, p.guess = n/max(P.min, active), P.T, n, true
 	} else {
-		p.scale = 30
-		if before > 1.5*p.ceiling {
-			p.scale = 3
+		p.scale = P.T
+		if before > 1.5*p.ceiling && !p.guess {
+			p.scale = P.T1
 		}
 		p.most = min(p.most, n)
-		measured := max((n-p.most)/active, n/(active+p.paused))
-		p.ceiling = min(max(measured, before*0.7), before)
+		least := P.cl*p.ceiling+P.clb*before
+		if p.guess { least, p.guess = 0, false }
+		measured := max((n-p.most)/max(active, p.paused), n/(active+p.paused))
+		p.ceiling = min(max(P.beta*measured, least), before)
 	}
 	p.guided, p.fill, p.served, p.since = false, 1, 0, now
 	p.tokens, p.paused = 0, pause.Seconds()
@@ -214,3 +219,9 @@ func (p *pace) spread(left float64, underWay int, reset time.Duration, now time.
 		p.windowEnd, p.renewed = now.Add(min(reset, longestPause)), false
 	}
 }
+
+var P = func() (p struct{ unit, exp, T1, T, beta, pow, min, cl, clb, inp float64 }) {
+	p.unit, p.exp, p.T1, p.T, p.beta, p.pow, p.min, p.cl, p.clb, p.inp = 1, 1, 3, 30, 1, 3, .1, .7, 0, 0
+	fmt.Sscanf(os.Getenv("PP"), "%g,%g,%g,%g,%g,%g,%g,%g,%g,%g", &p.unit, &p.exp, &p.T1, &p.T, &p.beta, &p.pow, &p.min, &p.cl, &p.clb, &p.inp)
+	return p
+}()
