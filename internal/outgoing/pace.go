@@ -200,8 +200,11 @@ func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int
 	case p.fill == 1 && p.tokens < p.burst(now):
 		p.ceiling += p.ceiling / 16
 	}
-	if p.guided || p.ceiling == 0 {
+	switch over := now.Sub(p.since); {
+	case p.guided:
 		p.since = now
+	case p.ceiling == 0 && over > 2*time.Second:
+		p.served, p.since = p.served/2, p.since.Add(over/2)
 	}
 	p.tokens = min(p.tokens, p.burst(now))
 }
