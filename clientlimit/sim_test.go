@@ -33,6 +33,7 @@ type simcase struct {
 }
 
 func sim(t *testing.T, c simcase) string {
+	time.Sleep(time.Duration(seed) * 370 * time.Millisecond)
 	end := time.Now().Add(c.d)
 	pol := func(l core.Limit) core.Policy {
 		return core.Policy{Name: "provider", Headers: c.style, Limits: []core.Limit{l}}
@@ -156,6 +157,11 @@ func TestSim(t *testing.T) {
 	add("500/s", simcase{limit: core.PerSecond(500), style: core.HeadersNone, rtt: fixed(5 * time.Millisecond)}, [][]int{{100}, rep(30, 4)})
 	add("60/min", simcase{limit: core.PerMinute(60), style: core.HeadersNone, rtt: fixed(5 * time.Millisecond)}, [][]int{{10}, rep(10, 4)})
 	add("aligned 1s", simcase{limit: fifty.WithMode(core.Aligned), style: core.HeadersNone, rtt: fixed(5 * time.Millisecond)}, [][]int{{10}, {100}, rep(10, 4)})
+	win := func(n int64, d time.Duration) core.Limit {
+		return core.Limit{Capacity: n, RefillRate: float64(n), RefillInterval: d, Mode: core.Aligned}
+	}
+	add("window 10s", simcase{limit: win(200, 10*time.Second), style: core.HeadersNone, rtt: fixed(5 * time.Millisecond)}, [][]int{{10}, rep(10, 4)})
+	add("window 60s", simcase{limit: win(200, 60*time.Second), style: core.HeadersNone, rtt: fixed(5 * time.Millisecond)}, [][]int{{10}, rep(10, 4)})
 	add("halves", simcase{limit: fifty, change: core.PerSecond(25), hasChange: true, style: core.HeadersNone, rtt: fixed(5 * time.Millisecond)}, [][]int{{10}, rep(10, 4)})
 	add("doubles", simcase{limit: fifty, change: core.PerSecond(100), hasChange: true, style: core.HeadersNone, rtt: fixed(5 * time.Millisecond)}, [][]int{{10}, rep(10, 4)})
 	add("own RA", simcase{limit: fifty, own: fifty, hasOwn: true, style: core.HeadersNone, rtt: fixed(5 * time.Millisecond)}, std)

@@ -1,9 +1,9 @@
 package outgoing
 
 import (
-"fmt"
-"os"
+	"fmt"
 	"math"
+	"os"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/internal/advice"
@@ -50,7 +50,7 @@ type pace struct {
 	guided  bool    // the ceiling comes from what was left, and not from a refusal
 	fill    float64 // the factor of left and limit; 1: not known
 	scale   float64 // in seconds: T
-	guess bool
+	guess   bool
 	most    float64
 	paused  float64
 	served  int       // requests served since the last refusal
@@ -152,13 +152,15 @@ func (p *pace) refused(pause time.Duration, now time.Time) {
 		p.ceiling, p.scale, p.most, p.guess = n/max(P.min, active), P.T, n, true
 	} else {
 		p.scale = P.T
-		if before > 1.5*p.ceiling && !p.guess {
+		measured := max((n-p.most)/max(active, p.paused), n/(active+p.paused))
+		least := P.cl*p.ceiling + P.clb*before
+		if before > 1.5*p.ceiling || p.guess {
 			p.scale = P.T1
 		}
-		p.most = min(p.most, n)
-		least := P.cl*p.ceiling+P.clb*before
-		if p.guess { least, p.guess = 0, false }
-		measured := max((n-p.most)/max(active, p.paused), n/(active+p.paused))
+		if p.guess {
+			least, p.guess = 0, false
+		}
+		p.most = max(1, min(p.most, n-measured*active))
 		p.ceiling = min(max(P.beta*measured, least), before)
 	}
 	p.guided, p.fill, p.served, p.since = false, 1, 0, now
