@@ -1,9 +1,7 @@
 package outgoing
 
 import (
-	"fmt"
 	"math"
-	"os"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/internal/advice"
@@ -20,17 +18,26 @@ import (
 // It does not count for resets within two seconds that were said in whole
 // seconds, which can't tell a shorter time.
 //
-// The other rate is learned (AIMD). A refusal says what the server sustains,
-// because its bucket was empty at this refusal and at the one before: ceiling =
-// requests served between the two / time between them. The refusal halves the
-// rate. Each of n requests served since raises it by an eighth of what is
-// missing, and after t seconds it rises beyond, to find out whether more is
-// possible:
+// The other rate is learned (AIMD). A refusal says that the server's bucket is
+// empty now, as it was at the refusal before. So of n requests served since,
+// over a time of which a pause was a part, the server's bucket had saved some in
+// the pause, of most at most, and sustained the others:
 //
-//	ceiling × (1 − ½ × (7/8)ⁿ + (t/T)³)
+//	ceiling = max(n / time, (n − most) / max(pause, time − pause))
+//	most = min(most, n)
 //
-// T is 30, and 3 after the first refusal, before which the server's bucket may
-// have been full.
+// The ceiling falls by no more than a fifth with each refusal, and not at all
+// rises. What the pause has saved, nine tenths of most, may go at once after it.
+// After t more seconds the rate is, to find out whether more is possible,
+//
+//	ceiling + √ceiling × (t/8)³
+//
+// in requests per second. Of clients that share a limit the slow ones rise
+// faster, in proportion, so their rates come together. Below one a second t
+// counts requests instead.
+//
+// The first refusal tells less: the server's bucket may have been full before.
+// The rate is then what was served of late, and all that was is most.
 //
 // If the answers say what is left of a limit, though not exactly when it is
 // reset, the rate follows that too. It is multiplied by min(1, (2 × left + 1) /
@@ -46,16 +53,18 @@ type pace struct {
 	windowEnd   time.Time // zero: there is no window
 	renewed     bool      // the window is over; its rate counts on until an answer comes, but not for long
 
-	ceiling float64 // requests per second; 0: not known
-	guided  bool    // the ceiling comes from what was left, and not from a refusal
-	fill    float64 // the factor of left and limit; 1: not known
-	scale   float64 // in seconds: T
-	guess   bool
-	most    float64
-	paused  float64
-	served  int       // requests served since the last refusal
-	since   time.Time // of the last refusal, or of the first request
+	ceiling float64       // requests per second; 0: not known
+	guided  bool          // the ceiling comes from what was left, and not from a refusal
+	guessed bool          // it comes from one refusal alone
+	most    float64       // requests that the server's bucket can save, for a client that was refused
+	fill    float64       // the factor of left and limit; 1: not known
+	served  int           // requests served since
+	since   time.Time     // the last refusal, or the first request
+	paused  time.Duration // after that refusal
 }
+
+// lately is how far back counts what was served before a first refusal.
+const lately = 2 * time.Second
 
 // resolution is how long a reset is at least, if whole seconds can tell it:
 // dates are up to a second late.
@@ -80,15 +89,20 @@ func (p *pace) learned(now time.Time) float64 {
 	if p.ceiling == 0 {
 		return math.Inf(1)
 	}
-	return (p.ceiling + P.unit*math.Pow(p.ceiling, P.exp)*math.Pow(max(0, now.Sub(p.since).Seconds()-p.paused*(1-P.inp))/p.scale, P.pow)) * p.fill
+	if p.guided {
+		return p.ceiling * p.fill
+	}
+	slow := min(1, p.ceiling)
+	t := max(0, now.Sub(p.since)-p.paused).Seconds() * slow
+	return (p.ceiling + math.Sqrt(p.ceiling*slow)*math.Pow(t/8, 3)) * p.fill
 }
 
-// burst returns how many requests may go at once: a tenth of what is left of
-// the window, and of a second's.
+// burst returns how many requests may go at once: what a pause has saved, or a
+// tenth of what is left of the window, and of a second's.
 func (p *pace) burst(now time.Time) float64 {
 	burst := p.learned(now) / 10
 	if !p.guided && p.ceiling > 0 {
-		burst = p.most * 0.9
+		burst = 0.9 * p.most
 	}
 	if p.windowed(now) {
 		burst = min(burst, p.windowBurst)
@@ -103,7 +117,13 @@ func (p *pace) refill(now time.Time) {
 	if math.IsInf(rate, 1) {
 		p.tokens = math.Inf(1)
 	} else {
-		p.tokens = min(burst, p.tokens+rate*max(0, now.Sub(p.at).Seconds()))
+		p.tokens += rate * max(0, now.Sub(p.at).Seconds())
+		if over := p.tokens - burst; over > 0 {
+			p.tokens = burst
+			if p.at.Sub(p.since) > p.paused { // nobody asks for as much
+				p.since = p.since.Add(time.Duration(over / rate * 1e9))
+			}
+		}
 	}
 	if p.windowed(now) && !p.renewed && !now.Before(p.windowEnd) {
 		p.renewed, p.tokens = true, max(1, p.tokens)
@@ -139,7 +159,7 @@ func (p *pace) take(n float64, now time.Time) {
 	}
 }
 
-// refused notes a refusal. The pause after it is not the pace's.
+// refused notes a refusal, and the pause after it.
 func (p *pace) refused(pause time.Duration, now time.Time) {
 	p.refill(now)
 	if p.ceiling == 0 && p.served == 0 { // that tells of no rate
@@ -147,24 +167,19 @@ func (p *pace) refused(pause time.Duration, now time.Time) {
 		return
 	}
 	n, before := max(1, float64(p.served)), p.learned(now)
-	active := now.Sub(p.since).Seconds() - p.paused // the pause before
-	if p.ceiling == 0 {
-		p.ceiling, p.scale, p.most, p.guess = n/max(P.min, active), P.T, n, true
+	paused := p.paused.Seconds()
+	active := max(0, now.Sub(p.since).Seconds()-paused)
+	if p.guided || p.ceiling == 0 {
+		p.ceiling, p.guessed, p.most = min(n/max(0.2, active), before), true, n
 	} else {
-		p.scale = P.T
-		measured := max((n-p.most)/max(active, p.paused), n/(active+p.paused))
-		least := P.cl*p.ceiling + P.clb*before
-		if before > 1.5*p.ceiling || p.guess {
-			p.scale = P.T1
+		measured := max(n/max(1e-3, active+paused), (n-p.most)/max(active, paused, 1e-3))
+		if !p.guessed {
+			measured = max(measured, 0.8*p.ceiling)
 		}
-		if p.guess {
-			least, p.guess = 0, false
-		}
-		p.most = max(1, min(p.most, n-measured*active))
-		p.ceiling = min(max(P.beta*measured, least), before)
+		p.ceiling, p.guessed, p.most = min(measured, before), false, min(p.most, n)
 	}
 	p.guided, p.fill, p.served, p.since = false, 1, 0, now
-	p.tokens, p.paused = 0, pause.Seconds()
+	p.tokens, p.paused = 0, pause
 }
 
 // heard notes an answer that was no refusal, while so many requests are under
@@ -198,14 +213,11 @@ func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int
 			p.ceiling, p.guided = 0, false
 		}
 	case p.ceiling == 0:
-		p.ceiling, p.guided, p.scale = start, true, 30
+		p.ceiling, p.guided = start, true
 	case p.fill == 1 && p.tokens < p.burst(now):
 		p.ceiling += p.ceiling / 16
 	}
-	switch over := now.Sub(p.since); {
-	case p.guided:
-		p.since = now
-	case p.ceiling == 0 && over > 2*time.Second:
+	if over := now.Sub(p.since); (p.guided || p.ceiling == 0) && over > lately {
 		p.served, p.since = p.served/2, p.since.Add(over/2)
 	}
 	p.tokens = min(p.tokens, p.burst(now))
@@ -224,9 +236,3 @@ func (p *pace) spread(left float64, underWay int, reset time.Duration, now time.
 		p.windowEnd, p.renewed = now.Add(min(reset, longestPause)), false
 	}
 }
-
-var P = func() (p struct{ unit, exp, T1, T, beta, pow, min, cl, clb, inp float64 }) {
-	p.unit, p.exp, p.T1, p.T, p.beta, p.pow, p.min, p.cl, p.clb, p.inp = 1, 1, 3, 30, 1, 3, .1, .7, 0, 0
-	fmt.Sscanf(os.Getenv("PP"), "%g,%g,%g,%g,%g,%g,%g,%g,%g,%g", &p.unit, &p.exp, &p.T1, &p.T, &p.beta, &p.pow, &p.min, &p.cl, &p.clb, &p.inp)
-	return p
-}()

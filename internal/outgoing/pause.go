@@ -36,7 +36,7 @@ func (p *pause) left(now time.Time) time.Duration {
 	if left := p.until.Sub(now); left > 0 {
 		return left
 	}
-	if p.ramps && p.underWay > 0 && (p.underWay-1)*rampBy >= p.served {
+	if p.ramps && p.underWay > 0 && (p.served == 0 || p.number < 2 && (p.underWay-1)*rampBy >= p.served) {
 		return max(0, p.heard.Add(probeFor).Sub(now))
 	}
 	return 0
