@@ -30,7 +30,7 @@ import (
 // rises. What the pause has saved, nine tenths of most, may go at once after it.
 // After t more seconds the rate is, to find out whether more is possible,
 //
-//	ceiling + √ceiling × (t/8)³
+//	ceiling + √ceiling × (t/12)³
 //
 // in requests per second. Of clients that share a limit the slow ones rise
 // faster, in proportion, so their rates come together. Below one a second t
@@ -94,7 +94,7 @@ func (p *pace) learned(now time.Time) float64 {
 	}
 	slow := min(1, p.ceiling)
 	t := max(0, now.Sub(p.since)-p.paused).Seconds() * slow
-	return (p.ceiling + math.Sqrt(p.ceiling*slow)*math.Pow(t/8, 3)) * p.fill
+	return (p.ceiling + math.Sqrt(p.ceiling*slow)*math.Pow(t/12, 3)) * p.fill
 }
 
 // burst returns how many requests may go at once: what a pause has saved, or a

@@ -50,6 +50,9 @@ func (p *pause) sent(t *Turn, now time.Time) {
 	p.underWay++
 }
 
+// probes reports whether a request that was sent is the first after a refusal.
+func (p *pause) probes() bool { return p.number > 0 && p.served == 0 && p.underWay == 1 }
+
 // end notes that a request has been answered, or has failed.
 func (p *pause) end(t *Turn, now time.Time) {
 	if t.pauses == p.number {
