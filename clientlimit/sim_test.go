@@ -30,6 +30,7 @@ type simcase struct {
 	hasOwn    bool
 	change    core.Limit // after d/2
 	hasChange bool
+	outage    bool
 }
 
 func sim(t *testing.T, c simcase) string {
@@ -59,7 +60,13 @@ func sim(t *testing.T, c simcase) string {
 			d := c.rtt(p, r)
 			rmu.Unlock()
 			time.Sleep(d / 2)
-			res, err := service.RoundTrip(req)
+			var res *http.Response
+			var err error
+			if at := c.d - time.Until(end); c.outage && at > 20*time.Second && at < 40*time.Second {
+				res, err = &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"1"}}, Body: http.NoBody, Request: req}, nil
+			} else {
+				res, err = service.RoundTrip(req)
+			}
 			if res.StatusCode == http.StatusTooManyRequests {
 				refused.Add(1)
 				if os.Getenv("TRACE") != "" {
@@ -162,6 +169,7 @@ func TestSim(t *testing.T) {
 	}
 	add("window 10s", simcase{limit: win(200, 10*time.Second), style: core.HeadersNone, rtt: fixed(5 * time.Millisecond)}, [][]int{{10}, rep(10, 4)})
 	add("window 60s", simcase{limit: win(200, 60*time.Second), style: core.HeadersNone, rtt: fixed(5 * time.Millisecond)}, [][]int{{10}, rep(10, 4)})
+	add("outage", simcase{limit: fifty, outage: true, style: core.HeadersNone, rtt: fixed(5 * time.Millisecond)}, [][]int{{10}, rep(10, 4)})
 	add("halves", simcase{limit: fifty, change: core.PerSecond(25), hasChange: true, style: core.HeadersNone, rtt: fixed(5 * time.Millisecond)}, [][]int{{10}, rep(10, 4)})
 	add("doubles", simcase{limit: fifty, change: core.PerSecond(100), hasChange: true, style: core.HeadersNone, rtt: fixed(5 * time.Millisecond)}, [][]int{{10}, rep(10, 4)})
 	add("own RA", simcase{limit: fifty, own: fifty, hasOwn: true, style: core.HeadersNone, rtt: fixed(5 * time.Millisecond)}, std)

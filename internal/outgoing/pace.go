@@ -159,27 +159,25 @@ func (p *pace) take(n float64, now time.Time) {
 	}
 }
 
-// refused notes a refusal, and the pause after it.
+// refused notes a refusal, and the pause after it. If nothing was served since
+// the one before, it says nothing new.
 func (p *pace) refused(pause time.Duration, now time.Time) {
 	p.refill(now)
-	if p.ceiling == 0 && p.served == 0 { // that tells of no rate
-		p.since = now
-		return
-	}
-	n, before := max(1, float64(p.served)), p.learned(now)
-	paused := p.paused.Seconds()
-	active := max(0, now.Sub(p.since).Seconds()-paused)
-	if p.guided || p.ceiling == 0 {
-		p.ceiling, p.guessed, p.most = min(n/max(0.2, active), before), true, n
-	} else {
-		measured := max(n/max(1e-3, active+paused), (n-p.most)/max(active, paused, 1e-3))
-		if !p.guessed {
-			measured = max(measured, 0.8*p.ceiling)
+	if n := float64(p.served); n > 0 {
+		before, paused := p.learned(now), p.paused.Seconds()
+		active := max(0, now.Sub(p.since).Seconds()-paused)
+		if p.guided || p.ceiling == 0 {
+			p.ceiling, p.guessed, p.most = min(n/max(0.2, active), before), true, n
+		} else {
+			measured := max(n/max(1e-3, active+paused), (n-p.most)/max(active, paused, 1e-3))
+			if !p.guessed {
+				measured = max(measured, 0.8*p.ceiling)
+			}
+			p.ceiling, p.guessed, p.most = min(measured, before), false, min(p.most, n)
 		}
-		p.ceiling, p.guessed, p.most = min(measured, before), false, min(p.most, n)
+		p.guided, p.fill = false, 1
 	}
-	p.guided, p.fill, p.served, p.since = false, 1, 0, now
-	p.tokens, p.paused = 0, pause
+	p.served, p.since, p.paused, p.tokens = 0, now, pause, 0
 }
 
 // heard notes an answer that was no refusal, while so many requests are under
