@@ -35,7 +35,7 @@ func (g *Gate) ask(t *Turn, w *waiter, inTurn bool) (passed bool, err error) {
 		switch {
 		case pause > 0:
 			l.mu.Lock()
-			l.pause.begin(now.Add(g.apart(pause)))
+			l.pause.begin(now.Add(g.apart(pause)), now)
 			l.mu.Unlock()
 		case g.config.Limiter == nil:
 			passed = true

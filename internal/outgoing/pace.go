@@ -26,9 +26,9 @@ import (
 //	ceiling = max(n / time, (n − most) / max(pause, time − pause))
 //	most = min(most, n)
 //
-// The ceiling falls by no more than a fifth with each refusal, and not at all
-// rises. What the pause has saved, nine tenths of most, may go at once after it.
-// After t more seconds the rate is, to find out whether more is possible,
+// A refusal lowers the ceiling by no more than a fifth, and never makes the rate
+// higher than it was. Nine tenths of what the pause has saved may go at once after
+// it. After t more seconds the rate is, to find out whether more is possible,
 //
 //	ceiling + √ceiling × (t/12)³
 //
@@ -36,8 +36,8 @@ import (
 // faster, in proportion, so their rates come together. Below one a second t
 // counts requests instead.
 //
-// The first refusal tells less: the server's bucket may have been full before.
-// The rate is then what was served of late, and all that was is most.
+// The first refusal tells less, because the server's bucket may have been full
+// before. The ceiling is then the rate of late, and most is all that was served.
 //
 // If the answers say what is left of a limit, though not exactly when it is
 // reset, the rate follows that too. It is multiplied by min(1, (2 × left + 1) /
@@ -56,7 +56,7 @@ type pace struct {
 	ceiling float64       // requests per second; 0: not known
 	guided  bool          // the ceiling comes from what was left, and not from a refusal
 	guessed bool          // it comes from one refusal alone
-	most    float64       // requests that the server's bucket can save, for a client that was refused
+	most    float64       // requests that the server's bucket can save in a pause
 	fill    float64       // the factor of left and limit; 1: not known
 	served  int           // requests served since
 	since   time.Time     // the last refusal, or the first request
@@ -102,7 +102,7 @@ func (p *pace) learned(now time.Time) float64 {
 func (p *pace) burst(now time.Time) float64 {
 	burst := p.learned(now) / 10
 	if !p.guided && p.ceiling > 0 {
-		burst = 0.9 * p.most
+		burst = 0.9 * min(p.most, p.ceiling*p.paused.Seconds())
 	}
 	if p.windowed(now) {
 		burst = min(burst, p.windowBurst)

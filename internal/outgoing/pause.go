@@ -13,12 +13,12 @@ const (
 	probeFor = time.Second
 )
 
-// pause is a time in which no request of a key is sent. After it, and before
-// anything is known of a key, few requests are under way at first: one, and one
-// more for each rampBy that were served.
+// pause is a time in which no request of a key is sent. The first one after it
+// is a probe: others wait for its answer. Before two pauses have told what the
+// server sustains, one more may be under way for each rampBy that are served.
 type pause struct {
 	until    time.Time
-	number   int // of pauses that refusals began, so far
+	number   int // of pauses so far
 	refusals int // in a row, of requests that were sent after the pause before
 
 	ramps    bool      // a pause has begun, or nothing was known of the key at first
@@ -68,32 +68,32 @@ func (p *pause) answered(t *Turn) {
 	}
 }
 
-// next has requests that were sent before no longer count.
-func (p *pause) next() { p.number, p.underWay, p.served = p.number+1, 0, 0 }
-
 // refused begins a pause. The server said how long; 0: it did not. It reports
 // whether the refusal is a new one: those of requests that were sent before the
 // pause began can only make it longer.
 func (p *pause) refused(t *Turn, said time.Duration, now time.Time) (isNew bool) {
 	if isNew = t.pauses == p.number; isNew {
 		p.refusals++
-		p.next()
 	}
 	switch {
 	case said > 0:
-		p.begin(now.Add(t.gate.apart(min(said, longestPause))))
+		p.begin(now.Add(t.gate.apart(min(said, longestPause))), now)
 	case isNew:
-		p.begin(now.Add(t.gate.Backoff(firstBackoff, lastBackoff, p.refusals)))
+		p.begin(now.Add(t.gate.Backoff(firstBackoff, lastBackoff, p.refusals)), now)
 	}
 	return isNew
 }
 
 // begin has no request sent until an instant. It never makes a pause shorter.
-func (p *pause) begin(until time.Time) {
-	if limit := time.Now().Add(longestPause); until.After(limit) {
+// Requests that were sent before no longer count.
+func (p *pause) begin(until, now time.Time) {
+	if p.ramps = true; !p.until.After(now) {
+		p.number, p.underWay, p.served = p.number+1, 0, 0
+	}
+	if limit := now.Add(longestPause); until.After(limit) {
 		until = limit
 	}
-	if p.ramps = true; until.After(p.until) {
+	if until.After(p.until) {
 		p.until = until
 	}
 }
