@@ -229,6 +229,27 @@ func TestClientsLearnTheRateOfASmallBucket(t *testing.T) {
 	}
 }
 
+// From Retry-After alone, what a bucket that is smaller, or a window of a second
+// can't save costs with each refusal: see docs/client.md.
+func TestClientsLearnFromRefusalsWhatCannotBeSaved(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit   core.Limit
+		goodput float64
+	}{
+		"bursts of 5":         {core.PerSecond(50).WithBurst(5), 0.8},
+		"bursts of 20":        {core.PerSecond(50).WithBurst(20), 0.8},
+		"windows of a second": {core.PerSecond(50).WithMode(core.Aligned), 0.7},
+	} {
+		for _, processes := range []int{1, 4} {
+			inBubble(t, func(t *testing.T) {
+				if got := play(t, limited(t, core.HeadersNone, c.limit), c.limit, 10, processes, 4*time.Minute, varying(5*time.Millisecond)); got.goodput < c.goodput || got.goodput > 1 {
+					t.Errorf("%s, %d processes: goodput %.3f, want from %.2f to 1", name, processes, got.goodput, c.goodput)
+				}
+			})
+		}
+	}
+}
+
 // Of limits that begin anew at each window, clients spread what is left over it.
 // Nothing is refused, and each window loses the last two seconds or so: whole
 // seconds don't say when it ends.
