@@ -42,8 +42,8 @@ import (
 // If the answers say what is left of a limit, though not exactly when it is
 // reset, the rate follows that too. It is multiplied by min(1, (2 × left + 1) /
 // limit), and the ceiling rises by a sixteenth with each request served while
-// more than half is left and requests wait. So the server is never asked for
-// more than it has.
+// more than half is left and requests wait. So the server is hardly ever asked
+// for more than it has. A refusal halves that rate.
 type pace struct {
 	tokens float64   // in hand at an instant
 	at     time.Time // that instant
@@ -54,7 +54,7 @@ type pace struct {
 	renewed     bool      // the window is over; its rate counts on until an answer comes, but not for long
 
 	ceiling float64       // requests per second; 0: not known
-	guided  bool          // the ceiling comes from what was left, and not from a refusal
+	guided  bool          // the ceiling comes from what was left, and not from refusals
 	guessed bool          // it comes from one refusal alone
 	most    float64       // requests that the server's bucket can save in a pause
 	fill    float64       // the factor of left and limit; 1: not known
@@ -100,7 +100,7 @@ func (p *pace) learned(now time.Time) float64 {
 // burst returns how many requests may go at once: what a pause has saved, or a
 // tenth of what is left of the window, and of a second's.
 func (p *pace) burst(now time.Time) float64 {
-	burst := p.learned(now) / 10
+	burst := p.learned(now) / 10 * p.fill
 	if !p.guided && p.ceiling > 0 {
 		burst = 0.9 * min(p.most, p.ceiling*p.paused.Seconds())
 	}
@@ -166,16 +166,18 @@ func (p *pace) refused(pause time.Duration, now time.Time) {
 	if n := float64(p.served); n > 0 {
 		before, paused := p.learned(now), p.paused.Seconds()
 		active := max(0, now.Sub(p.since).Seconds()-paused)
-		if p.guided || p.ceiling == 0 {
-			p.ceiling, p.guessed, p.most = min(n/max(0.2, active), before), true, n
-		} else {
+		switch {
+		case p.guided:
+			p.ceiling = max(1, before/2)
+		case p.ceiling == 0:
+			p.ceiling, p.guessed, p.most = n/max(0.2, active), true, n
+		default:
 			measured := max(n/max(1e-3, active+paused), (n-p.most)/max(active, paused, 1e-3))
 			if !p.guessed {
 				measured = max(measured, 0.8*p.ceiling)
 			}
 			p.ceiling, p.guessed, p.most = min(measured, before), false, min(p.most, n)
 		}
-		p.guided, p.fill = false, 1
 	}
 	p.served, p.since, p.paused, p.tokens = 0, now, pause, 0
 }
