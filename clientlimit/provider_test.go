@@ -112,6 +112,11 @@ func limited(t *testing.T, style core.HeaderStyle, limits ...core.Limit) handled
 	if err != nil {
 		t.Fatal(err)
 	}
+	return limitedBy(l)
+}
+
+// limitedBy returns a service that a limiter limits.
+func limitedBy(l *core.Limiter) handled {
 	return handled{httplimit.New(l, httplimit.Global("all"))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "here you are")
 	}))}

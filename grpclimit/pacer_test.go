@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -49,23 +51,30 @@ func order(ctx context.Context, conn *grpc.ClientConn) error {
 
 // The first refusal holds back all calls, and all are served in the end.
 func TestPacerHeedsRetryInfo(t *testing.T) {
-	var refused, served atomic.Int64
-	until := time.Now().Add(300 * time.Millisecond)
-	conn := serve(t, handlers{once: func(_ context.Context, in *text) (*text, error) {
-		if time.Now().Before(until) {
-			refused.Add(1)
-			return nil, refusal(codes.ResourceExhausted, time.Until(until))
+	synctest.Test(t, func(t *testing.T) {
+		pacer := core.Must(grpclimit.NewPacer(grpclimit.Pacing{}))
+		conn, err := grpc.NewClient("passthrough:///server", grpc.WithTransportCredentials(insecure.NewCredentials()))
+		require.NoError(t, err)
+		defer conn.Close()
+		var refused, served atomic.Int64
+		until := time.Now().Add(300 * time.Millisecond)
+		server := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
+			time.Sleep(time.Millisecond)
+			if time.Now().Before(until) {
+				refused.Add(1)
+				return refusal(codes.ResourceExhausted, time.Until(until))
+			}
+			served.Add(1)
+			return nil
 		}
-		served.Add(1)
-		return in, nil
-	}}, nil, nil, paced(t, grpclimit.Pacing{})...)
-	var all sync.WaitGroup
-	for range 20 {
-		all.Go(func() { assert.NoError(t, order(t.Context(), conn)) })
-	}
-	all.Wait()
-	assert.Equal(t, int64(20), served.Load())
-	assert.Equal(t, int64(1), refused.Load(), "one call asks whether the server is there, and its refusal holds back the others")
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() { assert.NoError(t, pacer.UnaryClient(t.Context(), once, nil, nil, conn, server)) })
+		}
+		all.Wait()
+		assert.Equal(t, int64(20), served.Load())
+		assert.Equal(t, int64(1), refused.Load(), "one call asks whether the server is there, and its refusal holds back the others")
+	})
 }
 
 // This library's own server refuses, and its client comes back in time.

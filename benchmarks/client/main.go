@@ -3,7 +3,7 @@
 // use, how long requests wait, and whether clients get alike. It prints what
 // the table of docs/client.md shows, a row for each case:
 //
-//	cd benchmarks && GOWORK=off go run ./client            # seven minutes
+//	cd benchmarks && GOWORK=off go run ./client            # twenty minutes
 //	cd benchmarks && GOWORK=off go run ./client -for 5s    # a quick look
 //
 // It needs redis-server on the PATH, for the clients that share a limiter.
@@ -28,7 +28,7 @@ const perSecond = 50
 
 func main() {
 	log.SetFlags(0)
-	length := flag.Duration("for", 20*time.Second, "how long each case takes")
+	length := flag.Duration("for", time.Minute, "how long each case takes")
 	only := flag.String("only", "", "one method")
 	worker := flag.String("worker", "", "for processes that this one starts")
 	flag.Parse()

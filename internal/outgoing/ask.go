@@ -1,8 +1,10 @@
 package outgoing
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -33,7 +35,7 @@ func (g *Gate) ask(t *Turn, w *waiter, inTurn bool) (passed bool, err error) {
 		switch {
 		case pause > 0:
 			l.mu.Lock()
-			l.pause.begin(now.Add(g.apart(pause)))
+			l.pause.begin(now.Add(g.apart(pause)), now)
 			l.mu.Unlock()
 		case g.config.Limiter == nil:
 			passed = true
@@ -55,6 +57,9 @@ func (g *Gate) ask(t *Turn, w *waiter, inTurn bool) (passed bool, err error) {
 		return false, err
 	}
 	l.notBefore = time.Time{}
+	if l.pause.probes() && paces(&t.result) {
+		g.unlocked(l, func() { _ = g.config.Limiter.Debit(t.ctx, l.key, 1) })
+	}
 	return true, nil
 }
 
@@ -88,6 +93,16 @@ func (g *Gate) retryAfter(res *core.Result) time.Duration {
 		return min(slots, pollSlots/2+g.config.Jitter(pollSlots))
 	}
 	return max(rates, time.Microsecond)
+}
+
+// paces reports whether res is of a limit on the rate of requests. The first
+// request after a pause takes one more of its tokens. The pause has filled the
+// limiter's bucket and the service's, and that request begins the refill of
+// both. Later ones, with a shorter way to the service, would come too early.
+func paces(res *core.Result) bool {
+	return slices.ContainsFunc(res.Limits(), func(r core.LimitResult) bool {
+		return r.Limit.Mode == core.Continuous && r.Cost > 0 && cmp.Or(r.Limit.Unit, core.Requests) == core.Requests
+	})
 }
 
 // pollSlots is about how often to ask for a slot that another process may
@@ -138,5 +153,5 @@ func cancel(r *core.Reservation, ctx context.Context) { _ = r.Cancel(context.Wit
 func (l *lane) pausedFor(t *Turn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.pause.probe != t && l.pause.left(time.Now()) > 0 || l.pause.until.After(time.Now())
+	return l.pause.number != t.pauses || l.pause.until.After(time.Now())
 }

@@ -34,7 +34,7 @@ func New(c Config) *Gate {
 	if c.Jitter == nil {
 		c.Jitter = rand.N[time.Duration]
 	}
-	return &Gate{config: c, lanes: lanes{probing: c.Limiter == nil}}
+	return &Gate{config: c, lanes: lanes{ramps: c.Limiter == nil}}
 }
 
 // Call is a request that wants to pass.

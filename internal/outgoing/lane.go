@@ -72,7 +72,7 @@ func (l *lane) send(t *Turn, now time.Time) {
 func (l *lane) unsend(t *Turn, now time.Time) {
 	l.underWay--
 	l.pace.take(-1, now)
-	l.pause.end(t)
+	l.pause.end(t, now)
 	l.queue.wakeFirst()
 }
 
@@ -80,7 +80,7 @@ func (l *lane) unsend(t *Turn, now time.Time) {
 // is an accident of times, and the pause is enough.
 func (l *lane) refused(limited bool, now time.Time) {
 	if !limited || now.Sub(l.refusedAt) < accident {
-		l.pace.refused(now)
+		l.pace.refused(l.pause.until.Sub(now), now)
 	}
 	l.refusedAt = now
 }
@@ -105,7 +105,7 @@ const maxLanes = 10_000
 
 // lanes are the lanes of a client, by key.
 type lanes struct {
-	probing bool // the first request of a new key is a probe
+	ramps bool // nothing is known of a new key
 
 	mu    sync.Mutex // guards all below, and uses and idle of each lane
 	byKey map[string]*lane
@@ -126,7 +126,7 @@ func (s *lanes) enter(key string) *lane {
 			delete(s.byKey, s.idle.Remove(oldest).(*lane).key)
 		}
 		l = &lane{key: key}
-		l.pause.probing = s.probing
+		l.pause.ramps = s.ramps
 		s.byKey[key] = l
 	case l.uses == 0:
 		s.idle.Remove(l.idle)

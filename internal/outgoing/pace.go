@@ -18,23 +18,32 @@ import (
 // It does not count for resets within two seconds that were said in whole
 // seconds, which can't tell a shorter time.
 //
-// The other rate is learned (AIMD). A refusal says what the server sustains,
-// because its bucket was empty at this refusal and at the one before: ceiling =
-// requests served between the two / time between them. The refusal halves the
-// rate. Each of n requests served since raises it by an eighth of what is
-// missing, and after t seconds it rises beyond, to find out whether more is
-// possible:
+// The other rate is learned (AIMD). A refusal says that the server's bucket is
+// empty now, as it was at the refusal before. So of n requests served since,
+// over a time of which a pause was a part, the server's bucket had saved some in
+// the pause, of most at most, and sustained the others:
 //
-//	ceiling × (1 − ½ × (7/8)ⁿ + (t/T)³)
+//	ceiling = max(n / time, (n − most) / max(pause, time − pause))
+//	most = min(most, n)
 //
-// T is 30, and 3 after the first refusal, before which the server's bucket may
-// have been full.
+// A refusal lowers the ceiling by no more than a fifth, and never makes the rate
+// higher than it was. Nine tenths of what the pause has saved may go at once after
+// it. After t more seconds the rate is, to find out whether more is possible,
+//
+//	ceiling + √ceiling × (t/12)³
+//
+// in requests per second. Of clients that share a limit the slow ones rise
+// faster, in proportion, so their rates come together. Below one a second t
+// counts requests instead.
+//
+// The first refusal tells less, because the server's bucket may have been full
+// before. The ceiling is then the rate of late, and most is all that was served.
 //
 // If the answers say what is left of a limit, though not exactly when it is
 // reset, the rate follows that too. It is multiplied by min(1, (2 × left + 1) /
 // limit), and the ceiling rises by a sixteenth with each request served while
-// more than half is left and requests wait. So the server is never asked for
-// more than it has.
+// more than half is left and requests wait. So the server is hardly ever asked
+// for more than it has. A refusal halves that rate.
 type pace struct {
 	tokens float64   // in hand at an instant
 	at     time.Time // that instant
@@ -44,13 +53,18 @@ type pace struct {
 	windowEnd   time.Time // zero: there is no window
 	renewed     bool      // the window is over; its rate counts on until an answer comes, but not for long
 
-	ceiling float64   // requests per second; 0: not known
-	guided  bool      // the ceiling comes from what was left, and not from a refusal
-	fill    float64   // the factor of left and limit; 1: not known
-	scale   float64   // in seconds: T
-	served  int       // requests served since the last refusal
-	since   time.Time // of the last refusal, or of the first request
+	ceiling float64       // requests per second; 0: not known
+	guided  bool          // the ceiling comes from what was left, and not from refusals
+	guessed bool          // it comes from one refusal alone
+	most    float64       // requests that the server's bucket can save in a pause
+	fill    float64       // the factor of left and limit; 1: not known
+	served  int           // requests served since
+	since   time.Time     // the last refusal, or the first request
+	paused  time.Duration // after that refusal
 }
+
+// lately is how far back counts what was served before a first refusal.
+const lately = 2 * time.Second
 
 // resolution is how long a reset is at least, if whole seconds can tell it:
 // dates are up to a second late.
@@ -75,17 +89,21 @@ func (p *pace) learned(now time.Time) float64 {
 	if p.ceiling == 0 {
 		return math.Inf(1)
 	}
-	missing := 0.5 * math.Pow(7.0/8, float64(p.served))
 	if p.guided {
-		missing = 0
+		return p.ceiling * p.fill
 	}
-	return p.ceiling * (1 - missing + math.Pow(now.Sub(p.since).Seconds()/p.scale, 3)) * p.fill
+	slow := min(1, p.ceiling)
+	t := max(0, now.Sub(p.since)-p.paused).Seconds() * slow
+	return (p.ceiling + math.Sqrt(p.ceiling*slow)*math.Pow(t/12, 3)) * p.fill
 }
 
-// burst returns how many requests may go at once: a tenth of what is left of
-// the window, and of a second's.
+// burst returns how many requests may go at once: what a pause has saved, or a
+// tenth of what is left of the window, and of a second's.
 func (p *pace) burst(now time.Time) float64 {
-	burst := p.learned(now) / 10
+	burst := p.learned(now) / 10 * p.fill
+	if !p.guided && p.ceiling > 0 {
+		burst = 0.9 * min(p.most, p.ceiling*p.paused.Seconds())
+	}
 	if p.windowed(now) {
 		burst = min(burst, p.windowBurst)
 	}
@@ -99,7 +117,13 @@ func (p *pace) refill(now time.Time) {
 	if math.IsInf(rate, 1) {
 		p.tokens = math.Inf(1)
 	} else {
-		p.tokens = min(burst, p.tokens+rate*max(0, now.Sub(p.at).Seconds()))
+		p.tokens += rate * max(0, now.Sub(p.at).Seconds())
+		if over := p.tokens - burst; over > 0 {
+			p.tokens = burst
+			if p.at.Sub(p.since) > p.paused { // nobody asks for as much
+				p.since = p.since.Add(time.Duration(over / rate * 1e9))
+			}
+		}
 	}
 	if p.windowed(now) && !p.renewed && !now.Before(p.windowEnd) {
 		p.renewed, p.tokens = true, max(1, p.tokens)
@@ -135,21 +159,27 @@ func (p *pace) take(n float64, now time.Time) {
 	}
 }
 
-// refused notes a refusal. The pause after it is not the pace's.
-func (p *pace) refused(now time.Time) {
+// refused notes a refusal, and the pause after it. If nothing was served since
+// the one before, it says nothing new.
+func (p *pace) refused(pause time.Duration, now time.Time) {
 	p.refill(now)
-	if p.ceiling == 0 && p.served == 0 { // that tells of no rate
-		p.since = now
-		return
+	if n := float64(p.served); n > 0 {
+		before, paused := p.learned(now), p.paused.Seconds()
+		active := max(0, now.Sub(p.since).Seconds()-paused)
+		switch {
+		case p.guided:
+			p.ceiling = max(1, before/2)
+		case p.ceiling == 0:
+			p.ceiling, p.guessed, p.most = n/max(0.2, active), true, n
+		default:
+			measured := max(n/max(1e-3, active+paused), (n-p.most)/max(active, paused, 1e-3))
+			if !p.guessed {
+				measured = max(measured, 0.8*p.ceiling)
+			}
+			p.ceiling, p.guessed, p.most = min(measured, before), false, min(p.most, n)
+		}
 	}
-	seconds := max(1, now.Sub(p.since).Seconds())
-	measured, before := max(1, float64(p.served))/seconds, p.learned(now)
-	p.ceiling, p.scale = measured, 3
-	if !math.IsInf(before, 1) {
-		p.ceiling, p.scale = min(max(measured, before/2), before), 30
-	}
-	p.guided, p.fill, p.served, p.since = false, 1, 0, now
-	p.tokens = min(p.tokens, 0)
+	p.served, p.since, p.paused, p.tokens = 0, now, pause, 0
 }
 
 // heard notes an answer that was no refusal, while so many requests are under
@@ -183,12 +213,12 @@ func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int
 			p.ceiling, p.guided = 0, false
 		}
 	case p.ceiling == 0:
-		p.ceiling, p.guided, p.scale = start, true, 30
+		p.ceiling, p.guided = start, true
 	case p.fill == 1 && p.tokens < p.burst(now):
 		p.ceiling += p.ceiling / 16
 	}
-	if p.guided || p.ceiling == 0 {
-		p.since = now
+	if over := now.Sub(p.since); (p.guided || p.ceiling == 0) && over > lately {
+		p.served, p.since = p.served/2, p.since.Add(over/2)
 	}
 	p.tokens = min(p.tokens, p.burst(now))
 }

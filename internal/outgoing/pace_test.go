@@ -24,7 +24,7 @@ func TestThePaceIsBounded(t *testing.T) {
 		for step := range 50 {
 			switch r.IntN(5) {
 			case 0:
-				p.refused(now)
+				p.refused(span(), now)
 			case 1:
 				p.take(1, now)
 			default:

@@ -14,46 +14,59 @@ const (
 )
 
 // pause is a time in which no request of a key is sent. The first one after it
-// is a probe: others wait for its answer.
+// is a probe: others wait for its answer. Before two pauses have told what the
+// server sustains, one more may be under way for each rampBy that are served.
 type pause struct {
 	until    time.Time
-	number   int // of pauses that refusals began, so far
+	number   int // of pauses so far
 	refusals int // in a row, of requests that were sent after the pause before
 
-	probing bool      // no answer has come since the last pause, or of a new key at all
-	probe   *Turn     // that is under way; nil: none
-	asked   time.Time // when the probe was sent
+	ramps    bool      // a pause has begun, or nothing was known of the key at first
+	underWay int       // requests that were sent since the last pause
+	served   int       // of those
+	heard    time.Time // when the last of them was answered, or the first was sent
 }
 
+// rampBy is how many requests are served for each that may be under way.
+const rampBy = 4
+
 // left returns how long requests have to wait at an instant, for the end of the
-// pause or for the answer to the probe.
+// pause or for answers.
 func (p *pause) left(now time.Time) time.Duration {
 	if left := p.until.Sub(now); left > 0 {
 		return left
 	}
-	if p.probing && p.probe != nil {
-		return max(0, p.asked.Add(probeFor).Sub(now))
+	if p.ramps && p.underWay > 0 && (p.served == 0 || p.number < 2 && (p.underWay-1)*rampBy >= p.served) {
+		return max(0, p.heard.Add(probeFor).Sub(now))
 	}
 	return 0
 }
 
-// sent notes that a request is sent. The first after a pause is the probe.
+// sent notes that a request is sent.
 func (p *pause) sent(t *Turn, now time.Time) {
-	t.pauses = p.number
-	if p.probing {
-		p.probe, p.asked = t, now
+	if t.pauses = p.number; p.underWay == 0 {
+		p.heard = now
 	}
+	p.underWay++
 }
+
+// probes reports whether a request that was sent is the first after a refusal.
+func (p *pause) probes() bool { return p.number > 0 && p.served == 0 && p.underWay == 1 }
 
 // end notes that a request has been answered, or has failed.
-func (p *pause) end(t *Turn) {
-	if p.probe == t {
-		p.probe = nil
+func (p *pause) end(t *Turn, now time.Time) {
+	if t.pauses == p.number {
+		p.underWay--
+		p.heard = now
 	}
 }
 
-// served notes an answer that was no refusal.
-func (p *pause) served() { p.refusals, p.probing = 0, false }
+// answered notes that t was served.
+func (p *pause) answered(t *Turn) {
+	if p.refusals = 0; t.pauses == p.number {
+		p.served++
+	}
+}
 
 // refused begins a pause. The server said how long; 0: it did not. It reports
 // whether the refusal is a new one: those of requests that were sent before the
@@ -61,23 +74,26 @@ func (p *pause) served() { p.refusals, p.probing = 0, false }
 func (p *pause) refused(t *Turn, said time.Duration, now time.Time) (isNew bool) {
 	if isNew = t.pauses == p.number; isNew {
 		p.refusals++
-		p.number++
 	}
 	switch {
 	case said > 0:
-		p.begin(now.Add(t.gate.apart(min(said, longestPause))))
+		p.begin(now.Add(t.gate.apart(min(said, longestPause))), now)
 	case isNew:
-		p.begin(now.Add(t.gate.Backoff(firstBackoff, lastBackoff, p.refusals)))
+		p.begin(now.Add(t.gate.Backoff(firstBackoff, lastBackoff, p.refusals)), now)
 	}
 	return isNew
 }
 
 // begin has no request sent until an instant. It never makes a pause shorter.
-func (p *pause) begin(until time.Time) {
-	if limit := time.Now().Add(longestPause); until.After(limit) {
+// Requests that were sent before no longer count.
+func (p *pause) begin(until, now time.Time) {
+	if p.ramps = true; !p.until.After(now) {
+		p.number, p.underWay, p.served = p.number+1, 0, 0
+	}
+	if limit := now.Add(longestPause); until.After(limit) {
 		until = limit
 	}
-	if p.probing = true; until.After(p.until) {
+	if until.After(p.until) {
 		p.until = until
 	}
 }

@@ -34,7 +34,7 @@ func (t *Turn) Served(a advice.Advice) {
 		a.Quotas = nil
 	}
 	t.answered(func(now time.Time) {
-		t.lane.pause.served()
+		t.lane.pause.answered(t)
 		t.lane.pace.heard(a.Quotas, t.units, t.lane.underWay, now)
 	})
 }
@@ -90,8 +90,9 @@ func (t *Turn) answered(note func(now time.Time)) {
 	t.lane.mu.Lock()
 	defer t.lane.mu.Unlock()
 	t.lane.underWay--
-	t.lane.pause.end(t)
-	note(time.Now())
+	now := time.Now()
+	t.lane.pause.end(t, now)
+	note(now)
 	t.lane.queue.wakeFirst()
 }
 

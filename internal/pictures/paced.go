@@ -118,6 +118,6 @@ func drawLearned() *canvas {
 	c.mark(margin+405, 400, false)
 	c.text(margin+420, 406, "soft", "denied")
 	c.describe("A service serves 50 requests a second, and says nothing but Retry-After. In %d seconds %d requests of a client were denied, and %d served. "+
-		"After each denial the rate halves, comes back within some ten answers, and then rises slowly.", seconds, len(p.denied), int(p.served[len(p.served)-1].tokens))
+		"After each denial the rate is what the service sustained since the one before, and then it rises slowly, and faster with the time.", seconds, len(p.denied), int(p.served[len(p.served)-1].tokens))
 	return c
 }
