@@ -53,9 +53,6 @@ func (r *compiled) ownSets(key string) (own *ownSets, blocked bool) {
 
 // ofGiven is own, of a stored key, for r's limits, which are of WithLimits.
 func (r *compiled) ofGiven(key string, own *ownSets) *ownSets {
-	if !own.set.asked.Load() {
-		own.set.asked.Store(true)
-	}
 	limits := r.policy.Limits
 	if override := r.overrides[key]; override != nil {
 		limits = r.lists.merged(limits, override)

@@ -115,9 +115,6 @@ func (l *Limiter) decide(ctx context.Context, now *compiled, res *Result, r *req
 	if err := r.check(ctx, now); err != nil {
 		return err
 	}
-	if p.ofKey && !p.asked.Load() && !r.peeks() && !r.peek {
-		p.asked.Store(true)
-	}
 	if !r.peek && (r.units != nil || p.use != nil || l.taken != nil && !l.taken.requests.Load()) {
 		l.noteUnits(now, p, r)
 	}

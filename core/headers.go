@@ -108,7 +108,10 @@ func (r *Result) writeHeaders(room *field.Room, h field.Header) {
 		}
 		w.Set("Cache-Control", "no-store")
 	}
-	style, texts := r.headers.in(draftOf(w.Get(policyField))), r.set.texts
+	style, texts := r.headers.in(0), r.set.texts
+	if style&drafts != 0 {
+		style = style.in(draftOf(w.Get(policyField)))
+	}
 	if style&HeadersDraft8 != 0 {
 		w.Add(policyField, texts.policy)
 		text := w.Text()

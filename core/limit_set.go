@@ -17,7 +17,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// limitSet is checked, named limits as integers. Only asked and blocked change.
+// limitSet is checked, named limits as integers. Only blocked changes.
 type limitSet struct {
 	*bucket.LimitSet
 
@@ -30,9 +30,7 @@ type limitSet struct {
 	use       *unitUse         // nil if all limits count requests
 	slots     *bucket.LimitSet // those of limits that are slots; nil: there are none
 	estimates bool             // some limits hold estimates
-	ofKey     bool             // they are the limits of a key that has its own
 	beyond    *[]int64         // of a blocked key: what each request asks of each limit, which is more than any can hold; else nil
-	asked     atomic.Bool      // ofKey: a request has asked for tokens of the key
 
 	blocked atomic.Pointer[limitSet] // see denying; nil: nobody needs it yet
 }
@@ -76,7 +74,7 @@ func (p *limitSet) denying() *limitSet {
 	if p.blocked.Load() == nil {
 		d := &limitSet{
 			LimitSet: bucket.NewLimitSet(p.Rates), class: p.class, given: p.given, limits: p.limits, units: p.units, texts: p.texts,
-			limited: p.limited, slots: p.slots, estimates: p.estimates, ofKey: true,
+			limited: p.limited, slots: p.slots, estimates: p.estimates,
 		}
 		d.block()
 		p.blocked.CompareAndSwap(nil, d)
@@ -226,9 +224,8 @@ func (p *Policy) keySets(limitsOf map[string][]Limit, local bool, before keySets
 // ownSets returns the limits of a key that has these limits under p.
 func (p *Policy) ownSets(limits []Limit, local bool) *ownSets {
 	own := &ownSets{set: newLimitSet(p.Name, limits)}
-	if own.set.ofKey = true; local {
+	if local {
 		own.local = newLimitSet(p.Name, scaled(limits, p.LocalShare))
-		own.local.ofKey = true
 	}
 	return own
 }

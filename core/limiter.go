@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -414,23 +413,6 @@ func (l *Limiter) replace(now, next *compiled, changes []string) {
 			of.replacedBy(next)
 		}
 	}
-}
-
-// UnusedOverrides returns, sorted, the keys of the policy's Overrides and
-// Blocked for which no request has asked since the policy was set. A key that
-// stays there although its client sends requests is not what the key function
-// returns: package keyof makes keys.
-func (l *Limiter) UnusedOverrides() []string {
-	now := l.current()
-	all := append(slices.Collect(maps.Values(now.plans)), now)
-	var unused []string
-	for _, key := range slices.Concat(slices.Collect(maps.Keys(now.policy.Overrides)), now.policy.Blocked) {
-		if !slices.ContainsFunc(all, func(r *compiled) bool { return r.own[store.Key(key)].set.asked.Load() }) {
-			unused = append(unused, key)
-		}
-	}
-	slices.Sort(unused)
-	return slices.Compact(unused)
 }
 
 // replacedBy has tokens that were taken under r come back under next.

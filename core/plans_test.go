@@ -176,16 +176,6 @@ func TestUnitsThatAPlanCounts(t *testing.T) {
 	require.ErrorContains(t, l.SetPolicy(sold()), "RL117")
 }
 
-func TestOverridesThatAPlanHasMetAreUsed(t *testing.T) {
-	for plan, unused := range map[string][]string{"none": {"bob"}, "pro": nil, "": nil} {
-		l := core.Must(core.NewLimiter(core.NewMemoryStore(), sold()))
-		if of, err := l.WithPlan(plan); err == nil {
-			capacities(t, of, "bob")
-		}
-		assert.Equal(t, unused, l.UnusedOverrides(), plan)
-	}
-}
-
 func TestPoliciesWithPlansInJSON(t *testing.T) {
 	p := sold()
 	text, err := p.MarshalJSON()

@@ -1,7 +1,6 @@
 package keyof_test
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -14,12 +13,8 @@ func Example() {
 		Name: "api", Limits: []core.Limit{core.PerMinute(60)},
 		Overrides: map[string][]core.Limit{key: {core.PerMinute(600)}},
 	}))
-	fmt.Println(key, limiter.Capacity(key), limiter.UnusedOverrides())
-	_, err := limiter.Allow(context.Background(), key) // as a request with the header X-Api-Key: k-123 does
-	fmt.Println(limiter.UnusedOverrides(), err)
-	// Output:
-	// header:x-api-key:k-123 600 [header:x-api-key:k-123]
-	// [] <nil>
+	fmt.Println(key, limiter.Capacity(key), limiter.Capacity("k-123")) // the key is not its value alone
+	// Output: header:x-api-key:k-123 600 60
 }
 
 func ExampleIP() {
