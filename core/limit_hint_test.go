@@ -15,7 +15,7 @@ var didYouMean = regexp.MustCompile(`"([^"]*)" (?:is not understood|has no slash
 
 // Who writes what a hint says must not get the next mistake.
 func TestHintsOfALimitAreLimits(t *testing.T) {
-	for text, want := range map[string]string{
+	wantHints(t, map[string]string{
 		"10/s burst=20":             "10/s burst 20",
 		"10/s burst:20":             "10/s burst 20",
 		"10/s burst20":              "10/s burst 20",
@@ -40,23 +40,7 @@ func TestHintsOfALimitAreLimits(t *testing.T) {
 		"10 per second":             "10/s",
 		"10rps":                     "10/s",
 		"10 tokens per min burst=5": "",
-	} {
-		_, err := core.ParseLimit(text)
-		require.Error(t, err, text)
-		hint := didYouMean.FindStringSubmatch(err.Error())
-		if want == "" {
-			assert.Nil(t, hint, "%q: no hint is better than a wrong one", text)
-			continue
-		}
-		if !assert.NotNil(t, hint, "%q has no hint: %v", text, err) {
-			continue
-		}
-		corrected := strings.Replace(text, hint[1], hint[2], 1)
-		l, err := core.ParseLimit(corrected)
-		if assert.NoError(t, err, "%q became %q by its hint", text, corrected) {
-			assert.Equal(t, want, l.String(), "%q became %q by its hint", text, corrected)
-		}
-	}
+	})
 }
 
 func TestMessageOfALimitBeginsWithTheMistake(t *testing.T) {
@@ -98,5 +82,28 @@ func TestMistakesOfALimitSayWhatFitsItsField(t *testing.T) {
 	} {
 		_, err := core.ParseLimit(text)
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// wantHints checks what texts become by the hint in their mistake; "": there is
+// no hint.
+func wantHints(t *testing.T, texts map[string]string) {
+	t.Helper()
+	for text, want := range texts {
+		_, err := core.ParseLimit(text)
+		require.Error(t, err, text)
+		hint := didYouMean.FindStringSubmatch(err.Error())
+		if want == "" {
+			assert.Nil(t, hint, "%q: no hint is better than a wrong one", text)
+			continue
+		}
+		if !assert.NotNil(t, hint, "%q has no hint: %v", text, err) {
+			continue
+		}
+		corrected := strings.Replace(text, hint[1], hint[2], 1)
+		l, err := core.ParseLimit(corrected)
+		if assert.NoError(t, err, "%q became %q by its hint", text, corrected) {
+			assert.Equal(t, want, l.String(), "%q became %q by its hint", text, corrected)
+		}
 	}
 }

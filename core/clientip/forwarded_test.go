@@ -155,22 +155,7 @@ func FuzzForwarded(f *testing.F) {
 	}
 	ip := core.Must(clientip.New(core.TrustProxies(trusted...), core.TrustHeader("Forwarded"), core.DangerouslyTrustRemoteAddr()))
 	f.Fuzz(func(t *testing.T, peer, header string) {
-		lines := strings.Split(header, "\n")
-		if header == "" {
-			lines = nil
-		}
-		key := func(lines []string) string {
-			k, err := ip.Key(peer, func(name string) []string {
-				if name == "Forwarded" {
-					return lines
-				}
-				return nil
-			})
-			if err != nil {
-				return ""
-			}
-			return k
-		}
+		lines, key := keyBy(ip, peer, "Forwarded", header)
 		got := key(lines)
 		want, ended := naiveForwarded(peer, lines)
 		if got != want {

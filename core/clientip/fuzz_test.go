@@ -101,22 +101,7 @@ func FuzzForwardedFor(f *testing.F) {
 	}
 	ip := core.Must(clientip.New(core.TrustProxies(trusted...), core.DangerouslyTrustRemoteAddr()))
 	f.Fuzz(func(t *testing.T, peer, header string) {
-		lines := strings.Split(header, "\n")
-		if header == "" {
-			lines = nil
-		}
-		key := func(lines []string) string {
-			k, err := ip.Key(peer, func(name string) []string {
-				if name == "X-Forwarded-For" {
-					return lines
-				}
-				return nil
-			})
-			if err != nil {
-				return ""
-			}
-			return k
-		}
+		lines, key := keyBy(ip, peer, "X-Forwarded-For", header)
 		got := key(lines)
 		want, ended := naiveClient(peer, lines)
 		if got != want {
@@ -127,4 +112,24 @@ func FuzzForwardedFor(f *testing.F) {
 				peer, lines, got, forged, key(forged))
 		}
 	})
+}
+
+// keyBy returns the lines of a header, and a function that returns the key of
+// a request with lines in the field of that name; "": it has none.
+func keyBy(ip *clientip.Finder, peer, field, header string) (lines []string, key func(lines []string) string) {
+	if header != "" {
+		lines = strings.Split(header, "\n")
+	}
+	return lines, func(lines []string) string {
+		k, err := ip.Key(peer, func(name string) []string {
+			if name == field {
+				return lines
+			}
+			return nil
+		})
+		if err != nil {
+			return ""
+		}
+		return k
+	}
 }
