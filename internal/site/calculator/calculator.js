@@ -40,10 +40,16 @@ const pack = list => list.reduce((runs, n) => {
 	else runs.push([n, 1]);
 	return runs;
 }, []).map(([n, times]) => times > 1 ? `${n}x${times}` : n).join(".");
-const unpack = text => text.split(".").flatMap(run => {
-	const [n, times = 1] = run.split("x");
-	return Array(Math.min(1000, Math.max(1, Number(times) || 1))).fill(n);
-}).join(" ");
+const unpack = text => {
+	const list = [];
+	for (const run of text.split(".")) {
+		const [n, times = "1"] = run.split("x");
+		for (let i = 0; i < (Number(times) || 1); i++) {
+			if (list.push(n) > 1000) return list.join(" "); // the library says that it is too much
+		}
+	}
+	return list.join(" ");
+};
 const longest = 8000;
 
 function link() {
@@ -125,7 +131,7 @@ function show(a) {
 		$("yaml").textContent = a.yaml;
 	}
 	if (!a.picture) {
-		$("says").textContent = "Something can’t be read.";
+		$("says").textContent = "There is a mistake. The picture is from before it.";
 		return;
 	}
 	answer = a;
@@ -182,10 +188,10 @@ function draw() {
 	const gap = column > 5 ? Math.min(3, column * .2) : 0;
 
 	const parts = [hatch()];
-	const w = answer.window, span = n * p.step, length = w.seen ? Math.min(w.seconds, span - w.begin) : 0;
-	if (w.seen && length < span * .98) {
-		parts.push(svg("rect", {class: "window", x: edge.left + w.begin / span * inner, y: edge.top, width: Math.max(2, length / span * inner), height: bottom - edge.top}));
-	}
+	const w = answer.window, span = n * p.step, within = w.seen > 0 && w.begin + w.seconds <= span;
+	if (within) parts.push(svg("rect", {class: "window", x: edge.left + w.begin / span * inner, y: edge.top, width: Math.max(2, w.seconds / span * inner), height: bottom - edge.top}));
+	$("busiest").hidden = !within;
+	$("busiest").textContent = `the busiest ${w.length}`;
 	for (const at of [0, top / 2, top]) {
 		parts.push(svg("line", {class: "grid", x1: edge.left, x2: width - edge.right, y1: y(at), y2: y(at)}), svg("text", {x: edge.left - 8, y: y(at) + 4, class: "end"}, number(at)));
 	}
