@@ -206,6 +206,11 @@ func TestOffline(t *testing.T) {
 		}
 		page.Go(below + "demo/")
 		page.Wait("the demo decides without a network", `document.querySelectorAll("#rows tr").length === 15 && /buckets in this page/.test(document.querySelector("#place").textContent)`)
+		page.Go(below + "calculator/")
+		page.Wait("the calculator computes without a network", picture+`.startsWith("Of ")`)
+		page.Go(below + "replay/")
+		page.Click("button", "Try a day")
+		page.Wait("a log is replayed without a network", reported+`.includes("denies 71 of 1,349 requests")`)
 		page.Key("/")
 		page.Key(strings.Split("shadow", "")...)
 		page.Wait("the search finds", results+`.length > 3`)

@@ -143,7 +143,7 @@ function buildShare(svg, width, wide) {
       for (const r of p.replicas) {
         if (!shared) showBucket(r.bucket, bucketsOf(stage, r.name), 0, t);
         const d = latest(stage.decisions.filter((d) => d.lane === r.name), t);
-        say(r.by, d ? `through ${nameOf(d.framework)}` : "");
+        say(r.by, d ? nameOf(d.framework) : "five frameworks");
         say(r.sum, d ? `${count(stage, t, r.name, 200)} passed` : "");
       }
       const lanes = p.replicas.map((r) => r.name), all = lanes.reduce((n, lane) => n + count(stage, t, lane, 200), 0);
@@ -241,6 +241,5 @@ function merge(replica, col, moments, t, alone) {
 
 function hearRedis({ up, text }) {
   set($("redis"), "aria-checked", String(up));
-  say($("share-says"), up ? `Redis: ${text}` : "");
   say($("redis-says"), up ? `on: ${text}` : "off: together the two may admit up to 20, not 10");
 }

@@ -53,6 +53,7 @@ function greet(g) {
   hero.drawn = null;
   say($("place"), g.place);
   say($("through"), g.through);
+  say($("share-says"), `Redis: ${g.redis.text}`);
   hearRedis(g.redis);
   if (!stream.greeted) buildPresets(g.presets);
   for (const [id, { settings, run }] of Object.entries(g.stages)) {

@@ -40,10 +40,16 @@ const pack = list => list.reduce((runs, n) => {
 	else runs.push([n, 1]);
 	return runs;
 }, []).map(([n, times]) => times > 1 ? `${n}x${times}` : n).join(".");
-const unpack = text => text.split(".").flatMap(run => {
-	const [n, times = 1] = run.split("x");
-	return Array(Math.min(1000, Math.max(1, Number(times) || 1))).fill(n);
-}).join(" ");
+const unpack = text => {
+	const list = [];
+	for (const run of text.split(".")) {
+		const [n, times = "1"] = run.split("x");
+		for (let i = 0; i < (Number(times) || 1); i++) {
+			if (list.push(n) > 1000) return list.join(" "); // the library says that it is too much
+		}
+	}
+	return list.join(" ");
+};
 const longest = 8000;
 
 function link() {
