@@ -45,6 +45,9 @@ func TestCalculator(t *testing.T) {
 
 		page.Fill("textbox", "Limits", "60/mn burst 5")
 		page.Wait("the mistake is the library's", `document.querySelector("#limits-wrong").textContent.includes('"mn" must be a time') && document.querySelector("#limits-wrong a").textContent === "RL104" && document.querySelector("#limits").getAttribute("aria-invalid") === "true"`)
+		for _, v := range accessible(t, page) {
+			t.Errorf("with a mistake: %s", v)
+		}
 	})
 }
 

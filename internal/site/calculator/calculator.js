@@ -131,7 +131,7 @@ function show(a) {
 		$("yaml").textContent = a.yaml;
 	}
 	if (!a.picture) {
-		$("says").textContent = "Something can’t be read.";
+		$("says").textContent = "There is a mistake. The picture is from before it.";
 		return;
 	}
 	answer = a;
@@ -188,10 +188,10 @@ function draw() {
 	const gap = column > 5 ? Math.min(3, column * .2) : 0;
 
 	const parts = [hatch()];
-	const w = answer.window, span = n * p.step, length = w.seen ? Math.min(w.seconds, span - w.begin) : 0;
-	if (w.seen && length < span * .98) {
-		parts.push(svg("rect", {class: "window", x: edge.left + w.begin / span * inner, y: edge.top, width: Math.max(2, length / span * inner), height: bottom - edge.top}));
-	}
+	const w = answer.window, span = n * p.step, within = w.seen > 0 && w.begin + w.seconds <= span;
+	if (within) parts.push(svg("rect", {class: "window", x: edge.left + w.begin / span * inner, y: edge.top, width: Math.max(2, w.seconds / span * inner), height: bottom - edge.top}));
+	$("busiest").hidden = !within;
+	$("busiest").textContent = `the busiest ${w.length}`;
 	for (const at of [0, top / 2, top]) {
 		parts.push(svg("line", {class: "grid", x1: edge.left, x2: width - edge.right, y1: y(at), y2: y(at)}), svg("text", {x: edge.left - 8, y: y(at) + 4, class: "end"}, number(at)));
 	}
