@@ -28,6 +28,8 @@ func going(int64) error { return nil }
 func TestOneLogManyLimits(t *testing.T) {
 	s, err := session.Read("access.log", strings.NewReader(sample(t)), session.Options{}, going)
 	require.NoError(t, err)
+	assert.Positive(t, s.Clients())
+	assert.Greater(t, s.Requests(), int64(s.Clients()), "clients send several requests each")
 	for _, c := range []struct {
 		try   session.Try
 		limit string
