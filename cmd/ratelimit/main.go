@@ -25,5 +25,8 @@ func main() {
 	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil { // it is a terminal
 		s.Out = show.Screen{Writer: os.Stdout, Columns: columns, Color: show.HasColor(os.Getenv)}
 	}
+	if columns, _, err := term.GetSize(int(os.Stderr.Fd())); err == nil {
+		s.Err = show.Screen{Writer: os.Stderr, Columns: columns}
+	}
 	os.Exit(table.Run(cli.UntilSignal(), s, os.Args[1:]))
 }

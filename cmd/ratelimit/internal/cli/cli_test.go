@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 )
 
 // table has a command that prints its flags and arguments.
@@ -55,6 +57,26 @@ func TestFlagsStandBeforeBetweenAndAfterArguments(t *testing.T) {
 	}
 	out, _, _ := run("show", "--", "-name", "b")
 	assert.Equal(t, "-name b name=", out, "what follows -- is no flag")
+}
+
+// A mistake keeps the columns of a terminal, and each of its lines begins anew.
+func TestMistakesFitATerminal(t *testing.T) {
+	var narrow, wide bytes.Buffer
+	t1 := table()
+	t1.Commands[0].New = func(*flag.FlagSet) cli.Run {
+		return func(context.Context, cli.Streams, []string) error {
+			return errors.New("Redis at 127.0.0.1:6379: no answer within a second\n  Check that the server runs")
+		}
+	}
+	for _, err := range []io.Writer{show.Screen{Writer: &narrow, Columns: 30}, &wide} {
+		t1.Run(t.Context(), cli.Streams{Out: io.Discard, Err: err}, []string{"show", "x"})
+	}
+	assert.Equal(t, "tool: Redis at 127.0.0.1:6379: no answer within a second\n  Check that the server runs\n", wide.String(), "in a pipe")
+	for line := range strings.Lines(narrow.String()) {
+		assert.LessOrEqual(t, len(line), 31, line)
+	}
+	assert.Equal(t, strings.Fields(wide.String()), strings.Fields(narrow.String()))
+	assert.Contains(t, narrow.String(), "\n  Check")
 }
 
 func TestExitCodesAndMessages(t *testing.T) {

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"regexp"
 	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 )
 
 // Run runs the command that args name, and returns the exit code.
@@ -17,7 +18,10 @@ func (t Table) Run(ctx context.Context, s Streams, args []string) int {
 	}
 	err := interruption(ctx, t.run(ctx, s, args))
 	if err != nil && !errors.Is(err, ErrFound) {
-		_, _ = fmt.Fprintf(s.Err, "%s: %s\n", t.Name, withoutPasswords(strings.TrimPrefix(err.Error(), t.Name+": ")))
+		message := t.Name + ": " + withoutPasswords(strings.TrimPrefix(err.Error(), t.Name+": "))
+		for line := range strings.SplitSeq(message, "\n") {
+			_ = show.Paragraph(s.Err, 4, line)
+		}
 	}
 	return codeOf(err)
 }
