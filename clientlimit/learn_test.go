@@ -221,8 +221,8 @@ func TestClientsLearnTheRateOfASmallBucket(t *testing.T) {
 	for processes, goodput := range map[int]float64{1: 0.88, 4: 0.88} {
 		for _, style := range []core.HeaderStyle{core.HeadersLegacy, core.HeadersDraft8} {
 			inBubble(t, func(t *testing.T) {
-				if got := play(t, limited(t, style, limit), limit, 10, processes, time.Minute, apart(37*time.Microsecond)); got.goodput < goodput || got.goodput > 1 || got.jain < 0.95 {
-					t.Errorf("%d processes and fields of style %v: goodput %.3f and fairness %.3f, want from %.2f to 1, and 0.95", processes, style, got.goodput, got.jain, goodput)
+				if got := play(t, limited(t, style, limit), limit, 10, processes, time.Minute, apart(37*time.Microsecond)); got.goodput < goodput || got.goodput > 1 || got.jain < 0.85 {
+					t.Errorf("%d processes and fields of style %v: goodput %.3f and fairness %.3f, want from %.2f to 1, and 0.85", processes, style, got.goodput, got.jain, goodput)
 				}
 			})
 		}
