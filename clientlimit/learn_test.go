@@ -101,7 +101,7 @@ func TestClientsLearnTheRate(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%dx%d", name, n.clients, n.processes), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
 					got := play(t, limited(t, style, limit), limit, n.clients, n.processes, 30*time.Second, apart(37*time.Microsecond))
-					got.want(t, load{goodput: 0.99, jain: 0.99})
+					got.want(t, load{goodput: 0.985, jain: 0.99})
 				})
 			})
 		}
@@ -218,11 +218,11 @@ func TestBatchesOfAnHour(t *testing.T) {
 // less room for accidents: see docs/client.md.
 func TestClientsLearnTheRateOfASmallBucket(t *testing.T) {
 	limit := core.PerSecond(50).WithBurst(5)
-	for processes, goodput := range map[int]float64{1: 0.93, 4: 0.7} {
+	for processes, goodput := range map[int]float64{1: 0.88, 4: 0.88} {
 		for _, style := range []core.HeaderStyle{core.HeadersLegacy, core.HeadersDraft8} {
 			inBubble(t, func(t *testing.T) {
-				if got := play(t, limited(t, style, limit), limit, 10, processes, time.Minute, apart(37*time.Microsecond)); got.goodput < goodput || got.goodput > 1 {
-					t.Errorf("%d processes and fields of style %v: goodput %.3f, want from %.2f to 1", processes, style, got.goodput, goodput)
+				if got := play(t, limited(t, style, limit), limit, 10, processes, time.Minute, apart(37*time.Microsecond)); got.goodput < goodput || got.goodput > 1 || got.jain < 0.85 {
+					t.Errorf("%d processes and fields of style %v: goodput %.3f and fairness %.3f, want from %.2f to 1, and 0.85", processes, style, got.goodput, got.jain, goodput)
 				}
 			})
 		}

@@ -41,9 +41,11 @@ import (
 //
 // If the answers say what is left of a limit, though not exactly when it is
 // reset, the rate follows that too. It is multiplied by min(1, (2 × left + 1) /
-// limit), and the ceiling rises by a sixteenth with each request served while
-// more than half is left and requests wait. So the server is hardly ever asked
-// for more than it has. A refusal halves that rate.
+// limit). With each request served the ceiling rises by a sixteenth of what is
+// left, while that is more than half and requests wait. Below a third it falls
+// by 1/64 of itself. So the server is hardly ever asked for more than it has,
+// and the ceilings of clients that share a limit come together. A refusal
+// halves the rate.
 type pace struct {
 	tokens float64   // in hand at an instant
 	at     time.Time // that instant
@@ -214,8 +216,10 @@ func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int
 		}
 	case p.ceiling == 0:
 		p.ceiling, p.guided = start, true
+	case p.fill < 2.0/3:
+		p.ceiling = max(1, p.ceiling-p.ceiling/64)
 	case p.fill == 1 && p.tokens < p.burst(now):
-		p.ceiling += p.ceiling / 16
+		p.ceiling += start / 16
 	}
 	if over := now.Sub(p.since); (p.guided || p.ceiling == 0) && over > lately {
 		p.served, p.since = p.served/2, p.since.Add(over/2)
