@@ -219,7 +219,7 @@ function buildLose(svg, width, wide) {
       say(col.says, gone ? without[col.mode] : "");
     }
     c.power.classList.toggle("off", off);
-    for (const name of c.names) say(name, off ? played ? "Redis was off" : "Redis is off" : "Redis");
+    for (const name of c.names) say(name, off ? played ? "While Redis was off" : "Redis is off" : "Redis");
     pills(c.pills, stage.decisions, now, (d) => {
       const col = c.columns.find((k) => d.lane?.startsWith(k.mode)), r = col?.replicas.find((k) => k.name === d.lane);
       if (!r) return null;
