@@ -77,7 +77,7 @@ func Compute(q Question) Answer {
 			answer.Picture = run.picture()
 			answer.Window = a.worst(run)
 		} else {
-			a.mistake("traffic", 0, err)
+			a.report("traffic", 0, err)
 		}
 	}
 	answer.Mistakes = append([]Mistake{}, a.mistakes...)
@@ -92,7 +92,7 @@ func read(q Question) *asked {
 		}
 		l, err := core.ParseLimit(line)
 		if err != nil {
-			a.mistake("limits", i+1, err)
+			a.report("limits", i+1, err)
 			continue
 		}
 		a.limits, a.lines = append(a.limits, l), append(a.lines, i+1)
@@ -100,10 +100,10 @@ func read(q Question) *asked {
 	switch {
 	case a.wrong("limits"):
 	case len(a.limits) == 0:
-		a.mistake("limits", 0, errors.New("write a limit, such as 60/min burst 20"))
+		a.report("limits", 0, errors.New("write a limit, such as 60/min burst 20"))
 	default:
 		if _, err := a.limiter(time.Now); err != nil {
-			a.mistake("limits", 0, err)
+			a.report("limits", 0, err)
 		}
 	}
 	a.cost = a.number(q.Cost)
@@ -144,7 +144,7 @@ func (a *asked) number(text string) int64 {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 || n > maxCost {
-		a.mistake("cost", 0, fmt.Errorf("%q must be a whole number from 1 to %d", text, maxCost))
+		a.report("cost", 0, fmt.Errorf("%q must be a whole number from 1 to %d", text, maxCost))
 	}
 	return n
 }
@@ -158,14 +158,14 @@ func (a *asked) interval(field, text string) time.Duration {
 		err = fmt.Errorf("%q must be a time alone, such as 30s, 5 min or 1h30m", text)
 	}
 	if err != nil {
-		a.mistake(field, 0, err)
+		a.report(field, 0, err)
 		return 0
 	}
 	return l.RefillInterval
 }
 
-// mistake notes what an error says, without the name of the field in Go.
-func (a *asked) mistake(field string, line int, err error) {
+// report notes what an error says, without the name of the field in Go.
+func (a *asked) report(field string, line int, err error) {
 	for _, e := range each(err) {
 		m := Mistake{Field: field, Line: line, Text: e.Error()}
 		if config := (*core.ConfigError)(nil); errors.As(e, &config) {

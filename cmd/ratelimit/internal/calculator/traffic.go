@@ -47,12 +47,12 @@ func (a *asked) readTraffic(text string, step time.Duration) {
 	default:
 		line := 0
 		if a.traffic, line, err = ofTimes(text); err != nil {
-			a.mistake("traffic", line, err)
+			a.report("traffic", line, err)
 			return
 		}
 	}
 	if err != nil {
-		a.mistake("traffic", 0, err)
+		a.report("traffic", 0, err)
 	}
 }
 
