@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -84,7 +85,7 @@ func (d *docs) order() error {
 
 // add adds a page.
 func (d *docs) add(s source) error {
-	text, err := os.ReadFile(filepath.Join(root, s.file))
+	text, err := readSource(s.file)
 	if err != nil {
 		return err
 	}
@@ -108,6 +109,19 @@ func (d *docs) add(s source) error {
 	p.Body = inner(body)
 	return errors.Join(append(mistakes, d.out.addPage(p))...)
 }
+
+// badges are lines of pictures that other hosts serve.
+var badges = regexp.MustCompile(`(?m)^\[!\[.*\n`)
+
+// readSource reads a page of the repository, without its badges: the site loads
+// nothing from elsewhere.
+func readSource(file string) ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(root, file))
+	return badges.ReplaceAll(text, nil), err
+}
+
+// published is where the site is, as pages of the repository link to it.
+const published = "https://tokenbucket-go.github.io/ratelimit/"
 
 // instead are pages of the site for files of the repository that start what
 // the page shows, or are its source.

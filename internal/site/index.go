@@ -5,8 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"html/template"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"unicode"
@@ -27,7 +25,7 @@ var oneLine = regexp.MustCompile(`(?m)^\s*(r\.Use\(ginlimit\.PerIP\(.*\))$`)
 // writeIndex adds the first page. What it says of the library is from the
 // README.
 func writeIndex(out *output) error {
-	text, err := os.ReadFile(filepath.Join(root, start))
+	text, err := readSource(start)
 	if err != nil {
 		return err
 	}

@@ -44,6 +44,9 @@ func (d *docs) link(page, link string, followed bool) (string, error) {
 	if err != nil {
 		return link, err
 	}
+	if on, ok := strings.CutPrefix(link, published); ok && strings.HasSuffix(on, "/") {
+		return relative(onSite(page), on+"index.html"), nil
+	}
 	if u.IsAbs() || u.Path == "" {
 		return link, nil
 	}
