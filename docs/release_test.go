@@ -94,6 +94,7 @@ func TestReleaseRefusesWhatItCannotPublish(t *testing.T) {
 	refuses("version v1.1.9: the last one is v1.2.0", "v1.1.9", "-rehearse")
 
 	other := newReleasing(t)
+	r.write("later.txt", "what the other lacks")
 	refuses("remote nowhere: git can't read nowhere", "v1.10.0", "-publish", "-remote", "nowhere")
 	refuses("remote "+other.dir+": its branch main is not at HEAD: push or pull first", "v1.10.0", "-publish", "-remote", other.dir)
 	r.git("push", "-q", other.dir, "HEAD:refs/heads/main", "HEAD:refs/tags/mcplimit/v1.10.0")
