@@ -98,8 +98,14 @@ func anchor(text string) string {
 	}, text)
 }
 
-// frameTables lets each table scroll in itself, by hand and by keyboard.
+// frameTables lets each table scroll in itself, by hand and by keyboard. A
+// column without a name has no header: screen readers would announce it.
 func frameTables(body *html.Node) {
+	for n := range elements(body, atom.Th) {
+		if textOf(n) == "" {
+			n.DataAtom, n.Data = atom.Td, atom.Td.String()
+		}
+	}
 	last := ""
 	for n := range elements(body, atom.H1, atom.H2, atom.H3, atom.H4, atom.Table) {
 		if n.DataAtom != atom.Table {

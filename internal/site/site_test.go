@@ -85,6 +85,15 @@ func TestLinksOfPages(t *testing.T) {
 }
 
 // Anchors are those of GitHub, which links in the repository have.
+// A table's corner is no header that screen readers announce.
+func TestColumnsWithoutANameHaveNoHeader(t *testing.T) {
+	body := render([]byte("| | b |\n| --- | --- |\n| 1 | 2 |\n"))
+	frameTables(body)
+	if got := string(inner(body)); !strings.Contains(got, "<td></td>") || !strings.Contains(got, "<th>b</th>") {
+		t.Errorf("the table is %s", got)
+	}
+}
+
 func TestAnchors(t *testing.T) {
 	body := render([]byte("# Title\n\n## Costs & units: `WithCost`, 5 %\n\n## Again\n\n## Again\n\n### Äpfel_und-Birnen\n"))
 	var p page
