@@ -140,7 +140,7 @@ func (o *output) write(dir string) error {
 		return err
 	}
 	if len(list) > 0 {
-		if _, err := os.Stat(filepath.Join(dir, worker)); err != nil {
+		if script, _ := os.ReadFile(filepath.Join(dir, worker)); !bytes.Contains(script, []byte("ratelimit-site:")) { // others have a worker too
 			return fmt.Errorf("%s: has files, and is no site that this command wrote: name a new folder, or empty it", dir)
 		}
 		for _, entry := range list {

@@ -224,7 +224,7 @@ func contrast(t *testing.T, a, b string) float64 {
 // What is in a folder already is not lost to the site.
 func TestOnlyASiteIsReplaced(t *testing.T) {
 	out := newOutput()
-	out.files = map[string][]byte{"sw.js": nil, "a/b.html": []byte("new")}
+	out.files = map[string][]byte{"sw.js": []byte(workerScript), "a/b.html": []byte("new")}
 	dir := t.TempDir()
 	for range 2 { // into an empty folder, and over the site
 		if err := out.write(dir); err != nil {
@@ -241,6 +241,9 @@ func TestOnlyASiteIsReplaced(t *testing.T) {
 		}
 	}
 	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "sw.js"), []byte("of another site"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(other, "thesis.txt"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
