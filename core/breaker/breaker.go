@@ -184,8 +184,8 @@ func (s *Store) try(r circuit.Returned) (decided bool) {
 	if err != nil {
 		return false
 	}
-	if probe, some := s.backlog.Trial(); some {
-		r = probe
+	if trial, some := s.backlog.Trial(); some {
+		r = trial
 	}
 	return s.admitted(context.Background(), report, func(ctx context.Context) error {
 		_, err := s.Next.Do(ctx, r.Request)

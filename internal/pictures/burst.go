@@ -18,8 +18,8 @@ var (
 	rows                 = 5
 )
 
-// flight is how long a request takes to the rim, and from there on.
-const flight = 500 * time.Millisecond
+// travel is how long a request takes to the rim, and from there on.
+const travel = 500 * time.Millisecond
 
 // drawBurst shows a burst of 15 requests for 10 tokens, the denials, the refill,
 // and a request that waits and is allowed.
@@ -49,14 +49,14 @@ func drawBurst() *canvas {
 		}
 		to, until := place(askAt, 2*rows+denied), loop
 		if denied == 0 {
-			until = later - flight // the first to ask again
+			until = later - travel // the first to ask again
 		}
 		pills = append(pills, func() { c.deny(id, from, to, at, until, fmt.Sprintf("retry in %.1f s", res.RetryAfter.Seconds())) })
 		denied++
 	}
 	ann.waitUntil(later, step)
 	if n, _ := ann.ask(1); n == 1 {
-		pills = append(pills, func() { c.allow("again", place(askAt, 2*rows), place(doneAt, 2*rows+rows-1), later-flight, later) })
+		pills = append(pills, func() { c.allow("again", place(askAt, 2*rows), place(doneAt, 2*rows+rows-1), later-travel, later) })
 	}
 	ann.waitUntil(loop, step)
 
@@ -66,8 +66,8 @@ func drawBurst() *canvas {
 		for _, pill := range pills {
 			pill()
 		}
-		c.caption("caption1", 0, burst+flight/2, fmt.Sprintf("%d requests at once", size))
-		c.caption("caption2", burst+flight/2, later, fmt.Sprintf("%d allowed, %d denied: 429 says when to retry", allowed, denied))
+		c.caption("caption1", 0, burst+travel/2, fmt.Sprintf("%d requests at once", size))
+		c.caption("caption2", burst+travel/2, later, fmt.Sprintf("%d allowed, %d denied: 429 says when to retry", allowed, denied))
 		c.caption("caption3", later, loop, "One retries when a token is back: 200")
 	})
 	c.describe("A bucket has 10 tokens. A burst of %d requests comes: %d are allowed and %d are denied. One token comes back each second. "+
@@ -135,7 +135,7 @@ func (c *canvas) bucket(spans []span, capacity int) {
 		disc := []frame{{0, seen}}
 		for i, s := range spans {
 			if i > 0 && spans[i-1].n > k && s.n <= k { // the request takes it along
-				disc = append(disc, frame{s.from, seen}, frame{s.from + flight/3, there}, frame{s.from + flight/3, gone(there)})
+				disc = append(disc, frame{s.from, seen}, frame{s.from + travel/3, there}, frame{s.from + travel/3, gone(there)})
 			} else if i > 0 && spans[i-1].n <= k && s.n > k {
 				disc = append(disc, frame{s.from, disc[len(disc)-1].pose}, frame{s.from, hidden}, frame{s.from, seen})
 			}
@@ -181,18 +181,18 @@ func (c *canvas) path(d string, thick float64, class string) {
 // a token, and becomes a 200.
 func (c *canvas) allow(id string, from, to point, appears, at time.Duration) {
 	rim, end := by(from, rimAt), by(from, to)
-	asks := []frame{{appears, hidden}, {appears, seen}, {at - flight, seen}, {at, rim}, {at, gone(rim)}}
+	asks := []frame{{appears, hidden}, {appears, seen}, {at - travel, seen}, {at, rim}, {at, gone(rim)}}
 	c.moving(id, asks, func() { c.pill(from, "GET /", "tint", "grid-line", "text") })
-	c.moving(id+"ok", []frame{{at, gone(rim)}, {at, rim}, {at + flight, end}}, func() { c.pill(from, "200", "paper", "allowed-line", "allowed bold") })
+	c.moving(id+"ok", []frame{{at, gone(rim)}, {at, rim}, {at + travel, end}}, func() { c.pill(from, "200", "paper", "allowed-line", "allowed bold") })
 }
 
 // deny draws a request that is denied at an instant: at the closed rim it
 // becomes a 429, and says how long to wait.
 func (c *canvas) deny(id string, from, to point, at, until time.Duration, wait string) {
 	rim, end := by(from, rimAt), by(from, to)
-	c.moving(id, []frame{{at - flight, seen}, {at, rim}, {at, gone(rim)}}, func() { c.pill(from, "GET /", "tint", "grid-line", "text") })
-	c.moving(id+"no", []frame{{at, gone(rim)}, {at, rim}, {at + flight, end}, {until, end}, {until, gone(end)}}, func() { c.pill(from, "429", "alarm", "denied-line", "denied bold") })
-	c.moving(id+"wait", []frame{{at + flight, hidden}, {at + flight, seen}, {until, seen}, {until, hidden}}, func() { c.text(to.x-8, to.y+19, "soft end", wait) })
+	c.moving(id, []frame{{at - travel, seen}, {at, rim}, {at, gone(rim)}}, func() { c.pill(from, "GET /", "tint", "grid-line", "text") })
+	c.moving(id+"no", []frame{{at, gone(rim)}, {at, rim}, {at + travel, end}, {until, end}, {until, gone(end)}}, func() { c.pill(from, "429", "alarm", "denied-line", "denied bold") })
+	c.moving(id+"wait", []frame{{at + travel, hidden}, {at + travel, seen}, {until, seen}, {until, hidden}}, func() { c.text(to.x-8, to.y+19, "soft end", wait) })
 }
 
 // pill draws a request with a word in it.
