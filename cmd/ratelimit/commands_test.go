@@ -34,7 +34,7 @@ func run(t *testing.T, in string, args ...string) (out, errs string, code int) {
 }
 
 // files writes files into a directory, which becomes the working one.
-func files(t *testing.T, texts map[string]string) {
+func files(t testing.TB, texts map[string]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	for name, text := range texts {
