@@ -53,10 +53,10 @@ func BenchmarkOthers(b *testing.B) {
 		{"doctor", all, on(all, "doctor")},
 		{"copy", all, []string{"copy", "-replace", "-timeout", "5s", "redis://" + all.Addr, "redis://" + target.Addr}},
 	} {
-		b.Run(c.name, func(b *testing.B) {
+		measure := func(b *testing.B, options ...string) {
 			o := newOther(b, c.server)
 			before := bucketOf(b, c.server)
-			p := start(b, c.line)
+			p := start(b, slices.Insert(slices.Clone(c.line), 1, options...))
 			for c.name == "credit -all" && bucketOf(b, c.server) == before {
 				time.Sleep(time.Millisecond)
 			}
@@ -76,7 +76,9 @@ func BenchmarkOthers(b *testing.B) {
 			b.ReportMetric(median(without), "µs-rest")
 			b.ReportMetric(median(ratios), "ratio")
 			b.ReportMetric(float64(len(ratios)), "pairs")
-		})
+		}
+		b.Run(c.name+"/rate 0", func(b *testing.B) { measure(b, "-rate", "0") })
+		b.Run(c.name+"/paced", func(b *testing.B) { measure(b) })
 	}
 }
 

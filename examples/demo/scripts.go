@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -145,11 +146,19 @@ func one(ctx context.Context, p *player) string {
 
 func burst(ctx context.Context, p *player) string {
 	lanes, seen := p.stage.shown()
-	before, err := lanes[0].limiter.Peek(ctx, seen[0].key)
+	key := seen[max(0, slices.IndexFunc(seen, func(k bucketKey) bool { return k.user == cmp.Or(p.order.User, users[0]) }))].key
+	before, err := lanes[0].limiter.Peek(ctx, key)
 	list := p.atOnce(ctx, min(max(p.order.N, 1), 1000), p.order.User, "")
 	text := fmt.Sprintf("%d at once: %s.", len(list), list.text())
 	if p.stage.id == "drain" && err == nil && list.of(http.StatusTooManyRequests, "") > 0 {
 		text += fmt.Sprintf(" There were %s, and a request takes %d.", plural(before.Remaining, "token"), p.stage.lane("").settings.Cost)
+	}
+	if after, err := lanes[0].limiter.Peek(ctx, key); err == nil && lanes[0].settings.Second.On {
+		var left []string
+		for _, l := range levelsOf(after) {
+			left = append(left, fmt.Sprintf("%d of %d %s", l.Tokens, l.Capacity, cmp.Or(l.Unit, "requests")))
+		}
+		text += " Left: " + strings.Join(left, ", ") + "."
 	}
 	return text
 }
@@ -239,12 +248,13 @@ func outage(ctx context.Context, p *player) string {
 }
 
 func bothUsers(ctx context.Context, p *player) string {
+	perSecond := min(max(p.order.N, 1), 100) // of Bob
 	var ann, bob replies
 	var wg sync.WaitGroup
 	wg.Go(func() { ann = p.steadily(ctx, 10, 5*time.Second, users[0], to("")) })
-	wg.Go(func() { bob = p.steadily(ctx, 1, 5*time.Second, users[1], to("")) })
+	wg.Go(func() { bob = p.steadily(ctx, float64(perSecond), 5*time.Second, users[1], to("")) })
 	wg.Wait()
-	return fmt.Sprintf("Ann, 10 a second: %s. Bob, 1 a second: %s.", ann.text(), bob.text())
+	return fmt.Sprintf("Ann, 10 a second: %s. Bob, %d a second: %s.", ann.text(), perSecond, bob.text())
 }
 
 // onBox reports whether a stage has the Redis that can be turned off.

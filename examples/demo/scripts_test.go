@@ -3,9 +3,11 @@
 package main
 
 import (
+	"encoding/json"
 	"math"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -189,6 +191,30 @@ func TestUsersHaveBucketsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	require.Contains(t, playedOut(t, d, "yours", "users", order{}), "Bob, 1 a second: 5 allowed, 0 denied.")
+}
+
+// What the button of a preset says at the end answers the preset's question.
+func TestPresetsAnswerTheirQuestions(t *testing.T) {
+	t.Parallel()
+	for id, answer := range map[string]string{
+		"users": `^Ann, 10 a second: 1\d allowed, 3\d denied\. Bob, 1 a second: 5 allowed, 0 denied\.$`,
+		"plans": `^Ann, 10 a second: 1\d allowed, 3\d denied\. Bob, 10 a second: (2[89]|3\d) allowed, (1\d|2[012]) denied\.$`,
+		"login": `^8 at once: 5 allowed, 3 denied\.$`,
+		"quota": `^15 at once: 1\d allowed, \d denied\. Left: \d of 10 requests, 9\d\d of 1000 requests\.$`,
+		"model": `^20 at once: (20|1[6-9]) allowed, [0-4] denied\. Left: [0-4] of 20 requests, \d{1,4} of 20000 tokens\.$`,
+		"slots": `^10 at once: 3 allowed, 7 denied\.$`,
+	} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			d := serve(t)
+			p := presets[slices.IndexFunc(presets, func(p preset) bool { return p.ID == id })]
+			body, err := json.Marshal(p.Settings)
+			require.NoError(t, err)
+			_, err = d.stage("yours").change(body)
+			require.NoError(t, err)
+			require.Regexp(t, answer, playedOut(t, d, "yours", p.Script, order{N: p.N}), p.Asks)
+		})
+	}
 }
 
 // Chapter 1 begins at the same phase of the clock, so that the same one wins each time.

@@ -126,8 +126,8 @@ function buildShare(svg, width, wide) {
       svg.append(power);
     }
     p.replicas = ["A", "B"].map((name, j) => {
-      const x = sides[j], r = { name: kind + name, x, by: label(x, top + 132, "", "middle of"), sum: label(x, top + 152, "", "middle of") };
-      svg.append(box(x - half, top + 92, 2 * half, kind ? 224 : 72, `Replica ${name}`), r.by, r.sum);
+      const x = sides[j], r = { name: kind + name, x, sum: label(x, top + 142, "", "middle of") };
+      svg.append(box(x - half, top + 92, 2 * half, kind ? 224 : 72, `Replica ${name}`), r.sum);
       r.bucket = kind ? bucketIn(svg, x, top + 306, Math.min(22, (half - 8) / 2.8)) : p.shared;
       r.way = [[mid, top + 62], [mid, top + 64], [x, top + 92], [x, top + (kind ? 190 : 196)]];
       return r;
@@ -146,7 +146,6 @@ function buildShare(svg, width, wide) {
       for (const r of p.replicas) {
         if (!shared) showBucket(r.bucket, bucketsOf(stage, r.name), 0, t);
         const d = latest(stage.decisions.filter((d) => d.lane === r.name), t);
-        say(r.by, d ? `through ${nameOf(d.framework)}` : "");
         say(r.sum, d ? `${count(stage, t, r.name, 200)} allowed` : "");
       }
       const lanes = p.replicas.map((r) => r.name), all = lanes.reduce((n, lane) => n + count(stage, t, lane, 200), 0);
@@ -178,7 +177,7 @@ function buildLose(svg, width, wide) {
   });
   c.columns = Object.keys(without).map((mode, i) => {
     const x = wide ? (i + 0.5) * room : width / 2, top = wide ? 0 : i * 380, col = { mode, x, shared: bucketIn(c.power, x, top + 136, Math.min(22, (side - 5) / 2.8)) };
-    col.number = label(x + side + 6, top + 132, "", "number small");
+    col.number = label(x + side + 6, top + 132, "", room < 240 ? "number tiny" : "number small");
     c.power.append(col.number);
     col.replicas = ["A", "B"].map((name, j) => {
       const at = x + (2 * j - 1) * side, r = { name: `${mode} ${name}`, x: at, top, g: box(at - side + 4, top + 188, 2 * side - 8, 104, `${name}`), own: null };

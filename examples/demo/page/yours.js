@@ -5,7 +5,7 @@ const settingFields = [
   ["First limit", [["capacity", "Capacity, tokens"], ["rate", "Refill, tokens"], ["interval_ms", "Every"], ["mode", "Refill mode", refillModes], ["cost", "Cost of a request"]]],
   ["Second limit", [["second.on", "A second limit"], ["second.capacity", "Second capacity"], ["second.rate", "Second refill"], ["second.interval_ms", "Second every"], ["second.mode", "Second mode", refillModes],
     ["second.unit", "Unit it counts"], ["second.cost", "Units charged"], ["second.used", "Units used at last"]]],
-  ["Who and how", [["key", "A bucket for", { client: "all together", user: "each user", ip: "each IP address" }], ["plan", "Bob has, times"], ["slots", "At work at once"], ["takes_ms", "Work takes, ms"], ["headers", "Header style", { default: "default", legacy: "legacy", draft8: "Draft8", draft6: "draft 6", none: "none" }]]],
+  ["Who and how", [["key", "A bucket for", { client: "everybody", user: "each user", ip: "each IP" }], ["plan", "Bob’s plan, times"], ["slots", "In flight, at most"], ["takes_ms", "Each takes, ms"], ["headers", "Header style", { default: "default", legacy: "legacy", draft8: "Draft8", draft6: "draft 6", none: "none" }]]],
 ];
 const words = new Set(["mode", "second.mode", "second.unit", "key", "headers"]);
 const yours = { presets: new Map() };
