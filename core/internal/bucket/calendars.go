@@ -4,8 +4,8 @@ package bucket
 // Lua knows no time zones.
 type calendars struct {
 	// packed has for each limit with a calendar, in doubles: its deepest debt
-	// in units, how many periods follow, and when each of them begins, in µs
-	// since 1970.
+	// in units, the most steps that a delay may have, how many periods follow,
+	// and when each of them begins, in µs since 1970.
 	packed string
 
 	from, to int64 // for instants not before from and before to, which are in one period of each calendar
@@ -82,6 +82,7 @@ func (p *LimitSet) packCalendars(at, reach int64) *calendars {
 		first, last := max(oldest, now.Number-periods), min(latest, now.Number+periods)
 		result.all = result.all && first == oldest && last == latest
 		packed = appendDouble(packed, rate.maxDebt)
+		packed = appendDouble(packed, rate.maxSteps)
 		packed = appendDouble(packed, last-first+1)
 		for n := first; n <= last; n++ {
 			packed = appendDouble(packed, rate.Calendar.Start(n))

@@ -138,7 +138,7 @@ local function refill_stored(limit)
     w = limit_of(record.definition)
     limit.writer, w.hold = w, limit.hold
     if w.foreign and limit.starts and w.steps_hash == limit.steps_hash then -- it is the same calendar
-      w.foreign, w.starts = false, limit.starts
+      w.foreign, w.starts, w.max_steps = false, limit.starts, limit.max_steps
     end
   end
   local write = record.at > now and step_back(limit, record, w)

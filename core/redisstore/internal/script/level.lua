@@ -67,11 +67,10 @@ local function wait(limit, level, at, need, held)
   end
   local steps = (need - level) / gain
   steps = steps + -steps % 1
-  if limit.starts then
-    return math.min(FOREVER, start(limit, period(limit, at) + steps) - now)
-  end
-  if steps * limit.step > FOREVER then
+  if steps > limit.max_steps then -- of a calendar, they may need more periods than a call should carry
     return FOREVER
+  elseif limit.starts then
+    return math.min(FOREVER, start(limit, period(limit, at) + steps) - now)
   end
   return steps * limit.step - (now - stepped_at(limit, at))
 end

@@ -40,8 +40,9 @@ end
 local function limit_of(definition)
   local tag, steps_hash, mode, capacity, unit, gain, step = unpack(DEFINITION, definition, 1)
   return {
-    tag = tag, definition = definition, steps_hash = steps_hash, aligned = mode == ALIGNED or mode == CALENDAR, capacity = capacity, unit = unit,
-    gain = gain, step = step, full = capacity * unit, max_debt = MAX_DEBT, is_slots = mode == SLOTS, foreign = mode == CALENDAR,
+    tag = tag, definition = definition, steps_hash = steps_hash, aligned = mode == ALIGNED or mode == CALENDAR, foreign = mode == CALENDAR,
+    is_slots = mode == SLOTS, capacity = capacity, unit = unit, gain = gain, step = step, full = capacity * unit, max_debt = MAX_DEBT,
+    max_steps = FOREVER / step,
   }
 end
 

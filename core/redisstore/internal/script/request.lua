@@ -27,9 +27,9 @@ local function limits_of(r)
     limit.level, limit.at, limit.cut, limit.base = 0, 0, 0, 0
     if limit.foreign then -- its own calendar it knows
       limit.foreign = false
-      local periods
-      limit.max_debt, periods = unpack(PAIR, ARGV[3], calendar_at)
-      calendar_at = calendar_at + PAIR_SIZE
+      limit.max_debt, limit.max_steps = unpack(PAIR, ARGV[3], calendar_at)
+      local periods = unpack(NUMBER, ARGV[3], calendar_at + PAIR_SIZE)
+      calendar_at = calendar_at + PAIR_SIZE + NUMBER_SIZE
       limit.starts = {}
       for k = 1, periods do
         limit.starts[k] = unpack(NUMBER, ARGV[3], calendar_at)
