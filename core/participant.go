@@ -37,26 +37,26 @@ func join(ctx context.Context, charges []Charge) (participants []*participant, p
 		return nil, nil, ErrNoCharges
 	}
 	for i, c := range charges {
-		m := participantOf(participants, &c)
-		if m == nil {
+		p := participantOf(participants, &c)
+		if p == nil {
 			return nil, nil, fmt.Errorf("%w: charge %d", ErrNoLimiter, i)
 		}
 		request := c.request()
 		r := request
-		r.bindSet(m.now, m.now.setOf(c.Key))
+		r.bindSet(p.now, p.now.setOf(c.Key))
 		if c.Cost < 0 {
 			r.N = c.Cost
 		}
-		if err := r.check(ctx, m.now); err != nil {
-			return nil, nil, fmt.Errorf("policy %q: %w", m.now.policy.Name, err)
+		if err := r.check(ctx, p.now); err != nil {
+			return nil, nil, fmt.Errorf("policy %q: %w", p.now.policy.Name, err)
 		}
-		if parts = append(parts, charge{m, &request}); slices.Contains(participants, m) {
-			m.request = m.request.plus(&request, m.now.counts(Requests))
+		if parts = append(parts, charge{p, &request}); slices.Contains(participants, p) {
+			p.request = p.request.plus(&request, p.now.counts(Requests))
 			continue
 		}
-		m.request = request
-		m.request.parts = append(m.request.parts, &request)
-		participants = append(participants, m)
+		p.request = request
+		p.request.parts = append(p.request.parts, &request)
+		participants = append(participants, p)
 	}
 	return participants, parts, nil
 }
@@ -69,13 +69,13 @@ func participantOf(participants []*participant, c *Charge) *participant {
 		return nil
 	}
 	var now *compiled
-	for _, m := range participants {
+	for _, p := range participants {
 		switch {
-		case m.limiter != c.Limiter:
-		case m.key == c.Key:
-			return m
+		case p.limiter != c.Limiter:
+		case p.key == c.Key:
+			return p
 		default:
-			now = m.now
+			now = p.now
 		}
 	}
 	if now == nil {
@@ -137,12 +137,12 @@ func saturated(a, b int64) int64 {
 }
 
 // result returns the decision on a part, with the delays of the sum.
-func (p *charge) result() Result { return p.resultOf(p.request) }
+func (c *charge) result() Result { return c.resultOf(c.request) }
 
-// resultOf returns the decision on one of m's charges.
-func (m *participant) resultOf(own *request) Result {
-	r := m.res
-	if len(m.request.parts) == 1 {
+// resultOf returns the decision on one of p's charges.
+func (p *participant) resultOf(own *request) Result {
+	r := p.res
+	if len(p.request.parts) == 1 {
 		return r
 	}
 	if r.set == nil { // nobody decided
@@ -156,32 +156,32 @@ func (m *participant) resultOf(own *request) Result {
 	return r
 }
 
-// undo returns what each of m's charges took.
-func (m *participant) undo(ctx context.Context) error {
+// undo returns what each of p's charges took.
+func (p *participant) undo(ctx context.Context) error {
 	var errs []error
-	for _, own := range m.request.parts {
-		r := m.resultOf(own)
-		errs = append(errs, r.undo(ctx, m.now))
+	for _, own := range p.request.parts {
+		r := p.resultOf(own)
+		errs = append(errs, r.undo(ctx, p.now))
 	}
 	return errors.Join(errs...)
 }
 
-// result returns a Result for m's decision.
-func (m *participant) result() Result {
-	return Result{limiter: m.limiter.lasting(), key: m.key, headers: m.now.policy.Headers}
+// result returns a Result for p's decision.
+func (p *participant) result() Result {
+	return Result{limiter: p.limiter.lasting(), key: p.key, headers: p.now.policy.Headers}
 }
 
-// store identifies the store of m's limiter.
-func (m *participant) store() any {
-	if reflect.TypeOf(m.limiter.store).Comparable() {
-		return m.limiter.store
+// store identifies the store of p's limiter.
+func (p *participant) store() any {
+	if reflect.TypeOf(p.limiter.store).Comparable() {
+		return p.limiter.store
 	}
-	return m // like no other
+	return p // like no other
 }
 
-// sameBucket reports whether m and o are charges of one bucket.
-func (m *participant) sameBucket(o *participant) bool {
-	return m.store() == o.store() && m.now.policy.Name == o.now.policy.Name && m.key == o.key
+// sameBucket reports whether p and o are charges of one bucket.
+func (p *participant) sameBucket(o *participant) bool {
+	return p.store() == o.store() && p.now.policy.Name == o.now.policy.Name && p.key == o.key
 }
 
 // returned has r tell the state of its bucket after its tokens came back.
@@ -197,52 +197,52 @@ func (r *Result) returned() {
 	r.readAgain()
 }
 
-// correct has participants of one bucket, which were asked in this order, tell its
-// state after all of them. If the request is denied, what they took has come
+// correct has participants of one bucket, which were asked in this order, tell
+// its state after all of them. If the request is denied, what they took has come
 // back, before those in shadow mode were asked; and each of them is denied as
 // long as the bucket lacks what all of them ask.
 func correct(order []*participant, denied bool) {
 	peers := make(map[*participant][]*participant) // of participants that are not in shadow mode
-	for i, m := range order {
+	for i, p := range order {
 		for k, o := range order {
-			if k == i || !o.sharesLevels(m) {
+			if k == i || !o.sharesLevels(p) {
 				continue
 			}
-			shadow := m.now.policy.Shadow || o.now.policy.Shadow
+			shadow := p.now.policy.Shadow || o.now.policy.Shadow
 			switch {
 			case !denied && k > i && o.took:
-				m.res.add(o, -1)
+				p.res.add(o, -1)
 			case denied && !shadow && k < i && o.took:
-				m.res.keepDelays()
-				m.res.add(o, 1)
+				p.res.keepDelays()
+				p.res.add(o, 1)
 			}
 			if denied && !shadow {
-				peers[m] = append(peers[m], o)
+				peers[p] = append(peers[p], o)
 			}
 		}
 	}
-	for m, others := range peers {
-		m.denyUnder(others)
+	for p, others := range peers {
+		p.denyUnder(others)
 	}
 }
 
-// sharesLevels reports whether the same store decided m and o, by one bucket.
-func (m *participant) sharesLevels(o *participant) bool {
-	return m.sameBucket(o) && m.res.set != nil && o.res.set != nil && m.res.Source != FromFallback && o.res.Source != FromFallback
+// sharesLevels reports whether the same store decided p and o, by one bucket.
+func (p *participant) sharesLevels(o *participant) bool {
+	return p.sameBucket(o) && p.res.set != nil && o.res.set != nil && p.res.Source != FromFallback && o.res.Source != FromFallback
 }
 
-// add adds to r's levels so many times what m took of the same limits.
-func (r *Result) add(m *participant, times int64) {
+// add adds to r's levels so many times what p took of the same limits.
+func (r *Result) add(p *participant, times int64) {
 	r.answer.Levels.Unshare()
 	for i := range r.set.limits {
-		r.answer.AddTo(r.set.LimitSet, i, times*m.costOf(r.set.limits[i].Name))
+		r.answer.AddTo(r.set.LimitSet, i, times*p.costOf(r.set.limits[i].Name))
 	}
 	r.readAgain()
 }
 
-// denyUnder denies m if its limits lack what m and others ask together.
-func (m *participant) denyUnder(others []*participant) {
-	r, a := &m.res, &m.res.answer
+// denyUnder denies p if its limits lack what p and others ask together.
+func (p *participant) denyUnder(others []*participant) {
+	r, a := &p.res, &p.res.answer
 	before := a.Waits
 	a.Waits = nil
 	waits, lacks := make([]bucket.Waits, len(r.set.limits)), !a.Allowed
@@ -268,15 +268,15 @@ func (m *participant) denyUnder(others []*participant) {
 	r.readAgain()
 }
 
-// limitOf returns the index of the limit of a name that decided m, or -1.
-func (m *participant) limitOf(name string) int {
-	return slices.IndexFunc(m.res.set.limits, func(l Limit) bool { return l.Name == name })
+// limitOf returns the index of the limit of a name that decided p, or -1.
+func (p *participant) limitOf(name string) int {
+	return slices.IndexFunc(p.res.set.limits, func(l Limit) bool { return l.Name == name })
 }
 
-// costOf returns what m asked of the limit of a name.
-func (m *participant) costOf(name string) int64 {
-	if i := m.limitOf(name); i >= 0 {
-		return m.res.costOf(i)
+// costOf returns what p asked of the limit of a name.
+func (p *participant) costOf(name string) int64 {
+	if i := p.limitOf(name); i >= 0 {
+		return p.res.costOf(i)
 	}
 	return 0
 }

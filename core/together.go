@@ -47,15 +47,15 @@ func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) 
 	}
 	j := joint{participants: participants}
 	if err := j.decide(ctx); err != nil {
-		if m := j.failed; m.limiter.watch.active() && !mistaken(err) {
-			m.limiter.report(ctx, m.now, &m.res, m.key, began, err)
+		if p := j.failed; p.limiter.watch.active() && !mistaken(err) {
+			p.limiter.report(ctx, p.now, &p.res, p.key, began, err)
 		}
 		return JointResult{}, err
 	}
 	res := JointResult{Allowed: !j.denied, Results: make([]Result, 0, len(parts))}
 	ended := make([]uint32, len(parts))
-	for i, p := range parts {
-		m, r := p.participant, p.result()
+	for i, c := range parts {
+		p, r := c.participant, c.result()
 		r.once = &ended[i]
 		if j.denied && r.Allowed {
 			r.untaken = true
@@ -64,8 +64,8 @@ func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) 
 			res.RetryAfter = max(res.RetryAfter, r.RetryAfter)
 		}
 		res.Results = append(res.Results, r)
-		if m.limiter.watch.active() && (!j.denied || !r.Allowed) { // who took nothing for another's sake decided nothing
-			m.limiter.report(ctx, m.now, &r, m.key, began, nil)
+		if p.limiter.watch.active() && (!j.denied || !r.Allowed) { // who took nothing for another's sake decided nothing
+			p.limiter.report(ctx, p.now, &r, p.key, began, nil)
 		}
 	}
 	return res, nil
@@ -92,40 +92,41 @@ func (j *joint) decide(ctx context.Context) error {
 	if j.denied {
 		j.giveBack(ctx)
 	}
-	for _, m := range j.participants {
-		if m.now.policy.Shadow {
-			if err := j.takeOne(ctx, m); err != nil {
+	for _, p := range j.participants {
+		if p.now.policy.Shadow {
+			if err := j.takeOne(ctx, p); err != nil {
 				j.giveBack(ctx)
 				return err
 			}
-			order = append(order, m)
+			order = append(order, p)
 		}
 	}
 	correct(order, j.denied)
 	return nil
 }
 
-// groups returns the participants that deny, in the order in which they are asked,
-// those of one store together. No two of a group are charges of one bucket.
+// groups returns the participants that deny, in the order in which they are
+// asked, those of one store together. No two of a group are charges of one
+// bucket.
 func (j *joint) groups() (groups [][]*participant) {
 	var order []*participant
-	for _, m := range j.participants {
-		if !m.now.policy.Shadow {
-			order = append(order, m)
+	for _, p := range j.participants {
+		if !p.now.policy.Shadow {
+			order = append(order, p)
 		}
 	}
 	slices.SortStableFunc(order, func(a, b *participant) int {
 		return cmp.Or(cmp.Compare(a.now.policy.Name, b.now.policy.Name), cmp.Compare(a.key, b.key))
 	})
-	for _, m := range order {
+	for _, p := range order {
 		i := slices.IndexFunc(groups, func(group []*participant) bool {
-			return group[0].store() == m.store() && !slices.ContainsFunc(group, m.sameBucket)
+			return group[0].store() == p.store() && !slices.ContainsFunc(group, p.sameBucket)
 		})
 		if i < 0 {
-			groups = append(groups, []*participant{m})
+			groups = append(groups, []*participant{p})
 			continue
 		}
-		groups[i] = append(groups[i], m)
+		groups[i] = append(groups[i], p)
 	}
 	return groups
 }
@@ -135,11 +136,11 @@ func (j *joint) take(ctx context.Context, group []*participant) error {
 	together, can := group[0].limiter.store.(store.JointStore)
 	for can && len(group) > 1 && !j.denied {
 		requests, asked := make([]request, len(group)), make([]store.Request, len(group))
-		for i, m := range group {
-			p := m.now.setOf(m.key)
-			requests[i] = m.request
-			requests[i].bindSet(m.now, p)
-			requests[i].To(p.class, m.now.storedKey(m.key))
+		for i, p := range group {
+			set := p.now.setOf(p.key)
+			requests[i] = p.request
+			requests[i].bindSet(p.now, set)
+			requests[i].To(set.class, p.now.storedKey(p.key))
 			asked[i] = requests[i].Request
 		}
 		for i := range requests { // behind all sums: see divided
@@ -149,8 +150,8 @@ func (j *joint) take(ctx context.Context, group []*participant) error {
 		if errors.Is(err, store.ErrApart) {
 			break
 		}
-		for i, m := range group {
-			m.limiter.noteUnits(m.now, m.now.setOf(m.key), &requests[i])
+		for i, p := range group {
+			p.limiter.noteUnits(p.now, p.now.setOf(p.key), &requests[i])
 		}
 		if err != nil {
 			answers = slices.Repeat([]store.JointAnswer{{Err: err}}, len(asked))
@@ -167,13 +168,13 @@ func (j *joint) take(ctx context.Context, group []*participant) error {
 // decides those, and the store has taken nothing. read then returns the others,
 // which must be asked again, unless the request is denied already.
 func (j *joint) read(ctx context.Context, group []*participant, requests []request, answers []store.JointAnswer, shares [][]store.JointAnswer) (again []*participant, err error) {
-	for i, m := range group {
+	for i, p := range group {
 		if answers[i].Err == nil {
-			m.res = m.result()
-			m.res.answer = answers[i].Answer
-			m.res.fillFrom(m.now.setOf(m.key), &requests[i])
-			j.denied = j.denied || !m.res.Allowed
-			again = append(again, m)
+			p.res = p.result()
+			p.res.answer = answers[i].Answer
+			p.res.fillFrom(p.now.setOf(p.key), &requests[i])
+			j.denied = j.denied || !p.res.Allowed
+			again = append(again, p)
 		}
 	}
 	if len(again) == len(group) {
@@ -183,34 +184,34 @@ func (j *joint) read(ctx context.Context, group []*participant, requests []reque
 		}
 		return nil, nil
 	}
-	for i, m := range group {
+	for i, p := range group {
 		if err := answers[i].Err; err != nil {
 			r := requests[i]
-			m.res = m.result()
-			m.res.Cost, r.Dry = r.N, j.denied
-			if err := m.limiter.onFailure(ctx, m.now, &m.res, &r, err); err != nil {
-				j.failed = m
+			p.res = p.result()
+			p.res.Cost, r.Dry = r.N, j.denied
+			if err := p.limiter.onFailure(ctx, p.now, &p.res, &r, err); err != nil {
+				j.failed = p
 				return nil, err
 			}
-			j.note(m)
+			j.note(p)
 		}
 	}
 	if j.denied {
 		return nil, nil
 	}
-	for _, m := range again {
-		m.res = Result{}
+	for _, p := range again {
+		p.res = Result{}
 	}
 	return again, nil
 }
 
 // readShares takes in the answers to shares: a participant without all is denied.
 func (j *joint) readShares(ctx context.Context, group []*participant, requests []request, answers []store.JointAnswer, shares [][]store.JointAnswer) {
-	for i, m := range group {
-		if a := m.limiter.whole(ctx, m.now, &requests[i], m.limiter.store, &answers[i], shares[i]); a != &answers[i] {
-			m.res = m.result()
-			m.res.answer = a.Answer
-			m.res.fillFrom(m.now.setOf(m.key), &requests[i])
+	for i, p := range group {
+		if a := p.limiter.whole(ctx, p.now, &requests[i], p.limiter.store, &answers[i], shares[i]); a != &answers[i] {
+			p.res = p.result()
+			p.res.answer = a.Answer
+			p.res.fillFrom(p.now.setOf(p.key), &requests[i])
 			j.denied = true
 		}
 	}
@@ -218,51 +219,51 @@ func (j *joint) readShares(ctx context.Context, group []*participant, requests [
 
 // takeEach decides participants one after another.
 func (j *joint) takeEach(ctx context.Context, group []*participant) error {
-	for _, m := range group {
-		if err := j.takeOne(ctx, m); err != nil {
+	for _, p := range group {
+		if err := j.takeOne(ctx, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// takeOne decides m alone. After a denial it takes nothing.
-func (j *joint) takeOne(ctx context.Context, m *participant) error {
-	r := m.request
+// takeOne decides p alone. After a denial it takes nothing.
+func (j *joint) takeOne(ctx context.Context, p *participant) error {
+	r := p.request
 	r.Dry = j.denied
-	if err := m.limiter.decide(ctx, m.now, &m.res, &r); err != nil {
-		j.failed = m
+	if err := p.limiter.decide(ctx, p.now, &p.res, &r); err != nil {
+		j.failed = p
 		return err
 	}
-	j.note(m)
+	j.note(p)
 	return nil
 }
 
-// note notes the decision of m.
-func (j *joint) note(m *participant) {
-	if !m.res.Allowed {
+// note notes the decision of p.
+func (j *joint) note(p *participant) {
+	if !p.res.Allowed {
 		j.denied = true
 	} else if !j.denied {
-		j.hold(m)
+		j.hold(p)
 	}
 }
 
 // hold notes that participants took their tokens.
 func (j *joint) hold(participants ...*participant) {
-	for _, m := range participants {
-		m.took = m.res.taken()
+	for _, p := range participants {
+		p.took = p.res.taken()
 	}
 	j.taken = append(j.taken, participants...)
 }
 
 // giveBack returns what was taken, and reports a failure to observers.
 func (j *joint) giveBack(ctx context.Context) {
-	for _, m := range j.taken {
+	for _, p := range j.taken {
 		began := time.Now()
-		if err := m.undo(context.WithoutCancel(ctx)); err != nil {
-			m.limiter.unsettled(ctx, m.now, m.key, m.res.Source, began, err)
+		if err := p.undo(context.WithoutCancel(ctx)); err != nil {
+			p.limiter.unsettled(ctx, p.now, p.key, p.res.Source, began, err)
 		}
-		m.res.returned()
+		p.res.returned()
 	}
 	j.taken = nil
 }
