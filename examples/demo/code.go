@@ -129,7 +129,7 @@ func (s *settings) limitCode(framework string, at place) string {
 	rest := ""
 	if at.OnFailure {
 		line("// OnFailure is one of core.FailLocal, core.FailOpen, core.FailClosed.")
-		rest += ", OnFailure: core.FailLocal"
+		rest += ",\n\t\tOnFailure: core.FailLocal"
 	}
 	if style := styleNames[s.Headers]; style != "" {
 		rest += ", Headers: " + style

@@ -263,8 +263,8 @@ var presets = func() []preset {
 	slots.Slots, slots.Takes, plans.Plan = 3, 2000, 2
 	two, burst := "Send as Ann and Bob", func(n int) string { return fmt.Sprintf("Send %d at once", n) }
 	return []preset{
-		{"users", "A bucket each", "Ann and Bob each have 10 tokens, and one comes back each second.", "Ann sends ten a second, Bob one. Who is denied?", two, "users", 1, refilling(10, 1, 1000, "user")},
-		{"plans", "Plans", "Bob pays for twice as much as Ann: his bucket is twice as large, and is refilled twice as fast.", "Both send ten a second. How many of each are allowed?", two, "users", 10, plans},
+		{"users", "A bucket each", "Ann and Bob each have 10 tokens, and one comes back each second.", "For five seconds Ann sends ten a second, Bob one. Who is denied?", two, "users", 1, refilling(10, 1, 1000, "user")},
+		{"plans", "Plans", "Bob pays for twice as much as Ann: his bucket is twice as large, and is refilled twice as fast.", "Both send ten a second for five seconds. How many of each are allowed?", two, "users", 10, plans},
 		{"login", "Login", "Five attempts, then one more every 3 minutes. Each IP address has a bucket.", "One address tries eight passwords at once. How many are looked at?", burst(8), "burst", 8, refilling(5, 5, 900_000, "ip")},
 		{"quota", "Monthly quota", "1,000 requests a month, all back on the first at 00:00 UTC, and 10 at once, 2 a second.", "Ann sends 15 at once. Which of her two limits denies some?", burst(15), "burst", 15, quota},
 		{"model", "Model tokens", "20 requests a minute, and 20,000 tokens of a language model. A request is charged 1,200, uses 800, and gets the rest back.", "Ann sends 20 at once. Which bucket is empty first?", burst(20), "burst", 20, model},

@@ -126,8 +126,8 @@ function buildShare(svg, width, wide) {
       svg.append(power);
     }
     p.replicas = ["A", "B"].map((name, j) => {
-      const x = sides[j], r = { name: kind + name, x, sum: label(x, top + 142, "", "middle of") };
-      svg.append(box(x - half, top + 92, 2 * half, kind ? 224 : 72, `Replica ${name}`), r.sum);
+      const x = sides[j], r = { name: kind + name, x, sum: label(x, top + 132, "", "middle of"), no: label(x, top + 152, "", "middle of") };
+      svg.append(box(x - half, top + 92, 2 * half, kind ? 224 : 72, `Replica ${name}`), r.sum, r.no);
       r.bucket = kind ? bucketIn(svg, x, top + 306, Math.min(22, (half - 8) / 2.8)) : p.shared;
       r.way = [[mid, top + 62], [mid, top + 64], [x, top + 92], [x, top + (kind ? 190 : 196)]];
       return r;
@@ -147,6 +147,7 @@ function buildShare(svg, width, wide) {
         if (!shared) showBucket(r.bucket, bucketsOf(stage, r.name), 0, t);
         const d = latest(stage.decisions.filter((d) => d.lane === r.name), t);
         say(r.sum, d ? `${count(stage, t, r.name, 200)} allowed` : "");
+        say(r.no, d ? `${count(stage, t, r.name, 429)} denied` : "");
       }
       const lanes = p.replicas.map((r) => r.name), all = lanes.reduce((n, lane) => n + count(stage, t, lane, 200), 0);
       say(p.sum, stage.decisions.some((d) => d.show <= t) ? `${all} allowed` : "");
