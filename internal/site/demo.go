@@ -43,7 +43,7 @@ var keyframes = regexp.MustCompile(`(?m)^@keyframes .*\n`)
 // scoped is the style of the demo, which must not reach the bar at the top, by
 // nesting all of it in a rule.
 func scoped(style string) (string, error) {
-	for _, rule := range []struct{ alone, nested string }{{"\nbody {", "\n& {"}, {"\n.lost svg {", "\n.lost & svg {"}} {
+	for _, rule := range []struct{ alone, nested string }{{"\nbody {", "\n& {"}, {"\n.lost svg > * {", "\n.lost & svg > * {"}} {
 		if strings.Count(style, rule.alone) != 1 {
 			return "", fmt.Errorf("the demo's style must have the rule %q once, which here is %q", rule.alone, rule.nested)
 		}

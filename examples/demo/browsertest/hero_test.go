@@ -63,7 +63,7 @@ func TestTheAnswerIsExplained(t *testing.T) {
 		page.Fill("combobox", "Framework", "chi")
 		page.Click("button", "Send 15 at once")
 		page.Wait("each field has its meaning", `document.querySelector("#status").textContent === "429 Too Many Requests from " + $[0] &&
-			[["Retry-After: 1", "wait 1 s"], ["X-RateLimit-Limit: 10", "the bucket holds 10"], ["X-RateLimit-Remaining: 0", "0 tokens left"], ['RateLimit-Policy: "demo";q=10;w=10', "10 tokens in 10 s"]]
+			[["Retry-After: 1", "wait 1 s"], ["X-RateLimit-Limit: 10", "the bucket holds 10"], ["X-RateLimit-Remaining: 0", "0 tokens left"], ['RateLimit-Policy: "demo";q=10;w=10', "10 tokens each 10 s"]]
 			.every(([field, means]) => [...document.querySelectorAll("dt")].some(e => e.textContent === field && e.nextElementSibling.textContent === means))`, p.through("chi"))
 		page.Wait("the problem body is there", `/quota-exceeded/.test(document.querySelector("#body").textContent)`)
 		for field, about := range map[string]string{"Retry-After": "ring", "X-RateLimit-Limit": "rim", "X-RateLimit-Remaining": "tokens"} {
