@@ -255,6 +255,8 @@ func (s *suite) reuse() {
 			app := c.app(answer(http.StatusOK))
 			app.Routes = routes(answer(http.StatusOK), middleware{c.holding(2), extractor.key, nil, nil, nil, nil})
 			running := c.serve(app)
+			// A transport may dial before it has noticed that a connection is free.
+			running.client(defaultPeer).Transport.(*http.Transport).MaxConnsPerHost = 1
 			send := func(i int) response {
 				user := fmt.Sprintf("user-%03d", i) // all have one length, so one overwrites the other exactly
 				return running.send(request{target: "/items/" + user + "?user=" + user, header: header("User", user, "Cookie", "user="+user)})

@@ -91,6 +91,9 @@ type response struct {
 	body   string
 }
 
+// defaultPeer is the address that requests come from.
+const defaultPeer = "192.0.2.1:4711"
+
 // send sends r, and fails the test if there is no answer.
 func (s *server) send(r request) response {
 	s.t.Helper()
@@ -109,7 +112,7 @@ func (s *server) try(ctx context.Context, r request) (response, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	if r.peer == "" {
-		r.peer = "192.0.2.1:4711"
+		r.peer = defaultPeer
 	}
 	if r.method == "" {
 		r.method = http.MethodGet
