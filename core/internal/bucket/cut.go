@@ -1,9 +1,6 @@
 package bucket
 
-import (
-	"math"
-	"math/bits"
-)
+import "math"
 
 // Cut is what a lower Capacity has cut: tokens that were used, and that the
 // level does not count.
@@ -28,7 +25,7 @@ func (r *Rate) give(level, n, room int64, c *Cut) int64 {
 	if c == nil || c.Tokens <= 0 {
 		return max(level, min(level+r.units(n), room))
 	}
-	units := float64(n) * float64(r.Unit) // may be more than an int64 has
+	units := float64(float64(n) * float64(r.Unit)) // may be more than an int64 has
 	first := min(units, float64(max(0, min(c.Base, room)-level)))
 	paid := min(units-first, r.cutUnits(*c))
 	c.pay(r, paid)
@@ -46,18 +43,25 @@ func (r *Rate) refillCut(l Level, held, now int64, c *Cut) Level {
 		return r.refill(l, held, now)
 	}
 	steps, at := r.stepsSince(l.At, now)
-	high, gained := bits.Mul64(uint64(steps), uint64(r.gainTo(l, held)))
-	if high != 0 || gained > Forever {
-		gained = Forever
-	}
-	room := r.room(held)
-	c.Base = min(c.Base+int64(gained), r.Full)
+	gained, room := r.gained(l, held, steps), r.room(held)
+	c.Base = min(c.Base+gained, r.Full)
 	l.At = at
-	if l.Units += int64(gained); l.Units > room {
+	if l.Units += gained; l.Units > room {
 		c.pay(r, float64(l.Units-room))
 		if l.Units = room; room == r.Full && c.Tokens <= 0 {
 			l.At = now
 		}
 	}
 	return l
+}
+
+// gained is what so many steps bring to the level l: as gainTo says of each, in
+// the debt and after it. So it does not matter whether the level is looked at in
+// between. It is at most so much that a level and it stay below 2^53.
+func (r *Rate) gained(l Level, held, steps int64) int64 {
+	inDebt := int64(0)
+	if r.gainTo(l, held) < r.Gain {
+		inDebt = min(steps, (-l.Units-held*r.Unit+r.Full-1)/r.Full)
+	}
+	return min(inDebt*r.Full+mulDiv(steps-inDebt, r.Gain, 1), Forever-(maxUnits+1))
 }

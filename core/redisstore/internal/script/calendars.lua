@@ -36,5 +36,6 @@ end
 -- last microsecond if it is shorter
 local function earlier(limit, at, periods)
   local number = period(limit, at)
-  return math.min(start(limit, number - periods) + at - start(limit, number), start(limit, number - periods + 1) - 1)
+  local since = at - start(limit, number) -- first: the sum of two instants may be above 2^53
+  return math.min(start(limit, number - periods) + since, start(limit, number - periods + 1) - 1)
 end

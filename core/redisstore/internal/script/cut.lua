@@ -27,6 +27,18 @@ local function give(limit, level, units, most, cut)
   return math.max(level, math.min(rest, most))
 end
 
+-- What so many steps bring to a level: as gain_to says of each, in the debt and
+-- after it. So it does not matter whether the level is looked at in between. A
+-- level and it stay below 2^53.
+local function gained_in(limit, level, held, steps)
+  local in_debt = 0
+  if gain_to(limit, level, held) < limit.gain then
+    in_debt = (-level - held * limit.unit) / limit.full
+    in_debt = math.min(steps, in_debt + -in_debt % 1)
+  end
+  return math.min(in_debt * limit.full + (steps - in_debt) * limit.gain, FOREVER - MAX_FULL)
+end
+
 -- refill of a level from which something is cut. What refills beyond the room
 -- pays that. The steps of a full bucket go on until all is paid.
 local function refill_cut(limit, level, at, to, most, held, cut)
@@ -35,7 +47,7 @@ local function refill_cut(limit, level, at, to, most, held, cut)
   end
   local steps
   steps, at = steps_since(limit, at, to)
-  local gained = math.min(steps * gain_to(limit, level, held), FOREVER)
+  local gained = gained_in(limit, level, held, steps)
   cut.base = math.min(cut.base + gained, limit.full)
   level = level + gained
   if level > most then

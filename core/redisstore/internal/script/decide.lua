@@ -79,7 +79,7 @@ local function decide(r, state, dry)
     limits[i].retry = retry_of(r, limits[i], allowed, write) -- now: wait_around finds the longer wait until it is full from there on
   end
   if write then
-    answer, err = keep(s, limits)
+    answer, err = keep(s, limits, has_waits)
     if err and unasked then
       write, err = false, nil
       for i = 1, #limits do
@@ -104,7 +104,7 @@ local function decide(r, state, dry)
     return allowed and (s.new and action == TAKE and not moves and 'n' or '+') or '-', answer
   end
   answer = answer .. waits_of(r, allowed, write)
-  if missing and not write then
+  if missing then
     return '?', ''
   end
   return allowed and 'a' or 'd', answer

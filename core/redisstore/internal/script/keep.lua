@@ -15,13 +15,17 @@ local function ttl_of(last)
 end
 
 -- Stores `limits`, and the key's records of other limits. Returns the levels of
--- `limits`, and the server's error if it refuses. It stores and returns nothing
--- if periods of a calendar are missing or holds unreadable.
-local function keep(s, limits)
+-- `limits`, and the server's error if it refuses. With has_waits it sets
+-- limit.fills of each. It stores and returns nothing if periods of a calendar
+-- are missing, also for these, or holds unreadable.
+local function keep(s, limits, has_waits)
   local answer, text, last, fields, pages = {}, {}, math.max(s.keeps, now), s.fields, nil -- pages: fields of slots
   for i = 1, #limits do
     local limit = limits[i]
     local full = full_at(limit)
+    if has_waits and not limit.fills then
+      limit.fills = wait_for(limit, limit.full, true)
+    end
     if limit.holds then
       full = holds_lib().outlast(limit, full, holds_lib().last_end(limit.holds))
     end

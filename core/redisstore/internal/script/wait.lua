@@ -15,7 +15,7 @@ local function full_at(limit)
     local stepped, last = full, limit.holds and holds_lib().last_end(limit.holds) or 0
     full = now + wait(limit, limit.level, limit.at, limit.full + math.min(LATEST, cut_units(limit, limit.cut)), 0)
     if last > 0 then -- while tokens are held, what refills may have no room
-      full = holds_lib().outlast(limit, stepped, last) + full - stepped
+      full = holds_lib().outlast(limit, stepped, last) + (full - stepped) -- in this order: the sum of two instants may be above 2^53
     end
   elseif limit.level < limit.full then
     limit.fills = limit.holds and holds_lib().wait_around(limit, limit.full) or wait(limit, limit.level, limit.at, limit.full, 0)
