@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/advice"
 	"github.com/tokenbucket-go/ratelimit/internal/outgoing"
 )
@@ -58,10 +59,10 @@ func TestClocksThatStep(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			clock := new(stepped)
 			clock.step(24 * time.Hour)
-			store := core.NewMemoryStore(core.WithClock(clock.now))
+			memory := core.NewMemoryStore(core.WithClock(clock.now))
 			limit := core.PerSecond(10)
-			limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "own", Limits: []core.Limit{limit}}))
-			shared := core.Must(outgoing.NewShared(store))
+			limiter := core.Must(core.NewLimiter(memory, core.Policy{Name: "own", Limits: []core.Limit{limit}}))
+			shared := core.Must(outgoing.NewShared(memory))
 			g := newGate(outgoing.Config{Limiter: limiter, Shared: shared})
 			began, sent := time.Now(), int64(0)
 			for i := 0; time.Since(began) < 100*time.Second; i++ {
@@ -204,6 +205,46 @@ func TestTheQueueIsBounded(t *testing.T) {
 		if errs["true false"] != 4 || errs["false true"] != 6 {
 			t.Errorf("%v: want 4 errors of a full queue, and 6 of the context", errs)
 		}
+	})
+}
+
+// distant is a store that takes 10 ms to answer.
+type distant struct{ *core.MemoryStore }
+
+func (s distant) Do(ctx context.Context, r store.Request) (store.Answer, error) {
+	time.Sleep(10 * time.Millisecond)
+	return s.MemoryStore.Do(ctx, r)
+}
+
+// An interactive request comes while the store denies one of a batch, which had
+// its turn. Both get their tokens as these come, and neither sleeps.
+func TestTheTurnChangesWhileTheStoreIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := core.Must(core.NewLimiter(distant{core.NewMemoryStore()}, core.Policy{Name: "own", Limits: []core.Limit{core.PerSecond(1).WithUnit("tokens")}}))
+		g := newGate(outgoing.Config{Limiter: limiter})
+		one := core.Units{"tokens": 1}
+		core.Must(limiter.AllowUnits(t.Context(), "a", one)) // at 10 ms, so the next token comes at 1.01 s
+		var all sync.WaitGroup
+		pass := func(ctx context.Context, least, most time.Duration) {
+			all.Go(func() {
+				turn, err := g.Enter(ctx, outgoing.Call{Key: "a", Units: one, Until: time.Now().Add(time.Minute)})
+				if err != nil {
+					t.Errorf("%v: want the turn between %v and %v", err, least, most)
+					return
+				}
+				if turn.Waited < least || turn.Waited > most {
+					t.Errorf("a request waited for %v, want between %v and %v", turn.Waited, least, most)
+				}
+				turn.Served(advice.Advice{})
+				turn.End(nil)
+			})
+		}
+		pass(outgoing.AsBatch(t.Context()), 2900*time.Millisecond, 3100*time.Millisecond)
+		time.Sleep(995 * time.Millisecond)
+		all.Go(func() { core.Must(limiter.AllowUnits(t.Context(), "a", one)) }) // another process, at 1.015 s
+		time.Sleep(10 * time.Millisecond)                                       // the batch asks from 1.01 to 1.02 s
+		pass(t.Context(), 900*time.Millisecond, 1100*time.Millisecond)
+		all.Wait()
 	})
 }
 
