@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -206,6 +207,30 @@ func TestTheQueueIsBounded(t *testing.T) {
 			t.Errorf("%v: want 4 errors of a full queue, and 6 of the context", errs)
 		}
 	})
+}
+
+// As many keys as are in use at once are remembered, but no longer than that:
+// then the oldest ones are forgotten until 10,000 are left.
+func TestKeysAreForgottenAfterAFlood(t *testing.T) {
+	const flood = 15_000
+	g := newGate(outgoing.Config{})
+	turns := make([]*outgoing.Turn, flood)
+	for i := range turns {
+		turns[i] = core.Must(g.Enter(t.Context(), outgoing.Call{Key: strconv.Itoa(i)}))
+	}
+	for _, turn := range turns {
+		turn.Refused(advice.Advice{RetryAfter: time.Hour})
+		turn.End(nil)
+	}
+	known := 0
+	for i := range turns {
+		if !g.State(strconv.Itoa(i)).PausedUntil.IsZero() {
+			known++
+		}
+	}
+	if known != 10_000 || g.State(strconv.Itoa(flood-1)).PausedUntil.IsZero() {
+		t.Errorf("%d of %d keys are remembered, want the 10,000 that were used last", known, flood)
+	}
 }
 
 // distant is a store that takes 10 ms to answer.

@@ -122,12 +122,10 @@ func (s *lanes) enter(key string) *lane {
 		if s.byKey == nil {
 			s.byKey = make(map[string]*lane)
 		}
-		if oldest := s.idle.Front(); oldest != nil && len(s.byKey) >= maxLanes {
-			delete(s.byKey, s.idle.Remove(oldest).(*lane).key)
-		}
 		l = &lane{key: key}
 		l.pause.ramps = s.ramps
 		s.byKey[key] = l
+		s.forget()
 	case l.uses == 0:
 		s.idle.Remove(l.idle)
 	}
@@ -141,6 +139,15 @@ func (s *lanes) leave(l *lane) {
 	defer s.mu.Unlock()
 	if l.uses--; l.uses == 0 {
 		l.idle = s.idle.PushBack(l)
+		s.forget()
+	}
+}
+
+// forget forgets idle lanes, from the one that was used longest ago, until no
+// more than maxLanes are left.
+func (s *lanes) forget() {
+	for oldest := s.idle.Front(); oldest != nil && len(s.byKey) > maxLanes; oldest = s.idle.Front() {
+		delete(s.byKey, s.idle.Remove(oldest).(*lane).key)
 	}
 }
 
