@@ -269,6 +269,29 @@ func TestClientsSpreadWindows(t *testing.T) {
 	}
 }
 
+// One answer in three, or in ten, comes from a proxy in front of the service that
+// says nothing of its limit. The window is spread all the same.
+func TestClientsSpreadWindowsBetweenOtherAnswers(t *testing.T) {
+	for _, nth := range []int64{3, 10} {
+		inBubble(t, func(t *testing.T) {
+			const windows = 3
+			time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
+			limit := core.Limit{Capacity: 200, RefillRate: 200, RefillInterval: time.Minute, Mode: core.Aligned}
+			service := limited(t, core.HeadersLegacy, limit)
+			var n atomic.Int64
+			got := play(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+				if n.Add(1)%nth == 0 {
+					return respond(http.StatusBadGateway), nil
+				}
+				return service.RoundTrip(r)
+			}), limit, 10, 1, windows*time.Minute, apart(0))
+			if share := got.served / windows / float64(limit.Capacity); share < 0.9 || share > 1 || got.refused > 0 {
+				t.Errorf("one of %d answers is from a proxy: %.3f of the limit and %.0f refused, want from 0.9 to 1, and none", nth, share, got.refused)
+			}
+		})
+	}
+}
+
 // With a limiter that knows the limit no request is refused, and none of the
 // limit is lost, if all have the same way to the service.
 func TestALimiterPacesExactly(t *testing.T) {

@@ -41,11 +41,14 @@ import (
 //
 // If the answers say what is left of a limit, though not exactly when it is
 // reset, the rate follows that too. It is multiplied by min(1, (2 × left + 1) /
-// limit). With each request served the ceiling rises by a sixteenth of what is
+// limit), but one request may go in the time of a reset. With each request served the ceiling rises by a sixteenth of what is
 // left, while that is more than half and requests wait. Below a third it falls
 // by 1/64 of itself. So the server is hardly ever asked for more than it has,
 // and the ceilings of clients that share a limit come together. A refusal
 // halves the rate.
+//
+// Answers without such fields change neither rate before its reset: a service
+// may leave them out of errors, or of some paths.
 type pace struct {
 	tokens float64   // in hand at an instant
 	at     time.Time // that instant
@@ -60,6 +63,7 @@ type pace struct {
 	guessed bool          // it comes from one refusal alone
 	most    float64       // requests that the server's bucket can save in a pause
 	fill    float64       // the factor of left and limit; 1: not known
+	fillEnd time.Time     // when the limit is reset; zero: fill is not known
 	served  int           // requests served since
 	since   time.Time     // the last refusal, or the first request
 	paused  time.Duration // after that refusal
@@ -91,12 +95,13 @@ func (p *pace) learned(now time.Time) float64 {
 	if p.ceiling == 0 {
 		return math.Inf(1)
 	}
-	if p.guided {
-		return p.ceiling * p.fill
+	rate := p.ceiling
+	if !p.guided {
+		slow := min(1, p.ceiling)
+		t := max(0, now.Sub(p.since)-p.paused).Seconds() * slow
+		rate += math.Sqrt(p.ceiling*slow) * math.Pow(t/12, 3)
 	}
-	slow := min(1, p.ceiling)
-	t := max(0, now.Sub(p.since)-p.paused).Seconds() * slow
-	return (p.ceiling + math.Sqrt(p.ceiling*slow)*math.Pow(t/12, 3)) * p.fill
+	return max(rate*p.fill, min(rate, 1/resolution.Seconds()))
 }
 
 // burst returns how many requests may go at once: what a pause has saved, or a
@@ -189,7 +194,12 @@ func (p *pace) refused(pause time.Duration, now time.Time) {
 func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int, now time.Time) {
 	p.refill(now)
 	p.served++
-	p.windowEnd, p.fill = time.Time{}, 1
+	if len(quotas) > 0 || now.After(p.windowEnd) {
+		p.windowEnd = time.Time{}
+	}
+	if len(quotas) > 0 || now.After(p.fillEnd) {
+		p.fill, p.fillEnd = 1, time.Time{}
+	}
 	start := math.Inf(1) // the first ceiling, if no refusal says better
 	for _, q := range quotas {
 		size := float64(units[q.Unit]) // of a request
@@ -205,13 +215,13 @@ func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int
 		case q.Reset > resolution || !q.Whole:
 			p.spread(left, underWay, q.Reset, now)
 		case limit > 0:
-			p.fill = min(p.fill, (2*left+1)/limit)
+			p.fill, p.fillEnd = min(p.fill, (2*left+1)/limit), now.Add(resolution)
 			start = min(start, max(1, left))
 		}
 	}
 	switch {
 	case math.IsInf(start, 1):
-		if p.guided {
+		if p.guided && p.fillEnd.IsZero() {
 			p.ceiling, p.guided = 0, false
 		}
 	case p.ceiling == 0:

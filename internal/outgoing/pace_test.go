@@ -40,6 +40,55 @@ func TestThePaceIsBounded(t *testing.T) {
 	}
 }
 
+// Nothing is left of a limit of any size, and it is reset within two seconds:
+// then a request goes in that time, because others may have used what was there.
+// A slower rate, which refusals taught, stays.
+func TestNothingLeftOfALimitThatIsResetSoon(t *testing.T) {
+	for _, limit := range []int64{1, 50, 10_000, 1 << 53} {
+		var p pace
+		now := time.Unix(1_000_000_000, 0)
+		for range 10 {
+			wait := p.left(now)
+			if wait > resolution {
+				t.Fatalf("limit %d: the next request waits for %v, want %v at most", limit, wait, resolution)
+			}
+			now = now.Add(wait)
+			p.take(1, now)
+			p.heard([]advice.Quota{{Unit: advice.Requests, Limit: limit, Reset: time.Second, Whole: true}}, nil, 0, now)
+		}
+		p.ceiling, p.guided, p.since, p.tokens = 0.01, false, now, 0
+		if rate := p.rate(now); rate > 0.01 {
+			t.Errorf("limit %d: %v requests per second, want no more than the 0.01 that refusals taught", limit, rate)
+		}
+	}
+}
+
+// An answer that says nothing of limits, such as an error of a proxy, changes no
+// rate until the limit is reset that answers before told of. If none tells of
+// one any more, there is no bound then.
+func TestAnswersWithoutFieldsChangeNoRate(t *testing.T) {
+	for reset, left := range map[time.Duration]int64{time.Second: 5, time.Minute: 30} {
+		var p pace
+		now := time.Unix(1_000_000_000, 0)
+		quota := []advice.Quota{{Unit: advice.Requests, Limit: 50, Left: left, Reset: reset, Whole: true}}
+		p.take(1, now)
+		p.heard(quota, nil, 0, now)
+		want := p.rate(now)
+		for range 5 {
+			now = now.Add(reset / 6)
+			p.heard(nil, nil, 0, now)
+			if rate := p.rate(now); rate != want {
+				t.Errorf("reset after %v: %v requests per second after an answer without fields, want %v as before", reset, rate, want)
+			}
+		}
+		now = now.Add(reset + resolution)
+		p.heard(nil, nil, 0, now)
+		if rate := p.rate(now); !math.IsInf(rate, 1) {
+			t.Errorf("reset after %v: %v requests per second after it, want no bound: no answer tells of a limit", reset, rate)
+		}
+	}
+}
+
 // Of those that wait the interactive ones go first, in the order of their
 // arrival, and each eighth turn is a batch's.
 func TestTurnsOfTheQueue(t *testing.T) {
