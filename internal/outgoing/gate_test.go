@@ -273,6 +273,30 @@ func TestTheTurnChangesWhileTheStoreIsAsked(t *testing.T) {
 	})
 }
 
+// A pause begins while a request asks the store for its token. The request
+// gives it back and waits, too.
+func TestAPauseBeginsWhileTheStoreIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := core.NewMemoryStore()
+		policy := core.Policy{Name: "own", Limits: []core.Limit{core.PerHour(2)}}
+		g := newGate(outgoing.Config{Limiter: core.Must(core.NewLimiter(distant{memory}, policy))})
+		first := enter(t, g)
+		time.AfterFunc(5*time.Millisecond, func() {
+			first.Refused(advice.Advice{RetryAfter: 10 * time.Second})
+			first.End(nil)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
+		defer cancel()
+		var late *outgoing.Error
+		if _, err := g.Enter(ctx, outgoing.Call{Key: "a"}); !errors.As(err, &late) || late.Reason != outgoing.ForPause {
+			t.Errorf("%v: want the pause as the reason", err)
+		}
+		if res := core.Must(core.Must(core.NewLimiter(memory, policy)).Peek(t.Context(), "a")); res.Remaining != 1 {
+			t.Errorf("%d tokens are left, want 1: the second request was not sent", res.Remaining)
+		}
+	})
+}
+
 // The pause of one process holds back another one that shares its store. One
 // request of that goes first, too.
 func TestSharedPausesReachOthers(t *testing.T) {
