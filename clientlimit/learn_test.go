@@ -108,6 +108,34 @@ func TestClientsLearnTheRate(t *testing.T) {
 	}
 }
 
+// A thousand requests come at once to a service that takes 20 s for them, or
+// 10 s, and all are served: none is turned away because the rate is low at
+// first, or after a refusal.
+func TestManyRequestsAtOnceAreServed(t *testing.T) {
+	for limit, way := range map[core.Limit]time.Duration{core.PerSecond(50).WithBurst(5): time.Millisecond, core.PerSecond(100): 25 * time.Millisecond, core.PerSecond(500): 25 * time.Millisecond} {
+		inBubble(t, func(t *testing.T) {
+			service, takes := limited(t, core.HeadersDraft8, limit), varying(way)(0)
+			client := &http.Client{Transport: clientlimit.New(roundTrip(func(r *http.Request) (*http.Response, error) {
+				time.Sleep(takes())
+				return service.RoundTrip(r)
+			}), clientlimit.WithJitter(sequence(0)))}
+			var all sync.WaitGroup
+			var lost atomic.Int64
+			for range 1000 {
+				all.Go(func() {
+					if status, err := get(t.Context(), t, client, "a"); err != nil || status != http.StatusOK {
+						lost.Add(1)
+					}
+				})
+				time.Sleep(20 * time.Microsecond)
+			}
+			if all.Wait(); lost.Load() > 0 {
+				t.Errorf("%v: %d of 1000 requests were not served", limit, lost.Load())
+			}
+		})
+	}
+}
+
 // From Retry-After alone they learn it too. Some requests are refused: at least
 // 95 % fewer than with backoff, or one in a hundred. What processes get alike
 // takes them minutes.

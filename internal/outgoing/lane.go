@@ -49,7 +49,7 @@ func (l *lane) expected(p Priority, now time.Time) (time.Duration, Reason) {
 		return wait, reason
 	}
 	more := time.Duration(0)
-	if rate, burst := l.pace.rate(now), l.pace.burst(now); rate > 0 && ahead > burst {
+	if rate, burst := l.pace.outlook(now), l.pace.burst(now); rate > 0 && ahead > burst {
 		more = time.Duration(min((ahead-burst)/rate, longestPause.Seconds()) * float64(time.Second))
 	}
 	if !l.pause.until.After(now) { // after a pause the limiter may have tokens for all

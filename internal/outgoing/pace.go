@@ -104,6 +104,23 @@ func (p *pace) learned(now time.Time) float64 {
 	return max(rate*p.fill, min(rate, 1/resolution.Seconds()))
 }
 
+// outlook returns how many requests per second may go after those that go at
+// once; +Inf: that is not known. A rate that follows what is left rises while
+// that is more than half, and what is left now does not matter after the reset.
+func (p *pace) outlook(now time.Time) float64 {
+	rate := p.learned(now)
+	switch {
+	case p.guided && p.fill == 1:
+		rate = math.Inf(1)
+	case p.guided:
+		rate = p.ceiling
+	}
+	if p.windowed(now) {
+		rate = min(rate, p.window)
+	}
+	return rate
+}
+
 // burst returns how many requests may go at once: what a pause has saved, or a
 // tenth of what is left of the window, and of a second's.
 func (p *pace) burst(now time.Time) float64 {
@@ -175,7 +192,7 @@ func (p *pace) refused(pause time.Duration, now time.Time) {
 		active := max(0, now.Sub(p.since).Seconds()-paused)
 		switch {
 		case p.guided:
-			p.ceiling = max(1, before/2)
+			p.ceiling = max(1, p.ceiling/2)
 		case p.ceiling == 0:
 			p.ceiling, p.guessed, p.most = n/max(0.2, active), true, n
 		default:

@@ -63,6 +63,23 @@ func TestNothingLeftOfALimitThatIsResetSoon(t *testing.T) {
 	}
 }
 
+// A refusal halves a rate that follows what is left.
+func TestARefusalHalvesTheRate(t *testing.T) {
+	for _, left := range []int64{100, 40, 10} {
+		var p pace
+		now := time.Unix(1_000_000_000, 0)
+		for _, n := range []int64{100, left} {
+			p.take(1, now)
+			p.heard([]advice.Quota{{Unit: advice.Requests, Limit: 100, Left: n, Reset: time.Second, Whole: true}}, nil, 0, now)
+		}
+		before := p.rate(now)
+		p.refused(time.Second, now)
+		if rate := p.rate(now); rate < 0.49*before || rate > 0.51*before {
+			t.Errorf("%d of 100 left: %v requests per second after a refusal, want half of %v", left, rate, before)
+		}
+	}
+}
+
 // An answer that says nothing of limits, such as an error of a proxy, changes no
 // rate until the limit is reset that answers before told of. If none tells of
 // one any more, there is no bound then.
