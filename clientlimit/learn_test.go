@@ -136,6 +136,42 @@ func TestManyRequestsAtOnceAreServed(t *testing.T) {
 	}
 }
 
+// What answers said days ago no longer counts: of many requests at once one asks
+// first, and then all keep to what is left.
+func TestAnIdleClientAsksFirst(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		service := limited(t, core.HeadersDraft8, core.PerMinute(60))
+		var refused atomic.Int64
+		client := &http.Client{Transport: clientlimit.New(roundTrip(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(50 * time.Millisecond)
+			res, err := service.RoundTrip(r)
+			if res.StatusCode == http.StatusTooManyRequests {
+				refused.Add(1)
+			}
+			return res, err
+		}), clientlimit.WithMaxWait(time.Hour))}
+		many := func(clients, requests int) {
+			var all sync.WaitGroup
+			for range clients {
+				all.Go(func() {
+					for range requests {
+						if status, err := get(t.Context(), t, client, "a"); err != nil || status != http.StatusOK {
+							t.Error(status, err)
+						}
+					}
+				})
+			}
+			all.Wait()
+		}
+		many(1, 1000)
+		time.Sleep(48 * time.Hour)
+		many(300, 1)
+		if n := refused.Load(); n > 0 {
+			t.Errorf("%d requests were refused, want none", n)
+		}
+	})
+}
+
 // From Retry-After alone they learn it too. Some requests are refused: at least
 // 95 % fewer than with backoff, or one in a hundred. What processes get alike
 // takes them minutes.

@@ -30,6 +30,9 @@ type lane struct {
 
 // left returns how long the first has to wait at an instant, and for what.
 func (l *lane) left(now time.Time) (time.Duration, Reason) {
+	if l.pace.expired(now) {
+		l.pause.served = 0 // the next request goes first, as that of a new key
+	}
 	wait, reason := l.pause.left(now), ForPause
 	if d := l.notBefore.Sub(now); d > wait {
 		wait, reason = d, ForLimit

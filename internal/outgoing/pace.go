@@ -47,8 +47,8 @@ import (
 // and the ceilings of clients that share a limit come together. A refusal
 // halves the rate.
 //
-// Answers without such fields change neither rate before its reset: a service
-// may leave them out of errors, or of some paths.
+// Answers without such fields change neither rate, until they are [silence] in a
+// row: a service may leave them out of errors, or of some paths.
 type pace struct {
 	tokens float64   // in hand at an instant
 	at     time.Time // that instant
@@ -62,8 +62,8 @@ type pace struct {
 	guided  bool          // the ceiling comes from what was left, and not from refusals
 	guessed bool          // it comes from one refusal alone
 	most    float64       // requests that the server's bucket can save in a pause
-	fill    float64       // the factor of left and limit; 1: not known
-	fillEnd time.Time     // when the limit is reset; zero: fill is not known
+	fill    float64       // the factor of left and limit; 1: not known; 0: no answer was heard
+	silent  int           // answers in a row that said nothing of what is left
 	served  int           // requests served since
 	since   time.Time     // the last refusal, or the first request
 	paused  time.Duration // after that refusal
@@ -75,6 +75,10 @@ const lately = 2 * time.Second
 // resolution is how long a reset is at least, if whole seconds can tell it:
 // dates are up to a second late.
 const resolution = 2 * time.Second
+
+// silence is after how many answers that say nothing of what is left a service
+// has no such fields.
+const silence = 16
 
 // rate returns how many requests per second may go at an instant; +Inf: as many
 // as come.
@@ -88,6 +92,16 @@ func (p *pace) rate(now time.Time) float64 {
 // windowed reports whether the window's rate counts at an instant.
 func (p *pace) windowed(now time.Time) bool {
 	return !p.windowEnd.IsZero() && now.Before(p.windowEnd.Add(probeFor))
+}
+
+// expired reports whether a window is over, and no answer tells of the next one.
+// It does so once.
+func (p *pace) expired(now time.Time) bool {
+	if p.windowEnd.IsZero() || p.windowed(now) {
+		return false
+	}
+	p.windowEnd = time.Time{}
+	return true
 }
 
 // learned returns the rate that was learned; +Inf: none.
@@ -211,11 +225,12 @@ func (p *pace) refused(pause time.Duration, now time.Time) {
 func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int, now time.Time) {
 	p.refill(now)
 	p.served++
-	if len(quotas) > 0 || now.After(p.windowEnd) {
-		p.windowEnd = time.Time{}
+	if p.silent++; len(quotas) > 0 {
+		p.silent = 0
 	}
-	if len(quotas) > 0 || now.After(p.fillEnd) {
-		p.fill, p.fillEnd = 1, time.Time{}
+	replaces := p.silent == 0 || p.silent > silence || p.fill == 0 // what was said before
+	if replaces {
+		p.windowEnd, p.fill = time.Time{}, 1
 	}
 	start := math.Inf(1) // the first ceiling, if no refusal says better
 	for _, q := range quotas {
@@ -232,13 +247,13 @@ func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int
 		case q.Reset > resolution || !q.Whole:
 			p.spread(left, underWay, q.Reset, now)
 		case limit > 0:
-			p.fill, p.fillEnd = min(p.fill, (2*left+1)/limit), now.Add(resolution)
+			p.fill = min(p.fill, (2*left+1)/limit)
 			start = min(start, max(1, left))
 		}
 	}
 	switch {
 	case math.IsInf(start, 1):
-		if p.guided && p.fillEnd.IsZero() {
+		if p.guided && replaces {
 			p.ceiling, p.guided = 0, false
 		}
 	case p.ceiling == 0:
