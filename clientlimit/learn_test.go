@@ -108,6 +108,70 @@ func TestClientsLearnTheRate(t *testing.T) {
 	}
 }
 
+// A thousand requests come at once to a service that takes 20 s for them, or
+// 10 s, and all are served: none is turned away because the rate is low at
+// first, or after a refusal.
+func TestManyRequestsAtOnceAreServed(t *testing.T) {
+	for limit, way := range map[core.Limit]time.Duration{core.PerSecond(50).WithBurst(5): time.Millisecond, core.PerSecond(100): 25 * time.Millisecond, core.PerSecond(500): 25 * time.Millisecond} {
+		inBubble(t, func(t *testing.T) {
+			service, takes := limited(t, core.HeadersDraft8, limit), varying(way)(0)
+			client := &http.Client{Transport: clientlimit.New(roundTrip(func(r *http.Request) (*http.Response, error) {
+				time.Sleep(takes())
+				return service.RoundTrip(r)
+			}), clientlimit.WithJitter(sequence(0)))}
+			var all sync.WaitGroup
+			var lost atomic.Int64
+			for range 1000 {
+				all.Go(func() {
+					if status, err := get(t.Context(), t, client, "a"); err != nil || status != http.StatusOK {
+						lost.Add(1)
+					}
+				})
+				time.Sleep(20 * time.Microsecond)
+			}
+			if all.Wait(); lost.Load() > 0 {
+				t.Errorf("%v: %d of 1000 requests were not served", limit, lost.Load())
+			}
+		})
+	}
+}
+
+// What answers said days ago no longer counts: of many requests at once one asks
+// first, and then all keep to what is left.
+func TestAnIdleClientAsksFirst(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		service := limited(t, core.HeadersDraft8, core.PerMinute(60))
+		var refused atomic.Int64
+		client := &http.Client{Transport: clientlimit.New(roundTrip(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(50 * time.Millisecond)
+			res, err := service.RoundTrip(r)
+			if res.StatusCode == http.StatusTooManyRequests {
+				refused.Add(1)
+			}
+			return res, err
+		}), clientlimit.WithMaxWait(time.Hour))}
+		many := func(clients, requests int) {
+			var all sync.WaitGroup
+			for range clients {
+				all.Go(func() {
+					for range requests {
+						if status, err := get(t.Context(), t, client, "a"); err != nil || status != http.StatusOK {
+							t.Error(status, err)
+						}
+					}
+				})
+			}
+			all.Wait()
+		}
+		many(1, 1000)
+		time.Sleep(48 * time.Hour)
+		many(300, 1)
+		if n := refused.Load(); n > 0 {
+			t.Errorf("%d requests were refused, want none", n)
+		}
+	})
+}
+
 // From Retry-After alone they learn it too. Some requests are refused: at least
 // 95 % fewer than with backoff, or one in a hundred. What processes get alike
 // takes them minutes.
@@ -266,6 +330,29 @@ func TestClientsSpreadWindows(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// One answer in three, or in ten, comes from a proxy in front of the service that
+// says nothing of its limit. The window is spread all the same.
+func TestClientsSpreadWindowsBetweenOtherAnswers(t *testing.T) {
+	for _, nth := range []int64{3, 10} {
+		inBubble(t, func(t *testing.T) {
+			const windows = 3
+			time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
+			limit := core.Limit{Capacity: 200, RefillRate: 200, RefillInterval: time.Minute, Mode: core.Aligned}
+			service := limited(t, core.HeadersLegacy, limit)
+			var n atomic.Int64
+			got := play(t, roundTrip(func(r *http.Request) (*http.Response, error) {
+				if n.Add(1)%nth == 0 {
+					return respond(http.StatusBadGateway), nil
+				}
+				return service.RoundTrip(r)
+			}), limit, 10, 1, windows*time.Minute, apart(0))
+			if share := got.served / windows / float64(limit.Capacity); share < 0.9 || share > 1 || got.refused > 0 {
+				t.Errorf("one of %d answers is from a proxy: %.3f of the limit and %.0f refused, want from 0.9 to 1, and none", nth, share, got.refused)
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/tokenbucket-go/ratelimit/internal/outgoing"
 )
@@ -12,7 +13,8 @@ import (
 // pacedStream is a stream of a client that a [Pacer] let open.
 type pacedStream struct {
 	grpc.ClientStream
-	paced *outgoing.Stream
+	paced    *outgoing.Stream
+	received bool // a message
 }
 
 // RecvMsg receives a message. The first one says that the server has let the
@@ -20,7 +22,12 @@ type pacedStream struct {
 func (s *pacedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err == nil {
-		s.paced.Received(outcome(nil, nil, nil), false)
+		var header metadata.MD
+		if !s.received {
+			s.received = true
+			header, _ = s.Header() // is there by now
+		}
+		s.paced.Received(outcome(nil, header, nil), false)
 		return nil
 	}
 	failed := err

@@ -65,13 +65,16 @@ func (p *Pacer) StreamClient(ctx context.Context, desc *grpc.StreamDesc, conn *g
 	if err != nil {
 		return nil, notSent(err)
 	}
-	stream, err := open(ctx, desc, conn, method, options...)
+	// The context of a stream also ends with it, but asking for it would keep
+	// gRPC from sending again what no server has seen.
+	var header, trailer metadata.MD
+	over := grpc.OnFinish(func(err error) { paced.Received(outcome(err, header, trailer), true) })
+	stream, err := open(ctx, desc, conn, method, append(options[:len(options):len(options)], grpc.Header(&header), grpc.Trailer(&trailer), over)...)
 	if err != nil {
 		paced.Received(outcome(err, nil, nil), true)
 		return nil, err
 	}
-	paced.Follow(stream.Context())
-	return &pacedStream{stream, paced}, nil
+	return &pacedStream{ClientStream: stream, paced: paced}, nil
 }
 
 // outcome returns how a call ended.

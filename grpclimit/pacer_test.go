@@ -3,6 +3,7 @@ package grpclimit_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -121,6 +122,46 @@ func TestPacerSaysUntilWhen(t *testing.T) {
 	assert.True(t, strings.HasPrefix(wait.Key, "target:") && time.Until(wait.Until) > 50*time.Minute, wait)
 }
 
+// Streams tell of limits by their header, and each that is refused begins a
+// pause, although a stream's end is noticed elsewhere at the same time.
+func TestPacerHearsStreams(t *testing.T) {
+	var calls, refused atomic.Int64
+	key := func(context.Context, string, string) (string, error) { return strconv.FormatInt(calls.Load(), 10), nil }
+	pacer := core.Must(grpclimit.NewPacer(grpclimit.Pacing{Key: key, Observer: func(_ context.Context, e clientlimit.Event) {
+		if e.Kind == clientlimit.Refused {
+			refused.Add(1)
+		}
+	}}))
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "server", Limits: []core.Limit{core.PerHour(60)}}))
+	conn := serve(t, handlers{}, nil, []grpc.StreamServerInterceptor{grpclimit.Stream(limiter, grpclimit.Global("all"))}, by(pacer)...)
+	require.NoError(t, say(open(within(t), t, conn)))
+	if s := pacer.State("0"); s.Rate <= 0 || s.Rate > 60.0/3600 {
+		t.Errorf("%+v: want a rate from the fields in the header", s)
+	}
+	for core.Must(limiter.Allow(t.Context(), "global:all")).Allowed {
+	}
+	const streams = 1000
+	for calls.Add(1) <= streams {
+		require.Error(t, open(within(t), t, conn).RecvMsg(new(text)))
+	}
+	assert.Equal(t, int64(streams), refused.Load())
+}
+
+// gRPC's own retries of streams go on below a Pacer: the service config says
+// which.
+func TestPacerLeavesRetriesOfStreams(t *testing.T) {
+	var calls atomic.Int64
+	conn := serve(t, handlers{talk: func(ss grpc.ServerStream) error {
+		if calls.Add(1) < 3 {
+			return status.Error(codes.Unavailable, "no")
+		}
+		return echo(ss)
+	}}, nil, nil, append(paced(t, grpclimit.Pacing{}), grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}],
+		"retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.001s", "maxBackoff": "0.001s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`))...)
+	assert.NoError(t, say(open(within(t), t, conn)))
+	assert.Equal(t, int64(3), calls.Load())
+}
+
 // A stream holds its slot until it is over, however it ends.
 func TestPacerHoldsSlotsOfStreams(t *testing.T) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.InFlight(1)}}))
@@ -132,6 +173,12 @@ func TestPacerHoldsSlotsOfStreams(t *testing.T) {
 			return errors.Join(s.CloseSend(), ended(s.RecvMsg(new(text))))
 		},
 		"canceled": func(_ grpc.ClientStream, cancel func()) error { cancel(); return nil },
+		"a message that can't be sent": func(s grpc.ClientStream, _ func()) error {
+			if s.SendMsg("no message") == nil {
+				return errors.New("want an error, which ends the stream")
+			}
+			return nil
+		},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		s, err := conn.NewStream(ctx, desc, talk)

@@ -47,6 +47,7 @@ func TestReadKnowsEachDialect(t *testing.T) {
 			fields("RateLimit-Policy", `"a";q=20;w=60;qu="tokens"`, "RateLimit", `"a";r=7;pk=:dGVzdA==:, "a";r=3;pk=:b3RoZXI=:`),
 			quota(advice.Quota{"tokens", 20, 7, 60 * s, true}, advice.Quota{"tokens", 20, 3, 60 * s, true}),
 		},
+		"a name with =":         {fields("RateLimit", `"tier=gold";r=7;t=1`), quota(advice.Quota{requests, 0, 7, s, true})},
 		"draft 7":               {fields("RateLimit", "limit=100, remaining=50, reset=5"), quota(advice.Quota{requests, 100, 50, 5 * s, true})},
 		"draft 6":               {fields("RateLimit-Limit", "100, 100;w=60", "RateLimit-Remaining", "50", "RateLimit-Reset", "5"), quota(advice.Quota{requests, 100, 50, 5 * s, true})},
 		"GitHub: a Unix second": {fields("X-RateLimit-Limit", "5000", "X-RateLimit-Remaining", "4999", "X-RateLimit-Reset", strconv.FormatInt(in.Unix(), 10)), quota(advice.Quota{requests, 5000, 4999, 90 * s, true})},

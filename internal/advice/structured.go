@@ -20,7 +20,7 @@ func structured(fields Fields, c clock) []Quota {
 	if len(limits) == 0 {
 		return nil
 	}
-	if strings.Contains(limits[0].name, "=") {
+	if !limits[0].quoted && strings.Contains(limits[0].name, "=") {
 		return draft7(limits, c)
 	}
 	policies := members(fields("Ratelimit-Policy"))
@@ -75,6 +75,7 @@ func draft7(entries []member, c clock) []Quota {
 // with parameters.
 type member struct {
 	name   string // without quotes
+	quoted bool   // it had them
 	params []string
 }
 
@@ -105,7 +106,7 @@ func members(lines []string) (list []member) {
 			for end := byte(';'); end == ';'; {
 				part, end, line = cut(line)
 				if m.name == "" {
-					m.name = unquoted(part)
+					m.name, m.quoted = unquoted(part), strings.HasPrefix(strings.TrimSpace(part), `"`)
 				} else {
 					m.params = append(m.params, part)
 				}

@@ -48,6 +48,10 @@ func (g *Gate) ask(t *Turn, w *waiter, inTurn bool) (passed bool, err error) {
 	if errors.Is(err, core.ErrSlots) {
 		l.slotted, err = true, nil
 	}
+	if passed && l.pausedFor(t) { // the pause began meanwhile
+		passed = false
+		g.unlocked(l, func() { _ = t.result.Undo(context.WithoutCancel(t.ctx)) })
+	}
 	now = time.Now()
 	if !passed {
 		if wait > 0 {
@@ -134,7 +138,10 @@ func (g *Gate) reserve(t *Turn, w *waiter) (passed bool, err error) {
 		case <-timer.C:
 			return true, nil
 		case <-w.wake:
-			if t.lane.pausedFor(t) {
+			t.lane.mu.Lock()
+			paused := t.lane.pausedFor(t)
+			t.lane.mu.Unlock()
+			if paused {
 				cancel(r, t.ctx)
 				return false, nil
 			}
@@ -149,9 +156,8 @@ func (g *Gate) reserve(t *Turn, w *waiter) (passed bool, err error) {
 // timeout bounds it.
 func cancel(r *core.Reservation, ctx context.Context) { _ = r.Cancel(context.WithoutCancel(ctx)) }
 
-// pausedFor reports whether t has to wait for a pause.
+// pausedFor reports whether t has to wait for a pause that began since it was
+// noted as sent. l.mu is held.
 func (l *lane) pausedFor(t *Turn) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	return l.pause.number != t.pauses || l.pause.until.After(time.Now())
 }

@@ -115,6 +115,7 @@ func (g *Gate) wait(t *Turn, w *waiter) (passed bool, err error) {
 				if l.queue.asking = nil; passed || err != nil {
 					return passed, err
 				}
+				l.queue.wakeFirst() // it can be another one by now, of a higher priority
 				continue
 			}
 			if !w.waits(now.Add(wait)) {

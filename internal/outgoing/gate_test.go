@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/advice"
 	"github.com/tokenbucket-go/ratelimit/internal/outgoing"
 )
@@ -58,10 +60,10 @@ func TestClocksThatStep(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			clock := new(stepped)
 			clock.step(24 * time.Hour)
-			store := core.NewMemoryStore(core.WithClock(clock.now))
+			memory := core.NewMemoryStore(core.WithClock(clock.now))
 			limit := core.PerSecond(10)
-			limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "own", Limits: []core.Limit{limit}}))
-			shared := core.Must(outgoing.NewShared(store))
+			limiter := core.Must(core.NewLimiter(memory, core.Policy{Name: "own", Limits: []core.Limit{limit}}))
+			shared := core.Must(outgoing.NewShared(memory))
 			g := newGate(outgoing.Config{Limiter: limiter, Shared: shared})
 			began, sent := time.Now(), int64(0)
 			for i := 0; time.Since(began) < 100*time.Second; i++ {
@@ -203,6 +205,94 @@ func TestTheQueueIsBounded(t *testing.T) {
 		all.Wait()
 		if errs["true false"] != 4 || errs["false true"] != 6 {
 			t.Errorf("%v: want 4 errors of a full queue, and 6 of the context", errs)
+		}
+	})
+}
+
+// As many keys as are in use at once are remembered, but no longer than that:
+// then the oldest ones are forgotten until 10,000 are left.
+func TestKeysAreForgottenAfterAFlood(t *testing.T) {
+	const flood = 15_000
+	g := newGate(outgoing.Config{})
+	turns := make([]*outgoing.Turn, flood)
+	for i := range turns {
+		turns[i] = core.Must(g.Enter(t.Context(), outgoing.Call{Key: strconv.Itoa(i)}))
+	}
+	for _, turn := range turns {
+		turn.Refused(advice.Advice{RetryAfter: time.Hour})
+		turn.End(nil)
+	}
+	known := 0
+	for i := range turns {
+		if !g.State(strconv.Itoa(i)).PausedUntil.IsZero() {
+			known++
+		}
+	}
+	if known != 10_000 || g.State(strconv.Itoa(flood-1)).PausedUntil.IsZero() {
+		t.Errorf("%d of %d keys are remembered, want the 10,000 that were used last", known, flood)
+	}
+}
+
+// distant is a store that takes 10 ms to answer.
+type distant struct{ *core.MemoryStore }
+
+func (s distant) Do(ctx context.Context, r store.Request) (store.Answer, error) {
+	time.Sleep(10 * time.Millisecond)
+	return s.MemoryStore.Do(ctx, r)
+}
+
+// An interactive request comes while the store denies one of a batch, which had
+// its turn. Both get their tokens as these come, and neither sleeps.
+func TestTheTurnChangesWhileTheStoreIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := core.Must(core.NewLimiter(distant{core.NewMemoryStore()}, core.Policy{Name: "own", Limits: []core.Limit{core.PerSecond(1).WithUnit("tokens")}}))
+		g := newGate(outgoing.Config{Limiter: limiter})
+		one := core.Units{"tokens": 1}
+		core.Must(limiter.AllowUnits(t.Context(), "a", one)) // at 10 ms, so the next token comes at 1.01 s
+		var all sync.WaitGroup
+		pass := func(ctx context.Context, least, most time.Duration) {
+			all.Go(func() {
+				turn, err := g.Enter(ctx, outgoing.Call{Key: "a", Units: one, Until: time.Now().Add(time.Minute)})
+				if err != nil {
+					t.Errorf("%v: want the turn between %v and %v", err, least, most)
+					return
+				}
+				if turn.Waited < least || turn.Waited > most {
+					t.Errorf("a request waited for %v, want between %v and %v", turn.Waited, least, most)
+				}
+				turn.Served(advice.Advice{})
+				turn.End(nil)
+			})
+		}
+		pass(outgoing.AsBatch(t.Context()), 2900*time.Millisecond, 3100*time.Millisecond)
+		time.Sleep(995 * time.Millisecond)
+		all.Go(func() { core.Must(limiter.AllowUnits(t.Context(), "a", one)) }) // another process, at 1.015 s
+		time.Sleep(10 * time.Millisecond)                                       // the batch asks from 1.01 to 1.02 s
+		pass(t.Context(), 900*time.Millisecond, 1100*time.Millisecond)
+		all.Wait()
+	})
+}
+
+// A pause begins while a request asks the store for its token. The request
+// gives it back and waits, too.
+func TestAPauseBeginsWhileTheStoreIsAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := core.NewMemoryStore()
+		policy := core.Policy{Name: "own", Limits: []core.Limit{core.PerHour(2)}}
+		g := newGate(outgoing.Config{Limiter: core.Must(core.NewLimiter(distant{memory}, policy))})
+		first := enter(t, g)
+		time.AfterFunc(5*time.Millisecond, func() {
+			first.Refused(advice.Advice{RetryAfter: 10 * time.Second})
+			first.End(nil)
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 9*time.Second)
+		defer cancel()
+		var late *outgoing.Error
+		if _, err := g.Enter(ctx, outgoing.Call{Key: "a"}); !errors.As(err, &late) || late.Reason != outgoing.ForPause {
+			t.Errorf("%v: want the pause as the reason", err)
+		}
+		if res := core.Must(core.Must(core.NewLimiter(memory, policy)).Peek(t.Context(), "a")); res.Remaining != 1 {
+			t.Errorf("%d tokens are left, want 1: the second request was not sent", res.Remaining)
 		}
 	})
 }

@@ -30,6 +30,9 @@ type lane struct {
 
 // left returns how long the first has to wait at an instant, and for what.
 func (l *lane) left(now time.Time) (time.Duration, Reason) {
+	if l.pace.expired(now) {
+		l.pause.served = 0 // the next request goes first, as that of a new key
+	}
 	wait, reason := l.pause.left(now), ForPause
 	if d := l.notBefore.Sub(now); d > wait {
 		wait, reason = d, ForLimit
@@ -49,7 +52,7 @@ func (l *lane) expected(p Priority, now time.Time) (time.Duration, Reason) {
 		return wait, reason
 	}
 	more := time.Duration(0)
-	if rate, burst := l.pace.rate(now), l.pace.burst(now); rate > 0 && ahead > burst {
+	if rate, burst := l.pace.outlook(now), l.pace.burst(now); rate > 0 && ahead > burst {
 		more = time.Duration(min((ahead-burst)/rate, longestPause.Seconds()) * float64(time.Second))
 	}
 	if !l.pause.until.After(now) { // after a pause the limiter may have tokens for all
@@ -122,12 +125,10 @@ func (s *lanes) enter(key string) *lane {
 		if s.byKey == nil {
 			s.byKey = make(map[string]*lane)
 		}
-		if oldest := s.idle.Front(); oldest != nil && len(s.byKey) >= maxLanes {
-			delete(s.byKey, s.idle.Remove(oldest).(*lane).key)
-		}
 		l = &lane{key: key}
 		l.pause.ramps = s.ramps
 		s.byKey[key] = l
+		s.forget()
 	case l.uses == 0:
 		s.idle.Remove(l.idle)
 	}
@@ -141,6 +142,15 @@ func (s *lanes) leave(l *lane) {
 	defer s.mu.Unlock()
 	if l.uses--; l.uses == 0 {
 		l.idle = s.idle.PushBack(l)
+		s.forget()
+	}
+}
+
+// forget forgets idle lanes, from the one that was used longest ago, until no
+// more than maxLanes are left.
+func (s *lanes) forget() {
+	for oldest := s.idle.Front(); oldest != nil && len(s.byKey) > maxLanes; oldest = s.idle.Front() {
+		delete(s.byKey, s.idle.Remove(oldest).(*lane).key)
 	}
 }
 

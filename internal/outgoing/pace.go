@@ -41,11 +41,14 @@ import (
 //
 // If the answers say what is left of a limit, though not exactly when it is
 // reset, the rate follows that too. It is multiplied by min(1, (2 × left + 1) /
-// limit). With each request served the ceiling rises by a sixteenth of what is
+// limit), but one request may go in the time of a reset. With each request served the ceiling rises by a sixteenth of what is
 // left, while that is more than half and requests wait. Below a third it falls
 // by 1/64 of itself. So the server is hardly ever asked for more than it has,
 // and the ceilings of clients that share a limit come together. A refusal
 // halves the rate.
+//
+// Answers without such fields change neither rate, until they are [silence] in a
+// row: a service may leave them out of errors, or of some paths.
 type pace struct {
 	tokens float64   // in hand at an instant
 	at     time.Time // that instant
@@ -59,7 +62,8 @@ type pace struct {
 	guided  bool          // the ceiling comes from what was left, and not from refusals
 	guessed bool          // it comes from one refusal alone
 	most    float64       // requests that the server's bucket can save in a pause
-	fill    float64       // the factor of left and limit; 1: not known
+	fill    float64       // the factor of left and limit; 1: not known; 0: no answer was heard
+	silent  int           // answers in a row that said nothing of what is left
 	served  int           // requests served since
 	since   time.Time     // the last refusal, or the first request
 	paused  time.Duration // after that refusal
@@ -71,6 +75,10 @@ const lately = 2 * time.Second
 // resolution is how long a reset is at least, if whole seconds can tell it:
 // dates are up to a second late.
 const resolution = 2 * time.Second
+
+// silence is after how many answers that say nothing of what is left a service
+// has no such fields.
+const silence = 16
 
 // rate returns how many requests per second may go at an instant; +Inf: as many
 // as come.
@@ -86,17 +94,45 @@ func (p *pace) windowed(now time.Time) bool {
 	return !p.windowEnd.IsZero() && now.Before(p.windowEnd.Add(probeFor))
 }
 
+// expired reports whether a window is over, and no answer tells of the next one.
+// It does so once.
+func (p *pace) expired(now time.Time) bool {
+	if p.windowEnd.IsZero() || p.windowed(now) {
+		return false
+	}
+	p.windowEnd = time.Time{}
+	return true
+}
+
 // learned returns the rate that was learned; +Inf: none.
 func (p *pace) learned(now time.Time) float64 {
 	if p.ceiling == 0 {
 		return math.Inf(1)
 	}
-	if p.guided {
-		return p.ceiling * p.fill
+	rate := p.ceiling
+	if !p.guided {
+		slow := min(1, p.ceiling)
+		t := max(0, now.Sub(p.since)-p.paused).Seconds() * slow
+		rate += math.Sqrt(p.ceiling*slow) * math.Pow(t/12, 3)
 	}
-	slow := min(1, p.ceiling)
-	t := max(0, now.Sub(p.since)-p.paused).Seconds() * slow
-	return (p.ceiling + math.Sqrt(p.ceiling*slow)*math.Pow(t/12, 3)) * p.fill
+	return max(rate*p.fill, min(rate, 1/resolution.Seconds()))
+}
+
+// outlook returns how many requests per second may go after those that go at
+// once; +Inf: that is not known. A rate that follows what is left rises while
+// that is more than half, and what is left now does not matter after the reset.
+func (p *pace) outlook(now time.Time) float64 {
+	rate := p.learned(now)
+	switch {
+	case p.guided && p.fill == 1:
+		rate = math.Inf(1)
+	case p.guided:
+		rate = p.ceiling
+	}
+	if p.windowed(now) {
+		rate = min(rate, p.window)
+	}
+	return rate
 }
 
 // burst returns how many requests may go at once: what a pause has saved, or a
@@ -170,7 +206,7 @@ func (p *pace) refused(pause time.Duration, now time.Time) {
 		active := max(0, now.Sub(p.since).Seconds()-paused)
 		switch {
 		case p.guided:
-			p.ceiling = max(1, before/2)
+			p.ceiling = max(1, p.ceiling/2)
 		case p.ceiling == 0:
 			p.ceiling, p.guessed, p.most = n/max(0.2, active), true, n
 		default:
@@ -189,7 +225,13 @@ func (p *pace) refused(pause time.Duration, now time.Time) {
 func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int, now time.Time) {
 	p.refill(now)
 	p.served++
-	p.windowEnd, p.fill = time.Time{}, 1
+	if p.silent++; len(quotas) > 0 {
+		p.silent = 0
+	}
+	replaces := p.silent == 0 || p.silent > silence || p.fill == 0 // what was said before
+	if replaces {
+		p.windowEnd, p.fill = time.Time{}, 1
+	}
 	start := math.Inf(1) // the first ceiling, if no refusal says better
 	for _, q := range quotas {
 		size := float64(units[q.Unit]) // of a request
@@ -211,7 +253,7 @@ func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int
 	}
 	switch {
 	case math.IsInf(start, 1):
-		if p.guided {
+		if p.guided && replaces {
 			p.ceiling, p.guided = 0, false
 		}
 	case p.ceiling == 0:

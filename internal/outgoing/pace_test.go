@@ -40,6 +40,70 @@ func TestThePaceIsBounded(t *testing.T) {
 	}
 }
 
+// Nothing is left of a limit of any size, and it is reset within two seconds:
+// then a request goes in that time, because others may have used what was there.
+// A slower rate, which refusals taught, stays.
+func TestNothingLeftOfALimitThatIsResetSoon(t *testing.T) {
+	for _, limit := range []int64{1, 50, 10_000, 1 << 53} {
+		var p pace
+		now := time.Unix(1_000_000_000, 0)
+		for range 10 {
+			wait := p.left(now)
+			if wait > resolution {
+				t.Fatalf("limit %d: the next request waits for %v, want %v at most", limit, wait, resolution)
+			}
+			now = now.Add(wait)
+			p.take(1, now)
+			p.heard([]advice.Quota{{Unit: advice.Requests, Limit: limit, Reset: time.Second, Whole: true}}, nil, 0, now)
+		}
+		p.ceiling, p.guided, p.since, p.tokens = 0.01, false, now, 0
+		if rate := p.rate(now); rate > 0.01 {
+			t.Errorf("limit %d: %v requests per second, want no more than the 0.01 that refusals taught", limit, rate)
+		}
+	}
+}
+
+// A refusal halves a rate that follows what is left.
+func TestARefusalHalvesTheRate(t *testing.T) {
+	for _, left := range []int64{100, 40, 10} {
+		var p pace
+		now := time.Unix(1_000_000_000, 0)
+		for _, n := range []int64{100, left} {
+			p.take(1, now)
+			p.heard([]advice.Quota{{Unit: advice.Requests, Limit: 100, Left: n, Reset: time.Second, Whole: true}}, nil, 0, now)
+		}
+		before := p.rate(now)
+		p.refused(time.Second, now)
+		if rate := p.rate(now); rate < 0.49*before || rate > 0.51*before {
+			t.Errorf("%d of 100 left: %v requests per second after a refusal, want half of %v", left, rate, before)
+		}
+	}
+}
+
+// An answer that says nothing of limits, such as an error of a proxy, changes no
+// rate. If no answer tells of one any more, there is no bound.
+func TestAnswersWithoutFieldsChangeNoRate(t *testing.T) {
+	for reset, left := range map[time.Duration]int64{time.Second: 5, time.Minute: 30} {
+		var p pace
+		now := time.Unix(1_000_000_000, 0)
+		quota := []advice.Quota{{Unit: advice.Requests, Limit: 50, Left: left, Reset: reset, Whole: true}}
+		p.take(1, now)
+		p.heard(quota, nil, 0, now)
+		want := p.rate(now)
+		for range silence {
+			now = now.Add(reset / 20)
+			p.heard(nil, nil, 0, now)
+			if rate := p.rate(now); rate != want {
+				t.Errorf("reset after %v: %v requests per second after an answer without fields, want %v as before", reset, rate, want)
+			}
+		}
+		p.heard(nil, nil, 0, now)
+		if rate := p.rate(now); !math.IsInf(rate, 1) {
+			t.Errorf("reset after %v: %v requests per second after %d answers without fields, want no bound", reset, rate, silence+1)
+		}
+	}
+}
+
 // Of those that wait the interactive ones go first, in the order of their
 // arrival, and each eighth turn is a batch's.
 func TestTurnsOfTheQueue(t *testing.T) {
