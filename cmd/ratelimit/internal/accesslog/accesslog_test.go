@@ -44,6 +44,8 @@ func TestFormats(t *testing.T) {
 		"common":                   {log: `192.0.2.1 - - [02/Mar/2026:12:00:00 +0000] "GET /a%20b?q=1&k=x%2By HTTP/1.1" 200 12`},
 		"a host in front":          {log: `example.com:443 192.0.2.1 - ann [02/Mar/2026:12:00:00 +0000] "GET /a%20b?q=1&k=x%2By HTTP/1.1" 200 12 "-" "x"`},
 		"a user with spaces":       {log: `192.0.2.1 - ann lee [02/Mar/2026:12:00:00 +0000] "GET /a%20b?q=1&k=x%2By HTTP/1.1" 200 12 "-" "x"`},
+		"a user with brackets":     {log: `192.0.2.1 - [02/Mar/2020:12:00:00 +0000] x] a[b [02/Mar/2026:12:00:00 +0000] "GET /a%20b?q=1&k=x%2By HTTP/1.1" 200 12 "-" "x"`},
+		"a user with a quote":      {log: `192.0.2.1 - a] \"GET / [02/Mar/2026:12:00:00 +0000] "GET /a%20b?q=1&k=x%2By HTTP/1.1" 200 12 "-" "x"`},
 		"Windows line ends":        {log: "192.0.2.1 - - [02/Mar/2026:12:00:00 +0000] \"GET /a%20b?q=1&k=x%2By HTTP/1.1\" 200 12 \"-\" \"x\"\r\n\r\n"},
 		"a byte order mark":        {log: "\xef\xbb\xbf192.0.2.1 - - [02/Mar/2026:12:00:00 +0000] \"GET /a%20b?q=1&k=x%2By HTTP/1.1\" 200 12 \"-\" \"x\"\n"},
 		"JSON of nginx":            {log: `{"time_iso8601":"2026-03-02T12:00:00+00:00","remote_addr":"192.0.2.1","request_method":"GET","request_uri":"/a%20b?q=1&k=x%2By","status":"200"}`},
@@ -111,6 +113,37 @@ func TestBadLines(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, times, 1, "a quote that is not closed spoils its line alone")
 	assert.Len(t, bads, 1)
+}
+
+// The longest line that is read is as long as the message about longer ones
+// says, with and without its end.
+func TestLongestLine(t *testing.T) {
+	line := func(length int) string {
+		return `{"time":1,"a":"` + strings.Repeat("x", length-len(`{"time":1,"a":""}`)) + `"}`
+	}
+	for _, end := range []string{"", "\n", "\r\n", "\n" + line(50)} {
+		for _, longer := range []int{-1, 0, 1, 2, 3, 1 << 16} {
+			_, times, bad, err := read(t, line(1<<20+longer)+end, accesslog.Options{})
+			require.NoError(t, err)
+			n := strings.Count(end, "{")
+			if longer > 0 {
+				require.Len(t, bad, 1, "%d bytes more, and %q", longer, end)
+				require.ErrorContains(t, bad[0].Err, "longer than 1048576 bytes")
+				require.Len(t, times, n)
+				continue
+			}
+			require.Empty(t, bad, "%d bytes more, and %q", longer, end)
+			require.Len(t, times, n+1)
+		}
+	}
+}
+
+// PowerShell, for one, writes what a command prints as UTF-16.
+func TestUTF16IsNamed(t *testing.T) {
+	for _, mark := range []string{"\xff\xfe", "\xfe\xff"} {
+		_, _, _, err := read(t, mark+"1\x009\x00", accesslog.Options{})
+		require.ErrorContains(t, err, "the text is UTF-16: save it as UTF-8")
+	}
 }
 
 func TestLogsThatBreakOff(t *testing.T) {

@@ -150,6 +150,16 @@ var aliases = map[string][]string{
 	"user_agent": {"user_agent", "http_user_agent", "userAgent", "agent"},
 }
 
+// Check returns an error if a field is named that no log is asked for.
+func (o Options) Check() error {
+	for name := range o.Fields {
+		if aliases[name] == nil && name != "path" {
+			return fmt.Errorf("%q must be time, ip, method, target, status or user_agent, which a field of the log can be", name)
+		}
+	}
+	return nil
+}
+
 // candidates returns the names by which a field is looked for, with those of
 // the user alone where there are any.
 func candidates(given map[string]string) map[string][]string {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/accesslog"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
@@ -35,7 +36,7 @@ type Problem struct {
 
 func (p *Problem) note(file string, line int, text string, err error) {
 	if p.Count++; p.Count == 1 {
-		p.File, p.Line, p.Why, p.Text = file, line, err.Error(), text
+		p.File, p.Line, p.Why, p.Text = show.Visible(file), line, err.Error(), text
 	}
 }
 
@@ -117,6 +118,9 @@ type entry struct {
 func NewCollector(o Options) (*Collector, error) {
 	if o.IPv6Prefix == 0 {
 		o.IPv6Prefix = 64
+	}
+	if err := o.Log.Check(); err != nil {
+		return nil, fmt.Errorf("-field %w", err)
 	}
 	spec, err := parseKeySpec(o.Key, o.IPv6Prefix)
 	if err != nil {
