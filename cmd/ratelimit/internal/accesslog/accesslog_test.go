@@ -89,6 +89,32 @@ func TestTimes(t *testing.T) {
 	}
 }
 
+// Times without a zone that clocks show twice are known, and no others.
+func TestTimesThatClocksShowTwice(t *testing.T) {
+	for name, c := range map[string]struct{ day, first, last string }{
+		"Europe/Berlin": {"2026-10-25", "02:00:00", "02:59:59.999999"}, "Australia/Lord_Howe": {"2026-04-05", "01:30:00", "01:59:59.999999"},
+		"America/New_York": {"2026-11-01", "01:00:00", "01:59:59.999999"},
+	} {
+		zone, err := accesslog.ParseZone(name)
+		require.NoError(t, err)
+		day, err := time.Parse(time.DateOnly, c.day)
+		require.NoError(t, err)
+		for minute := range 24 * 60 {
+			for _, micros := range []int{0, 59_999_999} {
+				clock := day.Add(time.Duration(minute)*time.Minute + time.Duration(micros)*time.Microsecond)
+				text := clock.Format("15:04:05.999999")
+				for _, suffix := range []string{"", "Z"} {
+					err := accesslog.Read(strings.NewReader("time,ip\n"+c.day+"T"+text+suffix+",192.0.2.1\n"), accesslog.Options{Zone: zone}, func(l *accesslog.Line) error {
+						assert.Equal(t, suffix == "" && c.first <= text && text <= c.last, l.Twice, "%s %s %s", name, text, suffix)
+						return nil
+					}, nil)
+					require.NoError(t, err)
+				}
+			}
+		}
+	}
+}
+
 // A line that can't be read is reported with its number, and the next one is
 // read.
 func TestBadLines(t *testing.T) {

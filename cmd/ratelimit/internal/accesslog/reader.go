@@ -36,6 +36,7 @@ type Line struct {
 	Micros int64 // its time, in µs since 1970
 
 	Zoneless bool // the log has its time without a zone
+	Twice    bool // and clocks show it twice: it is read as one of the two
 
 	parser parser
 	fields map[string][]string
@@ -86,7 +87,7 @@ func Read(r io.Reader, o Options, line func(*Line) error, bad func(Bad)) error {
 		if err == nil {
 			l.Number, l.parsed = lines.number, nil
 			l.Micros, err = times.read(l.Value("time"))
-			l.Zoneless = times.zoneless
+			l.Zoneless, l.Twice = times.zoneless, times.twice
 		}
 		if err != nil {
 			bad(Bad{lines.number, clipped(text), err})

@@ -53,6 +53,7 @@ type Traffic struct {
 	Broken     []error // files whose rest could not be read
 	WholeSecs  bool    // every time is a whole second
 	Zoneless   int64   // requests whose times have no zone
+	Twice      int64   // of them, at times that clocks show twice because they go back
 	From, To   int64   // of the first and the last request, in µs since 1970
 	units      []core.Units
 	events     []event // by key, and each key's by time
@@ -175,6 +176,9 @@ func (c *Collector) Add(file string, l *accesslog.Line) {
 	t.WholeSecs = t.WholeSecs && e.at%1_000_000 == 0
 	if l.Zoneless {
 		t.Zoneless++
+	}
+	if l.Twice {
+		t.Twice++
 	}
 	c.log = append(c.log, e)
 }
