@@ -164,6 +164,10 @@ func TestReplayOfTheSample(t *testing.T) {
 	assert.NotContains(t, hidden, "198.51.100.200")
 	assert.True(t, json.Valid([]byte(hidden)))
 
+	nobody, errs, _ := run(t, "time,ip\n1,ann@example.com\n", "replay", "-limit", "60/min", "-keys", "hide", "-")
+	assert.Contains(t, errs, "the first of 1 line that can't be used is -:2: ratelimit: the request has no key")
+	assert.NotContains(t, nobody+errs, "ann@example.com")
+
 	for line, says := range map[string]string{
 		"-limit 60/min lost.log": "lost.log", "-limit 60/min .": "is a directory", "-limit 60/min empty.log": "no line is a request",
 		"-limit 60/min bad.log": "bad.log:1: the format is not clear", "-limit 60/min -only path=/x a.log": "left out 1,349 lines",
@@ -173,7 +177,8 @@ func TestReplayOfTheSample(t *testing.T) {
 		assert.Contains(t, errs, says, line)
 	}
 	for line, says := range map[string]string{
-		"a.log": "-policies", "-limit 60/min": "needs a log", "-limit ten/min a.log": "RL103", "-policies p.yaml -policy ap a.log": "did you mean api?",
+		"-limit 1/s -field tim=when a.log": `-field "tim" must be time, ip,`,
+		"a.log":                            "-policies", "-limit 60/min": "needs a log", "-limit ten/min a.log": "RL103", "-policies p.yaml -policy ap a.log": "did you mean api?",
 		"-limit 1/s -keys x a.log": "show, hash or hide", "-limit 1/s -format xml a.log": "-format", "-limit 1/s -spare 0 a.log": "-spare", "-limit 1/s -zone Mars a.log": "-zone",
 	} {
 		_, errs, code := run(t, "", append([]string{"replay"}, strings.Fields(line)...)...)
@@ -200,6 +205,13 @@ func TestReplayShowsNothingThatClientsCanSteer(t *testing.T) {
 	assert.Contains(t, text, "prefers-color-scheme: dark")
 	assert.Equal(t, strings.Count(text, "<svg"), strings.Count(text, "</svg>"))
 	assert.Contains(t, text, "Most were denied in the hour of 2026-03-02 12:00: 4 of 5.")
+	files(t, map[string]string{"\x1b[31m\u202e.log": line + "bad\n", "\x1b[31m.log": "bad\n"})
+	for _, args := range [][]string{{"\x1b[31m\u202e.log"}, {"-json", "\x1b[31m\u202e.log"}, {"\x1b[31m.log"}, {"\x1b[31mlost.log"}} {
+		out, errs, _ := run(t, "", append([]string{"replay", "-limit", "1/day"}, args...)...)
+		assert.Contains(t, strings.ReplaceAll(out+errs, `\\`, `\`), `\x1b[31m`, "the premise: the file is named")
+		assert.NotContains(t, out+errs, "\x1b")
+		assert.NotContains(t, out+errs, "\u202e")
+	}
 }
 
 func TestCompletionNamesEveryCommandAndFlag(t *testing.T) {
@@ -243,8 +255,11 @@ func TestReplayOfTimesWithoutAZone(t *testing.T) {
 	files(t, map[string]string{
 		"a.csv":  "time,ip\n2026-07-01 00:30:00,192.0.2.1\n2026-07-01T12:00:00,192.0.2.1\n",
 		"a.json": `{"time":"2026-07-01 00:30:00.5","ip":"192.0.2.1"}` + "\n" + `{"time":"2026-07-01T12:00:00+02:00","ip":"192.0.2.1"}` + "\n",
+		"b.csv":  "time,ip\n2026-10-25 02:30:00,192.0.2.1\nsoon,192.0.2.1\n2026-10-25 02:30:00,192.0.2.1\n2026-10-25 03:00:00,192.0.2.1\n",
 	})
 	for _, c := range []struct{ line, from, to, remark string }{
+		{"-zone Asia/Tokyo b.csv", "2026-10-25T02:30:00+09:00", "2026-10-25T03:00:00+09:00", "the times of 3 requests have no zone"},
+		{"-zone Europe/Berlin b.csv", "2026-10-25T02:30:00+0", "2026-10-25T03:00:00+01:00", "the times of 2 requests come twice, as the clocks of Europe/Berlin go back,"},
 		{"a.csv", "2026-07-01T00:30:00Z", "2026-07-01T12:00:00Z", "the times of 2 requests have no zone, and are read as UTC (see -zone)"},
 		{"-zone Europe/Berlin a.csv", "2026-07-01T00:30:00+02:00", "2026-07-01T12:00:00+02:00", "the times of 2 requests have no zone, and are read as Europe/Berlin (see -zone)"},
 		{"-zone Europe/Berlin a.json", "2026-07-01T00:30:00.5+02:00", "2026-07-01T12:00:00+02:00", "the times of 1 request have no zone, and are read as Europe/Berlin (see -zone)"},
@@ -252,7 +267,7 @@ func TestReplayOfTimesWithoutAZone(t *testing.T) {
 	} {
 		out, errs, code := run(t, "", append([]string{"replay", "-json", "-limit", "1/day"}, strings.Fields(c.line)...)...)
 		require.Equal(t, cli.OK, code, errs)
-		assert.Contains(t, out, `"from": "`+c.from+`"`, c.line)
+		assert.Contains(t, out, `"from": "`+c.from, c.line)
 		assert.Contains(t, out, `"to": "`+c.to+`"`, c.line)
 		assert.Contains(t, out, c.remark, c.line)
 	}

@@ -122,7 +122,7 @@ func (r *replayFlags) run(ctx context.Context, s cli.Streams, logs []string) err
 	rep.Traffic, rep.Logs = t, logs
 	if err != nil {
 		p.clear()
-		return t.Why(err)
+		return t.Why(err, rep.Keys.Hidden())
 	}
 	done, all := int64(0), t.Requests*int64(len(policies))
 	for _, policy := range policies {
@@ -250,7 +250,7 @@ func readLog(ctx context.Context, in io.Reader, name string, c *replay.Collector
 	}
 	counted := &counter{r: cli.Reader(ctx, source)}
 	err := c.Read(name, counted, func() error {
-		p.show(fmt.Sprintf("reading %s, %s lines", filepath.Base(name), show.Count(c.Lines())), counted.n, size)
+		p.show(fmt.Sprintf("reading %s, %s lines", show.Visible(filepath.Base(name)), show.Count(c.Lines())), counted.n, size)
 		return ctx.Err()
 	})
 	if ctx.Err() != nil {

@@ -43,6 +43,21 @@ func TestCalculator(t *testing.T) {
 		page.Click("button", "two limits")
 		page.Wait("each limit has its tokens, and its bound", `document.querySelectorAll("#left .line").length === 2 && document.querySelectorAll("#bounds tbody tr").length === 2 && document.querySelector("#yaml").textContent.includes("- 300/min burst 100")`)
 
+		write := func(traffic string) {
+			browser.JS[any](page, `(() => { const text = document.querySelector("#text"); text.value = $[0]; text.dispatchEvent(new Event("input")); })()`, traffic)
+		}
+		write("1772409600\n1772409600\n1772409601")
+		page.Wait("times in seconds are read as times", `document.querySelector("#remarks").textContent.includes("The traffic was read as 3 times.")`)
+		page.Wait("the link has them", `location.hash.includes("times=1772409600")`)
+		other = in.Open(t, h.URL+below+"calculator/"+browser.JS[string](page, `location.hash`), browser.Look{})
+		other.Wait("the link opens the same times", `document.querySelector("#remarks").textContent.includes("The traffic was read as 3 times.")`)
+		write("[3, 2]")
+		page.Wait("a list of JSON has counts", `document.querySelector("#remarks").textContent.includes("spread evenly")`)
+		page.Wait("the link has them", `location.hash.includes("counts=3.2")`)
+		write("1,5\n1.5")
+		page.Wait("what is neither is named", `document.querySelector("#text-wrong").textContent.includes('"1.5"')`)
+		write("1 2")
+
 		page.Fill("textbox", "Limits", "60/mn burst 5")
 		page.Wait("the mistake is the library's", `document.querySelector("#limits-wrong").textContent.includes('"mn" must be a time') && document.querySelector("#limits-wrong a").textContent === "RL104" && document.querySelector("#limits").getAttribute("aria-invalid") === "true"`)
 		for _, v := range accessible(t, page) {

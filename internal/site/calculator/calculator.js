@@ -34,7 +34,10 @@ let shown = 0;     // the column that the readout tells of
 let hold = 0;      // the top of the scale while somebody draws
 
 // The state, in the fields and in the link.
-const counts = () => /^[\d\s,;]*$/.test(fields.traffic.value) ? (fields.traffic.value.match(/\d+/g) ?? []).map(Number) : null;
+const counts = () => { // null if they are times, which the library tells from counts by their size
+	const list = /^[\d\s,;[\]]*$/.test(fields.traffic.value) ? (fields.traffic.value.match(/\d+/g) ?? []).map(Number) : null;
+	return list?.every(n => n < 1_000_000) ? list : null;
+};
 const pack = list => list.reduce((runs, n) => {
 	if (runs.length && runs.at(-1)[0] === n) runs.at(-1)[1]++;
 	else runs.push([n, 1]);

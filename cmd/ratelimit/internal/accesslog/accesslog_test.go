@@ -44,6 +44,8 @@ func TestFormats(t *testing.T) {
 		"common":                   {log: `192.0.2.1 - - [02/Mar/2026:12:00:00 +0000] "GET /a%20b?q=1&k=x%2By HTTP/1.1" 200 12`},
 		"a host in front":          {log: `example.com:443 192.0.2.1 - ann [02/Mar/2026:12:00:00 +0000] "GET /a%20b?q=1&k=x%2By HTTP/1.1" 200 12 "-" "x"`},
 		"a user with spaces":       {log: `192.0.2.1 - ann lee [02/Mar/2026:12:00:00 +0000] "GET /a%20b?q=1&k=x%2By HTTP/1.1" 200 12 "-" "x"`},
+		"a user with brackets":     {log: `192.0.2.1 - [02/Mar/2020:12:00:00 +0000] x] a[b [02/Mar/2026:12:00:00 +0000] "GET /a%20b?q=1&k=x%2By HTTP/1.1" 200 12 "-" "x"`},
+		"a user with a quote":      {log: `192.0.2.1 - a] \"GET / [02/Mar/2026:12:00:00 +0000] "GET /a%20b?q=1&k=x%2By HTTP/1.1" 200 12 "-" "x"`},
 		"Windows line ends":        {log: "192.0.2.1 - - [02/Mar/2026:12:00:00 +0000] \"GET /a%20b?q=1&k=x%2By HTTP/1.1\" 200 12 \"-\" \"x\"\r\n\r\n"},
 		"a byte order mark":        {log: "\xef\xbb\xbf192.0.2.1 - - [02/Mar/2026:12:00:00 +0000] \"GET /a%20b?q=1&k=x%2By HTTP/1.1\" 200 12 \"-\" \"x\"\n"},
 		"JSON of nginx":            {log: `{"time_iso8601":"2026-03-02T12:00:00+00:00","remote_addr":"192.0.2.1","request_method":"GET","request_uri":"/a%20b?q=1&k=x%2By","status":"200"}`},
@@ -87,6 +89,32 @@ func TestTimes(t *testing.T) {
 	}
 }
 
+// Times without a zone that clocks show twice are known, and no others.
+func TestTimesThatClocksShowTwice(t *testing.T) {
+	for name, c := range map[string]struct{ day, first, last string }{
+		"Europe/Berlin": {"2026-10-25", "02:00:00", "02:59:59.999999"}, "Australia/Lord_Howe": {"2026-04-05", "01:30:00", "01:59:59.999999"},
+		"America/New_York": {"2026-11-01", "01:00:00", "01:59:59.999999"},
+	} {
+		zone, err := accesslog.ParseZone(name)
+		require.NoError(t, err)
+		day, err := time.Parse(time.DateOnly, c.day)
+		require.NoError(t, err)
+		for minute := range 24 * 60 {
+			for _, micros := range []int{0, 59_999_999} {
+				clock := day.Add(time.Duration(minute)*time.Minute + time.Duration(micros)*time.Microsecond)
+				text := clock.Format("15:04:05.999999")
+				for _, suffix := range []string{"", "Z"} {
+					err := accesslog.Read(strings.NewReader("time,ip\n"+c.day+"T"+text+suffix+",192.0.2.1\n"), accesslog.Options{Zone: zone}, func(l *accesslog.Line) error {
+						assert.Equal(t, suffix == "" && c.first <= text && text <= c.last, l.Twice, "%s %s %s", name, text, suffix)
+						return nil
+					}, nil)
+					require.NoError(t, err)
+				}
+			}
+		}
+	}
+}
+
 // A line that can't be read is reported with its number, and the next one is
 // read.
 func TestBadLines(t *testing.T) {
@@ -111,6 +139,37 @@ func TestBadLines(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, times, 1, "a quote that is not closed spoils its line alone")
 	assert.Len(t, bads, 1)
+}
+
+// The longest line that is read is as long as the message about longer ones
+// says, with and without its end.
+func TestLongestLine(t *testing.T) {
+	line := func(length int) string {
+		return `{"time":1,"a":"` + strings.Repeat("x", length-len(`{"time":1,"a":""}`)) + `"}`
+	}
+	for _, end := range []string{"", "\n", "\r\n", "\n" + line(50)} {
+		for _, longer := range []int{-1, 0, 1, 2, 3, 1 << 16} {
+			_, times, bad, err := read(t, line(1<<20+longer)+end, accesslog.Options{})
+			require.NoError(t, err)
+			n := strings.Count(end, "{")
+			if longer > 0 {
+				require.Len(t, bad, 1, "%d bytes more, and %q", longer, end)
+				require.ErrorContains(t, bad[0].Err, "longer than 1048576 bytes")
+				require.Len(t, times, n)
+				continue
+			}
+			require.Empty(t, bad, "%d bytes more, and %q", longer, end)
+			require.Len(t, times, n+1)
+		}
+	}
+}
+
+// PowerShell, for one, writes what a command prints as UTF-16.
+func TestUTF16IsNamed(t *testing.T) {
+	for _, mark := range []string{"\xff\xfe", "\xfe\xff"} {
+		_, _, _, err := read(t, mark+"1\x009\x00", accesslog.Options{})
+		require.ErrorContains(t, err, "the text is UTF-16: save it as UTF-8")
+	}
 }
 
 func TestLogsThatBreakOff(t *testing.T) {

@@ -18,12 +18,13 @@ var behindSize = [...]string{"referer", "user_agent", "extra1", "extra2", "extra
 
 func (c *combined) parse(line []byte) error {
 	clear(c.values)
-	open := bytes.IndexByte(line, '[')
-	if open < 0 {
+	// A client chooses the user, who may have brackets too, but no quote.
+	end := bytes.Index(line, []byte(`] "`))
+	if end < 0 {
 		return errCombined
 	}
-	end := bytes.IndexByte(line[open:], ']')
-	if end < 0 {
+	open := bytes.LastIndexByte(line[:end], '[')
+	if open < 0 {
 		return errCombined
 	}
 	before := line[:open]
@@ -37,9 +38,9 @@ func (c *combined) parse(line []byte) error {
 	} else if len(words) > 1 {
 		c.values["user"] = bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(before), words[0])) // it may have spaces
 	}
-	c.values["ip"], c.values["time"] = address, line[open+1:open+end]
+	c.values["ip"], c.values["time"] = address, line[open+1:end]
 
-	request, rest, ok := inQuotes(line[open+end+1:])
+	request, rest, ok := inQuotes(line[end+1:])
 	if !ok || len(address) == 0 {
 		return errCombined
 	}

@@ -33,8 +33,11 @@ func newLines(r io.Reader) (*lines, error) {
 		}
 		b = bufio.NewReaderSize(z, 1<<16)
 	}
-	if mark, _ := b.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
+	switch mark, _ := b.Peek(3); {
+	case bytes.Equal(mark, []byte("\xef\xbb\xbf")):
 		_, _ = b.Discard(3)
+	case bytes.HasPrefix(mark, []byte("\xff\xfe")), bytes.HasPrefix(mark, []byte("\xfe\xff")):
+		return nil, errors.New("the text is UTF-16: save it as UTF-8")
 	}
 	return &lines{r: b}, nil
 }
@@ -45,26 +48,21 @@ func newLines(r io.Reader) (*lines, error) {
 func (l *lines) next() ([]byte, error) {
 	l.number++
 	l.buffer = l.buffer[:0]
-	long := false
 	for {
 		part, err := l.r.ReadSlice('\n')
+		whole := err == nil || errors.Is(err, io.EOF) && len(l.buffer)+len(part) > 0 // a last line may have no end
 		switch {
-		case err == nil && long:
-			return nil, errLong
-		case err == nil && len(l.buffer) == 0:
-			return trimEnd(part), nil
-		case err == nil:
-			return trimEnd(append(l.buffer, part...)), nil
-		case errors.Is(err, bufio.ErrBufferFull):
-			if long = long || len(l.buffer)+len(part) > maxLine; !long {
-				l.buffer = append(l.buffer, part...)
-			}
-		case errors.Is(err, io.EOF) && long:
-			return nil, errLong
-		case errors.Is(err, io.EOF) && len(l.buffer)+len(part) > 0: // a last line without an end
-			return trimEnd(append(l.buffer, part...)), nil
-		default: // the part of a line before a failure is not a line
+		case !whole && !errors.Is(err, bufio.ErrBufferFull): // the part of a line before a failure is not a line
 			return nil, err
+		case whole && len(l.buffer) == 0:
+			return trimEnd(part), nil
+		case len(l.buffer) <= maxLine+len("\r\n"): // of a longer one the rest is not kept
+			l.buffer = append(l.buffer, part...)
+		}
+		if line := trimEnd(l.buffer); whole && len(line) > maxLine {
+			return nil, errLong
+		} else if whole {
+			return line, nil
 		}
 	}
 }

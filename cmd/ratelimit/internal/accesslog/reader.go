@@ -36,6 +36,7 @@ type Line struct {
 	Micros int64 // its time, in µs since 1970
 
 	Zoneless bool // the log has its time without a zone
+	Twice    bool // and clocks show it twice: it is read as one of the two
 
 	parser parser
 	fields map[string][]string
@@ -86,7 +87,7 @@ func Read(r io.Reader, o Options, line func(*Line) error, bad func(Bad)) error {
 		if err == nil {
 			l.Number, l.parsed = lines.number, nil
 			l.Micros, err = times.read(l.Value("time"))
-			l.Zoneless = times.zoneless
+			l.Zoneless, l.Twice = times.zoneless, times.twice
 		}
 		if err != nil {
 			bad(Bad{lines.number, clipped(text), err})
@@ -148,6 +149,16 @@ var aliases = map[string][]string{
 	"target":     {"target", "uri", "request_uri", "request.uri", "RequestPath", "path", "url"},
 	"status":     {"status", "status_code", "DownstreamStatus"},
 	"user_agent": {"user_agent", "http_user_agent", "userAgent", "agent"},
+}
+
+// Check returns an error if a field is named that no log is asked for.
+func (o Options) Check() error {
+	for name := range o.Fields {
+		if aliases[name] == nil && name != "path" {
+			return fmt.Errorf("%q must be time, ip, method, target, status or user_agent, which a field of the log can be", name)
+		}
+	}
+	return nil
 }
 
 // candidates returns the names by which a field is looked for, with those of

@@ -31,6 +31,7 @@ type clock struct {
 	micros   int64
 	layout   int
 	zoneless bool // the last time has no zone
+	twice    bool // and the zone's clocks show it twice, because they go back
 }
 
 // ParseTime reads one time, as logs have them, in µs since 1970. Zone is that of
@@ -45,14 +46,14 @@ func (c *clock) read(text []byte) (int64, error) {
 		return c.micros, nil
 	}
 	micros, err := c.parse(string(text))
-	if err == nil {
-		c.text, c.micros = string(text), micros
+	if c.text, c.micros = string(text), micros; err != nil {
+		c.text = ""
 	}
 	return micros, err
 }
 
 func (c *clock) parse(s string) (int64, error) {
-	c.zoneless = false
+	c.zoneless, c.twice = false, false
 	if n, err := strconv.ParseFloat(s, 64); err == nil {
 		return sinceEpoch(n)
 	}
@@ -64,10 +65,23 @@ func (c *clock) parse(s string) (int64, error) {
 		}
 		if err == nil {
 			c.layout, c.zoneless = layout, strings.HasSuffix(layouts[layout], "9")
+			c.twice = c.zoneless && shownTwice(t)
 			return inRange(float64(t.Unix()), t.UnixMicro())
 		}
 	}
 	return 0, errTime
+}
+
+// shownTwice reports whether the clocks of t's zone show its time before they go
+// back and after it.
+func shownTwice(t time.Time) bool {
+	begin, end := t.ZoneBounds()
+	back := func(at time.Time) time.Duration { // how far they go back at an end of t's bounds
+		_, before := at.Add(-1).Zone()
+		_, after := at.Zone()
+		return time.Duration(before-after) * time.Second
+	}
+	return !begin.IsZero() && t.Sub(begin) < back(begin) || !end.IsZero() && end.Sub(t) <= back(end)
 }
 
 // sinceEpoch reads a number of seconds, ms, µs or ns since 1970. Which it is

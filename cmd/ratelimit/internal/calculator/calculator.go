@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -136,32 +135,35 @@ func (a *asked) take(l *core.Limiter) (core.Result, error) {
 // client is whose requests are drawn.
 const client = "client"
 
-// number reads the cost.
+// number reads the cost as the library reads the burst of a limit.
 func (a *asked) number(text string) int64 {
-	text = strings.ReplaceAll(strings.TrimSpace(text), "_", "")
-	if text == "" {
+	if strings.TrimSpace(text) == "" {
 		return 1
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 || n > maxCost {
-		a.report("cost", 0, fmt.Errorf("%q must be a whole number from 1 to %d", text, maxCost))
-	}
-	return n
+	return a.part("cost", text, "1/s burst ", "a whole number alone, such as 1 or 1_000", func(l core.Limit) core.Limit {
+		return core.PerSecond(1).WithBurst(l.Capacity)
+	}).Capacity
 }
-
-const maxCost = 1_000_000_000
 
 // interval reads a time as the library reads the interval of a limit.
 func (a *asked) interval(field, text string) time.Duration {
-	l, err := core.ParseLimit("1/" + text)
-	if err == nil && l != (core.Limit{Capacity: 1, RefillRate: 1, RefillInterval: l.RefillInterval, Mode: l.Mode}) {
-		err = fmt.Errorf("%q must be a time alone, such as 30s, 5 min or 1h30m", text)
+	return a.part(field, text, "1/", "a time alone, such as 30s, 5 min or 1h30m", func(l core.Limit) core.Limit {
+		return core.Per(1, l.RefillInterval)
+	}).RefillInterval
+}
+
+// part reads one part of a limit: what follows before. Alone returns the limit
+// that has no other part.
+func (a *asked) part(field, text, before, must string, alone func(core.Limit) core.Limit) core.Limit {
+	l, err := core.ParseLimit(before + text)
+	if err == nil && l.String() != alone(l).String() {
+		err = fmt.Errorf("%q must be %s", text, must)
 	}
 	if err != nil {
 		a.report(field, 0, err)
-		return 0
+		return core.Limit{}
 	}
-	return l.RefillInterval
+	return l
 }
 
 // report notes what an error says, without the name of the field in Go.

@@ -123,11 +123,19 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		{func(q *calculator.Question) { q.Step = "min burst 7" }, "step", 0, "must be a time alone"},
 		{func(q *calculator.Question) { q.Step = "10000 days" }, "traffic", 0, "3 steps of 240000h0m0s are too long"},
 		{func(q *calculator.Question) { q.Window = "soon" }, "window", 0, `"soon" must be a time`},
-		{func(q *calculator.Question) { q.Cost = "0" }, "cost", 0, `"0" must be a whole number from 1 to 1000000000`},
-		{func(q *calculator.Question) { q.Cost = "1.5" }, "cost", 0, `"1.5" must be a whole number`},
+		{func(q *calculator.Question) { q.Step = "day aligned" }, "step", 0, `"day aligned" must be a time alone`},
+		{func(q *calculator.Question) { q.Window = "1s stepped" }, "window", 0, `"1s stepped" must be a time alone`},
+		{func(q *calculator.Question) { q.Cost = "0" }, "cost", 0, "0 must be from 1 to 999999999999999 tokens (RL102)"},
+		{func(q *calculator.Question) { q.Cost = "1.5" }, "cost", 0, `"1.5" must be a whole number of tokens`},
+		{func(q *calculator.Question) { q.Cost = "1,5" }, "cost", 0, `"1,5" must be written without commas: 1000 or 1_000`},
+		{func(q *calculator.Question) { q.Cost = "_" }, "cost", 0, `"_" must be a whole number such as 100 or 1_000`},
+		{func(q *calculator.Question) { q.Cost = "5 name x" }, "cost", 0, `"5 name x" must be a whole number alone`},
 		{func(q *calculator.Question) { q.Traffic = "" }, "traffic", 0, "draw some requests"},
-		{func(q *calculator.Question) { q.Traffic = "2026-03-02T10:00:00Z\n\nyesterday" }, "traffic", 3, "the time can't be read"},
-		{func(q *calculator.Question) { q.Traffic = "1 2 three" }, "traffic", 1, "or write counts alone, whole numbers below 1000000"},
+		{func(q *calculator.Question) { q.Traffic = "2026-03-02T10:00:00Z\n\nyesterday" }, "traffic", 3, `"yesterday": the time can't be read`},
+		{func(q *calculator.Question) { q.Traffic = "1 2 three" }, "traffic", 1, `"1 2 three": the time can't be read`},
+		{func(q *calculator.Question) { q.Traffic = "1 2 three" }, "traffic", 1, `or write counts alone, whole numbers below 1000000, which "three" is not`},
+		{func(q *calculator.Question) { q.Traffic = "1_000" }, "traffic", 1, `"1_000": seconds since 1970 must be at least 1000000; or write counts alone`},
+		{func(q *calculator.Question) { q.Traffic = "5\n2026-03-02T10:00:00Z" }, "traffic", 1, `"5": seconds since 1970 must be at least 1000000; or write counts alone, whole numbers below 1000000, which "2026-03-02T10:00:00Z" is not`},
 		{func(q *calculator.Question) { q.Traffic = many }, "traffic", 0, "1001 counts are too many"},
 		{func(q *calculator.Question) { q.Traffic = "999999" }, "traffic", 0, "999999 requests are too many to draw"},
 		{func(q *calculator.Question) { q.Traffic = strings.Repeat("1772409600\n", 200_001) }, "traffic", 200_001, "too many times"},
@@ -167,6 +175,49 @@ func TestTimesBecomeColumns(t *testing.T) {
 		assert.Equal(t, "2 min", a.Picture.StepText)
 		assert.EqualValues(t, 300, a.Picture.Total)
 		assert.LessOrEqual(t, len(a.Picture.Counts), 120)
+	}
+}
+
+// What is written in numbers reads as a sentence, and numbers may be a list of
+// JSON.
+func TestSaysInWords(t *testing.T) {
+	for traffic, want := range map[string]string{
+		"0 0": "No requests yet.", "1": "The request is allowed.", "[2]": "All 2 requests are allowed.", "[1, 2]": "Of 3 requests, 2 are allowed and 1 denied.",
+	} {
+		assert.Equal(t, want, calculator.Compute(ask("2/day", traffic)).Picture.Says)
+	}
+	assert.Equal(t, "Of 3 requests, 1 is allowed and 2 denied.", calculator.Compute(ask("1/day", "3")).Picture.Says)
+	q := ask("1/day", "1")
+	q.Cost = "2"
+	assert.Equal(t, "The request is denied.", calculator.Compute(q).Picture.Says)
+}
+
+// A picture of all times at which limiters decide has columns outside of them.
+func TestWidestPicture(t *testing.T) {
+	for _, from := range []int64{1_000_000, 900_000_000} {
+		a := calculator.Compute(ask("1/36500days", fmt.Sprintf("%d\n4499999999", from)))
+		require.Empty(t, a.Mistakes)
+		assert.Equal(t, "All 2 requests are allowed.", a.Picture.Says, "there are more than 36,500 days between them")
+	}
+}
+
+// The worst window is never below what a limit admits, nor a number that no
+// traffic reaches because a request takes more than there can be.
+func TestWorstWindowAtTheEdges(t *testing.T) {
+	for _, c := range []struct{ limits, cost, want string }{
+		{"60/min burst 20", "20", "At most 4 requests in any 1 min."},
+		{"60/min burst 20", "21", "At most 0 requests in any 1 min."},
+		{"60/min burst 20\n5 at once", "2", "At most 40 requests in any 1 min."},
+		{"5 at once", "6", "At most 0 requests in any 1 min."},
+		{"5 at once", "1", "Slots bound how many requests are at work at once, and not how many there are in 1 min."},
+		{"999999999999999/us", "1", "More than 9,223,372,036,854,775,807 requests in any 1 min."},
+		{"999999999999999/us\n5 at once", "5", "More than 1,844,674,407,370,955,161 requests in any 1 min."},
+	} {
+		q := ask(c.limits, "1")
+		q.Cost = c.cost
+		a := calculator.Compute(q)
+		require.Empty(t, a.Mistakes)
+		assert.Equal(t, c.want, a.Window.Says, "%s, cost %s", c.limits, c.cost)
 	}
 }
 

@@ -77,7 +77,9 @@ func (a *asked) run() (*run, error) {
 			r.count(now, res)
 			r.note(part, res)
 		}
-		now = end
+		if now = end; now.After(latest) {
+			now = latest
+		}
 		res, err := limiter.Peek(context.Background(), client)
 		if err != nil {
 			return nil, err
@@ -139,10 +141,16 @@ func (r *run) picture() *Picture {
 	switch allowed := p.Total - p.Refused; {
 	case p.Total == 0:
 		p.Says = "No requests yet."
+	case p.Total == 1 && p.Refused == 0:
+		p.Says = "The request is allowed."
+	case p.Total == 1:
+		p.Says = "The request is denied."
 	case p.Refused == 0:
 		p.Says = fmt.Sprintf("All %s are allowed.", show.Some(p.Total, "request"))
 	case allowed == 0:
 		p.Says = fmt.Sprintf("All %s are denied.", show.Some(p.Total, "request"))
+	case allowed == 1:
+		p.Says = fmt.Sprintf("Of %s, 1 is allowed and %s denied.", show.Some(p.Total, "request"), show.Count(p.Refused))
 	default:
 		p.Says = fmt.Sprintf("Of %s, %s are allowed and %s denied.", show.Some(p.Total, "request"), show.Count(allowed), show.Count(p.Refused))
 	}

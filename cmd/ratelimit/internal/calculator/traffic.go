@@ -25,7 +25,7 @@ const (
 	maxRequests = 200_000
 	// maxSteps bounds the columns of the picture.
 	maxSteps = 1_000
-	// maxCount is below every time that is given as seconds since 1970.
+	// maxCount is above every count, and below every time in seconds since 1970.
 	maxCount = 1_000_000
 	// columns is how many columns the picture of times has, at most.
 	columns = 120
@@ -37,36 +37,32 @@ var beginning = time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
 
 // readTraffic reads counts or times.
 func (a *asked) readTraffic(text string, step time.Duration) {
-	counts, isCounts := readCounts(text)
-	var err error
+	counts, other := readCounts(text)
+	line, err := 0, error(nil)
 	switch {
-	case isCounts && len(counts) == 0:
+	case other != "":
+		a.traffic, line, err = ofTimes(text, other)
+	case len(counts) == 0:
 		err = errors.New("draw some requests, or write how many come in each step, such as 0 0 30 5")
-	case isCounts:
-		a.traffic, err = ofCounts(counts, step)
 	default:
-		line := 0
-		if a.traffic, line, err = ofTimes(text); err != nil {
-			a.report("traffic", line, err)
-			return
-		}
+		a.traffic, err = ofCounts(counts, step)
 	}
 	if err != nil {
-		a.report("traffic", 0, err)
+		a.report("traffic", line, err)
 	}
 }
 
-// readCounts reads whole numbers, and reports whether that is all there is.
-func readCounts(text string) (counts []int, all bool) {
-	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,;\t\r\n", r) })
+// readCounts reads whole numbers. Other is the first word that is none.
+func readCounts(text string) (counts []int, other string) {
+	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ,;[]\t\r\n", r) })
 	for _, word := range words {
 		n, err := strconv.Atoi(word)
 		if err != nil || n < 0 || n >= maxCount {
-			return nil, false
+			return nil, word
 		}
 		counts = append(counts, n)
 	}
-	return counts, true
+	return counts, ""
 }
 
 // ofCounts spreads the requests of each step evenly over it.
@@ -87,19 +83,25 @@ func ofCounts(counts []int, step time.Duration) (traffic, error) {
 	for i, n := range counts {
 		begin := beginning.Add(time.Duration(i) * step)
 		for k := range n {
-			t.at = append(t.at, begin.Add(time.Duration(float64(step)*float64(k)/float64(n))))
+			t.at = append(t.at, begin.Add(time.Duration(float64(step)*float64(k)/float64(n))).Truncate(time.Microsecond)) // as limiters decide
 		}
 	}
 	return t, nil
 }
+
+// earliest and latest are instants at which limiters decide.
+var (
+	earliest = time.Unix(0, 0)
+	latest   = time.Unix(4_500_000_000, 0)
+)
 
 const (
 	day     = 24 * time.Hour
 	maxSpan = 20_000 * day // limiters decide until 2112
 )
 
-// ofTimes reads one time from each line.
-func ofTimes(text string) (t traffic, line int, err error) {
+// ofTimes reads one time from each line. Other is a word that is no count.
+func ofTimes(text, other string) (t traffic, line int, err error) {
 	t.times = true
 	for i, one := range strings.Split(text, "\n") {
 		one = strings.Trim(one, " \t\r,;[]\"")
@@ -107,9 +109,12 @@ func ofTimes(text string) (t traffic, line int, err error) {
 			continue
 		}
 		micros, err := accesslog.ParseTime(one, time.UTC)
+		if err == nil && micros < maxCount*1_000_000 {
+			err = fmt.Errorf("seconds since 1970 must be at least %d", maxCount)
+		}
 		if err != nil {
-			if i == 0 || len(t.at) == 0 {
-				err = fmt.Errorf("%w; or write counts alone, whole numbers below %d", err, maxCount)
+			if err = fmt.Errorf("%s: %w", quoted(one), err); len(t.at) == 0 {
+				err = fmt.Errorf("%w; or write counts alone, whole numbers below %d, which %s is not", err, maxCount, quoted(other))
 			}
 			return t, i + 1, err
 		}
@@ -120,6 +125,15 @@ func ofTimes(text string) (t traffic, line int, err error) {
 	slices.SortStableFunc(t.at, time.Time.Compare)
 	t.frame()
 	return t, 0, nil
+}
+
+// quoted is text of a reader in a message.
+func quoted(text string) string {
+	const most = 60
+	if len(text) > most {
+		return strconv.Quote(text[:most]) + "…"
+	}
+	return strconv.Quote(text)
 }
 
 // lengths are how long columns are that people can name.
@@ -142,6 +156,9 @@ func (t *traffic) frame() {
 		step *= 2
 	}
 	t.step, t.from = step, first.Truncate(step)
+	if t.from.Before(earliest) {
+		t.from = earliest
+	}
 	t.steps = int(last.Sub(t.from)/step) + 1
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 // Window is the most that the limits admit in any window of a length.
@@ -30,26 +31,39 @@ type Bound struct {
 // worst computes the bounds by Limit.MaxIn, and the busiest window of the
 // traffic.
 func (a *asked) worst(r *run) *Window {
-	w := &Window{Length: length(a.window), Seconds: a.window.Seconds(), Most: math.MaxInt64}
+	w := &Window{Length: length(a.window), Seconds: a.window.Seconds()}
+	least, countable, slots := int64(math.MaxInt64), math.MaxInt64/a.cost, 0
 	for _, l := range a.limits {
-		most := l.MaxIn(a.window)
-		if most == math.MaxInt64 {
-			w.Limits = append(w.Limits, Bound{l.String(), "no bound"})
-			continue
+		most, says := l.MaxIn(a.window), ""
+		switch {
+		case a.cost > l.Capacity:
+			most, says = 0, "0"
+		case l.Mode == core.Concurrent:
+			slots++
+			says = "no bound"
+		case most == math.MaxInt64:
+			says = "more than " + show.Count(countable)
+		default:
+			most /= a.cost
+			says = show.Count(most)
 		}
-		most /= a.cost
-		w.Limits = append(w.Limits, Bound{l.String(), show.Count(most)})
-		w.Most, w.Bounded = min(w.Most, most), true
+		w.Limits, least = append(w.Limits, Bound{l.String(), says}), min(least, most)
+	}
+	if least < math.MaxInt64 {
+		w.Most, w.Bounded = least, true
 	}
 	var at time.Time
 	w.Seen, at = r.busiest(a.window)
 	if w.Seen > 0 {
 		w.At, w.Begin = r.clock(at.Sub(r.from).Truncate(time.Millisecond)), at.Sub(r.from).Seconds()
 	}
-	w.Says = fmt.Sprintf("At most %s in any %s.", show.Some(w.Most, "request"), w.Length)
-	if !w.Bounded {
-		w.Most = 0
+	switch {
+	case w.Bounded:
+		w.Says = fmt.Sprintf("At most %s in any %s.", show.Some(w.Most, "request"), w.Length)
+	case slots == len(a.limits):
 		w.Says = "Slots bound how many requests are at work at once, and not how many there are in " + w.Length + "."
+	default:
+		w.Says = fmt.Sprintf("More than %s in any %s.", show.Some(countable, "request"), w.Length)
 	}
 	return w
 }

@@ -20,7 +20,7 @@ func (t Table) Run(ctx context.Context, s Streams, args []string) int {
 	if err != nil && !errors.Is(err, ErrFound) {
 		message := t.Name + ": " + withoutPasswords(strings.TrimPrefix(err.Error(), t.Name+": "))
 		for line := range strings.SplitSeq(message, "\n") {
-			_ = show.Paragraph(s.Err, 4, line)
+			_ = show.Paragraph(s.Err, 4, show.Visible(line))
 		}
 	}
 	return codeOf(err)

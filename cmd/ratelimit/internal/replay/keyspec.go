@@ -3,6 +3,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/accesslog"
@@ -60,7 +61,12 @@ func parsePart(text string, ipv6Prefix int) (part, error) {
 	case hasName:
 		return part{}, fmt.Errorf("%q is not known: it must be header, cookie, query, param, value or global", kind)
 	case kind == "ip":
-		p = part{or("ip"), func(value string) (string, error) { return keyof.IP(value, core.IPv6Prefix(ipv6Prefix)) }}
+		p = part{or("ip"), func(value string) (string, error) {
+			if peer, err := netip.ParseAddrPort(value); err == nil { // as servers have it that log the peer
+				value = peer.Addr().String()
+			}
+			return keyof.IP(value, core.IPv6Prefix(ipv6Prefix))
+		}}
 	case kind == "method":
 		p = part{or("method"), keyof.Method}
 	case kind == "path":

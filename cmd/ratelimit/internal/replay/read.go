@@ -25,19 +25,25 @@ func (c *Collector) Read(name string, log io.Reader, tick func() error) error {
 	}
 	err := accesslog.Read(log, c.o.Log, add, func(b accesslog.Bad) { c.Bad(name, b) })
 	if err != nil && stopped == nil {
-		c.Broken(fmt.Errorf("%s: %w", name, err))
+		c.Broken(fmt.Errorf("%s: %w", show.Visible(name), err))
 	}
 	return stopped
 }
 
 // Why says why there is nothing to replay, after Collector.Traffic returned
-// err.
-func (t *Traffic) Why(err error) error {
-	for _, p := range []Problem{t.Unread, t.Keyless} {
+// err. Hidden leaves out what may name a client.
+func (t *Traffic) Why(err error, hidden bool) error {
+	why := t.Keyless.Why
+	if hidden {
+		why = core.ErrNoKey.Error()
+	}
+	first := func(p Problem, why string) {
 		if p.Count > 0 {
-			err = fmt.Errorf("%w; the first of %s that can't be used is %s:%d: %s", err, show.Some(p.Count, "line"), p.File, p.Line, p.Why)
+			err = fmt.Errorf("%w; the first of %s that can't be used is %s:%d: %s", err, show.Some(p.Count, "line"), p.File, p.Line, why)
 		}
 	}
+	first(t.Unread, t.Unread.Why)
+	first(t.Keyless, why)
 	if t.Left > 0 {
 		err = fmt.Errorf("%w; -only and -skip left out %s", err, show.Some(t.Left, "line"))
 	}

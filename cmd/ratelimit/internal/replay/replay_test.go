@@ -259,6 +259,11 @@ func TestKeysAreThoseOfTheAdapters(t *testing.T) {
 		require.NoError(t, err, spec)
 		assert.Equal(t, []string{want}, traffic.Keys, spec)
 	}
+	peers := "time,ip\n1,192.0.2.1:4711\n2,192.0.2.1\n3,[2001:db8::1]:443\n4,2001:db8::1:443\n5,192.0.2.1:x\n"
+	traffic, err := collect(t, peers, replay.Options{Key: "ip"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"ip:192.0.2.1", "ip:2001:db8::/64"}, traffic.Keys, "ports are no part of a key")
+	assert.EqualValues(t, 1, traffic.Keyless.Count)
 	for _, spec := range []string{"", "ip+", "header:x=", "heder:x", "header:bad name=x"} {
 		_, err := replay.NewCollector(replay.Options{Key: spec})
 		assert.Error(t, err, spec)

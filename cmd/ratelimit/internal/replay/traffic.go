@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/accesslog"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
@@ -35,7 +36,7 @@ type Problem struct {
 
 func (p *Problem) note(file string, line int, text string, err error) {
 	if p.Count++; p.Count == 1 {
-		p.File, p.Line, p.Why, p.Text = file, line, err.Error(), text
+		p.File, p.Line, p.Why, p.Text = show.Visible(file), line, err.Error(), text
 	}
 }
 
@@ -52,6 +53,7 @@ type Traffic struct {
 	Broken     []error // files whose rest could not be read
 	WholeSecs  bool    // every time is a whole second
 	Zoneless   int64   // requests whose times have no zone
+	Twice      int64   // of them, at times that clocks show twice because they go back
 	From, To   int64   // of the first and the last request, in µs since 1970
 	units      []core.Units
 	events     []event // by key, and each key's by time
@@ -118,6 +120,9 @@ func NewCollector(o Options) (*Collector, error) {
 	if o.IPv6Prefix == 0 {
 		o.IPv6Prefix = 64
 	}
+	if err := o.Log.Check(); err != nil {
+		return nil, fmt.Errorf("-field %w", err)
+	}
 	spec, err := parseKeySpec(o.Key, o.IPv6Prefix)
 	if err != nil {
 		return nil, err
@@ -171,6 +176,9 @@ func (c *Collector) Add(file string, l *accesslog.Line) {
 	t.WholeSecs = t.WholeSecs && e.at%1_000_000 == 0
 	if l.Zoneless {
 		t.Zoneless++
+	}
+	if l.Twice {
+		t.Twice++
 	}
 	c.log = append(c.log, e)
 }

@@ -94,7 +94,7 @@ func (r *Report) shown() shown {
 	}
 	logs := make([]string, len(r.Logs))
 	for i, log := range r.Logs {
-		logs[i] = show.Text(log)
+		logs[i] = show.Visible(log)
 	}
 	data.Logs = strings.Join(logs, ", ")
 	for _, o := range r.Outcomes {

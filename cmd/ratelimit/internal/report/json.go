@@ -35,6 +35,7 @@ type policy struct {
 	Clients     int64        `json:"clients"`             // that sent them
 	Denied      int64        `json:"denied"`              // denied requests
 	DeniedBy    int64        `json:"denied_clients"`      // clients that were denied at least once
+	ByLimit     []int64      `json:"denied_by_limit"`     // requests that each of limits had too few tokens for, without those of keys with overrides
 	Never       int64        `json:"cost_above_capacity"` // denied requests that no wait helps
 	Hours       []hour       `json:"hours"`               // those that have requests
 	Most        []aClient    `json:"most_denied"`         // clients, the most denied first
@@ -95,7 +96,7 @@ func (r *Report) JSON(w io.Writer) error {
 func (r *Report) policy(o *replay.Outcome) policy {
 	p := policy{
 		Label: o.Label, Policy: o.Policy.Name, Limits: o.Policy.Limits, Notes: append([]string{}, o.Notes...), Requests: o.Requests, Clients: o.All,
-		Denied: o.Denied, DeniedBy: o.Clients, Never: o.Never, Hours: []hour{}, Most: []aClient{}, Share: o.Search.Share, SparesShare: o.Search.Enough,
+		Denied: o.Denied, DeniedBy: o.Clients, ByLimit: o.ByLimit, Never: o.Never, Hours: []hour{}, Most: []aClient{}, Share: o.Search.Share, SparesShare: o.Search.Enough,
 		Changes: []aChange{},
 	}
 	for _, h := range o.Hours {

@@ -71,6 +71,9 @@ func (r *Report) readAs() (list []string) {
 	if t.Zoneless > 0 {
 		add("the times of %s have no zone, and are read as %s (see -zone)", show.Some(t.Zoneless, "request"), r.Zone)
 	}
+	if t.Twice > 0 {
+		add("the times of %s come twice, as the clocks of %s go back, and are read as those of one hour: too much of it may be denied", show.Some(t.Twice, "request"), r.Zone)
+	}
 	if t.WholeSecs {
 		add("the log's times are whole seconds, so all requests of a second count as sent at once")
 	}

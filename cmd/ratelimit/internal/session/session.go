@@ -71,7 +71,7 @@ func Read(name string, log io.Reader, o Options, tick func(lines int64) error) (
 	}
 	t, err := c.Traffic()
 	if err != nil {
-		return nil, t.Why(err)
+		return nil, t.Why(err, false)
 	}
 	keys, err := show.ParseKeys("show", "")
 	return &Session{report.Report{Traffic: t, Keys: keys, Zone: zone, Logs: []string{name}}}, err

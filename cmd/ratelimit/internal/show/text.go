@@ -7,6 +7,20 @@ import (
 	"unicode/utf8"
 )
 
+// Visible is s with escapes in place of characters that a terminal obeys or that
+// nobody sees.
+func Visible(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) || r == '\t' {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
+}
+
 // most is how many bytes of a text from a file are shown.
 const most = 96
 
