@@ -92,11 +92,15 @@ func (g *Gate) pass(ctx context.Context, t *Turn, c Call) error {
 		return tooLong(c.Key, reason, now.Add(wait))
 	}
 	l.queue.add(w)
+	passed := false
+	defer func() {
+		l.queue.remove(w, passed)
+		l.queue.wakeFirst()
+		g.unlocked(l, func() { g.observe(ctx, Event{Key: c.Key, Kind: Queued, Queued: -1}) })
+	}()
 	g.unlocked(l, func() { g.observe(ctx, Event{Key: c.Key, Kind: Queued, Queued: 1}) })
-	passed, err := g.wait(t, w)
-	l.queue.remove(w, passed)
-	l.queue.wakeFirst()
-	g.unlocked(l, func() { g.observe(ctx, Event{Key: c.Key, Kind: Queued, Queued: -1}) })
+	var err error
+	passed, err = g.wait(t, w)
 	return err
 }
 
