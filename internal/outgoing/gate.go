@@ -139,8 +139,10 @@ func (g *Gate) wait(t *Turn, w *waiter) (passed bool, err error) {
 			}
 		})
 		if now = time.Now(); err == nil && !w.until.IsZero() && !now.Before(w.until) {
-			until, reason := l.expected(w.priority, now)
-			err = tooLong(l.key, reason, now.Add(until))
+			err = tooLong(l.key, reason, time.Time{}) // unless it is known:
+			if more, why := l.expected(w.priority, now); more > 0 {
+				err = tooLong(l.key, why, now.Add(more))
+			}
 		}
 		if err != nil {
 			return false, err
@@ -165,7 +167,8 @@ func InTime(ctx context.Context, left time.Duration, until time.Time) bool {
 	return time.Until(until) <= left && (!ok || until.Before(deadline))
 }
 
-// tooLong is the error of a call that would have to wait until an instant.
+// tooLong is the error of a call that would have to wait until an instant; zero:
+// it is not known.
 func tooLong(key string, reason Reason, until time.Time) error {
 	return &Error{Key: key, Reason: reason, Until: until, Err: core.ErrDeadline}
 }
