@@ -30,10 +30,10 @@ func (t *Transport) follow(turn *outgoing.Turn, res *http.Response) {
 	b := &body{ReadCloser: res.Body, turn: turn, keeps: t.settle != nil}
 	b.end = func() {
 		var used core.Units
+		defer func() { turn.End(used) }() // also if settle panics
 		if t.settle != nil {
 			used = t.settle(&Answer{res, b.last()})
 		}
-		turn.End(used)
 	}
 	if res.Body == http.NoBody {
 		b.over()

@@ -54,7 +54,8 @@ func (x *exchange) run(ctx context.Context) (*http.Response, error) {
 			}
 		}
 		x.sent = true
-		res, err := x.t.send(x.req)
+		var res *http.Response
+		turn.Send(func() { res, err = x.t.send(x.req) })
 		var again bool
 		if err != nil {
 			again, err = x.failed(ctx, turn, attempt, err)

@@ -469,6 +469,51 @@ func TestAnswersWithoutABody(t *testing.T) {
 	})
 }
 
+// A transport, an observer or a settlement that panics, below a caller that
+// recovers, leaves nothing behind: the slot is free, and nobody waits.
+func TestAPanicLeavesNothingBehind(t *testing.T) {
+	for who := range 3 {
+		inBubble(t, func(t *testing.T) {
+			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.InFlight(1)}}))
+			calls, bug := 0, func(at int) {
+				if at == who {
+					panic("bug")
+				}
+			}
+			transport := clientlimit.New(roundTrip(func(*http.Request) (*http.Response, error) {
+				if calls++; calls == 1 {
+					bug(0)
+				}
+				return respond(200), nil
+			}), clientlimit.WithLimiter(limiter, clientlimit.ByHost()),
+				clientlimit.WithObserver(func(_ context.Context, e clientlimit.Event) {
+					if e.Queued > 0 {
+						bug(1)
+					}
+				}),
+				clientlimit.WithSettle(func(*clientlimit.Answer) core.Units { bug(2); return nil }))
+			client := &http.Client{Transport: transport}
+			slot := core.Must(limiter.Allow(t.Context(), "host:a")) // so the first request waits
+			time.AfterFunc(time.Second, func() { _ = slot.Release(t.Context()) })
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Errorf("case %d: no panic", who)
+					}
+				}()
+				_, _ = get(t.Context(), t, client, "a")
+			}()
+			time.Sleep(2 * time.Second)
+			if s := transport.State("host:a"); s != (clientlimit.State{}) {
+				t.Errorf("case %d: at rest %+v", who, s)
+			}
+			if res := core.Must(limiter.Allow(t.Context(), "host:a")); !res.Allowed {
+				t.Errorf("case %d: the slot is lost", who)
+			}
+		})
+	}
+}
+
 // A body that can't be read again is the error of its request, and leaves
 // nothing behind.
 func TestAGetBodyThatFails(t *testing.T) {

@@ -92,11 +92,15 @@ func (g *Gate) pass(ctx context.Context, t *Turn, c Call) error {
 		return tooLong(c.Key, reason, now.Add(wait))
 	}
 	l.queue.add(w)
+	passed := false
+	defer func() {
+		l.queue.remove(w, passed)
+		l.queue.wakeFirst()
+		g.unlocked(l, func() { g.observe(ctx, Event{Key: c.Key, Kind: Queued, Queued: -1}) })
+	}()
 	g.unlocked(l, func() { g.observe(ctx, Event{Key: c.Key, Kind: Queued, Queued: 1}) })
-	passed, err := g.wait(t, w)
-	l.queue.remove(w, passed)
-	l.queue.wakeFirst()
-	g.unlocked(l, func() { g.observe(ctx, Event{Key: c.Key, Kind: Queued, Queued: -1}) })
+	var err error
+	passed, err = g.wait(t, w)
 	return err
 }
 
@@ -135,8 +139,10 @@ func (g *Gate) wait(t *Turn, w *waiter) (passed bool, err error) {
 			}
 		})
 		if now = time.Now(); err == nil && !w.until.IsZero() && !now.Before(w.until) {
-			until, reason := l.expected(w.priority, now)
-			err = tooLong(l.key, reason, now.Add(until))
+			err = tooLong(l.key, reason, time.Time{}) // unless it is known:
+			if more, why := l.expected(w.priority, now); more > 0 {
+				err = tooLong(l.key, why, now.Add(more))
+			}
 		}
 		if err != nil {
 			return false, err
@@ -161,7 +167,8 @@ func InTime(ctx context.Context, left time.Duration, until time.Time) bool {
 	return time.Until(until) <= left && (!ok || until.Before(deadline))
 }
 
-// tooLong is the error of a call that would have to wait until an instant.
+// tooLong is the error of a call that would have to wait until an instant; zero:
+// it is not known.
 func tooLong(key string, reason Reason, until time.Time) error {
 	return &Error{Key: key, Reason: reason, Until: until, Err: core.ErrDeadline}
 }

@@ -177,6 +177,31 @@ func TestCallersThatGiveUp(t *testing.T) {
 	})
 }
 
+// Nobody can know how long a call waits behind others for steps, or for a slot. It
+// waits as long as it may, and its error does not blame the server.
+func TestTheReasonOfAWaitWithoutAnEnd(t *testing.T) {
+	for want, limit := range map[outgoing.Reason]core.Limit{outgoing.ForTurn: core.PerSecond(1).WithMode(core.Stepped), outgoing.ForLimit: core.InFlight(1)} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGate(outgoing.Config{Limiter: core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{limit}}))})
+			held := enter(t, g)
+			held.Served(advice.Advice{})
+			ctx, cancel := context.WithCancel(t.Context())
+			for range 20 * int(limit.RefillRate) {
+				go func() { _, _ = g.Enter(ctx, outgoing.Call{Key: "a"}) }()
+			}
+			time.Sleep(time.Millisecond)
+			began := time.Now()
+			_, err := g.Enter(t.Context(), outgoing.Call{Key: "a", Until: began.Add(5 * time.Second)})
+			var late *outgoing.Error
+			if !errors.As(err, &late) || late.Reason != want || !errors.Is(err, core.ErrDeadline) {
+				t.Errorf("%v: %v after %v, want the reason %q", limit, err, time.Since(began), want)
+			}
+			cancel()
+			synctest.Wait()
+		})
+	}
+}
+
 // A full queue is an error at once, and each priority has its places.
 func TestTheQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

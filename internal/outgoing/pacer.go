@@ -102,7 +102,8 @@ func (p *Pacer) Unary(ctx context.Context, method, target string, send func() (O
 			return err
 		}
 		waited += turn.Waited
-		outcome, err := send()
+		var outcome Outcome
+		turn.Send(func() { outcome, err = send() })
 		again := p.heard(turn, method, outcome)
 		turn.End(nil)
 		if !again || attempt == p.pacing.Attempts || !InTime(ctx, p.pacing.MaxWait-waited, turn.Paused()) {

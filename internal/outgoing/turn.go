@@ -26,6 +26,19 @@ type Turn struct {
 	holdAt time.Time     // when to hold them for longer; zero: not asked yet
 }
 
+// Send calls send, which sends the request. If send panics, the turn ends.
+func (t *Turn) Send(send func()) {
+	returned := false
+	defer func() {
+		if !returned {
+			t.Lost()
+			t.End(nil)
+		}
+	}()
+	send()
+	returned = true
+}
+
 // Served notes that the server has done what it was asked for. With a limiter,
 // what the answer calls left does not count: it is what the limiter leaves, and
 // would slow down those that came later.
