@@ -177,6 +177,7 @@ func TestReplayOfTheSample(t *testing.T) {
 		assert.Contains(t, errs, says, line)
 	}
 	for line, says := range map[string]string{
+		"-limit 1/s -html a.log a.log": "-html a.log is read too", "-policies p.yaml -html p.yaml a.log": "-html p.yaml is read too",
 		"-limit 1/s -field tim=when a.log": `-field "tim" must be time, ip,`,
 		"a.log":                            "-policies", "-limit 60/min": "needs a log", "-limit ten/min a.log": "RL103", "-policies p.yaml -policy ap a.log": "did you mean api?",
 		"-limit 1/s -keys x a.log": "show, hash or hide", "-limit 1/s -format xml a.log": "-format", "-limit 1/s -spare 0 a.log": "-spare", "-limit 1/s -zone Mars a.log": "-zone",

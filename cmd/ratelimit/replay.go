@@ -152,6 +152,8 @@ func (r *replayFlags) check(s cli.Streams, logs []string) (*replay.Collector, *r
 		return nil, nil, cli.Misuse("replay needs -policies FILE or -limit LIMIT, such as -limit '100/min burst 20'")
 	case slices.Contains(logs, "-") && slices.Contains(r.policies, "-"):
 		return nil, nil, cli.Misuse("policies and a log can't both come from standard input")
+	case r.html != "" && slices.Contains(slices.Concat(logs, r.policies), r.html):
+		return nil, nil, cli.Misuse("-html %s is read too: name another file to write", r.html)
 	case !slices.Contains(accesslog.Formats, r.format):
 		return nil, nil, cli.Misuse("-format %q must be auto, combined, json or csv", r.format)
 	case !(r.spare > 0 && r.spare <= 100):

@@ -64,7 +64,8 @@ type Search struct {
 }
 
 // Change is a change of a policy that spares enough clients. One that is a
-// little smaller does not: by 1 token of the burst, or 1 % of a rate.
+// little smaller does not: by 1 token of the burst, or 1 % of a rate
+// and at least 1 of one that is a whole number from 20 on.
 type Change struct {
 	What    string // burst, rate, rate and burst, quota, or all limits
 	Limit   string // the limit's name; "" for all
