@@ -21,6 +21,34 @@ func TestBudgetIsAShare(t *testing.T) {
 	}
 }
 
+func TestOnlyRunsAShare(t *testing.T) {
+	for env, want := range map[string]int{"": 0, "0": 0, "0.5": 500, "1": 1000} {
+		t.Setenv("SOAK", env)
+		ran := 0
+		for range 1000 {
+			if test := (&recorder{TB: t}); !test.skips() {
+				ran++
+			}
+		}
+		if ran < want-100 || ran > want+100 || want%1000 == 0 && ran != want {
+			t.Errorf("SOAK=%s: %d of 1000 tests ran, want %d", env, ran, want)
+		}
+	}
+}
+
+// recorder is a test that notes whether it is skipped.
+type recorder struct {
+	testing.TB
+	skipped bool
+}
+
+func (r *recorder) Skipf(string, ...any) { r.skipped = true }
+
+func (r *recorder) skips() bool {
+	soak.Only(r, TestBudgetIsAShare)
+	return r.skipped
+}
+
 // quickTests returns what a test passes to Only, in its subtests too if these
 // count.
 func quickTests(test ast.Node, subtests bool) (names []string) {
