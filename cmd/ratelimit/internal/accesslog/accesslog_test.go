@@ -53,6 +53,8 @@ func TestFormats(t *testing.T) {
 		"JSON with ms":             {log: `{"ts":1772452800000,"ip":"192.0.2.1","method":"GET","url":"/a%20b?q=1\u0026k=x%2By","status":200}`},
 		"JSON with fields by name": {`{"when":"2026-03-02T14:00:00+02:00","time":"no","cf":{"ip":"192.0.2.1"},"method":"GET","url":"/a%20b?q=1&k=x%2By","status":200}`, map[string]string{"time": "when", "ip": "cf.ip"}},
 		"CSV":                      {log: "time,ip,method,path,status\n2026-03-02 12:00:00,192.0.2.1,GET,/a%20b?q=1&k=x%2By,200\n"},
+		"CSV with spaces":          {log: "time, ip, \"method\", path, status\n2026-03-02 12:00:00, 192.0.2.1, \"GET\", /a%20b?q=1&k=x%2By, 200\n"},
+		"values between tabs":      {log: "time\tuser\tip\tmethod\tpath\tstatus\n2026-03-02 12:00:00\t\t192.0.2.1\tGET\t/a%20b?q=1&k=x%2By\t200\n"},
 		"CSV with semicolons":      {log: "time;ip;method;path;status\r\n\"2026-03-02 12:00:00,000\";192.0.2.1;GET;\"/a%20b?q=1&k=x%2By\";200\r\n"},
 	} {
 		lines, times, bad, err := read(t, c.log, accesslog.Options{Fields: c.fields}, "ip", "method", "path", "target", "status", "query:k")
@@ -238,7 +240,9 @@ func FuzzCSV(f *testing.F) {
 		if strings.ContainsAny(line, "\r\n\x00") || strings.TrimSpace(line) == "" || strings.HasPrefix(line, "\x1f\x8b") {
 			t.Skip("several lines, an empty one, or a gzip header: other tests have these")
 		}
-		want, err := csv.NewReader(strings.NewReader("1," + line + "\n")).Read()
+		reader := csv.NewReader(strings.NewReader("1," + line + "\n"))
+		reader.TrimLeadingSpace = true
+		want, err := reader.Read()
 		lines, _, bad, _ := read(t, "time,a\n1,"+line+"\n1,next\n", accesslog.Options{Format: "csv"}, "a")
 		if err != nil {
 			require.Len(t, bad, 1)

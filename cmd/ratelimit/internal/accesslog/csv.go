@@ -32,13 +32,13 @@ func (o *oneLine) Read(p []byte) (int, error) {
 // newCSV reads the names of the first line.
 func newCSV(header []byte) (*csvLines, error) {
 	c := &csvLines{index: make(map[string]int)}
-	c.reader = csv.NewReader(&c.line)
-	c.reader.FieldsPerRecord, c.reader.ReuseRecord = -1, true
-	for _, comma := range ",;\t" {
-		if strings.Count(string(header), string(comma)) > strings.Count(string(header), string(c.reader.Comma)) {
-			c.reader.Comma = comma
+	comma := ','
+	for _, other := range ";\t" {
+		if strings.Count(string(header), string(other)) > strings.Count(string(header), string(comma)) {
+			comma = other
 		}
 	}
+	c.reader = c.fresh(comma)
 	if err := c.parse(header); err != nil {
 		return nil, err
 	}
@@ -58,17 +58,18 @@ func (c *csvLines) parse(line []byte) (err error) {
 		return nil
 	}
 	c.line.rest = c.line.rest[:0]
-	c.reader = c.fresh() // what it has buffered belongs to this line
+	c.reader = c.fresh(c.reader.Comma) // what it has buffered belongs to this line
 	if parse := (*csv.ParseError)(nil); errors.As(err, &parse) {
 		err = parse.Err
 	}
 	return errors.New("the line is not CSV: " + err.Error())
 }
 
-// fresh returns a reader like c's that has read nothing.
-func (c *csvLines) fresh() *csv.Reader {
+// fresh returns a reader that has read nothing. After a comma there may be
+// spaces; between tabs they are none, so that a value may be empty.
+func (c *csvLines) fresh(comma rune) *csv.Reader {
 	r := csv.NewReader(&c.line)
-	r.Comma, r.FieldsPerRecord, r.ReuseRecord = c.reader.Comma, -1, true
+	r.Comma, r.FieldsPerRecord, r.ReuseRecord, r.TrimLeadingSpace = comma, -1, true, comma != '\t'
 	return r
 }
 
