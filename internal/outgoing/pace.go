@@ -41,10 +41,11 @@ import (
 //
 // If the answers say what is left of a limit, though not exactly when it is
 // reset, the rate follows that too. It is multiplied by min(1, (2 × left + 1) /
-// limit), but one request may go in the time of a reset. With each request served the ceiling rises by a sixteenth of what is
-// left, while that is more than half and requests wait. Below a third it falls
-// by 1/64 of itself. So the server is hardly ever asked for more than it has,
-// and the ceilings of clients that share a limit come together. A refusal
+// limit), but is not less than the limit an hour, or one in two seconds if that
+// is slower. With each request served the ceiling rises by a sixteenth of what
+// is left, while that is more than half and requests wait. Below a third it
+// falls by 1/64 of itself. So the server is hardly ever asked for more than it
+// has, and the ceilings of clients that share a limit come together. A refusal
 // halves the rate.
 //
 // Answers without such fields change neither rate, until they are [silence] in a
@@ -63,6 +64,7 @@ type pace struct {
 	guessed bool          // it comes from one refusal alone
 	most    float64       // requests that the server's bucket can save in a pause
 	fill    float64       // the factor of left and limit; 1: not known; 0: no answer was heard
+	least   float64       // requests per second, whatever fill is
 	silent  int           // answers in a row that said nothing of what is left
 	served  int           // requests served since
 	since   time.Time     // the last refusal, or the first request
@@ -115,7 +117,7 @@ func (p *pace) learned(now time.Time) float64 {
 		t := max(0, now.Sub(p.since)-p.paused).Seconds() * slow
 		rate += math.Sqrt(p.ceiling*slow) * math.Pow(t/12, 3)
 	}
-	return max(rate*p.fill, min(rate, 1/resolution.Seconds()))
+	return max(rate*p.fill, min(rate, p.least))
 }
 
 // outlook returns how many requests per second may go after those that go at
@@ -230,7 +232,7 @@ func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int
 	}
 	replaces := p.silent == 0 || p.silent > silence || p.fill == 0 // what was said before
 	if replaces {
-		p.windowEnd, p.fill = time.Time{}, 1
+		p.windowEnd, p.fill, p.least = time.Time{}, 1, 1/resolution.Seconds()
 	}
 	start := math.Inf(1) // the first ceiling, if no refusal says better
 	for _, q := range quotas {
@@ -249,6 +251,7 @@ func (p *pace) heard(quotas []advice.Quota, units map[string]int64, underWay int
 		case limit > 0:
 			p.fill = min(p.fill, (2*left+1)/limit)
 			start = min(start, max(1, left))
+			p.least = min(p.least, limit/longestPause.Seconds())
 		}
 	}
 	switch {
