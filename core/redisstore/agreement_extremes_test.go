@@ -105,3 +105,20 @@ func TestStoresAgreeOnAReservationFarAheadWhenTheClockStepsBack(t *testing.T) {
 		})
 	}
 }
+
+// What is cut of the largest Capacity is rounded, and the same whoever looks in
+// between.
+func TestStoresAgreeOnADelayWhileTheMostIsCut(t *testing.T) {
+	high := core.Limit{Name: "a", Capacity: 999_999_999_999_999, RefillRate: 1e15, RefillInterval: time.Hour}
+	low := core.Limit{Name: "a", Capacity: 1, RefillRate: 1, RefillInterval: 10 * time.Second}
+	requireAgreement(t, limittest.NewClock().Now(), func(store core.Store, clock *limittest.Clock) (got []seen) {
+		all, cut := limittest.Limiter(t, store, "api", high), limittest.Limiter(t, store, "api", low)
+		limittest.Use(t, all, "k", high.Capacity)
+		got = append(got, see(cut.Peek(t.Context(), "k")))
+		for i := range int64(50) {
+			clock.Move(700 * time.Millisecond)
+			got = append(got, see(all.PeekUnits(t.Context(), "k", core.Units{core.Requests: 5 + i})))
+		}
+		return got
+	})
+}

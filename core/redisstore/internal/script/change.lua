@@ -45,22 +45,22 @@ end
 -- The level at now, its instant, what is cut, and until when the time has
 -- counted, if nothing is taken until then. The definition w, which may be the
 -- limit itself, has the level w.level of w.at, and w.cut and w.base, at the
--- instant `written`. At `full_at` the bucket is full, and its steps begin with
+-- instant w.written. At `full_at` the bucket is full, and its steps begin with
 -- its next use.
-local function level_at(limit, w, written, full_at)
+local function level_at(limit, w, full_at)
   local cut, level, at, ended = { tokens = 0, base = 0 }, nil, now, now
   if full_at <= now then
     level = limit.holds and holds_lib().room(w) or w.full
   else
     cut.tokens, cut.base = w.cut, w.base
     if limit.holds then
-      level, at = holds_lib().refill_around(w, w.level, w.at, written, cut)
+      level, at = holds_lib().refill_around(w, w.level, w.at, w.written, cut)
     else
       level, at = refill_cut(w, w.level, w.at, now, w.full, 0, cut)
     end
     ended = at
     if w.aligned then
-      ended = w.foreign and written or math.max(written, stepped_at(w, at))
+      ended = w.foreign and w.written or math.max(w.written, stepped_at(w, at))
     end
   end
   if w ~= limit then
@@ -73,13 +73,13 @@ end
 -- level comes from that of w: see level_at. It finds the first instant at which
 -- level_at has them, so that what is promised is what happens.
 local function search(limit, w, full_at, need)
-  if (level_at(limit, w, now, full_at)) >= need then
+  if (level_at(limit, w, full_at)) >= need then
     return 0
   end
   local moment, from, to = now, now, math.max(now + 1, full_at)
   while to - from > 1 do
     now = from + (to - from - (to - from) % 2) / 2
-    if (level_at(limit, w, moment, full_at)) >= need then
+    if (level_at(limit, w, full_at)) >= need then
       to = now
     else
       from = now
@@ -117,8 +117,8 @@ end
 
 -- Refills a limit to now, and drops the holds that ended before. A limit that
 -- was not used yet is full, and its steps begin here. If another definition
--- wrote its record, limit.writer gets that, with the level of now. Returns
--- whether a clock that stepped back must be stored.
+-- wrote its record, limit.writer gets that, with its level. Returns whether a
+-- clock that stepped back must be stored.
 local function refill_stored(limit)
   local record = limit.last
   limit.writer, limit.cut, limit.base = nil, 0, 0
@@ -145,8 +145,12 @@ local function refill_stored(limit)
   limit.matters, w.holds = record.keep, limit.holds
   w.level, w.at = level_of(w, record)
   w.cut, w.base = record.cut, record.base
-  local level, at, cut, ended = level_at(w, w, math.min(record.at, now), record.keep)
-  w.level, w.at, w.cut, w.base = level, at, cut.tokens, cut.base
+  w.written = math.min(record.at, now)
+  local level, at, cut, ended = level_at(w, w, record.keep)
+  limit.written = now
+  if w == limit or limit.holds then -- prune drops what search would need to begin with the record
+    w.level, w.at, w.cut, w.base, w.written = level, at, cut.tokens, cut.base, now
+  end
   if w ~= limit then
     limit.level, limit.at = take_over(limit, w, level, cut, limit.holds and holds_lib().held_now(limit.holds) or 0, ended)
     limit.cut, limit.base = cut.tokens, cut.base

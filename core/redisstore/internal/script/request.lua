@@ -10,6 +10,7 @@
 --   level, at, matters   its level, the instant of that, and until when its record matters (refill_stored)
 --   cut, base            what is cut from the level: see cut.lua (refill_stored)
 --   writer               another definition that wrote the record, with its own level (refill_stored)
+--   written              the instant of level, cut and base: now; of a writer perhaps that of the record (refill_stored)
 --   retry, fills         µs until it has n tokens (decide), and until it is full (full_at)
 
 -- Returns the limits of a request. They are parsed once and shared, because
