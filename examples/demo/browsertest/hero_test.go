@@ -106,6 +106,7 @@ func TestNumbersAreTurned(t *testing.T) {
 		page.Focus("slider", "Time in which")
 		page.Key("Home")
 		lit("bucket := core.Per(2, 500*time.Millisecond).WithBurst(8)")
+		page.Wait("the rim is where it stays", `document.querySelectorAll("#picture .slot").length === 8`)
 		page.Drag("slider", "Rim", 0, -150)
 		page.Wait("the rim is higher", `Number(document.querySelector("#rim").getAttribute("aria-valuenow")) > 14 && document.querySelectorAll("#picture .slot").length > 14`)
 		page.Drag("slider", "Cost", 26, 0)
