@@ -146,6 +146,32 @@ func TestResetConnections(t *testing.T) {
 	}
 }
 
+// away is a body that comes from a service which is away.
+type away struct{}
+
+func (away) Read([]byte) (int, error) {
+	return 0, &net.OpError{Op: "dial", Err: errors.New("the source is away")}
+}
+
+// A POST whose body fails was sent in part, even if the body's error is that of a
+// connection which was never there. It is not sent again.
+func TestABodyThatFailsIsNoMissingConnection(t *testing.T) {
+	var calls atomic.Int64
+	server, next := serve(t, false, func(_ http.ResponseWriter, r *http.Request) {
+		calls.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+	})
+	body := func() (io.ReadCloser, error) {
+		return io.NopCloser(io.MultiReader(strings.NewReader("order 7"), away{})), nil
+	}
+	req := must(http.NewRequest("POST", server.URL, must(body())))
+	req.GetBody = body
+	_, err := (&http.Client{Transport: clientlimit.New(next)}).Do(req)
+	if server.Close(); err == nil || calls.Load() > 1 {
+		t.Errorf("%v after %d calls: want the error of the body, and no second call", err, calls.Load())
+	}
+}
+
 // Many goroutines share a client while the server serves, refuses, breaks off
 // and hangs, and callers give up. In the end nothing waits and no slot is
 // taken.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/internal/advice"
@@ -53,19 +54,38 @@ func canRewind(r *http.Request) bool {
 	return r.Body == nil || r.Body == http.NoBody || r.GetBody != nil
 }
 
-// rewound returns a request with its body from the start. The caller's own must
-// not change.
-func rewound(r *http.Request) (*http.Request, error) {
-	if r.Body == nil || r.Body == http.NoBody {
-		return r, nil
+// prepare makes the request of an attempt, with its body from the start. The
+// caller's own must not change.
+func (x *exchange) prepare(attempt int) (err error) {
+	if x.first.GetBody == nil || x.first.Body == nil || x.first.Body == http.NoBody {
+		return nil
 	}
-	body, err := r.GetBody()
-	if err != nil {
-		return nil, err
+	body := x.first.Body
+	if attempt > 1 {
+		if body, err = x.first.GetBody(); err != nil {
+			return err
+		}
+		if body == nil { // then the transport says what is wrong
+			body = http.NoBody
+		}
 	}
-	again := *r
-	again.Body = body
-	return &again, nil
+	x.body = &readBody{ReadCloser: body}
+	req := *x.first
+	req.Body = x.body
+	x.req = &req
+	return nil
+}
+
+// readBody is the body of a request. It knows whether it was read: then a part
+// of the request was sent, whatever its error says, which can be the body's own.
+type readBody struct {
+	io.ReadCloser
+	read atomic.Bool
+}
+
+func (b *readBody) Read(p []byte) (int, error) {
+	b.read.Store(true)
+	return b.ReadCloser.Read(p)
 }
 
 const (

@@ -28,6 +28,7 @@ type exchange struct {
 	t      *Transport
 	first  *http.Request // the caller's
 	req    *http.Request // that is sent next
+	body   *readBody     // of req; nil: first has none that can be sent again
 	sent   bool          // so the body of first is closed
 	waited time.Duration // in all
 }
@@ -46,12 +47,10 @@ func (x *exchange) run(ctx context.Context) (*http.Response, error) {
 			return nil, err
 		}
 		x.waited += turn.Waited
-		if attempt > 1 {
-			if x.req, err = rewound(x.first); err != nil {
-				turn.Lost()
-				turn.NotSent()
-				return nil, fmt.Errorf("clientlimit: GetBody: %w", err)
-			}
+		if err = x.prepare(attempt); err != nil {
+			turn.Lost()
+			turn.NotSent()
+			return nil, fmt.Errorf("clientlimit: GetBody: %w", err)
 		}
 		x.sent = true
 		var res *http.Response
@@ -126,7 +125,7 @@ func (x *exchange) answered(turn *outgoing.Turn, attempt int, res *http.Response
 // to be sent again.
 func (x *exchange) failed(ctx context.Context, turn *outgoing.Turn, attempt int, err error) (again bool, _ error) {
 	turn.Lost()
-	unsent := neverSent(err)
+	unsent := neverSent(err) && (x.body == nil || !x.body.read.Load())
 	if unsent {
 		turn.NotSent()
 	} else {

@@ -150,16 +150,16 @@ func TestWhatIsSentAgain(t *testing.T) {
 				calls := 0
 				next := roundTrip(func(r *http.Request) (*http.Response, error) {
 					calls++
+					if calls == 1 && c.first == nil {
+						return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
+					}
 					if r.Body != nil {
 						text, _ := io.ReadAll(r.Body)
 						bodies = append(bodies, string(text))
 						r.Body.Close()
 					}
-					switch {
-					case calls > 1:
+					if calls > 1 {
 						return respond(200), nil
-					case c.first == nil:
-						return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
 					}
 					if res := c.first(calls); res != nil {
 						return res, nil
