@@ -106,17 +106,35 @@ var shared = sync.OnceValues(func() (string, error) {
 // close it.
 var sharedServer *Server
 
-// FreePort returns a TCP port that was free a moment ago. It is below the ports
-// that systems give to clients, so that no client takes it while its server
-// restarts. The port of a Cluster's bus, 10,000 above, is below them too, and
-// is no other server's port.
+// FreePort returns a TCP port that was free a moment ago. No other test gets it
+// until this process ends: else a server of another one could answer where one
+// was killed. It is below the ports that systems give to clients, so that no
+// client takes it while its server restarts. The port of a Cluster's bus, 10,000
+// above, is below them too, and is no other server's port.
 func FreePort() (port string, err error) {
 	for range 100 {
 		port = strconv.Itoa(10_000 + rand.IntN(10_000))
-		var l net.Listener
-		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", port)); err == nil {
-			return port, l.Close()
+		addr := net.JoinHostPort("127.0.0.1", port)
+		mark, taken := net.ListenPacket("udp", addr) // by which other tests see that it is taken
+		if err = taken; err != nil {
+			continue
 		}
+		var l net.Listener
+		if l, err = net.Listen("tcp", addr); err != nil {
+			_ = mark.Close()
+			continue
+		}
+		marks.Lock()
+		marks.list = append(marks.list, mark)
+		marks.Unlock()
+		return port, l.Close()
 	}
 	return "", err
+}
+
+// marks keeps the sockets open that FreePort marks ports by. The garbage
+// collector would close them.
+var marks struct {
+	sync.Mutex
+	list []net.PacketConn
 }
