@@ -36,9 +36,7 @@ func TestStoresAgreeOnStepsWhileWhatIsCutForCenturiesIsReserved(t *testing.T) {
 			limittest.Use(t, limittest.Limiter(t, store, "api", high), "k", 40)
 			l := limittest.Limiter(t, store, "api", low)
 			for range 3 {
-				r, err := l.Reserve(t.Context(), "k", 1)
-				require.NoError(t, err)
-				require.True(t, r.OK())
+				r := reserve(t, l, 1)
 				got = append(got, see(r.Result(), nil), see(l.Peek(t.Context(), "k")))
 				clock.Move(r.Delay() / 3)
 			}
@@ -56,10 +54,7 @@ func TestStoresAgreeOnADelayOfMorePeriodsWhileWhatIsCutForCenturiesIsReserved(t 
 		limittest.Use(t, limittest.Limiter(t, store, "api", monthly), "k", 1000)
 		l := limittest.Limiter(t, store, "api", quarterly)
 		for range 5 {
-			r, err := l.Reserve(t.Context(), "k", 1)
-			require.NoError(t, err)
-			require.True(t, r.OK())
-			got = append(got, see(r.Result(), nil))
+			got = append(got, see(reserve(t, l, 1).Result(), nil))
 		}
 		return got
 	})
@@ -94,9 +89,7 @@ func TestStoresAgreeOnAReservationFarAheadWhenTheClockStepsBack(t *testing.T) {
 		requireAgreement(t, limittest.Latest.Add(-24*time.Hour+offset*time.Microsecond), func(store core.Store, clock *limittest.Clock) (got []seen) {
 			l := limittest.Limiter(t, store, "api", quarterly, slow)
 			limittest.Use(t, l, "k", 1)
-			r, err := l.Reserve(t.Context(), "k", 1)
-			require.NoError(t, err)
-			require.True(t, r.OK())
+			r := reserve(t, l, 1)
 			clock.Move(-time.Second)
 			later, err := limittest.Limiter(t, store, "api", quarterly).Reserve(t.Context(), "k", 1) // due with the first
 			require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/definitions"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
@@ -44,9 +45,7 @@ func TestWhatIsUsedStaysUsedUnderSeveralDefinitionsOnRedis(t *testing.T) {
 // What is cut may be paid after more periods of a calendar than an empty bucket
 // needs: each store then says that it takes for ever.
 func TestWhatIsCutForCenturiesIsTheSameOnRedis(t *testing.T) {
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	require.NoError(t, err)
-	quarterly := core.Limit{Capacity: 1, RefillRate: 1, RefillInterval: 3 * core.Month, Mode: core.Aligned, Location: berlin}
+	quarterly := core.Limit{Capacity: 1, RefillRate: 1, RefillInterval: 3 * core.Month, Mode: core.Aligned, Location: limitdraw.Zone("Europe/Berlin")}
 	monthly := core.Limit{Capacity: 801, RefillRate: 1, RefillInterval: core.Month, Mode: core.Aligned, Location: time.UTC}
 	fails, decisions := storesDiffer(t)
 	for n := range int64(5) {

@@ -147,16 +147,20 @@ func one(ctx context.Context, p *player) string {
 func burst(ctx context.Context, p *player) string {
 	lanes, seen := p.stage.shown()
 	key := seen[max(0, slices.IndexFunc(seen, func(k bucketKey) bool { return k.user == cmp.Or(p.order.User, users[0]) }))].key
-	before, err := lanes[0].limiter.Peek(ctx, key)
+	limiter, settings := lanes[0].limiter, lanes[0].settings
+	before, err := limiter.Peek(ctx, key)
 	list := p.atOnce(ctx, min(max(p.order.N, 1), 1000), p.order.User, "")
 	text := fmt.Sprintf("%d at once: %s.", len(list), list.text())
 	if p.stage.id == "drain" && err == nil && list.of(http.StatusTooManyRequests, "") > 0 {
-		text += fmt.Sprintf(" There were %s, and a request takes %d.", plural(before.Remaining, "token"), p.stage.lane("").settings.Cost)
+		text += fmt.Sprintf(" There were %s, and a request takes %d.", plural(before.Remaining, "token"), settings.Cost)
 	}
-	if after, err := lanes[0].limiter.Peek(ctx, key); err == nil && lanes[0].settings.Second.On {
+	if !settings.Second.On {
+		return text
+	}
+	if after, err := limiter.Peek(ctx, key); err == nil {
 		var left []string
-		for _, l := range levelsOf(after) {
-			left = append(left, fmt.Sprintf("%d of %d %s", l.Tokens, l.Capacity, cmp.Or(l.Unit, "requests")))
+		for _, l := range after.Limits() {
+			left = append(left, fmt.Sprintf("%d of %d %s", l.Remaining, l.Limit.Capacity, cmp.Or(l.Limit.Unit, "requests")))
 		}
 		text += " Left: " + strings.Join(left, ", ") + "."
 	}

@@ -10,7 +10,8 @@ type Cut struct {
 }
 
 // cutUnits is what is cut in units, to the nearest. It may be more than a
-// bucket has.
+// bucket has. A product is converted before a sum, here and below: else some
+// machines round only the sum, and Lua rounds both.
 func (r *Rate) cutUnits(c Cut) float64 { return math.Floor(float64(c.Tokens*float64(r.Unit)) + 0.5) }
 
 func (c *Cut) pay(r *Rate, units float64) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/accesslog"
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 )
 
 // traffic is when requests come, in order.
@@ -27,6 +28,8 @@ const (
 	maxSteps = 1_000
 	// maxCount is above every count, and below every time in seconds since 1970.
 	maxCount = 1_000_000
+	// maxShown is how many bytes of what somebody typed a message shows.
+	maxShown = 60
 	// columns is how many columns the picture of times has, at most.
 	columns = 120
 )
@@ -113,8 +116,8 @@ func ofTimes(text, other string) (t traffic, line int, err error) {
 			err = fmt.Errorf("seconds since 1970 must be at least %d", maxCount)
 		}
 		if err != nil {
-			if err = fmt.Errorf("%s: %w", quoted(one), err); len(t.at) == 0 {
-				err = fmt.Errorf("%w; or write counts alone, whole numbers below %d, which %s is not", err, maxCount, quoted(other))
+			if err = fmt.Errorf("%s: %w", show.Quoted(one, maxShown), err); len(t.at) == 0 {
+				err = fmt.Errorf("%w; or write counts alone, whole numbers below %d, which %s is not", err, maxCount, show.Quoted(other, maxShown))
 			}
 			return t, i + 1, err
 		}
@@ -125,15 +128,6 @@ func ofTimes(text, other string) (t traffic, line int, err error) {
 	slices.SortStableFunc(t.at, time.Time.Compare)
 	t.frame()
 	return t, 0, nil
-}
-
-// quoted is text of a reader in a message.
-func quoted(text string) string {
-	const most = 60
-	if len(text) > most {
-		return strconv.Quote(text[:most]) + "…"
-	}
-	return strconv.Quote(text)
 }
 
 // lengths are how long columns are that people can name.

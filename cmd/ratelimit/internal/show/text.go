@@ -27,13 +27,7 @@ const most = 96
 // Text is s on one line of a terminal: quoted if it has other characters than
 // printable ones, and clipped if it is long.
 func Text(s string) string {
-	clipped := s
-	if len(clipped) > most {
-		clipped = clipped[:most]
-		for len(clipped) > 0 && !utf8.ValidString(clipped[max(0, len(clipped)-utf8.UTFMax):]) && len(clipped) > most-utf8.UTFMax {
-			clipped = clipped[:len(clipped)-1]
-		}
-	}
+	clipped := clip(s, most)
 	plain := utf8.ValidString(clipped) && clipped != "" && strings.TrimSpace(clipped) == clipped
 	for _, r := range clipped {
 		plain = plain && unicode.IsPrint(r)
@@ -45,4 +39,26 @@ func Text(s string) string {
 		clipped += "…"
 	}
 	return clipped
+}
+
+// Quoted is s in quotes, clipped if it has more bytes than most.
+func Quoted(s string, most int) string {
+	quoted := strconv.Quote(clip(s, most))
+	if len(s) > most {
+		quoted += "…"
+	}
+	return quoted
+}
+
+// clip returns the first bytes of s, at most so many, and no part of a
+// character.
+func clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	s = s[:most]
+	for len(s) > 0 && !utf8.ValidString(s[max(0, len(s)-utf8.UTFMax):]) && len(s) > most-utf8.UTFMax {
+		s = s[:len(s)-1]
+	}
+	return s
 }
