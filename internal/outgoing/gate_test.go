@@ -350,6 +350,7 @@ func TestSharedPausesReachOthers(t *testing.T) {
 				turn.Served(advice.Advice{})
 				turn.End(nil)
 			})
+			synctest.Wait() // who comes while the pause is looked up goes without it
 		}
 		all.Wait()
 		if waits[0] < 9*time.Second || waits[0] > 12*time.Second || waits[1] != waits[0]+300*time.Millisecond {
