@@ -140,7 +140,7 @@ func TestHistoryIsInTheSlotOfItsExceptions(t *testing.T) {
 			}
 		}
 	}
-	s, ctx := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()+"{")), t.Context()
+	s, ctx := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()+"{"), longTimeout), t.Context()
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann"}), "what has no history has exceptions")
 	list, err := s.Exceptions(ctx, "api")
 	require.NoError(t, err)

@@ -78,7 +78,7 @@ func TestInspectTellsWhatIsStored(t *testing.T) {
 
 func TestInspectReportsWhatCantBeRead(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
-	l := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix)), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
+	l := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
 	ctx := t.Context()
 	client.Set(ctx, prefix+"api:text", "of another program", time.Minute)
 	client.Set(ctx, prefix+"api:empty", "", time.Minute)
@@ -115,7 +115,7 @@ func TestBucketsListsThoseOfAPrefix(t *testing.T) {
 		}
 	}
 	client.Set(t.Context(), prefix+"foreign", "x", time.Minute)
-	s := redisstore.New(client, redisstore.WithPrefix(prefix))
+	s := redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout)
 	list := func(policy string, rate int) (got []redisstore.Bucket) {
 		for b, err := range s.Buckets(t.Context(), policy, rate) {
 			require.NoError(t, err)
