@@ -177,7 +177,7 @@ func TestPanicInTheClientIsAFailure(t *testing.T) {
 func outageLine(t *testing.T, client *redis.Client) string {
 	t.Helper()
 	var lines logtest.Buffer
-	store := redisstore.New(client, redisstore.WithTimeout(time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+	store := redisstore.New(client, longTimeout, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 	l := limittest.Limiter(t, store, "api", core.PerDay(1000))
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		if _, err := l.Allow(t.Context(), "k"); err == nil {

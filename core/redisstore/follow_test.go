@@ -151,7 +151,7 @@ func TestFollowersReadAgain(t *testing.T) {
 func TestFollowersLogWhatTheyCantRead(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
 	var lines logtest.Buffer
-	s := redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithTimeout(5*time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+	s := redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
 	require.NoError(t, client.HSet(t.Context(), redisstore.ExceptionsKey(s, "api"), "override:secret", "0 later").Err())
 	require.NoError(t, s.SetException(t.Context(), "api", redisstore.Exception{Key: "eve"}))
@@ -167,7 +167,7 @@ func TestFollowersAskForTheVersionAlone(t *testing.T) {
 	client := redistest.Client(t)
 	count := &commands{}
 	client.AddHook(count)
-	s := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(5*time.Second))
+	s := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout)
 	require.NoError(t, s.SetException(t.Context(), "api", redisstore.Exception{Key: "eve"}))
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -271,7 +271,7 @@ func TestProcessWithoutTheRightToWriteObeys(t *testing.T) {
 	require.NoError(t, admin.Do(ctx, "ACL", "SETUSER", "reader", "on", ">secret", "~ratelimit:*", "-@all", "+@connection", "+evalsha", "+eval", "+hget", "+hgetall", "+hlen", "+del", "+time").Err())
 	var lines logtest.Buffer
 	process := func(client *redis.Client) (*redisstore.Store, *core.Limiter) {
-		s := redisstore.New(client, redisstore.WithTimeout(5*time.Second), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+		s := redisstore.New(client, longTimeout, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 		return s, core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}, OnFailure: core.FailOpen}))
 	}
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "reader", Password: "secret"})
