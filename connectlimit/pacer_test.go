@@ -47,9 +47,9 @@ func refusal(code connect.Code, d time.Duration) error {
 func TestPacerHeedsRetryInfo(t *testing.T) {
 	for protocol := range protocols {
 		var refused, served atomic.Int64
-		until := time.Now().Add(300 * time.Millisecond)
+		until := sync.OnceValue(func() time.Time { return time.Now().Add(300 * time.Millisecond) }) // from the first call on
 		s := serve(t, handlers{once: func(_ context.Context, in *request) (*response, error) {
-			if left := time.Until(until); left > 0 {
+			if left := time.Until(until()); left > 0 {
 				refused.Add(1)
 				return nil, refusal(connect.CodeResourceExhausted, left)
 			}
