@@ -1,50 +1,29 @@
-// Package keyparts takes keys apart, into the values that they name, and says
-// which keys a customer's name means.
+// Package keyparts takes keys apart, into the values that they name, so that
+// tools find the keys of a client, and those that somebody may have meant.
 package keyparts
 
 import (
-	"net/http"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/spelling"
 )
 
-// Parts are what a stored key is made of.
+// Parts are what a key is made of.
 type Parts struct {
-	Values []Value
-
-	// Kind is the first part of an app's own key, as core.JoinKey makes it. It
-	// says what the key names, and is no value.
-	Kind string
-
-	// Doubtful reports that the key can be read in two ways: its first part is
-	// a value, as here, or the kind of an app's own key.
-	Doubtful bool
-
-	// Hashed reports that the key joins a key of more than 128 bytes, whose
-	// values nobody can see.
-	Hashed bool
-
-	keys []joined
+	keys   []string // the key itself, and those that it joins
+	values []value
 }
 
-// Value is what a key says of a client, such as an address, or of a request,
+// value is what a key says of a client, such as an address, or of a request,
 // such as a path.
-type Value struct {
-	Of     string // what it is the value of, such as "header x-api-key"; "": an app's own key without a kind
-	Text   string // as it was, or the hash of a long value
-	Client bool   // it says who sends requests, not what they ask for
-
-	encoded string // as core.JoinKey writes it
-}
-
-// joined is a key that another one joins, or a whole key.
-type joined struct {
-	encoded  string // as core.JoinKey writes it
-	from, to int    // where its values are
+type value struct {
+	text   string // as it was, or the hash of a long value
+	client bool   // it says who sends requests, not what they ask for
+	ip     bool   // it is an address or a network
 }
 
 // form is how extractors make a key of a kind.
@@ -53,8 +32,8 @@ type form struct {
 	client bool // its value says who sends requests
 }
 
-// scheme has the kinds of keys that extractors make.
-var scheme = map[string]form{
+// forms are the kinds of keys that extractors make.
+var forms = map[string]form{
 	"ip":     {client: true},
 	"header": {client: true, named: true},
 	"cookie": {client: true, named: true},
@@ -74,155 +53,64 @@ var scheme = map[string]form{
 	"session":    {client: true},
 }
 
-// hashedPart begins the hash of a long part: see [core.JoinKey].
-const hashedPart = "%sha256="
-
-// Of takes a stored key apart. A key of an app is read as core.JoinKey makes
-// it, its kind and then values, or as one value if it has no colon.
+// Of takes a key apart, as an app makes it or as stores have it. A key that no
+// extractor makes is read as [core.JoinKey] makes it: its kind and then values,
+// or one value if it has no colon.
 func Of(key string) *Parts {
-	var p Parts
-	p.take(core.JoinKey(key))
-	return &p
+	p := new(Parts)
+	p.take(key)
+	return p
 }
 
-// Kind returns the kind of a key that an extractor makes, or "".
-func Kind(key string) string {
-	of, _ := made(key)
-	kind, _, _ := strings.Cut(of, " ")
-	return kind
-}
-
-// take adds what a key is made of that stands in another one as encoded.
-func (p *Parts) take(encoded string) {
-	key, at, from := decode(encoded), len(p.keys), len(p.Values)
-	p.keys = append(p.keys, joined{})
-	defer func() { p.keys[at] = joined{encode(encoded), from, len(p.Values)} }()
-	if isHash(encoded) {
-		p.Hashed = true
-		return
-	}
-	if p.takeMade(key) {
+func (p *Parts) take(key string) {
+	p.keys = append(p.keys, key)
+	if v, ok := extracted(key); ok {
+		p.values = append(p.values, v)
 		return
 	}
 	parts := strings.Split(key, ":")
+	joins := len(parts) > 1 && strings.Contains(decode(parts[0]), ":")
+	for _, part := range parts {
+		_, ok := extracted(decode(part))
+		joins = joins || ok
+	}
 	switch {
-	case joins(parts):
-		p.Doubtful = p.Doubtful || len(parts) == 1 || !isWhole(parts[0])
+	case joins:
 		for _, part := range parts {
-			p.take(part)
+			p.take(decode(part))
 		}
-	case len(parts) == 1:
-		p.add("", encoded, true)
-	default:
-		if at == 0 {
-			p.Kind = decode(parts[0])
-		}
-		p.addAll(decode(parts[0]), parts[1:], true)
+		return
+	case len(parts) > 1:
+		parts = parts[1:]
+	}
+	for _, part := range parts {
+		p.values = append(p.values, value{text: decode(part), client: true})
 	}
 }
 
-// takeMade adds what a key is made of that an extractor makes. It reports
-// whether it is one.
-func (p *Parts) takeMade(key string) bool {
-	of, values := made(key)
-	if of == "" {
-		return false
-	}
-	kind, _, _ := strings.Cut(of, " ")
-	if !scheme[kind].named && slices.ContainsFunc(values, isMade) {
-		p.Doubtful = true // it may join an app's own key, of a client with the kind's name
-		p.add("", kind, true)
-		for _, value := range values {
-			p.take(value)
-		}
-	}
-	p.addAll(of, values, scheme[kind].client)
-	return true
-}
-
-// made returns what a key of an extractor has values of, and these as it has
-// them. Of other keys it returns "".
-func made(key string) (of string, values []string) {
+// extracted returns the value of a key that an extractor makes.
+func extracted(key string) (v value, ok bool) {
 	kind, rest, _ := strings.Cut(key, ":")
-	form, known := scheme[kind]
+	form, known := forms[kind]
 	if !known || rest == "" {
-		return "", nil
+		return v, false
 	}
 	if kind == "ip" { // it is not encoded
-		if _, ok := network(rest); !ok {
-			return "", nil
-		}
-		return kind, []string{core.JoinKey(rest)}
+		_, ok := network(rest)
+		return value{text: rest, client: true, ip: true}, ok
 	}
-	values = strings.Split(rest, ":")
-	name := decode(values[0])
-	switch {
-	case !form.named:
-		if len(values) > 1 && kind != "session" {
-			return "", nil
-		}
-		return kind, values
-	case len(values) != 2 || isMade(values[0]) || (kind == "header" || kind == "cookie") && (&http.Cookie{Name: name}).Valid() != nil:
-		return "", nil
-	}
-	return kind + " " + name, values[1:]
-}
-
-// isMade reports whether a part of a key is one that an extractor makes.
-func isMade(part string) bool {
-	of, _ := made(decode(part))
-	return of != ""
-}
-
-// addAll adds values, each of its own thing.
-func (p *Parts) addAll(of string, encoded []string, client bool) {
-	for i, one := range encoded {
-		if len(encoded) == 1 {
-			p.add(of, one, client)
-		} else {
-			p.add(of+" "+strconv.Itoa(i+1), one, client)
+	if form.named {
+		if _, rest, ok = strings.Cut(rest, ":"); !ok {
+			return v, false
 		}
 	}
+	return value{text: decode(rest), client: form.client}, !strings.Contains(rest, ":")
 }
 
-func (p *Parts) add(of, encoded string, client bool) {
-	p.Values = append(p.Values, Value{of, decode(encoded), client, encode(encoded)})
-}
+// decode returns a part of a joined key as it was.
+func decode(part string) string { return decoded.Replace(part) }
 
-// joins reports whether parts are those of a key that joins others, and not of
-// one that an app makes: the first is a whole key, or any is one of an
-// extractor.
-func joins(parts []string) bool {
-	return len(parts) > 1 && isWhole(parts[0]) || slices.ContainsFunc(parts, isMade)
-}
-
-// isWhole reports whether a part is a key and not the kind of one.
-func isWhole(part string) bool { return isHash(part) || strings.Contains(decode(part), ":") }
-
-func isHash(encoded string) bool { return strings.HasPrefix(encoded, hashedPart) }
-
-// decode returns a part of a joined key as it was. A part that core.JoinKey
-// does not write stays as it is, such as a hash.
-func decode(part string) string {
-	if !strings.Contains(part, "%") {
-		return part
-	}
-	if decoded := decodedPart.Replace(part); core.JoinKey(decoded) == part {
-		return decoded
-	}
-	return part
-}
-
-// encode returns a part as core.JoinKey writes it.
-func encode(part string) string {
-	if isHash(part) || !strings.ContainsAny(part, ":%") && len(part) <= 128 {
-		return part
-	}
-	return core.JoinKey(decode(part))
-}
-
-// decodedPart reverses core.JoinKey in a part.
-var decodedPart = strings.NewReplacer("%3A", ":", "%25", "%")
+var decoded = strings.NewReplacer("%3A", ":", "%25", "%")
 
 // network returns the network that a text is, or of which it is the only
 // address.
@@ -233,4 +121,74 @@ func network(text string) (n netip.Prefix, ok bool) {
 	addr, err := netip.ParseAddr(text)
 	addr = addr.Unmap().WithZone("")
 	return netip.PrefixFrom(addr, addr.BitLen()), err == nil
+}
+
+// Has reports whether the key is text, joins a key that text is, or has text as
+// one of its values, as a whole. An address is also in a key of its network.
+func (p *Parts) Has(text string) bool {
+	return slices.Contains(p.keys, text) || p.keys[0] == store.Key(text) ||
+		slices.ContainsFunc(p.values, func(v value) bool { return v.is(text) })
+}
+
+func (v value) is(text string) bool {
+	if v.text == text || v.text == core.JoinKey(text) { // which hashes a long value
+		return true
+	}
+	if !v.ip {
+		return false
+	}
+	given, ok := network(text)
+	net, _ := network(v.text)
+	return ok && net.Contains(given.Addr()) && given.Bits() >= net.Bits()
+}
+
+// telling are the values that tell keys apart: those that say who sends
+// requests, or all if none does.
+func (p *Parts) telling() []value {
+	list := slices.DeleteFunc(slices.Clone(p.values), func(v value) bool { return !v.client })
+	if len(list) == 0 {
+		return p.values
+	}
+	return list
+}
+
+// SameClient reports whether one of two keys has all values that tell the other
+// apart, such as a header's value alone and joined with a route.
+func (p *Parts) SameClient(other *Parts) bool { return p.within(other) || other.within(p) }
+
+func (p *Parts) within(other *Parts) bool {
+	list := p.telling()
+	for _, v := range list {
+		if !slices.ContainsFunc(other.telling(), func(o value) bool { return o.is(v.text) }) {
+			return false
+		}
+	}
+	return len(list) > 0
+}
+
+// longest is the longest value that people misspell.
+const longest = 64
+
+// Distance returns how many mistakes in typing make p of other, in the values
+// that tell keys apart. It reports false if a value has more mistakes than a
+// third of its letters, or is another address: the address next to one is
+// somebody else's.
+func (p *Parts) Distance(other *Parts) (mistakes int, near bool) {
+	for _, v := range p.telling() {
+		most := max(1, len(v.text)/3)
+		least := most + 1
+		for _, o := range other.telling() {
+			switch {
+			case v.is(o.text) || o.is(v.text):
+				least = 0
+			case !v.ip && !o.ip && len(v.text) <= longest && len(o.text) <= longest:
+				least = min(least, spelling.Distance(v.text, o.text))
+			}
+		}
+		if least > most || least >= len(v.text) {
+			return 0, false
+		}
+		mistakes, near = mistakes+least, true
+	}
+	return mistakes, near
 }

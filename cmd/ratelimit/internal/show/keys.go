@@ -7,8 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 
-	"github.com/tokenbucket-go/ratelimit/internal/keyparts"
 	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
@@ -61,7 +61,11 @@ func (k Keys) Text(key string) string {
 	case "hash":
 		return Hash(k.secret, key)
 	case "hide": // the first part of a key that no extractor makes can be a client
-		return keyparts.Kind(key) + ":…"
+		kind, _, ok := strings.Cut(key, ":")
+		if !ok {
+			kind = ""
+		}
+		return kind + ":…"
 	}
 	return oncall.ShownKey(key)
 }
