@@ -1,0 +1,280 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os/user"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/keyparts"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
+)
+
+// exception is an override or a block that an operator has set.
+type exception struct {
+	Policy string `json:"policy"`
+	oncall.Exception
+
+	key string // as stores have it
+}
+
+// exceptions returns what operators have set for a policy and Redis has, in the
+// order of keys. Those that can't be read are left out, and are the error.
+func (s *server) exceptions(ctx context.Context, policy string) (list []exception, err error) {
+	stored, err := s.store.Exceptions(ctx, policy)
+	for _, e := range stored {
+		x := oncall.Exception{Key: oncall.ShownKey(e.Key), Blocked: e.Blocks(), EndsIn: e.For.Seconds(), By: e.By, Reason: e.Reason}
+		if !x.Blocked {
+			x.Limits = oncall.Texts(e.Limits)
+		}
+		list = append(list, exception{policy, x, e.Key})
+	}
+	return list, s.explain(err)
+}
+
+// exceptionsOf returns the exceptions of one key.
+func (s *server) exceptionsOf(ctx context.Context, policy, key string) (list []exception, err error) {
+	all, err := s.exceptions(ctx, policy)
+	for _, e := range all {
+		if e.key == key {
+			list = append(list, e)
+		}
+	}
+	return list, err
+}
+
+// textOfExceptions writes exceptions as a table. policies: each row begins with
+// the policy.
+func textOfExceptions(w *show.Writer, list []exception, policies bool) {
+	var rows [][]string
+	for _, e := range list {
+		row := []string{e.Key, show.Text(e.Does()), e.EndsBy()}
+		if policies {
+			row = append([]string{show.Text(e.Policy)}, row...)
+		}
+		rows = append(rows, row)
+	}
+	w.Table(2, nil, rows)
+}
+
+// exceptionFlags are the flags of commands that change exceptions.
+type exceptionFlags struct {
+	deskFlags
+
+	keys       keyFlags
+	lasts      time.Duration
+	by, reason string
+	fresh      bool
+}
+
+func (f *exceptionFlags) define(cmd *cobra.Command, sets bool) {
+	f.deskFlags.define(cmd)
+	f.keys.define(cmd)
+	cmd.Flags().StringVar(&f.reason, "reason", "", "why, for those who read it later: a line of `text`")
+	cmd.Flags().StringVar(&f.by, "by", "", "who does it: a `name` (default: the system's of who runs this)")
+	if !sets {
+		return
+	}
+	cmd.Flags().BoolVar(&f.fresh, "new", false, "the client has not come yet: write it also if Redis has only similar keys")
+	cmd.Flags().Func("for", "how `long` it holds, such as 2h, 90min or 7days; without it until it is removed", func(text string) error {
+		l, err := core.ParseLimit("1/" + text) // reads what limits have behind the slash
+		if err != nil || l.RefillInterval < time.Second || l.Mode != core.Continuous || l.Name != "" || l.Capacity != 1 {
+			return errors.New("must be a time of 1 s to 36500 days, such as 2h, 90min or 7days")
+		}
+		f.lasts = l.RefillInterval
+		return nil
+	})
+}
+
+// author is who makes a change.
+func (f *exceptionFlags) author() string {
+	if f.by == "" {
+		if u, err := user.Current(); err == nil {
+			return u.Username
+		}
+	}
+	return f.by
+}
+
+// changeResult is what override, block and unblock did.
+type changeResult struct {
+	Policy string `json:"policy"`
+	Key    string `json:"key"`
+	Done   bool   `json:"done"` // false: nothing was changed
+	Says   string `json:"says"` // what was done, or why not
+
+	Changes    []string    `json:"changes,omitempty"`    // of an override: its limits, and what they were
+	Exceptions []exception `json:"exceptions,omitempty"` // of the key, as they are now
+	Next       *bucket     `json:"next,omitempty"`       // what the next request sees, with --policies
+	similarity
+}
+
+func (r *changeResult) Text(w *show.Writer) {
+	w.Line("%s %s: %s", show.Text(r.Policy), r.Key, r.Says)
+	for _, change := range r.Changes {
+		w.Line("  %s", change)
+	}
+	r.similarity.Text(w)
+	if r.Next != nil && r.Done {
+		w.Line("  The next request: %s.", r.Next.verdict())
+	}
+	if r.Done {
+		w.Line("  Services that call redisstore's FollowExceptions obey within 2 s; others take no notice.")
+	}
+}
+
+// set writes an exception, unless Redis has no bucket of its key and keys that
+// may be meant.
+func (d *desk) set(cmd *cobra.Command, f *exceptionFlags, policy string, e redisstore.Exception, does string, changes []string) error {
+	ctx := cmd.Context()
+	r := &changeResult{Policy: policy, Key: oncall.ShownKey(e.Key), Changes: changes}
+	kept, err := d.store.State(ctx, policy, e.Key)
+	if err != nil {
+		return d.explain(err)
+	}
+	if kept.Bytes == nil {
+		r.similarity = d.similar(ctx, policy, e.Key)
+	}
+	if len(r.Similar) > 0 && !f.fresh {
+		r.Says, r.Changes = "Redis has no bucket of this key, so nothing was changed. If the client has not come yet, add --new.", nil
+		return orFound(printResult(cmd, r))
+	}
+	e.For, e.By, e.Reason = f.lasts, f.author(), f.reason
+	if err := d.change(ctx, func(ctx context.Context) error { return d.store.SetException(ctx, policy, e) }); err != nil {
+		return err
+	}
+	r.Done, r.Says = true, does
+	if e.For > 0 {
+		r.Says += " for " + show.Duration(e.For)
+	} else {
+		r.Says += " until it is removed"
+	}
+	if kept.Bytes == nil {
+		r.Says += ". Redis has no bucket of this key: it was never used, or not since it was full"
+	}
+	return d.after(cmd, r, e.Key)
+}
+
+// after prints what was done, with what the next request of the key sees.
+func (d *desk) after(cmd *cobra.Command, r *changeResult, key string) error {
+	d.forget(r.Policy)
+	var err error
+	if r.Exceptions, err = d.exceptionsOf(cmd.Context(), r.Policy, key); err != nil {
+		return err
+	}
+	if _, ok := d.policies[r.Policy]; ok {
+		if r.Next, err = d.look(cmd.Context(), r.Policy, key, "", nil, true); err != nil {
+			return d.explain(err)
+		}
+	}
+	return printResult(cmd, r)
+}
+
+// change changes one thing in Redis. What is begun is ended, also if ctx ends
+// meanwhile, so that the command can say whether it was done.
+func (d *desk) change(ctx context.Context, do func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return d.explain(do(context.WithoutCancel(ctx)))
+}
+
+// orFound returns errFound after a result that was printed.
+func orFound(err error) error {
+	if err == nil {
+		err = errFound
+	}
+	return err
+}
+
+func newBlockCommand() *cobra.Command {
+	var f exceptionFlags
+	cmd := &cobra.Command{
+		Use:   "block POLICY [KEY]",
+		Short: "Deny all requests of a client, without a deploy",
+		Long: `Deny all requests of a client, without a deploy. It is written into Redis beside
+the buckets, and comes before all overrides. What the client has left stays.
+
+If Redis has no bucket of the key, and has keys that may be meant, nothing is
+written, and the exit code is 1: add --new for a client that has not come yet.`,
+		Example: "  ratelimit block api --ip 192.0.2.1 --for 1day --reason scraper",
+		Args:    cobra.RangeArgs(1, 2),
+	}
+	f.define(cmd, true)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		key, err := f.keys.only(args[1:])
+		if err != nil {
+			return err
+		}
+		d, err := f.open(cmd, args[0])
+		if err != nil {
+			return err
+		}
+		defer d.close()
+		return d.set(cmd, &f, args[0], redisstore.Exception{Key: key}, "blocked", nil)
+	}
+	return cmd
+}
+
+func newUnblockCommand() *cobra.Command {
+	var f exceptionFlags
+	cmd := &cobra.Command{
+		Use:     "unblock POLICY [KEY]",
+		Short:   "End a block",
+		Long:    "End a block. The exit code is 1 if Redis has none.",
+		Example: "  ratelimit unblock api --ip 192.0.2.1",
+		Args:    cobra.RangeArgs(1, 2),
+	}
+	f.define(cmd, false)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		key, err := f.keys.only(args[1:])
+		if err != nil {
+			return err
+		}
+		d, err := f.open(cmd, args[0])
+		if err != nil {
+			return err
+		}
+		defer d.close()
+		return d.remove(cmd, &f, args[0], key, false)
+	}
+	return cmd
+}
+
+// remove ends a block of a key, or its override.
+func (d *desk) remove(cmd *cobra.Command, f *exceptionFlags, policy, key string, override bool) error {
+	kind := "block"
+	if override {
+		kind = "override"
+	}
+	ctx, was := cmd.Context(), false
+	err := d.change(ctx, func(ctx context.Context) (err error) {
+		was, err = d.store.RemoveException(ctx, policy, redisstore.Removal{Key: key, Override: override, By: f.author(), Reason: f.reason})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r := &changeResult{Policy: policy, Key: oncall.ShownKey(key), Done: was, Says: "the " + kind + " has ended"}
+	if was {
+		return d.after(cmd, r, key)
+	}
+	r.Says = "Redis has no " + kind + " of this key, so nothing was changed"
+	all, err := d.exceptions(ctx, policy)
+	if err != nil {
+		return err
+	}
+	given := keyparts.Of(key)
+	for _, e := range all {
+		_, near := given.Distance(keyparts.Of(e.key))
+		if e.Blocked != override && (near || given.SameClient(keyparts.Of(e.key))) && len(r.Similar) < mostSimilar {
+			r.Similar = append(r.Similar, e.Key)
+		}
+	}
+	return orFound(printResult(cmd, r))
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/oncall"
+)
+
+// getResult is what get prints.
+type getResult struct {
+	bucket
+
+	Exceptions []exception `json:"exceptions,omitempty"` // overrides and blocks of the key that are in Redis
+	similarity
+}
+
+func (r *getResult) Text(w *show.Writer) {
+	r.bucket.Text(w)
+	textOfExceptions(w, r.Exceptions, false)
+	r.similarity.Text(w)
+	if !r.byFile && r.Stored {
+		w.Line("  %s", lacksFile)
+	}
+}
+
+// lacksFile is what a policy file would add.
+const lacksFile = "--policies FILE adds names, rates, overrides and blocks of the policy: what is left now, and when the next token comes."
+
+// unitsFlag defines the flag that says what the next request takes. The units
+// are nil without it: one of each unit that the limits of a key count.
+func unitsFlag(cmd *cobra.Command, units *core.Units) {
+	cmd.Flags().Func("cost", "what the next request takes: a `number` of requests, or UNIT=NUMBER; can be repeated (default 1)", func(text string) error {
+		unit, number, ok := strings.Cut(text, "=")
+		if !ok {
+			unit, number = core.Requests, text
+		}
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || n < 0 {
+			return errors.New("must be a number such as 5, or of a unit, such as tokens=1000")
+		}
+		if *units == nil {
+			*units = core.Units{}
+		}
+		(*units)[unit] = n
+		return nil
+	})
+}
+
+func newGetCommand() *cobra.Command {
+	var (
+		f     deskFlags
+		keys  keyFlags
+		plan  string
+		units core.Units
+	)
+	cmd := &cobra.Command{
+		Use:   "get POLICY [KEY]",
+		Short: "Say whether a client is limited right now, and why",
+		Long: `Say whether a client is limited right now, and why. It takes nothing. KEY is a key
+as the service makes it, or flags say who the client is; several are joined in
+their order, as Join does. Without --policies it says what is stored.
+
+Of a key that Redis does not have it names keys that may be meant. The exit code
+is 1 then, and if the next request is denied.`,
+		Example: `  ratelimit get api ip:192.0.2.1 --policies policies.yaml
+  ratelimit get api --route /items --header x-api-key=k-123 -u redis://redis:6379`,
+		Args: cobra.RangeArgs(1, 2),
+	}
+	f.define(cmd)
+	keys.define(cmd)
+	unitsFlag(cmd, &units)
+	cmd.Flags().StringVar(&plan, "plan", "", "decide by the limits of this `plan` of the policy (default: those that the key was last decided by)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, policy := cmd.Context(), args[0]
+		key, err := keys.only(args[1:])
+		if err != nil {
+			return err
+		}
+		if f.file == "" && (plan != "" || units != nil) {
+			return misuse("--plan and --cost need --policies FILE")
+		}
+		d, err := f.open(cmd, policy)
+		if err != nil {
+			return err
+		}
+		defer d.close()
+		b, err := d.look(ctx, policy, key, plan, units, false)
+		if err != nil {
+			return d.explain(err)
+		}
+		r := &getResult{bucket: *b}
+		if r.Exceptions, err = d.exceptionsOf(ctx, policy, key); err != nil {
+			return err
+		}
+		if blocks := slices.IndexFunc(r.Exceptions, func(e exception) bool { return e.Blocked }); blocks >= 0 && !r.byFile {
+			r.Allowed, r.Blocked, r.Says = new(bool), true, oncall.Blocked(oncall.Operator)
+		}
+		if !r.Stored {
+			r.similarity = d.similar(ctx, policy, key)
+		}
+		if err = printResult(cmd, r); err == nil && (!r.passes() || len(r.Similar)+len(r.Policies) > 0) {
+			err = errFound
+		}
+		return err
+	}
+	return cmd
+}
