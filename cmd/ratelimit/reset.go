@@ -25,7 +25,7 @@ type resetResult struct {
 	Done bool       `json:"done"` // false: nothing was reset
 	similarity
 
-	refused string // why nothing was done
+	value string // of --all-of, that no key has
 }
 
 // resetKey is a key that was reset, or would be.
@@ -44,7 +44,7 @@ func (r *resetResult) Text(w *show.Writer) {
 		k := &r.Keys[i]
 		switch subject := show.Text(k.Policy) + " " + k.Key + ": "; {
 		case r.Done:
-			w.Line("%sis reset: every limit is full. Before: %s.", subject, k.Before)
+			w.Line("%sreset, so every limit is full. Before: %s.", subject, k.Before)
 		case !k.Stored:
 			w.Line("%snothing was stored, so nothing was reset: it was never used, or not since it was full.", subject)
 		default:
@@ -54,11 +54,10 @@ func (r *resetResult) Text(w *show.Writer) {
 	}
 	r.similarity.Text(w)
 	if r.Done {
-		w.Line("  Processes may repeat a denial for up to 1 s (redisstore.WithDenyCache),")
-		w.Line("  and use tokens on lease for up to 2 s (redisstore.WithLease).")
+		w.Line("  Processes may repeat a denial for up to 1 s (WithDenyCache), and use tokens on lease for up to 2 s (WithLease).")
 	}
-	if r.refused != "" {
-		w.Line("  %s", r.refused)
+	if r.value != "" {
+		w.Line("No key has the value %s, so nothing was reset.", show.Text(r.value))
 	}
 }
 
@@ -77,7 +76,7 @@ does: what was used, reserved and held is forgotten. Overrides and blocks stay.
 The exit code is 1 if nothing was stored, with keys that may be meant.
 
 With --all-of, all keys that have a value as a whole are reset, of a policy or
-of all. Without --yes it only says which.`,
+of all. Without --yes it says which, and does nothing.`,
 		Example: `  ratelimit reset api --header x-api-key=k-123
   ratelimit reset --all-of k-123 --yes`,
 		Args: cobra.MaximumNArgs(2),
@@ -174,11 +173,10 @@ func (d *desk) resetAll(cmd *cobra.Command, policy, value string, yes bool) erro
 	found := show.Some(int64(len(r.Keys)), "key")
 	switch {
 	case len(r.Keys) == 0:
-		r.refused = "No key has the value " + show.Text(value) + ", so nothing was reset."
+		r.value = value
 		return cmp.Or(orFound(printResult(cmd, r)), missing(failed))
 	case !yes:
-		r.refused = "Nothing was reset: --yes resets " + found + "."
-		return cmp.Or(printResult(cmd, r), missing(failed))
+		return cmp.Or(printResult(cmd, r), missing(failed), misuse("nothing was reset: --yes resets %s", found))
 	}
 	done := 0
 	err := pace.Each(ctx, d.flags.rate, withoutErrors(r.Keys), func(k resetKey) (struct{}, error) {
