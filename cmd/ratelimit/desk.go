@@ -127,10 +127,12 @@ type similarity struct {
 }
 
 const (
-	mostSimilar   = 3
-	mostCompared  = 100_000
-	longestSearch = 5 * time.Second
+	mostSimilar  = 3
+	mostCompared = 100_000
 )
+
+// longestSearch is how long similar looks. Tests make it longer.
+var longestSearch = 5 * time.Second
 
 // similar looks for keys that somebody may have meant by one, for a few seconds
 // at most. It finds nothing if the user may not list keys.

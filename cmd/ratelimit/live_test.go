@@ -1,11 +1,14 @@
 package main
 
 import (
+	"log/slog"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -32,8 +35,11 @@ func serve(t *testing.T, files map[string]string) *service {
 	at(t, noon)
 	server := redistest.Start(t)
 	s := &service{redis: server.Client(t), url: "redis://" + server.Addr}
-	s.store = redisstore.New(s.redis, redisstore.WithTimeout(time.Minute), core.WithClock(func() time.Time { return storeClock() }))
+	s.store = redisstore.New(s.redis, redisstore.WithTimeout(time.Minute), core.WithClock(func() time.Time { return storeClock() }), core.WithLogger(slog.New(slog.DiscardHandler)))
 	t.Setenv(urlVariable, s.url)
+	before := longestSearch
+	longestSearch = time.Minute
+	t.Cleanup(func() { longestSearch = before })
 	write(t, files)
 	return s
 }
@@ -68,3 +74,61 @@ func (s *service) use(t *testing.T, policy, key string, n int64, limits ...core.
 }
 
 var daily = core.PerDay(10).WithName("daily")
+
+// password is one that no output may have.
+const password = "hunter2hunter2"
+
+// command runs a command line, in which 'quoted' arguments may have spaces. A
+// busy machine gets more time.
+func command(t *testing.T, line string) (out, errs string, code int) {
+	t.Helper()
+	var args []string
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			args = append(args, part)
+		} else {
+			args = append(args, strings.Fields(part)...)
+		}
+	}
+	switch args[0] {
+	case "version", "check", "replay", "completion", "help":
+	case "doctor":
+		args = append(args, "--timeout", "1m", "--store-timeout", "1h")
+	default:
+		args = append(args, "--timeout", "1m")
+	}
+	out, errs, code = printed(t, "", args...)
+	for _, text := range []string{out, errs} {
+		require.NotContains(t, text, password, "no output has a password: %s", line)
+		require.NotRegexp(t, "[\x00-\x08\x0b-\x1f\x7f\u202e]", text, "nothing steers a terminal: %s", line)
+	}
+	return out, errs, code
+}
+
+// expect runs command lines, and looks for what each says.
+func expect(t *testing.T, lines []expected) {
+	t.Helper()
+	for _, e := range lines {
+		out, errs, code := command(t, e.line)
+		assert.Equal(t, e.code, code, "%s:\n%s%s", e.line, out, errs)
+		for _, says := range e.says {
+			assert.Contains(t, out+errs, says, e.line)
+		}
+	}
+}
+
+// expected is what a command line says, and its exit code.
+type expected struct {
+	line string
+	code int
+	says []string
+}
+
+// says is what a command line that does its work says.
+func says(line string, says ...string) expected { return expected{line, exitDone, says} }
+
+// finds is what a command line says that finds something.
+func finds(line string, says ...string) expected { return expected{line, exitFound, says} }
+
+// misuses is what a mistaken command line says.
+func misuses(line string, says ...string) expected { return expected{line, exitMisuse, says} }

@@ -60,7 +60,7 @@ With --remove the exit code is 1 if Redis has no override.`,
 		if err != nil {
 			return d.explain(err)
 		}
-		return d.set(cmd, &f, args[0], redisstore.Exception{Key: key, Limits: limits}, "an override", changes)
+		return d.set(cmd, &f, args[0], redisstore.Exception{Key: key, Limits: limits}, "override", changes)
 	}
 	return cmd
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -63,7 +64,7 @@ func (d *desk) look(ctx context.Context, policy, key, plan string, units core.Un
 	switch {
 	case plan != "":
 		if rules = rules.For(plan); rules == nil {
-			return nil, misuse("%s has no plan %s", show.Text(policy), show.Text(plan))
+			return nil, misuse("%s has no plan %s%s", show.Text(policy), show.Text(plan), meant(plan, slices.Sorted(maps.Keys(d.policies[policy].Plans))))
 		}
 		kept, err = inspect.Key(ctx, rules.Limiter, key)
 	case !quick || rules.HasPlans():
