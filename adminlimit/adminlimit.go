@@ -34,7 +34,7 @@
 //
 // See [docs/tools.md].
 //
-// [docs/tools.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/tools.md#a-page-for-the-one-on-call
+// [docs/tools.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/tools.md
 package adminlimit
 
 import (
@@ -114,18 +114,18 @@ type handler struct {
 func New(authorise func(r *http.Request) (who string, ok bool), c Config) (http.Handler, error) {
 	var errs []error
 	mistake := func(field string, value any, reason string) {
-		errs = append(errs, &core.ConfigError{Field: "adminlimit." + field, Value: value, Reason: reason})
+		errs = append(errs, &core.ConfigError{Field: field, Value: value, Reason: reason})
 	}
 	if authorise == nil {
-		mistake("New authorise", nil, "must be a function that says who sent a request: there is no default")
+		mistake("adminlimit.New authorise", nil, "must be a function that says who sent a request: there is no default")
 	}
 	if len(c.Limiters) == 0 {
-		mistake("Config.Limiters", c.Limiters, "must have the limiters from core.NewLimiter")
+		mistake("adminlimit.Config.Limiters", c.Limiters, "must have the limiters from core.NewLimiter")
 	}
 	h := &handler{Config: c, authorise: authorise, byName: make(map[string]*core.Limiter)}
 	h.Limiters = nil
 	for i, l := range c.Limiters {
-		field := fmt.Sprintf("Config.Limiters[%d]", i)
+		field := fmt.Sprintf("adminlimit.Config.Limiters[%d]", i)
 		switch {
 		case l == nil:
 			mistake(field, nil, "must be a limiter from core.NewLimiter")
@@ -141,7 +141,7 @@ func New(authorise func(r *http.Request) (who string, ok bool), c Config) (http.
 	for _, name := range c.Hosts {
 		host := hostname(name)
 		if host == "" || name != host && name != "["+host+"]" || strings.ContainsAny(host, "/@*, ") {
-			mistake("Config.Hosts", name, "must be a name or an address as in a URL, without a port, such as admin.example.com or [::1]")
+			mistake("adminlimit.Config.Hosts", name, "must be a name or an address as in a URL, without a port, such as admin.example.com or [::1]")
 		}
 		h.Hosts = append(h.Hosts, host)
 	}

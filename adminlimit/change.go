@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -118,15 +117,8 @@ func (h *handler) change(ctx context.Context, o *order) (done string, err error)
 	case "reload":
 		return h.reload()
 	}
-	h.changing.Lock()
-	defer h.changing.Unlock()
-	p := o.limiter.Policy()
-	p.Shadow = o.action == "shadow-on"
-	return fmt.Sprintf("shadow mode was %s, and is %s in this process until its next reload or start", onOff[o.limiter.Policy().Shadow], onOff[p.Shadow]),
-		o.limiter.SetPolicy(p)
+	return h.shadow(o.limiter, o.action == "shadow-on")
 }
-
-var onOff = map[bool]string{true: "on", false: "off"}
 
 func (h *handler) reset(ctx context.Context, o *order) (done string, err error) {
 	before, err := h.look(ctx, o.limiter, o.form.Get("plan"), o.key)
@@ -171,9 +163,11 @@ func (h *handler) except(ctx context.Context, o *order) (done string, err error)
 	if err := h.followed(policy); err != nil {
 		return "", err
 	}
-	err = h.Redis.SetException(ctx, policy, e)
+	if err := h.Redis.SetException(ctx, policy, e); err != nil {
+		return "", err
+	}
 	h.obey(ctx, o.limiter)
-	return done, err
+	return done, nil
 }
 
 // remove ends the block and the override of a key.
@@ -211,6 +205,19 @@ func (h *handler) followed(policy string) error {
 // obey has this process obey a change of exceptions at once. If Redis does not
 // answer, it does so when it follows them again.
 func (h *handler) obey(ctx context.Context, l *core.Limiter) { _ = h.Redis.ReadExceptions(ctx, l) }
+
+// shadow turns shadow mode on or off.
+func (h *handler) shadow(l *core.Limiter, on bool) (done string, err error) {
+	h.changing.Lock()
+	defer h.changing.Unlock()
+	p := l.Policy()
+	p.Shadow = on
+	done = "shadow mode is off"
+	if on {
+		done = "shadow mode is on"
+	}
+	return done + ", in this process, until its next reload or start", l.SetPolicy(p)
+}
 
 // reload sets all policies from the file, or none.
 func (h *handler) reload() (done string, err error) {

@@ -305,7 +305,7 @@ func TestWhoChangedWhatIsLogged(t *testing.T) {
 			key = "key=user:7 "
 		}
 		assert.Contains(t, log, `level=INFO msg="ratelimit: changed by hand" who=ann action=reset policy=login `+key+`done="reset: login had 5 of 5 tokens left"`)
-		assert.Contains(t, log, `who=ann action=shadow-on policy=login done="shadow mode was off, and is on in this process until its next reload or start"`)
+		assert.Contains(t, log, `who=ann action=shadow-on policy=login done="shadow mode is on, in this process, until its next reload or start"`)
 		assert.Contains(t, log, `who=ann action=reload done="reloaded: changed login in this process"`)
 		assert.Equal(t, keys, strings.Contains(log, "user:7"), "keys can be personal data")
 		assert.NotContains(t, log, "look", "who looks changes nothing")

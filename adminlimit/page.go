@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"html/template"
-	"maps"
 	"slices"
 	"time"
 )
@@ -22,7 +21,6 @@ var (
 		"style":  func() template.HTML { return template.HTML("<style>" + style + "</style>") }, //nolint:gosec // a constant
 		"has":    slices.Contains[[]string],
 		"isHash": isHash,
-		"plans":  plansOf,
 		"bucket": func(policy, key string) Bucket { return Bucket{Policy: policy, Key: key} },
 		"span":   func(seconds float64) string { return wait(time.Duration(seconds * float64(time.Second))) },
 		"clock":  func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
@@ -37,17 +35,6 @@ var (
 			"'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 	}()
 )
-
-// plansOf returns the names of all plans of policies.
-func plansOf(policies []Policy) []string {
-	names := make(map[string]bool)
-	for _, p := range policies {
-		for name := range p.Plans {
-			names[name] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
-}
 
 func writePage(b *bytes.Buffer, s *State) error { return page.Execute(b, s) }
 
