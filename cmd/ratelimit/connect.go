@@ -99,6 +99,11 @@ func (s *server) storeAt(prefix string) *redisstore.Store {
 // dial makes the client that a URL describes. single are the options of a
 // client of one server; nil: it is one of Sentinels.
 func (s *server) dial(raw string) (single *redis.Options, err error) {
+	defer func() {
+		if recover() != nil { // go-redis panics for a pool_size of -1
+			err = misuse("the URL of Redis has an option that no client can have")
+		}
+	}()
 	wrong := func(err error) error {
 		if strings.ContainsAny(raw, "@?") { // the error may show parts of a password
 			return misuse("the URL of Redis must be such as redis://user:password@host:6379/0; characters such as / ? # in the password are percent-encoded")

@@ -12,10 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/internal/keyparts"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // deskFlags are the flags of commands about buckets.
@@ -39,7 +38,7 @@ type desk struct {
 	errs     io.Writer // for warnings
 
 	mu    sync.Mutex // guards rules
-	rules map[string]*oncall.Rules
+	rules map[string]*rules
 }
 
 // open reads the policies, if a file is given, and connects to a master. policy
@@ -58,7 +57,7 @@ func (f *deskFlags) open(cmd *cobra.Command, policy string) (*desk, error) {
 
 // openAny is open, and takes a replica too.
 func (f *deskFlags) openAny(cmd *cobra.Command, policy string) (*desk, error) {
-	d := &desk{file: f.file, errs: cmd.ErrOrStderr(), rules: make(map[string]*oncall.Rules)}
+	d := &desk{file: f.file, errs: cmd.ErrOrStderr(), rules: make(map[string]*rules)}
 	if f.file != "" {
 		var err error
 		if d.policies, err = loadPolicies(cmd, f.file); err != nil {
@@ -91,7 +90,7 @@ func meant(name string, names []string) string {
 // rulesOf returns what is in force in a policy of the file, with the exceptions
 // that are in Redis, or nil if the file lacks it. Its limiter takes keys as
 // stores have them. Failures of Redis are errors.
-func (d *desk) rulesOf(ctx context.Context, policy string) (*oncall.Rules, error) {
+func (d *desk) rulesOf(ctx context.Context, policy string) (*rules, error) {
 	p, ok := d.policies[policy]
 	if !ok {
 		return nil, nil
@@ -109,7 +108,7 @@ func (d *desk) rulesOf(ctx context.Context, policy string) (*oncall.Rules, error
 	if err := d.store.ReadExceptions(ctx, limiter); err != nil && ctx.Err() == nil {
 		_, _ = fmt.Fprintf(d.errs, "warning: not all overrides and blocks of %s are known: %s\n", show.Text(policy), show.Visible(d.explain(err).Error()))
 	}
-	d.rules[policy] = oncall.RulesOf(limiter.WithStoredKeys())
+	d.rules[policy] = rulesOf(limiter.WithStoredKeys())
 	return d.rules[policy], nil
 }
 
@@ -165,7 +164,7 @@ func (d *desk) similar(ctx context.Context, policy, key string) (found similarit
 	}
 	slices.Sort(same)
 	for _, key := range same {
-		found.Similar = append(found.Similar, oncall.ShownKey(key))
+		found.Similar = append(found.Similar, show.Key(key))
 	}
 	if !known[policy] && d.policies == nil {
 		for name, has := range known {

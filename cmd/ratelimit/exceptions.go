@@ -4,21 +4,27 @@ import (
 	"context"
 	"errors"
 	"os/user"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
-	"github.com/tokenbucket-go/ratelimit/internal/keyparts"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // exception is an override or a block that an operator has set.
 type exception struct {
-	Policy string `json:"policy"`
-	oncall.Exception
+	Policy  string   `json:"policy"`
+	Key     string   `json:"key"` // as commands take it
+	Blocked bool     `json:"blocked,omitempty"`
+	Limits  []string `json:"limits,omitempty"`          // of an override
+	EndsIn  float64  `json:"ends_in_seconds,omitempty"` // missing: it holds until it is removed
+	By      string   `json:"by,omitempty"`              // who has set it
+	Reason  string   `json:"reason,omitempty"`
 
 	key string // as stores have it
 }
@@ -28,11 +34,11 @@ type exception struct {
 func (s *server) exceptions(ctx context.Context, policy string) (list []exception, err error) {
 	stored, err := s.store.Exceptions(ctx, policy)
 	for _, e := range stored {
-		x := oncall.Exception{Key: oncall.ShownKey(e.Key), Blocked: e.Blocks(), EndsIn: e.For.Seconds(), By: e.By, Reason: e.Reason}
-		if !x.Blocked {
-			x.Limits = oncall.Texts(e.Limits)
+		x := exception{Policy: policy, Key: show.Key(e.Key), Blocked: e.Blocks(), EndsIn: e.For.Seconds(), By: e.By, Reason: e.Reason, key: e.Key}
+		for _, l := range e.Limits {
+			x.Limits = append(x.Limits, l.String())
 		}
-		list = append(list, exception{policy, x, e.Key})
+		list = append(list, x)
 	}
 	return list, s.explain(err)
 }
@@ -53,7 +59,17 @@ func (s *server) exceptionsOf(ctx context.Context, policy, key string) (list []e
 func textOfExceptions(w *show.Writer, list []exception, policies bool) {
 	var rows [][]string
 	for _, e := range list {
-		row := []string{e.Key, show.Text(e.Does()), e.EndsBy()}
+		does, ends := show.Text(strings.Join(e.Limits, ", ")), "until it is removed"
+		if e.Blocked {
+			does = "blocked"
+		}
+		if e.EndsIn > 0 {
+			ends = "ends in " + show.Duration(seconds(e.EndsIn))
+		}
+		if e.By+e.Reason != "" {
+			ends += ", by " + about(store.ExceptionNote{By: e.By, Reason: e.Reason})
+		}
+		row := []string{e.Key, does, ends}
 		if policies {
 			row = append([]string{show.Text(e.Policy)}, row...)
 		}
@@ -132,7 +148,7 @@ func (r *changeResult) Text(w *show.Writer) {
 // may be meant.
 func (d *desk) set(cmd *cobra.Command, f *exceptionFlags, policy string, e redisstore.Exception, does string, changes []string) error {
 	ctx := cmd.Context()
-	r := &changeResult{Policy: policy, Key: oncall.ShownKey(e.Key), Changes: changes}
+	r := &changeResult{Policy: policy, Key: show.Key(e.Key), Changes: changes}
 	kept, err := d.store.State(ctx, policy, e.Key)
 	if err != nil {
 		return d.explain(err)
@@ -260,7 +276,7 @@ func (d *desk) remove(cmd *cobra.Command, f *exceptionFlags, policy, key string,
 	if err != nil {
 		return err
 	}
-	r := &changeResult{Policy: policy, Key: oncall.ShownKey(key), Done: was, Says: "the " + kind + " has ended"}
+	r := &changeResult{Policy: policy, Key: show.Key(key), Done: was, Says: "the " + kind + " has ended"}
 	if was {
 		return d.after(cmd, r, key)
 	}

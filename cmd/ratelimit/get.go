@@ -10,7 +10,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // getResult is what get prints.
@@ -100,7 +99,7 @@ is 1 then, and if the next request is denied.`,
 			return err
 		}
 		if blocks := slices.IndexFunc(r.Exceptions, func(e exception) bool { return e.Blocked }); blocks >= 0 && !r.byFile {
-			r.Allowed, r.Blocked, r.Says = new(bool), true, oncall.Blocked(oncall.Operator)
+			r.Allowed, r.Blocked, r.Says = new(bool), true, saysBlocked(operator)
 		}
 		if !r.Stored {
 			r.similarity = d.similar(ctx, policy, key)

@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/keyof"
 	"github.com/tokenbucket-go/ratelimit/core/store"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // keyFlags are flags that say who a client is, each as one extractor of the
@@ -70,13 +70,13 @@ func (f *keyFlags) key(args []string) (key string, rest []string, err error) {
 	if len(args) == 0 {
 		return "", nil, misuse("name a key, such as ip:192.0.2.1, or a client, such as --ip 192.0.2.1")
 	}
-	if key, err = oncall.GivenKey(args[0]); err != nil {
+	if key, err = show.GivenKey(args[0]); err != nil {
 		return "", nil, misuse("%s: %w", args[0], err)
 	}
 	if key == "" {
 		return "", nil, misuse("a key has at least one byte")
 	}
-	return oncall.StoredKey(key), args[1:], nil
+	return show.StoredKey(key), args[1:], nil
 }
 
 // only is key of a command that takes nothing else.

@@ -73,14 +73,14 @@ func (d *desk) replaced(ctx context.Context, policy, key string, texts []string)
 	if err != nil {
 		return nil, nil, err
 	}
-	if rules, _, err = rules.Last(ctx, key); err != nil {
+	if rules, _, err = rules.last(ctx, key); err != nil {
 		return nil, nil, err
 	}
-	res, err := rules.Limiter.PeekUnits(ctx, key, rules.Request(key))
+	res, err := rules.limiter.PeekUnits(ctx, key, rules.request(key))
 	if err != nil {
 		return nil, nil, err
 	}
-	override = slices.Clone(rules.Limiter.Exceptions().Overrides[key])
+	override = slices.Clone(rules.limiter.Exceptions().Overrides[key])
 	for _, text := range texts {
 		l, err := core.ParseLimit(text)
 		if err != nil {

@@ -11,11 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
-	"github.com/tokenbucket-go/ratelimit/internal/keyparts"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
@@ -120,7 +119,7 @@ of all. Without --yes it says which, and does nothing.`,
 
 // before returns what Redis has of a key.
 func (d *desk) before(ctx context.Context, b redisstore.Bucket) (k resetKey, err error) {
-	k = resetKey{Policy: b.Policy, Key: oncall.ShownKey(b.Key), Stored: true, Before: "it could not be read", bucket: b}
+	k = resetKey{Policy: b.Policy, Key: show.Key(b.Key), Stored: true, Before: "it could not be read", bucket: b}
 	found, err := d.look(ctx, b.Policy, b.Key, "", nil, false)
 	if err == nil {
 		k.Stored, k.Before = found.Stored, found.verdict()

@@ -10,7 +10,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/inspect"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // bucket is the state of a key.
@@ -59,36 +58,36 @@ func (d *desk) look(ctx context.Context, policy, key, plan string, units core.Un
 	if err != nil {
 		return nil, err
 	}
-	b := &bucket{Policy: policy, Key: oncall.ShownKey(key), Stored: true, Shadow: d.policies[policy].Shadow}
+	b := &bucket{Policy: policy, Key: show.Key(key), Stored: true, Shadow: d.policies[policy].Shadow}
 	var kept inspect.Bucket
 	switch {
 	case plan != "":
-		if rules = rules.For(plan); rules == nil {
+		if rules = rules.ofPlan(plan); rules == nil {
 			return nil, misuse("%s has no plan %s%s", show.Text(policy), show.Text(plan), meant(plan, slices.Sorted(maps.Keys(d.policies[policy].Plans))))
 		}
-		kept, err = inspect.Key(ctx, rules.Limiter, key)
-	case !quick || rules.HasPlans():
-		rules, kept, err = rules.Last(ctx, key)
+		kept, err = inspect.Key(ctx, rules.limiter, key)
+	case !quick || rules.hasPlans():
+		rules, kept, err = rules.last(ctx, key)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if units == nil {
-		units = rules.Request(key)
+		units = rules.request(key)
 	}
-	res, err := rules.Limiter.PeekUnits(ctx, key, units)
+	res, err := rules.limiter.PeekUnits(ctx, key, units)
 	if err != nil {
 		return nil, err
 	}
-	b.Plan, b.Allowed, b.byFile, b.wait = rules.Plan, &res.Allowed, true, res.RetryAfter
+	b.Plan, b.Allowed, b.byFile, b.wait = rules.plan, &res.Allowed, true, res.RetryAfter
 	if !quick {
 		b.Stored = len(kept.Limits)+kept.Others > 0
 	}
-	if rules.Owner(key) == "" { // an override may have come since
-		b.Note = oncall.Differs(kept)
+	if rules.owner(key) == "" { // an override may have come since
+		b.Note = differs(kept)
 	}
-	b.Says = oncall.Says(res, !b.Stored)
-	if says := rules.Blocked(key); says != "" {
+	b.Says = saysState(res, !b.Stored)
+	if says := rules.blocked[key]; says != "" {
 		b.Says, b.Blocked = says, true
 	}
 	for _, r := range res.Limits() {
@@ -96,7 +95,7 @@ func (d *desk) look(ctx context.Context, policy, key, plan string, units core.Un
 		if r.RetryAfter == core.Never {
 			l.RetryIn = -1
 		}
-		if unit := oncall.Unit(r.Limit); unit != core.Requests {
+		if unit := unitOf(r.Limit); unit != core.Requests {
 			l.Unit = unit
 		}
 		for _, k := range kept.Limits {
@@ -117,7 +116,7 @@ func (d *desk) stored(ctx context.Context, policy, key string) (*bucket, error) 
 	if err != nil {
 		return nil, err
 	}
-	b := &bucket{Policy: policy, Key: oncall.ShownKey(key), Stored: len(records) > 0, Limits: []limit{}, Says: "nothing is stored: never used, or not since it was full"}
+	b := &bucket{Policy: policy, Key: show.Key(key), Stored: len(records) > 0, Limits: []limit{}, Says: "nothing is stored: never used, or not since it was full"}
 	var least *limit
 	for _, r := range records {
 		b.Limits = append(b.Limits, limit{
@@ -195,10 +194,10 @@ func (b *bucket) Text(w *show.Writer) {
 		case l.RetryIn < 0:
 			next = "never allowed"
 		case l.RetryIn > 0:
-			next = "allowed in " + oncall.Wait(seconds(l.RetryIn))
+			next = "allowed in " + show.Wait(seconds(l.RetryIn))
 		}
 		if l.FullIn > 0 {
-			full = "in " + oncall.Wait(seconds(l.FullIn))
+			full = "in " + show.Wait(seconds(l.FullIn))
 		}
 		notes := ""
 		if l.Unit != "" {

@@ -13,7 +13,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/inspect"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
@@ -43,8 +42,8 @@ func (d *desk) survey(ctx context.Context, r *doctorResult) error {
 		if err != nil {
 			return inspect.Bucket{}, err
 		}
-		_, found, err := rules.Last(ctx, b.Key)
-		if rules.Owner(b.Key) != "" { // its limits may have changed since it was used
+		_, found, err := rules.last(ctx, b.Key)
+		if rules.owner(b.Key) != "" { // its limits may have changed since it was used
 			found = inspect.Bucket{}
 		}
 		return found, err
@@ -54,7 +53,7 @@ func (d *desk) survey(ctx context.Context, r *doctorResult) error {
 		}
 		counts[b.Policy]++
 		if errors.As(err, new(*store.StateError)) {
-			unreadable, why = append(unreadable, show.Text(b.Policy)+" "+oncall.ShownKey(b.Key)), err.Error()
+			unreadable, why = append(unreadable, show.Text(b.Policy)+" "+show.Key(b.Key)), err.Error()
 			return nil
 		}
 		for _, l := range found.Limits {
@@ -122,7 +121,7 @@ func (r *doctorResult) definitions(definitions map[[2]string]*definition, d *des
 		}
 		changed = true
 		r.add(levelFault, "definitions", fmt.Sprintf("%s, limit %s: %s of %s were last used under another definition, of capacity %s or another rate, the latest at %s",
-			show.Text(s.policy), show.Text(s.limit), show.Count(s.changed), show.Some(s.keys, "key"), show.Count(s.capacity), oncall.Instant(s.last)),
+			show.Text(s.policy), show.Text(s.limit), show.Count(s.changed), show.Some(s.keys, "key"), show.Count(s.capacity), instant(s.last)),
 			"If that time goes on, two definitions are in use: deploy one, or rename one of the policies. If not, it was a deployment. Tiers by WithLimits look alike, and are right.")
 	}
 	if !changed {

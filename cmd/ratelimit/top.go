@@ -18,9 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tokenbucket-go/ratelimit/adminlimit"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
-	"github.com/tokenbucket-go/ratelimit/core/denied"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // Environment variables with credentials, which other users of the machine
@@ -41,7 +40,7 @@ type replica struct {
 	URL   string `json:"url"`             // without credentials
 	Error string `json:"error,omitempty"` // why it could not be read
 
-	report *denied.Report
+	denied []adminlimit.Denials
 }
 
 // topPolicy is who is denied most of a policy.
@@ -51,13 +50,16 @@ type topPolicy struct {
 	Shadow  int64    `json:"shadow,omitempty"` // of these, by shadow mode alone, so allowed
 	Seconds float64  `json:"window_seconds"`   // for which the replica counts that has counted longest
 	Keys    []topKey `json:"keys"`             // who is denied most
+
+	// Unlisted is how often a key that is not listed was denied at most, and by
+	// how much AtLeast may be too low.
+	Unlisted int64 `json:"unlisted_at_most"`
 }
 
 // topKey is how often a key was denied.
 type topKey struct {
-	Key     string `json:"key"` // as commands take it, or a hash
+	Key     string `json:"key"` // as commands take it
 	AtLeast int64  `json:"at_least"`
-	AtMost  int64  `json:"at_most"`
 }
 
 func (r *topResult) Text(w *show.Writer) {
@@ -78,13 +80,12 @@ func (r *topResult) Text(w *show.Writer) {
 		w.Line("%s: %s denied%s by %s in %s", show.Text(p.Policy), show.Count(p.Denied), shadow, show.Some(int64(read), "replica"), show.Duration(seconds(p.Seconds)))
 		var rows [][]string
 		for _, k := range p.Keys {
-			times, share := show.Count(k.AtLeast), show.Percent(k.AtLeast, p.Denied)
-			if k.AtMost > k.AtLeast {
-				times, share = times+" to "+show.Count(k.AtMost), share+" to "+show.Percent(min(k.AtMost, p.Denied), p.Denied)
-			}
-			rows = append(rows, []string{k.Key, times, share})
+			rows = append(rows, []string{k.Key, show.Count(k.AtLeast), show.Percent(k.AtLeast, p.Denied)})
 		}
 		w.Table(2, nil, rows)
+		if p.Unlisted > 0 {
+			w.Line("  Each may be more by %s, and each other key has at most as many.", show.Count(p.Unlisted))
+		}
 	}
 	for _, one := range r.Replicas {
 		if one.Error != "" {
@@ -104,12 +105,12 @@ func newTopCommand() *cobra.Command {
 		Use:   "top URL…",
 		Short: "Say who is denied most, summed over the replicas of a service",
 		Long: `Say who is denied most, summed over the replicas of a service. Each URL is that of
-the adminlimit handler of one process, which needs adminlimit.WithDenied. The
+the adminlimit handler of one process, whose Config has Denied. The
 address of a load balancer would answer for another process each time. Who asks
 is in ` + userVariable + ` (name:password) or ` + headerVariable + ` (a header field).
 
-Of each key it prints how often it was denied at least and at most, and its share
-of the policy's denials.`,
+Of each key it prints how often it was denied, and its share of the policy's
+denials.`,
 		Example: "  " + userVariable + "=ann:… ratelimit top http://app-1:8080/admin/limits http://app-2:8080/admin/limits",
 		Args:    cobra.MinimumNArgs(1),
 	}
@@ -211,9 +212,7 @@ func (r *replica) read(client *http.Client, request *http.Request) {
 		return
 	}
 	defer func() { _ = response.Body.Close() }()
-	var page struct {
-		Denied *denied.Report `json:"denied"`
-	}
+	var page adminlimit.State
 	switch code := response.StatusCode; {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		r.Error = response.Status + ": say who asks by " + userVariable + " or " + headerVariable
@@ -224,41 +223,49 @@ func (r *replica) read(client *http.Client, request *http.Request) {
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, longestPage)).Decode(&page); err != nil {
 		r.Error = "the answer is not that of adminlimit: check the URL's path"
-	} else if r.report = page.Denied; r.report == nil {
-		r.Error = "nothing counts who is denied there: the service needs adminlimit.WithDenied"
+	} else if r.denied = page.Denied; r.denied == nil {
+		r.Error = "nothing counts who is denied there: the service sets no Denied in adminlimit.Config"
 	}
 }
 
 // rank adds up what the replicas count, of a policy or of all with "", and
 // returns how many could not be read.
 func (r *topResult) rank(policy string, most int) (unread int) {
-	var reports []denied.Report
-	windows := make(map[string]float64)
+	sums, keys := make(map[string]*topPolicy), make(map[[2]string]int64)
 	for _, one := range r.Replicas {
 		if one.Error != "" {
 			unread++
-			continue
 		}
-		for i, p := range one.report.Policies {
-			windows[p.Policy] = max(windows[p.Policy], p.Until.Sub(p.From).Seconds())
-			for j, k := range p.Keys {
-				if key, err := oncall.GivenKey(k.Key); err == nil && !one.report.Hashed { // the page shows it so that it can be given back
-					one.report.Policies[i].Keys[j].Key = key
+		for _, d := range one.denied {
+			if policy != "" && d.Policy != policy {
+				continue
+			}
+			sum := sums[d.Policy]
+			if sum == nil {
+				sum = &topPolicy{Policy: d.Policy, Keys: []topKey{}}
+				sums[d.Policy] = sum
+			}
+			sum.Denied, sum.Shadow, sum.Unlisted = sum.Denied+d.Denied, sum.Shadow+d.Shadow, sum.Unlisted+d.Unlisted
+			sum.Seconds = max(sum.Seconds, d.Until.Sub(d.From).Seconds())
+			for _, k := range d.Keys {
+				key, err := show.GivenKey(k.Key) // the page shows it so that it can be given back
+				if err != nil {
+					key = k.Key
 				}
+				keys[[2]string{d.Policy, key}] += k.AtLeast
 			}
 		}
-		reports = append(reports, *one.report)
 	}
-	for _, p := range denied.Merge(reports...).Policies {
-		if policy != "" && p.Policy != policy {
-			continue
-		}
-		of := topPolicy{Policy: p.Policy, Denied: p.Denied, Shadow: p.Shadow, Seconds: windows[p.Policy], Keys: []topKey{}}
-		for _, k := range p.Top(most).Keys {
-			of.Keys = append(of.Keys, topKey{oncall.ShownKey(k.Key), k.AtLeast, k.AtMost})
-		}
-		r.Policies = append(r.Policies, of)
+	for of, n := range keys {
+		sums[of[0]].Keys = append(sums[of[0]].Keys, topKey{show.Key(of[1]), n})
 	}
-	slices.SortStableFunc(r.Policies, func(a, b topPolicy) int { return cmp.Compare(b.Denied, a.Denied) })
+	for _, sum := range sums {
+		slices.SortFunc(sum.Keys, func(a, b topKey) int { return cmp.Or(cmp.Compare(b.AtLeast, a.AtLeast), strings.Compare(a.Key, b.Key)) })
+		sum.Keys = sum.Keys[:min(len(sum.Keys), most)]
+		r.Policies = append(r.Policies, *sum)
+	}
+	slices.SortFunc(r.Policies, func(a, b topPolicy) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Policy, b.Policy))
+	})
 	return unread
 }

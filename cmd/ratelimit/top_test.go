@@ -13,14 +13,13 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/adminlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/denied"
 )
 
 // app starts a process of a service, whose adminlimit asks for ann's password
 // and counts denials of the policy api by key. It returns the URL of the page.
 func app(t *testing.T, denials map[string]int) string {
 	t.Helper()
-	top := core.Must(denied.New())
+	top := new(adminlimit.Top)
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{daily}}, core.WithObserver(top.Observe)))
 	for key, n := range denials {
 		_, err := l.AllowN(t.Context(), key, 10)
@@ -33,10 +32,13 @@ func app(t *testing.T, denials map[string]int) string {
 	}
 	authorise := func(r *http.Request) (string, bool) {
 		who, given, _ := r.BasicAuth()
-		return who, given == password || r.Header.Get("X-Token") == password
+		if r.Header.Get("X-Token") == password {
+			return "program", true
+		}
+		return who, given == password
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/admin/limits", adminlimit.New(authorise, adminlimit.Limiters(l), adminlimit.WithDenied(top)))
+	mux.Handle("/admin/limits", core.Must(adminlimit.New(authorise, adminlimit.Config{Limiters: []*core.Limiter{l}, Denied: top})))
 	mux.Handle("/old", http.RedirectHandler("/login?token="+password, http.StatusFound))
 	mux.HandleFunc("/html", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<p>log in</p>")) })
 	server := httptest.NewServer(mux)
@@ -55,7 +57,7 @@ func TestTopAddsUpReplicas(t *testing.T) {
 	out, _, _ = command(t, "top "+one+" "+two+" --most 1 --json")
 	var r topResult
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
-	assert.Equal(t, []topKey{{"value:user:bob", 7, 7}}, r.Policies[0].Keys)
+	assert.Equal(t, []topKey{{"value:user:bob", 7}}, r.Policies[0].Keys)
 	t.Setenv(userVariable, "")
 	t.Setenv(headerVariable, "X-Token: "+password)
 	expect(t, []expected{
@@ -83,6 +85,7 @@ func TestTopNamesReplicasThatCantBeRead(t *testing.T) {
 	t.Setenv(userVariable, "")
 	t.Setenv(headerVariable, password)
 	expect(t, []expected{misuses("top "+page, "must be such as 'Authorization: Bearer")})
+	t.Setenv(headerVariable, "")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	assert.Equal(t, exitInterrupted, run(ctx, []string{"top", page}, strings.NewReader(""), t.Output(), t.Output()))

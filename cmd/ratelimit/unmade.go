@@ -15,7 +15,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/keyof"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // unmade returns what is doubtful about the keys of a policy's overrides and
@@ -27,9 +26,9 @@ func unmade(p core.Policy) (doubts []string) {
 	}{{"override", slices.Sorted(maps.Keys(p.Overrides))}, {"block", slices.Sorted(slices.Values(p.Blocked))}} {
 		for _, key := range of.keys {
 			if hint := asExtractors(key); hint != key {
-				doubt := p.Name + ", " + of.what + " of " + oncall.ShownKey(key) + ": no extractor makes this key"
+				doubt := p.Name + ", " + of.what + " of " + show.Key(key) + ": no extractor makes this key"
 				if hint != "" {
-					doubt += ": did you mean " + oncall.ShownKey(hint) + "?"
+					doubt += ": did you mean " + show.Key(hint) + "?"
 				} else {
 					doubt += ", only a key function of your own"
 				}

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 // Keys are how keys, which can be personal data, stand in output.
@@ -67,7 +65,7 @@ func (k Keys) Text(key string) string {
 		}
 		return kind + ":…"
 	}
-	return oncall.ShownKey(key)
+	return Key(key)
 }
 
 // Bytes is a key for JSON that has [Keys.Text] beside it, or nil if that is the

@@ -4,15 +4,6 @@ package show
 import (
 	"strconv"
 	"time"
-
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
-)
-
-// Numbers and times are those of sentences about buckets.
-var (
-	Count    = oncall.Count
-	Some     = oncall.Some
-	Duration = oncall.Duration
 )
 
 // Percent is the share of part in whole, with as many decimals as tell it from

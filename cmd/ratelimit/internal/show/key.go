@@ -1,7 +1,6 @@
-package oncall
+package show
 
 import (
-	"cmp"
 	"encoding/hex"
 	"errors"
 	"strconv"
@@ -9,20 +8,19 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 const hashed = "sha256:" // begins a key that stores have in place of a longer one
 
-// ShownKey returns a key as tools show it, on one line and whole: as it is, or
+// Key returns a key as tools show it, on one line and whole: as it is, or
 // as a Go string in double quotes if a terminal, a page or a shell would change
 // it. That is a key that is empty, begins with a dash or a double quote, or has
 // a single quote, bytes that are not UTF-8, characters that nobody can see or
 // that change how others are read, or spaces that a browser drops. In double
 // quotes it is ASCII without spaces and single quotes, so it can be pasted
 // between single quotes. [GivenKey] takes it.
-func ShownKey(key string) string {
+func Key(key string) string {
 	if isPlain(key) {
 		return key
 	}
@@ -48,7 +46,7 @@ func isUnclear(r rune) bool {
 var ErrQuotes = errors.New(`a key in double quotes must be a Go string, such as "user:\xff", and is taken without the quotes`)
 
 // GivenKey returns the key that someone gives: as it is, or in double quotes as
-// [ShownKey] shows it. The error is [ErrQuotes].
+// [Key] shows it. The error is [ErrQuotes].
 func GivenKey(text string) (key string, err error) {
 	if len(text) < 2 || text[0] != '"' || text[len(text)-1] != '"' {
 		return text, nil
@@ -63,20 +61,14 @@ func GivenKey(text string) (key string, err error) {
 // makes it, or as Redis, logs of stores and reports of who is denied have a
 // long one. [core.Limiter.WithStoredKeys] takes it.
 func StoredKey(given string) string {
-	if digits, ok := strings.CutPrefix(given, hashed); ok && IsHex(digits, 64) {
+	if digits, ok := strings.CutPrefix(given, hashed); ok && isHash(digits) {
 		return given
 	}
 	return store.Key(given)
 }
 
-// IsHex reports whether s has so many hex digits and nothing else.
-func IsHex(s string, digits int) bool {
+// isHash reports whether s has the digits of a SHA-256.
+func isHash(s string) bool {
 	_, err := hex.DecodeString(s)
-	return err == nil && len(s) == digits
+	return err == nil && len(s) == 64
 }
-
-// LogDigits is how many hex digits [core.Limiter.LogKey] returns.
-const LogDigits = 12
-
-// Unit is what a limit counts.
-func Unit(l core.Limit) string { return cmp.Or(l.Unit, core.Requests) }

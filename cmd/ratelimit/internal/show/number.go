@@ -1,7 +1,4 @@
-// Package oncall is what tools of the one on call share, on the command line
-// and in adminlimit: the forms of keys that people give, what the next request
-// takes, and what is said about a bucket.
-package oncall
+package show
 
 import (
 	"fmt"
@@ -9,6 +6,7 @@ import (
 	"time"
 )
 
+// Count is n with commas.
 func Count(n int64) string {
 	if n < 0 {
 		return "-" + Count(-n)
