@@ -15,11 +15,14 @@ import (
 // keyof makes it by hand.
 func ExampleLimiter_Reset() {
 	var seen string // by the observer
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}},
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), policy,
 		core.WithObserver(func(_ context.Context, o core.Observation) { seen = o.Key })))
+	byRouteAndKey := httplimit.New(limiter, httplimit.Join(httplimit.ByRoute(), httplimit.ByHeader("X-Api-Key")))
+	byIP := httplimit.New(limiter, httplimit.ByIP())
 	mux := http.NewServeMux()
-	mux.Handle("/items/{id}", httplimit.New(limiter, httplimit.Join(httplimit.ByRoute(), httplimit.ByHeader("X-Api-Key")))(http.NotFoundHandler()))
-	mux.Handle("/", httplimit.New(limiter, httplimit.ByIP())(http.NotFoundHandler()))
+	mux.Handle("/items/{id}", byRouteAndKey(http.NotFoundHandler()))
+	mux.Handle("/", byIP(http.NotFoundHandler()))
 
 	for _, path := range []string{"/items/7", "/"} {
 		r := httptest.NewRequest(http.MethodGet, path, nil) // from 192.0.2.1

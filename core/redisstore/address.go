@@ -20,20 +20,24 @@ import (
 
 // Why a URL is refused, and what to write instead.
 const (
-	urlForms = "redis://user:password@host:6379/0, rediss://… for TLS, or unix:///path/of/socket"
+	urlForms = "write redis://user:password@host:6379/0, rediss://… for TLS, or unix:///path/of/socket"
 	escaped  = "characters such as / ? # @ % are percent-encoded in a user and a password: %2F %3F %23 %40 %25"
 
-	noURL        = "must be a URL: before host and port write redis://, and a password before the host, as in redis://:password@host:6379/0"
-	badScheme    = "must begin with redis://, rediss:// or unix://: write " + urlForms + "; for Sentinel or a Cluster give redisstore.New a client"
-	hasSpace     = "must have no spaces and no control characters: write " + urlForms
-	severalHosts = "must name one server, redis://host:6379: for several give redisstore.New a redis.NewClusterClient, " +
-		"redis.NewFailoverClient or redis.NewRing; " + escaped + ", and a comma %2C"
-	badParts    = "must have a host, and a port up to 65535, as in redis://user:password@host:6379/0 or redis://[::1]:6379: " + escaped
+	noURL     = "must be a URL, not host and port alone: " + urlForms
+	badScheme = "must begin with redis://, rediss:// or unix://: " + urlForms +
+		"; for Sentinel or a Cluster give redisstore.New a client"
+	hasSpace     = "must have no spaces and no control characters: " + urlForms
+	severalHosts = "must name one server, redis://host:6379: for a Cluster write redisstore.New(redis.NewClusterClient(" +
+		`&redis.ClusterOptions{Addrs: []string{"n1:6379", "n2:6379"}})), for Sentinel with redis.NewFailoverClient; ` +
+		escaped + ", and a comma %2C"
+	badParts = "must have a host, and a port up to 65535, " +
+		"as in redis://user:password@host:6379/0 or redis://[::1]:6379: " + escaped
 	badSocket   = "must have the socket's whole path behind three slashes: unix:///path/of/socket"
 	badDatabase = "must end with the number of a database, as in redis://host:6379/0: " + escaped
-	badOption   = "must have options that go-redis knows, with values that it can read, as in redis://host:6379/0?dial_timeout=2s&pool_size=20; " +
-		"a password is none: redis://:password@host:6379/0"
-	badAddr = "must have host:port for each address, such as localhost:6379: a URL is for redisstore.Open, and a password for the client's Password"
+	badOption   = "must have options that go-redis knows, with values that it can read, " +
+		"as in redis://host:6379/0?dial_timeout=2s&pool_size=20; a password is none: redis://:password@host:6379/0"
+	badAddr = "must have host:port for each address, such as localhost:6379: " +
+		"a URL is for redisstore.Open, and a password for the client's Password"
 )
 
 // optionsOf reads a URL as [redis.ParseURL] does, and refuses what that takes

@@ -17,9 +17,8 @@ import (
 
 // What to write instead of a URL that is refused.
 const (
-	aURL         = "redis://:password@host:6379/0"
-	aScheme      = "rediss://… for TLS"
-	oneServer    = "redis.NewClusterClient"
+	aURL         = "write redis://user:password@host:6379/0, rediss://… for TLS, or unix:///path/of/socket"
+	oneServer    = `redisstore.New(redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"n1:6379", "n2:6379"}}))`
 	hostAndPort  = "redis://user:password@host:6379/0 or redis://[::1]:6379"
 	threeSlashes = "unix:///path/of/socket"
 	aDatabase    = "redis://host:6379/0"
@@ -50,32 +49,32 @@ var refusedURLs = []struct{ url, says string }{
 	{"name.redis.cache.windows.net:6380,password=SECRET=,ssl=True", aURL}, // its keys end with =
 	{"host=localhost;port=6379;password=SECRET", aURL},                    // ADO
 	{"master.name.use1.cache.amazonaws.com:6379,SECRET", aURL},            // AWS, with its token
-	{"redis-cli -h localhost -p 6379 -a SECRET", aScheme},                 // pasted
-	{"redis-cli -u redis://user:SECRET@localhost:6379/0", aScheme},        // pasted
-	{"REDIS_URL=redis://user:SECRET@localhost:6379", aScheme},             // pasted
-	{"jdbc:redis://user:SECRET@localhost:6379/0", aScheme},                // JDBC
-	{"jdbc:redis://localhost:6379/0?user=u&password=SECRET", aScheme},
-	{"redis+sentinel://:SECRET@s1:26379,s2:26379/mymaster", aScheme}, // redis-py and others
-	{"redis-socket:///run/redis.sock?password=SECRET", aScheme},      // Lettuce
-	{"\"redis://user:SECRET@localhost:6379\"", aScheme},              // with its quotes
-	{"'redis://user:SECRET@localhost:6379'", aScheme},
-	{"${REDIS_URL:-redis://user:SECRET@localhost}", aScheme}, // not expanded
-	{"http://user:SECRET@localhost:6379", aScheme},
-	{"https://default:SECRET@name.upstash.io", aScheme}, // its REST address
-	{"HTTP://USER:SECRET@LOCALHOST", aScheme},
-	{"tcp://user:SECRET@localhost:6379", aScheme},
-	{"valkey://user:SECRET@localhost:6379", aScheme},
-	{"user:SEC://SECRET@localhost", aScheme},
-	{"://SECRET@localhost", aScheme},
-	{"SECRET://localhost:6379", aScheme},
-	{"redis://user:SECRET@localhost:6379 redis://user:SECRET@other:6379", aScheme}, // a space
-	{"redis://user:SECRET @localhost:6379", aScheme},
-	{" redis://user:SECRET@localhost:6379", aScheme},
-	{"redis://user:SECRET@localhost:6379\n", aScheme}, // read from a file
-	{"redis://user:SECRET\x00@localhost:6379", aScheme},
-	{"redis://user:SEC\x7fSECRET@localhost:6379", aScheme},
-	{"redis://user:SECRET@localhost:6379\u00a0", aScheme}, // from a page
-	{"\ufeffredis://user:SECRET@localhost:6379", aScheme}, // a byte order mark
+	{"redis-cli -h localhost -p 6379 -a SECRET", aURL},                    // pasted
+	{"redis-cli -u redis://user:SECRET@localhost:6379/0", aURL},           // pasted
+	{"REDIS_URL=redis://user:SECRET@localhost:6379", aURL},                // pasted
+	{"jdbc:redis://user:SECRET@localhost:6379/0", aURL},                   // JDBC
+	{"jdbc:redis://localhost:6379/0?user=u&password=SECRET", aURL},
+	{"redis+sentinel://:SECRET@s1:26379,s2:26379/mymaster", aURL}, // redis-py and others
+	{"redis-socket:///run/redis.sock?password=SECRET", aURL},      // Lettuce
+	{"\"redis://user:SECRET@localhost:6379\"", aURL},              // with its quotes
+	{"'redis://user:SECRET@localhost:6379'", aURL},
+	{"${REDIS_URL:-redis://user:SECRET@localhost}", aURL}, // not expanded
+	{"http://user:SECRET@localhost:6379", aURL},
+	{"https://default:SECRET@name.upstash.io", aURL}, // its REST address
+	{"HTTP://USER:SECRET@LOCALHOST", aURL},
+	{"tcp://user:SECRET@localhost:6379", aURL},
+	{"valkey://user:SECRET@localhost:6379", aURL},
+	{"user:SEC://SECRET@localhost", aURL},
+	{"://SECRET@localhost", aURL},
+	{"SECRET://localhost:6379", aURL},
+	{"redis://user:SECRET@localhost:6379 redis://user:SECRET@other:6379", aURL}, // a space
+	{"redis://user:SECRET @localhost:6379", aURL},
+	{" redis://user:SECRET@localhost:6379", aURL},
+	{"redis://user:SECRET@localhost:6379\n", aURL}, // read from a file
+	{"redis://user:SECRET\x00@localhost:6379", aURL},
+	{"redis://user:SEC\x7fSECRET@localhost:6379", aURL},
+	{"redis://user:SECRET@localhost:6379\u00a0", aURL}, // from a page
+	{"\ufeffredis://user:SECRET@localhost:6379", aURL}, // a byte order mark
 
 	// Several servers.
 	{"redis://n1:6379,n2:6379", oneServer},
@@ -158,7 +157,8 @@ func TestOpenRefusesAndShowsNoPartOfTheURL(t *testing.T) {
 			t.Errorf("Open(%q) takes it", test.url)
 			continue
 		}
-		if store != nil || !strings.HasPrefix(err.Error(), "ratelimit: redisstore.Open url: (not shown) must ") || !strings.Contains(err.Error(), test.says) {
+		begins := strings.HasPrefix(err.Error(), "ratelimit: redisstore.Open url: (not shown) must ")
+		if store != nil || !begins || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("Open(%q) returns %v; want an error that says to write %q", test.url, err, test.says)
 		}
 		if mistake := (*core.ConfigError)(nil); !errors.As(err, &mistake) || mistake.Code() != "RL302" {
@@ -192,10 +192,12 @@ func everythingOf(err error) string {
 
 func TestOpenTakesURLsOfOneServer(t *testing.T) {
 	for _, url := range []string{
-		"redis://localhost", "redis://localhost:6379", "redis://localhost/", "redis://localhost:6379/0", "REDIS://Localhost:6379/15", "rediss://localhost:6380",
-		"redis://:6379", "redis://:password@localhost", "redis://user@localhost", "redis://user:p%2F%3F%23%40%25%2Cw@localhost:6379/2",
-		"redis://user:p,w@localhost", "redis://user:p@w@localhost", "redis://user:p=w;!$&'()*+~@localhost", "redis://192.0.2.1:6379", "redis://[::1]:6379", "redis://[::1]",
-		"redis://[fe80::1%25eth0]:6379", "redis://my_redis-0.name.svc.cluster.local:65535", "redis://büro:6379",
+		"redis://localhost", "redis://localhost:6379", "redis://localhost/", "redis://localhost:6379/0",
+		"REDIS://Localhost:6379/15", "rediss://localhost:6380", "redis://:6379",
+		"redis://:password@localhost", "redis://user@localhost", "redis://user:p%2F%3F%23%40%25%2Cw@localhost:6379/2",
+		"redis://user:p,w@localhost", "redis://user:p@w@localhost", "redis://user:p=w;!$&'()*+~@localhost",
+		"redis://192.0.2.1:6379", "redis://[::1]:6379", "redis://[::1]", "redis://[fe80::1%25eth0]:6379",
+		"redis://my_redis-0.name.svc.cluster.local:65535", "redis://büro:6379",
 		"redis://localhost:6379?db=3&dial_timeout=2s&pool_size=20", "rediss://localhost:6379/0?skip_verify=true",
 		"unix:///run/redis.sock", "unix://user:password@/run/redis.sock?db=1",
 	} {
@@ -213,9 +215,10 @@ func TestOpenTakesURLsOfOneServer(t *testing.T) {
 // A URL or a connection string in the place of host:port would be shown by each
 // error of go-redis.
 func TestAClientWhoseAddressMayHaveAPasswordIsAMistake(t *testing.T) {
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(1)}}
 	addresses := []string{
-		"redis://:SECRET@localhost:6379", "user:SECRET@localhost:6379", "localhost:6379,password=SECRET", "localhost;password=SECRET:6379", "localhost:6379?password=SECRET",
-		"-h localhost -a SECRET", "http://SECRET",
+		"redis://:SECRET@localhost:6379", "user:SECRET@localhost:6379", "localhost:6379,password=SECRET",
+		"localhost;password=SECRET:6379", "localhost:6379?password=SECRET", "-h localhost -a SECRET", "http://SECRET",
 	}
 	for _, address := range addresses {
 		for name, client := range map[string]redis.UniversalClient{
@@ -224,8 +227,9 @@ func TestAClientWhoseAddressMayHaveAPasswordIsAMistake(t *testing.T) {
 			"Ring":          redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "localhost:6379", "b": address}}),
 		} {
 			t.Cleanup(func() { _ = client.Close() })
-			_, err := core.NewLimiter(redisstore.New(client), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(1)}})
-			if err == nil || !strings.Contains(err.Error(), "redisstore.New client: (not shown) must have host:port") || !strings.Contains(err.Error(), "(RL302)") {
+			_, err := core.NewLimiter(redisstore.New(client), policy)
+			if mistake := (*core.ConfigError)(nil); !errors.As(err, &mistake) || mistake.Code() != "RL302" ||
+				!strings.Contains(err.Error(), "redisstore.New client: (not shown) must have host:port") {
 				t.Errorf("a %s of %q: NewLimiter returns %v; want a mistake that says what to write", name, address, err)
 				continue
 			}
@@ -238,9 +242,10 @@ func TestAClientWhoseAddressMayHaveAPasswordIsAMistake(t *testing.T) {
 
 func TestAnOutageNamesTheServerWithoutItsPassword(t *testing.T) {
 	var lines logtest.Buffer
-	store := opened(t, "redis://user:SECRET@127.0.0.1:1/3?client_name=SECRET", redisstore.WithTimeout(10*time.Second), redisstore.WithBreaker(1, time.Minute),
-		core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
-	l, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(1)}, OnFailure: core.FailClosed})
+	store := opened(t, "redis://user:SECRET@127.0.0.1:1/3?client_name=SECRET", redisstore.WithTimeout(10*time.Second),
+		redisstore.WithBreaker(1, time.Minute), core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(1)}, OnFailure: core.FailClosed}
+	l, err := core.NewLimiter(store, policy)
 	if err != nil {
 		t.Fatal(err)
 	}
