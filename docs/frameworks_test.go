@@ -78,7 +78,7 @@ func TestRowsOfFrameworksNamePackages(t *testing.T) {
 		}
 		require.FileExists(t, filepath.Join(module, "go.mod"), row)
 		packages, _, _ := strings.Cut(fields[2], " -run ")
-		for _, dir := range strings.Fields(packages) {
+		for dir := range strings.FieldsSeq(packages) {
 			require.DirExists(t, filepath.Join(module, strings.TrimSuffix(dir, "/...")), row)
 		}
 	}

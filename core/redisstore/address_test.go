@@ -174,10 +174,10 @@ func TestOpenRefusesAndShowsNoPartOfTheURL(t *testing.T) {
 // errors in it.
 func everythingOf(err error) string {
 	text := fmt.Sprintf("%v %+v %#v\n", err, err, err)
-	if mistake, ok := err.(*core.ConfigError); ok { //nolint:errorlint // each error has its turn
+	if mistake, ok := err.(*core.ConfigError); ok {
 		text += fmt.Sprintf("%v %+v %#v\n", mistake.Value, *mistake, *mistake)
 	}
-	switch e := err.(type) { //nolint:errorlint // each error has its turn
+	switch e := err.(type) {
 	case interface{ Unwrap() error }:
 		if inner := e.Unwrap(); inner != nil {
 			text += everythingOf(inner)
