@@ -11,11 +11,11 @@ require (
 	github.com/tokenbucket-go/ratelimit v0.0.0
 	github.com/valyala/fastjson v1.6.4
 	golang.org/x/term v0.45.0
-	pgregory.net/rapid v1.1.0
 )
 
 require (
 	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/felixge/httpsnoop v1.1.0 // indirect
 	github.com/goccy/go-yaml v1.18.0 // indirect
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/mattn/go-runewidth v0.0.16 // indirect

@@ -90,7 +90,7 @@ Exit codes:
 	root.SetVersionTemplate("ratelimit {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().Bool("json", false, "print the result as JSON, with the members that the text has")
-	root.AddCommand(newVersionCommand())
+	root.AddCommand(newCheckCommand(), newReplayCommand(), newVersionCommand())
 	return root
 }
 
