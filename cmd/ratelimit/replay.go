@@ -65,16 +65,16 @@ A member of an object in JSON is request.host.`,
 	flags.StringArrayVar(&f.Only, "only", nil, "leave out other lines than those that match `FIELD=PATTERN`, in which * is any text")
 	flags.StringArrayVar(&f.Skip, "skip", nil, "leave out lines that match `FIELD=PATTERN`")
 	flags.StringVar(&f.html, "html", "", "write the report as a page to a `file`, too")
-	flags.BoolVar(&f.sample, "sample", false, "print a made-up log to try this with, and do nothing else")
+	flags.BoolVar(&f.sample, "sample", false, "print a made-up log to try this with")
 	return cmd
 }
 
 func (f *replayFlags) run(cmd *cobra.Command, logs []string) error {
-	if f.sample {
-		return samplelog.Write(cmd.OutOrStdout())
-	}
 	if err := f.check(logs); err != nil {
 		return err
+	}
+	if f.sample {
+		return samplelog.Write(cmd.OutOrStdout())
 	}
 	policies, err := f.load(cmd)
 	if err != nil {
@@ -107,6 +107,10 @@ func (f *replayFlags) run(cmd *cobra.Command, logs []string) error {
 // check returns an error for flags that don't go together.
 func (f *replayFlags) check(logs []string) error {
 	switch {
+	case f.sample && len(logs)+len(f.limits)+len(f.policies) > 0:
+		return misuse("--sample prints a log: write it to a file, and replay that")
+	case f.sample:
+		return nil
 	case len(logs) == 0:
 		return misuse("name a log: a file, or - for standard input (--sample prints one to try)")
 	case len(f.limits) == 0 && f.policies == "":
@@ -144,7 +148,11 @@ func (f *replayFlags) load(cmd *cobra.Command) (list []replay.Policy, err error)
 		for _, name := range names {
 			policy, ok := policies[name]
 			if !ok {
-				return nil, misuse("policy %s is not in %s: it has %s", show.Text(name), f.policies, strings.Join(all, ", "))
+				hint := ": it has " + strings.Join(all, ", ")
+				if near := nearest(name, all); near != "" {
+					hint = ": did you mean " + near + "?"
+				}
+				return nil, misuse("policy %s is not in %s%s", show.Text(name), f.policies, hint)
 			}
 			list = append(list, replay.Policy{Policy: policy, Label: name})
 		}

@@ -120,7 +120,7 @@ func target(l *accesslog.Line) (*url.URL, error) {
 		text = "http://" + text
 	}
 	u, err := url.ParseRequestURI(text)
-	if err != nil {
+	if err != nil || strings.Contains(text, " ") {
 		return nil, errors.New("the target of the request is not a URL")
 	}
 	return u, nil

@@ -108,7 +108,7 @@ func (o *Outcome) text(w *show.Writer) {
 	if o.Longest != nil {
 		w.Line("  longest denial: %s", o.Longest)
 	}
-	if len(o.MostDenied) > 1 {
+	if len(o.MostDenied) > 0 {
 		w.Line("  denied most:")
 		var rows [][]string
 		for _, c := range o.MostDenied {

@@ -200,7 +200,7 @@ func (t *Traffic) remarks() []string {
 		list = append(list, "requests have an X-Forwarded-For: if proxies sent it, name them with --trust, or all their clients count as one")
 	}
 	if t.tooMany > 0 {
-		list = append(list, show.Some(t.tooMany, "request")+" have status 429 in the log: clients sent some of the others only because these were denied")
+		list = append(list, fmt.Sprintf("the log has %s with status 429: clients sent some of the others only because these were denied", show.Some(t.tooMany, "request")))
 	}
 	if t.wholeSecs {
 		list = append(list, "the log's times are whole seconds, so all requests of a second count as sent at once")
