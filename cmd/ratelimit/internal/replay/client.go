@@ -198,7 +198,7 @@ func (a *addresses) key(l *accesslog.Line) (string, error) {
 	}
 	key, err := a.byIP(&http.Request{RemoteAddr: remote, Header: http.Header{"X-Forwarded-For": forwarded}})
 	if key == "ip:"+nobody {
-		return "", fmt.Errorf("%s is a proxy, and the line has no X-Forwarded-For that says whose request it is", peer)
+		return "", fmt.Errorf("%.80q is a proxy, and the line has no X-Forwarded-For that says whose request it is", peer)
 	}
 	return key, err
 }

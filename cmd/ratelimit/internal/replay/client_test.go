@@ -95,23 +95,26 @@ func TestClientsAreThoseOfByIP(t *testing.T) {
 // nothing is replayed, and a line whose client is not known is left out.
 func TestClientsThatALogDoesNotName(t *testing.T) {
 	for _, list := range []string{"203.0.113.7, 10.0.0.5", "203.0.113.7,10.0.0.5", "unknown, 10.0.0.5", "example.com 203.0.113.7, 10.0.0.5"} {
-		_, err := keyOf(t, combined("192.0.2.1", "")+combined(list, ""), replay.Options{Key: "ip"})
-		require.ErrorAs(t, err, new(*replay.UnknownClientError), list)
-		require.ErrorContains(t, err, "a.log:2: ", list)
-		require.ErrorContains(t, err, "--trust", list)
+		for _, o := range []replay.Options{{Key: "ip"}, {Key: "path+ip"}, {Key: "path", Only: []string{"ip=192.0.2.1"}}, {Key: "path", Skip: []string{"ip=1.1.1.1"}}} {
+			_, err := keyOf(t, combined("192.0.2.1", "")+combined(list, ""), o)
+			require.ErrorAs(t, err, new(*replay.UnknownClientError), "%v %s", o, list)
+			require.ErrorContains(t, err, "a.log:2: ", list)
+			require.ErrorContains(t, err, "--trust", list)
+		}
 		key, err := keyOf(t, combined(list, ""), replay.Options{Key: "path"})
 		require.NoError(t, err, "no address is needed")
 		assert.Equal(t, "path:/a", key)
 	}
-	proxy := []string{"10.0.0.0/8"}
+	proxy := []string{"10.0.0.0/8", "fe80::/10"}
 	for line, says := range map[string]string{
 		combined("-", ""):                                           "the line has no address",
 		combined("crawler.example.com", ""):                         `"crawler.example.com" is not an IP address`,
 		combined("203.0.113.7 10.0.0.5", ""):                        "the line begins with two addresses",
-		combined("10.0.0.5", ""):                                    "10.0.0.5 is a proxy, and the line has no X-Forwarded-For",
-		combined("10.0.0.5", `"-" "x" "0.004"`):                     "10.0.0.5 is a proxy, and the line has no X-Forwarded-For",
-		`{"msec":"1.5","remote_addr":"10.0.0.5"}`:                   "10.0.0.5 is a proxy, and the line has no X-Forwarded-For",
-		`{"ts":1,"request":{"remote_ip":"10.0.0.5"}}`:               "10.0.0.5 is a proxy, and the line has no X-Forwarded-For",
+		combined("10.0.0.5", ""):                                    `"10.0.0.5" is a proxy, and the line has no X-Forwarded-For`,
+		combined("10.0.0.5", `"-" "x" "0.004"`):                     `"10.0.0.5" is a proxy, and the line has no X-Forwarded-For`,
+		`{"msec":"1.5","remote_addr":"10.0.0.5"}`:                   `"10.0.0.5" is a proxy, and the line has no X-Forwarded-For`,
+		`{"ts":1,"request":{"remote_ip":"10.0.0.5"}}`:               `"10.0.0.5" is a proxy, and the line has no X-Forwarded-For`,
+		combined("fe80::1%\x1b[2J", ""):                             `"fe80::1%\x1b[2J" is a proxy`,
 		combined("unix:", ""):                                       `core.TrustProxies("unix:")`,
 		`{"ts":1}`:                                                  "the line has no address",
 		`{"ts":1,"remote_addr":{"x":1}}`:                            "the line has no address",

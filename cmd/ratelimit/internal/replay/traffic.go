@@ -65,8 +65,8 @@ func NewTraffic(o Options) (*Traffic, error) {
 	return t, errors.Join(errs[:]...)
 }
 
-// filter is a condition on a line.
-type filter func(*accesslog.Line) bool
+// filter is a condition on a line. The error is that of the key of ip.
+type filter func(*accesslog.Line) (bool, error)
 
 func (t *Traffic) filters(flag string, conditions []string) (list []filter, err error) {
 	for _, text := range conditions {
@@ -75,29 +75,34 @@ func (t *Traffic) filters(flag string, conditions []string) (list []filter, err 
 			return nil, fmt.Errorf("%s %q must be FIELD=PATTERN, such as path=/api/*", flag, text)
 		}
 		matching := regexp.MustCompile(`\A(?s:` + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`) + `)\z`)
-		list = append(list, func(l *accesslog.Line) bool { return matching.MatchString(t.valueOf(l, field)) })
+		list = append(list, func(l *accesslog.Line) (bool, error) {
+			switch field {
+			case "ip":
+				key, err := t.addresses.key(l)
+				return matching.MatchString(strings.TrimPrefix(key, "ip:")), err
+			case "path":
+				u, err := target(l)
+				return err == nil && matching.MatchString(u.Path), nil
+			}
+			return matching.MatchString(l.Value(field)), nil
+		})
 	}
 	return list, nil
 }
 
-// valueOf returns what a filter compares.
-func (t *Traffic) valueOf(l *accesslog.Line, field string) string {
-	switch field {
-	case "ip":
-		key, _ := t.addresses.key(l)
-		return strings.TrimPrefix(key, "ip:")
-	case "path":
-		if u, err := target(l); err == nil {
-			return u.Path
+// wants reports whether a line matches --only and --skip.
+func (t *Traffic) wants(l *accesslog.Line) (bool, error) {
+	for _, matches := range t.skip {
+		if skipped, err := matches(l); err != nil || skipped {
+			return false, err
 		}
-		return ""
 	}
-	return l.Value(field)
-}
-
-func (t *Traffic) wants(l *accesslog.Line) bool {
-	matches := func(f filter) bool { return f(l) }
-	return !slices.ContainsFunc(t.skip, matches) && !slices.ContainsFunc(t.only, func(f filter) bool { return !f(l) })
+	for _, matches := range t.only {
+		if wanted, err := matches(l); err != nil || !wanted {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // BrokenError means that the rest of a log can't be read, such as of a file that
@@ -126,11 +131,15 @@ func (t *Traffic) Read(ctx context.Context, name string, log io.Reader) error {
 
 // read adds the request of a line.
 func (t *Traffic) read(log string, l *accesslog.Line) error {
-	if !t.wants(l) {
+	wanted, err := t.wants(l)
+	if err == nil && !wanted {
 		t.unwanted.add(log, l.Number, nil)
 		return nil
 	}
-	key, err := t.key(l)
+	key := ""
+	if err == nil {
+		key, err = t.key(l)
+	}
 	switch {
 	case errors.As(err, new(*UnknownClientError)):
 		return fmt.Errorf("%s:%d: %w", show.Visible(log), l.Number, err)
