@@ -54,7 +54,7 @@ A member of an object in JSON is request.host.`,
 		Example: `  ratelimit replay --limit '100/min burst 20' --limit 300/min access.log access.log.1.gz
   ratelimit replay --policies policies.yaml --policy api --trust 10.0.0.0/8 access.log
   ratelimit replay --limit 60/min --key header:x-api-key --only 'path=/api/*' --html report.html caddy.json`,
-		RunE: func(cmd *cobra.Command, logs []string) error { return f.run(cmd, logs) },
+		RunE: f.run,
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.limits, "limit", nil, "a `limit` to try, such as '100/min burst 20'; several are compared")

@@ -42,13 +42,13 @@ func (s *search) advise(ctx context.Context, o *Outcome, denied []int32) error {
 	}
 	for _, raised := range raises {
 		c, err := s.change(ctx, raised, clients)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case c == nil || slices.ContainsFunc(o.Changes, func(other Change) bool { return other.within(*c) }):
+			continue
 		}
-		same := func(other Change) bool { return c != nil && limits(other.Limits) == limits(c.Limits) }
-		if c != nil && !slices.ContainsFunc(o.Changes, same) {
-			o.Changes = append(o.Changes, *c)
-		}
+		o.Changes = append(slices.DeleteFunc(o.Changes, func(other Change) bool { return c.within(other) }), *c)
 	}
 	switch len(o.Changes) {
 	case 0:
@@ -59,6 +59,17 @@ func (s *search) advise(ctx context.Context, o *Outcome, denied []int32) error {
 		o.Advice = "The smallest changes that spare " + share + ", each on its own:"
 	}
 	return nil
+}
+
+// within reports whether no limit of c has a larger burst or rate than that of
+// another change.
+func (c Change) within(other Change) bool {
+	for i, l := range c.Limits {
+		if l.Capacity > other.Limits[i].Capacity || l.RefillRate > other.Limits[i].RefillRate {
+			return false
+		}
+	}
+	return true
 }
 
 // isException reports whether the policy has an override or a block for a
@@ -177,7 +188,7 @@ func (s *search) split(ctx context.Context, l core.Limit, clients []int32) (spar
 		open[client] = true
 	}
 	p := core.Policy{Name: s.policy.Name, Limits: []core.Limit{l}}
-	if p.Validate() != nil { // the rate is too high
+	if valid := p.Validate() == nil; !valid { // a bucket must be full within 100 years
 		return nil, clients, nil
 	}
 	err = s.t.decide(ctx, p, func(client int32) bool { return open[client] }, func(r request, res core.Result) { open[r.client] = res.Allowed })
