@@ -138,7 +138,7 @@ func TestPathsAreThoseOfByPath(t *testing.T) {
 	defer server.Close()
 	for _, request := range []string{
 		"GET /api/a", "GET /api/a?b=c", "GET https://example.com/api/a", "GET http://example.com", "GET http://example.com?x=/y", "GET /a%20b%2Fc", "GET //a/../b", "GET /a:b",
-		"OPTIONS *", "CONNECT example.com:443", "GET /a#b", "GET /caf%C3%A9",
+		"OPTIONS *", "CONNECT example.com:443", "CONNECT 192.0.2.9:443", "GET /a#b", "GET /caf%C3%A9",
 	} {
 		key = ""
 		conn, err := net.Dial("tcp", server.Listener.Addr().String())

@@ -227,6 +227,46 @@ func TestOneOfAThousandClientsMayStayDenied(t *testing.T) {
 	assert.Equal(t, "5/h burst 9 (still denies 41 requests of 1 client)", out.Changes[0].String())
 }
 
+// The few clients that may stay denied are as few if several limits deny them.
+func TestLimitsShareTheClientsThatMayStayDenied(t *testing.T) {
+	var log strings.Builder
+	for client := range 2000 {
+		log.WriteString(at("12:00:00", fmt.Sprintf("10.0.%d.%d", client/250, client%250)))
+	}
+	for client := range 4 {
+		log.WriteString(strings.Repeat(at("12:00:00", fmt.Sprintf("192.0.2.%d", client)), 6+client)) // too many at once
+		for range 11 + client {
+			log.WriteString(at(fmt.Sprintf("%02d:30:00", 4+client), fmt.Sprintf("192.0.2.1%d", client)) + at(fmt.Sprintf("%02d:30:00", 14+client), fmt.Sprintf("192.0.2.1%d", client)))
+		}
+	}
+	out := outcome(t, log.String(), replay.Options{}, core.Policy{Name: "api", Limits: limits("5/min name minute", "20/day name day")})
+	require.NotEmpty(t, out.Changes)
+	for _, c := range out.Changes {
+		assert.LessOrEqual(t, c.DeniedClients, 2, "%s: 2 of 2,008 clients", c)
+	}
+}
+
+// A stepped limit with a higher rate is full sooner, and its steps then count
+// from a later request.
+func TestAChangeThatDeniesOtherClientsIsNone(t *testing.T) {
+	log := ""
+	for _, c := range []struct {
+		ip     string
+		second int
+		times  int
+	}{{"192.0.2.1", 0, 4}, {"192.0.2.1", 19, 3}, {"192.0.2.1", 21, 3}, {"192.0.2.2", 0, 4}, {"192.0.2.2", 10, 4}} {
+		log += strings.Repeat(at(fmt.Sprintf("12:00:%02d", c.second), c.ip), c.times)
+	}
+	out := replayed(t, log, replay.Options{}, "3/10s burst 4 stepped").Policies[0]
+	require.Equal(t, "ip:192.0.2.2", out.MostDenied[0].Key)
+	require.Equal(t, 1, out.DeniedClients, "the premise: the other one is spared")
+	require.Equal(t, 1, replayed(t, log, replay.Options{}, "4/10s burst 4 stepped").Policies[0].DeniedClients, "the premise: a higher rate denies it")
+	require.NotEmpty(t, out.Changes)
+	for _, c := range out.Changes {
+		assert.Zero(t, replayed(t, log, replay.Options{}, c.Limits[0].String()).Policies[0].Denied, c)
+	}
+}
+
 func TestPoliciesDecideAsInAService(t *testing.T) {
 	quota := at("23:59:58", "192.0.2.1") + at("23:59:59", "192.0.2.1") + strings.Replace(at("00:00:00", "192.0.2.1"), "03-02", "03-03", 1)
 	out := replayed(t, quota, replay.Options{}, "1/day aligned").Policies[0]

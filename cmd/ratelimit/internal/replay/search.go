@@ -52,7 +52,7 @@ func (s *search) advise(ctx context.Context, o *Outcome, denied []int32) error {
 	}
 	switch len(o.Changes) {
 	case 0:
-		o.Advice = "No higher rate or burst spares " + share + "."
+		o.Advice = "No higher rate or burst was found that spares " + share + "."
 	case 1:
 		o.Advice = "The smallest change that spares " + share + ":"
 	default:
@@ -113,68 +113,66 @@ func more(v float64, percent int) float64 {
 // change returns the smallest change of a kind, or nil if none is enough.
 //
 // If all requests of a client pass, no limit sees fewer of them because another
-// one denies. So each limit can be raised on its own.
+// one denies. So each limit is raised on its own, and the next one need not
+// spare the clients that it leaves denied.
 func (s *search) change(ctx context.Context, r raise, clients []int32) (*Change, error) {
-	changed := slices.Clone(s.policy.Limits)
-	percents := make([]int, len(changed))
-	for i, l := range changed {
-		percent, err := s.smallest(ctx, r, l, clients)
+	p, most := s.policy, s.most()
+	p.Limits = slices.Clone(p.Limits)
+	for i, l := range p.Limits {
+		if !counts(l) {
+			continue
+		}
+		percent, left, err := s.smallest(ctx, r, l, clients, most)
 		if err != nil || percent < 0 {
 			return nil, err
 		}
-		percents[i] = percent
+		p.Limits[i] = r.of(l, percent)
+		most -= len(left)
+		clients = slices.DeleteFunc(slices.Clone(clients), func(client int32) bool { return left[client] })
 	}
-	// Each limit may deny others of the few clients that may be denied. And the
-	// steps of a stepped limit that is raised begin at other times.
-	for range 8 {
-		for i, l := range s.policy.Limits {
-			if changed[i] = r.of(l, percents[i]); percents[i] > 0 {
-				percents[i] += 1 + percents[i]/50
-			}
-		}
-		p := s.policy
-		p.Limits = changed
-		c := newCounter(s.t, "")
-		if err := s.t.decide(ctx, p, func(int32) bool { return true }, c.count); err != nil {
-			return nil, err
-		}
-		if left := slices.DeleteFunc(slices.Clone(c.denied), s.isException); len(left) <= s.most() {
-			return &Change{changed, c.Denied, len(c.denied)}, nil
-		}
+	// The steps of a stepped limit with another rate begin at other times, so that
+	// it may deny clients which the policy spares.
+	c := newCounter(s.t, "")
+	if err := s.t.decide(ctx, p, func(int32) bool { return true }, c.count); err != nil {
+		return nil, err
 	}
-	return nil, nil //nolint:nilnil // no change is no error
+	if left := slices.DeleteFunc(slices.Clone(c.denied), s.isException); len(left) > s.most() {
+		return nil, nil //nolint:nilnil // no change is no error
+	}
+	return &Change{p.Limits, c.Denied, len(c.denied)}, nil
 }
 
 // smallest returns the smallest percentage by which a limit must be raised so
-// that it denies few enough of some clients: 0 if it does as it is, and -1 if
-// none is enough.
-func (s *search) smallest(ctx context.Context, r raise, l core.Limit, clients []int32) (int, error) {
-	if !counts(l) {
-		return 0, nil
-	}
+// that it denies at most some of the clients, and these: 0 if it does as it is,
+// and -1 if none is enough.
+func (s *search) smallest(ctx context.Context, r raise, l core.Limit, clients []int32, most int) (int, map[int32]bool, error) {
 	// A client that a limit spares is spared by a higher one too. So each replay
 	// needs only the clients that are not decided yet.
-	low, high, denied := -1, -1, 0 // low is not enough, and high is; denied clients are so below high
+	low, high := -1, -1            // low is not enough, and high is
+	denied := make(map[int32]bool) // by whatever is below high
 	for step := 1; high < 0 || high-low > 1; {
 		percent := (low + high) / 2
 		if high < 0 {
 			if low > maxPercent {
-				return -1, nil
+				return -1, nil, nil
 			}
 			percent = low + step
 			step *= 4
 		}
 		spared, shut, err := s.split(ctx, r.of(l, percent), clients)
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
-		if denied+len(shut) <= s.most() {
-			high, denied, clients = percent, denied+len(shut), spared
-		} else {
+		if len(denied)+len(shut) > most {
 			low, clients = percent, shut
+			continue
+		}
+		high, clients = percent, spared
+		for _, client := range shut {
+			denied[client] = true
 		}
 	}
-	return high, nil
+	return high, denied, nil
 }
 
 // maxPercent bounds the search: 10,000 times as much.
