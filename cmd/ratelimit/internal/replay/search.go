@@ -42,13 +42,12 @@ func (s *search) advise(ctx context.Context, o *Outcome, denied []int32) error {
 	}
 	for _, raised := range raises {
 		c, err := s.change(ctx, raised, clients)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case c == nil || slices.ContainsFunc(o.Changes, func(other Change) bool { return other.within(*c) }):
-			continue
 		}
-		o.Changes = append(slices.DeleteFunc(o.Changes, func(other Change) bool { return c.within(other) }), *c)
+		if c != nil {
+			o.Changes = append(slices.DeleteFunc(o.Changes, c.within), *c)
+		}
 	}
 	switch len(o.Changes) {
 	case 0:
