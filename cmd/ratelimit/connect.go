@@ -197,6 +197,13 @@ func (s *server) explain(err error) error {
 	return errors.New(text)
 }
 
+// A server that refuses a client without a certificate may say so, or close the
+// connection.
+const (
+	wantsCertificate = "If the server wants a certificate of this client, give it by --cert and --cert-key."
+	closed           = "The server closed the connection: if it speaks TLS at this port, write rediss://. " + wantsCertificate
+)
+
 // advices are what to do about errors, by a part of their text.
 var advices = []struct{ part, do string }{
 	{"NOAUTH", "Redis wants a password: put it into the URL in " + urlVariable + "."},
@@ -207,8 +214,10 @@ var advices = []struct{ part, do string }{
 	{"READONLY", "The server is a replica: name its master."},
 	{"first record does not look like a TLS handshake", "The server speaks no TLS at this port: write redis://."},
 	{"x509: certificate signed by unknown authority", "Give the certificates that sign the server's by --cacert."},
-	{"certificate required", "Give this client's certificate by --cert and --cert-key."},
-	{"EOF", "The server closed the connection: if it speaks TLS at this port, write rediss://."},
+	{"certificate required", wantsCertificate},
+	{"EOF", closed},
+	{"connection reset", closed},
+	{"broken pipe", closed},
 	{"connection refused", "Check the address, and that the server runs."},
 }
 

@@ -91,8 +91,8 @@ Exit codes:
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().Bool("json", false, "print the result as JSON, with the members that the text has")
 	root.AddCommand(
-		newGetCommand(), newListCommand(), newTopCommand(), newResetCommand(), newOverrideCommand(), newBlockCommand(), newUnblockCommand(),
-		newDoctorCommand(), newVersionCommand(),
+		newCheckCommand(), newGetCommand(), newListCommand(), newTopCommand(), newResetCommand(), newOverrideCommand(), newBlockCommand(),
+		newUnblockCommand(), newReplayCommand(), newDoctorCommand(), newVersionCommand(),
 	)
 	return root
 }

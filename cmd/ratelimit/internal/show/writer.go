@@ -1,3 +1,4 @@
+// Package show writes numbers, times, keys and tables as people read them.
 package show
 
 import (
