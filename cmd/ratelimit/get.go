@@ -30,7 +30,7 @@ func (r *getResult) Text(w *show.Writer) {
 }
 
 // lacksFile is what a policy file would add.
-const lacksFile = "--policies FILE adds names, rates, overrides and blocks of the policy: what is left now, and when the next token comes."
+const lacksFile = "--policies FILE adds what is left now, when the next token comes, and the names of limits."
 
 // unitsFlag defines the flag that says what the next request takes. The units
 // are nil without it: one of each unit that the limits of a key count.

@@ -90,14 +90,7 @@ func command(t *testing.T, line string) (out, errs string, code int) {
 			args = append(args, strings.Fields(part)...)
 		}
 	}
-	switch args[0] {
-	case "version", "check", "replay", "completion", "help":
-	case "doctor":
-		args = append(args, "--timeout", "1m", "--store-timeout", "1h")
-	default:
-		args = append(args, "--timeout", "1m")
-	}
-	out, errs, code = printed(t, "", args...)
+	out, errs, code = printed(t, "", patient(args)...)
 	for _, text := range []string{out, errs} {
 		require.NotContains(t, text, password, "no output has a password: %s", line)
 		require.NotRegexp(t, "[\x00-\x08\x0b-\x1f\x7f\u202e]", text, "nothing steers a terminal: %s", line)
@@ -132,3 +125,14 @@ func finds(line string, says ...string) expected { return expected{line, exitFou
 
 // misuses is what a mistaken command line says.
 func misuses(line string, says ...string) expected { return expected{line, exitMisuse, says} }
+
+// patient returns a command line that gives calls much time.
+func patient(args []string) []string {
+	switch args[0] {
+	case "version", "check", "replay", "completion", "help":
+		return args
+	case "doctor":
+		args = append(args, "--store-timeout", "1h")
+	}
+	return append(args, "--timeout", "1m")
+}
