@@ -27,15 +27,14 @@ type listResult struct {
 	Buckets    []*bucket   `json:"buckets"`              // those that are worst off, the worst first
 	Exceptions []exception `json:"exceptions"`           // overrides and blocks in Redis
 
-	shown     int // buckets that would be shown if there were no bound
-	withFile  bool
-	prefix    string
-	allPolicy bool
+	shown    int // buckets that would be shown if there were no bound
+	withFile bool
+	prefix   string
 }
 
 func (r *listResult) Text(w *show.Writer) {
 	about := show.Some(int64(r.Keys), "key")
-	if !r.allPolicy {
+	if r.Policy != "" {
 		about = show.Text(r.Policy) + ": " + about
 	}
 	if r.withFile {
@@ -48,7 +47,7 @@ func (r *listResult) Text(w *show.Writer) {
 	var rows [][]string
 	for _, b := range r.Buckets {
 		row := []string{b.Key, b.verdict()}
-		if r.allPolicy {
+		if r.Policy == "" {
 			row = append([]string{show.Text(b.Policy)}, row...)
 		}
 		rows = append(rows, row)
@@ -59,7 +58,7 @@ func (r *listResult) Text(w *show.Writer) {
 	}
 	if len(r.Exceptions) > 0 {
 		w.Line("%s in Redis", show.Some(int64(len(r.Exceptions)), "exception"))
-		textOfExceptions(w, r.Exceptions, r.allPolicy)
+		textOfExceptions(w, r.Exceptions, r.Policy == "")
 	}
 	switch {
 	case r.Keys == 0:
@@ -69,14 +68,18 @@ func (r *listResult) Text(w *show.Writer) {
 	}
 }
 
+// listFlags are the flags of list.
+type listFlags struct {
+	deskFlags
+
+	units  core.Units
+	match  string
+	most   int
+	denied bool
+}
+
 func newListCommand() *cobra.Command {
-	var (
-		f      deskFlags
-		units  core.Units
-		match  string
-		most   int
-		denied bool
-	)
+	var f listFlags
 	cmd := &cobra.Command{
 		Use:   "list [POLICY]",
 		Short: "List the clients of a policy, or of all, those that are worst off first",
@@ -88,62 +91,72 @@ all masters of a Cluster. Without --policies it says what is stored.`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	f.define(cmd)
-	unitsFlag(cmd, &units)
-	cmd.Flags().StringVar(&match, "match", "", "only keys that have this `value` as a whole, such as a user, an address or a header's value")
-	cmd.Flags().IntVar(&most, "most", 20, "how many keys to print")
-	cmd.Flags().BoolVar(&denied, "denied", false, "leave out clients whose next request is allowed")
+	unitsFlag(cmd, &f.units)
+	cmd.Flags().StringVar(&f.match, "match", "", "only keys that have this `value` as a whole, such as a user, an address or a header's value")
+	cmd.Flags().IntVar(&f.most, "most", 20, "how many keys to print")
+	cmd.Flags().BoolVar(&f.denied, "denied", false, "leave out clients whose next request is allowed")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if most < 1 {
+		if f.most < 1 {
 			return misuse("--most must be at least 1")
 		}
-		if f.file == "" && (denied || units != nil) {
+		if f.file == "" && (f.denied || f.units != nil) {
 			return misuse("--denied and --cost need --policies FILE")
 		}
-		r := &listResult{Buckets: []*bucket{}, Exceptions: []exception{}, withFile: f.file != "", prefix: f.prefix, allPolicy: len(args) == 0}
+		policy := ""
 		if len(args) > 0 {
-			r.Policy = args[0]
+			policy = args[0]
 		}
-		d, err := f.open(cmd, r.Policy)
+		d, err := f.open(cmd, policy)
 		if err != nil {
 			return err
 		}
 		defer d.close()
-		var failed []error
-		ctx, policies := cmd.Context(), []string{r.Policy}
-		matches := func(key string) bool { return match == "" || keyparts.Of(key).Has(match) }
-		err = pace.Each(ctx, f.rate, d.buckets(ctx, r.Policy, &failed), func(b redisstore.Bucket) (*bucket, error) {
-			if b.Key == "" || !matches(b.Key) {
-				return nil, nil
-			}
-			return d.look(ctx, b.Policy, b.Key, "", units, true)
-		}, func(of redisstore.Bucket, b *bucket, err error) error {
-			switch {
-			case of.Key == "":
-				policies = append(policies, of.Policy)
-				return nil
-			case b == nil && err == nil:
-				return nil
-			case errors.As(err, new(*store.StateError)):
-				r.Unreadable++
-			case err != nil:
-				return err
-			}
-			r.Keys++
-			if err == nil {
-				r.add(b, denied, most)
-			}
-			return nil
-		})
+		r, failed, err := d.list(cmd.Context(), &f, policy)
 		if err != nil {
 			return fmt.Errorf("%w\n  %s were looked at, %s denied now", d.explain(err), show.Some(int64(r.Keys), "key"), show.Count(int64(r.Denied)))
-		}
-		r.sort(most)
-		if err := d.listExceptions(ctx, r, policies, matches); err != nil {
-			failed = append(failed, err)
 		}
 		return cmp.Or(printResult(cmd, r), missing(failed))
 	}
 	return cmd
+}
+
+// list looks at the keys of a policy, or of all with "". failed are the errors
+// of servers whose keys are missing.
+func (d *desk) list(ctx context.Context, f *listFlags, policy string) (r *listResult, failed []error, err error) {
+	r = &listResult{Policy: policy, Buckets: []*bucket{}, Exceptions: []exception{}, withFile: f.file != "", prefix: f.prefix}
+	policies := []string{policy}
+	matches := func(key string) bool { return f.match == "" || keyparts.Of(key).Has(f.match) }
+	err = pace.Each(ctx, f.rate, d.buckets(ctx, policy, &failed), func(b redisstore.Bucket) (*bucket, error) {
+		if b.Key == "" || !matches(b.Key) {
+			return nil, nil
+		}
+		return d.look(ctx, b.Policy, b.Key, "", f.units, true)
+	}, func(of redisstore.Bucket, b *bucket, err error) error {
+		switch {
+		case of.Key == "":
+			policies = append(policies, of.Policy)
+			return nil
+		case b == nil && err == nil:
+			return nil
+		case errors.As(err, new(*store.StateError)):
+			r.Unreadable++
+		case err != nil:
+			return err
+		}
+		r.Keys++
+		if err == nil {
+			r.add(b, f.denied, f.most)
+		}
+		return nil
+	})
+	if err != nil {
+		return r, nil, err
+	}
+	r.sort(f.most)
+	if err := d.listExceptions(ctx, r, policies, matches); err != nil {
+		failed = append(failed, err)
+	}
+	return r, failed, nil
 }
 
 // add adds a bucket, and keeps about as many as are printed.
