@@ -58,6 +58,13 @@ func (c *cutOff) Do(ctx context.Context, r store.Request) (store.Answer, error) 
 	return c.Store.Do(ctx, r)
 }
 
+func (c *cutOff) Reset(ctx context.Context, policy, key string) error {
+	if c.off.Load() {
+		return errOff
+	}
+	return c.Store.Reset(ctx, policy, key)
+}
+
 func newDemo(at place) (*demo, error) {
 	d := &demo{mux: http.NewServeMux(), place: at, redis: &cutOff{Store: at.store}, pages: map[chan message]bool{}}
 	mode := func(m core.Mode) kind {

@@ -28,7 +28,7 @@ export function buildLose(svg, width, wide) {
   const c = { power, layer: draw("g"), room: wide ? width / 3 : width };
   c.names = (wide ? [0] : [0, 380, 760]).map((top) => {
     const g = box(4, top + 6, width - 8, 140, "Redis");
-    const cross = `M10 ${top + 16}L${width - 14} ${top + 136}M10 ${top + 136}L${width - 14} ${top + 16}`;
+    const cross = `M14 ${top + 16}L${width - 14} ${top + 136}M14 ${top + 136}L${width - 14} ${top + 16}`;
     power.append(g, draw("path", { class: "cross", d: cross }));
     return g.lastChild;
   });
