@@ -72,9 +72,7 @@ export const latest = (list, t) => list.findLast((m) => m.show <= t);
 
 // around is those of a list that are drawn from before t to after it.
 export function around(list, t, before, after) {
-  const from = list.findLastIndex((m) => m.show <= t - before) + 1;
-  const to = list.findLastIndex((m) => m.show < t + after) + 1;
-  return list.slice(from, to);
+  return list.filter((m) => m.show > t - before && m.show < t + after);
 }
 
 // frames are functions of t that draw, and return in how many ms they must draw
