@@ -165,15 +165,19 @@ func (p *tab) wait(what, expression string) {
 	}
 }
 
-// ask has the page ask the demo something.
+// ask has the page ask the demo something, until that is granted: a script may
+// still play.
 func (p *tab) ask(path string, body any) {
 	p.t.Helper()
 	text, err := json.Marshal(body)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	if !js[bool](p, fmt.Sprintf(`import(new URL("ask.js", location)).then(m => m.ask("POST", %q, %s)).then(a => a.ok)`, path, text)) {
-		p.t.Fatalf("%s %s is refused", path, text)
+	asks := fmt.Sprintf(`import(new URL("ask.js", location)).then(m => m.ask("POST", %q, %s)).then(a => a.ok)`, path, text)
+	for began := time.Now(); !js[bool](p, asks); time.Sleep(50 * time.Millisecond) {
+		if time.Since(began) > patience {
+			p.t.Fatalf("%s %s is refused", path, text)
+		}
 	}
 }
 
@@ -182,10 +186,15 @@ func text(selector string) string {
 	return fmt.Sprintf(`document.querySelector(%q).textContent`, selector)
 }
 
+// all are the elements of a selector, in JavaScript.
+func all(selector string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll(%q)]`, selector)
+}
+
 // number is that of tokens in the first picture, and discs how many it shows.
 var (
 	number = `Number(` + text("#picture .number") + `)`
-	discs  = `[...document.querySelectorAll("#picture .tokens:not(.air) .token")].filter(e => !e.getAttribute("visibility")).length`
+	discs  = all("#picture .tokens:not(.air) .token") + `.filter(e => !e.getAttribute("visibility")).length`
 )
 
 // rested opens the page, waits until its first burst has been played, and has the
