@@ -30,16 +30,16 @@ type demo struct {
 	told    int64 // how many decisions
 }
 
-// place is where the buckets are.
+// place is where the buckets are, and what the page says of that.
 type place struct {
-	text  string
-	url   string // of Redis; "": in this process
-	store core.Store
+	buckets, redis string
+	url            string // of Redis; "": in this process
+	store          core.Store
 }
 
-// inProcess keeps the buckets in this process.
-func inProcess(text string) place {
-	return place{text: text, store: core.NewMemoryStore()}
+// inProcess keeps the buckets in this process, which is called by a name.
+func inProcess(name string) place {
+	return place{"buckets in this " + name, "played by a store in this " + name, "", core.NewMemoryStore()}
 }
 
 // cutOff is a store that can be turned off, as if its network were cut.
@@ -209,11 +209,7 @@ func (d *demo) turnRedis(on bool) {
 
 // redisState is what pages know of the Redis that can be turned off.
 func (d *demo) redisState() map[string]any {
-	text := "played by a store in this process"
-	if d.place.url != "" {
-		text = d.place.url
-	}
-	return map[string]any{"up": !d.redis.off.Load(), "text": text}
+	return map[string]any{"up": !d.redis.off.Load(), "text": d.place.redis}
 }
 
 // close ends the scripts that play.

@@ -105,7 +105,7 @@ type chapterState struct {
 func (d *demo) greet(ctx context.Context) (message, chan message) {
 	d.telling.Lock()
 	defer d.telling.Unlock()
-	g := greeting{Place: d.place.text, Redis: d.redisState(), Presets: presets, Chapters: map[string]chapterState{}}
+	g := greeting{Place: d.place.buckets, Redis: d.redisState(), Presets: presets, Chapters: map[string]chapterState{}}
 	for _, c := range d.chapters {
 		d.tell(ctx, c, true)
 		c.mu.Lock()

@@ -23,6 +23,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
@@ -50,8 +52,9 @@ func serve(args []string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	at := inProcess("buckets in this process")
+	at := inProcess("process")
 	if *redis != "" {
+		logging.Disable() // of connections to a Redis that is away: the page tells it
 		store, err := redisstore.Open("redis://" + *redis)
 		if err != nil {
 			return fmt.Errorf("-redis %s: %w", *redis, err)
@@ -60,7 +63,7 @@ func serve(args []string) error {
 		if err := store.Ping(ctx); err != nil {
 			return fmt.Errorf("no Redis at %s (%w): start one, or leave out -redis to do without", *redis, err)
 		}
-		at = place{"buckets in Redis at " + *redis, "redis://" + *redis, store}
+		at = place{"buckets in Redis at " + *redis, "the one at " + *redis, "redis://" + *redis, store}
 	}
 	d, err := newDemo(at)
 	if err != nil {
@@ -82,7 +85,7 @@ func serve(args []string) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	url := "http://" + reachable(listener.Addr())
-	fmt.Printf("demo: %s, %s\nOpen %s in a browser. Stop the demo with Ctrl+C.\n", url, at.text, url)
+	fmt.Printf("demo: %s, %s\nOpen %s in a browser. Stop the demo with Ctrl+C.\n", url, at.buckets, url)
 	if err := server.Serve(listener); ctx.Err() == nil {
 		return err
 	}

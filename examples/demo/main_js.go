@@ -13,7 +13,7 @@ import (
 )
 
 func main() {
-	d, err := newDemo(inProcess("buckets in this page"))
+	d, err := newDemo(inProcess("page"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
