@@ -103,7 +103,7 @@ func TestTheFirstLimitIsShort(t *testing.T) {
 
 // Each chapter shows the lines that it is about.
 func TestChaptersShowTheirLines(t *testing.T) {
-	d := start(t, inProcess("process"))
+	d := start(t, inProcess("test"))
 	for chapter, lines := range map[string][]string{
 		"share": {`redisstore.Open("redis://localhost:6379")`, "chilimit.ByIP()"},
 		"lose":  {"redisstore.Open(", "OnFailure: core.FailLocal}", "core.FailOpen, core.FailClosed"},

@@ -128,7 +128,7 @@ const hour = 3600e3 // ms, in which nothing comes back while a test looks
 // five that were denied, with when to retry and the answers.
 func TestABurstIsToldInItsOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("process"))
+		d := start(t, inProcess("test"))
 		p := open(t, d)
 		said := played(t, d, "drain", "burst", order{N: 15})
 		require.Equal(t, "15 at once: 10 allowed, 5 denied. There were 10 tokens, and a request takes 1.", said)
@@ -153,7 +153,7 @@ func TestABurstIsToldInItsOrder(t *testing.T) {
 // The endpoint is limited by the first picture's bucket, whoever asks.
 func TestTheEndpointDrainsTheFirstPicture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("process"))
+		d := start(t, inProcess("test"))
 		for range 10 {
 			require.Equal(t, http.StatusOK, limited(t, d))
 		}
@@ -171,7 +171,7 @@ func TestTheEndpointDrainsTheFirstPicture(t *testing.T) {
 // the demo looked, until the bucket is full.
 func TestTokensThatComeBackAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("process"))
+		d := start(t, inProcess("test"))
 		set(t, d, "drain", fields{"capacity": 3, "interval_ms": 330})
 		p := open(t, d)
 		played(t, d, "drain", "burst", order{N: 3})
@@ -243,7 +243,7 @@ func TestAChangeOfTheSettingsTouchesTheBucketFirst(t *testing.T) {
 
 // A changed capacity keeps what was taken.
 func TestAChangedCapacityKeepsWhatWasTaken(t *testing.T) {
-	d := start(t, inProcess("process"))
+	d := start(t, inProcess("test"))
 	set(t, d, "drain", fields{"interval_ms": hour})
 	for range 4 {
 		limited(t, d)
@@ -256,7 +256,7 @@ func TestAChangedCapacityKeepsWhatWasTaken(t *testing.T) {
 
 // After limits changed the page shows as many tokens as can be taken.
 func TestWhatIsShownAfterAChangeCanBeTaken(t *testing.T) {
-	d := start(t, inProcess("process"))
+	d := start(t, inProcess("test"))
 	for _, c := range [][2]fields{
 		{{"capacity": 100, "rate": 100, "interval_ms": 10_000}, {"rate": 1, "interval_ms": hour}},
 		{{"capacity": 100, "rate": 1, "interval_ms": hour}, {"capacity": 10}},
@@ -280,7 +280,7 @@ func TestWhatIsShownAfterAChangeCanBeTaken(t *testing.T) {
 
 func TestPagesAreToldTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("process"))
+		d := start(t, inProcess("test"))
 		one, other := open(t, d), open(t, d)
 		require.Equal(t, one.hello, other.hello)
 		limited(t, d)
@@ -297,7 +297,7 @@ func TestPagesAreToldTheSame(t *testing.T) {
 
 // A page that takes nothing is cut off: the demo waits for nobody.
 func TestAPageThatIsFarBehindIsCutOff(t *testing.T) {
-	d, err := newDemo(inProcess("process"))
+	d, err := newDemo(inProcess("test"))
 	require.NoError(t, err)
 	p := open(t, d)
 	for range backlog + 1 {
@@ -350,7 +350,7 @@ func TestDemosOnOneRedisShareTheBuckets(t *testing.T) {
 
 // Another site's page can't have the demo do anything.
 func TestAForeignPageChangesNothing(t *testing.T) {
-	d := start(t, inProcess("process"))
+	d := start(t, inProcess("test"))
 	h, err := d.handler()
 	require.NoError(t, err)
 	for _, method := range []string{http.MethodPost, http.MethodDelete} {

@@ -56,7 +56,7 @@ func record(t *testing.T, d *demo) func() map[string]map[int]int {
 // Three modes see the same traffic, and the words count what pages are told.
 func TestTheThreeModesArePlayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("process"))
+		d := start(t, inProcess("test"))
 		counted := record(t, d)
 		said := played(t, d, "modes", "play", order{})
 		counts := counted()
@@ -75,7 +75,7 @@ func TestTheThreeModesArePlayed(t *testing.T) {
 // Two replicas share one bucket in Redis. Without, they allow twice as many.
 func TestTheSharedBucketIsPlayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("process"))
+		d := start(t, inProcess("test"))
 		counted := record(t, d)
 		said := played(t, d, "share", "play", order{})
 		counts := counted()
@@ -91,7 +91,7 @@ func TestTheSharedBucketIsPlayed(t *testing.T) {
 // The chapter tells of the three policies side by side, at a rate that denies.
 func TestTheOutageIsPlayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("process"))
+		d := start(t, inProcess("test"))
 		counted := record(t, d)
 		said := played(t, d, "lose", "play", order{})
 		counts := counted()
@@ -109,7 +109,7 @@ func TestTheOutageIsPlayed(t *testing.T) {
 // one in Redis again, which has kept its tokens.
 func TestReplicasDriftApartAndMeetAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("process"))
+		d := start(t, inProcess("test"))
 		turn := func(on bool) {
 			status, _ := call(t, d, http.MethodPost, "/api/redis", fields{"on": on})
 			require.Equal(t, http.StatusOK, status)
@@ -142,7 +142,7 @@ func TestReplicasDriftApartAndMeetAgain(t *testing.T) {
 
 func TestAScriptPlaysOnceAndCanBeStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("process"))
+		d := start(t, inProcess("test"))
 		status, _ := call(t, d, http.MethodPost, "/api/run/yours/steady", order{Rate: 2})
 		require.Equal(t, http.StatusAccepted, status)
 		time.Sleep(3 * time.Second)
@@ -175,7 +175,7 @@ func TestPresetsAnswerTheirQuestions(t *testing.T) {
 	} {
 		t.Run(id, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := start(t, inProcess("process"))
+				d := start(t, inProcess("test"))
 				p := presets[slices.IndexFunc(presets, func(p preset) bool { return p.ID == id })]
 				status, text := call(t, d, http.MethodPost, "/api/settings/yours", p.Settings)
 				require.Equal(t, http.StatusOK, status, text)
@@ -188,7 +188,7 @@ func TestPresetsAnswerTheirQuestions(t *testing.T) {
 // A request holds its slot while it is at work, and pages see it at once.
 func TestSlotsAreSeenWhileTheyAreInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("process"))
+		d := start(t, inProcess("test"))
 		status, _ := call(t, d, http.MethodPost, "/api/settings/yours", threeAtOnce())
 		require.Equal(t, http.StatusOK, status)
 		p := open(t, d)

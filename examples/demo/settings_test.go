@@ -66,7 +66,7 @@ func TestBadSettingsAreToldBesideTheirFields(t *testing.T) {
 		_, err := defaults.with([]byte(body))
 		require.Error(t, err, "body %q", body)
 	}
-	d := start(t, inProcess("process"))
+	d := start(t, inProcess("test"))
 	status, text := call(t, d, http.MethodPost, "/api/settings/drain", fields{"capacity": 0, "rate": 7})
 	require.Equal(t, http.StatusUnprocessableEntity, status)
 	require.Contains(t, text, `"capacity":`)
