@@ -251,15 +251,13 @@ func TestALostDemoIsSaid(t *testing.T) {
 	needBrowser(t)
 	first := start(t, "127.0.0.1:0")
 	p := rested(t, first.url, desktop)
+	p.loses = true
 	first.kill()
 	p.wait("the page says so", `!document.querySelector("#banner").hidden`)
 	start(t, strings.TrimPrefix(first.url, "http://"))
 	p.wait("it goes on", `document.querySelector("#banner").hidden && `+number+` === 10`)
 	p.click("#one")
 	p.wait("it is answered", text("#status")+` === "200 OK"`)
-	if p.expectProblems() == 0 {
-		t.Error("premise: the browser logs that the demo did not answer")
-	}
 }
 
 //go:embed testdata/axe.min.js
