@@ -131,7 +131,7 @@ func (d *demo) postSettings(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<16))
 	if err != nil {
-		writeJSON(w, http.StatusRequestEntityTooLarge, fieldErrors{"": "the settings are too long, or came too slowly"})
+		writeJSON(w, http.StatusRequestEntityTooLarge, fieldErrors{"": "the settings are too long"})
 		return
 	}
 	d.telling.Lock()

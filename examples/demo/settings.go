@@ -159,11 +159,11 @@ func (s *settings) mistakes() fieldErrors {
 	// The rest is the library's to say.
 	_, err := core.NewLimiter(core.NewMemoryStore(), s.policy("demo"))
 	for _, e := range configErrors(err) {
-		prefix, name := "", e.Field[strings.LastIndex(e.Field, ".")+1:]
+		prefix := ""
 		if strings.Contains(e.Field, "Limits[1]") {
 			prefix = "second."
 		}
-		field := map[string]string{"Capacity": "capacity", "RefillRate": "rate", "RefillInterval": "interval_ms", "Unit": "unit"}[name]
+		field := fieldNames[e.Field[strings.LastIndex(e.Field, ".")+1:]]
 		say(prefix+field, "%s: got %v", inWords.Replace(e.Reason), e.Value)
 	}
 	return bad
@@ -172,8 +172,15 @@ func (s *settings) mistakes() fieldErrors {
 // inFull writes a number without an exponent.
 func inFull(n float64) string { return clip(strconv.FormatFloat(n, 'f', -1, 64)) }
 
-// inWords puts the names of Go's fields as the page does.
-var inWords = strings.NewReplacer("tokens every RefillInterval", "tokens that come back every so many ms", "this Capacity", "this capacity")
+// fieldNames are the fields of a limit, as the page names them, and inWords as
+// it writes them in sentences.
+var (
+	fieldNames = map[string]string{
+		"Capacity": "capacity", "RefillRate": "rate", "RefillInterval": "interval_ms", "Unit": "unit",
+	}
+	inWords = strings.NewReplacer(
+		"tokens every RefillInterval", "tokens that come back every so many ms", "this Capacity", "this capacity")
+)
 
 const (
 	year    = 365 * 24 * 3600 * 1000.0 // in ms
