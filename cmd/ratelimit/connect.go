@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
@@ -56,8 +57,9 @@ type server struct {
 	client redis.UniversalClient
 	store  *redisstore.Store
 
-	where    string // for messages
-	role     string // master or replica; "": it is a Cluster, or not known
+	where    string         // for messages
+	single   *redis.Options // of the one server of the URL; nil: its Sentinels are named
+	role     string         // master or replica; "": it is a Cluster, or not known
 	flags    *redisFlags
 	progress io.Writer // a terminal, or nil
 }
@@ -73,11 +75,10 @@ func (f *redisFlags) open(cmd *cobra.Command) (*server, error) {
 	if stderr, ok := cmd.ErrOrStderr().(*os.File); ok && term.IsTerminal(int(stderr.Fd())) {
 		s.progress = stderr
 	}
-	single, err := s.dial(cmp.Or(f.url, os.Getenv(urlVariable), defaultURL))
-	if err != nil {
+	if err := s.dial(cmp.Or(f.url, os.Getenv(urlVariable), defaultURL)); err != nil {
 		return nil, err
 	}
-	if err := s.greet(cmd.Context(), single); err != nil {
+	if err := s.greet(cmd.Context()); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -96,9 +97,8 @@ func (s *server) storeAt(prefix string) *redisstore.Store {
 	return redisstore.New(s.client, options...)
 }
 
-// dial makes the client that a URL describes. single are the options of a
-// client of one server; nil: it is one of Sentinels.
-func (s *server) dial(raw string) (single *redis.Options, err error) {
+// dial makes the client that a URL describes.
+func (s *server) dial(raw string) (err error) {
 	defer func() {
 		if recover() != nil { // go-redis panics for a pool_size of -1
 			err = misuse("the URL of Redis has an option that no client can have")
@@ -112,36 +112,29 @@ func (s *server) dial(raw string) (single *redis.Options, err error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		return nil, wrong(err)
+		return wrong(err)
 	}
 	if u.Query().Has("master_name") {
 		o, err := redis.ParseFailoverURL(raw)
 		if err != nil {
-			return nil, wrong(err)
+			return wrong(err)
 		}
 		o.ContextTimeoutEnabled, o.DialerRetries, o.DialTimeout = true, 1, cmp.Or(o.DialTimeout, max(time.Second, s.flags.timeout))
-		if err := s.flags.tls.set(o.TLSConfig); err != nil {
-			return nil, err
-		}
-		s.where = fmt.Sprintf("the master %s of Sentinel at %s", o.MasterName, strings.Join(o.SentinelAddrs, ", "))
-		s.client = redis.NewFailoverClient(o)
-		return nil, nil
+		s.where, s.client = fmt.Sprintf("the master %s of Sentinel at %s", o.MasterName, strings.Join(o.SentinelAddrs, ", ")), redis.NewFailoverClient(o)
+		return s.flags.tls.set(o.TLSConfig)
 	}
 	o, err := redis.ParseURL(raw)
 	if err != nil {
-		return nil, wrong(err)
+		return wrong(err)
 	}
 	o.ContextTimeoutEnabled, o.DialerRetries, o.DialTimeout = true, 1, cmp.Or(o.DialTimeout, max(time.Second, s.flags.timeout))
-	if err := s.flags.tls.set(o.TLSConfig); err != nil {
-		return nil, err
-	}
-	s.where, s.client = "Redis at "+o.Addr, redis.NewClient(o)
-	return o, nil
+	s.where, s.single, s.client = "Redis at "+o.Addr, o, redis.NewClient(o)
+	return s.flags.tls.set(o.TLSConfig)
 }
 
 // greet finds out what the server is. Of a node of a Cluster it makes a client
 // of the whole.
-func (s *server) greet(ctx context.Context, single *redis.Options) error {
+func (s *server) greet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(time.Second, 2*s.flags.timeout))
 	defer cancel()
 	if err := s.client.Ping(ctx).Err(); err != nil {
@@ -154,6 +147,7 @@ func (s *server) greet(ctx context.Context, single *redis.Options) error {
 	case "sentinel":
 		return misuse("%s is a Sentinel: add ?master_name=NAME to the URL", s.where)
 	case "cluster":
+		single := s.single
 		if single == nil {
 			return nil
 		}
@@ -188,11 +182,11 @@ func (s *server) explain(err error) error {
 	text := s.where + ": " + err.Error()
 	for _, advice := range advices {
 		if strings.Contains(err.Error(), advice.part) {
-			return fmt.Errorf("%s\n  %s", text, advice.do)
+			return errors.New(text + "\n  " + advice.do)
 		}
 	}
 	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s\n  Check the address. A slow way needs a longer --timeout.", text)
+		text += "\n  Check the address. A slow way needs a longer --timeout."
 	}
 	return errors.New(text)
 }
@@ -221,26 +215,44 @@ var advices = []struct{ part, do string }{
 	{"connection refused", "Check the address, and that the server runs."},
 }
 
-// buckets lists the keys of a policy, or of all with "", and policies with
-// exceptions, whose Key is "". It shows how far it is. Masters of a Cluster that
-// fail are left out, and noted in failed.
-func (s *server) buckets(ctx context.Context, policy string, failed *[]error) iter.Seq2[redisstore.Bucket, error] {
+// listing is what a list of keys found beside them.
+type listing struct {
+	policies []string // that have exceptions, if keys of all policies are listed
+	failed   []error  // masters of a Cluster whose keys are missing
+}
+
+// keys lists the keys of a policy, or of all with "". It shows how far it is.
+func (s *server) keys(ctx context.Context, policy string, l *listing) iter.Seq2[redisstore.Bucket, error] {
 	list := s.store.Keys(ctx, s.flags.rate, s.looked)
 	if policy != "" {
 		list = s.store.Buckets(ctx, policy, s.flags.rate, s.looked)
 	}
 	return func(yield func(redisstore.Bucket, error) bool) {
-		if s.progress != nil {
-			defer fmt.Fprint(s.progress, "\r\x1b[K")
-		}
+		defer s.show("\r\x1b[K")
 		for b, err := range list {
 			switch {
 			case ctx.Err() != nil:
 				yield(b, ctx.Err())
 				return
 			case err != nil:
-				*failed = append(*failed, s.explain(err))
+				l.failed = append(l.failed, s.explain(err))
+			case b.Key == "":
+				l.policies = append(l.policies, b.Policy)
 			case !yield(b, nil):
+				return
+			}
+		}
+	}
+}
+
+// matching leaves out keys that don't have a value, unless that is "".
+func matching(list iter.Seq2[redisstore.Bucket, error], value string) iter.Seq2[redisstore.Bucket, error] {
+	return func(yield func(redisstore.Bucket, error) bool) {
+		for b, err := range list {
+			if err == nil && value != "" && !keyparts.Of(b.Key).Has(value) {
+				continue
+			}
+			if !yield(b, err) {
 				return
 			}
 		}
@@ -249,8 +261,15 @@ func (s *server) buckets(ctx context.Context, policy string, failed *[]error) it
 
 // looked shows how many keys were looked at.
 func (s *server) looked(done, all int64) {
-	if s.progress != nil && all > 0 {
-		_, _ = fmt.Fprintf(s.progress, "\r%s of %s keys", show.Count(min(done, all)), show.Count(all))
+	if all > 0 { // else this user may not ask for it
+		s.show("\r" + show.Count(min(done, all)) + " of " + show.Count(all) + " keys")
+	}
+}
+
+// show writes to the terminal, if there is one.
+func (s *server) show(text string) {
+	if s.progress != nil {
+		_, _ = io.WriteString(s.progress, text)
 	}
 }
 

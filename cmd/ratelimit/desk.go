@@ -63,7 +63,7 @@ func (f *deskFlags) openAny(cmd *cobra.Command, policy string) (*desk, error) {
 		if d.policies, err = loadPolicies(cmd, f.file); err != nil {
 			return nil, err
 		}
-		if _, ok := d.policies[policy]; !ok && policy != "" {
+		if policy != "" && !d.has(policy) {
 			return nil, misuse("policy %s is not in %s%s", show.Text(policy), f.file, meant(policy, slices.Sorted(maps.Keys(d.policies))))
 		}
 	}
@@ -87,14 +87,17 @@ func meant(name string, names []string) string {
 	return " (there are " + strings.Join(shown, ", ") + ")"
 }
 
-// rulesOf returns what is in force in a policy of the file, with the exceptions
-// that are in Redis, or nil if the file lacks it. Its limiter takes keys as
-// stores have them. Failures of Redis are errors.
+// has reports whether the file has a policy.
+func (d *desk) has(policy string) bool {
+	_, ok := d.policies[policy]
+	return ok
+}
+
+// rulesOf returns what is in force in a policy that the file has, with the
+// exceptions that are in Redis. Its limiter takes keys as stores have them.
+// Failures of Redis are errors.
 func (d *desk) rulesOf(ctx context.Context, policy string) (*rules, error) {
-	p, ok := d.policies[policy]
-	if !ok {
-		return nil, nil
-	}
+	p := d.policies[policy]
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if r := d.rules[policy]; r != nil {
@@ -140,18 +143,15 @@ func (d *desk) similar(ctx context.Context, policy, key string) (found similarit
 	defer cancel()
 	given, looked, known := keyparts.Of(key), 0, make(map[string]bool)
 	var same, near []string
-	var failed []error
 	fewest := 0
-	for b, err := range d.buckets(ctx, "", &failed) {
+	for b, err := range d.keys(ctx, "", new(listing)) {
 		if err != nil || len(same) == mostSimilar || looked == mostCompared {
 			break
 		}
-		if b.Key == "" || b.Policy != policy || b.Key == key {
-			known[b.Policy] = known[b.Policy] || b.Key != ""
+		if known[b.Policy] = true; b.Policy != policy || b.Key == key {
 			continue
 		}
 		looked++
-		known[policy] = true
 		other := keyparts.Of(b.Key)
 		if given.SameClient(other) {
 			same = append(same, b.Key)
@@ -167,12 +167,7 @@ func (d *desk) similar(ctx context.Context, policy, key string) (found similarit
 		found.Similar = append(found.Similar, show.Key(key))
 	}
 	if !known[policy] && d.policies == nil {
-		for name, has := range known {
-			if has {
-				found.Policies = append(found.Policies, name)
-			}
-		}
-		slices.Sort(found.Policies)
+		found.Policies = slices.Sorted(maps.Keys(known))
 	}
 	return found
 }

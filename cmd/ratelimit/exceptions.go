@@ -183,7 +183,7 @@ func (d *desk) after(cmd *cobra.Command, r *changeResult, key string) error {
 	if r.Exceptions, err = d.exceptionsOf(cmd.Context(), r.Policy, key); err != nil {
 		return err
 	}
-	if _, ok := d.policies[r.Policy]; ok {
+	if d.has(r.Policy) {
 		if r.Next, err = d.look(cmd.Context(), r.Policy, key, "", nil, true); err != nil {
 			return d.explain(err)
 		}

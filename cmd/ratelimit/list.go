@@ -124,39 +124,38 @@ all masters of a Cluster. Without --policies it says what is stored.`,
 // of servers whose keys are missing.
 func (d *desk) list(ctx context.Context, f *listFlags, policy string) (r *listResult, failed []error, err error) {
 	r = &listResult{Policy: policy, Buckets: []*bucket{}, Exceptions: []exception{}, withFile: f.file != "", prefix: f.prefix}
-	policies := []string{policy}
-	matches := func(key string) bool { return f.match == "" || keyparts.Of(key).Has(f.match) }
-	err = pace.Each(ctx, f.rate, d.buckets(ctx, policy, &failed), func(b redisstore.Bucket) (*bucket, error) {
-		if b.Key == "" || !matches(b.Key) {
-			return nil, nil
-		}
+	var l listing
+	err = pace.Each(ctx, f.rate, matching(d.keys(ctx, policy, &l), f.match), func(b redisstore.Bucket) (*bucket, error) {
 		return d.look(ctx, b.Policy, b.Key, "", f.units, true)
-	}, func(of redisstore.Bucket, b *bucket, err error) error {
+	}, func(_ redisstore.Bucket, b *bucket, err error) error {
+		r.Keys++
 		switch {
-		case of.Key == "":
-			policies = append(policies, of.Policy)
-			return nil
-		case b == nil && err == nil:
-			return nil
 		case errors.As(err, new(*store.StateError)):
 			r.Unreadable++
-		case err != nil:
-			return err
-		}
-		r.Keys++
-		if err == nil {
+			return nil
+		case err == nil:
 			r.add(b, f.denied, f.most)
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return r, nil, err
 	}
 	r.sort(f.most)
-	if err := d.listExceptions(ctx, r, policies, matches); err != nil {
-		failed = append(failed, err)
+	if policy != "" {
+		l.policies = []string{policy}
 	}
-	return r, failed, nil
+	slices.Sort(l.policies)
+	for _, name := range slices.Compact(l.policies) {
+		list, err := d.exceptions(ctx, name)
+		if err != nil {
+			l.failed = append(l.failed, err)
+		}
+		r.Exceptions = append(r.Exceptions, slices.DeleteFunc(list, func(e exception) bool {
+			return f.match != "" && !keyparts.Of(e.key).Has(f.match)
+		})...)
+	}
+	return r, l.failed, nil
 }
 
 // add adds a bucket, and keeps about as many as are printed.
@@ -178,21 +177,6 @@ func (r *listResult) add(b *bucket, denied bool, most int) {
 func (r *listResult) sort(most int) {
 	slices.SortFunc(r.Buckets, (*bucket).worse)
 	r.Buckets = r.Buckets[:min(len(r.Buckets), most)]
-}
-
-// listExceptions adds the exceptions of policies whose keys match.
-func (d *desk) listExceptions(ctx context.Context, r *listResult, policies []string, matches func(string) bool) error {
-	slices.Sort(policies)
-	var errs []error
-	for _, policy := range slices.Compact(policies) {
-		if policy == "" { // all policies
-			continue
-		}
-		list, err := d.exceptions(ctx, policy)
-		errs = append(errs, err)
-		r.Exceptions = append(r.Exceptions, slices.DeleteFunc(list, func(e exception) bool { return !matches(e.key) })...)
-	}
-	return errors.Join(errs...)
 }
 
 // missing returns an error for servers that failed, whose keys are missing.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -152,13 +151,10 @@ func (d *desk) resetOne(cmd *cobra.Command, policy, key string) error {
 func (d *desk) resetAll(cmd *cobra.Command, policy, value string, yes bool) error {
 	ctx := cmd.Context()
 	r := &resetResult{Keys: []resetKey{}}
-	var failed []error
-	for b, err := range d.buckets(ctx, policy, &failed) {
+	var l listing
+	for b, err := range matching(d.keys(ctx, policy, &l), value) {
 		if err != nil {
 			return err
-		}
-		if b.Key == "" || !keyparts.Of(b.Key).Has(value) {
-			continue
 		}
 		k, err := d.before(ctx, b)
 		if err != nil {
@@ -173,9 +169,9 @@ func (d *desk) resetAll(cmd *cobra.Command, policy, value string, yes bool) erro
 	switch {
 	case len(r.Keys) == 0:
 		r.value = value
-		return cmp.Or(orFound(printResult(cmd, r)), missing(failed))
+		return cmp.Or(orFound(printResult(cmd, r)), missing(l.failed))
 	case !yes:
-		return cmp.Or(printResult(cmd, r), missing(failed), misuse("nothing was reset: --yes resets %s", found))
+		return cmp.Or(printResult(cmd, r), missing(l.failed), misuse("nothing was reset: --yes resets %s", found))
 	}
 	done := 0
 	err := pace.Each(ctx, d.flags.rate, withoutErrors(r.Keys), func(k resetKey) (struct{}, error) {
@@ -190,7 +186,7 @@ func (d *desk) resetAll(cmd *cobra.Command, policy, value string, yes bool) erro
 		return fmt.Errorf("%w\n  %s of %s were reset", d.explain(err), show.Count(int64(done)), found)
 	}
 	r.Done = true
-	return cmp.Or(printResult(cmd, r), missing(failed))
+	return cmp.Or(printResult(cmd, r), missing(l.failed))
 }
 
 // withoutErrors is a list as a sequence that has no errors.

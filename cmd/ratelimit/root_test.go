@@ -21,7 +21,7 @@ func printed(t *testing.T, in string, args ...string) (out, errs string, code in
 func TestMistakesInTheCommandLineAreNamedWithWhatIsMeant(t *testing.T) {
 	for line, says := range map[string]string{
 		"":                 "name a command",
-		"verison":          "Did you mean this?\n\tversion",
+		"versio":           "Did you mean this?\n\tversion",
 		"version x":        `unknown command "x" for "ratelimit version"`,
 		"version --jsn":    "did you mean --json?",
 		"version -json":    "flags have two dashes: --json",

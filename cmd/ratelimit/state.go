@@ -51,10 +51,10 @@ func (l *limit) share() float64 { return float64(l.Left) / float64(l.Capacity) }
 // decided the key last. quick leaves out what costs a call of its own for each
 // key.
 func (d *desk) look(ctx context.Context, policy, key, plan string, units core.Units, quick bool) (*bucket, error) {
-	rules, err := d.rulesOf(ctx, policy)
-	if err == nil && rules == nil {
+	if !d.has(policy) {
 		return d.stored(ctx, policy, key)
 	}
+	rules, err := d.rulesOf(ctx, policy)
 	if err != nil {
 		return nil, err
 	}

@@ -27,18 +27,15 @@ type definition struct {
 // survey looks at all keys: whether they can be read, and whether the limits of
 // the file were last used as it defines them.
 func (d *desk) survey(ctx context.Context, r *doctorResult) error {
-	var failed []error
+	var l listing
 	counts, definitions := make(map[string]int64), make(map[[2]string]*definition)
 	unreadable, why := []string{}, ""
-	err := pace.Each(ctx, d.flags.rate, d.buckets(ctx, "", &failed), func(b redisstore.Bucket) (inspect.Bucket, error) {
-		if b.Key == "" {
-			return inspect.Bucket{}, nil
-		}
-		rules, err := d.rulesOf(ctx, b.Policy)
-		if err == nil && rules == nil {
-			_, _, err = inspect.Records(ctx, d.store, b.Policy, b.Key)
+	err := pace.Each(ctx, d.flags.rate, d.keys(ctx, "", &l), func(b redisstore.Bucket) (inspect.Bucket, error) {
+		if !d.has(b.Policy) {
+			_, _, err := inspect.Records(ctx, d.store, b.Policy, b.Key)
 			return inspect.Bucket{}, err
 		}
+		rules, err := d.rulesOf(ctx, b.Policy)
 		if err != nil {
 			return inspect.Bucket{}, err
 		}
@@ -48,9 +45,6 @@ func (d *desk) survey(ctx context.Context, r *doctorResult) error {
 		}
 		return found, err
 	}, func(b redisstore.Bucket, found inspect.Bucket, err error) error {
-		if b.Key == "" {
-			return nil
-		}
 		counts[b.Policy]++
 		if errors.As(err, new(*store.StateError)) {
 			unreadable, why = append(unreadable, show.Text(b.Policy)+" "+show.Key(b.Key)), err.Error()
@@ -68,7 +62,7 @@ func (d *desk) survey(ctx context.Context, r *doctorResult) error {
 	if err != nil {
 		return d.explain(err)
 	}
-	for _, err := range failed {
+	for _, err := range l.failed {
 		r.add(levelNote, "keys", err.Error(), "Keys of this server are not looked at. Listing needs +scan, which limiters don't need.")
 	}
 	r.keys(counts, d)
@@ -98,7 +92,7 @@ func (r *doctorResult) keys(counts map[string]int64, d *desk) {
 		total += counts[policy]
 		one := show.Text(policy) + " " + show.Count(counts[policy])
 		known = append(known, one)
-		if _, ok := d.policies[policy]; !ok {
+		if !d.has(policy) {
 			unknown = append(unknown, one)
 		}
 	}
