@@ -18,6 +18,4 @@ var pictures = map[string]func() *canvas{
 	"request.svg":      drawRequest,
 	"leases.svg":       drawLeases,
 	"settle.svg":       drawSettle,
-	"spread.svg":       drawSpread,
-	"learned.svg":      drawLearned,
 }

@@ -1,0 +1,241 @@
+package clientlimit
+
+import (
+	"container/list"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// lane is what a Transport knows of one key: who waits, until when all pause,
+// how many may be under way, and how fast they may follow each other. lanes.mu
+// guards it.
+type lane struct {
+	key   string
+	calls int           // that wait or are under way, until their answers are over
+	idle  *list.Element // in lanes.idle, while there are none
+
+	queue []*call // that wait, in the order in which they came
+
+	pausedUntil time.Time
+	pauses      int // so far
+	refusals    int // in a row, each of a call that was sent after the pause before
+
+	// At first and after a pause one call goes alone. Each one that is served
+	// makes room for one more. A second without an answer makes room for as many
+	// again.
+	underWay int       // calls that were sent since the last pause, and not answered
+	window   int       // how many may be
+	heard    time.Time // when the last answer came, or room was made without one
+
+	left      float64   // calls that the service has left, until an instant
+	leftUntil time.Time // zero: it does not say
+
+	limited time.Time     // the limiter has no tokens before
+	spacing time.Duration // between two calls, by the limiter's rate
+
+	pace pace
+}
+
+const (
+	// longestPause is how long the word of a service counts: then one call asks
+	// again.
+	longestPause = time.Hour
+	// firstBackoff and lastBackoff are pauses after refusals in a row that
+	// don't say how long.
+	firstBackoff, lastBackoff = time.Second, time.Minute
+	// silence is how long calls wait for the answer to the one that went alone.
+	silence = time.Second
+	// forgets is how long a service that nobody calls is known to serve many
+	// calls at once.
+	forgets = time.Minute
+)
+
+// wait returns how long the next call has to wait, and for what.
+func (l *lane) wait(now time.Time) (wait time.Duration, reason string) {
+	later := func(until time.Time, why string) {
+		if d := until.Sub(now); d > wait {
+			wait, reason = d, why
+		}
+	}
+	if l.pace.renewed(now) {
+		l.window = 1 // that one asks what is left
+	}
+	later(l.pausedUntil, forPause)
+	later(l.limited, forLimiter)
+	later(now.Add(l.pace.wait(now)), forPace)
+	if float64(l.underWay) >= max(1, l.left) {
+		later(l.leftUntil, forPace)
+	}
+	if l.underWay >= l.window {
+		if l.heard.Add(silence).After(now) {
+			later(l.heard.Add(silence), forTurn)
+		} else {
+			l.window, l.heard = 2*l.window, now
+		}
+	}
+	return wait, reason
+}
+
+// expected returns the least time that a call has to wait which comes now, and
+// for what.
+func (l *lane) expected(now time.Time) (time.Duration, string) {
+	wait, reason := l.wait(now)
+	ahead := float64(len(l.queue))
+	more := l.pace.behind(ahead, now)
+	if l.limited.After(now) {
+		more = max(more, seconds(ahead*l.spacing.Seconds()))
+	}
+	if ahead > 0 && more > 0 {
+		reason = forTurn
+	}
+	return wait + more, reason
+}
+
+// send notes that c is sent.
+func (l *lane) send(c *call, now time.Time) {
+	if l.underWay == 0 {
+		l.heard = now
+	}
+	l.underWay++
+	l.pace.tokens--
+	c.pauses = l.pauses
+}
+
+// answered notes that c was answered, or has failed. It reports whether c was
+// sent after the last pause began; otherwise it says nothing new.
+func (l *lane) answered(c *call, now time.Time) (isNew bool) {
+	if c.pauses != l.pauses {
+		return false
+	}
+	l.underWay--
+	l.heard = now
+	return true
+}
+
+// served takes in an answer that was no refusal, and what it calls left.
+func (l *lane) served(c *call, left []stock, now time.Time) {
+	isNew := l.answered(c, now)
+	if isNew {
+		l.refusals = 0
+		l.window = min(l.window+1, math.MaxInt32)
+	}
+	l.pace.count(now)
+	l.pace.spreadOut(left, l.underWay, now)
+	for i, s := range left {
+		if i == 0 || s.calls < l.left {
+			l.left, l.leftUntil = s.calls, now.Add(s.reset)
+		}
+	}
+	if d := untilReset(left); d > 0 && isNew {
+		l.pause(d, true, now)
+	}
+}
+
+// refused begins a pause after a refusal, or makes it longer. limit says that a
+// limit was the reason. after is how long the service asks to wait; 0: it does
+// not say.
+func (l *lane) refused(c *call, after time.Duration, limit bool, now time.Time) {
+	isNew := l.answered(c, now)
+	if isNew {
+		l.refusals++
+	}
+	switch {
+	case after > 0:
+		l.pause(after, isNew && limit, now)
+	case isNew:
+		l.pause(backoff(firstBackoff, lastBackoff, l.refusals), limit, now)
+	}
+}
+
+// pause has no call sent for about d, and then one alone. It is a little longer
+// by chance: clients that were told the same don't come back together.
+func (l *lane) pause(d time.Duration, measure bool, now time.Time) {
+	d = min(d, longestPause)
+	d += rand.N(max(1, min(d/10, time.Second)))
+	if !l.pausedUntil.After(now) {
+		l.pauses++
+		l.underWay, l.window = 0, 1
+	}
+	if until := now.Add(d); until.After(l.pausedUntil) {
+		l.pausedUntil = until
+	}
+	if measure {
+		l.pace.refused(d, now)
+	}
+}
+
+// backoff returns how long to wait after the nth failure in a row, from 1: half
+// of it is by chance. The whole is first, doubles with each failure, and is at
+// most last.
+func backoff(first, last time.Duration, n int) time.Duration {
+	d := min(first<<min(n-1, 16), last)
+	return d/2 + rand.N(d/2)
+}
+
+// wakeFirst has the first call look whether it can go.
+func (l *lane) wakeFirst() {
+	if len(l.queue) > 0 {
+		select {
+		case l.queue[0].wake <- struct{}{}:
+		default: // it will look anyway
+		}
+	}
+}
+
+// leaveQueue takes a call out.
+func (l *lane) leaveQueue(c *call) {
+	i := slices.Index(l.queue, c)
+	l.queue = slices.Delete(l.queue, i, i+1)
+	l.wakeFirst()
+}
+
+// maxLanes is how many keys a Transport remembers. Keys in use are remembered
+// beyond it.
+const maxLanes = 10_000
+
+// lanes are the lanes of a Transport, by key.
+type lanes struct {
+	mu    sync.Mutex // guards all below, and each lane; not held during I/O
+	byKey map[string]*lane
+	idle  list.List // of lanes without calls; the one that was used last is at the back
+}
+
+// enter returns the lane of a key, for a call. The call leaves it in the end.
+func (s *lanes) enter(key string, window int, now time.Time) *lane {
+	l := s.byKey[key]
+	switch {
+	case l == nil:
+		if s.byKey == nil {
+			s.byKey = make(map[string]*lane)
+		}
+		l = &lane{key: key, window: window}
+		s.byKey[key] = l
+		s.forget()
+	case l.calls == 0:
+		s.idle.Remove(l.idle)
+		if now.Sub(l.heard) > forgets {
+			l.window = min(l.window, window)
+		}
+	}
+	l.calls++
+	return l
+}
+
+// leave ends the use of a lane by a call.
+func (s *lanes) leave(l *lane) {
+	if l.calls--; l.calls == 0 {
+		l.idle = s.idle.PushBack(l)
+		s.forget()
+	}
+}
+
+// forget forgets idle lanes, from the one that was used longest ago, until no
+// more than maxLanes are left.
+func (s *lanes) forget() {
+	for oldest := s.idle.Front(); oldest != nil && len(s.byKey) > maxLanes; oldest = s.idle.Front() {
+		delete(s.byKey, s.idle.Remove(oldest).(*lane).key)
+	}
+}
