@@ -3,6 +3,7 @@ package clientlimit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -22,8 +23,12 @@ type call struct {
 	until time.Time     // it waits no longer
 	wake  chan struct{} // has a value when the call must look whether it can go
 
+	paid     bool              // the limiter has given what the call needs, or promised it
+	reserved *core.Reservation // of the limiter; nil: nothing is reserved
+	due      time.Time         // when what is reserved can be used
+	result   core.Result       // of the limiter; zero: there is none
+
 	pauses int           // of the lane when the call was sent
-	result core.Result   // of the limiter; zero: there is none
 	hold   time.Duration // for how long the limiter holds its slots; 0: it has none
 	holdAt time.Time     // when to hold them for longer
 }
@@ -64,7 +69,7 @@ func (t *Transport) enter(ctx context.Context, key string, units core.Units, mos
 }
 
 // waitInQueue waits until c is sent. t.mu is held, but not while it waits.
-func (c *call) waitInQueue(now time.Time) error {
+func (c *call) waitInQueue(now time.Time) (err error) {
 	l := c.lane
 	if len(l.queue) > c.t.queue {
 		return &Error{Key: l.key, reason: forTurn, Err: ErrQueueFull}
@@ -74,24 +79,33 @@ func (c *call) waitInQueue(now time.Time) error {
 	}
 	l.queue = append(l.queue, c)
 	defer l.leaveQueue(c)
+	defer func() {
+		if err != nil && c.paid {
+			c.unlocked(c.giveBack) // before the next one asks for it
+			l.limited = time.Time{}
+		}
+	}()
 	timer := time.NewTimer(longestPause)
 	defer timer.Stop()
 	for {
 		now = time.Now()
 		wait, reason := longestPause, forTurn
 		if l.queue[0] == c {
-			if wait, reason = l.wait(now); wait == 0 {
-				if passed, err := c.take(); passed || err != nil {
+			wait, reason = l.wait(now)
+			switch {
+			case now.Add(wait).After(c.until):
+				return c.tooLong(wait, reason, now)
+			case wait == 0 && (c.paid || c.t.limiter == nil):
+				l.send(c, now)
+				return nil
+			case wait == 0:
+				if err = c.pay(); err != nil {
 					return err
 				}
 				continue
 			}
-			if now.Add(wait).After(c.until) {
-				return c.tooLong(wait, reason, now)
-			}
 		}
 		timer.Reset(min(wait, c.until.Sub(now)))
-		var err error
 		c.unlocked(func() {
 			select {
 			case <-timer.C:
@@ -127,58 +141,74 @@ func (c *call) unlocked(f func()) {
 	f()
 }
 
-// take takes what c needs from the limiter, if it has that, and notes that c is
-// sent. t.mu is held, but not while the limiter decides.
-func (c *call) take() (passed bool, err error) {
+// pay takes what c needs from the limiter. If it is not there yet, the lane waits
+// until then. t.mu is held, but not while the limiter decides.
+//
+// A token alone is reserved, so that processes get theirs in the order in which
+// they asked. Other units and slots can't be reserved: pay asks again for them.
+func (c *call) pay() (err error) {
 	l := c.lane
-	if c.t.limiter != nil {
-		c.unlocked(func() { c.result, err = c.t.limiter.AllowUnits(c.ctx, l.key, c.units) })
-		now := time.Now()
+	if c.units == nil && !l.slotted {
+		c.unlocked(func() { c.reserved, err = c.t.limiter.Reserve(c.ctx, l.key, 1) })
 		switch {
+		case errors.Is(err, core.ErrSlots):
+			l.slotted = true
 		case err != nil:
-			return false, err
-		case c.result.RetryAfter == core.Never:
-			return false, &Error{Key: l.key, reason: forLimiter, Err: core.ErrCapacity}
-		case !c.result.Allowed:
-			l.denied(&c.result, now)
-			return false, nil
-		case l.pausedUntil.After(now): // the pause began meanwhile
-			c.unlocked(func() { _ = c.result.Undo(context.WithoutCancel(c.ctx)) })
-			return false, nil
+			return err
+		default:
+			c.result, c.paid = c.reserved.Result(), c.reserved.OK()
+			return c.delay(c.reserved.Delay())
 		}
-		c.hold = holdOf(&c.result)
-		c.holdAt = now.Add(c.hold / 2)
 	}
-	l.send(c, time.Now())
-	return true, nil
+	c.unlocked(func() { c.result, err = c.t.limiter.AllowUnits(c.ctx, l.key, c.units) })
+	if err != nil {
+		return err
+	}
+	c.paid = c.result.Allowed
+	c.hold = holdOf(&c.result)
+	c.holdAt = time.Now().Add(c.hold / 2)
+	return c.delay(c.result.RetryAfter)
 }
 
-// denied notes that the limiter has denied a call.
-func (l *lane) denied(res *core.Result, now time.Time) {
-	var rates, slots time.Duration
+// delay has the lane wait for what the limiter lacks, for d. If that comes too
+// late, or never, it returns an error.
+func (c *call) delay(d time.Duration) error {
+	l, now := c.lane, time.Now()
+	if d == core.Never {
+		return &Error{Key: l.key, reason: forLimiter, Err: core.ErrCapacity}
+	}
+	var rates time.Duration
+	var slots bool
 	l.spacing = 0
-	for _, r := range res.Limits() {
+	for _, r := range c.result.Limits() {
 		switch {
-		case !r.Violated:
+		case d == 0 || r.Remaining >= r.Cost: // it lacks nothing
 		case r.Limit.Mode == core.Concurrent:
-			slots = max(slots, r.RetryAfter)
+			slots = true
 		default:
 			rates = max(rates, r.RetryAfter)
-			if r.Limit.Mode == core.Continuous && r.Limit.RefillRate > 0 {
+			if r.Limit.Mode == core.Continuous {
 				l.spacing = max(l.spacing, seconds(r.Limit.RefillInterval.Seconds()/float64(r.Limit.RefillRate)*float64(r.Cost)))
 			}
 		}
 	}
-	wait := cmp.Or(rates, res.RetryAfter)
-	if rates == 0 && slots > 0 { // one may be released earlier than the limiter knows
-		wait = min(slots, pollSlots/2+rand.N(pollSlots))
+	if !c.paid {
+		if slots { // one may be released earlier than the limiter knows
+			d = cmp.Or(rates, min(d, pollSlots))
+		}
+		d += rand.N(max(1, min(d, pollSlots))) // so that no process always comes first
 	}
-	l.limited = now.Add(max(wait, time.Microsecond))
+	if now.Add(d).After(c.until) {
+		return c.tooLong(d, forLimiter, now)
+	}
+	l.limited = now.Add(d)
+	c.due = l.limited
+	return nil
 }
 
-// pollSlots is about how often to ask for a slot that another process may
-// release.
-const pollSlots = 25 * time.Millisecond
+// pollSlots is after which time to ask for a slot again that another process may
+// release, and up to twice that.
+const pollSlots = 15 * time.Millisecond
 
 // holdOf returns for how long a limiter holds what comes back; 0: nothing does.
 func holdOf(res *core.Result) (shortest time.Duration) {
@@ -237,8 +267,21 @@ func (c *call) note(f func(now time.Time)) {
 
 // unsent gives back what the call took: it was never sent.
 func (c *call) unsent() {
-	_ = c.result.Undo(context.WithoutCancel(c.ctx))
+	c.giveBack()
 	c.leave()
+}
+
+// giveBack gives back what the call took.
+func (c *call) giveBack() {
+	ctx := context.WithoutCancel(c.ctx)
+	switch {
+	case c.reserved == nil:
+		_ = c.result.Undo(ctx)
+	case time.Now().Before(c.due):
+		_ = c.reserved.Cancel(ctx)
+	default:
+		_ = c.t.limiter.Refund(ctx, c.lane.key, 1)
+	}
 }
 
 // end ends a call whose answer is over. used is what it really took; nil: what

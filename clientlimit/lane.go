@@ -35,6 +35,7 @@ type lane struct {
 
 	limited time.Time     // the limiter has no tokens before
 	spacing time.Duration // between two calls, by the limiter's rate
+	slotted bool          // the limiter has slots, which can't be reserved
 
 	pace pace
 }

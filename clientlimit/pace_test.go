@@ -1,10 +1,8 @@
 package clientlimit_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,15 +13,17 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// load is what clients got of a service.
-type load struct{ denied, goodput, slowest, jain float64 }
+// load is what clients got of a service: requests denied, in percent; served, in
+// percent of what the limit admits; and how long the slowest one took, in
+// seconds.
+type load struct{ denied, goodput, slowest float64 }
 
 // play has clients of several processes send requests as fast as they can, for a
-// time. Goodput is their share of what limit admits.
+// time.
 func play(t *testing.T, service http.RoundTripper, limit core.Limit, clients, processes int, d time.Duration, options ...clientlimit.Option) load {
 	t.Helper()
 	end := time.Now().Add(d)
-	var refused, sent atomic.Int64
+	var sent, refused, served, slowest atomic.Int64
 	way := roundTrip(func(r *http.Request) (*http.Response, error) {
 		time.Sleep(time.Millisecond + rand.N(4*time.Millisecond))
 		sent.Add(1)
@@ -34,12 +34,10 @@ func play(t *testing.T, service http.RoundTripper, limit core.Limit, clients, pr
 		time.Sleep(time.Millisecond)
 		return res, err
 	})
-	got := make([]float64, clients*processes)
-	var slowest atomic.Int64
 	var all sync.WaitGroup
-	for p := range processes {
+	for range processes {
 		client := &http.Client{Transport: clientlimit.New(way, options...)}
-		for c := range clients {
+		for range clients {
 			all.Go(func() {
 				for time.Now().Before(end) {
 					began := time.Now()
@@ -49,38 +47,211 @@ func play(t *testing.T, service http.RoundTripper, limit core.Limit, clients, pr
 					case err != nil: // it was not sent: see clientlimit.Error
 						time.Sleep(time.Second)
 					case status == http.StatusOK && time.Now().Before(end):
-						got[p*clients+c]++
+						served.Add(1)
 					}
 				}
 			})
 		}
 	}
 	all.Wait()
-	sum, squares := 0.0, 0.0
-	for _, g := range got {
-		sum, squares = sum+g, squares+g*g
-	}
 	return load{
-		denied: 100 * float64(refused.Load()) / float64(sent.Load()), goodput: 100 * sum / float64(limit.MaxIn(d)),
-		slowest: time.Duration(slowest.Load()).Seconds(), jain: sum * sum / squares / float64(len(got)),
+		denied:  100 * float64(refused.Load()) / float64(sent.Load()),
+		goodput: 100 * float64(served.Load()) / float64(limit.MaxIn(d)),
+		slowest: time.Duration(slowest.Load()).Seconds(),
 	}
 }
 
-func TestExplore(t *testing.T) {
-	if os.Getenv("EXPLORE") == "" {
-		t.Skip()
+// Clients that know nothing of a limit share it alike from what the answers call
+// left, in whatever fields, and from Retry-After alone. go test -v prints the
+// table of docs/client.md.
+func TestClientsKeepToALimit(t *testing.T) {
+	limit := core.PerSecond(50)
+	for _, c := range []struct {
+		name      string
+		style     core.HeaderStyle
+		processes int
+		most      float64 // denied, in percent
+		options   func() []clientlimit.Option
+	}{
+		{"RateLimit", core.HeadersDraft8, 1, 0.5, nil},
+		{"RateLimit-Remaining", core.HeadersDraft6, 1, 0.5, nil},
+		{"X-RateLimit-Remaining", core.HeadersLegacy, 1, 0.5, nil},
+		{"Retry-After alone", core.HeadersNone, 1, 2, nil},
+		{"RateLimit, 4 processes", core.HeadersDraft8, 4, 3, nil},
+		{"Retry-After alone, 4 processes", core.HeadersNone, 4, 5, nil},
+		{"a limiter that all share, 4 processes", core.HeadersNone, 4, 1, func() []clientlimit.Option {
+			return []clientlimit.Option{clientlimit.WithLimiter(own(limit), clientlimit.ByHost())}
+		}},
+		{"the same with units", core.HeadersNone, 4, 1, func() []clientlimit.Option {
+			return []clientlimit.Option{clientlimit.WithLimiter(own(limit, core.PerSecond(50_000).WithUnit("tokens").WithName("tokens")), clientlimit.ByHost()),
+				clientlimit.WithUnits(func(*http.Request) (core.Units, error) { return core.Units{"tokens": 1000}, nil })}
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var options []clientlimit.Option
+			if c.options != nil {
+				options = c.options()
+			}
+			got := play(t, limited(c.style, limit), limit, 10, c.processes, time.Minute, options...)
+			t.Logf("| %s | %.1f %% | %.1f %% | %.1f s |", c.name, got.denied, got.goodput, got.slowest)
+			if got.denied > c.most || got.goodput < 90 || got.goodput > 100 {
+				t.Errorf("%s: %+v, want %v %% denied at most and a goodput of 90 %% at least", c.name, got, c.most)
+			}
+		})
 	}
-	for _, limit := range []core.Limit{core.PerSecond(50), core.PerSecond(50).WithBurst(5), core.PerSecond(50).WithBurst(500), core.PerSecond(10_000), core.PerMinute(60), core.PerMinute(60).WithMode(core.Aligned), core.PerMinute(10), core.PerSecond(50).WithMode(core.Aligned)} {
-		for _, style := range []core.HeaderStyle{core.HeadersNone, core.HeadersLegacy, core.HeadersDraft8, core.HeadersDraft6} {
-			for _, n := range [][2]int{{1, 1}, {10, 1}, {100, 1}, {10, 4}} {
-				if limit.RefillRate == 10_000 && n[1] > 1 {
-					continue
+}
+
+// Limits for which whole seconds are too coarse, and those with a window, are
+// learned from refusals and from what is left.
+func TestClientsKeepToOtherLimits(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit   core.Limit
+		style   core.HeaderStyle
+		goodput float64
+		denied  float64
+	}{
+		"small bursts, Retry-After":  {core.PerSecond(50).WithBurst(5), core.HeadersNone, 50, 2},
+		"small bursts, RateLimit":    {core.PerSecond(50).WithBurst(5), core.HeadersDraft8, 60, 1},
+		"large bursts, RateLimit":    {core.PerSecond(50).WithBurst(500), core.HeadersDraft8, 80, 1},
+		"large limit, RateLimit":     {core.PerSecond(1000), core.HeadersDraft8, 90, 1},
+		"window of 1 s, Retry-After": {core.PerSecond(50).WithMode(core.Aligned), core.HeadersNone, 65, 2},
+		"window, X-RateLimit":        {core.PerMinute(200).WithMode(core.Aligned), core.HeadersLegacy, 60, 1}, // of 66: MaxIn has a third window
+		"a minute, RateLimit":        {core.PerMinute(60), core.HeadersDraft8, 60, 1},
+		"a minute, Retry-After":      {core.PerMinute(60), core.HeadersNone, 90, 20},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
+			got := play(t, limited(c.style, c.limit), c.limit, 10, 1, 2*time.Minute)
+			t.Logf("%s: %+v", name, got)
+			if got.goodput < c.goodput || got.goodput > 100 || got.denied > c.denied {
+				t.Errorf("%s: %+v, want %v %% denied at most and a goodput of %v %% at least", name, got, c.denied, c.goodput)
+			}
+		})
+	}
+}
+
+// An answer that says nothing of limits, such as one of a proxy in front, changes
+// no pace.
+func TestAnAnswerWithoutFieldsChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(func(n int, _ *http.Request) *http.Response {
+			if n > 1 {
+				return respond(http.StatusBadGateway)
+			}
+			return respond(200, "X-RateLimit-Remaining", "10", "X-RateLimit-Reset", "100")
+		})
+		client := &http.Client{Transport: clientlimit.New(s)}
+		for range 5 {
+			_, _ = get(t.Context(), t, client, "a")
+		}
+		if took := time.Since(s.start); took < 30*time.Second || took > 50*time.Second {
+			t.Errorf("5 requests of 10 in 100 s took %v: want some 10 s for each, but for the first two", took)
+		}
+	})
+}
+
+// Nothing left and a second until the reset say little of a limit of 10,000 a
+// second: it is in use again when the second is over.
+func TestALargeLimitThatWasEmptyOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(func(n int, _ *http.Request) *http.Response {
+			time.Sleep(10 * time.Millisecond)
+			if n == 1000 {
+				return respond(200, "RateLimit", `"a";r=0;t=1`, "RateLimit-Policy", `"a";q=10000;w=1`)
+			}
+			return respond(200, "RateLimit", `"a";r=9000;t=1`, "RateLimit-Policy", `"a";q=10000;w=1`)
+		})
+		client := &http.Client{Transport: clientlimit.New(s)}
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				for range 100 {
+					_, _ = get(t.Context(), t, client, "a")
 				}
-				synctest.Test(t, func(t *testing.T) {
-					got := play(t, limited(style, limit), limit, n[0], n[1], 2*time.Minute)
-					fmt.Printf("%-28s %-20v %3d x %d: denied %5.2f goodput %6.2f slowest %5.1fs jain %.3f\n", fmt.Sprint(limit), style, n[0], n[1], got.denied, got.goodput, got.slowest, got.jain)
+			})
+		}
+		all.Wait()
+		if took := time.Since(s.start); took > 10*time.Second {
+			t.Errorf("10,000 requests took %v: want little more than the second that they take, and the second of the pause", took)
+		}
+	})
+}
+
+// The tokens of a language model that are left are enough for as many requests
+// as WithUnits says.
+func TestWhatIsLeftOfTokensIsSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(func(int, *http.Request) *http.Response {
+			return respond(200, "x-ratelimit-remaining-requests", "1000", "x-ratelimit-reset-requests", "100s",
+				"x-ratelimit-remaining-tokens", "10000", "x-ratelimit-reset-tokens", "100s")
+		})
+		client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithUnits(func(*http.Request) (core.Units, error) {
+			return core.Units{"tokens": 1000}, nil // so 10 requests in 100 s
+		}))}
+		for range 5 {
+			_, _ = get(t.Context(), t, client, "a")
+		}
+		if took := time.Since(s.start); took < 30*time.Second || took > 50*time.Second {
+			t.Errorf("5 requests took %v: want some 10 s for each, but for the first two", took)
+		}
+	})
+}
+
+// What answers said long ago no longer counts: of many requests at once one asks
+// first, and then all keep to what is left.
+func TestAnIdleClientAsksFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := limited(core.HeadersDraft8, core.PerMinute(60))
+		var refused atomic.Int64
+		client := &http.Client{Transport: clientlimit.New(roundTrip(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(50 * time.Millisecond)
+			res, err := service.RoundTrip(r)
+			if res.StatusCode == http.StatusTooManyRequests {
+				refused.Add(1)
+			}
+			return res, err
+		}), clientlimit.WithMaxWait(time.Hour))}
+		for _, idle := range []time.Duration{0, 48 * time.Hour} {
+			time.Sleep(idle)
+			var all sync.WaitGroup
+			for range 300 {
+				all.Go(func() {
+					if status, err := get(t.Context(), t, client, "a"); err != nil || status != http.StatusOK {
+						t.Error(status, err)
+					}
 				})
 			}
+			all.Wait()
 		}
+		if n := refused.Load(); n > 0 {
+			t.Errorf("%d requests were refused, want none", n)
+		}
+	})
+}
+
+// A thousand requests come at once to a service that takes 20 s for them, and
+// all are served: none is turned away because the rate is low at first, or after
+// a refusal.
+func TestManyRequestsAtOnceAreServed(t *testing.T) {
+	for _, style := range []core.HeaderStyle{core.HeadersNone, core.HeadersDraft8} {
+		synctest.Test(t, func(t *testing.T) {
+			service := limited(style, core.PerSecond(50))
+			client := &http.Client{Transport: clientlimit.New(roundTrip(func(r *http.Request) (*http.Response, error) {
+				time.Sleep(25 * time.Millisecond)
+				return service.RoundTrip(r)
+			}))}
+			var all sync.WaitGroup
+			var lost atomic.Int64
+			for range 1000 {
+				all.Go(func() {
+					if status, err := get(t.Context(), t, client, "a"); err != nil || status != http.StatusOK {
+						lost.Add(1)
+					}
+				})
+			}
+			if all.Wait(); lost.Load() > 0 {
+				t.Errorf("%v: %d of 1000 requests were not served", style, lost.Load())
+			}
+		})
 	}
 }
