@@ -40,9 +40,6 @@ type call struct {
 // once with an [Error], and so does one that finds a full queue. If ctx ends,
 // enter returns its error. Other errors are the limiter's.
 func (t *Transport) enter(ctx context.Context, key string, units core.Units, most time.Duration) (*call, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	now := time.Now()
 	c := &call{t: t, ctx: ctx, units: units, until: now.Add(most), wake: make(chan struct{}, 1)}
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.until) {
@@ -54,7 +51,7 @@ func (t *Transport) enter(ctx context.Context, key string, units core.Units, mos
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c.lane = t.lanes.enter(key, window, now)
+	c.lane = t.join(key, window)
 	passed := false
 	defer func() {
 		if !passed {
@@ -82,7 +79,6 @@ func (c *call) waitInQueue(now time.Time) (err error) {
 	defer func() {
 		if err != nil && c.paid {
 			c.unlocked(c.giveBack) // before the next one asks for it
-			l.limited = time.Time{}
 		}
 	}()
 	timer := time.NewTimer(longestPause)
@@ -198,11 +194,11 @@ func (c *call) delay(d time.Duration) error {
 		}
 		d += rand.N(max(1, min(d, pollSlots))) // so that no process always comes first
 	}
-	if now.Add(d).After(c.until) {
+	c.due = now.Add(d)
+	l.limited = c.due
+	if c.due.After(c.until) {
 		return c.tooLong(d, forLimiter, now)
 	}
-	l.limited = now.Add(d)
-	c.due = l.limited
 	return nil
 }
 

@@ -30,9 +30,6 @@ type lane struct {
 	window   int       // how many may be
 	heard    time.Time // when the last answer came, or room was made without one
 
-	left      float64   // calls that the service has left, until an instant
-	leftUntil time.Time // zero: it does not say
-
 	limited time.Time     // the limiter has no tokens before
 	spacing time.Duration // between two calls, by the limiter's rate
 	slotted bool          // the limiter has slots, which can't be reserved
@@ -49,9 +46,6 @@ const (
 	firstBackoff, lastBackoff = time.Second, time.Minute
 	// silence is how long calls wait for the answer to the one that went alone.
 	silence = time.Second
-	// forgets is how long a service that nobody calls is known to serve many
-	// calls at once.
-	forgets = time.Minute
 )
 
 // wait returns how long the next call has to wait, and for what.
@@ -67,9 +61,6 @@ func (l *lane) wait(now time.Time) (wait time.Duration, reason string) {
 	later(l.pausedUntil, forPause)
 	later(l.limited, forLimiter)
 	later(now.Add(l.pace.wait(now)), forPace)
-	if float64(l.underWay) >= max(1, l.left) {
-		later(l.leftUntil, forPace)
-	}
 	if l.underWay >= l.window {
 		if l.heard.Add(silence).After(now) {
 			later(l.heard.Add(silence), forTurn)
@@ -125,11 +116,6 @@ func (l *lane) served(c *call, left []stock, now time.Time) {
 	}
 	l.pace.count(now)
 	l.pace.spreadOut(left, l.underWay, now)
-	for i, s := range left {
-		if i == 0 || s.calls < l.left {
-			l.left, l.leftUntil = s.calls, now.Add(s.reset)
-		}
-	}
 	if d := untilReset(left); d > 0 && isNew {
 		l.pause(d, true, now)
 	}
@@ -204,8 +190,9 @@ type lanes struct {
 	idle  list.List // of lanes without calls; the one that was used last is at the back
 }
 
-// enter returns the lane of a key, for a call. The call leaves it in the end.
-func (s *lanes) enter(key string, window int, now time.Time) *lane {
+// join returns the lane of a key, for a call. The call leaves it in the end. Of
+// a new lane so many calls may be under way.
+func (s *lanes) join(key string, window int) *lane {
 	l := s.byKey[key]
 	switch {
 	case l == nil:
@@ -217,9 +204,6 @@ func (s *lanes) enter(key string, window int, now time.Time) *lane {
 		s.forget()
 	case l.calls == 0:
 		s.idle.Remove(l.idle)
-		if now.Sub(l.heard) > forgets {
-			l.window = min(l.window, window)
-		}
 	}
 	l.calls++
 	return l

@@ -287,7 +287,7 @@ func TestHostileServers(t *testing.T) {
 			for _, http2 := range []bool{false, true} {
 				server, next := serve(t, http2, attack)
 				limiter := own(core.InFlight(1))
-				client := &http.Client{Transport: clientlimit.New(next, clientlimit.WithLimiter(limiter, clientlimit.ByHost()), clientlimit.WithMaxWait(time.Second))}
+				client := &http.Client{Transport: clientlimit.New(next, clientlimit.WithLimiter(limiter, clientlimit.ByHost()), clientlimit.WithMaxWait(time.Second), clientlimit.WithAttempts(2))}
 				began := time.Now()
 				var all sync.WaitGroup
 				for range 3 {

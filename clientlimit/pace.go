@@ -11,7 +11,7 @@ import (
 // pace is how fast the calls of a lane may follow each other: a token bucket
 // whose rate comes from the answers. At first there is no bound.
 //
-// If the answers say what is left until a reset, that is spread over the time
+// If an answer says what is left until a reset, that is spread over the time
 // until then, and a tenth of it may go at once:
 //
 //	rate = (left − calls under way − tokens) / time until the reset
@@ -23,9 +23,9 @@ import (
 //	base = min(rate, served / time since the refusal before)
 //
 // From there the rate rises, to find out whether more is possible: slowly at
-// first, and to twice as much in half a minute:
+// first, and to twice as much in 20 seconds:
 //
-//	rate = base × (1 + (t / 30 s)³)
+//	rate = base × (1 + (t / 20 s)³)
 type pace struct {
 	tokens float64 // in hand at an instant
 	at     time.Time
@@ -51,9 +51,6 @@ const (
 	// services are left to pauses: a rate that is too low would take too long to
 	// rise.
 	slowest = 0.1
-	// few is of how much is left refusals say more than what is left: others use
-	// the limit too.
-	few = 10
 	// lately is how far back counts what was served, before a rate is measured.
 	lately = 2 * time.Second
 )
@@ -67,7 +64,6 @@ func (p *pace) limits(now time.Time) (rate, burst float64) {
 	}
 	if p.base > 0 {
 		t := max(0, now.Sub(p.since)-p.paused).Seconds() / doubles.Seconds()
-		t *= min(1, p.base) // below one a second it counts calls, in place of seconds
 		rate, burst = min(rate, p.base*(1+t*t*t)), min(burst, max(1, p.base/10))
 	}
 	return rate, burst
@@ -88,7 +84,7 @@ func (p *pace) refill(now time.Time) {
 	if over := p.tokens - burst; over > 0 {
 		p.tokens = burst
 		if rate > 0 {
-			p.since = p.since.Add(seconds(min(passed, over/rate)))
+			p.since = p.since.Add(time.Duration(min(passed, over/rate) * float64(time.Second)))
 		}
 	}
 }
@@ -147,13 +143,8 @@ func (p *pace) refused(pause time.Duration, now time.Time) {
 	if p.served == 0 { // nothing new: the time since the refusal before counts on
 		p.paused += pause
 	} else {
-		passed := now.Sub(p.since)
 		rate, _ := p.limits(now)
-		measured := min(rate, float64(p.served)/max(pause, passed).Seconds())
-		if p.base > 0 && passed > 2*p.paused { // the rate has held for some time, so it is only a little too fast
-			measured = max(measured, rate*0.7)
-		}
-		p.base = max(slowest, measured)
+		p.base = max(slowest, min(rate, float64(p.served)/max(pause, now.Sub(p.since)).Seconds()))
 		p.served, p.since, p.paused = 0, now, pause
 	}
 	p.tokens, p.at = 0, now.Add(pause)
@@ -174,9 +165,9 @@ func (p *pace) spreadOut(left []stock, underWay int, now time.Time) {
 			p.spread, p.spreadBurst, p.spreadUntil = rate, burst, now.Add(min(s.reset, longestPause))
 			p.tokens, replaced = min(hand, burst), true
 		}
-		if s.calls > few {
-			p.base = 0
-		}
+	}
+	if replaced {
+		p.base = 0
 	}
 }
 

@@ -104,30 +104,101 @@ func TestClientsKeepToALimit(t *testing.T) {
 // Limits for which whole seconds are too coarse, and those with a window, are
 // learned from refusals and from what is left.
 func TestClientsKeepToOtherLimits(t *testing.T) {
+	small, window := core.PerSecond(50).WithBurst(5), core.PerMinute(200).WithMode(core.Aligned)
 	for name, c := range map[string]struct {
-		limit   core.Limit
-		style   core.HeaderStyle
-		goodput float64
-		denied  float64
+		limit           core.Limit
+		style           core.HeaderStyle
+		processes       int
+		goodput, denied float64
 	}{
-		"small bursts, Retry-After":  {core.PerSecond(50).WithBurst(5), core.HeadersNone, 50, 2},
-		"small bursts, RateLimit":    {core.PerSecond(50).WithBurst(5), core.HeadersDraft8, 60, 1},
-		"large bursts, RateLimit":    {core.PerSecond(50).WithBurst(500), core.HeadersDraft8, 80, 1},
-		"large limit, RateLimit":     {core.PerSecond(1000), core.HeadersDraft8, 90, 1},
-		"window of 1 s, Retry-After": {core.PerSecond(50).WithMode(core.Aligned), core.HeadersNone, 65, 2},
-		"window, X-RateLimit":        {core.PerMinute(200).WithMode(core.Aligned), core.HeadersLegacy, 60, 1}, // of 66: MaxIn has a third window
-		"a minute, RateLimit":        {core.PerMinute(60), core.HeadersDraft8, 60, 1},
-		"a minute, Retry-After":      {core.PerMinute(60), core.HeadersNone, 90, 20},
+		"small bursts, Retry-After":       {small, core.HeadersNone, 1, 30, 2},
+		"small bursts, RateLimit":         {small, core.HeadersDraft8, 1, 40, 1},
+		"large bursts, RateLimit":         {core.PerSecond(50).WithBurst(500), core.HeadersDraft8, 1, 80, 1},
+		"a large limit, RateLimit":        {core.PerSecond(1000), core.HeadersDraft8, 1, 90, 1},
+		"windows of 1 s, Retry-After":     {core.PerSecond(50).WithMode(core.Aligned), core.HeadersNone, 1, 65, 2},
+		"windows, X-RateLimit":            {window, core.HeadersLegacy, 1, 60, 1}, // of 66: MaxIn has a third window
+		"a minute, RateLimit":             {core.PerMinute(60), core.HeadersDraft8, 1, 60, 1},
+		"a minute, Retry-After":           {core.PerMinute(60), core.HeadersNone, 1, 90, 20},
+		"a minute, RateLimit, 4 of those": {core.PerMinute(60), core.HeadersDraft8, 4, 90, 20},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
-			got := play(t, limited(c.style, c.limit), c.limit, 10, 1, 2*time.Minute)
+			got := play(t, limited(c.style, c.limit), c.limit, 10, c.processes, 2*time.Minute)
 			t.Logf("%s: %+v", name, got)
 			if got.goodput < c.goodput || got.goodput > 100 || got.denied > c.denied {
 				t.Errorf("%s: %+v, want %v %% denied at most and a goodput of %v %% at least", name, got, c.denied, c.goodput)
 			}
 		})
 	}
+}
+
+// Times with few requests say nothing of the rate: batches take as long as the
+// limit needs for them, or little more.
+func TestTimesWithFewRequestsDoNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &http.Client{Transport: clientlimit.New(limited(core.HeadersNone, core.PerSecond(50)))}
+		for range 600 {
+			_, _ = get(t.Context(), t, client, "a")
+			time.Sleep(time.Second)
+		}
+		for i := range 5 {
+			began := time.Now()
+			var all sync.WaitGroup
+			for range 20 {
+				all.Go(func() {
+					for range 25 {
+						if status, err := get(t.Context(), t, client, "a"); err != nil || status != http.StatusOK {
+							t.Error(status, err)
+						}
+					}
+				})
+			}
+			all.Wait()
+			if took := time.Since(began); took > 20*time.Second {
+				t.Errorf("batch %d of 500 took %v, want hardly more than the 9 s that the limit needs", i, took)
+			}
+			time.Sleep(3 * time.Hour)
+		}
+	})
+}
+
+// A refusal with a long pause, after one request, says little of the rate: the
+// service is not called once in each of such pauses.
+func TestAMeasuredRateIsNotTooLow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(func(n int, _ *http.Request) *http.Response {
+			if n == 2 {
+				return respond(429, "Retry-After", "3000")
+			}
+			return respond(200)
+		})
+		client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithMaxWait(time.Hour))}
+		for range 10 {
+			_, _ = get(t.Context(), t, client, "a")
+		}
+		if took := time.Since(s.start) - 3000*time.Second; took > 2*time.Minute {
+			t.Errorf("9 requests after the pause took %v: want some 10 s for each", took)
+		}
+	})
+}
+
+// What an answer calls left replaces what was measured by refusals before.
+func TestWhatIsLeftReplacesWhatWasMeasured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(func(n int, _ *http.Request) *http.Response {
+			if n == 2 {
+				return respond(429, "Retry-After", "30")
+			}
+			return respond(200, "X-RateLimit-Remaining", "5000", "X-RateLimit-Reset", "3600")
+		})
+		client := &http.Client{Transport: clientlimit.New(s)}
+		for range 100 {
+			_, _ = get(t.Context(), t, client, "a")
+		}
+		if took := time.Since(s.start); took > 150*time.Second {
+			t.Errorf("100 requests took %v: want the pause of 30 s, a slow one, and 70 s at the rate of 5,000 an hour", took)
+		}
+	})
 }
 
 // An answer that says nothing of limits, such as one of a proxy in front, changes
@@ -146,6 +217,27 @@ func TestAnAnswerWithoutFieldsChangesNothing(t *testing.T) {
 		}
 		if took := time.Since(s.start); took < 30*time.Second || took > 50*time.Second {
 			t.Errorf("5 requests of 10 in 100 s took %v: want some 10 s for each, but for the first two", took)
+		}
+	})
+}
+
+// The next request goes when the limit is reset, also if nobody says that it is.
+func TestTheNextRequestGoesAtTheReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(func(n int, _ *http.Request) *http.Response {
+			if n > 1 {
+				return respond(200)
+			}
+			return respond(200, "X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "20")
+		})
+		client := &http.Client{Transport: clientlimit.New(s)}
+		for range 3 {
+			if _, err := get(t.Context(), t, client, "a"); err != nil {
+				t.Error(err)
+			}
+		}
+		if at := s.at(); at[1] != 0 || at[2] != 20*time.Second {
+			t.Errorf("calls at %v: want the one that is left at once, and the next after 20 s", at)
 		}
 	})
 }
@@ -197,36 +289,42 @@ func TestWhatIsLeftOfTokensIsSpread(t *testing.T) {
 	})
 }
 
-// What answers said long ago no longer counts: of many requests at once one asks
-// first, and then all keep to what is left.
-func TestAnIdleClientAsksFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := limited(core.HeadersDraft8, core.PerMinute(60))
-		var refused atomic.Int64
-		client := &http.Client{Transport: clientlimit.New(roundTrip(func(r *http.Request) (*http.Response, error) {
-			time.Sleep(50 * time.Millisecond)
-			res, err := service.RoundTrip(r)
-			if res.StatusCode == http.StatusTooManyRequests {
-				refused.Add(1)
+// What answers said long ago, or before a window ended, no longer counts: of many
+// requests at once one asks first, and then all keep to what is left.
+func TestManyRequestsAtOnceAskFirst(t *testing.T) {
+	for limit, most := range map[core.Limit]int64{
+		core.PerMinute(60): 0, core.PerMinute(60).WithMode(core.Aligned): 5, // of 600
+		core.PerSecond(50): 150,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			service := limited(core.HeadersDraft8, limit)
+			var refused atomic.Int64
+			client := &http.Client{Transport: clientlimit.New(roundTrip(func(r *http.Request) (*http.Response, error) {
+				time.Sleep(50 * time.Millisecond)
+				res, err := service.RoundTrip(r)
+				if res.StatusCode == http.StatusTooManyRequests {
+					refused.Add(1)
+				}
+				return res, err
+			}), clientlimit.WithMaxWait(time.Hour))}
+			for _, idle := range []time.Duration{0, 48 * time.Hour} {
+				time.Sleep(idle)
+				var all sync.WaitGroup
+				for range 300 {
+					all.Go(func() {
+						if status, err := get(t.Context(), t, client, "a"); err != nil || status != http.StatusOK {
+							t.Error(status, err)
+						}
+					})
+				}
+				all.Wait()
 			}
-			return res, err
-		}), clientlimit.WithMaxWait(time.Hour))}
-		for _, idle := range []time.Duration{0, 48 * time.Hour} {
-			time.Sleep(idle)
-			var all sync.WaitGroup
-			for range 300 {
-				all.Go(func() {
-					if status, err := get(t.Context(), t, client, "a"); err != nil || status != http.StatusOK {
-						t.Error(status, err)
-					}
-				})
+			t.Log(limit, refused.Load())
+			if n := refused.Load(); n > most {
+				t.Errorf("%v: %d requests were refused, want %d at most", limit, n, most)
 			}
-			all.Wait()
-		}
-		if n := refused.Load(); n > 0 {
-			t.Errorf("%d requests were refused, want none", n)
-		}
-	})
+		})
+	}
 }
 
 // A thousand requests come at once to a service that takes 20 s for them, and

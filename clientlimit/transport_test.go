@@ -54,19 +54,25 @@ func TestAfterAPauseOneRequestGoesFirst(t *testing.T) {
 	for answered, next := range map[time.Duration]time.Duration{300 * time.Millisecond: 300 * time.Millisecond, 5 * time.Second: time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newService(func(n int, _ *http.Request) *http.Response {
-				if n == 1 {
-					return respond(429, "Retry-After", "10")
+				switch {
+				case n == 21:
+					return respond(429, "Retry-After", "1")
+				case n > 21:
+					time.Sleep(answered)
 				}
-				time.Sleep(answered)
 				return respond(200)
 			})
 			client := &http.Client{Transport: clientlimit.New(s)}
 			var all sync.WaitGroup
-			for range 10 {
-				all.Go(func() { _, _ = get(t.Context(), t, client, "a") })
+			for _, n := range []int{20, 10} { // the first 20 say that the service answers many at once
+				for range n {
+					all.Go(func() { _, _ = get(t.Context(), t, client, "a") })
+				}
+				synctest.Wait()
+				time.Sleep(time.Second)
 			}
 			all.Wait()
-			if at := s.at(); at[1] < 10*time.Second || at[2] != at[1]+next {
+			if at := s.at()[21:]; at[0] < 2*time.Second || at[1] != at[0]+next {
 				t.Errorf("answers take %v: calls at %v, want one after the pause, and the next %v later", answered, at, next)
 			}
 		})
@@ -238,6 +244,47 @@ func TestAttemptsAreBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Waits count together, whatever for: pauses and those after broken connections.
+func TestAllWaitsCount(t *testing.T) {
+	for what, answer := range map[string]func(int, *http.Request) *http.Response{
+		"refusals":           func(int, *http.Request) *http.Response { return respond(429, "Retry-After", "3") },
+		"broken connections": func(int, *http.Request) *http.Response { return nil },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newService(answer)
+			_, _ = get(t.Context(), t, &http.Client{Transport: clientlimit.New(s, clientlimit.WithMaxWait(10*time.Second), clientlimit.WithAttempts(1000))}, "a")
+			if took := time.Since(s.start); took < 3*time.Second || took > 10*time.Second {
+				t.Errorf("%s: it took %v and %d calls, want no more than 10 s", what, took, len(s.at()))
+			}
+		})
+	}
+}
+
+// If refusals don't say for how long, pauses double, until a request is served.
+func TestPausesWithoutATimeDouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(func(n int, _ *http.Request) *http.Response {
+			if n == 4 {
+				return respond(200)
+			}
+			return respond(429)
+		})
+		client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithAttempts(4))}
+		for range 2 {
+			_, _ = get(t.Context(), t, client, "a")
+		}
+		at := s.at()
+		for i, most := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second} {
+			if d := at[i] - at[i-1]; d < most/2 || d > most+most/10 {
+				t.Errorf("pause %d lasts %v, want half of %v and more", i, d, most)
+			}
+		}
+		if d := at[5] - at[4]; d > 3*time.Second {
+			t.Errorf("the pause after one that was served lasts %v, want a second at most, and a second at the rate of one a second", d)
+		}
+	})
 }
 
 // A request that is cancelled while it waits ends at once, closes its body, and
