@@ -52,16 +52,10 @@ func (t *Transport) enter(ctx context.Context, key string, units core.Units, mos
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c.lane = t.join(key, window)
-	passed := false
-	defer func() {
-		if !passed {
-			t.leave(c.lane)
-		}
-	}()
 	if err := c.waitInQueue(now); err != nil {
+		c.lane.calls--
 		return nil, err
 	}
-	passed = true
 	return c, nil
 }
 
@@ -298,5 +292,5 @@ func (c *call) leave() {
 		c.lane.limited = time.Time{}
 	}
 	c.lane.wakeFirst()
-	c.t.lanes.leave(c.lane)
+	c.lane.calls--
 }

@@ -1,7 +1,7 @@
 package clientlimit
 
 import (
-	"container/list"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -14,8 +14,7 @@ import (
 // guards it.
 type lane struct {
 	key   string
-	calls int           // that wait or are under way, until their answers are over
-	idle  *list.Element // in lanes.idle, while there are none
+	calls int // that wait or are under way, until their answers are over
 
 	queue []*call // that wait, in the order in which they came
 
@@ -185,42 +184,24 @@ const maxLanes = 10_000
 
 // lanes are the lanes of a Transport, by key.
 type lanes struct {
-	mu    sync.Mutex // guards all below, and each lane; not held during I/O
+	mu    sync.Mutex // guards byKey and each lane; not held during I/O
 	byKey map[string]*lane
-	idle  list.List // of lanes without calls; the one that was used last is at the back
 }
 
-// join returns the lane of a key, for a call. The call leaves it in the end. Of
-// a new lane so many calls may be under way.
+// join returns the lane of a key, for a call. Of a new lane so many calls may be
+// under way. If there are too many lanes, those without calls are forgotten.
 func (s *lanes) join(key string, window int) *lane {
 	l := s.byKey[key]
-	switch {
-	case l == nil:
+	if l == nil {
+		if len(s.byKey) >= maxLanes {
+			maps.DeleteFunc(s.byKey, func(_ string, l *lane) bool { return l.calls == 0 })
+		}
 		if s.byKey == nil {
 			s.byKey = make(map[string]*lane)
 		}
 		l = &lane{key: key, window: window}
 		s.byKey[key] = l
-		s.forget()
-	case l.calls == 0:
-		s.idle.Remove(l.idle)
 	}
 	l.calls++
 	return l
-}
-
-// leave ends the use of a lane by a call.
-func (s *lanes) leave(l *lane) {
-	if l.calls--; l.calls == 0 {
-		l.idle = s.idle.PushBack(l)
-		s.forget()
-	}
-}
-
-// forget forgets idle lanes, from the one that was used longest ago, until no
-// more than maxLanes are left.
-func (s *lanes) forget() {
-	for oldest := s.idle.Front(); oldest != nil && len(s.byKey) > maxLanes; oldest = s.idle.Front() {
-		delete(s.byKey, s.idle.Remove(oldest).(*lane).key)
-	}
 }

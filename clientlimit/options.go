@@ -1,6 +1,7 @@
 package clientlimit
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 
@@ -24,7 +25,7 @@ type config struct {
 
 // mistake notes a mistake in an option.
 func (c *config) mistake(option string, value any, reason string) {
-	c.mistakes = append(c.mistakes, &core.ConfigError{Field: "clientlimit." + option, Value: value, Reason: reason})
+	c.mistakes = append(c.mistakes, &core.ConfigError{Field: fmt.Sprintf("clientlimit.%s", option), Value: value, Reason: reason})
 }
 
 // WithLimiter has each request take a token of its key from limiter, and wait

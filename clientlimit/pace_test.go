@@ -174,7 +174,9 @@ func TestAMeasuredRateIsNotTooLow(t *testing.T) {
 		})
 		client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithMaxWait(time.Hour))}
 		for range 10 {
-			_, _ = get(t.Context(), t, client, "a")
+			if _, err := get(t.Context(), t, client, "a"); err != nil {
+				t.Error(err)
+			}
 		}
 		if took := time.Since(s.start) - 3000*time.Second; took > 2*time.Minute {
 			t.Errorf("9 requests after the pause took %v: want some 10 s for each", took)
