@@ -79,11 +79,11 @@ func (c *call) waitInQueue(now time.Time) (err error) {
 	defer timer.Stop()
 	for {
 		now = time.Now()
-		wait, reason := longestPause, forTurn
+		sleep := c.until.Sub(now)
 		if l.queue[0] == c {
-			wait, reason = l.wait(now)
+			wait, reason := l.wait(now)
 			switch {
-			case now.Add(wait).After(c.until):
+			case wait > sleep:
 				return c.tooLong(wait, reason, now)
 			case wait == 0 && (c.paid || c.t.limiter == nil):
 				l.send(c, now)
@@ -94,8 +94,9 @@ func (c *call) waitInQueue(now time.Time) (err error) {
 				}
 				continue
 			}
+			sleep = wait
 		}
-		timer.Reset(min(wait, c.until.Sub(now)))
+		timer.Reset(sleep)
 		c.unlocked(func() {
 			select {
 			case <-timer.C:
@@ -108,7 +109,7 @@ func (c *call) waitInQueue(now time.Time) (err error) {
 			return err
 		}
 		if now = time.Now(); !now.Before(c.until) {
-			wait, reason = l.expected(now)
+			wait, reason := l.expected(now)
 			return c.tooLong(wait, reason, now)
 		}
 	}

@@ -68,7 +68,7 @@ func ExampleKeyFunc() {
 	var byAccount clientlimit.KeyFunc = func(r *http.Request) (string, error) {
 		return core.JoinKey("account", r.URL.Query().Get("account")), nil
 	}
-	key, _ := byAccount(httptest.NewRequest("GET", "/?account=7", nil))
+	key, _ := byAccount(httptest.NewRequest(http.MethodGet, "/?account=7", nil))
 	fmt.Println(key)
 	// Output: account:7
 }

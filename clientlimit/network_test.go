@@ -111,7 +111,7 @@ func TestAnUpgradedConnectionCanBeWrittenTo(t *testing.T) {
 		fmt.Fprint(conn, line)
 	})
 	client, limiter := oneSlot(next)
-	req := must(http.NewRequest("GET", server.URL, nil))
+	req := must(http.NewRequest(http.MethodGet, server.URL, nil))
 	req.Header.Set("Connection", "Upgrade")
 	req.Header.Set("Upgrade", "echo")
 	res := must(client.Do(req))
@@ -165,7 +165,7 @@ func TestABodyThatFailsIsNoMissingConnection(t *testing.T) {
 	body := func() (io.ReadCloser, error) {
 		return io.NopCloser(io.MultiReader(strings.NewReader("order 7"), away{})), nil
 	}
-	req := must(http.NewRequest("POST", server.URL, must(body())))
+	req := must(http.NewRequest(http.MethodPost, server.URL, must(body())))
 	req.GetBody = body
 	_, err := (&http.Client{Transport: clientlimit.New(next)}).Do(req)
 	if server.Close(); err == nil || calls.Load() > 1 {
@@ -201,7 +201,7 @@ func TestASharedClientInTrouble(t *testing.T) {
 			all.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), rand.N(time.Second))
 				defer cancel()
-				res, err := client.Do(must(http.NewRequestWithContext(ctx, "PUT", server.URL, strings.NewReader("x"))))
+				res, err := client.Do(must(http.NewRequestWithContext(ctx, http.MethodPut, server.URL, strings.NewReader("x"))))
 				if err == nil {
 					_, _ = io.Copy(io.Discard, res.Body)
 					res.Body.Close()
@@ -209,7 +209,7 @@ func TestASharedClientInTrouble(t *testing.T) {
 			})
 		}
 		all.Wait()
-		key := must(clientlimit.ByHost()(must(http.NewRequest("GET", server.URL, nil))))
+		key := must(clientlimit.ByHost()(must(http.NewRequest(http.MethodGet, server.URL, nil))))
 		for range 8 {
 			res := must(limiter.Allow(t.Context(), key))
 			if !res.Allowed {
@@ -245,31 +245,31 @@ func TestHostileServers(t *testing.T) {
 		many[i] = `"a";r=0;t=1`
 	}
 	for what, attack := range map[string]http.HandlerFunc{
-		"an endless 429": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(429); endless(w, r) },
-		"a slow 429":     func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(429); slow(w, r) },
+		"an endless 429": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests); endless(w, r) },
+		"a slow 429":     func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests); slow(w, r) },
 		"a slow 503": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "0.01")
-			w.WriteHeader(503)
+			w.WriteHeader(http.StatusServiceUnavailable)
 			slow(w, r)
 		},
 		"a silent 429": func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(429)
+			w.WriteHeader(http.StatusTooManyRequests)
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		},
 		"429 with less body than it says": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
-			w.WriteHeader(429)
+			w.WriteHeader(http.StatusTooManyRequests)
 		},
 		"many fields": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Ratelimit"] = many
 			w.Header()["Retry-After"] = []string{"0.01", "99"}
-			w.WriteHeader(429)
+			w.WriteHeader(http.StatusTooManyRequests)
 		},
 		"429 that redirects": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "/again")
 			w.Header().Set("Retry-After-Ms", "1e9999")
-			w.WriteHeader(429)
+			w.WriteHeader(http.StatusTooManyRequests)
 		},
 		"redirects without end": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "1e308")
@@ -279,15 +279,16 @@ func TestHostileServers(t *testing.T) {
 			w.Header().Set("Retry-After", "NaN")
 			w.Header().Set("X-RateLimit-Remaining", "0")
 			w.Header().Set("X-RateLimit-Reset", "1e308")
-			w.WriteHeader(403)
+			w.WriteHeader(http.StatusForbidden)
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			for _, http2 := range []bool{false, true} {
+		for _, http2 := range []bool{false, true} {
+			t.Run(fmt.Sprint(what, ", HTTP/2: ", http2), func(t *testing.T) {
+				t.Parallel()
 				server, next := serve(t, http2, attack)
 				limiter := own(core.InFlight(1))
-				client := &http.Client{Transport: clientlimit.New(next, clientlimit.WithLimiter(limiter, clientlimit.ByHost()), clientlimit.WithMaxWait(time.Second), clientlimit.WithAttempts(2))}
+				client := &http.Client{Transport: clientlimit.New(next, clientlimit.WithLimiter(limiter, clientlimit.ByHost()),
+					clientlimit.WithMaxWait(time.Second), clientlimit.WithAttempts(2))}
 				began := time.Now()
 				var all sync.WaitGroup
 				for range 3 {
@@ -301,11 +302,11 @@ func TestHostileServers(t *testing.T) {
 				if took := time.Since(began); took > 30*time.Second {
 					t.Errorf("3 requests took %v", took)
 				}
-				key := must(clientlimit.ByHost()(must(http.NewRequest("GET", server.URL, nil))))
+				key := must(clientlimit.ByHost()(must(http.NewRequest(http.MethodGet, server.URL, nil))))
 				if res := must(limiter.Allow(t.Context(), key)); !res.Allowed {
 					t.Error("the slot is lost")
 				}
-			}
-		})
+			})
+		}
 	}
 }

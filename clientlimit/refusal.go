@@ -137,7 +137,7 @@ func readStart(res *http.Response) []byte {
 	if body == http.NoBody {
 		return nil
 	}
-	stop := time.AfterFunc(startFor, func() { body.Close() }) // so a Read that hangs ends
+	stop := time.AfterFunc(startFor, func() { _ = body.Close() }) // so a Read that hangs ends
 	start, err := io.ReadAll(io.LimitReader(body, startBytes))
 	stop.Stop()
 	rest := io.Reader(body)

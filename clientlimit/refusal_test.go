@@ -60,7 +60,7 @@ func TestAnAppReadsRefusals(t *testing.T) {
 				return res
 			})
 			client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithRefusal(func(res *http.Response, start []byte) clientlimit.Refusal {
-				if res.StatusCode == 200 {
+				if res.StatusCode == http.StatusOK {
 					return clientlimit.Refusal{}
 				}
 				if string(start) != long[:16<<10] {

@@ -21,7 +21,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchange{t: t, first: req, req: req}
 	res, err := x.run(req.Context())
 	if err != nil && !x.sent && req.Body != nil {
-		req.Body.Close()
+		_ = req.Body.Close()
 	}
 	return res, err
 }
@@ -171,7 +171,7 @@ func (x *exchange) answered(c *call, res *http.Response, a advice.Advice, r Refu
 	}
 	if again {
 		readStart(res) // so that its connection can be used again
-		res.Body.Close()
+		_ = res.Body.Close()
 	}
 	c.end(returned(c.units))
 	return again

@@ -92,8 +92,8 @@ func TestAWaitForTooLongFailsAtOnce(t *testing.T) {
 				client := &http.Client{Transport: clientlimit.New(s, c.options...)}
 				ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
 				defer cancel()
-				res, err := client.Do(must(http.NewRequestWithContext(ctx, "GET", "http://a/", nil)))
-				if err != nil || res.StatusCode != 429 {
+				res, err := client.Do(must(http.NewRequestWithContext(ctx, http.MethodGet, "http://a/", nil)))
+				if err != nil || res.StatusCode != http.StatusTooManyRequests {
 					t.Fatalf("%v, %v: want the refusal itself", res, err)
 				}
 				if body, err := io.ReadAll(res.Body); string(body) != "answer" || err != nil {
@@ -101,7 +101,7 @@ func TestAWaitForTooLongFailsAtOnce(t *testing.T) {
 				}
 				res.Body.Close()
 				body := &trackedBody{Reader: strings.NewReader("x")}
-				_, err = client.Do(must(http.NewRequestWithContext(ctx, "POST", "http://a/", body)))
+				_, err = client.Do(must(http.NewRequestWithContext(ctx, http.MethodPost, "http://a/", body)))
 				var late *clientlimit.Error
 				if !errors.As(err, &late) || !errors.Is(err, core.ErrDeadline) || time.Since(s.start) != 0 || len(s.at()) != 1 || body.closed != 1 {
 					t.Fatalf("%v after %v, %d calls: want an Error at once, nothing sent, the body closed", err, time.Since(s.start), len(s.at()))
@@ -297,7 +297,7 @@ func TestACancelledRequestStopsWaiting(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() {
-			_, err := client.Do(must(http.NewRequestWithContext(ctx, "POST", "http://a/", body)))
+			_, err := client.Do(must(http.NewRequestWithContext(ctx, http.MethodPost, "http://a/", body)))
 			if !errors.Is(err, context.Canceled) || time.Since(began) != time.Second || body.closed != 1 {
 				t.Errorf("%v after %v, body closed %d times: want context.Canceled after 1s, once", err, time.Since(began), body.closed)
 			}
@@ -334,7 +334,7 @@ func TestTheQueueIsInOrderAndBounded(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 25 {
 			all.Go(func() {
-				_, err := do(client, must(http.NewRequest("GET", fmt.Sprintf("http://a/%c", 'a'+i), nil)))
+				_, err := do(client, must(http.NewRequest(http.MethodGet, fmt.Sprintf("http://a/%c", 'a'+i), nil)))
 				var e *clientlimit.Error
 				if errors.Is(err, clientlimit.ErrQueueFull) && errors.As(err, &e) && e.Key == "host:a" {
 					full++
@@ -434,14 +434,14 @@ func TestKeys(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://API.example.com./v1": "host:api.example.com", "http://a:80/": "host:a", "https://a:80/": "host:a%3A80", "http://[::1]:8080/": core.JoinKey("host", "[::1]:8080"),
 	} {
-		if key, err := clientlimit.ByHost()(must(http.NewRequest("GET", url, nil))); key != want || err != nil {
+		if key, err := clientlimit.ByHost()(must(http.NewRequest(http.MethodGet, url, nil))); key != want || err != nil {
 			t.Errorf("%s: %s, %v: want %s", url, key, err, want)
 		}
 	}
 	byToken := clientlimit.ByHeader("authorization")
 	keys := map[string]bool{}
 	for _, secret := range []string{"Bearer ann", "Bearer bob"} {
-		req := must(http.NewRequest("GET", "http://a/", nil))
+		req := must(http.NewRequest(http.MethodGet, "http://a/", nil))
 		if _, err := byToken(req); !errors.Is(err, core.ErrNoKey) {
 			t.Errorf("without the field: %v, want ErrNoKey", err)
 		}
@@ -499,7 +499,7 @@ func TestAGetBodyThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limiter := own(core.InFlight(1))
 		transport := clientlimit.New(newService(refusing(time.Second, "1")), clientlimit.WithLimiter(limiter, clientlimit.ByHost()))
-		req, lost := must(http.NewRequest("POST", "http://a/", strings.NewReader("order 7"))), errors.New("the file is gone")
+		req, lost := must(http.NewRequest(http.MethodPost, "http://a/", strings.NewReader("order 7"))), errors.New("the file is gone")
 		req.GetBody = func() (io.ReadCloser, error) { return nil, lost }
 		if _, err := do(&http.Client{Transport: transport}, req); !errors.Is(err, lost) {
 			t.Errorf("%v: want the error of GetBody", err)
