@@ -19,6 +19,7 @@ type call struct {
 	t     *Transport
 	lane  *lane
 	ctx   context.Context
+	path  string // of the request
 	units core.Units
 	until time.Time     // it waits no longer
 	wake  chan struct{} // has a value when the call must look whether it can go
@@ -39,24 +40,37 @@ type call struct {
 // A request that would have to wait for longer than most or than ctx fails at
 // once with an [Error], and so does one that finds a full queue. If ctx ends,
 // enter returns its error. Other errors are the limiter's.
-func (t *Transport) enter(ctx context.Context, key string, units core.Units, most time.Duration) (*call, error) {
-	now := time.Now()
-	c := &call{t: t, ctx: ctx, units: units, until: now.Add(most), wake: make(chan struct{}, 1)}
+func (t *Transport) enter(ctx context.Context, key, path string, units core.Units, most time.Duration) (*call, error) {
+	c := &call{t: t, ctx: ctx, path: path, units: units, until: time.Now().Add(most), wake: make(chan struct{}, 1)}
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.until) {
 		c.until = deadline
 	}
-	window := 1
-	if t.limiter != nil {
-		window = math.MaxInt32
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c.lane = t.join(key, window)
-	if err := c.waitInQueue(now); err != nil {
+	for {
+		c.join(laneID{key, t.nameOf(key, path)})
+		err := c.waitInQueue(time.Now())
+		if err == nil {
+			return c, nil
+		}
 		c.lane.calls--
-		return nil, err
+		if !errors.Is(err, errOtherLimit) {
+			return nil, err
+		}
 	}
-	return c, nil
+}
+
+// errOtherLimit means that a call waits in the wrong lane: an answer has named
+// another limit for its path.
+var errOtherLimit = errors.New("clientlimit: another limit counts the request")
+
+// join enters a lane.
+func (c *call) join(id laneID) {
+	window := 1
+	if c.t.limiter != nil {
+		window = math.MaxInt32
+	}
+	c.lane = c.t.lanes.join(id, window)
 }
 
 // waitInQueue waits until c is sent. t.mu is held, but not while it waits.
@@ -83,6 +97,8 @@ func (c *call) waitInQueue(now time.Time) (err error) {
 		if l.queue[0] == c {
 			wait, reason := l.wait(now)
 			switch {
+			case c.t.nameOf(l.key, c.path) != l.name:
+				return errOtherLimit
 			case wait > sleep:
 				return c.tooLong(wait, reason, now)
 			case wait == 0 && (c.paid || c.t.limiter == nil):
@@ -228,7 +244,7 @@ func (c *call) holdOn() {
 // served notes that the service has answered. With a limiter, what the answer
 // calls left does not count: it is what the limiter leaves.
 func (c *call) served(a advice.Advice) {
-	c.note(func(now time.Time) {
+	c.note(a.Name, func(now time.Time) {
 		if c.t.limiter != nil {
 			a.Quotas = nil
 		}
@@ -238,8 +254,8 @@ func (c *call) served(a advice.Advice) {
 
 // refused notes that the service has refused the call for a time. It returns
 // until when the lane pauses.
-func (c *call) refused(r Refusal) (until time.Time) {
-	c.note(func(now time.Time) {
+func (c *call) refused(r Refusal, a advice.Advice) (until time.Time) {
+	c.note(a.Name, func(now time.Time) {
 		c.lane.refused(c, r.After, r.Kind == Refused, now)
 		until = c.lane.pausedUntil
 	})
@@ -247,12 +263,23 @@ func (c *call) refused(r Refusal) (until time.Time) {
 }
 
 // lost notes that there is no answer, or one that says nothing of limits.
-func (c *call) lost() { c.note(func(now time.Time) { c.lane.answered(c, now) }) }
+func (c *call) lost() { c.note("", func(now time.Time) { c.lane.answered(c, now) }) }
 
-func (c *call) note(f func(now time.Time)) {
+// note has the lane note an answer. If the answer names another limit, that is
+// the lane of the call from now on.
+func (c *call) note(name string, f func(now time.Time)) {
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()
-	f(time.Now())
+	now := time.Now()
+	if l := c.lane; name != "" && name != l.name {
+		c.t.remember(l.key, c.path, name)
+		l.answered(c, now)
+		l.wakeFirst()
+		l.calls--
+		c.join(laneID{l.key, name})
+		c.lane.send(c, now)
+	}
+	f(now)
 	c.lane.wakeFirst()
 }
 

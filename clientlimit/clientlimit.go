@@ -31,7 +31,9 @@ import (
 //   - A refusal has all requests of the key pause, for as long as the answer
 //     says. When the pause is over one request goes first; when it is answered
 //     the others follow, at the rate that the service has accepted so far.
-//     [WithRefusal] changes which answers are refusals.
+//     [WithRefusal] changes which answers are refusals. If the service names
+//     several limits (X-RateLimit-Resource, X-RateLimit-Bucket), each pauses
+//     alone, with the requests whose path begins alike.
 //   - A refused request is sent again if its body can be: it has none, or a
 //     GetBody, as [http.NewRequest] sets it for buffers and strings. If it
 //     can't be sent again, or not in time, the caller gets the refusal.

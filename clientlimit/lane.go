@@ -5,15 +5,16 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
 
-// lane is what a Transport knows of one key: who waits, until when all pause,
-// how many may be under way, and how fast they may follow each other. lanes.mu
-// guards it.
+// lane is what a Transport knows of one limit of a key: who waits, until when
+// all pause, how many may be under way, and how fast they may follow each other.
+// lanes.mu guards it.
 type lane struct {
-	key   string
+	laneID
 	calls int // that wait or are under way, until their answers are over
 
 	queue []*call // that wait, in the order in which they came
@@ -178,30 +179,63 @@ func (l *lane) leaveQueue(c *call) {
 	l.wakeFirst()
 }
 
-// maxLanes is how many keys a Transport remembers. Keys in use are remembered
+// laneID is the key of a lane, and what the service calls the limit; "": it has
+// not said.
+type laneID struct{ key, name string }
+
+// maxLanes is how many lanes a Transport remembers. Lanes in use are remembered
 // beyond it.
 const maxLanes = 10_000
 
-// lanes are the lanes of a Transport, by key.
+// lanes are the lanes of a Transport.
 type lanes struct {
-	mu    sync.Mutex // guards byKey and each lane; not held during I/O
-	byKey map[string]*lane
+	mu    sync.Mutex // guards all below, and each lane; not held during I/O
+	byID  map[laneID]*lane
+	names map[laneID]string // of a key and the start of a path: the limit that an answer named last
 }
 
-// join returns the lane of a key, for a call. Of a new lane so many calls may be
-// under way. If there are too many lanes, those without calls are forgotten.
-func (s *lanes) join(key string, window int) *lane {
-	l := s.byKey[key]
+// join returns a lane for a call. Of a new lane so many calls may be under way.
+// If there are too many lanes, those without calls are forgotten.
+func (s *lanes) join(id laneID, window int) *lane {
+	l := s.byID[id]
 	if l == nil {
-		if len(s.byKey) >= maxLanes {
-			maps.DeleteFunc(s.byKey, func(_ string, l *lane) bool { return l.calls == 0 })
+		if len(s.byID) >= maxLanes {
+			maps.DeleteFunc(s.byID, func(_ laneID, l *lane) bool { return l.calls == 0 })
 		}
-		if s.byKey == nil {
-			s.byKey = make(map[string]*lane)
+		if s.byID == nil {
+			s.byID, s.names = make(map[laneID]*lane), make(map[laneID]string)
 		}
-		l = &lane{key: key, window: window}
-		s.byKey[key] = l
+		l = &lane{laneID: id, window: window}
+		s.byID[id] = l
 	}
 	l.calls++
 	return l
 }
+
+// nameOf returns which limit counts requests of a key with a path, by the answers
+// to those whose path begins alike; "": it is not known.
+func (s *lanes) nameOf(key, path string) string {
+	for len(s.names) > 0 && path != "" {
+		if name, ok := s.names[laneID{key, path}]; ok {
+			return name
+		}
+		path = parent(path)
+	}
+	return ""
+}
+
+// remember notes which limit counts requests of a key with a path.
+func (s *lanes) remember(key, path, name string) {
+	if len(s.names) >= maxLanes {
+		clear(s.names)
+	}
+	s.names[laneID{key, path}] = name
+	for path = parent(path); path != ""; path = parent(path) {
+		if _, ok := s.names[laneID{key, path}]; !ok {
+			s.names[laneID{key, path}] = name
+		}
+	}
+}
+
+// parent returns a path without its last part.
+func parent(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }

@@ -50,10 +50,14 @@ func (x *exchange) run(ctx context.Context) (res *http.Response, err error) {
 			return nil, err
 		}
 	}
+	path := ""
+	if x.first.URL != nil {
+		path = x.first.URL.Path
+	}
 	for again := true; again; {
 		x.attempt++
 		began := time.Now()
-		c, err := x.t.enter(ctx, x.key, x.units, x.t.maxWait-x.waited)
+		c, err := x.t.enter(ctx, x.key, path, x.units, x.t.maxWait-x.waited)
 		if err != nil {
 			return nil, err
 		}
@@ -160,7 +164,7 @@ func (t *Transport) read(res *http.Response) (advice.Advice, Refusal) {
 func (x *exchange) answered(c *call, res *http.Response, a advice.Advice, r Refusal) (again bool) {
 	switch r.Kind {
 	case Refused, Unavailable:
-		until := c.refused(r)
+		until := c.refused(r, a)
 		again = x.mayRepeat(r.Kind == Refused) && x.inTime(until)
 	case RefusedForGood:
 		c.lost()

@@ -286,6 +286,69 @@ func TestPausesWithoutATimeDouble(t *testing.T) {
 	})
 }
 
+// A service with several limits names the one that counts a request, as GitHub
+// does. A refusal for one of them holds back the requests whose path begins
+// alike, also those that waited before it was known, and no others.
+func TestALimitWithANamePausesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		at := map[string][]time.Duration{}
+		start := time.Now()
+		client := &http.Client{Transport: clientlimit.New(roundTrip(func(r *http.Request) (*http.Response, error) {
+			name := strings.Split(r.URL.Path, "/")[1]
+			mu.Lock()
+			at[name] = append(at[name], time.Since(start))
+			mu.Unlock()
+			if time.Sleep(100 * time.Millisecond); name == "search" && time.Since(start) < 20*time.Second {
+				return respond(403, "X-RateLimit-Resource", name, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "30"), nil
+			}
+			return respond(200, "X-RateLimit-Resource", name), nil
+		}))}
+		var all sync.WaitGroup
+		send := func(path string) {
+			all.Go(func() {
+				if status, err := do(client, must(http.NewRequest(http.MethodGet, "http://a"+path, nil))); status != 200 || err != nil {
+					t.Error(path, status, err)
+				}
+			})
+		}
+		for range 5 {
+			send("/search/issues")
+		}
+		time.Sleep(5 * time.Second)
+		for i := range 5 {
+			send(fmt.Sprint("/repos/", i))
+			send(fmt.Sprint("/search/", i))
+		}
+		all.Wait()
+		for i, d := range at["search"] {
+			if i > 0 && d < 30*time.Second {
+				t.Errorf("search was called at %v: want one that is refused, and the others 30 s later", at["search"])
+				break
+			}
+		}
+		if last := at["repos"][4]; len(at["search"]) != 11 || last > 6*time.Second {
+			t.Errorf("repos was called at %v: want no pause", at["repos"])
+		}
+	})
+}
+
+// A service that names another limit each time holds nobody up.
+func TestLimitsThatChangeTheirName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(func(n int, _ *http.Request) *http.Response {
+			return respond(200, "X-RateLimit-Bucket", strconv.Itoa(n%7))
+		})
+		client := &http.Client{Transport: clientlimit.New(s)}
+		for range 100 {
+			_, _ = get(t.Context(), t, client, "a")
+		}
+		if took := time.Since(s.start); took > 0 {
+			t.Errorf("100 requests took %v, want no time", took)
+		}
+	})
+}
+
 // A request that is cancelled while it waits ends at once, closes its body, and
 // leaves its place and its turn to the next one.
 func TestACancelledRequestStopsWaiting(t *testing.T) {

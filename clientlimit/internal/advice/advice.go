@@ -5,6 +5,7 @@
 package advice
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -20,6 +21,11 @@ type Advice struct {
 	// Quotas is what is left of each limit that the answer tells of: at most
 	// [MaxQuotas].
 	Quotas []Quota
+
+	// Name is what the service calls the limit that decided, if it has several:
+	// by the fields X-RateLimit-Resource of GitHub and X-RateLimit-Bucket of
+	// Discord. "": it does not say.
+	Name string
 }
 
 // Quota is what is left of one limit.
@@ -45,7 +51,7 @@ const MaxQuotas = 16
 // bounded length.
 func Read(h http.Header, now time.Time) Advice {
 	c := clock{now: now, date: date(first(h, "Date"))}
-	a := Advice{RetryAfter: c.retryAfter(h)}
+	a := Advice{RetryAfter: c.retryAfter(h), Name: cmp.Or(first(h, "X-Ratelimit-Resource"), first(h, "X-Ratelimit-Bucket"))}
 	if age, ok := count(first(h, "Age")); ok && age > 0 {
 		return a // what a cache kept says nothing of what is left now
 	}
