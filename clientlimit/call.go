@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -48,7 +47,7 @@ func (t *Transport) enter(ctx context.Context, key, path string, units core.Unit
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for {
-		c.join(laneID{key, t.nameOf(key, path)})
+		c.lane = t.join(laneID{key, t.nameOf(key, path)})
 		err := c.waitInQueue(time.Now())
 		if err == nil {
 			return c, nil
@@ -64,15 +63,6 @@ func (t *Transport) enter(ctx context.Context, key, path string, units core.Unit
 // another limit for its path.
 var errOtherLimit = errors.New("clientlimit: another limit counts the request")
 
-// join enters a lane.
-func (c *call) join(id laneID) {
-	window := 1
-	if c.t.limiter != nil {
-		window = math.MaxInt32
-	}
-	c.lane = c.t.lanes.join(id, window)
-}
-
 // waitInQueue waits until c is sent. t.mu is held, but not while it waits.
 func (c *call) waitInQueue(now time.Time) (err error) {
 	l := c.lane
@@ -87,6 +77,7 @@ func (c *call) waitInQueue(now time.Time) (err error) {
 	defer func() {
 		if err != nil && c.paid {
 			c.unlocked(c.giveBack) // before the next one asks for it
+			c.paid = false
 		}
 	}()
 	timer := time.NewTimer(longestPause)
@@ -276,7 +267,7 @@ func (c *call) note(name string, f func(now time.Time)) {
 		l.answered(c, now)
 		l.wakeFirst()
 		l.calls--
-		c.join(laneID{l.key, name})
+		c.lane = c.t.join(laneID{l.key, name})
 		c.lane.send(c, now)
 	}
 	f(now)

@@ -15,6 +15,7 @@ package clientlimit
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 )
@@ -69,7 +70,11 @@ func New(next http.RoundTripper, options ...Option) *Transport {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	return &Transport{next: next, config: c}
+	t := &Transport{next: next, config: c}
+	if t.window = 1; c.limiter != nil {
+		t.window = math.MaxInt32
+	}
+	return t
 }
 
 // panicWith panics if there are mistakes.

@@ -189,14 +189,16 @@ const maxLanes = 10_000
 
 // lanes are the lanes of a Transport.
 type lanes struct {
+	window int // of a new lane
+
 	mu    sync.Mutex // guards all below, and each lane; not held during I/O
 	byID  map[laneID]*lane
 	names map[laneID]string // of a key and the start of a path: the limit that an answer named last
 }
 
-// join returns a lane for a call. Of a new lane so many calls may be under way.
-// If there are too many lanes, those without calls are forgotten.
-func (s *lanes) join(id laneID, window int) *lane {
+// join returns a lane for a call. If there are too many lanes, those without
+// calls are forgotten.
+func (s *lanes) join(id laneID) *lane {
 	l := s.byID[id]
 	if l == nil {
 		if len(s.byID) >= maxLanes {
@@ -205,7 +207,7 @@ func (s *lanes) join(id laneID, window int) *lane {
 		if s.byID == nil {
 			s.byID, s.names = make(map[laneID]*lane), make(map[laneID]string)
 		}
-		l = &lane{laneID: id, window: window}
+		l = &lane{laneID: id, window: s.window}
 		s.byID[id] = l
 	}
 	l.calls++

@@ -333,6 +333,28 @@ func TestALimitWithANamePausesAlone(t *testing.T) {
 	})
 }
 
+// A limiter counts requests once, also those that turn out to be of another of
+// the service's limits while they wait.
+func TestALimiterPacesLimitsWithNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(func(int, *http.Request) *http.Response {
+			time.Sleep(100 * time.Millisecond)
+			return respond(200, "X-RateLimit-Bucket", "search")
+		})
+		client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithLimiter(own(core.PerSecond(1)), clientlimit.ByHost()))}
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() { _, _ = get(t.Context(), t, client, "a") })
+		}
+		all.Wait()
+		for i, d := range s.at() {
+			if d != time.Duration(i)*time.Second {
+				t.Errorf("calls at %v: want one a second", s.at())
+			}
+		}
+	})
+}
+
 // Paths for which no limit is named don't wait for those that have one.
 func TestPathsWithoutANamedLimitDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
