@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -87,7 +88,8 @@ func (x *exchange) try(c *call) (res *http.Response, again bool, err error) {
 	x.sent = true
 	if res, err = x.t.send(x.req); err != nil {
 		noted = true
-		return nil, x.failed(c, err), err
+		again, err = x.failed(c, err)
+		return nil, again, err
 	}
 	a, r := x.t.read(res)
 	noted = true
@@ -153,7 +155,7 @@ func (t *Transport) read(res *http.Response) (advice.Advice, Refusal) {
 			start = readStart(res)
 		}
 		return a, t.refusal(res, start)
-	case status == http.StatusTooManyRequests || status == http.StatusForbidden:
+	case status == http.StatusTooManyRequests, status == http.StatusForbidden && strings.Contains(res.Header.Get("Content-Type"), "json"):
 		start = readStart(res)
 	}
 	return a, readRefusal(res, start, a)
@@ -182,8 +184,8 @@ func (x *exchange) answered(c *call, res *http.Response, a advice.Advice, r Refu
 }
 
 // failed takes in an error of the connection. It reports whether the request is
-// to be sent again, and waits until then.
-func (x *exchange) failed(c *call, err error) (again bool) {
+// to be sent again, and waits until then. Otherwise the error is the caller's.
+func (x *exchange) failed(c *call, err error) (again bool, _ error) {
 	c.lost()
 	unsent := neverSent(err) && (x.body == nil || !x.body.read.Load())
 	if unsent {
@@ -193,16 +195,16 @@ func (x *exchange) failed(c *call, err error) (again bool) {
 	}
 	pause := backoff(100*time.Millisecond, 10*time.Second, x.attempt)
 	if c.ctx.Err() != nil || !x.mayRepeat(unsent) || !x.inTime(time.Now().Add(pause)) {
-		return false
+		return false, err
 	}
 	x.waited += pause
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+		return true, err
 	case <-c.ctx.Done():
-		return false
+		return false, c.ctx.Err()
 	}
 }
 

@@ -142,7 +142,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 	}
 	saying := func(status int, body string) func() *http.Response {
 		return func() *http.Response {
-			res := respond(status)
+			res := respond(status, "Content-Type", "application/json")
 			res.Body = io.NopCloser(strings.NewReader(body))
 			return res
 		}
@@ -259,6 +259,20 @@ func TestAllWaitsCount(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whoever gives up while a broken connection is tried again gets the error of
+// the context.
+func TestACancelledRequestIsNotTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(func(int, *http.Request) *http.Response { return nil })
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err := get(ctx, t, &http.Client{Transport: clientlimit.New(s, clientlimit.WithAttempts(1000))}, "a")
+		if !errors.Is(err, context.Canceled) || time.Since(s.start) != time.Second {
+			t.Errorf("%v after %v: want context.Canceled after 1s", err, time.Since(s.start))
+		}
+	})
 }
 
 // If refusals don't say for how long, pauses double, until a request is served.
