@@ -38,8 +38,8 @@ type lane struct {
 }
 
 const (
-	// longestPause is how long the word of a service counts: then one call asks
-	// again.
+	// longestPause is the longest pause, whatever the service asks for: then one
+	// call goes.
 	longestPause = time.Hour
 	// firstBackoff and lastBackoff are pauses after refusals in a row that
 	// don't say how long.

@@ -99,8 +99,8 @@ func pauseOf(a advice.Advice) time.Duration {
 
 func isEmpty(q advice.Quota) bool { return q.Left == 0 }
 
-// isSpent reports whether the body of a 429 says that a budget is spent, which
-// no waiting mends.
+// isSpent reports whether the body of a 429 says that a budget is spent, so that
+// waiting does not help.
 func isSpent(start []byte) bool {
 	var body struct {
 		Error struct {
