@@ -86,8 +86,9 @@ func WithRefusal(read func(res *http.Response, start []byte) Refusal) Option {
 	return func(c *config) { c.refusal = read }
 }
 
-// WithQueue sets how many requests can wait for one key: at least 0, by default
-// 1,000. What comes beyond fails with [ErrQueueFull].
+// WithQueue sets how many requests can wait for one key behind the one whose
+// turn it is: at least 0, by default 1,000. What comes beyond fails with
+// [ErrQueueFull].
 func WithQueue(n int) Option {
 	return func(c *config) {
 		if n < 0 {
