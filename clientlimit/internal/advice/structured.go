@@ -1,74 +1,57 @@
 package advice
 
 import (
+	"cmp"
+	"net/http"
 	"strings"
 )
 
 // structured reads the fields RateLimit and RateLimit-Policy of
-// draft-ietf-httpapi-ratelimit-headers: in drafts 8 to 11 lists such as
+// draft-ietf-httpapi-ratelimit-headers: from draft 8 on lists such as
 //
 //	RateLimit-Policy: "burst";q=20;w=2, "daily";q=1000;w=86400;qu="tokens"
 //	RateLimit: "burst";r=7;t=1, "daily";r=900
 //
-// and in draft 7 one limit:
+// where r can be called a, and w can stand in RateLimit; and in draft 7 one
+// limit:
 //
 //	RateLimit: limit=20, remaining=7, reset=1
 //
 // A limit of several partitions (pk) is listed once for each that counts.
-func structured(fields Fields, c clock) []Quota {
-	limits := members(fields("Ratelimit"))
-	if len(limits) == 0 {
-		return nil
-	}
-	if !limits[0].quoted && strings.Contains(limits[0].name, "=") {
-		return draft7(limits, c)
-	}
-	policies := members(fields("Ratelimit-Policy"))
-	var quotas []Quota
-	for _, m := range limits {
-		left, ok := count(m.param("r"))
-		if !ok {
+func structured(h http.Header, c clock) (quotas []Quota) {
+	policies := members(h["Ratelimit-Policy"])
+	var remaining, reset string // of draft 7
+	for _, m := range members(h["Ratelimit"]) {
+		if key, value, ok := strings.Cut(m.name, "="); ok && !m.quoted {
+			switch key {
+			case "remaining":
+				remaining = value
+			case "reset":
+				reset = value
+			}
 			continue
 		}
-		q := Quota{Unit: Requests, Left: left}
-		reset, said := c.until(m.param("t"))
+		unit, window := "", m.param("w")
 		for _, p := range policies {
-			if p.name != m.name {
-				continue
+			if p.name == m.name {
+				unit, window = p.param("qu"), cmp.Or(window, p.param("w"))
+				break
 			}
-			q.Limit, _ = count(p.param("q"))
-			if unit := p.param("qu"); unit != "" {
-				q.Unit = unit
-			}
-			if !said { // then it is reset within its window
-				reset, _ = c.until(p.param("w"))
-			}
-			break
 		}
-		q.Reset, q.Whole = reset.left, reset.whole
-		quotas = append(quotas, q)
+		// Without t the limit is reset within its window.
+		quotas = c.quota(quotas, unit, cmp.Or(m.param("r"), m.param("a")), cmp.Or(m.param("t"), window))
 	}
-	return quotas
+	return c.quota(quotas, "", remaining, reset)
 }
 
-// draft7 reads the one limit of a dictionary.
-func draft7(entries []member, c clock) []Quota {
-	q, known := Quota{Unit: Requests}, false
-	for _, m := range entries {
-		switch key, value, _ := strings.Cut(m.name, "="); key {
-		case "limit":
-			q.Limit, _ = count(value)
-		case "remaining":
-			q.Left, known = count(value)
-		case "reset":
-			reset, _ := c.until(value)
-			q.Reset, q.Whole = reset.left, reset.whole
-		}
+// quota adds what is left of a limit, if it is said.
+func (c clock) quota(quotas []Quota, unit, left, reset string) []Quota {
+	n, ok := count(left)
+	if !ok || unit == slots {
+		return quotas
 	}
-	if !known {
-		return nil
-	}
-	return []Quota{q}
+	d := c.until(reset)
+	return append(quotas, Quota{Unit: cmp.Or(unit, Requests), Left: n, Reset: d.left, Whole: d.whole})
 }
 
 // member is a member of a structured field (RFC 9651): a name, or key=value,
