@@ -34,7 +34,6 @@ var known = map[string]string{
 	"policyfile": "github.com/tokenbucket-go/ratelimit/core/policyfile",
 	"keyof":      "github.com/tokenbucket-go/ratelimit/core/keyof",
 	"adapter":    "github.com/tokenbucket-go/ratelimit/core/adapter",
-	"denied":     "github.com/tokenbucket-go/ratelimit/core/denied",
 }
 
 func init() {

@@ -235,7 +235,8 @@ func mistakesInMiddleware(t *testing.T, say func(error)) {
 		httplimit.NewTogether([]httplimit.Rule{{Limiter: limiter, Key: httplimit.ByIP()}}, tiers)
 	})
 	refused(func() { httplimit.PerIP() })
-	refused(func() { adminlimit.New(nil, adminlimit.Limiters(limiter, limiter), adminlimit.WithDenied(nil)) })
+	_, err := adminlimit.New(nil, adminlimit.Config{Limiters: []*core.Limiter{limiter}, Hosts: []string{"localhost:80"}})
+	say(err)
 	held := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "llm", Limits: []core.Limit{
 		core.PerMinute(60), core.PerMinute(9000).WithUnit("tokens").WithMaxHold(time.Minute),
 	}}))

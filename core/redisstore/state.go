@@ -62,7 +62,11 @@ func (s *batches) state(ctx context.Context, b Bucket) (state store.State, err e
 			return state, err
 		}
 	}
-	if state.Now = now.Val(); k.exists {
+	state.Now = now.Val()
+	if s.clock != nil {
+		state.Now = s.clock()
+	}
+	if k.exists {
 		state.Bytes, state.Expires = []byte(text), max(0, k.ttl)
 	}
 	return state, nil
