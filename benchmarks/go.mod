@@ -1,3 +1,4 @@
+// A module of its own, so that the libraries that are compared with this one stay out of the graph of its users.
 module github.com/tokenbucket-go/ratelimit/benchmarks
 
 go 1.26.0

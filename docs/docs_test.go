@@ -164,7 +164,7 @@ func TestLinesOfOtherModulesStandInExamples(t *testing.T) {
 	for _, block := range fence.FindAllStringSubmatch(string(read(t, "rpc.md")), -1) {
 		module := otherModule.FindStringSubmatch(block[1])
 		require.NotNil(t, module, block[1])
-		example := string(read(t, "../examples/"+module[1]+"/main.go"))
+		example := string(read(t, "../examples/extra/"+module[1]+"/main.go"))
 		for line := range strings.Lines(block[1]) {
 			require.Contains(t, example, strings.TrimSpace(line), "a line of rpc.md")
 			shown++

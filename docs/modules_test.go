@@ -66,6 +66,16 @@ func TestEachModuleIsInAWorkspace(t *testing.T) {
 	}
 }
 
+// A module costs those who maintain it, so the top of its go.mod says why it
+// is not a part of the library's.
+func TestEachModuleSaysWhyItIsOne(t *testing.T) {
+	for _, dir := range moduleDirs(t) {
+		if dir != "." {
+			require.Regexp(t, "^// A module of its own, so that ", string(read(t, "../"+dir+"/go.mod")), dir)
+		}
+	}
+}
+
 // What the library requires is what its own go.mod asks for, also where the
 // workspace has higher versions.
 func TestScriptsTestWhatEachModuleAsksFor(t *testing.T) {

@@ -1,9 +1,8 @@
 // A WebSocket whose messages are limited one by one. Middleware sees only the handshake, so the handler
 // takes a token for each message. If a client sends too fast, the server says how long to wait. If the
-// client does not wait, the server disconnects it. The WebSocket library is a dependency of this example
-// alone, so it is a module of its own. Try:
+// client does not wait, the server disconnects it. Try:
 //
-//	cd examples/websocket
+//	cd examples/extra/websocket
 //	go run .                        # buckets in this process
 //	go run . -redis localhost:6379  # buckets shared through Redis: other replicas count the same messages
 //

@@ -1,8 +1,7 @@
 // An echo app whose users have plans in a database. The policy has the limits of each plan. The app reads
-// a user's plan at most once in 5 seconds for each user. SQLite in memory stands in for your database. Its driver
-// needs many modules, so this example is a module of its own. Try:
+// a user's plan at most once in 5 seconds for each user. SQLite in memory stands in for your database. Try:
 //
-//	cd examples/tiers
+//	cd examples/extra/tiers
 //	go run .                        # buckets in this process
 //	go run . -redis localhost:6379  # buckets shared through Redis
 //

@@ -1,7 +1,7 @@
 // Connect handlers for clients of Connect, gRPC and gRPC-Web. Greet is limited to five calls a minute of each API key, or else of each
 // address. Count streams, and each client has at most two such streams at once. Try:
 //
-//	cd examples/connect
+//	cd examples/extra/connect
 //	go run .                                    # buckets in this process
 //	go run . -redis redis://localhost:6379      # buckets shared through Redis
 //

@@ -1,8 +1,7 @@
 // A tool server (Model Context Protocol): calls of tools are limited by user, or without one by session, and tool, and all together by the
-// text that they return. The language model reads in a refusal when to try again. The SDK is a dependency of this example alone, so it is a module of
-// its own. Try:
+// text that they return. The language model reads in a refusal when to try again. Try:
 //
-//	cd examples/mcp
+//	cd examples/extra/mcp
 //	go run .                        # streamable HTTP on http://localhost:8080, buckets in this process
 //	go run . -redis localhost:6379  # buckets shared through Redis: other replicas count the same calls
 //	go run . -stdio                 # on stdin and stdout, as a client starts it
