@@ -27,7 +27,6 @@ const (
 	adminStyle  = "../../adminlimit/page.css"
 	replayStyle = "../../cmd/ratelimit/internal/report/page.html.tmpl"
 	reportStyle = "../../cmd/ratelimit/internal/report/report.css"
-	benchmarks  = "../../docs/benchmarks.svg"
 )
 
 // themed is a color in the light and the dark theme.
@@ -71,7 +70,7 @@ func read(t *testing.T, path string) string {
 }
 
 // Pages are one family: each color of the pictures, of the page for the one on
-// call, of the replay and of the benchmarks is one of the demo's.
+// call and of the replay is one of the demo's.
 func TestPagesShareColors(t *testing.T) {
 	known := slices.Collect(maps.Values(palette(t)))
 	for _, c := range slices.Concat([]color{paper, grid, edge}, inks, washes) {
@@ -82,10 +81,6 @@ func TestPagesShareColors(t *testing.T) {
 			assert.Contains(t, known, c, "--%s of %s", name, path)
 		}
 	}
-	rules := benchmarkRules(t)
-	for _, rule := range []string{"svg", ".ground", ".grid", ".axis", ".s0"} {
-		assert.Contains(t, known, rules[rule], "%s of %s", rule, benchmarks)
-	}
 }
 
 // Text has one of few sizes, in pixels, wherever it stands.
@@ -93,7 +88,7 @@ func TestPagesShareSizesOfText(t *testing.T) {
 	scale := []float64{13, 14, 16, 20, 26, 34, 56, 84}
 	size := regexp.MustCompile(`font(?:-size)?(?::|=")([^;}"]*)`)
 	number := regexp.MustCompile(`(^|[\s(,])(\d*\.?\d+)(px|rem|$)`)
-	for _, path := range []string{demoStyle, demoPage + "parts.css", adminStyle, reportStyle, "../site/site.css", "../site/calculator/calculator.css", "../site/replay/replay.css", benchmarks, "../../docs/pictures/burst.svg"} {
+	for _, path := range []string{demoStyle, demoPage + "parts.css", adminStyle, reportStyle, "../site/site.css", "../site/calculator/calculator.css", "../site/replay/replay.css", "../../docs/pictures/burst.svg"} {
 		found := 0
 		for _, m := range size.FindAllStringSubmatch(read(t, path), -1) {
 			for _, n := range number.FindAllStringSubmatch(strings.TrimSpace(m[1]), -1) {
@@ -157,7 +152,7 @@ func TestPagesShareWords(t *testing.T) {
 	comments := regexp.MustCompile(`(?m)(^|\s)//.*$`)
 	var paths []string
 	for _, pattern := range []string{
-		demoPage + "*.html", demoPage + "*.js", "../../adminlimit/page.html", replayStyle, "../site/*.html", "../site/*/*.html", "../site/*/*.js", "../../docs/pictures/*.svg", benchmarks,
+		demoPage + "*.html", demoPage + "*.js", "../../adminlimit/page.html", replayStyle, "../site/*.html", "../site/*/*.html", "../site/*/*.js", "../../docs/pictures/*.svg",
 	} {
 		found, err := filepath.Glob(pattern)
 		require.NoError(t, err)
@@ -192,24 +187,6 @@ func TestPagesShareWords(t *testing.T) {
 			})
 		}
 	}
-}
-
-// benchmarkRules returns the first color of each rule of the benchmarks'
-// picture.
-func benchmarkRules(t *testing.T) map[string]themed {
-	t.Helper()
-	style, _, _ := strings.Cut(read(t, benchmarks), "</style>")
-	light, dark, found := strings.Cut(style, "prefers-color-scheme: dark")
-	require.True(t, found)
-	list := make(map[string]themed)
-	for i, part := range []string{light, dark} {
-		for _, m := range regexp.MustCompile(`([\w.]+)\{(?:fill|stroke):(#\w+)`).FindAllStringSubmatch(part, -1) {
-			c := list[m[1]]
-			c[i] = m[2]
-			list[m[1]] = c
-		}
-	}
-	return list
 }
 
 // Text has a contrast of 4.5 to 1 on what it stands on, and outlines one of 3
@@ -251,14 +228,4 @@ func TestPagesHaveContrast(t *testing.T) {
 	}
 	admin := variables(t, adminStyle)
 	check("the page's main button", admin["on-go"], admin["go"], 4.5)
-	rules := benchmarkRules(t)
-	names := 0
-	for rule := range maps.Keys(rules) {
-		if strings.HasPrefix(rule, ".f") {
-			names++
-			check(benchmarks+" "+rule, rules[rule], rules[".ground"], 4.5)
-		}
-	}
-	assert.Positive(t, names, "the premise: this is how the picture colors names")
-	check(benchmarks, rules["svg"], rules[".ground"], 4.5)
 }
