@@ -4,8 +4,15 @@ import (
 	"context"
 	"io"
 
+	"github.com/juju/ratelimit"
+
 	"github.com/tokenbucket-go/ratelimit/core"
 )
+
+// JujuBefore copies src to dst at 64 KiB a second, after a burst of 256 KiB.
+func JujuBefore(dst io.Writer, src io.Reader) (int64, error) {
+	return io.Copy(dst, ratelimit.Reader(src, ratelimit.NewBucketWithRate(64<<10, 256<<10)))
+}
 
 // JujuAfter copies src to dst at 64 KiB a second, after a burst of 256 KiB. It stops when ctx ends.
 func JujuAfter(ctx context.Context, dst io.Writer, src io.Reader) (int64, error) {

@@ -2,10 +2,19 @@ package migration
 
 import (
 	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/echolimit"
 )
+
+// EchoBefore limits each client to 10 requests a second and bursts of 30, except on /healthz.
+func EchoBefore(e *echo.Echo) {
+	e.Use(middleware.RateLimiterWithConfig(middleware.RateLimiterConfig{
+		Skipper: func(c echo.Context) bool { return c.Path() == "/healthz" },
+		Store:   middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{Rate: 10, Burst: 30}),
+	}))
+}
 
 // EchoAfter limits each client to 10 requests a second and bursts of 30, except on /healthz.
 func EchoAfter(e *echo.Echo) {
