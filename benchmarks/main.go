@@ -37,8 +37,8 @@ func main() {
 	if err != nil {
 		log.Fatalf("benchmarks: %v", err)
 	}
-	text := fmt.Sprintf("Measured on %s, at commit %s, in %d rounds of %v: %s.\n\n%s",
-		time.Now().UTC().Format(time.DateOnly), commit(), *rounds, *each, machine(r), r.tables())
+	text := fmt.Sprintf("Measured on %s at commit %s, on %s. Rounds: %d of %v.\n\n%s",
+		time.Now().UTC().Format(time.DateOnly), commit(), machine(r), *rounds, *each, r.tables())
 	if *page == "" {
 		fmt.Print(text)
 		return
@@ -71,6 +71,7 @@ func measure(rounds int, each time.Duration, bench string) (*results, error) {
 		log.Printf("round %d of %d", n+1, rounds)
 		var out bytes.Buffer
 		run := exec.Command(program, "-test.run=^$", "-test.timeout=0", "-test.bench="+bench, "-test.benchtime="+each.String())
+		run.Env = append(os.Environ(), "REQUIRE_REDIS=1") // without a redis-server it fails, rather than skip
 		run.Stdout, run.Stderr = io.MultiWriter(&out, os.Stderr), os.Stderr
 		if err := run.Run(); err != nil {
 			return nil, fmt.Errorf("round %d: %w", n+1, err)
@@ -78,6 +79,9 @@ func measure(rounds int, each time.Duration, bench string) (*results, error) {
 		if err := r.add(out.String()); err != nil {
 			return nil, err
 		}
+	}
+	if len(r.values) == 0 {
+		return nil, fmt.Errorf("no benchmark of ./bench matches %q in %d rounds", bench, rounds)
 	}
 	return r, nil
 }
