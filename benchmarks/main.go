@@ -1,11 +1,13 @@
-// This program measures this library beside its peers, and writes the tables of docs/benchmarks.md:
+// This program measures this library beside its peers, and writes the tables of
+// docs/benchmarks.md:
 //
 //	cd benchmarks
 //	go run .                                                      # some minutes: close other programs
 //	go run . -rounds 1 -time 50ms -bench 'Redis|Denied' -page ''  # a quick look that writes nothing
 //
-// It needs a redis-server on the PATH. In each round all benchmarks of ./bench run once, the peers of each one after
-// another, so ratios within a round are of times that are close together.
+// It needs a redis-server on the PATH. In each round all benchmarks of ./bench
+// run once, the peers of each one after another, so ratios within a round are
+// of times that are close together.
 package main
 
 import (
@@ -27,8 +29,8 @@ func main() {
 	log.SetFlags(0)
 	rounds := flag.Int("rounds", 5, "rounds of all benchmarks")
 	each := flag.Duration("time", 300*time.Millisecond, "how long a benchmark of one peer runs in a round")
-	bench := flag.String("bench", ".", "regular expression of the benchmarks to run; unless it is the default, the tables are printed")
-	page := flag.String("page", "../docs/benchmarks.md", "the page to write the tables into; if it is empty, they are printed")
+	bench := flag.String("bench", ".", "regular expression of the benchmarks to run; with one, the tables are printed")
+	page := flag.String("page", "../docs/benchmarks.md", "the page that gets the tables; without one, they are printed")
 	flag.Parse()
 	if *bench != "." {
 		*page = "" // a part must not replace the whole
@@ -70,7 +72,8 @@ func measure(rounds int, each time.Duration, bench string) (*results, error) {
 	for n := range rounds {
 		log.Printf("round %d of %d", n+1, rounds)
 		var out bytes.Buffer
-		run := exec.Command(program, "-test.run=^$", "-test.timeout=0", "-test.bench="+bench, "-test.benchtime="+each.String())
+		run := exec.Command(program, "-test.run=^$", "-test.timeout=0",
+			"-test.bench="+bench, "-test.benchtime="+each.String())
 		run.Env = append(os.Environ(), "REQUIRE_REDIS=1") // without a redis-server it fails, rather than skip
 		run.Stdout, run.Stderr = io.MultiWriter(&out, os.Stderr), os.Stderr
 		if err := run.Run(); err != nil {

@@ -12,7 +12,8 @@ func round(ours, peer string) string {
 	return "goos: linux\ncpu: Processor 1\n" +
 		"BenchmarkRedis/goroutines=64/peer=ratelimit-2 \t 1000\t " + ours + " ns/op\t 4000 server-ns/op\t 3 allocs/op\n" +
 		"BenchmarkRedis/goroutines=64/peer=redis_rate+AutoPipeline-2 \t 900\t 20000 ns/op\n" +
-		"BenchmarkRedis/goroutines=64/peer=redis_rate-2 \t 1000\t " + peer + " ns/op\t 16000 server-ns/op\t 21 allocs/op\nPASS\n"
+		"BenchmarkRedis/goroutines=64/peer=redis_rate-2 \t 1000\t " + peer + " ns/op\t 16000 server-ns/op\t 21 allocs/op\n" +
+		"PASS\n"
 }
 
 func TestTablesShowMediansAndTheRatiosWithinRounds(t *testing.T) {
@@ -45,8 +46,9 @@ func TestPeersOfAFrameworkAreComparedWithEachOther(t *testing.T) {
 
 func TestNumbersHaveThreeDigits(t *testing.T) {
 	for v, want := range map[float64]string{
-		0: "0", 0.00001: "0", 0.0031: "0.003", 0.083: "0.08", 0.5: "0.50", 1.234: "1.23", 3: "3", 21: "21", 9.996: "10.0", 12.34: "12.3",
-		123.4: "123", 9876.6: "9877", 12345: "12.3k", 999_600: "1.00M", 2_860_000: "2.86M",
+		0: "0", 0.00001: "0", 0.0031: "0.003", 0.083: "0.08", 0.5: "0.50", 1.234: "1.23",
+		3: "3", 21: "21", 9.996: "10.0", 12.34: "12.3", 123.4: "123", 9876.6: "9877",
+		12345: "12.3k", 999_600: "1.00M", 2_860_000: "2.86M",
 	} {
 		require.Equal(t, want, number(v), v)
 	}

@@ -23,8 +23,8 @@ func newResults() *results {
 	return &results{values: map[series][]float64{}, peers: map[string][]string{}}
 }
 
-// line is a result, such as
-// "BenchmarkRedis/goroutines=1/peer=ratelimit-2  2067  25587 ns/op  12835 server-ns/op".
+// line is a result, such as "BenchmarkRedis/goroutines=1/peer=ratelimit-2  2067
+// 25587 ns/op  12835 server-ns/op".
 var line = regexp.MustCompile(`^Benchmark(\S+?)/peer=(\S+?)(?:-\d+)?\s+\d+\s+(.+)$`)
 
 // add reads the output of one round.
@@ -66,7 +66,8 @@ func micros(ns float64) float64    { return ns / 1e3 }
 func millis(ns float64) float64    { return ns / 1e6 }
 func same(v float64) float64       { return v }
 
-// cell is the median of a peer's rounds, and that of the ratios within each round.
+// cell is the median of a peer's rounds, and that of the ratios within each
+// round.
 func (r *results) cell(c column, peer, base string) string {
 	values := r.shown(c, peer)
 	if len(values) == 0 {
@@ -96,7 +97,8 @@ func median(values []float64) float64 {
 	return (v[(n-1)/2] + v[n/2]) / 2
 }
 
-// number writes v with three significant digits, thousands as k and millions as M.
+// number writes v with three significant digits, thousands as k and millions as
+// M.
 func number(v float64) string {
 	switch {
 	case v >= 999_500:

@@ -16,8 +16,8 @@ type table struct {
 var pageTables = []table{
 	{
 		title: "Redis",
-		text: "10,000 keys with one limit, all requests allowed. The server's CPU time is that of a decision with 64 goroutines; bytes are those\n" +
-			"of one key with its name.",
+		text: "10,000 keys with one limit, all requests allowed. The server's CPU time is that of a decision\n" +
+			"with 64 goroutines; bytes are those of one key with its name.",
 		head: "decisions/s by goroutines", bases: []string{"redis_rate"},
 		columns: []column{
 			{"1", "Redis/goroutines=1", "ns/op", perSecond, true},
@@ -31,8 +31,8 @@ var pageTables = []table{
 	},
 	{
 		title: "One key",
-		text: "One key that all goroutines share, and one that was denied and asks again. With leases (`redisstore.WithLease(1000)`) a\n" +
-			"process takes tokens ahead and decides by itself.",
+		text: "One key that all goroutines share, and one that was denied and asks again. With leases\n" +
+			"(`redisstore.WithLease(1000)`) a process takes tokens ahead and decides by itself.",
 		head: "one key in Redis", bases: []string{"redis_rate"},
 		columns: []column{
 			{"decisions/s, 64 goroutines", "OneKey/goroutines=64", "ns/op", perSecond, true},
@@ -54,8 +54,8 @@ var pageTables = []table{
 	},
 	{
 		title: "Middleware",
-		text: "A request in process, with buckets in memory, by 1,000 API keys. ratelimit sends five header fields, echo's own two, others\n" +
-			"three. Ratios are of whole requests.",
+		text: "A request in process, with buckets in memory, by 1,000 API keys. ratelimit sends five header\n" +
+			"fields, echo's own two, others three. Ratios are of whole requests.",
 		head: "one request", bases: []string{"gin/ulule", "chi/httprate", "echo/own", "fiber/own"},
 		columns: []column{
 			{"ns", "Middleware", "ns/op", same, true},

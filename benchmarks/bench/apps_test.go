@@ -30,7 +30,8 @@ const (
 	path = "/items/42"
 )
 
-// An app is a web framework with one route, and a limiter that lets all requests pass.
+// An app is a web framework with one route, and a limiter that lets all
+// requests pass.
 type app struct {
 	name  string // framework/limiter
 	sends string // a header field that proves the limiter's work; "" if there is none
@@ -39,7 +40,8 @@ type app struct {
 	new func(buckets) any
 }
 
-// buckets are the stores of limiters. Those of echo's and fiber's own are in memory, as is httprate's if it is nil.
+// buckets are the stores of limiters. Those of echo's and fiber's own are in
+// memory, as is httprate's if it is nil.
 type buckets struct {
 	library  core.Store
 	ulule    limiter.Store
@@ -51,7 +53,9 @@ func (s buckets) limiter() *core.Limiter { return core.Must(core.NewLimiter(s.li
 
 var apps = []app{
 	{"gin/none", "", 1, func(buckets) any { return ginApp() }},
-	{"gin/" + ours, limitField, 1, func(s buckets) any { return ginApp(ginlimit.New(s.limiter(), ginlimit.ByHeader(keyField))) }},
+	{"gin/" + ours, limitField, 1, func(s buckets) any {
+		return ginApp(ginlimit.New(s.limiter(), ginlimit.ByHeader(keyField)))
+	}},
 	{"gin/ulule", limitField, 1, func(s buckets) any {
 		l := limiter.New(s.ulule, limiter.Rate{Period: window, Limit: int64(vast.burst)})
 		return ginApp(ululegin.NewMiddleware(l, ululegin.WithKeyGetter(ginKey)))
@@ -59,12 +63,16 @@ var apps = []app{
 	{"gin/gin-rate-limit", "X-Rate-Limit-Limit", 2, func(s buckets) any {
 		return ginApp(ginratelimit.RateLimiter(s.gin, &ginratelimit.Options{KeyFunc: ginKey}))
 	}},
-	{"chi/" + ours, limitField, 1, func(s buckets) any { return chiApp(chilimit.New(s.limiter(), chilimit.ByHeader(keyField))) }},
+	{"chi/" + ours, limitField, 1, func(s buckets) any {
+		return chiApp(chilimit.New(s.limiter(), chilimit.ByHeader(keyField)))
+	}},
 	{"chi/httprate", limitField, 1, func(s buckets) any {
 		key := httprate.WithKeyFuncs(func(r *http.Request) (string, error) { return r.Header.Get(keyField), nil })
 		return chiApp(httprate.NewRateLimiter(vast.burst, window, key, httprate.WithLimitCounter(s.httprate)).Handler)
 	}},
-	{"echo/" + ours, limitField, 0, func(s buckets) any { return echoApp(echolimit.New(s.limiter(), echolimit.ByHeader(keyField))) }},
+	{"echo/" + ours, limitField, 0, func(s buckets) any {
+		return echoApp(echolimit.New(s.limiter(), echolimit.ByHeader(keyField)))
+	}},
 	{"echo/own", limitField, 0, func(buckets) any {
 		return echoApp(middleware.RateLimiterWithConfig(middleware.RateLimiterConfig{
 			Store: middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{

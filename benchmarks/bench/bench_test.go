@@ -1,6 +1,7 @@
-// Package bench_test measures this library beside its peers, each with the same limit and used as its documentation says.
-// Where there is a choice, the quicker way is taken. A benchmark fails unless every request is decided as it says, by the
-// store and without an error.
+// Package bench_test measures this library beside its peers, each with the same
+// limit and used as its documentation says. Where there is a choice, the
+// quicker way is taken. A benchmark fails unless every request is decided as it
+// says, by the store and without an error.
 //
 // Settings that differ from defaults:
 //
@@ -27,14 +28,15 @@ import (
 // ours is the name of this library among its peers.
 const ours = "ratelimit"
 
-// A limit is a bucket of burst tokens that gains one token each interval. Peers that count in windows admit burst requests
-// an hour.
+// A limit is a bucket of burst tokens that gains one token each interval. Peers
+// that count in windows admit burst requests an hour.
 type limit struct {
 	burst    int
 	interval time.Duration
 }
 
-// vast admits all that a run asks for, and no key of it expires before the run ends. single admits one request.
+// vast admits all that a run asks for, and no key of it expires before the run
+// ends. single admits one request.
 var (
 	vast   = limit{burst: 1_000_000_000, interval: time.Second}
 	single = limit{burst: 1, interval: time.Hour}
@@ -43,7 +45,8 @@ var (
 // window is that of peers that count in windows. It is longer than a run.
 const window = time.Hour
 
-// policy is that of this library. A limiter with it refuses what its store did not decide.
+// policy is that of this library. A limiter with it refuses what its store did
+// not decide.
 func (l limit) policy() core.Policy {
 	return core.Policy{
 		Name: "api", Limits: []core.Limit{core.Per(1, l.interval).WithBurst(int64(l.burst))}, OnFailure: core.FailClosed,
@@ -82,8 +85,8 @@ func names(n int) []string {
 	return keys
 }
 
-// spread performs the operations 0 to b.N-1 on so many goroutines. Each goroutine has a part of them, and performs one after
-// the other.
+// spread performs the operations 0 to b.N-1 on so many goroutines. Each
+// goroutine has a part of them, and performs one after the other.
 func spread(b *testing.B, goroutines int, op func(i int) error) {
 	b.Helper()
 	b.ReportAllocs()
@@ -92,7 +95,8 @@ func spread(b *testing.B, goroutines int, op func(i int) error) {
 	b.StopTimer()
 }
 
-// atOnce performs the operations 0 to n-1 on so many goroutines, and returns an error of one of them.
+// atOnce performs the operations 0 to n-1 on so many goroutines, and returns an
+// error of one of them.
 func atOnce(goroutines, n int, op func(i int) error) error {
 	var all sync.WaitGroup
 	errs := make(chan error, goroutines)

@@ -21,7 +21,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// memoryPeers are limiters in this process, without a bound on their keys or with one that no benchmark reaches.
+// memoryPeers are limiters in this process, without a bound on their keys or
+// with one that no benchmark reaches.
 var memoryPeers = []struct {
 	name string
 	new  func(b *testing.B, l limit) decide
@@ -56,7 +57,8 @@ func newGoLimiter(b *testing.B, l limit) decide {
 	}
 }
 
-// newThrottledMemory has no bound: with one, throttled takes a single lock for all keys.
+// newThrottledMemory has no bound: with one, throttled takes a single lock for
+// all keys.
 func newThrottledMemory(b *testing.B, l limit) decide {
 	store, err := memstore.NewCtx(0)
 	require.NoError(b, err)
@@ -65,12 +67,13 @@ func newThrottledMemory(b *testing.B, l limit) decide {
 
 func newTollbooth(_ *testing.B, l limit) decide {
 	perSecond := 1 / l.interval.Seconds()
-	limiter := tollbooth.NewLimiter(perSecond, &tollboothlimiter.ExpirableOptions{DefaultExpirationTTL: window}).SetBurst(l.burst)
+	expiry := &tollboothlimiter.ExpirableOptions{DefaultExpirationTTL: window}
+	limiter := tollbooth.NewLimiter(perSecond, expiry).SetBurst(l.burst)
 	return func(_ context.Context, key string) (bool, error) { return !limiter.LimitReached(key), nil }
 }
 
-// BenchmarkMemory decides in this process on one key and on 100,000, with as many goroutines as run at once. All requests
-// are allowed.
+// BenchmarkMemory decides in this process on one key and on 100,000, with as
+// many goroutines as run at once. All requests are allowed.
 func BenchmarkMemory(b *testing.B) {
 	for _, n := range []int{1, 100_000} {
 		keys := names(n)
@@ -78,10 +81,13 @@ func BenchmarkMemory(b *testing.B) {
 		for _, p := range memoryPeers {
 			before := liveHeap()
 			d := p.new(b, vast)
-			require.NoError(b, atOnce(1, n, func(i int) error { return d.expect(context.Background(), keys[i], true) }), p.name)
+			fill := func(i int) error { return d.expect(context.Background(), keys[i], true) }
+			require.NoError(b, atOnce(1, n, fill), p.name)
 			bytes := float64(liveHeap()) - float64(before)
 			b.Run(fmt.Sprintf("keys=%d/peer=%s", n, p.name), func(b *testing.B) {
-				spread(b, runtime.GOMAXPROCS(0), func(i int) error { return d.expect(context.Background(), asked[i%n], true) })
+				spread(b, runtime.GOMAXPROCS(0), func(i int) error {
+					return d.expect(context.Background(), asked[i%n], true)
+				})
 				if n > 1 {
 					b.ReportMetric(bytes/float64(n), "heap-B/key")
 				}
@@ -90,8 +96,10 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// asTraffic returns keys as traffic brings them: in another order than they first came in, and as strings of their own.
-// Else memory would be read in sequence, and a store that keeps its caller's string would find it equal without reading it.
+// asTraffic returns keys as traffic brings them: in another order than they
+// first came in, and as strings of their own. Else memory would be read in
+// sequence, and a store that keeps its caller's string would find it equal
+// without reading it.
 func asTraffic(keys []string) []string {
 	asked := slices.Clone(keys)
 	rand.Shuffle(len(asked), func(i, j int) { asked[i], asked[j] = asked[j], asked[i] })

@@ -14,7 +14,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// BenchmarkMiddleware serves requests in process, one after the other, of 1,000 clients whose buckets are in memory.
+// BenchmarkMiddleware serves requests in process, one after the other, of 1,000
+// clients whose buckets are in memory.
 func BenchmarkMiddleware(b *testing.B) {
 	clients := names(1000)
 	for _, a := range apps {

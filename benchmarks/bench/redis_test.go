@@ -35,7 +35,8 @@ type redisPeer struct {
 	new  buildRedis
 }
 
-// buildRedis builds a limiter on a client, which is a *redis.Client unless commands are piped.
+// buildRedis builds a limiter on a client, which is a *redis.Client unless
+// commands are piped.
 type buildRedis func(b *testing.B, c redis.UniversalClient, l limit) decide
 
 // redisPeers lacks sethvargo/go-limiter, whose Redis store is another module.
@@ -51,7 +52,8 @@ var redisPeers = []redisPeer{
 	{"gin-rate-limit", 2, newGinRateLimit},
 }
 
-// scripted returns the peers that decide in one script, with a client of their own kind.
+// scripted returns the peers that decide in one script, with a client of their
+// own kind.
 func scripted() []redisPeer {
 	return slices.DeleteFunc(slices.Clone(redisPeers), func(p redisPeer) bool {
 		return !slices.Contains([]string{ours, "redis_rate", "rueidislimiter", "ulule"}, p.name)
@@ -85,7 +87,8 @@ func newRedisRate(_ *testing.B, c redis.UniversalClient, l limit) decide {
 	}
 }
 
-// newRueidis connects with a client of its own kind, which sends the commands of all goroutines down a few connections.
+// newRueidis connects with a client of its own kind, which sends the commands
+// of all goroutines down a few connections.
 func newRueidis(b *testing.B, c redis.UniversalClient, l limit) decide {
 	to := c.(*redis.Client).Options()
 	limiter, err := rueidislimiter.NewRateLimiter(rueidislimiter.RateLimiterOption{
@@ -119,7 +122,8 @@ func ululeDecide(store limiter.Store, l limit) decide {
 	}
 }
 
-// newThrottled reads, decides here, and writes if nothing has changed meanwhile.
+// newThrottled reads, decides here, and writes if nothing has changed
+// meanwhile.
 func newThrottled(b *testing.B, c redis.UniversalClient, l limit) decide {
 	store, err := goredisstore.NewCtx(c, "throttled:")
 	require.NoError(b, err)
@@ -138,7 +142,8 @@ func throttledDecide(b *testing.B, store throttled.GCRAStoreCtx, l limit) decide
 	}
 }
 
-// newHTTPRate calls what the middleware calls: without HTTP, httprate has no limiter.
+// newHTTPRate calls what the middleware calls: without HTTP, httprate has no
+// limiter.
 func newHTTPRate(b *testing.B, c redis.UniversalClient, l limit) decide {
 	limiter := httprate.NewRateLimiter(l.burst, window, httprate.WithLimitCounter(httpRateCounter(c)),
 		httprate.WithErrorHandler(func(w http.ResponseWriter, _ *http.Request, err error) { w.(*response).err = err }))
@@ -201,7 +206,8 @@ func (c contender) hasKeys(b *testing.B, n int) {
 	require.GreaterOrEqual(b, found, int64(n*c.keys), "keys of %s", c.name)
 }
 
-// bytesPerKey returns what one key takes in Redis, names included: the mean of some.
+// bytesPerKey returns what one key takes in Redis, names included: the mean of
+// some.
 func (c contender) bytesPerKey(b *testing.B) float64 {
 	b.Helper()
 	found, _, err := c.client.Scan(context.Background(), 0, "", 100).Result()
@@ -213,7 +219,8 @@ func (c contender) bytesPerKey(b *testing.B) float64 {
 	return float64(sum) * float64(c.keys) / float64(len(found))
 }
 
-// measure has so many goroutines decide on keys, each time with the result want, and reports the server's CPU time.
+// measure has so many goroutines decide on keys, each time with the result
+// want, and reports the server's CPU time.
 func (c contender) measure(b *testing.B, goroutines int, keys []string, want bool) {
 	b.Helper()
 	ctx, cancel := context.WithCancel(context.Background()) // a client can hang up, as in servers
@@ -244,7 +251,8 @@ func BenchmarkRedis(b *testing.B) {
 	contenders := compete(b, vast, redisPeers...)
 	bytes := map[string]float64{}
 	for _, c := range contenders {
-		require.NoError(b, atOnce(16, len(keys), func(i int) error { return c.expect(context.Background(), keys[i], true) }), c.name)
+		fill := func(i int) error { return c.expect(context.Background(), keys[i], true) }
+		require.NoError(b, atOnce(16, len(keys), fill), c.name)
 		c.hasKeys(b, len(keys))
 		bytes[c.name] = c.bytesPerKey(b)
 	}
@@ -258,8 +266,8 @@ func BenchmarkRedis(b *testing.B) {
 	}
 }
 
-// BenchmarkOneKey decides on one key that all goroutines share. All requests are allowed. With leases, this library takes up to
-// 1,000 tokens ahead.
+// BenchmarkOneKey decides on one key that all goroutines share. All requests
+// are allowed. With leases, this library takes up to 1,000 tokens ahead.
 func BenchmarkOneKey(b *testing.B) {
 	leases := redisPeer{ours + "+leases", 1, library(redisstore.WithLease(1000))}
 	contenders := compete(b, vast, slices.Insert(scripted(), 1, leases)...)

@@ -26,8 +26,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// In a process with APP, this program is a whole server: that app, with its buckets in database DB of the Redis at
-// REDIS_ADDR. It prints its address, and ends with its standard input.
+// In a process with APP, this program is a whole server: that app, with its
+// buckets in database DB of the Redis at REDIS_ADDR. It prints its address, and
+// ends with its standard input.
 func TestMain(m *testing.M) {
 	if name := os.Getenv("APP"); name != "" {
 		go func() {
@@ -61,8 +62,9 @@ func serve(name, redisAddr, db string) error {
 	return http.Serve(l, handler.(http.Handler))
 }
 
-// BenchmarkServers sends requests of 10,000 clients to whole servers, each in a process of its own, whose buckets are in
-// Redis. Each connection sends its next request when the last one is answered.
+// BenchmarkServers sends requests of 10,000 clients to whole servers, each in a
+// process of its own, whose buckets are in Redis. Each connection sends its
+// next request when the last one is answered.
 func BenchmarkServers(b *testing.B) {
 	clients := names(10_000)
 	redisServer := redistest.Start(b)

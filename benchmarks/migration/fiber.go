@@ -10,7 +10,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/fiberlimit"
 )
 
-// FiberBefore limits each API key to 20 requests in 30 minutes. Failed requests don't count.
+// FiberBefore limits each API key to 20 requests in 30 minutes. Failed requests
+// don't count.
 func FiberBefore(app *fiber.App) {
 	app.Use(limiter.New(limiter.Config{
 		Max:                20,
@@ -20,7 +21,8 @@ func FiberBefore(app *fiber.App) {
 	}))
 }
 
-// FiberAfter limits each API key to 20 requests in 30 minutes. Failed requests don't count.
+// FiberAfter limits each API key to 20 requests in 30 minutes. Failed requests
+// don't count.
 func FiberAfter(app *fiber.App) {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.Per(20, 30*time.Minute)},

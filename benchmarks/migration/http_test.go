@@ -29,8 +29,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// A step sends n requests to the code before and to the code after, and has what each answers: how many requests with which
-// status, and fields of the last response.
+// A step sends n requests to the code before and to the code after, and has
+// what each answers: how many requests with which status, and fields of the
+// last response.
 type step struct {
 	n             int
 	request       func(i int) *http.Request
@@ -38,7 +39,8 @@ type step struct {
 	before, after string
 }
 
-// ask returns requests from an address. Fields are "Name: value"; # is the number of the request.
+// ask returns requests from an address. Fields are "Name: value"; # is the
+// number of the request.
 func ask(method, path, from string, fields ...string) func(i int) *http.Request {
 	return func(i int) *http.Request {
 		r := httptest.NewRequest(method, path, nil)
@@ -53,7 +55,8 @@ func ask(method, path, from string, fields ...string) func(i int) *http.Request 
 	}
 }
 
-// answers writes what h answers, such as "10×200 2×429 Retry-After=60". A Unix second is written as "Unix".
+// answers writes what h answers, such as "10×200 2×429 Retry-After=60". A Unix
+// second is written as "Unix".
 func answers(h http.Handler, s step) string {
 	statuses := map[int]int{}
 	var last *httptest.ResponseRecorder
@@ -98,7 +101,11 @@ func ginWith(t *testing.T, limit func(*gin.Engine, *redis.Client) error, rdb *re
 func TestUlule(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	compare(t, ginWith(t, migration.UluleBefore, rdb), ginWith(t, migration.UluleAfter, rdb), []step{
-		{15, ask("GET", "/", "192.0.2.1", "X-Tenant: a"), "X-RateLimit-Limit X-RateLimit-Reset", "10×200 5×429 X-RateLimit-Limit=10 X-RateLimit-Reset=Unix", "10×200 5×429 X-RateLimit-Limit=10 X-RateLimit-Reset=Unix"},
+		{
+			15, ask("GET", "/", "192.0.2.1", "X-Tenant: a"), "X-RateLimit-Limit X-RateLimit-Reset",
+			"10×200 5×429 X-RateLimit-Limit=10 X-RateLimit-Reset=Unix",
+			"10×200 5×429 X-RateLimit-Limit=10 X-RateLimit-Reset=Unix",
+		},
 		{1, ask("GET", "/", "192.0.2.2", "X-Tenant: a"), "", "1×200", "1×200"},
 		{1, ask("GET", "/", "10.0.0.7", "X-Tenant: a", "X-Forwarded-For: 192.0.2.1"), "", "1×429", "1×429"},
 		{10, ask("GET", "/", "2001:db8::1"), "", "10×200", "10×200"}, // without a tenant
@@ -127,7 +134,11 @@ func TestHTTPRate(t *testing.T) {
 		before, after := app(migration.HTTPRateBefore), app(migration.HTTPRateAfter)
 		client := ask("GET", "/a", "10.0.0.7", "X-Forwarded-For: 192.0.2.1")
 		compare(t, before, after, []step{
-			{12, client, "X-RateLimit-Limit Retry-After", "10×200 2×429 X-RateLimit-Limit=10 Retry-After=60", "10×200 2×429 X-RateLimit-Limit=10 Retry-After=6"},
+			{
+				12, client, "X-RateLimit-Limit Retry-After",
+				"10×200 2×429 X-RateLimit-Limit=10 Retry-After=60",
+				"10×200 2×429 X-RateLimit-Limit=10 Retry-After=6",
+			},
 			{1, ask("GET", "/b", "10.0.0.7", "X-Forwarded-For: 192.0.2.1"), "", "1×200", "1×200"},
 			{12, ask("GET", "/a", "@"), "", "10×200 2×429", "12×400"}, // as on a Unix socket
 		})
@@ -141,10 +152,18 @@ func TestTollbooth(t *testing.T) {
 		before, after := migration.TollboothBefore(ok), migration.TollboothAfter(ok)
 		post := ask("POST", "/a", "10.0.0.7", "X-Forwarded-For: 192.0.2.1")
 		compare(t, before, after, []step{
-			{22, post, "RateLimit-Limit RateLimit-Reset X-RateLimit-Limit Retry-After", "20×200 2×429 RateLimit-Limit=5 RateLimit-Reset=1 X-RateLimit-Limit= Retry-After=", "20×200 2×429 RateLimit-Limit= RateLimit-Reset= X-RateLimit-Limit=20 Retry-After=1"},
+			{
+				22, post, "RateLimit-Limit RateLimit-Reset X-RateLimit-Limit Retry-After",
+				"20×200 2×429 RateLimit-Limit=5 RateLimit-Reset=1 X-RateLimit-Limit= Retry-After=",
+				"20×200 2×429 RateLimit-Limit= RateLimit-Reset= X-RateLimit-Limit=20 Retry-After=1",
+			},
 			{30, ask("GET", "/a", "10.0.0.7", "X-Forwarded-For: 192.0.2.1"), "", "30×200", "30×200"},
 			{1, ask("POST", "/b", "10.0.0.7", "X-Forwarded-For: 192.0.2.1"), "", "1×200", "1×200"},
-			{40, ask("POST", "/a", "192.0.2.66", "X-Forwarded-For: 198.51.100.#"), "", "40×200", "20×200 20×429"}, // forged
+			{
+				40, ask("POST", "/a", "192.0.2.66", "X-Forwarded-For: 198.51.100.#"), "",
+				"40×200",
+				"20×200 20×429",
+			}, // forged
 			{40, ask("POST", "/a", "192.0.2.67"), "", "40×200", "20×200 20×429"},
 		})
 		time.Sleep(time.Second)
@@ -160,7 +179,11 @@ func TestThrottled(t *testing.T) {
 		require.NoError(t, err)
 		key := ask("GET", "/a", "192.0.2.1", "X-Api-Key: k-1")
 		compare(t, before, after, []step{
-			{8, key, "X-RateLimit-Limit X-RateLimit-Reset Retry-After", "6×200 2×429 X-RateLimit-Limit=6 X-RateLimit-Reset=18 Retry-After=3", "6×200 2×429 X-RateLimit-Limit=6 X-RateLimit-Reset=Unix Retry-After=3"},
+			{
+				8, key, "X-RateLimit-Limit X-RateLimit-Reset Retry-After",
+				"6×200 2×429 X-RateLimit-Limit=6 X-RateLimit-Reset=18 Retry-After=3",
+				"6×200 2×429 X-RateLimit-Limit=6 X-RateLimit-Reset=Unix Retry-After=3",
+			},
 			{1, ask("GET", "/a", "192.0.2.1"), "", "1×200", "1×400"}, // without a key
 		})
 		time.Sleep(3 * time.Second)
@@ -188,14 +211,22 @@ func TestEcho(t *testing.T) {
 		before, seenBefore := echoWith(migration.EchoBefore)
 		after, seenAfter := echoWith(migration.EchoAfter)
 		compare(t, before, after, []step{
-			{32, ask("GET", "/", "192.0.2.1"), "X-RateLimit-Limit Retry-After", "30×200 2×429 X-RateLimit-Limit= Retry-After=", "30×200 2×429 X-RateLimit-Limit=30 Retry-After=1"},
+			{
+				32, ask("GET", "/", "192.0.2.1"), "X-RateLimit-Limit Retry-After",
+				"30×200 2×429 X-RateLimit-Limit= Retry-After=",
+				"30×200 2×429 X-RateLimit-Limit=30 Retry-After=1",
+			},
 		})
 		require.NoError(t, *seenBefore, "echo's own hands the denial to c.Error")
 		var denial *echo.HTTPError
 		require.ErrorAs(t, *seenAfter, &denial, "this library returns the denial")
 		compare(t, before, after, []step{
 			{40, ask("GET", "/healthz", "192.0.2.1"), "", "40×200", "40×200"},
-			{40, ask("GET", "/", "192.0.2.66", "X-Forwarded-For: 198.51.100.#"), "", "40×200", "30×200 10×429"}, // forged
+			{
+				40, ask("GET", "/", "192.0.2.66", "X-Forwarded-For: 198.51.100.#"), "",
+				"40×200",
+				"30×200 10×429",
+			}, // forged
 		})
 	})
 }
@@ -211,15 +242,20 @@ func TestEchoErrorsOfTheKey(t *testing.T) {
 	} {
 		key := func(echo.Context) (string, error) { return "", c.err }
 		before, _ := echoWith(func(e *echo.Echo) {
-			e.Use(middleware.RateLimiterWithConfig(middleware.RateLimiterConfig{Store: middleware.NewRateLimiterMemoryStore(10), IdentifierExtractor: key}))
+			e.Use(middleware.RateLimiterWithConfig(middleware.RateLimiterConfig{
+				Store: middleware.NewRateLimiterMemoryStore(10), IdentifierExtractor: key,
+			}))
 		})
-		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(10)}}))
+		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+			Name: "api", Limits: []core.Limit{core.PerSecond(10)},
+		}))
 		after, _ := echoWith(func(e *echo.Echo) { e.Use(echolimit.New(limiter, key)) })
 		compare(t, before, after, []step{{1, ask("GET", "/", "192.0.2.1"), "", c.before, c.after}})
 	}
 }
 
-// fiber's clock is a goroutine that never ends, so this test is in real time. A token takes 90 s.
+// fiber's clock is a goroutine that never ends, so this test is in real time. A
+// token takes 90 s.
 func TestFiber(t *testing.T) {
 	app := func(limit func(*fiber.App)) http.Handler {
 		a := fiber.New()
@@ -234,9 +270,21 @@ func TestFiber(t *testing.T) {
 	}
 	compare(t, app(migration.FiberBefore), app(migration.FiberAfter), []step{
 		{25, get("/answers-500", "X-Api-Key: k-1"), "", "25×500", "25×500"}, // failed requests don't count
-		{1, get("/", "X-Api-Key: k-1"), "X-RateLimit-Reset", "1×200 X-RateLimit-Reset=1800", "1×200 X-RateLimit-Reset=Unix"},
-		{20, get("/", "X-Api-Key: k-1"), "X-RateLimit-Reset", "19×200 1×429 X-RateLimit-Reset=", "19×200 1×429 X-RateLimit-Reset=Unix"},
-		{22, get("/returns-502", "X-Api-Key: k-2"), "", "2×429 20×502", "22×502"}, // fiber's own takes a returned error for a success
+		{
+			1, get("/", "X-Api-Key: k-1"), "X-RateLimit-Reset",
+			"1×200 X-RateLimit-Reset=1800",
+			"1×200 X-RateLimit-Reset=Unix",
+		},
+		{
+			20, get("/", "X-Api-Key: k-1"), "X-RateLimit-Reset",
+			"19×200 1×429 X-RateLimit-Reset=",
+			"19×200 1×429 X-RateLimit-Reset=Unix",
+		},
+		{
+			22, get("/returns-502", "X-Api-Key: k-2"), "",
+			"2×429 20×502",
+			"22×502",
+		}, // fiber's own takes a returned error for a success
 		{1, get("/"), "", "1×200", "1×400"}, // without a key
 	})
 }

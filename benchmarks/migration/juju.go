@@ -14,7 +14,8 @@ func JujuBefore(dst io.Writer, src io.Reader) (int64, error) {
 	return io.Copy(dst, ratelimit.Reader(src, ratelimit.NewBucketWithRate(64<<10, 256<<10)))
 }
 
-// JujuAfter copies src to dst at 64 KiB a second, after a burst of 256 KiB. It stops when ctx ends.
+// JujuAfter copies src to dst at 64 KiB a second, after a burst of 256 KiB. It
+// stops when ctx ends.
 func JujuAfter(ctx context.Context, dst io.Writer, src io.Reader) (int64, error) {
 	limiter, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "uploads", Limits: []core.Limit{core.PerSecond(64 << 10).WithBurst(256 << 10)},
@@ -25,7 +26,8 @@ func JujuAfter(ctx context.Context, dst io.Writer, src io.Reader) (int64, error)
 	return io.Copy(dst, &slowReader{ctx, src, limiter})
 }
 
-// slowReader waits after each read until the limiter has a token for every byte.
+// slowReader waits after each read until the limiter has a token for every
+// byte.
 type slowReader struct {
 	ctx     context.Context
 	src     io.Reader

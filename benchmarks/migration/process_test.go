@@ -19,41 +19,42 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// Waits of redis_rate and of this library for n requests of a user whose plan allows so many a minute. Times of Redis pass
-// while the test runs, so they are rounded to 6 s, a token of 10 a minute.
+// Waits of redis_rate and of this library for n requests of a user whose plan
+// allows so many an hour. Time passes while the test runs, so they are rounded to
+// 6 minutes, in which a token of 10 an hour comes back.
 func TestRedisRate(t *testing.T) {
 	ctx, rdb := t.Context(), redistest.Start(t).Client(t)
 	users, err := migration.NewRedisRateAfter(rdb)
 	require.NoError(t, err)
 	for _, c := range []struct {
 		user          string
-		perMinute, n  int
+		perHour, n  int
 		before, after time.Duration
 	}{
 		{"ann", 10, 10, 0, 0},
-		{"ann", 10, 2, 12 * time.Second, 12 * time.Second},
-		{"bob", 10, 11, 6 * time.Second, core.Never}, // no wait is long enough for a cost above the burst
+		{"ann", 10, 2, 12 * time.Minute, 12 * time.Minute},
+		{"bob", 10, 11, 6 * time.Minute, core.Never}, // no wait is long enough for a cost above the burst
 		{"eve", 1000, 500, 0, 0},
-		{"eve", 10, 1, 0, 6 * time.Second}, // here 500 are used, so all of 10; redis_rate counts time
+		{"eve", 10, 1, 0, 6 * time.Minute}, // here 500 are used, so all of 10; redis_rate counts time
 		{"eve", 1000, 400, 0, 0},           // and the larger limit has the rest
 	} {
-		before, err := migration.RedisRateBefore(ctx, rdb, c.user, c.perMinute, c.n)
+		before, err := migration.RedisRateBefore(ctx, rdb, c.user, c.perHour, c.n)
 		require.NoError(t, err)
-		require.Equal(t, c.before, before.Round(6*time.Second), "before: %+v", c)
-		after, err := migration.RedisRateAfter(ctx, users, c.user, c.perMinute, c.n)
+		require.Equal(t, c.before, before.Round(6*time.Minute), "before: %+v", c)
+		after, err := migration.RedisRateAfter(ctx, users, c.user, c.perHour, c.n)
 		require.NoError(t, err)
 		if after != core.Never {
-			after = after.Round(6 * time.Second)
+			after = after.Round(6 * time.Minute)
 		}
 		require.Equal(t, c.after, after, "after: %+v", c)
 	}
 
-	writes := core.Must(users.WithLimits(core.PerMinute(10).WithName("writes")))
+	writes := core.Must(users.WithLimits(core.PerHour(10).WithName("writes")))
 	res, err := writes.Allow(ctx, core.JoinKey("user", "eve"))
 	require.NoError(t, err)
 	require.True(t, res.Allowed, "a limit with a name has a bucket of its own")
 
-	before, err := redis_rate.NewLimiter(rdb).AllowAtMost(ctx, "most", redis_rate.PerMinute(10), 15)
+	before, err := redis_rate.NewLimiter(rdb).AllowAtMost(ctx, "most", redis_rate.PerHour(10), 15)
 	require.NoError(t, err)
 	require.Equal(t, 10, before.Allowed)
 	require.EqualValues(t, -1, before.RetryAfter)
@@ -116,7 +117,8 @@ func TestXTimeZeroAndInf(t *testing.T) {
 	}
 }
 
-// x/time counts the old rate up to SetLimit, this library up to the key's first request after SetPolicy.
+// x/time counts the old rate up to SetLimit, this library up to the key's first
+// request after SetPolicy.
 func TestXTimeNewRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := rate.NewLimiter(1, 1000)
@@ -143,8 +145,8 @@ func TestXTimeNewRates(t *testing.T) {
 	})
 }
 
-// A reservation is canceled in front of a later one. x/time gives back what the later one has not taken, and may promise those
-// tokens for an earlier time.
+// A reservation is canceled in front of a later one. x/time gives back what the
+// later one has not taken, and may promise those tokens for an earlier time.
 func TestXTimeCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := rate.NewLimiter(1, 10)
@@ -181,7 +183,8 @@ func TestJuju(t *testing.T) {
 			_, err := send(&got)
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(sent, got.Bytes()))
-			require.InDelta(t, 4*time.Second, time.Since(start), float64(50*time.Millisecond), "%s: 256 KiB at once, 256 KiB at 64 KiB a second", name)
+			require.InDelta(t, 4*time.Second, time.Since(start), float64(50*time.Millisecond),
+				"%s: 256 KiB at once, 256 KiB at 64 KiB a second", name)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)

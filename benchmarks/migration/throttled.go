@@ -10,13 +10,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
-// ThrottledBefore limits each API key, on each path, to 20 requests a minute and bursts of 6.
+// ThrottledBefore limits each API key, on each path, to 20 requests a minute
+// and bursts of 6.
 func ThrottledBefore(handler http.Handler) (http.Handler, error) {
 	store, err := memstore.NewCtx(65536)
 	if err != nil {
 		return nil, err
 	}
-	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerMin(20), MaxBurst: 5})
+	quota := throttled.RateQuota{MaxRate: throttled.PerMin(20), MaxBurst: 5}
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, quota)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +29,8 @@ func ThrottledBefore(handler http.Handler) (http.Handler, error) {
 	return middleware.RateLimit(handler), nil
 }
 
-// ThrottledAfter limits each API key, on each path, to 20 requests a minute and bursts of 6.
+// ThrottledAfter limits each API key, on each path, to 20 requests a minute and
+// bursts of 6.
 func ThrottledAfter(handler http.Handler) (http.Handler, error) {
 	limiter, err := core.NewLimiter(core.NewMemoryStore(core.WithMaxKeys(65536)), core.Policy{
 		Name:    "api",

@@ -10,7 +10,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
-// TollboothBefore limits each client, on each path, to 5 POST requests a second and bursts of 20.
+// TollboothBefore limits each client, on each path, to 5 POST requests a second
+// and bursts of 20.
 func TollboothBefore(handler http.Handler) http.Handler {
 	lmt := tollbooth.NewLimiter(5, nil).
 		SetBurst(20).
@@ -20,7 +21,8 @@ func TollboothBefore(handler http.Handler) http.Handler {
 	return tollbooth.HTTPMiddleware(lmt)(handler)
 }
 
-// TollboothAfter limits each client, on each path, to 5 POST requests a second and bursts of 20.
+// TollboothAfter limits each client, on each path, to 5 POST requests a second
+// and bursts of 20.
 func TollboothAfter(handler http.Handler) http.Handler {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "posts", Limits: []core.Limit{core.PerSecond(5).WithBurst(20)},

@@ -31,7 +31,8 @@ func UluleBefore(r *gin.Engine, rdb *redis.Client) error {
 	return nil
 }
 
-// UluleAfter limits each client of each tenant to 10 requests an hour. Requests without X-Tenant are one tenant.
+// UluleAfter limits each client of each tenant to 10 requests an hour. Requests
+// without X-Tenant are one tenant.
 func UluleAfter(r *gin.Engine, rdb *redis.Client) error {
 	limit, err := core.ParseLimit("10/hour")
 	if err != nil {

@@ -34,7 +34,8 @@ func (l *XTimeBefore) Wait(ctx context.Context, host string, n int) error {
 	return limiter.WaitN(ctx, n)
 }
 
-// NewXTimeAfter returns a limiter of the calls to each host. To wait until n calls may go to one, call WaitN(ctx, host, n).
+// NewXTimeAfter returns a limiter of the calls to each host. To wait until n
+// calls may go to one, call WaitN(ctx, host, n).
 func NewXTimeAfter(perSecond float64, burst int64) (*core.Limiter, error) {
 	return core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "hosts", Limits: []core.Limit{core.PerSecond(perSecond).WithBurst(burst)},
