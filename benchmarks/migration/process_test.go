@@ -28,7 +28,7 @@ func TestRedisRate(t *testing.T) {
 	require.NoError(t, err)
 	for _, c := range []struct {
 		user          string
-		perHour, n  int
+		perHour, n    int
 		before, after time.Duration
 	}{
 		{"ann", 10, 10, 0, 0},
