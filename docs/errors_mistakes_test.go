@@ -179,7 +179,7 @@ func mistakesInStores(t *testing.T, say func(error)) {
 	t.Helper()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}
 	for _, store := range []core.Store{
-		nil, redisstore.New(nil),
+		nil, redisstore.New(nil), redisstore.New(redis.NewClient(&redis.Options{Addr: "redis://localhost:6379"})),
 		redisstore.New(redis.NewClient(&redis.Options{}), redisstore.WithTimeout(0), redisstore.WithBreaker(0, 0), redisstore.WithDenyCache(-1),
 			redisstore.WithLease(-1), core.WithClock(nil)),
 		core.NewMemoryStore(core.WithMaxKeys(0), core.WithClock(nil)),
