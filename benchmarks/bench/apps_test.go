@@ -49,7 +49,9 @@ type buckets struct {
 	httprate httprate.LimitCounter
 }
 
-func (s buckets) limiter() *core.Limiter { return core.Must(core.NewLimiter(s.library, vast.policy())) }
+func (s buckets) limiter() *core.Limiter {
+	return core.Must(core.NewLimiter(s.library, roomy.policy()))
+}
 
 var apps = []app{
 	{"gin/none", "", 1, func(buckets) any { return ginApp() }},
@@ -57,7 +59,7 @@ var apps = []app{
 		return ginApp(ginlimit.New(s.limiter(), ginlimit.ByHeader(keyField)))
 	}},
 	{"gin/ulule", limitField, 1, func(s buckets) any {
-		l := limiter.New(s.ulule, limiter.Rate{Period: window, Limit: int64(vast.burst)})
+		l := limiter.New(s.ulule, limiter.Rate{Period: window, Limit: int64(roomy.burst)})
 		return ginApp(ululegin.NewMiddleware(l, ululegin.WithKeyGetter(ginKey)))
 	}},
 	{"gin/gin-rate-limit", "X-Rate-Limit-Limit", 2, func(s buckets) any {
@@ -68,7 +70,7 @@ var apps = []app{
 	}},
 	{"chi/httprate", limitField, 1, func(s buckets) any {
 		key := httprate.WithKeyFuncs(func(r *http.Request) (string, error) { return r.Header.Get(keyField), nil })
-		return chiApp(httprate.NewRateLimiter(vast.burst, window, key, httprate.WithLimitCounter(s.httprate)).Handler)
+		return chiApp(httprate.NewRateLimiter(roomy.burst, window, key, httprate.WithLimitCounter(s.httprate)).Handler)
 	}},
 	{"echo/" + ours, limitField, 0, func(s buckets) any {
 		return echoApp(echolimit.New(s.limiter(), echolimit.ByHeader(keyField)))
@@ -76,7 +78,7 @@ var apps = []app{
 	{"echo/own", limitField, 0, func(buckets) any {
 		return echoApp(middleware.RateLimiterWithConfig(middleware.RateLimiterConfig{
 			Store: middleware.NewRateLimiterMemoryStoreWithConfig(middleware.RateLimiterMemoryStoreConfig{
-				Rate: 1 / vast.interval.Seconds(), Burst: vast.burst, ExpiresIn: window,
+				Rate: 1 / roomy.interval.Seconds(), Burst: roomy.burst, ExpiresIn: window,
 			}),
 			IdentifierExtractor: func(c *echo.Context) (string, error) { return c.Request().Header.Get(keyField), nil },
 		}))
@@ -86,7 +88,7 @@ var apps = []app{
 	}},
 	{"fiber/own", limitField, 0, func(buckets) any {
 		return fiberApp(fiberlimiter.New(fiberlimiter.Config{
-			Max: vast.burst, Expiration: window, KeyGenerator: func(c fiber.Ctx) string { return c.Get(keyField) },
+			Max: roomy.burst, Expiration: window, KeyGenerator: func(c fiber.Ctx) string { return c.Get(keyField) },
 		}))
 	}},
 }

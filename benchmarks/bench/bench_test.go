@@ -35,9 +35,11 @@ type limit struct {
 	interval time.Duration
 }
 
-// vast admits all that a run asks for, and no key of it expires before the run
-// ends. single admits one request.
+// roomy and vast admit all that a run asks of one of many keys, and of a single
+// key. A bucket lasts until it is full again: of roomy half an hour, of vast
+// while it is used more than once a second. single admits one request.
 var (
+	roomy  = limit{burst: 1_000_000, interval: 30 * time.Minute}
 	vast   = limit{burst: 1_000_000_000, interval: time.Second}
 	single = limit{burst: 1, interval: time.Hour}
 )

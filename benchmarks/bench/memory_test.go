@@ -76,11 +76,14 @@ func newTollbooth(_ *testing.B, l limit) decide {
 // many goroutines as run at once. All requests are allowed.
 func BenchmarkMemory(b *testing.B) {
 	for _, n := range []int{1, 100_000} {
-		keys := names(n)
+		keys, l := names(n), roomy
+		if n == 1 {
+			l = vast
+		}
 		asked := asTraffic(keys)
 		for _, p := range memoryPeers {
 			before := liveHeap()
-			d := p.new(b, vast)
+			d := p.new(b, l)
 			fill := func(i int) error { return d.expect(context.Background(), keys[i], true) }
 			require.NoError(b, atOnce(1, n, fill), p.name)
 			bytes := float64(liveHeap()) - float64(before)

@@ -21,7 +21,7 @@ func BenchmarkMiddleware(b *testing.B) {
 	for _, a := range apps {
 		handler := a.new(buckets{
 			library: core.NewMemoryStore(), ulule: ululememory.NewStore(),
-			gin: ginratelimit.InMemoryStore(&ginratelimit.InMemoryOptions{Rate: window, Limit: uint(vast.burst)}),
+			gin: ginratelimit.InMemoryStore(&ginratelimit.InMemoryOptions{Rate: window, Limit: uint(roomy.burst)}),
 		})
 		b.Run("peer="+a.name, func(b *testing.B) {
 			if h, ok := handler.(fasthttp.RequestHandler); ok {

@@ -56,7 +56,7 @@ func serve(name, redisAddr, db string) error {
 	}
 	a := apps[slices.IndexFunc(apps, func(a app) bool { return a.name == name })]
 	handler := a.new(buckets{
-		library: redisstore.New(c, patient), ulule: ulule, gin: ginRateLimitStore(c, vast), httprate: httpRateCounter(c),
+		library: redisstore.New(c, patient), ulule: ulule, gin: ginRateLimitStore(c, roomy), httprate: httpRateCounter(c),
 	})
 	fmt.Println(l.Addr())
 	return http.Serve(l, handler.(http.Handler))
