@@ -93,12 +93,12 @@ var shown = sync.OnceValues(func() (b binaries, err error) {
 			}
 		}
 	}
-	for _, example := range []string{"gin", "http"} {
+	for _, example := range []string{"gin", "http", "echo", "echo-v5", "chi"} {
 		source, err := os.ReadFile("../examples/" + example + "/main.go")
 		if err != nil {
 			return b, err
 		}
-		set.Program("example_"+example, string(source))
+		addProgram(set, nameOfExample(example), string(source), true)
 	}
 	b.programs, b.tests = filepath.Join(buildDir, "programs"), filepath.Join(buildDir, "tests")
 	return b, errors.Join(set.Build(b.programs), set.BuildTests("tests", b.tests))
@@ -115,16 +115,22 @@ func nameOf(page string, i int) string {
 	return strings.ReplaceAll(strings.ToLower(strings.Trim(strings.TrimSuffix(page, ".md"), "./")), "-", "_") + "_" + strconv.Itoa(i+1)
 }
 
+// nameOfExample is the name of a program of examples.
+func nameOfExample(example string) string { return "example_" + strings.ReplaceAll(example, "-", "_") }
+
 // addProgram adds a program of a page. It listens on the address that the
-// variable ADDRESS tells.
+// variable ADDRESS tells, and its Redis is at the URL of REDIS_URL.
 func addProgram(set *onebinary.Set, name, source string, clockStands bool) {
 	if clockStands {
 		source = strings.ReplaceAll(source, "core.NewMemoryStore()", "core.NewMemoryStore(stopped())")
 		set.File(name, "stopped.go", "package "+name+stopped)
 	}
-	set.File(name, "address.go", "package "+name+"\n\nimport \"os\"\n\nvar address = os.Getenv(\"ADDRESS\")\n")
-	set.Program(name, strings.ReplaceAll(source, `"localhost:8080"`, "address"))
+	set.File(name, "address.go", "package "+name+"\n\nimport \"os\"\n\nvar address, redisURL = os.Getenv(\"ADDRESS\"), os.Getenv(\"REDIS_URL\")\n")
+	set.Program(name, here.Replace(source))
 }
+
+// here replaces the addresses of a program's source by those of the test.
+var here = strings.NewReplacer(`"localhost:8080"`, "address", `"redis://localhost:6379"`, "redisURL")
 
 // command returns a command that runs a program of the pages, on an address if
 // it listens.

@@ -19,7 +19,7 @@ import (
 func TestCopyKeepsWhatABucketHas(t *testing.T) {
 	client := redistest.Client(t)
 	open := func() *redisstore.Store {
-		return redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(5*time.Second))
+		return redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout)
 	}
 	from, to := open(), open()
 	limits := []core.Limit{core.PerDay(1000), core.InFlight(200).WithMaxHold(time.Hour)}

@@ -1,5 +1,5 @@
 // Connect handlers for clients of Connect, gRPC and gRPC-Web. Greet is limited to five calls a minute of each API key, or else of each
-// address. Count streams, and each client has at most two such streams at once. Try:
+// address, and thirty of all keys of an address. Count streams: each client has at most two such streams at once, and an address ten. Try:
 //
 //	cd examples/extra/connect
 //	go run .                                    # buckets in this process
@@ -53,13 +53,16 @@ func main() {
 func newHandler(store core.Store, tick time.Duration) http.Handler {
 	calls := core.Must(core.NewLimiter(store, core.Policy{Name: "calls", Limits: []core.Limit{core.PerMinute(5)}}))
 	streams := core.Must(core.NewLimiter(store, core.Policy{Name: "streams", Limits: []core.Limit{core.InFlight(2)}}))
+	// A client can make up keys, and each is a full bucket: so its address has one in front.
+	addressCalls := core.Must(core.NewLimiter(store, core.Policy{Name: "address-calls", Limits: []core.Limit{core.PerMinute(30)}}))
+	addressStreams := core.Must(core.NewLimiter(store, core.Policy{Name: "address-streams", Limits: []core.Limit{core.InFlight(10)}}))
 	client := connectlimit.FirstOf(connectlimit.ByHeader("X-Api-Key"), connectlimit.ByPeer())
 	skip := connectlimit.WithSkip(connectlimit.HealthAndReflection) // if you serve these too
 
 	mux := http.NewServeMux()
 	mux.Handle(greet, connect.NewUnaryHandler(greet, func(_ context.Context, in *connect.Request[wrapperspb.StringValue]) (*connect.Response[wrapperspb.StringValue], error) {
 		return connect.NewResponse(wrapperspb.String("Hello, " + in.Msg.GetValue() + "!")), nil
-	}, connect.WithInterceptors(connectlimit.New(calls, client, skip))))
+	}, connect.WithInterceptors(connectlimit.New(addressCalls, connectlimit.ByPeer(), skip), connectlimit.New(calls, client, skip))))
 	mux.Handle(count, connect.NewServerStreamHandler(count, func(ctx context.Context, in *connect.Request[wrapperspb.Int32Value], s *connect.ServerStream[wrapperspb.StringValue]) error {
 		for i := range in.Msg.GetValue() {
 			if err := s.Send(wrapperspb.String(strconv.Itoa(int(i)))); err != nil {
@@ -72,6 +75,6 @@ func newHandler(store core.Store, tick time.Duration) http.Handler {
 			}
 		}
 		return nil
-	}, connect.WithInterceptors(connectlimit.New(streams, client, skip))))
+	}, connect.WithInterceptors(connectlimit.New(addressStreams, connectlimit.ByPeer(), skip), connectlimit.New(streams, client, skip))))
 	return mux
 }

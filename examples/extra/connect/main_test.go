@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -56,7 +57,7 @@ func TestClientsOfEachProtocol(t *testing.T) {
 				res, err := call("ann-key")
 				require.NoError(t, err)
 				assert.Equal(t, "Hello, Ann!", res.Msg.GetValue())
-				assert.Contains(t, res.Header().Get("RateLimit-Policy"), `"calls";q=5;w=60`)
+				assert.Contains(t, res.Header().Values("RateLimit-Policy"), `"calls";q=5;w=60`)
 			}
 			_, err := call("ann-key")
 			var denial *connect.Error
@@ -87,6 +88,34 @@ func TestClientsOfEachProtocol(t *testing.T) {
 			require.Eventually(t, func() bool { return open(t.Context()) == nil }, time.Minute, time.Millisecond, "slots of streams whose client has gone come back")
 		})
 	}
+}
+
+func TestMadeUpKeysGetNoMoreThanTheirAddress(t *testing.T) {
+	stopped := time.Now()
+	url, client := serve(t, newHandler(core.NewMemoryStore(core.WithClock(func() time.Time { return stopped })), time.Hour))
+	greets := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](client, url+greet)
+	counts := connect.NewClient[wrapperspb.Int32Value, wrapperspb.StringValue](client, url+count)
+	calls, streams := 0, 0
+	for i := range 100 {
+		call := connect.NewRequest(wrapperspb.String("Ann"))
+		call.Header().Set("X-Api-Key", fmt.Sprint("made-up-", i))
+		if _, err := greets.CallUnary(t.Context(), call); err == nil {
+			calls++
+		} else {
+			require.Equal(t, connect.CodeResourceExhausted, connect.CodeOf(err))
+		}
+		open := connect.NewRequest(wrapperspb.Int32(2))
+		open.Header().Set("X-Api-Key", fmt.Sprint("made-up-", i))
+		s, err := counts.CallServerStream(t.Context(), open)
+		require.NoError(t, err)
+		if s.Receive() {
+			streams++
+		} else {
+			require.Equal(t, connect.CodeResourceExhausted, connect.CodeOf(s.Err()))
+		}
+	}
+	assert.Equal(t, 30, calls)
+	assert.Equal(t, 10, streams)
 }
 
 func TestAPostAsCurlSendsIt(t *testing.T) {
@@ -131,12 +160,12 @@ func TestAClientOfGRPC(t *testing.T) {
 	for range 5 {
 		header, _, err := call()
 		require.NoError(t, err)
-		assert.Len(t, header.Get("ratelimit"), 1)
+		assert.Len(t, header.Get("ratelimit"), 2, "of the address and of the key")
 	}
 	header, trailer, err := call()
 	require.Equal(t, codes.ResourceExhausted, status.Code(err))
 	assert.Empty(t, header.Get("ratelimit"))
-	assert.Len(t, trailer.Get("ratelimit"), 1)
+	assert.Len(t, trailer.Get("ratelimit"), 2)
 	assert.Len(t, trailer.Get("retry-after"), 1)
 	var retry *errdetails.RetryInfo
 	for _, d := range status.Convert(err).Details() {

@@ -1,5 +1,5 @@
-// A gRPC server and an HTTP server with one policy: a client may send five calls a minute, whichever way they come, and shares them
-// with all processes if REDIS_URL is set. Health checks and reflection are free. In this directory:
+// A gRPC server and an HTTP server with one policy: a client may send five calls a minute, and an address thirty, whichever way they
+// come, and shares them with all processes if REDIS_URL is set. Health checks and reflection are free. In this directory:
 //
 //	go run .                                        # gRPC on port 9090, HTTP on port 8080
 //	REDIS_URL=redis://localhost:6379 go run .       # buckets shared by all processes
@@ -53,20 +53,26 @@ func newServers(store core.Store) (*grpc.Server, http.Handler, error) {
 		return nil, nil, err
 	}
 
-	skip := grpclimit.WithSkip(grpclimit.HealthAndReflection)
+	// A client can make up keys, and each is a full bucket: so its address has one in front.
+	addresses, err := core.NewLimiter(store, core.Policy{Name: "address", Limits: []core.Limit{core.PerMinute(30)}})
+	if err != nil {
+		return nil, nil, err
+	}
+
+	byKey, skip := grpclimit.ByMetadata("x-api-key"), grpclimit.WithSkip(grpclimit.HealthAndReflection)
 	rpc := grpc.NewServer(
-		grpc.ChainUnaryInterceptor(grpclimit.Unary(limiter, grpclimit.ByMetadata("x-api-key"), skip)),
-		grpc.ChainStreamInterceptor(grpclimit.Stream(limiter, grpclimit.ByMetadata("x-api-key"), skip)),
+		grpc.ChainUnaryInterceptor(grpclimit.Unary(addresses, grpclimit.ByPeer(), skip), grpclimit.Unary(limiter, byKey, skip)),
+		grpc.ChainStreamInterceptor(grpclimit.Stream(addresses, grpclimit.ByPeer(), skip), grpclimit.Stream(limiter, byKey, skip)),
 	)
 	pb.RegisterGreeterServer(rpc, greeter{})
 	healthpb.RegisterHealthServer(rpc, health.NewServer())
 	reflection.Register(rpc)
 
 	web := http.NewServeMux()
-	limited := httplimit.New(limiter, httplimit.ByHeader("X-Api-Key"))
-	web.Handle("GET /hello", limited(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	byAddress, limited := httplimit.New(addresses, httplimit.ByIP()), httplimit.New(limiter, httplimit.ByHeader("X-Api-Key"))
+	web.Handle("GET /hello", byAddress(limited(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "Hello %s\n", r.URL.Query().Get("name"))
-	})))
+	}))))
 	return rpc, web, nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -69,6 +70,16 @@ func TestClientsHaveOneBucketInBothServers(t *testing.T) {
 		}
 		assert.NoError(t, hello("k-2"), "another client")
 		assert.Equal(t, codes.InvalidArgument, status.Code(hello("")), "without a key")
+		passed := 0
+		for i := range 50 { // as many by HTTP as by gRPC
+			if get(fmt.Sprint("made-up-", i)) == http.StatusOK {
+				passed++
+			}
+			if hello(fmt.Sprint("made-up-too-", i)) == nil {
+				passed++
+			}
+		}
+		assert.Equal(t, 21, passed, "made-up keys get what their address has: 30, without the 9 calls until here")
 		for range 10 {
 			_, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{})
 			require.NoError(t, err, "health checks are free")

@@ -10,6 +10,7 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"log"
 	"net/http"
 	"strings"
@@ -69,12 +70,18 @@ type repeatArguments struct {
 	Times int    `json:"times" jsonschema:"how often to repeat the text, from 1 to 100"`
 }
 
+// maxText is how many bytes one call may return. It is charged before the work, so that no call makes a debt.
+const maxText = 2000
+
 func newServer(store core.Store) *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "example", Version: "v1"}, nil)
 	mcp.AddTool(server, &mcp.Tool{Name: "repeat", Description: "repeats a text"},
 		func(_ context.Context, _ *mcp.CallToolRequest, in repeatArguments) (*mcp.CallToolResult, any, error) {
-			text := strings.Repeat(in.Text, min(max(in.Times, 1), 100))
-			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
+			times := min(max(in.Times, 1), 100)
+			if len(in.Text) > maxText/times {
+				return nil, nil, fmt.Errorf("the text would have more than %d bytes", maxText)
+			}
+			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.Repeat(in.Text, times)}}}, nil, nil
 		})
 
 	calls := core.Must(core.NewLimiter(store, core.Policy{Name: "calls", Limits: []core.Limit{core.PerMinute(5)}}))
@@ -85,8 +92,10 @@ func newServer(store core.Store) *mcp.Server {
 	server.AddReceivingMiddleware(
 		mcplimit.New(calls, mcplimit.Join(client, mcplimit.ByTool("repeat")), mcplimit.RefuseAsToolResult()),
 		mcplimit.New(text, mcplimit.Global("text"), mcplimit.RefuseAsToolResult(),
-			mcplimit.WithUnits(func(*mcplimit.Call) (core.Units, error) { return core.Units{"bytes": 100}, nil }), // an estimate
-			mcplimit.WithSettle(func(c *mcplimit.Call) core.Units { return core.Units{"bytes": size(c.Result)} })),
+			mcplimit.WithUnits(func(*mcplimit.Call) (core.Units, error) { return core.Units{"bytes": maxText}, nil }),
+			mcplimit.WithSettle(func(c *mcplimit.Call) core.Units {
+				return core.Units{"bytes": min(size(c.Result), maxText)} // errors of the SDK can be longer: they quote what was sent
+			})),
 	)
 	return server
 }

@@ -73,13 +73,37 @@ func TestSessionsHaveTheirOwnCalls(t *testing.T) {
 	}
 }
 
+// What a call asks for is refused before it is done, and charges no more than
+// what one call may return, so that the others don't wait for a debt. The SDK's
+// errors quote what was sent.
+func TestACallThatAsksForMuchMakesNoDebt(t *testing.T) {
+	store := core.NewMemoryStore()
+	web := httptest.NewServer(newHandler(store, newServer(store)))
+	t.Cleanup(web.Close)
+	for _, arguments := range []any{
+		repeatArguments{strings.Repeat("x", 1_000_000), 100},
+		map[string]any{"text": strings.Repeat("x", 1_000_000), "times": strings.Repeat("y", 1_000_000)},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		t.Cleanup(cancel)
+		s := connect(t, &mcp.StreamableClientTransport{Endpoint: web.URL})
+		result, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "repeat", Arguments: arguments})
+		if err == nil {
+			require.True(t, result.IsError)
+			require.NotRegexp(t, `^The rate limit`, result.Content[0].(*mcp.TextContent).Text)
+		}
+		text, isError := repeat(t, connect(t, &mcp.StreamableClientTransport{Endpoint: web.URL}), 1)
+		require.False(t, isError, text)
+	}
+}
+
 func TestTheTextOfAllSessionsIsLimited(t *testing.T) {
 	store := core.NewMemoryStore()
 	web := httptest.NewServer(newHandler(store, newServer(store)))
 	t.Cleanup(web.Close) // after the sessions, whose streams it waits for
 	open := func() *mcp.ClientSession { return connect(t, &mcp.StreamableClientTransport{Endpoint: web.URL}) }
-	for range 2 {
-		text, isError := repeat(t, open(), 100)
+	for range 5 {
+		text, isError := repeat(t, open(), 40)
 		require.False(t, isError, text)
 	}
 	text, isError := repeat(t, open(), 1)
