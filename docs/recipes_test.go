@@ -18,6 +18,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 	"github.com/tokenbucket-go/ratelimit/internal/onebinary"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // recipe is a block of Go that limits by the client's address, without a
@@ -26,15 +27,17 @@ type recipe struct {
 	serves  string // the variable that has the handler
 	path    string // of a request that it limits
 	proxied bool   // it names its proxies
+	redis   bool   // it shows a Redis
 }
 
 // recipes are those of the pages, by the name of the block.
 var recipes = map[string]recipe{
-	"readme_1":     {"r", "/login", false},
-	"middleware_2": {"r", "/login", false},
-	"middleware_4": {"mux", "/login", false},
-	"middleware_5": {"r", "/login", true},
-	"policies_1":   {"mux", "/search", false},
+	"readme_1":     {"r", "/login", false, false},
+	"middleware_2": {"r", "/login", false, false},
+	"middleware_4": {"mux", "/login", false, false},
+	"middleware_5": {"r", "/login", true, false},
+	"policies_1":   {"mux", "/search", false, false},
+	"readme_3":     {"r", "/", false, true},
 }
 
 // byAddress finds the blocks that limit by the client's address. The one of
@@ -119,9 +122,29 @@ var buildRecipes = sync.OnceValues(func() (file string, err error) {
 	return file, set.Build(file)
 })
 
+// recipeCommand returns a command that serves a recipe on an address. A recipe
+// that shows Redis has a server of its own.
+func recipeCommand(t *testing.T, name, address string) *exec.Cmd {
+	t.Helper()
+	file, err := buildRecipes()
+	require.NoError(t, err)
+	c := exec.Command(file)
+	c.Dir, c.Env = buildDir, append(os.Environ(), "PROGRAM="+name, "ADDRESS="+address)
+	if recipes[name].redis {
+		c.Env = append(c.Env, "REDIS_URL=redis://"+redistest.Start(t).Addr)
+	}
+	return c
+}
+
+// perMinute finds limits that would get a token back while a test empties a
+// bucket.
+var perMinute = regexp.MustCompile(`core\.PerMinute\((\d+)\)`)
+
 // source is the rest of a file that returns the handler of a block.
 func (r recipe) source(block string) string {
-	body := "func recipe() http.Handler {\n" + strings.ReplaceAll(block, `"10.0.0.7"`, `"127.0.0.1"`) + "\treturn " + r.serves + "\n}\n"
+	block = strings.ReplaceAll(here.Replace(block), `"10.0.0.7"`, `"127.0.0.1"`)
+	block = perMinute.ReplaceAllString(block, "core.Per($1, 20*time.Hour)")
+	body := "func recipe() http.Handler {\n" + block + "\treturn " + r.serves + "\n}\n"
 	return importing(body) + body
 }
 
@@ -155,13 +178,9 @@ func TestRecipesHoldBehindAProxyAndOverIPv6(t *testing.T) {
 	for name, recipe := range recipes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file, err := buildRecipes()
-			require.NoError(t, err)
 			addr := freeAddr(t)
-			program := exec.Command(file)
-			program.Dir, program.Env = buildDir, append(os.Environ(), "PROGRAM="+name, "ADDRESS="+addr)
 			said := new(logtest.Buffer)
-			serveTo(t, program, addr, said)
+			serveTo(t, recipeCommand(t, name, addr), addr, said)
 			c := &caller{t: t, path: recipe.path}
 			direct := func(peer netip.Addr, forged string) int {
 				return c.try("http://"+addr, http.Header{"Test-Peer": {netip.AddrPortFrom(peer, 1).String()}, "X-Forwarded-For": {forged}}, "wrong")

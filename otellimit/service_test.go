@@ -59,7 +59,7 @@ func (s *service) get(t *testing.T, user string) (int, tracetest.SpanStub) {
 	res, err := s.Client().Do(r)
 	require.NoError(t, err)
 	require.NoError(t, res.Body.Close())
-	require.Eventually(t, func() bool { return len(s.spans.GetSpans()) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(s.spans.GetSpans()) == 1 }, time.Minute, time.Millisecond)
 	return res.StatusCode, s.spans.GetSpans()[0]
 }
 

@@ -24,7 +24,7 @@ func TestMetricsShowAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })
-	store := redisstore.New(client, redisstore.WithTimeout(2*time.Second), redisstore.WithBreaker(1, time.Millisecond))
+	store := redisstore.New(client, redisstore.WithTimeout(20*time.Second), redisstore.WithBreaker(1, time.Millisecond))
 	s := serve(t, store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1_000_000)}}, nil, otellimit.WithRedisStore("main", store))
 	value := func(name string) float64 {
 		v, ok := collect(t, s.metrics)[name+"{ratelimit.store=main}"]

@@ -138,7 +138,7 @@ func TestScrapeShowsAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { _ = client.Close() })
-	store := redisstore.New(client, redisstore.WithTimeout(2*time.Second), redisstore.WithBreaker(1, time.Millisecond))
+	store := redisstore.New(client, redisstore.WithTimeout(20*time.Second), redisstore.WithBreaker(1, time.Millisecond))
 	s := serve(t, store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1_000_000)}}, promlimit.WithRedisStore("main", store))
 	state := func() float64 { return s.sample(t, `ratelimit_breaker_state{store="main"}`) }
 	opened := func() float64 { return s.sample(t, `ratelimit_breaker_opened_total{store="main"}`) }

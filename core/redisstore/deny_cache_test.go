@@ -49,6 +49,7 @@ type denyBench struct {
 func newDenyBench(t *testing.T, options ...redisstore.Option) *denyBench {
 	t.Helper()
 	b := &denyBench{T: t, client: redistest.Start(t).Client(t), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	b.client.AddHook(&redistest.Keeper{})
 	options = append(options, longTimeout, core.WithClock(func() time.Time { return b.now }))
 	b.store = redisstore.New(b.client, options...)
 	return b

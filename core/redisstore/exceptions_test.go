@@ -20,7 +20,7 @@ import (
 
 // exceptionStore returns a store with a prefix of its own.
 func exceptionStore(t *testing.T) *redisstore.Store {
-	return redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(5*time.Second))
+	return redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), longTimeout)
 }
 
 func TestExceptionsAreKeptAsTheyWereWritten(t *testing.T) {
@@ -262,7 +262,7 @@ func TestExceptionsOfSeveralWriters(t *testing.T) {
 func TestExceptionsAreWrittenToAFullServer(t *testing.T) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), t.Context()
-	s := redisstore.New(client, redisstore.WithTimeout(5*time.Second))
+	s := redisstore.New(client, longTimeout)
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann"}))
 	require.NoError(t, client.ConfigSet(ctx, "maxmemory", "1").Err())
 	require.ErrorContains(t, client.Set(ctx, "other", "value", 0).Err(), "OOM", "the premise")

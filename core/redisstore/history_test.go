@@ -140,7 +140,7 @@ func TestHistoryIsInTheSlotOfItsExceptions(t *testing.T) {
 			}
 		}
 	}
-	s, ctx := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()+"{")), t.Context()
+	s, ctx := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()+"{"), longTimeout), t.Context()
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann"}), "what has no history has exceptions")
 	list, err := s.Exceptions(ctx, "api")
 	require.NoError(t, err)
@@ -156,7 +156,7 @@ func TestHistoryOfACluster(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(admin.ClusterInfo(ctx).Val(), "cluster_state:ok") }, 20*time.Second, time.Millisecond)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}})
 	t.Cleanup(func() { _ = client.Close() })
-	s := redisstore.New(client, redisstore.WithTimeout(5*time.Second))
+	s := redisstore.New(client, longTimeout)
 	for i := range 20 {
 		policy := fmt.Sprint("policy-", i)
 		require.NoError(t, s.SetException(ctx, policy, redisstore.Exception{Key: "ann", By: "bob"}))
@@ -173,7 +173,7 @@ func TestHistoryNeedsNoOtherRights(t *testing.T) {
 		"+hset", "+hget", "+hdel", "+hgetall", "+hlen", "+pexpire", "+pttl", "+del", "+time", "+info").Err())
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "limiter", Password: "secret"})
 	t.Cleanup(func() { _ = client.Close() })
-	s := redisstore.New(client, redisstore.WithTimeout(5*time.Second))
+	s := redisstore.New(client, longTimeout)
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann", By: "bob"}))
 	assert.Len(t, history(t, s, "api"), 1)
 	n, err := s.ForgetHistory(ctx, "api", "ann")
@@ -188,7 +188,7 @@ func TestHistoryNeedsNoOtherRights(t *testing.T) {
 func TestHistoryKeepsNobodyFromBlocking(t *testing.T) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), t.Context()
-	s := redisstore.New(client, redisstore.WithTimeout(5*time.Second))
+	s := redisstore.New(client, longTimeout)
 	key := redisstore.HistoryKey(s, "api")
 	require.NoError(t, client.Set(ctx, key, "a foreign value", 0).Err())
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann"}))
@@ -254,7 +254,7 @@ func TestHistorySurvivesACopy(t *testing.T) {
 func TestWhatComesBackKeepsItsAuthor(t *testing.T) {
 	server := redistest.Start(t)
 	client, ctx := server.Client(t), t.Context()
-	s := redisstore.New(client, redisstore.WithTimeout(5*time.Second))
+	s := redisstore.New(client, longTimeout)
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
 	set := []redisstore.Exception{{Key: "ann", Limits: []core.Limit{core.PerDay(9)}, By: "bob", Reason: "launch"}, {Key: "eve", By: "zoe", Reason: "scraper"}}
 	for _, e := range set {

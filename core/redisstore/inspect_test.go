@@ -23,7 +23,7 @@ import (
 // block has, and who wrote it.
 func TestInspectTellsWhatIsStored(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
-	patient := redisstore.WithTimeout(5 * time.Second)
+	patient := longTimeout
 	s := redisstore.New(client, redisstore.WithPrefix(prefix), patient)
 	policy := core.Policy{Name: "api", Limits: []core.Limit{
 		core.PerDay(1000).WithName("daily"), core.PerDay(5000).WithName("tokens").WithUnit("tokens").WithMaxHold(time.Hour), core.InFlight(200).WithName("slots").WithMaxHold(time.Hour),
@@ -78,7 +78,7 @@ func TestInspectTellsWhatIsStored(t *testing.T) {
 
 func TestInspectReportsWhatCantBeRead(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
-	l := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix)), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
+	l := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
 	ctx := t.Context()
 	client.Set(ctx, prefix+"api:text", "of another program", time.Minute)
 	client.Set(ctx, prefix+"api:empty", "", time.Minute)
@@ -102,7 +102,7 @@ func TestBucketsListsThoseOfAPrefix(t *testing.T) {
 	prefix := strings.TrimSuffix(redistest.Prefix(), ":") + "[a-z]*?:"
 	var want []redisstore.Bucket
 	for _, in := range []string{prefix, prefix + "x:", "x" + prefix} {
-		s := redisstore.New(client, redisstore.WithPrefix(in), redisstore.WithTimeout(5*time.Second))
+		s := redisstore.New(client, redisstore.WithPrefix(in), longTimeout)
 		for _, policy := range []string{"api", "a:{p}%i", "ap*", "api2"} {
 			l := core.Must(core.NewLimiter(s, core.Policy{Name: policy, Limits: []core.Limit{core.PerDay(10)}}))
 			for _, key := range []string{"ann", "a:b", "{x}%7B%:", strings.Repeat("long", 50), core.JoinKey("a:b", "%")} {
@@ -115,7 +115,7 @@ func TestBucketsListsThoseOfAPrefix(t *testing.T) {
 		}
 	}
 	client.Set(t.Context(), prefix+"foreign", "x", time.Minute)
-	s := redisstore.New(client, redisstore.WithPrefix(prefix))
+	s := redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout)
 	list := func(policy string, rate int) (got []redisstore.Bucket) {
 		for b, err := range s.Buckets(t.Context(), policy, rate) {
 			require.NoError(t, err)
@@ -142,7 +142,7 @@ func TestBucketsListsThoseOfAPrefix(t *testing.T) {
 // listed.
 func TestBucketsListsAKeyOnce(t *testing.T) {
 	client, ctx := redistest.Start(t).Client(t), t.Context()
-	s := redisstore.New(client, redisstore.WithTimeout(5*time.Second))
+	s := redisstore.New(client, longTimeout)
 	for i := range 4000 {
 		require.NoError(t, client.Set(ctx, fmt.Sprint("ratelimit:api:", i), "x", time.Hour).Err())
 	}
@@ -181,7 +181,7 @@ func TestBucketsGoOnAfterAServerThatFails(t *testing.T) {
 	}
 	ring := redis.NewRing(&redis.RingOptions{Addrs: addrs, HeartbeatFrequency: time.Hour, DialerRetries: 1, MaxRetries: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = ring.Close() })
-	s := redisstore.New(ring, redisstore.WithTimeout(5*time.Second))
+	s := redisstore.New(ring, longTimeout)
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}, OnFailure: core.FailClosed}))
 	lost, want := servers[1], 0
 	for i := range 60 {

@@ -183,7 +183,6 @@ func TestLeasesOverTime(t *testing.T) {
 	t.Run("its end, of one that is never settled", func(t *testing.T) {
 		limit := core.PerSecond(100)
 		b := newLeaseBench(t, limit)
-		b.client.AddHook(&redistest.Keeper{})
 		l := b.process(redisstore.WithLease(100))
 		b.take(l, 30)
 		b.clock.Move(2*time.Second - 2*time.Millisecond)

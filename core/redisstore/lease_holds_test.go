@@ -30,7 +30,6 @@ func (b *leaseBench) lead(l *core.Limiter, requests int) (parked int64) {
 func TestReservationsAndDelaysIncludeLeases(t *testing.T) {
 	limit := core.PerSecond(10_000)
 	b := newLeaseBench(t, limit)
-	b.client.AddHook(&redistest.Keeper{})
 	l, other := b.process(redisstore.WithLease(1000)), b.process(redisstore.WithDenyCache(0))
 	parked := b.lead(l, 1500)
 	r, err := other.Reserve(t.Context(), "k", 10_000)
@@ -50,7 +49,6 @@ func TestReservationsAndDelaysIncludeLeases(t *testing.T) {
 func TestLeaseHoldsOnlyTheLimitsItWasTakenFrom(t *testing.T) {
 	x, y := core.PerSecond(1000).WithName("x"), core.PerHour(5).WithName("y")
 	b := newLeaseBench(t, x)
-	b.client.AddHook(&redistest.Keeper{})
 	l := b.process(redisstore.WithLease(100))
 	parked := b.lead(l, 40)
 	tier, err := b.plain.WithLimits(x, y)
@@ -62,7 +60,6 @@ func TestLeaseHoldsOnlyTheLimitsItWasTakenFrom(t *testing.T) {
 	assert.True(t, res.Allowed)
 
 	both := newLeaseBench(t, x, y.WithBurst(1000))
-	both.client.AddHook(&redistest.Keeper{})
 	l = both.process(redisstore.WithLease(100))
 	onLease := both.lead(l, 40)
 	sole, err := both.plain.WithLimits(x)
@@ -102,7 +99,6 @@ func TestLeasesStillCountAfterTheClockStepsBack(t *testing.T) {
 	limit := core.PerSecond(10_000)
 	for _, back := range []time.Duration{time.Millisecond, 2 * time.Second, 3 * time.Second, time.Hour} {
 		b := newLeaseBench(t, limit)
-		b.client.AddHook(&redistest.Keeper{})
 		l := b.process(redisstore.WithLease(1000))
 		parked := b.lead(l, 1500)
 		promoted := limittest.ClockAt(b.clock.Now().Add(-back))

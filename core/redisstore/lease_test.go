@@ -44,6 +44,7 @@ type leaseBench struct {
 func newLeaseBench(t *testing.T, limits ...core.Limit) *leaseBench {
 	t.Helper()
 	b := &leaseBench{T: t, client: redistest.Client(t), prefix: redistest.Prefix(), clock: limittest.NewClock(), limits: limits}
+	b.client.AddHook(&redistest.Keeper{})
 	b.plain = b.process()
 	return b
 }
@@ -268,7 +269,6 @@ func overMaxIn(events []event, limit core.Limit, apart time.Duration) string {
 func TestLeaseReturnedAfterSetPolicyRefillsAtTheNewRate(t *testing.T) {
 	fast := core.Limit{Name: "a", Capacity: 100_000, RefillRate: 100_000, RefillInterval: time.Second}
 	b := newLeaseBench(t, fast)
-	b.client.AddHook(&redistest.Keeper{})
 	l := b.process(redisstore.WithLease(1000))
 	limittest.Use(t, l, "k", 90_000)
 	require.Positive(t, b.take(l, 10), "premise: a lease under the fast limits")

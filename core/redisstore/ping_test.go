@@ -51,8 +51,8 @@ func TestPingSucceedsAndLeavesNothing(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": server.Addr, "b": redistest.Start(t).Addr}})
 	t.Cleanup(func() { _ = ring.Close() })
 	for name, store := range map[string]*redisstore.Store{
-		"Open": opened(t, "redis://"+server.Addr), "New": redisstore.New(client), "Ring": redisstore.New(ring),
-		"a clock": redisstore.New(client, core.WithClock(limittest.NewClock().Now)),
+		"Open": opened(t, "redis://"+server.Addr, longTimeout), "New": redisstore.New(client, longTimeout), "Ring": redisstore.New(ring, longTimeout),
+		"a clock": redisstore.New(client, core.WithClock(limittest.NewClock().Now), longTimeout),
 	} {
 		for range 2 {
 			if err := store.Ping(t.Context()); err != nil {
@@ -73,7 +73,7 @@ func TestPingFindsEachRightThatIsMissing(t *testing.T) {
 	if redistest.Major(t, admin) < 7 {
 		t.Skip("Redis 6 has other texts")
 	}
-	store := opened(t, "redis://limiter:secret@"+server.Addr)
+	store := opened(t, "redis://limiter:secret@"+server.Addr, longTimeout)
 	grant := func(rules ...any) {
 		t.Helper()
 		args := append([]any{"acl", "setuser", "limiter", "reset", "on", ">secret", "~ratelimit:*", "-@all", "+@connection"}, rules...)
@@ -115,9 +115,9 @@ func TestPingSaysWhatIsWrong(t *testing.T) {
 	fails(t, opened(t, "redis://"+silent.Addr().String()), "redis://"+silent.Addr().String()+": Redis does not answer")
 
 	server := redistest.Start(t)
-	store := opened(t, "redis://"+server.Addr)
+	store := opened(t, "redis://"+server.Addr, longTimeout)
 	admin := server.Client(t)
-	fails(t, opened(t, "redis://"+server.Addr+"/99"), "Redis answers with an error", "DB index")
+	fails(t, opened(t, "redis://"+server.Addr+"/99", longTimeout), "Redis answers with an error", "DB index")
 	admin.ConfigSet(t.Context(), "maxmemory", "1")
 	fails(t, store, "the memory of Redis is full", "OOM")
 	admin.ConfigSet(t.Context(), "maxmemory", "0")
@@ -141,7 +141,7 @@ func TestPingNamesTheShardThatDoesNotAnswer(t *testing.T) {
 	one, other := redistest.Start(t), redistest.Start(t)
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": one.Addr, "b": other.Addr}, HeartbeatFrequency: time.Hour, DialerRetries: 1})
 	t.Cleanup(func() { _ = ring.Close() })
-	store := redisstore.New(ring)
+	store := redisstore.New(ring, longTimeout)
 	other.Kill()
 	fails(t, store, "redis://"+other.Addr+": Redis does not answer", "refused")
 }

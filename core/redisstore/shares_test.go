@@ -22,6 +22,7 @@ import (
 // of one bucket are not.
 func TestSharesConformOnARing(t *testing.T) {
 	client := ring(t)
+	client.AddHook(&redistest.Keeper{})
 	storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
 		if !strings.Contains(t.Name(), "share") && !strings.Contains(t.Name(), "several_charges") {
 			t.Skip("not about shares")

@@ -1,10 +1,11 @@
-// A chi app: one limit in the root Use, by route and tenant, with other limits for paying tenants.
+// A chi app: one limit in the root Use, by route and tenant, with the plan that the server knows of the tenant.
 // Try:
 //
 //	go run ./examples/chi                        # buckets in this process
 //	go run ./examples/chi -redis localhost:6379  # buckets shared through Redis
-//	curl -i -H 'X-Tenant: acme' localhost:8080/items/7
-//	curl -i -H 'X-Tenant: acme' -H 'X-Plan: pro' localhost:8080/items/7  # 50 at most now: the bucket keeps its tokens, and fills faster
+//	curl -i -H 'X-Api-Key: ann-secret' localhost:8080/items/7   # of 5
+//	curl -i -H 'X-Api-Key: acme-secret' localhost:8080/items/7  # of 50
+//	curl -i -H 'X-Api-Key: made-up' localhost:8080/items/7      # 400
 package main
 
 import (
@@ -21,6 +22,20 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
+// tenants is by API key. What a client says of itself, such as its plan, it can make up.
+var tenants = map[string]struct{ name, plan string }{
+	"ann-secret":  {"ann", ""}, // the policy's own limits
+	"acme-secret": {"acme", "pro"},
+}
+
+func byTenant(q *http.Request) (string, error) {
+	tenant, ok := tenants[q.Header.Get("X-Api-Key")]
+	if !ok {
+		return "", core.ErrNoKey // answered 400
+	}
+	return core.JoinKey("tenant", tenant.name), nil
+}
+
 func main() {
 	addr := flag.String("addr", "localhost:8080", "address to listen on")
 	redisAddr := flag.String("redis", "", "address of a Redis server; empty keeps the buckets in this process")
@@ -33,19 +48,23 @@ func main() {
 	if *redisAddr != "" {
 		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr, ContextTimeoutEnabled: true}), redisstore.WithPrefix("chi-example:"))
 	}
-	tenants := core.Must(core.NewLimiter(store, core.Policy{
+	limiter := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "tenant",
 		Limits: []core.Limit{core.PerMinute(5)},
+		Plans:  map[string][]core.Limit{"pro": {core.PerMinute(50)}},
 	}))
-	plans := map[string][]core.Limit{"pro": {core.PerMinute(50)}}
+	skip := chilimit.WithSkip(func(q *http.Request) bool { return q.URL.Path == "/health" })
+	addresses := core.Must(core.NewLimiter(store, core.Policy{
+		Name:   "address",
+		Limits: []core.Limit{core.PerMinute(100).WithBurst(50)},
+	}))
 
 	r := chi.NewRouter()
-	r.Use(chilimit.New(tenants,
-		chilimit.Join(chilimit.ByRoute(), chilimit.ByHeader("X-Tenant")),
-		chilimit.WithLimits(func(q *http.Request) ([]core.Limit, error) {
-			return plans[q.Header.Get("X-Plan")], nil // nil: the policy's own
+	r.Use(chilimit.New(addresses, chilimit.ByIP(), skip)) // who guesses at keys is limited too
+	r.Use(chilimit.New(limiter, chilimit.Join(chilimit.ByRoute(), byTenant), skip,
+		chilimit.WithPlan(func(q *http.Request) (string, error) {
+			return tenants[q.Header.Get("X-Api-Key")].plan, nil
 		}),
-		chilimit.WithSkip(func(q *http.Request) bool { return q.URL.Path == "/health" }),
 	))
 	r.Get("/health", func(w http.ResponseWriter, q *http.Request) { fmt.Fprintln(w, "well") })
 	r.Get("/items/{id}", func(w http.ResponseWriter, q *http.Request) {

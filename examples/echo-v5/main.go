@@ -1,4 +1,5 @@
-// An echo v5 app: an API key or else the client's address, and a login that counts failures only. Try:
+// An echo v5 app: an API key or else the client's address, all keys of an address together, and a login that counts
+// failures only. Try:
 //
 //	go run ./examples/echo-v5                        # buckets in this process
 //	go run ./examples/echo-v5 -redis localhost:6379  # buckets shared through Redis
@@ -41,6 +42,8 @@ func main() {
 	}))
 
 	e := echo.New()
+	// A client can make up keys, and each is a full bucket: so its address has one in front.
+	e.Use(echolimit.PerIP(core.PerMinute(20)))
 	e.GET("/", func(c *echo.Context) error {
 		return c.String(http.StatusOK, "hello\n")
 	}, echolimit.New(api, echolimit.FirstOf(echolimit.ByHeader("X-Api-Key"), echolimit.ByIP())))

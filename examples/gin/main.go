@@ -1,4 +1,4 @@
-// A gin app with two limits: 5 requests a minute for every client address, and a search that costs 3 tokens of
+// A gin app with two limits: 5 requests a minute for every client address, and a search that also costs 3 tokens of
 // every user. Try:
 //
 //	go run ./examples/gin                        # buckets in this process
@@ -43,7 +43,8 @@ func main() {
 
 	r := gin.New()
 	r.Use(gin.Recovery())
-	r.GET("/", ginlimit.New(perIP, ginlimit.ByIP()), func(c *gin.Context) {
+	r.Use(ginlimit.New(perIP, ginlimit.ByIP())) // also in front of the search: a client can make up users, and each is a full bucket
+	r.GET("/", func(c *gin.Context) {
 		c.String(http.StatusOK, "hello\n")
 	})
 	r.GET("/search", ginlimit.New(search, byUser,

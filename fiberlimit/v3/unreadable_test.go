@@ -32,16 +32,20 @@ func TestConnectionsWithoutAValidRequestTakeNoToken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
-			app := build(fiber.Config{ReadTimeout: 100 * time.Millisecond, BodyLimit: 10})
 			var refunds atomic.Int64
-			app.Use(fiberlimit.New(limiter, fiberlimit.Global("all"), fiberlimit.WithRefund(func(fiber.Ctx, int) bool {
-				refunds.Add(1)
-				return false
-			})))
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			require.NoError(t, err)
-			go func() { _ = app.Listener(l, fiber.ListenConfig{DisableStartupMessage: true}) }()
-			t.Cleanup(func() { _ = app.Shutdown() })
+			serve := func(readTimeout time.Duration) (addr string) {
+				app := build(fiber.Config{ReadTimeout: readTimeout, BodyLimit: 10})
+				app.Use(fiberlimit.New(limiter, fiberlimit.Global("all"), fiberlimit.WithRefund(func(fiber.Ctx, int) bool {
+					refunds.Add(1)
+					return false
+				})))
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				require.NoError(t, err)
+				go func() { _ = app.Listener(l, fiber.ListenConfig{DisableStartupMessage: true}) }()
+				t.Cleanup(func() { _ = app.Shutdown() })
+				return l.Addr().String()
+			}
+			patient, impatient := serve(time.Minute), serve(100*time.Millisecond)
 			for _, x := range []struct {
 				text   string
 				status int
@@ -52,7 +56,11 @@ func TestConnectionsWithoutAValidRequestTakeNoToken(t *testing.T) {
 				{"POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 99\r\n\r\n", http.StatusRequestEntityTooLarge},
 				{"GET / HTTP/1.1\r\nX: " + strings.Repeat("x", 10_000) + "\r\n\r\n", http.StatusRequestHeaderFieldsTooLarge},
 			} {
-				conn, err := net.Dial("tcp", l.Addr().String())
+				addr := patient
+				if x.status == http.StatusRequestTimeout {
+					addr = impatient
+				}
+				conn, err := net.Dial("tcp", addr)
 				require.NoError(t, err)
 				_, err = io.WriteString(conn, x.text)
 				require.NoError(t, err)
@@ -65,7 +73,7 @@ func TestConnectionsWithoutAValidRequestTakeNoToken(t *testing.T) {
 				assert.Empty(t, res.Header.Get("RateLimit"), "%.50q", x.text)
 			}
 			assert.Zero(t, refunds.Load(), "WithRefund is not called without a request")
-			valid, err := http.Get("http://" + l.Addr().String())
+			valid, err := http.Get("http://" + patient)
 			require.NoError(t, err)
 			_ = valid.Body.Close()
 			assert.EqualValues(t, 1, refunds.Load(), "the premise: WithRefund is called for a request")

@@ -19,6 +19,7 @@ func Run(t *testing.T, test func(t *testing.T, newStore func(store.ClockOption) 
 	})
 	t.Run("RedisStore", func(t *testing.T) {
 		client := redistest.Client(t)
+		client.AddHook(&redistest.Keeper{})
 		test(t, func(clock store.ClockOption) core.Store {
 			return redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second), clock)
 		})

@@ -50,23 +50,40 @@ func (k *Keeper) TTL(key string) (ttl time.Duration, set bool) {
 func (k *Keeper) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if !strings.HasPrefix(cmd.Name(), "eval") {
-			return err
-		}
-		ctx = context.WithoutCancel(ctx)
-		args := cmd.Args()
-		for _, arg := range args[3 : 3+args[2].(int)] {
-			key := arg.(string)
-			ttl := redis.NewDurationCmd(ctx, time.Millisecond, "pttl", key)
-			_ = next(ctx, ttl)
-			_ = next(ctx, redis.NewBoolCmd(ctx, "pexpire", key, keeps.Milliseconds()))
-			k.mu.Lock()
-			if k.ttls == nil {
-				k.ttls = make(map[string]time.Duration)
-			}
-			k.ttls[key] = ttl.Val()
-			k.mu.Unlock()
+		k.extend(ctx, cmd, next)
+		return err
+	}
+}
+
+// ProcessPipelineHook does so for each script of a pipeline.
+func (k *Keeper) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			k.extend(ctx, cmd, func(ctx context.Context, cmd redis.Cmder) error { return next(ctx, []redis.Cmder{cmd}) })
 		}
 		return err
+	}
+}
+
+// extend records and extends the TTLs of cmd's keys, if it is a script. send
+// sends a command.
+func (k *Keeper) extend(ctx context.Context, cmd redis.Cmder, send func(context.Context, redis.Cmder) error) {
+	if !strings.HasPrefix(cmd.Name(), "eval") {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	args := cmd.Args()
+	for _, arg := range args[3 : 3+args[2].(int)] {
+		key := arg.(string)
+		ttl := redis.NewDurationCmd(ctx, time.Millisecond, "pttl", key)
+		_ = send(ctx, ttl)
+		_ = send(ctx, redis.NewBoolCmd(ctx, "pexpire", key, keeps.Milliseconds()))
+		k.mu.Lock()
+		if k.ttls == nil {
+			k.ttls = make(map[string]time.Duration)
+		}
+		k.ttls[key] = ttl.Val()
+		k.mu.Unlock()
 	}
 }

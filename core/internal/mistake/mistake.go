@@ -99,7 +99,7 @@ var codesOfNames = map[string]string{
 	"byrouteof": "RL310", "trustproxies": "RL311", "trustheader": "RL312", "ipv6prefix": "RL313",
 	"costbycontentlength": "RL314", "costbycontentlengthor": "RL314", "withsettle": "RL315", "withmaxseries": "RL317", "witheventlog": "RL317", "withbuckets": "RL317", "withredisstore": "RL317", "withmeterprovider": "RL317", "newtogether": "RL316", "withcost": "RL320",
 	"new authorise": "RL321", "hosts": "RL321",
-	"withlimiter": "RL322", "withkey": "RL322", "withqueue": "RL322", "withattempts": "RL322", "withmaxwait": "RL322", "withsharedpauses": "RL322", "withobserver": "RL322", "newpacer": "RL322",
+	"withlimiter": "RL322", "withkey": "RL322", "withqueue": "RL322", "withattempts": "RL322", "withmaxwait": "RL322",
 }
 
 // lastName returns the last name in a field, in lower case and without "_": Go
