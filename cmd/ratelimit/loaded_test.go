@@ -29,9 +29,9 @@ const (
 // is in both, and what counts is the median of the ratios of a slice to the next
 // one. It is printed in place of a time.
 //
-//	go test -run '^$' -bench Others -benchtime 40x .
+//	go test -run '^$' -bench Others -benchtime 20x .
 //
-// prints the figures of docs/operations.md, 40 pairs each.
+// prints the figures of docs/operations.md, 20 pairs each.
 func BenchmarkOthers(b *testing.B) {
 	server := loaded(b, 1_000_000)
 	b.Chdir(b.TempDir())

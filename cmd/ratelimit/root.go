@@ -43,7 +43,10 @@ func run(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) 
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil && !began && !errors.As(err, new(misuseError)) && cmd != root { // cobra has counted the arguments
+		err = misuse("%s %w (see %s --help)", cmd.Name(), err, cmd.CommandPath())
+	}
 	if err != nil && !errors.Is(err, errFound) {
 		w := show.For(errs)
 		for line := range strings.SplitSeq(strings.TrimSpace(withoutPasswords(err.Error())), "\n") {
@@ -126,8 +129,10 @@ func flagError(cmd *cobra.Command, err error) error {
 		return misuse("%w (see %s --help)", err, cmd.CommandPath())
 	}
 	if letters := unknown.GetSpecifiedShortnames(); letters != "" {
-		if name, _, _ := strings.Cut(letters, "="); cmd.Flags().Lookup(name) != nil {
-			return misuse("flags have two dashes: --%s", name)
+		for _, before := range []string{"", "h"} { // -header is -h, and then eader
+			if name, _, _ := strings.Cut(before+letters, "="); cmd.Flags().Lookup(name) != nil {
+				return misuse("flags have two dashes: --%s", name)
+			}
 		}
 		return misuse("%s has no flag -%c (see %s --help)", cmd.Name(), letters[0], cmd.CommandPath())
 	}

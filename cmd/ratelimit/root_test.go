@@ -20,12 +20,15 @@ func printed(t *testing.T, in string, args ...string) (out, errs string, code in
 
 func TestMistakesInTheCommandLineAreNamedWithWhatIsMeant(t *testing.T) {
 	for line, says := range map[string]string{
-		"":                 "name a command",
-		"versio":           "Did you mean this?\n\tversion",
-		"version x":        `unknown command "x" for "ratelimit version"`,
-		"version --jsn":    "did you mean --json?",
-		"version -json":    "flags have two dashes: --json",
-		"version --zzzzzz": "version has no flag --zzzzzz (see ratelimit version --help)",
+		"":                         "name a command",
+		"versio":                   "Did you mean this?\n\tversion",
+		"version x":                `unknown command "x" for "ratelimit version"`,
+		"get":                      "get accepts between 1 and 2 arg(s), received 0 (see ratelimit get --help)",
+		"get api -header":          "flags have two dashes: --header",
+		"get api -policies p.yaml": "flags have two dashes: --policies",
+		"version --jsn":            "did you mean --json?",
+		"version -json":            "flags have two dashes: --json",
+		"version --zzzzzz":         "version has no flag --zzzzzz (see ratelimit version --help)",
 	} {
 		_, errs, code := printed(t, "", strings.Fields(line)...)
 		assert.Equal(t, exitMisuse, code, line)
