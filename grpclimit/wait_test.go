@@ -25,7 +25,8 @@ import (
 // all is a key that all calls have.
 func all(*grpclimit.Call) (string, error) { return "all", nil }
 
-// talks opens streams at once, each of which says something a number of times.
+// talks opens streams at once, each of which says something a number of times,
+// without waiting for answers.
 func talks(ctx context.Context, t *testing.T, conn *grpc.ClientConn, streams, times int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -34,11 +35,14 @@ func talks(ctx context.Context, t *testing.T, conn *grpc.ClientConn, streams, ti
 		cs := open(metadata.AppendToOutgoingContext(ctx, "stream", string(rune('a'+i))), t, conn)
 		wg.Go(func() {
 			for range times {
-				if !assert.NoError(t, say(cs), "a message waits, and passes") {
+				assert.NoError(t, cs.SendMsg(hello()))
+			}
+			assert.NoError(t, cs.CloseSend())
+			for range times {
+				if !assert.NoError(t, cs.RecvMsg(new(text)), "a message waits, and passes") {
 					return
 				}
 			}
-			assert.NoError(t, cs.CloseSend())
 			_ = cs.RecvMsg(new(text))
 		})
 	}
@@ -55,7 +59,7 @@ func TestMessagesOfSeveralStreamsWaitInTheirOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
-			passed, ahead := map[string]int{}, 0
+			passed, since, ahead := map[string]int{}, map[string]int{}, 0 // since: when all streams had begun
 			h := handlers{talk: func(ss grpc.ServerStream) error {
 				stream := metadata.ValueFromIncomingContext(ss.Context(), "stream")[0]
 				for m := new(text); ; {
@@ -64,8 +68,11 @@ func TestMessagesOfSeveralStreamsWaitInTheirOrder(t *testing.T) {
 					}
 					mu.Lock()
 					if passed[stream]++; len(passed) == count {
-						for _, n := range passed {
-							ahead = max(ahead, passed[stream]-n)
+						since[stream]++
+						for other, n := range passed {
+							if n < times { // it has more to say
+								ahead = max(ahead, since[stream]-since[other])
+							}
 						}
 					}
 					mu.Unlock()

@@ -41,12 +41,19 @@ func serve(t *testing.T, handler http.Handler) (url string, client *http.Client)
 	return s.URL, &http.Client{Transport: transport}
 }
 
+// newStore returns a store whose clock stands still, so that no token comes
+// back on a slow machine.
+func newStore() core.Store {
+	stopped := time.Now()
+	return core.NewMemoryStore(core.WithClock(func() time.Time { return stopped }))
+}
+
 func TestClientsOfEachProtocol(t *testing.T) {
 	for protocol, option := range map[string]connect.ClientOption{
 		connect.ProtocolConnect: connect.WithProtoJSON(), connect.ProtocolGRPC: connect.WithGRPC(), connect.ProtocolGRPCWeb: connect.WithGRPCWeb(),
 	} {
 		t.Run(protocol, func(t *testing.T) {
-			url, client := serve(t, newHandler(core.NewMemoryStore(), time.Hour))
+			url, client := serve(t, newHandler(newStore(), time.Hour))
 			greets := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](client, url+greet, option)
 			call := func(key string) (*connect.Response[wrapperspb.StringValue], error) {
 				req := connect.NewRequest(wrapperspb.String("Ann"))
@@ -91,8 +98,7 @@ func TestClientsOfEachProtocol(t *testing.T) {
 }
 
 func TestMadeUpKeysGetNoMoreThanTheirAddress(t *testing.T) {
-	stopped := time.Now()
-	url, client := serve(t, newHandler(core.NewMemoryStore(core.WithClock(func() time.Time { return stopped })), time.Hour))
+	url, client := serve(t, newHandler(newStore(), time.Hour))
 	greets := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](client, url+greet)
 	counts := connect.NewClient[wrapperspb.Int32Value, wrapperspb.StringValue](client, url+count)
 	calls, streams := 0, 0
@@ -119,7 +125,7 @@ func TestMadeUpKeysGetNoMoreThanTheirAddress(t *testing.T) {
 }
 
 func TestAPostAsCurlSendsIt(t *testing.T) {
-	url, _ := serve(t, newHandler(core.NewMemoryStore(), time.Hour))
+	url, _ := serve(t, newHandler(newStore(), time.Hour))
 	for i := range 6 {
 		r, err := http.NewRequest(http.MethodPost, url+greet, strings.NewReader(`"Ann"`))
 		require.NoError(t, err)
@@ -150,7 +156,7 @@ func dial(t *testing.T, url string) *grpc.ClientConn {
 }
 
 func TestAClientOfGRPC(t *testing.T) {
-	url, _ := serve(t, newHandler(core.NewMemoryStore(), time.Hour))
+	url, _ := serve(t, newHandler(newStore(), time.Hour))
 	conn := dial(t, url)
 	call := func() (header, trailer metadata.MD, err error) {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-api-key", "ann-key")

@@ -45,13 +45,20 @@ func repeat(t *testing.T, s *mcp.ClientSession, times int) (text string, isError
 	return result.Content[0].(*mcp.TextContent).Text, result.IsError
 }
 
+// newStore returns a store whose clock stands still, so that no token comes
+// back on a slow machine.
+func newStore() core.Store {
+	stopped := time.Now()
+	return core.NewMemoryStore(core.WithClock(func() time.Time { return stopped }))
+}
+
 func TestSessionsHaveTheirOwnCalls(t *testing.T) {
 	stdio := func() mcp.Transport {
 		command := exec.Command(os.Args[0], "-stdio")
 		command.Env = append(os.Environ(), "MCP_EXAMPLE=1")
 		return &mcp.CommandTransport{Command: command}
 	}
-	store := core.NewMemoryStore()
+	store := newStore()
 	web := httptest.NewServer(newHandler(store, newServer(store)))
 	t.Cleanup(web.Close) // after the sessions, whose streams it waits for
 	for name, transport := range map[string]func() mcp.Transport{
@@ -77,7 +84,7 @@ func TestSessionsHaveTheirOwnCalls(t *testing.T) {
 // what one call may return, so that the others don't wait for a debt. The SDK's
 // errors quote what was sent.
 func TestACallThatAsksForMuchMakesNoDebt(t *testing.T) {
-	store := core.NewMemoryStore()
+	store := newStore()
 	web := httptest.NewServer(newHandler(store, newServer(store)))
 	t.Cleanup(web.Close)
 	for _, arguments := range []any{
@@ -98,7 +105,7 @@ func TestACallThatAsksForMuchMakesNoDebt(t *testing.T) {
 }
 
 func TestTheTextOfAllSessionsIsLimited(t *testing.T) {
-	store := core.NewMemoryStore()
+	store := newStore()
 	web := httptest.NewServer(newHandler(store, newServer(store)))
 	t.Cleanup(web.Close) // after the sessions, whose streams it waits for
 	open := func() *mcp.ClientSession { return connect(t, &mcp.StreamableClientTransport{Endpoint: web.URL}) }
