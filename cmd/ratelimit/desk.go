@@ -172,7 +172,10 @@ func (d *desk) similar(ctx context.Context, policy, key string) (found similarit
 	return found
 }
 
-// Text writes what was found, and which flags may be wrong.
+// found reports whether another key or policy may be meant.
+func (s *similarity) found() bool { return len(s.Similar)+len(s.Policies) > 0 }
+
+// Text writes what was found.
 func (s *similarity) Text(w *show.Writer) {
 	if len(s.Similar) > 0 {
 		w.Line("  Did you mean %s?", strings.Join(s.Similar, ", or "))

@@ -105,9 +105,13 @@ func (d *desk) examine(ctx context.Context, r *doctorResult, timeout time.Durati
 	}
 	var skews []time.Duration
 	for _, one := range servers {
-		skew, err := r.server(ctx, one, timeout)
+		at := ""
+		if len(servers) > 1 {
+			at = one.Options().Addr + ": "
+		}
+		skew, err := r.server(ctx, one, at, timeout)
 		if err != nil {
-			r.add(levelFault, "server", one.Options().Addr+": "+err.Error(), "It answered at first, and then failed: run doctor again.")
+			r.add(levelFault, "server", at+err.Error(), "It answered at first, and then failed: run doctor again.")
 			continue
 		}
 		skews = append(skews, skew)
@@ -198,10 +202,9 @@ func (r *doctorResult) nodes(ctx context.Context, c *redis.ClusterClient, timeou
 // pings is how many round trips are measured.
 const pings = 20
 
-// server looks at one server. skew is by how much its clock is ahead of this
-// machine's.
-func (r *doctorResult) server(ctx context.Context, one *redis.Client, timeout time.Duration) (skew time.Duration, err error) {
-	at := one.Options().Addr + ": "
+// server looks at one server. at begins what is said of it. skew is by how much
+// its clock is ahead of this machine's.
+func (r *doctorResult) server(ctx context.Context, one *redis.Client, at string, timeout time.Duration) (skew time.Duration, err error) {
 	var trips []time.Duration
 	for range pings {
 		began := time.Now()

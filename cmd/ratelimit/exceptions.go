@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/user"
 	"strings"
 	"time"
@@ -144,8 +145,8 @@ func (r *changeResult) Text(w *show.Writer) {
 	}
 }
 
-// set writes an exception, unless Redis has no bucket of its key and keys that
-// may be meant.
+// set writes an exception, unless Redis has neither a bucket nor an exception of
+// its key, and keys or policies that may be meant.
 func (d *desk) set(cmd *cobra.Command, f *exceptionFlags, policy string, e redisstore.Exception, does string, changes []string) error {
 	ctx := cmd.Context()
 	r := &changeResult{Policy: policy, Key: show.Key(e.Key), Changes: changes}
@@ -153,10 +154,13 @@ func (d *desk) set(cmd *cobra.Command, f *exceptionFlags, policy string, e redis
 	if err != nil {
 		return d.explain(err)
 	}
-	if kept.Bytes == nil {
+	if r.Exceptions, err = d.exceptionsOf(ctx, policy, e.Key); err != nil {
+		return err
+	}
+	if kept.Bytes == nil && len(r.Exceptions) == 0 {
 		r.similarity = d.similar(ctx, policy, e.Key)
 	}
-	if len(r.Similar) > 0 && !f.fresh {
+	if r.found() && !f.fresh {
 		r.Says, r.Changes = "Redis has no bucket of this key, so nothing was changed. If the client has not come yet, add --new.", nil
 		return orFound(printResult(cmd, r))
 	}
@@ -180,13 +184,11 @@ func (d *desk) set(cmd *cobra.Command, f *exceptionFlags, policy string, e redis
 func (d *desk) after(cmd *cobra.Command, r *changeResult, key string) error {
 	d.forget(r.Policy)
 	var err error
-	if r.Exceptions, err = d.exceptionsOf(cmd.Context(), r.Policy, key); err != nil {
-		return err
+	if r.Exceptions, err = d.exceptionsOf(cmd.Context(), r.Policy, key); err == nil && d.has(r.Policy) {
+		r.Next, err = d.look(cmd.Context(), r.Policy, key, "", nil, true)
 	}
-	if d.has(r.Policy) {
-		if r.Next, err = d.look(cmd.Context(), r.Policy, key, "", nil, true); err != nil {
-			return d.explain(err)
-		}
+	if err != nil {
+		return fmt.Errorf("%w\n  The change is made, and what the next request sees is not known", d.explain(err))
 	}
 	return printResult(cmd, r)
 }
@@ -216,8 +218,9 @@ func newBlockCommand() *cobra.Command {
 		Long: `Deny all requests of a client, without a deploy. It is written into Redis beside
 the buckets, and comes before all overrides. What the client has left stays.
 
-If Redis has no bucket of the key, and has keys that may be meant, nothing is
-written, and the exit code is 1: add --new for a client that has not come yet.`,
+If Redis has no bucket of the key, and has keys or policies that may be meant,
+nothing is written, and the exit code is 1: add --new for a client that has not
+come yet.`,
 		Example: "  ratelimit block api --ip 192.0.2.1 --for 1day --reason scraper",
 		Args:    cobra.RangeArgs(1, 2),
 	}

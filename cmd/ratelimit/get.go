@@ -104,7 +104,7 @@ is 1 then, and if the next request is denied.`,
 		if !r.Stored {
 			r.similarity = d.similar(ctx, policy, key)
 		}
-		if err = printResult(cmd, r); err == nil && (!r.passes() || len(r.Similar)+len(r.Policies) > 0) {
+		if err = printResult(cmd, r); err == nil && (!r.passes() || r.found()) {
 			err = errFound
 		}
 		return err

@@ -26,8 +26,9 @@ replaces a limit of the client, and the others stay. If the client has several,
 name it: '1000/day name daily'. It is written into Redis beside the buckets, and
 comes before the policy's own overrides.
 
-If Redis has no bucket of the key, and has keys that may be meant, nothing is
-written, and the exit code is 1: add --new for a client that has not come yet.
+If Redis has no bucket of the key, and has keys or policies that may be meant,
+nothing is written, and the exit code is 1: add --new for a client that has not
+come yet.
 With --remove the exit code is 1 if Redis has no override.`,
 		Example: `  ratelimit override api --header x-api-key=k-123 '1000/day name daily' --for 2h --policies policies.yaml
   ratelimit override api --header x-api-key=k-123 --remove`,

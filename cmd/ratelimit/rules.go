@@ -22,35 +22,26 @@ type rules struct {
 	plan    string // whose limits limiter has; "": the policy's own
 
 	limits    []core.Limit
-	overrides map[string]override
+	overrides map[string][]core.Limit
 	blocked   map[string]string // by key: what is said of the block
 	plans     []*rules          // of the policy's plans, in the order of their names
 }
 
-// override is the limits that a key has of its own.
-type override struct {
-	limits []core.Limit
-	owner  string // who set them, in words
-}
-
-// Who has set overrides and blocks, if no name is known.
-const (
-	operator  = "an operator"
-	thePolicy = "the policy"
-)
+// operator is who has set an override or a block, if no name is known.
+const operator = "an operator"
 
 // rulesOf returns what l has in force.
 func rulesOf(l *core.Limiter) *rules {
 	p, e := l.Policy(), l.Exceptions()
-	r := &rules{limiter: l, limits: p.Limits, overrides: make(map[string]override), blocked: make(map[string]string)}
+	r := &rules{limiter: l, limits: p.Limits, overrides: make(map[string][]core.Limit), blocked: make(map[string]string)}
 	for key, limits := range p.Overrides {
-		r.overrides[store.Key(key)] = override{limits, thePolicy}
+		r.overrides[store.Key(key)] = limits
 	}
 	for _, key := range p.Blocked {
-		r.blocked[store.Key(key)] = saysBlocked(thePolicy)
+		r.blocked[store.Key(key)] = saysBlocked("the policy")
 	}
 	for key, limits := range e.Overrides { // they come after the policy's, which they are merged with
-		r.overrides[key] = override{slices.Concat(r.overrides[key].limits, limits), about(e.OverrideNotes[key])}
+		r.overrides[key] = slices.Concat(r.overrides[key], limits)
 	}
 	for _, key := range e.Blocked {
 		r.blocked[key] = saysBlocked(operator)
@@ -126,14 +117,11 @@ func differs(stored inspect.Bucket) string {
 	return ""
 }
 
-// owner returns who gave a key limits of its own, in words, or "".
-func (r *rules) owner(key string) string { return r.overrides[key].owner }
-
 // request returns what a request commonly takes of a key: one of each unit that
 // the key's limits count.
 func (r *rules) request(key string) core.Units {
 	units := core.Units{core.Requests: 0}
-	for _, limit := range slices.Concat(r.overrides[key].limits, r.limits) {
+	for _, limit := range slices.Concat(r.overrides[key], r.limits) {
 		if limit.Times == 0 { // else it multiplies one of the others
 			units[unitOf(limit)] = 1
 		}

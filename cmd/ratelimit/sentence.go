@@ -28,8 +28,6 @@ func saysState(res core.Result, unused bool) string {
 		}
 	}
 	switch {
-	case len(limits) == 0:
-		return "not known: the store does not answer"
 	case worst != nil:
 		return "denied: " + why(worst)
 	case unused:

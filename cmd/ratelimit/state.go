@@ -83,7 +83,7 @@ func (d *desk) look(ctx context.Context, policy, key, plan string, units core.Un
 	if !quick {
 		b.Stored = len(kept.Limits)+kept.Others > 0
 	}
-	if rules.owner(key) == "" { // an override may have come since
+	if len(rules.overrides[key]) == 0 { // an override may have come since
 		b.Note = differs(kept)
 	}
 	b.Says = saysState(res, !b.Stored)

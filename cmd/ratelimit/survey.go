@@ -40,7 +40,7 @@ func (d *desk) survey(ctx context.Context, r *doctorResult) error {
 			return inspect.Bucket{}, err
 		}
 		_, found, err := rules.last(ctx, b.Key)
-		if rules.owner(b.Key) != "" { // its limits may have changed since it was used
+		if len(rules.overrides[b.Key]) > 0 { // its limits may have changed since it was used
 			found = inspect.Bucket{}
 		}
 		return found, err
