@@ -10,14 +10,14 @@ require (
 	github.com/gin-gonic/gin v1.9.1 // before, CVE-2023-29401 and CVE-2023-26125
 	github.com/go-chi/chi/v5 v5.3.2 // before, Routes shows a mount point as a route of every method
 	github.com/goccy/go-yaml v1.18.0 // before, errors of brackets that are not closed have no token
-	github.com/gofiber/fiber/v2 v2.52.14 // before, CVE-2026-45045 and others
-	github.com/gofiber/fiber/v3 v3.3.0 // before, CVE-2026-45045 and others
-	github.com/labstack/echo/v4 v4.15.3 // before, CVE-2026-55677
-	github.com/labstack/echo/v5 v5.2.0 // before, CVE-2026-55677
+	github.com/gofiber/fiber/v2 v2.52.15 // before, GHSA-c5qf-v26h-rp5r and others
+	github.com/gofiber/fiber/v3 v3.4.0 // before, GO-2026-5912 and others
+	github.com/labstack/echo/v4 v4.16.4 // before, GHSA-3f6j-cw5h-qw9c, GO-2026-6839 and others; v4.16.5 could not be downloaded
+	github.com/labstack/echo/v5 v5.4.5 // before, GHSA-3f6j-cw5h-qw9c, GHSA-9969-6676-49h5 and others
 	github.com/prometheus/client_golang v1.16.0 // before, native histograms count into wrong buckets
 	github.com/redis/go-redis/v9 v9.20.0 // before v9.19, it ignores NoRetry and may charge twice; in v9.19, Close waits for commands
 	github.com/sony/gobreaker/v2 v2.4.0 // before, a canceled call counts as a success or a failure
-	github.com/valyala/fasthttp v1.71.0 // fiber v3.3.0 requires it
+	github.com/valyala/fasthttp v1.72.0 // fiber v3.4.0 requires it
 	go.opentelemetry.io/otel v1.44.0 // before, CVE-2026-41178 and others, also in the SDK
 	go.opentelemetry.io/otel/metric v1.44.0
 	go.opentelemetry.io/otel/trace v1.44.0
@@ -27,7 +27,7 @@ require (
 require (
 	github.com/alicebob/miniredis/v2 v2.31.0 // before, it compiles the script anew for each call
 	github.com/dunglas/httpsfv v1.1.2 // before, it refuses integers of 15 digits
-	github.com/stretchr/testify v1.11.1 // fiber v3.3.0 requires it
+	github.com/stretchr/testify v1.11.1 // fiber v3.4.0 requires it
 	go.opentelemetry.io/otel/sdk v1.44.0
 	go.opentelemetry.io/otel/sdk/metric v1.44.0
 	go.uber.org/goleak v1.3.0
@@ -37,7 +37,7 @@ require (
 
 require (
 	github.com/alicebob/gopher-json v0.0.0-20200520072559-a9ecdc9d1d3a // indirect
-	github.com/andybalholm/brotli v1.2.1 // indirect
+	github.com/andybalholm/brotli v1.2.2 // indirect
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/bytedance/sonic v1.9.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
@@ -51,16 +51,16 @@ require (
 	github.com/go-playground/universal-translator v0.18.1 // indirect
 	github.com/go-playground/validator/v10 v10.14.0 // indirect
 	github.com/goccy/go-json v0.10.2 // indirect
-	github.com/gofiber/schema v1.7.1 // indirect
-	github.com/gofiber/utils/v2 v2.0.6 // indirect
+	github.com/gofiber/schema v1.8.0 // indirect
+	github.com/gofiber/utils/v2 v2.1.1 // indirect
 	github.com/golang/protobuf v1.5.3 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
-	github.com/klauspost/compress v1.18.6 // indirect
+	github.com/klauspost/compress v1.19.0 // indirect; before v1.18.7, GO-2026-5841
 	github.com/klauspost/cpuid/v2 v2.2.10 // indirect
 	github.com/labstack/gommon v0.5.0 // indirect
 	github.com/leodido/go-urn v1.2.4 // indirect
-	github.com/mattn/go-colorable v0.1.14 // indirect
+	github.com/mattn/go-colorable v0.1.15 // indirect
 	github.com/mattn/go-isatty v0.0.22 // indirect
 	github.com/mattn/go-runewidth v0.0.16 // indirect
 	github.com/matttproud/golang_protobuf_extensions v1.0.4 // indirect
@@ -82,10 +82,10 @@ require (
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
 	golang.org/x/arch v0.3.0 // indirect
-	golang.org/x/crypto v0.56.0 // indirect; before, CVE-2026-56855 and others
-	golang.org/x/net v0.58.0 // indirect; before v0.56.0, CVE-2026-46600 and others; this one requires the x/text below
-	golang.org/x/sys v0.47.0 // indirect
-	golang.org/x/text v0.41.0 // indirect; before, CVE-2026-56852
+	golang.org/x/crypto v0.57.0 // indirect; echo v4.16.4 requires it; before v0.56.0, CVE-2026-56855 and others
+	golang.org/x/net v0.60.0 // indirect; echo v4.16.4 requires it; before v0.56.0, CVE-2026-46600 and others
+	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/text v0.42.0 // indirect; echo v4.16.4 requires it; before v0.39.0, CVE-2026-56852
 	golang.org/x/time v0.15.0 // indirect
 	google.golang.org/protobuf v1.33.0 // indirect; before, CVE-2024-24786
 	gopkg.in/yaml.v3 v3.0.1 // indirect

@@ -1,8 +1,10 @@
 package adminlimit_test
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
-	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
@@ -10,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -18,61 +21,63 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/adminlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/denied"
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
-// secret is what keys are hashed by in logs.
-var secret = []byte("of every replica: random bytes")
+const file = "- {name: api, limits: [60/min, 1000/day], plans: {pro: [600/min name api-1m]}}\n- {name: login, limits: [5/15m]}\n"
 
-const file = "- {name: api, limits: [60/min]}\n- {name: login, limits: [5/15m]}\n"
-
-// app is an app with the handler on a real server.
+// app is an app whose page is on a real server.
 type app struct {
 	api, login *core.Limiter
-	top        *denied.Top
+	top        adminlimit.Top
+	log        logtest.Buffer
 	path       string // of the policy file, which has what is in force
-	log        *logtest.Buffer
-	server     *httptest.Server
+	url        string
 }
 
 // start starts an app. The user is what the header field X-User says; "nobody"
 // is known and may not look.
-func start(t *testing.T, options ...adminlimit.Option) *app {
+func start(t *testing.T, store core.Store, set func(*adminlimit.Config)) *app {
 	t.Helper()
-	a := &app{top: core.Must(denied.New()), path: filepath.Join(t.TempDir(), "policies.yaml"), log: new(logtest.Buffer)}
+	a := &app{path: filepath.Join(t.TempDir(), "policies.yaml")}
 	require.NoError(t, os.WriteFile(a.path, []byte(file), 0o600))
-	store := core.NewMemoryStore()
-	made := func(name string, limit core.Limit) *core.Limiter {
-		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{limit}}, core.WithObserver(a.top.Observe), core.WithKeySecret(secret)))
+	made := func(p core.Policy) *core.Limiter {
+		return core.Must(core.NewLimiter(store, p, core.WithObserver(a.top.Observe)))
 	}
-	a.api, a.login = made("api", core.PerMinute(60)), made("login", core.Must(core.ParseLimit("5/15m")))
-	options = append([]adminlimit.Option{
-		adminlimit.Limiters(a.login, a.api), adminlimit.WithDenied(a.top), adminlimit.WithPolicyFile(a.path),
-		adminlimit.WithLogger(slog.New(slog.NewTextHandler(a.log, nil))),
-	}, options...)
-	a.server = httptest.NewServer(adminlimit.New(func(r *http.Request) (string, bool) {
+	a.api = made(core.Policy{
+		Name: "api", Limits: []core.Limit{core.PerMinute(60), core.PerDay(1000)}, Plans: map[string][]core.Limit{"pro": {core.PerMinute(600).WithName("api-1m")}},
+	})
+	a.login = made(core.Policy{Name: "login", Limits: []core.Limit{core.Must(core.ParseLimit("5/15m"))}})
+	c := adminlimit.Config{
+		Limiters: []*core.Limiter{a.login, a.api}, Denied: &a.top, Writable: true, PolicyFile: a.path, Logger: slog.New(slog.NewTextHandler(&a.log, nil)),
+	}
+	if set != nil {
+		set(&c)
+	}
+	server := httptest.NewServer(core.Must(adminlimit.New(func(r *http.Request) (string, bool) {
 		who := r.Header.Get("X-User")
 		return who, who != "nobody"
-	}, options...))
-	t.Cleanup(a.server.Close)
+	}, c)))
+	t.Cleanup(server.Close)
+	a.url = server.URL
 	return a
 }
 
-// send sends a request as ann, and returns the answer with its body. set may
-// change the request.
-func (a *app) send(t *testing.T, method, query, body string, set func(*http.Request)) (*http.Response, string) {
+// send sends a request with header fields as ann, and returns the answer with
+// its body.
+func (a *app) send(t *testing.T, method string, form url.Values, fields map[string]string) (*http.Response, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, a.server.URL+"/"+query, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), method, a.url, strings.NewReader(form.Encode()))
 	require.NoError(t, err)
 	r.Header.Set("X-User", "ann")
-	if body != "" {
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for name, value := range fields {
+		r.Header.Set(name, value)
 	}
-	if set != nil {
-		set(r)
+	if r.Host = r.Header.Get("Host"); r.Host == "" {
+		r.Host = r.URL.Host
 	}
-	resp, err := a.server.Client().Do(r)
+	resp, err := http.DefaultClient.Do(r)
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
@@ -80,252 +85,233 @@ func (a *app) send(t *testing.T, method, query, body string, set func(*http.Requ
 	return resp, string(text)
 }
 
-// post posts fields as ann, and returns the status and the JSON of the answer.
-func (a *app) post(t *testing.T, fields ...string) (int, map[string]any) {
+func (a *app) get(t *testing.T) adminlimit.State {
 	t.Helper()
-	form := url.Values{}
+	_, text := a.send(t, http.MethodGet, nil, nil)
+	return decode(t, text)
+}
+
+// post posts fields, name after name and value, as ann.
+func (a *app) post(t *testing.T, fields ...string) (status int, s adminlimit.State) {
+	t.Helper()
+	resp, text := a.send(t, http.MethodPost, form(fields...), nil)
+	return resp.StatusCode, decode(t, text)
+}
+
+func form(fields ...string) url.Values {
+	f := url.Values{}
 	for i := 0; i < len(fields); i += 2 {
-		form.Add(fields[i], fields[i+1])
+		f.Add(fields[i], fields[i+1])
 	}
-	resp, text := a.send(t, http.MethodPost, "", form.Encode(), nil)
-	var answer map[string]any
-	require.NoError(t, json.Unmarshal([]byte(text), &answer), text)
-	return resp.StatusCode, answer
+	return f
 }
 
-// html asks for the page.
-func html(r *http.Request) { r.Header.Set("Accept", "text/html,*/*;q=0.8") }
-
-// Whoever is not let in learns nothing, whatever they ask: the answers to all
-// requests are the same.
-func TestOthersLearnNothing(t *testing.T) {
-	a := start(t, adminlimit.Writable())
-	for user, challenge := range map[string]string{"": "", "nobody": "", " ": ""} {
-		first := ""
-		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"} {
-			for _, body := range []string{"", "action=peek&policy=api&key=k", "action=shadow-on&policy=api", "action=x"} {
-				for _, query := range []string{"", "?format=json", "?format=x", "?%zz", "?key=k"} {
-					resp, text := a.send(t, method, query, body, func(r *http.Request) { html(r); r.Header.Set("X-User", user) })
-					if method != http.MethodHead {
-						if first == "" {
-							first = text
-						}
-						require.Equal(t, first, text, "the body says nothing of the request")
-					}
-					require.Equal(t, http.StatusForbidden, resp.StatusCode)
-					require.Equal(t, challenge, resp.Header.Get("WWW-Authenticate"))
-					require.Empty(t, resp.Header.Get("Allow"))
-				}
-			}
-		}
-		assert.Equal(t, "Forbidden\n", first)
-	}
-	assert.False(t, a.api.Policy().Shadow, "who is not let in changes nothing")
-	assert.Empty(t, a.log.String())
+func decode(t *testing.T, text string) (s adminlimit.State) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), &s), text)
+	return s
 }
 
-func TestAChallengeMakesItUnauthorized(t *testing.T) {
-	a := start(t, adminlimit.WithChallenge(`Basic realm="limits"`))
-	resp, text := a.send(t, "GET", "", "", func(r *http.Request) { r.Header.Del("X-User") })
-	assert.Equal(t, http.StatusUnauthorized, resp.StatusCode, "nobody is known")
-	assert.Equal(t, `Basic realm="limits"`, resp.Header.Get("WWW-Authenticate"))
-	assert.Equal(t, "Unauthorized\n", text)
-	resp, text = a.send(t, "GET", "", "", func(r *http.Request) { r.Header.Set("X-User", "nobody") })
-	assert.Equal(t, http.StatusForbidden, resp.StatusCode, "somebody is known, who may not")
-	assert.Empty(t, resp.Header.Get("WWW-Authenticate"))
-	assert.Equal(t, "Forbidden\n", text)
-}
-
-// A GET changes nothing, whatever its URL says, and neither does any method but
-// POST.
-func TestOnlyAPostChanges(t *testing.T) {
-	a := start(t, adminlimit.Writable())
-	require.NoError(t, os.WriteFile(a.path, []byte(strings.ReplaceAll(file, "60", "90")), 0o600))
-	_, err := a.api.AllowN(t.Context(), "k", 60)
+func deny(t *testing.T, l *core.Limiter, key string, times int) {
+	t.Helper()
+	_, err := l.AllowN(t.Context(), key, l.Capacity(key))
 	require.NoError(t, err)
-	for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} {
-		for _, fields := range []string{"action=reset&policy=api&key=k", "action=shadow-on&policy=api", "action=reload"} {
-			resp, _ := a.send(t, method, "?"+fields, fields, html)
-			require.GreaterOrEqual(t, resp.StatusCode, 400, "%s %s", method, fields)
-			resp, _ = a.send(t, method, "", fields, nil)
-			if method == http.MethodGet || method == http.MethodHead {
-				require.Equal(t, http.StatusOK, resp.StatusCode, "%s: a body of a GET counts for nothing", method)
-				continue
-			}
-			require.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, method)
-			require.Equal(t, "GET, HEAD, POST", resp.Header.Get("Allow"))
-		}
+	for range times {
+		res, err := l.Allow(t.Context(), key)
+		require.NoError(t, err)
+		require.False(t, res.Allowed, "the premise")
 	}
-	res, err := a.api.Peek(t.Context(), "k")
-	require.NoError(t, err)
-	assert.Less(t, res.Remaining, int64(30), "the key was not reset")
-	assert.EqualValues(t, 60, a.api.Capacity("k"), "the file was not read")
-	assert.False(t, a.api.Policy().Shadow)
-	assert.Empty(t, a.log.String())
 }
 
-// A form of another site is refused, as browsers tell where it comes from.
-func TestFormsOfOtherSitesAreRefused(t *testing.T) {
-	a := start(t, adminlimit.Writable())
-	for _, from := range []struct {
-		name, site, origin string
-		passes             bool
+var asHTML = map[string]string{"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+func TestAGetAnswersWithAPageOrJSON(t *testing.T) {
+	a := start(t, core.NewMemoryStore(), nil)
+	deny(t, a.login, "ip:192.0.2.1", 3)
+	resp, page := a.send(t, http.MethodGet, nil, asHTML)
+	assert.Equal(t, http.StatusOK, resp.StatusCode)
+	assert.Equal(t, "text/html; charset=utf-8", resp.Header.Get("Content-Type"))
+	assert.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+	assert.NotContains(t, page, "<script", "the page needs none")
+	style := regexp.MustCompile(`(?s)<style>(.*)</style>`).FindStringSubmatch(page)[1]
+	sum := sha256.Sum256([]byte(style))
+	policy := resp.Header.Get("Content-Security-Policy")
+	assert.Contains(t, policy, "style-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'", "the browser applies this style alone")
+	assert.Contains(t, policy, "default-src 'none'")
+	assert.Contains(t, policy, "frame-ancestors 'none'")
+	for _, want := range []string{"3 denied since", "ip:192.0.2.1", "60/min", "plan pro", "FailLocal", "turn on"} {
+		assert.Contains(t, page, want)
+	}
+
+	resp, text := a.send(t, http.MethodGet, nil, nil)
+	assert.Equal(t, "application/json", resp.Header.Get("Content-Type"))
+	s := decode(t, text)
+	assert.Equal(t, "ann", s.By)
+	assert.Equal(t, []string{"look", "reset", "shadow-on", "shadow-off", "reload"}, s.Actions)
+	require.Len(t, s.Denied, 1)
+	assert.Equal(t, []any{"login", int64(3), "ip:192.0.2.1", int64(3)}, []any{s.Denied[0].Policy, s.Denied[0].Denied, s.Denied[0].Keys[0].Key, s.Denied[0].Keys[0].AtLeast})
+	require.Len(t, s.InForce, 2)
+	assert.Equal(t, adminlimit.Policy{
+		Name: "api", Hash: s.InForce[0].Hash, Limits: []string{"60/min", "1000/day"}, Plans: map[string][]string{"pro": {"600/min name api-1m"}}, OnFailure: "FailLocal",
+		Exceptions: []adminlimit.Exception{},
+	}, s.InForce[0])
+	a.url += "?format=json"
+	_, again := a.send(t, http.MethodGet, nil, asHTML)
+	assert.Equal(t, s.InForce, decode(t, again).InForce, "a browser gets JSON if its user asks for it")
+
+	without := start(t, core.NewMemoryStore(), func(c *adminlimit.Config) { c.Denied = nil })
+	assert.Nil(t, without.get(t).Denied)
+	_, page = without.send(t, http.MethodGet, nil, asHTML)
+	assert.Contains(t, page, "does not count who is denied")
+	assert.NotNil(t, start(t, core.NewMemoryStore(), nil).get(t).Denied, "nobody is denied")
+}
+
+func TestTheHashDiffersIfThePolicyDoes(t *testing.T) {
+	a := start(t, core.NewMemoryStore(), nil)
+	seen := map[string]bool{a.get(t).InForce[1].Hash: true}
+	for _, change := range []func(*core.Policy){
+		func(p *core.Policy) { p.Limits[0].Capacity = 6 },
+		func(p *core.Policy) { p.Overrides = map[string][]core.Limit{"user:ann": {core.PerDay(7)}} },
+		func(p *core.Policy) { p.Blocked = []string{"user:bob"} },
+	} {
+		p := a.login.Policy()
+		change(&p)
+		require.NoError(t, a.login.SetPolicy(p))
+		now := a.get(t).InForce[1]
+		assert.False(t, seen[now.Hash], "%v", p)
+		seen[now.Hash] = true
+	}
+	p := a.get(t).InForce[1]
+	assert.Equal(t, []int{1, 1}, []int{p.Overrides, p.Blocked}, "keys are counted and not shown")
+}
+
+func TestOnlyWhoIsAuthorisedSeesOrChangesAnything(t *testing.T) {
+	for name, test := range map[string]struct {
+		user, challenge string
+		status          int
 	}{
-		{"another site", "cross-site", "https://evil.example", false},
-		{"another host of the site", "same-site", "https://app.example", false},
-		{"an old browser at another site", "", "https://evil.example", false},
-		{"a sandboxed frame", "", "null", false},
-		{"the page", "same-origin", a.server.URL, true},
-		{"an old browser on the page", "", a.server.URL, true},
-		{"a program", "", "", true},
+		"nobody known":                  {"", "", http.StatusForbidden},
+		"nobody known, with a password": {"", "Basic", http.StatusUnauthorized},
+		"known, and not authorised":     {"nobody", "", http.StatusForbidden},
+		"the same, with a password":     {"nobody", "Basic", http.StatusForbidden},
 	} {
-		for _, fields := range []string{"action=shadow-on&policy=api", "action=peek&policy=api&key=k"} {
-			resp, _ := a.send(t, http.MethodPost, "", fields, func(r *http.Request) {
-				for name, value := range map[string]string{"Sec-Fetch-Site": from.site, "Origin": from.origin} {
-					if value != "" {
-						r.Header.Set(name, value)
-					}
-				}
-			})
-			want := http.StatusForbidden
-			if from.passes {
-				want = http.StatusOK
-			}
-			assert.Equal(t, want, resp.StatusCode, "%s: %s", from.name, fields)
+		a := start(t, core.NewMemoryStore(), func(c *adminlimit.Config) { c.Challenge = test.challenge })
+		deny(t, a.login, "k", 1)
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+			resp, text := a.send(t, method, form("action", "reset", "policy", "login", "key", "k"), map[string]string{"X-User": test.user})
+			assert.Equal(t, test.status, resp.StatusCode, name)
+			assert.Equal(t, http.StatusText(test.status)+"\n", text, name)
+			assert.Equal(t, test.status == http.StatusUnauthorized, resp.Header.Get("WWW-Authenticate") != "", name)
 		}
-		assert.Equal(t, from.passes, a.api.Policy().Shadow, from.name)
-		require.NoError(t, a.api.SetShadow(false))
+		res, err := a.login.Peek(t.Context(), "k")
+		require.NoError(t, err)
+		assert.Zero(t, res.Remaining, name)
 	}
 }
 
-// Unless the app says Writable, nothing changes, and the page shows no button
-// that would.
-func TestItIsReadOnlyByDefault(t *testing.T) {
-	a := start(t)
-	for _, action := range []string{"reset", "shadow-on", "shadow-off", "reload"} {
-		status, answer := a.post(t, "action", action, "policy", "api", "key", "k")
-		assert.Equal(t, http.StatusForbidden, status, action)
-		assert.Equal(t, "this handler is read-only: it peeks, and changes nothing", answer["error"])
-	}
-	status, answer := a.post(t, "action", "peek", "policy", "api", "key", "k")
-	assert.Equal(t, http.StatusOK, status, "a look changes nothing")
-	assert.Equal(t, false, answer["writable"])
-	_, page := a.send(t, "GET", "", "", html)
-	for _, action := range []string{"reset", "shadow-on", "reload"} {
-		assert.NotContains(t, page, `value="`+action)
-	}
-	_, page = start(t, adminlimit.Writable()).send(t, "GET", "", "", html)
-	for _, action := range []string{"reset", "shadow-on", "reload"} {
-		assert.Contains(t, page, `value="`+action, "the premise: this is how buttons look")
-	}
-}
-
-func TestMistakesPanicTogether(t *testing.T) {
-	a := start(t)
-	defer func() {
-		err, _ := recover().(error)
-		require.Error(t, err, "New refuses mistakes")
-		mistake := (*core.ConfigError)(nil)
-		require.ErrorAs(t, err, &mistake, "each is a ConfigError")
-		for _, want := range []string{
-			"adminlimit.New authorise: <nil> must be a function", "adminlimit.New limiters[1]: <nil> must be a limiter", `limiters[2]: "api" is the policy of an earlier limiter`,
-			`WithChallenge: "" must be`, `WithPolicyFile: "" must be the path`, `WithRedisStore: "main" has no store`, "WithDenied: <nil> must come from denied.New",
-		} {
-			assert.ErrorContains(t, err, want, "all mistakes are reported at once")
-		}
-	}()
-	adminlimit.New(nil, nil, adminlimit.Limiters(a.api, nil, a.api), adminlimit.WithChallenge(""), adminlimit.WithPolicyFile(""),
-		adminlimit.WithRedisStore("main", nil), adminlimit.WithDenied(nil))
-}
-
-func TestItNeedsALimiter(t *testing.T) {
-	defer func() {
-		assert.ErrorContains(t, recover().(error), "adminlimit.Limiters: \"\" is required", "a handler of nothing is a mistake")
-	}()
-	adminlimit.New(func(*http.Request) (string, bool) { return "ann", true }, adminlimit.Limiters())
-}
-
-// Bad parameters get their own words, and change nothing.
-func TestBadParametersAreNamed(t *testing.T) {
-	a := start(t, adminlimit.Writable())
-	for _, c := range []struct {
-		query, form string
-		status      int
-		want        string
+func TestFormsOfOtherSitesChangeNothing(t *testing.T) {
+	a := start(t, core.NewMemoryStore(), nil)
+	for name, test := range map[string]struct {
+		fields map[string]string
+		status int
 	}{
-		{"?top=0", "", 400, "top must be a number from 1 to 1000"},
-		{"?top=1001", "", 400, "top must be a number"},
-		{"?top=", "", 400, "top must be a number"},
-		{"?top=1e2", "", 400, "top must be a number"},
-		{"?format=xml", "", 400, "format must be html or json"},
-		{"?a=%zz", "", 400, "the query of the URL can't be read"},
-		{"?key=k", "", 400, "key must be in the form of a POST: servers log URLs"},
-		{"?policy=api", "action=peek&key=k", 400, "policy must be in the form"},
-		{"", "action=fly", 400, "action must be peek, reset, shadow-on, shadow-off or reload"},
-		{"", "policy=api", 400, "action must be peek"},
-		{"", "action=peek&action=reset&policy=api&key=k", 400, "action must be given once"},
-		{"", "action=peek&policy=api&key=k&key=l", 400, "key must be given once"},
-		{"", "action=peek&policy=api&user=k", 400, `"user" is no field`},
-		{"", "action=peek&policy=%zz", 400, "the form can't be read"},
-		{"", "action=peek&policy=none&key=k", 404, `no limiter has the policy "none"`},
-		{"", "action=peek&policy=api", 400, core.ErrNoKey.Error()},
-		{"", "action=reset&policy=api&key=", 400, core.ErrNoKey.Error()},
-		{"", "action=peek&policy=api&key=" + strings.Repeat("k", 16<<10), 413, "the form has more than 16384 bytes"},
-		{"", "action=shadow-on&policy=api&hash=0", 409, "the policy has changed since you looked at it"},
+		"another site":                 {map[string]string{"Sec-Fetch-Site": "cross-site"}, http.StatusForbidden},
+		"another host of the site":     {map[string]string{"Sec-Fetch-Site": "same-site"}, http.StatusForbidden},
+		"an old browser, another site": {map[string]string{"Origin": "https://evil.example"}, http.StatusForbidden},
+		"a page without an origin":     {map[string]string{"Origin": "null"}, http.StatusForbidden},
+		"the page itself":              {map[string]string{"Sec-Fetch-Site": "same-origin"}, http.StatusOK},
+		"an old browser, the page":     {map[string]string{"Origin": a.url}, http.StatusOK},
+		"no browser":                   {nil, http.StatusOK},
 	} {
-		method := http.MethodPost
-		if c.form == "" {
-			method = http.MethodGet
-		}
-		for _, accept := range []func(*http.Request){nil, html} {
-			resp, text := a.send(t, method, c.query, c.form, accept)
-			assert.Equal(t, c.status, resp.StatusCode, "%s %.40s", c.query, c.form)
-			want := c.want
-			if accept != nil && !strings.Contains(c.query, "format") {
-				want = strings.NewReplacer("'", "&#39;", `"`, "&#34;").Replace(want)
-			} else if !strings.HasPrefix(text, "<") {
-				want = strings.ReplaceAll(want, `"`, `\"`)
-			}
-			assert.Contains(t, text, want, "%s %.40s", c.query, c.form)
-		}
+		resp, _ := a.send(t, http.MethodPost, form("action", "shadow-on", "policy", "login"), test.fields)
+		assert.Equal(t, test.status, resp.StatusCode, name)
+		assert.Equal(t, test.status == http.StatusOK, a.login.Policy().Shadow, name)
+		a.post(t, "action", "shadow-off", "policy", "login")
 	}
-	resp, text := a.send(t, http.MethodPost, "", `{"action": "reload"}`, func(r *http.Request) { r.Header.Set("Content-Type", "application/json") })
-	assert.Equal(t, http.StatusUnsupportedMediaType, resp.StatusCode, text)
-	assert.NotContains(t, a.log.String(), "changed by hand")
+	resp, _ := a.send(t, http.MethodPut, nil, nil)
+	assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
+	assert.Equal(t, "GET, HEAD, POST", resp.Header.Get("Allow"))
 }
 
-// The fields that keep the answer from caches, frames, scripts and other hosts
-// are on every answer.
-func TestEveryAnswerIsGuarded(t *testing.T) {
-	a := start(t)
-	for _, user := range []string{"", "nobody", "ann"} {
-		for _, method := range []string{"GET", "POST", "PUT"} {
-			resp, text := a.send(t, method, "", "action=peek&policy=api&key=k", func(r *http.Request) { html(r); r.Header.Set("X-User", user) })
-			assert.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
-			assert.Equal(t, "nosniff", resp.Header.Get("X-Content-Type-Options"))
-			assert.Regexp(t, `^default-src 'none'; style-src 'sha256-[^']{44}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'$`,
-				resp.Header.Get("Content-Security-Policy"))
-			for _, never := range []string{"<script", "http://", "https://", " on" + "click", "style=", "<img", "<link"} {
-				assert.NotContains(t, text, never, "the page has no scripts and asks nothing of other hosts")
-			}
+func TestOtherHostsAreNotServed(t *testing.T) {
+	a := start(t, core.NewMemoryStore(), func(c *adminlimit.Config) { c.Hosts = []string{"localhost", "admin.example.com", "[2001:db8::1]"} })
+	for host, status := range map[string]int{
+		"localhost": 200, "localhost:8080": 200, "LocalHost": 200, "admin.example.com:443": 200, "[2001:db8::1]:80": 200, "[2001:db8::1]": 200,
+		"evil.example": 421, "evil.example:8080": 421, "localhost.evil.example": 421, "127.0.0.1": 421, "admin.example.com.": 421, "[2001:db8::2]": 421,
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			resp, text := a.send(t, method, form("action", "look", "policy", "login", "key", "k"), map[string]string{"Host": host})
+			assert.Equal(t, status, resp.StatusCode, host)
+			assert.Equal(t, status == 200, strings.Contains(text, "policies"), host)
 		}
 	}
 }
 
-func TestWhatIsShownFollowsAccept(t *testing.T) {
-	a := start(t)
-	for accept, page := range map[string]bool{
-		"": false, "*/*": false, "application/json": false, "text/html": true, "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": true,
-	} {
-		for query, forced := range map[string]any{"": nil, "?format=json": false, "?format=html": true} {
-			resp, text := a.send(t, "GET", query, "", func(r *http.Request) { r.Header.Set("Accept", accept) })
-			want := page
-			if forced != nil {
-				want = forced.(bool)
-			}
-			assert.Equal(t, want, strings.HasPrefix(text, "<!DOCTYPE html>"), "%q %s", accept, query)
-			assert.Equal(t, want, resp.Header.Get("Content-Type") == "text/html; charset=utf-8")
-			assert.Equal(t, !want, json.Valid([]byte(text)), fmt.Sprint(accept, query))
+var hostileKeys = []string{
+	"user:\xff", "user:\xfe", "user:\ufffd", `user:\xff`, `"user:\xff"`, `"`, `""`, `"a"b"`, `'a'`, "`a`", "\xff", "a\u202eb", "a\tb", "a\u2028b", "a\nb", "a\r\nb",
+	"a\x00b", "%ff", "a%20b", "a+b", "a b", "a  b", " a", "a ", " ", "a\u00a0b", "\ufeffa", "<b>&amp;", "\xff  \"", "\xed\xa0\x80", `\`, "a\u0301", "o'brien", "-x", "\u3164",
+	"a\u200bb", "a\ufe0fb", "</code><script>alert(1)</script>", `" onfocus="alert(1)`, "{{.}}", "ключ",
+}
+
+// What JSON and the page show of a key means that key and no other: it finds
+// that key's bucket alone.
+func TestWhatIsShownOfAKeyIsThatKey(t *testing.T) {
+	a := start(t, core.NewMemoryStore(), nil)
+	for i, key := range hostileKeys {
+		deny(t, a.login, key, i+1)
+	}
+	shown := a.get(t).Denied[0].Keys
+	require.Len(t, shown, len(hostileKeys))
+	_, page := a.send(t, http.MethodGet, nil, asHTML)
+	for i, k := range shown {
+		key := hostileKeys[len(hostileKeys)-1-i]
+		assert.NotRegexp(t, `[\x00-\x1f\x7f-\x9f\x{a0}\x{200b}\x{202e}\x{2028}\x{3164}\x{fe0f}\x{feff}\x{fffd}]|^ | $|  `, k.Key, "each character can be seen")
+		pasted := k.Key
+		if i < 10 {
+			pasted = html.UnescapeString(regexp.MustCompile(`<code>([^<]*)</code></th><td data-label="Denied">`).FindAllStringSubmatch(page, -1)[i][1])
+		}
+		for _, given := range []string{k.Key, pasted} {
+			status, s := a.post(t, "action", "reset", "policy", "login", "key", given)
+			require.Equal(t, http.StatusOK, status, "%q: %s", key, s.Error)
+			assert.Equal(t, k.Key, s.Bucket.Key)
+		}
+		for j, other := range hostileKeys {
+			res, err := a.login.Peek(t.Context(), other)
+			require.NoError(t, err)
+			assert.Equal(t, j >= len(hostileKeys)-1-i, res.Remaining == 5, "%q was reset, and %q", key, other)
 		}
 	}
+	assert.NotContains(t, page, "<script")
+	assert.NotContains(t, page, `" onfocus="`)
+}
+
+// What a browser sends from a page is what the page says, also in a field that
+// nobody sees.
+func TestThePageEscapesInEachPlace(t *testing.T) {
+	a := start(t, core.NewMemoryStore(), nil)
+	const evil = `"><script>alert(1)</script>'&` + "\u202e"
+	for _, f := range []url.Values{
+		form("action", "look", "policy", "login", "key", evil), form("action", "reset", "policy", "login", "key", evil),
+		form("action", "look", "policy", evil, "key", evil), form("action", evil), form("action", "look", "policy", "api", "key", "k", "plan", evil),
+	} {
+		_, page := a.send(t, http.MethodPost, f, map[string]string{"Accept": "text/html", "X-User": "<u>\u202eann"})
+		for _, never := range []string{"<script", "<u>", "\u202e"} {
+			assert.NotContains(t, page, never, "%v", f)
+		}
+	}
+}
+
+func TestMistakesInTheConfigAreAllReported(t *testing.T) {
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
+	anybody := func(*http.Request) (string, bool) { return "ann", true }
+	_, err := adminlimit.New(nil, adminlimit.Config{Limiters: []*core.Limiter{l, nil, l}, Hosts: []string{"localhost:80", "[::1]"}})
+	for _, want := range []string{"New authorise: <nil> must be a function", "Limiters[1]: <nil>", `Limiters[2]: "api" is the policy of an earlier limiter`, `Hosts: "localhost:80"`} {
+		require.ErrorContains(t, err, want)
+	}
+	for _, host := range []string{"", "http://localhost", "a b", "ann@localhost", "*", "localhost:", "::1"} {
+		_, err = adminlimit.New(anybody, adminlimit.Config{Limiters: []*core.Limiter{l}, Hosts: []string{host}})
+		require.ErrorContains(t, err, "adminlimit.Config.Hosts", host)
+	}
+	_, err = adminlimit.New(anybody, adminlimit.Config{})
+	require.ErrorContains(t, err, "adminlimit.Config.Limiters")
 }

@@ -1,21 +1,20 @@
 package adminlimit_test
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/adminlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/denied"
 )
 
 // The app says who asks, here by a password. The page is then at /admin/limits.
 func Example() {
-	top := core.Must(denied.New())
+	var top adminlimit.Top
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "login", Limits: []core.Limit{core.PerHour(5)},
 	}, core.WithObserver(top.Observe)))
@@ -23,10 +22,11 @@ func Example() {
 		user, password, _ := r.BasicAuth()
 		return user, user == "ann" && password == "secret" // a real one compares hashes, in constant time
 	}
-	http.Handle("/admin/limits", adminlimit.New(authorise,
-		adminlimit.Limiters(limiter), adminlimit.WithDenied(top), adminlimit.Writable(), adminlimit.WithChallenge(`Basic realm="limits"`)))
+	http.Handle("/admin/limits", core.Must(adminlimit.New(authorise, adminlimit.Config{
+		Limiters: []*core.Limiter{limiter}, Denied: &top, Writable: true, Challenge: `Basic realm="limits"`,
+	})))
 
-	r := httptest.NewRequest(http.MethodPost, "/admin/limits", strings.NewReader("action=peek&policy=login&key=ip:192.0.2.1"))
+	r := httptest.NewRequest(http.MethodPost, "/admin/limits", strings.NewReader("action=look&policy=login&key=ip:192.0.2.1"))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	w := httptest.NewRecorder()
 	http.DefaultServeMux.ServeHTTP(w, r)
@@ -40,60 +40,45 @@ func Example() {
 	// 200
 }
 
-// Programs get JSON.
-func ExampleHandler() {
+// Programs read the JSON into a State.
+func ExampleState() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "login", Limits: []core.Limit{core.PerHour(5)}}))
 	ann := func(*http.Request) (string, bool) { return "ann", true }
-	server := httptest.NewServer(adminlimit.New(ann, adminlimit.Limiters(limiter), adminlimit.Writable()))
+	server := httptest.NewServer(core.Must(adminlimit.New(ann, adminlimit.Config{Limiters: []*core.Limiter{limiter}})))
 	defer server.Close()
-	resp, err := http.PostForm(server.URL, url.Values{"action": {"shadow-on"}, "policy": {"login"}})
+	resp, err := http.Get(server.URL)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(resp.Body)
-	_, text2, _ := strings.Cut(string(text), `"done": `)
-	fmt.Println(text2[:strings.Index(text2, "}")+1])
-	// Output:
-	// {
-	//     "action": "shadow-on",
-	//     "by": "ann",
-	//     "policy": "login",
-	//     "before": "off",
-	//     "after": "on",
-	//     "note": "in this process, until its next reload or start"
-	//   }
+	var state adminlimit.State
+	if err := json.NewDecoder(resp.Body).Decode(&state); err != nil {
+		fmt.Println(err)
+	}
+	for _, policy := range state.InForce {
+		fmt.Println(policy.Name, policy.Limits)
+	}
+	// Output: login [5/h]
 }
 
-// Whoever has another role is known, and must not look.
-func ExampleAuthorise() {
-	var authorise adminlimit.Authorise = func(r *http.Request) (who string, ok bool) {
-		who = r.Header.Get("X-User") // as a gateway of your own sets it
-		return who, who == "ann"
+// Without a page, a report can be logged.
+func ExampleTop() {
+	var top adminlimit.Top
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "login", Limits: []core.Limit{core.PerHour(2)},
+	}, core.WithObserver(top.Observe)))
+	for _, user := range []string{"ann", "bob", "bob", "bob", "bob", "ann", "ann"} {
+		_, _ = limiter.Allow(context.Background(), "user:"+user)
 	}
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "login", Limits: []core.Limit{core.PerHour(5)}}))
-	h := adminlimit.New(authorise, adminlimit.Limiters(limiter))
-	for _, user := range []string{"", "bob", "ann"} {
-		r := httptest.NewRequest(http.MethodGet, "/admin/limits", nil)
-		r.Header.Set("X-User", user)
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		fmt.Println(w.Code)
+	for _, policy := range top.Report() {
+		fmt.Println(policy.Policy, "denied", policy.Denied)
+		for _, key := range policy.Keys {
+			fmt.Println(key.Key, key.AtLeast)
+		}
 	}
 	// Output:
-	// 403
-	// 403
-	// 200
-}
-
-// New panics with all mistakes.
-func ExampleOption() {
-	options := []adminlimit.Option{adminlimit.WithPolicyFile(""), adminlimit.WithRedisStore("main", nil)}
-	defer func() {
-		first, _, _ := strings.Cut(fmt.Sprint(recover()), "\n")
-		fmt.Println(first)
-	}()
-	adminlimit.New(nil, options...)
-	// Output: ratelimit: adminlimit.New authorise: <nil> must be a function that says who sent a request: there is no default (RL321)
+	// login denied 3
+	// user:bob 2
+	// user:ann 1
 }

@@ -8,12 +8,7 @@ import (
 	"encoding/json"
 	"html/template"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
-	"unicode"
-
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
 var (
@@ -24,9 +19,12 @@ var (
 
 	page = template.Must(template.New("page").Funcs(template.FuncMap{
 		"style":  func() template.HTML { return template.HTML("<style>" + style + "</style>") }, //nolint:gosec // a constant
-		"show":   shown,
-		"span":   func(seconds float64) string { return oncall.Wait(time.Duration(seconds * float64(time.Second))) },
-		"moment": oncall.Instant,
+		"has":    slices.Contains[[]string],
+		"isHash": isHash,
+		"bucket": func(policy, key string) Bucket { return Bucket{Policy: policy, Key: key} },
+		"span":   func(seconds float64) string { return wait(time.Duration(seconds * float64(time.Second))) },
+		"clock":  func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
+		"moment": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
 	}).Parse(source))
 
 	// contentPolicy lets the page have its style and its forms, and nothing
@@ -38,32 +36,11 @@ var (
 	}()
 )
 
-func writePage(b *bytes.Buffer, a *answer) {
-	if err := page.Execute(b, a); err != nil {
-		panic(err) // the template does not fit its data
-	}
-}
+func writePage(b *bytes.Buffer, s *State) error { return page.Execute(b, s) }
 
-func writeJSON(b *bytes.Buffer, a *answer) {
+func writeJSON(b *bytes.Buffer, s *State) error {
 	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	if err := e.Encode(a); err != nil {
-		panic(err) // a limiter has no policy that can't be written
-	}
-}
-
-// shown returns s, which is no key, as the page shows it: quoted if it has
-// bytes that nobody can see, or that change how others are read.
-func shown(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
-		return strconv.Quote(s)
-	}
-	return s
-}
-
-// CanPeek reports whether the denied keys of a policy can be looked up: hashes
-// by a secret can't.
-func (a *answer) CanPeek(name string) bool {
-	return !a.Denied.Hashed && slices.ContainsFunc(a.Policies, func(p policy) bool { return p.Name == name })
+	return e.Encode(s)
 }

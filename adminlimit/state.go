@@ -11,144 +11,129 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/denied"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// How many denied keys of a policy are shown, by default and at most, and how
-// many of all policies.
-const (
-	defaultTop = 20
-	mostTop    = 1000
-	mostOfAll  = 10_000
-)
-
-type answer struct {
-	Version  int            `json:"version"` // of this JSON: 1, until a member goes away or means something else
-	By       string         `json:"by"`      // who asked
-	Writable bool           `json:"writable"`
-	Error    string         `json:"error,omitempty"` // why the request failed
-	Done     *done          `json:"done,omitempty"`  // what it changed
-	Peek     *bucket        `json:"peek,omitempty"`
-	Policies []policy       `json:"policies"`
-	Denied   *denied.Report `json:"denied,omitempty"` // without WithDenied there is none
-	Stores   []storeState   `json:"stores"`
-	Now      []denials      `json:"-"` // of the page: who is denied, with buckets
-
-	CanReload bool `json:"-"` // there is a file to reload, for the page
-	html      bool
-	top       int
+// State is what the page shows, and its JSON.
+type State struct {
+	Version int       `json:"version"` // of this JSON: 1, until a member goes away or means something else
+	By      string    `json:"by"`      // who asked
+	Actions []string  `json:"actions"` // what a POST can do here
+	Error   string    `json:"error,omitempty"`
+	Done    string    `json:"done,omitempty"`   // what a POST has changed
+	Bucket  *Bucket   `json:"bucket,omitempty"` // of the key that a POST was about, after the change
+	Denied  []Denials `json:"denied"`           // by policy; null: nothing counts denials
+	Redis   *Redis    `json:"redis,omitempty"`
+	InForce []Policy  `json:"policies"`
 }
 
-type policy struct {
-	Name      string    `json:"name"`
-	Hash      string    `json:"hash"`
-	Since     time.Time `json:"since"`
-	Limits    []string  `json:"limits"`
-	Plans     []plan    `json:"plans,omitempty"`
-	Overrides int       `json:"overrides"` // how many keys have limits of their own, by the policy or by operators
-	Blocked   int       `json:"blocked"`   // how many keys are blocked, alike
-	OnFailure string    `json:"on_failure"`
-	Shadow    bool      `json:"shadow"`
+// Policy is a policy that this process obeys, and its exceptions.
+type Policy struct {
+	Name      string              `json:"name"`
+	Hash      string              `json:"hash"` // differs if the policy does: the first 12 hex digits of the SHA-256 of its JSON
+	Limits    []string            `json:"limits"`
+	Plans     map[string][]string `json:"plans,omitempty"`
+	Overrides int                 `json:"overrides"` // how many keys have limits of their own by the policy
+	Blocked   int                 `json:"blocked"`   // how many keys the policy blocks
+	OnFailure string              `json:"on_failure"`
+	Shadow    bool                `json:"shadow"`
 
-	Exceptions *oncall.Exceptions `json:"exceptions"` // what operators have set and this process obeys
+	// Exceptions are those that operators have set, and this process obeys.
+	Exceptions []Exception `json:"exceptions"`
+
+	// Followed says that this process asks Redis for changes of exceptions
+	// again and again. It did so ExceptionsAge seconds ago, with success.
+	Followed      bool    `json:"followed"`
+	ExceptionsAge float64 `json:"exceptions_age_seconds"`
 }
 
-type plan struct {
-	Name   string   `json:"name"`
-	Limits []string `json:"limits"`
+// Exception blocks a key, or gives it other limits.
+type Exception struct {
+	Key     string    `json:"key"`
+	Blocked bool      `json:"blocked,omitempty"`
+	Limits  []string  `json:"limits,omitempty"` // none: it is a block
+	Until   time.Time `json:"until,omitzero"`   // zero: until it is removed
+	By      string    `json:"by,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
 }
 
-type storeState struct {
-	Name       string  `json:"name"`
-	Breaker    string  `json:"breaker"`
-	Opened     int64   `json:"opened"`
-	Away       float64 `json:"away_seconds"`
-	Calls      int64   `json:"calls"`
-	Decisions  int64   `json:"decisions"`
-	DenyCache  int64   `json:"deny_cache"`
-	Leased     int64   `json:"leased"`
-	Unreadable int64   `json:"unreadable"`
+// Redis is how the store does.
+type Redis struct {
+	Breaker   string  `json:"breaker"` // closed if Redis answers, open or half-open if not
+	Opened    int64   `json:"opened"`  // how often that has happened
+	Away      float64 `json:"away_seconds"`
+	Calls     int64   `json:"calls"`
+	Decisions int64   `json:"decisions"` // that the calls carried
 }
 
-// state notes in a what is in force, who is denied most, and what stores did.
-func (h *Handler) state(a *answer) {
-	a.Policies, a.Stores = make([]policy, len(h.limiters)), make([]storeState, len(h.settings.Stores))
-	a.CanReload = h.writable && h.path != ""
-	for i, l := range h.limiters {
-		p, since := l.Policy(), l.Since()
-		overrides, blocked := oncall.RulesOf(l).Count()
-		a.Policies[i] = policy{
-			Name: p.Name, Hash: hashOf(p), Since: since.UTC().Truncate(time.Second), Limits: oncall.Texts(p.Limits), Overrides: overrides, Blocked: blocked,
-			OnFailure: p.OnFailure.String(), Shadow: p.Shadow, Exceptions: oncall.ExceptionsOf(l, time.Now(), h.form),
-		}
-		a.Policies[i].Exceptions.Hashed = h.hashed()
-		for _, name := range slices.Sorted(maps.Keys(p.Plans)) {
-			a.Policies[i].Plans = append(a.Policies[i].Plans, plan{name, oncall.Texts(p.Plans[name])})
+// inForce notes in s who is denied, how the store does, and what is in force.
+func (h *handler) inForce(s *State) {
+	ages := make(map[string]float64)
+	if h.Redis != nil {
+		stats := h.Redis.Stats()
+		s.Redis = &Redis{stats.Breaker.String(), stats.Opened, stats.Away.Seconds(), stats.Calls, stats.Decisions}
+		for _, e := range stats.Exceptions {
+			ages[e.Policy] = e.Age.Seconds()
 		}
 	}
-	for i, s := range h.settings.Stores {
-		stats := s.Stats()
-		a.Stores[i] = storeState{
-			Name: s.Name, Breaker: stats.Breaker.String(), Opened: stats.Opened, Away: stats.Away.Seconds(), Calls: stats.Calls,
-			Decisions: stats.Decisions, DenyCache: stats.Denied, Leased: stats.Leased, Unreadable: stats.Unreadable,
+	for _, l := range h.Limiters {
+		p := l.Policy()
+		one := Policy{
+			Name: p.Name, Hash: hashOf(p), Limits: texts(p.Limits), Overrides: len(p.Overrides), Blocked: len(p.Blocked),
+			OnFailure: p.OnFailure.String(), Shadow: p.Shadow, Exceptions: exceptionsOf(l),
 		}
+		for name, limits := range p.Plans {
+			if one.Plans == nil {
+				one.Plans = make(map[string][]string)
+			}
+			one.Plans[name] = texts(limits)
+		}
+		one.ExceptionsAge, one.Followed = ages[p.Name]
+		s.InForce = append(s.InForce, one)
 	}
-	if h.denied == nil {
+	if h.Denied == nil {
 		return
 	}
-	report, room := h.denied.Report(), mostOfAll
-	for i, p := range report.Policies {
-		if a.Peek != nil && a.Peek.Policy == p.Policy {
-			a.Peek.AtLeast = a.Peek.countOf(h.denied, p)
+	s.Denied = slices.DeleteFunc(h.Denied.Report(), func(d Denials) bool { return h.byName[d.Policy] == nil })
+	for _, d := range s.Denied {
+		for i := range d.Keys {
+			d.Keys[i].Key = text(d.Keys[i].Key)
 		}
-		report.Policies[i] = p.Top(min(a.top, room))
-		for j := range report.Policies[i].Keys {
-			report.Policies[i].Keys[j].Key = oncall.ShownKey(report.Policies[i].Keys[j].Key)
-		}
-		room -= len(report.Policies[i].Keys)
 	}
-	a.Denied = &report
 }
 
-// hashed reports whether keys are shown as hashes: then those of exceptions are
-// too.
-func (h *Handler) hashed() bool { return h.denied != nil && h.denied.Hashed() }
-
-func (h *Handler) form(key string) string {
-	if h.hashed() {
-		return h.denied.Form(key)
+// exceptionsOf returns what operators have set and l obeys, sorted by key.
+func exceptionsOf(l *core.Limiter) []Exception {
+	e, list := l.Exceptions(), []Exception{}
+	add := func(key string, limits []core.Limit, note store.ExceptionNote) {
+		list = append(list, Exception{
+			Key: text(key), Blocked: len(limits) == 0, Limits: texts(limits), Until: note.Until, By: text(note.By), Reason: text(note.Reason),
+		})
 	}
-	return oncall.ShownKey(key)
+	for _, key := range slices.Sorted(maps.Keys(e.Overrides)) {
+		add(key, e.Overrides[key], e.OverrideNotes[key])
+	}
+	for _, key := range e.Blocked {
+		add(key, nil, e.BlockNotes[key])
+	}
+	slices.SortStableFunc(list, func(a, b Exception) int { return strings.Compare(a.Key, b.Key) })
+	return list
 }
 
-// hashOf returns the first 12 hex digits of the SHA-256 of p as JSON, plans and
-// overrides included.
+// hashOf returns a text that differs if policies do.
 func hashOf(p core.Policy) string {
-	text, err := json.Marshal(p)
+	definition, err := json.Marshal(p)
 	if err != nil { // a time zone without a name, which no file can have
-		text = fmt.Append(nil, p) // limits are written as text
+		definition = fmt.Append(nil, p)
 	}
-	sum := sha256.Sum256(text)
+	sum := sha256.Sum256(definition)
 	return hex.EncodeToString(sum[:6])
 }
 
-func left(res core.Result) string {
-	var words []string
-	for _, l := range res.Limits() {
-		words = append(words, fmt.Sprintf("%s: %d of %d tokens left", l.Limit.Name, l.Remaining, l.Limit.Capacity))
+func texts(limits []core.Limit) []string {
+	list := make([]string, len(limits))
+	for i, l := range limits {
+		list[i] = l.String()
 	}
-	if words == nil {
-		return "not known"
-	}
-	return strings.Join(words, ", ")
+	return list
 }
-
-func onOff(on bool) string {
-	if on {
-		return "on"
-	}
-	return "off"
-}
-
-func clip(s string) string { return s[:min(len(s), 80)] }

@@ -6,35 +6,15 @@ import (
 	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/internal/outgoing"
 )
 
-// Answer is an answer that is over, for [WithSettle].
-type Answer struct {
-	*http.Response // its Body must not be read
-
-	// Read is the end of the body: up to 64 KiB of what the caller has read of
-	// it last. The usage that a language model reports stands there.
-	Read []byte
-}
-
-// tailBytes is the length of Answer.Read.
-const tailBytes = 64 << 10
-
-// follow ends turn when the body of its answer is over.
-func (t *Transport) follow(turn *outgoing.Turn, res *http.Response) {
-	if turn.Hold() == 0 && t.settle == nil {
-		turn.End(nil)
+// follow ends c when the body of its answer is over.
+func (t *Transport) follow(c *call, res *http.Response) {
+	if c.hold == 0 && t.settle == nil {
+		c.end(nil)
 		return
 	}
-	b := &body{ReadCloser: res.Body, turn: turn, keeps: t.settle != nil}
-	b.end = func() {
-		var used core.Units
-		defer func() { turn.End(used) }() // also if settle panics
-		if t.settle != nil {
-			used = t.settle(&Answer{res, b.last()})
-		}
-	}
+	b := &body{ReadCloser: res.Body, call: c, res: res}
 	if res.Body == http.NoBody {
 		b.over()
 		return
@@ -48,17 +28,19 @@ func (t *Transport) follow(turn *outgoing.Turn, res *http.Response) {
 	}
 }
 
-// body is the body of an answer. Its turn ends when it has been read or closed.
+// body is the body of an answer. Its call ends when it has been read or closed.
 type body struct {
 	io.ReadCloser
-	turn *outgoing.Turn
+	call *call
+	res  *http.Response
 	once sync.Once
-	end  func()
 
-	keeps bool // the tail
-	mu    sync.Mutex
-	tail  []byte // guarded by mu
+	mu  sync.Mutex
+	end []byte // that was read last, if there is something to settle; guarded by mu
 }
+
+// endBytes is how much of a body is kept to settle by.
+const endBytes = 64 << 10
 
 // Read reads from the answer. The slots of a long one are held for as long as
 // it is read.
@@ -68,7 +50,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if err != nil {
 		b.over()
 	} else {
-		b.turn.HoldOn()
+		b.call.holdOn()
 	}
 	return n, err
 }
@@ -80,19 +62,27 @@ func (b *body) Close() error {
 	return err
 }
 
-// over ends the turn, once.
-func (b *body) over() { b.once.Do(b.end) }
+// over ends the call, once.
+func (b *body) over() {
+	b.once.Do(func() {
+		var used core.Units
+		defer func() { b.call.end(used) }() // also if settle panics
+		if settle := b.call.t.settle; settle != nil {
+			used = settle(b.res, b.last())
+		}
+	})
+}
 
 // keep keeps the last bytes that were read.
 func (b *body) keep(p []byte) {
-	if !b.keeps || len(p) == 0 {
+	if b.call.t.settle == nil || len(p) == 0 {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tail = append(b.tail, p...)
-	if len(b.tail) > 2*tailBytes {
-		b.tail = append(b.tail[:0], b.tail[len(b.tail)-tailBytes:]...)
+	b.end = append(b.end, p...)
+	if len(b.end) > 2*endBytes {
+		b.end = append(b.end[:0], b.end[len(b.end)-endBytes:]...)
 	}
 }
 
@@ -100,5 +90,5 @@ func (b *body) keep(p []byte) {
 func (b *body) last() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.tail[max(0, len(b.tail)-tailBytes):]
+	return b.end[max(0, len(b.end)-endBytes):]
 }

@@ -4,7 +4,7 @@
 //
 //	client := &http.Client{Transport: clientlimit.New(http.DefaultTransport)}
 //
-// It learns the limits from the answers. If they are known, give it a limiter:
+// It goes by what the answers say. If the limits are known, give it a limiter:
 // [WithLimiter]. It needs the standard library and package core alone.
 //
 // See [docs/client.md].
@@ -14,11 +14,10 @@ package clientlimit
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"net/http"
 	"time"
-
-	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/internal/outgoing"
 )
 
 // Transport is an [http.RoundTripper] that sends requests when the limits of
@@ -26,22 +25,24 @@ import (
 // is the host. Create it with [New]. It is safe for concurrent use, starts no
 // goroutine and needs no closing.
 //
+//   - Requests of a key wait in the order in which they came.
 //   - With a limiter, a request waits for its tokens.
-//   - A refusal (429, and 403 if it says that a limit is the reason) has all
-//     requests of the key pause, for as long as Retry-After or another field
-//     says. When the pause is over one request goes first, and the others
-//     follow when it is answered.
-//   - Without a limiter, if the answers say what is left and when it is reset,
-//     the Transport spreads that over the time. If they don't, it learns from
-//     refusals which rate is possible.
-//   - A refused request is sent again, if its body can be sent again: it has
-//     none, or a GetBody, as [http.NewRequest] sets it for buffers and
-//     strings. If it can't be sent again, or not in time, the caller gets the
-//     refusal, with its body unread.
+//   - Without one, if the answers say what is left and when it is reset, the
+//     Transport spreads that over the time.
+//   - A refusal has all requests of the key pause, for as long as the answer
+//     says. When the pause is over one request goes first; when it is answered
+//     the others follow, at the rate that the service has accepted so far.
+//     [WithRefusal] changes which answers are refusals. If the service names
+//     several limits (X-RateLimit-Resource, X-RateLimit-Bucket), each pauses
+//     alone, with the requests whose path begins alike.
+//   - A refused request is sent again if its body can be: it has none, or a
+//     GetBody, as [http.NewRequest] sets it for buffers and strings. If it
+//     can't be sent again, or not in time, the caller gets the refusal.
 //   - After 503 with Retry-After, and after errors of the connection, requests
-//     are sent again that may have been executed: if their method is
-//     idempotent (RFC 9110, section 9.2.2), or [WithRetryOf] says so. Requests
-//     that found no connection were never sent, so all methods are sent again.
+//     are sent again only if executing them twice does no harm: their method is
+//     idempotent (RFC 9110, section 9.2.2), or they have an Idempotency-Key.
+//     Requests that found no connection were never sent, so all methods are
+//     sent again.
 //
 // A request that would have to wait beyond the deadline of its context, or for
 // longer than [WithMaxWait], fails at once with an [Error]. So nothing that a
@@ -51,29 +52,36 @@ import (
 // body of its answer has been read or closed.
 type Transport struct {
 	next http.RoundTripper
-	gate *outgoing.Gate
 	config
+	lanes
 }
 
 // New returns a Transport that sends requests by next; nil stands for
 // [http.DefaultTransport]. It panics with a [core.ConfigError] of each mistake
 // in the options.
 func New(next http.RoundTripper, options ...Option) *Transport {
-	c := config{key: ByHost(), attempts: 5, longest: time.Minute, queue: 1000}
+	c := config{key: ByHost(), attempts: 5, maxWait: time.Minute, queue: 1000}
 	for _, o := range options {
 		if o != nil {
 			o(&c)
 		}
 	}
-	if err := errors.Join(c.mistakes...); err != nil {
-		middleware.RefuseArguments(err)
-	}
+	panicWith(c.mistakes...)
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	return &Transport{next: next, config: c, gate: outgoing.New(outgoing.Config{
-		Name: c.name, Limiter: c.limiter, Shared: c.shared, Queue: c.queue, Observers: c.observers, Jitter: c.jitter,
-	})}
+	t := &Transport{next: next, config: c}
+	if t.window = 1; c.limiter != nil {
+		t.window = math.MaxInt32
+	}
+	return t
+}
+
+// panicWith panics if there are mistakes.
+func panicWith(mistakes ...error) {
+	if err := errors.Join(mistakes...); err != nil {
+		panic(fmt.Errorf("ratelimit: %w", err))
+	}
 }
 
 // CloseIdleConnections closes those of the transport that sends the requests,
@@ -84,20 +92,40 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// State is how one key is doing.
-type State = outgoing.State
-
-// State returns how a key is doing now, such as "host:api.example.com" of
-// [ByHost]. It is for pages and logs, and is the zero State for a key that was
-// not used lately.
-func (t *Transport) State(key string) State { return t.gate.State(key) }
+// ErrQueueFull means that a request was not sent, because too many wait for its
+// key: see [WithQueue].
+var ErrQueueFull = errors.New("ratelimit: too many requests wait already (RL622)")
 
 // Error means that a request was not sent, because it would have waited for too
 // long, or too many requests wait already. [errors.As] finds it in the error of
 // an [http.Client]. It wraps [core.ErrDeadline], [core.ErrCapacity] or
 // [ErrQueueFull].
-type Error = outgoing.Error
+type Error struct {
+	Key   string
+	Until time.Time // when it could have been sent at the earliest; zero: that is not known, or never
+	Err   error
 
-// ErrQueueFull means that a request was not sent, because too many wait for its
-// key: see [WithQueue].
-var ErrQueueFull = outgoing.ErrQueueFull
+	reason string // what it would have waited for
+}
+
+// Error names the key, what the request would have waited for, and until when.
+func (e *Error) Error() string {
+	text := "ratelimit: not sent to " + e.Key
+	if e.reason != "" {
+		text += ": " + e.reason
+	}
+	if !e.Until.IsZero() {
+		text += " until " + e.Until.Format(time.RFC3339)
+	}
+	return text + ": " + e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// What requests wait for.
+const (
+	forPause   = "the service asks to wait"
+	forPace    = "the pace that the service's answers allow"
+	forLimiter = "the limiter"
+	forTurn    = "requests that came before"
+)

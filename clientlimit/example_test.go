@@ -60,66 +60,28 @@ func ExampleTransport() {
 	transport := clientlimit.New(http.DefaultTransport, clientlimit.WithAttempts(3), clientlimit.WithMaxWait(10*time.Second))
 	client := &http.Client{Transport: transport}
 	defer client.CloseIdleConnections()
-	fmt.Println(transport.State("host:api.example.com").Waiting)
-	// Output: 0
-}
-
-func ExampleState() {
-	server := full()
-	defer server.Close()
-	transport := clientlimit.New(nil, clientlimit.WithKey(func(*http.Request) (string, error) { return "provider", nil }))
-	res, err := (&http.Client{Transport: transport}).Get(server.URL)
-	if err != nil {
-		panic(err)
-	}
-	res.Body.Close()
-	s := transport.State("provider")
-	fmt.Println(s.Waiting, s.UnderWay, s.PausedUntil.IsZero())
-	// Output: 0 0 false
+	fmt.Println(client.Timeout) // none: WithMaxWait bounds waits
+	// Output: 0s
 }
 
 func ExampleKeyFunc() {
 	var byAccount clientlimit.KeyFunc = func(r *http.Request) (string, error) {
 		return core.JoinKey("account", r.URL.Query().Get("account")), nil
 	}
-	key, _ := byAccount(httptest.NewRequest("GET", "/?account=7", nil))
+	key, _ := byAccount(httptest.NewRequest(http.MethodGet, "/?account=7", nil))
 	fmt.Println(key)
 	// Output: account:7
 }
 
 func ExampleOption() {
-	options := []clientlimit.Option{clientlimit.WithQueue(100), clientlimit.WithName("github")}
+	options := []clientlimit.Option{clientlimit.WithQueue(100), clientlimit.WithAttempts(3)}
 	clientlimit.New(nil, options...)
 	// Output:
 }
 
-func ExampleEvent() {
-	server := full()
-	defer server.Close()
-	client := &http.Client{Transport: clientlimit.New(nil, clientlimit.WithName("github"),
-		clientlimit.WithObserver(func(_ context.Context, e clientlimit.Event) { fmt.Println(e.Client, e.Kind) }))}
-	res, err := client.Get(server.URL)
-	if err != nil {
-		panic(err)
-	}
-	res.Body.Close()
-	// Output:
-	// github sent
-	// github refused
-	// github paused
-}
-
-func ExampleKind() {
-	counts := map[clientlimit.Kind]int{}
-	observe := func(_ context.Context, e clientlimit.Event) { counts[e.Kind]++ }
-	observe(context.Background(), clientlimit.Event{Kind: clientlimit.Sent})
-	fmt.Println(counts)
-	// Output: map[sent:1]
-}
-
 // A request takes 1,000 tokens at first, and in the end what the model says
 // that it used.
-func ExampleAnswer() {
+func ExampleWithSettle() {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"text": "hello", "usage": {"total_tokens": 840}}`)
 	}))
@@ -130,13 +92,13 @@ func ExampleAnswer() {
 	client := &http.Client{Transport: clientlimit.New(nil,
 		clientlimit.WithLimiter(limiter, func(*http.Request) (string, error) { return "model", nil }),
 		clientlimit.WithUnits(func(*http.Request) (core.Units, error) { return core.Units{"tokens": 1000}, nil }),
-		clientlimit.WithSettle(func(a *clientlimit.Answer) core.Units {
+		clientlimit.WithSettle(func(_ *http.Response, end []byte) core.Units {
 			var answer struct {
 				Usage struct {
 					Tokens int64 `json:"total_tokens"`
 				}
 			}
-			if json.Unmarshal(a.Read, &answer) != nil {
+			if json.Unmarshal(end, &answer) != nil {
 				return nil // the estimate stays
 			}
 			return core.Units{"tokens": answer.Usage.Tokens}
@@ -152,4 +114,41 @@ func ExampleAnswer() {
 	left, _ := limiter.Peek(context.Background(), "model")
 	fmt.Println(text.Text, err, left.Limits()[0].Remaining)
 	// Output: hello <nil> 99160
+}
+
+// A service says in the body of 429 when to come back, in a form of its own.
+func ExampleRefusal() {
+	busy := true
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if busy {
+			busy = false
+			w.WriteHeader(http.StatusTooManyRequests)
+			fmt.Fprint(w, `{"retryDelay": "0.05s"}`)
+		}
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: clientlimit.New(nil, clientlimit.WithRefusal(
+		func(res *http.Response, start []byte) clientlimit.Refusal {
+			r := clientlimit.ReadRefusal(res, start)
+			var body struct{ RetryDelay string }
+			if r.Kind == clientlimit.Refused && json.Unmarshal(start, &body) == nil {
+				r.After, _ = time.ParseDuration(body.RetryDelay)
+			}
+			return r
+		}))}
+	began := time.Now()
+	res, err := client.Get(server.URL)
+	if err != nil {
+		panic(err)
+	}
+	res.Body.Close()
+	fmt.Println(res.StatusCode, time.Since(began) >= 50*time.Millisecond)
+	// Output: 200 true
+}
+
+func ExampleRefusalKind() {
+	spent := &http.Response{StatusCode: http.StatusTooManyRequests}
+	r := clientlimit.ReadRefusal(spent, []byte(`{"error": {"code": "insufficient_quota"}}`))
+	fmt.Println(r.Kind == clientlimit.RefusedForGood)
+	// Output: true
 }

@@ -1,13 +1,14 @@
 package clientlimit
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // KeyFunc returns the key of a request: requests with the same key share their
@@ -33,11 +34,14 @@ func ByHost() KeyFunc {
 var usualPorts = map[string]string{"http": "80", "https": "443"}
 
 // ByHeader limits by the host and a header field of the request, such as the
-// API key with which it comes. Keys can be secrets: observers see them, and
-// [core.LogKey] hides them in logs.
+// API key with which it comes. The field's value can be a secret: the key has a
+// hash of it. ByHeader panics with a [core.ConfigError] if no field can have
+// the name.
 func ByHeader(name string) KeyFunc {
 	if name == "" || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == ':' }) {
-		return middleware.BadArgument[*http.Request, string]("clientlimit.ByHeader", name, `must be the name of a header field, such as "Authorization"`)
+		panicWith(&core.ConfigError{
+			Field: "clientlimit.ByHeader", Value: name, Reason: `must be the name of a header field, such as "Authorization"`,
+		})
 	}
 	byHost := ByHost()
 	return func(r *http.Request) (string, error) {
@@ -49,7 +53,8 @@ func ByHeader(name string) KeyFunc {
 		if value == "" {
 			return "", fmt.Errorf("%w: it has no field %s", core.ErrNoKey, http.CanonicalHeaderKey(name))
 		}
-		return host + ":" + core.JoinKey(strings.ToLower(name), value), nil
+		hash := sha256.Sum256([]byte(value))
+		return host + ":" + core.JoinKey(strings.ToLower(name), hex.EncodeToString(hash[:8])), nil
 	}
 }
 

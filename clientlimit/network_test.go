@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,7 +23,7 @@ import (
 // oneSlot returns a client whose requests go one after the other, and what they
 // are limited by.
 func oneSlot(next http.RoundTripper) (*http.Client, *core.Limiter) {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.InFlight(1)}}))
+	limiter := own(core.InFlight(1))
 	return &http.Client{Transport: clientlimit.New(next, clientlimit.WithLimiter(limiter, clientlimit.ByHost()))}, limiter
 }
 
@@ -110,7 +111,7 @@ func TestAnUpgradedConnectionCanBeWrittenTo(t *testing.T) {
 		fmt.Fprint(conn, line)
 	})
 	client, limiter := oneSlot(next)
-	req := must(http.NewRequest("GET", server.URL, nil))
+	req := must(http.NewRequest(http.MethodGet, server.URL, nil))
 	req.Header.Set("Connection", "Upgrade")
 	req.Header.Set("Upgrade", "echo")
 	res := must(client.Do(req))
@@ -164,7 +165,7 @@ func TestABodyThatFailsIsNoMissingConnection(t *testing.T) {
 	body := func() (io.ReadCloser, error) {
 		return io.NopCloser(io.MultiReader(strings.NewReader("order 7"), away{})), nil
 	}
-	req := must(http.NewRequest("POST", server.URL, must(body())))
+	req := must(http.NewRequest(http.MethodPost, server.URL, must(body())))
 	req.GetBody = body
 	_, err := (&http.Client{Transport: clientlimit.New(next)}).Do(req)
 	if server.Close(); err == nil || calls.Load() > 1 {
@@ -173,8 +174,8 @@ func TestABodyThatFailsIsNoMissingConnection(t *testing.T) {
 }
 
 // Many goroutines share a client while the server serves, refuses, breaks off
-// and hangs, and callers give up. In the end nothing waits and no slot is
-// taken.
+// and hangs, and callers give up at any time. In the end nothing waits and no
+// slot is taken.
 func TestASharedClientInTrouble(t *testing.T) {
 	var n atomic.Int64
 	server, next := serve(t, true, func(w http.ResponseWriter, r *http.Request) {
@@ -187,41 +188,125 @@ func TestASharedClientInTrouble(t *testing.T) {
 		case 5:
 			<-r.Context().Done()
 		case 7:
-			w.Header().Set("Retry-After", "-1")
+			w.Header().Set("Retry-After-Ms", "10")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 		_, _ = io.Copy(w, r.Body)
 	})
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.InFlight(8), core.PerSecond(10_000)}}))
-	transport := clientlimit.New(next, clientlimit.WithLimiter(limiter, clientlimit.ByHost()), clientlimit.WithSharedPauses(core.NewMemoryStore()),
-		clientlimit.WithObserver(func(context.Context, clientlimit.Event) {}))
-	client := &http.Client{Transport: transport}
-	var all sync.WaitGroup
-	for range 32 {
-		all.Go(func() {
-			for range 3 {
-				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-				res, err := client.Do(must(http.NewRequestWithContext(ctx, "PUT", server.URL, strings.NewReader("x"))))
+	for what, limits := range map[string][]core.Limit{"slots": {core.InFlight(8)}, "tokens": {core.PerSecond(10_000)}} {
+		limiter := own(limits...)
+		client := &http.Client{Transport: clientlimit.New(next, clientlimit.WithLimiter(limiter, clientlimit.ByHost()))}
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), rand.N(time.Second))
+				defer cancel()
+				res, err := client.Do(must(http.NewRequestWithContext(ctx, http.MethodPut, server.URL, strings.NewReader("x"))))
 				if err == nil {
 					_, _ = io.Copy(io.Discard, res.Body)
 					res.Body.Close()
 				}
-				var late *clientlimit.Error
-				if errors.As(err, &late) && late.Key == "" {
-					t.Error(late)
-				}
-				cancel()
+			})
+		}
+		all.Wait()
+		key := must(clientlimit.ByHost()(must(http.NewRequest(http.MethodGet, server.URL, nil))))
+		for range 8 {
+			res := must(limiter.Allow(t.Context(), key))
+			if !res.Allowed {
+				t.Errorf("%s: one is lost: %v", what, res.Limits())
 			}
-		})
+			defer func() { _ = res.Release(t.Context()) }()
+		}
 	}
-	all.Wait()
-	key := must(clientlimit.ByHost()(must(http.NewRequest("GET", server.URL, nil))))
-	if s := transport.State(key); s.Waiting != 0 || s.UnderWay != 0 {
-		t.Errorf("%+v: want nothing waiting or under way", s)
+}
+
+// Whatever a hostile server does with an answer, a request ends in time, and the
+// caller gets an answer or an error.
+func TestHostileServers(t *testing.T) {
+	endless := func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			if _, err := w.Write(make([]byte, 1<<10)); err != nil {
+				return
+			}
+		}
 	}
-	for range 8 {
-		if res := must(limiter.Allow(t.Context(), key)); !res.Allowed {
-			t.Errorf("a slot is lost: %v", res.Limits())
+	slow := func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			_, _ = io.WriteString(w, "x")
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-r.Context().Done():
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	many := make([]string, 20_000)
+	for i := range many {
+		many[i] = `"a";r=0;t=1`
+	}
+	for what, attack := range map[string]http.HandlerFunc{
+		"an endless 429": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests); endless(w, r) },
+		"a slow 429":     func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests); slow(w, r) },
+		"a slow 503": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "0.01")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			slow(w, r)
+		},
+		"a silent 429": func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusTooManyRequests)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		},
+		"429 with less body than it says": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			w.WriteHeader(http.StatusTooManyRequests)
+		},
+		"many fields": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Ratelimit"] = many
+			w.Header()["Retry-After"] = []string{"0.01", "99"}
+			w.WriteHeader(http.StatusTooManyRequests)
+		},
+		"429 that redirects": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "/again")
+			w.Header().Set("Retry-After-Ms", "1e9999")
+			w.WriteHeader(http.StatusTooManyRequests)
+		},
+		"redirects without end": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "1e308")
+			http.Redirect(w, r, "/again", http.StatusFound)
+		},
+		"a refusal on each way": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "NaN")
+			w.Header().Set("X-RateLimit-Remaining", "0")
+			w.Header().Set("X-RateLimit-Reset", "1e308")
+			w.WriteHeader(http.StatusForbidden)
+		},
+	} {
+		for _, http2 := range []bool{false, true} {
+			t.Run(fmt.Sprint(what, ", HTTP/2: ", http2), func(t *testing.T) {
+				t.Parallel()
+				server, next := serve(t, http2, attack)
+				limiter := own(core.InFlight(1))
+				client := &http.Client{Transport: clientlimit.New(next, clientlimit.WithLimiter(limiter, clientlimit.ByHost()),
+					clientlimit.WithMaxWait(time.Second), clientlimit.WithAttempts(2))}
+				began := time.Now()
+				var all sync.WaitGroup
+				for range 3 {
+					all.Go(func() {
+						if res, err := client.Get(server.URL); err == nil {
+							res.Body.Close()
+						}
+					})
+				}
+				all.Wait()
+				if took := time.Since(began); took > 30*time.Second {
+					t.Errorf("3 requests took %v", took)
+				}
+				key := must(clientlimit.ByHost()(must(http.NewRequest(http.MethodGet, server.URL, nil))))
+				if res := must(limiter.Allow(t.Context(), key)); !res.Allowed {
+					t.Error("the slot is lost")
+				}
+			})
 		}
 	}
 }

@@ -3,6 +3,7 @@ package clientlimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/clientlimit"
@@ -27,9 +29,9 @@ type trackedBody struct {
 func (b *trackedBody) Close() error { b.closed++; return nil }
 
 func TestARefusalHoldsBackAllRequestsOfItsKey(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		p := newProvider(refusing(3*time.Second, "3"))
-		client := &http.Client{Transport: clientlimit.New(p)}
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(refusing(3*time.Second, "3"))
+		client := &http.Client{Transport: clientlimit.New(s)}
 		var all sync.WaitGroup
 		for range 20 {
 			all.Go(func() {
@@ -39,39 +41,44 @@ func TestARefusalHoldsBackAllRequestsOfItsKey(t *testing.T) {
 			})
 		}
 		all.Wait()
-		at := p.at()
+		at := s.at()
 		if len(at) != 21 || at[0] != 0 || at[1] < 3*time.Second {
 			t.Errorf("calls at %v: want one refused, and then 20 when the pause is over", at)
 		}
 	})
 }
 
-// After a pause one request asks whether it is really over.
+// After a pause one request asks whether it is really over. The others follow
+// when it is answered, or after a second.
 func TestAfterAPauseOneRequestGoesFirst(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		until := time.Now().Add(10 * time.Second)
-		p := newProvider(func(int, *http.Request) *http.Response {
-			time.Sleep(50 * time.Millisecond)
-			if time.Now().Before(until) {
-				return respond(429, "Retry-After", "1") // too early
+	for answered, next := range map[time.Duration]time.Duration{300 * time.Millisecond: 300 * time.Millisecond, 5 * time.Second: time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newService(func(n int, _ *http.Request) *http.Response {
+				switch {
+				case n == 21:
+					return respond(429, "Retry-After", "1")
+				case n > 21:
+					time.Sleep(answered)
+				}
+				return respond(200)
+			})
+			client := &http.Client{Transport: clientlimit.New(s)}
+			var all sync.WaitGroup
+			for _, n := range []int{20, 1, 9} { // the service answers many at once; it refuses one; others come
+				for range n {
+					all.Go(func() { _, _ = get(t.Context(), t, client, "a") })
+				}
+				synctest.Wait()
 			}
-			return respond(200)
+			all.Wait()
+			if at := s.at()[21:]; at[0] < time.Second || at[1] != at[0]+next {
+				t.Errorf("answers take %v: calls at %v, want one after the pause, and the next %v later", answered, at, next)
+			}
 		})
-		client := &http.Client{Transport: clientlimit.New(p, clientlimit.WithAttempts(20))}
-		var all sync.WaitGroup
-		for range 20 {
-			all.Go(func() { _, _ = get(t.Context(), t, client, "a") })
-		}
-		all.Wait()
-		for i, at := range p.at() {
-			if i > 0 && at < 9*time.Second && at-p.at()[i-1] < time.Second {
-				t.Errorf("calls at %v: want one a second while each is refused", p.at()[:i+1])
-			}
-		}
-	})
+	}
 }
 
-func TestAWaitBeyondThePatienceFailsAtOnce(t *testing.T) {
+func TestAWaitForTooLongFailsAtOnce(t *testing.T) {
 	for rule, c := range map[string]struct {
 		timeout time.Duration
 		options []clientlimit.Option
@@ -80,21 +87,24 @@ func TestAWaitBeyondThePatienceFailsAtOnce(t *testing.T) {
 		"beyond the longest wait": {time.Hour, []clientlimit.Option{clientlimit.WithMaxWait(10 * time.Second)}},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
-				p := newProvider(refusing(time.Hour, "60"))
-				client := &http.Client{Transport: clientlimit.New(p, c.options...)}
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(refusing(time.Hour, "60"))
+				client := &http.Client{Transport: clientlimit.New(s, c.options...)}
 				ctx, cancel := context.WithTimeout(t.Context(), c.timeout)
 				defer cancel()
-				res, err := client.Do(must(http.NewRequestWithContext(ctx, "GET", "http://a/", nil)))
-				if err != nil || res.StatusCode != 429 || p.bodies[0].read || p.bodies[0].closed {
-					t.Fatalf("%v, %v: want the refusal itself, with its body unread", res, err)
+				res, err := client.Do(must(http.NewRequestWithContext(ctx, http.MethodGet, "http://a/", nil)))
+				if err != nil || res.StatusCode != http.StatusTooManyRequests {
+					t.Fatalf("%v, %v: want the refusal itself", res, err)
+				}
+				if body, err := io.ReadAll(res.Body); string(body) != "answer" || err != nil {
+					t.Errorf("its body is %q, %v: want it whole", body, err)
 				}
 				res.Body.Close()
 				body := &trackedBody{Reader: strings.NewReader("x")}
-				_, err = client.Do(must(http.NewRequestWithContext(ctx, "POST", "http://a/", body)))
+				_, err = client.Do(must(http.NewRequestWithContext(ctx, http.MethodPost, "http://a/", body)))
 				var late *clientlimit.Error
-				if !errors.As(err, &late) || !errors.Is(err, core.ErrDeadline) || time.Since(p.start) != 0 || len(p.at()) != 1 || body.closed != 1 {
-					t.Fatalf("%v after %v, %d calls: want an Error at once, nothing sent, the body closed", err, time.Since(p.start), len(p.at()))
+				if !errors.As(err, &late) || !errors.Is(err, core.ErrDeadline) || time.Since(s.start) != 0 || len(s.at()) != 1 || body.closed != 1 {
+					t.Fatalf("%v after %v, %d calls: want an Error at once, nothing sent, the body closed", err, time.Since(s.start), len(s.at()))
 				}
 				if left := time.Until(late.Until); late.Key != "host:a" || left < time.Minute || left > time.Minute+time.Second {
 					t.Errorf("%+v: want the end of the pause", late)
@@ -104,48 +114,74 @@ func TestAWaitBeyondThePatienceFailsAtOnce(t *testing.T) {
 	}
 }
 
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
+// A request behind others fails at once if the limiter can't have tokens for all
+// of them in time.
+func TestAWaitBehindOthersIsForeseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &http.Client{Transport: clientlimit.New(newService(served), clientlimit.WithLimiter(own(core.PerSecond(1)), clientlimit.ByHost()))}
+		var all sync.WaitGroup
+		for range 11 {
+			all.Go(func() { _, _ = get(t.Context(), t, client, "a") })
+			synctest.Wait()
+		}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := get(ctx, t, client, "a"); !errors.Is(err, core.ErrDeadline) || time.Since(began) != 0 {
+			t.Errorf("%v after %v: want ErrDeadline at once, because 10 others wait for 10 s", err, time.Since(began))
+		}
+		all.Wait()
+	})
 }
 
 // What is sent again depends on the answer, the method and the body.
 func TestWhatIsSentAgain(t *testing.T) {
-	refuse := func(status int, fields ...string) func(int) *http.Response {
-		return func(int) *http.Response { return respond(status, fields...) }
+	const spent = `{"error": {"type": "insufficient_quota", "code": "insufficient_quota"}}`
+	refuse := func(status int, fields ...string) func() *http.Response {
+		return func() *http.Response { return respond(status, fields...) }
 	}
-	broken := func(int) *http.Response { return nil }
+	saying := func(status int, body string) func() *http.Response {
+		return func() *http.Response {
+			res := respond(status, "Content-Type", "application/json")
+			res.Body = io.NopCloser(strings.NewReader(body))
+			return res
+		}
+	}
+	broken := func() *http.Response { return nil }
+	key := func(r *http.Request) { r.Header.Set("Idempotency-Key", `"7"`) }
 	for rule, c := range map[string]struct {
-		first   func(int) *http.Response
-		method  string
-		body    string // "", "again" or "once"
-		options []clientlimit.Option
-		want    int // calls
+		first  func() *http.Response // nil: there is no connection
+		method string
+		body   string // "", "again" or "once"
+		change func(*http.Request)
+		want   int // calls
 	}{
-		"429 of a POST that can be sent again":     {refuse(429, "Retry-After", "1"), "POST", "again", nil, 2},
-		"429 of a POST without a body":             {refuse(429), "POST", "", nil, 2},
-		"429 of a POST that can't":                 {refuse(429, "Retry-After", "1"), "POST", "once", nil, 1},
-		"429 of a PUT that can't":                  {refuse(429, "Retry-After", "1"), "PUT", "once", nil, 1},
-		"403 that says when to come back":          {refuse(403, "Retry-After", "1"), "POST", "again", nil, 2},
-		"403 with nothing left":                    {refuse(403, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "2"), "GET", "", nil, 2},
-		"403 for another reason":                   {refuse(403), "GET", "", nil, 1},
-		"503 of a GET":                             {refuse(503, "Retry-After", "1"), "GET", "", nil, 2},
-		"503 that does not say for how long":       {refuse(503), "GET", "", nil, 1},
-		"503 of a PUT":                             {refuse(503, "Retry-After", "1"), "PUT", "again", nil, 2},
-		"503 of a POST":                            {refuse(503, "Retry-After", "1"), "POST", "again", nil, 1},
-		"503 of a POST that may be repeated":       {refuse(503, "Retry-After", "1"), "POST", "again", []clientlimit.Option{clientlimit.WithRetryOf(all)}, 2},
-		"a lost connection of a GET":               {broken, "GET", "", nil, 2},
-		"a lost connection of a DELETE":            {broken, "DELETE", "", nil, 2},
-		"a lost connection of a POST":              {broken, "POST", "again", nil, 1},
-		"a lost connection of a PATCH":             {broken, "PATCH", "again", nil, 1},
-		"a POST without connection":                {nil, "POST", "again", nil, 2},
-		"429 with one attempt":                     {refuse(429, "Retry-After", "1"), "GET", "", []clientlimit.Option{clientlimit.WithAttempts(1)}, 1},
-		"429 of a wait that is longer than wanted": {refuse(429, "Retry-After", "100000"), "GET", "", nil, 1},
+		"429 of a POST that can be sent again":  {refuse(429, "Retry-After", "1"), "POST", "again", nil, 2},
+		"429 of a POST without a body":          {refuse(429), "POST", "", nil, 2},
+		"429 of a POST that can't":              {refuse(429, "Retry-After", "1"), "POST", "once", nil, 1},
+		"429 of a PUT that can't":               {refuse(429, "Retry-After", "1"), "PUT", "once", nil, 1},
+		"429 of a HEAD":                         {refuse(429, "Retry-After", "1"), "HEAD", "", nil, 2},
+		"429 after a longer wait than wanted":   {refuse(429, "Retry-After", "100000"), "GET", "", nil, 1},
+		"429 of a spent budget":                 {saying(429, spent), "GET", "", nil, 1},
+		"403 that says when to come back":       {refuse(403, "Retry-After", "1"), "POST", "again", nil, 2},
+		"403 with nothing left":                 {refuse(403, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "2"), "GET", "", nil, 2},
+		"403 for another reason":                {refuse(403), "GET", "", nil, 1},
+		"403 of a secondary limit":              {saying(403, `{"message": "You have exceeded a secondary rate limit."}`), "GET", "", nil, 2},
+		"503 of a GET":                          {refuse(503, "Retry-After", "1"), "GET", "", nil, 2},
+		"529 of a GET":                          {refuse(529, "Retry-After", "1"), "GET", "", nil, 2},
+		"503 that does not say for how long":    {refuse(503), "GET", "", nil, 1},
+		"503 of a PUT":                          {refuse(503, "Retry-After", "1"), "PUT", "again", nil, 2},
+		"503 of a POST":                         {refuse(503, "Retry-After", "1"), "POST", "again", nil, 1},
+		"503 of a POST with an Idempotency-Key": {refuse(503, "Retry-After", "1"), "POST", "again", key, 2},
+		"a lost connection of a GET":            {broken, "GET", "", nil, 2},
+		"a lost connection of a DELETE":         {broken, "DELETE", "", nil, 2},
+		"a lost connection of a POST":           {broken, "POST", "again", nil, 1},
+		"a lost connection of a PATCH":          {broken, "PATCH", "again", nil, 1},
+		"a lost connection of a POST with one":  {broken, "POST", "again", key, 2},
+		"a POST without connection":             {nil, "POST", "again", nil, 2},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				var bodies []string
 				calls := 0
 				next := roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -161,7 +197,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 					if calls > 1 {
 						return respond(200), nil
 					}
-					if res := c.first(calls); res != nil {
+					if res := c.first(); res != nil {
 						return res, nil
 					}
 					return nil, io.ErrUnexpectedEOF
@@ -173,8 +209,11 @@ func TestWhatIsSentAgain(t *testing.T) {
 				case "once":
 					body = io.NopCloser(strings.NewReader("order 7"))
 				}
-				client := &http.Client{Transport: clientlimit.New(next, c.options...)}
-				status, err := do(client, must(http.NewRequest(c.method, "http://a/", body)))
+				req := must(http.NewRequest(c.method, "http://a/", body))
+				if c.change != nil {
+					c.change(req)
+				}
+				status, err := do(&http.Client{Transport: clientlimit.New(next, clientlimit.WithMaxWait(2*time.Minute))}, req)
 				if calls != c.want {
 					t.Errorf("%d calls, want %d: %d, %v", calls, c.want, status, err)
 				}
@@ -189,170 +228,229 @@ func TestWhatIsSentAgain(t *testing.T) {
 	}
 }
 
-func all(*http.Request) bool { return true }
+func TestAttemptsAreBounded(t *testing.T) {
+	for want, options := range map[int][]clientlimit.Option{5: nil, 1: {clientlimit.WithAttempts(1)}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newService(refusing(time.Hour, "1"))
+			status, err := get(t.Context(), t, &http.Client{Transport: clientlimit.New(s, options...)}, "a")
+			if err != nil || status != 429 || len(s.at()) != want {
+				t.Errorf("%d, %v after %d calls: want the refusal after %d", status, err, len(s.at()), want)
+			}
+			for i, body := range s.bodies {
+				if !body.closed {
+					t.Errorf("the body of answer %d was not closed", i)
+				}
+			}
+		})
+	}
+}
 
-func TestAServiceThatNeverRelentsIsBelieved(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		p := newProvider(refusing(time.Hour, "1"))
-		client := &http.Client{Transport: clientlimit.New(p)}
-		status, err := get(t.Context(), t, client, "a")
-		if err != nil || status != 429 || len(p.at()) != 5 {
-			t.Errorf("%d, %v after %d calls: want the refusal after 5", status, err, len(p.at()))
+// Waits count together, whatever for: pauses and those after broken connections.
+func TestAllWaitsCount(t *testing.T) {
+	for what, answer := range map[string]func(int, *http.Request) *http.Response{
+		"refusals":           func(int, *http.Request) *http.Response { return respond(429, "Retry-After", "3") },
+		"broken connections": func(int, *http.Request) *http.Response { return nil },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newService(answer)
+			_, _ = get(t.Context(), t, &http.Client{Transport: clientlimit.New(s, clientlimit.WithMaxWait(10*time.Second), clientlimit.WithAttempts(1000))}, "a")
+			if took := time.Since(s.start); took < 3*time.Second || took > 10*time.Second {
+				t.Errorf("%s: it took %v and %d calls, want no more than 10 s", what, took, len(s.at()))
+			}
+		})
+	}
+}
+
+// Whoever gives up while a broken connection is tried again gets the error of
+// the context.
+func TestACancelledRequestIsNotTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(func(int, *http.Request) *http.Response { return nil })
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err := get(ctx, t, &http.Client{Transport: clientlimit.New(s, clientlimit.WithAttempts(1000))}, "a")
+		if !errors.Is(err, context.Canceled) || time.Since(s.start) != time.Second {
+			t.Errorf("%v after %v: want context.Canceled after 1s", err, time.Since(s.start))
 		}
-		for i, body := range p.bodies {
-			if !body.closed {
-				t.Errorf("the body of answer %d was not closed", i)
+	})
+}
+
+// If refusals don't say for how long, pauses double, until a request is served.
+func TestPausesWithoutATimeDouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(func(n int, _ *http.Request) *http.Response {
+			if n == 4 {
+				return respond(200)
+			}
+			return respond(429)
+		})
+		client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithAttempts(4))}
+		for range 2 {
+			_, _ = get(t.Context(), t, client, "a")
+		}
+		at := s.at()
+		for i, most := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second} {
+			if d := at[i] - at[i-1]; d < most/2 || d > most+most/10 {
+				t.Errorf("pause %d lasts %v, want half of %v and more", i, d, most)
+			}
+		}
+		if d := at[5] - at[4]; d > 3*time.Second {
+			t.Errorf("the pause after one that was served lasts %v, want a second at most, and a second at the rate of one a second", d)
+		}
+	})
+}
+
+// A service with several limits names the one that counts a request, as GitHub
+// does. A refusal for one of them holds back the requests whose path begins
+// alike, also those that waited before it was known, and no others.
+func TestALimitWithANamePausesAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		at := map[string][]time.Duration{}
+		start := time.Now()
+		client := &http.Client{Transport: clientlimit.New(roundTrip(func(r *http.Request) (*http.Response, error) {
+			name := strings.Split(r.URL.Path, "/")[1]
+			mu.Lock()
+			at[name] = append(at[name], time.Since(start))
+			mu.Unlock()
+			if time.Sleep(100 * time.Millisecond); name == "search" && time.Since(start) < 20*time.Second {
+				return respond(403, "X-RateLimit-Resource", name, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "30"), nil
+			}
+			return respond(200, "X-RateLimit-Resource", name), nil
+		}))}
+		var all sync.WaitGroup
+		send := func(path string) {
+			all.Go(func() {
+				if status, err := do(client, must(http.NewRequest(http.MethodGet, "http://a"+path, nil))); status != 200 || err != nil {
+					t.Error(path, status, err)
+				}
+			})
+		}
+		for range 5 {
+			send("/search/issues")
+		}
+		time.Sleep(5 * time.Second)
+		for i := range 5 {
+			send(fmt.Sprint("/repos/", i))
+			send(fmt.Sprint("/search/", i))
+		}
+		all.Wait()
+		for i, d := range at["search"] {
+			if i > 0 && d < 30*time.Second {
+				t.Errorf("search was called at %v: want one that is refused, and the others 30 s later", at["search"])
+				break
+			}
+		}
+		if last := at["repos"][4]; len(at["search"]) != 11 || last > 6*time.Second {
+			t.Errorf("repos was called at %v: want no pause", at["repos"])
+		}
+	})
+}
+
+// A limiter counts requests once, also those that turn out to be of another of
+// the service's limits while they wait.
+func TestALimiterPacesLimitsWithNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(func(int, *http.Request) *http.Response {
+			time.Sleep(100 * time.Millisecond)
+			return respond(200, "X-RateLimit-Bucket", "search")
+		})
+		client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithLimiter(own(core.PerSecond(1)), clientlimit.ByHost()))}
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() { _, _ = get(t.Context(), t, client, "a") })
+		}
+		all.Wait()
+		for i, d := range s.at() {
+			if d != time.Duration(i)*time.Second {
+				t.Errorf("calls at %v: want one a second", s.at())
 			}
 		}
 	})
 }
 
-func TestACanceledRequestStopsWaiting(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		p := newProvider(refusing(time.Hour, "30"))
-		client := &http.Client{Transport: clientlimit.New(p)}
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		body := &trackedBody{Reader: strings.NewReader("x")}
-		go func() { _, _ = get(t.Context(), t, client, "a") }() // begins the pause
-		time.Sleep(time.Millisecond)
-		_, err := client.Do(must(http.NewRequestWithContext(ctx, "POST", "http://a/", body)))
-		if !errors.Is(err, context.Canceled) || time.Since(p.start) != time.Second || body.closed != 1 {
-			t.Errorf("%v after %v, body closed %d times: want context.Canceled after 1s, once", err, time.Since(p.start), body.closed)
+// Paths for which no limit is named don't wait for those that have one.
+func TestPathsWithoutANamedLimitDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(func(_ int, r *http.Request) *http.Response {
+			if r.URL.Path == "/status" {
+				return respond(200)
+			}
+			return respond(200, "X-RateLimit-Bucket", r.URL.Path)
+		})
+		client := &http.Client{Transport: clientlimit.New(s)}
+		for _, path := range []string{"/search", "/status", "/search", "/repos", "/status"} {
+			_, _ = do(client, must(http.NewRequest(http.MethodGet, "http://a"+path, nil)))
+		}
+		if took := time.Since(s.start); took > 0 {
+			t.Errorf("5 requests took %v, want no time", took)
 		}
 	})
 }
 
-// More requests than the queue has places fail at once. Interactive requests go
-// before a batch, which has one turn of eight.
-func TestTheQueueIsFairAndBounded(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		var mu sync.Mutex
+// A request that is cancelled while it waits ends at once, closes its body, and
+// leaves its place and its turn to the next one.
+func TestACancelledRequestStopsWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter := own(core.Per(1, 10*time.Second))
+		client := &http.Client{Transport: clientlimit.New(newService(served), clientlimit.WithLimiter(limiter, clientlimit.ByHost()), clientlimit.WithQueue(1))}
+		_, _ = get(t.Context(), t, client, "a")
+		began, body := time.Now(), &trackedBody{Reader: strings.NewReader("x")}
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		all.Go(func() {
+			_, err := client.Do(must(http.NewRequestWithContext(ctx, http.MethodPost, "http://a/", body)))
+			if !errors.Is(err, context.Canceled) || time.Since(began) != time.Second || body.closed != 1 {
+				t.Errorf("%v after %v, body closed %d times: want context.Canceled after 1s, once", err, time.Since(began), body.closed)
+			}
+		})
+		synctest.Wait()
+		all.Go(func() {
+			if _, err := get(t.Context(), t, client, "a"); err != nil || time.Since(began) != 10*time.Second {
+				t.Errorf("%v after %v: want the token that the other one waited for, after 10s", err, time.Since(began))
+			}
+		})
+		time.Sleep(time.Second)
+		cancel()
+		synctest.Wait()
+		all.Go(func() {
+			if _, err := get(t.Context(), t, client, "a"); err != nil {
+				t.Errorf("%v: want the place in the queue that is free again", err)
+			}
+		})
+		all.Wait()
+	})
+}
+
+// Requests go in the order in which they came. More than the queue has places
+// fail at once.
+func TestTheQueueIsInOrderAndBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var order []string
 		next := roundTrip(func(r *http.Request) (*http.Response, error) {
-			mu.Lock()
-			defer mu.Unlock()
 			order = append(order, r.URL.Path)
 			return respond(200), nil
 		})
-		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.PerSecond(1)}}))
-		client := &http.Client{Transport: clientlimit.New(next, clientlimit.WithLimiter(limiter, clientlimit.ByHost()), clientlimit.WithQueue(20))}
+		client := &http.Client{Transport: clientlimit.New(next, clientlimit.WithLimiter(own(core.PerSecond(1)), clientlimit.ByHost()), clientlimit.WithQueue(20))}
 		full := 0
 		var all sync.WaitGroup
-		send := func(ctx context.Context, path string) {
+		for i := range 25 {
 			all.Go(func() {
-				if _, err := do(client, must(http.NewRequestWithContext(ctx, "GET", "http://a"+path, nil))); errors.Is(err, clientlimit.ErrQueueFull) {
-					mu.Lock()
+				_, err := do(client, must(http.NewRequest(http.MethodGet, fmt.Sprintf("http://a/%c", 'a'+i), nil)))
+				var e *clientlimit.Error
+				if errors.Is(err, clientlimit.ErrQueueFull) && errors.As(err, &e) && e.Key == "host:a" {
 					full++
-					mu.Unlock()
 				} else if err != nil {
 					t.Error(err)
 				}
 			})
-			time.Sleep(time.Millisecond) // so that the order of arrival is known
-		}
-		send(t.Context(), "/first")
-		for range 10 {
-			send(clientlimit.AsBatch(t.Context()), "/batch")
-		}
-		for i := range 23 {
-			send(t.Context(), "/"+string(rune('a'+i)))
+			synctest.Wait()
 		}
 		all.Wait()
-		if full != 3 {
-			t.Errorf("%d requests found the queue full, want 3: it has 20 places", full)
-		}
-		var interactive, batch []string
-		lastBatch := 0
-		for i, path := range order[1:] {
-			if path == "/batch" {
-				batch = append(batch, path)
-				if len(interactive) < 20 && i-lastBatch > 8 {
-					t.Errorf("the batch waited for %d turns, want 8 at most: %v", i-lastBatch, order)
-				}
-				lastBatch = i
-			} else {
-				interactive = append(interactive, path)
-			}
-		}
-		if !slices.IsSorted(interactive) || len(interactive) != 20 || len(batch) != 10 {
-			t.Errorf("%v: want interactive requests in the order of their arrival, and all of the batch", order)
+		if full != 3 || len(order) != 22 || !slices.IsSorted(order) {
+			t.Errorf("%d found the queue full, %v: want 3 beyond the one that goes, the one whose turn it is and 20 others, in order", full, order)
 		}
 	})
-}
-
-// Slots are held until the body is over.
-func TestSlotsAreHeldUntilTheBodyIsOver(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.InFlight(1)}}))
-		transport := clientlimit.New(newProvider(served), clientlimit.WithLimiter(limiter, clientlimit.ByHost()))
-		client, began := &http.Client{Transport: transport}, time.Now()
-		res := must(client.Get("http://a/"))
-		time.AfterFunc(10*time.Second, func() { res.Body.Close() })
-		if status, err := get(t.Context(), t, client, "a"); err != nil || status != 200 || time.Since(began) < 10*time.Second || time.Since(began) > 11*time.Second {
-			t.Errorf("%d, %v after %v: want 200 when the first body is closed", status, err, time.Since(began))
-		}
-		if _, err := get(t.Context(), t, client, "a"); err != nil || time.Since(began) > 12*time.Second {
-			t.Errorf("%v after %v: a body that was read to its end holds no slot", err, time.Since(began))
-		}
-		if s := transport.State("host:a"); s != (clientlimit.State{}) {
-			t.Errorf("at rest: %+v", s)
-		}
-	})
-}
-
-// A pause is shared by processes with a common store, and is as long as the
-// longest.
-func TestPausesAreShared(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		store := core.NewMemoryStore()
-		p := newProvider(refusing(5*time.Second, "5"))
-		var all sync.WaitGroup
-		for process := range 4 {
-			client := &http.Client{Transport: clientlimit.New(p, clientlimit.WithSharedPauses(store))}
-			all.Go(func() {
-				time.Sleep(time.Duration(process) * time.Second)
-				if status, err := get(t.Context(), t, client, "a"); err != nil || status != 200 {
-					t.Error(status, err)
-				}
-			})
-		}
-		all.Wait()
-		at := p.at()
-		if len(at) != 5 || at[1] < 5*time.Second || at[4] > 7*time.Second {
-			t.Errorf("calls at %v: want one that is refused, and the others when its pause is over", at)
-		}
-	})
-}
-
-// What a request really took is settled when its answer is over.
-func TestTokensAreSettled(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.PerDay(1000).WithUnit("tokens")}}))
-		client := &http.Client{Transport: clientlimit.New(newProvider(served), clientlimit.WithLimiter(limiter, clientlimit.ByHost()),
-			clientlimit.WithUnits(func(*http.Request) (core.Units, error) { return core.Units{"tokens": 400}, nil }),
-			clientlimit.WithSettle(func(a *clientlimit.Answer) core.Units { return core.Units{"tokens": int64(len(a.Read))} }))}
-		if _, err := get(t.Context(), t, client, "a"); err != nil {
-			t.Fatal(err)
-		}
-		res := must(limiter.Peek(t.Context(), "host:a"))
-		if left := res.Limits()[0].Remaining; left != 1000-int64(len("answer")) {
-			t.Errorf("%d tokens are left of 1000: want those of the answer taken", left)
-		}
-	})
-}
-
-func TestNewReportsAllMistakes(t *testing.T) {
-	defer func() {
-		err, _ := recover().(error)
-		for _, option := range []string{"WithLimiter limiter", "WithLimiter key", "WithKey", "WithQueue", "WithAttempts", "WithMaxWait", "WithSharedPauses", "WithObserver", "ByHeader"} {
-			if err == nil || !strings.Contains(err.Error(), "clientlimit."+option+":") {
-				t.Errorf("no word of %s: %v", option, err)
-			}
-		}
-	}()
-	clientlimit.New(nil, clientlimit.WithLimiter(nil, nil), clientlimit.WithKey(nil), clientlimit.WithQueue(-1), clientlimit.WithAttempts(0),
-		clientlimit.WithMaxWait(0), clientlimit.WithSharedPauses(nil), clientlimit.WithObserver(nil), clientlimit.WithKey(clientlimit.ByHeader("a b")))
 }
 
 // What a lying server says makes no request wait for longer than its caller
@@ -360,23 +458,27 @@ func TestNewReportsAllMistakes(t *testing.T) {
 func TestALyingServerIsBounded(t *testing.T) {
 	for lie, fields := range map[string][]string{
 		"a pause of centuries":          {"Retry-After", "99999999999"},
+		"a pause beyond numbers":        {"Retry-After", "1e308"},
+		"no number":                     {"Retry-After", "NaN", "Retry-After-Ms", "Inf"},
 		"a pause below zero":            {"Retry-After", "-1"},
 		"a date of the past":            {"Retry-After", "Mon, 01 Jan 1990 00:00:00 GMT"},
 		"a Date of the past":            {"Date", "Mon, 01 Jan 1990 00:00:00 GMT", "Retry-After", "Mon, 01 Jan 2300 00:00:00 GMT"},
 		"nothing left for ever":         {"RateLimit", `"a";r=0;t=999999999999999`},
+		"a fraction of a nanosecond":    {"RateLimit", `"a";r=999999;t=0.0000000001`, "Retry-After", "0.0000000001"},
 		"contradictions":                {"RateLimit", `"a";r=0;t=9, "a";r=999;t=1`, "X-RateLimit-Remaining", "-5", "Retry-After", "0"},
 		"a window that ends in decades": {"X-RateLimit-Limit", "1", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "99999999999"},
+		"one left for decades":          {"X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "99999999999"},
 	} {
 		for _, status := range []int{200, 429, 403, 503} {
-			inBubble(t, func(t *testing.T) {
-				p := newProvider(func(n int, _ *http.Request) *http.Response {
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(func(n int, _ *http.Request) *http.Response {
 					if n <= 3 {
 						return respond(status, fields...)
 					}
 					return respond(200)
 				})
-				client := &http.Client{Transport: clientlimit.New(p, clientlimit.WithMaxWait(10*time.Second))}
-				for range 400 { // for more than an hour
+				client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithMaxWait(10*time.Second))}
+				for range 500 { // for four hours
 					began := time.Now()
 					if _, err := get(t.Context(), t, client, "a"); err != nil && !errors.Is(err, core.ErrDeadline) {
 						t.Errorf("%s with %d: %v", lie, status, err)
@@ -386,8 +488,8 @@ func TestALyingServerIsBounded(t *testing.T) {
 					}
 					time.Sleep(30 * time.Second)
 				}
-				if len(p.at()) < 4 {
-					t.Errorf("%s with %d: %d calls in hours: want the client to ask again", lie, status, len(p.at()))
+				if len(s.at()) < 4 {
+					t.Errorf("%s with %d: %d calls in hours: want the client to ask again", lie, status, len(s.at()))
 				}
 			})
 		}
@@ -396,65 +498,89 @@ func TestALyingServerIsBounded(t *testing.T) {
 
 // Keys that are not used are forgotten, so that their number does not matter.
 func TestIdleKeysAreForgotten(t *testing.T) {
-	p := newProvider(func(int, *http.Request) *http.Response { return respond(429, "Retry-After", "3600") })
-	transport := clientlimit.New(p)
-	client := &http.Client{Transport: transport}
-	for i := range 10_001 {
-		if status, err := get(t.Context(), t, client, "host"+strconv.Itoa(i)); err != nil || status != 429 {
-			t.Fatal(status, err)
-		}
-	}
-	if first, last := transport.State("host:host0"), transport.State("host:host10000"); !first.PausedUntil.IsZero() || last.PausedUntil.IsZero() {
-		t.Errorf("the first key is %+v and the last is %+v: want the oldest one forgotten", first, last)
-	}
-}
-
-// slowBody is a stream that has a byte every 300 ms.
-type slowBody struct{ left int }
-
-func (b *slowBody) Close() error { return nil }
-
-func (b *slowBody) Read(p []byte) (int, error) {
-	if b.left == 0 {
-		return 0, io.EOF
-	}
-	time.Sleep(300 * time.Millisecond)
-	b.left--
-	p[0] = 'x'
-	return 1, nil
-}
-
-// A stream that takes longer than MaxHold keeps its slot for as long as it is
-// read.
-func TestAStreamHoldsItsSlots(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.InFlight(1).WithMaxHold(time.Second)}}))
-		p := newProvider(func(n int, _ *http.Request) *http.Response {
-			res := respond(200)
-			if n == 1 {
-				res.Body = &slowBody{left: 1000} // five minutes
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(refusing(24*time.Hour, "3600"))
+		client := &http.Client{Transport: clientlimit.New(s)}
+		for i := range 10_001 {
+			if status, err := get(t.Context(), t, client, "host"+strconv.Itoa(i)); err != nil || status != 429 {
+				t.Fatal(status, err)
 			}
-			return res
-		})
-		client := &http.Client{Transport: clientlimit.New(p, clientlimit.WithLimiter(limiter, clientlimit.ByHost()), clientlimit.WithMaxWait(10*time.Minute))}
-		res := must(client.Get("http://a/"))
-		go func() {
-			_, _ = io.Copy(io.Discard, res.Body)
-			res.Body.Close()
-		}()
-		if _, err := get(t.Context(), t, client, "a"); err != nil || p.at()[1] < 5*time.Minute || p.at()[1] > 5*time.Minute+time.Second {
-			t.Errorf("%v, calls at %v: want the second when the stream is over", err, p.at())
+		}
+		if _, err := get(t.Context(), t, client, "host10000"); !errors.Is(err, core.ErrDeadline) {
+			t.Errorf("%v: want the last key to pause", err)
+		}
+		if _, err := get(t.Context(), t, client, "host0"); err != nil {
+			t.Errorf("%v: want the first of 10,001 keys forgotten", err)
 		}
 	})
 }
 
+func TestNewReportsAllMistakes(t *testing.T) {
+	said := func(f func()) (text string) {
+		defer func() { text = fmt.Sprint(recover()) }()
+		f()
+		return ""
+	}
+	text := said(func() {
+		clientlimit.New(nil, clientlimit.WithLimiter(nil, nil), clientlimit.WithKey(nil), clientlimit.WithQueue(-1), clientlimit.WithAttempts(0),
+			clientlimit.WithMaxWait(0), nil)
+	}) + said(func() { clientlimit.ByHeader("a b") })
+	for _, option := range []string{"WithLimiter limiter", "WithLimiter key", "WithKey", "WithQueue", "WithAttempts", "WithMaxWait", "ByHeader"} {
+		if !strings.Contains(text, "clientlimit."+option+":") {
+			t.Errorf("no word of %s: %s", option, text)
+		}
+	}
+}
+
+func TestKeys(t *testing.T) {
+	for url, want := range map[string]string{
+		"https://API.example.com./v1": "host:api.example.com", "http://a:80/": "host:a", "https://a:80/": "host:a%3A80", "http://[::1]:8080/": core.JoinKey("host", "[::1]:8080"),
+	} {
+		if key, err := clientlimit.ByHost()(must(http.NewRequest(http.MethodGet, url, nil))); key != want || err != nil {
+			t.Errorf("%s: %s, %v: want %s", url, key, err, want)
+		}
+	}
+	byToken := clientlimit.ByHeader("authorization")
+	keys := map[string]bool{}
+	for _, secret := range []string{"Bearer ann", "Bearer bob"} {
+		req := must(http.NewRequest(http.MethodGet, "http://a/", nil))
+		if _, err := byToken(req); !errors.Is(err, core.ErrNoKey) {
+			t.Errorf("without the field: %v, want ErrNoKey", err)
+		}
+		req.Header.Set("Authorization", secret)
+		key := must(byToken(req))
+		if keys[key] = true; strings.Contains(key, "ann") || !strings.HasPrefix(key, "host:a:authorization:") {
+			t.Errorf("%s: want the host, the field and a hash of its value", key)
+		}
+	}
+	if len(keys) != 2 {
+		t.Errorf("%v: want a key for each value", keys)
+	}
+}
+
+// closer is a transport that counts calls of CloseIdleConnections.
+type closer struct {
+	*service
+	closed int
+}
+
+func (c *closer) CloseIdleConnections() { c.closed++ }
+
+func TestCloseIdleConnectionsIsPassedOn(t *testing.T) {
+	c := &closer{service: newService(served)}
+	(&http.Client{Transport: clientlimit.New(c)}).CloseIdleConnections()
+	if clientlimit.New(newService(served)).CloseIdleConnections(); c.closed != 1 {
+		t.Errorf("called %d times, want once", c.closed)
+	}
+}
+
 // Transports that tests fake may leave out what those of net/http have.
 func TestAnswersWithoutABody(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		for _, answer := range []*http.Response{nil, {StatusCode: 200}, {StatusCode: 429}} {
 			settled := 0
 			client := &http.Client{Transport: clientlimit.New(roundTrip(func(*http.Request) (*http.Response, error) { return answer, nil }),
-				clientlimit.WithAttempts(2), clientlimit.WithSettle(func(*clientlimit.Answer) core.Units { settled++; return nil }))}
+				clientlimit.WithAttempts(2), clientlimit.WithSettle(func(*http.Response, []byte) core.Units { settled++; return nil }))}
 			res, err := client.Post("http://a/", "", nil)
 			if answer == nil {
 				if err == nil {
@@ -469,102 +595,21 @@ func TestAnswersWithoutABody(t *testing.T) {
 	})
 }
 
-// A transport, an observer or a settlement that panics, below a caller that
-// recovers, leaves nothing behind: the slot is free, and nobody waits.
-func TestAPanicLeavesNothingBehind(t *testing.T) {
-	for who := range 3 {
-		inBubble(t, func(t *testing.T) {
-			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.InFlight(1)}}))
-			calls, bug := 0, func(at int) {
-				if at == who {
-					panic("bug")
-				}
-			}
-			transport := clientlimit.New(roundTrip(func(*http.Request) (*http.Response, error) {
-				if calls++; calls == 1 {
-					bug(0)
-				}
-				return respond(200), nil
-			}), clientlimit.WithLimiter(limiter, clientlimit.ByHost()),
-				clientlimit.WithObserver(func(_ context.Context, e clientlimit.Event) {
-					if e.Queued > 0 {
-						bug(1)
-					}
-				}),
-				clientlimit.WithSettle(func(*clientlimit.Answer) core.Units { bug(2); return nil }))
-			client := &http.Client{Transport: transport}
-			slot := core.Must(limiter.Allow(t.Context(), "host:a")) // so the first request waits
-			time.AfterFunc(time.Second, func() { _ = slot.Release(t.Context()) })
-			func() {
-				defer func() {
-					if recover() == nil {
-						t.Errorf("case %d: no panic", who)
-					}
-				}()
-				_, _ = get(t.Context(), t, client, "a")
-			}()
-			time.Sleep(2 * time.Second)
-			if s := transport.State("host:a"); s != (clientlimit.State{}) {
-				t.Errorf("case %d: at rest %+v", who, s)
-			}
-			if res := core.Must(limiter.Allow(t.Context(), "host:a")); !res.Allowed {
-				t.Errorf("case %d: the slot is lost", who)
-			}
-		})
-	}
-}
-
-// A body that can't be read again is the error of its request, and leaves
-// nothing behind.
+// A body that can't be read again is the error of its request, and leaves its
+// slot.
 func TestAGetBodyThatFails(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.InFlight(1)}}))
-		transport := clientlimit.New(newProvider(refusing(time.Second, "1")), clientlimit.WithLimiter(limiter, clientlimit.ByHost()))
-		req, lost := must(http.NewRequest("POST", "http://a/", strings.NewReader("order 7"))), errors.New("the file is gone")
+	synctest.Test(t, func(t *testing.T) {
+		limiter := own(core.InFlight(1))
+		transport := clientlimit.New(newService(refusing(time.Second, "1")), clientlimit.WithLimiter(limiter, clientlimit.ByHost()))
+		req, lost := must(http.NewRequest(http.MethodPost, "http://a/", strings.NewReader("order 7"))), errors.New("the file is gone")
 		req.GetBody = func() (io.ReadCloser, error) { return nil, lost }
 		if _, err := do(&http.Client{Transport: transport}, req); !errors.Is(err, lost) {
 			t.Errorf("%v: want the error of GetBody", err)
 		}
-		if res := must(limiter.Allow(t.Context(), "host:a")); !res.Allowed || transport.State("host:a") != (clientlimit.State{}) {
-			t.Errorf("%+v: a slot or a request is left behind", transport.State("host:a"))
+		if res := must(limiter.Allow(t.Context(), "host:a")); !res.Allowed {
+			t.Error("a slot is left behind")
 		}
 	})
-}
-
-// A stream is settled once, when it is over, by what stands at its end.
-func TestAStreamIsSettledByItsEnd(t *testing.T) {
-	for how, read := range map[string]func(io.ReadCloser){
-		"to its end": func(b io.ReadCloser) { _, _ = io.Copy(io.Discard, b); b.Close() },
-		"in parts": func(b io.ReadCloser) {
-			_, _ = io.CopyN(io.Discard, b, 999_990)
-			_, _ = io.ReadAll(b)
-			b.Close()
-			b.Close()
-		},
-	} {
-		inBubble(t, func(t *testing.T) {
-			limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "own", Limits: []core.Limit{core.PerDay(1000).WithUnit("tokens")}}))
-			p := newProvider(func(int, *http.Request) *http.Response {
-				res := respond(200)
-				res.Body = io.NopCloser(strings.NewReader(strings.Repeat("x", 1_000_000) + "usage 37"))
-				return res
-			})
-			settled := 0
-			client := &http.Client{Transport: clientlimit.New(p, clientlimit.WithLimiter(limiter, clientlimit.ByHost()),
-				clientlimit.WithUnits(func(*http.Request) (core.Units, error) { return core.Units{"tokens": 900}, nil }),
-				clientlimit.WithSettle(func(a *clientlimit.Answer) core.Units {
-					settled++
-					if len(a.Read) != 64<<10 || !strings.HasSuffix(string(a.Read), "usage 37") {
-						t.Errorf("%s: %d bytes, want the last 64 KiB", how, len(a.Read))
-					}
-					return core.Units{"tokens": 37}
-				}))}
-			read(must(client.Get("http://a/")).Body)
-			if left := must(limiter.Peek(t.Context(), "host:a")).Limits()[0].Remaining; left != 963 || settled != 1 {
-				t.Errorf("%s: %d tokens are left after %d settlements, want 963 after one", how, left, settled)
-			}
-		})
-	}
 }
 
 // Who uses clientlimit gets the standard library and this module alone.
@@ -581,40 +626,5 @@ func TestNothingElseIsImported(t *testing.T) {
 	}
 	if !slices.Contains(seen, "github.com/tokenbucket-go/ratelimit/core") {
 		t.Fatalf("the premise: it imports core: %v", seen)
-	}
-}
-
-// hangingBody has no end, until it is closed.
-type hangingBody struct{ closed chan struct{} }
-
-func (b hangingBody) Read([]byte) (int, error) { <-b.closed; return 0, net.ErrClosed }
-func (b hangingBody) Close() error             { close(b.closed); return nil }
-
-// zeros are a body without an end.
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { return len(p), nil }
-func (zeros) Close() error               { return nil }
-
-// A refusal whose body hangs, or never ends, is sent again in time.
-func TestBodiesOfRefusalsAreBounded(t *testing.T) {
-	for what, body := range map[string]func() io.ReadCloser{
-		"hangs":     func() io.ReadCloser { return hangingBody{make(chan struct{})} },
-		"never end": func() io.ReadCloser { return zeros{} },
-	} {
-		inBubble(t, func(t *testing.T) {
-			p := newProvider(func(n int, _ *http.Request) *http.Response {
-				if n > 1 {
-					return respond(200)
-				}
-				res := respond(429, "Retry-After", "1")
-				res.Body = body()
-				return res
-			})
-			status, err := get(t.Context(), t, &http.Client{Transport: clientlimit.New(p)}, "a")
-			if err != nil || status != 200 || p.at()[1] > 1200*time.Millisecond || !p.bodies[0].closed {
-				t.Errorf("%s: %d, %v, calls at %v: want the second after the pause, and the first body closed", what, status, err, p.at())
-			}
-		})
 	}
 }

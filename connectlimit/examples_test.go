@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http/httptest"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -205,24 +204,4 @@ func ExamplePerMessage() {
 	// Output:
 	// received ann
 	// resource_exhausted
-}
-
-// A client that keeps to the limits of its server, and waits for ten seconds at
-// most.
-func ExamplePacer() {
-	pacer, err := connectlimit.NewPacer(connectlimit.Pacing{MaxWait: 10 * time.Second})
-	if err != nil {
-		panic(err)
-	}
-	server := httptest.NewServer(connect.NewUnaryHandler(greet, func(context.Context, *connect.Request[word]) (*connect.Response[word], error) {
-		return connect.NewResponse(wrapperspb.String("hello")), nil
-	}))
-	defer server.Close()
-	client := connect.NewClient[word, word](server.Client(), server.URL+greet, connect.WithInterceptors(pacer))
-	res, err := client.CallUnary(context.Background(), connect.NewRequest(wrapperspb.String("Ann")))
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(res.Msg.GetValue())
-	// Output: hello
 }

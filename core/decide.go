@@ -59,6 +59,16 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 // cost of 0, and always asks the store. As the first request after a change of
 // limits it has the store note the change (see [Limiter.WithLimits]);
 // [Limiter.PeekUnits] changes nothing at all.
+//
+// The key of a request that middleware has limited is what its extractor
+// returned, and not the value alone:
+//
+//	limiter.Peek(ctx, "ip:192.0.2.1")             // ByIP()
+//	limiter.Peek(ctx, "header:x-api-key:k-123")   // ByHeader("X-Api-Key")
+//	limiter.Peek(ctx, "route%3A/:ip%3A192.0.2.1") // Join(ByRoute(), ByIP())
+//
+// Package keyof makes such keys, and an [Observation] has its request's. With
+// any other key Peek returns a full bucket, which is Unused.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 0)
 }

@@ -15,7 +15,8 @@ import (
 // Refund returns tokens to the limits of key that count requests, for work that
 // was not done. No limit gets more than its capacity, less what is reserved or
 // on lease. Refunding more than was taken admits more than the policy says. It
-// costs one round trip to Redis.
+// costs one round trip to Redis. For a request that middleware has limited, key
+// is what its extractor returned, such as "ip:192.0.2.1": see [Limiter.Peek].
 //
 // Errors are [ErrCost] for a negative number of tokens, [ErrNoKey] for an empty
 // key, ctx's own error if it has ended, and, whatever the policy's OnFailure,
@@ -176,7 +177,8 @@ func (l *Limiter) unsettled(ctx context.Context, now *compiled, key string, sour
 // another service. If the tokens are not there, the bucket is in debt, and
 // denies later requests until it has refilled. A debt can always be twice the
 // Capacity; for limits on a calendar it can be what up to 4,096 periods bring.
-// Errors and cost are those of [Result.Settle].
+// key is as for Refund, such as "header:x-api-key:k-123". Errors and cost are
+// those of [Result.Settle].
 func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
 	return l.DebitUnits(ctx, key, Units{Requests: n})
 }
@@ -230,7 +232,9 @@ func (r *compiled) giving(key string, source Source, p *limitSet, back []int64) 
 }
 
 // Reset makes key's bucket full again: the store forgets it. Reservations stay
-// valid. Errors and cost are those of Refund.
+// valid. For a client that middleware limits, key is what its extractor
+// returned, such as "ip:192.0.2.1": see [Limiter.Peek]. A key that no request
+// has is no error. Errors and cost are those of Refund.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err

@@ -28,14 +28,14 @@ const (
 	// limit: X-RateLimit-Limit (B), X-RateLimit-Remaining (T rounded down) and
 	// X-RateLimit-Reset (the Unix second at which the bucket is full).
 	HeadersLegacy HeaderStyle = 1 << (iota - 1)
-	// HeadersDraft8 sends the fields of draft-ietf-httpapi-ratelimit-headers 8
-	// to 11, with one member for each limit. A later draft, or the RFC, gets a
-	// style of its own: the fields of this one stay. They are RateLimit-Policy
-	// (q=B, w=B/ρ seconds, qu=the Unit, if it is not requests) and RateLimit
-	// (r=T rounded down, t=seconds). t is the time in which the tokens left
-	// refill, or, in the Stepped and Aligned modes, the time until the next
-	// refill. If the limit has no token left or denies, r is 0 and t is the
-	// time until it has enough.
+	// HeadersDraft8 sends the fields of draft-ietf-httpapi-ratelimit-headers,
+	// whose names are the same in its versions 8 to 11, with one member for each
+	// limit. A later draft, or the RFC, gets a style of its own: the fields of
+	// this one stay. They are RateLimit-Policy (q=B, w=B/ρ seconds, qu=the Unit,
+	// if it is not requests) and RateLimit (r=T rounded down, t=seconds). t is
+	// the time in which the tokens left refill, or, in the Stepped and Aligned
+	// modes, the time until the next refill. If the limit has no token left or
+	// denies, r is 0 and t is the time until it has enough.
 	HeadersDraft8
 	// HeadersDraft6 sends the fields of the draft's version 6, which some
 	// gateways still read: RateLimit-Limit, RateLimit-Remaining and
@@ -270,7 +270,7 @@ type ProblemDetails struct {
 
 // Problem describes a denied result: status 429 and the names of the limits
 // that lack tokens. Its type is that of draft-ietf-httpapi-ratelimit-headers,
-// section 6.
+// section 5 of its versions 9 to 11.
 func Problem(res Result) ProblemDetails {
 	p := ProblemDetails{
 		Type:   "https://iana.org/assignments/http-problem-types#quota-exceeded",

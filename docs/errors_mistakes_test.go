@@ -179,7 +179,7 @@ func mistakesInStores(t *testing.T, say func(error)) {
 	t.Helper()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}
 	for _, store := range []core.Store{
-		nil, redisstore.New(nil),
+		nil, redisstore.New(nil), redisstore.New(redis.NewClient(&redis.Options{Addr: "redis://localhost:6379"})),
 		redisstore.New(redis.NewClient(&redis.Options{}), redisstore.WithTimeout(0), redisstore.WithBreaker(0, 0), redisstore.WithDenyCache(-1),
 			redisstore.WithLease(-1), core.WithClock(nil)),
 		core.NewMemoryStore(core.WithMaxKeys(0), core.WithClock(nil)),
@@ -235,7 +235,8 @@ func mistakesInMiddleware(t *testing.T, say func(error)) {
 		httplimit.NewTogether([]httplimit.Rule{{Limiter: limiter, Key: httplimit.ByIP()}}, tiers)
 	})
 	refused(func() { httplimit.PerIP() })
-	refused(func() { adminlimit.New(nil, adminlimit.Limiters(limiter, limiter), adminlimit.WithDenied(nil)) })
+	_, err := adminlimit.New(nil, adminlimit.Config{Limiters: []*core.Limiter{limiter}, Hosts: []string{"localhost:80"}})
+	say(err)
 	held := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "llm", Limits: []core.Limit{
 		core.PerMinute(60), core.PerMinute(9000).WithUnit("tokens").WithMaxHold(time.Minute),
 	}}))

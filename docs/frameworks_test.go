@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -57,6 +58,28 @@ func TestFrameworksTestsEveryAdapter(t *testing.T) {
 	for _, a := range adapters {
 		if !slices.Contains(tested, "./"+a[1]) && !slices.Contains(tested, a[1]) {
 			t.Errorf("scripts/frameworks does not test %s", a[1])
+		}
+	}
+}
+
+// Each row of scripts/frameworks names packages and, in its last field, a module
+// of their own.
+func TestRowsOfFrameworksNamePackages(t *testing.T) {
+	_, rows, found := strings.Cut(string(read(t, "../scripts/frameworks")), "\nframeworks='\n")
+	require.True(t, found)
+	rows, _, found = strings.Cut(rows, "\n'\n")
+	require.True(t, found)
+	for row := range strings.SplitSeq(rows, "\n") {
+		fields := strings.Split(row, ";")
+		require.GreaterOrEqual(t, len(fields), 3, row)
+		module := ".."
+		if len(fields) > 3 {
+			module = filepath.Join(module, strings.TrimSpace(fields[3]))
+		}
+		require.FileExists(t, filepath.Join(module, "go.mod"), row)
+		packages, _, _ := strings.Cut(fields[2], " -run ")
+		for dir := range strings.FieldsSeq(packages) {
+			require.DirExists(t, filepath.Join(module, strings.TrimSuffix(dir, "/...")), row)
 		}
 	}
 }

@@ -27,7 +27,6 @@ func TestEveryModeIsInAllLists(t *testing.T) {
 			"../core/internal/quantity/unit.go":   `"` + text + `"`,
 			"../core/internal/limit/text.go":      `"` + text + `"`,
 			"../internal/limitdraw/limit.go":      name,
-			"../internal/pictures/modes.go":       name,
 			"../examples/demo/settings.go":        name,
 			"../core/storetest/refill.go":         name,
 		} {

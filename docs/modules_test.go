@@ -66,6 +66,16 @@ func TestEachModuleIsInAWorkspace(t *testing.T) {
 	}
 }
 
+// A module costs those who maintain it, so the top of its go.mod says why it
+// is not a part of the library's.
+func TestEachModuleSaysWhyItIsOne(t *testing.T) {
+	for _, dir := range moduleDirs(t) {
+		if dir != "." {
+			require.Regexp(t, "^// A module of its own, so that ", string(read(t, "../"+dir+"/go.mod")), dir)
+		}
+	}
+}
+
 // What the library requires is what its own go.mod asks for, also where the
 // workspace has higher versions.
 func TestScriptsTestWhatEachModuleAsksFor(t *testing.T) {
@@ -75,7 +85,7 @@ func TestScriptsTestWhatEachModuleAsksFor(t *testing.T) {
 	off := regexp.MustCompile(`(?m)^(\. scripts/modules\.sh|export GOWORK=off)\b`)
 	stranger := regexp.MustCompile(`(?m)^unset GOWORK\b`)
 	checked := 0
-	for _, script := range append(scripts, "../benchmarks/run") {
+	for _, script := range scripts {
 		text := string(read(t, script))
 		commands := regexp.MustCompile(`(?m)^ *#.*`).ReplaceAllString(text, "")
 		if strings.HasSuffix(script, ".sh") || !runsGo.MatchString(commands) {

@@ -30,6 +30,7 @@ func TestNewestFindsReleasesThatNoProxyLists(t *testing.T) {
 		"example.com/hidden v1.1.0", "example.com/hidden v1.2.0", "example.com/hidden v1.9.0",
 		"example.com/ahead v1.0.0", "example.com/ahead v1.1.0",
 		"example.com/stable v0.1.0", "example.com/stable v1.0.0",
+		"example.com/gap v1.0.0", "example.com/gap v1.0.1", "example.com/gap v1.0.4",
 	}
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		module, file, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/@v/")
@@ -57,7 +58,8 @@ func TestNewestFindsReleasesThatNoProxyLists(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	list := "- a: example.com/current v1.2.3\n- b: example.com/listed v1.0.0, example.com/patch/v3 v3.1.0\n- c: example.com/minor v0.9.0, read\n" +
 		"- d: example.com/withheld v1.0.0\n- e: example.com/major v1.0.0\n- f: example.com/stable v0.1.0\n- g: example.com/unknown v1.0.0\n" +
-		"- h: example.com/both/v2 v2.0.0 and example.com/both v1.0.0\n- i: example.com/hidden v1.1.0\n- j: example.com/ahead v1.0.0\n"
+		"- h: example.com/both/v2 v2.0.0 and example.com/both v1.0.0\n- i: example.com/hidden v1.1.0\n- j: example.com/ahead v1.0.0\n" +
+		"- k: example.com/gap v1.0.0\n"
 	require.NoError(t, os.WriteFile(page, []byte(list), 0o600))
 	newest := exec.Command("../scripts/newest", page)
 	newest.Env = append(os.Environ(), "GOPROXY="+proxy.URL, "GOSUMDB=off", "GONOSUMDB=*", "GOPRIVATE=", "GONOPROXY=none", "GOFLAGS=-modcacherw",
@@ -79,6 +81,7 @@ func TestNewestFindsReleasesThatNoProxyLists(t *testing.T) {
 		"example.com/hidden v1.9.0: can't be downloaded",
 		"example.com/hidden v1.1.0: there is v1.2.0",
 		"example.com/ahead v1.0.0: there is v1.1.0",
+		"example.com/gap v1.0.0: there is v1.0.4",
 	}, strings.Split(strings.TrimSpace(string(out)), "\n"))
 
 	require.NoError(t, os.WriteFile(page, []byte("- a: example.com/current v1.2.3\n"), 0o600))

@@ -20,7 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/tokenbucket-go/ratelimit/clientlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/promlimit"
@@ -93,9 +92,6 @@ func exposed(t *testing.T) map[string]map[string]bool {
 	c.Observe(context.Background(), core.Observation{Policy: "api", Outcome: core.OutcomeUnsettled})
 	c.Observe(context.Background(), core.Observation{Policy: "api", Outcome: core.OutcomeSlots, Slots: -1})
 	c.ObservePolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60).WithName("l")}}, nil)
-	for _, kind := range []clientlimit.Kind{clientlimit.Queued, clientlimit.Sent} {
-		c.ObserveClient(context.Background(), clientlimit.Event{Client: "provider", Kind: kind, Queued: 1})
-	}
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(c))
 	families, err := registry.Gather()

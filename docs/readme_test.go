@@ -22,7 +22,7 @@ func TestReadmeFitsItsColumnOnGitHub(t *testing.T) {
 			assert.LessOrEqual(t, utf8.RuneCountInString(line), 95, "README.md scrolls sideways: %s", line)
 		}
 	}
-	order := []int{strings.Index(text, "```go\nr.Use("), strings.Index(text, "/demo/)"), strings.Index(text, "<img"), strings.Index(text, "\n## ")}
+	order := []int{strings.Index(text, "```go\nr.Use("), strings.Index(text, "github.io/ratelimit/)"), strings.Index(text, "<img"), strings.Index(text, "\n## ")}
 	require.NotContains(t, order, -1)
 	require.IsIncreasing(t, order, "the line to write, the demo, the picture, and then the rest")
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -182,25 +181,4 @@ func ExamplePerMessage() {
 	// Output:
 	// OK
 	// ResourceExhausted
-}
-
-// Calls of the connection take turns, and pause together when the server refuses
-// one of them.
-func ExamplePacer() {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "provider", Limits: []core.Limit{core.PerSecond(50)}}))
-	pacer, err := grpclimit.NewPacer(grpclimit.Pacing{Limiter: limiter, MaxWait: 10 * time.Second})
-	if err != nil {
-		panic(err)
-	}
-	conn, err := grpc.NewClient("localhost:50051",
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithChainUnaryInterceptor(pacer.UnaryClient),
-		grpc.WithChainStreamInterceptor(pacer.StreamClient),
-	)
-	if err != nil {
-		panic(err)
-	}
-	defer conn.Close()
-	fmt.Println(conn.Target())
-	// Output: localhost:50051
 }

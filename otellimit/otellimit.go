@@ -57,7 +57,6 @@ type Telemetry struct {
 	inUse                        metric.Int64UpDownCounter
 	policies                     *series.Cache[[]metric.AddOption] // of failures and slots
 	limits                       series.Limits
-	clients                      clients
 
 	events *slog.Logger // gets events instead of the spans, or is nil
 	keys   bool         // events have keys
@@ -169,7 +168,7 @@ func (t *Telemetry) Close() error {
 }
 
 func (t *Telemetry) register(meter metric.Meter) error {
-	var errs [6]error
+	var errs [5]error
 	t.decisions, errs[0] = meter.Int64Counter("ratelimit.decisions", metric.WithUnit("{decision}"),
 		metric.WithDescription("Decisions."))
 	t.tokens, errs[1] = meter.Int64Counter("ratelimit.tokens", metric.WithUnit("{token}"),
@@ -181,7 +180,6 @@ func (t *Telemetry) register(meter metric.Meter) error {
 		metric.WithDescription(series.UnsettledHelp))
 	t.inUse, errs[4] = meter.Int64UpDownCounter("ratelimit.slots.in_use", metric.WithUnit("{slot}"),
 		metric.WithDescription(series.SlotsHelp))
-	t.clients, errs[5] = newClients(meter)
 	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}

@@ -33,7 +33,6 @@ type Collector struct {
 	failures *series.Cache[prometheus.Counter]
 	slots    *series.Cache[prometheus.Gauge]
 	limits   series.Limits
-	clients  clients
 
 	settings series.Settings
 	buckets  []float64
@@ -118,8 +117,7 @@ func New(options ...Option) *Collector {
 	inUse := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ratelimit_slots_in_use", Help: series.SlotsHelp}, []string{"policy"})
 	c.slots = series.New(c.settings.Most, func(k series.Key) prometheus.Gauge { return inUse.WithLabelValues(k.Policy) })
 	c.vectors = []prometheus.Collector{decisions, tokens, duration, unsettled, inUse}
-	c.limits.Most, c.clients = c.settings.Most, newClients()
-	c.vectors = append(c.vectors, c.clients.all()...)
+	c.limits.Most = c.settings.Most
 	lines := len(c.buckets) + 3 // +Inf, _sum and _count
 	durations := series.New(max(1, c.settings.Most/lines), func(k series.Key) prometheus.Observer {
 		return duration.WithLabelValues(k.Policy, k.Source.String())

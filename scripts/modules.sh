@@ -9,9 +9,8 @@ modules() {
   git ls-files --cached --others --exclude-standard '*/go.mod' | while IFS= read -r file; do dirname "$file"; done
 }
 
-# quick_modules is modules without those for which much is compiled that no other has: the peers of the benchmarks, SQLite, and
-# the site's programs for browsers.
-quick_modules() { modules | grep -vxE 'benchmarks|examples/tiers|internal/site'; }
+# quick_modules is modules without benchmarks, whose peers take long to compile.
+quick_modules() { modules | grep -vx benchmarks; }
 
 # in_module DIR COMMAND… runs the command there. If it fails, the script says in which module, and ends.
 in_module() {

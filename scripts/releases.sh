@@ -6,17 +6,22 @@ released() { go list -m "$1@$2" >/dev/null 2>&1; }
 # listed prints the releases of the module $1 that a proxy lists, the newest last.
 listed() { go list -m -versions -f '{{range .Versions}}{{println .}}{{end}}' "$1" | grep -v -e - -e '^$' | sort -uV; }
 
-# unlisted prints releases of the module $1 after $2 that a proxy has but does not list.
+# unlisted prints releases of the module $1 after $2 that a proxy has but does not list. Up to two names in a row may be missing
+# between two of them: a proxy can lack a release and have the one after it.
 unlisted() {
-  local module=$1 major minor patch next release
+  local module=$1 major minor patch next ahead release
   IFS=. read -r major minor patch <<<"$2"
   for next in minor patch; do
-    while
-      if [ $next = minor ]; then release=$major.$((minor + 1)).0; else release=$major.$minor.$((patch + 1)); fi
-      released "$module" "$release"
-    do
-      echo "$release"
-      IFS=. read -r major minor patch <<<"$release"
+    ahead=1
+    while [ $ahead -le 3 ]; do
+      if [ $next = minor ]; then release=$major.$((minor + ahead)).0; else release=$major.$minor.$((patch + ahead)); fi
+      if released "$module" "$release"; then
+        echo "$release"
+        IFS=. read -r major minor patch <<<"$release"
+        ahead=1
+      else
+        ahead=$((ahead + 1))
+      fi
     done
   done
 }

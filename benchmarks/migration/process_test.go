@@ -8,161 +8,164 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-redis/redis_rate/v10"
 	"github.com/juju/ratelimit"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
 	"github.com/tokenbucket-go/ratelimit/benchmarks/migration"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-func xtime(t *testing.T, perSecond float64, burst int) (*migration.XTimeBefore, *migration.XTimeAfter) {
-	t.Helper()
-	limit := rate.Limit(perSecond)
-	if math.IsInf(perSecond, 1) {
-		limit = rate.Inf
-	}
-	after, err := migration.NewXTimeAfter(perSecond, int64(burst))
+// Waits of redis_rate and of this library for n requests of a user whose plan
+// allows so many an hour. Time passes while the test runs, so they are rounded to
+// 6 minutes, in which a token of 10 an hour comes back.
+func TestRedisRate(t *testing.T) {
+	ctx, rdb := t.Context(), redistest.Start(t).Client(t)
+	users, err := migration.NewRedisRateAfter(rdb)
 	require.NoError(t, err)
-	return migration.NewXTimeBefore(limit, burst), after
+	for _, c := range []struct {
+		user          string
+		perHour, n    int
+		before, after time.Duration
+	}{
+		{"ann", 10, 10, 0, 0},
+		{"ann", 10, 2, 12 * time.Minute, 12 * time.Minute},
+		{"bob", 10, 11, 6 * time.Minute, core.Never}, // no wait is long enough for a cost above the burst
+		{"eve", 1000, 500, 0, 0},
+		{"eve", 10, 1, 0, 6 * time.Minute}, // here 500 are used, so all of 10; redis_rate counts time
+		{"eve", 1000, 400, 0, 0},           // and the larger limit has the rest
+	} {
+		before, err := migration.RedisRateBefore(ctx, rdb, c.user, c.perHour, c.n)
+		require.NoError(t, err)
+		require.Equal(t, c.before, before.Round(6*time.Minute), "before: %+v", c)
+		after, err := migration.RedisRateAfter(ctx, users, c.user, c.perHour, c.n)
+		require.NoError(t, err)
+		if after != core.Never {
+			after = after.Round(6 * time.Minute)
+		}
+		require.Equal(t, c.after, after, "after: %+v", c)
+	}
+
+	writes := core.Must(users.WithLimits(core.PerHour(10).WithName("writes")))
+	res, err := writes.Allow(ctx, core.JoinKey("user", "eve"))
+	require.NoError(t, err)
+	require.True(t, res.Allowed, "a limit with a name has a bucket of its own")
+
+	before, err := redis_rate.NewLimiter(rdb).AllowAtMost(ctx, "most", redis_rate.PerHour(10), 15)
+	require.NoError(t, err)
+	require.Equal(t, 10, before.Allowed)
+	require.EqualValues(t, -1, before.RetryAfter)
+	res, err = writes.AllowAtMost(ctx, "most", 15)
+	require.NoError(t, err)
+	require.EqualValues(t, 10, res.Cost)
+	require.Zero(t, res.RetryAfter)
 }
 
-func TestXTimeAllows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		before, after := xtime(t, 10, 30)
-		for _, wait := range []time.Duration{0, time.Second, 250 * time.Millisecond, time.Minute} {
-			time.Sleep(wait)
-			var a, b int
-			for range 40 {
-				if before.Allow("host", 1) {
-					b++
-				}
-				if after.Allow("host", 1) {
-					a++
-				}
-			}
-			require.Equal(t, map[time.Duration]int{0: 30, time.Second: 10, 250 * time.Millisecond: 2, time.Minute: 30}[wait], b)
-			require.Equal(t, b, a)
-		}
-		require.True(t, before.Allow("other", 30) && after.Allow("other", 30), "each host has a bucket of its own")
-	})
+func TestRedisRateErrorsWithoutRedis(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: redistest.Addr(t), MaxRetries: -1})
+	users, err := migration.NewRedisRateAfter(rdb)
+	require.NoError(t, err)
+	require.NoError(t, rdb.Close())
+	_, err = migration.RedisRateBefore(t.Context(), rdb, "ann", 10, 1)
+	require.Error(t, err)
+	_, err = migration.RedisRateAfter(t.Context(), users, "ann", 10, 1)
+	require.ErrorIs(t, err, core.ErrUnavailable)
 }
 
 func TestXTimeWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		before, after := xtime(t, 10, 5)
-		ctx := t.Context()
-		wait := func(f func(context.Context) error) (time.Duration, error) {
-			start := time.Now()
-			err := f(ctx)
-			return time.Since(start).Round(time.Millisecond), err
-		}
-		for _, n := range []int{5, 1, 5} {
-			b, err := wait(func(ctx context.Context) error { return before.Wait(ctx, "h", n) })
-			require.NoError(t, err)
-			a, err := wait(func(ctx context.Context) error { return after.Wait(ctx, "h", int64(n)) })
-			require.NoError(t, err)
-			require.LessOrEqual(t, a, b+time.Millisecond)
-			time.Sleep(time.Second) // both are full again
-		}
-
-		require.Error(t, before.Wait(ctx, "h", 6), "more than the burst")
-		require.ErrorIs(t, after.Wait(ctx, "h", 6), core.ErrCapacity)
-		require.False(t, before.Allow("h", 6))
-		require.False(t, after.Allow("h", 6))
-
-		require.NoError(t, before.Wait(ctx, "h", 5))
-		require.NoError(t, after.Wait(ctx, "h", 5))
-		soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-		defer cancel()
-		start := time.Now()
-		require.Error(t, before.Wait(soon, "h", 5))
-		require.ErrorIs(t, after.Wait(soon, "h", 5), core.ErrDeadline)
-		require.Equal(t, start, time.Now(), "both return at once")
-	})
-}
-
-func TestXTimePlans(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		before, after := xtime(t, 1, 1)
-		for i := range 4 {
-			delay, ok := before.Plan("h", 2*time.Second)
-			require.Equal(t, i < 3, ok)
-			mine, allowed, err := after.Plan(t.Context(), "h", 2*time.Second)
-			require.NoError(t, err)
-			require.Equal(t, ok, allowed)
-			require.Equal(t, delay, mine)
-			require.Equal(t, time.Duration(i)*time.Second, mine)
-		}
-		// The fourth was canceled, so the next is due when it would have been.
-		delay, ok := before.Plan("h", time.Hour)
-		mine, allowed, err := after.Plan(t.Context(), "h", time.Hour)
+		ctx, before := t.Context(), migration.NewXTimeBefore(10, 5)
+		after, err := migration.NewXTimeAfter(10, 5)
 		require.NoError(t, err)
-		require.True(t, ok && allowed)
-		require.Equal(t, 3*time.Second, delay)
-		require.Equal(t, delay, mine)
+		both := map[string]func(context.Context, int) error{
+			"before": func(ctx context.Context, n int) error { return before.Wait(ctx, "host", n) },
+			"after":  func(ctx context.Context, n int) error { return after.WaitN(ctx, "host", int64(n)) },
+		}
+		for name, wait := range both {
+			start := time.Now()
+			for range 4 { // 5 at once, then 15 at 10 a second
+				require.NoError(t, wait(ctx, 5), name)
+			}
+			require.InDelta(t, 1500*time.Millisecond, time.Since(start), float64(time.Millisecond), name)
+
+			start = time.Now()
+			tooMuch := wait(ctx, 6)
+			require.Error(t, tooMuch, "%s: more than the burst", name)
+			soon, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			tooLate := wait(soon, 5)
+			cancel()
+			require.Error(t, tooLate, "%s: the deadline comes first", name)
+			require.Equal(t, start, time.Now(), "%s fails at once", name)
+			if name == "after" {
+				require.ErrorIs(t, tooMuch, core.ErrCapacity)
+				require.ErrorIs(t, tooLate, core.ErrDeadline)
+			}
+		}
 	})
 }
 
 func TestXTimeZeroAndInf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		before, after := xtime(t, 0, 3)
-		require.True(t, before.Allow("h", 3), "x/time/rate allows the burst")
-		require.False(t, before.Allow("h", 1))
-		require.False(t, after.Allow("h", 1))
-		require.ErrorIs(t, after.Wait(t.Context(), "h", 1), migration.ErrClosed)
-
-		before, after = xtime(t, math.Inf(1), 0)
-		require.True(t, before.Allow("h", 1000))
-		require.True(t, after.Allow("h", 1000))
-		require.NoError(t, after.Wait(t.Context(), "h", 1000))
-
-		_, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "p", Limits: []core.Limit{core.PerSecond(0.0)}})
-		require.Error(t, err)
-		_, err = core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "p", Limits: []core.Limit{core.PerSecond(math.Inf(1))}})
-		require.Error(t, err)
-	})
+	x := rate.NewLimiter(0, 3)
+	require.True(t, x.AllowN(time.Now(), 3), "x/time/rate with a rate of 0 admits a burst")
+	require.False(t, x.Allow())
+	for _, perSecond := range []float64{0, math.Inf(1)} {
+		_, err := migration.NewXTimeAfter(perSecond, 3)
+		require.Error(t, err, perSecond)
+	}
 }
 
-func TestXTimeSetRate(t *testing.T) {
+// x/time counts the old rate up to SetLimit, this library up to the key's first
+// request after SetPolicy.
+func TestXTimeNewRates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		before, after := xtime(t, 1, 10)
-		require.True(t, before.Allow("low", 8) && after.Allow("low", 8))
-		require.True(t, before.Allow("full", 1) && after.Allow("full", 1))
-		time.Sleep(time.Second)
-
-		before.SetRate(1, 20)
-		require.NoError(t, after.SetRate(1, 20))
-		require.False(t, before.Allow("low", 4), "x/time/rate keeps the level")
-		require.True(t, before.Allow("low", 3))
-		require.True(t, after.Allow("low", 13), "here 7 of 20 are used")
-		require.False(t, after.Allow("low", 1))
-		require.False(t, before.Allow("full", 20), "x/time/rate keeps a full bucket's level too")
-		require.True(t, after.Allow("full", 20), "here a full bucket is full at once")
-
-		before.SetRate(1, 2)
-		require.NoError(t, after.SetRate(1, 2))
-		require.True(t, before.Allow("new", 2) && after.Allow("new", 2))
-		require.False(t, before.Allow("new", 1) || after.Allow("new", 1))
-	})
-}
-
-func TestXTimeManyReservations(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		before, after := xtime(t, 1, 1)
-		for range 2048 {
-			_, ok, err := after.Plan(t.Context(), "h", core.Never)
-			require.NoError(t, err)
-			require.True(t, ok)
-		}
-		_, ok, err := after.Plan(t.Context(), "h", core.Never)
+		x := rate.NewLimiter(1, 1000)
+		here, err := migration.NewXTimeAfter(1, 1000)
 		require.NoError(t, err)
-		require.False(t, ok, "a key has at most 2,048 reservations")
-		require.ErrorIs(t, after.Wait(t.Context(), "h", 1), core.ErrPromised)
-		for range 5000 {
-			_, ok := before.Plan("h", core.Never)
-			require.True(t, ok)
+		left := func() int64 {
+			res, err := here.Peek(t.Context(), "host")
+			require.NoError(t, err)
+			return res.Remaining
 		}
+		require.True(t, x.AllowN(time.Now(), 1000))
+		_, err = here.AllowN(t.Context(), "host", 1000)
+		require.NoError(t, err)
+		faster := here.Policy()
+		faster.Limits = []core.Limit{core.PerSecond(100).WithBurst(1000)}
+		require.NoError(t, here.SetPolicy(faster))
+		x.SetLimit(100)
+		time.Sleep(time.Second)
+		require.InDelta(t, 100, x.Tokens(), 0.001)
+		require.EqualValues(t, 1, left(), "without a request, a second at the rate of before")
+		time.Sleep(time.Second)
+		require.InDelta(t, 200, x.Tokens(), 0.001)
+		require.EqualValues(t, 101, left())
+	})
+}
+
+// A reservation is canceled in front of a later one. x/time gives back what the
+// later one has not taken, and may promise those tokens for an earlier time.
+func TestXTimeCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := rate.NewLimiter(1, 10)
+		here, err := migration.NewXTimeAfter(1, 10)
+		require.NoError(t, err)
+		reserve := func(n int, before, after time.Duration) (*rate.Reservation, *core.Reservation) {
+			b := x.ReserveN(time.Now(), n)
+			a, err := here.Reserve(t.Context(), "host", int64(n))
+			require.NoError(t, err)
+			require.Equal(t, before, b.Delay(), "before: %d", n)
+			require.Equal(t, after, a.Delay(), "after: %d", n)
+			return b, a
+		}
+		reserve(10, 0, 0)
+		b, a := reserve(5, 5*time.Second, 5*time.Second)
+		reserve(1, 6*time.Second, 6*time.Second)
+		b.Cancel()
+		require.NoError(t, a.Cancel(t.Context()))
+		reserve(1, 3*time.Second, 6*time.Second)
 	})
 }
 
@@ -177,56 +180,44 @@ func TestJuju(t *testing.T) {
 		} {
 			var got bytes.Buffer
 			start := time.Now()
-			n, err := send(&got)
+			_, err := send(&got)
 			require.NoError(t, err)
-			require.EqualValues(t, len(sent), n)
 			require.True(t, bytes.Equal(sent, got.Bytes()))
-			require.InDelta(t, 4*time.Second, time.Since(start), float64(50*time.Millisecond), "%s: 256 KiB at once, 256 KiB at 64 KiB a second", name)
+			require.InDelta(t, 4*time.Second, time.Since(start), float64(50*time.Millisecond),
+				"%s: 256 KiB at once, 256 KiB at 64 KiB a second", name)
 		}
-	})
-}
-
-func TestJujuAfterStopsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		_, err := migration.JujuAfter(ctx, new(bytes.Buffer), bytes.NewReader(make([]byte, 1<<20)))
+		_, err := migration.JujuAfter(ctx, new(bytes.Buffer), bytes.NewReader(sent))
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }
 
-// What the page's table of names says.
 func TestJujuNames(t *testing.T) {
+	require.InDelta(t, 2_000_000, ratelimit.NewBucket(500*time.Nanosecond, 100).Rate(), 0.001)
+	validate := func(l core.Limit) error { return core.Policy{Name: "p", Limits: []core.Limit{l}}.Validate() }
+	require.NoError(t, validate(core.PerSecond(1e9/500).WithBurst(100)))
+	require.ErrorContains(t, validate(core.Per(1, 500*time.Nanosecond).WithBurst(100)), "must be at least 1µs")
+
 	synctest.Test(t, func(t *testing.T) {
-		ctx := t.Context()
-		bucket := ratelimit.NewBucketWithQuantum(time.Second, 10, 5)
+		ctx, bucket := t.Context(), ratelimit.NewBucketWithQuantum(time.Second, 10, 5)
 		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 			Name: "p", Limits: []core.Limit{core.Per(5, time.Second).WithBurst(10).WithMode(core.Stepped)},
 		}))
-		available := func() int64 {
-			res, err := limiter.Peek(ctx, "k")
+		for _, c := range []struct {
+			after time.Duration
+			taken int64 // of 12
+		}{{0, 10}, {999 * time.Millisecond, 0}, {time.Millisecond, 5}} {
+			time.Sleep(c.after)
+			require.Equal(t, c.taken, bucket.TakeAvailable(12))
+			res, err := limiter.AllowAtMost(ctx, "k", 12)
 			require.NoError(t, err)
-			return res.Remaining
+			require.Equal(t, c.taken, res.Cost)
 		}
-		atMost := func(n int64) int64 {
-			res, err := limiter.AllowAtMost(ctx, "k", n)
-			require.NoError(t, err)
-			return res.Cost
-		}
-		require.EqualValues(t, 10, bucket.TakeAvailable(12))
-		require.EqualValues(t, 10, atMost(12))
-		time.Sleep(999 * time.Millisecond)
-		require.Zero(t, bucket.Available())
-		require.Zero(t, available(), "tokens come all at once")
-		time.Sleep(time.Millisecond)
-		require.EqualValues(t, 5, bucket.Available())
-		require.EqualValues(t, 5, available())
-
-		require.Equal(t, time.Second, bucket.Take(10), "more than is there: the caller waits")
+		require.Equal(t, 2*time.Second, bucket.Take(10), "more than is there: the caller waits")
 		r, err := limiter.Reserve(ctx, "k", 10)
 		require.NoError(t, err)
-		require.Equal(t, time.Second, r.Delay())
-
+		require.Equal(t, 2*time.Second, r.Delay())
 		require.NotZero(t, bucket.Take(11), "more than the capacity: the caller waits longer")
 		r, err = limiter.Reserve(ctx, "k", 11)
 		require.NoError(t, err)

@@ -1,69 +1,41 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"flag"
-	"fmt"
-	"io"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
+	"github.com/spf13/cobra"
+
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-var getCommand = cli.Command{
-	Name: "get", Args: "POLICY [KEY]", Least: 1, Most: 2,
-	About: "say whether a client is limited right now, and why",
-	Details: `KEY is a key as policies have it, or sha256:… as Redis has long ones. With ` + show.SecretVariable + ` it may be the 12 hex digits that stand
-in the log. Or the flags of the command key say who the client is:
+// getResult is what get prints.
+type getResult struct {
+	bucket
 
-  ratelimit get -policies policies.yaml api ip:192.0.2.1
-  ratelimit get -policies policies.yaml api -header x-api-key=abc -h redis -watch
-
-It takes nothing. Of a key that Redis does not have, it prints the nearest that exist. The exit code is 1 if the request is denied, or if
-that is not known because the service has other limits than the file.
-`,
-	New: func(flags *flag.FlagSet) cli.Run {
-		var g getFlags
-		g.define(flags)
-		g.asked.define(flags)
-		g.keys.define(flags)
-		flags.StringVar(&g.plan, "plan", "", "decide by the limits of this `plan` of the policy (default: those that the key was last decided by)")
-		flags.BoolVar(&g.watch, "watch", false, "show it again each second, until interrupted")
-		flags.BoolVar(&g.asJSON, "json", false, "print a JSON object; with -watch, one a line")
-		return g.run
-	},
+	Exceptions []exception `json:"exceptions,omitempty"` // overrides and blocks of the key that are in Redis
+	similarity
 }
 
-// getFlags are the flags of the command get.
-type getFlags struct {
-	live
-
-	asked         asked
-	keys          keys
-	plan          string
-	watch, asJSON bool
+func (r *getResult) Text(w *show.Writer) {
+	r.bucket.Text(w)
+	textOfExceptions(w, r.Exceptions, false)
+	r.similarity.Text(w)
+	if !r.byFile && r.Stored {
+		w.Line("  %s", lacksFile)
+	}
 }
 
-// gotten is what get found.
-type gotten struct {
-	output.Head
-	*state.Bucket
+// lacksFile is what a policy file would add.
+const lacksFile = "--policies FILE adds what is left now, when the next token comes, and the names of limits."
 
-	Shadow  bool     `json:"shadow"`            // the policy is in shadow mode, so it denies nobody
-	Nearest []string `json:"nearest,omitempty"` // the nearest keys that exist, if Redis does not have this one
-}
-
-// asked are the flags that say what the next request takes.
-type asked struct{ units core.Units } // nil: one of each unit that the limits of a key count
-
-func (a *asked) define(flags *flag.FlagSet) {
-	flags.Func("cost", "what the next request takes: a `number` of requests, or UNIT=NUMBER; can be repeated (default 1)", func(text string) error {
+// unitsFlag defines the flag that says what the next request takes. The units
+// are nil without it: one of each unit that the limits of a key count.
+func unitsFlag(cmd *cobra.Command, units *core.Units) {
+	cmd.Flags().Func("cost", "what the next request takes: a `number` of requests, or UNIT=NUMBER; can be repeated (default 1)", func(text string) error {
 		unit, number, ok := strings.Cut(text, "=")
 		if !ok {
 			unit, number = core.Requests, text
@@ -72,72 +44,70 @@ func (a *asked) define(flags *flag.FlagSet) {
 		if err != nil || n < 0 {
 			return errors.New("must be a number such as 5, or of a unit, such as tokens=1000")
 		}
-		if a.units == nil {
-			a.units = core.Units{}
+		if *units == nil {
+			*units = core.Units{}
 		}
-		a.units[unit] = n
+		(*units)[unit] = n
 		return nil
 	})
 }
 
-func (g *getFlags) run(ctx context.Context, s cli.Streams, args []string) error {
-	d, limiter, err := g.openPolicy(ctx, s, "get", args[0])
-	if err != nil {
-		return err
+func newGetCommand() *cobra.Command {
+	var (
+		f     deskFlags
+		keys  keyFlags
+		plan  string
+		units core.Units
+	)
+	cmd := &cobra.Command{
+		Use:   "get POLICY [KEY]",
+		Short: "Say whether a client is limited right now, and why",
+		Long: `Say whether a client is limited right now, and why. It takes nothing. KEY is a key
+as the service makes it, or flags say who the client is; several are joined in
+their order, as Join does. Without --policies it says what is stored.
+
+Of a key that Redis does not have it names keys that may be meant. The exit code
+is 1 then, and if the next request is denied.`,
+		Example: `  ratelimit get api ip:192.0.2.1 --policies policies.yaml
+  ratelimit get api --route /items --header x-api-key=k-123 -u redis://redis:6379`,
+		Args: cobra.RangeArgs(1, 2),
 	}
-	defer d.Close()
-	key, err := d.givenKey(ctx, args[0], arg(args, 1), &g.keys)
-	if err != nil {
-		return err
-	}
-	if !g.watch {
-		allowed, err := g.show(ctx, s.Out, d, limiter, key)
-		if err == nil && !allowed {
-			return cli.ErrFound
+	f.define(cmd)
+	keys.define(cmd)
+	unitsFlag(cmd, &units)
+	cmd.Flags().StringVar(&plan, "plan", "", "decide by the limits of this `plan` of the policy (default: those that the key was last decided by)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, policy := cmd.Context(), args[0]
+		key, err := keys.only(args[1:])
+		if err != nil {
+			return err
+		}
+		if f.file == "" && (plan != "" || units != nil) {
+			return misuse("--plan and --cost need --policies FILE")
+		}
+		d, err := f.open(cmd, policy)
+		if err != nil {
+			return err
+		}
+		defer d.close()
+		b, err := d.look(ctx, policy, key, plan, units, false)
+		if err != nil {
+			return d.explain(err)
+		}
+		r := &getResult{bucket: *b}
+		if r.Exceptions, err = d.exceptionsOf(ctx, policy, key); err != nil {
+			return err
+		}
+		if blocks := slices.IndexFunc(r.Exceptions, func(e exception) bool { return e.Blocked }); blocks >= 0 && !r.byFile {
+			r.Allowed, r.Blocked, r.Says = new(bool), true, saysBlocked(operator)
+		}
+		if !r.Stored {
+			r.similarity = d.similar(ctx, policy, key)
+		}
+		if err = printResult(cmd, r); err == nil && (!r.passes() || r.found()) {
+			err = errFound
 		}
 		return err
 	}
-	return watch(ctx, s.Out, g.asJSON, func() error {
-		_ = d.Store.ReadExceptions(ctx, limiter) // openPolicy has warned
-		_, err := g.show(ctx, s.Out, d, limiter, key)
-		return err
-	})
-}
-
-// arg returns the i-th argument, or "".
-func arg(args []string, i int) string {
-	if i < len(args) {
-		return args[i]
-	}
-	return ""
-}
-
-// show prints the state of a bucket once. It reports whether the request would
-// pass.
-func (g *getFlags) show(ctx context.Context, w io.Writer, d *desk, limiter *core.Limiter, key string) (allowed bool, err error) {
-	b, err := d.next(ctx, limiter, key, g.plan, g.asked.units)
-	if err != nil {
-		return false, err
-	}
-	var nearest []string
-	if b.Unused && !g.watch {
-		for _, key := range d.nearestKeys(ctx, limiter.Name(), key) {
-			nearest = append(nearest, d.text(key))
-		}
-	}
-	b.Key, b.Bytes = d.text(key), d.keys.Bytes(key)
-	shadow := d.policies[limiter.Name()].Shadow
-	if g.asJSON {
-		return b.Allowed, printing(g.watch)(w, &gotten{Bucket: b, Shadow: shadow, Nearest: nearest})
-	}
-	if err := b.Write(w, b.Key); err != nil {
-		return false, err
-	}
-	if shadow {
-		_, _ = fmt.Fprintln(w, "  "+inShadow)
-	}
-	if len(nearest) > 0 {
-		_ = show.Paragraph(w, 2, "  Redis has no such key. Did you mean "+strings.Join(nearest, ", or ")+"?")
-	}
-	return b.Allowed, nil
+	return cmd
 }

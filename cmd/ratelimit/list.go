@@ -4,166 +4,190 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"slices"
+	"strings"
 
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
+	"github.com/spf13/cobra"
+
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/state"
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/pace"
 )
 
-var listCommand = cli.Command{
-	Name: "list", Args: "POLICY", Least: 1, Most: 1,
-	About: "list the clients of a policy with their state, deepest debts first",
-	Details: `It looks at all keys of the policy by SCAN, on all masters of a Cluster, and prints those that owe most of their capacity, then those that
-have least of it left. Redis looks at no more than -rate keys a second, so it goes on with other work.
+// listResult is what list prints.
+type listResult struct {
+	Policy     string      `json:"policy,omitempty"`     // missing: all policies
+	Keys       int         `json:"keys"`                 // that there are, and match
+	Denied     int         `json:"denied"`               // of these, those of policies of the file whose next request is denied
+	Unreadable int         `json:"unreadable,omitempty"` // of these, those that can't be read
+	Buckets    []*bucket   `json:"buckets"`              // those that are worst off, the worst first
+	Exceptions []exception `json:"exceptions"`           // overrides and blocks in Redis
 
-  ratelimit list -policies policies.yaml api
-  ratelimit list -policies policies.yaml -most 50 -page 2 -keys hash api
-`,
-	New: func(flags *flag.FlagSet) cli.Run {
-		var l listFlags
-		l.live.define(flags)
-		l.asked.define(flags)
-		flags.IntVar(&l.most, "most", 20, "how many `keys` a page has")
-		flags.IntVar(&l.page, "page", 1, "the `number` of the page to print")
-		flags.BoolVar(&l.denied, "denied", false, "leave out clients whose next request is allowed")
-		flags.BoolVar(&l.asJSON, "json", false, "print a JSON object")
-		return l.run
-	},
+	shown    int // buckets that would be shown if there were no bound
+	withFile bool
+	prefix   string
 }
 
-// listFlags are the flags of the command list.
+func (r *listResult) Text(w *show.Writer) {
+	about := show.Some(int64(r.Keys), "key")
+	if r.Policy != "" {
+		about = show.Text(r.Policy) + ": " + about
+	}
+	if r.withFile {
+		about += ", " + show.Count(int64(r.Denied)) + " denied now"
+	}
+	if r.Unreadable > 0 {
+		about += ", " + show.Count(int64(r.Unreadable)) + " can't be read"
+	}
+	w.Line("%s", about)
+	var rows [][]string
+	for _, b := range r.Buckets {
+		row := []string{b.Key, b.verdict()}
+		if r.Policy == "" {
+			row = append([]string{show.Text(b.Policy)}, row...)
+		}
+		rows = append(rows, row)
+	}
+	w.Table(2, nil, rows)
+	if more := r.shown - len(r.Buckets); more > 0 {
+		w.Line("  … and %s more (--most shows them)", show.Count(int64(more)))
+	}
+	if len(r.Exceptions) > 0 {
+		w.Line("%s in Redis", show.Some(int64(len(r.Exceptions)), "exception"))
+		textOfExceptions(w, r.Exceptions, r.Policy == "")
+	}
+	switch {
+	case r.Keys == 0:
+		w.Line("  If there should be some, check --prefix (it is %s) and the number of the database in the URL.", show.Text(r.prefix))
+	case !r.withFile:
+		w.Line("  %s", lacksFile)
+	}
+}
+
+// listFlags are the flags of list.
 type listFlags struct {
-	live
+	deskFlags
 
-	asked          asked
-	most, page     int
-	denied, asJSON bool
+	units  core.Units
+	match  string
+	most   int
+	denied bool
 }
 
-// listing is what list found.
-type listing struct {
-	output.Head
-
-	Policy     string          `json:"policy"`            // its name
-	Keys       int             `json:"keys"`              // how many keys the policy has
-	Denied     int             `json:"denied"`            // how many of them would be denied now
-	Unknown    int             `json:"unknown,omitempty"` // of how many the file lacks the limits that decided them last
-	Unreadable int             `json:"unreadable"`        // how many can't be read
-	Page       int             `json:"page"`              // which page this is, from 1
-	Buckets    []*state.Bucket `json:"buckets"`           // those of the page, the deepest debts first
-
-	matched int  // keys that are on some page
-	more    bool // there is a page after this one
-}
-
-func (l *listFlags) run(ctx context.Context, s cli.Streams, args []string) error {
-	if l.most < 1 || l.page < 1 || l.page > 1_000_000/l.most {
-		return cli.Misuse("-most %d and -page %d must be at least 1, and their product at most 1,000,000", l.most, l.page)
+func newListCommand() *cobra.Command {
+	var f listFlags
+	cmd := &cobra.Command{
+		Use:   "list [POLICY]",
+		Short: "List the clients of a policy, or of all, those that are worst off first",
+		Long: `List the clients of a policy, or of all, those that are worst off first, and the
+overrides and blocks that operators have set. It looks at all keys by SCAN, on
+all masters of a Cluster. Without --policies it says what is stored.`,
+		Example: `  ratelimit list api --policies policies.yaml --denied
+  ratelimit list --match k-123`,
+		Args: cobra.MaximumNArgs(1),
 	}
-	d, limiter, err := l.openPolicy(ctx, s, "list", args[0])
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	rules := d.rulesOf(ctx, limiter)
-	found := listing{Policy: args[0], Page: l.page}
-	all := worst{most: l.most * l.page}
-	err = pace.Each(ctx, l.rate, d.buckets(ctx, args[0]), func(b redisstore.Bucket) (*state.Bucket, error) {
-		return state.Sketch(ctx, rules, b.Key, l.asked.units)
-	}, func(_ redisstore.Bucket, b *state.Bucket, err error) error {
-		found.Keys++
-		switch unreadable := (*store.StateError)(nil); {
-		case errors.As(err, &unreadable):
-			found.Unreadable++
-			return nil
-		case err != nil && d.missed.note(err):
-			found.Keys--
-			return nil
-		case err != nil:
+	f.define(cmd)
+	unitsFlag(cmd, &f.units)
+	cmd.Flags().StringVar(&f.match, "match", "", "only keys that have this `value` as a whole, such as a user, an address or a header's value")
+	cmd.Flags().IntVar(&f.most, "most", 20, "how many keys to print")
+	cmd.Flags().BoolVar(&f.denied, "denied", false, "leave out clients whose next request is allowed")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if f.most < 1 {
+			return misuse("--most must be at least 1")
+		}
+		if f.file == "" && (f.denied || f.units != nil) {
+			return misuse("--denied and --cost need --policies FILE")
+		}
+		policy := ""
+		if len(args) > 0 {
+			policy = args[0]
+		}
+		d, err := f.open(cmd, policy)
+		if err != nil {
 			return err
-		case b.Unknown:
-			found.Unknown++
-		case !b.Allowed:
-			found.Denied++
-		case l.denied:
-			return nil
 		}
-		found.matched++
-		all.add(b)
-		return nil
+		defer d.close()
+		r, failed, err := d.list(cmd.Context(), &f, policy)
+		if err != nil {
+			return fmt.Errorf("%w\n  %s were looked at, %s denied now", d.explain(err), show.Some(int64(r.Keys), "key"), show.Count(int64(r.Denied)))
+		}
+		return cmp.Or(printResult(cmd, r), missing(failed))
+	}
+	return cmd
+}
+
+// list looks at the keys of a policy, or of all with "". failed are the errors
+// of servers whose keys are missing.
+func (d *desk) list(ctx context.Context, f *listFlags, policy string) (r *listResult, failed []error, err error) {
+	r = &listResult{Policy: policy, Buckets: []*bucket{}, Exceptions: []exception{}, withFile: f.file != "", prefix: f.prefix}
+	var l listing
+	err = pace.Each(ctx, f.rate, matching(d.keys(ctx, policy, &l), f.match), func(b redisstore.Bucket) (*bucket, error) {
+		return d.look(ctx, b.Policy, b.Key, "", f.units, true)
+	}, func(_ redisstore.Bucket, b *bucket, err error) error {
+		r.Keys++
+		switch {
+		case errors.As(err, new(*store.StateError)):
+			r.Unreadable++
+			return nil
+		case err == nil:
+			r.add(b, f.denied, f.most)
+		}
+		return err
 	})
 	if err != nil {
-		return cli.After(d.Explain(err), "%s of %s were looked at, %s denied now.", show.Some(int64(found.Keys), "key"), args[0], show.Count(int64(found.Denied)))
+		return r, nil, err
 	}
-	found.Buckets, found.more = all.page(l.page, l.most), found.matched > l.page*l.most
-	for _, b := range found.Buckets {
-		b.Key, b.Bytes = d.text(b.Key), d.keys.Bytes(b.Key)
+	r.sort(f.most)
+	if policy != "" {
+		l.policies = []string{policy}
 	}
-	if l.asJSON {
-		err = output.Write(s.Out, &found)
-	} else if err = found.write(s.Out); err == nil && found.Keys == 0 {
-		_, err = io.WriteString(s.Out, l.noKeys(""))
-	}
-	return cmp.Or(err, d.incomplete("and keys are missing above:"))
-}
-
-// worst are the buckets that are worst off, of all that were added.
-type worst struct {
-	most int
-	list []*state.Bucket
-}
-
-func (w *worst) add(b *state.Bucket) {
-	if w.list = append(w.list, b); len(w.list) >= 2*w.most {
-		w.cut()
-	}
-}
-
-func (w *worst) cut() {
-	slices.SortFunc(w.list, func(a, b *state.Bucket) int {
-		switch {
-		case a.Deeper(b):
-			return -1
-		case b.Deeper(a):
-			return 1
+	slices.Sort(l.policies)
+	for _, name := range slices.Compact(l.policies) {
+		list, err := d.exceptions(ctx, name)
+		if err != nil {
+			l.failed = append(l.failed, err)
 		}
-		return cmp.Compare(a.Key, b.Key)
-	})
-	w.list = w.list[:min(len(w.list), w.most)]
+		r.Exceptions = append(r.Exceptions, slices.DeleteFunc(list, func(e exception) bool {
+			return f.match != "" && !keyparts.Of(e.key).Has(f.match)
+		})...)
+	}
+	return r, l.failed, nil
 }
 
-// page returns a page of the list, not nil.
-func (w *worst) page(number, size int) []*state.Bucket {
-	w.cut()
-	return append([]*state.Bucket{}, w.list[min(len(w.list), (number-1)*size):min(len(w.list), number*size)]...)
+// add adds a bucket, and keeps about as many as are printed.
+func (r *listResult) add(b *bucket, denied bool, most int) {
+	switch {
+	case b.Allowed != nil && !*b.Allowed:
+		r.Denied++
+	case denied:
+		return
+	}
+	r.shown++
+	r.Buckets = append(r.Buckets, b)
+	if len(r.Buckets) >= 2*most {
+		r.sort(most)
+	}
 }
 
-func (f *listing) write(w io.Writer) error {
-	_, _ = fmt.Fprintf(w, "%s: %s, %s denied now", f.Policy, show.Some(int64(f.Keys), "key"), show.Count(int64(f.Denied)))
-	if f.Unknown > 0 {
-		_, _ = fmt.Fprintf(w, ", %s not known", show.Count(int64(f.Unknown)))
+// sort keeps so many buckets that are worst off.
+func (r *listResult) sort(most int) {
+	slices.SortFunc(r.Buckets, (*bucket).worse)
+	r.Buckets = r.Buckets[:min(len(r.Buckets), most)]
+}
+
+// missing returns an error for servers that failed, whose keys are missing.
+func missing(failed []error) error {
+	if len(failed) == 0 {
+		return nil
 	}
-	if f.Unreadable > 0 {
-		_, _ = fmt.Fprintf(w, ", %s unreadable", show.Count(int64(f.Unreadable)))
+	texts := make([]string, len(failed))
+	for i, err := range failed {
+		texts[i] = "  " + err.Error()
 	}
-	_, _ = fmt.Fprintln(w)
-	var t show.Table
-	for _, b := range f.Buckets {
-		t.Row("  "+b.Key, b.Line())
-	}
-	if err := t.Write(w); err != nil {
-		return err
-	}
-	if f.more {
-		_, _ = fmt.Fprintf(w, "  … (-page %d goes on)\n", f.Page+1)
-	}
-	return nil
+	slices.Sort(texts)
+	return errors.New("not all could be read, and keys or exceptions are missing above:\n" + strings.Join(slices.Compact(texts), "\n"))
 }

@@ -1,6 +1,5 @@
-// Command ratelimit answers questions about limits on the command line: what is
-// wrong with a policy file, what a change of it does to buckets, what a policy
-// would have denied, and who is limited right now, and why.
+// Command ratelimit says who is limited and why, changes limits without a
+// deploy, checks policy files, and replays access logs through policies.
 //
 //	go install github.com/tokenbucket-go/ratelimit/cmd/ratelimit@latest
 //
@@ -10,23 +9,21 @@
 package main
 
 import (
+	"context"
 	"os"
+	"os/signal"
+	"syscall"
 
-	"golang.org/x/term"
-
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/conn"
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/redis/go-redis/v9"
 )
 
 func main() {
-	conn.Quiet()
-	s := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, Terminal: term.IsTerminal(int(os.Stderr.Fd()))}
-	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil { // it is a terminal
-		s.Out = show.Screen{Writer: os.Stdout, Columns: columns, Color: show.HasColor(os.Getenv)}
-	}
-	if columns, _, err := term.GetSize(int(os.Stderr.Fd())); err == nil {
-		s.Err = show.Screen{Writer: os.Stderr, Columns: columns}
-	}
-	os.Exit(table.Run(cli.UntilSignal(), s, os.Args[1:]))
+	redis.SetLogger(silent{}) // commands report failures
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}

@@ -1,274 +1,208 @@
 package main
 
 import (
-	"context"
-	"encoding/csv"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/accesslog"
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
+	"github.com/spf13/cobra"
+
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replay"
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/report"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/samplelog"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-var replayCommand = cli.Command{
-	Name: "replay", Args: "LOG…", Most: -1,
-	About: "run the requests of access logs through policies, and print what would be denied",
-	Details: `It needs no Redis: the library decides at the times of the log. Logs are read in the combined format, as JSON lines, or as CSV
-with names in the first line; compressed by gzip or not. The log - is standard input. Lines may be out of order.
-
-  ratelimit replay -policies policies.yaml -policy api access.log access.log.1.gz
-  ratelimit replay -limit '100/min burst 20' -limit '300/min' -only 'path=/api/*' access.log
-  ratelimit replay -policies policies.yaml -key 'header:x-api-key=api_key' -field time=when -html report.html requests.json
-
--key says who a client is, as the key functions do:
-  ip, method, path             ByIP, ByMethod, ByPath
-  route=FIELD                  ByRoute, with the pattern in a field
-  header:NAME=FIELD            ByHeader(NAME), with the value in a field; so cookie, param, value
-  query:NAME                   ByQuery(NAME), of the request's target
-  global:NAME                  Global(NAME)
-  FIELD                        the key FIELD:VALUE of any other field
-  A+B                          Join(A, B)
-A field is ip, method, path, target, status, user_agent, or one of the log by its name: request.headers.Host is a member of a member.
-
-All requests are in memory, in about 60 bytes each. Times without a zone are of the -zone.
-`,
-	New: func(flags *flag.FlagSet) cli.Run {
-		var r replayFlags
-		r.define(flags)
-		return r.run
-	},
-}
-
-// replayFlags are the flags of the command replay.
+// replayFlags are the flags of replay.
 type replayFlags struct {
-	policies, names, limits []string
-	only, skip              []string
-	fields, units           map[string]string
-	key, format, cost       string
-	plan, plans             string
-	keys, html, zone        string
-	spare                   float64
-	ipv6Prefix              int
-	asJSON, sample          bool
+	replay.Options
+
+	limits, names []string
+	policies      string
+	html          string
+	sample        bool
 }
 
-func (r *replayFlags) define(flags *flag.FlagSet) {
-	list := func(to *[]string, name, usage string) {
-		flags.Func(name, usage, func(v string) error { *to = append(*to, v); return nil })
+func newReplayCommand() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay LOG...",
+		Short: "Say what limits would have denied of the requests in access logs",
+		Long: `replay runs the requests of access logs through limits, says what they would have
+denied, and the smallest changes that spare 99.9 % of clients. It needs no
+Redis: the library decides at the times of the log.
+
+Logs are in the combined or common log format or JSON lines (nginx, Caddy,
+Traefik), with gzip or without. The log - is standard input. Lines may be out of
+order. All requests are kept in memory, 16 bytes each.
+
+--key says who a client is, as the library's key functions do:
+  ip             ByIP, behind the proxies of --trust
+  header:NAME    ByHeader, with the value where nginx, Caddy or Traefik log it;
+                 header:NAME=FIELD names another field
+  path, method   ByPath, ByMethod
+  FIELD          any other field of the log
+  A+B            Join of both
+
+A line with several addresses, as proxies write them, is refused without
+--trust. Fields of the combined format have nginx's names, such as remote_user.
+A member of an object in JSON is request.host.`,
+		Example: `  ratelimit replay --limit '100/min burst 20' --limit 300/min access.log access.log.1.gz
+  ratelimit replay --policies policies.yaml --policy api --trust 10.0.0.0/8 access.log
+  ratelimit replay --limit 60/min --key header:x-api-key --only 'path=/api/*' --html report.html caddy.json`,
+		RunE: f.run,
 	}
-	pairs := func(to *map[string]string, name, usage string) {
-		*to = make(map[string]string)
-		flags.Func(name, usage, func(v string) error {
-			left, right, ok := strings.Cut(v, "=")
-			if !ok || left == "" || right == "" {
-				return errors.New("write NAME=FIELD")
-			}
-			(*to)[left] = right
-			return nil
-		})
-	}
-	list(&r.policies, "policies", "the policy `file`; several are compared")
-	list(&r.names, "policy", "the `name` of a policy in the files; several are compared; without it, all are")
-	list(&r.limits, "limit", "a `limit` to try, such as '100/min burst 20'; several are compared")
-	list(&r.only, "only", "replay lines alone that match `FIELD=PATTERN`, in which * is any text")
-	list(&r.skip, "skip", "leave out lines that match `FIELD=PATTERN`, in which * is any text")
-	pairs(&r.fields, "field", "which field of the log is time, ip, method, target or status, as `NAME=FIELD`")
-	pairs(&r.units, "units", "the field with how much of a unit a request takes, as `UNIT=FIELD`")
-	flags.StringVar(&r.key, "key", "ip", "who a `client` is")
-	flags.StringVar(&r.format, "format", "auto", "the `format` of the logs: auto, combined, json or csv")
-	flags.StringVar(&r.plan, "plan", "", "the `field` with the name of the plan that a request has: the report has each plan of a policy for itself")
-	flags.StringVar(&r.plans, "plans", "", "a `file` of lines KEY,PLAN, in CSV: the plans of keys, before those of -plan")
-	flags.StringVar(&r.cost, "cost", "", "the `field` with how many requests a line counts as")
-	defineKeys(flags, &r.keys)
-	flags.StringVar(&r.html, "html", "", "write a page with plots to `file` too")
-	flags.StringVar(&r.zone, "zone", "UTC", "the time `zone` of the report, and of times in logs that have none, such as Europe/Berlin")
-	flags.Float64Var(&r.spare, "spare", replay.Spare, "the `percentage` of clients that a change must spare")
-	flags.IntVar(&r.ipv6Prefix, "ipv6-prefix", 64, "the leading `bits` of an IPv6 address that are one client")
-	flags.BoolVar(&r.asJSON, "json", false, "print JSON")
-	flags.BoolVar(&r.sample, "sample", false, "print a log to try this with, and do nothing else")
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.limits, "limit", nil, "a `limit` to try, such as '100/min burst 20'; several are compared")
+	flags.StringVar(&f.policies, "policies", "", "try the policies of a `file`")
+	flags.StringArrayVar(&f.names, "policy", nil, "of these only the one with this `name`; can be repeated")
+	flags.StringVar(&f.Key, "key", "ip", "who a `client` is")
+	flags.StringSliceVar(&f.Trust, "trust", nil, "the `proxies` in front of the service, as addresses or ranges such as 10.0.0.0/8")
+	flags.StringArrayVar(&f.Only, "only", nil, "leave out other lines than those that match `FIELD=PATTERN`, in which * is any text")
+	flags.StringArrayVar(&f.Skip, "skip", nil, "leave out lines that match `FIELD=PATTERN`")
+	flags.StringVar(&f.html, "html", "", "write the report as a page to a `file`, too")
+	flags.BoolVar(&f.sample, "sample", false, "print a made-up log to try this with")
+	return cmd
 }
 
-func (r *replayFlags) run(ctx context.Context, s cli.Streams, logs []string) error {
-	if r.sample {
-		return samplelog.Write(s.Out)
+func (f *replayFlags) run(cmd *cobra.Command, logs []string) error {
+	if err := f.check(logs); err != nil {
+		return err
 	}
-	c, rep, err := r.check(s, logs)
+	if f.sample {
+		return samplelog.Write(cmd.OutOrStdout())
+	}
+	policies, err := f.load(cmd)
 	if err != nil {
 		return err
 	}
-	policies, err := loadLabelled(s.In, r.policies, r.names, r.limits)
+	traffic, err := replay.NewTraffic(f.Options)
 	if err != nil {
-		return err
+		return misuse("%w", err)
 	}
-	p := newProgress(s)
-	defer p.clear()
+	var broken []error // logs whose rest can't be read
 	for _, log := range logs {
-		if err := readLog(ctx, s.In, log, c, p); err != nil {
+		if err := readLog(cmd, traffic, log); errors.As(err, new(*replay.BrokenError)) {
+			broken = append(broken, err)
+		} else if err != nil {
 			return err
 		}
 	}
-	t, err := c.Traffic()
-	rep.Traffic, rep.Logs = t, logs
+	report, err := traffic.Replay(cmd.Context(), policies...)
 	if err != nil {
-		p.clear()
-		return t.Why(err, rep.Keys.Hidden())
+		return errors.Join(append(broken, err)...)
 	}
-	done, all := int64(0), t.Requests*int64(len(policies))
-	for _, policy := range policies {
-		outcomes, err := t.Play(ctx, policy.label, policy.Policy, replay.Share(r.spare), func(n int) {
-			done += int64(n)
-			p.show("replaying", done, all)
-		})
-		switch {
-		case ctx.Err() != nil:
-			return cli.After(err, "%s of %s were decided.", show.Count(done), show.Some(all, "request"))
-		case err != nil:
-			return cli.Misuse("%v", err)
+	if f.html != "" {
+		if err := writePage(f.html, report); err != nil {
+			return err
 		}
-		rep.Outcomes = append(rep.Outcomes, outcomes...)
 	}
-	p.clear()
-	return r.write(s, rep)
+	return errors.Join(append(broken, printResult(cmd, report))...)
 }
 
-// check returns what collects the traffic, and a report without it, or an error
-// for mistakes in flags.
-func (r *replayFlags) check(s cli.Streams, logs []string) (*replay.Collector, *report.Report, error) {
+// check returns an error for flags that don't go together.
+func (f *replayFlags) check(logs []string) error {
 	switch {
+	case f.sample && len(logs)+len(f.limits)+len(f.policies) > 0:
+		return misuse("--sample prints a log: write it to a file, and replay that")
+	case f.sample:
+		return nil
 	case len(logs) == 0:
-		return nil, nil, cli.Misuse("replay needs a log: a file, or - for standard input")
-	case len(r.policies)+len(r.limits) == 0:
-		return nil, nil, cli.Misuse("replay needs -policies FILE or -limit LIMIT, such as -limit '100/min burst 20'")
-	case slices.Contains(logs, "-") && slices.Contains(r.policies, "-"):
-		return nil, nil, cli.Misuse("policies and a log can't both come from standard input")
-	case r.html != "" && slices.Contains(slices.Concat(logs, r.policies), r.html):
-		return nil, nil, cli.Misuse("-html %s is read too: name another file to write", r.html)
-	case !slices.Contains(accesslog.Formats, r.format):
-		return nil, nil, cli.Misuse("-format %q must be auto, combined, json or csv", r.format)
-	case !(r.spare > 0 && r.spare <= 100):
-		return nil, nil, cli.Misuse("-spare %v must be above 0 and at most 100", r.spare)
+		return misuse("name a log: a file, or - for standard input (--sample prints one to try)")
+	case len(f.limits) == 0 && f.policies == "":
+		return misuse("say what to try: --limit '100/min burst 20', or --policies FILE")
+	case len(f.names) > 0 && f.policies == "":
+		return misuse("--policy names a policy in the file of --policies, which is missing")
+	case f.policies == "-" && slices.Contains(logs, "-"):
+		return misuse("policies and a log can't both come from standard input")
 	}
-	zone, err := accesslog.ParseZone(r.zone)
-	if err != nil {
-		return nil, nil, cli.Misuse("-zone %v", err)
-	}
-	keys, err := show.ParseKeys(r.keys, s.Env(show.SecretVariable))
-	if err != nil {
-		return nil, nil, cli.Misuse("%v", err)
-	}
-	options := r.options(zone)
-	if options.Plans, err = readPlans(r.plans); err != nil {
-		return nil, nil, err
-	}
-	c, err := replay.NewCollector(options)
-	if err != nil {
-		return nil, nil, cli.Misuse("%v", err)
-	}
-	return c, &report.Report{Keys: keys, Zone: zone}, nil
-}
-
-func (r *replayFlags) options(zone *time.Location) replay.Options {
-	return replay.Options{
-		Log: accesslog.Options{Format: r.format, Fields: r.fields, Zone: zone}, Key: r.key, IPv6Prefix: r.ipv6Prefix,
-		Only: r.only, Skip: r.skip, Cost: r.cost, Units: r.units, Plan: r.plan,
-	}
-}
-
-// readPlans reads a file of keys and their plans.
-func readPlans(name string) (map[string]string, error) {
-	if name == "" {
-		return nil, nil //nolint:nilnil // no file has no plans
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	lines := csv.NewReader(f)
-	lines.FieldsPerRecord = 2
-	rows, err := lines.ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("-plans %s: %w: each line must be KEY,PLAN", name, err)
-	}
-	plans := make(map[string]string, len(rows))
-	for _, row := range rows {
-		plans[row[0]] = row[1]
-	}
-	return plans, nil
-}
-
-func (r *replayFlags) write(s cli.Streams, rep *report.Report) error {
-	if r.html != "" {
-		f, err := os.Create(r.html)
-		if err != nil {
-			return err
+	page, err := os.Stat(f.html)
+	for _, input := range append([]string{f.policies}, logs...) {
+		if read, e := os.Stat(input); err == nil && e == nil && os.SameFile(page, read) {
+			return misuse("--html %s would replace a file that is read: name another one", f.html)
 		}
-		if err := errors.Join(rep.HTML(f), f.Close()); err != nil {
-			return err
-		}
-	}
-	text := rep.Text
-	if r.asJSON {
-		text = rep.JSON
-	}
-	if err := text(s.Out); err != nil {
-		return err
-	}
-	if len(rep.Traffic.Broken) > 0 {
-		return fmt.Errorf("not all was read: %w", errors.Join(rep.Traffic.Broken...))
 	}
 	return nil
 }
 
+// load returns the policies to try: those of the file, all or by their names,
+// then the limits.
+func (f *replayFlags) load(cmd *cobra.Command) (list []replay.Policy, err error) {
+	if f.policies != "" {
+		policies, err := loadPolicies(cmd, f.policies)
+		if err != nil {
+			if len(mistakesOf(f.policies, err)) > 0 {
+				return nil, misuse("%w", err)
+			}
+			return nil, err
+		}
+		all := slices.Sorted(maps.Keys(policies))
+		names := f.names
+		if len(names) == 0 {
+			names = all
+		}
+		for _, name := range names {
+			policy, ok := policies[name]
+			if !ok {
+				hint := ": it has " + strings.Join(all, ", ")
+				if near := nearest(name, all); near != "" {
+					hint = ": did you mean " + near + "?"
+				}
+				return nil, misuse("policy %s is not in %s%s", show.Text(name), f.policies, hint)
+			}
+			list = append(list, replay.Policy{Policy: policy, Label: name})
+		}
+	}
+	for _, text := range f.limits {
+		l, err := core.ParseLimit(text)
+		if err != nil {
+			return nil, misuse("--limit: %w", err)
+		}
+		list = append(list, replay.Policy{Policy: core.Policy{Name: "limit", Limits: []core.Limit{l}}, Label: l.String()})
+	}
+	for _, p := range list {
+		if err := p.Check(); err != nil {
+			return nil, misuse("%w", err)
+		}
+	}
+	return list, nil
+}
+
 // readLog adds the requests of a log.
-func readLog(ctx context.Context, in io.Reader, name string, c *replay.Collector, p *progress) error {
-	source := in
-	size := int64(0)
+func readLog(cmd *cobra.Command, traffic *replay.Traffic, name string) error {
+	log := cmd.InOrStdin()
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
 			return err
 		}
 		defer func() { _ = f.Close() }()
-		info, err := f.Stat()
-		if err == nil && info.IsDir() {
-			err = fmt.Errorf("%s is a directory: name its files, such as %s", name, filepath.Join(name, "*.log"))
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return fmt.Errorf("%s is a directory: name its files, such as %s", name, filepath.Join(name, "*.log"))
 		}
-		if err != nil {
-			return err
-		}
-		source, size = f, info.Size()
+		log = f
 	}
-	counted := &counter{r: cli.Reader(ctx, source)}
-	err := c.Read(name, counted, func() error {
-		p.show(fmt.Sprintf("reading %s, %s lines", show.Visible(filepath.Base(name)), show.Count(c.Lines())), counted.n, size)
+	ctx, done := cmd.Context(), make(chan error, 1)
+	go func() { done <- traffic.Read(ctx, name, log) }()
+	select {
+	case err := <-done:
+		if errors.As(err, new(*replay.UnknownClientError)) {
+			return misuse("%w", err)
+		}
+		return err
+	case <-ctx.Done(): // a read of a terminal does not end
 		return ctx.Err()
-	})
-	if ctx.Err() != nil {
-		return cli.After(ctx.Err(), "%s were read.", show.Some(c.Lines(), "line"))
 	}
-	return err
 }
 
-// counter counts the bytes that are read.
-type counter struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
+func writePage(name string, report *replay.Report) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(report.Page(f), f.Close())
 }

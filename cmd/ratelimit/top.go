@@ -3,271 +3,269 @@ package main
 import (
 	"cmp"
 	"context"
-	"flag"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/cli"
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/output"
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replica"
+	"github.com/spf13/cobra"
+
+	"github.com/tokenbucket-go/ratelimit/adminlimit"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
-	"github.com/tokenbucket-go/ratelimit/core/denied"
-	"github.com/tokenbucket-go/ratelimit/internal/oncall"
 )
 
-var topCommand = cli.Command{
-	Name: "top", Args: "URL…", Least: 1, Most: -1,
-	About: "say who is denied most, summed over the replicas of a service",
-	Details: `Each URL is that of the adminlimit handler of one process, which needs adminlimit.WithDenied. The address of a load balancer would answer
-for another process each time.
+// Environment variables with credentials, which other users of the machine
+// don't see.
+const (
+	userVariable   = "ADMINLIMIT_USER"
+	headerVariable = "ADMINLIMIT_HEADER"
+)
 
-  ` + replica.UserVariable + `=ann:… ratelimit top http://app-1:8080/admin/limits http://app-2:8080/admin/limits
-  ` + replica.HeaderVariable + `='Authorization: Bearer …' ratelimit top -policy api https://app-1/admin/limits
-
-Of each key it prints how often it was denied at least and at most, and its share of the policy's denials. Replicas count for one to two
-windows (denied.WithWindow), and the output says how long these are now. Some replicas may keep hashes and others keys:
-` + show.SecretVariable + ` and -keys hash add these up.
-
-The exceptions that the replicas obey follow, with their end, author and reason,
-and where replicas differ.
-
-The exit code is 3 if some replicas can't be read. What the others count is printed all the same.
-`,
-	New: func(flags *flag.FlagSet) cli.Run {
-		var t topFlags
-		t.replicas.Define(flags)
-		defineKeys(flags, &t.mode)
-		flags.StringVar(&t.policy, "policy", "", "the `name` of the only policy to show")
-		flags.IntVar(&t.most, "n", 10, "how many `keys` of each policy to show")
-		flags.BoolVar(&t.watch, "watch", false, "show it again each second, until interrupted")
-		flags.BoolVar(&t.asJSON, "json", false, "print a JSON object; with -watch, one a line")
-		return t.run
-	},
+// topResult is what top prints.
+type topResult struct {
+	Replicas []replica   `json:"replicas"` // in the order of the command line
+	Policies []topPolicy `json:"policies"` // those that deny, most denials first
 }
 
-// topFlags are the flags of the command top.
-type topFlags struct {
-	replicas      replica.Flags
-	mode, policy  string
-	most          int
-	watch, asJSON bool
+// replica is one process of a service.
+type replica struct {
+	URL   string `json:"url"`             // without credentials
+	Error string `json:"error,omitempty"` // why it could not be read
+
+	denied []adminlimit.Denials
 }
 
-func (t *topFlags) run(ctx context.Context, s cli.Streams, urls []string) error {
-	if t.most < 1 || t.most > 1000 {
-		return cli.Misuse("-n %d must be from 1 to 1000", t.most)
-	}
-	keys, err := show.ParseKeys(t.mode, s.Env(show.SecretVariable))
-	if err != nil {
-		return cli.Misuse("%v", err)
-	}
-	replicas, err := t.replicas.Replicas(urls, s.Env)
-	if err != nil {
-		return err
-	}
-	once := func() (*ranking, error) {
-		r := rank(replica.Read(ctx, replicas), keys)
-		if ctx.Err() != nil { // it is not the replicas that don't answer
-			return r, ctx.Err()
-		}
-		if err := t.choose(r, keys); err != nil {
-			return r, err
-		}
-		if t.asJSON {
-			return r, printing(t.watch)(s.Out, r)
-		}
-		return r, r.write(s.Out)
-	}
-	if t.watch {
-		return watch(ctx, s.Out, t.asJSON, func() error {
-			_, err := once()
-			return err
-		})
-	}
-	r, err := once()
-	if err == nil && r.lost > 0 {
-		err = fmt.Errorf("%d of %s can't be read", r.lost, show.Some(int64(len(urls)), "replica"))
-	}
-	return err
+// topPolicy is who is denied most of a policy.
+type topPolicy struct {
+	Policy  string   `json:"policy"`
+	Denied  int64    `json:"denied"`
+	Shadow  int64    `json:"shadow,omitempty"` // of these, by shadow mode alone, so allowed
+	Seconds float64  `json:"window_seconds"`   // for which the replica counts that has counted longest
+	Keys    []topKey `json:"keys"`             // who is denied most
+
+	// Unlisted is how often a key that is not listed was denied at most, and by
+	// how much AtLeast may be too low.
+	Unlisted int64 `json:"unlisted_at_most"`
 }
 
-// choose leaves in r what is to be shown.
-func (t *topFlags) choose(r *ranking, keys show.Keys) error {
-	if t.policy != "" {
-		names := slices.Sorted(maps.Keys(r.inForce))
-		if !slices.Contains(names, t.policy) && len(names) > 0 {
-			return cli.Misuse("no replica has the policy %s%s", show.Text(t.policy), nearest(t.policy, names))
+// topKey is how often a key was denied.
+type topKey struct {
+	Key     string `json:"key"` // as commands take it
+	AtLeast int64  `json:"at_least"`
+}
+
+func (r *topResult) Text(w *show.Writer) {
+	read := 0
+	for _, one := range r.Replicas {
+		if one.Error == "" {
+			read++
 		}
-		r.Policies = slices.DeleteFunc(r.Policies, func(p ranked) bool { return p.Policy.Policy != t.policy })
-		maps.DeleteFunc(r.Differ, func(name string, _ map[string][]string) bool { return name != t.policy })
-		r.InForce = slices.DeleteFunc(r.InForce, func(p inForce) bool { return p.Policy != t.policy })
 	}
-	for i := range r.Policies {
-		r.Policies[i].Policy = r.Policies[i].Top(t.most)
-		r.Policies[i].list(r.Hashed, keys)
+	if read > 0 && len(r.Policies) == 0 {
+		w.Line("Nobody is denied by %s.", show.Some(int64(read), "replica"))
 	}
-	r.most = t.most
-	return nil
-}
-
-// ranking is what the replicas count together.
-type ranking struct {
-	output.Head
-
-	Replicas []replica.Answer `json:"replicas"` // in the order of the command line
-	Hashed   bool             `json:"hashed"`   // all keys are hashes
-	Mixed    bool             `json:"mixed"`    // some replicas keep hashes, and others keys
-	Policies []ranked         `json:"policies"` // those that deny, most denials first
-	InForce  []inForce        `json:"in_force"` // exceptions that some replica obeys, by policy
-
-	// Differ has the policies whose definitions differ: the replicas by the
-	// hash of theirs.
-	Differ map[string]map[string][]string `json:"differ,omitempty"`
-
-	// Alike are URLs that answer the same: perhaps those of one process, which
-	// is then counted twice.
-	Alike [][2]string `json:"alike,omitempty"`
-
-	lost    int // replicas that can't be read
-	most    int // how many exceptions of each policy the text shows
-	inForce map[string]bool
-}
-
-// ranked is who is denied most of a policy.
-type ranked struct {
-	denied.Policy
-
-	Shortest float64 `json:"shortest_window_seconds"` // that a replica has counted
-	Longest  float64 `json:"longest_window_seconds"`  // that a replica has counted
-
-	Listed []listedKey `json:"keys"` // who is denied most, in place of the policy's
-}
-
-// listedKey is a key as it may be shown.
-type listedKey struct {
-	denied.Key
-
-	Bytes []byte `json:"key_base64,omitempty"` // the key itself, if key is quoted
-}
-
-// list makes the list of keys as they may be shown.
-func (p *ranked) list(hashed bool, keys show.Keys) {
-	p.Listed = make([]listedKey, len(p.Keys))
-	for i, k := range p.Keys {
-		listed := listedKey{Key: k}
-		if !hashed {
-			listed.Key.Key, listed.Bytes = keys.Text(k.Key), keys.Bytes(k.Key)
-		}
-		p.Listed[i] = listed
-	}
-}
-
-// rank adds up answers, the policy with most denials first.
-func rank(answers []replica.Answer, keys show.Keys) *ranking {
-	r := &ranking{Replicas: answers, Policies: []ranked{}, Differ: make(map[string]map[string][]string), inForce: make(map[string]bool)}
-	var reports []denied.Report
-	windows := make(map[string][]float64)
-	plain, seen := 0, make(map[string]string)
-	for i := range answers {
-		a := &answers[i]
-		if a.Error == "" && a.Denied == nil {
-			a.Error, a.Policies = "nothing counts who is denied there: the service needs adminlimit.WithDenied", nil
-		}
-		if a.Error != "" {
-			r.lost++
-			continue
-		}
-		for _, p := range a.Policies {
-			r.inForce[p.Name] = true
-			if r.Differ[p.Name] == nil {
-				r.Differ[p.Name] = make(map[string][]string)
-			}
-			r.Differ[p.Name][p.Hash] = append(r.Differ[p.Name][p.Hash], a.URL)
-		}
-		for _, p := range a.Denied.Policies {
-			r.inForce[p.Policy] = true
-			windows[p.Policy] = append(windows[p.Policy], p.Until.Sub(p.From).Seconds())
-		}
-		if same := alike(a.Denied); seen[same] == "" {
-			seen[same] = a.URL
-		} else if len(a.Denied.Policies) > 0 {
-			r.Alike = append(r.Alike, [2]string{seen[same], a.URL})
-		}
-		report := *a.Denied
-		if !report.Hashed {
-			rewrite(report.Policies, asGiven)
-		}
-		if !report.Hashed && keys.Hashes() { // so that they add up with hashes of others
-			report.Hashed = true
-			rewrite(report.Policies, keys.Text)
-		}
-		if !report.Hashed {
-			plain++
-		}
-		reports = append(reports, report)
-	}
-	r.InForce = inForceAt(answers, keys)
-	maps.DeleteFunc(r.Differ, func(_ string, byHash map[string][]string) bool { return len(byHash) == 1 })
-	sum := denied.Merge(reports...)
-	r.Hashed, r.Mixed = sum.Hashed, plain > 0 && plain < len(reports)
-	for _, p := range sum.Policies {
-		w := windows[p.Policy]
-		r.Policies = append(r.Policies, ranked{Policy: p, Shortest: slices.Min(w), Longest: slices.Max(w)})
-	}
-	slices.SortStableFunc(r.Policies, func(a, b ranked) int { return cmp.Compare(b.Denied, a.Denied) })
-	return r
-}
-
-// alike is a text that reports of one process have in common, while nobody is
-// denied.
-func alike(r *denied.Report) string {
-	var b strings.Builder
 	for _, p := range r.Policies {
-		p.Until = time.Time{}
-		_, _ = fmt.Fprintf(&b, "%+v", p)
+		shadow := ""
+		if p.Shadow > 0 {
+			shadow = fmt.Sprintf(" (%s by shadow mode alone, so allowed)", show.Count(p.Shadow))
+		}
+		w.Line("%s: %s denied%s by %s in %s", show.Text(p.Policy), show.Count(p.Denied), shadow, show.Some(int64(read), "replica"), show.Duration(seconds(p.Seconds)))
+		var rows [][]string
+		for _, k := range p.Keys {
+			rows = append(rows, []string{k.Key, show.Count(k.AtLeast), show.Percent(k.AtLeast, p.Denied)})
+		}
+		w.Table(2, nil, rows)
+		if p.Unlisted > 0 {
+			w.Line("  Each may be more by %s, and each other key has at most as many.", show.Count(p.Unlisted))
+		}
 	}
-	return b.String()
+	for _, one := range r.Replicas {
+		if one.Error != "" {
+			w.Line("not read: %s: %s", one.URL, one.Error)
+		}
+	}
 }
 
-// asGiven returns a key of a replica as it was: the replica shows it so that it
-// can be given back.
-func asGiven(shown string) string {
-	key, err := oncall.GivenKey(shown)
+func newTopCommand() *cobra.Command {
+	var (
+		t       tlsFlags
+		policy  string
+		most    int
+		timeout time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "top URL…",
+		Short: "Say who is denied most, summed over the replicas of a service",
+		Long: `Say who is denied most, summed over the replicas of a service. Each URL is that of
+the adminlimit handler of one process, whose Config has Denied. The
+address of a load balancer would answer for another process each time. Who asks
+is in ` + userVariable + ` (name:password) or ` + headerVariable + ` (a header field).
+
+Of each key it prints how often it was denied, and its share of the policy's
+denials.`,
+		Example: "  " + userVariable + "=ann:… ratelimit top http://app-1:8080/admin/limits http://app-2:8080/admin/limits",
+		Args:    cobra.MinimumNArgs(1),
+	}
+	t.define(cmd)
+	cmd.Flags().StringVar(&policy, "policy", "", "the `name` of the only policy to show")
+	cmd.Flags().IntVar(&most, "most", 10, "how many keys of each policy to show")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Second, "how long an answer may take")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if most < 1 || timeout <= 0 {
+			return misuse("--most and --timeout must be above 0")
+		}
+		client, err := t.client(timeout)
+		if err != nil {
+			return err
+		}
+		r := &topResult{Replicas: make([]replica, len(args)), Policies: []topPolicy{}}
+		requests := make([]*http.Request, len(args))
+		for i, text := range args {
+			if requests[i], err = pageRequest(cmd.Context(), text); err != nil {
+				return err
+			}
+			u := requests[i].URL
+			r.Replicas[i].URL = u.Scheme + "://" + u.Host + u.Path
+			if slices.ContainsFunc(requests[:i], func(other *http.Request) bool { return other.URL.String() == u.String() }) {
+				return misuse("%s is given twice, and would count twice", r.Replicas[i].URL)
+			}
+		}
+		var all sync.WaitGroup
+		for i := range r.Replicas {
+			all.Go(func() { r.Replicas[i].read(client, requests[i]) })
+		}
+		all.Wait()
+		if err := cmd.Context().Err(); err != nil { // it is not the replicas that don't answer
+			return err
+		}
+		unread := r.rank(policy, most)
+		if err := printResult(cmd, r); err != nil || unread == 0 {
+			return err
+		}
+		return fmt.Errorf("%d of %s can't be read", unread, show.Some(int64(len(args)), "replica"))
+	}
+	return cmd
+}
+
+// client returns a client that sends credentials to the given hosts alone.
+func (f *tlsFlags) client(timeout time.Duration) (*http.Client, error) {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	if err := f.set(transport.TLSClientConfig); err != nil {
+		return nil, err
+	}
+	return &http.Client{Transport: transport, Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
+}
+
+// pageRequest returns the request for a page. Its errors don't show the URL or a
+// header field, which could have a password.
+func pageRequest(ctx context.Context, text string) (*http.Request, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return nil, misuse("each URL must be such as http://app-1:8080/admin/limits")
+	}
+	query := u.Query()
+	query.Set("format", "json")
+	query.Set("top", "1000")
+	u.RawQuery = query.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return shown
+		return nil, misuse("each URL must be such as http://app-1:8080/admin/limits")
 	}
-	return key
+	request.Header.Set("Accept", "application/json")
+	if line := os.Getenv(headerVariable); line != "" {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") || strings.ContainsAny(value, "\r\n") {
+			return nil, misuse("%s must be such as 'Authorization: Bearer …'", headerVariable)
+		}
+		request.Header.Set(name, strings.TrimSpace(value))
+	}
+	if user := os.Getenv(userVariable); user != "" && u.User == nil {
+		name, password, ok := strings.Cut(user, ":")
+		if !ok {
+			return nil, misuse("%s must be NAME:PASSWORD", userVariable)
+		}
+		request.SetBasicAuth(name, password)
+	}
+	return request, nil
 }
 
-// rewrite replaces the keys of policies.
-func rewrite(policies []denied.Policy, text func(string) string) {
-	for _, p := range policies {
-		for i := range p.Keys {
-			p.Keys[i].Key = text(p.Keys[i].Key)
+// longestPage is three times a page with 10,000 keys of 128 bytes.
+const longestPage = 32 << 20
+
+// read reads what a replica counts.
+func (r *replica) read(client *http.Client, request *http.Request) {
+	response, err := client.Do(request)
+	if err != nil {
+		if of, ok := errors.AsType[*url.Error](err); ok { // which shows the URL
+			err = of.Err
+		}
+		r.Error = show.Text(err.Error())
+		return
+	}
+	defer func() { _ = response.Body.Close() }()
+	var page adminlimit.State
+	switch code := response.StatusCode; {
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		r.Error = response.Status + ": say who asks by " + userVariable + " or " + headerVariable
+		return
+	case code != http.StatusOK:
+		r.Error = show.Text(response.Status) + ": give the URL of the adminlimit handler itself"
+		return
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, longestPage)).Decode(&page); err != nil {
+		r.Error = "the answer is not that of adminlimit: check the URL's path"
+	} else if r.denied = page.Denied; r.denied == nil {
+		r.Error = "nothing counts who is denied there: the service sets no Denied in adminlimit.Config"
+	}
+}
+
+// rank adds up what the replicas count, of a policy or of all with "", and
+// returns how many could not be read.
+func (r *topResult) rank(policy string, most int) (unread int) {
+	sums, keys := make(map[string]*topPolicy), make(map[[2]string]int64)
+	for _, one := range r.Replicas {
+		if one.Error != "" {
+			unread++
+		}
+		for _, d := range one.denied {
+			if policy != "" && d.Policy != policy {
+				continue
+			}
+			sum := sums[d.Policy]
+			if sum == nil {
+				sum = &topPolicy{Policy: d.Policy, Keys: []topKey{}}
+				sums[d.Policy] = sum
+			}
+			sum.Denied, sum.Shadow, sum.Unlisted = sum.Denied+d.Denied, sum.Shadow+d.Shadow, sum.Unlisted+d.Unlisted
+			sum.Seconds = max(sum.Seconds, d.Until.Sub(d.From).Seconds())
+			for _, k := range d.Keys {
+				key, err := show.GivenKey(k.Key) // the page shows it so that it can be given back
+				if err != nil {
+					key = k.Key
+				}
+				keys[[2]string{d.Policy, key}] += k.AtLeast
+			}
 		}
 	}
-}
-
-// span is for how long replicas have counted.
-func (p *ranked) span() string {
-	of := func(seconds float64) string { return show.Duration(time.Duration(seconds * float64(time.Second))) }
-	if p.Longest-p.Shortest < 60 {
-		return "in " + of(p.Longest)
+	for of, n := range keys {
+		sums[of[0]].Keys = append(sums[of[0]].Keys, topKey{show.Key(of[1]), n})
 	}
-	return "in " + of(p.Shortest) + " to " + of(p.Longest) + ", as long as each replica counts"
-}
-
-// differences are lines about policies that are not the same everywhere.
-func (r *ranking) differences() (lines []string) {
-	for _, name := range slices.Sorted(maps.Keys(r.Differ)) {
-		var parts []string
-		for _, hash := range slices.Sorted(maps.Keys(r.Differ[name])) {
-			parts = append(parts, show.Text(hash)+" at "+strings.Join(r.Differ[name][hash], ", "))
-		}
-		lines = append(lines, fmt.Sprintf("%s is not the same in all replicas: %s", show.Text(name), strings.Join(parts, "; ")))
+	for _, sum := range sums {
+		slices.SortFunc(sum.Keys, func(a, b topKey) int { return cmp.Or(cmp.Compare(b.AtLeast, a.AtLeast), strings.Compare(a.Key, b.Key)) })
+		sum.Keys = sum.Keys[:min(len(sum.Keys), most)]
+		r.Policies = append(r.Policies, *sum)
 	}
-	return lines
+	slices.SortFunc(r.Policies, func(a, b topPolicy) int {
+		return cmp.Or(cmp.Compare(b.Denied, a.Denied), strings.Compare(a.Policy, b.Policy))
+	})
+	return unread
 }

@@ -66,8 +66,8 @@ func TestAllAdaptersExportTheSameNames(t *testing.T) {
 // interceptors are the packages beyond HTTP, with the identifiers that not all
 // of them export.
 var interceptors = map[string][]string{
-	"../../connectlimit":   {"New", "NewTogether", "ByHeader", "ByMethod", "ByPeer", "ByService", "ClientIP", "HealthAndReflection", "PerMessage", "PerMessageWait", "Pacing", "Pacer", "NewPacer"},
-	"../../grpclimit":      {"Unary", "UnaryTogether", "Stream", "StreamTogether", "ByMetadata", "ByMethod", "ByPeer", "ByService", "ClientIP", "HealthAndReflection", "PerMessage", "PerMessageWait", "Pacing", "Pacer", "NewPacer"},
+	"../../connectlimit":   {"New", "NewTogether", "ByHeader", "ByMethod", "ByPeer", "ByService", "ClientIP", "HealthAndReflection", "PerMessage", "PerMessageWait"},
+	"../../grpclimit":      {"Unary", "UnaryTogether", "Stream", "StreamTogether", "ByMetadata", "ByMethod", "ByPeer", "ByService", "ClientIP", "HealthAndReflection", "PerMessage", "PerMessageWait"},
 	"../../mcplimit":       {"New", "NewTogether", "ByHeader", "ByMethod", "BySession", "ByTool", "ByTokenSubject", "AllMethods", "Methods", "RefuseAsToolResult", "CodeLimited", "CodeUnavailable"},
 	"../../mcplimit/mcpgo": {"New", "NewTogether", "ByHeader", "BySession", "ByTool"},
 }

@@ -61,7 +61,7 @@ func ProblemOf(err error) core.ProblemDetails {
 	switch {
 	case errors.Is(err, core.ErrNoKey), errors.Is(err, core.ErrBadKey):
 		return problem(http.StatusBadRequest)
-	case errors.Is(err, core.ErrUnavailable): // draft-ietf-httpapi-ratelimit-headers, section 6
+	case errors.Is(err, core.ErrUnavailable): // draft-ietf-httpapi-ratelimit-headers-11, section 5.2
 		return core.ProblemDetails{
 			Type:   "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
 			Title:  "Request cannot be satisfied due to temporary server capacity constraints",

@@ -51,3 +51,29 @@ func ExampleLimit() {
 	report(inspect.Limit{Limit: core.PerDay(1000).WithName("daily"), Capacity: 100, Changed: true})
 	// Output: daily was last used with a capacity of 100
 }
+
+// Without the policy it is known what was used, but not when the next token
+// comes.
+func ExampleRecords() {
+	store := core.NewMemoryStore()
+	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "exports", Limits: []core.Limit{core.PerDay(10)}}))
+	ctx := context.Background()
+	if _, err := limiter.AllowN(ctx, "ada", 4); err != nil {
+		panic(err)
+	}
+	records, _, err := inspect.Records(ctx, store, "exports", "ada")
+	if err != nil {
+		panic(err)
+	}
+	for _, r := range records {
+		fmt.Println(r.Name, "has used", r.Used, "of", r.Capacity)
+	}
+	// Output: exports has used 4 of 10
+}
+
+// Used may be more than Capacity: the limit is in debt.
+func ExampleRecord() {
+	r := inspect.Record{Name: "daily", Capacity: 10, Used: 12}
+	fmt.Println(r.Name, "owes", r.Used-r.Capacity, "tokens")
+	// Output: daily owes 2 tokens
+}

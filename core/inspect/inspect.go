@@ -54,6 +54,57 @@ func Key(ctx context.Context, l *core.Limiter, key string) (Bucket, error) {
 	return read(limits, p, records, state), nil
 }
 
+// Record is what a store keeps of one limit, as far as it tells without the
+// policy. When the next token comes is not known.
+type Record struct {
+	Name     string    // of the limit; "": it is none that limits get by themselves
+	Capacity int64     // of the definition that wrote it
+	Used     int64     // tokens that were missing when it was written, those held among them; more than Capacity is a debt
+	Held     int64     // tokens that come back: slots in use, and estimates that are not settled
+	Written  time.Time // on the store's clock
+	Full     time.Time // when the limit is full again, if nobody uses it; about, if tokens are held
+}
+
+// Records returns what s keeps of a key of a policy, without the definitions of
+// its limits, and the time on its clock. There are none if the bucket is full or
+// was never used. Cost and errors are those of [Key].
+func Records(ctx context.Context, s store.StateReader, policy, key string) (list []Record, now time.Time, err error) {
+	state, err := s.State(ctx, policy, key)
+	if err != nil || state.Bytes == nil {
+		return nil, state.Now, err
+	}
+	records, err := bucket.ParseRecords(nil, state.Bytes)
+	if err != nil {
+		return nil, state.Now, fmt.Errorf("policy %q: %w", policy, &store.StateError{Reason: err.Error()})
+	}
+	names := namesByTag(policy)
+	for i := range records {
+		r := &records[i]
+		one := Record{
+			Name: names[r.Tag()], Capacity: r.Rate.Capacity, Held: r.Holds.Uses(state.Now.UnixMicro()).Returning,
+			Written: time.UnixMicro(r.At), Full: time.UnixMicro(r.Keep),
+		}
+		if one.Full.After(state.Now) {
+			one.Used = (r.Rate.Full - r.Units + r.Rate.Unit - 1) / r.Rate.Unit
+		}
+		list = append(list, one)
+	}
+	return list, state.Now, nil
+}
+
+// namesByTag has the names that limits of a policy get by themselves. A store
+// keeps a hash of each name.
+func namesByTag(policy string) map[uint32]string {
+	names := make(map[uint32]string)
+	for _, of := range []string{"", "-1s", "-1m", "-1h", "-24h", "-168h", "-month"} {
+		names[bucket.TagOf(policy+of, bucket.Continuous)] = policy + of
+	}
+	for _, of := range []string{"", "-at-once"} {
+		names[bucket.TagOf(policy+of, bucket.Concurrent)] = policy + of
+	}
+	return names
+}
+
 // What core lends to tools.
 var stateOf = hook.State.(func(*core.Limiter, context.Context, string) ([]core.Limit, *bucket.LimitSet, store.State, error))
 

@@ -166,20 +166,6 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	return err
 }
 
-// Around settles the lease of a bucket and calls do, which reads or writes the
-// bucket past the Store. Until do returns, the Store leases nothing of it. The
-// error is that of do, or of ctx if that ends before a lease under way comes.
-func (s *Store) Around(ctx context.Context, policy, key string, do func() error) error {
-	r := store.NewRequest(policy, key, bucket.Request{Action: bucket.End})
-	s.block(&r)
-	defer s.unblock(&r)
-	if err := s.await(ctx, &r); err != nil {
-		return err
-	}
-	s.sendSettlement(ctx, s.meet(&r))
-	return do()
-}
-
 // GiveBack ends all leases and returns when next has their tokens. Call it at
 // the end of a process.
 func (s *Store) GiveBack() {

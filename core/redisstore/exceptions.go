@@ -172,23 +172,6 @@ func (s *Store) Exceptions(ctx context.Context, policy string) ([]Exception, err
 	return words.exceptions(policy, now)
 }
 
-// EndedExceptions returns the keys of a policy whose block, or override, was
-// removed or has ended in the last day. Tools that write what they have read
-// elsewhere must not bring these back.
-func (s *Store) EndedExceptions(ctx context.Context, policy string) (blocks, overrides []string, err error) {
-	words, now, err := s.words(ctx, policy)
-	for field, w := range words.of {
-		switch kind, key, _ := strings.Cut(field, ":"); {
-		case w.holds(now):
-		case kind == blockField:
-			blocks = append(blocks, key)
-		case kind == overrideField:
-			overrides = append(overrides, key)
-		}
-	}
-	return blocks, overrides, err
-}
-
 // words returns what Redis has of a policy's exceptions, and when, by its
 // clock.
 func (s *Store) words(ctx context.Context, policy string) (w words, now time.Time, err error) {

@@ -149,30 +149,6 @@ func TestLeasesBesideCallsThatFail(t *testing.T) {
 	})
 }
 
-func TestCopyHasNoLeases(t *testing.T) {
-	b, l := busyLease(t)
-	b.take(l, 10)
-	require.Less(t, b.remaining(), int64(790), "premise: some are on lease")
-	from, to := redisstore.Bucket{Policy: "api", Key: "k"}, redisstore.Bucket{Policy: "api", Key: "copy"}
-	s := b.stores[1]
-	copied, err := s.CopyTo(t.Context(), from, s, to, nil, false)
-	require.NoError(t, err)
-	require.True(t, copied)
-	res, err := b.plain.Peek(t.Context(), "copy")
-	require.NoError(t, err)
-	assert.Equal(t, int64(790), res.Remaining, "the source's lease is settled before")
-	b.take(l, 100)
-	require.Less(t, b.remaining(), int64(690), "premise: some are on lease")
-	copied, err = s.CopyTo(t.Context(), to, s, from, nil, true)
-	require.NoError(t, err)
-	require.True(t, copied)
-	res, err = l.Allow(t.Context(), "k")
-	require.NoError(t, err)
-	assert.Equal(t, core.FromStore, res.Source, "a lease does not outlast the bucket that it was taken from")
-	b.giveBack()
-	assert.Equal(t, int64(789), b.remaining())
-}
-
 func TestCloseGivesLeasesBack(t *testing.T) {
 	b, l := busyLease(t)
 	b.take(l, 10)

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -21,9 +20,6 @@ type kept struct {
 	fields map[string]string // of one that is a hash; nil: it is a string
 	ttl    time.Duration     // 0 or less: none
 }
-
-// isBucket reports whether k may be a bucket: these have a TTL.
-func (k *kept) isBucket() bool { return k.exists && k.ttl > 0 }
 
 var _ store.StateReader = (*Store)(nil)
 
@@ -62,7 +58,11 @@ func (s *batches) state(ctx context.Context, b Bucket) (state store.State, err e
 			return state, err
 		}
 	}
-	if state.Now = now.Val(); k.exists {
+	state.Now = now.Val()
+	if s.clock != nil {
+		state.Now = s.clock()
+	}
+	if k.exists {
 		state.Bytes, state.Expires = []byte(text), max(0, k.ttl)
 	}
 	return state, nil
@@ -93,140 +93,6 @@ func (s *batches) load(ctx context.Context, b Bucket) (k kept, now *redis.TimeCm
 		err = fields.Err()
 	}
 	return k, now, err
-}
-
-// CopyTo copies the bucket b to another store, or to the same one under the
-// name as, with its TTL. It is for tools that move limits to another server or
-// another policy's name. limits has the names of limits that change with the
-// policy's name, by the old ones: those of limits that were given none. CopyTo
-// reports whether it copied: b must exist, and as must not, unless replace is
-// set.
-//
-// What requests take from b between the read and the write is not copied.
-// Leases of the two stores are settled before, but not those of other
-// processes. It costs two round trips to each store, and one more for a lease.
-// Errors are those of [Store.State].
-func (s *Store) CopyTo(ctx context.Context, b Bucket, to *Store, as Bucket, limits map[string]string, replace bool) (copied bool, err error) {
-	if err := s.mistaken(); err != nil {
-		return false, err
-	}
-	if err := to.mistaken(); err != nil {
-		return false, err
-	}
-	var found kept
-	err = s.ask(ctx, b.Policy, func(ctx context.Context) error {
-		return s.around(ctx, b, func() (err error) {
-			if found, _, err = s.batches.load(ctx, b); err == nil && found.isBucket() {
-				err = found.rename(limits)
-			}
-			return err
-		})
-	})
-	if err != nil || !found.isBucket() {
-		return false, err
-	}
-	err = to.ask(ctx, b.Policy, func(ctx context.Context) error {
-		return to.around(ctx, as, func() (err error) {
-			copied, err = to.batches.save(ctx, as, found, replace)
-			return err
-		})
-	})
-	return copied, err
-}
-
-// around calls do, which reads or writes a bucket, while s has no lease of it.
-func (s *Store) around(ctx context.Context, b Bucket, do func() error) error {
-	if s.leases == nil {
-		return do()
-	}
-	return s.leases.Around(ctx, b.Policy, b.Key, do)
-}
-
-// save writes a bucket. It reports whether it did: not if there is one and
-// replace is not set.
-func (s *batches) save(ctx context.Context, b Bucket, k kept, replace bool) (saved bool, err error) {
-	key := redisKey(s.prefix, b.Policy, b.Key)
-	if !replace {
-		ttl, err := s.client.PTTL(ctx, key).Result()
-		if err != nil || ttl != -2 { // -2 means that there is no such key
-			return false, err
-		}
-	}
-	write := func(p redis.Pipeliner) error {
-		if k.fields == nil {
-			p.Set(ctx, key, k.text, k.ttl)
-			return nil
-		}
-		p.Del(ctx, key)
-		p.HSet(ctx, key, k.fields)
-		p.PExpire(ctx, key, k.ttl)
-		return nil
-	}
-	if !s.nodes.several() {
-		_, err = s.client.TxPipelined(ctx, write)
-		return err == nil, err
-	}
-	// If the key's server does not answer, the client of a Cluster would send
-	// MULTI to another one, and wait for it. But only that client follows a
-	// slot that has moved: a transaction that is refused says no more than
-	// EXECABORT.
-	one, err := s.nodes.clientOf(ctx, key)
-	if err == nil {
-		_, err = one.TxPipelined(ctx, write)
-	}
-	if fromServer(err) {
-		_, err = s.client.TxPipelined(ctx, write)
-	}
-	return err == nil, err
-}
-
-// rename gives limits other names: their tags, in the records and in the names
-// of fields.
-func (k *kept) rename(limits map[string]string) (err error) {
-	tags := make(map[string]string)
-	for old, name := range limits {
-		for _, mode := range []bucket.Mode{bucket.Continuous, bucket.Concurrent} { // the tag depends on whether it is Concurrent
-			tags[tagText(old, mode)] = tagText(name, mode)
-		}
-	}
-	if len(tags) == 0 {
-		return nil
-	}
-	if k.fields == nil {
-		k.text, err = retagged(k.text, tags)
-		return err
-	}
-	fields := make(map[string]string, len(k.fields))
-	for name, value := range k.fields {
-		if name == "" {
-			value, err = retagged(value, tags)
-		} else if len(name) > 4 && tags[name[:4]] != "" {
-			name = tags[name[:4]] + name[4:]
-		}
-		fields[name] = value
-	}
-	k.fields = fields
-	return err
-}
-
-// tagText is a limit's tag as it is stored.
-func tagText(name string, mode bucket.Mode) string {
-	return string(binary.BigEndian.AppendUint32(nil, bucket.TagOf(name, mode)))
-}
-
-// retagged returns records with other tags.
-func retagged(text string, tags map[string]string) (string, error) {
-	records, err := readRecords(text)
-	var b strings.Builder
-	for _, r := range records {
-		tag := cmp.Or(tags[r.record[:4]], r.record[:4])
-		b.WriteString(tag + r.record[4:])
-		if r.cut != "" {
-			b.WriteString(tag + r.cut[4:])
-		}
-		b.WriteString(r.holds + strings.Join(r.pages, ""))
-	}
-	return b.String(), err
 }
 
 // joined returns the state of a key that is a hash, as Request.Decide writes

@@ -15,13 +15,10 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/denycache"
 	"github.com/tokenbucket-go/ratelimit/core/lease"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -66,21 +63,20 @@ type Store struct {
 
 // Open returns a store on the server at url, such as
 // "redis://user:password@localhost:6379/0", "rediss://…" for TLS, or
-// "unix:///run/redis.sock": see [redis.ParseURL]. It makes a client with
+// "unix:///run/redis.sock": see [redis.ParseURL]. In a user and a password,
+// characters such as / ? # @ % are percent-encoded. It makes a client with
 // ContextTimeoutEnabled and DialerRetries 1. Unless url has a dial_timeout, the
 // DialTimeout is a second, or ten times the store's timeout if that is longer.
 // Everything else is go-redis' default. Close the Store when you no longer need
 // it.
 //
-// Open does not connect: see [Store.Ping]. It returns a [core.ConfigError] if it
-// can't read url. Mistakes in options are reported as by [New].
+// Open does not connect: see [Store.Ping]. It refuses a url of any other form
+// with a core.ConfigError, which shows no part of it: for several servers, give
+// [New] a client. Mistakes in options are reported as by New.
 func Open(url string, options ...Option) (*Store, error) {
-	o, err := redis.ParseURL(url)
+	o, err := optionsOf(url)
 	if err != nil {
-		if strings.Contains(url, "@") { // the error would show parts of the password
-			return nil, badURL(url, "must be such as redis://user:password@localhost:6379/0; characters such as / ? # in the password are percent-encoded")
-		}
-		return nil, badURL(url, "must be such as redis://localhost:6379/0: "+err.Error())
+		return nil, err
 	}
 	o.ContextTimeoutEnabled = true
 	o.DialerRetries = 1
@@ -89,27 +85,12 @@ func Open(url string, options ...Option) (*Store, error) {
 	}
 	client, err := clientOf(o)
 	if err != nil {
-		return nil, badURL(url, "has an option that no client can have: "+err.Error())
+		return nil, badURL(badOption)
 	}
 	s := New(client, options...)
 	s.own = client
 	return s, nil
 }
-
-// badURL returns the error of Open. It does not show a url that may have a
-// password.
-func badURL(url, reason string) error {
-	value := any(url)
-	if strings.Contains(url, "@") {
-		value = hidden{}
-	}
-	return fmt.Errorf("ratelimit: %w", &core.ConfigError{Field: "redisstore.Open url", Value: value, Reason: reason})
-}
-
-// hidden stands in messages for a value that they must not show.
-type hidden struct{}
-
-func (hidden) String() string { return "(not shown)" }
 
 // clientOf returns a client with the options of a URL. It returns an error if
 // go-redis panics, such as for a pool_size of -1.
@@ -144,6 +125,10 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	s.top = b
 	if c := reflect.ValueOf(client); !c.IsValid() || c.Kind() == reflect.Pointer && c.IsNil() {
 		b.config.ArgumentError("redisstore.New client", nil, "must be a go-redis client")
+		return s
+	}
+	if !dialable(client) {
+		b.config.ArgumentError("redisstore.New client", hidden{}, badAddr)
 		return s
 	}
 	if set.horizon > 0 {

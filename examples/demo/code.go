@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,40 +12,38 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// code is what to copy: a program with a stage's limits.
+// code is what to copy: a program with a chapter's limits.
 type code struct {
-	Framework string `json:"framework"`
-
 	Lines   string `json:"lines"` // of the program: those that limit
 	Program string `json:"program"`
 }
 
-// getCode writes a stage's settings as code, for a framework.
+// getCode writes a chapter's settings as code, for a framework.
 func (d *demo) getCode(w http.ResponseWriter, r *http.Request) {
-	st := d.stage(r.PathValue("stage"))
-	if st == nil {
+	c := d.chapter(r.PathValue("chapter"))
+	framework, known := frameworks[r.URL.Query().Get("framework")]
+	if c == nil || !known {
 		http.NotFound(w, r)
 		return
 	}
-	w.Header().Set("Cache-Control", "no-store")
-	framework := r.URL.Query().Get("framework")
-	if _, ok := adapters[framework]; !ok {
-		framework = frameworks[0].name
+	_, s := c.first()
+	redis := d.place.url
+	if c.id == "share" || c.id == "lose" {
+		redis = cmp.Or(redis, "redis://localhost:6379")
 	}
-	st.mu.Lock()
-	s, at := st.settings, place{OnFailure: st.id == "lose"}
-	st.mu.Unlock()
-	if d.onBox(st) {
-		at.Redis = "redis://localhost:6379"
-	} else if st.specs[0].store == d.backend.store {
-		at.Redis = d.backend.url
-	}
-	writeJSON(w, http.StatusOK, s.code(framework, at))
+	writeJSON(w, http.StatusOK, s.code(framework, redis, c.id == "lose"))
 }
 
-// adapters are what differs between the frameworks' programs: the framework's import, our package, what a request is, how an app uses a
-// limit, and how it serves.
-var adapters = map[string]struct{ Import, Adapter, Arg, Use, Serve string }{
+// framework is what differs between the frameworks' programs.
+type framework struct {
+	path    string // of the framework's package; "": net/http
+	adapter string // this library's package for it
+	arg     string // a request, as an option's function gets it
+	use     string // the lines by which an app uses a limit
+	serve   string // and those that follow
+}
+
+var frameworks = map[string]framework{
 	"gin": {"github.com/gin-gonic/gin", "ginlimit", "*gin.Context", `	r := gin.Default()
 	r.Use(limit)
 `, `	r.GET("/", func(c *gin.Context) { c.String(200, "hello") })
@@ -79,41 +78,36 @@ const helloHandler = `
 func hello(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") }
 `
 
-// place is where the program's buckets are, and whether it says what to do when they can't be reached.
-type place struct {
-	Redis     string // a URL; "": in the process
-	OnFailure bool
-}
-
-// code is a whole program that limits as the settings do, and those of its lines that do it. It is as gofmt would have it.
-func (s *settings) code(framework string, at place) (c code) {
-	adapter := adapters[framework]
-	lines := s.limitCode(framework, at) + adapter.Use
-	used := func(imports ...string) (text string) {
-		slices.Sort(imports)
-		for _, path := range imports {
-			if name := path[strings.LastIndex(path, "/")+1:]; strings.Contains(lines+adapter.Serve, name+".") {
+// code is a whole program that limits as the settings do, and those of its lines
+// that do it, as gofmt would have them. Its buckets are in a Redis, or for "" in
+// the process. With onFailure it says what to do when Redis is away.
+func (s *settings) code(f framework, redis string, onFailure bool) code {
+	lines := s.limitLines(f, redis, onFailure) + f.use
+	// used are the imports of those paths that the program uses.
+	used := func(paths ...string) (text string) {
+		slices.Sort(paths)
+		for _, path := range paths {
+			if name := path[strings.LastIndex(path, "/")+1:]; strings.Contains(lines+f.serve, name+".") {
 				text += "\t" + strconv.Quote(path) + "\n"
 			}
 		}
 		return text
 	}
 	imports := used("fmt", "log", "net/http", "time") + "\n"
-	if adapter.Import != "" {
-		imports += "\t" + strconv.Quote(adapter.Import) + "\n\n"
+	if f.path != "" {
+		imports += "\t" + strconv.Quote(f.path) + "\n\n"
 	}
 	const module = "github.com/tokenbucket-go/ratelimit/"
-	imports += used(module+adapter.Adapter, module+"core", module+"core/redisstore")
+	imports += used(module+f.adapter, module+"core", module+"core/redisstore")
 	return code{
-		Framework: framework,
-		Lines:     strings.TrimSuffix(strings.ReplaceAll("\n"+lines, "\n\t", "\n")[1:], "\n"),
-		Program:   "package main\n\nimport (\n" + imports + ")\n\nfunc main() {\n" + lines + "\n" + adapter.Serve,
+		Lines:   strings.TrimSuffix(strings.ReplaceAll("\n"+lines, "\n\t", "\n")[1:], "\n"),
+		Program: "package main\n\nimport (\n" + imports + ")\n\nfunc main() {\n" + lines + "\n" + f.serve,
 	}
 }
 
-// limitCode is the lines of a program that limit.
-func (s *settings) limitCode(framework string, at place) string {
-	adapter, policy := adapters[framework].Adapter, s.policy("demo")
+// limitLines are the lines of a program that make a limit.
+func (s *settings) limitLines(f framework, redis string, onFailure bool) string {
+	policy := s.policy("demo")
 	var text strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&text, "\t"+format+"\n", args...) }
 	limits := "[]core.Limit{bucket}"
@@ -122,12 +116,12 @@ func (s *settings) limitCode(framework string, at place) string {
 	} else {
 		limits = "[]core.Limit" + literals(policy.Limits, "\t")
 	}
-	if at.Redis == "" && s.Key == "ip" && len(policy.Limits) == 1 && s.Cost == 1 && s.Headers == "default" { // the short form
-		line("limit := %s.PerIP(bucket)", adapter)
+	if redis == "" && s.Key == "ip" && len(policy.Limits) == 1 && s.Cost == 1 && s.Headers == "default" {
+		line("limit := %s.PerIP(bucket)", f.adapter) // the short form
 		return text.String()
 	}
 	rest := ""
-	if at.OnFailure {
+	if onFailure {
 		line("// OnFailure is one of core.FailLocal, core.FailOpen, core.FailClosed.")
 		rest += ",\n\t\tOnFailure: core.FailLocal"
 	}
@@ -139,35 +133,41 @@ func (s *settings) limitCode(framework string, at place) string {
 	}
 	line("policy := core.Policy{Name: \"demo\", Limits: %s%s}", limits, rest)
 	store := "core.NewMemoryStore()"
-	if at.Redis != "" {
-		line("store := core.Must(redisstore.Open(%q))", at.Redis)
+	if redis != "" {
+		line("store := core.Must(redisstore.Open(%q))", redis)
 		store = "store"
 	}
 	line("limiter := core.Must(core.NewLimiter(%s, policy))", store)
-	line("limit := %s.New(limiter, %s.%s%s)", adapter, adapter, keyCalls[s.Key], s.options(adapter, adapters[framework].Arg))
+	line("limit := %s.New(limiter, %s.%s%s)", f.adapter, f.adapter, keyCalls[s.Key], s.options(f))
 	return text.String()
 }
 
-// options are those of a middleware, each after a comma. arg is what a request is to it.
-func (s *settings) options(adapter, arg string) (text string) {
-	if s.Cost != 1 {
-		text += fmt.Sprintf(",\n\t\t%s.WithCost(func(%s) (int64, error) { return %d, nil })", adapter, arg, s.Cost)
+var (
+	keyCalls = map[string]string{
+		"client": `Global("demo")`, "user": fmt.Sprintf("ByHeader(%q)", userHeader), "ip": "ByIP()",
 	}
-	for unit, n := range s.charged() {
-		text += fmt.Sprintf(",\n\t\t%s.WithUnits(func(%s) (core.Units, error) { return core.Units{%q: %d}, nil })", adapter, arg, unit, n)
+	styleNames = map[string]string{
+		"legacy": "core.HeadersLegacy", "draft8": "core.HeadersDraft8",
+		"draft6": "core.HeadersDraft6", "none": "core.HeadersNone",
+	}
+)
+
+// options are those of a middleware, each after a comma.
+func (s *settings) options(f framework) (text string) {
+	option := func(name, function, result string) {
+		text += fmt.Sprintf(",\n\t\t%s.%s(func(%s%s { return %s })", f.adapter, name, f.arg, function, result)
+	}
+	if s.Cost != 1 {
+		option("WithCost", ") (int64, error)", fmt.Sprintf("%d, nil", s.Cost))
+	}
+	for unit, n := range s.units(s.Second.Cost) {
+		option("WithUnits", ") (core.Units, error)", fmt.Sprintf("core.Units{%q: %d}, nil", unit, n))
 		if s.Second.Used != n {
-			text += fmt.Sprintf(",\n\t\t%s.WithSettle(func(%s, int) core.Units { return core.Units{%q: %d} })", adapter, arg, unit, s.Second.Used)
+			option("WithSettle", ", int) core.Units", fmt.Sprintf("core.Units{%q: %d}", unit, s.Second.Used))
 		}
 	}
 	return text
 }
-
-var (
-	keyCalls   = map[string]string{"client": `Global("demo")`, "user": fmt.Sprintf("ByHeader(%q)", userHeader), "ip": "ByIP()"}
-	styleNames = map[string]string{
-		"legacy": "core.HeadersLegacy", "draft8": "core.HeadersDraft8", "draft6": "core.HeadersDraft6", "none": "core.HeadersNone",
-	}
-)
 
 // literals are limits as Go, each on a line of its own.
 func literals(limits []core.Limit, indent string) string {
@@ -183,9 +183,10 @@ func literal(l core.Limit) string {
 	if l.Mode == core.Concurrent {
 		return fmt.Sprintf("core.InFlight(%d).WithName(%q)", l.Capacity, l.Name)
 	}
-	text := fmt.Sprintf("core.Per(%s, %s).WithBurst(%d)", strconv.FormatFloat(l.RefillRate, 'f', -1, 64), interval(l.RefillInterval), l.Capacity)
+	rate := strconv.FormatFloat(l.RefillRate, 'f', -1, 64)
+	text := fmt.Sprintf("core.Per(%s, %s).WithBurst(%d)", rate, interval(l.RefillInterval), l.Capacity)
 	if l.Mode != core.Continuous {
-		text += ".WithMode(core." + map[core.Mode]string{core.Stepped: "Stepped", core.Aligned: "Aligned"}[l.Mode] + ")"
+		text += ".WithMode(core." + l.Mode.String() + ")"
 	}
 	if l.Name != "" {
 		text += fmt.Sprintf(".WithName(%q)", l.Name)
@@ -196,17 +197,22 @@ func literal(l core.Limit) string {
 	return text
 }
 
-// interval is a duration as Go, in the largest unit that counts it in whole numbers.
+// interval is a duration as Go, in the largest unit that counts it in whole
+// numbers.
 func interval(d time.Duration) string {
 	for _, unit := range []struct {
 		d    time.Duration
 		name string
-	}{{core.Month, "core.Month"}, {time.Hour, "time.Hour"}, {time.Minute, "time.Minute"}, {time.Second, "time.Second"}, {time.Millisecond, "time.Millisecond"}, {1, "time.Nanosecond"}} {
+	}{
+		{core.Month, "core.Month"},
+		{time.Hour, "time.Hour"}, {time.Minute, "time.Minute"}, {time.Second, "time.Second"},
+		{time.Millisecond, "time.Millisecond"}, {time.Microsecond, "time.Microsecond"},
+	} {
 		if n := d / unit.d; d%unit.d == 0 && n == 1 {
 			return unit.name
 		} else if d%unit.d == 0 {
 			return fmt.Sprintf("%d*%s", n, unit.name)
 		}
 	}
-	return ""
+	return fmt.Sprintf("%d*time.Nanosecond", d)
 }

@@ -3,220 +3,260 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
+	"strconv"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// serve starts a demo without Redis.
-func serve(t *testing.T) *server {
+// start starts a demo, which ends with the test. In a bubble of synctest, its
+// time passes at once.
+func start(t *testing.T, at place) *demo {
 	t.Helper()
-	return serveOn(t, inProcess())
-}
-
-func serveOn(t *testing.T, b *backend) *server {
-	t.Helper()
-	server := httptest.NewUnstartedServer(nil)
-	d, err := newServer(b, "http://"+server.Listener.Addr().String())
+	d, err := newDemo(at)
 	require.NoError(t, err)
-	server.Config.Handler = d
-	server.Start()
-	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections) // event streams would not end by themselves
-	ctx, cancel := context.WithCancel(t.Context())
+	go d.tick(t.Context())
 	t.Cleanup(d.close)
-	t.Cleanup(cancel)
-	go d.tick(ctx)
 	return d
 }
 
-func call(t *testing.T, d *server, method, path string, body any) (int, string) {
+// call asks the demo something, as a page does.
+func call(t *testing.T, d *demo, method, path string, body any) (int, string) {
 	t.Helper()
 	text, err := json.Marshal(body)
 	require.NoError(t, err)
-	q, err := http.NewRequestWithContext(t.Context(), method, d.url+path, bytes.NewReader(text))
-	require.NoError(t, err)
-	resp, err := http.DefaultClient.Do(q)
-	require.NoError(t, err)
-	defer func() { _ = resp.Body.Close() }()
-	var got bytes.Buffer
-	_, err = got.ReadFrom(resp.Body)
-	require.NoError(t, err)
-	return resp.StatusCode, got.String()
+	w, r := httptest.NewRecorder(), httptest.NewRequest(method, path, bytes.NewReader(text))
+	r.RemoteAddr = "127.0.0.1:80" // whose bucket the picture shows
+	d.mux.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// limited is the status of a request to the endpoint.
+func limited(t *testing.T, d *demo) int {
+	status, _ := call(t, d, http.MethodGet, "/limited", nil)
+	return status
 }
 
 type fields = map[string]any
 
-// set changes settings of a stage.
-func set(t *testing.T, d *server, stage string, f fields) {
+// set changes settings of a chapter.
+func set(t *testing.T, d *demo, chapter string, f fields) {
 	t.Helper()
-	status, text := call(t, d, http.MethodPost, "/api/settings/"+stage, f)
+	status, text := call(t, d, http.MethodPost, "/api/settings/"+chapter, f)
 	require.Equal(t, http.StatusOK, status, text)
 }
 
-// playedOut plays a script to its end, and returns what came of it.
-func playedOut(t *testing.T, d *server, stage, script string, o order) string {
+// played plays a script to its end, and returns what came of it.
+func played(t *testing.T, d *demo, chapter, script string, o order) string {
 	t.Helper()
-	status, text := call(t, d, http.MethodPost, "/api/run/"+stage+"/"+script, o)
+	status, text := call(t, d, http.MethodPost, "/api/run/"+chapter+"/"+script, o)
 	require.Equal(t, http.StatusAccepted, status, text)
 	d.playing.Wait()
-	st := d.stage(stage)
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	require.False(t, st.run.Running)
-	return st.run.Text
+	c := d.chapter(chapter)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	require.False(t, c.run.Running)
+	return c.run.Text
 }
 
-// logOf is the log of a stage.
-func logOf(t *testing.T, d *server, stage string) (list []decision) {
+// page is what a page hears.
+type page struct {
+	t        *testing.T
+	messages chan message
+	hello    string
+}
+
+func open(t *testing.T, d *demo) *page {
 	t.Helper()
-	status, text := call(t, d, http.MethodGet, "/api/log", nil)
-	require.Equal(t, http.StatusOK, status)
-	var all []decision
-	require.NoError(t, json.Unmarshal([]byte(text), &all))
-	for _, m := range all {
-		if m.Stage == stage {
-			list = append(list, m)
+	hello, messages := d.greet(t.Context())
+	return &page{t, messages, string(hello.data)}
+}
+
+// next waits for a message of a name.
+func (p *page) next(name string) string {
+	p.t.Helper()
+	limit := time.After(time.Minute)
+	for {
+		select {
+		case m, open := <-p.messages:
+			require.True(p.t, open, "the page was cut off before %q", name)
+			if m.name == name {
+				return string(m.data)
+			}
+		case <-limit:
+			require.FailNow(p.t, "the page heard nothing of "+name)
+		}
+	}
+}
+
+func read[T any](t *testing.T, text string) (v T) {
+	t.Helper()
+	require.NoError(t, json.Unmarshal([]byte(text), &v), text)
+	return v
+}
+
+// tokens are those of a chapter's buckets, as a page is told them, by service.
+func tokens(t *testing.T, d *demo, chapter string) map[string]int64 {
+	t.Helper()
+	hello, messages := d.greet(t.Context())
+	d.leave(messages)
+	list := map[string]int64{}
+	for _, b := range read[greeting](t, string(hello.data)).Buckets {
+		if b.Chapter == chapter && len(b.Limits) > 0 {
+			list[b.Service] = b.Limits[0].Tokens
 		}
 	}
 	return list
 }
 
-type event struct{ name, data string }
-
-// listen opens a page's stream of events. It ends with the test.
-func listen(t *testing.T, d *server) <-chan event {
-	t.Helper()
-	q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/events", nil)
-	require.NoError(t, err)
-	resp, err := http.DefaultClient.Do(q)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = resp.Body.Close() })
-	events := make(chan event, 1000)
-	go func() {
-		defer close(events)
-		name := ""
-		lines := bufio.NewScanner(resp.Body)
-		lines.Buffer(nil, 1<<22)
-		for lines.Scan() {
-			if text, ok := strings.CutPrefix(lines.Text(), "event: "); ok {
-				name = text
-			} else if text, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-				events <- event{name, text}
-			}
-		}
-	}()
-	return events
-}
-
-// next waits for an event of a name.
-func next(t *testing.T, events <-chan event, name string) string {
-	t.Helper()
-	limit := time.After(20 * time.Second)
-	for {
-		select {
-		case e, open := <-events:
-			require.True(t, open, "the stream ended before %q", name)
-			if e.name == name {
-				return e.data
-			}
-		case <-limit:
-			require.Fail(t, "no event "+name)
-		}
-	}
-}
-
 const hour = 3600e3 // ms, in which nothing comes back while a test looks
 
-func TestAllFrameworksDrainOneBucket(t *testing.T) {
-	d := serve(t)
-	set(t, d, "drain", fields{"capacity": len(frameworks), "interval_ms": hour})
-	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
-		for _, f := range frameworks {
-			got, body := call(t, d, http.MethodGet, "/"+f.name+"/limited", nil)
-			require.Equal(t, want, got, "%s: %s", f.name, body)
-		}
-	}
-	for i, m := range logOf(t, d, "drain") {
-		require.Equal(t, frameworks[i%5].name, m.Framework)
-		require.EqualValues(t, max(0, 4-i), m.Remaining, "each decision is told with what it left")
-		require.Equal(t, "store", m.Source, m.Framework)
-	}
-}
-
-// A burst is told in the order of the decisions: ten that leave 9, 8 … 0, and five that were denied, with when to retry.
+// A burst is told in the order of the decisions: ten that leave 9, 8 … 0, and
+// five that were denied, with when to retry and the answers.
 func TestABurstIsToldInItsOrder(t *testing.T) {
-	d := serve(t)
-	events := listen(t, d)
-	next(t, events, "hello")
-	set(t, d, "drain", fields{"interval_ms": hour})
-	require.Equal(t, "15 at once: 10 allowed, 5 denied. There were 10 tokens, and a request takes 1.", playedOut(t, d, "drain", "burst", order{N: 15}))
-	log := logOf(t, d, "drain")
-	require.Len(t, log, 15)
-	at := 0.0
-	for i, m := range log {
-		require.EqualValues(t, max(0, 9-i), m.Remaining, "decision %d", i)
-		require.Equal(t, i < 10, m.Allowed, "decision %d", i)
-		require.Equal(t, m.Remaining, m.Limits[0].Tokens)
-		require.Equal(t, i >= 10, m.Retry > hour-60e3 && m.Retry <= hour, "decision %d: retry in %v ms", i, m.Retry)
-		require.GreaterOrEqual(t, m.At, at, "time goes forward")
-		at = m.At
-	}
-	var told []decision
-	for len(told) < 15 {
-		var more struct{ List []decision }
-		require.NoError(t, json.Unmarshal([]byte(next(t, events, "decisions")), &more))
-		told = append(told, more.List...)
-	}
-	require.Contains(t, fmt.Sprint(told[14].Headers), "[Retry-After 3600]")
-	for _, m := range told {
-		if m.Framework == "gin" && !m.Allowed {
-			require.Contains(t, m.Body, "quota-exceeded", "the problem body")
+	synctest.Test(t, func(t *testing.T) {
+		d := start(t, inProcess("test"))
+		p := open(t, d)
+		said := played(t, d, "drain", "burst", order{N: 15})
+		require.Equal(t, "15 at once: 10 allowed, 5 denied. There were 10 tokens, and a request takes 1.", said)
+		list := read[[]decision](t, p.next("decisions"))
+		require.Len(t, list, 15)
+		for i, m := range list {
+			require.EqualValues(t, i+1, m.ID)
+			require.EqualValues(t, max(0, 9-i), m.Remaining, "decision %d", i)
+			require.Equal(t, m.Remaining, m.Limits[0].Tokens)
+			require.Equal(t, i < 10, m.Allowed, "decision %d", i)
+			require.Equal(t, "store", m.Source)
+			require.Contains(t, m.Headers, [2]string{"X-Ratelimit-Remaining", strconv.FormatInt(m.Remaining, 10)})
+			if !m.Allowed {
+				require.EqualValues(t, 1000, m.Retry, "ms until a token comes")
+				require.Contains(t, m.Headers, [2]string{"Retry-After", "1"})
+				require.Contains(t, m.Body, "quota-exceeded", "the library's own answer")
+			}
 		}
+	})
+}
+
+// The endpoint is limited by the first picture's bucket, whoever asks.
+func TestTheEndpointDrainsTheFirstPicture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := start(t, inProcess("test"))
+		for range 10 {
+			require.Equal(t, http.StatusOK, limited(t, d))
+		}
+		require.Equal(t, http.StatusTooManyRequests, limited(t, d))
+		time.Sleep(time.Second)
+		require.Equal(t, http.StatusOK, limited(t, d))
+		d.mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/limited", nil))
+		p := open(t, d)
+		time.Sleep(1100 * time.Millisecond)
+		require.Contains(t, p.next("buckets"), `"key":"ip:192.0.2.1"`, "who asks from elsewhere has a bucket in the picture too")
+	})
+}
+
+// Tokens that come back are told as of when they were due, and not as of when
+// the demo looked, until the bucket is full.
+func TestTokensThatComeBackAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := start(t, inProcess("test"))
+		set(t, d, "drain", fields{"capacity": 3, "interval_ms": 330})
+		p := open(t, d)
+		played(t, d, "drain", "burst", order{N: 3})
+		last := read[[]decision](t, p.next("decisions"))[2].bucket
+		for want := range int64(3) {
+			told := read[[]bucket](t, p.next("buckets"))[0]
+			require.Equal(t, want+1, told.Limits[0].Tokens)
+			require.InDelta(t, 330, told.At-last.At, 0.01)
+			last = told
+		}
+		require.Zero(t, last.Limits[0].Next, "a full bucket waits for nothing")
+		time.Sleep(time.Minute)
+		require.Empty(t, p.messages, "nothing is told while nothing happens")
+	})
+}
+
+// calls is a store that counts its calls.
+type calls struct {
+	core.Store
+
+	n atomic.Int64
+}
+
+func (c *calls) Do(ctx context.Context, r store.Request) (store.Answer, error) {
+	c.n.Add(1)
+	return c.Store.Do(ctx, r)
+}
+
+// A changed rate does not change the tokens that are seen: not those that have
+// come back under the rate before, as the bucket is written before the change,
+// and not those that were taken.
+func TestAChangeOfTheSettingsTouchesTheBucketFirst(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	counted := &calls{Store: core.NewMemoryStore(core.WithClock(func() time.Time { return now }))}
+	d, err := newDemo(place{store: counted})
+	require.NoError(t, err)
+	for range 10 {
+		require.Equal(t, http.StatusOK, limited(t, d))
+	}
+	later := func(ms int) { now = now.Add(time.Duration(ms) * time.Millisecond) }
+	shown := func() int64 { return tokens(t, d, "drain")[""] }
+	require.Zero(t, shown())
+	for _, c := range []struct {
+		change fields
+		left   int64 // at the change, and just after it
+		second int64 // what a second brings then
+	}{
+		{fields{"rate": 3}, 5, 8},
+		{fields{"rate": 0.5}, 5, 5},
+		{fields{"rate": 1, "interval_ms": 500}, 5, 7},
+		{fields{"rate": 10, "interval_ms": 60_000, "mode": "stepped"}, 5, 5},
+	} {
+		set(t, d, "drain", fields{"capacity": 10, "rate": 1, "interval_ms": 1000, "mode": "continuous"})
+		require.NoError(t, d.chapter("drain").fill(t.Context()))
+		for range 10 {
+			limited(t, d)
+		}
+		later(5000)
+		require.Equal(t, c.left, shown())
+		before := counted.n.Load()
+		_, err := d.chapter("drain").change(t.Context(), encode("", c.change).data)
+		require.NoError(t, err)
+		require.Greater(t, counted.n.Load(), before, "the store is called before %v holds", c.change)
+		require.Equal(t, c.left, shown(), "just after %v", c.change)
+		later(1000)
+		require.Equal(t, c.second, shown(), "a second after %v", c.change)
 	}
 }
 
-// While a decision is made, and until it is told, nothing is told of its bucket that comes after it.
-func TestNothingIsToldAheadOfADecision(t *testing.T) {
-	d, err := newDemo(inProcess(), "127.0.0.1")
-	require.NoError(t, err)
-	t.Cleanup(d.close)
-	st, ask := d.stage("drain"), httptest.NewRequest(http.MethodGet, "/gin/limited", nil)
-	ask.Header.Set(userHeader, users[0])
-	first := st.lane("").request(ask, st, "gin")
-	d.begin(first)
-	st.serve(httptest.NewRecorder(), ask, st.lane(""), first)
-	require.EqualValues(t, 9, first.Remaining)
-	d.limited(httptest.NewRecorder(), ask, "gin") // the second
-	d.tellBuckets(d.look(t.Context()))
-	d.tell()
-	require.Empty(t, d.log["drain"])
-	require.Zero(t, d.known[first.bucketID()])
-	d.add(first)
-	d.tellBuckets(d.look(t.Context()))
-	require.Zero(t, d.known[first.bucketID()])
-	d.tell()
-	require.EqualValues(t, 9, d.log["drain"][0].Remaining)
-	require.EqualValues(t, 8, d.log["drain"][1].Remaining)
-	require.EqualValues(t, 8, d.known[first.bucketID()].Limits[0].Tokens)
+// A changed capacity keeps what was taken.
+func TestAChangedCapacityKeepsWhatWasTaken(t *testing.T) {
+	d := start(t, inProcess("test"))
+	set(t, d, "drain", fields{"interval_ms": hour})
+	for range 4 {
+		limited(t, d)
+	}
+	for _, c := range []struct{ capacity, left int64 }{{10, 6}, {1000, 996}, {10, 6}, {20, 16}} {
+		set(t, d, "drain", fields{"capacity": c.capacity})
+		require.Equal(t, c.left, tokens(t, d, "drain")[""], "capacity %d", c.capacity)
+	}
 }
 
 // After limits changed the page shows as many tokens as can be taken.
 func TestWhatIsShownAfterAChangeCanBeTaken(t *testing.T) {
-	d := serve(t)
+	d := start(t, inProcess("test"))
 	for _, c := range [][2]fields{
 		{{"capacity": 100, "rate": 100, "interval_ms": 10_000}, {"rate": 1, "interval_ms": hour}},
 		{{"capacity": 100, "rate": 1, "interval_ms": hour}, {"capacity": 10}},
@@ -225,127 +265,103 @@ func TestWhatIsShownAfterAChangeCanBeTaken(t *testing.T) {
 	} {
 		c[0]["mode"] = "continuous"
 		set(t, d, "drain", c[0])
-		playedOut(t, d, "drain", "fill", order{})
+		played(t, d, "drain", "fill", order{})
 		for range 98 {
-			call(t, d, http.MethodGet, "/http/limited", nil)
+			limited(t, d)
 		}
 		set(t, d, "drain", c[1])
-		var shown bucket
-		for _, b := range d.look(t.Context()) {
-			if b.Stage == "drain" {
-				shown = b
-			}
+		shown, passed := tokens(t, d, "drain")[""], int64(0)
+		for passed < 200 && limited(t, d) == http.StatusOK {
+			passed++
 		}
-		passed := int64(0)
-		for status := http.StatusOK; status == http.StatusOK && passed < 200; {
-			if status, _ = call(t, d, http.MethodGet, "/http/limited", nil); status == http.StatusOK {
-				passed++
-			}
-		}
-		require.Equal(t, shown.Limits[0].Tokens, passed, "from %v to %v", c[0], c[1])
+		require.Equal(t, shown, passed, "from %v to %v", c[0], c[1])
 	}
 }
 
 func TestPagesAreToldTheSame(t *testing.T) {
-	d := serve(t)
-	one, other := listen(t, d), listen(t, d)
-	for _, events := range []<-chan event{one, other} {
-		next(t, events, "hello")
-	}
-	call(t, d, http.MethodGet, "/chi/limited", nil)
-	told := next(t, one, "decisions")
-	require.Contains(t, told, `"framework":"chi"`)
-	require.Contains(t, told, `["X-Ratelimit-Limit","10"]`)
-	require.Equal(t, told, next(t, other, "decisions"))
-	set(t, d, "drain", fields{"capacity": 3})
-	told = next(t, one, "settings")
-	require.Contains(t, told, `"capacity":3`)
-	require.Equal(t, told, next(t, other, "settings"))
-	require.Contains(t, next(t, listen(t, d), "hello"), `"capacity":3`, "a page that comes later")
+	synctest.Test(t, func(t *testing.T) {
+		d := start(t, inProcess("test"))
+		one, other := open(t, d), open(t, d)
+		require.Equal(t, one.hello, other.hello)
+		limited(t, d)
+		told := one.next("decisions")
+		require.Contains(t, told, `["X-Ratelimit-Limit","10"]`)
+		require.Equal(t, told, other.next("decisions"))
+		set(t, d, "drain", fields{"capacity": 3})
+		told = one.next("settings")
+		require.Contains(t, told, `"capacity":3`)
+		require.Equal(t, told, other.next("settings"))
+		require.Contains(t, open(t, d).hello, `"capacity":3`, "a page that comes later")
+	})
 }
 
-// Tokens that come back are told when they come, until the bucket is full; then nothing is told any more.
-func TestTokensThatComeBackAreTold(t *testing.T) {
-	d := serve(t)
-	set(t, d, "drain", fields{"capacity": 3, "interval_ms": 500})
-	events := listen(t, d)
-	next(t, events, "hello")
-	playedOut(t, d, "drain", "burst", order{N: 3})
-	last, tokens := bucket{}, int64(0)
-	for tokens < 3 {
-		var list []bucket
-		require.NoError(t, json.Unmarshal([]byte(next(t, events, "buckets")), &list))
-		require.Greater(t, list[0].Limits[0].Tokens, tokens)
-		if tokens > 0 {
-			gained := float64(list[0].Limits[0].Tokens - tokens)
-			require.InDelta(t, 500*gained, list[0].At-last.At, 450, "told as of when it came")
+// A page that takes nothing is cut off: the demo waits for nobody.
+func TestAPageThatIsFarBehindIsCutOff(t *testing.T) {
+	d, err := newDemo(inProcess("test"))
+	require.NoError(t, err)
+	p := open(t, d)
+	for range backlog + 1 {
+		d.turnRedis(true)
+	}
+	require.Empty(t, d.pages)
+	for range backlog {
+		p.next("redis")
+	}
+	_, open := <-p.messages
+	require.False(t, open)
+}
+
+// Without its store, this process decides alone, and says so.
+func TestDecisionsWithoutTheStoreAreToldAsSuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		away := &cutOff{Store: core.NewMemoryStore()}
+		away.off.Store(true)
+		d := start(t, place{store: away})
+		p := open(t, d)
+		for range 12 {
+			limited(t, d)
 		}
-		last, tokens = list[0], list[0].Limits[0].Tokens
-	}
-	require.Zero(t, last.Limits[0].Next, "a full bucket waits for nothing")
-}
-
-// One burst plays by itself when a page is opened, but not where somebody did something, and not with Redis away.
-func TestABurstPlaysByItselfOnce(t *testing.T) {
-	auto := func(d *server) int {
-		status, _ := call(t, d, http.MethodPost, "/api/run/drain/burst", order{N: 15, Auto: true})
-		d.playing.Wait()
-		return status
-	}
-	d := serve(t)
-	require.Equal(t, http.StatusAccepted, auto(d))
-	require.Equal(t, http.StatusNoContent, auto(d), "another tab has just acted")
-	b := inProcess()
-	b.store = away{b.store}
-	require.Equal(t, http.StatusNoContent, auto(serveOn(t, b)), "Redis is away")
-}
-
-// away is a store that does not answer, so that this process decides alone.
-type away struct{ core.Store }
-
-func (away) Do(context.Context, store.Request) (store.Answer, error) {
-	return store.Answer{}, errors.New("dial tcp 10.1.2.3:6379: too slow")
-}
-
-func TestDecisionsOfThisProcessAloneAreToldAsSuch(t *testing.T) {
-	b := inProcess()
-	b.store = away{b.store}
-	d := serveOn(t, b)
-	set(t, d, "drain", fields{"interval_ms": hour})
-	for _, f := range frameworks {
-		for range 3 {
-			call(t, d, http.MethodGet, "/"+f.name+"/limited", nil)
+		for i, m := range read[[]decision](t, p.next("decisions")) {
+			require.Equal(t, "fallback", m.Source)
+			require.EqualValues(t, max(0, 9-i), m.Limits[0].Tokens, "what this process has left")
+			require.Equal(t, i >= 10, m.Retry > 0)
 		}
-	}
-	log := logOf(t, d, "drain")
-	require.Len(t, log, 15)
-	for i, m := range log {
-		require.Equal(t, "fallback", m.Source, m.Framework)
-		require.EqualValues(t, max(0, 9-i), m.Limits[0].Tokens, "what this process has left")
-		require.Equal(t, !m.Allowed, m.Retry > 0)
-	}
+		require.Contains(t, played(t, d, "drain", "fill", order{}), "could not be filled")
+	})
 }
 
-func TestAScriptPlaysOnceAndCanBeStopped(t *testing.T) {
-	d := serve(t)
-	status, _ := call(t, d, http.MethodPost, "/api/run/yours/steady", order{Rate: 2, Seconds: 60})
-	require.Equal(t, http.StatusAccepted, status)
-	status, text := call(t, d, http.MethodPost, "/api/run/yours/users", order{})
-	require.Equal(t, http.StatusConflict, status)
-	require.Contains(t, text, "it plays already")
-	status, _ = call(t, d, http.MethodDelete, "/api/run/yours", nil)
-	require.Equal(t, http.StatusNoContent, status)
-	d.playing.Wait()
-	require.Equal(t, "Stopped.", d.stage("yours").run.Text)
-	for path, want := range map[string]int{"/api/run/nowhere/play": 404, "/api/run/drain/play": 404, "/api/settings/share": 404} {
-		status, _ := call(t, d, http.MethodPost, path, order{})
-		require.Equal(t, want, status, path)
+// Two demos on one Redis share the buckets.
+func TestDemosOnOneRedisShareTheBuckets(t *testing.T) {
+	prefix := redistest.Prefix()
+	demos := make([]*demo, 2)
+	for i := range demos {
+		s := redisstore.New(redistest.Client(t), redisstore.WithPrefix(prefix))
+		demos[i] = start(t, place{buckets: "in Redis", url: "redis://localhost:6379", store: s})
+		set(t, demos[i], "drain", fields{"interval_ms": hour})
 	}
+	for range 4 {
+		require.Equal(t, http.StatusOK, limited(t, demos[0]))
+	}
+	require.Contains(t, open(t, demos[1]).hello, `"place":"in Redis"`)
+	require.EqualValues(t, 6, tokens(t, demos[1], "drain")[""])
+	played(t, demos[1], "drain", "fill", order{})
+	require.EqualValues(t, 10, tokens(t, demos[0], "drain")[""])
 }
 
-func TestOnlyGETIsLimited(t *testing.T) {
-	d := serve(t)
-	status, _ := call(t, d, http.MethodHead, "/gin/limited", nil)
-	require.Equal(t, http.StatusMethodNotAllowed, status)
-	require.Empty(t, logOf(t, d, "drain"))
+// Another site's page can't have the demo do anything.
+func TestAForeignPageChangesNothing(t *testing.T) {
+	d := start(t, inProcess("test"))
+	h, err := d.handler()
+	require.NoError(t, err)
+	for _, method := range []string{http.MethodPost, http.MethodDelete} {
+		r := httptest.NewRequest(method, "/api/run/drain/burst", bytes.NewReader([]byte("{}")))
+		r.Header.Set("Origin", "https://evil.example")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		require.Equal(t, http.StatusForbidden, w.Code)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'self'")
 }

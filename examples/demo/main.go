@@ -1,18 +1,21 @@
 //go:build !js
 
-// Demo explains token buckets in a browser, with real decisions: gin, echo, chi, fiber and net/http serve one endpoint in one
-// process, and one bucket limits them all. No Redis is needed. The first build takes half a minute, and -v shows its packages:
+// Demo explains token buckets in a browser, with real decisions of the
+// library. No Redis is needed:
 //
-//	go run -v ./examples/demo                                        # then open http://localhost:8080
-//	go run -v ./examples/demo -addr localhost:8081 -redis-port 6379  # another one, on the same buckets
+//	go run ./examples/demo                        # then open http://localhost:8080
+//	go run ./examples/demo -redis localhost:6379  # with the buckets in Redis
+//	curl -i localhost:8080/limited                # asks the limiter of the first picture
 package main
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -20,25 +23,23 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	if err := serve(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func run(args []string) error {
-	gin.SetMode(gin.ReleaseMode) // the terminal is for the demo's own lines: no list of routes,
-	logging.Disable()            // and nothing about a Redis that is away, which the page tells
+func serve(args []string) error {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // a mistake is one line, which main prints
-	addr := flags.String("addr", "localhost:8080", "address to listen on; the page opens by this host, localhost or an IP address")
-	host := flags.String("redis-host", "localhost", "host of a Redis server; empty does without Redis")
-	port := flags.Int("redis-port", 6379, "port of a Redis server; without these two flags the demo does without Redis if none is there")
+	addr := flags.String("addr", "localhost:8080", "address to listen on")
+	redis := flags.String("redis", "", "address of a Redis server; empty keeps the buckets in this process")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		flags.SetOutput(os.Stdout)
 		flags.Usage()
@@ -49,19 +50,28 @@ func run(args []string) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q: flags are written as -addr localhost:8081", flags.Arg(0))
 	}
-	asked := false
-	flags.Visit(func(f *flag.Flag) { asked = asked || f.Name == "redis-host" || f.Name == "redis-port" })
-
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	backend, err := chooseBackend(ctx, *host, *port, asked)
+	at := inProcess("process")
+	if *redis != "" {
+		logging.Disable() // of connections to a Redis that is away: the page tells it
+		store, err := redisstore.Open("redis://" + *redis)
+		if err != nil {
+			return fmt.Errorf("-redis %s: %w", *redis, err)
+		}
+		defer func() { _ = store.Close() }()
+		if err := store.Ping(ctx); err != nil {
+			return fmt.Errorf("no Redis at %s (%w): start one, or leave out -redis to do without", *redis, err)
+		}
+		at = place{"buckets in Redis at " + *redis, "the one at " + *redis, "redis://" + *redis, store}
+	}
+	d, err := newDemo(at)
 	if err != nil {
 		return err
 	}
-	defer backend.close()
-	name, _, err := net.SplitHostPort(*addr)
+	handler, err := d.handler()
 	if err != nil {
-		return fmt.Errorf("-addr %s: must be a host and a port, such as localhost:8081, or :8081 for all addresses of this machine", *addr)
+		return err
 	}
 	listener, err := net.Listen("tcp", *addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -70,29 +80,60 @@ func run(args []string) error {
 	if err != nil {
 		return fmt.Errorf("can't listen on %s: %w", *addr, err)
 	}
-	d, err := newServer(backend, "http://"+reachable(listener.Addr()))
-	if err != nil {
-		return err
-	}
-	d.host = name
 	go d.tick(ctx)
-	server := &http.Server{Handler: d, ReadHeaderTimeout: 10 * time.Second}
+	defer d.close()
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
-	fmt.Printf("demo: %s, %s\n", d.url, backend.text)
-	fmt.Printf("Open %s in a browser. Try first: press \"Send 15 at once\", and see ten allowed and five denied.\nStop the demo with Ctrl+C.\n", d.url)
-	err = server.Serve(listener)
-	d.close()
-	if ctx.Err() == nil {
+	url := "http://" + reachable(listener.Addr())
+	fmt.Printf("demo: %s, %s\nOpen %s in a browser. Stop the demo with Ctrl+C.\n", url, at.buckets, url)
+	if err := server.Serve(listener); ctx.Err() == nil {
 		return err
 	}
 	return nil
 }
 
-// reachable is addr as this process can call itself.
+// reachable is addr as a browser on this machine can open it.
 func reachable(addr net.Addr) string {
 	host, port, err := net.SplitHostPort(addr.String())
 	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
 		return net.JoinHostPort("localhost", port)
 	}
 	return addr.String()
+}
+
+//go:embed page
+var files embed.FS
+
+// handler serves the page, and what it asks.
+func (d *demo) handler() (http.Handler, error) {
+	page, err := fs.Sub(files, "page")
+	if err != nil {
+		return nil, err
+	}
+	serve := http.FileServerFS(page)
+	d.mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'")
+		w.Header().Set("Cache-Control", "no-cache")
+		serve.ServeHTTP(w, r)
+	})
+	d.mux.HandleFunc("GET /events", d.events)
+	return http.NewCrossOriginProtection().Handler(d.mux), nil // other sites' pages change nothing
+}
+
+// events streams to one page.
+func (d *demo) events(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	stream := http.NewResponseController(w)
+	m, page := d.greet(r.Context())
+	defer d.leave(page)
+	for open := true; open; {
+		if _, err := fmt.Fprintf(w, "event: %s\ndata: %s\n\n", m.name, m.data); err != nil || stream.Flush() != nil {
+			return
+		}
+		select {
+		case m, open = <-page:
+		case <-r.Context().Done():
+			return
+		}
+	}
 }

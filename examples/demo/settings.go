@@ -15,17 +15,17 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// settings are what the page can change of a stage.
+// settings are what the page can change of a chapter.
 type settings struct {
 	rate
 
 	Cost    int64  `json:"cost"`
 	Second  second `json:"second"`
 	Headers string `json:"headers"`
-	Key     string `json:"key"`      // client, user or ip
-	Plan    int64  `json:"plan"`     // how many times the limits Bob's plan has; 1: everybody has the same
-	Slots   int    `json:"slots"`    // how many requests may be at work at once; 0: any number
-	Takes   int64  `json:"takes_ms"` // how long a request is at work
+	Key     string `json:"key"`      // whose bucket it is: client (everybody's), user or ip
+	Plan    int64  `json:"plan"`     // Bob's limits are so many times as large; 1: as everybody's
+	Slots   int    `json:"slots"`    // requests that may be in flight; 0: any number
+	Takes   int64  `json:"takes_ms"` // how long a request is in flight
 }
 
 type rate struct {
@@ -80,7 +80,7 @@ func (s settings) with(body []byte) (settings, error) {
 	var wrong *json.UnmarshalTypeError
 	switch err := fields.Decode(&s); {
 	case errors.As(err, &wrong):
-		message := "must be " + kind(wrong.Type.String())
+		message := "must be " + typeInWords(wrong.Type.String())
 		if number, ok := strings.CutPrefix(wrong.Value, "number "); ok {
 			message += ": got " + clip(number)
 		}
@@ -100,8 +100,8 @@ func (s settings) with(body []byte) (settings, error) {
 	return s, nil
 }
 
-// kind is a Go type in words.
-func kind(t string) string {
+// typeInWords is a Go type as the page says it.
+func typeInWords(t string) string {
 	switch t {
 	case "int", "int64":
 		return "a whole number"
@@ -159,11 +159,11 @@ func (s *settings) mistakes() fieldErrors {
 	// The rest is the library's to say.
 	_, err := core.NewLimiter(core.NewMemoryStore(), s.policy("demo"))
 	for _, e := range configErrors(err) {
-		prefix, name := "", e.Field[strings.LastIndex(e.Field, ".")+1:]
+		prefix := ""
 		if strings.Contains(e.Field, "Limits[1]") {
 			prefix = "second."
 		}
-		field := map[string]string{"Capacity": "capacity", "RefillRate": "rate", "RefillInterval": "interval_ms", "Unit": "unit"}[name]
+		field := fieldNames[e.Field[strings.LastIndex(e.Field, ".")+1:]]
 		say(prefix+field, "%s: got %v", inWords.Replace(e.Reason), e.Value)
 	}
 	return bad
@@ -172,8 +172,15 @@ func (s *settings) mistakes() fieldErrors {
 // inFull writes a number without an exponent.
 func inFull(n float64) string { return clip(strconv.FormatFloat(n, 'f', -1, 64)) }
 
-// inWords puts the names of Go's fields as the page does.
-var inWords = strings.NewReplacer("tokens every RefillInterval", "tokens that come back every so many ms", "this Capacity", "this capacity")
+// fieldNames are the fields of a limit, as the page names them, and inWords as
+// it writes them in sentences.
+var (
+	fieldNames = map[string]string{
+		"Capacity": "capacity", "RefillRate": "rate", "RefillInterval": "interval_ms", "Unit": "unit",
+	}
+	inWords = strings.NewReplacer(
+		"tokens every RefillInterval", "tokens that come back every so many ms", "this Capacity", "this capacity")
+)
 
 const (
 	year    = 365 * 24 * 3600 * 1000.0 // in ms
@@ -182,8 +189,7 @@ const (
 
 // configErrors are the mistakes that err joins.
 func configErrors(err error) (list []*core.ConfigError) {
-	var many interface{ Unwrap() []error }
-	if errors.As(err, &many) {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range many.Unwrap() {
 			list = append(list, configErrors(e)...)
 		}
@@ -211,7 +217,7 @@ func (s *settings) policy(name string) core.Policy {
 			larger[i].Capacity *= s.Plan
 			larger[i].RefillRate *= float64(s.Plan)
 		}
-		p.Overrides = map[string][]core.Limit{keyOfUser(users[1]): larger}
+		p.Overrides = map[string][]core.Limit{keyOf("user", newRequest(users[1])): larger}
 	}
 	return p
 }
@@ -223,10 +229,7 @@ func (r rate) limit() core.Limit {
 	}
 }
 
-// charged are the units that a request is charged besides requests, and used those that it turns out to use.
-func (s *settings) charged() core.Units { return s.units(s.Second.Cost) }
-func (s *settings) used() core.Units    { return s.units(s.Second.Used) }
-
+// units are n of what the second limit counts, if that is not requests.
 func (s *settings) units(n int64) core.Units {
 	if !s.Second.On || s.Second.Unit == "" {
 		return nil
@@ -234,40 +237,9 @@ func (s *settings) units(n int64) core.Units {
 	return core.Units{s.Second.Unit: n}
 }
 
-// work is what handlers do.
-func (s *settings) work() { time.Sleep(time.Duration(s.Takes) * time.Millisecond) }
-
 func clip(s string) string {
 	if len(s) > 60 {
 		return s[:60] + "…"
 	}
 	return s
 }
-
-// preset is limits as they are used in the field, to try out.
-type preset struct {
-	ID       string   `json:"id"`
-	Title    string   `json:"title"`
-	Text     string   `json:"text"`
-	Asks     string   `json:"asks"`   // what its script answers
-	Does     string   `json:"does"`   // the script, as the button says it
-	Script   string   `json:"script"` // of the stage
-	N        int      `json:"n,omitempty"`
-	Settings settings `json:"settings"`
-}
-
-var presets = func() []preset {
-	quota, model, slots, plans := refilling(10, 2, 1000, "user"), refilling(20, 20, 60_000, "user"), refilling(100, 100, 1000, "client"), refilling(10, 1, 1000, "user")
-	quota.Second = second{On: true, rate: rate{1000, 1000, float64(core.Month) / 1e6, "aligned"}}
-	model.Second = second{On: true, rate: rate{20_000, 20_000, 60_000, "continuous"}, Unit: "tokens", Cost: 1200, Used: 800}
-	slots.Slots, slots.Takes, plans.Plan = 3, 2000, 2
-	two, burst := "Send as Ann and Bob", func(n int) string { return fmt.Sprintf("Send %d at once", n) }
-	return []preset{
-		{"users", "A bucket each", "Ann and Bob each have 10 tokens, and one comes back each second.", "For five seconds Ann sends ten a second, Bob one. Who is denied?", two, "users", 1, refilling(10, 1, 1000, "user")},
-		{"plans", "Plans", "Bob pays for twice as much as Ann: his bucket is twice as large, and is refilled twice as fast.", "Both send ten a second for five seconds. How many of each are allowed?", two, "users", 10, plans},
-		{"login", "Login", "Five attempts, then one more every 3 minutes. Each IP address has a bucket.", "One address tries eight passwords at once. How many are looked at?", burst(8), "burst", 8, refilling(5, 5, 900_000, "ip")},
-		{"quota", "Monthly quota", "1,000 requests a month, all back on the first at 00:00 UTC, and 10 at once, 2 a second.", "Ann sends 15 at once. Which of her two limits denies some?", burst(15), "burst", 15, quota},
-		{"model", "Model tokens", "20 requests a minute, and 20,000 tokens of a language model. A request is charged 1,200, uses 800, and gets the rest back.", "Ann sends 20 at once. Which bucket is empty first?", burst(20), "burst", 20, model},
-		{"slots", "Three at once", "Three requests may be at work at once, for two seconds each.", "Ten come at once. How many get to work?", burst(10), "burst", 10, slots},
-	}
-}()

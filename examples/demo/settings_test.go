@@ -66,11 +66,13 @@ func TestBadSettingsAreToldBesideTheirFields(t *testing.T) {
 		_, err := defaults.with([]byte(body))
 		require.Error(t, err, "body %q", body)
 	}
-	d := serve(t)
-	status, text := call(t, d, "POST", "/api/settings/drain", fields{"capacity": 0, "rate": 7})
-	require.Equal(t, 422, status)
+	d := start(t, inProcess("test"))
+	status, text := call(t, d, http.MethodPost, "/api/settings/drain", fields{"capacity": 0, "rate": 7})
+	require.Equal(t, http.StatusUnprocessableEntity, status)
 	require.Contains(t, text, `"capacity":`)
-	require.Equal(t, defaults, d.stage("drain").settings, "bad settings change nothing")
+	require.Equal(t, defaults, d.chapter("drain").settings, "bad settings change nothing")
+	status, _ = call(t, d, http.MethodPost, "/api/settings/drain", strings.Repeat("x", 1<<17))
+	require.Equal(t, http.StatusRequestEntityTooLarge, status)
 }
 
 func FuzzSettings(f *testing.F) {
@@ -96,25 +98,5 @@ func TestPresetsAreGoodSettings(t *testing.T) {
 		require.NoError(t, err, p.ID)
 		require.Equal(t, p.Settings, got, p.ID)
 		require.Contains(t, scripts["yours"], p.Script, p.ID)
-	}
-}
-
-// A changed number does not change the tokens that are there, nor what was taken.
-func TestSettingsKeepWhatIsSeen(t *testing.T) {
-	d := serve(t)
-	set(t, d, "drain", fields{"interval_ms": hour})
-	for range 4 {
-		call(t, d, http.MethodGet, "/http/limited", nil)
-	}
-	for _, c := range []struct {
-		change fields
-		left   int64
-	}{{fields{"rate": 0.1}, 6}, {fields{"rate": 5}, 6}, {fields{"interval_ms": hour / 2}, 6}, {fields{"capacity": 1000}, 996}, {fields{"capacity": 10}, 6}} {
-		set(t, d, "drain", c.change)
-		for _, b := range d.look(t.Context()) {
-			if b.Stage == "drain" {
-				require.Equal(t, c.left, b.Limits[0].Tokens, "after %v", c.change)
-			}
-		}
 	}
 }

@@ -117,17 +117,14 @@ func provider() http.Handler {
 
 // newTransport returns a transport that waits before each call for a token of
 // the host's bucket. Calls get their tokens in the order in which they ask. If
-// the provider answers 429, all calls to that host pause, in all processes that
-// share the store. A call that would wait beyond the deadline of its context
-// fails at once. Set a deadline with http.NewRequestWithContext, or with the
-// Timeout of the http.Client.
+// the provider answers 429, all calls of this process to that host pause. A call
+// that would wait beyond the deadline of its context fails at once. Set a
+// deadline with http.NewRequestWithContext, or with the Timeout of the
+// http.Client.
 func newTransport(store core.Store, base http.RoundTripper) http.RoundTripper {
 	limiter := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "outbound",
 		Limits: []core.Limit{core.PerSecond(5)}, // what the provider's documentation promises
 	}))
-	return clientlimit.New(base,
-		clientlimit.WithLimiter(limiter, clientlimit.ByHost()),
-		clientlimit.WithSharedPauses(store),
-	)
+	return clientlimit.New(base, clientlimit.WithLimiter(limiter, clientlimit.ByHost()))
 }

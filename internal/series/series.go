@@ -1,6 +1,5 @@
-// Package series holds what the metrics packages share, and adminlimit. Its
-// Cache keeps the value of each series of decisions, so counting one allocates
-// nothing.
+// Package series holds what the metrics packages share. Its Cache keeps the
+// value of each series of decisions, so counting one allocates nothing.
 package series
 
 import (

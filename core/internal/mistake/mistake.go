@@ -98,8 +98,8 @@ var codesOfNames = map[string]string{
 	"byheader": "RL308", "bycookie": "RL308", "byquery": "RL308", "byparam": "RL308", "bymetadata": "RL308", "bytool": "RL308", "methods": "RL308", "global": "RL308", "withpolicyfile": "RL308", "bycontextvalue": "RL309",
 	"byrouteof": "RL310", "trustproxies": "RL311", "trustheader": "RL312", "ipv6prefix": "RL313",
 	"costbycontentlength": "RL314", "costbycontentlengthor": "RL314", "withsettle": "RL315", "withmaxseries": "RL317", "witheventlog": "RL317", "withbuckets": "RL317", "withredisstore": "RL317", "withmeterprovider": "RL317", "newtogether": "RL316", "withcost": "RL320",
-	"new authorise": "RL321", "withchallenge": "RL321", "withdenied": "RL321", "hosts": "RL321",
-	"withlimiter": "RL322", "withkey": "RL322", "withqueue": "RL322", "withattempts": "RL322", "withmaxwait": "RL322", "withsharedpauses": "RL322", "withobserver": "RL322", "newpacer": "RL322",
+	"new authorise": "RL321", "hosts": "RL321",
+	"withlimiter": "RL322", "withkey": "RL322", "withqueue": "RL322", "withattempts": "RL322", "withmaxwait": "RL322",
 }
 
 // lastName returns the last name in a field, in lower case and without "_": Go

@@ -1,3 +1,3 @@
-// Package browsertest drives the demo's page in a real browser. It is a module of its own, so that what drives the
-// browser stays out of the library's requirements.
+// Package browsertest tests the demo's page in chromium. It is a module of its
+// own, so that what drives the browser stays out of the library's requirements.
 package browsertest

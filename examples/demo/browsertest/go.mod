@@ -1,3 +1,11 @@
+// A module of its own, so that what drives the browser stays out of the graph of the library's users.
 module github.com/tokenbucket-go/ratelimit/examples/demo/browsertest
 
 go 1.26
+
+require (
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
+)
+
+require github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect

@@ -1,121 +1,126 @@
 package accesslog
 
 import (
-	"bytes"
 	"errors"
+	"net/netip"
 	"strconv"
+	"strings"
 )
 
-// combined reads the combined log format of Apache and nginx, and the common
-// one, which ends after the size. A host may stand in front of the address.
-// Values in quotes behind the user agent are extra1, extra2 and so on.
-type combined struct{ values map[string][]byte }
+var (
+	errCombined = errors.New(`the line is neither JSON nor in the combined log format: ADDRESS - USER [TIME] "METHOD TARGET PROTOCOL" STATUS SIZE "REFERER" "USER AGENT"`)
+	errTwo      = errors.New("the line begins with two addresses, and does not say which is the client's")
+)
 
-var errCombined = errors.New(`the line is not in the combined format: ADDRESS - USER [TIME] "METHOD PATH PROTOCOL" STATUS SIZE "REFERER" "USER AGENT"`)
-
-// names of the values in quotes behind the size.
-var behindSize = [...]string{"referer", "user_agent", "extra1", "extra2", "extra3", "extra4", "extra5", "extra6"}
-
-func (c *combined) parse(line []byte) error {
-	clear(c.values)
-	// A client chooses the user, who may have brackets too, but no quote.
-	end := bytes.Index(line, []byte(`] "`))
-	if end < 0 {
+// parseCombined reads a line of the combined or the common log format, such as
+//
+//	192.0.2.1 - ann [02/Mar/2026:12:00:00 +0000] "GET /a HTTP/1.1" 200 12 "-" "curl/8.5.0"
+//
+// A host may stand in front, and several addresses with commas between them.
+// Clients choose the user, also with spaces and brackets, and what is in
+// quotes. Servers escape quotes in these, so that the first `] "` ends the
+// time.
+func (l *Line) parseCombined(text string) error {
+	head, _, ok := strings.Cut(text, `] "`)
+	begin := strings.LastIndexByte(head, '[')
+	if !ok || begin < 0 {
 		return errCombined
 	}
-	open := bytes.LastIndexByte(line[:end], '[')
-	if open < 0 {
-		return errCombined
+	address, after := word(head[:begin])
+	if second, rest := word(after); !strings.HasSuffix(address, ",") && isAddress(second) {
+		if isAddress(address) {
+			return errTwo
+		}
+		l.set("host", address)
+		address, after = second, rest
 	}
-	before := line[:open]
-	address, before, ok := bytes.Cut(before, []byte(" "))
+	for strings.HasSuffix(address, ",") {
+		var next string
+		next, after = word(after)
+		address += " " + next
+	}
+	_, user := word(after) // behind the identity, which nobody uses
+	l.set("remote_addr", address)
+	l.set("remote_user", strings.TrimSpace(user))
+	l.set("time_local", head[begin+1:])
+
+	request, rest, ok := inQuotes(text[len(head)+2:])
 	if !ok {
 		return errCombined
 	}
-	if words := bytes.Fields(before); len(words) > 2 && bytes.Equal(words[1], []byte("-")) && !bytes.Equal(words[0], []byte("-")) {
-		c.values["host"], address, words = address, words[0], words[1:] // HOST ADDRESS - USER
-		c.values["user"] = words[1]
-	} else if len(words) > 1 {
-		c.values["user"] = bytes.TrimSpace(bytes.TrimPrefix(bytes.TrimSpace(before), words[0])) // it may have spaces
+	if method, target, ok := strings.Cut(request, " "); ok { // of what is not HTTP, servers log what came
+		if end := strings.LastIndex(target, " HTTP/"); end >= 0 {
+			target = target[:end]
+		}
+		l.set("method", method)
+		l.set("request_uri", target)
 	}
-	c.values["ip"], c.values["time"] = address, line[open+1:end]
-
-	request, rest, ok := inQuotes(line[end+1:])
-	if !ok || len(address) == 0 {
-		return errCombined
-	}
-	method, target, ok := bytes.Cut(request, []byte(" "))
-	if ok { // of a request that could not be read, servers log what came
-		target, _, _ = bytes.Cut(target, []byte(" "))
-		c.values["method"], c.values["target"] = method, target
-	}
-	rest = bytes.TrimLeft(rest, " ")
-	status, rest, _ := bytes.Cut(rest, []byte(" "))
-	size, rest, _ := bytes.Cut(bytes.TrimLeft(rest, " "), []byte(" "))
-	c.values["status"], c.values["bytes"] = status, size
-	for _, name := range behindSize {
+	status, rest := word(rest)
+	size, rest := word(rest)
+	l.set("status", status)
+	l.set("body_bytes_sent", size)
+	for _, name := range []string{"http_referer", "http_user_agent", "http_x_forwarded_for"} {
 		value, after, ok := inQuotes(rest)
-		if !ok {
+		if !ok || name == "http_x_forwarded_for" && !isForwarded(value) {
 			break
 		}
-		c.values[name], rest = value, after
+		l.set(name, value)
+		rest = after
 	}
 	return nil
 }
 
-func (c *combined) value(name string) []byte { return c.values[name] }
+// isForwarded reports whether what stands behind the user agent can be an
+// X-Forwarded-For: it does in the format that nginx is installed with, and in
+// other formats something else does.
+func isForwarded(value string) bool {
+	_, ok := ParseAddr(strings.TrimSpace(value[strings.LastIndexByte(value, ',')+1:]))
+	return ok || value == "-"
+}
+
+func (l *Line) set(name, value string) { l.fields[name] = []string{value} }
+
+// word splits off the first word of text.
+func word(text string) (first, rest string) {
+	first, rest, _ = strings.Cut(strings.TrimLeft(text, " "), " ")
+	return first, rest
+}
+
+// isAddress reports whether a word is an IP address, also with a port, or with
+// the comma behind which another one follows.
+func isAddress(word string) bool {
+	first, _, _ := strings.Cut(word, ",")
+	_, ok := ParseAddr(first)
+	return ok
+}
+
+// ParseAddr parses an IP address, with or without a port and brackets.
+func ParseAddr(s string) (netip.Addr, bool) {
+	if a, err := netip.ParseAddrPort(s); err == nil {
+		return a.Addr(), true
+	}
+	a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"))
+	return a, err == nil
+}
 
 // inQuotes returns the value in quotes that text begins with, after spaces, and
 // what follows it.
-func inQuotes(text []byte) (value, rest []byte, ok bool) {
-	text = bytes.TrimLeft(text, " ")
-	if len(text) == 0 || text[0] != '"' {
-		return nil, nil, false
+func inQuotes(text string) (value, rest string, ok bool) {
+	text = strings.TrimLeft(text, " ")
+	if text == "" || text[0] != '"' {
+		return "", "", false
 	}
-	escaped := false
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
 		case '\\':
-			escaped = true
-			i++
+			i++ // the next character is not the end
 		case '"':
-			if value = text[1:i]; escaped {
-				value = unescape(value)
+			value, err := strconv.Unquote(text[:i+1]) // Apache and nginx escape as Go does
+			if err != nil {
+				value = text[1:i]
 			}
 			return value, text[i+1:], true
 		}
 	}
-	return nil, nil, false
-}
-
-// unescape returns a value without the escapes of Apache and nginx.
-func unescape(value []byte) []byte {
-	made := make([]byte, 0, len(value))
-	for i := 0; i < len(value); i++ {
-		if value[i] != '\\' || i+1 == len(value) {
-			made = append(made, value[i])
-			continue
-		}
-		i++
-		switch value[i] {
-		case 'n':
-			made = append(made, '\n')
-		case 't':
-			made = append(made, '\t')
-		case 'r':
-			made = append(made, '\r')
-		case 'x':
-			if i+2 < len(value) {
-				if b, err := strconv.ParseUint(string(value[i+1:i+3]), 16, 8); err == nil {
-					made = append(made, byte(b))
-					i += 2
-					continue
-				}
-			}
-			made = append(made, '\\', 'x')
-		default:
-			made = append(made, value[i])
-		}
-	}
-	return made
+	return "", "", false
 }

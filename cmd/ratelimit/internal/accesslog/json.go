@@ -2,55 +2,53 @@ package accesslog
 
 import (
 	"errors"
-	"strings"
+	"fmt"
 
 	"github.com/valyala/fastjson"
 )
 
-// jsonLines reads a JSON object on each line.
-type jsonLines struct {
-	parser fastjson.Parser
-	object *fastjson.Value
-	paths  map[string][]string // of names, split at points
-	text   []byte
-}
+// maxDepth is how deep objects within objects are read: request.headers.Referer
+// is a member of the third.
+const maxDepth = 3
 
-func (j *jsonLines) parse(line []byte) error {
-	v, err := j.parser.ParseBytes(line)
+// parseJSON reads a line that is a JSON object.
+func (l *Line) parseJSON(text string) error {
+	v, err := l.parser.Parse(text)
 	if err != nil {
 		return errors.New("the line is not JSON")
 	}
-	if v.Type() != fastjson.TypeObject {
-		return errors.New("the line is not a JSON object")
-	}
-	j.object = v
-	return nil
+	return l.setMembers("", v, 1)
 }
 
-// value returns the member of a name, or of a path such as request.remote_ip.
-// Lists, of header fields, have their first item.
-func (j *jsonLines) value(name string) []byte {
-	v := j.object.Get(name)
-	if v == nil && strings.Contains(name, ".") {
-		path := j.paths[name]
-		if path == nil {
-			path = strings.Split(name, ".")
-			j.paths[name] = path
+// setMembers sets the fields of an object, whose names get a prefix. A name
+// that occurs twice is an error: programs differ in which of the two they read.
+func (l *Line) setMembers(prefix string, object *fastjson.Value, depth int) (err error) {
+	object.GetObject().Visit(func(key []byte, v *fastjson.Value) {
+		name := prefix + string(key)
+		if _, twice := l.fields[name]; twice && err == nil {
+			err = fmt.Errorf("the line has the member %.80q twice", name)
 		}
-		v = j.object.Get(path...)
-	}
-	if v != nil && v.Type() == fastjson.TypeArray {
-		v = v.Get("0")
-	}
-	if v == nil {
-		return nil
-	}
+		l.fields[name] = valuesOf(v)
+		if v.Type() == fastjson.TypeObject && depth < maxDepth && err == nil {
+			err = l.setMembers(name+".", v, depth+1)
+		}
+	})
+	return err
+}
+
+// valuesOf returns a value as text, or those of an array.
+func valuesOf(v *fastjson.Value) (list []string) {
 	switch v.Type() {
 	case fastjson.TypeString:
-		return v.GetStringBytes()
+		return []string{string(v.GetStringBytes())}
 	case fastjson.TypeNumber, fastjson.TypeTrue, fastjson.TypeFalse:
-		j.text = v.MarshalTo(j.text[:0])
-		return j.text
+		return []string{v.String()}
+	case fastjson.TypeArray:
+		for _, item := range v.GetArray() {
+			if item.Type() == fastjson.TypeString {
+				list = append(list, string(item.GetStringBytes()))
+			}
+		}
 	}
-	return nil
+	return list
 }

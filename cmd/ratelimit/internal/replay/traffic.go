@@ -1,276 +1,221 @@
 // Package replay runs the requests of access logs through policies, on a clock
-// of its own and without Redis.
+// of its own and without Redis, and reports what they would deny.
 package replay
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"io"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/accesslog"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
-	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// event is one request.
-type event struct {
-	at    int64 // µs since 1970
-	cost  int64
-	units int32 // index in Traffic.units; -1: it takes requests alone
-	plan  int32 // index in Traffic.plans
-}
-
-// Problem counts lines of one kind that were left out, and tells of the first.
-type Problem struct {
-	Count int64
-	File  string
-	Line  int
-	Why   string // what is wrong with the first; text of the line is not part of it
-	Text  string // the first line's begin
-}
-
-func (p *Problem) note(file string, line int, text string, err error) {
-	if p.Count++; p.Count == 1 {
-		p.File, p.Line, p.Why, p.Text = show.Visible(file), line, err.Error(), text
-	}
-}
-
-// Traffic is what logs have of the requests of clients. A request takes 24
-// bytes of memory, and 32 more while it is collected.
-type Traffic struct {
-	Keys       []string
-	Lines      int64 // that could be read, with those that a filter left out
-	Requests   int64
-	Left       int64 // left out by filters
-	Denied     int64 // requests that the log has with status 429
-	Unread     Problem
-	Keyless    Problem
-	Broken     []error // files whose rest could not be read
-	WholeSecs  bool    // every time is a whole second
-	Zoneless   int64   // requests whose times have no zone
-	Twice      int64   // of them, at times that clocks show twice because they go back
-	From, To   int64   // of the first and the last request, in µs since 1970
-	units      []core.Units
-	events     []event // by key, and each key's by time
-	starts     []int32 // of each key's events, and the end
-	unitsNamed []string
-	plans      []string // of requests; the first is "", which is that of requests that have none
-	hasCost    bool
-}
-
-// Options say how lines become requests.
+// Options say which lines of a log are requests, and of whom.
 type Options struct {
-	Log        accesslog.Options
-	Key        string
-	IPv6Prefix int
-	Only, Skip []string          // FIELD=PATTERN
-	Cost       string            // the field with how many requests a line counts as; "": 1
-	Units      map[string]string // fields by the unit whose number they have
-	Plan       string            // the field with the name of the request's plan; "": there is none
-	Plans      map[string]string // plans by key, before Plan
+	Key   string   // ip, path, method, header:NAME, header:NAME=FIELD, or a field of the log; or several, joined by +
+	Trust []string // the proxies that the service trusts, as core.TrustProxies takes them
+	Only  []string // FIELD=PATTERN, in which * is any text: other lines are left out
+	Skip  []string // FIELD=PATTERN: such lines are left out
 }
 
-// filter is a condition on a field.
-type filter struct {
-	field   string
-	pattern *regexp.Regexp
+// Traffic is the requests of logs. Each takes 16 bytes of memory.
+type Traffic struct {
+	addresses  *addresses
+	key        keyFunc
+	only, skip []filter
+
+	logs      []string
+	requests  []request // of all clients; in the order of their times when they are replayed
+	clients   []string  // by number, their keys
+	numbers   map[string]int32
+	wholeSecs bool // every time is a whole second
+	tooMany   int64
+
+	unwanted, unread, unknown LeftOut
 }
 
-func parseFilters(name string, list []string) (filters []filter, err error) {
-	for _, text := range list {
+// request is one request of a client.
+type request struct {
+	at     int64 // in µs since 1970
+	client int32
+}
+
+// NewTraffic returns a Traffic without requests, or an error for a mistake in
+// the options.
+func NewTraffic(o Options) (*Traffic, error) {
+	t := &Traffic{
+		numbers: make(map[string]int32), wholeSecs: true,
+		unwanted: LeftOut{Why: "as --only and --skip say"},
+		unread:   LeftOut{Why: "that can't be read"},
+		unknown:  LeftOut{Why: "whose client is not known"},
+	}
+	var errs [4]error
+	if t.addresses, errs[0] = newAddresses(o.Trust); errs[0] == nil {
+		t.key, errs[1] = parseKey(o.Key, t.addresses.key)
+	}
+	t.only, errs[2] = t.filters("--only", o.Only)
+	t.skip, errs[3] = t.filters("--skip", o.Skip)
+	return t, errors.Join(errs[:]...)
+}
+
+// filter is a condition on a line. The error is that of the key of ip.
+type filter func(*accesslog.Line) (bool, error)
+
+func (t *Traffic) filters(flag string, conditions []string) (list []filter, err error) {
+	for _, text := range conditions {
 		field, pattern, ok := strings.Cut(text, "=")
 		if !ok || field == "" {
-			return nil, fmt.Errorf("%s %q must be FIELD=PATTERN, such as path=/api/*", name, text)
+			return nil, fmt.Errorf("%s %q must be FIELD=PATTERN, such as path=/api/*", flag, text)
 		}
-		parts := strings.Split(pattern, "*")
-		for i := range parts {
-			parts[i] = regexp.QuoteMeta(parts[i])
-		}
-		filters = append(filters, filter{field, regexp.MustCompile(`\A(?s:` + strings.Join(parts, ".*") + `)\z`)})
+		matching := regexp.MustCompile(`\A(?s:` + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, `.*`) + `)\z`)
+		list = append(list, func(l *accesslog.Line) (bool, error) {
+			switch field {
+			case "ip":
+				key, err := t.addresses.key(l)
+				return matching.MatchString(strings.TrimPrefix(key, "ip:")), err
+			case "path":
+				u, err := target(l)
+				return err == nil && matching.MatchString(u.Path), nil
+			}
+			return matching.MatchString(l.Value(field)), nil
+		})
 	}
-	return filters, nil
+	return list, nil
 }
 
-func (f filter) matches(l *accesslog.Line) bool { return f.pattern.Match(l.Value(f.field)) }
-
-// Collector collects the traffic of logs.
-type Collector struct {
-	o          Options
-	ids        *ids
-	only, skip []filter
-	unitNames  []string
-	plans      map[string]int32
-	traffic    Traffic
-	log        []entry
-}
-
-// entry is an event in the order of the logs.
-type entry struct {
-	event
-	key int32
-}
-
-// NewCollector returns an error if options are wrong.
-func NewCollector(o Options) (*Collector, error) {
-	if o.IPv6Prefix == 0 {
-		o.IPv6Prefix = 64
-	}
-	if err := o.Log.Check(); err != nil {
-		return nil, fmt.Errorf("-field %w", err)
-	}
-	spec, err := parseKeySpec(o.Key, o.IPv6Prefix)
-	if err != nil {
-		return nil, err
-	}
-	c := &Collector{o: o, ids: newIDs(spec), unitNames: slices.Sorted(maps.Keys(o.Units)), plans: map[string]int32{"": 0}}
-	c.traffic.plans = []string{""}
-	c.traffic.WholeSecs, c.traffic.unitsNamed, c.traffic.hasCost = true, c.unitNames, o.Cost != ""
-	if c.only, err = parseFilters("-only", o.Only); err != nil {
-		return nil, err
-	}
-	c.skip, err = parseFilters("-skip", o.Skip)
-	return c, err
-}
-
-// Lines is how many lines were read so far.
-func (c *Collector) Lines() int64 { return c.traffic.Lines + c.traffic.Unread.Count }
-
-// Bad notes a line that can't be read.
-func (c *Collector) Bad(file string, b accesslog.Bad) {
-	c.traffic.Unread.note(file, b.Number, b.Text, b.Err)
-}
-
-// Broken notes that the rest of a file can't be read.
-func (c *Collector) Broken(err error) { c.traffic.Broken = append(c.traffic.Broken, err) }
-
-// Add adds a line of a file.
-func (c *Collector) Add(file string, l *accesslog.Line) {
-	t := &c.traffic
-	matches := func(f filter) bool { return f.matches(l) }
-	if slices.ContainsFunc(c.skip, matches) || slices.ContainsFunc(c.only, func(f filter) bool { return !matches(f) }) {
-		t.Lines++
-		t.Left++
-		return
-	}
-	e := entry{event: event{at: l.Micros, cost: 1, units: -1}}
-	var err error
-	if e.key, err = c.ids.of(l); err != nil {
-		t.Lines++
-		t.Keyless.note(file, l.Number, "", err)
-		return
-	}
-	if err := c.charge(&e.event, l); err != nil {
-		t.Unread.note(file, l.Number, "", err)
-		return
-	}
-	e.plan = c.planOf(l, e.key)
-	t.Lines++
-	if string(l.Value("status")) == "429" {
-		t.Denied++
-	}
-	t.WholeSecs = t.WholeSecs && e.at%1_000_000 == 0
-	if l.Zoneless {
-		t.Zoneless++
-	}
-	if l.Twice {
-		t.Twice++
-	}
-	c.log = append(c.log, e)
-}
-
-// planOf returns the index of a request's plan.
-func (c *Collector) planOf(l *accesslog.Line, key int32) int32 {
-	name, ok := c.o.Plans[c.ids.keys[key]]
-	if !ok && c.o.Plan != "" {
-		name = string(l.Value(c.o.Plan))
-	}
-	i, ok := c.plans[name]
-	if !ok {
-		i = int32(len(c.traffic.plans))
-		c.plans[name] = i
-		c.traffic.plans = append(c.traffic.plans, name)
-	}
-	return i
-}
-
-// charge sets what an event takes.
-func (c *Collector) charge(e *event, l *accesslog.Line) (err error) {
-	if c.o.Cost != "" {
-		if e.cost, err = amount(l, c.o.Cost); err != nil {
-			return err
+// wants reports whether a line matches --only and --skip.
+func (t *Traffic) wants(l *accesslog.Line) (bool, error) {
+	for _, matches := range t.skip {
+		if skipped, err := matches(l); err != nil || skipped {
+			return false, err
 		}
 	}
-	if len(c.unitNames) == 0 {
+	for _, matches := range t.only {
+		if wanted, err := matches(l); err != nil || !wanted {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// BrokenError means that the rest of a log can't be read, such as of a file that
+// is cut off. What was read before stays.
+type BrokenError struct{ err error }
+
+func (e *BrokenError) Error() string { return e.err.Error() }
+func (e *BrokenError) Unwrap() error { return e.err }
+
+// Read adds the requests of a log. It returns a [BrokenError], an
+// [UnknownClientError], or the error of ctx.
+func (t *Traffic) Read(ctx context.Context, name string, log io.Reader) error {
+	t.logs = append(t.logs, name)
+	var stopped error
+	err := accesslog.Read(log, func(l *accesslog.Line) error {
+		if stopped = t.read(name, l); stopped == nil {
+			stopped = ctx.Err()
+		}
+		return stopped
+	}, func(line int, why error) { t.unread.add(name, line, why) })
+	if err != nil && stopped == nil {
+		return &BrokenError{fmt.Errorf("the rest of %s can't be read: %w", show.Visible(name), err)}
+	}
+	return stopped
+}
+
+// read adds the request of a line.
+func (t *Traffic) read(log string, l *accesslog.Line) error {
+	wanted, err := t.wants(l)
+	if err == nil && !wanted {
+		t.unwanted.add(log, l.Number, nil)
 		return nil
 	}
-	units := core.Units{}
-	if c.o.Cost != "" { // else it is 1, and need not be counted
-		units[core.Requests] = e.cost
+	key := ""
+	if err == nil {
+		key, err = t.key(l)
 	}
-	for _, unit := range c.unitNames {
-		if units[unit], err = amount(l, c.o.Units[unit]); err != nil {
-			return err
-		}
+	switch {
+	case errors.As(err, new(*UnknownClientError)):
+		return fmt.Errorf("%s:%d: %w", show.Visible(log), l.Number, err)
+	case err != nil:
+		t.unknown.add(log, l.Number, err)
+	default:
+		t.add(key, l)
 	}
-	e.units = int32(len(c.traffic.units))
-	c.traffic.units = append(c.traffic.units, units)
 	return nil
 }
 
-// maxCost bounds what one line takes, so that sums stay in range.
-const maxCost = 1_000_000_000_000
-
-func amount(l *accesslog.Line, field string) (int64, error) {
-	text := string(l.Value(field))
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 || n > maxCost {
-		return 0, fmt.Errorf("%s must be a whole number from 0 to %d", field, maxCost)
+func (t *Traffic) add(key string, l *accesslog.Line) {
+	client, ok := t.numbers[key]
+	if !ok {
+		client = int32(len(t.clients))
+		t.numbers[key] = client
+		t.clients = append(t.clients, key)
 	}
-	return n, nil
+	t.requests = append(t.requests, request{l.Time.UnixMicro(), client})
+	t.wholeSecs = t.wholeSecs && l.Time.Nanosecond() == 0
+	if l.Value("status") == "429" {
+		t.tooMany++
+	}
 }
 
-// ErrNothing means that no line is a request.
-var ErrNothing = errors.New("no line is a request")
-
-// Traffic returns what was collected. Lines that are out of order are in order
-// there: each key's requests are sorted by time, and those of the same time
-// stay as they were.
-func (c *Collector) Traffic() (*Traffic, error) {
-	t := &c.traffic
-	t.Keys, t.Requests = c.ids.keys, int64(len(c.log))
-	t.starts = make([]int32, len(t.Keys)+1)
-	for _, e := range c.log {
-		t.starts[e.key+1]++
-	}
-	for i := range t.Keys {
-		t.starts[i+1] += t.starts[i]
-	}
-	next := slices.Clone(t.starts)
-	t.events = make([]event, len(c.log))
-	for i, e := range c.log {
-		if t.events[next[e.key]] = e.event; i == 0 || e.at < t.From {
-			t.From = e.at
-		}
-		t.To = max(t.To, e.at)
-		next[e.key]++
-	}
-	c.log = nil
-	byTime := func(a, b event) int { return cmp.Compare(a.at, b.at) }
-	for key := range t.Keys {
-		if of := t.of(key); !slices.IsSortedFunc(of, byTime) {
-			slices.SortStableFunc(of, byTime)
-		}
-	}
-	if t.Requests == 0 {
-		return t, ErrNothing
-	}
-	return t, nil
+// sort sorts the requests by time. Those of the same time stay as they were.
+func (t *Traffic) sort() {
+	slices.SortStableFunc(t.requests, func(a, b request) int { return cmp.Compare(a.at, b.at) })
 }
 
-// of returns the events of a key.
-func (t *Traffic) of(key int) []event { return t.events[t.starts[key]:t.starts[key+1]] }
+// LeftOut counts lines that are not replayed for one reason.
+type LeftOut struct {
+	Lines int64  `json:"lines"`
+	Why   string `json:"why"`
+	First string `json:"first"` // where the first one is, and what is wrong with it
+}
+
+func (o *LeftOut) add(log string, line int, why error) {
+	if o.Lines++; o.Lines > 1 {
+		return
+	}
+	o.First = fmt.Sprintf("%s:%d", show.Visible(log), line)
+	if why != nil {
+		o.First += ": " + why.Error()
+	}
+}
+
+func (o LeftOut) String() string {
+	return fmt.Sprintf("%s left out %s, the first is %s", show.Some(o.Lines, "line"), o.Why, o.First)
+}
+
+// leftOut returns for which reasons lines were left out.
+func (t *Traffic) leftOut() []LeftOut {
+	list := []LeftOut{}
+	for _, o := range []LeftOut{t.unread, t.unknown, t.unwanted} {
+		if o.Lines > 0 {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// remarks are what a reader must know about how the logs were read.
+func (t *Traffic) remarks() []string {
+	list := []string{}
+	if t.addresses.ignored {
+		list = append(list, "requests have an X-Forwarded-For: if proxies sent it, name them with --trust, or all their clients count as one")
+	}
+	if t.tooMany > 0 {
+		list = append(list, fmt.Sprintf("the log has %s with status 429: clients sent some of the others only because these were denied", show.Some(t.tooMany, "request")))
+	}
+	if t.wholeSecs {
+		list = append(list, "the log's times are whole seconds, so all requests of a second count as sent at once")
+	}
+	return list
+}
+
+func (t *Traffic) from() time.Time { return time.UnixMicro(t.requests[0].at).UTC() }
+func (t *Traffic) to() time.Time   { return time.UnixMicro(t.requests[len(t.requests)-1].at).UTC() }

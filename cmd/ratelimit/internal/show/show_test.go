@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 )
@@ -34,22 +33,10 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestKeys(t *testing.T) {
-	const key = "header:x-api-key:k-1"
-	for mode, want := range map[string]string{"show": key, "hide": "header:…"} {
-		keys, err := show.ParseKeys(mode, "")
-		require.NoError(t, err)
-		assert.Equal(t, want, keys.Text(key))
-		assert.Equal(t, mode != "show", keys.Hidden())
+func TestVisible(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", `a "b" 'c' \d`: `a "b" 'c' \d`, "é\t漢 🙂": "é\t漢 🙂", "\x1b[31m\x00\n": `\x1b[31m\x00\n`, "a\u202e\u200b\u2028": `a\u202e\u200b\u2028`, "\xff": "\ufffd",
+	} {
+		assert.Equal(t, want, show.Visible(text))
 	}
-	hidden, _ := show.ParseKeys("hide", "")
-	assert.Equal(t, ":…", hidden.Text("k-1"), "a key without a kind can be a secret as a whole")
-	one, err := show.ParseKeys("hash", "")
-	require.NoError(t, err)
-	two, _ := show.ParseKeys("hash", "")
-	assert.NotEqual(t, one.Text(key), two.Text(key), "without a secret nobody can try keys")
-	_, err = show.ParseKeys("hash", "short")
-	require.ErrorIs(t, err, show.ErrSecret)
-	_, err = show.ParseKeys("shwo", "")
-	require.Error(t, err)
 }

@@ -41,15 +41,6 @@ func Text(s string) string {
 	return clipped
 }
 
-// Quoted is s in quotes, clipped if it has more bytes than most.
-func Quoted(s string, most int) string {
-	quoted := strconv.Quote(clip(s, most))
-	if len(s) > most {
-		quoted += "…"
-	}
-	return quoted
-}
-
 // clip returns the first bytes of s, at most so many, and no part of a
 // character.
 func clip(s string, most int) string {

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+)
+
+func TestSentences(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(func() time.Time { return now })), core.Policy{Name: "api", Limits: []core.Limit{
+		core.PerHour(1).WithBurst(5).WithName("burst"), core.PerDay(20).WithUnit("tokens").WithName("budget"),
+	}}))
+	says := func(units core.Units) string {
+		res, err := l.PeekUnits(t.Context(), "k", units)
+		require.NoError(t, err)
+		return saysState(res, false)
+	}
+	one := rulesOf(l).request("k")
+	assert.Equal(t, core.Units{core.Requests: 1, "tokens": 1}, one, "a request takes one of each unit")
+	assert.Equal(t, "allowed: full", says(one))
+	_, err := l.AllowUnits(t.Context(), "k", core.Units{core.Requests: 2, "tokens": 1})
+	require.NoError(t, err)
+	assert.Equal(t, "allowed: 3 of 5 tokens left of burst", says(one))
+	assert.Equal(t, "denied: burst has 3 tokens left, 4 tokens in 1 h", says(core.Units{core.Requests: 4}))
+	assert.Equal(t, "denied: 6 is more than burst can ever have: its capacity is 5", says(core.Units{core.Requests: 6}))
+	require.NoError(t, l.Debit(t.Context(), "k", 3))
+	assert.Equal(t, "denied: burst is used up, next token in 1 h", says(one))
+	now = now.Add(-20 * time.Second)
+	require.NoError(t, l.Debit(t.Context(), "k", 2))
+	assert.Equal(t, "denied: burst owes 2 tokens, next token in 3 h", says(one))
+
+	slots := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "jobs", Limits: []core.Limit{core.InFlight(3)}}))
+	_, err = slots.Allow(t.Context(), "k")
+	require.NoError(t, err)
+	res, err := slots.PeekUnits(t.Context(), "k", core.Units{core.Requests: 1})
+	require.NoError(t, err)
+	assert.Equal(t, "allowed: 2 of 3 slots left of jobs", saysState(res, false))
+}
+
+// A block says who set it, and nothing of that steers a terminal.
+func TestBlocksSayWhoSetThem(t *testing.T) {
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(5)}, Blocked: []string{"bob", "joe"}}))
+	require.NoError(t, l.SetExceptions(core.Exceptions{
+		Overrides: map[string][]core.Limit{"joe": {core.PerHour(1)}}, Blocked: []string{"kim", "eve", "mallory"},
+		BlockNotes: map[string]store.ExceptionNote{"eve": {By: "ann", Until: time.Unix(0, 0), Reason: "scraper"}, "mallory": {By: "a\x1b[2J", Reason: "<b>\u202e"}},
+	}))
+	for key, want := range map[string]string{
+		"bob":     "denied: the policy blocks this key",
+		"joe":     "denied: the policy blocks this key",
+		"kim":     "denied: an operator blocks this key",
+		"eve":     `denied: an operator blocks this key (ann until 1970-01-01 00:00:00 UTC: "scraper")`,
+		"mallory": `denied: an operator blocks this key ("a\x1b[2J": "<b>\u202e")`,
+		"nobody":  "",
+	} {
+		assert.Equal(t, want, rulesOf(l).blocked[key], key)
+	}
+}
