@@ -49,16 +49,14 @@ func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res 
 func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res Result, err error) {
 	r := request{key: key, Request: store.Request{Request: bucket.Request{N: most}}}
 	if most > 0 {
-		r.Action, r.N, r.More = bucket.AtMost, 1, most-1
+		r.N, r.Times = 1, min(most, mostTimes)
 	}
 	err = l.take(ctx, l.current(), &res, &r)
 	return res, err
 }
 
 // Peek returns the state of key's bucket and takes nothing. It is AllowN with a
-// cost of 0, and always asks the store. As the first request after a change of
-// limits it has the store note the change (see [Limiter.WithLimits]);
-// [Limiter.PeekUnits] changes nothing at all.
+// cost of 0, and always asks the store.
 //
 // The key of a request that middleware has limited is what its extractor
 // returned, and not the value alone:
@@ -68,7 +66,7 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 //	limiter.Peek(ctx, "route%3A/:ip%3A192.0.2.1") // Join(ByRoute(), ByIP())
 //
 // Package keyof makes such keys, and an [Observation] has its request's. With
-// any other key Peek returns a full bucket, which is Unused.
+// any other key Peek returns a full bucket.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 0)
 }
@@ -119,9 +117,7 @@ func (l *Limiter) decide(ctx context.Context, now *compiled, res *Result, r *req
 	p := now.setOf(r.key)
 	r.bindSet(now, p)
 	res.limiter, res.key = l.lasting(), r.key
-	if res.Cost = r.N; r.Action == bucket.AtMost {
-		res.Cost += r.More
-	}
+	res.Cost = r.N * max(1, r.Times)
 	if err := r.check(ctx, now); err != nil {
 		return err
 	}
@@ -131,23 +127,18 @@ func (l *Limiter) decide(ctx context.Context, now *compiled, res *Result, r *req
 	res.headers = now.policy.Headers
 	r.To(p.class, now.storedKey(r.key))
 	if now.policy.Shadow {
-		if r.Action != bucket.AtMost {
-			r.More = 0 // under Shadow no caller waits, so promise nothing ahead
-		}
+		r.When = 0 // under Shadow no caller waits, so promise nothing ahead
 		res.headers, res.inShadow = HeadersNone, true
 	}
 	if p.slots != nil {
-		if err := l.releases.wait(ctx, p.slots, r.key); err != nil {
+		if err := l.releases.wait(ctx, r.key); err != nil {
 			return err
 		}
 	}
 	var err error
-	switch {
-	case r.shares != nil && !r.Dry:
-		res.answer, err = l.askDivided(ctx, now, r, l.store)
-	case l.memory != nil:
+	if l.memory != nil {
 		err = l.memory.Answer(&r.Request, &res.answer)
-	default:
+	} else {
 		res.answer, err = l.store.Do(ctx, r.Request)
 	}
 	if err != nil {
@@ -202,12 +193,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *compiled, res *Result, r *
 		p := now.localSetOf(r.key)
 		r.bindSet(now, p)
 		r.To(p.class, now.storedKey(r.key))
-		if r.shares != nil && !r.Dry {
-			res.answer, err = l.askDivided(ctx, now, r, l.fallback())
-		} else {
-			err = l.fallback().Answer(&r.Request, &res.answer)
-		}
-		if err != nil {
+		if l.fallback().Answer(&r.Request, &res.answer) != nil {
 			break
 		}
 		res.fillFrom(p, r)
@@ -221,17 +207,20 @@ func (l *Limiter) onFailure(ctx context.Context, now *compiled, res *Result, r *
 // fillFrom sets r's fields from its answer to req.
 func (r *Result) fillFrom(p *limitSet, req *request) {
 	switch {
-	case req.Action != bucket.AtMost:
+	case req.Times == 0:
 		r.read(p, req.N, req.Each)
-	case !r.answer.Allowed: // it asked for one
+	case r.answer.Allowed:
+		r.read(p, r.answer.Granted, nil)
+	default: // it asked for one
 		r.read(p, 0, Units{}.each(p))
-	default:
-		r.read(p, req.N+r.answer.Lent, nil)
 	}
-	if r.answer.Allowed && p.Holds && req.Ticket >= bucket.FirstReturning {
-		r.held = newHeld(p, req.Ticket, r.answer.Now, r.Cost, r.each)
+	if r.Allowed && req.Holds() {
+		r.held = &held{ticket: req.Ticket}
 	}
 }
+
+// mostTimes is the most tokens that AllowAtMost takes at once.
+const mostTimes = 1<<32 - 2
 
 // noteUnits notes what r takes under p, and warns of units that nobody takes.
 func (l *Limiter) noteUnits(now *compiled, p *limitSet, r *request) {
@@ -270,10 +259,6 @@ type request struct {
 	peek  bool   // only find out, by Dry
 	all   bool   // ask for as many tokens as one request can take; under sets N
 	units Units  // ask for these; under sets Each
-
-	// The charges of which this is the sum, and their holds: see divide.
-	parts  []*request
-	shares []bucket.Request
 }
 
 // peeks reports whether r only asks for the state of its bucket.
@@ -303,7 +288,7 @@ func (r *request) check(ctx context.Context, now *compiled) error {
 	if r.units == nil && (r.N > 0 || r.all) && !now.set.limited && !now.counts(Requests) {
 		return fmt.Errorf("%w: %s", ErrUnit, Requests)
 	}
-	if (r.Action == bucket.Reserve || r.Action == bucket.Await) && now.setOf(r.key).slots != nil {
+	if r.Action == bucket.Reserve && now.setOf(r.key).slots != nil {
 		return ErrSlots
 	}
 	if err := ctx.Err(); err != nil {
@@ -314,19 +299,9 @@ func (r *request) check(ctx context.Context, now *compiled) error {
 
 // bindSet sets the limits for r, and what it asks of each.
 func (r *request) bindSet(now *compiled, p *limitSet) {
-	r.bind(now, p)
-	if len(r.parts) > 1 {
-		r.divide(now, p)
-	}
-}
-
-// bind is bindSet without the shares.
-func (r *request) bind(now *compiled, p *limitSet) {
 	r.Set = p.LimitSet
 	if p.beyond != nil && !r.free(now) {
-		if r.Each = p.beyond; r.Action == bucket.AtMost {
-			r.Action, r.N, r.More = bucket.Take, r.N+r.More, 0
-		}
+		r.Each, r.N, r.Times = p.beyond, r.N*max(1, r.Times), 0
 		return
 	}
 	switch {
@@ -334,58 +309,10 @@ func (r *request) bind(now *compiled, p *limitSet) {
 		r.N = p.LeastCapacity()
 	case r.units != nil:
 		r.N, r.Each = r.units.requests(), r.units.each(p)
-	case r.Action == bucket.AtMost && !p.counts(Requests): // no limit of this key has less than all
-		r.Action, r.N, r.More = bucket.Take, r.N+r.More, 0
+	case r.Times > 0 && !p.counts(Requests): // no limit of this key has less than all
+		r.N, r.Times = r.N*r.Times, 0
 	}
-	if p.Holds && !r.peeks() && (r.Action == bucket.Take || r.Action == bucket.AtMost) {
-		if r.Ticket = newTicket(); r.Action == bucket.Take {
-			r.Action = bucket.Acquire
-		}
+	if r.Holds() {
+		r.Ticket = newTicket()
 	}
-}
-
-// divide sets r's shares under p, which r is bound to. There are none if fewer
-// than two of its parts hold something: then that one has r's own ticket.
-//
-// Each part ends for itself what it holds, so it has a ticket of its own for
-// its share. r takes the sum by another ticket. In the same step the first
-// share ends that hold and takes what it needs of it, and the others take the
-// rest.
-func (r *request) divide(now *compiled, p *limitSet) {
-	r.shares = nil
-	var last *request
-	for _, part := range r.parts {
-		if part.bindSet(now, p); r.Action != bucket.Acquire || part.Ticket == 0 {
-			continue
-		}
-		each := make([]int64, len(p.Rates))
-		for i := range each {
-			if p.Rates[i].Hold > 0 {
-				each[i] = part.Of(i)
-			}
-		}
-		if slices.Max(each) > 0 {
-			r.shares = append(r.shares, bucket.Request{Set: p.LimitSet, Action: bucket.Acquire, Each: &each, Ticket: part.Ticket})
-			last = part
-		}
-	}
-	switch len(r.shares) {
-	case 0:
-	case 1:
-		last.Ticket, r.shares = r.Ticket, nil
-	default:
-		r.shares[0].Ends = bucket.Ending{Ticket: r.Ticket, Back: bucket.MaxHeld}
-	}
-}
-
-// divided returns the requests for r's shares. They come after r, and after all
-// else that is decided in the same step: what a store can't write it finds out
-// before them.
-func (r *request) divided() []store.Request {
-	list := make([]store.Request, len(r.shares))
-	for i, share := range r.shares {
-		list[i] = r.Request
-		list[i].Request = share
-	}
-	return list
 }

@@ -54,10 +54,6 @@ var (
 	// did not begin and took nothing.
 	ErrDeadline = errors.New("ratelimit: the wait would exceed the context's deadline (RL608)")
 
-	// ErrPromised means that a wait did not begin, because too many tokens are
-	// already promised to others.
-	ErrPromised = errors.New("ratelimit: too many tokens are promised already (RL609)")
-
 	// ErrUnit means that no limit of the policy counts a unit that a request
 	// takes.
 	ErrUnit = errors.New("ratelimit: no limit counts this unit (RL610)")
@@ -73,8 +69,8 @@ var (
 	// limiter returned, such as the zero Result.
 	ErrNoDecision = errors.New("ratelimit: no limiter returned this result (RL617)")
 
-	// ErrSettled means that Undo or Settle was called again for a [Result] or
-	// [JointResult] that was undone or settled before, or Hold after both.
+	// ErrSettled means that Undo or Settle was called again for a [Result]
+	// that was undone or settled before, or Hold after both.
 	ErrSettled = errors.New("ratelimit: the decision was undone or settled before (RL616)")
 
 	// ErrExpired means that Hold came too late: MaxHold was over, and others

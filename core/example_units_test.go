@@ -50,17 +50,17 @@ func ExampleCharge() {
 	// bob has 20
 }
 
-// Results says which of the limiters lacked tokens.
-func ExampleJointResult() {
+// Parts say which of the limiters lacked tokens.
+func ExampleAllowTogether_denied() {
 	ctx, store := context.Background(), core.NewMemoryStore()
 	user := core.Must(core.NewLimiter(store, core.Policy{Name: "user", Limits: []core.Limit{core.PerHour(60)}}))
 	everybody := core.Must(core.NewLimiter(store, core.Policy{Name: "everybody", Limits: []core.Limit{core.PerHour(1)}}))
-	var res core.JointResult
+	var res core.Result
 	for range 2 {
 		res, _ = core.AllowTogether(ctx, core.Charge{Limiter: user, Key: "ann"}, core.Charge{Limiter: everybody, Key: "all"})
 	}
 	fmt.Println(res.Allowed, res.RetryAfter.Round(time.Minute))
-	for _, r := range res.Results {
+	for _, r := range res.Parts {
 		fmt.Println(r.Allowed, core.Problem(r).ViolatedPolicies)
 	}
 	// Output:

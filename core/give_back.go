@@ -4,42 +4,59 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
-	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Refund returns tokens to the limits of key that count requests, for work that
-// was not done. No limit gets more than its capacity, less what is reserved or
-// on lease. Refunding more than was taken admits more than the policy says. It
-// costs one round trip to Redis. For a request that middleware has limited, key
-// is what its extractor returned, such as "ip:192.0.2.1": see [Limiter.Peek].
+// was not done. No limit gets more than what fills it. Refunding more than was
+// taken admits more than the policy says. It costs one round trip to Redis. For a
+// request that middleware has limited, key is what its extractor returned, such
+// as "ip:192.0.2.1": see [Limiter.Peek].
 //
 // Errors are [ErrCost] for a negative number of tokens, [ErrNoKey] for an empty
 // key, ctx's own error if it has ended, and, whatever the policy's OnFailure,
 // [ErrUnavailable] if the store can't answer. Then no tokens come back.
 func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
-	if err := checkKey(key); err != nil {
-		return err
-	}
 	if tokens < 0 {
 		return fmt.Errorf("%w: refund of %d tokens", ErrCost, tokens)
 	}
-	if tokens == 0 {
-		return nil
-	}
-	now := l.current()
-	r := bucket.Request{Set: now.setOf(key).LimitSet, Action: bucket.Refund, N: tokens}
-	return l.returnTo(ctx, now, key, FromStore, store.Request{Request: r})
+	return l.RefundUnits(ctx, key, Units{Requests: tokens})
 }
 
 // RefundUnits is Refund of units. It returns only the units that are given: no
 // request, unless units has [Requests]. Slots come back by [Result.Release]
 // alone. Errors are those of Refund, and [ErrUnit].
 func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) error {
+	return l.chargeUnits(ctx, key, units, -1)
+}
+
+// Debit charges key for n requests that have happened already, such as at
+// another service. If the tokens are not there, the bucket is in debt, and
+// denies later requests until it has refilled. A debt can always be as large as
+// the Capacity. key is as for Refund, such as "header:x-api-key:k-123".
+// Errors and cost are those of [Result.Settle].
+func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
+	return l.DebitUnits(ctx, key, Units{Requests: n})
+}
+
+// DebitUnits is Debit of units. It charges only the units that are given: no
+// request, unless units has [Requests].
+func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error {
+	began := time.Now()
+	err := l.chargeUnits(ctx, key, units, 1)
+	if err != nil && !errors.Is(err, ErrNoKey) && !errors.As(err, &hook.CallerDone{}) {
+		l.unsettled(ctx, l.current(), key, FromStore, began, err)
+	}
+	return err
+}
+
+// chargeUnits charges key so many times units, without asking.
+func (l *Limiter) chargeUnits(ctx context.Context, key string, units Units, times int64) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
@@ -48,12 +65,14 @@ func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) erro
 		return err
 	}
 	p := now.setOf(key)
+	if times > 0 {
+		p.use.take(units)
+	}
 	each := make([]int64, len(p.limits))
 	for i, unit := range p.units {
-		each[i] = units[unit]
+		each[i] = times * units[unit]
 	}
-	r := bucket.Request{Set: p.LimitSet, Action: bucket.Refund, Each: &each}
-	return l.returnTo(ctx, now, key, FromStore, store.Request{Request: r})
+	return l.send(ctx, key, FromStore, p, bucket.Request{Action: bucket.Charge, Each: &each}, false)
 }
 
 // Undo returns the tokens that the decision took, to where they came from: the
@@ -69,41 +88,83 @@ func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) erro
 // [AllowTogether], of a [Reservation], or of a middleware's FromContext count
 // as one; of copies of any other Result undo one.
 func (r *Result) Undo(ctx context.Context) error {
+	if r.Parts != nil {
+		return r.eachPart(func(part *Result) error { return part.Undo(ctx) })
+	}
 	if r.limiter == nil {
 		return ErrNoDecision
 	}
-	if !r.taken() || r.each == nil && r.Cost == 0 {
+	if !r.taken() {
 		return nil
 	}
 	if err := r.endIn(ctx); err != nil {
 		return err
 	}
-	return r.undo(ctx, r.limiter.current())
+	return r.undo(ctx)
 }
 
-// undo returns the tokens that r took, under the policy of now.
-func (r *Result) undo(ctx context.Context, now *compiled) error {
-	l := r.limiter
-	switch {
-	case !r.taken():
-		return nil
-	case r.held != nil:
-		return r.undoHeld(ctx, now)
-	case r.ticket != 0:
-		return l.endHold(ctx, now, r.key, r, r.Cost)
-	case r.each == nil && r.Cost == 0:
-		return nil
+// undo returns the tokens that r took, and ends what it holds.
+func (r *Result) undo(ctx context.Context) error {
+	if r.due > 0 {
+		cancel := bucket.Request{Action: bucket.Cancel, N: r.Cost, When: r.due}
+		return r.limiter.send(ctx, r.key, r.Source, r.set, cancel, true)
 	}
-	p := now.refundSet(r.key, r.Source)
-	if r.each != nil || p != r.set.LimitSet && p.Recounts(r.set.LimitSet) { // each gets what it was charged
-		back := make([]int64, len(r.set.limits))
-		for i := range back {
-			back[i] = r.costOf(i)
+	back := make([]int64, len(r.set.Rates))
+	for i := range back {
+		back[i] = -r.costOf(i)
+	}
+	return r.charge(ctx, back, func(*held) (slots, estimates bool) { return true, true })
+}
+
+// charge charges each of r's limits without asking, and ends the slots and the
+// estimates that ends says. Limits that hold are charged nothing for what comes
+// back by the end of the hold.
+func (r *Result) charge(ctx context.Context, each []int64, ends func(h *held) (slots, estimates bool)) error {
+	request := bucket.Request{Action: bucket.Charge, Each: &each}
+	if h := r.held; h != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		slots, estimates := ends(h)
+		request.Ticket, request.Ends = h.ticket, r.endsOf(slots && !h.released, estimates && !h.settled)
+		for i := range each {
+			if rate := &r.set.Rates[i]; rate.Hold > 0 && each[i] < 0 {
+				each[i] = 0
+			}
 		}
-		return l.returnOnce(ctx, now, r.key, r.Source, now.giving(r.key, r.Source, r.set, back))
+		if h.released, h.settled = h.released || slots, h.settled || estimates; slots {
+			h.inUse.lose(true)
+			defer r.limiter.waiters.wake(r.key)
+		}
 	}
-	refund := bucket.Request{Set: p.Common(r.set.LimitSet), Action: bucket.Refund, N: r.Cost}
-	return l.returnOnce(ctx, now, r.key, r.Source, refund)
+	return r.limiter.send(ctx, r.key, r.Source, r.set, request, true)
+}
+
+// endsOf returns of each of r's limits the tokens of the hold that ends.
+func (r *Result) endsOf(slots, estimates bool) *[]int64 {
+	ends := make([]int64, len(r.set.Rates))
+	for i := range ends {
+		if rate := &r.set.Rates[i]; rate.Hold > 0 && (rate.Slots && slots || !rate.Slots && estimates) {
+			ends[i] = r.costOf(i)
+		}
+	}
+	return &ends
+}
+
+// eachPart calls do for each part. Charges of one limiter and key are one
+// decision, which ends once. [ErrSettled] of several parts is one error.
+func (r *Result) eachPart(do func(*Result) error) error {
+	var errs []error
+	for i := range r.Parts {
+		if err := do(&r.Parts[i]); !errors.Is(err, ErrSettled) || !r.sharesEnd(i) && !slices.Contains(errs, err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sharesEnd reports whether an earlier part than the i-th is its decision too.
+func (r *Result) sharesEnd(i int) bool {
+	return slices.ContainsFunc(r.Parts[:i], func(p Result) bool { return p.once != nil && p.once == r.Parts[i].once })
 }
 
 // Settle corrects what the decision took to what the request really took, once
@@ -121,6 +182,9 @@ func (r *Result) undo(ctx context.Context, now *compiled) error {
 // there is no answer, it may or may not have been settled. Observers receive a
 // failure as [OutcomeUnsettled].
 func (r *Result) Settle(ctx context.Context, units Units) error {
+	if r.Parts != nil {
+		return r.settleParts(ctx, units)
+	}
 	l := r.limiter
 	if l == nil {
 		return ErrNoDecision
@@ -128,41 +192,72 @@ func (r *Result) Settle(ctx context.Context, units Units) error {
 	if !r.taken() {
 		return nil
 	}
-	now := l.current()
-	if err := units.check(func(unit string) bool { return now.counts(unit) || r.set.counts(unit) }); err != nil {
-		l.unsettled(ctx, now, r.key, r.Source, time.Now(), err)
-		return err
-	}
-	if err := r.endIn(ctx); err != nil {
-		return err
-	}
-	r.set.use.take(units)
-	if r.held != nil {
-		return l.settling(ctx, now, r.key, r.Source, func() error { return r.settleHeld(ctx, now, units) })
-	}
-	back := make([]int64, len(r.set.limits))
-	for i, unit := range r.set.units {
-		if actual, given := units[unit]; given {
-			back[i] = r.costOf(i) - actual
-		}
-	}
-	return l.settling(ctx, now, r.key, r.Source, func() error {
-		return l.returnOnce(ctx, now, r.key, r.Source, now.giving(r.key, r.Source, r.set, back))
-	})
-}
-
-// settling calls do, and reports its failure unless the caller has gone.
-func (l *Limiter) settling(ctx context.Context, now *compiled, key string, source Source, do func() error) error {
 	began := time.Now()
-	err := do()
+	err := units.check(func(unit string) bool { return r.set.counts(unit) || l.current().counts(unit) })
+	if err == nil {
+		if err = r.endIn(ctx); err != nil {
+			return err
+		}
+		err = r.settle(ctx, units)
+	}
 	if err != nil && !errors.As(err, &hook.CallerDone{}) {
-		l.unsettled(ctx, now, key, source, began, err)
+		l.unsettled(ctx, l.current(), r.key, r.Source, began, err)
 	}
 	return err
 }
 
+// settle charges what was really taken in place of what was charged. Estimates
+// that are held come back whole, and what was really taken is charged: also if
+// they have come back before.
+func (r *Result) settle(ctx context.Context, units Units) error {
+	r.set.use.take(units)
+	more, some := make([]int64, len(r.set.Rates)), r.held != nil
+	for i, unit := range r.set.units {
+		actual, given := units[unit]
+		rate := &r.set.Rates[i]
+		switch {
+		case rate.Slots:
+		case rate.Hold > 0 && given:
+			more[i] = actual
+		case rate.Hold > 0:
+			more[i] = r.costOf(i)
+		case given:
+			more[i] = actual - r.costOf(i)
+		}
+		some = some || more[i] != 0
+	}
+	if !some {
+		return nil
+	}
+	return r.charge(ctx, more, func(*held) (slots, estimates bool) { return false, true })
+}
+
+// settleParts is Settle of all parts that count a unit.
+func (r *Result) settleParts(ctx context.Context, units Units) error {
+	counts := func(unit string) bool {
+		return slices.ContainsFunc(r.Parts, func(p Result) bool {
+			return p.limiter != nil && (p.limiter.counts("", unit) || p.set != nil && p.set.counts(unit))
+		})
+	}
+	if err := units.check(counts); err != nil {
+		r.unsettled(ctx, err)
+		return err
+	}
+	return r.eachPart(func(part *Result) error {
+		its := units
+		if part.set != nil {
+			its = maps.Clone(units)
+			maps.DeleteFunc(its, func(unit string, _ int64) bool { return !part.set.counts(unit) })
+		}
+		return part.Settle(ctx, its)
+	})
+}
+
 // unsettled tells observers that the decision was not settled, and why.
 func (r *Result) unsettled(ctx context.Context, why error) {
+	for i := range r.Parts {
+		r.Parts[i].unsettled(ctx, why)
+	}
 	if r.limiter != nil && r.taken() {
 		r.limiter.unsettled(ctx, r.limiter.current(), r.key, r.Source, time.Now(), why)
 	}
@@ -173,68 +268,9 @@ func (l *Limiter) unsettled(ctx context.Context, now *compiled, key string, sour
 	l.watch.call(ctx, Observation{Policy: now.policy.Name, Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err, Key: key})
 }
 
-// Debit charges key for n requests that have happened already, such as at
-// another service. If the tokens are not there, the bucket is in debt, and
-// denies later requests until it has refilled. A debt can always be twice the
-// Capacity; for limits on a calendar it can be what up to 4,096 periods bring.
-// key is as for Refund, such as "header:x-api-key:k-123". Errors and cost are
-// those of [Result.Settle].
-func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
-	return l.DebitUnits(ctx, key, Units{Requests: n})
-}
-
-// DebitUnits is Debit of units. It charges only the units that are given: no
-// request, unless units has [Requests].
-func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error {
-	if err := checkKey(key); err != nil {
-		return err
-	}
-	now := l.current()
-	if err := units.check(now.counts); err != nil {
-		l.unsettled(ctx, now, key, FromStore, time.Now(), err)
-		return err
-	}
-	p := now.setOf(key)
-	p.use.take(units)
-	back := make([]int64, len(p.limits))
-	for i, unit := range p.units {
-		back[i] = -units[unit]
-	}
-	return l.settling(ctx, now, key, FromStore, func() error {
-		return l.returnTo(ctx, now, key, FromStore, store.Request{Request: now.giving(key, FromStore, p, back)})
-	})
-}
-
-// endHold ends the hold of a reservation and returns its n tokens.
-func (l *Limiter) endHold(ctx context.Context, now *compiled, key string, res *Result, n int64) error {
-	return l.endHolds(ctx, now, key, res.set, res.Source, []bucket.Ending{{Ticket: res.ticket, At: res.answer.Due, Back: n}})
-}
-
-// endHolds ends holds of reservations under p in the store of source.
-func (l *Limiter) endHolds(ctx context.Context, now *compiled, key string, p *limitSet, source Source, holds []bucket.Ending) error {
-	r := bucket.Request{Set: now.refundSet(key, source).Common(p.LimitSet), Action: bucket.End, Ends: holds[0]}
-	if more := holds[1:]; len(more) > 0 {
-		r.EndsToo = &more
-	}
-	return l.returnOnce(ctx, now, key, source, r)
-}
-
-// giving returns the request that returns tokens to key, so many to each limit
-// of p; of a negative number it takes them. source says which store the tokens
-// came from. The request has no Set if there is nothing to return.
-func (r *compiled) giving(key string, source Source, p *limitSet, back []int64) bucket.Request {
-	gives := bucket.Request{Action: bucket.Refund}
-	now := r.refundSet(key, source)
-	if each, some := now.EachOf(p.LimitSet, back); some {
-		gives.Set, gives.Each = now, &each
-	}
-	return gives
-}
-
-// Reset makes key's bucket full again: the store forgets it. Reservations stay
-// valid. For a client that middleware limits, key is what its extractor
-// returned, such as "ip:192.0.2.1": see [Limiter.Peek]. A key that no request
-// has is no error. Errors and cost are those of Refund.
+// Reset makes key's bucket full again: the store forgets it. For a client that
+// middleware limits, key is what its extractor returned, such as "ip:192.0.2.1":
+// see [Limiter.Peek]. A key that no request has is no error. Errors and cost are those of Refund.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -249,91 +285,20 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 	return l.failed(ctx, key, l.store.Reset(ctx, now.policy.Name, stored))
 }
 
-// undoHeld gives back what r took, and ends what it holds. Slots are released
-// even if the policy has them no longer: another process may still count them.
-func (r *Result) undoHeld(ctx context.Context, now *compiled) error {
-	back := make([]int64, len(r.set.limits))
-	for i := range back {
-		if r.set.Rates[i].Hold == 0 {
-			back[i] = r.costOf(i)
-		}
-	}
-	p := now.refundSet(r.key, r.Source)
-	if gone := r.set.Of(func(rate *bucket.Rate) bool { return rate.Slots && p.IndexOf(rate.Tag) < 0 }); gone != nil {
-		if p = p.Common(r.set.LimitSet); p != nil {
-			gone = bucket.NewLimitSet(slices.Concat(p.Rates, gone.Rates))
-		}
-		p = gone
-	}
-	r.held.mu.Lock()
-	defer r.held.mu.Unlock()
-	r.held.released, r.held.settled = true, true
-	r.held.inUse.lose(true)
-	err := r.limiter.giveBackAndEnd(ctx, now, r, p, back)
-	r.limiter.waiters.wake(r.key)
-	return err
-}
-
-// settleHeld is Settle of a decision that holds something. Estimates come back,
-// and what was really taken is charged. So an estimate that has come back
-// before is charged all the same.
-func (r *Result) settleHeld(ctx context.Context, now *compiled, units Units) error {
-	back := make([]int64, len(r.set.limits))
-	for i, unit := range r.set.units {
-		actual, given := units[unit]
-		if !given {
-			actual = r.costOf(i)
-		}
-		if back[i] = r.costOf(i) - actual; r.set.Rates[i].Hold > 0 {
-			back[i] = -actual
-		}
-	}
-	p := now.refundSet(r.key, r.Source)
-	if r.set.slots != nil { // they are released, and not settled
-		p = p.Of(func(rate *bucket.Rate) bool { return !rate.Slots })
-	}
-	r.held.mu.Lock()
-	defer r.held.mu.Unlock()
-	r.held.settled = true
-	return r.limiter.giveBackAndEnd(ctx, now, r, p, back)
-}
-
-// giveBackAndEnd returns tokens of r's decision to the limits of p that it took
-// them from, so many to each of r's limits, and ends what the decision holds of
-// these limits. r.held.mu is held.
-func (l *Limiter) giveBackAndEnd(ctx context.Context, now *compiled, r *Result, p *bucket.LimitSet, back []int64) error {
-	if p == nil {
-		return nil
-	}
-	each, _ := p.EachOf(r.set.LimitSet, back)
-	return l.returnOnce(ctx, now, r.key, r.Source, bucket.Request{Set: p, Action: bucket.Refund, Each: &each, Ends: r.held.ending()})
-}
-
-// refundSet returns the limits of key by which tokens of source come back.
-func (r *compiled) refundSet(key string, source Source) *bucket.LimitSet {
-	if source == FromFallback && r.localSet != nil {
-		return r.localSetOf(key).LimitSet
-	}
-	return r.setOf(key).LimitSet
-}
-
-// returnOnce is returnTo for what no caller asks again: if the store can't be
-// asked now, it may execute r later.
-func (l *Limiter) returnOnce(ctx context.Context, now *compiled, key string, source Source, r bucket.Request) error {
-	return l.returnTo(ctx, now, key, source, store.Request{Request: r}.Later())
-}
-
-// returnTo sends r, which returns tokens to key, to the store that the tokens
-// came from: source says which. If it fails, the caller may ask again.
-func (l *Limiter) returnTo(ctx context.Context, now *compiled, key string, source Source, r store.Request) error {
+// send sends a request that returns or charges tokens of key, under the limits
+// by which they were taken, to the store that they came from: source says
+// which. later says that nobody asks again if it fails: then a store that could
+// not be asked may execute it later.
+func (l *Limiter) send(ctx context.Context, key string, source Source, p *limitSet, r bucket.Request, later bool) error {
 	if err := ctx.Err(); err != nil {
 		return hook.Done(err)
 	}
-	if r.Set == nil { // SetPolicy has removed all limits that the tokens came from, or there is nothing to return
-		return nil
+	r.Set = p.LimitSet
+	request := p.class.Request(l.current().storedKey(key), r)
+	if later {
+		request = request.Later()
 	}
-	r.To(now.setOf(key).class, now.storedKey(key))
-	_, err := l.storeOf(source).Do(ctx, r)
+	_, err := l.storeOf(source).Do(ctx, request)
 	return l.failed(ctx, key, err)
 }
 

@@ -71,12 +71,12 @@ func TestResultIsUndoneOrSettledOnce(t *testing.T) {
 		},
 		"AllowTogether": func() []both {
 			j := core.Must(core.AllowTogether(ctx, two(3)...))
-			return []both{{j, j}}
+			return []both{{&j, &j}}
 		},
 		"results of AllowTogether": func() []both {
 			j := core.Must(core.AllowTogether(ctx, two(3)...))
-			ann, acme := j.Results[0], j.Results[1]
-			return []both{{&ann, &j.Results[0]}, {&acme, &j.Results[1]}}
+			ann, acme := j.Parts[0], j.Parts[1]
+			return []both{{&ann, &j.Parts[0]}, {&acme, &j.Parts[1]}}
 		},
 		"Reserve": func() []both {
 			ann, acme := core.Must(l.Reserve(ctx, "ann", 3)).Result(), core.Must(l.Reserve(ctx, "acme", 3)).Result()

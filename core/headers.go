@@ -98,6 +98,10 @@ func (r *Result) writesHeaders() bool {
 
 // writeHeaders is WriteHeaders with values in room.
 func (r *Result) writeHeaders(room *field.Room, h field.Header) {
+	if r.Parts != nil {
+		r.writeParts(h)
+		return
+	}
 	if !r.writesHeaders() {
 		return
 	}
@@ -124,7 +128,7 @@ func (r *Result) writeHeaders(room *field.Room, h field.Header) {
 		return
 	}
 	capacity := texts.capacities[r.tightest]
-	untilFull := r.answer.ResetAfter(r.set.LimitSet, int(r.tightest))
+	untilFull := r.answer.ResetAfter(int(r.tightest))
 	if style&HeadersLegacy != 0 && r.tighterThan(w.Get(legacyRemaining)) {
 		w.Set(legacyLimit, capacity)
 		w.SetInt(legacyRemaining, r.Remaining)
@@ -268,15 +272,19 @@ type ProblemDetails struct {
 	ViolatedPolicies []string `json:"violated-policies,omitempty"`
 }
 
+const (
+	quotaExceeded      = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	quotaExceededTitle = "Request cannot be satisfied as assigned quota has been exceeded"
+)
+
 // Problem describes a denied result: status 429 and the names of the limits
 // that lack tokens. Its type is that of draft-ietf-httpapi-ratelimit-headers,
 // section 5 of its versions 9 to 11.
 func Problem(res Result) ProblemDetails {
-	p := ProblemDetails{
-		Type:   "https://iana.org/assignments/http-problem-types#quota-exceeded",
-		Title:  "Request cannot be satisfied as assigned quota has been exceeded",
-		Status: http.StatusTooManyRequests,
+	if res.Parts != nil {
+		return res.problemOfParts()
 	}
+	p := ProblemDetails{Type: quotaExceeded, Title: quotaExceededTitle, Status: http.StatusTooManyRequests}
 	for _, l := range res.Limits() {
 		if l.Violated {
 			p.ViolatedPolicies = append(p.ViolatedPolicies, l.Limit.Name)

@@ -31,16 +31,15 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 	hook.Pack = pack
 	hook.Unpack = unpack
 	hook.WriteHeaders = func(r Result, room *field.Room, h field.Header) { r.writeHeaders(room, h) }
-	hook.WriteJointHeaders = func(j JointResult, h field.Header) { j.writeHeaders(h) }
-	hook.Order = func(j JointResult) []int { return j.order() }
-	hook.Unsettled = func(ctx context.Context, j JointResult, why error) { j.unsettled(ctx, why) }
+	hook.Order = func(r Result) []int { return r.order() }
+	hook.Unsettled = func(ctx context.Context, r Result, why error) { r.unsettled(ctx, why) }
 }
 
 // pack is hook.Pack.
 func pack(r Result) (p hook.PackedResult, writes bool) {
 	a := &r.answer
-	packs := r.set != nil && len(r.set.Rates) == 1 && a.Allowed && !a.Unused && a.Waits == nil && a.Due == 0 && a.Lent == 0 &&
-		r.Source == a.Source && r.Cause == nil && r.ticket == 0 && r.held == nil && r.each == nil && !r.inShadow && !r.untaken
+	packs := r.set != nil && len(r.set.Rates) == 1 && a.Allowed &&
+		r.Source == a.Source && r.Cause == nil && r.due == 0 && r.held == nil && r.each == nil && !r.inShadow && !r.untaken
 	if packs {
 		p = hook.PackedResult{From: r.set, Now: a.Now, Cost: r.Cost, Level: *a.Levels.At(0), Once: r.once, Source: uint8(a.Source), Headers: uint8(r.headers)}
 	} else {

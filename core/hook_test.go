@@ -86,7 +86,7 @@ func TestObserverIsToldWhatHasNoUnitsToSettle(t *testing.T) {
 	require.NoError(t, err)
 	denied, err := l.AllowN(ctx, "a", 10)
 	require.NoError(t, err)
-	unsettled := hook.Unsettled.(func(context.Context, core.JointResult, error))
+	unsettled := hook.Unsettled.(func(context.Context, core.Result, error))
 	*reply = nil
 	why := errors.New("panic: no usage")
 	unsettled(ctx, joint, why)
@@ -96,6 +96,6 @@ func TestObserverIsToldWhatHasNoUnitsToSettle(t *testing.T) {
 	require.ErrorIs(t, (*reply)[0].Err, why)
 
 	*reply = nil
-	unsettled(ctx, core.JointResult{Results: []core.Result{{}, denied}}, why)
+	unsettled(ctx, core.Result{Parts: []core.Result{{}, denied}}, why)
 	assert.Empty(t, *reply, "what took nothing needs no settlement")
 }

@@ -40,7 +40,7 @@ func TestLimitsOfKeysAreThoseOfTheTable(t *testing.T) {
 			if i%2 == 0 {
 				s = denycache.New(s, time.Hour)
 			}
-			k := keyLimits{T: t, r: rand.New(rand.NewPCG(base+i, 1)), store: s, used: make(map[usedOf]int64)}
+			k := keyLimits{T: t, r: rand.New(rand.NewPCG(base+i, 1)), store: s, used: make(map[usedOf]tally)}
 			if wrong := k.play(); wrong != "" {
 				t.Fatalf("seed %d: %s\n%s", base+i, wrong, strings.Join(k.log, "\n"))
 			}
@@ -60,7 +60,7 @@ type keyLimits struct {
 	policy     core.Policy
 	exceptions core.Exceptions
 	views      []*keyView
-	used       map[usedOf]int64
+	used       map[usedOf]tally
 	taken      []*takenFrom
 	units      bool // tokens were taken
 }
@@ -69,6 +69,47 @@ type keyLimits struct {
 type usedOf struct {
 	key, name string
 	slots     bool
+}
+
+// tally is what is used of a limit of a capacity, and what was cut because it
+// has become smaller.
+type tally struct{ used, cut, capacity int64 }
+
+// at is what was used of a limit that has this capacity now.
+func (k *keyLimits) at(u usedOf, capacity int64) tally {
+	t, known := k.used[u]
+	grown := capacity - t.capacity
+	t.capacity = capacity
+	switch {
+	case !known || u.slots:
+	case grown > 0:
+		again := min(t.cut, grown)
+		t.used, t.cut = t.used+again, t.cut-again
+	default:
+		over := max(0, t.used-capacity)
+		t.used, t.cut = t.used-over, t.cut+over
+	}
+	return t
+}
+
+// amount is what a request takes of a limit of a capacity.
+type amount struct{ n, capacity int64 }
+
+// move takes so many times the amounts. What comes back pays what was used, and
+// then what was cut. If nothing moves, nothing is stored.
+func (k *keyLimits) move(times int64, amounts map[usedOf]amount) {
+	next, moved := make(map[usedOf]tally), false
+	for u, a := range amounts {
+		t, n := k.at(u, a.capacity), times*a.n
+		moved = moved || n > 0 || n < 0 && t.used+t.cut > 0
+		if t.used += n; t.used < 0 {
+			t.used, t.cut = 0, max(0, t.cut+t.used)
+		}
+		next[u] = t
+	}
+	if moved {
+		maps.Copy(k.used, next)
+	}
 }
 
 // keyView is a limiter that decides by a plan, or by limits that were given to
@@ -87,7 +128,7 @@ type takenFrom struct {
 	hold  *core.Reservation
 	view  *keyView
 	key   string
-	took  map[usedOf]int64
+	took  map[usedOf]amount
 	units core.Units
 }
 
@@ -254,16 +295,16 @@ func (k *keyLimits) of(key string, l core.Limit) usedOf {
 }
 
 func (k *keyLimits) left(key string, l core.Limit) int64 {
-	return max(0, l.Capacity-k.used[k.of(key, l)])
+	return max(0, l.Capacity-k.at(k.of(key, l), l.Capacity).used)
 }
 
 // costs returns what units take of a key's limits, and whether they are there.
-func (k *keyLimits) costs(v *keyView, key string, units core.Units) (took map[usedOf]int64, allowed bool) {
+func (k *keyLimits) costs(v *keyView, key string, units core.Units) (took map[usedOf]amount, allowed bool) {
 	limits, blocked := k.limitsOf(v, key)
-	took, allowed = make(map[usedOf]int64), !blocked
+	took, allowed = make(map[usedOf]amount), !blocked
 	for _, l := range limits {
 		n := units[unitNamed(l)]
-		took[k.of(key, l)] = n
+		took[k.of(key, l)] = amount{n, l.Capacity}
 		allowed = allowed && n <= k.left(key, l)
 	}
 	return took, allowed
@@ -431,16 +472,20 @@ func (k *keyLimits) step() error {
 			return nil
 		}
 		k.note("%s %.8s Refund %d", v.name, key, n)
+		back := make(map[usedOf]amount)
 		for _, l := range limits {
-			if u := k.of(key, l); unitNamed(l) == core.Requests && !u.slots {
-				k.used[u] = max(0, k.used[u]-n)
+			u := k.of(key, l)
+			back[u] = amount{0, l.Capacity}
+			if unitNamed(l) == core.Requests && !u.slots {
+				back[u] = amount{n, l.Capacity}
 			}
 		}
+		k.move(-1, back)
 		k.taken = slices.DeleteFunc(k.taken, func(t *takenFrom) bool { return t.key == key }) // what they took may be back already
 		return v.limiter.Refund(ctx, key, n)
 	case 10:
 		k.note("%.8s Reset", key)
-		maps.DeleteFunc(k.used, func(u usedOf, _ int64) bool { return u.key == store.Key(key) })
+		maps.DeleteFunc(k.used, func(u usedOf, _ tally) bool { return u.key == store.Key(key) })
 		k.taken = slices.DeleteFunc(k.taken, func(t *takenFrom) bool { return t.key == key })
 		return v.limiter.Reset(ctx, key)
 	case 11:
@@ -486,12 +531,11 @@ func (k *keyLimits) together(v *keyView, key string, n int64) error {
 		return nil
 	}
 	first, ok := k.costs(v, key, core.Units{core.Requests: n})
-	for u, n := range first {
-		k.used[u] += n
-	}
+	before := maps.Clone(k.used)
+	k.move(1, first)
 	second, also := k.costs(other, key2, core.Units{core.Requests: 2})
-	for u, n := range first {
-		k.used[u] -= n
+	if k.move(-1, first); !ok || key != key2 { // two limiters of one bucket are asked one after another
+		k.used = before
 	}
 	res, err := core.AllowTogether(k.Context(), core.Charge{Limiter: v.limiter, Key: key, Cost: n}, core.Charge{Limiter: other.limiter, Key: key2, Cost: 2})
 	k.note("%s %.8s %d together with %s %.8s 2: %v", v.name, key, n, other.name, key2, res.Allowed)
@@ -499,8 +543,8 @@ func (k *keyLimits) together(v *keyView, key string, n int64) error {
 		return fmt.Errorf("together: want %v and %v, got %v %v", ok, also, res.Allowed, err)
 	}
 	if res.Allowed {
-		k.take(&takenFrom{res: res.Results[0], view: v, key: key, took: first})
-		k.take(&takenFrom{res: res.Results[1], view: other, key: key2, took: second})
+		k.take(&takenFrom{res: res.Parts[0], view: v, key: key, took: first})
+		k.take(&takenFrom{res: res.Parts[1], view: other, key: key2, took: second})
 	}
 	return nil
 }
@@ -542,22 +586,18 @@ func (k *keyLimits) countsRequests(v *keyView, key string) bool {
 }
 
 func (k *keyLimits) take(t *takenFrom) {
-	for u, n := range t.took {
-		k.used[u] += n
-	}
+	k.move(1, t.took)
 	k.taken = append(k.taken, t)
 }
 
-// end gives back what a decision took, as far as its limiter has the limits
-// now.
+// end gives back what a decision took, under the limits by which it took that.
 func (k *keyLimits) end(t *takenFrom) error {
-	now, _ := k.limitsOf(t.view, t.key)
 	back := func(share func(u usedOf, took int64) int64) {
+		amounts := make(map[usedOf]amount)
 		for u, took := range t.took {
-			if u.slots || slices.ContainsFunc(now, func(l core.Limit) bool { return k.of(t.key, l) == u }) {
-				k.used[u] -= share(u, took)
-			}
+			amounts[u] = amount{share(u, took.n), took.capacity}
 		}
+		k.move(-1, amounts)
 	}
 	all := func(_ usedOf, took int64) int64 { return took }
 	ctx := k.Context()

@@ -194,15 +194,6 @@ func (k keySets) count(unit string) bool {
 	return false
 }
 
-// successors returns the sets of k for bucket.LimitSet.Replace.
-func (k keySets) successors(of func(*ownSets) *limitSet) map[string]*bucket.LimitSet {
-	sets := make(map[string]*bucket.LimitSet, len(k))
-	for key, own := range k {
-		sets[key] = of(own).LimitSet
-	}
-	return sets
-}
-
 // keySets returns the sets of keys with these limits under p: those of before
 // where the limits are the same. local says whether the fallback needs sets
 // too.

@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/gather"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -45,23 +43,15 @@ type shared struct {
 	memory   *MemoryStore // the store, if it is one; decisions then need no copies
 	config   *storeConfig // the store's; nil if the store has none
 	watch    watch
-	sets     setCache                               // of limits given to WithLimits
-	cancels  gather.Calls[cancelsOf, bucket.Ending] // of waits whose contexts have ended
-	releases releases                               // of slots, under way
-	waiters  waiters                                // for slots
+	sets     setCache // of limits given to WithLimits
+	releases releases // of slots, under way
+	waiters  waiters  // for slots
 
 	// fallback returns the store for FailLocal, which its first call makes.
 	fallback func() *MemoryStore
 
 	exceptions atomic.Pointer[Exceptions]
 	following  atomic.Pointer[store.Following]
-}
-
-// cancelsOf is what cancels have in common that share a call.
-type cancelsOf struct {
-	set    *limitSet // that the tokens were taken under
-	source Source
-	key    string
 }
 
 // counts reports whether a limit of key counts a unit. For the empty key, which
@@ -403,24 +393,4 @@ func (l *Limiter) replace(now, next *compiled, changes []string) {
 	l.compiled.Store(next)
 	l.warnSameName(next, true)
 	defer l.watch.reportPolicy(next.policy, changes)
-	if now.shared { // other limiters still decide by the set, so it must not be marked as replaced
-		return
-	}
-	// From now on Undo and Cancel return tokens to the new limits.
-	now.replacedBy(next)
-	for name, of := range now.plans {
-		if after := next.plans[name]; name != "" && after != nil {
-			of.replacedBy(after)
-		} else if name != "" {
-			of.replacedBy(next)
-		}
-	}
-}
-
-// replacedBy has tokens that were taken under r come back under next.
-func (r *compiled) replacedBy(next *compiled) {
-	r.set.Replace(next.set.LimitSet, next.own.successors(func(own *ownSets) *limitSet { return own.set }))
-	if r.localSet != nil && next.localSet != nil {
-		r.localSet.Replace(next.localSet.LimitSet, next.own.successors(func(own *ownSets) *limitSet { return own.local }))
-	}
 }

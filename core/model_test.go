@@ -75,7 +75,11 @@ func (m *model) refilled(now int64) (tokens []*big.Rat, ts []int64, back bool) {
 		}
 		have, at := new(big.Rat).Set(m.tokens[i]), m.ts[i]
 		if at > now {
-			back, at = true, anchor(l, now)
+			// The next interval that counts is a whole one from now on.
+			if at = now; l.Mode == core.Aligned {
+				at = roundUp(big.NewRat(now, grain(l))) * grain(l)
+			}
+			back = back || at != m.ts[i]
 		}
 		grains := (now - at) / grain(l)
 		have.Add(have, new(big.Rat).Mul(whole(grains), perGrain(l)))
@@ -95,12 +99,16 @@ type decision struct {
 	retry, full int64 // µs
 }
 
+// longestDelay is 71 years, in µs.
+const longestDelay = 1 << 51
+
 func (m *model) until(i int, have *big.Rat, ts int64, want *big.Rat, now int64) int64 {
 	missing := new(big.Rat).Sub(want, have)
 	if missing.Sign() <= 0 {
 		return 0
 	}
-	return ts + roundUp(missing.Quo(missing, perGrain(m.limits[i])))*grain(m.limits[i]) - now
+	wait := new(big.Int).Mul(big.NewInt(roundUp(missing.Quo(missing, perGrain(m.limits[i])))), big.NewInt(grain(m.limits[i])))
+	return min(ts+wait.Int64()-now, longestDelay)
 }
 
 func (m *model) take(cost, now int64) decision {
@@ -142,12 +150,16 @@ func (m *model) refund(n, now int64) {
 	if !m.used || n == 0 {
 		return
 	}
-	m.tokens, m.ts, _ = m.refilled(now)
+	tokens, ts, write := m.refilled(now)
 	for i, l := range m.limits {
-		m.tokens[i] = new(big.Rat).Add(m.tokens[i], whole(n))
-		if full := whole(l.Capacity); m.tokens[i].Cmp(full) > 0 {
-			m.tokens[i] = full
+		full := whole(l.Capacity)
+		write = write || tokens[i].Cmp(full) < 0 // else nothing comes back
+		if tokens[i] = new(big.Rat).Add(tokens[i], whole(n)); tokens[i].Cmp(full) > 0 {
+			tokens[i] = full
 		}
+	}
+	if write {
+		m.tokens, m.ts = tokens, ts
 	}
 }
 

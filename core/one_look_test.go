@@ -3,12 +3,7 @@ package core_test
 import (
 	"context"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"net/http"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +27,7 @@ func (s *meddlingStore) Do(ctx context.Context, r store.Request) (store.Answer, 
 	return s.JointStore.Do(ctx, r)
 }
 
-func (s *meddlingStore) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
+func (s *meddlingStore) DoTogether(ctx context.Context, requests []store.Request) ([]store.Answer, error) {
 	s.meanwhile()
 	return s.JointStore.DoTogether(ctx, requests)
 }
@@ -90,7 +85,7 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 			"AllowTogether": func(l *core.Limiter, _ core.Result) string {
 				j, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: key}, core.Charge{Limiter: l, Key: "bob", Cost: 3}, core.Charge{Limiter: l, Key: key})
 				text := fmt.Sprint(j.Allowed, j.RetryAfter)
-				for _, res := range j.Results {
+				for _, res := range j.Parts {
 					text += reply(res, err)
 				}
 				return text
@@ -119,47 +114,4 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 			assert.Equal(t, play(false), play(true), "%s while the policy changes to %s", call, name)
 		}
 	}
-}
-
-// What decides gets the rules as an argument. Only methods that users call look
-// at what they are now, each once.
-func TestOnlyExportedMethodsLookAtThePolicy(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	looks := 0
-	for _, name := range files {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
-		for _, d := range file.Decls {
-			f, ok := d.(*ast.FuncDecl)
-			if !ok || f.Name.Name == "current" {
-				continue
-			}
-			here := 0
-			ast.Inspect(f, func(n ast.Node) bool {
-				if call, ok := n.(*ast.CallExpr); ok {
-					if look, ok := call.Fun.(*ast.SelectorExpr); ok {
-						rules, _ := look.X.(*ast.SelectorExpr)
-						if look.Sel.Name == "current" || look.Sel.Name == "Load" && rules != nil && rules.Sel.Name == "rules" {
-							here++
-						}
-					}
-				}
-				return true
-			})
-			looks += here
-			// participantOf looks once for all charges of a limiter, and cancelSoon
-			// after a wait, startRelease after a response. The others are lent
-			// to middleware and tools.
-			may := []string{"participantOf", "cancelSoon", "startRelease", "counts", "extend", "unsettled", "allowAll", "snapshot", "preparePolicy", "state"}
-			if here > 0 && !f.Name.IsExported() && !slices.Contains(may, f.Name.Name) {
-				t.Errorf("%s: %s looks at a limiter's rules: it must get them from its caller, or one decision looks twice", name, f.Name.Name)
-			}
-			assert.LessOrEqual(t, here, 1, "%s: %s looks at a limiter's rules more than once", name, f.Name.Name)
-		}
-	}
-	assert.Greater(t, looks, 10, "the premise: methods look at the rules")
 }

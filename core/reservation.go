@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -12,47 +11,47 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Reservation holds tokens promised by [Limiter.Reserve].
+// Reservation is tokens promised by [Limiter.Reserve].
 type Reservation struct {
-	n      int64
 	result Result
 	ended  uint32 // the result's, for all its copies
 	ok     bool
 	delay  time.Duration
 }
 
-// Reserve takes n tokens even if the bucket does not have them yet. Act after
-// [Reservation.Delay], or Cancel: by then the bucket has refilled as much, and
-// earlier reservations are due. Reserve costs one round trip to Redis, and none
-// with a MemoryStore. Its errors are those of AllowN.
+// Reserve takes n tokens even if the bucket does not have them yet: until it
+// has refilled them it is in debt. Act after [Reservation.Delay], or Cancel.
+// Reserve costs one round trip to Redis, and none with a MemoryStore. Its
+// errors are those of AllowN.
 //
-// A reservation is not OK if n is above a Capacity, or too many tokens are
-// promised already. Twice the Capacity can always be promised, up to 100 years
-// ahead for all but extreme limits. A key can have 2,048 reservations at once.
+// A reservation is not OK if n is above a Capacity, or the bucket is too deep in
+// debt: twice the Capacity can always be promised. On a calendar up to 100
+// periods ahead can be.
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservation, error) {
-	return l.promise(ctx, l.current(), key, n, bucket.Reserve, bucket.MaxFill)
+	return l.promise(ctx, l.current(), key, n, bucket.MaxFill)
 }
 
-// promise reserves n tokens if they are due within a time, else none.
-func (l *Limiter) promise(ctx context.Context, now *compiled, key string, n int64, a bucket.Action, within time.Duration) (*Reservation, error) {
+// promise reserves n tokens if they are due within a time, else none. A delay of
+// bucket.Forever means that they never are.
+func (l *Limiter) promise(ctx context.Context, now *compiled, key string, n int64, within time.Duration) (*Reservation, error) {
 	var res Result
-	// It is random, so that no other hold has it, even after a Reset.
-	asked := request{key: key, Request: store.Request{Request: bucket.Request{
-		Action: a, N: n, More: within.Microseconds(), Ticket: 1 + rand.Int64N(bucket.AtOnce-1),
-	}}}
+	asked := request{key: key, Request: store.Request{Request: bucket.Request{Action: bucket.Reserve, N: n, When: min(within.Microseconds(), bucket.Forever-1)}}}
 	if err := l.take(ctx, now, &res, &asked); err != nil {
 		return nil, err
 	}
-	r := &Reservation{n: n, ok: res.Allowed, result: res, delay: res.RetryAfter}
+	r := &Reservation{ok: res.Allowed, result: res, delay: res.RetryAfter}
 	r.result.once = &r.ended
 	// No store decided, no wait is long enough, or no caller waits.
 	if res.set == nil || res.RetryAfter == Never || now.policy.Shadow {
 		return r, nil
 	}
-	r.delay = duration(res.answer.Due - res.answer.Now)
-	r.result.ticket = asked.Ticket
+	if r.delay = duration(res.answer.Due - res.answer.Now); r.delay >= duration(bucket.Forever) {
+		r.delay = Never
+	}
 	if !r.ok {
 		r.result.RetryAfter = r.delay
+	} else {
+		r.result.due = res.answer.Due
 	}
 	return r, nil
 }
@@ -61,21 +60,21 @@ func (l *Limiter) promise(ctx context.Context, now *compiled, key string, n int6
 func (r *Reservation) OK() bool { return r.ok }
 
 // Delay returns how long to wait before acting on the reservation, from the
-// moment it was made. 0 means act at once. If the reservation is not OK, Delay
-// is the time after which the same reservation can be OK, or [Never].
+// moment it was made. 0 means act at once. If the reservation is not OK, it is
+// [Never].
 func (r *Reservation) Delay() time.Duration { return r.delay }
 
 // Result returns the decision behind the reservation.
 func (r *Reservation) Result() Result { return r.result }
 
-// Cancel returns the tokens to the bucket, if the act won't happen. It does
-// nothing once the reservation is due or canceled. Later reservations keep
-// their due times. It is not safe for concurrent use. It costs one round trip
-// to Redis. Its errors are those of [Limiter.Refund]; but a store with a
-// circuit breaker that was away cancels r when it is back, unless r is due by
-// then.
+// Cancel returns the tokens to the bucket, if the act won't happen, but for what
+// others have reserved behind them, as golang.org/x/time/rate does: their due
+// times stay. It does nothing once the reservation is canceled. It is not safe
+// for concurrent use. It costs one round trip to Redis. Its errors are those of
+// [Limiter.Refund]; but a store with a circuit breaker that was away cancels r
+// when it is back.
 func (r *Reservation) Cancel(ctx context.Context) error {
-	if !r.ok || r.n == 0 || r.result.ticket == 0 || r.result.ShadowDenied {
+	if !r.ok || !r.result.taken() {
 		return nil
 	}
 	if err := r.result.endIn(ctx); errors.Is(err, ErrSettled) {
@@ -84,8 +83,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 		return err // r.ok stays true, so that the caller can call Cancel again
 	}
 	r.ok = false
-	l := r.result.limiter
-	return l.endHold(ctx, l.current(), r.result.key, &r.result, r.n)
+	return r.result.undo(ctx)
 }
 
 // Wait is shorthand for WaitN(ctx, key, 1).
@@ -98,25 +96,22 @@ func (l *Limiter) Wait(ctx context.Context, key string) error {
 // trip to Redis, however long the wait.
 //
 // It returns at once, and takes nothing, with [ErrDeadline] if the wait would
-// exceed ctx's deadline, with [ErrCapacity] if it would never end, with
-// [ErrPromised] if too many tokens are promised already, and with AllowN's
-// error if there is no decision. If ctx ends during the wait, WaitN gives the
-// tokens back and returns ctx's error after at most 50 ms: waits of one key
-// that end at once share a round trip, and a goroutine waits for an answer that
-// takes longer. Without one, the tokens refill with time.
+// exceed ctx's deadline, with [ErrCapacity] if it would never end, and with
+// AllowN's error if there is no decision. If ctx ends during the wait, WaitN
+// gives the tokens back and returns ctx's error after at most 50 ms: a goroutine
+// waits for an answer that takes longer. Without one, the tokens refill with
+// time.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	within := bucket.MaxFill
 	if deadline, ok := ctx.Deadline(); ok {
 		within = max(0, min(within, time.Until(deadline)))
 	}
-	r, err := l.promise(ctx, l.current(), key, n, bucket.Await, within)
+	r, err := l.promise(ctx, l.current(), key, n, within)
 	switch {
 	case err != nil:
 		return err
 	case !r.ok && r.delay == Never:
 		return fmt.Errorf("%w: %d tokens", ErrCapacity, n)
-	case !r.ok && r.delay <= within:
-		return ErrPromised
 	case !r.ok:
 		return fmt.Errorf("%w: the wait is %v and %v are left", ErrDeadline, r.delay, within)
 	case r.delay == 0:
@@ -133,23 +128,22 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	}
 }
 
-// cancelSoon cancels r although ctx has ended, together with others of its key.
-// It waits for the store for at most cancelTimeout; the store may cancel r
-// later.
+// cancelSoon cancels r although ctx has ended. It waits for the store for at
+// most cancelTimeout; the store may cancel r later.
 func (r *Reservation) cancelSoon(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
-	l, set, source, key := r.result.limiter, r.result.set, r.result.Source, strings.Clone(r.result.key) // which may be reused when WaitN returns
-	if l.memory != nil || source == FromFallback {                                                      // which never wait
+	if r.result.limiter.memory != nil || r.result.Source == FromFallback { // which never wait
 		_ = r.Cancel(ctx)
 		return
 	}
-	now := l.current() // as they are after the wait
+	r.result.key = strings.Clone(r.result.key) // which may be reused when WaitN returns
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = r.Cancel(ctx)
+	}()
 	timer := time.NewTimer(cancelTimeout)
 	defer timer.Stop()
-	hold := bucket.Ending{Ticket: r.result.ticket, At: r.result.answer.Due, Back: r.n}
-	done := l.cancels.Add(cancelsOf{set, source, key}, hold, func(holds []bucket.Ending) error {
-		return l.endHolds(ctx, now, key, set, source, holds)
-	})
 	select {
 	case <-done:
 	case <-timer.C:

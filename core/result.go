@@ -30,10 +30,10 @@ type Result struct {
 	// Source is who decided.
 	Source Source
 
-	// Unused reports, for a Peek, that the store has nothing for the key: no
-	// request ever came with it, or its bucket is full again and was forgotten.
-	// A MemoryStore forgets full buckets only when it needs room.
-	Unused bool
+	// Parts are the decisions of [AllowTogether], one for each charge in their
+	// order; nil for the decision of one limiter. If the request is denied, a
+	// part that is Allowed had the tokens, but took none.
+	Parts []Result
 
 	headers  HeaderStyle // the policy's
 	inShadow bool        // the policy was in shadow mode
@@ -45,7 +45,8 @@ type Result struct {
 
 	// RetryAfter is how long to wait before the same request can be allowed, if
 	// no other request takes tokens in the meantime. It is 0 if Allowed,
-	// [Never] if the cost exceeds a Capacity, and otherwise at least 1 µs.
+	// [Never] if the cost exceeds a Capacity, and otherwise at least 1 µs. No
+	// delay is longer than 71 years.
 	RetryAfter time.Duration
 
 	// ResetAfter is how long it takes until every limit is full again.
@@ -64,8 +65,8 @@ type Result struct {
 	key     string   // as the limiter got it
 	answer  store.Answer
 	each    *[]int64  // the tokens asked of each limit; nil: Cost of those that count requests
-	ticket  int64     // of the hold, if this is the result of a reservation; else 0
-	held    *held     // what it holds; nil: nothing, or the hold of a reservation
+	due     int64     // when a reservation is due, in µs since 1970 on the store's clock; 0: it is none, or it is due at once
+	held    *held     // what it holds; nil: nothing
 	set     *limitSet // nil if no limit was checked: FromFailOpen, or an error
 
 	tightest int32 // index of the tightest limit in the set
@@ -108,10 +109,13 @@ type LimitResult struct {
 	ResetAfter time.Duration // until the limit is full
 }
 
-// Limits returns the state of each limit, in the policy's order. It allocates
-// the slice. It returns nil if no store or fallback decided (FromFailOpen, or
-// an error).
+// Limits returns the state of each limit, in the policy's order; of a Result
+// with Parts those of all parts. It allocates the slice. It returns nil if no
+// store or fallback decided (FromFailOpen, or an error).
 func (r Result) Limits() []LimitResult {
+	if r.Parts != nil {
+		return r.limitsOfParts()
+	}
 	if r.set == nil {
 		return nil
 	}
@@ -128,7 +132,7 @@ func (r *Result) limit(i int) LimitResult {
 		Cost:       r.costOf(i),
 		Remaining:  r.answer.Remaining(r.set.LimitSet, i),
 		Debt:       r.answer.Debt(r.set.LimitSet, i),
-		ResetAfter: duration(r.answer.ResetAfter(r.set.LimitSet, i)),
+		ResetAfter: duration(r.answer.ResetAfter(i)),
 	}
 	if !r.answer.Allowed {
 		s.RetryAfter = r.retryAfterOf(i)
@@ -138,7 +142,9 @@ func (r *Result) limit(i int) LimitResult {
 }
 
 // costOf returns how many tokens the request asked of the i-th limit.
-func (r *Result) costOf(i int) int64 { return r.set.CostOf(i, r.Cost, r.each) }
+func (r *Result) costOf(i int) int64 {
+	return r.set.CostOf(i, r.Cost, r.each)
+}
 
 // taken reports whether the decision took something that it can give back.
 func (r *Result) taken() bool { return r.Allowed && !r.ShadowDenied && !r.untaken && r.set != nil }
@@ -155,10 +161,10 @@ func (r *Result) retryAfterOf(i int) time.Duration {
 // read sets r's fields from its answer to a request under p.
 func (r *Result) read(p *limitSet, cost int64, each *[]int64) {
 	a := &r.answer
-	r.Allowed, r.Unused, r.Cost, r.Source, r.set, r.each = a.Allowed, a.Unused, cost, a.Source, p, each
+	r.Allowed, r.Cost, r.Source, r.set, r.each = a.Allowed, cost, a.Source, p, each
 	for i := range p.Rates {
 		remaining, retry := a.Remaining(p.LimitSet, i), time.Duration(0)
-		reset := duration(a.ResetAfter(p.LimitSet, i))
+		reset := duration(a.ResetAfter(i))
 		if !a.Allowed {
 			retry = r.retryAfterOf(i)
 		}
@@ -173,28 +179,4 @@ func (r *Result) read(p *limitSet, cost int64, each *[]int64) {
 		r.RetryAfter = max(r.RetryAfter, retry)
 		r.ResetAfter = max(r.ResetAfter, reset)
 	}
-}
-
-// readAgain sets r's fields from its answer, but for what was decided.
-func (r *Result) readAgain() {
-	allowed, source, cause := r.Allowed, r.Source, r.Cause
-	r.RetryAfter, r.ResetAfter = 0, 0
-	r.read(r.set, r.Cost, r.each)
-	r.Allowed, r.Source, r.Cause = allowed, source, cause
-	if allowed {
-		r.RetryAfter = 0
-	}
-}
-
-// keepDelays fixes the delays of a denial, whatever costs r shows later.
-func (r *Result) keepDelays() {
-	a := &r.answer
-	if a.Allowed || r.set == nil {
-		return
-	}
-	waits := make([]bucket.Waits, len(r.set.Rates))
-	for i := range waits {
-		waits[i] = bucket.Waits{Retry: a.RetryAfter(r.set.LimitSet, i, r.costOf(i)), Full: a.ResetAfter(r.set.LimitSet, i)}
-	}
-	a.Waits = &waits
 }

@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/gather"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 )
 
@@ -26,6 +26,9 @@ import (
 // and otherwise MaxHold does. [ErrNoDecision] means that no limiter returned
 // this Result.
 func (r *Result) Release(ctx context.Context) error {
+	if r.Parts != nil {
+		return r.eachPart(func(part *Result) error { return part.Release(ctx) })
+	}
 	if r.limiter == nil {
 		return ErrNoDecision
 	}
@@ -33,24 +36,12 @@ func (r *Result) Release(ctx context.Context) error {
 		return nil
 	}
 	r.held.mu.Lock()
-	defer r.held.mu.Unlock()
-	if r.held.released {
+	released := r.held.released
+	r.held.mu.Unlock()
+	if released {
 		return nil
 	}
-	r.held.released = true
-	r.held.inUse.lose(true)
-	now := r.limiter.current()
-	return r.limiter.release(context.WithoutCancel(ctx), now, r.releaseSet(now), r.Source, r.key, []bucket.Ending{r.held.ending()})
-}
-
-// releaseSet returns the limits by which r's slots are released. All of the
-// policy is fastest, because it is what is stored. But another definition of
-// its other limits must not be written, and no estimate must end.
-func (r *Result) releaseSet(now *compiled) *bucket.LimitSet {
-	if p := r.set.LimitSet; now.refundSet(r.key, r.Source) == p && !r.set.estimates {
-		return p
-	}
-	return r.set.slots
+	return r.charge(context.WithoutCancel(ctx), make([]int64, len(r.set.Rates)), func(*held) (slots, estimates bool) { return true, false })
 }
 
 // releaseSoon is Release for middleware, whose response must not wait for a
@@ -65,42 +56,13 @@ func (r *Result) releaseSoon() {
 		_ = r.Release(context.Background())
 		return
 	}
-	if r.held.mu.TryLock() {
-		r.startRelease()
-		return
-	}
-	go func() { // a Hold is under way
-		r.held.mu.Lock()
-		r.startRelease()
+	own := *r
+	own.key = strings.Clone(r.key) // which may be reused when the response is over
+	done := r.limiter.releases.begin(own.key)
+	go func() {
+		defer done()
+		_ = own.Release(context.Background())
 	}()
-}
-
-// startRelease begins a release. It unlocks r.held.mu, which is held.
-func (r *Result) startRelease() {
-	defer r.held.mu.Unlock()
-	if r.held.released {
-		return
-	}
-	r.held.released = true
-	r.held.inUse.lose(true)
-	l, source, key := r.limiter, r.Source, strings.Clone(r.key) // which may be reused when the response is over
-	now := l.current()
-	p := r.releaseSet(now)
-	l.releases.calls.Add(releasesOf{r.set.slots, key}, r.held.ending(), func(holds []bucket.Ending) error {
-		_ = l.release(context.Background(), now, p, source, key, holds)
-		return nil // it is not sent again: a store that was away does that itself, or MaxHold ends them
-	})
-}
-
-// release ends holds of slots of p in the store of source.
-func (l *Limiter) release(ctx context.Context, now *compiled, p *bucket.LimitSet, source Source, key string, holds []bucket.Ending) error {
-	r := bucket.Request{Set: p, Action: bucket.End, Ends: holds[0]}
-	if more := holds[1:]; len(more) > 0 {
-		r.EndsToo = &more
-	}
-	err := l.returnOnce(ctx, now, key, source, r)
-	l.waiters.wake(key)
-	return err
 }
 
 // Hold says that the work goes on: the decision holds its slots, and its
@@ -116,6 +78,9 @@ func (l *Limiter) release(ctx context.Context, now *compiled, p *bucket.LimitSet
 // already. Hold costs one round trip to Redis. After [ErrUnavailable] it can be
 // called again.
 func (r *Result) Hold(ctx context.Context) error {
+	if r.Parts != nil {
+		return r.holdParts(ctx)
+	}
 	if r.limiter == nil {
 		return ErrNoDecision
 	}
@@ -123,6 +88,23 @@ func (r *Result) Hold(ctx context.Context) error {
 		r.held.byApp.Store(true)
 	}
 	return r.extend(ctx)
+}
+
+// holdParts holds what the parts hold. ErrSettled means that none does.
+func (r *Result) holdParts(ctx context.Context) error {
+	settled := 0
+	err := r.eachPart(func(part *Result) error {
+		err := part.Hold(ctx)
+		if errors.Is(err, ErrSettled) {
+			settled++
+			return nil
+		}
+		return err
+	})
+	if err == nil && settled == len(r.Parts) {
+		return ErrSettled
+	}
+	return err
 }
 
 // extend is Hold for middleware, which goes on to release the slots in the end.
@@ -133,21 +115,14 @@ func (r *Result) extend(ctx context.Context) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := r.set.Of(func(rate *bucket.Rate) bool {
-		return rate.Hold > 0 && (rate.Slots && !h.released || !rate.Slots && !h.settled) && h.tokens(r.set, r.set.IndexOf(rate.Tag)) > 0
-	})
-	if p == nil {
+	each := r.endsOf(!h.released, !h.settled)
+	if slices.Max(*each) == 0 {
 		return ErrSettled
 	}
-	each := make([]int64, len(p.Rates))
-	for i := range each {
-		each[i] = h.tokens(r.set, r.set.IndexOf(p.Rates[i].Tag))
-	}
-	l, now := r.limiter, r.limiter.current()
-	hold := bucket.Request{Set: p, Action: bucket.Acquire, Each: &each, Ticket: h.ticket, Ends: bucket.Ending{Ticket: h.ticket, At: h.began}}
-	a, err := l.storeOf(r.Source).Do(context.WithoutCancel(ctx), now.setOf(r.key).class.Request(now.storedKey(r.key), hold))
-	if h.began = a.Now; err != nil {
-		h.began = 0 // the store may have moved them, or not
+	l := r.limiter
+	extend := bucket.Request{Set: r.set.LimitSet, Action: bucket.Extend, Each: each, Ends: each, Ticket: h.ticket}
+	a, err := l.storeOf(r.Source).Do(context.WithoutCancel(ctx), r.set.class.Request(l.current().storedKey(r.key), extend))
+	if err != nil {
 		return l.failed(ctx, r.key, err)
 	}
 	if !a.Allowed {
@@ -174,7 +149,7 @@ func (r *Result) maxHold() (shortest time.Duration) {
 	}
 	for i := range r.set.Rates {
 		rate := &r.set.Rates[i]
-		if hold := duration(rate.Hold); rate.Slots && r.held.tokens(r.set, i) > 0 && (shortest == 0 || hold < shortest) {
+		if hold := duration(rate.Hold); rate.Slots && r.costOf(i) > 0 && (shortest == 0 || hold < shortest) {
 			shortest = hold
 		}
 	}
@@ -197,12 +172,9 @@ func (r *Result) slotsTaken() (n int64, hold time.Duration) {
 // held is what a decision holds: its slots, and its estimates of limits with a
 // MaxHold. All copies of a Result share it.
 type held struct {
-	ticket int64 // of the holds
-	cost   int64 // Result.Cost and Result.each of the decision
-	each   *[]int64
+	ticket uint64 // of the holds
 
 	mu       sync.Mutex // guards all below; held while something is sent, so that one call follows another
-	began    int64      // when the holds began, in µs since 1970 on the store's clock; 0: not known
 	released bool       // the slots were, or are about to be
 	settled  bool       // the estimates were, or are about to be
 
@@ -212,55 +184,59 @@ type held struct {
 }
 
 // newTicket returns a ticket that no other hold has.
-func newTicket() int64 {
-	return bucket.FirstReturning + rand.Int64N(1<<53-bucket.FirstReturning)
-}
-
-// newHeld returns what a decision under p holds, or nil.
-func newHeld(p *limitSet, ticket, began, cost int64, each *[]int64) *held {
-	h := &held{ticket: ticket, cost: cost, each: each, began: began}
-	for i := range p.Rates {
-		if p.Rates[i].Hold > 0 && h.tokens(p, i) > 0 {
-			return h
-		}
-	}
-	return nil
-}
-
-// tokens is what h holds, if the i-th limit of p holds anything.
-func (h *held) tokens(p *limitSet, i int) int64 { return p.CostOf(i, h.cost, h.each) }
-
-// ending is what ends h, and puts back all that it holds. h.mu is held.
-func (h *held) ending() bucket.Ending {
-	return bucket.Ending{Ticket: h.ticket, At: h.began, Back: bucket.MaxHeld}
-}
+func newTicket() uint64 { return rand.Uint64() }
 
 // cancelTimeout is how long waits and decisions wait for cancels and releases.
 const cancelTimeout = 50 * time.Millisecond
 
-// releases are under way. Those of one key share calls.
+// releases are those of slots that are under way.
 type releases struct {
-	calls gather.Calls[releasesOf, bucket.Ending]
+	mu       sync.Mutex // guards underWay
+	underWay map[string]*underWay
 }
 
-// releasesOf is what releases have in common that share a call.
-type releasesOf struct {
-	slots *bucket.LimitSet
-	key   string
+type underWay struct {
+	n    int
+	done chan struct{} // closed when all are answered
+}
+
+// begin notes that a release of key is under way, until done is called.
+func (r *releases) begin(key string) (done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	u := r.underWay[key]
+	if u == nil {
+		u = &underWay{done: make(chan struct{})}
+		if r.underWay == nil {
+			r.underWay = make(map[string]*underWay)
+		}
+		r.underWay[key] = u
+	}
+	u.n++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if u.n--; u.n == 0 {
+			delete(r.underWay, key)
+			close(u.done)
+		}
+	}
 }
 
 // wait waits until the releases of key that are under way are done, so that a
 // decision of this process comes after them. It waits for at most
 // cancelTimeout, because a store may not answer.
-func (r *releases) wait(ctx context.Context, slots *bucket.LimitSet, key string) error {
-	done := r.calls.Pending(releasesOf{slots, key})
-	if done == nil {
+func (r *releases) wait(ctx context.Context, key string) error {
+	r.mu.Lock()
+	u := r.underWay[key]
+	r.mu.Unlock()
+	if u == nil {
 		return nil
 	}
 	timer := time.NewTimer(cancelTimeout)
 	defer timer.Stop()
 	select {
-	case <-done:
+	case <-u.done:
 	case <-timer.C:
 	case <-ctx.Done():
 		return hook.Done(ctx.Err())

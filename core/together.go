@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"math"
 	"net/http"
+	"reflect"
 	"slices"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -17,77 +21,206 @@ import (
 // user, of the user's organisation, and of everybody. Each has its own key and
 // cost. If all have the tokens, all take them. Otherwise none does.
 //
+// The Result is that of all: Allowed, the longest delays, and the fewest tokens
+// left. Its Parts are the decisions of the charges. Undo, Settle, Release and
+// Hold of the Result are those of all parts, one after another; those of a part
+// are its own. Charges of one limiter and key are one charge of the sum, and
+// their parts are one decision.
+//
 // With one MemoryStore, or one store on one Redis server, that is one atomic
 // step, and one round trip to Redis. Buckets on different servers, as on a
 // Cluster, or in different stores are asked one after another, in a fixed
 // order, at a round trip each. If one denies, the tokens taken before are given
 // back, for one more. So never too many requests are admitted, but another
-// request may be denied meanwhile. Each takes at most its store's timeout.
+// request may be denied meanwhile. A policy in shadow mode denies nothing,
+// takes nothing if another limiter denies, and takes its tokens last.
 //
-// Charges of one limiter and key are one charge of the sum. But each of Results
-// has its own share, to release, hold, settle or undo while the others go on. A
-// store that is no [store.JointStore] takes the sum and then the shares: if
-// others take what it needs in between, the request is denied. Charges of one
-// bucket by several limiters of a policy are taken one after another, each
-// under the limits of its own. A policy in shadow mode denies nothing, takes
-// nothing if another limiter denies, and takes its tokens last.
-//
-// While a store is away, its limiters decide by their OnFailure; if it can't
-// use one key, that of this key alone does, for a round trip more.
+// While a store is away, its limiters decide by their OnFailure.
 //
 // Errors are those of AllowN, from any of the limiters. The tokens taken before
 // are then given back; observers receive a failure to do so as
 // [OutcomeUnsettled]. A call to Redis without an answer may have taken tokens.
 // They refill with time.
-func AllowTogether(ctx context.Context, charges ...Charge) (JointResult, error) {
+func AllowTogether(ctx context.Context, charges ...Charge) (Result, error) {
 	began := time.Now()
-	participants, parts, err := join(ctx, charges)
+	j, err := join(ctx, charges)
 	if err != nil {
-		return JointResult{}, err
+		return Result{}, err
 	}
-	j := joint{participants: participants}
 	if err := j.decide(ctx); err != nil {
 		if p := j.failed; p.limiter.watch.active() && !mistaken(err) {
 			p.limiter.report(ctx, p.now, &p.res, p.key, began, err)
 		}
-		return JointResult{}, err
+		return Result{}, err
 	}
-	res := JointResult{Allowed: !j.denied, Results: make([]Result, 0, len(parts))}
-	ended := make([]uint32, len(parts))
-	for i, c := range parts {
-		p, r := c.participant, c.result()
-		r.once = &ended[i]
-		if j.denied && r.Allowed {
-			r.untaken = true
-		}
-		if !r.Allowed {
-			res.RetryAfter = max(res.RetryAfter, r.RetryAfter)
-		}
-		res.Results = append(res.Results, r)
-		if p.limiter.watch.active() && (!j.denied || !r.Allowed) { // who took nothing for another's sake decided nothing
-			p.limiter.report(ctx, p.now, &r, p.key, began, nil)
+	for _, p := range j.participants {
+		p.res.once = new(uint32)
+		p.res.untaken = p.res.untaken || j.denied && p.res.Allowed
+		if p.limiter.watch.active() && (!j.denied || !p.res.Allowed) { // who took nothing for another's sake decided nothing
+			p.limiter.report(ctx, p.now, &p.res, p.key, began, nil)
 		}
 	}
-	return res, nil
+	parts := make([]Result, len(j.of))
+	for i, p := range j.of {
+		parts[i] = p.res
+	}
+	return together(parts), nil
+}
+
+// Charge is what one limiter takes in [AllowTogether].
+type Charge struct {
+	Limiter *Limiter
+	Key     string
+	Cost    int64 // how many requests it counts as; 0 means 1, but Units{Requests: 0} means none
+	Units   Units // what it takes in other units; nil means nothing
+}
+
+// together returns the Result of parts: the tightest one's fields, and Parts.
+func together(parts []Result) Result {
+	res := Result{Allowed: true, Parts: parts}
+	if order := res.order(); len(order) > 0 {
+		res = parts[order[len(order)-1]]
+	}
+	res.limiter, res.held, res.set, res.Parts = nil, nil, nil, parts
+	res.Allowed, res.RetryAfter, res.ResetAfter = true, 0, 0
+	for i := range parts {
+		p := &parts[i]
+		res.ResetAfter = max(res.ResetAfter, p.ResetAfter)
+		if !p.Allowed {
+			res.Allowed, res.RetryAfter = false, max(res.RetryAfter, p.RetryAfter)
+		}
+	}
+	return res
 }
 
 // joint decides participants.
 type joint struct {
 	participants []*participant
+	of           []*participant // of each charge
 	taken        []*participant // in the order of their decisions
 	denied       bool
 	failed       *participant // whose error decide returned
 }
 
+// participant is all that one limiter takes of one key, while it is decided.
+type participant struct {
+	limiter *Limiter
+	now     *compiled
+	key     string
+	request request // the sum of its charges
+	res     Result
+}
+
+// join checks charges, and returns their participants.
+func join(ctx context.Context, charges []Charge) (*joint, error) {
+	if len(charges) == 0 {
+		return nil, ErrNoCharges
+	}
+	j := &joint{}
+	for i, c := range charges {
+		p := j.participant(&c)
+		if p == nil {
+			return nil, fmt.Errorf("%w: charge %d", ErrNoLimiter, i)
+		}
+		r := c.request()
+		r.bindSet(p.now, p.now.setOf(c.Key))
+		if c.Cost < 0 {
+			r.N = c.Cost
+		}
+		if err := r.check(ctx, p.now); err != nil {
+			return nil, fmt.Errorf("policy %q: %w", p.now.policy.Name, err)
+		}
+		if r = c.request(); slices.Contains(j.participants, p) {
+			r = p.request.plus(&r, p.now.counts(Requests))
+		} else {
+			j.participants = append(j.participants, p)
+		}
+		p.request = r
+		j.of = append(j.of, p)
+	}
+	return j, nil
+}
+
+// participant returns the one that c is a charge of, or else a new one; nil if c
+// has no limiter from a constructor. All participants of a limiter have the same
+// policy.
+func (j *joint) participant(c *Charge) *participant {
+	if c.Limiter == nil || c.Limiter.shared == nil {
+		return nil
+	}
+	var now *compiled
+	for _, p := range j.participants {
+		if p.limiter == c.Limiter {
+			if p.key == c.Key {
+				return p
+			}
+			now = p.now
+		}
+	}
+	if now == nil {
+		now = c.Limiter.current()
+	}
+	return &participant{limiter: c.Limiter, now: now, key: c.Key}
+}
+
+// request returns what c asks for.
+func (c *Charge) request() request {
+	r := request{key: c.Key, units: c.Units, Request: store.Request{Request: bucket.Request{N: c.Cost}}}
+	if c.Units != nil && c.Cost != 0 {
+		r.units = maps.Clone(c.Units)
+		if _, given := c.Units[Requests]; !given {
+			r.units[Requests] = c.Cost
+		}
+	} else if c.Units == nil && c.Cost == 0 {
+		r.N = 1
+	}
+	return r
+}
+
+// plus returns the request for what r and o ask together.
+func (r *request) plus(o *request, requests bool) request {
+	sum := *r
+	if r.units == nil && o.units == nil {
+		sum.N = saturated(r.N, o.N)
+		return sum
+	}
+	sum.units = Units{}
+	for _, units := range []Units{r.inUnits(requests), o.inUnits(requests)} {
+		for unit, n := range units {
+			sum.units[unit] = saturated(sum.units[unit], n)
+		}
+	}
+	return sum
+}
+
+// inUnits returns what r asks for, with the request that need not be mentioned.
+func (r *request) inUnits(requests bool) Units {
+	if r.units == nil {
+		return Units{Requests: r.N}
+	}
+	if !requests {
+		return r.units
+	}
+	units := maps.Clone(r.units)
+	units[Requests] = r.units.requests()
+	return units
+}
+
+// saturated returns a+b, or the largest number.
+func saturated(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
 // decide decides all participants, who take all or nothing.
 func (j *joint) decide(ctx context.Context) error {
-	var order []*participant // in which they are asked
 	for _, group := range j.groups() {
 		if err := j.take(ctx, group); err != nil {
 			j.giveBack(ctx)
 			return err
 		}
-		order = append(order, group...)
 	}
 	if j.denied {
 		j.giveBack(ctx)
@@ -98,10 +231,8 @@ func (j *joint) decide(ctx context.Context) error {
 				j.giveBack(ctx)
 				return err
 			}
-			order = append(order, p)
 		}
 	}
-	correct(order, j.denied)
 	return nil
 }
 
@@ -131,90 +262,64 @@ func (j *joint) groups() (groups [][]*participant) {
 	return groups
 }
 
+// store identifies the store of p's limiter.
+func (p *participant) store() any {
+	if reflect.TypeOf(p.limiter.store).Comparable() {
+		return p.limiter.store
+	}
+	return p // like no other
+}
+
+// sameBucket reports whether p and o are charges of one bucket.
+func (p *participant) sameBucket(o *participant) bool {
+	return p.store() == o.store() && p.now.policy.Name == o.now.policy.Name && p.key == o.key
+}
+
 // take decides the participants of a group, together if their store can.
 func (j *joint) take(ctx context.Context, group []*participant) error {
-	together, can := group[0].limiter.store.(store.JointStore)
-	for can && len(group) > 1 && !j.denied {
-		requests, asked := make([]request, len(group)), make([]store.Request, len(group))
-		for i, p := range group {
-			set := p.now.setOf(p.key)
-			requests[i] = p.request
-			requests[i].bindSet(p.now, set)
-			requests[i].To(set.class, p.now.storedKey(p.key))
-			asked[i] = requests[i].Request
+	joint, can := group[0].limiter.store.(store.JointStore)
+	if !can || len(group) == 1 || j.denied {
+		return j.takeEach(ctx, group)
+	}
+	requests := make([]store.Request, len(group))
+	for i, p := range group {
+		set := p.now.setOf(p.key)
+		p.request.bindSet(p.now, set)
+		p.request.To(set.class, p.now.storedKey(p.key))
+		requests[i] = p.request.Request
+		if set.slots != nil {
+			if err := p.limiter.releases.wait(ctx, p.key); err != nil {
+				j.failed = p
+				return err
+			}
 		}
-		for i := range requests { // behind all sums: see divided
-			asked = append(asked, requests[i].divided()...)
-		}
-		answers, err := together.DoTogether(ctx, asked)
-		if errors.Is(err, store.ErrApart) {
-			break
-		}
-		for i, p := range group {
-			p.limiter.noteUnits(p.now, p.now.setOf(p.key), &requests[i])
-		}
+	}
+	answers, err := joint.DoTogether(ctx, requests)
+	if errors.Is(err, store.ErrApart) {
+		return j.takeEach(ctx, group)
+	}
+	for i, p := range group {
+		set := p.now.setOf(p.key)
+		p.limiter.noteUnits(p.now, set, &p.request)
+		p.res = Result{limiter: p.limiter.lasting(), key: p.key, headers: p.now.policy.Headers, Cost: p.request.N}
 		if err != nil {
-			answers = slices.Repeat([]store.JointAnswer{{Err: err}}, len(asked))
-		}
-		if group, err = j.read(ctx, group, requests, answers, sharesOf(requests, answers)); err != nil {
-			return err
-		}
-	}
-	return j.takeEach(ctx, group)
-}
-
-// read takes in a store's answers to the requests of a group and to their
-// shares. If the store could not answer some of them, their limiters' OnFailure
-// decides those, and the store has taken nothing. read then returns the others,
-// which must be asked again, unless the request is denied already.
-func (j *joint) read(ctx context.Context, group []*participant, requests []request, answers []store.JointAnswer, shares [][]store.JointAnswer) (again []*participant, err error) {
-	for i, p := range group {
-		if answers[i].Err == nil {
-			p.res = p.result()
-			p.res.answer = answers[i].Answer
-			p.res.fillFrom(p.now.setOf(p.key), &requests[i])
-			j.denied = j.denied || !p.res.Allowed
-			again = append(again, p)
-		}
-	}
-	if len(again) == len(group) {
-		if !j.denied {
-			j.hold(group...)
-			j.readShares(ctx, group, requests, answers, shares)
-		}
-		return nil, nil
-	}
-	for i, p := range group {
-		if err := answers[i].Err; err != nil {
-			r := requests[i]
-			p.res = p.result()
-			p.res.Cost, r.Dry = r.N, j.denied
+			r := p.request
+			r.Dry = j.denied
 			if err := p.limiter.onFailure(ctx, p.now, &p.res, &r, err); err != nil {
 				j.failed = p
-				return nil, err
+				return err
 			}
 			j.note(p)
+			continue
 		}
+		p.res.answer = answers[i]
+		p.res.fillFrom(set, &p.request)
+		j.denied = j.denied || !p.res.Allowed
 	}
-	if j.denied {
-		return nil, nil
+	if err == nil && !j.denied {
+		j.taken = append(j.taken, group...)
 	}
-	for _, p := range again {
-		p.res = Result{}
-	}
-	return again, nil
-}
-
-// readShares takes in the answers to shares: a participant without all is denied.
-func (j *joint) readShares(ctx context.Context, group []*participant, requests []request, answers []store.JointAnswer, shares [][]store.JointAnswer) {
-	for i, p := range group {
-		if a := p.limiter.whole(ctx, p.now, &requests[i], p.limiter.store, &answers[i], shares[i]); a != &answers[i] {
-			p.res = p.result()
-			p.res.answer = a.Answer
-			p.res.fillFrom(p.now.setOf(p.key), &requests[i])
-			j.denied = true
-		}
-	}
+	return nil
 }
 
 // takeEach decides participants one after another.
@@ -244,23 +349,18 @@ func (j *joint) note(p *participant) {
 	if !p.res.Allowed {
 		j.denied = true
 	} else if !j.denied {
-		j.hold(p)
+		j.taken = append(j.taken, p)
 	}
-}
-
-// hold notes that participants took their tokens.
-func (j *joint) hold(participants ...*participant) {
-	for _, p := range participants {
-		p.took = p.res.taken()
-	}
-	j.taken = append(j.taken, participants...)
 }
 
 // giveBack returns what was taken, and reports a failure to observers.
 func (j *joint) giveBack(ctx context.Context) {
 	for _, p := range j.taken {
+		if !p.res.taken() {
+			continue
+		}
 		began := time.Now()
-		if err := p.undo(context.WithoutCancel(ctx)); err != nil {
+		if err := p.res.undo(context.WithoutCancel(ctx)); err != nil {
 			p.limiter.unsettled(ctx, p.now, p.key, p.res.Source, began, err)
 		}
 		p.res.returned()
@@ -268,192 +368,97 @@ func (j *joint) giveBack(ctx context.Context) {
 	j.taken = nil
 }
 
-// Charge is what one limiter takes in [AllowTogether].
-type Charge struct {
-	Limiter *Limiter
-	Key     string
-	Cost    int64 // how many requests it counts as; 0 means 1, but Units{Requests: 0} means none
-	Units   Units // what it takes in other units; nil means nothing
-}
-
-// JointResult is the decision of several limiters on one request.
-type JointResult struct {
-	// Allowed reports whether all limiters allow the request. If so, all have
-	// taken its cost. If not, none has.
-	Allowed bool
-
-	// RetryAfter is the longest RetryAfter of Results: 0 if Allowed.
-	RetryAfter time.Duration
-
-	// Results are the decisions of the limiters, in the order of the charges.
-	// If the request is denied, a limiter whose Result is Allowed had the
-	// tokens but took none.
-	Results []Result
-}
-
-// Tightest returns the Result that constrains the client most: of a denied
-// request the one with the longest RetryAfter, of an allowed one that with the
-// fewest tokens left. Limiters that decided nothing (FromFailOpen) constrain
-// least, and those in shadow mode less than all others.
-func (j JointResult) Tightest() Result {
-	order := j.order()
-	if len(order) == 0 {
-		return Result{}
+// returned has r tell the state of its bucket after its tokens came back.
+func (r *Result) returned() {
+	r.untaken = true
+	r.answer.Levels.Unshare()
+	for i := range r.set.Rates {
+		l := r.answer.Levels.At(i)
+		l.Units = min(r.set.Rates[i].Full, l.Units+r.costOf(i)*r.set.Rates[i].Unit)
 	}
-	return j.Results[order[len(order)-1]]
+	r.ResetAfter = 0
+	r.read(r.set, r.Cost, r.each)
 }
 
-// order returns the indexes of Results, the tightest last.
-func (j *JointResult) order() []int {
-	order := make([]int, len(j.Results))
+// order returns the indexes of r's Parts, the tightest last: of a denied request
+// the one with the longest RetryAfter, of an allowed one that with the fewest
+// tokens left. Limiters that decided nothing (FromFailOpen) constrain least, and
+// those in shadow mode less than all others.
+func (r *Result) order() []int {
+	order := make([]int, len(r.Parts))
 	for i := range order {
 		order[i] = i
 	}
 	rank := func(i int) int {
 		switch {
-		case !j.Results[i].Allowed:
+		case !r.Parts[i].Allowed:
 			return 3
-		case j.Results[i].inShadow:
+		case r.Parts[i].inShadow:
 			return 0
-		case j.Results[i].set == nil:
+		case r.Parts[i].set == nil:
 			return 1
 		}
 		return 2
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(j.Results[a].RetryAfter, j.Results[b].RetryAfter),
-			cmp.Compare(j.Results[b].Remaining, j.Results[a].Remaining))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(r.Parts[a].RetryAfter, r.Parts[b].RetryAfter),
+			cmp.Compare(r.Parts[b].Remaining, r.Parts[a].Remaining))
 	})
 	return order
 }
 
-// WriteHeaders writes the header fields of all limiters to h. RateLimit and
+// writeParts writes the header fields of all parts. RateLimit and
 // RateLimit-Policy list the limits of all, in the draft of the first. Fields
-// that have one value are those of the tightest limiter. Retry-After is the
-// longest, and is left out if the request can never be allowed. Charges of one
-// limiter for the same key are listed once. See [Result.WriteHeaders].
-func (j JointResult) WriteHeaders(h http.Header) { j.writeHeaders(h) }
-
-// writeHeaders is WriteHeaders for any kind of header.
-func (j *JointResult) writeHeaders(h field.Header) {
-	order, draft := j.order(), HeaderStyle(0)
-	for i := range j.Results {
-		if r := &j.Results[i]; draft == 0 && r.writesHeaders() {
-			draft = r.headers.in(0) & drafts
+// that have one value are those of the tightest limiter. Charges of one limiter
+// for the same key are listed once.
+func (r *Result) writeParts(h field.Header) {
+	order, draft := r.order(), HeaderStyle(0)
+	for i := range r.Parts {
+		if p := &r.Parts[i]; draft == 0 && p.writesHeaders() {
+			draft = p.headers.in(0) & drafts
 		}
 	}
 	for n, i := range order {
-		if j.among(i, order[n+1:]) {
+		if r.among(i, order[n+1:]) {
 			continue
 		}
-		r := j.Results[i]
-		if r.headers = r.headers.in(draft); !r.Allowed {
-			r.RetryAfter = j.RetryAfter
+		p := r.Parts[i]
+		if p.headers = p.headers.in(draft); !p.Allowed {
+			p.RetryAfter = r.RetryAfter
 		}
-		r.writeHeaders(new(field.Room), h)
+		p.writeHeaders(new(field.Room), h)
 	}
 }
 
-// Problem describes a denial, as [Problem] does: the limits of all limiters
-// that lack tokens.
-func (j JointResult) Problem() ProblemDetails {
-	p := Problem(Result{})
+// problemOfParts describes a denial: the limits of all parts that lack tokens.
+func (r *Result) problemOfParts() ProblemDetails {
+	p := ProblemDetails{Type: quotaExceeded, Title: quotaExceededTitle, Status: http.StatusTooManyRequests}
 	var listed []int
-	for i, r := range j.Results {
-		if !r.Allowed && !j.among(i, listed) {
+	for i := range r.Parts {
+		if part := r.Parts[i]; !part.Allowed && !r.among(i, listed) {
 			listed = append(listed, i)
-			p.ViolatedPolicies = append(p.ViolatedPolicies, Problem(r).ViolatedPolicies...)
+			p.ViolatedPolicies = append(p.ViolatedPolicies, Problem(part).ViolatedPolicies...)
 		}
 	}
 	return p
 }
 
-// among reports whether a decision is of the limiter and key of one of others.
-func (j *JointResult) among(result int, others []int) bool {
-	r := &j.Results[result]
-	return r.limiter != nil && slices.ContainsFunc(others, func(other int) bool {
-		return r.limiter == j.Results[other].limiter && r.key == j.Results[other].key
-	})
-}
-
-// Undo gives all limiters back what the request took. It is [Result.Undo] of
-// each of Results, one after another, so it costs a round trip for each. A
-// JointResult can be undone or settled once: after that it is [ErrSettled].
-func (j JointResult) Undo(ctx context.Context) error {
-	return j.each(func(r *Result) error { return r.Undo(ctx) })
-}
-
-// Settle corrects what the request took, in all limiters that count the units.
-// It is [Result.Settle] of each of Results, one after another, so it costs a
-// round trip for each. It changes nothing if a number is negative ([ErrCost]),
-// if no limiter counts a unit ([ErrUnit]), or if the request was undone or
-// settled before ([ErrSettled]).
-func (j JointResult) Settle(ctx context.Context, units Units) error {
-	if err := units.check(j.counts); err != nil {
-		j.unsettled(ctx, err)
-		return err
-	}
-	return j.each(func(r *Result) error {
-		its := units
-		if r.set != nil {
-			its = maps.Clone(units)
-			maps.DeleteFunc(its, func(unit string, _ int64) bool { return !r.set.counts(unit) })
-		}
-		return r.Settle(ctx, its)
-	})
-}
-
-// Release gives back the slots that the request took: it is [Result.Release] of
-// each of Results. If parts of the request end at different times, release
-// their Results, each of which gives back its own slots.
-func (j JointResult) Release(ctx context.Context) error {
-	return j.each(func(r *Result) error { return r.Release(ctx) })
-}
-
-// Hold says that the work goes on: it is [Result.Hold] of each of Results that
-// still holds something. [ErrSettled] means that none does.
-func (j JointResult) Hold(ctx context.Context) error {
-	var holds bool
-	var ended error
-	err := j.each(func(r *Result) error {
-		err := r.Hold(ctx)
-		if errors.Is(err, ErrSettled) {
-			ended = err
-			return nil
-		}
-		holds = holds || r.held != nil && r.taken()
-		return err
-	})
-	if err == nil && !holds {
-		return ended
-	}
-	return err
-}
-
-// each calls end for each of Results. It returns ErrSettled only once.
-func (j *JointResult) each(end func(*Result) error) error {
-	if len(j.Results) == 0 {
-		return ErrNoDecision
-	}
-	var errs []error
-	for i := range j.Results {
-		if err := end(&j.Results[i]); !errors.Is(err, ErrSettled) || !slices.Contains(errs, err) {
-			errs = append(errs, err)
+// limitsOfParts is Limits of all parts.
+func (r *Result) limitsOfParts() (list []LimitResult) {
+	var listed []int
+	for i := range r.Parts {
+		if !r.among(i, listed) {
+			listed = append(listed, i)
+			list = append(list, r.Parts[i].Limits()...)
 		}
 	}
-	return errors.Join(errs...)
+	return list
 }
 
-// unsettled reports to observers that the request was not settled.
-func (j *JointResult) unsettled(ctx context.Context, why error) {
-	for i := range j.Results {
-		j.Results[i].unsettled(ctx, why)
-	}
-}
-
-// counts reports whether one of the limiters counts a unit, or did.
-func (j *JointResult) counts(unit string) bool {
-	return slices.ContainsFunc(j.Results, func(r Result) bool {
-		return r.limiter != nil && (r.limiter.counts("", unit) || r.set != nil && r.set.counts(unit))
+// among reports whether a part is of the limiter and key of one of others.
+func (r *Result) among(part int, others []int) bool {
+	p := &r.Parts[part]
+	return p.limiter != nil && slices.ContainsFunc(others, func(other int) bool {
+		return p.limiter == r.Parts[other].limiter && p.key == r.Parts[other].key
 	})
 }

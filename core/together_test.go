@@ -1,17 +1,296 @@
 package core_test
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-func TestJointResultSettlesItsOwnChargesWhenTheCallersSliceIsReused(t *testing.T) {
+// Random charges of two keys, some of them of the same. What was allowed is
+// taken once, a denial takes nothing, results tell the bucket as it is, and a
+// request that waits RetryAfter and is alone is allowed.
+func TestChargesOfOneKeyAreExact(t *testing.T) {
+	denials := 0
+	rapid.Check(t, func(t *rapid.T) {
+		ctx := context.Background()
+		clock := limittest.NewClock()
+		requests := core.Limit{
+			Name: "requests", Capacity: 12, RefillRate: float64(rapid.IntRange(1, 9).Draw(t, "rate")), RefillInterval: time.Minute,
+			Mode: rapid.SampledFrom([]core.Mode{core.Continuous, core.Stepped, core.Aligned}).Draw(t, "mode"),
+		}
+		l := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api",
+			Limits: []core.Limit{requests, core.PerHour(30).WithName("hour"), core.PerHour(40).WithName("tokens").WithUnit("tokens")}},
+			core.WithLogger(slog.New(slog.DiscardHandler))))
+		left := func(key string) map[string]int64 {
+			res, err := l.Peek(ctx, key)
+			require.NoError(t, err)
+			has := make(map[string]int64)
+			for _, l := range res.Limits() {
+				has[l.Limit.Name] = l.Remaining
+			}
+			return has
+		}
+		for range 20 {
+			clock.Move(time.Duration(rapid.IntRange(0, 40_000).Draw(t, "ms")) * time.Millisecond)
+			var charges []core.Charge
+			sums := map[string]core.Units{"ann": {}, "bob": {}}
+			for range rapid.IntRange(1, 4).Draw(t, "charges") {
+				c := core.Charge{
+					Limiter: l, Key: rapid.SampledFrom([]string{"ann", "ann", "bob"}).Draw(t, "key"),
+					Units: core.Units{core.Requests: rapid.Int64Range(0, 6).Draw(t, "requests"), "tokens": rapid.Int64Range(0, 15).Draw(t, "tokens")},
+				}
+				charges = append(charges, c)
+				for unit, n := range c.Units {
+					sums[c.Key][unit] += n
+				}
+			}
+			before := map[string]map[string]int64{"ann": left("ann"), "bob": left("bob")}
+			j, err := core.AllowTogether(ctx, charges...)
+			require.NoError(t, err)
+			never := false
+			for i, res := range j.Parts {
+				key := charges[i].Key
+				has := left(key)
+				for _, limit := range res.Limits() {
+					name, sum := limit.Limit.Name, sums[key][cmp.Or(limit.Limit.Unit, core.Requests)]
+					never = never || sum > limit.Limit.Capacity
+					require.Equal(t, sum, limit.Cost, "charges of one key are one charge of the sum")
+					require.Equal(t, has[name], limit.Remaining, "charge %d tells what %q has; allowed %v", i, name, j.Allowed)
+					want := before[key][name]
+					if j.Allowed {
+						want -= sum
+					}
+					require.Equal(t, want, has[name], "%q of %s loses the sum if that is allowed, %v, or nothing", name, key, j.Allowed)
+				}
+			}
+			if j.Allowed {
+				continue
+			}
+			denials++
+			require.Equal(t, never, j.RetryAfter == core.Never, "charges whose sum is above a Capacity can never pass: %v", sums)
+			if !never {
+				require.Positive(t, j.RetryAfter, "a denial tells when to ask again")
+				clock.Move(j.RetryAfter - time.Microsecond)
+				early, err := core.AllowTogether(ctx, charges...)
+				require.NoError(t, err)
+				require.False(t, early.Allowed, "1 µs before RetryAfter of %v", j.RetryAfter)
+				clock.Move(time.Microsecond)
+				again, err := core.AllowTogether(ctx, charges...)
+				require.NoError(t, err)
+				require.True(t, again.Allowed, "after RetryAfter of %v the same charges alone are allowed, not in %v", j.RetryAfter, again.RetryAfter)
+			}
+		}
+	})
+	assert.Greater(t, denials, 20, "the premise: requests are denied")
+}
+
+// jointLimits are 7 slots, 10 requests and 900 tokens, whose estimates come
+// back.
+func jointLimits() []core.Limit {
+	return []core.Limit{core.InFlight(7).WithName("slots").WithMaxHold(time.Minute), core.PerDay(10).WithName("daily"),
+		core.PerDay(900).WithName("tokens").WithUnit("tokens").WithMaxHold(time.Minute)}
+}
+
+// twoCharges are 5 slots and requests, and 400 tokens, of the key k.
+func twoCharges(l *core.Limiter) []core.Charge {
+	return []core.Charge{
+		{Limiter: l, Key: "k", Units: core.Units{core.Requests: 2, "tokens": 100}},
+		{Limiter: l, Key: "k", Units: core.Units{core.Requests: 3, "tokens": 300}},
+	}
+}
+
+// wantLeft checks what the limits of key k have left.
+func wantLeft(t *testing.T, l *core.Limiter, rule string, want ...int64) {
+	t.Helper()
+	res, err := l.Peek(context.Background(), "k")
+	require.NoError(t, err)
+	var got []int64
+	for _, limit := range res.Limits() {
+		got = append(got, limit.Remaining)
+	}
+	assert.Equal(t, want, got, rule)
+}
+
+func mustTogether(t *testing.T, charges ...core.Charge) core.Result {
+	t.Helper()
+	j, err := core.AllowTogether(context.Background(), charges...)
+	require.NoError(t, err)
+	require.True(t, j.Allowed, "premise")
+	return j
+}
+
+func TestChargesOfOneKeyEndAsOne(t *testing.T) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		ctx := t.Context()
+		l := core.Must(core.NewLimiter(newStore(core.WithClock(limittest.NewClock().Now)), core.Policy{Name: "api", Limits: jointLimits(), OnFailure: core.FailClosed}))
+		j := mustTogether(t, twoCharges(l)...)
+		wantLeft(t, l, "the sum is taken", 2, 5, 500)
+		require.NoError(t, j.Parts[0].Hold(ctx))
+		require.NoError(t, j.Parts[0].Release(ctx))
+		require.NoError(t, j.Parts[1].Release(ctx), "a part may be released when the other one was")
+		wantLeft(t, l, "a part releases all slots", 7, 5, 500)
+		require.NoError(t, j.Parts[1].Settle(ctx, core.Units{"tokens": 250}))
+		wantLeft(t, l, "a part settles the whole estimate", 7, 5, 650)
+		require.ErrorIs(t, j.Parts[0].Undo(ctx), core.ErrSettled)
+		require.ErrorIs(t, j.Hold(ctx), core.ErrSettled)
+		wantLeft(t, l, "and only once", 7, 5, 650)
+		j = mustTogether(t, twoCharges(l)...)
+		assert.Len(t, j.Limits(), 3, "the limits of one decision are listed once")
+		require.NoError(t, j.Undo(ctx))
+		wantLeft(t, l, "Undo gives back the sum", 7, 5, 650)
+	})
+}
+
+// doStore is a store that decides no requests together. It calls before with the
+// number of each request, if that is set.
+type doStore struct {
+	core.Store
+
+	before func(n int) error
+	n      int
+}
+
+func (s *doStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
+	if s.before != nil {
+		s.n++
+		if err := s.before(s.n); err != nil {
+			return store.Answer{}, err
+		}
+	}
+	return s.Store.Do(ctx, r)
+}
+
+// Limiters of one policy, such as a tier's, have one bucket. Policies in shadow
+// mode take last.
+func TestLimitersOfOneBucketAndOfOthersTakeAllOrNothing(t *testing.T) {
+	stores := func(t *testing.T, test func(t *testing.T, s core.Store)) {
+		bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+			test(t, newStore(core.WithClock(limittest.NewClock().Now)))
+		})
+		t.Run("a store that decides one at a time", func(t *testing.T) {
+			test(t, &doStore{Store: core.NewMemoryStore(core.WithClock(limittest.NewClock().Now))})
+		})
+	}
+	stores(t, func(t *testing.T, s core.Store) {
+		ctx := t.Context()
+		limiter := func(name string, shadow bool) *core.Limiter {
+			return core.Must(core.NewLimiter(s, core.Policy{Name: name, Limits: jointLimits(), Shadow: shadow, OnFailure: core.FailClosed}))
+		}
+		one, two, trial := limiter("one", false), limiter("two", false), limiter("trial", true)
+		tier := core.Must(one.WithLimits(jointLimits()...))
+		j := mustTogether(t, append(append(append(twoCharges(one), core.Charge{Limiter: tier, Key: "k"}), twoCharges(two)...), twoCharges(trial)...)...)
+		wantLeft(t, one, "two charges and one by another limiter of the policy", 1, 4, 500)
+		wantLeft(t, two, "two charges", 2, 5, 500)
+		wantLeft(t, trial, "two charges in shadow mode", 2, 5, 500)
+		require.NoError(t, j.Parts[2].Release(ctx))
+		wantLeft(t, one, "a release by one of two limiters", 2, 4, 500)
+		require.NoError(t, j.Parts[4].Undo(ctx))
+		wantLeft(t, two, "Undo of one policy", 7, 10, 900)
+		require.NoError(t, j.Release(ctx))
+		wantLeft(t, one, "a release of all", 7, 4, 500)
+		wantLeft(t, trial, "a release of all", 7, 5, 500)
+
+		for name, denies := range map[string][]core.Charge{
+			"another policy":                    append(twoCharges(one), core.Charge{Limiter: two, Key: "k", Cost: 8}),
+			"another limiter of the policy":     {{Limiter: one, Key: "k", Cost: 4}, {Limiter: tier, Key: "k"}},
+			"a policy that is asked first":      append(twoCharges(two), core.Charge{Limiter: one, Key: "k", Cost: 5}),
+			"another one than in shadow mode":   append(twoCharges(trial), core.Charge{Limiter: one, Key: "k", Cost: 5}),
+			"one limiter of two, of other keys": {{Limiter: one, Key: "k"}, {Limiter: one, Key: "j", Cost: 8}},
+		} {
+			j, err := core.AllowTogether(ctx, denies...)
+			require.NoError(t, err)
+			assert.False(t, j.Allowed, name)
+			assert.Positive(t, j.RetryAfter, name)
+			require.NoError(t, errors.Join(j.Release(ctx), j.Undo(ctx), j.Parts[0].Release(ctx), j.Parts[0].Undo(ctx)))
+			wantLeft(t, one, "denied by "+name, 7, 4, 500)
+			wantLeft(t, two, "denied by "+name, 7, 10, 900)
+			wantLeft(t, trial, "denied by "+name, 7, 5, 500)
+		}
+
+		full := mustTogether(t, core.Charge{Limiter: trial, Key: "k", Cost: 4}, core.Charge{Limiter: trial, Key: "k", Cost: 4})
+		for i := range full.Parts {
+			assert.True(t, full.Parts[i].ShadowDenied, "8 of 7 slots, in shadow mode")
+		}
+		require.NoError(t, errors.Join(full.Release(ctx), full.Undo(ctx)))
+		wantLeft(t, trial, "and nothing is taken or given back", 7, 5, 500)
+	})
+}
+
+// An error of the store is one of the decision, so the policy's OnFailure
+// decides. What the store held is ended there, and what the process holds under
+// FailLocal in the process.
+func TestTogetherWhileAStoreComesAndGoes(t *testing.T) {
+	ctx := t.Context()
+	away := func(int) error { return errors.New("away") }
+	for _, mode := range []core.FailureMode{core.FailClosed, core.FailLocal, core.FailOpen} {
+		s := &doStore{Store: core.NewMemoryStore(core.WithClock(limittest.NewClock().Now))}
+		l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: jointLimits(), OnFailure: mode}))
+		other := core.Charge{Limiter: l, Key: "other"}
+		for fails := 1; fails <= 2; fails++ {
+			s.before, s.n = func(n int) error {
+				if n == fails {
+					return away(n)
+				}
+				return nil
+			}, 0
+			j, err := core.AllowTogether(ctx, append(twoCharges(l), other)...)
+			s.before = nil
+			if mode == core.FailClosed {
+				require.ErrorIs(t, err, core.ErrUnavailable, "call %d", fails)
+			} else {
+				require.NoError(t, err)
+				require.True(t, j.Allowed, "%v, call %d", mode, fails)
+				require.NoError(t, errors.Join(j.Release(ctx), j.Undo(ctx)))
+			}
+			wantLeft(t, l, "what one store gave does not come back to another", 7, 10, 900)
+		}
+		if mode != core.FailLocal {
+			continue
+		}
+		inStore := mustTogether(t, twoCharges(l)...)
+		s.before = away
+		local := mustTogether(t, twoCharges(l)...)
+		assert.Equal(t, core.FromFallback, local.Parts[1].Source, "premise")
+		require.ErrorIs(t, inStore.Release(ctx), core.ErrUnavailable)
+		s.before = nil
+		wantLeft(t, l, "a release that was lost comes back after MaxHold", 2, 5, 500)
+		require.NoError(t, local.Undo(ctx))
+		wantLeft(t, l, "the process's own are no other's", 2, 5, 500)
+		require.NoError(t, inStore.Undo(ctx))
+		s.before = away
+		wantLeft(t, l, "and came back in the process", 7, 10, 900)
+	}
+}
+
+func TestObserversSeeTheSlotsOfChargesOfOneKeyOnce(t *testing.T) {
+	seen := &slotsSeen{}
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(9).WithMaxHold(time.Hour)}},
+		core.WithObserver(seen.observe)))
+	inUse := func() int64 {
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
+		return seen.inUse
+	}
+	j := mustTogether(t, core.Charge{Limiter: l, Key: "k", Cost: 2}, core.Charge{Limiter: l, Key: "k", Cost: 3})
+	assert.EqualValues(t, 5, inUse())
+	require.NoError(t, j.Release(t.Context()))
+	assert.EqualValues(t, 0, inUse())
+}
+
+func TestChargesAreSettledWhenTheCallersSliceIsReused(t *testing.T) {
 	ctx := t.Context()
 	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), "api", core.PerHour(10))
 	charges := []core.Charge{{Limiter: l, Key: "ann", Cost: 4}, {Limiter: l, Key: "acme", Cost: 4}}
@@ -26,15 +305,17 @@ func TestJointResultSettlesItsOwnChargesWhenTheCallersSliceIsReused(t *testing.T
 	assert.EqualValues(t, 9, limittest.Left(t, l, "acme"))
 }
 
-// Tests of handlers make JointResults that no limiter returned.
-func TestJointResultThatNoLimiterReturned(t *testing.T) {
+// Tests of handlers make Results that no limiter returned.
+func TestPartsThatNoLimiterReturned(t *testing.T) {
 	ctx := t.Context()
-	for _, j := range []core.JointResult{{}, {Allowed: true, Results: []core.Result{{Allowed: true}}}, {Results: []core.Result{{}, {Allowed: true}}}} {
+	for _, j := range []core.Result{{Allowed: true, Parts: []core.Result{{Allowed: true}}}, {Parts: []core.Result{{}, {Allowed: true}}}} {
 		assert.ErrorIs(t, j.Undo(ctx), core.ErrNoDecision)
+		assert.ErrorIs(t, j.Release(ctx), core.ErrNoDecision)
+		assert.ErrorIs(t, j.Hold(ctx), core.ErrNoDecision)
 		assert.ErrorIs(t, j.Settle(ctx, nil), core.ErrNoDecision)
 		assert.ErrorIs(t, j.Settle(ctx, core.Units{core.Requests: 1}), core.ErrUnit, "no limiter counts anything")
 		j.WriteHeaders(http.Header{})
-		assert.Equal(t, http.StatusTooManyRequests, j.Problem().Status)
+		assert.Equal(t, http.StatusTooManyRequests, core.Problem(j).Status)
 	}
 }
 

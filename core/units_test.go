@@ -64,8 +64,8 @@ func TestAllowAtMostInShadowModeAndWithoutAStore(t *testing.T) {
 	assert.EqualValues(t, 7, res.Cost, "nobody says that there are fewer")
 	j, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "a", Cost: 3}, core.Charge{Limiter: l, Key: "b", Cost: 4})
 	require.NoError(t, err)
-	assert.EqualValues(t, 3, j.Results[0].Cost)
-	assert.EqualValues(t, 4, j.Results[1].Cost)
+	assert.EqualValues(t, 3, j.Parts[0].Cost)
+	assert.EqualValues(t, 4, j.Parts[1].Cost)
 }
 
 // Requests that are asked for by number are a unit like others: where no limit
@@ -119,38 +119,6 @@ func TestStepsOfALimitThatIsNotCharged(t *testing.T) {
 	take(core.Units{"tokens": 0}) // 50 have come
 	assert.True(t, take(core.Units{"tokens": 50}).Allowed)
 	assert.Equal(t, 30*time.Second, take(core.Units{"tokens": 1}).RetryAfter)
-}
-
-// A debt is at most what the periods of 4,096 pay, however much comes with one.
-func TestDebtOfACalendarIsPaid(t *testing.T) {
-	ctx := t.Context()
-	clock := limittest.NewClock()
-	limit := core.Limit{Capacity: 5, RefillRate: 1000, RefillInterval: 24 * time.Hour}.In(time.UTC).WithName("a")
-	limit = limit.Anchored(time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC))
-	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api", limit)
-	require.NoError(t, l.Debit(ctx, "k", 1<<60))
-	res, err := l.Allow(ctx, "k")
-	require.NoError(t, err)
-	assert.False(t, res.Allowed)
-	assert.InDelta(t, 4097*24, res.RetryAfter.Hours(), 24)
-	clock.Move(res.RetryAfter)
-	limittest.Use(t, l, "k", 1)
-}
-
-// A tiny share of a quota still fills its bucket within 4,096 periods.
-func TestTinyShareOfACalendar(t *testing.T) {
-	ctx := t.Context()
-	l, err := core.NewLimiter(&limittest.AwayStore{Err: errors.New("away")}, core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerWeek(1)}, LocalShare: 1e-6,
-	})
-	require.NoError(t, err)
-	res, err := l.Allow(ctx, "k")
-	require.NoError(t, err)
-	assert.True(t, res.Allowed)
-	res, err = l.Allow(ctx, "k")
-	require.NoError(t, err)
-	assert.False(t, res.Allowed)
-	assert.InDelta(t, 4096*7*24, res.RetryAfter.Hours(), 7*24)
 }
 
 // A limit that counted tokens when the decision was made was charged nothing,

@@ -89,7 +89,7 @@ func TestTwiceTheCapacityCanBePromised(t *testing.T) {
 		clock := limittest.NewClock()
 		l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "jobs", limit)
 		var delays []time.Duration
-		for range 1 + 2 { // a full bucket, and twice that
+		for range 2 { // a full bucket, and as much again
 			r, err := l.Reserve(t.Context(), "batch", limit.Capacity)
 			if err != nil {
 				t.Fatal(err)

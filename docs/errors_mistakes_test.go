@@ -282,14 +282,6 @@ func errorsOfDecisions(t *testing.T, say func(error)) {
 	_, err = httplimit.CostByContentLength(1)(&http.Request{ContentLength: -1})
 	say(err)
 	say(store.ErrApart)
-
-	promised := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(1)}}))
-	for ok := true; ok; {
-		reservation, err := promised.Reserve(ctx, "ann", 1)
-		require.NoError(t, err)
-		ok = reservation.OK()
-	}
-	say(promised.WaitN(context.Background(), "ann", 1))
 	errorsOfSlots(t, say)
 	errorsOfStores(t, say)
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // Each refill mode is in all lists of modes that nothing else makes: in those
-// of documents, of words, and of the generators of limits, so that the script
-// and its reference implementation, stores and simulations decide under it.
+// of documents, of words, and of the generators of limits, so that the scripts
+// and stores decide under it.
 func TestEveryModeIsInAllLists(t *testing.T) {
 	for mode := core.Continuous; !strings.Contains(mode.String(), "("); mode++ {
 		if mode == core.Concurrent {

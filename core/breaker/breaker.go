@@ -88,7 +88,7 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 }
 
 // DoTogether has next decide requests in one step.
-func (s *Store) DoTogether(ctx context.Context, requests []store.Request) (answers []store.JointAnswer, err error) {
+func (s *Store) DoTogether(ctx context.Context, requests []store.Request) (answers []store.Answer, err error) {
 	err = s.call(ctx, func(ctx context.Context) error {
 		answers, err = s.below.DoTogether(ctx, requests)
 		return err

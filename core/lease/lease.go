@@ -11,16 +11,26 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
 	"github.com/tokenbucket-go/ratelimit/core/store"
+)
+
+const (
+	// life is for how long tokens may be used that were taken ahead, from when
+	// the call was sent. So no window of d admits more than MaxIn(d + life).
+	life = 100 * time.Millisecond
+	// share: a lease has at most the smallest Capacity divided by this.
+	share = 10
+	// shards is how many locks the keys are spread over.
+	shards = 16
+	// maxWatched bounds the keys that are watched for being busy. Other keys
+	// get no leases.
+	maxWatched = 1 << 16
 )
 
 // below is embedded under a name that is not exported.
@@ -31,155 +41,311 @@ type below = layer.Layer
 //
 // A key with two requests within 50 ms leases tokens with its next decision:
 // one at first, then twice as many each time they are used up within 50 ms. A
-// lease is at most a tenth of the smallest Capacity, and half of what the
-// bucket has left. A key whose callers want more at once than the largest lease
-// has leases nothing for a second: waiting for one small lease after another
-// would be slower than none. The Store gives a lease back if nothing uses it
-// for 100 to 200 ms. A lease ends after 2 s.
+// lease is at most a tenth of the smallest Capacity, and half of what the bucket
+// had left.
 //
-// Leases admit nothing beyond the limits: leased tokens have left the bucket,
-// and it does not refill behind them until the lease has ended. Only Allow and
-// AllowN use them, and only for one list of limits a key. Decisions on a lease
-// have the Source core.FromLease, and cost no call and no allocation. Up to
-// 65,536 keys are watched for being busy.
-//
-// Every request that a lease does not decide settles the lease that it meets:
-// unused tokens come back with its call, or with one before it, and nothing
-// more is taken from the lease. After the answer of a debit or a Reset, no
-// lease that was asked for before is used, not even one whose answer comes
-// later.
+// Leased tokens have left the bucket. They are used within 100 ms of sending the
+// call, and the rest is given back then. So in a window of d up to MaxIn(d + 100
+// ms) are admitted. Peek and other calls don't see the tokens that are on lease.
+// Only Allow and AllowN use them, for policies whose limits count requests and
+// only refill. Decisions on a lease have the Source core.FromLease, and cost no
+// call and no allocation. Up to 65,536 keys are watched for being busy.
 type Store struct {
 	below
 
-	now     func() time.Time // the process's clock
-	idle    time.Duration    // for how long an unused lease stays here
 	timeout time.Duration
-	most    int64       // the largest lease, in tokens
-	apart   atomic.Bool // next has returned ErrApart: it decides no requests on several buckets together
+	most    int64 // the largest lease, in tokens
 	shards  [shards]shard
 }
 
-func init() {
-	hook.Lease = func(s *Store) (now *func() time.Time, idle *time.Duration) { return &s.now, &s.idle }
-}
-
 // New returns a Store around next, with leases of at most so many tokens. A
-// decision that waits for a lease which another one renews fails after the
-// timeout, which should be that of next. [core.NewLimiter] reports a timeout
-// that is not above 0.
+// decision that waits for a lease fails after the timeout, which should be that
+// of next. [core.NewLimiter] reports a timeout that is not above 0.
 //
 // [core.NewLimiter]: https://pkg.go.dev/github.com/tokenbucket-go/ratelimit/core#NewLimiter
 func New(next store.Store, most int64, timeout time.Duration) *Store {
-	s := &Store{below: layer.On(next), idle: idle, timeout: timeout, most: most}
-	s.now = s.Config().Now
+	s := &Store{below: layer.On(next), timeout: timeout, most: most}
 	if timeout <= 0 {
 		s.Config().ArgumentError("lease.New timeout", timeout, "must be above 0")
 	}
 	return s
 }
 
+// shard is a part of the watched keys, with a lock of its own.
+type shard struct {
+	mu   sync.Mutex             // guards all below, and the keys in it; never held across I/O
+	keys map[uint64]*watchedKey // by Request.Hash: of two buckets with the same hash, one is watched
+	used int64                  // decisions on leases
+	_    [40]byte               // keeps two locks off one cache line
+}
+
+// watchedKey is a key that may be busy, and its lease.
+type watchedKey struct {
+	request store.Request // the first one: all leases are of its limits
+	asked   time.Time     // when next was last asked for a decision
+	size    int64         // of the next lease, in tokens
+
+	taken    store.Answer  // of the call that took the lease
+	sent     time.Time     // when that was sent
+	left     int64         // tokens of the lease that are not used
+	renewing chan struct{} // closed when a call under way has brought a lease; nil: there is none
+}
+
 // Do decides r on the lease of its key, if that has enough tokens. Otherwise
-// next decides, and the lease is settled with that call or before it. If the
-// key is busy, the call also renews the lease, and other requests wait for it.
+// next decides. If the key is busy, that call takes a lease too, and other
+// requests wait for it.
 func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
+	if !leasable(&r) {
+		return s.Next.Do(ctx, r)
+	}
 	if err := s.Config().ClockError(); err != nil { // a lease must not decide at an instant that no store would accept
 		return a, err
 	}
-	if s.use(&r, &a, s.now()) {
-		return a, nil
-	}
-	if !r.Takes() {
-		if r.Charges() {
-			s.block(&r)
-			defer s.unblock(&r)
-		}
-		return s.ask(ctx, r, s.meet(&r))
-	}
-	arrived := time.Now()
-	for first := true; ; first = false {
-		settlement, led, done := s.choose(&r)
+	var timeout <-chan time.Time
+	for {
+		used, ahead, wait := s.use(&r, &a)
 		switch {
-		case led != nil:
-			return led.wait(ctx)
-		case done == nil:
-			return s.ask(ctx, r, settlement)
+		case used:
+			return a, nil
+		case wait == nil && ahead == 0:
+			return s.Next.Do(ctx, r)
+		case wait == nil:
+			return s.renew(ctx, r, ahead)
 		}
-		if first { // the timeout is for all rounds of this loop together
-			var cancel context.CancelFunc
-			ctx, cancel = context.WithDeadline(ctx, arrived.Add(s.timeout)) //nolint:fatcontext // in the first round alone
-			defer cancel()
+		if timeout == nil {
+			timer := time.NewTimer(s.timeout)
+			defer timer.Stop()
+			timeout = timer.C
 		}
 		select {
-		case <-done:
+		case <-wait:
 		case <-ctx.Done():
 			return a, ctx.Err()
-		}
-		if s.use(&r, &a, s.now()) {
-			return a, nil
+		case <-timeout:
+			return a, fmt.Errorf("no lease within %v: %w", s.timeout, context.DeadlineExceeded)
 		}
 	}
 }
 
-// DoTogether has next decide requests in one step. They settle the leases of
-// their keys first, so that they can take all the tokens of this process.
-func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
-	if s.apart.Load() && !layer.OneBucket(requests) {
-		return nil, store.ErrApart
+// leasable reports whether leased tokens can decide r.
+func leasable(r *store.Request) bool {
+	if r.Action != bucket.Take || r.Dry || r.Times > 0 || r.N <= 0 || r.Each != nil || !r.Set.Plain {
+		return false
 	}
-	if err := s.Config().ClockError(); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout) // for the waits for renewals and the decision together
-	defer cancel()
-	for i := range requests {
-		if err := s.await(ctx, &requests[i]); err != nil {
-			return nil, err
+	for i := range r.Set.Rates {
+		if r.Set.Rates[i].Other {
+			return false
 		}
 	}
-	for i := range requests {
-		s.sendSettlement(ctx, s.meet(&requests[i]))
-	}
-	answers, err := s.below.DoTogether(ctx, requests)
-	if errors.Is(err, store.ErrApart) {
-		s.apart.Store(true)
-	}
-	written := err
-	for i := range answers {
-		written = errors.Join(written, answers[i].Err) // next may have written none of them then
-	}
-	for i := range requests {
-		s.settled(&requests[i], written)
-	}
-	return answers, err
+	return true
 }
 
-// Reset has next forget a bucket, and with it the lease.
+// use decides r on the lease of its key, and sets a. Otherwise wait is what to
+// wait for, or r is to ask next, and to take tokens for so many times ahead.
+func (s *Store) use(r *store.Request, a *store.Answer) (used bool, ahead int64, wait <-chan struct{}) {
+	now := s.Config().Now()
+	sh := &s.shards[r.Hash()%shards]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	k := sh.watch(r, now)
+	if k == nil {
+		return false, 0, nil
+	}
+	if k.left >= r.N && !now.Before(k.sent) && now.Sub(k.sent) < life {
+		k.left -= r.N
+		sh.used++
+		*a = k.taken
+		a.Source = bucket.FromLease
+		a.Levels.Unshare()
+		a.Age(r.Set, now.Sub(k.sent).Microseconds())
+		for i := range r.Set.Rates {
+			l := a.Levels.At(i)
+			if l.Units += k.left * r.Set.Rates[i].Unit; l.Units >= r.Set.Rates[i].Unit {
+				l.Ready = 0
+			}
+		}
+		return true, 0, nil
+	}
+	if k.renewing != nil {
+		return false, 0, k.renewing
+	}
+	ahead = k.nextSize(s.most, now) / r.N
+	if ahead > 0 {
+		k.renewing = make(chan struct{})
+	}
+	return false, ahead, nil
+}
+
+// watch returns the watched key of r, which it begins to watch if necessary; nil
+// if too many keys are watched, or a busy one has the same hash or other limits.
+// mu is held.
+func (sh *shard) watch(r *store.Request, now time.Time) *watchedKey {
+	hash := r.Hash()
+	k := sh.keys[hash]
+	switch {
+	case k != nil && k.request.Set == r.Set && k.request.SameBucket(r):
+		return k
+	case k != nil && k.busy(now):
+		return nil
+	}
+	// For each new key it forgets up to two that are not busy, so that a spike
+	// of keys is forgotten as traffic goes on.
+	looks := 2
+	for other, k := range sh.keys {
+		if looks--; looks < 0 {
+			break
+		}
+		if !k.busy(now) {
+			delete(sh.keys, other)
+		}
+	}
+	if len(sh.keys) >= maxWatched/shards {
+		return nil
+	}
+	if sh.keys == nil {
+		sh.keys = make(map[uint64]*watchedKey)
+	}
+	k = &watchedKey{request: r.Clone()}
+	sh.keys[hash] = k
+	return k
+}
+
+// busy reports whether k must stay watched. The shard's mu is held.
+func (k *watchedKey) busy(now time.Time) bool {
+	return k.renewing != nil || k.left > 0 || now.Sub(k.asked) <= life
+}
+
+// nextSize returns how many tokens a decision should lease beyond its cost:
+// about what the key uses in 100 ms. 0 means no lease. The shard's mu is held.
+//
+// Example: requests come every ms. The sizes are 0 for the first, then 1, 2, 4,
+// … up to the maximum, as long as each lease is used up within 50 ms. A size
+// that lasts 50 to 200 ms stays, and one that lasts longer is halved.
+func (k *watchedKey) nextSize(most int64, now time.Time) int64 {
+	age := now.Sub(k.asked)
+	k.asked = now
+	switch {
+	case age < life/2:
+		k.size = max(1, 2*k.size)
+	case age > 2*life:
+		k.size /= 2
+	}
+	k.size = min(k.size, most, k.request.Set.LeastCapacity()/share)
+	left := k.size
+	for i := range k.request.Set.Rates { // half of what the bucket had left
+		if !k.taken.Allowed { // not known
+			break
+		}
+		left = min(left, k.taken.Remaining(k.request.Set, i)/2)
+	}
+	return max(0, left)
+}
+
+// renew has next decide r, and take the tokens for so many more requests ahead.
+// If ctx ends before the answer comes, the tokens are given back.
+func (s *Store) renew(ctx context.Context, r store.Request, ahead int64) (store.Answer, error) {
+	type result struct {
+		a   store.Answer
+		err error
+	}
+	done := make(chan result, 1)
+	own := r.Clone() // the caller may reuse the key when it returns
+	own.Times = 1 + ahead
+	go func() {
+		sent := s.Config().Now()
+		a, err := s.take(own)
+		s.renewed(&own, &a, err, sent)
+		done <- result{a, err}
+	}()
+	select {
+	case res := <-done:
+		return res.a, res.err
+	case <-ctx.Done():
+		go func() {
+			if res := <-done; res.err == nil && res.a.Allowed {
+				s.giveBack(own, own.N)
+			}
+		}()
+		return store.Answer{}, ctx.Err()
+	}
+}
+
+// take has next decide r in a goroutine that no caller waits in, where a panic
+// would end the process: it is an error.
+func (s *Store) take(r store.Request) (a store.Answer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the store panicked: %v", p)
+		}
+	}()
+	return s.Next.Do(context.Background(), r)
+}
+
+// renewed makes what a call has taken, beyond what r itself takes, the lease of
+// its key, and has it given back when its life is over.
+func (s *Store) renewed(r *store.Request, a *store.Answer, err error, sent time.Time) {
+	sh := &s.shards[r.Hash()%shards]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	k := sh.keys[r.Hash()]
+	close(k.renewing)
+	k.renewing = nil
+	if err != nil || !a.Allowed {
+		k.size, k.taken = 0, store.Answer{} // begin with small leases again
+		return
+	}
+	left := (a.Granted - 1) * r.N
+	if k.left > 0 { // of a lease before, which had too few for r
+		go s.giveBack(k.request, k.left)
+	}
+	k.taken, k.sent, k.left = *a, sent, left
+	if left > 0 {
+		time.AfterFunc(life-s.Config().Now().Sub(sent), func() { s.expire(k, sent) })
+	}
+	for i := range r.Set.Rates { // what this process has can be used too
+		a.Levels.At(i).Units += left * r.Set.Rates[i].Unit
+	}
+}
+
+// expire gives back what is left of a lease that was asked for at an instant.
+func (s *Store) expire(k *watchedKey, sent time.Time) {
+	sh := &s.shards[k.request.Hash()%shards]
+	sh.mu.Lock()
+	left := int64(0)
+	if k.sent.Equal(sent) {
+		left, k.left = k.left, 0
+	}
+	sh.mu.Unlock()
+	s.giveBack(k.request, left)
+}
+
+// giveBack returns tokens. It tries once: without it they refill.
+func (s *Store) giveBack(r store.Request, tokens int64) {
+	if tokens > 0 {
+		r.Request = bucket.Request{Set: r.Set, Action: bucket.Charge, N: -tokens}
+		_, _ = s.take(r)
+	}
+}
+
+// Reset has next forget a bucket.
 func (s *Store) Reset(ctx context.Context, policy, key string) error {
-	r := store.NewRequest(policy, key, bucket.Request{})
-	s.block(&r)
-	defer s.unblock(&r)
-	lost := s.meet(&r)
-	err := s.Next.Reset(ctx, policy, key)
-	if lost != nil { // it is not given back unless the reset fails
-		s.settled(lost, err)
-	}
-	return err
+	return s.Next.Reset(ctx, policy, key)
 }
 
 // GiveBack ends all leases and returns when next has their tokens. Call it at
 // the end of a process.
 func (s *Store) GiveBack() {
-	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
-	defer cancel()
 	var wait sync.WaitGroup
 	for i := range s.shards {
-		wait.Go(func() {
-			for _, r := range s.shards[i].leased() {
-				_ = s.await(ctx, &r)
-				s.meet(&r)
-				s.giveBack(r)
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		for _, k := range sh.keys {
+			if left := k.left; left > 0 {
+				k.left = 0
+				wait.Go(func() { s.giveBack(k.request, left) })
 			}
-		})
+		}
+		sh.mu.Unlock()
 	}
 	wait.Wait()
 }
@@ -193,119 +359,4 @@ func (s *Store) Used() (n int64) {
 		sh.mu.Unlock()
 	}
 	return n
-}
-
-// This file settles leases. A request that a lease does not decide meets the
-// lease of its bucket: that ends, and the request carries its [bucket.Ending]
-// to next. Until a call with it is answered, every call that returns or charges
-// tokens carries the Ending too, because next may execute it first: while next
-// still holds the tokens of the lease, it has no room for those that were used
-// of them. Settling a lease a second time changes nothing.
-
-// ask has next decide r, which has met the lease of its bucket. Before it sends
-// what meet returned.
-func (s *Store) ask(ctx context.Context, r store.Request, settlement *store.Request) (a store.Answer, err error) {
-	s.sendSettlement(ctx, settlement)
-	a, err = s.Next.Do(ctx, r)
-	s.settled(&r, err)
-	return a, err
-}
-
-// sendSettlement settles a lease by a call of its own, before that of a request
-// which can't. nil: there is none.
-func (s *Store) sendSettlement(ctx context.Context, settlement *store.Request) {
-	if settlement == nil {
-		return
-	}
-	r := *settlement
-	if r.Set = r.Set.ForRefund(r.Key()); r.Set == nil { // nothing of its limits is left
-		s.settled(settlement, nil)
-		return
-	}
-	_, err := s.Next.Do(ctx, r)
-	s.settled(settlement, err)
-}
-
-// meet ends the lease of r's bucket, and has r settle it. If r can't, because
-// it is under other limits or ends a hold of its own, meet returns the request
-// that settles it, which must be sent before r.
-func (s *Store) meet(r *store.Request) (settlement *store.Request) {
-	sh := s.shard(r)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	return sh.meet(r)
-}
-
-// settled notes that a call with r was answered, so that the lease is settled
-// which r has met. After an error, when the call may have been executed or not,
-// it settles the lease again, in the background.
-func (s *Store) settled(r *store.Request, err error) {
-	if r.Ends.Ticket == 0 {
-		return
-	}
-	sh := s.shard(r)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	k := sh.keys[r.Hash()]
-	switch {
-	case k == nil || k.ending.Ticket != r.Ends.Ticket: // another call has settled it, or r ends a hold of another kind
-	case err == nil:
-		k.ending = bucket.Ending{}
-	default:
-		go s.giveBack(k.settling())
-	}
-}
-
-// giveBack sends r, a refund, with the lease that it settles. It tries once:
-// without it the lease ends by itself and the tokens refill.
-func (s *Store) giveBack(r store.Request) {
-	if r.N == 0 && r.Ends.Ticket == 0 {
-		return
-	}
-	if p := r.Set.ForRefund(r.Key()); p != nil {
-		back := r
-		back.Set = p
-		_, _ = s.inBackground(back)
-	}
-	s.settled(&r, nil)
-}
-
-// inBackground has next decide r in a goroutine that no caller waits in, where
-// a panic would end the process: it is an error.
-func (s *Store) inBackground(r store.Request) (a store.Answer, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the store panicked: %v", p)
-		}
-	}()
-	return s.Next.Do(context.Background(), r)
-}
-
-// block has the key of r lease nothing until unblock, and a lease under way
-// settled as soon as it comes. Otherwise a lease that next granted before it
-// executed r would still be used after r is answered.
-func (s *Store) block(r *store.Request) {
-	sh := s.shard(r)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if sh.blocked == nil {
-		sh.blocked = make(map[uint64]int)
-	}
-	sh.blocked[r.Hash()]++
-	if k := sh.bucketOf(r); k != nil && k.renewal != nil {
-		k.renewal.dropped = true
-	}
-}
-
-func (s *Store) unblock(r *store.Request) {
-	sh := s.shard(r)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if sh.blocked[r.Hash()]--; sh.blocked[r.Hash()] == 0 {
-		delete(sh.blocked, r.Hash())
-	}
-}
-
-func (s *Store) shard(r *store.Request) *shard {
-	return &s.shards[r.Hash()%shards]
 }

@@ -11,7 +11,7 @@ import (
 type Admission struct {
 	// Verdict is what the middleware does.
 	Verdict Verdict
-	// Result is the decision: of several limiters the tightest. It is zero if
+	// Result is the decision: of several limiters that of all. It is zero if
 	// there is none: for a failed request and for one that passes without a
 	// limit.
 	Result core.Result
@@ -48,20 +48,13 @@ const (
 
 // Problem describes a denial: the limits of all limiters that lack tokens.
 func (a *Admission) Problem() core.ProblemDetails {
-	if a.joint != nil {
-		return a.joint.result.Problem()
-	}
 	return core.Problem(a.Result)
 }
 
 // WriteHeaders writes the header fields of the decision to h, if the request
 // had nowhere to put them when Begin was called.
 func (a *Admission) WriteHeaders(h HeaderWriter) {
-	if a.joint != nil {
-		writeJointHeaders(a.joint.result, h)
-	} else {
-		writeHeaders(a.Result, new(field.Room), h)
-	}
+	writeHeaders(a.Result, new(field.Room), h)
 }
 
 // Charged reports whether a limiter allowed the request and took its tokens.
@@ -90,7 +83,7 @@ func (a *Admission) Limiter() *core.Limiter { return a.limiter }
 // are none. A decision packed as a plan holds nothing: see [hook.PackedResult].
 func (a *Admission) holding() []core.Result {
 	if a.joint != nil {
-		return a.joint.result.Results
+		return a.joint.result.Parts
 	}
 	if _, whole := a.decision.packed.From.(*core.Result); !whole { // the others hold nothing
 		return nil

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-
-	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 // WantsEnd reports whether End must be called.
@@ -64,7 +62,7 @@ func (e *Engine[C]) settle(c C, a *Admission, status int) {
 			if a.joint != nil {
 				unsettled(a.ctx, a.joint.result, err)
 			} else {
-				unsettled(a.ctx, core.JointResult{Results: []core.Result{a.decision.result()}}, err)
+				unsettled(a.ctx, a.decision.result(), err)
 			}
 		}
 	}()

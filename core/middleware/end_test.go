@@ -25,12 +25,9 @@ type slotStore struct {
 
 func (s *slotStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	switch {
-	case r.Action == bucket.End:
+	case r.Action == bucket.Charge && r.Ends != nil:
 		s.ends.Add(1)
-		if r.EndsToo != nil {
-			s.ends.Add(int64(len(*r.EndsToo)))
-		}
-	case r.Action == bucket.Acquire && r.Ends.Ticket == r.Ticket:
+	case r.Action == bucket.Extend:
 		s.holds.Add(1)
 	}
 	return s.Store.Do(ctx, r)

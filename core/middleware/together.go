@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 )
 
 const twiceMessage = "ratelimit: a request was charged twice by one policy for the same key; check whether its middleware is installed twice"
@@ -26,7 +27,7 @@ func warnTwice(once *sync.Once, x Request, outer *Decision, limiter *core.Limite
 
 // joint is the decision of several limiters.
 type joint struct {
-	result core.JointResult
+	result core.Result
 	rules  []owner
 	by     *middleware
 }
@@ -79,8 +80,7 @@ func decideTogether[C any](rules []rule[C], o *Options[C], c C, a *Admission, wa
 	if err != nil {
 		return false, err
 	}
-	a.joint, a.Result = j, j.result.Tightest()
-	a.Result.Allowed = j.result.Allowed
+	a.joint, a.Result = j, j.result
 	return false, nil
 }
 
@@ -116,7 +116,7 @@ func (j *joint) denied() (denied []core.Result) {
 	if j.result.Allowed {
 		return nil
 	}
-	for _, r := range j.result.Results {
+	for _, r := range j.result.Parts {
 		if !r.Allowed {
 			denied = append(denied, r)
 		}
@@ -141,12 +141,12 @@ func (j *joint) answer(x Request, outer *Decision) {
 		warnTwice(&j.by.warnTwice, x, outer, k.limiter, k.key)
 	}
 	for _, i := range order(j.result) {
-		packed, _ := pack(j.result.Results[i])
+		packed, _ := pack(j.result.Parts[i])
 		outer = &Decision{packed: packed, limiter: j.rules[i].limiter, key: j.rules[i].key, outer: outer, by: j.by}
 	}
 	x.SetDecision(outer)
 	if fields := x.Response(); fields != nil {
-		writeJointHeaders(j.result, fields)
+		writeHeaders(j.result, new(field.Room), fields)
 	}
 }
 

@@ -19,7 +19,6 @@ type batches struct {
 	*server
 
 	config   store.Config
-	prefix   string // what keyPrefix returned
 	nodes    nodes
 	breakers circuit.Group
 
@@ -60,7 +59,7 @@ func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error)
 	}
 	o, err := s.decide(ctx, r, nil)
 	if err != nil {
-		return store.Answer{}, &failure{inPolicy(r.Policy()), serverClock(err)}
+		return store.Answer{}, &failure{inPolicy(r.Policy()), err}
 	}
 	s.eviction.look(s.server)
 	return o.answer, nil
@@ -68,7 +67,7 @@ func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error)
 
 // DoTogether has one script call decide two or more requests. It returns
 // [store.ErrApart] if their keys may be on different servers.
-func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
+func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]store.Answer, error) {
 	if s.sharded.Load() && !layer.OneBucket(requests) {
 		return nil, store.ErrApart
 	}
@@ -81,14 +80,9 @@ func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]s
 	}
 	o, err := s.decide(ctx, requests[0], others)
 	if err != nil {
-		return nil, &failure{"", serverClock(err)}
+		return nil, &failure{"", err}
 	}
 	s.eviction.look(s.server)
-	for i, a := range o.joint {
-		if a.Err != nil {
-			o.joint[i].Err = &failure{inPolicy(requests[i].Policy()), a.Err}
-		}
-	}
 	return o.joint, nil
 }
 
@@ -119,7 +113,7 @@ func (s *batches) del(ctx context.Context, key string) error {
 		var err error
 		defer func() { done <- err }()
 		defer recovered(&err)
-		err = withoutArguments(s.client.Del(own, key).Err())
+		err = withoutArguments(s.client.Del(own, key, holdsKey(s.prefix, key)).Err())
 	}()
 	select {
 	case err := <-done:

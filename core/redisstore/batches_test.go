@@ -2,10 +2,7 @@ package redisstore
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"math"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,23 +38,12 @@ func (s *stuckServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 		if _, decides := cmd.(sentOnce); !decides {
 			return errors.New("not a decision")
 		}
-		n, _ := cmd.Args()[2].(int)
-		sent := sending{n, make(chan struct{})}
+		sent := sending{decisions(cmd), make(chan struct{})}
 		s.sent <- sent
 		<-sent.answer
-		grant(cmd, n)
+		grant(cmd)
 		return nil
 	}
-}
-
-// grant answers a script call for n decisions on one limit. It allows all.
-func grant(cmd redis.Cmder, n int) {
-	now := binary.BigEndian.AppendUint64(nil, math.Float64bits(1e15))
-	var level []byte // 2^30 units, at 1e15, until then
-	for _, n := range []uint64{bucket.ZeroUnits + 1<<30, 1e15, 1e15} {
-		level = append(level, binary.BigEndian.AppendUint64(nil, n)[1:]...)
-	}
-	cmd.(sentOnce).SetVal(string(now) + strings.Repeat("+"+string(level), n))
 }
 
 // callBench is a limiter that sends one call at a time, in a synctest bubble.
@@ -262,8 +248,8 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 	s := New(client)
 	p := setOf(core.PerDay(10))
 	calls := []*call{
-		callOf("a", store.NewRequest("api", "a", bucket.Request{Set: p, Action: bucket.Refund, N: 1})),
-		callOf("b", store.NewRequest("api", "b", bucket.Request{Set: p, Action: bucket.Refund, N: 1})),
+		callOf("a", store.NewRequest("api", "a", bucket.Request{Set: p, Action: bucket.Charge, N: -1})),
+		callOf("b", store.NewRequest("api", "b", bucket.Request{Set: p, Action: bucket.Charge, N: -1})),
 	}
 	calls[0].inline, calls[1].inline = true, true
 	outcomes, err := s.batches.nodes.home.sendCalls(t.Context(), calls)
@@ -287,7 +273,7 @@ func TestErrorsOfAnOpenBreakerAreCertain(t *testing.T) {
 	s := New(client, WithBreaker(1, time.Hour))
 	p := setOf(core.PerDay(10))
 	request := func(key string) store.Request {
-		return store.NewRequest("api", key, bucket.Request{Set: p, Action: bucket.Refund, N: 1})
+		return store.NewRequest("api", key, bucket.Request{Set: p, Action: bucket.Charge, N: -1})
 	}
 	_, err := s.Do(t.Context(), request("a"))
 	require.Error(t, err, "premise: the breaker opens")

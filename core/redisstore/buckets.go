@@ -241,6 +241,10 @@ func redisKey(prefix, policy, key string) string {
 	return b.String()
 }
 
+// holdsKey returns the Redis key of the holds of a bucket whose Redis key is
+// key, in the same hash slot of a Cluster.
+func holdsKey(prefix, key string) string { return prefix + endOfPrefix + "{" + key + "}" }
+
 // specialInPolicy are the bytes that are percent-encoded in a policy's name.
 const specialInPolicy = ":{}%"
 

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"hash/maphash"
 	"iter"
 	"slices"
 	"sync"
@@ -42,9 +41,8 @@ type call struct {
 
 // member is one request of a call.
 type member struct {
-	key       string // the key in Redis
-	request   store.Request
-	calendars string // what bucket.LimitSet.Calendars returned when it was last sent
+	key     string // the key in Redis
+	request store.Request
 }
 
 // members returns c's requests, the first one too.
@@ -57,14 +55,13 @@ func (c *call) members() iter.Seq[*member] {
 	}
 }
 
-// holders returns c's requests if any of them may begin a hold; else nil. They
-// are clones, because the caller may reuse the memory of the keys once it has
-// an error. The calendars stay with the goroutine that sends c, which may be
-// writing them.
+// holders returns c's requests if any of them may begin a hold or reserve
+// tokens; else nil. They are clones, because the caller may reuse the memory of
+// the keys once it has an error.
 func (c *call) holders() (list []member) {
 	holds := false
 	for m := range c.members() {
-		holds = holds || m.request.Holds()
+		holds = holds || m.request.Holds() || m.request.Action == bucket.Reserve
 		list = append(list, member{key: m.key, request: m.request.Clone()})
 	}
 	if !holds {
@@ -126,9 +123,9 @@ func claim(calls []*call, state uint32) []*call {
 
 // outcome is the result of one call.
 type outcome struct {
-	answer store.Answer        // to its request
-	joint  []store.JointAnswer // to each request of a joint decision; nil if there is one request
-	err    error               // why there is no answer
+	answer store.Answer   // to its request
+	joint  []store.Answer // to each request of a joint decision; nil if there is one request
+	err    error          // why there is no answer
 }
 
 // failed returns the outcomes of n calls that failed with err.
@@ -138,29 +135,19 @@ func failed(n int, err error) []outcome { return slices.Repeat([]outcome{{err: e
 // server about 2 µs, so a batch blocks the server for about 1 ms.
 const maxBatch = 512
 
-// slowWeight is the weight of a request that does not take the fast path, and of
-// each request of a joint decision, which the script decides twice.
+// slowWeight is the weight of a request that the full script decides.
 const slowWeight = 16
 
-// fast reports whether fast_path.lua decides c by itself: it only takes tokens
-// of one bucket, whose limits all count requests. Slots are decided by flags.lua,
-// which is part of the same loop, and weigh more.
-func (c *call) fast() bool {
-	r := &c.request
-	return c.others == nil && r.Action == bucket.Take && r.Set.Simple && r.Each == nil && !r.Dry && r.Ends.Ticket == 0
-}
+// plain reports whether the plain script decides c.
+func (c *call) plain() bool { return c.others == nil && c.request.Plain() }
 
-// weight is the server's work on c: 1 on the fast path, about 2 µs. Example:
-// a joint decision of three requests has the weight 3 × 16 = 48.
+// weight is the server's work on c: 1 for the plain script, about 2 µs.
+// Example: a joint decision of three requests has the weight 3 × 16 = 48.
 func (c *call) weight() int {
-	if c.fast() {
+	if c.plain() {
 		return 1
 	}
-	weight := slowWeight * (1 + len(c.others))
-	if ends := c.request.EndsToo; ends != nil {
-		weight += len(*ends)
-	}
-	return weight
+	return slowWeight * (1 + len(c.others))
 }
 
 // batchOf returns how many of calls form the next batch, as many as maxBatch
@@ -175,87 +162,4 @@ func batchOf(calls []*call) (n, weight int) {
 		n, weight = n+1, weight+more
 	}
 	return n, weight
-}
-
-// alike reports whether a and b take the same number of tokens, above 0, from
-// one bucket. Adjacent calls that are alike are sent as one request with a
-// count.
-func alike(a, b *call) bool { return sameTake(a, b) && a.request.N > 0 && a.key == b.key }
-
-// sameTake reports whether a and b take the same number of tokens under the
-// same limits, perhaps from different buckets. Adjacent calls like this are
-// sent as one request with several keys.
-func sameTake(a, b *call) bool {
-	x, y := &a.request, &b.request
-	return x.N == y.N && x.Set == y.Set && a.fast() && b.fast()
-}
-
-// run returns the length of the run at the beginning of calls: how many calls
-// in a row are alike.
-func run(calls []*call) int {
-	n := 1
-	for n < len(calls) && alike(calls[0], calls[n]) {
-		n++
-	}
-	return n
-}
-
-// keySeed is the seed of the hashes in groupAlike.
-var keySeed = maphash.MakeSeed()
-
-// groupAlike sorts calls so that those that are alike are adjacent. places[i]
-// is the index in calls of sorted[i]. If the order stays, it returns calls and
-// nil. Some that are alike may stay apart, because two keys can have one hash.
-//
-// Example, with a letter for the key: A B A C B becomes A A B B C, and places
-// is 0 2 1 4 3.
-func groupAlike(calls []*call) (sorted []*call, places []int) {
-	if len(calls) < 3 {
-		return calls, nil
-	}
-	var latest [2 * maxBatch]uint16 // by the hash of a key: 1 + the index of the first call of the latest group with this hash
-	var firsts [maxBatch]uint16     // for each call, the index of its group's first call
-	var sizes [maxBatch]uint16      // at the index of a group's first call: how many calls the group has
-	apart := false                  // a call stands apart from its group
-	for i, c := range calls {
-		place := &latest[maphash.String(keySeed, c.key)%uint64(len(latest))]
-		if *place == 0 || !alike(calls[*place-1], c) {
-			*place = uint16(i + 1)
-		}
-		first := *place - 1
-		firsts[i] = first
-		sizes[first]++
-		apart = apart || int(first) < i && firsts[i-1] != first
-	}
-	if !apart {
-		return calls, nil
-	}
-	// A counting sort: the groups follow one another in the order of their
-	// first calls.
-	var next [maxBatch]uint16 // at the index of a group's first call: where in sorted the group's next call goes
-	place := uint16(0)
-	for i := range calls {
-		next[i] = place
-		place += sizes[i]
-	}
-	sorted, places = make([]*call, len(calls)), make([]int, len(calls))
-	for i, c := range calls {
-		to := &next[firsts[i]]
-		sorted[*to], places[*to] = c, i
-		*to++
-	}
-	return sorted, places
-}
-
-// ungroup returns outcomes, which are in the order of groupAlike, in the order
-// that calls had before.
-func ungroup(outcomes []outcome, places []int) []outcome {
-	if places == nil {
-		return outcomes
-	}
-	list := make([]outcome, len(outcomes))
-	for i, place := range places {
-		list[place] = outcomes[i]
-	}
-	return list
 }

@@ -46,7 +46,7 @@ func ExampleStore() {
 	fmt.Println(res.Allowed, res.Source)
 	// Output:
 	// true store
-	// fallback stored state: is not a rate limit state (RL613) <nil>
+	// fallback stored state: the key holds no bucket (RL613) <nil>
 	// true store
 }
 

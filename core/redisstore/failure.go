@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -32,6 +32,9 @@ func withoutArguments(err error) error {
 	text := serverText(err)
 	if before, _, shown := strings.Cut(text, ", with args beginning with"); shown {
 		return serverError(before)
+	}
+	if reply := fromScript(text); reply != text {
+		return serverError(reply)
 	}
 	return err
 }
@@ -142,14 +145,37 @@ func (f *failure) Certain() bool {
 	return fromServer(f.err) || notExecuted(f.err) || errors.Is(f.err, core.ErrBreakerOpen)
 }
 
+// fromScript returns the error that a command in the script had. Servers before
+// Redis 7 put it behind where the script was: "ERR Error running script …:
+// @user_script:7: -READONLY …".
+func fromScript(text string) string {
+	if _, reply, found := strings.Cut(text, ": -"); found && strings.Contains(text, "user_script") {
+		return strings.TrimSpace(reply)
+	}
+	return text
+}
+
 // keyError returns the error of a key of which the script reports text: a
 // [store.StateError] if the key's state can't be used, and otherwise what the
 // server replied to the script.
 func keyError(text string) error {
-	if strings.HasPrefix(text, bucket.ErrUnreadable.Error()) || text == bucket.ErrLater.Error() || text == bucket.ErrCrowded.Error() || strings.HasPrefix(text, "WRONGTYPE") {
-		return &store.StateError{Reason: text}
+	text = fromScript(text)
+	if err := unusable(text); err != nil {
+		return err
 	}
 	return serverError(text)
+}
+
+// unusable returns the error of a key that holds no bucket, if a server's error
+// says that, or nil.
+func unusable(text string) error {
+	switch {
+	case strings.Contains(text, script.NoBucket):
+		return &store.StateError{Reason: script.NoBucket}
+	case strings.HasPrefix(text, "WRONGTYPE"):
+		return &store.StateError{Reason: text}
+	}
+	return nil
 }
 
 // serverError is the text of a server's reply that is an error. It is a
@@ -160,15 +186,6 @@ func (e serverError) Error() string { return string(e) }
 
 // RedisError makes serverError a [redis.Error].
 func (serverError) RedisError() {}
-
-// serverClock adds [core.ErrClock] to err if err is the script's reply that the
-// server's clock is out of range.
-func serverClock(err error) error {
-	if strings.Contains(serverText(err), "the clock of this server is not between") {
-		return fmt.Errorf("%w: %w", core.ErrClock, err)
-	}
-	return err
-}
 
 // unconnected is the error of a call that had no connection.
 type unconnected struct {

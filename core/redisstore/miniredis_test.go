@@ -10,15 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/storetest"
-	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
-	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 // onMiniredis returns a client of a server in this process, whose Lua has no
@@ -32,21 +29,10 @@ func onMiniredis(t *testing.T) (*miniredis.Miniredis, *redis.Client) {
 }
 
 func TestStoreOnMiniredisConforms(t *testing.T) {
-	soak.Only(t, TestStoreOnMiniredisAgreesWithMemoryStore)
 	storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
 		_, client := onMiniredis(t)
 		return redisstore.New(client, core.WithClock(clock), longTimeout)
 	})
-}
-
-func TestStoreOnMiniredisAgreesWithMemoryStore(t *testing.T) {
-	_, client := onMiniredis(t)
-	// Without calendars: a clock that moves by centuries needs all their days,
-	// and this Lua is too slow for those.
-	unit := rapid.SampledFrom([]string{"", "", core.Requests, "tokens", "bytes"})
-	storesAgree(t, client, 25, rapid.Custom(func(t *rapid.T) core.Limit {
-		return limitdraw.Limit.Draw(t, "limit").WithUnit(unit.Draw(t, "unit"))
-	}))
 }
 
 // sends lists the scripts that a client sends.
@@ -88,23 +74,6 @@ func TestStandInIsSentOnce(t *testing.T) {
 	_, err := l.Allow(t.Context(), "k")
 	require.NoError(t, err)
 	assert.Equal(t, []string{"evalsha", "eval"}, sent.names, "what is loaded again is the stand-in")
-}
-
-// A server whose clock is wrong decides nothing, and writes nothing that could
-// not be read later.
-func TestServerOutOfTimeIsAnError(t *testing.T) {
-	server, client := onMiniredis(t)
-	l := limittest.Limiter(t, redisstore.New(client, longTimeout), "api", core.PerMinute(1))
-	for _, year := range []int{1969, 2113, 2300} {
-		server.SetTime(time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC))
-		_, err := l.Allow(t.Context(), "k")
-		require.ErrorContains(t, err, "the clock of this server is not from 1970 to 17 September 2112", "%d", year)
-		assert.Empty(t, server.Keys())
-	}
-	server.SetTime(time.Date(2111, 6, 1, 0, 0, 0, 0, time.UTC))
-	res, err := l.Allow(t.Context(), "k")
-	require.NoError(t, err)
-	assert.True(t, res.Allowed)
 }
 
 // SetTime moves the clock that decides. FastForward only lets keys expire.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -274,9 +273,8 @@ func (n *node) keepFailed(c *call, err error) {
 }
 
 // keep keeps what should be sent later of a request that failed with err, or was
-// not sent. It does not read m.calendars, which the goroutine that sends m may
-// be writing, nor the request's own key, whose memory its caller may have
-// reused.
+// not sent. It does not read the request's own key, whose memory its caller may
+// have reused.
 func (n *node) keep(m *member, err error, unsent bool) {
 	if errors.Is(err, redis.ErrClosed) { // no server of this client will ever be back
 		return
@@ -386,13 +384,13 @@ func (n *node) undo(c *call, taken []member) {
 	<-c.done
 	answers := c.outcome.joint
 	if answers == nil {
-		answers = []store.JointAnswer{{Answer: c.outcome.answer, Err: c.outcome.err}}
+		answers = []store.Answer{c.outcome.answer}
 	}
-	if c.outcome.err != nil || slices.ContainsFunc(answers, func(a store.JointAnswer) bool { return a.Err != nil || !a.Allowed }) {
+	if c.outcome.err != nil || answers[0].Granted == 0 {
 		return // nothing was taken
 	}
 	for i, m := range taken {
-		m.request.Request = m.request.Undo(&answers[i].Answer)
+		m.request.Request = m.request.Undo(&answers[i])
 		m.request = m.request.Later()
 		_, _ = n.decide(context.Background(), m.key, m.request, nil)
 	}

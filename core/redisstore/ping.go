@@ -73,30 +73,37 @@ func (s *Store) ping(ctx context.Context) error {
 	return diagnosed(s.batches.addressOf(nil), s.probe(ctx))
 }
 
-// probe takes tokens twice from a bucket that nobody else uses, and deletes its
-// key.
+// probe has both scripts decide on a bucket that nobody else uses, and deletes
+// its keys.
 func (s *Store) probe(ctx context.Context) (err error) {
 	defer recovered(&err)
-	limit := bucket.Spec{Capacity: 2, RefillRate: 2, RefillInterval: time.Second}
-	plan := bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(limit, 1)})
+	limit := bucket.Spec{Capacity: 9, RefillRate: 1, RefillInterval: time.Second}
+	slots := bucket.Spec{Capacity: 2, Mode: bucket.Concurrent, MaxHold: time.Second}
+	plain := bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(limit, 1)})
+	full := bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(limit, 1), bucket.NewRate(slots, 2)})
 	name := rand.Text()
 	key := redisKey(s.batches.prefix, "ping", name)
 	now, err := s.batches.instant()
 	if err != nil {
 		return err
 	}
-	args := func() []any {
-		request := store.NewRequest("ping", name, bucket.Request{Set: plan, N: 1})
-		return scriptArgs([]*call{{member: member{key: key, request: request}}}, now, false)
-	}
-	if _, err = s.batches.eval(ctx, args()); err != nil {
-		return err
+	c := &call{member: member{key: key, request: store.NewRequest("ping", name, bucket.Request{Set: plain, N: 1})}}
+	take := bucket.Request{Set: full, N: 1, Ticket: 1}
+	for _, r := range []bucket.Request{c.request.Request, c.request.Request, take, take.Ending()} {
+		asked := &call{member: member{key: key, request: store.NewRequest("ping", name, r)}}
+		outcomes, err := s.batches.sendCommands(ctx, []*call{asked}, now, true)
+		if err == nil {
+			err = outcomes[0].err
+		}
+		if err != nil {
+			return err
+		}
 	}
 	// Decisions send EVAL if the server has lost the script, so the user needs
 	// the right to EVAL too.
-	cmd := command(ctx, eval, s.batches.script().Text, args())
-	if err = withoutArguments(s.batches.client.Process(ctx, cmd)); err != nil {
+	cmd := s.batches.exec(ctx, newBatch([]*call{c}, false).commands, now, true)[0]
+	if err := withoutArguments(cmd.Err()); err != nil {
 		return err
 	}
-	return withoutArguments(s.batches.client.Del(ctx, key).Err())
+	return withoutArguments(s.batches.client.Del(ctx, key, holdsKey(s.batches.prefix, key)).Err())
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
-	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -235,7 +234,7 @@ func TestRoundTripsOfUnitsAndSettlements(t *testing.T) {
 		require.Equal(t, want, count.scripts.Load(), what)
 	}
 	var res core.Result
-	var joint core.JointResult
+	var joint core.Result
 	costs("AllowUnits", 1, func() (err error) { res, err = key.AllowUnits(t.Context(), "k", tokens(100)); return err })
 	costs("Settle of a right estimate", 0, func() error { return res.Settle(t.Context(), tokens(100)) })
 	costs("another", 1, func() (err error) { res, err = key.AllowUnits(t.Context(), "k", tokens(100)); return err })
@@ -288,24 +287,4 @@ func (h *sizeHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		return next(ctx, cmd)
 	}
-}
-
-// A key in deep debt needs many periods of its calendar. The calls for other
-// keys don't carry them.
-func TestDebtOfOneKeyLeavesTheCallsOfOthersSmall(t *testing.T) {
-	client, sent := redistest.Client(t), &sizeHook{}
-	client.AddHook(sent)
-	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second))
-	l := limittest.Limiter(t, store, "daily", core.PerDay(10).In(limitdraw.Zone("Europe/Berlin")))
-	size := func(key string) int64 {
-		sent.bytes.Store(0)
-		limittest.Use(t, l, key, 1)
-		return sent.bytes.Load()
-	}
-	size("first") // the server has the script from now on
-	before := size("other")
-	sent.bytes.Store(0)
-	require.NoError(t, l.Debit(t.Context(), "debtor", 10_000))
-	require.Greater(t, sent.bytes.Load(), 10*before, "premise: a thousand days")
-	require.Equal(t, before, size("other"))
 }

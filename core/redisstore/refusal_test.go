@@ -13,7 +13,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
@@ -248,6 +247,15 @@ func (h *onScript) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+func (h *onScript) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if _, script := cmds[0].(sentOnce); script && h.seen.Add(1) == h.n {
+			h.do()
+		}
+		return next(ctx, cmds)
+	}
+}
+
 // A replica refuses grants, so the store sends them again, and only them, until
 // the server is a master.
 func TestWriteRefusedByAReplicaIsRetried(t *testing.T) {
@@ -292,60 +300,14 @@ func TestAReplicaRefusesRequestsTogetherAsOne(t *testing.T) {
 	}
 }
 
-// The first request under another definition is stored even if it is denied or
-// takes nothing. If the server refuses that, nothing is lost: the answer is
-// that of the definition before, which goes on.
-func TestRefusedWriteOfAChangedLimitIsNoFailure(t *testing.T) {
-	b := newBatchBench(t)
-	b.configure("maxmemory", "1")
-	b.set = setOf(core.PerDay(8))
-	outcomes, err := b.send(b.take("empty", 1))
-	require.NoError(t, err)
-	b.left(outcomes[0], false, 0)
-	wait := time.Duration(outcomes[0].answer.RetryAfter(b.set, 0, 1)) * time.Microsecond
-	assert.InDelta(t, (3 * 24 * time.Hour / 10).Minutes(), wait.Minutes(), 2, "10 were used, so 3 must come back, at 10 a day")
-	outcomes, err = b.send(b.take("empty", 0))
-	require.NoError(t, err)
-	b.left(outcomes[0], true, 0)
-}
-
-// oldRedis stands before the script: SET of keys that end in "refused" fails,
-// with the text that servers before Redis 7 give to scripts.
-const oldRedis = `
-local server = redis
-local redis = { call = server.call, pcall = function(command, key, ...)
-  if command == 'SET' and key:match('refused$') then
-    return { err = '@user_script: 367: -READONLY You can\'t write against a read only replica.\r\n' }
-  end
-  return server.pcall(command, key, ...)
-end }
-`
-
 func TestErrorsOfOldServersAreRead(t *testing.T) {
-	client := redistest.Client(t)
-	prefix := redistest.Prefix()
-	p := setOf(core.PerDay(10))
-	var calls []*call
-	for _, key := range []string{"written", "refused", "also refused"} {
-		calls = append(calls, callOf(prefix+key, store.NewRequest("api", key, bucket.Request{Set: p, N: 1})))
+	for _, text := range []string{
+		"@user_script: 367: -READONLY You can't write against a read only replica.\r\n",
+		"ERR Error running script (call to f_ab): @user_script:210: @user_script: 210: -READONLY You can't write against a read only replica.",
+	} {
+		for _, err := range []error{keyError(text), withoutArguments(serverError(text))} {
+			require.EqualError(t, err, "READONLY You can't write against a read only replica.")
+			assert.True(t, notExecuted(err), "a replica refused, so the request is sent again")
+		}
 	}
-	decide := func(calls []*call) (any, error) {
-		cmd := command(t.Context(), eval, oldRedis+script.Ordinary().Text.(string), scriptArgs(calls, "", false))
-		err := client.Process(t.Context(), cmd)
-		return cmd.Val(), err
-	}
-
-	reply, err := decide(calls)
-	require.NoError(t, err)
-	outcomes, err := readReply(reply, calls)
-	require.NoError(t, err)
-	require.NoError(t, outcomes[0].err)
-	for _, o := range outcomes[1:] {
-		require.EqualError(t, o.err, "READONLY You can't write against a read only replica.")
-		assert.True(t, notExecuted(o.err), "a replica refused, so the grant is sent again")
-	}
-
-	_, err = decide(calls[1:])
-	require.True(t, redis.HasErrorPrefix(err, "READONLY"), "if nothing was written, the script fails: %v", err)
-	assert.True(t, notExecuted(err))
 }

@@ -48,14 +48,13 @@ func (s *remoteServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 		time.Sleep(s.trip)
 		if s.turn != nil {
 			s.turn <- struct{}{}
-			time.Sleep(time.Duration(cmd.Args()[2].(int)) * s.work)
+			time.Sleep(time.Duration(decisions(cmd)) * s.work)
 			<-s.turn
 		}
 		if s.stuck.Load() {
 			time.Sleep(10 * time.Second)
 		}
-		n, _ := cmd.Args()[2].(int)
-		grant(cmd, n)
+		grant(cmd)
 		return nil
 	}
 }

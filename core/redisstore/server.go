@@ -23,6 +23,7 @@ import (
 // the keys.
 type server struct {
 	client    redis.UniversalClient
+	prefix    string           // of its keys: what keyPrefix returned
 	sharded   atomic.Bool      // keys may be on different servers, so a script call has one key
 	noStruct  atomic.Bool      // a server's Lua lacks the struct library: see script
 	inline    bool             // the client's commands end with their contexts, so a caller may send its call itself
@@ -40,7 +41,6 @@ type server struct {
 
 // setClient sets the client and what follows from it.
 func (s *server) setClient(client redis.UniversalClient) {
-	script.Ordinary() // assembles the script, so that the first decision need not
 	s.client = client
 	set := settingsOfClient(client)
 	s.inline, s.address = set.endsWithContext, set.address
@@ -112,13 +112,18 @@ func masterOf(ctx context.Context, client *redis.Client) string {
 // reader.
 const longestWait = 10
 
-// script returns the script for these servers. If one lacks the struct library,
-// it is a script that brings its own.
-func (s *server) script() *script.Script {
-	if s.noStruct.Load() {
-		return script.WithStruct()
+// script returns the plain or the full script for these servers. If one lacks
+// the struct library, it is a script that brings its own.
+func (s *server) script(plain bool) *script.Script {
+	switch {
+	case plain && s.noStruct.Load():
+		return script.PlainWithoutStruct
+	case plain:
+		return script.Plain
+	case s.noStruct.Load():
+		return script.FullWithoutStruct
 	}
-	return script.Ordinary()
+	return script.Full
 }
 
 // each calls do with a client of each server that has keys: each master of a

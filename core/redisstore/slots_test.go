@@ -173,6 +173,8 @@ func TestHolderProcess(t *testing.T) {
 	time.Sleep(time.Minute)
 }
 
+const tokens = "tokens"
+
 // killedHold is the MaxHold of a process that is killed.
 const killedHold = 3 * time.Second
 

@@ -175,7 +175,7 @@ func (s *Store) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 // DoTogether decides requests by one script call, so either all take tokens or
 // none does. On a Cluster or a Ring it returns [store.ErrApart] for several
 // buckets, because their keys may be on different servers.
-func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
+func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.Answer, error) {
 	if err := s.mistaken(); err != nil {
 		return nil, err
 	}

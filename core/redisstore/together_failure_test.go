@@ -35,24 +35,25 @@ func (s *flakyStore) Do(ctx context.Context, r store.Request) (store.Answer, err
 		return s.Store.Do(ctx, r)
 	}
 	if !r.Takes() {
-		s.lose(&r)
+		s.lose(&r, -1)
 	} else if s.executes {
-		if a, err := s.Store.Do(ctx, r); err == nil && a.Allowed && !r.Dry {
-			s.lose(&r)
+		if a, err := s.Store.Do(ctx, r); err == nil && a.Granted > 0 && !r.Dry {
+			s.lose(&r, 1)
 		}
 	}
 	return store.Answer{}, errAway
 }
 
-// lose notes that the tokens that r is about are lost.
-func (s *flakyStore) lose(r *store.Request) {
+// lose notes that the tokens that r takes are lost, or with sign -1 those that
+// it gives back.
+func (s *flakyStore) lose(r *store.Request, sign int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lost == nil {
 		s.lost = make(map[string]int64)
 	}
 	for i := range r.Set.Rates {
-		s.lost[fmt.Sprintf("%s %s %d", r.Policy(), r.Key(), i)] += r.Of(i)
+		s.lost[fmt.Sprintf("%s %s %d", r.Policy(), r.Key(), i)] += sign * r.Of(i)
 	}
 }
 
@@ -69,18 +70,18 @@ type flakyJointStore struct {
 	joint store.JointStore
 }
 
-func (s *flakyJointStore) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
+func (s *flakyJointStore) DoTogether(ctx context.Context, requests []store.Request) ([]store.Answer, error) {
 	answers, err := s.joint.DoTogether(ctx, requests)
 	if err != nil || s.count.Add(1)%5 > 0 {
 		return answers, err
 	}
 	all := true
 	for _, a := range answers {
-		all = all && a.Err == nil && a.Allowed
+		all = all && a.Granted > 0
 	}
 	for i := range requests {
 		if all {
-			s.lose(&requests[i])
+			s.lose(&requests[i], 1)
 		}
 	}
 	return nil, errAway
@@ -90,7 +91,7 @@ func (s *flakyJointStore) DoTogether(ctx context.Context, requests []store.Reque
 type keepingStore struct{ core.Store }
 
 func (s keepingStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
-	if r.Action == bucket.Refund {
+	if r.Action == bucket.Charge {
 		return store.Answer{}, errAway
 	}
 	return s.Store.Do(ctx, r)

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -19,7 +18,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
-	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
@@ -115,7 +113,6 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 			*list = append(*list, core.Must(core.NewLimiter(stores[i%len(stores)], core.Policy{Name: fmt.Sprint("p", i), Limits: limits, OnFailure: mode})))
 		}
 	}
-	bad := crowded(t, stores[0])
 	var (
 		spent   spentTokens
 		wg      sync.WaitGroup
@@ -126,18 +123,12 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 		wg.Go(func() {
 			for range 60 {
 				charges, at := randomCharges(limiters, references)
-				if rand.IntN(4) == 0 { // beside a key that can't be used, whose policy fails open
-					charges = append(charges, core.Charge{Limiter: bad, Key: "crowded"})
-				}
 				j, err := core.AllowTogether(ctx, charges...)
 				if err != nil {
 					if !errors.Is(err, core.ErrUnavailable) {
 						t.Error(err)
 					}
 					continue
-				}
-				if len(charges) > len(at) && j.Results[len(at)].Source != core.FromFailOpen {
-					t.Errorf("a key that can't be used is decided by %v, want by its policy's OnFailure", j.Results[len(at)].Source)
 				}
 				if !j.Allowed {
 					denied.Add(1)
@@ -150,7 +141,12 @@ func chargeTogether(t *testing.T, stores []core.Store, mode core.FailureMode) {
 					}
 					continue
 				}
-				for n, res := range j.Results[:len(at)] {
+				for n, res := range j.Parts[:len(at)] {
+					if slices.ContainsFunc(charges[:n], func(c core.Charge) bool {
+						return c.Limiter == charges[n].Limiter && c.Key == charges[n].Key
+					}) {
+						continue // it is that charge's decision, of the sum
+					}
 					for m, l := range res.Limits() {
 						if res.Source == core.FromStore || res.Source == core.FromLease {
 							spent[at[n][0]][at[n][1]][m].Add(l.Cost)
@@ -229,159 +225,11 @@ func (spent *spentTokens) check(t *testing.T, stores []core.Store, limiters []*c
 	}
 }
 
-// crowded returns a limiter that fails open, and uses its key "crowded" under
-// too many limits.
-func crowded(t *testing.T, in core.Store) *core.Limiter {
-	t.Helper()
-	l, err := core.NewLimiter(in, core.Policy{Name: "bad", Limits: []core.Limit{core.PerDay(1)}, OnFailure: core.FailOpen})
-	require.NoError(t, err)
-	for n := range 1000 {
-		tier, err := l.WithLimits(core.PerDay(1).WithName(fmt.Sprint(n)))
-		require.NoError(t, err)
-		res, err := tier.Allow(t.Context(), "crowded")
-		require.NoError(t, err)
-		if bad := (*store.StateError)(nil); errors.As(res.Cause, &bad) {
-			return l
-		}
-	}
-	t.Fatal("the premise: a key can't be used under 1,000 limits")
-	return nil
-}
-
 // twoOnRedis are two limiters of one store.
 func twoOnRedis(t *testing.T, client redis.UniversalClient, prefix string) (one, two *core.Limiter) {
 	t.Helper()
 	store := redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout)
 	return limittest.Limiter(t, store, "one", core.PerDay(10)), limittest.Limiter(t, store, "two", core.PerDay(10))
-}
-
-// TestTogetherBesideABadKey charges an organisation of 3 and an everyone of 100
-// together with a user whose key can't be read. The user's OnFailure decides
-// the user alone. If that of the others decided them, they would never be
-// denied.
-func TestTogetherBesideABadKey(t *testing.T) {
-	_, mini := onMiniredis(t)
-	for place, client := range map[string]redis.UniversalClient{"one server": redistest.Client(t), "Ring": ring(t), "miniredis": mini} {
-		for _, how := range []string{"a list", "text", "\x00\x01"} {
-			for _, mode := range []core.FailureMode{core.FailClosed, core.FailOpen, core.FailLocal} {
-				for at := range 3 {
-					t.Run(fmt.Sprintf("%s, %q, %v, in place %d", place, how, mode, at), func(t *testing.T) { besideABadKey(t, client, how, mode, at) })
-				}
-			}
-		}
-	}
-}
-
-func besideABadKey(t *testing.T, client redis.UniversalClient, how string, mode core.FailureMode, at int) {
-	t.Helper()
-	ctx := t.Context()
-	prefix := redistest.Prefix()
-	mine := redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout)
-	limiter := func(name string, capacity int64, mode core.FailureMode) *core.Limiter {
-		return core.Must(core.NewLimiter(mine, core.Policy{Name: name, Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: mode}))
-	}
-	everyone, org, user := limiter("everyone", 100, core.FailLocal), limiter("org", 3, core.FailOpen), limiter("user", 2, mode)
-	if key := prefix + "user:ann"; how == "a list" {
-		require.NoError(t, client.LPush(ctx, key, "x").Err())
-	} else {
-		require.NoError(t, client.Set(ctx, key, how, 0).Err())
-	}
-	charges := []core.Charge{{Limiter: everyone, Key: "all"}, {Limiter: org, Key: "acme"}}
-	charges = slices.Insert(charges, at, core.Charge{Limiter: user, Key: "ann"})
-	want := map[core.FailureMode]int64{core.FailClosed: 0, core.FailOpen: 3, core.FailLocal: 2}[mode]
-	got := int64(0)
-	for range 5 {
-		j, err := core.AllowTogether(ctx, charges...)
-		if mode == core.FailClosed {
-			bad := (*store.StateError)(nil)
-			require.ErrorIs(t, err, core.ErrUnavailable)
-			require.ErrorAs(t, err, &bad)
-			require.ErrorContains(t, err, `policy "user"`, "the error names the policy whose key is bad")
-			continue
-		}
-		require.NoError(t, err)
-		if j.Allowed {
-			got++
-		}
-		for i, res := range j.Results {
-			if i == at {
-				assert.Equal(t, map[core.FailureMode]core.Source{core.FailOpen: core.FromFailOpen, core.FailLocal: core.FromFallback}[mode], res.Source)
-			} else {
-				assert.Contains(t, []core.Source{core.FromStore, core.FromDenyCache}, res.Source, "the store decides the keys that it can read")
-			}
-		}
-	}
-	if mode == core.FailOpen { // both charges of the bad key have their own cost
-		charges = append(charges, core.Charge{Limiter: user, Key: "ann", Cost: 5}, core.Charge{Limiter: user, Key: "ann", Units: core.Units{core.Requests: 0}})
-		j, err := core.AllowTogether(ctx, charges...)
-		require.NoError(t, err)
-		assert.Equal(t, []int64{1, 5, 0}, []int64{j.Results[at].Cost, j.Results[3].Cost, j.Results[4].Cost})
-		assert.Equal(t, []core.Source{core.FromFailOpen, core.FromFailOpen}, []core.Source{j.Results[at].Source, j.Results[3].Source})
-	}
-	assert.Equal(t, want, got, "requests that all buckets have tokens for")
-	assert.Equal(t, 100-got, limittest.Left(t, everyone, "all"), "only allowed requests are charged")
-	assert.Equal(t, 3-got, limittest.Left(t, org, "acme"), "only allowed requests are charged")
-}
-
-// The server's user may write one key and only read the other.
-func TestTogetherUndoesWhatItWroteWhereAnotherWriteIsRefused(t *testing.T) {
-	ctx := t.Context()
-	server := redistest.Start(t)
-	admin := server.Client(t)
-	if redistest.Major(t, admin) < 7 {
-		t.Skip("rights to read a key alone came with Redis 7")
-	}
-	const prefix = "p:"
-	require.NoError(t, admin.Do(ctx, "acl", "setuser", "reader", "on", ">secret", "+@all", "~p:one:*", "%R~p:two:*").Err())
-	options := *admin.Options()
-	options.Username, options.Password = "reader", "secret"
-	client := redis.NewClient(&options)
-	t.Cleanup(func() { _ = client.Close() })
-	one, two := twoOnRedis(t, client, prefix)
-	charge := func() {
-		t.Helper()
-		for _, charges := range [][]core.Charge{
-			{{Limiter: one, Key: "k"}, {Limiter: two, Key: "k"}}, {{Limiter: two, Key: "k"}, {Limiter: one, Key: "k"}},
-		} {
-			_, err := core.AllowTogether(ctx, charges...)
-			require.ErrorIs(t, err, core.ErrUnavailable)
-			require.ErrorContains(t, err, "NOPERM")
-		}
-	}
-	charge()
-	exists, err := admin.Exists(ctx, "p:one:k", "p:two:k").Result()
-	require.NoError(t, err)
-	assert.Zero(t, exists, "a key that was not there is not there again")
-	limittest.Use(t, one, "k", 3)
-	before, err := admin.Get(ctx, "p:one:k").Result()
-	require.NoError(t, err)
-	charge()
-	after, err := admin.Get(ctx, "p:one:k").Result()
-	require.NoError(t, err)
-	assert.Equal(t, before, after)
-	ttl, err := admin.TTL(ctx, "p:one:k").Result()
-	require.NoError(t, err)
-	assert.Positive(t, ttl, "the key keeps a TTL")
-}
-
-// When one bucket is charged already, the script may find that periods of the
-// next one's calendar were not sent.
-func TestTogetherChargesOnceWherePeriodsAreMissing(t *testing.T) {
-	for days := range 40 {
-		clock := limittest.NewClock()
-		clock.Move(time.Since(clock.Now()) + time.Duration(days-20)*24*time.Hour)
-		client := redistest.Client(t)
-		client.AddHook(&redistest.Keeper{})
-		client.AddHook(&highLatencyServer{clock: clock})
-		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout)
-		plain := limittest.Limiter(t, store, "a", core.PerMonth(10)) // on a calendar, so that the hook sets its time too
-		quota := limittest.Limiter(t, store, "b", core.Limit{Capacity: 10, RefillRate: 1, RefillInterval: 24 * time.Hour}.In(limitdraw.Zone("Europe/Berlin")))
-		j, err := core.AllowTogether(t.Context(), core.Charge{Limiter: plain, Key: "k"}, core.Charge{Limiter: quota, Key: "k", Cost: 10})
-		require.NoError(t, err)
-		require.True(t, j.Allowed)
-		require.EqualValues(t, 9, limittest.Left(t, plain, "k"), "a server %d days ahead", days-20)
-		require.EqualValues(t, 0, limittest.Left(t, quota, "k"))
-	}
 }
 
 // A policy in shadow mode denies nothing, and takes nothing where another one
@@ -402,7 +250,7 @@ func TestTogetherWithAShadowPolicy(t *testing.T) {
 			j, err := core.AllowTogether(ctx, core.Charge{Limiter: shadow, Key: "k"}, core.Charge{Limiter: strict, Key: "k"})
 			require.NoError(t, err)
 			assert.Equal(t, n < 3, j.Allowed, "%s: request %d", name, n)
-			assert.Equal(t, n == 2 || n > 2, j.Results[0].ShadowDenied, "%s: request %d", name, n)
+			assert.Equal(t, n == 2 || n > 2, j.Parts[0].ShadowDenied, "%s: request %d", name, n)
 			if n > 0 {
 				require.NoError(t, j.Settle(ctx, core.Units{core.Requests: 1}))
 			} else {

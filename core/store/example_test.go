@@ -93,7 +93,7 @@ func ExampleStateError() {
 	res, _ = limiter.Allow(context.Background(), "ada")
 	fmt.Println(res.Remaining)
 	// Output:
-	// true stored state: is not a rate limit state (RL613)
+	// true stored state: the key holds no bucket (RL613)
 	// 59
 }
 
@@ -132,29 +132,6 @@ func ExampleConfig() {
 	// Output: WithShards: -1 must be at least 1
 }
 
-// tracingJoint is tracing for requests that are decided together.
-type tracingJoint struct{ store.JointStore }
-
-func (s tracingJoint) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
-	answers, err := s.JointStore.DoTogether(ctx, requests)
-	for i, a := range answers {
-		fmt.Println(requests[i].Policy(), a.Allowed, a.Err)
-	}
-	return answers, err
-}
-
-// Each of several requests has an answer, or the error of its own key.
-func ExampleJointAnswer() {
-	mine := tracingJoint{core.NewMemoryStore()}
-	user := core.Must(core.NewLimiter(mine, core.Policy{Name: "user", Limits: []core.Limit{core.PerMinute(60)}}))
-	organisation := core.Must(core.NewLimiter(mine, core.Policy{Name: "organisation", Limits: []core.Limit{core.PerDay(5)}}))
-	_, _ = core.AllowTogether(context.Background(),
-		core.Charge{Limiter: user, Key: "ada"}, core.Charge{Limiter: organisation, Key: "acme", Cost: 6})
-	// Output:
-	// organisation false <nil>
-	// user true <nil>
-}
-
 func ExampleMemory() {
 	memory := store.NewMemory(store.WithMaxKeys(1000))
 	limiter := core.Must(core.NewLimiter(memory, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
@@ -163,13 +140,28 @@ func ExampleMemory() {
 	// Output: 1 key
 }
 
+// tracingJoint is tracing for requests that are decided together.
+type tracingJoint struct{ store.JointStore }
+
+func (s tracingJoint) DoTogether(ctx context.Context, requests []store.Request) ([]store.Answer, error) {
+	answers, err := s.JointStore.DoTogether(ctx, requests)
+	for i, a := range answers {
+		fmt.Println(requests[i].Policy(), a.Allowed)
+	}
+	return answers, err
+}
+
 // Limiters of one store decide in one step if the store is a JointStore, as
 // this package's is and that on Redis.
 func ExampleJointStore() {
-	var memory core.Store = core.NewMemoryStore()
-	_, can := memory.(store.JointStore)
-	fmt.Println(can)
-	// Output: true
+	mine := tracingJoint{core.NewMemoryStore()}
+	user := core.Must(core.NewLimiter(mine, core.Policy{Name: "user", Limits: []core.Limit{core.PerMinute(60)}}))
+	organisation := core.Must(core.NewLimiter(mine, core.Policy{Name: "organisation", Limits: []core.Limit{core.PerDay(5)}}))
+	_, _ = core.AllowTogether(context.Background(),
+		core.Charge{Limiter: user, Key: "ada"}, core.Charge{Limiter: organisation, Key: "acme", Cost: 6})
+	// Output:
+	// organisation false
+	// user true
 }
 
 // A store that keeps bytes can show them to tools: core.Limiter's Inspect reads

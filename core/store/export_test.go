@@ -13,6 +13,3 @@ func (c *Class) KeyApart() bool { return c.key != "" }
 // SameRate reports whether the records of c and o have the same definition of
 // their limit.
 func (c *Class) SameRate(o *Class) bool { return c.rate == o.rate }
-
-// Holding reports whether c has one record, which holds tokens.
-func (c *Class) Holding() bool { return len(c.records) == 1 && c.records[0].Holds != nil }

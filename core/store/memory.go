@@ -91,8 +91,7 @@ func (s *Memory) Do(_ context.Context, r Request) (a Answer, _ error) {
 }
 
 // Answer is Do without copies of r and the answer, which it writes to a. It
-// returns [ErrClock], or a [StateError] if the key is in use under more than
-// 256 limits.
+// returns [ErrClock].
 func (s *Memory) Answer(r *Request, a *Answer) error {
 	hash := r.Hash()
 	sh := s.shard(hash)
@@ -121,29 +120,28 @@ func (s *Memory) Answer(r *Request, a *Answer) error {
 // sh.mu is held.
 func (s *Memory) decideAt(sh *shard, hash uint64, r *Request, a *Answer, now int64) error {
 	i := sh.find(hash, r.class, r.key)
-	var records []bucket.Record // nil: a key that was not used yet
 	if i >= 0 {
 		sh.uses++
 		sh.entries[i].rank[use] = sh.uses
-		if sh.decideFast(i, &r.Request, a, now) {
-			return nil
-		}
-		records = sh.records(i)
 	}
-	next, until, err := r.Request.Decide(a, records, now)
-	switch {
-	case err != nil:
-		return r.stateError(err)
-	case next == nil: // nothing to store
-		return nil
-	case i < 0:
-		e := newEntry(r.class, r.key)
-		e.rank[full] = e.put(next, until, r.class)
-		s.insert(sh, hash, e, now)
-	default:
-		sh.setFull(i, sh.entries[i].put(next, until, r.class))
+	b := sh.load(i)
+	if bucket.Decide(now, b, &r.Request, a) {
+		s.put(sh, hash, r, i, b, now)
 	}
 	return nil
+}
+
+// put stores the bucket of r's key, which is entry i, or new. sh.mu is held.
+func (s *Memory) put(sh *shard, hash uint64, r *Request, i int32, b *bucket.Bucket, now int64) {
+	if i >= 0 {
+		sh.entries[i].put(b, r.class)
+		sh.setFull(i, b.Full)
+		return
+	}
+	e := newEntry(r.class, r.key)
+	e.put(b, r.class)
+	e.rank[full] = b.Full
+	s.insert(sh, hash, e, now)
 }
 
 // now returns the instant of a decision, in µs since 1970, or [ErrClock].
@@ -193,7 +191,7 @@ func (s *Memory) State(_ context.Context, policy, key string) (state State, _ er
 	defer sh.mu.Unlock()
 	state.Now = time.UnixMicro(max(now, sh.latest))
 	if i := sh.find(hash, c, key); i >= 0 {
-		state.Bytes = bucket.AppendRecords(nil, sh.records(i))
+		state.Bytes = sh.load(i).Append(nil)
 	}
 	return state, nil
 }
@@ -242,7 +240,7 @@ func (s *Memory) drop(sh *shard, i int32) {
 
 // DoTogether decides requests in one step. It holds the locks of all their
 // shards.
-func (s *Memory) DoTogether(_ context.Context, requests []Request) ([]JointAnswer, error) {
+func (s *Memory) DoTogether(_ context.Context, requests []Request) ([]Answer, error) {
 	hashes := make([]uint64, len(requests))
 	var shards []*shard
 	for i := range requests {
@@ -268,20 +266,22 @@ func (s *Memory) DoTogether(_ context.Context, requests []Request) ([]JointAnswe
 	for _, sh := range shards {
 		sh.latest = now
 	}
-	decide := func(dry bool) (answers []JointAnswer, all bool) {
-		answers, all = make([]JointAnswer, len(requests)), true
-		for i := range requests {
-			r, a := requests[i], &answers[i]
-			r.Probe = dry && !r.Dry
-			r.Dry = dry
-			a.Err = s.decideAt(s.shard(hashes[i]), hashes[i], &r, &a.Answer, now)
-			all = all && a.Err == nil && a.Allowed
-		}
-		return answers, all
+	// The buckets are copies, because two keys may be of one shard.
+	buckets, asked, answers := make([]bucket.Bucket, len(requests)), make([]*bucket.Request, len(requests)), make([]Answer, len(requests))
+	for i := range requests {
+		r := &requests[i]
+		sh := s.shard(hashes[i])
+		b := sh.load(sh.find(hashes[i], r.class, r.key))
+		buckets[i] = bucket.Bucket{Expires: b.Expires, Records: slices.Clone(b.Records), Holds: slices.Clone(b.Holds)}
+		asked[i] = &r.Request
 	}
-	answers, all := decide(true)
-	if all {
-		answers, _ = decide(false)
+	changed := bucket.DecideJointly(now, buckets, asked, answers)
+	for i := range requests {
+		r := &requests[i]
+		if changed[i] { // the index of its entry may have changed: look for it again
+			sh := s.shard(hashes[i])
+			s.put(sh, hashes[i], r, sh.find(hashes[i], r.class, r.key), &buckets[i], now)
+		}
 	}
 	return answers, nil
 }

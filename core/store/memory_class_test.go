@@ -29,10 +29,8 @@ func TestEntriesShareTheirClass(t *testing.T) {
 	if c := use(one, "a key that is too long for an entry"); c == shared || !c.KeyApart() {
 		t.Error("a long key is not in its entry's class")
 	}
-	// Under two definitions of a limit the record's Fill stands for both, as
-	// long as both matter.
 	if c := use(tier, "a"); c == shared || c.SameRate(shared) {
-		t.Error("a key that two definitions of its limit wrote has the class of one")
+		t.Error("a key that another definition of its limit wrote last has the class of the first")
 	}
 	if err := one.Reset(t.Context(), "a"); err != nil {
 		t.Fatal(err)
@@ -40,22 +38,24 @@ func TestEntriesShareTheirClass(t *testing.T) {
 	if use(one, "a") != shared {
 		t.Error("a key that begins anew has a class of its own")
 	}
-	// Tokens on hold are kept beside the record.
-	for range 9 {
-		use(one, "b")
+	// What is held is not in an entry.
+	slots := core.Must(core.NewLimiter(memory, core.Policy{Name: "slots", Limits: []core.Limit{core.InFlight(2)}}))
+	var classes [2]*store.Class
+	for i, key := range []string{"a", "b"} {
+		res, err := slots.Allow(t.Context(), key)
+		if err != nil || !res.Allowed {
+			t.Fatalf("%v, %v", res.Allowed, err)
+		}
+		if holding := memory.ClassOf("slots", key); holding == classes[0] {
+			t.Error("two keys with slots in use share a class")
+		}
+		if err := res.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		classes[i] = memory.ClassOf("slots", key)
 	}
-	r, err := one.Reserve(t.Context(), "b", 1)
-	if err != nil || !r.OK() {
-		t.Fatalf("%v", err)
-	}
-	if !memory.ClassOf("api", "b").Holding() {
-		t.Error("a key with tokens on hold has no records with holds in its class")
-	}
-	if err := r.Cancel(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if memory.ClassOf("api", "b") != shared {
-		t.Error("a key has a class of its own after its reservation was canceled")
+	if classes[0] != classes[1] {
+		t.Error("keys have classes of their own after their slots were released")
 	}
 }
 

@@ -19,8 +19,8 @@ type shard struct {
 	byUse   lazyHeap   // the least recently used entry first
 	byFull  lazyHeap   // the entry that is full earliest first
 
-	one *[1]bucket.Record // space for what records returns
-	_   [32]byte          // keeps two locks off one cache line
+	one *bucket.Bucket // space for what load returns
+	_   [32]byte       // keeps two locks off one cache line
 }
 
 // slot refers to an entry. It is the slot that the lower bits of the entry's
@@ -32,7 +32,9 @@ type slot struct {
 
 const leastSlots = 8 // at first
 
-func newShard() *shard { return &shard{slots: make([]slot, leastSlots), one: new([1]bucket.Record)} }
+func newShard() *shard {
+	return &shard{slots: make([]slot, leastSlots), one: &bucket.Bucket{Records: make([]bucket.Record, 0, 4)}}
+}
 
 // find returns the index of the entry of a key of c's policy, or -1. hash is
 // theirs.
@@ -57,35 +59,24 @@ func (sh *shard) slotOf(i int32) int {
 	return at
 }
 
-// decideFast decides r on entry i by [bucket.Request.DecideFast]. It reports
-// whether that could decide r.
-func (sh *shard) decideFast(i int32, r *bucket.Request, a *bucket.Answer, now int64) (ok bool) {
+// load returns the bucket of entry i; i below 0: of a key without one. It is
+// valid until the next call.
+func (sh *shard) load(i int32) *bucket.Bucket {
+	b := sh.one
+	if b.Records = b.Records[:0]; i < 0 {
+		b.Expires, b.Holds = 0, nil
+		return b
+	}
 	e := &sh.entries[i]
-	if e.class.records != nil {
-		until, write, ok := r.DecideFast(a, e.class.records, now)
-		if write {
-			sh.setFull(i, until)
-		}
-		return ok
+	if own := e.class.bucket; own != nil {
+		b.Expires, b.Holds = e.rank[full], own.Holds
+		b.Records = append(b.Records, own.Records...)
+		return b
 	}
-	var one [1]bucket.Record
-	e.read(&one[0])
-	_, write, ok := r.DecideFast(a, one[:], now)
-	if write {
-		e.units, e.at = one[0].Units, one[0].At
-		sh.setFull(i, one[0].Keep)
-	}
-	return ok
-}
-
-// records returns the records of entry i. They are valid until the next call.
-func (sh *shard) records(i int32) []bucket.Record {
-	e := &sh.entries[i]
-	if e.class.records != nil {
-		return e.class.records
-	}
-	e.read(&sh.one[0])
-	return sh.one[:]
+	rate := e.class.rate
+	b.Expires, b.Holds = e.rank[full], nil
+	b.Records = append(b.Records, bucket.Record{Tag: rate.Tag, Unit: rate.Unit, Capacity: rate.Capacity, Used: e.used, At: e.at})
+	return b
 }
 
 func (sh *shard) setFull(i int32, at int64) {
@@ -185,9 +176,9 @@ func (sh *shard) fit() {
 // bytes, and what all keys of a policy have in common is in their class.
 type entry struct {
 	class  *Class
-	units  int64    // Units of the only record; its Keep is rank[full]
+	used   int64    // Used of the only record, of which nothing is held or cut
 	at     int64    // At of the only record
-	rank   [2]int64 // [use]: the number of the decision that used it last; [full]: when every limit is full, in µs since 1970
+	rank   [2]int64 // [use]: the number of the decision that used it last; [full]: when every limit is full at the latest, in µs since 1970
 	length uint8    // of the key
 	key    [23]byte // the key, if it is no longer than this, as IPv4 addresses are; otherwise class has it
 }
@@ -228,31 +219,33 @@ func (e *entry) hash() uint64 {
 	return e.class.hash ^ maphash.Bytes(keySeed, e.key[:e.length])
 }
 
-// read sets r to the only record of e. It writes each field once, because a
-// processor has to wait when it reads a word that was just written in parts.
-func (e *entry) read(r *bucket.Record) {
-	r.Rate, r.Units, r.At, r.Keep = e.class.rate, e.units, e.at, e.rank[full]
-}
-
-// put stores records, which a set of the class c wrote and which matter until
-// an instant. It returns what rank[full] must become. e gets the class c, or
+// put stores b, which a request on keys of class c wrote. e gets the class c, or
 // one of its own if c does not have everything but the numbers of the only
 // record.
-func (e *entry) put(records []bucket.Record, until int64, c *Class) int64 {
-	if len(records) > 1 || records[0].Holds != nil || records[0].Cut != nil {
-		e.class = &Class{policy: c.policy, hash: c.hash, records: records, key: e.class.key}
-		return until
+func (e *entry) put(b *bucket.Bucket, c *Class) {
+	if r := &b.Records[0]; len(b.Records) == 1 && len(b.Holds) == 0 && r.Held == 0 && r.Cut == 0 {
+		e.used, e.at = r.Used, r.At
+		is := func(rate *bucket.Rate) bool {
+			return rate != nil && rate.Tag == r.Tag && rate.Unit == r.Unit && rate.Capacity == r.Capacity
+		}
+		switch {
+		case e.class.bucket == nil && is(e.class.rate):
+			return
+		case e.class.key == "" && c.bucket == nil && is(c.rate):
+			e.class = c
+			return
+		case is(c.rate):
+			e.class = &Class{policy: c.policy, hash: c.hash, rate: c.rate, key: e.class.key}
+			return
+		}
 	}
-	rate := records[0].Rate
-	e.units, e.at = records[0].Units, records[0].At
-	switch {
-	case e.class.writes(rate):
-	case e.class.key == "" && c.writes(rate):
-		e.class = c
-	default:
-		e.class = &Class{policy: c.policy, hash: c.hash, rate: rate, key: e.class.key}
+	own := e.class.bucket
+	if own == nil {
+		own = new(bucket.Bucket)
+		e.class = &Class{policy: c.policy, hash: c.hash, bucket: own, key: e.class.key}
 	}
-	return records[0].Keep
+	own.Holds = b.Holds
+	own.Records = append(own.Records[:0], b.Records...)
 }
 
 // lazyHeap is a binary heap of a shard's entries, to find the one of the lowest

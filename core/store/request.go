@@ -74,16 +74,19 @@ func (r Request) Later() Request {
 	if r.Set == nil {
 		return r
 	}
-	ttl := 0.0 // in µs
+	ttl := int64(0) // in µs
+	most := keptFor.Microseconds()
 	for i := range r.Set.Rates {
 		rate := &r.Set.Rates[i]
-		ttl = max(ttl, float64(rate.Hold), 2*float64(rate.Full)/float64(rate.Gain)*float64(rate.Step))
+		ttl = max(ttl, rate.Hold)
+		if rate.Gain > 0 {
+			ttl = max(ttl, int64(min(float64(most), 2*float64(rate.Full)/float64(rate.Gain)*float64(rate.Step))))
+		}
 	}
-	most := float64(keptFor.Microseconds())
-	if r.Ends.Ticket != 0 && r.Ends.Ticket < bucket.FirstReturning { // a reservation may be due much later
+	if r.Action == bucket.Cancel { // it may be due much later
 		ttl = most
 	}
-	r.Until = time.Now().Add(duration(int64(min(ttl, most)))).UnixNano()
+	r.Until = time.Now().Add(duration(min(ttl, most))).UnixNano()
 	return r
 }
 
@@ -115,14 +118,14 @@ func (r Request) Decide(state []byte, now time.Time) (answer Answer, next []byte
 	if err != nil {
 		return Answer{}, nil, 0, err
 	}
-	next, keep, err := r.Request.DecideState(&answer, state, at)
-	if err != nil {
+	var b bucket.Bucket
+	if err := b.Parse(state); err != nil {
 		return Answer{}, nil, 0, r.stateError(err)
 	}
-	if next == nil {
+	if !bucket.Decide(at, &b, &r.Request, &answer) {
 		return answer, nil, 0, nil
 	}
-	return answer, next, duration(max(0, keep-at)), nil
+	return answer, b.Append(nil), duration(max(0, b.Expires-at)), nil
 }
 
 func (r *Request) stateError(err error) error {
@@ -145,15 +148,15 @@ func duration(micros int64) time.Duration { return time.Duration(micros) * time.
 // In a Memory, a key usually has the class of the set that wrote it, and its
 // entry has the rest: the key, and the numbers of its only record. Otherwise
 // the key has a class of its own: it is long, or has several records or holds,
-// or another definition of the limit wrote its record. Only the records of a
-// class ever change.
+// or another definition of the limit wrote its record. Only the bucket of a
+// class ever changes.
 type Class struct {
 	policy unique.Handle[string]
 	hash   uint64       // of the policy
 	rate   *bucket.Rate // that wrote the only record, if there is one
 
-	records []bucket.Record // nil if the entry has the only record
-	key     string          // "" if the entry has the key
+	bucket *bucket.Bucket // nil if the entry has the only record
+	key    string         // "" if the entry has the key
 }
 
 var keySeed = maphash.MakeSeed()
@@ -169,8 +172,3 @@ func NewClass(policy string, p *bucket.LimitSet) *Class {
 }
 
 func (c *Class) hashOf(key string) uint64 { return c.hash ^ maphash.String(keySeed, key) }
-
-// writes reports whether keys of c have one record, which this rate wrote.
-func (c *Class) writes(rate *bucket.Rate) bool {
-	return c.records == nil && c.rate == rate
-}

@@ -38,29 +38,14 @@ type Store interface {
 type JointStore interface {
 	Store
 
-	// DoTogether decides requests and returns their answers in the same order.
-	// If all are allowed, all take their tokens. Otherwise none does: an answer
-	// with Allowed then says only that its bucket has the tokens.
+	// DoTogether decides requests on different buckets, and returns their
+	// answers in the same order. If all are granted, all take their tokens.
+	// Otherwise none does: an answer with Allowed then says that its bucket has
+	// the tokens, and took none.
 	//
-	// Several requests may be on one bucket. Each is looked at by itself,
-	// without the others: the first asks for all that they take. But they take
-	// in their order, each after those before it, so the second may end a hold
-	// that the first has made.
-	//
-	// A request on a bucket that can't be used has an error in place of an
-	// answer, such as the [StateError] of [Request.Decide]. Then none takes
-	// tokens, and the others have answers all the same. DoTogether itself
-	// returns an error if there are no answers: [ErrApart], and nothing is
-	// taken, if the buckets are where one atomic step can't reach all, and
-	// otherwise as Do.
-	DoTogether(ctx context.Context, requests []Request) ([]JointAnswer, error)
-}
-
-// JointAnswer is the answer of a [JointStore] to one of several requests.
-type JointAnswer struct {
-	Answer
-
-	Err error // why there is no Answer; nil if there is one
+	// It returns [ErrApart], and takes nothing, if the buckets are where one
+	// atomic step can't reach all. Other errors are those of Do.
+	DoTogether(ctx context.Context, requests []Request) ([]Answer, error)
 }
 
 // ErrApart means that a store can't decide requests in one step, because their

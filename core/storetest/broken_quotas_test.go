@@ -12,7 +12,7 @@ import (
 )
 
 // togetherFunc is the DoTogether of a brokenJointStore.
-type togetherFunc func(s *brokenJointStore, requests []store.Request) []store.JointAnswer
+type togetherFunc func(s *brokenJointStore, requests []store.Request) ([]store.Answer, error)
 
 // brokenJointStore is a brokenStore that decides several requests in one step.
 type brokenJointStore struct {
@@ -20,13 +20,13 @@ type brokenJointStore struct {
 	together togetherFunc
 }
 
-func (s *brokenJointStore) DoTogether(_ context.Context, requests []store.Request) ([]store.JointAnswer, error) {
-	return s.together(s, requests), nil
+func (s *brokenJointStore) DoTogether(_ context.Context, requests []store.Request) ([]store.Answer, error) {
+	return s.together(s, requests)
 }
 
 // decideAll decides requests one after another. If dry, none takes anything.
 // s.mu is held.
-func (s *brokenJointStore) decideAll(requests []store.Request, dry bool) (answers []store.JointAnswer, all bool) {
+func (s *brokenJointStore) decideAll(requests []store.Request, dry bool) (answers []store.Answer, all bool, err error) {
 	all = true
 	for _, r := range requests {
 		address := s.address(r.Policy(), r.Key())
@@ -35,19 +35,22 @@ func (s *brokenJointStore) decideAll(requests []store.Request, dry bool) (answer
 		if next != nil {
 			s.states[address] = next
 		}
-		answers, all = append(answers, store.JointAnswer{Answer: a, Err: err}), all && err == nil && a.Allowed
+		if err != nil {
+			return nil, false, err
+		}
+		answers, all = append(answers, a), all && a.Allowed
 	}
-	return answers, all
+	return answers, all, nil
 }
 
-func soundTogether(s *brokenJointStore, requests []store.Request) []store.JointAnswer {
+func soundTogether(s *brokenJointStore, requests []store.Request) ([]store.Answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	answers, all := s.decideAll(requests, true)
+	answers, all, err := s.decideAll(requests, true)
 	if all {
-		answers, _ = s.decideAll(requests, false)
+		answers, _, err = s.decideAll(requests, false)
 	}
-	return answers
+	return answers, err
 }
 
 // as returns a store that decides another request than it was given.
@@ -81,9 +84,15 @@ func keeping(atMost time.Duration) brokenStore {
 // 0 is charged.
 func returns(change func(s *brokenStore, address string, r store.Request, back []int64)) brokenStore {
 	return brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
-		if r.Action == bucket.Refund && r.Each != nil {
-			back := slices.Clone(*r.Each)
+		if r.Action == bucket.Charge {
+			back := make([]int64, len(r.Set.Rates))
+			for i := range back {
+				back[i] = -r.Of(i)
+			}
 			change(s, address, r, back)
+			for i := range back {
+				back[i] = -back[i]
+			}
 			r.Each = &back
 		}
 		return sound(s, address, r)
@@ -121,15 +130,13 @@ var quotaMistakes = map[string]mistake{
 		}}},
 	"at most is all or nothing": {rule: "as_much_as_is_there_is_taken",
 		store: as(func(r *store.Request) {
-			if r.Action == bucket.AtMost {
-				r.Action, r.N, r.More = bucket.Take, r.N+r.More, 0
+			if r.Times > 1 {
+				r.N, r.Times = r.N*r.Times, 0
 			}
 		})},
 	"at most is one": {rule: "as_much_as_is_there_is_taken",
 		store: as(func(r *store.Request) {
-			if r.Action == bucket.AtMost {
-				r.More = 0
-			}
+			r.Times = min(r.Times, 1)
 		})},
 	"a debit of what is there": {rule: "a_debit_charges_what_is_not_there",
 		store: returns(func(s *brokenStore, address string, r store.Request, back []int64) {
@@ -169,26 +176,26 @@ var quotaMistakes = map[string]mistake{
 		}}},
 	"charged one after another": {rule: "of_buckets_that_are_charged_together_all_give_or_none",
 		store: brokenStore{address: twoPart, do: sound},
-		together: func(s *brokenJointStore, requests []store.Request) []store.JointAnswer {
+		together: func(s *brokenJointStore, requests []store.Request) ([]store.Answer, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			answers, _ := s.decideAll(requests, false)
-			return answers
+			answers, _, err := s.decideAll(requests, false)
+			return answers, err
 		}},
 	"looked at and charged apart": {rule: "concurrent_charges_of_several_buckets_take_what_is_allowed",
 		store: brokenStore{address: twoPart, do: sound},
-		together: func(s *brokenJointStore, requests []store.Request) []store.JointAnswer {
+		together: func(s *brokenJointStore, requests []store.Request) ([]store.Answer, error) {
 			s.mu.Lock()
-			answers, all := s.decideAll(requests, true)
+			answers, all, err := s.decideAll(requests, true)
 			s.mu.Unlock()
 			if !all {
-				return answers
+				return answers, err
 			}
 			runtime.Gosched()
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			answers, _ = s.decideAll(requests, false)
-			return answers
+			answers, _, err = s.decideAll(requests, false)
+			return answers, err
 		}},
 }
 
@@ -214,7 +221,6 @@ func allMistakes() map[string]mistake {
 	all := maps.Clone(mistakes)
 	maps.Copy(all, quotaMistakes)
 	maps.Copy(all, slotMistakes)
-	maps.Copy(all, shareMistakes)
 	maps.Copy(all, definitionMistakes)
 	return all
 }

@@ -2,7 +2,6 @@ package storetest_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"regexp"
@@ -146,14 +145,6 @@ var mistakes = map[string]mistake{
 				s.states[address] = next
 			}
 			return a, err
-		}}},
-	"an error that hides that a key can't be used": {rule: "a_key_whose_state_can't_be_used_is_reported,_and_no_other_key_notices",
-		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {
-			answer, err := sound(s, address, r)
-			if err != nil {
-				err = errors.New(err.Error())
-			}
-			return answer, err
 		}}},
 	"a lock that a denial keeps": {rule: "a_denied_request_takes_nothing",
 		store: brokenStore{address: twoPart, do: func(s *brokenStore, address string, r store.Request) (store.Answer, error) {

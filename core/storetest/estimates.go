@@ -144,7 +144,7 @@ func estimateRefills(s *subject) {
 }
 
 func estimateBackwards(s *subject) {
-	l := s.limiter(estimated(1000))
+	l := s.limiter(core.Per(1000, 720*time.Hour).WithName("tokens").WithUnit(tokens).WithMaxHold(time.Minute).WithMode(core.Stepped))
 	s.estimate(l, 600, "an estimate")
 	s.clock.move(20 * time.Second)
 	second := s.estimate(l, 100, "another")
@@ -170,9 +170,8 @@ func estimateRedefined(s *subject) {
 	s.have(l, "600 are out under a higher capacity", 1400)
 	s.no(first.Settle(s.Context(), core.Units{tokens: 100}))
 	s.have(l, "100 of 300 were used", 1600)
-	set(core.PerMonth(2000).WithName("tokens").WithUnit(tokens))
 	s.no(second.Settle(s.Context(), core.Units{tokens: 250}))
-	s.have(l, "an estimate is settled under a version that has none", 1550)
+	s.have(l, "250 of 200 were used", 1550)
 	s.clock.move(time.Minute)
 	s.have(l, "and one of a process that died comes back", 1650)
 }
@@ -249,7 +248,7 @@ func usedAtRest(s *subject) {
 	if res := s.units(low, core.Units{core.Requests: 0, tokens: 100}); res.Allowed {
 		s.Errorf("14,500 are used, and 100 of 3,000 are allowed")
 	}
-	s.no(low.RefundUnits(s.Context(), key, core.Units{tokens: 12_000}))
-	s.have(low, "what was used before is given back under a lower capacity: 2,500 are used", 500)
+	s.no(override.RefundUnits(s.Context(), key, core.Units{tokens: 12_000}))
+	s.have(low, "what was given back counts under a lower capacity too: 2,500 are used", 500)
 	s.have(override, "and under a higher one", 23_500)
 }

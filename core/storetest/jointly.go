@@ -13,7 +13,6 @@ import (
 var jointRules = []storeRule{
 	{"of buckets that are charged together all give or none", jointlyAllOrNothing},
 	{"concurrent charges of several buckets take what is allowed", jointlyExact},
-	{"a key that can't be used leaves the other buckets to the store", jointlyBesideABadKey},
 }
 
 // needsJoint skips the rule for a store that is no store.JointStore: limiters
@@ -33,8 +32,8 @@ func jointlyAllOrNothing(s *subject) {
 		if j.Allowed != (n < 3) {
 			s.Errorf("request %d: allowed %v; want 3 requests allowed", n+1, j.Allowed)
 		}
-		if !j.Allowed && (!j.Results[0].Allowed || j.Results[1].Allowed) {
-			s.Errorf("request %d: everyone has tokens (allowed %v), the user has none (allowed %v)", n+1, j.Results[0].Allowed, j.Results[1].Allowed)
+		if !j.Allowed && (!j.Parts[0].Allowed || j.Parts[1].Allowed) {
+			s.Errorf("request %d: everyone has tokens (allowed %v), the user has none (allowed %v)", n+1, j.Parts[0].Allowed, j.Parts[1].Allowed)
 		}
 	}
 	res, err := everyone.Peek(s.Context(), "all")
@@ -97,49 +96,4 @@ func (s *subject) crowd(policy, key string) {
 		s.no(err)
 	}
 	s.Fatal("a key under 1,000 limits must be a StateError")
-}
-
-func jointlyBesideABadKey(s *subject) {
-	s.crowd("bad", key)
-	for _, mode := range []core.FailureMode{core.FailClosed, core.FailOpen, core.FailLocal} {
-		// If the good key's OnFailure decided, it would allow every request.
-		good, err := core.NewLimiter(s.store, core.Policy{Name: "good", Limits: []core.Limit{core.PerDay(3)}, OnFailure: core.FailOpen})
-		s.no(err)
-		bad, err := core.NewLimiter(s.store, core.Policy{Name: "bad", Limits: []core.Limit{core.PerDay(2)}, OnFailure: mode})
-		s.no(err)
-		s.no(good.Reset(s.Context(), key))
-		want, source := int64(3), core.FromFailOpen
-		if _, inProcess := s.store.(*core.MemoryStore); mode == core.FailClosed || mode == core.FailLocal && inProcess {
-			want = 0
-		} else if mode == core.FailLocal {
-			want, source = 2, core.FromFallback
-		}
-		for n := range 5 {
-			charges := []core.Charge{{Limiter: bad, Key: key}, {Limiter: good, Key: key}}
-			at := n % 2 // the bad key is first or second
-			charges[0], charges[at] = charges[at], charges[0]
-			j, err := core.AllowTogether(s.Context(), charges...)
-			if reason := (*store.StateError)(nil); want == 0 {
-				if !errors.Is(err, core.ErrUnavailable) || !errors.As(err, &reason) {
-					s.Errorf("%v: the bad key is unavailable, so nothing is taken: %v, want ErrUnavailable of a StateError", mode, err)
-				}
-				continue
-			}
-			s.no(err)
-			if j.Allowed != (int64(n) < want) {
-				s.Errorf("%v, request %d: allowed %v; want %d requests allowed: the store decides the good key, and OnFailure the bad one alone", mode, n+1, j.Allowed, want)
-			}
-			if res := j.Results[1-at]; res.Source != core.FromStore && res.Source != core.FromDenyCache {
-				s.Errorf("%v, request %d: the good key is decided by %v, want by the store", mode, n+1, res.Source)
-			}
-			if res := j.Results[at]; res.Source != source || res.Cause == nil {
-				s.Errorf("%v, request %d: the bad key is decided by %v because of %v, want by %v because of a StateError", mode, n+1, res.Source, res.Cause, source)
-			}
-		}
-		res, err := good.Peek(s.Context(), key)
-		s.no(err)
-		if res.Remaining != 3-want {
-			s.Errorf("%v: the good key has %d tokens left after %d allowed requests, want %d", mode, res.Remaining, want, 3-want)
-		}
-	}
 }

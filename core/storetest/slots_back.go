@@ -31,27 +31,10 @@ func slotsUndone(s *subject) {
 	}
 }
 
-// slotsUndoneWithout: other processes still count the slots that this one has
-// removed from its policy.
-func slotsUndoneWithout(s *subject) {
-	daily := core.PerDay(10).WithName("daily")
-	l, other := s.limiter(atOnce(2), daily), s.limiter(atOnce(2), daily)
-	set := func(limits ...core.Limit) {
-		s.no(l.SetPolicy(core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed}))
-	}
-	first, second := s.slots(l, 1, "a first"), s.slots(l, 1, "a second")
-	set(daily)
-	s.no(first.Undo(s.Context()))
-	s.have(other, "Undo gives back the slot, and the token", 1, 9)
-	set(core.PerDay(10).WithName("another"))
-	s.no(second.Undo(s.Context()))
-	s.have(other, "and the slot alone, if its policy has no other limit of the decision", 2, 9)
-}
-
 // slotsSplit: two charges of one bucket, which count as one.
 func slotsSplit(s *subject) {
 	l := s.limiter(atOnce(5), core.PerDay(10).WithName("daily"))
-	take := func() core.JointResult {
+	take := func() core.Result {
 		s.Helper()
 		j, err := core.AllowTogether(s.Context(), core.Charge{Limiter: l, Key: key}, core.Charge{Limiter: l, Key: key, Cost: 2})
 		s.no(err)
@@ -148,19 +131,6 @@ func slotsJointly(s *subject) {
 	if again, err := core.AllowTogether(s.Context(), charges("ann")...); err != nil || !again.Allowed {
 		s.Errorf("a slot that was released in both buckets is there: allowed %v, %v", again.Allowed, err)
 	}
-}
-
-func slotsBesideABadKey(s *subject) {
-	s.needsJoint()
-	s.crowd("bad", key)
-	good, bad := s.limiterOf("good", atOnce(2)), s.limiterOf("bad", core.PerDay(2))
-	for range 5 {
-		_, err := core.AllowTogether(s.Context(), core.Charge{Limiter: good, Key: key}, core.Charge{Limiter: bad, Key: key})
-		if !errors.Is(err, core.ErrUnavailable) {
-			s.Errorf("a charge of a key that can't be used: %v, want ErrUnavailable", err)
-		}
-	}
-	s.free(good, 2, "a decision that failed takes no slot")
 }
 
 func slotsUnderConcurrency(s *subject) {

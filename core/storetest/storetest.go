@@ -38,8 +38,8 @@ var longest = time.Minute
 func Run(t *testing.T, open func(t *testing.T, clock func() time.Time) core.Store) {
 	t.Helper()
 	for _, r := range slices.Concat(takeRules, refillRules, clockRules, rangeRules, refundRules, reserveRules, waitRules,
-		unitRules, calendarRules, definitionRules, deployRules, keyRules, unreadableRules, concurrencyRules, jointRules, oneBucketRules,
-		slotRules, estimateRules, shareRules) {
+		unitRules, calendarRules, definitionRules, deployRules, keyRules, concurrencyRules, jointRules,
+		slotRules, estimateRules) {
 		t.Run(r.name, func(t *testing.T) {
 			c := &testClock{now: start}
 			store := open(t, c.Now)

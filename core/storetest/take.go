@@ -15,7 +15,6 @@ var takeRules = []storeRule{
 	{"a denied request takes nothing", denialTakesNothing},
 	{"of several limits all give or none", allOrNothing},
 	{"a cost of 0 takes nothing", peekTakesNothing},
-	{"a peek tells a key without a bucket from a full one", unusedKey},
 	{"a cost above the capacity never passes", aboveCapacityNeverPasses},
 	{"a negative cost is an error and takes nothing", negativeCost},
 	{"a request whose context has ended takes nothing", endedContext},
@@ -80,28 +79,6 @@ func peekTakesNothing(s *subject) {
 	s.grants(l, 0, 0, "a cost of 0 is granted by an empty bucket")
 }
 
-func unusedKey(s *subject) {
-	for _, l := range []*core.Limiter{
-		s.limiter(core.PerHour(10)), s.limiter(core.PerHour(10), core.PerDay(20)), s.requestsAndTokens(), s.limiter(core.PerMonth(10)),
-	} {
-		s.no(l.Reset(s.Context(), key))
-		want := func(unused bool, rule string) {
-			s.Helper()
-			if res := s.take(l, 0); res.Unused != unused {
-				s.Errorf("%v: Unused is %v: %s", l.Policy().Limits, res.Unused, rule)
-			}
-		}
-		want(true, "no request has come with the key")
-		res := s.take(l, 1)
-		if res.Unused {
-			s.Errorf("a decision that takes tokens is not Unused")
-		}
-		want(false, "the key has a bucket")
-		s.no(l.Reset(s.Context(), key))
-		want(true, "a reset forgets the bucket")
-	}
-}
-
 func aboveCapacityNeverPasses(s *subject) {
 	l := s.limiter(core.PerMinute(10).WithName("minute"), core.PerHour(3).WithName("hour"))
 	for _, cost := range []int64{4, 11, 1 << 60} {
@@ -155,7 +132,6 @@ var waitRules = []storeRule{
 	{"a wait past the deadline is refused at once and takes nothing", waitPastDeadline},
 	{"a wait that can never end is refused at once", waitForEver},
 	{"a wait that is cancelled gives its tokens back", waitCancelled},
-	{"hundreds of waits that are cancelled at once leave nothing behind", waitsCancelled},
 }
 
 func waitForNothing(s *subject) {
@@ -217,40 +193,4 @@ func waitCancelled(s *subject) {
 		}
 	}
 	s.denies(l, 1, 0, time.Hour, "a canceled wait gives its place back")
-}
-
-func waitsCancelled(s *subject) {
-	const waits = 300
-	l := s.limiter(core.PerHour(1))
-	s.grants(l, 1, 0, "all")
-	ctx, cancel := context.WithCancel(s.Context())
-	defer cancel()
-	ended := make(chan error, waits)
-	for range waits {
-		go func() { ended <- l.Wait(ctx, key) }()
-	}
-	// Real time passes until all wait, and until the store knows that they
-	// don't: at most some 100 ms more than cancelling takes.
-	until := func(what string, retry time.Duration) {
-		for giveUp := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-			res := s.take(l, 1)
-			if res.RetryAfter == retry {
-				return
-			}
-			if ctx.Err() == nil && len(ended) > 0 {
-				s.Fatalf("%s: Wait = %v", what, <-ended)
-			}
-			if time.Now().After(giveUp) {
-				s.Fatalf("%s: the next caller waits for %v, want %v", what, res.RetryAfter, retry)
-			}
-		}
-	}
-	until("each wait takes its place in the queue", (waits+1)*time.Hour)
-	cancel()
-	for range waits {
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			s.Errorf("Wait whose context was cancelled = %v, want context.Canceled", err)
-		}
-	}
-	until("waits that have ended are as if they had never come", time.Hour)
 }

@@ -15,12 +15,14 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // limiterACL holds the rules that docs/operations.md shows for a limiter's
 // user.
-const limiterACL = "on >secret ~ratelimit:* -@all +@connection +evalsha +eval +get +set +setrange +hset +hget +hdel +hgetall +hlen +pexpire +pttl +del +time +info"
+const limiterACL = "on >secret ~ratelimit:* -@all +@connection +evalsha +eval +get +set +setrange +exists" +
+	" +zadd +zrem +zrange +zrangebyscore +zremrangebyscore +zscore +pexpire +del +time +info +hset +hget +hdel +hgetall +hlen +pttl"
 
 func TestStoreWorksWithTLSAndDocumentedACL(t *testing.T) {
 	cert, key, pool := redistest.Certificate(t)
@@ -50,6 +52,22 @@ func TestStoreWorksWithTLSAndDocumentedACL(t *testing.T) {
 	require.NoError(t, l.Reset(ctx, "k"))
 	rights := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "limiter", Password: "secret"})
 	defer rights.Close()
+	now := time.Now()
+	clock := core.WithClock(func() time.Time { return now })
+	slots := limittest.Limiter(t, redisstore.New(rights, patient, clock), "slots", core.InFlight(2).WithMaxHold(time.Minute))
+	for _, step := range []time.Duration{0, -10 * time.Second, time.Hour} { // also a clock that is set back, and a hold that ends by itself
+		now = now.Add(step)
+		res, err := slots.Allow(ctx, "k")
+		require.NoError(t, err, "holds need no other right")
+		require.NoError(t, res.Hold(ctx))
+		_, err = slots.Peek(ctx, "k")
+		require.NoError(t, err)
+		if step != 0 {
+			require.NoError(t, res.Release(ctx))
+		}
+	}
+	_, err = redisstore.New(rights, patient).State(ctx, "slots", "k")
+	require.NoError(t, err, "nor does reading the state of a key")
 	exceptions := redisstore.New(rights, patient)
 	require.NoError(t, exceptions.SetException(ctx, "api", redisstore.Exception{Key: "k", For: time.Hour}), "exceptions need no other right")
 	_, err = exceptions.Exceptions(ctx, "api")

@@ -32,7 +32,7 @@ func TestChargesTogetherOnACluster(t *testing.T) {
 	const users, perUser, perOrg = 3, 30, 50
 	user, org := limiter("charge-user", perUser), limiter("organisation", perOrg) // asked in this order
 	ctx := context.Background()
-	charge := func(u int) (core.JointResult, error) {
+	charge := func(u int) (core.Result, error) {
 		return core.AllowTogether(ctx, core.Charge{Limiter: org, Key: "acme"}, core.Charge{Limiter: user, Key: fmt.Sprint("u", u)})
 	}
 	var admitted atomic.Int64
@@ -69,12 +69,12 @@ func TestChargesTogetherOnACluster(t *testing.T) {
 		left += res.Remaining
 	}
 	assert.Equal(t, int64(users*perUser-perOrg), left, "users pay for what was admitted, and for nothing else")
-	denialsTake(t, func(i int) (core.JointResult, error) { return charge(users + i) })
+	denialsTake(t, func(i int) (core.Result, error) { return charge(users + i) })
 }
 
 // denialsTake logs how long denied charges take: for so long, at most, the
 // tokens of a user are gone.
-func denialsTake(t *testing.T, charge func(i int) (core.JointResult, error)) {
+func denialsTake(t *testing.T, charge func(i int) (core.Result, error)) {
 	t.Helper()
 	for _, callers := range []int{1, 16} {
 		var mu sync.Mutex

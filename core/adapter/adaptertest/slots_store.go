@@ -25,18 +25,15 @@ type slotStore struct {
 
 func (s *slotStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	switch {
-	case r.Action == actions.End:
+	case r.Action == actions.Charge && r.Ends != nil && !r.Moves():
 		s.ends.Add(1)
-		if r.EndsToo != nil {
-			s.ends.Add(int64(len(*r.EndsToo)))
-		}
 		if s.block != nil {
 			<-s.block
 		}
 		if s.fail {
 			return store.Answer{}, errSecret
 		}
-	case r.Action == actions.Acquire && r.Ends.Ticket == r.Ticket: // Hold
+	case r.Action == actions.Extend: // Hold
 		defer func() {
 			select {
 			case s.held <- struct{}{}:

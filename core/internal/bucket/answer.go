@@ -2,31 +2,53 @@ package bucket
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 )
 
-// Answer is the decision on a [Request], and the level of the bucket after it.
-//
-// Its size is a multiple of 16 bytes: a copy of any other size ends with two
-// overlapping writes, and reading them soon after costs 5 ns.
+// Answer is what a [Request] is told: the decision, and what the limits have
+// left after it.
 type Answer struct {
 	Allowed bool
 	Source  Source // who decided; the zero value is FromStore
-	Unused  bool   // a Take of nothing, allowed: the key has no state
 
-	Now    int64    // the instant of the decision, in µs since 1970 on the store's clock
-	Levels Levels   // of the request's limits, at Now
-	Due    int64    // Reserve, Await: when the tokens are there, in µs since 1970
-	Lent   int64    // Lease, AtMost: tokens taken beyond N
-	Waits  *[]Waits // of each limit; nil: the delays follow from Levels
+	Now     int64  // the instant of the decision, in µs since 1970 on the store's clock
+	Granted int64  // how many times
+	Due     int64  // Reserve: when the tokens are due, in µs since 1970
+	There   int64  // how many of the holds that the request ends were there
+	Levels  Levels // of the request's limits
 }
 
-// Waits are the delays of one limit, in µs, where they do not follow from an
-// [Answer]'s levels: while tokens are held, and where another definition of the
-// limit wrote the stored state.
-type Waits struct {
-	Retry int64 // until the limit has the tokens that were denied; when allowed, until it has one
-	Full  int64 // until the limit is full
+// Left is what a limit has left.
+type Left struct {
+	Units int64 // below 0: a debt
+	Ready int64 // in how many µs it has what was asked for; if that was granted, a token
+	Full  int64 // in how many µs at most it is full, and its cut is paid
+}
+
+// Decided sets Allowed, from what a store has found out. A request that takes
+// nothing is denied in debt.
+func (a *Answer) Decided(r *Request) {
+	switch {
+	case r.Dry:
+		a.Found(r)
+	case r.Action == Take && !r.Moves():
+		a.Allowed = true
+		for i := range r.Set.Rates {
+			a.Allowed = a.Allowed && a.Levels.At(i).Units >= 0
+		}
+	default:
+		a.Allowed = a.Granted > 0
+	}
+}
+
+// Found sets Allowed of a request that took nothing, because it was Dry or
+// another one was denied: whether all limits have what it asked for.
+func (a *Answer) Found(r *Request) {
+	a.Allowed = true
+	for i := range r.Set.Rates {
+		a.Allowed = a.Allowed && a.Levels.At(i).Ready == 0
+	}
 }
 
 // Remaining is how many whole tokens the i-th limit of p has left.
@@ -46,33 +68,28 @@ const Never = math.MaxInt64
 // RetryAfter is how long, in µs, until the i-th limit of p has n tokens; Never
 // if n is above its Capacity. n must be what was denied, or 1 if a was allowed.
 func (a *Answer) RetryAfter(p *LimitSet, i int, n int64) int64 {
-	rate := &p.Rates[i]
-	switch {
-	case n > rate.Capacity:
+	if n > p.Rates[i].Capacity {
 		return Never
-	case a.Waits != nil:
-		return (*a.Waits)[i].Retry
 	}
-	return rate.wait(*a.Levels.At(i), n*rate.Unit, 0, a.Now)
+	return a.Levels.At(i).Ready
 }
 
 // ResetAfter is how long, in µs, until the i-th limit of p is full.
-func (a *Answer) ResetAfter(p *LimitSet, i int) int64 {
-	if a.Waits != nil {
-		return (*a.Waits)[i].Full
-	}
-	rate := &p.Rates[i]
-	return rate.wait(*a.Levels.At(i), rate.Full, 0, a.Now)
-}
+func (a *Answer) ResetAfter(i int) int64 { return a.Levels.At(i).Full }
 
 // NextStep is how long, in µs, until the next step of the i-th limit of p,
 // whether or not its bucket is full by then.
 func (a *Answer) NextStep(p *LimitSet, i int) int64 {
-	rate := &p.Rates[i]
-	if rate.Calendar != nil {
+	rate, l := &p.Rates[i], a.Levels.At(i)
+	switch {
+	case rate.Steps == OnCalendar:
 		return rate.Calendar.At(a.Now).End - a.Now
+	case rate.Steps == OnClock:
+		return rate.Step - (a.Now - floorTo(a.Now, rate.Step))
+	case l.Full == 0:
+		return rate.Step
 	}
-	return rate.Step - (a.Now - rate.steppedAt(*a.Levels.At(i)))
+	return l.Full - (l.Full-1)/rate.Step*rate.Step
 }
 
 // EarnedIn is how long, in µs, a refill takes to bring as many tokens as the
@@ -82,41 +99,61 @@ func (a *Answer) EarnedIn(p *LimitSet, i int) int64 {
 	return mulDiv(a.Levels.At(i).Units, rate.Step, rate.Gain)
 }
 
-// Age changes a to what it would be so many µs later if nothing was taken until
-// then. If a has Waits, only these become shorter. a must share its levels with
-// no other answer.
+// Age changes the delays to what they are so many µs later. a must share its
+// levels with no other answer.
 func (a *Answer) Age(p *LimitSet, micros int64) {
-	if a.Waits == nil {
-		a.AgeAround(p, 0, micros)
-		return
-	}
-	a.Now += micros
-	list := slices.Clone(*a.Waits)
-	for i := range list {
-		list[i] = Waits{max(0, list[i].Retry-micros), max(0, list[i].Full-micros)}
-	}
-	a.Waits = &list
-}
-
-// AgeAround is Age while so many tokens of every limit are held, such as those
-// on a lease. a must have no Waits.
-func (a *Answer) AgeAround(p *LimitSet, held, micros int64) {
 	a.Now += micros
 	for i := range p.Rates {
 		l := a.Levels.At(i)
-		*l = p.Rates[i].refill(*l, held, a.Now)
+		l.Ready, l.Full = max(0, l.Ready-micros), max(0, l.Full-micros)
 	}
 }
 
-// Add puts so many tokens into every limit of p, up to its Capacity.
-func (a *Answer) Add(p *LimitSet, tokens int64) {
-	for i := range p.Rates {
-		a.AddTo(p, i, tokens)
+// mulDiv is a×b/c rounded up, for a, b ≥ 0 and c > 0, without overflow; at most
+// Forever.
+func mulDiv(a, b, c int64) int64 {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	low, carry := bits.Add64(low, uint64(c-1), 0)
+	if high += carry; high >= uint64(c) {
+		return Forever
+	}
+	quotient, _ := bits.Div64(high, low, uint64(c))
+	return int64(min(quotient, Forever))
+}
+
+// inlineLevels is how many levels need no allocation: a policy rarely has more
+// limits.
+const inlineLevels = 4
+
+// Levels is a list that needs no allocation while it is short.
+type Levels struct {
+	few  [inlineLevels]Left
+	many *[]Left // the others; a pointer, for levels are copied with every result
+}
+
+// Grow makes room for n levels.
+func (l *Levels) Grow(n int) {
+	if n > inlineLevels && (l.many == nil || len(*l.many) < n-inlineLevels) {
+		many := make([]Left, n-inlineLevels)
+		l.many = &many
 	}
 }
 
-// AddTo puts so many tokens into the i-th limit of p, up to its Capacity.
-func (a *Answer) AddTo(p *LimitSet, i int, tokens int64) {
-	rate, l := &p.Rates[i], a.Levels.At(i)
-	l.Units = min(l.Units+rate.units(tokens), max(l.Units, rate.Full))
+// At returns the i-th level, for reading and writing.
+func (l *Levels) At(i int) *Left {
+	if i < inlineLevels {
+		return &l.few[i]
+	}
+	return &(*l.many)[i-inlineLevels]
+}
+
+// Inline reports whether a copy of l shares nothing with l.
+func (l *Levels) Inline() bool { return l.many == nil }
+
+// Unshare makes l, a copy, share nothing with the levels it was copied from.
+func (l *Levels) Unshare() {
+	if l.many != nil {
+		many := slices.Clone(*l.many)
+		l.many = &many
+	}
 }

@@ -1,217 +1,307 @@
 package bucket
 
-import "slices"
-
-// Decide decides r at the instant now, and sets a. records are the key's stored
-// records; nil if there are none. If the state changes, Decide returns the
-// records to store, and until when they matter. Otherwise next is nil. It
-// returns an error if it can't use the records.
-//
-// A denied request changes nothing, with two exceptions. If the clock stepped
-// back, the new instant must be stored: otherwise nothing would refill until
-// the clock reaches the old one again. And the first request under another
-// definition stores the level as one of that definition, so that its rate
-// counts from then on.
-func (r *Request) Decide(a *Answer, records []Record, now int64) (next []Record, keep int64, err error) {
-	s := stored{}
-	if records != nil {
-		if err := s.arrange(r.Set, records, now); err != nil {
-			return nil, 0, err
-		}
-	}
-	if write := r.decide(a, &s, now); !write {
-		a.Unused = records == nil && r.Action == Take && a.Allowed && !r.Moves()
-		return nil, 0, nil
-	}
-	next, keep = s.records(r.Set, a)
-	return next, keep, nil
+// Decide decides a request on a bucket, which is changed. It reports whether
+// the bucket must be stored. A bucket that is used again allocates nothing for
+// up to four limits.
+func Decide(now int64, b *Bucket, r *Request, a *Answer) (changed bool) {
+	d := decision{now: now, bucket: b, request: r}
+	d.look()
+	d.take(d.grant())
+	d.tell(a)
+	return d.store()
 }
 
-// DecideState is Decide for a store that keeps a key's records as bytes.
-func (r *Request) DecideState(a *Answer, state []byte, now int64) (next []byte, keep int64, err error) {
-	var records []Record
-	if state != nil {
-		if records, err = ParseRecords(nil, state); err != nil {
-			return nil, 0, err
+// DecideJointly decides requests on different buckets: all are granted, or
+// none. changed says which buckets must be stored.
+func DecideJointly(now int64, buckets []Bucket, requests []*Request, answers []Answer) (changed []bool) {
+	decisions, all := make([]decision, len(requests)), true
+	for i, r := range requests {
+		d := &decisions[i]
+		*d = decision{now: now, bucket: &buckets[i], request: r}
+		d.look()
+		d.granted = d.grant()
+		all = all && d.granted > 0
+	}
+	for i := range decisions {
+		d := &decisions[i]
+		if !all {
+			d.granted = 0
+		}
+		d.take(d.granted)
+		d.tell(&answers[i])
+		changed = append(changed, d.store())
+	}
+	for i := range answers {
+		if !all {
+			answers[i].Found(requests[i])
 		}
 	}
-	records, keep, err = r.Decide(a, records, now)
-	if err != nil || records == nil {
-		return nil, 0, err
-	}
-	return AppendRecords(make([]byte, 0, RecordSize*len(records)), records), keep, nil
+	return changed
 }
 
-// decide decides r, sets a and changes s. It reports whether s must be stored.
-// It refills, ends holds, and then does the action.
-func (r *Request) decide(a *Answer, s *stored, now int64) bool {
-	rates := r.Set.Rates
-	a.Allowed = true
-	write, changed := s.refillAll(r.Set, a, now)
-	if r.Ends.Ticket != 0 && !r.extends() && s.end(a, r) {
-		write = true
-	}
-	switch r.Action {
-	case Refund:
-		for i := range rates {
-			switch n := r.Of(i); {
-			case rates[i].Slots: // they come back when they are released
-			case n > 0 && s.last != nil: // a bucket that was never used is full: nothing can come back
-				if h := s.holdsOf(i); h != nil {
-					h.useNow(n, now)
-				}
-				s.credit(i, a, r.Set, n)
-				write = true
-			case n < 0:
-				l := a.Levels.At(i)
-				l.Units = rates[i].debit(l.Units, -n)
-				write = true
+// decision is a request beside the bucket as it is at an instant.
+type decision struct {
+	now     int64
+	bucket  *Bucket
+	request *Request
+	levels  []level // of each limit
+	there   int64   // how many of the holds that the request ends are there
+	due     int64
+	granted int64
+	changed bool // the bucket must be stored
+}
+
+// level is what a limit has.
+type level struct {
+	Record
+	rate   *Rate
+	starts []int64
+	need   int64 // units
+	ends   int64 // tokens of the hold that the request ends, if that is there
+	fullIn int64 // in how many µs at most it is full, and its cut paid, after the decision
+}
+
+// left is what the limit has left, in units.
+func (l *level) left() int64 { return l.rate.Full - l.Used - l.Held*l.Unit }
+
+func (l *level) wait(units, now int64) int64 { return l.Record.wait(units, now, l.rate, l.starts) }
+
+// look brings the bucket to now: holds end, and tokens come in.
+func (d *decision) look() {
+	b, r := d.bucket, d.request
+	if r.Set.Holds {
+		if len(b.Holds) == 0 { // in Redis, holds may be lost without the state
+			for i := range b.Records {
+				b.Records[i].Held = 0
 			}
 		}
-	case Take, Reserve, Await, Lease, AtMost, Acquire:
-		if r.extends() {
-			write = s.extend(a, r) || write
+		if back := d.setBack(); back > 0 {
+			for i := range b.Holds {
+				b.Holds[i].End -= back
+			}
+			d.changed = true
+		}
+		for len(b.Holds) > 0 && b.Holds[0].End <= d.now {
+			b.release(b.Holds[0])
+			b.Holds, d.changed = b.Holds[1:], true
+		}
+	}
+	starts := r.Starts
+	if starts == nil && !r.Set.Plain {
+		starts = r.Set.Starts(d.now)
+	}
+	if n := len(r.Set.Rates); cap(b.levels) < n {
+		b.levels = make([]level, n)
+	}
+	d.levels = b.levels[:len(r.Set.Rates)]
+	for i := range r.Set.Rates {
+		rate := &r.Set.Rates[i]
+		l := &d.levels[i]
+		l.rate, l.need, l.starts, l.ends = rate, r.need(i), nil, 0
+		if starts != nil {
+			l.starts = starts[i]
+		}
+		if k := b.record(rate.Tag); k >= 0 {
+			l.Record = b.Records[k]
+			l.convert(rate)
+		} else {
+			l.Record = Record{Tag: rate.Tag, Unit: rate.Unit, Capacity: rate.Capacity, At: d.now}
+		}
+		if rate.Gain == 0 {
+			l.Used, l.Cut = 0, 0
+		}
+		if rate.Hold == 0 {
+			l.Held = 0
+		}
+		if l.bring(d.now, rate, l.starts) {
+			d.changed = true
+		}
+		if n := r.EndsOf(i); n > 0 && b.has(d.held(i)) {
+			l.ends = n
+			d.there++
+		}
+	}
+}
+
+// setBack returns how far the clock was set back behind the last write, as far as
+// the records tell: holds end so much earlier, and keep their remaining time.
+func (d *decision) setBack() (back int64) {
+	for i := range d.request.Set.Rates {
+		rate := &d.request.Set.Rates[i]
+		if k := d.bucket.record(rate.Tag); k >= 0 && rate.Steps == FromUse {
+			back = max(back, d.bucket.Records[k].At-d.now)
+		}
+	}
+	return back
+}
+
+// held is the hold that the request ends of its i-th limit.
+func (d *decision) held(i int) Hold {
+	return Hold{Ticket: d.request.Ticket, Tag: d.request.Set.Rates[i].Tag, Tokens: d.request.EndsOf(i)}
+}
+
+// grant returns how many times the request is granted.
+func (d *decision) grant() int64 {
+	r := d.request
+	granted := r.Most()
+	switch r.Action {
+	case Charge, Cancel:
+		return granted
+	case Extend:
+		if d.there > 0 {
+			return granted
+		}
+	case Reserve:
+		for i := range d.levels {
+			d.due = max(d.due, d.delay(&d.levels[i]))
+		}
+		if d.due > r.When {
+			return 0
+		}
+		return granted
+	}
+	for i := range d.levels {
+		l := &d.levels[i]
+		if l.need > 0 {
+			granted = min(granted, max(0, l.left()+l.ends*l.Unit)/l.need)
+		}
+	}
+	return granted
+}
+
+// delay is in how many µs a limit has what is reserved, by refill alone.
+func (d *decision) delay(l *level) int64 {
+	if l.need <= 0 {
+		return 0
+	}
+	delay := l.wait(l.need-l.left()-l.ends*l.Unit, d.now)
+	known := d.now + Forever
+	if l.starts != nil {
+		known = max(d.now, l.starts[len(l.starts)-1])
+	}
+	if l.need > l.rate.Full-l.Held*l.Unit || l.Used+l.need > MaxUsed || d.now+delay > known {
+		return Forever
+	}
+	return delay
+}
+
+// take takes what is granted, and ends holds.
+func (d *decision) take(granted int64) {
+	d.granted = granted
+	r := d.request
+	for i := range d.levels {
+		l := &d.levels[i]
+		if granted > 0 && l.ends > 0 {
+			l.Held, d.changed = max(0, l.Held-l.ends), true
+			d.bucket.remove(d.held(i))
+		}
+		units := l.need * granted
+		if r.Action == Cancel { // what was reserved behind it stays
+			free := d.now + l.wait(-l.left(), d.now)
+			later := product(l.stepsIn(r.When, free, l.rate, l.starts), l.rate.Gain)
+			units = -max(0, units-later)
+		}
+		switch {
+		case units > 0 && l.rate.Hold > 0 && r.Action != Charge:
+			l.Held, d.changed = l.Held+units/l.Unit, true
+			d.bucket.add(Hold{End: d.now + d.due + l.rate.Hold, Ticket: r.Ticket, Tag: l.Tag, Tokens: units / l.Unit})
+		case units > 0 && l.rate.Gain > 0:
+			l.Used, d.changed = min(MaxUsed, l.Used+units), true
+		case units < 0 && l.rate.Gain > 0 && l.Used+l.Cut > 0:
+			l.give(-units)
+			d.changed = true
+		}
+	}
+}
+
+// tell fills in the answer.
+func (d *decision) tell(a *Answer) {
+	a.Now, a.Granted, a.Due, a.There = d.now, d.granted, d.now+d.due, d.there
+	a.Levels.Grow(len(d.levels))
+	for i := range d.levels {
+		l := &d.levels[i]
+		want := d.request.wanted(i, d.granted > 0, l.left())
+		l.fullIn = d.fullIn(l)
+		*a.Levels.At(i) = Left{Units: max(-MaxUsed, l.left()), Ready: d.ready(l, want), Full: l.fullIn}
+	}
+	a.Decided(d.request)
+}
+
+// ready is in how many µs a limit has so many units, if nobody ends a hold
+// before its time.
+func (d *decision) ready(l *level, units int64) int64 {
+	full := l.rate.Full
+	switch {
+	case l.left() >= units:
+		return 0
+	case units > full:
+		return Forever
+	case l.Held == 0:
+		return l.wait(units-l.left(), d.now)
+	}
+	held, delay := l.Held, int64(Forever)
+	enough := func(end int64) { // with the holds that end until then
+		if room := full - held*l.Unit; units <= room {
+			delay = min(delay, max(end-d.now, l.wait(units-room+l.Used, d.now)))
+		}
+	}
+	enough(d.now)
+	for _, h := range d.bucket.Holds {
+		if h.End-d.now >= delay {
 			break
 		}
-		if r.promises() {
-			a.Due = now
+		if h.Tag == l.Tag {
+			held -= h.Tokens
+			enough(h.End)
 		}
-		a.Allowed = s.grants(a, r)
-		switch takes := a.Allowed && r.Moves(); {
-		case takes && !r.Dry:
-			s.charge(a, r)
-			write = true
-		case !takes && (!r.Dry || r.Probe):
-			write = write || changed
-		}
-	case End:
 	}
-	if r.Takes() && s.held() || !write && changed { // callers of the others need no waits
-		s.setWaits(a, r, write)
-	}
-	return write
+	return delay
 }
 
-// refillAll sets a's levels to those of now. It reports whether s must be
-// stored because the clock has stepped back, and whether another definition
-// wrote a record. A limit that was not used yet starts full, and its steps
-// begin here.
-func (s *stored) refillAll(p *LimitSet, a *Answer, now int64) (write, changed bool) {
-	a.Now = now
-	a.Levels.Grow(len(p.Rates))
-	for i := range p.Rates {
-		rate, l := &p.Rates[i], a.Levels.At(i)
-		if s.last == nil || s.last[i].Rate == nil {
-			*l = Level{rate.Full, now}
-			continue
-		}
-		if s.last[i].At > now {
-			write = s.stepBack(i, rate, now) || write
-		}
-		same := true
-		*l, same = s.refill(i, rate, now)
-		changed = changed || !same
+// fullIn is in how many µs at most a limit is full, and its cut paid.
+func (d *decision) fullIn(l *level) int64 {
+	in := l.wait(l.Used+l.Cut, d.now)
+	if holds := d.bucket.Holds; l.Held > 0 && len(holds) > 0 {
+		in = max(in, holds[len(holds)-1].End-d.now)
 	}
-	return write, changed
+	return in
 }
 
-// refill returns the level of the i-th limit at now, and reports whether its
-// definition wrote the record. It drops the holds that ended before.
-func (s *stored) refill(i int, rate *Rate, now int64) (l Level, same bool) {
-	holds := s.holdsOf(i)
-	if rate.Slots { // all that is not held is there, whatever the definition
-		l = Level{rate.room(holds.Held(now)), now}
-		if holds != nil {
-			s.holds[i] = rate.prune(holds, l, now).orNil()
-		}
-		return l, true
-	}
-	l, c, same := rate.levelAt(&s.last[i], now)
-	s.setCut(i, c)
-	if holds != nil {
-		s.holds[i] = rate.prune(holds, l, now)
-	}
-	return l, same
-}
+// mostRecords bounds the records of a key: a service that makes up names of
+// limits must not make it grow.
+const mostRecords = 256
 
-// stepBack moves the stored instants of the i-th limit back to now, to which
-// the clock has stepped back: nothing refills for the time between. It reports
-// whether the change must be stored.
-//
-// If the last step is ahead of now, the steps begin again at now. Leases keep
-// their remaining time, and reservations the number of steps until they are
-// due. Those that were due at once still hold nothing.
-//
-// Example: steps are at 60 s and 120 s, and the clock steps from 130 s back to
-// 40 s. If the limit is aligned, its next step is at 60 s. Otherwise the step
-// at 120 s moves to 40 s, and the next one is at 100 s.
-func (s *stored) stepBack(i int, rate *Rate, now int64) bool {
-	own, holds := &s.last[i], s.holdsOf(i)
-	rate = rate.writer(own)
-	by, steps := own.At-now, int64(0)
-	if last := rate.steppedAt(rate.Level(own)); last > now && !rate.foreign {
-		steps = last - rate.steppedAt(Level{At: now})
-	} else if holds == nil {
+// store puts the records of the request's limits into the bucket, in front of
+// those of other limits, and sets when the key expires: an eighth and 3 s later
+// than it matters, so that most writes can leave it.
+func (d *decision) store() (changed bool) {
+	if !d.changed {
 		return false
 	}
-	c, periods := rate.Calendar, int64(0)
-	if c != nil && steps > 0 {
-		periods = c.Number(own.At) - c.Number(now)
-		steps = own.Keep - c.Earlier(own.Keep, periods)
-	}
-	own.Keep -= min(steps, by)
-	own.At = now
-	switch {
-	case rate.foreign:
-		steps = by
-	case rate.Aligned:
-		steps = by - by%rate.Step
-	}
-	if holds == nil {
-		return true
-	}
-	moved := append(slices.Clone(holds.front), holds.inPages()...)
-	for j := range moved {
-		h := &moved[j]
-		switch {
-		case h.ticket >= AtOnce:
-			h.at -= by
-		case c != nil:
-			h.at = max(h.at-by, c.Earlier(h.at, periods))
-		default:
-			h.at -= steps
+	b, last := d.bucket, int64(0)
+	before := len(b.Records)
+	for i := range d.levels {
+		l := &d.levels[i]
+		last = max(last, l.fullIn)
+		k := b.record(l.Tag)
+		if k < 0 {
+			k = len(b.Records)
+			b.Records = append(b.Records, Record{})
 		}
+		if k > i {
+			copy(b.Records[i+1:k+1], b.Records[i:k])
+		}
+		b.Records[i] = l.Record
 	}
-	holds = holdsOf(moved, now)
-	holds.moved = true
-	own.Holds, s.holds[i] = holds, holds
+	if len(b.Records) > mostRecords {
+		b.Records = b.Records[:mostRecords]
+	}
+	if len(b.Records) > len(d.levels) {
+		last = max(last, b.Expires-d.now)
+	}
+	b.Full = d.now + last
+	if d.now+last > b.Expires || len(b.Records) != before {
+		b.Expires = d.now + last + last/8 + 3_000_000
+	}
 	return true
-}
-
-// setWaits sets a.Waits. write is whether the decision is stored. If it is not,
-// the definitions that wrote the stored records refill them.
-func (s *stored) setWaits(a *Answer, r *Request, write bool) {
-	list := make([]Waits, len(r.Set.Rates))
-	for i := range r.Set.Rates {
-		need := r.Of(i)
-		if a.Allowed {
-			need = 1
-		}
-		rate, l, until := &r.Set.Rates[i], *a.Levels.At(i), int64(Forever)
-		wait := func(need int64) int64 { return s.wait(i, rate, l, need, a.Now) }
-		if !write && s.last != nil && s.last[i].Rate != nil && s.last[i].Keep > a.Now {
-			until = s.last[i].Keep - a.Now // by then the bucket is full and its state expires
-			if !rate.Slots && !rate.Same(s.last[i].Rate) {
-				wait = func(need int64) int64 { return rate.waitFor(&s.last[i], need, a.Now) }
-			}
-		}
-		list[i].Full = min(until, wait(rate.Full))
-		if need <= rate.Capacity && !rate.spares(need) {
-			list[i].Retry = min(until, wait(need*rate.Unit))
-			if s.crowded(i, r) { // one must end, even if there are tokens
-				list[i].Retry = max(list[i].Retry, s.holdsOf(i).firstEnd()+1-a.Now)
-			}
-		}
-	}
-	a.Waits = &list
 }

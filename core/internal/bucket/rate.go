@@ -1,10 +1,7 @@
 package bucket
 
 import (
-	"encoding/binary"
-	"hash/fnv"
 	"math/big"
-	"math/bits"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
@@ -21,26 +18,27 @@ import (
 // A full bucket is at most maxUnits and a debt at most MaxDebt, so every sum
 // stays below 2^53, the last integer up to which doubles are exact.
 type Rate struct {
-	Tag uint32 // a hash of the limit's name, by which stored state of a key is the limit's
-	// StepsHash is a hash of Step, Aligned and the calendar. Definitions with
-	// different steps have different ones, but for chance. With Capacity, Unit,
-	// Gain and Step it identifies a definition.
-	StepsHash uint16
-	Aligned   bool               // steps are multiples of Step on the Unix clock, or periods of the calendar
-	Other     bool               // the limit counts another unit than requests, so a request's N is not for it
-	Slots     bool               // tokens are slots: they come back as soon as nothing holds them
-	Hold      int64              // µs for which what Acquire takes is held, before it comes back; 0: it is used at once
-	Capacity  int64              // tokens
-	Unit      int64              // units in a token
-	Full      int64              // units in a full bucket: Capacity × Unit
-	Gain      int64              // units gained every step, at most what fills the bucket from the deepest debt
-	Step      int64              // µs
-	Calendar  *calendar.Calendar // its periods are the steps, and Step is their mean length; nil: all steps are Step long
-
-	foreign  bool  // it is on a calendar whose periods are not known: see Rate.writer
-	maxSteps int64 // the most steps that a delay may have
-	maxDebt  int64 // the most units that a debt may have
+	Tag      uint32 // a hash of the limit's name, by which stored state of a key is the limit's
+	Steps    Steps  // where its steps begin
+	Other    bool   // the limit counts another unit than requests, so a request's N is not for it
+	Slots    bool   // tokens are slots: they come back as soon as nothing holds them
+	Hold     int64  // µs for which what is taken is held, before it comes back; 0: it is used at once
+	Capacity int64  // tokens
+	Unit     int64  // units in a token
+	Full     int64  // units in a full bucket: Capacity × Unit
+	Gain     int64  // units gained every step, at most Full; 0: slots
+	Step     int64  // µs; on a calendar the longest period
+	Calendar *calendar.Calendar
 }
+
+// Steps is where the steps of a limit begin.
+type Steps uint8
+
+const (
+	FromUse    Steps = iota // at the bucket's first use; continuous limits have steps of 1 µs
+	OnClock                 // at multiples of Step on the Unix clock
+	OnCalendar              // at the starts of the periods of a calendar
+)
 
 const (
 	maxUnits = 1<<50 - 1
@@ -48,30 +46,16 @@ const (
 	// what one definition leaves to another is rounded down to a unit, which
 	// must not cost tokens.
 	fineUnit = 1 << 18
-	// MaxDebt is the largest debt in units: twice the largest bucket, and for
-	// all but extreme limits thousands of times the Capacity.
-	MaxDebt = 1<<51 - 1
-	// RoundingError is the relative error of one division and one
-	// multiplication of doubles.
-	RoundingError = 1.0 / (1 << 52)
-	// Forever is the longest delay, in µs: 285 years. Only state that another
-	// policy stored can lead to more.
-	Forever = 1 << 53
-	// Latest is the last instant that a clock may show, in µs since 1970: in
-	// 2112. Instants that lie the longest delay ahead of it stay below 2^53.
-	Latest = 1 << 52
 )
 
 // NewRate returns the Rate of s, which must be valid.
 func NewRate(s Spec, tag uint32) Rate {
-	if s.Mode == Concurrent { // all but what is held is there: see refill
-		s.RefillRate, s.RefillInterval = 1, time.Microsecond
+	if s.Mode == Concurrent {
+		return Rate{Tag: tag, Slots: true, Other: s.Other, Hold: s.MaxHold.Microseconds(), Capacity: s.Capacity, Unit: 1, Full: s.Capacity, Step: 1}
 	}
-	r := Rate{
-		Tag: tag, Aligned: s.Mode == Aligned, Other: s.Other, Slots: s.Mode == Concurrent, Hold: s.MaxHold.Microseconds(), Capacity: s.Capacity, Step: s.step(),
-	}
+	r := Rate{Tag: tag, Other: s.Other, Hold: s.MaxHold.Microseconds(), Capacity: s.Capacity, Step: s.step()}
 	perStep := decimal(s.RefillRate)
-	if s.Mode == Continuous || r.Slots {
+	if s.Mode == Continuous {
 		r.Step, perStep = s.continuousStep()
 	}
 	largest := unitLimit(s.Capacity)
@@ -82,30 +66,21 @@ func NewRate(s Spec, tag uint32) Rate {
 		// than one unit a step.
 		gain = new(big.Int).Quo(new(big.Int).Mul(gain, largest), unit)
 		unit = largest
-	case finer.Sign() > 0 && !r.Slots: // a slot is one unit
+	case finer.Sign() > 0:
 		gain, unit = new(big.Int).Mul(gain, finer), new(big.Int).Mul(unit, finer)
 	}
 	r.Unit = unit.Int64()
 	r.Full = r.Unit * r.Capacity
-	if most := big.NewInt(r.Full + MaxDebt); gain.Cmp(most) > 0 {
-		gain = most // more would overflow the bucket in any case
+	if full := big.NewInt(r.Full); gain.Cmp(full) > 0 {
+		gain = full // a step fills the bucket at most
 	}
 	r.Gain = max(1, gain.Int64()) // 0 only for a tiny share of a limit
-	r.maxSteps, r.maxDebt = Forever/r.Step, MaxDebt
+	if s.Mode == Aligned {
+		r.Steps = OnClock
+	}
 	if r.Calendar = s.calendar(); r.Calendar != nil {
-		r.maxSteps = 2 * s.mostPeriods()
-		r.maxDebt = min(MaxDebt, mulDiv(min(r.Gain, r.Full), s.mostPeriods(), 1)) // a period pays no more than fills the bucket
+		r.Steps, r.Step = OnCalendar, r.Calendar.Longest()
 	}
-	h := fnv.New32a()
-	h.Write(binary.BigEndian.AppendUint64(nil, uint64(r.Step)))
-	if r.Aligned {
-		h.Write([]byte{1})
-	}
-	if r.Calendar != nil {
-		h.Write([]byte(s.Location.String()))
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(s.Anchor.UnixMicro())))
-	}
-	r.StepsHash = uint16(h.Sum32()>>16) ^ uint16(h.Sum32())
 	return r
 }
 
@@ -139,32 +114,6 @@ func precise(perStep *big.Rat, largest *big.Int) bool {
 	return perStep.Denom().Cmp(largest) <= 0 || perStep.Cmp(new(big.Rat).SetFrac(big.NewInt(1<<20), largest)) >= 0
 }
 
-// units is n tokens in units. It does not overflow: of more tokens than fill
-// the bucket from the deepest debt it counts so many.
-func (r *Rate) units(n int64) int64 { return min(n, (r.Full+MaxDebt)/r.Unit+1) * r.Unit }
-
-// floorTo rounds t down to a multiple of step; t may be negative.
-func floorTo(t, step int64) int64 {
-	rest := t % step
-	if rest < 0 {
-		rest += step
-	}
-	return t - rest
-}
-
-// mulDiv is a×b/c rounded up, for a, b ≥ 0 and c > 0, without overflow; at most
-// Forever.
-func mulDiv(a, b, c int64) int64 {
-	hi, lo := bits.Mul64(uint64(a), uint64(b))
-	lo, carry := bits.Add64(lo, uint64(c-1), 0)
-	hi += carry
-	if hi >= uint64(c) {
-		return Forever
-	}
-	quotient, _ := bits.Div64(hi, lo, uint64(c))
-	return int64(min(quotient, Forever))
-}
-
 // Exact reports whether the tokens of a step are a whole number of units, or
 // lose less than a millionth by rounding down. It is for the Stepped and
 // Aligned modes: the Continuous mode chooses its steps.
@@ -180,7 +129,7 @@ func (s Spec) MaxIn(d time.Duration) *big.Int {
 	} else if s.Mode != Continuous || r.Step > 1 {
 		steps.SetInt(ceil(steps))
 	}
-	tokens := steps.Mul(steps, big.NewRat(min(r.Gain, r.Full), r.Unit))
+	tokens := steps.Mul(steps, big.NewRat(r.Gain, r.Unit))
 	total := new(big.Int).Quo(tokens.Num(), tokens.Denom())
 	return total.Add(total, big.NewInt(s.Capacity))
 }

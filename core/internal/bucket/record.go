@@ -1,170 +1,184 @@
 package bucket
 
 import (
-	"encoding/binary"
-	"errors"
 	"math"
+	"math/bits"
 )
 
-// Record is a limit's level as it is stored, with the definition that wrote it.
+const (
+	// MaxUsed is the most units that are used at once: twice the largest
+	// bucket. What is beyond a full bucket is a debt.
+	MaxUsed = 1 << 51
+	// Forever is the longest wait, in µs: 71 years.
+	Forever = 1 << 51
+	// Latest is the last instant that a clock may show, in µs since 1970: in
+	// 2112. Instants that lie the longest wait ahead of it stay below 2^53.
+	Latest = 1 << 52
+)
+
+// Record is what is stored of one limit. A limit without one is full.
 type Record struct {
-	Rate  *Rate  // the definition that wrote it; nil: the limit was not used yet
-	Units int64  // the level at the instant At, in units of Rate; below 0: a debt
-	At    int64  // µs since 1970: when it was written
-	Keep  int64  // µs since 1970: a step of Rate, until which the record matters
-	Cut   *Cut   // what a lower Capacity has cut from the level; nil: nothing
-	Holds *Holds // on the limit's tokens; nil: none
+	Tag            uint32
+	Held           int64 // tokens that holds have
+	Unit, Capacity int64 // those of the limit that wrote the record
+	Used           int64 // units taken and not refilled yet; more than a full bucket is a debt
+	At             int64 // the last step that has counted, in µs since 1970
+	Cut            int64 // units used, but forgiven because the capacity has become smaller
 }
 
-// RecordSize is the size of a record as bytes: the definition and the level.
-// Its Cut and its Holds follow.
-const RecordSize = DefinitionSize + LevelSize
+// convert makes r a record of another definition of its limit. What was used
+// stays used. A smaller capacity makes no debt of it: what it can't take is
+// cut, and is used again when the capacity grows.
+func (r *Record) convert(l *Rate) {
+	if r.Unit == l.Unit && r.Capacity == l.Capacity {
+		return
+	}
+	if r.Unit != l.Unit {
+		r.Used, r.Cut = rescaled(r.Used, r.Unit, l.Unit), rescaled(r.Cut, r.Unit, l.Unit)
+	}
+	before := r.Capacity * l.Unit
+	r.Unit, r.Capacity = l.Unit, l.Capacity
+	if l.Full > before {
+		again := min(r.Cut, l.Full-before, MaxUsed-r.Used)
+		r.Used, r.Cut = r.Used+again, r.Cut-again
+		return
+	}
+	debt := max(0, r.Used-before)
+	over := max(0, r.Used-debt-l.Full)
+	r.Used, r.Cut = r.Used-over, r.Cut+over
+}
 
-// LevelSize is the size of a level as bytes, in the format '>I7I7I7': units
-// plus ZeroUnits, at and keep.
-const LevelSize = 21
+// rescaled is units of one size in another, rounded up as a double can: Lua has
+// nothing better. The error is less than a unit in 2^51.
+func rescaled(units, from, to int64) int64 {
+	return int64(min(MaxUsed, math.Ceil(float64(units)/float64(from)*float64(to))))
+}
 
-// ZeroUnits is how a level of 0 is stored: numbers below it are debts.
-const ZeroUnits = 1 << 52
+// refill counts the steps in (At, clock]. What they bring beyond a full bucket
+// pays the cut; with that paid too, the next step begins at clock.
+func (r *Record) refill(clock, gain, step int64) {
+	if clock > r.At && r.Used+r.Cut > 0 {
+		steps := clock - r.At
+		if step > 1 { // usually it is 1, and the division costs as much as the rest
+			steps /= step
+		}
+		r.At += steps * step
+		r.give(product(steps, gain))
+	}
+	if r.Used+r.Cut == 0 {
+		r.At = clock
+	}
+}
 
-// CutSize is the size of a Cut as bytes, in the format '>I4dI7': the limit's
-// tag again, and the numbers.
-const CutSize = 19
+// give puts units back. They pay what was used, and then what was cut.
+func (r *Record) give(units int64) {
+	paid := min(units, r.Used)
+	r.Used, r.Cut = r.Used-paid, max(0, r.Cut-(units-paid))
+}
 
-var (
-	// ErrUnreadable is the error of state that is not a list of records.
-	ErrUnreadable = errors.New("is not a rate limit state")
-	// ErrLater is the error of state that begins with four zero bytes, as no
-	// layout so far does: a later one would.
-	ErrLater = errors.New("was written by a later version of this library")
-	// ErrCrowded is the error of a key that has too many limits.
-	ErrCrowded = errors.New("is in use under more than 256 limits")
-)
+// product is a × b, at most what no bucket can use up.
+func product(a, b int64) int64 {
+	if high, low := bits.Mul64(uint64(a), uint64(b)); high == 0 && low <= 4*MaxUsed {
+		return int64(low)
+	}
+	return 4 * MaxUsed
+}
 
-// Tag is the tag of the record's limit; 0: the limit was not used yet.
-func (s *Record) Tag() uint32 {
-	if s.Rate == nil {
+// bring counts what has come in until now. starts are those of the periods of a
+// calendar. It reports whether the clock was set back: then the record must be
+// stored, or it would not refill until the clock is there again.
+//
+// Another definition may leave an At between steps. It is rounded up, so that
+// no time counts twice.
+func (r *Record) bring(now int64, l *Rate, starts []int64) (setBack bool) {
+	stored := r.At
+	at := min(stored, now)
+	switch l.Steps {
+	case FromUse:
+		r.At = at
+		r.refill(now, l.Gain, l.Step)
+	case OnClock:
+		at = -floorTo(-at, l.Step)
+		r.At = at
+		r.refill(floorTo(now, l.Step), l.Gain, l.Step)
+	case OnCalendar: // by the numbers of periods
+		k := index(starts, l.Step, at)
+		if start(starts, l.Step, k) < at {
+			k++
+		}
+		at = start(starts, l.Step, k)
+		r.At = k
+		r.refill(index(starts, l.Step, now), l.Gain, 1)
+		r.At = start(starts, l.Step, r.At)
+	}
+	return stored > now && stored != at
+}
+
+// wait returns in how many µs the bucket gains so many units.
+func (r *Record) wait(units, now int64, l *Rate, starts []int64) int64 {
+	if units <= 0 {
 		return 0
 	}
-	return s.Rate.Tag
+	if l.Gain == 0 {
+		return Forever
+	}
+	steps := units
+	if l.Gain > 1 {
+		steps = (units + l.Gain - 1) / l.Gain
+	}
+	if l.Steps == OnCalendar && steps <= 4*Forever/l.Step {
+		return min(Forever, start(starts, l.Step, index(starts, l.Step, r.At)+steps)-now)
+	}
+	return min(Forever, r.At-now+product(steps, l.Step))
 }
 
-// appendTo appends s as bytes, without its holds.
-func (s *Record) appendTo(state []byte) []byte {
-	state = s.Rate.appendTo(state)
-	state = append7(state, s.Units+ZeroUnits, s.At, s.Keep)
-	if s.Cut != nil {
-		state = binary.BigEndian.AppendUint32(state, s.Rate.Tag)
-		state = binary.BigEndian.AppendUint64(state, math.Float64bits(s.Cut.Tokens))
-		state = append7(state, s.Cut.Base)
-	}
-	return state
-}
-
-// AppendRecords appends records to state, as bytes.
-func AppendRecords(state []byte, records []Record) []byte {
-	for _, r := range records {
-		state = r.Holds.appendTo(r.appendTo(state))
-	}
-	return state
-}
-
-// ParseRecords appends the records in state to records. It returns
-// ErrUnreadable or ErrLater for bytes that this package did not write, as far
-// as it notices.
-func ParseRecords[B ~string | ~[]byte](records []Record, state B) ([]Record, error) {
-	switch {
-	case len(state) == 0:
-		return nil, ErrUnreadable
-	case untagged(state):
-		return nil, ErrLater
-	}
-	for len(state) > 0 {
-		if len(state) < RecordSize {
-			return nil, ErrUnreadable
+// Left returns what the i-th limit of a plain request has left, by its record
+// at now. granted says whether the request was.
+func (r *Record) Left(request *Request, i int, granted bool, now int64) Left {
+	l := &request.Set.Rates[i]
+	left := Left{Units: l.Full - r.Used, Full: r.wait(r.Used+r.Cut, now, l, nil)}
+	want := request.wanted(i, granted, left.Units)
+	if left.Units < want {
+		if left.Ready = Forever; want <= l.Full {
+			left.Ready = r.wait(want-left.Units, now, l, nil)
 		}
-		rate, ok := parseRate(string(state[:DefinitionSize]))
-		if !ok {
-			return nil, ErrUnreadable
-		}
-		s := Record{Rate: rate}
-		if !s.parseLevel(string(state[DefinitionSize:RecordSize])) || s.At < 0 || s.Keep < 0 {
-			return nil, ErrUnreadable
-		}
-		state = state[RecordSize:]
-		if len(state) >= CutSize && binary.BigEndian.Uint32([]byte(state[:4])) == rate.Tag {
-			numbers := reader{string(state[4:CutSize]), true}
-			s.Cut = &Cut{math.Float64frombits(uint64(numbers.number(8))), numbers.number(7)}
-			if !(s.Cut.Tokens > 0 && s.Cut.Tokens <= Forever && s.Cut.Base <= maxUnits) {
-				return nil, ErrUnreadable
-			}
-			state = state[CutSize:]
-		}
-		if untagged(state) {
-			if s.Holds, state, ok = parseHolds(state); !ok {
-				return nil, ErrUnreadable
-			}
-		}
-		records = append(records, s)
 	}
-	return records, nil
+	return left
 }
 
-// parseLevel reads the units, At and Keep of s from LevelSize bytes. It reports
-// whether they are in their ranges.
-func (s *Record) parseLevel(text string) bool {
-	var b [24]byte // each number has 7 bytes: one more above them, to read it as a uint64
-	copy(b[:7], text)
-	copy(b[8:15], text[7:])
-	copy(b[16:23], text[14:])
-	number := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[i:])) >> 8 }
-	s.Units, s.At, s.Keep = number(0)-ZeroUnits, number(8), number(16)
-	return s.Units >= -ZeroUnits && s.Units < ZeroUnits && s.At < Forever && s.Keep < Forever
+// stepsIn returns how many steps of a limit that was brought to now are in
+// (from, to].
+func (r *Record) stepsIn(from, to int64, l *Rate, starts []int64) int64 {
+	if l.Steps == OnCalendar {
+		return max(0, index(starts, l.Step, to)-index(starts, l.Step, from))
+	}
+	return max(0, (floorTo(to-r.At, l.Step)-floorTo(from-r.At, l.Step))/l.Step)
 }
 
-// ParseLevel reads a level of r from LevelSize bytes. Unlike those of a stored
-// record, its instants may be before 1970: the last step.
-func (r *Rate) ParseLevel(text string) (l Level, at int64, err error) {
-	var s Record
-	if len(text) != LevelSize || !s.parseLevel(text) {
-		return Level{}, 0, ErrUnreadable
+// index returns the number of the period in which an instant lies. In front of
+// the starts that are known and behind them, periods are step long.
+func index(starts []int64, step, instant int64) int64 {
+	k := len(starts)
+	for k > 1 && starts[k-1] > instant {
+		k--
 	}
-	return r.Level(&s), s.At, nil
+	if k < len(starts) && instant >= starts[0] {
+		return int64(k)
+	}
+	return int64(k) + floorTo(instant-starts[k-1], step)/step
 }
 
-// writer returns the definition that wrote s, as r sees it: r itself if r wrote
-// s. When the periods of a calendar begin that r does not have is not known, so
-// nothing refills by it until s.Keep, when the bucket is full.
-func (r *Rate) writer(s *Record) *Rate {
-	switch {
-	case r.Same(s.Rate):
-		return r
-	case s.Rate.Calendar == nil && !s.Rate.foreign:
-		return s.Rate
-	}
-	w := *s.Rate
-	w.Calendar, w.foreign, w.maxSteps, w.maxDebt = nil, true, Forever/w.Step, MaxDebt
-	if r.Calendar != nil && r.StepsHash == w.StepsHash {
-		w.Calendar, w.foreign, w.maxSteps = r.Calendar, false, r.maxSteps
-	}
-	return &w
+// start returns the instant at which a period begins.
+func start(starts []int64, step, k int64) int64 {
+	known := max(1, min(k, int64(len(starts))))
+	return starts[known-1] + (k-known)*step
 }
 
-// Level is the level of s, which r wrote, bounded by the Capacity and the
-// deepest debt. Its instant is the last step up to the write.
-//
-// Example: steps are 60 s, s was written at 130 s and has Keep 280 s. The steps
-// are at …, 100, 160, 220, 280 s, and the level's instant is 100 s.
-func (r *Rate) Level(s *Record) Level {
-	l := Level{max(-r.maxDebt, min(s.Units, r.Full)), s.At}
-	if r.Step > 1 && !r.Aligned {
-		l.At = s.Keep + floorTo(s.At-s.Keep, r.Step)
+// floorTo rounds t down to a multiple of step; t may be negative.
+func floorTo(t, step int64) int64 {
+	rest := t % step
+	if rest < 0 {
+		rest += step
 	}
-	return l
-}
-
-// floorUnits rounds units, a product of tokens and Unit, down, after it has
-// added what the division and the multiplication may have lost.
-func floorUnits(units float64) float64 {
-	return math.Floor(float64(units) + float64(math.Abs(units)*RoundingError))
+	return t - rest
 }

@@ -4,61 +4,79 @@ package bucket
 type Action uint8
 
 const (
-	// Take takes N tokens from every limit, or nothing from any.
+	// Take takes the tokens of every limit, or of none, up to Times times.
 	Take Action = iota
-	// Refund puts N tokens back into every limit, as far as there is room. A
-	// negative N is a debit: it takes tokens whether or not they are there, as
-	// far as a debt may go.
-	Refund
-	// End ends holds and does nothing else.
-	End
-	// Reserve takes N tokens that the bucket will have within More µs, and
-	// holds them until it has. A later reservation is never due before an
-	// earlier one.
+	// Charge takes them without asking. A negative number gives back, at most
+	// what fills the bucket.
+	Charge
+	// Reserve takes them for when all limits have them, if that is within When
+	// µs: until then the bucket is in debt.
 	Reserve
-	// Await is Reserve, but holds nothing if the bucket has the tokens now.
-	Await
-	// Lease takes N tokens and up to More beyond them, at most half of what is
-	// left. It holds the latter for LeaseLife.
-	Lease
-	// AtMost takes N tokens and up to More beyond them, as many as are there.
-	AtMost
-	// Acquire is Take, but limits with a Hold hold the tokens until it is over,
-	// or an [Ending] ends them. Then the tokens come back. If it ends holds of
-	// its own ticket, these limits hold their tokens from now on, and nothing
-	// is taken again. That is denied if a hold has ended before, and its tokens
-	// are no longer there; the other limits hold their tokens all the same.
-	Acquire
+	// Cancel gives back what was reserved for the instant When, but for what
+	// was reserved behind it.
+	Cancel
+	// Extend is Take, but takes without asking if one of the holds that it ends
+	// is still there: it gives them another end.
+	Extend
 )
 
-// LeaseLife is how long, in µs, leased tokens may be used.
-const LeaseLife = 2_000_000
-
-// Ending ends a hold early, as part of a [Request]. Unused tokens come back.
-type Ending struct {
-	Ticket int64 // of the hold; 0: no hold ends
-	At     int64 // when it ends by itself, in µs since 1970; of a hold of Acquire, when it began; 0: not known
-	Back   int64 // how many of its tokens were not used
-}
-
-// Request is what to do with the bucket of a key.
+// Request is what to do with the bucket of a key. Limits with a Hold hold what
+// is taken of them until that is over, or until a later request of the same
+// ticket ends it.
 type Request struct {
-	Set     *LimitSet
-	Action  Action
-	Dry     bool      // Take: take nothing, only find out whether there are tokens
-	Probe   bool      // Dry as the first step of a decision of several keys: if it takes nothing, a changed definition is stored as without Dry
-	N       int64     // tokens, of each limit that counts requests
-	Each    *[]int64  // Take, Refund: the tokens of each limit, in place of N
-	More    int64     // Reserve, Await: how far ahead tokens may be promised, in µs; Lease, AtMost: tokens beyond N
-	Ticket  int64     // Reserve, Await, Lease, Acquire, AtMost: of the hold that may begin
-	Ends    Ending    // a hold that ends before the action
-	EndsToo *[]Ending // End: more holds that end
+	Set    *LimitSet
+	Action Action
+	Dry    bool      // Take: take nothing, and find out whether there are tokens
+	N      int64     // tokens, of each limit that counts requests
+	Each   *[]int64  // the tokens of each limit, in place of N
+	Times  int64     // Take: how often at most; 0: once
+	When   int64     // Reserve: a delay in µs; Cancel: an instant in µs since 1970
+	Ticket uint64    // of the holds that begin and end
+	Ends   *[]int64  // of each limit the tokens of the hold that ends if the request is granted; 0: none does
+	Starts [][]int64 // of tests; nil: those of the set's calendars
 }
 
-// Of is how many tokens r takes from the i-th limit, or returns to it.
+// Of is how many tokens r takes from the i-th limit.
 func (r *Request) Of(i int) int64 { return r.Set.CostOf(i, r.N, r.Each) }
 
-// Moves reports whether r, if it is allowed, changes any level.
+// need is Of in units, bounded as all numbers are.
+func (r *Request) need(i int) int64 {
+	unit := r.Set.Rates[i].Unit
+	return max(-MaxUsed/unit, min(MaxUsed/unit, r.Of(i))) * unit
+}
+
+// wanted is for how many units of the i-th limit an answer says when it has
+// them: what was denied, or a token. A look at a debt is denied until it is paid.
+func (r *Request) wanted(i int, granted bool, left int64) int64 {
+	if granted && (left >= 0 || r.Action != Take || r.Moves()) {
+		return r.Set.Rates[i].Unit
+	}
+	return r.need(i)
+}
+
+// Amount is Of, at most what can be used at once.
+func (r *Request) Amount(i int) int64 { return r.need(i) / r.Set.Rates[i].Unit }
+
+// EndsOf is how many tokens the hold of the i-th limit has that r ends.
+func (r *Request) EndsOf(i int) int64 {
+	if r.Ends == nil {
+		return 0
+	}
+	return (*r.Ends)[i]
+}
+
+// Most is how often r is granted at most.
+func (r *Request) Most() int64 {
+	switch {
+	case r.Dry:
+		return 0
+	case r.Times == 0:
+		return 1
+	}
+	return r.Times
+}
+
+// Moves reports whether r asks for tokens, or gives some back.
 func (r *Request) Moves() bool {
 	for i := range r.Set.Rates {
 		if r.Of(i) != 0 {
@@ -68,11 +86,36 @@ func (r *Request) Moves() bool {
 	return false
 }
 
+// Takes reports whether r may be denied.
+func (r *Request) Takes() bool { return r.Action == Take || r.Action == Reserve }
+
+// Plain reports whether r only takes or charges tokens of limits that refill by
+// the clock, and hold nothing.
+func (r *Request) Plain() bool {
+	return r.Action <= Charge && r.Ends == nil && r.Set.Plain
+}
+
+// Holds reports whether r may begin a hold.
+func (r *Request) Holds() bool {
+	if !r.Set.Holds || r.Dry || r.Action == Charge || r.Action == Cancel {
+		return false
+	}
+	for i := range r.Set.Rates {
+		if r.Set.Rates[i].Hold > 0 && r.Of(i) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Gives reports whether r may return tokens to the bucket.
+func (r *Request) Gives() bool { return r.Action == Charge || r.Action == Cancel }
+
 // Charges reports whether r takes tokens without asking for them: a debit.
 func (r *Request) Charges() bool {
-	if r.Action == Refund {
+	if r.Action == Charge {
 		for i := range r.Set.Rates {
-			if r.Of(i) < 0 {
+			if r.Of(i) > 0 {
 				return true
 			}
 		}
@@ -80,43 +123,37 @@ func (r *Request) Charges() bool {
 	return false
 }
 
-// promises reports whether r may take tokens before the bucket has them.
-func (r *Request) promises() bool { return r.Action == Reserve || r.Action == Await }
-
-// Takes reports whether r asks for tokens, so it may be denied.
-func (r *Request) Takes() bool { return r.Action != Refund && r.Action != End && !r.extends() }
-
-// extends reports whether r goes on with a hold.
-func (r *Request) extends() bool { return r.Action == Acquire && r.Ends.Ticket == r.Ticket }
-
-// holds reports whether r, if it is allowed, holds the tokens that it takes
-// from the i-th limit.
-func (r *Request) holds(i int) bool {
-	return r.Set.Rates[i].Hold > 0 && (r.Action == Acquire || r.Action == AtMost) && r.Of(i) > 0
-}
-
-// Holds reports whether r may begin a hold, so it can be undone for certain.
-func (r *Request) Holds() bool {
-	return r.Ticket != 0 && !r.extends() && r.Action != Lease && r.Moves()
-}
-
-// Undo returns the request that gives back what r, which holds tokens, took. a
-// is its answer.
+// Undo returns the request that gives back what r took. a is its answer.
 func (r *Request) Undo(a *Answer) Request {
-	back := Request{Set: r.Set, Action: End, Ends: Ending{r.Ticket, a.Due, r.N}}
-	if r.promises() {
-		return back
+	if r.Action == Reserve {
+		return Request{Set: r.Set, Action: Cancel, N: r.N, Each: r.Each, When: a.Due}
 	}
-	each := make([]int64, len(r.Set.Rates))
+	each, ends := make([]int64, len(r.Set.Rates)), r.held()
 	for i := range each {
-		if n := r.Of(i); n > 0 && !r.holds(i) {
-			each[i] = n + a.Lent
+		if ends[i] == 0 {
+			each[i] = -r.Of(i) * a.Granted
 		}
 	}
-	back.Action, back.Each, back.Ends = Refund, &each, Ending{r.Ticket, a.Now, MaxHeld}
-	return back
+	return Request{Set: r.Set, Action: Charge, Each: &each, Ticket: r.Ticket, Ends: &ends}
 }
 
-// Gives reports whether r may return tokens to the bucket. It does not tell a
-// debit, which returns none, from a refund.
-func (r *Request) Gives() bool { return r.Action == Refund || r.Ends.Back > 0 }
+// held returns of each limit the tokens that r holds if it is granted once.
+func (r *Request) held() []int64 {
+	held := make([]int64, len(r.Set.Rates))
+	for i := range held {
+		if r.Set.Rates[i].Hold > 0 {
+			held[i] = max(0, r.Of(i))
+		}
+	}
+	return held
+}
+
+// Ending returns the request that ends the holds that r may have begun, and
+// gives back nothing else.
+func (r *Request) Ending() Request {
+	each, ends := make([]int64, len(r.Set.Rates)), r.held()
+	return Request{Set: r.Set, Action: Charge, Each: &each, Ticket: r.Ticket, Ends: &ends}
+}
+
+// Look returns a request for what r's limits have left, which takes nothing.
+func (r *Request) Look() Request { return Request{Set: r.Set} }

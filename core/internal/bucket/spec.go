@@ -56,11 +56,7 @@ func (s Spec) calendar() *calendar.Calendar {
 	return calendar.New(s.RefillInterval, s.Location, s.Anchor)
 }
 
-// mostPeriods is the most periods of a calendar in which a debt is paid, and in
-// which an empty bucket fills.
-func (s Spec) mostPeriods() int64 { return min(MaxPeriods, int64(MaxFill/s.RefillInterval)) }
-
-// MaxPeriods bounds mostPeriods.
+// MaxPeriods is the most periods of a calendar in which an empty bucket fills.
 const MaxPeriods = 4096
 
 // MaxFill bounds the time in which an empty bucket fills, so that every delay

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -70,7 +69,7 @@ func (b *Backlog) Trial() (r Returned, some bool) {
 	first := rand.IntN(len(b.list)) // on a cluster, the servers of some may be back
 	for i := range b.list {
 		i = (first + i) % len(b.list)
-		if r = b.list[i]; r.Request.Action == bucket.End {
+		if r = b.list[i]; r.Request.Ends != nil && !r.Request.Charges() {
 			b.list = slices.Delete(b.list, i, i+1)
 			return r, true
 		}
@@ -79,7 +78,7 @@ func (b *Backlog) Trial() (r Returned, some bool) {
 }
 
 func (r Returned) state() Returned {
-	r.Request.Request, r.Request.Until = bucket.Request{Set: r.Request.Set}, 0
+	r.Request.Request, r.Request.Until = r.Request.Look(), 0
 	return r
 }
 
@@ -152,13 +151,14 @@ func Later(r store.Request, err error, unsent bool) (later store.Request, some b
 	switch {
 	case err == nil, errors.As(err, new(*store.StateError)), errors.Is(err, store.ErrApart), errors.Is(err, store.ErrClock):
 		return r, false
-	case unsent, r.Action == bucket.End:
+	case unsent:
 		return r, r.Until != 0
-	case r.Holds() && r.Ticket >= bucket.FirstReturning:
-		r.Request = bucket.Request{Set: r.Set, Action: bucket.End, Ends: bucket.Ending{Ticket: r.Ticket, Back: bucket.MaxHeld}}
+	case r.Holds():
+		r.Request = r.Ending()
 		return r.Later(), true
-	case r.Until != 0 && r.Ends.Ticket != 0 && !r.Charges(): // its hold must not end without the charge
-		r.Request = bucket.Request{Set: r.Set, Action: bucket.End, Ends: r.Ends}
+	case r.Until != 0 && r.Ends != nil && !r.Charges(): // its hold must not end without the charge
+		each := make([]int64, len(r.Set.Rates))
+		r.Each = &each
 		return r, true
 	}
 	return r, false

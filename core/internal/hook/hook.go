@@ -86,11 +86,7 @@ var (
 	// values that are made for this response are in room.
 	WriteHeaders any
 
-	// WriteJointHeaders is a func(core.JointResult, field.Header), and
-	// JointResult.WriteHeaders for any kind of header.
-	WriteJointHeaders any
-
-	// Order is a func(core.JointResult) []int: the indexes of Results, the
+	// Order is a func(core.Result) []int: the indexes of Parts, the
 	// tightest last.
 	Order any
 
@@ -99,7 +95,7 @@ var (
 	// lease stays, for tests to change before the Store is used.
 	Lease any
 
-	// Unsettled is a func(context.Context, core.JointResult, error). It tells
+	// Unsettled is a func(context.Context, core.Result, error). It tells
 	// observers that decisions were not settled, and why, as Settle does by
 	// itself: for middleware that has no units to settle.
 	Unsettled any
@@ -121,7 +117,7 @@ func (c CallerDone) Unwrap() error { return c.error }
 type PackedResult struct {
 	From      any // the limits, or a copy of the whole Result
 	Now, Cost int64
-	Level     bucket.Level
+	Level     bucket.Left
 	Once      *uint32 // becomes 1 when a copy of the Result is undone or settled; nil: Ended does
 	Ended     uint32
 	Source    uint8

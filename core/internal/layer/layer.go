@@ -33,7 +33,7 @@ func (l *Layer) Config() *store.Config { return l.config }
 
 // DoTogether has the next store decide requests in one step. It returns
 // [store.ErrApart] if that can't.
-func (l *Layer) DoTogether(ctx context.Context, requests []store.Request) ([]store.JointAnswer, error) {
+func (l *Layer) DoTogether(ctx context.Context, requests []store.Request) ([]store.Answer, error) {
 	if l.joint == nil {
 		return nil, store.ErrApart
 	}

@@ -1,86 +1,205 @@
-// Package script has the Lua script that decides in Redis. script.lua is its
-// frame, with the format of its arguments and its reply. The other files
-// compute what core/internal/bucket, the reference implementation, computes in
-// Go. Files, functions and fields have the same names in both, where both have
-// them.
+// Package script has the Lua scripts that decide in Redis, and writes
+// their arguments. The plain script decides requests of limits that only
+// refill, many keys in a call; the full one all others. Both compute what
+// package bucket computes, on the same state.
 package script
 
 import (
-	"crypto/sha1"
-	"embed"
+	"crypto/sha1" //nolint:gosec // it is how Redis names scripts
+	_ "embed"
+	"encoding/binary"
 	"encoding/hex"
-	"regexp"
-	"strings"
-	"sync"
+	"errors"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
-//go:embed *.lua
-var files embed.FS
+var (
+	//go:embed formulas.lua
+	formulas string
+	//go:embed plain.lua
+	plain string
+	//go:embed full.lua
+	full string
+	//go:embed struct.lua
+	structs string
+)
 
-// Script is a script and its SHA-1 digest, by which EVALSHA calls it. Both are
-// strings; as any they need no conversion when they become arguments of a
-// command.
-type Script struct{ Text, SHA any }
+// The scripts. Those that end in WithoutStruct are for servers whose Lua lacks
+// the library struct; they are slower.
+var (
+	Plain              = newScript(formulas + plain)
+	Full               = newScript(formulas + full)
+	PlainWithoutStruct = newScript(structs + formulas + plain)
+	FullWithoutStruct  = newScript(structs + formulas + full)
+)
 
-// Ordinary returns the script for servers with Lua's struct library. The first
-// call assembles it, which takes some milliseconds.
-var Ordinary = sync.OnceValue(func() *Script { return newScript(assemble("script")) })
-
-// WithStruct returns the script that begins with a replacement of that library,
-// for the others, such as miniredis.
-var WithStruct = sync.OnceValue(func() *Script { return newScript(Struct + Ordinary().Text.(string)) })
-
-// Struct is the replacement of the struct library: the functions that the
-// script uses.
-var Struct = file("struct")
+// Script is a script and its name on servers.
+type Script struct{ Text, SHA any } // any, because a conversion for each call would allocate
 
 func newScript(text string) *Script {
-	sum := sha1.Sum([]byte(text))
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // it is how Redis names scripts
 	return &Script{text, hex.EncodeToString(sum[:])}
 }
 
-func file(name string) string {
-	text, err := files.ReadFile(name + ".lua")
-	if err != nil {
-		panic(err)
+// PlainArgs returns the arguments of the plain script after now, for requests
+// on as many keys that have the action, limits and tokens of r, each so many
+// times. nil stands for once.
+func PlainArgs(r *bucket.Request, times []int64) (action, counts, limits any) {
+	action, counts = take, once
+	if r.Action == bucket.Charge {
+		action = charge
 	}
-	return string(text)
-}
-
-// constants returns the constants of constants.lua by name, as text.
-func constants() map[string]string {
-	values := make(map[string]string)
-	for _, line := range regexp.MustCompile(`(?m)^local (.+?) = (.+?)( --.*)?$`).FindAllStringSubmatch(file("constants"), -1) {
-		list := strings.Split(line[2], ", ")
-		for i, name := range strings.Split(line[1], ", ") {
-			values[name] = list[i]
+	if times != nil {
+		var c []byte
+		for _, n := range times {
+			c = binary.BigEndian.AppendUint32(c, uint32(n))
+		}
+		counts = c
+	}
+	if r.Each == nil {
+		if sent := r.Set.Sent.Load(); sent != nil && sent.N == r.N {
+			return action, counts, sent.Limits
 		}
 	}
-	return values
+	l := make([]byte, 0, limitSize*len(r.Set.Rates))
+	for i := range r.Set.Rates {
+		l = appendLimit(l, r, i)
+	}
+	if r.Each == nil {
+		r.Set.Sent.Store(&bucket.Sent{N: r.N, Limits: l})
+	}
+	return action, counts, l
 }
 
-// assemble returns a file with the files that it includes, without comments,
-// and with the values of constants in place of their names.
-func assemble(name string) string {
-	values := constants()
-	text := included(file(name))
-	return regexp.MustCompile(`'[^'\n]*'|--.*|\b[A-Z][A-Z_]*\b`).ReplaceAllStringFunc(text, func(word string) string {
-		if strings.HasPrefix(word, "--") {
-			return ""
+// As any, because a conversion for each call would allocate.
+var take, charge, once any = "take", "charge", ""
+
+// FullArg returns the argument of the full script for a request that is decided
+// at about now.
+func FullArg(r *bucket.Request, now int64) string {
+	starts := r.Starts
+	if starts == nil {
+		starts = r.Set.Starts(now)
+	}
+	b := []byte{byte(r.Action)}
+	b = binary.BigEndian.AppendUint32(b, uint32(r.Most()))
+	b = append7(b, r.When)
+	b = binary.BigEndian.AppendUint64(b, r.Ticket)
+	for i := range r.Set.Rates {
+		b = append7(appendLimit(b, r, i), r.Set.Rates[i].Hold, r.EndsOf(i))
+		if r.Set.Rates[i].Steps == bucket.OnCalendar {
+			b = append7(append(b, byte(len(starts[i]))), starts[i]...)
 		}
-		if value, ok := values[word]; ok {
-			return "(" + value + ")"
-		}
-		return word
-	})
+	}
+	return string(b)
 }
 
-var includes = regexp.MustCompile(`(?m)^ *include (\w+)$`)
+const limitSize = 40
 
-// included returns a text with the files that it includes.
-func included(text string) string {
-	return includes.ReplaceAllStringFunc(text, func(include string) string {
-		_, name, _ := strings.Cut(strings.TrimSpace(include), " ")
-		return included(file(name))
-	})
+// appendLimit appends the i-th limit of r, as '>I4I7I7I7I7Bi7' of Lua's struct.
+func appendLimit(b []byte, r *bucket.Request, i int) []byte {
+	l := &r.Set.Rates[i]
+	b = append7(binary.BigEndian.AppendUint32(b, l.Tag), l.Unit, l.Capacity, l.Gain, l.Step)
+	return append7(append(b, byte(l.Steps)), r.Amount(i))
+}
+
+// append7 appends the lower 7 bytes of numbers.
+func append7(b []byte, numbers ...int64) []byte {
+	for _, v := range numbers {
+		b = append(b, byte(v>>48), byte(v>>40), byte(v>>32), byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
+	}
+	return b
+}
+
+// Reply reads a script's reply: first [NewReply], then the answer of each key
+// or request.
+type Reply struct {
+	text string
+	now  int64
+}
+
+// NewReply returns the reader of a reply.
+func NewReply(text string) (Reply, error) {
+	if len(text) < 7 {
+		return Reply{}, errShort
+	}
+	return Reply{text[7:], int7(text)}, nil
+}
+
+const (
+	answerSize = 25 // of a limit
+	replySize  = 11 // of a request of the full script, in front of its limits' answers
+	failed     = 1<<32 - 1
+)
+
+// NoBucket is a part of the error of a key that holds something else.
+const NoBucket = "the key holds no bucket"
+
+// ErrFailed means that the plain script could not decide a key.
+var ErrFailed = errors.New("the key could not be decided")
+
+var errShort = errors.New("unexpected reply of the script: it is too short")
+
+// Plain reads the answer of the next key from a reply of the plain script.
+func (r *Reply) Plain(request *bucket.Request, a *bucket.Answer) error {
+	if len(r.text) < 4 {
+		return errShort
+	}
+	a.Now, a.Due, a.There, a.Granted = r.now, r.now, 0, number4(r.text)
+	if r.text = r.text[4:]; a.Granted == failed {
+		return ErrFailed
+	}
+	n := len(request.Set.Rates)
+	if len(r.text) < n*bucket.RecordSize {
+		return errShort
+	}
+	a.Levels.Grow(n)
+	for i := range n {
+		text := r.text[i*bucket.RecordSize:]
+		record := bucket.Record{Used: int7(text[18:]), At: int7(text[25:]), Cut: int7(text[32:])}
+		*a.Levels.At(i) = record.Left(request, i, a.Granted > 0, r.now)
+	}
+	r.text = r.text[n*bucket.RecordSize:]
+	a.Decided(request)
+	return nil
+}
+
+// Full reads the answer of the next request from a reply of the full script.
+func (r *Reply) Full(request *bucket.Request, a *bucket.Answer) error {
+	if len(r.text) < replySize {
+		return errShort
+	}
+	a.Due, a.There = int7(r.text), number4(r.text[7:])
+	r.text = r.text[replySize:]
+	return r.limits(request, a)
+}
+
+// limits reads the answers of limits.
+func (r *Reply) limits(request *bucket.Request, a *bucket.Answer) error {
+	n := len(request.Set.Rates)
+	if len(r.text) < n*answerSize {
+		return errShort
+	}
+	a.Now = r.now
+	a.Levels.Grow(n)
+	for i := range n {
+		text := r.text[i*answerSize:]
+		a.Granted = number4(text)
+		units := int7(text[4:]) << 8 >> 8 // signed
+		*a.Levels.At(i) = bucket.Left{Units: units, Ready: int7(text[11:]), Full: int7(text[18:])}
+	}
+	r.text = r.text[n*answerSize:]
+	a.Decided(request)
+	return nil
+}
+
+func number4(s string) int64 {
+	_ = s[3]
+	return int64(s[0])<<24 | int64(s[1])<<16 | int64(s[2])<<8 | int64(s[3])
+}
+
+func int7(s string) int64 {
+	_ = s[6]
+	return int64(s[0])<<48 | int64(s[1])<<40 | int64(s[2])<<32 | int64(s[3])<<24 | int64(s[4])<<16 | int64(s[5])<<8 | int64(s[6])
 }

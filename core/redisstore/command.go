@@ -1,0 +1,284 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+)
+
+// command is one EVALSHA of a batch: of the full script for one call, or of the
+// plain script for calls that take the same number of tokens under the same
+// limits. Calls for one key are one of its keys, with a count.
+type command struct {
+	call  *call // the first
+	plain bool
+	keys  []keyed
+}
+
+// keyed is the calls of a command for one key.
+type keyed struct {
+	key   string
+	times int64
+	first int // the index of the first call in its batch; those for the key that follow are in batch.next
+	last  int
+}
+
+// batch is the commands that decide calls.
+type batch struct {
+	calls    []*call
+	next     []int // by the index of a call: 1 + that of the next one for its key in its command; 0: there is none
+	commands []*command
+}
+
+// place is where a key stands in a batch.
+type place struct {
+	command *command
+	key     int
+}
+
+// newBatch returns the commands for calls. oneKey says that the keys of a
+// command may be on different servers, so that each has one key.
+//
+// Example: three calls for key a and one for key b, of one token each, are one
+// command with the keys a, three times, and b.
+func newBatch(calls []*call, oneKey bool) *batch {
+	b := &batch{calls: calls}
+	if len(calls) == 1 {
+		b.add(0, &command{keys: make([]keyed, 0, 1)})
+		return b
+	}
+	b.next = make([]int, len(calls))
+	places := make([]place, 0, len(calls))
+	var latest [2 * maxBatch]uint16 // by the hash of a key: 1 + the index in places of where the last key with this hash stands
+	for i, c := range calls {
+		r := &c.request
+		if !c.plain() || r.Action != bucket.Take || r.Each != nil {
+			b.add(i, new(command))
+			continue
+		}
+		slot := &latest[r.Hash()%uint64(len(latest))]
+		into := b.openFor(c, oneKey)
+		if *slot > 0 {
+			at := places[*slot-1]
+			if k := &at.command.keys[at.key]; k.key == c.key && at.command.takes(c) {
+				// Of calls that each take one token a count is enough: the
+				// script tells when there is one again.
+				if first := &calls[k.first].request; r.N == 1 && r.Most() == 1 && first.Most() == 1 {
+					b.next[k.last] = i + 1
+					k.last = i
+					k.times++
+					continue
+				}
+				if at.command == into { // a key is once in a command
+					into = nil
+				}
+			}
+		}
+		if into == nil {
+			into = new(command)
+			if !oneKey {
+				into.keys = make([]keyed, 0, len(calls)-i)
+			}
+		}
+		b.add(i, into)
+		places = append(places, place{into, len(into.keys) - 1})
+		*slot = uint16(len(places))
+	}
+	return b
+}
+
+// openFor returns the last command of b that may take c, or nil.
+func (b *batch) openFor(c *call, oneKey bool) *command {
+	for i := len(b.commands) - 1; i >= 0 && !oneKey; i-- {
+		if b.commands[i].takes(c) {
+			return b.commands[i]
+		}
+	}
+	return nil
+}
+
+// takes reports whether c is a call like those of a command.
+func (cmd *command) takes(c *call) bool {
+	r, first := &c.request, &cmd.call.request
+	return cmd.plain && first.Set == r.Set && first.N == r.N && first.Action == r.Action && first.Each == nil
+}
+
+// add adds the i-th call to a command, under a key of its own.
+func (b *batch) add(i int, cmd *command) {
+	c := b.calls[i]
+	if len(cmd.keys) == 0 {
+		cmd.call, cmd.plain = c, c.plain()
+		b.commands = append(b.commands, cmd)
+	}
+	cmd.keys = append(cmd.keys, keyed{key: c.key, times: c.request.Most(), first: i, last: i})
+}
+
+// of calls do with the index of each call of a command.
+func (b *batch) of(cmd *command, do func(i int)) {
+	for k := range cmd.keys {
+		b.ofKey(&cmd.keys[k], do)
+	}
+}
+
+func (b *batch) ofKey(k *keyed, do func(i int)) {
+	for i := k.first; ; i = b.next[i] - 1 {
+		do(i)
+		if i == k.last {
+			return
+		}
+	}
+}
+
+// args returns the arguments of a command, but for the first two: the name of
+// the command and the script. now is "" for the server's clock.
+func (c *command) args(prefix, now string) []any {
+	first := c.call
+	if c.plain {
+		args := make([]any, 3, 7+len(c.keys))
+		args[2] = len(c.keys)
+		var times []int64 // nil: once each
+		for i := range c.keys {
+			args = append(args, c.keys[i].key)
+			if c.keys[i].times != 1 && times == nil {
+				times = make([]int64, len(c.keys))
+			}
+		}
+		for i := range times {
+			times[i] = c.keys[i].times
+		}
+		action, counts, limits := script.PlainArgs(&first.request.Request, times)
+		return append(args, now, action, counts, limits)
+	}
+	args := []any{nil, nil, 2 * (1 + len(first.others))}
+	for m := range first.members() {
+		args = append(args, m.key, holdsKey(prefix, m.key))
+	}
+	args = append(args, now)
+	at := approxNow(now)
+	for m := range first.members() {
+		args = append(args, script.FullArg(&m.request.Request, at))
+	}
+	return args
+}
+
+// approxNow returns now in µs since 1970. If now is "", it returns the time of
+// this process instead of the server's.
+func approxNow(now string) int64 {
+	if now == "" {
+		return time.Now().UnixMicro()
+	}
+	at, _ := strconv.ParseInt(now, 10, 64)
+	return at
+}
+
+// read reads the reply to a command, and calls set with the outcome of each of
+// its calls.
+func (b *batch) read(cmd *command, reply any, set func(i int, o outcome)) error {
+	text, ok := reply.(string)
+	var failures []any // of keys, in their order
+	if parts, several := reply.([]any); several && len(parts) > 0 {
+		text, ok = parts[0].(string)
+		failures = parts[1:]
+	}
+	if !ok {
+		return fmt.Errorf("unexpected reply of the script: %T", reply)
+	}
+	answers, err := script.NewReply(text)
+	if err != nil {
+		return err
+	}
+	if !cmd.plain {
+		o, err := readFull(&answers, cmd.call)
+		if err == nil {
+			set(cmd.keys[0].first, o)
+		}
+		return err
+	}
+	for k := range cmd.keys {
+		k := &cmd.keys[k]
+		var o outcome
+		err := answers.Plain(&b.calls[k.first].request.Request, &o.answer)
+		switch {
+		case errors.Is(err, script.ErrFailed):
+			text := ""
+			if len(failures) > 0 {
+				text, _ = failures[0].(string)
+				failures = failures[1:]
+			}
+			b.ofKey(k, func(i int) { set(i, outcome{err: keyError(text)}) })
+		case err != nil:
+			return err
+		case k.first == k.last:
+			set(k.first, o)
+		default:
+			b.share(k, o.answer, set)
+		}
+	}
+	return nil
+}
+
+// refused returns the command for those keys that the server has refused to
+// write, as a replica does; nil: there are none.
+func (b *batch) refused(cmd *command, outcomes []outcome) *command {
+	var again *command
+	for _, k := range cmd.keys {
+		if err := outcomes[k.first].err; err != nil && notExecuted(err) {
+			if again == nil {
+				again = &command{call: b.calls[k.first], plain: true}
+			}
+			again.keys = append(again.keys, k)
+		}
+	}
+	return again
+}
+
+// share gives each of the calls for a key its answer: the first ones are
+// granted, and have left what the later ones took.
+func (b *batch) share(k *keyed, a store.Answer, set func(i int, o outcome)) {
+	later := a.Granted
+	b.ofKey(k, func(i int) {
+		r := &b.calls[i].request
+		later--
+		o := outcome{answer: a}
+		o.answer.Levels.Unshare()
+		if o.answer.Granted = 0; later >= 0 {
+			o.answer.Granted = 1
+			for j := range r.Set.Rates {
+				l, unit := o.answer.Levels.At(j), r.Set.Rates[j].Unit
+				if l.Units += later * r.Amount(j) * unit; l.Units >= unit {
+					l.Ready = 0
+				}
+			}
+		}
+		o.answer.Decided(&r.Request)
+		set(i, o)
+	})
+}
+
+// readFull reads the answers to the requests of one call. Of a joint decision
+// that is denied, each says whether its own bucket has the tokens.
+func readFull(answers *script.Reply, c *call) (o outcome, err error) {
+	if err := answers.Full(&c.request.Request, &o.answer); err != nil || c.others == nil {
+		return o, err
+	}
+	o.joint = append(make([]store.Answer, 0, 1+len(c.others)), o.answer)
+	for i := range c.others {
+		var a store.Answer
+		if err := answers.Full(&c.others[i].request.Request, &a); err != nil {
+			return o, err
+		}
+		o.joint = append(o.joint, a)
+	}
+	if i := 0; o.answer.Granted == 0 {
+		for m := range c.members() {
+			o.joint[i].Found(&m.request.Request)
+			i++
+		}
+	}
+	return o, nil
+}

@@ -1,0 +1,78 @@
+-- The arithmetic of one limit, for both scripts. A token is `unit` units, and
+-- the bucket gains `gain` units every `step` µs. All numbers are whole and
+-- below 2^53, so doubles are exact.
+--
+--   used  units taken and not refilled yet: the bucket has capacity * unit -
+--         used of them left. More than a full bucket is a debt.
+--   at    the last step that has counted, in µs since 1970
+--   cut   units used, but forgiven because the capacity has become smaller
+local MOST, FOREVER = 2 ^ 51, 2 ^ 51 -- the most units used; the longest wait, in µs
+local STEPS, ALIGNED, CALENDAR = 0, 1, 2 -- modes: steps from `at` on, at multiples of step, at starts of periods
+-- What is stored of a limit: its tag, unit and capacity, which define it; used,
+-- at, cut, and the tokens that are held. In front of all these records stands
+-- when the key expires, in 7 bytes.
+local DEFINITION, DEFINITION_SIZE, AMOUNTS = '>I4I7I7', 18, '>I7I7I7I7'
+local RECORD_SIZE, HEADER_SIZE, MOST_RECORDS = 46, 7, 256
+local NO_BUCKET = 'the key holds no bucket'
+local pack, unpack, sub, call, pcall = struct.pack, struct.unpack, string.sub, redis.call, redis.pcall
+
+local now = ARGV[1] ~= '' and tonumber(ARGV[1]) -- in µs; '' for this server's clock
+if not now then
+  local time = call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+
+-- convert returns used and cut of a limit whose unit or capacity has changed.
+-- What was used stays used. A smaller capacity makes no debt of it: what it
+-- can't take is cut, and is used again when the capacity grows.
+local function convert(used, cut, old_unit, old_capacity, unit, capacity)
+  if old_unit ~= unit then
+    used = math.min(MOST, math.ceil(used / old_unit * unit))
+    cut = math.min(MOST, math.ceil(cut / old_unit * unit))
+  end
+  local old_full, full = old_capacity * unit, capacity * unit
+  local moved
+  if full > old_full then
+    moved = -math.min(cut, full - old_full, MOST - used)
+  else
+    local debt = math.max(0, used - old_full)
+    moved = math.max(0, used - debt - full)
+  end
+  return used - moved, cut + moved
+end
+
+-- refill counts the steps in (at, clock]. What they bring beyond a full bucket
+-- pays the cut; with that paid too, the next step begins at clock.
+local function refill(used, cut, at, clock, gain, step)
+  if at < clock then
+    local steps = (clock - at - (clock - at) % step) / step
+    at, used = at + steps * step, used - steps * gain
+    if used < 0 then
+      cut = cut + used -- not in one assignment, which miniredis gets wrong
+      used = 0
+    end
+  end
+  if used + cut <= 0 then return 0, 0, clock end
+  return used, cut, at
+end
+
+-- wait returns in how many µs the bucket gains so many units.
+local function wait(units, at, gain, step)
+  if units <= 0 then return 0 end
+  local steps = units / gain
+  local time = at + (steps + -steps % 1) * step - now -- steps rounded up
+  return time < FOREVER and time or FOREVER
+end
+
+-- store writes records that matter for `last` µs. The key lives an eighth and
+-- 3 s longer, so that most writes can leave its TTL: SETRANGE is faster than
+-- SET. It returns the server's reply, and when the key expires.
+local function store(key, state, records, last)
+  local expires = state == '' and 0 or unpack('>I7', state)
+  if now + last <= expires and #state == HEADER_SIZE + #records then
+    return pcall('SETRANGE', key, '7', records), expires -- behind the header
+  end
+  local ttl = last + math.floor(last / 8) + 3000000
+  local ms = ('%.0f'):format(math.floor(ttl / 1000) + 1)
+  return pcall('SET', key, pack('>I7', now + ttl) .. records, 'PX', ms), now + ttl
+end

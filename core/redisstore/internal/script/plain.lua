@@ -1,0 +1,108 @@
+-- Decides requests of a policy whose limits only refill, on many keys. The full
+-- script decides all others, by the same formulas and on the same state.
+--
+-- It takes n tokens of every limit or of none, up to `times` times; or it
+-- charges them without asking, where n below 0 gives back.
+--
+-- KEYS  of each key its state: a string, or nothing, which is full buckets
+-- ARGV  now; 'take' or 'charge'; times of each key, 4 bytes each, or '' for
+--       once; the limits
+-- Returns now, and of each key how many times it was granted, in 4 bytes, and
+-- the records of the limits: what is left, and when there is more, follows from
+-- these. Of a key that can't be read or written nothing is taken, and FAILED
+-- stands in place of all that: then the reply is these answers, and the error of
+-- each.
+local LIMIT, LIMIT_SIZE = '>I4I7I7I7I7Bi7', 40
+local FAILED = '\255\255\255\255'
+
+local keys, answers, failures = KEYS, {}, {}
+local charge, counts, limits = ARGV[2] == 'charge', ARGV[3], ARGV[4]
+local one_limit, definition = #limits == LIMIT_SIZE, sub(limits, 1, DEFINITION_SIZE)
+local tag, unit, capacity, gain, step, mode, n = unpack(LIMIT, limits)
+
+for i = 1, #keys do -- one block, no function: upvalues would make it a quarter slower
+  local granted = counts == '' and 1 or unpack('>I4', counts, 4 * i - 3)
+  local state, failed = pcall('GET', keys[i]) or '', nil
+  if state.err or state ~= '' and #state % RECORD_SIZE ~= HEADER_SIZE then
+    state, granted, failed = '', 0, state.err or 'ERR ' .. NO_BUCKET
+  end
+
+  -- Decide as if all was granted. If a limit has less, decide those in front of
+  -- it again.
+  local granted_before, back_before, taken, set_back, found, records, last
+  repeat
+    granted_before, back_before, taken, found, records, last = granted, set_back, false, 0, '', 0
+    for from = 1, #limits, LIMIT_SIZE do
+      if not one_limit then
+        definition = sub(limits, from, from + DEFINITION_SIZE - 1)
+        tag, unit, capacity, gain, step, mode, n = unpack(LIMIT, limits, from)
+      end
+      local full, need = capacity * unit, n * unit
+
+      -- The bucket as it is now.
+      local used, at, cut, clock = 0, now, 0, now
+      for place = HEADER_SIZE + 1, #state, RECORD_SIZE do
+        local same, its, old_unit, old_capacity = sub(state, place, place + DEFINITION_SIZE - 1) == definition, nil, nil, nil
+        if not same then its, old_unit, old_capacity = unpack(DEFINITION, state, place) end
+        if same or its == tag then
+          used, at, cut = unpack('>I7I7I7', state, place + DEFINITION_SIZE)
+          if not same then used, cut = convert(used, cut, old_unit, old_capacity, unit, capacity) end
+          found = found + 1
+          break
+        end
+      end
+      if at > now or mode == ALIGNED then
+        local stored = at
+        if at > now then at = now end -- the clock was set back
+        -- Another definition leaves an `at` between steps: no time counts twice.
+        if mode == ALIGNED then at, clock = at + -at % step, now - now % step end
+        -- Stored even if denied, or the bucket would not refill until `stored`.
+        if stored > now and stored ~= at then set_back = true end
+      end
+      used, cut, at = refill(used, cut, at, clock, gain, step)
+
+      -- Take n of it, so many times.
+      local left = full - used
+      if need > 0 and not charge and need * granted > left then
+        granted = left < need and 0 or (left - left % need) / need
+        if from == 1 then granted_before = granted end -- none is in front of it
+      end
+      if granted > 0 and (need > 0 or need < 0 and used + cut > 0) then
+        taken, used = true, used + need * granted
+        if used > MOST then used = MOST end
+        if used < 0 then
+          cut = math.max(0, cut + used)
+          used = 0
+        end
+      end
+      if granted > 0 or set_back then -- it may be stored
+        local full_in = wait(used + cut, at, gain, step)
+        if full_in > last then last = full_in end
+      end
+      records = records .. definition .. pack(AMOUNTS, used, at, cut, 0)
+    end
+  until granted == granted_before and set_back == back_before
+  answers[i] = pack('>I4', granted) .. records
+
+  if taken or set_back then
+    if #state > HEADER_SIZE + found * RECORD_SIZE then -- records of other limits stay, up to MOST_RECORDS
+      local known = {}
+      for from = 1, #limits, LIMIT_SIZE do known[sub(limits, from, from + 3)] = true end
+      for from = HEADER_SIZE + 1, #state, RECORD_SIZE do
+        if not known[sub(state, from, from + 3)] and #records < MOST_RECORDS * RECORD_SIZE then
+          records = records .. sub(state, from, from + RECORD_SIZE - 1)
+        end
+      end
+      last = math.max(last, unpack('>I7', state) - now)
+    end
+    local reply = store(keys[i], state, records, last)
+    failed = type(reply) == 'table' and reply.err
+  end
+  if failed then answers[i], failures[#failures + 1] = FAILED, failed end
+end
+local answer = pack('>I7', now) .. (keys[2] and table.concat(answers) or answers[1])
+if failures[1] then
+  table.insert(failures, 1, answer)
+  return failures
+end
+return answer

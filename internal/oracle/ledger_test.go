@@ -1,0 +1,232 @@
+package oracle
+
+import (
+	"cmp"
+	"slices"
+)
+
+// account is what the oracle knows of one key.
+type account struct {
+	key      string
+	ledgers  []*ledger // by limit
+	turns    bool      // versions decide in turns
+	reserved bool      // there was a reservation
+	setBack  bool      // the clock was set back
+
+	levels []int64 // that a version saw at an instant; nil if they have changed
+	seenBy int
+	seenAt int64
+}
+
+// ledger is what the oracle has seen of one limit of a key.
+type ledger struct {
+	defs     []*definition // by version; nil where the limit is missing
+	events   []*event
+	holdings []*holding
+	meter    meter
+}
+
+// event is tokens of a limit, and when they count.
+type event struct {
+	kind    eventKind
+	tokens  int64    // below 0: they come back
+	at      int64    // of a reservation: when it is due
+	order   int      // in which the oracle saw it
+	stretch int      // how often the clock was set back before
+	holding *holding // of an estimate
+	steps   []int64  // positions of at, by version
+}
+
+type eventKind int
+
+const (
+	admitted eventKind = iota // by a decision
+	reserved                  // by a decision before at
+	charged                   // whatever was there; below 0, given back
+)
+
+// holding is tokens that a decision holds.
+type holding struct {
+	tokens int64
+	end    int64 // of MaxHold
+	sure   int64 // until when it holds at least, also if the clock was set back
+	ended  bool  // before that
+	order  int   // in which it ended
+	used   int64 // of these tokens, as a settlement said
+}
+
+// newAccount returns the account of a key that limits, by version, decide.
+func newAccount(key string, versions [][]*definition) *account {
+	a := &account{key: key, turns: len(versions) > 1}
+	for i := range versions[0] {
+		l := &ledger{defs: make([]*definition, len(versions))}
+		for v, limits := range versions {
+			if i < len(limits) { // a version may lack the last ones
+				l.defs[v] = limits[i]
+			}
+		}
+		a.ledgers = append(a.ledgers, l)
+	}
+	return a
+}
+
+// limits returns the definitions of a version: those of the first ledgers.
+func (a *account) limits(version int) (defs []*definition) {
+	for _, l := range a.ledgers {
+		if d := l.defs[version]; d != nil {
+			defs = append(defs, d)
+		}
+	}
+	return defs
+}
+
+// any reports whether a limit of a version is such.
+func (a *account) any(version int, such func(*definition) bool) bool {
+	return slices.ContainsFunc(a.limits(version), such)
+}
+
+// simple reports whether levels change just as decisions say. While versions
+// decide in turns, a decision of one can change how the other one sees what is
+// reserved or held.
+func (a *account) simple() bool {
+	return !a.turns || !a.reserved && !a.any(0, (*definition).holds)
+}
+
+// metered reports whether a meter knows the level of a limit.
+func (a *account) metered(d *definition) bool {
+	return d.exact && !a.turns && !a.reserved && !a.setBack && !d.slots() && !(d.stepped() && d.holds())
+}
+
+func (l *ledger) add(e *event) *event {
+	e.steps = make([]int64, len(l.defs))
+	for i, d := range l.defs {
+		if d != nil {
+			e.steps[i] = d.position(e.at)
+		}
+	}
+	l.events = append(l.events, e)
+	return e
+}
+
+// held returns how many tokens are held, at least and at most.
+func (l *ledger) held(now int64) (least, most int64) {
+	for _, h := range l.holdings {
+		if !h.ended && h.sure > now {
+			least += h.tokens
+		}
+		if !h.ended && h.end > now {
+			most += h.tokens
+		}
+	}
+	return least, most
+}
+
+// mayOwe reports whether a bucket may owe so much: under every version at least
+// its capacity.
+func (l *ledger) mayOwe(tokens int64) bool {
+	return !slices.ContainsFunc(l.defs, func(d *definition) bool { return d != nil && tokens > d.Capacity })
+}
+
+// tooMany returns the ends of a window that admits more than its MaxIn, or nil.
+// Windows end with an admission, so they count what was charged before it, and
+// what is held then. They end where the clock was set back.
+func (l *ledger) tooMany() (first, last *event) {
+	events := slices.Clone(l.events)
+	slices.SortStableFunc(events, func(a, b *event) int {
+		return cmp.Or(cmp.Compare(a.stretch, b.stretch), cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order))
+	})
+	for j, last := range events {
+		if last.kind == charged {
+			continue
+		}
+		sum, more := int64(0), int64(0)
+		for i := j; i >= 0 && events[i].stretch == last.stretch; i-- {
+			first := events[i]
+			if sum += first.countsUntil(last); first.kind == reserved {
+				more = 1 // it may exceed by a step's gain
+			}
+			if first.tokens > 0 && l.exceeded(sum, first, last, more) {
+				return first, last
+			}
+		}
+	}
+	return nil, nil
+}
+
+// countsUntil returns how many tokens count in a window that ends with last.
+func (e *event) countsUntil(last *event) int64 {
+	switch {
+	case e.kind == charged && e.tokens > 0 && e.order > last.order: // behind a reservation
+		return 0
+	case e.holding == nil:
+		return e.tokens
+	case e.holding.end > last.at && (!e.holding.ended || e.holding.order > last.order): // it is held
+		return e.holding.tokens
+	default:
+		return e.holding.used
+	}
+}
+
+// exceeded reports whether so many tokens are too many between two events: more
+// than the capacity, and the gain of the steps in between and of some more. Of
+// versions in turns the largest capacity and the fastest rate count, for the
+// longest step more.
+func (l *ledger) exceeded(tokens int64, first, last *event, more int64) bool {
+	capacity, longest, versions := int64(0), int64(0), 0
+	for _, d := range l.defs {
+		if d != nil {
+			capacity, longest, versions = max(capacity, d.Capacity), max(longest, d.step), versions+1
+		}
+	}
+	return !slices.ContainsFunc(l.defs, func(d *definition) bool {
+		if d == nil {
+			return false
+		}
+		version := slices.Index(l.defs, d)
+		steps := last.steps[version] - first.steps[version]
+		if versions > 1 {
+			steps = ceil(last.at-first.at+longest, d.shortest)
+		} else if d.stepped() {
+			steps = ceil(last.at-first.at, d.step)
+		}
+		return !d.exceeds(tokens, capacity, steps+more)
+	})
+}
+
+// meter is the bucket of an exact definition, as it is documented. It knows
+// neither reservations nor versions nor a clock that is set back.
+type meter struct {
+	used int64 // in parts of 1/den token; above the capacity: a debt
+	at   int64 // the last step that has counted: an instant if Stepped, else a position
+}
+
+// refill counts the steps until an instant.
+func (m *meter) refill(d *definition, now int64) {
+	now, step := d.position(now), int64(1)
+	if d.stepped() {
+		step = d.step
+	}
+	if steps := (now - m.at) / step; m.used > 0 && steps < ceil(m.used, d.num) {
+		m.used -= steps * d.num
+		m.at += steps * step
+	} else {
+		m.used, m.at = 0, now // steps count from the next use
+	}
+}
+
+// take takes tokens; of a negative number it gives back what fills the bucket.
+func (m *meter) take(d *definition, now, tokens int64) {
+	if d.exact {
+		m.refill(d, now)
+		m.used = max(0, m.used+tokens*d.den)
+	}
+}
+
+// level returns how many whole tokens are left, below 0 for a debt.
+func (m *meter) level(d *definition, now, held int64) int64 {
+	m.refill(d, now)
+	return d.Capacity - held - ceil(m.used, d.den)
+}
+
+// ceil returns a/b, rounded up, of a from 0.
+func ceil(a, b int64) int64 { return a/b + min(1, a%b) }

@@ -1,0 +1,131 @@
+package oracle
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
+// broken is a promise that was not kept.
+type broken struct{ promise, detail string }
+
+func (p *player) require(kept bool, promise, format string, args ...any) {
+	if !kept {
+		panic(broken{promise, fmt.Sprintf(format, args...)})
+	}
+}
+
+// A request is allowed only if every limit has its cost. Otherwise nothing is
+// taken from any, nor, in a joint decision, from any key.
+func (p *player) takesAllOrNothing(q request, decisions []*decision, whole view, parts []view) {
+	const promise = "all is taken, or nothing"
+	lacking := q.kind == atMost
+	for i, t := range decisions {
+		before, known, after := t.levels, p.known(t.account, t.version), parts[i].levels()
+		for j, d := range t.limits(t.version) {
+			cost, taken, l := t.costs[j], t.costs[j], parts[i].limits[j]
+			if !whole.allowed {
+				taken = 0
+			}
+			p.require(!known || after[j] == before[j]-taken, promise, "%+v takes %v of %s, which had %v and has %v", q, t.costs, t.key, before, after)
+			p.require(!whole.allowed || after[j] >= 0 || cost == 0, promise, "%+v is allowed, and %s has %v", q, t.key, after)
+			if lacking = lacking || after[j] < cost; cost > 0 && !whole.allowed && q.kind != atMost {
+				p.require(l.violated == (after[j] < cost), promise, "%+v costs %v, %s has %v, and limit %d is violated: %v", q, t.costs, t.key, after, j, l.violated)
+				p.require((l.retry == core.Never) == (cost > d.Capacity), "a cost above the capacity can never pass", "%+v: %v", q, l.retry)
+			}
+		}
+	}
+	p.require(whole.allowed || lacking, promise, "%+v is denied, and every limit has the tokens: %+v", q, parts)
+}
+
+// AllowAtMost takes as many as there are, up to most.
+func (p *player) takesWhatIsThere(q request, v view) {
+	some := slices.ContainsFunc(v.limits, func(l limitView) bool { return l.remaining == 0 })
+	p.require(v.allowed == (v.cost > 0) && (v.cost == q.requests || v.cost < q.requests && some), "AllowAtMost takes what is there", "%+v: %+v", q, v)
+}
+
+// Nothing is lost, and nothing comes from nowhere: what is left is what
+// decisions have left and the definition has refilled, to the token. Never more
+// slots than the capacity are in use, and each comes back once.
+func (p *player) leavesTheRest(a *account, version int, v view) {
+	for i, d := range a.limits(version) {
+		least, most := a.ledgers[i].held(p.now)
+		free, level := v.limits[i].remaining, v.levels()[i]
+		if d.slots() {
+			p.require(max(0, d.Capacity-most) <= free && free <= max(0, d.Capacity-least), "slots: never more than the capacity are in use, and each comes back once",
+				"limit %d of %s: %d are free, %d to %d are used", i, a.key, free, least, most)
+		}
+		if a.metered(d) {
+			want := a.ledgers[i].meter.level(d, p.now, most)
+			p.require(level == want, "nothing is lost, and nothing comes from nowhere", "limit %d of %s has %d tokens, want %d", i, a.key, level, want)
+		}
+	}
+}
+
+// Who waits RetryAfter alone is allowed. A microsecond earlier he is not, but
+// for a delay past the known periods of a calendar, which is a bound.
+func (p *player) retries(d *denial) {
+	at := d.at + d.retry.Microseconds()
+	far := func(l *definition) bool { return l.calendar() && d.retry.Microseconds() > l.step }
+	if at-1 > p.now && !p.accounts[d.key].any(d.version, far) && !(d.kind == together && p.accounts["b"].any(0, far)) {
+		p.moveTo(at - 1)
+		v := p.ask(d.request)
+		p.require(!v.allowed && v.retry == time.Microsecond, "a microsecond before RetryAfter nobody is allowed", "%+v: %v", d, v.retry)
+	}
+	p.moveTo(at)
+	p.require(p.ask(d.request).allowed, "who waits RetryAfter alone is allowed", "%+v", d)
+}
+
+// A bucket at rest is full when ResetAfter says so. Holds may end earlier.
+func (p *player) rests(q request) {
+	const promise = "a bucket at rest is full when ResetAfter says so"
+	v, a := p.ask(q), p.accounts[q.key]
+	full := p.now + v.reset.Microseconds()
+	if v.reset > farthest || full >= latest {
+		return
+	}
+	if full-1 > p.now && !a.any(q.version, (*definition).holds) && !a.any(q.version, (*definition).calendar) {
+		p.moveTo(full - 1)
+		early := p.ask(q)
+		p.require(early.reset == time.Microsecond, promise, "%+v: ResetAfter was %v, and a microsecond before it is %v", q, v.reset, early.reset)
+	}
+	p.moveTo(full)
+	v = p.ask(q)
+	for i, d := range a.limits(q.version) {
+		p.require(v.limits[i].remaining == d.Capacity && v.reset == 0, promise, "%+v: %+v", q, v)
+	}
+}
+
+// A reservation is due when its tokens are back: when the same request, denied
+// now, may be asked again. It may have to wait for those in front of it. A debt
+// of a full bucket can be promised.
+func (p *player) isDueWhenTokensAreBack(q request, t *decision, v view, retry time.Duration, before []int64) {
+	waits := []time.Duration{retry}
+	for _, other := range p.allowed {
+		if other.account == t.account {
+			waits = append(waits, max(retry, time.Duration(other.due-p.now)*time.Microsecond))
+		}
+	}
+	deep := retry > farthest
+	for i, d := range t.limits(q.version) {
+		deep = deep || before[i]-t.costs[i] < -d.Capacity || d.calendar()
+	}
+	p.require(v.allowed && slices.Contains(waits, v.delay) || !v.allowed && deep, "a reservation is due when its tokens are back",
+		"%+v: %+v, RetryAfter was %v, and before there were %v", q, v, retry, before)
+}
+
+// A window of d admits at most MaxIn(d). What is given back is taken off the
+// windows in which it comes back. A reservation counts when it is due, and may
+// exceed by a step's gain. Limits that change, also two versions in turns: at
+// most the largest capacity and the fastest rate, for d and the longer step.
+func (p *player) windows() {
+	for _, a := range p.accounts {
+		for i, l := range a.ledgers {
+			if first, last := l.tooMany(); first != nil {
+				p.require(false, "a window of d admits at most MaxIn(d)", "limit %d of %s, from %s to %s", i, a.key, clock(first.at), clock(last.at))
+			}
+		}
+	}
+}
