@@ -158,6 +158,8 @@ func (p *player) prolong(t *decision, failed error) {
 			t.holdings[i] = p.holdOf(t.ledgers[i], d, h.tokens)
 		default:
 			p.tookOf(t, i, d)
+			least, _ := t.ledgers[i].held(p.now)
+			p.require(!d.slots() || least <= d.Capacity, slotsPromise, "limit %d of %s: %d are used", i, t.key, least)
 		}
 	}
 	p.require(!certain || !errors.Is(failed, core.ErrExpired), "what is held can be held for longer", "%v: %v", t.costs, failed)
