@@ -112,7 +112,7 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 			for ctx.Err() == nil {
 				if unconnected := s.poll(ctx, group); unconnected && ctx.Err() == nil {
 					// So that the next poll finds a connection that works.
-					_ = s.batches.nodes.find(s.batches.exceptionsKey(group[0].policy)).connect()
+					_ = s.batches.nodes.find(s.batches.exceptionsKey(group[0].policy)).reach()
 				}
 				sleep(ctx, interval)
 			}

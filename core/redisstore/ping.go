@@ -91,7 +91,7 @@ func (s *Store) probe(ctx context.Context) (err error) {
 	take := bucket.Request{Set: full, N: 1, Ticket: 1}
 	for _, r := range []bucket.Request{c.request.Request, c.request.Request, take, take.Ending()} {
 		asked := &call{member: member{key: key, request: store.NewRequest("ping", name, r)}}
-		outcomes, err := s.batches.sendCommands(ctx, []*call{asked}, now, true)
+		outcomes, err := s.batches.sendCommands(ctx, []*call{asked}, now)
 		if err == nil {
 			err = outcomes[0].err
 		}

@@ -34,21 +34,22 @@ func (t *traffic) count(n int) {
 // server has decided any, which the breaker then counts. A panic in a hook of
 // the client is an error of all.
 //
-// A call whose hash slot a server refuses is sent again only if unassigned is
-// set, or if it is the only one: others must not wait for it.
-func (s *server) send(ctx context.Context, calls []*call, unassigned bool) (outcomes []outcome, err error) {
+// A call whose hash slot a server refuses is sent again only if it is alone:
+// others must not wait for it.
+func (s *server) send(ctx context.Context, calls []*call) (outcomes []outcome, err error) {
 	defer recovered(&err)
+	s.traffic.count(len(calls))
 	now, err := s.instant()
 	if err != nil {
 		return nil, err
 	}
 	sharded := s.sharded.Load()
-	outcomes, err = s.sendCommands(ctx, calls, now, unassigned)
+	outcomes, err = s.sendCommands(ctx, calls, now)
 	if err != nil && !sharded && (len(calls) > 1 || len(calls[0].others) > 0) && crossSlot(err) {
 		// A client for one server is connected to a node of a Cluster, or to a
 		// Cluster's proxy.
 		s.sharded.Store(true)
-		return s.sendCommands(ctx, calls, now, unassigned)
+		return s.sendCommands(ctx, calls, now)
 	}
 	return outcomes, err
 }
@@ -71,11 +72,10 @@ func (s *server) instant() (string, error) {
 // request is charged at most once.
 const maxAttempts = 5
 
-// sendCommands sends calls, and those again that were not executed. unassigned
-// is that of send.
-func (s *server) sendCommands(ctx context.Context, calls []*call, now string, unassigned bool) ([]outcome, error) {
+// sendCommands sends calls, and those again that were not executed.
+func (s *server) sendCommands(ctx context.Context, calls []*call, now string) ([]outcome, error) {
 	b := newBatch(calls, s.sharded.Load())
-	unassigned = unassigned || len(b.commands) == 1
+	alone := len(b.commands) == 1
 	results := results{batch: b, outcomes: make([]outcome, len(calls))}
 	list := b.commands
 	for try := 1; len(list) > 0; try++ {
@@ -98,7 +98,7 @@ func (s *server) sendCommands(ctx context.Context, calls []*call, now string, un
 				again = append(again, cmd)
 			case redis.HasErrorPrefix(err, "NOSCRIPT") && !last:
 				again = append(again, cmd)
-			case notExecuted(err) && (unassigned || !ofHashSlot(err)) && !last:
+			case notExecuted(err) && (alone || !ofHashSlot(err)) && !last:
 				again, pause = append(again, cmd), true
 				s.rediscover(ctx, err)
 			default:
@@ -165,22 +165,50 @@ func (s *server) exec(ctx context.Context, list []*command, now string, load boo
 		cmds[i] = sentOnce{redis.NewCmd(ctx, args...)}
 		cmds[i].SetFirstKeyPos(3)
 	}
-	if len(cmds) == 1 {
-		err := s.client.Process(ctx, cmds[0])
-		if !lost(err) && s.dialError.Load() != nil {
-			s.dialError.Store(nil)
-		}
-		if err != nil && cmds[0].Err() == nil {
-			cmds[0].SetErr(err)
-		}
+	client, ends := s.sender()
+	if ends {
+		process(ctx, client, cmds)
 		return cmds
 	}
-	pipe := s.client.Pipeline()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		process(ctx, client, cmds)
+	}()
+	select {
+	case <-done:
+		return cmds
+	case <-ctx.Done(): // the commands are that goroutine's now
+		late := make([]sentOnce, len(cmds))
+		for i := range late {
+			late[i] = sentOnce{redis.NewCmd(ctx)}
+			late[i].SetErr(ctx.Err())
+		}
+		return late
+	}
+}
+
+// process sends commands by client. Each has its own error then, also if a hook
+// of the client has panicked.
+func process(ctx context.Context, client redis.UniversalClient, cmds []sentOnce) {
+	var err error
+	defer func() {
+		for _, cmd := range cmds {
+			if err != nil && cmd.Err() == nil {
+				cmd.SetErr(err)
+			}
+		}
+	}()
+	defer recovered(&err)
+	if len(cmds) == 1 {
+		err = client.Process(ctx, cmds[0])
+		return
+	}
+	pipe := client.Pipeline()
 	for _, cmd := range cmds {
 		_ = pipe.Process(ctx, cmd) // only queues it
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
-	return cmds
+	_, _ = pipe.Exec(ctx)
 }
 
 // sleep waits for d, or until ctx ends.
