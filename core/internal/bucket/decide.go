@@ -70,7 +70,10 @@ func (l *level) wait(units, now int64) int64 { return l.Record.wait(units, now, 
 func (d *decision) look() {
 	b, r := d.bucket, d.request
 	if r.Set.Holds {
-		if len(b.Holds) == 0 { // in Redis, holds may be lost without the state
+		if len(b.Records) == 0 && len(b.Holds) > 0 { // in Redis, the state may be lost without its holds
+			b.Holds, d.changed = nil, true
+		}
+		if len(b.Holds) == 0 { // and they without the state
 			for i := range b.Records {
 				b.Records[i].Held = 0
 			}

@@ -102,8 +102,12 @@ local function read(text, state, holds)
     r.records[tag] = { held = held, unit = unit, capacity = capacity, used = used, at = at, cut = cut }
   end
 
+  -- Redis may evict one of the two keys.
   if holding and call('EXISTS', holds) == 0 then
     for _, record in pairs(r.records) do record.held = 0 end
+  elseif holding and state == '' then
+    call('DEL', holds)
+    r.write = true
   elseif holding then
     set_back(r)
     r.over = call('ZRANGEBYSCORE', holds, '-inf', now)
