@@ -19,8 +19,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// Inspect tells what is reserved, on lease and held, also of more holds than a
-// block has, and who wrote it.
+// Inspect tells what is held, also of many holds, and whether another definition
+// wrote it.
 func TestInspectTellsWhatIsStored(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
 	patient := longTimeout

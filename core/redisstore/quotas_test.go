@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -244,7 +243,7 @@ func TestRoundTripsOfUnitsAndSettlements(t *testing.T) {
 		joint, err = core.AllowTogether(t.Context(), core.Charge{Limiter: key, Key: "k", Units: tokens(100)}, core.Charge{Limiter: organisation, Key: "o", Units: tokens(100)})
 		return err
 	})
-	costs("JointResult.Settle", 2, func() error { return joint.Settle(t.Context(), tokens(10)) })
+	costs("Settle of all parts", 2, func() error { return joint.Settle(t.Context(), tokens(10)) })
 	for range 2 {
 		costs("a denial of units", 1, func() (err error) { res, err = key.AllowUnits(t.Context(), "k", tokens(1000)); return err })
 		require.False(t, res.Allowed)
@@ -268,23 +267,5 @@ func TestDeepDebtsOfManyAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-	}
-}
-
-// sizeHook counts the bytes of script calls.
-type sizeHook struct {
-	redistest.Hook
-
-	bytes atomic.Int64
-}
-
-func (h *sizeHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		for _, arg := range cmd.Args() {
-			if b, ok := arg.([]byte); ok {
-				h.bytes.Add(int64(len(b)))
-			}
-		}
-		return next(ctx, cmd)
 	}
 }
