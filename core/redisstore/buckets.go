@@ -225,8 +225,20 @@ func redisKey(prefix, policy, key string) string {
 }
 
 // holdsKey returns the Redis key of the holds of a bucket whose Redis key is
-// key, in the same hash slot of a Cluster.
+// key. It is in the same hash slot of a Cluster, because the braces of a prefix
+// are those of a hash tag: see bracesAreTag.
 func holdsKey(prefix, key string) string { return prefix + endOfPrefix + "{" + key + "}" }
+
+// bracesAreTag reports whether a prefix has no braces, or a hash tag, which
+// decides the hash slot of all keys. With half a hash tag, a key and that of its
+// holds would have different ones.
+func bracesAreTag(prefix string) bool {
+	_, tag, found := strings.Cut(prefix, "{")
+	if !found {
+		return !strings.Contains(prefix, "}")
+	}
+	return strings.IndexByte(tag, '}') > 0
+}
 
 // specialInPolicy are the bytes that are percent-encoded in a policy's name.
 const specialInPolicy = ":{}%"

@@ -54,13 +54,19 @@ func settingsOf(options []Option, config *store.Config) settings {
 }
 
 // WithPrefix sets how every key in Redis begins: by default "ratelimit:". The
-// prefix may be anything, also "". Stores share buckets if they have the same
+// prefix may be anything without braces, also "". Stores share buckets if they have the same
 // prefix on one server: in Redis, "%:" follows every prefix but those with a
 // single colon at the end. So keys of "shop:" begin with "shop:", and those of
-// "shop" or "shop:limits:" with "shop%:" or "shop:limits:%:". A prefix with a
-// hash tag, such as "{limits}:", puts all keys into one Cluster hash slot.
+// "shop" or "shop:limits:" with "shop%:" or "shop:limits:%:". A prefix may have a
+// hash tag, such as "{limits}:", which puts all keys into one Cluster hash slot.
 func WithPrefix(prefix string) Option {
-	return option(func(s *settings, _ *store.Config) { s.prefix = prefix })
+	return option(func(s *settings, c *store.Config) {
+		if !bracesAreTag(prefix) {
+			c.ArgumentError("WithPrefix", prefix, "must have no braces, or a hash tag such as {limits}")
+			return
+		}
+		s.prefix = prefix
+	})
 }
 
 // WithTimeout sets how long Redis may take to answer a decision: by default 100
