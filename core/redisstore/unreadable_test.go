@@ -170,9 +170,9 @@ func beside(t *testing.T, l *core.Limiter, what int) (err error) {
 		_, err = l.Allow(ctx, "bad")
 	case 1:
 		var res core.Result
-		if res, err = l.Peek(ctx, "bad"); err == nil {
-			assert.GreaterOrEqual(t, res.ResetAfter, time.Duration(0), "a delay is never negative")
+		if res, err = l.AllowAtMost(ctx, "bad", 3); err == nil {
 			assert.GreaterOrEqual(t, res.RetryAfter, time.Duration(0), "a delay is never negative")
+			assert.GreaterOrEqual(t, res.ResetAfter, time.Duration(0), "a delay is never negative")
 		}
 	case 2:
 		err = l.Refund(ctx, "bad", 1)

@@ -214,7 +214,7 @@ func TestAKeyExpiresWhenNothingMattersAnyMore(t *testing.T) {
 		{"a new key", Bucket{}, 8, 5000, 1000 + 4500 + 3*second},
 		{"late enough", Bucket{Expires: 5000, Records: []Record{used(1, 0, 1000)}}, 8, 5000, 5000},
 		{"too early", Bucket{Expires: 4999, Records: []Record{used(1, 0, 1000)}}, 8, 5000, 1000 + 4500 + 3*second},
-		{"another limit matters for longer", Bucket{Expires: 9000, Records: []Record{used(7, 1, 1000)}}, 8, 9000, 1000 + 9000 + 3*second},
+		{"another limit", Bucket{Expires: 9000, Records: []Record{used(7, 1, 1000)}}, 8, 9000, 1000 + 4500 + 3*second},
 	} {
 		require.True(t, Decide(1000, &c.before, &Request{Set: set, N: c.n}, new(Answer)))
 		assert.Equal(t, []int64{c.full, c.expires}, []int64{c.before.Full, c.before.Expires}, c.rule)

@@ -45,15 +45,6 @@ func (r *Request) need(i int) int64 {
 	return max(-MaxUsed/unit, min(MaxUsed/unit, r.Of(i))) * unit
 }
 
-// wanted is for how many units of the i-th limit an answer says when it has
-// them: what was denied, or a token. A look at a debt is denied until it is paid.
-func (r *Request) wanted(i int, granted bool, left int64) int64 {
-	if granted && (left >= 0 || r.Action != Take || r.Moves()) {
-		return r.Set.Rates[i].Unit
-	}
-	return r.need(i)
-}
-
 // Amount is Of, at most what can be used at once.
 func (r *Request) Amount(i int) int64 { return r.need(i) / r.Set.Rates[i].Unit }
 
@@ -85,6 +76,10 @@ func (r *Request) Moves() bool {
 	}
 	return false
 }
+
+// Looks reports whether r takes nothing. It is granted unless a limit is in
+// debt.
+func (r *Request) Looks() bool { return r.Action == Take && !r.Moves() }
 
 // Takes reports whether r may be denied.
 func (r *Request) Takes() bool { return r.Action == Take || r.Action == Reserve }
