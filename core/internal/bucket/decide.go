@@ -156,10 +156,6 @@ func (d *decision) grant() int64 {
 	switch r.Action {
 	case Charge, Cancel:
 		return granted
-	case Extend:
-		if d.there > 0 {
-			return granted
-		}
 	case Reserve:
 		for i := range d.levels {
 			d.due = max(d.due, d.delay(&d.levels[i]))
@@ -172,6 +168,7 @@ func (d *decision) grant() int64 {
 	for i := range d.levels {
 		l := &d.levels[i]
 		switch left := l.left() + l.ends*l.Unit; {
+		case r.Action == Extend && l.ends > 0: // its hold is still there
 		case l.need > 0:
 			granted = min(granted, max(0, left)/l.need)
 		case d.looks && left < 0:

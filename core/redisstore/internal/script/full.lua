@@ -17,7 +17,7 @@
 --         CHARGE   takes n without asking; n below 0 gives back
 --         RESERVE  takes n for when all limits have it, within `when` µs
 --         CANCEL   gives back n of what was reserved for the instant `when`
---         EXTEND   takes n; without asking if one of its holds is still there
+--         EXTEND   takes n; of a limit whose hold is still there without asking
 -- Returns now, and of each request how many times it was granted, the instant at
 -- which its tokens are due, how many of the holds that it ends were there, and
 -- the answers of its limits.
@@ -164,14 +164,14 @@ end
 local function decide(r)
   local granted = r.times
   r.due = 0
-  if r.action == CHARGE or r.action == CANCEL or r.action == EXTEND and r.there > 0 then return granted end
+  if r.action == CHARGE or r.action == CANCEL then return granted end
   for _, l in ipairs(r.limits) do
     if l.need > 0 and r.action == RESERVE then
       local delay, most = wait_for(l, l.need - l.left), l.full - l.held * l.unit
       local known = l.starts and math.max(now, l.starts[#l.starts]) or now + FOREVER
       if l.need > most or l.used + l.need > MOST or now + delay > known then delay = FOREVER end
       r.due = math.max(r.due, delay)
-    elseif l.need > 0 then
+    elseif l.need > 0 and not (r.action == EXTEND and l.ended) then
       granted = math.max(0, math.min(granted, math.floor(l.left / l.need)))
     elseif r.look and l.left < 0 then
       granted = 0
