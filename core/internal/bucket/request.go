@@ -128,6 +128,7 @@ func (r *Request) Undo(a *Answer) Request {
 		if ends[i] == 0 {
 			each[i] = -r.Of(i) * a.Granted
 		}
+		ends[i] *= a.Granted
 	}
 	return Request{Set: r.Set, Action: Charge, Each: &each, Ticket: r.Ticket, Ends: &ends}
 }
