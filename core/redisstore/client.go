@@ -35,10 +35,9 @@ type server struct {
 	master   atomic.Pointer[string] // the same, if the client asks Sentinel: see findMaster
 	finding  sync.Mutex             // held by findMaster
 
-	endsWithContext bool                    // the client's commands do; by default they end with its ReadTimeout
-	shared          atomic.Pointer[shared]  // the latest: see contextFor
-	bounded         atomic.Pointer[bounded] // the latest: see sender
-	late            atomic.Int64            // how late goroutines of this process run, in ns
+	endsWithContext bool                   // the client's commands do; by default they end with its ReadTimeout
+	shared          atomic.Pointer[shared] // the latest: see contextFor
+	late            atomic.Int64           // how late goroutines of this process run, in ns
 }
 
 // setClient sets the client and what follows from it.
@@ -243,31 +242,6 @@ func (s *server) patience() time.Duration {
 	return s.timeout + min(3*time.Duration(s.late.Load()), (longestWait-1)*s.timeout)
 }
 
-// bounded is a client whose commands end after a time.
-type bounded struct {
-	*redis.Client
-	after time.Duration
-}
-
-// sender returns the client to send decisions by, and whether its commands end
-// by themselves after patience. If the client of the application has one
-// server, and its commands don't end with their contexts, that is a clone with
-// other timeouts: of the same pool, and with the hooks that were added before
-// its first decision.
-func (s *server) sender() (client redis.UniversalClient, ends bool) {
-	one, ok := s.client.(*redis.Client)
-	if s.endsWithContext || !ok {
-		return s.client, s.endsWithContext
-	}
-	after := s.patience()
-	latest := s.bounded.Load()
-	if latest == nil || latest.after != after {
-		latest = &bounded{one.WithTimeout(after), after}
-		s.bounded.Store(latest)
-	}
-	return latest.Client, true
-}
-
 // sentOnce is a command that go-redis does not retry. A retry after a timeout
 // could charge a request twice.
 type sentOnce struct{ *redis.Cmd }
@@ -296,23 +270,14 @@ const silence = 8
 // the connections that do not answer.
 func (s *server) ping(ctx context.Context, one redis.UniversalClient) (err error) {
 	idle, forPipelines := idleOf(one)
-	if c, ok := one.(*redis.Client); ok { // dead connections must not take up the whole pool until ctx ends
-		one = c.WithTimeout(s.connectTimeout() / 2)
-	}
+	pipelines := forPipelines > 0 || forPipelines == 0 && s.sharded.Load()
 	errs := make(chan error, idle+2)
-	send := func() {
-		var err error
-		defer func() { errs <- err }()
-		defer recovered(&err)
-		cmd := sentOnce{redis.NewCmd(ctx, "ping")}
-		if err = one.Process(ctx, cmd); err == nil && (forPipelines > 0 || forPipelines == 0 && s.sharded.Load()) {
-			_, err = one.Pipelined(ctx, func(p redis.Pipeliner) error {
-				return p.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
-			})
-		}
+	waiting := 0
+	send := func(ctx context.Context, by redis.UniversalClient) {
+		waiting++
+		go func() { errs <- ping(ctx, by, pipelines) }()
 	}
-	go send()
-	waiting := 1
+	send(ctx, one)
 	timer := time.NewTimer(s.timeout / silence)
 	defer timer.Stop()
 	for waiting > 0 {
@@ -323,14 +288,34 @@ func (s *server) ping(ctx context.Context, one redis.UniversalClient) (err error
 			}
 		case <-timer.C:
 		}
-		for ; idle > 0; idle-- {
-			go send()
-			if waiting++; idle == 1 {
-				go send()
-				waiting++
+		if idle > 0 {
+			// They end earlier than the first. So if they take up the whole
+			// pool, there is time left for a new connection.
+			limit, by := s.connectTimeout()/2, one
+			if c, ok := one.(*redis.Client); ok && !s.endsWithContext {
+				by = c.WithTimeout(limit) // a clone on the same pool; it has no hooks
 			}
+			own, cancel := context.WithTimeout(ctx, limit)
+			context.AfterFunc(own, cancel)
+			for range idle + 1 {
+				send(own, by)
+			}
+			idle = 0
 		}
 	}
+	return err
+}
+
+// ping sends PING, and again in a pipeline if pipelines have connections of
+// their own.
+func ping(ctx context.Context, client redis.UniversalClient, pipelines bool) (err error) {
+	defer recovered(&err)
+	if err := client.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")}); err != nil || !pipelines {
+		return err
+	}
+	_, err = client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		return p.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
+	})
 	return err
 }
 

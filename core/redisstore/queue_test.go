@@ -22,13 +22,13 @@ import (
 
 // remoteServer is a client of a server that is a round trip away and allows
 // everything. Its commands end with their contexts. It executes calls at once,
-// or one after another if turn is set.
+// or one after another if that is work.
 type remoteServer struct {
 	redistest.Hook
 
 	trip   time.Duration
-	work   time.Duration // that each decision takes
-	turn   chan struct{} // nil: calls don't wait for each other
+	work   time.Duration // that each decision takes; 0: calls don't wait for each other
+	turn   chan struct{} // else
 	stuck  atomic.Bool   // decisions are not answered
 	broken atomic.Bool   // no connection can be made
 
@@ -108,6 +108,9 @@ const ms = time.Millisecond
 func onRemote(t *testing.T, remote *remoteServer, test func(t *testing.T, s *Store, l *core.Limiter), options ...Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		if remote.work > 0 {
+			remote.turn = make(chan struct{}, 1)
+		}
 		s, l := remote.store(t, options...)
 		test(t, s, l)
 		time.Sleep(time.Minute) // until no timer is left
@@ -132,7 +135,7 @@ func TestRemoteServerAnswersAllCallers(t *testing.T) {
 }
 
 func TestBusyNearServerGetsFewCallsAtOnce(t *testing.T) {
-	remote := &remoteServer{trip: 100 * time.Microsecond, work: 2 * time.Microsecond, turn: make(chan struct{}, 1)}
+	remote := &remoteServer{trip: 100 * time.Microsecond, work: 2 * time.Microsecond}
 	onRemote(t, remote, func(t *testing.T, _ *Store, l *core.Limiter) {
 		for range 100 {
 			crowd(l, 4000)

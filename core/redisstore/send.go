@@ -165,15 +165,15 @@ func (s *server) exec(ctx context.Context, list []*command, now string, load boo
 		cmds[i] = sentOnce{redis.NewCmd(ctx, args...)}
 		cmds[i].SetFirstKeyPos(3)
 	}
-	client, ends := s.sender()
-	if ends {
-		process(ctx, client, cmds)
+	if s.endsWithContext {
+		process(ctx, s.client, cmds)
 		return cmds
 	}
+	// A clone by WithTimeout would end by itself, but it loses the hooks.
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		process(ctx, client, cmds)
+		process(ctx, s.client, cmds)
 	}()
 	select {
 	case <-done:
