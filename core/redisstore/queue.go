@@ -101,8 +101,12 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 
 // inline reports whether c's caller may send it itself, which saves a switch of
 // goroutines. Then it may return up to the timeout after its context is
-// canceled, but never after its deadline.
+// canceled, but never after its deadline. If the client's commands don't end
+// with their contexts, another goroutine waits for them anyway.
 func (n *node) inline(ctx context.Context, c *call) bool {
+	if !n.endsWithContext && ctx.Done() != nil {
+		return false
+	}
 	deadline, some := ctx.Deadline()
 	return !some || deadline.After(c.since.Add(n.patience()+n.timeout/contextSlack))
 }
@@ -172,7 +176,7 @@ func (n *node) work(batch []*call) {
 // admits reports whether another batch may be sent now. n.mu is held here, and
 // in the functions up to expire.
 func (n *node) admits(now time.Time) bool {
-	return n.inFlight < min(few, n.most) || n.inFlight < n.most && (now.Sub(n.lastSent) >= gap || len(n.queue) >= maxBatch)
+	return n.inFlight < min(few, n.most) || n.inFlight < n.most && now.Sub(n.lastSent) >= gap
 }
 
 // connected reports whether there is a connection for another batch.
@@ -198,18 +202,21 @@ func (n *node) sends(now time.Time) {
 	n.lastSent = now
 }
 
-// wake has somebody send what is queued: a goroutine that connects first, or a
-// timer after the gap. If as many batches are in flight as may be, one that ends
+// wake has a goroutine send what is queued: at once, after the gap, or when it
+// has a connection. If as many batches are in flight as may be, one that ends
 // does it.
 func (n *node) wake(now time.Time) {
+	if n.waking || len(n.queue) == 0 || n.inFlight >= n.most {
+		return
+	}
+	n.waking = true
 	switch {
-	case n.waking || len(n.queue) == 0:
-	case n.admits(now):
-		n.waking = true
-		go n.connect()
-	case n.inFlight < n.most:
-		n.waking = true
+	case !n.admits(now):
 		time.AfterFunc(gap-now.Sub(n.lastSent), n.woken)
+	case n.connected():
+		go n.woken()
+	default:
+		go n.connect()
 	}
 }
 
@@ -239,6 +246,7 @@ func (n *node) next(now time.Time) (batch []*call) {
 	if len(n.queue) == 0 {
 		n.queue = make([]*call, 0, k) // the batch keeps the array
 	}
+	n.wake(now)
 	return batch
 }
 

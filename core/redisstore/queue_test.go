@@ -147,8 +147,10 @@ func TestBusyNearServerGetsFewCallsAtOnce(t *testing.T) {
 func TestCallersBehindFewCallsShareTheNextOne(t *testing.T) {
 	remote := &remoteServer{trip: ms}
 	onRemote(t, remote, func(t *testing.T, _ *Store, l *core.Limiter) {
-		crowd(l, 10) // opens connections
-		time.Sleep(time.Second)
+		for range few {
+			crowd(l, 64) // opens connections
+			time.Sleep(time.Second)
+		}
 		remote.sent.Store(0)
 		assert.Equal(t, int64(300), crowd(l, 300))
 		assert.Equal(t, int64(few+1), remote.sent.Load(), "few calls at once, and one for all that came meanwhile")
