@@ -50,7 +50,7 @@ func TestLookSaysWhatIsLeft(t *testing.T) {
 		{"login", "", "debtor", "denied: the next request is allowed in 18m", "owes 5 tokens, enough in 18m"},
 		{"login", "", "blocked", "denied: the policy blocks the key", "5 of 5 tokens left"},
 		{"api", "", "used", "denied: the next request is allowed in 1s", "0 of 60 tokens left, enough in 1s"},
-		{"api", "pro", "used", "allowed", "540 of 600 tokens left, full in 1m"},
+		{"api", "pro", "used", "allowed", "540 of 600 tokens left, full in 6s"},
 		{"jobs", "", "busy", "denied: the next request is allowed in 1m", "0 of 2 slots free, enough in 1m at the latest"},
 		{"jobs", "", "idle", "allowed: all limits are full, as of a key that nobody has used", "2 of 2 slots free"},
 		{"llm", "", "busy", "denied: the next request is allowed in 100ms", "0 of 600 tokens left, enough in 100ms"},
