@@ -44,7 +44,10 @@ func TestGetSaysWhyAClientIsDenied(t *testing.T) {
 func TestGetWithoutPoliciesSaysWhatIsStored(t *testing.T) {
 	s := serve(t, nil)
 	s.use(t, "api", "ip:192.0.2.1", 10, perMinute, daily)
+	debtor := core.Must(core.NewLimiter(s.store, core.Policy{Name: "api", Limits: []core.Limit{perMinute}}))
+	require.NoError(t, debtor.Debit(t.Context(), "debtor", 23))
 	expect(t, []expected{
+		says("get api debtor", "api debtor: owed 3 tokens of api-1m when last used, in the last 0 s\n", "api-1m  -3    20"),
 		says("get api --ip 192.0.2.1", "api ip:192.0.2.1: 0 of 10 tokens left when last used, in the last 10 min\n",
 			"  limit      left  capacity  last used           full at the latest\n  api-1m     10    20        in the last 10 min  in 1 d 3 h\n  (limit 2)  0     10        in the last 10 min  in 1 d 3 h\n",
 			"--policies FILE adds"),
@@ -75,7 +78,7 @@ func TestGetSaysWhatIsHeld(t *testing.T) {
 	s := serve(t, map[string]string{"p.yaml": apiFile})
 	s.use(t, "jobs", "value:user:ann", 2, core.InFlight(2).WithName("work").WithMaxHold(10*time.Hour))
 	expect(t, []expected{
-		says("get jobs --value user=ann --policies p.yaml", "denied: all 2 slots of work are in use; the next is free in 9 h 50 min at the latest", "2 held", "counts tokens", "shadow mode: it denies nobody"),
+		says("get jobs --value user=ann --policies p.yaml", "denied: all 2 slots of work are in use; the next is free in 9 h 50 min at the latest", "in 9 h 50 min at the latest  2 held", "counts tokens", "shadow mode: it denies nobody"),
 		says("get jobs --value user=ann", "0 of 2 tokens left when last used, in the last 10 min", "2 held"),
 		says("list jobs --policies p.yaml", "1 key, 1 denied now"),
 	})

@@ -129,11 +129,14 @@ func (d *desk) stored(ctx context.Context, policy, key string) (*bucket, error) 
 		}
 	}
 	if least != nil {
-		name := ""
-		if least.Name != "" {
-			name = " of " + least.Name
+		b.Says = fmt.Sprintf("%s of %s tokens left", show.Count(least.Left), show.Count(least.Capacity))
+		if least.Left < 0 {
+			b.Says = "owed " + show.Some(-least.Left, "token")
 		}
-		b.Says = fmt.Sprintf("%s of %s tokens left%s when last used, in the last %s", show.Count(least.Left), show.Count(least.Capacity), name, show.Wait(seconds(least.Used)))
+		if least.Name != "" {
+			b.Says += " of " + least.Name
+		}
+		b.Says += " when last used, in the last " + show.Wait(seconds(least.Used))
 	}
 	return b, nil
 }
@@ -198,6 +201,9 @@ func (b *bucket) Text(w *show.Writer) {
 		}
 		if l.FullIn > 0 {
 			full = "in " + show.Wait(seconds(l.FullIn))
+			if b.byFile && l.Held > 0 {
+				full += " at the latest"
+			}
 		}
 		notes := ""
 		if l.Unit != "" {
