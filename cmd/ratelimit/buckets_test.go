@@ -82,6 +82,12 @@ func TestGetSaysWhatIsHeld(t *testing.T) {
 		says("get jobs --value user=ann", "0 of 2 tokens left when last used, in the last 10 min", "2 held"),
 		says("list jobs --policies p.yaml", "1 key, 1 denied now"),
 	})
+	at(t, noon.Add(10*time.Hour)) // after MaxHold, before the key expires
+	for _, line := range []string{"get jobs --value user=ann", "get jobs --value user=ann --policies p.yaml"} {
+		out, _, _ := command(t, line)
+		assert.NotContains(t, out, "never used", "the premise: the key is there: %s", line)
+		assert.NotContains(t, out, "held", line)
+	}
 }
 
 // A client whose key is a join of route and header stays denied after a reset
