@@ -8,6 +8,8 @@ import (
 	"maps"
 	"net"
 	"reflect"
+	"runtime"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"sync"
@@ -202,7 +204,17 @@ func connectTimeoutOf(timeout time.Duration) time.Duration {
 // would cost five allocations.
 type shared struct {
 	context.Context
-	until time.Time
+	longer context.Context // ends with the longest wait
+	until  time.Time
+}
+
+// longer returns a context of the client for commands that another goroutine
+// bounds by ctx.
+func longer(ctx context.Context) context.Context {
+	if s, ok := ctx.(*shared); ok {
+		return s.longer
+	}
+	return ctx
 }
 
 // contextSlack: a shared context ends up to a 64th of the store's timeout later
@@ -213,27 +225,49 @@ const contextSlack = 64
 // what patience returns. Example: with a timeout of 100 ms, all commands sent
 // from 0 to 1.5 ms share a context that ends at 101.5 ms.
 //
-// It also measures how late this process is: how much too late a timer of 1.5
-// ms runs. That falls by a quarter each time.
+// It also measures how late this process is: how long goroutines that are ready
+// will wait for a processor, and how much too late a timer of 1.5 ms runs.
 func (s *server) contextFor(now time.Time) context.Context {
 	latest := s.shared.Load()
 	if latest != nil && now.Before(latest.until) {
 		return latest
 	}
-	until := now.Add(s.timeout / contextSlack)
-	ctx, cancel := context.WithDeadline(context.Background(), until.Add(s.patience()))
-	context.AfterFunc(ctx, cancel)
-	before := s.late.Load()
+	until, before := now.Add(s.timeout/contextSlack), time.Duration(s.late.Load())
+	s.late.Store(int64(max(before, backlog())))
+	ending := func(after time.Duration) context.Context {
+		ctx, cancel := context.WithDeadline(context.Background(), until.Add(after))
+		context.AfterFunc(ctx, cancel)
+		return ctx
+	}
 	time.AfterFunc(s.timeout/contextSlack, func() {
-		s.late.Store(int64(max(time.Since(until)-usualLateness, time.Duration(before)*3/4, 0)))
+		s.late.Store(int64(max(time.Since(until)-usualLateness, before*3/4, 0)))
 	})
-	latest = &shared{ctx, until}
+	latest = &shared{ending(s.patience()), ending(longestWait * s.timeout), until}
 	s.shared.Store(latest)
 	return latest
 }
 
-// usualLateness is how late a timer may be in a process that is not late.
-const usualLateness = time.Millisecond
+// noteLateness notes and returns how late this process is, which sees now that
+// something was due.
+func (s *server) noteLateness(due time.Time) time.Duration {
+	late := max(time.Since(due), backlog()) - usualLateness
+	s.late.Store(max(s.late.Load(), int64(late)))
+	return late
+}
+
+const (
+	// usualLateness is how late a timer may be in a process that is not late.
+	usualLateness = time.Millisecond
+	// usualTurn is how long a goroutine runs before it waits for something.
+	usualTurn = 20 * time.Microsecond
+)
+
+// backlog returns how long a goroutine waits for a processor that is ready now.
+func backlog() time.Duration {
+	runnable := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
+	metrics.Read(runnable)
+	return time.Duration(runnable[0].Value.Uint64()) * usualTurn / time.Duration(runtime.GOMAXPROCS(0))
+}
 
 // patience returns how long to wait for an answer: the store's timeout, and
 // longer if this process is late. Then an answer may be in time, and only its

@@ -134,6 +134,9 @@ func (b *batch) ofKey(k *keyed, do func(i int)) {
 	}
 }
 
+// single reports whether a command decides one call.
+func (c *command) single() bool { return len(c.keys) == 1 && c.keys[0].first == c.keys[0].last }
+
 // args returns the arguments of a command, but for the first two: the name of
 // the command and the script. now is "" for the server's clock.
 func (c *command) args(prefix, now string) []any {

@@ -101,10 +101,10 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 
 // inline reports whether c's caller may send it itself, which saves a switch of
 // goroutines. Then it may return up to the timeout after its context is
-// canceled, but never after its deadline. If the client's commands don't end
-// with their contexts, another goroutine waits for them anyway.
+// canceled, but never after its deadline. While this process is late, another
+// goroutine waits longer: see server.await.
 func (n *node) inline(ctx context.Context, c *call) bool {
-	if !n.endsWithContext && ctx.Done() != nil {
+	if !n.endsWithContext && ctx.Done() != nil || n.late.Load() > 0 {
 		return false
 	}
 	deadline, some := ctx.Deadline()
@@ -233,7 +233,7 @@ func (n *node) woken() {
 func (n *node) next(now time.Time) (batch []*call) {
 	limit := longestWait * n.timeout
 	if n.silent {
-		limit = n.timeout
+		limit = n.patience()
 	}
 	n.expire(now.Add(-limit), limit)
 	if len(n.queue) == 0 || !n.admits(now) || !n.connected() {
@@ -290,7 +290,7 @@ func (n *node) connect() {
 			n.mu.Lock()
 			var last time.Time
 			if n.inFlight == 0 || n.silent {
-				last = n.expire(time.Now().Add(-n.timeout), n.timeout)
+				last = n.expire(time.Now().Add(-n.patience()), n.timeout)
 			}
 			n.mu.Unlock()
 			if !last.IsZero() {
@@ -301,10 +301,10 @@ func (n *node) connect() {
 				n.breaker.Fail(began, err)
 			}
 			n.mu.Lock()
-			if now := time.Now(); !lost(err) {
+			if !lost(err) {
 				n.ready++
-			} else if n.inFlight == 0 {
-				n.expire(now, now.Sub(began))
+			} else if n.inFlight == 0 { // later calls have another attempt
+				n.expire(began, time.Since(began))
 			}
 			n.mu.Unlock()
 			n.woken()

@@ -165,26 +165,50 @@ func (s *server) exec(ctx context.Context, list []*command, now string, load boo
 		cmds[i] = sentOnce{redis.NewCmd(ctx, args...)}
 		cmds[i].SetFirstKeyPos(3)
 	}
-	if s.endsWithContext {
+	if s.endsWithContext && s.late.Load() == 0 && len(list) == 1 && list[0].single() {
 		process(ctx, s.client, cmds)
 		return cmds
 	}
-	// A clone by WithTimeout would end by itself, but it loses the hooks.
+	// Another goroutine waits for the client, because nothing else bounds that
+	// wait and lets it be longer while this process is late. (A clone by
+	// WithTimeout ends by itself, but loses the hooks.)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		process(ctx, s.client, cmds)
+		process(longer(ctx), s.client, cmds)
 	}()
+	if s.await(ctx, done) {
+		return cmds
+	}
+	late := make([]sentOnce, len(cmds)) // the commands are that goroutine's now
+	for i := range late {
+		late[i] = sentOnce{redis.NewCmd(ctx)}
+		late[i].SetErr(context.DeadlineExceeded)
+	}
+	return late
+}
+
+// await waits for done until ctx ends, and longer while this process is late:
+// then the answer may be here, and only its reader late. It reports whether the
+// answer came.
+func (s *server) await(ctx context.Context, done <-chan struct{}) bool {
 	select {
 	case <-done:
-		return cmds
-	case <-ctx.Done(): // the commands are that goroutine's now
-		late := make([]sentOnce, len(cmds))
-		for i := range late {
-			late[i] = sentOnce{redis.NewCmd(ctx)}
-			late[i].SetErr(ctx.Err())
+		return true
+	case <-ctx.Done():
+	}
+	due, _ := ctx.Deadline()
+	for end := due.Add((longestWait - 1) * s.timeout); ; {
+		late := s.noteLateness(due)
+		if late <= 0 || due.After(end) {
+			return false
 		}
-		return late
+		due = time.Now().Add(3 * late)
+		select {
+		case <-done:
+			return true
+		case <-time.After(time.Until(due)):
+		}
 	}
 }
 
