@@ -259,7 +259,10 @@ const (
 	// usualLateness is how late a timer may be in a process that is not late.
 	usualLateness = time.Millisecond
 	// usualTurn is how long a goroutine runs before it waits for something.
-	usualTurn = 20 * time.Microsecond
+	usualTurn = 100 * time.Microsecond
+	// networkPoll is how long a process that is late may take to look for data
+	// from the network.
+	networkPoll = 10 * time.Millisecond
 )
 
 // backlog returns how long a goroutine waits for a processor that is ready now.

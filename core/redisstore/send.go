@@ -197,19 +197,21 @@ func (s *server) await(ctx context.Context, done <-chan struct{}) bool {
 		return true
 	case <-ctx.Done():
 	}
-	due, _ := ctx.Deadline()
-	for end := due.Add((longestWait - 1) * s.timeout); ; {
-		late := s.noteLateness(due)
-		if late <= 0 || due.After(end) {
-			return false
-		}
-		due = time.Now().Add(3 * late)
+	end := time.Now().Add((longestWait - 1) * s.timeout)
+	for onTime, pause := 0, usualLateness; onTime < 3 && time.Now().Before(end); {
+		due := time.Now().Add(pause)
 		select {
 		case <-done:
 			return true
-		case <-time.After(time.Until(due)):
+		case <-time.After(pause):
+		}
+		if s.noteLateness(due) > 0 {
+			onTime, pause = 0, networkPoll
+		} else {
+			onTime, pause = onTime+1, usualLateness
 		}
 	}
+	return false
 }
 
 // process sends commands by client. Each has its own error then, also if a hook
