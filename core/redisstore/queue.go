@@ -260,8 +260,7 @@ func (n *node) expire(before time.Time, limit time.Duration) (last time.Time) {
 			if n.inFlight > 0 {
 				err = fmt.Errorf("waited for others to be sent: %w", timeoutError(limit))
 			}
-			n.keep(c, err, true)
-			c.finish(outcome{err: err})
+			n.refuse(c, err)
 		}
 		n.queue = n.queue[1:]
 	}
@@ -336,9 +335,7 @@ func (n *node) reach() error {
 func (n *node) trial(c *call, report func(error)) {
 	timer := time.AfterFunc(n.timeout, func() {
 		if c.state.CompareAndSwap(waiting, abandoned) {
-			err := n.noConnection(n.timeout)
-			n.keep(c, err, true)
-			c.finish(outcome{err: err})
+			n.refuse(c, n.noConnection(n.timeout))
 		}
 	})
 	err := n.reach()
@@ -389,8 +386,7 @@ func (n *node) send(batch []*call) {
 	report, err := n.breaker.Enter()
 	if err != nil {
 		for _, c := range calls {
-			n.keep(c, err, true)
-			c.finish(outcome{err: err})
+			n.refuse(c, err)
 		}
 		return
 	}
@@ -400,6 +396,19 @@ func (n *node) send(batch []*call) {
 // exchange sends calls, gives report the error if the server has decided none,
 // and answers the calls.
 func (n *node) exchange(calls []*call, report func(error)) {
+	outcomes, err := n.outcomes(calls)
+	n.note(err)
+	if n.nodes.several() {
+		if calls, outcomes = n.resend(calls, outcomes); ofHashSlot(err) {
+			err = nil // the server works: only the hash slot is elsewhere
+		}
+	}
+	n.answer(calls, outcomes, func() { report(err) })
+}
+
+// outcomes sends calls, and returns the outcome of each, and the error if the
+// server has decided none.
+func (n *node) outcomes(calls []*call) ([]outcome, error) {
 	began := time.Now()
 	outcomes, err := n.server.send(n.contextFor(began), calls)
 	if outcomes == nil {
@@ -416,16 +425,35 @@ func (n *node) exchange(calls []*call, report func(error)) {
 			}
 		}
 	}
-	n.note(err)
-	if n.nodes.several() {
-		if calls, outcomes = n.resend(calls, outcomes); ofHashSlot(err) {
-			err = nil // the server works: only the hash slot is elsewhere
+	return outcomes, err
+}
+
+// resend sends calls of a batch again, each alone, whose hash slot the server
+// has refused: others must not wait for them. It returns the rest.
+func (n *node) resend(calls []*call, outcomes []outcome) ([]*call, []outcome) {
+	kept := 0
+	for i, c := range calls {
+		if len(calls) > 1 && outcomes[i].err != nil && ofHashSlot(outcomes[i].err) {
+			go func() {
+				again, _ := n.outcomes(c.single()) // most likely of another server, so it says nothing about this one
+				n.answer(c.single(), again, func() {})
+			}()
+			continue
 		}
+		calls[kept], outcomes[kept] = c, outcomes[i]
+		kept++
 	}
+	return calls[:kept], outcomes[:kept]
+}
+
+// answer gives calls their outcomes. Before it wakes their callers, it keeps
+// what should be sent later of calls that failed, and then reports: the next
+// trial must find what this one has not sent.
+func (n *node) answer(calls []*call, outcomes []outcome, report func()) {
 	for i, c := range calls {
 		n.keep(c, outcomes[i].err, false)
 	}
-	report(err) // after keep: the next trial must find what this one has not sent
+	report()
 	for i, c := range calls {
 		c.finish(outcomes[i])
 	}
@@ -443,21 +471,6 @@ func (n *node) note(err error) {
 	n.dialError.Store(nil)
 }
 
-// resend sends calls of a batch again, each alone, whose hash slot the server
-// has refused: others must not wait for them. It returns the rest.
-func (n *node) resend(calls []*call, outcomes []outcome) ([]*call, []outcome) {
-	kept := 0
-	for i, c := range calls {
-		if len(calls) > 1 && outcomes[i].err != nil && ofHashSlot(outcomes[i].err) {
-			go n.exchange(c.single(), func(error) {})
-			continue
-		}
-		calls[kept], outcomes[kept] = c, outcomes[i]
-		kept++
-	}
-	return calls[:kept], outcomes[:kept]
-}
-
 // keep keeps, of a call that failed with err or was not sent, what should be
 // sent when the server is back. It does not read the requests' own keys, whose
 // memory their caller may have reused.
@@ -471,6 +484,12 @@ func (n *node) keep(c *call, err error, unsent bool) {
 			n.breaker.Keep(outage.Returned{Key: m.key, Request: later})
 		}
 	}
+}
+
+// refuse answers a call that was not sent.
+func (n *node) refuse(c *call, err error) {
+	n.keep(c, err, true)
+	c.finish(outcome{err: err})
 }
 
 // noConnection returns the error of a call that waited so long for a connection.
