@@ -177,10 +177,7 @@ func (k *watchedKey) answer(age time.Duration) store.Answer {
 	a.Levels.Unshare()
 	a.Age(k.request.Set, age.Microseconds())
 	for i := range k.request.Set.Rates {
-		l, unit := a.Levels.At(i), k.request.Set.Rates[i].Unit
-		if l.Units += k.left * unit; l.Units >= unit {
-			l.Ready = 0
-		}
+		a.Levels.At(i).Units += k.left * k.request.Set.Rates[i].Unit
 	}
 	return a
 }

@@ -145,6 +145,36 @@ func TestALeaseLasts100msFromWhenItsCallWasSent(t *testing.T) {
 	})
 }
 
+// The timer that gives a lease back may be late: here the time of the system
+// stands still.
+func TestALeaseIsOverByTheClockOfItsStore(t *testing.T) {
+	for age, source := range map[time.Duration]core.Source{
+		-1: core.FromStore, 0: core.FromLease, 100*time.Millisecond - 1: core.FromLease, 100 * time.Millisecond: core.FromStore,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			now := time.Now()
+			s := lease.New(core.NewMemoryStore(core.WithClock(func() time.Time { return now })), 64)
+			l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{noRefill}}))
+			allow := func() core.Result {
+				res, err := l.Allow(t.Context(), "k")
+				require.NoError(t, err)
+				return res
+			}
+			for range 40 {
+				allow()
+			}
+			full := allow().ResetAfter
+			now = now.Add(age)
+			res := allow()
+			assert.Equal(t, source, res.Source, "%v after the lease was asked for", age)
+			if source == core.FromLease {
+				assert.Equal(t, full-age.Truncate(time.Microsecond), res.ResetAfter)
+			}
+			s.GiveBack()
+		})
+	}
+}
+
 func TestSizeOfALease(t *testing.T) {
 	every := func(pause time.Duration, n int) func(p *process) {
 		return func(p *process) {
@@ -386,10 +416,10 @@ func TestACallThatFails(t *testing.T) {
 func TestGiveBackEndsAllLeases(t *testing.T) {
 	run(t, func(p *process) {
 		p.busy()
-		p.remote.after = time.Second
+		p.remote.before = time.Second
 		p.leases.GiveBack()
 		assert.Equal(t, capacity-p.used, p.left(), "all tokens are there when GiveBack returns")
-		p.remote.after = 0
+		p.remote.before = 0
 		p.idle()
 	}, noRefill)
 }

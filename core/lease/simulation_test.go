@@ -140,7 +140,7 @@ func simulate(t *testing.T, seed uint64, traffic traffic) (l *ledger, left int64
 		began := time.Now()
 		var bursts []time.Duration // each begins and ends
 		for at := time.Duration(0); at < traffic.duration; {
-			at += time.Duration(random.Int64N(int64(800 * time.Millisecond)))
+			at += time.Duration(random.Int64N(int64(time.Second)))
 			bursts = append(bursts, at)
 			at += time.Duration(random.Int64N(int64(300 * time.Millisecond)))
 			bursts = append(bursts, at)
@@ -233,8 +233,8 @@ func TestAWindowAdmitsAtMostMaxInOf100msMore(t *testing.T) {
 	leased := 0
 	seeds(t, soak.Budget(40, 2000), func(seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		perSecond := 50 + random.Int64N(2000)
 		capacity := 20 + random.Int64N(600)
+		perSecond := 1 + capacity/2 + random.Int64N(2*capacity)
 		traffic := traffic{limit: core.PerSecond(float64(perSecond)).WithBurst(capacity), most: 1 + random.Int64N(100), leaving: random.IntN(20), duration: 4 * time.Second}
 		if random.IntN(2) == 0 {
 			traffic.fails = random.IntN(20)

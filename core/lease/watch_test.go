@@ -19,36 +19,26 @@ func request(key string) store.Request {
 }
 
 func TestWatchedKeysAreBounded(t *testing.T) {
-	s := New(store.NewMemory(), 100)
-	watched := func() (n int) {
+	now := time.Now()
+	s := New(store.NewMemory(store.WithClock(func() time.Time { return now })), 100)
+	use := func(keys int) (watched int) {
+		for i := range keys {
+			_, err := s.Do(t.Context(), request(now.String()+strconv.Itoa(i)))
+			require.NoError(t, err)
+		}
 		for i := range s.shards {
-			n += len(s.shards[i].keys)
+			watched += len(s.shards[i].keys)
 		}
-		return n
+		return watched
 	}
-	for i := range 2 * maxWatched {
-		_, err := s.Do(t.Context(), request(strconv.Itoa(i)))
-		require.NoError(t, err)
-		if i%1000 == 0 {
-			require.LessOrEqual(t, watched(), maxWatched, "of any number of keys, so many are watched")
-		}
-	}
-	for i := range s.shards {
-		for _, k := range s.shards[i].keys {
-			k.asked = k.asked.Add(-time.Minute)
-		}
-	}
-	before := watched()
-	for i := range 1000 {
-		_, err := s.Do(t.Context(), request("new "+strconv.Itoa(i)))
-		require.NoError(t, err)
-	}
-	assert.Less(t, watched(), before-500, "each new key has old ones forgotten")
+	require.Equal(t, maxWatched, use(2*maxWatched), "of any number of keys, so many are watched")
+	now = now.Add(time.Minute)
+	assert.Less(t, use(1000), maxWatched-500, "each new key has old ones forgotten")
 }
 
 // Keys are found by a hash. The lease of another key with the same hash is not
 // used.
-func TestALeaseIsOfItsOwnBucket(t *testing.T) {
+func TestALeaseIsForDecisionsOnItsOwnBucket(t *testing.T) {
 	s := New(store.NewMemory(), 100)
 	mine, other := request("mine"), request("other")
 	for range 10 {
@@ -56,7 +46,13 @@ func TestALeaseIsOfItsOwnBucket(t *testing.T) {
 		require.NoError(t, err)
 	}
 	k := s.shards[mine.Hash()%shards].keys[mine.Hash()]
-	require.Positive(t, k.left, "premise: there is a lease")
+	left := k.left
+	require.Positive(t, left, "premise: there is a lease")
+	look := mine
+	look.Dry = true
+	_, err := s.Do(t.Context(), look)
+	require.NoError(t, err)
+	assert.Equal(t, left, k.left, "a look takes nothing")
 	s.shards[other.Hash()%shards].keys = map[uint64]*watchedKey{other.Hash(): k}
 	a, err := s.Do(t.Context(), other)
 	require.NoError(t, err)
