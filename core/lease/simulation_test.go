@@ -136,17 +136,18 @@ func simulate(t *testing.T, seed uint64, traffic traffic) (l *ledger, left int64
 		random := rand.New(rand.NewPCG(seed, 0))
 		memory := core.NewMemoryStore()
 		policy := core.Policy{Name: "api", Limits: []core.Limit{traffic.limit, core.PerSecond(1_000_000).WithName("b")}, OnFailure: core.FailClosed}
-		latest := []time.Duration{0, time.Millisecond, 20 * time.Millisecond, 150 * time.Millisecond}[random.IntN(4)]
+		latest := []time.Duration{0, 0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 150 * time.Millisecond}[random.IntN(6)]
 		began := time.Now()
-		var bursts []time.Duration // each begins and ends
-		for at := time.Duration(0); at < traffic.duration; {
-			at += time.Duration(random.Int64N(int64(time.Second)))
-			bursts = append(bursts, at)
-			at += time.Duration(random.Int64N(int64(300 * time.Millisecond)))
-			bursts = append(bursts, at)
+		type burst struct {
+			at    time.Duration
+			calls int // of each caller, about
+		}
+		var bursts []burst
+		for at := time.Duration(0); at < traffic.duration; at += time.Duration(random.Int64N(int64(500 * time.Millisecond))) {
+			bursts = append(bursts, burst{at, 1 + random.IntN(60)})
 		}
 		var all sync.WaitGroup
-		for range 1 + random.IntN(4) {
+		for range 1 + random.IntN(8) {
 			way := &network{JointStore: memory, random: rand.New(rand.NewPCG(random.Uint64(), 0)), latest: latest, fails: traffic.fails}
 			leases := lease.New(way, traffic.most)
 			limiter := core.Must(core.NewLimiter(noting{leases, l}, policy))
@@ -154,14 +155,17 @@ func simulate(t *testing.T, seed uint64, traffic traffic) (l *ledger, left int64
 				stops := time.Duration(random.Int64N(int64(traffic.duration)))
 				time.AfterFunc(stops, func() { way.stopped.Store(true) })
 			}
-			for range 1 + random.IntN(6) {
+			for range 1 + random.IntN(4) {
 				random := rand.New(rand.NewPCG(random.Uint64(), 0))
 				all.Go(func() {
-					for i := 0; i < len(bursts); i += 2 {
-						time.Sleep(bursts[i] - time.Since(began))
-						for time.Since(began) < bursts[i+1] && !way.stopped.Load() {
+					for _, burst := range bursts {
+						time.Sleep(burst.at - time.Since(began))
+						for range random.IntN(2 * burst.calls) {
+							if way.stopped.Load() {
+								return
+							}
 							traffic.call(limiter, random)
-							time.Sleep(time.Duration(random.Int64N(int64(4 * time.Millisecond))))
+							time.Sleep(time.Duration(random.Int64N(int64(300 * time.Microsecond))))
 						}
 					}
 				})
@@ -233,8 +237,8 @@ func TestAWindowAdmitsAtMostMaxInOf100msMore(t *testing.T) {
 	leased := 0
 	seeds(t, soak.Budget(40, 2000), func(seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		capacity := 20 + random.Int64N(600)
-		perSecond := 1 + capacity/2 + random.Int64N(2*capacity)
+		capacity := 20 + random.Int64N(300)
+		perSecond := 1 + capacity/2 + random.Int64N(4*capacity)
 		traffic := traffic{limit: core.PerSecond(float64(perSecond)).WithBurst(capacity), most: 1 + random.Int64N(100), leaving: random.IntN(20), duration: 4 * time.Second}
 		if random.IntN(2) == 0 {
 			traffic.fails = random.IntN(20)
