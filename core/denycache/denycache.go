@@ -25,12 +25,13 @@ type below = layer.Layer
 // Store is a [store.Store] around another one. If that said "retry in t", the
 // bucket can't have the tokens before t, unless somebody gives tokens back or
 // resets it. So until t, or until the horizon is over, the Store denies the
-// same key and cost in this process, with the right RetryAfter. A refund or
-// reset through this Store ends that at once. Those of other processes are seen
-// when the horizon is over. A repeated denial costs no call and no allocation,
-// and has the Source core.FromDenyCache. Slots and estimates, which may come
-// back at any time, are always asked for. The Store holds at most 65,536
-// denials.
+// same key and cost in this process, with the right RetryAfter, and with what
+// was left when the store denied it. What is given back or reset through this
+// Store ends that at once. Refunds and resets of other processes are seen when
+// the horizon is over. A repeated denial costs no call, and no allocation for up
+// to 4 limits. It has the Source core.FromDenyCache. Slots and estimates, which
+// may come back at any time, are always asked for. The Store holds at most
+// 65,536 denials, of each key that of the last cost.
 type Store struct {
 	below
 
@@ -58,10 +59,10 @@ type shard struct {
 
 // denial is an answer that stays true for a while. It never changes.
 type denial struct {
-	request  store.Request
-	answer   store.Answer
-	answered int64 // when the answer came, in ns since 1970
-	until    int64 // when it no longer holds
+	request store.Request
+	answer  store.Answer
+	asked   int64 // when the request was sent, in ns since 1970
+	until   int64 // when it no longer holds
 }
 
 // New returns a Store around next. The horizon is for how long it repeats a
@@ -98,10 +99,19 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 	case err != nil:
 	case a.Allowed:
 		s.drop(&r)
-	case a.Levels.Inline():
+	default:
 		s.keep(&r, &a, gave, asked)
 	}
 	return a, err
+}
+
+// DoTogether has next decide requests in one step.
+func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.Answer, error) {
+	answers, err := s.below.DoTogether(ctx, requests)
+	for i := range requests {
+		s.drop(&requests[i])
+	}
+	return answers, err
 }
 
 // Reset has next forget a bucket, and drops its denial.
@@ -137,13 +147,13 @@ func (s *Store) repeat(r *store.Request, a *store.Answer, now int64) (ok bool, g
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	d := sh.denials[r.Hash()]
-	if d == nil || d.request.Set != r.Set || d.request.N != r.N || d.request.Times != r.Times || !d.request.SameBucket(r) ||
-		now >= d.until || now < d.answered {
+	if d == nil || d.request.Set != r.Set || d.request.N != r.N || !d.request.SameBucket(r) || now < d.asked || now >= d.until {
 		return false, sh.gave
 	}
 	sh.repeated++
 	*a = d.answer
-	a.Age(r.Set, (now-d.answered)/1000)
+	a.Levels.Unshare()
+	a.Age(r.Set, (now-d.asked)/1000)
 	return true, sh.gave
 }
 
@@ -154,9 +164,11 @@ func (s *Store) keep(r *store.Request, a *store.Answer, gave, asked int64) {
 	for i := range r.Set.Rates {
 		wait = max(wait, a.RetryAfter(r.Set, i, r.Of(i)))
 	}
-	// The delays count from the answer; from when it was asked for, they end a
-	// little too early.
-	d := &denial{r.Clone(), *a, asked - asked%1000, asked - asked%1000 + 1000*min(wait, s.horizon.Microseconds())}
+	// The delays count from when the store decided. From when it was asked, in
+	// whole µs, they end a little too early.
+	asked -= asked % 1000
+	d := &denial{request: r.Clone(), answer: *a, asked: asked, until: asked + 1000*min(wait, s.horizon.Microseconds())}
+	d.answer.Levels.Unshare()
 	d.answer.Source = bucket.FromDenyCache
 	sh := s.shard(r)
 	sh.mu.Lock()
@@ -167,13 +179,14 @@ func (s *Store) keep(r *store.Request, a *store.Answer, gave, asked int64) {
 	if sh.denials == nil {
 		sh.denials = make(map[uint64]*denial)
 	}
-	if hash := r.Hash(); sh.denials[hash] == nil && len(sh.denials) >= maxDenials/shards {
-		for victim := range sh.denials { // any: a key under attack is back at once
+	hash := r.Hash()
+	if sh.denials[hash] == nil && len(sh.denials) >= maxDenials/shards {
+		for victim := range sh.denials { // any: its key costs one call, and is back
 			delete(sh.denials, victim)
 			break
 		}
 	}
-	sh.denials[r.Hash()] = d
+	sh.denials[hash] = d
 }
 
 // Repeated returns how many denials s has repeated.
