@@ -50,11 +50,10 @@ type shard struct {
 	mu       sync.Mutex         // guards all below; never held across I/O
 	denials  map[uint64]*denial // by Request.Hash: of two buckets with the same hash, the last stays
 	repeated int64              // how many denials were repeated
-	// gave counts the requests that return tokens, when they begin and when they
-	// end. A denial that was asked for before is not kept after that: it may not
-	// hold any more.
-	gave int64
-	_    [32]byte // keeps two locks off one cache line
+	// given counts the requests that have returned tokens. A denial that was
+	// asked for before is not kept after that: it may not hold any more.
+	given int64
+	_     [32]byte // keeps two locks off one cache line
 }
 
 // denial is an answer that stays true for a while. It never changes.
@@ -74,13 +73,10 @@ func New(next store.Store, horizon time.Duration) *Store {
 // Do repeats a denial that still holds for r, or has next decide.
 func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	switch {
-	case s.horizon <= 0:
-		return s.Next.Do(ctx, r)
 	case r.Gives():
-		s.giving(&r)
-		defer s.giving(&r)
+		defer s.given(&r)
 		return s.Next.Do(ctx, r)
-	case r.Action != bucket.Take || r.Dry || r.N <= 0 || r.Each != nil || r.Set.Holds:
+	case r.Action != bucket.Take || r.N <= 0 || r.Each != nil || r.Set.Holds:
 		if a, err = s.Next.Do(ctx, r); a.Allowed && r.Moves() {
 			s.drop(&r)
 		}
@@ -90,7 +86,7 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 	if err != nil {
 		return a, err
 	}
-	repeated, gave := s.repeat(&r, &a, asked)
+	repeated, given := s.repeat(&r, &a, asked)
 	if repeated {
 		return a, nil
 	}
@@ -100,7 +96,7 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 	case a.Allowed:
 		s.drop(&r)
 	default:
-		s.keep(&r, &a, gave, asked)
+		s.keep(&r, &a, given, asked)
 	}
 	return a, err
 }
@@ -117,18 +113,16 @@ func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]sto
 // Reset has next forget a bucket, and drops its denial.
 func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	r := store.NewRequest(policy, key, bucket.Request{})
-	s.giving(&r)
-	defer s.giving(&r)
+	defer s.given(&r)
 	return s.Next.Reset(ctx, policy, key)
 }
 
-// giving drops the denial of a bucket to which tokens are about to come back, or
-// have.
-func (s *Store) giving(r *store.Request) {
+// given drops the denial of a bucket to which tokens have come back.
+func (s *Store) given(r *store.Request) {
 	sh := s.shard(r)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sh.gave++
+	sh.given++
 	delete(sh.denials, r.Hash())
 }
 
@@ -141,25 +135,25 @@ func (s *Store) drop(r *store.Request) {
 	delete(sh.denials, r.Hash())
 }
 
-// repeat sets a to a denial that still holds for r at now. gave is for keep.
-func (s *Store) repeat(r *store.Request, a *store.Answer, now int64) (ok bool, gave int64) {
+// repeat sets a to a denial that still holds for r at now. given is for keep.
+func (s *Store) repeat(r *store.Request, a *store.Answer, now int64) (ok bool, given int64) {
 	sh := s.shard(r)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	d := sh.denials[r.Hash()]
 	if d == nil || d.request.Set != r.Set || d.request.N != r.N || !d.request.SameBucket(r) || now < d.asked || now >= d.until {
-		return false, sh.gave
+		return false, sh.given
 	}
 	sh.repeated++
 	*a = d.answer
 	a.Levels.Unshare()
 	a.Age(r.Set, (now-d.asked)/1000)
-	return true, sh.gave
+	return true, sh.given
 }
 
 // keep remembers the denial a of r, which was asked for at an instant, unless
-// tokens may have come back since repeat returned gave.
-func (s *Store) keep(r *store.Request, a *store.Answer, gave, asked int64) {
+// tokens may have come back since repeat returned given.
+func (s *Store) keep(r *store.Request, a *store.Answer, given, asked int64) {
 	wait := int64(0) // in µs: until every limit has the tokens
 	for i := range r.Set.Rates {
 		wait = max(wait, a.RetryAfter(r.Set, i, r.Of(i)))
@@ -173,7 +167,7 @@ func (s *Store) keep(r *store.Request, a *store.Answer, gave, asked int64) {
 	sh := s.shard(r)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if sh.gave != gave {
+	if sh.given != given {
 		return
 	}
 	if sh.denials == nil {

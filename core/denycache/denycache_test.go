@@ -84,8 +84,8 @@ func TestDecisionsAreThoseOfTheStore(t *testing.T) {
 		limits := []core.Limit{core.PerSecond(3).WithBurst(1 + random.Int64N(5)), core.PerMinute(60), {
 			Name: "stepped", Capacity: 4, RefillRate: 4, RefillInterval: time.Second, Mode: core.Stepped,
 		}}
-		for _, name := range []string{"4", "5"}[:random.IntN(3)] { // of more than 4 limits, lists are stored otherwise
-			limits = append(limits, core.PerMinute(30).WithName(name))
+		if random.IntN(2) == 0 { // more than 4 limits are stored otherwise
+			limits = append(limits, core.PerMinute(60).WithUnit("tokens"), core.PerHour(60).WithBurst(1000))
 		}
 		cached, plain := newSide(time.Second, limits...), newSide(0, limits...)
 		for range 100 {
@@ -96,7 +96,7 @@ func TestDecisionsAreThoseOfTheStore(t *testing.T) {
 			require.Equal(t, want.Allowed, got.Allowed, "seed %d, call %d", seed, call)
 			require.Equal(t, want.RetryAfter, got.RetryAfter, "seed %d, call %d", seed, call)
 			require.Equal(t, want.ResetAfter, got.ResetAfter, "seed %d, call %d", seed, call)
-			if got.Source != core.FromDenyCache {
+			if got.Source != core.FromDenyCache || call == 0 {
 				require.Equal(t, want.Limits(), got.Limits(), "seed %d, call %d", seed, call)
 			}
 		}
@@ -123,8 +123,9 @@ func (s *side) call(which int, n int64) (res core.Result) {
 			_ = res.Undo(ctx)
 		}
 	case 5:
-		res, _ = s.AllowUnits(ctx, "k", core.Units{core.Requests: n})
-		_ = res.Settle(ctx, core.Units{core.Requests: 2})
+		if res, _ = s.AllowUnits(ctx, "k", core.Units{core.Requests: 1, "tokens": 20 * n}); res.Source == core.FromStore && n > 1 {
+			_ = res.Settle(ctx, core.Units{core.Requests: 2})
+		}
 	case 6:
 		res, _ = s.AllowAtMost(ctx, "k", n)
 	case 7:
@@ -146,42 +147,73 @@ func (s *side) call(which int, n int64) (res core.Result) {
 	return res
 }
 
-// gated is a store that does not answer its next call before go ahead.
+// gated is a store that has its next call wait, for a signal at wait, before it
+// is executed or before it is answered.
 type gated struct {
 	*core.MemoryStore
 
-	next chan struct{} // nil: it answers
-	held chan struct{}
+	waits, executes bool
+	held, wait      chan struct{}
 }
 
-func (s *gated) Do(ctx context.Context, r store.Request) (store.Answer, error) {
-	a, err := s.MemoryStore.Do(ctx, r)
-	if next := s.next; next != nil {
-		s.next = nil
+func (s *gated) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
+	waits, first := s.waits, s.executes
+	s.waits = false
+	if !waits || first {
+		a, err = s.MemoryStore.Do(ctx, r)
+	}
+	if waits {
 		close(s.held)
-		<-next
+		<-s.wait
+		if !first {
+			a, err = s.MemoryStore.Do(ctx, r)
+		}
 	}
 	return a, err
 }
 
-// A denial is not remembered if tokens may have come back since the store has
-// decided it.
-func TestADenialThatIsLateIsNotRepeated(t *testing.T) {
-	below := &gated{MemoryStore: core.NewMemoryStore(), held: make(chan struct{})}
-	l := core.Must(core.NewLimiter(denycache.New(below, time.Hour), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
-	res, err := l.Allow(t.Context(), "k")
-	require.True(t, err == nil && res.Allowed)
-	below.next = make(chan struct{})
-	goOn, done := below.next, make(chan bool)
-	go func() {
-		res, err := l.Allow(context.Background(), "k")
-		done <- err == nil && res.Allowed
-	}()
-	<-below.held
-	require.NoError(t, l.Refund(t.Context(), "k", 1))
-	close(goOn)
-	require.False(t, <-done, "premise: it was denied before the refund")
-	res, err = l.Allow(t.Context(), "k")
+// A denial is not repeated if a token may have come back after the store decided
+// it, however late the two calls are.
+func TestADenialBesideARefundIsNotRepeated(t *testing.T) {
+	for _, late := range []string{"denial", "refund"} {
+		t.Run(late, func(t *testing.T) {
+			below := &gated{MemoryStore: core.NewMemoryStore(), executes: late == "denial", held: make(chan struct{}), wait: make(chan struct{})}
+			l := core.Must(core.NewLimiter(denycache.New(below, time.Hour), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
+			allow := func() bool {
+				res, err := l.Allow(context.Background(), "k")
+				assert.NoError(t, err)
+				return res.Allowed
+			}
+			require.True(t, allow())
+			denial := func() { assert.False(t, allow(), "premise: it is decided before the refund") }
+			refund := func() { assert.NoError(t, l.Refund(context.Background(), "k", 1)) }
+			first, second := denial, refund
+			if late == "refund" {
+				first, second = refund, denial
+			}
+			below.waits = true
+			done := make(chan struct{})
+			go func() { first(); close(done) }()
+			<-below.held
+			second()
+			close(below.wait)
+			<-done
+			assert.True(t, allow(), "the token that came back is there")
+		})
+	}
+}
+
+// What holds may end by itself, and in another process.
+func TestSlotsAreAlwaysAskedFor(t *testing.T) {
+	memory := core.NewMemoryStore()
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(1)}}
+	here, there := core.Must(core.NewLimiter(denycache.New(memory, time.Hour), policy)), core.Must(core.NewLimiter(memory, policy))
+	res, err := there.Allow(t.Context(), "k")
 	require.NoError(t, err)
-	assert.True(t, res.Allowed, "the token that came back is there")
+	for _, allowed := range []bool{false, true} {
+		got, err := here.Allow(t.Context(), "k")
+		require.NoError(t, err)
+		assert.Equal(t, allowed, got.Allowed)
+		require.NoError(t, res.Release(t.Context()))
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -40,17 +41,22 @@ func TestWatchedKeysAreBounded(t *testing.T) {
 // used.
 func TestALeaseIsForDecisionsOnItsOwnBucket(t *testing.T) {
 	s := New(store.NewMemory(), 100)
-	mine, other := request("mine"), request("other")
+	buffer := []byte("mine")
+	reused, other := request(unsafe.String(&buffer[0], len(buffer))), request("other")
 	for range 10 {
-		_, err := s.Do(t.Context(), mine)
+		_, err := s.Do(t.Context(), reused)
 		require.NoError(t, err)
 	}
+	copy(buffer, "____")
+	mine := request("mine")
+	_, err := s.Do(t.Context(), mine)
+	require.NoError(t, err)
 	k := s.shards[mine.Hash()%shards].keys[mine.Hash()]
 	left := k.left
 	require.Positive(t, left, "premise: there is a lease")
 	look := mine
 	look.Dry = true
-	_, err := s.Do(t.Context(), look)
+	_, err = s.Do(t.Context(), look)
 	require.NoError(t, err)
 	assert.Equal(t, left, k.left, "a look takes nothing")
 	s.shards[other.Hash()%shards].keys = map[uint64]*watchedKey{other.Hash(): k}
