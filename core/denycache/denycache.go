@@ -162,7 +162,6 @@ func (s *Store) keep(r *store.Request, a *store.Answer, given, asked int64) {
 	// whole µs, they end a little too early.
 	asked -= asked % 1000
 	d := &denial{request: r.Clone(), answer: *a, asked: asked, until: asked + 1000*min(wait, s.horizon.Microseconds())}
-	d.answer.Levels.Unshare()
 	d.answer.Source = bucket.FromDenyCache
 	sh := s.shard(r)
 	sh.mu.Lock()

@@ -43,14 +43,15 @@ func TestALeaseIsForDecisionsOnItsOwnBucket(t *testing.T) {
 	s := New(store.NewMemory(), 100)
 	buffer := []byte("mine")
 	reused, other := request(unsafe.String(&buffer[0], len(buffer))), request("other")
-	for range 10 {
+	for range 13 {
 		_, err := s.Do(t.Context(), reused)
 		require.NoError(t, err)
 	}
 	copy(buffer, "____")
 	mine := request("mine")
-	_, err := s.Do(t.Context(), mine)
+	a, err := s.Do(t.Context(), mine)
 	require.NoError(t, err)
+	require.Equal(t, bucket.FromLease, a.Source)
 	k := s.shards[mine.Hash()%shards].keys[mine.Hash()]
 	left := k.left
 	require.Positive(t, left, "premise: there is a lease")
@@ -60,7 +61,7 @@ func TestALeaseIsForDecisionsOnItsOwnBucket(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, left, k.left, "a look takes nothing")
 	s.shards[other.Hash()%shards].keys = map[uint64]*watchedKey{other.Hash(): k}
-	a, err := s.Do(t.Context(), other)
+	a, err = s.Do(t.Context(), other)
 	require.NoError(t, err)
 	assert.Equal(t, bucket.FromStore, a.Source)
 }
