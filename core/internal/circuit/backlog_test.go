@@ -62,7 +62,7 @@ func (b *backlogBench) close() {
 
 var (
 	day   = bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 24, RefillRate: 1, RefillInterval: time.Hour}, 1)})
-	slots = bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(bucket.Spec{Mode: bucket.Concurrent, Capacity: 5, MaxHold: time.Minute}, 1)})
+	slots = bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(bucket.Spec{Mode: bucket.Concurrent, Capacity: 5, MaxHold: 59500 * time.Millisecond}, 1)})
 )
 
 func returned(key string, set *bucket.LimitSet, r bucket.Request) Returned {
@@ -135,7 +135,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	for name, rule := range map[string]struct {
 		kept Returned
 		ends time.Duration
-	}{"a bucket is full": {refund(""), 24 * time.Hour}, "a hold has ended": {release(""), time.Minute}} {
+	}{"a bucket is full": {refund(""), 24 * time.Hour}, "a hold has ended": {release(""), 59500 * time.Millisecond}} {
 		for _, past := range []time.Duration{-100 * time.Millisecond, 100 * time.Millisecond} {
 			onBacklog(t, func(b *backlogBench) {
 				kept := rule.kept
