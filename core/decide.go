@@ -219,8 +219,9 @@ func (r *Result) fillFrom(p *limitSet, req *request) {
 	}
 }
 
-// mostTimes is the most tokens that AllowAtMost takes at once.
-const mostTimes = 1<<32 - 2
+// mostTimes is the most tokens that AllowAtMost takes at once: no bucket has
+// more.
+const mostTimes = 1 << 50
 
 // noteUnits notes what r takes under p, and warns of units that nobody takes.
 func (l *Limiter) noteUnits(now *compiled, p *limitSet, r *request) {

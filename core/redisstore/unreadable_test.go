@@ -169,10 +169,10 @@ func beside(t *testing.T, l *core.Limiter, what int) (err error) {
 	case 0:
 		_, err = l.Allow(ctx, "bad")
 	case 1:
-		var r *core.Reservation
-		if r, err = l.Reserve(ctx, "bad", 1); err == nil {
-			assert.GreaterOrEqual(t, r.Delay(), time.Duration(0), "a delay is never negative")
-			assert.GreaterOrEqual(t, r.Result().RetryAfter, time.Duration(0), "a delay is never negative")
+		var res core.Result
+		if res, err = l.AllowAtMost(ctx, "bad", 3); err == nil {
+			assert.GreaterOrEqual(t, res.RetryAfter, time.Duration(0), "a delay is never negative")
+			assert.GreaterOrEqual(t, res.ResetAfter, time.Duration(0), "a delay is never negative")
 		}
 	case 2:
 		err = l.Refund(ctx, "bad", 1)

@@ -55,15 +55,14 @@ func (p *player) chargeOf(l *ledger, d *definition, tokens int64) {
 }
 
 // changeDecision undoes, settles or releases what a decision took, prolongs what
-// it holds, or cancels it. Where versions change by SetPolicy, tokens come back
-// under the policy of now.
+// it holds, or cancels it. Tokens come back under the limits that took them,
+// also where the policy has others by now.
 func (p *player) changeDecision(k kind, t *decision, version int, r *rand.Rand) {
 	if !p.setPolicy {
 		version = t.version
 	}
 	q := request{kind: k, process: t.process, version: version, key: t.key}
-	now, before := len(t.limits(version)), p.levelsOf(t.account, t.process, version)
-	used := int64(0)
+	before, used := p.levelsOf(t.account, t.process, t.version), int64(0)
 	for i, d := range t.limits(t.version) {
 		if k == settle && d.countsTokens() {
 			used = pick(r, 0, t.costs[i], t.costs[i]/2, t.costs[i]+1, r.Int64N(2*t.costs[i]+1))
@@ -71,10 +70,7 @@ func (p *player) changeDecision(k kind, t *decision, version int, r *rand.Rand) 
 		}
 	}
 	for i, d := range t.limits(t.version) {
-		h := t.holdings[i]
-		switch {
-		case k == settle && (!q.countsTokens || d.countsTokens() && i < now && !t.ledgers[i].mayOwe(used-before[i])),
-			k == hold && len(t.costs) > 1 && h != nil && h.sure <= p.now: // see prolong
+		if k == settle && (!q.countsTokens || d.countsTokens() && !t.ledgers[i].mayOwe(used-before[i])) {
 			return
 		}
 	}
@@ -83,21 +79,21 @@ func (p *player) changeDecision(k kind, t *decision, version int, r *rand.Rand) 
 	case k == hold:
 		p.prolong(t, failed)
 	case k == release:
-		p.end(t, k, 0, now)
+		p.end(t, k, 0)
 	case k == cancel:
 		p.cancel(t)
 	default:
 		p.require(t.ended == errors.Is(failed, core.ErrSettled), "a decision is undone or settled once", "%+v: %v", q, failed)
 		if !t.ended {
-			p.end(t, k, used, now)
+			p.end(t, k, used)
 		}
 	}
 	p.ask(request{kind: peek, process: t.process, version: version, key: t.key})
 }
 
 // end notes that a decision is undone, settled or released, of which so many
-// tokens were used. Under the policy of now it has so many limits.
-func (p *player) end(t *decision, k kind, used int64, limits int) {
+// tokens were used.
+func (p *player) end(t *decision, k kind, used int64) {
 	for i, d := range t.limits(t.version) {
 		l, h := t.ledgers[i], t.holdings[i]
 		switch {
@@ -106,8 +102,6 @@ func (p *player) end(t *decision, k kind, used int64, limits int) {
 				p.endHolding(h, 0)
 			}
 		case k == release || t.ended || k == settle && !d.countsTokens():
-		case i >= limits: // it is charged no more
-			p.endHolding(h, 0)
 		case d.holds():
 			p.settleOf(l, d, used, p.endHolding(h, used))
 		default:
@@ -145,8 +139,7 @@ func (p *player) settleOf(l *ledger, d *definition, used, held int64) {
 }
 
 // prolong notes that a decision holds for longer what it holds, and again what
-// it held until lately, unless that failed. A decision that holds tokens of
-// several limits is not prolonged when some are over.
+// it held until lately, unless that failed: then nothing changes.
 func (p *player) prolong(t *decision, failed error) {
 	certain := true
 	for i, d := range t.limits(t.version) {
@@ -165,6 +158,8 @@ func (p *player) prolong(t *decision, failed error) {
 			t.holdings[i] = p.holdOf(t.ledgers[i], d, h.tokens)
 		default:
 			p.tookOf(t, i, d)
+			least, _ := t.ledgers[i].held(p.now)
+			p.require(!d.slots() || least <= d.Capacity, slotsPromise, "limit %d of %s: %d are used", i, t.key, least)
 		}
 	}
 	p.require(!certain || !errors.Is(failed, core.ErrExpired), "what is held can be held for longer", "%v: %v", t.costs, failed)

@@ -26,19 +26,10 @@ type Left struct {
 	Full  int64 // in how many µs at most it is full, and its cut is paid
 }
 
-// Decided sets Allowed, from what a store has found out. A request that takes
-// nothing is denied in debt.
+// Decided sets Allowed, from what a store has found out.
 func (a *Answer) Decided(r *Request) {
-	switch {
-	case r.Dry:
+	if a.Allowed = a.Granted > 0; r.Dry {
 		a.Found(r)
-	case r.Action == Take && !r.Moves():
-		a.Allowed = true
-		for i := range r.Set.Rates {
-			a.Allowed = a.Allowed && a.Levels.At(i).Units >= 0
-		}
-	default:
-		a.Allowed = a.Granted > 0
 	}
 }
 

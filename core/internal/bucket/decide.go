@@ -46,8 +46,10 @@ type decision struct {
 	request *Request
 	levels  []level // of each limit
 	there   int64   // how many of the holds that the request ends are there
+	looks   bool    // the request takes nothing: it is denied in debt
 	due     int64
 	granted int64
+	setBack bool // the clock was, behind the last write
 	changed bool // the bucket must be stored
 }
 
@@ -70,21 +72,7 @@ func (l *level) wait(units, now int64) int64 { return l.Record.wait(units, now, 
 func (d *decision) look() {
 	b, r := d.bucket, d.request
 	if r.Set.Holds {
-		if len(b.Holds) == 0 { // in Redis, holds may be lost without the state
-			for i := range b.Records {
-				b.Records[i].Held = 0
-			}
-		}
-		if back := d.setBack(); back > 0 {
-			for i := range b.Holds {
-				b.Holds[i].End -= back
-			}
-			d.changed = true
-		}
-		for len(b.Holds) > 0 && b.Holds[0].End <= d.now {
-			b.release(b.Holds[0])
-			b.Holds, d.changed = b.Holds[1:], true
-		}
+		d.endHolds()
 	}
 	starts := r.Starts
 	if starts == nil && !r.Set.Plain {
@@ -94,6 +82,7 @@ func (d *decision) look() {
 		b.levels = make([]level, n)
 	}
 	d.levels = b.levels[:len(r.Set.Rates)]
+	d.looks = r.Looks()
 	for i := range r.Set.Rates {
 		rate := &r.Set.Rates[i]
 		l := &d.levels[i]
@@ -113,8 +102,11 @@ func (d *decision) look() {
 		if rate.Hold == 0 {
 			l.Held = 0
 		}
-		if l.bring(d.now, rate, l.starts) {
+		if l.starts != nil && l.At < l.starts[0] { // from later on, even fewer of the periods since would count
 			d.changed = true
+		}
+		if l.bring(d.now, rate, l.starts) {
+			d.setBack = true
 		}
 		if n := r.EndsOf(i); n > 0 && b.has(d.held(i)) {
 			l.ends = n
@@ -123,14 +115,38 @@ func (d *decision) look() {
 	}
 }
 
-// setBack returns how far the clock was set back behind the last write, as far as
-// the records tell: holds end so much earlier, and keep their remaining time.
-func (d *decision) setBack() (back int64) {
-	for i := range d.request.Set.Rates {
-		rate := &d.request.Set.Rates[i]
-		if k := d.bucket.record(rate.Tag); k >= 0 && rate.Steps == FromUse {
-			back = max(back, d.bucket.Records[k].At-d.now)
+// endHolds takes the holds that have ended off their records, and those that
+// Redis has lost.
+func (d *decision) endHolds() {
+	b := d.bucket
+	if len(b.Records) == 0 && len(b.Holds) > 0 { // in Redis, the state may be lost without its holds
+		b.Holds, d.changed = nil, true
+	}
+	if len(b.Holds) == 0 { // and they without the state
+		for i := range b.Records {
+			b.Records[i].Held = 0
 		}
+	}
+	if back := d.behind(); back > 0 {
+		for i := range b.Holds {
+			b.Holds[i].End -= back
+		}
+		for i := range b.Records {
+			b.Records[i] = b.Records[i].stored(d.now)
+		}
+		d.setBack = true
+	}
+	for len(b.Holds) > 0 && b.Holds[0].End <= d.now {
+		b.release(b.Holds[0])
+		b.Holds, d.changed = b.Holds[1:], true
+	}
+}
+
+// behind returns how far the clock was set back behind the last write, as far as
+// the records tell: holds end so much earlier, and keep their remaining time.
+func (d *decision) behind() (back int64) {
+	for i := range d.bucket.Records {
+		back = max(back, d.bucket.Records[i].At-d.now)
 	}
 	return back
 }
@@ -147,10 +163,6 @@ func (d *decision) grant() int64 {
 	switch r.Action {
 	case Charge, Cancel:
 		return granted
-	case Extend:
-		if d.there > 0 {
-			return granted
-		}
 	case Reserve:
 		for i := range d.levels {
 			d.due = max(d.due, d.delay(&d.levels[i]))
@@ -162,8 +174,12 @@ func (d *decision) grant() int64 {
 	}
 	for i := range d.levels {
 		l := &d.levels[i]
-		if l.need > 0 {
-			granted = min(granted, max(0, l.left()+l.ends*l.Unit)/l.need)
+		switch left := l.left() + l.ends*l.Unit; {
+		case r.Action == Extend && l.ends > 0: // its hold is still there
+		case l.need > 0:
+			granted = min(granted, max(0, left)/l.need)
+		case d.looks && left < 0:
+			granted = 0
 		}
 	}
 	return granted
@@ -220,11 +236,22 @@ func (d *decision) tell(a *Answer) {
 	a.Levels.Grow(len(d.levels))
 	for i := range d.levels {
 		l := &d.levels[i]
-		want := d.request.wanted(i, d.granted > 0, l.left())
 		l.fullIn = d.fullIn(l)
-		*a.Levels.At(i) = Left{Units: max(-MaxUsed, l.left()), Ready: d.ready(l, want), Full: l.fullIn}
+		*a.Levels.At(i) = Left{Units: max(-MaxUsed, l.left()), Ready: d.readyFor(l), Full: l.fullIn}
 	}
 	a.Decided(d.request)
+}
+
+// readyFor is in how many µs a limit has what was denied, or, if the request
+// was granted, a token.
+func (d *decision) readyFor(l *level) int64 {
+	switch {
+	case d.granted > 0:
+		return d.ready(l, l.Unit)
+	case l.need <= 0 && !d.looks: // nothing was asked of it
+		return 0
+	}
+	return d.ready(l, l.need)
 }
 
 // ready is in how many µs a limit has so many units, if nobody ends a hold
@@ -273,9 +300,10 @@ const mostRecords = 256
 
 // store puts the records of the request's limits into the bucket, in front of
 // those of other limits, and sets when the key expires: an eighth and 3 s later
-// than it matters, so that most writes can leave it.
+// than it matters, so that most writes can leave it, and never earlier than
+// before, for the records of other limits.
 func (d *decision) store() (changed bool) {
-	if !d.changed {
+	if !d.changed && !d.setBack {
 		return false
 	}
 	b, last := d.bucket, int64(0)
@@ -291,17 +319,16 @@ func (d *decision) store() (changed bool) {
 		if k > i {
 			copy(b.Records[i+1:k+1], b.Records[i:k])
 		}
-		b.Records[i] = l.Record
+		b.Records[i] = l.Record.stored(d.now)
 	}
 	if len(b.Records) > mostRecords {
 		b.Records = b.Records[:mostRecords]
 	}
-	if len(b.Records) > len(d.levels) {
-		last = max(last, b.Expires-d.now)
+	if b.Full = d.now + last; len(b.Records) > len(d.levels) {
+		b.Full = max(b.Full, b.Expires)
 	}
-	b.Full = d.now + last
-	if d.now+last > b.Expires || len(b.Records) != before {
-		b.Expires = d.now + last + last/8 + 3_000_000
+	if d.now+last > b.Expires || len(b.Records) != before || d.setBack {
+		b.Expires = max(b.Expires, d.now+last+last/8+3_000_000)
 	}
 	return true
 }

@@ -89,7 +89,7 @@ func product(a, b int64) int64 {
 // stored, or it would not refill until the clock is there again.
 //
 // Another definition may leave an At between steps. It is rounded up, so that
-// no time counts twice.
+// no time counts twice, and may then be behind now; see stored.
 func (r *Record) bring(now int64, l *Rate, starts []int64) (setBack bool) {
 	stored := r.At
 	at := min(stored, now)
@@ -98,20 +98,25 @@ func (r *Record) bring(now int64, l *Rate, starts []int64) (setBack bool) {
 		r.At = at
 		r.refill(now, l.Gain, l.Step)
 	case OnClock:
-		at = -floorTo(-at, l.Step)
-		r.At = at
+		r.At = ceilTo(at, l.Step)
 		r.refill(floorTo(now, l.Step), l.Gain, l.Step)
 	case OnCalendar: // by the numbers of periods
 		k := index(starts, l.Step, at)
-		if start(starts, l.Step, k) < at {
+		if k > 0 && start(starts, l.Step, k) < at { // in front of them too few count already
 			k++
 		}
-		at = start(starts, l.Step, k)
 		r.At = k
 		r.refill(index(starts, l.Step, now), l.Gain, 1)
 		r.At = start(starts, l.Step, r.At)
 	}
-	return stored > now && stored != at
+	return stored > now
+}
+
+// stored is the record as it is stored: its At is never behind now, or it would
+// look as if the clock was set back. It is rounded up again when it is read.
+func (r Record) stored(now int64) Record {
+	r.At = min(r.At, now)
+	return r
 }
 
 // wait returns in how many µs the bucket gains so many units.
@@ -127,17 +132,30 @@ func (r *Record) wait(units, now int64, l *Rate, starts []int64) int64 {
 		steps = (units + l.Gain - 1) / l.Gain
 	}
 	if l.Steps == OnCalendar && steps <= 4*Forever/l.Step {
-		return min(Forever, start(starts, l.Step, index(starts, l.Step, r.At)+steps)-now)
+		k := index(starts, l.Step, r.At) + steps
+		if k > int64(len(starts)) { // these periods may then lie in front of the known ones, and fewer count
+			k += 2
+		}
+		return min(Forever, start(starts, l.Step, k)-now)
 	}
 	return min(Forever, r.At-now+product(steps, l.Step))
 }
 
 // Left returns what the i-th limit of a plain request has left, by its record
-// at now. granted says whether the request was.
+// as it was stored now. granted says whether the request was.
 func (r *Record) Left(request *Request, i int, granted bool, now int64) Left {
 	l := &request.Set.Rates[i]
+	if l.Steps == OnClock {
+		r.At = ceilTo(r.At, l.Step)
+	}
 	left := Left{Units: l.Full - r.Used, Full: r.wait(r.Used+r.Cut, now, l, nil)}
-	want := request.wanted(i, granted, left.Units)
+	want := request.need(i)
+	switch {
+	case granted:
+		want = l.Unit
+	case want <= 0 && !request.Looks():
+		return left
+	}
 	if left.Units < want {
 		if left.Ready = Forever; want <= l.Full {
 			left.Ready = r.wait(want-left.Units, now, l, nil)
@@ -173,6 +191,9 @@ func start(starts []int64, step, k int64) int64 {
 	known := max(1, min(k, int64(len(starts))))
 	return starts[known-1] + (k-known)*step
 }
+
+// ceilTo rounds t up to a multiple of step.
+func ceilTo(t, step int64) int64 { return -floorTo(-t, step) }
 
 // floorTo rounds t down to a multiple of step; t may be negative.
 func floorTo(t, step int64) int64 {

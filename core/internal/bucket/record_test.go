@@ -50,11 +50,12 @@ func TestRefillCountsWholeSteps(t *testing.T) {
 		{"an At between steps of the clock is rounded up", OnClock, 10, 25, 9, 0, 13, 9, 0, 20, false},
 		{"a clock that was set back", FromUse, 10, 7, 9, 0, 30, 9, 0, 7, true},
 		{"a clock that was set back, on the clock", OnClock, 10, 17, 9, 0, 30, 9, 0, 20, true},
-		{"a clock that was set back within a step", OnClock, 10, 17, 9, 0, 20, 9, 0, 20, false},
+		{"a clock that was set back within a step", OnClock, 10, 17, 9, 0, 20, 9, 0, 20, true},
 		{"three periods", OnCalendar, 100, 300, 9, 0, 100, 3, 0, 300, false},
 		{"a period that has begun does not count", OnCalendar, 100, 229, 9, 0, 100, 7, 0, 200, false},
 		{"an At in a period is rounded up", OnCalendar, 100, 231, 9, 0, 150, 7, 0, 230, false},
 		{"periods in front of those that are known", OnCalendar, 100, 199, 9, 0, -100, 5, 0, 100, false},
+		{"an At in front of them", OnCalendar, 100, 199, 9, 0, -50, 5, 0, 100, false},
 		{"periods behind those that are known", OnCalendar, 100, 500, 9, 0, 300, 5, 0, 500, false},
 		{"a full one on a calendar", OnCalendar, 100, 250, 1, 0, 100, 0, 0, 230, false},
 	} {
@@ -103,7 +104,7 @@ func TestWaitIsUntilTheStepThatBringsEnough(t *testing.T) {
 		{"steps of 1 µs, rounded up", FromUse, 2, 1, 210, 5, 3},
 		{"steps that began earlier", FromUse, 2, 40, 200, 3, 70},
 		{"periods", OnCalendar, 2, 100, 200, 3, 90},
-		{"periods behind those that are known", OnCalendar, 2, 100, 200, 7, 290},
+		{"two periods more, behind those that are known", OnCalendar, 2, 100, 200, 7, 490},
 		{"slots", FromUse, 0, 1, 210, 1, Forever},
 		{"too long", FromUse, 1, 1 << 40, 210, 1 << 40, Forever},
 	} {
@@ -134,7 +135,7 @@ func TestStartsOfPeriods(t *testing.T) {
 	assert.Nil(t, first[0], "of a limit on no calendar")
 	periods := first[1]
 	assert.Contains(t, periods, set.Rates[1].Calendar.At(day(time.March, 10)).Start, "the period of now")
-	assert.Len(t, periods, 7, "a bucket fills in one; with two more, before now and after it")
+	assert.Len(t, periods, 4+1+3, "a bucket fills in one, and pays a debt of a full one in another; with two more each")
 	end := set.Rates[1].Calendar.At(day(time.March, 10)).End
 	assert.Same(t, &periods[0], &set.Starts(end - 1)[1][0], "they are kept within a period")
 	assert.NotSame(t, &periods[0], &set.Starts(end)[1][0])

@@ -15,8 +15,8 @@ const (
 	// Cancel gives back what was reserved for the instant When, but for what
 	// was reserved behind it.
 	Cancel
-	// Extend is Take, but takes without asking if one of the holds that it ends
-	// is still there: it gives them another end.
+	// Extend is Take of holds that it ends. Those that are still there get
+	// another end without asking.
 	Extend
 )
 
@@ -43,15 +43,6 @@ func (r *Request) Of(i int) int64 { return r.Set.CostOf(i, r.N, r.Each) }
 func (r *Request) need(i int) int64 {
 	unit := r.Set.Rates[i].Unit
 	return max(-MaxUsed/unit, min(MaxUsed/unit, r.Of(i))) * unit
-}
-
-// wanted is for how many units of the i-th limit an answer says when it has
-// them: what was denied, or a token. A look at a debt is denied until it is paid.
-func (r *Request) wanted(i int, granted bool, left int64) int64 {
-	if granted && (left >= 0 || r.Action != Take || r.Moves()) {
-		return r.Set.Rates[i].Unit
-	}
-	return r.need(i)
 }
 
 // Amount is Of, at most what can be used at once.
@@ -85,6 +76,10 @@ func (r *Request) Moves() bool {
 	}
 	return false
 }
+
+// Looks reports whether r takes nothing. It is granted unless a limit is in
+// debt.
+func (r *Request) Looks() bool { return r.Action == Take && !r.Moves() }
 
 // Takes reports whether r may be denied.
 func (r *Request) Takes() bool { return r.Action == Take || r.Action == Reserve }
@@ -133,6 +128,7 @@ func (r *Request) Undo(a *Answer) Request {
 		if ends[i] == 0 {
 			each[i] = -r.Of(i) * a.Granted
 		}
+		ends[i] *= a.Granted
 	}
 	return Request{Set: r.Set, Action: Charge, Each: &each, Ticket: r.Ticket, Ends: &ends}
 }

@@ -56,8 +56,9 @@ func (s Spec) calendar() *calendar.Calendar {
 	return calendar.New(s.RefillInterval, s.Location, s.Anchor)
 }
 
-// MaxPeriods is the most periods of a calendar in which an empty bucket fills.
-const MaxPeriods = 4096
+// MaxPeriods is the most periods of a calendar in which an empty bucket fills:
+// their starts are sent with each request.
+const MaxPeriods = 100
 
 // MaxFill bounds the time in which an empty bucket fills, so that every delay
 // is a time.Duration and every instant a whole number of microseconds in a

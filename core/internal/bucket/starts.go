@@ -1,19 +1,17 @@
 package bucket
 
 // starts are the starts of the periods of a set's calendars. Lua knows no time
-// zones, so the process sends them.
+// zones, so the process sends them. In front of them and behind them, a period
+// counts as long as the longest one.
 type starts struct {
 	from, to int64 // for instants from the one and before the other
 	of       [][]int64
 }
 
-// mostStarts is how many periods before now, and after it, are sent at most.
-// Beyond them a period counts as long as the longest one.
-const mostStarts = 100
-
 // Starts returns of each limit on a calendar the starts of periods around an
-// instant: as many as fill a bucket, before it and after it; nil if no limit is
-// on a calendar. It keeps what it returns until another period begins.
+// instant: before it as many as pay a debt of a full bucket and fill the bucket,
+// and after it as many as fill it, and two more each; nil if no limit is on a
+// calendar. It keeps what it returns until another period begins.
 func (p *LimitSet) Starts(now int64) [][]int64 {
 	if p.Plain {
 		return nil
@@ -35,9 +33,9 @@ func (p *LimitSet) startsAround(now int64) *starts {
 		}
 		period := r.Calendar.At(now)
 		s.from, s.to = max(s.from, period.Start), min(s.to, period.End)
-		periods := min(mostStarts, (r.Full+r.Gain-1)/r.Gain+2)
+		fill := (r.Full + r.Gain - 1) / r.Gain // periods
 		var list []int64
-		for k := period.Number - periods; k <= period.Number+periods; k++ {
+		for k := period.Number - 2*fill - 2; k <= period.Number+fill+2; k++ {
 			if start := r.Calendar.Start(k); start > 0 {
 				list = append(list, start)
 			}

@@ -7,7 +7,7 @@
 --   at    the last step that has counted, in µs since 1970
 --   cut   units used, but forgiven because the capacity has become smaller
 local MOST, FOREVER = 2 ^ 51, 2 ^ 51 -- the most units used; the longest wait, in µs
-local STEPS, ALIGNED, CALENDAR = 0, 1, 2 -- modes: steps from `at` on, at multiples of step, at starts of periods
+local ALIGNED, CALENDAR = 1, 2 -- modes: steps at multiples of step, at starts of periods; of others from `at` on
 -- What is stored of a limit: its tag, unit and capacity, which define it; used,
 -- at, cut, and the tokens that are held. In front of all these records stands
 -- when the key expires, in 7 bytes.
@@ -66,13 +66,15 @@ end
 
 -- store writes records that matter for `last` µs. The key lives an eighth and
 -- 3 s longer, so that most writes can leave its TTL: SETRANGE is faster than
--- SET. It returns the server's reply, and when the key expires.
-local function store(key, state, records, last)
+-- SET. It never expires earlier than before, for the records of other limits. A
+-- TTL that another clock has set says nothing. It returns the server's reply,
+-- and when the key expires.
+local function store(key, state, records, last, set_back)
   local expires = state == '' and 0 or unpack('>I7', state)
-  if now + last <= expires and #state == HEADER_SIZE + #records then
+  if now + last <= expires and #state == HEADER_SIZE + #records and not set_back then
     return pcall('SETRANGE', key, '7', records), expires -- behind the header
   end
-  local ttl = last + math.floor(last / 8) + 3000000
-  local ms = ('%.0f'):format(math.floor(ttl / 1000) + 1)
-  return pcall('SET', key, pack('>I7', now + ttl) .. records, 'PX', ms), now + ttl
+  expires = math.max(expires, now + last + math.floor(last / 8) + 3000000)
+  local ms = ('%.0f'):format(math.floor((expires - now) / 1000) + 1)
+  return pcall('SET', key, pack('>I7', expires) .. records, 'PX', ms), expires
 end

@@ -12,17 +12,19 @@
 --       ticket, tag and tokens (HOLD) by the instants of their ends
 -- ARGV  now; then the requests, each a REQUEST and its limits: action, times,
 --       an instant or delay, and the ticket of its holds
---         TAKE     takes n of each limit up to `times` times; n 0: looks
+--         TAKE     takes n of each limit up to `times` times; n 0 of all: looks,
+--                  and is granted unless a limit is in debt
 --         CHARGE   takes n without asking; n below 0 gives back
 --         RESERVE  takes n for when all limits have it, within `when` µs
 --         CANCEL   gives back n of what was reserved for the instant `when`
---         EXTEND   takes n; without asking if one of its holds is still there
--- Returns now, and of each request the instant at which its tokens are due, how
--- many of the holds that it ends were there, and the answers of its limits.
-local REQUEST, LIMIT, HOLD, REPLY = '>BI4I7c8', '>I4I7I7I7I7Bi7I7I7', '>c8I4I7', '>I7I4'
--- Of a limit: times granted, units left, in how many µs it has what was asked
--- for (a token, if granted), and in how many it is full.
-local ANSWER = '>I4i7I7I7'
+--         EXTEND   takes n; of a limit whose hold is still there without asking
+-- Returns now, and of each request how many times it was granted, the instant at
+-- which its tokens are due, how many of the holds that it ends were there, and
+-- the answers of its limits.
+local REQUEST, LIMIT, HOLD, REPLY = '>BI7I7c8', '>I4I7I7I7I7Bi7I7I7', '>c8I4I7', '>I7I7I4'
+-- Of a limit: units left, in how many µs it has what was asked for (a token, if
+-- granted), and in how many it is full.
+local ANSWER = '>i7I7I7'
 local TAKE, CHARGE, RESERVE, CANCEL, EXTEND = 0, 1, 2, 3, 4
 local HOLD_SIZE = 19
 local PAGE = 32 -- how many holds are read at once
@@ -49,7 +51,9 @@ end
 -- wait_for returns in how many µs the limit gains so many units.
 local function wait_for(l, units)
   if units <= 0 or not l.starts then return wait(units, l.at, l.gain, l.step) end
-  return math.min(FOREVER, start(l, index(l, l.at) + math.ceil(units / l.gain)) - now)
+  local k = index(l, l.at) + math.ceil(units / l.gain)
+  if k > #l.starts then k = k + 2 end -- these periods may then lie in front of the known ones, and fewer count
+  return math.min(FOREVER, start(l, k) - now)
 end
 
 -- is_there tells whether a hold has not ended.
@@ -62,39 +66,36 @@ end
 -- last write, as far as the records tell: they keep their remaining time.
 local function set_back(r)
   local back = 0
-  for _, l in ipairs(r.limits) do
-    local record = r.records[l.tag]
-    if record and l.mode == STEPS then back = math.max(back, record.at - now) end
-  end
+  for _, record in pairs(r.records) do back = math.max(back, record.at - now) end
   if back == 0 then return end
   local all = call('ZRANGE', r.holds, '0', '-1', 'WITHSCORES')
   for i = 1, #all, 2 do call('ZADD', r.holds, all[i + 1] - back, all[i]) end
-  r.write = true
+  for _, record in pairs(r.records) do record.at = math.min(record.at, now) end
+  r.set_back, r.write = true, true
 end
 
 -- read returns a request, the records of its key as they are stored, without
 -- the holds that have ended.
 local function read(text, state, holds)
-  local r = { key = state, holds = holds, limits = {}, records = {}, tags = {}, expires = 0, there = 0 }
+  local r = { key = state, holds = holds, limits = {}, records = {}, tags = {}, there = 0, look = true }
   local from, holding
   r.action, r.times, r.when, r.ticket, from = unpack(REQUEST, text)
   while from <= #text do
     local l = {}
     l.tag, l.unit, l.capacity, l.gain, l.step, l.mode, l.n, l.hold, l.ends, from = unpack(LIMIT, text, from)
     if l.mode == CALENDAR then
-      l.starts = { unpack('>' .. ('I7'):rep(text:byte(from)), text, from + 1) }
+      local starts, first = unpack('>I2', text, from)
+      l.starts = { unpack('>' .. ('I7'):rep(starts), text, first) }
       from = table.remove(l.starts)
     end
     l.full, l.need, holding = l.capacity * l.unit, l.n * l.unit, holding or l.hold > 0
     r.limits[#r.limits + 1] = l
+    r.look = r.look and r.action == TAKE and l.n == 0
   end
 
   state = call('GET', state) or ''
   r.state = state
-  if state ~= '' then
-    assert(#state % RECORD_SIZE == HEADER_SIZE, NO_BUCKET)
-    r.expires = unpack('>I7', state)
-  end
+  assert(state == '' or #state % RECORD_SIZE == HEADER_SIZE, NO_BUCKET)
   for place = HEADER_SIZE + 1, #state, RECORD_SIZE do
     local tag, unit, capacity = unpack(DEFINITION, state, place)
     local used, at, cut, held = unpack(AMOUNTS, state, place + DEFINITION_SIZE)
@@ -102,19 +103,25 @@ local function read(text, state, holds)
     r.records[tag] = { held = held, unit = unit, capacity = capacity, used = used, at = at, cut = cut }
   end
 
-  if holding and call('EXISTS', holds) == 0 then
-    for _, record in pairs(r.records) do record.held = 0 end
-  elseif holding then
-    set_back(r)
-    r.over = call('ZRANGEBYSCORE', holds, '-inf', now)
-    for _, member in ipairs(r.over) do
-      assert(#member == HOLD_SIZE, NO_BUCKET)
-      local _, tag, tokens = unpack(HOLD, member)
-      local record = r.records[tag]
-      if record then record.held = math.max(0, record.held - tokens) end
-    end
-    r.write = r.write or #r.over > 0
+  if not holding then return r end
+  set_back(r)
+  local held = call('EXISTS', holds) == 1 -- Redis may have lost one of the two keys
+  if held and state == '' then
+    call('DEL', holds)
+    held, r.write = false, true
   end
+  if not held then
+    for _, record in pairs(r.records) do record.held = 0 end
+    return r
+  end
+  r.over = call('ZRANGEBYSCORE', holds, '-inf', now)
+  for _, member in ipairs(r.over) do
+    assert(#member == HOLD_SIZE, NO_BUCKET)
+    local _, tag, tokens = unpack(HOLD, member)
+    local record = r.records[tag]
+    if record then record.held = math.max(0, record.held - tokens) end
+  end
+  r.write = r.write or #r.over > 0
   return r
 end
 
@@ -130,8 +137,8 @@ local function count(r)
     local at = math.min(record.at, now) -- below it if the clock was set back
     if l.mode == CALENDAR then
       local k = index(l, at)
-      if start(l, k) < at then k = k + 1 end
-      at = start(l, k)
+      if k > 0 and start(l, k) < at then k = k + 1 end -- in front of them too few count already
+      if at < l.starts[1] then r.write = true end -- from later on, even fewer of the periods since would count
       l.used, l.cut, k = refill(l.used, l.cut, k, index(l, now), l.gain, 1)
       l.at = start(l, k)
     else
@@ -139,7 +146,7 @@ local function count(r)
       if l.mode == ALIGNED then at, clock = at + -at % l.step, now - now % l.step end
       l.used, l.cut, l.at = refill(l.used, l.cut, at, clock, l.gain, l.step)
     end
-    if record.at > now and record.at ~= at then r.write = true end
+    if record.at > now then r.set_back, r.write = true, true end
 
     if l.ends > 0 then
       l.ended = pack(HOLD, r.ticket, l.tag, l.ends)
@@ -157,15 +164,17 @@ end
 local function decide(r)
   local granted = r.times
   r.due = 0
-  if r.action == CHARGE or r.action == CANCEL or r.action == EXTEND and r.there > 0 then return granted end
+  if r.action == CHARGE or r.action == CANCEL then return granted end
   for _, l in ipairs(r.limits) do
     if l.need > 0 and r.action == RESERVE then
       local delay, most = wait_for(l, l.need - l.left), l.full - l.held * l.unit
       local known = l.starts and math.max(now, l.starts[#l.starts]) or now + FOREVER
       if l.need > most or l.used + l.need > MOST or now + delay > known then delay = FOREVER end
       r.due = math.max(r.due, delay)
-    elseif l.need > 0 then
+    elseif l.need > 0 and not (r.action == EXTEND and l.ended) then
       granted = math.max(0, math.min(granted, math.floor(l.left / l.need)))
+    elseif r.look and l.left < 0 then
+      granted = 0
     end
   end
   if r.action == RESERVE and r.due > r.when then return 0 end
@@ -207,9 +216,11 @@ local function each_hold(r)
   end
 end
 
--- ready returns in how many µs a limit has so many units, if nobody ends a hold
--- before its time.
-local function ready(r, l, units)
+-- ready returns in how many µs a limit has what was denied, or, if the request
+-- was granted, a token; if nobody ends a hold before its time.
+local function ready(r, l)
+  local units = r.granted > 0 and l.unit or l.need
+  if units <= 0 and not r.look then return 0 end -- nothing was asked of it
   if units > l.full then return l.left >= units and 0 or FOREVER end
   local delay = wait_for(l, units - l.left) -- while all is held
   if l.held == 0 then return delay end
@@ -231,10 +242,8 @@ end
 -- answer returns what is said of a request's limits, and sets in how many µs
 -- all that is stored of them is over.
 local function answer(r)
-  local text, last_end = pack(REPLY, now + r.due, r.there), nil
+  local text, last_end = pack(REPLY, r.granted, now + r.due, r.there), nil
   r.last = 0
-  local look = r.action == TAKE
-  for _, l in ipairs(r.limits) do look = look and l.need == 0 end
   for _, l in ipairs(r.limits) do
     local full_in = wait_for(l, l.used + l.cut)
     if l.held > 0 then
@@ -242,9 +251,7 @@ local function answer(r)
       full_in = math.max(full_in, last_end - now)
     end
     r.last = math.max(r.last, full_in)
-    local want = l.need -- what was denied, or a token; a look at a debt is denied until it is paid
-    if r.granted > 0 and (l.left >= 0 or not look) then want = l.unit end
-    text = text .. pack(ANSWER, r.granted, math.max(-MOST, l.left), ready(r, l, want), full_in)
+    text = text .. pack(ANSWER, math.max(-MOST, l.left), ready(r, l), full_in)
   end
   return text
 end
@@ -259,15 +266,16 @@ end
 local function write(r)
   local records = ''
   for _, l in ipairs(r.limits) do
+    l.at = math.min(l.at, now) -- behind now, it would look as if the clock was set back
     records = records .. record(l.tag, l)
     r.records[l.tag] = nil
   end
   for _, tag in ipairs(r.tags) do
     if r.records[tag] and #records < MOST_RECORDS * RECORD_SIZE then
-      records, r.last = records .. record(tag, r.records[tag]), math.max(r.last, r.expires - now)
+      records = records .. record(tag, r.records[tag])
     end
   end
-  local reply, expires = store(r.key, r.state, records, r.last)
+  local reply, expires = store(r.key, r.state, records, r.last, r.set_back)
   if type(reply) == 'table' and reply.err then return reply end
   for _, l in ipairs(r.limits) do
     -- Holds live longer than the state, which counts them.

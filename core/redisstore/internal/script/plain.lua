@@ -1,27 +1,28 @@
 -- Decides requests of a policy whose limits only refill, on many keys. The full
 -- script decides all others, by the same formulas and on the same state.
 --
--- It takes n tokens of every limit or of none, up to `times` times; or it
--- charges them without asking, where n below 0 gives back.
+-- It takes n tokens of every limit or of none, up to `times` times; or looks,
+-- where n is 0, and is granted unless a limit is in debt; or charges them
+-- without asking, where n below 0 gives back.
 --
 -- KEYS  of each key its state: a string, or nothing, which is full buckets
--- ARGV  now; 'take' or 'charge'; times of each key, 4 bytes each, or '' for
---       once; the limits
--- Returns now, and of each key how many times it was granted, in 4 bytes, and
+-- ARGV  now; 'take', 'look' or 'charge'; times of each key, 7 bytes each, or ''
+--       for once; the limits
+-- Returns now, and of each key how many times it was granted, in 7 bytes, and
 -- the records of the limits: what is left, and when there is more, follows from
 -- these. Of a key that can't be read or written nothing is taken, and FAILED
 -- stands in place of all that: then the reply is these answers, and the error of
 -- each.
 local LIMIT, LIMIT_SIZE = '>I4I7I7I7I7Bi7', 40
-local FAILED = '\255\255\255\255'
+local FAILED = ('\255'):rep(7)
 
 local keys, answers, failures = KEYS, {}, {}
-local charge, counts, limits = ARGV[2] == 'charge', ARGV[3], ARGV[4]
+local charge, look, counts, limits = ARGV[2] == 'charge', ARGV[2] == 'look', ARGV[3], ARGV[4]
 local one_limit, definition = #limits == LIMIT_SIZE, sub(limits, 1, DEFINITION_SIZE)
 local tag, unit, capacity, gain, step, mode, n = unpack(LIMIT, limits)
 
 for i = 1, #keys do -- one block, no function: upvalues would make it a quarter slower
-  local granted = counts == '' and 1 or unpack('>I4', counts, 4 * i - 3)
+  local granted = counts == '' and 1 or unpack('>I7', counts, 7 * i - 6)
   local state, failed = pcall('GET', keys[i]) or '', nil
   if state.err or state ~= '' and #state % RECORD_SIZE ~= HEADER_SIZE then
     state, granted, failed = '', 0, state.err or 'ERR ' .. NO_BUCKET
@@ -51,19 +52,17 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
           break
         end
       end
-      if at > now or mode == ALIGNED then
-        local stored = at
-        if at > now then at = now end -- the clock was set back
-        -- Another definition leaves an `at` between steps: no time counts twice.
-        if mode == ALIGNED then at, clock = at + -at % step, now - now % step end
-        -- Stored even if denied, or the bucket would not refill until `stored`.
-        if stored > now and stored ~= at then set_back = true end
+      if at > now then -- stored even if denied, or the bucket would not refill until then
+        at = now
+        set_back = true
       end
+      -- Another definition leaves an `at` between steps: no time counts twice.
+      if mode == ALIGNED then at, clock = at + -at % step, now - now % step end
       used, cut, at = refill(used, cut, at, clock, gain, step)
 
       -- Take n of it, so many times.
       local left = full - used
-      if need > 0 and not charge and need * granted > left then
+      if need * granted > left and not charge and (need > 0 or look) then
         granted = left < need and 0 or (left - left % need) / need
         if from == 1 then granted_before = granted end -- none is in front of it
       end
@@ -79,10 +78,10 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
         local full_in = wait(used + cut, at, gain, step)
         if full_in > last then last = full_in end
       end
-      records = records .. definition .. pack(AMOUNTS, used, at, cut, 0)
+      records = records .. definition .. pack(AMOUNTS, used, at < now and at or now, cut, 0)
     end
   until granted == granted_before and set_back == back_before
-  answers[i] = pack('>I4', granted) .. records
+  answers[i] = pack('>I7', granted) .. records
 
   if taken or set_back then
     if #state > HEADER_SIZE + found * RECORD_SIZE then -- records of other limits stay, up to MOST_RECORDS
@@ -93,9 +92,8 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
           records = records .. sub(state, from, from + RECORD_SIZE - 1)
         end
       end
-      last = math.max(last, unpack('>I7', state) - now)
     end
-    local reply = store(keys[i], state, records, last)
+    local reply = store(keys[i], state, records, last, set_back)
     failed = type(reply) == 'table' and reply.err
   end
   if failed then answers[i], failures[#failures + 1] = FAILED, failed end

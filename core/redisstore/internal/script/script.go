@@ -47,13 +47,16 @@ func newScript(text string) *Script {
 // times. nil stands for once.
 func PlainArgs(r *bucket.Request, times []int64) (action, counts, limits any) {
 	action, counts = take, once
-	if r.Action == bucket.Charge {
+	switch {
+	case r.Action == bucket.Charge:
 		action = charge
+	case r.Looks():
+		action = look
 	}
 	if times != nil {
 		var c []byte
 		for _, n := range times {
-			c = binary.BigEndian.AppendUint32(c, uint32(n))
+			c = append7(c, n)
 		}
 		counts = c
 	}
@@ -73,7 +76,7 @@ func PlainArgs(r *bucket.Request, times []int64) (action, counts, limits any) {
 }
 
 // As any, because a conversion for each call would allocate.
-var take, charge, once any = "take", "charge", ""
+var take, look, charge, once any = "take", "look", "charge", ""
 
 // FullArg returns the argument of the full script for a request that is decided
 // at about now.
@@ -82,14 +85,12 @@ func FullArg(r *bucket.Request, now int64) string {
 	if starts == nil {
 		starts = r.Set.Starts(now)
 	}
-	b := []byte{byte(r.Action)}
-	b = binary.BigEndian.AppendUint32(b, uint32(r.Most()))
-	b = append7(b, r.When)
+	b := append7([]byte{byte(r.Action)}, r.Most(), r.When)
 	b = binary.BigEndian.AppendUint64(b, r.Ticket)
 	for i := range r.Set.Rates {
 		b = append7(appendLimit(b, r, i), r.Set.Rates[i].Hold, r.EndsOf(i))
 		if r.Set.Rates[i].Steps == bucket.OnCalendar {
-			b = append7(append(b, byte(len(starts[i]))), starts[i]...)
+			b = append7(binary.BigEndian.AppendUint16(b, uint16(len(starts[i]))), starts[i]...)
 		}
 	}
 	return string(b)
@@ -128,9 +129,10 @@ func NewReply(text string) (Reply, error) {
 }
 
 const (
-	answerSize = 25 // of a limit
-	replySize  = 11 // of a request of the full script, in front of its limits' answers
-	failed     = 1<<32 - 1
+	grantedSize = 7
+	answerSize  = 21 // of a limit
+	replySize   = 18 // of a request of the full script, in front of its limits' answers
+	failed      = 1<<56 - 1
 )
 
 // NoBucket is a part of the error of a key that holds something else.
@@ -143,11 +145,11 @@ var errShort = errors.New("unexpected reply of the script: it is too short")
 
 // Plain reads the answer of the next key from a reply of the plain script.
 func (r *Reply) Plain(request *bucket.Request, a *bucket.Answer) error {
-	if len(r.text) < 4 {
+	if len(r.text) < grantedSize {
 		return errShort
 	}
-	a.Now, a.Due, a.There, a.Granted = r.now, r.now, 0, number4(r.text)
-	if r.text = r.text[4:]; a.Granted == failed {
+	a.Now, a.Due, a.There, a.Granted = r.now, r.now, 0, int7(r.text)
+	if r.text = r.text[grantedSize:]; a.Granted == failed {
 		return ErrFailed
 	}
 	n := len(request.Set.Rates)
@@ -170,7 +172,7 @@ func (r *Reply) Full(request *bucket.Request, a *bucket.Answer) error {
 	if len(r.text) < replySize {
 		return errShort
 	}
-	a.Due, a.There = int7(r.text), number4(r.text[7:])
+	a.Granted, a.Due, a.There = int7(r.text), int7(r.text[7:]), number4(r.text[14:])
 	r.text = r.text[replySize:]
 	return r.limits(request, a)
 }
@@ -185,9 +187,8 @@ func (r *Reply) limits(request *bucket.Request, a *bucket.Answer) error {
 	a.Levels.Grow(n)
 	for i := range n {
 		text := r.text[i*answerSize:]
-		a.Granted = number4(text)
-		units := int7(text[4:]) << 8 >> 8 // signed
-		*a.Levels.At(i) = bucket.Left{Units: units, Ready: int7(text[11:]), Full: int7(text[18:])}
+		units := int7(text) << 8 >> 8 // signed
+		*a.Levels.At(i) = bucket.Left{Units: units, Ready: int7(text[7:]), Full: int7(text[14:])}
 	}
 	r.text = r.text[n*answerSize:]
 	a.Decided(request)
