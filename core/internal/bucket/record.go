@@ -89,7 +89,7 @@ func product(a, b int64) int64 {
 // stored, or it would not refill until the clock is there again.
 //
 // Another definition may leave an At between steps. It is rounded up, so that
-// no time counts twice, and may then be behind now; see stored.
+// no time counts twice, and may then be behind now.
 func (r *Record) bring(now int64, l *Rate, starts []int64) (setBack bool) {
 	stored := r.At
 	at := min(stored, now)
@@ -110,13 +110,6 @@ func (r *Record) bring(now int64, l *Rate, starts []int64) (setBack bool) {
 		r.At = start(starts, l.Step, r.At)
 	}
 	return stored > now
-}
-
-// stored is the record as it is stored: its At is never behind now, or it would
-// look as if the clock was set back. It is rounded up again when it is read.
-func (r Record) stored(now int64) Record {
-	r.At = min(r.At, now)
-	return r
 }
 
 // wait returns in how many µs the bucket gains so many units.
