@@ -112,7 +112,9 @@ func (d *decision) look() {
 			l.starts = starts[i]
 		}
 		l.Record = b.place(rate, i, d.now)
-		l.convert(rate)
+		if l.Unit != rate.Unit || l.Capacity != rate.Capacity {
+			l.convert(rate)
+		}
 		if rate.Gain == 0 {
 			l.Used, l.Cut = 0, 0
 		}
@@ -166,10 +168,10 @@ func (d *decision) grant() int64 {
 		l := &d.levels[i]
 		switch left := l.left() + l.ends*l.Unit; {
 		case r.Action == Extend && l.ends > 0: // its hold is still there
-		case l.need > 0:
-			granted = min(granted, max(0, left)/l.need)
-		case d.looks && left < 0:
+		case left < l.need && (l.need > 0 || d.looks):
 			granted = 0
+		case l.need > 0 && granted > 1:
+			granted = min(granted, left/l.need)
 		}
 	}
 	return granted
@@ -235,22 +237,24 @@ func (d *decision) tell(a *Answer) {
 // readyFor is in how many µs a limit has what was denied, or, if the request
 // was granted, a token.
 func (d *decision) readyFor(l *level) int64 {
+	units := l.need
 	switch {
 	case d.granted > 0:
-		return d.ready(l, l.Unit)
+		units = l.Unit
 	case l.need <= 0 && !d.looks: // nothing was asked of it
 		return 0
 	}
-	return d.ready(l, l.need)
+	if l.left() >= units {
+		return 0
+	}
+	return d.ready(l, units)
 }
 
-// ready is in how many µs a limit has so many units, if nobody ends a hold
-// before its time.
+// ready is in how many µs a limit has so many units, which is more than it has,
+// if nobody ends a hold before its time.
 func (d *decision) ready(l *level, units int64) int64 {
 	full := l.rate.Full
 	switch {
-	case l.left() >= units:
-		return 0
 	case units > full:
 		return Forever
 	case l.Held == 0:

@@ -30,9 +30,6 @@ type Record struct {
 // stays used. A smaller capacity makes no debt of it: what it can't take is
 // cut, and is used again when the capacity grows.
 func (r *Record) convert(l *Rate) {
-	if r.Unit == l.Unit && r.Capacity == l.Capacity {
-		return
-	}
 	if r.Unit != l.Unit {
 		r.Used, r.Cut = rescaled(r.Used, r.Unit, l.Unit), rescaled(r.Cut, r.Unit, l.Unit)
 	}
