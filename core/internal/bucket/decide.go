@@ -75,24 +75,7 @@ func (l *level) wait(units, now int64) int64 { return l.Record.wait(units, now, 
 func (d *decision) look() {
 	b, r := d.bucket, d.request
 	if r.Set.Holds {
-		if len(b.Holds) == 0 { // in Redis, holds may be lost without the state
-			for i := range b.Records {
-				b.Records[i].Held = 0
-			}
-		}
-		if back := d.behind(); back > 0 {
-			for i := range b.Holds {
-				b.Holds[i].End -= back
-			}
-			for i := range b.Records {
-				b.Records[i].At = min(b.Records[i].At, d.now)
-			}
-			d.setBack = true
-		}
-		for len(b.Holds) > 0 && b.Holds[0].End <= d.now {
-			b.release(b.Holds[0])
-			b.Holds, d.changed = b.Holds[1:], true
-		}
+		d.endHolds()
 	}
 	starts := r.Starts
 	if starts == nil && !r.Set.Plain {
@@ -131,6 +114,33 @@ func (d *decision) look() {
 			l.ends = n
 			d.there++
 		}
+	}
+}
+
+// endHolds takes the holds that have ended off their records, and those that
+// Redis has lost.
+func (d *decision) endHolds() {
+	b := d.bucket
+	if len(b.Records) == 0 && len(b.Holds) > 0 { // in Redis, the state may be lost without its holds
+		b.Holds, d.changed = nil, true
+	}
+	if len(b.Holds) == 0 { // and they without the state
+		for i := range b.Records {
+			b.Records[i].Held = 0
+		}
+	}
+	if back := d.behind(); back > 0 {
+		for i := range b.Holds {
+			b.Holds[i].End -= back
+		}
+		for i := range b.Records {
+			b.Records[i].At = min(b.Records[i].At, d.now)
+		}
+		d.setBack = true
+	}
+	for len(b.Holds) > 0 && b.Holds[0].End <= d.now {
+		b.release(b.Holds[0])
+		b.Holds, d.changed = b.Holds[1:], true
 	}
 }
 

@@ -105,7 +105,12 @@ local function read(text, state, holds)
 
   if not holding then return r end
   set_back(r)
-  if call('EXISTS', holds) == 0 then -- Redis may have lost them
+  local held = call('EXISTS', holds) == 1 -- Redis may have lost one of the two keys
+  if held and state == '' then
+    call('DEL', holds)
+    held, r.write = false, true
+  end
+  if not held then
     for _, record in pairs(r.records) do record.held = 0 end
     return r
   end
