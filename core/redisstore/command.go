@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"time"
 
@@ -76,7 +77,7 @@ func newBatch(calls []*call, oneKey bool) *batch {
 			continue
 		}
 		slot := &latest[r.Hash()%uint64(len(latest))]
-		into := b.openFor(c, oneKey)
+		var has *command // that has the key
 		if *slot > 0 {
 			at := places[*slot-1]
 			if k := &at.command.keys[at.key]; k.key == c.key && at.command.takes(c) {
@@ -88,10 +89,12 @@ func newBatch(calls []*call, oneKey bool) *batch {
 					k.times++
 					continue
 				}
-				if at.command == into { // a key is once in a command
-					into = nil
-				}
+				has = at.command
 			}
+		}
+		into := b.openFor(c, oneKey)
+		if into == has { // a key is once in a command
+			into = nil
 		}
 		if into == nil {
 			into = new(command)
@@ -132,18 +135,12 @@ func (b *batch) add(i int, cmd *command) {
 	cmd.keys = append(cmd.keys, keyed{key: c.key, times: c.request.Most(), first: i, last: i})
 }
 
-// of calls do with the index of each call of a command.
-func (b *batch) of(cmd *command, do func(i int)) {
-	for k := range cmd.keys {
-		b.ofKey(&cmd.keys[k], do)
-	}
-}
-
-func (b *batch) ofKey(k *keyed, do func(i int)) {
-	for i := k.first; ; i = b.next[i] - 1 {
-		do(i)
-		if i == k.last {
-			return
+// indexes returns the indexes of the calls for a key.
+func (b *batch) indexes(k *keyed) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		i := k.first
+		for yield(i) && i != k.last {
+			i = b.next[i] - 1
 		}
 	}
 }
@@ -222,7 +219,9 @@ func (b *batch) read(cmd *command, reply any) error {
 				text, _ = failures[0].(string)
 				failures = failures[1:]
 			}
-			b.ofKey(k, func(i int) { b.outcomes[i] = outcome{err: keyError(text)} })
+			for i := range b.indexes(k) {
+				b.outcomes[i] = outcome{err: keyError(text)}
+			}
 		case err != nil:
 			return err
 		case k.first != k.last:
@@ -251,11 +250,11 @@ func (b *batch) refused(cmd *command) *command {
 // granted, and have left what the later ones took.
 func (b *batch) share(k *keyed, a store.Answer) {
 	later := a.Granted
-	b.ofKey(k, func(i int) {
-		r := &b.calls[i].request
+	for i := range b.indexes(k) {
+		r, o := &b.calls[i].request, &b.outcomes[i]
 		later--
-		b.outcomes[i] = outcome{answer: a}
-		own := &b.outcomes[i].answer
+		o.answer, o.err = a, nil // an earlier attempt may have set an error
+		own := &o.answer
 		own.Levels.Unshare()
 		if own.Granted = 0; later >= 0 {
 			own.Granted = 1
@@ -267,7 +266,7 @@ func (b *batch) share(k *keyed, a store.Answer) {
 			}
 		}
 		own.Decided(&r.Request)
-	})
+	}
 }
 
 // readFull reads the answers to the requests of one call into o. Of a joint

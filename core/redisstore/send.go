@@ -124,7 +124,11 @@ func (b *batch) fail(cmd *command, err error, sharded bool) {
 	case sharded && crossSlot(err):
 		err = store.ErrApart
 	}
-	b.of(cmd, func(i int) { b.outcomes[i] = outcome{err: err} })
+	for k := range cmd.keys {
+		for i := range b.indexes(&cmd.keys[k]) {
+			b.outcomes[i] = outcome{err: err}
+		}
+	}
 }
 
 // failure returns nil if a server has decided a call, or found that its key
