@@ -17,7 +17,7 @@ func (p *player) changeKey(q request) {
 		case !d.countsRequests() || d.slots():
 		case q.kind == refund:
 			charged[i] = -q.requests
-		case a.ledgers[i].mayOwe(q.requests - p.levelsOf(a, q.process, q.version)[i]):
+		case a.of[q.version][i].mayOwe(q.requests - p.levelsOf(a, q.process, q.version)[i]):
 			charged[i] = q.requests
 		default:
 			return
@@ -25,7 +25,7 @@ func (p *player) changeKey(q request) {
 	}
 	p.change(q, nil, 0)
 	for i, d := range a.limits(q.version) {
-		p.chargeOf(a.ledgers[i], d, charged[i])
+		p.chargeOf(a.of[q.version][i], d, charged[i])
 	}
 	p.ask(request{kind: peek, process: q.process, version: q.version, key: q.key})
 }

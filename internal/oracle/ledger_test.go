@@ -8,7 +8,8 @@ import (
 // account is what the oracle knows of one key.
 type account struct {
 	key      string
-	ledgers  []*ledger // by limit
+	ledgers  []*ledger   // by limit
+	of       [][]*ledger // by version, in the order of its limits
 	turns    bool      // versions decide in turns
 	reserved bool      // there was a reservation
 	setBack  bool      // the clock was set back
@@ -20,6 +21,8 @@ type account struct {
 
 // ledger is what the oracle has seen of one limit of a key.
 type ledger struct {
+	name     string
+	slots    bool
 	defs     []*definition // by version; nil where the limit is missing
 	events   []*event
 	holdings []*holding
@@ -57,25 +60,33 @@ type holding struct {
 
 // newAccount returns the account of a key that limits, by version, decide.
 func newAccount(key string, versions [][]*definition) *account {
-	a := &account{key: key, turns: len(versions) > 1}
-	for i := range versions[0] {
-		l := &ledger{defs: make([]*definition, len(versions))}
-		for v, limits := range versions {
-			if i < len(limits) { // a version may lack the last ones
-				l.defs[v] = limits[i]
-			}
+	a := &account{key: key, turns: len(versions) > 1, of: make([][]*ledger, len(versions))}
+	for v, limits := range versions {
+		for _, d := range limits {
+			l := a.ledger(d, len(versions))
+			l.defs[v] = d
+			a.of[v] = append(a.of[v], l)
 		}
-		a.ledgers = append(a.ledgers, l)
 	}
 	return a
 }
 
-// limits returns the definitions of a version: those of the first ledgers.
+// ledger returns the ledger of a limit, which versions know by its name. Slots
+// and tokens of one name are two limits.
+func (a *account) ledger(d *definition, versions int) *ledger {
+	i := slices.IndexFunc(a.ledgers, func(l *ledger) bool { return l.name == d.Name && l.slots == d.slots() })
+	if i >= 0 {
+		return a.ledgers[i]
+	}
+	l := &ledger{name: d.Name, slots: d.slots(), defs: make([]*definition, versions)}
+	a.ledgers = append(a.ledgers, l)
+	return l
+}
+
+// limits returns the definitions of a version.
 func (a *account) limits(version int) (defs []*definition) {
-	for _, l := range a.ledgers {
-		if d := l.defs[version]; d != nil {
-			defs = append(defs, d)
-		}
+	for _, l := range a.of[version] {
+		defs = append(defs, l.defs[version])
 	}
 	return defs
 }
@@ -89,7 +100,10 @@ func (a *account) any(version int, such func(*definition) bool) bool {
 // decide in turns, a decision of one can change how the other one sees what is
 // reserved or held.
 func (a *account) simple() bool {
-	return !a.turns || !a.reserved && !a.any(0, (*definition).holds)
+	holds := func(l *ledger) bool {
+		return slices.ContainsFunc(l.defs, func(d *definition) bool { return d != nil && d.holds() })
+	}
+	return !a.turns || !a.reserved && !slices.ContainsFunc(a.ledgers, holds)
 }
 
 // metered reports whether a meter knows the level of a limit.
@@ -108,9 +122,11 @@ func (l *ledger) add(e *event) *event {
 	return e
 }
 
-// held returns how many tokens are held, at least and at most.
-func (l *ledger) held(now int64) (least, most int64) {
+// held returns how many tokens are held, at least and at most: where the clock
+// was set back, for no longer than from now.
+func (l *ledger) held(now int64, d *definition) (least, most int64) {
 	for _, h := range l.holdings {
+		h.end = min(h.end, now+d.hold)
 		if !h.ended && h.sure > now {
 			least += h.tokens
 		}

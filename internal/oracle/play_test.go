@@ -50,7 +50,8 @@ type denial struct {
 type decision struct {
 	*account
 	process, version int
-	costs            []int64 // by limit
+	ledgers          []*ledger // of the version's limits
+	costs            []int64   // by limit
 	results          []*core.Result
 	reservations     []*core.Reservation // nil if it is none
 	due              int64               // of a reservation
@@ -151,7 +152,7 @@ func (p *player) step(o op) {
 		}
 	case allow, atMost, together, reserve:
 		q.requests, q.tokens = p.amount(r, q, (*definition).countsRequests), p.amount(r, q, (*definition).countsTokens)
-		q.other = 1 + r.Int64N(p.accounts["b"].ledgers[0].defs[0].Capacity)
+		q.other = 1 + r.Int64N(p.accounts["b"].limits(0)[0].Capacity)
 		switch {
 		case o.kind == reserve && q.requests > 0 && !a.any(q.version, (*definition).slots): // which nobody can reserve
 			p.reserve(q)
@@ -176,7 +177,7 @@ func (p *player) step(o op) {
 // something happens, or just before or after.
 func (p *player) someTime(r *rand.Rand, a *account, version int) int64 {
 	i := r.IntN(len(a.limits(version)))
-	d, l := a.limits(version)[i], a.ledgers[i]
+	d, l := a.limits(version)[i], a.of[version][i]
 	interval := d.RefillInterval.Microseconds()
 	instants := []int64{p.now, p.now + d.hold, p.now + interval, p.now + int64(float64(interval)/max(d.RefillRate, 1))}
 	if d.Mode == core.Aligned {
@@ -328,7 +329,8 @@ func (p *player) ask(q request) view {
 
 // charge returns a decision that takes so much of a key.
 func (p *player) charge(q request, key string, requests, tokens int64) *decision {
-	t := &decision{account: p.accounts[key], process: q.process, version: q.version}
+	a := p.accounts[key]
+	t := &decision{account: a, process: q.process, version: q.version, ledgers: a.of[q.version]}
 	for _, d := range t.limits(q.version) {
 		t.costs = append(t.costs, d.cost(requests, tokens))
 	}
