@@ -8,6 +8,23 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
+// reset forgets a key, on every side: it is full, and nothing is held.
+func (p *player) reset(q request) {
+	p.change(q, nil, 0)
+	for _, l := range p.accounts[q.key].ledgers {
+		for _, e := range l.events {
+			e.tokens, e.holding = 0, nil
+		}
+		for _, h := range l.holdings {
+			p.order++
+			h.ended, h.sure, h.order = true, 0, p.order
+		}
+		l.meter = meter{}
+	}
+	v := p.ask(request{kind: peek, process: q.process, version: q.version, key: q.key})
+	p.require(v.reset == 0, "after a Reset a bucket is full", "%+v: %+v", q, v)
+}
+
 // changeKey refunds or debits requests of a key.
 func (p *player) changeKey(q request) {
 	a := p.accounts[q.key]
@@ -173,7 +190,7 @@ func (p *player) cancel(t *decision) {
 	if t.ended {
 		return
 	}
-	t.ended, t.due = true, min(t.due, p.now)
+	t.ended = true
 	for i, d := range t.limits(t.version) {
 		switch e := t.events[i]; {
 		case e == nil:
@@ -210,17 +227,16 @@ func (p *player) reserve(q request) {
 	if !v.allowed {
 		return
 	}
-	t.due = p.now + v.delay.Microseconds()
 	t.reserved, t.levels, p.denied = true, nil, nil
 	for i, n := range t.costs {
 		e := event{tokens: n}
 		if v.delay > 0 {
-			e.kind, e.at = reserved, t.due
+			e.kind, e.at = reserved, p.now+v.delay.Microseconds()
 		}
 		// It may exceed by its tokens on the limits that were not the last to have
 		// them, by another version's larger capacity, and by the step of a
 		// definition that is rounded.
-		if v.delay > 0 && (t.turns || len(t.costs) > 1 || !t.ledgers[i].defs[0].exact) {
+		if v.delay > 0 && (t.turns || retry.limits[i].retry < v.delay || !t.ledgers[i].defs[0].exact) {
 			e.tokens = 0
 		}
 		if n > 0 {

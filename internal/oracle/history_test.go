@@ -17,6 +17,7 @@ type history struct {
 	setPolicy bool                      // versions change by SetPolicy, not WithLimits
 	expires   bool                      // keys of Redis expire by the history's clock
 	greedy    bool                      // it mostly asks for all that is left
+	oneShard  bool                      // a MemoryStore has all keys under one lock
 	start     int64
 	ops       []op
 }
@@ -42,6 +43,8 @@ const (
 	settle   kind = "settle"
 	release  kind = "release"
 	hold     kind = "hold"
+	reset    kind = "reset"
+	fresh    kind = "fresh" // a request of another key
 	retry    kind = "retry" // wait RetryAfter
 	rest     kind = "rest"  // wait ResetAfter
 	move     kind = "move"  // the clock
@@ -55,6 +58,7 @@ func draw(seed uint64) *history {
 		limits:    map[string][][]core.Limit{"b": {{drawLimit(r).WithName("sole")}}},
 		setPolicy: chance(r, 0.5),
 		greedy:    chance(r, 0.4),
+		oneShard:  chance(r, 0.5),
 		start:     time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro() + r.Int64N(20*365*day),
 	}
 	a := drawLimits(r)
@@ -70,6 +74,11 @@ func draw(seed uint64) *history {
 	for _, k := range []kind{atMost, together, peek, reserve, cancel, refund, debit, undo, settle} {
 		if chance(r, 0.4) {
 			kinds = append(kinds, k, k)
+		}
+	}
+	for _, k := range []kind{reset, fresh} {
+		if chance(r, 0.2) {
+			kinds = append(kinds, k)
 		}
 	}
 	if slices.ContainsFunc(a, func(l core.Limit) bool { return define(l).holds() }) {

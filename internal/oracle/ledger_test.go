@@ -10,9 +10,9 @@ type account struct {
 	key      string
 	ledgers  []*ledger   // by limit
 	of       [][]*ledger // by version, in the order of its limits
-	turns    bool      // versions decide in turns
-	reserved bool      // there was a reservation
-	setBack  bool      // the clock was set back
+	turns    bool        // versions decide in turns
+	reserved bool        // there was a reservation
+	setBack  bool        // the clock was set back
 
 	levels []int64 // that a version saw at an instant; nil if they have changed
 	seenBy int

@@ -35,8 +35,10 @@ type request struct {
 	process, version int
 	key              string
 	requests, tokens int64
-	countsTokens     bool  // a limit does
-	other            int64 // together: requests of key b
+	countsTokens     bool   // a limit does
+	other            int64  // together: requests of key b
+	twice            int64  // together: how many of requests are a second charge of the key
+	fresh            string // what makes it another key, which nobody has used
 }
 
 // denial is a denied request. It holds while its accounts don't change.
@@ -54,7 +56,6 @@ type decision struct {
 	costs            []int64   // by limit
 	results          []*core.Result
 	reservations     []*core.Reservation // nil if it is none
-	due              int64               // of a reservation
 	events           []*event            // by limit; nil: nothing counts
 	holdings         []*holding          // by limit; nil: nothing is held
 	ended, released  bool                // undone, settled or canceled; its slots are released
@@ -153,6 +154,9 @@ func (p *player) step(o op) {
 	case allow, atMost, together, reserve:
 		q.requests, q.tokens = p.amount(r, q, (*definition).countsRequests), p.amount(r, q, (*definition).countsTokens)
 		q.other = 1 + r.Int64N(p.accounts["b"].limits(0)[0].Capacity)
+		if o.kind == together && chance(r, 0.3) {
+			q.twice = r.Int64N(q.requests + 1)
+		}
 		switch {
 		case o.kind == reserve && q.requests > 0 && !a.any(q.version, (*definition).slots): // which nobody can reserve
 			p.reserve(q)
@@ -162,6 +166,14 @@ func (p *player) step(o op) {
 		case o.kind == allow, o.kind == together && q.key == "a":
 			p.ask(q)
 		}
+	case reset:
+		p.reset(q)
+	case fresh:
+		if q.fresh, q.tokens = fmt.Sprint(o.seed), 1; countsRequests {
+			q.requests = 1
+		}
+		v := p.each(q, func(s *side) []view { whole, _ := s.decide(p.history, q); return []view{whole} })[0]
+		p.require(v.failed == nil && v.allowed, "a new bucket is full", "%+v: %+v", q, v)
 	case refund, debit:
 		if q.requests = r.Int64N(1 + p.amount(r, q, (*definition).countsRequests)); countsRequests {
 			p.changeKey(q)
@@ -252,6 +264,19 @@ func (p *player) setBack(by int64) {
 	p.stretch++
 }
 
+// mayForget notes that a store may forget a key for another one: it is full for
+// who wrote it last, but maybe not for another version.
+func (p *player) mayForget(other string) {
+	for _, a := range p.accounts {
+		if a.key != other && a.turns {
+			a.levels = nil
+			if p.denied != nil && p.denied.key == a.key {
+				p.denied = nil
+			}
+		}
+	}
+}
+
 // known reports whether the levels that a version has now were seen.
 func (p *player) known(a *account, version int) bool {
 	return a.levels != nil && a.seenAt == p.now && a.seenBy == version && a.simple()
@@ -267,7 +292,10 @@ func (p *player) levelsOf(a *account, process, version int) []int64 {
 
 // each asks the same on every side, and returns what the first one answers. Both
 // stores decide alike, to the last bit.
-func (p *player) each(q any, ask func(s *side) []view) []view {
+func (p *player) each(q request, ask func(s *side) []view) []view {
+	if q.kind != peek {
+		p.mayForget(q.key + q.fresh)
+	}
 	var first []view
 	for i, s := range p.sides {
 		if s.expiry != nil {
@@ -298,13 +326,19 @@ func (p *player) ask(q request) view {
 		whole, parts := s.decide(p.history, q)
 		views := []view{whole}
 		for i, r := range parts {
-			decisions[i].results = append(decisions[i].results, r)
+			if i < len(decisions) {
+				decisions[i].results = append(decisions[i].results, r)
+			}
 			views = append(views, look(r, nil))
 		}
 		return views
 	})
 	p.decisions++
 	whole, parts := views[0], views[1:]
+	for len(parts) > len(decisions) {
+		p.require(reflect.DeepEqual(parts[0], parts[len(decisions)]), "charges of one limiter and key are one decision", "%+v: %+v", q, parts)
+		parts = parts[:len(decisions)]
+	}
 	p.require(whole.failed == nil, "a request is decided", "%+v: %v", q, whole.failed)
 	if q.kind == atMost {
 		decisions[0].costs = p.charge(q, q.key, whole.cost, 0).costs
@@ -320,6 +354,9 @@ func (p *player) ask(q request) view {
 		}
 		p.leavesTheRest(t.account, t.version, parts[i])
 		t.levels, t.seenAt, t.seenBy = parts[i].levels(), p.now, t.version
+	}
+	if q.kind == together {
+		p.mayForget("")
 	}
 	if !whole.allowed && q.kind != peek {
 		p.denied = &denial{q, p.now, whole.retry}
