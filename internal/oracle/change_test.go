@@ -192,13 +192,21 @@ func (p *player) cancel(t *decision) {
 	}
 	t.ended = true
 	for i, d := range t.limits(t.version) {
-		switch e := t.events[i]; {
-		case e == nil:
+		e, l := t.events[i], t.ledgers[i]
+		if e == nil {
+			continue
+		}
+		meter := l.meter
+		if d.exact {
+			meter.cancel(d, p.now, e.at, t.costs[i])
+		}
+		switch {
 		case e.at <= p.now || e.tokens == 0 || e.stretch != p.stretch:
-			p.chargeOf(t.ledgers[i], d, -t.costs[i])
+			p.chargeOf(l, d, -t.costs[i])
 		default:
 			e.tokens = 0
 		}
+		l.meter = meter
 	}
 }
 
@@ -239,9 +247,11 @@ func (p *player) reserve(q request) {
 		if v.delay > 0 && (t.turns || retry.limits[i].retry < v.delay || !t.ledgers[i].defs[0].exact) {
 			e.tokens = 0
 		}
-		if n > 0 {
-			t.events[i] = p.note(t.ledgers[i], e)
+		if l := t.ledgers[i]; n > 0 {
+			t.events[i] = p.note(l, e)
+			l.meter.take(l.defs[q.version], p.now, n)
 		}
 	}
+	p.leavesTheRest(t.account, q.version, v)
 	p.allowed = append(p.allowed, t)
 }

@@ -108,7 +108,7 @@ func (a *account) simple() bool {
 
 // metered reports whether a meter knows the level of a limit.
 func (a *account) metered(d *definition) bool {
-	return d.exact && !a.turns && !a.reserved && !a.setBack && !d.slots() && !(d.stepped() && d.holds())
+	return d.exact && !a.turns && !(a.reserved && d.calendar()) && !a.setBack && !d.slots() && !(d.stepped() && d.holds())
 }
 
 func (l *ledger) add(e *event) *event {
@@ -210,7 +210,7 @@ func (l *ledger) exceeded(tokens int64, first, last *event, more int64) bool {
 }
 
 // meter is the bucket of an exact definition, as it is documented. It knows
-// neither reservations nor versions nor a clock that is set back.
+// neither versions nor a clock that is set back.
 type meter struct {
 	used int64 // in parts of 1/den token; above the capacity: a debt
 	at   int64 // the last step that has counted: an instant if Stepped, else a position
@@ -218,10 +218,7 @@ type meter struct {
 
 // refill counts the steps until an instant.
 func (m *meter) refill(d *definition, now int64) {
-	now, step := d.position(now), int64(1)
-	if d.stepped() {
-		step = d.step
-	}
+	now, step := d.position(now), d.every()
 	if steps := (now - m.at) / step; m.used > 0 && steps < ceil(m.used, d.num) {
 		m.used -= steps * d.num
 		m.at += steps * step
@@ -238,6 +235,20 @@ func (m *meter) take(d *definition, now, tokens int64) {
 	}
 }
 
+// cancel gives back tokens that were reserved for an instant, but for those that
+// refill from then on until the debt is paid: they are reserved behind it.
+func (m *meter) cancel(d *definition, now, due, tokens int64) {
+	m.refill(d, now)
+	due, now = d.position(due), d.position(now)
+	if debt := m.used - d.Capacity*d.den; debt > 0 {
+		now = m.at + ceil(debt, d.num)*d.every()
+	}
+	steps := max(0, (now-m.at)/d.every()-floor(due-m.at, d.every()))
+	if steps < ceil(tokens*d.den, d.num) {
+		m.used = max(0, m.used-(tokens*d.den-steps*d.num))
+	}
+}
+
 // level returns how many whole tokens are left, below 0 for a debt.
 func (m *meter) level(d *definition, now, held int64) int64 {
 	m.refill(d, now)
@@ -246,3 +257,11 @@ func (m *meter) level(d *definition, now, held int64) int64 {
 
 // ceil returns a/b, rounded up, of a from 0.
 func ceil(a, b int64) int64 { return a/b + min(1, a%b) }
+
+// floor returns a/b, rounded down.
+func floor(a, b int64) int64 {
+	if a < 0 {
+		return -ceil(-a, b)
+	}
+	return a / b
+}
