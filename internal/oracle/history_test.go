@@ -15,6 +15,7 @@ import (
 type history struct {
 	limits    map[string][][]core.Limit // by policy and version; mostly there is one
 	setPolicy bool                      // versions change by SetPolicy, not WithLimits
+	forgets   bool                      // a store may forget a key that is full
 	expires   bool                      // keys of Redis expire by the history's clock
 	greedy    bool                      // it mostly asks for all that is left
 	oneShard  bool                      // a MemoryStore has all keys under one lock
@@ -58,7 +59,6 @@ func draw(seed uint64) *history {
 		limits:    map[string][][]core.Limit{"b": {{drawLimit(r).WithName("sole")}}},
 		setPolicy: chance(r, 0.5),
 		greedy:    chance(r, 0.4),
-		oneShard:  chance(r, 0.5),
 		start:     time.Date(pick(r, 2020, 2020, 2020, 1971, 2080), 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro() + r.Int64N(20*365*day),
 	}
 	a := drawLimits(r)
@@ -79,20 +79,18 @@ func draw(seed uint64) *history {
 			kinds = append(kinds, k, k)
 		}
 	}
-	for _, k := range []kind{reset, fresh} {
-		if chance(r, 0.2) {
-			kinds = append(kinds, k)
-		}
-	}
 	if slices.ContainsFunc(slices.Concat(h.limits["a"]...), func(l core.Limit) bool { return define(l).holds() }) {
 		kinds = append(kinds, release, release, settle, settle, hold)
 	}
 	if chance(r, 0.15) {
 		kinds = append(kinds, back)
 	}
-	// A key that has expired decides as a full one for the definition that wrote
-	// it last, unless the clock is set back.
-	h.expires = len(h.limits["a"]) == 1 && !slices.Contains(kinds, back) && chance(r, 0.5)
+	// A key that has expired, or was dropped, decides as a full one for the
+	// definition that wrote it last, unless the clock is set back.
+	if h.forgets = len(h.limits["a"]) == 1 && !slices.Contains(kinds, back); h.forgets {
+		h.expires, h.oneShard = chance(r, 0.5), chance(r, 0.5)
+		kinds = append(kinds, pick(r, allow, reset, fresh))
+	}
 	for range 20 + r.IntN(100) {
 		h.ops = append(h.ops, op{pick(r, kinds...), r.Uint64()})
 	}

@@ -118,11 +118,23 @@ func (h *history) play(clients [2]*redis.Client, log *[]string) (decisions int, 
 			decisions, failed = p.decisions, &b
 		}
 	}()
+	if !h.forgets {
+		p.begin()
+	}
 	for _, o := range h.ops {
 		p.step(o)
 	}
 	p.windows()
 	return p.decisions, nil
+}
+
+// begin uses both keys, so that a MemoryStore drops none for the other one.
+func (p *player) begin() {
+	q := request{kind: together, key: "a", other: 1, countsTokens: p.accounts["a"].any(0, (*definition).countsTokens), tokens: 1}
+	if p.accounts["a"].any(0, (*definition).countsRequests) {
+		q.requests = 1
+	}
+	p.ask(q)
 }
 
 // step plays one step.
@@ -264,19 +276,6 @@ func (p *player) setBack(by int64) {
 	p.stretch++
 }
 
-// mayForget notes that a store may forget a key for another one: it is full for
-// who wrote it last, but maybe not for another version.
-func (p *player) mayForget(other string) {
-	for _, a := range p.accounts {
-		if a.key != other && a.turns {
-			a.levels = nil
-			if p.denied != nil && p.denied.key == a.key {
-				p.denied = nil
-			}
-		}
-	}
-}
-
 // known reports whether the levels that a version has now were seen.
 func (p *player) known(a *account, version int) bool {
 	return a.levels != nil && a.seenAt == p.now && a.seenBy == version && a.simple()
@@ -293,9 +292,6 @@ func (p *player) levelsOf(a *account, process, version int) []int64 {
 // each asks the same on every side, and returns what the first one answers. Both
 // stores decide alike, to the last bit.
 func (p *player) each(q request, ask func(s *side) []view) []view {
-	if q.kind != peek {
-		p.mayForget(q.key + q.fresh)
-	}
 	var first []view
 	for i, s := range p.sides {
 		if s.expiry != nil {
@@ -354,9 +350,6 @@ func (p *player) ask(q request) view {
 		}
 		p.leavesTheRest(t.account, t.version, parts[i])
 		t.levels, t.seenAt, t.seenBy = parts[i].levels(), p.now, t.version
-	}
-	if q.kind == together {
-		p.mayForget("")
 	}
 	if !whole.allowed && q.kind != peek {
 		p.denied = &denial{q, p.now, whole.retry}
