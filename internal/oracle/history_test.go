@@ -87,7 +87,7 @@ func draw(seed uint64) *history {
 	}
 	// A key that has expired, or was dropped, decides as a full one for the
 	// definition that wrote it last, unless the clock is set back.
-	if h.forgets = len(h.limits["a"]) == 1 && !slices.Contains(kinds, back); h.forgets {
+	if h.forgets = !slices.Contains(kinds, back) && (len(h.limits["a"]) == 1 || chance(r, 0.5)); h.forgets {
 		h.expires, h.oneShard = chance(r, 0.5), chance(r, 0.5)
 		kinds = append(kinds, pick(r, allow, reset, fresh))
 	}

@@ -14,6 +14,10 @@ type account struct {
 	reserved bool        // there was a reservation
 	setBack  bool        // the clock was set back
 
+	// The store may forget a key that is full for the version that wrote it last,
+	// and not for another one.
+	forgotten bool
+
 	levels []int64 // that a version saw at an instant; nil if they have changed
 	seenBy int
 	seenAt int64
@@ -103,7 +107,7 @@ func (a *account) simple() bool {
 	holds := func(l *ledger) bool {
 		return slices.ContainsFunc(l.defs, func(d *definition) bool { return d != nil && d.holds() })
 	}
-	return !a.turns || !a.reserved && !slices.ContainsFunc(a.ledgers, holds)
+	return !a.turns || !a.forgotten && !a.reserved && !slices.ContainsFunc(a.ledgers, holds)
 }
 
 // metered reports whether a meter knows the level of a limit.

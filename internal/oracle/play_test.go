@@ -102,6 +102,11 @@ const farthest = 50 * 365 * 24 * time.Hour
 
 // play plays a history, and returns how many decisions were made.
 func (h *history) play(clients [2]*redis.Client, log *[]string) (decisions int, failed *broken) {
+	if clients[0] != nil && len(h.limits["a"]) > 1 { // the stores forget at different times
+		alike := *h
+		alike.forgets, alike.expires, alike.oneShard = false, false, false
+		h = &alike
+	}
 	p := &player{history: h, now: h.start, accounts: make(map[string]*account), log: log}
 	for policy, versions := range h.limits {
 		defs := make([][]*definition, len(versions))
@@ -111,6 +116,7 @@ func (h *history) play(clients [2]*redis.Client, log *[]string) (decisions int, 
 			}
 		}
 		p.accounts[policy] = newAccount(policy, defs)
+		p.accounts[policy].forgotten = h.forgets && len(versions) > 1
 	}
 	defer p.open(clients)()
 	defer func() {
@@ -179,8 +185,13 @@ func (p *player) step(o op) {
 			p.ask(q)
 		}
 	case reset:
-		p.reset(q)
+		if p.forgets {
+			p.reset(q)
+		}
 	case fresh:
+		if !p.forgets {
+			return
+		}
 		if q.fresh, q.tokens = fmt.Sprint(o.seed), 1; countsRequests {
 			q.requests = 1
 		}

@@ -74,7 +74,7 @@ func (p *player) leavesTheRest(a *account, version int, v view) {
 func (p *player) retries(d *denial) {
 	at := d.at + d.retry.Microseconds()
 	far := func(l *definition) bool { return l.calendar() && d.retry.Microseconds() > l.step }
-	if at-1 > p.now && !p.accounts[d.key].any(d.version, far) && !(d.kind == together && p.accounts["b"].any(0, far)) {
+	if at-1 > p.now && !p.accounts[d.key].forgotten && !p.accounts[d.key].any(d.version, far) && !(d.kind == together && p.accounts["b"].any(0, far)) {
 		p.moveTo(at - 1)
 		v := p.ask(d.request)
 		p.require(!v.allowed && v.retry == time.Microsecond, "a microsecond before RetryAfter nobody is allowed", "%+v: %v", d, v.retry)
@@ -91,7 +91,7 @@ func (p *player) rests(q request) {
 	if v.reset > farthest || full >= latest {
 		return
 	}
-	if full-1 > p.now && !a.any(q.version, (*definition).holds) && !a.any(q.version, (*definition).calendar) {
+	if full-1 > p.now && !a.forgotten && !a.any(q.version, (*definition).holds) && !a.any(q.version, (*definition).calendar) {
 		p.moveTo(full - 1)
 		early := p.ask(q)
 		p.require(early.reset == time.Microsecond, promise, "%+v: ResetAfter was %v, and a microsecond before it is %v", q, v.reset, early.reset)
