@@ -25,17 +25,17 @@ func (p *player) reset(q request) {
 	p.require(v.reset == 0, "after a Reset a bucket is full", "%+v: %+v", q, v)
 }
 
-// changeKey refunds or debits requests of a key.
+// changeKey refunds or debits requests and tokens of a key.
 func (p *player) changeKey(q request) {
 	a := p.accounts[q.key]
 	charged := make([]int64, len(a.limits(q.version)))
 	for i, d := range a.limits(q.version) {
-		switch {
-		case !d.countsRequests() || d.slots():
+		switch n := d.cost(q.requests, q.tokens); {
+		case d.slots():
 		case q.kind == refund:
-			charged[i] = -q.requests
-		case a.of[q.version][i].mayOwe(q.requests - p.levelsOf(a, q.process, q.version)[i]):
-			charged[i] = q.requests
+			charged[i] = -n
+		case a.of[q.version][i].mayOwe(n - p.levelsOf(a, q.process, q.version)[i]):
+			charged[i] = n
 		default:
 			return
 		}

@@ -198,9 +198,8 @@ func (p *player) step(o op) {
 		v := p.each(q, func(s *side) []view { whole, _ := s.decide(p.history, q); return []view{whole} })[0]
 		p.require(v.failed == nil && v.allowed, "a new bucket is full", "%+v: %+v", q, v)
 	case refund, debit:
-		if q.requests = r.Int64N(1 + p.amount(r, q, (*definition).countsRequests)); countsRequests {
-			p.changeKey(q)
-		}
+		q.requests, q.tokens = r.Int64N(1+p.amount(r, q, (*definition).countsRequests)), r.Int64N(1+p.amount(r, q, (*definition).countsTokens))
+		p.changeKey(q)
 	default:
 		if t != nil && (t.reservations != nil) == (o.kind == cancel) {
 			p.changeDecision(o.kind, t, q.version, r)

@@ -80,13 +80,19 @@ func (s *side) limiter(h *history, process, version int, policy string) *core.Li
 	return l
 }
 
-// decide asks for a decision. It returns the whole and its parts.
-func (s *side) decide(h *history, q request) (whole view, parts []*core.Result) {
-	ctx, l := context.Background(), s.limiter(h, q.process, q.version, q.key)
+// units is what a request takes.
+func (q request) units() core.Units {
 	units := core.Units{core.Requests: q.requests}
 	if q.countsTokens {
 		units["tokens"] = q.tokens
 	}
+	return units
+}
+
+// decide asks for a decision. It returns the whole and its parts.
+func (s *side) decide(h *history, q request) (whole view, parts []*core.Result) {
+	ctx, l := context.Background(), s.limiter(h, q.process, q.version, q.key)
+	units := q.units()
 	var r core.Result
 	var err error
 	switch {
@@ -137,9 +143,9 @@ func (s *side) change(h *history, q request, t *decision, used int64) error {
 	case reset:
 		return l.Reset(ctx, q.key)
 	case refund:
-		return l.Refund(ctx, q.key, q.requests)
+		return l.RefundUnits(ctx, q.key, q.units())
 	case debit:
-		return l.Debit(ctx, q.key, q.requests)
+		return l.DebitUnits(ctx, q.key, q.units())
 	case cancel:
 		return t.reservations[s.index].Cancel(ctx)
 	case undo:
