@@ -41,6 +41,7 @@ func (p *player) changeKey(q request) {
 		}
 	}
 	p.change(q, nil, 0)
+	a.use(q.version, p.now, charged)
 	for i, d := range a.limits(q.version) {
 		p.chargeOf(a.of[q.version][i], d, charged[i])
 	}
@@ -114,6 +115,13 @@ func (p *player) changeDecision(k kind, t *decision, version int, r *rand.Rand) 
 // end notes that a decision is undone, settled or released, of which so many
 // tokens were used.
 func (p *player) end(t *decision, k kind, used int64) {
+	back := make([]int64, len(t.costs)) // of limits that hold nothing
+	for i, d := range t.limits(t.version) {
+		if !t.ended && !d.holds() && k != release && (k != settle || d.countsTokens()) {
+			back[i] = used - t.costs[i]
+		}
+	}
+	t.use(t.version, p.now, back)
 	for i, d := range t.limits(t.version) {
 		l, h := t.ledgers[i], t.holdings[i]
 		switch {

@@ -3,6 +3,8 @@ package oracle
 import (
 	"cmp"
 	"slices"
+
+	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 // account is what the oracle knows of one key.
@@ -31,6 +33,7 @@ type ledger struct {
 	events   []*event
 	holdings []*holding
 	meter    meter
+	total    total // while versions decide in turns
 }
 
 // event is tokens of a limit, and when they count.
@@ -115,6 +118,32 @@ func (a *account) metered(d *definition) bool {
 	return d.exact && !a.turns && !(a.reserved && d.calendar()) && !a.setBack && !d.slots() && !(d.stepped() && d.holds())
 }
 
+// totaled reports whether totals tell what versions in turns have left.
+func (a *account) totaled() bool {
+	told := func(l *ledger) bool {
+		return !slices.ContainsFunc(l.defs, func(d *definition) bool {
+			return d != nil && (!d.exact || d.holds() || d.stepped() || d.calendar())
+		})
+	}
+	return a.turns && !a.forgotten && !a.reserved && !a.setBack && !slices.ContainsFunc(a.ledgers, func(l *ledger) bool { return !told(l) })
+}
+
+// use notes that a version took tokens of its limits; of a negative number, that
+// they came back. If it took nothing, nothing is written, and its rate does not
+// count.
+func (a *account) use(version int, now int64, tokens []int64) {
+	moves := false
+	for i, l := range a.of[version] {
+		moves = moves || tokens[i] > 0 || tokens[i] < 0 && l.total.until(l.defs[version], now).used > 0
+	}
+	for i, l := range a.of[version] {
+		if d := l.defs[version]; moves && !d.slots() && !d.calendar() {
+			l.total = l.total.until(d, now)
+			l.total.used = max(0, l.total.used+float64(tokens[i]))
+		}
+	}
+}
+
 func (l *ledger) add(e *event) *event {
 	e.steps = make([]int64, len(l.defs))
 	for i, d := range l.defs {
@@ -139,6 +168,16 @@ func (l *ledger) held(now int64, d *definition) (least, most int64) {
 		}
 	}
 	return least, most
+}
+
+// largest returns the largest capacity of all versions.
+func (l *ledger) largest() (capacity int64) {
+	for _, d := range l.defs {
+		if d != nil {
+			capacity = max(capacity, d.Capacity)
+		}
+	}
+	return capacity
 }
 
 // mayOwe reports whether a bucket may owe so much: under every version at least
@@ -192,10 +231,10 @@ func (e *event) countsUntil(last *event) int64 {
 // versions in turns the largest capacity and the fastest rate count, for the
 // longest step more.
 func (l *ledger) exceeded(tokens int64, first, last *event, more int64) bool {
-	capacity, longest, versions := int64(0), int64(0), 0
+	capacity, longest, versions := l.largest(), int64(0), 0
 	for _, d := range l.defs {
 		if d != nil {
-			capacity, longest, versions = max(capacity, d.Capacity), max(longest, d.step), versions+1
+			longest, versions = max(longest, d.step), versions+1
 		}
 	}
 	return !slices.ContainsFunc(l.defs, func(d *definition) bool {
@@ -257,6 +296,29 @@ func (m *meter) cancel(d *definition, now, due, tokens int64) {
 func (m *meter) level(d *definition, now, held int64) int64 {
 	m.refill(d, now)
 	return d.Capacity - held - ceil(m.used, d.den)
+}
+
+// total is the tokens of a limit that versions in turns have used, with those
+// that a smaller capacity has cut: all is used where the capacity is largest. A
+// rate counts from the last write.
+type total struct {
+	used float64
+	at   int64
+}
+
+// until is the total at an instant, as a version refills it.
+func (t total) until(d *definition, now int64) total {
+	at, clock := t.at, now
+	if d.Mode == core.Aligned {
+		at, clock = ceil(at, d.step)*d.step, floor(now, d.step)*d.step
+	}
+	if steps := (clock - at) / d.step; steps > 0 {
+		at, t.used = at+steps*d.step, max(0, t.used-float64(steps)*float64(d.num)/float64(d.den))
+	}
+	if t.at = min(at, now); t.used < 1e-6 {
+		t = total{at: clock}
+	}
+	return t
 }
 
 // ceil returns a/b, rounded up, of a from 0.

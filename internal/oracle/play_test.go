@@ -383,6 +383,7 @@ func (p *player) took(t *decision) {
 	if slices.Max(t.costs) == 0 {
 		return
 	}
+	t.use(t.version, p.now, t.costs)
 	for i, d := range t.limits(t.version) {
 		if t.costs[i] > 0 {
 			p.tookOf(t, i, d)

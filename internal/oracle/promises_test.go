@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -65,6 +66,10 @@ func (p *player) leavesTheRest(a *account, version int, v view) {
 		if a.metered(d) {
 			want := l.meter.level(d, p.now, most)
 			p.require(level == want, "nothing is lost, and nothing comes from nowhere", "limit %d of %s has %d tokens, want %d", i, a.key, level, want)
+		}
+		if a.totaled() && d.Capacity == l.largest() {
+			want := float64(d.Capacity) - l.total.until(d, p.now).used
+			p.require(math.Floor(want-0.01) <= float64(level) && float64(level) <= want+0.01, "limits that change keep what was used", "limit %d of %s has %d tokens, want %f", i, a.key, level, want)
 		}
 	}
 }
