@@ -94,16 +94,20 @@ func clockOutOfRange(s *subject) {
 	s.clock.at(start)
 	s.no(l.Reset(s.Context(), key))
 	s.take(l, 4, "a new key")
-	for _, at := range []time.Time{{}, earliest.Add(-time.Microsecond), latest.Add(time.Microsecond), time.Unix(1<<62, 0)} {
-		s.clock.at(at)
-		_, allow := l.AllowN(s.Context(), key, 3)
-		_, joint := core.AllowTogether(s.Context(), core.Charge{Limiter: l, Key: key}, core.Charge{Limiter: other, Key: key})
-		for _, err := range []error{allow, joint, l.Refund(s.Context(), key, 3)} {
-			if !errors.Is(err, core.ErrClock) {
-				s.broken("at %v: the error is %v, want ErrClock", at, err)
+	outside := func(times ...time.Time) {
+		for _, at := range times {
+			s.clock.at(at)
+			_, allow := l.AllowN(s.Context(), key, 3)
+			_, joint := core.AllowTogether(s.Context(), core.Charge{Limiter: l, Key: key}, core.Charge{Limiter: other, Key: key})
+			for _, err := range []error{allow, joint, l.Refund(s.Context(), key, 3)} {
+				if !errors.Is(err, core.ErrClock) {
+					s.broken("at %v: the error is %v, want ErrClock", at, err)
+				}
 			}
 		}
 	}
+	outside(time.Time{}, earliest.Add(-time.Microsecond))
 	s.clock.at(start)
 	s.left(l, "when the clock is back", 6)
+	outside(latest.Add(time.Microsecond), time.Unix(1<<62, 0)) // at which keys may expire
 }

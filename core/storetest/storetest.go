@@ -75,7 +75,7 @@ var rules = []rule{
 	{"a clock set back does not stop the refill", setBackRefills},
 	{"a clock set back leaves holds their remaining time", setBackKeepsHolds},
 	{"a period begins by the store's clock", periodsByTheClock},
-	{"a clock out of range is ErrClock, and changes nothing", clockOutOfRange},
+	{"a clock out of range is only an error", clockOutOfRange},
 
 	// Limits that change: change.go
 	{"what was used stays used under another capacity", capacityChanges},
