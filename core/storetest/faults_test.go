@@ -311,7 +311,7 @@ var faults = map[string][]fault{
 	},
 
 	"concurrent requests get exactly the capacity": {{name: "not atomic", apart: func(*store.Request) bool { return true }}},
-	"concurrent takes and refunds lose nothing":    {{name: "refunds are not atomic", apart: func(r *store.Request) bool { return r.Gives() }}},
+	"concurrent refunds lose nothing":              {{name: "refunds are not atomic", apart: func(r *store.Request) bool { return r.Gives() }}},
 	"concurrent requests on a running clock get MaxIn": {
 		{name: "the clock is read before", early: true},
 	},
@@ -324,7 +324,9 @@ var faults = map[string][]fault{
 			if !all {
 				return answers, err
 			}
-			runtime.Gosched()
+			for range 100 {
+				runtime.Gosched()
+			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			answers, _, err = s.decideAll(requests, false)

@@ -109,7 +109,7 @@ var rules = []rule{
 
 	// The interface: atomic.go, context.go, keys.go, reset.go, state.go
 	{"concurrent requests get exactly the capacity", exactUnderConcurrency},
-	{"concurrent takes and refunds lose nothing", conservedUnderConcurrency},
+	{"concurrent refunds lose nothing", refundedUnderConcurrency},
 	{"concurrent requests on a running clock get MaxIn", boundedOnRunningClock},
 	{"concurrent requests get no more slots than there are", slotsUnderConcurrency},
 	{"concurrent joint requests get exactly the capacity", jointUnderConcurrency},

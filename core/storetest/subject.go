@@ -2,7 +2,9 @@ package storetest
 
 import (
 	"log/slog"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,21 +21,36 @@ type testClock struct {
 	mu   sync.Mutex
 	now  time.Time
 	tick time.Duration
+
+	yields bool // many goroutines ask
+	reads  atomic.Int64
 }
 
-// Now returns the clock's time.
+// Now returns the clock's time. If many goroutines ask, it waits a while for
+// another one to read it too: where a store is not atomic, they meet.
 func (c *testClock) Now() time.Time {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.now = c.now.Add(c.tick)
-	return c.now
+	now, yields := c.now, c.yields
+	read := c.reads.Add(1)
+	c.mu.Unlock()
+	for i := 0; yields && i < 100 && c.reads.Load() == read; i++ {
+		runtime.Gosched()
+	}
+	return now
 }
 
-// run makes the clock advance by d whenever it is read.
-func (c *testClock) run(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.tick = d
+// run has many goroutines ask, while the clock advances by d whenever it is
+// read.
+func (c *testClock) run(d time.Duration, ask func()) {
+	set := func(d time.Duration, yields bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.tick, c.yields = d, yields
+	}
+	set(d, true)
+	defer set(0, false)
+	ask()
 }
 
 // move moves the clock by d, back if d is negative.
