@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"runtime"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -42,14 +41,16 @@ func (s *subject) concurrently(times int, tick time.Duration, do func(k int) (bo
 }
 
 func exactUnderConcurrency(s *subject) {
-	l := s.limiter(core.PerDay(100).WithName("day"), core.PerDay(1000).WithName("other"))
-	count := s.concurrently(40, 0, func(k int) (bool, error) {
-		res, err := l.Allow(s.Context(), key+strconv.Itoa(k))
-		return res.Allowed, err
-	})
-	for _, got := range count {
-		if got != 100 {
-			s.broken("64 goroutines got %d of 100 tokens of a key", got)
+	for name, limit := range map[string]core.Limit{"tokens": core.PerDay(100), "slots": atOnce(100)} {
+		l := s.limiterOf(name, limit)
+		count := s.concurrently(10, 0, func(k int) (bool, error) {
+			res, err := l.Allow(s.Context(), key+strconv.Itoa(k))
+			return res.Allowed, err
+		})
+		for _, got := range count {
+			if got != 100 {
+				s.broken("64 goroutines got %d of 100 %s of a key", got, name)
+			}
 		}
 	}
 }
@@ -77,27 +78,6 @@ func boundedOnRunningClock(s *subject) {
 			s.broken("64 goroutines got %d tokens of a limit that is %v, and MaxIn is %d: read the clock in the atomic step", total, mode, most)
 		}
 	}
-}
-
-func slotsUnderConcurrency(s *subject) {
-	l := s.limiter(atOnce(5))
-	var inUse atomic.Int64
-	s.concurrently(20, 0, func(int) (bool, error) {
-		res, err := l.Allow(s.Context(), key)
-		if err != nil || !res.Allowed {
-			return false, err
-		}
-		if n := inUse.Add(1); n > 5 {
-			s.broken("%d of 5 slots are in use", n)
-		}
-		runtime.Gosched()
-		if err := res.Hold(s.Context()); err != nil {
-			s.broken("Hold: %v", err)
-		}
-		inUse.Add(-1)
-		return true, res.Release(s.Context())
-	})
-	s.left(l, "all were released", 5)
 }
 
 func jointUnderConcurrency(s *subject) {

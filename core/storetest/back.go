@@ -6,9 +6,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// Refunds, undos and settlements give back at most what fills the bucket.
-// Debits and settlements may charge more than there is. What comes back is there
-// for the next request, also if that was denied before.
+// Refunds and undos give back at most what fills the bucket, for the next
+// request, also if that was denied before. Debits may charge more than there is.
 
 func refundFills(s *subject) {
 	l := s.limiter(core.PerMinute(10).WithName("minute"), core.PerHour(100).WithName("hour"))
@@ -47,16 +46,4 @@ func undoGivesBack(s *subject) {
 	s.left(l, "after Undo", 8, 900, 3)
 	s.clock.move(time.Minute)
 	s.left(l, "after MaxHold", 8, 900, 5)
-}
-
-func settlementCorrects(s *subject) {
-	l := s.requestsAndTokens()
-	res := s.units(l, core.Units{tokens: 500})
-	s.no(res.Settle(s.Context(), core.Units{tokens: 120}))
-	s.left(l, "120 of 500 were used", 9, 480)
-	res = s.units(l, core.Units{tokens: 400})
-	s.no(res.Settle(s.Context(), core.Units{tokens: 580}))
-	if res = s.units(l, core.Units{tokens: 50}); res.Allowed || res.RetryAfter != 15*time.Second {
-		s.broken("50 tokens in a debt of 100: allowed %v, retry after %v; want denied, 15s", res.Allowed, res.RetryAfter)
-	}
 }

@@ -24,7 +24,8 @@ func capacityChanges(s *subject) {
 func lowerCapacity(s *subject) {
 	slow := core.PerMinute(1).WithBurst(1000)
 	right, lowered := s.limiter(slow), s.limiter(slow.WithBurst(100))
-	s.take(right, 600, "a new key")
+	s.take(lowered, 1, "a new key")
+	s.take(right, 599, "1 of 1000 is used")
 	s.deny(lowered, 1, time.Minute, "600 of 100 are used, which is no debt")
 	s.clock.move(time.Minute)
 	s.take(lowered, 1, "one has come back")
@@ -32,20 +33,15 @@ func lowerCapacity(s *subject) {
 }
 
 func rateChanges(s *subject) {
-	for name, after := range map[string]core.Limit{
-		"slower":  core.Per(1, 10*time.Second).WithBurst(10),
-		"faster":  core.PerSecond(5).WithBurst(10),
-		"stepped": core.Per(1, 10*time.Second).WithBurst(10).WithMode(core.Stepped),
-	} {
+	slow := core.Per(1, 10*time.Second).WithBurst(10)
+	for name, after := range map[string]core.Limit{"slower": slow, "stepped": slow.WithMode(core.Stepped)} {
 		before, changed := s.limiterOf(name, core.PerSecond(1).WithBurst(10)), s.limiterOf(name, after)
 		s.take(before, 8, "a new key")
-		s.left(changed, name+", at once", 2)
-		s.take(changed, 1, name)
-		token := after.RefillInterval / time.Duration(after.RefillRate)
-		s.clock.move(token - time.Microsecond)
-		s.left(changed, name+", before the new rate brings a token", 1)
+		s.take(changed, 1, "2 are left")
+		s.clock.move(10*time.Second - time.Microsecond)
+		s.left(changed, "before the new rate brings a token", 1)
 		s.clock.move(time.Microsecond)
-		s.left(changed, name+", when the new rate brings a token", 2)
+		s.left(changed, "when the new rate brings a token", 2)
 	}
 }
 

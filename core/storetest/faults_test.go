@@ -14,7 +14,7 @@ import (
 
 // faults are broken stores, by the rule that finds them.
 var faults = map[string][]fault{
-	"a new key is full": {
+	"a granted request takes its cost once": {
 		{name: "a new key is an error", instead: func(s *broken, _ context.Context, r store.Request) (store.Answer, error) {
 			if s.states[s.address(r.Policy(), r.Key())] == nil {
 				return store.Answer{}, &store.StateError{Reason: "no such key"}
@@ -22,8 +22,6 @@ var faults = map[string][]fault{
 			return s.decide(r, s.clock())
 		}},
 		{name: "allowed and denied inverted", answer: func(_ *broken, _ *store.Request, a *store.Answer) { a.Allowed = !a.Allowed }},
-	},
-	"a granted request takes its cost once": {
 		{name: "nothing is stored", next: keeps(func(*store.Request, *store.Answer) bool { return false })},
 		{name: "a call that is sent again is charged twice",
 			instead: func(s *broken, _ context.Context, r store.Request) (store.Answer, error) {
@@ -98,7 +96,7 @@ var faults = map[string][]fault{
 		}},
 	},
 
-	"a clock set back neither gives nor takes tokens": {
+	"a clock set back gives, takes and stops nothing": {
 		{name: "state of a later instant is dropped", state: func(s *broken, _ *store.Request, state []byte) []byte {
 			var b bucket.Bucket
 			if b.Parse(state) == nil && len(b.Records) > 0 && b.Records[0].At > s.clock().UnixMicro() {
@@ -106,9 +104,8 @@ var faults = map[string][]fault{
 			}
 			return state
 		}},
-	},
-	"a clock set back does not stop the refill": {
-		monotonic, {name: "denials are not stored", next: keeps(func(_ *store.Request, a *store.Answer) bool { return a.Allowed })},
+		monotonic,
+		{name: "denials are not stored", next: keeps(func(_ *store.Request, a *store.Answer) bool { return a.Allowed })},
 	},
 	"a clock set back leaves holds their remaining time": {monotonic},
 	"a period begins by the store's clock": {
@@ -182,10 +179,6 @@ var faults = map[string][]fault{
 			}
 		}},
 	},
-	"a settlement corrects what was taken": {
-		{name: "forgives what was too little", request: func(_ *broken, r *store.Request) { each(r, func(n int64) int64 { return min(0, n) }) }},
-		{name: "keeps what was too much", request: func(_ *broken, r *store.Request) { each(r, func(n int64) int64 { return max(0, n) }) }},
-	},
 	"reservations are due in turn": {
 		{name: "all are due at once", answer: func(_ *broken, _ *store.Request, a *store.Answer) { a.Due = a.Now }},
 		{name: "a reservation is a request", request: func(_ *broken, r *store.Request) {
@@ -222,9 +215,6 @@ var faults = map[string][]fault{
 			}
 		})},
 	},
-	"a late release takes nobody else's slot": {
-		{name: "one ticket for all", request: func(_ *broken, r *store.Request) { r.Ticket = min(r.Ticket, 1) }},
-	},
 	"Hold keeps a slot for another MaxHold": {
 		{name: "takes again", request: func(_ *broken, r *store.Request) {
 			if r.Action == bucket.Extend {
@@ -242,20 +232,19 @@ var faults = map[string][]fault{
 			a.Allowed = a.Allowed || r.Action == bucket.Extend
 		}},
 	},
-	"a slot keeps the MaxHold it was taken with": {
-		{name: "the last MaxHold for all", state: records(func(r *store.Request, b *bucket.Bucket) {
-			for i := range b.Holds {
-				if r.Holds() {
-					b.Holds[i].End = min(b.Holds[i].End, b.Records[0].At+r.Set.Rates[0].Hold)
-				}
-			}
-		})},
-	},
 	"an estimate comes back after MaxHold, once": {
 		{name: "used up at once", request: func(_ *broken, r *store.Request) { r.Set = withoutHolds(r.Set) }},
 		keeping(20 * time.Second),
 	},
-	"a settled estimate is charged what was used": {
+	"a settlement charges the use, and frees no slot": {
+		{name: "all holds of a ticket end", request: func(s *broken, r *store.Request) {
+			if r.Holds() && r.Action == bucket.Take {
+				s.more[r.Ticket] = r.Ending().Ends
+			}
+			if ends, held := s.more[r.Ticket].(*[]int64); held && r.Action == bucket.Charge {
+				r.Ends = ends
+			}
+		}},
 		{name: "charged beside the estimate", request: withoutEnds},
 		{name: "not if it is late", instead: func(s *broken, _ context.Context, r store.Request) (store.Answer, error) {
 			if r.Action == bucket.Charge && r.Ends != nil {
@@ -266,16 +255,6 @@ var faults = map[string][]fault{
 				}
 			}
 			return s.decide(r, s.clock())
-		}},
-	},
-	"a slot and an estimate end apart": {
-		{name: "all holds of a ticket end", request: func(s *broken, r *store.Request) {
-			if r.Holds() && r.Action == bucket.Take {
-				s.more[r.Ticket] = r.Ending().Ends
-			}
-			if ends, held := s.more[r.Ticket].(*[]int64); held && r.Action == bucket.Charge {
-				r.Ends = ends
-			}
 		}},
 	},
 
@@ -293,13 +272,7 @@ var faults = map[string][]fault{
 			}
 			return answers, err
 		}},
-		{name: "nothing is taken", together: func(s *broken, requests []store.Request) ([]store.Answer, error) {
-			answers, _, err := s.decideAll(requests, true)
-			return answers, err
-		}},
-	},
-	"several keys give slots together, or none does": {
-		{name: "slots are taken though another denies", together: func(s *broken, requests []store.Request) ([]store.Answer, error) {
+		{name: "slots are taken though another key denies", together: func(s *broken, requests []store.Request) ([]store.Answer, error) {
 			answers, all, err := s.decideAll(requests, true)
 			for i, r := range requests {
 				if all || r.Set.Holds && answers[i].Allowed {
@@ -308,14 +281,20 @@ var faults = map[string][]fault{
 			}
 			return answers, err
 		}},
+		{name: "nothing is taken", together: func(s *broken, requests []store.Request) ([]store.Answer, error) {
+			answers, _, err := s.decideAll(requests, true)
+			return answers, err
+		}},
 	},
 
-	"concurrent requests get exactly the capacity": {{name: "not atomic", apart: func(*store.Request) bool { return true }}},
-	"concurrent refunds lose nothing":              {{name: "refunds are not atomic", apart: func(r *store.Request) bool { return r.Gives() }}},
+	"concurrent requests get exactly the capacity": {
+		{name: "not atomic", apart: func(*store.Request) bool { return true }},
+		{name: "not atomic for slots", apart: func(r *store.Request) bool { return r.Set.Holds }},
+	},
+	"concurrent refunds lose nothing": {{name: "refunds are not atomic", apart: func(r *store.Request) bool { return r.Gives() }}},
 	"concurrent requests on a running clock get MaxIn": {
 		{name: "the clock is read before", early: true},
 	},
-	"concurrent requests get no more slots than there are": {{name: "not atomic", apart: func(r *store.Request) bool { return r.Set.Holds }}},
 	"concurrent joint requests get exactly the capacity": {
 		{name: "looked at and taken in two steps", together: func(s *broken, requests []store.Request) ([]store.Answer, error) {
 			s.mu.Lock()
@@ -361,11 +340,7 @@ var faults = map[string][]fault{
 		{name: "lower case", address: func(policy, key string) string { return strings.ToLower(policy + "\x00" + key) }},
 	},
 	"a kept key is cloned": {{name: "kept as it is", address: func(_, key string) string { return key }}},
-	"a reset makes a bucket full": {
-		{name: "does nothing", reset: func(*broken, string) {}},
-		{name: "denials are repeated after a reset", instead: repeating(func(r *store.Request) bool { return r.Gives() })},
-	},
-	"a reset leaves other buckets alone": {
+	"a reset fills its bucket, and no other": {
 		{name: "resets all", reset: func(s *broken, _ string) { clear(s.states) }},
 		{name: "resets keys that begin so", reset: func(s *broken, address string) {
 			for other := range s.states {
@@ -374,6 +349,8 @@ var faults = map[string][]fault{
 				}
 			}
 		}},
+		{name: "does nothing", reset: func(*broken, string) {}},
+		{name: "denials are repeated after a reset", instead: repeating(func(r *store.Request) bool { return r.Gives() })},
 	},
 	"State shows what is kept, and changes nothing": {
 		{name: "nothing is shown", shows: func(_ *broken, state *store.State) { state.Bytes = nil }},

@@ -3,8 +3,9 @@ package storetest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,51 +41,58 @@ func (s *reference) Reset(_ context.Context, policy, key string) error {
 	return nil
 }
 
-// histories are the policies whose limits a history mixes, in several versions.
-// Each has a limit that is not full before the history's end, so that a store
-// that forgets keys once they are full answers as the reference, which never
-// does: also after the clock was set back, or by another version.
-func histories() map[string][][]core.Limit {
+// versions are the limits that a history mixes, of each policy. A limit is not
+// full before the history's end, the first one or the whole. So a store that
+// forgets full buckets answers as the reference, which never does, also by
+// another version and after the clock was set back.
+func versions() map[string][][]core.Limit {
 	whole := core.Limit{Name: "whole", Unit: "whole", Capacity: 500, RefillRate: 1, RefillInterval: 1000 * time.Hour}
-	requests := core.PerMinute(20).WithName("requests")
-	calls, stepped := core.PerHour(1000).WithName("tokens").WithUnit(tokens), requests.WithMode(core.Stepped)
+	sole := core.Limit{Name: "sole", Capacity: 500, RefillRate: 1, RefillInterval: 1000 * time.Hour}
+	minute, hour := core.PerMinute(20).WithName("requests"), core.PerHour(1000).WithName("tokens").WithUnit(tokens)
 	aligned := core.Limit{Name: "requests", Capacity: 15, RefillRate: 7, RefillInterval: 9 * time.Second, Mode: core.Aligned}
 	return map[string][][]core.Limit{
-		"plain":    {{requests, calls, whole}, {stepped, calls, whole}, {requests.WithBurst(35), whole, calls.WithBurst(300)}},
-		"simple":   {{aligned, whole}, {aligned, whole}},
-		"holds":    {{requests, calls.WithMaxHold(20 * time.Second), atOnce(6), whole}, {atOnce(3), calls.WithMaxHold(time.Minute), whole}},
-		"calendar": {{core.PerMonth(20).WithName("requests"), calls, whole}, {core.PerDay(30).WithName("requests"), calls, whole}},
+		"sole":      {{sole}, {sole.WithBurst(100)}},
+		"plain":     {{minute, hour, whole}, {minute.WithMode(core.Stepped), hour, whole}, {aligned, whole, hour.WithBurst(300)}},
+		"holds":     {{minute, hour.WithMaxHold(20 * time.Second), atOnce(6), whole}, {atOnce(3), hour.WithMaxHold(time.Minute), whole}},
+		"calendars": {{core.PerMonth(20).WithName("requests"), hour, whole}, {core.PerDay(30).WithName("requests"), hour, whole}},
 	}
 }
 
-// player plays one history on both stores.
-type player struct {
+// history is one key of a policy, on the store and on the reference.
+type history struct {
 	*subject
-	random       *rand.Rand
-	sides        [2][]*core.Limiter // by version: of the store, and of the reference
-	results      [2][]*core.Result
-	reservations [2][]*core.Reservation
-	key          string
-	said         [2]any // what each side has answered
+	random *rand.Rand
+	key    string
+	sides  [2]side
 }
 
-// historyAlike plays random histories on the store and on the reference.
+// side is what a history has of one of the two stores.
+type side struct {
+	limiters     []*core.Limiter // by version
+	results      []*core.Result
+	reservations []*core.Reservation
+	answer       string // the last one
+}
+
 func historyAlike(s *subject) {
 	right := &reference{now: s.clock.Now, states: map[[2]string][]byte{}}
-	seed := uint64(0)
-	for policy, versions := range histories() {
-		for range 4 {
-			seed++
-			p := &player{subject: s, random: rand.New(rand.NewPCG(seed, 0)), key: policy + strconv.FormatUint(seed, 10)}
-			for _, limits := range versions {
-				p.sides[0] = append(p.sides[0], s.limiterOf(policy, limits...))
-				p.sides[1] = append(p.sides[1], s.limiterOn(right, policy, limits))
+	all := versions()
+	for _, policy := range slices.Sorted(maps.Keys(all)) {
+		for seed := range uint64(4) {
+			h := &history{subject: s, random: rand.New(rand.NewPCG(seed, 0)), key: strconv.FormatUint(seed, 10)}
+			for _, limits := range all[policy] {
+				h.sides[0].limiters = append(h.sides[0].limiters, s.limiterOf(policy, limits...))
+				h.sides[1].limiters = append(h.sides[1].limiters, s.limiterOn(right, policy, limits))
 			}
-			p.both(func(i int) any { return p.keep(i, p.sides[i][0], core.Units{core.Requests: 0, "whole": 100}) })
+			h.both(func(on *side) string {
+				_ = on.limiters[0].Debit(s.Context(), h.key, 100) // of the sole limit
+				return on.ask(on.limiters[0].AllowUnits(s.Context(), h.key, core.Units{core.Requests: 0, "whole": 100}))
+			})
 			for n := range 150 {
-				if did := p.step(policy != "holds"); !reflect.DeepEqual(p.said[0], p.said[1]) {
-					s.Fatalf("the store breaks the rule %q: key %s, step %d, %s:\nthe store says  %+v\nDecide says     %+v",
-						s.rule, p.key, n, did, p.said[0], p.said[1])
+				did := h.step(policy == "holds")
+				if a, b := h.sides[0].answer, h.sides[1].answer; a != b {
+					s.Fatalf("the store breaks the rule %q: policy %s, key %s, step %d, %s\nthe store answers  %s\nDecide answers     %s",
+						s.rule, policy, h.key, n, did, a, b)
 				}
 			}
 			s.clock.move(time.Hour)
@@ -93,86 +101,73 @@ func historyAlike(s *subject) {
 }
 
 // both does the same on both sides.
-func (p *player) both(do func(side int) any) {
-	for i := range p.said {
-		p.said[i] = do(i)
+func (h *history) both(do func(*side) string) {
+	for i := range h.sides {
+		h.sides[i].answer = do(&h.sides[i])
 	}
 }
 
-// view is what a caller sees of a decision. A denial that this process repeats
-// has the numbers of its first time, but for when to retry.
-func view(r *core.Result, err error) any {
-	if r.Source == core.FromDenyCache || !r.Allowed {
-		return fmt.Sprint(r.Allowed, r.RetryAfter, r.ResetAfter, r.Cost, err)
+// ask keeps a result. It returns what a caller sees of it: of a denial, which the
+// store may repeat, not what is left.
+func (on *side) ask(res core.Result, err error) string {
+	if on.results = append(on.results, &res); !res.Allowed {
+		return fmt.Sprint("denied ", res.RetryAfter, res.ResetAfter, err)
 	}
-	return fmt.Sprintf("%v %v %v %+v", r.Allowed, r.Cost, err, r.Limits())
+	return fmt.Sprintf("%v %v %+v", res.Cost, err, res.Limits())
 }
 
-// keep asks for units, and keeps the result.
-func (p *player) keep(side int, l *core.Limiter, units core.Units) any {
-	res, err := l.AllowUnits(p.Context(), p.key, units)
-	p.results[side] = append(p.results[side], &res)
-	return view(&res, err)
-}
-
-// step draws a step and does it on both sides.
-func (p *player) step(reserves bool) (did string) {
-	ctx, r := p.Context(), p.random
-	version, n, m, last := r.IntN(len(p.sides[0])), r.Int64N(8), r.Int64N(400), 1+r.IntN(6)
+// step does a random step on both sides.
+func (h *history) step(holds bool) (did string) {
+	ctx, r := h.Context(), h.random
+	version, n, units := r.IntN(len(h.sides[0].limiters)), r.Int64N(8), core.Units{tokens: r.Int64N(400)}
 	if r.IntN(5) == 0 {
-		n, m = n*5, m*5
+		n, units[tokens] = n*5, units[tokens]*5
 	}
-	limiter := func(side int) *core.Limiter { return p.sides[side][version] }
-	result := func(side int) *core.Result { return p.results[side][max(0, len(p.results[side])-last)] }
-	units := core.Units{core.Requests: n, tokens: m}
-	steps := []struct {
+	if len(h.sides[0].limiters[0].Policy().Limits) == 1 {
+		units = core.Units{}
+	}
+	units[core.Requests] = n
+	last := 1 + r.IntN(6)
+	result := func(on *side) *core.Result { return on.results[max(0, len(on.results)-last)] }
+	type step struct {
 		name string
-		do   func(side int) any
-	}{
-		{"AllowN", func(side int) any {
-			res, err := limiter(side).AllowN(ctx, p.key, n)
-			p.results[side] = append(p.results[side], &res)
-			return view(&res, err)
-		}},
-		{"AllowUnits", func(side int) any { return p.keep(side, limiter(side), units) }},
-		{"AllowAtMost", func(side int) any {
-			res, err := limiter(side).AllowAtMost(ctx, p.key, n)
-			p.results[side] = append(p.results[side], &res)
-			return view(&res, err)
-		}},
-		{"PeekUnits", func(side int) any { res, err := limiter(side).PeekUnits(ctx, p.key, units); return view(&res, err) }},
-		{"Refund", func(side int) any { return limiter(side).RefundUnits(ctx, p.key, units) }},
-		{"Debit", func(side int) any { return limiter(side).DebitUnits(ctx, p.key, units) }},
-		{"Undo", func(side int) any { return result(side).Undo(ctx) }},
-		{"Settle", func(side int) any { return result(side).Settle(ctx, core.Units{tokens: m}) }},
-		{"Release", func(side int) any { return result(side).Release(ctx) }},
-		{"Hold", func(side int) any { return result(side).Hold(ctx) }},
-		{"Reserve", func(side int) any {
-			res, err := limiter(side).Reserve(ctx, p.key, n)
-			p.reservations[side] = append(p.reservations[side], res)
+		do   func(on *side, l *core.Limiter) string
+	}
+	steps := []step{
+		{"AllowN", func(on *side, l *core.Limiter) string { return on.ask(l.AllowN(ctx, h.key, n)) }},
+		{"AllowUnits", func(on *side, l *core.Limiter) string { return on.ask(l.AllowUnits(ctx, h.key, units)) }},
+		{"AllowAtMost", func(on *side, l *core.Limiter) string { return on.ask(l.AllowAtMost(ctx, h.key, n)) }},
+		{"PeekUnits", func(on *side, l *core.Limiter) string { return on.ask(l.PeekUnits(ctx, h.key, units)) }},
+		{"Refund", func(_ *side, l *core.Limiter) string { return fmt.Sprint(l.RefundUnits(ctx, h.key, units)) }},
+		{"Debit", func(_ *side, l *core.Limiter) string { return fmt.Sprint(l.DebitUnits(ctx, h.key, units)) }},
+		{"Undo", func(on *side, _ *core.Limiter) string { return fmt.Sprint(result(on).Undo(ctx)) }},
+		{"Settle", func(on *side, _ *core.Limiter) string { return fmt.Sprint(result(on).Settle(ctx, units)) }},
+	}
+	if holds {
+		steps = append(steps,
+			step{"Release", func(on *side, _ *core.Limiter) string { return fmt.Sprint(result(on).Release(ctx)) }},
+			step{"Hold", func(on *side, _ *core.Limiter) string { return fmt.Sprint(result(on).Hold(ctx)) }})
+	} else {
+		steps = append(steps, step{"Reserve", func(on *side, l *core.Limiter) string {
+			res, err := l.Reserve(ctx, h.key, n)
+			on.reservations = append(on.reservations, res)
 			return fmt.Sprint(res.OK(), res.Delay(), err)
-		}},
-		{"Cancel", func(side int) any {
-			if all := p.reservations[side]; len(all) >= last {
-				return all[len(all)-last].Cancel(ctx)
+		}}, step{"Cancel", func(on *side, _ *core.Limiter) string {
+			if len(on.reservations) < last {
+				return ""
 			}
-			return nil
-		}},
+			return fmt.Sprint(on.reservations[len(on.reservations)-last].Cancel(ctx))
+		}})
 	}
-	if !reserves {
-		steps = steps[:len(steps)-2]
+	i := r.IntN(2 * len(steps))
+	if i >= len(steps) { // move the clock, and look
+		unit := 100 * time.Millisecond
+		if r.IntN(10) == 0 {
+			unit = time.Hour
+		}
+		h.clock.move(time.Duration(r.IntN(20*i)-i) * unit)
+		i, n = 0, 0
 	}
-	switch i := r.IntN(2 * len(steps)); {
-	case i < len(steps):
-		p.both(steps[i].do)
-		return fmt.Sprintf("%s of %v, version %d", steps[i].name, units, version)
-	case i == len(steps):
-		p.clock.move(-time.Duration(r.Int64N(int64(time.Minute))))
-	case i%2 == 0:
-		p.clock.move(time.Duration(r.Int64N(int64(20 * time.Second))))
-	default:
-		p.clock.move(time.Duration(r.IntN(3)) * 500 * time.Millisecond)
-	}
-	p.both(func(side int) any { res, err := limiter(side).Peek(ctx, p.key); return view(&res, err) })
-	return "Peek at " + p.clock.Now().String()
+	h.both(func(on *side) string { return steps[i].do(on, on.limiters[version]) })
+	return fmt.Sprintf("%s of %v at %v, version %d", steps[i].name, units, h.clock.Now(), version)
 }

@@ -62,16 +62,6 @@ func slotComesBack(s *subject) {
 	}
 }
 
-func lateRelease(s *subject) {
-	l := s.limiter(atOnce(2))
-	first := s.take(l, 1, "a new key")
-	s.clock.move(time.Minute)
-	s.take(l, 1, "the first one's MaxHold is over")
-	s.take(l, 1, "the first one's MaxHold is over")
-	s.no(first.Release(s.Context()))
-	s.left(l, "both slots are those of other requests", 0)
-}
-
 func holdKeepsSlot(s *subject) {
 	l := s.limiter(atOnce(3))
 	held := s.take(l, 2, "a new key")
@@ -105,18 +95,4 @@ func lostSlot(s *subject) {
 	s.left(l, "a Hold that fails takes nothing", 0, 97)
 	s.no(first.Release(s.Context()))
 	s.left(l, "a slot that was taken again is released as any other", 1, 97)
-}
-
-func slotKeepsItsMaxHold(s *subject) {
-	minute, second := s.limiter(atOnce(3)), s.limiter(atOnce(3).WithMaxHold(time.Second))
-	first := s.take(minute, 1, "for a minute")
-	s.take(second, 1, "for a second")
-	s.clock.move(time.Second)
-	s.left(minute, "a second later", 2)
-	s.take(second, 2, "for a second")
-	s.no(first.Hold(s.Context()))
-	s.clock.move(59 * time.Second)
-	s.left(second, "held for a minute", 2)
-	s.no(first.Release(s.Context()))
-	s.left(second, "released", 3)
 }

@@ -56,7 +56,6 @@ func (r rule) of(t testing.TB, store core.Store, c *testClock, most time.Duratio
 
 var rules = []rule{
 	// One decision: take.go
-	{"a new key is full", newKeyIsFull},
 	{"a granted request takes its cost once", grantTakesCost},
 	{"a denied request takes nothing", denialTakesNothing},
 	{"a peek takes nothing", peekTakesNothing},
@@ -71,8 +70,7 @@ var rules = []rule{
 	{"state is kept until its last limit is full", keptUntilFull},
 
 	// The clock: clock.go
-	{"a clock set back neither gives nor takes tokens", setBackMovesNoTokens},
-	{"a clock set back does not stop the refill", setBackRefills},
+	{"a clock set back gives, takes and stops nothing", setBackChangesNothing},
 	{"a clock set back leaves holds their remaining time", setBackKeepsHolds},
 	{"a period begins by the store's clock", periodsByTheClock},
 	{"a clock out of range is only an error", clockOutOfRange},
@@ -87,7 +85,6 @@ var rules = []rule{
 	{"a refund fills a bucket, and no further", refundFills},
 	{"a debit makes a debt, which is paid first", debitMakesDebt},
 	{"an undo gives back what was taken", undoGivesBack},
-	{"a settlement corrects what was taken", settlementCorrects},
 	{"reservations are due in turn", reservationsInTurn},
 	{"a cancel gives back what nobody reserved behind it", cancelGivesBack},
 
@@ -95,29 +92,21 @@ var rules = []rule{
 	{"no more slots are in use than there are", slotsInUse},
 	{"a released slot is free at once, and once", slotReleased},
 	{"a slot comes back after MaxHold, not before", slotComesBack},
-	{"a late release takes nobody else's slot", lateRelease},
 	{"Hold keeps a slot for another MaxHold", holdKeepsSlot},
 	{"a lost slot is held again only if free", lostSlot},
-	{"a slot keeps the MaxHold it was taken with", slotKeepsItsMaxHold},
 	{"an estimate comes back after MaxHold, once", estimateComesBack},
-	{"a settled estimate is charged what was used", estimateSettled},
-	{"a slot and an estimate end apart", slotAndEstimateEndApart},
+	{"a settlement charges the use, and frees no slot", settlementCharges},
 
-	// Several keys: joint.go
+	// The interface: joint.go, atomic.go, context.go, keys.go, reset.go, state.go
 	{"several keys give together, or none does", jointlyAllOrNothing},
-	{"several keys give slots together, or none does", slotsJointly},
-
-	// The interface: atomic.go, context.go, keys.go, reset.go, state.go
 	{"concurrent requests get exactly the capacity", exactUnderConcurrency},
 	{"concurrent refunds lose nothing", refundedUnderConcurrency},
 	{"concurrent requests on a running clock get MaxIn", boundedOnRunningClock},
-	{"concurrent requests get no more slots than there are", slotsUnderConcurrency},
 	{"concurrent joint requests get exactly the capacity", jointUnderConcurrency},
 	{"a call whose context has ended returns its error", endedContext},
 	{"every policy and key has its own bucket", addressesKeptApart},
 	{"a kept key is cloned", keysCloned},
-	{"a reset makes a bucket full", resetFills},
-	{"a reset leaves other buckets alone", resetIsLocal},
+	{"a reset fills its bucket, and no other", resetFills},
 	{"State shows what is kept, and changes nothing", stateShows},
 
 	// All of that in random order: history.go

@@ -10,21 +10,14 @@ import (
 // Of a request every limit gives its cost, or none does. Denials and peeks take
 // nothing.
 
-func newKeyIsFull(s *subject) {
-	l := s.limiter(core.PerMinute(10))
-	if res := s.allow(l, 0); !res.Allowed || res.Remaining != 10 || res.ResetAfter != 0 {
-		s.broken("a new key: allowed %v, %d of 10 left, full in %v", res.Allowed, res.Remaining, res.ResetAfter)
-	}
-	s.take(l, 10, "a new key, asked for all")
-	s.deny(l, 1, 6*time.Second, "all is taken")
-}
-
 func grantTakesCost(s *subject) {
 	l := s.limiter(core.PerMinute(10))
+	s.left(l, "a new key", 10)
 	for _, each := range []struct{ cost, left int64 }{{3, 7}, {1, 6}, {6, 0}} {
 		s.resultLeft(s.take(l, each.cost, "while there is enough"), "the answer", each.left)
 		s.left(l, "a look after it", each.left)
 	}
+	s.deny(l, 1, 6*time.Second, "all is taken")
 }
 
 func denialTakesNothing(s *subject) {
