@@ -73,7 +73,8 @@ func boundedOnRunningClock(s *subject) {
 		})
 		total := count[0] + count[1] + count[2] + count[3]
 		if most := limit.MaxIn(s.clock.Now().Sub(begin)); total > most {
-			s.broken("64 goroutines got %d tokens of a limit that is %v, and MaxIn is %d: read the clock in the atomic step", total, mode, most)
+			s.broken("64 goroutines got %d tokens of a limit that is %v, and MaxIn is %d: read the clock in the atomic step",
+				total, mode, most)
 		}
 	}
 }

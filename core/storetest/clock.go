@@ -88,7 +88,8 @@ func clockOutOfRange(s *subject) {
 		for _, at := range times {
 			s.clock.at(at)
 			_, allow := l.AllowN(s.Context(), key, 3)
-			_, joint := core.AllowTogether(s.Context(), core.Charge{Limiter: l, Key: key}, core.Charge{Limiter: other, Key: key})
+			_, joint := core.AllowTogether(s.Context(),
+				core.Charge{Limiter: l, Key: key}, core.Charge{Limiter: other, Key: key})
 			for _, err := range []error{allow, joint, l.Refund(s.Context(), key, 3)} {
 				if !errors.Is(err, core.ErrClock) {
 					s.broken("at %v: the error is %v, want ErrClock", at, err)

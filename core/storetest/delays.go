@@ -44,7 +44,8 @@ func resetAfterIsExact(s *subject) {
 	s.delays(func(l *core.Limiter, limit core.Limit, what string) {
 		s.clock.move(s.allow(l, 0).ResetAfter - time.Microsecond)
 		if res := s.allow(l, 0); res.ResetAfter != time.Microsecond || res.Remaining == limit.Capacity {
-			s.broken("%s, a microsecond before ResetAfter: %d of %d left, full in %v", what, res.Remaining, limit.Capacity, res.ResetAfter)
+			s.broken("%s, a microsecond before ResetAfter: %d of %d left, full in %v",
+				what, res.Remaining, limit.Capacity, res.ResetAfter)
 		}
 		s.clock.move(time.Microsecond)
 		if res := s.allow(l, 0); res.ResetAfter != 0 || res.Remaining != limit.Capacity {

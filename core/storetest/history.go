@@ -46,15 +46,18 @@ func (s *reference) Reset(_ context.Context, policy, key string) error {
 // forgets full buckets answers as the reference, which never does, also by
 // another version and after the clock was set back.
 func versions() map[string][][]core.Limit {
-	whole := core.Limit{Name: "whole", Unit: "whole", Capacity: 500, RefillRate: 1, RefillInterval: 1000 * time.Hour}
 	sole := core.Limit{Name: "sole", Capacity: 500, RefillRate: 1, RefillInterval: 1000 * time.Hour}
+	whole := sole.WithName("whole").WithUnit("whole")
 	minute, hour := core.PerMinute(20).WithName("requests"), core.PerHour(1000).WithName("tokens").WithUnit(tokens)
-	aligned := core.Limit{Name: "requests", Capacity: 15, RefillRate: 7, RefillInterval: 9 * time.Second, Mode: core.Aligned}
+	aligned := core.Per(7, 9*time.Second).WithName("requests").WithBurst(15).WithMode(core.Aligned)
+	stepped := minute.WithMode(core.Stepped)
+	month, day := core.PerMonth(20).WithName("requests"), core.PerDay(30).WithName("requests")
+	held := hour.WithMaxHold(20 * time.Second)
 	return map[string][][]core.Limit{
 		"sole":      {{sole}, {sole.WithBurst(100)}},
-		"plain":     {{minute, hour, whole}, {minute.WithMode(core.Stepped), hour, whole}, {aligned, whole, hour.WithBurst(300)}},
-		"holds":     {{minute, hour.WithMaxHold(20 * time.Second), atOnce(6), whole}, {atOnce(3), hour.WithMaxHold(time.Minute), whole}},
-		"calendars": {{core.PerMonth(20).WithName("requests"), hour, whole}, {core.PerDay(30).WithName("requests"), hour, whole}},
+		"plain":     {{minute, hour, whole}, {stepped, hour, whole}, {aligned, whole, hour.WithBurst(300)}},
+		"holds":     {{minute, held, atOnce(6), whole}, {atOnce(3), held.WithMaxHold(time.Minute), whole}},
+		"calendars": {{month, hour, whole}, {day, hour, whole}},
 	}
 }
 
@@ -62,6 +65,7 @@ func versions() map[string][][]core.Limit {
 type history struct {
 	*subject
 	random *rand.Rand
+	policy string
 	key    string
 	sides  [2]side
 }
@@ -79,20 +83,22 @@ func historyAlike(s *subject) {
 	all := versions()
 	for _, policy := range slices.Sorted(maps.Keys(all)) {
 		for seed := range uint64(4) {
-			h := &history{subject: s, random: rand.New(rand.NewPCG(seed, 0)), key: strconv.FormatUint(seed, 10)}
+			h := &history{subject: s, random: rand.New(rand.NewPCG(seed, 0)), policy: policy, key: strconv.FormatUint(seed, 10)}
 			for _, limits := range all[policy] {
 				h.sides[0].limiters = append(h.sides[0].limiters, s.limiterOf(policy, limits...))
 				h.sides[1].limiters = append(h.sides[1].limiters, s.limiterOn(right, policy, limits))
 			}
-			h.both(func(on *side) string {
-				_ = on.limiters[0].Debit(s.Context(), h.key, 100) // of the sole limit
-				return on.ask(on.limiters[0].AllowUnits(s.Context(), h.key, core.Units{core.Requests: 0, "whole": 100}))
-			})
+			used := core.Units{core.Requests: 0, "whole": 100}
+			if policy == "sole" {
+				used = core.Units{core.Requests: 100}
+			}
+			h.both(func(on *side) string { return on.ask(on.limiters[0].AllowUnits(s.Context(), h.key, used)) })
 			for n := range 150 {
-				did := h.step(policy == "holds")
+				did := h.step()
 				if a, b := h.sides[0].answer, h.sides[1].answer; a != b {
-					s.Fatalf("the store breaks the rule %q: policy %s, key %s, step %d, %s\nthe store answers  %s\nDecide answers     %s",
-						s.rule, policy, h.key, n, did, a, b)
+					s.broken("policy %s, key %s, step %d, %s:\nthe store answers %s\nDecide answers    %s",
+						policy, h.key, n, did, a, b)
+					return
 				}
 			}
 			s.clock.move(time.Hour)
@@ -117,13 +123,13 @@ func (on *side) ask(res core.Result, err error) string {
 }
 
 // step does a random step on both sides.
-func (h *history) step(holds bool) (did string) {
+func (h *history) step() (did string) {
 	ctx, r := h.Context(), h.random
 	version, n, units := r.IntN(len(h.sides[0].limiters)), r.Int64N(8), core.Units{tokens: r.Int64N(400)}
 	if r.IntN(5) == 0 {
 		n, units[tokens] = n*5, units[tokens]*5
 	}
-	if len(h.sides[0].limiters[0].Policy().Limits) == 1 {
+	if h.policy == "sole" {
 		units = core.Units{}
 	}
 	units[core.Requests] = n
@@ -143,7 +149,7 @@ func (h *history) step(holds bool) (did string) {
 		{"Undo", func(on *side, _ *core.Limiter) string { return fmt.Sprint(result(on).Undo(ctx)) }},
 		{"Settle", func(on *side, _ *core.Limiter) string { return fmt.Sprint(result(on).Settle(ctx, units)) }},
 	}
-	if holds {
+	if h.policy == "holds" {
 		steps = append(steps,
 			step{"Release", func(on *side, _ *core.Limiter) string { return fmt.Sprint(result(on).Release(ctx)) }},
 			step{"Hold", func(on *side, _ *core.Limiter) string { return fmt.Sprint(result(on).Hold(ctx)) }})

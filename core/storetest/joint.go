@@ -27,7 +27,8 @@ func (s *subject) together(allowed bool, when string, charges ...core.Charge) *c
 
 func jointlyAllOrNothing(s *subject) {
 	s.needsJoint()
-	user, everyone := s.limiterOf("user", core.PerDay(3)), s.limiterOf("everyone", core.PerDay(10).WithName("day"), atOnce(10))
+	user := s.limiterOf("user", core.PerDay(3))
+	everyone := s.limiterOf("everyone", core.PerDay(10).WithName("day"), atOnce(10))
 	charges := []core.Charge{{Limiter: user, Key: key}, {Limiter: everyone, Key: key, Cost: 2}}
 	var last *core.Result
 	for n := range int64(3) {
@@ -38,7 +39,8 @@ func jointlyAllOrNothing(s *subject) {
 	for range 2 {
 		res := s.together(false, "the user has none", charges...)
 		if res.Parts[0].Allowed || !res.Parts[1].Allowed {
-			s.broken("the user has no tokens: allowed %v; everyone has: allowed %v", res.Parts[0].Allowed, res.Parts[1].Allowed)
+			s.broken("the user has no tokens: allowed %v; everyone has: allowed %v",
+				res.Parts[0].Allowed, res.Parts[1].Allowed)
 		}
 		s.no(res.Release(s.Context()))
 		s.left(everyone, "after a denial by the user's limit", 4, 4)

@@ -43,7 +43,7 @@ func addressesKeptApart(s *subject) {
 			cost := int64(i + 1)
 			res, err := limiters[a[0]].AllowN(s.Context(), strings.Clone(a[1]), cost)
 			if s.no(err); res.Remaining != 100_000-cost*(round+1) {
-				s.broken("policy %q, key %.40q of %d bytes: %d left after %d requests of %d, so it shares a bucket, or is not found again",
+				s.broken("policy %q, key %.40q of %d bytes: %d left after %d requests of %d: it shares a bucket, or has several",
 					a[0], a[1], len(a[1]), res.Remaining, round+1, cost)
 			}
 		}

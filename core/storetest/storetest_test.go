@@ -101,18 +101,19 @@ func (n *notes) Errorf(format string, args ...any) {
 type fault struct {
 	name     string
 	address  func(policy, key string) string
+	key      func(key string) string
 	now      func(s *broken, now time.Time) time.Time
 	keeps    func(r *store.Request, a *store.Answer, ttl time.Duration) time.Duration
 	request  func(s *broken, r *store.Request)
 	state    func(s *broken, r *store.Request, state []byte) []byte
-	answer   func(s *broken, r *store.Request, a *store.Answer)
-	next     func(r *store.Request, a *store.Answer, state, next []byte) []byte // nil: what is kept stays
-	instead  func(s *broken, ctx context.Context, r store.Request) (store.Answer, error)
+	answer   func(r *store.Request, a *store.Answer)
+	keep     func(a *store.Answer, next []byte) bool // whether next is stored
+	instead  func(s *broken, r store.Request) (store.Answer, error)
 	together func(s *broken, requests []store.Request) ([]store.Answer, error)
 	reset    func(s *broken, address string)
 	shows    func(s *broken, state *store.State)
 	early    bool                        // it reads the clock before its atomic step
-	apart    func(r *store.Request) bool // it has no atomic step for some requests
+	apart    func(r *store.Request) bool // these requests have no atomic step
 	hangs    bool
 }
 
@@ -124,11 +125,15 @@ type broken struct {
 	states  map[string][]byte
 	expires map[string]time.Time
 	more    map[any]any // of faults
+	ended   bool        // the context of the call
 }
 
 func (f fault) store(clock func() time.Time) core.Store {
+	if f.key == nil {
+		f.key = strings.Clone
+	}
 	if f.address == nil {
-		f.address = func(policy, key string) string { return core.JoinKey(policy, strings.Clone(key)) }
+		f.address = func(policy, key string) string { return core.JoinKey(policy, f.key(key)) }
 	}
 	return &broken{
 		fault: f, clock: clock, states: map[string][]byte{}, expires: map[string]time.Time{}, more: map[any]any{},
@@ -137,37 +142,21 @@ func (f fault) store(clock func() time.Time) core.Store {
 
 func (s *broken) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	if s.instead != nil {
-		return s.instead(s, ctx, r)
+		s.ended = ctx.Err() != nil
+		return s.instead(s, r)
 	}
-	if s.apart == nil || !s.apart(&r) {
-		var now time.Time
-		if s.early {
-			now = s.clock()
-			runtime.Gosched()
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !s.early {
-			now = s.clock()
-		}
-		return s.decide(r, now)
+	var now time.Time
+	if s.early {
+		now = s.clock()
+		runtime.Gosched()
 	}
-	address := s.address(r.Policy(), r.Key())
-	s.mu.Lock()
-	before := s.states[address]
-	s.mu.Unlock()
-	runtime.Gosched()
-	a, next, _, err := r.Decide(before, s.clock())
-	runtime.Gosched()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if next != nil {
-		s.states[address], s.expires[address] = next, latest
+	if !s.early {
+		now = s.clock()
 	}
-	return a, err
+	return s.decide(r, now)
 }
-
-var latest = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // decide decides a request in one step. s.mu is held.
 func (s *broken) decide(r store.Request, now time.Time) (a store.Answer, err error) {
@@ -186,17 +175,19 @@ func (s *broken) decide(r store.Request, now time.Time) (a store.Answer, err err
 		state = s.fault.state(s, &r, state)
 	}
 	a, next, ttl, err := r.Decide(state, now)
-	if s.next != nil && err == nil {
-		next = s.next(&r, &a, state, next)
+	if s.apart != nil && s.apart(&r) {
+		s.mu.Unlock()
+		runtime.Gosched()
+		s.mu.Lock()
 	}
 	if s.keeps != nil {
 		ttl = s.keeps(&r, &a, ttl)
 	}
-	if next != nil {
+	if s.keep == nil && next != nil || s.keep != nil && s.keep(&a, next) {
 		s.states[address], s.expires[address] = next, now.Add(ttl)
 	}
 	if s.answer != nil && err == nil {
-		s.answer(s, &r, &a)
+		s.answer(&r, &a)
 	}
 	return a, err
 }

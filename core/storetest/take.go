@@ -56,7 +56,8 @@ func allOrNothing(s *subject) {
 	s.left(l, "after a request of 500 tokens", 9, 100)
 	for range 2 {
 		res := s.units(l, core.Units{tokens: 130})
-		if limits := res.Limits(); res.Allowed || limits[0].Violated || !limits[1].Violated || res.RetryAfter != 3*time.Second {
+		limits := res.Limits()
+		if res.Allowed || limits[0].Violated || !limits[1].Violated || res.RetryAfter != 3*time.Second {
 			s.broken("130 of 100 tokens: allowed %v, retry after %v, want denied by the tokens alone, 3s",
 				res.Allowed, res.RetryAfter)
 		}
