@@ -181,7 +181,7 @@ func mistakesInStores(t *testing.T, say func(error)) {
 	for _, store := range []core.Store{
 		nil, redisstore.New(nil), redisstore.New(redis.NewClient(&redis.Options{Addr: "redis://localhost:6379"})),
 		redisstore.New(redis.NewClient(&redis.Options{}), redisstore.WithTimeout(0), redisstore.WithBreaker(0, 0), redisstore.WithDenyCache(-1),
-			redisstore.WithLease(-1), core.WithClock(nil)),
+			redisstore.WithLease(-1), redisstore.WithPrefix("shop{"), core.WithClock(nil)),
 		core.NewMemoryStore(core.WithMaxKeys(0), core.WithClock(nil)),
 		breaker.New(core.NewMemoryStore(), 0, 0, 0), lease.New(core.NewMemoryStore(), 100, 0),
 	} {

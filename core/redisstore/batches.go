@@ -86,7 +86,7 @@ func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]s
 	return o.joint, nil
 }
 
-// Reset deletes the key of a policy's bucket, whatever the key holds.
+// Reset deletes the bucket of a policy and key, whatever its keys contain.
 func (s *batches) Reset(ctx context.Context, policy, key string) error {
 	key = redisKey(s.prefix, policy, key)
 	n := s.nodes.find(key)
@@ -103,8 +103,8 @@ func (s *batches) Reset(ctx context.Context, policy, key string) error {
 	return nil
 }
 
-// del deletes a key. It returns when the store's timeout or ctx ends; go-redis
-// does not always stop reading then.
+// del deletes a bucket and its holds. It returns when the store's timeout or ctx
+// ends; go-redis does not always stop reading then.
 func (s *batches) del(ctx context.Context, key string) error {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	done := make(chan error, 1)

@@ -72,24 +72,7 @@ func (l *level) wait(units, now int64) int64 { return l.Record.wait(units, now, 
 func (d *decision) look() {
 	b, r := d.bucket, d.request
 	if r.Set.Holds {
-		if len(b.Holds) == 0 { // in Redis, holds may be lost without the state
-			for i := range b.Records {
-				b.Records[i].Held = 0
-			}
-		}
-		if back := d.behind(); back > 0 {
-			for i := range b.Holds {
-				b.Holds[i].End -= back
-			}
-			for i := range b.Records {
-				b.Records[i] = b.Records[i].stored(d.now)
-			}
-			d.setBack = true
-		}
-		for len(b.Holds) > 0 && b.Holds[0].End <= d.now {
-			b.release(b.Holds[0])
-			b.Holds, d.changed = b.Holds[1:], true
-		}
+		d.endHolds()
 	}
 	starts := r.Starts
 	if starts == nil && !r.Set.Plain {
@@ -132,6 +115,33 @@ func (d *decision) look() {
 	}
 }
 
+// endHolds takes the holds that have ended off their records, and those that
+// Redis has lost.
+func (d *decision) endHolds() {
+	b := d.bucket
+	if len(b.Records) == 0 && len(b.Holds) > 0 { // in Redis, the state may be lost without its holds
+		b.Holds, d.changed = nil, true
+	}
+	if len(b.Holds) == 0 { // and they without the state
+		for i := range b.Records {
+			b.Records[i].Held = 0
+		}
+	}
+	if back := d.behind(); back > 0 {
+		for i := range b.Holds {
+			b.Holds[i].End -= back
+		}
+		for i := range b.Records {
+			b.Records[i] = b.Records[i].stored(d.now)
+		}
+		d.setBack = true
+	}
+	for len(b.Holds) > 0 && b.Holds[0].End <= d.now {
+		b.release(b.Holds[0])
+		b.Holds, d.changed = b.Holds[1:], true
+	}
+}
+
 // behind returns how far the clock was set back behind the last write, as far as
 // the records tell: holds end so much earlier, and keep their remaining time.
 func (d *decision) behind() (back int64) {
@@ -153,10 +163,6 @@ func (d *decision) grant() int64 {
 	switch r.Action {
 	case Charge, Cancel:
 		return granted
-	case Extend:
-		if d.there > 0 {
-			return granted
-		}
 	case Reserve:
 		for i := range d.levels {
 			d.due = max(d.due, d.delay(&d.levels[i]))
@@ -169,6 +175,7 @@ func (d *decision) grant() int64 {
 	for i := range d.levels {
 		l := &d.levels[i]
 		switch left := l.left() + l.ends*l.Unit; {
+		case r.Action == Extend && l.ends > 0: // its hold is still there
 		case l.need > 0:
 			granted = min(granted, max(0, left)/l.need)
 		case d.looks && left < 0:

@@ -131,10 +131,10 @@ func (r *Record) wait(units, now int64, l *Rate, starts []int64) int64 {
 	if l.Gain > 1 {
 		steps = (units + l.Gain - 1) / l.Gain
 	}
-	if l.Steps == OnCalendar && steps <= 4*Forever/l.Step {
+	if l.Steps == OnCalendar && steps <= 2*Forever/l.Step {
 		k := index(starts, l.Step, r.At) + steps
-		if k > int64(len(starts)) { // these periods may then lie in front of the known ones, and fewer count
-			k += 2
+		if units > 2*(l.Full+l.Gain) { // some will lie in front of the known starts then, and fewer count
+			k += 2 + steps/8
 		}
 		return min(Forever, start(starts, l.Step, k)-now)
 	}

@@ -15,8 +15,8 @@ const (
 	// Cancel gives back what was reserved for the instant When, but for what
 	// was reserved behind it.
 	Cancel
-	// Extend is Take, but takes without asking if one of the holds that it ends
-	// is still there: it gives them another end.
+	// Extend is Take of holds that it ends. Those that are still there get
+	// another end without asking.
 	Extend
 )
 
@@ -128,6 +128,7 @@ func (r *Request) Undo(a *Answer) Request {
 		if ends[i] == 0 {
 			each[i] = -r.Of(i) * a.Granted
 		}
+		ends[i] *= a.Granted
 	}
 	return Request{Set: r.Set, Action: Charge, Each: &each, Ticket: r.Ticket, Ends: &ends}
 }
