@@ -109,7 +109,7 @@ var faults = map[string][]fault{
 		monotonic,
 		{name: "denials are not stored", keep: func(a *store.Answer, next []byte) bool { return a.Allowed && next != nil }},
 	},
-	"a clock set back leaves holds their remaining time": {monotonic},
+	"a clock set back leaves slots their remaining time": {monotonic},
 	"a period begins by the store's clock": {
 		{name: "periods of the process's clock", request: func(_ *broken, r *store.Request) {
 			r.Starts = r.Set.Starts(time.Now().UnixMicro())

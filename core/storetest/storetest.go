@@ -71,7 +71,7 @@ var rules = []rule{
 
 	// The clock: clock.go
 	{"a clock set back gives, takes and stops nothing", setBackChangesNothing},
-	{"a clock set back leaves holds their remaining time", setBackKeepsHolds},
+	{"a clock set back leaves slots their remaining time", setBackKeepsHolds},
 	{"a period begins by the store's clock", periodsByTheClock},
 	{"a clock out of range is only an error", clockOutOfRange},
 
