@@ -19,7 +19,7 @@ func (s *subject) reserve(l *core.Limiter, n int64, delay time.Duration, when st
 }
 
 func reservationsInTurn(s *subject) {
-	l := s.limiter(core.PerMinute(6).WithName("minute"), core.PerHour(6).WithName("hour"))
+	l := s.limiter(core.PerMinute(6).WithName("a"), core.PerHour(6).WithName("slowest"), core.PerMinute(6).WithName("b"))
 	s.reserve(l, 6, 0, "a new key")
 	s.reserve(l, 7, core.Never, "more than the capacity")
 	for n := range 4 {

@@ -60,6 +60,12 @@ func slotComesBack(s *subject) {
 		s.clock.move(2 * hold)
 		s.left(l, "all MaxHolds are over", 2)
 	}
+	l := s.limiter(atOnce(40))
+	for range 40 {
+		s.take(l, 1, "a slot each second")
+		s.clock.move(time.Second)
+	}
+	s.deny(l, 36, 55*time.Second, "until the 36th MaxHold of 40 is over")
 }
 
 func holdKeepsSlot(s *subject) {
