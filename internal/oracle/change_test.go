@@ -63,6 +63,7 @@ func (p *player) chargeOf(l *ledger, d *definition, tokens int64) {
 	if tokens == 0 {
 		return
 	}
+	l.owed = l.owed || tokens > 0
 	p.note(l, event{kind: charged, tokens: tokens})
 	for _, e := range l.events {
 		if tokens < 0 && e.kind == reserved && e.at > p.now { // they may be used beside it

@@ -67,11 +67,26 @@ func (p *player) leavesTheRest(a *account, version int, v view) {
 			want := l.meter.level(d, p.now, most)
 			p.require(level == want, "nothing is lost, and nothing comes from nowhere", "limit %d of %s has %d tokens, want %d", i, a.key, level, want)
 		}
-		if a.totaled() && d.Capacity == l.largest() {
-			want := float64(d.Capacity) - l.total.until(d, p.now).used
-			p.require(math.Floor(want-0.01) <= float64(level) && float64(level) <= want+0.01, "limits that change keep what was used", "limit %d of %s has %d tokens, want %f", i, a.key, level, want)
+		if a.totaled() {
+			p.keepsWhatWasUsed(l, d, v.limits[i])
 		}
 	}
+}
+
+// Limits that change keep what was used. Where the capacity is largest, all
+// that is; a smaller one makes no debt, but its ResetAfter tells.
+func (p *player) keepsWhatWasUsed(l *ledger, d *definition, v limitView) {
+	const promise = "limits that change keep what was used"
+	used, level := l.total.until(d, p.now).used, float64(v.remaining-v.debt)
+	left := float64(d.Capacity) - used
+	p.require(d.Capacity < l.largest() || level <= left+0.01, promise, "limit %s has %f tokens, want at most %f", d.Name, level, left)
+	if slices.ContainsFunc(l.defs, func(d *definition) bool { return d != nil && d.calendar() }) {
+		return // of periods that lie far back fewer count
+	}
+	left = math.Floor(left - 0.01)
+	p.require(level >= left && (level >= 0 || l.owed) || d.Capacity < l.largest() && l.owed, promise, "limit %s has %f tokens, want at least %f", d.Name, level, left)
+	reset := ((used-0.01)*float64(d.den)/float64(d.num) - 1) * float64(d.step)
+	p.require(v.reset > farthest || float64(v.reset.Microseconds()) >= reset, promise, "limit %s has used %f tokens, and is full in %v", d.Name, used, v.reset)
 }
 
 // Who waits RetryAfter alone is allowed. A microsecond earlier he is not, but
