@@ -37,12 +37,26 @@ func (p *player) takesAllOrNothing(q request, decisions []*decision, whole view,
 			if lacking = lacking || after[j] < cost && (cost > 0 || looks); cost > 0 && !whole.allowed && q.kind != atMost {
 				p.require(l.violated == (after[j] < cost), promise, "%+v costs %v, %s has %v, and limit %d is violated: %v", q, t.costs, t.key, after, j, l.violated)
 				p.require((l.retry == core.Never) == (cost > d.Capacity), "a cost above the capacity can never pass", "%+v: %v", q, l.retry)
+				p.roundsLittle(d, cost-after[j], l)
 			}
 		}
 		p.require(q.kind == atMost || parts[i].allowed == (whole.allowed || !lacking), promise, "%+v costs %v, %s has %v, and this part is allowed: %v", q, t.costs, t.key, after, parts[i].allowed)
 		all = all && parts[i].allowed
 	}
 	p.require(whole.allowed == all, promise, "%+v is allowed: %v, and its parts: %+v", q, whole.allowed, parts)
+}
+
+// A rate that has no whole numbers is rounded down by less than a millionth, and
+// its steps are no longer than 1 ms, or a hundred millionth of what fills the
+// bucket.
+func (p *player) roundsLittle(d *definition, missing int64, l limitView) {
+	if d.exact || d.Mode != core.Continuous || d.holds() || l.retry > farthest {
+		return
+	}
+	gain, _ := d.gain.Float64()
+	step, retry := 1e3+float64(d.Capacity)/gain/1e8, float64(l.retry)/1e3
+	least, most := (float64(missing)-1)/gain-step, float64(missing)/gain*(1+1e-6)+step
+	p.require(l.retry == 0 || least <= retry*(1+1e-9) && retry <= most, "a rate is rounded by less than a millionth", "%d tokens of %s are missing, and there in %v, not in %f to %f µs", missing, d, l.retry, least, most)
 }
 
 // AllowAtMost takes as many as there are, up to most.
