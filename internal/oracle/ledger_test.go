@@ -34,6 +34,7 @@ type ledger struct {
 	holdings []*holding
 	meter    meter
 	total    total // while versions decide in turns
+	untold   bool  // it does not tell any more
 	owed     bool  // more may have been charged than was there
 }
 
