@@ -183,7 +183,7 @@ func (s *away) Do(ctx context.Context, r store.Request) (a store.Answer, err err
 	return a, err
 }
 
-func (s *away) DoTogether(ctx context.Context, requests []store.Request) (list []store.JointAnswer, err error) {
+func (s *away) DoTogether(ctx context.Context, requests []store.Request) (list []store.Answer, err error) {
 	s.asked.Add(1)
 	away := s.away.Load() // once, as in Do
 	if !away || s.executes.Load() {
@@ -273,7 +273,8 @@ func TestWhatIsReturnedDuringAnOutageComesBackAfterIt(t *testing.T) {
 		{"units that are settled", units, core.Units{"tokens": 4}, func(r *core.Result) error { return r.Settle(ctx, core.Units{"tokens": 1}) }, 9, 6, 9},
 		{"units that cost more", units, core.Units{"tokens": 4}, func(r *core.Result) error { return r.Settle(ctx, core.Units{"tokens": 7}) }, 3, 6, 3},
 		{"a joint decision that is released", slots, core.Units{core.Requests: 4}, func(r *core.Result) error {
-			return core.Result{Results: []core.Result{*r}}.Release(ctx)
+			joint := core.Result{Parts: []core.Result{*r}}
+			return joint.Release(ctx)
 		}, 10, 10, 10},
 		{"a refund that the caller can repeat", tokens, core.Units{core.Requests: 4}, nil, 6, 6, 10},
 	} {

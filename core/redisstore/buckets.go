@@ -3,7 +3,6 @@ package redisstore
 import (
 	"cmp"
 	"context"
-	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -51,8 +50,8 @@ func (s *Store) Buckets(ctx context.Context, policy string, perSecond int, progr
 
 // Keys lists all that the store keeps for limiters, for tools that would else
 // look at all keys of Redis twice: what [Store.Buckets] lists for all policies,
-// and the policies that [Store.ExceptionPolicies] returns, each as a Bucket with
-// the Key "", which no bucket has.
+// and the policies that have exceptions in Redis, or had some, each as a Bucket
+// with the Key "", which no bucket has.
 func (s *Store) Keys(ctx context.Context, perSecond int, progress ...func(looked, all int64)) iter.Seq2[Bucket, error] {
 	return func(yield func(Bucket, error) bool) {
 		s.scan(ctx, escapeGlob(s.batches.prefix)+"*", perSecond, progress, func(key string, err error) bool {
@@ -66,22 +65,6 @@ func (s *Store) Keys(ctx context.Context, perSecond int, progress ...func(looked
 			return !ok || yield(b, nil)
 		})
 	}
-}
-
-// ExceptionPolicies returns the names of the policies that have exceptions in
-// Redis, or had some, sorted. It looks at all keys, as [Store.Buckets] does.
-// The error joins those of servers: the names are those that the others have.
-func (s *Store) ExceptionPolicies(ctx context.Context, perSecond int, progress ...func(looked, all int64)) (policies []string, err error) {
-	s.scan(ctx, escapeGlob(s.batches.exceptionsKey(""))+"*", perSecond, progress, func(key string, failed error) bool {
-		if failed != nil {
-			err = errors.Join(err, failed)
-		} else if policy, ok := s.batches.policyOfExceptions(key); ok {
-			policies = append(policies, policy)
-		}
-		return true
-	})
-	slices.Sort(policies)
-	return slices.Compact(policies), err
 }
 
 // scan gives yield the keys that a pattern describes, of one server after
@@ -242,8 +225,20 @@ func redisKey(prefix, policy, key string) string {
 }
 
 // holdsKey returns the Redis key of the holds of a bucket whose Redis key is
-// key, in the same hash slot of a Cluster.
+// key. It is in the same hash slot of a Cluster, because the braces of a prefix
+// are those of a hash tag: see bracesAreTag.
 func holdsKey(prefix, key string) string { return prefix + endOfPrefix + "{" + key + "}" }
+
+// bracesAreTag reports whether a prefix has no braces, or a hash tag, which
+// decides the hash slot of all keys. With half a hash tag, a key and that of its
+// holds would have different ones.
+func bracesAreTag(prefix string) bool {
+	_, tag, found := strings.Cut(prefix, "{")
+	if !found {
+		return !strings.Contains(prefix, "}")
+	}
+	return strings.IndexByte(tag, '}') > 0
+}
 
 // specialInPolicy are the bytes that are percent-encoded in a policy's name.
 const specialInPolicy = ":{}%"

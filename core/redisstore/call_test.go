@@ -32,32 +32,34 @@ func callOf(key string, r store.Request) *call { return &call{member: member{key
 // decisions returns how many calls a command of the plain script with one limit
 // decides.
 func decisions(cmd redis.Cmder) (n int) {
-	keys, _ := cmd.Args()[2].(int)
-	counts, some := cmd.Args()[len(cmd.Args())-2].([]byte)
-	if !some {
-		return keys
-	}
-	for i := range keys {
-		n += int(binary.BigEndian.Uint32(counts[4*i:]))
+	for _, times := range timesOf(cmd) {
+		n += int(times)
 	}
 	return n
+}
+
+// timesOf returns how many times a command of the plain script takes of each of
+// its keys.
+func timesOf(cmd redis.Cmder) []int64 {
+	keys, _ := cmd.Args()[2].(int)
+	counts, some := cmd.Args()[len(cmd.Args())-2].([]byte)
+	times := make([]int64, keys)
+	for i := range times {
+		if times[i] = 1; some {
+			times[i] = int64(binary.BigEndian.Uint64(append([]byte{0}, counts[7*i:7*i+7]...)))
+		}
+	}
+	return times
 }
 
 // grant answers a command of the plain script with one limit. It allows all.
 func grant(cmd redis.Cmder) {
 	const now = 1_800_000_000_000_000
-	keys, _ := cmd.Args()[2].(int)
-	counts, some := cmd.Args()[len(cmd.Args())-2].([]byte)
-	number := func(n uint64) string { return string(binary.BigEndian.AppendUint64(nil, n)[1:]) }
+	number := func(n int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))[1:]) }
 	var reply strings.Builder
 	reply.WriteString(number(now))
-	for i := range keys {
-		times := uint32(1)
-		if some {
-			times = binary.BigEndian.Uint32(counts[4*i:])
-		}
-		reply.Write(binary.BigEndian.AppendUint32(nil, times))
-		reply.WriteString("\x00\x00\x00\x01" + number(1) + number(1000) + number(1) + number(now) + number(0) + number(0))
+	for _, times := range timesOf(cmd) {
+		reply.WriteString(number(times) + "\x00\x00\x00\x01" + number(1) + number(1000) + number(1) + number(now) + number(0) + number(0))
 	}
 	cmd.(sentOnce).SetVal(reply.String())
 }

@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -277,26 +276,12 @@ func (h held) wait() {
 	<-h.release
 }
 
-// beforeServer holds the next command before it is sent. afterServer holds its
-// reply.
-func (g *gateHook) beforeServer() held {
-	h := newHeld()
-	do := func(send func() error) error { h.wait(); return send() }
-	g.next.Store(&do)
-	return h
-}
-
+// afterServer holds the reply of the next command.
 func (g *gateHook) afterServer() held {
 	h := newHeld()
 	do := func(send func() error) error { err := send(); h.wait(); return err }
 	g.next.Store(&do)
 	return h
-}
-
-// lost makes the next command fail as if its reply were lost.
-func (g *gateHook) lost() {
-	do := func(func() error) error { return errors.New("read: i/o timeout") }
-	g.next.Store(&do)
 }
 
 // raceBench is a limiter with a deny cache, and a gate between it and Redis.

@@ -182,36 +182,6 @@ func ExampleException() {
 	// <nil>
 }
 
-// Redis keeps who changed exceptions, when and why.
-func ExampleStore_History() {
-	server := miniredis.NewMiniRedis()
-	if err := server.Start(); err != nil {
-		panic(err)
-	}
-	defer server.Close()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-	defer rdb.Close()
-	ctx := context.Background()
-	store := redisstore.New(rdb, redisstore.WithTimeout(time.Minute), core.WithLogger(slog.New(slog.DiscardHandler)))
-	_ = store.SetException(ctx, "history", redisstore.Exception{Key: "user:eve", By: "bob", Reason: "scraper"})
-	_, _ = store.RemoveException(ctx, "history", redisstore.Removal{Key: "user:eve", By: "ann", Reason: "over"})
-	changes, err := store.History(ctx, "history")
-	for _, c := range changes {
-		fmt.Println(c.Kind, c.Key, c.By, c.Reason)
-	}
-	fmt.Println(err)
-	// Output:
-	// unblock user:eve ann over
-	// block user:eve bob scraper
-	// <nil>
-}
-
-func ExampleChange() {
-	change := redisstore.Change{Kind: "unblock", Key: "user:eve", By: "ann"} // as Store.History returns it
-	fmt.Println(change.Kind, change.Key, "by", change.By)
-	// Output: unblock user:eve by ann
-}
-
 func ExampleRemoval() {
 	removal := redisstore.Removal{Key: "user:eve", By: "ann"} // for Store.RemoveException
 	fmt.Println(removal.Key, removal.Override)

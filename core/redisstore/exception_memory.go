@@ -2,7 +2,7 @@ package redisstore
 
 import (
 	"cmp"
-	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -72,14 +72,13 @@ type putBack struct {
 // decided otherwise.
 func (p *putBack) lost() bool { return p.blocks+p.overrides+p.removals > 0 }
 
-// change returns the JSON of p for the history, or "" if Redis has lost nothing
-// that changes who is limited.
-func (p *putBack) change() string {
-	if !p.lost() {
-		return ""
+// appendPair appends two texts, each behind its length and a colon, as
+// exceptions.lua reads them.
+func appendPair(b []byte, field, value string) []byte {
+	for _, text := range []string{field, value} {
+		b = fmt.Appendf(b, "%d:%s", len(text), text)
 	}
-	text, _ := json.Marshal(restored{p.blocks + p.overrides + p.removals}) // a number
-	return string(text)
+	return b
 }
 
 // confirm takes in that Redis had a version at an instant. It reports whether

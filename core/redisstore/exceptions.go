@@ -111,20 +111,10 @@ func fitting(policy string, limits []core.Limit) core.Policy {
 // [ErrExceptions], a [core.ConfigError] of each mistake, or that of the call.
 // It costs one round trip, or two if Redis does not know the script yet.
 func (s *Store) SetException(ctx context.Context, policy string, e Exception) error {
-	return s.setException(ctx, policy, e, true)
-}
-
-// CopyException is SetException for tools that copy: [Store.History] does not
-// have it. [Store.CopyHistory] copies that.
-func (s *Store) CopyException(ctx context.Context, policy string, e Exception) error {
-	return s.setException(ctx, policy, e, false)
-}
-
-func (s *Store) setException(ctx context.Context, policy string, e Exception, note bool) error {
 	if err := e.refusal(policy); err != nil {
 		return err
 	}
-	_, err := s.writeWord(ctx, policy, exceptionField(e.kind(), e.Key), said{Blocked: e.Blocks(), Limits: e.Limits, By: e.By, Reason: e.Reason}, e.For.Milliseconds(), note)
+	_, err := s.writeWord(ctx, policy, exceptionField(e.kind(), e.Key), said{Blocked: e.Blocks(), Limits: e.Limits, By: e.By, Reason: e.Reason}, e.For.Milliseconds())
 	return err
 }
 
@@ -147,17 +137,7 @@ func (s *Store) RemoveException(ctx context.Context, policy string, r Removal) (
 	if r.Override {
 		kind = overrideField
 	}
-	return s.writeWord(ctx, policy, exceptionField(kind, r.Key), said{By: r.By, Reason: r.Reason}, removal, true)
-}
-
-// Unblock is RemoveException of a block, by nobody known.
-func (s *Store) Unblock(ctx context.Context, policy, key string) (was bool, err error) {
-	return s.RemoveException(ctx, policy, Removal{Key: key})
-}
-
-// EndOverride is RemoveException of an override, by nobody known.
-func (s *Store) EndOverride(ctx context.Context, policy, key string) (was bool, err error) {
-	return s.RemoveException(ctx, policy, Removal{Key: key, Override: true})
+	return s.writeWord(ctx, policy, exceptionField(kind, r.Key), said{By: r.By, Reason: r.Reason}, removal)
 }
 
 // Exceptions returns the exceptions of a policy that are in Redis, sorted by
@@ -204,37 +184,8 @@ func (s *batches) policyOfExceptions(key string) (policy string, ok bool) {
 	return policy, s.exceptionsKey(policy) == key
 }
 
-// historyKey returns the Redis key of a policy's history, which is in the
-// Cluster slot of its exceptions, for one script has both. A prefix with half a
-// hash tag leads elsewhere: then there is no history, and the key is "".
-func (s *batches) historyKey(policy string) string {
-	exceptions := s.exceptionsKey(policy)
-	for _, key := range []string{s.prefix + "%history:{" + exceptions + "}", s.prefix + "%history:" + encodedPolicy(policy)} {
-		if hashSlot(key) == hashSlot(exceptions) {
-			return key
-		}
-	}
-	return ""
-}
-
-// ExceptionsVersion returns the version of a policy's exceptions in Redis,
-// which those who follow them obey: see [store.Following]. It costs one round
-// trip.
-func (s *Store) ExceptionsVersion(ctx context.Context, policy string) (version int64, err error) {
-	err = s.ask(ctx, policy, func(ctx context.Context) error {
-		key := s.batches.exceptionsKey(policy)
-		text, err := s.batches.client.HGet(ctx, key, "").Result()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			return foreignKey(key, err)
-		}
-		version = wordsOf(map[string]string{"": text}).top
-		return nil
-	})
-	return version, err
-}
-
-// foreignKey returns err of a call for a Redis key of exceptions, or of their
-// history, as messages show it.
+// foreignKey returns err of a call for a Redis key of exceptions, as messages
+// show it.
 func foreignKey(key string, err error) error {
 	err = withoutArguments(err)
 	if ofExceptionsKey(err) {
@@ -254,16 +205,15 @@ func ofExceptionsKey(err error) bool {
 const removal = -1
 
 // writeWord writes what an operator says now, and for how many milliseconds it
-// holds. note: also into the history. It reports whether there was an
-// exception.
-func (s *Store) writeWord(ctx context.Context, policy, field string, says said, lasts int64, note bool) (was bool, err error) {
+// holds. It reports whether there was an exception.
+func (s *Store) writeWord(ctx context.Context, policy, field string, says said, lasts int64) (was bool, err error) {
 	text, err := json.Marshal(says)
 	if err != nil {
 		return false, err
 	}
 	var n int
 	err = s.ask(ctx, policy, func(ctx context.Context) error {
-		n, err = s.batches.changeExceptions(ctx, policy, "set", field, string(text), lasts, MaxExceptions, nonce(), note)
+		n, err = s.batches.changeExceptions(ctx, policy, "set", field, string(text), lasts, MaxExceptions, nonce())
 		return err
 	})
 	if n < 0 {
@@ -272,16 +222,12 @@ func (s *Store) writeWord(ctx context.Context, policy, field string, says said, 
 	return n > 0, err
 }
 
-// changeExceptions has the script change the exceptions of a policy, and their
-// history, if it has a key.
+// changeExceptions has the script change the exceptions of a policy.
 func (s *batches) changeExceptions(ctx context.Context, policy string, args ...any) (n int, err error) {
 	defer recovered(&err)
-	keys := []string{s.exceptionsKey(policy)}
-	if history := s.historyKey(policy); history != "" {
-		keys = append(keys, history)
-	}
-	n, err = exceptionsScript.Run(ctx, s.client, keys, args...).Int()
-	return n, foreignKey(keys[0], err)
+	key := s.exceptionsKey(policy)
+	n, err = exceptionsScript.Run(ctx, s.client, []string{key}, args...).Int()
+	return n, foreignKey(key, err)
 }
 
 // exceptions reads the fields of a policy, and the time of their server.

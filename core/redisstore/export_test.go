@@ -33,9 +33,3 @@ func FollowExceptions(ctx context.Context, s *Store, interval time.Duration, lim
 
 // ExceptionsKey returns the Redis key of a policy's exceptions.
 func ExceptionsKey(s *Store, policy string) string { return s.batches.exceptionsKey(policy) }
-
-// HistoryKey returns the Redis key of a policy's history, or "".
-func HistoryKey(s *Store, policy string) string { return s.batches.historyKey(policy) }
-
-// SlotOf returns the Cluster slot of a key.
-func SlotOf(key string) uint16 { return hashSlot(key) }

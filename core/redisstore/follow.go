@@ -182,7 +182,7 @@ func (s *Store) read(ctx context.Context, f *follower, reply *redis.StringCmd, a
 		f.refused = false
 		return nil
 	}
-	wrote, err := s.batches.changeExceptions(ctx, f.policy, "put", lacking.expected, lacking.version, lacking.fields, lacking.change())
+	wrote, err := s.batches.changeExceptions(ctx, f.policy, "put", lacking.expected, lacking.version, lacking.fields)
 	switch {
 	case err != nil:
 		f.memory.failed()

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
@@ -69,7 +73,7 @@ func TestProcessesFollowExceptions(t *testing.T) {
 	limittest.ComesBack(t, b, "joe", 5, "others keep their limits")
 	limittest.ComesBack(t, other, "ann", 5, "policies have exceptions of their own")
 	limittest.ComesBack(t, idle, "ann", 5, "who does not follow reads nothing")
-	_, err := s.Unblock(ctx, "api", "ann")
+	_, err := s.RemoveException(ctx, "api", redisstore.Removal{Key: "ann"})
 	require.NoError(t, err)
 	limittest.ComesBack(t, a, "ann", 50, "the override holds after the block")
 	exceptUntil(t, s, "api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.PerDay(40)}, For: 300 * time.Millisecond},
@@ -315,7 +319,7 @@ func TestUnblockWinsOnAnEmptyRedis(t *testing.T) {
 	require.NoError(t, client.Del(ctx, redisstore.ExceptionsKey(s, "api")).Err())
 	require.NoError(t, s.ReadExceptions(ctx, l))
 	assert.Equal(t, []string{"eve", "mallory"}, l.Exceptions().Blocked, "absence is no removal")
-	was, err := s.Unblock(ctx, "api", "eve")
+	was, err := s.RemoveException(ctx, "api", redisstore.Removal{Key: "eve"})
 	require.NoError(t, err)
 	assert.False(t, was, "Redis had none")
 	follow(t, s, l)
@@ -357,4 +361,137 @@ func TestStatsOfExceptions(t *testing.T) {
 		return 0
 	}
 	require.Eventually(t, func() bool { return age() > 20*time.Millisecond }, 20*time.Second, time.Millisecond, "it grows from the start while nothing can be read")
+}
+
+// What Redis has lost comes back with its author and reason.
+func TestWhatComesBackKeepsItsAuthor(t *testing.T) {
+	server := redistest.Start(t)
+	client, ctx := server.Client(t), t.Context()
+	s := redisstore.New(client, longTimeout)
+	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
+	set := []redisstore.Exception{{Key: "ann", Limits: []core.Limit{core.PerDay(9)}, By: "bob", Reason: "launch"}, {Key: "eve", By: "zoe", Reason: "scraper"}}
+	for _, e := range set {
+		require.NoError(t, s.SetException(ctx, "api", e))
+	}
+	follow(t, s, l)
+	blocked(t, l, "eve", "the premise: it follows")
+	require.Equal(t, map[string]store.ExceptionNote{"eve": {By: "zoe", Reason: "scraper"}}, l.Exceptions().BlockNotes)
+	server.Kill()
+	server.Restart(t)
+	require.Eventually(t, func() bool { list, err := s.Exceptions(ctx, "api"); return err == nil && len(list) == 2 }, 20*time.Second, time.Millisecond)
+	list, err := s.Exceptions(ctx, "api")
+	require.NoError(t, err)
+	for i, e := range list {
+		e.Limits = nil
+		set[i].Limits = nil
+		assert.Equal(t, set[i], e)
+	}
+}
+
+// What limiters obey, whose it is, of which version and how old, is what Redis
+// has.
+func TestLimitersSayWhatTheyFollow(t *testing.T) {
+	s, ctx := exceptionStore(t), t.Context()
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}
+	l := core.Must(core.NewLimiter(s, policy))
+	assert.Equal(t, store.Following{}, l.Following(), "nobody has read anything")
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.PerDay(9)}, By: "bob", Reason: "launch", For: time.Hour}))
+	began := time.Now()
+	require.NoError(t, s.ReadExceptions(ctx, l))
+	version := func() int64 {
+		t.Helper()
+		text, err := redistest.Client(t).HGet(ctx, redisstore.ExceptionsKey(s, "api"), "").Result()
+		require.NoError(t, err)
+		stamp, _, _ := strings.Cut(text, " ")
+		v, err := strconv.ParseInt(stamp, 10, 64)
+		require.NoError(t, err)
+		return v
+	}
+	f := l.Following()
+	assert.Equal(t, version(), f.Version)
+	assert.True(t, f.Since.IsZero(), "read once, and not followed")
+	assert.False(t, f.Read.Before(began) || f.Read.After(time.Now()))
+	note := l.Exceptions().OverrideNotes["ann"]
+	assert.WithinDuration(t, time.Now().Add(time.Hour), note.Until, time.Minute)
+	note.Until = time.Time{}
+	assert.Equal(t, store.ExceptionNote{By: "bob", Reason: "launch"}, note)
+
+	following, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { redisstore.FollowExceptions(following, s, time.Millisecond, l) })
+	for i := range 5 {
+		require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: fmt.Sprint(i), By: "bob"}))
+		want := version()
+		require.Eventually(t, func() bool { return l.Following().Version == want }, 20*time.Second, time.Millisecond)
+		assert.Len(t, l.Exceptions().Blocked, i+1, "the version is of what is in force")
+		stored := l.WithStoredKeys()
+		assert.Equal(t, l.Following(), stored.Following(), "limiters of one policy share it")
+		assert.Equal(t, want, s.Stats().Exceptions[0].Version)
+	}
+	assert.False(t, l.Following().Since.IsZero())
+	read := l.Following().Read
+	require.Eventually(t, func() bool { return l.Following().Read.After(read) }, 20*time.Second, time.Millisecond, "each poll counts, also without a change")
+	_, follows := l.Following().Age(time.Now())
+	assert.True(t, follows)
+	stop()
+	running.Wait()
+	assert.True(t, l.Following().Since.IsZero(), "nobody follows any more")
+	assert.Equal(t, version(), l.Following().Version, "what was read stays in force")
+}
+
+// An override that the policy can't use is not in force, and no statistic says
+// so.
+func TestStatsCountWhatIsInForce(t *testing.T) {
+	s, ctx := exceptionStore(t), t.Context()
+	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5).WithName("day")}}))
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.PerDay(9).WithName("no such limit")}}))
+	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "bob", Limits: []core.Limit{core.PerDay(9).WithName("day")}, By: "eve"}))
+	follow(t, s, l)
+	require.Eventually(t, func() bool { return l.Following().Version > 0 }, 20*time.Second, time.Millisecond)
+	stats := s.Stats().Exceptions
+	require.Len(t, stats, 1)
+	assert.Equal(t, 1, stats[0].Overrides)
+	assert.Equal(t, "eve", l.Exceptions().OverrideNotes["bob"].By, "its author is known beside one that can't be used")
+}
+
+// After any changes, limiters obey what a model does.
+func TestWhatIsInForceAgreesWithAModel(t *testing.T) {
+	s, ctx := exceptionStore(t), t.Context()
+	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
+	rng := rand.New(rand.NewPCG(1, 2))
+	type field struct {
+		key      string
+		override bool
+	}
+	inForce := map[field]store.ExceptionNote{}
+	for i := range 200 {
+		f := field{fmt.Sprint("user:", rng.IntN(6)), rng.IntN(2) == 0}
+		note := store.ExceptionNote{By: fmt.Sprint("operator ", rng.IntN(3)), Reason: fmt.Sprint(i)}
+		if rng.IntN(3) == 0 {
+			_, had := inForce[f]
+			was, err := s.RemoveException(ctx, "api", redisstore.Removal{Key: f.key, Override: f.override, By: note.By, Reason: note.Reason})
+			require.NoError(t, err)
+			assert.Equal(t, had, was)
+			delete(inForce, f)
+		} else {
+			e := redisstore.Exception{Key: f.key, By: note.By, Reason: note.Reason}
+			if f.override {
+				e.Limits = []core.Limit{{Times: float64(1 + i%9)}}
+			}
+			require.NoError(t, s.SetException(ctx, "api", e))
+			inForce[f] = note
+		}
+		if i%20 > 0 {
+			continue
+		}
+		require.NoError(t, s.ReadExceptions(ctx, l))
+		obeyed, e := map[field]store.ExceptionNote{}, l.Exceptions()
+		for key := range e.Overrides {
+			obeyed[field{key, true}] = e.OverrideNotes[key]
+		}
+		for _, key := range e.Blocked {
+			obeyed[field{key, false}] = e.BlockNotes[key]
+		}
+		require.Equal(t, inForce, obeyed, "after change %d", i)
+	}
 }

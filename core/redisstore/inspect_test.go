@@ -19,8 +19,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// Inspect tells what is reserved, on lease and held, also of more holds than a
-// block has, and who wrote it.
+// Inspect tells what is held, also of many holds, and whether another definition
+// wrote it.
 func TestInspectTellsWhatIsStored(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
 	patient := longTimeout
@@ -190,9 +190,6 @@ func TestBucketsGoOnAfterAServerThatFails(t *testing.T) {
 	assert.Equal(t, want, got)
 	require.Len(t, failed, 1)
 	assert.ErrorContains(t, failed[0], lost.Addr)
-	policies, err := s.ExceptionPolicies(t.Context(), 0)
-	assert.ErrorContains(t, err, lost.Addr)
-	assert.NotEmpty(t, policies)
 	for _, err := range s.Buckets(t.Context(), "", 0) {
 		if err != nil {
 			break // the caller may stop

@@ -17,28 +17,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// takeAll takes n tokens at a time until one request is denied, and returns how
-// many it got.
-func takeAll(t *testing.T, l *core.Limiter, n int64) (taken int64) {
-	t.Helper()
-	for {
-		res, err := l.AllowN(t.Context(), "k", n)
-		require.NoError(t, err)
-		if !res.Allowed {
-			return taken
-		}
-		taken += n
-	}
-}
-
-func reserve(t *testing.T, l *core.Limiter, n int64) *core.Reservation {
-	t.Helper()
-	r, err := l.Reserve(t.Context(), "k", n)
-	require.NoError(t, err)
-	require.True(t, r.OK())
-	return r
-}
-
 func peek(t *testing.T, l *core.Limiter) core.Result {
 	t.Helper()
 	res, err := l.Peek(t.Context(), "k")

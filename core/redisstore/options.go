@@ -54,13 +54,19 @@ func settingsOf(options []Option, config *store.Config) settings {
 }
 
 // WithPrefix sets how every key in Redis begins: by default "ratelimit:". The
-// prefix may be anything, also "". Stores share buckets if they have the same
+// prefix may be anything without braces, also "". Stores share buckets if they have the same
 // prefix on one server: in Redis, "%:" follows every prefix but those with a
 // single colon at the end. So keys of "shop:" begin with "shop:", and those of
-// "shop" or "shop:limits:" with "shop%:" or "shop:limits:%:". A prefix with a
-// hash tag, such as "{limits}:", puts all keys into one Cluster hash slot.
+// "shop" or "shop:limits:" with "shop%:" or "shop:limits:%:". A prefix may have a
+// hash tag, such as "{limits}:", which puts all keys into one Cluster hash slot.
 func WithPrefix(prefix string) Option {
-	return option(func(s *settings, _ *store.Config) { s.prefix = prefix })
+	return option(func(s *settings, c *store.Config) {
+		if !bracesAreTag(prefix) {
+			c.ArgumentError("WithPrefix", prefix, "must have no braces, or a hash tag such as {limits}")
+			return
+		}
+		s.prefix = prefix
+	})
 }
 
 // WithTimeout sets how long Redis may take to answer a decision: by default 100
@@ -130,31 +136,22 @@ func WithDenyCache(horizon time.Duration) Option {
 // A key with two requests within 50 ms leases tokens with its next decision:
 // one at first, then twice as many each time they are used up within 50 ms. A
 // lease is at most n tokens, a tenth of the smallest Capacity, and half of what
-// the bucket has left. It ends after 2 s, or after 100 to 200 ms without use;
-// the store then gives back what is left of it.
+// the bucket has left. Its tokens are used within 100 ms of sending the call.
+// Then the store gives back what is left.
 //
-// Choose n above the number of goroutines that ask for one key at once, ten
-// times that if you can. If they want more than the largest lease, the key
-// leases nothing for a second: they share calls, which is faster than small
-// leases.
+// Leased tokens have left the bucket, and it refills behind them: a window of d
+// admits at most MaxIn(d + 100 ms). Other processes, Peek and AllowAtMost don't
+// see them, and no Debit or Reset ends a lease. Tokens are lost, until they
+// refill, if a process ends with a lease and without [Store.Close], or if the
+// call that takes or gives back a lease gets no answer.
 //
-// Leases admit nothing beyond the limits: leased tokens have left the bucket,
-// and it does not refill behind them until the lease has ended. The price is
-// that a process may hold up to n tokens that others could use: for up to 200
-// ms after its last request, or for 2 s if it dies. RetryAfter includes the end
-// of leases. Tokens are lost, until they refill, if a process ends with a lease
-// and without [Store.Close], or if the call that takes or gives back a lease
-// gets no answer.
-//
-// Only Allow and AllowN use leases, and only under one list of limits for each
-// key; Refund and Undo return tokens to the lease that they were used of. All
-// other calls of the process for the key give the lease back. After the answer
-// of a Debit or a Reset no lease from before it is used. No call ends the leases
-// of other processes. The store watches up to 65,536 keys for being busy.
+// Only Allow and AllowN use leases, and only of policies whose limits count
+// requests and refill, but not by a calendar. The store watches up to 65,536
+// keys for being busy.
 //
 // Decisions on a lease have the Source [core.FromLease], and cost no round trip
 // and no allocation. Their Remaining is what the bucket had when the lease was
-// taken, refilled since, less what this process has used since.
+// taken, less what this process has used since.
 func WithLease(n int64) Option {
 	return option(func(s *settings, c *store.Config) {
 		if n < 0 {

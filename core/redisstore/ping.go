@@ -19,15 +19,16 @@ import (
 //
 // It sends PING to each master of a Cluster, and to each shard of a Ring that
 // the client considers up. Then it does on one server what decisions and Reset
-// do, with a key of its own: it loads the script, takes tokens twice, and
-// deletes the key. So it finds a user without one of these rights, a replica,
-// and a server whose memory is full.
+// do, with a key of its own: it has both scripts take tokens, and deletes the
+// key. So it finds a user without one of these rights, a replica, and a server
+// whose memory is full.
 //
 // The error wraps [core.ErrUnavailable] and the cause, and ctx's error if ctx
 // has ended. It names the server, and never the password. Ping neither asks the
 // breaker nor counts for it, and it opens a connection if there is none. It
 // takes a second at most, or ten times the store's timeout if that is longer.
-// It costs about four round trips and sends 51 KB.
+// It costs seven round trips, and one more for each script that the server
+// lacks.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.mistaken(); err != nil {
 		return err
@@ -101,8 +102,9 @@ func (s *Store) probe(ctx context.Context) (err error) {
 	}
 	// Decisions send EVAL if the server has lost the script, so the user needs
 	// the right to EVAL too.
-	cmd := s.batches.exec(ctx, newBatch([]*call{c}, false).commands, now, true)[0]
-	if err := withoutArguments(cmd.Err()); err != nil {
+	eval := newBatch([]*call{c}, false).commands
+	s.batches.exec(ctx, eval, now, true)
+	if err := withoutArguments(eval[0].sent.Err()); err != nil {
 		return err
 	}
 	return withoutArguments(s.batches.client.Del(ctx, key, holdsKey(s.batches.prefix, key)).Err())

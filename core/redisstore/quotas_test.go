@@ -1,36 +1,26 @@
 package redisstore_test
 
 import (
-	"context"
-	"fmt"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // onBothStores runs a test on a MemoryStore and on Redis, by a clock that
-// stands still until it is moved.
-func onBothStores(t *testing.T, test func(t *testing.T, store core.Store, clock *limittest.Clock)) {
-	t.Run("memory", func(t *testing.T) {
-		clock := limittest.NewClock()
-		test(t, core.NewMemoryStore(core.WithClock(clock.Now)), clock)
-	})
+// stands still.
+func onBothStores(t *testing.T, test func(t *testing.T, store core.Store)) {
+	clock := limittest.NewClock()
+	t.Run("memory", func(t *testing.T) { test(t, core.NewMemoryStore(core.WithClock(clock.Now))) })
 	t.Run("redis", func(t *testing.T) {
-		clock := limittest.NewClock()
 		client := redistest.Client(t)
 		client.AddHook(&redistest.Keeper{})
-		test(t, redisstore.New(client, core.WithClock(clock.Now), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second)), clock)
+		test(t, redisstore.New(client, core.WithClock(clock.Now), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second)))
 	})
 }
 
@@ -51,7 +41,7 @@ func leftOfEach(t *testing.T, l *core.Limiter, key string) (left []int64) {
 }
 
 func TestUnitsAreTakenFromAllLimitsOrNone(t *testing.T) {
-	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
+	onBothStores(t, func(t *testing.T, store core.Store) {
 		l := callsAndTokens(t, store)
 		res, err := l.AllowUnits(t.Context(), "k", core.Units{"tokens": 600})
 		require.NoError(t, err)
@@ -72,7 +62,7 @@ func TestUnitsAreTakenFromAllLimitsOrNone(t *testing.T) {
 }
 
 func TestSettleCorrectsAnEstimate(t *testing.T) {
-	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
+	onBothStores(t, func(t *testing.T, store core.Store) {
 		l := callsAndTokens(t, store)
 		res, err := l.AllowUnits(t.Context(), "k", core.Units{"tokens": 600})
 		require.NoError(t, err)
@@ -93,27 +83,8 @@ func TestSettleCorrectsAnEstimate(t *testing.T) {
 	})
 }
 
-func TestDebtIsWaitedOut(t *testing.T) {
-	onBothStores(t, func(t *testing.T, store core.Store, clock *limittest.Clock) {
-		l := limittest.Limiter(t, store, "jobs", core.PerHour(60))
-		require.NoError(t, l.Debit(t.Context(), "k", 90))
-		res, err := l.Allow(t.Context(), "k")
-		require.NoError(t, err)
-		require.False(t, res.Allowed)
-		require.Equal(t, 31*time.Minute, res.RetryAfter, "30 of debt and 1 to take, one a minute")
-		clock.Move(31*time.Minute - time.Microsecond)
-		res, err = l.Allow(t.Context(), "k")
-		require.NoError(t, err)
-		require.False(t, res.Allowed)
-		clock.Move(time.Microsecond)
-		res, err = l.Allow(t.Context(), "k")
-		require.NoError(t, err)
-		require.True(t, res.Allowed)
-	})
-}
-
 func TestAsMuchAsIsThere(t *testing.T) {
-	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
+	onBothStores(t, func(t *testing.T, store core.Store) {
 		l := limittest.Limiter(t, store, "batch", core.PerHour(10))
 		for _, want := range []int64{7, 3, 0} {
 			res, err := l.AllowAtMost(t.Context(), "k", 7)
@@ -124,68 +95,8 @@ func TestAsMuchAsIsThere(t *testing.T) {
 	})
 }
 
-// Many requests at once, of three users: as many pass as their organisation
-// has, and users pay for those alone.
-func TestSeveralKeysPayTogetherOrNotAtAll(t *testing.T) {
-	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
-		users := limittest.Limiter(t, store, "user", core.PerDay(30))
-		organisations := limittest.Limiter(t, store, "organisation", core.PerDay(50))
-		var allowed atomic.Int64
-		var all sync.WaitGroup
-		names := []string{"ann", "bob", "cid"}
-		for i := range 120 {
-			all.Go(func() {
-				res, err := core.AllowTogether(t.Context(),
-					core.Charge{Limiter: users, Key: names[i%3]}, core.Charge{Limiter: organisations, Key: "acme"})
-				if err != nil {
-					t.Error(err)
-				}
-				if res.Allowed {
-					allowed.Add(1)
-				}
-			})
-		}
-		all.Wait()
-		require.EqualValues(t, 50, allowed.Load(), "as many as the organisation has")
-		left := int64(0)
-		for _, name := range names {
-			left += limittest.Left(t, users, name)
-		}
-		require.EqualValues(t, 3*30-50, left, "users pay for nothing else")
-	})
-}
-
-func TestMonthsAreThoseOfTheCalendar(t *testing.T) {
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	require.NoError(t, err)
-	for name, test := range map[string]struct {
-		limit core.Limit
-		now   time.Time
-		want  time.Duration // until there is a token again
-	}{
-		"UTC":               {core.PerMonth(1), time.Date(2026, time.February, 1, 0, 0, 0, 0, time.UTC), 28 * 24 * time.Hour},
-		"Berlin":            {core.PerMonth(1).In(berlin), time.Date(2026, time.March, 1, 0, 0, 0, 0, berlin), 31*24*time.Hour - time.Hour},
-		"from the 31st":     {core.PerMonth(1).Anchored(time.Date(2025, time.October, 31, 0, 0, 0, 0, time.UTC)), time.Date(2026, time.January, 31, 0, 0, 0, 0, time.UTC), 28 * 24 * time.Hour},
-		"a week":            {core.PerWeek(1), time.Date(2026, time.March, 4, 0, 0, 0, 0, time.UTC), 5 * 24 * time.Hour},
-		"a day of 23 hours": {core.PerDay(1).In(berlin), time.Date(2026, time.March, 29, 0, 0, 0, 0, berlin), 23 * time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			onBothStores(t, func(t *testing.T, store core.Store, clock *limittest.Clock) {
-				clock.Move(test.now.Sub(clock.Now()))
-				l := limittest.Limiter(t, store, "plan", test.limit)
-				limittest.Use(t, l, "k", 1)
-				res, err := l.Allow(t.Context(), "k")
-				require.NoError(t, err)
-				require.Equal(t, test.want, res.RetryAfter)
-				clock.Move(test.want)
-				limittest.Use(t, l, "k", 1)
-			})
-		})
-	}
-}
-
 func TestOverridesHoldForTheirKeys(t *testing.T) {
-	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
+	onBothStores(t, func(t *testing.T, store core.Store) {
 		policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(2).WithName("calls")}}
 		l, err := core.NewLimiter(store, policy)
 		require.NoError(t, err)
@@ -197,22 +108,6 @@ func TestOverridesHoldForTheirKeys(t *testing.T) {
 		require.EqualValues(t, 3, limittest.Left(t, l, "bob"), "what was added to the Capacity is there at once")
 		limittest.Use(t, l, "bob", 3)
 		require.EqualValues(t, 0, limittest.Left(t, l, "bob"), "and only once")
-	})
-}
-
-// A request of so many is about the limits that count requests, whatever else
-// the policy limits.
-func TestCostIsOfRequestsAlone(t *testing.T) {
-	onBothStores(t, func(t *testing.T, store core.Store, _ *limittest.Clock) {
-		l := callsAndTokens(t, store)
-		limittest.Use(t, l, "k", 2)
-		require.Equal(t, []int64{1, 1000}, leftOfEach(t, l, "k"))
-		require.NoError(t, l.Refund(t.Context(), "k", 1))
-		require.Equal(t, []int64{2, 1000}, leftOfEach(t, l, "k"))
-		res, err := hook.AllowAll.(func(*core.Limiter, context.Context, string) (core.Result, error))(l, t.Context(), "all")
-		require.NoError(t, err)
-		require.EqualValues(t, 3, res.Cost)
-		require.Equal(t, []int64{0, 1000}, leftOfEach(t, l, "all"))
 	})
 }
 
@@ -244,47 +139,9 @@ func TestRoundTripsOfUnitsAndSettlements(t *testing.T) {
 		joint, err = core.AllowTogether(t.Context(), core.Charge{Limiter: key, Key: "k", Units: tokens(100)}, core.Charge{Limiter: organisation, Key: "o", Units: tokens(100)})
 		return err
 	})
-	costs("JointResult.Settle", 2, func() error { return joint.Settle(t.Context(), tokens(10)) })
+	costs("Settle of all parts", 2, func() error { return joint.Settle(t.Context(), tokens(10)) })
 	for range 2 {
 		costs("a denial of units", 1, func() (err error) { res, err = key.AllowUnits(t.Context(), "k", tokens(1000)); return err })
 		require.False(t, res.Allowed)
-	}
-}
-
-// Debts on a calendar need more of its periods than are sent at first. Calls
-// that learn that at the same time all send more.
-func TestDeepDebtsOfManyAtOnce(t *testing.T) {
-	client := redistest.Client(t)
-	for range 20 {
-		store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout)
-		l := limittest.Limiter(t, store, "quota", core.PerMonth(100))
-		var all sync.WaitGroup
-		for i := range 64 {
-			all.Go(func() {
-				assert.NoError(t, l.Debit(t.Context(), fmt.Sprint("k", i), 1<<40))
-				res, err := l.Allow(t.Context(), fmt.Sprint("k", i))
-				assert.NoError(t, err)
-				assert.Equal(t, core.FromStore, res.Source)
-			})
-		}
-		all.Wait()
-	}
-}
-
-// sizeHook counts the bytes of script calls.
-type sizeHook struct {
-	redistest.Hook
-
-	bytes atomic.Int64
-}
-
-func (h *sizeHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		for _, arg := range cmd.Args() {
-			if b, ok := arg.([]byte); ok {
-				h.bytes.Add(int64(len(b)))
-			}
-		}
-		return next(ctx, cmd)
 	}
 }

@@ -41,7 +41,7 @@ func TestSlotsConformInAllLayers(t *testing.T) {
 		storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
 			rulesOnSlots(t)
 			memory := core.NewMemoryStore(core.WithClock(clock))
-			return denycache.New(lease.New(breaker.New(memory, time.Minute, 5, time.Second), 64, time.Minute), time.Hour)
+			return denycache.New(lease.New(breaker.New(memory, time.Minute, 5, time.Second), 64), time.Hour)
 		})
 	})
 	t.Run("Redis with leases", func(t *testing.T) {
@@ -241,4 +241,50 @@ func TestRequestWithoutSlotsIsNotDeniedByALowerCapacity(t *testing.T) {
 	res, err := l(1).Allow(t.Context(), "k")
 	require.NoError(t, err)
 	assert.True(t, res.Allowed, "3 gpus are out of 1, and the request takes none")
+}
+
+// Redis may evict either of a bucket's two keys. What was held before counts no
+// more then, and its end gives nothing back to what is held since.
+func TestHoldsFromBeforeAnEvictionGiveNothingBack(t *testing.T) {
+	for name, test := range map[string]struct {
+		limit core.Limit
+		take  core.Units
+		back  func(*core.Result) error
+		left  int64 // after two were taken since, and the first one has ended
+	}{
+		"slots that are released": {
+			core.InFlight(9).WithMaxHold(time.Hour), core.Units{core.Requests: 1},
+			func(r *core.Result) error { return r.Release(context.Background()) }, 7,
+		},
+		"estimates that are settled": { // what they have used is charged
+			core.PerDay(9).WithUnit(tokens).WithMaxHold(time.Hour), core.Units{tokens: 2},
+			func(r *core.Result) error { return r.Settle(context.Background(), core.Units{tokens: 1}) }, 4,
+		},
+	} {
+		for _, evicted := range []string{"the state", "the holds"} {
+			t.Run(name+"/"+evicted, func(t *testing.T) {
+				client, prefix, ctx := redistest.Client(t), redistest.Prefix(), t.Context()
+				l := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout),
+					core.Policy{Name: "api", Limits: []core.Limit{test.limit}, OnFailure: core.FailClosed}))
+				take := func() *core.Result {
+					res, err := l.AllowUnits(ctx, "k", test.take)
+					require.NoError(t, err)
+					require.True(t, res.Allowed)
+					return &res
+				}
+				old := take()
+				key := redisstore.RedisKey(prefix, "api", "k")
+				if evicted == "the holds" {
+					key = redisstore.HoldsKey(prefix, key)
+				}
+				require.EqualValues(t, 1, client.Del(ctx, key).Val(), "premise: the key was there")
+				take()
+				take()
+				require.NoError(t, test.back(old))
+				res, err := l.Peek(ctx, "k")
+				require.NoError(t, err)
+				assert.Equal(t, test.left, res.Remaining, "what is left of 9")
+			})
+		}
+	}
 }

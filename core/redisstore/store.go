@@ -26,14 +26,14 @@ import (
 )
 
 // Store keeps buckets in Redis, shared by every process that uses the same
-// server and prefix. Each decision is one EVALSHA on one key, whatever the
-// number of limits: atomic on a single server, behind Sentinel, on a Ring and on
-// a Cluster alike. The server may be Redis 6.0 or newer, Valkey or redict. A
-// Store is safe for concurrent use.
+// server and prefix. Each decision is one EVALSHA, whatever the number of
+// limits. What is stored of a bucket is in one hash slot, so a decision is atomic
+// on a single server, behind Sentinel, on a Ring and on a Cluster alike. The
+// server may be Redis 6.0 or newer, Valkey or redict. A Store is safe for
+// concurrent use.
 //
-// Time is the server's. Every key has a TTL: the time until its bucket is full,
-// and one to three seconds more, or if that time is over two minutes, up to an
-// eighth of it and a second more.
+// Time is the server's. Every key has a TTL: until all limits are full, all cuts
+// paid and all holds over, an eighth of that time longer, and 3 s.
 //
 // A Store starts no goroutine that outlives its work. If [New] returned it, it
 // needs no closing: close the client, after [Store.Close] if it has leases.
@@ -136,7 +136,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 		s.top = s.denials
 	}
 	if set.lease > 0 {
-		s.leases = lease.New(s.top, set.lease, set.timeout)
+		s.leases = lease.New(s.top, set.lease)
 		s.top = s.leases
 	}
 	b.setClient(client)
@@ -182,8 +182,8 @@ func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]sto
 	return s.top.DoTogether(ctx, requests)
 }
 
-// Reset deletes the key of a policy's bucket, whatever the key holds. The
-// bucket is full then.
+// Reset deletes the bucket of a policy and key with all that is held of it,
+// whatever its keys contain. The bucket is full then.
 func (s *Store) Reset(ctx context.Context, policy, key string) error {
 	if err := s.mistaken(); err != nil {
 		return err

@@ -225,13 +225,6 @@ func (spent *spentTokens) check(t *testing.T, stores []core.Store, limiters []*c
 	}
 }
 
-// twoOnRedis are two limiters of one store.
-func twoOnRedis(t *testing.T, client redis.UniversalClient, prefix string) (one, two *core.Limiter) {
-	t.Helper()
-	store := redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout)
-	return limittest.Limiter(t, store, "one", core.PerDay(10)), limittest.Limiter(t, store, "two", core.PerDay(10))
-}
-
 // A policy in shadow mode denies nothing, and takes nothing where another one
 // denies.
 func TestTogetherWithAShadowPolicy(t *testing.T) {

@@ -78,7 +78,7 @@ func (f *fleet) say(t require.TestingT, key string, removes bool) {
 	f.redis[key] = len(f.said)
 	if removes {
 		f.said = append(f.said, core.Limit{})
-		_, err := f.store.EndOverride(context.Background(), "api", key)
+		_, err := f.store.RemoveException(context.Background(), "api", Removal{Key: key, Override: true})
 		require.NoError(t, err)
 		return
 	}

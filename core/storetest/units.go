@@ -163,7 +163,7 @@ func unitsPeekTakesNothing(s *subject) {
 	peek("a peek after a release", nil, true)
 	s.have(l, "after a release and a peek", 8, 100, 1)
 	s.no(l.DebitUnits(s.Context(), key, core.Units{tokens: 150}))
-	if debt := peek("a peek in debt", nil, false).Limits()[1].Debt; debt != 50 {
+	if debt := peek("a peek in debt", core.Units{tokens: 1}, false).Limits()[1].Debt; debt != 50 {
 		s.Errorf("a debit of 150 with 100 left: the debt is %d, want 50", debt)
 	}
 }

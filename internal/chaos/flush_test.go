@@ -252,7 +252,7 @@ func forgets(t *testing.T, f forgetful) {
 		f.freeze()
 	}
 	require.NoError(t, operator.SetException(ctx, "api", redisstore.Exception{Key: "eve", For: f.lasts, By: "bob", Reason: "scraper"}))
-	_, err := operator.Unblock(ctx, "api", "ann")
+	_, err := operator.RemoveException(ctx, "api", redisstore.Removal{Key: "ann"})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		return blocks(1)() && fleet[0].Exceptions().Blocked[0] == "eve" && fleet[1].Exceptions().Blocked[0] == "eve"
@@ -288,16 +288,7 @@ func forgets(t *testing.T, f forgetful) {
 	assert.Equal(t, []string{"eve"}, newcomer.Exceptions().Blocked, "a process that starts then learns it from Redis")
 	note := newcomer.Exceptions().BlockNotes["eve"]
 	assert.Equal(t, []string{"bob", "scraper"}, []string{note.By, note.Reason}, "with its author and reason")
-	version, err := s.ExceptionsVersion(ctx, "api")
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		return fleet[0].Following().Version == version && fleet[1].Following().Version == version
-	}, wait, tick, "all processes obey the version that Redis has then")
-	history, err := s.History(ctx, "api")
-	require.NoError(t, err)
-	require.NotEmpty(t, history)
-	assert.Equal(t, "restore", history[0].Kind, "the history says that Redis had lost it")
-	_, err = operator.Unblock(ctx, "api", "eve")
+	_, err = operator.RemoveException(ctx, "api", redisstore.Removal{Key: "eve"})
 	require.NoError(t, err)
 	require.Eventually(t, blocks(0), wait, tick, "an operator's newer word ends it everywhere")
 }

@@ -89,10 +89,7 @@ func (p *player) changeDecision(k kind, t *decision, version int, r *rand.Rand) 
 		}
 	}
 	for i, d := range t.limits(t.version) {
-		h := t.holdings[i]
-		switch {
-		case k == settle && (!q.countsTokens || d.countsTokens() && !t.ledgers[i].mayOwe(used-before[i])),
-			k == hold && len(t.costs) > 1 && h != nil && h.sure <= p.now: // see prolong
+		if k == settle && (!q.countsTokens || d.countsTokens() && !t.ledgers[i].mayOwe(used-before[i])) {
 			return
 		}
 	}
@@ -168,8 +165,7 @@ func (p *player) settleOf(l *ledger, d *definition, used, held int64) {
 }
 
 // prolong notes that a decision holds for longer what it holds, and again what
-// it held until lately, unless that failed. A decision that holds tokens of
-// several limits is not prolonged when some are over.
+// it held until lately, unless that failed: then nothing changes.
 func (p *player) prolong(t *decision, failed error) {
 	certain := true
 	for i, d := range t.limits(t.version) {
@@ -188,6 +184,8 @@ func (p *player) prolong(t *decision, failed error) {
 			t.holdings[i] = p.holdOf(t.ledgers[i], d, h.tokens)
 		default:
 			p.tookOf(t, i, d)
+			least, _ := t.ledgers[i].held(p.now, d)
+			p.require(!d.slots() || least <= d.Capacity, slotsPromise, "limit %d of %s: %d are used", i, t.key, least)
 		}
 	}
 	p.require(!certain || !errors.Is(failed, core.ErrExpired), "what is held can be held for longer", "%v: %v", t.costs, failed)

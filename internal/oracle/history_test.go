@@ -100,9 +100,13 @@ func draw(seed uint64) *history {
 // drawLimits draws the limits of a policy: one or several, of requests and of
 // tokens, slots and estimates among them.
 func drawLimits(r *rand.Rand) (limits []core.Limit) {
-	maxHold := pick(r, time.Millisecond, time.Second, time.Minute, 24*time.Hour) // one for all
+	drawHold := func() time.Duration { return pick(r, time.Millisecond, time.Second, time.Minute, 24*time.Hour) }
+	maxHold, one := drawHold(), chance(r, 0.6) // for all
 	for i := range pick(r, 1, 1, 1, 2, 2, 3, 5) {
 		l := drawLimit(r)
+		if !one {
+			maxHold = drawHold()
+		}
 		switch r.IntN(8) {
 		case 0:
 			l = core.InFlight(1 + r.IntN(5)).WithMaxHold(maxHold)

@@ -65,6 +65,8 @@ func (p *player) takesWhatIsThere(q request, v view) {
 	p.require(v.allowed == (v.cost > 0) && (v.cost == q.requests || v.cost < q.requests && some), "AllowAtMost takes what is there", "%+v: %+v", q, v)
 }
 
+const slotsPromise = "slots: never more than the capacity are in use, and each comes back once"
+
 // Nothing is lost, and nothing comes from nowhere: what is left is what
 // decisions have left and the definition has refilled, to the token. Never more
 // slots than the capacity are in use, and each comes back once.
@@ -74,7 +76,7 @@ func (p *player) leavesTheRest(a *account, version int, v view) {
 		least, most := l.held(p.now, d)
 		free, level := v.limits[i].remaining, v.levels()[i]
 		if d.slots() {
-			p.require(max(0, d.Capacity-most) <= free && free <= max(0, d.Capacity-least), "slots: never more than the capacity are in use, and each comes back once",
+			p.require(max(0, d.Capacity-most) <= free && free <= max(0, d.Capacity-least), slotsPromise,
 				"limit %d of %s: %d are free, %d to %d are used", i, a.key, free, least, most)
 		}
 		if a.metered(d) {

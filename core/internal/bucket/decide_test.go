@@ -226,7 +226,7 @@ func TestUndoGivesBackWhatARequestTook(t *testing.T) {
 		"tokens": {N: 2}, "several times": {N: 1, Times: 3}, "of each": {Each: each(1, 2, 3)}, "reserved": {Action: Reserve, N: 2, When: second},
 	} {
 		rates := []Rate{tokens(1, 10, 100), estimates(2, 10, 100, 500), slots(3, 10, 500)}
-		if r.Action == Reserve || r.Times > 1 {
+		if r.Action == Reserve {
 			rates = rates[:1]
 		}
 		r.Set, r.Ticket = NewLimitSet(rates), 9
@@ -240,7 +240,7 @@ func TestUndoGivesBackWhatARequestTook(t *testing.T) {
 			assert.Equal(t, rate.Full, undone.Levels.At(i).Units, "%s: limit %d", name, i)
 		}
 		assert.Empty(t, b.Holds, name)
-		if r.Set.Holds {
+		if r.Set.Holds && r.Times == 0 { // how often it was granted is not known without an answer
 			Decide(1000, &before, &ending, &undone)
 			assert.Empty(t, before.Holds, name)
 			assert.Equal(t, a.Levels.At(0).Units, undone.Levels.At(0).Units, "%s: the end of holds gives back nothing else", name)

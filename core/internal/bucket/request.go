@@ -15,8 +15,8 @@ const (
 	// Cancel gives back what was reserved for the instant When, but for what
 	// was reserved behind it.
 	Cancel
-	// Extend is Take, but takes without asking if one of the holds that it ends
-	// is still there: it gives them another end.
+	// Extend is Take of holds that it ends. Those that are still there get
+	// another end without asking.
 	Extend
 )
 
@@ -41,8 +41,11 @@ func (r *Request) Of(i int) int64 { return r.Set.CostOf(i, r.N, r.Each) }
 
 // need is Of in units, bounded as all numbers are.
 func (r *Request) need(i int) int64 {
-	unit := r.Set.Rates[i].Unit
-	return max(-MaxUsed/unit, min(MaxUsed/unit, r.Of(i))) * unit
+	n, rate := r.Of(i), &r.Set.Rates[i]
+	if n < 0 || n > rate.Capacity { // else it is at most a full bucket
+		n = max(-MaxUsed/rate.Unit, min(MaxUsed/rate.Unit, n))
+	}
+	return n * rate.Unit
 }
 
 // Amount is Of, at most what can be used at once.
@@ -128,6 +131,7 @@ func (r *Request) Undo(a *Answer) Request {
 		if ends[i] == 0 {
 			each[i] = -r.Of(i) * a.Granted
 		}
+		ends[i] *= a.Granted
 	}
 	return Request{Set: r.Set, Action: Charge, Each: &each, Ticket: r.Ticket, Ends: &ends}
 }

@@ -90,7 +90,7 @@ var codesOfNames = map[string]string{
 	"policy": "RL208", "reload limiter": "RL209", "ip address": "RL319",
 
 	"newlimiter": "RL301", "new client": "RL302", "open url": "RL302", "redisstore option": "RL303", "withtimeout": "RL304", "withbreaker": "RL304",
-	"withdenycache": "RL304", "withlease": "RL304", "withmaxkeys": "RL304", "withwindow": "RL304",
+	"withprefix": "RL304", "withdenycache": "RL304", "withlease": "RL304", "withmaxkeys": "RL304", "withwindow": "RL304",
 	"new timeout": "RL304", "new failures": "RL304", "new pause": "RL304", "withclock": "RL305",
 	"withkeysecret": "RL318",
 

@@ -117,11 +117,16 @@ func (h *history) play(requests int, seen map[string]int) {
 		if h.r.IntN(15) == 0 {
 			h.now -= h.r.Int64N(3e6) // the server's clock is set back
 		}
-		if h.r.IntN(40) == 0 { // Redis evicts the holds of a key, and not its state
+		if h.r.IntN(40) == 0 { // Redis evicts the state of a key or its holds
 			k := h.r.IntN(3)
-			_, holds := h.keys(k)
-			h.rdb.Del(ctx, holds)
-			h.buckets[k].Holds = nil
+			state, holds := h.keys(k)
+			if h.r.IntN(2) == 0 {
+				h.rdb.Del(ctx, holds)
+				h.buckets[k].Holds = nil
+			} else {
+				h.rdb.Del(ctx, state)
+				h.buckets[k].Records, h.buckets[k].Expires = nil, 0
+			}
 		}
 		r := h.request()
 		switch {

@@ -17,7 +17,7 @@
 --         CHARGE   takes n without asking; n below 0 gives back
 --         RESERVE  takes n for when all limits have it, within `when` µs
 --         CANCEL   gives back n of what was reserved for the instant `when`
---         EXTEND   takes n; without asking if one of its holds is still there
+--         EXTEND   takes n; of a limit whose hold is still there without asking
 -- Returns now, and of each request how many times it was granted, the instant at
 -- which its tokens are due, how many of the holds that it ends were there, and
 -- the answers of its limits.
@@ -51,8 +51,11 @@ end
 -- wait_for returns in how many µs the limit gains so many units.
 local function wait_for(l, units)
   if units <= 0 or not l.starts then return wait(units, l.at, l.gain, l.step) end
-  local k = index(l, l.at) + math.ceil(units / l.gain)
-  if k > #l.starts then k = k + 2 end -- these periods may then lie in front of the known ones, and fewer count
+  local steps = math.ceil(units / l.gain)
+  local k = index(l, l.at) + steps
+  if units > 2 * (l.full + l.gain) then -- some will lie in front of the known starts then, and fewer count
+    k = k + 2 + math.floor(steps / 8)
+  end
   return math.min(FOREVER, start(l, k) - now)
 end
 
@@ -105,7 +108,12 @@ local function read(text, state, holds)
 
   if not holding then return r end
   set_back(r)
-  if call('EXISTS', holds) == 0 then -- Redis may have lost them
+  local held = call('EXISTS', holds) == 1 -- Redis may have lost one of the two keys
+  if held and state == '' then
+    call('DEL', holds)
+    held, r.write = false, true
+  end
+  if not held then
     for _, record in pairs(r.records) do record.held = 0 end
     return r
   end
@@ -159,14 +167,14 @@ end
 local function decide(r)
   local granted = r.times
   r.due = 0
-  if r.action == CHARGE or r.action == CANCEL or r.action == EXTEND and r.there > 0 then return granted end
+  if r.action == CHARGE or r.action == CANCEL then return granted end
   for _, l in ipairs(r.limits) do
     if l.need > 0 and r.action == RESERVE then
       local delay, most = wait_for(l, l.need - l.left), l.full - l.held * l.unit
       local known = l.starts and math.max(now, l.starts[#l.starts]) or now + FOREVER
       if l.need > most or l.used + l.need > MOST or now + delay > known then delay = FOREVER end
       r.due = math.max(r.due, delay)
-    elseif l.need > 0 then
+    elseif l.need > 0 and not (r.action == EXTEND and l.ended) then
       granted = math.max(0, math.min(granted, math.floor(l.left / l.need)))
     elseif r.look and l.left < 0 then
       granted = 0
