@@ -47,14 +47,14 @@ func (p *player) takesAllOrNothing(q request, decisions []*decision, whole view,
 }
 
 // A rate that has no whole numbers is rounded down by less than a millionth, and
-// its steps are no longer than 1 ms, or a hundred millionth of what fills the
+// its steps are no longer than 1 ms, or a ten millionth of what fills the
 // bucket.
 func (p *player) roundsLittle(d *definition, missing int64, l limitView) {
 	if d.exact || d.Mode != core.Continuous || d.holds() || l.retry > farthest {
 		return
 	}
 	gain, _ := d.gain.Float64()
-	step, retry := 1e3+float64(d.Capacity)/gain/1e8, float64(l.retry)/1e3
+	step, retry := 1e3+float64(d.Capacity)/gain/1e7, float64(l.retry)/1e3
 	least, most := (float64(missing)-1)/gain-step, float64(missing)/gain*(1+1e-6)+step
 	p.require(l.retry == 0 || least <= retry*(1+1e-9) && retry <= most, "a rate is rounded by less than a millionth", "%d tokens of %s are missing, and there in %v, not in %f to %f µs", missing, d, l.retry, least, most)
 }
