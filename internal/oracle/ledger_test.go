@@ -15,6 +15,7 @@ type account struct {
 	turns    bool        // versions decide in turns
 	reserved bool        // there was a reservation
 	setBack  bool        // the clock was set back
+	untold   bool        // totals don't tell any more what is used
 
 	// The store may forget a key that is full for the version that wrote it last,
 	// and not for another one.
@@ -34,7 +35,6 @@ type ledger struct {
 	holdings []*holding
 	meter    meter
 	total    total // while versions decide in turns
-	untold   bool  // it does not tell any more
 	owed     bool  // more may have been charged than was there
 }
 
@@ -127,7 +127,7 @@ func (a *account) totaled() bool {
 			return d != nil && (!d.exact || d.holds() || d.stepped())
 		})
 	}
-	return a.turns && !a.forgotten && !a.reserved && !a.setBack && !slices.ContainsFunc(a.ledgers, func(l *ledger) bool { return !told(l) })
+	return a.turns && !a.untold && !a.forgotten && !a.reserved && !a.setBack && !slices.ContainsFunc(a.ledgers, func(l *ledger) bool { return !told(l) })
 }
 
 // use notes that a version took tokens of its limits; of a negative number, that

@@ -71,6 +71,10 @@ const slotsPromise = "slots: never more than the capacity are in use, and each c
 // decisions have left and the definition has refilled, to the token. Never more
 // slots than the capacity are in use, and each comes back once.
 func (p *player) leavesTheRest(a *account, version int, v view) {
+	for i, d := range a.limits(version) { // even a look writes, where a calendar's last write is far back
+		at := a.of[version][i].total.at
+		a.untold = a.untold || d.calendar() && d.position(p.now)-d.position(at) > 2*ceil(d.Capacity*d.den, d.num)
+	}
 	for i, d := range a.limits(version) {
 		l := a.of[version][i]
 		least, most := l.held(p.now, d)
@@ -93,12 +97,6 @@ func (p *player) leavesTheRest(a *account, version int, v view) {
 // that is; a smaller one makes no debt, but its ResetAfter tells.
 func (p *player) keepsWhatWasUsed(l *ledger, d *definition, v limitView) {
 	const promise = "limits that change keep what was used"
-	if d.calendar() && d.position(p.now)-d.position(l.total.at) > 2*ceil(d.Capacity*d.den, d.num) {
-		l.untold = true // even a look writes, where the last write is so far back
-	}
-	if l.untold {
-		return
-	}
 	used, level := l.total.until(d, p.now).used, float64(v.remaining-v.debt)
 	left := float64(d.Capacity) - used
 	p.require(d.Capacity < l.largest() || level <= left+0.01, promise, "limit %s has %f tokens, want at most %f", d.Name, level, left)
