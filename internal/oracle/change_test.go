@@ -63,6 +63,7 @@ func (p *player) chargeOf(l *ledger, d *definition, tokens int64) {
 	if tokens == 0 {
 		return
 	}
+	l.owed = l.owed || tokens > 0
 	p.note(l, event{kind: charged, tokens: tokens})
 	for _, e := range l.events {
 		if tokens < 0 && e.kind == reserved && e.at > p.now { // they may be used beside it
@@ -70,6 +71,18 @@ func (p *player) chargeOf(l *ledger, d *definition, tokens int64) {
 		}
 	}
 	l.meter.take(d, p.now, tokens)
+}
+
+// changeNothing undoes, settles or releases a decision that took nothing.
+func (p *player) changeNothing(k kind) {
+	t := p.refused
+	q := request{kind: k, process: t.process, version: t.version, key: t.key, countsTokens: t.any(t.version, (*definition).countsTokens)}
+	if k == settle && !q.countsTokens {
+		return
+	}
+	failed := p.each(q, func(s *side) []view { return []view{{failed: s.change(p.history, q, t, 0)}} })[0].failed
+	p.require(failed == nil, "a decision that took nothing gives nothing back", "%+v: %v", q, failed)
+	p.ask(request{kind: peek, process: t.process, version: t.version, key: t.key})
 }
 
 // changeDecision undoes, settles or releases what a decision took, prolongs what

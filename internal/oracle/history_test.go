@@ -69,6 +69,7 @@ func draw(seed uint64) *history {
 			a = drawLimits(r)
 		}
 		h.limits["a"] = versions[:pick(r, 2, 2, 3)]
+		h.setPolicy = h.setPolicy && sameUnits(h.limits["a"])
 		for len(h.limits["b"]) < len(h.limits["a"]) {
 			h.limits["b"] = append(h.limits["b"], h.limits["b"][0])
 		}
@@ -208,6 +209,17 @@ func remember(versions ...[]core.Limit) bool {
 		}
 	}
 	return most <= 1e6 && finest <= 1<<49/max(1, most)
+}
+
+// sameUnits reports whether all versions count the same units. SetPolicy refuses
+// one that no longer counts what callers take.
+func sameUnits(versions [][]core.Limit) bool {
+	counts := func(limits []core.Limit, tokens bool) bool {
+		return slices.ContainsFunc(limits, func(l core.Limit) bool { return (l.Unit == "tokens") == tokens })
+	}
+	return !slices.ContainsFunc(versions, func(limits []core.Limit) bool {
+		return counts(limits, true) != counts(versions[0], true) || counts(limits, false) != counts(versions[0], false)
+	})
 }
 
 // valid reports whether a policy may have the limits.

@@ -15,6 +15,7 @@ type account struct {
 	turns    bool        // versions decide in turns
 	reserved bool        // there was a reservation
 	setBack  bool        // the clock was set back
+	untold   bool        // totals don't tell any more what is used
 
 	// The store may forget a key that is full for the version that wrote it last,
 	// and not for another one.
@@ -34,6 +35,7 @@ type ledger struct {
 	holdings []*holding
 	meter    meter
 	total    total // while versions decide in turns
+	owed     bool  // more may have been charged than was there
 }
 
 // event is tokens of a limit, and when they count.
@@ -115,17 +117,17 @@ func (a *account) simple() bool {
 
 // metered reports whether a meter knows the level of a limit.
 func (a *account) metered(d *definition) bool {
-	return d.exact && !a.turns && !(a.reserved && d.calendar()) && !a.setBack && !d.slots() && !(d.stepped() && d.holds())
+	return d.exact && !a.turns && !a.setBack && !d.slots() && !(d.stepped() && d.holds())
 }
 
 // totaled reports whether totals tell what versions in turns have left.
 func (a *account) totaled() bool {
 	told := func(l *ledger) bool {
 		return !slices.ContainsFunc(l.defs, func(d *definition) bool {
-			return d != nil && (!d.exact || d.holds() || d.stepped() || d.calendar())
+			return d != nil && (!d.exact || d.holds() || d.stepped())
 		})
 	}
-	return a.turns && !a.forgotten && !a.reserved && !a.setBack && !slices.ContainsFunc(a.ledgers, func(l *ledger) bool { return !told(l) })
+	return a.turns && !a.untold && !a.forgotten && !a.reserved && !a.setBack && !slices.ContainsFunc(a.ledgers, func(l *ledger) bool { return !told(l) })
 }
 
 // use notes that a version took tokens of its limits; of a negative number, that
@@ -137,7 +139,7 @@ func (a *account) use(version int, now int64, tokens []int64) {
 		moves = moves || tokens[i] > 0 || tokens[i] < 0 && l.total.until(l.defs[version], now).used > 0
 	}
 	for i, l := range a.of[version] {
-		if d := l.defs[version]; moves && !d.slots() && !d.calendar() {
+		if d := l.defs[version]; moves && !d.slots() {
 			l.total = l.total.until(d, now)
 			l.total.used = max(0, l.total.used+float64(tokens[i]))
 		}
@@ -309,11 +311,23 @@ type total struct {
 // until is the total at an instant, as a version refills it.
 func (t total) until(d *definition, now int64) total {
 	at, clock := t.at, now
-	if d.Mode == core.Aligned {
+	var steps int64
+	switch {
+	case d.calendar():
+		first := d.position(at)
+		if at > d.period.from {
+			first, at = first+1, d.period.to
+		}
+		steps = max(0, d.position(now)-first)
+		clock = d.period.from
+	case d.Mode == core.Aligned:
 		at, clock = ceil(at, d.step)*d.step, floor(now, d.step)*d.step
+		fallthrough
+	default:
+		steps = max(0, (clock-at)/d.step)
 	}
-	if steps := (clock - at) / d.step; steps > 0 {
-		at, t.used = at+steps*d.step, max(0, t.used-float64(steps)*float64(d.num)/float64(d.den))
+	if steps > 0 {
+		at, t.used = clock, max(0, t.used-float64(steps)*float64(d.num)/float64(d.den))
 	}
 	if t.at = min(at, now); t.used < 1e-6 {
 		t = total{at: clock}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -23,7 +24,8 @@ type player struct {
 	sides    []*side
 	accounts map[string]*account // by key
 	allowed  []*decision
-	denied   *denial // the last decision, unless it was allowed
+	denied   *denial   // the last decision, unless it was allowed
+	refused  *decision // the last one that took nothing
 
 	decisions int       // that were made, with peeks
 	log       *[]string // nil: nobody reads it
@@ -120,8 +122,12 @@ func (h *history) play(clients [2]*redis.Client, log *[]string) (decisions int, 
 	}
 	defer p.open(clients)()
 	defer func() {
-		if b, is := recover().(broken); is {
+		switch b := recover().(type) {
+		case nil:
+		case broken:
 			decisions, failed = p.decisions, &b
+		default:
+			decisions, failed = p.decisions, &broken{"nothing panics", fmt.Sprintf("%v\n%s", b, debug.Stack())}
 		}
 	}()
 	if !h.forgets {
@@ -200,6 +206,12 @@ func (p *player) step(o op) {
 	case refund, debit:
 		q.requests, q.tokens = r.Int64N(1+p.amount(r, q, (*definition).countsRequests)), r.Int64N(1+p.amount(r, q, (*definition).countsTokens))
 		p.changeKey(q)
+	case undo, settle, release:
+		if p.refused != nil && chance(r, 0.1) {
+			p.changeNothing(o.kind)
+			return
+		}
+		fallthrough
 	default:
 		if t != nil && (t.reservations != nil) == (o.kind == cancel) {
 			p.changeDecision(o.kind, t, q.version, r)
@@ -357,6 +369,8 @@ func (p *player) ask(q request) view {
 	for i, t := range decisions {
 		if whole.allowed {
 			p.took(t)
+		} else {
+			p.refused = t
 		}
 		p.leavesTheRest(t.account, t.version, parts[i])
 		t.levels, t.seenAt, t.seenBy = parts[i].levels(), p.now, t.version

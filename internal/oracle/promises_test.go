@@ -37,12 +37,26 @@ func (p *player) takesAllOrNothing(q request, decisions []*decision, whole view,
 			if lacking = lacking || after[j] < cost && (cost > 0 || looks); cost > 0 && !whole.allowed && q.kind != atMost {
 				p.require(l.violated == (after[j] < cost), promise, "%+v costs %v, %s has %v, and limit %d is violated: %v", q, t.costs, t.key, after, j, l.violated)
 				p.require((l.retry == core.Never) == (cost > d.Capacity), "a cost above the capacity can never pass", "%+v: %v", q, l.retry)
+				p.roundsLittle(d, cost-after[j], l)
 			}
 		}
 		p.require(q.kind == atMost || parts[i].allowed == (whole.allowed || !lacking), promise, "%+v costs %v, %s has %v, and this part is allowed: %v", q, t.costs, t.key, after, parts[i].allowed)
 		all = all && parts[i].allowed
 	}
 	p.require(whole.allowed == all, promise, "%+v is allowed: %v, and its parts: %+v", q, whole.allowed, parts)
+}
+
+// A rate that has no whole numbers is rounded down by less than a millionth, and
+// its steps are no longer than 1 ms, or a ten millionth of what fills the
+// bucket.
+func (p *player) roundsLittle(d *definition, missing int64, l limitView) {
+	if d.exact || d.Mode != core.Continuous || d.holds() || l.retry > farthest {
+		return
+	}
+	gain, _ := d.gain.Float64()
+	step, retry := 1e3+float64(d.Capacity)/gain/1e7, float64(l.retry)/1e3
+	least, most := (float64(missing)-1)/gain-step, float64(missing)/gain*(1+1e-6)+step
+	p.require(l.retry == 0 || least <= retry*(1+1e-9) && retry <= most, "a rate is rounded by less than a millionth", "%d tokens of %s are missing, and there in %v, not in %f to %f µs", missing, d, l.retry, least, most)
 }
 
 // AllowAtMost takes as many as there are, up to most.
@@ -57,6 +71,10 @@ const slotsPromise = "slots: never more than the capacity are in use, and each c
 // decisions have left and the definition has refilled, to the token. Never more
 // slots than the capacity are in use, and each comes back once.
 func (p *player) leavesTheRest(a *account, version int, v view) {
+	for i, d := range a.limits(version) { // even a look writes, where a calendar's last write is far back
+		at := a.of[version][i].total.at
+		a.untold = a.untold || d.calendar() && d.position(p.now)-d.position(at) > 2*ceil(d.Capacity*d.den, d.num)
+	}
 	for i, d := range a.limits(version) {
 		l := a.of[version][i]
 		least, most := l.held(p.now, d)
@@ -69,11 +87,26 @@ func (p *player) leavesTheRest(a *account, version int, v view) {
 			want := l.meter.level(d, p.now, most)
 			p.require(level == want, "nothing is lost, and nothing comes from nowhere", "limit %d of %s has %d tokens, want %d", i, a.key, level, want)
 		}
-		if a.totaled() && d.Capacity == l.largest() {
-			want := float64(d.Capacity) - l.total.until(d, p.now).used
-			p.require(math.Floor(want-0.01) <= float64(level) && float64(level) <= want+0.01, "limits that change keep what was used", "limit %d of %s has %d tokens, want %f", i, a.key, level, want)
+		if a.totaled() {
+			p.keepsWhatWasUsed(l, d, v.limits[i])
 		}
 	}
+}
+
+// Limits that change keep what was used. Where the capacity is largest, all
+// that is; a smaller one makes no debt, but its ResetAfter tells.
+func (p *player) keepsWhatWasUsed(l *ledger, d *definition, v limitView) {
+	const promise = "limits that change keep what was used"
+	used, level := l.total.until(d, p.now).used, float64(v.remaining-v.debt)
+	left := float64(d.Capacity) - used
+	p.require(d.Capacity < l.largest() || level <= left+0.01, promise, "limit %s has %f tokens, want at most %f", d.Name, level, left)
+	if slices.ContainsFunc(l.defs, func(d *definition) bool { return d != nil && d.calendar() }) {
+		return // of periods that lie far back fewer count
+	}
+	left = math.Floor(left - 0.01)
+	p.require(level >= left && (level >= 0 || l.owed) || d.Capacity < l.largest() && l.owed, promise, "limit %s has %f tokens, want at least %f", d.Name, level, left)
+	reset := ((used-0.01)*float64(d.den)/float64(d.num) - 1) * float64(d.step)
+	p.require(v.reset > farthest || float64(v.reset.Microseconds()) >= reset, promise, "limit %s has used %f tokens, and is full in %v", d.Name, used, v.reset)
 }
 
 // Who waits RetryAfter alone is allowed. A microsecond earlier he is not, but

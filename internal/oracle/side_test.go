@@ -100,7 +100,10 @@ func (s *side) decide(h *history, q request) (whole view, parts []*core.Result) 
 		charges := []core.Charge{{Limiter: l, Key: q.key, Units: units}, {Limiter: s.limiter(h, q.process, q.version, "b"), Key: "b", Units: core.Units{core.Requests: q.other}}}
 		if q.twice > 0 {
 			units[core.Requests] -= q.twice
-			charges = append(charges, core.Charge{Limiter: l, Key: q.key, Units: core.Units{core.Requests: q.twice}})
+			if n := units[core.Requests]; n > 0 && !q.countsTokens {
+				charges[0].Units, charges[0].Cost = nil, n
+			}
+			charges = append(charges, core.Charge{Limiter: l, Key: q.key, Cost: q.twice})
 		}
 		return allowTogether(charges...)
 	case q.kind == peek:
