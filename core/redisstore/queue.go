@@ -67,7 +67,7 @@ func maxInFlight(poolSize int) int {
 // decide makes a call of r, whose key in Redis is key, and of others, which are
 // decided together with r. While the breaker is open, the call is refused at
 // once, or sent as the breaker's trial.
-func (n *node) decide(ctx context.Context, key string, r store.Request, others []member) (outcome, error) {
+func (n *node) decide(ctx context.Context, key string, r *store.Request, others []member) (*outcome, error) {
 	c := n.calls.get(key, r)
 	c.others, c.since = others, time.Now()
 	if n.breaker.Open() {
@@ -75,7 +75,7 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 		if err != nil {
 			n.keep(c, err, true)
 			n.calls.put(c)
-			return outcome{}, err
+			return nil, err
 		}
 		c.trial = true
 		go n.trial(c, report)
@@ -123,7 +123,7 @@ func (n *node) sendInline(c *call) {
 // await returns the outcome of c, or the error of ctx if that ends first. A call
 // that is still queued then is abandoned, unless it returns tokens. If c was
 // sent, the tokens that it reserves or holds come back.
-func (n *node) await(ctx context.Context, c *call) (outcome, error) {
+func (n *node) await(ctx context.Context, c *call) (*outcome, error) {
 	select {
 	case <-c.done:
 	default:
@@ -131,12 +131,12 @@ func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 		case <-c.done:
 		case <-ctx.Done():
 			if c.request.Gives() || c.state.CompareAndSwap(waiting, abandoned) {
-				return outcome{}, ctx.Err()
+				return nil, ctx.Err()
 			}
 			if taken := c.holders(); taken != nil {
 				go n.undo(c, taken)
 			}
-			return outcome{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 	o := c.outcome
@@ -160,7 +160,8 @@ func (n *node) undo(c *call, taken []member) {
 	}
 	for i, m := range taken {
 		m.request.Request = m.request.Undo(&answers[i])
-		_, _ = n.decide(context.Background(), m.key, m.request.Later(), nil)
+		m.request = m.request.Later()
+		_, _ = n.decide(context.Background(), m.key, &m.request, nil)
 	}
 }
 
@@ -351,7 +352,7 @@ func (n *node) trial(c *call, report func(error)) {
 	case err != nil:
 		n.keep(c, err, true)
 		report(err)
-		c.finish(outcome{err: err})
+		c.finish(&outcome{err: err})
 	default:
 		n.exchange(alone, report)
 	}
@@ -361,7 +362,7 @@ func (n *node) trial(c *call, report func(error)) {
 func (n *node) sendKept(list []outage.Returned) error {
 	calls := make([]*call, len(list))
 	for i, r := range list {
-		calls[i] = n.calls.get(r.Key, r.Request)
+		calls[i] = n.calls.get(r.Key, &r.Request)
 	}
 	for len(calls) > 0 {
 		k := batchOf(calls)
@@ -455,7 +456,7 @@ func (n *node) answer(calls []*call, outcomes []outcome, report func()) {
 	}
 	report()
 	for i, c := range calls {
-		c.finish(outcomes[i])
+		c.finish(&outcomes[i])
 	}
 }
 
@@ -489,7 +490,7 @@ func (n *node) keep(c *call, err error, unsent bool) {
 // refuse answers a call that was not sent.
 func (n *node) refuse(c *call, err error) {
 	n.keep(c, err, true)
-	c.finish(outcome{err: err})
+	c.finish(&outcome{err: err})
 }
 
 // noConnection returns the error of a call that waited so long for a connection.
@@ -531,8 +532,8 @@ type call struct {
 	trial  bool     // it is the breaker's trial, whose timer may use it later: so it is not reused
 	itself [1]*call // space for a batch of this call alone: see single
 
-	outcome // written before done is signalled, and read after
-	done    chan struct{}
+	*outcome // written before done is signalled, and read after
+	done     chan struct{}
 }
 
 // The states of a call.
@@ -556,7 +557,7 @@ type outcome struct {
 }
 
 // finish gives c its outcome, and wakes its caller.
-func (c *call) finish(o outcome) {
+func (c *call) finish(o *outcome) {
 	c.outcome = o
 	c.done <- struct{}{}
 }
@@ -609,16 +610,16 @@ func (c *call) holders() (list []member) {
 type callPool struct{ free sync.Pool }
 
 // get returns a call for r, in the state waiting.
-func (p *callPool) get(key string, r store.Request) *call {
+func (p *callPool) get(key string, r *store.Request) *call {
 	c, _ := p.free.Get().(*call)
 	if c == nil {
 		c = &call{done: make(chan struct{}, 1)}
 	}
-	c.key, c.request = key, r
+	c.key, c.request = key, *r
 	return c
 }
 
-// put takes c back. Its caller must have copied the outcome.
+// put takes c back.
 func (p *callPool) put(c *call) {
 	if !c.trial {
 		*c = call{done: c.done}

@@ -30,9 +30,6 @@ type Record struct {
 // stays used. A smaller capacity makes no debt of it: what it can't take is
 // cut, and is used again when the capacity grows.
 func (r *Record) convert(l *Rate) {
-	if r.Unit == l.Unit && r.Capacity == l.Capacity {
-		return
-	}
 	if r.Unit != l.Unit {
 		r.Used, r.Cut = rescaled(r.Used, r.Unit, l.Unit), rescaled(r.Cut, r.Unit, l.Unit)
 	}
@@ -89,7 +86,7 @@ func product(a, b int64) int64 {
 // stored, or it would not refill until the clock is there again.
 //
 // Another definition may leave an At between steps. It is rounded up, so that
-// no time counts twice, and may then be behind now; see stored.
+// no time counts twice, and may then be behind now.
 func (r *Record) bring(now int64, l *Rate, starts []int64) (setBack bool) {
 	stored := r.At
 	at := min(stored, now)
@@ -110,13 +107,6 @@ func (r *Record) bring(now int64, l *Rate, starts []int64) (setBack bool) {
 		r.At = start(starts, l.Step, r.At)
 	}
 	return stored > now
-}
-
-// stored is the record as it is stored: its At is never behind now, or it would
-// look as if the clock was set back. It is rounded up again when it is read.
-func (r Record) stored(now int64) Record {
-	r.At = min(r.At, now)
-	return r
 }
 
 // wait returns in how many µs the bucket gains so many units.

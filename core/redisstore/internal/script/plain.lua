@@ -14,7 +14,7 @@
 -- stands in place of all that: then the reply is these answers, and the error of
 -- each.
 local LIMIT, LIMIT_SIZE = '>I4I7I7I7I7Bi7', 40
-local FAILED = ('\255'):rep(7)
+local FAILED = '\255\255\255\255\255\255\255'
 
 local keys, answers, failures = KEYS, {}, {}
 local charge, look, counts, limits = ARGV[2] == 'charge', ARGV[2] == 'look', ARGV[3], ARGV[4]
