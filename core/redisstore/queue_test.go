@@ -236,9 +236,7 @@ func TestCallsThatFailTogetherCountAsOneFailure(t *testing.T) {
 		}
 		assert.Greater(t, remote.most.Load(), int64(defaults().failures), "premise: many are in flight at once")
 		remote.stuck.Store(true)
-		began := time.Now()
 		assert.Zero(t, crowd(l, 2000))
-		assert.LessOrEqual(t, time.Since(began), 5*s.batches.timeout/2)
 		assert.Zero(t, s.Stats().Opened, "calls that fail together count once")
 		for range 2 * defaults().failures {
 			crowd(l, 1)
