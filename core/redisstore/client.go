@@ -222,41 +222,29 @@ func longer(ctx context.Context) context.Context {
 const contextSlack = 64
 
 // contextFor returns a context for a command that is sent now: it ends after
-// what patience returns. Example: with a timeout of 100 ms, all commands sent
-// from 0 to 1.5 ms share a context that ends at 101.5 ms.
-//
-// It also measures how late this process is: how long goroutines that are ready
-// will wait for a processor, and how much too late a timer of 1.5 ms runs.
+// the store's timeout. Example: with a timeout of 100 ms, all commands sent from
+// 0 to 1.5 ms share a context that ends at 101.5 ms. It also has s.late measured.
 func (s *server) contextFor(now time.Time) context.Context {
 	latest := s.shared.Load()
 	if latest != nil && now.Before(latest.until) {
 		return latest
 	}
-	until, before := now.Add(s.timeout/contextSlack), time.Duration(s.late.Load())
-	s.late.Store(int64(max(before, backlog())))
+	until := now.Add(s.timeout / contextSlack)
 	ending := func(after time.Duration) context.Context {
 		ctx, cancel := context.WithDeadline(context.Background(), until.Add(after))
 		context.AfterFunc(ctx, cancel)
 		return ctx
 	}
-	time.AfterFunc(s.timeout/contextSlack, func() {
-		s.late.Store(int64(max(time.Since(until)-usualLateness, before*3/4, 0)))
-	})
-	latest = &shared{ending(s.patience()), ending(longestWait * s.timeout), until}
+	latest = &shared{ending(s.timeout), ending(longestWait * s.timeout), until}
 	s.shared.Store(latest)
+	s.late.Store(int64(lateness(now)))
+	time.AfterFunc(s.timeout/contextSlack, func() { s.late.Store(int64(lateness(until))) })
 	return latest
 }
 
-// noteLateness notes and returns how late this process is, which sees now that
-// something was due.
-func (s *server) noteLateness(due time.Time) time.Duration {
-	late := max(time.Since(due), backlog()) - usualLateness
-	s.late.Store(max(s.late.Load(), int64(late)))
-	return late
-}
-
 const (
-	// usualLateness is how late a timer may be in a process that is not late.
+	// usualLateness is how late a goroutine may run in a process that is not
+	// late.
 	usualLateness = time.Millisecond
 	// usualTurn is how long a goroutine runs before it waits for something.
 	usualTurn = 100 * time.Microsecond
@@ -265,18 +253,20 @@ const (
 	networkPoll = 10 * time.Millisecond
 )
 
-// backlog returns how long a goroutine waits for a processor that is ready now.
-func backlog() time.Duration {
+// lateness returns how late this process is, which sees now that something was
+// due: by that, or by how long a goroutine that is ready will wait for a
+// processor. 0: it is not late. In a process that is late, an answer may have
+// come in time, and only its reader is late.
+func lateness(due time.Time) time.Duration {
 	runnable := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 	metrics.Read(runnable)
-	return time.Duration(runnable[0].Value.Uint64()) * usualTurn / time.Duration(runtime.GOMAXPROCS(0))
+	turns := time.Duration(runnable[0].Value.Uint64()) / time.Duration(runtime.GOMAXPROCS(0))
+	return max(0, max(time.Since(due), turns*usualTurn)-usualLateness)
 }
 
-// patience returns how long to wait for an answer: the store's timeout, and
-// longer if this process is late. Then an answer may be in time, and only its
-// reader late.
+// patience is the store's timeout, and longer if this process is late.
 func (s *server) patience() time.Duration {
-	return s.timeout + min(3*time.Duration(s.late.Load()), (longestWait-1)*s.timeout)
+	return min(s.timeout+3*time.Duration(s.late.Load()), longestWait*s.timeout)
 }
 
 // sentOnce is a command that go-redis does not retry. A retry after a timeout

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"maps"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,30 +113,4 @@ func (ns *nodes) reached(n *node) {
 	if n == ns.home && !ns.known.Load() {
 		ns.known.Store(true)
 	}
-}
-
-// hashSlotCount is how many hash slots a Cluster has.
-const hashSlotCount = 16384
-
-// hashSlot is the slot of key: the CRC16 (XMODEM) of its hash tag, or of all of
-// it if it has none. See
-// https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tag.
-func hashSlot(key string) uint16 {
-	if _, after, ok := strings.Cut(key, "{"); ok {
-		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {
-			key = tag
-		}
-	}
-	crc := uint16(0)
-	for i := range len(key) {
-		crc ^= uint16(key[i]) << 8
-		for range 8 {
-			if crc&0x8000 != 0 {
-				crc = crc<<1 ^ 0x1021
-			} else {
-				crc <<= 1
-			}
-		}
-	}
-	return crc % hashSlotCount
 }

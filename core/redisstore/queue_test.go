@@ -302,13 +302,3 @@ func TestErrorsOfAnOpenBreakerAreCertain(t *testing.T) {
 		assert.True(t, f.Certain(), "%s: %v", name, err)
 	}
 }
-
-// The slots are those that CLUSTER KEYSLOT of Redis 7 replies.
-func TestHashSlot(t *testing.T) {
-	for key, want := range map[string]uint16{
-		"": 0, "3560": 0, "123456789": 12739, "foo": 12182, "foo{bar}": 5061, "{foo}": 12182, "{}foo": 9500,
-		"{user1000}.following": 3443, "{user1000}.followers": 3443, "foo{}{bar}": 8363, "foo{{bar}}zap": 4015, "foo{bar}{zap}": 5061,
-	} {
-		assert.Equal(t, want, hashSlot(key), "the slot of %q", key)
-	}
-}

@@ -205,7 +205,7 @@ func (s *server) await(ctx context.Context, done <-chan struct{}) bool {
 			return true
 		case <-time.After(pause):
 		}
-		if s.noteLateness(due) > 0 {
+		if lateness(due) > 0 {
 			onTime, pause = 0, networkPoll
 		} else {
 			onTime, pause = onTime+1, usualLateness
