@@ -185,13 +185,19 @@ func (n *node) connected() bool {
 	return n.inFlight < n.ready
 }
 
-// hasIdle reports whether the client has an idle connection to n's server. If
-// it has several servers and n is for any of them, it can't tell.
+// hasIdle reports whether the client has an idle connection to n's server, and
+// not only one that a batch in flight is about to take. If it has several
+// servers and n is for any of them, it can't tell.
 func (n *node) hasIdle() bool {
-	if n.only != nil {
-		return n.only.PoolStats().IdleConns > 0
+	if n.only == nil && n.sharded.Load() {
+		return false
 	}
-	return !n.sharded.Load() && n.client.PoolStats().IdleConns > 0
+	one := n.client
+	if n.only != nil {
+		one = n.only
+	}
+	stats := one.PoolStats()
+	return stats.IdleConns > 0 && int(stats.TotalConns) > n.inFlight
 }
 
 // sends counts a batch.
@@ -201,20 +207,26 @@ func (n *node) sends(now time.Time) {
 }
 
 // wake has a goroutine send what is queued: at once, after the gap, or when it
-// has a connection. If as many batches are in flight as may be, one that ends
-// does it.
+// has connections. If as many batches are in flight as may be, or a few are and
+// no full one waits for another connection, one that ends does it.
 func (n *node) wake(now time.Time) {
 	if n.waking || len(n.queue) == 0 || n.inFlight >= n.most {
+		return
+	}
+	connected := n.connected()
+	if !connected && n.inFlight >= few && len(n.queue) < maxBatch {
 		return
 	}
 	n.waking = true
 	switch {
 	case !n.admits(now):
 		time.AfterFunc(gap-now.Sub(n.lastSent), n.woken)
-	case n.connected():
+	case connected:
 		go n.woken()
+	case n.silent:
+		go n.connect(1)
 	default:
-		go n.connect()
+		go n.connect(max(1, min(len(n.queue), few-n.inFlight, n.most-n.inFlight)))
 	}
 }
 
@@ -273,15 +285,19 @@ func (n *node) ended() []*call {
 	return n.next(time.Now())
 }
 
-// connect makes one more connection ready, and then sends what is queued.
-// Opening one takes several round trips, so it may take longer than a decision:
-// calls fail after the timeout meanwhile, and later ones find the connection.
-func (n *node) connect() {
-	began, result := time.Now(), make(chan error, 1)
-	go func() { result <- n.reach() }()
+// connect makes more connections ready, and then sends what is queued. Opening
+// one takes several round trips, so it may take longer than a decision: calls
+// fail after the timeout meanwhile, and later ones find the connection. It opens
+// a few at once: while batches end, go-redis may give a new connection to the
+// next of them, which then waits, and connect one that is ready.
+func (n *node) connect(more int) {
+	began, results := time.Now(), make(chan error, more)
+	for range more {
+		go func() { results <- n.reach() }()
+	}
 	ticker := time.NewTicker(n.timeout / silence)
 	defer ticker.Stop()
-	for {
+	for more > 0 {
 		select {
 		case <-ticker.C:
 			n.mu.Lock()
@@ -293,7 +309,7 @@ func (n *node) connect() {
 			if !last.IsZero() {
 				n.breaker.Fail(last, n.noConnection(n.timeout))
 			}
-		case err := <-result:
+		case err := <-results:
 			if lost(err) {
 				n.breaker.Fail(began, err)
 			}
@@ -303,9 +319,11 @@ func (n *node) connect() {
 			} else if n.inFlight == 0 { // later calls have another attempt
 				n.expire(began, time.Since(began))
 			}
+			more--
+			n.waking = more > 0
+			batch := n.next(time.Now())
 			n.mu.Unlock()
-			n.woken()
-			return
+			go n.work(batch)
 		}
 	}
 }
@@ -323,7 +341,7 @@ func (n *node) reach() error {
 	n.nodes.reached(n)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.ready, n.silent = max(n.ready, 1), false
+	n.silent = false
 	return err
 }
 
