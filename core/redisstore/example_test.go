@@ -182,8 +182,3 @@ func ExampleException() {
 	// <nil>
 }
 
-func ExampleRemoval() {
-	removal := redisstore.Removal{Key: "user:eve", By: "ann"} // for Store.RemoveException
-	fmt.Println(removal.Key, removal.Override)
-	// Output: user:eve false
-}
