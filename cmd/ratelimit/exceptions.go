@@ -39,9 +39,12 @@ func (e *exception) does() string {
 }
 
 // exceptions returns what operators have set for a policy and Redis has, in the
-// order of keys. Those that can't be read are left out, and are the error.
-func (s *server) exceptions(ctx context.Context, policy string) (list []exception, err error) {
+// order of keys. Those that can't be read are left out: bad says which.
+func (s *server) exceptions(ctx context.Context, policy string) (list []exception, bad, err error) {
 	stored, err := s.store.Exceptions(ctx, policy)
+	if errors.As(err, new(*store.StateError)) {
+		bad, err = err, nil
+	}
 	for _, e := range stored {
 		x := exception{Policy: policy, Key: show.Key(e.Key), Blocked: e.Blocks(), EndsIn: e.For.Seconds(), By: e.By, Reason: e.Reason, key: e.Key}
 		for _, l := range e.Limits {
@@ -49,12 +52,12 @@ func (s *server) exceptions(ctx context.Context, policy string) (list []exceptio
 		}
 		list = append(list, x)
 	}
-	return list, s.explain(err)
+	return list, s.explain(bad), s.explain(err)
 }
 
-// exceptionsOf returns the exceptions of one key.
+// exceptionsOf returns the exceptions of one key, none if they can't be read.
 func (s *server) exceptionsOf(ctx context.Context, policy, key string) (list []exception, err error) {
-	all, err := s.exceptions(ctx, policy)
+	all, _, err := s.exceptions(ctx, policy)
 	for _, e := range all {
 		if e.key == key {
 			list = append(list, e)
@@ -280,8 +283,8 @@ func (d *desk) remove(cmd *cobra.Command, f *exceptionFlags, policy, key string,
 		kind = "override"
 	}
 	ctx, was, other := cmd.Context(), false, false
-	all, err := d.exceptions(ctx, policy)
-	if all == nil && err != nil {
+	all, _, err := d.exceptions(ctx, policy)
+	if err != nil {
 		return err
 	}
 	for _, e := range all {

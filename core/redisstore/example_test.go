@@ -181,4 +181,3 @@ func ExampleException() {
 	// user:eve [] false
 	// <nil>
 }
-

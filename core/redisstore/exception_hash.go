@@ -113,16 +113,17 @@ func (h *exceptionHash) inForce() (n int) {
 	return n
 }
 
-// unreadable returns why fields can't be read, for the first ten, or nil.
+// unreadable returns a [store.StateError] that says why fields can't be read, for
+// the first ten; nil: all can.
 func (h *exceptionHash) unreadable(policy string) error {
 	if len(h.bad) == 0 {
 		return nil
 	}
-	var errs []error
+	var why []string
 	for _, field := range slices.Sorted(maps.Keys(h.bad))[:min(10, len(h.bad))] {
-		errs = append(errs, fmt.Errorf("%s: %w", strconv.Quote(printable.Clip(field, store.MaxKey)), h.bad[field]))
+		why = append(why, fmt.Sprintf("%q: %v", printable.Clip(field, store.MaxKey), h.bad[field]))
 	}
-	return fmt.Errorf("%d exceptions of policy %q can't be read, such as of %w", len(h.bad), policy, errors.Join(errs...))
+	return &store.StateError{Reason: fmt.Sprintf("%d exceptions of policy %q can't be read, such as of %s", len(h.bad), policy, strings.Join(why, "; "))}
 }
 
 // exceptionsScript reads the hash in a script, because its reader needs the time

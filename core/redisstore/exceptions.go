@@ -109,8 +109,8 @@ func (s *Store) RemoveException(ctx context.Context, policy, key, by, reason str
 
 // Exceptions returns the exceptions of a policy that are in Redis, sorted by
 // key. Those that can't be read, such as those of a later version of this
-// package, are left out: the error joins which and why, and is that of the call
-// if nothing could be read.
+// package, are left out: then the error is a [store.StateError] that says which,
+// and why.
 func (s *Store) Exceptions(ctx context.Context, policy string) (list []Exception, err error) {
 	var h *exceptionHash
 	err = s.ask(ctx, policy, func(ctx context.Context) (err error) {
