@@ -115,7 +115,10 @@ func level(r core.LimitResult) Level {
 	l := Level{Name: name, Limit: r.Limit.String(), Remaining: r.Remaining, Capacity: r.Limit.Capacity, FullIn: r.ResetAfter.Seconds()}
 	kind, bound := "tokens left", ""
 	if r.Limit.Mode == core.Concurrent {
-		kind, bound = "slots free", " at the latest"
+		kind = "slots free"
+	}
+	if r.Limit.Mode == core.Concurrent || r.Limit.MaxHold > 0 { // what is held may come back earlier
+		bound = " at the latest"
 	}
 	l.Says = fmt.Sprintf("%d of %d %s", r.Remaining, l.Capacity, kind)
 	if r.Debt > 0 {

@@ -27,11 +27,14 @@ func TestLookSaysWhatIsLeft(t *testing.T) {
 	a := start(t, memory, func(c *adminlimit.Config) {
 		slots := core.Policy{Name: "jobs", Limits: []core.Limit{core.InFlight(2)}}
 		tokens := core.Policy{Name: "llm", Limits: []core.Limit{core.PerMinute(600).WithUnit("tokens")}}
-		c.Limiters = append(c.Limiters, core.Must(core.NewLimiter(memory, slots)), core.Must(core.NewLimiter(memory, tokens)))
+		estimates := core.Policy{Name: "guess", Limits: []core.Limit{core.PerMinute(600).WithUnit("tokens").WithMaxHold(time.Minute)}}
+		c.Limiters = append(c.Limiters, core.Must(core.NewLimiter(memory, slots)), core.Must(core.NewLimiter(memory, tokens)), core.Must(core.NewLimiter(memory, estimates)))
 		_, err := c.Limiters[2].AllowN(t.Context(), "busy", 2)
 		require.NoError(t, err)
-		_, err = c.Limiters[3].AllowUnits(t.Context(), "busy", core.Units{"tokens": 600})
-		require.NoError(t, err)
+		for _, l := range c.Limiters[3:] {
+			_, err = l.AllowUnits(t.Context(), "busy", core.Units{"tokens": 600})
+			require.NoError(t, err)
+		}
 	})
 	p := a.login.Policy()
 	p.Blocked = []string{"blocked"}
@@ -50,10 +53,11 @@ func TestLookSaysWhatIsLeft(t *testing.T) {
 		{"login", "", "debtor", "denied: the next request is allowed in 18m", "owes 5 tokens, enough in 18m"},
 		{"login", "", "blocked", "denied: the policy blocks the key", "5 of 5 tokens left"},
 		{"api", "", "used", "denied: the next request is allowed in 1s", "0 of 60 tokens left, enough in 1s"},
-		{"api", "pro", "used", "allowed", "540 of 600 tokens left, full in 1m"},
+		{"api", "pro", "used", "allowed", "540 of 600 tokens left, full in 6s"},
 		{"jobs", "", "busy", "denied: the next request is allowed in 1m", "0 of 2 slots free, enough in 1m at the latest"},
 		{"jobs", "", "idle", "allowed: all limits are full, as of a key that nobody has used", "2 of 2 slots free"},
 		{"llm", "", "busy", "denied: the next request is allowed in 100ms", "0 of 600 tokens left, enough in 100ms"},
+		{"guess", "", "busy", "denied: the next request is allowed in 1m", "0 of 600 tokens left, enough in 1m at the latest"},
 	} {
 		for range 2 { // a look takes nothing
 			status, s := a.post(t, "action", "look", "policy", test.policy, "plan", test.plan, "key", test.key)

@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
@@ -21,9 +20,8 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 	}
 	hook.PreparePolicy = func(l *Limiter, p Policy) (func(set bool), error) { return l.preparePolicy(to(p)) }
 	hook.AllowAll = (*Limiter).allowAll
-	hook.MaxHold = func(r Result) time.Duration { return r.maxHold() }
 	hook.HoldsEstimates = func(r Result) bool { return r.hasEstimates() }
-	hook.Extend = func(r Result) error { return r.extend(context.Background()) }
+	hook.Keep = func(r Result) bool { return r.keep() }
 	hook.ReleaseSoon = func(r Result) { r.releaseSoon() }
 	hook.InTurn = (*Limiter).inTurn
 	hook.Waited = func(l *Limiter, key string) bool { return l.waiters.any(key) }

@@ -25,8 +25,9 @@ type Reservation struct {
 // errors are those of AllowN.
 //
 // A reservation is not OK if n is above a Capacity, or the bucket is too deep in
-// debt: twice the Capacity can always be promised. On a calendar up to 100
-// periods ahead can be.
+// debt: twice the Capacity can always be promised. On a calendar it must be due
+// when one of the next periods begins: as many as fill the bucket, and two more,
+// so three of [PerMonth].
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (*Reservation, error) {
 	return l.promise(ctx, l.current(), key, n, bucket.MaxFill)
 }

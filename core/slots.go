@@ -44,12 +44,27 @@ func (r *Result) Release(ctx context.Context) error {
 	return r.charge(context.WithoutCancel(ctx), make([]int64, len(r.set.Rates)), func(*held) (slots, estimates bool) { return true, false })
 }
 
-// releaseSoon is Release for middleware, whose response must not wait for a
-// store: it returns at once. Core does not repeat the release: a store that was
-// away sends it later (see store.Later), or the slots end after MaxHold. If the
-// app has called Hold, nothing is released.
+// keep has slots that middleware releases prolonged until then. It reports
+// whether r has any. Of several parts that are one decision, it keeps the first.
+func (r *Result) keep() bool {
+	hold := r.maxHold()
+	if hold == 0 || r.held.kept != nil {
+		return false
+	}
+	own := *r
+	own.key = strings.Clone(r.key) // which may be reused when the response is over
+	r.held.kept = r.limiter.watch.store.Limiters.Prolonged.Begin(hold, func() (again bool) {
+		return !errors.Is(own.extend(context.Background()), ErrSettled)
+	})
+	return true
+}
+
+// releaseSoon ends keep, and is Release for middleware, whose response must not
+// wait for a store: it returns at once. Core does not repeat the release: a
+// store that was away sends it later (see store.Later), or the slots end after
+// MaxHold. If the app has called Hold, nothing is released.
 func (r *Result) releaseSoon() {
-	if !r.hasSlots() || r.held.byApp.Load() {
+	if !r.held.kept() || r.held.byApp.Load() {
 		return
 	}
 	if r.limiter.memory != nil || r.Source == FromFallback { // these never wait
@@ -178,6 +193,7 @@ type held struct {
 	released bool       // the slots were, or are about to be
 	settled  bool       // the estimates were, or are about to be
 
+	kept  func() bool // ends what keep has begun
 	byApp atomic.Bool // the app has called Hold, and releases by itself
 
 	inUse *inUse // set before the decision is returned

@@ -109,6 +109,37 @@ func TestTwiceTheCapacityCanBePromised(t *testing.T) {
 	}
 }
 
+// Reserve documents how far ahead a calendar promises.
+func TestPeriodsThatCanBePromised(t *testing.T) {
+	for name, rule := range map[string]struct {
+		limit core.Limit
+		ahead int
+	}{
+		"a month":         {core.PerMonth(1), 3},
+		"five months":     {core.PerMonth(1).WithBurst(5), 7},
+		"half a month":    {core.PerMonth(2).WithBurst(1), 3},
+		"a week and more": {core.PerWeek(2).WithBurst(3), 4},
+	} {
+		clock := limittest.NewClock()
+		l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "jobs", rule.limit.WithMode(core.Aligned))
+		limittest.Use(t, l, "batch", rule.limit.Capacity)
+		ahead := map[time.Duration]bool{}
+		for range 100 {
+			r, err := l.Reserve(t.Context(), "batch", 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !r.OK() {
+				break
+			}
+			ahead[r.Delay()] = true
+		}
+		if len(ahead) != rule.ahead {
+			t.Errorf("%s: reservations are due in %d periods, want %d", name, len(ahead), rule.ahead)
+		}
+	}
+}
+
 // cancelled is a context without a deadline that ends as soon as something
 // waits for it, so that WaitN returns.
 func cancelled(t *testing.T) context.Context {

@@ -28,7 +28,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/clientip"
 	"github.com/tokenbucket-go/ratelimit/core/keyof"
-	"github.com/tokenbucket-go/ratelimit/core/lease"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -183,7 +182,7 @@ func mistakesInStores(t *testing.T, say func(error)) {
 		redisstore.New(redis.NewClient(&redis.Options{}), redisstore.WithTimeout(0), redisstore.WithBreaker(0, 0), redisstore.WithDenyCache(-1),
 			redisstore.WithLease(-1), redisstore.WithPrefix("shop{"), core.WithClock(nil)),
 		core.NewMemoryStore(core.WithMaxKeys(0), core.WithClock(nil)),
-		breaker.New(core.NewMemoryStore(), 0, 0, 0), lease.New(core.NewMemoryStore(), 100, 0),
+		breaker.New(core.NewMemoryStore(), 0, 0, 0),
 	} {
 		_, err := core.NewLimiter(store, policy)
 		say(err)

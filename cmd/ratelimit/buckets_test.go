@@ -26,7 +26,7 @@ func TestGetSaysWhyAClientIsDenied(t *testing.T) {
 	s := serve(t, map[string]string{"p.yaml": apiFile})
 	s.use(t, "api", "ip:192.0.2.1", 10, perMinute, daily)
 	s.use(t, "api", "ip:192.0.2.2", 6, perMinute, daily)
-	s.use(t, "api", "value:user:vip", 5, daily)
+	s.use(t, "api", "value:user:vip", 10, daily) // in ten minutes, 1,000 a day gain six tokens and a part of one
 	expect(t, []expected{
 		finds("get api ip:192.0.2.1 --policies p.yaml", "api ip:192.0.2.1: denied: daily is used up, next token in 2 h 14 min\n",
 			"  limit   left  capacity  this request           full\n  api-1m  20    20        allowed now            now\n  daily   0     10        allowed in 2 h 14 min  in 23 h 50 min\n"),
@@ -34,7 +34,7 @@ func TestGetSaysWhyAClientIsDenied(t *testing.T) {
 		finds("get api --ip 192.0.2.2 --policies p.yaml --cost 5", "denied: daily has 4 tokens left, 5 tokens in 2 h 14 min"),
 		finds("get api --ip 192.0.2.2 --policies p.yaml --cost 11", "denied: 11 is more than daily can ever have", "never allowed"),
 		misuses("get api --ip 192.0.2.2 --policies p.yaml --cost tokens=5", "tokens"), misuses("get api --ip 192.0.2.2 --policies p.yaml --cost -1", "--cost"),
-		says("get api --value user=vip --policies p.yaml", "allowed: 995 of 1,000 tokens left of daily"),
+		says("get api --value user=vip --policies p.yaml", "allowed: 996 of 1,000 tokens left of daily"),
 		says("get api --value user=kim --policies p.yaml", "allowed: never used, or not since it was full"),
 		finds("get api --value user=eve --policies p.yaml", "denied: the policy blocks this key"),
 	})
@@ -44,9 +44,12 @@ func TestGetSaysWhyAClientIsDenied(t *testing.T) {
 func TestGetWithoutPoliciesSaysWhatIsStored(t *testing.T) {
 	s := serve(t, nil)
 	s.use(t, "api", "ip:192.0.2.1", 10, perMinute, daily)
+	debtor := core.Must(core.NewLimiter(s.store, core.Policy{Name: "api", Limits: []core.Limit{perMinute}}))
+	require.NoError(t, debtor.Debit(t.Context(), "debtor", 23))
 	expect(t, []expected{
-		says("get api --ip 192.0.2.1", "api ip:192.0.2.1: 0 of 10 tokens left, last used 10 min ago\n",
-			"  limit      left  capacity  last used   full\n  api-1m     20    20        10 min ago  now\n  (limit 2)  0     10        10 min ago  in 23 h 50 min\n",
+		says("get api debtor", "api debtor: owed 3 tokens of api-1m when last used, in the last 0 s\n", "api-1m  -3    20"),
+		says("get api --ip 192.0.2.1", "api ip:192.0.2.1: 0 of 10 tokens left when last used, in the last 10 min\n",
+			"  limit      left  capacity  last used           full at the latest\n  api-1m     10    20        in the last 10 min  in 1 d 3 h\n  (limit 2)  0     10        in the last 10 min  in 1 d 3 h\n",
 			"--policies FILE adds"),
 		says("get api --ip 192.0.2.9", "nothing is stored: never used, or not since it was full"),
 		misuses("get api --ip 192.0.2.1 --cost 2", "--plan and --cost need --policies FILE"),
@@ -75,10 +78,16 @@ func TestGetSaysWhatIsHeld(t *testing.T) {
 	s := serve(t, map[string]string{"p.yaml": apiFile})
 	s.use(t, "jobs", "value:user:ann", 2, core.InFlight(2).WithName("work").WithMaxHold(10*time.Hour))
 	expect(t, []expected{
-		says("get jobs --value user=ann --policies p.yaml", "denied: all 2 slots of work are in use; the next is free in 9 h 50 min at the latest", "2 held", "counts tokens", "shadow mode: it denies nobody"),
-		says("get jobs --value user=ann", "0 of 2 tokens left, last used 10 min ago", "2 held"),
+		says("get jobs --value user=ann --policies p.yaml", "denied: all 2 slots of work are in use; the next is free in 9 h 50 min at the latest", "in 9 h 50 min at the latest  2 held", "counts tokens", "shadow mode: it denies nobody"),
+		says("get jobs --value user=ann", "0 of 2 tokens left when last used, in the last 10 min", "2 held"),
 		says("list jobs --policies p.yaml", "1 key, 1 denied now"),
 	})
+	at(t, noon.Add(10*time.Hour)) // after MaxHold, before the key expires
+	for _, line := range []string{"get jobs --value user=ann", "get jobs --value user=ann --policies p.yaml"} {
+		out, _, _ := command(t, line)
+		assert.NotContains(t, out, "never used", "the premise: the key is there: %s", line)
+		assert.NotContains(t, out, "held", line)
+	}
 }
 
 // A client whose key is a join of route and header stays denied after a reset
@@ -190,8 +199,8 @@ func TestListShowsThoseThatAreWorstOff(t *testing.T) {
 		"  … and 7 more (--most shows them)\n", out)
 	expect(t, []expected{
 		says("list api --denied --policies p.yaml", "api: 10 keys, 1 denied now\n  value:user:full  denied"),
-		says("list --most 2", "11 keys\n  api  value:user:full  0 of 10 tokens left, last used 10 min ago\n  api  value:user:8     1 of 10"),
-		says("list --match ann", "1 key\n  exports  value:user:ann  9 of 10 tokens left, last used 10 min ago\n"),
+		says("list --most 2", "11 keys\n  api  value:user:full  0 of 10 tokens left when last used, in the last 10 min\n  api  value:user:8     1 of 10"),
+		says("list --match ann", "1 key\n  exports  value:user:ann  9 of 10 tokens left when last used, in the last 10 min\n"),
 		says("list api --match user", "api: 0 keys\n", "check --prefix (it is ratelimit:)"),
 		says("list api --prefix other:", "api: 0 keys\n", "check --prefix (it is other:)"),
 		says("block api --value user=8 --by ann"), says("block exports --ip 192.0.2.1 --by ann"),

@@ -169,7 +169,7 @@ func TestCluster(t *testing.T) {
 func TestDoctorFindsFaults(t *testing.T) {
 	s := serve(t, map[string]string{"p.yaml": apiFile})
 	s.use(t, "api", "ann", 2, perMinute, daily)
-	expect(t, []expected{says("doctor --policies p.yaml", "1 key: api 1", "every limit was last used as the file defines it", "every key can be read", "may do what decisions, slots and resets do")})
+	expect(t, []expected{says("doctor --policies p.yaml", "1 key: api 1", "every limit was last used with the capacity that the file gives it", "every key can be read", "may do what decisions, slots and resets do")})
 	n, err := s.redis.DBSize(t.Context()).Result()
 	require.NoError(t, err)
 	assert.Equal(t, int64(1), n, "it leaves no key behind")
@@ -206,7 +206,7 @@ func TestDoctorFindsMissingRights(t *testing.T) {
 		says("doctor -u "+documented, "may do what decisions, slots and resets do", "Listing needs +scan"), says("get api ann -u " + documented), says("reset api ann -u " + documented),
 		unavailable("list -u "+documented, "list and reset --all-of need scan too"),
 	})
-	for missing, rules := range map[string]string{"eval": "~ratelimit:* -@all +@connection +time +info", "hset": rules + " -hset", "del": rules + " -del", "elsewhere": "~elsewhere:* +@all"} {
+	for missing, rules := range map[string]string{"eval": "~ratelimit:* -@all +@connection +time +info", "slots": rules + " -zadd", "del": rules + " -del", "elsewhere": "~elsewhere:* +@all"} {
 		expect(t, []expected{finds("doctor -u "+user(missing, rules), "fault  rights")})
 	}
 }

@@ -52,7 +52,7 @@ func (r *resetResult) Text(w *show.Writer) {
 	}
 	r.similarity.Text(w)
 	if r.Done {
-		w.Line("  Processes may repeat a denial for up to 1 s (WithDenyCache), and use tokens on lease for up to 2 s (WithLease).")
+		w.Line("  Processes may repeat a denial for up to 1 s (WithDenyCache), and use tokens on lease for up to 100 ms (WithLease).")
 	}
 	if r.value != "" {
 		w.Line("No key has the value %s, so nothing was reset.", show.Text(r.value))

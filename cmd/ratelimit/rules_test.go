@@ -41,6 +41,15 @@ func TestSentences(t *testing.T) {
 	res, err := slots.PeekUnits(t.Context(), "k", core.Units{core.Requests: 1})
 	require.NoError(t, err)
 	assert.Equal(t, "allowed: 2 of 3 slots left of jobs", saysState(res, false))
+
+	estimates := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(func() time.Time { return now })), core.Policy{Name: "llm", Limits: []core.Limit{
+		core.PerDay(20).WithUnit("tokens").WithMaxHold(time.Hour),
+	}}))
+	_, err = estimates.AllowUnits(t.Context(), "k", core.Units{"tokens": 20})
+	require.NoError(t, err)
+	res, err = estimates.PeekUnits(t.Context(), "k", core.Units{"tokens": 1})
+	require.NoError(t, err)
+	assert.Equal(t, "denied: llm is used up, next token in 1 h at the latest", saysState(res, false), "it may be settled earlier")
 }
 
 // A block says who set it, and nothing of that steers a terminal.

@@ -55,6 +55,9 @@ func why(l *core.LimitResult) string {
 	if l.Cost > 1 {
 		next = show.Count(l.Cost) + " tokens"
 	}
+	if l.Limit.MaxHold > 0 && l.Limit.Mode != core.Concurrent { // estimates may be settled earlier
+		wait += " at the latest"
+	}
 	switch {
 	case l.Limit.Mode == core.Concurrent && left > 0:
 		return fmt.Sprintf("%s has %s of %s slots free, and enough in %s at the latest, or when requests end", name, show.Count(left), show.Count(capacity), wait)

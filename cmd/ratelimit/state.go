@@ -39,8 +39,8 @@ type limit struct {
 	Held     int64  `json:"held,omitempty"` // tokens that come back: slots in use, and estimates that are not settled
 
 	RetryIn float64 `json:"retry_in_seconds,omitempty"` // until the request is allowed; -1: never, as it asks for too much or is blocked
-	FullIn  float64 `json:"full_in_seconds,omitempty"`  // until all tokens are back
-	Used    float64 `json:"used_seconds_ago,omitempty"` // since the last use, without --policies
+	FullIn  float64 `json:"full_in_seconds,omitempty"`  // until all tokens are back, if nobody uses it; at the latest: of holds, and without --policies
+	Used    float64 `json:"used_seconds_ago,omitempty"` // the last use was within so many seconds; without --policies
 }
 
 // share is which part of its capacity a limit has left.
@@ -129,11 +129,14 @@ func (d *desk) stored(ctx context.Context, policy, key string) (*bucket, error) 
 		}
 	}
 	if least != nil {
-		name := ""
-		if least.Name != "" {
-			name = " of " + least.Name
+		b.Says = fmt.Sprintf("%s of %s tokens left", show.Count(least.Left), show.Count(least.Capacity))
+		if least.Left < 0 {
+			b.Says = "owed " + show.Some(-least.Left, "token")
 		}
-		b.Says = fmt.Sprintf("%s of %s tokens left%s, last used %s ago", show.Count(least.Left), show.Count(least.Capacity), name, show.Duration(seconds(least.Used)))
+		if least.Name != "" {
+			b.Says += " of " + least.Name
+		}
+		b.Says += " when last used, in the last " + show.Wait(seconds(least.Used))
 	}
 	return b, nil
 }
@@ -178,7 +181,7 @@ func (b *bucket) Text(w *show.Writer) {
 	w.Line("%s %s: %s", show.Text(b.Policy), b.Key, b.verdict())
 	header, rows := []string{"limit", "left", "capacity", "this request", "full", ""}, [][]string(nil)
 	if !b.byFile {
-		header[3] = "last used"
+		header[3], header[4] = "last used", "full at the latest"
 	}
 	for i := range b.Limits {
 		l := &b.Limits[i]
@@ -188,7 +191,7 @@ func (b *bucket) Text(w *show.Writer) {
 		}
 		switch {
 		case !b.byFile:
-			next = show.Duration(seconds(l.Used)) + " ago"
+			next = "in the last " + show.Wait(seconds(l.Used))
 		case b.Blocked:
 			next = "blocked"
 		case l.RetryIn < 0:
@@ -198,6 +201,9 @@ func (b *bucket) Text(w *show.Writer) {
 		}
 		if l.FullIn > 0 {
 			full = "in " + show.Wait(seconds(l.FullIn))
+			if b.byFile && l.Held > 0 {
+				full += " at the latest"
+			}
 		}
 		notes := ""
 		if l.Unit != "" {

@@ -119,6 +119,6 @@ func (r *doctorResult) definitions(definitions map[[2]string]*definition, d *des
 			"If that time goes on, two definitions are in use: deploy one, or rename one of the policies. If not, it was a deployment. Tiers by WithLimits look alike, and are right.")
 	}
 	if !changed {
-		r.add(levelOK, "definitions", "every limit was last used as the file defines it", "")
+		r.add(levelOK, "definitions", "every limit was last used with the capacity that the file gives it; another rate is not always seen", "")
 	}
 }

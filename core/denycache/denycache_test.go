@@ -1,6 +1,8 @@
 package denycache_test
 
 import (
+	"context"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -9,7 +11,9 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/denycache"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storetest"
+	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 func TestConforms(t *testing.T) {
@@ -18,32 +22,198 @@ func TestConforms(t *testing.T) {
 	})
 }
 
-func TestDenialIsRepeatedUntilTheTokensAreThere(t *testing.T) {
-	now := time.Unix(1_000_000, 0)
-	store := denycache.New(core.NewMemoryStore(core.WithClock(func() time.Time { return now })), time.Hour)
-	l, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(1)}})
+// side is a limiter with a clock, whose store has a cache with a horizon; of 0:
+// none.
+type side struct {
+	*core.Limiter
+
+	now   time.Time
+	store *denycache.Store
+}
+
+func newSide(horizon time.Duration, limits ...core.Limit) *side {
+	s := &side{now: time.Unix(1_000_000, 0)}
+	s.store = denycache.New(core.NewMemoryStore(core.WithClock(func() time.Time { return s.now })), horizon)
+	s.Limiter = core.Must(core.NewLimiter(s.store, core.Policy{Name: "api", Limits: limits}))
+	return s
+}
+
+func (s *side) allow(t *testing.T, n int64) core.Result {
+	t.Helper()
+	res, err := s.AllowN(t.Context(), "k", n)
 	require.NoError(t, err)
-	ask := func(source core.Source, allowed bool, retry time.Duration, rule string) {
-		t.Helper()
-		res, err := l.Allow(t.Context(), "k")
-		require.NoError(t, err)
-		assert.Equal(t, allowed, res.Allowed, rule)
-		assert.Equal(t, source, res.Source, rule)
-		if !allowed {
-			assert.Equal(t, retry, res.RetryAfter, rule)
+	return res
+}
+
+func TestADenialIsRepeatedUntilTheTokensAreThere(t *testing.T) {
+	for wait, want := range map[time.Duration]core.Source{
+		0: core.FromDenyCache, time.Minute - time.Microsecond: core.FromDenyCache, time.Minute: core.FromStore, -1: core.FromStore,
+	} {
+		s := newSide(time.Hour, core.PerMinute(1))
+		require.True(t, s.allow(t, 1).Allowed)
+		require.Equal(t, core.FromStore, s.allow(t, 1).Source)
+		s.now = s.now.Add(wait)
+		res := s.allow(t, 1)
+		assert.Equal(t, want, res.Source, "after %v", wait)
+		if res.Source == core.FromDenyCache {
+			assert.Equal(t, time.Minute-wait, res.RetryAfter, "after %v", wait)
+			assert.EqualValues(t, 1, s.store.Repeated())
 		}
 	}
-	ask(core.FromStore, true, 0, "the first is allowed")
-	ask(core.FromStore, false, time.Minute, "the store denies")
-	now = now.Add(20 * time.Second)
-	ask(core.FromDenyCache, false, 40*time.Second, "the denial still holds, and tells what is left of its wait")
-	now = now.Add(40 * time.Second)
-	ask(core.FromStore, true, 0, "the tokens are there")
-	ask(core.FromStore, false, time.Minute, "the store denies")
-	require.NoError(t, l.Refund(t.Context(), "k", 1))
-	ask(core.FromStore, true, 0, "a refund ends the denial")
-	ask(core.FromStore, false, time.Minute, "the store denies")
-	require.NoError(t, l.Reset(t.Context(), "k"))
-	ask(core.FromStore, true, 0, "a reset ends the denial")
-	assert.EqualValues(t, 1, store.Repeated())
+}
+
+func TestADenialIsRepeatedForTheHorizon(t *testing.T) {
+	s := newSide(time.Second, core.PerMinute(1))
+	s.allow(t, 1)
+	for _, cost := range []int64{1, 2} { // 2 is above the Capacity
+		s.allow(t, cost)
+		s.now = s.now.Add(time.Second - time.Microsecond)
+		assert.Equal(t, core.FromDenyCache, s.allow(t, cost).Source)
+		s.now = s.now.Add(time.Microsecond)
+		assert.Equal(t, core.FromStore, s.allow(t, cost).Source, "the horizon is over")
+	}
+}
+
+// A limiter decides with a cache as it does without, whatever else is called.
+// Only what is left may be that of before.
+func TestDecisionsAreThoseOfTheStore(t *testing.T) {
+	repeated := int64(0)
+	first := rand.Uint64()
+	for seed := first; seed < first+uint64(soak.Budget(200, 20_000)) && !t.Failed(); seed++ {
+		random := rand.New(rand.NewPCG(seed, 0))
+		limits := []core.Limit{core.PerSecond(3).WithBurst(1 + random.Int64N(5)), core.PerMinute(60), {
+			Name: "stepped", Capacity: 4, RefillRate: 4, RefillInterval: time.Second, Mode: core.Stepped,
+		}}
+		if random.IntN(2) == 0 { // more than 4 limits are stored otherwise
+			limits = append(limits, core.PerMinute(60).WithUnit("tokens"), core.PerHour(60).WithBurst(1000))
+		}
+		cached, plain := newSide(time.Second, limits...), newSide(0, limits...)
+		for range 100 {
+			step := time.Duration(random.Int64N(int64(400 * time.Millisecond)))
+			cached.now, plain.now = cached.now.Add(step), plain.now.Add(step)
+			call, n := random.IntN(24), 1+random.Int64N(3)
+			got, want := cached.call(call, n), plain.call(call, n)
+			require.Equal(t, want.Allowed, got.Allowed, "seed %d, call %d", seed, call)
+			require.Equal(t, want.RetryAfter, got.RetryAfter, "seed %d, call %d", seed, call)
+			require.Equal(t, want.ResetAfter, got.ResetAfter, "seed %d, call %d", seed, call)
+			if got.Source != core.FromDenyCache || call <= 3 {
+				require.Equal(t, want.Limits(), got.Limits(), "seed %d, call %d", seed, call)
+			}
+		}
+		repeated += cached.store.Repeated()
+	}
+	assert.Positive(t, repeated, "premise: denials are repeated")
+}
+
+// call makes one of many calls.
+func (s *side) call(which int, n int64) (res core.Result) {
+	ctx := context.Background()
+	switch which {
+	case 0, 1, 2, 3:
+		res, _ = s.Peek(ctx, "k")
+	case 11:
+		_ = s.Refund(ctx, "k", n)
+	case 12:
+		_ = s.Debit(ctx, "k", 3*n)
+	case 13:
+		_ = s.Reset(ctx, "k")
+	case 4:
+		if res, _ = s.AllowN(ctx, "k", n); res.Allowed {
+			_, _ = s.Allow(ctx, "k")
+			_ = res.Undo(ctx)
+		}
+	case 5:
+		if res, _ = s.AllowUnits(ctx, "k", core.Units{core.Requests: 1, "tokens": 20 * n}); res.Source == core.FromStore && n > 1 {
+			_ = res.Settle(ctx, core.Units{core.Requests: 2})
+		}
+	case 6:
+		res, _ = s.AllowAtMost(ctx, "k", n)
+	case 7:
+		res, _ = core.AllowTogether(ctx, core.Charge{Limiter: s.Limiter, Key: "k", Cost: n}, core.Charge{Limiter: s.Limiter, Key: "other"})
+	case 8:
+		if r, err := s.Reserve(ctx, "k", n); err == nil && n > 1 {
+			_, _ = s.Allow(ctx, "k")
+			_ = r.Cancel(ctx)
+		}
+	case 9:
+		more := s.Policy()
+		more.Limits[0] = core.PerSecond(3).WithBurst(more.Limits[0].Capacity + 1)
+		_ = s.SetPolicy(more)
+	case 10:
+		res, _ = core.Must(s.WithLimits(core.PerMinute(60))).AllowN(ctx, "k", n)
+	default:
+		res, _ = s.AllowN(ctx, "k", n)
+	}
+	return res
+}
+
+// gated is a store that has its next call wait, for a signal at wait, before it
+// is executed or before it is answered.
+type gated struct {
+	*core.MemoryStore
+
+	waits, executes bool
+	held, wait      chan struct{}
+}
+
+func (s *gated) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
+	waits, first := s.waits, s.executes
+	s.waits = false
+	if !waits || first {
+		a, err = s.MemoryStore.Do(ctx, r)
+	}
+	if waits {
+		close(s.held)
+		<-s.wait
+		if !first {
+			a, err = s.MemoryStore.Do(ctx, r)
+		}
+	}
+	return a, err
+}
+
+// A denial is not repeated if a token may have come back after the store decided
+// it, however late the two calls are.
+func TestADenialBesideARefundIsNotRepeated(t *testing.T) {
+	for _, late := range []string{"denial", "refund"} {
+		t.Run(late, func(t *testing.T) {
+			below := &gated{MemoryStore: core.NewMemoryStore(), executes: late == "denial", held: make(chan struct{}), wait: make(chan struct{})}
+			l := core.Must(core.NewLimiter(denycache.New(below, time.Hour), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
+			allow := func() bool {
+				res, err := l.Allow(context.Background(), "k")
+				assert.NoError(t, err)
+				return res.Allowed
+			}
+			require.True(t, allow())
+			denial := func() { assert.False(t, allow(), "premise: it is decided before the refund") }
+			refund := func() { assert.NoError(t, l.Refund(context.Background(), "k", 1)) }
+			first, second := denial, refund
+			if late == "refund" {
+				first, second = refund, denial
+			}
+			below.waits = true
+			done := make(chan struct{})
+			go func() { first(); close(done) }()
+			<-below.held
+			second()
+			close(below.wait)
+			<-done
+			assert.True(t, allow(), "the token that came back is there")
+		})
+	}
+}
+
+// What holds may end by itself, and in another process.
+func TestSlotsAreAlwaysAskedFor(t *testing.T) {
+	memory := core.NewMemoryStore()
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(1)}}
+	here, there := core.Must(core.NewLimiter(denycache.New(memory, time.Hour), policy)), core.Must(core.NewLimiter(memory, policy))
+	res, err := there.Allow(t.Context(), "k")
+	require.NoError(t, err)
+	for _, allowed := range []bool{false, true} {
+		got, err := here.Allow(t.Context(), "k")
+		require.NoError(t, err)
+		assert.Equal(t, allowed, got.Allowed)
+		require.NoError(t, res.Release(t.Context()))
+	}
 }

@@ -49,7 +49,7 @@ func Key(ctx context.Context, l *core.Limiter, key string) (Bucket, error) {
 	if err := b.Parse(state.Bytes); err != nil {
 		return Bucket{}, fmt.Errorf("policy %q: %w", l.Name(), &store.StateError{Reason: err.Error()})
 	}
-	return read(limits, p, b.Records, state), nil
+	return read(limits, p, &b, state), nil
 }
 
 // Record is what a store keeps of one limit, as far as it tells without the
@@ -78,13 +78,24 @@ func Records(ctx context.Context, s store.StateReader, policy, key string) (list
 	names, full := namesByTag(policy), time.UnixMicro(b.Expires)
 	for i := range b.Records {
 		r := &b.Records[i]
-		one := Record{Name: names[r.Tag], Capacity: r.Capacity, Held: r.Held, Written: time.UnixMicro(r.At), Full: full}
+		one := Record{Name: names[r.Tag], Capacity: r.Capacity, Held: held(&b, r.Tag, state.Now), Written: time.UnixMicro(r.At), Full: full}
 		if full.After(state.Now) {
 			one.Used = (r.Used+r.Unit-1)/r.Unit + r.Held
 		}
 		list = append(list, one)
 	}
 	return list, state.Now, nil
+}
+
+// held returns how many tokens of a limit are held at an instant. A record also
+// counts holds that have ended since it was written.
+func held(b *bucket.Bucket, tag uint32, at time.Time) (tokens int64) {
+	for _, h := range b.Holds {
+		if h.Tag == tag && h.End > at.UnixMicro() {
+			tokens += h.Tokens
+		}
+	}
+	return tokens
 }
 
 // namesByTag has the names that limits of a policy get by themselves. A store
@@ -103,12 +114,12 @@ func namesByTag(policy string) map[uint32]string {
 // What core lends to tools.
 var stateOf = hook.State.(func(*core.Limiter, context.Context, string) ([]core.Limit, *bucket.LimitSet, store.State, error))
 
-// read returns what records say of limits, which are those of p.
-func read(limits []core.Limit, p *bucket.LimitSet, records []bucket.Record, state store.State) Bucket {
+// read returns what b says of limits, which are those of p.
+func read(limits []core.Limit, p *bucket.LimitSet, b *bucket.Bucket, state store.State) Bucket {
 	found := Bucket{Expires: state.Expires}
-	seen := make(map[uint32]*Limit, len(records))
-	for i := range records {
-		r := &records[i]
+	seen := make(map[uint32]*Limit, len(b.Records))
+	for i := range b.Records {
+		r := &b.Records[i]
 		switch written := time.UnixMicro(r.At); {
 		case written.After(found.Written):
 			found.Written, found.Newest = written, 1
@@ -118,7 +129,7 @@ func read(limits []core.Limit, p *bucket.LimitSet, records []bucket.Record, stat
 		seen[r.Tag] = nil
 		if j := p.IndexOf(r.Tag); j >= 0 {
 			seen[r.Tag] = &Limit{
-				Limit: limits[j], Written: time.UnixMicro(r.At), Capacity: r.Capacity, Held: r.Held,
+				Limit: limits[j], Written: time.UnixMicro(r.At), Capacity: r.Capacity, Held: held(b, r.Tag, state.Now),
 				Changed: r.Capacity != p.Rates[j].Capacity || r.Unit != p.Rates[j].Unit,
 			}
 		}

@@ -3,7 +3,6 @@ package lease_test
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/lease"
@@ -11,7 +10,7 @@ import (
 
 func ExampleNew() {
 	// A MemoryStore stands for a store of your own that asks another machine.
-	store := lease.New(core.NewMemoryStore(), 100, 100*time.Millisecond)
+	store := lease.New(core.NewMemoryStore(), 100)
 	defer store.GiveBack()
 	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10_000)}}))
 	leased := 0

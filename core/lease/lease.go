@@ -2,7 +2,7 @@
 // while they last. redisstore.WithLease puts a lease store around the store on
 // Redis. It works around any other store too:
 //
-//	store := lease.New(memcachedStore, 1000, 100*time.Millisecond)
+//	store := lease.New(memcachedStore, 1000)
 //
 // See [docs/scale.md].
 //
@@ -12,6 +12,7 @@ package lease
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -42,7 +43,7 @@ type below = layer.Layer
 // A key with two requests within 50 ms leases tokens with its next decision:
 // one at first, then twice as many each time they are used up within 50 ms. A
 // lease is at most a tenth of the smallest Capacity, and half of what the bucket
-// had left.
+// had left at the lease before.
 //
 // Leased tokens have left the bucket. They are used within 100 ms of sending the
 // call, and the rest is given back then. So in a window of d up to MaxIn(d + 100
@@ -53,22 +54,15 @@ type below = layer.Layer
 type Store struct {
 	below
 
-	timeout time.Duration
-	most    int64 // the largest lease, in tokens
-	shards  [shards]shard
+	most   int64 // the largest lease, in tokens
+	shards [shards]shard
 }
 
-// New returns a Store around next, with leases of at most so many tokens. A
-// decision that waits for a lease fails after the timeout, which should be that
-// of next. [core.NewLimiter] reports a timeout that is not above 0.
-//
-// [core.NewLimiter]: https://pkg.go.dev/github.com/tokenbucket-go/ratelimit/core#NewLimiter
-func New(next store.Store, most int64, timeout time.Duration) *Store {
-	s := &Store{below: layer.On(next), timeout: timeout, most: most}
-	if timeout <= 0 {
-		s.Config().ArgumentError("lease.New timeout", timeout, "must be above 0")
-	}
-	return s
+// New returns a Store around next, with leases of at most so many tokens.
+// Requests wait for leases, so next must bound how long a call takes, as package
+// breaker does.
+func New(next store.Store, most int64) *Store {
+	return &Store{below: layer.On(next), most: most}
 }
 
 // shard is a part of the watched keys, with a lock of its own.
@@ -82,18 +76,27 @@ type shard struct {
 // watchedKey is a key that may be busy, and its lease.
 type watchedKey struct {
 	request store.Request // the first one: all leases are of its limits
-	asked   time.Time     // when next was last asked for a decision
+	asked   time.Time     // when a call was last needed
 	size    int64         // of the next lease, in tokens
+	had     int64         // tokens that the bucket had left after the last call that should take a lease
+	seen    time.Time     // when that was sent
 
-	taken    store.Answer  // of the call that took the lease
-	sent     time.Time     // when that was sent
-	left     int64         // tokens of the lease that are not used
-	renewing chan struct{} // closed when a call under way has brought a lease; nil: there is none
+	taken   store.Answer // of the call that took the lease
+	sent    time.Time    // when that was sent
+	left    int64        // tokens of the lease that are not used
+	renewal *renewal     // the call under way that takes a lease; nil: there is none
 }
 
-// Do decides r on the lease of its key, if that has enough tokens. Otherwise
-// next decides. If the key is busy, that call takes a lease too, and other
-// requests wait for it.
+// renewal is a call that takes a lease.
+type renewal struct {
+	coming int64         // tokens of the lease that no request waits for; guarded by the shard's mu
+	done   chan struct{} // closed when it is answered
+	err    error         // set before
+}
+
+// Do decides r on the lease of its key, if that has enough tokens, or will have
+// them when a call under way is answered. Otherwise next decides. If the key is
+// busy, that call takes a lease too.
 func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	if !leasable(&r) {
 		return s.Next.Do(ctx, r)
@@ -101,30 +104,25 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 	if err := s.Config().ClockError(); err != nil { // a lease must not decide at an instant that no store would accept
 		return a, err
 	}
-	var timeout <-chan time.Time
-	for {
-		used, ahead, wait := s.use(&r, &a)
-		switch {
-		case used:
-			return a, nil
-		case wait == nil && ahead == 0:
-			return s.Next.Do(ctx, r)
-		case wait == nil:
-			return s.renew(ctx, r, ahead)
-		}
-		if timeout == nil {
-			timer := time.NewTimer(s.timeout)
-			defer timer.Stop()
-			timeout = timer.C
-		}
+	used, ahead, wait := s.use(&r, &a, true)
+	if wait != nil {
 		select {
-		case <-wait:
+		case <-wait.done:
 		case <-ctx.Done():
 			return a, ctx.Err()
-		case <-timeout:
-			return a, fmt.Errorf("no lease within %v: %w", s.timeout, context.DeadlineExceeded)
 		}
+		if wait.err != nil {
+			return a, wait.err
+		}
+		used, ahead, _ = s.use(&r, &a, false)
 	}
+	switch {
+	case used:
+		return a, nil
+	case ahead > 0:
+		return s.renew(ctx, r, ahead)
+	}
+	return s.Next.Do(ctx, r)
 }
 
 // leasable reports whether leased tokens can decide r.
@@ -140,40 +138,48 @@ func leasable(r *store.Request) bool {
 	return true
 }
 
-// use decides r on the lease of its key, and sets a. Otherwise wait is what to
-// wait for, or r is to ask next, and to take tokens for so many times ahead.
-func (s *Store) use(r *store.Request, a *store.Answer) (used bool, ahead int64, wait <-chan struct{}) {
+// use decides r on the lease of its key, and sets a. Otherwise it returns what r
+// can wait for, if it waits at all, or how many times r's tokens the call for r
+// takes ahead.
+func (s *Store) use(r *store.Request, a *store.Answer, waits bool) (used bool, ahead int64, wait *renewal) {
 	now := s.Config().Now()
 	sh := &s.shards[r.Hash()%shards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	k := sh.watch(r, now)
-	if k == nil {
+	switch {
+	case k == nil:
 		return false, 0, nil
-	}
-	if k.left >= r.N && !now.Before(k.sent) && now.Sub(k.sent) < life {
+	case k.left >= r.N && !now.Before(k.sent) && now.Sub(k.sent) < life:
 		k.left -= r.N
 		sh.used++
-		*a = k.taken
+		*a = k.answer(now.Sub(k.sent))
 		a.Source = bucket.FromLease
-		a.Levels.Unshare()
-		a.Age(r.Set, now.Sub(k.sent).Microseconds())
-		for i := range r.Set.Rates {
-			l := a.Levels.At(i)
-			if l.Units += k.left * r.Set.Rates[i].Unit; l.Units >= r.Set.Rates[i].Unit {
-				l.Ready = 0
-			}
-		}
 		return true, 0, nil
+	case k.renewal == nil:
+		if ahead = k.nextSize(s.most, now) / r.N; ahead > 0 {
+			k.renewal = &renewal{coming: ahead * r.N, done: make(chan struct{})}
+		}
+		return false, ahead, nil
+	case waits && k.renewal.coming >= r.N:
+		k.renewal.coming -= r.N
+		return false, 0, k.renewal
 	}
-	if k.renewing != nil {
-		return false, 0, k.renewing
+	return false, 0, nil
+}
+
+// answer returns the answer to a request that took its tokens from the lease, or
+// with it: what the bucket had so long ago, and what the lease has left. The
+// shard's mu is held.
+func (k *watchedKey) answer(age time.Duration) store.Answer {
+	a := k.taken
+	a.Granted = 1
+	a.Levels.Unshare()
+	a.Age(k.request.Set, age.Microseconds())
+	for i := range k.request.Set.Rates {
+		a.Levels.At(i).Units += k.left * k.request.Set.Rates[i].Unit
 	}
-	ahead = k.nextSize(s.most, now) / r.N
-	if ahead > 0 {
-		k.renewing = make(chan struct{})
-	}
-	return false, ahead, nil
+	return a
 }
 
 // watch returns the watched key of r, which it begins to watch if necessary; nil
@@ -212,15 +218,17 @@ func (sh *shard) watch(r *store.Request, now time.Time) *watchedKey {
 
 // busy reports whether k must stay watched. The shard's mu is held.
 func (k *watchedKey) busy(now time.Time) bool {
-	return k.renewing != nil || k.left > 0 || now.Sub(k.asked) <= life
+	return k.renewal != nil || k.left > 0 || now.Sub(k.asked) <= life
 }
 
-// nextSize returns how many tokens a decision should lease beyond its cost:
-// about what the key uses in 100 ms. 0 means no lease. The shard's mu is held.
+// nextSize returns how many tokens a call should lease beyond its cost: about
+// what the key uses in 100 ms. 0 means no lease. The shard's mu is held.
 //
 // Example: requests come every ms. The sizes are 0 for the first, then 1, 2, 4,
 // … up to the maximum, as long as each lease is used up within 50 ms. A size
-// that lasts 50 to 200 ms stays, and one that lasts longer is halved.
+// that lasts 50 to 200 ms stays, and one that lasts longer is halved. It is at
+// most half of what the bucket had left within the last 100 ms, so that other
+// processes find tokens too.
 func (k *watchedKey) nextSize(most int64, now time.Time) int64 {
 	age := now.Sub(k.asked)
 	k.asked = now
@@ -230,19 +238,15 @@ func (k *watchedKey) nextSize(most int64, now time.Time) int64 {
 	case age > 2*life:
 		k.size /= 2
 	}
-	k.size = min(k.size, most, k.request.Set.LeastCapacity()/share)
-	left := k.size
-	for i := range k.request.Set.Rates { // half of what the bucket had left
-		if !k.taken.Allowed { // not known
-			break
-		}
-		left = min(left, k.taken.Remaining(k.request.Set, i)/2)
+	k.size = max(0, min(k.size, most, k.request.Set.LeastCapacity()/share))
+	if now.Sub(k.seen) < life {
+		return min(k.size, k.had/2)
 	}
-	return max(0, left)
+	return k.size
 }
 
 // renew has next decide r, and take the tokens for so many more requests ahead.
-// If ctx ends before the answer comes, the tokens are given back.
+// If ctx ends before the answer comes, r's own tokens are given back then.
 func (s *Store) renew(ctx context.Context, r store.Request, ahead int64) (store.Answer, error) {
 	type result struct {
 		a   store.Answer
@@ -282,29 +286,36 @@ func (s *Store) take(r store.Request) (a store.Answer, err error) {
 }
 
 // renewed makes what a call has taken, beyond what r itself takes, the lease of
-// its key, and has it given back when its life is over.
+// its key, and has it given back when its life is over. It sets a to r's answer.
 func (s *Store) renewed(r *store.Request, a *store.Answer, err error, sent time.Time) {
 	sh := &s.shards[r.Hash()%shards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	k := sh.keys[r.Hash()]
-	close(k.renewing)
-	k.renewing = nil
+	k := sh.keys[r.Hash()] // it was busy, so it is still there
+	k.renewal.err = err
+	close(k.renewal.done)
+	k.renewal = nil
 	if err != nil || !a.Allowed {
-		k.size, k.taken = 0, store.Answer{} // begin with small leases again
+		k.size = 0 // begin with small leases again
+	}
+	if err != nil {
 		return
 	}
-	left := (a.Granted - 1) * r.N
+	k.had, k.seen = math.MaxInt64, sent
+	for i := range r.Set.Rates {
+		k.had = min(k.had, a.Remaining(r.Set, i))
+	}
+	if !a.Allowed {
+		return
+	}
 	if k.left > 0 { // of a lease before, which had too few for r
 		go s.giveBack(k.request, k.left)
 	}
-	k.taken, k.sent, k.left = *a, sent, left
-	if left > 0 {
+	k.taken, k.sent, k.left = *a, sent, (a.Granted-1)*r.N
+	if k.left > 0 {
 		time.AfterFunc(life-s.Config().Now().Sub(sent), func() { s.expire(k, sent) })
 	}
-	for i := range r.Set.Rates { // what this process has can be used too
-		a.Levels.At(i).Units += left * r.Set.Rates[i].Unit
-	}
+	*a = k.answer(0)
 }
 
 // expire gives back what is left of a lease that was asked for at an instant.
@@ -333,7 +344,7 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 }
 
 // GiveBack ends all leases and returns when next has their tokens. Call it at
-// the end of a process.
+// the end of a process, after the last decision.
 func (s *Store) GiveBack() {
 	var wait sync.WaitGroup
 	for i := range s.shards {

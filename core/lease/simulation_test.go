@@ -1,8 +1,11 @@
 package lease_test
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,297 +16,239 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/lease"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
-// late is a store of one bucket whose calls are executed late and answered
-// late. It knows how many tokens of the bucket are used. Each lease gets a
-// number, which is the Due of the answers that come from it.
-type late struct {
-	*core.MemoryStore
+// network is the way of one process to the store: calls are executed late and
+// answered late, and may fail in front of that, or behind it.
+type network struct {
+	store.JointStore
 
-	steps atomic.Int64 // counts what happens
-
-	mu     sync.Mutex
-	random *rand.Rand
-	most   [5]time.Duration // how late a call can be, by kindOf
-	used   int64            // since the last Reset, but for what is used on leases
-	reset  bool             // there was a Reset
-	late   int64            // tokens that came back after a Reset: a bucket that is full has no room for them, so some may be no part of used
-	leases []granted
+	mu      sync.Mutex
+	random  *rand.Rand
+	latest  time.Duration // how late a call is executed, and answered, at most
+	fails   int           // of 100 calls
+	stopped atomic.Bool   // the process is: it gets no answer any more
 }
 
-// granted is a lease that late has granted.
-type granted struct {
-	asked int64 // at which step
-	gone  bool  // a Reset has forgotten it
-	used  int64 // tokens, as onLease counts them
+var errLost = errors.New("connection lost")
+
+func (n *network) draw() (before, after time.Duration, fate int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	late := func() time.Duration { return time.Duration(n.random.Int64N(int64(n.latest) + 1)) }
+	return late(), late(), n.random.IntN(200)
 }
 
-// kindOf returns what late's delays depend on.
-func kindOf(r *store.Request) int {
-	switch {
-	case r == nil:
-		return 0
-	case r.Action == bucket.Lease:
-		return 1
-	case r.Action == bucket.Refund && r.N == 0 && r.Each == nil:
-		return 2
-	case r.Action == bucket.Refund:
-		return 3
-	}
-	return 4
-}
-
-// pass waits, executes a call, and waits again.
-func (s *late) pass(r *store.Request, execute func()) {
-	s.mu.Lock()
-	most := s.most[kindOf(r)]
-	before, after := time.Duration(s.random.Int64N(int64(most)+1)), time.Duration(s.random.Int64N(int64(most)+1))
-	s.mu.Unlock()
+func (n *network) Do(_ context.Context, r store.Request) (store.Answer, error) {
+	before, after, fate := n.draw()
 	time.Sleep(before)
-	s.mu.Lock()
-	execute()
-	s.mu.Unlock()
+	if n.stopped.Load() || fate < n.fails {
+		return store.Answer{}, errLost
+	}
+	a, err := n.JointStore.Do(context.Background(), r)
 	time.Sleep(after)
-}
-
-func (s *late) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
-	asked := s.steps.Add(1)
-	s.pass(&r, func() {
-		a, err = s.MemoryStore.Do(ctx, r)
-		if !a.Allowed || r.Dry || r.Key() != "k" {
-			return
-		}
-		switch r.Action {
-		case bucket.Refund:
-			if s.used -= r.Of(0); s.reset {
-				s.late += max(0, r.Of(0)) // of a caller who has left: its tokens may have been taken before the Reset
-			}
-		case bucket.Lease:
-			if s.used += r.N; a.Lent > 0 {
-				s.leases = append(s.leases, granted{asked: asked})
-				a.Due = int64(len(s.leases))
-			}
-		default:
-			s.used += r.Of(0)
-		}
-	})
-	s.answered(ctx)
-	return a, err
-}
-
-func (s *late) DoTogether(ctx context.Context, requests []store.Request) (answers []store.JointAnswer, err error) {
-	s.pass(&requests[0], func() {
-		answers, err = s.MemoryStore.DoTogether(ctx, requests)
-		all := true
-		for i := range answers {
-			all = all && answers[i].Allowed
-		}
-		for i := range requests {
-			if all && requests[i].Key() == "k" {
-				s.used += requests[i].Of(0)
-			}
-		}
-	})
-	return answers, err
-}
-
-func (s *late) Reset(ctx context.Context, policy, key string) (err error) {
-	s.pass(nil, func() {
-		err = s.MemoryStore.Reset(ctx, policy, key)
-		s.used, s.reset = 0, true
-		for i := range s.leases {
-			s.leases[i].gone = true
-		}
-	})
-	s.answered(ctx)
-	return err
-}
-
-// answeredKey is for the step at which a call was answered: see answered.
-type answeredKey struct{}
-
-// answered notes the current step for the caller, who has a pointer to it in
-// ctx.
-func (s *late) answered(ctx context.Context) {
-	if at, ok := ctx.Value(answeredKey{}).(*int64); ok {
-		*at = s.steps.Add(1)
-	}
-}
-
-// total returns how many tokens are used.
-func (s *late) total() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	total := s.used
-	for _, h := range s.leases {
-		if !h.gone {
-			total += h.used
-		}
-	}
-	return total
-}
-
-// watcher is a store around leases that sees what they decide.
-type watcher struct {
-	*lease.Store
-
-	t      *testing.T
-	below  *late
-	change atomic.Int64 // the step at which the last Debit or Reset was answered whose caller has the answer
-	leased atomic.Int64
-}
-
-func (s *watcher) Do(ctx context.Context, r store.Request) (store.Answer, error) {
-	change, at := s.change.Load(), int64(0)
-	a, err := s.Store.Do(context.WithValue(ctx, answeredKey{}, &at), r)
-	if err == nil && r.Action == bucket.Refund && r.Of(0) < 0 {
-		s.changed(at)
-	}
-	if err == nil && a.Source == core.FromLease {
-		s.leased.Add(1)
-		s.below.mu.Lock()
-		defer s.below.mu.Unlock()
-		h := &s.below.leases[a.Due-1]
-		if r.Action == bucket.Refund {
-			h.used -= r.N
-			return a, err
-		}
-		h.used += r.N
-		assert.Greater(s.t, h.asked, change, "after a Debit or Reset is answered, nothing is admitted from a lease that was asked for before")
+	if n.stopped.Load() || fate < 2*n.fails {
+		return store.Answer{}, errLost
 	}
 	return a, err
 }
 
-func (s *watcher) Reset(ctx context.Context, policy, key string) error {
-	at := int64(0)
-	err := s.Store.Reset(context.WithValue(ctx, answeredKey{}, &at), policy, key)
-	s.changed(at)
-	return err
+// ledger notes what the processes admit, by the instants of the answers.
+type ledger struct {
+	mu      sync.Mutex
+	entries []entry
+	leased  int
 }
 
-// changed notes that a Debit or Reset was answered at a step.
-func (s *watcher) changed(at int64) {
-	for before := s.change.Load(); before < at && !s.change.CompareAndSwap(before, at); before = s.change.Load() {
+type entry struct {
+	at int64 // µs since 1970
+	n  int64 // tokens; below 0: an app gave them back
+}
+
+// noting is a store of one process that notes its decisions.
+type noting struct {
+	store.JointStore
+	*ledger
+}
+
+func (s noting) Do(ctx context.Context, r store.Request) (store.Answer, error) {
+	a, err := s.JointStore.Do(ctx, r)
+	if err == nil && a.Allowed && r.Moves() && r.Key() == "k" {
+		n := r.N
+		if r.Each != nil {
+			n = (*r.Each)[0]
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.entries = append(s.entries, entry{a.Now, n})
+		if a.Source == core.FromLease {
+			s.leased++
+			s.entries[len(s.entries)-1].at = time.Now().UnixMicro()
+		}
 	}
+	return a, err
 }
 
-// simulate has callers use a key in all ways at once. It returns how many
-// decisions were made on leases.
-//
-// If there are resets, nothing is given back: a store can't tell whether tokens
-// were taken before the reset.
-func simulate(t *testing.T, seed uint64, resets bool) (leased int64) {
+// total is how many tokens are used.
+func (l *ledger) total() (n int64) {
+	for _, e := range l.entries {
+		n += e.n
+	}
+	return n
+}
+
+// excess returns by how much a window of d exceeds capacity + perSecond × (d +
+// 100 ms) at most, and that window.
+func (l *ledger) excess(capacity, perSecond int64) (most int64, from, to int64) {
+	slices.SortStableFunc(l.entries, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
+	most = -1 << 62
+	for i, first := range l.entries {
+		sum := int64(0)
+		for _, e := range l.entries[i:] {
+			sum += e.n
+			if by := sum - capacity - perSecond*(e.at-first.at+100_000)/1_000_000; by > most {
+				most, from, to = by, first.at, e.at
+			}
+		}
+	}
+	return most, from, to
+}
+
+// traffic is what the callers of a simulation do.
+type traffic struct {
+	limit    core.Limit
+	most     int64 // tokens of a lease
+	fails    int   // of 100 calls; also, processes stop
+	undone   int   // of 100 decisions
+	leaving  int   // of 100 callers
+	duration time.Duration
+}
+
+// simulate has several processes share a key, each with leases of its own. All
+// are busy together, and idle together.
+func simulate(t *testing.T, seed uint64, traffic traffic) (l *ledger, left int64) {
+	t.Helper()
+	l = &ledger{}
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		below := &late{MemoryStore: core.NewMemoryStore(), random: rand.New(rand.NewPCG(seed, 1))}
-		for i := range below.most {
-			below.most[i] = [...]time.Duration{0, time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond}[random.IntN(4)]
+		memory := core.NewMemoryStore()
+		policy := core.Policy{Name: "api", Limits: []core.Limit{traffic.limit, core.PerSecond(1_000_000).WithName("b")}, OnFailure: core.FailClosed}
+		latest := []time.Duration{0, 0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 150 * time.Millisecond}[random.IntN(6)]
+		began := time.Now()
+		type burst struct {
+			at    time.Duration
+			calls int // of each caller, about
 		}
-		const capacity = 1_000_000
-		limit := core.Limit{Name: "a", Capacity: capacity, RefillRate: capacity, RefillInterval: 100 * 24 * time.Hour, Mode: core.Stepped}
-		s := &watcher{Store: lease.New(below, 1+random.Int64N(100), time.Minute), t: t, below: below}
-		policy := core.Policy{Name: "api", Limits: []core.Limit{limit}}
-		l, plain := core.Must(core.NewLimiter(s, policy)), core.Must(core.NewLimiter(below, policy))
-		tier := core.Must(l.WithLimits(limit, core.PerSecond(1_000_000).WithName("b")))
-		pause := time.Duration(1 + random.IntN(3_000_000))
-		mix := mix{rare: 1 + random.IntN(40), undone: random.IntN(11), resets: resets}
-		var wait sync.WaitGroup
-		for range 1 + random.IntN(12) {
-			random := rand.New(rand.NewPCG(random.Uint64(), 0))
-			wait.Go(func() {
-				for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(time.Duration(random.Int64N(int64(pause)))) {
-					if !assert.NoError(t, mix.use(t, l, tier, random)) {
-						return
+		var bursts []burst
+		for at := time.Duration(0); at < traffic.duration; at += time.Duration(random.Int64N(int64(500 * time.Millisecond))) {
+			bursts = append(bursts, burst{at, 1 + random.IntN(60)})
+		}
+		var all sync.WaitGroup
+		for range 1 + random.IntN(8) {
+			way := &network{JointStore: memory, random: rand.New(rand.NewPCG(random.Uint64(), 0)), latest: latest, fails: traffic.fails}
+			leases := lease.New(way, traffic.most)
+			limiter := core.Must(core.NewLimiter(noting{leases, l}, policy))
+			if traffic.fails > 0 && random.IntN(2) == 0 {
+				stops := time.Duration(random.Int64N(int64(traffic.duration)))
+				time.AfterFunc(stops, func() { way.stopped.Store(true) })
+			}
+			for range 1 + random.IntN(4) {
+				random := rand.New(rand.NewPCG(random.Uint64(), 0))
+				all.Go(func() {
+					for _, burst := range bursts {
+						time.Sleep(burst.at - time.Since(began))
+						for range random.IntN(2 * burst.calls) {
+							if way.stopped.Load() {
+								return
+							}
+							traffic.call(limiter, random)
+							time.Sleep(time.Duration(random.Int64N(int64(300 * time.Microsecond))))
+						}
 					}
-				}
-			})
+				})
+			}
 		}
-		wait.Wait()
-		time.Sleep(time.Second) // idle leases go back
+		all.Wait()
+		time.Sleep(time.Second) // leases are over
 		synctest.Wait()
-		res, err := plain.Peek(t.Context(), "k")
+		res, err := core.Must(core.NewLimiter(memory, policy)).Peek(t.Context(), "k")
 		require.NoError(t, err)
-		missing := capacity - below.total() - res.Remaining
-		assert.True(t, 0 <= missing && missing <= below.late, "what was used is taken, and no lease holds anything: %d tokens are missing, of %d that came back after a Reset", missing, below.late)
-		leased = s.leased.Load()
+		left = res.Limits()[0].Remaining
 	})
-	return leased
+	return l, left
 }
 
-// mix is what calls there are.
-type mix struct {
-	rare   int  // one of so many is another one than Allow
-	undone int  // how many of ten Allows are undone: if all are, no bucket has room for a token too much
-	resets bool // and nothing is given back
+func (t traffic) call(l *core.Limiter, random *rand.Rand) {
+	ctx := context.Background()
+	if random.IntN(100) < t.leaving {
+		var leave context.CancelFunc
+		ctx, leave = context.WithTimeout(ctx, time.Duration(random.Int64N(int64(30*time.Millisecond))))
+		defer leave()
+	}
+	n := int64(1)
+	if random.IntN(4) == 0 {
+		n += random.Int64N(5)
+	}
+	if random.IntN(20) == 0 {
+		_, _ = l.AllowAtMost(ctx, "other", n)
+		_, _ = l.Peek(ctx, "k")
+	}
+	if res, err := l.AllowN(ctx, "k", n); err == nil && res.Allowed && random.IntN(100) < t.undone {
+		time.Sleep(time.Duration(random.Int64N(int64(20 * time.Millisecond))))
+		_ = res.Undo(context.Background())
+	}
 }
 
-// use makes a call.
-func (m mix) use(t *testing.T, l, tier *core.Limiter, random *rand.Rand) error {
-	ctx, n := t.Context(), 1+random.Int64N(20)
-	var err error
-	var res core.Result
-	if random.IntN(m.rare) > 0 {
-		if res, err = l.Allow(ctx, "k"); err == nil && !m.resets && random.IntN(10) < m.undone {
-			time.Sleep(time.Duration(random.Int64N(20_000_000)))
-			err = res.Undo(ctx)
+// seeds calls test with seeds until one fails.
+func seeds(t *testing.T, n int, test func(seed uint64)) {
+	t.Helper()
+	first := rand.Uint64()
+	for i := range uint64(n) {
+		if t.Log("seed", first+i); t.Failed() {
+			return
 		}
-		return err
+		test(first + i)
 	}
-	switch random.IntN(12) {
-	case 0:
-		_, err = l.Peek(ctx, "k")
-	case 1:
-		_, err = l.AllowN(ctx, "k", 100*n)
-	case 2:
-		_, err = tier.AllowN(ctx, "k", n)
-	case 3:
-		_, err = core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "k", Cost: n}, core.Charge{Limiter: l, Key: "other"})
-	case 4:
-		_, err = l.Reserve(ctx, "k", n)
-	case 5, 6:
-		if err = l.Debit(ctx, "k", n); err == nil && m.resets {
-			err = l.Reset(ctx, "k")
-		}
-	case 7:
-		err = tier.Debit(ctx, "k", n)
-	case 8: // the caller leaves
-		ctx, cancel := context.WithTimeout(ctx, time.Duration(random.Int64N(20_000_000)))
-		defer cancel()
-		if _, err = l.AllowN(ctx, "k", n); ctx.Err() != nil {
-			return nil
-		}
-	default:
-		if m.resets {
-			return nil
-		}
-		of := [...]*core.Limiter{l, l, tier}[random.IntN(3)]
-		if res, err = of.AllowN(ctx, "k", n); err != nil || !res.Allowed {
-			return err
-		}
-		time.Sleep(time.Duration(random.Int64N(20_000_000)))
-		if random.IntN(2) > 0 {
-			return l.Refund(ctx, "k", n)
-		}
-		return res.Settle(ctx, core.Units{core.Requests: 2 * random.Int64N(n+1)})
-	}
-	return err
 }
 
-// Whatever calls of one process come between the calls that take, renew and
-// settle leases, and however late all of them are executed and answered, a
-// lease that is met is settled.
-func TestSimulatedLeasesAreSettled(t *testing.T) {
-	leased, first := int64(0), rand.Uint64()
-	for i := range uint64(soak.Budget(60, 4_000)) {
-		if seed := first + i; !t.Failed() {
-			t.Log("seed", seed)
-			leased += simulate(t, seed, i%2 > 0)
+// No token is used twice, and none is lost: without refill, what was admitted is
+// what the bucket lacks, when all leases are over.
+func TestLeasesOfSeveralProcessesAdmitTheCapacity(t *testing.T) {
+	leased := 0
+	seeds(t, soak.Budget(40, 2000), func(seed uint64) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		limit := noRefill
+		limit.Capacity = []int64{200, 1000, 1_000_000}[random.IntN(3)]
+		limit.RefillRate = float64(limit.Capacity)
+		l, left := simulate(t, seed, traffic{limit: limit, most: 1 + random.Int64N(100), undone: random.IntN(30), leaving: random.IntN(30), duration: time.Second})
+		kept := l.total()
+		assert.Equal(t, limit.Capacity, kept+left, "seed %d: %d tokens were used, %d are left", seed, kept, left)
+		leased += l.leased
+	})
+	assert.Positive(t, leased, "premise: leases decide")
+}
+
+// Whatever calls fail and however late they are executed and answered, also if
+// processes stop.
+func TestAWindowAdmitsAtMostMaxInOf100msMore(t *testing.T) {
+	leased := 0
+	seeds(t, soak.Budget(40, 2000), func(seed uint64) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		capacity := 20 + random.Int64N(300)
+		perSecond := 1 + capacity/2 + random.Int64N(4*capacity)
+		traffic := traffic{limit: core.PerSecond(float64(perSecond)).WithBurst(capacity), most: 1 + random.Int64N(100), leaving: random.IntN(20), duration: 4 * time.Second}
+		if random.IntN(2) == 0 {
+			traffic.fails = random.IntN(20)
+		} else {
+			traffic.undone = random.IntN(20)
 		}
-	}
+		l, _ := simulate(t, seed, traffic)
+		most, from, to := l.excess(capacity, perSecond)
+		assert.LessOrEqual(t, most, int64(0), "seed %d: %d tokens too many within %d µs, of %d and %d a second", seed, most, to-from, capacity, perSecond)
+		leased += l.leased
+	})
 	assert.Positive(t, leased, "premise: leases decide")
 }

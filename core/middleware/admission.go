@@ -27,7 +27,7 @@ type Admission struct {
 	key      string
 	decision *Decision       // of the limiter; nil without one, or with several
 	joint    *joint          // the decisions of several limiters
-	slots    *slots          // that the request holds; nil: none
+	slots    slots           // that the request holds; nil: none
 	ctx      context.Context // that of Begin: frameworks may have replaced it when End is called
 }
 

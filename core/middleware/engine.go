@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
@@ -143,7 +142,7 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 	if !a.Result.Allowed {
 		a.Verdict = Denied
 	} else if !e.inHandler { // the handler releases what it has taken
-		a.slots = prolongSlots(a.holding())
+		a.slots = keepSlots(a.holding())
 	}
 	return a
 }
@@ -329,9 +328,8 @@ var (
 	snapshot       = hook.Snapshot.(func(*core.Limiter) *core.Limiter)
 	require        = hook.Require.(func(l *core.Limiter, unit string))
 	logger         = hook.Logger.(func(*core.Limiter) *slog.Logger)
-	maxHold        = hook.MaxHold.(func(core.Result) time.Duration)
 	holdsEstimates = hook.HoldsEstimates.(func(core.Result) bool)
-	extend         = hook.Extend.(func(core.Result) error)
+	keep           = hook.Keep.(func(core.Result) bool)
 	releaseSoon    = hook.ReleaseSoon.(func(core.Result))
 	allowAll       = hook.AllowAll.(func(l *core.Limiter, ctx context.Context, key string) (core.Result, error))
 	inTurn         = hook.InTurn.(func(l *core.Limiter, ctx context.Context, key string, denied []core.Result, ask func() ([]core.Result, error)) error)

@@ -57,7 +57,7 @@ func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error)
 	if err := s.config.ClockError(); err != nil { // checked here, because it must not count as a failure of a server
 		return store.Answer{}, err
 	}
-	o, err := s.decide(ctx, r, nil)
+	o, err := s.decide(ctx, &r, nil)
 	if err != nil {
 		return store.Answer{}, &failure{inPolicy(r.Policy()), err}
 	}
@@ -78,7 +78,7 @@ func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]s
 	for _, r := range requests[1:] {
 		others = append(others, member{key: redisKey(s.prefix, r.Policy(), r.Key()), request: r})
 	}
-	o, err := s.decide(ctx, requests[0], others)
+	o, err := s.decide(ctx, &requests[0], others)
 	if err != nil {
 		return nil, &failure{"", err}
 	}
@@ -140,7 +140,7 @@ func (s *batches) stats() storestats.Stats {
 }
 
 // decide has the node of r's key decide r, together with others.
-func (s *batches) decide(ctx context.Context, r store.Request, others []member) (outcome, error) {
+func (s *batches) decide(ctx context.Context, r *store.Request, others []member) (*outcome, error) {
 	key := redisKey(s.prefix, r.Policy(), r.Key())
 	return s.nodes.find(key).decide(ctx, key, r, others)
 }

@@ -34,7 +34,7 @@ type call struct {
 	kept bool
 
 	// Written before done is signalled, and read after.
-	outcome
+	*outcome
 	released bool // the goroutine that sent its batch no longer uses it
 	done     chan struct{}
 }
@@ -75,17 +75,16 @@ func (c *call) holders() (list []member) {
 type callPool struct{ free sync.Pool }
 
 // get returns a call for r, in the state waiting.
-func (p *callPool) get(key string, r store.Request) *call {
+func (p *callPool) get(key string, r *store.Request) *call {
 	c, _ := p.free.Get().(*call)
 	if c == nil {
 		c = &call{done: make(chan struct{}, 1)}
 	}
-	c.key, c.request = key, r
+	c.key, c.request = key, *r
 	return c
 }
 
-// put takes c back, unless another goroutine may still use it. The caller must
-// have copied the outcome.
+// put takes c back, unless another goroutine may still use it.
 func (p *callPool) put(c *call) {
 	if c.inline || c.released && !c.trial {
 		*c = call{done: c.done}

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"strconv"
 	"time"
 
@@ -18,6 +19,7 @@ type command struct {
 	call  *call // the first
 	plain bool
 	keys  []keyed
+	sent  sentOnce // as it was sent last
 }
 
 // keyed is the calls of a command for one key.
@@ -33,6 +35,17 @@ type batch struct {
 	calls    []*call
 	next     []int // by the index of a call: 1 + that of the next one for its key in its command; 0: there is none
 	commands []*command
+	outcomes []outcome // of the calls
+}
+
+// single is a batch of one call, in one allocation.
+type single struct {
+	batch
+
+	command command
+	list    [1]*command
+	key     [1]keyed
+	outcome [1]outcome
 }
 
 // place is where a key stands in a batch.
@@ -47,12 +60,14 @@ type place struct {
 // Example: three calls for key a and one for key b, of one token each, are one
 // command with the keys a, three times, and b.
 func newBatch(calls []*call, oneKey bool) *batch {
-	b := &batch{calls: calls}
 	if len(calls) == 1 {
-		b.add(0, &command{keys: make([]keyed, 0, 1)})
-		return b
+		s := &single{}
+		s.command.keys = s.key[:0]
+		s.batch = batch{calls: calls, commands: s.list[:0], outcomes: s.outcome[:]}
+		s.add(0, &s.command)
+		return &s.batch
 	}
-	b.next = make([]int, len(calls))
+	b := &batch{calls: calls, next: make([]int, len(calls)), outcomes: make([]outcome, len(calls))}
 	places := make([]place, 0, len(calls))
 	var latest [2 * maxBatch]uint16 // by the hash of a key: 1 + the index in places of where the last key with this hash stands
 	for i, c := range calls {
@@ -62,7 +77,7 @@ func newBatch(calls []*call, oneKey bool) *batch {
 			continue
 		}
 		slot := &latest[r.Hash()%uint64(len(latest))]
-		into := b.openFor(c, oneKey)
+		var has *command // that has the key
 		if *slot > 0 {
 			at := places[*slot-1]
 			if k := &at.command.keys[at.key]; k.key == c.key && at.command.takes(c) {
@@ -74,10 +89,12 @@ func newBatch(calls []*call, oneKey bool) *batch {
 					k.times++
 					continue
 				}
-				if at.command == into { // a key is once in a command
-					into = nil
-				}
+				has = at.command
 			}
+		}
+		into := b.openFor(c, oneKey)
+		if into == has { // a key is once in a command
+			into = nil
 		}
 		if into == nil {
 			into = new(command)
@@ -118,18 +135,12 @@ func (b *batch) add(i int, cmd *command) {
 	cmd.keys = append(cmd.keys, keyed{key: c.key, times: c.request.Most(), first: i, last: i})
 }
 
-// of calls do with the index of each call of a command.
-func (b *batch) of(cmd *command, do func(i int)) {
-	for k := range cmd.keys {
-		b.ofKey(&cmd.keys[k], do)
-	}
-}
-
-func (b *batch) ofKey(k *keyed, do func(i int)) {
-	for i := k.first; ; i = b.next[i] - 1 {
-		do(i)
-		if i == k.last {
-			return
+// indexes returns the indexes of the calls for a key.
+func (b *batch) indexes(k *keyed) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		i := k.first
+		for yield(i) && i != k.last {
+			i = b.next[i] - 1
 		}
 	}
 }
@@ -154,7 +165,9 @@ func (c *command) args(prefix, now string) []any {
 		action, counts, limits := script.PlainArgs(&first.request.Request, times)
 		return append(args, now, action, counts, limits)
 	}
-	args := []any{nil, nil, 2 * (1 + len(first.others))}
+	n := 1 + len(first.others)
+	args := make([]any, 3, 4+3*n)
+	args[2] = 2 * n
 	for m := range first.members() {
 		args = append(args, m.key, holdsKey(prefix, m.key))
 	}
@@ -176,9 +189,8 @@ func approxNow(now string) int64 {
 	return at
 }
 
-// read reads the reply to a command, and calls set with the outcome of each of
-// its calls.
-func (b *batch) read(cmd *command, reply any, set func(i int, o outcome)) error {
+// read sets the outcomes of the calls of a command, from the reply to it.
+func (b *batch) read(cmd *command, reply any) error {
 	text, ok := reply.(string)
 	var failures []any // of keys, in their order
 	if parts, several := reply.([]any); several && len(parts) > 0 {
@@ -193,15 +205,12 @@ func (b *batch) read(cmd *command, reply any, set func(i int, o outcome)) error 
 		return err
 	}
 	if !cmd.plain {
-		o, err := readFull(&answers, cmd.call)
-		if err == nil {
-			set(cmd.keys[0].first, o)
-		}
-		return err
+		return readFull(&answers, cmd.call, &b.outcomes[cmd.keys[0].first])
 	}
 	for k := range cmd.keys {
 		k := &cmd.keys[k]
-		var o outcome
+		o := &b.outcomes[k.first]
+		*o = outcome{} // an earlier attempt may have set an error
 		err := answers.Plain(&b.calls[k.first].request.Request, &o.answer)
 		switch {
 		case errors.Is(err, script.ErrFailed):
@@ -210,13 +219,13 @@ func (b *batch) read(cmd *command, reply any, set func(i int, o outcome)) error 
 				text, _ = failures[0].(string)
 				failures = failures[1:]
 			}
-			b.ofKey(k, func(i int) { set(i, outcome{err: keyError(text)}) })
+			for i := range b.indexes(k) {
+				b.outcomes[i] = outcome{err: keyError(text)}
+			}
 		case err != nil:
 			return err
-		case k.first == k.last:
-			set(k.first, o)
-		default:
-			b.share(k, o.answer, set)
+		case k.first != k.last:
+			b.share(k, o.answer)
 		}
 	}
 	return nil
@@ -224,10 +233,10 @@ func (b *batch) read(cmd *command, reply any, set func(i int, o outcome)) error 
 
 // refused returns the command for those keys that the server has refused to
 // write, as a replica does; nil: there are none.
-func (b *batch) refused(cmd *command, outcomes []outcome) *command {
+func (b *batch) refused(cmd *command) *command {
 	var again *command
 	for _, k := range cmd.keys {
-		if err := outcomes[k.first].err; err != nil && notExecuted(err) {
+		if err := b.outcomes[k.first].err; err != nil && notExecuted(err) {
 			if again == nil {
 				again = &command{call: b.calls[k.first], plain: true}
 			}
@@ -239,38 +248,39 @@ func (b *batch) refused(cmd *command, outcomes []outcome) *command {
 
 // share gives each of the calls for a key its answer: the first ones are
 // granted, and have left what the later ones took.
-func (b *batch) share(k *keyed, a store.Answer, set func(i int, o outcome)) {
+func (b *batch) share(k *keyed, a store.Answer) {
 	later := a.Granted
-	b.ofKey(k, func(i int) {
-		r := &b.calls[i].request
+	for i := range b.indexes(k) {
+		r, o := &b.calls[i].request, &b.outcomes[i]
 		later--
-		o := outcome{answer: a}
-		o.answer.Levels.Unshare()
-		if o.answer.Granted = 0; later >= 0 {
-			o.answer.Granted = 1
+		o.answer, o.err = a, nil // an earlier attempt may have set an error
+		own := &o.answer
+		own.Levels.Unshare()
+		if own.Granted = 0; later >= 0 {
+			own.Granted = 1
 			for j := range r.Set.Rates {
-				l, unit := o.answer.Levels.At(j), r.Set.Rates[j].Unit
-				if l.Units += later * r.Amount(j) * unit; l.Units >= unit {
+				l, unit := own.Levels.At(j), r.Set.Rates[j].Unit
+				if l.Units += later * r.Of(j) * unit; l.Units >= unit {
 					l.Ready = 0
 				}
 			}
 		}
-		o.answer.Decided(&r.Request)
-		set(i, o)
-	})
+		own.Decided(&r.Request)
+	}
 }
 
-// readFull reads the answers to the requests of one call. Of a joint decision
-// that is denied, each says whether its own bucket has the tokens.
-func readFull(answers *script.Reply, c *call) (o outcome, err error) {
+// readFull reads the answers to the requests of one call into o. Of a joint
+// decision that is denied, each says whether its own bucket has the tokens.
+func readFull(answers *script.Reply, c *call, o *outcome) error {
+	*o = outcome{} // an earlier attempt may have set an error
 	if err := answers.Full(&c.request.Request, &o.answer); err != nil || c.others == nil {
-		return o, err
+		return err
 	}
 	o.joint = append(make([]store.Answer, 0, 1+len(c.others)), o.answer)
 	for i := range c.others {
 		var a store.Answer
 		if err := answers.Full(&c.others[i].request.Request, &a); err != nil {
-			return o, err
+			return err
 		}
 		o.joint = append(o.joint, a)
 	}
@@ -280,5 +290,5 @@ func readFull(answers *script.Reply, c *call) (o outcome, err error) {
 			i++
 		}
 	}
-	return o, nil
+	return nil
 }

@@ -153,12 +153,12 @@ func (n *node) answer(calls []*call, outcomes []outcome) {
 	}
 	answered, refused := 0, 0
 	var last error
-	for _, o := range outcomes {
-		switch {
-		case o.err == nil || errors.As(o.err, new(*store.StateError)):
+	for i := range outcomes {
+		switch err := outcomes[i].err; {
+		case err == nil || errors.As(err, new(*store.StateError)):
 			answered++
 		default:
-			refused, last = refused+1, o.err
+			refused, last = refused+1, err
 		}
 	}
 	n.breaker.Count(answered, circuit.Answered, nil)
@@ -254,7 +254,7 @@ func (n *node) finish(calls []*call, outcomes []outcome) {
 		if err := outcomes[i].err; err != nil {
 			n.keepFailed(c, err)
 		}
-		c.outcome = outcomes[i]
+		c.outcome = &outcomes[i]
 		if !c.inline {
 			c.done <- struct{}{}
 		}
@@ -289,7 +289,7 @@ func (n *node) keep(m *member, err error, unsent bool) {
 // later. Some may be for another server by now.
 func (n *node) sendBacklog(requests []circuit.Returned) {
 	for _, r := range requests {
-		n.nodes.find(r.Key).requeue(n.calls.get(r.Key, r.Request))
+		n.nodes.find(r.Key).requeue(n.calls.get(r.Key, &r.Request))
 	}
 }
 
@@ -298,15 +298,15 @@ func (n *node) sendBacklog(requests []circuit.Returned) {
 // once, or sent alone as the breaker's trial. Otherwise this goroutine sends it
 // if it may, or a new one performs what the queue returns, or the goroutine of a
 // batch in flight sends it after that batch.
-func (n *node) decide(ctx context.Context, key string, r store.Request, others []member) (outcome, error) {
+func (n *node) decide(ctx context.Context, key string, r *store.Request, others []member) (*outcome, error) {
 	if n.breaker.Open() {
 		n.queue.markUsed()
 		// If the breaker has just closed, Enter admits calls that are no trial.
 		// They are sent like one.
 		report, err := n.breaker.Enter()
 		if err != nil {
-			n.keep(&member{key: key, request: r}, err, true)
-			return outcome{}, err
+			n.keep(&member{key: key, request: *r}, err, true)
+			return nil, err
 		}
 		c := n.calls.get(key, r)
 		probe, some := n.backlog.Trial()
@@ -322,8 +322,8 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 			return o, err
 		}
 		if err != nil && (n.breaker.Open() || ctx.Err() != nil) {
-			n.keep(&member{key: key, request: r}, err, true)
-			return outcome{}, err
+			n.keep(&member{key: key, request: *r}, err, true)
+			return nil, err
 		}
 	}
 	c := n.calls.get(key, r)
@@ -339,14 +339,14 @@ func (n *node) decide(ctx context.Context, key string, r store.Request, others [
 // tryFor sends a request that nobody waits for, and reports whether its server
 // decided it.
 func (n *node) tryFor(r circuit.Returned) (decided bool) {
-	_, err := n.nodes.find(r.Key).decide(context.Background(), r.Key, r.Request, nil)
+	_, err := n.nodes.find(r.Key).decide(context.Background(), r.Key, &r.Request, nil)
 	return err == nil
 }
 
 // sendInline sends c, the batch of a task, in its caller's goroutine: a switch
 // of goroutines is the largest cost of a single decision. When ctx ends, it may
 // return up to the store's timeout later.
-func (n *node) sendInline(ctx context.Context, c *call, sending task) (outcome, error) {
+func (n *node) sendInline(ctx context.Context, c *call, sending task) (*outcome, error) {
 	defer func() { n.start(n.queue.completed(sending)) }() // deferred, because a hook of the client may end the goroutine
 	c.inline = true
 	n.sendBatch(sending, nil, true)
@@ -361,7 +361,7 @@ func (n *node) sendInline(ctx context.Context, c *call, sending task) (outcome, 
 // await returns the outcome of c, or the error of ctx if that ends first. A call
 // that is still queued then is abandoned, unless it returns tokens. If c was
 // sent, the tokens that it reserves or holds come back.
-func (n *node) await(ctx context.Context, c *call) (outcome, error) {
+func (n *node) await(ctx context.Context, c *call) (*outcome, error) {
 	select {
 	case <-c.done:
 		o := c.outcome
@@ -369,12 +369,12 @@ func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 		return o, o.err
 	case <-ctx.Done():
 		if c.request.Gives() || c.state.CompareAndSwap(waiting, abandoned) {
-			return outcome{}, ctx.Err()
+			return nil, ctx.Err()
 		}
 		if taken := c.holders(); taken != nil {
 			go n.undo(c, taken)
 		}
-		return outcome{}, ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
@@ -392,7 +392,7 @@ func (n *node) undo(c *call, taken []member) {
 	for i, m := range taken {
 		m.request.Request = m.request.Undo(&answers[i])
 		m.request = m.request.Later()
-		_, _ = n.decide(context.Background(), m.key, m.request, nil)
+		_, _ = n.decide(context.Background(), m.key, &m.request, nil)
 	}
 }
 

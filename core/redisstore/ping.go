@@ -102,8 +102,9 @@ func (s *Store) probe(ctx context.Context) (err error) {
 	}
 	// Decisions send EVAL if the server has lost the script, so the user needs
 	// the right to EVAL too.
-	cmd := s.batches.exec(ctx, newBatch([]*call{c}, false).commands, now, true)[0]
-	if err := withoutArguments(cmd.Err()); err != nil {
+	eval := newBatch([]*call{c}, false).commands
+	s.batches.exec(ctx, eval, now, true)
+	if err := withoutArguments(eval[0].sent.Err()); err != nil {
 		return err
 	}
 	return withoutArguments(s.batches.client.Del(ctx, key, holdsKey(s.batches.prefix, key)).Err())

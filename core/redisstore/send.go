@@ -74,23 +74,23 @@ const maxAttempts = 5
 // sendCommands sends calls, and those again that were not executed. unassigned
 // is that of send.
 func (s *server) sendCommands(ctx context.Context, calls []*call, now string, unassigned bool) ([]outcome, error) {
-	b := newBatch(calls, s.sharded.Load())
+	sharded := s.sharded.Load()
+	b := newBatch(calls, sharded)
 	unassigned = unassigned || len(b.commands) == 1
-	results := results{batch: b, outcomes: make([]outcome, len(calls))}
 	list := b.commands
 	for try := 1; len(list) > 0; try++ {
-		cmds := s.exec(ctx, list, now, try > 1)
+		s.exec(ctx, list, now, try > 1)
 		var again []*command
 		pause := false
-		for i, cmd := range list {
-			err := withoutArguments(cmds[i].Err())
+		for _, cmd := range list {
+			err := withoutArguments(cmd.sent.Err())
 			if err == nil {
-				err = b.read(cmd, cmds[i].Val(), results.set)
+				err = b.read(cmd, cmd.sent.Val())
 			}
 			last := try == maxAttempts || ctx.Err() != nil
 			switch {
 			case err == nil:
-				if refused := b.refused(cmd, results.outcomes); refused != nil && !last {
+				if refused := b.refused(cmd); refused != nil && !last {
 					again, pause = append(again, refused), true
 				}
 			case lacksStruct(err) && !last:
@@ -103,39 +103,18 @@ func (s *server) sendCommands(ctx context.Context, calls []*call, now string, un
 				s.rediscover(ctx, err)
 			default:
 				s.rediscover(ctx, err)
-				results.fail(cmd, err, s.sharded.Load())
+				b.fail(cmd, err, sharded)
 			}
 		}
 		if list = again; pause {
 			sleep(ctx, time.Millisecond<<try)
 		}
 	}
-	if results.decided {
-		return results.outcomes, nil
-	}
-	return results.outcomes, results.failure
-}
-
-// results are the outcomes of the calls of a batch.
-type results struct {
-	*batch
-
-	outcomes []outcome
-	decided  bool  // a server has decided a call, or found that its key can't be used
-	failure  error // the last one that is not about a hash slot, if there is any
-}
-
-func (r *results) set(i int, o outcome) {
-	r.outcomes[i] = o
-	if o.err == nil || errors.As(o.err, new(*store.StateError)) {
-		r.decided = true
-	} else if r.failure == nil || !ofHashSlot(o.err) {
-		r.failure = o.err
-	}
+	return b.outcomes, b.failure()
 }
 
 // fail notes why the calls of a command have no answer.
-func (r *results) fail(cmd *command, err error, sharded bool) {
+func (b *batch) fail(cmd *command, err error, sharded bool) {
 	if bad := unusable(serverText(err)); bad != nil {
 		err = bad
 	}
@@ -143,9 +122,29 @@ func (r *results) fail(cmd *command, err error, sharded bool) {
 	case redis.HasErrorPrefix(err, compileError):
 		err = fmt.Errorf("%w: %w", errNoCompile, err)
 	case sharded && crossSlot(err):
-		err, r.decided = store.ErrApart, true
+		err = store.ErrApart
 	}
-	r.of(cmd, func(i int) { r.set(i, outcome{err: err}) })
+	for k := range cmd.keys {
+		for i := range b.indexes(&cmd.keys[k]) {
+			b.outcomes[i] = outcome{err: err}
+		}
+	}
+}
+
+// failure returns nil if a server has decided a call, or found that its key
+// can't be used or that its keys are on different servers. Otherwise it returns
+// the last error, of those that are not about a hash slot if there are any.
+func (b *batch) failure() (failure error) {
+	for i := range b.outcomes {
+		err := b.outcomes[i].err
+		switch {
+		case err == nil, errors.As(err, new(*store.StateError)), errors.Is(err, store.ErrApart):
+			return nil
+		case failure == nil || !ofHashSlot(err):
+			failure = err
+		}
+	}
+	return failure
 }
 
 // The commands that run a script, as values of type any, because a conversion
@@ -154,33 +153,32 @@ var eval, evalsha any = "eval", "evalsha"
 
 // exec sends commands, in a pipeline if there are several. A server that lacks a
 // script gets its text if load is set, and caches it.
-func (s *server) exec(ctx context.Context, list []*command, now string, load bool) []sentOnce {
-	cmds := make([]sentOnce, len(list))
-	for i, c := range list {
+func (s *server) exec(ctx context.Context, list []*command, now string, load bool) {
+	for _, c := range list {
 		lua := s.script(c.plain)
 		args := c.args(s.prefix, now)
 		if args[0], args[1] = evalsha, lua.SHA; load {
 			args[0], args[1] = eval, lua.Text
 		}
-		cmds[i] = sentOnce{redis.NewCmd(ctx, args...)}
-		cmds[i].SetFirstKeyPos(3)
+		c.sent = sentOnce{redis.NewCmd(ctx, args...)}
+		c.sent.SetFirstKeyPos(3)
 	}
-	if len(cmds) == 1 {
-		err := s.client.Process(ctx, cmds[0])
+	if len(list) == 1 {
+		sent := list[0].sent
+		err := s.client.Process(ctx, sent)
 		if !lost(err) && s.dialError.Load() != nil {
 			s.dialError.Store(nil)
 		}
-		if err != nil && cmds[0].Err() == nil {
-			cmds[0].SetErr(err)
+		if err != nil && sent.Err() == nil {
+			sent.SetErr(err)
 		}
-		return cmds
+		return
 	}
 	pipe := s.client.Pipeline()
-	for _, cmd := range cmds {
-		_ = pipe.Process(ctx, cmd) // only queues it
+	for _, c := range list {
+		_ = pipe.Process(ctx, c.sent) // only queues it
 	}
 	_, _ = pipe.Exec(ctx) // each command has its own error
-	return cmds
 }
 
 // sleep waits for d, or until ctx ends.

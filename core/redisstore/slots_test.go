@@ -41,7 +41,7 @@ func TestSlotsConformInAllLayers(t *testing.T) {
 		storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
 			rulesOnSlots(t)
 			memory := core.NewMemoryStore(core.WithClock(clock))
-			return denycache.New(lease.New(breaker.New(memory, time.Minute, 5, time.Second), 64, time.Minute), time.Hour)
+			return denycache.New(lease.New(breaker.New(memory, time.Minute, 5, time.Second), 64), time.Hour)
 		})
 	})
 	t.Run("Redis with leases", func(t *testing.T) {

@@ -137,7 +137,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 		s.top = s.denials
 	}
 	if set.lease > 0 {
-		s.leases = lease.New(s.top, set.lease, set.timeout)
+		s.leases = lease.New(s.top, set.lease)
 		s.top = s.leases
 	}
 	b.setClient(client)

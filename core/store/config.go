@@ -36,6 +36,7 @@ type Config struct {
 type Limiters struct {
 	Policies   policies
 	Unreadable pace // counts and logs keys whose state can't be used
+	Prolonged  prolonged
 }
 
 // Unreadable returns how often limiters of the store got a [StateError] from

@@ -68,14 +68,17 @@ func (sh *shard) load(i int32) *bucket.Bucket {
 		return b
 	}
 	e := &sh.entries[i]
-	if own := e.class.bucket; own != nil {
-		b.Expires, b.Holds = e.rank[full], own.Holds
-		b.Records = append(b.Records, own.Records...)
+	b.Expires, b.Holds = e.rank[full], e.class.holds
+	if e.class.records != nil {
+		b.Records = append(b.Records, e.class.records...)
 		return b
 	}
-	rate := e.class.rate
-	b.Expires, b.Holds = e.rank[full], nil
-	b.Records = append(b.Records, bucket.Record{Tag: rate.Tag, Unit: rate.Unit, Capacity: rate.Capacity, Used: e.used, At: e.at})
+	b.Records = b.Records[:1]
+	// Set each field by itself: a processor has to wait when it copies words that
+	// were just written.
+	r, rate := &b.Records[0], e.class.rate
+	r.Tag, r.Unit, r.Capacity = rate.Tag, rate.Unit, rate.Capacity
+	r.Used, r.At, r.Cut, r.Held = e.used, e.at, 0, 0
 	return b
 }
 
@@ -229,9 +232,9 @@ func (e *entry) put(b *bucket.Bucket, c *Class) {
 			return rate != nil && rate.Tag == r.Tag && rate.Unit == r.Unit && rate.Capacity == r.Capacity
 		}
 		switch {
-		case e.class.bucket == nil && is(e.class.rate):
+		case e.class.records == nil && is(e.class.rate):
 			return
-		case e.class.key == "" && c.bucket == nil && is(c.rate):
+		case e.class.key == "" && c.records == nil && is(c.rate):
 			e.class = c
 			return
 		case is(c.rate):
@@ -239,13 +242,11 @@ func (e *entry) put(b *bucket.Bucket, c *Class) {
 			return
 		}
 	}
-	own := e.class.bucket
-	if own == nil {
-		own = new(bucket.Bucket)
-		e.class = &Class{policy: c.policy, hash: c.hash, bucket: own, key: e.class.key}
+	if e.class.records == nil {
+		e.class = &Class{policy: c.policy, hash: c.hash, key: e.class.key}
 	}
-	own.Holds = b.Holds
-	own.Records = append(own.Records[:0], b.Records...)
+	e.class.holds = b.Holds
+	e.class.records = append(e.class.records[:0], b.Records...)
 }
 
 // lazyHeap is a binary heap of a shard's entries, to find the one of the lowest

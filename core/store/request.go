@@ -148,15 +148,16 @@ func duration(micros int64) time.Duration { return time.Duration(micros) * time.
 // In a Memory, a key usually has the class of the set that wrote it, and its
 // entry has the rest: the key, and the numbers of its only record. Otherwise
 // the key has a class of its own: it is long, or has several records or holds,
-// or another definition of the limit wrote its record. Only the bucket of a
-// class ever changes.
+// or another definition of the limit wrote its record. Only the records and
+// holds of a class ever change.
 type Class struct {
 	policy unique.Handle[string]
 	hash   uint64       // of the policy
 	rate   *bucket.Rate // that wrote the only record, if there is one
 
-	bucket *bucket.Bucket // nil if the entry has the only record
-	key    string         // "" if the entry has the key
+	records []bucket.Record // nil if the entry has the only record
+	holds   []bucket.Hold
+	key     string // "" if the entry has the key
 }
 
 var keySeed = maphash.MakeSeed()

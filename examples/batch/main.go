@@ -109,7 +109,7 @@ func (b *batch) run(ctx context.Context, workers int, jobs []job) error {
 	return errors.Join(all...)
 }
 
-// do writes a job in parts that fit into the bucket: a limiter never promises more than the capacity.
+// do writes a job in parts that fit into the bucket: a reservation is at most the capacity.
 func (b *batch) do(ctx context.Context, j job) error {
 	for left := j.rows; left > 0; {
 		part := job{j.name, min(left, capacity)}
@@ -132,32 +132,28 @@ func (b *batch) do(ctx context.Context, j job) error {
 }
 
 // await returns when it is the part's turn. It does what limiter.WaitN(ctx, "rows", rows) does, and also
-// logs how long the wait will be, and tries again if too many tokens are promised already.
+// logs how long the wait will be.
 func (b *batch) await(ctx context.Context, part job) error {
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	r, err := b.limiter.Reserve(ctx, "rows", part.rows)
+	if err != nil {
+		return err
+	}
+	if !r.OK() {
+		return core.ErrCapacity
+	}
+	if r.Delay() > 0 {
+		b.logf("%s: %d rows in %v", part.name, part.rows, r.Delay().Round(time.Millisecond))
+	}
+	select {
+	case <-time.After(r.Delay()):
+		return nil
+	case <-ctx.Done():
+		if err := r.Cancel(context.WithoutCancel(ctx)); err != nil { // although ctx has ended
+			b.logf("%s: %d tokens are lost: %v", part.name, part.rows, err)
 		}
-		r, err := b.limiter.Reserve(ctx, "rows", part.rows)
-		if err != nil {
-			return err
-		}
-		if r.Delay() == core.Never {
-			return core.ErrCapacity
-		}
-		if r.Delay() > 0 {
-			b.logf("%s: %d rows in %v", part.name, part.rows, r.Delay().Round(time.Millisecond))
-		}
-		select {
-		case <-time.After(r.Delay()):
-			if r.OK() {
-				return nil
-			} // else too much was promised: now a reservation may succeed
-		case <-ctx.Done():
-			if err := r.Cancel(context.WithoutCancel(ctx)); err != nil { // although ctx has ended
-				b.logf("%s: %d tokens are lost: %v", part.name, part.rows, err)
-			}
-			return ctx.Err()
-		}
+		return ctx.Err()
 	}
 }

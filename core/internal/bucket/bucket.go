@@ -46,6 +46,25 @@ func (b *Bucket) record(tag uint32) int {
 	return -1
 }
 
+// place puts the record of a limit, or a new one, at an index in front of which
+// are those of the limits before it, and returns it.
+func (b *Bucket) place(rate *Rate, i int, now int64) *Record {
+	if i < len(b.Records) && b.Records[i].Tag == rate.Tag { // as the last request has left it
+		return &b.Records[i]
+	}
+	k := b.record(rate.Tag)
+	if k < 0 {
+		k = len(b.Records)
+		b.Records = append(b.Records, Record{Tag: rate.Tag, Unit: rate.Unit, Capacity: rate.Capacity, At: now})
+	}
+	if k > i {
+		r := b.Records[k]
+		copy(b.Records[i+1:k+1], b.Records[i:k])
+		b.Records[i] = r
+	}
+	return &b.Records[i]
+}
+
 // has reports whether a hold has not ended.
 func (b *Bucket) has(h Hold) bool { return slices.ContainsFunc(b.Holds, h.is) }
 

@@ -1,8 +1,10 @@
 package bucket
 
+import "slices"
+
 // Decide decides a request on a bucket, which is changed. It reports whether
-// the bucket must be stored. A bucket that is used again allocates nothing for
-// up to four limits.
+// the bucket must be stored; otherwise what was stored before stays. A bucket
+// that is used again allocates nothing.
 func Decide(now int64, b *Bucket, r *Request, a *Answer) (changed bool) {
 	d := decision{now: now, bucket: b, request: r}
 	d.look()
@@ -45,6 +47,7 @@ type decision struct {
 	bucket  *Bucket
 	request *Request
 	levels  []level // of each limit
+	stored  int     // how many records were stored
 	there   int64   // how many of the holds that the request ends are there
 	looks   bool    // the request takes nothing: it is denied in debt
 	due     int64
@@ -53,9 +56,9 @@ type decision struct {
 	changed bool // the bucket must be stored
 }
 
-// level is what a limit has.
+// level is what a limit has. Its record is the one in the bucket.
 type level struct {
-	Record
+	*Record
 	rate   *Rate
 	starts []int64
 	need   int64 // units
@@ -82,7 +85,8 @@ func (d *decision) look() {
 		b.levels = make([]level, n)
 	}
 	d.levels = b.levels[:len(r.Set.Rates)]
-	d.looks = r.Looks()
+	d.looks, d.stored = r.Looks(), len(b.Records)
+	b.Records = slices.Grow(b.Records, len(r.Set.Rates)) // so that they stay where they are
 	for i := range r.Set.Rates {
 		rate := &r.Set.Rates[i]
 		l := &d.levels[i]
@@ -90,11 +94,9 @@ func (d *decision) look() {
 		if starts != nil {
 			l.starts = starts[i]
 		}
-		if k := b.record(rate.Tag); k >= 0 {
-			l.Record = b.Records[k]
+		l.Record = b.place(rate, i, d.now)
+		if l.Unit != rate.Unit || l.Capacity != rate.Capacity {
 			l.convert(rate)
-		} else {
-			l.Record = Record{Tag: rate.Tag, Unit: rate.Unit, Capacity: rate.Capacity, At: d.now}
 		}
 		if rate.Gain == 0 {
 			l.Used, l.Cut = 0, 0
@@ -132,7 +134,7 @@ func (d *decision) endHolds() {
 			b.Holds[i].End -= back
 		}
 		for i := range b.Records {
-			b.Records[i] = b.Records[i].stored(d.now)
+			b.Records[i].At = min(b.Records[i].At, d.now)
 		}
 		d.setBack = true
 	}
@@ -176,10 +178,10 @@ func (d *decision) grant() int64 {
 		l := &d.levels[i]
 		switch left := l.left() + l.ends*l.Unit; {
 		case r.Action == Extend && l.ends > 0: // its hold is still there
-		case l.need > 0:
-			granted = min(granted, max(0, left)/l.need)
-		case d.looks && left < 0:
+		case left < l.need && (l.need > 0 || d.looks):
 			granted = 0
+		case l.need > 0 && granted > 1:
+			granted = min(granted, left/l.need)
 		}
 	}
 	return granted
@@ -245,22 +247,24 @@ func (d *decision) tell(a *Answer) {
 // readyFor is in how many µs a limit has what was denied, or, if the request
 // was granted, a token.
 func (d *decision) readyFor(l *level) int64 {
+	units := l.need
 	switch {
 	case d.granted > 0:
-		return d.ready(l, l.Unit)
+		units = l.Unit
 	case l.need <= 0 && !d.looks: // nothing was asked of it
 		return 0
 	}
-	return d.ready(l, l.need)
+	if l.left() >= units {
+		return 0
+	}
+	return d.ready(l, units)
 }
 
-// ready is in how many µs a limit has so many units, if nobody ends a hold
-// before its time.
+// ready is in how many µs a limit has so many units, which is more than it has,
+// if nobody ends a hold before its time.
 func (d *decision) ready(l *level, units int64) int64 {
 	full := l.rate.Full
 	switch {
-	case l.left() >= units:
-		return 0
 	case units > full:
 		return Forever
 	case l.Held == 0:
@@ -298,28 +302,18 @@ func (d *decision) fullIn(l *level) int64 {
 // limits must not make it grow.
 const mostRecords = 256
 
-// store puts the records of the request's limits into the bucket, in front of
-// those of other limits, and sets when the key expires: an eighth and 3 s later
-// than it matters, so that most writes can leave it, and never earlier than
-// before, for the records of other limits.
+// store sets when the key expires: an eighth and 3 s later than it matters, so
+// that most writes can leave it, and never earlier than before, for the records
+// of other limits.
 func (d *decision) store() (changed bool) {
 	if !d.changed && !d.setBack {
 		return false
 	}
 	b, last := d.bucket, int64(0)
-	before := len(b.Records)
 	for i := range d.levels {
 		l := &d.levels[i]
 		last = max(last, l.fullIn)
-		k := b.record(l.Tag)
-		if k < 0 {
-			k = len(b.Records)
-			b.Records = append(b.Records, Record{})
-		}
-		if k > i {
-			copy(b.Records[i+1:k+1], b.Records[i:k])
-		}
-		b.Records[i] = l.Record.stored(d.now)
+		l.At = min(l.At, d.now) // behind now, it would look as if the clock was set back
 	}
 	if len(b.Records) > mostRecords {
 		b.Records = b.Records[:mostRecords]
@@ -327,7 +321,7 @@ func (d *decision) store() (changed bool) {
 	if b.Full = d.now + last; len(b.Records) > len(d.levels) {
 		b.Full = max(b.Full, b.Expires)
 	}
-	if d.now+last > b.Expires || len(b.Records) != before || d.setBack {
+	if d.now+last > b.Expires || len(b.Records) != d.stored || d.setBack {
 		b.Expires = max(b.Expires, d.now+last+last/8+3_000_000)
 	}
 	return true

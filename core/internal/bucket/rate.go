@@ -15,8 +15,8 @@ import (
 // all but extreme limits. Example: 17 tokens every 30 s are 17 units a
 // microsecond, and 30,000,000 units a token, so nothing is ever rounded.
 //
-// A full bucket is at most maxUnits and a debt at most MaxDebt, so every sum
-// stays below 2^53, the last integer up to which doubles are exact.
+// A full bucket has at most maxUnits, and at most MaxUsed units are used, so
+// every sum stays below 2^53, the last integer up to which doubles are exact.
 type Rate struct {
 	Tag      uint32 // a hash of the limit's name, by which stored state of a key is the limit's
 	Steps    Steps  // where its steps begin
@@ -42,9 +42,9 @@ const (
 
 const (
 	maxUnits = 1<<50 - 1
-	// fineUnit is how many units a token has at least, if the Capacity allows:
-	// what one definition leaves to another is rounded down to a unit, which
-	// must not cost tokens.
+	// fineUnit is how many units a token has at least, if the Capacity allows: a
+	// definition that changes rounds what was used up to a unit, which must not
+	// cost a token.
 	fineUnit = 1 << 18
 )
 

@@ -30,9 +30,6 @@ type Record struct {
 // stays used. A smaller capacity makes no debt of it: what it can't take is
 // cut, and is used again when the capacity grows.
 func (r *Record) convert(l *Rate) {
-	if r.Unit == l.Unit && r.Capacity == l.Capacity {
-		return
-	}
 	if r.Unit != l.Unit {
 		r.Used, r.Cut = rescaled(r.Used, r.Unit, l.Unit), rescaled(r.Cut, r.Unit, l.Unit)
 	}
@@ -89,7 +86,7 @@ func product(a, b int64) int64 {
 // stored, or it would not refill until the clock is there again.
 //
 // Another definition may leave an At between steps. It is rounded up, so that
-// no time counts twice, and may then be behind now; see stored.
+// no time counts twice, and may then be behind now.
 func (r *Record) bring(now int64, l *Rate, starts []int64) (setBack bool) {
 	stored := r.At
 	at := min(stored, now)
@@ -112,13 +109,6 @@ func (r *Record) bring(now int64, l *Rate, starts []int64) (setBack bool) {
 	return stored > now
 }
 
-// stored is the record as it is stored: its At is never behind now, or it would
-// look as if the clock was set back. It is rounded up again when it is read.
-func (r Record) stored(now int64) Record {
-	r.At = min(r.At, now)
-	return r
-}
-
 // wait returns in how many µs the bucket gains so many units.
 func (r *Record) wait(units, now int64, l *Rate, starts []int64) int64 {
 	if units <= 0 {
@@ -131,10 +121,10 @@ func (r *Record) wait(units, now int64, l *Rate, starts []int64) int64 {
 	if l.Gain > 1 {
 		steps = (units + l.Gain - 1) / l.Gain
 	}
-	if l.Steps == OnCalendar && steps <= 4*Forever/l.Step {
+	if l.Steps == OnCalendar && steps <= 2*Forever/l.Step {
 		k := index(starts, l.Step, r.At) + steps
-		if k > int64(len(starts)) { // these periods may then lie in front of the known ones, and fewer count
-			k += 2
+		if units > 2*(l.Full+l.Gain) { // some will lie in front of the known starts then, and fewer count
+			k += 2 + steps/8
 		}
 		return min(Forever, start(starts, l.Step, k)-now)
 	}

@@ -104,11 +104,12 @@ func TestWaitIsUntilTheStepThatBringsEnough(t *testing.T) {
 		{"steps of 1 µs, rounded up", FromUse, 2, 1, 210, 5, 3},
 		{"steps that began earlier", FromUse, 2, 40, 200, 3, 70},
 		{"periods", OnCalendar, 2, 100, 200, 3, 90},
-		{"two periods more, behind those that are known", OnCalendar, 2, 100, 200, 7, 490},
+		{"periods behind those that are known", OnCalendar, 2, 100, 200, 7, 290},
+		{"more periods than will be known", OnCalendar, 2, 100, 200, 48, 90 + 100*(24-2+2+3)},
 		{"slots", FromUse, 0, 1, 210, 1, Forever},
 		{"too long", FromUse, 1, 1 << 40, 210, 1 << 40, Forever},
 	} {
-		rate := &Rate{Steps: c.steps, Step: c.step, Gain: c.gain}
+		rate := &Rate{Steps: c.steps, Step: c.step, Gain: c.gain, Full: 20}
 		var known []int64
 		if c.steps == OnCalendar {
 			known = starts

@@ -41,8 +41,11 @@ func (r *Request) Of(i int) int64 { return r.Set.CostOf(i, r.N, r.Each) }
 
 // need is Of in units, bounded as all numbers are.
 func (r *Request) need(i int) int64 {
-	unit := r.Set.Rates[i].Unit
-	return max(-MaxUsed/unit, min(MaxUsed/unit, r.Of(i))) * unit
+	n, rate := r.Of(i), &r.Set.Rates[i]
+	if n < 0 || n > rate.Capacity { // else it is at most a full bucket
+		n = max(-MaxUsed/rate.Unit, min(MaxUsed/rate.Unit, n))
+	}
+	return n * rate.Unit
 }
 
 // Amount is Of, at most what can be used at once.

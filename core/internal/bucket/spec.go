@@ -3,9 +3,9 @@
 // and no store: stores and core compute by it, and the Lua script of package
 // redisstore computes the same, to the last bit.
 //
-// A [Request] asks for tokens of the limits in a [LimitSet]. What is stored of
-// each limit is a [Record]; [Request.Decide] reads the records of a key, fills
-// in an [Answer] and returns the records to store.
+// A [Request] asks for tokens of the limits in a [LimitSet]. What is stored of a
+// key is a [Bucket], with a [Record] of each limit; [Decide] decides a request
+// on it, and fills in an [Answer].
 package bucket
 
 import (

@@ -163,10 +163,11 @@ func (c *Calendar) Earlier(at, periods int64) int64 {
 	return min(c.Start(p.Number-periods)+at-p.Start, c.Start(p.Number-periods+1)-1)
 }
 
-// Longest is a length, in µs, that no period exceeds: days are longer where
-// clocks were set back, and once there was one of two days.
+// Longest is a length, in µs, that no period exceeds, unless a place moves to
+// the other side of the date line: days are up to two hours longer where clocks
+// are set back.
 func (c *Calendar) Longest() int64 {
-	return (24 * time.Hour).Microseconds() * (31*c.months + c.days + 1)
+	return (24*time.Hour).Microseconds()*(31*c.months+c.days) + (2 * time.Hour).Microseconds()
 }
 
 // MostIn is how many periods begin at most in a window of so many µs, from 1970

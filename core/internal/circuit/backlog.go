@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -153,7 +154,7 @@ func Later(r store.Request, err error, unsent bool) (later store.Request, some b
 		return r, false
 	case unsent:
 		return r, r.Until != 0
-	case r.Holds():
+	case r.Holds() && r.Action != bucket.Extend:
 		r.Request = r.Ending()
 		return r.Later(), true
 	case r.Until != 0 && r.Ends != nil && !r.Charges(): // its hold must not end without the charge

@@ -38,19 +38,16 @@ var (
 	// have, for a request of unknown cost.
 	AllowAll any
 
-	// MaxHold is a func(core.Result) time.Duration: the shortest MaxHold of the
-	// slots that the decision took; 0 if it took none.
-	MaxHold any
-
 	// HoldsEstimates is a func(core.Result) bool. It reports whether the
 	// decision took estimates that come back after MaxHold.
 	HoldsEstimates any
 
-	// Extend is a func(core.Result) error. It is Result.Hold, but the
-	// middleware still releases.
-	Extend any
-	// ReleaseSoon is a func(core.Result). It is Result.Release, but does not
-	// wait for the store.
+	// Keep is a func(core.Result) bool. It has the decision's slots prolonged
+	// until ReleaseSoon, and reports whether there are any.
+	Keep any
+	// ReleaseSoon is a func(core.Result). It ends Keep. Once, it is
+	// Result.Release too, but does not wait for the store, and leaves the slots
+	// to an app that has called Hold.
 	ReleaseSoon any
 
 	// InTurn is a func(l *core.Limiter, ctx context.Context, key string, denied
@@ -89,11 +86,6 @@ var (
 	// Order is a func(core.Result) []int: the indexes of Parts, the
 	// tightest last.
 	Order any
-
-	// Lease is a func(*lease.Store) (now *func() time.Time, idle
-	// *time.Duration). It returns the process's clock and how long an unused
-	// lease stays, for tests to change before the Store is used.
-	Lease any
 
 	// Unsettled is a func(context.Context, core.Result, error). It tells
 	// observers that decisions were not settled, and why, as Settle does by

@@ -51,8 +51,11 @@ end
 -- wait_for returns in how many µs the limit gains so many units.
 local function wait_for(l, units)
   if units <= 0 or not l.starts then return wait(units, l.at, l.gain, l.step) end
-  local k = index(l, l.at) + math.ceil(units / l.gain)
-  if k > #l.starts then k = k + 2 end -- these periods may then lie in front of the known ones, and fewer count
+  local steps = math.ceil(units / l.gain)
+  local k = index(l, l.at) + steps
+  if units > 2 * (l.full + l.gain) then -- some will lie in front of the known starts then, and fewer count
+    k = k + 2 + math.floor(steps / 8)
+  end
   return math.min(FOREVER, start(l, k) - now)
 end
 

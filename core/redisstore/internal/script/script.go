@@ -54,7 +54,7 @@ func PlainArgs(r *bucket.Request, times []int64) (action, counts, limits any) {
 		action = look
 	}
 	if times != nil {
-		var c []byte
+		c := make([]byte, 0, 7*len(times))
 		for _, n := range times {
 			c = append7(c, n)
 		}
@@ -80,12 +80,13 @@ var take, look, charge, once any = "take", "look", "charge", ""
 
 // FullArg returns the argument of the full script for a request that is decided
 // at about now.
-func FullArg(r *bucket.Request, now int64) string {
+func FullArg(r *bucket.Request, now int64) []byte {
 	starts := r.Starts
 	if starts == nil {
 		starts = r.Set.Starts(now)
 	}
-	b := append7([]byte{byte(r.Action)}, r.Most(), r.When)
+	b := make([]byte, 0, requestSize+len(r.Set.Rates)*(limitSize+2*7))
+	b = append7(append(b, byte(r.Action)), r.Most(), r.When)
 	b = binary.BigEndian.AppendUint64(b, r.Ticket)
 	for i := range r.Set.Rates {
 		b = append7(appendLimit(b, r, i), r.Set.Rates[i].Hold, r.EndsOf(i))
@@ -93,10 +94,10 @@ func FullArg(r *bucket.Request, now int64) string {
 			b = append7(binary.BigEndian.AppendUint16(b, uint16(len(starts[i]))), starts[i]...)
 		}
 	}
-	return string(b)
+	return b
 }
 
-const limitSize = 40
+const requestSize, limitSize = 23, 40
 
 // appendLimit appends the i-th limit of r, as '>I4I7I7I7I7Bi7' of Lua's struct.
 func appendLimit(b []byte, r *bucket.Request, i int) []byte {
