@@ -465,7 +465,7 @@ type refusing struct {
 
 func (h refusing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if h.when.Load() && slices.Contains(cmd.Args(), any("put")) {
+		if h.when.Load() && len(cmd.Args()) > 4 && cmd.Name() == "evalsha" {
 			err := errors.New("READONLY You can't write against a read only replica.")
 			cmd.SetErr(err)
 			return err

@@ -183,7 +183,7 @@ func (d *desk) set(cmd *cobra.Command, f *exceptionFlags, policy string, e redis
 		r.Says += " until it is removed"
 	}
 	for _, old := range r.Exceptions {
-		r.Says += ", in place of " + old.does()
+		r.Says += ", and was: " + old.does()
 	}
 	if kept.Bytes == nil {
 		r.Says += ". Redis has no bucket of this key: it was never used, or not since it was full"
