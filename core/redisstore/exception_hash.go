@@ -103,14 +103,20 @@ func (h *exceptionHash) next() int64 {
 	return next
 }
 
-// inForce counts the exceptions that hold.
-func (h *exceptionHash) inForce() (n int) {
-	for _, e := range h.entries {
-		if e.holds(h.now) {
-			n++
+// inForce returns the exceptions that hold, sorted by key.
+func (h *exceptionHash) inForce() (list []Exception) {
+	for _, key := range slices.Sorted(maps.Keys(h.entries)) {
+		e := h.entries[key]
+		if !e.holds(h.now) {
+			continue
 		}
+		x := Exception{Key: key, Limits: e.Limits, By: e.By, Reason: e.Why}
+		if e.End > 0 {
+			x.For = time.UnixMilli(e.End).Sub(h.now).Truncate(time.Millisecond)
+		}
+		list = append(list, x)
 	}
-	return n
+	return list
 }
 
 // unreadable returns a [store.StateError] that says why fields can't be read, for

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -83,7 +82,7 @@ func (m *exceptionMemory) learn(h *exceptionHash, asked time.Time) (lacking map[
 			m.entries[key] = theirs
 			if !first {
 				m.log().Info("ratelimit: an operator has changed an exception", "policy", m.policy, "key", store.LogKey(nil, key),
-					"says", theirs.String(), "by", theirs.By, "reason", theirs.Why)
+					"blocked", theirs.Blocked, "limits", theirs.Limits, "removed", theirs.Removed, "by", theirs.By, "reason", theirs.Why)
 			}
 		}
 	}
@@ -137,6 +136,9 @@ func (m *exceptionMemory) obey(others ...*core.Limiter) error {
 		m.timer.Stop()
 		m.timer = nil
 	}
+	if m.confirmed.IsZero() {
+		return nil
+	}
 	now := m.now.Add(time.Since(m.read)) // by the clock of Redis
 	hold := core.Exceptions{
 		Overrides: make(map[string][]core.Limit), OverrideNotes: make(map[string]store.ExceptionNote), BlockNotes: make(map[string]store.ExceptionNote),
@@ -178,26 +180,21 @@ func (m *exceptionMemory) obey(others ...*core.Limiter) error {
 	return errors.Join(errs...)
 }
 
-// follow has limiters obey from the next poll on, until the function that it
-// returns is called.
-func (m *exceptionMemory) follow(limiters []*core.Limiter) (end func()) {
+// follow has a limiter obey from now on, until the function that it returns is
+// called.
+func (m *exceptionMemory) follow(l *core.Limiter) (end func()) {
 	m.mu.Lock()
 	if len(m.limiters) == 0 {
 		m.since = time.Now()
 	}
-	m.limiters = append(m.limiters, limiters...)
-	read := !m.confirmed.IsZero()
+	m.limiters = append(m.limiters, l)
 	m.mu.Unlock()
-	if read {
-		_ = m.obey()
-	}
+	_ = m.obey()
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		for _, l := range limiters {
-			i := slices.Index(m.limiters, l)
-			m.limiters = slices.Delete(m.limiters, i, i+1)
-		}
+		i := slices.Index(m.limiters, l)
+		m.limiters = slices.Delete(m.limiters, i, i+1)
 		if m.timer != nil && len(m.limiters) == 0 {
 			m.timer.Stop()
 		}
@@ -225,19 +222,4 @@ func (s *Store) exceptionStats() (list []storestats.Exceptions) {
 	}
 	slices.SortFunc(list, func(a, b storestats.Exceptions) int { return cmp.Compare(a.Policy, b.Policy) })
 	return list
-}
-
-// String says in the log what e does.
-func (e *entry) String() string {
-	switch {
-	case e.Removed:
-		return "removed"
-	case e.Blocked:
-		return "blocked"
-	}
-	var limits []string
-	for _, l := range e.Limits {
-		limits = append(limits, l.String())
-	}
-	return strings.Join(limits, ", ")
 }

@@ -31,7 +31,7 @@ func newFollower(client *redis.Client, prefix string) *follower {
 	f := &follower{log: &bytes.Buffer{}, knows: map[string]int{}}
 	f.Store = New(client, WithPrefix(prefix), WithTimeout(10*time.Second), core.WithLogger(slog.New(slog.NewTextHandler(f.log, nil))))
 	f.limiter = core.Must(core.NewLimiter(f.Store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}}))
-	f.memory("api").follow([]*core.Limiter{f.limiter})
+	f.memory("api").follow(f.limiter)
 	return f
 }
 
@@ -221,12 +221,12 @@ func TestChangesAreLoggedWithByAndWhy(t *testing.T) {
 	f.blocks(t, "eve")
 	f.polls(t)
 	f.polls(t)
-	assert.Regexp(t, `level=INFO msg="ratelimit: an operator has changed an exception" policy=api key=[0-9a-f]{12} says=blocked by=ann reason=scraper\n`, f.log.String())
+	assert.Regexp(t, `level=INFO msg="ratelimit: an operator has changed an exception" policy=api key=[0-9a-f]{12} blocked=true limits=\[] removed=false by=ann reason=scraper\n`, f.log.String())
 	f.unblocks(t, "eve")
 	require.NoError(t, f.SetException(t.Context(), "api", Exception{Key: "bob", Limits: []core.Limit{core.PerDay(7).WithName("api")}}))
 	f.polls(t)
-	assert.Contains(t, f.log.String(), "says=removed")
-	assert.Contains(t, f.log.String(), `says="7/day name api"`)
+	assert.Contains(t, f.log.String(), "removed=true")
+	assert.Contains(t, f.log.String(), `limits="[7/day name api]"`)
 	assert.Equal(t, 3, bytes.Count(f.log.Bytes(), []byte("an operator")))
 	f.loses(t)
 	f.polls(t)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,18 +119,7 @@ func (s *Store) Exceptions(ctx context.Context, policy string) (list []Exception
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range slices.Sorted(maps.Keys(h.entries)) {
-		e := h.entries[key]
-		if !e.holds(h.now) {
-			continue
-		}
-		x := Exception{Key: key, Limits: e.Limits, By: e.By, Reason: e.Why}
-		if e.End > 0 {
-			x.For = time.UnixMilli(e.End).Sub(h.now).Truncate(time.Millisecond)
-		}
-		list = append(list, x)
-	}
-	return list, h.unreadable(policy)
+	return h.inForce(), h.unreadable(policy)
 }
 
 // maxEntries bounds what the hash has, with what was removed.
@@ -155,7 +143,7 @@ func (s *Store) say(ctx context.Context, policy, key string, says entry, lasts t
 			held := known && old.holds(h.now) || bad
 			was = was || held // also if this has written before, and the answer was lost
 			all := len(h.entries) + len(h.bad)
-			if full = all >= maxEntries && !known && !bad || h.inForce() >= MaxExceptions && !held && !says.Removed; full {
+			if full = all >= maxEntries && !known && !bad || len(h.inForce()) >= MaxExceptions && !held && !says.Removed; full {
 				return nil
 			}
 			says.At = h.next()

@@ -69,20 +69,16 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 	if s.mistaken() != nil { // NewLimiter has reported it
 		return
 	}
-	byPolicy := make(map[*exceptionMemory][]*core.Limiter)
 	var followed []*exceptionMemory
 	for _, l := range limiters {
 		if l == nil {
 			continue
 		}
 		m := s.memory(l.Name())
-		if byPolicy[m] == nil {
+		defer m.follow(l)()
+		if !slices.Contains(followed, m) {
 			followed = append(followed, m)
 		}
-		byPolicy[m] = append(byPolicy[m], l)
-	}
-	for m, limiters := range byPolicy {
-		defer m.follow(limiters)()
 	}
 	together := max(1, len(followed))
 	if s.batches.sharded.Load() { // a shard that is away concerns its own policies alone
