@@ -100,7 +100,7 @@ func (m *exceptionMemory) learn(h *exceptionHash, asked time.Time) (lacking map[
 // version; or why they are not.
 func (m *exceptionMemory) wrote(n int, version int64, err error) {
 	m.mu.Lock()
-	if m.due = time.Now().Add(time.Minute); err == nil {
+	if m.due = time.Now().Add(5 * time.Second); err == nil {
 		m.seen, m.due = strconv.FormatInt(version, 10), time.Time{}
 	}
 	m.mu.Unlock()

@@ -156,8 +156,10 @@ func (s *Store) update(ctx context.Context, m *exceptionMemory, version string, 
 	for _, e := range lacking {
 		next = max(next, e.At)
 	}
-	if done, err := s.batches.change(ctx, m.policy, h, lacking, next); done || err != nil {
+	done, err := s.batches.change(ctx, m.policy, h, lacking, next)
+	if done || err != nil && !lost(err) {
 		m.wrote(len(lacking), next, err)
-	} // otherwise somebody was faster: the next poll looks again
-	return nil
+		return nil
+	}
+	return err // nil: somebody was faster. The next poll looks again
 }
