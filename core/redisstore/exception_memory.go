@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -28,7 +27,7 @@ type exceptionMemory struct {
 	read      time.Time         // the same by the clock of this process
 	seen      string            // the version that was read last
 	confirmed time.Time         // Redis had no other version then; zero: nothing was read
-	due       time.Time         // when to read again without another version, because Redis lacks some; zero: never
+	due       time.Time         // when to read again without another version, because something is still to be done; zero: never
 	limiters  []*core.Limiter   // that follow; one may do so twice
 	since     time.Time         // when the first of them began
 	timer     *time.Timer       // calls obey when the next exception ends; nil: none does
@@ -96,14 +95,17 @@ func (m *exceptionMemory) learn(h *exceptionHash, asked time.Time) (lacking map[
 	return lacking, err
 }
 
-// wrote takes in that n entries, which Redis had lost, are there again under a
-// version; or why they are not.
-func (m *exceptionMemory) wrote(n int, version int64, err error) {
-	m.mu.Lock()
-	if m.due = time.Now().Add(5 * time.Second); err == nil {
-		m.seen, m.due = strconv.FormatInt(version, 10), time.Time{}
+// retryAfter is when what Redis or a limiter refuses is tried again.
+const retryAfter = 5 * time.Second
+
+// wrote takes in that n entries, which Redis had lost, are there again, as the
+// next poll will see; or why they are not.
+func (m *exceptionMemory) wrote(n int, err error) {
+	if err != nil {
+		m.mu.Lock()
+		m.due = time.Now().Add(retryAfter)
+		m.mu.Unlock()
 	}
-	m.mu.Unlock()
 	m.warn("RL719", "ratelimit: Redis has lost what operators said; it stays in force here, but could not be put back", err)
 	if err == nil {
 		m.log().Warn("ratelimit: Redis has lost what operators said; it stays in force, and was put back", "code", "RL719", "policy", m.policy, "exceptions", n)
@@ -177,7 +179,11 @@ func (m *exceptionMemory) obey(others ...*core.Limiter) error {
 			errs = append(errs, l.SetExceptions(usable))
 		}
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if err != nil && m.due.IsZero() { // another policy may have the limit
+		m.due = time.Now().Add(retryAfter)
+	}
+	return err
 }
 
 // follow has a limiter obey from now on, until the function that it returns is

@@ -174,6 +174,20 @@ func TestOperatorWinsOnASlowerClock(t *testing.T) {
 	}
 }
 
+// An override of a limit that the policy lacks is obeyed when it has the limit.
+func TestOverrideWaitsForItsLimit(t *testing.T) {
+	f := newFollower(redistest.Client(t), redistest.Prefix())
+	require.NoError(t, f.SetException(t.Context(), "api", Exception{Key: "ann", Limits: []core.Limit{core.PerHour(7).WithName("hour")}}))
+	f.polls(t)
+	f.polls(t)
+	assert.Empty(t, f.limiter.Exceptions().Overrides)
+	assert.Equal(t, 1, bytes.Count(f.log.Bytes(), []byte("RL718")), f.log.String())
+	require.NoError(t, f.limiter.SetPolicy(core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5), core.PerHour(2).WithName("hour")}}))
+	f.memory("api").due = time.Now()
+	f.polls(t)
+	assert.Contains(t, f.limiter.Exceptions().Overrides, "ann")
+}
+
 // What Redis has lost comes back as it was written, also by a later version.
 func TestWhatComesBackIsWhatWasWritten(t *testing.T) {
 	f, ctx := newFollower(redistest.Client(t), redistest.Prefix()), t.Context()

@@ -158,7 +158,7 @@ func (s *Store) update(ctx context.Context, m *exceptionMemory, version string, 
 	}
 	done, err := s.batches.change(ctx, m.policy, h, lacking, next)
 	if done || err != nil && !lost(err) {
-		m.wrote(len(lacking), next, err)
+		m.wrote(len(lacking), err)
 		return nil
 	}
 	return err // nil: somebody was faster. The next poll looks again
