@@ -147,7 +147,7 @@ func (s *Store) say(ctx context.Context, policy, key string, says entry, lasts t
 				return nil
 			}
 			says.At = h.next()
-			says.end(h.now, lasts, old, known)
+			says.end(h.now, lasts, old, known && old.stays(h.now) > 0)
 			text, err := json.Marshal(says)
 			if err != nil {
 				return err
@@ -166,8 +166,8 @@ func (s *Store) say(ctx context.Context, policy, key string, says entry, lasts t
 }
 
 // end sets when e ends and how long it is kept: no shorter than anybody may
-// remember what was there before.
-func (e *entry) end(now time.Time, lasts time.Duration, old entry, known bool) {
+// remember old, which it replaces if replaces is true.
+func (e *entry) end(now time.Time, lasts time.Duration, old entry, replaces bool) {
 	if lasts > 0 {
 		e.End = now.Add(lasts).UnixMilli()
 	} else if !e.Removed {
@@ -175,9 +175,9 @@ func (e *entry) end(now time.Time, lasts time.Duration, old entry, known bool) {
 	}
 	e.Keep = e.End
 	switch {
-	case known && old.Keep > 0:
+	case replaces && old.Keep > 0:
 		e.Keep = max(e.Keep, old.Keep)
-	case known || e.Removed:
+	case replaces || e.Removed:
 		e.Keep = max(e.Keep, now.Add(removedFor).UnixMilli())
 	}
 }

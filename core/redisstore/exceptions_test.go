@@ -113,8 +113,8 @@ func TestRedisForgetsWhatHasEnded(t *testing.T) {
 	remove(t, s, "api", "zoe")
 	assert.InDelta(t, week, ttl(), slack)
 	remove(t, s, "api", "eve")
-	require.NoError(t, client.HSet(ctx, key, "old", `{"at":1,"end":5,"keep":5,"blocked":true}`).Err()) // it ended in 1970
-	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: "bob", For: time.Hour}))
+	require.NoError(t, client.HSet(ctx, key, "old", `{"at":1,"end":5,"keep":5,"blocked":true}`, "bob", `{"at":1,"end":5,"keep":5,"blocked":true}`).Err()) // ended in 1970
+	assert.False(t, remove(t, s, "api", "bob"))
 	assert.ElementsMatch(t, []string{"", "ann", "bob", "eve", "zoe"}, client.HKeys(ctx, key).Val(), "a removal stays also if Redis had no exception")
 }
 
