@@ -133,7 +133,7 @@ end
 -- that the request ends.
 local function count(r)
   for _, l in ipairs(r.limits) do
-    local record = r.records[l.tag] or { held = 0, unit = l.unit, capacity = l.capacity, used = 0, at = now, cut = 0 }
+    local record = r.records[l.tag] or { held = 0, unit = l.unit, capacity = l.capacity, used = 0, at = 0, cut = 0 }
     l.held = l.hold > 0 and record.held or 0
     l.used, l.cut = convert(record.used, record.cut, record.unit, record.capacity, l.unit, l.capacity)
     if l.gain == 0 then l.used, l.cut = 0, 0 end -- slots are only held
@@ -142,7 +142,7 @@ local function count(r)
     if l.mode == CALENDAR then
       local k = index(l, at)
       if k > 0 and start(l, k) < at then k = k + 1 end -- in front of them too few count already
-      if at < l.starts[1] then r.write = true end -- from later on, even fewer of the periods since would count
+      if at > 0 and at < l.starts[1] then r.write = true end -- from later on, even fewer of the periods since would count
       l.used, l.cut, k = refill(l.used, l.cut, k, index(l, now), l.gain, 1)
       l.at = start(l, k)
     else
