@@ -98,6 +98,15 @@ func TestLeastRecentlyUsedIsDroppedFirst(t *testing.T) {
 	if got := limittest.Left(t, l, "b"); got != 5 {
 		t.Errorf("a denied request counts as use: b has %d tokens left, want 5", got)
 	}
+	limittest.Use(t, l, "e", 1)
+	limittest.Use(t, l, "d", 1)
+	if _, err := core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: "b"}, core.Charge{Limiter: l, Key: "e"}); err != nil {
+		t.Fatal(err)
+	}
+	limittest.Use(t, l, "f", 5)
+	if got := limittest.Left(t, l, "b"); got != 4 {
+		t.Errorf("a joint decision counts as use: b has %d tokens left, want 4", got)
+	}
 }
 
 func TestFullBucketsAreDroppedBeforeAnyOther(t *testing.T) {

@@ -28,7 +28,7 @@ func TestEveryModeIsInAllLists(t *testing.T) {
 			"../core/internal/limit/text.go":      `"` + text + `"`,
 			"../internal/limitdraw/limit.go":      name,
 			"../examples/demo/settings.go":        name,
-			"../core/storetest/refill.go":         name,
+			"../core/storetest/window.go":         name,
 		} {
 			assert.True(t, bytes.Contains(read(t, file), []byte(shows)), "%s lists the modes, and lacks %s", file, mode)
 		}

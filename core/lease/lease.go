@@ -153,7 +153,7 @@ func (s *Store) use(r *store.Request, a *store.Answer, waits bool) (used bool, a
 	case k.left >= r.N && !now.Before(k.sent) && now.Sub(k.sent) < life:
 		k.left -= r.N
 		sh.used++
-		*a = k.answer(now.Sub(k.sent))
+		k.answer(a, now.Sub(k.sent))
 		a.Source = bucket.FromLease
 		return true, 0, nil
 	case k.renewal == nil:
@@ -168,18 +168,17 @@ func (s *Store) use(r *store.Request, a *store.Answer, waits bool) (used bool, a
 	return false, 0, nil
 }
 
-// answer returns the answer to a request that took its tokens from the lease, or
-// with it: what the bucket had so long ago, and what the lease has left. The
+// answer sets a to the answer of a request that took its tokens from the lease,
+// or with it: what the bucket had so long ago, and what the lease has left. The
 // shard's mu is held.
-func (k *watchedKey) answer(age time.Duration) store.Answer {
-	a := k.taken
+func (k *watchedKey) answer(a *store.Answer, age time.Duration) {
+	*a = k.taken
 	a.Granted = 1
 	a.Levels.Unshare()
 	a.Age(k.request.Set, age.Microseconds())
 	for i := range k.request.Set.Rates {
 		a.Levels.At(i).Units += k.left * k.request.Set.Rates[i].Unit
 	}
-	return a
 }
 
 // watch returns the watched key of r, which it begins to watch if necessary; nil
@@ -315,7 +314,7 @@ func (s *Store) renewed(r *store.Request, a *store.Answer, err error, sent time.
 	if k.left > 0 {
 		time.AfterFunc(life-s.Config().Now().Sub(sent), func() { s.expire(k, sent) })
 	}
-	*a = k.answer(0)
+	k.answer(a, 0)
 }
 
 // expire gives back what is left of a lease that was asked for at an instant.

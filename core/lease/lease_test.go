@@ -23,11 +23,17 @@ import (
 type remote struct {
 	store.JointStore
 
+	mu            sync.Mutex    // guards all below
 	before, after time.Duration // how long a call takes until it is executed, and from then on
 	fails         func() error  // nil: it answers
+	times         []int64       // of the calls for decisions: how many requests each was for
+}
 
-	mu    sync.Mutex
-	times []int64 // of the calls for decisions: how many requests each was for
+// late has calls take so long until they are executed, and from then on.
+func (s *remote) late(before, after time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before, s.after = before, after
 }
 
 func (s *remote) Do(ctx context.Context, r store.Request) (store.Answer, error) {
@@ -35,13 +41,14 @@ func (s *remote) Do(ctx context.Context, r store.Request) (store.Answer, error) 
 	if r.Action == bucket.Take && r.Moves() {
 		s.times = append(s.times, max(1, r.Times))
 	}
+	before, after, fails := s.before, s.after, s.fails
 	s.mu.Unlock()
-	time.Sleep(s.before)
-	if s.fails != nil {
-		return store.Answer{}, s.fails()
+	time.Sleep(before)
+	if fails != nil {
+		return store.Answer{}, fails()
 	}
 	a, err := s.JointStore.Do(ctx, r)
-	time.Sleep(s.after)
+	time.Sleep(after)
 	return a, err
 }
 
@@ -118,10 +125,10 @@ func TestALeaseLasts100msFromWhenItsCallWasSent(t *testing.T) {
 			run(t, func(p *process) {
 				p.busy()
 				p.takes(30)
-				p.remote.before, p.remote.after = took[0], took[1]
+				p.remote.late(took[0], took[1])
 				sent := time.Now()
 				p.takes(1)
-				p.remote.before, p.remote.after = 0, 0
+				p.remote.late(0, 0)
 				time.Sleep(time.Until(sent.Add(100*time.Millisecond - 1)))
 				assert.Equal(t, core.FromLease, p.takes(1), "the lease is used for 100 ms")
 				assert.Less(t, p.left(), capacity-p.used, "premise: it is not used up")
@@ -135,9 +142,9 @@ func TestALeaseLasts100msFromWhenItsCallWasSent(t *testing.T) {
 		run(t, func(p *process) {
 			p.busy()
 			p.takes(30)
-			p.remote.after = 100 * time.Millisecond
+			p.remote.late(0, 100*time.Millisecond)
 			p.takes(1)
-			p.remote.after = 0
+			p.remote.late(0, 0)
 			assert.Equal(t, capacity-p.used, p.left(), "the lease comes back as it comes")
 			assert.Equal(t, core.FromStore, p.takes(1))
 			p.idle()
@@ -317,14 +324,14 @@ func TestACallerWhoLeavesTakesNothing(t *testing.T) {
 	run(t, func(p *process) {
 		p.busy()
 		p.takes(30)
-		p.remote.after = 50 * time.Millisecond
+		p.remote.late(0, 50*time.Millisecond)
 		ctx, leave := context.WithTimeout(p.Context(), 10*time.Millisecond)
 		defer leave()
 		_, err := p.AllowN(ctx, "k", 3)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		_, err = p.AllowN(ctx, "k", 3)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		p.remote.after = 0
+		p.remote.late(0, 0)
 		time.Sleep(50 * time.Millisecond)
 		assert.Equal(t, core.FromLease, p.takes(30), "the lease is there")
 		p.idle()
@@ -336,7 +343,7 @@ func TestACallerWhoLeavesTakesNothing(t *testing.T) {
 func TestACrowdDoesNotWaitInTurns(t *testing.T) {
 	run(t, func(p *process) {
 		p.busy()
-		p.remote.after = 10 * time.Millisecond
+		p.remote.late(0, 10*time.Millisecond)
 		p.takes(30)
 		p.remote.times = nil
 		began := time.Now()
@@ -395,7 +402,8 @@ func TestACallThatFails(t *testing.T) {
 			run(t, func(p *process) {
 				p.busy()
 				p.takes(30)
-				p.remote.before, p.remote.fails = 10*time.Millisecond, fails
+				p.remote.late(10*time.Millisecond, 0)
+				p.remote.fails = fails
 				var all sync.WaitGroup
 				for range 64 {
 					all.Go(func() {
@@ -416,10 +424,10 @@ func TestACallThatFails(t *testing.T) {
 func TestGiveBackEndsAllLeases(t *testing.T) {
 	run(t, func(p *process) {
 		p.busy()
-		p.remote.before = time.Second
+		p.remote.late(time.Second, 0)
 		p.leases.GiveBack()
 		assert.Equal(t, capacity-p.used, p.left(), "all tokens are there when GiveBack returns")
-		p.remote.before = 0
+		p.remote.late(0, 0)
 		p.idle()
 	}, noRefill)
 }

@@ -29,7 +29,7 @@ import (
 // estimates.
 func rulesOnSlots(t *testing.T) {
 	t.Helper()
-	if !slices.ContainsFunc([]string{"slot", "estimate", "share", "several_charges"}, func(about string) bool { return strings.Contains(t.Name(), about) }) {
+	if !slices.ContainsFunc([]string{"slot", "estimate", "several_keys"}, func(about string) bool { return strings.Contains(t.Name(), about) }) {
 		t.Skip("not about slots")
 	}
 }

@@ -120,10 +120,7 @@ func (s *Memory) Answer(r *Request, a *Answer) error {
 // sh.mu is held.
 func (s *Memory) decideAt(sh *shard, hash uint64, r *Request, a *Answer, now int64) error {
 	i := sh.find(hash, r.class, r.key)
-	if i >= 0 {
-		sh.uses++
-		sh.entries[i].rank[use] = sh.uses
-	}
+	sh.touch(i)
 	b := sh.load(i)
 	if bucket.Decide(now, b, &r.Request, a) {
 		s.put(sh, hash, r, i, b, now)
@@ -271,7 +268,9 @@ func (s *Memory) DoTogether(_ context.Context, requests []Request) ([]Answer, er
 	for i := range requests {
 		r := &requests[i]
 		sh := s.shard(hashes[i])
-		b := sh.load(sh.find(hashes[i], r.class, r.key))
+		entry := sh.find(hashes[i], r.class, r.key)
+		sh.touch(entry)
+		b := sh.load(entry)
 		buckets[i] = bucket.Bucket{Expires: b.Expires, Records: slices.Clone(b.Records), Holds: slices.Clone(b.Holds)}
 		asked[i] = &r.Request
 	}

@@ -82,6 +82,14 @@ func (sh *shard) load(i int32) *bucket.Bucket {
 	return b
 }
 
+// touch notes that entry i, if there is one, is used now.
+func (sh *shard) touch(i int32) {
+	if i >= 0 {
+		sh.uses++
+		sh.entries[i].rank[use] = sh.uses
+	}
+}
+
 func (sh *shard) setFull(i int32, at int64) {
 	before := sh.entries[i].rank[full]
 	if sh.entries[i].rank[full] = at; at < before {

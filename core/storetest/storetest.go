@@ -13,16 +13,12 @@
 package storetest
 
 import (
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bounded"
 )
-
-// longest bounds the check of a rule, whatever it waits for.
-var longest = time.Minute
 
 // Run checks the stores that open returns against every rule of [core.Store].
 // Each rule is a subtest with the rule's name. Run calls open once for each
@@ -37,91 +33,82 @@ var longest = time.Minute
 // fails its rule after a minute.
 func Run(t *testing.T, open func(t *testing.T, clock func() time.Time) core.Store) {
 	t.Helper()
-	for _, r := range slices.Concat(takeRules, refillRules, clockRules, rangeRules, refundRules, reserveRules, waitRules,
-		unitRules, calendarRules, definitionRules, deployRules, keyRules, concurrencyRules, jointRules,
-		slotRules, estimateRules) {
+	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			c := &testClock{now: start}
-			store := open(t, c.Now)
-			bounded.Check(t, r.name, longest, func(t testing.TB) { r.check(&subject{TB: t, clock: c, store: store}) })
+			r.of(t, open(t, c.Now), c, time.Minute)
 		})
 	}
 }
 
-// storeRule is one rule that stores must keep.
-type storeRule struct {
+// rule is one rule that stores must keep.
+type rule struct {
 	name  string
-	check func(*subject)
+	check func(s *subject)
 }
 
-// subject is the store that one rule tests.
-type subject struct {
-	testing.TB
-	clock *testClock
-	store core.Store
+// of checks the rule of a store. A check that hangs fails after most.
+func (r rule) of(t testing.TB, store core.Store, c *testClock, most time.Duration) {
+	bounded.Check(t, r.name, most, func(t testing.TB) {
+		r.check(&subject{TB: t, rule: r.name, clock: c, store: store})
+	})
 }
 
-// key is the key of rules that use only one.
-const key = "user"
+var rules = []rule{
+	// One decision: take.go
+	{"a granted request takes its cost once", grantTakesCost},
+	{"a denied request takes nothing", denialTakesNothing},
+	{"a peek takes nothing", peekTakesNothing},
+	{"every limit gives its cost, or none does", allOrNothing},
+	{"as many tokens are taken as there are", atMostTakesWhatIsThere},
+	{"twelve limits are kept, and answered apart", manyLimits},
 
-// limiter returns a limiter of the policy "api". It fails closed, so that the
-// test sees errors of the store.
-func (s *subject) limiter(limits ...core.Limit) *core.Limiter {
-	s.Helper()
-	return s.limiterOf("api", limits...)
-}
+	// Time: window.go, delays.go
+	{"no window admits more than MaxIn", windowsAdmitMaxIn},
+	{"RetryAfter suffices, and nothing less does", retryAfterIsExact},
+	{"a bucket is full after ResetAfter, not before", resetAfterIsExact},
+	{"state is kept until its last limit is full", keptUntilFull},
 
-func (s *subject) limiterOf(policy string, limits ...core.Limit) *core.Limiter {
-	s.Helper()
-	l, err := core.NewLimiter(s.store, core.Policy{Name: policy, Limits: limits, OnFailure: core.FailClosed})
-	if err != nil {
-		s.Fatalf("NewLimiter: %v", err)
-	}
-	return l
-}
+	// The clock: clock.go
+	{"a clock set back gives, takes and stops nothing", setBackChangesNothing},
+	{"a clock set back leaves slots their remaining time", setBackKeepsHolds},
+	{"a period begins by the store's clock", periodsByTheClock},
+	{"a clock out of range is only an error", clockOutOfRange},
 
-// take takes cost tokens of key.
-func (s *subject) take(l *core.Limiter, cost int64) core.Result {
-	s.Helper()
-	res, err := l.AllowN(s.Context(), key, cost)
-	if err != nil {
-		s.Fatalf("AllowN(%d): %v", cost, err)
-	}
-	return res
-}
+	// Limits that change: change.go
+	{"what was used stays used under another capacity", capacityChanges},
+	{"a lower capacity makes no debt", lowerCapacity},
+	{"a changed rate counts from the last write", rateChanges},
+	{"limits that a version lacks keep their tokens", versionsKeepOthersTokens},
 
-// grants checks that a request for cost tokens is allowed and leaves the given
-// number.
-func (s *subject) grants(l *core.Limiter, cost, left int64, rule string) {
-	s.Helper()
-	if res := s.take(l, cost); !res.Allowed || res.Remaining != left || res.RetryAfter != 0 {
-		s.Errorf("%s: AllowN(%d) = allowed %v, %d left, retry after %v; want allowed, %d left", rule,
-			cost, res.Allowed, res.Remaining, res.RetryAfter, left)
-	}
-}
+	// Tokens that are given back: back.go, reserve.go
+	{"a refund fills a bucket, and no further", refundFills},
+	{"a debit makes a debt, which is paid first", debitMakesDebt},
+	{"an undo gives back what was taken", undoGivesBack},
+	{"reservations are due in turn", reservationsInTurn},
+	{"a cancel gives back what nobody reserved behind it", cancelGivesBack},
 
-// denies checks that a request for cost tokens is denied, with the given number
-// left and the given RetryAfter.
-func (s *subject) denies(l *core.Limiter, cost, left int64, retry time.Duration, rule string) {
-	s.Helper()
-	if res := s.take(l, cost); res.Allowed || res.Remaining != left || res.RetryAfter != retry {
-		s.Errorf("%s: AllowN(%d) = allowed %v, %d left, retry after %v; want denied, %d left, retry after %v", rule,
-			cost, res.Allowed, res.Remaining, res.RetryAfter, left, retry)
-	}
-}
+	// Holds: slots.go, estimates.go
+	{"no more slots are in use than there are", slotsInUse},
+	{"a released slot is free at once, and once", slotReleased},
+	{"a slot comes back after MaxHold, not before", slotComesBack},
+	{"Hold keeps a slot for another MaxHold", holdKeepsSlot},
+	{"a lost slot is held again only if free", lostSlot},
+	{"an estimate comes back after MaxHold, once", estimateComesBack},
+	{"a settlement charges the use, and frees no slot", settlementCharges},
 
-// holds checks that the key's tightest limit has so many tokens.
-func (s *subject) holds(l *core.Limiter, left int64, rule string) {
-	s.Helper()
-	if res := s.take(l, 0); res.Remaining != left {
-		s.Errorf("%s: %d tokens are left, want %d", rule, res.Remaining, left)
-	}
-}
+	// The interface: joint.go, atomic.go, context.go, keys.go, reset.go, state.go
+	{"several keys give together, or none does", jointlyAllOrNothing},
+	{"concurrent requests get exactly the capacity", exactUnderConcurrency},
+	{"concurrent refunds lose nothing", refundedUnderConcurrency},
+	{"concurrent requests on a running clock get MaxIn", boundedOnRunningClock},
+	{"concurrent joint requests get exactly the capacity", jointUnderConcurrency},
+	{"a call whose context has ended returns its error", endedContext},
+	{"every policy and key has its own bucket", addressesKeptApart},
+	{"a kept key is cloned", keysCloned},
+	{"a reset fills its bucket, and no other", resetFills},
+	{"State shows what is kept, and changes nothing", stateShows},
 
-// no checks that err is nil.
-func (s *subject) no(err error) {
-	s.Helper()
-	if err != nil {
-		s.Fatal(err)
-	}
+	// All of that in random order: history.go
+	{"any history is answered as Request.Decide answers", historyAlike},
 }

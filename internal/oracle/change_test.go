@@ -8,24 +8,42 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// changeKey refunds or debits requests of a key.
+// reset forgets a key, on every side: it is full, and nothing is held.
+func (p *player) reset(q request) {
+	p.change(q, nil, 0)
+	for _, l := range p.accounts[q.key].ledgers {
+		for _, e := range l.events {
+			e.tokens, e.holding = 0, nil
+		}
+		for _, h := range l.holdings {
+			p.order++
+			h.ended, h.sure, h.order = true, 0, p.order
+		}
+		l.meter = meter{}
+	}
+	v := p.ask(request{kind: peek, process: q.process, version: q.version, key: q.key})
+	p.require(v.reset == 0, "after a Reset a bucket is full", "%+v: %+v", q, v)
+}
+
+// changeKey refunds or debits requests and tokens of a key.
 func (p *player) changeKey(q request) {
 	a := p.accounts[q.key]
 	charged := make([]int64, len(a.limits(q.version)))
 	for i, d := range a.limits(q.version) {
-		switch {
-		case !d.countsRequests() || d.slots():
+		switch n := d.cost(q.requests, q.tokens); {
+		case d.slots():
 		case q.kind == refund:
-			charged[i] = -q.requests
-		case a.ledgers[i].mayOwe(q.requests - p.levelsOf(a, q.process, q.version)[i]):
-			charged[i] = q.requests
+			charged[i] = -n
+		case a.of[q.version][i].mayOwe(n - p.levelsOf(a, q.process, q.version)[i]):
+			charged[i] = n
 		default:
 			return
 		}
 	}
 	p.change(q, nil, 0)
+	a.use(q.version, p.now, charged)
 	for i, d := range a.limits(q.version) {
-		p.chargeOf(a.ledgers[i], d, charged[i])
+		p.chargeOf(a.of[q.version][i], d, charged[i])
 	}
 	p.ask(request{kind: peek, process: q.process, version: q.version, key: q.key})
 }
@@ -45,6 +63,7 @@ func (p *player) chargeOf(l *ledger, d *definition, tokens int64) {
 	if tokens == 0 {
 		return
 	}
+	l.owed = l.owed || tokens > 0
 	p.note(l, event{kind: charged, tokens: tokens})
 	for _, e := range l.events {
 		if tokens < 0 && e.kind == reserved && e.at > p.now { // they may be used beside it
@@ -52,6 +71,18 @@ func (p *player) chargeOf(l *ledger, d *definition, tokens int64) {
 		}
 	}
 	l.meter.take(d, p.now, tokens)
+}
+
+// changeNothing undoes, settles or releases a decision that took nothing.
+func (p *player) changeNothing(k kind) {
+	t := p.refused
+	q := request{kind: k, process: t.process, version: t.version, key: t.key, countsTokens: t.any(t.version, (*definition).countsTokens)}
+	if k == settle && !q.countsTokens {
+		return
+	}
+	failed := p.each(q, func(s *side) []view { return []view{{failed: s.change(p.history, q, t, 0)}} })[0].failed
+	p.require(failed == nil, "a decision that took nothing gives nothing back", "%+v: %v", q, failed)
+	p.ask(request{kind: peek, process: t.process, version: t.version, key: t.key})
 }
 
 // changeDecision undoes, settles or releases what a decision took, prolongs what
@@ -94,6 +125,13 @@ func (p *player) changeDecision(k kind, t *decision, version int, r *rand.Rand) 
 // end notes that a decision is undone, settled or released, of which so many
 // tokens were used.
 func (p *player) end(t *decision, k kind, used int64) {
+	back := make([]int64, len(t.costs)) // of limits that hold nothing
+	for i, d := range t.limits(t.version) {
+		if !t.ended && !d.holds() && k != release && (k != settle || d.countsTokens()) {
+			back[i] = used - t.costs[i]
+		}
+	}
+	t.use(t.version, p.now, back)
 	for i, d := range t.limits(t.version) {
 		l, h := t.ledgers[i], t.holdings[i]
 		switch {
@@ -158,7 +196,7 @@ func (p *player) prolong(t *decision, failed error) {
 			t.holdings[i] = p.holdOf(t.ledgers[i], d, h.tokens)
 		default:
 			p.tookOf(t, i, d)
-			least, _ := t.ledgers[i].held(p.now)
+			least, _ := t.ledgers[i].held(p.now, d)
 			p.require(!d.slots() || least <= d.Capacity, slotsPromise, "limit %d of %s: %d are used", i, t.key, least)
 		}
 	}
@@ -171,15 +209,23 @@ func (p *player) cancel(t *decision) {
 	if t.ended {
 		return
 	}
-	t.ended, t.due = true, min(t.due, p.now)
+	t.ended = true
 	for i, d := range t.limits(t.version) {
-		switch e := t.events[i]; {
-		case e == nil:
+		e, l := t.events[i], t.ledgers[i]
+		if e == nil {
+			continue
+		}
+		meter := l.meter
+		if d.exact {
+			meter.cancel(d, p.now, e.at, t.costs[i])
+		}
+		switch {
 		case e.at <= p.now || e.tokens == 0 || e.stretch != p.stretch:
-			p.chargeOf(t.ledgers[i], d, -t.costs[i])
+			p.chargeOf(l, d, -t.costs[i])
 		default:
 			e.tokens = 0
 		}
+		l.meter = meter
 	}
 }
 
@@ -208,22 +254,23 @@ func (p *player) reserve(q request) {
 	if !v.allowed {
 		return
 	}
-	t.due = p.now + v.delay.Microseconds()
 	t.reserved, t.levels, p.denied = true, nil, nil
 	for i, n := range t.costs {
 		e := event{tokens: n}
 		if v.delay > 0 {
-			e.kind, e.at = reserved, t.due
+			e.kind, e.at = reserved, p.now+v.delay.Microseconds()
 		}
 		// It may exceed by its tokens on the limits that were not the last to have
 		// them, by another version's larger capacity, and by the step of a
 		// definition that is rounded.
-		if v.delay > 0 && (t.turns || len(t.costs) > 1 || !t.ledgers[i].defs[0].exact) {
+		if v.delay > 0 && (t.turns || retry.limits[i].retry < v.delay || !t.ledgers[i].defs[0].exact) {
 			e.tokens = 0
 		}
-		if n > 0 {
-			t.events[i] = p.note(t.ledgers[i], e)
+		if l := t.ledgers[i]; n > 0 {
+			t.events[i] = p.note(l, e)
+			l.meter.take(l.defs[q.version], p.now, n)
 		}
 	}
+	p.leavesTheRest(t.account, q.version, v)
 	p.allowed = append(p.allowed, t)
 }

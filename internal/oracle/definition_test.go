@@ -108,6 +108,14 @@ func (d *definition) position(at int64) int64 {
 	return d.period.number
 }
 
+// every returns how many positions there are from one step to the next.
+func (d *definition) every() int64 {
+	if d.stepped() {
+		return d.step
+	}
+	return 1
+}
+
 // next returns the first step of an Aligned definition after an instant.
 func (d *definition) next(at int64) int64 {
 	if !d.calendar() {

@@ -15,8 +15,10 @@ import (
 type history struct {
 	limits    map[string][][]core.Limit // by policy and version; mostly there is one
 	setPolicy bool                      // versions change by SetPolicy, not WithLimits
+	forgets   bool                      // a store may forget a key that is full
 	expires   bool                      // keys of Redis expire by the history's clock
 	greedy    bool                      // it mostly asks for all that is left
+	oneShard  bool                      // a MemoryStore has all keys under one lock
 	start     int64
 	ops       []op
 }
@@ -42,6 +44,8 @@ const (
 	settle   kind = "settle"
 	release  kind = "release"
 	hold     kind = "hold"
+	reset    kind = "reset"
+	fresh    kind = "fresh" // a request of another key
 	retry    kind = "retry" // wait RetryAfter
 	rest     kind = "rest"  // wait ResetAfter
 	move     kind = "move"  // the clock
@@ -55,16 +59,20 @@ func draw(seed uint64) *history {
 		limits:    map[string][][]core.Limit{"b": {{drawLimit(r).WithName("sole")}}},
 		setPolicy: chance(r, 0.5),
 		greedy:    chance(r, 0.4),
-		start:     time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro() + r.Int64N(20*365*day),
+		start:     time.Date(pick(r, 2020, 2020, 2020, 1971, 2080), 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro() + r.Int64N(20*365*day),
 	}
 	a := drawLimits(r)
 	h.limits["a"] = [][]core.Limit{a}
 	if chance(r, 0.25) {
-		next := vary(r, a)
-		for ; !remember(a, next); next = vary(r, a) {
+		versions := [][]core.Limit{a, vary(r, a), vary(r, a)}
+		for ; !remember(versions...); versions = [][]core.Limit{a, vary(r, a), vary(r, a)} {
 			a = drawLimits(r)
 		}
-		h.limits["a"], h.limits["b"] = [][]core.Limit{a, next}, append(h.limits["b"], h.limits["b"][0])
+		h.limits["a"] = versions[:pick(r, 2, 2, 3)]
+		h.setPolicy = h.setPolicy && sameUnits(h.limits["a"])
+		for len(h.limits["b"]) < len(h.limits["a"]) {
+			h.limits["b"] = append(h.limits["b"], h.limits["b"][0])
+		}
 	}
 	kinds := []kind{allow, allow, allow, allow, move, move, move, move, retry, rest}
 	for _, k := range []kind{atMost, together, peek, reserve, cancel, refund, debit, undo, settle} {
@@ -72,15 +80,18 @@ func draw(seed uint64) *history {
 			kinds = append(kinds, k, k)
 		}
 	}
-	if slices.ContainsFunc(a, func(l core.Limit) bool { return define(l).holds() }) {
+	if slices.ContainsFunc(slices.Concat(h.limits["a"]...), func(l core.Limit) bool { return define(l).holds() }) {
 		kinds = append(kinds, release, release, settle, settle, hold)
 	}
 	if chance(r, 0.15) {
 		kinds = append(kinds, back)
 	}
-	// A key that has expired decides as a full one for the definition that wrote
-	// it last, unless the clock is set back.
-	h.expires = len(h.limits["a"]) == 1 && !slices.Contains(kinds, back) && chance(r, 0.5)
+	// A key that has expired, or was dropped, decides as a full one for the
+	// definition that wrote it last, unless the clock is set back.
+	if h.forgets = !slices.Contains(kinds, back) && (len(h.limits["a"]) == 1 || chance(r, 0.5)); h.forgets {
+		h.expires, h.oneShard = chance(r, 0.5), chance(r, 0.5)
+		kinds = append(kinds, pick(r, allow, reset, fresh))
+	}
 	for range 20 + r.IntN(100) {
 		h.ops = append(h.ops, op{pick(r, kinds...), r.Uint64()})
 	}
@@ -92,7 +103,7 @@ func draw(seed uint64) *history {
 func drawLimits(r *rand.Rand) (limits []core.Limit) {
 	drawHold := func() time.Duration { return pick(r, time.Millisecond, time.Second, time.Minute, 24*time.Hour) }
 	maxHold, one := drawHold(), chance(r, 0.6) // for all
-	for i := range pick(r, 1, 1, 1, 2, 3) {
+	for i := range pick(r, 1, 1, 1, 2, 2, 3, 5) {
 		l := drawLimit(r)
 		if !one {
 			maxHold = drawHold()
@@ -110,10 +121,13 @@ func drawLimits(r *rand.Rand) (limits []core.Limit) {
 	return limits
 }
 
+// mostTokens is the largest capacity.
+const mostTokens = 999_999_999_999_999
+
 // drawLimit draws a limit of requests that refills.
 func drawLimit(r *rand.Rand) core.Limit {
 	l := core.Limit{
-		Capacity: pick(r, 1+r.Int64N(10), 1+r.Int64N(10), 1+r.Int64N(1000), 1+r.Int64N(1e12)),
+		Capacity: pick(r, 1+r.Int64N(10), 1+r.Int64N(10), 1+r.Int64N(1000), 1+r.Int64N(1e12), 1+r.Int64N(mostTokens)),
 		RefillInterval: pick(r, time.Microsecond, 250*time.Microsecond, time.Millisecond, time.Second, 7*time.Second, time.Minute,
 			time.Hour, time.Second/3+1, time.Duration(1000+r.Int64N(int64(time.Minute)))),
 		Mode: pick(r, core.Continuous, core.Stepped, core.Aligned),
@@ -156,24 +170,56 @@ func vary(r *rand.Rand, limits []core.Limit) []core.Limit {
 		}
 		limits[i].Capacity = max(1, int64(float64(l.Capacity)*pick(r, 1.0/30, 0.5, 1, 1.5, 30)))
 	}
-	if len(limits) > 1 && chance(r, 0.2) {
-		limits = limits[:len(limits)-1]
+	i := r.IntN(len(limits))
+	switch r.IntN(8) {
+	case 0:
+		if len(limits) > 1 {
+			limits = slices.Delete(limits, i, i+1)
+		}
+	case 1:
+		limits = slices.Insert(limits, i, drawLimit(r).WithName("new"))
+	case 2: // slots and tokens of one name are two limits
+		if l := limits[i]; l.Mode == core.Concurrent {
+			limits[i] = drawLimit(r).WithName(l.Name)
+		} else {
+			limits[i] = core.InFlight(1 + r.Int64N(5)).WithName(l.Name)
+		}
+	case 3:
+		slices.Reverse(limits)
 	}
 	return limits
 }
 
 // remember reports whether a bucket under one version remembers all that the
-// other one took. Stores count in whole numbers below 2^51, and in no step more
+// others took. Stores count in whole numbers below 2^51, and in no step more
 // than a full bucket.
-func remember(a, b []core.Limit) bool {
-	for i := range b {
-		d, e := define(a[i]), define(b[i])
-		most := max(d.Capacity, e.Capacity)
-		if !d.slots() && (most > 1e6 || !d.exact || !e.exact || d.capped || e.capped || max(d.den, e.den) > 1<<49/most) {
+func remember(versions ...[]core.Limit) bool {
+	most, finest := int64(0), int64(0)
+	for _, limits := range versions {
+		if !valid(limits...) {
 			return false
 		}
+		for _, l := range limits {
+			if d := define(l); !d.slots() {
+				if !d.exact || d.capped {
+					return false
+				}
+				most, finest = max(most, d.Capacity), max(finest, d.den)
+			}
+		}
 	}
-	return valid(b...)
+	return most <= 1e6 && finest <= 1<<49/max(1, most)
+}
+
+// sameUnits reports whether all versions count the same units. SetPolicy refuses
+// one that no longer counts what callers take.
+func sameUnits(versions [][]core.Limit) bool {
+	counts := func(limits []core.Limit, tokens bool) bool {
+		return slices.ContainsFunc(limits, func(l core.Limit) bool { return (l.Unit == "tokens") == tokens })
+	}
+	return !slices.ContainsFunc(versions, func(limits []core.Limit) bool {
+		return counts(limits, true) != counts(versions[0], true) || counts(limits, false) != counts(versions[0], false)
+	})
 }
 
 // valid reports whether a policy may have the limits.

@@ -3,15 +3,23 @@ package oracle
 import (
 	"cmp"
 	"slices"
+
+	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 // account is what the oracle knows of one key.
 type account struct {
 	key      string
-	ledgers  []*ledger // by limit
-	turns    bool      // versions decide in turns
-	reserved bool      // there was a reservation
-	setBack  bool      // the clock was set back
+	ledgers  []*ledger   // by limit
+	of       [][]*ledger // by version, in the order of its limits
+	turns    bool        // versions decide in turns
+	reserved bool        // there was a reservation
+	setBack  bool        // the clock was set back
+	untold   bool        // totals don't tell any more what is used
+
+	// The store may forget a key that is full for the version that wrote it last,
+	// and not for another one.
+	forgotten bool
 
 	levels []int64 // that a version saw at an instant; nil if they have changed
 	seenBy int
@@ -20,10 +28,14 @@ type account struct {
 
 // ledger is what the oracle has seen of one limit of a key.
 type ledger struct {
+	name     string
+	slots    bool
 	defs     []*definition // by version; nil where the limit is missing
 	events   []*event
 	holdings []*holding
 	meter    meter
+	total    total // while versions decide in turns
+	owed     bool  // more may have been charged than was there
 }
 
 // event is tokens of a limit, and when they count.
@@ -57,25 +69,33 @@ type holding struct {
 
 // newAccount returns the account of a key that limits, by version, decide.
 func newAccount(key string, versions [][]*definition) *account {
-	a := &account{key: key, turns: len(versions) > 1}
-	for i := range versions[0] {
-		l := &ledger{defs: make([]*definition, len(versions))}
-		for v, limits := range versions {
-			if i < len(limits) { // a version may lack the last ones
-				l.defs[v] = limits[i]
-			}
+	a := &account{key: key, turns: len(versions) > 1, of: make([][]*ledger, len(versions))}
+	for v, limits := range versions {
+		for _, d := range limits {
+			l := a.ledger(d, len(versions))
+			l.defs[v] = d
+			a.of[v] = append(a.of[v], l)
 		}
-		a.ledgers = append(a.ledgers, l)
 	}
 	return a
 }
 
-// limits returns the definitions of a version: those of the first ledgers.
+// ledger returns the ledger of a limit, which versions know by its name. Slots
+// and tokens of one name are two limits.
+func (a *account) ledger(d *definition, versions int) *ledger {
+	i := slices.IndexFunc(a.ledgers, func(l *ledger) bool { return l.name == d.Name && l.slots == d.slots() })
+	if i >= 0 {
+		return a.ledgers[i]
+	}
+	l := &ledger{name: d.Name, slots: d.slots(), defs: make([]*definition, versions)}
+	a.ledgers = append(a.ledgers, l)
+	return l
+}
+
+// limits returns the definitions of a version.
 func (a *account) limits(version int) (defs []*definition) {
-	for _, l := range a.ledgers {
-		if d := l.defs[version]; d != nil {
-			defs = append(defs, d)
-		}
+	for _, l := range a.of[version] {
+		defs = append(defs, l.defs[version])
 	}
 	return defs
 }
@@ -89,12 +109,41 @@ func (a *account) any(version int, such func(*definition) bool) bool {
 // decide in turns, a decision of one can change how the other one sees what is
 // reserved or held.
 func (a *account) simple() bool {
-	return !a.turns || !a.reserved && !a.any(0, (*definition).holds)
+	holds := func(l *ledger) bool {
+		return slices.ContainsFunc(l.defs, func(d *definition) bool { return d != nil && d.holds() })
+	}
+	return !a.turns || !a.forgotten && !a.reserved && !slices.ContainsFunc(a.ledgers, holds)
 }
 
 // metered reports whether a meter knows the level of a limit.
 func (a *account) metered(d *definition) bool {
-	return d.exact && !a.turns && !a.reserved && !a.setBack && !d.slots() && !(d.stepped() && d.holds())
+	return d.exact && !a.turns && !a.setBack && !d.slots() && !(d.stepped() && d.holds())
+}
+
+// totaled reports whether totals tell what versions in turns have left.
+func (a *account) totaled() bool {
+	told := func(l *ledger) bool {
+		return !slices.ContainsFunc(l.defs, func(d *definition) bool {
+			return d != nil && (!d.exact || d.holds() || d.stepped())
+		})
+	}
+	return a.turns && !a.untold && !a.forgotten && !a.reserved && !a.setBack && !slices.ContainsFunc(a.ledgers, func(l *ledger) bool { return !told(l) })
+}
+
+// use notes that a version took tokens of its limits; of a negative number, that
+// they came back. If it took nothing, nothing is written, and its rate does not
+// count.
+func (a *account) use(version int, now int64, tokens []int64) {
+	moves := false
+	for i, l := range a.of[version] {
+		moves = moves || tokens[i] > 0 || tokens[i] < 0 && l.total.until(l.defs[version], now).used > 0
+	}
+	for i, l := range a.of[version] {
+		if d := l.defs[version]; moves && !d.slots() {
+			l.total = l.total.until(d, now)
+			l.total.used = max(0, l.total.used+float64(tokens[i]))
+		}
+	}
 }
 
 func (l *ledger) add(e *event) *event {
@@ -108,9 +157,11 @@ func (l *ledger) add(e *event) *event {
 	return e
 }
 
-// held returns how many tokens are held, at least and at most.
-func (l *ledger) held(now int64) (least, most int64) {
+// held returns how many tokens are held, at least and at most: where the clock
+// was set back, for no longer than from now.
+func (l *ledger) held(now int64, d *definition) (least, most int64) {
 	for _, h := range l.holdings {
+		h.end = min(h.end, now+d.hold)
 		if !h.ended && h.sure > now {
 			least += h.tokens
 		}
@@ -119,6 +170,16 @@ func (l *ledger) held(now int64) (least, most int64) {
 		}
 	}
 	return least, most
+}
+
+// largest returns the largest capacity of all versions.
+func (l *ledger) largest() (capacity int64) {
+	for _, d := range l.defs {
+		if d != nil {
+			capacity = max(capacity, d.Capacity)
+		}
+	}
+	return capacity
 }
 
 // mayOwe reports whether a bucket may owe so much: under every version at least
@@ -172,10 +233,10 @@ func (e *event) countsUntil(last *event) int64 {
 // versions in turns the largest capacity and the fastest rate count, for the
 // longest step more.
 func (l *ledger) exceeded(tokens int64, first, last *event, more int64) bool {
-	capacity, longest, versions := int64(0), int64(0), 0
+	capacity, longest, versions := l.largest(), int64(0), 0
 	for _, d := range l.defs {
 		if d != nil {
-			capacity, longest, versions = max(capacity, d.Capacity), max(longest, d.step), versions+1
+			longest, versions = max(longest, d.step), versions+1
 		}
 	}
 	return !slices.ContainsFunc(l.defs, func(d *definition) bool {
@@ -194,7 +255,7 @@ func (l *ledger) exceeded(tokens int64, first, last *event, more int64) bool {
 }
 
 // meter is the bucket of an exact definition, as it is documented. It knows
-// neither reservations nor versions nor a clock that is set back.
+// neither versions nor a clock that is set back.
 type meter struct {
 	used int64 // in parts of 1/den token; above the capacity: a debt
 	at   int64 // the last step that has counted: an instant if Stepped, else a position
@@ -202,10 +263,7 @@ type meter struct {
 
 // refill counts the steps until an instant.
 func (m *meter) refill(d *definition, now int64) {
-	now, step := d.position(now), int64(1)
-	if d.stepped() {
-		step = d.step
-	}
+	now, step := d.position(now), d.every()
 	if steps := (now - m.at) / step; m.used > 0 && steps < ceil(m.used, d.num) {
 		m.used -= steps * d.num
 		m.at += steps * step
@@ -222,11 +280,68 @@ func (m *meter) take(d *definition, now, tokens int64) {
 	}
 }
 
+// cancel gives back tokens that were reserved for an instant, but for those that
+// refill from then on until the debt is paid: they are reserved behind it.
+func (m *meter) cancel(d *definition, now, due, tokens int64) {
+	m.refill(d, now)
+	due, now = d.position(due), d.position(now)
+	if debt := m.used - d.Capacity*d.den; debt > 0 {
+		now = m.at + ceil(debt, d.num)*d.every()
+	}
+	steps := max(0, (now-m.at)/d.every()-floor(due-m.at, d.every()))
+	if steps < ceil(tokens*d.den, d.num) {
+		m.used = max(0, m.used-(tokens*d.den-steps*d.num))
+	}
+}
+
 // level returns how many whole tokens are left, below 0 for a debt.
 func (m *meter) level(d *definition, now, held int64) int64 {
 	m.refill(d, now)
 	return d.Capacity - held - ceil(m.used, d.den)
 }
 
+// total is the tokens of a limit that versions in turns have used, with those
+// that a smaller capacity has cut: all is used where the capacity is largest. A
+// rate counts from the last write.
+type total struct {
+	used float64
+	at   int64
+}
+
+// until is the total at an instant, as a version refills it.
+func (t total) until(d *definition, now int64) total {
+	at, clock := t.at, now
+	var steps int64
+	switch {
+	case d.calendar():
+		first := d.position(at)
+		if at > d.period.from {
+			first, at = first+1, d.period.to
+		}
+		steps = max(0, d.position(now)-first)
+		clock = d.period.from
+	case d.Mode == core.Aligned:
+		at, clock = ceil(at, d.step)*d.step, floor(now, d.step)*d.step
+		fallthrough
+	default:
+		steps = max(0, (clock-at)/d.step)
+	}
+	if steps > 0 {
+		at, t.used = clock, max(0, t.used-float64(steps)*float64(d.num)/float64(d.den))
+	}
+	if t.at = min(at, now); t.used < 1e-6 {
+		t = total{at: max(t.at, clock)}
+	}
+	return t
+}
+
 // ceil returns a/b, rounded up, of a from 0.
 func ceil(a, b int64) int64 { return a/b + min(1, a%b) }
+
+// floor returns a/b, rounded down.
+func floor(a, b int64) int64 {
+	if a < 0 {
+		return -ceil(-a, b)
+	}
+	return a / b
+}

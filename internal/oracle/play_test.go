@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -23,7 +24,8 @@ type player struct {
 	sides    []*side
 	accounts map[string]*account // by key
 	allowed  []*decision
-	denied   *denial // the last decision, unless it was allowed
+	denied   *denial   // the last decision, unless it was allowed
+	refused  *decision // the last one that took nothing
 
 	decisions int       // that were made, with peeks
 	log       *[]string // nil: nobody reads it
@@ -35,8 +37,10 @@ type request struct {
 	process, version int
 	key              string
 	requests, tokens int64
-	countsTokens     bool  // a limit does
-	other            int64 // together: requests of key b
+	countsTokens     bool   // a limit does
+	other            int64  // together: requests of key b
+	twice            int64  // together: how many of requests are a second charge of the key
+	fresh            string // what makes it another key, which nobody has used
 }
 
 // denial is a denied request. It holds while its accounts don't change.
@@ -50,10 +54,10 @@ type denial struct {
 type decision struct {
 	*account
 	process, version int
-	costs            []int64 // by limit
+	ledgers          []*ledger // of the version's limits
+	costs            []int64   // by limit
 	results          []*core.Result
 	reservations     []*core.Reservation // nil if it is none
-	due              int64               // of a reservation
 	events           []*event            // by limit; nil: nothing counts
 	holdings         []*holding          // by limit; nil: nothing is held
 	ended, released  bool                // undone, settled or canceled; its slots are released
@@ -100,6 +104,11 @@ const farthest = 50 * 365 * 24 * time.Hour
 
 // play plays a history, and returns how many decisions were made.
 func (h *history) play(clients [2]*redis.Client, log *[]string) (decisions int, failed *broken) {
+	if clients[0] != nil && len(h.limits["a"]) > 1 { // the stores forget at different times
+		alike := *h
+		alike.forgets, alike.expires, alike.oneShard = false, false, false
+		h = &alike
+	}
 	p := &player{history: h, now: h.start, accounts: make(map[string]*account), log: log}
 	for policy, versions := range h.limits {
 		defs := make([][]*definition, len(versions))
@@ -109,18 +118,35 @@ func (h *history) play(clients [2]*redis.Client, log *[]string) (decisions int, 
 			}
 		}
 		p.accounts[policy] = newAccount(policy, defs)
+		p.accounts[policy].forgotten = h.forgets && len(versions) > 1
 	}
 	defer p.open(clients)()
 	defer func() {
-		if b, is := recover().(broken); is {
+		switch b := recover().(type) {
+		case nil:
+		case broken:
 			decisions, failed = p.decisions, &b
+		default:
+			decisions, failed = p.decisions, &broken{"nothing panics", fmt.Sprintf("%v\n%s", b, debug.Stack())}
 		}
 	}()
+	if !h.forgets {
+		p.begin()
+	}
 	for _, o := range h.ops {
 		p.step(o)
 	}
 	p.windows()
 	return p.decisions, nil
+}
+
+// begin uses both keys, so that a MemoryStore drops none for the other one.
+func (p *player) begin() {
+	q := request{kind: together, key: "a", other: 1, countsTokens: p.accounts["a"].any(0, (*definition).countsTokens), tokens: 1}
+	if p.accounts["a"].any(0, (*definition).countsRequests) {
+		q.requests = 1
+	}
+	p.ask(q)
 }
 
 // step plays one step.
@@ -151,7 +177,10 @@ func (p *player) step(o op) {
 		}
 	case allow, atMost, together, reserve:
 		q.requests, q.tokens = p.amount(r, q, (*definition).countsRequests), p.amount(r, q, (*definition).countsTokens)
-		q.other = 1 + r.Int64N(p.accounts["b"].ledgers[0].defs[0].Capacity)
+		q.other = 1 + r.Int64N(p.accounts["b"].limits(0)[0].Capacity)
+		if o.kind == together && chance(r, 0.3) {
+			q.twice = r.Int64N(q.requests + 1)
+		}
 		switch {
 		case o.kind == reserve && q.requests > 0 && !a.any(q.version, (*definition).slots): // which nobody can reserve
 			p.reserve(q)
@@ -161,10 +190,28 @@ func (p *player) step(o op) {
 		case o.kind == allow, o.kind == together && q.key == "a":
 			p.ask(q)
 		}
-	case refund, debit:
-		if q.requests = r.Int64N(1 + p.amount(r, q, (*definition).countsRequests)); countsRequests {
-			p.changeKey(q)
+	case reset:
+		if p.forgets {
+			p.reset(q)
 		}
+	case fresh:
+		if !p.forgets {
+			return
+		}
+		if q.fresh, q.tokens = fmt.Sprint(o.seed), 1; countsRequests {
+			q.requests = 1
+		}
+		v := p.each(q, func(s *side) []view { whole, _ := s.decide(p.history, q); return []view{whole} })[0]
+		p.require(v.failed == nil && v.allowed, "a new bucket is full", "%+v: %+v", q, v)
+	case refund, debit:
+		q.requests, q.tokens = r.Int64N(1+p.amount(r, q, (*definition).countsRequests)), r.Int64N(1+p.amount(r, q, (*definition).countsTokens))
+		p.changeKey(q)
+	case undo, settle, release:
+		if p.refused != nil && chance(r, 0.1) {
+			p.changeNothing(o.kind)
+			return
+		}
+		fallthrough
 	default:
 		if t != nil && (t.reservations != nil) == (o.kind == cancel) {
 			p.changeDecision(o.kind, t, q.version, r)
@@ -176,7 +223,7 @@ func (p *player) step(o op) {
 // something happens, or just before or after.
 func (p *player) someTime(r *rand.Rand, a *account, version int) int64 {
 	i := r.IntN(len(a.limits(version)))
-	d, l := a.limits(version)[i], a.ledgers[i]
+	d, l := a.limits(version)[i], a.of[version][i]
 	interval := d.RefillInterval.Microseconds()
 	instants := []int64{p.now, p.now + d.hold, p.now + interval, p.now + int64(float64(interval)/max(d.RefillRate, 1))}
 	if d.Mode == core.Aligned {
@@ -266,7 +313,7 @@ func (p *player) levelsOf(a *account, process, version int) []int64 {
 
 // each asks the same on every side, and returns what the first one answers. Both
 // stores decide alike, to the last bit.
-func (p *player) each(q any, ask func(s *side) []view) []view {
+func (p *player) each(q request, ask func(s *side) []view) []view {
 	var first []view
 	for i, s := range p.sides {
 		if s.expiry != nil {
@@ -297,13 +344,19 @@ func (p *player) ask(q request) view {
 		whole, parts := s.decide(p.history, q)
 		views := []view{whole}
 		for i, r := range parts {
-			decisions[i].results = append(decisions[i].results, r)
+			if i < len(decisions) {
+				decisions[i].results = append(decisions[i].results, r)
+			}
 			views = append(views, look(r, nil))
 		}
 		return views
 	})
 	p.decisions++
 	whole, parts := views[0], views[1:]
+	for len(parts) > len(decisions) {
+		p.require(reflect.DeepEqual(parts[0], parts[len(decisions)]), "charges of one limiter and key are one decision", "%+v: %+v", q, parts)
+		parts = parts[:len(decisions)]
+	}
 	p.require(whole.failed == nil, "a request is decided", "%+v: %v", q, whole.failed)
 	if q.kind == atMost {
 		decisions[0].costs = p.charge(q, q.key, whole.cost, 0).costs
@@ -316,6 +369,8 @@ func (p *player) ask(q request) view {
 	for i, t := range decisions {
 		if whole.allowed {
 			p.took(t)
+		} else {
+			p.refused = t
 		}
 		p.leavesTheRest(t.account, t.version, parts[i])
 		t.levels, t.seenAt, t.seenBy = parts[i].levels(), p.now, t.version
@@ -328,7 +383,8 @@ func (p *player) ask(q request) view {
 
 // charge returns a decision that takes so much of a key.
 func (p *player) charge(q request, key string, requests, tokens int64) *decision {
-	t := &decision{account: p.accounts[key], process: q.process, version: q.version}
+	a := p.accounts[key]
+	t := &decision{account: a, process: q.process, version: q.version, ledgers: a.of[q.version]}
 	for _, d := range t.limits(q.version) {
 		t.costs = append(t.costs, d.cost(requests, tokens))
 	}
@@ -341,6 +397,7 @@ func (p *player) took(t *decision) {
 	if slices.Max(t.costs) == 0 {
 		return
 	}
+	t.use(t.version, p.now, t.costs)
 	for i, d := range t.limits(t.version) {
 		if t.costs[i] > 0 {
 			p.tookOf(t, i, d)

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -18,12 +19,14 @@ func (p *player) require(kept bool, promise, format string, args ...any) {
 }
 
 // A request is allowed only if every limit has its cost. Otherwise nothing is
-// taken from any, nor, in a joint decision, from any key.
+// taken from any, nor, in a joint decision, from any key. A part that is allowed
+// had the tokens.
 func (p *player) takesAllOrNothing(q request, decisions []*decision, whole view, parts []view) {
 	const promise = "all is taken, or nothing"
-	lacking := q.kind == atMost
+	all := true
 	for i, t := range decisions {
 		before, known, after := t.levels, p.known(t.account, t.version), parts[i].levels()
+		lacking, looks := false, slices.Max(t.costs) == 0
 		for j, d := range t.limits(t.version) {
 			cost, taken, l := t.costs[j], t.costs[j], parts[i].limits[j]
 			if !whole.allowed {
@@ -31,13 +34,29 @@ func (p *player) takesAllOrNothing(q request, decisions []*decision, whole view,
 			}
 			p.require(!known || after[j] == before[j]-taken, promise, "%+v takes %v of %s, which had %v and has %v", q, t.costs, t.key, before, after)
 			p.require(!whole.allowed || after[j] >= 0 || cost == 0, promise, "%+v is allowed, and %s has %v", q, t.key, after)
-			if lacking = lacking || after[j] < cost; cost > 0 && !whole.allowed && q.kind != atMost {
+			if lacking = lacking || after[j] < cost && (cost > 0 || looks); cost > 0 && !whole.allowed && q.kind != atMost {
 				p.require(l.violated == (after[j] < cost), promise, "%+v costs %v, %s has %v, and limit %d is violated: %v", q, t.costs, t.key, after, j, l.violated)
 				p.require((l.retry == core.Never) == (cost > d.Capacity), "a cost above the capacity can never pass", "%+v: %v", q, l.retry)
+				p.roundsLittle(d, cost-after[j], l)
 			}
 		}
+		p.require(q.kind == atMost || parts[i].allowed == (whole.allowed || !lacking), promise, "%+v costs %v, %s has %v, and this part is allowed: %v", q, t.costs, t.key, after, parts[i].allowed)
+		all = all && parts[i].allowed
 	}
-	p.require(whole.allowed || lacking, promise, "%+v is denied, and every limit has the tokens: %+v", q, parts)
+	p.require(whole.allowed == all, promise, "%+v is allowed: %v, and its parts: %+v", q, whole.allowed, parts)
+}
+
+// A rate that has no whole numbers is rounded down by less than a millionth, and
+// its steps are no longer than 1 ms, or a ten millionth of what fills the
+// bucket.
+func (p *player) roundsLittle(d *definition, missing int64, l limitView) {
+	if d.exact || d.Mode != core.Continuous || d.holds() || l.retry > farthest {
+		return
+	}
+	gain, _ := d.gain.Float64()
+	step, retry := 1e3+float64(d.Capacity)/gain/1e7, float64(l.retry)/1e3
+	least, most := (float64(missing)-1)/gain-step, float64(missing)/gain*(1+1e-6)+step
+	p.require(l.retry == 0 || least <= retry*(1+1e-9) && retry <= most, "a rate is rounded by less than a millionth", "%d tokens of %s are missing, and there in %v, not in %f to %f µs", missing, d, l.retry, least, most)
 }
 
 // AllowAtMost takes as many as there are, up to most.
@@ -52,18 +71,42 @@ const slotsPromise = "slots: never more than the capacity are in use, and each c
 // decisions have left and the definition has refilled, to the token. Never more
 // slots than the capacity are in use, and each comes back once.
 func (p *player) leavesTheRest(a *account, version int, v view) {
+	for i, d := range a.limits(version) { // even a look writes, where a calendar's last write is far back
+		at := a.of[version][i].total.at
+		a.untold = a.untold || d.calendar() && d.position(p.now)-d.position(at) > 2*ceil(d.Capacity*d.den, d.num)
+	}
 	for i, d := range a.limits(version) {
-		least, most := a.ledgers[i].held(p.now)
+		l := a.of[version][i]
+		least, most := l.held(p.now, d)
 		free, level := v.limits[i].remaining, v.levels()[i]
 		if d.slots() {
 			p.require(max(0, d.Capacity-most) <= free && free <= max(0, d.Capacity-least), slotsPromise,
 				"limit %d of %s: %d are free, %d to %d are used", i, a.key, free, least, most)
 		}
 		if a.metered(d) {
-			want := a.ledgers[i].meter.level(d, p.now, most)
+			want := l.meter.level(d, p.now, most)
 			p.require(level == want, "nothing is lost, and nothing comes from nowhere", "limit %d of %s has %d tokens, want %d", i, a.key, level, want)
 		}
+		if a.totaled() {
+			p.keepsWhatWasUsed(l, d, v.limits[i])
+		}
 	}
+}
+
+// Limits that change keep what was used. Where the capacity is largest, all
+// that is; a smaller one makes no debt, but its ResetAfter tells.
+func (p *player) keepsWhatWasUsed(l *ledger, d *definition, v limitView) {
+	const promise = "limits that change keep what was used"
+	used, level := l.total.until(d, p.now).used, float64(v.remaining-v.debt)
+	left := float64(d.Capacity) - used
+	p.require(d.Capacity < l.largest() || level <= left+0.01, promise, "limit %s has %f tokens, want at most %f", d.Name, level, left)
+	if slices.ContainsFunc(l.defs, func(d *definition) bool { return d != nil && d.calendar() }) {
+		return // of periods that lie far back fewer count
+	}
+	left = math.Floor(left - 0.01)
+	p.require(level >= left && (level >= 0 || l.owed) || d.Capacity < l.largest() && l.owed, promise, "limit %s has %f tokens, want at least %f", d.Name, level, left)
+	reset := ((used-0.01)*float64(d.den)/float64(d.num) - 1) * float64(d.step)
+	p.require(v.reset > farthest || float64(v.reset.Microseconds()) >= reset, promise, "limit %s has used %f tokens, and is full in %v", d.Name, used, v.reset)
 }
 
 // Who waits RetryAfter alone is allowed. A microsecond earlier he is not, but
@@ -71,7 +114,7 @@ func (p *player) leavesTheRest(a *account, version int, v view) {
 func (p *player) retries(d *denial) {
 	at := d.at + d.retry.Microseconds()
 	far := func(l *definition) bool { return l.calendar() && d.retry.Microseconds() > l.step }
-	if at-1 > p.now && !p.accounts[d.key].any(d.version, far) && !(d.kind == together && p.accounts["b"].any(0, far)) {
+	if at-1 > p.now && !p.accounts[d.key].forgotten && !p.accounts[d.key].any(d.version, far) && !(d.kind == together && p.accounts["b"].any(0, far)) {
 		p.moveTo(at - 1)
 		v := p.ask(d.request)
 		p.require(!v.allowed && v.retry == time.Microsecond, "a microsecond before RetryAfter nobody is allowed", "%+v: %v", d, v.retry)
@@ -88,7 +131,7 @@ func (p *player) rests(q request) {
 	if v.reset > farthest || full >= latest {
 		return
 	}
-	if full-1 > p.now && !a.any(q.version, (*definition).holds) && !a.any(q.version, (*definition).calendar) {
+	if full-1 > p.now && !a.forgotten && !a.any(q.version, (*definition).holds) && !a.any(q.version, (*definition).calendar) {
 		p.moveTo(full - 1)
 		early := p.ask(q)
 		p.require(early.reset == time.Microsecond, promise, "%+v: ResetAfter was %v, and a microsecond before it is %v", q, v.reset, early.reset)
@@ -101,20 +144,13 @@ func (p *player) rests(q request) {
 }
 
 // A reservation is due when its tokens are back: when the same request, denied
-// now, may be asked again. It may have to wait for those in front of it. A debt
-// of a full bucket can be promised.
+// now, may be asked again. A debt of a full bucket can be promised.
 func (p *player) isDueWhenTokensAreBack(q request, t *decision, v view, retry time.Duration, before []int64) {
-	waits := []time.Duration{retry}
-	for _, other := range p.allowed {
-		if other.account == t.account {
-			waits = append(waits, max(retry, time.Duration(other.due-p.now)*time.Microsecond))
-		}
-	}
 	deep := retry > farthest
 	for i, d := range t.limits(q.version) {
 		deep = deep || before[i]-t.costs[i] < -d.Capacity || d.calendar()
 	}
-	p.require(v.allowed && slices.Contains(waits, v.delay) || !v.allowed && deep, "a reservation is due when its tokens are back",
+	p.require(v.allowed && v.delay == retry || !v.allowed && deep, "a reservation is due when its tokens are back",
 		"%+v: %+v, RetryAfter was %v, and before there were %v", q, v, retry, before)
 }
 

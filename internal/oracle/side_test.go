@@ -27,6 +27,9 @@ type side struct {
 func (p *player) open(clients [2]*redis.Client) (closeAll func()) {
 	clock := core.WithClock(func() time.Time { return time.UnixMicro(p.now) })
 	memory := core.NewMemoryStore(clock)
+	if p.oneShard {
+		memory = core.NewMemoryStore(clock, core.WithMaxKeys(1000))
+	}
 	p.sides = []*side{p.newSide("MemoryStore", memory, memory)}
 	if clients[0] == nil {
 		return func() {}
@@ -77,27 +80,40 @@ func (s *side) limiter(h *history, process, version int, policy string) *core.Li
 	return l
 }
 
-// decide asks for a decision. It returns the whole and its parts.
-func (s *side) decide(h *history, q request) (whole view, parts []*core.Result) {
-	ctx, l := context.Background(), s.limiter(h, q.process, q.version, q.key)
+// units is what a request takes.
+func (q request) units() core.Units {
 	units := core.Units{core.Requests: q.requests}
 	if q.countsTokens {
 		units["tokens"] = q.tokens
 	}
+	return units
+}
+
+// decide asks for a decision. It returns the whole and its parts.
+func (s *side) decide(h *history, q request) (whole view, parts []*core.Result) {
+	ctx, l := context.Background(), s.limiter(h, q.process, q.version, q.key)
+	units := q.units()
 	var r core.Result
 	var err error
 	switch {
 	case q.kind == together:
-		other := s.limiter(h, q.process, q.version, "b")
-		return allowTogether(core.Charge{Limiter: l, Key: q.key, Units: units}, core.Charge{Limiter: other, Key: "b", Units: core.Units{core.Requests: q.other}})
+		charges := []core.Charge{{Limiter: l, Key: q.key, Units: units}, {Limiter: s.limiter(h, q.process, q.version, "b"), Key: "b", Units: core.Units{core.Requests: q.other}}}
+		if q.twice > 0 {
+			units[core.Requests] -= q.twice
+			if n := units[core.Requests]; n > 0 && !q.countsTokens {
+				charges[0].Units, charges[0].Cost = nil, n
+			}
+			charges = append(charges, core.Charge{Limiter: l, Key: q.key, Cost: q.twice})
+		}
+		return allowTogether(charges...)
 	case q.kind == peek:
 		r, err = l.Peek(ctx, q.key)
 	case q.kind == atMost:
 		r, err = l.AllowAtMost(ctx, q.key, q.requests)
 	case q.countsTokens:
-		r, err = l.AllowUnits(ctx, q.key, units)
+		r, err = l.AllowUnits(ctx, q.key+q.fresh, units)
 	default:
-		r, err = l.AllowN(ctx, q.key, q.requests)
+		r, err = l.AllowN(ctx, q.key+q.fresh, q.requests)
 	}
 	return look(&r, err), []*core.Result{&r}
 }
@@ -127,10 +143,12 @@ func (s *side) reserve(h *history, q request) (view, *core.Reservation) {
 func (s *side) change(h *history, q request, t *decision, used int64) error {
 	ctx, l := context.Background(), s.limiter(h, q.process, q.version, q.key)
 	switch q.kind {
+	case reset:
+		return l.Reset(ctx, q.key)
 	case refund:
-		return l.Refund(ctx, q.key, q.requests)
+		return l.RefundUnits(ctx, q.key, q.units())
 	case debit:
-		return l.Debit(ctx, q.key, q.requests)
+		return l.DebitUnits(ctx, q.key, q.units())
 	case cancel:
 		return t.reservations[s.index].Cancel(ctx)
 	case undo:

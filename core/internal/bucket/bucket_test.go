@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -69,4 +70,11 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A step of 1 ms would be exact, but would fill the bucket twice over.
+func TestAStepGainsNoMoreThanABucketHolds(t *testing.T) {
+	r := NewRate(Spec{Capacity: 98, RefillRate: 1.0 / 3, RefillInterval: time.Microsecond}, 1)
+	rate := float64(r.Gain) / float64(r.Unit) / float64(r.Step)
+	assert.InEpsilon(t, 1.0/3, rate, 1e-6, "tokens a microsecond")
 }

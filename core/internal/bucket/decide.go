@@ -94,7 +94,7 @@ func (d *decision) look() {
 		if starts != nil {
 			l.starts = starts[i]
 		}
-		l.Record = b.place(rate, i, d.now)
+		l.Record = b.place(rate, i)
 		if l.Unit != rate.Unit || l.Capacity != rate.Capacity {
 			l.convert(rate)
 		}
@@ -104,7 +104,7 @@ func (d *decision) look() {
 		if rate.Hold == 0 {
 			l.Held = 0
 		}
-		if l.starts != nil && l.At < l.starts[0] { // from later on, even fewer of the periods since would count
+		if l.starts != nil && l.At > 0 && l.At < l.starts[0] { // from later on, even fewer of the periods since would count
 			d.changed = true
 		}
 		if l.bring(d.now, rate, l.starts) {

@@ -96,6 +96,9 @@ func (s Spec) continuousStep() (step int64, perStep *big.Rat) {
 	perMicro, largest := s.perMicro(), unitLimit(s.Capacity)
 	for step = 1; step <= 1000; step++ {
 		perStep = new(big.Rat).Mul(perMicro, new(big.Rat).SetInt64(step))
+		if step > 1 && perStep.Cmp(new(big.Rat).SetInt64(s.Capacity)) > 0 {
+			break // it would gain no more than a full bucket
+		}
 		if perStep.Denom().Cmp(largest) <= 0 {
 			return step, perStep
 		}

@@ -3,6 +3,7 @@ package circuit
 import (
 	"errors"
 	"log/slog"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,7 +19,9 @@ import (
 type backlogBench struct {
 	*testing.T
 	*Backlog
-	answers bool // a trial succeeds
+
+	mu      sync.Mutex // guards all below; the test has it, but while time passes
+	answers bool       // a trial succeeds
 	sent    []string
 	tried   []bucket.Request
 }
@@ -31,10 +34,14 @@ func onBacklog(t *testing.T, test func(b *backlogBench)) {
 		circuit := g.New(func() string { return "" }, 1, time.Second, func() *slog.Logger { return slog.New(slog.DiscardHandler) })
 		b := &backlogBench{T: t}
 		b.Backlog = NewBacklog(circuit, time.Second, func(list []Returned) {
+			b.mu.Lock()
+			defer b.mu.Unlock()
 			for _, r := range list {
 				b.sent = append(b.sent, r.Key)
 			}
 		}, func(Returned) bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
 			r, _ := b.Trial()
 			if b.tried = append(b.tried, r.Request.Request); !b.answers && r.Request.Ends != nil {
 				b.Add(r)
@@ -43,12 +50,16 @@ func onBacklog(t *testing.T, test func(b *backlogBench)) {
 		})
 		circuit.Fail(time.Now(), errors.New("away"))
 		require.True(t, circuit.Open())
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		test(b)
 	})
 }
 
 // after lets time pass.
 func (b *backlogBench) after(d time.Duration) {
+	b.mu.Unlock()
+	defer b.mu.Lock()
 	time.Sleep(d)
 	synctest.Wait()
 }
@@ -57,6 +68,8 @@ func (b *backlogBench) after(d time.Duration) {
 func (b *backlogBench) close() {
 	report, err := b.breaker.Enter()
 	require.NoError(b, err)
+	b.mu.Unlock()
+	defer b.mu.Lock()
 	report(nil)
 }
 

@@ -211,11 +211,14 @@ func (h *history) plain(r bucket.Request, seen map[string]int) {
 	keys := h.r.Perm(3)[:1+h.r.IntN(3)]
 	var names []string
 	var times []int64
+	once := h.r.IntN(2) == 0
 	for _, k := range keys {
 		state, _ := h.keys(k)
-		names, times = append(names, state), append(times, r.Times)
+		if names, times = append(names, state), append(times, 1); r.Action == bucket.Take && !once {
+			times[len(times)-1] += h.r.Int64N(5)
+		}
 	}
-	if r.Times == 1 && h.r.IntN(2) == 0 {
+	if once {
 		times = nil
 	}
 	action, counts, limits := PlainArgs(&r, times)
@@ -227,7 +230,10 @@ func (h *history) plain(r bucket.Request, seen map[string]int) {
 	if err != nil {
 		h.Fatal(err)
 	}
-	for _, k := range keys {
+	for i, k := range keys {
+		if r.Times = 1; !once {
+			r.Times = times[i]
+		}
 		before := clone(h.buckets[k])
 		var got, want bucket.Answer
 		if err := answers.Plain(&r, &got); err != nil {

@@ -108,15 +108,16 @@ local function read(text, state, holds)
 
   if not holding then return r end
   set_back(r)
-  local held = call('EXISTS', holds) == 1 -- Redis may have lost one of the two keys
-  if held and state == '' then
+  local first_end = call('ZRANGE', holds, '0', '0', 'WITHSCORES')[2]
+  if first_end and state == '' then -- Redis has lost one of the two keys
     call('DEL', holds)
-    held, r.write = false, true
+    first_end, r.write = nil, true
   end
-  if not held then
+  if not first_end then
     for _, record in pairs(r.records) do record.held = 0 end
     return r
   end
+  if tonumber(first_end) > now then return r end
   r.over = call('ZRANGEBYSCORE', holds, '-inf', now)
   for _, member in ipairs(r.over) do
     assert(#member == HOLD_SIZE, NO_BUCKET)
@@ -124,7 +125,7 @@ local function read(text, state, holds)
     local record = r.records[tag]
     if record then record.held = math.max(0, record.held - tokens) end
   end
-  r.write = r.write or #r.over > 0
+  r.write = true
   return r
 end
 
@@ -132,7 +133,7 @@ end
 -- that the request ends.
 local function count(r)
   for _, l in ipairs(r.limits) do
-    local record = r.records[l.tag] or { held = 0, unit = l.unit, capacity = l.capacity, used = 0, at = now, cut = 0 }
+    local record = r.records[l.tag] or { held = 0, unit = l.unit, capacity = l.capacity, used = 0, at = 0, cut = 0 }
     l.held = l.hold > 0 and record.held or 0
     l.used, l.cut = convert(record.used, record.cut, record.unit, record.capacity, l.unit, l.capacity)
     if l.gain == 0 then l.used, l.cut = 0, 0 end -- slots are only held
@@ -141,7 +142,7 @@ local function count(r)
     if l.mode == CALENDAR then
       local k = index(l, at)
       if k > 0 and start(l, k) < at then k = k + 1 end -- in front of them too few count already
-      if at < l.starts[1] then r.write = true end -- from later on, even fewer of the periods since would count
+      if at > 0 and at < l.starts[1] then r.write = true end -- from later on, even fewer of the periods since would count
       l.used, l.cut, k = refill(l.used, l.cut, k, index(l, now), l.gain, 1)
       l.at = start(l, k)
     else
@@ -224,7 +225,8 @@ end
 local function ready(r, l)
   local units = r.granted > 0 and l.unit or l.need
   if units <= 0 and not r.look then return 0 end -- nothing was asked of it
-  if units > l.full then return l.left >= units and 0 or FOREVER end
+  if l.left >= units then return 0 end
+  if units > l.full then return FOREVER end
   local delay = wait_for(l, units - l.left) -- while all is held
   if l.held == 0 then return delay end
   local held = l.held
@@ -306,10 +308,9 @@ end
 local reply = pack('>I7', now)
 for _, r in ipairs(requests) do
   if not all then r.granted = 0 end
-  local over, ends = r.over and r.over[1], r.granted > 0 and r.there > 0
-  local refused = (over or ends) and refusal(r)
+  local refused = (r.over or r.granted > 0 and r.there > 0) and refusal(r)
   if refused then return refused end
-  if over then call('ZREMRANGEBYSCORE', r.holds, '-inf', now) end
+  if r.over then call('ZREMRANGEBYSCORE', r.holds, '-inf', now) end
   take(r)
   reply = reply .. answer(r)
   refused = r.write and write(r)
