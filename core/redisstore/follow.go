@@ -39,9 +39,10 @@ func (s *Store) FollowExceptions(ctx context.Context, limiters ...*core.Limiter)
 }
 
 // ReadExceptions has limiters obey the exceptions that are in Redis now, such
-// as before a service takes its first request, and ends those that have an end.
-// What the store has read before stays, also if Redis has lost it. The error
-// joins what could not be read; the rest is in force.
+// as before a service takes its first request. A limiter that does not follow
+// obeys them until the next call, also beyond their end. What the store has read
+// before stays, also if Redis has lost it. The error joins what could not be
+// read; the rest is in force.
 func (s *Store) ReadExceptions(ctx context.Context, limiters ...*core.Limiter) error {
 	var errs []error
 	for _, l := range limiters {
