@@ -22,7 +22,7 @@ type Bucket struct {
 	Source string  `json:"source"`  // who knows
 	Limits []Level `json:"limits"`  // none if Redis does not answer and the policy fails open
 
-	// Exceptions are those of the key. It can have a block and an override.
+	// Exceptions are those of the key.
 	Exceptions []Exception `json:"exceptions"`
 }
 

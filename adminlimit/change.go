@@ -17,6 +17,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // maxForm is the length of the longest form, in bytes. It has room for any key
@@ -160,6 +161,11 @@ func (h *handler) except(ctx context.Context, o *order) (done string, err error)
 	} else {
 		done += ", until it is removed"
 	}
+	for _, old := range exceptionsOf(o.limiter) {
+		if old.Key == text(store.Key(o.key)) {
+			done += ", in place of " + cmp.Or(strings.Join(old.Limits, ", "), "a block")
+		}
+	}
 	if err := h.followed(policy); err != nil {
 		return "", err
 	}
@@ -170,25 +176,20 @@ func (h *handler) except(ctx context.Context, o *order) (done string, err error)
 	return done, nil
 }
 
-// remove ends the block and the override of a key.
+// remove ends the block or the override of a key.
 func (h *handler) remove(ctx context.Context, o *order) (done string, err error) {
 	if err := h.followed(o.limiter.Name()); err != nil {
 		return "", err
 	}
-	done = "there was no exception to remove"
-	for _, override := range []bool{false, true} {
-		was, err := h.Redis.RemoveException(ctx, o.limiter.Name(), redisstore.Removal{
-			Key: o.key, Override: override, By: o.who, Reason: strings.TrimSpace(o.form.Get("reason")),
-		})
-		if err != nil {
-			return "", err
-		}
-		if was {
-			done = "removed what operators had set"
-		}
+	was, err := h.Redis.RemoveException(ctx, o.limiter.Name(), o.key, o.who, strings.TrimSpace(o.form.Get("reason")))
+	if err != nil {
+		return "", err
 	}
 	h.obey(ctx, o.limiter)
-	return done, nil
+	if !was {
+		return "there was no exception to remove", nil
+	}
+	return "removed what operators had set", nil
 }
 
 // followed returns an error unless this process follows the exceptions of a

@@ -185,25 +185,25 @@ func TestExceptionsAreWrittenAndObeyedAtOnce(t *testing.T) {
 	state := post("action", "override", "limits", "50/15min", "for", "24h", "reason", " launch day ")
 	assert.Equal(t, "other limits: 50/15min, for 24h", state.Done)
 	assert.Equal(t, "50 of 50 tokens left", state.Bucket.Limits[0].Says)
-	state = post("action", "block")
-	assert.Equal(t, "blocked, until it is removed", state.Done)
+	override := state.InForce[1].Exceptions
+	require.Len(t, override, 1)
+	assert.InDelta(t, 24, time.Until(override[0].Until).Hours(), 1)
+	override[0].Until = time.Time{}
+	assert.Equal(t, adminlimit.Exception{Key: "user:ann", Limits: []string{"50/15min"}, By: "ann", Reason: "launch day"}, override[0])
+	state = post("action", "block", "reason", "scan")
+	assert.Equal(t, "blocked, until it is removed, in place of 50/15min", state.Done)
 	assert.Equal(t, "denied: an operator blocks the key", state.Bucket.Says)
 	res, err := a.login.Allow(ctx, "user:ann")
 	require.NoError(t, err)
 	assert.False(t, res.Allowed)
 	got := state.InForce[1].Exceptions
-	require.Len(t, got, 2)
-	assert.InDelta(t, 24, time.Until(got[0].Until).Hours(), 1)
-	got[0].Until = time.Time{}
-	assert.Equal(t, []adminlimit.Exception{
-		{Key: "user:ann", Limits: []string{"50/15min"}, By: "ann", Reason: "launch day"}, {Key: "user:ann", Blocked: true, Limits: nil, By: "ann"},
-	}, got)
-	assert.Equal(t, state.Bucket.Exceptions[1], got[1], "they stand beside the bucket too")
+	assert.Equal(t, []adminlimit.Exception{{Key: "user:ann", Blocked: true, By: "ann", Reason: "scan"}}, got)
+	assert.Equal(t, state.Bucket.Exceptions, got, "they stand beside the bucket too")
 	written, err := s.Exceptions(ctx, "login")
 	require.NoError(t, err)
-	assert.Len(t, written, 2, "Redis has them, for all processes")
+	assert.Len(t, written, 1, "Redis has it, for all processes")
 	_, page := a.send(t, http.MethodPost, form("action", "look", "policy", "login", "key", "user:ann"), asHTML)
-	for _, want := range []string{"Redis <span class=\"good\">answers", "exceptions by operators: 2", "launch day", "until it is removed", "Remove exception", "not followed in Redis"} {
+	for _, want := range []string{"Redis <span class=\"good\">answers", "exceptions by operators: 1", "scan", "until it is removed", "Remove exception", "not followed in Redis"} {
 		assert.Contains(t, page, want)
 	}
 

@@ -51,7 +51,6 @@ type shared struct {
 	fallback func() *MemoryStore
 
 	exceptions atomic.Pointer[Exceptions]
-	following  atomic.Pointer[store.Following]
 }
 
 // counts reports whether a limit of key counts a unit. For the empty key, which

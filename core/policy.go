@@ -414,19 +414,6 @@ func (l *Limiter) SetExceptions(e Exceptions) error {
 	return nil
 }
 
-// SetFollowing says how the limiter's exceptions are learnt, for
-// [Limiter.Following]. It is for whoever calls SetExceptions, and costs next to
-// nothing.
-func (l *Limiter) SetFollowing(f store.Following) { l.following.Store(&f) }
-
-// Following returns how the limiter's exceptions are learnt.
-func (l *Limiter) Following() store.Following {
-	if f := l.following.Load(); f != nil {
-		return *f
-	}
-	return store.Following{}
-}
-
 // Exceptions returns what SetExceptions has set last.
 func (l *Limiter) Exceptions() Exceptions {
 	if e := l.current().exceptions; e != nil {

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -440,13 +439,13 @@ func logLoss(t *testing.T, logger *slog.Logger, lines func() string) {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	t.Cleanup(func() { _ = client.Close() })
 	var refuses atomic.Bool
-	refuses.Store(true)
 	client.AddHook(refusing{when: &refuses})
 	store := redisstore.New(client, redisstore.WithTimeout(time.Minute), core.WithLogger(logger))
 	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
 	require.NoError(t, store.SetException(t.Context(), "api", redisstore.Exception{Key: "eve"}))
 	require.NoError(t, store.ReadExceptions(t.Context(), limiter))
 	server.FlushAll()
+	refuses.Store(true)
 	following, stop := context.WithCancel(t.Context())
 	defer stop()
 	go store.FollowExceptions(following, limiter)
@@ -463,10 +462,17 @@ type refusing struct {
 	when *atomic.Bool
 }
 
+// refusal is an error that a server replies.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+func (refusal) RedisError() {}
+
 func (h refusing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if h.when.Load() && slices.Contains(cmd.Args(), any("put")) {
-			err := errors.New("READONLY You can't write against a read only replica.")
+		if h.when.Load() && len(cmd.Args()) > 4 && cmd.Name() == "evalsha" {
+			err := refusal("READONLY You can't write against a read only replica.")
 			cmd.SetErr(err)
 			return err
 		}

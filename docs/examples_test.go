@@ -50,7 +50,6 @@ var noExample = map[string]string{
 	"core/store.Class":                "for package core",
 	"core/store.Limiters":             "for package core",
 	"core/store.ExceptionNote":        "tools read it",
-	"core/store.Following":            "tools read it",
 	"adminlimit.Config":               "the package's example has it",
 	"adminlimit.Bucket":               "a part of State",
 	"adminlimit.Level":                "a part of State",

@@ -172,6 +172,11 @@ func TestServicesObeyExceptions(t *testing.T) {
 		says("get api --value user=bob --policies p.yaml", "15/min name api-1m", "100/day name daily", "allowed: 89 of 100 tokens left of daily"),
 		says("override api --value user=bob --remove", "the override has ended"),
 		finds("override api --value user=bob --remove", "Redis has no override of this key"),
+		says("override api --value user=bob '100/day name daily' --policies p.yaml", "override until it is removed"),
+		finds("unblock api --value user=bob", "Redis has no block of this key, so nothing was changed"),
+		says("block api --value user=bob", "blocked until it is removed, and was: 100/day name daily"),
+		finds("override api --value user=bob --remove", "Redis has no override of this key"),
+		says("unblock api --value user=bob", "the block has ended"),
 		misuses("override api --value user=bob --remove 1/s", "give no limit"),
 		misuses("override api --value user=bob --policies p.yaml", "name at least one limit"),
 		misuses("override api --value user=bob 5/min", "override needs --policies FILE"),
@@ -181,6 +186,19 @@ func TestServicesObeyExceptions(t *testing.T) {
 		says("override plans --value user=kim 50/day --policies p.yaml", "daily: 50/day, was 10/day"),
 	})
 	assert.False(t, allowed())
+}
+
+// An exception that somebody has written by hand concerns its key alone.
+func TestExceptionThatCantBeRead(t *testing.T) {
+	s := serve(t, map[string]string{"p.yaml": apiFile})
+	require.NoError(t, s.redis.HSet(t.Context(), "ratelimit:%exceptions:api", "value:user:eve", "blocked").Err())
+	expect(t, []expected{
+		unavailable("list api", `1 exceptions of policy "api" can't be read, such as of "value:user:eve": invalid character`),
+		says("block api --value user=bob", "blocked until it is removed"),
+		finds("get api --value user=bob", "denied: an operator blocks this key"),
+		says("block api --value user=eve --new", "blocked until it is removed"),
+		says("list api", "2 exceptions in Redis"),
+	})
 }
 
 func TestListShowsThoseThatAreWorstOff(t *testing.T) {

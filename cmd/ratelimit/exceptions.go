@@ -30,10 +30,21 @@ type exception struct {
 	key string // as stores have it
 }
 
+// does says what e does: "blocked", or its limits.
+func (e *exception) does() string {
+	if e.Blocked {
+		return "blocked"
+	}
+	return show.Text(strings.Join(e.Limits, ", "))
+}
+
 // exceptions returns what operators have set for a policy and Redis has, in the
-// order of keys. Those that can't be read are left out, and are the error.
-func (s *server) exceptions(ctx context.Context, policy string) (list []exception, err error) {
+// order of keys. Those that can't be read are left out: bad says which.
+func (s *server) exceptions(ctx context.Context, policy string) (list []exception, bad, err error) {
 	stored, err := s.store.Exceptions(ctx, policy)
+	if errors.As(err, new(*store.StateError)) {
+		bad, err = err, nil
+	}
 	for _, e := range stored {
 		x := exception{Policy: policy, Key: show.Key(e.Key), Blocked: e.Blocks(), EndsIn: e.For.Seconds(), By: e.By, Reason: e.Reason, key: e.Key}
 		for _, l := range e.Limits {
@@ -41,12 +52,12 @@ func (s *server) exceptions(ctx context.Context, policy string) (list []exceptio
 		}
 		list = append(list, x)
 	}
-	return list, s.explain(err)
+	return list, s.explain(bad), s.explain(err)
 }
 
-// exceptionsOf returns the exceptions of one key.
+// exceptionsOf returns the exceptions of one key, none if they can't be read.
 func (s *server) exceptionsOf(ctx context.Context, policy, key string) (list []exception, err error) {
-	all, err := s.exceptions(ctx, policy)
+	all, _, err := s.exceptions(ctx, policy)
 	for _, e := range all {
 		if e.key == key {
 			list = append(list, e)
@@ -60,17 +71,14 @@ func (s *server) exceptionsOf(ctx context.Context, policy, key string) (list []e
 func textOfExceptions(w *show.Writer, list []exception, policies bool) {
 	var rows [][]string
 	for _, e := range list {
-		does, ends := show.Text(strings.Join(e.Limits, ", ")), "until it is removed"
-		if e.Blocked {
-			does = "blocked"
-		}
+		ends := "until it is removed"
 		if e.EndsIn > 0 {
 			ends = "ends in " + show.Duration(seconds(e.EndsIn))
 		}
 		if e.By+e.Reason != "" {
 			ends += ", by " + about(store.ExceptionNote{By: e.By, Reason: e.Reason})
 		}
-		row := []string{e.Key, does, ends}
+		row := []string{e.Key, e.does(), ends}
 		if policies {
 			row = append([]string{show.Text(e.Policy)}, row...)
 		}
@@ -174,6 +182,9 @@ func (d *desk) set(cmd *cobra.Command, f *exceptionFlags, policy string, e redis
 	} else {
 		r.Says += " until it is removed"
 	}
+	for _, old := range r.Exceptions {
+		r.Says += ", and was: " + old.does()
+	}
 	if kept.Bytes == nil {
 		r.Says += ". Redis has no bucket of this key: it was never used, or not since it was full"
 	}
@@ -271,23 +282,28 @@ func (d *desk) remove(cmd *cobra.Command, f *exceptionFlags, policy, key string,
 	if override {
 		kind = "override"
 	}
-	ctx, was := cmd.Context(), false
-	err := d.change(ctx, func(ctx context.Context) (err error) {
-		was, err = d.store.RemoveException(ctx, policy, redisstore.Removal{Key: key, Override: override, By: f.author(), Reason: f.reason})
-		return err
-	})
+	ctx, was, other := cmd.Context(), false, false
+	all, _, err := d.exceptions(ctx, policy)
 	if err != nil {
 		return err
+	}
+	for _, e := range all {
+		other = other || e.key == key && e.Blocked == override
+	}
+	if !other { // also if Redis has none: processes may remember one that it has lost
+		err := d.change(ctx, func(ctx context.Context) (err error) {
+			was, err = d.store.RemoveException(ctx, policy, key, f.author(), f.reason)
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
 	r := &changeResult{Policy: policy, Key: show.Key(key), Done: was, Says: "the " + kind + " has ended"}
 	if was {
 		return d.after(cmd, r, key)
 	}
 	r.Says = "Redis has no " + kind + " of this key, so nothing was changed"
-	all, err := d.exceptions(ctx, policy)
-	if err != nil {
-		return err
-	}
 	given := keyparts.Of(key)
 	for _, e := range all {
 		_, near := given.Distance(keyparts.Of(e.key))

@@ -147,9 +147,11 @@ func (d *desk) list(ctx context.Context, f *listFlags, policy string) (r *listRe
 	}
 	slices.Sort(l.policies)
 	for _, name := range slices.Compact(l.policies) {
-		list, err := d.exceptions(ctx, name)
-		if err != nil {
-			l.failed = append(l.failed, err)
+		list, bad, err := d.exceptions(ctx, name)
+		for _, err := range []error{bad, err} {
+			if err != nil {
+				l.failed = append(l.failed, err)
+			}
 		}
 		r.Exceptions = append(r.Exceptions, slices.DeleteFunc(list, func(e exception) bool {
 			return f.match != "" && !keyparts.Of(e.key).Has(f.match)

@@ -181,9 +181,3 @@ func ExampleException() {
 	// user:eve [] false
 	// <nil>
 }
-
-func ExampleRemoval() {
-	removal := redisstore.Removal{Key: "user:eve", By: "ann"} // for Store.RemoveException
-	fmt.Println(removal.Key, removal.Override)
-	// Output: user:eve false
-}

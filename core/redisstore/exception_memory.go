@@ -2,243 +2,229 @@ package redisstore
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
-
-// readAgain is after how many polls without a change exceptions are read again:
-// somebody may have written without the version.
-const readAgain = 60
 
 // exceptionMemory is what a store knows of a policy's exceptions. It keeps what
 // it has read when Redis forgets it: absence is no removal.
 type exceptionMemory struct {
-	mu        sync.Mutex
-	words     words
-	version   string    // that of a hash with just these words; "": not known
-	seen      string    // what Redis had when it was read last
-	confirmed time.Time // Redis had no other words then than those known
-	polls     int
-	due       int // the poll that reads again without a change
-	pause     int // how many polls that was away after the last failure to put words back
-	now       *heldExceptions
-	limiters  []*core.Limiter // that follow
+	policy string
+	log    func() *slog.Logger
+
+	mu        sync.Mutex        // guards all below
+	entries   map[string]entry  // the newest of each key
+	now       time.Time         // by the clock of Redis, when they were read last
+	read      time.Time         // the same by the clock of this process
+	seen      string            // the version that was read last
+	confirmed time.Time         // Redis had no other version then; zero: nothing was read
+	due       time.Time         // when to read again without another version, because something is still to be done; zero: never
+	limiters  []*core.Limiter   // that follow; one may do so twice
+	since     time.Time         // when the first of them began
+	timer     *time.Timer       // calls obey when the next exception ends; nil: none does
+	said      map[string]string // by code: the trouble that was logged last, until it is over
 }
 
-// heldExceptions are exceptions as they were at an instant. Nobody changes
-// them.
-type heldExceptions struct {
-	list    []Exception
-	at      time.Time
-	version int64 // no word has a higher stamp
+// memory returns that of a policy.
+func (s *Store) memory(policy string) *exceptionMemory {
+	m, _ := s.memories.LoadOrStore(policy, &exceptionMemory{
+		policy: policy, log: s.batches.logger, entries: make(map[string]entry), said: make(map[string]string),
+	})
+	return m.(*exceptionMemory)
 }
 
-// each calls do with the exceptions that hold at an instant, and returns when
-// the next of them ends; zero: none does.
-func (h *heldExceptions) each(now time.Time, do func(Exception)) (next time.Time) {
-	if h == nil {
-		return next
-	}
-	for _, e := range h.list {
-		if end := h.at.Add(e.For); e.For > 0 {
-			if !now.Before(end) {
-				continue
-			}
-			if next.IsZero() || end.Before(next) {
-				next = end
-			}
-		}
-		do(e)
-	}
-	return next
-}
-
-// putBack is what a hash lacks of the words that a process remembers.
-type putBack struct {
-	expected string // the version that the hash has; another one means that somebody was faster
-	version  string // that it has then
-	fields   []byte // as exceptions.lua reads them
-
-	blocks, overrides, removals int // of them, what changes who is limited
-}
-
-// lost reports whether Redis has lost what an operator said: requests would be
-// decided otherwise.
-func (p *putBack) lost() bool { return p.blocks+p.overrides+p.removals > 0 }
-
-// appendPair appends two texts, each behind its length and a colon, as
-// exceptions.lua reads them.
-func appendPair(b []byte, field, value string) []byte {
-	for _, text := range []string{field, value} {
-		b = fmt.Appendf(b, "%d:%s", len(text), text)
-	}
-	return b
-}
-
-// confirm takes in that Redis had a version at an instant. It reports whether
+// confirm takes in the version that Redis has at an instant. It reports whether
 // there is nothing to read.
 func (m *exceptionMemory) confirm(version string, at time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.polls++
-	if version != m.seen || m.polls > m.due {
+	if m.confirmed.IsZero() || version != m.seen || !m.due.IsZero() && !at.Before(m.due) {
 		return false
 	}
 	m.confirmed = at
 	return true
 }
 
-// reading is what Redis has of a policy's exceptions.
-type reading struct {
-	fields      map[string]string
-	now         time.Time // by the clock of Redis
-	asked, read time.Time // by the clock of this process: before the call, and after it
-}
-
-// learn takes in what Redis has, and returns what it lacks; nil: nothing. The
-// error says what can't be read.
-func (m *exceptionMemory) learn(policy string, r reading) (*putBack, error) {
+// learn takes in what Redis has, after it was asked at an instant, and returns
+// what it lacks. Of two entries the newer one counts, in whatever order processes
+// learn. The error says what can't be read, without the keys.
+//
+// Redis has lost what it lacks, unless it may have dropped the removal since this
+// process has read last.
+func (m *exceptionMemory) learn(h *exceptionHash, asked time.Time) (lacking map[string]entry, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	redis, before := wordsOf(r.fields), m.words
-	var unseen time.Duration
-	if !m.confirmed.IsZero() {
-		unseen = r.read.Sub(m.confirmed)
+	first := m.confirmed.IsZero()
+	cutOff := asked.Round(0).Sub(m.confirmed.Round(0)) >= removedFor // by the wall clock, which goes on while a machine sleeps
+	lacking = make(map[string]entry)
+	for key, mine := range m.entries {
+		theirs, there := h.entries[key]
+		switch {
+		case h.bad[key] != nil: // it may be newer, of a later version of this package
+		case mine.stays(h.now) == 0, !there && cutOff:
+			delete(m.entries, key)
+		case !there, theirs.At < mine.At:
+			lacking[key] = mine
+		}
 	}
-	m.words = mergeWords(before, redis, r.now, unseen)
-	if !m.words.equal(before) {
-		m.version = ""
+	for key, theirs := range h.entries {
+		if mine := m.entries[key]; mine.At < theirs.At && theirs.stays(h.now) > 0 {
+			m.entries[key] = theirs
+			if !first {
+				m.log().Info("ratelimit: an operator has changed an exception", "policy", m.policy, "key", store.LogKey(nil, key),
+					"blocked", theirs.Blocked, "limits", theirs.Limits, "removed", theirs.Removed, "by", theirs.By, "reason", theirs.Why)
+			}
+		}
 	}
-	m.seen, m.confirmed = r.fields[""], r.asked
-
-	list, err := words{of: m.words.of, unreadable: redis.unreadable}.exceptions(policy, r.now)
-	m.now = &heldExceptions{list, r.read, m.words.top}
-	if m.words.equal(redis) {
-		m.settle(r.fields[""])
-		return nil, err
+	m.now, m.read, m.seen, m.confirmed, m.due = h.now, time.Now(), h.version, asked, time.Time{}
+	if len(lacking) > 0 {
+		m.due = asked
 	}
-	if m.version == "" {
-		m.version = m.words.version()
+	if len(h.bad) > 0 {
+		err = fmt.Errorf("%d exceptions can't be read: ratelimit list shows which", len(h.bad))
 	}
-	m.due = m.polls
-	return m.lacking(redis, r.now), err
+	return lacking, err
 }
 
-// lacking returns how a hash with other words gets those of m. m.mu is held.
-func (m *exceptionMemory) lacking(redis words, now time.Time) *putBack {
-	p := &putBack{expected: m.seen, version: m.version}
-	for field, mine := range m.words.of {
-		theirs, known := redis.of[field]
-		if known && mine == theirs {
+// retryAfter is when what Redis or a limiter refuses is tried again.
+const retryAfter = 5 * time.Second
+
+// wrote takes in that n entries, which Redis had lost, are there again, as the
+// next poll will see; or why they are not.
+func (m *exceptionMemory) wrote(n int, err error) {
+	if err != nil {
+		m.mu.Lock()
+		m.due = time.Now().Add(retryAfter)
+		m.mu.Unlock()
+	}
+	m.warn("RL719", "ratelimit: Redis has lost what operators said; it stays in force here, but could not be put back", err)
+	if err == nil {
+		m.log().Warn("ratelimit: Redis has lost what operators said; it stays in force, and was put back", "code", "RL719", "policy", m.policy, "exceptions", n)
+	}
+}
+
+// warn logs a trouble, unless it was logged. Nil ends the trouble of that code.
+func (m *exceptionMemory) warn(code, message string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		delete(m.said, code)
+	} else if text := err.Error(); m.said[code] != text {
+		m.said[code] = text
+		m.log().Warn(message, "code", code, "policy", m.policy, "error", err)
+	}
+}
+
+// unread is the message for exceptions that can't be read or used.
+const unread = "ratelimit: not all exceptions in Redis could be read; those that were read are in force"
+
+// obey has the limiters that follow obey, and others if they are given, and does
+// so again when the next exception ends: a poll may take longer. The error says
+// what they can't use, such as a limit that the policy no longer has: all else is
+// in force.
+func (m *exceptionMemory) obey(others ...*core.Limiter) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.timer != nil {
+		m.timer.Stop()
+		m.timer = nil
+	}
+	if m.confirmed.IsZero() {
+		return nil
+	}
+	now := m.now.Add(time.Since(m.read)) // by the clock of Redis
+	hold := core.Exceptions{
+		Overrides: make(map[string][]core.Limit), OverrideNotes: make(map[string]store.ExceptionNote), BlockNotes: make(map[string]store.ExceptionNote),
+	}
+	var next time.Time // when the next of them ends
+	for key, e := range m.entries {
+		if !e.holds(now) {
 			continue
 		}
-		p.fields = appendPair(p.fields, field, mine.String())
-		switch kind, _, _ := strings.Cut(field, ":"); {
-		case known && mine.says == theirs.says && mine.end == theirs.end: // only its stamp is new
-		case mine.holds(now) && kind == blockField:
-			p.blocks++
-		case mine.holds(now):
-			p.overrides++
-		case known && theirs.holds(now):
-			p.removals++
+		note := store.ExceptionNote{By: e.By, Reason: e.Why}
+		if e.End > 0 {
+			note.Until = time.UnixMilli(e.End).UTC()
+			if next.IsZero() || note.Until.Before(next) {
+				next = note.Until
+			}
+		}
+		if e.Blocked {
+			hold.Blocked, hold.BlockNotes[key] = append(hold.Blocked, key), note
+		} else {
+			hold.Overrides[key], hold.OverrideNotes[key] = e.Limits, note
 		}
 	}
-	for field := range redis.of {
-		if _, ok := m.words.of[field]; !ok {
-			p.fields = appendPair(p.fields, field, "")
+	if !next.IsZero() && len(m.limiters) > 0 {
+		m.timer = time.AfterFunc(next.Sub(now), func() { _ = m.obey() })
+	}
+	var errs []error
+	for _, l := range slices.Concat(m.limiters, others) {
+		err := l.SetExceptions(hold)
+		if errs = append(errs, err); err != nil {
+			usable, p := hold, l.Policy()
+			usable.Overrides = maps.Clone(hold.Overrides)
+			maps.DeleteFunc(usable.Overrides, func(key string, limits []core.Limit) bool {
+				p.Overrides = map[string][]core.Limit{key: limits}
+				return p.Validate() != nil
+			})
+			errs = append(errs, l.SetExceptions(usable))
 		}
 	}
-	return p
-}
-
-// settle takes in that Redis has the words of m, under a version. m.mu is held.
-func (m *exceptionMemory) settle(version string) {
-	m.version, m.seen = version, version
-	m.due, m.pause = m.polls+readAgain-1, 0
-}
-
-// wrote takes in that p was put back.
-func (m *exceptionMemory) wrote(p *putBack) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if p.version == m.version { // nobody has read other words since
-		m.settle(p.version)
+	err := errors.Join(errs...)
+	if err != nil && m.due.IsZero() { // another policy may have the limit
+		m.due = time.Now().Add(retryAfter)
 	}
+	return err
 }
 
-// failed takes in that Redis refused what was put back: attempts become rarer.
-func (m *exceptionMemory) failed() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.pause = min(2*m.pause+1, readAgain)
-	m.due = m.polls + m.pause
-}
-
-// held returns the exceptions that were read last, or nil, and when Redis last
-// had no other words than those known.
-func (m *exceptionMemory) held() (*heldExceptions, time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.now, m.confirmed
-}
-
-// follow notes limiters that follow, until the function that it returns is
+// follow has a limiter obey from now on, until the function that it returns is
 // called.
-func (m *exceptionMemory) follow(limiters []*core.Limiter) (end func()) {
+func (m *exceptionMemory) follow(l *core.Limiter) (end func()) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.limiters = append(m.limiters, limiters...)
+	if len(m.limiters) == 0 {
+		m.since = time.Now()
+	}
+	m.limiters = append(m.limiters, l)
+	m.mu.Unlock()
+	_ = m.obey()
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		for _, l := range limiters {
-			i := slices.Index(m.limiters, l) // one may follow twice
-			m.limiters = slices.Delete(m.limiters, i, i+1)
+		i := slices.Index(m.limiters, l)
+		m.limiters = slices.Delete(m.limiters, i, i+1)
+		if m.timer != nil && len(m.limiters) == 0 {
+			m.timer.Stop()
 		}
 	}
 }
 
-// stats returns what is in force, and reports whether anybody follows. Limiters
-// can differ, because one can't use what another can: it is the least of what
-// they obey.
-func (m *exceptionMemory) stats(policy string, now time.Time) (least storestats.Exceptions, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i, l := range m.limiters {
-		e, following := l.Exceptions(), l.Following()
-		age, _ := following.Age(now)
-		s := storestats.Exceptions{Policy: policy, Overrides: len(e.Overrides), Blocks: len(e.Blocked), Version: following.Version, Age: age}
-		if i > 0 {
-			s.Overrides, s.Blocks = min(s.Overrides, least.Overrides), min(s.Blocks, least.Blocks)
-			s.Version, s.Age = min(s.Version, least.Version), max(s.Age, least.Age)
+// exceptionStats returns what is in force of the policies that are followed, by
+// their names: what the first limiter obeys.
+func (s *Store) exceptionStats() (list []storestats.Exceptions) {
+	for _, one := range s.memories.Range {
+		m := one.(*exceptionMemory)
+		m.mu.Lock()
+		if len(m.limiters) > 0 {
+			e, last := m.limiters[0].Exceptions(), m.since
+			if m.confirmed.After(last) {
+				last = m.confirmed
+			}
+			stats := storestats.Exceptions{Policy: m.policy, Overrides: len(e.Overrides), Blocks: len(e.Blocked), Age: time.Since(last)}
+			for _, e := range m.entries {
+				stats.Version = max(stats.Version, e.At)
+			}
+			list = append(list, stats)
 		}
-		least = s
-	}
-	return least, len(m.limiters) > 0
-}
-
-// exceptionMemories are those of a store, by policy.
-type exceptionMemories struct{ of sync.Map }
-
-// memory returns that of a policy.
-func (m *exceptionMemories) memory(policy string) *exceptionMemory {
-	memory, _ := m.of.LoadOrStore(policy, &exceptionMemory{})
-	return memory.(*exceptionMemory)
-}
-
-// stats returns what is in force of the policies that are followed, by their
-// names.
-func (m *exceptionMemories) stats() (list []storestats.Exceptions) {
-	for policy, memory := range m.of.Range {
-		if s, ok := memory.(*exceptionMemory).stats(policy.(string), time.Now()); ok {
-			list = append(list, s)
-		}
+		m.mu.Unlock()
 	}
 	slices.SortFunc(list, func(a, b storestats.Exceptions) int { return cmp.Compare(a.Policy, b.Policy) })
 	return list

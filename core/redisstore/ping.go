@@ -27,7 +27,7 @@ import (
 // has ended. It names the server, and never the password. Ping neither asks the
 // breaker nor counts for it, and it opens a connection if there is none. It
 // takes a second at most, or ten times the store's timeout if that is longer.
-// It costs seven round trips, and one more for each script that the server
+// It costs eight round trips, and one more for each script that the server
 // lacks.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.mistaken(); err != nil {
@@ -82,6 +82,8 @@ func (s *Store) probe(ctx context.Context) (err error) {
 	slots := bucket.Spec{Capacity: 2, Mode: bucket.Concurrent, MaxHold: time.Second}
 	plain := bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(limit, 1)})
 	full := bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(limit, 1), bucket.NewRate(slots, 2)})
+	slots.MaxHold = time.Microsecond
+	over := bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(limit, 1), bucket.NewRate(slots, 2)})
 	name := rand.Text()
 	key := redisKey(s.batches.prefix, "ping", name)
 	now, err := s.batches.instant()
@@ -90,7 +92,8 @@ func (s *Store) probe(ctx context.Context) (err error) {
 	}
 	c := &call{member: member{key: key, request: store.NewRequest("ping", name, bucket.Request{Set: plain, N: 1})}}
 	take := bucket.Request{Set: full, N: 1, Ticket: 1}
-	for _, r := range []bucket.Request{c.request.Request, c.request.Request, take, take.Ending()} {
+	brief := bucket.Request{Set: over, N: 1, Ticket: 2} // the next request ends it
+	for _, r := range []bucket.Request{c.request.Request, c.request.Request, brief, take, take.Ending()} {
 		asked := &call{member: member{key: key, request: store.NewRequest("ping", name, r)}}
 		outcomes, err := s.batches.sendCommands(ctx, []*call{asked}, now)
 		if err == nil {

@@ -82,7 +82,7 @@ func TestPingFindsEachRightThatIsMissing(t *testing.T) {
 		}
 		admin.Do(ctx, "client", "kill", "user", "limiter")
 	}
-	rights := []any{"+evalsha", "+eval", "+get", "+set", "+setrange", "+exists", "+zadd", "+zrem", "+zrange", "+zrangebyscore", "+zscore", "+pexpire", "+del", "+time"}
+	rights := []any{"+evalsha", "+eval", "+get", "+set", "+setrange", "+zadd", "+zrem", "+zrange", "+zrangebyscore", "+zremrangebyscore", "+zscore", "+pexpire", "+del", "+time"}
 	grant(rights...)
 	if err := store.Ping(ctx); err != nil {
 		t.Fatalf("with all rights: %v", err)

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -57,7 +58,7 @@ type Store struct {
 	top     store.JointStore // the outermost of the three, which is asked first
 	own     *redis.Client    // the client that Open made; nil if New was called
 
-	memories exceptionMemories
+	memories sync.Map // of exceptions by policy: *exceptionMemory
 }
 
 // Open returns a store on the server at url, such as
@@ -199,6 +200,6 @@ func (s *Store) Stats() storestats.Stats {
 	if s.leases != nil {
 		stats.Leased = s.leases.Used()
 	}
-	stats.Exceptions = s.memories.stats()
+	stats.Exceptions = s.exceptionStats()
 	return stats
 }

@@ -181,17 +181,6 @@ func ExampleStateReader() {
 	// Output: 1 60
 }
 
-// Who reads exceptions from elsewhere says whose they are, and how they are
-// learnt, as FollowExceptions of redisstore does.
-func ExampleFollowing() {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
-	_ = limiter.SetExceptions(core.Exceptions{Blocked: []string{"user:eve"}, BlockNotes: map[string]store.ExceptionNote{"user:eve": {By: "bob", Reason: "scraper"}}})
-	limiter.SetFollowing(store.Following{Since: time.Now(), Read: time.Now(), Version: 1})
-	age, follows := limiter.Following().Age(time.Now())
-	fmt.Println(limiter.Exceptions().BlockNotes["user:eve"].Reason, age < time.Minute, follows)
-	// Output: scraper true true
-}
-
 // Tools show who has set an override, and why.
 func ExampleExceptionNote() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))

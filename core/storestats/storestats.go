@@ -41,7 +41,7 @@ type Exceptions struct {
 	Policy    string
 	Overrides int           // in force now
 	Blocks    int           // in force now
-	Version   int64         // of those in force, as store.Following has it; 0: none were read, or there are none
+	Version   int64         // grows with each change: about when the newest was made, in microseconds since 1970; 0: none were read, or there are none
 	Age       time.Duration // since Redis was asked for changes with success, or since the store began to follow them
 }
 

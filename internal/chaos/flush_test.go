@@ -252,7 +252,7 @@ func forgets(t *testing.T, f forgetful) {
 		f.freeze()
 	}
 	require.NoError(t, operator.SetException(ctx, "api", redisstore.Exception{Key: "eve", For: f.lasts, By: "bob", Reason: "scraper"}))
-	_, err := operator.RemoveException(ctx, "api", redisstore.Removal{Key: "ann"})
+	_, err := operator.RemoveException(ctx, "api", "ann", "", "")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
 		return blocks(1)() && fleet[0].Exceptions().Blocked[0] == "eve" && fleet[1].Exceptions().Blocked[0] == "eve"
@@ -288,7 +288,7 @@ func forgets(t *testing.T, f forgetful) {
 	assert.Equal(t, []string{"eve"}, newcomer.Exceptions().Blocked, "a process that starts then learns it from Redis")
 	note := newcomer.Exceptions().BlockNotes["eve"]
 	assert.Equal(t, []string{"bob", "scraper"}, []string{note.By, note.Reason}, "with its author and reason")
-	_, err = operator.RemoveException(ctx, "api", redisstore.Removal{Key: "eve"})
+	_, err = operator.RemoveException(ctx, "api", "eve", "", "")
 	require.NoError(t, err)
 	require.Eventually(t, blocks(0), wait, tick, "an operator's newer word ends it everywhere")
 }

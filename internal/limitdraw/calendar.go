@@ -1,9 +1,6 @@
 package limitdraw
 
 import (
-	"maps"
-	"math"
-	"slices"
 	"time"
 	_ "time/tzdata" // so that the same locations are there everywhere
 
@@ -75,44 +72,3 @@ var HoldingLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 	}
 	return l
 })
-
-// Units draws what a request takes of the units that limits count, mostly at
-// most the smallest capacity of each.
-func Units(limits []core.Limit) *rapid.Generator[core.Units] {
-	return rapid.Custom(func(t *rapid.T) core.Units {
-		units := make(core.Units)
-		all := byUnit(limits)
-		for _, unit := range slices.Sorted(maps.Keys(all)) {
-			counted := all[unit]
-			if rapid.IntRange(0, 3).Draw(t, unit+" given") > 0 {
-				units[unit] = Cost(counted).Draw(t, unit)
-			}
-		}
-		return units
-	})
-}
-
-// Debt draws a number of tokens to charge in any case: a few, several times the
-// capacity, or more than any bucket owes.
-func Debt(limits []core.Limit) *rapid.Generator[int64] {
-	return rapid.OneOf(
-		Cost(limits),
-		rapid.Custom(func(t *rapid.T) int64 {
-			debt := float64(limits[0].Capacity) * math.Exp(rapid.Float64Range(0, 12).Draw(t, "magnitude"))
-			return int64(min(debt, 1<<62))
-		}),
-	)
-}
-
-// byUnit returns the limits of each unit, as they are named in core.Units.
-func byUnit(limits []core.Limit) map[string][]core.Limit {
-	all := make(map[string][]core.Limit)
-	for _, l := range limits {
-		unit := l.Unit
-		if unit == "" {
-			unit = core.Requests
-		}
-		all[unit] = append(all[unit], l)
-	}
-	return all
-}

@@ -330,7 +330,7 @@ func (t total) until(d *definition, now int64) total {
 		at, t.used = clock, max(0, t.used-float64(steps)*float64(d.num)/float64(d.den))
 	}
 	if t.at = min(at, now); t.used < 1e-6 {
-		t = total{at: clock}
+		t = total{at: max(t.at, clock)}
 	}
 	return t
 }

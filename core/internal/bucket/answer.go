@@ -138,9 +138,6 @@ func (l *Levels) At(i int) *Left {
 	return &(*l.many)[i-inlineLevels]
 }
 
-// Inline reports whether a copy of l shares nothing with l.
-func (l *Levels) Inline() bool { return l.many == nil }
-
 // Unshare makes l, a copy, share nothing with the levels it was copied from.
 func (l *Levels) Unshare() {
 	if l.many != nil {

@@ -48,14 +48,14 @@ func (b *Bucket) record(tag uint32) int {
 
 // place puts the record of a limit, or a new one, at an index in front of which
 // are those of the limits before it, and returns it.
-func (b *Bucket) place(rate *Rate, i int, now int64) *Record {
+func (b *Bucket) place(rate *Rate, i int) *Record {
 	if i < len(b.Records) && b.Records[i].Tag == rate.Tag { // as the last request has left it
 		return &b.Records[i]
 	}
 	k := b.record(rate.Tag)
 	if k < 0 {
 		k = len(b.Records)
-		b.Records = append(b.Records, Record{Tag: rate.Tag, Unit: rate.Unit, Capacity: rate.Capacity, At: now})
+		b.Records = append(b.Records, Record{Tag: rate.Tag, Unit: rate.Unit, Capacity: rate.Capacity})
 	}
 	if k > i {
 		r := b.Records[k]

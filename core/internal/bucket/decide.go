@@ -94,7 +94,7 @@ func (d *decision) look() {
 		if starts != nil {
 			l.starts = starts[i]
 		}
-		l.Record = b.place(rate, i, d.now)
+		l.Record = b.place(rate, i)
 		if l.Unit != rate.Unit || l.Capacity != rate.Capacity {
 			l.convert(rate)
 		}
@@ -104,7 +104,7 @@ func (d *decision) look() {
 		if rate.Hold == 0 {
 			l.Held = 0
 		}
-		if l.starts != nil && l.At < l.starts[0] { // from later on, even fewer of the periods since would count
+		if l.starts != nil && l.At > 0 && l.At < l.starts[0] { // from later on, even fewer of the periods since would count
 			d.changed = true
 		}
 		if l.bring(d.now, rate, l.starts) {
@@ -176,7 +176,7 @@ func (d *decision) grant() int64 {
 	}
 	for i := range d.levels {
 		l := &d.levels[i]
-		switch left := l.left() + l.ends*l.Unit; {
+		switch left := l.left(); {
 		case r.Action == Extend && l.ends > 0: // its hold is still there
 		case left < l.need && (l.need > 0 || d.looks):
 			granted = 0
@@ -192,12 +192,12 @@ func (d *decision) delay(l *level) int64 {
 	if l.need <= 0 {
 		return 0
 	}
-	delay := l.wait(l.need-l.left()-l.ends*l.Unit, d.now)
+	delay := l.wait(l.need-l.left(), d.now)
 	known := d.now + Forever
 	if l.starts != nil {
 		known = max(d.now, l.starts[len(l.starts)-1])
 	}
-	if l.need > l.rate.Full-l.Held*l.Unit || l.Used+l.need > MaxUsed || d.now+delay > known {
+	if l.need > l.rate.Full || l.Used+l.need > MaxUsed || d.now+delay > known {
 		return Forever
 	}
 	return delay
@@ -222,7 +222,7 @@ func (d *decision) take(granted int64) {
 		switch {
 		case units > 0 && l.rate.Hold > 0 && r.Action != Charge:
 			l.Held, d.changed = l.Held+units/l.Unit, true
-			d.bucket.add(Hold{End: d.now + d.due + l.rate.Hold, Ticket: r.Ticket, Tag: l.Tag, Tokens: units / l.Unit})
+			d.bucket.add(Hold{End: d.now + l.rate.Hold, Ticket: r.Ticket, Tag: l.Tag, Tokens: units / l.Unit})
 		case units > 0 && l.rate.Gain > 0:
 			l.Used, d.changed = min(MaxUsed, l.Used+units), true
 		case units < 0 && l.rate.Gain > 0 && l.Used+l.Cut > 0:

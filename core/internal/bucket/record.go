@@ -63,7 +63,7 @@ func (r *Record) refill(clock, gain, step int64) {
 		r.give(product(steps, gain))
 	}
 	if r.Used+r.Cut == 0 {
-		r.At = clock
+		r.At = max(r.At, clock) // At is behind the clock where another definition has counted until then
 	}
 }
 

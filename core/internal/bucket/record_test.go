@@ -142,3 +142,15 @@ func TestStartsOfPeriods(t *testing.T) {
 	assert.NotSame(t, &periods[0], &set.Starts(end)[1][0])
 	assert.Nil(t, NewLimitSet(set.Rates[:1]).Starts(0), "no limit is on a calendar")
 }
+
+// A full bucket that another definition has counted until now gains nothing
+// for the time since the last step of a coarser one.
+func TestNoTimeCountsTwiceWhereAFullBucketChanges(t *testing.T) {
+	fine := Rate{Unit: 1, Capacity: 100, Full: 100, Gain: 1, Step: 1}
+	coarse := Rate{Steps: OnClock, Unit: 1, Capacity: 100, Full: 100, Gain: 1, Step: 1000}
+	r := Record{Unit: 1, Capacity: 100, At: 1990}
+	r.bring(1990, &coarse, nil)
+	r.Used, r.At = 50, min(r.At, 1990)
+	r.bring(1990, &fine, nil)
+	assert.Equal(t, int64(50), r.Used)
+}

@@ -10,7 +10,7 @@ const (
 	// what fills the bucket.
 	Charge
 	// Reserve takes them for when all limits have them, if that is within When
-	// µs: until then the bucket is in debt.
+	// µs: until then the bucket is in debt. It takes nothing of limits that hold.
 	Reserve
 	// Cancel gives back what was reserved for the instant When, but for what
 	// was reserved behind it.

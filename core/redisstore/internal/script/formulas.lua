@@ -52,7 +52,7 @@ local function refill(used, cut, at, clock, gain, step)
       used = 0
     end
   end
-  if used + cut <= 0 then return 0, 0, clock end
+  if used + cut <= 0 then return 0, 0, math.max(at, clock) end
   return used, cut, at
 end
 

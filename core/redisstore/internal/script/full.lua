@@ -133,7 +133,7 @@ end
 -- that the request ends.
 local function count(r)
   for _, l in ipairs(r.limits) do
-    local record = r.records[l.tag] or { held = 0, unit = l.unit, capacity = l.capacity, used = 0, at = now, cut = 0 }
+    local record = r.records[l.tag] or { held = 0, unit = l.unit, capacity = l.capacity, used = 0, at = 0, cut = 0 }
     l.held = l.hold > 0 and record.held or 0
     l.used, l.cut = convert(record.used, record.cut, record.unit, record.capacity, l.unit, l.capacity)
     if l.gain == 0 then l.used, l.cut = 0, 0 end -- slots are only held
@@ -142,7 +142,7 @@ local function count(r)
     if l.mode == CALENDAR then
       local k = index(l, at)
       if k > 0 and start(l, k) < at then k = k + 1 end -- in front of them too few count already
-      if at < l.starts[1] then r.write = true end -- from later on, even fewer of the periods since would count
+      if at > 0 and at < l.starts[1] then r.write = true end -- from later on, even fewer of the periods since would count
       l.used, l.cut, k = refill(l.used, l.cut, k, index(l, now), l.gain, 1)
       l.at = start(l, k)
     else
@@ -160,7 +160,7 @@ local function count(r)
         l.ended, l.ends = nil, 0
       end
     end
-    l.left = l.full - l.used - (l.held - l.ends) * l.unit
+    l.left = l.full - l.used - l.held * l.unit
   end
 end
 
@@ -171,9 +171,9 @@ local function decide(r)
   if r.action == CHARGE or r.action == CANCEL then return granted end
   for _, l in ipairs(r.limits) do
     if l.need > 0 and r.action == RESERVE then
-      local delay, most = wait_for(l, l.need - l.left), l.full - l.held * l.unit
+      local delay = wait_for(l, l.need - l.left)
       local known = l.starts and math.max(now, l.starts[#l.starts]) or now + FOREVER
-      if l.need > most or l.used + l.need > MOST or now + delay > known then delay = FOREVER end
+      if l.need > l.full or l.used + l.need > MOST or now + delay > known then delay = FOREVER end
       r.due = math.max(r.due, delay)
     elseif l.need > 0 and not (r.action == EXTEND and l.ended) then
       granted = math.max(0, math.min(granted, math.floor(l.left / l.need)))
@@ -199,7 +199,7 @@ local function take(r)
     end
     if units > 0 and l.hold > 0 and r.action ~= CHARGE then
       l.held, l.adds, r.write = l.held + units / l.unit, pack(HOLD, r.ticket, l.tag, units / l.unit), true
-      call('ZADD', r.holds, now + r.due + l.hold, l.adds)
+      call('ZADD', r.holds, now + l.hold, l.adds)
     elseif l.gain > 0 and (units > 0 or units < 0 and l.used + l.cut > 0) then
       l.used, r.write = math.min(MOST, l.used + units), true
       if l.used < 0 then l.used, l.cut = 0, math.max(0, l.cut + l.used) end

@@ -41,7 +41,7 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
       local full, need = capacity * unit, n * unit
 
       -- The bucket as it is now.
-      local used, at, cut, clock = 0, now, 0, now
+      local used, at, cut, clock = 0, 0, 0, now
       for place = HEADER_SIZE + 1, #state, RECORD_SIZE do
         local same, its, old_unit, old_capacity = sub(state, place, place + DEFINITION_SIZE - 1) == definition, nil, nil, nil
         if not same then its, old_unit, old_capacity = unpack(DEFINITION, state, place) end
