@@ -366,7 +366,7 @@ func idleOf(client redis.UniversalClient) (idle, forPipelines int) {
 // delay the calls for others.
 func (s *server) reach(only *redis.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.connectTimeout())
-	any, all := make(chan struct{}, 1), make(chan error, 1)
+	first, all := make(chan struct{}, 1), make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()
 		var asking sync.WaitGroup
@@ -379,7 +379,7 @@ func (s *server) reach(only *redis.Client) error {
 				err := s.ping(ctx, one)
 				if !lost(err) {
 					select {
-					case any <- struct{}{}:
+					case first <- struct{}{}:
 					default: // another server was ready first
 					}
 				}
@@ -399,7 +399,7 @@ func (s *server) reach(only *redis.Client) error {
 	select {
 	case err := <-all:
 		return err
-	case <-any:
+	case <-first:
 		return nil
 	case <-time.After(s.connectTimeout() - s.timeout/2):
 		return errNoConnection
