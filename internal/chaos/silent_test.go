@@ -103,7 +103,7 @@ func dieSilently(t *testing.T, c silentClient, every time.Duration) {
 	}
 	proxy := faultproxy.New(t, server.Addr)
 	store, client := c.open(t, proxy)
-	l := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1_000_000)}}))
+	l := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1_000_000).WithMode(core.Stepped)}}))
 	require.Eventually(t, func() bool {
 		res, err := l.Allow(context.Background(), "k")
 		return err == nil && res.Source == core.FromStore
