@@ -480,8 +480,8 @@ func (h refusing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// logOutages has stores log that a server is away and back, what it may evict,
-// and lost answers.
+// logOutages has a store log that a server is away and back, and what it may
+// evict.
 func logOutages(t *testing.T, logger *slog.Logger, lines func() string) {
 	t.Helper()
 	server := miniredis.RunT(t)
@@ -502,34 +502,5 @@ func logOutages(t *testing.T, logger *slog.Logger, lines func() string) {
 			return err == nil && strings.Contains(lines(), message)
 		}, 20*time.Second, 5*time.Millisecond, message)
 		up.Store(true)
-	}
-	shaky := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379", Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, server.Addr())
-	}})
-	t.Cleanup(func() { _ = shaky.Close() })
-	shaky.AddHook(&lossy{})
-	store = redisstore.New(shaky, redisstore.WithTimeout(time.Second), redisstore.WithDenyCache(0), core.WithLogger(logger))
-	limiter = core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
-	require.Eventually(t, func() bool {
-		_, err := limiter.Allow(t.Context(), "ann")
-		return err == nil && strings.Contains(lines(), "RL717")
-	}, 20*time.Second, 5*time.Millisecond, "RL717")
-}
-
-// lossy is a hook that loses every third script call.
-type lossy struct {
-	bounded
-
-	calls atomic.Int64
-}
-
-func (h *lossy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") && h.calls.Add(1)%3 == 0 {
-			err := errors.New("read tcp 127.0.0.1:51762->127.0.0.1:6379: i/o timeout")
-			cmd.SetErr(err)
-			return err
-		}
-		return next(ctx, cmd)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
+	"github.com/tokenbucket-go/ratelimit/core/internal/outage"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
@@ -50,9 +50,8 @@ type Store struct {
 	below
 
 	timeout time.Duration
-	group   circuit.Group
-	breaker *circuit.Breaker
-	backlog *circuit.Backlog
+	totals  outage.Totals
+	breaker *outage.Breaker
 }
 
 // New returns a Store around next. A call fails after the timeout, so next must
@@ -72,9 +71,11 @@ func New(next store.Store, timeout time.Duration, failures int, pause time.Durat
 	if pause <= 0 {
 		s.Config().ArgumentError("breaker.New pause", pause, "must be above 0")
 	}
-	s.group.Name, s.group.Describe = "the store", describe
-	s.breaker = s.group.New(func() string { return "" }, failures, pause, s.Config().Log)
-	s.backlog = circuit.NewBacklog(s.breaker, pause, s.sendBacklog, s.try)
+	s.breaker = outage.New(outage.Settings{
+		Failures: failures, Pause: pause, Totals: &s.totals,
+		Name: "the store", Describe: describe, Server: func() string { return "" }, Logger: s.Config().Log,
+		Send: s.sendKept,
+	})
 	return s
 }
 
@@ -104,96 +105,100 @@ func (s *Store) Reset(ctx context.Context, policy, key string) error {
 // Stats returns the state of the breaker and counts of its outages.
 func (s *Store) Stats() storestats.Stats {
 	return storestats.Stats{
-		Breaker: s.breaker.State(), Opened: s.group.Opened(), Away: s.group.Away(), Unreadable: s.Config().Unreadable(),
+		Breaker: s.breaker.State(), Opened: s.totals.Opened(), Away: s.totals.Away(), Unreadable: s.Config().Unreadable(),
 	}
 }
 
 var errPanic = errors.New("the store panicked") // the result of a call that does
 
-// call calls next, if the breaker admits it, with a context that ends after the
-// timeout. If next fails to decide requests, call keeps what is to be sent
+// call calls next, if the breaker admits it. The breaker's trial sends first
+// what is kept. If next fails to decide requests, call keeps what is to be sent
 // later.
 func (s *Store) call(ctx context.Context, next func(context.Context) error, requests ...store.Request) error {
+	trial := s.breaker.Open()
 	report, err := s.breaker.Enter()
+	if err == nil && trial {
+		if err = s.breaker.SendKept(); err != nil {
+			report(err)
+		}
+	}
 	if err != nil {
 		s.keep(requests, err, true)
 		return err
 	}
-	return s.admitted(ctx, report, next, requests...)
-}
-
-func (s *Store) admitted(ctx context.Context, report func(error), next func(context.Context) error, requests ...store.Request) (err error) {
 	result := errPanic // until next returns: a call that panics must be reported too
 	defer func() {
-		if result != nil { // before the report: the next trial must find what this one has not sent
-			s.keep(requests, result, false)
-		}
+		s.keep(requests, result, false) // before the report: the next trial must find what this one has not sent
 		report(result)
-		outcome := circuit.Answered
-		if result != nil && !errors.As(result, &circuit.CallerDone{}) {
-			outcome = circuit.Unanswered
-		}
-		s.breaker.Count(1, outcome, result)
 	}()
+	err, result = s.bounded(ctx, next)
+	return err
+}
+
+// bounded calls next with a context that ends after the timeout. It returns
+// next's error, and what that says about the store.
+func (s *Store) bounded(ctx context.Context, next func(context.Context) error) (err, result error) {
 	own, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	result = next(own)
-	switch err = result; {
-	case err == nil:
+	switch err = next(own); {
+	case err == nil, errors.As(err, new(*store.StateError)), errors.Is(err, store.ErrApart), errors.Is(err, store.ErrClock):
+		return err, nil
 	case ctx.Err() != nil:
-		result = circuit.CallerDone{Cause: err}
-	case errors.As(err, new(*store.StateError)), errors.Is(err, store.ErrApart), errors.Is(err, store.ErrClock):
-		result = nil
+		return err, outage.CallerDone{Cause: err}
 	case own.Err() != nil:
 		err = fmt.Errorf("no answer within %v: %w", s.timeout, err)
-		result = err
 	}
-	return err
+	return err, err
 }
 
 // keep keeps what should be sent later of requests that failed with err. unsent
 // means that next was not asked.
 func (s *Store) keep(requests []store.Request, err error, unsent bool) {
 	for _, r := range requests {
-		if later, some := circuit.Later(r, err, unsent); some {
-			s.backlog.Add(circuit.Returned{Request: later.Clone()})
+		if later, some := outage.Later(r, err, unsent); some {
+			s.breaker.Keep(outage.Returned{Request: later.Clone()})
 		}
 	}
 }
 
-func (s *Store) sendBacklog(requests []circuit.Returned) {
-	go func() {
-		for some := range slices.Chunk(requests, 64) {
-			var all sync.WaitGroup
-			for _, r := range some {
-				all.Go(func() {
-					defer func() { _ = recover() }() // nobody else could
-					_, _ = s.Do(context.Background(), r.Request)
-				})
+// sendKept is the Send of the breaker. It sends 64 requests at a time, until one
+// fails.
+func (s *Store) sendKept(requests []outage.Returned) (failed error) {
+	for some := range slices.Chunk(requests, 64) {
+		results := make([]error, len(some))
+		var all sync.WaitGroup
+		for i, r := range some {
+			if failed != nil {
+				s.keep([]store.Request{r.Request}, failed, true)
+				continue
 			}
-			all.Wait()
+			all.Go(func() {
+				results[i] = s.sendOne(r.Request)
+				s.keep([]store.Request{r.Request}, results[i], false)
+			})
 		}
-	}()
+		all.Wait()
+		for _, err := range results {
+			if err != nil {
+				failed = err
+			}
+		}
+	}
+	return failed
 }
 
-// try sends what is kept, or asks for the state of r's bucket, if the breaker
-// admits a trial. It reports whether next has decided it.
-func (s *Store) try(r circuit.Returned) (decided bool) {
+// sendOne sends a request. A panic is an error: no caller could recover from it.
+func (s *Store) sendOne(r store.Request) (err error) {
+	err = errPanic
 	defer func() { _ = recover() }()
-	report, err := s.breaker.Enter()
-	if err != nil {
-		return false
-	}
-	if trial, some := s.backlog.Trial(); some {
-		r = trial
-	}
-	return s.admitted(context.Background(), report, func(ctx context.Context) error {
-		_, err := s.Next.Do(ctx, r.Request)
+	_, result := s.bounded(context.Background(), func(ctx context.Context) error {
+		_, err := s.Next.Do(ctx, r)
 		return err
-	}, r.Request) == nil
+	})
+	return result
 }
 
-// describe is [circuit.Group.Describe].
+// describe is the Describe of the breaker.
 func describe(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "the store does not answer"

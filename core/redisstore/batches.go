@@ -6,9 +6,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/circuit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/rtt"
+	"github.com/tokenbucket-go/ratelimit/core/internal/outage"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
@@ -18,9 +17,9 @@ import (
 type batches struct {
 	*server
 
-	config   store.Config
-	nodes    nodes
-	breakers circuit.Group
+	config  store.Config
+	nodes   nodes
+	outages outage.Totals
 
 	eviction evictionWatch // warns once if a server may drop keys when its memory is full
 }
@@ -29,24 +28,23 @@ type batches struct {
 // flight at a time, so that the instants of an injected clock arrive in their
 // order.
 func (s *batches) attach(client redis.UniversalClient, set settings, inOrder bool) {
-	maxInFlight := rtt.MaxInFlight(settingsOfClient(client).poolSize)
+	most := maxInFlight(settingsOfClient(client).poolSize)
 	if inOrder {
-		maxInFlight = 1
+		most = 1
 	}
 	clientOf, known := clientByKey(client)
-	s.breakers.Name, s.breakers.Describe, s.breakers.Open = "Redis", diagnosis, s.nodes.opened
 	s.nodes.clientOf = clientOf
 	s.nodes.known.Store(known)
 	s.nodes.newNode = func(only *redis.Client) *node {
-		address := func() string { return s.addressOf(only) }
-		n := &node{server: s.server, nodes: &s.nodes, only: only, breaker: s.breakers.New(address, set.failures, set.pause, s.logger)}
-		n.backlog = circuit.NewBacklog(n.breaker, set.pause, n.sendBacklog, n.tryFor)
-		q := &n.queue
-		q.maxInFlight, q.timeout, q.longestWait = maxInFlight, set.timeout, longestWait*set.timeout
-		q.expire, q.hasIdle = n.expire, s.hasIdle
+		n := &node{server: s.server, nodes: &s.nodes, only: only, most: most}
+		n.breaker = outage.New(outage.Settings{
+			Failures: set.failures, Pause: set.pause, Several: s.nodes.several(), Totals: &s.outages,
+			Name: "Redis", Describe: diagnosis, Server: func() string { return s.addressOf(only) }, Logger: s.logger,
+			Send: n.sendKept,
+		})
 		return n
 	}
-	s.nodes.home, s.nodes.unassigned = s.nodes.newNode(nil), s.nodes.newNode(nil)
+	s.nodes.home = s.nodes.newNode(nil)
 }
 
 // Config returns the store's configuration.
@@ -93,7 +91,7 @@ func (s *batches) Reset(ctx context.Context, policy, key string) error {
 	report, err := n.breaker.Enter()
 	if err == nil {
 		if err = s.del(ctx, key); lost(err) && ctx.Err() == nil {
-			go n.connect() // so that the next call finds a connection that works
+			go func() { _ = n.reach() }() // so that the next call finds a connection that works
 		}
 		report(err)
 	}
@@ -119,7 +117,7 @@ func (s *batches) del(ctx context.Context, key string) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return circuit.CallerDone{Cause: ctx.Err()}
+		return outage.CallerDone{Cause: ctx.Err()}
 	case <-time.After(s.timeout):
 		return timeoutError(s.timeout)
 	}
@@ -127,7 +125,7 @@ func (s *batches) del(ctx context.Context, key string) error {
 
 // stats returns counts of what was sent, and the worst state of a breaker.
 func (s *batches) stats() storestats.Stats {
-	b, t := &s.breakers, &s.traffic
+	b, t := &s.outages, &s.traffic
 	stats := storestats.Stats{
 		Unreadable: s.config.Unreadable(),
 		Opened:     b.Opened(), Away: b.Away(), Calls: t.calls.Load(), Decisions: t.decisions.Load(),

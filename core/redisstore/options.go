@@ -73,9 +73,9 @@ func WithPrefix(prefix string) Option {
 // ms. After that the policy's OnFailure decides. The timeout should be more
 // than two round trips to the server.
 //
-// The timeout begins when the decision was sent, and Redis has answered what
-// this process sent before it. Until then the decision may be queued for ten
-// times the timeout while Redis answers others, and for the timeout otherwise.
+// The timeout begins when the decision is sent. Until then it may be queued for
+// ten times the timeout while Redis answers others, and for the timeout
+// otherwise. A process that is late itself waits longer for an answer.
 // Opening a connection may take a second, or ten times the timeout if that is
 // longer; decisions don't wait for it longer than the timeout. The client's own
 // timeouts and the deadline of the request's context hold as well.

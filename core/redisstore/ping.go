@@ -95,7 +95,7 @@ func (s *Store) probe(ctx context.Context) (err error) {
 	brief := bucket.Request{Set: over, N: 1, Ticket: 2} // the next request ends it
 	for _, r := range []bucket.Request{c.request.Request, c.request.Request, brief, take, take.Ending()} {
 		asked := &call{member: member{key: key, request: store.NewRequest("ping", name, r)}}
-		outcomes, err := s.batches.sendCommands(ctx, []*call{asked}, now, true)
+		outcomes, err := s.batches.sendCommands(ctx, []*call{asked}, now)
 		if err == nil {
 			err = outcomes[0].err
 		}

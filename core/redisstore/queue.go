@@ -1,358 +1,534 @@
 package redisstore
 
 import (
-	"slices"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/rtt"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/scheduler"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/outage"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
-
-// queue groups the calls to one server into batches, and decides when a batch
-// is sent. A call that comes while nothing is queued and fewer than batchLimit
-// batches are in flight is sent at once. Other calls wait until a batch in
-// flight completes, and then form one batch, so batches grow with the load.
-// Example: at a round trip of 0.4 ms four batches in flight are at most 10,000 a
-// second. At 1,000 requests a second most have one call; at 100,000 about 10.
-//
-// The queue does no I/O. Its methods return a task, which their caller
-// performs: see node.perform.
-type queue struct {
-	maxInFlight int           // the most batches in flight, whatever the round trip
-	timeout     time.Duration // how long a call may be queued if the server does not answer
-	longestWait time.Duration // how long a call may be queued while the server answers others
-
-	// expire is called when the first call may have been queued for too long.
-	expire func()
-	// hasIdle is server.hasIdle.
-	hasIdle func() bool
-
-	mu         sync.Mutex // guards all below; never held across I/O
-	calls      []*call    // the queued calls, in the order of their arrival
-	capacity   int        // of the next slice of calls: the size of the last batch, up to 64
-	inFlight   int        // batches in flight
-	weight     int        // sum of the weights of the batches in flight
-	turns      []turn     // of the batches in flight, in the order of their sending
-	lastNumber uint64     // the number of the last batch
-	lastSent   time.Time  // when the last batch was sent
-	pending    int        // tasks that wait, for a connection or for the gap between batches, before they send a batch
-	gapPending bool       // one of them waits for the gap
-	ready      int        // so many batches can be in flight without waiting for a connection
-	reconnect  bool       // a connection was lost, and none was made since
-	silent     bool       // the last batch that ended had no answer
-	lastUsed   time.Time  // when a call last came
-	roundTrip  rtt.RoundTrip
-	timer      *time.Timer // calls expire; nil until it is first needed
-	timerSet   bool        // the timer is running
-}
-
-// turn says from when on the server works on a batch in flight: it answers
-// batches in their order, so this is when it last answered an earlier one.
-type turn struct {
-	number uint64    // of the batch
-	since  time.Time // zero: no earlier batch was answered since this one was sent
-}
-
-// task is what a goroutine does for the queue. One of batch, connect and after
-// is set: send a batch, or wait and then ask the queue for one. The zero task
-// is nothing to do.
-type task struct {
-	batch  []*call // send these
-	number uint64  // of the batch: later batches have higher ones
-	weight int     // of the batch
-	load   int     // weight of the batch and of all that were in flight when it was sent
-
-	connect int           // wait for a connection, and call connected with this number: 3 means that it is for a third batch in flight
-	after   time.Duration // wait for this time, and call waited
-}
-
-// idle reports whether there is nothing to do.
-func (d task) idle() bool { return d.batch == nil && d.connect == 0 && d.after == 0 }
-
-// add enqueues c. It returns a task if another batch may be sent, and otherwise
-// the zero task.
-func (q *queue) add(c *call) task {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	now := time.Now()
-	q.lastUsed = now
-	if c.since.IsZero() { // a call from another node's queue keeps its time
-		c.since = now
-	}
-	free := q.inFlight+q.pending < q.batchLimit()
-	if free && q.inFlight < q.ready && len(q.calls) == 0 && q.gap(now) <= 0 {
-		// Nothing is queued and a connection is ready: c is a batch of its own.
-		q.lastSent = now
-		return q.startBatch(c.single(), c.weight())
-	}
-	if q.calls == nil {
-		q.calls = make([]*call, 0, q.capacity)
-	}
-	q.calls = append(q.calls, c)
-	if !q.timerSet {
-		q.setTimer(q.timeout)
-	}
-	if !free {
-		return task{}
-	}
-	return q.nextTask(now)
-}
-
-// startTrial returns the task to send c alone, as the breaker's trial, however
-// many batches are in flight.
-func (q *queue) startTrial(c *call) task {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.startBatch(c.single(), c.weight())
-}
-
-// completed counts a task's batch as no longer in flight, and returns the task
-// to send the next batch, if calls are queued.
-func (q *queue) completed(d task) task {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.inFlight--
-	q.weight -= d.weight
-	q.turns = slices.DeleteFunc(q.turns, func(t turn) bool { return t.number == d.number })
-	if len(q.calls) == 0 || q.inFlight+q.pending >= q.batchLimit() {
-		return task{}
-	}
-	return q.nextTask(time.Now())
-}
-
-// nextTask returns the task to send queued calls, or to wait first. It returns
-// the zero task if another task that waits for the gap will send them. q.mu is
-// held.
-func (q *queue) nextTask(now time.Time) task {
-	if q.inFlight >= q.ready {
-		if q.reconnect || !q.hasIdle() {
-			return task{connect: q.connect()}
-		}
-		q.ready = q.inFlight + 1
-	}
-	if gap := q.gap(now); gap > 0 && len(q.calls) < maxBatch {
-		if q.gapPending {
-			return task{}
-		}
-		q.gapPending = true
-		q.pending++
-		return task{after: gap}
-	}
-	return q.startQueued()
-}
-
-// startBatch counts a batch as in flight and returns the task to send it. q.mu
-// is held.
-func (q *queue) startBatch(batch []*call, weight int) task {
-	q.inFlight++
-	q.weight += weight
-	q.lastNumber++
-	q.turns = append(q.turns, turn{number: q.lastNumber})
-	return task{batch: batch, number: q.lastNumber, weight: weight, load: q.weight}
-}
-
-// startQueued takes a batch from the queue, if calls are queued, and returns
-// the task to send it. The timeout of its calls begins now, or if the server is
-// silent, it began with their arrival. q.mu is held.
-func (q *queue) startQueued() task {
-	if len(q.calls) == 0 {
-		return task{}
-	}
-	q.lastSent = time.Now()
-	n, weight := batchOf(q.calls)
-	batch := q.calls[:n:n]
-	if q.calls = q.calls[n:]; len(q.calls) == 0 {
-		q.calls, q.capacity = nil, min(n, maxBatch/8) // the batch keeps the array
-	}
-	for _, c := range batch {
-		if !q.silent {
-			c.since = q.lastSent
-		}
-	}
-	return q.startBatch(batch, weight)
-}
-
-// batchLimit is how many batches may be in flight. q.mu is held.
-func (q *queue) batchLimit() int { return max(1, min(q.maxInFlight, q.roundTrip.InFlight())) }
-
-// gap is how long to wait before another batch is sent to a server with high
-// latency; 0 or less: not at all. Example with a round trip of 50 ms: 300 calls
-// come within 2 ms. The first is sent, and 2 ms later the others together.
-// Without the gap 25 would be a batch each, and the rest would wait for 50 ms.
-// q.mu is held.
-func (q *queue) gap(now time.Time) time.Duration {
-	if q.inFlight == 0 || !q.roundTrip.HighLatency() {
-		return 0
-	}
-	return rtt.FullBatch - now.Sub(q.lastSent)
-}
-
-// waited ends the wait for the gap, and returns the task to send a batch.
-func (q *queue) waited() task {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.pending--
-	q.gapPending = false
-	return q.startQueued()
-}
-
-// connect begins a wait for a connection. It returns which batch in flight the
-// connection is for: with two in flight and none pending, the third. q.mu is
-// held.
-func (q *queue) connect() (nth int) {
-	q.pending++
-	return q.inFlight + q.pending
-}
-
-// connectTrial is connect for the breaker's trial. It returns 0 if a connection
-// is ready.
-func (q *queue) connectTrial() (nth int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.inFlight < q.ready {
-		return 0
-	}
-	return q.connect()
-}
-
-// connected ends the wait for the connection of the nth batch in flight, and
-// returns the task to send a batch, also without a connection: its error says
-// why.
-func (q *queue) connected(nth int, err error) task {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.noteConnected(nth, err)
-	return q.startQueued()
-}
-
-// trialConnected is connected for the breaker's trial, which startTrial sends.
-func (q *queue) trialConnected(nth int, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.noteConnected(nth, err)
-}
-
-// noteConnected requires that q.mu is held.
-func (q *queue) noteConnected(nth int, err error) {
-	q.pending--
-	if lost(err) {
-		return
-	}
-	q.reconnect = false
-	if q.ready < nth {
-		q.ready++
-	}
-}
-
-// note learns from the result of a batch: took is how long it was in flight,
-// err why all its calls failed.
-func (q *queue) note(d task, took time.Duration, err error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.reconnect, q.silent = lost(err), lost(err)
-	if q.silent {
-		q.ready = 0 // its connection is lost, and others may be lost too
-		if len(q.calls) > 0 {
-			q.setTimer(max(0, q.timeout-time.Since(q.calls[0].since)))
-		}
-		return
-	}
-	q.ready = max(q.ready, 1)
-	now := time.Now()
-	for i := range q.turns {
-		if q.turns[i].number > d.number {
-			q.turns[i].since = now
-		}
-	}
-	q.roundTrip.Note(took, time.Duration(d.load)*rtt.BusyBatch/maxBatch, now)
-}
-
-// turn returns from when on the server works on the batch of d: see type turn.
-func (q *queue) turn(d task) time.Time {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, t := range q.turns {
-		if t.number == d.number {
-			return t.since
-		}
-	}
-	return time.Time{}
-}
-
-// markUsed is for a call that does not go through the queue: unused returns
-// false for a while.
-func (q *queue) markUsed() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.lastUsed = time.Now()
-}
-
-// unused reports whether no call is queued or in flight, and none has come for
-// the given time.
-func (q *queue) unused(while time.Duration) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.calls) == 0 && q.inFlight == 0 && q.pending == 0 && time.Since(q.lastUsed) > while
-}
-
-// setTimer has expire called after d, less the time that expire spends in
-// scheduler.KeepUp. q.mu is held.
-func (q *queue) setTimer(d time.Duration) {
-	d -= scheduler.FastTurn
-	q.timerSet = true
-	if q.timer == nil {
-		q.timer = time.AfterFunc(d, q.expire)
-		return
-	}
-	q.timer.Reset(d)
-}
-
-// reason says why calls were queued for too long.
-type reason int
 
 const (
-	unanswered   reason = iota // the server does not answer the batches in flight
-	noConnection               // no batch is in flight, because there is no connection
-	queueTimeout               // the server answers batches, but too slowly for so many calls
+	// few batches may be in flight at any time: a server works on one while
+	// others are on the way.
+	few = 4
+	// many may be in flight if the last one was sent a gap ago, which is how
+	// long a server takes for a full batch at most. So a server that is far away
+	// gets more of them than one that is near, and none gets more than it can
+	// decide.
+	many = 32
+	gap  = 2 * time.Millisecond
 )
 
-// overdue removes and returns the calls that have been queued for waitLimit,
-// with the reason. It sets the timer for the next call.
-func (q *queue) overdue() (late []*call, why reason) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.timerSet = false
-	limit, why := q.waitLimit()
-	n, now := 0, time.Now()
-	for n < len(q.calls) && now.Sub(q.calls[n].since) >= limit {
-		n++
-	}
-	late, q.calls = q.calls[:n:n], q.calls[n:]
-	if len(q.calls) > 0 { // after the timeout at the latest, because waitLimit is shorter once the server is silent
-		q.setTimer(min(q.timeout, limit-now.Sub(q.calls[0].since)))
-	}
-	return late, why
+// node sends the calls for the keys of one server. Nodes share no queue, no
+// batches in flight and no breaker, so a server that does not answer concerns
+// its own keys alone.
+//
+// A call that finds a free place is sent at once, by its caller's goroutine. The
+// others wait in the queue and form the next batch, which is sent when one in
+// flight ends. So batches grow with the load, and no goroutine waits for work.
+type node struct {
+	*server
+
+	nodes     *nodes        // of the same store
+	only      *redis.Client // of this server alone; nil: the store's client chooses the server
+	breaker   *outage.Breaker
+	most      int                   // batches in flight: see maxInFlight
+	dialError atomic.Pointer[error] // why a connection could not be made; nil once one is made
+
+	mu       sync.Mutex // guards all below; never held across I/O
+	queue    []*call    // in the order of their arrival
+	inFlight int        // batches
+	lastSent time.Time  // when the last one was sent
+	ready    int        // so many batches can be in flight without waiting for a connection
+	silent   bool       // the last batch got no answer: other connections may be dead too
+	waking   bool       // a goroutine that connects, or a timer, will send what is queued
 }
 
-// hasLate reports whether overdue will return calls, if the caller calls
-// scheduler.KeepUp before it, which takes at least FastTurn.
-func (q *queue) hasLate() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	limit, _ := q.waitLimit()
-	return len(q.calls) > 0 && time.Since(q.calls[0].since) >= limit-scheduler.FastTurn
+// maxInFlight is how many batches a client may have in flight to each server:
+// three quarters of its pool at most, because others may use the client too.
+func maxInFlight(poolSize int) int {
+	if poolSize == 0 {
+		poolSize = 10 // go-redis' default for clients whose options are not known
+	}
+	return min(many, max(min(poolSize, few), poolSize-poolSize/4))
 }
 
-// waitLimit returns how long a call may be queued, and the reason if it is
-// queued for longer. With a timeout of 100 ms that is 1 s while the server
-// answers, and otherwise 100 ms. q.mu is held.
-func (q *queue) waitLimit() (time.Duration, reason) {
+// decide makes a call of r, whose key in Redis is key, and of others, which are
+// decided together with r. While the breaker is open, the call is refused at
+// once, or sent as the breaker's trial.
+func (n *node) decide(ctx context.Context, key string, r *store.Request, others []member) (*outcome, error) {
+	c := n.calls.get(key, r)
+	c.others, c.since = others, time.Now()
+	if n.breaker.Open() {
+		report, err := n.breaker.Enter()
+		if err != nil {
+			n.keep(c, err, true)
+			n.calls.put(c)
+			return nil, err
+		}
+		c.trial = true
+		go n.trial(c, report)
+		return n.await(ctx, c)
+	}
+	n.mu.Lock()
+	first := len(n.queue) == 0 && n.admits(c.since) && n.connected()
+	if first {
+		n.sends(c.since)
+	} else {
+		n.queue = append(n.queue, c)
+		n.wake(c.since)
+	}
+	n.mu.Unlock()
 	switch {
-	case q.inFlight == 0:
-		return q.timeout, noConnection
-	case q.silent:
-		return q.timeout, unanswered
+	case first && n.inline(ctx, c):
+		n.sendInline(c)
+	case first:
+		go n.work(c.single())
 	}
-	return q.longestWait, queueTimeout
+	return n.await(ctx, c)
+}
+
+// inline reports whether c's caller may send it itself, which saves a switch of
+// goroutines. Then it may return up to the timeout after its context is
+// canceled, but never after its deadline. While this process is late, another
+// goroutine waits longer: see server.await.
+func (n *node) inline(ctx context.Context, c *call) bool {
+	if !n.endsWithContext && ctx.Done() != nil || n.late.Load() > 0 {
+		return false
+	}
+	deadline, some := ctx.Deadline()
+	return !some || deadline.After(c.since.Add(n.patience()+n.timeout/contextSlack))
+}
+
+func (n *node) sendInline(c *call) {
+	defer func() { // deferred, because a hook of the client may end the goroutine
+		if next := n.ended(); next != nil {
+			go n.work(next)
+		}
+	}()
+	n.send(c.single())
+}
+
+// await returns the outcome of c, or the error of ctx if that ends first. A call
+// that is still queued then is abandoned, unless it returns tokens. If c was
+// sent, the tokens that it reserves or holds come back.
+func (n *node) await(ctx context.Context, c *call) (*outcome, error) {
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		if len(c.done) > 0 { // both
+			break
+		}
+		if c.request.Gives() || c.state.CompareAndSwap(waiting, abandoned) {
+			return nil, ctx.Err()
+		}
+		if taken := c.holders(); taken != nil {
+			go n.undo(c, taken)
+		}
+		return nil, ctx.Err()
+	}
+	o := c.outcome
+	n.calls.put(c)
+	if o.err != nil && ctx.Err() != nil {
+		o.err = ctx.Err()
+	}
+	return o, o.err
+}
+
+// undo waits for c, and returns the tokens that its requests took: its caller
+// has got an error, and will never use them.
+func (n *node) undo(c *call, taken []member) {
+	<-c.done
+	answers := c.outcome.joint
+	if answers == nil {
+		answers = []store.Answer{c.outcome.answer}
+	}
+	if c.outcome.err != nil || answers[0].Granted == 0 {
+		return // nothing was taken
+	}
+	for i, m := range taken {
+		m.request.Request = m.request.Undo(&answers[i])
+		m.request = m.request.Later()
+		_, _ = n.decide(context.Background(), m.key, &m.request, nil)
+	}
+}
+
+// work sends a batch, and then those that are queued meanwhile.
+func (n *node) work(batch []*call) {
+	for batch != nil {
+		n.send(batch)
+		runtime.Gosched() // callers that ask again at once are in the next batch
+		batch = n.ended()
+	}
+}
+
+// admits reports whether another batch may be sent now. n.mu is held here, and
+// in the functions up to expire.
+func (n *node) admits(now time.Time) bool {
+	return n.inFlight < min(few, n.most) || n.inFlight < n.most && now.Sub(n.lastSent) >= gap
+}
+
+// connected reports whether there is a connection for another batch.
+func (n *node) connected() bool {
+	if n.inFlight >= n.ready && !n.silent && n.hasIdle() {
+		n.ready = n.inFlight + 1
+	}
+	return n.inFlight < n.ready
+}
+
+// hasIdle reports whether the client has an idle connection to n's server, and
+// not only one that a batch in flight is about to take. If it has several
+// servers and n is for any of them, it can't tell.
+func (n *node) hasIdle() bool {
+	if n.only == nil && n.sharded.Load() {
+		return false
+	}
+	one := n.client
+	if n.only != nil {
+		one = n.only
+	}
+	stats := one.PoolStats()
+	return stats.IdleConns > 0 && int(stats.TotalConns) > n.inFlight
+}
+
+// sends counts a batch.
+func (n *node) sends(now time.Time) {
+	n.inFlight++
+	n.lastSent = now
+}
+
+// wake has a goroutine send what is queued: at once, after the gap, or when it
+// has connections. If as many batches are in flight as may be, or a few are and
+// no full one waits for another connection, one that ends does it.
+func (n *node) wake(now time.Time) {
+	if n.waking || len(n.queue) == 0 || n.inFlight >= n.most {
+		return
+	}
+	connected := n.connected()
+	if !connected && n.inFlight >= few && len(n.queue) < maxBatch {
+		return
+	}
+	n.waking = true
+	switch {
+	case !n.admits(now):
+		time.AfterFunc(gap-now.Sub(n.lastSent), n.woken)
+	case connected:
+		go n.woken()
+	case n.silent:
+		go n.connect(1)
+	default:
+		go n.connect(max(1, min(len(n.queue), few-n.inFlight, n.most-n.inFlight)))
+	}
+}
+
+// woken sends what is queued.
+func (n *node) woken() {
+	n.mu.Lock()
+	n.waking = false
+	batch := n.next(time.Now())
+	n.mu.Unlock()
+	n.work(batch)
+}
+
+// next returns the batch to send now; nil: there is none.
+func (n *node) next(now time.Time) (batch []*call) {
+	limit := longestWait * n.timeout
+	if n.silent {
+		limit = n.patience()
+	}
+	n.expire(now.Add(-limit), limit)
+	if len(n.queue) == 0 || !n.admits(now) || !n.connected() {
+		n.wake(now)
+		return nil
+	}
+	n.sends(now)
+	k := batchOf(n.queue)
+	batch, n.queue = n.queue[:k:k], n.queue[k:]
+	if len(n.queue) == 0 {
+		n.queue = make([]*call, 0, k) // the batch keeps the array
+	}
+	n.wake(now)
+	return batch
+}
+
+// expire fails the calls that were queued before an instant, the limit ago. It
+// reports when the last of them came.
+func (n *node) expire(before time.Time, limit time.Duration) (last time.Time) {
+	for len(n.queue) > 0 && !n.queue[0].since.After(before) {
+		if c := n.queue[0]; c.state.CompareAndSwap(waiting, abandoned) {
+			last = c.since
+			err := n.noConnection(limit)
+			if n.inFlight > 0 {
+				err = fmt.Errorf("waited for others to be sent: %w", timeoutError(limit))
+			}
+			n.refuse(c, err)
+		}
+		n.queue = n.queue[1:]
+	}
+	return last
+}
+
+// ended ends a batch, and returns the next one.
+func (n *node) ended() []*call {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.inFlight--
+	return n.next(time.Now())
+}
+
+// connect makes more connections ready, and then sends what is queued. Opening
+// one takes several round trips, so it may take longer than a decision: calls
+// fail after the timeout meanwhile, and later ones find the connection. It opens
+// a few at once: while batches end, go-redis may give a new connection to the
+// next of them, which then waits, and connect one that is ready.
+func (n *node) connect(more int) {
+	began, results := time.Now(), make(chan error, more)
+	for range more {
+		go func() { results <- n.reach() }()
+	}
+	ticker := time.NewTicker(n.timeout / silence)
+	defer ticker.Stop()
+	for more > 0 {
+		select {
+		case <-ticker.C:
+			n.mu.Lock()
+			var last time.Time
+			if n.inFlight == 0 || n.silent {
+				last = n.expire(time.Now().Add(-n.patience()), n.timeout)
+			}
+			n.mu.Unlock()
+			if !last.IsZero() {
+				n.breaker.Fail(last, n.noConnection(n.timeout))
+			}
+		case err := <-results:
+			if lost(err) {
+				n.breaker.Fail(began, err)
+			}
+			n.mu.Lock()
+			if !lost(err) {
+				n.ready++
+			} else if n.inFlight == 0 { // later calls have another attempt
+				n.expire(began, time.Since(began))
+			}
+			more--
+			n.waking = more > 0
+			batch := n.next(time.Now())
+			n.mu.Unlock()
+			go n.work(batch)
+		}
+	}
+}
+
+// reach waits until there is a connection to n's server, and notes whether there
+// is.
+func (n *node) reach() error {
+	err := n.server.reach(n.only)
+	if lost(err) {
+		why := err
+		n.dialError.Store(&why)
+		return &unconnected{address: n.addressOf(n.only), cause: err}
+	}
+	n.dialError.Store(nil)
+	n.nodes.reached(n)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.silent = false
+	return err
+}
+
+// trial sends what is kept, and then c, which the breaker has admitted as its
+// trial, as soon as there is a connection. c fails after the timeout, and trial
+// waits on for the connection.
+func (n *node) trial(c *call, report func(error)) {
+	timer := time.AfterFunc(n.timeout, func() {
+		if c.state.CompareAndSwap(waiting, abandoned) {
+			n.refuse(c, n.noConnection(n.timeout))
+		}
+	})
+	err := n.reach()
+	timer.Stop()
+	if !lost(err) {
+		err = n.breaker.SendKept()
+	}
+	switch alone := claim(c.single(), sent); {
+	case len(alone) == 0 && err == nil: // its caller has left
+		report(outage.CallerDone{Cause: context.Canceled})
+	case len(alone) == 0:
+		report(err)
+	case err != nil:
+		n.keep(c, err, true)
+		report(err)
+		c.finish(&outcome{err: err})
+	default:
+		n.exchange(alone, report)
+	}
+}
+
+// sendKept is the Send of n's breaker.
+func (n *node) sendKept(list []outage.Returned) error {
+	calls := make([]*call, len(list))
+	for i, r := range list {
+		calls[i] = n.calls.get(r.Key, &r.Request)
+	}
+	for len(calls) > 0 {
+		k := batchOf(calls)
+		var err error
+		n.exchange(calls[:k], func(result error) { err = result })
+		if calls = calls[k:]; err != nil {
+			for _, c := range calls {
+				n.keep(c, err, true)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// send sends a batch, if the breaker admits it.
+func (n *node) send(batch []*call) {
+	calls := claim(batch, sent)
+	if len(calls) == 0 { // all were abandoned
+		return
+	}
+	report, err := n.breaker.Enter()
+	if err != nil {
+		for _, c := range calls {
+			n.refuse(c, err)
+		}
+		return
+	}
+	n.exchange(calls, report)
+}
+
+// exchange sends calls, gives report the error if the server has decided none,
+// and answers the calls.
+func (n *node) exchange(calls []*call, report func(error)) {
+	outcomes, err := n.outcomes(calls)
+	n.note(err)
+	if n.nodes.several() {
+		if calls, outcomes = n.resend(calls, outcomes); ofHashSlot(err) {
+			err = nil // the server works: only the hash slot is elsewhere
+		}
+	}
+	n.answer(calls, outcomes, func() { report(err) })
+}
+
+// outcomes sends calls, and returns the outcome of each, and the error if the
+// server has decided none.
+func (n *node) outcomes(calls []*call) ([]outcome, error) {
+	began := time.Now()
+	outcomes, err := n.server.send(n.contextFor(began), calls)
+	if outcomes == nil {
+		outcomes = make([]outcome, len(calls))
+		for i := range outcomes {
+			outcomes[i].err = err
+		}
+	}
+	if lost(err) && time.Since(began) >= n.timeout { // go-redis reports a timeout as one of several errors
+		err = fmt.Errorf("%w: %w", n.timedOut(), err)
+		for i := range outcomes {
+			if lost(outcomes[i].err) {
+				outcomes[i].err = err
+			}
+		}
+	}
+	return outcomes, err
+}
+
+// resend sends calls of a batch again, each alone, whose hash slot the server
+// has refused: others must not wait for them. It returns the rest.
+func (n *node) resend(calls []*call, outcomes []outcome) ([]*call, []outcome) {
+	kept := 0
+	for i, c := range calls {
+		if len(calls) > 1 && outcomes[i].err != nil && ofHashSlot(outcomes[i].err) {
+			go func() {
+				again, _ := n.outcomes(c.single()) // most likely of another server, so it says nothing about this one
+				n.answer(c.single(), again, func() {})
+			}()
+			continue
+		}
+		calls[kept], outcomes[kept] = c, outcomes[i]
+		kept++
+	}
+	return calls[:kept], outcomes[:kept]
+}
+
+// answer gives calls their outcomes. Before it wakes their callers, it keeps
+// what should be sent later of calls that failed, and then reports: the next
+// trial must find what this one has not sent.
+func (n *node) answer(calls []*call, outcomes []outcome, report func()) {
+	for i, c := range calls {
+		n.keep(c, outcomes[i].err, false)
+	}
+	report()
+	for i, c := range calls {
+		c.finish(&outcomes[i])
+	}
+}
+
+// note learns from the error of a batch.
+func (n *node) note(err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.silent = lost(err); n.silent {
+		n.ready = 0
+		return
+	}
+	n.ready = max(n.ready, 1)
+	n.dialError.Store(nil)
+}
+
+// keep keeps, of a call that failed with err or was not sent, what should be
+// sent when the server is back. It does not read the requests' own keys, whose
+// memory their caller may have reused.
+func (n *node) keep(c *call, err error, unsent bool) {
+	if err == nil || errors.Is(err, redis.ErrClosed) { // no server of this client will ever be back
+		return
+	}
+	unsent = unsent || errors.Is(err, core.ErrBreakerOpen) || notExecuted(err) || wroteNothing(err)
+	for m := range c.members() {
+		if later, some := outage.Later(m.request, err, unsent); some {
+			n.breaker.Keep(outage.Returned{Key: m.key, Request: later})
+		}
+	}
+}
+
+// refuse answers a call that was not sent.
+func (n *node) refuse(c *call, err error) {
+	n.keep(c, err, true)
+	c.finish(&outcome{err: err})
+}
+
+// noConnection returns the error of a call that waited so long for a connection.
+func (n *node) noConnection(after time.Duration) error {
+	e := &unconnected{address: n.addressOf(n.only), after: after}
+	if last := n.dialError.Load(); last != nil {
+		e.cause = *last
+	}
+	return e
+}
+
+// timedOut returns the error of a call that was sent and got no answer in time.
+// It names a connection that could not be made, if that may be why.
+func (n *node) timedOut() error {
+	if n.dialError.Load() != nil {
+		return n.noConnection(n.timeout)
+	}
+	return timeoutError(n.timeout)
+}
+
+// unused reports whether n has sent nothing for a while, and nothing waits.
+func (n *node) unused(while time.Duration) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.queue) == 0 && n.inFlight == 0 && !n.waking && time.Since(n.lastSent) > while && !n.breaker.Open()
 }

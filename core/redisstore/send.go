@@ -34,21 +34,22 @@ func (t *traffic) count(n int) {
 // server has decided any, which the breaker then counts. A panic in a hook of
 // the client is an error of all.
 //
-// A call whose hash slot a server refuses is sent again only if unassigned is
-// set, or if it is the only one: others must not wait for it.
-func (s *server) send(ctx context.Context, calls []*call, unassigned bool) (outcomes []outcome, err error) {
+// A call whose hash slot a server refuses is sent again only if it is alone:
+// others must not wait for it.
+func (s *server) send(ctx context.Context, calls []*call) (outcomes []outcome, err error) {
 	defer recovered(&err)
+	s.traffic.count(len(calls))
 	now, err := s.instant()
 	if err != nil {
 		return nil, err
 	}
 	sharded := s.sharded.Load()
-	outcomes, err = s.sendCommands(ctx, calls, now, unassigned)
+	outcomes, err = s.sendCommands(ctx, calls, now)
 	if err != nil && !sharded && (len(calls) > 1 || len(calls[0].others) > 0) && crossSlot(err) {
 		// A client for one server is connected to a node of a Cluster, or to a
 		// Cluster's proxy.
 		s.sharded.Store(true)
-		return s.sendCommands(ctx, calls, now, unassigned)
+		return s.sendCommands(ctx, calls, now)
 	}
 	return outcomes, err
 }
@@ -71,12 +72,11 @@ func (s *server) instant() (string, error) {
 // request is charged at most once.
 const maxAttempts = 5
 
-// sendCommands sends calls, and those again that were not executed. unassigned
-// is that of send.
-func (s *server) sendCommands(ctx context.Context, calls []*call, now string, unassigned bool) ([]outcome, error) {
+// sendCommands sends calls, and those again that were not executed.
+func (s *server) sendCommands(ctx context.Context, calls []*call, now string) ([]outcome, error) {
 	sharded := s.sharded.Load()
 	b := newBatch(calls, sharded)
-	unassigned = unassigned || len(b.commands) == 1
+	alone := len(b.commands) == 1
 	list := b.commands
 	for try := 1; len(list) > 0; try++ {
 		s.exec(ctx, list, now, try > 1)
@@ -98,7 +98,7 @@ func (s *server) sendCommands(ctx context.Context, calls []*call, now string, un
 				again = append(again, cmd)
 			case redis.HasErrorPrefix(err, "NOSCRIPT") && !last:
 				again = append(again, cmd)
-			case notExecuted(err) && (unassigned || !ofHashSlot(err)) && !last:
+			case notExecuted(err) && (alone || !ofHashSlot(err)) && !last:
 				again, pause = append(again, cmd), true
 				s.rediscover(ctx, err)
 			default:
@@ -163,22 +163,78 @@ func (s *server) exec(ctx context.Context, list []*command, now string, load boo
 		c.sent = sentOnce{redis.NewCmd(ctx, args...)}
 		c.sent.SetFirstKeyPos(3)
 	}
-	if len(list) == 1 {
-		sent := list[0].sent
-		err := s.client.Process(ctx, sent)
-		if !lost(err) && s.dialError.Load() != nil {
-			s.dialError.Store(nil)
-		}
-		if err != nil && sent.Err() == nil {
-			sent.SetErr(err)
-		}
+	if s.endsWithContext && s.late.Load() == 0 && len(list) == 1 && list[0].single() {
+		process(ctx, s.client, list[0].sent)
 		return
 	}
-	pipe := s.client.Pipeline()
-	for _, c := range list {
-		_ = pipe.Process(ctx, c.sent) // only queues it
+	// Another goroutine waits for the client, because nothing else bounds that
+	// wait and lets it be longer while this process is late. (A clone by
+	// WithTimeout ends by itself, but loses the hooks.)
+	sent := make([]sentOnce, len(list))
+	for i, c := range list {
+		sent[i] = c.sent
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		process(longer(ctx), s.client, sent...)
+	}()
+	if s.await(ctx, done) {
+		return
+	}
+	for _, c := range list { // what was sent is that goroutine's now
+		c.sent = sentOnce{redis.NewCmd(ctx)}
+		c.sent.SetErr(context.DeadlineExceeded)
+	}
+}
+
+// await waits for done until ctx ends, and longer while this process is late:
+// then the answer may be here, and only its reader late. It reports whether the
+// answer came.
+func (s *server) await(ctx context.Context, done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+	}
+	end := time.Now().Add((longestWait - 1) * s.timeout)
+	for onTime, pause := 0, usualLateness; onTime < 3 && time.Now().Before(end); {
+		due := time.Now().Add(pause)
+		select {
+		case <-done:
+			return true
+		case <-time.After(pause):
+		}
+		if lateness(due) > 0 {
+			onTime, pause = 0, networkPoll
+		} else {
+			onTime, pause = onTime+1, usualLateness
+		}
+	}
+	return false
+}
+
+// process sends commands by client, in a pipeline if there are several. Each has
+// its own error then, also if a hook of the client has panicked.
+func process(ctx context.Context, client redis.UniversalClient, list ...sentOnce) {
+	var err error
+	defer func() {
+		for _, sent := range list {
+			if err != nil && sent.Err() == nil {
+				sent.SetErr(err)
+			}
+		}
+	}()
+	defer recovered(&err)
+	if len(list) == 1 {
+		err = client.Process(ctx, list[0])
+		return
+	}
+	pipe := client.Pipeline()
+	for _, sent := range list {
+		_ = pipe.Process(ctx, sent) // only queues it
+	}
+	_, _ = pipe.Exec(ctx)
 }
 
 // sleep waits for d, or until ctx ends.

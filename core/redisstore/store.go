@@ -40,18 +40,17 @@ import (
 // needs no closing: close the client, after [Store.Close] if it has leases.
 //
 // Concurrent decisions share script calls. To each server a Store has at most 4
-// calls in flight, and more only if the round trip is longer: 10 at 1 ms, 12 at
-// 1.2 ms, 25 at 50 ms, 32 from 64 ms on; and it uses at most three quarters of
-// the client's pool. A call that is stuck holds its connection for ten times the
-// store's timeout if the client has ContextTimeoutEnabled, and otherwise until
-// the client's ReadTimeout ends. The servers of a Cluster or a Ring share no
+// calls in flight, or up to 32 if none was sent for 2 ms, and at most three
+// quarters of the client's pool. The servers of a Cluster or a Ring share no
 // calls, no queue and no breaker: one that does not answer delays its own keys
 // only.
 //
 // If the client has ContextTimeoutEnabled, so that commands end with their
 // contexts, the caller's goroutine sends a single decision, which is fastest. A
 // caller whose context is canceled meanwhile returns late, by the store's
-// timeout at most. All others return as soon as their context ends.
+// timeout at most. All others return as soon as their context ends. Without
+// ContextTimeoutEnabled, a call that is stuck holds its connection until the
+// client's ReadTimeout ends.
 type Store struct {
 	batches batches
 	denials *denycache.Store // around batches; nil after WithDenyCache(0)

@@ -62,7 +62,7 @@ func TestCanceledRequestsAreNoOutage(t *testing.T) {
 	b.proxy.Set(faultproxy.None)
 	res, err := l.Allow(ctx, "k")
 	require.NoError(t, err)
-	assert.Equal(t, core.FromStore, res.Source, "callers who left opened no breaker")
+	assert.Equal(t, core.FromStore, res.Source, "callers who left opened no breaker: %v", res.Cause)
 }
 
 // noHook changes nothing. But a hook might take any time.

@@ -2,13 +2,10 @@ package redisstore
 
 import (
 	"crypto/tls"
-	"io"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
-
-	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/rtt"
 )
 
 func TestAddressSaysHowTheServerIsReachedAndNoPassword(t *testing.T) {
@@ -28,25 +25,7 @@ func TestAddressSaysHowTheServerIsReachedAndNoPassword(t *testing.T) {
 }
 
 func TestStoreLeavesConnectionsInThePool(t *testing.T) {
-	for _, c := range []struct {
-		client redis.UniversalClient
-		want   int
-	}{
-		{redis.NewClient(&redis.Options{PoolSize: 1}), 1},
-		{redis.NewClient(&redis.Options{PoolSize: 3}), 3},
-		{redis.NewClient(&redis.Options{PoolSize: 5}), 4},
-		{redis.NewClient(&redis.Options{PoolSize: 20}), 15},
-		{redis.NewClusterClient(&redis.ClusterOptions{PoolSize: 12}), 9},
-		{redis.NewRing(&redis.RingOptions{PoolSize: 12}), 9},
-		{redis.NewRing(&redis.RingOptions{}), 8},
-		{struct{ redis.UniversalClient }{}, 8},
-	} {
-		assert.Equal(t, c.want, rtt.MaxInFlight(settingsOfClient(c.client).poolSize), "%T", c.client)
-		if closer, ok := c.client.(io.Closer); ok && c.client != (struct{ redis.UniversalClient }{}) {
-			_ = closer.Close()
-		}
+	for poolSize, want := range map[int]int{0: 8, 1: 1, 3: 3, 5: 4, 12: 9, 20: 15, 40: 30, 64: many} {
+		assert.Equal(t, want, maxInFlight(poolSize), "a pool of %d", poolSize)
 	}
-	cluster := redis.NewClusterClient(&redis.ClusterOptions{})
-	defer cluster.Close()
-	assert.GreaterOrEqual(t, rtt.MaxInFlight(settingsOfClient(cluster).poolSize), rtt.MinInFlight, "the default is known")
 }
