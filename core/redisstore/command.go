@@ -146,24 +146,24 @@ func (b *batch) indexes(k *keyed) iter.Seq[int] {
 }
 
 // single reports whether a command decides one call.
-func (c *command) single() bool { return len(c.keys) == 1 && c.keys[0].first == c.keys[0].last }
+func (cmd *command) single() bool { return len(cmd.keys) == 1 && cmd.keys[0].first == cmd.keys[0].last }
 
 // args returns the arguments of a command, but for the first two: the name of
 // the command and the script. now is "" for the server's clock.
-func (c *command) args(prefix, now string) []any {
-	first := c.call
-	if c.plain {
-		args := make([]any, 3, 7+len(c.keys))
-		args[2] = len(c.keys)
+func (cmd *command) args(prefix, now string) []any {
+	first := cmd.call
+	if cmd.plain {
+		args := make([]any, 3, 7+len(cmd.keys))
+		args[2] = len(cmd.keys)
 		var times []int64 // nil: once each
-		for i := range c.keys {
-			args = append(args, c.keys[i].key)
-			if c.keys[i].times != 1 && times == nil {
-				times = make([]int64, len(c.keys))
+		for i := range cmd.keys {
+			args = append(args, cmd.keys[i].key)
+			if cmd.keys[i].times != 1 && times == nil {
+				times = make([]int64, len(cmd.keys))
 			}
 		}
 		for i := range times {
-			times[i] = c.keys[i].times
+			times[i] = cmd.keys[i].times
 		}
 		action, counts, limits := script.PlainArgs(&first.request.Request, times)
 		return append(args, now, action, counts, limits)
