@@ -90,9 +90,9 @@ func (n *node) decide(ctx context.Context, key string, r *store.Request, others 
 	n.mu.Unlock()
 	switch {
 	case first && n.inline(ctx, c):
-		n.sendInline(c)
+		n.sendAlone(c)
 	case first:
-		go n.work(c.single())
+		go n.sendAlone(c)
 	}
 	return n.await(ctx, c)
 }
@@ -109,7 +109,8 @@ func (n *node) inline(ctx context.Context, c *call) bool {
 	return !some || deadline.After(c.since.Add(n.patience()+n.timeout/contextSlack))
 }
 
-func (n *node) sendInline(c *call) {
+// sendAlone sends c as a batch of its own.
+func (n *node) sendAlone(c *call) {
 	defer func() { // deferred, because a hook of the client may end the goroutine
 		if next := n.ended(); next != nil {
 			go n.work(next)
