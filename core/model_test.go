@@ -85,7 +85,7 @@ func (m *model) refilled(now int64) (tokens []*big.Rat, ts []int64, back bool) {
 		have.Add(have, new(big.Rat).Mul(whole(grains), perGrain(l)))
 		at += grains * grain(l)
 		if have.Cmp(full) >= 0 { // as if it was never used: its intervals begin with its next use
-			have, at = full, anchor(l, now)
+			have, at = full, max(at, anchor(l, now)) // the former after the clock was set back
 		}
 		tokens, ts = append(tokens, have), append(ts, at)
 	}

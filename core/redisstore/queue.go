@@ -119,23 +119,16 @@ func (n *node) sendAlone(c *call) {
 	n.send(c.single())
 }
 
-// await returns the outcome of c, or the error of ctx if that ends first. A call
-// that is still queued then is abandoned, unless it returns tokens. If c was
-// sent, the tokens that it reserves or holds come back.
+// await returns the outcome of c, or the error of ctx if that ends first.
 func (n *node) await(ctx context.Context, c *call) (*outcome, error) {
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		if len(c.done) > 0 { // both
-			break
+		select {
+		case <-c.done: // both
+		default:
+			return nil, n.leave(ctx, c)
 		}
-		if c.request.Gives() || c.state.CompareAndSwap(waiting, abandoned) {
-			return nil, ctx.Err()
-		}
-		if taken := c.holders(); taken != nil {
-			go n.undo(c, taken)
-		}
-		return nil, ctx.Err()
 	}
 	o := c.outcome
 	n.calls.put(c)
@@ -143,6 +136,18 @@ func (n *node) await(ctx context.Context, c *call) (*outcome, error) {
 		o.err = ctx.Err()
 	}
 	return o, o.err
+}
+
+// leave returns the error of ctx, which has ended before c. If c is still queued
+// it is abandoned, unless it returns tokens. If c was sent, the tokens that it
+// reserves or holds come back.
+func (n *node) leave(ctx context.Context, c *call) error {
+	if !c.request.Gives() && !c.state.CompareAndSwap(waiting, abandoned) {
+		if taken := c.holders(); taken != nil {
+			go n.undo(c, taken)
+		}
+	}
+	return ctx.Err()
 }
 
 // undo waits for c, and returns the tokens that its requests took: its caller

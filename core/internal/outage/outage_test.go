@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,8 +30,10 @@ type bench struct {
 	*outage.Breaker
 
 	lines logtest.Buffer
-	away  bool       // nothing can be sent
-	sent  [][]string // keys of the requests that Send got
+
+	mu   sync.Mutex // guards all below
+	away bool       // nothing can be sent
+	sent [][]string // keys of the requests that Send got
 }
 
 func onBreaker(t *testing.T, several bool, test func(b *bench)) {
@@ -47,8 +50,9 @@ func onBreaker(t *testing.T, several bool, test func(b *bench)) {
 				for _, r := range list {
 					keys = append(keys, r.Key)
 				}
-				b.sent = append(b.sent, keys)
-				if b.away {
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				if b.sent = append(b.sent, keys); b.away {
 					return errAway
 				}
 				return nil
@@ -67,6 +71,20 @@ func (b *bench) call(took time.Duration, result error) error {
 		report(result)
 	}
 	return err
+}
+
+// goes has the server go away, or come back. It returns what was sent before.
+func (b *bench) goes(away bool) (sent [][]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	sent, b.sent, b.away = b.sent, nil, away
+	return sent
+}
+
+// waits waits so long, and until what timers do then is done.
+func (b *bench) waits(d time.Duration) {
+	time.Sleep(d + time.Millisecond)
+	synctest.Wait()
 }
 
 func (b *bench) opens() {
@@ -158,19 +176,19 @@ func returned(key string, lasts time.Duration) outage.Returned {
 func TestWhatIsKeptIsSentWhenTheServerIsBack(t *testing.T) {
 	onBreaker(t, false, func(b *bench) {
 		b.opens()
-		b.away = true
+		b.goes(true)
 		b.Keep(returned("short", time.Second), returned("long", time.Hour))
-		time.Sleep(10 * time.Second)
-		for _, keys := range b.sent {
+		b.waits(10 * time.Second)
+		tried := b.goes(false)
+		for _, keys := range tried {
 			assert.Len(b, keys, 1, "one request tries the server")
 		}
-		assert.NotEmpty(b, b.sent, "also if no call does")
-		b.away, b.sent = false, nil
-		time.Sleep(2 * pause)
-		assert.Equal(b, [][]string{{"long"}, {"long"}}, b.sent, "a look, and what still matters")
+		assert.NotEmpty(b, tried, "also if no call does")
+		b.waits(2 * pause)
+		assert.Equal(b, [][]string{{"long"}, {"long"}}, b.goes(false), "a look, and what still matters")
 		assert.False(b, b.Open())
-		time.Sleep(time.Hour)
-		assert.Len(b, b.sent, 2, "it is sent once")
+		b.waits(time.Hour)
+		assert.Empty(b, b.goes(false), "it is sent once")
 	})
 }
 
@@ -180,8 +198,9 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		for i := range 10_100 {
 			b.Keep(returned(strconv.Itoa(i), time.Hour))
 		}
-		time.Sleep(pause + 1)
+		b.waits(pause)
 		require.NoError(b, b.SendKept())
-		assert.Len(b, b.sent[len(b.sent)-1], 10_000)
+		sent := b.goes(false)
+		assert.Len(b, sent[len(sent)-1], 10_000)
 	})
 }
