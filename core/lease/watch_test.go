@@ -3,6 +3,7 @@ package lease
 import (
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -40,28 +41,32 @@ func TestWatchedKeysAreBounded(t *testing.T) {
 // Keys are found by a hash. The lease of another key with the same hash is not
 // used.
 func TestALeaseIsForDecisionsOnItsOwnBucket(t *testing.T) {
-	s := New(store.NewMemory(), 100)
-	buffer := []byte("mine")
-	reused, other := request(unsafe.String(&buffer[0], len(buffer))), request("other")
-	for range 13 {
-		_, err := s.Do(t.Context(), reused)
+	synctest.Test(t, func(t *testing.T) { // its time does not pass, so the lease does not end
+		s := New(store.NewMemory(), 100)
+		buffer := []byte("mine")
+		reused, other := request(unsafe.String(&buffer[0], len(buffer))), request("other")
+		for range 13 {
+			_, err := s.Do(t.Context(), reused)
+			require.NoError(t, err)
+		}
+		copy(buffer, "____")
+		mine := request("mine")
+		a, err := s.Do(t.Context(), mine)
 		require.NoError(t, err)
-	}
-	copy(buffer, "____")
-	mine := request("mine")
-	a, err := s.Do(t.Context(), mine)
-	require.NoError(t, err)
-	require.Equal(t, bucket.FromLease, a.Source)
-	k := s.shards[mine.Hash()%shards].keys[mine.Hash()]
-	left := k.left
-	require.Positive(t, left, "premise: there is a lease")
-	look := mine
-	look.Dry = true
-	_, err = s.Do(t.Context(), look)
-	require.NoError(t, err)
-	assert.Equal(t, left, k.left, "a look takes nothing")
-	s.shards[other.Hash()%shards].keys = map[uint64]*watchedKey{other.Hash(): k}
-	a, err = s.Do(t.Context(), other)
-	require.NoError(t, err)
-	assert.Equal(t, bucket.FromStore, a.Source)
+		require.Equal(t, bucket.FromLease, a.Source)
+		synctest.Wait()
+		k := s.shards[mine.Hash()%shards].keys[mine.Hash()]
+		left := k.left
+		require.Positive(t, left, "premise: there is a lease")
+		look := mine
+		look.Dry = true
+		_, err = s.Do(t.Context(), look)
+		require.NoError(t, err)
+		synctest.Wait()
+		assert.Equal(t, left, k.left, "a look takes nothing")
+		s.shards[other.Hash()%shards].keys = map[uint64]*watchedKey{other.Hash(): k}
+		a, err = s.Do(t.Context(), other)
+		require.NoError(t, err)
+		assert.Equal(t, bucket.FromStore, a.Source)
+	})
 }
