@@ -93,12 +93,29 @@ var outages = []outage{
 	{"memory full, noeviction",
 		func(t *testing.T, b *bench) { configure(t, b, "maxmemory", "1") },
 		func(t *testing.T, b *bench) { configure(t, b, "maxmemory", "0") }},
+	{"a script of others does not end (BUSY)", occupy, vacate},
 	{"connection pool exhausted", hold, release},
 }
 
 func configure(t *testing.T, b *bench, name, value string) {
 	t.Helper()
 	require.NoError(t, b.server.Client(t).ConfigSet(context.Background(), name, value).Err())
+}
+
+// occupy runs a script that does not end. From then on the server replies BUSY.
+func occupy(t *testing.T, b *bench) {
+	t.Helper()
+	configure(t, b, "lua-time-limit", "10") // ms, until it does
+	client := b.server.Client(t)
+	go func() { _ = client.Eval(context.Background(), "while true do end", nil).Err() }()
+	require.Eventually(t, func() bool {
+		return redis.HasErrorPrefix(b.server.Client(t).Get(context.Background(), "any").Err(), "BUSY")
+	}, wait, tick, "premise: the server replies BUSY")
+}
+
+func vacate(t *testing.T, b *bench) {
+	t.Helper()
+	require.NoError(t, b.server.Client(t).ScriptKill(context.Background()).Err())
 }
 
 var heldConns sync.Map // from *bench to the connections that hold has taken
