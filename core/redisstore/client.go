@@ -362,8 +362,8 @@ func idleOf(client redis.UniversalClient) (idle, forPipelines int) {
 
 // reach waits until there is a connection to the server of the client only. With
 // nil for only, it waits for all servers of the store's client until half of the
-// store's timeout, and after that for any one: a server that hangs must not
-// delay the calls for others.
+// store's timeout, and after that for any one: a server that hangs or refuses
+// connections must not delay the calls for others, nor fail them.
 func (s *server) reach(only *redis.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.connectTimeout())
 	first, all := make(chan struct{}, 1), make(chan error, 1)
@@ -386,7 +386,10 @@ func (s *server) reach(only *redis.Client) error {
 				return err
 			})
 		}
-		if lost(err) {
+		switch {
+		case len(first) > 0: // at least one is there
+			err = nil
+		case lost(err):
 			asking.Wait() // the message names the address
 		}
 		all <- err

@@ -161,6 +161,33 @@ func TestNewClientOfAClusterWithAServerThatHangs(t *testing.T) {
 	})
 }
 
+// One dead master must not fail the first decision of a new process about a key
+// of another one.
+func TestNewClientOfAClusterWithADeadMaster(t *testing.T) {
+	soak.Only(t, TestNewClientOfAClusterWithADeadMaster)
+	servers, client := split(t)
+	var alive []string
+	s := ofCluster(t, servers, client, func(master, _ *redistest.Server) {
+		master.Kill()
+		for _, one := range servers {
+			if one != master {
+				alive = append(alive, one.Addr)
+			}
+		}
+	})
+	_, safe := s.keys(8)
+	s.fail()
+	for _, key := range safe {
+		newcomer := redis.NewClusterClient(&redis.ClusterOptions{Addrs: alive, ContextTimeoutEnabled: true})
+		defer newcomer.Close()
+		l := core.Must(core.NewLimiter(redisstore.New(newcomer, redisstore.WithPrefix(shardPrefix), patient), core.Policy{
+			Name: "shards", Limits: []core.Limit{core.PerSecond(1_000_000)}, OnFailure: core.FailClosed,
+		}))
+		_, err := l.Allow(t.Context(), key)
+		require.NoError(t, err)
+	}
+}
+
 // newcomersDecide has new clients decide for keys of servers that answer: each
 // asks the addresses in a random order.
 func newcomersDecide(t *testing.T, addrs, keys []string) {
