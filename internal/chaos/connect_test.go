@@ -164,7 +164,6 @@ func TestNewClientOfAClusterWithAServerThatHangs(t *testing.T) {
 // One dead master must not fail the first decision of a new process about a key
 // of another one.
 func TestNewClientOfAClusterWithADeadMaster(t *testing.T) {
-	soak.Only(t, TestNewClientOfAClusterWithADeadMaster)
 	servers, client := split(t)
 	var alive []string
 	s := ofCluster(t, servers, client, func(master, _ *redistest.Server) {
