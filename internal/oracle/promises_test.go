@@ -98,14 +98,14 @@ func (p *player) leavesTheRest(a *account, version int, v view) {
 func (p *player) keepsWhatWasUsed(l *ledger, d *definition, v limitView) {
 	const promise = "limits that change keep what was used"
 	used, level := l.total.until(d, p.now).used, float64(v.remaining-v.debt)
-	left := float64(d.Capacity) - used
-	p.require(d.Capacity < l.largest() || level <= left+0.01, promise, "limit %s has %f tokens, want at most %f", d.Name, level, left)
+	left, slack := float64(d.Capacity)-used, 0.01+max(used, float64(l.largest()))/(1<<46) // 64 roundings of a double
+	p.require(d.Capacity < l.largest() || level <= left+slack, promise, "limit %s has %f tokens, want at most %f", d.Name, level, left)
 	if slices.ContainsFunc(l.defs, func(d *definition) bool { return d != nil && d.calendar() }) {
 		return // of periods that lie far back fewer count
 	}
-	left = math.Floor(left - 0.01)
+	left = math.Floor(left - slack)
 	p.require(level >= left && (level >= 0 || l.owed) || d.Capacity < l.largest() && l.owed, promise, "limit %s has %f tokens, want at least %f", d.Name, level, left)
-	reset := ((used-0.01)*float64(d.den)/float64(d.num) - 1) * float64(d.step)
+	reset := ((used-slack)*float64(d.den)/float64(d.num) - 1) * float64(d.step)
 	p.require(v.reset > farthest || float64(v.reset.Microseconds()) >= reset, promise, "limit %s has used %f tokens, and is full in %v", d.Name, used, v.reset)
 }
 
