@@ -136,7 +136,10 @@ func (a *account) totaled() bool {
 func (a *account) use(version int, now int64, tokens []int64) {
 	moves := false
 	for i, l := range a.of[version] {
-		moves = moves || tokens[i] > 0 || tokens[i] < 0 && l.total.until(l.defs[version], now).used > 0
+		if tokens[i] < 0 && l.total.until(l.defs[version], now).used < 0.01 { // too little to say whether any is used
+			a.untold = true
+		}
+		moves = moves || tokens[i] != 0
 	}
 	for i, l := range a.of[version] {
 		if d := l.defs[version]; moves && !d.slots() {
