@@ -5,9 +5,10 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/tokenbucket-go/ratelimit/core/internal/outage"
 )
 
 // nodes finds the node of a key. With a single server there is only home. With a
@@ -29,10 +30,6 @@ type nodes struct {
 	mu      sync.Mutex                              // held while servers is replaced
 	servers atomic.Pointer[map[*redis.Client]*node] // the nodes of servers; the map is replaced, never changed
 }
-
-// forgottenAfter is the time without decisions after which a server's node is
-// forgotten: its keys may be elsewhere.
-const forgottenAfter = 10 * time.Second
 
 // clientByKey returns the function by which client finds the server of a key, or
 // nil. known reports whether the function works without a connection, as that of
@@ -89,7 +86,7 @@ func (ns *nodes) add(client *redis.Client) *node {
 	}
 	list := make(map[*redis.Client]*node)
 	maps.Copy(list, ns.list())
-	maps.DeleteFunc(list, func(_ *redis.Client, n *node) bool { return n.unused(forgottenAfter) })
+	maps.DeleteFunc(list, func(_ *redis.Client, n *node) bool { return n.unused(outage.ForgottenAfter) })
 	list[client] = ns.newNode(client)
 	ns.servers.Store(&list)
 	return list[client]

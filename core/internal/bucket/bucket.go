@@ -95,14 +95,20 @@ const (
 // AppendBytes appends the state of the key as Redis stores it, but for its
 // holds: when it expires, in 7 bytes, and each record in 46.
 func (b *Bucket) AppendBytes(to []byte) []byte {
-	to = append7(to, b.Expires)
+	to = Append7(to, b.Expires)
 	for _, r := range b.Records {
 		to = binary.BigEndian.AppendUint32(to, r.Tag)
-		for _, v := range [...]int64{r.Unit, r.Capacity, r.Used, r.At, r.Cut, r.Held} {
-			to = append7(to, v)
-		}
+		to = Append7(to, r.Unit, r.Capacity, r.Used, r.At, r.Cut, r.Held)
 	}
 	return to
+}
+
+// ReadRecord reads one of the records that AppendBytes has written.
+func ReadRecord[T string | []byte](b T) Record {
+	return Record{
+		Tag: uint32(Int4(b)), Unit: Int7(b[4:]), Capacity: Int7(b[11:]),
+		Used: Int7(b[18:]), At: Int7(b[25:]), Cut: Int7(b[32:]), Held: Int7(b[39:]),
+	}
 }
 
 // ErrNoBucket means that stored bytes are none of a bucket.
@@ -118,12 +124,9 @@ func (b *Bucket) Decode(state []byte) error {
 	if len(state)%RecordSize != headerSize {
 		return ErrNoBucket
 	}
-	b.Expires = int7(state)
+	b.Expires = Int7(state)
 	for at := headerSize; at < len(state); at += RecordSize {
-		of := func(field int) int64 { return int7(state[at+4+7*field:]) }
-		b.Records = append(b.Records, Record{
-			Tag: binary.BigEndian.Uint32(state[at:]), Unit: of(0), Capacity: of(1), Used: of(2), At: of(3), Cut: of(4), Held: of(5),
-		})
+		b.Records = append(b.Records, ReadRecord(state[at:]))
 	}
 	return nil
 }
@@ -133,7 +136,7 @@ func (b *Bucket) Decode(state []byte) error {
 func (b *Bucket) Append(to []byte) []byte {
 	to = binary.BigEndian.AppendUint32(to, uint32(len(b.Holds)))
 	for _, h := range b.Holds {
-		to = append(append7(to, h.End), h.Member()...)
+		to = append(Append7(to, h.End), h.Member()...)
 	}
 	return b.AppendBytes(to)
 }
@@ -158,20 +161,31 @@ func (b *Bucket) Parse(state []byte) error {
 		if err != nil {
 			return err
 		}
-		hold.End = int7(state)
+		hold.End = Int7(state)
 		b.Holds, state = append(b.Holds, hold), state[holdSize:]
 	}
 	return b.Decode(state)
 }
 
-// append7 appends the lower 7 bytes of v.
-func append7(to []byte, v int64) []byte {
-	return append(to, byte(v>>48), byte(v>>40), byte(v>>32), byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
+// Append7 appends the lower 7 bytes of each number, as state and the arguments
+// of scripts have them.
+func Append7(to []byte, numbers ...int64) []byte {
+	for _, v := range numbers {
+		to = append(to, byte(v>>48), byte(v>>40), byte(v>>32), byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
+	}
+	return to
 }
 
-func int7(b []byte) int64 {
+// Int7 reads a number that Append7 has written. It is not below 0.
+func Int7[T string | []byte](b T) int64 {
 	_ = b[6]
 	return int64(b[0])<<48 | int64(b[1])<<40 | int64(b[2])<<32 | int64(b[3])<<24 | int64(b[4])<<16 | int64(b[5])<<8 | int64(b[6])
+}
+
+// Int4 reads a number of 4 bytes.
+func Int4[T string | []byte](b T) int64 {
+	_ = b[3]
+	return int64(b[0])<<24 | int64(b[1])<<16 | int64(b[2])<<8 | int64(b[3])
 }
 
 const memberSize = 19
@@ -181,12 +195,12 @@ func ParseMember(b []byte) (Hold, error) {
 	if len(b) != memberSize {
 		return Hold{}, ErrNoBucket
 	}
-	return Hold{Ticket: binary.BigEndian.Uint64(b), Tag: binary.BigEndian.Uint32(b[8:]), Tokens: int7(b[12:])}, nil
+	return Hold{Ticket: binary.BigEndian.Uint64(b), Tag: binary.BigEndian.Uint32(b[8:]), Tokens: Int7(b[12:])}, nil
 }
 
 // Member is the hold as Redis stores it, but for its end: 8 bytes of its
 // ticket, 4 of its tag, 7 of its tokens.
 func (h Hold) Member() []byte {
 	b := binary.BigEndian.AppendUint64(nil, h.Ticket)
-	return append7(binary.BigEndian.AppendUint32(b, h.Tag), h.Tokens)
+	return Append7(binary.BigEndian.AppendUint32(b, h.Tag), h.Tokens)
 }

@@ -239,25 +239,13 @@ func (d *decision) tell(a *Answer) {
 	for i := range d.levels {
 		l := &d.levels[i]
 		l.fullIn = d.fullIn(l)
-		*a.Levels.At(i) = Left{Units: max(-MaxUsed, l.left()), Ready: d.readyFor(l), Full: l.fullIn}
+		left := Left{Units: max(-MaxUsed, l.left()), Full: l.fullIn}
+		if units, asked := d.request.awaited(i, d.granted > 0); asked && l.left() < units {
+			left.Ready = d.ready(l, units)
+		}
+		*a.Levels.At(i) = left
 	}
 	a.Decided(d.request)
-}
-
-// readyFor is in how many µs a limit has what was denied, or, if the request
-// was granted, a token.
-func (d *decision) readyFor(l *level) int64 {
-	units := l.need
-	switch {
-	case d.granted > 0:
-		units = l.Unit
-	case l.need <= 0 && !d.looks: // nothing was asked of it
-		return 0
-	}
-	if l.left() >= units {
-		return 0
-	}
-	return d.ready(l, units)
 }
 
 // ready is in how many µs a limit has so many units, which is more than it has,

@@ -139,14 +139,7 @@ func (r *Record) Left(request *Request, i int, granted bool, now int64) Left {
 		r.At = ceilTo(r.At, l.Step)
 	}
 	left := Left{Units: l.Full - r.Used, Full: r.wait(r.Used+r.Cut, now, l, nil)}
-	want := request.need(i)
-	switch {
-	case granted:
-		want = l.Unit
-	case want <= 0 && !request.Looks():
-		return left
-	}
-	if left.Units < want {
+	if want, asked := request.awaited(i, granted); asked && left.Units < want {
 		if left.Ready = Forever; want <= l.Full {
 			left.Ready = r.wait(want-left.Units, now, l, nil)
 		}

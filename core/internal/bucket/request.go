@@ -84,6 +84,17 @@ func (r *Request) Moves() bool {
 // debt.
 func (r *Request) Looks() bool { return r.Action == Take && !r.Moves() }
 
+// awaited is for how many units of the i-th limit an answer says when it has
+// them: a token, if r was granted, or what was denied. asked is false if r asks
+// for nothing of the limit.
+func (r *Request) awaited(i int, granted bool) (units int64, asked bool) {
+	if granted {
+		return r.Set.Rates[i].Unit, true
+	}
+	units = r.need(i)
+	return units, units > 0 || r.Looks()
+}
+
 // Takes reports whether r may be denied.
 func (r *Request) Takes() bool { return r.Action == Take || r.Action == Reserve }
 

@@ -38,7 +38,7 @@ func (*openError) Certain() bool { return true }
 type Settings struct {
 	Failures int           // in a row that open it
 	Pause    time.Duration // from its opening to a trial
-	Several  bool          // another server may get the keys of this one: see forgottenAfter
+	Several  bool          // another server may get the keys of this one: see ForgottenAfter
 	Totals   *Totals       // of all breakers of a store
 
 	Name     string              // of what is away, such as "Redis"
@@ -194,9 +194,9 @@ func (b *Breaker) ends(message string) {
 	}
 }
 
-// forgottenAfter is the time without calls after which the outage of one of
-// several servers ends: others may have its keys, so no call would ever end it.
-const forgottenAfter = 10 * time.Second
+// ForgottenAfter is the time without calls after which others may have the keys
+// of one of several servers: its outage ends then, as no call would ever end it.
+const ForgottenAfter = 10 * time.Second
 
 // tick sends what is kept, if the server answers, and ends the outage of a
 // server that no call needs any more. It is called once in a pause while there
@@ -210,7 +210,7 @@ func (b *Breaker) tick() {
 		if report, err := b.Enter(); err == nil {
 			report(b.SendKept())
 		}
-	case b.Several && time.Since(b.created)-time.Duration(b.asked.Load()) > forgottenAfter:
+	case b.Several && time.Since(b.created)-time.Duration(b.asked.Load()) > ForgottenAfter:
 		forgotten = true
 		b.Totals.changed(b, false)
 	}

@@ -56,7 +56,7 @@ func PlainArgs(r *bucket.Request, times []int64) (action, counts, limits any) {
 	if times != nil {
 		c := make([]byte, 0, 7*len(times))
 		for _, n := range times {
-			c = append7(c, n)
+			c = bucket.Append7(c, n)
 		}
 		counts = c
 	}
@@ -86,12 +86,12 @@ func FullArg(r *bucket.Request, now int64) []byte {
 		starts = r.Set.Starts(now)
 	}
 	b := make([]byte, 0, requestSize+len(r.Set.Rates)*(limitSize+2*7))
-	b = append7(append(b, byte(r.Action)), r.Most(), r.When)
+	b = bucket.Append7(append(b, byte(r.Action)), r.Most(), r.When)
 	b = binary.BigEndian.AppendUint64(b, r.Ticket)
 	for i := range r.Set.Rates {
-		b = append7(appendLimit(b, r, i), r.Set.Rates[i].Hold, r.EndsOf(i))
+		b = bucket.Append7(appendLimit(b, r, i), r.Set.Rates[i].Hold, r.EndsOf(i))
 		if r.Set.Rates[i].Steps == bucket.OnCalendar {
-			b = append7(binary.BigEndian.AppendUint16(b, uint16(len(starts[i]))), starts[i]...)
+			b = bucket.Append7(binary.BigEndian.AppendUint16(b, uint16(len(starts[i]))), starts[i]...)
 		}
 	}
 	return b
@@ -102,16 +102,8 @@ const requestSize, limitSize = 23, 40
 // appendLimit appends the i-th limit of r, as '>I4I7I7I7I7Bi7' of Lua's struct.
 func appendLimit(b []byte, r *bucket.Request, i int) []byte {
 	l := &r.Set.Rates[i]
-	b = append7(binary.BigEndian.AppendUint32(b, l.Tag), l.Unit, l.Capacity, l.Gain, l.Step)
-	return append7(append(b, byte(l.Steps)), r.Amount(i))
-}
-
-// append7 appends the lower 7 bytes of numbers.
-func append7(b []byte, numbers ...int64) []byte {
-	for _, v := range numbers {
-		b = append(b, byte(v>>48), byte(v>>40), byte(v>>32), byte(v>>24), byte(v>>16), byte(v>>8), byte(v))
-	}
-	return b
+	b = bucket.Append7(binary.BigEndian.AppendUint32(b, l.Tag), l.Unit, l.Capacity, l.Gain, l.Step)
+	return bucket.Append7(append(b, byte(l.Steps)), r.Amount(i))
 }
 
 // Reply reads a script's reply: first [NewReply], then the answer of each key
@@ -126,7 +118,7 @@ func NewReply(text string) (Reply, error) {
 	if len(text) < 7 {
 		return Reply{}, errShort
 	}
-	return Reply{text[7:], int7(text)}, nil
+	return Reply{text[7:], bucket.Int7(text)}, nil
 }
 
 const (
@@ -149,7 +141,7 @@ func (r *Reply) Plain(request *bucket.Request, a *bucket.Answer) error {
 	if len(r.text) < grantedSize {
 		return errShort
 	}
-	a.Now, a.Due, a.There, a.Granted = r.now, r.now, 0, int7(r.text)
+	a.Now, a.Due, a.There, a.Granted = r.now, r.now, 0, bucket.Int7(r.text)
 	if r.text = r.text[grantedSize:]; a.Granted == failed {
 		return ErrFailed
 	}
@@ -160,7 +152,7 @@ func (r *Reply) Plain(request *bucket.Request, a *bucket.Answer) error {
 	a.Levels.Grow(n)
 	for i := range n {
 		text := r.text[i*bucket.RecordSize:]
-		record := bucket.Record{Used: int7(text[18:]), At: int7(text[25:]), Cut: int7(text[32:])}
+		record := bucket.ReadRecord(text)
 		*a.Levels.At(i) = record.Left(request, i, a.Granted > 0, r.now)
 	}
 	r.text = r.text[n*bucket.RecordSize:]
@@ -173,7 +165,7 @@ func (r *Reply) Full(request *bucket.Request, a *bucket.Answer) error {
 	if len(r.text) < replySize {
 		return errShort
 	}
-	a.Granted, a.Due, a.There = int7(r.text), int7(r.text[7:]), number4(r.text[14:])
+	a.Granted, a.Due, a.There = bucket.Int7(r.text), bucket.Int7(r.text[7:]), bucket.Int4(r.text[14:])
 	r.text = r.text[replySize:]
 	return r.limits(request, a)
 }
@@ -188,20 +180,10 @@ func (r *Reply) limits(request *bucket.Request, a *bucket.Answer) error {
 	a.Levels.Grow(n)
 	for i := range n {
 		text := r.text[i*answerSize:]
-		units := int7(text) << 8 >> 8 // signed
-		*a.Levels.At(i) = bucket.Left{Units: units, Ready: int7(text[7:]), Full: int7(text[14:])}
+		units := bucket.Int7(text) << 8 >> 8 // signed
+		*a.Levels.At(i) = bucket.Left{Units: units, Ready: bucket.Int7(text[7:]), Full: bucket.Int7(text[14:])}
 	}
 	r.text = r.text[n*answerSize:]
 	a.Decided(request)
 	return nil
-}
-
-func number4(s string) int64 {
-	_ = s[3]
-	return int64(s[0])<<24 | int64(s[1])<<16 | int64(s[2])<<8 | int64(s[3])
-}
-
-func int7(s string) int64 {
-	_ = s[6]
-	return int64(s[0])<<48 | int64(s[1])<<40 | int64(s[2])<<32 | int64(s[3])<<24 | int64(s[4])<<16 | int64(s[5])<<8 | int64(s[6])
 }
