@@ -161,10 +161,13 @@ func (l *ledger) add(e *event) *event {
 }
 
 // held returns how many tokens are held, at least and at most: where the clock
-// was set back, for no longer than from now.
+// was set back, for no longer than from now. The record of an Aligned limit does
+// not say by how much that was, and estimates are held longer.
 func (l *ledger) held(now int64, d *definition) (least, most int64) {
 	for _, h := range l.holdings {
-		h.end = min(h.end, now+d.hold)
+		if d.Mode != core.Aligned {
+			h.end = min(h.end, now+d.hold)
+		}
 		if !h.ended && h.sure > now {
 			least += h.tokens
 		}

@@ -160,9 +160,6 @@ func (p *player) isDueWhenTokensAreBack(q request, t *decision, v view, retry ti
 // most the largest capacity and the fastest rate, for d and the longer step.
 func (p *player) windows() {
 	for _, a := range p.accounts {
-		if a.setBack && a.any(0, (*definition).holds) { // when holds end then depends on what the records tell
-			continue
-		}
 		for i, l := range a.ledgers {
 			if first, last := l.tooMany(); first != nil {
 				p.require(false, "a window of d admits at most MaxIn(d)", "limit %d of %s, from %s to %s", i, a.key, clock(first.at), clock(last.at))
