@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -177,7 +178,8 @@ func TestNewClientOfAClusterWithADeadMaster(t *testing.T) {
 	_, safe := s.keys(8)
 	s.fail()
 	for _, key := range safe {
-		newcomer := redis.NewClusterClient(&redis.ClusterOptions{Addrs: alive, ContextTimeoutEnabled: true})
+		// go-redis appends to the addresses that it is given.
+		newcomer := redis.NewClusterClient(&redis.ClusterOptions{Addrs: slices.Clone(alive), ContextTimeoutEnabled: true})
 		defer newcomer.Close()
 		l := core.Must(core.NewLimiter(redisstore.New(newcomer, redisstore.WithPrefix(shardPrefix), patient), core.Policy{
 			Name: "shards", Limits: []core.Limit{core.PerSecond(1_000_000)}, OnFailure: core.FailClosed,
@@ -192,7 +194,7 @@ func TestNewClientOfAClusterWithADeadMaster(t *testing.T) {
 func newcomersDecide(t *testing.T, addrs, keys []string) {
 	t.Helper()
 	for range 5 {
-		newcomer := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ReadTimeout: 300 * time.Millisecond, ContextTimeoutEnabled: true})
+		newcomer := redis.NewClusterClient(&redis.ClusterOptions{Addrs: slices.Clone(addrs), ReadTimeout: 300 * time.Millisecond, ContextTimeoutEnabled: true})
 		defer newcomer.Close()
 		l := core.Must(core.NewLimiter(redisstore.New(newcomer, redisstore.WithPrefix(shardPrefix)), core.Policy{
 			Name: "shards", Limits: []core.Limit{core.PerSecond(1_000_000)}, OnFailure: core.FailLocal,
