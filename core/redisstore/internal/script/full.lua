@@ -105,7 +105,7 @@ for i = 2, #ARGV do
     records[#records + 1] = { tag = tag, unit = unit, capacity = capacity, used = used, at = at, cut = cut, held = held }
   end
 
-  -- Without the holds that have ended.
+  -- End the holds whose time is over.
   local over
   if holding == 1 then
     if behind > 0 then -- they keep their remaining time
@@ -163,7 +163,7 @@ for i = 2, #ARGV do
     local full, need = capacity * unit, n * unit
     local l = {
       tag = tag, unit = unit, capacity = capacity, used = used, at = at, cut = cut, held = held, gain = gain,
-      step = step, starts = starts, hold = hold, full = full, need = need, left = 0, ended = false, added = false,
+      step = step, starts = starts, hold = hold, full = full, need = need, left = 0, ends = 0, ended = false,
     }
     if starts then
       local k = index(l, at)
