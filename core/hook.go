@@ -18,7 +18,7 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 		}
 		return l.watch.warnings()
 	}
-	hook.PreparePolicy = func(l *Limiter, p Policy) (func(set bool), error) { return l.preparePolicy(to(p)) }
+	hook.PreparePolicy = func(l *Limiter, p Policy) (func(set bool), error) { return l.preparePolicy(p) }
 	hook.AllowAll = (*Limiter).allowAll
 	hook.HoldsEstimates = func(r Result) bool { return r.hasEstimates() }
 	hook.Keep = func(r Result) bool { return r.keep() }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -451,4 +452,15 @@ func allow(t *testing.T, l *core.Limiter, slots int64) *core.Result {
 	require.NoError(t, err)
 	require.True(t, res.Allowed)
 	return &res
+}
+func TestObserversGetTheKey(t *testing.T) {
+	var keys []string
+	slots := core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(1)}}
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), slots, core.WithObserver(func(_ context.Context, o core.Observation) { keys = append(keys, strings.Clone(o.Key)) })))
+	reused := []byte("ann")
+	res, err := l.Allow(t.Context(), unsafe.String(unsafe.SliceData(reused), len(reused)))
+	require.NoError(t, err)
+	copy(reused, "bob") // as a framework does with its buffers when a request is over
+	require.NoError(t, res.Release(t.Context()))
+	assert.Equal(t, []string{"ann", "ann"}, keys, "of a decision, and of its slots, which are released later")
 }

@@ -190,8 +190,6 @@ func mistakesInStores(t *testing.T, say func(error)) {
 	say(err)
 	var config store.Config
 	redisstore.WithTimeout(time.Second).ConfigureStore(&config)
-	_, err = core.NewLimiter(core.NewMemoryStore(), policy, core.WithKeySecret([]byte("password")))
-	say(err)
 	say(errors.Join(config.ArgumentErrors...))
 	say(prometheus.NewRegistry().Register(promlimit.New(promlimit.WithMaxSeries(0), promlimit.WithBuckets(1, 1))))
 }
@@ -410,7 +408,7 @@ func logsOfStores(t *testing.T) string {
 		return store.Answer{}, &store.StateError{Reason: "is not a rate limit state"}
 	}}
 	spoilt := core.Must(core.NewLimiter(unreadable, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}},
-		core.WithLogger(logger), core.WithKeySecret([]byte("of every replica: random bytes"))))
+		core.WithLogger(logger)))
 	_, _ = spoilt.Allow(t.Context(), "ann")
 	// A server that wants a password.
 	locked := miniredis.RunT(t)

@@ -22,15 +22,6 @@ type Error struct {
 // New returns an Error.
 func New(field string, value any, reason string) *Error { return &Error{field, value, reason} }
 
-// ShortSecret returns the mistake of a secret that is so short that all of its
-// length could be tried, or nil.
-func ShortSecret(option string, secret []byte) *Error {
-	if len(secret) < 16 {
-		return New(option+" length", len(secret), "must be at least 16 bytes")
-	}
-	return nil
-}
-
 // Error returns the field, its value, the reason, and the code in parentheses,
 // if there is one. Of the keys of overrides it shows only their kinds: see
 // [Hidden].
@@ -92,7 +83,6 @@ var codesOfNames = map[string]string{
 	"newlimiter": "RL301", "new client": "RL302", "open url": "RL302", "redisstore option": "RL303", "withtimeout": "RL304", "withbreaker": "RL304",
 	"withprefix": "RL304", "withdenycache": "RL304", "withlease": "RL304", "withmaxkeys": "RL304", "withwindow": "RL304",
 	"new timeout": "RL304", "new failures": "RL304", "new pause": "RL304", "withclock": "RL305",
-	"withkeysecret": "RL318",
 
 	"new limiter": "RL306", "limiters": "RL306", "allow limiter": "RL306", "limiter": "RL306", "new key": "RL307", "key": "RL307", "join": "RL307", "firstof": "RL307",
 	"byheader": "RL308", "bycookie": "RL308", "byquery": "RL308", "byparam": "RL308", "bymetadata": "RL308", "bytool": "RL308", "methods": "RL308", "global": "RL308", "withpolicyfile": "RL308", "bycontextvalue": "RL309",
