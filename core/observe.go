@@ -178,7 +178,7 @@ func (w *watch) warnings() *slog.Logger {
 }
 
 // unreadablePace is how often a store's unreadable keys are logged at most.
-const unreadablePace = time.Second
+const unreadablePace = time.Minute
 
 // reportUnreadable counts and logs err if key's state can't be used.
 func (w *watch) reportUnreadable(policy, key string, err error) {
@@ -187,7 +187,7 @@ func (w *watch) reportUnreadable(policy, key string, err error) {
 		return
 	}
 	// Only bad: what wraps it may show the key.
-	w.warnings().Warn("ratelimit: the stored state of a key can't be used, so the policy's OnFailure decides for it; Reset makes the key usable; logged at most once a second",
+	w.warnings().Warn("ratelimit: the stored state of a key can't be used, so the policy's OnFailure decides for it; Reset makes the key usable; logged at most once a minute",
 		"code", "RL716", "policy", policy, "error", bad)
 }
 

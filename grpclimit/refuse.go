@@ -71,7 +71,6 @@ func (i *interceptor) refusal(c *Call, a *middleware.Admission) error {
 		return clientStatus(a.Err).Err()
 	}
 	r := rpc.Refuse(c.ctx, a)
-	r.Log(c.ctx, i.engine.Logger(), a.Err)
 	return statusOf(r).Err()
 }
 

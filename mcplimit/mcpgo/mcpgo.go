@@ -114,6 +114,5 @@ func (l *limit) refuse(c *Call, a *middleware.Admission) (*mcp.CallToolResult, e
 		}
 	}
 	refusal := rpc.Refuse(c.ctx, a)
-	refusal.Log(c.ctx, l.engine.Logger(), a.Err)
 	return mcp.NewToolResultError(refusal.Sentence()), nil
 }

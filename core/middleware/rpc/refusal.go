@@ -10,7 +10,6 @@ package rpc
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -92,14 +91,6 @@ func Fail(ctx context.Context, cause middleware.Cause) Refusal {
 // refusal's details.
 func LacksTokens(limit string) string {
 	return "the limit " + strconv.Quote(limit) + " has too few tokens left"
-}
-
-// Log logs why a call was refused if that is a failure of the service. For all
-// others, the answer says it.
-func (r Refusal) Log(ctx context.Context, log *slog.Logger, err error) {
-	if r.Code == Internal {
-		log.ErrorContext(ctx, "ratelimit: request refused", "code", "RL709", "error", err)
-	}
 }
 
 // Service returns the service of a full method, such as files.v1.Files of
