@@ -360,6 +360,8 @@ func logsOfMiddleware(t *testing.T) {
 	serve(httplimit.New(limiter, httplimit.ByIP(), httplimit.WithPlan(func(*http.Request) (string, error) { return "gold", nil }))(ok))
 	failing := func(*http.Request) (string, error) { return "", errors.New("look up user: connection refused") }
 	serve(httplimit.New(limiter, failing)(ok))
+	burst := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60).WithBurst(20).WithName("burst")}}))
+	serve(httplimit.New(burst, httplimit.ByIP(), httplimit.WithCost(func(*http.Request) (int64, error) { return 50, nil }))(ok))
 	negative := httplimit.WithSettle(func(*http.Request, int) core.Units { return core.Units{core.Requests: -1} })
 	serve(httplimit.New(limiter, httplimit.ByIP(), negative)(ok))
 

@@ -106,7 +106,7 @@ func (e *Engine[C]) Done(c C, a Admission, status int) (refunded bool) {
 // warnUnrouted logs that a request without a known route was served.
 func (e *Engine[C]) warnUnrouted(a *Admission, status int) {
 	if a.Advice != "" && status < http.StatusBadRequest {
-		e.engine.Warn("ratelimit: ByRoute found no route here, so all such requests share one bucket: "+a.Advice, "RL705", a.path)
+		e.engine.Report(slog.LevelWarn, "ratelimit: ByRoute found no route here, so all such requests share one bucket: "+a.Advice, "RL705", a.path)
 	}
 }
 

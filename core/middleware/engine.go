@@ -167,7 +167,7 @@ func (e *Engine[C]) decide(c C, x Request, a *Admission, wait bool) (fromUser bo
 		if of, err := e.limiter.WithPlan(plan); err == nil {
 			limiter = of
 		} else {
-			e.Warn(noPlanMessage, "RL720", x.Path(), "plan", printable.Clip(plan, limit.MaxName))
+			e.Report(slog.LevelWarn, noPlanMessage, "RL720", x.Path(), "plan", printable.Clip(plan, limit.MaxName))
 		}
 	}
 	if e.options.Limits != nil {
@@ -261,7 +261,7 @@ func (e *Engine[C]) warnNever(r *core.Result, x Request) {
 	}
 	for _, l := range r.Limits() {
 		if l.Cost > l.Limit.Capacity {
-			e.Warn(neverMessage, "RL721", x.Path(), "limit", l.Limit.Name, "cost", l.Cost, "capacity", l.Limit.Capacity)
+			e.Report(slog.LevelWarn, neverMessage, "RL721", x.Path(), "limit", l.Limit.Name, "cost", l.Cost, "capacity", l.Limit.Capacity)
 			return
 		}
 	}
@@ -285,7 +285,7 @@ func (e *Engine[C]) warn(level slog.Level, c C, x Request, cause Cause, err erro
 	if e.protocol.Status != nil {
 		status = e.protocol.Status(c, cause, err)
 	}
-	e.log(level, message, code, x.Path(), "status", status, "error", err)
+	e.Report(level, message, code, x.Path(), "status", status, "error", err)
 }
 
 // answer stores the decision with the request, in front of outer, and sets the

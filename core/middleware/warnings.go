@@ -45,14 +45,10 @@ func (w *warnings) due(code string) (requests int64) {
 	return requests
 }
 
-// Warn logs a warning about a request with this path, or with "" for one that is
-// not known, unless one with its code was logged less than a minute ago: then it
-// is counted.
-func (e *Engine[C]) Warn(message, code, path string, args ...any) {
-	e.log(slog.LevelWarn, message, code, path, args...)
-}
-
-func (e *Engine[C]) log(level slog.Level, message, code, path string, args ...any) {
+// Report logs a message about a request with this path, or "" if that is not
+// known, unless one with its code was logged less than a minute ago: then it is
+// counted.
+func (e *Engine[C]) Report(level slog.Level, message, code, path string, args ...any) {
 	e.warnings.log(e.Logger(), level, message, code, e.limiter.Name(), path, args...)
 }
 
