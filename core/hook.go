@@ -58,7 +58,7 @@ func unpack(p *hook.PackedResult, l *Limiter, key string) (r Result) {
 		r.headers = HeaderStyle(p.Headers)
 		r.read(from, p.Cost, nil)
 	}
-	r.limiter, r.key = l, key
+	r.limiter, r.Key = l, key
 	if r.once = p.Once; r.once == nil {
 		r.once = &p.Ended
 	}

@@ -238,3 +238,16 @@ func TestUndoWakesAcquire(t *testing.T) {
 		t.Error("a slot that Undo gave back reaches the waiter")
 	}
 }
+
+func TestAResultKnowsItsKey(t *testing.T) {
+	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(1))
+	for _, want := range []bool{true, false} {
+		res, err := l.Allow(t.Context(), "ip:192.0.2.1")
+		require.NoError(t, err)
+		require.Equal(t, want, res.Allowed)
+		assert.Equal(t, "ip:192.0.2.1", res.Key)
+	}
+	joint, err := core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: "ann"}, core.Charge{Limiter: l, Key: "bob"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"", "ann", "bob"}, []string{joint.Key, joint.Parts[0].Key, joint.Parts[1].Key})
+}
