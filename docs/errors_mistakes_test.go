@@ -24,7 +24,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/adminlimit"
 	"github.com/tokenbucket-go/ratelimit/clientlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/breaker"
 	"github.com/tokenbucket-go/ratelimit/core/clientip"
 	"github.com/tokenbucket-go/ratelimit/core/keyof"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
@@ -181,7 +180,6 @@ func mistakesInStores(t *testing.T, say func(error)) {
 		redisstore.New(redis.NewClient(&redis.Options{}), redisstore.WithTimeout(0), redisstore.WithBreaker(0, 0), redisstore.WithDenyCache(-1),
 			redisstore.WithLease(-1), redisstore.WithPrefix("shop{"), core.WithClock(nil)),
 		core.NewMemoryStore(core.WithMaxKeys(0), core.WithClock(nil)),
-		breaker.New(core.NewMemoryStore(), 0, 0, 0),
 	} {
 		_, err := core.NewLimiter(store, policy)
 		say(err)

@@ -1,4 +1,4 @@
-package denycache_test
+package redisstore_test
 
 import (
 	"context"
@@ -10,73 +10,31 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/denycache"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
-	"github.com/tokenbucket-go/ratelimit/core/storetest"
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
-
-func TestConforms(t *testing.T) {
-	storetest.Run(t, func(_ *testing.T, clock func() time.Time) core.Store {
-		return denycache.New(core.NewMemoryStore(core.WithClock(clock)), time.Hour)
-	})
-}
 
 // side is a limiter with a clock, whose store has a cache with a horizon; of 0:
 // none.
 type side struct {
 	*core.Limiter
 
-	now   time.Time
-	store *denycache.Store
+	now      time.Time
+	repeated func() int64 // how many denials the cache has repeated
 }
 
 func newSide(horizon time.Duration, limits ...core.Limit) *side {
 	s := &side{now: time.Unix(1_000_000, 0)}
-	s.store = denycache.New(core.NewMemoryStore(core.WithClock(func() time.Time { return s.now })), horizon)
-	s.Limiter = core.Must(core.NewLimiter(s.store, core.Policy{Name: "api", Limits: limits}))
+	memory := core.NewMemoryStore(core.WithClock(func() time.Time { return s.now }))
+	cache, repeated := redisstore.DenyCacheAround(memory, horizon)
+	s.Limiter, s.repeated = core.Must(core.NewLimiter(cache, core.Policy{Name: "api", Limits: limits})), repeated
 	return s
-}
-
-func (s *side) allow(t *testing.T, n int64) core.Result {
-	t.Helper()
-	res, err := s.AllowN(t.Context(), "k", n)
-	require.NoError(t, err)
-	return res
-}
-
-func TestADenialIsRepeatedUntilTheTokensAreThere(t *testing.T) {
-	for wait, want := range map[time.Duration]core.Source{
-		0: core.FromDenyCache, time.Minute - time.Microsecond: core.FromDenyCache, time.Minute: core.FromStore, -1: core.FromStore,
-	} {
-		s := newSide(time.Hour, core.PerMinute(1))
-		require.True(t, s.allow(t, 1).Allowed)
-		require.Equal(t, core.FromStore, s.allow(t, 1).Source)
-		s.now = s.now.Add(wait)
-		res := s.allow(t, 1)
-		assert.Equal(t, want, res.Source, "after %v", wait)
-		if res.Source == core.FromDenyCache {
-			assert.Equal(t, time.Minute-wait, res.RetryAfter, "after %v", wait)
-			assert.EqualValues(t, 1, s.store.Repeated())
-		}
-	}
-}
-
-func TestADenialIsRepeatedForTheHorizon(t *testing.T) {
-	s := newSide(time.Second, core.PerMinute(1))
-	s.allow(t, 1)
-	for _, cost := range []int64{1, 2} { // 2 is above the Capacity
-		s.allow(t, cost)
-		s.now = s.now.Add(time.Second - time.Microsecond)
-		assert.Equal(t, core.FromDenyCache, s.allow(t, cost).Source)
-		s.now = s.now.Add(time.Microsecond)
-		assert.Equal(t, core.FromStore, s.allow(t, cost).Source, "the horizon is over")
-	}
 }
 
 // A limiter decides with a cache as it does without, whatever else is called.
 // Only what is left may be that of before.
-func TestDecisionsAreThoseOfTheStore(t *testing.T) {
+func TestDenyCacheDecidesAsTheStoreDoes(t *testing.T) {
 	repeated := int64(0)
 	first := rand.Uint64()
 	for seed := first; seed < first+uint64(soak.Budget(200, 20_000)) && !t.Failed(); seed++ {
@@ -100,7 +58,7 @@ func TestDecisionsAreThoseOfTheStore(t *testing.T) {
 				require.Equal(t, want.Limits(), got.Limits(), "seed %d, call %d", seed, call)
 			}
 		}
-		repeated += cached.store.Repeated()
+		repeated += cached.repeated()
 	}
 	assert.Positive(t, repeated, "premise: denials are repeated")
 }
@@ -174,22 +132,30 @@ func (s *gated) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 
 // A denial is not repeated if a token may have come back after the store decided
 // it, however late the two calls are.
-func TestADenialBesideARefundIsNotRepeated(t *testing.T) {
-	for _, late := range []string{"denial", "refund"} {
-		t.Run(late, func(t *testing.T) {
-			below := &gated{MemoryStore: core.NewMemoryStore(), executes: late == "denial", held: make(chan struct{}), wait: make(chan struct{})}
-			l := core.Must(core.NewLimiter(denycache.New(below, time.Hour), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
+func TestDenialBesideReturnedTokensIsNotRepeated(t *testing.T) {
+	for name, rule := range map[string]struct {
+		denialLate bool // it was decided before the tokens came back, and is answered after
+		give       func(l *core.Limiter) error
+	}{
+		"a late denial and a refund": {true, func(l *core.Limiter) error { return l.Refund(context.Background(), "k", 1) }},
+		"a late denial and a reset":  {true, func(l *core.Limiter) error { return l.Reset(context.Background(), "k") }},
+		"a late refund":              {false, func(l *core.Limiter) error { return l.Refund(context.Background(), "k", 1) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			below := &gated{MemoryStore: core.NewMemoryStore(), executes: rule.denialLate, held: make(chan struct{}), wait: make(chan struct{})}
+			cache, _ := redisstore.DenyCacheAround(below, time.Hour)
+			l := core.Must(core.NewLimiter(cache, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
 			allow := func() bool {
 				res, err := l.Allow(context.Background(), "k")
 				assert.NoError(t, err)
 				return res.Allowed
 			}
 			require.True(t, allow())
-			denial := func() { assert.False(t, allow(), "premise: it is decided before the refund") }
-			refund := func() { assert.NoError(t, l.Refund(context.Background(), "k", 1)) }
-			first, second := denial, refund
-			if late == "refund" {
-				first, second = refund, denial
+			denial := func() { assert.False(t, allow(), "premise: it is decided before the tokens come back") }
+			give := func() { assert.NoError(t, rule.give(l)) }
+			first, second := denial, give
+			if !rule.denialLate {
+				first, second = give, denial
 			}
 			below.waits = true
 			done := make(chan struct{})
@@ -200,20 +166,5 @@ func TestADenialBesideARefundIsNotRepeated(t *testing.T) {
 			<-done
 			assert.True(t, allow(), "the token that came back is there")
 		})
-	}
-}
-
-// What holds may end by itself, and in another process.
-func TestSlotsAreAlwaysAskedFor(t *testing.T) {
-	memory := core.NewMemoryStore()
-	policy := core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(1)}}
-	here, there := core.Must(core.NewLimiter(denycache.New(memory, time.Hour), policy)), core.Must(core.NewLimiter(memory, policy))
-	res, err := there.Allow(t.Context(), "k")
-	require.NoError(t, err)
-	for _, allowed := range []bool{false, true} {
-		got, err := here.Allow(t.Context(), "k")
-		require.NoError(t, err)
-		assert.Equal(t, allowed, got.Allowed)
-		require.NoError(t, res.Release(t.Context()))
 	}
 }

@@ -1,4 +1,4 @@
-package lease_test
+package redisstore_test
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/lease"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
@@ -149,7 +149,7 @@ func simulate(t *testing.T, seed uint64, traffic traffic) (l *ledger, left int64
 		var all sync.WaitGroup
 		for range 1 + random.IntN(8) {
 			way := &network{JointStore: memory, random: rand.New(rand.NewPCG(random.Uint64(), 0)), latest: latest, fails: traffic.fails}
-			leases := lease.New(way, traffic.most)
+			leases := redisstore.LeasesAround(way, traffic.most)
 			limiter := core.Must(core.NewLimiter(noting{leases, l}, policy))
 			if traffic.fails > 0 && random.IntN(2) == 0 {
 				stops := time.Duration(random.Int64N(int64(traffic.duration)))

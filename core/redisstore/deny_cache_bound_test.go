@@ -1,4 +1,4 @@
-package denycache
+package redisstore
 
 import (
 	"strconv"
@@ -13,12 +13,12 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-var set = bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 1, RefillRate: 1, RefillInterval: time.Hour}, 1)})
+var oneAnHour = bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 1, RefillRate: 1, RefillInterval: time.Hour}, 1)})
 
 // deny has a key denied: n is more than the capacity.
-func deny(t *testing.T, s *Store, key string, n int64, source bucket.Source) store.Request {
+func deny(t *testing.T, s *denyCache, key string, n int64, source bucket.Source) store.Request {
 	t.Helper()
-	r := store.NewRequest("api", key, bucket.Request{Set: set, N: n})
+	r := store.NewRequest("api", key, bucket.Request{Set: oneAnHour, N: n})
 	a, err := s.Do(t.Context(), r)
 	require.NoError(t, err)
 	require.False(t, a.Allowed)
@@ -29,7 +29,7 @@ func deny(t *testing.T, s *Store, key string, n int64, source bucket.Source) sto
 // However many keys are denied, a key that is pushed out costs one call, and is
 // back.
 func TestDenialsAreBounded(t *testing.T) {
-	s := New(store.NewMemory(), time.Hour)
+	s := denyCacheAround(store.NewMemory(), time.Hour)
 	for i := range 2 * maxDenials {
 		deny(t, s, strconv.Itoa(i), 2, bucket.FromStore)
 	}
@@ -48,7 +48,7 @@ func TestDenialsAreBounded(t *testing.T) {
 // Denials are found by a hash. That of another key with the same hash is not
 // repeated.
 func TestADenialIsOfItsOwnBucket(t *testing.T) {
-	s := New(store.NewMemory(), time.Hour)
+	s := denyCacheAround(store.NewMemory(), time.Hour)
 	mine, other := deny(t, s, "mine", 2, bucket.FromStore), deny(t, s, "other", 2, bucket.FromStore)
 	s.shard(&other).denials[other.Hash()] = s.shard(&mine).denials[mine.Hash()]
 	deny(t, s, "other", 2, bucket.FromStore)

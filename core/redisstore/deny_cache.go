@@ -1,13 +1,4 @@
-// Package denycache repeats denials that still hold, without asking the store
-// again. Stores of package redisstore have one. It works around any other store
-// too:
-//
-//	store := denycache.New(memcachedStore, time.Second)
-//
-// See [docs/how-it-works.md].
-//
-// [docs/how-it-works.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/how-it-works.md
-package denycache
+package redisstore
 
 import (
 	"context"
@@ -15,38 +6,33 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// below is embedded under a name that is not exported.
-type below = layer.Layer
-
-// Store is a [store.Store] around another one. If that said "retry in t", the
-// bucket can't have the tokens before t, unless somebody gives tokens back or
-// resets it. So until t, or until the horizon is over, the Store denies the
-// same key and cost in this process, with the right RetryAfter, and with what
-// was left when the store denied it. What is given back or reset through this
-// Store ends that at once. Refunds and resets of other processes are seen when
-// the horizon is over. A repeated denial costs no call, and no allocation for up
-// to 4 limits. It has the Source core.FromDenyCache. Slots and estimates, which
-// may come back at any time, are always asked for. The Store holds at most
-// 65,536 denials, of each key that of the last cost.
-type Store struct {
-	below
-
-	horizon time.Duration
-	shards  [shards]shard
+// denyCache is a store around next that repeats denials which still hold,
+// without asking next again: see [WithDenyCache]. A repeated denial has what was
+// left when next denied it. It costs no call, and no allocation for up to 4
+// limits. Slots and estimates, which may come back at any time, are always asked
+// for. Of each key the denial of the last cost is kept. It is safe for
+// concurrent use.
+type denyCache struct {
+	next    store.JointStore
+	config  *store.Config
+	horizon time.Duration // for how long a denial is repeated
+	shards  [shards]denyShard
 }
 
 const (
-	// maxDenials bounds the denials of a Store. A new one replaces any other.
+	// maxDenials bounds the denials of a denyCache. A new one replaces any
+	// other.
 	maxDenials = 1 << 16
-	shards     = 16
+	// shards is how many locks the keys of a denyCache, and of leases, are
+	// spread over.
+	shards = 16
 )
 
-// shard is a part of the keys, with a lock of its own.
-type shard struct {
+// denyShard is a part of the keys, with a lock of its own.
+type denyShard struct {
 	mu       sync.Mutex         // guards all below; never held across I/O
 	denials  map[uint64]*denial // by Request.Hash: of two buckets with the same hash, the last stays
 	repeated int64              // how many denials were repeated
@@ -64,25 +50,19 @@ type denial struct {
 	until   int64 // when it no longer holds
 }
 
-// New returns a Store around next. The horizon is for how long it repeats a
-// denial; 0 or less: never.
-func New(next store.Store, horizon time.Duration) *Store {
-	return &Store{below: layer.On(next), horizon: horizon}
-}
-
 // Do repeats a denial that still holds for r, or has next decide.
-func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
+func (s *denyCache) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	switch {
 	case r.Gives():
 		defer s.given(&r)
-		return s.Next.Do(ctx, r)
+		return s.next.Do(ctx, r)
 	case r.Action != bucket.Take || r.N <= 0 || r.Each != nil || r.Set.Holds:
-		if a, err = s.Next.Do(ctx, r); a.Allowed && r.Moves() {
+		if a, err = s.next.Do(ctx, r); a.Allowed && r.Moves() {
 			s.drop(&r)
 		}
 		return a, err
 	}
-	asked, err := s.Config().Nanos()
+	asked, err := s.config.Nanos()
 	if err != nil {
 		return a, err
 	}
@@ -90,7 +70,7 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 	if repeated {
 		return a, nil
 	}
-	a, err = s.Next.Do(ctx, r)
+	a, err = s.next.Do(ctx, r)
 	switch {
 	case err != nil:
 	case a.Allowed:
@@ -102,8 +82,8 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 }
 
 // DoTogether has next decide requests in one step.
-func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]store.Answer, error) {
-	answers, err := s.below.DoTogether(ctx, requests)
+func (s *denyCache) DoTogether(ctx context.Context, requests []store.Request) ([]store.Answer, error) {
+	answers, err := s.next.DoTogether(ctx, requests)
 	for i := range requests {
 		s.drop(&requests[i])
 	}
@@ -111,14 +91,14 @@ func (s *Store) DoTogether(ctx context.Context, requests []store.Request) ([]sto
 }
 
 // Reset has next forget a bucket, and drops its denial.
-func (s *Store) Reset(ctx context.Context, policy, key string) error {
+func (s *denyCache) Reset(ctx context.Context, policy, key string) error {
 	r := store.NewRequest(policy, key, bucket.Request{})
 	defer s.given(&r)
-	return s.Next.Reset(ctx, policy, key)
+	return s.next.Reset(ctx, policy, key)
 }
 
 // given drops the denial of a bucket to which tokens have come back.
-func (s *Store) given(r *store.Request) {
+func (s *denyCache) given(r *store.Request) {
 	sh := s.shard(r)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -128,7 +108,7 @@ func (s *Store) given(r *store.Request) {
 
 // drop drops the denial of a bucket that others have taken from: its delay has
 // become longer.
-func (s *Store) drop(r *store.Request) {
+func (s *denyCache) drop(r *store.Request) {
 	sh := s.shard(r)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -136,7 +116,7 @@ func (s *Store) drop(r *store.Request) {
 }
 
 // repeat sets a to a denial that still holds for r at now. given is for keep.
-func (s *Store) repeat(r *store.Request, a *store.Answer, now int64) (ok bool, given int64) {
+func (s *denyCache) repeat(r *store.Request, a *store.Answer, now int64) (ok bool, given int64) {
 	sh := s.shard(r)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -153,7 +133,7 @@ func (s *Store) repeat(r *store.Request, a *store.Answer, now int64) (ok bool, g
 
 // keep remembers the denial a of r, which was asked for at an instant, unless
 // tokens may have come back since repeat returned given.
-func (s *Store) keep(r *store.Request, a *store.Answer, given, asked int64) {
+func (s *denyCache) keep(r *store.Request, a *store.Answer, given, asked int64) {
 	wait := int64(0) // in µs: until every limit has the tokens
 	for i := range r.Set.Rates {
 		wait = max(wait, a.RetryAfter(r.Set, i, r.Of(i)))
@@ -183,7 +163,7 @@ func (s *Store) keep(r *store.Request, a *store.Answer, given, asked int64) {
 }
 
 // Repeated returns how many denials s has repeated.
-func (s *Store) Repeated() (n int64) {
+func (s *denyCache) Repeated() (n int64) {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
@@ -193,4 +173,4 @@ func (s *Store) Repeated() (n int64) {
 	return n
 }
 
-func (s *Store) shard(r *store.Request) *shard { return &s.shards[r.Hash()%shards] }
+func (s *denyCache) shard(r *store.Request) *denyShard { return &s.shards[r.Hash()%shards] }

@@ -1,4 +1,4 @@
-package lease
+package redisstore
 
 import (
 	"strconv"
@@ -14,18 +14,18 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-var set = bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 1000, RefillRate: 1, RefillInterval: time.Hour}, 1)})
+var leasable1000 = bucket.NewLimitSet([]bucket.Rate{bucket.NewRate(bucket.Spec{Capacity: 1000, RefillRate: 1, RefillInterval: time.Hour}, 1)})
 
-func request(key string) store.Request {
-	return store.NewRequest("api", key, bucket.Request{Set: set, N: 1})
+func leaseRequest(key string) store.Request {
+	return store.NewRequest("api", key, bucket.Request{Set: leasable1000, N: 1})
 }
 
 func TestWatchedKeysAreBounded(t *testing.T) {
 	now := time.Now()
-	s := New(store.NewMemory(store.WithClock(func() time.Time { return now })), 100)
+	s := leasesAround(store.NewMemory(store.WithClock(func() time.Time { return now })), 100)
 	use := func(keys int) (watched int) {
 		for i := range keys {
-			_, err := s.Do(t.Context(), request(now.String()+strconv.Itoa(i)))
+			_, err := s.Do(t.Context(), leaseRequest(now.String()+strconv.Itoa(i)))
 			require.NoError(t, err)
 		}
 		for i := range s.shards {
@@ -42,15 +42,15 @@ func TestWatchedKeysAreBounded(t *testing.T) {
 // used.
 func TestALeaseIsForDecisionsOnItsOwnBucket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // its time does not pass, so the lease does not end
-		s := New(store.NewMemory(), 100)
+		s := leasesAround(store.NewMemory(), 100)
 		buffer := []byte("mine")
-		reused, other := request(unsafe.String(&buffer[0], len(buffer))), request("other")
+		reused, other := leaseRequest(unsafe.String(&buffer[0], len(buffer))), leaseRequest("other")
 		for range 13 {
 			_, err := s.Do(t.Context(), reused)
 			require.NoError(t, err)
 		}
 		copy(buffer, "____")
-		mine := request("mine")
+		mine := leaseRequest("mine")
 		a, err := s.Do(t.Context(), mine)
 		require.NoError(t, err)
 		require.Equal(t, bucket.FromLease, a.Source)

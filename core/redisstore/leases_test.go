@@ -1,4 +1,4 @@
-package lease_test
+package redisstore_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/lease"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -63,7 +63,7 @@ type process struct {
 	*core.Limiter
 
 	remote *remote
-	leases *lease.Store
+	leases *redisstore.Leases
 	direct *core.Limiter // without leases
 	used   int64         // tokens of the key, since direct was asked first
 }
@@ -74,7 +74,7 @@ func run(t *testing.T, test func(p *process), limits ...core.Limit) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := core.NewMemoryStore()
 		p := &process{T: t, remote: &remote{JointStore: memory}}
-		p.leases = lease.New(p.remote, 64)
+		p.leases = redisstore.LeasesAround(p.remote, 64)
 		policy := core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed}
 		p.Limiter, p.direct = core.Must(core.NewLimiter(p.leases, policy)), core.Must(core.NewLimiter(memory, policy))
 		test(p)
@@ -160,7 +160,7 @@ func TestALeaseIsOverByTheClockOfItsStore(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			now := time.Now()
-			s := lease.New(core.NewMemoryStore(core.WithClock(func() time.Time { return now })), 64)
+			s := redisstore.LeasesAround(core.NewMemoryStore(core.WithClock(func() time.Time { return now })), 64)
 			l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{noRefill}}))
 			allow := func() core.Result {
 				res, err := l.Allow(t.Context(), "k")

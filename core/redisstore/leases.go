@@ -1,13 +1,4 @@
-// Package lease takes tokens of busy keys ahead, and decides in this process
-// while they last. redisstore.WithLease puts a lease store around the store on
-// Redis. It works around any other store too:
-//
-//	store := lease.New(memcachedStore, 1000)
-//
-// See [docs/scale.md].
-//
-// [docs/scale.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/scale.md
-package lease
+package redisstore
 
 import (
 	"context"
@@ -17,56 +8,34 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 const (
-	// life is for how long tokens may be used that were taken ahead, from when
-	// the call was sent. So no window of d admits more than MaxIn(d + life).
-	life = 100 * time.Millisecond
-	// share: a lease has at most the smallest Capacity divided by this.
-	share = 10
-	// shards is how many locks the keys are spread over.
-	shards = 16
+	// leaseLife is for how long tokens may be used that were taken ahead, from
+	// when the call was sent. So no window of d admits more than MaxIn(d +
+	// leaseLife).
+	leaseLife = 100 * time.Millisecond
+	// leaseShare: a lease has at most the smallest Capacity divided by this.
+	leaseShare = 10
 	// maxWatched bounds the keys that are watched for being busy. Other keys
 	// get no leases.
 	maxWatched = 1 << 16
 )
 
-// below is embedded under a name that is not exported.
-type below = layer.Layer
-
-// Store is a [store.Store] around another one, for keys with more requests than
-// that one can decide.
-//
-// A key with two requests within 50 ms leases tokens with its next decision:
-// one at first, then twice as many each time they are used up within 50 ms. A
-// lease is at most a tenth of the smallest Capacity, and half of what the bucket
-// had left at the lease before.
-//
-// Leased tokens have left the bucket. They are used within 100 ms of sending the
-// call, and the rest is given back then. So in a window of d up to MaxIn(d + 100
-// ms) are admitted. Peek and other calls don't see the tokens that are on lease.
-// Only Allow and AllowN use them, for policies whose limits count requests and
-// only refill. Decisions on a lease have the Source core.FromLease, and cost no
-// call and no allocation. Up to 65,536 keys are watched for being busy.
-type Store struct {
-	below
-
+// leases is a store around next that takes tokens of busy keys ahead, and
+// decides in this process while they last: see [WithLease]. Requests wait for
+// leases, so next must bound how long a call takes. It is safe for concurrent
+// use.
+type leases struct {
+	next   store.JointStore
+	config *store.Config
 	most   int64 // the largest lease, in tokens
-	shards [shards]shard
+	shards [shards]leaseShard
 }
 
-// New returns a Store around next, with leases of at most so many tokens.
-// Requests wait for leases, so next must bound how long a call takes, as package
-// breaker does.
-func New(next store.Store, most int64) *Store {
-	return &Store{below: layer.On(next), most: most}
-}
-
-// shard is a part of the watched keys, with a lock of its own.
-type shard struct {
+// leaseShard is a part of the watched keys, with a lock of its own.
+type leaseShard struct {
 	mu   sync.Mutex             // guards all below, and the keys in it; never held across I/O
 	keys map[uint64]*watchedKey // by Request.Hash: of two buckets with the same hash, one is watched
 	used int64                  // decisions on leases
@@ -97,11 +66,11 @@ type renewal struct {
 // Do decides r on the lease of its key, if that has enough tokens, or will have
 // them when a call under way is answered. Otherwise next decides. If the key is
 // busy, that call takes a lease too.
-func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
+func (s *leases) Do(ctx context.Context, r store.Request) (a store.Answer, err error) {
 	if !leasable(&r) {
-		return s.Next.Do(ctx, r)
+		return s.next.Do(ctx, r)
 	}
-	if err := s.Config().ClockError(); err != nil { // a lease must not decide at an instant that no store would accept
+	if err := s.config.ClockError(); err != nil { // a lease must not decide at an instant that no store would accept
 		return a, err
 	}
 	used, ahead, wait := s.use(&r, &a, true)
@@ -122,7 +91,7 @@ func (s *Store) Do(ctx context.Context, r store.Request) (a store.Answer, err er
 	case ahead > 0:
 		return s.renew(ctx, r, ahead)
 	}
-	return s.Next.Do(ctx, r)
+	return s.next.Do(ctx, r)
 }
 
 // leasable reports whether leased tokens can decide r.
@@ -141,8 +110,8 @@ func leasable(r *store.Request) bool {
 // use decides r on the lease of its key, and sets a. Otherwise it returns what r
 // can wait for, if it waits at all, or how many times r's tokens the call for r
 // takes ahead.
-func (s *Store) use(r *store.Request, a *store.Answer, waits bool) (used bool, ahead int64, wait *renewal) {
-	now := s.Config().Now()
+func (s *leases) use(r *store.Request, a *store.Answer, waits bool) (used bool, ahead int64, wait *renewal) {
+	now := s.config.Now()
 	sh := &s.shards[r.Hash()%shards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -150,7 +119,7 @@ func (s *Store) use(r *store.Request, a *store.Answer, waits bool) (used bool, a
 	switch {
 	case k == nil:
 		return false, 0, nil
-	case k.left >= r.N && !now.Before(k.sent) && now.Sub(k.sent) < life:
+	case k.left >= r.N && !now.Before(k.sent) && now.Sub(k.sent) < leaseLife:
 		k.left -= r.N
 		sh.used++
 		k.answer(a, now.Sub(k.sent))
@@ -184,7 +153,7 @@ func (k *watchedKey) answer(a *store.Answer, age time.Duration) {
 // watch returns the watched key of r, which it begins to watch if necessary; nil
 // if too many keys are watched, or a busy one has the same hash or other limits.
 // mu is held.
-func (sh *shard) watch(r *store.Request, now time.Time) *watchedKey {
+func (sh *leaseShard) watch(r *store.Request, now time.Time) *watchedKey {
 	hash := r.Hash()
 	k := sh.keys[hash]
 	switch {
@@ -217,7 +186,7 @@ func (sh *shard) watch(r *store.Request, now time.Time) *watchedKey {
 
 // busy reports whether k must stay watched. The shard's mu is held.
 func (k *watchedKey) busy(now time.Time) bool {
-	return k.renewal != nil || k.left > 0 || now.Sub(k.asked) <= life
+	return k.renewal != nil || k.left > 0 || now.Sub(k.asked) <= leaseLife
 }
 
 // nextSize returns how many tokens a call should lease beyond its cost: about
@@ -232,13 +201,13 @@ func (k *watchedKey) nextSize(most int64, now time.Time) int64 {
 	age := now.Sub(k.asked)
 	k.asked = now
 	switch {
-	case age < life/2:
+	case age < leaseLife/2:
 		k.size = max(1, 2*k.size)
-	case age > 2*life:
+	case age > 2*leaseLife:
 		k.size /= 2
 	}
-	k.size = max(0, min(k.size, most, k.request.Set.LeastCapacity()/share))
-	if now.Sub(k.seen) < life {
+	k.size = max(0, min(k.size, most, k.request.Set.LeastCapacity()/leaseShare))
+	if now.Sub(k.seen) < leaseLife {
 		return min(k.size, k.had/2)
 	}
 	return k.size
@@ -246,7 +215,7 @@ func (k *watchedKey) nextSize(most int64, now time.Time) int64 {
 
 // renew has next decide r, and take the tokens for so many more requests ahead.
 // If ctx ends before the answer comes, r's own tokens are given back then.
-func (s *Store) renew(ctx context.Context, r store.Request, ahead int64) (store.Answer, error) {
+func (s *leases) renew(ctx context.Context, r store.Request, ahead int64) (store.Answer, error) {
 	type result struct {
 		a   store.Answer
 		err error
@@ -255,7 +224,7 @@ func (s *Store) renew(ctx context.Context, r store.Request, ahead int64) (store.
 	own := r.Clone() // the caller may reuse the key when it returns
 	own.Times = 1 + ahead
 	go func() {
-		sent := s.Config().Now()
+		sent := s.config.Now()
 		a, err := s.take(own)
 		s.renewed(&own, &a, err, sent)
 		done <- result{a, err}
@@ -275,18 +244,18 @@ func (s *Store) renew(ctx context.Context, r store.Request, ahead int64) (store.
 
 // take has next decide r in a goroutine that no caller waits in, where a panic
 // would end the process: it is an error.
-func (s *Store) take(r store.Request) (a store.Answer, err error) {
+func (s *leases) take(r store.Request) (a store.Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the store panicked: %v", p)
 		}
 	}()
-	return s.Next.Do(context.Background(), r)
+	return s.next.Do(context.Background(), r)
 }
 
 // renewed makes what a call has taken, beyond what r itself takes, the lease of
 // its key, and has it given back when its life is over. It sets a to r's answer.
-func (s *Store) renewed(r *store.Request, a *store.Answer, err error, sent time.Time) {
+func (s *leases) renewed(r *store.Request, a *store.Answer, err error, sent time.Time) {
 	sh := &s.shards[r.Hash()%shards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -312,13 +281,13 @@ func (s *Store) renewed(r *store.Request, a *store.Answer, err error, sent time.
 	}
 	k.taken, k.sent, k.left = *a, sent, (a.Granted-1)*r.N
 	if k.left > 0 {
-		time.AfterFunc(life-s.Config().Now().Sub(sent), func() { s.expire(k, sent) })
+		time.AfterFunc(leaseLife-s.config.Now().Sub(sent), func() { s.expire(k, sent) })
 	}
 	k.answer(a, 0)
 }
 
 // expire gives back what is left of a lease that was asked for at an instant.
-func (s *Store) expire(k *watchedKey, sent time.Time) {
+func (s *leases) expire(k *watchedKey, sent time.Time) {
 	sh := &s.shards[k.request.Hash()%shards]
 	sh.mu.Lock()
 	left := int64(0)
@@ -330,21 +299,26 @@ func (s *Store) expire(k *watchedKey, sent time.Time) {
 }
 
 // giveBack returns tokens. It tries once: without it they refill.
-func (s *Store) giveBack(r store.Request, tokens int64) {
+func (s *leases) giveBack(r store.Request, tokens int64) {
 	if tokens > 0 {
 		r.Request = bucket.Request{Set: r.Set, Action: bucket.Charge, N: -tokens}
 		_, _ = s.take(r)
 	}
 }
 
+// DoTogether has next decide requests in one step.
+func (s *leases) DoTogether(ctx context.Context, requests []store.Request) ([]store.Answer, error) {
+	return s.next.DoTogether(ctx, requests)
+}
+
 // Reset has next forget a bucket.
-func (s *Store) Reset(ctx context.Context, policy, key string) error {
-	return s.Next.Reset(ctx, policy, key)
+func (s *leases) Reset(ctx context.Context, policy, key string) error {
+	return s.next.Reset(ctx, policy, key)
 }
 
 // GiveBack ends all leases and returns when next has their tokens. Call it at
 // the end of a process, after the last decision.
-func (s *Store) GiveBack() {
+func (s *leases) GiveBack() {
 	var wait sync.WaitGroup
 	for i := range s.shards {
 		sh := &s.shards[i]
@@ -361,7 +335,7 @@ func (s *Store) GiveBack() {
 }
 
 // Used returns how many decisions were made on leases.
-func (s *Store) Used() (n int64) {
+func (s *leases) Used() (n int64) {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
