@@ -1,4 +1,4 @@
-package clientip_test
+package adapter_test
 
 import (
 	"net/netip"
@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/clientip"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
 // A client writes what it likes to the left of what the trusted proxy appends
 // to Forwarded.
 func TestForwardedCannotBeForged(t *testing.T) {
-	c := core.Must(clientip.New(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48"), core.TrustHeader("Forwarded")))
+	c := adapter.ClientIP(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48"), core.TrustHeader("Forwarded"))
 	const peer, unknown = "10.1.1.1:1234", "10.1.1.1"
 	for _, x := range []struct {
 		name  string
@@ -63,12 +63,12 @@ func TestForwardedCannotBeForged(t *testing.T) {
 		for _, line := range x.lines {
 			pairs = append(pairs, "Forwarded", line)
 		}
-		key, err := c.Key(peer, fields(pairs...))
+		key, err := c(from(peer, fields(pairs...)))
 		require.NoError(t, err, x.name)
 		assert.Equal(t, x.want, key, "%s: %q", x.name, x.lines)
 	}
-	without := core.Must(clientip.New(core.TrustProxies("10.0.0.0/8")))
-	key, err := without.Key(peer, fields("Forwarded", "for=1.1.1.1", "X-Forwarded-For", "192.0.2.43"))
+	without := adapter.ClientIP(core.TrustProxies("10.0.0.0/8"))
+	key, err := without(from(peer, fields("Forwarded", "for=1.1.1.1", "X-Forwarded-For", "192.0.2.43")))
 	require.NoError(t, err)
 	assert.Equal(t, "192.0.2.43", key, "without TrustHeader(\"Forwarded\") a client's own Forwarded does not count")
 }
@@ -140,7 +140,7 @@ func naiveForwarded(peer string, lines []string) (key string, ended bool) {
 	return network(last), false
 }
 
-// FuzzForwarded compares a Finder with naiveForwarded. A newline in header
+// FuzzForwarded compares ClientIP with naiveForwarded. A newline in header
 // separates the lines of the field.
 func FuzzForwarded(f *testing.F) {
 	for _, header := range []string{
@@ -153,7 +153,7 @@ func FuzzForwarded(f *testing.F) {
 		f.Add("10.0.0.1:1234", header)
 		f.Add("203.0.113.9:1", header)
 	}
-	ip := core.Must(clientip.New(core.TrustProxies(trusted...), core.TrustHeader("Forwarded"), core.DangerouslyTrustRemoteAddr()))
+	ip := adapter.ClientIP(core.TrustProxies(trusted...), core.TrustHeader("Forwarded"), core.DangerouslyTrustRemoteAddr())
 	f.Fuzz(func(t *testing.T, peer, header string) {
 		lines, key := keyBy(ip, peer, "Forwarded", header)
 		got := key(lines)
@@ -179,11 +179,11 @@ func FuzzForwardedAppended(f *testing.F) {
 	for _, sent := range []string{"", "for=1.1.1.1", `for="1.1.1.1`, `for="\`, `"`, `\`, `x="a,b`, ",", `for="10.0.0.1", for="`} {
 		f.Add(sent)
 	}
-	ip := core.Must(clientip.New(core.TrustProxies(trusted...), core.TrustHeader("Forwarded")))
+	ip := adapter.ClientIP(core.TrustProxies(trusted...), core.TrustHeader("Forwarded"))
 	f.Fuzz(func(t *testing.T, sent string) {
 		for _, element := range []string{"for=203.0.113.5", `for="203.0.113.5:80"`, `proto=https;for="203.0.113.5:_x";by="[2001:db8:1::5]"`, `for=203.0.113.5;host="a,b\"c"`} {
 			for _, line := range []string{sent + "," + element, sent + ", " + element} {
-				key, err := ip.Key("10.0.0.1:1234", fields("Forwarded", line))
+				key, err := ip(from("10.0.0.1:1234", fields("Forwarded", line)))
 				if err != nil || key != "203.0.113.5" {
 					t.Fatalf("%q: the client is %q (%v), want 203.0.113.5, which the trusted proxy appended", line, key, err)
 				}

@@ -1,6 +1,7 @@
-package clientip_test
+package adapter_test
 
 import (
+	"net"
 	"strings"
 	"testing"
 
@@ -8,13 +9,30 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/clientip"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
+
+// sent is a request of a peer, with header fields and nothing else.
+type sent struct {
+	adapter.Request // for the methods that nobody calls; nil
+
+	peer   string
+	header func(name string) []string
+}
+
+func from(peer string, header func(name string) []string) adapter.Request {
+	return sent{peer: peer, header: header}
+}
+
+func (s sent) RemoteAddr() string          { return s.peer }
+func (s sent) LocalAddr() net.Addr         { return nil }
+func (s sent) Header(name string) []string { return s.header(name) }
 
 // A client can write anything into X-Forwarded-For, to choose its key or to
 // make the request expensive.
 func TestForwardedForCannotBeForged(t *testing.T) {
-	c := core.Must(clientip.New(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48")))
+	c := adapter.ClientIP(core.TrustProxies("10.0.0.0/8", "2001:db8:ffff::/48"))
 	thousands := strings.TrimSuffix(strings.Repeat("10.0.0.1, ", 6500), ", ") // 64 KB of trusted hops
 	for _, x := range []struct {
 		name   string
@@ -50,23 +68,25 @@ func TestForwardedForCannotBeForged(t *testing.T) {
 		{"several fields are one list", []string{"198.51.100.1, 203.0.113.5", "10.4.4.4", "10.5.5.5"}, "203.0.113.5"},
 		{"an empty field", []string{"203.0.113.5", ""}, "10.1.1.1"},
 	} {
-		key, err := c.Key("10.1.1.1:1234", forwardedFor(x.fields...))
+		key, err := c(from("10.1.1.1:1234", forwardedFor(x.fields...)))
 		require.NoError(t, err, x.name)
 		assert.Equal(t, x.want, key, x.name)
 	}
-	key, err := c.Key("[192.0.2.1]:1234", forwardedFor())
+	key, err := c(from("[192.0.2.1]:1234", forwardedFor()))
 	require.NoError(t, err)
 	assert.Equal(t, "192.0.2.1", key)
 	for _, peer := range []string{"", "@", "/run/app.sock", "localhost:80", "[::1", "1.2.3.4.5:6", strings.Repeat("a", 64<<10)} {
-		_, err := c.Key(peer, forwardedFor())
+		_, err := c(from(peer, forwardedFor()))
 		assert.ErrorIs(t, err, core.ErrNoKey, "a peer without an IP address has no key: %.20q", peer)
 	}
 }
 
-// The constructor reports every mistake in the options, before the first
-// request.
-func TestNewReportsEveryMistake(t *testing.T) {
-	_, err := clientip.New(core.TrustProxies("10.0.0.0/33", "10.0.0.0/8", "proxy"), core.TrustHeader("CF IP"), core.IPv6Prefix(129))
+// Every mistake in the options is reported before the first request.
+func TestByIPReportsEveryMistake(t *testing.T) {
+	mistakes := func(options ...core.IPOption) error {
+		return middleware.ArgumentError[adapter.Request, string](adapter.ByIP(options...))
+	}
+	err := mistakes(core.TrustProxies("10.0.0.0/33", "10.0.0.0/8", "proxy"), core.TrustHeader("CF IP"), core.IPv6Prefix(129))
 	require.Error(t, err)
 	for _, want := range []string{`TrustProxies: "10.0.0.0/33" must be an IP address or a CIDR range`, `TrustProxies: "proxy" must be`,
 		`TrustHeader: "CF IP" must be the name of a header field`, `IPv6Prefix: 129 must be from 1 to 128 bits`} {
@@ -76,7 +96,7 @@ func TestNewReportsEveryMistake(t *testing.T) {
 	require.ErrorAs(t, err, &mistake)
 	assert.Equal(t, "TrustProxies", mistake.Field)
 	for _, name := range []string{"", "CF IP", "CF-IP:", "CF-\u212aIP", "CF\nIP"} {
-		_, err := clientip.New(core.TrustProxies("10.0.0.0/8"), core.TrustHeader(name))
+		err := mistakes(core.TrustProxies("10.0.0.0/8"), core.TrustHeader(name))
 		assert.ErrorContains(t, err, "TrustHeader", "%q is the name of no field", name)
 	}
 }
@@ -96,7 +116,7 @@ func fields(pairs ...string) func(string) []string {
 // Middleware that rewrites RemoteAddr takes what the client sent. The address
 // of a connection has a port, and no proxy sends its own address with its port.
 func TestARewrittenAddressIsRefused(t *testing.T) {
-	for _, c := range []*clientip.Finder{core.Must(clientip.New()), core.Must(clientip.New(core.TrustProxies("203.0.113.0/24")))} {
+	for _, c := range []func(adapter.Request) (string, error){adapter.ClientIP(), adapter.ClientIP(core.TrustProxies("203.0.113.0/24"))} {
 		for _, x := range []struct {
 			peer   string
 			header func(string) []string
@@ -112,43 +132,43 @@ func TestARewrittenAddressIsRefused(t *testing.T) {
 			{"203.0.113.9:80", fields("True-Client-IP", "203.0.113.9:80")},
 			{"[2001:db8::9]:80", fields("Forwarded", `for="[2001:db8::9]:80";proto=http`)},
 		} {
-			_, err := c.Key(x.peer, x.header)
+			_, err := c(from(x.peer, x.header))
 			assert.ErrorIs(t, err, core.ErrRewrittenAddr, "a rewritten address has no key: %q", x.peer)
 			assert.ErrorIs(t, err, core.ErrBadKey, "FirstOf must not go on to another key: %q", x.peer)
 			assert.ErrorContains(t, err, "core.TrustProxies", "the error says what to use")
 		}
 	}
-	danger := core.Must(clientip.New(core.DangerouslyTrustRemoteAddr()))
+	danger := adapter.ClientIP(core.DangerouslyTrustRemoteAddr())
 	for _, peer := range []string{"203.0.113.9", "203.0.113.9:80"} {
-		key, err := danger.Key(peer, fields("X-Real-IP", peer))
+		key, err := danger(from(peer, fields("X-Real-IP", peer)))
 		require.NoError(t, err, "the app says that it trusts RemoteAddr: %q", peer)
 		assert.Equal(t, "203.0.113.9", key)
 	}
-	_, err := core.Must(clientip.New()).Key("192.0.2.1:80", fields("X-Forwarded-For", "192.0.2.1", "X-Real-IP", "192.0.2.1"))
+	_, err := adapter.ClientIP()(from("192.0.2.1:80", fields("X-Forwarded-For", "192.0.2.1", "X-Real-IP", "192.0.2.1")))
 	require.NoError(t, err, "a client that sends its own address, without the port of its connection, was not rewritten")
-	_, err = core.Must(clientip.New()).Key(strings.Repeat("9", 64<<10), fields())
+	_, err = adapter.ClientIP()(from(strings.Repeat("9", 64<<10), fields()))
 	assert.Less(t, len(err.Error()), 500, "a message is short, whatever a client sends")
 }
 
 // A proxy on a Unix socket has no address. It is trusted if the app says so,
 // and nothing else without an address is.
 func TestAProxyOnAUnixSocket(t *testing.T) {
-	plain, trusting := core.Must(clientip.New()), core.Must(clientip.New(core.TrustProxies("unix:"), core.TrustProxies("10.0.0.0/8")))
+	plain, trusting := adapter.ClientIP(), adapter.ClientIP(core.TrustProxies("unix:"), core.TrustProxies("10.0.0.0/8"))
 	for _, socket := range []string{"", "@", "@nginx", "/run/nginx.sock"} {
-		_, err := plain.Key(socket, forwardedFor("203.0.113.5"))
+		_, err := plain(from(socket, forwardedFor("203.0.113.5")))
 		assert.ErrorIs(t, err, core.ErrNoKey, "a socket is not trusted by default: %q", socket)
 		assert.ErrorContains(t, err, `core.TrustProxies("unix:")`)
-		key, err := trusting.Key(socket, forwardedFor("1.1.1.1, 203.0.113.5, 10.1.2.3"))
+		key, err := trusting(from(socket, forwardedFor("1.1.1.1, 203.0.113.5, 10.1.2.3")))
 		require.NoError(t, err, "%q", socket)
 		assert.Equal(t, "203.0.113.5", key, "the walk through X-Forwarded-For is that of any trusted proxy: %q", socket)
-		_, err = trusting.Key(socket, forwardedFor())
+		_, err = trusting(from(socket, forwardedFor()))
 		assert.ErrorIs(t, err, core.ErrNoKey, "a proxy that sends no address: %q", socket)
 	}
 	for _, other := range []string{"garbage", "localhost:80", "1.2.3.4.5:6", "300.1.1.1:80"} {
-		_, err := trusting.Key(other, forwardedFor("203.0.113.5"))
+		_, err := trusting(from(other, forwardedFor("203.0.113.5")))
 		assert.ErrorIs(t, err, core.ErrNoKey, "what is neither an address nor a socket is not trusted: %q", other)
 	}
-	key, err := trusting.Key("203.0.113.6:1", forwardedFor("203.0.113.5"))
+	key, err := trusting(from("203.0.113.6:1", forwardedFor("203.0.113.5")))
 	require.NoError(t, err)
 	assert.Equal(t, "203.0.113.6", key, "a client beside the socket is not trusted")
 }

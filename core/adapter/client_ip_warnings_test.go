@@ -1,4 +1,4 @@
-package clientip_test
+package adapter_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/clientip"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
@@ -22,9 +22,9 @@ func forwardedFor(values ...string) func(string) []string {
 
 func TestUntrustedProxyWarnsOnce(t *testing.T) {
 	l := logtest.Default(t)
-	c := core.Must(clientip.New())
+	c := adapter.ClientIP()
 	for range 3 {
-		_, err := c.Key("192.0.2.1:1", forwardedFor("203.0.113.5"))
+		_, err := c(from("192.0.2.1:1", forwardedFor("203.0.113.5")))
 		require.NoError(t, err)
 	}
 	assert.Equal(t, 1, l.Count("core.TrustProxies"), "the warning says what to do, once")
@@ -46,15 +46,15 @@ func TestPeerOutsideTheTrustedRangesWarnsOnceWithPeerAndHeader(t *testing.T) {
 		{"Forwarded", nil},
 	} {
 		l := logtest.Default(t)
-		c := core.Must(clientip.New(x.options...))
+		c := adapter.ClientIP(x.options...)
 		send := func(peer string) {
 			t.Helper()
-			_, err := c.Key(peer, func(name string) []string {
+			_, err := c(from(peer, func(name string) []string {
 				if name == x.field {
 					return []string{"for=203.0.113.5"}
 				}
 				return nil
-			})
+			}))
 			require.NoError(t, err)
 		}
 		if len(x.options) > 1 {
@@ -73,10 +73,10 @@ func TestPeerOutsideTheTrustedRangesWarnsOnceWithPeerAndHeader(t *testing.T) {
 func TestTrustWithoutAProxyWarns(t *testing.T) {
 	for name, option := range map[string]core.IPOption{"CF-Connecting-IP": core.TrustHeader("CF-Connecting-IP"), "Forwarded": core.TrustHeader("forwarded")} {
 		l := logtest.Default(t)
-		core.Must(clientip.New(option))
+		adapter.ClientIP(option)
 		assert.Equal(t, 1, l.Count("header="+name+"\n"))
 		for _, proxy := range []core.IPOption{core.TrustProxies("10.0.0.0/8"), core.TrustProxies("unix:")} {
-			core.Must(clientip.New(option, proxy))
+			adapter.ClientIP(option, proxy)
 		}
 		assert.Equal(t, 1, l.Count("RL702"), "%s with a proxy", name)
 	}
@@ -86,13 +86,13 @@ func TestTrustWithoutAProxyWarns(t *testing.T) {
 // a service that runs for long.
 func TestUntrustedProxyWarnsAfterManyRequestsWithoutOne(t *testing.T) {
 	l := logtest.Default(t)
-	c := core.Must(clientip.New())
+	c := adapter.ClientIP()
 	for i := range 20_000 {
 		forwarded := forwardedFor()
 		if i >= 10_000 {
 			forwarded = forwardedFor("203.0.113.5")
 		}
-		_, err := c.Key("192.0.2.1:1", forwarded)
+		_, err := c(from("192.0.2.1:1", forwarded))
 		require.NoError(t, err)
 	}
 	assert.Equal(t, 1, l.Count("core.TrustProxies"))
@@ -101,7 +101,7 @@ func TestUntrustedProxyWarnsAfterManyRequestsWithoutOne(t *testing.T) {
 func TestTrustingEveryAddressWarns(t *testing.T) {
 	for _, all := range []string{"0.0.0.0/0", "::/0"} {
 		l := logtest.Default(t)
-		core.Must(clientip.New(core.TrustProxies("10.0.0.0/8", all)))
+		adapter.ClientIP(core.TrustProxies("10.0.0.0/8", all))
 		assert.Equal(t, 1, l.Count("trusts every address"), all)
 	}
 }

@@ -1,4 +1,4 @@
-package clientip_test
+package adapter_test
 
 import (
 	"net/netip"
@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/clientip"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
 var trusted = []string{"10.0.0.0/8", "192.0.2.7", "2001:db8:1::/48", "::1"}
@@ -84,7 +84,7 @@ func network(a netip.Addr) string {
 	return netip.PrefixFrom(a, 64).Masked().String()
 }
 
-// FuzzForwardedFor compares a Finder with naiveClient. A newline in header
+// FuzzForwardedFor compares ClientIP with naiveClient. A newline in header
 // separates the lines of the field.
 func FuzzForwardedFor(f *testing.F) {
 	for _, peer := range []string{"10.0.0.1:1234", "192.0.2.7", "[2001:db8:1::5]:80", "[::1]:9", "[::ffff:10.0.0.1]:80", "203.0.113.9:1",
@@ -99,7 +99,7 @@ func FuzzForwardedFor(f *testing.F) {
 			f.Add(peer, header)
 		}
 	}
-	ip := core.Must(clientip.New(core.TrustProxies(trusted...), core.DangerouslyTrustRemoteAddr()))
+	ip := adapter.ClientIP(core.TrustProxies(trusted...), core.DangerouslyTrustRemoteAddr())
 	f.Fuzz(func(t *testing.T, peer, header string) {
 		lines, key := keyBy(ip, peer, "X-Forwarded-For", header)
 		got := key(lines)
@@ -116,17 +116,17 @@ func FuzzForwardedFor(f *testing.F) {
 
 // keyBy returns the lines of a header, and a function that returns the key of
 // a request with lines in the field of that name; "": it has none.
-func keyBy(ip *clientip.Finder, peer, field, header string) (lines []string, key func(lines []string) string) {
+func keyBy(ip func(adapter.Request) (string, error), peer, field, header string) (lines []string, key func(lines []string) string) {
 	if header != "" {
 		lines = strings.Split(header, "\n")
 	}
 	return lines, func(lines []string) string {
-		k, err := ip.Key(peer, func(name string) []string {
+		k, err := ip(from(peer, func(name string) []string {
 			if name == field {
 				return lines
 			}
 			return nil
-		})
+		}))
 		if err != nil {
 			return ""
 		}
