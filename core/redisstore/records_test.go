@@ -1,4 +1,4 @@
-package inspect_test
+package redisstore_test
 
 import (
 	"testing"
@@ -8,20 +8,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/inspect"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // A record tells what was used and held without the policy, and names limits
 // that had no name.
 func TestRecordsTellWhatIsStoredWithoutThePolicy(t *testing.T) {
 	now := time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
-	s := core.NewMemoryStore(core.WithClock(func() time.Time { return now }))
+	client := redistest.Client(t)
+	client.AddHook(&redistest.Keeper{})
+	s := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout, core.WithClock(func() time.Time { return now }))
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{
 		core.PerMinute(20), core.PerDay(10).WithName("daily"), core.InFlight(5), core.PerMonth(7),
 	}}))
-	records := func(key string) []inspect.Record {
+	records := func(key string) []redisstore.Record {
 		t.Helper()
-		list, at, err := inspect.Records(t.Context(), s, "api", key)
+		list, at, err := s.Records(t.Context(), "api", key)
 		require.NoError(t, err)
 		assert.Equal(t, now, at.UTC())
 		return list

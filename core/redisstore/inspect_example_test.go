@@ -1,4 +1,4 @@
-package inspect_test
+package redisstore_test
 
 import (
 	"context"
@@ -8,29 +8,30 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/inspect"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
+// onStandIn returns a store on a stand-in for Redis, and what ends both.
+func onStandIn() (store *redisstore.Store, end func()) {
+	server := core.Must(miniredis.Run())
+	store = core.Must(redisstore.Open("redis://"+server.Addr(), redisstore.WithTimeout(time.Minute)))
+	return store, func() {
+		_ = store.Close()
+		server.Close()
+	}
+}
+
 // A tool of operators tells what a Peek does not: what is held, and which
 // definition of a limit was used last.
-func ExampleKey() {
-	server := miniredis.NewMiniRedis()
-	if err := server.Start(); err != nil {
-		panic(err)
-	}
-	defer server.Close()
-	store, err := redisstore.Open("redis://"+server.Addr(), redisstore.WithTimeout(time.Minute))
-	if err != nil {
-		panic(err)
-	}
-	defer store.Close()
+func ExampleInspect() {
+	store, end := onStandIn()
+	defer end()
 	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(3)}, OnFailure: core.FailClosed}))
 	ctx := context.Background()
 	if _, err := limiter.Allow(ctx, "ada"); err != nil {
 		panic(err)
 	}
-	found, err := inspect.Key(ctx, limiter, "ada")
+	found, err := redisstore.Inspect(ctx, limiter, "ada")
 	if err != nil {
 		panic(err)
 	}
@@ -42,26 +43,27 @@ func ExampleKey() {
 
 // After a deployment by mistake, some buckets were last used under another
 // definition.
-func ExampleLimit() {
-	report := func(limit inspect.Limit) {
+func ExampleKeptLimit() {
+	report := func(limit redisstore.KeptLimit) {
 		if limit.Changed {
 			fmt.Println(limit.Limit.Name, "was last used with a capacity of", limit.Capacity)
 		}
 	}
-	report(inspect.Limit{Limit: core.PerDay(1000).WithName("daily"), Capacity: 100, Changed: true})
+	report(redisstore.KeptLimit{Limit: core.PerDay(1000).WithName("daily"), Capacity: 100, Changed: true})
 	// Output: daily was last used with a capacity of 100
 }
 
 // Without the policy it is known what was used, but not when the next token
 // comes.
-func ExampleRecords() {
-	store := core.NewMemoryStore()
+func ExampleStore_Records() {
+	store, end := onStandIn()
+	defer end()
 	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "exports", Limits: []core.Limit{core.PerDay(10)}}))
 	ctx := context.Background()
 	if _, err := limiter.AllowN(ctx, "ada", 4); err != nil {
 		panic(err)
 	}
-	records, _, err := inspect.Records(ctx, store, "exports", "ada")
+	records, _, err := store.Records(ctx, "exports", "ada")
 	if err != nil {
 		panic(err)
 	}
@@ -73,7 +75,7 @@ func ExampleRecords() {
 
 // Used may be more than Capacity: the limit is in debt.
 func ExampleRecord() {
-	r := inspect.Record{Name: "daily", Capacity: 10, Used: 12}
+	r := redisstore.Record{Name: "daily", Capacity: 10, Used: 12}
 	fmt.Println(r.Name, "owes", r.Used-r.Capacity, "tokens")
 	// Output: daily owes 2 tokens
 }

@@ -1,9 +1,4 @@
-// Package inspect shows what a store keeps of a key, for tools of operators.
-//
-// See [docs/tools.md].
-//
-// [docs/tools.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/tools.md
-package inspect
+package redisstore
 
 import (
 	"context"
@@ -16,18 +11,18 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Bucket is what a store keeps of one bucket.
-type Bucket struct {
+// Kept is what a store keeps of the bucket of a key.
+type Kept struct {
 	Expires time.Duration // until the store forgets the bucket, if nobody uses it; 0 if it keeps nothing
-	Limits  []Limit       // those of the policy that are kept, in the policy's order; none: the bucket is full or was never used
+	Limits  []KeptLimit   // those of the policy that are kept, in the policy's order; none: the bucket is full or was never used
 	Lacking int           // how many more the policy has for the key
 	Others  int           // how many more are kept that the policy does not have, such as one that was removed or renamed
 	Newest  int           // how many of Others were written last, by a decision that had limits which the policy does not have
 	Written time.Time     // when tokens of any of these were last taken or returned; zero: nothing is kept
 }
 
-// Limit is what a store keeps of one limit.
-type Limit struct {
+// KeptLimit is what a store keeps of one limit.
+type KeptLimit struct {
 	Limit    core.Limit // as configured, with its name
 	Written  time.Time  // when tokens were last taken or returned, on the store's clock
 	Capacity int64      // of the definition that wrote it
@@ -36,20 +31,21 @@ type Limit struct {
 	Held int64 // tokens that come back: slots in use, and estimates that are not settled
 }
 
-// Key returns what l's store keeps of key's bucket, which a Peek does not tell.
-// It costs one round trip to Redis. Errors are those of [core.Limiter.Reset],
-// [store.StateError] for state that can't be read, and [errors.ErrUnsupported]
-// for a store that is no [store.StateReader].
-func Key(ctx context.Context, l *core.Limiter, key string) (Bucket, error) {
+// Inspect returns what l's store keeps of key's bucket and a Peek does not show,
+// for tools of operators. It costs one round trip to Redis. Errors are those of
+// [core.Limiter.Reset], [store.StateError] for state that can't be read, and
+// [errors.ErrUnsupported] if l's store is neither a [Store] nor another
+// [store.StateReader].
+func Inspect(ctx context.Context, l *core.Limiter, key string) (Kept, error) {
 	limits, p, state, err := stateOf(l, ctx, key)
 	if err != nil || state.Bytes == nil {
-		return Bucket{}, err
+		return Kept{}, err
 	}
 	var b bucket.Bucket
 	if err := b.Parse(state.Bytes); err != nil {
-		return Bucket{}, fmt.Errorf("policy %q: %w", l.Name(), &store.StateError{Reason: err.Error()})
+		return Kept{}, fmt.Errorf("policy %q: %w", l.Name(), &store.StateError{Reason: err.Error()})
 	}
-	return read(limits, p, &b, state), nil
+	return keptOf(limits, p, &b, state), nil
 }
 
 // Record is what a store keeps of one limit, as far as it tells without the
@@ -63,10 +59,11 @@ type Record struct {
 	Full     time.Time // when the limit is full again at the latest, if nobody uses it
 }
 
-// Records returns what s keeps of a key of a policy, without the definitions of
-// its limits, and the time on its clock. There are none if the bucket is full or
-// was never used. Cost and errors are those of [Key].
-func Records(ctx context.Context, s store.StateReader, policy, key string) (list []Record, now time.Time, err error) {
+// Records returns what s keeps of a key of a policy, as a [core.Limiter] stores
+// it, without the definitions of its limits, and the time on the clock of s.
+// There are none if the bucket is full or was never used. Cost and errors are
+// those of [Inspect].
+func (s *Store) Records(ctx context.Context, policy, key string) (list []Record, now time.Time, err error) {
 	state, err := s.State(ctx, policy, key)
 	if err != nil || state.Bytes == nil {
 		return nil, state.Now, err
@@ -78,7 +75,7 @@ func Records(ctx context.Context, s store.StateReader, policy, key string) (list
 	names, full := namesByTag(policy), time.UnixMicro(b.Expires)
 	for i := range b.Records {
 		r := &b.Records[i]
-		one := Record{Name: names[r.Tag], Capacity: r.Capacity, Held: held(&b, r.Tag, state.Now), Written: time.UnixMicro(r.At), Full: full}
+		one := Record{Name: names[r.Tag], Capacity: r.Capacity, Held: heldOf(&b, r.Tag, state.Now), Written: time.UnixMicro(r.At), Full: full}
 		if full.After(state.Now) {
 			one.Used = (r.Used+r.Unit-1)/r.Unit + r.Held
 		}
@@ -87,9 +84,9 @@ func Records(ctx context.Context, s store.StateReader, policy, key string) (list
 	return list, state.Now, nil
 }
 
-// held returns how many tokens of a limit are held at an instant. A record also
+// heldOf returns how many tokens of a limit are held at an instant. A record also
 // counts holds that have ended since it was written.
-func held(b *bucket.Bucket, tag uint32, at time.Time) (tokens int64) {
+func heldOf(b *bucket.Bucket, tag uint32, at time.Time) (tokens int64) {
 	for _, h := range b.Holds {
 		if h.Tag == tag && h.End > at.UnixMicro() {
 			tokens += h.Tokens
@@ -114,10 +111,10 @@ func namesByTag(policy string) map[uint32]string {
 // What core lends to tools.
 var stateOf = hook.State.(func(*core.Limiter, context.Context, string) ([]core.Limit, *bucket.LimitSet, store.State, error))
 
-// read returns what b says of limits, which are those of p.
-func read(limits []core.Limit, p *bucket.LimitSet, b *bucket.Bucket, state store.State) Bucket {
-	found := Bucket{Expires: state.Expires}
-	seen := make(map[uint32]*Limit, len(b.Records))
+// keptOf returns what b says of limits, which are those of p.
+func keptOf(limits []core.Limit, p *bucket.LimitSet, b *bucket.Bucket, state store.State) Kept {
+	found := Kept{Expires: state.Expires}
+	seen := make(map[uint32]*KeptLimit, len(b.Records))
 	for i := range b.Records {
 		r := &b.Records[i]
 		switch written := time.UnixMicro(r.At); {
@@ -128,8 +125,8 @@ func read(limits []core.Limit, p *bucket.LimitSet, b *bucket.Bucket, state store
 		}
 		seen[r.Tag] = nil
 		if j := p.IndexOf(r.Tag); j >= 0 {
-			seen[r.Tag] = &Limit{
-				Limit: limits[j], Written: time.UnixMicro(r.At), Capacity: r.Capacity, Held: held(b, r.Tag, state.Now),
+			seen[r.Tag] = &KeptLimit{
+				Limit: limits[j], Written: time.UnixMicro(r.At), Capacity: r.Capacity, Held: heldOf(b, r.Tag, state.Now),
 				Changed: r.Capacity != p.Rates[j].Capacity || r.Unit != p.Rates[j].Unit,
 			}
 		}
