@@ -1,4 +1,4 @@
-package calendar
+package bucket
 
 import (
 	"math"
@@ -35,7 +35,7 @@ func TestCalendarIsThatOfTime(t *testing.T) {
 				return t.Month() == time.February && t.AddDate(0, 0, 1).Day() == 1
 			}, 12},
 		} {
-			checkPeriods(t, test.name+" in "+zone, New(test.length, location, test.anchor), from, test.hour, test.starts)
+			checkPeriods(t, test.name+" in "+zone, NewCalendar(test.length, location, test.anchor), from, test.hour, test.starts)
 		}
 	}
 }
@@ -88,10 +88,10 @@ func TestInstantsFarAwayEndTheSearch(t *testing.T) {
 	}
 	for _, length := range []time.Duration{Day, Week, Month, 12 * Month, 100 * 12 * Month} {
 		for _, anchor := range []time.Time{{}, time.Date(2025, time.October, 31, 9, 0, 0, 0, time.UTC)} {
-			c := New(length, kiritimati, anchor)
-			for _, at := range []int64{math.MinInt64, -62_135_596_800_000_000, -forever, -1, 0, latest, forever - 1, forever, math.MaxInt64} {
+			c := NewCalendar(length, kiritimati, anchor)
+			for _, at := range []int64{math.MinInt64, -62_135_596_800_000_000, -farthest, -1, 0, Latest, farthest - 1, farthest, math.MaxInt64} {
 				p := c.At(at)
-				if near := max(-forever, min(forever-1, at)); p.Start > near || p.End <= near {
+				if near := max(-farthest, min(farthest-1, at)); p.Start > near || p.End <= near {
 					t.Errorf("%v from %v: %d is in the period from %d to %d", length, anchor, at, p.Start, p.End)
 				}
 			}

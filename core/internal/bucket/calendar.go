@@ -1,6 +1,4 @@
-// Package calendar divides time into months, weeks and days. It is a package
-// because buckets count by it and limits are read and written by it.
-package calendar
+package bucket
 
 import (
 	"sync/atomic"
@@ -23,10 +21,9 @@ type Calendar struct {
 // Period is a period and when it begins and ends, in µs since 1970.
 type Period struct{ Number, Start, End int64 }
 
-const (
-	forever = 1 << 53 // µs since 1970: no period begins later
-	latest  = 1 << 52 // the last instant that a clock may show
-)
+// farthest is an instant, in µs since 1970: no period begins later, or earlier
+// than as long before 1970.
+const farthest = 1 << 53
 
 // Day, Week and Month are the lengths of periods that a calendar can have, or
 // multiples of these. Month stands for calendar months. It is the mean of 400
@@ -37,12 +34,12 @@ const (
 	Month = 2_629_746 * time.Second
 )
 
-// New returns the calendar of periods of length d in a location. It returns nil
+// NewCalendar returns the calendar of periods of length d in a location. It returns nil
 // if there is none: d must be a multiple of Day or Month. One period begins at
 // the anchor, as a clock in the location shows it. If that is the zero time,
 // days begin at midnight, weeks on Monday, and months on the first; several
 // months begin with a January.
-func New(d time.Duration, location *time.Location, anchor time.Time) *Calendar {
+func NewCalendar(d time.Duration, location *time.Location, anchor time.Time) *Calendar {
 	c := &Calendar{location: location}
 	switch {
 	case d <= 0:
@@ -81,12 +78,12 @@ func (c *Calendar) Start(number int64) int64 {
 	}
 	switch { // instants farther away may not fit
 	case year > 2300:
-		return forever
+		return farthest
 	case year < 1700:
-		return -forever
+		return -farthest
 	}
 	want := time.Date(int(year), time.Month(month+1), day, c.clock[0], c.clock[1], c.clock[2], c.clock[3], time.UTC)
-	return min(forever, First(want, c.location).Add(time.Microsecond-1).UnixMicro()) // rounded up
+	return min(farthest, First(want, c.location).Add(time.Microsecond-1).UnixMicro()) // rounded up
 }
 
 // First returns when clocks in a location first show what a clock in UTC shows
@@ -128,7 +125,7 @@ func (c *Calendar) Number(at int64) int64 { return c.At(at).Number }
 // At returns the period that an instant is in. It takes instants farther away
 // than 285 years for the farthest that it knows.
 func (c *Calendar) At(at int64) Period {
-	at = max(-forever, min(forever-1, at))
+	at = max(-farthest, min(farthest-1, at))
 	if p := c.latest.Load(); p != nil && p.Start <= at && at < p.End {
 		return *p
 	}
@@ -174,20 +171,11 @@ func (c *Calendar) Longest() int64 {
 // to 2112.
 func (c *Calendar) MostIn(micros int64) (most int64) {
 	first := c.Number(0)
-	for last := first; c.Start(last) < latest; last++ {
+	for last := first; c.Start(last) < Latest; last++ {
 		for c.Start(last)-c.Start(first) >= micros && first <= last {
 			first++
 		}
 		most = max(most, last-first+1)
 	}
 	return most
-}
-
-// floorTo rounds n down to a multiple of m; n may be negative.
-func floorTo(n, m int64) int64 {
-	rest := n % m
-	if rest < 0 {
-		rest += m
-	}
-	return n - rest
 }
