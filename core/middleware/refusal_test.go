@@ -1,4 +1,4 @@
-package rpc_test
+package middleware_test
 
 import (
 	"bytes"
@@ -12,14 +12,13 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 func TestCodesOfTheClient(t *testing.T) {
 	// By the numbers of gRPC: what a client did is the client's, and what the
 	// service or the network did is not.
-	client := map[rpc.Code]bool{3: true, 5: true, 6: true, 7: true, 8: true, 9: true, 10: true, 11: true, 16: true}
-	for code := range rpc.Code(20) {
+	client := map[middleware.Code]bool{3: true, 5: true, 6: true, 7: true, 8: true, 9: true, 10: true, 11: true, 16: true}
+	for code := range middleware.Code(20) {
 		assert.Equal(t, client[code], code.Client(), "code %d", code)
 	}
 }
@@ -29,7 +28,7 @@ func TestOnlyFailuresOfTheServiceAreLogged(t *testing.T) {
 		middleware.Internal: true, middleware.NoKey: false, middleware.Unavailable: false, middleware.Ended: false,
 	} {
 		var lines bytes.Buffer
-		rpc.Fail(t.Context(), cause).Log(t.Context(), slog.New(slog.NewTextHandler(&lines, nil)), errors.New("no database"))
+		cause.Refusal(t.Context()).Log(t.Context(), slog.New(slog.NewTextHandler(&lines, nil)), errors.New("no database"))
 		assert.Equal(t, want, bytes.Contains(lines.Bytes(), []byte("no database")), "cause %d", cause)
 	}
 }
@@ -39,12 +38,12 @@ func TestRefusalsOfEndedContexts(t *testing.T) {
 	cancel()
 	late, cancel := context.WithTimeout(t.Context(), -1)
 	defer cancel()
-	assert.Equal(t, rpc.Canceled, rpc.Fail(canceled, middleware.Ended).Code)
-	assert.Equal(t, rpc.DeadlineExceeded, rpc.Fail(late, middleware.Ended).Code)
+	assert.Equal(t, middleware.CodeCanceled, middleware.Ended.Refusal(canceled).Code)
+	assert.Equal(t, middleware.CodeDeadlineExceeded, middleware.Ended.Refusal(late).Code)
 }
 
 func TestDetailsNameTheLimit(t *testing.T) {
-	assert.Equal(t, `the limit "a \"b\"" has too few tokens left`, rpc.LacksTokens(`a "b"`))
+	assert.Equal(t, `the limit "a \"b\"" has too few tokens left`, middleware.LacksTokens(`a "b"`))
 }
 
 func TestWhatIsHealthOrReflection(t *testing.T) {
@@ -58,7 +57,7 @@ func TestWhatIsHealthOrReflection(t *testing.T) {
 		"/x/grpc.health.v1.Health/Check":                                 false,
 		"":                                                               false,
 	} {
-		assert.Equal(t, want, rpc.HealthOrReflection(method), method)
+		assert.Equal(t, want, middleware.HealthOrReflection(method), method)
 	}
 }
 
@@ -79,6 +78,6 @@ func TestPushbackIsMillisecondsRoundedUp(t *testing.T) {
 		{soon, time.Second, "1000"},
 		{soon, time.Hour, "-1"}, // the deadline comes first
 	} {
-		assert.Equal(t, test.want, rpc.Pushback(test.ctx, test.after), test.after)
+		assert.Equal(t, test.want, middleware.Pushback(test.ctx, test.after), test.after)
 	}
 }

@@ -1,11 +1,9 @@
-package rpc
+package middleware
 
 import (
 	"context"
 	"net"
 	"net/textproto"
-
-	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // Inbound is a call as the engine and extractors for HTTP read it, in a
@@ -25,10 +23,10 @@ func (x *Inbound) Context() context.Context { return x.Ctx }
 func (x *Inbound) Value(key any) any { return x.Ctx.Value(key) }
 
 // Decision returns what was stored last, or nil.
-func (x *Inbound) Decision() *middleware.Decision { return x.Decisions.Load() }
+func (x *Inbound) Decision() *Decision { return x.Decisions.Load() }
 
 // SetDecision stores a decision with the call.
-func (x *Inbound) SetDecision(d *middleware.Decision) { x.Decisions.Store(d) }
+func (x *Inbound) SetDecision(d *Decision) { x.Decisions.Store(d) }
 
 // Header returns the values of a header field.
 func (x *Inbound) Header(name string) []string {
@@ -42,7 +40,7 @@ func (x *Inbound) RemoteAddr() string { return "" }
 func (x *Inbound) LocalAddr() net.Addr { return nil }
 
 // Response returns nil: answers have no header fields.
-func (x *Inbound) Response() middleware.HeaderWriter { return nil }
+func (x *Inbound) Response() HeaderWriter { return nil }
 
 type decisionsKey struct{}
 
@@ -52,11 +50,11 @@ type stored struct {
 	call any
 }
 
-// InContext returns where the decisions about a call are, and the context that
+// DecisionsIn returns where the decisions about a call are, and the context that
 // has it. The middleware of one call share it. call identifies the call and is
 // comparable: ctx may have the decisions about another one, since handlers make
 // calls of their own to servers in the same process, with their context.
-func InContext(ctx context.Context, call any) (*Decisions, context.Context) {
+func DecisionsIn(ctx context.Context, call any) (*Decisions, context.Context) {
 	if s, ok := ctx.Value(decisionsKey{}).(*stored); ok && s.call == call {
 		return &s.Decisions, ctx
 	}
@@ -64,15 +62,15 @@ func InContext(ctx context.Context, call any) (*Decisions, context.Context) {
 	return &s.Decisions, context.WithValue(ctx, decisionsKey{}, s)
 }
 
-// InHandler returns where the decisions about the call with the handler's
+// DecisionsOf returns where the decisions about the call with the handler's
 // context ctx are. Without middleware that is nowhere else.
-func InHandler(ctx context.Context) *Decisions {
+func DecisionsOf(ctx context.Context) *Decisions {
 	if s, ok := ctx.Value(decisionsKey{}).(*stored); ok {
 		return &s.Decisions
 	}
 	return new(Decisions)
 }
 
-// Stored returns the decisions that a context from [InContext] has, or nil, for
-// [middleware.FromContext].
-func Stored(ctx context.Context) any { return InHandler(ctx).Load() }
+// Stored returns the decisions that a context from [DecisionsIn] has, or nil, for
+// [FromContext].
+func Stored(ctx context.Context) any { return DecisionsOf(ctx).Load() }

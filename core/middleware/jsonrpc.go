@@ -1,4 +1,4 @@
-package rpc
+package middleware
 
 import (
 	"encoding/json"
@@ -24,11 +24,11 @@ const (
 // JSONCode returns the code of a JSON-RPC error for the refusal.
 func (r Refusal) JSONCode() int {
 	switch r.Code {
-	case ResourceExhausted:
+	case CodeResourceExhausted:
 		return JSONLimited
-	case Unavailable:
+	case CodeUnavailable:
 		return JSONUnavailable
-	case InvalidArgument:
+	case CodeInvalidArgument:
 		return JSONInvalidParams
 	}
 	return JSONInternal
@@ -69,11 +69,11 @@ func (r Refusal) Sentence() string {
 	}
 	limits := strings.TrimSpace("rate limit " + strings.Join(names, ", "))
 	switch {
-	case r.Code == ResourceExhausted && r.RetryAfter == core.Never:
+	case r.Code == CodeResourceExhausted && r.RetryAfter == core.Never:
 		return "This call asks for more than the " + limits + " can ever allow. Do not repeat it."
-	case r.Code == ResourceExhausted && !r.waits():
+	case r.Code == CodeResourceExhausted && !r.waits():
 		return "The " + limits + " is exceeded. Try again later."
-	case r.Code == ResourceExhausted:
+	case r.Code == CodeResourceExhausted:
 		return "The " + limits + " is exceeded. Try again in " + r.seconds() + "."
 	case r.waits():
 		return "The rate limit can't be checked at the moment. Try again in " + r.seconds() + "."

@@ -1,11 +1,11 @@
-package rpc_test
+package middleware_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 func TestServiceOfAMethod(t *testing.T) {
@@ -20,6 +20,6 @@ func TestServiceOfAMethod(t *testing.T) {
 		"/Read":                          "",
 		"/grpc.health.v1.Health/x/Check": "grpc.health.v1.Health/x",
 	} {
-		assert.Equal(t, want, rpc.Service(method), method)
+		assert.Equal(t, want, middleware.ServiceOf(method), method)
 	}
 }

@@ -1,4 +1,4 @@
-package rpc_test
+package middleware_test
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // An adapter for a protocol on JSON-RPC: it has a call decided, and answers one
@@ -16,15 +15,15 @@ func ExampleInbound() {
 	key := func(method string) (string, error) { return core.JoinKey("method", method), nil }
 	engine := middleware.New(limiter, key, middleware.Options[string]{}, middleware.Protocol[string]{})
 	for range 2 {
-		decisions, ctx := rpc.InContext(context.Background(), "call")
-		a := engine.Begin("tools/call", &rpc.Inbound{Procedure: rpc.Procedure("tools/call"), Ctx: ctx, Decisions: decisions})
+		decisions, ctx := middleware.DecisionsIn(context.Background(), "call")
+		a := engine.Begin("tools/call", &middleware.Inbound{Procedure: middleware.Procedure("tools/call"), Ctx: ctx, Decisions: decisions})
 		if a.Verdict == middleware.Allowed {
-			_, decided := middleware.FromContext(rpc.Stored(ctx))
+			_, decided := middleware.FromContext(middleware.Stored(ctx))
 			fmt.Println("the handler runs, and finds a decision:", decided)
 			continue
 		}
-		refusal := rpc.Refuse(ctx, &a)
-		fmt.Println(refusal.Code == rpc.ResourceExhausted, refusal.JSONCode(), refusal.Limits)
+		refusal := a.Refusal(ctx)
+		fmt.Println(refusal.Code == middleware.CodeResourceExhausted, refusal.JSONCode(), refusal.Limits)
 	}
 	// Output:
 	// the handler runs, and finds a decision: true

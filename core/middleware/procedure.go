@@ -1,4 +1,4 @@
-package rpc
+package middleware
 
 // Procedure is the full name of what a call calls, such as
 // /files.v1.Files/Read. Embedded in an adapter's request it answers what

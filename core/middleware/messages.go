@@ -1,29 +1,27 @@
-package rpc
+package middleware
 
 import (
 	"context"
 	"sync"
 	"sync/atomic"
-
-	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // Decisions are those about one call, for its handler. The zero value has none.
-type Decisions = atomic.Pointer[middleware.Decision]
+type Decisions = atomic.Pointer[Decision]
 
 // Messages decides the messages that a stream receives, one by one. A message
 // is over when the handler asks for the next one, or returns. C is what the
 // user's functions receive. Set the fields before the first Receive.
 type Messages[C any] struct {
-	Engine    *middleware.Engine[C]
-	Wait      bool                                      // a denied message waits until it has its tokens
-	Refuse    func(C, *middleware.Admission) error      // makes the error of a message that does not pass
-	Decisions *Decisions                                // of the stream
-	Cancel    context.CancelFunc                        // ends the handler's context
-	Call      func(message any) (C, middleware.Request) // returns the call with a message
+	Engine    *Engine[C]
+	Wait      bool                           // a denied message waits until it has its tokens
+	Refuse    func(C, *Admission) error      // makes the error of a message that does not pass
+	Decisions *Decisions                     // of the stream
+	Cancel    context.CancelFunc             // ends the handler's context
+	Call      func(message any) (C, Request) // returns the call with a message
 
-	received bool                 // the handler has asked for a message
-	opening  *middleware.Decision // of limiters that decided the opening
+	received bool      // the handler has asked for a message
+	opening  *Decision // of limiters that decided the opening
 
 	mu      sync.Mutex // a goroutine of the handler may receive when the handler returns
 	over    bool
@@ -48,7 +46,7 @@ func (m *Messages[C]) Receive(receive func() error, message any) error {
 	}
 	c, x := m.Call(message)
 	a := m.decide(c, x)
-	if a.Verdict != middleware.Allowed {
+	if a.Verdict != Allowed {
 		return m.refuseAll(m.Refuse(c, &a))
 	}
 	if !m.Engine.WantsEnd(&a) {
@@ -62,13 +60,13 @@ func (m *Messages[C]) Receive(receive func() error, message any) error {
 	}
 	m.mu.Unlock()
 	if late {
-		end(Canceled)
+		end(CodeCanceled)
 	}
 	return nil
 }
 
 // decide decides a message.
-func (m *Messages[C]) decide(c C, x middleware.Request) middleware.Admission {
+func (m *Messages[C]) decide(c C, x Request) Admission {
 	if m.Wait {
 		return m.Engine.Await(c, x)
 	}

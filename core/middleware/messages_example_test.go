@@ -1,4 +1,4 @@
-package rpc_test
+package middleware_test
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // A stream whose messages each take a token: the third is denied, and so the
@@ -16,13 +15,13 @@ func ExampleMessages() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "messages", Limits: []core.Limit{core.PerHour(2)}}))
 	key := func(text string) (string, error) { return "ann", nil }
 	ctx, cancel := context.WithCancel(context.Background())
-	decisions, ctx := rpc.InContext(ctx, "call")
-	stream := rpc.Messages[string]{
+	decisions, ctx := middleware.DecisionsIn(ctx, "call")
+	stream := middleware.Messages[string]{
 		Engine:    middleware.New(limiter, key, middleware.Options[string]{}, middleware.Protocol[string]{}),
 		Decisions: decisions, Cancel: cancel,
-		Refuse: func(_ string, a *middleware.Admission) error { return errors.New(rpc.Refuse(ctx, a).Message) },
+		Refuse: func(_ string, a *middleware.Admission) error { return errors.New(a.Refusal(ctx).Message) },
 		Call: func(message any) (string, middleware.Request) {
-			return *message.(*string), &rpc.Inbound{Procedure: "/chat.v1.Chat/Talk", Ctx: ctx, Decisions: decisions}
+			return *message.(*string), &middleware.Inbound{Procedure: "/chat.v1.Chat/Talk", Ctx: ctx, Decisions: decisions}
 		},
 	}
 	defer stream.Stop(0)

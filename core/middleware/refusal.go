@@ -1,11 +1,4 @@
-// Package rpc is what interceptors of RPC frameworks have in common: the codes
-// and texts of refusals, when clients retry, and how the messages of a stream
-// are decided one by one.
-//
-// See [docs/rpc.md].
-//
-// [docs/rpc.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/rpc.md
-package rpc
+package middleware
 
 import (
 	"context"
@@ -16,34 +9,33 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// Code is a status code. gRPC and Connect number them alike.
+// Code is a status code of an RPC. gRPC and Connect number them alike.
 type Code int
 
 // The codes that limiters answer with.
 const (
-	Canceled          Code = 1
-	InvalidArgument   Code = 3
-	DeadlineExceeded  Code = 4
-	ResourceExhausted Code = 8
-	Internal          Code = 13
-	Unavailable       Code = 14
+	CodeCanceled          Code = 1
+	CodeInvalidArgument   Code = 3
+	CodeDeadlineExceeded  Code = 4
+	CodeResourceExhausted Code = 8
+	CodeInternal          Code = 13
+	CodeUnavailable       Code = 14
 )
 
 // Client reports whether an error with the code is one of the client. If a
 // function of the app returns it, clients see it.
 func (c Code) Client() bool {
 	switch c {
-	case InvalidArgument, 5 /* NotFound */, 6 /* AlreadyExists */, 7 /* PermissionDenied */, ResourceExhausted,
+	case CodeInvalidArgument, 5 /* NotFound */, 6 /* AlreadyExists */, 7 /* PermissionDenied */, CodeResourceExhausted,
 		9 /* FailedPrecondition */, 10 /* Aborted */, 11 /* OutOfRange */, 16 /* Unauthenticated */ :
 		return true
 	}
 	return false
 }
 
-// Refusal is the answer to a call that does not pass. It shows nothing that a
+// Refusal is the answer to an RPC that does not pass. It shows nothing that a
 // client must not see.
 type Refusal struct {
 	Code    Code
@@ -58,34 +50,34 @@ type Refusal struct {
 // storeRetry is how long clients wait at least while the store does not answer.
 const storeRetry = time.Second
 
-// Refuse describes the refusal of a, a call with the context ctx. Errors of the
-// client are the protocol's own: Refuse is not for these.
-func Refuse(ctx context.Context, a *middleware.Admission) Refusal {
-	if a.Verdict != middleware.Denied {
-		return Fail(ctx, a.Cause)
+// Refusal describes how an RPC with the context ctx, which a does not let pass,
+// is answered. Errors of the client are the protocol's own: it is not for these.
+func (a *Admission) Refusal(ctx context.Context) Refusal {
+	if a.Verdict != Denied {
+		return a.Cause.Refusal(ctx)
 	}
-	r := Refusal{Code: ResourceExhausted, Message: "rate limit exceeded", RetryAfter: a.Result.RetryAfter, Limits: a.Problem().ViolatedPolicies}
+	r := Refusal{Code: CodeResourceExhausted, Message: "rate limit exceeded", RetryAfter: a.Result.RetryAfter, Limits: a.Problem().ViolatedPolicies}
 	if r.RetryAfter == core.Never {
 		r.Message = "the call asks for more than its rate limit can ever allow"
 	}
 	return r
 }
 
-// Fail describes the refusal of a call with the context ctx that has no
+// Refusal describes how an RPC with the context ctx is answered that has no
 // decision.
-func Fail(ctx context.Context, cause middleware.Cause) Refusal {
-	switch cause {
-	case middleware.NoKey:
-		return Refusal{Code: InvalidArgument, Message: "the call has no usable key for its rate limit"}
-	case middleware.Unavailable:
-		return Refusal{Code: Unavailable, Message: "the rate limit can't be checked at the moment", RetryAfter: storeRetry}
-	case middleware.Ended:
+func (c Cause) Refusal(ctx context.Context) Refusal {
+	switch c {
+	case NoKey:
+		return Refusal{Code: CodeInvalidArgument, Message: "the call has no usable key for its rate limit"}
+	case Unavailable:
+		return Refusal{Code: CodeUnavailable, Message: "the rate limit can't be checked at the moment", RetryAfter: storeRetry}
+	case Ended:
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return Refusal{Code: DeadlineExceeded, Message: context.DeadlineExceeded.Error()}
+			return Refusal{Code: CodeDeadlineExceeded, Message: context.DeadlineExceeded.Error()}
 		}
-		return Refusal{Code: Canceled, Message: context.Canceled.Error()}
+		return Refusal{Code: CodeCanceled, Message: context.Canceled.Error()}
 	}
-	return Refusal{Code: Internal, Message: "the rate limit can't be checked"}
+	return Refusal{Code: CodeInternal, Message: "the rate limit can't be checked"}
 }
 
 // LacksTokens describes a limit that lacks tokens, for people who read a
@@ -97,15 +89,15 @@ func LacksTokens(limit string) string {
 // Log logs why a call was refused if that is a failure of the service. For all
 // others, the answer says it.
 func (r Refusal) Log(ctx context.Context, log *slog.Logger, err error) {
-	if r.Code == Internal {
+	if r.Code == CodeInternal {
 		log.ErrorContext(ctx, "ratelimit: request refused", "code", "RL709", "error", err)
 	}
 }
 
-// Service returns the service of a full method, such as files.v1.Files of
+// ServiceOf returns the service of a full method, such as files.v1.Files of
 // /files.v1.Files/Read. It is "" if there is none. As servers route it, the
 // method is what follows the last slash.
-func Service(method string) string {
+func ServiceOf(method string) string {
 	method = strings.TrimPrefix(method, "/")
 	return method[:max(0, strings.LastIndexByte(method, '/'))]
 }
@@ -113,7 +105,7 @@ func Service(method string) string {
 // HealthOrReflection reports whether a full method is one of health checks or
 // reflection.
 func HealthOrReflection(method string) bool {
-	switch Service(method) {
+	switch ServiceOf(method) {
 	case "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection":
 		return true
 	}
