@@ -59,7 +59,7 @@ func (d *desk) look(ctx context.Context, policy, key, plan string, units core.Un
 		return nil, err
 	}
 	b := &bucket{Policy: policy, Key: show.Key(key), Stored: true, Shadow: d.policies[policy].Shadow}
-	var kept redisstore.Kept
+	var kept redisstore.BucketState
 	switch {
 	case plan != "":
 		if rules = rules.ofPlan(plan); rules == nil {

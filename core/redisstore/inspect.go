@@ -11,18 +11,18 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Kept is what a store keeps of the bucket of a key.
-type Kept struct {
+// BucketState is what a store keeps of the bucket of a key.
+type BucketState struct {
 	Expires time.Duration // until the store forgets the bucket, if nobody uses it; 0 if it keeps nothing
-	Limits  []KeptLimit   // those of the policy that are kept, in the policy's order; none: the bucket is full or was never used
+	Limits  []LimitState  // those of the policy that are kept, in the policy's order; none: the bucket is full or was never used
 	Lacking int           // how many more the policy has for the key
 	Others  int           // how many more are kept that the policy does not have, such as one that was removed or renamed
 	Newest  int           // how many of Others were written last, by a decision that had limits which the policy does not have
 	Written time.Time     // when tokens of any of these were last taken or returned; zero: nothing is kept
 }
 
-// KeptLimit is what a store keeps of one limit.
-type KeptLimit struct {
+// LimitState is what a store keeps of one limit.
+type LimitState struct {
 	Limit    core.Limit // as configured, with its name
 	Written  time.Time  // when tokens were last taken or returned, on the store's clock
 	Capacity int64      // of the definition that wrote it
@@ -36,14 +36,14 @@ type KeptLimit struct {
 // [core.Limiter.Reset], [store.StateError] for state that can't be read, and
 // [errors.ErrUnsupported] if l's store is neither a [Store] nor another
 // [store.StateReader].
-func Inspect(ctx context.Context, l *core.Limiter, key string) (Kept, error) {
+func Inspect(ctx context.Context, l *core.Limiter, key string) (BucketState, error) {
 	limits, p, state, err := stateOf(l, ctx, key)
 	if err != nil || state.Bytes == nil {
-		return Kept{}, err
+		return BucketState{}, err
 	}
 	var b bucket.Bucket
 	if err := b.Parse(state.Bytes); err != nil {
-		return Kept{}, fmt.Errorf("policy %q: %w", l.Name(), &store.StateError{Reason: err.Error()})
+		return BucketState{}, fmt.Errorf("policy %q: %w", l.Name(), &store.StateError{Reason: err.Error()})
 	}
 	return keptOf(limits, p, &b, state), nil
 }
@@ -112,9 +112,9 @@ func namesByTag(policy string) map[uint32]string {
 var stateOf = hook.State.(func(*core.Limiter, context.Context, string) ([]core.Limit, *bucket.LimitSet, store.State, error))
 
 // keptOf returns what b says of limits, which are those of p.
-func keptOf(limits []core.Limit, p *bucket.LimitSet, b *bucket.Bucket, state store.State) Kept {
-	found := Kept{Expires: state.Expires}
-	seen := make(map[uint32]*KeptLimit, len(b.Records))
+func keptOf(limits []core.Limit, p *bucket.LimitSet, b *bucket.Bucket, state store.State) BucketState {
+	found := BucketState{Expires: state.Expires}
+	seen := make(map[uint32]*LimitState, len(b.Records))
 	for i := range b.Records {
 		r := &b.Records[i]
 		switch written := time.UnixMicro(r.At); {
@@ -125,7 +125,7 @@ func keptOf(limits []core.Limit, p *bucket.LimitSet, b *bucket.Bucket, state sto
 		}
 		seen[r.Tag] = nil
 		if j := p.IndexOf(r.Tag); j >= 0 {
-			seen[r.Tag] = &KeptLimit{
+			seen[r.Tag] = &LimitState{
 				Limit: limits[j], Written: time.UnixMicro(r.At), Capacity: r.Capacity, Held: heldOf(b, r.Tag, state.Now),
 				Changed: r.Capacity != p.Rates[j].Capacity || r.Unit != p.Rates[j].Unit,
 			}

@@ -41,15 +41,24 @@ func ExampleInspect() {
 	// Output: exports has 1 slot in use
 }
 
+// A key may have been used by a version with other limits than the policy.
+func ExampleBucketState() {
+	found := redisstore.BucketState{Others: 1, Newest: 1}
+	if found.Newest > 0 {
+		fmt.Println("the last decision had", found.Newest, "limit that the policy lacks")
+	}
+	// Output: the last decision had 1 limit that the policy lacks
+}
+
 // After a deployment by mistake, some buckets were last used under another
 // definition.
-func ExampleKeptLimit() {
-	report := func(limit redisstore.KeptLimit) {
+func ExampleLimitState() {
+	report := func(limit redisstore.LimitState) {
 		if limit.Changed {
 			fmt.Println(limit.Limit.Name, "was last used with a capacity of", limit.Capacity)
 		}
 	}
-	report(redisstore.KeptLimit{Limit: core.PerDay(1000).WithName("daily"), Capacity: 100, Changed: true})
+	report(redisstore.LimitState{Limit: core.PerDay(1000).WithName("daily"), Capacity: 100, Changed: true})
 	// Output: daily was last used with a capacity of 100
 }
 

@@ -30,7 +30,7 @@ func TestInspectTellsWhatIsStored(t *testing.T) {
 		core.PerDay(1000).WithName("daily"), core.PerDay(5000).WithName("tokens").WithUnit("tokens").WithMaxHold(time.Hour), core.InFlight(200).WithName("slots").WithMaxHold(time.Hour),
 	}}
 	l := core.Must(core.NewLimiter(s, policy))
-	inspect := func(l *core.Limiter, key string) redisstore.Kept {
+	inspect := func(l *core.Limiter, key string) redisstore.BucketState {
 		t.Helper()
 		found, err := redisstore.Inspect(t.Context(), l, key)
 		require.NoError(t, err)

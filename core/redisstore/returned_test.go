@@ -15,6 +15,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -53,42 +54,51 @@ func TestWhatGotNoAnswerIsReturnedLater(t *testing.T) {
 	estimates := core.PerDay(10).WithMode(core.Aligned).WithUnit("tokens").WithMaxHold(time.Hour)
 	tokens := core.PerDay(10).WithMode(core.Aligned)
 	units := core.PerDay(10).WithMode(core.Aligned).WithUnit("tokens")
+	type giveBack = func(l *core.Limiter, r *core.Result) error
+	release := func(_ *core.Limiter, r *core.Result) error { return r.Release(ctx) }
+	releaseJoint := func(_ *core.Limiter, r *core.Result) error {
+		joint := core.Result{Parts: []core.Result{*r}}
+		return joint.Release(ctx)
+	}
+	undo := func(_ *core.Limiter, r *core.Result) error { return r.Undo(ctx) }
+	settle := func(used int64) giveBack {
+		return func(_ *core.Limiter, r *core.Result) error { return r.Settle(ctx, core.Units{"tokens": used}) }
+	}
+	refund := func(l *core.Limiter, _ *core.Result) error { return l.Refund(ctx, "k", 4) }
 	for _, rule := range []struct {
 		name    string
 		limit   core.Limit
-		give    func(l *core.Limiter, r *core.Result) error
+		give    giveBack
 		unsent  int64 // left if the call never reached Redis
 		ignored int64 // left if Redis has not executed it, which nobody knows
 		lost    int64 // left if Redis has executed it, which nobody knows
 	}{
-		{"slots that are released", slots, func(_ *core.Limiter, r *core.Result) error { return r.Release(ctx) }, 10, 10, 10},
-		{"slots that are undone", slots, func(_ *core.Limiter, r *core.Result) error { return r.Undo(ctx) }, 10, 10, 10},
-		{"slots of a joint decision", slots, func(_ *core.Limiter, r *core.Result) error {
-			joint := core.Result{Parts: []core.Result{*r}}
-			return joint.Release(ctx)
-		}, 10, 10, 10},
-		{"estimates that are undone", estimates, func(_ *core.Limiter, r *core.Result) error { return r.Undo(ctx) }, 10, 10, 10},
-		{"estimates that are settled", estimates, func(_ *core.Limiter, r *core.Result) error { return r.Settle(ctx, core.Units{"tokens": 1}) }, 9, 6, 9},
-		{"tokens that are undone", tokens, func(_ *core.Limiter, r *core.Result) error { return r.Undo(ctx) }, 10, 6, 10},
-		{"units that are settled", units, func(_ *core.Limiter, r *core.Result) error { return r.Settle(ctx, core.Units{"tokens": 1}) }, 9, 6, 9},
-		{"units that cost more", units, func(_ *core.Limiter, r *core.Result) error { return r.Settle(ctx, core.Units{"tokens": 7}) }, 3, 6, 3},
-		{"a refund that the caller can repeat", tokens, func(l *core.Limiter, _ *core.Result) error { return l.Refund(ctx, "k", 4) }, 6, 6, 10},
+		{"slots that are released", slots, release, 10, 10, 10},
+		{"slots that are undone", slots, undo, 10, 10, 10},
+		{"slots of a joint decision", slots, releaseJoint, 10, 10, 10},
+		{"estimates that are undone", estimates, undo, 10, 10, 10},
+		{"estimates that are settled", estimates, settle(1), 9, 6, 9},
+		{"tokens that are undone", tokens, undo, 10, 6, 10},
+		{"units that are settled", units, settle(1), 9, 6, 9},
+		{"units that cost more", units, settle(7), 3, 6, 3},
+		{"a refund that the caller can repeat", tokens, refund, 6, 6, 10},
 	} {
 		for when, c := range map[string]struct {
 			fault
 			left int64
 		}{
-			"not sent": {fault{err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}, rule.unsent},
+			"not sent": {fault{err: &net.OpError{Op: "dial", Err: errors.New("refused")}}, rule.unsent},
 			"ignored":  {fault{err: errors.New("no answer")}, rule.ignored},
 			"lost":     {fault{err: errors.New("no answer"), executes: true}, rule.lost},
 		} {
 			t.Run(rule.name+"/"+when, func(t *testing.T) {
 				client, hook := redistest.Client(t), &failingHook{}
 				client.AddHook(hook)
-				s := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithBreaker(5, time.Millisecond),
+				s := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout,
+					redisstore.WithBreaker(5, time.Millisecond),
 					core.WithClock(func() time.Time { return time.Unix(1_000_000_000, 0) }))
 				limiter := func(name string, limit core.Limit) *core.Limiter {
-					return core.Must(core.NewLimiter(s, core.Policy{Name: name, Limits: []core.Limit{limit}, OnFailure: core.FailClosed}))
+					return limittest.Limiter(t, s, name, limit)
 				}
 				l, marker := limiter("api", rule.limit), limiter("marker", core.InFlight(1).WithMaxHold(time.Hour))
 				unit := rule.limit.Unit
@@ -101,7 +111,7 @@ func TestWhatGotNoAnswerIsReturnedLater(t *testing.T) {
 				require.True(t, err == nil && last.Allowed, "premise: %v", err)
 
 				hook.fault.Store(&c.fault)
-				require.ErrorIs(t, rule.give(l, &res), core.ErrUnavailable, "the caller learns that Redis has not answered")
+				require.ErrorIs(t, rule.give(l, &res), core.ErrUnavailable, "the caller learns it")
 				require.ErrorIs(t, last.Release(ctx), core.ErrUnavailable)
 				hook.fault.Store(nil)
 				left := func(l *core.Limiter) int64 {
@@ -109,7 +119,8 @@ func TestWhatGotNoAnswerIsReturnedLater(t *testing.T) {
 					require.NoError(t, err)
 					return res.Limits()[0].Remaining
 				}
-				require.Eventually(t, func() bool { return left(marker) == 1 }, time.Minute, time.Millisecond, "what was released last has come back")
+				require.Eventually(t, func() bool { return left(marker) == 1 }, time.Minute, time.Millisecond,
+					"what was released last has come back")
 				assert.Equal(t, c.left, left(l))
 			})
 		}
