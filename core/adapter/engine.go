@@ -15,7 +15,6 @@ import (
 type Engine[C any] struct {
 	engine  *middleware.Engine[C]
 	options Options[C]
-
 }
 
 // New returns an engine. It panics if an argument is wrong, as
