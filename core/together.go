@@ -81,7 +81,7 @@ func together(parts []Result) Result {
 	if order := res.order(); len(order) > 0 {
 		res = parts[order[len(order)-1]]
 	}
-	res.limiter, res.held, res.set, res.Parts = nil, nil, nil, parts
+	res.Key, res.limiter, res.held, res.set, res.Parts = "", nil, nil, nil, parts
 	res.Allowed, res.RetryAfter, res.ResetAfter = true, 0, 0
 	for i := range parts {
 		p := &parts[i]
