@@ -38,7 +38,7 @@ func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) erro
 // Debit charges key for n requests that have happened already, such as at
 // another service. If the tokens are not there, the bucket is in debt, and
 // denies later requests until it has refilled. A debt can always be as large as
-// the Capacity. key is as for Refund, such as "header:x-api-key:k-123".
+// the Capacity. key is as for Refund, such as "x-api-key:ann".
 // Errors and cost are those of [Result.Settle].
 func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
 	return l.DebitUnits(ctx, key, Units{Requests: n})

@@ -25,7 +25,7 @@ type Error struct {
 
 // Error gives the place as compilers do, so that editors can go there. Of the
 // keys of overrides, which can be API keys, it shows only their kinds, such as
-// policies[0].overrides.header:…[1].capacity.
+// policies[0].overrides.x-api-key:…[1].capacity.
 //
 //	policies.yaml:7:19: policies[0].limits[1].capacity: -1 must be from 1 to 999999999999999 tokens (RL102)
 func (e *Error) Error() string {

@@ -191,7 +191,7 @@ func TestMistakesInUnitsAndOverrides(t *testing.T) {
       - tokens: 100/month from 2025-13-01
       - 5/min in Europe/Berlin
     overrides:
-      header:x-api-key:k-123:
+      x-api-key:k-123:
         - ten/min
         - {capacity: -1, refill_rate: 5, refill_interval: 30}
       Name: [0/min]
@@ -209,9 +209,9 @@ line 7:9: policies[0].limits[3].location: "Europe/Berlinn" is not a time zone su
 line 8:9: policies[0].limits[4].anchor: "2025-13-01" must be a day such as 2025-10-31, or with a time of day, such as 2025-10-31T12:00 (RL108)
 line 9:9: policies[0].limits[5].refill_interval: "min" must be whole days, weeks or months to be aligned to a calendar (RL104)
 line 11:7: policies[0].overrides: has an empty key, which no request can have (RL111)
-line 12:11: policies[0].overrides.header:…[0].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000 (RL103)
-line 13:22: policies[0].overrides.header:…[1].capacity: -1 must be from 1 to 999999999999999 tokens (RL102)
-line 13:59: policies[0].overrides.header:…[1].refill_interval: 30 needs a unit, such as 30s (RL104)
+line 12:11: policies[0].overrides.x-api-key:…[0].refill_rate: "ten" must be a number such as 100, 0.5 or 1_000 (RL103)
+line 13:22: policies[0].overrides.x-api-key:…[1].capacity: -1 must be from 1 to 999999999999999 tokens (RL102)
+line 13:59: policies[0].overrides.x-api-key:…[1].refill_interval: 30 needs a unit, such as 30s (RL104)
 line 14:14: policies[0].overrides.…[0].refill_rate: 0 must be a number above 0 (tokens every refill_interval) (RL103)
 line 15:12: policies[0].overrides.…: "5/min" must be a list of limits, such as [10/s, 1000/day] (RL111)
 line 16:12: policies[0].overrides.…: [] is an empty list: at least one is required (RL111)
@@ -350,23 +350,26 @@ func fieldOf(t *testing.T, err error) string {
 func TestMistakesShowNoSecret(t *testing.T) {
 	const policy = "- name: api\n  limits: [1/s]\n"
 	for _, text := range []string{
-		policy + "  overrides:\n    header:x-api-key:SECRET: [five/s]\n",
-		policy + "  overrides:\n    header:x-api-key:SECRET: []\n",
-		policy + "  overrides:\n    header:x-api-key:SECRET: {}\n",
-		policy + "  overrides:\n    header:x-api-key:SECRET: 5\n",
-		policy + "  overrides:\n    \"header:x-api-key:SECRET[0]\": [0/s]\n",
+		policy + "  overrides:\n    x-api-key:SECRET: [five/s]\n",
+		policy + "  overrides:\n    x-api-key:SECRET: []\n",
+		policy + "  overrides:\n    SECRET|ip:192.0.2.1: []\n",
+		policy + "  overrides:\n    \"%=SECRET%7Ca|ip:192.0.2.1\": 5\n",
+		policy + "SECRET|ip:192.0.2.1: [1/s]\n",
+		policy + "  overrides:\n    x-api-key:SECRET: {}\n",
+		policy + "  overrides:\n    x-api-key:SECRET: 5\n",
+		policy + "  overrides:\n    \"x-api-key:SECRET[0]\": [0/s]\n",
 		policy + "  overrides:\n    SECRET.capacity: [{capacity: -1, refill_rate: 1, refill_interval: s}]\n",
 		policy + "  overrides:\n    user:SECRET: [1/s]\n    user:SECRET: [2/s]\n",
 		policy + "  overrides:\n    user:SECRET: [1/s name x, 2/s name x]\n",
 		policy + "  overrides:\n    user:SECRET: [{limit: 5}]\n",
-		policy + "  overrides:\n    header:x-api-key:SECRET [1/s]\n",
-		policy + "  overrides: header:x-api-key:SECRET\n",
-		policy + "  overrides: {header:x-api-key:SECRET}\n",
-		policy + "  overrides: {\"header:x-api-key:SECRET\": 5}\n",
-		policy + "  overrides: {\"header:x-api-key:SECRET\n",
-		policy + "  overrides:\n  header:x-api-key:SECRET: [1/s]\n",
-		policy + "header:x-api-key:SECRET: [1/s]\n",
-		"policies: []\nheader:x-api-key:SECRET: [1/s]\n",
+		policy + "  overrides:\n    x-api-key:SECRET [1/s]\n",
+		policy + "  overrides: x-api-key:SECRET\n",
+		policy + "  overrides: {x-api-key:SECRET}\n",
+		policy + "  overrides: {\"x-api-key:SECRET\": 5}\n",
+		policy + "  overrides: {\"x-api-key:SECRET\n",
+		policy + "  overrides:\n  x-api-key:SECRET: [1/s]\n",
+		policy + "x-api-key:SECRET: [1/s]\n",
+		"policies: []\nx-api-key:SECRET: [1/s]\n",
 		"SECRET\n", "root:SECRET:19000:0:99999:7:::\n", "database:\n  password: SECRET\n",
 		"-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----\n",
 		`{"password": "SECRET"}`, `{"password": "SECRET`, `{"password": SECRET`,

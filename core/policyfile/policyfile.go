@@ -12,7 +12,7 @@
 //	  - tokens: 100_000/min hold 10min # a limit of another unit
 //	  - 5 at once hold 2min  # slots
 //	overrides:               # limits of single keys
-//	  header:x-api-key:k-123:
+//	  x-api-key:k-123:
 //	    - 60/s
 //	blocked: ["ip:192.0.2.1"] # keys that are denied
 //	on_failure: open         # local (the default), open or closed

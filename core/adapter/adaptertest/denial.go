@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/keyof"
 )
 
 const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
@@ -74,7 +73,7 @@ func (s *suite) exceptions() {
 		l := c.holding(2)
 		app := c.use(l, c.kit.Global("all"))
 		tier := c.use(l, c.kit.Global("all"), c.kit.WithLimits(func(Header) ([]core.Limit, error) { return []core.Limit{slow(9)}, nil }))
-		key, _ := keyof.Global("all")
+		const key = "global:all"
 		except := func(e core.Exceptions) {
 			if err := l.SetExceptions(e); err != nil {
 				c.errorf("SetExceptions: %v", err)

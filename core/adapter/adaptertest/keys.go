@@ -120,7 +120,7 @@ func (s *suite) requestKeys() {
 			{key: k.ByPath(), request: everything}, {key: k.ByRoute(), request: everything},
 			{key: k.ByMethod(), request: everything}, {key: k.ByIP(), request: everything},
 			{key: k.Global("7"), request: everything}, {key: k.Global("id"), request: everything},
-			{key: k.Join(k.ByHeader("id")), request: everything}}},
+			{key: k.Join(k.ByHeader("id"), k.ByIP()), request: everything}}},
 		{"ByCookie gives each value its own bucket", inUse, false, of(k.ByCookie("session"), inHeader("Cookie",
 			"session=a", "session=b", "a=session; session=c")...)},
 		{"a JSON Web Token in a cookie is one key", inUse, true, of(k.ByCookie("session"), inHeader("Cookie", tokens("session=")...)...)},
@@ -189,7 +189,7 @@ func (s *suite) join() {
 	var requests []request
 	for _, p := range [][2]string{
 		{"a:b", "c"}, {"a", "b:c"}, {"a%3Ab", "c"}, {"a", "b%3Ac"}, {"a%", "3Ab:c"}, {"a", "b"}, {"b", "a"}, {"%", ":"}, {":", "%"},
-		{"a", "header:b:c"}, {"a:header:b", "c"},
+		{"a|b:b", "c"}, {"a", "c|a:a"}, {"a|b", "c"}, {"a", "b|c"}, {"a%7Cb", "c"}, {"%=a", "c"},
 	} {
 		requests = append(requests, request{header: header("A", p[0], "B", p[1])})
 	}

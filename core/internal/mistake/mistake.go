@@ -78,7 +78,7 @@ var codesOfNames = map[string]string{
 	"name": "RL101", "capacity": "RL102", "refillrate": "RL103", "refillinterval": "RL104", "mode": "RL105", "unit": "RL106",
 	"location": "RL107", "anchor": "RL108", "maxhold": "RL118", "times": "RL121", "limits": "RL109", "withlimits": "RL109", "perip limits": "RL109", "limit": "RL110",
 	"plans": "RL120", "withplan": "RL120", "overrides": "RL111", "blocked": "RL111", "setexception": "RL111", "onfailure": "RL112", "localshare": "RL113", "headers": "RL114", "header": "RL114", "shadow": "RL116",
-	"policy": "RL208", "reload limiter": "RL209", "ip address": "RL319",
+	"policy": "RL208", "reload limiter": "RL209",
 
 	"newlimiter": "RL301", "new client": "RL302", "open url": "RL302", "redisstore option": "RL303", "withtimeout": "RL304", "withbreaker": "RL304",
 	"withprefix": "RL304", "withdenycache": "RL304", "withlease": "RL304", "withmaxkeys": "RL304", "withwindow": "RL304",
