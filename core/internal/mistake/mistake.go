@@ -35,12 +35,15 @@ func ShortSecret(option string, secret []byte) *Error {
 // if there is one. Of the keys of overrides it shows only their kinds: see
 // [Hidden].
 func (e *Error) Error() string {
-	text := Hidden(e.Field) + ": " + e.value() + " " + e.Reason
+	text := Hidden(e.Field) + ": " + Says(e)
 	if code := e.Code(); code != "" {
 		text += " (" + code + ")"
 	}
 	return printable.Text(text)
 }
+
+// Says returns the value of e and the reason, without field and code.
+func Says(e *Error) string { return printable.Text(e.value() + " " + e.Reason) }
 
 // Code returns the code of this kind of mistake, such as RL102. docs/errors.md
 // has a section for each code. Code is empty for options of stores and
