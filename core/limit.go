@@ -161,7 +161,7 @@ func per(n float64, interval time.Duration) Limit {
 // impliedCapacity is the capacity of a limit of which only the rate is given:
 // the rate, rounded up. One out of range stays out of range.
 func impliedCapacity(rate float64) int64 {
-	if !(rate > 0) {
+	if !(rate > 0) || math.IsInf(rate, 1) {
 		return 1 // the rate is the mistake
 	}
 	return int64(math.Ceil(min(rate, maxCapacity+1)))

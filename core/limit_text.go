@@ -228,7 +228,7 @@ func (r *limitReader) limit() (l Limit, err error) {
 // options reads what follows the interval, or at once.
 func (r *limitReader) options(l *Limit) error {
 	var given []string
-	date := ""
+	slots, date := l.Mode == Concurrent, ""
 	for {
 		option, quoted, err := r.word("")
 		if err != nil {
@@ -259,7 +259,7 @@ func (r *limitReader) options(l *Limit) error {
 		switch {
 		case err != nil:
 			return err
-		case kind == "", quoted, l.Mode == Concurrent && kind != "hold" && kind != "name":
+		case kind == "", quoted, slots && kind != "hold" && kind != "name":
 			return fmt.Errorf("%q is not understood", option)
 		case slices.Contains(given, kind):
 			return fmt.Errorf("%q is given a second time", option)

@@ -76,7 +76,7 @@ func load(r io.Reader, file string) (map[string]core.Policy, error) {
 		return nil, fmt.Errorf("ratelimit: policies: %w (RL201)", err)
 	}
 	d := &document{}
-	policies := d.read(data)
+	policies := guarded(d, func() map[string]core.Policy { return d.read(data) })
 	if len(d.errs) == 0 {
 		return policies, nil
 	}
@@ -90,8 +90,19 @@ func load(r io.Reader, file string) (map[string]core.Policy, error) {
 	for i, e := range d.errs {
 		e.File, errs[i] = file, e
 	}
-	d.show(d.errs)
+	guarded(d, func() any { d.show(d.errs); return nil })
 	return nil, errors.Join(errs...)
+}
+
+// guarded returns the result of f, or notes that the YAML library panicked, which
+// no input is known to make it do.
+func guarded[T any](d *document, f func() T) (result T) {
+	defer func() {
+		if recover() != nil {
+			d.errs = append(d.errs, &Error{Line: 1, Reason: "invalid YAML: the YAML library failed", code: "RL202"})
+		}
+	}()
+	return f()
 }
 
 // read returns the policies of a file by name, and collects its mistakes.
