@@ -42,6 +42,9 @@ type document struct {
 
 // wrong notes a mistake in n, which is at a path of the file.
 func (d *document) wrong(n ast.Node, path, reason, code string) {
+	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 { // else its token is a colon
+		n = m.Values[0].Key
+	}
 	d.wrongAt(n.GetToken(), path, reason, code)
 }
 

@@ -93,9 +93,9 @@ line 16:18: policies[1].local_share: 1.5 must be above 0 and at most 1 (0 means 
 line 17:14: policies[1].headers: HeadersDraft8|HeadersDraft6 must be HeadersLegacy, HeadersDraft8, HeadersDraft6 or HeadersNone; HeadersNone stands alone, and HeadersDraft8|HeadersDraft6 can't be combined (RL114)
 > 17 |     headers: draft6, draft8
                     ^
-line 18:9: policies[2].limits: 0 limits: at least one is required (RL109)
+line 18:5: policies[2].limits: 0 limits: at least one is required (RL109)
 > 18 |   - name: search
-               ^
+           ^
 `)
 }
 

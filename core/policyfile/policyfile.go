@@ -49,9 +49,10 @@ import (
 // policies by name; [core.NewLimiter] accepts each.
 //
 // If there are mistakes it returns no policy, and the error joins an [Error] for
-// each. It reports all that is wrong with limits and with what policies mean.
-// Of other mistakes, such as an unknown field, it reports the first of each
-// policy, and of mistakes in the syntax of YAML the first of the file.
+// each. It reports all limits that can't be read, and of the policies that can
+// be read all that is wrong with what they mean. Of other mistakes, such as an
+// unknown field, it reports the first of each policy, and of mistakes in the
+// syntax of YAML the first of the file.
 //
 // A name that is not in the map yields the zero Policy, which [core.NewLimiter]
 // refuses.

@@ -60,7 +60,7 @@ var Kinds = []Kind{
 	{
 		Code:     "RL108",
 		Fields:   []string{"anchor"},
-		Messages: []string{"Policy.Limits[0].Anchor: \"0001-01-01T00:00:00Z\" must be between 1900 and 2200 (RL108)"},
+		Messages: []string{"Policy.Limits[7].Anchor: \"0001-01-01T00:00:00Z\" must be between 1900 and 2200 (RL108)"},
 		Advice:   "The Anchor is the day on which a period begins: `10_000/month from 2025-10-31`.",
 	},
 	{
@@ -74,7 +74,7 @@ var Kinds = []Kind{
 		Fields: []string{"limit"},
 		Messages: []string{
 			"Limit: \"10 per minute\" is no limit: \"per\" must be followed by / and an interval, or by at once; write it as 60/min burst 20 (RL110)",
-			"line 3:9: policies[0].limits[0]: must be text, such as \"60/min burst 20\" (RL110)",
+			"line 4:9: policies[0].limits[0]: must be text, such as \"60/min burst 20\" (RL110)",
 		},
 		Advice: "[How a limit is written](policies.md#a-limit-as-a-string). A limit that counts tokens is `100_000 tokens/min`.",
 	},
