@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -167,134 +168,118 @@ func readLimit(s string) (Limit, error) {
 		return Limit{}, textError(s, "it is longer than "+strconv.Itoa(maxText)+" bytes")
 	}
 	r := limitReader{rest: s}
-	l, err := r.limit()
-	if err != nil {
-		return Limit{}, textError(s, err.Error())
+	l := r.limit()
+	if r.err != nil {
+		return Limit{}, textError(s, r.err.Error())
 	}
 	return l, nil
 }
 
-// limitReader reads a text from left to right.
-type limitReader struct{ rest string }
+// limitReader reads a text from left to right. It keeps the first error; what it
+// returns after that means nothing.
+type limitReader struct {
+	rest string
+	err  error
+}
 
-func (r *limitReader) limit() (l Limit, err error) {
-	number, _, err := r.word("/")
-	if err != nil {
-		return l, err
+func (r *limitReader) fail(err error) {
+	if r.err == nil {
+		r.err = err
 	}
-	unit, quoted, err := r.word("/")
-	if err != nil {
-		return l, err
-	}
+}
+
+func (r *limitReader) limit() (l Limit) {
+	number, _ := r.word("/")
+	unit, quoted := r.word("/")
 	slots := unit == "at" && !quoted
-	if !slots && unit != "" {
-		if isDigit(unit[0]) && !quoted {
-			return l, fmt.Errorf("%q is a second number: write 1000 or 1_000", unit)
-		}
-		if unit != Requests {
-			l.Unit = unit
-		}
-		if !strings.HasPrefix(r.rest, "/") {
-			at, _, err := r.word("/")
-			if slots = at == "at"; err != nil || !slots {
-				return l, fmt.Errorf("%q must be followed by / and an interval, or by at once", unit)
-			}
+	switch {
+	case slots, unit == "", unit == Requests:
+	case isDigit(unit[0]) && !quoted:
+		r.fail(fmt.Errorf("%q is a second number: write 1000 or 1_000", unit))
+	default:
+		l.Unit = unit
+	}
+	if !slots && unit != "" && !strings.HasPrefix(r.rest, "/") {
+		at, _ := r.word("/")
+		if slots = at == "at"; !slots {
+			r.fail(fmt.Errorf("%q must be followed by / and an interval, or by at once", unit))
 		}
 	}
-	if slots {
-		if once, _, err := r.word(""); err != nil || once != "once" {
-			return l, errors.New(`"at" must be followed by once`)
+	switch {
+	case slots:
+		if once, _ := r.word(""); once != "once" {
+			r.fail(errors.New(`"at" must be followed by once`))
 		}
-		l.Mode = Concurrent
-		if l.Capacity, err = readTokens(number); err != nil {
-			return l, err
-		}
-		return l, r.options(&l)
+		l.Mode, l.Capacity = Concurrent, r.tokens(number)
+	case !strings.HasPrefix(r.rest, "/"):
+		r.fail(errors.New("it has no / between a rate and an interval"))
+	default:
+		r.rest = r.rest[1:]
+		l.RefillRate = r.number(number)
+		l.RefillInterval = r.interval()
+		l.Capacity = impliedCapacity(l.RefillRate)
 	}
-	if !strings.HasPrefix(r.rest, "/") {
-		return l, errors.New("it has no / between a rate and an interval")
-	}
-	r.rest = r.rest[1:]
-	if l.RefillRate, err = readNumber(number); err != nil {
-		return l, err
-	}
-	if l.RefillInterval, err = r.interval(); err != nil {
-		return l, err
-	}
-	l.Capacity = impliedCapacity(l.RefillRate)
-	return l, r.options(&l)
+	r.options(&l)
+	return l
 }
 
 // options reads what follows the interval, or at once.
-func (r *limitReader) options(l *Limit) error {
+func (r *limitReader) options(l *Limit) {
 	var given []string
 	slots, date := l.Mode == Concurrent, ""
-	for {
-		option, quoted, err := r.word("")
-		if err != nil {
-			return err
-		}
-		if option == "" {
-			break
-		}
+	for r.err == nil && r.rest != "" {
+		option, quoted := r.word("")
 		kind := option
-		switch option {
-		case "burst":
-			err = r.value(option, func(value string) error { l.Capacity, err = readTokens(value); return err })
-		case "continuous", "stepped", "aligned":
+		switch {
+		case quoted, slots && option != "hold" && option != "name":
+			kind = ""
+		case option == "burst":
+			l.Capacity = r.tokens(r.value(option))
+		case option == "continuous", option == "stepped", option == "aligned":
 			kind, l.Mode = "mode", Mode(bucket.Modes.Value(option))
-		case "in":
-			err = r.value(option, func(value string) error { l.Location, err = loadLocation(value); return err })
-		case "from":
-			err = r.value(option, func(value string) error { date = value; return nil })
-		case "hold":
-			if l.MaxHold, err = r.interval(); l.MaxHold == 0 {
+		case option == "in":
+			l.Location = r.location(r.value(option))
+		case option == "from":
+			date = r.value(option)
+		case option == "hold":
+			if l.MaxHold = r.interval(); l.MaxHold == 0 {
 				l.MaxHold = noHold
 			}
-		case "name":
-			err = r.value(option, func(value string) error { l.Name = value; return nil })
+		case option == "name":
+			l.Name = r.value(option)
 		default:
 			kind = ""
 		}
-		switch {
-		case err != nil:
-			return err
-		case kind == "", quoted, slots && kind != "hold" && kind != "name":
-			return fmt.Errorf("%q is not understood", option)
-		case slices.Contains(given, kind):
-			return fmt.Errorf("%q is given a second time", option)
+		if kind == "" {
+			r.fail(fmt.Errorf("%q is not understood", option))
+		}
+		if slices.Contains(given, kind) {
+			r.fail(fmt.Errorf("%q is given a second time", option))
 		}
 		given = append(given, kind)
 	}
 	if date != "" {
-		var err error
-		if l.Anchor, err = readAnchor(date, l.days()); err != nil {
-			return err
-		}
+		l.Anchor = r.anchor(date, l.days())
 	}
 	if l.onCalendar() && !slices.Contains(given, "mode") {
 		l.Mode = Aligned
 	}
-	return nil
 }
 
 // value reads the word behind an option.
-func (r *limitReader) value(option string, read func(value string) error) error {
-	value, _, err := r.word("")
-	if err == nil && value == "" {
-		return fmt.Errorf("%q must be followed by a value", option)
+func (r *limitReader) value(option string) string {
+	value, _ := r.word("")
+	if value == "" {
+		r.fail(fmt.Errorf("%q must be followed by a value", option))
 	}
-	if err != nil {
-		return err
-	}
-	return read(value)
+	return value
 }
 
 const space = " \t\r\n"
 
 // word reads a word, which ends at space or at one of stops, or is in double
 // quotes, and the space behind it. At the end of the text it is "".
-func (r *limitReader) word(stops string) (word string, quoted bool, err error) {
+func (r *limitReader) word(stops string) (word string, quoted bool) {
 	r.rest = strings.TrimLeft(r.rest, space)
 	end := strings.IndexAny(r.rest+" ", space+stops)
 	if quoted = strings.HasPrefix(r.rest, `"`); quoted {
@@ -303,16 +288,16 @@ func (r *limitReader) word(stops string) (word string, quoted bool, err error) {
 	word, r.rest = r.rest[:end], r.rest[end:]
 	switch {
 	case quoted && (word == "" || r.rest != "" && !strings.ContainsAny(r.rest[:1], space+stops)):
-		return "", true, errors.New("a quote is not closed, or not followed by space")
+		r.fail(errors.New("a quote is not closed, or not followed by space"))
 	case quoted && word == `""`:
-		return "", true, errors.New(`"" is empty`)
+		r.fail(errors.New(`"" is empty`))
 	case quoted:
 		word = unquoter.Replace(word[1 : len(word)-1])
 	case strings.Contains(word, `"`):
-		return "", false, fmt.Errorf("%q has a quote inside", word)
+		r.fail(fmt.Errorf("%q has a quote inside", word))
 	}
 	r.rest = strings.TrimLeft(r.rest, space)
-	return word, quoted, nil
+	return word, quoted
 }
 
 var (
@@ -332,17 +317,17 @@ func wordText(word string, bare *regexp.Regexp) string {
 
 // interval reads an interval of one word, or of several of which the next
 // begins with a digit or follows one.
-func (r *limitReader) interval() (time.Duration, error) {
-	text, _, err := r.word("")
-	for err == nil && r.rest != "" && text != "" && (isDigit(text[len(text)-1]) || isDigit(r.rest[0])) {
-		var more string
-		more, _, err = r.word("")
+func (r *limitReader) interval() time.Duration {
+	text, _ := r.word("")
+	for r.err == nil && r.rest != "" && text != "" && (isDigit(text[len(text)-1]) || isDigit(r.rest[0])) {
+		more, _ := r.word("")
 		text += more
 	}
+	d, err := readInterval(text)
 	if err != nil {
-		return 0, err
+		r.fail(err)
 	}
-	return readInterval(text)
+	return d
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
@@ -409,15 +394,15 @@ func intervalText(d time.Duration) string {
 	return "0s"
 }
 
-var number = regexp.MustCompile(`^-?[0-9][0-9_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+var numberForm = regexp.MustCompile(`^-?[0-9][0-9_]*(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
-// readNumber reads a rate.
-func readNumber(s string) (float64, error) {
+// number reads a rate.
+func (r *limitReader) number(s string) float64 {
 	f, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
-	if err != nil || !number.MatchString(s) {
-		return 0, fmt.Errorf("%q is no number, such as 100, 0.5 or 1_000", s)
+	if err != nil || !numberForm.MatchString(s) {
+		r.fail(fmt.Errorf("%q is no number, such as 100, 0.5 or 1_000", s))
 	}
-	return f, nil
+	return f
 }
 
 // numberText writes a rate without an exponent where that is readable.
@@ -428,58 +413,63 @@ func numberText(f float64) string {
 	return strconv.FormatFloat(f, 'g', -1, 64)
 }
 
-// readTokens reads a capacity.
-func readTokens(s string) (int64, error) {
+// tokens reads a capacity.
+func (r *limitReader) tokens(s string) int64 {
 	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
-	if err != nil || !number.MatchString(s) {
-		return 0, fmt.Errorf("%q is no whole number, such as 100 or 1_000", s)
+	if err != nil || !numberForm.MatchString(s) {
+		r.fail(fmt.Errorf("%q is no whole number, such as 100 or 1_000", s))
 	}
-	return n, nil
+	return n
 }
 
 // locations are those that were loaded, by name: so that limits of the same text
 // are the same limit.
 var locations sync.Map
 
-func loadLocation(name string) (*time.Location, error) {
+func (r *limitReader) location(name string) *time.Location {
 	if known, ok := locations.Load(name); ok {
-		return known.(*time.Location), nil
-	}
-	if lower := strings.ToLower(name); lower == "local" || lower == "localtime" {
-		return nil, fmt.Errorf("%q is another place on each machine", name)
+		return known.(*time.Location)
 	}
 	location, err := time.LoadLocation(name)
-	if err != nil {
-		if _, err := time.LoadLocation("Europe/Berlin"); err != nil {
-			return nil, fmt.Errorf(`%q is not known, for this process has no time zone data: import _ "time/tzdata"`, name)
-		}
-		return nil, fmt.Errorf("%q is no time zone, such as Europe/Berlin", name)
+	switch lower := strings.ToLower(name); {
+	case lower == "local" || lower == "localtime":
+		r.fail(fmt.Errorf("%q is another place on each machine", name))
+	case err != nil && noZones():
+		r.fail(fmt.Errorf(`%q is not known, for this process has no time zone data: import _ "time/tzdata"`, name))
+	case err != nil:
+		r.fail(fmt.Errorf("%q is no time zone, such as Europe/Berlin", name))
+	}
+	if r.err != nil {
+		return nil
 	}
 	known, _ := locations.LoadOrStore(name, location)
-	return known.(*time.Location), nil
+	return known.(*time.Location)
 }
 
-// readAnchor reads a day of a location, which may be nil, or an instant.
-func readAnchor(s string, location *time.Location) (time.Time, error) {
-	if location == nil {
-		location = time.UTC
+// noZones reports whether the process has no time zone data.
+func noZones() bool {
+	_, err := time.LoadLocation("Europe/Berlin")
+	return err != nil
+}
+
+func (r *limitReader) anchor(s string, location *time.Location) time.Time {
+	t, err := readAnchor(s, location)
+	switch {
+	case err != nil:
+		r.fail(fmt.Errorf("%q is no day, such as 2025-10-31, and no instant, such as 2025-10-31T12:00:00Z", s))
+	case anchorOutOfRange(t): // also the zero time, which stands for none
+		r.fail(fmt.Errorf("%q %s", s, anchorRange))
 	}
+	return t
+}
+
+// readAnchor reads a day of a location, by default UTC, or an instant.
+func readAnchor(s string, location *time.Location) (time.Time, error) {
 	if day, err := time.Parse(time.DateOnly, s); err == nil {
-		return inRange(calendar.First(day, location))
+		return calendar.First(day, cmp.Or(location, time.UTC)).UTC(), nil
 	}
 	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return t, fmt.Errorf("%q is no day, such as 2025-10-31, and no instant, such as 2025-10-31T12:00:00Z", s)
-	}
-	return inRange(t)
-}
-
-// inRange refuses an anchor out of range. The zero time stands for none.
-func inRange(t time.Time) (time.Time, error) {
-	if t = t.UTC(); anchorOutOfRange(t) {
-		return time.Time{}, fmt.Errorf("a date %s", anchorRange)
-	}
-	return t, nil
+	return t.UTC(), err
 }
 
 // anchorText writes an anchor as a day of the location, if one begins then.

@@ -187,7 +187,7 @@ func TestExceptionsReportMistakes(t *testing.T) {
 		"no key":        {"api", redisstore.Exception{}, "SetException key: \"\" is an empty key, which no request can have (RL111)"},
 		"a past end":    {"api", redisstore.Exception{Key: "ann", For: -1}, "SetException for: -1ns"},
 		"a short time":  {"api", redisstore.Exception{Key: "ann", For: 10}, "SetException for: 10ns must be 0, or at least 1 ms (RL111)"},
-		"a wrong limit": {"api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.PerHour(-1)}}, "Capacity"},
+		"a wrong limit": {"api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.PerHour(-1)}}, "RefillRate: -1"},
 		"no policy":     {"", redisstore.Exception{Key: "ann"}, "Policy.Name"},
 		"two lines":     {"api", redisstore.Exception{Key: "ann", Reason: "a\nb"}, "SetException reason: \"a\\nb\" must be one line of text, at most 256 bytes (RL111)"},
 		"a long name":   {"api", redisstore.Exception{Key: "ann", By: strings.Repeat("x", 257)}, "SetException by: "},
