@@ -119,21 +119,16 @@ func (l Limit) MarshalText() ([]byte, error) {
 	}
 	errs := l.mistakes("Limit.")
 	text := l.String()
-	if read, err := ParseLimit(text); len(errs) == 0 && (err != nil || !read.same(l.withoutDefaults())) {
+	if !l.otherUnit() {
+		l.Unit = "" // which means requests too
+	}
+	if read, err := ParseLimit(text); len(errs) == 0 && (err != nil || !read.same(l)) {
 		errs = append(errs, mistake.New("Limit.Location", l.Location.String(), "is not what time.LoadLocation returns for this name, so it can't be written as text"))
 	}
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: limit: %w", errors.Join(errs...))
 	}
 	return []byte(text), nil
-}
-
-// withoutDefaults is l with the zero value for what it means.
-func (l Limit) withoutDefaults() Limit {
-	if !l.otherUnit() {
-		l.Unit = ""
-	}
-	return l
 }
 
 // UnmarshalText reads a text in the form of [ParseLimit], and "" as the zero

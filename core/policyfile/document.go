@@ -85,8 +85,15 @@ func (d *document) parse(data []byte) (root ast.Node) {
 		d.syntax(err, "")
 		return nil
 	}
-	if n := len(parsed.Docs); n > 0 {
-		root = parsed.Docs[n-1].Body // directives are documents in front
+	for _, document := range parsed.Docs {
+		switch {
+		case document.Body == nil, document.Body.Type() == ast.DirectiveType:
+		case root != nil:
+			d.wrong(document.Body, "", "a second document is not read: put all into one", "RL203")
+			return nil
+		default:
+			root = document.Body
+		}
 	}
 	if root == nil || root.Type() == ast.NullType {
 		file(1, "the file is empty", "RL202")
@@ -99,26 +106,24 @@ func tokenize(source string) token.Tokens {
 	return slices.DeleteFunc(lexer.Tokenize(source), func(t *token.Token) bool { return t.Type == token.CommentType })
 }
 
+// unread are the parts of YAML that policy files don't have.
+var unread = map[token.Type]string{
+	token.AnchorType:     "anchors and aliases are not read: write the value out",
+	token.AliasType:      "anchors and aliases are not read: write the value out",
+	token.TagType:        "tags are not read: leave it out",
+	token.MappingKeyType: "complex keys are not read: write name: value",
+}
+
 // bounded reports whether the parser may have tokens: it notes the first that
 // policy files don't need, and what exceeds a bound.
 func (d *document) bounded(tokens token.Tokens) bool {
-	brackets, documents := 0, 0
+	brackets := 0
 	var columns []int // of the keys and dashes outside brackets above the next value
 	last := new(token.Token)
 	for i, t := range tokens {
-		reason, code := "", "RL203"
+		reason, code := unread[t.Type], "RL203"
 		begins := t // what may be a key
 		switch t.Type {
-		case token.AnchorType, token.AliasType:
-			reason = "anchors and aliases are not read: write the value out"
-		case token.TagType:
-			reason = "tags are not read: leave it out"
-		case token.MappingKeyType:
-			reason = "complex keys are not read: write name: value"
-		case token.DocumentHeaderType:
-			if documents++; i > 0 && tokens[0].Type != token.DirectiveType {
-				documents++ // the first has none
-			}
 		case token.MappingStartType, token.SequenceStartType:
 			brackets++
 		case token.MappingEndType, token.SequenceEndType:
@@ -133,8 +138,6 @@ func (d *document) bounded(tokens token.Tokens) bool {
 			columns = append(columns, column)
 		}
 		switch {
-		case documents > 1 || last.Type == token.DocumentEndType:
-			reason = "a second document is not read: put all into one"
 		case i >= maxTokens:
 			reason, code = "too many tokens: at most 20,000 are read", "RL204"
 		case len(columns)+brackets > maxLevels:

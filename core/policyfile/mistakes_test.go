@@ -130,7 +130,7 @@ func TestWrongFilesAreRefusedAtTheirLine(t *testing.T) {
 		"policies: *a\n":                        "line 1:11: anchors and aliases are not read: write the value out (RL203)\n>  1 | policies: **\n                 ^",
 		"policies: !!seq []\n":                  "line 1:11: tags are not read: leave it out (RL203)\n>  1 | policies: !!seq []\n                 ^",
 		"? a\n":                                 "line 1:1: complex keys are not read: write name: value (RL203)\n>  1 | ? *\n       ^",
-		"---\n- a\n---\n- b\n":                  "line 3:1: a second document is not read: put all into one (RL203)\n>  3 | ---\n       ^",
+		"---\n- a\n---\n- b\n":                  "line 4:1: a second document is not read: put all into one (RL203)\n>  4 | - *\n       ^",
 		"[]":                                    "line 1:1: is an empty list: at least one policy is required (RL208)\n>  1 | []\n       ^",
 		"5":                                     "line 1:1: must be a list of policies: begin each with - name: (RL208)\n>  1 | *\n       ^",
 		"policies: api":                         "line 1:11: policies: must be a list of policies: begin each with - name: (RL208)\n>  1 | policies: ***\n                 ^",
