@@ -100,7 +100,7 @@ func TestReloadSetsAllPoliciesOrNone(t *testing.T) {
 	}{
 		{file, "reloaded: the file has the policies that are in force", http.StatusOK, 60},
 		{strings.ReplaceAll(file, "60/min", "90/min"), "reloaded: changed api in this process", http.StatusOK, 90},
-		{"- {name: api, limits: [70/min]}\n- {name: login, limits: [five/min]}\n", `"five" is no number`, http.StatusConflict, 90},
+		{"- {name: api, limits: [70/min]}\n- {name: login, limits: [five/min]}\n", `"five" is not a number`, http.StatusConflict, 90},
 		{"- {name: api, limits: [70/min]}\n", `"login" is the policy of this limiter, and not in the file`, http.StatusConflict, 90},
 		{"", "", http.StatusConflict, 90},
 	} {

@@ -16,5 +16,5 @@ func ExampleParseLimit() {
 	// Output:
 	// 1000 336h0m0s <nil>
 	// 1000/2weeks aligned name "per fortnight"
-	// ratelimit: Limit: "ten/moon" is no limit: "ten" is no number, such as 100, 0.5 or 1_000; write it as 60/min burst 20 (RL110)
+	// ratelimit: Limit: "ten/moon" is not a limit: "ten" is not a number, such as 100, 0.5 or 1_000; write it as 60/min burst 20 (RL110)
 }

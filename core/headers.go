@@ -94,7 +94,7 @@ func (s *HeaderStyle) UnmarshalText(text []byte) error {
 		for word := range strings.SplitSeq(string(text), ",") {
 			bit := styles.Value(strings.TrimSpace(word))
 			if bit < 0 {
-				return mistake.New("Policy.Headers", string(text), "must be default, none, or one or more of legacy, draft8 and draft6, such as legacy, draft8")
+				return mistake.New("Policy.Headers", string(text), "must be default, "+enum.OneOf(styles.Texts())+", or several with commas between them")
 			}
 			sum |= 1 << bit
 		}

@@ -71,9 +71,9 @@ func TestPolicyJSONHasTheFieldsOfPolicyFiles(t *testing.T) {
 // encoding/json refuses what is no policy, and names the value.
 func TestWrongPolicyJSONIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"name": "a", "limits": ["ten/min"]}`:                         `"ten/min" is no limit: "ten" is no number`,
+		`{"name": "a", "limits": ["ten/min"]}`:                         `"ten/min" is not a limit: "ten" is not a number`,
 		`{"name": "a", "limits": ["1/s"], "on_failure": "FailOpen"}`:   `Policy.OnFailure: "FailOpen" must be local, open or closed (RL112)`,
-		`{"name": "a", "limits": ["1/s"], "headers": "legacy draft8"}`: `Policy.Headers: "legacy draft8" must be default, none, or one or more of legacy, draft8 and draft6`,
+		`{"name": "a", "limits": ["1/s"], "headers": "legacy draft8"}`: `Policy.Headers: "legacy draft8" must be default, legacy, draft8, draft6 or none, or several with commas between them (RL114)`,
 		`{"name": "a", "limits": ["1/s"], "onFailure": "open"}`:        `unknown field "onFailure"`,
 		`{"name": "a", "limits": [{"capacity": 5}]}`:                   "cannot unmarshal object",
 		`{"name": "a", "limits": [5]}`:                                 "cannot unmarshal number",

@@ -154,7 +154,7 @@ const maxText = 1024
 
 // textError is the mistake in a text that is no limit.
 func textError(s, reason string) *ConfigError {
-	return &ConfigError{Field: "Limit", Value: s, Reason: "is no limit: " + reason + "; write it as " + rightLine}
+	return &ConfigError{Field: "Limit", Value: s, Reason: "is not a limit: " + reason + "; write it as " + rightLine}
 }
 
 // readLimit reads a limit that may have any values. The error is a ConfigError.
@@ -368,7 +368,7 @@ func readInterval(s string) (time.Duration, error) {
 		}
 		return time.Duration(count) * unit.length, nil
 	}
-	return 0, fmt.Errorf("%q is no interval, such as min, 30s, 2weeks or 1h30m", s)
+	return 0, fmt.Errorf("%q is not an interval, such as min, 30s, 2weeks or 1h30m", s)
 }
 
 // intervalText writes d in the largest unit that counts it in whole numbers:
@@ -395,7 +395,7 @@ var numberForm = regexp.MustCompile(`^-?[0-9][0-9_]*(\.[0-9]+)?([eE][+-]?[0-9]+)
 func (r *limitReader) number(s string) float64 {
 	f, err := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64)
 	if err != nil || !numberForm.MatchString(s) {
-		r.fail(fmt.Errorf("%q is no number, such as 100, 0.5 or 1_000", s))
+		r.fail(fmt.Errorf("%q is not a number, such as 100, 0.5 or 1_000", s))
 	}
 	return f
 }
@@ -412,7 +412,7 @@ func numberText(f float64) string {
 func (r *limitReader) tokens(s string) int64 {
 	n, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
 	if err != nil || !numberForm.MatchString(s) {
-		r.fail(fmt.Errorf("%q is no whole number, such as 100 or 1_000", s))
+		r.fail(fmt.Errorf("%q is not a whole number, such as 100 or 1_000", s))
 	}
 	return n
 }
@@ -432,7 +432,7 @@ func (r *limitReader) location(name string) *time.Location {
 	case err != nil && noZones():
 		r.fail(fmt.Errorf(`%q is not known, for this process has no time zone data: import _ "time/tzdata"`, name))
 	case err != nil:
-		r.fail(fmt.Errorf("%q is no time zone, such as Europe/Berlin", name))
+		r.fail(fmt.Errorf("%q is not a time zone, such as Europe/Berlin", name))
 	}
 	if r.err != nil {
 		return nil
@@ -451,7 +451,7 @@ func (r *limitReader) anchor(s string, location *time.Location) time.Time {
 	t, err := readAnchor(s, location)
 	switch {
 	case err != nil:
-		r.fail(fmt.Errorf("%q is no day, such as 2025-10-31, and no instant, such as 2025-10-31T12:00:00Z", s))
+		r.fail(fmt.Errorf("%q is neither a day, such as 2025-10-31, nor an instant, such as 2025-10-31T12:00:00Z", s))
 	case anchorOutOfRange(t): // also the zero time, which stands for none
 		r.fail(fmt.Errorf("%q %s", s, anchorRange))
 	}

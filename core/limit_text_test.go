@@ -102,24 +102,24 @@ func TestTextThatIsNoLimit(t *testing.T) {
 		"5 slots":                         `"slots" must be followed by / and an interval, or by at once`,
 		"5 at a time":                     `"at" must be followed by once`,
 		"5 at":                            `"at" must be followed by once`,
-		"/":                               `"" is no number, such as 100, 0.5 or 1_000`,
-		"ten/moment":                      `"ten" is no number`,
-		"1,000/min":                       `"1,000" is no number`,
+		"/":                               `"" is not a number, such as 100, 0.5 or 1_000`,
+		"ten/moment":                      `"ten" is not a number`,
+		"1,000/min":                       `"1,000" is not a number`,
 		"1 000/min":                       `"000" is a second number: write 1000 or 1_000`,
-		".5/min":                          `".5" is no number`,
-		"+1/min":                          `"+1" is no number`,
-		"0x10/min":                        `"0x10" is no number`,
-		"NaN/min":                         `"NaN" is no number`,
-		"inf/min":                         `"inf" is no number`,
-		"1e999/min":                       `"1e999" is no number`,
-		"5.5 at once":                     `"5.5" is no whole number, such as 100 or 1_000`,
-		"1e3 at once":                     `"1e3" is no whole number`,
-		"5/moment":                        `"moment" is no interval, such as min, 30s, 2weeks or 1h30m`,
-		"5/":                              `"" is no interval`,
-		"5/M":                             `"M" is no interval`,
-		"5/30":                            `"30" is no interval`,
-		"5/min 20":                        `"min20" is no interval`,
-		"5/1.5 weeks":                     `"1.5weeks" is no interval`,
+		".5/min":                          `".5" is not a number`,
+		"+1/min":                          `"+1" is not a number`,
+		"0x10/min":                        `"0x10" is not a number`,
+		"NaN/min":                         `"NaN" is not a number`,
+		"inf/min":                         `"inf" is not a number`,
+		"1e999/min":                       `"1e999" is not a number`,
+		"5.5 at once":                     `"5.5" is not a whole number, such as 100 or 1_000`,
+		"1e3 at once":                     `"1e3" is not a whole number`,
+		"5/moment":                        `"moment" is not an interval, such as min, 30s, 2weeks or 1h30m`,
+		"5/":                              `"" is not an interval`,
+		"5/M":                             `"M" is not an interval`,
+		"5/30":                            `"30" is not an interval`,
+		"5/min 20":                        `"min20" is not an interval`,
+		"5/1.5 weeks":                     `"1.5weeks" is not an interval`,
 		"5/9999999999999 weeks":           `"9999999999999weeks" is too long a time`,
 		"5/99999999999999999999999 d":     `"99999999999999999999999d" is too long a time`,
 		"10/s brust 20":                   `"brust" is not understood`,
@@ -128,21 +128,21 @@ func TestTextThatIsNoLimit(t *testing.T) {
 		`10/s "burst" 20`:                 `"burst" is not understood`,
 		"x10":                             "it has no / between",
 		"10/s burst":                      `"burst" must be followed by a value`,
-		"10/s burst 1.5":                  `"1.5" is no whole number`,
-		"10/s burst 99999999999999999999": `"99999999999999999999" is no whole number`,
+		"10/s burst 1.5":                  `"1.5" is not a whole number`,
+		"10/s burst 99999999999999999999": `"99999999999999999999" is not a whole number`,
 		"10/s burst 20 burst 20":          `"burst" is given a second time`,
 		"10/s stepped aligned":            `"aligned" is given a second time`,
 		"5 at once burst 10":              `"burst" is not understood`,
 		"5 at once aligned":               `"aligned" is not understood`,
 		"5 at once in UTC":                `"in" is not understood`,
-		"5 at once hold 10":               `"10" is no interval`,
-		"5 at once hold":                  `"" is no interval`,
+		"5 at once hold 10":               `"10" is not an interval`,
+		"5 at once hold":                  `"" is not an interval`,
 		"5/day in Local":                  `"Local" is another place on each machine`,
-		"5/day in Europe/Berlinn":         `"Europe/Berlinn" is no time zone, such as Europe/Berlin`,
-		"5/day in ../etc/passwd":          `"../etc/passwd" is no time zone`,
-		"5/day in +02:00":                 `"+02:00" is no time zone`,
-		"5/day from yesterday":            `"yesterday" is no day, such as 2025-10-31, and no instant, such as 2025-10-31T12:00:00Z`,
-		"5/day from 2025-02-30":           `"2025-02-30" is no day`,
+		"5/day in Europe/Berlinn":         `"Europe/Berlinn" is not a time zone, such as Europe/Berlin`,
+		"5/day in ../etc/passwd":          `"../etc/passwd" is not a time zone`,
+		"5/day in +02:00":                 `"+02:00" is not a time zone`,
+		"5/day from yesterday":            `"yesterday" is neither a day, such as 2025-10-31, nor an instant, such as 2025-10-31T12:00:00Z`,
+		"5/day from 2025-02-30":           `"2025-02-30" is neither a day`,
 		"5/day from 0001-01-01":           `"0001-01-01" must be between 1900 and 2200`,
 		"5/day from 2201-01-01T00:00:00Z": `"2201-01-01T00:00:00Z" must be between 1900 and 2200`,
 		`1/min name "x`:                   "a quote is not closed, or not followed by space",
@@ -153,7 +153,7 @@ func TestTextThatIsNoLimit(t *testing.T) {
 		strings.Repeat("9", 1025):         "it is longer than 1024 bytes",
 	} {
 		l, err := core.ParseLimit(text)
-		require.ErrorContains(t, err, " is no limit: "+want, text)
+		require.ErrorContains(t, err, " is not a limit: "+want, text)
 		require.ErrorContains(t, err, "; write it as 60/min burst 20 (RL110)", text)
 		require.Len(t, mistakes(err), 1, "%v", err)
 		require.Zero(t, l, "a limit with mistakes is not returned")
@@ -298,7 +298,7 @@ func TestLimitsAreStringsInJSON(t *testing.T) {
 	require.Zero(t, c.Limit, "and read")
 
 	before := core.PerHour(3)
-	require.ErrorContains(t, before.UnmarshalText([]byte("x/min")), `"x" is no number`)
+	require.ErrorContains(t, before.UnmarshalText([]byte("x/min")), `"x" is not a number`)
 	require.Equal(t, core.PerHour(3), before, "a mistake leaves the limit as it was")
 }
 

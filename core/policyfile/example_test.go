@@ -20,10 +20,10 @@ policies:
 `))
 	fmt.Println(err)
 	// Output:
-	// line 5:9: policies[0].limits[0]: "10/s brust 30" is no limit: "brust" is not understood; write it as 60/min burst 20 (RL110)
+	// line 5:9: policies[0].limits[0]: "10/s brust 30" is not a limit: "brust" is not understood; write it as 60/min burst 20 (RL110)
 	// >  5 |       - 10/s brust 30
 	//                ^
-	// line 6:9: policies[0].limits[1]: "ten/min" is no limit: "ten" is no number, such as 100, 0.5 or 1_000; write it as 60/min burst 20 (RL110)
+	// line 6:9: policies[0].limits[1]: "ten/min" is not a limit: "ten" is not a number, such as 100, 0.5 or 1_000; write it as 60/min burst 20 (RL110)
 	// >  6 |       - ten/min
 	//                ^
 }

@@ -60,10 +60,10 @@ func TestMistakesInMeaningComeAllAtOnce(t *testing.T) {
     headers: draft6, draft8
   - name: search
 `, `
-line 4:9: policies[0].limits[0]: "ten/min" is no limit: "ten" is no number, such as 100, 0.5 or 1_000; write it as 60/min burst 20 (RL110)
+line 4:9: policies[0].limits[0]: "ten/min" is not a limit: "ten" is not a number, such as 100, 0.5 or 1_000; write it as 60/min burst 20 (RL110)
 >  4 |       - ten/min
                ^
-line 6:9: policies[0].limits[2]: "10/s brust 20" is no limit: "brust" is not understood; write it as 60/min burst 20 (RL110)
+line 6:9: policies[0].limits[2]: "10/s brust 20" is not a limit: "brust" is not understood; write it as 60/min burst 20 (RL110)
 >  6 |       - 10/s brust 20
                ^
 line 7:17: policies[0].on_failure: "ignore" must be local, open or closed (RL112)

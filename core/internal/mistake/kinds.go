@@ -73,7 +73,7 @@ var Kinds = []Kind{
 		Code:   "RL110",
 		Fields: []string{"limit"},
 		Messages: []string{
-			"Limit: \"10 per minute\" is no limit: \"per\" must be followed by / and an interval, or by at once; write it as 60/min burst 20 (RL110)",
+			"Limit: \"10 per minute\" is not a limit: \"per\" must be followed by / and an interval, or by at once; write it as 60/min burst 20 (RL110)",
 			"line 4:9: policies[0].limits[0]: must be text, such as \"60/min burst 20\" (RL110)",
 		},
 		Advice: "[How a limit is written](policies.md#a-limit-as-a-string). A limit that counts tokens is `100_000 tokens/min`.",
