@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 )
 
@@ -38,7 +37,7 @@ const (
 
 var (
 	// noLocation is what In makes of nil, which is the Location of limits
-	// without a calendar.
+	// without a bucket.
 	noLocation = time.FixedZone("nil", 0)
 	// noAnchor is what Anchored makes of the zero time, which is the Anchor of
 	// limits without one.
@@ -64,12 +63,12 @@ func (l Limit) unitName() string { return cmp.Or(l.Unit, Requests) }
 
 func (l Limit) otherUnit() bool { return l.unitName() != Requests }
 
-// onCalendar reports whether l's periods are those of a calendar.
+// onCalendar reports whether l's periods are those of a bucket.
 func (l Limit) onCalendar() bool {
-	return l.Location != nil || !l.Anchor.IsZero() || l.RefillInterval > 0 && l.RefillInterval%calendar.Month == 0
+	return l.Location != nil || !l.Anchor.IsZero() || l.RefillInterval > 0 && l.RefillInterval%bucket.Month == 0
 }
 
-// days is where l's days begin; nil: it is aligned to no calendar.
+// days is where l's days begin; nil: it is aligned to no bucket.
 func (l Limit) days() *time.Location {
 	switch {
 	case !l.onCalendar():
@@ -179,8 +178,8 @@ func (l Limit) calendarMistakes(wrong func(name string, value any, reason string
 	if !l.Anchor.IsZero() && anchorOutOfRange(l.Anchor) {
 		wrong("Anchor", l.Anchor.Format(time.RFC3339), anchorRange)
 	}
-	months := l.RefillInterval > 0 && l.RefillInterval%calendar.Month == 0
-	if !months && l.RefillInterval%calendar.Day != 0 {
+	months := l.RefillInterval > 0 && l.RefillInterval%bucket.Month == 0
+	if !months && l.RefillInterval%bucket.Day != 0 {
 		wrong("RefillInterval", l.RefillInterval, "must be whole days, weeks or months to be aligned to a calendar")
 	}
 	if l.Mode < Aligned {
@@ -303,7 +302,7 @@ func namesOf(policy string, limits []Limit) []string {
 // shortDuration formats d as people write it: 1m for 1m0s. It is ASCII, because
 // names are sent in header fields.
 func shortDuration(d time.Duration) string {
-	if d%calendar.Month == 0 {
+	if d%bucket.Month == 0 {
 		return intervalText(d)
 	}
 	s := strings.Replace(d.String(), "µ", "u", 1)

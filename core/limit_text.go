@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
@@ -335,8 +334,8 @@ var timeUnits = []struct {
 }{
 	{12 * Month, []string{"year", "y"}},
 	{Month, []string{"month", "mo"}},
-	{calendar.Week, []string{"week", "w"}},
-	{calendar.Day, []string{"day", "d"}},
+	{bucket.Week, []string{"week", "w"}},
+	{bucket.Day, []string{"day", "d"}},
 	{time.Hour, []string{"h", "hour"}},
 	{time.Minute, []string{"min", "m", "minute"}},
 	{time.Second, []string{"s", "sec", "second"}},
@@ -380,7 +379,7 @@ func intervalText(d time.Duration) string {
 		case d == 0 || d%unit.length != 0:
 		case count == 1:
 			return name
-		case unit.length >= calendar.Day:
+		case unit.length >= bucket.Day:
 			return strconv.FormatInt(int64(count), 10) + name + "s"
 		default:
 			return strconv.FormatInt(int64(count), 10) + name
@@ -461,7 +460,7 @@ func (r *limitReader) anchor(s string, location *time.Location) time.Time {
 // readAnchor reads a day of a location, by default UTC, or an instant.
 func readAnchor(s string, location *time.Location) (time.Time, error) {
 	if day, err := time.Parse(time.DateOnly, s); err == nil {
-		return calendar.First(day, cmp.Or(location, time.UTC)).UTC(), nil
+		return bucket.First(day, cmp.Or(location, time.UTC)).UTC(), nil
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	return t.UTC(), err
