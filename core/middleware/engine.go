@@ -20,7 +20,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
-	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
@@ -169,7 +168,7 @@ func (e *Engine[C]) decide(c C, x Request, a *Admission, wait bool) (fromUser bo
 		if of, err := e.limiter.WithPlan(plan); err == nil {
 			limiter = of
 		} else {
-			e.Report(slog.LevelWarn, noPlanMessage, "RL720", x.Path(), "plan", printable.Clip(plan, limit.MaxName))
+			e.Report(slog.LevelWarn, noPlanMessage, "RL720", x.Path(), "plan", printable.Clip(plan, 128))
 		}
 	}
 	if e.options.Limits != nil {

@@ -18,13 +18,13 @@ func Hidden(field string) string {
 	if i := strings.LastIndexByte(key, '['); i >= 0 && isIndex(key[i:]) { // a limit of the override
 		key, rest = key[:i], key[i:]
 	}
-	return field[:at] + kindOf(key) + "…" + rest
+	return field[:at] + KindOf(key) + "…" + rest
 }
 
-// kindOf returns the kind of a key with its colon, or "" if it has none. Of a
+// KindOf returns the kind of a key with its colon, or "" if it has none. Of a
 // joined key it is that of its first part. A part without a kind can be a
 // secret.
-func kindOf(key string) string {
+func KindOf(key string) string {
 	kind, _, found := strings.Cut(key, ":")
 	if !found || strings.ContainsAny(kind, "%|") {
 		return ""
@@ -37,15 +37,15 @@ func kindOf(key string) string {
 // place: only its kind stays.
 func HiddenName(name string) string {
 	if strings.Contains(name, ":") {
-		return kindOf(name) + "…"
+		return KindOf(name) + "…"
 	}
 	return name
 }
 
 // HiddenValue returns s, which is the value of e, as messages may show it:
-// where a name or overrides stand it is a [HiddenName].
+// where overrides stand it is a [HiddenName].
 func HiddenValue(e *Error, s string) string {
-	if strings.HasPrefix(e.Reason, notAField) || slices.Contains([]string{"overrides", "blocked"}, lastName(e.Field)) {
+	if slices.Contains([]string{"overrides", "blocked"}, lastName(e.Field)) {
 		return HiddenName(s)
 	}
 	return s
