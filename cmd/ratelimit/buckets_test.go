@@ -243,11 +243,11 @@ func TestResetAllOfAValue(t *testing.T) {
 	expect(t, []expected{
 		misuses("reset --all-of ann --policies p.yaml", "api x-api-key:ann: denied: daily is used up", "exports x-api-key:ann|path:/x: 9 of 10", "nothing was reset: --yes resets 2 keys"),
 		misuses("reset api --all-of ann", "nothing was reset: --yes resets 1 key"),
-		misuses("reset --all-of ann ip:192.0.2.1", "name no other key"), misuses("reset api x --all-of ann", "name no other key"), misuses("reset --all-of ''", "takes a value"),
+		misuses("reset api x --all-of ann", "name no other key"), misuses("reset --all-of ''", "takes a value"),
 		says("reset --all-of ann --yes", "api x-api-key:ann: reset", "exports x-api-key:ann|path:/x: reset"),
 		finds("reset --all-of ann --yes", "No key has the value ann, so nothing was reset."),
 		says("list", "1 key\n  api  x-api-key:anna"),
-		misuses("reset", "name a policy and a key"), misuses("reset api", "name a key, such as ip:192.0.2.1"),
+		misuses("reset", "name a policy and a key"), misuses("reset api", "name a policy and a key, or --all-of VALUE"),
 	})
 }
 
