@@ -61,9 +61,10 @@ func newGetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get POLICY KEY",
 		Short: "Say whether a client is limited right now, and why",
-		Long: `Say whether a client is limited right now, and why. It takes nothing. KEY is what the
-service's key function returns, such as ip:192.0.2.1, x-api-key:ann or, of Join,
-'route:/items/{id}|x-api-key:ann'. Without --policies it says what is stored.
+		Long: `Say whether a client is limited right now, and why. It takes nothing. KEY is
+what the service's key function returns, such as ip:192.0.2.1, x-api-key:ann or,
+of Join, 'route:/items/{id}|x-api-key:ann'. Without --policies it says what is
+stored.
 
 Of a key that Redis does not have it names keys that may be meant. The exit code
 is 1 then, and if the next request is denied.`,

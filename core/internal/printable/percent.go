@@ -17,12 +17,15 @@ const maxPart = 128
 // which '%' must be one, or HashMark and its SHA-256 if it is longer than 128
 // bytes. So clients can't make expensive keys.
 func WritePart(b *strings.Builder, part, special string) {
-	if len(part) > maxPart {
+	switch {
+	case len(part) > maxPart:
 		b.WriteString(HashMark)
 		b.WriteString(Digest(part))
-		return
+	case PartLen(part, special) == len(part): // counting is faster than a look at each byte
+		b.WriteString(part)
+	default:
+		Percent(b, part, special)
 	}
-	Percent(b, part, special)
 }
 
 // PartLen returns how many bytes WritePart writes. It is the length of part only
