@@ -214,13 +214,17 @@ var faults = []struct {
 		time.Sleep(3 * time.Second)
 		master.Resume()
 	})},
-	{"Cluster: a master is killed, and its replica takes over", sharded(func(m *measurement, servers []*redistest.Server, master, replica *redistest.Server) {
-		for _, s := range servers {
-			require.NoError(m, s.Client(m.T).ConfigSet(context.Background(), "cluster-node-timeout", "1000").Err())
-		}
-		master.Kill()
-		m.until(func() bool { return isMaster(m.T, replica) }, "the replica takes over")
-	})},
+	{"Cluster: a master is killed, and its replica takes over", func(t *testing.T) scene {
+		s := sharded(func(m *measurement, servers []*redistest.Server, master, replica *redistest.Server) {
+			for _, s := range servers {
+				require.NoError(m, s.Client(m.T).ConfigSet(context.Background(), "cluster-node-timeout", "1000").Err())
+			}
+			master.Kill()
+			m.until(func() bool { return isMaster(m.T, replica) }, "the replica takes over")
+		})(t)
+		s.successor = true
+		return s
+	}},
 	{"Cluster: a master and its replica are killed", func(t *testing.T) scene {
 		s := sharded(func(_ *measurement, _ []*redistest.Server, master, replica *redistest.Server) {
 			master.Kill()
@@ -247,7 +251,7 @@ var faults = []struct {
 		sentinels := watch(t, master, 3)
 		c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "limits", SentinelAddrs: sentinels, ContextTimeoutEnabled: true})
 		t.Cleanup(func() { _ = c.Close() })
-		return scene{client: c, strike: func(m *measurement) {
+		return scene{client: c, successor: true, strike: func(m *measurement) {
 			noticeSoon(t, sentinels)
 			master.Kill()
 			m.until(func() bool { return isMaster(t, replica) }, "the replica takes over")
@@ -257,8 +261,8 @@ var faults = []struct {
 
 // TestFaults measures each fault for the report.
 func TestFaults(t *testing.T) {
-	if *reportFile == "" && !soak.On() {
-		t.Skip("measures for -report, and under ./scripts/soak")
+	if *reportFile == "" {
+		soak.Only(t, TestAllowTakesItsTokensAtMostOnce)
 	}
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) { measure(t, f.name, f.scene(t)) })
