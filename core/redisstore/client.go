@@ -39,7 +39,7 @@ type server struct {
 
 	endsWithContext bool                   // the client's commands do; by default they end with its ReadTimeout
 	shared          atomic.Pointer[shared] // the latest: see contextFor
-	late            atomic.Int64           // how late goroutines of this process run, in ns
+	late            atomic.Bool            // goroutines of this process run late
 }
 
 // setClient sets the client and what follows from it.
@@ -237,8 +237,8 @@ func (s *server) contextFor(now time.Time) context.Context {
 	}
 	latest = &shared{ending(s.timeout), ending(longestWait * s.timeout), until}
 	s.shared.Store(latest)
-	s.late.Store(int64(lateness(now)))
-	time.AfterFunc(s.timeout/contextSlack, func() { s.late.Store(int64(lateness(until))) })
+	s.late.Store(isLate(now))
+	time.AfterFunc(s.timeout/contextSlack, func() { s.late.Store(isLate(until)) })
 	return latest
 }
 
@@ -248,25 +248,17 @@ const (
 	usualLateness = time.Millisecond
 	// usualTurn is how long a goroutine runs before it waits for something.
 	usualTurn = 100 * time.Microsecond
-	// networkPoll is how long a process that is late may take to look for data
-	// from the network.
-	networkPoll = 10 * time.Millisecond
 )
 
-// lateness returns how late this process is, which sees now that something was
-// due: by that, or by how long a goroutine that is ready will wait for a
-// processor. 0: it is not late. In a process that is late, an answer may have
-// come in time, and only its reader is late.
-func lateness(due time.Time) time.Duration {
+// isLate reports whether this process is late, which sees now that something was
+// due, or whether a goroutine that is ready will wait for a processor. In a
+// process that is late, an answer may have come in time, and only its reader is
+// late.
+func isLate(due time.Time) bool {
 	runnable := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 	metrics.Read(runnable)
 	turns := time.Duration(runnable[0].Value.Uint64()) / time.Duration(runtime.GOMAXPROCS(0))
-	return max(0, max(time.Since(due), turns*usualTurn)-usualLateness)
-}
-
-// patience is the store's timeout, and longer if this process is late.
-func (s *server) patience() time.Duration {
-	return min(s.timeout+3*time.Duration(s.late.Load()), longestWait*s.timeout)
+	return max(time.Since(due), turns*usualTurn) > usualLateness
 }
 
 // sentOnce is a command that go-redis does not retry. A retry after a timeout

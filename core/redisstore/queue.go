@@ -102,11 +102,11 @@ func (n *node) decide(ctx context.Context, key string, r *store.Request, others 
 // canceled, but never after its deadline. While this process is late, another
 // goroutine waits longer: see server.await.
 func (n *node) inline(ctx context.Context, c *call) bool {
-	if !n.endsWithContext && ctx.Done() != nil || n.late.Load() > 0 {
+	if !n.endsWithContext && ctx.Done() != nil || n.late.Load() {
 		return false
 	}
 	deadline, some := ctx.Deadline()
-	return !some || deadline.After(c.since.Add(n.patience()+n.timeout/contextSlack))
+	return !some || deadline.After(c.since.Add(n.timeout+n.timeout/contextSlack))
 }
 
 // sendAlone sends c as a batch of its own.
@@ -249,7 +249,7 @@ func (n *node) woken() {
 func (n *node) next(now time.Time) (batch []*call) {
 	limit := longestWait * n.timeout
 	if n.silent {
-		limit = n.patience()
+		limit = n.timeout
 	}
 	n.expire(now.Add(-limit), limit)
 	if len(n.queue) == 0 || !n.admits(now) || !n.connected() {
@@ -306,10 +306,15 @@ func (n *node) connect(more int) {
 	for more > 0 {
 		select {
 		case <-ticker.C:
+			before := time.Now().Add(-n.timeout)
+			pollNetwork()
+			if len(results) > 0 { // this process was late
+				continue
+			}
 			n.mu.Lock()
 			var last time.Time
 			if n.inFlight == 0 || n.silent {
-				last = n.expire(time.Now().Add(-n.patience()), n.timeout)
+				last = n.expire(before, n.timeout)
 			}
 			n.mu.Unlock()
 			if !last.IsZero() {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"os"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -163,7 +165,7 @@ func (s *server) exec(ctx context.Context, list []*command, now string, load boo
 		c.sent = sentOnce{redis.NewCmd(ctx, args...)}
 		c.sent.SetFirstKeyPos(3)
 	}
-	if s.endsWithContext && s.late.Load() == 0 && len(list) == 1 && list[0].single() {
+	if s.endsWithContext && !s.late.Load() && len(list) == 1 && list[0].single() {
 		process(ctx, s.client, list[0].sent)
 		return
 	}
@@ -197,21 +199,36 @@ func (s *server) await(ctx context.Context, done <-chan struct{}) bool {
 		return true
 	case <-ctx.Done():
 	}
-	end := time.Now().Add((longestWait - 1) * s.timeout)
-	for onTime, pause := 0, usualLateness; onTime < 3 && time.Now().Before(end); {
-		due := time.Now().Add(pause)
+	end := time.After((longestWait - 1) * s.timeout)
+	for range 2 { // the first may have waited for the command to be sent
+		late := pollNetwork()
 		select {
 		case <-done:
 			return true
-		case <-time.After(pause):
-		}
-		if lateness(due) > 0 {
-			onTime, pause = 0, networkPoll
-		} else {
-			onTime, pause = onTime+1, usualLateness
+		case <-time.After(late + usualLateness):
+		case <-end:
+			return false
 		}
 	}
 	return false
+}
+
+// pollNetwork waits until a goroutine of this process has read what comes from
+// the network now, and returns how long that took. What came earlier has been
+// read then, or its reader is about to run.
+func pollNetwork() time.Duration {
+	began := time.Now()
+	read, write, err := os.Pipe()
+	if err != nil {
+		return 0
+	}
+	defer read.Close()
+	go func() {
+		runtime.Gosched() // until somebody reads
+		_ = write.Close()
+	}()
+	_, _ = read.Read(make([]byte, 1))
+	return time.Since(began)
 }
 
 // process sends commands by client, in a pipeline if there are several. Each has
