@@ -387,8 +387,9 @@ func (e *Exceptions) changesTo(next *Exceptions) (changes []string) {
 // SetExceptions replaces the exceptions from the next decision on, also of
 // limiters that [Limiter.WithLimits] has returned. They stay when SetPolicy
 // changes the policy. If the error is not nil, nothing has changed: it reports
-// every mistake. Changes are logged and passed to observers as those of
-// SetPolicy, and counted only, because keys can be personal data.
+// every mistake. Observers get changes as those of SetPolicy, and counted only,
+// because keys can be personal data. They are not logged: whoever calls
+// SetExceptions knows who changed what and why.
 func (l *Limiter) SetExceptions(e Exceptions) error {
 	if l.base != nil {
 		return l.base.SetExceptions(e)

@@ -49,7 +49,7 @@ type node struct {
 	inFlight int        // batches
 	lastSent time.Time  // when the last one was sent
 	ready    int        // so many batches can be in flight without waiting for a connection
-	silent   bool       // the last batch got no answer: other connections may be dead too
+	silent   time.Time  // since then batches got no answer, so other connections may be dead too; zero: they get one
 	waking   bool       // a goroutine that connects, or a timer, will send what is queued
 }
 
@@ -185,7 +185,7 @@ func (n *node) admits(now time.Time) bool {
 
 // connected reports whether there is a connection for another batch.
 func (n *node) connected() bool {
-	if n.inFlight >= n.ready && !n.silent && n.hasIdle() {
+	if n.inFlight >= n.ready && n.silent.IsZero() && n.hasIdle() {
 		n.ready = n.inFlight + 1
 	}
 	return n.inFlight < n.ready
@@ -229,7 +229,7 @@ func (n *node) wake(now time.Time) {
 		time.AfterFunc(gap-now.Sub(n.lastSent), n.woken)
 	case connected:
 		go n.woken()
-	case n.silent:
+	case !n.silent.IsZero():
 		go n.connect(1)
 	default:
 		go n.connect(max(1, min(len(n.queue), few-n.inFlight, n.most-n.inFlight)))
@@ -248,7 +248,7 @@ func (n *node) woken() {
 // next returns the batch to send now; nil: there is none.
 func (n *node) next(now time.Time) (batch []*call) {
 	limit := longestWait * n.timeout
-	if n.silent {
+	if !n.silent.IsZero() && now.Sub(n.silent) > n.timeout {
 		limit = n.timeout
 	}
 	n.expire(now.Add(-limit), limit)
@@ -313,7 +313,7 @@ func (n *node) connect(more int) {
 			}
 			n.mu.Lock()
 			var last time.Time
-			if n.inFlight == 0 || n.silent {
+			if n.inFlight == 0 || !n.silent.IsZero() && n.silent.Before(before) {
 				last = n.expire(before, n.timeout)
 			}
 			n.mu.Unlock()
@@ -352,7 +352,7 @@ func (n *node) reach() error {
 	n.nodes.reached(n)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.silent = false
+	n.silent = time.Time{}
 	return err
 }
 
@@ -490,10 +490,14 @@ func (n *node) answer(calls []*call, outcomes []outcome, report func()) {
 func (n *node) note(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.silent = lost(err); n.silent {
+	if lost(err) {
 		n.ready = 0
+		if n.silent.IsZero() {
+			n.silent = time.Now()
+		}
 		return
 	}
+	n.silent = time.Time{}
 	n.ready = max(n.ready, 1)
 	n.dialError.Store(nil)
 }

@@ -199,15 +199,17 @@ func (s *server) await(ctx context.Context, done <-chan struct{}) bool {
 		return true
 	case <-ctx.Done():
 	}
-	end := time.After((longestWait - 1) * s.timeout)
-	for range 2 { // the first may have waited for the command to be sent
+	end := time.Now().Add((longestWait - 1) * s.timeout)
+	for onTime := 0; onTime < 3 && time.Now().Before(end); onTime++ {
+		began := time.Now()
 		late := pollNetwork()
 		select {
 		case <-done:
 			return true
 		case <-time.After(late + usualLateness):
-		case <-end:
-			return false
+		}
+		if time.Since(began) > 3*usualLateness {
+			onTime = -1
 		}
 	}
 	return false
