@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -102,25 +101,18 @@ func (s *batches) Reset(ctx context.Context, policy, key string) error {
 }
 
 // del deletes a bucket and its holds. It returns when the store's timeout or ctx
-// ends; go-redis does not always stop reading then.
+// ends.
 func (s *batches) del(ctx context.Context, key string) error {
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
-	done := make(chan error, 1)
-	go func() {
-		defer cancel()
-		var err error
-		defer func() { done <- err }()
-		defer recovered(&err)
-		err = withoutArguments(s.client.Del(own, key, holdsKey(s.prefix, key)).Err())
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
+	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	del := redis.NewCmd(bounded, "del", key, holdsKey(s.prefix, key))
+	switch {
+	case s.run(bounded, []redis.Cmder{del}):
+		return withoutArguments(del.Err())
+	case ctx.Err() != nil:
 		return outage.CallerDone{Cause: ctx.Err()}
-	case <-time.After(s.timeout):
-		return timeoutError(s.timeout)
 	}
+	return timeoutError(s.timeout)
 }
 
 // stats returns counts of what was sent, and the worst state of a breaker.

@@ -6,13 +6,10 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"net"
-	"reflect"
 	"runtime"
 	"runtime/metrics"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,9 +30,7 @@ type server struct {
 	calls    callPool
 	traffic  traffic
 	logger   func() *slog.Logger
-	address  string                 // of the client's servers, for messages
-	master   atomic.Pointer[string] // the same, if the client asks Sentinel: see findMaster
-	finding  sync.Mutex             // held by findMaster
+	address  string // of the client's servers, for messages
 
 	endsWithContext bool                   // the client's commands do; by default they end with its ReadTimeout
 	shared          atomic.Pointer[shared] // the latest: see contextFor
@@ -66,7 +61,7 @@ func settingsOfClient(client redis.UniversalClient) clientSettings {
 		o := c.Options()
 		address := schemeOf(o.TLSConfig) + o.Addr
 		switch {
-		case asksSentinel(c):
+		case o.Addr == "FailoverClient": // as go-redis calls whichever it is
 			address = "the master that Sentinel names"
 		case o.Network == "unix":
 			address = "unix://" + o.Addr
@@ -89,50 +84,11 @@ func schemeOf(config *tls.Config) string {
 	return "redis://"
 }
 
-// asksSentinel reports whether a client finds its server by asking Sentinel:
-// that is what go-redis then has for its address.
-func asksSentinel(client *redis.Client) bool { return client.Options().Addr == "FailoverClient" }
-
-// findMaster learns for messages which server is the master, if the client asks
-// Sentinel. If another goroutine does, or ctx ends, the last one stays known.
-func (s *server) findMaster(ctx context.Context) {
-	client, ok := s.client.(*redis.Client)
-	if !ok || !asksSentinel(client) || !s.finding.TryLock() {
-		return
-	}
-	defer s.finding.Unlock()
-	var err error
-	defer recovered(&err) // of a Dialer of the app
-	if master := masterOf(ctx, client); master != "" {
-		s.master.Store(&master)
-	}
-}
-
-// masterOf returns the address of the master that Sentinel names now, or "" if
-// it does not say. It opens a connection as client does, and closes it:
-// go-redis shows the address nowhere else. A master that can't be reached has
-// its address in the error.
-func masterOf(ctx context.Context, client *redis.Client) string {
-	o := client.Options()
-	conn, err := o.Dialer(ctx, o.Network, o.Addr)
-	if err == nil {
-		defer conn.Close()
-		return schemeOf(o.TLSConfig) + conn.RemoteAddr().String()
-	}
-	if op, ok := err.(*net.OpError); ok && op.Addr != nil { //nolint:errorlint // wrapped, it is of a connection to Sentinel
-		return schemeOf(o.TLSConfig) + op.Addr.String()
-	}
-	return ""
-}
-
 // addressOf returns the address of the server of the client only, or of all
 // servers of the store's client if only is nil.
 func (s *server) addressOf(only *redis.Client) string {
 	if only != nil {
 		return settingsOfClient(only).address
-	}
-	if master := s.master.Load(); master != nil {
-		return *master
 	}
 	return s.address
 }
@@ -153,25 +109,25 @@ func (s *server) script(plain bool) *script.Script {
 
 // each calls do with a client of each server that has keys: each master of a
 // Cluster, concurrently, or each shard of a Ring that is up. If the client has
-// one server, it calls do with the client, and several is false. It returns one
-// of the errors. A panic in a hook of the client is an error.
-func (s *server) each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient, several bool) error) (err error) {
+// one server, it calls do with the client. It returns one of the errors. A panic
+// in a hook of the client is an error.
+func (s *server) each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient) error) (err error) {
 	defer recovered(&err)
-	oneOfSeveral := func(ctx context.Context, one *redis.Client) (err error) {
+	ofSeveral := func(ctx context.Context, one *redis.Client) (err error) {
 		defer recovered(&err) // each's own does not work in a goroutine of go-redis
-		return do(ctx, one, true)
+		return do(ctx, one)
 	}
 	switch c := s.client.(type) {
 	case interface {
 		ForEachMaster(ctx context.Context, fn func(ctx context.Context, client *redis.Client) error) error
 	}:
-		return c.ForEachMaster(ctx, oneOfSeveral)
+		return c.ForEachMaster(ctx, ofSeveral)
 	case interface {
 		ForEachShard(ctx context.Context, fn func(ctx context.Context, client *redis.Client) error) error
 	}:
-		return c.ForEachShard(ctx, oneOfSeveral)
+		return c.ForEachShard(ctx, ofSeveral)
 	}
-	return do(ctx, s.client, false)
+	return do(ctx, s.client)
 }
 
 // within calls do with a context that ends after connectTimeout. A panic of the
@@ -288,13 +244,16 @@ const silence = 8
 // connection, and another one, which gets a new connection. The client closes
 // the connections that do not answer.
 func (s *server) ping(ctx context.Context, one redis.UniversalClient) (err error) {
-	idle, forPipelines := idleOf(one)
-	pipelines := forPipelines > 0 || forPipelines == 0 && s.sharded.Load()
+	idle := int(one.PoolStats().IdleConns)
 	errs := make(chan error, idle+2)
 	waiting := 0
 	send := func(ctx context.Context, by redis.UniversalClient) {
 		waiting++
-		go func() { errs <- ping(ctx, by, pipelines) }()
+		go func() {
+			cmd := redis.NewCmd(ctx, "ping")
+			process(ctx, by, sentOnce{cmd})
+			errs <- cmd.Err()
+		}()
 	}
 	send(ctx, one)
 	timer := time.NewTimer(s.timeout / silence)
@@ -325,33 +284,6 @@ func (s *server) ping(ctx context.Context, one redis.UniversalClient) (err error
 	return err
 }
 
-// ping sends PING, and again in a pipeline if pipelines have connections of
-// their own.
-func ping(ctx context.Context, client redis.UniversalClient, pipelines bool) (err error) {
-	defer recovered(&err)
-	if err := client.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")}); err != nil || !pipelines {
-		return err
-	}
-	_, err = client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		return p.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
-	})
-	return err
-}
-
-// idleOf returns how many idle connections a client has, and how many of them
-// are for pipelines alone; -1: it has none of these, as versions of go-redis
-// without the field PipelineStats.
-func idleOf(client redis.UniversalClient) (idle, forPipelines int) {
-	stats := client.PoolStats()
-	idle = int(stats.IdleConns)
-	field := reflect.Indirect(reflect.ValueOf(stats)).FieldByName("PipelineStats")
-	if !field.IsValid() || field.IsNil() {
-		return idle, -1
-	}
-	forPipelines = int(field.Elem().FieldByName("IdleConns").Uint())
-	return max(idle, forPipelines), forPipelines
-}
-
 // reach waits until there is a connection to the server of the client only. With
 // nil for only, it waits for all servers of the store's client until half of the
 // store's timeout, and after that for any one: a server that hangs or refuses
@@ -361,43 +293,37 @@ func (s *server) reach(only *redis.Client) error {
 	first, all := make(chan struct{}, 1), make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()
-		var asking sync.WaitGroup
-		asking.Go(func() { s.findMaster(ctx) })
-		var err error
 		if only != nil {
-			err = s.ping(ctx, only)
-		} else {
-			err = s.each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
-				err := s.ping(ctx, one)
-				if !lost(err) {
-					select {
-					case first <- struct{}{}:
-					default: // another server was ready first
-					}
+			all <- s.ping(ctx, only)
+			return
+		}
+		all <- s.each(ctx, func(ctx context.Context, one redis.UniversalClient) error {
+			err := s.ping(ctx, one)
+			if !lost(err) {
+				select {
+				case first <- struct{}{}:
+				default: // another server was ready first
 				}
-				return err
-			})
-		}
-		switch {
-		case len(first) > 0: // at least one is there
-			err = nil
-		case lost(err):
-			asking.Wait() // the message names the address
-		}
-		all <- err
+			}
+			return err
+		})
 	}()
-	select {
-	case err := <-all:
-		return err
-	case <-time.After(s.timeout / 2):
-	}
-	select {
-	case err := <-all:
-		return err
-	case <-first:
-		return nil
-	case <-time.After(s.connectTimeout() - s.timeout/2):
-		return errNoConnection
+	var enough <-chan struct{}
+	half := time.After(s.timeout / 2)
+	for {
+		select {
+		case err := <-all:
+			if len(first) > 0 { // at least one is there
+				return nil
+			}
+			return err
+		case <-half:
+			enough = first
+		case <-enough:
+			return nil
+		case <-ctx.Done():
+			return errNoConnection
+		}
 	}
 }
 

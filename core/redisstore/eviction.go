@@ -19,7 +19,7 @@ func (w *evictionWatch) look(s *server) {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), s.connectTimeout())
 			defer cancel()
-			_ = s.each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
+			_ = s.each(ctx, func(ctx context.Context, one redis.UniversalClient) error {
 				memory, err := one.Info(ctx, "memory").Result()
 				if err != nil {
 					return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -38,11 +37,10 @@ const (
 type node struct {
 	*server
 
-	nodes     *nodes        // of the same store
-	only      *redis.Client // of this server alone; nil: the store's client chooses the server
-	breaker   *outage.Breaker
-	most      int                   // batches in flight: see maxInFlight
-	dialError atomic.Pointer[error] // why a connection could not be made; nil once one is made
+	nodes   *nodes        // of the same store
+	only    *redis.Client // of this server alone; nil: the store's client chooses the server
+	breaker *outage.Breaker
+	most    int // batches in flight: see maxInFlight
 
 	mu       sync.Mutex // guards all below; never held across I/O
 	queue    []*call    // in the order of their arrival
@@ -51,6 +49,7 @@ type node struct {
 	ready    int        // so many batches can be in flight without waiting for a connection
 	silent   time.Time  // since then batches got no answer, so other connections may be dead too; zero: they get one
 	waking   bool       // a goroutine that connects, or a timer, will send what is queued
+	why      error      // a connection could not be made; nil once one is
 }
 
 // maxInFlight is how many batches a client may have in flight to each server:
@@ -111,12 +110,10 @@ func (n *node) inline(ctx context.Context, c *call) bool {
 
 // sendAlone sends c as a batch of its own.
 func (n *node) sendAlone(c *call) {
-	defer func() { // deferred, because a hook of the client may end the goroutine
-		if next := n.ended(); next != nil {
-			go n.work(next)
-		}
-	}()
 	n.send(c.single())
+	if next := n.ended(); next != nil {
+		go n.work(next)
+	}
 }
 
 // await returns the outcome of c, or the error of ctx if that ends first.
@@ -316,9 +313,10 @@ func (n *node) connect(more int) {
 			if n.inFlight == 0 || !n.silent.IsZero() && n.silent.Before(before) {
 				last = n.expire(before, n.timeout)
 			}
+			err := n.noConnection(n.timeout)
 			n.mu.Unlock()
 			if !last.IsZero() {
-				n.breaker.Fail(last, n.noConnection(n.timeout))
+				n.breaker.Fail(last, err)
 			}
 		case err := <-results:
 			if lost(err) {
@@ -343,16 +341,14 @@ func (n *node) connect(more int) {
 // is.
 func (n *node) reach() error {
 	err := n.server.reach(n.only)
-	if lost(err) {
-		why := err
-		n.dialError.Store(&why)
-		return &unconnected{address: n.addressOf(n.only), cause: err}
-	}
-	n.dialError.Store(nil)
-	n.nodes.reached(n)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.silent = time.Time{}
+	if lost(err) {
+		n.why = err
+		return &unconnected{address: n.addressOf(n.only), cause: err}
+	}
+	n.nodes.reached(n)
+	n.why, n.silent = nil, time.Time{}
 	return err
 }
 
@@ -362,7 +358,10 @@ func (n *node) reach() error {
 func (n *node) trial(c *call, report func(error)) {
 	timer := time.AfterFunc(n.timeout, func() {
 		if c.state.CompareAndSwap(waiting, abandoned) {
-			n.refuse(c, n.noConnection(n.timeout))
+			n.mu.Lock()
+			err := n.noConnection(n.timeout)
+			n.mu.Unlock()
+			n.refuse(c, err)
 		}
 	})
 	err := n.reach()
@@ -437,7 +436,7 @@ func (n *node) exchange(calls []*call, report func(error)) {
 // server has decided none.
 func (n *node) outcomes(calls []*call) ([]outcome, error) {
 	began := time.Now()
-	outcomes, err := n.server.send(n.contextFor(began), calls)
+	outcomes, err := n.server.send(calls)
 	if outcomes == nil {
 		outcomes = make([]outcome, len(calls))
 		for i := range outcomes {
@@ -499,7 +498,7 @@ func (n *node) note(err error) {
 	}
 	n.silent = time.Time{}
 	n.ready = max(n.ready, 1)
-	n.dialError.Store(nil)
+	n.why = nil
 }
 
 // keep keeps, of a call that failed with err or was not sent, what should be
@@ -524,18 +523,17 @@ func (n *node) refuse(c *call, err error) {
 }
 
 // noConnection returns the error of a call that waited so long for a connection.
+// n.mu is held.
 func (n *node) noConnection(after time.Duration) error {
-	e := &unconnected{address: n.addressOf(n.only), after: after}
-	if last := n.dialError.Load(); last != nil {
-		e.cause = *last
-	}
-	return e
+	return &unconnected{address: n.addressOf(n.only), after: after, cause: n.why}
 }
 
 // timedOut returns the error of a call that was sent and got no answer in time.
 // It names a connection that could not be made, if that may be why.
 func (n *node) timedOut() error {
-	if n.dialError.Load() != nil {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.why != nil {
 		return n.noConnection(n.timeout)
 	}
 	return timeoutError(n.timeout)

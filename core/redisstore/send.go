@@ -38,7 +38,7 @@ func (t *traffic) count(n int) {
 //
 // A call whose hash slot a server refuses is sent again only if it is alone:
 // others must not wait for it.
-func (s *server) send(ctx context.Context, calls []*call) (outcomes []outcome, err error) {
+func (s *server) send(calls []*call) (outcomes []outcome, err error) {
 	defer recovered(&err)
 	s.traffic.count(len(calls))
 	now, err := s.instant()
@@ -46,12 +46,12 @@ func (s *server) send(ctx context.Context, calls []*call) (outcomes []outcome, e
 		return nil, err
 	}
 	sharded := s.sharded.Load()
-	outcomes, err = s.sendCommands(ctx, calls, now)
+	outcomes, err = s.sendCommands(calls, now)
 	if err != nil && !sharded && (len(calls) > 1 || len(calls[0].others) > 0) && crossSlot(err) {
 		// A client for one server is connected to a node of a Cluster, or to a
 		// Cluster's proxy.
 		s.sharded.Store(true)
-		return s.sendCommands(ctx, calls, now)
+		return s.sendCommands(calls, now)
 	}
 	return outcomes, err
 }
@@ -75,13 +75,18 @@ func (s *server) instant() (string, error) {
 const maxAttempts = 5
 
 // sendCommands sends calls, and those again that were not executed.
-func (s *server) sendCommands(ctx context.Context, calls []*call, now string) ([]outcome, error) {
+func (s *server) sendCommands(calls []*call, now string) ([]outcome, error) {
 	sharded := s.sharded.Load()
 	b := newBatch(calls, sharded)
 	alone := len(b.commands) == 1
 	list := b.commands
+	var ctx context.Context
 	for try := 1; len(list) > 0; try++ {
-		s.exec(ctx, list, now, try > 1)
+		s.prepare(list, now, try > 1)
+		if ctx == nil { // not earlier: the server can't help how long this process prepares
+			ctx = s.contextFor(time.Now())
+		}
+		s.exec(ctx, list)
 		var again []*command
 		pause := false
 		for _, cmd := range list {
@@ -153,41 +158,52 @@ func (b *batch) failure() (failure error) {
 // for each call would allocate.
 var eval, evalsha any = "eval", "evalsha"
 
-// exec sends commands, in a pipeline if there are several. A server that lacks a
-// script gets its text if load is set, and caches it.
-func (s *server) exec(ctx context.Context, list []*command, now string, load bool) {
+// prepare makes the commands to send. A server that lacks a script gets its text
+// if load is set, and caches it.
+func (s *server) prepare(list []*command, now string, load bool) {
 	for _, c := range list {
 		lua := s.script(c.plain)
 		args := c.args(s.prefix, now)
 		if args[0], args[1] = evalsha, lua.SHA; load {
 			args[0], args[1] = eval, lua.Text
 		}
-		c.sent = sentOnce{redis.NewCmd(ctx, args...)}
+		c.sent = sentOnce{redis.NewCmd(context.Background(), args...)}
 		c.sent.SetFirstKeyPos(3)
 	}
+}
+
+// exec sends commands until ctx ends, in a pipeline if there are several.
+func (s *server) exec(ctx context.Context, list []*command) {
 	if s.endsWithContext && !s.late.Load() && len(list) == 1 && list[0].single() {
 		process(ctx, s.client, list[0].sent)
 		return
 	}
-	// Another goroutine waits for the client, because nothing else bounds that
-	// wait and lets it be longer while this process is late. (A clone by
-	// WithTimeout ends by itself, but loses the hooks.)
-	sent := make([]sentOnce, len(list))
+	sent := make([]redis.Cmder, len(list))
 	for i, c := range list {
 		sent[i] = c.sent
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		process(longer(ctx), s.client, sent...)
-	}()
-	if s.await(ctx, done) {
+	if s.run(ctx, sent) {
 		return
 	}
-	for _, c := range list { // what was sent is that goroutine's now
+	for _, c := range list { // what was sent is another goroutine's now
 		c.sent = sentOnce{redis.NewCmd(ctx)}
 		c.sent.SetErr(context.DeadlineExceeded)
 	}
+}
+
+// run sends commands until ctx ends, and longer while this process is late. It
+// reports whether they have ended; if not, they must not be used.
+//
+// Another goroutine waits for the client: nothing else bounds that wait if the
+// client's commands don't end with their contexts, or lets it be longer. (A
+// clone by WithTimeout ends by itself, but loses the app's hooks.)
+func (s *server) run(ctx context.Context, list []redis.Cmder) bool {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		process(longer(ctx), s.client, list...)
+	}()
+	return s.await(ctx, done)
 }
 
 // await waits for done until ctx ends, and longer while this process is late:
@@ -235,12 +251,12 @@ func pollNetwork() time.Duration {
 
 // process sends commands by client, in a pipeline if there are several. Each has
 // its own error then, also if a hook of the client has panicked.
-func process(ctx context.Context, client redis.UniversalClient, list ...sentOnce) {
+func process(ctx context.Context, client redis.UniversalClient, list ...redis.Cmder) {
 	var err error
 	defer func() {
-		for _, sent := range list {
-			if err != nil && sent.Err() == nil {
-				sent.SetErr(err)
+		for _, cmd := range list {
+			if err != nil && cmd.Err() == nil {
+				cmd.SetErr(err)
 			}
 		}
 	}()
@@ -250,8 +266,8 @@ func process(ctx context.Context, client redis.UniversalClient, list ...sentOnce
 		return
 	}
 	pipe := client.Pipeline()
-	for _, sent := range list {
-		_ = pipe.Process(ctx, sent) // only queues it
+	for _, cmd := range list {
+		_ = pipe.Process(ctx, cmd) // only queues it
 	}
 	_, _ = pipe.Exec(ctx)
 }

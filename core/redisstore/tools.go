@@ -162,7 +162,7 @@ func (s *Store) list(ctx context.Context, begins string, perSecond int, progress
 // inOrder returns a client of each server, in the order of their addresses.
 func (s *server) inOrder(ctx context.Context) (list []redis.UniversalClient, err error) {
 	var mu sync.Mutex
-	err = s.each(ctx, func(_ context.Context, one redis.UniversalClient, _ bool) error {
+	err = s.each(ctx, func(_ context.Context, one redis.UniversalClient) error {
 		mu.Lock()
 		defer mu.Unlock()
 		list = append(list, one)
