@@ -19,8 +19,6 @@ type batches struct {
 	config  store.Config
 	nodes   nodes
 	outages outage.Totals
-
-	eviction evictionWatch // warns once if a server may drop keys when its memory is full
 }
 
 // attach makes the nodes of client's servers. inOrder allows one batch in
@@ -58,7 +56,6 @@ func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error)
 	if err != nil {
 		return store.Answer{}, &failure{inPolicy(r.Policy()), err}
 	}
-	s.eviction.look(s.server)
 	return o.answer, nil
 }
 
@@ -79,7 +76,6 @@ func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]s
 	if err != nil {
 		return nil, &failure{"", err}
 	}
-	s.eviction.look(s.server)
 	return o.joint, nil
 }
 
