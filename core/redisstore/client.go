@@ -4,47 +4,17 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"log/slog"
 	"maps"
 	"runtime"
 	"runtime/metrics"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
 )
-
-// server is what a store knows of its client: one server, or several that share
-// the keys.
-type server struct {
-	client   redis.UniversalClient
-	prefix   string           // of its keys: what keyPrefix returned
-	sharded  atomic.Bool      // keys may be on different servers, so a script call has one key
-	noStruct atomic.Bool      // a server's Lua lacks the struct library: see script
-	clock    func() time.Time // nil: the server's clock counts
-	timeout  time.Duration    // see WithTimeout
-	calls    callPool
-	traffic  traffic
-	logger   func() *slog.Logger
-	address  string // of the client's servers, for messages
-
-	endsWithContext bool                   // the client's commands do; by default they end with its ReadTimeout
-	shared          atomic.Pointer[shared] // the latest: see contextFor
-	late            atomic.Bool            // goroutines of this process run late
-}
-
-// setClient sets the client and what follows from it.
-func (s *server) setClient(client redis.UniversalClient) {
-	s.client = client
-	set := settingsOfClient(client)
-	s.endsWithContext, s.address = set.endsWithContext, set.address
-	_, one := client.(*redis.Client)
-	s.sharded.Store(!one)
-}
 
 // clientSettings are what the options of a client say. The zero value is that
 // of a client whose options are not known.
@@ -84,18 +54,9 @@ func schemeOf(config *tls.Config) string {
 	return "redis://"
 }
 
-// addressOf returns the address of the server of the client only, or of all
-// servers of the store's client if only is nil.
-func (s *server) addressOf(only *redis.Client) string {
-	if only != nil {
-		return settingsOfClient(only).address
-	}
-	return s.address
-}
-
 // script returns the plain or the full script for these servers. If one lacks
 // the struct library, it is a script that brings its own.
-func (s *server) script(plain bool) *script.Script {
+func (s *batches) script(plain bool) *script.Script {
 	switch {
 	case plain && s.noStruct.Load():
 		return script.PlainWithoutStruct
@@ -111,7 +72,7 @@ func (s *server) script(plain bool) *script.Script {
 // Cluster, concurrently, or each shard of a Ring that is up. If the client has
 // one server, it calls do with the client. It returns one of the errors. A panic
 // in a hook of the client is an error.
-func (s *server) each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient) error) (err error) {
+func (s *batches) each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient) error) (err error) {
 	defer recovered(&err)
 	ofSeveral := func(ctx context.Context, one *redis.Client) (err error) {
 		defer recovered(&err) // each's own does not work in a goroutine of go-redis
@@ -132,7 +93,7 @@ func (s *server) each(ctx context.Context, do func(ctx context.Context, one redi
 
 // within calls do with a context that ends after connectTimeout. A panic of the
 // client is an error.
-func (s *server) within(ctx context.Context, do func(ctx context.Context) error) (err error) {
+func (s *batches) within(ctx context.Context, do func(ctx context.Context) error) (err error) {
 	defer recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, s.connectTimeout())
 	defer cancel()
@@ -150,7 +111,7 @@ const minConnectTimeout = time.Second
 
 // connectTimeout returns how long opening a connection may take: a second, or
 // ten times the store's timeout if that is longer.
-func (s *server) connectTimeout() time.Duration { return connectTimeoutOf(s.timeout) }
+func (s *batches) connectTimeout() time.Duration { return connectTimeoutOf(s.timeout) }
 
 func connectTimeoutOf(timeout time.Duration) time.Duration {
 	return max(minConnectTimeout, longestWait*timeout)
@@ -160,17 +121,7 @@ func connectTimeoutOf(timeout time.Duration) time.Duration {
 // would cost five allocations.
 type shared struct {
 	context.Context
-	longer context.Context // ends with the longest wait
-	until  time.Time
-}
-
-// longer returns a context of the client for commands that another goroutine
-// bounds by ctx.
-func longer(ctx context.Context) context.Context {
-	if s, ok := ctx.(*shared); ok {
-		return s.longer
-	}
-	return ctx
+	until time.Time
 }
 
 // contextSlack: a shared context ends up to a 64th of the store's timeout later
@@ -180,18 +131,15 @@ const contextSlack = 64
 // contextFor returns a context for a command that is sent now: it ends after
 // the store's timeout. Example: with a timeout of 100 ms, all commands sent from
 // 0 to 1.5 ms share a context that ends at 101.5 ms. It also has s.late measured.
-func (s *server) contextFor(now time.Time) context.Context {
+func (s *batches) contextFor(now time.Time) context.Context {
 	latest := s.shared.Load()
 	if latest != nil && now.Before(latest.until) {
 		return latest
 	}
 	until := now.Add(s.timeout / contextSlack)
-	ending := func(after time.Duration) context.Context {
-		ctx, cancel := context.WithDeadline(context.Background(), until.Add(after))
-		context.AfterFunc(ctx, cancel)
-		return ctx
-	}
-	latest = &shared{ending(s.timeout), ending(longestWait * s.timeout), until}
+	ctx, cancel := context.WithDeadline(context.Background(), until.Add(s.timeout))
+	context.AfterFunc(ctx, cancel)
+	latest = &shared{ctx, until}
 	s.shared.Store(latest)
 	s.late.Store(isLate(now))
 	time.AfterFunc(s.timeout/contextSlack, func() { s.late.Store(isLate(until)) })
@@ -227,7 +175,7 @@ func (sentOnce) NoRetry() bool { return true }
 // rediscover has the client of a Cluster ask, in the background, which server
 // has which hash slot, if err is not a server's reply: a server that is down
 // redirects nothing.
-func (s *server) rediscover(ctx context.Context, err error) {
+func (s *batches) rediscover(ctx context.Context, err error) {
 	cluster, ok := s.client.(interface{ ReloadState(ctx context.Context) })
 	if ok && !fromServer(err) {
 		cluster.ReloadState(ctx)
@@ -243,7 +191,7 @@ const silence = 8
 // has moved. So if a PING has no answer soon, ping sends one for each idle
 // connection, and another one, which gets a new connection. The client closes
 // the connections that do not answer.
-func (s *server) ping(ctx context.Context, one redis.UniversalClient) (err error) {
+func (s *batches) ping(ctx context.Context, one redis.UniversalClient) (err error) {
 	idle := int(one.PoolStats().IdleConns)
 	errs := make(chan error, idle+2)
 	waiting := 0
@@ -288,7 +236,7 @@ func (s *server) ping(ctx context.Context, one redis.UniversalClient) (err error
 // nil for only, it waits for all servers of the store's client until half of the
 // store's timeout, and after that for any one: a server that hangs or refuses
 // connections must not delay the calls for others, nor fail them.
-func (s *server) reach(only *redis.Client) error {
+func (s *batches) reach(only *redis.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.connectTimeout())
 	first, all := make(chan struct{}, 1), make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends

@@ -46,7 +46,7 @@ func (s *Store) Ping(ctx context.Context) error {
 		select {
 		case err = <-done:
 		case <-time.After(s.batches.timeout / contextSlack): // the client's error, if it comes, says more
-			err = diagnosed(s.batches.addressOf(nil), bounded.Err())
+			err = diagnosed(s.batches.address, bounded.Err())
 		}
 	}
 	if err == nil {
@@ -66,7 +66,7 @@ func (s *Store) ping(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return diagnosed(s.batches.addressOf(nil), s.probe(ctx))
+	return diagnosed(s.batches.address, s.probe(ctx))
 }
 
 // probe has both scripts decide on a bucket that nobody else uses, and deletes

@@ -35,10 +35,10 @@ const (
 // others wait in the queue and form the next batch, which is sent when one in
 // flight ends. So batches grow with the load, and no goroutine waits for work.
 type node struct {
-	*server
+	*batches
 
-	nodes   *nodes        // of the same store
 	only    *redis.Client // of this server alone; nil: the store's client chooses the server
+	address string        // for messages
 	breaker *outage.Breaker
 	most    int // batches in flight: see maxInFlight
 
@@ -99,7 +99,7 @@ func (n *node) decide(ctx context.Context, key string, r *store.Request, others 
 // inline reports whether c's caller may send it itself, which saves a switch of
 // goroutines. Then it may return up to the timeout after its context is
 // canceled, but never after its deadline. While this process is late, another
-// goroutine waits longer: see server.await.
+// goroutine waits longer: see batches.await.
 func (n *node) inline(ctx context.Context, c *call) bool {
 	if !n.endsWithContext && ctx.Done() != nil || n.late.Load() {
 		return false
@@ -189,17 +189,13 @@ func (n *node) connected() bool {
 }
 
 // hasIdle reports whether the client has an idle connection to n's server, and
-// not only one that a batch in flight is about to take. If it has several
-// servers and n is for any of them, it can't tell.
+// not only one that a batch in flight is about to take. If n is for any of
+// several servers, it can't tell.
 func (n *node) hasIdle() bool {
-	if n.only == nil && n.sharded.Load() {
+	if n.only == nil {
 		return false
 	}
-	one := n.client
-	if n.only != nil {
-		one = n.only
-	}
-	stats := one.PoolStats()
+	stats := n.only.PoolStats()
 	return stats.IdleConns > 0 && int(stats.TotalConns) > n.inFlight
 }
 
@@ -340,12 +336,12 @@ func (n *node) connect(more int) {
 // reach waits until there is a connection to n's server, and notes whether there
 // is.
 func (n *node) reach() error {
-	err := n.server.reach(n.only)
+	err := n.batches.reach(n.only)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if lost(err) {
 		n.why = err
-		return &unconnected{address: n.addressOf(n.only), cause: err}
+		return &unconnected{address: n.address, cause: err}
 	}
 	n.nodes.reached(n)
 	n.why, n.silent = nil, time.Time{}
@@ -436,7 +432,7 @@ func (n *node) exchange(calls []*call, report func(error)) {
 // server has decided none.
 func (n *node) outcomes(calls []*call) ([]outcome, error) {
 	began := time.Now()
-	outcomes, err := n.server.send(calls)
+	outcomes, err := n.batches.send(calls)
 	if outcomes == nil {
 		outcomes = make([]outcome, len(calls))
 		for i := range outcomes {
@@ -525,7 +521,7 @@ func (n *node) refuse(c *call, err error) {
 // noConnection returns the error of a call that waited so long for a connection.
 // n.mu is held.
 func (n *node) noConnection(after time.Duration) error {
-	return &unconnected{address: n.addressOf(n.only), after: after, cause: n.why}
+	return &unconnected{address: n.address, after: after, cause: n.why}
 }
 
 // timedOut returns the error of a call that was sent and got no answer in time.

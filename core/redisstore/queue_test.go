@@ -271,7 +271,7 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 	client.AddHook(brokenShards{})
 	s := New(client)
 	p := setOf(core.PerDay(10))
-	outcomes, err := s.batches.server.send([]*call{
+	outcomes, err := s.batches.send([]*call{
 		callOf("a", store.NewRequest("api", "a", bucket.Request{Set: p, Action: bucket.Charge, N: -1})),
 		callOf("b", store.NewRequest("api", "b", bucket.Request{Set: p, Action: bucket.Charge, N: -1})),
 	})

@@ -38,7 +38,7 @@ func (t *traffic) count(n int) {
 //
 // A call whose hash slot a server refuses is sent again only if it is alone:
 // others must not wait for it.
-func (s *server) send(calls []*call) (outcomes []outcome, err error) {
+func (s *batches) send(calls []*call) (outcomes []outcome, err error) {
 	defer recovered(&err)
 	s.traffic.count(len(calls))
 	now, err := s.instant()
@@ -58,11 +58,11 @@ func (s *server) send(calls []*call) (outcomes []outcome, err error) {
 
 // instant returns the injected clock's instant as an argument of the script, or
 // "" for the server's clock.
-func (s *server) instant() (string, error) {
-	if s.clock == nil {
+func (s *batches) instant() (string, error) {
+	if s.config.Clock == nil {
 		return "", nil
 	}
-	micros, err := store.Instant(s.clock())
+	micros, err := store.Instant(s.config.Clock())
 	if err != nil {
 		return "", err
 	}
@@ -75,7 +75,7 @@ func (s *server) instant() (string, error) {
 const maxAttempts = 5
 
 // sendCommands sends calls, and those again that were not executed.
-func (s *server) sendCommands(calls []*call, now string) ([]outcome, error) {
+func (s *batches) sendCommands(calls []*call, now string) ([]outcome, error) {
 	sharded := s.sharded.Load()
 	b := newBatch(calls, sharded)
 	alone := len(b.commands) == 1
@@ -160,7 +160,7 @@ var eval, evalsha any = "eval", "evalsha"
 
 // prepare makes the commands to send. A server that lacks a script gets its text
 // if load is set, and caches it.
-func (s *server) prepare(list []*command, now string, load bool) {
+func (s *batches) prepare(list []*command, now string, load bool) {
 	for _, c := range list {
 		lua := s.script(c.plain)
 		args := c.args(s.prefix, now)
@@ -173,7 +173,7 @@ func (s *server) prepare(list []*command, now string, load bool) {
 }
 
 // exec sends commands until ctx ends, in a pipeline if there are several.
-func (s *server) exec(ctx context.Context, list []*command) {
+func (s *batches) exec(ctx context.Context, list []*command) {
 	if s.endsWithContext && !s.late.Load() && len(list) == 1 && list[0].single() {
 		process(ctx, s.client, list[0].sent)
 		return
@@ -197,11 +197,13 @@ func (s *server) exec(ctx context.Context, list []*command) {
 // Another goroutine waits for the client: nothing else bounds that wait if the
 // client's commands don't end with their contexts, or lets it be longer. (A
 // clone by WithTimeout ends by itself, but loses the app's hooks.)
-func (s *server) run(ctx context.Context, list []redis.Cmder) bool {
+func (s *batches) run(ctx context.Context, list []redis.Cmder) bool {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		process(longer(ctx), s.client, list...)
+		longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestWait*s.timeout)
+		defer cancel()
+		process(longer, s.client, list...)
 	}()
 	return s.await(ctx, done)
 }
@@ -209,7 +211,7 @@ func (s *server) run(ctx context.Context, list []redis.Cmder) bool {
 // await waits for done until ctx ends, and longer while this process is late:
 // then the answer may be here, and only its reader late. It reports whether the
 // answer came.
-func (s *server) await(ctx context.Context, done <-chan struct{}) bool {
+func (s *batches) await(ctx context.Context, done <-chan struct{}) bool {
 	select {
 	case <-done:
 		return true

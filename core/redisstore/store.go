@@ -120,8 +120,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	s := &Store{}
 	b := &s.batches
 	set := settingsOf(options, &b.config)
-	b.server = &server{clock: b.config.Clock, timeout: set.timeout, logger: b.config.Log}
-	b.prefix = keyPrefix(set.prefix)
+	b.prefix, b.timeout = keyPrefix(set.prefix), set.timeout
 	s.top = b
 	if c := reflect.ValueOf(client); !c.IsValid() || c.Kind() == reflect.Pointer && c.IsNil() {
 		b.config.ArgumentError("redisstore.New client", nil, "must be a go-redis client")
@@ -139,8 +138,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 		s.leases = lease.New(s.top, set.lease)
 		s.top = s.leases
 	}
-	b.setClient(client)
-	b.attach(client, set, b.config.Clock != nil)
+	b.open(client, set)
 	return s
 }
 
