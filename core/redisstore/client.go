@@ -118,10 +118,11 @@ func connectTimeoutOf(timeout time.Duration) time.Duration {
 }
 
 // shared is a context for all commands that are sent before until: one for each
-// would cost five allocations.
+// would cost five allocations and a timer.
 type shared struct {
 	context.Context
-	until time.Time
+	longer context.Context // ends with the longest wait: see run
+	until  time.Time
 }
 
 // contextSlack: a shared context ends up to a 64th of the store's timeout later
@@ -137,9 +138,12 @@ func (s *batches) contextFor(now time.Time) context.Context {
 		return latest
 	}
 	until := now.Add(s.timeout / contextSlack)
-	ctx, cancel := context.WithDeadline(context.Background(), until.Add(s.timeout))
-	context.AfterFunc(ctx, cancel)
-	latest = &shared{ctx, until}
+	ending := func(after time.Duration) context.Context {
+		ctx, cancel := context.WithDeadline(context.Background(), until.Add(after))
+		context.AfterFunc(ctx, cancel)
+		return ctx
+	}
+	latest = &shared{ending(s.timeout), ending(longestWait * s.timeout), until}
 	s.shared.Store(latest)
 	s.late.Store(isLate(now))
 	time.AfterFunc(s.timeout/contextSlack, func() { s.late.Store(isLate(until)) })

@@ -199,10 +199,12 @@ func (s *batches) exec(ctx context.Context, list []*command) {
 // clone by WithTimeout ends by itself, but loses the app's hooks.)
 func (s *batches) run(ctx context.Context, list []redis.Cmder) bool {
 	done := make(chan struct{})
+	longer := ctx
+	if s, ok := ctx.(*shared); ok {
+		longer = s.longer
+	}
 	go func() {
 		defer close(done)
-		longer, cancel := context.WithTimeout(context.WithoutCancel(ctx), longestWait*s.timeout)
-		defer cancel()
 		process(longer, s.client, list...)
 	}()
 	return s.await(ctx, done)
@@ -226,7 +228,7 @@ func (s *batches) await(ctx context.Context, done <-chan struct{}) bool {
 			return true
 		case <-time.After(late + usualLateness):
 		}
-		if time.Since(began) > 3*usualLateness {
+		if time.Since(began) > 2*usualLateness {
 			onTime = -1
 		}
 	}
