@@ -264,17 +264,17 @@ func TestCallsThatFailTogetherCountAsOneFailure(t *testing.T) {
 	})
 }
 
-// brokenShards answers the first command of a pipeline with an error of its
-// server. It loses the replies to the rest.
+// brokenShards answers the command for key "a" with an error of its server. It
+// loses the replies to the rest.
 type brokenShards struct{ redistest.Hook }
 
 var errLost = errors.New("read: i/o timeout")
 
 func (brokenShards) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(_ context.Context, cmds []redis.Cmder) error {
-		for i, cmd := range cmds {
+		for _, cmd := range cmds {
 			cmd.SetErr(errLost)
-			if i == 0 {
+			if cmd.Args()[3] == "a" {
 				cmd.SetErr(serverError("OOM command not allowed"))
 			}
 		}

@@ -131,9 +131,9 @@ func (b *batch) fail(cmd *command, err error, sharded bool) {
 	case sharded && crossSlot(err):
 		err = store.ErrApart
 	}
-	for k := range cmd.keys {
-		for i := range b.indexes(&cmd.keys[k]) {
-			b.outcomes[i] = outcome{err: err}
+	for _, k := range cmd.keys {
+		for _, c := range k.calls {
+			b.outcomes[c.index] = outcome{err: err}
 		}
 	}
 }
