@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -73,7 +72,13 @@ func newBatch(calls []*call, oneKey bool) *batch {
 		places[i] = place{c.request.Hash(), i}
 	}
 	slices.SortFunc(places, func(x, y place) int { // so calls for one key follow each other, in their order
-		return cmp.Or(cmp.Compare(x.hash, y.hash), x.index-y.index)
+		switch {
+		case x.hash < y.hash:
+			return -1
+		case x.hash > y.hash:
+			return 1
+		}
+		return x.index - y.index
 	})
 	for n := 0; len(places) > 0; places = places[n:] {
 		n = 1

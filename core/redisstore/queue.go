@@ -365,7 +365,7 @@ func (n *node) trial(c *call, report func(error)) {
 	if !lost(err) {
 		err = n.breaker.SendKept()
 	}
-	switch alone := claim(c.single(), sent); {
+	switch alone := claim(c.single()); {
 	case len(alone) == 0 && err == nil: // its caller has left
 		report(outage.CallerDone{Cause: context.Canceled})
 	case len(alone) == 0:
@@ -401,7 +401,7 @@ func (n *node) sendKept(list []outage.Returned) error {
 
 // send sends a batch, if the breaker admits it.
 func (n *node) send(batch []*call) {
-	calls := claim(batch, sent)
+	calls := claim(batch)
 	if len(calls) == 0 { // all were abandoned
 		return
 	}
