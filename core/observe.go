@@ -214,7 +214,7 @@ func (w *watch) reportUnreadable(policy, key string, err error) {
 		"code", "RL716", "policy", policy, "key", store.LogKey(w.secret, key), "error", bad)
 }
 
-// logPolicy logs what SetPolicy changed, if the limiter or its store has a
+// logPolicy logs what SetPolicy or SetExceptions changed, if the limiter or its store has a
 // logger.
 func (w *watch) logPolicy(now Policy, changes []string) {
 	if w.logger != nil || w.store.Logger != nil {

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strconv"
 	"time"
@@ -53,6 +54,9 @@ type single struct {
 	outcome [1]outcome
 }
 
+// seed makes the hashes of keys those of this process.
+var seed = maphash.MakeSeed()
+
 // newBatch returns the commands for calls. oneKey says that the keys of a
 // command may be on different servers, so that each has one key.
 //
@@ -69,7 +73,7 @@ func newBatch(calls []*call, oneKey bool) *batch {
 	b := &batch{calls: calls, outcomes: make([]outcome, len(calls))}
 	places := make([]place, len(calls))
 	for i, c := range calls {
-		places[i] = place{c.request.Hash(), i}
+		places[i] = place{maphash.String(seed, c.key), i}
 	}
 	slices.SortFunc(places, func(x, y place) int { // so calls for one key follow each other, in their order
 		switch {
