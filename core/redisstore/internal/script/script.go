@@ -1,7 +1,8 @@
 // Package script has the Lua scripts that decide in Redis, and writes
 // their arguments. The plain script decides requests of limits that only
 // refill, many keys in a call; the full one all others. Both compute what
-// package bucket computes, on the same state.
+// package bucket computes, on the same state. It is a package because it needs no
+// client: its tests compare it with package bucket.
 package script
 
 import (
