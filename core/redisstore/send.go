@@ -221,14 +221,15 @@ func (s *batches) await(ctx context.Context, done <-chan struct{}) bool {
 	}
 	end := time.Now().Add((longestWait - 1) * s.timeout)
 	for onTime := 0; onTime < 3 && time.Now().Before(end); onTime++ {
-		began := time.Now()
 		late := pollNetwork()
+		pause := late + usualLateness
+		due := time.Now().Add(pause)
 		select {
 		case <-done:
 			return true
-		case <-time.After(late + usualLateness):
+		case <-time.After(pause):
 		}
-		if time.Since(began) > 2*usualLateness {
+		if late > usualLateness || isLate(due) {
 			onTime = -1
 		}
 	}
