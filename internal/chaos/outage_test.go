@@ -94,6 +94,8 @@ var outages = []outage{
 		func(t *testing.T, b *bench) { configure(t, b, "maxmemory", "1") },
 		func(t *testing.T, b *bench) { configure(t, b, "maxmemory", "0") }},
 	{"a script of others does not end (BUSY)", occupy, vacate},
+	{"reading a large data set (LOADING)", loading, loaded},
+	{"a replica whose master is gone (MASTERDOWN)", orphan, promote},
 	{"connection pool exhausted", hold, release},
 }
 
@@ -108,9 +110,54 @@ func occupy(t *testing.T, b *bench) {
 	configure(t, b, "lua-time-limit", "10") // ms, until it does
 	client := b.server.Client(t)
 	go func() { _ = client.Eval(context.Background(), "while true do end", nil).Err() }()
+	replies(t, b, "BUSY")
+}
+
+// loading has the server take over 20,000 keys of a master, and read them so
+// slowly that it takes minutes. From then on it replies LOADING.
+func loading(t *testing.T, b *bench) {
+	t.Helper()
+	ctx, master := context.Background(), redistest.Start(t)
+	admin := master.Client(t)
+	require.NoError(t, admin.ConfigSet(ctx, "rdbcompression", "no").Err())
+	require.NoError(t, admin.Eval(ctx, `for i = 1, 20000 do redis.call("set", "k" .. i, string.rep("v", 2000)) end return "OK"`, nil).Err())
+	configure(t, b, "loading-process-events-interval-bytes", "1024") // it answers after each key
+	configure(t, b, "key-load-delay", "20000")                       // µs
+	host, port := hostPort(t, master.Addr)
+	require.NoError(t, b.server.Client(t).ReplicaOf(ctx, host, port).Err())
+	replies(t, b, "LOADING")
+}
+
+func loaded(t *testing.T, b *bench) {
+	t.Helper()
+	configure(t, b, "key-load-delay", "0")
 	require.Eventually(t, func() bool {
-		return redis.HasErrorPrefix(b.server.Client(t).Get(context.Background(), "any").Err(), "BUSY")
-	}, wait, tick, "premise: the server replies BUSY")
+		return b.server.Client(t).ReplicaOf(context.Background(), "no", "one").Err() == nil
+	}, wait, tick, "premise: the server has read all")
+}
+
+// orphan makes the server a replica that has lost its master, and may not use
+// what it has. From then on it replies MASTERDOWN.
+func orphan(t *testing.T, b *bench) {
+	t.Helper()
+	master := redistest.Start(t)
+	follow(t, b.server, master.Addr)
+	configure(t, b, "replica-serve-stale-data", "no")
+	master.Kill()
+	replies(t, b, "MASTERDOWN")
+}
+
+func promote(t *testing.T, b *bench) {
+	t.Helper()
+	require.NoError(t, b.server.Client(t).ReplicaOf(context.Background(), "no", "one").Err())
+}
+
+// replies waits until the server replies to commands with this error.
+func replies(t *testing.T, b *bench, begins string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		return redis.HasErrorPrefix(b.server.Client(t).Get(context.Background(), "any").Err(), begins)
+	}, wait, tick, "premise: the server replies %s", begins)
 }
 
 func vacate(t *testing.T, b *bench) {
