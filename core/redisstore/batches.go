@@ -30,6 +30,8 @@ type batches struct {
 	endsWithContext bool                   // the client's commands do; by default they end with its ReadTimeout
 	shared          atomic.Pointer[shared] // the latest: see contextFor
 	late            atomic.Bool            // goroutines of this process run late
+
+	eviction evictionWatch // warns once if a server may drop keys when its memory is full
 }
 
 // open sets the client, and what follows from it and from the settings.
@@ -72,6 +74,7 @@ func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error)
 	if err != nil {
 		return store.Answer{}, &failure{inPolicy(r.Policy()), err}
 	}
+	s.eviction.look(s)
 	return o.answer, nil
 }
 
@@ -92,6 +95,7 @@ func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]s
 	if err != nil {
 		return nil, &failure{"", err}
 	}
+	s.eviction.look(s)
 	return o.joint, nil
 }
 

@@ -197,7 +197,7 @@ const silence = 8
 // the connections that do not answer.
 func (s *batches) ping(ctx context.Context, one redis.UniversalClient) (err error) {
 	idle := int(one.PoolStats().IdleConns)
-	errs := make(chan error, idle+2)
+	errs := make(chan error, idle+3)
 	waiting := 0
 	send := func(ctx context.Context, by redis.UniversalClient) {
 		waiting++
@@ -217,11 +217,12 @@ func (s *batches) ping(ctx context.Context, one redis.UniversalClient) (err erro
 				return err
 			}
 		case <-timer.C:
+			if idle < 0 { // those that took up the whole pool are closed now
+				send(ctx, one)
+			}
 		}
 		if idle > 0 {
-			// They end earlier than the first. So if they take up the whole
-			// pool, there is time left for a new connection.
-			limit, by := s.connectTimeout()/2, one
+			limit, by := 2*s.timeout, one // if they take up the whole pool, there is time left for a new connection
 			if c, ok := one.(*redis.Client); ok && !s.endsWithContext {
 				by = c.WithTimeout(limit) // a clone on the same pool; it has no hooks
 			}
@@ -230,7 +231,8 @@ func (s *batches) ping(ctx context.Context, one redis.UniversalClient) (err erro
 			for range idle + 1 {
 				send(own, by)
 			}
-			idle = 0
+			idle = -1
+			timer.Reset(limit + s.timeout/silence)
 		}
 	}
 	return err

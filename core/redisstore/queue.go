@@ -341,6 +341,7 @@ func (n *node) reach() error {
 	defer n.mu.Unlock()
 	if lost(err) {
 		n.why = err
+		n.rediscover(context.Background(), err) // another server may have the keys by now
 		return &unconnected{address: n.address, cause: err}
 	}
 	n.nodes.reached(n)
