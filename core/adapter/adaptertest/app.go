@@ -48,25 +48,28 @@ const (
 type key struct {
 	by    string
 	name  string
-	value any            // of ByContextValue
+	value any             // of ByContextValue
 	trust []core.IPOption // of ByIP
-	of    []key          // of Join and FirstOf
+	of    []key           // of Join and FirstOf
 }
 
 // user is a function of the app: its key is the header field User, or "all". It
 // may fail, as the value of the field says: see record.fails.
 var user = key{by: "function"}
 
-func header(name string) key            { return key{by: "Header", name: name} }
-func cookie(name string) key            { return key{by: "Cookie", name: name} }
-func query(name string) key             { return key{by: "Query", name: name} }
-func param(name string) key             { return key{by: "Param", name: name} }
-func global(name string) key            { return key{by: "Global", name: name} }
-func ip(trust ...core.IPOption) key     { return key{by: "IP", trust: trust} }
-func contextValue(k any) key            { return key{by: "ContextValue", value: k} }
-func join(keys ...key) key              { return key{by: "Join", of: keys} }
-func firstOf(keys ...key) key           { return key{by: "FirstOf", of: keys} }
-func together(rules ...limiter) limiter { rules[0].kind, rules[0].and = asTogether, rules[1:]; return rules[0] }
+func header(name string) key        { return key{by: "Header", name: name} }
+func cookie(name string) key        { return key{by: "Cookie", name: name} }
+func query(name string) key         { return key{by: "Query", name: name} }
+func param(name string) key         { return key{by: "Param", name: name} }
+func global(name string) key        { return key{by: "Global", name: name} }
+func ip(trust ...core.IPOption) key { return key{by: "IP", trust: trust} }
+func contextValue(k any) key        { return key{by: "ContextValue", value: k} }
+func join(keys ...key) key          { return key{by: "Join", of: keys} }
+func firstOf(keys ...key) key       { return key{by: "FirstOf", of: keys} }
+func together(rules ...limiter) limiter {
+	rules[0].kind, rules[0].and = asTogether, rules[1:]
+	return rules[0]
+}
 
 var none, byMethod, byPath, byRoute = key{by: "nil"}, key{by: "Method"}, key{by: "Path"}, key{by: "Route"}
 

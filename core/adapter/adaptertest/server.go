@@ -36,7 +36,13 @@ func serve(t testing.TB, start func(net.Listener) error) *server {
 	s := &server{t: t, l: newListener(), clients: make(map[string]*http.Client)}
 	returned := make(chan error, 1)
 	go func() {
-		defer s.l.Close() // later requests must fail at once
+		defer func() {
+			if p := recover(); p != nil {
+				t.Errorf("Kit.Serve panicked: %v", p)
+				returned <- nil
+			}
+			_ = s.l.Close() // later requests must fail at once
+		}()
 		returned <- start(s.l)
 	}()
 	t.Cleanup(func() {
