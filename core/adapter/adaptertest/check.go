@@ -77,20 +77,22 @@ func (r *rule) fits(a adapter) bool {
 // run checks the rules of the table.
 func run(t *testing.T, a adapter, newStore func(option store.ClockOption) core.Store) {
 	for _, r := range slices.Concat(table()...) {
-		if !r.fits(a) {
-			continue
+		if r.fits(a) {
+			t.Run(r.name, func(t *testing.T) { r.check(t, a, newStore) })
 		}
-		t.Run(r.name, func(t *testing.T) {
-			bounded.Check(t, r.name, longest, func(t testing.TB) {
-				c := &check{T: t, rule: r, adapter: a, clock: newClock()}
-				c.record = &record{
-					store: newStore(core.WithClock(c.clock.now)), netHTTP: a.netHTTP, limiters: make(map[string]*core.Limiter),
-					calls: make(map[string]int), began: make(chan struct{}, 10), goOn: make(chan struct{}, 10),
-				}
-				c.run()
-			})
-		})
 	}
+}
+
+// check checks the rule with a new store.
+func (r rule) check(t testing.TB, a adapter, newStore func(option store.ClockOption) core.Store) {
+	bounded.Check(t, r.name, longest, func(t testing.TB) {
+		c := &check{T: t, rule: r, adapter: a, clock: newClock()}
+		c.record = &record{
+			store: newStore(core.WithClock(c.clock.now)), netHTTP: a.netHTTP, limiters: make(map[string]*core.Limiter),
+			calls: make(map[string]int), began: make(chan struct{}, 10), goOn: make(chan struct{}, 10),
+		}
+		c.run()
+	})
 }
 
 // check is the check of one rule.
