@@ -13,10 +13,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// ofBodies are rules of requests whose body nobody reads. What a refused
+// bodies are rules of requests whose body nobody reads. What a refused
 // request leaves of its body on the connection must not be taken for requests:
 // a proxy in front would give their answers to other clients.
-func ofBodies() (rules []rule) {
+func bodies() (rules []rule) {
 	denied := limiter{policy: tokens("test", 1), key: user, with: withCost}
 	answered, failed, several := denied, denied, denied
 	answered.with |= onDenied
@@ -30,17 +30,17 @@ func ofBodies() (rules []rule) {
 		needs  need
 		before []exchange
 	}{
-		{name: "a denial", by: denied, fields: "Cost: 9", status: 429},
-		{name: "an answer of OnDenied", by: answered, fields: "Cost: 9", status: 418},
-		{name: "a denial by NewTogether", by: several, fields: "Cost: 9", status: 429},
-		{name: "an error", by: denied, fields: "User: error inside", status: 500},
-		{name: "an answer of OnError", by: failed, fields: "X: y", status: 418},
-		{name: "an outage", by: limiter{policy: failing(tokens("down", 1), core.FailClosed), store: brokenStore{}, key: user}, fields: "X: y", status: 503},
-		{name: "a denial by Allow", by: limiter{kind: asAllow, policy: tokens("allow", 1)}, fields: "User: ann", status: 429, before: []exchange{{request: from("ann"), status: 200}}},
-		{name: "a client error of the framework", by: denied, fields: "User: error 401", status: 401, needs: errorsOwn},
+		{name: "denial", by: denied, fields: "Cost: 9", status: 429},
+		{name: "OnDenied", by: answered, fields: "Cost: 9", status: 418},
+		{name: "NewTogether", by: several, fields: "Cost: 9", status: 429},
+		{name: "error", by: denied, fields: "User: error inside", status: 500},
+		{name: "OnError", by: failed, fields: "X: y", status: 418},
+		{name: "outage", by: limiter{policy: failing(tokens("down", 1), core.FailClosed), store: brokenStore{}, key: user}, fields: "X: y", status: 503},
+		{name: "Allow", by: limiter{kind: asAllow, policy: tokens("allow", 1)}, fields: "User: ann", status: 429, before: []exchange{{request: from("ann"), status: 200}}},
+		{name: "client error", by: denied, fields: "User: error 401", status: 401, needs: errorsOwn},
 	} {
 		rules = append(rules, rule{
-			name: "bodies are never read as requests after " + refused.name, needs: overHTTP | refused.needs,
+			name: "no body is read as requests: " + refused.name, needs: overHTTP | refused.needs,
 			app: app{route: []limiter{refused.by}}, send: refused.before,
 			script: func(c *check) {
 				c.smuggle(refused.fields, refused.status)
@@ -57,7 +57,7 @@ func ofBodies() (rules []rule) {
 				"POST /other HTTP/1.1\r\nHost: app.test\r\nContent-Length: x\r\n\r\n",
 				"GET /other HTTP/1.1\r\nHost: app.test\r\nX: " + strings.Repeat("x", 2<<20) + "\r\n\r\n",
 			} {
-				if got, err := c.server.sendRaw(c.T.Context(), requestOf(text)); err != nil || got.status < 400 {
+				if got, err := c.server.try(c.T.Context(), raw(text)); err != nil || got.status < 400 {
 					c.errorf("the premise: %.60q is no valid request, and was answered %d, %v", text, got.status, err)
 				}
 			}
@@ -90,7 +90,7 @@ func (c *check) smuggle(fields string, status int) {
 					length, sent = "Transfer-Encoding: chunked", inChunks(body)
 				}
 				head := "POST /other HTTP/1.1\r\nHost: app.test\r\n" + fields + "\r\n" + expects + length + "\r\n\r\n"
-				got, err := answers(listener.Addr(), head, sent+"GET /items/1 HTTP/1.1\r\nHost: app.test\r\nSkip: 1\r\nConnection: close\r\n\r\n", expects != "")
+				got, err := statuses(listener.Addr(), head, sent+"GET /items/1 HTTP/1.1\r\nHost: app.test\r\nSkip: 1\r\nConnection: close\r\n\r\n", expects != "")
 				what := fmt.Sprintf("a body of %d bytes (streamed: %v, chunked: %v, Expect: %v)", len(body), c.streams, chunked, expects != "")
 				if err != nil {
 					c.errorf("%s: after the answers %v: %v", what, got, err)
@@ -108,10 +108,10 @@ func (c *check) smuggle(fields string, status int) {
 	}
 }
 
-// answers sends a request's head, and its body with what follows, which waits
+// statuses sends a request's head, and its body with what follows, which waits
 // for an answer if the client expects one. It returns the statuses of all
 // answers until the connection ends.
-func answers(to net.Addr, head, rest string, expects bool) (got []int, err error) {
+func statuses(to net.Addr, head, rest string, expects bool) (got []int, err error) {
 	conn, err := net.Dial(to.Network(), to.String())
 	if err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func TestABrokenAdapterFailsTheRuleThatItBreaks(t *testing.T) {
 				return httplimit.New(l, key, httplimit.OnError(func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), 500) }))
 			}
 		},
-		"panics with all mistakes in arguments: ByHeader": func(k *httpKit) {
+		"panics with all mistakes: ByHeader": func(k *httpKit) {
 			k.ByHeader = func(string) httplimit.KeyFunc { return func(*http.Request) (string, error) { return "", nil } }
 		},
 		"the slot is taken until the handler returns": func(k *httpKit) { k.New = instead(unlimited) },
@@ -70,11 +70,11 @@ func TestABrokenAdapterFailsTheRuleThatItBreaks(t *testing.T) {
 			broken := soundKit()
 			breaks(&broken)
 			patience, longest = 20*time.Second, time.Minute
-			if failed := failures(rule, soundKit().adapter()); failed != nil {
+			if failed := failuresOf(rule, soundKit().adapter()); failed != nil {
 				t.Fatalf("a sound adapter must pass: %q", failed)
 			}
 			patience, longest = time.Second, 3*time.Second
-			failed := failures(rule, broken.adapter())
+			failed := failuresOf(rule, broken.adapter())
 			if len(failed) == 0 {
 				t.Fatal("the broken adapter passes")
 			}
@@ -133,9 +133,9 @@ func instead(serve func(limited, next http.Handler, w http.ResponseWriter, r *ht
 
 func unlimited(_, next http.Handler, w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) }
 
-// failures returns the messages with which an adapter fails a rule.
-func failures(name string, a adapter) []string {
-	rules := slices.Concat(table()...)
+// failuresOf returns the messages with which an adapter fails a rule.
+func failuresOf(name string, a adapter) []string {
+	rules := table()
 	rule := rules[slices.IndexFunc(rules, func(r rule) bool { return r.name == name })]
 	t := &recorder{}
 	rule.check(t, a, func(clock store.ClockOption) core.Store { return core.NewMemoryStore(clock) })
@@ -170,8 +170,8 @@ func (r *recorder) Errorf(format string, args ...any) { r.Log(fmt.Sprintf(format
 // A name says a rule in few words, and no two rules have the same.
 func TestNamesOfRules(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range slices.Concat(table()...) {
-		if n := len(strings.Fields(r.name)); n > 10 {
+	for _, r := range table() {
+		if n := len(strings.Fields(r.name)); n > 9 {
 			t.Errorf("%q has %d words", r.name, n)
 		}
 		if seen[r.name] {

@@ -6,9 +6,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// ofMistakes are rules of programs that give an adapter wrong arguments: New
+// mistakes are rules of programs that give an adapter wrong arguments: New
 // panics with all mistakes at once.
-func ofMistakes() (rules []rule) {
+func mistakes() (rules []rule) {
 	good := tokens("test", 1)
 	for name, x := range map[string]struct {
 		needs   need
@@ -40,7 +40,7 @@ func ofMistakes() (rules []rule) {
 		"CostByContentLength": {overHTTP, limiter{policy: good, key: header(""), with: badLength}, []string{"ByHeader", "CostByContentLength bytesPerToken: 0 must be"}},
 		"options":             {0, limiter{policy: good, key: user, with: withSettle | withRefund}, []string{"WithSettle"}},
 	} {
-		rules = append(rules, rule{name: "panics with all mistakes in arguments: " + name, needs: x.needs, app: app{use: []limiter{x.limiter}}, panics: x.panics})
+		rules = append(rules, rule{name: "panics with all mistakes: " + name, needs: x.needs, app: app{use: []limiter{x.limiter}}, panics: x.panics})
 	}
 	return rules
 }

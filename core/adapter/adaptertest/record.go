@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -31,7 +30,7 @@ type record struct {
 	refused  []any          // what OnDenied and OnError got
 	failures []int          // statuses of errors of the framework that the app rendered
 	values   [3]string      // header, cookie and query, as handlers read them
-	results  []core.Result  // of Allow
+	results  []core.Result  // of Allow, and of FromContext
 	address  string         // what ClientIP returned
 	smuggled int            // requests for /free
 }
@@ -128,30 +127,17 @@ func (r *record) client(ip string, err error) (key string) {
 
 // reply is what a handler does.
 type reply struct {
-	status  int // 0 is 200
-	asError bool
-	panics  bool
-	waits   bool // until goOn, after it has sent on began
-	stream  func(w io.Writer, flush func() error)
-	hijack  func(net.Conn)
-	silent  bool // OnDenied and OnError write nothing
-
-	// What only handlers of net/http do.
-	aborts  bool // writes status and a body, flushes and panics
-	flushes bool // flushes before it has written anything, and panics
-	hints   bool // writes the status 103 first
-	closes  bool // takes over the connection, and closes it
-	proxy   http.Handler
+	Reply  // without a status, 200 and a body
+	panics bool
+	waits  bool // until goOn, after it has sent on began
+	silent bool // OnDenied and OnError write nothing
 }
-
-// handlerBody is what handlers answer with.
-const handlerBody = "hello"
 
 // handle is the handler of all routes.
 func (r *record) handle(_ context.Context, res core.Result, ok bool, all []core.Result) Reply {
 	r.mu.Lock()
 	does := r.reply
-	r.handled = append(r.handled, seen(res, ok, all))
+	r.handled, r.results = append(r.handled, seen(res, ok, all)), append(r.results, res)
 	r.mu.Unlock()
 	if does.waits {
 		r.began <- struct{}{}
@@ -160,16 +146,13 @@ func (r *record) handle(_ context.Context, res core.Result, ok bool, all []core.
 	if does.panics {
 		panic("handler")
 	}
-	if does.status == 0 {
-		does.status = http.StatusOK
+	if does.Status == 0 {
+		does.Status, does.Body = http.StatusOK, "hello"
 	}
-	answer := Reply{Status: does.status, Body: handlerBody, AsError: does.asError}
-	if r.netHTTP {
-		answer.HTTP = does.http()
-		return answer
+	if r.netHTTP && does.HTTP == nil && (does.Stream != nil || does.Hijack != nil) {
+		does.HTTP = does.serve
 	}
-	answer.Stream, answer.Hijack = does.stream, does.hijack
-	return answer
+	return does.Reply
 }
 
 // free is the handler of /free.
@@ -201,49 +184,21 @@ func text(res core.Result) string {
 	return fmt.Sprint(res.Limits()[0].Limit.Name, " ", res.Remaining)
 }
 
-// http returns what a handler of net/http does besides the framework, or nil.
-func (r reply) http() http.HandlerFunc {
-	if r.proxy != nil {
-		return r.proxy.ServeHTTP
+// serve is Stream or Hijack in a handler of net/http.
+func (r reply) serve(w http.ResponseWriter, _ *http.Request) {
+	controller := http.NewResponseController(w)
+	if r.Stream != nil {
+		w.WriteHeader(r.Status)
+		r.Stream(w, controller.Flush)
+		return
 	}
-	if r.stream == nil && r.hijack == nil && !r.closes && !r.aborts && !r.flushes && !r.hints {
-		return nil
+	conn, _, err := controller.Hijack()
+	if err != nil {
+		panic(err)
 	}
-	return func(w http.ResponseWriter, _ *http.Request) {
-		controller := http.NewResponseController(w)
-		switch {
-		case r.hijack != nil || r.closes:
-			conn, _, err := controller.Hijack()
-			if err != nil {
-				panic(err)
-			}
-			if r.closes {
-				_ = conn.Close()
-				return
-			}
-			_, _ = io.WriteString(conn, switching)
-			r.hijack(conn)
-			_ = conn.Close()
-			return
-		case r.hints:
-			w.WriteHeader(http.StatusEarlyHints)
-			w.WriteHeader(r.status)
-			return
-		case !r.flushes:
-			w.WriteHeader(r.status)
-		}
-		if r.stream != nil {
-			r.stream(w, controller.Flush)
-			return
-		}
-		if r.aborts {
-			_, _ = io.WriteString(w, handlerBody)
-		}
-		if err := controller.Flush(); err != nil {
-			panic(err)
-		}
-		panic(http.ErrAbortHandler)
-	}
+	_, _ = io.WriteString(conn, switching)
+	r.Hijack(conn)
+	_ = conn.Close()
 }
 
 // upgrade asks for an upgrade, and switching is the answer.

@@ -2,19 +2,23 @@ package adaptertest
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// table returns the rules.
-func table() [][]rule {
-	return [][]rule{
-		ofAnswers(), ofHeaders(), ofFailures(), ofErrors(), ofOptions(),
-		ofAddresses(), ofFields(), ofRoutes(), ofKeys(), ofMissingKeys(), ofReading(), ofBuffers(),
-		ofSeveral(), ofHandlers(), ofEnds(), ofStreams(), ofClients(), ofSlots(), ofConnections(), ofBodies(), ofMistakes(),
-	}
+// table returns all rules.
+func table() []rule {
+	return slices.Concat(
+		answers, failures, clientErrors(), options, // answers.go
+		addresses, extractors, routes, values, missingKeys(), readings(), buffers(), // keys.go
+		several, handlers, // several.go
+		ends(), clients, streams, slots, connections, // ends.go
+		bodies(),   // bodies.go
+		mistakes(), // mistakes.go
+	)
 }
 
 // slow returns a limit of n tokens that gains one every 100 days. So it gains
@@ -44,38 +48,47 @@ func failing(p core.Policy, mode core.FailureMode) core.Policy { p.OnFailure = m
 func shadowed(p core.Policy) core.Policy                       { p.Shadow = true; return p }
 
 // limit is an app with one limiter for the requests of user.
-func limit(p core.Policy, with ...option) app { return keyed(p, user, with...) }
+func limit(p core.Policy, with option) app { return keyed(p, user, with) }
 
 // keyed is an app with one limiter in front of all routes.
-func keyed(p core.Policy, k key, with ...option) app {
-	l := limiter{policy: p, key: k}
-	for _, o := range with {
-		l.with |= o
-	}
-	return app{use: []limiter{l}}
+func keyed(p core.Policy, k key, with option) app {
+	return app{use: []limiter{{policy: p, key: k, with: with}}}
 }
 
 // down is an app whose store does not answer.
-func down(mode core.FailureMode, with ...option) app {
-	a := limit(failing(tokens("test", 2), mode), with...)
-	a.use[0].store = brokenStore{}
-	return a
+func down(mode core.FailureMode, with option) app {
+	return app{use: []limiter{{policy: failing(tokens("test", 2), mode), key: user, with: with, store: brokenStore{}}}}
 }
 
 // stacked is an app with a limiter in front of all routes, and the others in
 // front of each.
 func stacked(limiters ...limiter) app { return app{use: limiters[:1], route: limiters[1:]} }
 
-// from is a request of a user.
+// from is a request of a user, with more header fields.
 func from(name string, more ...string) request {
 	return request{header: append([]string{"User", name}, more...)}
 }
 
-// fields is a request with header fields.
-func fields(pairs ...string) request { return request{header: pairs} }
+// having is a request with header fields.
+func having(fields ...string) request { return request{header: fields} }
 
 // post is a request with a body of n bytes.
 func post(n int) request { return request{method: "POST", body: string(make([]byte, n))} }
+
+// to is a request to a target.
+func to(target string) request { return request{target: target} }
+
+// raw is a request whose text is sent.
+func raw(text string) request { return request{raw: text, peer: defaultPeer} }
+
+// forwarded is a request from peer with lines of X-Forwarded-For.
+func forwarded(peer string, lines ...string) request {
+	r := request{peer: peer}
+	for _, l := range lines {
+		r.header = append(r.header, "X-Forwarded-For", l)
+	}
+	return r
+}
 
 // brokenStore always fails, with an error whose text is not for clients.
 type brokenStore struct{}
