@@ -216,6 +216,8 @@ func (c *check) exchange(when string, x exchange) {
 	handled := c.handled[before:]
 	refused := x.own || status >= 400 && x.reply.Status == 0 && x.reply.HTTP == nil && !x.reply.panics && status != http.StatusNotFound
 	switch {
+	case refused && c.calls["Allow"] > 0:
+		c.errorf("%s: answered %d, and Allow returned that it is allowed", when, got.status)
 	case refused && len(handled) != 0:
 		c.errorf("%s: answered %d, and the handler was called too", when, got.status)
 	case !refused && len(handled) != 1 && status != http.StatusNotFound:

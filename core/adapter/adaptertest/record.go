@@ -61,7 +61,7 @@ func (r *record) limiter(d limiter) *core.Limiter {
 func (r *record) called(what string) { r.note(func() { r.calls[what]++ }) }
 func (r *record) fail(status int)    { r.note(func() { r.failures = append(r.failures, status) }) }
 func (r *record) took(res core.Result) {
-	r.note(func() { r.results = append(r.results, res) })
+	r.note(func() { r.calls["Allow"]++; r.results = append(r.results, res) })
 }
 
 func (r *record) read(header, cookie, query string) {
