@@ -412,9 +412,9 @@ func next[V any](c *check, ch <-chan V, what string) (v V) {
 }
 
 // open returns a new connection to the server on which text was sent.
-func (c *check) open(text string) net.Conn {
+func (c *check) open(text string) *wire {
 	c.T.Helper()
-	conn, err := c.server.dial(context.Background(), defaultPeer)
+	conn, err := c.server.dial(context.Background(), "")
 	if err == nil {
 		_, err = io.WriteString(conn, text)
 	}

@@ -79,7 +79,7 @@ func post(n int) request { return request{method: "POST", body: string(make([]by
 func to(target string) request { return request{target: target} }
 
 // raw is a request whose text is sent.
-func raw(text string) request { return request{raw: text, peer: defaultPeer} }
+func raw(text string) request { return request{raw: text} }
 
 // forwarded is a request from peer with lines of X-Forwarded-For.
 func forwarded(peer string, lines ...string) request {

@@ -2,6 +2,7 @@ package adaptertest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -22,18 +23,15 @@ var (
 	longest = time.Minute
 )
 
-// server is a running App, and client its client.
+// server is a running App, and its client.
 type server struct {
-	t testing.TB
-	l *listener
-
-	mu      sync.Mutex
-	clients map[string]*http.Client // by peer address; each reuses its connections
+	l    *listener
+	kept *wire // the connection of all requests; nil: each has its own
 }
 
 // serve has start serve an app until the test ends.
 func serve(t testing.TB, start func(net.Listener) error) *server {
-	s := &server{t: t, l: newListener(), clients: make(map[string]*http.Client)}
+	l := newListener()
 	returned := make(chan error, 1)
 	go func() {
 		defer func() {
@@ -41,43 +39,20 @@ func serve(t testing.TB, start func(net.Listener) error) *server {
 				t.Errorf("Kit.Serve panicked: %v", p)
 				returned <- nil
 			}
-			_ = s.l.Close() // later requests must fail at once
+			_ = l.Close() // later requests must fail at once
 		}()
-		returned <- start(s.l)
+		returned <- start(l)
 	}()
 	t.Cleanup(func() {
-		_ = s.l.Close()
-		s.l.hangUp()
-		for _, client := range s.clients {
-			client.CloseIdleConnections()
-		}
+		_ = l.Close()
+		l.hangUp()
 		select {
 		case <-returned:
 		case <-time.After(patience):
 			t.Errorf("Kit.Serve must return when Accept fails")
 		}
 	})
-	return s
-}
-
-func (s *server) client(peer string) *http.Client {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	client := s.clients[peer]
-	if client == nil {
-		client = &http.Client{
-			Transport: &http.Transport{
-				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return s.l.dial(ctx, peer) },
-				// A transport may dial before it has noticed that a
-				// connection is free.
-				MaxIdleConnsPerHost: 100,
-				DisableCompression:  true,
-			},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}
-		s.clients[peer] = client
-	}
-	return client
+	return &server{l: l}
 }
 
 // request is an HTTP request. Its zero value is GET /other from 192.0.2.1.
@@ -99,24 +74,60 @@ type response struct {
 	body   string
 }
 
-const defaultPeer = "192.0.2.1:4711"
+// wire is a client's end of a connection.
+type wire struct {
+	net.Conn
+	in *bufio.Reader
+}
 
-// try sends r. It gives up when ctx ends, or after patience.
+// dial returns a new connection, which ends after patience.
+func (s *server) dial(ctx context.Context, peer string) (*wire, error) {
+	conn, err := s.l.dial(ctx, cmp.Or(peer, "192.0.2.1:4711"))
+	if err != nil {
+		return nil, err
+	}
+	return &wire{conn, bufio.NewReader(conn)}, conn.SetDeadline(time.Now().Add(patience))
+}
+
+// try sends r. If ctx ends, the client leaves.
 func (s *server) try(ctx context.Context, r request) (response, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if r.peer == "" {
-		r.peer = defaultPeer
+	conn := s.kept
+	if conn == nil {
+		var err error
+		if conn, err = s.dial(ctx, r.peer); err != nil {
+			return response{}, err
+		}
+		defer conn.Close()
 	}
-	if r.raw != "" {
-		return s.sendRaw(ctx, r)
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	sent, err := r.build()
+	if err != nil {
+		return response{}, err
 	}
-	if r.method == "" {
-		r.method = http.MethodGet
+	go func() { // the server may answer before it has read all
+		if r.raw != "" {
+			_, _ = io.WriteString(conn, r.raw)
+		} else {
+			_ = sent.Write(conn)
+		}
+	}()
+	for {
+		got, err := http.ReadResponse(conn.in, sent)
+		if err != nil {
+			return response{}, err
+		}
+		if got.StatusCode >= 200 || got.StatusCode == http.StatusSwitchingProtocols {
+			defer got.Body.Close()
+			body, err := io.ReadAll(got.Body)
+			return response{got.StatusCode, got.Header, string(body)}, err
+		}
 	}
-	if r.target == "" {
-		r.target = "/other"
-	}
+}
+
+// build makes r a request of net/http.
+func (r *request) build() (*http.Request, error) {
 	var body io.Reader
 	if r.body != "" {
 		body = strings.NewReader(r.body)
@@ -124,46 +135,14 @@ func (s *server) try(ctx context.Context, r request) (response, error) {
 	if r.chunked {
 		body = io.MultiReader(body) // net/http does not know its length
 	}
-	sent, err := http.NewRequestWithContext(ctx, r.method, "http://app.test"+r.target, body)
+	sent, err := http.NewRequest(r.method, "http://app.test"+cmp.Or(r.target, "/other"), body)
 	if err != nil {
-		return response{}, err
+		return nil, err
 	}
 	for i := 0; i < len(r.header); i += 2 {
 		sent.Header.Add(r.header[i], r.header[i+1])
 	}
-	got, err := s.client(r.peer).Do(sent)
-	return read(got, err)
-}
-
-// sendRaw sends the text of a request on a connection of its own.
-func (s *server) sendRaw(ctx context.Context, r request) (response, error) {
-	connection, err := s.dial(ctx, r.peer)
-	if err != nil {
-		return response{}, err
-	}
-	defer connection.Close()
-	go func() { _, _ = io.WriteString(connection, r.raw) }() // the server may answer before it has read all
-	got, err := http.ReadResponse(bufio.NewReader(connection), nil)
-	return read(got, err)
-}
-
-// dial returns a connection that ends after patience.
-func (s *server) dial(ctx context.Context, peer string) (net.Conn, error) {
-	conn, err := s.l.dial(ctx, peer)
-	if err != nil {
-		return nil, err
-	}
-	return conn, conn.SetDeadline(time.Now().Add(patience))
-}
-
-// read returns the response that net/http has got.
-func read(got *http.Response, err error) (response, error) {
-	if err != nil {
-		return response{}, err
-	}
-	defer got.Body.Close()
-	text, err := io.ReadAll(got.Body)
-	return response{got.StatusCode, got.Header, string(text)}, err
+	return sent, nil
 }
 
 // listener is a net.Listener in memory. The dialer chooses the peer address of
@@ -232,13 +211,6 @@ func (l *listener) hangUp() {
 	for _, c := range l.conns {
 		_ = c.Close()
 	}
-}
-
-// connections returns how many connections were made.
-func (l *listener) connections() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.conns)
 }
 
 func (l *listener) Addr() net.Addr { return addressOf("tcp", "192.0.2.80:80") }
