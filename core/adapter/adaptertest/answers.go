@@ -10,18 +10,13 @@ import (
 )
 
 // answers are rules of what is answered to requests that were decided. In the
-// third the limit gains 3 in 7 seconds, and the clock stands at a quarter of
+// second the limit gains 3 in 7 seconds, and the clock stands at a quarter of
 // 1767323045.
 var answers = []rule{
 	{
 		name: "a denied request does not reach the handler", app: limit(tokens("test", 2), 0),
 		send:  []exchange{{status: 200, times: 2}, {status: 429, times: 2, lacks: "test"}},
 		after: "test 0",
-	},
-	{
-		name: "a denial names the limits that lack tokens", needs: problems,
-		app:  limit(core.Policy{Name: "test", Limits: []core.Limit{slow("enough", 9), slow("scarce", 1)}}, 0),
-		send: []exchange{{status: 200}, {status: 429, lacks: "scarce"}},
 	},
 	{
 		name: "answers have the fields of the limit",
@@ -71,7 +66,7 @@ var answers = []rule{
 		send: []exchange{{status: 200}, {reply: reply{silent: true}, status: 429}}, script: (*check).wantOneRefused,
 	},
 	{
-		name: "HEAD is limited like GET, and answered without body", needs: overHTTP, app: limit(tokens("test", 1), 0),
+		name: "HEAD is limited like GET", needs: overHTTP, app: limit(tokens("test", 1), 0),
 		send: []exchange{{request: request{method: "HEAD"}, status: 200}, {request: request{method: "HEAD"}, status: 429}},
 	},
 	{
@@ -217,15 +212,12 @@ var options = []rule{
 		after: "calls 7, words 6",
 	},
 	{
-		name: "CostByContentLength rounds up, and takes at least one", needs: overHTTP, app: limit(tokens("test", 100), withContentLength),
+		name: "CostByContentLength rounds up; unknown lengths cost the capacity", needs: overHTTP, app: limit(tokens("test", 9), withContentLength),
 		send: []exchange{
-			{status: 200, left: "test 99"}, {request: post(9), status: 200, left: "test 98"}, {request: post(10), status: 200, left: "test 97"},
-			{request: post(11), status: 200, left: "test 95"}, {request: chunked, status: 429},
+			{request: from("ann"), status: 200, left: "test 8"}, {request: post(9), status: 200, left: "test 8"}, {request: post(10), status: 200, left: "test 7"},
+			{request: post(11), status: 200, left: "test 5"}, {request: chunked, status: 429},
+			{request: request{method: "POST", header: []string{"User", "bob"}, body: "x", chunked: true}, status: 200, left: "test 0"},
 		},
-	},
-	{
-		name: "a body of unknown length costs the capacity", needs: overHTTP, app: limit(tokens("test", 7), withContentLength),
-		send: []exchange{{request: chunked, status: 200, left: "test 0"}},
 	},
 	{
 		name: "CostByContentLengthOr has a cost for unknown lengths", needs: overHTTP, app: limit(tokens("test", 10), withContentLengthOr),

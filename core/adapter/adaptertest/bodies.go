@@ -91,7 +91,7 @@ func (c *check) smuggle(fields string, status int) {
 					length, sent = "Transfer-Encoding: chunked", inChunks(body)
 				}
 				head := "POST /other HTTP/1.1\r\nHost: app.test\r\n" + fields + "\r\n" + expects + length + "\r\n\r\n"
-				got, err := statuses(listener.Addr(), head, sent+"GET /items/1 HTTP/1.1\r\nHost: app.test\r\nSkip: 1\r\nConnection: close\r\n\r\n", expects != "")
+				got, err := answersTo(listener.Addr(), head, sent+"GET /items/1 HTTP/1.1\r\nHost: app.test\r\nSkip: 1\r\nConnection: close\r\n\r\n", expects != "")
 				what := fmt.Sprintf("a body of %d bytes (streamed: %v, chunked: %v, Expect: %v)", len(body), c.streams, chunked, expects != "")
 				if err != nil {
 					c.errorf("%s: after the answers %v: %v", what, got, err)
@@ -109,10 +109,10 @@ func (c *check) smuggle(fields string, status int) {
 	}
 }
 
-// statuses sends a request's head, and its body with what follows, which waits
+// answersTo sends a request's head, and its body with what follows, which waits
 // for an answer if the client expects one. It returns the statuses of all
 // answers until the connection ends.
-func statuses(to net.Addr, head, rest string, expects bool) (got []int, err error) {
+func answersTo(to net.Addr, head, rest string, expects bool) (got []int, err error) {
 	conn, err := net.Dial(to.Network(), to.String())
 	if err != nil {
 		return nil, err

@@ -40,50 +40,52 @@ func cutOff(status int) reply {
 	})
 }
 
-// ends are rules of what happens when a handler has ended.
-func ends() []rule {
-	rules := []rule{
-		{
-			name: "requests that were not charged do not end", app: keyed(tokens("test", 1), header("User"), withRefund|withSkip),
-			send: []exchange{
-				{request: from("ann"), status: 200, ends: []string{"refund 200"}}, {request: from("ann"), status: 429},
-				{request: having("Skip", "1"), status: 200, plain: true}, {status: 400},
-			},
+// endings are rules of what happens when a handler has ended.
+var endings = []rule{
+	{
+		name: "requests that were not charged do not end", app: keyed(tokens("test", 1), header("User"), withRefund|withSkip),
+		send: []exchange{
+			{request: from("ann"), status: 200, ends: []string{"refund 200"}}, {request: from("ann"), status: 429},
+			{request: having("Skip", "1"), status: 200, plain: true}, {status: 400},
 		},
-		{
-			name: "an inner limiter's refusal ends the outer's request", after: "outer 2",
-			app: stacked(limiter{policy: tokens("outer", 3), key: user, with: withRefund}, limiter{policy: tokens("inner", 1), key: header("X-User")}),
-			send: []exchange{
-				{request: having("X-User", "ann"), status: 200, ends: []string{"refund 200"}},
-				{request: having("X-User", "ann"), status: 429, ends: []string{"refund 429"}}, {status: 400, ends: []string{"refund 400"}, listed: "outer"},
-			},
+	},
+	{
+		name: "an inner limiter's refusal ends the outer's request", after: "outer 2",
+		app: stacked(limiter{policy: tokens("outer", 3), key: user, with: withRefund}, limiter{policy: tokens("inner", 1), key: header("X-User")}),
+		send: []exchange{
+			{request: having("X-User", "ann"), status: 200, ends: []string{"refund 200"}},
+			{request: having("X-User", "ann"), status: 429, ends: []string{"refund 429"}}, {status: 400, ends: []string{"refund 400"}, listed: "outer"},
 		},
-		{
-			name: "WithSettle sees the request, and corrects its units", app: limit(counting(9, 30), withUnits|withSettle), after: "calls 7, words 16",
-			send: []exchange{
-				{request: from("all", "Words", "10", "Settle", "3 words"), status: 200, ends: []string{"settle 200 all"}},
-				{request: from("all", "Words", "10", "Settle", "11 words"), status: 200, ends: []string{"settle 200 all"}},
-				{request: from("all", "Words", "20"), status: 429},
-			},
+	},
+	{
+		name: "WithSettle sees the request, and corrects its units", app: limit(counting(9, 30), withUnits|withSettle), after: "calls 7, words 16",
+		send: []exchange{
+			{request: from("all", "Words", "10", "Settle", "3 words"), status: 200, ends: []string{"settle 200 all"}},
+			{request: from("all", "Words", "10", "Settle", "11 words"), status: 200, ends: []string{"settle 200 all"}},
+			{request: from("all", "Words", "20"), status: 429},
 		},
-		{
-			name: "a settle function that panics hurts no client", app: limit(counting(9, 30), withUnits|withSettle), after: "calls 8, words 20",
-			send: []exchange{{request: having("Words", "10", "Settle", "panic"), status: 200, ends: []string{"settle 200"}}}, logs: []string{"code=RL710"},
-		},
-		{
-			name: "after early hints the client's own status counts", needs: onNetHTTP, app: limit(tokens("test", 5), withRefund),
-			script: func(c *check) {
-				c.note(func() {
-					c.reply = byHTTP(func(w http.ResponseWriter, _ *http.Request) {
-						w.WriteHeader(http.StatusEarlyHints)
-						w.WriteHeader(http.StatusUnauthorized)
-					})
+	},
+	{
+		name: "a settle function that panics hurts no client", app: limit(counting(9, 30), withUnits|withSettle), after: "calls 8, words 20",
+		send: []exchange{{request: having("Words", "10", "Settle", "panic"), status: 200, ends: []string{"settle 200"}}}, logs: []string{"code=RL710"},
+	},
+	{
+		name: "after early hints the client's own status counts", needs: onNetHTTP, app: limit(tokens("test", 5), withRefund),
+		script: func(c *check) {
+			c.note(func() {
+				c.reply = byHTTP(func(w http.ResponseWriter, _ *http.Request) {
+					w.WriteHeader(http.StatusEarlyHints)
+					w.WriteHeader(http.StatusUnauthorized)
 				})
-				got := next(c, c.background(context.Background()), "a response") // some frameworks take 103 for the last status
-				c.wantEnds("the request", []string{"refund " + strconv.Itoa(got.status)})
-			},
+			})
+			got := next(c, c.background(context.Background()), "a response") // some frameworks take 103 for the last status
+			c.wantEnds("the request", []string{"refund " + strconv.Itoa(got.status)})
 		},
-	}
+	},
+}
+
+// statuses are rules of the status with which requests end.
+func statuses() (rules []rule) {
 	for _, how := range []struct {
 		name   string
 		needs  need
