@@ -15,6 +15,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/httplimit"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 )
 
 type printed string
@@ -137,6 +138,35 @@ func TestKeysThatCantBeUsed(t *testing.T) {
 		_, err := adapter.ByContextValue(userKey{})(asked("value", "", value)[0])
 		assert.ErrorIs(t, err, core.ErrNoKey)
 	}
+}
+
+// Clients can't make up methods, and so keys.
+func TestMethodsThatClientsMakeUp(t *testing.T) {
+	for _, method := range []string{"get", "GeT", "PROPFIND", "OTHER", "M1"} {
+		key, err := adapter.ByMethod()(&request{r: httptest.NewRequest(method, "/", nil)})
+		assert.NoError(t, err)
+		assert.Equal(t, core.JoinKey("method", "other"), key, method)
+	}
+}
+
+// ClientIP says once that a proxy is not trusted.
+func TestClientIPBehindAnUnknownProxy(t *testing.T) {
+	find := adapter.ClientIP()
+	log := logtest.Capture(func() {
+		for range 3 {
+			r := asked("header", "X-Forwarded-For", "203.0.113.1")[0]
+			ip, err := find(r)
+			assert.NoError(t, err)
+			assert.Equal(t, "192.0.2.1", ip)
+		}
+	})
+	assert.Equal(t, 1, strings.Count(log, "code=RL701"), log)
+}
+
+func TestMistakesInCostsByLength(t *testing.T) {
+	mistakes := middleware.ArgumentError(adapter.CostByContentLengthOr(-1, 0))
+	assert.ErrorContains(t, mistakes, "CostByContentLengthOr bytesPerToken: -1 must be")
+	assert.ErrorContains(t, mistakes, "CostByContentLengthOr unknown: 0 must be")
 }
 
 // PerIP names its limits as they are written, also those of a zone with an odd

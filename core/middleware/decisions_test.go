@@ -129,16 +129,15 @@ func TestWhatARequestTakes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for kind, install := range map[string]func(*core.Limiter) httpMiddleware{
-				"New":         func(l *core.Limiter) httpMiddleware { return httplimit.New(l, all, test.options...) },
-				"NewTogether": func(l *core.Limiter) httpMiddleware { return httplimit.NewTogether(both(l), test.options...) },
+				"New": func(l *core.Limiter) httpMiddleware { return httplimit.New(l, all, test.options...) },
+				"NewTogether": func(l *core.Limiter) httpMiddleware {
+					return httplimit.NewTogether(both(l, limits(core.NewMemoryStore(), "other", slow("other", 99))), test.options...)
+				},
 			} {
 				l := limits(core.NewMemoryStore(), "api", test.limits...)
 				w := ask(install(l)(hello))
 				assert.Equal(t, test.status, w.Code, kind)
 				assert.NotContains(t, w.Body.String(), errInside.Error(), kind)
-				if kind == "NewTogether" && strings.HasPrefix(name, "an unknown cost: ") {
-					continue // of one bucket it is that of its smallest limit, too
-				}
 				assert.Equal(t, test.left, left(t, l, "all"), kind)
 			}
 		})
@@ -405,4 +404,22 @@ func TestStackedLimitersSendOneDraft(t *testing.T) {
 	assert.ElementsMatch(t, draft6, names(core.HeadersDraft6, core.HeadersDraft6))
 	assert.ElementsMatch(t, draft6, names(core.HeadersDraft6, core.HeadersDraft8))
 	assert.ElementsMatch(t, []string{"Ratelimit 2", "Ratelimit-Policy 2"}, names(core.HeadersDraft8, core.HeadersDraft6))
+}
+
+// Keys that say nothing are missing, and the log says which were looked for.
+func TestKeysThatAreMissing(t *testing.T) {
+	empty := func(*http.Request) (string, error) { return "", nil }
+	for name, key := range map[string]httplimit.KeyFunc{
+		"an empty key": empty, "an empty part": httplimit.Join(all, empty), "nothing of FirstOf": httplimit.FirstOf(httplimit.ByHeader("User"), empty, httplimit.ByHeader("Session")),
+	} {
+		log := logtest.Capture(func() {
+			statuses(t, httplimit.New(limits(core.NewMemoryStore(), "api", slow("calls", 9)), key), 400, 400)
+		})
+		assert.Equal(t, 1, strings.Count(log, "code=RL707"), name)
+		if strings.HasPrefix(name, "nothing") {
+			assert.Contains(t, log, "user")
+			assert.Contains(t, log, "session")
+		}
+	}
+	statuses(t, httplimit.New(limits(core.NewMemoryStore(), "api", slow("calls", 9)), httplimit.FirstOf(empty, all)), 200)
 }
