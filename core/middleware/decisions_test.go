@@ -246,6 +246,7 @@ func TestMistakesInUnits(t *testing.T) {
 			statuses(t, httplimit.New(l, all, test.options...), 200)
 		})
 	}
+	assert.Contains(t, panicOf(func() { httplimit.NewTogether(nil) }), "NewTogether: 0 rules given")
 	l := limits(core.NewMemoryStore(), "api", calls)
 	assert.Contains(t, panicOf(func() {
 		httplimit.NewTogether(both(l), httplimit.WithPlan(func(*http.Request) (string, error) { return "", nil }),

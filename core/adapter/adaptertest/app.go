@@ -41,7 +41,6 @@ const (
 	asPerIP    // of the policy's limits
 	asAllow    // a handler that calls Allow with the header field User, or "all"
 	asClientIP // a handler that calls ClientIP
-	asNoRules  // NewTogether of nothing
 )
 
 // key is a KeyFunc: the extractor by its name.
@@ -54,7 +53,7 @@ type key struct {
 }
 
 // user is a function of the app: its key is the header field User, or "all". It
-// may fail, as the value of the field says: see record.fails.
+// may fail, as the value of the field says: see Kit.fails.
 var user = key{by: "function"}
 
 func header(name string) key        { return key{by: "Header", name: name} }
@@ -87,7 +86,7 @@ const (
 	withPlan                               // Plan
 	withLimits                             // if there is a field Limits, one limit of 5, named own
 	withSkip                               // if there is a field Skip
-	onDenied                               // writes 418, unless there is a field Silent
+	onDenied                               // answers 418, unless the reply is silent
 	onError                                // the same
 	badLength                              // CostByContentLength(0)
 )
@@ -150,8 +149,6 @@ func (k Kit[C, K, O, R, M]) install(described []limiter, r *record) (chain []M) 
 				rules = append(rules, R{Limiter: r.limiter(other), Key: k.key(other.key, r)})
 			}
 			chain = append(chain, k.NewTogether(rules, k.options(d.with, r)...))
-		case asNoRules:
-			chain = append(chain, k.NewTogether(nil))
 		case asPerIP:
 			chain = append(chain, k.PerIP(d.policy.Limits...))
 		case asAllow:

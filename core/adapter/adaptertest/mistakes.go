@@ -15,9 +15,8 @@ func mistakes() (rules []rule) {
 		limiter limiter
 		panics  []string
 	}{
-		"New":               {0, limiter{key: none}, []string{"New limiter: <nil> must be", "New key: <nil> must be"}},
-		"NewTogether":       {0, limiter{kind: asNoRules}, []string{"NewTogether: 0 rules given"}},
-		"NewTogether rules": {0, together(limiter{policy: good, key: none}, limiter{key: user}), []string{"rules[0].Key: <nil> must be", "rules[1].Limiter: <nil> must be"}},
+		"New":         {0, limiter{key: none}, []string{"New limiter: <nil> must be", "New key: <nil> must be"}},
+		"NewTogether": {0, together(limiter{policy: good, key: none}, limiter{key: user}), []string{"rules[0].Key: <nil> must be", "rules[1].Limiter: <nil> must be"}},
 		"PerIP": {
 			overHTTP, limiter{kind: asPerIP, policy: core.Policy{Limits: []core.Limit{{Capacity: -1, RefillRate: 1, RefillInterval: time.Second}, core.Per(1, 0)}}},
 			[]string{"PerIP limits[0].Capacity: -1 must", "PerIP limits[1].RefillInterval: 0s must"},
