@@ -11,7 +11,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // Rule is one of the limiters of [NewTogether], with its key.
@@ -62,7 +61,7 @@ func ByMethod() KeyFunc {
 // together.
 func ByService() KeyFunc {
 	return func(c *Call) (string, error) {
-		service := rpc.Service(c.Procedure)
+		service := middleware.ServiceOf(c.Procedure)
 		if service == "" {
 			return "", fmt.Errorf("%w: no service in the method %q", core.ErrNoKey, c.Procedure)
 		}
@@ -72,7 +71,7 @@ func ByService() KeyFunc {
 
 // HealthAndReflection reports whether a call is of the services of health
 // checks or reflection, for [WithSkip].
-func HealthAndReflection(c *Call) bool { return rpc.HealthOrReflection(c.Procedure) }
+func HealthAndReflection(c *Call) bool { return middleware.HealthOrReflection(c.Procedure) }
 
 // ByHeader limits by a header field of the request, such as an API key. If the
 // field came several times with different values, the answer is

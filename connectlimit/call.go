@@ -9,7 +9,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // Call is a call that a limiter decides, as functions of the app see it.
@@ -49,11 +48,11 @@ func (c *Call) isMessage() bool { return c.StreamType != connect.StreamTypeUnary
 
 // request is a Call as the engine and extractors of HTTP read it.
 type request struct {
-	rpc.Procedure
+	middleware.Procedure
 	call *Call
 }
 
-func asRequest(c *Call) adapter.Request { return &request{rpc.Procedure(c.Procedure), c} }
+func asRequest(c *Call) adapter.Request { return &request{middleware.Procedure(c.Procedure), c} }
 
 func (x *request) Context() context.Context           { return x.call.ctx }
 func (x *request) Value(key any) any                  { return x.call.ctx.Value(key) }

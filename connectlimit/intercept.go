@@ -6,7 +6,6 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // interceptor is a [connect.Interceptor].
@@ -61,7 +60,7 @@ func (i *interceptor) WrapStreamingHandler(next connect.StreamingHandlerFunc) co
 		code := connect.CodeInternal
 		if i.perMessage {
 			m := i.messages(c, conn)
-			defer func() { m.Stop(rpc.Code(code)) }()
+			defer func() { m.Stop(middleware.Code(code)) }()
 			err := next(m.ctx, m)
 			if refused := m.Refusal(); refused != nil {
 				err = refused // whatever the handler made of it

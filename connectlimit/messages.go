@@ -6,13 +6,12 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // messages is a stream each of whose received messages is decided.
 type messages struct {
 	connect.StreamingHandlerConn
-	rpc.Messages[*Call]
+	middleware.Messages[*Call]
 	ctx      context.Context
 	received bool
 }
@@ -20,7 +19,7 @@ type messages struct {
 // messages returns the stream for the handler of c.
 func (i *interceptor) messages(c *Call, conn connect.StreamingHandlerConn) *messages {
 	ctx, cancel := context.WithCancel(c.ctx)
-	return &messages{StreamingHandlerConn: conn, ctx: ctx, Messages: rpc.Messages[*Call]{
+	return &messages{StreamingHandlerConn: conn, ctx: ctx, Messages: middleware.Messages[*Call]{
 		Engine: i.engine, Wait: i.wait, Refuse: i.refuse, Decisions: &c.state.decision, Cancel: cancel,
 		Call: func(message any) (*Call, middleware.Request) {
 			c := *c

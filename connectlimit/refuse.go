@@ -14,7 +14,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // protocol is what Connect knows of errors.
@@ -28,7 +27,7 @@ var protocol = middleware.Protocol[*Call]{
 		if cause == middleware.ClientError {
 			return int(clientError(err).Code())
 		}
-		return int(rpc.Fail(c.ctx, cause).Code)
+		return int(cause.Refusal(c.ctx).Code)
 	},
 }
 
@@ -36,7 +35,7 @@ var protocol = middleware.Protocol[*Call]{
 // returned, or nil if it is none. Text around it is for logs.
 func clientError(err error) *connect.Error {
 	var own *connect.Error
-	if errors.As(err, &own) && own != nil && rpc.Code(own.Code()).Client() {
+	if errors.As(err, &own) && own != nil && middleware.Code(own.Code()).Client() {
 		return own
 	}
 	return nil
@@ -44,7 +43,7 @@ func clientError(err error) *connect.Error {
 
 // refuse returns the error of a call, or of a message, that does not pass.
 func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
-	r := rpc.Refuse(c.ctx, a)
+	r := a.Refusal(c.ctx)
 	switch {
 	case a.Verdict == middleware.Denied:
 		if c.isMessage() {
@@ -74,14 +73,14 @@ func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 
 // retryLater writes the fields that middleware of HTTP sends while the store
 // does not answer.
-func retryLater(h middleware.HeaderWriter, r rpc.Refusal) {
+func retryLater(h middleware.HeaderWriter, r middleware.Refusal) {
 	h.Set("Retry-After", strconv.Itoa(int(math.Ceil(r.RetryAfter.Seconds()))))
 	h.Set("Cache-Control", "no-store")
 }
 
 // errorOf returns the error of a refusal. Its details name the limits that lack
 // tokens, and say when to retry.
-func errorOf(r rpc.Refusal) *connect.Error {
+func errorOf(r middleware.Refusal) *connect.Error {
 	err := connect.NewError(connect.Code(r.Code), errors.New(r.Message))
 	if r.RetryAfter > 0 && r.RetryAfter != core.Never {
 		addDetail(err, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.RetryAfter)})
@@ -89,7 +88,7 @@ func errorOf(r rpc.Refusal) *connect.Error {
 	if r.Limits != nil {
 		quota := new(errdetails.QuotaFailure)
 		for _, limit := range r.Limits {
-			quota.Violations = append(quota.Violations, &errdetails.QuotaFailure_Violation{Subject: limit, QuotaId: limit, Description: rpc.LacksTokens(limit)})
+			quota.Violations = append(quota.Violations, &errdetails.QuotaFailure_Violation{Subject: limit, QuotaId: limit, Description: middleware.LacksTokens(limit)})
 		}
 		addDetail(err, quota)
 	}

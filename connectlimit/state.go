@@ -8,14 +8,14 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // state is what all interceptors of one call share. The first one keeps it in
 // the context. It sends the fields of all of them once it is known where they
 // go. State is a [middleware.HeaderWriter] of these fields.
 type state struct {
-	decision rpc.Decisions
+	decision middleware.Decisions
 	request  http.Header // of the call: its identity
 	protocol string
 	response response // nil in tests of apps without a server

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/clientip"
+	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
 func ExampleJoinKey() {
@@ -23,15 +23,14 @@ func ExampleJoinKey() {
 }
 
 func ExampleIPOption() {
-	ip := core.Must(clientip.New(
+	key := httplimit.ByIP(
 		core.TrustProxies("173.245.48.0/20"),
 		core.TrustHeader("CF-Connecting-IP"),
 		core.IPv6Prefix(56),
-	))
-	h := http.Header{"Cf-Connecting-Ip": {"2001:db8:1:2ff::7"}}
-	key, _ := ip.Key("173.245.48.9:443", h.Values)
-	fmt.Println(key)
-	// Output: 2001:db8:1:200::/56
+	)
+	r := &http.Request{RemoteAddr: "173.245.48.9:443", Header: http.Header{"Cf-Connecting-Ip": {"2001:db8:1:2ff::7"}}}
+	fmt.Println(key(r))
+	// Output: ip:2001:db8:1:200::/56 <nil>
 }
 
 func ExampleHeaderStyle() {

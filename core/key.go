@@ -71,10 +71,9 @@ func shortKey(key string) string {
 	return store.Key(key)
 }
 
-// IPOption configures how the adapters' ByIP, and package clientip for other
-// key functions, find a client's address. Without options it is the address of
-// the connection's peer. Behind a proxy that peer is the proxy, so name the
-// proxies with [TrustProxies].
+// IPOption configures how the adapters' ByIP and ClientIP find a client's
+// address. Without options it is the address of the connection's peer. Behind a
+// proxy that peer is the proxy, so name the proxies with [TrustProxies].
 type IPOption func(*forwarded.Trust)
 
 // TrustProxies names the addresses or CIDR ranges of the proxies in front of

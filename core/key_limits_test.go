@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/denycache"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
@@ -37,9 +36,6 @@ func TestLimitsOfKeysAreThoseOfTheTable(t *testing.T) {
 		for i := range uint64(*keyLimitsRounds) {
 			now := time.Now()
 			s := newStore(core.WithClock(func() time.Time { return now }))
-			if i%2 == 0 {
-				s = denycache.New(s, time.Hour)
-			}
 			k := keyLimits{T: t, r: rand.New(rand.NewPCG(base+i, 1)), store: s, used: make(map[usedOf]tally)}
 			if wrong := k.play(); wrong != "" {
 				t.Fatalf("seed %d: %s\n%s", base+i, wrong, strings.Join(k.log, "\n"))

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
@@ -132,7 +131,7 @@ const (
 	// themselves, of 28 to 31 days. A multiple of it is as many months: 3 *
 	// Month is a quarter, and 12 * Month a year. Its length is that of the mean
 	// month.
-	Month = calendar.Month
+	Month = bucket.Month
 
 	// Never is the RetryAfter of a request that can never be allowed, because
 	// its cost exceeds a limit's Capacity. It is the longest time.Duration, so
@@ -254,7 +253,7 @@ func (l Limit) WithMode(mode Mode) Limit {
 // PerWeek returns a limit of n tokens every calendar week whose Capacity is n
 // (at least 1). All come at once, on Monday at 00:00 UTC. [Limit.In] chooses
 // another place, and [Limit.Anchored] another day.
-func PerWeek[N number](n N) Limit { return per(float64(n), calendar.Week).In(time.UTC) }
+func PerWeek[N number](n N) Limit { return per(float64(n), bucket.Week).In(time.UTC) }
 
 // PerMonth returns a limit of n tokens every calendar month whose Capacity is n
 // (at least 1). All come at once, on the first of the month at 00:00 UTC.

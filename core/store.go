@@ -36,9 +36,9 @@ func NewMemoryStore(options ...store.MemoryOption) *MemoryStore { return store.N
 func WithMaxKeys(n int) store.MemoryOption { return store.WithMaxKeys(n) }
 
 // WithClock makes a store read the time from now instead of the clock of the
-// system or the Redis server. It is for tests. The time must be from 1970 to 17
-// September 2112: at any other, such as the zero [time.Time], decisions are
-// [ErrClock].
+// system or the Redis server. It is for tests: keys in Redis still expire by the
+// server's clock. The time must be from 1970 to 17 September 2112: at any other,
+// such as the zero [time.Time], decisions are [ErrClock].
 func WithClock(now func() time.Time) store.ClockOption { return store.WithClock(now) }
 
 // Source is who made a decision.

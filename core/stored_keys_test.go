@@ -2,18 +2,14 @@ package core_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/inspect"
 	"github.com/tokenbucket-go/ratelimit/core/store"
-	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
@@ -49,21 +45,4 @@ func TestPeekOfUnitsIsNoDecision(t *testing.T) {
 	_, err := l.PeekUnits(t.Context(), "ann", nil)
 	require.NoError(t, err)
 	assert.Zero(t, seen, "observers see decisions alone")
-	_, err = inspect.Key(t.Context(), limittest.Limiter(t, &limittest.AwayStore{}, "api", core.PerDay(1)), "ann")
-	require.ErrorIs(t, err, errors.ErrUnsupported, "not every store shows what it keeps")
-}
-
-func TestInspectTellsTheDefinitionOfARecord(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
-		now := time.Now().Truncate(time.Microsecond)
-		l := core.Must(core.NewLimiter(newStore(core.WithClock(func() time.Time { return now })), sold()))
-		pro := core.Must(l.WithPlan("pro"))
-		assert.Empty(t, core.Must(inspect.Key(t.Context(), l, "ann")).Limits)
-		core.Must(pro.Allow(t.Context(), "ann"))
-		found := core.Must(inspect.Key(t.Context(), l, "ann")).Limits
-		require.Len(t, found, 2)
-		assert.EqualValues(t, 600, found[0].Capacity)
-		assert.True(t, found[0].Changed && found[0].Written.Equal(now), "%+v", found[0])
-		assert.False(t, core.Must(inspect.Key(t.Context(), pro, "ann")).Limits[0].Changed)
-	})
 }

@@ -24,8 +24,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/adminlimit"
 	"github.com/tokenbucket-go/ratelimit/clientlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/breaker"
-	"github.com/tokenbucket-go/ratelimit/core/clientip"
 	"github.com/tokenbucket-go/ratelimit/core/keyof"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
@@ -181,7 +179,6 @@ func mistakesInStores(t *testing.T, say func(error)) {
 		redisstore.New(redis.NewClient(&redis.Options{}), redisstore.WithTimeout(0), redisstore.WithBreaker(0, 0), redisstore.WithDenyCache(-1),
 			redisstore.WithLease(-1), redisstore.WithPrefix("shop{"), core.WithClock(nil)),
 		core.NewMemoryStore(core.WithMaxKeys(0), core.WithClock(nil)),
-		breaker.New(core.NewMemoryStore(), 0, 0, 0),
 	} {
 		_, err := core.NewLimiter(store, policy)
 		say(err)
@@ -331,17 +328,11 @@ func nowhere(t *testing.T) *redis.Client {
 
 func logsOfAddresses(t *testing.T) {
 	t.Helper()
-	forwarded := func(string) []string { return []string{"203.0.113.5"} }
-	c, err := clientip.New()
+	_, err := httplimit.ClientIP()(&http.Request{RemoteAddr: "192.0.2.1:1", Header: http.Header{"X-Forwarded-For": {"203.0.113.5"}}})
 	require.NoError(t, err)
-	_, err = c.Key("192.0.2.1:1", forwarded)
-	require.NoError(t, err)
-	_, err = clientip.New(core.TrustHeader("CF-Connecting-IP"))
-	require.NoError(t, err)
-	_, err = clientip.New(core.TrustHeader("Forwarded"))
-	require.NoError(t, err)
-	_, err = clientip.New(core.TrustProxies("0.0.0.0/0"))
-	require.NoError(t, err)
+	for _, option := range []core.IPOption{core.TrustHeader("CF-Connecting-IP"), core.TrustHeader("Forwarded"), core.TrustProxies("0.0.0.0/0")} {
+		_ = httplimit.ClientIP(option)
+	}
 }
 
 func logsOfMiddleware(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // Rule is one of the limiters of [UnaryTogether] and [StreamTogether], with its
@@ -65,7 +64,7 @@ func ByMethod() KeyFunc {
 // together.
 func ByService() KeyFunc {
 	return func(c *Call) (string, error) {
-		service := rpc.Service(c.FullMethod)
+		service := middleware.ServiceOf(c.FullMethod)
 		if service == "" {
 			return "", fmt.Errorf("%w: no service in the method %q", core.ErrNoKey, c.FullMethod)
 		}
@@ -75,7 +74,7 @@ func ByService() KeyFunc {
 
 // HealthAndReflection reports whether a call is of the services of health
 // checks or reflection, for [WithSkip].
-func HealthAndReflection(c *Call) bool { return rpc.HealthOrReflection(c.FullMethod) }
+func HealthAndReflection(c *Call) bool { return middleware.HealthOrReflection(c.FullMethod) }
 
 // ByContextValue limits by a value in the call's context: see
 // [adapter.ByContextValue].

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // Call is a call that a limiter decides, as functions of the app see it.
@@ -34,12 +33,12 @@ func (c *Call) ofMessage() bool { return c.Stream && c.Message != nil }
 // request is a Call as the engine and extractors of HTTP read it, with metadata
 // as its header fields.
 type request struct {
-	rpc.Procedure
+	middleware.Procedure
 	call *Call
 }
 
 func asRequest(c *Call) adapter.Request {
-	c.as = request{rpc.Procedure(c.FullMethod), c}
+	c.as = request{middleware.Procedure(c.FullMethod), c}
 	return &c.as
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/grpclimit"
 	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
@@ -203,7 +203,7 @@ func answered(body string, err error, header, trailer metadata.MD) adaptertest.A
 		a.Body, a.Own = strings.CutPrefix(status.Convert(err).Message(), ofApp)
 		retry, limits := details(err)
 		a.Limits, a.RetryAfter = limits, retry.GetRetryDelay().AsDuration()
-		if len(trailer.Get(rpc.PushbackField)) > 0 {
+		if len(trailer.Get(middleware.PushbackField)) > 0 {
 			a.Header.Set("Cache-Control", "no-store") // of a denial: calls are not cached, so gRPC has no such field
 		}
 	}

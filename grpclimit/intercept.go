@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // unary is a [grpc.UnaryServerInterceptor].
@@ -44,7 +43,7 @@ func (i *interceptor) stream(server any, ss grpc.ServerStream, info *grpc.Stream
 	c := &Call{FullMethod: info.FullMethod, Stream: true, ctx: ctx, state: s}
 	if i.perMessage {
 		m := i.messages(c, ss)
-		defer func() { m.Stop(rpc.Code(code)) }()
+		defer func() { m.Stop(middleware.Code(code)) }()
 		err := handler(server, m)
 		if refused := m.Refusal(); refused != nil {
 			err = refused // whatever the handler made of it

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // protocol is what gRPC knows of errors.
@@ -25,7 +24,7 @@ var protocol = middleware.Protocol[*Call]{
 		if cause == middleware.ClientError {
 			return int(clientStatus(err).Code())
 		}
-		return int(rpc.Fail(c.ctx, cause).Code)
+		return int(cause.Refusal(c.ctx).Code)
 	},
 }
 
@@ -35,7 +34,7 @@ var protocol = middleware.Protocol[*Call]{
 func clientStatus(err error) *status.Status {
 	var own interface{ GRPCStatus() *status.Status }
 	if errors.As(err, &own) {
-		if s := own.GRPCStatus(); rpc.Code(s.Code()).Client() {
+		if s := own.GRPCStatus(); middleware.Code(s.Code()).Client() {
 			return s
 		}
 	}
@@ -46,7 +45,7 @@ func clientStatus(err error) *status.Status {
 func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 	err := i.refusal(c, a)
 	if a.Verdict == middleware.Denied {
-		c.state.pushBack(rpc.Pushback(c.ctx, a.Result.RetryAfter), codeOf(err))
+		c.state.pushBack(middleware.Pushback(c.ctx, a.Result.RetryAfter), codeOf(err))
 		if c.ofMessage() {
 			a.WriteHeaders(c.state)
 		}
@@ -70,14 +69,14 @@ func (i *interceptor) refusal(c *Call, a *middleware.Admission) error {
 	if a.Cause == middleware.ClientError {
 		return clientStatus(a.Err).Err()
 	}
-	r := rpc.Refuse(c.ctx, a)
+	r := a.Refusal(c.ctx)
 	r.Log(c.ctx, i.engine.Logger(), a.Err)
 	return statusOf(r).Err()
 }
 
 // statusOf returns the status of a refusal. Its details name the limits that
 // lack tokens, and say when to retry.
-func statusOf(r rpc.Refusal) *status.Status {
+func statusOf(r middleware.Refusal) *status.Status {
 	var details []protoadapt.MessageV1
 	if r.RetryAfter > 0 && r.RetryAfter != core.Never {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.RetryAfter)})
@@ -85,7 +84,7 @@ func statusOf(r rpc.Refusal) *status.Status {
 	if r.Limits != nil {
 		quota := new(errdetails.QuotaFailure)
 		for _, limit := range r.Limits {
-			quota.Violations = append(quota.Violations, &errdetails.QuotaFailure_Violation{Subject: limit, QuotaId: limit, Description: rpc.LacksTokens(limit)})
+			quota.Violations = append(quota.Violations, &errdetails.QuotaFailure_Violation{Subject: limit, QuotaId: limit, Description: middleware.LacksTokens(limit)})
 		}
 		details = append(details, quota)
 	}

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // state is what all interceptors of one call share. The first one makes it the
@@ -19,7 +19,7 @@ import (
 type state struct {
 	context.Context
 	transport grpc.ServerTransportStream // nil: there is none
-	decision  rpc.Decisions
+	decision  middleware.Decisions
 
 	mu       sync.Mutex
 	fields   metadata.MD // to send
@@ -120,7 +120,7 @@ func (s *state) send(ctx context.Context, code codes.Code) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pushback != "" && s.denial == code { // the handler may have ignored a denial of Allow, and failed for another reason
-		_ = grpc.SetTrailer(ctx, metadata.Pairs(rpc.PushbackField, s.pushback)) // it fails only without a transport, in tests of apps
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(middleware.PushbackField, s.pushback)) // it fails only without a transport, in tests of apps
 	}
 	_ = grpc.SetTrailer(ctx, s.fields)
 	s.fields = nil

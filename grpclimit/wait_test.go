@@ -16,10 +16,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/breaker"
-	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/grpclimit"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // all is a key that all calls have.
@@ -150,25 +150,15 @@ func TestAMessageWhoseClientLeavesTakesNothing(t *testing.T) {
 	assert.EqualValues(t, 1, limittest.Left(t, limiter, "all"))
 }
 
-// sometimesAway is a store that can be away.
-type sometimesAway struct {
-	*core.MemoryStore
-	away atomic.Bool
-}
-
-func (s *sometimesAway) Do(ctx context.Context, r store.Request) (store.Answer, error) {
-	if s.away.Load() {
-		return store.Answer{}, errAway
-	}
-	return s.MemoryStore.Do(ctx, r)
-}
-
 // A policy that fails closed refuses messages while the store is away. The slot
 // that a message had must not keep others waiting after that: its MaxHold is
 // longer than any call.
 func TestMessagesPassWhenTheStoreIsBack(t *testing.T) {
-	s := &sometimesAway{MemoryStore: core.NewMemoryStore()}
-	limiter := core.Must(core.NewLimiter(breaker.New(s, time.Minute, 3, 10*time.Millisecond), core.Policy{
+	server := redistest.Start(t)
+	s, err := redisstore.Open("redis://"+server.Addr, redisstore.WithTimeout(time.Second), redisstore.WithBreaker(3, 10*time.Millisecond))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	limiter := core.Must(core.NewLimiter(s, core.Policy{
 		Name: "slots", Limits: []core.Limit{core.InFlight(1).WithMaxHold(time.Hour)}, OnFailure: core.FailClosed,
 	}))
 	atWork, goOn := make(chan struct{}), make(chan struct{})
@@ -184,7 +174,7 @@ func TestMessagesPassWhenTheStoreIsBack(t *testing.T) {
 	first := open(within(t), t, conn)
 	require.NoError(t, first.SendMsg(hello()))
 	<-atWork
-	s.away.Store(true)
+	server.Pause()
 	require.Eventually(t, func() bool {
 		err := say(open(within(t), t, conn))
 		assert.Equal(t, codes.Unavailable, status.Code(err), "a policy that fails closed refuses: %v", err)
@@ -195,7 +185,7 @@ func TestMessagesPassWhenTheStoreIsBack(t *testing.T) {
 	require.NoError(t, first.RecvMsg(new(text)))
 	require.Error(t, first.RecvMsg(new(text)), "the stream is over, and its slot is released while the breaker is open")
 
-	s.away.Store(false)
+	server.Resume()
 	require.Eventually(t, func() bool {
 		res, err := limiter.Peek(t.Context(), "all")
 		return err == nil && res.Remaining == 1

@@ -5,7 +5,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // Allow takes a token of key's bucket from within a tool or another handler,
@@ -20,9 +19,9 @@ import (
 // limiter is nil.
 func Allow(ctx context.Context, limiter *core.Limiter, key string) (core.Result, error) {
 	r := receiver{engine: middleware.InHandler(limiter, key, protocol)}
-	decisions := rpc.InHandler(ctx)
+	decisions := middleware.DecisionsOf(ctx)
 	c := &Call{Method: callTool, ctx: ctx, decisions: decisions}
-	a := r.engine.Begin(c, &rpc.Inbound{Procedure: callTool, Ctx: ctx, Decisions: decisions})
+	a := r.engine.Begin(c, &middleware.Inbound{Procedure: callTool, Ctx: ctx, Decisions: decisions})
 	if a.Verdict != middleware.Allowed {
 		_, err := r.refuse(c, &a)
 		return a.Result, err

@@ -10,7 +10,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // Rule is one of the limiters of [NewTogether], with its key.
@@ -20,13 +19,13 @@ type Rule = middleware.Rule[KeyFunc]
 // has the context of. Of several limiters it is that of the one nearest to the
 // handler. A handler that is done with its slots early calls Release of it.
 func FromContext(ctx context.Context) (core.Result, bool) {
-	return middleware.FromContext(rpc.Stored(ctx))
+	return middleware.FromContext(middleware.Stored(ctx))
 }
 
 // AllFromContext returns the decisions of all limiters about the request, the
 // newest first. Of those that decided together, the tightest comes first.
 func AllFromContext(ctx context.Context) []core.Result {
-	return middleware.AllFromContext(rpc.Stored(ctx))
+	return middleware.AllFromContext(middleware.Stored(ctx))
 }
 
 // KeyFunc returns the key of a request: who or what is limited. Without a key

@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // Call is a request that a limiter decides, as functions of the app see it.
@@ -28,13 +28,13 @@ type Call struct {
 	Err    error
 
 	ctx       context.Context
-	decisions *rpc.Decisions
+	decisions *middleware.Decisions
 }
 
 // errPanicked is the Err of a call whose handler did not return.
 var errPanicked = errors.New("the handler panicked")
 
-func newCall(ctx context.Context, decisions *rpc.Decisions, method string, req mcp.Request) *Call {
+func newCall(ctx context.Context, decisions *middleware.Decisions, method string, req mcp.Request) *Call {
 	c := &Call{Method: method, Request: req, Err: errPanicked, ctx: ctx, decisions: decisions}
 	if params, ok := req.GetParams().(*mcp.CallToolParamsRaw); ok && params != nil {
 		c.Tool, c.Arguments = params.Name, params.Arguments
@@ -85,5 +85,5 @@ func (c *Call) session() *mcp.ServerSession {
 
 // asRequest returns a Call as the engine and extractors of HTTP read it.
 func asRequest(c *Call) adapter.Request {
-	return &rpc.Inbound{Procedure: rpc.Procedure(c.Method), Ctx: c.ctx, Fields: c.Header(), Decisions: c.decisions}
+	return &middleware.Inbound{Procedure: middleware.Procedure(c.Method), Ctx: c.ctx, Fields: c.Header(), Decisions: c.decisions}
 }

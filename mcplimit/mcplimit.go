@@ -55,15 +55,14 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // Codes of the errors that refuse a request. They are outside the range that
 // JSON-RPC and the Model Context Protocol reserve, so no version of the
 // protocol gives them another meaning.
 const (
-	CodeLimited     = rpc.JSONLimited     // 429, as in HTTP: too few tokens are left
-	CodeUnavailable = rpc.JSONUnavailable // 503, as in HTTP: the store can't answer, and the policy fails closed
+	CodeLimited     = middleware.JSONLimited     // 429, as in HTTP: too few tokens are left
+	CodeUnavailable = middleware.JSONUnavailable // 503, as in HTTP: the store can't answer, and the policy fails closed
 )
 
 // New returns receiving middleware of a server that lets a request pass if

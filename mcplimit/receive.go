@@ -6,7 +6,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // receiver decides the requests that a server receives.
@@ -21,7 +20,7 @@ func (r *receiver) middleware(next mcp.MethodHandler) mcp.MethodHandler {
 		if !r.limits(method) {
 			return next(ctx, method, req)
 		}
-		decisions, ctx := rpc.InContext(ctx, req.GetSession()) // a session gets no context that has decisions of its own calls
+		decisions, ctx := middleware.DecisionsIn(ctx, req.GetSession()) // a session gets no context that has decisions of its own calls
 		c := newCall(ctx, decisions, method, req)
 		a := r.engine.Begin(c, asRequest(c))
 		if a.Verdict != middleware.Allowed {

@@ -8,7 +8,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // protocol is what the Model Context Protocol knows of errors.
@@ -18,7 +17,7 @@ var protocol = middleware.Protocol[*Call]{
 		if cause == middleware.ClientError {
 			return int(clientError(err).Code)
 		}
-		return rpc.Fail(c.ctx, cause).JSONCode()
+		return cause.Refusal(c.ctx).JSONCode()
 	},
 }
 
@@ -57,7 +56,7 @@ func (r *receiver) refuse(c *Call, a *middleware.Admission) (mcp.Result, error) 
 	if a.Cause == middleware.ClientError {
 		return nil, clientError(a.Err)
 	}
-	refusal := rpc.Refuse(c.ctx, a)
+	refusal := a.Refusal(c.ctx)
 	refusal.Log(c.ctx, r.engine.Logger(), a.Err)
 	if r.asResult && c.Method == callTool {
 		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: refusal.Sentence()}}}, nil

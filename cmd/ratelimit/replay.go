@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/replay"
-	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/samplelog"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
 )
@@ -74,7 +73,7 @@ func (f *replayFlags) run(cmd *cobra.Command, logs []string) error {
 		return err
 	}
 	if f.sample {
-		return samplelog.Write(cmd.OutOrStdout())
+		return replay.WriteSample(cmd.OutOrStdout())
 	}
 	policies, err := f.load(cmd)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/inspect"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -74,10 +74,10 @@ func (r *rules) hasPlans() bool { return len(r.plans) > 0 }
 // not know a client's plan, so they are those whose limits are most like what
 // the last decision wrote. It costs a call, and one for each plan. Of a store
 // that does not show what it keeps it returns r.
-func (r *rules) last(ctx context.Context, key string) (last *rules, found inspect.Bucket, err error) {
+func (r *rules) last(ctx context.Context, key string) (last *rules, found redisstore.BucketState, err error) {
 	fewest := 0
 	for i, of := range append([]*rules{r}, r.plans...) {
-		stored, err := inspect.Key(ctx, of.limiter, key)
+		stored, err := redisstore.Inspect(ctx, of.limiter, key)
 		if errors.Is(err, errors.ErrUnsupported) {
 			return r, stored, nil
 		} else if err != nil {
@@ -102,7 +102,7 @@ func (r *rules) last(ctx context.Context, key string) (last *rules, found inspec
 // differs says how limits that wrote what a store keeps differ from those of
 // the policy, or "". It is right after a change of the policy, an override or a
 // deployment, and otherwise a sign of two definitions.
-func differs(stored inspect.Bucket) string {
+func differs(stored redisstore.BucketState) string {
 	for _, l := range stored.Limits {
 		switch {
 		case l.Changed && l.Capacity != l.Limit.Capacity:

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/inspect"
+	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 )
 
 // bucket is the state of a key.
@@ -59,13 +59,13 @@ func (d *desk) look(ctx context.Context, policy, key, plan string, units core.Un
 		return nil, err
 	}
 	b := &bucket{Policy: policy, Key: show.Key(key), Stored: true, Shadow: d.policies[policy].Shadow}
-	var kept inspect.Bucket
+	var kept redisstore.BucketState
 	switch {
 	case plan != "":
 		if rules = rules.ofPlan(plan); rules == nil {
 			return nil, misuse("%s has no plan %s%s", show.Text(policy), show.Text(plan), meant(plan, slices.Sorted(maps.Keys(d.policies[policy].Plans))))
 		}
-		kept, err = inspect.Key(ctx, rules.limiter, key)
+		kept, err = redisstore.Inspect(ctx, rules.limiter, key)
 	case !quick || rules.hasPlans():
 		rules, kept, err = rules.last(ctx, key)
 	}
@@ -112,7 +112,7 @@ func (d *desk) look(ctx context.Context, policy, key, plan string, units core.Un
 
 // stored returns what Redis has of a key.
 func (d *desk) stored(ctx context.Context, policy, key string) (*bucket, error) {
-	records, now, err := inspect.Records(ctx, d.store, policy, key)
+	records, now, err := d.store.Records(ctx, policy, key)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
-	"github.com/tokenbucket-go/ratelimit/core/inspect"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/pace"
@@ -30,21 +29,21 @@ func (d *desk) survey(ctx context.Context, r *doctorResult) error {
 	var l listing
 	counts, definitions := make(map[string]int64), make(map[[2]string]*definition)
 	unreadable, why := []string{}, ""
-	err := pace.Each(ctx, d.flags.rate, d.keys(ctx, "", &l), func(b redisstore.Bucket) (inspect.Bucket, error) {
+	err := pace.Each(ctx, d.flags.rate, d.keys(ctx, "", &l), func(b redisstore.Bucket) (redisstore.BucketState, error) {
 		if !d.has(b.Policy) {
-			_, _, err := inspect.Records(ctx, d.store, b.Policy, b.Key)
-			return inspect.Bucket{}, err
+			_, _, err := d.store.Records(ctx, b.Policy, b.Key)
+			return redisstore.BucketState{}, err
 		}
 		rules, err := d.rulesOf(ctx, b.Policy)
 		if err != nil {
-			return inspect.Bucket{}, err
+			return redisstore.BucketState{}, err
 		}
 		_, found, err := rules.last(ctx, b.Key)
 		if len(rules.overrides[b.Key]) > 0 { // its limits may have changed since it was used
-			found = inspect.Bucket{}
+			found = redisstore.BucketState{}
 		}
 		return found, err
-	}, func(b redisstore.Bucket, found inspect.Bucket, err error) error {
+	}, func(b redisstore.Bucket, found redisstore.BucketState, err error) error {
 		counts[b.Policy]++
 		if errors.As(err, new(*store.StateError)) {
 			unreadable, why = append(unreadable, show.Text(b.Policy)+" "+show.Key(b.Key)), err.Error()
@@ -76,7 +75,7 @@ func (d *desk) survey(ctx context.Context, r *doctorResult) error {
 	return nil
 }
 
-func (s *definition) note(l inspect.Limit) {
+func (s *definition) note(l redisstore.LimitState) {
 	if s.keys++; !l.Changed {
 		return
 	}

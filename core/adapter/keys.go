@@ -5,11 +5,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/textproto"
 	"reflect"
 	"strconv"
@@ -17,87 +14,9 @@ import (
 	"unicode"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/clientip"
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
-
-// ByIP limits by the client's address. [core.IPOption] says which proxies it
-// trusts.
-func ByIP(options ...core.IPOption) KeyFunc {
-	ip, err := clientip.New(options...)
-	if err != nil {
-		return middleware.Invalid[Request, string](err)
-	}
-	return func(x Request) (string, error) {
-		client, err := clientOf(ip, x)
-		if err != nil {
-			return "", err
-		}
-		if client.proxyField != "" {
-			x.SetDecision(proxyMarker(client.peer(), client.proxyField, x.Decision()))
-		}
-		var room [64]byte                                             // on the stack: 257 ns and 2 allocations, with a nil slice 442 ns and 4
-		return string(client.append(append(room[:0], "ip:"...))), nil // needs no escaping: nothing follows the address
-	}
-}
-
-// ClientIP returns a function by which handlers find what [ByIP] limits by,
-// without the "ip:" in front: the client's IPv4 address, or the network of its
-// IPv6 address. It panics with all mistakes in options. Make the function once,
-// as a limiter, because it logs what is wrong with a deployment once.
-func ClientIP(options ...core.IPOption) func(Request) (string, error) {
-	ip, err := clientip.New(options...)
-	if err != nil {
-		middleware.RefuseArguments(err)
-	}
-	return func(x Request) (string, error) {
-		client, err := clientOf(ip, x)
-		if err != nil {
-			return "", err
-		}
-		if client.proxyField != "" {
-			clientip.ReportProxy(slog.Default(), client.peer(), client.proxyField)
-		}
-		return string(client.append(nil)), nil
-	}
-}
-
-// client is who sent a request, and its peer, which may be a proxy.
-type client struct {
-	network    netip.Prefix
-	remote     string     // the peer's address as text, unless addr is known
-	addr       netip.Addr // of the peer
-	proxyField string     // once, if the peer looks like a proxy that was not named
-}
-
-// clientOf finds the client that sent x.
-func clientOf(ip *clientip.Finder, x Request) (c client, err error) {
-	if p, ok := x.(Peer); ok {
-		c.addr = p.RemoteIP()
-	}
-	var local net.Addr
-	if !c.addr.IsValid() {
-		c.remote, local = x.RemoteAddr(), x.LocalAddr()
-	}
-	c.network, c.proxyField, err = ip.Network(c.remote, c.addr, local, x.Header)
-	return c, err
-}
-
-func (c *client) peer() string { return cmp.Or(c.remote, c.addr.String()) }
-
-// append appends the network as text to b, of IPv4 without its length.
-func (c *client) append(b []byte) []byte {
-	if c.network.Addr().Is4() {
-		return c.network.Addr().AppendTo(b)
-	}
-	return c.network.AppendTo(b)
-}
-
-// proxyMarker returns the marker of a peer that sends a proxy's field.
-func proxyMarker(peer, field string, outer *middleware.Decision) *middleware.Decision {
-	return middleware.Marker("", func(log *slog.Logger) { clientip.ReportProxy(log, peer, field) }, outer)
-}
 
 // ByCookie limits by the value of a cookie, as handlers read it. If several
 // have the name, the first counts. A JSON Web Token is one key, as with

@@ -1,6 +1,7 @@
 // Package keyof makes, by hand, the keys that the adapters' extractors return:
 // for [core.Policy].Overrides, [core.Limiter.Reset] and Peek, and for the tools
-// of operators. Its functions have the extractors' names.
+// of operators. Its functions have the extractors' names. It is a package because
+// it calls the extractors of package adapter, which imports core.
 //
 //	key, err := keyof.Header("X-Api-Key", "k-123") // as ByHeader("X-Api-Key") returns it for that client
 //	...

@@ -1,7 +1,9 @@
 // Package middleware decides requests behind limiters, whatever their protocol.
 // A request is skipped or gets a key and a cost, is decided, and is settled or
-// refunded when it has been answered. Package adapter adds what is HTTP. An
-// interceptor of an RPC framework adds what its protocol answers.
+// refunded when it has been answered. Package adapter adds what is HTTP. For
+// interceptors of RPCs it has what their protocols share: a [Refusal] with its
+// [Code], calls without header fields ([Inbound]), and the [Messages] of a
+// stream.
 //
 // See [docs/adapters.md].
 //

@@ -6,7 +6,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/layer"
 	"github.com/tokenbucket-go/ratelimit/core/internal/outage"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
@@ -66,7 +65,7 @@ func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error)
 // DoTogether has one script call decide two or more requests. It returns
 // [store.ErrApart] if their keys may be on different servers.
 func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]store.Answer, error) {
-	if s.sharded.Load() && !layer.OneBucket(requests) {
+	if s.sharded.Load() && !oneBucket(requests) {
 		return nil, store.ErrApart
 	}
 	if err := s.config.ClockError(); err != nil {

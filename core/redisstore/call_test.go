@@ -57,9 +57,8 @@ func grant(cmd redis.Cmder) {
 	const now = 1_800_000_000_000_000
 	number := func(n int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))[1:]) }
 	var reply strings.Builder
-	reply.WriteString(number(now))
 	for _, times := range timesOf(cmd) {
-		reply.WriteString(number(times) + "\x00\x00\x00\x01" + number(1) + number(1000) + number(1) + number(now) + number(0) + number(0))
+		reply.WriteString(number(times) + number(now) + "\x00\x00\x00\x01" + number(1) + number(1000) + number(1) + number(now) + number(0) + number(0))
 	}
 	cmd.(sentOnce).SetVal(reply.String())
 }

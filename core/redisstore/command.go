@@ -203,10 +203,7 @@ func (b *batch) read(cmd *command, reply any) error {
 	if !ok {
 		return fmt.Errorf("unexpected reply of the script: %T", reply)
 	}
-	answers, err := script.NewReply(text)
-	if err != nil {
-		return err
-	}
+	answers := script.Reply(text)
 	if !cmd.plain {
 		return readFull(&answers, cmd.call, &b.outcomes[cmd.keys[0].first])
 	}

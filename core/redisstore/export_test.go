@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // LongestTTL is how long a key may live that matters for a time: an eighth and
@@ -33,3 +34,38 @@ func FollowExceptions(ctx context.Context, s *Store, interval time.Duration, lim
 
 // ExceptionsKey returns the Redis key of a policy's exceptions.
 func ExceptionsKey(s *Store, policy string) string { return s.batches.exceptionsKey(policy) }
+
+// Leases is the store that WithLease puts around another one.
+type Leases = leases
+
+// LeasesAround returns leases of at most so many tokens around any store.
+func LeasesAround(next store.JointStore, most int64) *Leases { return leasesAround(next, most) }
+
+func leasesAround(next store.JointStore, most int64) *leases {
+	return &leases{next: next, config: configOf(next), most: most}
+}
+
+// DenyCacheAround returns a deny cache around any store, and how many denials it
+// has repeated.
+func DenyCacheAround(next store.JointStore, horizon time.Duration) (cache store.JointStore, repeated func() int64) {
+	c := denyCacheAround(next, horizon)
+	return c, c.Repeated
+}
+
+func denyCacheAround(next store.JointStore, horizon time.Duration) *denyCache {
+	return &denyCache{next: next, config: configOf(next), horizon: horizon}
+}
+
+// configOf returns the configuration of a store, or that of one without any.
+func configOf(s store.Store) *store.Config {
+	if c, ok := s.(store.Configured); ok {
+		return c.Config()
+	}
+	return &store.Config{}
+}
+
+// Config returns the configuration of the store that the leases are around.
+func (s *leases) Config() *store.Config { return s.config }
+
+// Config returns the configuration of the store that the cache is around.
+func (s *denyCache) Config() *store.Config { return s.config }

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/inspect"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -29,9 +30,9 @@ func TestInspectTellsWhatIsStored(t *testing.T) {
 		core.PerDay(1000).WithName("daily"), core.PerDay(5000).WithName("tokens").WithUnit("tokens").WithMaxHold(time.Hour), core.InFlight(200).WithName("slots").WithMaxHold(time.Hour),
 	}}
 	l := core.Must(core.NewLimiter(s, policy))
-	inspect := func(l *core.Limiter, key string) inspect.Bucket {
+	inspect := func(l *core.Limiter, key string) redisstore.BucketState {
 		t.Helper()
-		found, err := inspect.Key(t.Context(), l, key)
+		found, err := redisstore.Inspect(t.Context(), l, key)
 		require.NoError(t, err)
 		return found
 	}
@@ -68,13 +69,15 @@ func TestInspectReportsWhatCantBeRead(t *testing.T) {
 	client.HSet(ctx, prefix+"api:cut", "", strings.Repeat("x", 56)+"\x00\x00\x00\x00")
 	client.LPush(ctx, prefix+"api:list", "a")
 	for _, key := range []string{"text", "hash", "cut", "list"} {
-		_, err := inspect.Key(ctx, l, key)
+		_, err := redisstore.Inspect(ctx, l, key)
 		assert.ErrorAs(t, err, new(*store.StateError), "%s", key)
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err := inspect.Key(ended, l, "x")
+	_, err := redisstore.Inspect(ended, l, "x")
 	require.ErrorIs(t, err, context.Canceled)
+	_, err = redisstore.Inspect(ctx, limittest.Limiter(t, &limittest.AwayStore{}, "api", core.PerDay(1)), "x")
+	require.ErrorIs(t, err, errors.ErrUnsupported, "not every store shows what it keeps")
 }
 
 // Buckets lists what a store with its prefix has, of one policy or all, and

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // endOfPrefix ends a prefix that could be taken for another prefix and a
@@ -105,3 +106,14 @@ var (
 	decodedPolicy = strings.NewReplacer("%3A", ":", "%7B", "{", "%7D", "}", "%25", "%")
 	decodedKey    = strings.NewReplacer("%7B", "{", "%7D", "}", "%25", "%")
 )
+
+// oneBucket reports whether requests are all on one bucket, so that no two
+// servers have to decide them.
+func oneBucket(requests []store.Request) bool {
+	for i := range requests {
+		if !requests[i].SameBucket(&requests[0]) {
+			return false
+		}
+	}
+	return true
+}

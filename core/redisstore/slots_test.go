@@ -17,9 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/breaker"
-	"github.com/tokenbucket-go/ratelimit/core/denycache"
-	"github.com/tokenbucket-go/ratelimit/core/lease"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/storetest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
@@ -34,23 +31,13 @@ func rulesOnSlots(t *testing.T) {
 	}
 }
 
-// Leases and the deny cache change nothing for slots, whatever layers a store
-// has.
-func TestSlotsConformInAllLayers(t *testing.T) {
-	t.Run("layers in memory", func(t *testing.T) {
-		storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
-			rulesOnSlots(t)
-			memory := core.NewMemoryStore(core.WithClock(clock))
-			return denycache.New(lease.New(breaker.New(memory, time.Minute, 5, time.Second), 64), time.Hour)
-		})
-	})
-	t.Run("Redis with leases", func(t *testing.T) {
-		client := redistest.Client(t)
-		client.AddHook(&redistest.Keeper{})
-		storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
-			rulesOnSlots(t)
-			return redisstore.New(client, core.WithClock(clock), redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithLease(64))
-		})
+// Leases and the deny cache change nothing for slots.
+func TestSlotsConformBesideLeases(t *testing.T) {
+	client := redistest.Client(t)
+	client.AddHook(&redistest.Keeper{})
+	storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
+		rulesOnSlots(t)
+		return redisstore.New(client, core.WithClock(clock), redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithLease(64))
 	})
 }
 

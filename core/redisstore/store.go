@@ -20,8 +20,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/tokenbucket-go/ratelimit/core/denycache"
-	"github.com/tokenbucket-go/ratelimit/core/lease"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
@@ -53,8 +51,8 @@ import (
 // client's ReadTimeout ends.
 type Store struct {
 	batches batches
-	denials *denycache.Store // around batches; nil after WithDenyCache(0)
-	leases  *lease.Store     // around denials or batches; nil without WithLease
+	denials *denyCache       // around batches; nil after WithDenyCache(0)
+	leases  *leases          // around denials or batches; nil without WithLease
 	top     store.JointStore // the outermost of the three, which is asked first
 	own     *redis.Client    // the client that Open made; nil if New was called
 
@@ -132,11 +130,11 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 		return s
 	}
 	if set.horizon > 0 {
-		s.denials = denycache.New(s.top, set.horizon)
+		s.denials = &denyCache{next: s.top, config: &b.config, horizon: set.horizon}
 		s.top = s.denials
 	}
 	if set.lease > 0 {
-		s.leases = lease.New(s.top, set.lease)
+		s.leases = &leases{next: s.top, config: &b.config, most: set.lease}
 		s.top = s.leases
 	}
 	b.setClient(client)

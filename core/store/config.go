@@ -98,9 +98,9 @@ type Option interface {
 type ClockOption struct{ now func() time.Time }
 
 // WithClock makes a store read the time from now instead of the clock of the
-// system or the Redis server. It is for tests. The time must be from 1970 to 17
-// September 2112: at any other, such as the zero [time.Time], decisions fail
-// with [ErrClock].
+// system or the Redis server. It is for tests: keys in Redis still expire by the
+// server's clock. The time must be from 1970 to 17 September 2112: at any other,
+// such as the zero [time.Time], decisions fail with [ErrClock].
 func WithClock(now func() time.Time) ClockOption { return ClockOption{now} }
 
 // ConfigureStore sets the clock.

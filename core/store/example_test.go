@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/inspect"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -164,8 +163,7 @@ func ExampleJointStore() {
 	// user true
 }
 
-// A store that keeps bytes can show them to tools: core.Limiter's Inspect reads
-// them.
+// A store that keeps bytes can show them to tools.
 func (s *mapStore) State(_ context.Context, policy, key string) (store.State, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,9 +174,9 @@ func ExampleStateReader() {
 	var mine store.StateReader = &mapStore{states: map[string][]byte{}}
 	limiter := core.Must(core.NewLimiter(mine, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
 	_, _ = limiter.Allow(context.Background(), "ada")
-	found, _ := inspect.Key(context.Background(), limiter, "ada")
-	fmt.Println(len(found.Limits), found.Limits[0].Capacity)
-	// Output: 1 60
+	state, _ := mine.State(context.Background(), "api", "ada")
+	fmt.Println(len(state.Bytes) > 0)
+	// Output: true
 }
 
 // Tools show who has set an override, and why.

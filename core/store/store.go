@@ -1,6 +1,8 @@
 // Package store is for authors of stores. A [Store] keeps the buckets of
 // limiters and decides their requests. [Request.Decide] has the arithmetic for
-// it, and package storetest tests it. [Memory] is the store in this process.
+// it, and package storetest tests it. [Memory] is the store in this process. It
+// is a package because core names what apps call, and an author of a store reads
+// this page alone.
 //
 // See [docs/how-it-works.md].
 //

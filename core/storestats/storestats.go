@@ -1,5 +1,5 @@
-// Package storestats is what a store of package redisstore reports of its work,
-// for metrics that need not know the store.
+// Package storestats is what a store of package redisstore reports of its work.
+// It is a package because metrics read it without linking go-redis.
 //
 // See [docs/observability.md].
 //

@@ -36,7 +36,7 @@ type interceptor struct {
 
 var interceptors = []interceptor{grpc, connect, mcp, mcpgo}
 
-var rpcImports = []string{module + "core", module + "core/adapter", module + "core/middleware", module + "core/middleware/rpc"}
+var rpcImports = []string{module + "core", module + "core/adapter", module + "core/middleware"}
 
 var grpc = interceptor{
 	Dir: "grpclimit", Package: "grpclimit", Imports: append([]string{"context", "fmt", "", "google.golang.org/grpc/codes", ""}, rpcImports...),
@@ -68,7 +68,7 @@ var connect = func() interceptor {
 
 var mcp = interceptor{
 	Dir: "mcplimit", Package: "mcplimit", Imports: append([]string{"context", "", "github.com/modelcontextprotocol/go-sdk/mcp", ""}, rpcImports...),
-	Returns: "(mcp.Result, error)", Stored: "rpc.Stored", Own: true,
+	Returns: "(mcp.Result, error)", Stored: "middleware.Stored", Own: true,
 	Request: "request", Handler: "handler", Constructors: "[New] and [NewTogether]", Together: "[NewTogether]", Panics: "New panics",
 	Whose:     " that a handler or a tool has the context of",
 	KeyErrors: "That and an empty key are answered with the code of invalid params. A *jsonrpc.Error is answered as it is, unless its code is that of an internal error. Any other error is answered as an internal error.",

@@ -1,4 +1,6 @@
-// Package bothstores runs the tests of adapters on both kinds of store.
+// Package bothstores runs tests on both kinds of store. It is a package because
+// limittest is for modules without go-redis too, and redistest for the tests of
+// redisstore itself.
 package bothstores
 
 import (

@@ -1,5 +1,5 @@
 // Package endings runs the table of docs/middleware.md that says what a limiter
-// sees of middleware which answers for the handler.
+// sees of middleware which answers for the handler, for the tests of each adapter.
 package endings
 
 import (

@@ -1,5 +1,5 @@
 // Package limitdraw has generators of limits, costs and clocks for property
-// tests.
+// tests. It is a package because it links rapid, which most modules lack.
 package limitdraw
 
 import (

@@ -1,5 +1,6 @@
 // Package limittest holds what tests of limiters share: a clock, limiters that
-// fail closed, and stores.
+// fail closed, and stores. It links nothing but package core, so that tests in all
+// modules can use it.
 package limittest
 
 import (

@@ -1,4 +1,5 @@
-// Package logtest captures what tests log.
+// Package logtest captures what tests log. It is a package because tests without
+// limiters need it too.
 package logtest
 
 import (

@@ -1,6 +1,7 @@
 // Package onebinary compiles many programs into one binary, for tests of
 // programs that pages show. To link a program takes longer than to compile it,
-// so each becomes a package, and one program calls the one that is asked for.
+// so each becomes a package, and one program calls the one that is asked for. It
+// is a package because the tests of docs and of the demo use it.
 //
 // The sources stay out of the tree: the go command reads them through an
 // overlay. They don't differ from run to run, so a second build takes them from

@@ -1,5 +1,6 @@
 // Package pace spreads the work of a tool over time, so that others who use the
-// server meanwhile hardly notice it.
+// server meanwhile hardly notice it. It is a package because the command, a
+// module of its own, and the lists of package redisstore both do so.
 package pace
 
 import (

@@ -1,5 +1,6 @@
-// Package series holds what the metrics packages share. Its Cache keeps the
-// value of each series of decisions, so counting one allocates nothing.
+// Package series holds what the metrics packages share, for it links neither of
+// their libraries. Its Cache keeps the value of each series of decisions, so
+// counting one allocates nothing.
 package series
 
 import (

@@ -1,5 +1,5 @@
 // Package spelling tells how far two words are apart, for hints about misspelt
-// ones.
+// ones. It is a package because limits and the command give such hints.
 package spelling
 
 // Distance is how many letters must be added, left out, replaced, or exchanged

@@ -7,7 +7,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // Allow takes a token of key's bucket from within a tool, for keys that only
@@ -22,7 +21,7 @@ import (
 // nil.
 func Allow(ctx context.Context, limiter *core.Limiter, key string) (res core.Result, refusal *mcp.CallToolResult) {
 	l := limit{engine: middleware.InHandler(limiter, key, protocol)}
-	decisions := rpc.InHandler(ctx)
+	decisions := middleware.DecisionsOf(ctx)
 	c := &Call{ctx: ctx, decisions: decisions}
 	a := l.engine.Begin(c, asRequest(c))
 	if a.Verdict != middleware.Allowed {

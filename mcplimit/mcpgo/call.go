@@ -10,7 +10,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
 // Call is a call of a tool that a limiter decides, as functions of the app see
@@ -26,7 +26,7 @@ type Call struct {
 	Err    error
 
 	ctx       context.Context
-	decisions *rpc.Decisions
+	decisions *middleware.Decisions
 }
 
 // identity tells a call from those that its tool makes within the process. Ids
@@ -53,7 +53,7 @@ func (c *Call) Failed() bool { return c.Err != nil || c.Result != nil && c.Resul
 
 // asRequest returns a Call as the engine and extractors of HTTP read it.
 func asRequest(c *Call) adapter.Request {
-	return &rpc.Inbound{Procedure: "tools/call", Ctx: c.ctx, Fields: c.Request.Header, Decisions: c.decisions}
+	return &middleware.Inbound{Procedure: "tools/call", Ctx: c.ctx, Fields: c.Request.Header, Decisions: c.decisions}
 }
 
 // process tells the sessions of this process from those of others, where their

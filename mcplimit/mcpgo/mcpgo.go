@@ -37,7 +37,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
-	"github.com/tokenbucket-go/ratelimit/core/middleware/rpc"
 )
 
 // New returns middleware that lets a call of a tool pass if limiter has tokens
@@ -66,7 +65,7 @@ func NewTogether(rules []Rule, options ...Option) server.ToolHandlerMiddleware {
 // protocol is what mcp-go knows of errors: nothing, since clients see the text
 // of each.
 var protocol = middleware.Protocol[*Call]{
-	Status: func(c *Call, cause middleware.Cause, _ error) int { return rpc.Fail(c.ctx, cause).JSONCode() },
+	Status: func(c *Call, cause middleware.Cause, _ error) int { return cause.Refusal(c.ctx).JSONCode() },
 }
 
 // errPanicked is the Err of a call whose tool did not return.
@@ -81,7 +80,7 @@ type limit struct {
 // middleware is a [server.ToolHandlerMiddleware].
 func (l *limit) middleware(next server.ToolHandlerFunc) server.ToolHandlerFunc {
 	return func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		decisions, ctx := rpc.InContext(ctx, identityOf(ctx, request.Params.Name))
+		decisions, ctx := middleware.DecisionsIn(ctx, identityOf(ctx, request.Params.Name))
 		c := &Call{Tool: request.Params.Name, Request: request, Err: errPanicked, ctx: ctx, decisions: decisions}
 		a := l.engine.Begin(c, asRequest(c))
 		if a.Verdict != middleware.Allowed {
@@ -113,7 +112,7 @@ func (l *limit) refuse(c *Call, a *middleware.Admission) (*mcp.CallToolResult, e
 			return result, err
 		}
 	}
-	refusal := rpc.Refuse(c.ctx, a)
+	refusal := a.Refusal(c.ctx)
 	refusal.Log(c.ctx, l.engine.Logger(), a.Err)
 	return mcp.NewToolResultError(refusal.Sentence()), nil
 }

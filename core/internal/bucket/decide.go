@@ -52,7 +52,6 @@ type decision struct {
 	looks   bool    // the request takes nothing: it is denied in debt
 	due     int64
 	granted int64
-	setBack bool // the clock was, behind the last write
 	changed bool // the bucket must be stored
 }
 
@@ -108,7 +107,7 @@ func (d *decision) look() {
 			d.changed = true
 		}
 		if l.bring(d.now, rate, l.starts) {
-			d.setBack = true
+			d.changed = true
 		}
 		if n := r.EndsOf(i); n > 0 && b.has(d.held(i)) {
 			l.ends = n
@@ -136,7 +135,7 @@ func (d *decision) endHolds() {
 		for i := range b.Records {
 			b.Records[i].At = min(b.Records[i].At, d.now)
 		}
-		d.setBack = true
+		d.changed = true
 	}
 	for len(b.Holds) > 0 && b.Holds[0].End <= d.now {
 		b.release(b.Holds[0])
@@ -294,7 +293,7 @@ const mostRecords = 256
 // that most writes can leave it, and never earlier than before, for the records
 // of other limits.
 func (d *decision) store() (changed bool) {
-	if !d.changed && !d.setBack {
+	if !d.changed {
 		return false
 	}
 	b, last := d.bucket, int64(0)
@@ -309,7 +308,7 @@ func (d *decision) store() (changed bool) {
 	if b.Full = d.now + last; len(b.Records) > len(d.levels) {
 		b.Full = max(b.Full, b.Expires)
 	}
-	if d.now+last > b.Expires || len(b.Records) != d.stored || d.setBack {
+	if d.now+last > b.Expires || len(b.Records) != d.stored {
 		b.Expires = max(b.Expires, d.now+last+last/8+3_000_000)
 	}
 	return true

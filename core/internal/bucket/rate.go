@@ -3,8 +3,6 @@ package bucket
 import (
 	"math/big"
 	"time"
-
-	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 )
 
 // Rate is a limit in whole numbers, so that Lua's doubles and Go's int64
@@ -28,7 +26,7 @@ type Rate struct {
 	Full     int64  // units in a full bucket: Capacity × Unit
 	Gain     int64  // units gained every step, at most Full; 0: slots
 	Step     int64  // µs; on a calendar the longest period
-	Calendar *calendar.Calendar
+	Calendar *Calendar
 }
 
 // Steps is where the steps of a limit begin.

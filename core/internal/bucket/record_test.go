@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-
-	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 )
 
 const second = 1_000_000 // µs
@@ -127,7 +125,7 @@ func TestStartsOfPeriods(t *testing.T) {
 	}
 	set := NewLimitSet([]Rate{
 		NewRate(Spec{Capacity: 1, RefillRate: 1, RefillInterval: time.Second}, 1),
-		NewRate(Spec{Capacity: 3, RefillRate: 3, RefillInterval: calendar.Month, Mode: Aligned, Location: time.UTC}, 2),
+		NewRate(Spec{Capacity: 3, RefillRate: 3, RefillInterval: Month, Mode: Aligned, Location: time.UTC}, 2),
 	})
 	if set.Rates[1].Calendar == nil {
 		t.Fatal("premise: a limit on a calendar")

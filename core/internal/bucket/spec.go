@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
 )
 
@@ -41,19 +40,19 @@ type Spec struct {
 	RefillInterval time.Duration
 	Mode           Mode
 	Location       *time.Location // Aligned to the calendar there; nil: to the Unix clock
-	Anchor         time.Time      // when one of its periods begins; zero: see calendar.New
+	Anchor         time.Time      // when one of its periods begins; zero: see NewCalendar
 	Other          bool           // it counts another unit than requests
 	MaxHold        time.Duration  // for how long what [Acquire] takes is held, before it comes back; 0: it is used at once
 }
 
-func (s Spec) calendar() *calendar.Calendar {
+func (s Spec) calendar() *Calendar {
 	if s.Mode != Aligned || s.Location == nil {
 		return nil
 	}
-	if s.Location == time.UTC && s.Anchor.IsZero() && s.RefillInterval%calendar.Week != 0 && s.RefillInterval%calendar.Month != 0 {
+	if s.Location == time.UTC && s.Anchor.IsZero() && s.RefillInterval%Week != 0 && s.RefillInterval%Month != 0 {
 		return nil // these days are multiples on the Unix clock
 	}
-	return calendar.New(s.RefillInterval, s.Location, s.Anchor)
+	return NewCalendar(s.RefillInterval, s.Location, s.Anchor)
 }
 
 // MaxPeriods is the most periods of a calendar in which an empty bucket fills:

@@ -1,6 +1,6 @@
 // Package forwarded parses addresses, and the header fields in which proxies
-// say who sent them a request. It is a package because core has the options for
-// package clientip, which imports core.
+// say who sent them a request. It is a package because core has the options, and
+// core/adapter, which imports core, finds clients by them.
 package forwarded
 
 import (

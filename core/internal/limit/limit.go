@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
@@ -65,7 +64,7 @@ var NoLocation = time.FixedZone("nil", 0)
 
 // OnCalendar reports whether l's periods are those of a calendar.
 func (l Limit) OnCalendar() bool {
-	return l.Location != nil || !l.Anchor.IsZero() || l.RefillInterval > 0 && l.RefillInterval%calendar.Month == 0
+	return l.Location != nil || !l.Anchor.IsZero() || l.RefillInterval > 0 && l.RefillInterval%bucket.Month == 0
 }
 
 // Days is where l's days begin; nil: it is aligned to no calendar.

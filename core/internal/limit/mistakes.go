@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
@@ -113,8 +112,8 @@ func (l Limit) calendarMistakes(wrong func(name string, value any, reason string
 	if !l.Anchor.IsZero() && outOfRange(l.Anchor) {
 		wrong("Anchor", l.Anchor.Format(time.RFC3339), anchorRange)
 	}
-	months := l.RefillInterval > 0 && l.RefillInterval%calendar.Month == 0
-	if !months && l.RefillInterval%calendar.Day != 0 {
+	months := l.RefillInterval > 0 && l.RefillInterval%bucket.Month == 0
+	if !months && l.RefillInterval%bucket.Day != 0 {
 		wrong("RefillInterval", l.RefillInterval, "must be whole days, weeks or months to be aligned to a calendar")
 	}
 	if l.Mode <= bucket.Aligned && l.Mode != bucket.Aligned {

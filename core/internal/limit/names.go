@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
@@ -106,7 +105,7 @@ func Names(policy string, limits []Limit) []string {
 // shortDuration formats d as people write it: 1m for 1m0s. It is ASCII, because
 // names are sent in header fields.
 func shortDuration(d time.Duration) string {
-	if d%calendar.Month == 0 {
+	if d%bucket.Month == 0 {
 		return quantity.FormatInterval(d)
 	}
 	s := strings.Replace(d.String(), "µ", "u", 1)

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
@@ -93,7 +93,7 @@ func ParseAnchor(s string, location *time.Location) (t time.Time, reason string)
 	}
 	for i, form := range anchorForms {
 		if shown, err := time.Parse(form, s); err == nil {
-			if t = calendar.First(shown, location); !calendar.Shown(t).Equal(shown) && !outOfRange(shown) {
+			if t = bucket.First(shown, location); !bucket.Shown(t).Equal(shown) && !outOfRange(shown) {
 				return time.Time{}, "is a time that clocks in " + location.String() + " left out: they were set forward"
 			}
 			return inRange(t)

@@ -1,6 +1,6 @@
 // Package outage has the circuit breaker of a server, the log of its outages,
-// and what could not be given back meanwhile. It is a package because package
-// breaker has one breaker and package redisstore one for each server.
+// and what could not be given back meanwhile. It is a package because it knows
+// nothing of Redis: its tests need no server.
 package outage
 
 import (

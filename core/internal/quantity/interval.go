@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/calendar"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
 
 const (
@@ -18,9 +18,9 @@ const (
 	// MaxText is far more than any limit needs, in bytes.
 	MaxText = 1024
 
-	day   = calendar.Day
-	week  = calendar.Week
-	month = calendar.Month
+	day   = bucket.Day
+	week  = bucket.Week
+	month = bucket.Month
 )
 
 // timeUnit is a unit of time. As in Go, m is the minute.

@@ -1,6 +1,7 @@
 // Package fasttest holds tests for the adapters of frameworks on fasthttp. An
 // app on fasthttp may keep the names of header fields as they were sent. Names
-// are case-insensitive all the same (RFC 9110, section 5.1).
+// are case-insensitive all the same (RFC 9110, section 5.1). It is a package
+// because package fast, which apps link, must not import testing.
 package fasttest
 
 import (

@@ -226,10 +226,7 @@ func (h *history) plain(r bucket.Request, seen map[string]int) {
 	if err != nil {
 		h.Fatal(err)
 	}
-	answers, err := NewReply(reply)
-	if err != nil {
-		h.Fatal(err)
-	}
+	answers := Reply(reply)
 	for i, k := range keys {
 		if r.Times = 1; !once {
 			r.Times = times[i]
@@ -264,10 +261,7 @@ func (h *history) full(requests []bucket.Request, keys []int, seen map[string]in
 	if err != nil {
 		h.Fatal(err)
 	}
-	read, err := NewReply(reply)
-	if err != nil {
-		h.Fatal(err)
-	}
+	read := Reply(reply)
 	answers := make([]bucket.Answer, len(requests))
 	var changed []bool
 	if len(requests) == 1 {

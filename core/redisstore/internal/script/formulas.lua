@@ -6,13 +6,16 @@
 --         used of them left. More than a full bucket is a debt.
 --   at    the last step that has counted, in µs since 1970
 --   cut   units used, but forgiven because the capacity has become smaller
+--
+-- Functions write 2 ^ 51, redis.call and the like in full: each local of the
+-- script that a function uses makes every call of the script slower.
 local MOST, FOREVER = 2 ^ 51, 2 ^ 51 -- the most units used; the longest wait, in µs
 local ALIGNED, CALENDAR = 1, 2 -- modes: steps at multiples of step, at starts of periods; of others from `at` on
 -- What is stored of a limit: its tag, unit and capacity, which define it; used,
 -- at, cut, and the tokens that are held. In front of all these records stands
 -- when the key expires, in 7 bytes.
 local DEFINITION, DEFINITION_SIZE, AMOUNTS = '>I4I7I7', 18, '>I7I7I7I7'
-local RECORD_SIZE, HEADER_SIZE, MOST_RECORDS = 46, 7, 256
+local RECORD, RECORD_SIZE, HEADER_SIZE, MOST_RECORDS = '>I4I7I7I7I7I7I7', 46, 7, 256
 local NO_BUCKET = 'the key holds no bucket'
 local pack, unpack, sub, call, pcall = struct.pack, struct.unpack, string.sub, redis.call, redis.pcall
 
@@ -27,13 +30,13 @@ end
 -- can't take is cut, and is used again when the capacity grows.
 local function convert(used, cut, old_unit, old_capacity, unit, capacity)
   if old_unit ~= unit then
-    used = math.min(MOST, math.ceil(used / old_unit * unit))
-    cut = math.min(MOST, math.ceil(cut / old_unit * unit))
+    used = math.min(2 ^ 51, math.ceil(used / old_unit * unit))
+    cut = math.min(2 ^ 51, math.ceil(cut / old_unit * unit))
   end
   local old_full, full = old_capacity * unit, capacity * unit
   local moved
   if full > old_full then
-    moved = -math.min(cut, full - old_full, MOST - used)
+    moved = -math.min(cut, full - old_full, 2 ^ 51 - used)
   else
     local debt = math.max(0, used - old_full)
     moved = math.max(0, used - debt - full)
@@ -61,20 +64,19 @@ local function wait(units, at, gain, step)
   if units <= 0 then return 0 end
   local steps = units / gain
   local time = at + (steps + -steps % 1) * step - now -- steps rounded up
-  return time < FOREVER and time or FOREVER
+  return time < 2 ^ 51 and time or 2 ^ 51
 end
 
--- store writes records that matter for `last` µs. The key lives an eighth and
--- 3 s longer, so that most writes can leave its TTL: SETRANGE is faster than
--- SET. It never expires earlier than before, for the records of other limits. A
--- TTL that another clock has set says nothing. It returns the server's reply,
+-- store writes records that matter for `last` µs, in place of a state of so many
+-- bytes that expires then. The key lives an eighth and 3 s longer, so that most
+-- writes can leave its TTL: SETRANGE is faster than SET. It never expires earlier
+-- than before, for the records of other limits. It returns the server's reply,
 -- and when the key expires.
-local function store(key, state, records, last, set_back)
-  local expires = state == '' and 0 or unpack('>I7', state)
-  if now + last <= expires and #state == HEADER_SIZE + #records and not set_back then
-    return pcall('SETRANGE', key, '7', records), expires -- behind the header
+local function store(key, size, expires, records, last)
+  if now + last <= expires and size == 7 + #records then
+    return redis.pcall('SETRANGE', key, '7', records), expires -- behind the header
   end
   expires = math.max(expires, now + last + math.floor(last / 8) + 3000000)
   local ms = ('%.0f'):format(math.floor((expires - now) / 1000) + 1)
-  return pcall('SET', key, pack('>I7', expires) .. records, 'PX', ms), expires
+  return redis.pcall('SET', key, struct.pack('>I7', expires) .. records, 'PX', ms), expires
 end

@@ -8,7 +8,7 @@
 -- KEYS  of each key its state: a string, or nothing, which is full buckets
 -- ARGV  now; 'take', 'look' or 'charge'; times of each key, 7 bytes each, or ''
 --       for once; the limits
--- Returns now, and of each key how many times it was granted, in 7 bytes, and
+-- Returns of each key how many times it was granted and now, 7 bytes each, and
 -- the records of the limits: what is left, and when there is more, follows from
 -- these. Of a key that can't be read or written nothing is taken, and FAILED
 -- stands in place of all that: then the reply is these answers, and the error of
@@ -16,14 +16,20 @@
 local LIMIT, LIMIT_SIZE = '>I4I7I7I7I7Bi7', 40
 local FAILED = '\255\255\255\255\255\255\255'
 
-local keys, answers, failures = KEYS, {}, {}
-local charge, look, counts, limits = ARGV[2] == 'charge', ARGV[2] == 'look', ARGV[3], ARGV[4]
+local keys, failures = KEYS, nil -- answers take the places of their keys
+local action, counts, limits = ARGV[2], ARGV[3], ARGV[4]
+local charge, look = action == 'charge', action == 'look'
 local one_limit, definition = #limits == LIMIT_SIZE, sub(limits, 1, DEFINITION_SIZE)
 local tag, unit, capacity, gain, step, mode, n = unpack(LIMIT, limits)
+local several = {} -- limits, if there is more than one: by where they begin
+for from = 1, one_limit and 0 or #limits, LIMIT_SIZE do
+  several[from] = { sub(limits, from, from + DEFINITION_SIZE - 1), unpack(LIMIT, limits, from) }
+end
 
 for i = 1, #keys do -- one block, no function: upvalues would make it a quarter slower
   local granted = counts == '' and 1 or unpack('>I7', counts, 7 * i - 6)
-  local state, failed = pcall('GET', keys[i]) or '', nil
+  local key, failed = keys[i], nil
+  local state = pcall('GET', key) or ''
   if state.err or state ~= '' and #state % RECORD_SIZE ~= HEADER_SIZE then
     state, granted, failed = '', 0, state.err or 'ERR ' .. NO_BUCKET
   end
@@ -35,8 +41,8 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
     granted_before, back_before, taken, found, records, last = granted, set_back, false, 0, '', 0
     for from = 1, #limits, LIMIT_SIZE do
       if not one_limit then
-        definition = sub(limits, from, from + DEFINITION_SIZE - 1)
-        tag, unit, capacity, gain, step, mode, n = unpack(LIMIT, limits, from)
+        local l = several[from]
+        definition, tag, unit, capacity, gain, step, mode, n = l[1], l[2], l[3], l[4], l[5], l[6], l[7], l[8]
       end
       local full, need = capacity * unit, n * unit
 
@@ -81,7 +87,8 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
       records = records .. definition .. pack(AMOUNTS, used, at < now and at or now, cut, 0)
     end
   until granted == granted_before and set_back == back_before
-  answers[i] = pack('>I7', granted) .. records
+
+  keys[i] = pack('>I7I7', granted, now) .. records
 
   if taken or set_back then
     if #state > HEADER_SIZE + found * RECORD_SIZE then -- records of other limits stay, up to MOST_RECORDS
@@ -93,13 +100,16 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
         end
       end
     end
-    local reply = store(keys[i], state, records, last, set_back)
+    local reply = store(key, #state, state == '' and 0 or unpack('>I7', state), records, last)
     failed = type(reply) == 'table' and reply.err
   end
-  if failed then answers[i], failures[#failures + 1] = FAILED, failed end
+  if failed then
+    keys[i], failures = FAILED, failures or {}
+    failures[#failures + 1] = failed
+  end
 end
-local answer = pack('>I7', now) .. (keys[2] and table.concat(answers) or answers[1])
-if failures[1] then
+local answer = keys[2] and table.concat(keys) or keys[1]
+if failures then
   table.insert(failures, 1, answer)
   return failures
 end

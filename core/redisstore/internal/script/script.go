@@ -1,7 +1,8 @@
 // Package script has the Lua scripts that decide in Redis, and writes
 // their arguments. The plain script decides requests of limits that only
 // refill, many keys in a call; the full one all others. Both compute what
-// package bucket computes, on the same state.
+// package bucket computes, on the same state. It is a package because it needs no
+// client: its tests compare it with package bucket.
 package script
 
 import (
@@ -10,6 +11,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 )
@@ -86,7 +88,11 @@ func FullArg(r *bucket.Request, now int64) []byte {
 		starts = r.Set.Starts(now)
 	}
 	b := make([]byte, 0, requestSize+len(r.Set.Rates)*(limitSize+2*7))
-	b = bucket.Append7(append(b, byte(r.Action)), r.Most(), r.When)
+	b = append(b, byte(r.Action), 0)
+	if r.Set.Holds {
+		b[1] = 1
+	}
+	b = bucket.Append7(b, r.Most(), r.When)
 	b = binary.BigEndian.AppendUint64(b, r.Ticket)
 	for i := range r.Set.Rates {
 		b = bucket.Append7(appendLimit(b, r, i), r.Set.Rates[i].Hold, r.EndsOf(i))
@@ -97,7 +103,7 @@ func FullArg(r *bucket.Request, now int64) []byte {
 	return b
 }
 
-const requestSize, limitSize = 23, 40
+const requestSize, limitSize = 24, 40
 
 // appendLimit appends the i-th limit of r, as '>I4I7I7I7I7Bi7' of Lua's struct.
 func appendLimit(b []byte, r *bucket.Request, i int) []byte {
@@ -106,27 +112,9 @@ func appendLimit(b []byte, r *bucket.Request, i int) []byte {
 	return bucket.Append7(append(b, byte(l.Steps)), r.Amount(i))
 }
 
-// Reply reads a script's reply: first [NewReply], then the answer of each key
-// or request.
-type Reply struct {
-	text string
-	now  int64
-}
-
-// NewReply returns the reader of a reply.
-func NewReply(text string) (Reply, error) {
-	if len(text) < 7 {
-		return Reply{}, errShort
-	}
-	return Reply{text[7:], bucket.Int7(text)}, nil
-}
-
-const (
-	grantedSize = 7
-	answerSize  = 21 // of a limit
-	replySize   = 18 // of a request of the full script, in front of its limits' answers
-	failed      = 1<<56 - 1
-)
+// Reply is what is left to read of a script's reply: the answers of keys or
+// requests.
+type Reply string
 
 // NoBucket is a part of the error of a key that holds something else.
 const NoBucket = "the key holds no bucket"
@@ -136,54 +124,56 @@ var ErrFailed = errors.New("the key could not be decided")
 
 var errShort = errors.New("unexpected reply of the script: it is too short")
 
+// next returns the next bytes.
+func (r *Reply) next(size int) (string, error) {
+	if len(*r) < size {
+		return "", errShort
+	}
+	text := string((*r)[:size])
+	*r = (*r)[size:]
+	return text, nil
+}
+
+// failed stands in place of the answer of a key that could not be decided.
+const failed = "\xff\xff\xff\xff\xff\xff\xff"
+
 // Plain reads the answer of the next key from a reply of the plain script.
 func (r *Reply) Plain(request *bucket.Request, a *bucket.Answer) error {
-	if len(r.text) < grantedSize {
-		return errShort
-	}
-	a.Now, a.Due, a.There, a.Granted = r.now, r.now, 0, bucket.Int7(r.text)
-	if r.text = r.text[grantedSize:]; a.Granted == failed {
+	if strings.HasPrefix(string(*r), failed) {
+		*r = (*r)[len(failed):]
 		return ErrFailed
 	}
 	n := len(request.Set.Rates)
-	if len(r.text) < n*bucket.RecordSize {
-		return errShort
+	text, err := r.next(2*7 + n*bucket.RecordSize)
+	if err != nil {
+		return err
 	}
+	a.Granted, a.Now, a.There = bucket.Int7(text), bucket.Int7(text[7:]), 0
+	a.Due = a.Now
 	a.Levels.Grow(n)
 	for i := range n {
-		text := r.text[i*bucket.RecordSize:]
-		record := bucket.ReadRecord(text)
-		*a.Levels.At(i) = record.Left(request, i, a.Granted > 0, r.now)
+		record := bucket.ReadRecord(text[2*7+i*bucket.RecordSize:])
+		*a.Levels.At(i) = record.Left(request, i, a.Granted > 0, a.Now)
 	}
-	r.text = r.text[n*bucket.RecordSize:]
 	a.Decided(request)
 	return nil
 }
 
 // Full reads the answer of the next request from a reply of the full script.
 func (r *Reply) Full(request *bucket.Request, a *bucket.Answer) error {
-	if len(r.text) < replySize {
-		return errShort
-	}
-	a.Granted, a.Due, a.There = bucket.Int7(r.text), bucket.Int7(r.text[7:]), bucket.Int4(r.text[14:])
-	r.text = r.text[replySize:]
-	return r.limits(request, a)
-}
-
-// limits reads the answers of limits.
-func (r *Reply) limits(request *bucket.Request, a *bucket.Answer) error {
+	const headSize, limitSize = 3*7 + 4, 3 * 7
 	n := len(request.Set.Rates)
-	if len(r.text) < n*answerSize {
-		return errShort
+	text, err := r.next(headSize + n*limitSize)
+	if err != nil {
+		return err
 	}
-	a.Now = r.now
+	a.Granted, a.Now, a.Due, a.There = bucket.Int7(text), bucket.Int7(text[7:]), bucket.Int7(text[14:]), bucket.Int4(text[21:])
 	a.Levels.Grow(n)
 	for i := range n {
-		text := r.text[i*answerSize:]
+		text := text[headSize+i*limitSize:]
 		units := bucket.Int7(text) << 8 >> 8 // signed
 		*a.Levels.At(i) = bucket.Left{Units: units, Ready: bucket.Int7(text[7:]), Full: bucket.Int7(text[14:])}
 	}
-	r.text = r.text[n*answerSize:]
 	a.Decided(request)
 	return nil
 }

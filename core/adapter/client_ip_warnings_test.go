@@ -1,0 +1,107 @@
+package adapter_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
+)
+
+func forwardedFor(values ...string) func(string) []string {
+	return func(name string) []string {
+		if name == "X-Forwarded-For" {
+			return values
+		}
+		return nil
+	}
+}
+
+func TestUntrustedProxyWarnsOnce(t *testing.T) {
+	l := logtest.Default(t)
+	c := adapter.ClientIP()
+	for range 3 {
+		_, err := c(from("192.0.2.1:1", forwardedFor("203.0.113.5")))
+		require.NoError(t, err)
+	}
+	assert.Equal(t, 1, l.Count("core.TrustProxies"), "the warning says what to do, once")
+}
+
+// A proxy whose address is outside the trusted ranges sends what ByIP would
+// read from a trusted one. Without a warning all its clients share a bucket,
+// and nobody knows.
+func TestPeerOutsideTheTrustedRangesWarnsOnceWithPeerAndHeader(t *testing.T) {
+	for _, x := range []struct {
+		field   string
+		options []core.IPOption
+	}{
+		{"X-Forwarded-For", []core.IPOption{core.TrustProxies("10.0.0.0/8")}},
+		{"Forwarded", []core.IPOption{core.TrustProxies("10.0.0.0/8"), core.TrustHeader("Forwarded")}},
+		{"CF-Connecting-IP", []core.IPOption{core.TrustProxies("10.0.0.0/8"), core.TrustHeader("CF-Connecting-IP")}},
+		{"X-Forwarded-For", []core.IPOption{core.TrustProxies("unix:")}},
+		{"X-Forwarded-For", nil},
+		{"Forwarded", nil},
+	} {
+		l := logtest.Default(t)
+		c := adapter.ClientIP(x.options...)
+		send := func(peer string) {
+			t.Helper()
+			_, err := c(from(peer, func(name string) []string {
+				if name == x.field {
+					return []string{"for=203.0.113.5"}
+				}
+				return nil
+			}))
+			require.NoError(t, err)
+		}
+		if len(x.options) > 1 {
+			send("10.0.0.1:1")
+			assert.Zero(t, l.Count("RL701"), "%s from a trusted proxy", x.field)
+		}
+		for range 3 {
+			send("192.0.2.1:1")
+			send("192.0.2.2:1")
+		}
+		assert.Equal(t, 1, l.Count("RL701"), "%s from a peer that is not trusted is warned of, once", x.field)
+		assert.Equal(t, 1, l.Count("peer=192.0.2.1 header="+x.field+"\n"), "the warning has the peer and the header: %s", l.String())
+	}
+}
+
+func TestTrustWithoutAProxyWarns(t *testing.T) {
+	for name, option := range map[string]core.IPOption{"CF-Connecting-IP": core.TrustHeader("CF-Connecting-IP"), "Forwarded": core.TrustHeader("forwarded")} {
+		l := logtest.Default(t)
+		adapter.ClientIP(option)
+		assert.Equal(t, 1, l.Count("header="+name+"\n"))
+		for _, proxy := range []core.IPOption{core.TrustProxies("10.0.0.0/8"), core.TrustProxies("unix:")} {
+			adapter.ClientIP(option, proxy)
+		}
+		assert.Equal(t, 1, l.Count("RL702"), "%s with a proxy", name)
+	}
+}
+
+// A look at each request would cost too much, but a proxy may come in front of
+// a service that runs for long.
+func TestUntrustedProxyWarnsAfterManyRequestsWithoutOne(t *testing.T) {
+	l := logtest.Default(t)
+	c := adapter.ClientIP()
+	for i := range 20_000 {
+		forwarded := forwardedFor()
+		if i >= 10_000 {
+			forwarded = forwardedFor("203.0.113.5")
+		}
+		_, err := c(from("192.0.2.1:1", forwarded))
+		require.NoError(t, err)
+	}
+	assert.Equal(t, 1, l.Count("core.TrustProxies"))
+}
+
+func TestTrustingEveryAddressWarns(t *testing.T) {
+	for _, all := range []string{"0.0.0.0/0", "::/0"} {
+		l := logtest.Default(t)
+		adapter.ClientIP(core.TrustProxies("10.0.0.0/8", all))
+		assert.Equal(t, 1, l.Count("trusts every address"), all)
+	}
+}
