@@ -65,21 +65,64 @@ func TestWhichRequestsShareAKey(t *testing.T) {
 		requests []*request
 		shared   bool
 	}{
-		"any bytes":                       {user, asked("header", "User", "a", "b", "A", "a:b", "a%3Ab", "{a}", "%7Ba%7D", "ä", "a b", "sha256:x", long+"1", long+"2"), false},
-		"spellings of a scheme":           {authorization, asked("header", "Authorization", "Bearer aB3", "bearer aB3", "bEARER   aB3", "Bearer \t aB3", "bearer\u00a0aB3"), true},
-		"credentials and schemes":         {authorization, asked("header", "Authorization", "Bearer aB3", "Bearer AB3", "Basic aB3", "aB3", "AB3", "Bearer aB3 c", "Bearer aB3  c"), false},
-		"Proxy-Authorization":             {adapter.ByHeader("Proxy-Authorization"), asked("header", "Proxy-Authorization", "Basic aB3", "BASIC  aB3"), true},
-		"encodings of Basic":              {authorization, asked("header", "Authorization", basics()...), true},
-		"users and passwords":             {authorization, asked("header", "Authorization", "Basic "+inBase64("ann:1"), "Basic "+inBase64("ann:2"), "Basic "+inBase64("Ann:1"), "Bearer "+inBase64("ann:1"), "basic-key-1", "basic-key-2"), false},
-		"a token after a scheme":          {authorization, asked("header", "Authorization", tokens("Bearer ")...), true},
-		"a token in another header":       {token, asked("header", "Token", tokens("")...), true},
-		"what only resembles a token":     {token, asked("header", "Token", "ab.cd.e1", "ab.cd.e2", "ab.cd.e2=", aToken+"AQ", aToken+"Ag", aToken+"AQ.AQ", aToken+"AR.AQ", "AQ", "AR"), false},
-		"a token in a cookie":             {adapter.ByCookie("s"), asked("cookie", "s", tokens("")...), true},
-		"a token in the query":            {adapter.ByQuery("q"), asked("query", "q", append(tokens(""), aToken+"A%0AA", aToken+"AA==%0D%0A")...), true},
-		"texts and numbers":               {adapter.ByContextValue(userKey{}), asked("value", "", "7", 7, int64(7), printed("7"), 7.0, float32(7), new("7")), true},
-		"values of the context":           {adapter.ByContextValue(userKey{}), asked("value", "", "ann", "bob", 7, printed("carol"), int64(8), -7.0, float64(1<<53-1), float64(1<<53-2)), false},
-		"values that hide who it is":      {adapter.ByContextValue(userKey{}), asked("value", "", email("ann"), email("bob"), account(7), account(8), redacted("carol")), false},
-		"a pointer and what it points to": {adapter.ByContextValue(userKey{}), asked("value", "", email("ann"), new(email("ann")), "ann"), true},
+		"any bytes": {
+			user,
+			asked("header", "User", "a", "b", "A", "a:b", "a%3Ab", "{a}", "%7Ba%7D", "ä", "a b", "sha256:x", long+"1", long+"2"),
+			false,
+		},
+		"spellings of a scheme": {
+			authorization,
+			asked("header", "Authorization", "Bearer aB3", "bearer aB3", "bEARER   aB3", "Bearer \t aB3", "bearer\u00a0aB3"),
+			true,
+		},
+		"credentials and schemes": {
+			authorization,
+			asked(
+				"header", "Authorization", "Bearer aB3", "Bearer AB3", "Basic aB3", "aB3", "AB3", "Bearer aB3 c", "Bearer aB3  c",
+			),
+			false,
+		},
+		"Proxy-Authorization": {
+			adapter.ByHeader("Proxy-Authorization"), asked("header", "Proxy-Authorization", "Basic aB3", "BASIC  aB3"), true,
+		},
+		"encodings of Basic": {authorization, asked("header", "Authorization", basics()...), true},
+		"users and passwords": {
+			authorization,
+			asked(
+				"header", "Authorization", "Basic "+inBase64("ann:1"), "Basic "+inBase64("ann:2"), "Basic "+inBase64("Ann:1"),
+				"Bearer "+inBase64("ann:1"), "basic-key-1", "basic-key-2",
+			),
+			false,
+		},
+		"a token after a scheme":    {authorization, asked("header", "Authorization", tokens("Bearer ")...), true},
+		"a token in another header": {token, asked("header", "Token", tokens("")...), true},
+		"what only resembles a token": {
+			token,
+			asked(
+				"header", "Token", "ab.cd.e1", "ab.cd.e2", "ab.cd.e2=", aToken+"AQ", aToken+"Ag", aToken+"AQ.AQ", aToken+"AR.AQ",
+				"AQ", "AR",
+			),
+			false,
+		},
+		"a token in a cookie": {adapter.ByCookie("s"), asked("cookie", "s", tokens("")...), true},
+		"a token in the query": {
+			adapter.ByQuery("q"), asked("query", "q", append(tokens(""), aToken+"A%0AA", aToken+"AA==%0D%0A")...), true,
+		},
+		"texts and numbers": {
+			adapter.ByContextValue(userKey{}), asked("value", "", "7", 7, int64(7), printed("7"), 7.0, float32(7), new("7")),
+			true,
+		},
+		"values of the context": {
+			adapter.ByContextValue(userKey{}),
+			asked("value", "", "ann", "bob", 7, printed("carol"), int64(8), -7.0, float64(1<<53-1), float64(1<<53-2)), false,
+		},
+		"values that hide who it is": {
+			adapter.ByContextValue(userKey{}),
+			asked("value", "", email("ann"), email("bob"), account(7), account(8), redacted("carol")), false,
+		},
+		"a pointer and what it points to": {
+			adapter.ByContextValue(userKey{}), asked("value", "", email("ann"), new(email("ann")), "ann"), true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			keys := map[string]bool{}
@@ -108,9 +151,11 @@ func TestExtractorsShareNoKeys(t *testing.T) {
 	keys := map[string]bool{}
 	by := func(name string) adapter.KeyFunc { return adapter.ByHeader(name) }
 	list := []adapter.KeyFunc{
-		by("Id"), by("A"), by("B"), by("User"), adapter.ByCookie("id"), adapter.ByQuery("id"), adapter.ByParam("id"), adapter.ByContextValue(userKey{}),
+		by("Id"), by("A"), by("B"), by("User"), adapter.ByCookie("id"), adapter.ByQuery("id"), adapter.ByParam("id"),
+		adapter.ByContextValue(userKey{}),
 		adapter.ByPath(), adapter.ByRoute(""), adapter.ByMethod(), adapter.ByIP(), adapter.Global("7"), adapter.Global("id"),
-		join(by("Id")), join(by("A"), by("B")), join(by("B"), by("A")), join(join(by("A")), by("B")), join(by("A"), join(by("B"))), join(join(by("A"), by("B"))),
+		join(by("Id")), join(by("A"), by("B")), join(by("B"), by("A")), join(join(by("A")), by("B")),
+		join(by("A"), join(by("B"))), join(join(by("A"), by("B"))),
 	}
 	for _, key := range list {
 		k, err := key(&request{r: r})
@@ -128,7 +173,10 @@ func TestKeysThatCantBeUsed(t *testing.T) {
 	twice.Header = http.Header{"User": {"ann", "bob"}, "Authorization": {"basic YW5u OjE="}}
 	empty := httptest.NewRequest(http.MethodGet, "/", nil)
 	empty.Header = http.Header{"User": {"", "bob"}}
-	for _, key := range []adapter.KeyFunc{adapter.ByHeader("User"), middleware.FirstOf[adapter.Request](adapter.ByHeader("User"), adapter.ByIP()), middleware.FirstOf[adapter.Request](adapter.ByHeader("Authorization"), adapter.ByIP())} {
+	for _, key := range []adapter.KeyFunc{
+		adapter.ByHeader("User"), middleware.FirstOf[adapter.Request](adapter.ByHeader("User"), adapter.ByIP()),
+		middleware.FirstOf[adapter.Request](adapter.ByHeader("Authorization"), adapter.ByIP()),
+	} {
 		_, err := key(&request{r: twice})
 		assert.ErrorIs(t, err, core.ErrBadKey)
 	}

@@ -102,30 +102,66 @@ func settling(u core.Units) httplimit.Option {
 
 // What a request takes, by the options that say it.
 func TestWhatARequestTakes(t *testing.T) {
+	type (
+		options = []httplimit.Option
+		remains = map[string]int64
+		units   = core.Units
+	)
 	calls := slow("calls", 9)
+	two := []core.Limit{calls, words(5)}
 	for name, test := range map[string]struct {
 		limits  []core.Limit
-		options []httplimit.Option
+		options options
 		status  int
-		left    map[string]int64
+		left    remains
 	}{
-		"units and a request":               {[]core.Limit{calls, words(5)}, []httplimit.Option{taking(core.Units{"words": 2}, nil)}, 200, map[string]int64{"calls": 8, "words": 3}},
-		"nil units: a request":              {[]core.Limit{calls, words(5)}, []httplimit.Option{taking(nil, nil)}, 200, map[string]int64{"calls": 8, "words": 5}},
-		"nil units, no requests counted":    {[]core.Limit{words(5)}, []httplimit.Option{taking(nil, nil)}, 200, map[string]int64{"words": 5}},
-		"units without a request":           {[]core.Limit{calls, words(5)}, []httplimit.Option{taking(core.Units{"words": 2, core.Requests: 0}, nil)}, 200, map[string]int64{"calls": 9, "words": 3}},
-		"a cost in requests beside units":   {[]core.Limit{calls, words(5)}, []httplimit.Option{taking(core.Units{"words": 2}, nil), costing(3, nil)}, 200, map[string]int64{"calls": 6, "words": 3}},
-		"an unknown cost: the capacity":     {[]core.Limit{calls, slow("few", 7)}, []httplimit.Option{costing(0, core.ErrUnknownCost)}, 200, map[string]int64{"calls": 2, "few": 0}},
-		"an unknown cost beside units":      {[]core.Limit{calls, words(5)}, []httplimit.Option{taking(core.Units{"words": 2}, nil), costing(0, core.ErrUnknownCost)}, 200, map[string]int64{"calls": 0, "words": 3}},
-		"a unit that no limit counts":       {[]core.Limit{calls, words(5)}, []httplimit.Option{taking(core.Units{"words": 1, "pages": 1}, nil)}, 500, map[string]int64{"calls": 9, "words": 5}},
-		"a negative number of units":        {[]core.Limit{calls, words(5)}, []httplimit.Option{taking(core.Units{"words": -1}, nil)}, 500, map[string]int64{"calls": 9, "words": 5}},
-		"units of a function that fails":    {[]core.Limit{calls, words(5)}, []httplimit.Option{taking(core.Units{"words": 1}, errInside)}, 500, map[string]int64{"calls": 9, "words": 5}},
-		"a cost of a function that fails":   {[]core.Limit{calls}, []httplimit.Option{costing(1, errInside)}, 500, map[string]int64{"calls": 9}},
-		"a settlement of less":              {[]core.Limit{calls, words(5)}, []httplimit.Option{taking(core.Units{"words": 4}, nil), settling(core.Units{"words": 1})}, 200, map[string]int64{"calls": 8, "words": 4}},
-		"a settlement of nothing":           {[]core.Limit{calls, words(5)}, []httplimit.Option{taking(core.Units{"words": 4}, nil), settling(core.Units{"words": 0, core.Requests: 0})}, 200, map[string]int64{"calls": 9, "words": 5}},
-		"a settlement of a unit alone":      {[]core.Limit{calls, words(5)}, []httplimit.Option{taking(core.Units{"words": 4}, nil), settling(core.Units{core.Requests: 3})}, 200, map[string]int64{"calls": 6, "words": 1}},
-		"a nil settlement":                  {[]core.Limit{calls, words(5)}, []httplimit.Option{taking(core.Units{"words": 4}, nil), settling(nil)}, 200, map[string]int64{"calls": 8, "words": 1}},
-		"a settlement without WithUnits":    {[]core.Limit{calls, words(5)}, []httplimit.Option{settling(core.Units{"words": 2})}, 200, map[string]int64{"calls": 8, "words": 3}},
-		"a settlement that no limit counts": {[]core.Limit{calls, words(5)}, []httplimit.Option{taking(core.Units{"words": 4}, nil), settling(core.Units{"pages": 1})}, 200, map[string]int64{"calls": 8, "words": 1}},
+		"units and a request": {
+			two, options{taking(units{"words": 2}, nil)}, 200, remains{"calls": 8, "words": 3},
+		},
+		"nil units: a request":           {two, options{taking(nil, nil)}, 200, remains{"calls": 8, "words": 5}},
+		"nil units, no requests counted": {[]core.Limit{words(5)}, options{taking(nil, nil)}, 200, remains{"words": 5}},
+		"units without a request": {
+			two, options{taking(units{"words": 2, core.Requests: 0}, nil)}, 200, remains{"calls": 9, "words": 3},
+		},
+		"a cost in requests beside units": {
+			two, options{taking(units{"words": 2}, nil), costing(3, nil)}, 200, remains{"calls": 6, "words": 3},
+		},
+		"an unknown cost: the capacity": {
+			[]core.Limit{calls, slow("few", 7)}, options{costing(0, core.ErrUnknownCost)}, 200, remains{"calls": 2, "few": 0},
+		},
+		"an unknown cost beside units": {
+			two, options{taking(units{"words": 2}, nil), costing(0, core.ErrUnknownCost)}, 200, remains{"calls": 0, "words": 3},
+		},
+		"a unit that no limit counts": {
+			two, options{taking(units{"words": 1, "pages": 1}, nil)}, 500, remains{"calls": 9, "words": 5},
+		},
+		"a negative number of units": {
+			two, options{taking(units{"words": -1}, nil)}, 500, remains{"calls": 9, "words": 5},
+		},
+		"units of a function that fails": {
+			two, options{taking(units{"words": 1}, errInside)}, 500, remains{"calls": 9, "words": 5},
+		},
+		"a cost of a function that fails": {[]core.Limit{calls}, options{costing(1, errInside)}, 500, remains{"calls": 9}},
+		"a settlement of less": {
+			two, options{taking(units{"words": 4}, nil), settling(units{"words": 1})}, 200, remains{"calls": 8, "words": 4},
+		},
+		"a settlement of nothing": {
+			two, options{taking(units{"words": 4}, nil), settling(units{"words": 0, core.Requests: 0})}, 200,
+			remains{"calls": 9, "words": 5},
+		},
+		"a settlement of a unit alone": {
+			two, options{taking(units{"words": 4}, nil), settling(units{core.Requests: 3})}, 200,
+			remains{"calls": 6, "words": 1},
+		},
+		"a nil settlement": {
+			two, options{taking(units{"words": 4}, nil), settling(nil)}, 200, remains{"calls": 8, "words": 1},
+		},
+		"a settlement without WithUnits": {
+			two, options{settling(units{"words": 2})}, 200, remains{"calls": 8, "words": 3},
+		},
+		"a settlement that no limit counts": {
+			two, options{taking(units{"words": 4}, nil), settling(units{"pages": 1})}, 200, remains{"calls": 8, "words": 1},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for kind, install := range map[string]func(*core.Limiter) httpMiddleware{
@@ -226,12 +262,28 @@ func TestMistakesInUnits(t *testing.T) {
 		want    string
 	}{
 		"a limit of a unit that is never taken": {limits: []core.Limit{calls, words(50)}, want: never},
-		"such an override":                      {limits: []core.Limit{calls}, change: override(words(50).WithName("calls")), want: never},
-		"such a plan":                           {limits: []core.Limit{calls}, change: func(p *core.Policy) { p.Plans = map[string][]core.Limit{"pro": {words(50)}} }, want: never},
-		"no limit of requests":                  {limits: []core.Limit{words(50)}, options: []httplimit.Option{settling(nil)}, want: `"requests" is a unit that no limit of policy "api" counts`},
-		"a cost without a limit of requests":    {limits: []core.Limit{words(50)}, options: []httplimit.Option{costing(1, nil), taking(nil, nil)}, want: `WithCost: "api" is a policy without a limit that counts requests`},
-		"estimates that nothing settles":        {limits: []core.Limit{calls, held}, options: []httplimit.Option{taking(nil, nil)}, want: held1},
-		"such an override of estimates":         {limits: []core.Limit{calls, words(9)}, change: override(slow("calls", 9), held), options: []httplimit.Option{taking(nil, nil)}, want: held1},
+		"such an override": {
+			limits: []core.Limit{calls}, change: override(words(50).WithName("calls")), want: never,
+		},
+		"such a plan": {
+			limits: []core.Limit{calls}, change: func(p *core.Policy) { p.Plans = map[string][]core.Limit{"pro": {words(50)}} },
+			want: never,
+		},
+		"no limit of requests": {
+			limits: []core.Limit{words(50)}, options: []httplimit.Option{settling(nil)},
+			want: `"requests" is a unit that no limit of policy "api" counts`,
+		},
+		"a cost without a limit of requests": {
+			limits: []core.Limit{words(50)}, options: []httplimit.Option{costing(1, nil), taking(nil, nil)},
+			want: `WithCost: "api" is a policy without a limit that counts requests`,
+		},
+		"estimates that nothing settles": {
+			limits: []core.Limit{calls, held}, options: []httplimit.Option{taking(nil, nil)}, want: held1,
+		},
+		"such an override of estimates": {
+			limits: []core.Limit{calls, words(9)}, change: override(slow("calls", 9), held),
+			options: []httplimit.Option{taking(nil, nil)}, want: held1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := core.Policy{Name: "api", Limits: test.limits}
@@ -269,16 +321,20 @@ func TestALimiterInShadowModeBesideOthers(t *testing.T) {
 		options []httplimit.Option
 		log     int
 	}{
-		"it lacks tokens":           {trial: []core.Limit{slow("trial", 1)}, key: all},
-		"its key is missing":        {trial: []core.Limit{slow("trial", 9)}, key: user, log: 1},
-		"it alone counts the unit":  {trial: []core.Limit{slow("trial", 9), words(9)}, key: all, options: []httplimit.Option{taking(core.Units{"words": 7}, nil)}},
+		"it lacks tokens":    {trial: []core.Limit{slow("trial", 1)}, key: all},
+		"its key is missing": {trial: []core.Limit{slow("trial", 9)}, key: user, log: 1},
+		"it alone counts the unit": {
+			trial: []core.Limit{slow("trial", 9), words(9)}, key: all,
+			options: []httplimit.Option{taking(core.Units{"words": 7}, nil)},
+		},
 		"it counts no requests":     {trial: []core.Limit{words(9)}, key: all, log: 1},
 		"the unit's key is missing": {trial: []core.Limit{slow("trial", 9), words(9)}, key: user, options: []httplimit.Option{taking(core.Units{"words": 7}, nil)}, log: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := core.NewMemoryStore()
 			rules := []httplimit.Rule{
-				{Limiter: with(s, core.Policy{Name: "trial", Limits: test.trial}, shadow), Key: test.key}, {Limiter: limits(s, "one", slow("one", 2)), Key: all},
+				{Limiter: with(s, core.Policy{Name: "trial", Limits: test.trial}, shadow), Key: test.key},
+				{Limiter: limits(s, "one", slow("one", 2)), Key: all},
 			}
 			log := logtest.Capture(func() { statuses(t, httplimit.NewTogether(rules, test.options...), 200, 200, 429, 429) })
 			assert.Equal(t, test.log, strings.Count(log, "code=RL708"), log)
@@ -310,7 +366,8 @@ func TestChosenLimits(t *testing.T) {
 		return httplimit.WithLimits(func(*http.Request) ([]core.Limit, error) { return limits, err })
 	}
 	for name, bad := range map[string]httplimit.Option{
-		"invalid limits": choose([]core.Limit{{Name: "secret", Capacity: -1}}, nil), "no limits, unlike nil": choose([]core.Limit{}, nil), "an error": choose(nil, errInside),
+		"invalid limits":        choose([]core.Limit{{Name: "secret", Capacity: -1}}, nil),
+		"no limits, unlike nil": choose([]core.Limit{}, nil), "an error": choose(nil, errInside),
 	} {
 		w := ask(httplimit.New(limits(core.NewMemoryStore(), "api", slow("calls", 9)), all, bad)(hello))
 		assert.Equal(t, 500, w.Code, name)
@@ -352,8 +409,11 @@ func TestARequestThatIsChargedTwice(t *testing.T) {
 		app   http.Handler
 		lines int
 	}{
-		"two middlewares":        {httplimit.New(one, all)(httplimit.NewTogether(both(one, two))(hello)), 1},
-		"two keys of a limiter":  {httplimit.NewTogether([]httplimit.Rule{{Limiter: one, Key: all}, {Limiter: one, Key: httplimit.Global("b")}})(hello), 0},
+		"two middlewares": {httplimit.New(one, all)(httplimit.NewTogether(both(one, two))(hello)), 1},
+		"two keys of a limiter": {
+			httplimit.NewTogether([]httplimit.Rule{{Limiter: one, Key: all}, {Limiter: one, Key: httplimit.Global("b")}})(hello),
+			0,
+		},
 		"a handler in a loop":    {httplimit.New(one, all)(again("a", "a", "b", "a")), 0},
 		"a middleware and Allow": {httplimit.New(two, all)(again("all")), 1},
 	} {
@@ -411,7 +471,8 @@ func TestStackedLimitersSendOneDraft(t *testing.T) {
 func TestKeysThatAreMissing(t *testing.T) {
 	empty := func(*http.Request) (string, error) { return "", nil }
 	for name, key := range map[string]httplimit.KeyFunc{
-		"an empty key": empty, "an empty part": httplimit.Join(all, empty), "nothing of FirstOf": httplimit.FirstOf(httplimit.ByHeader("User"), empty, httplimit.ByHeader("Session")),
+		"an empty key": empty, "an empty part": httplimit.Join(all, empty),
+		"nothing of FirstOf": httplimit.FirstOf(httplimit.ByHeader("User"), empty, httplimit.ByHeader("Session")),
 	} {
 		log := logtest.Capture(func() {
 			statuses(t, httplimit.New(limits(core.NewMemoryStore(), "api", slow("calls", 9)), key), 400, 400)

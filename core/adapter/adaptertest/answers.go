@@ -20,7 +20,10 @@ var answers = []rule{
 	},
 	{
 		name: "answers have the fields of the limit",
-		app:  limit(core.Policy{Name: "test", Limits: []core.Limit{{Name: "burst", Capacity: 5, RefillRate: 3, RefillInterval: 7 * time.Second}}}, 0),
+		app: limit(
+			core.Policy{Name: "test", Limits: []core.Limit{{Name: "burst", Capacity: 5, RefillRate: 3, RefillInterval: 7 * time.Second}}},
+			0,
+		),
 		send: []exchange{
 			{status: 200, fields: []string{
 				"X-RateLimit-Limit", "5", "X-RateLimit-Remaining", "4", "X-RateLimit-Reset", "1767323048",
@@ -37,9 +40,15 @@ var answers = []rule{
 		name: "list fields have all limiters, single fields the tightest",
 		app:  stacked(limiter{policy: tokens("wide", 9), key: user}, limiter{policy: tokens("tight", 2), key: user}),
 		send: []exchange{
-			{status: 200, left: "tight 1, wide 8", listed: "tight, wide", fields: []string{"X-RateLimit-Limit", "2", "X-RateLimit-Remaining", "1"}},
+			{
+				status: 200, left: "tight 1, wide 8", listed: "tight, wide",
+				fields: []string{"X-RateLimit-Limit", "2", "X-RateLimit-Remaining", "1"},
+			},
 			{status: 200, left: "tight 0, wide 7", listed: "tight, wide"},
-			{status: 429, listed: "tight, wide", fields: []string{"X-RateLimit-Limit", "2", "X-RateLimit-Remaining", "0"}, lacks: "tight"},
+			{
+				status: 429, listed: "tight, wide", fields: []string{"X-RateLimit-Limit", "2", "X-RateLimit-Remaining", "0"},
+				lacks: "tight",
+			},
 		},
 		after: "wide 6, tight 0",
 	},
@@ -47,7 +56,10 @@ var answers = []rule{
 		name: "single fields stay those of a tighter outer limiter",
 		app:  stacked(limiter{policy: tokens("tight", 1), key: user}, limiter{policy: tokens("wide", 9), key: user}),
 		send: []exchange{
-			{status: 200, left: "wide 8, tight 0", listed: "tight, wide", fields: []string{"X-RateLimit-Limit", "1", "X-RateLimit-Remaining", "0"}},
+			{
+				status: 200, left: "wide 8, tight 0", listed: "tight, wide",
+				fields: []string{"X-RateLimit-Limit", "1", "X-RateLimit-Remaining", "0"},
+			},
 			{status: 429, times: 2, listed: "tight", fields: []string{"X-RateLimit-Limit", "1"}, lacks: "tight"},
 		},
 		after: "tight 0, wide 8",
@@ -156,12 +168,14 @@ var failures = []rule{
 		script: func(c *check) { c.wantErrors(core.ErrNoKey, errInside, errInside) },
 	},
 	{
-		name: "OnError gets ErrUnavailable of an outage", app: down(core.FailClosed, onError), send: []exchange{{status: 418, own: true}},
+		name: "OnError gets ErrUnavailable of an outage", app: down(core.FailClosed, onError),
+		send:   []exchange{{status: 418, own: true}},
 		script: func(c *check) { c.wantErrors(core.ErrUnavailable) },
 	},
 	{
 		name: "the default follows if OnError writes nothing", app: limit(tokens("test", 1), onError),
-		send: []exchange{{request: from("error inside"), reply: reply{silent: true}, status: 500}}, script: (*check).wantOneRefused,
+		send:   []exchange{{request: from("error inside"), reply: reply{silent: true}, status: 500}},
+		script: (*check).wantOneRefused,
 	},
 }
 
@@ -180,7 +194,9 @@ func clientErrors() (rules []rule) {
 		rules = append(rules, rule{
 			name: "client errors stay as they are, unlogged: " + field, needs: errorsOwn,
 			app: limit(counting(2, 2), withCost|withUnits|withPlan), after: "calls 2, words 2", quiet: true,
-			send: []exchange{{request: having(field, "error 401"), status: 401}, {request: having(field, "error 403"), status: 403}},
+			send: []exchange{
+				{request: having(field, "error 401"), status: 401}, {request: having(field, "error 403"), status: 403},
+			},
 		})
 	}
 	return rules
@@ -198,8 +214,10 @@ var options = []rule{
 		name: "WithCost sets the tokens, and 0 always passes", app: limit(tokens("test", 5), withCost),
 		send: []exchange{
 			{request: having("Cost", "6"), status: 429, never: true},
-			{request: having("Cost", "3"), status: 200, left: "test 2"}, {request: having("Cost", "0"), status: 200, left: "test 2"},
-			{request: having("Cost", "2"), status: 200, left: "test 0"}, {request: having("Cost", "0"), status: 200, left: "test 0"},
+			{request: having("Cost", "3"), status: 200, left: "test 2"},
+			{request: having("Cost", "0"), status: 200, left: "test 2"},
+			{request: having("Cost", "2"), status: 200, left: "test 0"},
+			{request: having("Cost", "0"), status: 200, left: "test 0"},
 			{request: having("Cost", "1"), status: 429},
 		},
 	},
@@ -212,15 +230,21 @@ var options = []rule{
 		after: "calls 7, words 6",
 	},
 	{
-		name: "CostByContentLength rounds up; unknown lengths cost the capacity", needs: overHTTP, app: limit(tokens("test", 9), withContentLength),
+		name: "CostByContentLength rounds up; unknown lengths cost the capacity", needs: overHTTP,
+		app: limit(tokens("test", 9), withContentLength),
 		send: []exchange{
-			{request: from("ann"), status: 200, left: "test 8"}, {request: post(9), status: 200, left: "test 8"}, {request: post(10), status: 200, left: "test 7"},
+			{request: from("ann"), status: 200, left: "test 8"}, {request: post(9), status: 200, left: "test 8"},
+			{request: post(10), status: 200, left: "test 7"},
 			{request: post(11), status: 200, left: "test 5"}, {request: chunked, status: 429},
-			{request: request{method: "POST", header: []string{"User", "bob"}, body: "x", chunked: true}, status: 200, left: "test 0"},
+			{
+				request: request{method: "POST", header: []string{"User", "bob"}, body: "x", chunked: true}, status: 200,
+				left: "test 0",
+			},
 		},
 	},
 	{
-		name: "CostByContentLengthOr has a cost for unknown lengths", needs: overHTTP, app: limit(tokens("test", 10), withContentLengthOr),
+		name: "CostByContentLengthOr has a cost for unknown lengths", needs: overHTTP,
+		app:  limit(tokens("test", 10), withContentLengthOr),
 		send: []exchange{{request: chunked, status: 200, left: "test 6"}, {request: post(1), status: 200, left: "test 5"}},
 	},
 	{
@@ -240,7 +264,10 @@ var options = []rule{
 	},
 	{
 		name: "WithLimits replaces the limits, and nil keeps them", app: limit(tokens("test", 3), withLimits),
-		send: []exchange{{request: from("ann", "Limits", "own"), status: 200, left: "own 4"}, {request: from("bob"), status: 200, left: "test 2"}},
+		send: []exchange{
+			{request: from("ann", "Limits", "own"), status: 200, left: "own 4"},
+			{request: from("bob"), status: 200, left: "test 2"},
+		},
 	},
 	{
 		name: "a skipped request is neither counted nor needs keys", app: keyed(tokens("test", 1), header("User"), withSkip),
@@ -253,7 +280,9 @@ var options = []rule{
 	},
 	{
 		name: "behind a limiter that skips, the outer decision stays",
-		app:  stacked(limiter{policy: tokens("outer", 5), key: user}, limiter{policy: tokens("inner", 5), key: user, with: withSkip}),
+		app: stacked(
+			limiter{policy: tokens("outer", 5), key: user}, limiter{policy: tokens("inner", 5), key: user, with: withSkip},
+		),
 		send: []exchange{{request: having("Skip", "1"), status: 200, left: "outer 4"}},
 	},
 	{
@@ -261,7 +290,8 @@ var options = []rule{
 		app: app{use: []limiter{{kind: asPerIP, policy: core.Policy{Limits: []core.Limit{slow("tight", 2), core.PerDay(9)}}}}},
 		send: []exchange{
 			{request: forwarded("192.0.2.1:1", "203.0.113.1"), status: 200, left: "tight 1", listed: "9/day, tight"},
-			{request: forwarded("192.0.2.1:2", "203.0.113.2"), status: 200}, {request: forwarded("192.0.2.1:1", "203.0.113.3"), status: 429},
+			{request: forwarded("192.0.2.1:2", "203.0.113.2"), status: 200},
+			{request: forwarded("192.0.2.1:1", "203.0.113.3"), status: 429},
 			{request: request{peer: "192.0.2.2:1"}, status: 200, left: "tight 1"},
 		},
 	},

@@ -122,7 +122,9 @@ func serveHTTP(l net.Listener, app App[onHTTP]) error {
 }
 
 // instead returns a broken New.
-func instead(serve func(limited, next http.Handler, w http.ResponseWriter, r *http.Request)) func(*core.Limiter, httplimit.KeyFunc, ...httplimit.Option) onHTTP {
+func instead(
+	serve func(limited, next http.Handler, w http.ResponseWriter, r *http.Request),
+) func(*core.Limiter, httplimit.KeyFunc, ...httplimit.Option) onHTTP {
 	return func(l *core.Limiter, key httplimit.KeyFunc, options ...httplimit.Option) onHTTP {
 		limited := httplimit.New(l, key, options...)
 		return func(next http.Handler) http.Handler {

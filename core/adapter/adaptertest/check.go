@@ -292,9 +292,10 @@ func (c *check) wantRefusal(when string, x exchange, got response) {
 		return
 	}
 	var p core.ProblemDetails
-	content := got.header.Get("Content-Type")
-	if err := json.Unmarshal([]byte(got.body), &p); err != nil || p.Type == "" || p.Title == "" || p.Status != got.status || content != "application/problem+json" {
-		c.errorf("%s: the body is %q of %s (%v), want a problem with type, title and status %d", when, got.body, content, err, got.status)
+	err, content := json.Unmarshal([]byte(got.body), &p), got.header.Get("Content-Type")
+	if p.Type == "" || p.Title == "" || p.Status != got.status || content != "application/problem+json" {
+		c.errorf("%s: the body is %q of %s (%v), want a problem with type, title and status %d",
+			when, got.body, content, err, got.status)
 	}
 	slices.Sort(p.ViolatedPolicies)
 	if lacks := strings.Join(p.ViolatedPolicies, ", "); x.lacks != "" && (lacks != x.lacks || p.Type != quotaExceeded) {

@@ -51,14 +51,19 @@ var endings = []rule{
 	},
 	{
 		name: "an inner limiter's refusal ends the outer's request", after: "outer 2",
-		app: stacked(limiter{policy: tokens("outer", 3), key: user, with: withRefund}, limiter{policy: tokens("inner", 1), key: header("X-User")}),
+		app: stacked(
+			limiter{policy: tokens("outer", 3), key: user, with: withRefund},
+			limiter{policy: tokens("inner", 1), key: header("X-User")},
+		),
 		send: []exchange{
 			{request: having("X-User", "ann"), status: 200, ends: []string{"refund 200"}},
-			{request: having("X-User", "ann"), status: 429, ends: []string{"refund 429"}}, {status: 400, ends: []string{"refund 400"}, listed: "outer"},
+			{request: having("X-User", "ann"), status: 429, ends: []string{"refund 429"}},
+			{status: 400, ends: []string{"refund 400"}, listed: "outer"},
 		},
 	},
 	{
-		name: "WithSettle sees the request, and corrects its units", app: limit(counting(9, 30), withUnits|withSettle), after: "calls 7, words 16",
+		name: "WithSettle sees the request, and corrects its units", app: limit(counting(9, 30), withUnits|withSettle),
+		after: "calls 7, words 16",
 		send: []exchange{
 			{request: from("all", "Words", "10", "Settle", "3 words"), status: 200, ends: []string{"settle 200 all"}},
 			{request: from("all", "Words", "10", "Settle", "11 words"), status: 200, ends: []string{"settle 200 all"}},
@@ -66,8 +71,10 @@ var endings = []rule{
 		},
 	},
 	{
-		name: "a settle function that panics hurts no client", app: limit(counting(9, 30), withUnits|withSettle), after: "calls 8, words 20",
-		send: []exchange{{request: having("Words", "10", "Settle", "panic"), status: 200, ends: []string{"settle 200"}}}, logs: []string{"code=RL710"},
+		name: "a settle function that panics hurts no client", app: limit(counting(9, 30), withUnits|withSettle),
+		after: "calls 8, words 20",
+		send:  []exchange{{request: having("Words", "10", "Settle", "panic"), status: 200, ends: []string{"settle 200"}}},
+		logs:  []string{"code=RL710"},
 	},
 	{
 		name: "after early hints the client's own status counts", needs: onNetHTTP, app: limit(tokens("test", 5), withRefund),
@@ -92,14 +99,19 @@ func statuses() (rules []rule) {
 		does   reply
 		status int
 	}{
-		{name: "200", status: 200}, {name: "201", does: answering(201), status: 201}, {name: "401", does: answering(401), status: 401},
+		{name: "200", status: 200}, {name: "201", does: answering(201), status: 201},
+		{name: "401", does: answering(401), status: 401},
 		{name: "error 401", does: failsWith(401), status: 401}, {name: "error 503", does: failsWith(503), status: 503},
 		{name: "panic", does: reply{panics: true}, status: 500},
-		{name: "cut off", needs: onNetHTTP, does: cutOff(201), status: 201}, {name: "cut off 502", needs: onNetHTTP, does: cutOff(502), status: 502},
+		{name: "cut off", needs: onNetHTTP, does: cutOff(201), status: 201},
+		{name: "cut off 502", needs: onNetHTTP, does: cutOff(502), status: 502},
 		{name: "flush and panic", needs: onNetHTTP, does: cutOff(0), status: 200},
 	} {
 		for name, with := range map[string]option{"refund": withRefund, "settle": withSettle, "slot": 0} {
-			r := rule{name: name + " ends with the client's status: " + how.name, needs: how.needs, app: limit(tokens("test", 5), with), after: "test 4"}
+			r := rule{
+				name: name + " ends with the client's status: " + how.name, needs: how.needs,
+				app: limit(tokens("test", 5), with), after: "test 4",
+			}
 			send := exchange{reply: how.does, status: how.status, ends: []string{name + " " + strconv.Itoa(how.status)}}
 			if with == withRefund && how.status >= 400 {
 				r.after = "test 5"
@@ -128,7 +140,9 @@ var clients = []rule{
 		name: "the slot is taken until the handler returns", app: limit(inFlight("slot", 1), 0), after: "slot 1",
 		script: func(c *check) { c.leave("slot 0") },
 	},
-	{name: "a store learns that the client has left", needs: contextEnds, app: hanging(asNew), script: (*check).wantNoWait},
+	{
+		name: "a store learns that the client has left", needs: contextEnds, app: hanging(asNew), script: (*check).wantNoWait,
+	},
 	{name: "a store learns it from Allow too", needs: contextEnds, app: hanging(asAllow), script: (*check).wantNoWait},
 }
 
@@ -205,7 +219,8 @@ var streams = []rule{
 		},
 	},
 	{
-		name: "a stream whose client leaves ends once", app: limit(streaming, withUnits|withSettle), after: "slot 1, words 47",
+		name: "a stream whose client leaves ends once", app: limit(streaming, withUnits|withSettle),
+		after: "slot 1, words 47",
 		script: func(c *check) {
 			ctx, leave := context.WithCancel(context.Background())
 			defer leave()
@@ -228,7 +243,10 @@ var streams = []rule{
 	},
 	{
 		name: "two limiters settle one stream", after: "outer 2, calls 7, words 45",
-		app: stacked(limiter{policy: tokens("outer", 4), key: user, with: withRefund}, limiter{policy: counting(9, 50), key: user, with: withUnits | withSettle}),
+		app: stacked(
+			limiter{policy: tokens("outer", 4), key: user, with: withRefund},
+			limiter{policy: counting(9, 50), key: user, with: withUnits | withSettle},
+		),
 		send: []exchange{
 			{
 				request: having("Words", "5", "Settle", "5 words"), status: 201, ends: []string{"settle 201", "refund 201"},
@@ -281,7 +299,8 @@ var connections = []rule{
 		script: (*check).wantTalk,
 	},
 	{
-		name: "a connection that was closed gives its slot back", needs: onNetHTTP, app: limit(inFlight("slot", 1), 0), after: "slot 1",
+		name: "a connection that was closed gives its slot back", needs: onNetHTTP, app: limit(inFlight("slot", 1), 0),
+		after: "slot 1",
 		script: func(c *check) {
 			defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a garbage collection would release it too
 			c.note(func() {
@@ -299,7 +318,10 @@ var connections = []rule{
 	},
 	{
 		name: "an upgrade that the framework drops loses no slot", needs: offNetHTTP,
-		app: limit(core.Policy{Name: "slot", Limits: []core.Limit{core.InFlight(1).WithMaxHold(50 * time.Millisecond).WithName("slot")}}, 0),
+		app: limit(
+			core.Policy{Name: "slot", Limits: []core.Limit{core.InFlight(1).WithMaxHold(50 * time.Millisecond).WithName("slot")}},
+			0,
+		),
 		script: func(c *check) {
 			c.note(func() {
 				c.reply = reply{Reply: Reply{Status: 101, Hijack: func(net.Conn) { c.errorf("the premise: it is not called") }}}

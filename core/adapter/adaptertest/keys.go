@@ -32,20 +32,30 @@ var addresses = []rule{
 		makes(request{peer: "192.0.2.1:1"}, "ip:192.0.2.1"), makes(request{peer: "[::ffff:192.0.2.1]:2"}, "ip:192.0.2.1"),
 		makes(request{peer: "[2001:db8:1:2:3::4]:1"}, "ip:2001:db8:1:2::/64"), makes(spoofed, "ip:192.0.2.1"),
 		makes(forwarded("pipe 192.0.2.1:1", "203.0.113.1"), "ip:192.0.2.1")), // not TCP
-	ofKey("ByIP passes on IPv6Prefix", ip(core.IPv6Prefix(56)), makes(request{peer: "[2001:db8:1:2ff::4]:1"}, "ip:2001:db8:1:200::/56")),
+	ofKey(
+		"ByIP passes on IPv6Prefix", ip(core.IPv6Prefix(56)),
+		makes(request{peer: "[2001:db8:1:2ff::4]:1"}, "ip:2001:db8:1:200::/56"),
+	),
 	ofKey("ByIP passes on TrustProxies", ip(proxy),
 		makes(forwarded("10.0.0.1:1", "198.51.100.1, 203.0.113.1, 10.0.0.2"), "ip:203.0.113.1"),
 		makes(forwarded("192.0.2.1:1", "203.0.113.1"), "ip:192.0.2.1")),
 	ofKey("several lines of X-Forwarded-For are one list", ip(proxy),
 		makes(forwarded("10.0.0.1:1", "203.0.113.1", "203.0.113.2"), "ip:203.0.113.2"),
 		makes(forwarded("10.0.0.1:1", "203.0.113.2", "203.0.113.1", "10.0.0.2, 10.0.0.3"), "ip:203.0.113.1")),
-	ofKey("ByIP passes on TrustHeader", ip(proxy, core.TrustHeader("CF-Connecting-IP")), makes(cloudflare, "ip:203.0.113.1")),
+	ofKey(
+		"ByIP passes on TrustHeader", ip(proxy, core.TrustHeader("CF-Connecting-IP")), makes(cloudflare, "ip:203.0.113.1"),
+	),
 	ofKey("a trusted Unix socket is a proxy", ip(core.TrustProxies("unix:")),
-		makes(forwarded("unix @", "203.0.113.1"), "ip:203.0.113.1"), makes(forwarded("unix /run/proxy.sock", "203.0.113.2"), "ip:203.0.113.2"),
+		makes(forwarded("unix @", "203.0.113.1"), "ip:203.0.113.1"),
+		makes(forwarded("unix /run/proxy.sock", "203.0.113.2"), "ip:203.0.113.2"),
 		makes(forwarded("unix 192.0.2.7:80", "203.0.113.3"), "ip:203.0.113.3")),
 	{
-		name: "the connection's network says what its peer is", app: keyed(tokens("test", 9), ip(core.TrustProxies("unix:")), 0),
-		send: []exchange{{request: forwarded("tcp @", "203.0.113.1"), status: 400}, {request: forwarded("tcp /run/proxy.sock", "203.0.113.1"), status: 400}},
+		name: "the connection's network says what its peer is",
+		app:  keyed(tokens("test", 9), ip(core.TrustProxies("unix:")), 0),
+		send: []exchange{
+			{request: forwarded("tcp @", "203.0.113.1"), status: 400},
+			{request: forwarded("tcp /run/proxy.sock", "203.0.113.1"), status: 400},
+		},
 	},
 	{
 		name: "peers without an address and port are refused", app: keyed(tokens("test", 9), ip(), 0),
@@ -55,7 +65,10 @@ var addresses = []rule{
 		},
 	},
 	ofClientIP("ClientIP returns what ByIP limits by", request{peer: "[2001:db8:1:2:3::4]:1"}, "2001:db8:1:2::/64"),
-	ofClientIP("ClientIP passes on its options", forwarded("10.0.0.1:1", "2001:db8:1:2ff::4"), "2001:db8:1:200::/56", proxy, core.IPv6Prefix(56)),
+	ofClientIP(
+		"ClientIP passes on its options", forwarded("10.0.0.1:1", "2001:db8:1:2ff::4"), "2001:db8:1:200::/56", proxy,
+		core.IPv6Prefix(56),
+	),
 	ofClientIP("ClientIP returns the error of ByIP", request{peer: "unix @"}, "ratelimit: the request has no key"),
 }
 
@@ -75,17 +88,22 @@ func ofClientIP(name string, r request, want string, trust ...core.IPOption) rul
 // extractors are rules of the other extractors that read the request.
 var extractors = []rule{
 	ofKey("ByHeader reads a field under any spelling", header("USER"),
-		makes(having("uSER", "ann"), "header:user:ann"), makes(having("User", "Ann:1", "User", "Ann:1"), "header:user:Ann%3A1"),
+		makes(having("uSER", "ann"), "header:user:ann"),
+		makes(having("User", "Ann:1", "User", "Ann:1"), "header:user:Ann%3A1"),
 		exchange{request: having("User", "ann", "User", "bob"), status: 400}),
 	{
-		name: "ByHeader reads Host, first from the request line", needs: overHTTP, app: keyed(tokens("test", 9), header("Host"), 0),
+		name: "ByHeader reads Host, first from the request line", needs: overHTTP,
+		app: keyed(tokens("test", 9), header("Host"), 0),
 		send: []exchange{
-			makes(raw("GET http://app.test/other HTTP/1.1\r\nHost: one.test\r\nConnection: close\r\n\r\n"), "header:host:app.test"),
+			makes(
+				raw("GET http://app.test/other HTTP/1.1\r\nHost: one.test\r\nConnection: close\r\n\r\n"), "header:host:app.test",
+			),
 			makes(raw("GET /other HTTP/1.1\r\nHost: App.TEST\r\nConnection: close\r\n\r\n"), "header:host:app.test"),
 		},
 	},
 	ofKey("ByParam decodes percent-encoding once", param("id"),
-		makes(to("/items/ab?id=7"), "param:id:ab"), makes(to("/items/%61b"), "param:id:ab"), makes(to("/items/a+b"), "param:id:a+b"),
+		makes(to("/items/ab?id=7"), "param:id:ab"), makes(to("/items/%61b"), "param:id:ab"),
+		makes(to("/items/a+b"), "param:id:a+b"),
 		makes(to("/items/%2561"), "param:id:%2561")),
 	ofKey("ByMethod reads the method", byMethod,
 		makes(request{}, "method:GET"), makes(request{method: "POST"}, "method:POST"), makes(request{method: "HEAD"}, "method:HEAD")),
@@ -105,17 +123,25 @@ var routes = []rule{
 		name: "ByRoute has one key for a pattern", needs: overHTTP,
 		app: app{route: []limiter{{policy: tokens("test", 1), key: byRoute}}}, send: ofOneRoute, quiet: true,
 	},
-	{name: "ByRoute knows the route in front of the app", needs: routeInUse, app: keyed(tokens("test", 1), byRoute, 0), send: ofOneRoute, quiet: true},
 	{
-		name: "ByParam knows its parameter in front of the app", needs: routeInUse, app: keyed(tokens("test", 9), param("id"), 0),
+		name: "ByRoute knows the route in front of the app", needs: routeInUse, app: keyed(tokens("test", 1), byRoute, 0),
+		send: ofOneRoute, quiet: true,
+	},
+	{
+		name: "ByParam knows its parameter in front of the app", needs: routeInUse,
+		app:  keyed(tokens("test", 9), param("id"), 0),
 		send: []exchange{makes(to("/items/%61"), "param:id:a")},
 	},
 	{
-		name: "requests that match no route share one key", needs: routeInUse, app: keyed(tokens("test", 1), byRoute, 0), quiet: true,
-		send: append([]exchange{{request: to("/nowhere"), status: 404}, {request: to("/other/1"), status: 429}}, ofOneRoute...),
+		name: "requests that match no route share one key", needs: routeInUse, app: keyed(tokens("test", 1), byRoute, 0),
+		quiet: true,
+		send: append(
+			[]exchange{{request: to("/nowhere"), status: 404}, {request: to("/other/1"), status: 429}}, ofOneRoute...,
+		),
 	},
 	{
-		name: "ByRoute without a route warns once, with advice", needs: overHTTP | routeNotInUse, app: keyed(tokens("test", 9), join(byRoute, ip()), 0),
+		name: "ByRoute without a route warns once, with advice", needs: overHTTP | routeNotInUse,
+		app:  keyed(tokens("test", 9), join(byRoute, ip()), 0),
 		send: []exchange{{request: to("/nowhere"), status: 404}, {request: to("/items/1"), status: 200, times: 3}},
 		logs: []string{"ByRoute found no route here", "/items/1", advice},
 	},
@@ -136,16 +162,23 @@ func seven(ctx context.Context) context.Context { return context.WithValue(ctx, 
 var values = []rule{
 	ofKey("Global has one key for all requests", global("all"),
 		makes(request{}, "global:all"), makes(request{peer: "192.0.2.2:1", target: "/items/1", method: "POST"}, "global:all")),
-	ofKey("Join joins keys in their order", join(global("a"), global("b")), makes(request{}, core.JoinKey("global:a", "global:b"))),
-	ofKey("FirstOf is the first key that is not missing", firstOf(header("Nobody"), global("a"), global("b")), makes(request{}, "global:a")),
+	ofKey(
+		"Join joins keys in their order", join(global("a"), global("b")),
+		makes(request{}, core.JoinKey("global:a", "global:b")),
+	),
+	ofKey(
+		"FirstOf is the first key that is not missing", firstOf(header("Nobody"), global("a"), global("b")),
+		makes(request{}, "global:a"),
+	),
 	ofKey("a function's key is the key", user, makes(from("a:b"), "a:b")),
 	{
 		name: "ByContextValue reads what middleware stored", send: []exchange{makes(request{}, "value:app.user:ann")},
 		app: app{values: map[string]any{"app.user": "ann"}, use: []limiter{{policy: tokens("test", 9), key: contextValue("app.user")}}},
 	},
 	{
-		name: "ByContextValue reads the request's own context", send: []exchange{makes(request{}, "value:adaptertest.contextKey {}:7")},
-		app: app{context: seven, use: []limiter{{policy: tokens("test", 9), key: contextValue(contextKey{})}}},
+		name: "ByContextValue reads the request's own context",
+		send: []exchange{makes(request{}, "value:adaptertest.contextKey {}:7")},
+		app:  app{context: seven, use: []limiter{{policy: tokens("test", 9), key: contextValue(contextKey{})}}},
 	},
 }
 
@@ -158,7 +191,8 @@ func missingKeys() (rules []rule) {
 		"header": {header("X-User"), request{}}, "header that is empty": {header("X-User"), having("X-User", "")},
 		"cookie": {cookie("s"), having("Cookie", "ss=1")}, "cookie that is empty": {cookie("s"), having("Cookie", "s=")},
 		"query": {query("q"), to("/other?r=1")}, "parameter": {param("id"), request{}},
-		"context value": {contextValue(contextKey{}), request{}}, "string in the context": {contextValue("app.user"), request{}},
+		"context value":         {contextValue(contextKey{}), request{}},
+		"string in the context": {contextValue("app.user"), request{}},
 	} {
 		rules = append(rules, rule{
 			name: "a missing " + name + " is 400", app: keyed(tokens("test", 1), x.key, 0), logs: []string{"code=RL707"},
@@ -178,19 +212,23 @@ func readings() (rules []rule) {
 		all  []string
 	}{
 		{header("S"), "header", "/other HTTP/1.1\r\n", []string{
-			"S: ann", "s: ann", "S:ann", "S: \t ann  ", "S: %61nn", "S: a, b", "S:", "S: \xe4", "X: y", "X-S: bob\r\nS: ann", "S_: bob\r\nS: ann", "S: ann\r\nS: ann",
+			"S: ann", "s: ann", "S:ann", "S: \t ann  ", "S: %61nn", "S: a, b", "S:", "S: \xe4", "X: y", "X-S: bob\r\nS: ann",
+			"S_: bob\r\nS: ann", "S: ann\r\nS: ann",
 		}},
 		{cookie("s"), "cookie", "/other HTTP/1.1\r\nCookie: ", []string{
-			"s=abc", "s=%61bc", "s=a+b", "s=a%2Bb", "s=%zz", `s="abc"`, "s=a; s=b", "s=; s=b", "S=a; s=b", "x=1;s=a", "  s =a", "s= a", "s=a=b", "s=a,b", "s",
+			"s=abc", "s=%61bc", "s=a+b", "s=a%2Bb", "s=%zz", `s="abc"`, "s=a; s=b", "s=; s=b", "S=a; s=b", "x=1;s=a", "  s =a",
+			"s= a", "s=a=b", "s=a,b", "s",
 			"$s=a; s=b", "", "s=a\r\nCookie: s=b", "x=1\r\ncookie: s=a\r\nCOOKIE: s=b",
 		}},
 		{query("s"), "query", "/other?", []string{
-			"s=abc", "s=%61bc", "%73=abc", "s=a+b", "s=a%2Bb", "s=a%20b", "s=a&s=b", "s=&s=b", "s", "S=a&s=b", "s=%zz&s=b", "s=a;b&s=c", "s=a%00b", "x=1&&s=a",
+			"s=abc", "s=%61bc", "%73=abc", "s=a+b", "s=a%2Bb", "s=a%20b", "s=a&s=b", "s=&s=b", "s", "S=a&s=b", "s=%zz&s=b",
+			"s=a;b&s=c", "s=a%00b", "x=1&&s=a",
 			"s[]=a&s=b", "s=a=b", "s=a?b", "x=1&s=a%20b&s=c",
 		}},
 	} {
 		rules = append(rules, rule{
-			name: "an extractor reads what handlers read: " + x.kind, needs: overHTTP, app: keyed(shadowed(tokens("test", 300)), x.key, withSkip),
+			name: "an extractor reads what handlers read: " + x.kind, needs: overHTTP,
+			app: keyed(shadowed(tokens("test", 300)), x.key, withSkip),
 			script: func(c *check) {
 				for _, one := range x.all {
 					text := "GET " + x.sent + one
@@ -217,7 +255,8 @@ func readings() (rules []rule) {
 // buffers are rules of frameworks whose strings the next request overwrites.
 func buffers() (rules []rule) {
 	for name, k := range map[string]key{
-		"ByHeader": header("User"), "ByCookie": cookie("user"), "ByQuery": query("user"), "ByParam": param("id"), "ByPath": byPath, "a function": user,
+		"ByHeader": header("User"), "ByCookie": cookie("user"), "ByQuery": query("user"), "ByParam": param("id"),
+		"ByPath": byPath, "a function": user,
 		"Join": join(user, user), "FirstOf": firstOf(header("Nobody"), user), "NewTogether": user, "Allow": user,
 	} {
 		l := limiter{policy: tokens("test", 2), key: k}
@@ -227,11 +266,14 @@ func buffers() (rules []rule) {
 		case "Allow":
 			l.kind = asAllow
 		}
-		rules = append(rules, rule{name: "keys of one connection stay apart: " + name, app: app{route: []limiter{l}}, script: (*check).wantOwnBuckets})
+		rules = append(rules, rule{
+			name: "keys of one connection stay apart: " + name, app: app{route: []limiter{l}}, script: (*check).wantOwnBuckets,
+		})
 	}
 	return append(rules, rule{
 		name: "a Result can be undone after its request", app: limit(tokens("test", 5), 0),
-		send: []exchange{{request: from("all"), status: 200}, {request: from("bob"), status: 200}}, script: (*check).undo, after: "test 5",
+		send: []exchange{{request: from("all"), status: 200}, {request: from("bob"), status: 200}}, script: (*check).undo,
+		after: "test 5",
 	})
 }
 
@@ -247,7 +289,8 @@ func (c *check) wantOwnBuckets() {
 		for i := range keys {
 			name := fmt.Sprintf("user-%03d", i) // of one length, so one overwrites the other exactly
 			c.exchange(fmt.Sprintf("round %d of %s", round+1, name), exchange{
-				request: request{target: "/items/" + name + "?user=" + name, header: []string{"User", name, "Cookie", "user=" + name}}, status: status,
+				request: request{target: "/items/" + name + "?user=" + name, header: []string{"User", name, "Cookie", "user=" + name}},
+				status:  status,
 			})
 		}
 	}

@@ -15,13 +15,20 @@ func mistakes() (rules []rule) {
 		limiter limiter
 		panics  []string
 	}{
-		"New":         {0, limiter{key: none}, []string{"New limiter: <nil> must be", "New key: <nil> must be"}},
-		"NewTogether": {0, together(limiter{policy: good, key: none}, limiter{key: user}), []string{"rules[0].Key: <nil> must be", "rules[1].Limiter: <nil> must be"}},
+		"New": {0, limiter{key: none}, []string{"New limiter: <nil> must be", "New key: <nil> must be"}},
+		"NewTogether": {
+			0, together(limiter{policy: good, key: none}, limiter{key: user}),
+			[]string{"rules[0].Key: <nil> must be", "rules[1].Limiter: <nil> must be"},
+		},
 		"PerIP": {
-			overHTTP, limiter{kind: asPerIP, policy: core.Policy{Limits: []core.Limit{{Capacity: -1, RefillRate: 1, RefillInterval: time.Second}, core.Per(1, 0)}}},
+			overHTTP,
+			limiter{kind: asPerIP, policy: core.Policy{Limits: []core.Limit{{Capacity: -1, RefillRate: 1, RefillInterval: time.Second}, core.Per(1, 0)}}},
 			[]string{"PerIP limits[0].Capacity: -1 must", "PerIP limits[1].RefillInterval: 0s must"},
 		},
-		"ByIP":           {0, limiter{policy: good, key: ip(core.TrustProxies("10.0.0.0/33", "proxy"))}, []string{`TrustProxies: "10.0.0.0/33" must be`, `TrustProxies: "proxy" must be`}},
+		"ByIP": {
+			0, limiter{policy: good, key: ip(core.TrustProxies("10.0.0.0/33", "proxy"))},
+			[]string{`TrustProxies: "10.0.0.0/33" must be`, `TrustProxies: "proxy" must be`},
+		},
 		"ByHeader":       {0, limiter{policy: good, key: header("X User")}, []string{`: "X User" must be`}},
 		"ByCookie":       {0, limiter{policy: good, key: cookie("a=b")}, []string{`ByCookie: "a=b" must be`}},
 		"ByQuery":        {0, limiter{policy: good, key: query("")}, []string{`ByQuery: "" must be`}},
@@ -33,13 +40,19 @@ func mistakes() (rules []rule) {
 			[]string{`: "X User" must be`, `Global: "" must be`, "Join keys[1]: <nil> must be", "FirstOf: 0 keys given"},
 		},
 		"ClientIP": {
-			0, limiter{kind: asClientIP, policy: good, trust: []core.IPOption{core.TrustProxies("10.0.0.0/33"), core.IPv6Prefix(129)}},
+			0,
+			limiter{kind: asClientIP, policy: good, trust: []core.IPOption{core.TrustProxies("10.0.0.0/33"), core.IPv6Prefix(129)}},
 			[]string{`TrustProxies: "10.0.0.0/33" must be`, "IPv6Prefix: 129 must be"},
 		},
-		"CostByContentLength": {overHTTP, limiter{policy: good, key: header(""), with: badLength}, []string{"ByHeader", "CostByContentLength bytesPerToken: 0 must be"}},
-		"options":             {0, limiter{policy: good, key: user, with: withSettle | withRefund}, []string{"WithSettle"}},
+		"CostByContentLength": {
+			overHTTP, limiter{policy: good, key: header(""), with: badLength},
+			[]string{"ByHeader", "CostByContentLength bytesPerToken: 0 must be"},
+		},
+		"options": {0, limiter{policy: good, key: user, with: withSettle | withRefund}, []string{"WithSettle"}},
 	} {
-		rules = append(rules, rule{name: "panics with all mistakes: " + name, needs: x.needs, app: app{use: []limiter{x.limiter}}, panics: x.panics})
+		rules = append(rules, rule{
+			name: "panics with all mistakes: " + name, needs: x.needs, app: app{use: []limiter{x.limiter}}, panics: x.panics,
+		})
 	}
 	return rules
 }

@@ -19,19 +19,24 @@ var several = []rule{
 	{
 		name: "NewTogether takes from all limiters, or from none", app: joint(0, one, two), after: "one 0, two 7",
 		send: []exchange{
-			{status: 200, left: "one 1, two 8", listed: "one, two", fields: []string{"X-RateLimit-Limit", "2", "X-RateLimit-Remaining", "1"}},
+			{
+				status: 200, left: "one 1, two 8", listed: "one, two",
+				fields: []string{"X-RateLimit-Limit", "2", "X-RateLimit-Remaining", "1"},
+			},
 			{status: 200}, {status: 429, times: 2, listed: "one, two", lacks: "one"},
 		},
 	},
 	{
-		name: "NewTogether asks each limiter for its own key", app: joint(0, one, limiter{policy: tokens("all", 3), key: global("all")}),
+		name: "NewTogether asks each limiter for its own key",
+		app:  joint(0, one, limiter{policy: tokens("all", 3), key: global("all")}),
 		send: []exchange{
 			{request: from("ann"), status: 200, times: 2}, {request: from("ann"), status: 429},
 			{request: from("bob"), status: 200}, {request: from("bob"), status: 429, lacks: "all"},
 		},
 	},
 	{
-		name: "a missing key of any limiter takes nothing", app: joint(0, one, limiter{policy: tokens("two", 9), key: header("X-Nobody")}),
+		name: "a missing key of any limiter takes nothing",
+		app:  joint(0, one, limiter{policy: tokens("two", 9), key: header("X-Nobody")}),
 		send: []exchange{{status: 400}, {request: from("error inside"), status: 500}}, after: "one 2, two 9",
 	},
 	{
@@ -39,19 +44,27 @@ var several = []rule{
 		app: joint(withCost|withUnits|withSkip|onDenied|onError, one, limiter{policy: counting(9, 50), key: user}),
 		send: []exchange{
 			{request: having("Cost", "2", "Words", "20"), status: 200}, {status: 418, own: true, listed: "calls, one, words"},
-			{request: from("error inside"), status: 418, own: true}, {request: having("Skip", "1"), status: 200, plain: true, left: "nothing"},
+			{request: from("error inside"), status: 418, own: true},
+			{request: having("Skip", "1"), status: 200, plain: true, left: "nothing"},
 			{status: 429, reply: reply{silent: true}},
 		},
 	},
 	{
 		name: "WithRefund returns the tokens of all limiters", app: joint(withRefund, one, two), after: "one 1, two 8",
-		send: []exchange{{reply: answering(500), status: 500, ends: []string{"refund 500"}}, {status: 200, ends: []string{"refund 200"}}},
+		send: []exchange{
+			{reply: answering(500), status: 500, ends: []string{"refund 500"}}, {status: 200, ends: []string{"refund 200"}},
+		},
 	},
 	{
 		name: "AllFromContext has all decisions, the newest first",
-		app:  stacked(limiter{policy: tokens("front", 9), key: user}, together(one, two), limiter{policy: tokens("behind", 7), key: user}),
+		app: stacked(
+			limiter{policy: tokens("front", 9), key: user}, together(one, two), limiter{policy: tokens("behind", 7), key: user},
+		),
 		send: []exchange{
-			{status: 200, left: "behind 6, one 1, two 8, front 8", listed: "behind, front, one, two", fields: []string{"X-RateLimit-Limit", "2"}},
+			{
+				status: 200, left: "behind 6, one 1, two 8, front 8", listed: "behind, front, one, two",
+				fields: []string{"X-RateLimit-Limit", "2"},
+			},
 			{status: 200}, {status: 429, listed: "front, one, two"},
 		},
 	},
@@ -64,7 +77,10 @@ func allowing(p core.Policy) app { return app{use: []limiter{{kind: asAllow, pol
 var handlers = []rule{
 	{
 		name: "Allow sets the fields, and answers a denial", app: allowing(tokens("test", 1)),
-		send: []exchange{{request: from("ann"), status: 200, key: "ann"}, {request: from("ann"), status: 429, lacks: "test"}, {request: from("bob"), status: 200}},
+		send: []exchange{
+			{request: from("ann"), status: 200, key: "ann"}, {request: from("ann"), status: 429, lacks: "test"},
+			{request: from("bob"), status: 200},
+		},
 	},
 	{
 		name: "Allow answers an outage with 503", send: []exchange{{status: 503, fields: []string{"Retry-After", "1"}}},
@@ -72,7 +88,8 @@ var handlers = []rule{
 	},
 	{
 		name: "the Result of Allow can be undone afterwards", app: allowing(tokens("test", 5)),
-		send: []exchange{{request: from("all"), status: 200}, {request: from("bob"), status: 200}}, script: (*check).undo, after: "test 5",
+		send: []exchange{{request: from("all"), status: 200}, {request: from("bob"), status: 200}}, script: (*check).undo,
+		after: "test 5",
 	},
 	{
 		name: "behind a limiter handlers find Allow's decision",
