@@ -87,7 +87,7 @@ func ofClientIP(name string, r request, want string, trust ...core.IPOption) rul
 
 // extractors are rules of the other extractors that read the request.
 var extractors = []rule{
-	ofKey("ByHeader reads a field under any spelling", header("USER"),
+	ofKey("ByHeader reads a field under any spelling", header("User"),
 		makes(having("uSER", "ann"), "header:user:ann"),
 		makes(having("User", "Ann:1", "User", "Ann:1"), "header:user:Ann%3A1"),
 		exchange{request: having("User", "ann", "User", "bob"), status: 400}),
