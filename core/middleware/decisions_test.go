@@ -485,3 +485,19 @@ func TestKeysThatAreMissing(t *testing.T) {
 	}
 	statuses(t, httplimit.New(limits(core.NewMemoryStore(), "api", slow("calls", 9)), httplimit.FirstOf(empty, all)), 200)
 }
+
+// Rules whose keys give one bucket are one charge of the sum, and an unknown
+// cost takes the bucket's capacity once.
+func TestRulesOfOneBucket(t *testing.T) {
+	l := limits(core.NewMemoryStore(), "one", slow("one", 5))
+	w := ask(httplimit.NewTogether(both(l, l), costing(2, nil))(hello))
+	assert.Equal(t, 200, w.Code)
+	assert.Equal(t, "1", w.Header().Get("X-RateLimit-Remaining"), "the bucket after both charges")
+	assert.Equal(t, 1, strings.Count(w.Header().Get("RateLimit-Policy"), ";q="), "the bucket is listed once")
+	statuses(t, httplimit.NewTogether(both(l, l)), 429) // 2 of 1
+	assert.Equal(t, map[string]int64{"one": 1}, left(t, l, "all"), "a denial takes nothing")
+
+	l = limits(core.NewMemoryStore(), "one", slow("one", 5))
+	statuses(t, httplimit.NewTogether(both(l, l), costing(0, core.ErrUnknownCost)), 200)
+	assert.Equal(t, map[string]int64{"one": 0}, left(t, l, "all"))
+}
