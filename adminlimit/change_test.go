@@ -100,7 +100,7 @@ func TestReloadSetsAllPoliciesOrNone(t *testing.T) {
 	}{
 		{file, "reloaded: the file has the policies that are in force", http.StatusOK, 60},
 		{strings.ReplaceAll(file, "60/min", "90/min"), "reloaded: changed api in this process", http.StatusOK, 90},
-		{"- {name: api, limits: [70/min]}\n- {name: login, limits: [five/min]}\n", `"five" must be a number`, http.StatusConflict, 90},
+		{"- {name: api, limits: [70/min]}\n- {name: login, limits: [five/min]}\n", `"five" is not a number`, http.StatusConflict, 90},
 		{"- {name: api, limits: [70/min]}\n", `"login" is the policy of this limiter, and not in the file`, http.StatusConflict, 90},
 		{"", "", http.StatusConflict, 90},
 	} {
@@ -227,7 +227,7 @@ func TestExceptionsThatWouldNotHoldAreNotWritten(t *testing.T) {
 		status                                int
 		says                                  string
 	}{
-		{"login", "override", "5", "", "", 400, "has no slash between a rate and an interval"},
+		{"login", "override", "5", "", "", 400, "has no / between a rate and an interval"},
 		{"login", "override", "", "", "", 400, "RL110"},
 		{"login", "override", "5/min name other", "", "", 400, `"other" is no limit of the policy`},
 		{"login", "override", "5/min, 6/min", "", "", 400, "RL"},

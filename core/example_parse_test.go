@@ -16,6 +16,5 @@ func ExampleParseLimit() {
 	// Output:
 	// 1000 336h0m0s <nil>
 	// 1000/2weeks aligned name "per fortnight"
-	// ratelimit: limit "ten/moon": Limit.RefillRate: "ten" must be a number such as 100, 0.5 or 1_000 (RL103)
-	// Limit.RefillInterval: "moon" must be a time such as s, min, h, day, week, month, 30s, 5 min or 1h30m (RL104); want RATE [UNIT]/INTERVAL [burst N] [continuous|stepped|aligned] [in ZONE] [from DATE] [hold INTERVAL] [name NAME], such as "100/min burst 20", or N at once [hold INTERVAL] [name NAME]
+	// ratelimit: Limit: "ten/moon" is not a limit: "ten" is not a number, such as 100, 0.5 or 1_000; write it as 60/min burst 20 (RL110)
 }

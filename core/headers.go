@@ -4,12 +4,12 @@ import (
 	"math/bits"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
-	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
@@ -51,9 +51,6 @@ const (
 // styles are the names of the bits of styles.
 var styles = enum.Names{Type: "HeaderStyle", Prefix: "Headers", Of: []string{"Legacy", "Draft8", "Draft6", "None"}}
 
-// none is the text of HeadersNone, which stands alone.
-var none = styles.Text(bits.TrailingZeros8(uint8(HeadersNone)))
-
 // drafts are the styles of which a response has one: their RateLimit-Policy
 // differs.
 const drafts = HeadersDraft8 | HeadersDraft6
@@ -69,6 +66,41 @@ func (s HeaderStyle) String() string {
 		return "HeadersDefault"
 	}
 	return styles.Bits(int(s))
+}
+
+// MarshalText writes default, none, or one or more of legacy, draft8 and draft6
+// with commas between them, as JSON and policy files have it.
+func (s HeaderStyle) MarshalText() ([]byte, error) {
+	switch {
+	case s == HeadersDefault:
+		return []byte("default"), nil
+	case !s.valid():
+		return nil, mistake.New("Policy.Headers", s, styles.Want())
+	}
+	var texts []string
+	for bit, text := range styles.Texts() {
+		if s&(1<<bit) != 0 {
+			texts = append(texts, text)
+		}
+	}
+	return []byte(strings.Join(texts, ", ")), nil
+}
+
+// UnmarshalText reads what MarshalText writes. Which styles can be combined is
+// checked by [Policy.Validate].
+func (s *HeaderStyle) UnmarshalText(text []byte) error {
+	sum := HeadersDefault
+	if string(text) != "default" {
+		for word := range strings.SplitSeq(string(text), ",") {
+			bit := styles.Value(strings.TrimSpace(word))
+			if bit < 0 {
+				return mistake.New("Policy.Headers", string(text), "must be default, "+enum.OneOf(styles.Texts())+", or several with commas between them")
+			}
+			sum |= 1 << bit
+		}
+	}
+	*s = sum
+	return nil
 }
 
 // Names of header fields, as net/http writes them.
@@ -234,7 +266,7 @@ type headerTexts struct {
 }
 
 // newHeaderTexts returns the texts of limits, each of which has a name.
-func newHeaderTexts(limits []limit.Limit) *headerTexts {
+func newHeaderTexts(limits []Limit) *headerTexts {
 	t := &headerTexts{}
 	var policy, draft6 []byte // "burst";q=20;w=2 and, for draft 6, 20;w=2
 	for i, l := range limits {
@@ -244,11 +276,11 @@ func newHeaderTexts(limits []limit.Limit) *headerTexts {
 		member, capacity := string(printable.AppendString(nil, l.Name)), strconv.FormatInt(l.Capacity, 10)
 		t.members, t.capacities = append(t.members, member), append(t.capacities, capacity)
 		unit, window := "", ""
-		if l.OtherUnit() {
+		if l.otherUnit() {
 			unit = l.Unit
 		}
-		if l.Mode != bucket.Concurrent {
-			window = ";w=" + strconv.FormatInt(l.Spec().Window(), 10)
+		if l.Mode != Concurrent {
+			window = ";w=" + strconv.FormatInt(l.spec().Window(), 10)
 		} else if unit == "" {
 			unit = "concurrent-requests"
 		}

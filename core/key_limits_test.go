@@ -134,12 +134,8 @@ func (k *keyLimits) note(format string, args ...any) {
 	k.log = append(k.log, fmt.Sprintf(format, args...))
 }
 
-// drawList draws limits. Of an override, names are those that the policy has,
-// and some multiply.
-func (k *keyLimits) drawList(names []string, override bool) (list []core.Limit) {
-	if override && k.r.IntN(4) == 0 {
-		list = append(list, core.Limit{Times: []float64{0.5, 2, 10}[k.r.IntN(3)]})
-	}
+// drawList draws limits with some of the names.
+func (k *keyLimits) drawList(names []string) (list []core.Limit) {
 	for _, i := range k.r.Perm(len(names)) {
 		name, n := names[i], 2*(1+k.r.IntN(10))
 		if len(list) > k.r.IntN(4) {
@@ -147,8 +143,6 @@ func (k *keyLimits) drawList(names []string, override bool) (list []core.Limit) 
 		}
 		var l core.Limit
 		switch {
-		case override && k.r.IntN(4) == 0:
-			l = core.Limit{Times: []float64{0.5, 2, 10}[k.r.IntN(3)]}.WithName(name)
 		case name == "t":
 			l = core.PerHour(n).WithUnit("tokens").WithName(name)
 		case name == "s":
@@ -172,14 +166,14 @@ func (k *keyLimits) drawPolicy() core.Policy {
 		}
 		names = []string{"t", "s", tableName(p, p.Limits, 0)}
 	} else {
-		p.Limits = append(k.drawList([]string{"b", "t", "s"}, false), core.PerHour(2*(1+k.r.IntN(10))).WithName("a"))
+		p.Limits = append(k.drawList([]string{"b", "t", "s"}), core.PerHour(2*(1+k.r.IntN(10))).WithName("a"))
 	}
 	for _, plan := range []string{"pro", "trial"} {
 		if k.r.IntN(3) > 0 {
 			if p.Plans == nil {
 				p.Plans = make(map[string][]core.Limit)
 			}
-			p.Plans[plan] = k.drawList(append(names, "only "+plan), false)
+			p.Plans[plan] = k.drawList(append(names, "only "+plan))
 		}
 	}
 	p.Overrides, p.Blocked = k.drawOverrides(p)
@@ -202,7 +196,7 @@ func (k *keyLimits) drawOverrides(p core.Policy) (overrides map[string][]core.Li
 			if overrides == nil {
 				overrides = make(map[string][]core.Limit)
 			}
-			list := k.drawList(names, true)
+			list := k.drawList(names)
 			if k.r.IntN(4) == 0 && p.Limits[len(p.Limits)-1].Name == "" { // without a name
 				list = []core.Limit{p.Limits[0]}
 				list[0].Capacity = 2 * int64(1+k.r.IntN(10))
@@ -219,7 +213,7 @@ func (k *keyLimits) drawOverrides(p core.Policy) (overrides map[string][]core.Li
 // tableName is the name of a limit among others, as Limit.Name documents it.
 func tableName(p core.Policy, list []core.Limit, i int) string {
 	l := list[i]
-	if l.Name != "" || l.Times != 0 {
+	if l.Name != "" {
 		return l.Name
 	}
 	if len(list) == 1 {
@@ -242,48 +236,27 @@ func (k *keyLimits) limitsOf(v *keyView, key string) (limits []core.Limit, block
 	stored := store.Key(key)
 	for _, override := range [][]core.Limit{p.Overrides[key], k.exceptions.Overrides[stored]} {
 		var added []core.Limit
-		named, all := make(map[string]core.Limit), 0.0
+		named := make(map[string]core.Limit)
 		for i, l := range override {
 			peers := override
 			if len(p.Limits) > 1 {
 				peers = append(slices.Clone(override), core.Limit{})
 			}
-			switch name := tableName(p, peers, i); {
-			case name == "":
-				all = l.Times
-			default:
-				named[name] = l.WithName(name)
-			}
+			name := tableName(p, peers, i)
+			named[name] = l.WithName(name)
 		}
 		for i, l := range limits {
-			by, ok := named[l.Name]
-			delete(named, l.Name)
-			switch {
-			case ok && by.Times == 0:
+			if by, ok := named[l.Name]; ok {
 				limits[i] = by
-			case ok:
-				limits[i].Capacity = times(l, by.Times)
-			case all != 0:
-				limits[i].Capacity = times(l, all)
 			}
+			delete(named, l.Name)
 		}
 		for _, name := range slices.Sorted(maps.Keys(named)) {
-			if named[name].Times == 0 {
-				added = append(added, named[name])
-			}
+			added = append(added, named[name])
 		}
 		limits = append(limits, added...)
 	}
 	return limits, slices.Contains(p.Blocked, key) || slices.Contains(k.exceptions.Blocked, stored)
-}
-
-// times is the Capacity of l with a factor. There are at most 1,000 slots.
-func times(l core.Limit, factor float64) int64 {
-	n := int64(max(1, float64(l.Capacity)*factor))
-	if l.Mode == core.Concurrent {
-		n = min(n, 1000)
-	}
-	return n
 }
 
 func (k *keyLimits) of(key string, l core.Limit) usedOf {
@@ -409,7 +382,7 @@ func (k *keyLimits) step() error {
 		}
 	case 3:
 		if len(k.views) < 5 {
-			given := k.drawList([]string{"a", "b", "t", "s"}, false)
+			given := k.drawList([]string{"a", "b", "t", "s"})
 			of, err := k.limiter.WithLimits(given...)
 			if err != nil {
 				return err

@@ -1,16 +1,10 @@
 package core
 
 import (
-	"errors"
-	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
-	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
-	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
 // Mode is how a bucket refills.
@@ -70,8 +64,7 @@ type Limit struct {
 	// Unit is what the tokens stand for, such as "tokens" of a language model.
 	// By default the limit counts requests: [Limiter.AllowN] takes its cost
 	// from such limits only, [Limiter.AllowUnits] from all. It must be
-	// printable ASCII without capitals, 2 to 128 bytes, and neither a word of
-	// [ParseLimit]'s form nor a misspelling of [Requests].
+	// printable ASCII without capitals, at most 128 bytes.
 	Unit string
 
 	// Location is where the days of an Aligned limit begin: see [Limit.In]. If
@@ -87,13 +80,6 @@ type Limit struct {
 	// minute for slots; in other modes it means that what a request takes is
 	// used at once.
 	MaxHold time.Duration
-
-	// Times is for overrides, and stands alone or with a Name: Limit{Times: 10}
-	// multiplies the Capacity and RefillRate that the key has without the
-	// override, whatever its plan, by ten, and slots too. With a Name it
-	// multiplies the limit of that name, else all that the override does not
-	// name. It is from 0.001 to 1,000,000. A limit keeps at least one token.
-	Times float64
 }
 
 // MaxIn returns the most tokens that this limit admits in any window of length
@@ -109,14 +95,13 @@ type Limit struct {
 // [Limiter.Debit], and a [Result.Settle] that charges more, take what was used
 // already, beyond MaxIn. Later requests pay that debt first.
 func (l Limit) MaxIn(d time.Duration) int64 {
-	p := l.plain()
-	if d < 0 || len(p.Mistakes("")) > 0 {
+	if d < 0 || len(l.mistakes("")) > 0 {
 		return 0
 	}
 	if l.Mode == Concurrent {
 		return math.MaxInt64
 	}
-	total := p.Spec().MaxIn(d)
+	total := l.spec().MaxIn(d)
 	if !total.IsInt64() {
 		return math.MaxInt64
 	}
@@ -125,7 +110,7 @@ func (l Limit) MaxIn(d time.Duration) int64 {
 
 const (
 	// Requests is the unit of limits that name none.
-	Requests = quantity.Requests
+	Requests = "requests"
 
 	// Month is the RefillInterval of limits by the calendar month: the months
 	// themselves, of 28 to 31 days. A multiple of it is as many months: 3 *
@@ -139,56 +124,46 @@ const (
 	Never time.Duration = math.MaxInt64
 )
 
-// plain is l for package limit, which has the same fields.
-func (l Limit) plain() limit.Limit { return limit.Limit(l) }
-
-// each returns what f makes of each of list.
-func each[A, B any](list []A, f func(A) B) []B {
-	if list == nil {
-		return nil
-	}
-	made := make([]B, len(list))
-	for i, v := range list {
-		made[i] = f(v)
-	}
-	return made
-}
-
-// number is any kind of number, so that neither a literal nor a configured int
+// numeric is any kind of number, so that neither a literal nor a configured int
 // needs a conversion. A time.Duration is none: with the arguments of Per in the
 // wrong order a program does not compile.
-type number interface {
+type numeric interface {
 	int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32 | float32 | float64
 }
 
 // PerSecond returns a limit of n tokens a second whose Capacity is n (at least
 // 1): bursts of n, then n a second.
-func PerSecond[N number](n N) Limit { return per(float64(n), time.Second) }
+func PerSecond[N numeric](n N) Limit { return per(float64(n), time.Second) }
 
 // PerMinute returns a limit of n tokens a minute whose Capacity is n (at least
 // 1). A new bucket is full, so PerMinute(60) admits up to 119 in the first
 // minute: see [Limit.MaxIn].
-func PerMinute[N number](n N) Limit { return per(float64(n), time.Minute) }
+func PerMinute[N numeric](n N) Limit { return per(float64(n), time.Minute) }
 
 // PerHour returns a limit of n tokens an hour whose Capacity is n (at least 1).
-func PerHour[N number](n N) Limit { return per(float64(n), time.Hour) }
+func PerHour[N numeric](n N) Limit { return per(float64(n), time.Hour) }
 
 // PerDay returns a limit of n tokens every 24 hours whose Capacity is n (at
 // least 1). They come one by one, unlike those of [PerWeek] and [PerMonth].
 // With In(time.UTC) all come at once, at midnight.
-func PerDay[N number](n N) Limit { return per(float64(n), 24*time.Hour) }
+func PerDay[N numeric](n N) Limit { return per(float64(n), 24*time.Hour) }
 
 // Per returns a limit of n tokens every interval whose Capacity is n (at least
 // 1): Per(5, 15*time.Minute).
-func Per[N number](n N, interval time.Duration) Limit { return per(float64(n), interval) }
+func Per[N numeric](n N, interval time.Duration) Limit { return per(float64(n), interval) }
 
-// per keeps invalid numbers for the constructor. A fraction rounds Capacity up.
+// per keeps invalid numbers for the constructor, which complains of the rate.
 func per(n float64, interval time.Duration) Limit {
-	capacity := int64(0)
-	if n > 0 {
-		capacity = int64(min(math.Ceil(n), limit.MaxCapacity+1))
+	return Limit{Capacity: impliedCapacity(n), RefillRate: n, RefillInterval: interval}
+}
+
+// impliedCapacity is the capacity of a limit of which only the rate is given:
+// the rate, rounded up. One out of range stays out of range.
+func impliedCapacity(rate float64) int64 {
+	if !(rate > 0) || math.IsInf(rate, 1) {
+		return 1 // the rate is the mistake
 	}
-	return Limit{Capacity: capacity, RefillRate: n, RefillInterval: interval}
+	return int64(math.Ceil(min(rate, maxCapacity+1)))
 }
 
 // InFlight returns a limit of n slots: at most n requests are at work at once,
@@ -197,8 +172,8 @@ func per(n float64, interval time.Duration) Limit {
 // middleware, call [Result.Release]. n is from 1 to 1,000.
 func InFlight[N integer](n N) Limit {
 	l := Limit{Capacity: int64(n), Mode: Concurrent}
-	if n > 0 && uint64(n) > limit.MaxCapacity {
-		l.Capacity = limit.MaxCapacity
+	if n > 0 && l.Capacity < 0 { // an int64 can't hold it
+		l.Capacity = math.MaxInt64
 	}
 	return l
 }
@@ -239,7 +214,7 @@ func (l Limit) WithUnit(unit string) Limit {
 // default it stays charged.
 func (l Limit) WithMaxHold(d time.Duration) Limit {
 	if l.MaxHold = d; d == 0 {
-		l.MaxHold = limit.NoHold // a mistake, and not the default
+		l.MaxHold = noHold // a mistake, and not the default
 	}
 	return l
 }
@@ -253,12 +228,12 @@ func (l Limit) WithMode(mode Mode) Limit {
 // PerWeek returns a limit of n tokens every calendar week whose Capacity is n
 // (at least 1). All come at once, on Monday at 00:00 UTC. [Limit.In] chooses
 // another place, and [Limit.Anchored] another day.
-func PerWeek[N number](n N) Limit { return per(float64(n), bucket.Week).In(time.UTC) }
+func PerWeek[N numeric](n N) Limit { return per(float64(n), bucket.Week).In(time.UTC) }
 
 // PerMonth returns a limit of n tokens every calendar month whose Capacity is n
 // (at least 1). All come at once, on the first of the month at 00:00 UTC.
 // [Limit.In] chooses another place, and [Limit.Anchored] another day.
-func PerMonth[N number](n N) Limit { return per(float64(n), Month).WithMode(Aligned) }
+func PerMonth[N numeric](n N) Limit { return per(float64(n), Month).WithMode(Aligned) }
 
 // In returns the limit Aligned to the calendar of a location. Its
 // RefillInterval must be whole days, weeks or months. Days begin at midnight
@@ -272,7 +247,7 @@ func PerMonth[N number](n N) Limit { return per(float64(n), Month).WithMode(Alig
 // time/tzdata.
 func (l Limit) In(location *time.Location) Limit {
 	if l.Location = location; location == nil {
-		l.Location = limit.NoLocation
+		l.Location = noLocation
 	}
 	return l.WithMode(Aligned)
 }
@@ -284,90 +259,7 @@ func (l Limit) In(location *time.Location) Limit {
 // time is a mistake.
 func (l Limit) Anchored(t time.Time) Limit {
 	if l.Anchor = t.Round(0).UTC(); t.IsZero() {
-		l.Anchor = limit.NoAnchor
+		l.Anchor = noAnchor
 	}
 	return l.WithMode(Aligned)
-}
-
-// ParseLimit reads a limit in the form
-//
-//	RATE [UNIT]/INTERVAL [burst N] [continuous|stepped|aligned] [in ZONE] [from DATE] [hold INTERVAL] [name NAME]
-//	N [UNIT] at once [hold INTERVAL] [name NAME]
-//	xN [name NAME]
-//
-// such as
-//
-//	100/min burst 20
-//	1_000/2 weeks aligned name "per fortnight"
-//	100_000 tokens/min
-//	10_000/month in Europe/Berlin from 2025-10-31
-//	5 at once hold 2min
-//
-// N at once is N slots: see [InFlight]. xN is a limit of Times N. RATE is a
-// number above 0, read exactly: 100, 0.5, 1_000 or 1e6. Commas are refused, and
-// so are 1.000 and 12.345, which half of the world reads as thousands: write
-// 12345, or 12.3450. UNIT is the [Limit.Unit]: in double quotes if it begins
-// with a digit or has other characters than letters, digits and .:_-
-//
-// INTERVAL is a unit, a count with a unit, or several of these, the largest
-// first: s, 30s, 5 min or 1h30m, as [time.Duration] prints it too. The units
-// are s, sec, second; m, min, minute; h, hr, hour; d, day (24 hours); w, week;
-// ms, us, µs, ns. M is refused. mo, month and y, year are those of the
-// calendar: see [PerMonth]. Words have plurals.
-//
-// What follows may stand in any order, each once:
-//
-//   - burst N is the Capacity, a whole number; without it that is RATE, as
-//     [PerMinute] has it. A RATE that is not whole needs a burst.
-//   - continuous (the default), stepped or aligned is the [Mode]. Months, in
-//     and from are aligned.
-//   - in ZONE is the Location, as [time.LoadLocation] knows it, but not Local:
-//     see [Limit.In]. "week in UTC" is [PerWeek].
-//   - from DATE is the Anchor: see [Limit.Anchored]. It is 2025-10-31, or with
-//     a time of day that clocks in the location show (of two the first),
-//     2025-10-31T12:00, or an instant with an offset, 2025-10-31T12:00Z.
-//   - hold INTERVAL is the MaxHold: see [Limit.WithMaxHold].
-//   - name NAME is the Name: in double quotes, with \" and \\, if it has other
-//     characters than letters, digits and .:/_-
-//
-// Capitals don't matter except in the name and the zone, nor does space around
-// words and the slash. The limit is valid, or the error joins a [ConfigError]
-// for every mistake. [Limit.String] is the inverse.
-func ParseLimit(s string) (Limit, error) {
-	l, mistakes := limit.Parse(s, "")
-	if len(mistakes) == 0 {
-		return Limit(l), nil
-	}
-	errs := make([]error, len(mistakes))
-	for i, m := range mistakes {
-		m.Field = strings.TrimSuffix("Limit."+m.Field, ".")
-		errs[i] = m
-	}
-	return Limit{}, fmt.Errorf("ratelimit: limit %q: %w; want %s", printable.Clip(s, 80), errors.Join(errs...), quantity.LimitForm)
-}
-
-// String is the limit in the form that [ParseLimit] reads, such as
-//
-//	100/min burst 20
-//	1000/2weeks aligned name "per fortnight"
-//
-// It leaves out what is the default. ParseLimit of the String of a valid limit
-// is that limit, to the last bit.
-func (l Limit) String() string { return l.plain().String() }
-
-// MarshalText writes a valid limit as [Limit.String] does and the zero Limit as
-// "". Of others it returns the mistakes.
-func (l Limit) MarshalText() ([]byte, error) { return l.plain().MarshalText() }
-
-// UnmarshalText reads what [ParseLimit] reads, and "" as the zero Limit.
-func (l *Limit) UnmarshalText(text []byte) error {
-	if len(text) == 0 {
-		*l = Limit{}
-		return nil
-	}
-	parsed, err := ParseLimit(string(text))
-	if err == nil {
-		*l = parsed
-	}
-	return err
 }

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -38,14 +37,14 @@ type limitSet struct {
 // newLimitSet returns the set of limits without mistakes.
 func newLimitSet(policy string, limits []Limit) *limitSet {
 	p := &limitSet{given: slices.Clone(limits), limits: slices.Clone(limits), units: make([]string, len(limits))}
-	rates, plain := make([]bucket.Rate, len(limits)), each(limits, Limit.plain)
-	for i, name := range limit.Names(policy, plain) {
+	rates := make([]bucket.Rate, len(limits))
+	for i, name := range namesOf(policy, limits) {
 		name = strings.Clone(name) // it may be a view of a buffer that its owner reuses
 		if p.given[i].Name != "" {
 			p.given[i].Name = name
 		}
-		p.limits[i].Name, plain[i].Name = name, name
-		rates[i], p.units[i] = bucket.NewRate(plain[i].Spec(), bucket.TagOf(name, plain[i].Mode)), strings.Clone(plain[i].UnitName())
+		p.limits[i].Name = name
+		rates[i], p.units[i] = bucket.NewRate(limits[i].spec(), bucket.TagOf(name, limits[i].Mode)), strings.Clone(limits[i].unitName())
 	}
 	p.LimitSet = bucket.NewLimitSet(rates)
 	p.limited = p.LeastCapacity() > 0
@@ -53,7 +52,7 @@ func newLimitSet(policy string, limits []Limit) *limitSet {
 	p.estimates = slices.ContainsFunc(rates, func(r bucket.Rate) bool { return r.Hold > 0 && !r.Slots })
 	p.use = newUnitUse(p.units)
 	p.class = store.NewClass(policy, p.LimitSet)
-	p.texts = newHeaderTexts(plain)
+	p.texts = newHeaderTexts(p.limits)
 	return p
 }
 
@@ -150,7 +149,7 @@ func (c *setCache) find(policy string, limits []Limit, share float64, check bool
 	c.mu.RUnlock()
 
 	if check {
-		if errs := limit.ListMistakes(policy, each(limits, Limit.plain), "WithLimits"); len(errs) > 0 {
+		if errs := listMistakes(policy, limits, "WithLimits"); len(errs) > 0 {
 			return nil, errs
 		}
 	}
@@ -237,31 +236,21 @@ func (p limitLists) merged(base, override []Limit) []Limit {
 	limits, override := p.named(base), p.namedOverride(override)
 	for i, l := range limits {
 		if named := slices.IndexFunc(override, l.sameName); named >= 0 {
-			limits[i] = override[named].over(l)
-		} else if all := slices.IndexFunc(override, Limit{}.sameName); all >= 0 {
-			limits[i] = override[all].over(l)
+			limits[i] = override[named]
 		}
 	}
 	for _, l := range override {
-		if l.Times == 0 && len(limits) < limit.MaxLimits && !slices.ContainsFunc(limits, l.sameName) {
+		if len(limits) < maxLimits && !slices.ContainsFunc(limits, l.sameName) {
 			limits = append(limits, l)
 		}
 	}
 	return limits
 }
 
-// over returns what an override's limit makes of another.
-func (l Limit) over(other Limit) Limit {
-	if l.Times == 0 {
-		return l
-	}
-	return Limit(other.plain().Scale(l.Times))
-}
-
 // named returns limits of the policy, each with a name.
 func (p limitLists) named(limits []Limit) []Limit {
 	limits = slices.Clone(limits)
-	for i, name := range limit.Names(p.policy, each(limits, Limit.plain)) {
+	for i, name := range namesOf(p.policy, limits) {
 		limits[i].Name = name
 	}
 	return limits
@@ -269,7 +258,7 @@ func (p limitLists) named(limits []Limit) []Limit {
 
 // namedOverride is named for the limits of an override, which may be fewer than
 // those of the policy: a limit without a name gets the one that it would have
-// among the policy's. One that multiplies all has none.
+// among the policy's.
 func (p limitLists) namedOverride(limits []Limit) []Limit {
 	if len(p.own) > 1 {
 		return p.named(append(slices.Clone(limits), Limit{Name: "another", Capacity: 1}))[:len(limits)]
@@ -301,15 +290,15 @@ func (p limitLists) planLists() (lists [][]Limit) {
 func (p limitLists) planMistakes() (errs []error) {
 	own := p.named(p.own)
 	for _, name := range slices.Sorted(maps.Keys(p.plans)) {
-		field, limits := "Policy.Plans."+printable.Clip(name, limit.MaxName), p.plans[name]
+		field, limits := "Policy.Plans."+printable.Clip(name, maxName), p.plans[name]
 		if name == "" {
 			errs = append(errs, mistake.New("Policy.Plans", name, "has an empty name, which stands for the policy's own limits"))
-		} else if reason := limit.BadName(name); reason != "" {
+		} else if reason := badName(name); reason != "" {
 			errs = append(errs, mistake.New("Policy.Plans", name, reason))
 		}
-		errs = append(errs, limit.ListMistakes(p.policy, each(limits, Limit.plain), field)...)
+		errs = append(errs, listMistakes(p.policy, limits, field)...)
 		for i, l := range p.named(limits) {
-			if limits[i].Name == "" && l.Times == 0 && !slices.ContainsFunc(own, l.sameName) {
+			if limits[i].Name == "" && !slices.ContainsFunc(own, l.sameName) {
 				errs = append(errs, mistake.New(field+"["+strconv.Itoa(i)+"].Name", "",
 					"would be "+strconv.Quote(l.Name)+", and no limit of the policy has that name, so both would count for themselves: name the limits of policy and plan"))
 			}
@@ -325,8 +314,8 @@ func (p limitLists) overrideMistakes(field string, overrides map[string][]Limit)
 	}
 	names := p.limitNames()
 	for _, key := range slices.Sorted(maps.Keys(overrides)) {
-		limits, at := overrides[key], field+"."+printable.Clip(key, limit.MaxName)
-		wrong := limit.OverrideMistakes(p.policy, each(limits, Limit.plain), at)
+		limits, at := overrides[key], field+"."+printable.Clip(key, maxName)
+		wrong := listMistakes(p.policy, limits, at)
 		if errs = append(errs, wrong...); key == "" {
 			errs = append(errs, mistake.New(field, key, "has an empty key, which no request can have"))
 		}
@@ -334,7 +323,7 @@ func (p limitLists) overrideMistakes(field string, overrides map[string][]Limit)
 			continue
 		}
 		for i, l := range p.namedOverride(limits) {
-			if !slices.Contains(names, l.Name) && !l.sameName(Limit{}) {
+			if !slices.Contains(names, l.Name) {
 				errs = append(errs, mistake.New(at+"["+strconv.Itoa(i)+"].Name", limits[i].Name, unmet(l.Name, limits[i].Name == "", names)))
 			}
 		}

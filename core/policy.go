@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
-	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -18,15 +19,19 @@ import (
 // Policy is a named set of limits that hold together: a request is allowed only
 // if every limit has enough tokens. It takes tokens from all limits or from
 // none.
+//
+// In JSON and in the files of package policyfile its fields have the names of
+// their tags, and a limit is a text that [ParseLimit] reads. encoding/json
+// checks no more than that: see [Policy.Validate].
 type Policy struct {
 	// Name identifies the policy's buckets in a store, and is part of header
 	// fields. It is required: printable ASCII, at most 128 bytes. Limiters with
 	// the same name and store share the buckets of a key.
-	Name string
+	Name string `json:"name"`
 
 	// Limits are decided together, in one atomic step: at least one, at most
 	// 64.
-	Limits []Limit
+	Limits []Limit `json:"limits"`
 
 	// Plans are named lists of limits, such as those that customers pay for:
 	// [Limiter.WithPlan] and the middleware's WithPlan choose one for a
@@ -35,7 +40,7 @@ type Policy struct {
 	// A plan's limit without a name must get one that Limits have, as
 	// [Limit.Name] describes. A plan's name is printable ASCII, at most 128
 	// bytes.
-	Plans map[string][]Limit
+	Plans map[string][]Limit `json:"plans,omitempty"`
 
 	// Overrides are other limits for some keys, such as those of a customer who
 	// got an exception. A key is what the key function returns, such as
@@ -43,13 +48,13 @@ type Policy struct {
 	// limits that it names, and leaves the others as the request's plan has
 	// them, or WithLimits, or else Limits. A name that neither Limits nor Plans
 	// have is a mistake. One that only the request's plan lacks is added, up to
-	// 64 in all. [Limit.Times] multiplies limits instead.
+	// 64 in all.
 	//
 	// A limit without a name replaces the one whose name it would get among
 	// Limits: see [Limit.Name]. What the override adds to the Capacity is there
 	// at once, also for a key that was denied a moment ago, and while processes
 	// without the override decide the key too. Change overrides with SetPolicy.
-	Overrides map[string][]Limit
+	Overrides map[string][]Limit `json:"overrides,omitempty"`
 
 	// Blocked are keys whose requests are denied, also if the store can't
 	// answer: their RetryAfter is [Never]. What a key has left stays. A request
@@ -57,28 +62,28 @@ type Policy struct {
 	// cost, units or a joint charge say so, and is denied only in debt, as a
 	// [Limiter.Peek] is. Change them with SetPolicy. Blocked comes before
 	// Overrides.
-	Blocked []string
+	Blocked []string `json:"blocked,omitempty"`
 
 	// OnFailure is how the limiter decides while the store can't answer. The
 	// zero value is FailLocal.
-	OnFailure FailureMode
+	OnFailure FailureMode `json:"on_failure,omitzero"`
 
 	// LocalShare is the fraction of each limit that this process grants on its
 	// own under FailLocal: above 0, at most 1. With n replicas behind one load
 	// balancer, 1/n keeps their sum at the limit. The zero value means 1. Every
 	// limit grants at least one token.
-	LocalShare float64
+	LocalShare float64 `json:"local_share,omitzero"`
 
 	// Shadow is for trying out a limit. The limiter decides, takes tokens and
 	// reports, but denies no request: results are Allowed, and ShadowDenied
 	// marks requests that would have been denied. It sends no header fields and
 	// makes no caller wait. Middleware lets a request pass even if it has no
 	// key, the store can't answer, or its context has ended.
-	Shadow bool
+	Shadow bool `json:"shadow,omitzero"`
 
 	// Headers is the set of header fields sent with every response. The zero
 	// value is HeadersDefault.
-	Headers HeaderStyle
+	Headers HeaderStyle `json:"headers,omitzero"`
 }
 
 // Validate returns nil if [NewLimiter] accepts p, or an error that joins a
@@ -93,14 +98,14 @@ func (p Policy) refusal(others ...error) error {
 	case p.isZero(): // a map returns one for a name that it does not hold
 		return fmt.Errorf("ratelimit: the policy is empty: if it comes from a map, check the name it is looked up by: %w", errors.Join(errs...))
 	case len(errs) > 0:
-		return fmt.Errorf("ratelimit: policy %q: %w", printable.Clip(p.Name, limit.MaxName), errors.Join(errs...))
+		return fmt.Errorf("ratelimit: policy %q: %w", printable.Clip(p.Name, maxName), errors.Join(errs...))
 	}
 	return nil
 }
 
 // limitMistakes returns what is wrong with p's limits.
 func (p Policy) limitMistakes() []error {
-	errs := limit.ListMistakes(p.Name, each(p.Limits, Limit.plain), "Policy.Limits")
+	errs := listMistakes(p.Name, p.Limits, "Policy.Limits")
 	errs = append(errs, p.lists().planMistakes()...)
 	errs = append(errs, p.lists().overrideMistakes("Policy.Overrides", p.Overrides)...)
 	if i := slices.Index(p.Blocked, ""); i >= 0 {
@@ -120,7 +125,7 @@ func (p Policy) isZero() bool {
 // mistakes returns what is wrong with p, except for its limits.
 func (p Policy) mistakes() []error {
 	var errs []error
-	if reason := limit.BadName(p.Name); reason != "" {
+	if reason := badName(p.Name); reason != "" {
 		errs = append(errs, mistake.New("Policy.Name", p.Name, reason))
 	}
 	if !failureModes.Valid(int(p.OnFailure)) {
@@ -170,10 +175,44 @@ func scaled(limits []Limit, share float64) []Limit {
 	local := make([]Limit, len(limits))
 	for i, l := range limits {
 		if local[i] = l; share > 0 && share < 1 {
-			local[i] = Limit(l.plain().Scale(share))
+			local[i] = l.scaled(share)
 		}
 	}
 	return local
+}
+
+// scaled returns the limit of a share of the tokens, its Capacity and its
+// RefillRate, as far as a limit can have them. It is at least one token.
+func (l Limit) scaled(share float64) Limit {
+	capacity := product(float64(l.Capacity), share)
+	if nearest := math.Round(capacity); math.Abs(capacity-nearest) < 1e-9*nearest { // a float64 can't hold most shares of 1/n
+		capacity = nearest
+	}
+	l.Capacity = max(1, int64(capacity))
+	if l.Mode == Concurrent {
+		return l
+	}
+	// The Capacity may have been rounded up to 1, so keep the bucket filling
+	// within bucket.MaxFill.
+	slowest := float64(l.Capacity) * (float64(l.RefillInterval) / float64(bucket.MaxFill))
+	if l.onCalendar() {
+		slowest = max(slowest, float64(l.Capacity)/bucket.MaxPeriods)
+	}
+	l.RefillRate = max(product(l.RefillRate, share), slowest*(1+1e-12)) // which a float64 may have rounded down
+	rate := l.RefillRate
+	for ten := 1e9; ten >= 1 && l.Mode != Continuous && !l.spec().Exact(); ten /= 10 { // too many decimals for steps of this Capacity
+		l.RefillRate = math.Ceil(rate*ten) / ten
+	}
+	return l
+}
+
+// product is x × y of the decimal fractions that x and y are written as: a third
+// of 0.3 is 0.1.
+func product(x, y float64) float64 {
+	a, _ := new(big.Rat).SetString(numberText(x))
+	b, _ := new(big.Rat).SetString(numberText(y))
+	f, _ := a.Mul(a, b).Float64()
+	return f
 }
 
 // FailureMode is how a limiter decides while its store can't answer.
@@ -196,6 +235,24 @@ var failureModes = enum.Names{Type: "FailureMode", Prefix: "Fail", Of: []string{
 
 // String returns the mode's name in Go, without the package.
 func (m FailureMode) String() string { return failureModes.Go(int(m)) }
+
+// MarshalText writes local, open or closed, as JSON and policy files have it.
+func (m FailureMode) MarshalText() ([]byte, error) {
+	if !failureModes.Valid(int(m)) {
+		return nil, mistake.New("Policy.OnFailure", m, failureModes.Want())
+	}
+	return []byte(failureModes.Text(int(m))), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (m *FailureMode) UnmarshalText(text []byte) error {
+	value := failureModes.Value(string(text))
+	if value < 0 {
+		return mistake.New("Policy.OnFailure", string(text), "must be "+enum.OneOf(failureModes.Texts()))
+	}
+	*m = FailureMode(value)
+	return nil
+}
 
 // changesTo returns how next differs from p, in words.
 func (p Policy) changesTo(next Policy) (changes []string) {

@@ -9,9 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
-	"github.com/tokenbucket-go/ratelimit/core/internal/quantity"
 )
 
 // Units is what a request takes, by the unit: {"tokens": 1200} is 1 request and
@@ -35,10 +33,10 @@ func (u Units) check(counts func(unit string) bool) error {
 	}
 	for _, unit := range slices.Sorted(maps.Keys(u)) { // always the same error
 		if u[unit] < 0 {
-			return fmt.Errorf("%w: %d %s", ErrCost, u[unit], printable.Text(printable.Clip(unit, limit.MaxName)))
+			return fmt.Errorf("%w: %d %s", ErrCost, u[unit], printable.Text(printable.Clip(unit, maxName)))
 		}
 		if !counts(unit) && (unit != Requests || u[unit] > 0) {
-			return fmt.Errorf("%w: %s%s", ErrUnit, strconv.Quote(printable.Clip(unit, limit.MaxName)), meantUnit(unit, counts))
+			return fmt.Errorf("%w: %s%s", ErrUnit, strconv.Quote(printable.Clip(unit, maxName)), meantUnit(unit, counts))
 		}
 	}
 	return nil
@@ -46,7 +44,7 @@ func (u Units) check(counts func(unit string) bool) error {
 
 // meantUnit returns a hint at the unit that was probably meant, or "".
 func meantUnit(unit string, counts func(unit string) bool) string {
-	unit = quantity.Lower(unit)
+	unit = strings.ToLower(unit)
 	for _, meant := range [...]string{unit, unit + "s", strings.TrimSuffix(unit, "s")} {
 		if counts(meant) {
 			return " (did you mean " + strconv.Quote(meant) + "?)"

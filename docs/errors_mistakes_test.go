@@ -68,12 +68,11 @@ func mistakesInPlans(t *testing.T, say func(error)) {
 	minute := core.PerMinute(60).WithName("minute")
 	plans := core.Policy{
 		Name: "api", Limits: []core.Limit{minute}, Plans: map[string][]core.Limit{"": {minute}, "pro": {core.PerDay(60)}},
-		Overrides: map[string][]core.Limit{"user:ann": {core.PerMinute(600).WithName("minuet")}, "user:bob": {core.Limit{Times: -2}}},
+		Overrides: map[string][]core.Limit{"user:ann": {core.PerMinute(600).WithName("minuet")}},
 	}
 	_, err := core.NewLimiter(core.NewMemoryStore(), plans)
 	say(err)
 	plans.Plans, plans.Overrides = map[string][]core.Limit{"pro": {minute}}, nil
-	say(core.Policy{Name: "api", Limits: []core.Limit{core.Limit{Times: 10}}}.Validate())
 	_, err = core.Must(core.NewLimiter(core.NewMemoryStore(), plans)).WithPlan("gold")
 	say(err)
 }
@@ -90,7 +89,7 @@ func mistakesInGo(t *testing.T, say func(error)) {
 			core.PerMinute(60).WithName("daily"), core.PerHour(60).WithName("daily"),
 			core.PerMinute(60).WithUnit("größe"),
 			{Capacity: 1, RefillRate: 1, RefillInterval: 101 * 365 * 24 * time.Hour},
-			core.PerMinute(60).In(time.UTC),
+			core.PerMinute(60).In(time.UTC), core.PerMonth(5).Anchored(time.Time{}),
 			core.InFlight(5000), core.InFlight(5).WithMaxHold(0), core.PerMinute(60).WithMode(core.Concurrent),
 		},
 		Overrides: map[string][]core.Limit{"": {core.PerMinute(60)}, "user:ann": {}},
@@ -112,9 +111,6 @@ func mistakesInGo(t *testing.T, say func(error)) {
 	half.Mode, half.Capacity, half.RefillRate = core.Stepped, 999_999_999_999_999, 1/3.0
 	_, err = limiter.WithLimits(half)
 	say(err)
-	var p core.Policy
-	say(p.UnmarshalJSON([]byte(`{"name": "api",`)))
-	say(p.UnmarshalJSON(make([]byte, 1<<20)))
 	_, err = core.PerMonth(5).In(time.FixedZone("here", 60)).MarshalText()
 	say(err)
 	wrong := core.PerMonth(5)
@@ -128,9 +124,7 @@ func mistakesInGo(t *testing.T, say func(error)) {
 func mistakesInText(t *testing.T, say func(error)) {
 	t.Helper()
 	for _, text := range []string{
-		"ten/moment", "1,000/min", "10 per minute", "10/min brust 20", "10/min burst 5 burst 6", "10/min name",
-		"10/month in Europe/Berlinn", "10/month from yesterday", "100 3d/min", "5/9999999999999 weeks",
-		"1.000/min", "5/M", "3 req/min", "5/day in Local", "5/month from 0001-01-01", "5/at once", "5 at once burst 10", "0 at once", "5 at once hold 10", "5 at once hold 31 days", "60/min hold 1m", "5/day in Europe/Berlin from 2026-03-29T02:30",
+		"10 per minute", "5 Tokens/min", "0 at once", "5 at once hold 31 days", "60/min hold 1m", "5/30ns",
 	} {
 		_, err := core.ParseLimit(text)
 		say(err)
@@ -148,15 +142,10 @@ func mistakesInFiles(t *testing.T, say func(error)) {
 	_, err = policyfile.LoadFile(filepath.Join("no", "policies.yaml"))
 	say(err)
 	for _, text := range []string{
-		"", "policies: [", "policies:\n\t- name: a\n", "a\xff", "policies: !list []", "? name\n: api\n", "policies: []\n---\npolicies: []\n",
-		"{name: api, limits: [1/s], <<x: 5}", "policies:\n  - name: a \tb\n",
-		strings.Repeat("#", 257<<10), "policies: " + strings.Repeat("[", 9) + strings.Repeat("]", 9), strings.Repeat("- \n", 200),
-		"[" + strings.Repeat("1,", 20_000) + "]", "- &a [" + strings.Repeat("1,", 900) + "]\n- [" + strings.Repeat("*a,", 900) + "]\n",
-		"- name: *other\n  limits: [1/s]\n", "- <<: 5\n  name: api\n  limits: [1/s]\n",
-		"policies:\n  - name: api\n    limits: [5]\n    onFailure: open\n    shadow: yes\n    headers: modern\n    overrides: []\n",
-		"policies:\n  - {name: api, limits: [1/s]}\n  - {name: api, limits: [1/s]}\n", "policies:\n  - name: api\n    name: web\n    limits: [1/s]\n",
-		"policies: api\n", "limits: [1/s]\n", "[]", "- api\n", "- name:\n  limits: 1/s\n",
-		"- name: api\n  limits:\n    - {capacity: \"10\", refill_rate: \"ten\", refill_interval: 30, mode: daily, unit: 5, location: 5, anchor: 5}\n    - {refilRate: 5, refill_interval: s}\n    - tokens: 100 images/min\n",
+		"", "policies: [", "a\xff", "policies: *other\n", strings.Repeat("#", 257<<10), strings.Repeat("- \n", 200),
+		"policies:\n  - name: api\n    limits: [1/s]\n    onFailure: open\n", "policies:\n  - name: api\n    limits:\n      - tokens: 100/min\n",
+		"policies:\n  - name: api\n    limits:\n      - 1/s\n    shadow: maybe\n", "policies:\n  - name: api\n    name: web\n    limits: [1/s]\n",
+		"policies:\n  - {name: api, limits: [1/s]}\n  - {name: api, limits: [1/s]}\n", "policies: api\n",
 	} {
 		_, err := policyfile.Load(strings.NewReader(text))
 		say(err)

@@ -5,7 +5,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -63,19 +62,20 @@ func sources(t *testing.T, do func(path string, text []byte)) {
 	}))
 }
 
-// Every code of the source has a section, and every section a code of the
-// source.
+// Every code of the source has a section. That each section has a code of the
+// source, the test of the messages shows.
 func TestEveryCodeIsOnThePage(t *testing.T) {
 	inSource := map[string]bool{}
-	sources(t, func(_ string, text []byte) {
+	sources(t, func(path string, text []byte) {
 		for _, found := range code.FindAllString(string(text), -1) {
-			inSource[found] = true
+			inSource[found] = inSource[found] || !strings.HasSuffix(path, "core/internal/mistake/kinds.go")
 		}
 	})
 	page := sections(t)
-	delete(page, "")
-	require.NotEmpty(t, page)
-	assert.Equal(t, slices.Sorted(maps.Keys(inSource)), slices.Sorted(maps.Keys(page)))
+	for found := range inSource {
+		assert.Contains(t, page, found)
+	}
+	require.Greater(t, len(inSource), 50, "the premise: codes are found")
 }
 
 // Every message on the page is what the library says today, with the code of
@@ -149,11 +149,11 @@ func TestEveryConfigErrorHasACode(t *testing.T) {
 		why, _ := ending(reason)
 		places++
 		if e := (core.ConfigError{Field: name, Reason: why}); e.Code() == "" {
-			t.Errorf("%v: the field %q has no code: give it one in core/internal/mistake, and a section in docs/errors.md", at, name)
+			t.Errorf("%v: the field %q has no code: give it one in core/internal/mistake/kinds.go", at, name)
 		}
 	}
 	sources(t, func(path string, text []byte) {
-		if strings.Contains(path, "core/policy_json.go") || strings.Contains(path, "core/json_") || strings.Contains(path, "core/policyfile") {
+		if strings.Contains(path, "core/policyfile") {
 			return // paths are computed: the tests of package policyfile look at each mistake
 		}
 		files := token.NewFileSet()

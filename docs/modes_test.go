@@ -20,15 +20,13 @@ func TestEveryModeIsInAllLists(t *testing.T) {
 		}
 		text, name := strings.ToLower(mode.String()), "core."+mode.String()
 		for file, shows := range map[string]string{
-			"policies.md":                         text,
-			"choosing-limits.md":                  name,
-			"how-it-works.md":                     "**" + mode.String() + "**",
-			"../core/internal/quantity/number.go": text,
-			"../core/internal/quantity/unit.go":   `"` + text + `"`,
-			"../core/internal/limit/text.go":      `"` + text + `"`,
-			"../internal/limitdraw/limit.go":      name,
-			"../examples/demo/settings.go":        name,
-			"../core/storetest/window.go":         name,
+			"policies.md":                    text,
+			"choosing-limits.md":             name,
+			"how-it-works.md":                "**" + mode.String() + "**",
+			"../core/limit_text.go":          `"` + text + `"`,
+			"../internal/limitdraw/limit.go": name,
+			"../examples/demo/settings.go":   name,
+			"../core/storetest/window.go":    name,
 		} {
 			assert.True(t, bytes.Contains(read(t, file), []byte(shows)), "%s lists the modes, and lacks %s", file, mode)
 		}

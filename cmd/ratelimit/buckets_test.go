@@ -17,7 +17,7 @@ import (
 // apiFile has a policy with two limits, one with plans and one with slots.
 const apiFile = `- {name: api, limits: [20/min, 10/day name daily], overrides: {'value:user:vip': [1000/day name daily]}, blocked: ['value:user:eve']}
 - {name: plans, limits: [10/day name daily], plans: {pro: [1000/day name daily]}}
-- {name: jobs, shadow: true, limits: [{name: work, mode: concurrent, capacity: 2, max_hold: 10h}, {name: budget, unit: tokens, capacity: 1000, refill_rate: 1, refill_interval: 1h}]}
+- {name: jobs, shadow: true, limits: [2 at once hold 10h name work, 1 tokens/h burst 1000 name budget]}
 `
 
 var perMinute = core.PerMinute(20).WithName("api-1m")
@@ -182,7 +182,7 @@ func TestServicesObeyExceptions(t *testing.T) {
 		misuses("override api --value user=bob 5/min", "override needs --policies FILE"),
 		misuses("override api --value user=bob 5/min --policies p.yaml", "which limit does 5/min replace? Name it, such as '5/min name api-1m' (there are api-1m, daily)"),
 		misuses("override api --value user=bob '5/min name dayly' --policies p.yaml", "the client has no limit dayly: did you mean daily?"),
-		misuses("override api --value user=bob ten/min --policies p.yaml", "RL103"),
+		misuses("override api --value user=bob ten/min --policies p.yaml", "RL110"),
 		says("override plans --value user=kim 50/day --policies p.yaml", "daily: 50/day, was 10/day"),
 	})
 	assert.False(t, allowed())

@@ -16,11 +16,11 @@ import (
 func newCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE...",
-		Short: "Report every mistake of policy files",
-		Long: `check reports every mistake of policy files, each on a line with file, line,
-column and code. A file without mistakes is one line with its policies. The
-file - is standard input. Of mistakes in the syntax of YAML, a file's first is
-reported.
+		Short: "Report the mistakes of policy files",
+		Long: `check reports the mistakes of policy files, each with file, line, column and
+code, and the line of the file. A file without mistakes is one line with its
+policies. The file - is standard input. Of mistakes in the syntax of YAML, a
+file's first is reported, and of unknown fields a policy's first.
 
 The exit code is 1 if there are mistakes, and 3 if a file can't be read.`,
 		Example: "  ratelimit check policies.yaml",
@@ -49,7 +49,7 @@ type mistake struct {
 	Column int    `json:"column"` // from 1; 0 if only the line is known
 	Field  string `json:"field"`  // of the policy, such as policies[0].limits[1]
 	Code   string `json:"code"`   // as docs/errors.md has it, such as RL104
-	Text   string `json:"text"`   // its place, and what is wrong there
+	Text   string `json:"text"`   // its place, what is wrong there, and the line of the file
 }
 
 func check(cmd *cobra.Command, files []string) error {
@@ -83,7 +83,9 @@ func (r *checkResult) Text(w *show.Writer) {
 			w.Line("%s", show.Visible(c.Unreadable))
 		}
 		for _, m := range c.Mistakes {
-			w.Line("%s", show.Visible(m.Text))
+			for line := range strings.SplitSeq(m.Text, "\n") {
+				w.Line("%s", show.Visible(line))
+			}
 		}
 	}
 }

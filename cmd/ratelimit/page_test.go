@@ -73,7 +73,7 @@ func TestCommandsPrintWhatPagesShow(t *testing.T) {
 var nightFiles = map[string]string{
 	"policies.yaml": "- {name: api, limits: [20/min, 10/day name daily]}\n- {name: exports, limits: [10/day name daily]}\n",
 	"plans.yaml":    "- {name: plans, limits: [10/day name daily], plans: {pro: [1000/day name daily]}}\n",
-	"jobs.yaml":     "- {name: jobs, limits: [{name: work, mode: concurrent, capacity: 2, max_hold: 10h}]}\n",
+	"jobs.yaml":     "- {name: jobs, limits: [2 at once hold 10h name work]}\n",
 }
 
 // runPage returns the page with what its commands print.

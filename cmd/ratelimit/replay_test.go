@@ -89,7 +89,7 @@ func TestReplayRefusesWhatItCantDo(t *testing.T) {
 		{"--policies policies.yaml --html policies.yaml a.log", exitMisuse, "would replace"},
 		{"a.log", exitMisuse, "--limit '100/min burst 20'"},
 		{"--limit 60/min", exitMisuse, "name a log"},
-		{"--limit ten/min a.log", exitMisuse, "RL103"},
+		{"--limit ten/min a.log", exitMisuse, "RL110"},
 		{"--policies tokens.yaml a.log", exitMisuse, "has no limit that counts requests"},
 		{"--policies policies.yaml --policy ap a.log", exitMisuse, "did you mean api?"},
 		{"--policy api --limit 1/s a.log", exitMisuse, "--policies"},

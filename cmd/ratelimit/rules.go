@@ -122,9 +122,7 @@ func differs(stored redisstore.BucketState) string {
 func (r *rules) request(key string) core.Units {
 	units := core.Units{core.Requests: 0}
 	for _, limit := range slices.Concat(r.overrides[key], r.limits) {
-		if limit.Times == 0 { // else it multiplies one of the others
-			units[unitOf(limit)] = 1
-		}
+		units[unitOf(limit)] = 1
 	}
 	return units
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
-	"github.com/tokenbucket-go/ratelimit/core/internal/limit"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
@@ -169,7 +168,7 @@ func (e *Engine[C]) decide(c C, a *Admission, wait bool) (fromUser bool, err err
 			limiter = of
 		} else {
 			e.warnPlan.Do(func() {
-				e.Logger().Warn(noPlanMessage, "code", "RL720", "policy", e.limiter.Name(), "plan", printable.Clip(plan, limit.MaxName))
+				e.Logger().Warn(noPlanMessage, "code", "RL720", "policy", e.limiter.Name(), "plan", printable.Clip(plan, 128))
 			})
 		}
 	}

@@ -126,7 +126,7 @@ func allLimits(p core.Policy) iter.Seq[core.Limit] {
 	return func(yield func(core.Limit) bool) {
 		for _, limits := range slices.Concat(slices.Collect(maps.Values(p.Overrides)), slices.Collect(maps.Values(p.Plans)), [][]core.Limit{p.Limits}) {
 			for _, limit := range limits {
-				if limit.Times == 0 && !yield(limit) {
+				if !yield(limit) {
 					return
 				}
 			}

@@ -9,48 +9,32 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 )
 
-func ExampleParse() {
-	policy, err := policyfile.Parse([]byte(`
-name: search
-limits:
-  - 10/s burst 30
-  - {name: daily, refill_rate: 10_000, refill_interval: day, mode: aligned}
-on_failure: open
-`))
-	fmt.Println(policy.Name, policy.OnFailure, err)
-	for _, limit := range policy.Limits {
-		fmt.Println(limit)
-	}
-	// Output:
-	// search FailOpen <nil>
-	// 10/s burst 30
-	// 10000/day aligned name daily
-}
-
-// The error reports every mistake with its line and column.
-func ExampleParse_mistakes() {
-	_, err := policyfile.Parse([]byte(`
-name: search
-limits:
-  - 10/s brust 30
-  - {refill_rate: 10_000, refill_interval: 86400}
-onFailure: open
+// The error reports mistakes with their lines.
+func ExampleLoad_mistakes() {
+	_, err := policyfile.Load(strings.NewReader(`
+policies:
+  - name: search
+    limits:
+      - 10/s brust 30
+      - ten/min
 `))
 	fmt.Println(err)
 	// Output:
-	// line 4:5: limits[0]: "brust" is not understood (did you mean burst?): a limit is RATE [UNIT]/INTERVAL [burst N] [continuous|stepped|aligned] [in ZONE] [from DATE] [hold INTERVAL] [name NAME], such as "100/min burst 20", or N at once [hold INTERVAL] [name NAME] (RL110)
-	// line 4:5: limits[0]: "30" is not understood (RL110)
-	// line 5:44: limits[1].refill_interval: 86400 needs a unit, such as 86400s (RL104)
-	// line 6:1: "onFailure" is not a field of a policy: the fields are name, limits, on_failure, local_share, headers, shadow, plans, overrides, blocked (RL206)
+	// line 5:9: policies[0].limits[0]: "10/s brust 30" is not a limit: "brust" is not understood; write it as 60/min burst 20 (RL110)
+	// >  5 |       - 10/s brust 30
+	//                ^
+	// line 6:9: policies[0].limits[1]: "ten/min" is not a limit: "ten" is not a number, such as 100, 0.5 or 1_000; write it as 60/min burst 20 (RL110)
+	// >  6 |       - ten/min
+	//                ^
 }
 
 func ExampleError() {
-	_, err := policyfile.Parse([]byte("name: api\nlimits: [-5/s]\n"))
+	_, err := policyfile.Load(strings.NewReader("- name: api\n  limits: [-5/s]\n"))
 	if mistake, ok := errors.AsType[*policyfile.Error](err); ok {
 		fmt.Println(mistake.Line, mistake.Column, mistake.Field)
 	}
 	// Output:
-	// 2 10 limits[0].refill_rate
+	// 2 12 [0].limits[0]
 }
 
 func ExampleLoad() {

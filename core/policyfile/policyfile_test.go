@@ -1,9 +1,9 @@
 package policyfile_test
 
 import (
+	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,123 +11,112 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
+	"github.com/tokenbucket-go/ratelimit/internal/limitdraw"
 )
 
-const searchYAML = `name: search
-limits:
-  - 10/s burst 30
-  - name: daily
-    capacity: 10_000
-    refill_rate: 10_000
-    refill_interval: day
-    mode: aligned
-on_failure: open
-local_share: 0.25
-headers: [legacy, draft8]
-shadow: true
+const searchYAML = `policies:
+  - name: search
+    limits:
+      - 10/s burst 30
+      - 10_000/day aligned name daily
+    plans: {pro: [100/s name search-1s]}
+    overrides:
+      user:ann: [5/day name daily]
+    blocked: ["ip:192.0.2.1"]
+    on_failure: open
+    local_share: 0.25
+    headers: legacy, draft8
+    shadow: true
 `
 
 var search = core.Policy{
 	Name:       "search",
 	Limits:     []core.Limit{core.PerSecond(10).WithBurst(30), core.PerDay(10_000).WithName("daily").WithMode(core.Aligned)},
+	Plans:      map[string][]core.Limit{"pro": {core.PerSecond(100).WithName("search-1s")}},
+	Overrides:  map[string][]core.Limit{"user:ann": {core.PerDay(5).WithName("daily")}},
+	Blocked:    []string{"ip:192.0.2.1"},
 	OnFailure:  core.FailOpen,
 	LocalShare: 0.25,
 	Headers:    core.HeadersLegacy | core.HeadersDraft8,
 	Shadow:     true,
 }
 
-func TestParseReadsEveryField(t *testing.T) {
-	asJSON := `{"name": "search", "limits": ["10\/s burst 30", {"name": "daily", "capacity": 10000, "refill_rate": 1e4,
-		"refill_interval": "24h0m0s", "mode": "Aligned"}], "on_failure": "open", "local_share": 0.25, "headers": ["legacy", "draft8"], "shadow": true}`
+func read(t *testing.T, text string) map[string]core.Policy {
+	t.Helper()
+	policies, err := policyfile.Load(strings.NewReader(text))
+	require.NoError(t, err, text)
+	return policies
+}
+
+func TestEveryFieldIsReadHoweverTheFileIsWritten(t *testing.T) {
+	asJSON, err := json.Marshal(map[string]any{"policies": []core.Policy{search}})
+	require.NoError(t, err)
+	indented, err := json.MarshalIndent([]core.Policy{search}, "", "\t")
+	require.NoError(t, err)
 	for rule, text := range map[string]string{
-		"YAML":                        searchYAML,
-		"JSON":                        asJSON,
-		"JSON indented with tabs":     strings.ReplaceAll(asJSON, ", ", ",\n\t\t"),
-		"a byte order mark":           "\ufeff" + searchYAML,
-		"CRLF":                        strings.ReplaceAll(searchYAML, "\n", "\r\n"),
-		"a directive of YAML 1.2":     "# what it is\n%YAML 1.2\n---\n" + searchYAML,
-		"a document's begin and end":  "---\n" + searchYAML + "...\n",
-		"comments":                    "# one\n" + strings.ReplaceAll(searchYAML, "\n", " # two\n"),
-		"a capacity that is the rate": strings.Replace(searchYAML, "    capacity: 10_000\n", "", 1),
-		"anchors of names":            strings.Replace(searchYAML, "on_failure:", "&f on_failure:", 1),
-		"an anchor":                   strings.Replace(strings.Replace(searchYAML, "capacity: 10_000", "capacity: &n 10_000", 1), "rate: 10_000", "rate: *n", 1),
+		"YAML":                       searchYAML,
+		"a list alone":               strings.ReplaceAll(strings.TrimPrefix(searchYAML, "policies:"), "\n  ", "\n"),
+		"JSON":                       string(asJSON),
+		"JSON indented with tabs":    string(indented),
+		"JSON with escapes":          strings.ReplaceAll(strings.ReplaceAll(string(asJSON), "/", `\/`), `"name"`, `"n\u0061me"`),
+		"a byte order mark":          "\ufeff" + searchYAML,
+		"CRLF":                       strings.ReplaceAll(searchYAML, "\n", "\r\n"),
+		"a directive of YAML 1.2":    "# what it is\n%YAML 1.2\n---\n" + searchYAML,
+		"a document's begin and end": "---\n" + searchYAML + "...\n",
+		"comments":                   "# one\n" + strings.ReplaceAll(searchYAML, "\n", " # two\n"),
 	} {
-		got, err := policyfile.Parse([]byte(text))
-		require.NoError(t, err, rule)
-		require.Equal(t, search, got, rule)
+		assert.Equal(t, map[string]core.Policy{"search": search}, read(t, text), rule)
 	}
 }
 
-func TestParseLeavesDefaults(t *testing.T) {
-	got, err := policyfile.Parse([]byte("{name: api, limits: [60/min]}"))
-	require.NoError(t, err)
-	require.Equal(t, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}, got)
-	for text, want := range map[string]core.HeaderStyle{"default": core.HeadersDefault, "none": core.HeadersNone, "Draft8": core.HeadersDraft8,
-		"[draft6, legacy]": core.HeadersDraft6 | core.HeadersLegacy, "[draft8]": core.HeadersDraft8} {
-		got, err := policyfile.Parse([]byte("{name: api, limits: [60/min], headers: " + text + "}"))
-		require.NoError(t, err, text)
-		require.Equal(t, want, got.Headers, text)
+func TestFieldsThatAreLeftOutHaveTheirDefaults(t *testing.T) {
+	plain := core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}
+	assert.Equal(t, plain, read(t, "[{name: api, limits: [60/min]}]")["api"])
+	for text, want := range map[string]core.HeaderStyle{
+		"default": core.HeadersDefault, "none": core.HeadersNone, "draft8": core.HeadersDraft8, "'draft6,legacy'": core.HeadersDraft6 | core.HeadersLegacy,
+	} {
+		assert.Equal(t, want, read(t, "[{name: api, limits: [60/min], headers: "+text+"}]")["api"].Headers, text)
 	}
 	for text, want := range map[string]core.FailureMode{"local": core.FailLocal, "open": core.FailOpen, "closed": core.FailClosed} {
-		got, err := policyfile.Parse([]byte("{name: api, limits: [60/min], on_failure: " + text + "}"))
-		require.NoError(t, err, text)
-		require.Equal(t, want, got.OnFailure, text)
+		assert.Equal(t, want, read(t, "[{name: api, limits: [60/min], on_failure: "+text+"}]")["api"].OnFailure, text)
 	}
 }
 
-// Every limit can stand in a file as String and as MarshalText write it.
-func TestLoad(t *testing.T) {
-	const list = "- name: api\n  limits: &both [10/s, 100/min burst 20]\n  on_failure: closed\n- name: batch\n  limits: *both\n"
-	want := map[string]core.Policy{
-		"api":   {Name: "api", Limits: []core.Limit{core.PerSecond(10), core.PerMinute(100).WithBurst(20)}, OnFailure: core.FailClosed},
-		"batch": {Name: "batch", Limits: []core.Limit{core.PerSecond(10), core.PerMinute(100).WithBurst(20)}},
-	}
-	for _, text := range []string{list, "policies:\n" + list, "policies:\n  " + strings.ReplaceAll(strings.TrimSpace(list), "\n", "\n  ")} {
-		got, err := policyfile.Load(iotest.OneByteReader(strings.NewReader(text)))
-		require.NoError(t, err, text)
-		require.Equal(t, want, got, text)
-	}
-	merged, err := policyfile.Load(strings.NewReader("- &api {name: api, limits: [1/s], on_failure: closed}\n- {<<: *api, name: batch}\n- {name: jobs, <<: [{on_failure: open}, *api]}\n"))
-	require.NoError(t, err)
-	require.Equal(t, core.FailClosed, merged["batch"].OnFailure, "a merge key brings what is not given")
-	require.Equal(t, core.FailOpen, merged["jobs"].OnFailure, "of several the first counts")
-	_, err = core.NewLimiter(core.NewMemoryStore(), merged["nobody"])
-	require.Error(t, err, "a name that is not in the file makes no limiter")
-}
-
-func TestLoadFileTellsTheFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "policies.yaml")
-	require.NoError(t, os.WriteFile(path, []byte("policies:\n  - name: api\n    limits:\n      - 10/s\n      - capacity: -1\n        refill_rate: 1\n        refill_interval: s\n"), 0o600))
-	_, err := policyfile.LoadFile(path)
-	require.EqualError(t, err, path+":5:19: policies[0].limits[1].capacity: -1 must be from 1 to 999999999999999 tokens (RL102)")
-	var e *policyfile.Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, policyfile.Error{File: path, Line: 5, Column: 19, Field: "policies[0].limits[1].capacity", Value: "-1",
-		Reason: "must be from 1 to 999999999999999 tokens"}, *e)
-	_, err = policyfile.LoadFile(path + ".lost")
-	require.ErrorIs(t, err, fs.ErrNotExist)
-	broken := errors.New("broken")
-	_, err = policyfile.Load(iotest.ErrReader(broken))
-	require.ErrorIs(t, err, broken)
-}
-
-// Lines end with \n or \r\n, with comments and multi-line texts too.
-func TestLineEndsDoNotChangePlacesOrValues(t *testing.T) {
-	for text, place := range map[string]string{
-		"- name: a # c\n  limits: [1/x]\n":                                  "line 2:12",
-		"# c\n# d\n# e\n- name: a\n  limits: [1/x]\n":                       "line 5:12",
-		"- name: a\n  limits:\n    - '10/s\n      burst 30'\n  shadow: 5\n": "line 5:11",
-		"- name: a\n  limits: [1/s]\n  '': 6\n":                             "line 3:3: [0]: \"\" is not a field",
-	} {
-		for _, end := range []string{"\n", "\r\n"} {
-			_, err := policyfile.Load(strings.NewReader(strings.ReplaceAll(text, "\n", end)))
-			require.ErrorContains(t, err, place, "%q", text)
+// What encoding/json writes of any policy is a file.
+func TestEveryPolicyInJSONIsAFile(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := core.Policy{Name: rapid.StringMatching(`[ -~]{1,20}`).Draw(t, "name"), Shadow: rapid.Bool().Draw(t, "shadow")}
+		for i := range rapid.IntRange(1, 3).Draw(t, "limits") {
+			name := rapid.StringMatching(`[ -~]{1,20}`).Draw(t, "name of a limit") + string(rune('a'+i)) // no two alike
+			p.Limits = append(p.Limits, limitdraw.Limit.Draw(t, "limit").WithName(name))
 		}
-	}
-	policies, err := policyfile.Load(strings.NewReader("- name: \"a\r\n    b\"\r\n  limits: [1/s]\r\n"))
+		key := rapid.String().Filter(func(s string) bool { return s != "" }).Draw(t, "key")
+		p.Overrides = map[string][]core.Limit{key: p.Limits[:1]}
+		text, err := json.Marshal([]core.Policy{p})
+		require.NoError(t, err)
+		policies, err := policyfile.Load(strings.NewReader(string(text)))
+		require.NoError(t, err, "%s", text)
+		require.Equal(t, map[string]core.Policy{p.Name: p}, policies, "%s", text)
+	})
+}
+
+func TestNamesThatAreNotInTheFileMakeNoLimiter(t *testing.T) {
+	_, err := core.NewLimiter(core.NewMemoryStore(), read(t, searchYAML)["nobody"])
+	require.ErrorContains(t, err, "check the name it is looked up by")
+}
+
+func TestReadersThatFailAreReported(t *testing.T) {
+	broken := errors.New("broken")
+	_, err := policyfile.Load(iotest.ErrReader(broken))
+	require.ErrorIs(t, err, broken)
+	require.ErrorContains(t, err, "RL201")
+	_, err = policyfile.LoadFile(filepath.Join(t.TempDir(), "lost"))
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	policies, err := policyfile.Load(iotest.OneByteReader(strings.NewReader(searchYAML)))
 	require.NoError(t, err)
-	assert.Contains(t, policies, "a b")
+	require.Len(t, policies, 1)
 }

@@ -39,9 +39,9 @@ func TestReloadChangesAllLimitersOrNone(t *testing.T) {
 	require.NoError(t, err)
 	for text, want := range map[string]string{
 		"- {name: api, limits: [90/min]}\n":                                                `limiters[1]: "login" is the policy of this limiter, and not in the file`,
-		"- {name: api, limits: [90/min]}\n- {name: login, limits: [five/min]}\n":           `"five" must be a number`,
+		"- {name: api, limits: [90/min]}\n- {name: login, limits: [five/min]}\n":           `"five" is not a number`,
 		"- {name: api, limits: [90/min]}\n- {name: login, limits: [5 tokens/min]}\n":       "is a unit that callers take",
-		"- {name: api, limits: [90/min]}\n- {name: login, limits: [9/min]}\n- {name: x}\n": "[2].limits: is required",
+		"- {name: api, limits: [90/min]}\n- {name: login, limits: [9/min]}\n- {name: x}\n": "[2].limits: 0 limits: at least one is required",
 	} {
 		write(t, path, text)
 		err := policyfile.Reload(path, api, login, api)

@@ -71,7 +71,7 @@ func readEntry(policy, field, text string) (e entry, err error) {
 	case len(field) > store.MaxKey:
 		return e, errors.New("the key is too long")
 	case len(e.Limits) > 0:
-		return e, fitting(policy, e.Limits).Validate()
+		return e, core.Policy{Name: policy, Limits: e.Limits}.Validate()
 	}
 	return e, nil
 }

@@ -1,11 +1,9 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,7 +46,7 @@ func (e *Exception) refusal(policy string) error {
 	if e.Blocks() {
 		limits = []core.Limit{core.PerHour(1)}
 	}
-	errs = append(errs, fitting(policy, limits).Validate())
+	errs = append(errs, core.Policy{Name: policy, Limits: limits}.Validate())
 	return errors.Join(errs...)
 }
 
@@ -67,18 +65,6 @@ func wordMistakes(function, key, by, reason string) (errs []error) {
 		}
 	}
 	return errs
-}
-
-// fitting is a policy that can have an override of limits.
-func fitting(policy string, limits []core.Limit) core.Policy {
-	p := core.Policy{Name: policy, Limits: slices.Clone(limits)}
-	for i, l := range limits {
-		if l.Times != 0 { // it multiplies a limit of its name, or any
-			p.Limits[i] = core.PerHour(1).WithName(cmp.Or(l.Name, "any"))
-			p.Overrides = map[string][]core.Limit{"key": limits}
-		}
-	}
-	return p
 }
 
 // SetException writes an exception of a policy into Redis, in place of one that

@@ -36,7 +36,7 @@ func TestExceptionsAreKeptAsTheyWereWritten(t *testing.T) {
 	s, ctx := exceptionStore(t), t.Context()
 	location, err := time.LoadLocation("Europe/Berlin")
 	require.NoError(t, err)
-	limits := []core.Limit{core.PerDay(5).In(location).WithName("daily"), core.PerMinute(100).WithUnit("tokens").WithMaxHold(time.Minute), core.InFlight(3), {Times: 10}}
+	limits := []core.Limit{core.PerDay(5).In(location).WithName("daily"), core.PerMinute(100).WithUnit("tokens").WithMaxHold(time.Minute), core.InFlight(3)}
 	for _, policy := range []string{"api", "a:b{c}%", "%exceptions"} {
 		want := map[string]redisstore.Exception{}
 		for i, key := range hostileKeys {
@@ -187,11 +187,10 @@ func TestExceptionsReportMistakes(t *testing.T) {
 		"no key":        {"api", redisstore.Exception{}, "SetException key: \"\" is an empty key, which no request can have (RL111)"},
 		"a past end":    {"api", redisstore.Exception{Key: "ann", For: -1}, "SetException for: -1ns"},
 		"a short time":  {"api", redisstore.Exception{Key: "ann", For: 10}, "SetException for: 10ns must be 0, or at least 1 ms (RL111)"},
-		"a wrong limit": {"api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.PerHour(-1)}}, "Capacity"},
+		"a wrong limit": {"api", redisstore.Exception{Key: "ann", Limits: []core.Limit{core.PerHour(-1)}}, "RefillRate: -1"},
 		"no policy":     {"", redisstore.Exception{Key: "ann"}, "Policy.Name"},
 		"two lines":     {"api", redisstore.Exception{Key: "ann", Reason: "a\nb"}, "SetException reason: \"a\\nb\" must be one line of text, at most 256 bytes (RL111)"},
 		"a long name":   {"api", redisstore.Exception{Key: "ann", By: strings.Repeat("x", 257)}, "SetException by: "},
-		"no factor":     {"api", redisstore.Exception{Key: "ann", Limits: []core.Limit{{Times: -1}}}, "Times: -1 must be from 0.001"},
 	} {
 		require.ErrorContains(t, s.SetException(t.Context(), test.policy, test.e), test.says, rule)
 	}

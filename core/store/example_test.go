@@ -183,7 +183,7 @@ func ExampleStateReader() {
 func ExampleExceptionNote() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
 	err := limiter.SetExceptions(core.Exceptions{
-		Overrides:     map[string][]core.Limit{store.Key("user:ada"): {{Times: 10}}},
+		Overrides:     map[string][]core.Limit{store.Key("user:ada"): {core.PerHour(1000)}},
 		OverrideNotes: map[string]store.ExceptionNote{store.Key("user:ada"): {By: "ann", Reason: "launch"}},
 	})
 	said := limiter.Exceptions().OverrideNotes[store.Key("user:ada")]

@@ -38,9 +38,9 @@ func HiddenName(name string) string {
 }
 
 // HiddenValue returns s, which is the value of e, as messages may show it:
-// where a name or overrides stand it is a [HiddenName].
+// where overrides stand it is a [HiddenName].
 func HiddenValue(e *Error, s string) string {
-	if strings.HasPrefix(e.Reason, notAField) || slices.Contains([]string{"overrides", "blocked"}, lastName(e.Field)) {
+	if slices.Contains([]string{"overrides", "blocked"}, lastName(e.Field)) {
 		return HiddenName(s)
 	}
 	return s
