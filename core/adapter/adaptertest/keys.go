@@ -188,14 +188,14 @@ func missingKeys() (rules []rule) {
 		key key
 		request
 	}{
-		"header": {header("X-User"), request{}}, "header that is empty": {header("X-User"), having("X-User", "")},
-		"cookie": {cookie("s"), having("Cookie", "ss=1")}, "cookie that is empty": {cookie("s"), having("Cookie", "s=")},
-		"query": {query("q"), to("/other?r=1")}, "parameter": {param("id"), request{}},
-		"context value":         {contextValue(contextKey{}), request{}},
-		"string in the context": {contextValue("app.user"), request{}},
+		"a missing header": {header("X-User"), request{}}, "an empty header": {header("X-User"), having("X-User", "")},
+		"a missing cookie": {cookie("s"), having("Cookie", "ss=1")}, "an empty cookie": {cookie("s"), having("Cookie", "s=")},
+		"a missing query parameter": {query("q"), to("/other?r=1")}, "a missing parameter": {param("id"), request{}},
+		"a missing context value":         {contextValue(contextKey{}), request{}},
+		"a missing string in the context": {contextValue("app.user"), request{}},
 	} {
 		rules = append(rules, rule{
-			name: "a missing " + name + " is 400", app: keyed(tokens("test", 1), x.key, 0), logs: []string{"code=RL707"},
+			name: name + " is 400", app: keyed(tokens("test", 1), x.key, 0), logs: []string{"code=RL707"},
 			send: []exchange{{request: x.request, status: 400, times: 2}},
 		})
 	}
