@@ -273,7 +273,7 @@ func (r *doctorResult) memory(at string, info map[string]string) {
 		r.add(levelOK, "eviction", at+"maxmemory has no bound, so no key is dropped", "")
 	case policy != "noeviction":
 		r.add(levelFault, "eviction", at+"maxmemory-policy is "+policy+": when memory is full, limits are dropped, and a dropped limit is full again",
-			"CONFIG SET maxmemory-policy noeviction; if other data must be dropped, give the limits a server of their own (RL714).")
+			"CONFIG SET maxmemory-policy noeviction; if other data must be dropped, give the limits a server of their own.")
 	default:
 		r.add(levelOK, "eviction", at+"maxmemory-policy is noeviction", "")
 	}
