@@ -67,7 +67,6 @@ func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 	if a.Cause == middleware.ClientError {
 		return clientError(a.Err)
 	}
-	r.Log(c.ctx, i.engine.Logger(), a.Err)
 	return errorOf(r)
 }
 

@@ -1,15 +1,12 @@
 package core
 
 import (
-	"time"
-
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // compiled is a limiter's policy with what is computed from it. It never changes.
 type compiled struct {
 	policy Policy
-	since  time.Time // when it was made
 	set    *limitSet
 	shared bool // other limiters returned by WithLimits may have the same set
 	stored bool // callers give keys as stores have them: see WithStoredKeys
@@ -145,7 +142,7 @@ func compile(policy Policy, fallback bool, errs ...error) (*compiled, error) {
 
 // compiledOf returns p for requests that have these limits.
 func (p Policy) compiledOf(limits []Limit, fallback bool) *compiled {
-	r := &compiled{policy: p, since: time.Now(), lists: p.lists(), set: newLimitSet(p.Name, limits), overrides: make(map[string][]Limit, len(p.Overrides))}
+	r := &compiled{policy: p, lists: p.lists(), set: newLimitSet(p.Name, limits), overrides: make(map[string][]Limit, len(p.Overrides))}
 	for key, override := range p.Overrides {
 		r.overrides[store.Key(key)] = override
 	}

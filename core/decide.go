@@ -116,7 +116,7 @@ func mistaken(err error) bool {
 func (l *Limiter) decide(ctx context.Context, now *compiled, res *Result, r *request) error {
 	p := now.setOf(r.key)
 	r.bindSet(now, p)
-	res.limiter, res.key = l.lasting(), r.key
+	res.limiter, res.Key = l.lasting(), r.key
 	res.Cost = r.N * max(1, r.Times)
 	if err := r.check(ctx, now); err != nil {
 		return err

@@ -54,7 +54,7 @@ func ExampleLimiterOption() {
 	// Output: user:ada allowed
 }
 
-// Denials are logged at level debug, with a hash in place of the key.
+// Denials are logged at level debug, without keys.
 func ExampleLoggerOption() {
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		Level: slog.LevelDebug,
@@ -69,11 +69,11 @@ func ExampleLoggerOption() {
 	store := core.NewMemoryStore(core.WithClock(func() time.Time { return now }))
 	limiter := core.Must(core.NewLimiter(store, core.Policy{
 		Name: "login", Limits: []core.Limit{core.PerHour(1)},
-	}, core.WithLogger(logger), core.WithKeySecret([]byte("of every replica: random bytes"))))
+	}, core.WithLogger(logger)))
 	_, _ = limiter.Allow(context.Background(), "ada")
 	_, _ = limiter.Allow(context.Background(), "ada")
 	// Output:
-	// level=DEBUG msg="ratelimit: denied" policy=login limit=login key=ff3eb43dd080 cost=1 retry_after=1h0m0s source=store
+	// level=DEBUG msg="ratelimit: denied" policy=login limit=login cost=1 retry_after=1h0m0s source=store
 }
 
 // A PolicyObserver receives the limits that are in force: those of the start,

@@ -107,7 +107,7 @@ func (r *Result) Undo(ctx context.Context) error {
 func (r *Result) undo(ctx context.Context) error {
 	if r.due > 0 {
 		cancel := bucket.Request{Action: bucket.Cancel, N: r.Cost, When: r.due}
-		return r.limiter.send(ctx, r.key, r.Source, r.set, cancel, true)
+		return r.limiter.send(ctx, r.Key, r.Source, r.set, cancel, true)
 	}
 	back := make([]int64, len(r.set.Rates))
 	for i := range back {
@@ -133,10 +133,10 @@ func (r *Result) charge(ctx context.Context, each []int64, ends func(h *held) (s
 		}
 		if h.released, h.settled = h.released || slots, h.settled || estimates; slots {
 			h.inUse.lose(true)
-			defer r.limiter.waiters.wake(r.key)
+			defer r.limiter.waiters.wake(r.Key)
 		}
 	}
-	return r.limiter.send(ctx, r.key, r.Source, r.set, request, true)
+	return r.limiter.send(ctx, r.Key, r.Source, r.set, request, true)
 }
 
 // endsOf returns of each of r's limits the tokens of the hold that ends.
@@ -201,7 +201,7 @@ func (r *Result) Settle(ctx context.Context, units Units) error {
 		err = r.settle(ctx, units)
 	}
 	if err != nil && !errors.As(err, &hook.CallerDone{}) {
-		l.unsettled(ctx, l.current(), r.key, r.Source, began, err)
+		l.unsettled(ctx, l.current(), r.Key, r.Source, began, err)
 	}
 	return err
 }
@@ -259,7 +259,7 @@ func (r *Result) unsettled(ctx context.Context, why error) {
 		r.Parts[i].unsettled(ctx, why)
 	}
 	if r.limiter != nil && r.taken() {
-		r.limiter.unsettled(ctx, r.limiter.current(), r.key, r.Source, time.Now(), why)
+		r.limiter.unsettled(ctx, r.limiter.current(), r.Key, r.Source, time.Now(), why)
 	}
 }
 

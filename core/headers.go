@@ -228,9 +228,10 @@ func (r *Result) appendDraft8(b []byte) []byte {
 
 // window returns what the RateLimit field says of the i-th limit: how many
 // tokens the client can use, and for how long that holds. If the client can use
-// none, effective is how long to wait, or Never.
+// none, effective is how long to wait, or Never. Of a limit that the request can
+// never pass, others can use what is left.
 func (r *Result) window(i int) (remaining int64, effective time.Duration) {
-	if !r.Allowed {
+	if !r.Allowed && r.costOf(i) <= r.set.limits[i].Capacity {
 		if retry := r.retryAfterOf(i); retry > 0 {
 			return 0, retry
 		}

@@ -76,8 +76,9 @@ func TestHeaderFieldsOfEachStyle(t *testing.T) {
 			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=0;t=6`}},
 		{"Draft8, denied: r=0 and t is Retry-After, (n−T)/ρ", core.HeadersDraft8, minute, 1500 * time.Millisecond, []int64{8, 4}, map[string]string{
 			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=0;t=23`, "Retry-After": "23", "Cache-Control": "no-store"}},
-		{"Draft8, denied for ever: no instant to tell", core.HeadersDraft8, minute, 0, []int64{11}, map[string]string{
-			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=0`, "Cache-Control": "no-store"}},
+		{"denied for ever: other requests can use what is left", core.HeadersDefault, minute, 0, []int64{6, 11}, map[string]string{
+			"RateLimit-Policy": `"api";q=10;w=120`, "RateLimit": `"api";r=4;t=48`, "Cache-Control": "no-store",
+			"X-RateLimit-Limit": "10", "X-RateLimit-Remaining": "4", "X-RateLimit-Reset": "1767268872"}},
 		{"draft 6, allowed", core.HeadersDraft6, minute, 0, []int64{3}, map[string]string{
 			"RateLimit-Limit": "10", "RateLimit-Remaining": "7", "RateLimit-Reset": "36", "RateLimit-Policy": "10;w=120"}},
 		{"draft 6, denied", core.HeadersDraft6, minute, 0, []int64{10, 1}, map[string]string{
@@ -230,7 +231,7 @@ func TestFieldsBeyondTheirRoom(t *testing.T) {
 	require.False(t, res.Allowed)
 	h := http.Header{}
 	res.WriteHeaders(h)
-	assert.Equal(t, `"a-policy-with-a-long-name-1m";r=0, "a-policy-with-a-long-name-1h";r=50;t=3600, "a-policy-with-a-long-name-24h";r=500;t=86400`, h.Get("RateLimit"))
+	assert.Equal(t, `"a-policy-with-a-long-name-1m";r=5;t=60, "a-policy-with-a-long-name-1h";r=50;t=3600, "a-policy-with-a-long-name-24h";r=500;t=86400`, h.Get("RateLimit"))
 	assert.Equal(t, "no-store", h.Get("Cache-Control"))
 	assert.Equal(t, "5", h.Get("X-RateLimit-Limit"))
 }

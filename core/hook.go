@@ -18,7 +18,7 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 		}
 		return l.watch.warnings()
 	}
-	hook.PreparePolicy = func(l *Limiter, p Policy) (func(set bool), error) { return l.preparePolicy(to(p)) }
+	hook.PreparePolicy = func(l *Limiter, p Policy) (func(set bool), error) { return l.preparePolicy(p) }
 	hook.AllowAll = (*Limiter).allowAll
 	hook.HoldsEstimates = func(r Result) bool { return r.hasEstimates() }
 	hook.Keep = func(r Result) bool { return r.keep() }
@@ -58,7 +58,7 @@ func unpack(p *hook.PackedResult, l *Limiter, key string) (r Result) {
 		r.headers = HeaderStyle(p.Headers)
 		r.read(from, p.Cost, nil)
 	}
-	r.limiter, r.key = l, key
+	r.limiter, r.Key = l, key
 	if r.once = p.Once; r.once == nil {
 		r.once = &p.Ended
 	}

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
@@ -153,10 +152,6 @@ func (l *Limiter) failed(ctx context.Context, key string, err error) error {
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
-// LogKey returns key as the log lines of this limiter, and of others with its
-// [WithKeySecret], show it: so a client's lines can be found.
-func (l *Limiter) LogKey(key string) string { return store.LogKey(l.watch.secret, key) }
-
 // Name returns the name of the limiter's policy.
 func (l *Limiter) Name() string { return l.current().policy.Name }
 
@@ -170,10 +165,6 @@ func (l *Limiter) Capacity(key string) int64 { return l.current().setOf(key).Lea
 func (l *Limiter) Policy() Policy {
 	return l.current().policy.clone()
 }
-
-// Since returns when the policy was set: by NewLimiter, or by the last
-// SetPolicy that changed it. It is this process's time.
-func (l *Limiter) Since() time.Time { return l.current().since }
 
 // WithLimits returns a limiter that applies other limits to the keys of the
 // same policy, for plans and tiers. The error reports every mistake in the
@@ -321,36 +312,19 @@ func (l *Limiter) lasting() *Limiter {
 // has changed is logged, at level info, and passed to observers: see
 // [WithPolicyObserver]. The same policy as before changes nothing.
 func (l *Limiter) SetPolicy(policy Policy) error {
-	finish, err := l.preparePolicy(to(policy))
+	finish, err := l.preparePolicy(policy)
 	if err == nil {
 		finish(true)
 	}
 	return err
 }
 
-// SetShadow turns shadow mode on or off, and keeps the rest of the policy, also
-// if another SetPolicy runs at once. Errors are those of SetPolicy. It holds
-// until the next SetPolicy.
-func (l *Limiter) SetShadow(on bool) error {
-	finish, err := l.preparePolicy(func(p Policy) Policy {
-		p.Shadow = on
-		return p
-	})
-	if err == nil {
-		finish(true)
-	}
-	return err
-}
-
-// to returns a change to a policy, whatever was before.
-func to(policy Policy) func(Policy) Policy { return func(Policy) Policy { return policy } }
-
-// preparePolicy checks what change makes of the policy in force, as SetPolicy
-// does. Unless it returns an error, the caller must soon call finish, with
-// whether to set the policy: until then nobody can set another one.
-func (l *Limiter) preparePolicy(change func(Policy) Policy) (finish func(set bool), err error) {
+// preparePolicy checks a policy as SetPolicy does. Unless it returns an error,
+// the caller must soon call finish, with whether to set the policy: until then
+// nobody can set another one.
+func (l *Limiter) preparePolicy(policy Policy) (finish func(set bool), err error) {
 	if l.base != nil {
-		return l.base.preparePolicy(change)
+		return l.base.preparePolicy(policy)
 	}
 	l.changing.Lock()
 	defer func() {
@@ -359,7 +333,6 @@ func (l *Limiter) preparePolicy(change func(Policy) Policy) (finish func(set boo
 		}
 	}()
 	now := l.current()
-	policy := change(now.policy)
 	var errs []error
 	if policy.Name != now.policy.Name {
 		errs = append(errs, mistake.New("Policy.Name", policy.Name, "must stay "+strconv.Quote(now.policy.Name)+": it is part of the buckets' keys"))

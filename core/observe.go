@@ -1,7 +1,6 @@
 package core
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -26,7 +24,7 @@ type Observation struct {
 	Slots    int64         // slots that the decision took, of all limits in flight; of OutcomeSlots how many more are in use, or fewer
 	Latency  time.Duration // from the call to the decision, including waits for other requests and the fallback
 	Err      error         // the error of OutcomeError and OutcomeUnsettled; else why the store could not decide, or nil
-	Key      string        // personal data, perhaps: log its [Limiter.LogKey]; valid until the observer returns: clone what you keep
+	Key      string        // personal data, perhaps; valid until the observer returns: clone what you keep
 }
 
 // Outcome is the result of a request.
@@ -120,7 +118,7 @@ type LoggerOption struct{ logger *slog.Logger }
 // WithLogger, or with nil, limiters log no denials, changes go to the store's
 // logger if that has one, and warnings go there or to [slog.Default].
 //
-// Keys are hashed in the log: see [WithKeySecret].
+// The log shows no keys, which can be personal data: observers have them.
 func WithLogger(logger *slog.Logger) LoggerOption { return LoggerOption{logger} }
 
 func (o LoggerOption) observe(w *watch) { w.logger = o.logger }
@@ -128,32 +126,11 @@ func (o LoggerOption) observe(w *watch) { w.logger = o.logger }
 // ConfigureStore sets the logger.
 func (o LoggerOption) ConfigureStore(c *store.Config) { c.Logger = o.logger }
 
-// WithKeySecret sets the secret by which a limiter hashes keys in its log
-// lines. A key is logged as the first 12 hex digits of its HMAC-SHA256, so that
-// a client's lines can be correlated, and nobody without the secret can find
-// the key by trying all.
-//
-// By default the secret is random and differs in each process. Then lines of
-// different processes, or from before and after a restart, can't be correlated.
-// To correlate them, give all replicas the same secret: at least 16 random
-// bytes.
-func WithKeySecret(secret []byte) LimiterOption {
-	secret = bytes.Clone(secret)
-	return limiterOption(func(w *watch) {
-		if m := mistake.ShortSecret("WithKeySecret", secret); m != nil {
-			w.mistakes = append(w.mistakes, m)
-			return
-		}
-		w.secret = secret
-	})
-}
-
 // watch is what a limiter reports its decisions to.
 type watch struct {
 	observers       []func(context.Context, Observation)
 	policyObservers []func(now Policy, changes []string)
 	logger          *slog.Logger
-	secret          []byte        // hashes keys in the log; nil: the process's
 	mistakes        []error       // in options
 	store           *store.Config // of the limiter's store; an empty one if that has none
 }
@@ -177,7 +154,7 @@ func (w *watch) report(ctx context.Context, policy string, capacity, slots int64
 	denied := o.Outcome == OutcomeDenied || o.Outcome == OutcomeShadowDenied
 	if denied && w.logger != nil && w.logger.Enabled(ctx, slog.LevelDebug) {
 		w.logger.LogAttrs(ctx, slog.LevelDebug, "ratelimit: "+o.Outcome.String(),
-			slog.String("policy", o.Policy), slog.String("limit", o.Limit), slog.String("key", store.LogKey(w.secret, key)),
+			slog.String("policy", o.Policy), slog.String("limit", o.Limit),
 			slog.Int64("cost", o.Cost), slog.Duration("retry_after", res.retryAfter()), slog.String("source", o.Source.String()))
 	}
 }
@@ -201,7 +178,7 @@ func (w *watch) warnings() *slog.Logger {
 }
 
 // unreadablePace is how often a store's unreadable keys are logged at most.
-const unreadablePace = time.Second
+const unreadablePace = time.Minute
 
 // reportUnreadable counts and logs err if key's state can't be used.
 func (w *watch) reportUnreadable(policy, key string, err error) {
@@ -210,8 +187,8 @@ func (w *watch) reportUnreadable(policy, key string, err error) {
 		return
 	}
 	// Only bad: what wraps it may show the key.
-	w.warnings().Warn("ratelimit: the stored state of a key can't be used, so the policy's OnFailure decides for it; Reset makes the key usable; logged at most once a second",
-		"code", "RL716", "policy", policy, "key", store.LogKey(w.secret, key), "error", bad)
+	w.warnings().Warn("ratelimit: the stored state of a key can't be used, so the policy's OnFailure decides for it; Reset makes the key usable; logged at most once a minute",
+		"code", "RL716", "policy", policy, "error", bad)
 }
 
 // logPolicy logs what SetPolicy or SetExceptions changed, if the limiter or its store has a

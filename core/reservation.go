@@ -137,7 +137,7 @@ func (r *Reservation) cancelSoon(ctx context.Context) {
 		_ = r.Cancel(ctx)
 		return
 	}
-	r.result.key = strings.Clone(r.result.key) // which may be reused when WaitN returns
+	r.result.Key = strings.Clone(r.result.Key) // which may be reused when WaitN returns
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -15,9 +15,7 @@ import (
 // [Result.Limits] returns each limit's own.
 //
 // A Result knows its limiter and key, so [Result.Undo] gives back what it took
-// and [Result.Settle] corrects it. It holds the key as the caller passed it:
-// clone a key that is a view of a reused buffer if you keep the Result longer
-// than the buffer.
+// and [Result.Settle] corrects it.
 type Result struct {
 	// Allowed reports whether the request is allowed. If so, its cost has been
 	// taken.
@@ -26,6 +24,11 @@ type Result struct {
 	// ShadowDenied reports that the request is Allowed only because its policy
 	// is in shadow mode. Nothing was taken.
 	ShadowDenied bool
+
+	// Key is the key, as the caller passed it, such as "ip:192.0.2.1" from
+	// middleware; "" if there are Parts. Clone it if it is a view of a reused
+	// buffer and you keep the Result longer than the buffer.
+	Key string
 
 	// Source is who decided.
 	Source Source
@@ -62,7 +65,6 @@ type Result struct {
 	Cause error
 
 	limiter *Limiter // that returned this; nil: none did
-	key     string   // as the limiter got it
 	answer  store.Answer
 	each    *[]int64  // the tokens asked of each limit; nil: Cost of those that count requests
 	due     int64     // when a reservation is due, in µs since 1970 on the store's clock; 0: it is none, or it is due at once

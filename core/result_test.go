@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
@@ -237,4 +240,17 @@ func TestUndoWakesAcquire(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Error("a slot that Undo gave back reaches the waiter")
 	}
+}
+
+func TestAResultKnowsItsKey(t *testing.T) {
+	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(1))
+	for _, want := range []bool{true, false} {
+		res, err := l.Allow(t.Context(), "ip:192.0.2.1")
+		require.NoError(t, err)
+		require.Equal(t, want, res.Allowed)
+		assert.Equal(t, "ip:192.0.2.1", res.Key)
+	}
+	joint, err := core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: "ann"}, core.Charge{Limiter: l, Key: "bob"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"", "ann", "bob"}, []string{joint.Key, joint.Parts[0].Key, joint.Parts[1].Key})
 }

@@ -52,7 +52,7 @@ func (r *Result) keep() bool {
 		return false
 	}
 	own := *r
-	own.key = strings.Clone(r.key) // which may be reused when the response is over
+	own.Key = strings.Clone(r.Key) // which may be reused when the response is over
 	r.held.kept = r.limiter.watch.store.Limiters.Prolonged.Begin(hold, func() (again bool) {
 		return !errors.Is(own.extend(context.Background()), ErrSettled)
 	})
@@ -72,8 +72,8 @@ func (r *Result) releaseSoon() {
 		return
 	}
 	own := *r
-	own.key = strings.Clone(r.key) // which may be reused when the response is over
-	done := r.limiter.releases.begin(own.key)
+	own.Key = strings.Clone(r.Key) // which may be reused when the response is over
+	done := r.limiter.releases.begin(own.Key)
 	go func() {
 		defer done()
 		_ = own.Release(context.Background())
@@ -136,9 +136,9 @@ func (r *Result) extend(ctx context.Context) error {
 	}
 	l := r.limiter
 	extend := bucket.Request{Set: r.set.LimitSet, Action: bucket.Extend, Each: each, Ends: each, Ticket: h.ticket}
-	a, err := l.storeOf(r.Source).Do(context.WithoutCancel(ctx), r.set.class.Request(l.current().storedKey(r.key), extend))
+	a, err := l.storeOf(r.Source).Do(context.WithoutCancel(ctx), r.set.class.Request(l.current().storedKey(r.Key), extend))
 	if err != nil {
-		return l.failed(ctx, r.key, err)
+		return l.failed(ctx, r.Key, err)
 	}
 	if !a.Allowed {
 		h.inUse.lose(false)

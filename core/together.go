@@ -81,7 +81,7 @@ func together(parts []Result) Result {
 	if order := res.order(); len(order) > 0 {
 		res = parts[order[len(order)-1]]
 	}
-	res.limiter, res.held, res.set, res.Parts = nil, nil, nil, parts
+	res.Key, res.limiter, res.held, res.set, res.Parts = "", nil, nil, nil, parts
 	res.Allowed, res.RetryAfter, res.ResetAfter = true, 0, 0
 	for i := range parts {
 		p := &parts[i]
@@ -301,7 +301,7 @@ func (j *joint) take(ctx context.Context, group []*participant) error {
 	for i, p := range group {
 		set := p.now.setOf(p.key)
 		p.limiter.noteUnits(p.now, set, &p.request)
-		p.res = Result{limiter: p.limiter.lasting(), key: p.key, headers: p.now.policy.Headers, Cost: p.request.N}
+		p.res = Result{limiter: p.limiter.lasting(), Key: p.key, headers: p.now.policy.Headers, Cost: p.request.N}
 		if err != nil {
 			r := p.request
 			r.Dry = j.denied
@@ -459,6 +459,6 @@ func (r *Result) limitsOfParts() (list []LimitResult) {
 func (r *Result) among(part int, others []int) bool {
 	p := &r.Parts[part]
 	return p.limiter != nil && slices.ContainsFunc(others, func(other int) bool {
-		return p.limiter == r.Parts[other].limiter && p.key == r.Parts[other].key
+		return p.limiter == r.Parts[other].limiter && p.Key == r.Parts[other].Key
 	})
 }

@@ -38,7 +38,7 @@ func newSpoiled(lines *logtest.Buffer) *spoiled {
 }
 
 // State that can't be used is reported: by each operation, in every mode, with
-// policy and hashed key, at most once a second for a store, and counted.
+// policy, at most once a minute for a store, and counted.
 func TestUnreadableStateIsReported(t *testing.T) {
 	for name, use := range map[string]func(ctx context.Context, l *core.Limiter) error{
 		"Allow": func(ctx context.Context, l *core.Limiter) error { _, err := l.Allow(ctx, "secret-key"); return err },
@@ -72,16 +72,16 @@ func TestUnreadableStateIsReported(t *testing.T) {
 						_ = use(t.Context(), l)
 					}
 					assert.EqualValues(t, 50, store.config.Unreadable(), "each is counted")
-					assert.Equal(t, 1, strings.Count(lines.String(), "RL716"), "at most one a second is logged: %s", lines.String())
-					assert.Regexp(t, `policy=api key=[0-9a-f]{12} error="stored state: is not a rate limit state \(RL613\)"`, lines.String())
-					assert.NotContains(t, lines.String(), "secret-key", "the key is hashed")
+					assert.Equal(t, 1, strings.Count(lines.String(), "RL716"), "at most one a minute is logged: %s", lines.String())
+					assert.Regexp(t, `policy=api error="stored state: is not a rate limit state \(RL613\)"`, lines.String())
+					assert.NotContains(t, lines.String(), "secret-key", "a key can be personal data")
 
 					other := core.Must(core.NewLimiter(store, core.Policy{Name: "other", Limits: policy.Limits}))
 					_ = use(t.Context(), other)
 					assert.Equal(t, 1, strings.Count(lines.String(), "RL716"), "a second policy of the store logs no second line: %s", lines.String())
-					time.Sleep(time.Second)
+					time.Sleep(time.Minute)
 					_ = use(t.Context(), other)
-					assert.Equal(t, 2, strings.Count(lines.String(), "RL716"), "a second later there is another line: %s", lines.String())
+					assert.Equal(t, 2, strings.Count(lines.String(), "RL716"), "a minute later there is another line: %s", lines.String())
 					assert.Contains(t, lines.String(), "policy=other")
 				})
 			})

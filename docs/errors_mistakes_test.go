@@ -176,8 +176,6 @@ func mistakesInStores(t *testing.T, say func(error)) {
 	say(err)
 	var config store.Config
 	redisstore.WithTimeout(time.Second).ConfigureStore(&config)
-	_, err = core.NewLimiter(core.NewMemoryStore(), policy, core.WithKeySecret([]byte("password")))
-	say(err)
 	say(errors.Join(config.ArgumentErrors...))
 	say(prometheus.NewRegistry().Register(promlimit.New(promlimit.WithMaxSeries(0), promlimit.WithBuckets(1, 1))))
 }
@@ -342,6 +340,8 @@ func logsOfMiddleware(t *testing.T) {
 	serve(httplimit.New(limiter, httplimit.ByIP(), httplimit.WithPlan(func(*http.Request) (string, error) { return "gold", nil }))(ok))
 	failing := func(*http.Request) (string, error) { return "", errors.New("look up user: connection refused") }
 	serve(httplimit.New(limiter, failing)(ok))
+	burst := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60).WithBurst(20).WithName("burst")}}))
+	serve(httplimit.New(burst, httplimit.ByIP(), httplimit.WithCost(func(*http.Request) (int64, error) { return 50, nil }))(ok))
 	negative := httplimit.WithSettle(func(*http.Request, int) core.Units { return core.Units{core.Requests: -1} })
 	serve(httplimit.New(limiter, httplimit.ByIP(), negative)(ok))
 
@@ -390,7 +390,7 @@ func logsOfStores(t *testing.T) string {
 		return store.Answer{}, &store.StateError{Reason: "is not a rate limit state"}
 	}}
 	spoilt := core.Must(core.NewLimiter(unreadable, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}},
-		core.WithLogger(logger), core.WithKeySecret([]byte("of every replica: random bytes"))))
+		core.WithLogger(logger)))
 	_, _ = spoilt.Allow(t.Context(), "ann")
 	// A server that wants a password.
 	locked := miniredis.RunT(t)

@@ -70,7 +70,6 @@ func (i *interceptor) refusal(c *Call, a *middleware.Admission) error {
 		return clientStatus(a.Err).Err()
 	}
 	r := a.Refusal(c.ctx)
-	r.Log(c.ctx, i.engine.Logger(), a.Err)
 	return statusOf(r).Err()
 }
 

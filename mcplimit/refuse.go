@@ -57,7 +57,6 @@ func (r *receiver) refuse(c *Call, a *middleware.Admission) (mcp.Result, error) 
 		return nil, clientError(a.Err)
 	}
 	refusal := a.Refusal(c.ctx)
-	refusal.Log(c.ctx, r.engine.Logger(), a.Err)
 	if r.asResult && c.Method == callTool {
 		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: refusal.Sentence()}}}, nil
 	}

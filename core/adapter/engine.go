@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
@@ -16,8 +15,6 @@ import (
 type Engine[C any] struct {
 	engine  *middleware.Engine[C]
 	options Options[C]
-
-	warnedRoute atomic.Bool
 }
 
 // New returns an engine. It panics if an argument is wrong, as
@@ -82,7 +79,7 @@ func (e *Engine[C]) WantsDone(a Admission) bool {
 
 // WantsStatus reports whether Done needs the status of the response.
 func (e *Engine[C]) WantsStatus(a Admission) bool {
-	return e.engine.WantsStatus(&a.Admission) || a.Charged() && a.Advice != "" && !e.warnedRoute.Load()
+	return e.engine.WantsStatus(&a.Admission) || a.Charged() && a.Advice != ""
 }
 
 // WantsOver reports whether Done must be called when the response of a is over,
@@ -105,13 +102,11 @@ func (e *Engine[C]) Done(c C, a Admission, status int) (refunded bool) {
 	return e.engine.End(c, &a.Admission, status)
 }
 
-// warnUnrouted logs once that a request without a known route was served.
+// warnUnrouted logs that a request without a known route was served.
 func (e *Engine[C]) warnUnrouted(a *Admission, status int) {
-	if a.Advice == "" || status >= http.StatusBadRequest || !e.warnedRoute.CompareAndSwap(false, true) {
-		return
+	if a.Advice != "" && status < http.StatusBadRequest {
+		e.engine.Report(slog.LevelWarn, "ratelimit: ByRoute found no route here, so all such requests share one bucket: "+a.Advice, "RL705", a.path)
 	}
-	e.Logger().Warn("ratelimit: ByRoute found no route here, so all such requests share one bucket: "+a.Advice,
-		"code", "RL705", "policy", e.engine.Policy(), "path", a.path)
 }
 
 // StatusHook is Done for frameworks that report a status when the response is

@@ -29,7 +29,7 @@ func TestInHandlerRefusesNoLimiter(t *testing.T) {
 
 // A limit that is tried out in shadow mode must show all that it will refuse,
 // and not only what exceeds it.
-func TestShadowModeLogsRefusalsOnce(t *testing.T) {
+func TestShadowModeLogsRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		lines string
@@ -56,7 +56,7 @@ func TestShadowModeLogsRefusalsOnce(t *testing.T) {
 				assert.Zero(t, n, logged)
 				return
 			}
-			assert.Equal(t, 1, n, "once: %s", logged)
+			assert.Equal(t, 1, n, "one line a minute: %s", logged)
 			assert.Contains(t, logged, c.lines)
 			assert.Contains(t, logged, "policy=api")
 		})

@@ -79,12 +79,7 @@ func problem(status int) core.ProblemDetails {
 }
 
 // Refuse describes the response to a Failed request. It shows nothing of a.Err.
-// It logs a.Err if the status is 500, because that is a failure of the service,
-// to the limiter's logger.
 func Refuse(a Admission) core.ProblemDetails {
-	if a.Status == http.StatusInternalServerError {
-		logger(a.Limiter()).ErrorContext(a.Context(), "ratelimit: request refused", "code", "RL709", "error", a.Err)
-	}
 	if p := ProblemOf(a.Err); p.Status == a.Status {
 		return p
 	}

@@ -26,9 +26,6 @@ type middleware struct {
 	inHandler bool // it decides one request, within its handler
 }
 
-// warnings are logged once each.
-type warnings struct{ warnTwice, warnNoKey, warnShadowError, warnPlan sync.Once }
-
 // inHandlers has the warnings of decisions within handlers, by policy.
 var inHandlers sync.Map // of string to *warnings
 

@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 )
 
@@ -58,7 +59,7 @@ func (e *Engine[C]) settle(c C, a *Admission, status int) {
 	defer func() {
 		if p := recover(); p != nil {
 			err := fmt.Errorf("panic: %v", p)
-			e.Logger().ErrorContext(a.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err, "stack", string(debug.Stack()))
+			e.Report(slog.LevelError, message, code, "", "error", err, "stack", string(debug.Stack()))
 			if a.joint != nil {
 				unsettled(a.ctx, a.joint.result, err)
 			} else {
@@ -80,7 +81,7 @@ func (e *Engine[C]) settle(c C, a *Admission, status int) {
 		err = res.Settle(ctx, units)
 	}
 	if err != nil {
-		e.Logger().ErrorContext(a.ctx, message, "code", code, "policy", e.limiter.Name(), "error", err)
+		e.Report(slog.LevelError, message, code, "", "error", err)
 	}
 }
 

@@ -123,10 +123,10 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 	var fromUser bool
 	var err error
 	if len(e.rules) == 1 {
-		fromUser, err = e.decide(c, &a, wait)
+		fromUser, err = e.decide(c, x, &a, wait)
 	} else {
 		fromUser, err = decideTogether(e.rules, &e.options, c, &a, wait, &joint{by: &e.middleware}, func(missing error) {
-			e.warnNoKey.Do(func() { e.warn(c, x, causeOf(a.ctx, missing), missing, shadowMessage, "RL708") })
+			e.warn(slog.LevelWarn, c, x, causeOf(a.ctx, missing), missing, shadowMessage, "RL708")
 		})
 	}
 	outer, advice := takeMarkers(x, before, e.Logger)
@@ -142,6 +142,7 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 	e.answer(&a, x, outer)
 	if !a.Result.Allowed {
 		a.Verdict = Denied
+		e.warnNever(&a.Result, x)
 	} else if !e.inHandler { // the handler releases what it has taken
 		a.slots = keepSlots(a.holding())
 	}
@@ -149,7 +150,7 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 }
 
 // decide sets the decision of a. fromUser: err is from a function of the user.
-func (e *Engine[C]) decide(c C, a *Admission, wait bool) (fromUser bool, err error) {
+func (e *Engine[C]) decide(c C, x Request, a *Admission, wait bool) (fromUser bool, err error) {
 	key, err := call(e.rules[0].Key, c)
 	if err != nil {
 		return true, err
@@ -167,9 +168,7 @@ func (e *Engine[C]) decide(c C, a *Admission, wait bool) (fromUser bool, err err
 		if of, err := e.limiter.WithPlan(plan); err == nil {
 			limiter = of
 		} else {
-			e.warnPlan.Do(func() {
-				e.Logger().Warn(noPlanMessage, "code", "RL720", "policy", e.limiter.Name(), "plan", printable.Clip(plan, 128))
-			})
+			e.Report(slog.LevelWarn, noPlanMessage, "RL720", x.Path(), "plan", printable.Clip(plan, 128))
 		}
 	}
 	if e.options.Limits != nil {
@@ -240,25 +239,41 @@ func (e *Engine[C]) fail(c C, a *Admission, err error, fromUser bool) {
 	}
 }
 
-// warnFailed logs the first failure of each kind that nothing else reports: a
-// request without a usable key, and in shadow mode a request that an enforced
+// warnFailed logs what nothing else reports: a request without a usable key, an
+// error of a function of the app, and in shadow mode a request that an enforced
 // policy would refuse.
 func (e *Engine[C]) warnFailed(c C, a *Admission, x Request) {
 	shadow := e.shadow()
 	switch {
-	case a.Cause == Internal && shadow:
-		e.warnShadowError.Do(func() { e.warn(c, x, a.Cause, a.Err, shadowMessage, "RL708") })
-	case (a.Cause == NoKey || a.Cause == ClientError) && shadow:
-		e.warnNoKey.Do(func() { e.warn(c, x, a.Cause, a.Err, shadowMessage, "RL708") })
+	case (a.Cause == Internal || a.Cause == NoKey || a.Cause == ClientError) && shadow:
+		e.warn(slog.LevelWarn, c, x, a.Cause, a.Err, shadowMessage, "RL708")
 	case a.Cause == NoKey:
-		e.warnNoKey.Do(func() { e.warn(c, x, a.Cause, a.Err, noKeyMessage, "RL707") })
+		e.warn(slog.LevelWarn, c, x, a.Cause, a.Err, noKeyMessage, "RL707")
+	case a.Cause == Internal:
+		e.warn(slog.LevelError, c, x, a.Cause, a.Err, failedMessage, "RL709")
+	}
+}
+
+// warnNever logs a denial that no wait ends, because a cost is above a Capacity:
+// either is wrong. A blocked key is as it should be.
+func (e *Engine[C]) warnNever(r *core.Result, x Request) {
+	if r.RetryAfter != core.Never {
+		return
+	}
+	for _, l := range r.Limits() {
+		if l.Cost > l.Limit.Capacity {
+			e.Report(slog.LevelWarn, neverMessage, "RL721", x.Path(), "limit", l.Limit.Name, "cost", l.Cost, "capacity", l.Limit.Capacity)
+			return
+		}
 	}
 }
 
 const (
-	noPlanMessage = "ratelimit: a request has a plan that the policy lacks, so the policy's own limits decide; logged once per middleware"
-	shadowMessage = "ratelimit: shadow mode allowed a request that an enforced policy refuses; logged once per middleware"
-	noKeyMessage  = "ratelimit: a request was refused because it has no usable key; logged once per middleware"
+	noPlanMessage = "ratelimit: a request has a plan that the policy lacks, so the policy's own limits decide"
+	shadowMessage = "ratelimit: shadow mode allowed a request that an enforced policy refuses"
+	noKeyMessage  = "ratelimit: a request was refused because it has no usable key"
+	failedMessage = "ratelimit: a request was refused because there is no decision about it"
+	neverMessage  = "ratelimit: a request asks for more than its limits can ever allow"
 )
 
 // shadow reports whether all policies are in shadow mode.
@@ -266,16 +281,16 @@ func (e *Engine[C]) shadow() bool {
 	return !slices.ContainsFunc(e.rules, func(r rule[C]) bool { return !r.Limiter.Policy().Shadow })
 }
 
-func (e *Engine[C]) warn(c C, x Request, cause Cause, err error, message, code string) {
+func (e *Engine[C]) warn(level slog.Level, c C, x Request, cause Cause, err error, message, code string) {
 	status := 0
 	if e.protocol.Status != nil {
 		status = e.protocol.Status(c, cause, err)
 	}
-	e.Logger().Warn(message, "code", code, "policy", e.limiter.Name(), "status", status, "path", x.Path(), "error", err)
+	e.Report(level, message, code, x.Path(), "status", status, "error", err)
 }
 
 // answer stores the decision with the request, in front of outer, and sets the
-// header fields of the response. It logs once that one policy charged a request
+// header fields of the response. It logs that one policy charged a request
 // twice for the same key, as happens if the same middleware is installed for a
 // group and for a route in it.
 func (e *Engine[C]) answer(a *Admission, x Request, outer *Decision) {
@@ -286,7 +301,7 @@ func (e *Engine[C]) answer(a *Admission, x Request, outer *Decision) {
 	if e.inHandler {
 		outer = outer.replaced(a.limiter, a.key)
 	}
-	warnTwice(&e.warnTwice, x, outer, a.limiter, a.key)
+	warnTwice(e.warnings, x, outer, a.limiter, a.key)
 	packed, writes := pack(a.Result)
 	d := Decision{packed: packed, limiter: a.limiter, key: a.key, outer: outer, by: &e.middleware}
 	var fields HeaderWriter

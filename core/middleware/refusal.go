@@ -3,7 +3,6 @@ package middleware
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -84,14 +83,6 @@ func (c Cause) Refusal(ctx context.Context) Refusal {
 // refusal's details.
 func LacksTokens(limit string) string {
 	return "the limit " + strconv.Quote(limit) + " has too few tokens left"
-}
-
-// Log logs why a call was refused if that is a failure of the service. For all
-// others, the answer says it.
-func (r Refusal) Log(ctx context.Context, log *slog.Logger, err error) {
-	if r.Code == CodeInternal {
-		log.ErrorContext(ctx, "ratelimit: request refused", "code", "RL709", "error", err)
-	}
 }
 
 // ServiceOf returns the service of a full method, such as files.v1.Files of

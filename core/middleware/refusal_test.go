@@ -1,10 +1,7 @@
 package middleware_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -20,16 +17,6 @@ func TestCodesOfTheClient(t *testing.T) {
 	client := map[middleware.Code]bool{3: true, 5: true, 6: true, 7: true, 8: true, 9: true, 10: true, 11: true, 16: true}
 	for code := range middleware.Code(20) {
 		assert.Equal(t, client[code], code.Client(), "code %d", code)
-	}
-}
-
-func TestOnlyFailuresOfTheServiceAreLogged(t *testing.T) {
-	for cause, want := range map[middleware.Cause]bool{
-		middleware.Internal: true, middleware.NoKey: false, middleware.Unavailable: false, middleware.Ended: false,
-	} {
-		var lines bytes.Buffer
-		cause.Refusal(t.Context()).Log(t.Context(), slog.New(slog.NewTextHandler(&lines, nil)), errors.New("no database"))
-		assert.Equal(t, want, bytes.Contains(lines.Bytes(), []byte("no database")), "cause %d", cause)
 	}
 }
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
@@ -14,13 +14,11 @@ import (
 
 const twiceMessage = "ratelimit: a request was charged twice by one policy for the same key; check whether its middleware is installed twice"
 
-// warnTwice warns, once, that limiter has charged this key already, in outer.
-func warnTwice(once *sync.Once, x Request, outer *Decision, limiter *core.Limiter, key string) {
+// warnTwice warns that limiter has charged this key already, in outer.
+func warnTwice(w *warnings, x Request, outer *Decision, limiter *core.Limiter, key string) {
 	for o := outer; o != nil; o = o.outer {
 		if !o.isMarker() && o.limiter.Name() == limiter.Name() && o.key == key {
-			once.Do(func() {
-				logger(limiter).Warn(twiceMessage, "code", "RL704", "policy", limiter.Name(), "path", x.Path())
-			})
+			w.log(logger(limiter), slog.LevelWarn, twiceMessage, "RL704", limiter.Name(), x.Path())
 		}
 	}
 }
@@ -138,7 +136,7 @@ func (j *joint) key() string {
 // tightest last: it decides on the fields that have one value.
 func (j *joint) answer(x Request, outer *Decision) {
 	for _, k := range j.rules {
-		warnTwice(&j.by.warnTwice, x, outer, k.limiter, k.key)
+		warnTwice(j.by.warnings, x, outer, k.limiter, k.key)
 	}
 	for _, i := range order(j.result) {
 		packed, _ := pack(j.result.Parts[i])

@@ -80,7 +80,7 @@ func (m *exceptionMemory) learn(h *exceptionHash, asked time.Time) (lacking map[
 		if mine := m.entries[key]; mine.At < theirs.At && theirs.stays(h.now) > 0 {
 			m.entries[key] = theirs
 			if !first {
-				m.log().Info("ratelimit: an operator has changed an exception", "policy", m.policy, "key", store.LogKey(nil, key),
+				m.log().Info("ratelimit: an operator has changed an exception", "policy", m.policy,
 					"blocked", theirs.Blocked, "limits", theirs.Limits, "removed", theirs.Removed, "by", theirs.By, "reason", theirs.Why)
 			}
 		}

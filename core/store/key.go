@@ -1,12 +1,7 @@
 package store
 
 import (
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
-	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
@@ -28,21 +23,3 @@ func Key(key string) string {
 	}
 	return hashed + printable.Digest(key)
 }
-
-// LogKey returns key as the log lines of limiters with core.WithKeySecret(secret)
-// show it: the first 12 hex digits of its HMAC-SHA256. Nil stands for the random
-// secret of this process, which limiters without WithKeySecret use.
-func LogKey(secret []byte, key string) string {
-	if secret == nil {
-		secret = processSecret()
-	}
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte(key))
-	return hex.EncodeToString(mac.Sum(nil)[:6])
-}
-
-var processSecret = sync.OnceValue(func() []byte {
-	secret := make([]byte, sha256.Size)
-	_, _ = rand.Read(secret) // never fails
-	return secret
-})

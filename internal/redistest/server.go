@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -152,10 +151,13 @@ func (s *Server) Restart(t testing.TB) {
 }
 
 // Pause stops the server's process: connections stay open and nothing answers.
-func (s *Server) Pause() { _ = syscall.Kill(s.pid, syscall.SIGSTOP) }
+func (s *Server) Pause() { s.signal("-STOP") }
 
 // Resume continues a paused server.
-func (s *Server) Resume() { _ = syscall.Kill(s.pid, syscall.SIGCONT) }
+func (s *Server) Resume() { s.signal("-CONT") }
+
+// signal sends a signal that package syscall lacks on Windows.
+func (s *Server) signal(signal string) { _ = exec.Command("kill", signal, strconv.Itoa(s.pid)).Run() }
 
 // stop kills the server with SIGKILL and waits for its end.
 func (s *Server) stop() {

@@ -113,6 +113,5 @@ func (l *limit) refuse(c *Call, a *middleware.Admission) (*mcp.CallToolResult, e
 		}
 	}
 	refusal := a.Refusal(c.ctx)
-	refusal.Log(c.ctx, l.engine.Logger(), a.Err)
 	return mcp.NewToolResultError(refusal.Sentence()), nil
 }

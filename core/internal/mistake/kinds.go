@@ -290,12 +290,6 @@ var Kinds = []Kind{
 		Advice:   "promlimit reports this when the collector is registered, otellimit from `New`.",
 	},
 	{
-		Code:     "RL318",
-		Fields:   []string{"withkeysecret"},
-		Messages: []string{"WithKeySecret length: 8 must be at least 16 bytes (RL318)"},
-		Advice:   "Perhaps [its](observability.md#keys-in-the-log) variable is empty. `openssl rand -hex 32` makes a secret.",
-	},
-	{
 		Code:     "RL319",
 		Fields:   []string{"ip address"},
 		Messages: []string{"keyof.IP address: \"192.0.2\" must be an IP address, … (RL319)"},
@@ -468,22 +462,22 @@ var Kinds = []Kind{
 	},
 	{
 		Code:     "RL707",
-		Messages: []string{"a request was refused because it has no usable key; … code=RL707 … error=…"},
+		Messages: []string{"a request was refused because it has no usable key… code=RL707 … error=…"},
 		Advice:   "See [RL601](#rl601) and [RL602](#rl602).",
 	},
 	{
 		Code:     "RL708",
-		Messages: []string{"shadow mode allowed a request that an enforced policy refuses; … code=RL708 policy=api status=400 …"},
+		Messages: []string{"shadow mode allowed a request that an enforced policy refuses… code=RL708 policy=api … status=400 …"},
 		Advice:   "When you [enforce the policy](introducing-a-limit.md#5-enforce), clients get this `status`. Correct what `error` names.",
 	},
 	{
 		Code:     "RL709",
-		Messages: []string{"request refused… code=RL709 error=\"look up user: connection refused\""},
+		Messages: []string{"a request was refused because there is no decision about it… code=RL709 policy=api requests=1 path=/items status=500 error=\"look up user: connection refused\""},
 		Advice:   "A function of yours returned `error`, and the client got 500. For a client's mistake return `core.ErrNoKey` or `core.ErrBadKey`.",
 	},
 	{
 		Code:     "RL710",
-		Messages: []string{"what a request took could not be settled… code=RL710 policy=api error=\"ratelimit: negative cost (RL605): -1 requests\""},
+		Messages: []string{"what a request took could not be settled… code=RL710 policy=api … error=\"ratelimit: negative cost (RL605): -1 requests\""},
 		Advice:   "Your `WithSettle` function panicked or returned units that can't be settled, or the store did not answer. The bucket keeps the estimate.",
 	},
 	{
@@ -530,8 +524,8 @@ var Kinds = []Kind{
 	},
 	{
 		Code:     "RL716",
-		Messages: []string{"the stored state of a key can't be used, so the policy's OnFailure decides for it; … code=RL716 policy=api key=f0f2b11730cd …"},
-		Advice:   "See [RL613](#rl613). `key` is [hashed](observability.md#keys-in-the-log).",
+		Messages: []string{"the stored state of a key can't be used, so the policy's OnFailure decides for it; … code=RL716 policy=api …"},
+		Advice:   "See [RL613](#rl613). The `Err` of the key's [Observation](observability.md) is this error.",
 	},
 	{
 		Code:     "RL718",
@@ -549,8 +543,13 @@ var Kinds = []Kind{
 	},
 	{
 		Code:     "RL720",
-		Messages: []string{"a request has a plan that the policy lacks, so the policy's own limits decide; … code=RL720 policy=api plan=gold"},
+		Messages: []string{"a request has a plan that the policy lacks, so the policy's own limits decide… code=RL720 policy=api … plan=gold"},
 		Advice: "The database is ahead of the deployment, or spells the plan in another way. Add it to [`Plans`](policies.md#plans);\n" +
 			"[`Reload`](policies.md#change-limits-while-the-service-runs) suffices.",
+	},
+	{
+		Code:     "RL721",
+		Messages: []string{"a request asks for more than its limits can ever allow… code=RL721 policy=api … limit=burst cost=50 capacity=20"},
+		Advice:   "Every such request is denied, without a Retry-After. Raise the limit's burst, or charge less.",
 	},
 }

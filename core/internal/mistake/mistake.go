@@ -22,15 +22,6 @@ type Error struct {
 // New returns an Error.
 func New(field string, value any, reason string) *Error { return &Error{field, value, reason} }
 
-// ShortSecret returns the mistake of a secret that is so short that all of its
-// length could be tried, or nil.
-func ShortSecret(option string, secret []byte) *Error {
-	if len(secret) < 16 {
-		return New(option+" length", len(secret), "must be at least 16 bytes")
-	}
-	return nil
-}
-
 // Error returns the field, its value, the reason, and the code in parentheses,
 // if there is one. Of the keys of overrides it shows only their kinds: see
 // [Hidden].
