@@ -263,7 +263,7 @@ func (s *batches) reach(only *redis.Client) error {
 		})
 	}()
 	var enough <-chan struct{}
-	half := time.After(s.timeout / 2)
+	half, tooLong := time.After(s.timeout/2), time.After(s.connectTimeout())
 	for {
 		select {
 		case err := <-all:
@@ -275,7 +275,7 @@ func (s *batches) reach(only *redis.Client) error {
 			enough = first
 		case <-enough:
 			return nil
-		case <-ctx.Done():
+		case <-tooLong:
 			return errNoConnection
 		}
 	}
