@@ -33,26 +33,21 @@ var kit = adaptertest.Kit[*http.Request, chilimit.KeyFunc, chilimit.Option, chil
 	OnError: func(failed func(error) (int, string)) chilimit.Option {
 		return chilimit.OnError(func(w http.ResponseWriter, _ *http.Request, err error) { answer(w)(failed(err)) })
 	},
-	Allow: func(limiter *core.Limiter, keys func(*http.Request) []string, then func(core.Result)) func(http.Handler) http.Handler {
+	Allow: func(limiter *core.Limiter, key func(*http.Request) string, then func(core.Result)) func(http.Handler) http.Handler {
 		return func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				for _, key := range keys(r) {
-					res, ok := chilimit.Allow(w, r, limiter, key)
-					if !ok {
-						return
-					}
+				if res, ok := chilimit.Allow(w, r, limiter, key(r)); ok {
 					then(res)
+					next.ServeHTTP(w, r)
 				}
-				next.ServeHTTP(w, r)
 			})
 		}
 	},
-	ReadBody:    func(r *http.Request, n int64) { _, _ = io.CopyN(io.Discard, r.Body, n) },
 	Header:      func(r *http.Request, name string) string { return r.Header.Get(name) },
 	Cookie:      cookie,
 	Query:       func(r *http.Request, name string) string { return r.URL.Query().Get(name) },
 	Serve:       serve,
-	ProblemBody: true, RouteKnownInUse: true, ParamKnownInUse: true, Streams: true, ContextEnds: true,
+	ProblemBody: true, RouteKnownInUse: true, NetHTTP: true,
 }
 
 // answer returns a function that writes an answer, if status is not 0.
@@ -81,26 +76,28 @@ func serve(l net.Listener, app adaptertest.App[func(http.Handler) http.Handler])
 					w.WriteHeader(http.StatusInternalServerError)
 				}
 			}()
-			ctx := context.WithValue(r.Context(), adaptertest.ValueKey, app.Value)
-			next.ServeHTTP(w, r.WithContext(app.Context(ctx)))
+			ctx := app.Context(r.Context())
+			for key, value := range app.Values {
+				ctx = context.WithValue(ctx, key, value) //nolint:revive,staticcheck // the suite's keys are strings
+			}
+			next.ServeHTTP(w, r.WithContext(ctx))
 		})
 	})
 	r.Use(app.Use...)
 	for _, route := range app.Routes {
 		r.With(route.Use...).MethodFunc(route.Method, route.Pattern, func(w http.ResponseWriter, r *http.Request) {
-			reply := route.Handle(r.Context())
-			reply.Decide(chilimit.FromContext(r.Context()))
-			if !reply.Send(w, r) {
-				return
-			}
-			if reply.AsError {
+			res, ok := chilimit.FromContext(r.Context())
+			reply := route.Handle(r.Context(), res, ok, chilimit.AllFromContext(r.Context()))
+			switch {
+			case reply.HTTP != nil:
+				reply.HTTP(w, r)
+			case reply.AsError:
 				http.Error(w, "handler", reply.Status)
-				return
+			default:
+				w.WriteHeader(reply.Status)
+				_, _ = io.WriteString(w, reply.Body)
 			}
-			w.Header().Set(adaptertest.AllHeader, adaptertest.All(chilimit.AllFromContext(r.Context())))
-			w.WriteHeader(reply.Status)
-			_, _ = io.WriteString(w, adaptertest.Body(chilimit.FromContext(r.Context())))
 		})
 	}
-	return http.Serve(l, app.Timed(r))
+	return http.Serve(l, r)
 }

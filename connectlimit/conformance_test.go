@@ -41,16 +41,14 @@ type app = adaptertest.App[connect.Interceptor]
 // kitOf describes the interceptor for clients of a protocol, whose calls are
 // unary, or streams of the server.
 func kitOf(protocol string, streams bool) adaptertest.Kit[*connectlimit.Call, connectlimit.KeyFunc, connectlimit.Option, connectlimit.Rule, connect.Interceptor] {
-	absent := func(string) connectlimit.KeyFunc { return nil }
-	absent0 := func() connectlimit.KeyFunc { return nil }
 	return adaptertest.Kit[*connectlimit.Call, connectlimit.KeyFunc, connectlimit.Option, connectlimit.Rule, connect.Interceptor]{
-		New: connectlimit.New, NewTogether: connectlimit.NewTogether, Allow: allowing, ReadBody: func(*connectlimit.Call, int64) {},
+		New: connectlimit.New, NewTogether: connectlimit.NewTogether, Allow: allowing,
 		ClientIP: func(trust ...core.IPOption) func(*connectlimit.Call) (string, error) {
 			find := connectlimit.ClientIP(trust...)
 			return func(c *connectlimit.Call) (string, error) { return find(c.Context()) }
 		},
-		ByIP: connectlimit.ByPeer, ByHeader: connectlimit.ByHeader, ByCookie: absent, ByQuery: absent, ByParam: absent,
-		ByContextValue: connectlimit.ByContextValue, ByMethod: absent0, ByPath: absent0, ByRoute: connectlimit.ByMethod,
+		ByIP: connectlimit.ByPeer, ByHeader: connectlimit.ByHeader,
+		ByContextValue: connectlimit.ByContextValue, ByRoute: connectlimit.ByMethod,
 		Global: connectlimit.Global, Join: connectlimit.Join, FirstOf: connectlimit.FirstOf,
 		Header: func(c *connectlimit.Call, name string) string { return c.Header().Get(name) },
 		Error: func(s int) error {
@@ -72,7 +70,7 @@ func kitOf(protocol string, streams bool) adaptertest.Kit[*connectlimit.Call, co
 			return connectlimit.OnError(func(_ *connectlimit.Call, err error) error { return own(failed(err)) })
 		},
 		Serve: func(l net.Listener, a app) error { return serveApp(l, a, protocol, streams) },
-		RPC:   true, ProblemBody: true, Streams: streams, ContextEnds: true,
+		RPC:   true, ProblemBody: true,
 	}
 }
 
@@ -123,7 +121,7 @@ func callOf(ctx context.Context, header http.Header) (c *connectlimit.Call) {
 // contexts of streams know the call only there.
 type asksKey struct{}
 
-func allowing(limiter *core.Limiter, keys func(*connectlimit.Call) []string, then func(core.Result)) connect.Interceptor {
+func allowing(limiter *core.Limiter, key func(*connectlimit.Call) string, then func(core.Result)) connect.Interceptor {
 	return around(func(ctx context.Context, header http.Header, next func(context.Context) error) error {
 		before, _ := ctx.Value(asksKey{}).(func(context.Context) error)
 		return next(context.WithValue(ctx, asksKey{}, func(ctx context.Context) error {
@@ -132,14 +130,11 @@ func allowing(limiter *core.Limiter, keys func(*connectlimit.Call) []string, the
 					return err
 				}
 			}
-			for _, key := range keys(callOf(ctx, header)) {
-				res, err := connectlimit.Allow(ctx, limiter, key)
-				if err != nil {
-					return err
-				}
+			res, err := connectlimit.Allow(ctx, limiter, key(callOf(ctx, header)))
+			if err == nil {
 				then(res)
 			}
-			return nil
+			return err
 		}))
 	})
 }
@@ -166,7 +161,7 @@ func serveApp(l net.Listener, a app, protocol string, streams bool) error {
 					err = connect.NewError(connect.CodeInternal, errors.New("panic"))
 				}
 			}()
-			return next(a.Context(context.WithValue(ctx, adaptertest.ValueKey, a.Value)))
+			return next(a.Context(withValues(ctx, a.Values)))
 		})}
 		chain = append(append(chain, a.Use...), route.Use...)
 		chain = append(chain, around(func(ctx context.Context, _ http.Header, next func(context.Context) error) error {
@@ -175,7 +170,7 @@ func serveApp(l net.Listener, a app, protocol string, streams bool) error {
 			}
 			return next(ctx)
 		}))
-		mux.Handle(procedure, handlerOf(procedure, route.Handle, streams, connect.WithInterceptors(chain...)))
+		mux.Handle(procedure, handlerOf(procedure, route, streams, connect.WithInterceptors(chain...)))
 	}
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		network, name, _ := strings.Cut(r.Header.Get(peerField), " ")
@@ -212,13 +207,13 @@ func serveApp(l net.Listener, a app, protocol string, streams bool) error {
 }
 
 // handlerOf returns the handler of a route.
-func handlerOf(procedure string, handle func(context.Context) adaptertest.Reply, streams bool, options ...connect.HandlerOption) http.Handler {
+func handlerOf(procedure string, route adaptertest.Route[connect.Interceptor], streams bool, options ...connect.HandlerOption) http.Handler {
 	if streams {
 		return connect.NewServerStreamHandler(procedure, func(ctx context.Context, _ *request, s *connect.ServerStream[text]) error {
 			if err := asked(ctx); err != nil {
 				return err
 			}
-			return reply(ctx, handle(ctx), s.ResponseHeader(), func(body string) error { return s.Send(wrapperspb.String(body)) })
+			return reply(ctx, route, func(body string) error { return s.Send(wrapperspb.String(body)) })
 		}, options...)
 	}
 	return connect.NewUnaryHandler(procedure, func(ctx context.Context, _ *request) (*response, error) {
@@ -227,7 +222,7 @@ func handlerOf(procedure string, handle func(context.Context) adaptertest.Reply,
 		}
 		var body strings.Builder
 		res := connect.NewResponse(hello())
-		err := reply(ctx, handle(ctx), res.Header(), func(s string) error { body.WriteString(s); return nil })
+		err := reply(ctx, route, func(s string) error { body.WriteString(s); return nil })
 		if err != nil {
 			return nil, err
 		}
@@ -237,8 +232,9 @@ func handlerOf(procedure string, handle func(context.Context) adaptertest.Reply,
 }
 
 // reply answers a call as the handler of its route says. send sends a message.
-func reply(ctx context.Context, r adaptertest.Reply, header http.Header, send func(body string) error) error {
-	r.Decide(connectlimit.FromContext(ctx))
+func reply(ctx context.Context, route adaptertest.Route[connect.Interceptor], send func(body string) error) error {
+	found, ok := connectlimit.FromContext(ctx)
+	r := route.Handle(ctx, found, ok, connectlimit.AllFromContext(ctx))
 	switch {
 	case r.Stream != nil:
 		var written strings.Builder
@@ -255,8 +251,7 @@ func reply(ctx context.Context, r adaptertest.Reply, header http.Header, send fu
 	case r.Status >= 400:
 		return connect.NewError(connect.Code(adaptertest.CodeOf(r.Status)), errors.New("handler"))
 	}
-	header.Set(adaptertest.AllHeader, adaptertest.All(connectlimit.AllFromContext(ctx)))
-	_ = send(adaptertest.Body(connectlimit.FromContext(ctx))) // a client that has gone gets nothing
+	_ = send(r.Body) // a client that has gone gets nothing
 	return nil
 }
 
@@ -304,4 +299,12 @@ func answered(body string, err error, fields ...http.Header) adaptertest.Answer 
 		}
 	}
 	return a
+}
+
+// withValues stores values in ctx.
+func withValues(ctx context.Context, values map[string]any) context.Context {
+	for key, value := range values {
+		ctx = context.WithValue(ctx, key, value) //nolint:revive,staticcheck // the suite's keys are strings
+	}
+	return ctx
 }

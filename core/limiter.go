@@ -364,5 +364,6 @@ func (l *Limiter) replace(now, next *compiled, changes []string) {
 	l.plan(next)
 	l.compiled.Store(next)
 	l.warnSameName(next, true)
-	defer l.watch.reportPolicy(next.policy, changes)
+	l.watch.logPolicy(next.policy, changes)
+	l.watch.reportPolicy(next.policy, changes)
 }

@@ -191,13 +191,17 @@ func (w *watch) reportUnreadable(policy, key string, err error) {
 		"code", "RL716", "policy", policy, "error", bad)
 }
 
-// reportPolicy calls the observers with a policy that is in force from now on.
-// What SetPolicy changed is logged, if the limiter or its store has a logger.
-// changes is nil if NewLimiter made the limiter.
-func (w *watch) reportPolicy(now Policy, changes []string) {
-	if changes != nil && (w.logger != nil || w.store.Logger != nil) {
+// logPolicy logs what SetPolicy or SetExceptions changed, if the limiter or its store has a
+// logger.
+func (w *watch) logPolicy(now Policy, changes []string) {
+	if w.logger != nil || w.store.Logger != nil {
 		w.warnings().Info("ratelimit: the policy has changed", "policy", now.Name, "changes", strings.Join(changes, "; "))
 	}
+}
+
+// reportPolicy calls the observers with a policy that is in force from now on.
+// changes is nil if NewLimiter made the limiter.
+func (w *watch) reportPolicy(now Policy, changes []string) {
 	for _, observe := range w.policyObservers {
 		observe(now.named(), changes)
 	}

@@ -418,6 +418,9 @@ func (e *Exceptions) sameNotes(next *Exceptions) bool {
 	return maps.Equal(e.OverrideNotes, next.OverrideNotes) && maps.Equal(e.BlockNotes, next.BlockNotes)
 }
 
+// noted reports whether e, which may be nil, has notes.
+func (e *Exceptions) noted() bool { return e != nil && len(e.OverrideNotes)+len(e.BlockNotes) > 0 }
+
 // mistakes returns what is wrong with e.
 func (e *Exceptions) mistakes(of limitLists) (errs []error) {
 	errs = of.overrideMistakes("Exceptions.Overrides", e.Overrides)
@@ -445,7 +448,8 @@ func (e *Exceptions) changesTo(next *Exceptions) (changes []string) {
 // limiters that [Limiter.WithLimits] has returned. They stay when SetPolicy
 // changes the policy. If the error is not nil, nothing has changed: it reports
 // every mistake. Changes are logged and passed to observers as those of
-// SetPolicy, and counted only, because keys can be personal data.
+// SetPolicy, and counted only, because keys can be personal data. Those of
+// exceptions with notes are not logged: who gives notes can log by whom and why.
 func (l *Limiter) SetExceptions(e Exceptions) error {
 	if l.base != nil {
 		return l.base.SetExceptions(e)
@@ -466,6 +470,9 @@ func (l *Limiter) SetExceptions(e Exceptions) error {
 	l.exceptions.Store(given)
 	l.compiled.Store(&next)
 	if len(changes) > 0 {
+		if !now.exceptions.noted() && !given.noted() {
+			l.watch.logPolicy(next.policy, changes)
+		}
 		l.watch.reportPolicy(next.policy, changes)
 	}
 	return nil

@@ -47,22 +47,21 @@ var ofApps = []string{"core", "core/redisstore", "core/policyfile", "core/stores
 
 // noExample are types that a reader of examples does not write.
 var noExample = map[string]string{
-	"core/store.Class":                "for package core",
-	"core/store.Limiters":             "for package core",
-	"core/store.ExceptionNote":        "tools read it",
-	"adminlimit.Config":               "the package's example has it",
-	"adminlimit.Bucket":               "a part of State",
-	"adminlimit.Level":                "a part of State",
-	"adminlimit.Denials":              "a part of State, and what Top reports",
-	"adminlimit.DeniedKey":            "a part of State, and what Top reports",
-	"adminlimit.Policy":               "a part of State",
-	"adminlimit.Exception":            "a part of State",
-	"adminlimit.Redis":                "a part of State",
-	"core/adapter.Peer":               "saves time only: the adapters show it",
-	"core/adapter.Pool":               "saves an allocation only: the adapters show it",
-	"core/adapter/adaptertest.Header": "the suite makes it",
-	"core/adapter/adaptertest.Route":  "the suite makes it",
-	"core/adapter/adaptertest.Reply":  "the suite makes it",
+	"core/store.Class":               "for package core",
+	"core/store.Limiters":            "for package core",
+	"core/store.ExceptionNote":       "tools read it",
+	"adminlimit.Config":              "the package's example has it",
+	"adminlimit.Bucket":              "a part of State",
+	"adminlimit.Level":               "a part of State",
+	"adminlimit.Denials":             "a part of State, and what Top reports",
+	"adminlimit.DeniedKey":           "a part of State, and what Top reports",
+	"adminlimit.Policy":              "a part of State",
+	"adminlimit.Exception":           "a part of State",
+	"adminlimit.Redis":               "a part of State",
+	"core/adapter.Peer":              "saves time only: the adapters show it",
+	"core/adapter.Pool":              "saves an allocation only: the adapters show it",
+	"core/adapter/adaptertest.Route": "the suite makes it",
+	"core/adapter/adaptertest.Reply": "the suite makes it",
 }
 
 // Every exported type is in a runnable example of its package, or in a program

@@ -63,14 +63,13 @@ func TestEveryStyleIsInAllLists(t *testing.T) {
 	for style := core.HeadersLegacy; !strings.Contains(style.String(), "("); style <<= 1 {
 		text := strings.ToLower(strings.TrimPrefix(style.String(), "Headers"))
 		for file, shows := range map[string]string{
-			"policies.md":                            text,
-			"../core/policyfile/policyfile.go":       text,
-			"../examples/demo/settings.go":           "core." + style.String(),
-			"../examples/demo/code.go":               "core." + style.String(),
-			"../examples/demo/page/yours.js":         text + ": ",
-			"../core/headers_test.go":                "core." + style.String(),
-			"../core/adapter/adaptertest/headers.go": "core." + style.String(),
-			"../core/headers_bench_test.go":          "core." + style.String(),
+			"policies.md":                      text,
+			"../core/policyfile/policyfile.go": text,
+			"../examples/demo/settings.go":     "core." + style.String(),
+			"../examples/demo/code.go":         "core." + style.String(),
+			"../examples/demo/page/yours.js":   text + ": ",
+			"../core/headers_test.go":          "core." + style.String(),
+			"../core/headers_bench_test.go":    "core." + style.String(),
 		} {
 			if style == core.HeadersNone && strings.Contains(file, "_bench_") {
 				continue // it writes nothing

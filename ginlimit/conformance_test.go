@@ -34,23 +34,18 @@ var kit = adaptertest.Kit[*gin.Context, ginlimit.KeyFunc, ginlimit.Option, ginli
 	OnError: func(failed func(error) (int, string)) ginlimit.Option {
 		return ginlimit.OnError(func(c *gin.Context, err error) { answer(c)(failed(err)) })
 	},
-	Allow: func(limiter *core.Limiter, keys func(*gin.Context) []string, then func(core.Result)) gin.HandlerFunc {
+	Allow: func(limiter *core.Limiter, key func(*gin.Context) string, then func(core.Result)) gin.HandlerFunc {
 		return func(c *gin.Context) { // the next handler follows unless Allow has aborted the request
-			for _, key := range keys(c) {
-				res, ok := ginlimit.Allow(c, limiter, key)
-				if !ok {
-					return
-				}
+			if res, ok := ginlimit.Allow(c, limiter, key(c)); ok {
 				then(res)
 			}
 		}
 	},
-	ReadBody:    func(c *gin.Context, n int64) { _, _ = io.CopyN(io.Discard, c.Request.Body, n) },
 	Header:      (*gin.Context).GetHeader,
 	Cookie:      func(c *gin.Context, name string) string { value, _ := c.Cookie(name); return value },
 	Query:       (*gin.Context).Query,
 	Serve:       serve,
-	ProblemBody: true, RouteKnownInUse: true, ParamKnownInUse: true, Streams: true, ContextEnds: true,
+	ProblemBody: true, RouteKnownInUse: true, NetHTTP: true,
 }
 
 // answer returns a function that writes an answer, if status is not 0.
@@ -66,26 +61,25 @@ func serve(l net.Listener, app adaptertest.App[gin.HandlerFunc]) error {
 	r := gin.New()
 	r.Use(gin.RecoveryWithWriter(io.Discard))
 	r.Use(func(c *gin.Context) {
-		if app.Value != nil {
-			c.Set(adaptertest.ValueKey.(string), app.Value)
+		for key, value := range app.Values {
+			c.Set(key, value)
 		}
 		c.Request = c.Request.WithContext(app.Context(c.Request.Context()))
 	})
 	r.Use(app.Use...)
 	for _, route := range app.Routes {
-		r.Handle(route.Method, adaptertest.Colons(route.Pattern), append(route.Use, func(c *gin.Context) {
-			reply := route.Handle(c.Request.Context())
-			reply.Decide(ginlimit.FromContext(c))
-			if !reply.Send(c.Writer, c.Request) {
-				return
-			}
-			if reply.AsError {
+		r.Handle(route.Method, route.Colons, append(route.Use, func(c *gin.Context) {
+			res, ok := ginlimit.FromContext(c)
+			reply := route.Handle(c.Request.Context(), res, ok, ginlimit.AllFromContext(c))
+			switch {
+			case reply.HTTP != nil:
+				reply.HTTP(c.Writer, c.Request)
+			case reply.AsError:
 				_ = c.AbortWithError(reply.Status, errors.New("handler"))
-				return
+			default:
+				c.String(reply.Status, "%s", reply.Body)
 			}
-			c.Header(adaptertest.AllHeader, adaptertest.All(ginlimit.AllFromContext(c)))
-			c.String(reply.Status, "%s", adaptertest.Body(ginlimit.FromContext(c)))
 		})...)
 	}
-	return http.Serve(l, app.Timed(r))
+	return http.Serve(l, r)
 }

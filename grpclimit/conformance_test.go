@@ -46,17 +46,15 @@ var (
 
 // kitOf describes interceptors of one kind.
 func kitOf[M any](single func(*core.Limiter, grpclimit.KeyFunc, ...grpclimit.Option) M, together func([]grpclimit.Rule, ...grpclimit.Option) M,
-	allow func(*core.Limiter, func(*grpclimit.Call) []string, func(core.Result)) M, serve func(net.Listener, adaptertest.App[M]) error, streams bool) kit[M] {
-	absent := func(string) grpclimit.KeyFunc { return nil }
-	absent0 := func() grpclimit.KeyFunc { return nil }
+	allow func(*core.Limiter, func(*grpclimit.Call) string, func(core.Result)) M, serve func(net.Listener, adaptertest.App[M]) error, streams bool) kit[M] {
 	return kit[M]{
-		New: single, NewTogether: together, Allow: allow, ReadBody: func(*grpclimit.Call, int64) {},
+		New: single, NewTogether: together, Allow: allow,
 		ClientIP: func(trust ...core.IPOption) func(*grpclimit.Call) (string, error) {
 			find := grpclimit.ClientIP(trust...)
 			return func(c *grpclimit.Call) (string, error) { return find(c.Context()) }
 		},
-		ByIP: grpclimit.ByPeer, ByHeader: grpclimit.ByMetadata, ByCookie: absent, ByQuery: absent, ByParam: absent,
-		ByContextValue: grpclimit.ByContextValue, ByMethod: absent0, ByPath: absent0, ByRoute: grpclimit.ByMethod,
+		ByIP: grpclimit.ByPeer, ByHeader: grpclimit.ByMetadata,
+		ByContextValue: grpclimit.ByContextValue, ByRoute: grpclimit.ByMethod,
 		Global: grpclimit.Global, Join: grpclimit.Join, FirstOf: grpclimit.FirstOf,
 		Header: func(c *grpclimit.Call, name string) string {
 			return strings.Join(metadata.ValueFromIncomingContext(c.Context(), name), "")
@@ -81,20 +79,17 @@ func kitOf[M any](single func(*core.Limiter, grpclimit.KeyFunc, ...grpclimit.Opt
 		OnError: func(failed func(error) (int, string)) grpclimit.Option {
 			return grpclimit.OnError(func(_ *grpclimit.Call, err error) error { return own(failed(err)) })
 		},
-		Serve: serve, RPC: true, ProblemBody: true, Streams: streams, ContextEnds: true,
+		Serve: serve, RPC: true, ProblemBody: true,
 	}
 }
 
 // allowed asks limiter within a handler.
-func allowed(ctx context.Context, c *grpclimit.Call, limiter *core.Limiter, keys func(*grpclimit.Call) []string, then func(core.Result)) error {
-	for _, key := range keys(c) {
-		res, err := grpclimit.Allow(ctx, limiter, key)
-		if err != nil {
-			return err
-		}
+func allowed(ctx context.Context, c *grpclimit.Call, limiter *core.Limiter, key func(*grpclimit.Call) string, then func(core.Result)) error {
+	res, err := grpclimit.Allow(ctx, limiter, key(c))
+	if err == nil {
 		then(res)
 	}
-	return nil
+	return err
 }
 
 // callOf returns the Call of a context, as functions of the app get it.
@@ -105,18 +100,18 @@ func callOf(ctx context.Context, method string) (c *grpclimit.Call) {
 	return c
 }
 
-func allowUnary(limiter *core.Limiter, keys func(*grpclimit.Call) []string, then func(core.Result)) grpc.UnaryServerInterceptor {
+func allowUnary(limiter *core.Limiter, key func(*grpclimit.Call) string, then func(core.Result)) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		if err := allowed(ctx, callOf(ctx, info.FullMethod), limiter, keys, then); err != nil {
+		if err := allowed(ctx, callOf(ctx, info.FullMethod), limiter, key, then); err != nil {
 			return nil, err
 		}
 		return handler(ctx, in)
 	}
 }
 
-func allowStreams(limiter *core.Limiter, keys func(*grpclimit.Call) []string, then func(core.Result)) grpc.StreamServerInterceptor {
+func allowStreams(limiter *core.Limiter, key func(*grpclimit.Call) string, then func(core.Result)) grpc.StreamServerInterceptor {
 	return func(server any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-		if err := allowed(ss.Context(), callOf(ss.Context(), info.FullMethod), limiter, keys, then); err != nil {
+		if err := allowed(ss.Context(), callOf(ss.Context(), info.FullMethod), limiter, key, then); err != nil {
 			return err
 		}
 		return handler(server, ss)
@@ -171,8 +166,9 @@ func routeOf(method string) (route int) {
 }
 
 // reply answers a call as the handler of its route says. send sends a message.
-func reply(ctx context.Context, r adaptertest.Reply, send func(body string) error) error {
-	r.Decide(grpclimit.FromContext(ctx))
+func reply[M any](ctx context.Context, route adaptertest.Route[M], send func(body string) error) error {
+	res, ok := grpclimit.FromContext(ctx)
+	r := route.Handle(ctx, res, ok, grpclimit.AllFromContext(ctx))
 	switch {
 	case r.Stream != nil:
 		var written strings.Builder
@@ -189,8 +185,7 @@ func reply(ctx context.Context, r adaptertest.Reply, send func(body string) erro
 	case r.Status >= 400:
 		return status.Error(codes.Code(adaptertest.CodeOf(r.Status)), "handler")
 	}
-	_ = grpc.SetHeader(ctx, metadata.Pairs(adaptertest.AllHeader, adaptertest.All(grpclimit.AllFromContext(ctx))))
-	_ = send(adaptertest.Body(grpclimit.FromContext(ctx))) // a client that has gone gets nothing
+	_ = send(r.Body) // a client that has gone gets nothing
 	return nil
 }
 
@@ -244,7 +239,7 @@ func serveUnary(l net.Listener, app adaptertest.App[grpc.UnaryServerInterceptor]
 				err = status.Error(codes.Internal, "panic")
 			}
 		}()
-		ctx = app.Context(context.WithValue(unpacked(ctx), adaptertest.ValueKey, app.Value))
+		ctx = app.Context(withValues(unpacked(ctx), app.Values))
 		chain := append(slices.Clip(app.Use), app.Routes[routeOf(info.FullMethod)].Use...)
 		for _, limited := range slices.Backward(chain) {
 			next := handler
@@ -262,7 +257,7 @@ func serveUnary(l net.Listener, app adaptertest.App[grpc.UnaryServerInterceptor]
 			}
 			return intercept(ctx, in, &grpc.UnaryServerInfo{FullMethod: "/" + service + "/" + methodOf(i)}, func(ctx context.Context, _ any) (any, error) {
 				var body strings.Builder
-				err := reply(ctx, route.Handle(ctx), func(s string) error { body.WriteString(s); return nil })
+				err := reply(ctx, route, func(s string) error { body.WriteString(s); return nil })
 				if err != nil {
 					return nil, err
 				}
@@ -294,7 +289,7 @@ func serveStreams(l net.Listener, app adaptertest.App[grpc.StreamServerIntercept
 				err = status.Error(codes.Internal, "panic")
 			}
 		}()
-		ctx := app.Context(context.WithValue(unpacked(ss.Context()), adaptertest.ValueKey, app.Value))
+		ctx := app.Context(withValues(unpacked(ss.Context()), app.Values))
 		chain := append(slices.Clip(app.Use), app.Routes[routeOf(info.FullMethod)].Use...)
 		for _, limited := range slices.Backward(chain) {
 			next := handler
@@ -306,7 +301,7 @@ func serveStreams(l net.Listener, app adaptertest.App[grpc.StreamServerIntercept
 	desc := grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil)}
 	for i, route := range app.Routes {
 		desc.Streams = append(desc.Streams, grpc.StreamDesc{StreamName: methodOf(i), ServerStreams: true, ClientStreams: true, Handler: func(_ any, ss grpc.ServerStream) error {
-			return reply(ss.Context(), route.Handle(ss.Context()), func(s string) error { return ss.SendMsg(wrapperspb.String(s)) })
+			return reply(ss.Context(), route, func(s string) error { return ss.SendMsg(wrapperspb.String(s)) })
 		}})
 	}
 	s.RegisterService(&desc, nil)
@@ -330,4 +325,12 @@ func serveStreams(l net.Listener, app adaptertest.App[grpc.StreamServerIntercept
 		header, _ := cs.Header()
 		return answered(body.String(), err, header, cs.Trailer())
 	})
+}
+
+// withValues stores values in ctx.
+func withValues(ctx context.Context, values map[string]any) context.Context {
+	for key, value := range values {
+		ctx = context.WithValue(ctx, key, value) //nolint:revive,staticcheck // the suite's keys are strings
+	}
+	return ctx
 }

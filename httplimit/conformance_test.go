@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 var kit = adaptertest.Kit[*http.Request, httplimit.KeyFunc, httplimit.Option, httplimit.Rule, func(http.Handler) http.Handler]{
 	New: httplimit.New, NewTogether: httplimit.NewTogether, PerIP: httplimit.PerIP,
 	ByIP: httplimit.ByIP, ClientIP: httplimit.ClientIP, ByHeader: httplimit.ByHeader, ByCookie: httplimit.ByCookie, ByQuery: httplimit.ByQuery, ByParam: httplimit.ByParam,
-	ByContextValue: httplimit.ByContextValue, ByMethod: httplimit.ByMethod, ByPath: httplimit.ByPath, ByRoute: byRoute,
+	ByContextValue: httplimit.ByContextValue, ByMethod: httplimit.ByMethod, ByPath: httplimit.ByPath, ByRoute: httplimit.ByRoute,
 	Global: httplimit.Global, Join: httplimit.Join, FirstOf: httplimit.FirstOf,
 	WithCost: httplimit.WithCost, CostByContentLength: httplimit.CostByContentLength, CostByContentLengthOr: httplimit.CostByContentLengthOr,
 	WithUnits: httplimit.WithUnits, WithSettle: httplimit.WithSettle, WithPlan: httplimit.WithPlan, WithLimits: httplimit.WithLimits, WithSkip: httplimit.WithSkip, WithRefund: httplimit.WithRefund,
@@ -32,26 +32,21 @@ var kit = adaptertest.Kit[*http.Request, httplimit.KeyFunc, httplimit.Option, ht
 	OnError: func(failed func(error) (int, string)) httplimit.Option {
 		return httplimit.OnError(func(w http.ResponseWriter, _ *http.Request, err error) { answer(w)(failed(err)) })
 	},
-	Allow: func(limiter *core.Limiter, keys func(*http.Request) []string, then func(core.Result)) func(http.Handler) http.Handler {
+	Allow: func(limiter *core.Limiter, key func(*http.Request) string, then func(core.Result)) func(http.Handler) http.Handler {
 		return func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				for _, key := range keys(r) {
-					res, ok := httplimit.Allow(w, r, limiter, key)
-					if !ok {
-						return
-					}
+				if res, ok := httplimit.Allow(w, r, limiter, key(r)); ok {
 					then(res)
+					next.ServeHTTP(w, r)
 				}
-				next.ServeHTTP(w, r)
 			})
 		}
 	},
-	ReadBody:    func(r *http.Request, n int64) { _, _ = io.CopyN(io.Discard, r.Body, n) },
 	Header:      func(r *http.Request, name string) string { return r.Header.Get(name) },
 	Cookie:      cookie,
 	Query:       func(r *http.Request, name string) string { return r.URL.Query().Get(name) },
 	Serve:       serve,
-	RouteAdvice: "httplimit.ByRouteOf(mux)", ProblemBody: true, RouteKnownInUse: true, Streams: true, ContextEnds: true,
+	RouteAdvice: "httplimit.ByRouteOf(mux)", ProblemBody: true, NetHTTP: true,
 }
 
 // answer returns a function that writes an answer, if status is not 0.
@@ -75,31 +70,32 @@ func serve(l net.Listener, app adaptertest.App[func(http.Handler) http.Handler])
 	mux := http.NewServeMux()
 	for _, route := range app.Routes {
 		mux.Handle(route.Method+" "+route.Pattern, limited(route.Use, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			reply := route.Handle(r.Context())
-			reply.Decide(httplimit.FromContext(r.Context()))
-			if !reply.Send(w, r) {
-				return
-			}
-			if reply.AsError {
+			res, ok := httplimit.FromContext(r.Context())
+			reply := route.Handle(r.Context(), res, ok, httplimit.AllFromContext(r.Context()))
+			switch {
+			case reply.HTTP != nil:
+				reply.HTTP(w, r)
+			case reply.AsError:
 				http.Error(w, "handler", reply.Status)
-				return
+			default:
+				w.WriteHeader(reply.Status)
+				_, _ = io.WriteString(w, reply.Body)
 			}
-			w.Header().Set(adaptertest.AllHeader, adaptertest.All(httplimit.AllFromContext(r.Context())))
-			w.WriteHeader(reply.Status)
-			_, _ = io.WriteString(w, adaptertest.Body(httplimit.FromContext(r.Context())))
 		})))
 	}
 	outer := limited(app.Use, mux)
-	return http.Serve(l, app.Timed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if recover() != nil {
 				w.WriteHeader(http.StatusInternalServerError)
 			}
 		}()
-		ctx := context.WithValue(r.Context(), adaptertest.ValueKey, app.Value)
-		ctx = context.WithValue(ctx, muxKey{}, mux)
-		outer.ServeHTTP(w, r.WithContext(app.Context(ctx)))
-	})))
+		ctx := app.Context(r.Context())
+		for key, value := range app.Values {
+			ctx = context.WithValue(ctx, key, value) //nolint:revive,staticcheck // the suite's keys are strings
+		}
+		outer.ServeHTTP(w, r.WithContext(ctx))
+	}))
 }
 
 func limited(by []func(http.Handler) http.Handler, h http.Handler) http.Handler {
@@ -107,14 +103,4 @@ func limited(by []func(http.Handler) http.Handler, h http.Handler) http.Handler 
 		h = m(h)
 	}
 	return h
-}
-
-type muxKey struct{}
-
-// byRoute is ByRouteOf the mux that serves the request. It finds the mux in the
-// request's context, because the suite makes keys before apps.
-func byRoute() httplimit.KeyFunc {
-	return func(r *http.Request) (string, error) {
-		return httplimit.ByRouteOf(r.Context().Value(muxKey{}).(*http.ServeMux))(r)
-	}
 }

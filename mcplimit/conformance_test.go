@@ -27,16 +27,11 @@ func TestConformance(t *testing.T) {
 	bothstores.Run(t, func(t *testing.T, store func(store.ClockOption) core.Store) { adaptertest.Run(t, kit, store) })
 }
 
-func absent(string) mcplimit.KeyFunc { return nil }
-func absent0() mcplimit.KeyFunc      { return nil }
-
 // kit describes the middleware of a server with streamable HTTP.
 var kit = adaptertest.Kit[*mcplimit.Call, mcplimit.KeyFunc, mcplimit.Option, mcplimit.Rule, mcp.Middleware]{
 	New: mcplimit.New, NewTogether: mcplimit.NewTogether,
-	Allow: allowing, ReadBody: func(*mcplimit.Call, int64) {},
-	ByIP:     func(...core.IPOption) mcplimit.KeyFunc { return nil },
-	ByHeader: mcplimit.ByHeader, ByCookie: absent, ByQuery: absent, ByParam: absent,
-	ByContextValue: mcplimit.ByContextValue, ByMethod: absent0, ByPath: absent0, ByRoute: func() mcplimit.KeyFunc { return mcplimit.ByTool() },
+	Allow:    allowing,
+	ByHeader: mcplimit.ByHeader, ByContextValue: mcplimit.ByContextValue, ByRoute: func() mcplimit.KeyFunc { return mcplimit.ByTool() },
 	Global: mcplimit.Global, Join: mcplimit.Join, FirstOf: mcplimit.FirstOf,
 	Header:   func(c *mcplimit.Call, name string) string { return c.Header().Get(name) },
 	Error:    func(status int) error { return &jsonrpc.Error{Code: codeOf(status), Message: "of the app"} },
@@ -53,7 +48,7 @@ var kit = adaptertest.Kit[*mcplimit.Call, mcplimit.KeyFunc, mcplimit.Option, mcp
 	OnError: func(failed func(error) (int, string)) mcplimit.Option {
 		return mcplimit.OnError(func(_ *mcplimit.Call, err error) (mcp.Result, error) { return own(failed(err)) })
 	},
-	Serve: serve, RPC: true, NoFields: true, ProblemBody: true, ContextEnds: true,
+	Serve: serve, RPC: true, NoFields: true, ProblemBody: true,
 }
 
 // codeOf returns the JSON-RPC code that stands for a status.
@@ -100,16 +95,14 @@ func own(status int, body string) (mcp.Result, error) {
 }
 
 // allowing asks limiter as a tool does.
-func allowing(limiter *core.Limiter, keys func(*mcplimit.Call) []string, then func(core.Result)) mcp.Middleware {
+func allowing(limiter *core.Limiter, key func(*mcplimit.Call) string, then func(core.Result)) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			for _, key := range keys(&mcplimit.Call{Request: req}) {
-				res, err := mcplimit.Allow(ctx, limiter, key)
-				if err != nil {
-					return nil, err
-				}
-				then(res)
+			res, err := mcplimit.Allow(ctx, limiter, key(&mcplimit.Call{Request: req}))
+			if err != nil {
+				return nil, err
 			}
+			then(res)
 			return next(ctx, method, req)
 		}
 	}
@@ -140,7 +133,7 @@ func serve(l net.Listener, app adaptertest.App[mcp.Middleware]) error {
 		name := fmt.Sprint("route", i)
 		chains[name] = append(slices.Clip(app.Use), route.Use...)
 		server.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			return reply(ctx, route.Handle(ctx))
+			return reply(ctx, route)
 		})
 	}
 	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
@@ -159,7 +152,7 @@ func serve(l net.Listener, app adaptertest.App[mcp.Middleware]) error {
 			for _, limited := range slices.Backward(chain) {
 				handler = limited(handler)
 			}
-			return handler(app.Context(context.WithValue(ctx, adaptertest.ValueKey, app.Value)), method, req)
+			return handler(app.Context(withValues(ctx, app.Values)), method, req)
 		}
 	})
 	s := httptest.NewServer(streamableHandler(server, false))
@@ -180,8 +173,9 @@ func serve(l net.Listener, app adaptertest.App[mcp.Middleware]) error {
 }
 
 // reply answers a call as the tool of its route says.
-func reply(ctx context.Context, r adaptertest.Reply) (*mcp.CallToolResult, error) {
-	r.Decide(mcplimit.FromContext(ctx))
+func reply(ctx context.Context, route adaptertest.Route[mcp.Middleware]) (*mcp.CallToolResult, error) {
+	res, ok := mcplimit.FromContext(ctx)
+	r := route.Handle(ctx, res, ok, mcplimit.AllFromContext(ctx))
 	switch {
 	case r.Stream != nil:
 		var written strings.Builder
@@ -190,9 +184,7 @@ func reply(ctx context.Context, r adaptertest.Reply) (*mcp.CallToolResult, error
 	case r.Status >= 400:
 		return nil, &jsonrpc.Error{Code: codeOf(r.Status), Message: "tool"}
 	}
-	result := says(adaptertest.Body(mcplimit.FromContext(ctx)))
-	result.Meta = mcp.Meta{adaptertest.AllHeader: adaptertest.All(mcplimit.AllFromContext(ctx))}
-	return result, nil
+	return says(r.Body), nil
 }
 
 // answered returns the answer to a call.
@@ -200,9 +192,6 @@ func answered(result *mcp.CallToolResult, err error) adaptertest.Answer {
 	a := adaptertest.Answer{Status: statusOf(err), Header: make(http.Header)}
 	if err == nil {
 		a.Body = result.Content[0].(*mcp.TextContent).Text
-		if all, ok := result.Meta[adaptertest.AllHeader].(string); ok {
-			a.Header.Set(adaptertest.AllHeader, all)
-		}
 		return a
 	}
 	var own *jsonrpc.Error
@@ -230,4 +219,12 @@ func answered(result *mcp.CallToolResult, err error) adaptertest.Answer {
 		a.Limits = []string{data.Limit}
 	}
 	return a
+}
+
+// withValues stores values in ctx.
+func withValues(ctx context.Context, values map[string]any) context.Context {
+	for key, value := range values {
+		ctx = context.WithValue(ctx, key, value) //nolint:revive,staticcheck // the suite's keys are strings
+	}
+	return ctx
 }

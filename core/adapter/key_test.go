@@ -108,7 +108,9 @@ func TestKeysReadAsPeopleWriteThem(t *testing.T) {
 		}
 		assert.Equal(t, c.want, got)
 	}
-	for addr, want := range map[string]string{"192.0.2.1": "ip:192.0.2.1", "2001:db8::1": "ip:2001:db8::/64", "fe80::1%eth0": "ip:fe80::/64"} {
+	for addr, want := range map[string]string{
+		"192.0.2.1": "ip:192.0.2.1", "2001:db8::1": "ip:2001:db8::/64", "fe80::1%eth0": "ip:fe80::/64",
+	} {
 		assert.Equal(t, want, everywhere{fields: map[string]string{}, addr: netip.MustParseAddr(addr)}.key(t, adapter.ByIP()))
 	}
 }
@@ -116,8 +118,9 @@ func TestKeysReadAsPeopleWriteThem(t *testing.T) {
 // hostile are texts that could be taken for something that keys are made of.
 func hostile() *rapid.Generator[string] {
 	pieces := rapid.SampledFrom([]string{
-		"a", ":", "|", "%", "%7C", "%7c", "%25", "%3A", "%3a", "%=", "%=sha256:", "%sha256=", "sha256:", "=", "25", "7C", "{", "}", "\x00", "\xff",
-		"ip", "route", "header", "value", "user", "x-api-key", "ann|ip:192.0.2.1", strings.Repeat("x", 128), strings.Repeat("|", 100),
+		"a", ":", "|", "%", "%7C", "%7c", "%25", "%3A", "%3a", "%=", "%=sha256:", "%sha256=",
+		"sha256:", "=", "25", "7C", "{", "}", "\x00", "\xff", "ip", "route", "header", "value", "user", "x-api-key",
+		"ann|ip:192.0.2.1", strings.Repeat("x", 128), strings.Repeat("|", 100),
 	})
 	short := rapid.Map(rapid.SliceOfN(pieces, 1, 5), func(p []string) string { return strings.Join(p, "") })
 	return rapid.OneOf(short, short, rapid.Map(rapid.SliceOfN(rapid.Byte(), 1, 6), func(b []byte) string { return string(b) }))
@@ -128,9 +131,13 @@ func hostile() *rapid.Generator[string] {
 func TestExtractorsNeverShareAKey(t *testing.T) {
 	type user struct{}
 	extractors := map[string]adapter.KeyFunc{
-		"path": adapter.ByPath(), "route": adapter.ByRoute(""), "value user": adapter.ByContextValue("user"), "value a type": adapter.ByContextValue(user{}),
+		"path": adapter.ByPath(), "route": adapter.ByRoute(""),
+		"value user": adapter.ByContextValue("user"), "value of a type": adapter.ByContextValue(user{}),
 	}
-	for _, name := range []string{"a", "b", "user", "ip", "path", "route", "header", "cookie", "query", "param", "value", "global", "method", "service", "tool", "subject", "session", "connection", "a|b", "a%7Cb", "%"} {
+	for _, name := range []string{
+		"ip", "path", "route", "header", "cookie", "query", "param", "value", "global", "method", // kinds
+		"service", "tool", "subject", "session", "connection", "a", "b", "user", "a|b", "a%7Cb", "%",
+	} {
 		extractors["header "+name] = adapter.ByHeader(name)
 		extractors["cookie "+name] = adapter.ByCookie(name)
 		extractors["query "+name] = adapter.ByQuery(name)
@@ -164,7 +171,8 @@ func TestExtractorsNeverShareAKey(t *testing.T) {
 // FirstOf chooses between keys, so a client that leaves out a field chooses
 // which one it is. No value makes it that of another client.
 func TestNoValueMakesASingleKeyLikeAJoinedOne(t *testing.T) {
-	keys := firstOf(join(adapter.ByHeader("A"), adapter.ByCookie("B")), join(adapter.ByHeader("A"), adapter.ByHeader("C"), adapter.ByQuery("D")), adapter.ByHeader("A"), adapter.ByQuery("D"))
+	a, b, c, d := adapter.ByHeader("A"), adapter.ByCookie("B"), adapter.ByHeader("C"), adapter.ByQuery("D")
+	keys := firstOf(join(a, b), join(a, c, d), a, d)
 	rapid.Check(t, func(t *rapid.T) {
 		type fields struct{ a, b, c, d string }
 		seen := make(map[string]fields)

@@ -16,7 +16,10 @@ func BenchmarkKeys(b *testing.B) {
 	type user struct{}
 	r := httptest.NewRequest(http.MethodGet, "/items/7?q=red", nil)
 	r.Pattern = "/items/{id}"
-	r.Header = http.Header{"X-Api-Key": {"k-0123456789abcdef"}, "Token": {"100% a:b|c"}, "Long": {strings.Repeat("x", 1000)}, "Cookie": {"session=0123456789abcdef"}}
+	r.Header = http.Header{
+		"X-Api-Key": {"k-0123456789abcdef"}, "Token": {"100% a:b|c"}, "Long": {strings.Repeat("x", 1000)},
+		"Cookie": {"session=0123456789abcdef"},
+	}
 	r = r.WithContext(context.WithValue(r.Context(), user{}, "ann"))
 	var x adapter.Request = &request{r: r}
 	for _, c := range []struct {

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,36 +15,51 @@ import (
 // batches is the innermost store of a Store: Redis makes its decisions, and
 // concurrent requests to a server share script calls.
 type batches struct {
-	*server
+	config   store.Config
+	prefix   string        // of its keys: what keyPrefix returned
+	timeout  time.Duration // see WithTimeout
+	client   redis.UniversalClient
+	address  string      // of the client's servers, for messages
+	sharded  atomic.Bool // keys may be on different servers, so a script call has one key
+	noStruct atomic.Bool // a server's Lua lacks the struct library: see script
+	calls    callPool
+	traffic  traffic
+	outages  outage.Totals
+	nodes    nodes
 
-	config  store.Config
-	nodes   nodes
-	outages outage.Totals
+	endsWithContext bool                   // the client's commands do; by default they end with its ReadTimeout
+	shared          atomic.Pointer[shared] // the latest: see contextFor
+	late            atomic.Bool            // goroutines of this process run late
 
 	eviction evictionWatch // warns once if a server may drop keys when its memory is full
 }
 
-// attach makes the nodes of client's servers. inOrder allows one batch in
-// flight at a time, so that the instants of an injected clock arrive in their
-// order.
-func (s *batches) attach(client redis.UniversalClient, set settings, inOrder bool) {
-	most := maxInFlight(settingsOfClient(client).poolSize)
-	if inOrder {
-		most = 1
+// open sets the client, and what follows from it and from the settings.
+func (s *batches) open(client redis.UniversalClient, set settings) {
+	options := settingsOfClient(client)
+	s.client, s.address, s.endsWithContext = client, options.address, options.endsWithContext
+	one, _ := client.(*redis.Client)
+	s.sharded.Store(one == nil)
+	most := maxInFlight(options.poolSize)
+	if s.config.Clock != nil {
+		most = 1 // so that the clock's instants arrive in their order
 	}
 	clientOf, known := clientByKey(client)
 	s.nodes.clientOf = clientOf
 	s.nodes.known.Store(known)
 	s.nodes.newNode = func(only *redis.Client) *node {
-		n := &node{server: s.server, nodes: &s.nodes, only: only, most: most}
+		n := &node{batches: s, only: only, address: s.address, most: most}
+		if only != nil {
+			n.address = settingsOfClient(only).address
+		}
 		n.breaker = outage.New(outage.Settings{
 			Failures: set.failures, Pause: set.pause, Several: s.nodes.several(), Totals: &s.outages,
-			Name: "Redis", Describe: diagnosis, Server: func() string { return s.addressOf(only) }, Logger: s.logger,
+			Name: "Redis", Describe: diagnosis, Server: func() string { return n.address }, Logger: s.config.Log,
 			Send: n.sendKept,
 		})
 		return n
 	}
-	s.nodes.home = s.nodes.newNode(nil)
+	s.nodes.home = s.nodes.newNode(one)
 }
 
 // Config returns the store's configuration.
@@ -58,7 +74,7 @@ func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error)
 	if err != nil {
 		return store.Answer{}, &failure{inPolicy(r.Policy()), err}
 	}
-	s.eviction.look(s.server)
+	s.eviction.look(s)
 	return o.answer, nil
 }
 
@@ -79,7 +95,7 @@ func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]s
 	if err != nil {
 		return nil, &failure{"", err}
 	}
-	s.eviction.look(s.server)
+	s.eviction.look(s)
 	return o.joint, nil
 }
 
@@ -101,25 +117,18 @@ func (s *batches) Reset(ctx context.Context, policy, key string) error {
 }
 
 // del deletes a bucket and its holds. It returns when the store's timeout or ctx
-// ends; go-redis does not always stop reading then.
+// ends.
 func (s *batches) del(ctx context.Context, key string) error {
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
-	done := make(chan error, 1)
-	go func() {
-		defer cancel()
-		var err error
-		defer func() { done <- err }()
-		defer recovered(&err)
-		err = withoutArguments(s.client.Del(own, key, holdsKey(s.prefix, key)).Err())
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
+	bounded, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	del := redis.NewCmd(bounded, "del", key, holdsKey(s.prefix, key))
+	switch {
+	case s.run(bounded, []redis.Cmder{del}):
+		return withoutArguments(del.Err())
+	case ctx.Err() != nil:
 		return outage.CallerDone{Cause: ctx.Err()}
-	case <-time.After(s.timeout):
-		return timeoutError(s.timeout)
 	}
+	return timeoutError(s.timeout)
 }
 
 // stats returns counts of what was sent, and the worst state of a breaker.

@@ -60,12 +60,12 @@ func (c *call) single() []*call {
 	return c.itself[:]
 }
 
-// claim sets the state of those calls that are waiting, and returns them, in
-// the array of calls. Its caller must send or answer them.
-func claim(calls []*call, state uint32) []*call {
+// claim makes those calls that are waiting sent ones, and returns them, in the
+// array of calls. Its caller must send or answer them.
+func claim(calls []*call) []*call {
 	still := calls[:0]
 	for _, c := range calls {
-		if c.state.CompareAndSwap(waiting, state) {
+		if c.state.CompareAndSwap(waiting, sent) {
 			still = append(still, c)
 		}
 	}

@@ -4,52 +4,17 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"log/slog"
 	"maps"
-	"net"
-	"reflect"
 	"runtime"
 	"runtime/metrics"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core/redisstore/internal/script"
 )
-
-// server is what a store knows of its client: one server, or several that share
-// the keys.
-type server struct {
-	client   redis.UniversalClient
-	prefix   string           // of its keys: what keyPrefix returned
-	sharded  atomic.Bool      // keys may be on different servers, so a script call has one key
-	noStruct atomic.Bool      // a server's Lua lacks the struct library: see script
-	clock    func() time.Time // nil: the server's clock counts
-	timeout  time.Duration    // see WithTimeout
-	calls    callPool
-	traffic  traffic
-	logger   func() *slog.Logger
-	address  string                 // of the client's servers, for messages
-	master   atomic.Pointer[string] // the same, if the client asks Sentinel: see findMaster
-	finding  sync.Mutex             // held by findMaster
-
-	endsWithContext bool                   // the client's commands do; by default they end with its ReadTimeout
-	shared          atomic.Pointer[shared] // the latest: see contextFor
-	late            atomic.Int64           // how late goroutines of this process run, in ns
-}
-
-// setClient sets the client and what follows from it.
-func (s *server) setClient(client redis.UniversalClient) {
-	s.client = client
-	set := settingsOfClient(client)
-	s.endsWithContext, s.address = set.endsWithContext, set.address
-	_, one := client.(*redis.Client)
-	s.sharded.Store(!one)
-}
 
 // clientSettings are what the options of a client say. The zero value is that
 // of a client whose options are not known.
@@ -66,7 +31,7 @@ func settingsOfClient(client redis.UniversalClient) clientSettings {
 		o := c.Options()
 		address := schemeOf(o.TLSConfig) + o.Addr
 		switch {
-		case asksSentinel(c):
+		case o.Addr == "FailoverClient": // as go-redis calls whichever it is
 			address = "the master that Sentinel names"
 		case o.Network == "unix":
 			address = "unix://" + o.Addr
@@ -89,57 +54,9 @@ func schemeOf(config *tls.Config) string {
 	return "redis://"
 }
 
-// asksSentinel reports whether a client finds its server by asking Sentinel:
-// that is what go-redis then has for its address.
-func asksSentinel(client *redis.Client) bool { return client.Options().Addr == "FailoverClient" }
-
-// findMaster learns for messages which server is the master, if the client asks
-// Sentinel. If another goroutine does, or ctx ends, the last one stays known.
-func (s *server) findMaster(ctx context.Context) {
-	client, ok := s.client.(*redis.Client)
-	if !ok || !asksSentinel(client) || !s.finding.TryLock() {
-		return
-	}
-	defer s.finding.Unlock()
-	var err error
-	defer recovered(&err) // of a Dialer of the app
-	if master := masterOf(ctx, client); master != "" {
-		s.master.Store(&master)
-	}
-}
-
-// masterOf returns the address of the master that Sentinel names now, or "" if
-// it does not say. It opens a connection as client does, and closes it:
-// go-redis shows the address nowhere else. A master that can't be reached has
-// its address in the error.
-func masterOf(ctx context.Context, client *redis.Client) string {
-	o := client.Options()
-	conn, err := o.Dialer(ctx, o.Network, o.Addr)
-	if err == nil {
-		defer conn.Close()
-		return schemeOf(o.TLSConfig) + conn.RemoteAddr().String()
-	}
-	if op, ok := err.(*net.OpError); ok && op.Addr != nil { //nolint:errorlint // wrapped, it is of a connection to Sentinel
-		return schemeOf(o.TLSConfig) + op.Addr.String()
-	}
-	return ""
-}
-
-// addressOf returns the address of the server of the client only, or of all
-// servers of the store's client if only is nil.
-func (s *server) addressOf(only *redis.Client) string {
-	if only != nil {
-		return settingsOfClient(only).address
-	}
-	if master := s.master.Load(); master != nil {
-		return *master
-	}
-	return s.address
-}
-
 // script returns the plain or the full script for these servers. If one lacks
 // the struct library, it is a script that brings its own.
-func (s *server) script(plain bool) *script.Script {
+func (s *batches) script(plain bool) *script.Script {
 	switch {
 	case plain && s.noStruct.Load():
 		return script.PlainWithoutStruct
@@ -153,30 +70,30 @@ func (s *server) script(plain bool) *script.Script {
 
 // each calls do with a client of each server that has keys: each master of a
 // Cluster, concurrently, or each shard of a Ring that is up. If the client has
-// one server, it calls do with the client, and several is false. It returns one
-// of the errors. A panic in a hook of the client is an error.
-func (s *server) each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient, several bool) error) (err error) {
+// one server, it calls do with the client. It returns one of the errors. A panic
+// in a hook of the client is an error.
+func (s *batches) each(ctx context.Context, do func(ctx context.Context, one redis.UniversalClient) error) (err error) {
 	defer recovered(&err)
-	oneOfSeveral := func(ctx context.Context, one *redis.Client) (err error) {
+	ofSeveral := func(ctx context.Context, one *redis.Client) (err error) {
 		defer recovered(&err) // each's own does not work in a goroutine of go-redis
-		return do(ctx, one, true)
+		return do(ctx, one)
 	}
 	switch c := s.client.(type) {
 	case interface {
 		ForEachMaster(ctx context.Context, fn func(ctx context.Context, client *redis.Client) error) error
 	}:
-		return c.ForEachMaster(ctx, oneOfSeveral)
+		return c.ForEachMaster(ctx, ofSeveral)
 	case interface {
 		ForEachShard(ctx context.Context, fn func(ctx context.Context, client *redis.Client) error) error
 	}:
-		return c.ForEachShard(ctx, oneOfSeveral)
+		return c.ForEachShard(ctx, ofSeveral)
 	}
-	return do(ctx, s.client, false)
+	return do(ctx, s.client)
 }
 
 // within calls do with a context that ends after connectTimeout. A panic of the
 // client is an error.
-func (s *server) within(ctx context.Context, do func(ctx context.Context) error) (err error) {
+func (s *batches) within(ctx context.Context, do func(ctx context.Context) error) (err error) {
 	defer recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, s.connectTimeout())
 	defer cancel()
@@ -194,27 +111,18 @@ const minConnectTimeout = time.Second
 
 // connectTimeout returns how long opening a connection may take: a second, or
 // ten times the store's timeout if that is longer.
-func (s *server) connectTimeout() time.Duration { return connectTimeoutOf(s.timeout) }
+func (s *batches) connectTimeout() time.Duration { return connectTimeoutOf(s.timeout) }
 
 func connectTimeoutOf(timeout time.Duration) time.Duration {
 	return max(minConnectTimeout, longestWait*timeout)
 }
 
 // shared is a context for all commands that are sent before until: one for each
-// would cost five allocations.
+// would cost five allocations and a timer.
 type shared struct {
 	context.Context
-	longer context.Context // ends with the longest wait
+	longer context.Context // ends with the longest wait: see run
 	until  time.Time
-}
-
-// longer returns a context of the client for commands that another goroutine
-// bounds by ctx.
-func longer(ctx context.Context) context.Context {
-	if s, ok := ctx.(*shared); ok {
-		return s.longer
-	}
-	return ctx
 }
 
 // contextSlack: a shared context ends up to a 64th of the store's timeout later
@@ -224,7 +132,7 @@ const contextSlack = 64
 // contextFor returns a context for a command that is sent now: it ends after
 // the store's timeout. Example: with a timeout of 100 ms, all commands sent from
 // 0 to 1.5 ms share a context that ends at 101.5 ms. It also has s.late measured.
-func (s *server) contextFor(now time.Time) context.Context {
+func (s *batches) contextFor(now time.Time) context.Context {
 	latest := s.shared.Load()
 	if latest != nil && now.Before(latest.until) {
 		return latest
@@ -237,8 +145,8 @@ func (s *server) contextFor(now time.Time) context.Context {
 	}
 	latest = &shared{ending(s.timeout), ending(longestWait * s.timeout), until}
 	s.shared.Store(latest)
-	s.late.Store(int64(lateness(now)))
-	time.AfterFunc(s.timeout/contextSlack, func() { s.late.Store(int64(lateness(until))) })
+	s.late.Store(isLate(now))
+	time.AfterFunc(s.timeout/contextSlack, func() { s.late.Store(isLate(until)) })
 	return latest
 }
 
@@ -248,25 +156,17 @@ const (
 	usualLateness = time.Millisecond
 	// usualTurn is how long a goroutine runs before it waits for something.
 	usualTurn = 100 * time.Microsecond
-	// networkPoll is how long a process that is late may take to look for data
-	// from the network.
-	networkPoll = 10 * time.Millisecond
 )
 
-// lateness returns how late this process is, which sees now that something was
-// due: by that, or by how long a goroutine that is ready will wait for a
-// processor. 0: it is not late. In a process that is late, an answer may have
-// come in time, and only its reader is late.
-func lateness(due time.Time) time.Duration {
+// isLate reports whether this process is late, which sees now that something was
+// due, or whether a goroutine that is ready will wait for a processor. In a
+// process that is late, an answer may have come in time, and only its reader is
+// late.
+func isLate(due time.Time) bool {
 	runnable := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 	metrics.Read(runnable)
 	turns := time.Duration(runnable[0].Value.Uint64()) / time.Duration(runtime.GOMAXPROCS(0))
-	return max(0, max(time.Since(due), turns*usualTurn)-usualLateness)
-}
-
-// patience is the store's timeout, and longer if this process is late.
-func (s *server) patience() time.Duration {
-	return min(s.timeout+3*time.Duration(s.late.Load()), longestWait*s.timeout)
+	return max(time.Since(due), turns*usualTurn) > usualLateness
 }
 
 // sentOnce is a command that go-redis does not retry. A retry after a timeout
@@ -279,7 +179,7 @@ func (sentOnce) NoRetry() bool { return true }
 // rediscover has the client of a Cluster ask, in the background, which server
 // has which hash slot, if err is not a server's reply: a server that is down
 // redirects nothing.
-func (s *server) rediscover(ctx context.Context, err error) {
+func (s *batches) rediscover(ctx context.Context, err error) {
 	cluster, ok := s.client.(interface{ ReloadState(ctx context.Context) })
 	if ok && !fromServer(err) {
 		cluster.ReloadState(ctx)
@@ -295,14 +195,17 @@ const silence = 8
 // has moved. So if a PING has no answer soon, ping sends one for each idle
 // connection, and another one, which gets a new connection. The client closes
 // the connections that do not answer.
-func (s *server) ping(ctx context.Context, one redis.UniversalClient) (err error) {
-	idle, forPipelines := idleOf(one)
-	pipelines := forPipelines > 0 || forPipelines == 0 && s.sharded.Load()
-	errs := make(chan error, idle+2)
+func (s *batches) ping(ctx context.Context, one redis.UniversalClient) (err error) {
+	idle := int(one.PoolStats().IdleConns)
+	errs := make(chan error, idle+3)
 	waiting := 0
 	send := func(ctx context.Context, by redis.UniversalClient) {
 		waiting++
-		go func() { errs <- ping(ctx, by, pipelines) }()
+		go func() {
+			cmd := redis.NewCmd(ctx, "ping")
+			process(ctx, by, sentOnce{cmd})
+			errs <- cmd.Err()
+		}()
 	}
 	send(ctx, one)
 	timer := time.NewTimer(s.timeout / silence)
@@ -314,11 +217,12 @@ func (s *server) ping(ctx context.Context, one redis.UniversalClient) (err error
 				return err
 			}
 		case <-timer.C:
+			if idle < 0 { // those that took up the whole pool are closed now
+				send(ctx, one)
+			}
 		}
 		if idle > 0 {
-			// They end earlier than the first. So if they take up the whole
-			// pool, there is time left for a new connection.
-			limit, by := s.connectTimeout()/2, one
+			limit, by := 2*s.timeout, one // if they take up the whole pool, there is time left for a new connection
 			if c, ok := one.(*redis.Client); ok && !s.endsWithContext {
 				by = c.WithTimeout(limit) // a clone on the same pool; it has no hooks
 			}
@@ -327,85 +231,53 @@ func (s *server) ping(ctx context.Context, one redis.UniversalClient) (err error
 			for range idle + 1 {
 				send(own, by)
 			}
-			idle = 0
+			idle = -1
+			timer.Reset(limit + s.timeout/silence)
 		}
 	}
 	return err
-}
-
-// ping sends PING, and again in a pipeline if pipelines have connections of
-// their own.
-func ping(ctx context.Context, client redis.UniversalClient, pipelines bool) (err error) {
-	defer recovered(&err)
-	if err := client.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")}); err != nil || !pipelines {
-		return err
-	}
-	_, err = client.Pipelined(ctx, func(p redis.Pipeliner) error {
-		return p.Process(ctx, sentOnce{redis.NewCmd(ctx, "ping")})
-	})
-	return err
-}
-
-// idleOf returns how many idle connections a client has, and how many of them
-// are for pipelines alone; -1: it has none of these, as versions of go-redis
-// without the field PipelineStats.
-func idleOf(client redis.UniversalClient) (idle, forPipelines int) {
-	stats := client.PoolStats()
-	idle = int(stats.IdleConns)
-	field := reflect.Indirect(reflect.ValueOf(stats)).FieldByName("PipelineStats")
-	if !field.IsValid() || field.IsNil() {
-		return idle, -1
-	}
-	forPipelines = int(field.Elem().FieldByName("IdleConns").Uint())
-	return max(idle, forPipelines), forPipelines
 }
 
 // reach waits until there is a connection to the server of the client only. With
 // nil for only, it waits for all servers of the store's client until half of the
 // store's timeout, and after that for any one: a server that hangs or refuses
 // connections must not delay the calls for others, nor fail them.
-func (s *server) reach(only *redis.Client) error {
+func (s *batches) reach(only *redis.Client) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.connectTimeout())
 	first, all := make(chan struct{}, 1), make(chan error, 1)
 	go func() { // go-redis does not always stop when a context ends
 		defer cancel()
-		var asking sync.WaitGroup
-		asking.Go(func() { s.findMaster(ctx) })
-		var err error
 		if only != nil {
-			err = s.ping(ctx, only)
-		} else {
-			err = s.each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
-				err := s.ping(ctx, one)
-				if !lost(err) {
-					select {
-					case first <- struct{}{}:
-					default: // another server was ready first
-					}
+			all <- s.ping(ctx, only)
+			return
+		}
+		all <- s.each(ctx, func(ctx context.Context, one redis.UniversalClient) error {
+			err := s.ping(ctx, one)
+			if !lost(err) {
+				select {
+				case first <- struct{}{}:
+				default: // another server was ready first
 				}
-				return err
-			})
-		}
-		switch {
-		case len(first) > 0: // at least one is there
-			err = nil
-		case lost(err):
-			asking.Wait() // the message names the address
-		}
-		all <- err
+			}
+			return err
+		})
 	}()
-	select {
-	case err := <-all:
-		return err
-	case <-time.After(s.timeout / 2):
-	}
-	select {
-	case err := <-all:
-		return err
-	case <-first:
-		return nil
-	case <-time.After(s.connectTimeout() - s.timeout/2):
-		return errNoConnection
+	var enough <-chan struct{}
+	half, tooLong := time.After(s.timeout/2), time.After(s.connectTimeout())
+	for {
+		select {
+		case err := <-all:
+			if len(first) > 0 { // at least one is there
+				return nil
+			}
+			return err
+		case <-half:
+			enough = first
+		case <-enough:
+			return nil
+		case <-tooLong:
+			return errNoConnection
+		}
 	}
 }
 

@@ -3,7 +3,8 @@ package redisstore
 import (
 	"errors"
 	"fmt"
-	"iter"
+	"hash/maphash"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,14 +27,18 @@ type command struct {
 type keyed struct {
 	key   string
 	times int64
-	first int // the index of the first call in its batch; those for the key that follow are in batch.next
-	last  int
+	calls []place
+}
+
+// place is where a call stands in its batch.
+type place struct {
+	hash  uint64 // of the call's key
+	index int
 }
 
 // batch is the commands that decide calls.
 type batch struct {
 	calls    []*call
-	next     []int // by the index of a call: 1 + that of the next one for its key in its command; 0: there is none
 	commands []*command
 	outcomes []outcome // of the calls
 }
@@ -45,14 +50,12 @@ type single struct {
 	command command
 	list    [1]*command
 	key     [1]keyed
+	place   [1]place
 	outcome [1]outcome
 }
 
-// place is where a key stands in a batch.
-type place struct {
-	command *command
-	key     int
-}
+// seed makes the hashes of keys those of this process.
+var seed = maphash.MakeSeed()
 
 // newBatch returns the commands for calls. oneKey says that the keys of a
 // command may be on different servers, so that each has one key.
@@ -64,59 +67,67 @@ func newBatch(calls []*call, oneKey bool) *batch {
 		s := &single{}
 		s.command.keys = s.key[:0]
 		s.batch = batch{calls: calls, commands: s.list[:0], outcomes: s.outcome[:]}
-		s.add(0, &s.command)
+		s.add(&s.command, s.place[:])
 		return &s.batch
 	}
-	b := &batch{calls: calls, next: make([]int, len(calls)), outcomes: make([]outcome, len(calls))}
-	places := make([]place, 0, len(calls))
-	var latest [2 * maxBatch]uint16 // by the hash of a key: 1 + the index in places of where the last key with this hash stands
+	b := &batch{calls: calls, outcomes: make([]outcome, len(calls))}
+	places := make([]place, len(calls))
 	for i, c := range calls {
-		r := &c.request
-		if !c.plain() || r.Action != bucket.Take || r.Each != nil {
-			b.add(i, new(command))
-			continue
+		places[i] = place{maphash.String(seed, c.key), i}
+	}
+	slices.SortFunc(places, func(x, y place) int { // so calls for one key follow each other, in their order
+		switch {
+		case x.hash < y.hash:
+			return -1
+		case x.hash > y.hash:
+			return 1
 		}
-		slot := &latest[r.Hash()%uint64(len(latest))]
-		var has *command // that has the key
-		if *slot > 0 {
-			at := places[*slot-1]
-			if k := &at.command.keys[at.key]; k.key == c.key && at.command.takes(c) {
-				// Of calls that each take one token a count is enough: the
-				// script tells when there is one again.
-				if first := &calls[k.first].request; r.N == 1 && r.Most() == 1 && first.Most() == 1 {
-					b.next[k.last] = i + 1
-					k.last = i
-					k.times++
-					continue
-				}
-				has = at.command
-			}
-		}
-		into := b.openFor(c, oneKey)
-		if into == has { // a key is once in a command
-			into = nil
-		}
+		return x.index - y.index
+	})
+	for n := 0; len(places) > 0; places = places[n:] {
+		n = 1
+		first := calls[places[0].index]
+		into := b.openFor(first, oneKey)
 		if into == nil {
 			into = new(command)
 			if !oneKey {
-				into.keys = make([]keyed, 0, len(calls)-i)
+				into.keys = make([]keyed, 0, len(places))
 			}
 		}
-		b.add(i, into)
-		places = append(places, place{into, len(into.keys) - 1})
-		*slot = uint16(len(places))
+		for n < len(places) && first.countsWith(calls[places[n].index]) {
+			n++
+		}
+		b.add(into, places[:n])
 	}
 	return b
 }
 
-// openFor returns the last command of b that may take c, or nil.
+// openFor returns the last command of b that may take c, or nil. A key is once
+// in a command.
 func (b *batch) openFor(c *call, oneKey bool) *command {
-	for i := len(b.commands) - 1; i >= 0 && !oneKey; i-- {
-		if b.commands[i].takes(c) {
-			return b.commands[i]
+	for i := len(b.commands) - 1; i >= 0 && !oneKey && c.joins(); i-- {
+		cmd := b.commands[i]
+		if cmd.takes(c) {
+			if cmd.keys[len(cmd.keys)-1].key == c.key {
+				return nil
+			}
+			return cmd
 		}
 	}
 	return nil
+}
+
+// joins reports whether c may share a command with others.
+func (c *call) joins() bool {
+	return c.plain() && c.request.Action == bucket.Take && c.request.Each == nil
+}
+
+// countsWith reports whether one key and a count stand for c and next. If each
+// takes one token, the script tells when there is one again.
+func (c *call) countsWith(next *call) bool {
+	r, other := &c.request, &next.request
+	return c.key == next.key && c.joins() && next.joins() && r.Set == other.Set &&
+		r.N == 1 && other.N == 1 && r.Most() == 1 && other.Most() == 1
 }
 
 // takes reports whether c is a call like those of a command.
@@ -125,28 +136,25 @@ func (cmd *command) takes(c *call) bool {
 	return cmd.plain && first.Set == r.Set && first.N == r.N && first.Action == r.Action && first.Each == nil
 }
 
-// add adds the i-th call to a command, under a key of its own.
-func (b *batch) add(i int, cmd *command) {
-	c := b.calls[i]
+// add adds calls for one key to a command, under a key of its own.
+func (b *batch) add(cmd *command, calls []place) {
+	c := b.calls[calls[0].index]
 	if len(cmd.keys) == 0 {
 		cmd.call, cmd.plain = c, c.plain()
 		b.commands = append(b.commands, cmd)
 	}
-	cmd.keys = append(cmd.keys, keyed{key: c.key, times: c.request.Most(), first: i, last: i})
+	times := c.request.Most()
+	if len(calls) > 1 {
+		times = int64(len(calls))
+	}
+	cmd.keys = append(cmd.keys, keyed{key: c.key, times: times, calls: calls})
 }
 
-// indexes returns the indexes of the calls for a key.
-func (b *batch) indexes(k *keyed) iter.Seq[int] {
-	return func(yield func(int) bool) {
-		i := k.first
-		for yield(i) && i != k.last {
-			i = b.next[i] - 1
-		}
-	}
-}
+// first is the index of the first call for a key.
+func (k *keyed) first() int { return k.calls[0].index }
 
 // single reports whether a command decides one call.
-func (cmd *command) single() bool { return len(cmd.keys) == 1 && cmd.keys[0].first == cmd.keys[0].last }
+func (cmd *command) single() bool { return len(cmd.keys) == 1 && len(cmd.keys[0].calls) == 1 }
 
 // args returns the arguments of a command, but for the first two: the name of
 // the command and the script. now is "" for the server's clock.
@@ -205,13 +213,13 @@ func (b *batch) read(cmd *command, reply any) error {
 	}
 	answers := script.Reply(text)
 	if !cmd.plain {
-		return readFull(&answers, cmd.call, &b.outcomes[cmd.keys[0].first])
+		return readFull(&answers, cmd.call, &b.outcomes[cmd.keys[0].first()])
 	}
 	for k := range cmd.keys {
 		k := &cmd.keys[k]
-		o := &b.outcomes[k.first]
+		o := &b.outcomes[k.first()]
 		*o = outcome{} // an earlier attempt may have set an error
-		err := answers.Plain(&b.calls[k.first].request.Request, &o.answer)
+		err := answers.Plain(&b.calls[k.first()].request.Request, &o.answer)
 		switch {
 		case errors.Is(err, script.ErrFailed):
 			text := ""
@@ -219,12 +227,12 @@ func (b *batch) read(cmd *command, reply any) error {
 				text, _ = failures[0].(string)
 				failures = failures[1:]
 			}
-			for i := range b.indexes(k) {
-				b.outcomes[i] = outcome{err: keyError(text)}
+			for _, c := range k.calls {
+				b.outcomes[c.index] = outcome{err: keyError(text)}
 			}
 		case err != nil:
 			return err
-		case k.first != k.last:
+		case len(k.calls) > 1:
 			b.share(k, o.answer)
 		}
 	}
@@ -236,9 +244,9 @@ func (b *batch) read(cmd *command, reply any) error {
 func (b *batch) refused(cmd *command) *command {
 	var again *command
 	for _, k := range cmd.keys {
-		if err := b.outcomes[k.first].err; err != nil && notExecuted(err) {
+		if err := b.outcomes[k.first()].err; err != nil && notExecuted(err) {
 			if again == nil {
-				again = &command{call: b.calls[k.first], plain: true}
+				again = &command{call: b.calls[k.first()], plain: true}
 			}
 			again.keys = append(again.keys, k)
 		}
@@ -250,8 +258,8 @@ func (b *batch) refused(cmd *command) *command {
 // granted, and have left what the later ones took.
 func (b *batch) share(k *keyed, a store.Answer) {
 	later := a.Granted
-	for i := range b.indexes(k) {
-		r, o := &b.calls[i].request, &b.outcomes[i]
+	for _, c := range k.calls {
+		r, o := &b.calls[c.index].request, &b.outcomes[c.index]
 		later--
 		o.answer, o.err = a, nil // an earlier attempt may have set an error
 		own := &o.answer

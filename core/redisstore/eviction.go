@@ -14,12 +14,12 @@ type evictionWatch struct{ once, warned sync.Once }
 
 // look asks every server in the background, the first time it is called. It
 // ignores errors, such as of a user without the right to INFO.
-func (w *evictionWatch) look(s *server) {
+func (w *evictionWatch) look(s *batches) {
 	w.once.Do(func() {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), s.connectTimeout())
 			defer cancel()
-			_ = s.each(ctx, func(ctx context.Context, one redis.UniversalClient, _ bool) error {
+			_ = s.each(ctx, func(ctx context.Context, one redis.UniversalClient) error {
 				memory, err := one.Info(ctx, "memory").Result()
 				if err != nil {
 					return err
@@ -27,7 +27,7 @@ func (w *evictionWatch) look(s *server) {
 				policy, bounded := evictionPolicy(memory)
 				if bounded && policy != "" && policy != "noeviction" {
 					w.warned.Do(func() {
-						s.logger().Warn("ratelimit: this Redis drops limits when its memory is full, and a dropped limit is full again: set maxmemory-policy to noeviction; if other data needs to be dropped, give the limits a server of their own",
+						s.config.Log().Warn("ratelimit: this Redis drops limits when its memory is full, and a dropped limit is full again: set maxmemory-policy to noeviction; if other data needs to be dropped, give the limits a server of their own",
 							"code", "RL714", "maxmemory-policy", policy, "drops", drops(policy), "server", settingsOfClient(one).address)
 					})
 				}

@@ -37,7 +37,7 @@ type exceptionMemory struct {
 // memory returns that of a policy.
 func (s *Store) memory(policy string) *exceptionMemory {
 	m, _ := s.memories.LoadOrStore(policy, &exceptionMemory{
-		policy: policy, log: s.batches.logger, entries: make(map[string]entry), said: make(map[string]string),
+		policy: policy, log: s.batches.config.Log, entries: make(map[string]entry), said: make(map[string]string),
 	})
 	return m.(*exceptionMemory)
 }

@@ -242,6 +242,7 @@ func TestChangesAreLoggedWithByAndWhy(t *testing.T) {
 	assert.Contains(t, f.log.String(), "removed=true")
 	assert.Contains(t, f.log.String(), `limits="[7/day name api]"`)
 	assert.Equal(t, 3, bytes.Count(f.log.Bytes(), []byte("an operator")))
+	assert.Equal(t, 3, bytes.Count(f.log.Bytes(), []byte("level=INFO")), "one line for each change: %s", f.log)
 	f.loses(t)
 	f.polls(t)
 	assert.Equal(t, 3, bytes.Count(f.log.Bytes(), []byte("an operator")), "what is put back is no change")

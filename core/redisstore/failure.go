@@ -68,27 +68,87 @@ func serverText(err error) string {
 	return ""
 }
 
-// refusals are the beginnings of replies of servers that did not execute a
-// command, but may do so if it is sent again. go-redis follows MOVED and ASK
-// itself, but only three times, which is not enough while hash slots move.
-var refusals = []string{"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK"}
+// effect is what a server has done with a command whose reply is an error.
+type effect int
+
+const (
+	unknown   effect = iota // not known, or of no use
+	nothing                 // nothing: another attempt makes sense
+	elsewhere               // nothing, because it does not serve the hash slot of the key; the server itself works
+	unwritten               // it takes no writes, so the script has left the key as it was
+)
+
+const (
+	notReady  = "Redis is not ready"
+	noWrites  = "Redis takes no writes"
+	badUser   = "Redis refuses the password or the user"
+	noRight   = "Redis refuses this user a command or a key"
+	unserved  = "no node of the Cluster serves the key"
+	isReplica = "this Redis is a replica and takes no writes"
+	isFull    = "the memory of Redis is full, so it takes no writes"
+)
+
+// meanings are what servers' errors mean, by how they begin. The first that fits
+// counts. go-redis follows MOVED and ASK itself, but only three times, which is
+// not enough while hash slots move.
+var meanings = []struct {
+	begins string
+	effect effect
+	says   string // for the log
+}{
+	{"LOADING", nothing, notReady},
+	{"MASTERDOWN", nothing, notReady},
+	{"BUSY", unknown, notReady},
+	{"READONLY", nothing, isReplica},
+	{"OOM", unwritten, isFull},
+	{"MISCONF", unwritten, noWrites},
+	{"NOREPLICAS", unwritten, noWrites},
+	{"NOGOODSLAVE", unknown, noWrites},
+	{"TRYAGAIN", elsewhere, notReady},
+	{"MOVED", elsewhere, unserved},
+	{"ASK", elsewhere, unserved},
+	{"CLUSTERDOWN Hash slot", elsewhere, unserved},
+	{"CLUSTERDOWN", nothing, unserved},
+	{"NOAUTH", unknown, badUser},
+	{"WRONGPASS", unknown, badUser},
+	{"invalid password", unknown, badUser},
+	{"AUTH ", unknown, badUser},
+	{"Client sent AUTH", unknown, badUser},
+	{"NOPERM", unknown, noRight},
+	{"The user executing the script can't", unknown, noRight},
+	{"ACL failure in script", unknown, noRight},
+}
+
+// meaningOf returns what err means, if it is a server's reply: see meanings.
+func meaningOf(err error) (effect effect, says string) {
+	text := strings.TrimPrefix(serverText(err), "ERR ")
+	for _, m := range meanings {
+		if strings.HasPrefix(text, m.begins) {
+			return m.effect, m.says
+		}
+	}
+	return unknown, "Redis answers with an error"
+}
 
 // notExecuted reports whether err proves that the command was not executed and
 // another attempt makes sense.
 func notExecuted(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial" || isAny(err, refusals)
+	effect, _ := meaningOf(err)
+	return ok && op.Op == "dial" || effect == nothing || effect == elsewhere
 }
 
-// isAny reports whether err is a server's reply with one of these beginnings.
-func isAny(err error, beginnings []string) bool {
-	return slices.ContainsFunc(beginnings, func(begins string) bool { return redis.HasErrorPrefix(err, begins) })
-}
-
-// wroteNothing reports whether err says that the server takes no writes. The
-// script then leaves the key as it was.
+// wroteNothing reports whether err says that the server takes no writes.
 func wroteNothing(err error) bool {
-	return isAny(err, []string{"OOM", "MISCONF", "NOREPLICAS"})
+	effect, _ := meaningOf(err)
+	return effect == unwritten
+}
+
+// ofHashSlot reports whether err says that the server does not serve the hash
+// slot of the key, so that it is moving or no server has it.
+func ofHashSlot(err error) bool {
+	effect, _ := meaningOf(err)
+	return effect == elsewhere
 }
 
 // crossSlot reports whether err says that the keys of a script call are in
@@ -106,13 +166,6 @@ func lacksStruct(err error) bool {
 	text := serverText(err)
 	says := func(part string) bool { return strings.Contains(text, part) }
 	return says("global variable 'struct'") || says("global 'struct'") || says("(nil) with key 'pack'")
-}
-
-// ofHashSlot reports whether err says that the server does not serve the hash
-// slot of the key, so that it is moving or no server has it. The server itself
-// works.
-func ofHashSlot(err error) bool {
-	return isAny(err, []string{"MOVED", "ASK", "TRYAGAIN"}) || isAny(err, []string{"CLUSTERDOWN"}) && strings.Contains(serverText(err), "slot")
 }
 
 // compileError is the beginning, after "ERR ", of the reply of a server that
@@ -223,31 +276,12 @@ func diagnosed(server string, err error) error {
 	return fmt.Errorf("%s: %s: %w", server, diagnosis(err), err)
 }
 
-// diagnoses says what a server's errors mean, by how they begin.
-var diagnoses = []struct {
-	says   string
-	begins []string
-}{
-	{"Redis refuses the password or the user", []string{"NOAUTH", "WRONGPASS", "invalid password", "AUTH ", "Client sent AUTH"}},
-	{"Redis refuses this user a command or a key", []string{"NOPERM", "The user executing the script can't", "ACL failure in script"}},
-	{"this Redis is a replica and takes no writes", []string{"READONLY"}},
-	{"the memory of Redis is full, so it takes no writes", []string{"OOM"}},
-	{"Redis takes no writes", []string{"MISCONF", "NOREPLICAS", "NOGOODSLAVE"}},
-	{"Redis is not ready", []string{"LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN"}},
-	{"no node of the Cluster serves the key", []string{"CLUSTERDOWN", "MOVED", "ASK"}},
-}
-
 // diagnosis says for the log what is wrong with Redis, by the error of a call.
 func diagnosis(err error) string {
 	switch {
 	case fromServer(err):
-		text := strings.TrimPrefix(serverText(err), "ERR ")
-		for _, d := range diagnoses {
-			if slices.ContainsFunc(d.begins, func(begin string) bool { return strings.HasPrefix(text, begin) }) {
-				return d.says
-			}
-		}
-		return "Redis answers with an error"
+		_, says := meaningOf(err)
+		return says
 	case errors.Is(err, redis.ErrPoolTimeout):
 		return "the client of Redis has no free connection"
 	case errors.As(err, new(*unconnected)), errors.As(err, new(net.Error)), slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) }):

@@ -95,7 +95,7 @@ func (s *Store) followExceptions(ctx context.Context, interval time.Duration, li
 				}
 				if err != nil && ctx.Err() == nil {
 					if !away {
-						s.batches.logger().Warn(unread, "code", "RL718", "error", err)
+						s.batches.config.Log().Warn(unread, "code", "RL718", "error", err)
 					}
 					if lost(err) { // so that the next poll finds a connection that works
 						_ = s.Ping(ctx)

@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -27,8 +26,7 @@ type nodes struct {
 	// known: clientOf needs no round trip.
 	known atomic.Bool
 
-	mu      sync.Mutex                              // held while servers is replaced
-	servers atomic.Pointer[map[*redis.Client]*node] // the nodes of servers; the map is replaced, never changed
+	servers sync.Map // the nodes of servers: *node by *redis.Client
 }
 
 // clientByKey returns the function by which client finds the server of a key, or
@@ -61,35 +59,17 @@ func (ns *nodes) find(key string) *node {
 	if err != nil {
 		return ns.home
 	}
-	if n := ns.list()[client]; n != nil {
-		return n
+	if n, ok := ns.servers.Load(client); ok {
+		return n.(*node)
 	}
-	return ns.add(client)
-}
-
-// list returns the nodes by their servers' clients. The caller must not change
-// the map.
-func (ns *nodes) list() map[*redis.Client]*node {
-	if list := ns.servers.Load(); list != nil {
-		return *list
-	}
-	return nil
-}
-
-// add returns the node of a server, which it makes unless another goroutine has
-// made it meanwhile. It forgets unused nodes.
-func (ns *nodes) add(client *redis.Client) *node {
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	if n := ns.list()[client]; n != nil {
-		return n
-	}
-	list := make(map[*redis.Client]*node)
-	maps.Copy(list, ns.list())
-	maps.DeleteFunc(list, func(_ *redis.Client, n *node) bool { return n.unused(outage.ForgottenAfter) })
-	list[client] = ns.newNode(client)
-	ns.servers.Store(&list)
-	return list[client]
+	ns.servers.Range(func(client, n any) bool { // a new server may stand in for a lost one
+		if n.(*node).unused(outage.ForgottenAfter) {
+			ns.servers.Delete(client)
+		}
+		return true
+	})
+	n, _ := ns.servers.LoadOrStore(client, ns.newNode(client))
+	return n.(*node)
 }
 
 // each calls do with every node. There is none if New was called without a
@@ -99,9 +79,10 @@ func (ns *nodes) each(do func(*node)) {
 		return
 	}
 	do(ns.home)
-	for _, n := range ns.list() {
-		do(n)
-	}
+	ns.servers.Range(func(_, n any) bool {
+		do(n.(*node))
+		return true
+	})
 }
 
 // reached notes that n has a connection. A Cluster's client learns from its

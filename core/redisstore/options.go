@@ -74,8 +74,8 @@ func WithPrefix(prefix string) Option {
 // than two round trips to the server.
 //
 // The timeout begins when the decision is sent. Until then it may be queued for
-// ten times the timeout while Redis answers others, and for the timeout
-// otherwise. A process that is late itself waits longer for an answer.
+// ten times the timeout while Redis answers others, and for the timeout once it
+// does not. A process that is late itself waits longer for an answer.
 // Opening a connection may take a second, or ten times the timeout if that is
 // longer; decisions don't wait for it longer than the timeout. The client's own
 // timeouts and the deadline of the request's context hold as well.

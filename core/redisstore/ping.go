@@ -46,7 +46,7 @@ func (s *Store) Ping(ctx context.Context) error {
 		select {
 		case err = <-done:
 		case <-time.After(s.batches.timeout / contextSlack): // the client's error, if it comes, says more
-			err = diagnosed(s.batches.addressOf(nil), bounded.Err())
+			err = diagnosed(s.batches.address, bounded.Err())
 		}
 	}
 	if err == nil {
@@ -60,18 +60,13 @@ func (s *Store) Ping(ctx context.Context) error {
 
 // ping is Ping without a time limit of its own.
 func (s *Store) ping(ctx context.Context) error {
-	s.batches.findMaster(ctx)
-	err := s.batches.each(ctx, func(ctx context.Context, one redis.UniversalClient, several bool) error {
-		where := settingsOfClient(one).address
-		if !several {
-			where = s.batches.addressOf(nil)
-		}
-		return diagnosed(where, withoutArguments(s.batches.ping(ctx, one)))
+	err := s.batches.each(ctx, func(ctx context.Context, one redis.UniversalClient) error {
+		return diagnosed(settingsOfClient(one).address, withoutArguments(s.batches.ping(ctx, one)))
 	})
 	if err != nil {
 		return err
 	}
-	return diagnosed(s.batches.addressOf(nil), s.probe(ctx))
+	return diagnosed(s.batches.address, s.probe(ctx))
 }
 
 // probe has both scripts decide on a bucket that nobody else uses, and deletes
@@ -95,7 +90,7 @@ func (s *Store) probe(ctx context.Context) (err error) {
 	brief := bucket.Request{Set: over, N: 1, Ticket: 2} // the next request ends it
 	for _, r := range []bucket.Request{c.request.Request, c.request.Request, brief, take, take.Ending()} {
 		asked := &call{member: member{key: key, request: store.NewRequest("ping", name, r)}}
-		outcomes, err := s.batches.sendCommands(ctx, []*call{asked}, now)
+		outcomes, err := s.batches.sendCommands([]*call{asked}, now)
 		if err == nil {
 			err = outcomes[0].err
 		}
@@ -106,7 +101,8 @@ func (s *Store) probe(ctx context.Context) (err error) {
 	// Decisions send EVAL if the server has lost the script, so the user needs
 	// the right to EVAL too.
 	eval := newBatch([]*call{c}, false).commands
-	s.batches.exec(ctx, eval, now, true)
+	s.batches.prepare(eval, now, true)
+	s.batches.exec(ctx, eval)
 	if err := withoutArguments(eval[0].sent.Err()); err != nil {
 		return err
 	}

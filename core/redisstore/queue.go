@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -36,21 +35,21 @@ const (
 // others wait in the queue and form the next batch, which is sent when one in
 // flight ends. So batches grow with the load, and no goroutine waits for work.
 type node struct {
-	*server
+	*batches
 
-	nodes     *nodes        // of the same store
-	only      *redis.Client // of this server alone; nil: the store's client chooses the server
-	breaker   *outage.Breaker
-	most      int                   // batches in flight: see maxInFlight
-	dialError atomic.Pointer[error] // why a connection could not be made; nil once one is made
+	only    *redis.Client // of this server alone; nil: the store's client chooses the server
+	address string        // for messages
+	breaker *outage.Breaker
+	most    int // batches in flight: see maxInFlight
 
 	mu       sync.Mutex // guards all below; never held across I/O
 	queue    []*call    // in the order of their arrival
 	inFlight int        // batches
 	lastSent time.Time  // when the last one was sent
 	ready    int        // so many batches can be in flight without waiting for a connection
-	silent   bool       // the last batch got no answer: other connections may be dead too
+	silent   time.Time  // since then batches got no answer, so other connections may be dead too; zero: they get one
 	waking   bool       // a goroutine that connects, or a timer, will send what is queued
+	why      error      // a connection could not be made; nil once one is
 }
 
 // maxInFlight is how many batches a client may have in flight to each server:
@@ -100,23 +99,21 @@ func (n *node) decide(ctx context.Context, key string, r *store.Request, others 
 // inline reports whether c's caller may send it itself, which saves a switch of
 // goroutines. Then it may return up to the timeout after its context is
 // canceled, but never after its deadline. While this process is late, another
-// goroutine waits longer: see server.await.
+// goroutine waits longer: see batches.await.
 func (n *node) inline(ctx context.Context, c *call) bool {
-	if !n.endsWithContext && ctx.Done() != nil || n.late.Load() > 0 {
+	if !n.endsWithContext && ctx.Done() != nil || n.late.Load() {
 		return false
 	}
 	deadline, some := ctx.Deadline()
-	return !some || deadline.After(c.since.Add(n.patience()+n.timeout/contextSlack))
+	return !some || deadline.After(c.since.Add(n.timeout+n.timeout/contextSlack))
 }
 
 // sendAlone sends c as a batch of its own.
 func (n *node) sendAlone(c *call) {
-	defer func() { // deferred, because a hook of the client may end the goroutine
-		if next := n.ended(); next != nil {
-			go n.work(next)
-		}
-	}()
 	n.send(c.single())
+	if next := n.ended(); next != nil {
+		go n.work(next)
+	}
 }
 
 // await returns the outcome of c, or the error of ctx if that ends first.
@@ -185,24 +182,20 @@ func (n *node) admits(now time.Time) bool {
 
 // connected reports whether there is a connection for another batch.
 func (n *node) connected() bool {
-	if n.inFlight >= n.ready && !n.silent && n.hasIdle() {
+	if n.inFlight >= n.ready && n.silent.IsZero() && n.hasIdle() {
 		n.ready = n.inFlight + 1
 	}
 	return n.inFlight < n.ready
 }
 
 // hasIdle reports whether the client has an idle connection to n's server, and
-// not only one that a batch in flight is about to take. If it has several
-// servers and n is for any of them, it can't tell.
+// not only one that a batch in flight is about to take. If n is for any of
+// several servers, it can't tell.
 func (n *node) hasIdle() bool {
-	if n.only == nil && n.sharded.Load() {
+	if n.only == nil {
 		return false
 	}
-	one := n.client
-	if n.only != nil {
-		one = n.only
-	}
-	stats := one.PoolStats()
+	stats := n.only.PoolStats()
 	return stats.IdleConns > 0 && int(stats.TotalConns) > n.inFlight
 }
 
@@ -229,7 +222,7 @@ func (n *node) wake(now time.Time) {
 		time.AfterFunc(gap-now.Sub(n.lastSent), n.woken)
 	case connected:
 		go n.woken()
-	case n.silent:
+	case !n.silent.IsZero():
 		go n.connect(1)
 	default:
 		go n.connect(max(1, min(len(n.queue), few-n.inFlight, n.most-n.inFlight)))
@@ -248,8 +241,8 @@ func (n *node) woken() {
 // next returns the batch to send now; nil: there is none.
 func (n *node) next(now time.Time) (batch []*call) {
 	limit := longestWait * n.timeout
-	if n.silent {
-		limit = n.patience()
+	if !n.silent.IsZero() && now.Sub(n.silent) > n.timeout {
+		limit = n.timeout
 	}
 	n.expire(now.Add(-limit), limit)
 	if len(n.queue) == 0 || !n.admits(now) || !n.connected() {
@@ -306,14 +299,20 @@ func (n *node) connect(more int) {
 	for more > 0 {
 		select {
 		case <-ticker.C:
+			before := time.Now().Add(-n.timeout)
+			pollNetwork()
+			if len(results) > 0 { // this process was late
+				continue
+			}
 			n.mu.Lock()
 			var last time.Time
-			if n.inFlight == 0 || n.silent {
-				last = n.expire(time.Now().Add(-n.patience()), n.timeout)
+			if n.inFlight == 0 || !n.silent.IsZero() && n.silent.Before(before) {
+				last = n.expire(before, n.timeout)
 			}
+			err := n.noConnection(n.timeout)
 			n.mu.Unlock()
 			if !last.IsZero() {
-				n.breaker.Fail(last, n.noConnection(n.timeout))
+				n.breaker.Fail(last, err)
 			}
 		case err := <-results:
 			if lost(err) {
@@ -337,17 +336,16 @@ func (n *node) connect(more int) {
 // reach waits until there is a connection to n's server, and notes whether there
 // is.
 func (n *node) reach() error {
-	err := n.server.reach(n.only)
-	if lost(err) {
-		why := err
-		n.dialError.Store(&why)
-		return &unconnected{address: n.addressOf(n.only), cause: err}
-	}
-	n.dialError.Store(nil)
-	n.nodes.reached(n)
+	err := n.batches.reach(n.only)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.silent = false
+	if lost(err) {
+		n.why = err
+		n.rediscover(context.Background(), err) // another server may have the keys by now
+		return &unconnected{address: n.address, cause: err}
+	}
+	n.nodes.reached(n)
+	n.why, n.silent = nil, time.Time{}
 	return err
 }
 
@@ -357,7 +355,10 @@ func (n *node) reach() error {
 func (n *node) trial(c *call, report func(error)) {
 	timer := time.AfterFunc(n.timeout, func() {
 		if c.state.CompareAndSwap(waiting, abandoned) {
-			n.refuse(c, n.noConnection(n.timeout))
+			n.mu.Lock()
+			err := n.noConnection(n.timeout)
+			n.mu.Unlock()
+			n.refuse(c, err)
 		}
 	})
 	err := n.reach()
@@ -365,7 +366,7 @@ func (n *node) trial(c *call, report func(error)) {
 	if !lost(err) {
 		err = n.breaker.SendKept()
 	}
-	switch alone := claim(c.single(), sent); {
+	switch alone := claim(c.single()); {
 	case len(alone) == 0 && err == nil: // its caller has left
 		report(outage.CallerDone{Cause: context.Canceled})
 	case len(alone) == 0:
@@ -401,7 +402,7 @@ func (n *node) sendKept(list []outage.Returned) error {
 
 // send sends a batch, if the breaker admits it.
 func (n *node) send(batch []*call) {
-	calls := claim(batch, sent)
+	calls := claim(batch)
 	if len(calls) == 0 { // all were abandoned
 		return
 	}
@@ -432,7 +433,7 @@ func (n *node) exchange(calls []*call, report func(error)) {
 // server has decided none.
 func (n *node) outcomes(calls []*call) ([]outcome, error) {
 	began := time.Now()
-	outcomes, err := n.server.send(n.contextFor(began), calls)
+	outcomes, err := n.batches.send(calls)
 	if outcomes == nil {
 		outcomes = make([]outcome, len(calls))
 		for i := range outcomes {
@@ -485,12 +486,16 @@ func (n *node) answer(calls []*call, outcomes []outcome, report func()) {
 func (n *node) note(err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.silent = lost(err); n.silent {
+	if lost(err) {
 		n.ready = 0
+		if n.silent.IsZero() {
+			n.silent = time.Now()
+		}
 		return
 	}
+	n.silent = time.Time{}
 	n.ready = max(n.ready, 1)
-	n.dialError.Store(nil)
+	n.why = nil
 }
 
 // keep keeps, of a call that failed with err or was not sent, what should be
@@ -515,18 +520,17 @@ func (n *node) refuse(c *call, err error) {
 }
 
 // noConnection returns the error of a call that waited so long for a connection.
+// n.mu is held.
 func (n *node) noConnection(after time.Duration) error {
-	e := &unconnected{address: n.addressOf(n.only), after: after}
-	if last := n.dialError.Load(); last != nil {
-		e.cause = *last
-	}
-	return e
+	return &unconnected{address: n.address, after: after, cause: n.why}
 }
 
 // timedOut returns the error of a call that was sent and got no answer in time.
 // It names a connection that could not be made, if that may be why.
 func (n *node) timedOut() error {
-	if n.dialError.Load() != nil {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.why != nil {
 		return n.noConnection(n.timeout)
 	}
 	return timeoutError(n.timeout)

@@ -30,6 +30,7 @@ type remoteServer struct {
 	work   time.Duration // that each decision takes; 0: calls don't wait for each other
 	turn   chan struct{} // else
 	stuck  atomic.Bool   // decisions are not answered
+	loses  atomic.Int64  // so many script calls are not answered
 	broken atomic.Bool   // no connection can be made
 
 	calls, most atomic.Int64 // script calls in flight, now and at most
@@ -47,7 +48,7 @@ func (s *remoteServer) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 		s.sent.Add(1)
 		s.most.Store(max(s.most.Load(), s.calls.Add(1)))
 		defer s.calls.Add(-1)
-		err := s.wait(ctx, s.trip, s.stuck.Load())
+		err := s.wait(ctx, s.trip, s.stuck.Load() || s.loses.Add(-1) >= 0)
 		if err == nil && s.turn != nil {
 			s.turn <- struct{}{}
 			err = s.wait(ctx, time.Duration(decisions(cmd))*s.work, false)
@@ -228,6 +229,24 @@ func TestMissingConnectionsOpenTheBreaker(t *testing.T) {
 	})
 }
 
+func TestLostAnswerFailsNoneThatIsQueued(t *testing.T) {
+	remote := &remoteServer{trip: ms}
+	onRemote(t, remote, func(t *testing.T, s *Store, l *core.Limiter) {
+		crowd(l, 1)
+		time.Sleep(time.Second)
+		remote.loses.Store(1)
+		assert.Equal(t, int64(99), crowd(l, 100), "other connections work, so all but the lost one are answered")
+		assert.Zero(t, s.Stats().Opened)
+
+		remote.stuck.Store(true)
+		remote.broken.Store(true)
+		began := time.Now()
+		assert.Zero(t, crowd(l, 100))
+		assert.LessOrEqual(t, time.Since(began), 2*s.batches.timeout+s.batches.timeout/silence+5*ms,
+			"if none works, they wait for the timeout after that of the first")
+	}, core.WithClock(time.Now)) // the clock: one call in flight
+}
+
 func TestCallsThatFailTogetherCountAsOneFailure(t *testing.T) {
 	remote := &remoteServer{trip: 40 * ms}
 	onRemote(t, remote, func(t *testing.T, s *Store, l *core.Limiter) {
@@ -245,17 +264,17 @@ func TestCallsThatFailTogetherCountAsOneFailure(t *testing.T) {
 	})
 }
 
-// brokenShards answers the first command of a pipeline with an error of its
-// server. It loses the replies to the rest.
+// brokenShards answers the command for key "a" with an error of its server. It
+// loses the replies to the rest.
 type brokenShards struct{ redistest.Hook }
 
 var errLost = errors.New("read: i/o timeout")
 
 func (brokenShards) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(_ context.Context, cmds []redis.Cmder) error {
-		for i, cmd := range cmds {
+		for _, cmd := range cmds {
 			cmd.SetErr(errLost)
-			if i == 0 {
+			if cmd.Args()[3] == "a" {
 				cmd.SetErr(serverError("OOM command not allowed"))
 			}
 		}
@@ -271,7 +290,7 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 	client.AddHook(brokenShards{})
 	s := New(client)
 	p := setOf(core.PerDay(10))
-	outcomes, err := s.batches.server.send(t.Context(), []*call{
+	outcomes, err := s.batches.send([]*call{
 		callOf("a", store.NewRequest("api", "a", bucket.Request{Set: p, Action: bucket.Charge, N: -1})),
 		callOf("b", store.NewRequest("api", "b", bucket.Request{Set: p, Action: bucket.Charge, N: -1})),
 	})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"os"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -36,7 +38,7 @@ func (t *traffic) count(n int) {
 //
 // A call whose hash slot a server refuses is sent again only if it is alone:
 // others must not wait for it.
-func (s *server) send(ctx context.Context, calls []*call) (outcomes []outcome, err error) {
+func (s *batches) send(calls []*call) (outcomes []outcome, err error) {
 	defer recovered(&err)
 	s.traffic.count(len(calls))
 	now, err := s.instant()
@@ -44,23 +46,23 @@ func (s *server) send(ctx context.Context, calls []*call) (outcomes []outcome, e
 		return nil, err
 	}
 	sharded := s.sharded.Load()
-	outcomes, err = s.sendCommands(ctx, calls, now)
+	outcomes, err = s.sendCommands(calls, now)
 	if err != nil && !sharded && (len(calls) > 1 || len(calls[0].others) > 0) && crossSlot(err) {
 		// A client for one server is connected to a node of a Cluster, or to a
 		// Cluster's proxy.
 		s.sharded.Store(true)
-		return s.sendCommands(ctx, calls, now)
+		return s.sendCommands(calls, now)
 	}
 	return outcomes, err
 }
 
 // instant returns the injected clock's instant as an argument of the script, or
 // "" for the server's clock.
-func (s *server) instant() (string, error) {
-	if s.clock == nil {
+func (s *batches) instant() (string, error) {
+	if s.config.Clock == nil {
 		return "", nil
 	}
-	micros, err := store.Instant(s.clock())
+	micros, err := store.Instant(s.config.Clock())
 	if err != nil {
 		return "", err
 	}
@@ -73,13 +75,18 @@ func (s *server) instant() (string, error) {
 const maxAttempts = 5
 
 // sendCommands sends calls, and those again that were not executed.
-func (s *server) sendCommands(ctx context.Context, calls []*call, now string) ([]outcome, error) {
+func (s *batches) sendCommands(calls []*call, now string) ([]outcome, error) {
 	sharded := s.sharded.Load()
 	b := newBatch(calls, sharded)
 	alone := len(b.commands) == 1
 	list := b.commands
+	var ctx context.Context
 	for try := 1; len(list) > 0; try++ {
-		s.exec(ctx, list, now, try > 1)
+		s.prepare(list, now, try > 1)
+		if ctx == nil { // not earlier: the server can't help how long this process prepares
+			ctx = s.contextFor(time.Now())
+		}
+		s.exec(ctx, list)
 		var again []*command
 		pause := false
 		for _, cmd := range list {
@@ -124,9 +131,9 @@ func (b *batch) fail(cmd *command, err error, sharded bool) {
 	case sharded && crossSlot(err):
 		err = store.ErrApart
 	}
-	for k := range cmd.keys {
-		for i := range b.indexes(&cmd.keys[k]) {
-			b.outcomes[i] = outcome{err: err}
+	for _, k := range cmd.keys {
+		for _, c := range k.calls {
+			b.outcomes[c.index] = outcome{err: err}
 		}
 	}
 }
@@ -151,77 +158,110 @@ func (b *batch) failure() (failure error) {
 // for each call would allocate.
 var eval, evalsha any = "eval", "evalsha"
 
-// exec sends commands, in a pipeline if there are several. A server that lacks a
-// script gets its text if load is set, and caches it.
-func (s *server) exec(ctx context.Context, list []*command, now string, load bool) {
+// prepare makes the commands to send. A server that lacks a script gets its text
+// if load is set, and caches it.
+func (s *batches) prepare(list []*command, now string, load bool) {
 	for _, c := range list {
 		lua := s.script(c.plain)
 		args := c.args(s.prefix, now)
 		if args[0], args[1] = evalsha, lua.SHA; load {
 			args[0], args[1] = eval, lua.Text
 		}
-		c.sent = sentOnce{redis.NewCmd(ctx, args...)}
+		c.sent = sentOnce{redis.NewCmd(context.Background(), args...)}
 		c.sent.SetFirstKeyPos(3)
 	}
-	if s.endsWithContext && s.late.Load() == 0 && len(list) == 1 && list[0].single() {
+}
+
+// exec sends commands until ctx ends, in a pipeline if there are several.
+func (s *batches) exec(ctx context.Context, list []*command) {
+	if s.endsWithContext && !s.late.Load() && len(list) == 1 && list[0].single() {
 		process(ctx, s.client, list[0].sent)
 		return
 	}
-	// Another goroutine waits for the client, because nothing else bounds that
-	// wait and lets it be longer while this process is late. (A clone by
-	// WithTimeout ends by itself, but loses the hooks.)
-	sent := make([]sentOnce, len(list))
+	sent := make([]redis.Cmder, len(list))
 	for i, c := range list {
 		sent[i] = c.sent
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		process(longer(ctx), s.client, sent...)
-	}()
-	if s.await(ctx, done) {
+	if s.run(ctx, sent) {
 		return
 	}
-	for _, c := range list { // what was sent is that goroutine's now
+	for _, c := range list { // what was sent is another goroutine's now
 		c.sent = sentOnce{redis.NewCmd(ctx)}
 		c.sent.SetErr(context.DeadlineExceeded)
 	}
 }
 
+// run sends commands until ctx ends, and longer while this process is late. It
+// reports whether they have ended; if not, they must not be used.
+//
+// Another goroutine waits for the client: nothing else bounds that wait if the
+// client's commands don't end with their contexts, or lets it be longer. (A
+// clone by WithTimeout ends by itself, but loses the app's hooks.)
+func (s *batches) run(ctx context.Context, list []redis.Cmder) bool {
+	done := make(chan struct{})
+	longer := ctx
+	if s, ok := ctx.(*shared); ok {
+		longer = s.longer
+	}
+	go func() {
+		defer close(done)
+		process(longer, s.client, list...)
+	}()
+	return s.await(ctx, done)
+}
+
 // await waits for done until ctx ends, and longer while this process is late:
 // then the answer may be here, and only its reader late. It reports whether the
 // answer came.
-func (s *server) await(ctx context.Context, done <-chan struct{}) bool {
+func (s *batches) await(ctx context.Context, done <-chan struct{}) bool {
 	select {
 	case <-done:
 		return true
 	case <-ctx.Done():
 	}
 	end := time.Now().Add((longestWait - 1) * s.timeout)
-	for onTime, pause := 0, usualLateness; onTime < 3 && time.Now().Before(end); {
+	for onTime := 0; onTime < 3 && time.Now().Before(end); onTime++ {
+		late := pollNetwork()
+		pause := late + usualLateness
 		due := time.Now().Add(pause)
 		select {
 		case <-done:
 			return true
 		case <-time.After(pause):
 		}
-		if lateness(due) > 0 {
-			onTime, pause = 0, networkPoll
-		} else {
-			onTime, pause = onTime+1, usualLateness
+		if late > usualLateness || isLate(due) {
+			onTime = -1
 		}
 	}
 	return false
 }
 
+// pollNetwork waits until a goroutine of this process has read what comes from
+// the network now, and returns how long that took. What came earlier has been
+// read then, or its reader is about to run.
+func pollNetwork() time.Duration {
+	began := time.Now()
+	read, write, err := os.Pipe()
+	if err != nil {
+		return 0
+	}
+	defer read.Close()
+	go func() {
+		runtime.Gosched() // until somebody reads
+		_ = write.Close()
+	}()
+	_, _ = read.Read(make([]byte, 1))
+	return time.Since(began)
+}
+
 // process sends commands by client, in a pipeline if there are several. Each has
 // its own error then, also if a hook of the client has panicked.
-func process(ctx context.Context, client redis.UniversalClient, list ...sentOnce) {
+func process(ctx context.Context, client redis.UniversalClient, list ...redis.Cmder) {
 	var err error
 	defer func() {
-		for _, sent := range list {
-			if err != nil && sent.Err() == nil {
-				sent.SetErr(err)
+		for _, cmd := range list {
+			if err != nil && cmd.Err() == nil {
+				cmd.SetErr(err)
 			}
 		}
 	}()
@@ -231,8 +271,8 @@ func process(ctx context.Context, client redis.UniversalClient, list ...sentOnce
 		return
 	}
 	pipe := client.Pipeline()
-	for _, sent := range list {
-		_ = pipe.Process(ctx, sent) // only queues it
+	for _, cmd := range list {
+		_ = pipe.Process(ctx, cmd) // only queues it
 	}
 	_, _ = pipe.Exec(ctx)
 }

@@ -118,8 +118,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 	s := &Store{}
 	b := &s.batches
 	set := settingsOf(options, &b.config)
-	b.server = &server{clock: b.config.Clock, timeout: set.timeout, logger: b.config.Log}
-	b.prefix = keyPrefix(set.prefix)
+	b.prefix, b.timeout = keyPrefix(set.prefix), set.timeout
 	s.top = b
 	if c := reflect.ValueOf(client); !c.IsValid() || c.Kind() == reflect.Pointer && c.IsNil() {
 		b.config.ArgumentError("redisstore.New client", nil, "must be a go-redis client")
@@ -137,8 +136,7 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 		s.leases = &leases{next: s.top, config: &b.config, most: set.lease}
 		s.top = s.leases
 	}
-	b.setClient(client)
-	b.attach(client, set, b.config.Clock != nil)
+	b.open(client, set)
 	return s
 }
 

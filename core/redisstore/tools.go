@@ -53,8 +53,8 @@ func (s *batches) state(ctx context.Context, key string) (state store.State, err
 	if err := errors.Join(ttl.Err(), holds.Err(), nowErr); err != nil {
 		return state, err
 	}
-	if state.Now = time.UnixMicro(micros); s.clock != nil {
-		state.Now = s.clock()
+	if state.Now = time.UnixMicro(micros); s.config.Clock != nil {
+		state.Now = s.config.Clock()
 	}
 	if text.Val() == "" {
 		return state, nil
@@ -160,9 +160,9 @@ func (s *Store) list(ctx context.Context, begins string, perSecond int, progress
 }
 
 // inOrder returns a client of each server, in the order of their addresses.
-func (s *server) inOrder(ctx context.Context) (list []redis.UniversalClient, err error) {
+func (s *batches) inOrder(ctx context.Context) (list []redis.UniversalClient, err error) {
 	var mu sync.Mutex
-	err = s.each(ctx, func(_ context.Context, one redis.UniversalClient, _ bool) error {
+	err = s.each(ctx, func(_ context.Context, one redis.UniversalClient) error {
 		mu.Lock()
 		defer mu.Unlock()
 		list = append(list, one)
@@ -183,7 +183,7 @@ const (
 
 // scan gives yield the keys of one server, and the error that ends them. It
 // reports whether to go on with another server.
-func (s *server) scan(ctx context.Context, one redis.UniversalClient, pattern string, perSecond int, looked func(int), yield func(key string, err error) bool) (more bool) {
+func (s *batches) scan(ctx context.Context, one redis.UniversalClient, pattern string, perSecond int, looked func(int), yield func(key string, err error) bool) (more bool) {
 	p := pace.New(perSecond, leastScanned, mostScanned)
 	var keys []string
 	for cursor := uint64(0); ; {

@@ -4,8 +4,6 @@ package echolimit_test
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"testing"
@@ -36,27 +34,24 @@ var kit = adaptertest.Kit[*echo.Context, echolimit.KeyFunc, echolimit.Option, ec
 	OnError: func(failed func(error) (int, string)) echolimit.Option {
 		return echolimit.OnError(func(c *echo.Context, err error) error { return answer(c)(failed(err)) })
 	},
-	Allow: func(limiter *core.Limiter, keys func(*echo.Context) []string, then func(core.Result)) echo.MiddlewareFunc {
+	Allow: func(limiter *core.Limiter, key func(*echo.Context) string, then func(core.Result)) echo.MiddlewareFunc {
 		return func(next echo.HandlerFunc) echo.HandlerFunc {
 			return func(c *echo.Context) error {
-				for _, key := range keys(c) {
-					res, err := echolimit.Allow(c, limiter, key)
-					if err != nil {
-						return err
-					}
-					then(res)
+				res, err := echolimit.Allow(c, limiter, key(c))
+				if err != nil {
+					return err
 				}
+				then(res)
 				return next(c)
 			}
 		}
 	},
-	ReadBody:        func(c *echo.Context, n int64) { _, _ = io.CopyN(io.Discard, c.Request().Body, n) },
 	Header:          func(c *echo.Context, name string) string { return c.Request().Header.Get(name) },
 	Cookie:          cookie,
 	Query:           (*echo.Context).QueryParam,
 	Error:           func(status int) error { return echo.NewHTTPError(status, "") },
 	Serve:           serve,
-	RouteKnownInUse: true, ParamKnownInUse: true, Streams: true, ContextEnds: true,
+	RouteKnownInUse: true, NetHTTP: true,
 }
 
 // answer returns a function that writes an answer, if status is not 0.
@@ -80,7 +75,7 @@ func serve(l net.Listener, app adaptertest.App[echo.MiddlewareFunc]) error {
 	e := echo.New()
 	e.HTTPErrorHandler = func(c *echo.Context, err error) {
 		if he := (*echo.HTTPError)(nil); errors.As(err, &he) {
-			c.Response().Header().Set(adaptertest.ErrorHeader, fmt.Sprint(he.Code))
+			app.Failed(he.Code)
 		}
 		echo.DefaultHTTPErrorHandler(false)(c, err)
 	}
@@ -91,25 +86,27 @@ func serve(l net.Listener, app adaptertest.App[echo.MiddlewareFunc]) error {
 					err = echo.ErrInternalServerError
 				}
 			}()
-			c.Set(adaptertest.ValueKey.(string), app.Value)
+			for key, value := range app.Values {
+				c.Set(key, value)
+			}
 			c.SetRequest(c.Request().WithContext(app.Context(c.Request().Context())))
 			return next(c)
 		}
 	})
 	e.Use(app.Use...)
 	for _, route := range app.Routes {
-		e.Add(route.Method, adaptertest.Colons(route.Pattern), func(c *echo.Context) error {
-			reply := route.Handle(c.Request().Context())
-			reply.Decide(echolimit.FromContext(c))
-			if !reply.Send(c.Response(), c.Request()) {
+		e.Add(route.Method, route.Colons, func(c *echo.Context) error {
+			res, ok := echolimit.FromContext(c)
+			reply := route.Handle(c.Request().Context(), res, ok, echolimit.AllFromContext(c))
+			switch {
+			case reply.HTTP != nil:
+				reply.HTTP(c.Response(), c.Request())
 				return nil
-			}
-			if reply.AsError {
+			case reply.AsError:
 				return echo.NewHTTPError(reply.Status, "")
 			}
-			c.Response().Header().Set(adaptertest.AllHeader, adaptertest.All(echolimit.AllFromContext(c)))
-			return c.String(reply.Status, adaptertest.Body(echolimit.FromContext(c)))
+			return c.String(reply.Status, reply.Body)
 		}, route.Use...)
 	}
-	return http.Serve(l, app.Timed(e))
+	return http.Serve(l, e)
 }

@@ -3,7 +3,6 @@ package fasthttplimit_test
 import (
 	"bufio"
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -52,30 +51,21 @@ var kit = adaptertest.Kit[*fasthttp.RequestCtx, fasthttplimit.KeyFunc, fasthttpl
 	OnError: func(failed func(error) (int, string)) fasthttplimit.Option {
 		return fasthttplimit.OnError(func(c *fasthttp.RequestCtx, err error) { answer(c)(failed(err)) })
 	},
-	Allow: func(limiter *core.Limiter, keys func(*fasthttp.RequestCtx) []string, then func(core.Result)) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
+	Allow: func(limiter *core.Limiter, key func(*fasthttp.RequestCtx) string, then func(core.Result)) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
 		return func(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 			return func(c *fasthttp.RequestCtx) {
-				for _, key := range keys(c) {
-					res, ok := fasthttplimit.Allow(c, limiter, key)
-					if !ok {
-						return
-					}
+				if res, ok := fasthttplimit.Allow(c, limiter, key(c)); ok {
 					then(res)
+					next(c)
 				}
-				next(c)
 			}
-		}
-	},
-	ReadBody: func(c *fasthttp.RequestCtx, n int64) {
-		if c.IsBodyStream() {
-			_, _ = io.CopyN(io.Discard, c.RequestBodyStream(), n)
 		}
 	},
 	Header:      func(c *fasthttp.RequestCtx, name string) string { return string(c.Request.Header.Peek(name)) },
 	Cookie:      func(c *fasthttp.RequestCtx, name string) string { return string(c.Request.Header.Cookie(name)) },
 	Query:       func(c *fasthttp.RequestCtx, name string) string { return string(c.QueryArgs().Peek(name)) },
 	Serve:       serve,
-	ProblemBody: true, ClosesAtOnce: true, RouteKnownInUse: true, ParamKnownInUse: true,
+	ProblemBody: true, RouteKnownInUse: true,
 }
 
 // answer returns a function that writes an answer, if status is not 0.
@@ -92,30 +82,20 @@ func serve(l net.Listener, app adaptertest.App[func(fasthttp.RequestHandler) fas
 	var routes []route
 	for _, r := range app.Routes {
 		routes = append(routes, route{r.Method, r.Pattern, limited(r.Use, func(c *fasthttp.RequestCtx) {
-			reply := r.Handle(c.UserValue(fasthttplimit.ContextKey).(context.Context))
-			reply.Decide(fasthttplimit.FromContext(c))
-			if reply.AsError {
+			res, ok := fasthttplimit.FromContext(c)
+			reply := r.Handle(c.UserValue(fasthttplimit.ContextKey).(context.Context), res, ok, fasthttplimit.AllFromContext(c))
+			switch {
+			case reply.AsError:
 				c.Error("", reply.Status)
-				return
-			}
-			if reply.Hijack != nil {
+			case reply.Hijack != nil:
 				c.SetStatusCode(reply.Status)
 				c.Hijack(reply.Hijack)
-				return
-			}
-			if reply.Closed {
-				c.HijackSetNoResponse(true)
-				c.Hijack(func(net.Conn) {})
-				_ = c.Conn().Close()
-				return
-			}
-			if reply.Stream != nil {
+			case reply.Stream != nil:
 				c.SetStatusCode(reply.Status)
 				c.SetBodyStreamWriter(func(w *bufio.Writer) { reply.Stream(w, w.Flush) })
-				return
+			default:
+				write(c, reply.Status, reply.Body)
 			}
-			c.Response.Header.Set(adaptertest.AllHeader, adaptertest.All(fasthttplimit.AllFromContext(c)))
-			write(c, reply.Status, adaptertest.Body(fasthttplimit.FromContext(c)))
 		})})
 	}
 	found := limited(app.Use, func(c *fasthttp.RequestCtx) { c.UserValue(handlerKey{}).(fasthttp.RequestHandler)(c) })
@@ -125,14 +105,13 @@ func serve(l net.Listener, app adaptertest.App[func(fasthttp.RequestHandler) fas
 				c.Error("", http.StatusInternalServerError)
 			}
 		}()
-		c.SetUserValue(adaptertest.ValueKey, app.Value)
+		for key, value := range app.Values {
+			c.SetUserValue(key, value)
+		}
 		c.SetUserValue(fasthttplimit.ContextKey, app.Context(context.Background()))
 		c.SetUserValue(handlerKey{}, find(routes, c))
 		found(c)
 	}}
-	if app.Timeout > 0 {
-		server.Handler = fasthttp.TimeoutHandler(server.Handler, app.Timeout, "")
-	}
 	return server.Serve(l)
 }
 

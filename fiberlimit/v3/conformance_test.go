@@ -5,14 +5,11 @@ package fiberlimit_test
 import (
 	"bufio"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"testing"
 
 	"github.com/gofiber/fiber/v3"
 	recovery "github.com/gofiber/fiber/v3/middleware/recover"
-	"github.com/valyala/fasthttp"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
@@ -38,21 +35,14 @@ var kit = adaptertest.Kit[fiber.Ctx, fiberlimit.KeyFunc, fiberlimit.Option, fibe
 	OnError: func(failed func(error) (int, string)) fiberlimit.Option {
 		return fiberlimit.OnError(func(c fiber.Ctx, err error) error { return answer(c)(failed(err)) })
 	},
-	Allow: func(limiter *core.Limiter, keys func(fiber.Ctx) []string, then func(core.Result)) fiber.Handler {
+	Allow: func(limiter *core.Limiter, key func(fiber.Ctx) string, then func(core.Result)) fiber.Handler {
 		return func(c fiber.Ctx) error {
-			for _, key := range keys(c) {
-				res, err := fiberlimit.Allow(c, limiter, key)
-				if err != nil {
-					return err
-				}
-				then(res)
+			res, err := fiberlimit.Allow(c, limiter, key(c))
+			if err != nil {
+				return err
 			}
+			then(res)
 			return c.Next()
-		}
-	},
-	ReadBody: func(c fiber.Ctx, n int64) {
-		if c.Request().IsBodyStream() {
-			_, _ = io.CopyN(io.Discard, c.Request().BodyStream(), n)
 		}
 	},
 	// The request's own strings are views of a buffer that the next request
@@ -80,14 +70,16 @@ func serve(l net.Listener, app adaptertest.App[fiber.Handler]) error {
 		StreamRequestBody: app.StreamBodies,
 		ErrorHandler: func(c fiber.Ctx, err error) error {
 			if fe := (*fiber.Error)(nil); errors.As(err, &fe) {
-				c.Set(adaptertest.ErrorHeader, fmt.Sprint(fe.Code))
+				app.Failed(fe.Code)
 			}
 			return fiber.DefaultErrorHandler(c, err)
 		},
 	})
 	f.Use(recovery.New())
 	f.Use(func(c fiber.Ctx) error {
-		c.Locals(adaptertest.ValueKey, app.Value)
+		for key, value := range app.Values {
+			c.Locals(key, value)
+		}
 		c.SetContext(app.Context(c.Context()))
 		return c.Next()
 	})
@@ -95,30 +87,20 @@ func serve(l net.Listener, app adaptertest.App[fiber.Handler]) error {
 		f.Use(m)
 	}
 	for _, route := range app.Routes {
-		add(f, route.Method, adaptertest.Colons(route.Pattern), append(route.Use, func(c fiber.Ctx) error {
-			reply := route.Handle(c.Context())
-			reply.Decide(fiberlimit.FromContext(c))
-			if reply.AsError {
+		add(f, route.Method, route.Colons, append(route.Use, func(c fiber.Ctx) error {
+			res, ok := fiberlimit.FromContext(c)
+			reply := route.Handle(c.Context(), res, ok, fiberlimit.AllFromContext(c))
+			switch {
+			case reply.AsError:
 				return fiber.NewError(reply.Status)
-			}
-			if reply.Hijack != nil {
+			case reply.Hijack != nil:
 				c.Status(reply.Status).RequestCtx().Hijack(reply.Hijack)
 				return nil
-			}
-			if reply.Closed {
-				c.RequestCtx().HijackSetNoResponse(true)
-				c.RequestCtx().Hijack(func(net.Conn) {})
-				return c.RequestCtx().Conn().Close()
-			}
-			if reply.Stream != nil {
+			case reply.Stream != nil:
 				return stream(c, reply.Status, func(w *bufio.Writer) { reply.Stream(w, w.Flush) })
 			}
-			c.Set(adaptertest.AllHeader, adaptertest.All(fiberlimit.AllFromContext(c)))
-			return c.Status(reply.Status).SendString(adaptertest.Body(fiberlimit.FromContext(c)))
+			return c.Status(reply.Status).SendString(reply.Body)
 		}))
-	}
-	if app.Timeout > 0 {
-		return fasthttp.Serve(l, fasthttp.TimeoutHandler(f.Handler(), app.Timeout, ""))
 	}
 	return listen(f, l)
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/gofiber/fiber/v3"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/valyala/fasthttp"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/fiberlimit/v3"
@@ -166,4 +169,70 @@ func TestSettleOfAHijackedConnection(t *testing.T) {
 	wantLeft(t, limiter, 94, 94, "of 100 words the conversation took 6")
 	assert.Equal(t, http.StatusSwitchingProtocols, <-settled)
 	assert.Empty(t, settled, "the request is settled once")
+}
+
+// slotOf returns an app of one route whose requests have one slot, and its
+// limiter.
+func slotOf(handler fiber.Handler) (*fiber.App, *core.Limiter) {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "slots", Limits: []core.Limit{core.InFlight(1)}}))
+	app := fiber.New(fiber.Config{StreamRequestBody: true})
+	app.Use(fiberlimit.New(limiter, func(fiber.Ctx) (string, error) { return "all", nil }))
+	app.Get("/", handler)
+	return app, limiter
+}
+
+// A handler that a timeout in front has given up on has its slot until it
+// returns: fasthttp sends nothing more, and tells nobody.
+func TestASlotOfAHandlerThatIsLate(t *testing.T) {
+	began, goOn := make(chan struct{}, 1), make(chan struct{})
+	app, limiter := slotOf(func(c fiber.Ctx) error {
+		began <- struct{}{}
+		<-goOn
+		return stream(c, http.StatusOK, func(w *bufio.Writer) { _, _ = w.WriteString("late") })
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	go func() { _ = fasthttp.Serve(l, fasthttp.TimeoutHandler(app.Handler(), 50*time.Millisecond, "too late")) }()
+	res, err := http.Get("http://" + l.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, http.StatusRequestTimeout, res.StatusCode)
+	<-began
+	wantLeft(t, limiter, 0, 0, "the handler goes on")
+	close(goOn)
+	wantLeft(t, limiter, 1, 1, "the handler has returned")
+}
+
+// fasthttp drops a connection that its handler has taken over and closed, as
+// one of net/http behind fiber's adaptor does, and tells nobody.
+func TestASlotOfAConnectionThatWasClosed(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a garbage collection would release it too
+	app, limiter := slotOf(func(c fiber.Ctx) error {
+		c.RequestCtx().HijackSetNoResponse(true)
+		c.RequestCtx().Hijack(func(net.Conn) {})
+		return c.RequestCtx().Conn().Close()
+	})
+	connection, err := net.Dial("tcp", started(t, app))
+	require.NoError(t, err)
+	defer connection.Close()
+	_, err = io.WriteString(connection, "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n")
+	require.NoError(t, err)
+	got, _ := io.ReadAll(connection)
+	require.Empty(t, got)
+	wantLeft(t, limiter, 1, 1, "the handler has closed the connection")
+}
+
+// A refused client that still sends its body gets its answer: the connection is
+// not closed before.
+func TestARefusalReachesAClientThatStillSends(t *testing.T) {
+	app, limiter := slotOf(func(c fiber.Ctx) error { return nil })
+	core.Must(limiter.Allow(t.Context(), "all"))
+	address := started(t, app)
+	for range 50 {
+		res, err := http.Post("http://"+address, "text/plain", strings.NewReader(strings.Repeat("x", 150<<10)))
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, http.StatusTooManyRequests, res.StatusCode)
+	}
 }

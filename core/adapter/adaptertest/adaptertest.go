@@ -10,10 +10,14 @@
 //		})
 //	}
 //
-// Every subtest has the name of the rule that it checks, and its failures
-// repeat the rule. Requests are real HTTP over connections in memory, so a case
-// can choose the address of the connection's peer. A check that hangs in the
-// adapter fails its rule after a minute.
+// The suite is a table of rules. A rule says how the server is configured, what
+// the client sends, and what must come back. Its subtest has its name, and
+// failures repeat the name. Requests are real HTTP over connections in memory,
+// so a rule can choose the address of the connection's peer. A rule that hangs
+// in the adapter fails after a minute.
+//
+// What the engine decides is checked once, in its own tests. The rules here are
+// those that an adapter can break.
 //
 // See [docs/adapters.md].
 //
@@ -21,119 +25,159 @@
 package adaptertest
 
 import (
+	"context"
+	"io"
+	"net"
+	"net/http"
 	"testing"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/bounded"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Run checks the adapter that kit describes. store returns a new, empty store
-// with the given clock. Run calls it for every case. The clock stands still
-// unless the case moves it, so no case waits.
+// Run checks the adapter that kit describes. newStore returns a new, empty
+// store with the given clock. Run calls it for every rule. The clock stands
+// still unless a rule moves it, so no rule waits.
 func Run[C any, K ~func(C) (string, error), O any, R ~struct {
 	Limiter *core.Limiter
 	Key     K
-}, M any](t *testing.T, kit Kit[C, K, O, R, M], store func(option store.ClockOption) core.Store) {
-	check(t, kit.adapter(), store)
+}, M any](t *testing.T, kit Kit[C, K, O, R, M], newStore func(option store.ClockOption) core.Store) {
+	run(t, kit.adapter(), newStore)
 }
 
-// where says where a group of rules makes sense.
-type where int
+// Kit describes an adapter by its own functions. C is what its key functions
+// and options receive, K its KeyFunc, O its Option, R its Rule and M what its
+// New returns.
+type Kit[C any, K ~func(C) (string, error), O any, R ~struct {
+	Limiter *core.Limiter
+	Key     K
+}, M any] struct {
+	New         func(*core.Limiter, K, ...O) M
+	NewTogether func([]R, ...O) M
+	PerIP       func(...core.Limit) M // nil in RPC
 
-const (
-	anywhere    where = iota
-	onHTTP            // they speak of what RPC frameworks have not
-	ofAddresses       // they speak of clients' addresses
-)
+	// Extractors that the framework has nothing for are nil. Their rules are
+	// left out.
+	ByIP           func(...core.IPOption) K
+	ByHeader       func(name string) K
+	ByCookie       func(name string) K
+	ByQuery        func(name string) K
+	ByParam        func(name string) K
+	ByContextValue func(key any) K
+	ByMethod       func() K
+	ByPath         func() K
+	ByRoute        func() K
+	Global         func(name string) K
+	Join           func(...K) K
+	FirstOf        func(...K) K
 
-// check runs the groups of rules.
-func check(t *testing.T, adapter adapter, store func(option store.ClockOption) core.Store) {
-	for _, group := range []struct {
-		name  string
-		where where
-		rules func(*suite)
-	}{
-		{"Headers", anywhere, (*suite).headers},
-		{"Denial", anywhere, (*suite).denial},
-		{"RetryAfter", anywhere, (*suite).retryAfter},
-		{"Methods", onHTTP, (*suite).methods},
-		{"Cost", anywhere, (*suite).cost},
-		{"Content", onHTTP, (*suite).content},
-		{"Shadow", anywhere, (*suite).shadow},
-		{"Units", anywhere, (*suite).units},
-		{"Settle", anywhere, (*suite).settle},
-		{"SettleAfterClient", anywhere, (*suite).settleAfterClient},
-		{"SettleUndecided", anywhere, (*suite).settleUndecided},
-		{"Stream", anywhere, (*suite).stream},
-		{"Slots", anywhere, (*suite).slots},
-		{"Together", anywhere, (*suite).jointly},
-		{"Limits", anywhere, (*suite).limits},
-		{"Plans", anywhere, (*suite).plans},
-		{"Skip", anywhere, (*suite).skip},
-		{"Refund", anywhere, (*suite).refund},
-		{"RefundAfterClient", anywhere, (*suite).refundAfterClient},
-		{"OnError", anywhere, (*suite).onError},
-		{"FromContext", anywhere, (*suite).fromContext},
-		{"Keys", anywhere, (*suite).keys},
-		{"UnknownMethods", onHTTP, (*suite).unknownMethods},
-		{"Agreement", onHTTP, (*suite).agreement},
-		{"ClientErrors", anywhere, (*suite).clientErrors},
-		{"Join", anywhere, (*suite).join},
-		{"Address", ofAddresses, (*suite).address},
-		{"Proxies", ofAddresses, (*suite).proxies},
-		{"Peers", ofAddresses, (*suite).peers},
-		{"ClientIP", ofAddresses, (*suite).clientIP},
-		{"PerIP", onHTTP, (*suite).perIP},
-		{"Route", onHTTP, (*suite).route},
-		{"Host", onHTTP, (*suite).host},
-		{"NoKey", anywhere, (*suite).noKey},
-		{"Log", anywhere, (*suite).log},
-		{"Stacked", anywhere, (*suite).stacked},
-		{"Outage", anywhere, (*suite).outage},
-		{"Context", anywhere, (*suite).context},
-		{"Reuse", anywhere, (*suite).reuse},
-		{"Allow", anywhere, (*suite).allow},
-		{"Unread", onHTTP, (*suite).unread},
-		{"Unreadable", onHTTP, (*suite).unreadable},
-		{"Concurrent", anywhere, (*suite).concurrent},
-		{"Mistakes", anywhere, (*suite).mistakes},
-	} {
-		if group.where == onHTTP && adapter.RPC || group.where == ofAddresses && absent(adapter.ByIP()) {
-			continue
-		}
-		t.Run(group.name, func(t *testing.T) { group.rules(&suite{t, adapter, store}) })
-	}
+	// ClientIP is the adapter's. If that takes a context, it is called with the
+	// one of C.
+	ClientIP func(...core.IPOption) func(C) (string, error)
+
+	// Allow returns a middleware that does what a handler does: it calls the
+	// adapter's Allow with limiter and key(c), and then with the Result if it
+	// was allowed. If it was not, it ends the request, otherwise it calls the
+	// next handler.
+	Allow func(limiter *core.Limiter, key func(C) string, then func(core.Result)) M
+
+	WithCost              func(func(C) (int64, error)) O
+	CostByContentLength   func(bytesPerToken int64) func(C) (int64, error)          // nil in RPC
+	CostByContentLengthOr func(bytesPerToken, unknown int64) func(C) (int64, error) // nil in RPC
+
+	WithUnits  func(func(C) (core.Units, error)) O
+	WithSettle func(func(c C, status int) core.Units) O
+	WithPlan   func(func(C) (string, error)) O
+	WithLimits func(func(C) ([]core.Limit, error)) O
+	WithSkip   func(func(C) bool) O
+	WithRefund func(func(c C, status int) bool) O
+	OnDenied   func(func(core.Result) (status int, body string)) O // answers with status and body; with status 0 it does nothing
+	OnError    func(func(error) (status int, body string)) O       // the same
+
+	// Header, Cookie and Query are what the framework gives its handlers: the
+	// first value, or "". The string may belong to the framework and be valid
+	// only during the request. Cookie and Query are nil in RPC.
+	Header, Cookie, Query func(c C, name string) string
+
+	// Error returns the framework's own error for a status. Nil means that the
+	// framework has no such errors.
+	Error func(status int) error
+
+	// Serve builds app with the framework and then serves it on l until Accept
+	// fails. The suite ends it by closing l, and then closes the connections.
+	// If building the app panics, Serve panics. The outermost middleware
+	// answers panics of handlers with 500.
+	Serve func(l net.Listener, app App[M]) error
+
+	// RPC says that this is an interceptor of an RPC framework, and that Serve
+	// is a [Gateway]. Rules of what only HTTP has are left out. A handler's
+	// answers below 400 are 200.
+	RPC bool
+	// NoFields says that answers have no header fields of the limits.
+	NoFields bool
+	// NetHTTP says that the framework is on net/http: see Reply.HTTP.
+	NetHTTP bool
+	// ProblemBody says that refusals are application/problem+json. If it is not
+	// set, refusals are errors of the framework, whose status the app's error
+	// handler gives to App.Failed.
+	ProblemBody bool
+	// RouteKnownInUse says that ByRoute and ByParam work in middleware of the
+	// whole app, and not only in that of a route.
+	RouteKnownInUse bool
+	// RouteAdvice is what the adapter's ByRoute advises in its warning. It is
+	// needed if RouteKnownInUse is not set.
+	RouteAdvice string
 }
 
-// suite is one adapter on one kind of store.
-type suite struct {
-	t     *testing.T
-	kit   adapter
-	store func(store.ClockOption) core.Store
+// App is a web application.
+type App[M any] struct {
+	// Values are stored as the framework's middleware stores values for
+	// handlers, in front of any limiter.
+	Values map[string]any
+	// Context replaces the request's own context, in front of any limiter. It
+	// is never nil.
+	Context func(context.Context) context.Context
+	// Failed is called by the app's error handler, if the framework has one,
+	// with the status of an error of the framework. It is never nil.
+	Failed func(status int)
+	// StreamBodies has the server hand the bodies of requests to handlers as
+	// streams, which it has not read yet, if it also can read them before.
+	StreamBodies bool
+	// Use are limiters of the whole app, the outermost first.
+	Use []M
+	// Routes are all routes of the app. It must match no other path or method.
+	Routes []Route[M]
 }
 
-// http runs the check of a rule of what RPC frameworks have not.
-func (s *suite) http(rule string, check func(c *trial)) {
-	if !s.kit.RPC {
-		s.rule(rule, check)
-	}
+// Route is one route.
+type Route[M any] struct {
+	Method  string
+	Pattern string // as in net/http: /items/{id}
+	Colons  string // the same in the other common notation: /items/:id
+	// Use are limiters of this route alone, the outermost first.
+	Use []M
+	// Handle is called by the handler with the request's context and with what
+	// FromContext and AllFromContext return. It returns the answer.
+	Handle func(ctx context.Context, res core.Result, ok bool, all []core.Result) Reply
 }
 
-// fields runs the check of a rule of the header fields of the limits.
-func (s *suite) fields(rule string, check func(c *trial)) {
-	if !s.kit.NoFields {
-		s.rule(rule, check)
-	}
-}
-
-// rule runs the check of one rule on a new store.
-func (s *suite) rule(rule string, check func(c *trial)) {
-	s.t.Run(rule, func(t *testing.T) {
-		stopped := newClock()
-		store := s.store(core.WithClock(stopped.Now))
-		bounded.Check(t, rule, longest, func(t testing.TB) {
-			check(&trial{t: t, rule: rule, kit: s.kit, clock: stopped, store: store})
-		})
-	})
+// Reply is the answer of a handler.
+type Reply struct {
+	Status int
+	Body   string
+	// AsError has the handler report the status as the framework does, such as
+	// by returning its HTTP error. Otherwise the handler writes status and
+	// body.
+	AsError bool
+	// HTTP answers in place of all else here, if it is not nil. It is set only
+	// for frameworks on net/http.
+	HTTP http.HandlerFunc
+	// Stream has the handler answer with Status and what Stream writes to w.
+	// After flush it has reached the client: flush returns an error if the
+	// client has gone. It is not set for frameworks on net/http.
+	Stream func(w io.Writer, flush func() error)
+	// Hijack has the framework send Status, which is 101, call Hijack
+	// afterwards and close conn. It is set only for frameworks that are neither
+	// on net/http nor for RPC.
+	Hijack func(conn net.Conn)
 }

@@ -1,113 +1,184 @@
-package adaptertest_test
+package adaptertest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
 type (
-	onHTTP    = func(http.Handler) http.Handler
-	brokenKit = adaptertest.Kit[*http.Request, httplimit.KeyFunc, httplimit.Option, httplimit.Rule, onHTTP]
+	onHTTP  = func(http.Handler) http.Handler
+	httpKit = Kit[*http.Request, httplimit.KeyFunc, httplimit.Option, httplimit.Rule, onHTTP]
 )
 
-// mistakes make adapters that hang some rule: what New returns, by what is
-// wrong with it.
-var mistakes = map[string]func(limited onHTTP) onHTTP{
-	"none":         func(limited onHTTP) onHTTP { return limited },
-	"never Done":   forgetful,
-	"never answer": func(onHTTP) onHTTP { return func(http.Handler) http.Handler { return silent } },
-}
-
-// forgetful calls the next handler, and never tells the engine that it has
-// returned.
-func forgetful(limited onHTTP) onHTTP {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			over := make(chan struct{}, 1)
-			go func() {
-				limited(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					next.ServeHTTP(w, r)
-					over <- struct{}{}
-					select {}
-				})).ServeHTTP(w, r)
-				over <- struct{}{} // denied
-			}()
-			<-over
-		})
-	}
-}
-
-// silent never answers.
-var silent = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-
-const (
-	adapterMistake = "ADAPTERTEST_MISTAKE"
-	hungRule       = "Slots/a_slot_is_taken_while_the_handler_runs,_and_the_next_request_has_it_at_once"
-)
-
-// TestSuiteEndsOnAdaptersThatHang runs TestBrokenAdapter in another process,
-// because a failing subtest fails the test around it.
-func TestSuiteEndsOnAdaptersThatHang(t *testing.T) {
-	for mistake := range mistakes {
-		t.Run(mistake, func(t *testing.T) {
-			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBrokenAdapter$/^Slots$/^a_slot_is_taken_while_.*at_once$", "-test.v")
-			cmd.Env = append(os.Environ(), adapterMistake+"="+mistake)
-			out, err := cmd.CombinedOutput()
-			if mistake == "none" {
-				if err != nil || !strings.Contains(string(out), "--- PASS: TestBrokenAdapter/"+hungRule) {
-					t.Fatalf("a sound adapter must pass: %v\n%s", err, out)
-				}
-				return
-			}
-			if err == nil || !strings.Contains(string(out), "--- FAIL: TestBrokenAdapter/"+hungRule) || !strings.Contains(string(out), "the rule: a slot is taken while") {
-				t.Fatalf("the rule must fail, and say its name: %v\n%s", err, out)
-			}
-		})
-	}
-}
-
-func TestBrokenAdapter(t *testing.T) {
-	broken, ok := mistakes[os.Getenv(adapterMistake)]
-	if !ok {
-		t.Skip("run by TestSuiteEndsOnAdaptersThatHang")
-	}
-	if os.Getenv(adapterMistake) != "none" {
-		adaptertest.SetPatience(time.Second, 3*time.Second)
-	}
-	adaptertest.Run(t, brokenKit{
-		New: func(l *core.Limiter, key httplimit.KeyFunc, options ...httplimit.Option) onHTTP {
-			return broken(httplimit.New(l, key, options...))
+// An adapter that is broken fails the rule that it breaks, by its name. The
+// sound one passes the rule.
+func TestABrokenAdapterFailsTheRuleThatItBreaks(t *testing.T) {
+	defer func(step, rule time.Duration) { patience, longest = step, rule }(patience, longest)
+	for rule, breaks := range map[string]func(*httpKit){
+		"a denied request does not reach the handler": func(k *httpKit) {
+			k.New = instead(func(limited, next http.Handler, w http.ResponseWriter, r *http.Request) {
+				limited.ServeHTTP(w, r)
+				next.ServeHTTP(httptest.NewRecorder(), r)
+			})
 		},
-		Global: httplimit.Global, ByIP: httplimit.ByIP, ClientIP: httplimit.ClientIP, Serve: serve, ProblemBody: true,
-	}, func(clock store.ClockOption) core.Store { return core.NewMemoryStore(clock) })
+		"FromContext returns the decision": func(k *httpKit) { k.New = instead(unlimited) },
+		"OnDenied replaces the answer and keeps the fields": func(k *httpKit) {
+			k.OnDenied = func(func(core.Result) (int, string)) httplimit.Option { return nil }
+		},
+		"WithCost sets the tokens, and 0 always passes": func(k *httpKit) {
+			k.WithCost = func(func(*http.Request) (int64, error)) httplimit.Option { return nil }
+		},
+		"each function of the app is called once": func(k *httpKit) {
+			k.WithCost = func(cost func(*http.Request) (int64, error)) httplimit.Option {
+				return httplimit.WithCost(func(r *http.Request) (int64, error) { _, _ = cost(r); return cost(r) })
+			}
+		},
+		"ByIP passes on TrustProxies": func(k *httpKit) { k.ByIP = func(...core.IPOption) httplimit.KeyFunc { return httplimit.ByIP() } },
+		"Join joins keys in their order": func(k *httpKit) {
+			k.Join = func(keys ...httplimit.KeyFunc) httplimit.KeyFunc {
+				slices.Reverse(keys)
+				return httplimit.Join(keys...)
+			}
+		},
+		"an error of the app is 500, and logged": func(k *httpKit) {
+			k.New = func(l *core.Limiter, key httplimit.KeyFunc, _ ...httplimit.Option) onHTTP {
+				return httplimit.New(l, key, httplimit.OnError(func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), 500) }))
+			}
+		},
+		"panics with all mistakes: ByHeader": func(k *httpKit) {
+			k.ByHeader = func(string) httplimit.KeyFunc { return func(*http.Request) (string, error) { return "", nil } }
+		},
+		"the slot is taken until the handler returns": func(k *httpKit) { k.New = instead(unlimited) },
+		"a slot is taken while the handler runs": func(k *httpKit) {
+			k.New = instead(func(_, _ http.Handler, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			broken := soundKit()
+			breaks(&broken)
+			patience, longest = 20*time.Second, time.Minute
+			if failed := failuresOf(rule, soundKit().adapter()); failed != nil {
+				t.Fatalf("a sound adapter must pass: %q", failed)
+			}
+			patience, longest = time.Second, 3*time.Second
+			failed := failuresOf(rule, broken.adapter())
+			if len(failed) == 0 {
+				t.Fatal("the broken adapter passes")
+			}
+			for _, message := range failed {
+				if !strings.HasPrefix(message, "the rule: "+rule+"\n") {
+					t.Errorf("%q does not begin with the rule", message)
+				}
+			}
+		})
+	}
 }
 
-func serve(l net.Listener, app adaptertest.App[onHTTP]) error {
+// soundKit describes httplimit, with what the rules of the test need.
+func soundKit() httpKit {
+	return httpKit{
+		New: httplimit.New, ByIP: httplimit.ByIP, ByHeader: httplimit.ByHeader, Global: httplimit.Global, Join: httplimit.Join,
+		WithCost: httplimit.WithCost, WithUnits: httplimit.WithUnits, WithPlan: httplimit.WithPlan, WithSkip: httplimit.WithSkip,
+		OnDenied: func(denied func(core.Result) (int, string)) httplimit.Option {
+			return httplimit.OnDenied(func(w http.ResponseWriter, _ *http.Request, res core.Result) {
+				status, body := denied(res)
+				w.WriteHeader(status)
+				_, _ = io.WriteString(w, body)
+			})
+		},
+		Header: func(r *http.Request, name string) string { return r.Header.Get(name) },
+		Serve:  serveHTTP, ProblemBody: true, NetHTTP: true,
+	}
+}
+
+func serveHTTP(l net.Listener, app App[onHTTP]) error {
 	mux := http.NewServeMux()
 	for _, route := range app.Routes {
-		mux.HandleFunc(route.Method+" "+route.Pattern, func(w http.ResponseWriter, r *http.Request) {
-			reply := route.Handle(r.Context())
+		h := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			res, ok := httplimit.FromContext(r.Context())
+			reply := route.Handle(r.Context(), res, ok, httplimit.AllFromContext(r.Context()))
 			w.WriteHeader(reply.Status)
-			_, _ = io.WriteString(w, adaptertest.Body(httplimit.FromContext(r.Context())))
-		})
+			_, _ = io.WriteString(w, reply.Body)
+		}))
+		for _, limited := range slices.Backward(slices.Concat(app.Use, route.Use)) {
+			h = limited(h)
+		}
+		mux.Handle(route.Method+" "+route.Pattern, h)
 	}
-	h := http.Handler(mux)
-	for _, m := range slices.Backward(app.Use) {
-		h = m(h)
+	return (&http.Server{Handler: mux, BaseContext: func(net.Listener) context.Context { return app.Context(context.Background()) }}).Serve(l)
+}
+
+// instead returns a broken New.
+func instead(
+	serve func(limited, next http.Handler, w http.ResponseWriter, r *http.Request),
+) func(*core.Limiter, httplimit.KeyFunc, ...httplimit.Option) onHTTP {
+	return func(l *core.Limiter, key httplimit.KeyFunc, options ...httplimit.Option) onHTTP {
+		limited := httplimit.New(l, key, options...)
+		return func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(limited(next), next, w, r) })
+		}
 	}
-	return (&http.Server{Handler: h, BaseContext: func(net.Listener) context.Context { return app.Context(context.Background()) }}).Serve(l)
+}
+
+func unlimited(_, next http.Handler, w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) }
+
+// failuresOf returns the messages with which an adapter fails a rule.
+func failuresOf(name string, a adapter) []string {
+	rules := table()
+	rule := rules[slices.IndexFunc(rules, func(r rule) bool { return r.name == name })]
+	t := &recorder{}
+	rule.check(t, a, func(clock store.ClockOption) core.Store { return core.NewMemoryStore(clock) })
+	for _, end := range slices.Backward(t.cleanups) {
+		end()
+	}
+	return t.failed
+}
+
+// recorder is a test that keeps what its failures log.
+type recorder struct {
+	testing.TB
+	mu       sync.Mutex
+	failed   []string
+	cleanups []func()
+}
+
+func (*recorder) Helper()                  {}
+func (*recorder) Context() context.Context { return context.Background() }
+func (r *recorder) Cleanup(end func())     { r.cleanups = append(r.cleanups, end) }
+
+func (*recorder) Fail() {}
+
+func (r *recorder) Log(args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = append(r.failed, fmt.Sprint(args...))
+}
+
+func (r *recorder) Errorf(format string, args ...any) { r.Log(fmt.Sprintf(format, args...)) }
+
+// A name says a rule in few words, and no two rules have the same.
+func TestNamesOfRules(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range table() {
+		if n := len(strings.Fields(r.name)); n > 9 {
+			t.Errorf("%q has %d words", r.name, n)
+		}
+		if seen[r.name] {
+			t.Errorf("two rules are %q", r.name)
+		}
+		seen[r.name] = true
+	}
 }

@@ -2,19 +2,14 @@ package adaptertest_test
 
 import (
 	"fmt"
+	"net/http"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
 )
 
-// A framework with another notation of patterns translates those of an App.
-func ExampleColons() {
-	fmt.Println(adaptertest.Colons("/items/{id}"))
-	// Output: /items/:id
-}
-
-// Handlers of an App answer with what FromContext returned.
-func ExampleBody() {
-	fmt.Println(adaptertest.Body(core.Result{}, false))
-	// Output: no result
+// In the suite a code of gRPC and Connect is the status of HTTP that means the
+// same.
+func ExampleCodeOf() {
+	fmt.Println(adaptertest.CodeOf(http.StatusTooManyRequests), adaptertest.StatusOf(8))
+	// Output: 8 429
 }

@@ -51,7 +51,7 @@ func respond(w http.ResponseWriter, a Answer) {
 		}
 	}
 	if a.Status >= 400 {
-		w.Header().Set(cacheField, "no-store") // trailers have none
+		w.Header().Set("Cache-Control", "no-store") // trailers have none
 	}
 	if a.Own || a.Status < 400 {
 		w.WriteHeader(a.Status)
@@ -59,7 +59,7 @@ func respond(w http.ResponseWriter, a Answer) {
 		return
 	}
 	if a.RetryAfter > 0 {
-		w.Header().Set(retryAfterField, strconv.Itoa(int(math.Ceil(a.RetryAfter.Seconds()))))
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(a.RetryAfter.Seconds()))))
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(a.Status)

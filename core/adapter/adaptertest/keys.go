@@ -2,313 +2,305 @@ package adaptertest
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+	httpadapter "github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
-type named string
+// makes is an exchange of a request that has a key.
+func makes(r request, key string) exchange { return exchange{request: r, status: 200, key: key} }
 
-func (n named) String() string { return string(n) }
+// ofKey is a rule of the keys that an extractor makes of requests.
+func ofKey(name string, k key, send ...exchange) rule {
+	return rule{name: name, app: app{route: []limiter{{policy: tokens("test", 99), key: k}}}, send: send}
+}
 
-// Types whose values all print the same, which keeps them out of logs.
-type (
-	email    string
-	redacted string
-	failing  string
-	account  int64
+var (
+	proxy   = core.TrustProxies("10.0.0.0/8")
+	spoofed = request{header: []string{
+		"X-Forwarded-For", "203.0.113.1", "X-Real-IP", "203.0.113.1", "Forwarded", "for=203.0.113.1",
+		"True-Client-IP", "203.0.113.1", "CF-Connecting-IP", "203.0.113.1", "X-Client-IP", "203.0.113.1",
+	}}
+	cloudflare = request{peer: "10.0.0.1:1", header: []string{"X-Forwarded-For", "203.0.113.2", "CF-Connecting-IP", "203.0.113.1"}}
 )
 
-func (email) String() string     { return "[redacted]" }
-func (redacted) Error() string   { return "[redacted]" }
-func (failing) GoString() string { return "[redacted]" }
-func (account) String() string   { return "[redacted]" }
-
-type (
-	contextKey struct{}
-	otherKey   struct{}
-)
-
-func with(key, value any) func(context.Context) context.Context {
-	return func(ctx context.Context) context.Context { return context.WithValue(ctx, key, value) }
+// addresses are rules of the client's address.
+var addresses = []rule{
+	ofKey("ByIP takes the connection's peer, IPv6 by its /64", ip(),
+		makes(request{peer: "192.0.2.1:1"}, "ip:192.0.2.1"), makes(request{peer: "[::ffff:192.0.2.1]:2"}, "ip:192.0.2.1"),
+		makes(request{peer: "[2001:db8:1:2:3::4]:1"}, "ip:2001:db8:1:2::/64"), makes(spoofed, "ip:192.0.2.1"),
+		makes(forwarded("pipe 192.0.2.1:1", "203.0.113.1"), "ip:192.0.2.1")), // not TCP
+	ofKey(
+		"ByIP passes on IPv6Prefix", ip(core.IPv6Prefix(56)),
+		makes(request{peer: "[2001:db8:1:2ff::4]:1"}, "ip:2001:db8:1:200::/56"),
+	),
+	ofKey("ByIP passes on TrustProxies", ip(proxy),
+		makes(forwarded("10.0.0.1:1", "198.51.100.1, 203.0.113.1, 10.0.0.2"), "ip:203.0.113.1"),
+		makes(forwarded("192.0.2.1:1", "203.0.113.1"), "ip:192.0.2.1")),
+	ofKey("several lines of X-Forwarded-For are one list", ip(proxy),
+		makes(forwarded("10.0.0.1:1", "203.0.113.1", "203.0.113.2"), "ip:203.0.113.2"),
+		makes(forwarded("10.0.0.1:1", "203.0.113.2", "203.0.113.1", "10.0.0.2, 10.0.0.3"), "ip:203.0.113.1")),
+	ofKey(
+		"ByIP passes on TrustHeader", ip(proxy, core.TrustHeader("CF-Connecting-IP")), makes(cloudflare, "ip:203.0.113.1"),
+	),
+	ofKey("a trusted Unix socket is a proxy", ip(core.TrustProxies("unix:")),
+		makes(forwarded("unix @", "203.0.113.1"), "ip:203.0.113.1"),
+		makes(forwarded("unix /run/proxy.sock", "203.0.113.2"), "ip:203.0.113.2"),
+		makes(forwarded("unix 192.0.2.7:80", "203.0.113.3"), "ip:203.0.113.3")),
+	{
+		name: "the connection's network says what its peer is",
+		app:  keyed(tokens("test", 9), ip(core.TrustProxies("unix:")), 0),
+		send: []exchange{
+			{request: forwarded("tcp @", "203.0.113.1"), status: 400},
+			{request: forwarded("tcp /run/proxy.sock", "203.0.113.1"), status: 400},
+		},
+	},
+	{
+		name: "peers without an address and port are refused", app: keyed(tokens("test", 9), ip(), 0),
+		send: []exchange{
+			{request: request{peer: "unix @"}, status: 400}, {request: request{peer: "unix 192.0.2.7:80"}, status: 400},
+			{request: forwarded("203.0.113.1", "203.0.113.1"), status: 400}, // middleware has rewritten it
+		},
+	},
+	ofClientIP("ClientIP returns what ByIP limits by", request{peer: "[2001:db8:1:2:3::4]:1"}, "2001:db8:1:2::/64"),
+	ofClientIP(
+		"ClientIP passes on its options", forwarded("10.0.0.1:1", "2001:db8:1:2ff::4"), "2001:db8:1:200::/56", proxy,
+		core.IPv6Prefix(56),
+	),
+	ofClientIP("ClientIP returns the error of ByIP", request{peer: "unix @"}, "ratelimit: the request has no key"),
 }
 
-// keys checks which requests share a bucket under each extractor, and which
-// don't.
-func (s *suite) keys() {
-	s.headerKeys()
-	s.requestKeys()
-	s.valueKeys()
-}
-
-// inHeader returns requests with a header field of each value.
-func inHeader(field string, values ...string) (list []request) {
-	for _, v := range values {
-		list = append(list, request{header: header(field, v)})
+// ofClientIP is a rule of what ClientIP returns.
+func ofClientIP(name string, r request, want string, trust ...core.IPOption) rule {
+	return rule{
+		name: name, app: app{use: []limiter{{kind: asClientIP, policy: tokens("test", 9), trust: trust}}},
+		send: []exchange{{request: r, status: 200}},
+		script: func(c *check) {
+			if !strings.HasPrefix(c.address, want) {
+				c.errorf("ClientIP returned %q, want %q", c.address, want)
+			}
+		},
 	}
-	return list
 }
 
-// to returns requests to each target.
-func to(targets ...string) (list []request) {
-	for _, t := range targets {
-		list = append(list, request{target: t})
-	}
-	return list
+// extractors are rules of the other extractors that read the request.
+var extractors = []rule{
+	ofKey("ByHeader reads a field under any spelling", header("User"),
+		makes(having("uSER", "ann"), "user:ann"),
+		makes(having("User", "Ann:1", "User", "Ann:1"), "user:Ann:1"),
+		exchange{request: having("User", "ann", "User", "bob"), status: 400}),
+	{
+		name: "ByHeader reads Host, first from the request line", needs: overHTTP,
+		app: keyed(tokens("test", 9), header("Host"), 0),
+		send: []exchange{
+			makes(
+				raw("GET http://app.test/other HTTP/1.1\r\nHost: one.test\r\nConnection: close\r\n\r\n"), "host:app.test",
+			),
+			makes(raw("GET /other HTTP/1.1\r\nHost: App.TEST\r\nConnection: close\r\n\r\n"), "host:app.test"),
+		},
+	},
+	ofKey("ByParam decodes percent-encoding once", param("id"),
+		makes(to("/items/ab?id=7"), "param:id:ab"), makes(to("/items/%61b"), "param:id:ab"),
+		makes(to("/items/a+b"), "param:id:a+b"),
+		makes(to("/items/%2561"), "param:id:%2561")),
+	ofKey("ByMethod reads the method", byMethod,
+		makes(request{}, "method:GET"), makes(request{method: "POST"}, "method:POST"), makes(request{method: "HEAD"}, "method:HEAD")),
+	ofKey("ByPath reads the decoded path, without the query", byPath,
+		makes(to("/items/%61?x=%2F"), "path:/items/a"), makes(request{method: "POST"}, "path:/other")),
 }
 
-// values returns visits whose key is each value in the request's context.
-func (s *suite) values(list ...any) (visits []visit) {
-	for _, v := range list {
-		visits = append(visits, visit{key: s.kit.ByContextValue(ValueKey), value: v})
-	}
-	return visits
+// Requests of one route, and one of another.
+var ofOneRoute = []exchange{
+	{request: to("/items/1?q=1"), status: 200}, {request: request{method: "POST", target: "/items/2"}, status: 429},
+	{request: request{method: "HEAD", target: "/items/3"}, status: 429}, {status: 200},
 }
 
-// long is longer than keys in Redis are.
-var long = strings.Repeat("x", 1000)
-
-// headerKeys checks the keys of ByHeader.
-func (s *suite) headerKeys() {
-	k := s.kit
-	s.groupings([]grouping{
-		{"ByHeader gives each value its own bucket, whatever bytes it holds", inUse, false, of(k.ByHeader("User"),
-			inHeader("User", "a", "b", "A", "a:b", "a%3Ab", "{a}", "%7Ba%7D", "ä", "a b", "sha256:x", long+"1", long+"2")...)},
-		{"ByHeader gives equal values from different clients one bucket", inUse, true, of(k.ByHeader("User"),
-			request{header: header("User", "ann"), peer: "192.0.2.1:1"},
-			request{header: header("User", "ann"), peer: "192.0.2.2:2", target: "/items/1", method: http.MethodPost})},
-		{"names of header fields are case-insensitive", inUse, true, append(
-			of(k.ByHeader("x-user"), inHeader("X-User", "ann")...), of(k.ByHeader("X-USER"), inHeader("x-user", "ann")...)...)},
-		{"a header that came twice with one value is that value", inUse, true, of(k.ByHeader("User"),
-			request{header: header("User", "ann")}, request{header: header("User", "ann", "User", "ann")})},
-		{"credentials are one key, however their scheme is spelled", inUse, true, of(k.ByHeader("Authorization"),
-			inHeader("Authorization", "Bearer aB3", "bearer aB3", "BEARER aB3", "bEARER   aB3", "Bearer \t aB3", "bearer\u00a0aB3", "Bearer\u2003 aB3")...)},
-		{"different credentials and different schemes are different keys, and credentials are case-sensitive", inUse, false, of(k.ByHeader("Authorization"),
-			inHeader("Authorization", "Bearer aB3", "Bearer AB3", "Basic aB3", "aB3", "AB3", "Bearer aB3 c", "Bearer aB3  c")...)},
-		{"Proxy-Authorization is read like Authorization", inUse, true, of(k.ByHeader("Proxy-Authorization"),
-			inHeader("Proxy-Authorization", "Basic aB3", "BASIC  aB3")...)},
-		{"Basic credentials are one key, however they are encoded", inUse, true, of(k.ByHeader("Authorization"), inHeader("Authorization", basics()...)...)},
-		{"Basic credentials of other users and passwords are other keys", inUse, false, of(k.ByHeader("Authorization"),
-			inHeader("Authorization", "Basic "+inBase64("ann:1"), "Basic "+inBase64("ann:2"), "Basic "+inBase64("Ann:1"), "Basic "+inBase64("ann:"), "Bearer "+inBase64("ann:1"),
-				inBase64("ann:1"), "basic-key-1", "basic-key-2")...)},
-		{"a JSON Web Token is one key, whatever its unused bits are", inUse, true, of(k.ByHeader("Authorization"), inHeader("Authorization", tokens("Bearer ")...)...)},
-		{"a JSON Web Token in another header is one key too", inUse, true, of(k.ByHeader("Token"), inHeader("Token", tokens("")...)...)},
-		{"what only resembles a JSON Web Token is a key as it is", inUse, false, of(k.ByHeader("Token"),
-			inHeader("Token", "ab.cd.e1", "ab.cd.e2", "ab.cd.e2=", aToken+"AQ", aToken+"Ag", aToken+"AQ.AQ", aToken+"AR.AQ", "AQ", "AR")...)},
-		{"two header fields with the same value don't share a bucket", inUse, false, append(
-			of(k.ByHeader("A"), inHeader("A", "7")...), of(k.ByHeader("B"), inHeader("B", "7")...)...)},
-		{"an API key that looks like an address does not share the address's bucket", inUse, false, append(
-			of(k.ByIP(), request{peer: "192.0.2.1:1"}), of(k.ByHeader("User"), inHeader("User", "192.0.2.1", "ip:192.0.2.1")...)...)},
-	})
+// routes are rules of ByRoute, and of its marker.
+var routes = []rule{
+	{
+		name: "ByRoute has one key for a pattern", needs: overHTTP,
+		app: app{route: []limiter{{policy: tokens("test", 1), key: byRoute}}}, send: ofOneRoute, quiet: true,
+	},
+	{
+		name: "ByRoute knows the route in front of the app", needs: routeInUse, app: keyed(tokens("test", 1), byRoute, 0),
+		send: ofOneRoute, quiet: true,
+	},
+	{
+		name: "ByParam knows its parameter in front of the app", needs: routeInUse,
+		app:  keyed(tokens("test", 9), param("id"), 0),
+		send: []exchange{makes(to("/items/%61"), "param:id:a")},
+	},
+	{
+		name: "requests that match no route share one key", needs: routeInUse, app: keyed(tokens("test", 1), byRoute, 0),
+		quiet: true,
+		send: append(
+			[]exchange{{request: to("/nowhere"), status: 404}, {request: to("/other/1"), status: 429}}, ofOneRoute...,
+		),
+	},
+	{
+		name: "ByRoute without a route warns once, with advice", needs: overHTTP | routeNotInUse,
+		app:  keyed(tokens("test", 9), join(byRoute, ip()), 0),
+		send: []exchange{{request: to("/nowhere"), status: 404}, {request: to("/items/1"), status: 200, times: 3}},
+		logs: []string{"ByRoute found no route here", "/items/1", advice},
+	},
+	{
+		name: "the marker of ByRoute hides no decision", needs: overHTTP, send: []exchange{{status: 200, left: "outer 4"}},
+		app: app{use: []limiter{{policy: tokens("outer", 5), key: user}, {policy: shadowed(tokens("inner", 5)), key: join(byRoute, header("User"))}}},
+	},
 }
 
-// requestKeys checks the keys of the other parts of a request, Global and
-// functions of the app.
-func (s *suite) requestKeys() {
-	k := s.kit
-	anywhere := []request{{peer: "192.0.2.1:1"}, {peer: "192.0.2.2:2", target: "/items/1", method: http.MethodPost}}
-	if !k.RPC {
-		anywhere = append(anywhere, request{target: "/nowhere"})
-	}
-	everything := request{target: "/items/7?id=7", header: header("id", "7", "Cookie", "id=7"), peer: "7.7.7.7:7"}
-	s.groupings([]grouping{
-		{"keys of different extractors don't share a bucket, whatever their names and values", inRoute, false, []visit{
-			{key: k.ByHeader("id"), request: everything}, {key: k.ByCookie("id"), request: everything},
-			{key: k.ByQuery("id"), request: everything}, {key: k.ByParam("id"), request: everything},
-			{key: k.ByContextValue(ValueKey), request: everything, value: "7"},
-			{key: k.ByPath(), request: everything}, {key: k.ByRoute(), request: everything},
-			{key: k.ByMethod(), request: everything}, {key: k.ByIP(), request: everything},
-			{key: k.Global("7"), request: everything}, {key: k.Global("id"), request: everything},
-			{key: k.Join(k.ByHeader("id"), k.ByIP()), request: everything}}},
-		{"ByCookie gives each value its own bucket", inUse, false, of(k.ByCookie("session"), inHeader("Cookie",
-			"session=a", "session=b", "a=session; session=c")...)},
-		{"a JSON Web Token in a cookie is one key", inUse, true, of(k.ByCookie("session"), inHeader("Cookie", tokens("session=")...)...)},
-		{"a JSON Web Token in the query is one key, also with line breaks", inUse, true, of(k.ByQuery("q"), to(append(tokens("/other?q="), "/other?q="+aToken+"A%0AA", "/other?q="+aToken+"AA==%0D%0A%0D%0A", "/other?q="+aToken+"AA=%0A=")...)...)},
-		{"ByCookie reads its own cookie among others", inUse, true, of(k.ByCookie("session"), inHeader("Cookie",
-			"session=a", "sessions=b; session=a; other=c")...)},
-		{"cookies of two names don't share a bucket", inUse, false, append(
-			of(k.ByCookie("a"), inHeader("Cookie", "a=7; b=7")...), of(k.ByCookie("b"), inHeader("Cookie", "a=7; b=7")...)...)},
-		{"ByQuery gives each value its own bucket", inUse, false, of(k.ByQuery("q"), to("/other?q=a", "/other?q=b", "/other?q=a%3Ab", "/other?q=a%26q")...)},
-		{"ByQuery ignores the encoding and other parameters", inUse, true, of(k.ByQuery("q"),
-			to("/other?q=a%20b", "/other?q=a+b", "/items/1?x=1&q=%61%20b&q=c")...)},
-		{"ByParam gives each value its own bucket", inRoute, false, of(k.ByParam("id"), to("/items/1", "/items/2")...)},
-		{"ByParam decodes percent-encoding, so every spelling of a parameter is one key", inRoute, true, of(k.ByParam("id"),
-			to("/items/ab", "/items/%61b", "/items/a%62", "/items/%61%62")...)},
-		{"ByParam decodes only once", inRoute, false, of(k.ByParam("id"), to("/items/a", "/items/%2561", "/items/a+b", "/items/a%20b")...)},
-		{"ByParam ignores the rest of the request", inRoute, true, of(k.ByParam("id"), request{target: "/items/1"},
-			request{target: "/items/1?id=2", method: http.MethodPost})},
-		{"ByMethod gives each method its own bucket", inUse, false, of(k.ByMethod(),
-			request{method: http.MethodGet}, request{method: http.MethodPost}, request{method: http.MethodHead})},
-		{"ByMethod knows the methods of RFC 9110 and PATCH", inUse, false, of(k.ByMethod(),
-			request{method: http.MethodGet}, request{method: http.MethodPut}, request{method: http.MethodDelete},
-			request{method: http.MethodOptions}, request{method: http.MethodPatch})},
-		{"ByMethod ignores the path", inUse, true, of(k.ByMethod(), to("/items/1", "/other", "/nowhere")...)},
-		{"ByPath gives each path its own bucket", inUse, false, of(k.ByPath(), to("/items/1", "/items/2", "/other", "/nowhere")...)},
-		{"ByPath decodes percent-encoding, so every spelling of a path is one key", inUse, true, of(k.ByPath(),
-			to("/items/a", "/items/%61", "/items/a?x=%2F")...)},
-		{"ByPath ignores the query and the method", inUse, true, of(k.ByPath(), request{target: "/items/1?a"},
-			request{target: "/items/1?b", method: http.MethodPost})},
-		{"Global limits all requests together", inUse, true, of(k.Global("all"),
-			anywhere...)},
-		{"Globals of two names don't share a bucket", inUse, false, []visit{{key: k.Global("a")}, {key: k.Global("b")}}},
-		{"a custom key function gives each key its own bucket", inUse, false, of(k.Custom(func(h Header) (string, error) { return h("User"), nil }),
-			inHeader("User", "a", "b", "a:b", "{a}", long+"1", long+"2")...)},
-	})
-	if k.ParamKnownInUse {
-		s.groupings([]grouping{
-			{"ByParam works in front of the app", inUse, false, of(k.ByParam("id"), to("/items/1", "/items/2")...)},
+// advice in rule.logs stands for the kit's RouteAdvice.
+const advice = "RouteAdvice"
+
+type contextKey struct{}
+
+func seven(ctx context.Context) context.Context { return context.WithValue(ctx, contextKey{}, 7) }
+
+// values are rules of keys that are not read from the request itself.
+var values = []rule{
+	ofKey("Global has one key for all requests", global("all"),
+		makes(request{}, "global:all"), makes(request{peer: "192.0.2.2:1", target: "/items/1", method: "POST"}, "global:all")),
+	ofKey(
+		"Join joins keys in their order", join(global("a"), global("b")),
+		makes(request{}, "global:a|global:b"),
+	),
+	ofKey(
+		"FirstOf is the first key that is not missing", firstOf(header("Nobody"), global("a"), global("b")),
+		makes(request{}, "global:a"),
+	),
+	ofKey("a function's key is the key", user, makes(from("a:b"), "a:b")),
+	{
+		name: "ByContextValue reads what middleware stored", send: []exchange{makes(request{}, "value:app.user:ann")},
+		app: app{values: map[string]any{"app.user": "ann"}, use: []limiter{{policy: tokens("test", 9), key: contextValue("app.user")}}},
+	},
+	{
+		name: "ByContextValue reads the request's own context",
+		send: []exchange{makes(request{}, "value:adaptertest.contextKey {}:7")},
+		app:  app{context: seven, use: []limiter{{policy: tokens("test", 9), key: contextValue(contextKey{})}}},
+	},
+}
+
+// missingKeys are rules of requests without a key.
+func missingKeys() (rules []rule) {
+	for name, x := range map[string]struct {
+		key key
+		request
+	}{
+		"a missing header": {header("X-User"), request{}}, "an empty header": {header("X-User"), having("X-User", "")},
+		"a missing cookie": {cookie("s"), having("Cookie", "ss=1")}, "an empty cookie": {cookie("s"), having("Cookie", "s=")},
+		"a missing query parameter": {query("q"), to("/other?r=1")}, "a missing parameter": {param("id"), request{}},
+		"a missing context value":         {contextValue(contextKey{}), request{}},
+		"a missing string in the context": {contextValue("app.user"), request{}},
+	} {
+		rules = append(rules, rule{
+			name: name + " is 400", app: keyed(tokens("test", 1), x.key, 0), logs: []string{"code=RL707"},
+			send: []exchange{{request: x.request, status: 400, times: 2}},
 		})
 	}
+	return rules
 }
 
-// valueKeys checks the keys of ByContextValue.
-func (s *suite) valueKeys() {
-	k := s.kit
-	s.groupings([]grouping{
-		{"ByContextValue gives each value its own bucket", inUse, false, s.values("ann", "bob", 7, named("carol"), int64(8))},
-		{"ByContextValue uses the text of a string, a Stringer or an integer", inUse, true, s.values("7", 7, int64(7), named("7"))},
-		{"ByContextValue takes a whole float, as JSON has it, for the integer", inUse, true, s.values(7, 7.0, float32(7), new(7.0), "7")},
-		{"whole floats below 2^53 have their own buckets", inUse, false, s.values(0.0, -7.0, 7.0, float64(1<<53-1), float64(1<<53-2))},
-		{"ByContextValue does not call the methods of strings and integers", inUse, false, s.values(
-			email("ann@example.com"), email("bob@example.com"), account(7), account(8), redacted("carol"), failing("dave"))},
-		{"ByContextValue uses what a pointer points to", inUse, true, s.values(email("ann@example.com"), new(email("ann@example.com")), "ann@example.com")},
-		{"context keys that print the same don't share a bucket", inUse, false, []visit{
-			{key: k.ByContextValue(contextKey{}), context: with(contextKey{}, "7")},
-			{key: k.ByContextValue(otherKey{}), context: with(otherKey{}, "7")}}},
-		{"ByContextValue finds values in the request's own context", inUse, false, []visit{
-			{key: k.ByContextValue(contextKey{}), context: with(contextKey{}, "ann")},
-			{key: k.ByContextValue(contextKey{}), context: with(contextKey{}, "bob")}}},
-	})
-}
-
-// join checks keys that are made from other keys.
-func (s *suite) join() {
-	k := s.kit
-	raw := func(field string) anyKey { return k.Custom(func(h Header) (string, error) { return h(field), nil }) }
-	var requests []request
-	for _, p := range [][2]string{
-		{"a:b", "c"}, {"a", "b:c"}, {"a%3Ab", "c"}, {"a", "b%3Ac"}, {"a%", "3Ab:c"}, {"a", "b"}, {"b", "a"}, {"%", ":"}, {":", "%"},
-		{"a|b:b", "c"}, {"a", "c|a:a"}, {"a|b", "c"}, {"a", "b|c"}, {"a%7Cb", "c"}, {"%=a", "c"},
-	} {
-		requests = append(requests, request{header: header("A", p[0], "B", p[1])})
-	}
-	ann := func(peer string) request { return request{peer: peer, header: header("User", "ann")} }
-	s.groupings([]grouping{
-		{"Join is injective: (a:b, c) and (a, b:c) are different keys", inUse, false, of(k.Join(raw("A"), raw("B")), requests...)},
-		{"Join is injective for extractors too", inUse, false, of(k.Join(k.ByHeader("A"), k.ByHeader("B")), requests...)},
-		{"Join gives each nesting of keys its own bucket", inUse, false, []visit{
-			{key: k.Join(k.Global("a"), k.Join(k.Global("b"), k.Global("c")))},
-			{key: k.Join(k.Join(k.Global("a"), k.Global("b")), k.Global("c"))},
-			{key: k.Join(k.Global("a"), k.Global("b"), k.Global("c"))}}},
-		{"Join of equal keys is one key", inUse, true, of(k.Join(k.ByMethod(), k.ByHeader("User")), ann("192.0.2.1:1"), ann("192.0.2.2:1"))},
-		{"FirstOf uses the first key that is not missing", inUse, true, of(k.FirstOf(k.ByHeader("Nobody"), k.ByHeader("User"), k.ByIP()), ann("192.0.2.1:1"), ann("192.0.2.2:1"))},
-		{"FirstOf tries the next key if one is missing or empty", inUse, false, append(
-			of(k.FirstOf(k.ByHeader("User"), k.ByIP()), request{peer: "192.0.2.1:1"}, request{peer: "192.0.2.2:1", header: header("User", "")}),
-			of(k.FirstOf(raw("User"), k.ByIP()), request{peer: "192.0.2.3:1"}, request{peer: "192.0.2.4:1"})...)},
-		{"FirstOf returns the key that it finds, unchanged", inUse, true, []visit{
-			{key: k.FirstOf(k.ByHeader("User"), k.ByIP())}, {key: k.FirstOf(k.ByCookie("c"), k.ByIP())}, {key: k.ByIP()}}},
-	})
-}
-
-// unknownMethods checks methods that clients make up.
-func (s *suite) unknownMethods() {
-	s.rule("methods outside RFC 9110 and PATCH share one key, so clients can't make up keys", func(c *trial) {
-		const capacity = 5
-		app := c.use(c.holding(capacity), c.kit.ByMethod())
-		allowed := 0
-		for i := range 50 {
-			method := fmt.Sprintf("M%03d", i)
-			if i%5 == 0 {
-				method = []string{"get", "Get", "GeT", "PROPFIND", "PURGE", "method", "other", "OTHER", "X", "!"}[i/5]
-			}
-			got := app.raw(method + " /other HTTP/1.1\r\nHost: app.test\r\nConnection: close\r\n\r\n")
-			if len(limitFields(got.header)) > 0 && got.status != http.StatusTooManyRequests {
-				allowed++
-			}
-		}
-		if allowed > capacity {
-			c.errorf("%d requests with made-up methods passed a limit of %d", allowed, capacity)
-		}
-		c.wantStatus(app.send(request{}), http.StatusOK, "a GET after them")
-	})
-}
-
-// reuse checks that keys are copied: frameworks that reuse buffers return
-// strings that the next request overwrites.
-func (s *suite) reuse() {
-	k := s.kit
-	raw := k.Custom(func(h Header) (string, error) { return h("User"), nil })
-	for _, extractor := range []struct {
-		name string
-		key  anyKey
+// readings are rules of requests that are spelled in unusual ways: an extractor
+// reads what handlers read.
+func readings() (rules []rule) {
+	for i, x := range []struct {
+		key  key
+		kind string // of its keys
+		sent string // between targets and fields, and alone for one that is valid
+		all  []string
 	}{
-		{"ByHeader", k.ByHeader("User")}, {"ByCookie", k.ByCookie("user")}, {"ByQuery", k.ByQuery("user")},
-		{"ByParam", k.ByParam("id")}, {"ByPath", k.ByPath()}, {"a key function", raw},
-		{"Join", k.Join(raw, raw)}, {"FirstOf", k.FirstOf(k.ByHeader("Nobody"), raw)},
+		{header("S"), "s", "/other HTTP/1.1\r\n", []string{
+			"S: ann", "s: ann", "S:ann", "S: \t ann  ", "S: %61nn", "S: a, b", "S:", "S: \xe4", "X: y", "X-S: bob\r\nS: ann",
+			"S_: bob\r\nS: ann", "S: ann\r\nS: ann",
+		}},
+		{cookie("s"), "cookie:s", "/other HTTP/1.1\r\nCookie: ", []string{
+			"s=abc", "s=%61bc", "s=a+b", "s=a%2Bb", "s=%zz", `s="abc"`, "s=a; s=b", "s=; s=b", "S=a; s=b", "x=1;s=a", "  s =a",
+			"s= a", "s=a=b", "s=a,b", "s",
+			"$s=a; s=b", "", "s=a\r\nCookie: s=b", "x=1\r\ncookie: s=a\r\nCOOKIE: s=b",
+		}},
+		{query("s"), "query:s", "/other?", []string{
+			"s=abc", "s=%61bc", "%73=abc", "s=a+b", "s=a%2Bb", "s=a%20b", "s=a&s=b", "s=&s=b", "s", "S=a&s=b", "s=%zz&s=b",
+			"s=a;b&s=c", "s=a%00b", "x=1&&s=a",
+			"s[]=a&s=b", "s=a=b", "s=a?b", "x=1&s=a%20b&s=c",
+		}},
 	} {
-		if absent(extractor.key) {
-			continue
-		}
-		s.rule("keys that arrive over one connection keep their own buckets: "+extractor.name, func(c *trial) {
-			const keys = 30
-			app := c.app(answer(http.StatusOK))
-			app.Routes = routes(answer(http.StatusOK), middleware{c.holding(2), extractor.key, nil, nil, nil, nil})
-			running := c.serve(app)
-			// A transport may dial before it has noticed that a connection is free.
-			running.client(defaultPeer).Transport.(*http.Transport).MaxConnsPerHost = 1
-			send := func(i int) response {
-				user := fmt.Sprintf("user-%03d", i) // all have one length, so one overwrites the other exactly
-				return running.send(request{target: "/items/" + user + "?user=" + user, header: header("User", user, "Cookie", "user="+user)})
-			}
-			for round := range 3 {
-				for i := range keys {
-					if got := send(i); round < 2 {
-						c.wantRemaining(got, int64(1-round), fmt.Sprintf("key %d of %d, round %d, capacity 2", i, keys, round+1))
-					} else {
-						c.wantStatus(got, http.StatusTooManyRequests, fmt.Sprintf("key %d of %d, round 3, capacity 2", i, keys))
+		rules = append(rules, rule{
+			name: "an extractor reads what handlers read: " + x.kind, needs: overHTTP,
+			app: keyed(shadowed(tokens("test", 300)), x.key, withSkip),
+			script: func(c *check) {
+				for _, one := range x.all {
+					text := "GET " + x.sent + one
+					if x.kind == "query:s" {
+						text += " HTTP/1.1"
+					}
+					text += "\r\nHost: app.test\r\nConnection: close\r\n\r\n"
+					c.note(func() { c.keys, c.values = nil, [3]string{} })
+					got, err := c.server.try(c.T.Context(), raw(text))
+					var want []string
+					if c.values[i] != "" {
+						want = []string{httpadapter.Key(x.kind, c.values[i])}
+					}
+					if err != nil || got.status != http.StatusOK || fmt.Sprint(c.keys) != fmt.Sprint(want) {
+						c.errorf("%q: answered %d, %v; the key is %q, want %q", text, got.status, err, c.keys, want)
 					}
 				}
-			}
-			c.wantRemaining(send(keys), 1, "a key that was not used before")
-			// A transport on a slow machine may not know in time that it may reuse one.
-			if n := running.connections(); n > keys/10 {
-				c.errorf("the premise: one connection carries many requests, but there were %d", n)
-			}
+			},
 		})
 	}
+	return rules
 }
 
-// connections returns the number of connections that were made.
-func (s *server) connections() int {
-	s.l.mu.Lock()
-	defer s.l.mu.Unlock()
-	return len(s.l.conns)
-}
-
-func inBase64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
-
-// basics returns the spellings of one Basic credential that a check of
-// net/http, echo or fiber takes.
-func basics() (list []string) {
-	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-	text := strings.TrimRight(inBase64("ann:secret"), "=") // ten bytes: four bits of the last letter are unused
-	start, last := text[:len(text)-1], strings.IndexByte(letters, text[len(text)-1])
-	for bits := range 16 {
-		one := start + letters[last+bits:last+bits+1]
-		list = append(list, "Basic "+one+"==", "bASIC \t "+one)
+// buffers are rules of frameworks whose strings the next request overwrites.
+func buffers() (rules []rule) {
+	for name, k := range map[string]key{
+		"ByHeader": header("User"), "ByCookie": cookie("user"), "ByQuery": query("user"), "ByParam": param("id"),
+		"ByPath": byPath, "a function": user,
+		"Join": join(user, user), "FirstOf": firstOf(header("Nobody"), user), "NewTogether": user, "Allow": user,
+	} {
+		l := limiter{policy: tokens("test", 2), key: k}
+		switch name {
+		case "NewTogether":
+			l = together(l, limiter{policy: tokens("wide", 300), key: global("all")})
+		case "Allow":
+			l.kind = asAllow
+		}
+		rules = append(rules, rule{
+			name: "keys of one connection stay apart: " + name, app: app{route: []limiter{l}}, script: (*check).wantOwnBuckets,
+		})
 	}
-	return append(list, "BasicX"+text+"==", "basic:"+text+"==")
+	return append(rules, rule{
+		name: "a Result can be undone after its request", app: limit(tokens("test", 5), 0),
+		send: []exchange{{request: from("all"), status: 200}, {request: from("bob"), status: 200}}, script: (*check).undo,
+		after: "test 5",
+	})
 }
 
-// aToken is a JSON Web Token without its signature.
-var aToken = base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256"}`)) + "." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"ann"}`)) + "."
-
-// tokens returns the spellings of one JSON Web Token after a prefix. One byte
-// of signature leaves four bits unused.
-func tokens(prefix string) (list []string) {
-	for bits := range 16 {
-		list = append(list, prefix+aToken+"A"+string(rune('A'+bits)))
+// wantOwnBuckets sends requests of several keys over one connection.
+func (c *check) wantOwnBuckets() {
+	const keys = 20
+	var err error
+	if c.server.kept, err = c.server.dial(c.T.Context(), ""); err != nil {
+		c.T.Fatal(err)
 	}
-	return append(list, prefix+aToken+"AA==")
+	defer c.server.kept.Close()
+	for round, status := range []int{200, 200, 429} {
+		for i := range keys {
+			name := fmt.Sprintf("user-%03d", i) // of one length, so one overwrites the other exactly
+			c.exchange(fmt.Sprintf("round %d of %s", round+1, name), exchange{
+				request: request{target: "/items/" + name + "?user=" + name, header: []string{"User", name, "Cookie", "user=" + name}},
+				status:  status,
+			})
+		}
+	}
+}
+
+// undo undoes the first decision.
+func (c *check) undo() {
+	c.wantAfter("test 4", "before Undo")
+	if err := c.results[0].Undo(c.T.Context()); err != nil {
+		c.errorf("Undo: %v", err)
+	}
 }

@@ -2,10 +2,13 @@ package adaptertest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -20,68 +23,48 @@ var (
 	longest = time.Minute
 )
 
-// server is a running App.
+// server is a running App, and its client.
 type server struct {
-	t testing.TB
-	l *listener
-
-	mu      sync.Mutex
-	clients map[string]*http.Client // by peer address; each reuses its connections
+	l    *listener
+	kept *wire // the connection of all requests; nil: each has its own
 }
 
-// serve runs app until the test ends.
-func (c *trial) serve(app App[middleware]) *server {
-	c.t.Helper()
-	s := &server{t: c.t, l: newListener(), clients: make(map[string]*http.Client)}
+// serve has start serve an app until the test ends.
+func serve(t testing.TB, start func(net.Listener) error) *server {
+	l := newListener()
 	returned := make(chan error, 1)
 	go func() {
-		defer s.l.Close() // later requests must fail at once
-		returned <- c.kit.Serve(s.l, app)
+		defer func() {
+			if p := recover(); p != nil {
+				t.Errorf("Kit.Serve panicked: %v", p)
+				returned <- nil
+			}
+			_ = l.Close() // later requests must fail at once
+		}()
+		returned <- start(l)
 	}()
-	c.t.Cleanup(func() {
-		_ = s.l.Close()
-		s.l.hangUp()
-		for _, client := range s.clients {
-			client.CloseIdleConnections()
-		}
+	t.Cleanup(func() {
+		_ = l.Close()
+		l.hangUp()
 		select {
 		case <-returned:
 		case <-time.After(patience):
-			c.t.Errorf("Kit.Serve must return when Accept fails")
+			t.Errorf("Kit.Serve must return when Accept fails")
 		}
 	})
-	return s
-}
-
-func (s *server) client(peer string) *http.Client {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	client := s.clients[peer]
-	if client == nil {
-		client = &http.Client{
-			Transport: &http.Transport{
-				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-					return s.l.dial(ctx, peer)
-				},
-				MaxIdleConnsPerHost: 100,
-				DisableCompression:  true,
-			},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}
-		s.clients[peer] = client
-	}
-	return client
+	return &server{l: l}
 }
 
 // request is an HTTP request. Its zero value is GET /other from 192.0.2.1.
 type request struct {
-	peer   string
+	peer   string // the connection's peer, as "192.0.2.1:4711", or with its network: "unix /run/proxy.sock"
 	method string
 	target string
-	header http.Header
+	header []string // names and values in turns
 	body   string
 
-	chunked bool // the body is sent without its length
+	chunked bool   // the body is sent without its length
+	raw     string // if it is not empty, it is sent in place of all but peer
 }
 
 // response is the answer to a request.
@@ -91,35 +74,60 @@ type response struct {
 	body   string
 }
 
-// defaultPeer is the address that requests come from.
-const defaultPeer = "192.0.2.1:4711"
-
-// send sends r, and fails the test if there is no answer.
-func (s *server) send(r request) response {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	got, err := s.try(ctx, r)
-	if err != nil {
-		s.t.Fatalf("%s %s: %v", r.method, r.target, err)
-	}
-	return got
+// wire is a client's end of a connection.
+type wire struct {
+	net.Conn
+	in *bufio.Reader
 }
 
-// try sends r. It gives up when ctx ends, or an answer takes longer than a rule
-// may.
+// dial returns a new connection, which ends after patience.
+func (s *server) dial(ctx context.Context, peer string) (*wire, error) {
+	conn, err := s.l.dial(ctx, cmp.Or(peer, "192.0.2.1:4711"))
+	if err != nil {
+		return nil, err
+	}
+	return &wire{conn, bufio.NewReader(conn)}, conn.SetDeadline(time.Now().Add(patience))
+}
+
+// try sends r. If ctx ends, the client leaves.
 func (s *server) try(ctx context.Context, r request) (response, error) {
-	ctx, cancel := context.WithTimeout(ctx, longest)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if r.peer == "" {
-		r.peer = defaultPeer
+	conn := s.kept
+	if conn == nil {
+		var err error
+		if conn, err = s.dial(ctx, r.peer); err != nil {
+			return response{}, err
+		}
+		defer conn.Close()
 	}
-	if r.method == "" {
-		r.method = http.MethodGet
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	sent, err := r.build()
+	if err != nil {
+		return response{}, err
 	}
-	if r.target == "" {
-		r.target = "/other"
+	go func() { // the server may answer before it has read all
+		if r.raw != "" {
+			_, _ = io.WriteString(conn, r.raw)
+		} else {
+			_ = sent.Write(conn)
+		}
+	}()
+	for {
+		got, err := http.ReadResponse(conn.in, sent)
+		if err != nil {
+			return response{}, err
+		}
+		if got.StatusCode >= 200 || got.StatusCode == http.StatusSwitchingProtocols {
+			defer got.Body.Close()
+			body, err := io.ReadAll(got.Body)
+			return response{got.StatusCode, got.Header, string(body)}, err
+		}
 	}
+}
+
+// build makes r a request of net/http.
+func (r *request) build() (*http.Request, error) {
 	var body io.Reader
 	if r.body != "" {
 		body = strings.NewReader(r.body)
@@ -127,51 +135,14 @@ func (s *server) try(ctx context.Context, r request) (response, error) {
 	if r.chunked {
 		body = io.MultiReader(body) // net/http does not know its length
 	}
-	sent, err := http.NewRequestWithContext(ctx, r.method, "http://app.test"+r.target, body)
+	sent, err := http.NewRequest(r.method, "http://app.test"+cmp.Or(r.target, "/other"), body)
 	if err != nil {
-		return response{}, err
+		return nil, err
 	}
-	for name, values := range r.header {
-		sent.Header[http.CanonicalHeaderKey(name)] = values
+	for i := 0; i < len(r.header); i += 2 {
+		sent.Header.Add(r.header[i], r.header[i+1])
 	}
-	got, err := s.client(r.peer).Do(sent)
-	if err != nil {
-		return response{}, err
-	}
-	defer got.Body.Close()
-	text, err := io.ReadAll(got.Body)
-	return response{got.StatusCode, got.Header, string(text)}, err
-}
-
-// raw sends the text of a request, and fails the test if there is no answer.
-func (s *server) raw(text string) response {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	connection, err := s.l.dial(ctx, "192.0.2.1:4712")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer connection.Close()
-	_ = connection.SetDeadline(time.Now().Add(patience))
-	go func() { _, _ = io.WriteString(connection, text) }() // the server may answer before it has read all
-	got, err := http.ReadResponse(bufio.NewReader(connection), nil)
-	if err != nil {
-		s.t.Fatalf("%.200q: %v", text, err)
-	}
-	defer got.Body.Close()
-	body, _ := io.ReadAll(got.Body)
-	return response{got.StatusCode, got.Header, string(body)}
-}
-
-// header returns a header of the given names and values, which alternate. A
-// name may occur more than once.
-func header(pairs ...string) http.Header {
-	h := make(http.Header)
-	for i := 0; i < len(pairs); i += 2 {
-		h.Add(pairs[i], pairs[i+1])
-	}
-	return h
+	return sent, nil
 }
 
 // listener is a net.Listener in memory. The dialer chooses the peer address of
@@ -190,19 +161,15 @@ func newListener() *listener {
 }
 
 // dial connects from the given address. A network may stand in front of it, as
-// in "unix 192.0.2.7:80". Without one it is "tcp", and of the names that
-// sockets usually have "unix".
+// in "unix 192.0.2.7:80". Without one it is "tcp".
 func (l *listener) dial(ctx context.Context, peer string) (net.Conn, error) {
 	client, accepted := net.Pipe()
 	network, name, ok := strings.Cut(peer, " ")
 	if !ok {
 		network, name = "tcp", peer
-		if strings.HasPrefix(peer, "@") || strings.HasPrefix(peer, "/") {
-			network = "unix"
-		}
 	}
 	select {
-	case l.incoming <- conn{accepted, address{network, name}}:
+	case l.incoming <- conn{accepted, addressOf(network, name), addressOf(network, "192.0.2.80:80")}:
 		return client, nil
 	case <-l.closed:
 		return nil, net.ErrClosed
@@ -217,8 +184,7 @@ func (l *listener) Accept() (net.Conn, error) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.done {
-			_ = c.Close()
-			return nil, net.ErrClosed
+			return nil, errors.Join(net.ErrClosed, c.Close())
 		}
 		l.conns = append(l.conns, c)
 		return c, nil
@@ -247,18 +213,27 @@ func (l *listener) hangUp() {
 	}
 }
 
-func (l *listener) Addr() net.Addr { return address{"tcp", "192.0.2.80:80"} }
+func (l *listener) Addr() net.Addr { return addressOf("tcp", "192.0.2.80:80") }
 
+// conn is a connection with addresses of its own.
 type conn struct {
 	net.Conn
-	peer address
+	peer, local net.Addr
 }
 
 func (c conn) RemoteAddr() net.Addr { return c.peer }
-func (c conn) LocalAddr() net.Addr  { return address{c.peer.network, "192.0.2.80:80"} }
+func (c conn) LocalAddr() net.Addr  { return c.local }
 
 // address is a network address as the server prints it.
 type address struct{ network, name string }
 
 func (a address) Network() string { return a.network }
 func (a address) String() string  { return a.name }
+
+// addressOf returns the address of a connection, as package net does.
+func addressOf(network, name string) net.Addr {
+	if tcp, err := netip.ParseAddrPort(name); network == "tcp" && err == nil {
+		return net.TCPAddrFromAddrPort(tcp)
+	}
+	return address{network, name}
+}

@@ -24,8 +24,11 @@ func (e CallerDone) Error() string { return e.Cause.Error() }
 func (e CallerDone) Unwrap() error { return e.Cause }
 
 // openError is the error of Enter while the breaker is open. cause is the last
-// failure that counted.
-type openError struct{ cause error }
+// failure that counted, and was reported at.
+type openError struct {
+	cause error
+	at    time.Time
+}
 
 func (e *openError) Error() string   { return core.ErrBreakerOpen.Error() + " after: " + e.cause.Error() }
 func (e *openError) Unwrap() []error { return []error{core.ErrBreakerOpen, e.cause} }
@@ -64,12 +67,10 @@ type Breaker struct {
 
 	circuit *gobreaker.TwoStepCircuitBreaker[any]
 	open    atomic.Bool               // not closed; written under the lock of Totals
-	last    atomic.Pointer[openError] // the last failure that counted
-	created time.Time
-	failed  atomic.Int64 // when that failure was reported, in ns since created
-	asked   atomic.Int64 // when a call last came while the breaker was open, likewise
+	last    atomic.Pointer[openError] // the last failure that counted; nil: none has
 
 	mu     sync.Mutex // guards all below
+	asked  time.Time  // when a call last came while the breaker was open
 	opened int        // how often it opened
 	logged bool       // the beginning of an outage was logged, and its end not yet
 	kept   []Returned // what is sent when the server is back
@@ -78,7 +79,7 @@ type Breaker struct {
 
 // New returns a closed breaker.
 func New(s Settings) *Breaker {
-	b := &Breaker{Settings: s, created: time.Now()}
+	b := &Breaker{Settings: s}
 	b.circuit = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		Timeout:       s.Pause,
 		ReadyToTrip:   func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= s.Failures },
@@ -124,25 +125,26 @@ func (b *Breaker) State() storestats.BreakerState {
 // enterSince is Enter for a call that began at began.
 func (b *Breaker) enterSince(began time.Time) (report func(error), err error) {
 	if b.Open() {
-		b.asked.Store(int64(time.Since(b.created)))
+		b.mu.Lock()
+		b.asked = time.Now()
+		b.mu.Unlock()
 	}
 	done, err := b.circuit.Allow()
 	if err != nil {
 		if last := b.last.Load(); last != nil {
 			return nil, last
 		}
-		return nil, &openError{err}
+		return nil, &openError{cause: err}
 	}
 	return func(err error) {
-		wasOpen := b.Open()
+		wasOpen, last := b.Open(), b.last.Load()
 		switch {
 		case err == nil || errors.As(err, &CallerDone{}):
 			done(err)
-		case began.Sub(b.created) < time.Duration(b.failed.Load()):
+		case last != nil && began.Before(last.at):
 			done(CallerDone{err}) // began before a failure that counted
 		default:
-			b.last.Store(&openError{err})
-			b.failed.Store(int64(time.Since(b.created)))
+			b.last.Store(&openError{err, time.Now()})
 			done(err)
 		}
 		switch isOpen := b.Open(); {
@@ -156,9 +158,9 @@ func (b *Breaker) enterSince(began time.Time) (report func(error), err error) {
 
 // begins logs that an outage has begun, unless it is the same one.
 func (b *Breaker) begins(err error) {
-	b.asked.Store(int64(time.Since(b.created)))
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.asked = time.Now()
 	b.opened++
 	b.setTimer()
 	if !b.logged {
@@ -202,6 +204,9 @@ const ForgottenAfter = 10 * time.Second
 // server that no call needs any more. It is called once in a pause while there
 // is something to do.
 func (b *Breaker) tick() {
+	b.mu.Lock()
+	asked := b.asked
+	b.mu.Unlock()
 	forgotten := false
 	switch {
 	case !b.Open():
@@ -210,7 +215,7 @@ func (b *Breaker) tick() {
 		if report, err := b.Enter(); err == nil {
 			report(b.SendKept())
 		}
-	case b.Several && time.Since(b.created)-time.Duration(b.asked.Load()) > ForgottenAfter:
+	case b.Several && time.Since(asked) > ForgottenAfter:
 		forgotten = true
 		b.Totals.changed(b, false)
 	}
