@@ -61,10 +61,10 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 // The key of a request that middleware has limited is what its extractor
 // returned, and not the value alone:
 //
-//	limiter.Peek(ctx, "ip:192.0.2.1")                    // ByIP()
-//	limiter.Peek(ctx, "x-api-key:ann")                   // ByHeader("X-Api-Key")
-//	limiter.Peek(ctx, "route:/items/:id|x-api-key:ann")  // Join(ByRoute(), ByHeader("X-Api-Key"))
-//	limiter.Peek(ctx, core.JoinKey("user", tenant, id))  // a function that returns this
+//	limiter.Peek(ctx, "ip:192.0.2.1")                   // ByIP()
+//	limiter.Peek(ctx, "x-api-key:ann")                  // ByHeader("X-Api-Key")
+//	limiter.Peek(ctx, "route:/items/:id|x-api-key:ann") // Join(ByRoute(), ByHeader("X-Api-Key"))
+//	limiter.Peek(ctx, core.JoinKey("user", tenant, id)) // a function that returns this
 //
 // In values '%' is written as %25 and '|' as %7C. An [Observation] has the key
 // of its request. With any other key Peek returns a full bucket.

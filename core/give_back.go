@@ -269,8 +269,9 @@ func (l *Limiter) unsettled(ctx context.Context, now *compiled, key string, sour
 }
 
 // Reset makes key's bucket full again: the store forgets it. For a client that
-// middleware limits, key is what its extractor returned, such as "ip:192.0.2.1":
-// see [Limiter.Peek]. A key that no request has is no error. Errors and cost are those of Refund.
+// middleware limits, key is what its extractor returned, such as "ip:192.0.2.1"
+// or "route:/items/:id|x-api-key:ann": see [Limiter.Peek]. A key that no request
+// has is no error. Errors and cost are those of Refund.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
