@@ -70,13 +70,14 @@ end
 -- store writes records that matter for `last` µs, in place of a state of so many
 -- bytes that expires then. The key lives an eighth and 3 s longer, so that most
 -- writes can leave its TTL: SETRANGE is faster than SET. It never expires earlier
--- than before, for the records of other limits. It returns the server's reply,
--- and when the key expires.
+-- than before, for the records of other limits. It returns the server's error or
+-- nil, and when the key expires.
 local function store(key, size, expires, records, last)
   if now + last <= expires and size == 7 + #records then
-    return redis.pcall('SETRANGE', key, '7', records), expires -- behind the header
+    local reply = redis.pcall('SETRANGE', key, '7', records) -- behind the header
+    return reply ~= size and reply.err or nil, expires
   end
   expires = math.max(expires, now + last + math.floor(last / 8) + 3000000)
   local ms = ('%.0f'):format(math.floor((expires - now) / 1000) + 1)
-  return redis.pcall('SET', key, struct.pack('>I7', expires) .. records, 'PX', ms), expires
+  return redis.pcall('SET', key, struct.pack('>I7', expires) .. records, 'PX', ms).err, expires
 end

@@ -97,7 +97,7 @@ for i = 2, #ARGV do
   local text, key, holds = ARGV[i], KEYS[2 * i - 3], KEYS[2 * i - 2]
   local action, holding, times, when, ticket, from = unpack(REQUEST, text)
   local state, write = call('GET', key) or '', false
-  assert(state == '' or #state % RECORD_SIZE == HEADER_SIZE, NO_BUCKET)
+  if state ~= '' and #state % RECORD_SIZE ~= HEADER_SIZE then error(NO_BUCKET, 0) end
   local records, behind = {}, 0 -- by how much the clock was set back behind the last write, as far as they tell
   for place = HEADER_SIZE + 1, #state, RECORD_SIZE do
     local tag, unit, capacity, used, at, cut, held = unpack(RECORD, state, place)
@@ -106,7 +106,7 @@ for i = 2, #ARGV do
   end
 
   -- End the holds whose time is over.
-  local over
+  local over, first_end
   if holding == 1 then
     if behind > 0 then -- they keep their remaining time
       local members = call('ZRANGE', holds, '0', '-1', 'WITHSCORES')
@@ -114,7 +114,7 @@ for i = 2, #ARGV do
       for _, record in ipairs(records) do record.at = math.min(record.at, now) end
       write = true
     end
-    local first_end = call('ZRANGE', holds, '0', '0', 'WITHSCORES')[2]
+    first_end = call('ZRANGE', holds, '0', '0', 'WITHSCORES')[2]
     if first_end and state == '' then -- Redis has lost one of the two keys
       call('DEL', holds)
       first_end, write = nil, true
@@ -208,6 +208,7 @@ for i = 2, #ARGV do
   requests[i - 1] = {
     key = key, holds = holds, action = action, when = when, ticket = ticket, state = state, records = records,
     over = over, limits = limits, granted = granted, due = due, there = there, look = look, write = write,
+    first_end = first_end,
   }
 end
 
@@ -225,7 +226,7 @@ for _, r in ipairs(requests) do
   end
   if r.over then call('ZREMRANGEBYSCORE', holds, '-inf', now) end
 
-  local adds = false
+  local adds, last_end = false, nil
   for k = 1, #limits do
     local l = limits[k]
     local units, unit = l.need * granted, l.unit
@@ -240,6 +241,7 @@ for _, r in ipairs(requests) do
     if units > 0 and l.hold > 0 and not charge then
       l.held, adds, write = l.held + units / unit, true, true
       call('ZADD', holds, now + l.hold, pack(HOLD, r.ticket, l.tag, units / unit))
+      if not r.first_end then last_end = math.max(last_end or 0, now + l.hold) end -- none was there
     elseif l.gain > 0 and (units > 0 or units < 0 and l.used + l.cut > 0) then
       l.used, write = math.min(MOST, l.used + units), true
       if l.used < 0 then l.used, l.cut = 0, math.max(0, l.cut + l.used) end
@@ -248,7 +250,7 @@ for _, r in ipairs(requests) do
   end
 
   reply = reply .. pack(REPLY, granted, now, now + r.due, r.there)
-  local last, last_end, records = 0, nil, ''
+  local last, records = 0, ''
   for k = 1, #limits do
     local l = limits[k]
     local full_in = wait_for(l, l.used + l.cut)
@@ -271,7 +273,7 @@ for _, r in ipairs(requests) do
       end
     end
     local refused, expires = store(r.key, #r.state, r.state == '' and 0 or unpack('>I7', r.state), records, last)
-    if type(refused) == 'table' and refused.err then return refused end
+    if refused then return { err = refused } end
     if adds then -- holds live longer than the state, which counts them
       call('PEXPIRE', holds, ('%.0f'):format(math.floor((expires - now) / 1000) + 3000))
     end

@@ -100,8 +100,7 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
         end
       end
     end
-    local reply = store(key, #state, state == '' and 0 or unpack('>I7', state), records, last)
-    failed = type(reply) == 'table' and reply.err
+    failed = store(key, #state, state == '' and 0 or unpack('>I7', state), records, last)
   end
   if failed then
     keys[i], failures = FAILED, failures or {}
