@@ -13,7 +13,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/tokenbucket-go/ratelimit/chilimit"
-	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
 )
 
 // seen is what the limiters and the handler read from one request.
@@ -213,7 +213,7 @@ func (a *randomApp) check(t *testing.T, request, want string, places map[string]
 			}
 			want := ""
 			if v := a.seen.values[j]; v != "" {
-				want = core.JoinKey("param", name, v)
+				want = adapter.Key("param:"+name, v)
 			}
 			if got := a.seen.params[i][j]; got != want {
 				t.Errorf("%s, limiter %s: the key by %s is %q, want %q", request, a.seen.places[i], name, got, want)
@@ -248,10 +248,10 @@ func TestByRouteIsThePatternAtTheHandler(t *testing.T) {
 			method, target := []string{"GET", "GET", "POST", "HEAD", "FOO"}[a.IntN(5)], a.target()
 			a.seen = seen{}
 			root.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, target, nil))
-			want := core.JoinKey("route", "")
+			want := "route:"
 			if a.seen.routed {
 				routed++
-				want = core.JoinKey("route", a.seen.pattern)
+				want = adapter.Key("route", a.seen.pattern)
 			} else {
 				unrouted++
 			}

@@ -54,7 +54,7 @@ func ClientIP(options ...core.IPOption) func(context.Context) (string, error) {
 
 // ByMethod limits by the full method, such as /files.v1.Files/Read.
 func ByMethod() KeyFunc {
-	return func(c *Call) (string, error) { return core.JoinKey("method", c.Procedure), nil }
+	return func(c *Call) (string, error) { return adapter.Key("method", c.Procedure), nil }
 }
 
 // ByService limits by the service, such as files.v1.Files, all methods
@@ -65,7 +65,7 @@ func ByService() KeyFunc {
 		if service == "" {
 			return "", fmt.Errorf("%w: no service in the method %q", core.ErrNoKey, c.Procedure)
 		}
-		return core.JoinKey("service", service), nil
+		return adapter.Key("service", service), nil
 	}
 }
 
@@ -85,7 +85,8 @@ func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key))
 // Global limits all calls together. name is the name of their bucket.
 func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
 
-// Join limits by several keys together. Different keys never make the same one.
+// Join limits by several keys together, with '|' between them: see
+// [middleware.Join]. Different keys never make the same one.
 func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[*Call](keys...) }
 
 // FirstOf limits by the first key that is not missing.

@@ -142,19 +142,19 @@ func TestKeysOfCalls(t *testing.T) {
 		key  connectlimit.KeyFunc
 		want string // "": there is none
 	}{
-		"ByHeader":              {connectlimit.ByHeader("x-api-key"), core.JoinKey("header", "x-api-key", "k")},
+		"ByHeader":              {connectlimit.ByHeader("x-api-key"), "x-api-key:k"},
 		"ByHeader, several":     {connectlimit.ByHeader("Twice"), ""},
 		"ByHeader, none":        {connectlimit.ByHeader("None"), ""},
-		"ByPeer":                {connectlimit.ByPeer(), core.JoinKey("ip", "127.0.0.1")},
-		"ByPeer behind a proxy": {connectlimit.ByPeer(core.TrustProxies("127.0.0.0/8")), core.JoinKey("ip", "203.0.113.9")},
-		"ByPeer, another proxy": {connectlimit.ByPeer(core.TrustProxies("10.0.0.0/8")), core.JoinKey("ip", "127.0.0.1")},
-		"ByMethod":              {connectlimit.ByMethod(), core.JoinKey("method", once)},
-		"ByService":             {connectlimit.ByService(), core.JoinKey("service", service)},
-		"ByContextValue":        {connectlimit.ByContextValue(user{}), core.JoinKey("value", "connectlimit_test.user {}", "7")},
-		"Global":                {connectlimit.Global("all"), core.JoinKey("global", "all")},
-		"Join":                  {connectlimit.Join(connectlimit.ByService(), byKey), core.JoinKey(core.JoinKey("service", service), core.JoinKey("header", "x-api-key", "k"))},
+		"ByPeer":                {connectlimit.ByPeer(), "ip:127.0.0.1"},
+		"ByPeer behind a proxy": {connectlimit.ByPeer(core.TrustProxies("127.0.0.0/8")), "ip:203.0.113.9"},
+		"ByPeer, another proxy": {connectlimit.ByPeer(core.TrustProxies("10.0.0.0/8")), "ip:127.0.0.1"},
+		"ByMethod":              {connectlimit.ByMethod(), "method:"+once},
+		"ByService":             {connectlimit.ByService(), "service:"+service},
+		"ByContextValue":        {connectlimit.ByContextValue(user{}), "value:connectlimit_test.user {}:7"},
+		"Global":                {connectlimit.Global("all"), "global:all"},
+		"Join":                  {connectlimit.Join(connectlimit.ByService(), byKey), "service:"+service+"|x-api-key:k"},
 		"Join, one missing":     {connectlimit.Join(connectlimit.ByService(), connectlimit.ByHeader("None")), ""},
-		"FirstOf":               {connectlimit.FirstOf(connectlimit.ByHeader("None"), byKey), core.JoinKey("header", "x-api-key", "k")},
+		"FirstOf":               {connectlimit.FirstOf(connectlimit.ByHeader("None"), byKey), "x-api-key:k"},
 		"own, of context and call": {func(c *connectlimit.Call) (string, error) {
 			v, _ := c.Context().Value(user{}).(int)
 			return c.Peer().Protocol[:4] + c.Procedure[:5] + string(rune('0'+v)), nil
@@ -205,7 +205,7 @@ func TestBinaryFieldsAreOneKeyHoweverTheyAreEncoded(t *testing.T) {
 			_, err := s.client(once, nil).CallUnary(within(t), req)
 			return <-got, err
 		}
-		want := core.JoinKey("header", "x-key-bin", "\xfb")
+		want := "x-key-bin:\xfb"
 		for last := range 16 {
 			text := "+" + "wxyz0123456789+/"[last:last+1]
 			for _, values := range [][]string{{text}, {text + "=="}, {text, "+w=="}, {text + ", +w,+z=="}} {

@@ -61,12 +61,13 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 // The key of a request that middleware has limited is what its extractor
 // returned, and not the value alone:
 //
-//	limiter.Peek(ctx, "ip:192.0.2.1")             // ByIP()
-//	limiter.Peek(ctx, "header:x-api-key:k-123")   // ByHeader("X-Api-Key")
-//	limiter.Peek(ctx, "route%3A/:ip%3A192.0.2.1") // Join(ByRoute(), ByIP())
+//	limiter.Peek(ctx, "ip:192.0.2.1")                   // ByIP()
+//	limiter.Peek(ctx, "x-api-key:ann")                  // ByHeader("X-Api-Key")
+//	limiter.Peek(ctx, "route:/items/:id|x-api-key:ann") // Join(ByRoute(), ByHeader("X-Api-Key"))
+//	limiter.Peek(ctx, core.JoinKey("user", tenant, id)) // a function that returns this
 //
-// Package keyof makes such keys, and an [Observation] has its request's. With
-// any other key Peek returns a full bucket.
+// In values '%' is written as %25 and '|' as %7C. An [Observation] has the key
+// of its request. With any other key Peek returns a full bucket.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 0)
 }

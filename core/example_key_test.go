@@ -7,12 +7,10 @@ import (
 	"net/http/httptest"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/keyof"
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
-// The key of a bucket is what the middleware's extractor returned. Package
-// keyof makes it by hand.
+// The key of a bucket is what the middleware's extractor returned.
 func ExampleLimiter_Reset() {
 	var seen string // by the observer
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}
@@ -26,14 +24,13 @@ func ExampleLimiter_Reset() {
 
 	for _, path := range []string{"/items/7", "/"} {
 		r := httptest.NewRequest(http.MethodGet, path, nil) // from 192.0.2.1
-		r.Header.Set("X-Api-Key", "k-123")
+		r.Header.Set("X-Api-Key", "ann")
 		mux.ServeHTTP(httptest.NewRecorder(), r)
 		fmt.Println(seen)
 	}
 
 	ctx := context.Background()
-	joined := keyof.Join(core.Must(keyof.Route("/items/{id}")), core.Must(keyof.Header("X-Api-Key", "k-123")))
-	for _, key := range []string{joined, "ip:192.0.2.1", "192.0.2.1"} { // the last is another key
+	for _, key := range []string{"route:/items/{id}|x-api-key:ann", "ip:192.0.2.1", "192.0.2.1"} { // the last is another key
 		before := core.Must(limiter.Peek(ctx, key)).Remaining
 		if err := limiter.Reset(ctx, key); err != nil {
 			fmt.Println(err)
@@ -41,9 +38,9 @@ func ExampleLimiter_Reset() {
 		fmt.Println(key, before, core.Must(limiter.Peek(ctx, key)).Remaining)
 	}
 	// Output:
-	// route%3A/items/{id}:header%3Ax-api-key%3Ak-123
+	// route:/items/{id}|x-api-key:ann
 	// ip:192.0.2.1
-	// route%3A/items/{id}:header%3Ax-api-key%3Ak-123 59 60
+	// route:/items/{id}|x-api-key:ann 59 60
 	// ip:192.0.2.1 59 60
 	// 192.0.2.1 60 60
 }

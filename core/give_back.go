@@ -38,7 +38,7 @@ func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) erro
 // Debit charges key for n requests that have happened already, such as at
 // another service. If the tokens are not there, the bucket is in debt, and
 // denies later requests until it has refilled. A debt can always be as large as
-// the Capacity. key is as for Refund, such as "header:x-api-key:k-123".
+// the Capacity. key is as for Refund, such as "x-api-key:ann".
 // Errors and cost are those of [Result.Settle].
 func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
 	return l.DebitUnits(ctx, key, Units{Requests: n})
@@ -269,8 +269,9 @@ func (l *Limiter) unsettled(ctx context.Context, now *compiled, key string, sour
 }
 
 // Reset makes key's bucket full again: the store forgets it. For a client that
-// middleware limits, key is what its extractor returned, such as "ip:192.0.2.1":
-// see [Limiter.Peek]. A key that no request has is no error. Errors and cost are those of Refund.
+// middleware limits, key is what its extractor returned, such as "ip:192.0.2.1"
+// or "route:/items/:id|x-api-key:ann": see [Limiter.Peek]. A key that no request
+// has is no error. Errors and cost are those of Refund.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package core
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"strings"
 
@@ -12,15 +11,16 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// hashedPart begins what replaces a long part. Other parts have '%' encoded.
-const hashedPart = "%sha256="
-
-// JoinKey joins parts into one key. Different parts never make the same key,
-// whatever bytes they hold: JoinKey percent-encodes every ':' and '%' in a part
-// and joins the parts with ':'. Use it in your own key functions, with a first
-// part that says what the key names:
+// JoinKey joins parts into one key, such as "user:acme:ada" of "user", "acme"
+// and "ada". Different parts never make the same key, whatever bytes they hold:
+// JoinKey percent-encodes every ':', '%' and '|' in a part and joins the parts
+// with ':'. Use it in your own key functions, with a first part that says what
+// the key names, and is not the name of a header field that you limit by:
 //
 //	core.JoinKey("user", tenant, id)
+//
+// Join of an adapter takes such a key as it is, and puts '|' between keys:
+// "route:/items/:id|user:acme:ada".
 //
 // A part of more than 128 bytes becomes "%sha256=" and its SHA-256; limiters
 // replace a whole key of more than 128 bytes by "sha256:" and its SHA-256.
@@ -29,7 +29,7 @@ const hashedPart = "%sha256="
 func JoinKey(parts ...string) string {
 	n := len(parts)
 	for _, p := range parts {
-		n += partLen(p)
+		n += printable.PartLen(p, specialInPart)
 	}
 	var b strings.Builder
 	b.Grow(n)
@@ -37,23 +37,13 @@ func JoinKey(parts ...string) string {
 		if i > 0 {
 			b.WriteByte(':')
 		}
-		if len(p) > store.MaxKey {
-			b.WriteString(hashedPart)
-			b.WriteString(printable.Digest(p))
-			continue
-		}
-		printable.Percent(&b, p, ":%")
+		printable.WritePart(&b, p, specialInPart)
 	}
 	return b.String()
 }
 
-// partLen returns how many bytes a part takes in a joined key.
-func partLen(p string) int {
-	if len(p) > store.MaxKey {
-		return len(hashedPart) + 2*sha256.Size
-	}
-	return len(p) + 2*(strings.Count(p, ":")+strings.Count(p, "%"))
-}
+// specialInPart are the bytes that JoinKey encodes.
+const specialInPart = ":%|"
 
 // checkKey refuses the empty key: all clients without one would share a bucket.
 func checkKey(key string) error {

@@ -35,7 +35,7 @@ func parts(b []byte) []string {
 func FuzzJoinKeyIsInjective(f *testing.F) {
 	nasty := []string{"", "\x00", "\x00\x00", "a:b\x00c", "a\x00b:c", "a\x00b\x00c", "a%3Ab\x00c", "a%3A\x00b", "%\x003A", "%3A", ":", ":\x00",
 		strings.Repeat("a", 128), strings.Repeat("a", 129), strings.Repeat(":", 200), "%sha256=" + strings.Repeat("0", 64),
-		"\x00:", "%253A", "\x01\x00", "\xff\x00\xfe", "%3a", "{a}\x00b"}
+		"\x00:", "%253A", "\x01\x00", "\xff\x00\xfe", "%3a", "{a}\x00b", "a|b", "a%7Cb", "a\x00b|c"}
 	for _, a := range nasty {
 		for _, b := range nasty {
 			f.Add([]byte(a), []byte(b))
@@ -55,7 +55,7 @@ func FuzzJoinKeyIsInjective(f *testing.F) {
 	})
 }
 
-func TestJoinKeyEncodesOnlyColonAndPercent(t *testing.T) {
+func TestJoinKeyEncodesOnlyColonPercentAndBar(t *testing.T) {
 	for _, c := range []struct {
 		parts []string
 		want  string
@@ -63,12 +63,13 @@ func TestJoinKeyEncodesOnlyColonAndPercent(t *testing.T) {
 		{[]string{"user", "acme", "42"}, "user:acme:42"},
 		{[]string{"a:b", "c"}, "a%3Ab:c"},
 		{[]string{"100%"}, "100%25"},
+		{[]string{"a|b", "c"}, "a%7Cb:c"},
 		{[]string{""}, ""},
 		{[]string{"", ""}, ":"},
 		{nil, ""},
 	} {
 		if got := core.JoinKey(c.parts...); got != c.want {
-			t.Errorf("JoinKey(%q) = %q, want %q: only ':' and '%%' are encoded", c.parts, got, c.want)
+			t.Errorf("JoinKey(%q) = %q, want %q: only ':', '%%' and '|' are encoded", c.parts, got, c.want)
 		}
 	}
 }

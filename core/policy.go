@@ -44,11 +44,11 @@ type Policy struct {
 
 	// Overrides are other limits for some keys, such as those of a customer who
 	// got an exception. A key is what the key function returns, such as
-	// core.JoinKey("header", "x-api-key", "k-123"). An override replaces the
-	// limits that it names, and leaves the others as the request's plan has
-	// them, or WithLimits, or else Limits. A name that neither Limits nor Plans
-	// have is a mistake. One that only the request's plan lacks is added, up to
-	// 64 in all.
+	// "x-api-key:ann" of ByHeader("X-Api-Key"): see [Limiter.Peek]. An override
+	// replaces the limits that it names, and leaves the others as the request's
+	// plan has them, or WithLimits, or else Limits. A name that neither Limits
+	// nor Plans have is a mistake. One that only the request's plan lacks is
+	// added, up to 64 in all.
 	//
 	// A limit without a name replaces the one whose name it would get among
 	// Limits: see [Limit.Name]. What the override adds to the Capacity is there

@@ -126,7 +126,7 @@ func raised(key string, limits ...core.Limit) core.Exceptions {
 }
 
 func TestExceptionsComeBeforeThePolicy(t *testing.T) {
-	long := "header:" + strings.Repeat("k", 200)
+	long := "x-api-key:" + strings.Repeat("k", 200)
 	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
 		now := time.Now()
 		policy := core.Policy{
@@ -314,7 +314,7 @@ func (s *watchedStore) Do(ctx context.Context, r store.Request) (store.Answer, e
 
 // A key that no store has as it is stands for what stores have.
 func TestExceptionsOfLongKeysHold(t *testing.T) {
-	long := "header:" + strings.Repeat("k\n", 5000)
+	long := "x-api-key:" + strings.Repeat("k\n", 5000)
 	for name, key := range map[string]string{"as clients have it": long, "as stores have it": store.Key(long)} {
 		limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(4))
 		e := raised(key, core.PerHour(8))
@@ -370,10 +370,10 @@ func TestExceptionsReportEveryMistake(t *testing.T) {
 	limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(4))
 	require.NoError(t, limiter.SetExceptions(core.Exceptions{Blocked: []string{"eve"}}))
 	err := limiter.SetExceptions(core.Exceptions{
-		Overrides: map[string][]core.Limit{"": {core.PerHour(1)}, "header:secret": {core.PerHour(-1)}, "none": {}}, Blocked: []string{"ann", ""},
+		Overrides: map[string][]core.Limit{"": {core.PerHour(1)}, "x-api-key:secret": {core.PerHour(-1)}, "none": {}}, Blocked: []string{"ann", ""},
 	})
 	require.Error(t, err)
-	for _, part := range []string{"Exceptions.Overrides: \"\" has an empty key", "Exceptions.Overrides.header:…[0].RefillRate: -1", "at least one", "Exceptions.Blocked: \"\" has an empty key"} {
+	for _, part := range []string{"Exceptions.Overrides: \"\" has an empty key", "Exceptions.Overrides.x-api-key:…[0].RefillRate: -1", "at least one", "Exceptions.Blocked: \"\" has an empty key"} {
 		assert.ErrorContains(t, err, part)
 	}
 	assert.NotContains(t, err.Error(), "secret")

@@ -32,7 +32,6 @@ var known = map[string]string{
 	"core":       "github.com/tokenbucket-go/ratelimit/core",
 	"redisstore": "github.com/tokenbucket-go/ratelimit/core/redisstore",
 	"policyfile": "github.com/tokenbucket-go/ratelimit/core/policyfile",
-	"keyof":      "github.com/tokenbucket-go/ratelimit/core/keyof",
 	"adapter":    "github.com/tokenbucket-go/ratelimit/core/adapter",
 }
 

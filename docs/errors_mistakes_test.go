@@ -24,7 +24,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/adminlimit"
 	"github.com/tokenbucket-go/ratelimit/clientlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/keyof"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
@@ -137,9 +136,7 @@ func mistakesInFiles(t *testing.T, say func(error)) {
 	require.NoError(t, os.WriteFile(path, []byte("- {name: api, limits: [60/min]}\n"), 0o600))
 	login := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "login", Limits: []core.Limit{core.PerMinute(5)}}))
 	say(policyfile.Reload(path, nil, login))
-	_, err := keyof.IP("192.0.2")
-	say(err)
-	_, err = policyfile.LoadFile(filepath.Join("no", "policies.yaml"))
+	_, err := policyfile.LoadFile(filepath.Join("no", "policies.yaml"))
 	say(err)
 	for _, text := range []string{
 		"", "policies: [", "a\xff", "policies: *other\n", strings.Repeat("#", 257<<10), strings.Repeat("- \n", 200),

@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -115,6 +116,29 @@ func onHandler(h http.Handler) func(*http.Request) *http.Response {
 	}
 }
 
+// Extractors make keys as keys-and-trust.md writes them.
+func TestKeysAreWrittenAsOnThePage(t *testing.T) {
+	page := string(read(t, "keys-and-trust.md"))
+	r := httptest.NewRequest(http.MethodGet, "/a:b?q=red", nil)
+	r.Header = http.Header{"X-Api-Key": {"ann"}, "Ip": {"192.0.2.1"}, "Authorization": {"BASIC YW5uOjE"}, "Cookie": {"session=abc"}}
+	r.Pattern = "/items/{id}"
+	r.SetPathValue("id", "7")
+	r = r.WithContext(context.WithValue(r.Context(), "user", "bob")) //nolint:staticcheck // as on the page
+	six := r.Clone(r.Context())
+	six.RemoteAddr = "[2001:db8::1]:1"
+	own := func(key string) httplimit.KeyFunc { return func(*http.Request) (string, error) { return key, nil } }
+	route, header := httplimit.ByRoute(), httplimit.ByHeader("X-Api-Key")
+	for _, key := range []httplimit.KeyFunc{
+		httplimit.ByIP(), func(*http.Request) (string, error) { return httplimit.ByIP()(six) }, header, httplimit.ByCookie("session"), httplimit.ByQuery("q"), httplimit.ByParam("id"),
+		httplimit.ByMethod(), httplimit.ByPath(), route, httplimit.ByContextValue("user"), httplimit.Global("all"), own(core.JoinKey("user", "acme", "7")),
+		httplimit.Join(route, header), httplimit.ByHeader("IP"), httplimit.ByHeader("Authorization"), httplimit.Join(own("a|b"), header),
+	} {
+		text, err := key(r)
+		require.NoError(t, err)
+		assert.Contains(t, page, "`"+text+"`")
+	}
+}
+
 // A long value is hashed as the pages say, and its key in Redis is not hashed
 // again.
 func TestLongKeysLookAsOnThePages(t *testing.T) {
@@ -122,14 +146,14 @@ func TestLongKeysLookAsOnThePages(t *testing.T) {
 	r.Header.Set("X-Api-Key", strings.Repeat("k", 129))
 	key, err := httplimit.ByHeader("X-Api-Key")(r)
 	require.NoError(t, err)
-	assert.Regexp(t, `^header:x-api-key:%sha256=[0-9a-f]{64}$`, key)
-	assert.Contains(t, string(read(t, "keys-and-trust.md")), "`header:x-api-key:%sha256=…`")
+	assert.Regexp(t, `^x-api-key:%sha256=[0-9a-f]{64}$`, key)
+	assert.Contains(t, string(read(t, "keys-and-trust.md")), "`x-api-key:%sha256=…`")
 	client, prefix := redistest.Client(t), redistest.Prefix()
 	limiter := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), redisstore.WithTimeout(time.Minute)),
 		core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
 	shown := string(read(t, "operations.md"))
 	whole := strings.Repeat("k", 129)
-	for long, form := range map[string]string{key: "api:header:x-api-key:%sha256=", whole: "api:sha256:"} {
+	for long, form := range map[string]string{key: "api:x-api-key:%sha256=", whole: "api:sha256:"} {
 		_, err := limiter.Allow(t.Context(), long)
 		require.NoError(t, err)
 		assert.Len(t, client.Keys(t.Context(), prefix+form+"*").Val(), 1, "the key in Redis begins with %s", form)

@@ -45,7 +45,7 @@ func TestPoliciesOnThePageLoad(t *testing.T) {
 			Limits: []core.Limit{core.Per(5, 15*time.Minute).WithMode(core.Stepped).WithName("per quarter"), core.PerDay(20)}},
 		"exports": {Name: "exports", Limits: []core.Limit{core.InFlight(5).WithMaxHold(2 * time.Minute)}},
 		"llm": {Name: "llm", Limits: []core.Limit{calls, tokens, budget(5_000_000)},
-			Overrides: map[string][]core.Limit{core.JoinKey("header", "x-api-key", "k-123"): {core.PerMinute(600).WithName("calls"), budget(50_000_000)}}},
+			Overrides: map[string][]core.Limit{"x-api-key:k-123": {core.PerMinute(600).WithName("calls"), budget(50_000_000)}}},
 	}, policies)
 	for _, policy := range policies {
 		_, err := core.NewLimiter(core.NewMemoryStore(), policy)

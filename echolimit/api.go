@@ -87,7 +87,8 @@ func AllFromContext(c echo.Context) []core.Result {
 type KeyFunc func(echo.Context) (string, error)
 
 // ByIP limits by the client's address: the peer's, or what a trusted proxy
-// reports. See [core.TrustProxies]. IPv6 addresses are grouped by /64.
+// reports. See [core.TrustProxies]. IPv6 addresses are grouped by /64. Its keys
+// are such as ip:192.0.2.1 and ip:2001:db8::/64.
 func ByIP(options ...core.IPOption) KeyFunc { return adapt(adapter.ByIP(options...)) }
 
 // ClientIP returns a function that tells handlers the client as [ByIP] with the
@@ -99,31 +100,33 @@ func ClientIP(options ...core.IPOption) func(echo.Context) (string, error) {
 	return adapt(adapter.ClientIP(options...))
 }
 
-// ByHeader limits by a request header field, such as an API key. If the field
-// came several times with different values, the answer is 400.
+// ByHeader limits by a request header field, such as an API key. Its keys are
+// such as x-api-key:ann: see [adapter.ByHeader]. If the field came several
+// times with different values, the answer is 400.
 func ByHeader(name string) KeyFunc { return adapt(adapter.ByHeader(name)) }
 
-// ByCookie limits by a cookie's value.
+// ByCookie limits by a cookie's value. Its keys are such as cookie:session:abc.
 func ByCookie(name string) KeyFunc { return adapt(adapter.ByCookie(name)) }
 
-// ByQuery limits by a query parameter.
+// ByQuery limits by a query parameter. Its keys are such as query:q:red.
 func ByQuery(name string) KeyFunc { return adapt(adapter.ByQuery(name)) }
 
 // ByParam limits by a parameter of the route, such as id in /items/{id},
-// percent-decoded.
+// percent-decoded. Its keys are such as param:id:7.
 func ByParam(name string) KeyFunc { return adapt(adapter.ByParam(name)) }
 
 // ByMethod limits by the request's method: one of RFC 9110, or PATCH. All other
-// methods share one key.
+// methods share one key. Its keys are such as method:GET.
 func ByMethod() KeyFunc { return adapt(adapter.ByMethod()) }
 
 // ByPath limits by the path as requested, percent-decoded. Clients choose it:
-// join it with a key of the client, or use ByRoute.
+// join it with a key of the client, or use ByRoute. Its keys are such as
+// path:/items/7.
 func ByPath() KeyFunc { return adapt(adapter.ByPath()) }
 
 // ByRoute limits by the pattern that matched, such as /items/:id, without its
 // method. Requests that match no route share one key. In e.Pre the route is not
-// known yet.
+// known yet. Its keys are such as route:/items/:id.
 func ByRoute() KeyFunc {
 	return adapt(adapter.ByRoute("install the limiter with e.Use, not e.Pre, and limit requests without a route by another key"))
 }
@@ -132,10 +135,12 @@ func ByRoute() KeyFunc {
 // context: see [adapter.ByContextValue].
 func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key)) }
 
-// Global limits all requests together.
+// Global limits all requests together. Its key is such as global:all.
 func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
 
-// Join limits by several keys together. Different keys never make the same one.
+// Join limits by several keys together, with '|' between them, such as
+// route:/items/:id|x-api-key:ann. Different keys never make the same one: see
+// [middleware.Join].
 func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[echo.Context](keys...) }
 
 // FirstOf limits by the first key that is not missing.

@@ -112,7 +112,7 @@ func TestRefundGetsTheStatusOfMiddlewareInFront(t *testing.T) {
 			if slices.Contains(test.reported, test.refunds) {
 				left = 5
 			}
-			if res, err := limiter.Peek(t.Context(), core.JoinKey("global", "all")); err != nil || res.Remaining != left {
+			if res, err := limiter.Peek(t.Context(), "global:all"); err != nil || res.Remaining != left {
 				t.Errorf("%d tokens are left, %v; want %d of 5", res.Remaining, err, left)
 			}
 		})

@@ -57,7 +57,7 @@ func ClientIP(options ...core.IPOption) func(context.Context) (string, error) {
 // grpc.UnknownServiceHandler clients can make up methods: join it with a key of
 // the client.
 func ByMethod() KeyFunc {
-	return func(c *Call) (string, error) { return core.JoinKey("method", c.FullMethod), nil }
+	return func(c *Call) (string, error) { return adapter.Key("method", c.FullMethod), nil }
 }
 
 // ByService limits by the service, such as files.v1.Files, all methods
@@ -68,7 +68,7 @@ func ByService() KeyFunc {
 		if service == "" {
 			return "", fmt.Errorf("%w: no service in the method %q", core.ErrNoKey, c.FullMethod)
 		}
-		return core.JoinKey("service", service), nil
+		return adapter.Key("service", service), nil
 	}
 }
 
@@ -83,7 +83,8 @@ func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key))
 // Global limits all calls together. name is the name of their bucket.
 func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
 
-// Join limits by several keys together. Different keys never make the same one.
+// Join limits by several keys together, with '|' between them: see
+// [middleware.Join]. Different keys never make the same one.
 func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[*Call](keys...) }
 
 // FirstOf limits by the first key that is not missing.

@@ -198,19 +198,19 @@ func TestKeysOfCalls(t *testing.T) {
 		key  grpclimit.KeyFunc
 		want string // "": there is none
 	}{
-		"ByMetadata":            {grpclimit.ByMetadata("X-Api-Key"), core.JoinKey("header", "x-api-key", "k")},
+		"ByMetadata":            {grpclimit.ByMetadata("X-Api-Key"), "x-api-key:k"},
 		"ByMetadata, several":   {grpclimit.ByMetadata("twice"), ""},
 		"ByMetadata, none":      {grpclimit.ByMetadata("none"), ""},
-		"ByPeer":                {grpclimit.ByPeer(), core.JoinKey("ip", "127.0.0.1")},
-		"ByPeer behind a proxy": {grpclimit.ByPeer(core.TrustProxies("127.0.0.0/8")), core.JoinKey("ip", "203.0.113.9")},
-		"ByPeer, another proxy": {grpclimit.ByPeer(core.TrustProxies("10.0.0.0/8")), core.JoinKey("ip", "127.0.0.1")},
-		"ByMethod":              {grpclimit.ByMethod(), core.JoinKey("method", once)},
-		"ByService":             {grpclimit.ByService(), core.JoinKey("service", service)},
-		"ByContextValue":        {grpclimit.ByContextValue(user{}), core.JoinKey("value", "grpclimit_test.user {}", "7")},
-		"Global":                {grpclimit.Global("all"), core.JoinKey("global", "all")},
-		"Join":                  {grpclimit.Join(grpclimit.ByService(), byKey), core.JoinKey(core.JoinKey("service", service), core.JoinKey("header", "x-api-key", "k"))},
+		"ByPeer":                {grpclimit.ByPeer(), "ip:127.0.0.1"},
+		"ByPeer behind a proxy": {grpclimit.ByPeer(core.TrustProxies("127.0.0.0/8")), "ip:203.0.113.9"},
+		"ByPeer, another proxy": {grpclimit.ByPeer(core.TrustProxies("10.0.0.0/8")), "ip:127.0.0.1"},
+		"ByMethod":              {grpclimit.ByMethod(), "method:"+once},
+		"ByService":             {grpclimit.ByService(), "service:"+service},
+		"ByContextValue":        {grpclimit.ByContextValue(user{}), "value:grpclimit_test.user {}:7"},
+		"Global":                {grpclimit.Global("all"), "global:all"},
+		"Join":                  {grpclimit.Join(grpclimit.ByService(), byKey), "service:"+service+"|x-api-key:k"},
 		"Join, one missing":     {grpclimit.Join(grpclimit.ByService(), grpclimit.ByMetadata("none")), ""},
-		"FirstOf":               {grpclimit.FirstOf(grpclimit.ByMetadata("none"), byKey), core.JoinKey("header", "x-api-key", "k")},
+		"FirstOf":               {grpclimit.FirstOf(grpclimit.ByMetadata("none"), byKey), "x-api-key:k"},
 		"own, of context and call": {func(c *grpclimit.Call) (string, error) {
 			v, _ := c.Context().Value(user{}).(int)
 			return c.FullMethod[:5] + string(rune('0'+v)), nil

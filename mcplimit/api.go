@@ -49,7 +49,8 @@ func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key))
 // Global limits all requests together. name is the name of their bucket.
 func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
 
-// Join limits by several keys together. Different keys never make the same one.
+// Join limits by several keys together, with '|' between them: see
+// [middleware.Join]. Different keys never make the same one.
 func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[*Call](keys...) }
 
 // FirstOf limits by the first key that is not missing.

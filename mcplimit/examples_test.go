@@ -95,7 +95,7 @@ func ExampleWithSettle() {
 	defer func() { _ = client.Close() }()
 
 	_, err := client.CallTool(context.Background(), ask)
-	left := core.Must(limiter.Peek(context.Background(), core.JoinKey("global", "all")))
+	left := core.Must(limiter.Peek(context.Background(), "global:all"))
 	fmt.Println(err, left.Remaining)
 	// Output: <nil> 991
 }

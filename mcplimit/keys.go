@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
@@ -49,14 +50,14 @@ func ByTool(names ...string) KeyFunc {
 		case len(known) > 0 && !slices.Contains(known, c.Tool):
 			return core.JoinKey("other tools"), nil
 		}
-		return core.JoinKey("tool", c.Tool), nil
+		return adapter.Key("tool", c.Tool), nil
 	}
 }
 
 // ByMethod limits by the method, such as tools/call: all tools together.
 // Clients can't make up methods, because the SDK answers unknown ones first.
 func ByMethod() KeyFunc {
-	return func(c *Call) (string, error) { return core.JoinKey("method", c.Method), nil }
+	return func(c *Call) (string, error) { return adapter.Key("method", c.Method), nil }
 }
 
 // ByTokenSubject limits by the UserID that the app's TokenVerifier
@@ -72,6 +73,6 @@ func ByTokenSubject() KeyFunc {
 		case info.UserID == "":
 			return "", fmt.Errorf("%w: the TokenVerifier set no UserID", core.ErrNoKey)
 		}
-		return core.JoinKey("subject", info.UserID), nil
+		return adapter.Key("subject", info.UserID), nil
 	}
 }

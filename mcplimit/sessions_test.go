@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/mcplimit"
 )
 
@@ -110,23 +109,22 @@ func TestAUserHasOneBucketWhateverItsSessions(t *testing.T) {
 type user struct{}
 
 func TestKeysOfCalls(t *testing.T) {
-	join := core.JoinKey
 	for name, test := range map[string]struct {
 		key  mcplimit.KeyFunc
 		want string // "": there is none
 	}{
-		"ByTool":                   {mcplimit.ByTool(), join("tool", "ask")},
-		"ByTool, named":            {mcplimit.ByTool("other", "ask"), join("tool", "ask")},
-		"ByTool, not named":        {mcplimit.ByTool("other"), join("other tools")},
-		"ByMethod":                 {mcplimit.ByMethod(), join("method", "tools/call")},
-		"ByHeader":                 {mcplimit.ByHeader("x-api-key"), join("header", "x-api-key", "k")},
+		"ByTool":                   {mcplimit.ByTool(), "tool:ask"},
+		"ByTool, named":            {mcplimit.ByTool("other", "ask"), "tool:ask"},
+		"ByTool, not named":        {mcplimit.ByTool("other"), "other tools"},
+		"ByMethod":                 {mcplimit.ByMethod(), "method:tools/call"},
+		"ByHeader":                 {mcplimit.ByHeader("x-api-key"), "x-api-key:k"},
 		"ByHeader, none":           {mcplimit.ByHeader("none"), ""},
-		"ByContextValue":           {mcplimit.ByContextValue(user{}), join("value", "mcplimit_test.user {}", "7")},
+		"ByContextValue":           {mcplimit.ByContextValue(user{}), "value:mcplimit_test.user {}:7"},
 		"ByContextValue, none":     {mcplimit.ByContextValue("none"), ""},
-		"Global":                   {mcplimit.Global("all"), join("global", "all")},
-		"Join":                     {mcplimit.Join(mcplimit.ByTool(), mcplimit.Global("g")), join(join("tool", "ask"), join("global", "g"))},
+		"Global":                   {mcplimit.Global("all"), "global:all"},
+		"Join":                     {mcplimit.Join(mcplimit.ByTool(), mcplimit.Global("g")), "tool:ask|global:g"},
 		"Join, one missing":        {mcplimit.Join(mcplimit.ByTool(), mcplimit.ByTokenSubject()), ""},
-		"FirstOf":                  {mcplimit.FirstOf(mcplimit.ByTokenSubject(), mcplimit.ByTool()), join("tool", "ask")},
+		"FirstOf":                  {mcplimit.FirstOf(mcplimit.ByTokenSubject(), mcplimit.ByTool()), "tool:ask"},
 		"own, of the arguments":    {func(c *mcplimit.Call) (string, error) { return string(c.Arguments), nil }, "{}"},
 		"own, of the header":       {func(c *mcplimit.Call) (string, error) { return c.Header().Get("X-Api-Key"), nil }, "k"},
 		"own, of the session's id": {func(c *mcplimit.Call) (string, error) { return strings.Repeat("s", min(len(c.SessionID), 1)), nil }, "s"},

@@ -42,7 +42,7 @@ func TestPasswordsAndWhatToDo(t *testing.T) {
 		misuses("get api x redis://:" + password + "@host"), misuses("get api x y redis://:" + password + "@host"), misuses("get api x -a" + password),
 		misuses("redis://:" + password + "@host"), misuses("get api x --rate redis://:" + password + "@host"),
 		misuses("get api x -u redis://host?pool_size=-1", "an option that no client can have"), misuses("get api x --cacert ca.pem", "need TLS"), misuses("get api x -u rediss://host --cert cert.pem", "belong together"),
-		misuses("get api x --rate -1", "--rate"), misuses("get api x --header x", "write NAME=VALUE"),
+		misuses("get api x --rate -1", "--rate"), misuses("get api", "accepts 2 arg(s), received 1"),
 	})
 }
 

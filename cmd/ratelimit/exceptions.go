@@ -91,7 +91,6 @@ func textOfExceptions(w *show.Writer, list []exception, policies bool) {
 type exceptionFlags struct {
 	deskFlags
 
-	keys       keyFlags
 	lasts      time.Duration
 	by, reason string
 	fresh      bool
@@ -99,7 +98,6 @@ type exceptionFlags struct {
 
 func (f *exceptionFlags) define(cmd *cobra.Command, sets bool) {
 	f.deskFlags.define(cmd)
-	f.keys.define(cmd)
 	cmd.Flags().StringVar(&f.reason, "reason", "", "why, for those who read it later: a line of `text`")
 	cmd.Flags().StringVar(&f.by, "by", "", "who does it: a `name` (default: the system's of who runs this)")
 	if !sets {
@@ -224,7 +222,7 @@ func orFound(err error) error {
 func newBlockCommand() *cobra.Command {
 	var f exceptionFlags
 	cmd := &cobra.Command{
-		Use:   "block POLICY [KEY]",
+		Use:   "block POLICY KEY",
 		Short: "Deny all requests of a client, without a deploy",
 		Long: `Deny all requests of a client, without a deploy. It is written into Redis beside
 the buckets, and comes before all overrides. What the client has left stays.
@@ -232,12 +230,12 @@ the buckets, and comes before all overrides. What the client has left stays.
 If Redis has no bucket of the key, and has keys or policies that may be meant,
 nothing is written, and the exit code is 1: add --new for a client that has not
 come yet.`,
-		Example: "  ratelimit block api --ip 192.0.2.1 --for 1day --reason scraper",
-		Args:    cobra.RangeArgs(1, 2),
+		Example: "  ratelimit block api ip:192.0.2.1 --for 1day --reason scraper",
+		Args:    cobra.ExactArgs(2),
 	}
 	f.define(cmd, true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		key, err := f.keys.only(args[1:])
+		key, err := givenKey(args[1])
 		if err != nil {
 			return err
 		}
@@ -254,15 +252,15 @@ come yet.`,
 func newUnblockCommand() *cobra.Command {
 	var f exceptionFlags
 	cmd := &cobra.Command{
-		Use:     "unblock POLICY [KEY]",
+		Use:     "unblock POLICY KEY",
 		Short:   "End a block",
 		Long:    "End a block. The exit code is 1 if Redis has none.",
-		Example: "  ratelimit unblock api --ip 192.0.2.1",
-		Args:    cobra.RangeArgs(1, 2),
+		Example: "  ratelimit unblock api ip:192.0.2.1",
+		Args:    cobra.ExactArgs(2),
 	}
 	f.define(cmd, false)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		key, err := f.keys.only(args[1:])
+		key, err := givenKey(args[1])
 		if err != nil {
 			return err
 		}

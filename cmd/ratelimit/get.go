@@ -55,30 +55,29 @@ func unitsFlag(cmd *cobra.Command, units *core.Units) {
 func newGetCommand() *cobra.Command {
 	var (
 		f     deskFlags
-		keys  keyFlags
 		plan  string
 		units core.Units
 	)
 	cmd := &cobra.Command{
-		Use:   "get POLICY [KEY]",
+		Use:   "get POLICY KEY",
 		Short: "Say whether a client is limited right now, and why",
-		Long: `Say whether a client is limited right now, and why. It takes nothing. KEY is a key
-as the service makes it, or flags say who the client is; several are joined in
-their order, as Join does. Without --policies it says what is stored.
+		Long: `Say whether a client is limited right now, and why. It takes nothing. KEY is
+what the service's key function returns, such as ip:192.0.2.1, x-api-key:ann or,
+of Join, 'route:/items/{id}|x-api-key:ann'. Without --policies it says what is
+stored.
 
 Of a key that Redis does not have it names keys that may be meant. The exit code
 is 1 then, and if the next request is denied.`,
 		Example: `  ratelimit get api ip:192.0.2.1 --policies policies.yaml
-  ratelimit get api --route /items --header x-api-key=k-123 -u redis://redis:6379`,
-		Args: cobra.RangeArgs(1, 2),
+  ratelimit get api 'route:/items/{id}|x-api-key:ann' -u redis://redis:6379`,
+		Args: cobra.ExactArgs(2),
 	}
 	f.define(cmd)
-	keys.define(cmd)
 	unitsFlag(cmd, &units)
 	cmd.Flags().StringVar(&plan, "plan", "", "decide by the limits of this `plan` of the policy (default: those that the key was last decided by)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, policy := cmd.Context(), args[0]
-		key, err := keys.only(args[1:])
+		key, err := givenKey(args[1])
 		if err != nil {
 			return err
 		}

@@ -87,7 +87,7 @@ func newListCommand() *cobra.Command {
 overrides and blocks that operators have set. It looks at all keys by SCAN, on
 all masters of a Cluster. Without --policies it says what is stored.`,
 		Example: `  ratelimit list api --policies policies.yaml --denied
-  ratelimit list --match k-123`,
+  ratelimit list --match ann`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	f.define(cmd)

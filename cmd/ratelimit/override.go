@@ -19,7 +19,7 @@ func newOverrideCommand() *cobra.Command {
 		remove bool
 	)
 	cmd := &cobra.Command{
-		Use:   "override POLICY [KEY] LIMIT…",
+		Use:   "override POLICY KEY LIMIT…",
 		Short: "Give a client other limits, without a deploy",
 		Long: `Give a client other limits, without a deploy. Each LIMIT, such as 1000/day,
 replaces a limit of the client, and the others stay. If the client has several,
@@ -30,17 +30,18 @@ If Redis has no bucket of the key, and has keys or policies that may be meant,
 nothing is written, and the exit code is 1: add --new for a client that has not
 come yet.
 With --remove the exit code is 1 if Redis has no override.`,
-		Example: `  ratelimit override api --header x-api-key=k-123 '1000/day name daily' --for 2h --policies policies.yaml
-  ratelimit override api --header x-api-key=k-123 --remove`,
-		Args: cobra.MinimumNArgs(1),
+		Example: `  ratelimit override api x-api-key:ann '1000/day name daily' --for 2h --policies policies.yaml
+  ratelimit override api x-api-key:ann --remove`,
+		Args: cobra.MinimumNArgs(2),
 	}
 	f.define(cmd, true)
 	cmd.Flags().BoolVar(&remove, "remove", false, "end the client's override")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		key, texts, err := f.keys.key(args[1:])
+		key, err := givenKey(args[1])
 		if err != nil {
 			return err
 		}
+		texts := args[2:]
 		switch {
 		case remove && len(texts) > 0:
 			return misuse("--remove ends the override: give no limit")

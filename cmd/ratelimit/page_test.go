@@ -126,10 +126,10 @@ func (s *service) shell(t *testing.T) func(script string) string {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		keys := []adminlimit.DeniedKey{{Key: "header:x-api-key:k-123", AtLeast: 130}, {Key: "ip:192.0.2.7", AtLeast: 41}}
+		keys := []adminlimit.DeniedKey{{Key: "x-api-key:k-123", AtLeast: 130}, {Key: "ip:192.0.2.7", AtLeast: 41}}
 		d := adminlimit.Denials{Policy: "api", From: noon.Add(-84 * time.Minute), Until: noon, Denied: 171, Keys: keys}
 		if r.URL.Path == "/second/limits" {
-			d.Denied, d.Keys = 121, []adminlimit.DeniedKey{{Key: "header:x-api-key:k-123", AtLeast: 121}}
+			d.Denied, d.Keys = 121, []adminlimit.DeniedKey{{Key: "x-api-key:k-123", AtLeast: 121}}
 		}
 		assert.NoError(t, json.NewEncoder(w).Encode(adminlimit.State{Denied: []adminlimit.Denials{d}}))
 	}))
@@ -153,12 +153,12 @@ func (s *service) shell(t *testing.T) func(script string) string {
 // is denied, another is not, and one was last limited by another definition.
 func (s *service) clients(t *testing.T) {
 	t.Helper()
-	s.use(t, "api", "header:x-api-key:k-123", 10, perMinute, daily)
+	s.use(t, "api", "x-api-key:k-123", 10, perMinute, daily)
 	s.use(t, "api", "ip:192.0.2.7", 6, perMinute, daily)
 	s.use(t, "api", "ip:192.0.2.8", 1, perMinute, core.PerDay(5).WithName("daily"))
-	s.use(t, "exports", core.JoinKey("header:x-api-key:k-123", "path:/report"), 1, daily)
+	s.use(t, "exports", "x-api-key:k-123|path:/report", 1, daily)
 	s.use(t, "plans", "value:user:bob", 10, daily)
-	s.use(t, "jobs", "header:x-api-key:k-9", 2, core.InFlight(2).WithName("work").WithMaxHold(10*time.Hour))
+	s.use(t, "jobs", "x-api-key:k-9", 2, core.InFlight(2).WithName("work").WithMaxHold(10*time.Hour))
 }
 
 // customers makes the buckets of docs/plans.md: bob has the plan pro, and ann

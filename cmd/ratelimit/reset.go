@@ -62,7 +62,6 @@ func (r *resetResult) Text(w *show.Writer) {
 func newResetCommand() *cobra.Command {
 	var (
 		f     deskFlags
-		keys  keyFlags
 		value string
 		yes   bool
 	)
@@ -75,12 +74,11 @@ The exit code is 1 if nothing was stored, with keys that may be meant.
 
 With --all-of, all keys that have a value as a whole are reset, of a policy or
 of all. Without --yes it says which, and does nothing.`,
-		Example: `  ratelimit reset api --header x-api-key=k-123
-  ratelimit reset --all-of k-123 --yes`,
+		Example: `  ratelimit reset api x-api-key:ann
+  ratelimit reset --all-of ann --yes`,
 		Args: cobra.MaximumNArgs(2),
 	}
 	f.define(cmd)
-	keys.define(cmd)
 	cmd.Flags().StringVar(&value, "all-of", "", "all keys with this `value`, as list --match finds them")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it: --all-of asks for this")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -89,7 +87,7 @@ of all. Without --yes it says which, and does nothing.`,
 			policy = args[0]
 		}
 		if cmd.Flags().Changed("all-of") {
-			if len(args) > 1 || len(keys.makers) > 0 || value == "" {
+			if len(args) > 1 || value == "" {
 				return misuse("--all-of takes a value, and a policy or none: name no other key")
 			}
 			d, err := f.open(cmd, policy)
@@ -99,10 +97,10 @@ of all. Without --yes it says which, and does nothing.`,
 			defer d.close()
 			return d.resetAll(cmd, policy, value, yes)
 		}
-		if policy == "" {
+		if len(args) < 2 {
 			return misuse("name a policy and a key, or --all-of VALUE")
 		}
-		key, err := keys.only(args[1:])
+		key, err := givenKey(args[1])
 		if err != nil {
 			return err
 		}

@@ -129,7 +129,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		return misuse("%w (see %s --help)", err, cmd.CommandPath())
 	}
 	if letters := unknown.GetSpecifiedShortnames(); letters != "" {
-		for _, before := range []string{"", "h"} { // -header is -h, and then eader
+		for _, before := range []string{"", "h"} { // -html is -h, and then tml
 			if name, _, _ := strings.Cut(before+letters, "="); cmd.Flags().Lookup(name) != nil {
 				return misuse("flags have two dashes: --%s", name)
 			}

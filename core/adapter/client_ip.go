@@ -19,7 +19,8 @@ import (
 )
 
 // ByIP limits by the client's address. [core.IPOption] says which proxies it
-// trusts.
+// trusts. Its keys are such as ip:192.0.2.1 and, for a network of IPv6,
+// ip:2001:db8::/64.
 func ByIP(options ...core.IPOption) KeyFunc {
 	ip, err := newFinder(options)
 	if err != nil {

@@ -87,7 +87,7 @@ func ExampleEncoded() {
 		fmt.Println(byToken(x))
 	}
 	// Output:
-	// header:token-bin:a <nil>
-	// header:token-bin:a <nil>
-	// header:token-bin:a <nil>
+	// token-bin:a <nil>
+	// token-bin:a <nil>
+	// token-bin:a <nil>
 }

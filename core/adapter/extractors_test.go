@@ -140,33 +140,6 @@ func TestWhichRequestsShareAKey(t *testing.T) {
 	}
 }
 
-// Keys of different extractors, and of different joins, are different, whatever
-// a client sends.
-func TestExtractorsShareNoKeys(t *testing.T) {
-	r := httptest.NewRequest(http.MethodGet, "/7?id=7", nil)
-	r.Pattern = "7"
-	r.Header = http.Header{"Id": {"7"}, "A": {"a:b"}, "B": {"b"}, "Cookie": {"id=7"}, "User": {"192.0.2.1"}}
-	r = r.WithContext(context.WithValue(r.Context(), userKey{}, "7"))
-	r.SetPathValue("id", "7")
-	keys := map[string]bool{}
-	by := func(name string) adapter.KeyFunc { return adapter.ByHeader(name) }
-	list := []adapter.KeyFunc{
-		by("Id"), by("A"), by("B"), by("User"), adapter.ByCookie("id"), adapter.ByQuery("id"), adapter.ByParam("id"),
-		adapter.ByContextValue(userKey{}),
-		adapter.ByPath(), adapter.ByRoute(""), adapter.ByMethod(), adapter.ByIP(), adapter.Global("7"), adapter.Global("id"),
-		join(by("Id")), join(by("A"), by("B")), join(by("B"), by("A")), join(join(by("A")), by("B")),
-		join(by("A"), join(by("B"))), join(join(by("A"), by("B"))),
-	}
-	for _, key := range list {
-		k, err := key(&request{r: r})
-		assert.NoError(t, err)
-		keys[k] = true
-	}
-	assert.Len(t, keys, len(list))
-}
-
-func join(keys ...adapter.KeyFunc) adapter.KeyFunc { return middleware.Join[adapter.Request](keys...) }
-
 // A key that can't be used is no reason to take another one.
 func TestKeysThatCantBeUsed(t *testing.T) {
 	twice := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -193,7 +166,7 @@ func TestMethodsThatClientsMakeUp(t *testing.T) {
 	for _, method := range []string{"get", "GeT", "PROPFIND", "OTHER", "M1"} {
 		key, err := adapter.ByMethod()(&request{r: httptest.NewRequest(method, "/", nil)})
 		assert.NoError(t, err)
-		assert.Equal(t, core.JoinKey("method", "other"), key, method)
+		assert.Equal(t, "method:other", key, method)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 
 // ByCookie limits by the value of a cookie, as handlers read it. If several
 // have the name, the first counts. A JSON Web Token is one key, as with
-// ByHeader.
+// ByHeader. Its keys are such as cookie:session:abc.
 func ByCookie(name string) KeyFunc {
 	if !field.ValidName(name) {
 		return badKey("ByCookie", name, `must be the name of a cookie: letters, digits, "-" and "_", such as "session"`)
@@ -29,7 +29,7 @@ func ByCookie(name string) KeyFunc {
 }
 
 // ByQuery limits by the first value of a query parameter. A JSON Web Token is
-// one key, as with ByHeader.
+// one key, as with ByHeader. Its keys are such as query:q:red.
 func ByQuery(name string) KeyFunc {
 	if name == "" {
 		return badKey("ByQuery", name, `must be the name of a query parameter, such as "q"`)
@@ -38,7 +38,7 @@ func ByQuery(name string) KeyFunc {
 }
 
 // ByParam limits by a parameter of the route, such as id in /items/{id},
-// percent-decoded.
+// percent-decoded. Its keys are such as param:id:7.
 func ByParam(name string) KeyFunc {
 	if name == "" {
 		return badKey("ByParam", name, `must be the name of a parameter of the route, such as "id"`)
@@ -47,38 +47,41 @@ func ByParam(name string) KeyFunc {
 }
 
 // ByMethod limits by the request's method: one of RFC 9110, section 9.3, or
-// PATCH. All other methods share one key, because clients can make them up.
+// PATCH. All other methods share one key, because clients can make them up. Its
+// keys are such as method:GET, and method:other.
 func ByMethod() KeyFunc {
 	return func(x Request) (string, error) {
 		switch method := x.Method(); method {
 		case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete,
 			http.MethodConnect, http.MethodOptions, http.MethodTrace, http.MethodPatch:
-			return core.JoinKey("method", method), nil
+			return Key("method", method), nil
 		}
-		return core.JoinKey("method", "other"), nil // no method of the list has this name
+		return Key("method", "other"), nil // no method of the list has this name
 	}
 }
 
 // ByPath limits by the path as requested, percent-decoded. Clients choose the
 // path, and every path that they make up gets a full bucket. Join it with a key
-// of the client, or use ByRoute.
+// of the client, or use ByRoute. Its keys are such as path:/items/7.
 func ByPath() KeyFunc {
 	return func(x Request) (string, error) {
-		return core.JoinKey("path", cmp.Or(x.Path(), "/")), nil // a URL without a path means the root
+		return Key("path", cmp.Or(x.Path(), "/")), nil // a URL without a path means the root
 	}
 }
 
-// Global limits all requests together. name is the name of their bucket.
+// Global limits all requests together. name is the name of their bucket: its
+// key is such as global:all.
 func Global(name string) KeyFunc {
 	if name == "" {
 		return badKey("Global", name, `must be a name for the bucket, such as "all"`)
 	}
-	key := core.JoinKey("global", name)
+	key := Key("global", name)
 	return func(Request) (string, error) { return key, nil }
 }
 
 // named makes the extractor of one field. An empty field is missing.
 func named(kind, name string, value func(Request) (string, error)) KeyFunc {
+	prefix := namedPrefix(kind, name)
 	return func(x Request) (string, error) {
 		v, err := value(x)
 		switch {
@@ -87,23 +90,31 @@ func named(kind, name string, value func(Request) (string, error)) KeyFunc {
 		case v == "":
 			return "", fmt.Errorf("%w: no %s %q", core.ErrNoKey, kind, name)
 		}
-		return core.JoinKey(kind, name, v), nil
+		return Key(prefix, v), nil
 	}
 }
 
 // ByHeader limits by a request header field of one value, such as an API key.
-// If the field came several times, or under several spellings, with different
-// values, the error is [core.ErrBadKey]: the limiter and the app could read
-// different values.
+// Its keys are the field's name in lower case and the value: x-api-key:ann, see
+// [Key]. If the field came several times, or under several spellings, with
+// different values, the error is [core.ErrBadKey]: the limiter and the app could
+// read different values.
 //
-// Values that mean the same are one key. Host works too, although net/http
-// stores it apart from the header. It is lower-cased, because hosts are
-// case-insensitive (RFC 9110, section 4.2.3). For Authorization and
-// Proxy-Authorization the scheme is lower-cased (section 11.1), and the spaces
-// after it become one. Base64 has several texts for the same bytes: Basic
-// credentials are one key however they are encoded, and if they can't be
-// decoded the error is [core.ErrBadKey]. So are JSON Web Tokens, in any field.
-// Of an [Encoded] request, fields whose names end in "-bin" are decoded.
+// Values that mean the same are one key. Write it in this form for Peek, Reset
+// and policy files:
+//
+//   - Host, which works too although net/http stores it apart from the header,
+//     is in lower case, because hosts are case-insensitive (RFC 9110, section
+//     4.2.3): host:api.example.com.
+//   - In Authorization and Proxy-Authorization the scheme is in lower case
+//     (section 11.1), with one space after it: authorization:bearer t-123.
+//   - Basic credentials are base64 of the bytes that they decode to, with
+//     padding: authorization:basic YW5uOjE=. If they can't be decoded the error
+//     is [core.ErrBadKey].
+//   - A JSON Web Token, in any field, has segments of base64url without padding,
+//     line breaks and unused bits. A token of more than 128 bytes becomes a hash,
+//     as any long value.
+//   - Of an [Encoded] request, fields whose names end in "-bin" are decoded.
 //
 // Behind a login, limit by the user that it found instead, such as with
 // ByContextValue: a client may have many credentials.
@@ -253,7 +264,9 @@ func normalizeToken(v string) string {
 }
 
 // ByContextValue limits by a value that earlier middleware, such as a login,
-// left in the request's context. The key depends on the value's type:
+// left in the request's context. Its keys are such as value:user:7, of the key
+// "user", and value:main.userKey {}:7, of a type of your own. The value depends
+// on its type:
 //
 //   - a string, or a type of kind string: its characters;
 //   - an integer, or a type of an integer kind: its number, in decimal;
@@ -271,6 +284,7 @@ func ByContextValue(key any) KeyFunc {
 		return badKey("ByContextValue", t, "can't be the key of a context value: use a string or a comparable type of your own")
 	}
 	name := contextKeyName(key)
+	prefix := namedPrefix("value", name)
 	return func(x Request) (string, error) {
 		v, err := valueText(x.Value(key))
 		switch {
@@ -279,7 +293,7 @@ func ByContextValue(key any) KeyFunc {
 		case v == "":
 			return "", fmt.Errorf("%w: no context value %q", core.ErrNoKey, name)
 		}
-		return core.JoinKey("value", name, v), nil
+		return Key(prefix, v), nil
 	}
 }
 

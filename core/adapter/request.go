@@ -20,7 +20,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
@@ -74,9 +73,8 @@ type Peer interface {
 //
 // Every extractor of this package puts its kind and the name of its field into
 // the key, so the API key "192.0.2.1" and the address 192.0.2.1 never share a
-// bucket. Values are those that the framework gives its handlers, so an app and
-// its limiter see the same client. Values of any length are safe: see
-// [core.JoinKey].
+// bucket: see [Key]. Values are those that the framework gives its handlers, so
+// an app and its limiter see the same client.
 //
 // If an extractor's arguments are wrong, New panics: see [ArgumentError].
 type KeyFunc func(Request) (string, error)
@@ -112,6 +110,7 @@ func (p *Pool[C, X, P]) Put(x P) {
 }
 
 // ByRoute limits by the pattern of the route that matched, without its method.
+// Its keys are such as route:/items/{id}.
 // All requests whose route is not known share one key: those that match no
 // route, and those that the framework has not routed yet. If such a request is
 // answered with a status below 400, it has a route after all, and the
@@ -123,7 +122,7 @@ func ByRoute(advice string) KeyFunc {
 		if !known {
 			x.SetDecision(middleware.Marker(advice, nil, x.Decision()))
 		}
-		return core.JoinKey("route", pattern), nil
+		return Key("route", pattern), nil
 	}
 }
 

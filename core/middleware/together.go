@@ -148,10 +148,13 @@ func (j *joint) answer(x Request, outer *Decision) {
 	}
 }
 
-// Join limits by several keys together, such as route and user. It is injective
-// for any bytes in the keys: ("a:b", "c") and ("a", "b:c") are different keys.
-// If one of the keys is missing, so is the joined one. If there are no keys, or
-// one is nil, New panics.
+// Join limits by several keys together, such as route and user. Its key is
+// theirs with '|' between them, such as "route:/items/:id|x-api-key:ann". Keys
+// of extractors and of [core.JoinKey] stay as they are. Any other string that
+// has a '|' or a '%', is another Join, or has more than 512 bytes, is encoded or
+// hashed behind "%=", so different keys never make the same one. If one of the
+// keys is missing, so is the joined one. If there are no keys, or one is nil,
+// New panics.
 func Join[C any, K ~func(C) (string, error)](keys ...K) K {
 	if err := keyMistakes("Join", keys); err != nil {
 		return Invalid[C, string](err)
@@ -165,7 +168,7 @@ func Join[C any, K ~func(C) (string, error)](keys ...K) K {
 			}
 			parts[i] = part
 		}
-		return core.JoinKey(parts...), nil
+		return joinKeys(parts), nil
 	}
 }
 

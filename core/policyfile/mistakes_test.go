@@ -54,7 +54,7 @@ func TestMistakesInMeaningComeAllAtOnce(t *testing.T) {
       - 60 tokens/min name x
       - 60/h name x
     overrides:
-      header:x-api-key:k-123: [5/min name y]
+      x-api-key:k-123: [5/min name y]
     blocked: ["ip:192.0.2.1", ""]
     local_share: 1.5
     headers: draft6, draft8
@@ -81,9 +81,9 @@ line 10:9: policies[1].limits[0]: rate 0 must be a number above 0 (tokens every 
 line 12:9: policies[1].limits[2]: name "x" is the name of Policy.Limits[1] already: give each limit a name of its own (RL115)
 > 12 |       - 60/h name x
                ^
-line 14:32: policies[1].overrides.header:…[0]: name "y" is no limit of the policy and its plans: name the one that it replaces, "naïve-1m", "x" (RL119)
-> 14 |       header:***************: [5/min name y]
-                                      ^
+line 14:25: policies[1].overrides.x-api-key:…[0]: name "y" is no limit of the policy and its plans: name the one that it replaces, "naïve-1m", "x" (RL119)
+> 14 |       x-api-key:*****: [5/min name y]
+                               ^
 line 15:31: policies[1].blocked[1]: "" is an empty key, which no request can have (RL111)
 > 15 |     blocked: ["ip:*********", ""]
                                      ^
@@ -186,24 +186,28 @@ func TestOnlyTheFirstHundredMistakesAreReported(t *testing.T) {
 func TestMistakesShowNoSecret(t *testing.T) {
 	const policy = "- name: api\n  limits: [1/s]\n"
 	for _, text := range []string{
-		policy + "  overrides:\n    header:x-api-key:SECRET: [five/s]\n",
-		policy + "  overrides:\n    header:x-api-key:SECRET: []\n",
-		policy + "  overrides:\n    header:x-api-key:SECRET: {}\n",
-		policy + "  overrides:\n    header:x-api-key:SECRET: 5\n",
-		policy + "  overrides:\n    \"header:x-api-key:SECRET[0]\": [0/s]\n",
+		policy + "  overrides:\n    x-api-key:SECRET: [five/s]\n",
+		policy + "  overrides:\n    x-api-key:SECRET: []\n",
+		policy + "  overrides:\n    SECRET|ip:192.0.2.1: []\n",
+		policy + "  overrides:\n    \"%=SECRET%7Ca|ip:192.0.2.1\": 5\n",
+		policy + "  overrides:\n    route:/x|x-api-key:SECRET: [0/min]\n",
+		policy + "SECRET|ip:192.0.2.1: [1/s]\n",
+		policy + "  overrides:\n    x-api-key:SECRET: {}\n",
+		policy + "  overrides:\n    x-api-key:SECRET: 5\n",
+		policy + "  overrides:\n    \"x-api-key:SECRET[0]\": [0/s]\n",
 		policy + "  overrides:\n    SECRET.capacity: [{capacity: -1, refill_rate: 1, refill_interval: s}]\n",
 		policy + "  overrides:\n    user:SECRET: [1/s]\n    user:SECRET: [2/s]\n",
 		policy + "  overrides:\n    user:SECRET: [1/s name x, 2/s name x]\n",
 		policy + "  overrides:\n    user:SECRET: [{limit: 5}]\n",
-		policy + "  overrides:\n    header:x-api-key:SECRET [1/s]\n",
-		policy + "  overrides: header:x-api-key:SECRET\n",
-		policy + "  overrides: {header:x-api-key:SECRET}\n",
-		policy + "  overrides: {\"header:x-api-key:SECRET\": 5}\n",
-		policy + "  overrides: {\"header:x-api-key:SECRET\n",
-		policy + "  overrides:\n  header:x-api-key:SECRET: [1/s]\n",
-		policy + "header:x-api-key:SECRET: [1/s]\n",
-		"policies: []\nheader:x-api-key:SECRET: [1/s]\n",
-		policy + "  blocked: [SECRET, \"\"]\n", policy + "  blocked: [[header:x-api-key:SECRET]]\n", policy + "  shadow: maybe # SECRET\n",
+		policy + "  overrides:\n    x-api-key:SECRET [1/s]\n",
+		policy + "  overrides: x-api-key:SECRET\n",
+		policy + "  overrides: {x-api-key:SECRET}\n",
+		policy + "  overrides: {\"x-api-key:SECRET\": 5}\n",
+		policy + "  overrides: {\"x-api-key:SECRET\n",
+		policy + "  overrides:\n  x-api-key:SECRET: [1/s]\n",
+		policy + "x-api-key:SECRET: [1/s]\n",
+		"policies: []\nx-api-key:SECRET: [1/s]\n",
+		policy + "  blocked: [SECRET, \"\"]\n", policy + "  blocked: [[x-api-key:SECRET]]\n", policy + "  shadow: maybe # SECRET\n",
 		"policies:\n  - {name: api, limits: [1/s], overrides: {\"user:SECRET\": [0/s]}, blocked: [SECRET]}\n",
 		"SECRET\n", "root:SECRET:19000:0:99999:7:::\n", "database:\n  password: SECRET\n",
 		"-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----\n",

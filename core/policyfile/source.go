@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
@@ -118,13 +119,8 @@ func public(value, field string, isKey bool) bool {
 
 // masked returns text of the same width that shows at most the kind of a key.
 func masked(text string) string {
-	kind, rest, found := strings.Cut(text, ":")
-	if !found {
-		kind, rest = "", text
-	} else {
-		kind += ":"
-	}
-	return kind + blank(rest, '*')
+	kind := mistake.KindOf(text)
+	return kind + blank(text[len(kind):], '*')
 }
 
 // blank returns text with another character for all but space and quotes.

@@ -62,7 +62,7 @@ func TestExceptionsAreKeptAsTheyWereWritten(t *testing.T) {
 }
 
 func TestExceptionReplacesThatOfItsKey(t *testing.T) {
-	s, ctx, long := exceptionStore(t), t.Context(), "header:"+strings.Repeat("k", 10_000)
+	s, ctx, long := exceptionStore(t), t.Context(), "x-api-key:"+strings.Repeat("k", 10_000)
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: long, Limits: []core.Limit{core.PerHour(7)}}))
 	require.NoError(t, s.SetException(ctx, "api", redisstore.Exception{Key: long, For: time.Hour}))
 	list, err := s.Exceptions(ctx, "api")

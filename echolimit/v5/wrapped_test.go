@@ -86,7 +86,7 @@ func TestRefundWithWrappedResponseWriters(t *testing.T) {
 				t.Errorf("the client got %d, want %d; WithRefund was called with %v, want %v", rec.Code, test.code, reported, test.reported)
 			}
 			want := 4 + int64(len(test.reported))
-			if res, err := limiter.Peek(t.Context(), core.JoinKey("global", "all")); err != nil || res.Remaining != want {
+			if res, err := limiter.Peek(t.Context(), "global:all"); err != nil || res.Remaining != want {
 				t.Errorf("%d tokens are left, %v; want %d of 5", res.Remaining, err, want)
 			}
 		})

@@ -102,7 +102,8 @@ func AllFromContext(c fiber.Ctx) []core.Result {
 type KeyFunc func(fiber.Ctx) (string, error)
 
 // ByIP limits by the client's address: the peer's, or what a trusted proxy
-// reports. See [core.TrustProxies]. IPv6 addresses are grouped by /64.
+// reports. See [core.TrustProxies]. IPv6 addresses are grouped by /64. Its keys
+// are such as ip:192.0.2.1 and ip:2001:db8::/64.
 func ByIP(options ...core.IPOption) KeyFunc { return adapt(adapter.ByIP(options...)) }
 
 // ClientIP returns a function that tells handlers the client as [ByIP] with the
@@ -114,33 +115,36 @@ func ClientIP(options ...core.IPOption) func(fiber.Ctx) (string, error) {
 	return adapt(adapter.ClientIP(options...))
 }
 
-// ByHeader limits by a request header field, such as an API key. If the field
-// came several times, under any spelling, with different values, the answer is
-// 400. Of several User-Agent or Content-Type fields the last counts, because
-// fasthttp keeps only that one.
+// ByHeader limits by a request header field, such as an API key. Its keys are
+// such as x-api-key:ann: see [adapter.ByHeader]. If the field came several
+// times, under any spelling, with different values, the answer is 400. Of
+// several User-Agent or Content-Type fields the last counts, because fasthttp
+// keeps only that one.
 func ByHeader(name string) KeyFunc { return adapt(adapter.ByHeader(name)) }
 
-// ByCookie limits by a cookie's value.
+// ByCookie limits by a cookie's value. Its keys are such as cookie:session:abc.
 func ByCookie(name string) KeyFunc { return adapt(adapter.ByCookie(name)) }
 
-// ByQuery limits by a query parameter.
+// ByQuery limits by a query parameter. Its keys are such as query:q:red.
 func ByQuery(name string) KeyFunc { return adapt(adapter.ByQuery(name)) }
 
 // ByParam limits by a parameter of the route, such as id in /items/{id},
-// percent-decoded.
+// percent-decoded. Its keys are such as param:id:7.
 func ByParam(name string) KeyFunc { return adapt(adapter.ByParam(name)) }
 
 // ByMethod limits by the request's method: one of RFC 9110, or PATCH. All other
-// methods share one key.
+// methods share one key. Its keys are such as method:GET.
 func ByMethod() KeyFunc { return adapt(adapter.ByMethod()) }
 
 // ByPath limits by the path as requested, percent-decoded. Clients choose it:
-// join it with a key of the client, or use ByRoute.
+// join it with a key of the client, or use ByRoute. Its keys are such as
+// path:/items/7.
 func ByPath() KeyFunc { return adapt(adapter.ByPath()) }
 
 // ByRoute limits by the pattern that matched, such as /items/:id, without its
 // method. Fiber knows the pattern only in handlers of the route itself:
 // app.Get("/items/:id", limit, handler). In app.Use all requests share one key.
+// Its keys are such as route:/items/:id.
 func ByRoute() KeyFunc {
 	return adapt(adapter.ByRoute("install the limiter at the route, as in app.Get(path, limiter, handler)"))
 }
@@ -149,10 +153,12 @@ func ByRoute() KeyFunc {
 // context: see [adapter.ByContextValue].
 func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key)) }
 
-// Global limits all requests together.
+// Global limits all requests together. Its key is such as global:all.
 func Global(name string) KeyFunc { return adapt(adapter.Global(name)) }
 
-// Join limits by several keys together. Different keys never make the same one.
+// Join limits by several keys together, with '|' between them, such as
+// route:/items/:id|x-api-key:ann. Different keys never make the same one: see
+// [middleware.Join].
 func Join(keys ...KeyFunc) KeyFunc { return middleware.Join[fiber.Ctx](keys...) }
 
 // FirstOf limits by the first key that is not missing.

@@ -77,7 +77,7 @@ func TestConnectionsWithoutAValidRequestTakeNoToken(t *testing.T) {
 			require.NoError(t, err)
 			_ = valid.Body.Close()
 			assert.EqualValues(t, 1, refunds.Load(), "the premise: WithRefund is called for a request")
-			res, err := limiter.Peek(t.Context(), core.JoinKey("global", "all"))
+			res, err := limiter.Peek(t.Context(), "global:all")
 			require.NoError(t, err)
 			assert.EqualValues(t, 4, res.Remaining, "only the request takes a token")
 		})

@@ -86,5 +86,5 @@ func BySession() KeyFunc {
 // ByTool limits by the name of the tool. Clients can't make up tools: calls of
 // unknown ones fail before.
 func ByTool() KeyFunc {
-	return func(c *Call) (string, error) { return core.JoinKey("tool", c.Tool), nil }
+	return func(c *Call) (string, error) { return adapter.Key("tool", c.Tool), nil }
 }

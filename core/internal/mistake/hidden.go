@@ -7,7 +7,7 @@ import (
 
 // Hidden returns a field without the key of an override in it, which can be an
 // API key or personal data, and messages are logged. Of the key only its kind
-// stays, which ends at the first colon: Policy.Overrides.header:…[0].Capacity.
+// stays, which ends at the first colon: Policy.Overrides.x-api-key:…[0].Capacity.
 func Hidden(field string) string {
 	at := strings.Index(field, "verrides.") // in Go Overrides, in files overrides
 	if at < 0 {
@@ -18,21 +18,26 @@ func Hidden(field string) string {
 	if i := strings.LastIndexByte(key, '['); i >= 0 && isIndex(key[i:]) { // a limit of the override
 		key, rest = key[:i], key[i:]
 	}
+	return field[:at] + KindOf(key) + "…" + rest
+}
+
+// KindOf returns the kind of a key with its colon, or "" if it has none. Of a
+// joined key it is that of its first part. A part without a kind can be a
+// secret.
+func KindOf(key string) string {
 	kind, _, found := strings.Cut(key, ":")
-	if !found {
-		kind = ""
-	} else {
-		kind += ":"
+	if !found || strings.ContainsAny(kind, "%|") {
+		return ""
 	}
-	return field[:at] + kind + "…" + rest
+	return kind + ":"
 }
 
 // HiddenName returns the name of an unknown field as messages may show it. With
 // a colon, which no field has, it can be the key of an override at a wrong
 // place: only its kind stays.
 func HiddenName(name string) string {
-	if kind, _, found := strings.Cut(name, ":"); found {
-		return kind + ":…"
+	if strings.Contains(name, ":") {
+		return KindOf(name) + "…"
 	}
 	return name
 }

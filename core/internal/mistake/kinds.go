@@ -290,12 +290,6 @@ var Kinds = []Kind{
 		Advice:   "promlimit reports this when the collector is registered, otellimit from `New`.",
 	},
 	{
-		Code:     "RL319",
-		Fields:   []string{"ip address"},
-		Messages: []string{"keyof.IP address: \"192.0.2\" must be an IP address, … (RL319)"},
-		Advice:   "It takes one address, without a port.",
-	},
-	{
 		Code:     "RL320",
 		Fields:   []string{"withcost"},
 		Messages: []string{"WithCost: \"llm\" is a policy without a limit that counts requests, … (RL320)"},

@@ -220,8 +220,8 @@ function layOut(shown) {
 
 // nameOf says whose bucket it is.
 function nameOf(m) {
-  if (m.key.startsWith("header")) return m.user;
-  return m.key.startsWith("ip") ? m.key.replace("ip:", "IP ") : "everybody";
+  if (m.key.startsWith("global:")) return "everybody";
+  return m.key.startsWith("ip:") ? m.key.replace("ip:", "IP ") : m.user;
 }
 
 function wayOf(d) {

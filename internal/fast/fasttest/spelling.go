@@ -25,7 +25,7 @@ func FieldsAreFoundUnderAnySpelling(t *testing.T, serve func(net.Listener) error
 		_, got := app.send(spelling+": k",
 			"X-Forwarded-For: 192.0.2.66",  // from the client
 			"x-forwarded-for: 203.0.113.9") // from the proxy
-		if want := "header:x-api-key:k ip:203.0.113.9"; got != want {
+		if want := "x-api-key:k ip:203.0.113.9"; got != want {
 			t.Errorf("sent as %s: %q, want %q", spelling, got, want)
 		}
 	}

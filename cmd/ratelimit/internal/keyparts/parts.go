@@ -21,41 +21,21 @@ type Parts struct {
 // value is what a key says of a client, such as an address, or of a request,
 // such as a path.
 type value struct {
-	text   string // as it was, or the hash of a long value
-	client bool   // it says who sends requests, not what they ask for
-	ip     bool   // it is an address or a network
+	text   string   // as it was, or the hash of a long value
+	parts  []string // of a text with colons, which can be several parts of core.JoinKey
+	client bool     // it says who sends requests, not what they ask for
+	ip     bool     // it is an address or a network
 }
 
-// form is how extractors make a key of a kind.
-type form struct {
-	named  bool // a name stands between the kind and the value: header:x-api-key:k-123
-	client bool // its value says who sends requests
-}
+// Kinds of keys that extractors make, by what stands behind the first colon.
+// Any other kind is that of a function of the app, or the name of a header field.
+var (
+	named     = []string{"header", "cookie", "query", "param", "value"}          // a name, and then the value
+	ofRequest = []string{"path", "route", "method", "global", "service", "tool"} // a value that does not say who sends requests
+)
 
-// forms are the kinds of keys that extractors make.
-var forms = map[string]form{
-	"ip":     {client: true},
-	"header": {client: true, named: true},
-	"cookie": {client: true, named: true},
-	"query":  {client: true, named: true},
-	"param":  {client: true, named: true},
-	"value":  {client: true, named: true},
-	"path":   {},
-	"route":  {},
-	"method": {},
-	"global": {},
-
-	// Those of grpclimit, connectlimit and mcplimit.
-	"service":    {},
-	"tool":       {},
-	"subject":    {client: true},
-	"connection": {client: true},
-	"session":    {client: true},
-}
-
-// Of takes a key apart, as an app makes it or as stores have it. A key that no
-// extractor makes is read as [core.JoinKey] makes it: its kind and then values,
-// or one value if it has no colon.
+// Of takes a key apart, as an app makes it or as stores have it. The keys that
+// it joins have '|' between them: see [middleware.Join].
 func Of(key string) *Parts {
 	p := new(Parts)
 	p.take(key)
@@ -64,53 +44,43 @@ func Of(key string) *Parts {
 
 func (p *Parts) take(key string) {
 	p.keys = append(p.keys, key)
-	if v, ok := extracted(key); ok {
-		p.values = append(p.values, v)
+	if !strings.Contains(key, "|") {
+		p.values = append(p.values, valueOf(key))
 		return
 	}
-	parts := strings.Split(key, ":")
-	joins := len(parts) > 1 && strings.Contains(decode(parts[0]), ":")
-	for _, part := range parts {
-		_, ok := extracted(decode(part))
-		joins = joins || ok
-	}
-	switch {
-	case joins:
-		for _, part := range parts {
-			p.take(decode(part))
+	for part := range strings.SplitSeq(key, "|") {
+		if encoded, ok := strings.CutPrefix(part, "%="); ok {
+			part = decode(encoded)
 		}
-		return
-	case len(parts) > 1:
-		parts = parts[1:]
-	}
-	for _, part := range parts {
-		p.values = append(p.values, value{text: decode(part), client: true})
+		p.take(part)
 	}
 }
 
-// extracted returns the value of a key that an extractor makes.
-func extracted(key string) (v value, ok bool) {
-	kind, rest, _ := strings.Cut(key, ":")
-	form, known := forms[kind]
-	if !known || rest == "" {
-		return v, false
+// valueOf returns the value of a key that joins no others.
+func valueOf(key string) value {
+	kind, rest, ok := strings.Cut(key, ":")
+	if !ok {
+		return value{text: decode(key), client: true}
 	}
-	if kind == "ip" { // it is not encoded
-		_, ok := network(rest)
-		return value{text: rest, client: true, ip: true}, ok
-	}
-	if form.named {
-		if _, rest, ok = strings.Cut(rest, ":"); !ok {
-			return v, false
+	if slices.Contains(named, kind) {
+		if _, value, ok := strings.Cut(rest, ":"); ok {
+			rest = value
 		}
 	}
-	return value{text: decode(rest), client: form.client}, !strings.Contains(rest, ":")
+	v := value{text: decode(rest), client: !slices.Contains(ofRequest, kind)}
+	if _, v.ip = network(rest); kind != "ip" || !v.ip {
+		v.ip = false
+		for part := range strings.SplitSeq(rest, ":") {
+			v.parts = append(v.parts, decode(part))
+		}
+	}
+	return v
 }
 
-// decode returns a part of a joined key as it was.
+// decode returns a part of a key as it was.
 func decode(part string) string { return decoded.Replace(part) }
 
-var decoded = strings.NewReplacer("%3A", ":", "%25", "%")
+var decoded = strings.NewReplacer("%3A", ":", "%25", "%", "%7C", "|")
 
 // network returns the network that a text is, or of which it is the only
 // address.
@@ -124,14 +94,18 @@ func network(text string) (n netip.Prefix, ok bool) {
 }
 
 // Has reports whether the key is text, joins a key that text is, or has text as
-// one of its values, as a whole. An address is also in a key of its network.
+// one of its values, as a whole, or between two colons of it. An address is also
+// in a key of its network.
 func (p *Parts) Has(text string) bool {
-	return slices.Contains(p.keys, text) || p.keys[0] == store.Key(text) ||
+	return slices.Contains(p.keys, text) || slices.Contains(p.keys, store.Key(text)) ||
 		slices.ContainsFunc(p.values, func(v value) bool { return v.is(text) })
 }
 
 func (v value) is(text string) bool {
-	if v.text == text || v.text == core.JoinKey(text) { // which hashes a long value
+	if v.text == text || slices.Contains(v.parts, text) {
+		return true
+	}
+	if hash := core.JoinKey(text); len(text) > store.MaxKey && (v.text == hash || slices.Contains(v.parts, hash)) {
 		return true
 	}
 	if !v.ip {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/accesslog"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/middleware"
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 )
 
@@ -32,16 +33,7 @@ func parseKey(text string, byIP keyFunc) (keyFunc, error) {
 	if len(parts) == 1 {
 		return parts[0], nil
 	}
-	return func(l *accesslog.Line) (string, error) {
-		keys := make([]string, len(parts))
-		for i, part := range parts {
-			var err error
-			if keys[i], err = part(l); err != nil {
-				return "", err
-			}
-		}
-		return core.JoinKey(keys...), nil
-	}, nil
+	return middleware.Join[*accesslog.Line](parts...), nil
 }
 
 func parsePart(name string, byIP keyFunc) (keyFunc, error) {

@@ -9,7 +9,7 @@ import (
 )
 
 var rows = [][]string{
-	{"header:x-api-key:k-123", "denied: daily is used up, next token in 2 h 14 min"},
+	{"x-api-key:k-1234567890", "denied: daily is used up, next token in 2 h 14 min"},
 	{"日本", "allowed"},
 	{"ip:192.0.2.7"},
 }
@@ -22,7 +22,7 @@ func TestAPipeHasRowsAndParagraphsOnOneLine(t *testing.T) {
 	w.Line("  %s", strings.Repeat("word ", 50)+"end")
 	w.Table(2, []string{"none"}, nil)
 	assert.Equal(t, `  key                     says
-  header:x-api-key:k-123  denied: daily is used up, next token in 2 h 14 min
+  x-api-key:k-1234567890  denied: daily is used up, next token in 2 h 14 min
   日本                    allowed
   ip:192.0.2.7
   `+strings.Repeat("word ", 50)+"end\n", w.String())
@@ -38,10 +38,10 @@ func TestATerminalHasLinesOfItsWidth(t *testing.T) {
 		assert.LessOrEqual(t, text.StringWidth(strings.TrimSuffix(line, "\n")), 60, line)
 		assert.NotRegexp(t, ` \n$`, line)
 	}
-	assert.Contains(t, w.String(), "  header:x-api-key:k-123  denied: daily is used up, next\n                          token in 2 h 14 min\n")
+	assert.Contains(t, w.String(), "  x-api-key:k-1234567890  denied: daily is used up, next\n                          token in 2 h 14 min\n")
 	assert.Contains(t, w.String(), "\n    word")
 	narrow := &Writer{columns: 10}
 	narrow.Table(0, nil, rows)
-	assert.Contains(t, narrow.String(), "header:x-api-key:k-123  denied")
+	assert.Contains(t, narrow.String(), "x-api-key:k-1234567890  denied")
 	narrow.Line("word")
 }
