@@ -58,7 +58,7 @@ func grant(cmd redis.Cmder) {
 	number := func(n int64) string { return string(binary.BigEndian.AppendUint64(nil, uint64(n))[1:]) }
 	var reply strings.Builder
 	for _, times := range timesOf(cmd) {
-		reply.WriteString(number(times) + number(now) + "\x00\x00\x00\x01" + number(1) + number(1000) + number(1) + number(now) + number(0) + number(0))
+		reply.WriteString(number(times) + number(now) + number(1) + number(now) + number(0))
 	}
 	cmd.(sentOnce).SetVal(reply.String())
 }

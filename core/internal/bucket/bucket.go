@@ -88,8 +88,8 @@ func (b *Bucket) release(h Hold) {
 
 const (
 	headerSize = 7
-	// RecordSize is the size of a record as bytes.
-	RecordSize = 46
+	// recordSize is the size of a record as bytes.
+	recordSize = 46
 )
 
 // AppendBytes appends the state of the key as Redis stores it, but for its
@@ -103,8 +103,8 @@ func (b *Bucket) AppendBytes(to []byte) []byte {
 	return to
 }
 
-// ReadRecord reads one of the records that AppendBytes has written.
-func ReadRecord[T string | []byte](b T) Record {
+// readRecord reads one of the records that AppendBytes has written.
+func readRecord[T string | []byte](b T) Record {
 	return Record{
 		Tag: uint32(Int4(b)), Unit: Int7(b[4:]), Capacity: Int7(b[11:]),
 		Used: Int7(b[18:]), At: Int7(b[25:]), Cut: Int7(b[32:]), Held: Int7(b[39:]),
@@ -121,12 +121,12 @@ func (b *Bucket) Decode(state []byte) error {
 	if len(state) == 0 {
 		return nil
 	}
-	if len(state)%RecordSize != headerSize {
+	if len(state)%recordSize != headerSize {
 		return ErrNoBucket
 	}
 	b.Expires = Int7(state)
-	for at := headerSize; at < len(state); at += RecordSize {
-		b.Records = append(b.Records, ReadRecord(state[at:]))
+	for at := headerSize; at < len(state); at += recordSize {
+		b.Records = append(b.Records, readRecord(state[at:]))
 	}
 	return nil
 }

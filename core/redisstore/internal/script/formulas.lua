@@ -11,11 +11,11 @@
 -- script that a function uses makes every call of the script slower.
 local MOST, FOREVER = 2 ^ 51, 2 ^ 51 -- the most units used; the longest wait, in µs
 local ALIGNED, CALENDAR = 1, 2 -- modes: steps at multiples of step, at starts of periods; of others from `at` on
--- What is stored of a limit: its tag, unit and capacity, which define it; used,
--- at, cut, and the tokens that are held. In front of all these records stands
+-- The RECORD of a limit: its tag, unit and capacity, which define it; used, at
+-- and cut; and the tokens that are held. In front of all these records stands
 -- when the key expires, in 7 bytes.
-local DEFINITION, DEFINITION_SIZE, AMOUNTS = '>I4I7I7', 18, '>I7I7I7I7'
 local RECORD, RECORD_SIZE, HEADER_SIZE, MOST_RECORDS = '>I4I7I7I7I7I7I7', 46, 7, 256
+local DEFINITION, DEFINITION_SIZE, AMOUNTS, NOT_HELD = '>I4I7I7', 18, '>I7I7I7', '\0\0\0\0\0\0\0'
 local NO_BUCKET = 'the key holds no bucket'
 local pack, unpack, sub, call, pcall = struct.pack, struct.unpack, string.sub, redis.call, redis.pcall
 
@@ -55,7 +55,7 @@ local function refill(used, cut, at, clock, gain, step)
       used = 0
     end
   end
-  if used + cut <= 0 then return 0, 0, math.max(at, clock) end
+  if used + cut <= 0 then return 0, 0, at < clock and clock or at end
   return used, cut, at
 end
 

@@ -8,9 +8,9 @@
 -- KEYS  of each key its state: a string, or nothing, which is full buckets
 -- ARGV  now; 'take', 'look' or 'charge'; times of each key, 7 bytes each, or ''
 --       for once; the limits
--- Returns of each key how many times it was granted and now, 7 bytes each, and
--- the records of the limits: what is left, and when there is more, follows from
--- these. Of a key that can't be read or written nothing is taken, and FAILED
+-- Returns of each key how many times it was granted and now, and of each limit
+-- used, at and cut, 7 bytes each: what is left, and when there is more, follows
+-- from these. Of a key that can't be read or written nothing is taken, and FAILED
 -- stands in place of all that: then the reply is these answers, and the error of
 -- each.
 local LIMIT, LIMIT_SIZE = '>I4I7I7I7I7Bi7', 40
@@ -36,9 +36,9 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
 
   -- Decide as if all was granted. If a limit has less, decide those in front of
   -- it again.
-  local granted_before, back_before, taken, set_back, found, records, last
+  local granted_before, back_before, taken, set_back, found, records, answer, last
   repeat
-    granted_before, back_before, taken, found, records, last = granted, set_back, false, 0, '', 0
+    granted_before, back_before, taken, found, records, answer, last = granted, set_back, false, 0, '', '', 0
     for from = 1, #limits, LIMIT_SIZE do
       if not one_limit then
         local l = several[from]
@@ -52,7 +52,7 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
         local same, its, old_unit, old_capacity = sub(state, place, place + DEFINITION_SIZE - 1) == definition, nil, nil, nil
         if not same then its, old_unit, old_capacity = unpack(DEFINITION, state, place) end
         if same or its == tag then
-          used, at, cut = unpack('>I7I7I7', state, place + DEFINITION_SIZE)
+          used, at, cut = unpack(AMOUNTS, state, place + DEFINITION_SIZE)
           if not same then used, cut = convert(used, cut, old_unit, old_capacity, unit, capacity) end
           found = found + 1
           break
@@ -80,15 +80,17 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
           used = 0
         end
       end
+      local amounts = pack(AMOUNTS, used, at < now and at or now, cut)
+      answer = answer .. amounts
       if granted > 0 or set_back then -- it may be stored
+        records = records .. definition .. amounts .. NOT_HELD
         local full_in = wait(used + cut, at, gain, step)
         if full_in > last then last = full_in end
       end
-      records = records .. definition .. pack(AMOUNTS, used, at < now and at or now, cut, 0)
     end
   until granted == granted_before and set_back == back_before
 
-  keys[i] = pack('>I7I7', granted, now) .. records
+  keys[i] = pack('>I7I7', granted, now) .. answer
 
   if taken or set_back then
     if #state > HEADER_SIZE + found * RECORD_SIZE then -- records of other limits stay, up to MOST_RECORDS

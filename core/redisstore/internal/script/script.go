@@ -144,7 +144,8 @@ func (r *Reply) Plain(request *bucket.Request, a *bucket.Answer) error {
 		return ErrFailed
 	}
 	n := len(request.Set.Rates)
-	text, err := r.next(2*7 + n*bucket.RecordSize)
+	const headSize, limitSize = 2 * 7, 3 * 7
+	text, err := r.next(headSize + n*limitSize)
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,8 @@ func (r *Reply) Plain(request *bucket.Request, a *bucket.Answer) error {
 	a.Due = a.Now
 	a.Levels.Grow(n)
 	for i := range n {
-		record := bucket.ReadRecord(text[2*7+i*bucket.RecordSize:])
+		text := text[headSize+i*limitSize:]
+		record := bucket.Record{Used: bucket.Int7(text), At: bucket.Int7(text[7:]), Cut: bucket.Int7(text[14:])}
 		*a.Levels.At(i) = record.Left(request, i, a.Granted > 0, a.Now)
 	}
 	a.Decided(request)
