@@ -92,7 +92,7 @@ func serve(l net.Listener, app adaptertest.App[func(http.Handler) http.Handler])
 		}()
 		ctx := app.Context(r.Context())
 		for key, value := range app.Values {
-			ctx = context.WithValue(ctx, key, value) //nolint:revive,staticcheck // the suite's keys are strings
+			ctx = context.WithValue(ctx, any(key), value)
 		}
 		outer.ServeHTTP(w, r.WithContext(ctx))
 	}))

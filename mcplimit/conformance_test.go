@@ -224,7 +224,7 @@ func answered(result *mcp.CallToolResult, err error) adaptertest.Answer {
 // withValues stores values in ctx.
 func withValues(ctx context.Context, values map[string]any) context.Context {
 	for key, value := range values {
-		ctx = context.WithValue(ctx, key, value) //nolint:revive,staticcheck // the suite's keys are strings
+		ctx = context.WithValue(ctx, any(key), value)
 	}
 	return ctx
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
@@ -160,6 +159,3 @@ type Admission struct {
 
 	path string // of a request with Advice
 }
-
-// What core lends to middleware.
-var logger = hook.Logger.(func(*core.Limiter) *slog.Logger)
