@@ -330,7 +330,8 @@ func serveStreams(l net.Listener, app adaptertest.App[grpc.StreamServerIntercept
 // withValues stores values in ctx.
 func withValues(ctx context.Context, values map[string]any) context.Context {
 	for key, value := range values {
-		ctx = context.WithValue(ctx, any(key), value)
+		//lint:ignore SA1029 the keys of the suite are strings
+		ctx = context.WithValue(ctx, key, value)
 	}
 	return ctx
 }

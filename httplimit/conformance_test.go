@@ -92,7 +92,8 @@ func serve(l net.Listener, app adaptertest.App[func(http.Handler) http.Handler])
 		}()
 		ctx := app.Context(r.Context())
 		for key, value := range app.Values {
-			ctx = context.WithValue(ctx, any(key), value)
+			//lint:ignore SA1029 the keys of the suite are strings
+			ctx = context.WithValue(ctx, key, value)
 		}
 		outer.ServeHTTP(w, r.WithContext(ctx))
 	}))

@@ -224,7 +224,8 @@ func answered(result *mcp.CallToolResult, err error) adaptertest.Answer {
 // withValues stores values in ctx.
 func withValues(ctx context.Context, values map[string]any) context.Context {
 	for key, value := range values {
-		ctx = context.WithValue(ctx, any(key), value)
+		//lint:ignore SA1029 the keys of the suite are strings
+		ctx = context.WithValue(ctx, key, value)
 	}
 	return ctx
 }
