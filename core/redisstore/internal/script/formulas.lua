@@ -15,7 +15,7 @@ local ALIGNED, CALENDAR = 1, 2 -- modes: steps at multiples of step, at starts o
 -- and cut; and the tokens that are held. In front of all these records stands
 -- when the key expires, in 7 bytes.
 local RECORD, RECORD_SIZE, HEADER_SIZE, MOST_RECORDS = '>I4I7I7I7I7I7I7', 46, 7, 256
-local DEFINITION, DEFINITION_SIZE, AMOUNTS, NOT_HELD = '>I4I7I7', 18, '>I7I7I7', '\0\0\0\0\0\0\0'
+local DEFINITION_SIZE, AMOUNTS, NOT_HELD = 18, '>I7I7I7', '\0\0\0\0\0\0\0'
 local NO_BUCKET = 'the key holds no bucket'
 local pack, unpack, sub, call, pcall = struct.pack, struct.unpack, string.sub, redis.call, redis.pcall
 

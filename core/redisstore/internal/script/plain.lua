@@ -30,7 +30,7 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
   local granted = counts == '' and 1 or unpack('>I7', counts, 7 * i - 6)
   local key, failed = keys[i], nil
   local state = pcall('GET', key) or ''
-  if state.err or state ~= '' and #state % RECORD_SIZE ~= HEADER_SIZE then
+  if state ~= '' and #state % RECORD_SIZE ~= HEADER_SIZE then -- an error, which is a table, has length 0
     state, granted, failed = '', 0, state.err or 'ERR ' .. NO_BUCKET
   end
 
@@ -49,11 +49,12 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
       -- The bucket as it is now.
       local used, at, cut, clock = 0, 0, 0, now
       for place = HEADER_SIZE + 1, #state, RECORD_SIZE do
-        local same, its, old_unit, old_capacity = sub(state, place, place + DEFINITION_SIZE - 1) == definition, nil, nil, nil
-        if not same then its, old_unit, old_capacity = unpack(DEFINITION, state, place) end
-        if same or its == tag then
-          used, at, cut = unpack(AMOUNTS, state, place + DEFINITION_SIZE)
-          if not same then used, cut = convert(used, cut, old_unit, old_capacity, unit, capacity) end
+        local its, old_unit, old_capacity, old_used, old_at, old_cut = unpack(RECORD, state, place)
+        if its == tag then
+          used, at, cut = old_used, old_at, old_cut
+          if old_unit ~= unit or old_capacity ~= capacity then
+            used, cut = convert(used, cut, old_unit, old_capacity, unit, capacity)
+          end
           found = found + 1
           break
         end
