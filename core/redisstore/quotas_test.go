@@ -121,7 +121,9 @@ func TestRoundTripsOfUnitsAndSettlements(t *testing.T) {
 	}
 	key, organisation := limiter("key"), limiter("organisation")
 	tokens := func(n int64) core.Units { return core.Units{"tokens": n} }
-	limittest.Use(t, key, "first", 1) // the server has the script from now on
+	limittest.Use(t, key, "first", 1)
+	_, err := core.AllowTogether(t.Context(), core.Charge{Limiter: key, Key: "first"}, core.Charge{Limiter: organisation, Key: "first"})
+	require.NoError(t, err) // the server has both scripts from now on
 	costs := func(what string, want int64, f func() error) {
 		t.Helper()
 		count.scripts.Store(0)

@@ -165,7 +165,7 @@ func comesBack(t *testing.T, o outage) {
 
 	o.end(t, b)
 	start := time.Now()
-	forgets := remaining(t, directly.tokens, "k") == allTokens && o.name == "kill -9 and restart"
+	forgets := remaining(t, directly.tokens, "k") == allTokens && o.forgets()
 	bound := wait
 	if *reportFile != "" {
 		bound = 2 * time.Second

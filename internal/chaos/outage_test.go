@@ -70,6 +70,12 @@ type outage struct {
 	end   func(*testing.T, *bench)
 }
 
+// forgets reports whether the server may lose what it had: it is restarted, or
+// takes over what another one has.
+func (o outage) forgets() bool {
+	return slices.Contains([]string{"kill -9 and restart", "reading a large data set (LOADING)", "a replica whose master is gone (MASTERDOWN)"}, o.name)
+}
+
 func network(name string, f faultproxy.Fault) outage {
 	return outage{name,
 		func(_ *testing.T, b *bench) { b.proxy.Set(f) },

@@ -127,7 +127,7 @@ func answersTo(to net.Addr, head, rest string, expects bool) (got []int, err err
 		return nil, err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(patience.get()))
 	if _, err := io.WriteString(conn, head); err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ type (
 // An adapter that is broken fails the rule that it breaks, by its name. The
 // sound one passes the rule.
 func TestABrokenAdapterFailsTheRuleThatItBreaks(t *testing.T) {
-	defer func(step, rule time.Duration) { patience, longest = step, rule }(patience, longest)
+	defer func(step, rule time.Duration) { patience.set(step); longest.set(rule) }(patience.get(), longest.get())
 	for rule, breaks := range map[string]func(*httpKit){
 		"a denied request does not reach the handler": func(k *httpKit) {
 			k.New = instead(func(limited, next http.Handler, w http.ResponseWriter, r *http.Request) {
@@ -69,11 +69,13 @@ func TestABrokenAdapterFailsTheRuleThatItBreaks(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			broken := soundKit()
 			breaks(&broken)
-			patience, longest = 20*time.Second, time.Minute
+			patience.set(20 * time.Second)
+			longest.set(time.Minute)
 			if failed := failuresOf(rule, soundKit().adapter()); failed != nil {
 				t.Fatalf("a sound adapter must pass: %q", failed)
 			}
-			patience, longest = time.Second, 3*time.Second
+			patience.set(time.Second)
+			longest.set(3 * time.Second)
 			failed := failuresOf(rule, broken.adapter())
 			if len(failed) == 0 {
 				t.Fatal("the broken adapter passes")

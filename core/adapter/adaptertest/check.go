@@ -85,7 +85,7 @@ func run(t *testing.T, a adapter, newStore func(option store.ClockOption) core.S
 
 // check checks the rule with a new store.
 func (r rule) check(t testing.TB, a adapter, newStore func(option store.ClockOption) core.Store) {
-	bounded.Check(t, r.name, longest, func(t testing.TB) {
+	bounded.Check(t, r.name, longest.get(), func(t testing.TB) {
 		c := &check{T: t, rule: r, adapter: a, clock: newClock()}
 		c.record = &record{
 			store: newStore(core.WithClock(c.clock.now)), netHTTP: a.netHTTP, limiters: make(map[string]*core.Limiter),
@@ -365,7 +365,7 @@ func (c *check) allLeft(want string) string {
 
 // eventually waits until done, or until patience ends.
 func (c *check) eventually(done func() bool) {
-	for end := time.Now().Add(patience); !done() && time.Now().Before(end); {
+	for end := time.Now().Add(patience.get()); !done() && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -400,7 +400,7 @@ func next[V any](c *check, ch <-chan V, what string) (v V) {
 	c.T.Helper()
 	select {
 	case v = <-ch:
-	case <-time.After(patience):
+	case <-time.After(patience.get()):
 		c.T.Fatalf("the rule: %s\n%s never came", c.name, what)
 	}
 	return v

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -18,10 +19,23 @@ import (
 var (
 	// patience bounds steps that should take no time. A step that hangs then
 	// fails with a message.
-	patience = 20 * time.Second
+	patience = boundOf(20 * time.Second)
 	// longest bounds the check of a rule, whatever it waits for.
-	longest = time.Minute
+	longest = boundOf(time.Minute)
 )
+
+// bound is a duration that a test of the suite changes, while requests of an
+// earlier rule may still be under way.
+type bound struct{ nanoseconds atomic.Int64 }
+
+func boundOf(d time.Duration) *bound {
+	b := new(bound)
+	b.set(d)
+	return b
+}
+
+func (b *bound) set(d time.Duration) { b.nanoseconds.Store(int64(d)) }
+func (b *bound) get() time.Duration  { return time.Duration(b.nanoseconds.Load()) }
 
 // server is a running App, and its client.
 type server struct {
@@ -48,7 +62,7 @@ func serve(t testing.TB, start func(net.Listener) error) *server {
 		l.hangUp()
 		select {
 		case <-returned:
-		case <-time.After(patience):
+		case <-time.After(patience.get()):
 			t.Errorf("Kit.Serve must return when Accept fails")
 		}
 	})
@@ -86,12 +100,12 @@ func (s *server) dial(ctx context.Context, peer string) (*wire, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &wire{conn, bufio.NewReader(conn)}, conn.SetDeadline(time.Now().Add(patience))
+	return &wire{conn, bufio.NewReader(conn)}, conn.SetDeadline(time.Now().Add(patience.get()))
 }
 
 // try sends r. If ctx ends, the client leaves.
 func (s *server) try(ctx context.Context, r request) (response, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, patience.get())
 	defer cancel()
 	conn := s.kept
 	if conn == nil {
