@@ -37,7 +37,7 @@ const (
 
 var (
 	// noLocation is what In makes of nil, which is the Location of limits
-	// without a bucket.
+	// without a calendar.
 	noLocation = time.FixedZone("nil", 0)
 	// noAnchor is what Anchored makes of the zero time, which is the Anchor of
 	// limits without one.
@@ -63,12 +63,12 @@ func (l Limit) unitName() string { return cmp.Or(l.Unit, Requests) }
 
 func (l Limit) otherUnit() bool { return l.unitName() != Requests }
 
-// onCalendar reports whether l's periods are those of a bucket.
+// onCalendar reports whether l's periods are those of a calendar.
 func (l Limit) onCalendar() bool {
 	return l.Location != nil || !l.Anchor.IsZero() || l.RefillInterval > 0 && l.RefillInterval%bucket.Month == 0
 }
 
-// days is where l's days begin; nil: it is aligned to no bucket.
+// days is where l's days begin; nil: it is aligned to no calendar.
 func (l Limit) days() *time.Location {
 	switch {
 	case !l.onCalendar():

@@ -449,7 +449,8 @@ func (e *Exceptions) changesTo(next *Exceptions) (changes []string) {
 // changes the policy. If the error is not nil, nothing has changed: it reports
 // every mistake. Changes are logged and passed to observers as those of
 // SetPolicy, and counted only, because keys can be personal data. Those of
-// exceptions with notes are not logged: who gives notes can log by whom and why.
+// exceptions with notes are not logged: whoever gives notes can log the author
+// and the reason.
 func (l *Limiter) SetExceptions(e Exceptions) error {
 	if l.base != nil {
 		return l.base.SetExceptions(e)

@@ -25,7 +25,7 @@ type Error struct {
 // the line of the file. Keys of overrides, which can be API keys, and text that
 // is none of a policy are shown as …:
 //
-//	policies.yaml:7:9: policies[0].limits[1].capacity: 0 must be from 1 to 999999999999999 tokens (RL102)
+//	policies.yaml:7:9: policies[1].limits[0]: burst 0 must be from 1 to 999999999999999 tokens (RL102)
 //	>  7 |       - 60/min burst 0
 //	               ^
 func (e *Error) Error() string {

@@ -54,7 +54,7 @@ func (s *batches) open(client redis.UniversalClient, set settings) {
 		}
 		n.breaker = outage.New(outage.Settings{
 			Failures: set.failures, Pause: set.pause, Several: s.nodes.several(), Totals: &s.outages,
-			Name: "Redis", Describe: diagnosis, Server: func() string { return n.address }, Logger: s.config.Log,
+			Name: "Redis", Describe: diagnosis, Server: n.address, Logger: s.config.Log,
 			Send: n.sendKept,
 		})
 		return n

@@ -110,10 +110,12 @@ func (n *node) inline(ctx context.Context, c *call) bool {
 
 // sendAlone sends c as a batch of its own.
 func (n *node) sendAlone(c *call) {
+	defer func() { // deferred, because a hook of the client may end the goroutine
+		if next := n.ended(); next != nil {
+			go n.work(next)
+		}
+	}()
 	n.send(c.single())
-	if next := n.ended(); next != nil {
-		go n.work(next)
-	}
 }
 
 // await returns the outcome of c, or the error of ctx if that ends first.

@@ -147,7 +147,7 @@ func (s *Store) Config() *store.Config { return &s.batches.config }
 func (s *Store) mistaken() error { return errors.Join(s.batches.config.ArgumentErrors...) }
 
 // ask calls do, which asks Redis for a tool and not for a decision: see
-// server.within. The error names the policy.
+// batches.within. The error names the policy.
 func (s *Store) ask(ctx context.Context, policy string, do func(ctx context.Context) error) error {
 	if err := s.mistaken(); err != nil {
 		return err

@@ -46,7 +46,7 @@ type Settings struct {
 
 	Name     string              // of what is away, such as "Redis"
 	Describe func(error) string  // says what is wrong, such as "Redis does not answer"
-	Server   func() string       // the server's address; "": it is not shown
+	Server   string              // the server's address; "": it is not shown
 	Logger   func() *slog.Logger // gets a line when an outage begins, and when it ends
 
 	// Send sends requests for which nobody waits, and keeps again those that
@@ -238,8 +238,8 @@ func (b *Breaker) setTimer() {
 }
 
 func (b *Breaker) log() *slog.Logger {
-	if server := b.Server(); server != "" {
-		return b.Logger().With("server", server)
+	if b.Server != "" {
+		return b.Logger().With("server", b.Server)
 	}
 	return b.Logger()
 }

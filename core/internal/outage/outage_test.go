@@ -43,7 +43,7 @@ func onBreaker(t *testing.T, several bool, test func(b *bench)) {
 		logger := slog.New(slog.NewTextHandler(&b.lines, nil))
 		b.Breaker = outage.New(outage.Settings{
 			Failures: 2, Pause: pause, Several: several, Totals: &outage.Totals{},
-			Name: "it", Describe: func(error) string { return "it does not answer" }, Server: func() string { return "a:1" },
+			Name: "it", Describe: func(error) string { return "it does not answer" }, Server: "a:1",
 			Logger: func() *slog.Logger { return logger },
 			Send: func(list []outage.Returned) error {
 				var keys []string
