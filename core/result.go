@@ -67,6 +67,7 @@ type Result struct {
 	limiter *Limiter // that returned this; nil: none did
 	answer  store.Answer
 	each    *[]int64  // the tokens asked of each limit; nil: Cost of those that count requests
+	floors  *[]int64  // the tokens to be left of each limit; nil: none
 	due     int64     // when a reservation is due, in µs since 1970 on the store's clock; 0: it is none, or it is due at once
 	held    *held     // what it holds; nil: nothing
 	set     *limitSet // nil if no limit was checked: FromFailOpen, or an error
@@ -153,7 +154,11 @@ func (r *Result) taken() bool { return r.Allowed && !r.ShadowDenied && !r.untake
 
 // retryAfterOf returns in which time the i-th limit has what was asked.
 func (r *Result) retryAfterOf(i int) time.Duration {
-	micros := r.answer.RetryAfter(r.set.LimitSet, i, r.costOf(i))
+	n := r.costOf(i)
+	if n > 0 && r.floors != nil {
+		n += (*r.floors)[i]
+	}
+	micros := r.answer.RetryAfter(r.set.LimitSet, i, n)
 	if micros == bucket.Never {
 		return Never
 	}

@@ -437,7 +437,11 @@ func (r *Result) problemOfParts() ProblemDetails {
 	for i := range r.Parts {
 		if part := r.Parts[i]; !part.Allowed && !r.among(i, listed) {
 			listed = append(listed, i)
-			p.ViolatedPolicies = append(p.ViolatedPolicies, Problem(part).ViolatedPolicies...)
+			its := Problem(part)
+			p.ViolatedPolicies = append(p.ViolatedPolicies, its.ViolatedPolicies...)
+			if its.Type != quotaExceeded {
+				p.Type, p.Title = its.Type, its.Title
+			}
 		}
 	}
 	return p

@@ -16,6 +16,7 @@ type Answer struct {
 	Granted int64  // how many times
 	Due     int64  // Reserve: when the tokens are due, in µs since 1970
 	There   int64  // how many of the holds that the request ends were there
+	Penalty bool   // the denial made a debt: see [Rate.Penalty]
 	Levels  Levels // of the request's limits
 }
 
