@@ -110,6 +110,14 @@ func (s *side) decide(h *history, q request) (whole view, parts []*core.Result) 
 		r, err = l.Peek(ctx, q.key)
 	case q.kind == atMost:
 		r, err = l.AllowAtMost(ctx, q.key, q.requests)
+	case q.floor > 0 && q.countsTokens:
+		floor := core.Units{"tokens": q.floor}
+		if q.requests > 0 {
+			floor[core.Requests] = q.floor
+		}
+		r, err = l.AllowUnitsAbove(ctx, q.key, units, floor)
+	case q.floor > 0:
+		r, err = l.AllowAbove(ctx, q.key, q.requests, q.floor)
 	case q.countsTokens:
 		r, err = l.AllowUnits(ctx, q.key+q.fresh, units)
 	default:
