@@ -107,6 +107,21 @@ func (l Limit) mistakes(path string) []error {
 		l.slotMistakes(wrong)
 		return errs
 	}
+	l.rateMistakes(wrong)
+	l.calendarMistakes(wrong)
+	if !bucket.Modes.Valid(int(l.Mode)) {
+		wrong("Mode", l.Mode, bucket.Modes.Want())
+	}
+	if len(errs) == 0 && l.Penalty > 0 {
+		if most := l.spec().MaxPenalty(); l.Penalty > most {
+			wrong("Penalty", l.Penalty, fmt.Sprintf("must be at most %v: a debt can't be larger at this rate", most.Truncate(time.Second)))
+		}
+	}
+	return errs
+}
+
+// rateMistakes returns what is wrong with the capacity and the refill.
+func (l Limit) rateMistakes(wrong func(name string, value any, reason string)) {
 	capacityOK := l.Capacity >= 1 && l.Capacity <= maxCapacity
 	if !capacityOK {
 		written := any(l.Capacity)
@@ -137,16 +152,6 @@ func (l Limit) mistakes(path string) []error {
 			wrong("RefillRate", l.RefillRate, "is too slow: an empty bucket would take more than 100 years to fill")
 		}
 	}
-	l.calendarMistakes(wrong)
-	if !bucket.Modes.Valid(int(l.Mode)) {
-		wrong("Mode", l.Mode, bucket.Modes.Want())
-	}
-	if len(errs) == 0 && l.Penalty > 0 {
-		if most := l.spec().MaxPenalty(); l.Penalty > most {
-			wrong("Penalty", l.Penalty, fmt.Sprintf("must be at most %v: a debt can't be larger at this rate", most.Truncate(time.Second)))
-		}
-	}
-	return errs
 }
 
 // badName returns why name can't be an RFC 9651 String in a header field, or ""
