@@ -48,18 +48,9 @@ func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res 
 // there, and [Never] if they exceed a Capacity. The fallback of FailLocal, which
 // has a share of each limit, leaves that share of floor. Errors and cost are
 // those of AllowN, and [ErrCost] for a negative floor. It allocates the list of
-// what it leaves.
+// what it leaves. A [Charge] has floors of other units.
 func (l *Limiter) AllowAbove(ctx context.Context, key string, cost, floor int64) (res Result, err error) {
 	r := request{key: key, Request: store.Request{Request: bucket.Request{N: cost}}, floor: Units{Requests: floor}}
-	err = l.take(ctx, l.current(), &res, &r)
-	return res, err
-}
-
-// AllowUnitsAbove is AllowUnits for work that leaves something to others: see
-// [Limiter.AllowAbove]. floor is what it leaves, by unit, such as {"tokens":
-// 20_000}; of other units it leaves nothing.
-func (l *Limiter) AllowUnitsAbove(ctx context.Context, key string, units, floor Units) (res Result, err error) {
-	r := request{key: key, Request: store.Request{Request: bucket.Request{N: 1}}, units: units, floor: floor}
 	err = l.take(ctx, l.current(), &res, &r)
 	return res, err
 }

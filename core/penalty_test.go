@@ -116,7 +116,7 @@ func TestMistakesInFloors(t *testing.T) {
 	_, err := l.AllowAbove(t.Context(), "k", 1, -1)
 	require.ErrorIs(t, err, core.ErrCost)
 	require.ErrorContains(t, err, "floor")
-	_, err = l.AllowUnitsAbove(t.Context(), "k", core.Units{}, core.Units{"tokens": 1})
+	_, err = core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: "k", Floor: core.Units{"tokens": 1}})
 	require.ErrorIs(t, err, core.ErrUnit)
 	res, err := l.AllowAbove(t.Context(), "k", 0, 100)
 	require.NoError(t, err)

@@ -73,6 +73,7 @@ type Charge struct {
 	Key     string
 	Cost    int64 // how many requests it counts as; 0 means 1, but Units{Requests: 0} means none
 	Units   Units // what it takes in other units; nil means nothing
+	Floor   Units // what it leaves of the limits that it takes from: see [Limiter.AllowAbove]; of several charges of a key the most
 }
 
 // together returns the Result of parts: the tightest one's fields, and Parts.
@@ -165,7 +166,7 @@ func (j *joint) participant(c *Charge) *participant {
 
 // request returns what c asks for.
 func (c *Charge) request() request {
-	r := request{key: c.Key, units: c.Units, Request: store.Request{Request: bucket.Request{N: c.Cost}}}
+	r := request{key: c.Key, units: c.Units, floor: c.Floor, Request: store.Request{Request: bucket.Request{N: c.Cost}}}
 	if c.Units != nil && c.Cost != 0 {
 		r.units = maps.Clone(c.Units)
 		if _, given := c.Units[Requests]; !given {
@@ -180,6 +181,12 @@ func (c *Charge) request() request {
 // plus returns the request for what r and o ask together.
 func (r *request) plus(o *request, requests bool) request {
 	sum := *r
+	if o.floor != nil {
+		sum.floor = maps.Clone(o.floor)
+		for unit, n := range r.floor {
+			sum.floor[unit] = max(sum.floor[unit], n)
+		}
+	}
 	if r.units == nil && o.units == nil {
 		sum.N = saturated(r.N, o.N)
 		return sum

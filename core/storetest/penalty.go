@@ -59,7 +59,7 @@ func floorIsLeft(s *subject) {
 		allowed     bool
 		retry       time.Duration
 	}{{500, 100, true, 0}, {50, 60, false, time.Second}, {50, 551, false, core.Never}} {
-		res, err := l.AllowUnitsAbove(s.Context(), key, core.Units{tokens: each.cost}, core.Units{tokens: each.floor})
+		res, err := core.AllowTogether(s.Context(), core.Charge{Limiter: l, Key: key, Units: core.Units{tokens: each.cost}, Floor: core.Units{tokens: each.floor}})
 		if s.no(err); res.Allowed != each.allowed || res.RetryAfter != each.retry {
 			s.broken("%d tokens above %d: allowed %v, retry after %v; want %v, %v", each.cost, each.floor, res.Allowed, res.RetryAfter, each.allowed, each.retry)
 		}

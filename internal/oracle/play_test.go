@@ -40,7 +40,7 @@ type request struct {
 	countsTokens     bool   // a limit does
 	other            int64  // together: requests of key b
 	twice            int64  // together: how many of requests are a second charge of the key
-	floor            int64  // allow: what each limit must have left, if anything is taken of it
+	floor            int64  // allow, together: what each limit of the key must have left, if anything is taken of it
 	fresh            string // what makes it another key, which nobody has used
 }
 
@@ -180,7 +180,7 @@ func (p *player) step(o op) {
 	case allow, atMost, together, reserve:
 		q.requests, q.tokens = p.amount(r, q, (*definition).countsRequests), p.amount(r, q, (*definition).countsTokens)
 		q.other = 1 + r.Int64N(p.accounts["b"].limits(0)[0].Capacity)
-		if o.kind == allow && chance(r, 0.2) {
+		if (o.kind == allow && !q.countsTokens || o.kind == together) && chance(r, 0.2) {
 			q.floor = pick(r, 0, 1, r.Int64N(1+p.amount(r, q, (*definition).countsRequests)), r.Int64N(mostTokens))
 		}
 		if o.kind == together && chance(r, 0.3) {

@@ -30,7 +30,7 @@ func (p *player) takesAllOrNothing(q request, decisions []*decision, whole view,
 		for j, d := range t.limits(t.version) {
 			cost, taken, l := t.costs[j], t.costs[j], parts[i].limits[j]
 			need := cost
-			if cost > 0 {
+			if cost > 0 && i == 0 {
 				need += q.floor
 			}
 			if !whole.allowed {
