@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -92,12 +91,21 @@ func (r *Result) end() bool {
 // endIn is end before something is sent, unless ctx has ended.
 func (r *Result) endIn(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return hook.Done(err)
+		return callerDone{err}
 	}
 	if !r.end() {
 		return ErrSettled
 	}
 	return nil
+}
+
+// Policy returns the name of the policy that decided; "" if there are Parts, or
+// no limiter returned this Result.
+func (r *Result) Policy() string {
+	if r.limiter == nil {
+		return ""
+	}
+	return r.limiter.Name()
 }
 
 // LimitResult is the state of one limit after a decision.

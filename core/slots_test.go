@@ -13,13 +13,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/store"
-)
-
-var (
-	keep        = hook.Keep.(func(core.Result) bool)
-	releaseSoon = hook.ReleaseSoon.(func(core.Result))
 )
 
 // actions is a store that counts what it is asked of a key.
@@ -55,15 +49,17 @@ func TestSlotsOfOneDecisionAreKeptOnce(t *testing.T) {
 		l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(5)}}))
 		res, err := core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: key}, core.Charge{Limiter: l, Key: key})
 		require.NoError(t, err)
-		require.True(t, keep(res.Parts[0]))
-		assert.False(t, keep(res.Parts[1]))
+		release, kept := res.Keep()
+		require.True(t, kept)
+		_, kept = res.Parts[1].Keep()
+		assert.False(t, kept, "kept already")
 		buffer[0] = '_'
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		buffer[0] = 'k'
 		assert.InDelta(t, 30, s.count(bucket.Extend), 2, "three times in a minute")
 		require.NoError(t, res.Parts[0].Hold(t.Context()))
-		releaseSoon(res.Parts[0])
+		release()
 		holds := s.count(bucket.Extend)
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()

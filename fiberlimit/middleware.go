@@ -155,7 +155,7 @@ func (x request) Header(name string) []string {
 	return fast.Header(x.c.Context(), name, x.c.App().Config().DisableHeaderNormalizing)
 }
 
-func (x request) Response() middleware.HeaderWriter {
+func (x request) Response() core.HeaderWriter {
 	return fast.ResponseHeader{ResponseHeader: &x.c.Response().Header}
 }
 

@@ -120,7 +120,7 @@ func (x request) ContentLength() int64              { return x.c.Request.Content
 func (x request) Header(name string) []string       { return adapter.RequestHeader(x.c.Request, name) }
 func (x request) Query(name string) string          { return x.c.Query(name) }
 func (x request) Param(name string) string          { return x.c.Param(name) }
-func (x request) Response() middleware.HeaderWriter { return x.c.Writer.Header() }
+func (x request) Response() core.HeaderWriter { return x.c.Writer.Header() }
 
 func (x request) Route() (pattern string, known bool) {
 	pattern = x.c.FullPath()

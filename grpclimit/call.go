@@ -76,7 +76,7 @@ func (x *request) RemoteIP() netip.Addr {
 
 // Response returns where the fields of the limits go. Messages of an open
 // stream that pass have none.
-func (x *request) Response() middleware.HeaderWriter {
+func (x *request) Response() core.HeaderWriter {
 	if x.call.ofMessage() {
 		return nil
 	}

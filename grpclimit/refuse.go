@@ -47,7 +47,7 @@ func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 	if a.Verdict == middleware.Denied {
 		c.state.pushBack(middleware.Pushback(c.ctx, a.Result.RetryAfter), codeOf(err))
 		if c.ofMessage() {
-			a.WriteHeaders(c.state)
+			a.Result.WriteHeaders(c.state)
 		}
 	}
 	return err

@@ -104,7 +104,7 @@ func (x *request) Header(name string) []string       { return adapter.RequestHea
 func (x *request) Query(name string) string          { return x.r.URL.Query().Get(name) }
 func (x *request) Param(name string) string          { return x.router.Param(x.r, name) }
 func (x *request) Value(key any) any                 { return x.r.Context().Value(key) }
-func (x *request) Response() middleware.HeaderWriter { return x.w.Header() }
+func (x *request) Response() core.HeaderWriter { return x.w.Header() }
 
 func (x *request) Route() (pattern string, known bool) { return x.router.Route(x.r) }
 

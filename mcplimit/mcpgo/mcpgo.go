@@ -55,7 +55,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) server.ToolHandl
 
 // NewTogether returns middleware that lets a call pass if all limiters have
 // tokens for their keys, and takes nothing from any if not. See
-// [core.AllowTogether]. Everything else is as with [New], and [WithLimits]
+// [core.AllowTogether]. Everything else is as with [New], and [WithPlan]
 // can't be used.
 func NewTogether(rules []Rule, options ...Option) server.ToolHandlerMiddleware {
 	o := configured(options)
