@@ -9,7 +9,6 @@ import "github.com/tokenbucket-go/ratelimit/core/internal/field"
 // zero value shares nothing yet.
 type SharedResult struct {
 	result Result
-	ended  uint32
 	room   field.Room
 }
 
@@ -17,7 +16,7 @@ type SharedResult struct {
 // it once, before others have s.
 func (s *SharedResult) Share(r *Result) {
 	if r.once == nil {
-		r.once = &s.ended
+		r.once = &s.result.ended
 	}
 	s.result = *r
 }

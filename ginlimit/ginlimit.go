@@ -111,15 +111,15 @@ func adapt[V any](f func(adapter.Request) (V, error)) func(*gin.Context) (V, err
 	return adapter.Adapt(f, func(c *gin.Context) adapter.Request { return request{c} })
 }
 
-func (x request) Context() context.Context          { return x.c.Request.Context() }
-func (x request) Method() string                    { return x.c.Request.Method }
-func (x request) Path() string                      { return x.c.Request.URL.Path }
-func (x request) RemoteAddr() string                { return x.c.Request.RemoteAddr }
-func (x request) LocalAddr() net.Addr               { return adapter.LocalAddr(x.c.Request.Context()) }
-func (x request) ContentLength() int64              { return x.c.Request.ContentLength }
-func (x request) Header(name string) []string       { return adapter.RequestHeader(x.c.Request, name) }
-func (x request) Query(name string) string          { return x.c.Query(name) }
-func (x request) Param(name string) string          { return x.c.Param(name) }
+func (x request) Context() context.Context    { return x.c.Request.Context() }
+func (x request) Method() string              { return x.c.Request.Method }
+func (x request) Path() string                { return x.c.Request.URL.Path }
+func (x request) RemoteAddr() string          { return x.c.Request.RemoteAddr }
+func (x request) LocalAddr() net.Addr         { return adapter.LocalAddr(x.c.Request.Context()) }
+func (x request) ContentLength() int64        { return x.c.Request.ContentLength }
+func (x request) Header(name string) []string { return adapter.RequestHeader(x.c.Request, name) }
+func (x request) Query(name string) string    { return x.c.Query(name) }
+func (x request) Param(name string) string    { return x.c.Param(name) }
 func (x request) Response() core.HeaderWriter { return x.c.Writer.Header() }
 
 func (x request) Route() (pattern string, known bool) {

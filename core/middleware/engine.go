@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -245,7 +246,8 @@ func (e *Engine[C]) await(ctx context.Context, q *question) (core.Result, error)
 }
 
 // pollEvery is the longest pause before a request that waits for a slot asks
-// again: nobody knows when others release theirs.
+// again: nobody knows when others release theirs. Pauses are half of it at
+// least, at random, so that requests that wait don't ask all at once.
 const pollEvery = 50 * time.Millisecond
 
 // pauseAfter returns how long to wait after a denial before the next question.
@@ -256,7 +258,7 @@ func pauseAfter(denied *core.Result) (pause time.Duration) {
 		}
 	}
 	if pause == 0 {
-		pause = min(denied.RetryAfter, pollEvery)
+		pause = min(denied.RetryAfter, pollEvery/2+rand.N(pollEvery/2))
 	}
 	return pause
 }

@@ -201,7 +201,7 @@ func (x request) LocalAddr() net.Addr                { return x.c.LocalAddr() }
 func (x request) Cookie(name string) string          { return string(x.c.Request.Header.Cookie(name)) }
 func (x request) Query(name string) string           { return string(x.c.QueryArgs().Peek(name)) }
 func (x request) SetDecision(d *middleware.Decision) { x.c.SetUserValue(decisionKey{}, d) }
-func (x request) Response() core.HeaderWriter  { return header{&x.c.Response.Header} }
+func (x request) Response() core.HeaderWriter        { return header{&x.c.Response.Header} }
 
 // Context returns a context of the request's own. The RequestCtx may serve the next request while a store still reads
 // this one's context.

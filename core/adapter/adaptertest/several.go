@@ -56,7 +56,7 @@ var several = []rule{
 		},
 	},
 	{
-		name: "AllFromContext has the decisions of all middlewares, the newest first",
+		name: "AllFromContext has all decisions, the newest first",
 		app: stacked(
 			limiter{policy: tokens("front", 9), key: user}, together(one, two), limiter{policy: tokens("behind", 7), key: user},
 		),
