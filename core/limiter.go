@@ -277,6 +277,8 @@ func (l *Limiter) with(r *compiled) *Limiter {
 // that WithLimits returned before keep their limits. Tokens that Undo or Cancel
 // return later go to limits that still exist, at their current rates.
 //
+// A request that is decided meanwhile is decided by either policy.
+//
 // A unit that decisions have taken must still be counted, or every such request
 // would fail with [ErrUnit]. In shadow mode it need not be.
 //

@@ -50,7 +50,7 @@ func ExampleKeyFunc() {
 }
 
 // Limits depend on the user's plan.
-func ExampleWithPlan() {
+func ExampleOption() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(1)},
 		Plans: map[string][]core.Limit{"paid": {core.PerHour(3)}},
