@@ -47,10 +47,10 @@ func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 	switch {
 	case a.Verdict == middleware.Denied:
 		if c.isMessage() {
-			a.Result.WriteHeaders(c.state)
+			a.Result().WriteHeaders(c.state)
 		}
 		if i.denied != nil {
-			if err := i.denied(c, a.Result); err != nil {
+			if err := i.denied(c, a.Result()); err != nil {
 				return err
 			}
 		}

@@ -30,9 +30,9 @@ import (
 func Allow(c echo.Context, limiter *core.Limiter, key string) (core.Result, error) {
 	a := begin(adapter.InHandler[echo.Context](limiter, key), c)
 	if a.Verdict != middleware.Allowed {
-		return a.Result, refuse(c, a, new(config))
+		return a.Result(), refuse(c, a, new(config))
 	}
-	return a.Result, nil
+	return a.Result(), nil
 }
 
 // refuse answers a request that is not allowed. If the app's own function
@@ -41,7 +41,7 @@ func refuse(c echo.Context, a adapter.Admission, o *config) error {
 	var custom func() error
 	switch {
 	case a.Verdict == middleware.Denied && o.denied != nil:
-		custom = func() error { return o.denied(c, a.Result) }
+		custom = func() error { return o.denied(c, a.Result()) }
 	case a.Verdict == middleware.Failed && o.failed != nil:
 		custom = func() error { return o.failed(c, a.Err) }
 	}

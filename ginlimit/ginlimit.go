@@ -45,7 +45,7 @@ func Allow(c *gin.Context, limiter *core.Limiter, key string) (res core.Result, 
 	if a.Verdict != middleware.Allowed {
 		refuse(c, a, new(config))
 	}
-	return a.Result, a.Verdict == middleware.Allowed
+	return a.Result(), a.Verdict == middleware.Allowed
 }
 
 // refuse answers a request that is not allowed. If the app's own function does
@@ -56,7 +56,7 @@ func refuse(c *gin.Context, a adapter.Admission, o *config) {
 	status, errors := c.Writer.Status(), len(c.Errors)
 	switch {
 	case a.Verdict == middleware.Denied && o.denied != nil:
-		o.denied(c, a.Result)
+		o.denied(c, a.Result())
 	case a.Verdict == middleware.Failed && o.failed != nil:
 		o.failed(c, a.Err)
 	}

@@ -47,7 +47,7 @@ func TestShadowModeLogsRefusals(t *testing.T) {
 					x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 					v := engine.Begin(x, x)
 					require.Equal(t, middleware.Allowed, v.Verdict)
-					require.Equal(t, core.Result{}, v.Result)
+					require.Equal(t, core.Result{}, v.Result())
 					require.False(t, engine.Done(x, v, http.StatusOK), "nothing was charged")
 				}
 			})
@@ -72,7 +72,7 @@ func TestFailedVerdictHasNoResult(t *testing.T) {
 	v := engine.Begin(x, x)
 	assert.Equal(t, middleware.Failed, v.Verdict)
 	assert.ErrorIs(t, v.Err, core.ErrCost)
-	assert.Equal(t, core.Result{}, v.Result)
+	assert.Equal(t, core.Result{}, v.Result())
 }
 
 // An adapter treats a skipped request as an allowed one: Done has nothing to
@@ -86,7 +86,7 @@ func TestSkippedRequestIsAllowedAndNotCharged(t *testing.T) {
 	x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 	v := engine.Begin(x, x)
 	assert.Equal(t, middleware.Allowed, v.Verdict)
-	assert.Equal(t, core.Result{}, v.Result)
+	assert.Equal(t, core.Result{}, v.Result())
 	assert.False(t, engine.WantsStatus(v))
 	assert.False(t, engine.Done(x, v, http.StatusOK))
 	engine.StatusHook(x, v)(http.StatusOK, true)

@@ -25,7 +25,7 @@ func Example() {
 		x := &request{r: r, w: w}
 		switch a := engine.Begin(x, x); a.Verdict {
 		case middleware.Denied:
-			adapter.WriteProblem(w, core.Problem(a.Result))
+			adapter.WriteProblem(w, core.Problem(a.Result()))
 		case middleware.Failed:
 			adapter.WriteProblem(w, adapter.Refuse(a))
 		case middleware.Allowed:

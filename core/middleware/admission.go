@@ -10,10 +10,6 @@ import (
 type Admission struct {
 	// Verdict is what the middleware does.
 	Verdict Verdict
-	// Result is the decision: of several limiters that of all. It is zero if
-	// there is none: for a failed request and for one that passes without a
-	// limit.
-	Result core.Result
 	// Err is why there is no decision (Failed). Don't show its text to clients,
 	// unless Cause is ClientError.
 	Err error
@@ -22,9 +18,9 @@ type Admission struct {
 	// Advice is that of a [Marker], or "".
 	Advice string
 
-	charged bool
-	release func()          // releases the request's slots; nil: it has none
-	ctx     context.Context // that of Begin: frameworks may have replaced it when End is called
+	decision *Decision       // nil: there is none
+	release  func()          // releases the request's slots; nil: it has none
+	ctx      context.Context // that of Begin: frameworks may have replaced it when End is called
 }
 
 // Verdict is what a middleware does with a request.
@@ -42,11 +38,20 @@ const (
 	Failed
 )
 
+// Result returns the decision: of several limiters that of all. It is zero if
+// there is none: for a failed request and for one that passes without a limit.
+func (a *Admission) Result() core.Result {
+	if a.decision == nil {
+		return core.Result{}
+	}
+	return a.decision.shared.Result()
+}
+
 // Problem describes a denial: the limits of all limiters that lack tokens.
-func (a *Admission) Problem() core.ProblemDetails { return core.Problem(a.Result) }
+func (a *Admission) Problem() core.ProblemDetails { return core.Problem(a.Result()) }
 
 // Charged reports whether a limiter allowed the request and took its tokens.
-func (a *Admission) Charged() bool { return a.charged }
+func (a *Admission) Charged() bool { return a.Verdict == Allowed && a.decision != nil }
 
 // Dropped returns a function that releases the request's slots, or nil if it
 // has none. It is for frameworks that may drop a request without telling

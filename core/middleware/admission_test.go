@@ -77,7 +77,7 @@ func TestCallsOfSeveralLimitersWithoutHeaderFields(t *testing.T) {
 		require.Len(t, all, 1, "call %d: several limiters decide once", i+1)
 		require.Len(t, all[0].Parts, 2, "call %d: the decisions of both limiters stay with it", i+1)
 		late := http.Header{}
-		a.Result.WriteHeaders(late)
+		a.Result().WriteHeaders(late)
 		for _, part := range all[0].Parts {
 			alone := http.Header{}
 			part.WriteHeaders(alone)

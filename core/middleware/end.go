@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -43,7 +44,8 @@ func (e *Engine[C]) End(c C, a *Admission, status int) (refunded bool) {
 	if e.options.Refund == nil || !e.options.Refund(c, status) {
 		return false
 	}
-	_ = a.Result.Undo(context.WithoutCancel(a.ctx)) // the response is on its way, and the buckets refill in time
+	res := a.Result()
+	_ = res.Undo(context.WithoutCancel(a.ctx)) // the response is on its way, and the buckets refill in time
 	return true
 }
 
@@ -59,20 +61,14 @@ func (e *Engine[C]) settle(c C, a *Admission, status int) {
 		}
 	}()
 	units := e.options.Settle(c, status)
-	ctx := context.WithoutCancel(a.ctx)
-	if units == nil {
-		a.keepEstimates(ctx)
+	res := a.Result()
+	if units == nil && !slices.ContainsFunc(res.Limits(), func(l core.LimitResult) bool { return holdsEstimates(l.Limit) }) {
 		return
 	}
-	if err := a.Result.Settle(ctx, units); err != nil {
+	// Without units, estimates stay charged that would come back after MaxHold,
+	// unless the handler has settled or undone them.
+	err := res.Settle(context.WithoutCancel(a.ctx), units)
+	if err != nil && !(units == nil && errors.Is(err, core.ErrSettled)) {
 		e.Report(slog.LevelError, message, code, "", "error", err)
-	}
-}
-
-// keepEstimates has estimates stay charged that would come back after MaxHold,
-// unless the handler has settled or undone them. Observers receive a failure.
-func (a *Admission) keepEstimates(ctx context.Context) {
-	if slices.ContainsFunc(a.Result.Limits(), func(l core.LimitResult) bool { return holdsEstimates(l.Limit) }) {
-		_ = a.Result.Settle(ctx, nil)
 	}
 }

@@ -117,14 +117,15 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 	}
 	a.ctx = x.Context()
 	var q question
+	var res core.Result
 	err := e.prepare(c, x, &q)
 	fromUser := err != nil
 	switch {
 	case fromUser:
 	case wait:
-		a.Result, err = e.await(a.ctx, &q)
+		res, err = e.await(a.ctx, &q)
 	default:
-		a.Result, err = e.ask(a.ctx, &q)
+		res, err = e.ask(a.ctx, &q)
 	}
 	a.Advice = takeMarkers(x, before, e.Logger)
 	if err != nil {
@@ -135,15 +136,14 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 		}
 		return a
 	}
-	e.answer(&a, x)
-	if !a.Result.Allowed {
+	a.decision = e.answer(&res, x)
+	if !res.Allowed {
 		a.Verdict = Denied
-		e.warnNever(&a.Result, x)
+		e.warnNever(&res, x)
 		return a
 	}
-	a.charged = true
 	if !e.inHandler { // the handler releases what it has taken
-		if release, kept := a.Result.Keep(); kept {
+		if release, kept := res.Keep(); kept {
 			a.release = release
 		}
 	}
@@ -265,7 +265,7 @@ func pauseAfter(denied *core.Result) (pause time.Duration) {
 
 // fail fills in a for a request that has no decision because of err.
 func (e *Engine[C]) fail(c C, a *Admission, err error, fromUser bool) {
-	a.Verdict, a.Err, a.Cause, a.Result = Failed, err, CauseOf(a.ctx, err), core.Result{}
+	a.Verdict, a.Err, a.Cause = Failed, err, CauseOf(a.ctx, err)
 	if fromUser && e.protocol.ClientError != nil && e.protocol.ClientError(c, err) {
 		a.Cause = ClientError
 		if f := (functionError{}); errors.As(err, &f) {
@@ -332,16 +332,16 @@ func (e *Engine[C]) warn(level slog.Level, c C, x Request, cause Cause, err erro
 // response. It logs that one policy charged a request twice for the same key, as
 // happens if the same middleware is installed for a group and for a route in
 // it.
-func (e *Engine[C]) answer(a *Admission, x Request) {
+func (e *Engine[C]) answer(res *core.Result, x Request) *Decision {
 	outer := x.Decision()
-	policy := chargedTwice(outer, &a.Result)
-	if policy != "" {
+	if policy := chargedTwice(outer, res); policy != "" {
 		e.warnings.log(e.Logger(), slog.LevelWarn, twiceMessage, "RL704", policy, x.Path())
 	}
 	d := &Decision{outer: outer, by: &e.middleware}
-	d.shared.Share(&a.Result)
+	d.shared.Share(res)
 	if fields := x.Response(); fields != nil {
 		d.shared.WriteHeaders(fields)
 	}
 	x.SetDecision(d)
+	return d
 }

@@ -71,7 +71,7 @@ func install(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fastht
 		return func(c *fasthttp.RequestCtx) {
 			switch a := engine.Begin(c, request{c}); a.Verdict {
 			case middleware.Denied:
-				if o.denied == nil || silent(c, func() { o.denied(c, a.Result) }) {
+				if o.denied == nil || silent(c, func() { o.denied(c, a.Result()) }) {
 					refuse(c, a.Problem())
 				}
 				closeUnread(c)
@@ -176,7 +176,7 @@ func Allow(c *fasthttp.RequestCtx, limiter *core.Limiter, key string) (res core.
 		closeUnread(c)
 	case middleware.Allowed:
 	}
-	return a.Result, a.Verdict == middleware.Allowed
+	return a.Result(), a.Verdict == middleware.Allowed
 }
 
 // FromContext returns the decision about the request.

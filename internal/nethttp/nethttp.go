@@ -27,7 +27,7 @@ func Middleware(
 			r = x.r
 			switch a := engine.Begin(r, x); a.Verdict {
 			case middleware.Denied:
-				if denied == nil || silent(w, func(w http.ResponseWriter) { denied(w, r, a.Result) }) {
+				if denied == nil || silent(w, func(w http.ResponseWriter) { denied(w, r, a.Result()) }) {
 					adapter.WriteProblem(w, a.Problem())
 				}
 			case middleware.Failed:
@@ -61,7 +61,7 @@ func Allow(w http.ResponseWriter, r *http.Request, limiter *core.Limiter, key st
 		adapter.WriteProblem(w, adapter.Refuse(a))
 	case middleware.Allowed:
 	}
-	return a.Result, a.Verdict == middleware.Allowed
+	return a.Result(), a.Verdict == middleware.Allowed
 }
 
 // silent reports whether answer wrote nothing to the response.

@@ -103,7 +103,7 @@ func (l *limit) refuse(c *Call, a *middleware.Admission) (*mcp.CallToolResult, e
 	switch {
 	case a.Verdict == middleware.Denied:
 		if l.denied != nil {
-			if result, err := l.denied(c, a.Result); result != nil || err != nil {
+			if result, err := l.denied(c, a.Result()); result != nil || err != nil {
 				return result, err
 			}
 		}
