@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -42,7 +43,7 @@ func TestPenaltyIsSeenEverywhere(t *testing.T) {
 			require.Equal(t, time.Hour+3*time.Minute, res.RetryAfter)
 			require.Equal(t, "https://iana.org/assignments/http-problem-types#abnormal-usage-detected", core.Problem(res).Type)
 			require.Equal(t, []string{"login"}, core.Problem(res).ViolatedPolicies)
-			h := make(map[string][]string)
+			h := make(http.Header)
 			res.WriteHeaders(h)
 			require.Equal(t, []string{"3780"}, h["Retry-After"])
 		}

@@ -97,11 +97,6 @@ func WithPlan(plan func(*fasthttp.RequestCtx) (string, error)) Option {
 	return func(o *config) { o.Plan = plan }
 }
 
-// WithLimits sets the limits of a request. Nil means those of the policy.
-func WithLimits(limits func(*fasthttp.RequestCtx) ([]core.Limit, error)) Option {
-	return func(o *config) { o.Limits = limits }
-}
-
 // WithSkip lets a request pass, uncounted, if skip returns true.
 func WithSkip(skip func(*fasthttp.RequestCtx) bool) Option {
 	return func(o *config) { o.Skip = skip }
