@@ -213,7 +213,6 @@ func (l *Limiter) onFailure(ctx context.Context, now *compiled, res *Result, r *
 
 // fillFrom sets r's fields from its answer to req.
 func (r *Result) fillFrom(p *limitSet, req *request) {
-	r.floors = req.Floors
 	switch {
 	case req.Times == 0:
 		r.read(p, req.N, req.Each)

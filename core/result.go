@@ -54,8 +54,8 @@ type Result struct {
 
 	// RetryAfter is how long to wait before the same request can be allowed, if
 	// no other request takes tokens in the meantime. It is 0 if Allowed,
-	// [Never] if the cost exceeds a Capacity, and otherwise at least 1 µs. No
-	// delay is longer than 71 years.
+	// [Never] if the cost exceeds a Capacity, if its key is blocked, or if the
+	// wait is longer than 71 years, and otherwise at least 1 µs.
 	RetryAfter time.Duration
 
 	// ResetAfter is how long it takes until every limit is full again.
@@ -73,7 +73,6 @@ type Result struct {
 	limiter *Limiter // that returned this; nil: none did
 	answer  store.Answer
 	each    *[]int64  // the tokens asked of each limit; nil: Cost of those that count requests
-	floors  *[]int64  // the tokens to be left of each limit; nil: none
 	due     int64     // when a reservation is due, in µs since 1970 on the store's clock; 0: it is none, or it is due at once
 	held    *held     // what it holds; nil: nothing
 	set     *limitSet // nil if no limit was checked: FromFailOpen, or an error
@@ -161,11 +160,7 @@ func (r *Result) taken() bool { return r.Allowed && !r.ShadowDenied && !r.untake
 
 // retryAfterOf returns in which time the i-th limit has what was asked.
 func (r *Result) retryAfterOf(i int) time.Duration {
-	n := r.costOf(i)
-	if n > 0 && r.floors != nil {
-		n += (*r.floors)[i]
-	}
-	micros := r.answer.RetryAfter(r.set.LimitSet, i, n)
+	micros := r.answer.RetryAfter(r.set.LimitSet, i, r.costOf(i))
 	if micros == bucket.Never {
 		return Never
 	}

@@ -70,6 +70,11 @@ func (d *definition) holds() bool          { return d.hold > 0 }
 func (d *definition) countsTokens() bool   { return d.Unit == "tokens" }
 func (d *definition) countsRequests() bool { return d.Unit != "tokens" }
 
+// slow reports whether a wait, with a debt, may be longer than stores say.
+func (d *definition) slow() bool {
+	return 4*float64(d.Capacity)/d.RefillRate*float64(d.RefillInterval) > float64(farthest)
+}
+
 // months returns how many months a period has, or 0 if it has days.
 func (d *definition) months() int64 {
 	if d.RefillInterval%core.Month != 0 {
