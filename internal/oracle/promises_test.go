@@ -40,7 +40,7 @@ func (p *player) takesAllOrNothing(q request, decisions []*decision, whole view,
 			p.require(!whole.allowed || after[j] >= need-cost || cost == 0, promise, "%+v is allowed, and %s has %v", q, t.key, after)
 			if lacking = lacking || after[j] < need && (cost > 0 || looks); cost > 0 && !whole.allowed && q.kind != atMost {
 				p.require(l.violated == (after[j] < need), promise, "%+v costs %v, %s has %v, and limit %d is violated: %v", q, t.costs, t.key, after, j, l.violated)
-				p.require((l.retry == core.Never) == (need > d.Capacity) || l.retry == core.Never && d.slow(), "a cost above the capacity can never pass", "%+v: %v", q, l.retry)
+				p.require((l.retry == core.Never) == (need > d.Capacity) || l.retry == core.Never && (t.turns || d.slow()), "a cost above the capacity can never pass", "%+v: %v", q, l.retry)
 				p.roundsLittle(d, need-after[j], l)
 			}
 		}
