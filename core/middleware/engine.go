@@ -311,7 +311,11 @@ func (e *Engine[C]) warnNever(r *core.Result, x Request, floor core.Units) {
 	}
 	for _, l := range r.Limits() {
 		if leave := floor[unitOf(l.Limit)]; l.Cost > 0 && l.Cost > l.Limit.Capacity-leave {
-			e.Report(slog.LevelWarn, neverMessage, "RL721", x.Path(), "limit", l.Limit.Name, "cost", l.Cost, "floor", leave, "capacity", l.Limit.Capacity)
+			args := []any{"limit", l.Limit.Name, "cost", l.Cost, "capacity", l.Limit.Capacity}
+			if leave > 0 {
+				args = append(args, "floor", leave)
+			}
+			e.Report(slog.LevelWarn, neverMessage, "RL721", x.Path(), args...)
 			return
 		}
 	}
