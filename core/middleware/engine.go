@@ -88,9 +88,6 @@ func NewTogether[C any, K ~func(C) (string, error)](given []Rule[K], options Opt
 // [slog.Default].
 func (e *Engine[C]) Logger() *slog.Logger { return e.limiter.Logger() }
 
-// Policy returns the name of the limiter's policy, of several the first's.
-func (e *Engine[C]) Policy() string { return e.limiter.Name() }
-
 // Begin decides a request and sets the header fields of the response. c is what
 // the user's functions receive, and x is the same request as the engine reads
 // it until Begin returns. A request is also Allowed, without a decision, if
