@@ -74,7 +74,7 @@ func NewTogether[C any, K ~func(C) (string, error)](given []Rule[K], options Opt
 		limiters[i] = fmt.Sprintf("NewTogether rules[%d].Limiter", i)
 		errs = append(errs, ruleMistakes(rules[i], limiters[i], fmt.Sprintf("NewTogether rules[%d].Key", i)))
 	}
-	if options.Plan != nil {
+	if options.Plan != nil || options.Limits != nil {
 		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: "WithPlan", Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
 	}
 	if err := errors.Join(append(errs, options.mistakes(), options.unitMistakes(rules, limiters...))...); err != nil {
@@ -166,6 +166,18 @@ func (e *Engine[C]) prepare(c C, x Request, q *question) (err error) {
 	}
 	if q.take, err = e.options.charge(c); err != nil {
 		return err
+	}
+	if e.options.Limits != nil {
+		limits, err := e.options.Limits(c)
+		if err != nil {
+			return functionError{"limits", err}
+		}
+		if limits != nil {
+			if q.limiter, err = e.limiter.WithLimits(limits...); err != nil {
+				return err
+			}
+			return nil
+		}
 	}
 	if e.options.Plan == nil {
 		return nil
