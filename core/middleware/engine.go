@@ -74,8 +74,10 @@ func NewTogether[C any, K ~func(C) (string, error)](given []Rule[K], options Opt
 		limiters[i] = fmt.Sprintf("NewTogether rules[%d].Limiter", i)
 		errs = append(errs, ruleMistakes(rules[i], limiters[i], fmt.Sprintf("NewTogether rules[%d].Key", i)))
 	}
-	if options.Plan != nil || options.Limits != nil {
-		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: "WithPlan", Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
+	for option, given := range map[string]bool{"WithPlan": options.Plan != nil, "WithLimits": options.Limits != nil} {
+		if given {
+			errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: option, Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
+		}
 	}
 	if err := errors.Join(append(errs, options.mistakes(), options.unitMistakes(rules, limiters...))...); err != nil {
 		RefuseArguments(err)
