@@ -226,6 +226,13 @@ func WithPlan(plan func(*http.Request) (string, error)) Option {
 	return func(o *config) { o.Plan = plan }
 }
 
+// WithLimits sets limits of a request that are no [WithPlan]: see
+// [core.Limiter.WithLimits]. Nil means the policy's. Errors are answered as
+// those of a [KeyFunc].
+func WithLimits(limits func(*http.Request) ([]core.Limit, error)) Option {
+	return func(o *config) { o.Limits = limits }
+}
+
 // WithSkip lets a request pass uncounted, without header fields, if skip
 // returns true.
 func WithSkip(skip func(*http.Request) bool) Option {

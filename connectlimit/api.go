@@ -161,6 +161,13 @@ func WithPlan(plan func(*Call) (string, error)) Option {
 	return func(o *config) { o.Plan = plan }
 }
 
+// WithLimits sets limits of a call that are no [WithPlan]: see
+// [core.Limiter.WithLimits]. Nil means the policy's. Errors are answered as
+// those of a [KeyFunc].
+func WithLimits(limits func(*Call) ([]core.Limit, error)) Option {
+	return func(o *config) { o.Limits = limits }
+}
+
 // WithSkip lets a call pass if skip returns true. It is not counted, and has no
 // fields of the limit. WithSkip(HealthAndReflection) lets health checks and
 // reflection pass.

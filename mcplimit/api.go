@@ -127,6 +127,13 @@ func WithPlan(plan func(*Call) (string, error)) Option {
 	return func(o *config) { o.Plan = plan }
 }
 
+// WithLimits sets limits of a request that are no [WithPlan]: see
+// [core.Limiter.WithLimits]. Nil means the policy's. Errors are answered as
+// those of a [KeyFunc].
+func WithLimits(limits func(*Call) ([]core.Limit, error)) Option {
+	return func(o *config) { o.Limits = limits }
+}
+
 // WithSkip lets a request pass if skip returns true. It is not counted.
 func WithSkip(skip func(*Call) bool) Option {
 	return func(o *config) { o.Skip = skip }

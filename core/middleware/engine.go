@@ -74,8 +74,10 @@ func NewTogether[C any, K ~func(C) (string, error)](given []Rule[K], options Opt
 		limiters[i] = fmt.Sprintf("NewTogether rules[%d].Limiter", i)
 		errs = append(errs, ruleMistakes(rules[i], limiters[i], fmt.Sprintf("NewTogether rules[%d].Key", i)))
 	}
-	if options.Plan != nil {
-		errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: "WithPlan", Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
+	for option, given := range map[string]bool{"WithPlan": options.Plan != nil, "WithLimits": options.Limits != nil} {
+		if given {
+			errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: option, Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
+		}
 	}
 	if err := errors.Join(append(errs, options.mistakes(), options.unitMistakes(rules, limiters...))...); err != nil {
 		RefuseArguments(err)
@@ -87,9 +89,6 @@ func NewTogether[C any, K ~func(C) (string, error)](given []Rule[K], options Opt
 // several the first's, else to that of the limiter's store, else to
 // [slog.Default].
 func (e *Engine[C]) Logger() *slog.Logger { return e.limiter.Logger() }
-
-// Policy returns the name of the limiter's policy, of several the first's.
-func (e *Engine[C]) Policy() string { return e.limiter.Name() }
 
 // Begin decides a request and sets the header fields of the response. c is what
 // the user's functions receive, and x is the same request as the engine reads
@@ -169,6 +168,18 @@ func (e *Engine[C]) prepare(c C, x Request, q *question) (err error) {
 	}
 	if q.take, err = e.options.charge(c); err != nil {
 		return err
+	}
+	if e.options.Limits != nil {
+		limits, err := e.options.Limits(c)
+		if err != nil {
+			return functionError{"limits", err}
+		}
+		if limits != nil {
+			if q.limiter, err = e.limiter.WithLimits(limits...); err != nil {
+				return err
+			}
+			return nil
+		}
 	}
 	if e.options.Plan == nil {
 		return nil

@@ -15,18 +15,19 @@ import (
 // Options are what a user sets for one middleware. C is what handlers receive.
 // The zero value of each field means its default.
 type Options[C any] struct {
-	Cost   func(C) (int64, error)      // how many requests a request counts as; by default 1
-	Plan   func(C) (string, error)     // the policy's plan of a request; "", by default, means the policy's own limits
-	Units  func(C) (core.Units, error) // what else a request takes; nil, by default, means nothing
-	Floor  func(C) (core.Units, error) // what a request must leave of the limits that it takes from; nil, by default, means nothing
-	Settle func(C, int) core.Units     // what an answered request really took, given its status; nil means what was charged
-	Skip   func(C) bool                // whether a request passes without a limit; by default none does
-	Refund func(C, int) bool           // whether a request gets its tokens back, given its status; by default none does
+	Cost   func(C) (int64, error)        // how many requests a request counts as; by default 1
+	Plan   func(C) (string, error)       // the policy's plan of a request; "", by default, means the policy's own limits
+	Limits func(C) ([]core.Limit, error) // limits of a request; nil, by default, means those of the policy
+	Units  func(C) (core.Units, error)   // what else a request takes; nil, by default, means nothing
+	Floor  func(C) (core.Units, error)   // what a request must leave of the limits that it takes from; nil, by default, means nothing
+	Settle func(C, int) core.Units       // what an answered request really took, given its status; nil means what was charged
+	Skip   func(C) bool                  // whether a request passes without a limit; by default none does
+	Refund func(C, int) bool             // whether a request gets its tokens back, given its status; by default none does
 }
 
 // mistakes returns those in the options.
 func (o *Options[C]) mistakes() error {
-	errs := []error{ArgumentError(o.Cost), ArgumentError(o.Plan), ArgumentError(o.Units), ArgumentError(o.Floor)}
+	errs := []error{ArgumentError(o.Cost), ArgumentError(o.Plan), ArgumentError(o.Limits), ArgumentError(o.Units), ArgumentError(o.Floor)}
 	if o.Settle != nil && o.Refund != nil {
 		errs = append(errs, &core.ConfigError{Field: "WithSettle", Value: "WithRefund", Reason: "can't be used together: a settlement of 0 is a refund"})
 	}
@@ -48,7 +49,7 @@ func (o *Options[C]) unitMistakes(rules []rule[C], fields ...string) error {
 // costMistake returns what is wrong with a cost, which is a number of requests,
 // if no limiter counts these. In shadow mode it refuses nothing.
 func (o *Options[C]) costMistake(rules []rule[C]) error {
-	if o.Cost == nil {
+	if o.Cost == nil || o.Limits != nil {
 		return nil
 	}
 	enforced := ""

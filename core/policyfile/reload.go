@@ -18,9 +18,9 @@ var reloading sync.Mutex
 // can't take: see [core.Limiter.SetPolicy]. Policies for which there is no
 // limiter are checked too. A limiter whose policy is the same as before stays
 // as it is, so Reload may be called every few seconds, to follow a file. Calls
-// run one after the other. If a unit is taken for the first time, or the app
-// calls SetPolicy, while Reload sets the policies, one limiter may refuse its
-// own, which the error says, while the others have theirs.
+// run one after the other. A limiter may refuse its policy after the check, if
+// the app takes another unit of it, or calls SetPolicy, at that moment: the error
+// says so, and the other limiters have theirs.
 //
 // Replace the file as a whole: write another one and rename it, as Kubernetes
 // does with a ConfigMap. Of a file that is half written, Reload finds only that

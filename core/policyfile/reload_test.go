@@ -117,3 +117,24 @@ func TestReloadAfterAnObserverPanicked(t *testing.T) {
 	assert.EqualValues(t, 90, api.Limits("k")[0].Capacity)
 	assert.EqualValues(t, 9, login.Limits("k")[0].Capacity, "the next Reload sets what is missing")
 }
+
+// A limiter that takes a unit between the check and SetPolicy refuses a policy
+// that no longer counts it. The error says so, and the others are set.
+func TestReloadOfALimiterThatTakesAUnitMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policies.yaml")
+	write(t, path, "- {name: api, limits: [60/min]}\n- {name: login, limits: [5/15m, 100 words/h]}\n")
+	policies := core.Must(policyfile.LoadFile(path))
+	login := core.Must(core.NewLimiter(core.NewMemoryStore(), policies["login"]))
+	take := core.WithPolicyObserver(func(_ core.Policy, changes []string) {
+		if len(changes) > 0 {
+			core.Must(login.AllowUnits(t.Context(), "k", core.Units{"words": 1}))
+		}
+	})
+	api := core.Must(core.NewLimiter(core.NewMemoryStore(), policies["api"], take))
+	write(t, path, "- {name: api, limits: [90/min]}\n- {name: login, limits: [9/15m]}\n")
+	err := policyfile.Reload(path, api, login)
+	require.ErrorContains(t, err, `"words" is a unit that callers take`)
+	assert.NotContains(t, err.Error(), "no policy was changed")
+	assert.EqualValues(t, 90, api.Limits("k")[0].Capacity, "the other limiter has its policy")
+	assert.EqualValues(t, 5, login.Limits("k")[0].Capacity)
+}

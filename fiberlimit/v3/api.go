@@ -253,6 +253,13 @@ func WithPlan(plan func(fiber.Ctx) (string, error)) Option {
 	return func(o *config) { o.Plan = plan }
 }
 
+// WithLimits sets limits of a request that are no [WithPlan]: see
+// [core.Limiter.WithLimits]. Nil means the policy's. Errors are answered as
+// those of a [KeyFunc].
+func WithLimits(limits func(fiber.Ctx) ([]core.Limit, error)) Option {
+	return func(o *config) { o.Limits = limits }
+}
+
 // WithSkip lets a request pass uncounted, without header fields, if skip
 // returns true.
 func WithSkip(skip func(fiber.Ctx) bool) Option {

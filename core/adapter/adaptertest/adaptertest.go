@@ -89,6 +89,7 @@ type Kit[C any, K ~func(C) (string, error), O any, R ~struct {
 	WithFloor  func(func(C) (core.Units, error)) O
 	WithSettle func(func(c C, status int) core.Units) O
 	WithPlan   func(func(C) (string, error)) O
+	WithLimits func(func(C) ([]core.Limit, error)) O
 	WithSkip   func(func(C) bool) O
 	WithRefund func(func(c C, status int) bool) O
 	OnDenied   func(func(core.Result) (status int, body string)) O // answers with status and body; with status 0 it does nothing

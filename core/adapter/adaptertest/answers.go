@@ -271,6 +271,13 @@ var options = []rule{
 		},
 	},
 	{
+		name: "WithLimits replaces the limits, and nil keeps them", app: limit(tokens("test", 3), withLimits),
+		send: []exchange{
+			{request: from("ann", "Limits", "own"), status: 200, left: "own 4"},
+			{request: from("bob"), status: 200, left: "test 2"},
+		},
+	},
+	{
 		name: "a skipped request is neither counted nor needs keys", app: keyed(tokens("test", 1), header("User"), withSkip),
 		send: []exchange{
 			{request: having("Skip", "1"), status: 200, left: "nothing", plain: true},

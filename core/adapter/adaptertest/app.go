@@ -85,6 +85,7 @@ const (
 	withSettle                             // Settle, such as "3 words", and without it nil
 	withRefund                             // if the status is at least 400
 	withPlan                               // Plan
+	withLimits                             // if there is a field Limits, one limit of 5, named own
 	withSkip                               // if there is a field Skip
 	onDenied                               // answers 418, unless the reply is silent
 	onError                                // the same
@@ -237,6 +238,14 @@ func (k Kit[C, K, O, R, M]) options(with option, r *record) (options []O) {
 		withRefund: func() O { return k.WithRefund(func(_ C, status int) bool { return r.refund(status) }) },
 		withPlan: func() O {
 			return k.WithPlan(func(c C) (string, error) { plan := field(c, "Plan"); return plan, k.fails(plan) })
+		},
+		withLimits: func() O {
+			return k.WithLimits(func(c C) ([]core.Limit, error) {
+				if field(c, "Limits") == "" {
+					return nil, nil
+				}
+				return []core.Limit{slow("own", 5)}, nil
+			})
 		},
 		withSkip: func() O {
 			return k.WithSkip(func(c C) bool {
