@@ -55,8 +55,10 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 	return res, err
 }
 
-// Peek returns the state of key's bucket and takes nothing. It is AllowN with a
-// cost of 0, and always asks the store.
+// Peek returns what a request of key would get now, and takes nothing: whether
+// one is Allowed that takes one of each unit that the limits count, what Remains,
+// and in which time a denied one can pass. It always asks the store, and
+// observers don't see it. Errors and cost are those of AllowN.
 //
 // The key of a request that middleware has limited is what its extractor
 // returned, and not the value alone:
@@ -68,8 +70,11 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 //
 // In values '%' is written as %25 and '|' as %7C. An [Observation] has the key
 // of its request. With any other key Peek returns a full bucket.
-func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
-	return l.AllowN(ctx, key, 0)
+func (l *Limiter) Peek(ctx context.Context, key string) (res Result, err error) {
+	r := request{key: key, peek: true, Request: store.Request{Request: bucket.Request{N: 1, Dry: true}}}
+	err = l.decide(ctx, l.current(), &res, &r)
+	res.untaken, res.held = true, nil
+	return res, err
 }
 
 // allowAll is AllowN with the largest cost that a request can have: the
@@ -258,7 +263,7 @@ type request struct {
 	store.Request
 
 	key   string // as the caller passed it
-	peek  bool   // only find out, by Dry
+	peek  bool   // only find out, by Dry, what one of each unit would get
 	all   bool   // ask for as many tokens as one request can take; under sets N
 	units Units  // ask for these; under sets Each
 }
@@ -287,7 +292,7 @@ func (r *request) check(ctx context.Context, now *compiled) error {
 	if err := r.units.check(now.counts); err != nil {
 		return err
 	}
-	if r.units == nil && (r.N > 0 || r.all) && !now.set.limited && !now.counts(Requests) {
+	if r.units == nil && !r.peek && (r.N > 0 || r.all) && !now.set.limited && !now.counts(Requests) {
 		return fmt.Errorf("%w: %s", ErrUnit, Requests)
 	}
 	if r.Action == bucket.Reserve && now.setOf(r.key).slots != nil {
@@ -307,6 +312,8 @@ func (r *request) bindSet(now *compiled, p *limitSet) {
 		return
 	}
 	switch {
+	case r.peek:
+		r.Each = p.ones()
 	case r.all:
 		r.N = p.LeastCapacity()
 	case r.units != nil:

@@ -25,14 +25,7 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	if tokens < 0 {
 		return fmt.Errorf("%w: refund of %d tokens", ErrCost, tokens)
 	}
-	return l.RefundUnits(ctx, key, Units{Requests: tokens})
-}
-
-// RefundUnits is Refund of units. It returns only the units that are given: no
-// request, unless units has [Requests]. Slots come back by [Result.Release]
-// alone. Errors are those of Refund, and [ErrUnit].
-func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) error {
-	return l.chargeUnits(ctx, key, units, -1)
+	return l.charge(ctx, key, -tokens)
 }
 
 // Debit charges key for n requests that have happened already, such as at
@@ -41,38 +34,37 @@ func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) erro
 // the Capacity. key is as for Refund, such as "x-api-key:ann".
 // Errors and cost are those of [Result.Settle].
 func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
-	return l.DebitUnits(ctx, key, Units{Requests: n})
-}
-
-// DebitUnits is Debit of units. It charges only the units that are given: no
-// request, unless units has [Requests].
-func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error {
 	began := time.Now()
-	err := l.chargeUnits(ctx, key, units, 1)
+	err := l.debit(ctx, key, n)
 	if err != nil && !errors.Is(err, ErrNoKey) && !errors.As(err, &hook.CallerDone{}) {
 		l.unsettled(ctx, l.current(), key, FromStore, began, err)
 	}
 	return err
 }
 
-// chargeUnits charges key so many times units, without asking.
-func (l *Limiter) chargeUnits(ctx context.Context, key string, units Units, times int64) error {
+func (l *Limiter) debit(ctx context.Context, key string, n int64) error {
+	if n < 0 {
+		return fmt.Errorf("%w: debit of %d tokens", ErrCost, n)
+	}
+	return l.charge(ctx, key, n)
+}
+
+// charge charges the limits of key that count requests, without asking. Below 0
+// n is given back.
+func (l *Limiter) charge(ctx context.Context, key string, n int64) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
 	now := l.current()
-	if err := units.check(now.counts); err != nil {
-		return err
+	if n != 0 && !now.counts(Requests) {
+		return fmt.Errorf("%w: %s", ErrUnit, Requests)
 	}
 	p := now.setOf(key)
-	if times > 0 {
-		p.use.take(units)
+	if n > 0 {
+		p.use.take(Units{Requests: n})
 	}
-	each := make([]int64, len(p.limits))
-	for i, unit := range p.units {
-		each[i] = times * units[unit]
-	}
-	return l.send(ctx, key, FromStore, p, bucket.Request{Action: bucket.Charge, Each: &each}, false)
+	each := Units{Requests: n}.each(p)
+	return l.send(ctx, key, FromStore, p, bucket.Request{Action: bucket.Charge, Each: each}, false)
 }
 
 // Undo returns the tokens that the decision took, to where they came from: the

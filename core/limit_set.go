@@ -99,6 +99,16 @@ func (u Units) each(p *limitSet) *[]int64 {
 	return &list
 }
 
+// ones is one token of each limit; nil, which says the same of limits that all
+// count requests.
+func (p *limitSet) ones() *[]int64 {
+	if !slices.ContainsFunc(p.units, func(unit string) bool { return unit != Requests }) {
+		return nil
+	}
+	list := slices.Repeat([]int64{1}, len(p.units))
+	return &list
+}
+
 // maxSets bounds how many sets a setCache holds. A service has a few tiers.
 // One that computes new limits for each request still gets correct decisions,
 // but each of them costs making a set.

@@ -58,10 +58,8 @@ type Policy struct {
 
 	// Blocked are keys whose requests are denied, also if the store can't
 	// answer: their RetryAfter is [Never]. What a key has left stays. A request
-	// that asks for nothing that the policy counts still passes, whether a
-	// cost, units or a joint charge say so, and is denied only in debt, as a
-	// [Limiter.Peek] is. Change them with SetPolicy. Blocked comes before
-	// Overrides.
+	// that asks for nothing that the policy counts still passes. Change them
+	// with SetPolicy. Blocked comes before Overrides.
 	Blocked []string `json:"blocked,omitempty"`
 
 	// OnFailure is how the limiter decides while the store can't answer. The

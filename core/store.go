@@ -73,17 +73,6 @@ func isNil(v any) bool {
 	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// PeekUnits returns what [Limiter.AllowUnits] would decide now, and takes
-// nothing: Allowed, and in which time each limit has the tokens. Without units
-// that is one request. It always asks the store, and observers don't see it.
-// Errors and cost are those of AllowUnits.
-func (l *Limiter) PeekUnits(ctx context.Context, key string, units Units) (res Result, err error) {
-	r := request{key: key, peek: true, units: units, Request: store.Request{Request: bucket.Request{N: 1, Dry: true}}}
-	err = l.decide(ctx, l.current(), &res, &r)
-	res.untaken, res.held = true, nil
-	return res, err
-}
-
 // state returns the limits of key, and what the store keeps of its bucket.
 func (l *Limiter) state(ctx context.Context, key string) (limits []Limit, p *bucket.LimitSet, state store.State, err error) {
 	if err := checkKey(key); err != nil {

@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -36,13 +35,4 @@ func TestStoredKeysNameTheSameBuckets(t *testing.T) {
 		assert.Equal(t, want, limittest.Left(t, l, key), "a reset of the stored key is the key's")
 	}
 	assert.NotEqual(t, store.Key(long), store.Key(store.Key(long)), "a client that sends a hash gets no other's bucket")
-}
-
-func TestPeekOfUnitsIsNoDecision(t *testing.T) {
-	seen := 0
-	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}, Overrides: map[string][]core.Limit{"ann": {core.PerDay(2)}}},
-		core.WithObserver(func(context.Context, core.Observation) { seen++ })))
-	_, err := l.PeekUnits(t.Context(), "ann", nil)
-	require.NoError(t, err)
-	assert.Zero(t, seen, "observers see decisions alone")
 }

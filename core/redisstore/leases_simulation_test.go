@@ -76,7 +76,7 @@ type noting struct {
 
 func (s noting) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	a, err := s.JointStore.Do(ctx, r)
-	if err == nil && a.Allowed && r.Moves() && r.Key() == "k" {
+	if err == nil && a.Allowed && r.Moves() && !r.Dry && r.Key() == "k" {
 		n := r.N
 		if r.Each != nil {
 			n = (*r.Each)[0]

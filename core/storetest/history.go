@@ -143,9 +143,9 @@ func (h *history) step() (did string) {
 		{"AllowN", func(on *side, l *core.Limiter) string { return on.ask(l.AllowN(ctx, h.key, n)) }},
 		{"AllowUnits", func(on *side, l *core.Limiter) string { return on.ask(l.AllowUnits(ctx, h.key, units)) }},
 		{"AllowAtMost", func(on *side, l *core.Limiter) string { return on.ask(l.AllowAtMost(ctx, h.key, n)) }},
-		{"PeekUnits", func(on *side, l *core.Limiter) string { return on.ask(l.PeekUnits(ctx, h.key, units)) }},
-		{"Refund", func(_ *side, l *core.Limiter) string { return fmt.Sprint(l.RefundUnits(ctx, h.key, units)) }},
-		{"Debit", func(_ *side, l *core.Limiter) string { return fmt.Sprint(l.DebitUnits(ctx, h.key, units)) }},
+		{"Peek", func(on *side, l *core.Limiter) string { return on.ask(l.Peek(ctx, h.key)) }},
+		{"Refund", func(_ *side, l *core.Limiter) string { return fmt.Sprint(l.Refund(ctx, h.key, n)) }},
+		{"Debit", func(_ *side, l *core.Limiter) string { return fmt.Sprint(l.Debit(ctx, h.key, n)) }},
 		{"Undo", func(on *side, _ *core.Limiter) string { return fmt.Sprint(result(on).Undo(ctx)) }},
 		{"Settle", func(on *side, _ *core.Limiter) string { return fmt.Sprint(result(on).Settle(ctx, units)) }},
 	}

@@ -204,7 +204,7 @@ func (p *player) step(o op) {
 		v := p.each(q, func(s *side) []view { whole, _ := s.decide(p.history, q); return []view{whole} })[0]
 		p.require(v.failed == nil && v.allowed, "a new bucket is full", "%+v: %+v", q, v)
 	case refund, debit:
-		q.requests, q.tokens = r.Int64N(1+p.amount(r, q, (*definition).countsRequests)), r.Int64N(1+p.amount(r, q, (*definition).countsTokens))
+		q.requests = r.Int64N(1 + p.amount(r, q, (*definition).countsRequests))
 		p.changeKey(q)
 	case undo, settle, release:
 		if p.refused != nil && chance(r, 0.1) {

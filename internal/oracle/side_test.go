@@ -107,7 +107,7 @@ func (s *side) decide(h *history, q request) (whole view, parts []*core.Result) 
 		}
 		return allowTogether(charges...)
 	case q.kind == peek:
-		r, err = l.Peek(ctx, q.key)
+		r, err = l.AllowN(ctx, q.key, 0)
 	case q.kind == atMost:
 		r, err = l.AllowAtMost(ctx, q.key, q.requests)
 	case q.countsTokens:
@@ -146,9 +146,9 @@ func (s *side) change(h *history, q request, t *decision, used int64) error {
 	case reset:
 		return l.Reset(ctx, q.key)
 	case refund:
-		return l.RefundUnits(ctx, q.key, q.units())
+		return l.Refund(ctx, q.key, q.requests)
 	case debit:
-		return l.DebitUnits(ctx, q.key, q.units())
+		return l.Debit(ctx, q.key, q.requests)
 	case cancel:
 		return t.reservations[s.index].Cancel(ctx)
 	case undo:
