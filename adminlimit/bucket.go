@@ -39,9 +39,6 @@ type Level struct {
 // look returns the bucket of a key, by the limits of a plan, or by the policy's
 // own.
 func (h *handler) look(ctx context.Context, l *core.Limiter, plan, key string) (*Bucket, error) {
-	if isHash(key) {
-		return nil, hashedKey
-	}
 	of, err := l.WithPlan(plan)
 	if err != nil {
 		return nil, err
@@ -138,10 +135,4 @@ func wait(d time.Duration) string {
 		short = strings.TrimSuffix(short, "0m")
 	}
 	return short
-}
-
-// isHash reports whether key is what stores have in place of a key of more than
-// 128 bytes. A limiter that gets it takes it for a client's key.
-func isHash(key string) bool {
-	return strings.HasPrefix(key, "sha256:") && len(key) == len("sha256:")+64
 }

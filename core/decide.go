@@ -131,7 +131,7 @@ func (l *Limiter) decide(ctx context.Context, now *compiled, res *Result, r *req
 		l.noteUnits(now, p, r)
 	}
 	res.headers = now.policy.Headers
-	r.To(p.class, now.storedKey(r.key))
+	r.To(p.class, store.Key(r.key))
 	if now.policy.Shadow {
 		r.When = 0 // under Shadow no caller waits, so promise nothing ahead
 		res.headers, res.inShadow = HeadersNone, true
@@ -198,7 +198,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *compiled, res *Result, r *
 		}
 		p := now.localSetOf(r.key)
 		r.bindSet(now, p)
-		r.To(p.class, now.storedKey(r.key))
+		r.To(p.class, store.Key(r.key))
 		if l.fallback().Answer(&r.Request, &res.answer) != nil {
 			break
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Refund returns tokens to the limits of key that count requests, for work that
@@ -269,7 +270,7 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 		return err
 	}
 	now := l.current()
-	stored := now.storedKey(key)
+	stored := store.Key(key)
 	if now.localSet != nil {
 		if err := l.fallback().Reset(ctx, now.policy.Name, stored); err != nil {
 			return err
@@ -287,7 +288,7 @@ func (l *Limiter) send(ctx context.Context, key string, source Source, p *limitS
 		return hook.Done(err)
 	}
 	r.Set = p.LimitSet
-	request := p.class.Request(l.current().storedKey(key), r)
+	request := p.class.Request(store.Key(key), r)
 	if later {
 		request = request.Later()
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/forwarded"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
-	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // JoinKey joins parts into one key, such as "user:acme:ada" of "user", "acme"
@@ -51,14 +50,6 @@ func checkKey(key string) error {
 		return fmt.Errorf("%w: it is empty", ErrNoKey)
 	}
 	return nil
-}
-
-// shortKey returns a stored key as it is, unless no store can have it.
-func shortKey(key string) string {
-	if len(key) <= store.MaxKey {
-		return key
-	}
-	return store.Key(key)
 }
 
 // IPOption configures how the adapters' ByIP and ClientIP find a client's

@@ -210,11 +210,8 @@ func (l *Limiter) WithPlan(name string) (*Limiter, error) {
 	}
 	now := l.current()
 	of := now.plans[name]
-	switch {
-	case of == nil:
+	if of == nil {
 		return nil, &noPlan{&now.lists, name}
-	case now.stored:
-		return of.limiter.WithStoredKeys(), nil
 	}
 	return of.limiter, nil
 }
@@ -235,16 +232,6 @@ func (l *Limiter) plan(r *compiled) {
 		}
 		of.limiter = l.planned[name]
 	}
-}
-
-// WithStoredKeys returns a limiter of the policy that l has now, which takes
-// keys as stores have them, such as those of redisstore's Buckets. It is for
-// tools that don't know the client of a hash: of store.Key(key) it decides what
-// l decides of key.
-func (l *Limiter) WithStoredKeys() *Limiter {
-	next := *l.current()
-	next.shared, next.stored = true, true
-	return l.with(&next)
 }
 
 // current returns the policy in force. A limiter that WithLimits returned takes

@@ -151,14 +151,6 @@ func TestPlansWithoutAStore(t *testing.T) {
 	}
 }
 
-// Tools take keys as stores have them, under a plan too.
-func TestPlansOfStoredKeys(t *testing.T) {
-	l := core.Must(core.NewLimiter(core.NewMemoryStore(), sold()))
-	for _, of := range []*core.Limiter{core.Must(l.WithStoredKeys().WithPlan("pro")), core.Must(l.WithPlan("pro")).WithStoredKeys()} {
-		assert.Equal(t, []int64{6000, 100_000}, capacities(t, of, store.Key("bob")))
-	}
-}
-
 // A unit that a plan alone counts is no mistake of a request without the plan,
 // and SetPolicy keeps it counted.
 func TestUnitsThatAPlanCounts(t *testing.T) {

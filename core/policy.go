@@ -383,7 +383,7 @@ type Exceptions struct {
 func (e *Exceptions) clone() *Exceptions {
 	c := &Exceptions{Blocked: slices.Clone(e.Blocked)}
 	for i, key := range c.Blocked {
-		c.Blocked[i] = shortKey(key)
+		c.Blocked[i] = store.Key(key)
 	}
 	slices.Sort(c.Blocked)
 	c.Blocked = slices.Compact(c.Blocked)
@@ -391,19 +391,19 @@ func (e *Exceptions) clone() *Exceptions {
 		c.Overrides = make(map[string][]Limit, len(e.Overrides))
 	}
 	for key, limits := range e.Overrides {
-		c.Overrides[shortKey(key)] = slices.Clone(limits)
+		c.Overrides[store.Key(key)] = slices.Clone(limits)
 	}
-	c.OverrideNotes, c.BlockNotes = notesByStoredKey(e.OverrideNotes), notesByStoredKey(e.BlockNotes)
+	c.OverrideNotes, c.BlockNotes = notesByKey(e.OverrideNotes), notesByKey(e.BlockNotes)
 	return c
 }
 
-func notesByStoredKey(notes map[string]store.ExceptionNote) map[string]store.ExceptionNote {
+func notesByKey(notes map[string]store.ExceptionNote) map[string]store.ExceptionNote {
 	if len(notes) == 0 {
 		return nil
 	}
 	c := make(map[string]store.ExceptionNote, len(notes))
 	for key, note := range notes {
-		c[shortKey(key)] = note
+		c[store.Key(key)] = note
 	}
 	return c
 }

@@ -83,7 +83,7 @@ func (l *Limiter) state(ctx context.Context, key string) (limits []Limit, p *buc
 		return nil, nil, state, fmt.Errorf("ratelimit: this store does not show what it keeps: %w", errors.ErrUnsupported)
 	}
 	now := l.current()
-	state, err = reader.State(ctx, now.policy.Name, now.storedKey(key))
+	state, err = reader.State(ctx, now.policy.Name, store.Key(key))
 	of := now.setOf(key)
 	return of.limits, of.LimitSet, state, l.failed(ctx, key, err)
 }

@@ -272,7 +272,7 @@ func (p *participant) store() any {
 
 // sameBucket reports whether p and o are charges of one bucket.
 func (p *participant) sameBucket(o *participant) bool {
-	return p.store() == o.store() && p.now.policy.Name == o.now.policy.Name && p.key == o.key
+	return p.store() == o.store() && p.now.policy.Name == o.now.policy.Name && store.Key(p.key) == store.Key(o.key)
 }
 
 // take decides the participants of a group, together if their store can.
@@ -285,7 +285,7 @@ func (j *joint) take(ctx context.Context, group []*participant) error {
 	for i, p := range group {
 		set := p.now.setOf(p.key)
 		p.request.bindSet(p.now, set)
-		p.request.To(set.class, p.now.storedKey(p.key))
+		p.request.To(set.class, store.Key(p.key))
 		requests[i] = p.request.Request
 		if set.slots != nil {
 			if err := p.limiter.releases.wait(ctx, p.key); err != nil {

@@ -114,9 +114,7 @@ const maxEntries = 5 * MaxExceptions
 // say writes what an operator says of a key, and for how long it holds. It
 // reports whether the key had an exception.
 func (s *Store) say(ctx context.Context, policy, key string, says entry, lasts time.Duration) (was bool, err error) {
-	if stored := store.Key(key); len(stored) < len(key) { // a longer key stands for what stores have
-		key = stored
-	}
+	key = store.Key(key)
 	full := false
 	err = s.ask(ctx, policy, func(ctx context.Context) error {
 		for ctx.Err() == nil {
