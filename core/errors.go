@@ -19,14 +19,10 @@ var (
 	ErrNoKey = errors.New("ratelimit: the request has no key (RL601)")
 
 	// ErrBadKey means that the request has a key that must not be used, such as
-	// an API key sent twice with different values. Middleware answers 400.
+	// an API key sent twice with different values, or a peer's address that
+	// middleware has rewritten by what a client sent. Middleware answers 400.
 	// FirstOf does not try its next key function.
 	ErrBadKey = errors.New("ratelimit: the request's key can't be used (RL602)")
-
-	// ErrRewrittenAddr means that the address of a request's peer is not that
-	// of its connection: middleware in front has replaced it by what a header
-	// field says, and clients can forge that. It is also an ErrBadKey.
-	ErrRewrittenAddr error = badKeyError("ratelimit: middleware has rewritten the peer's address (RL620)")
 
 	// ErrUnavailable means that the store could not answer and the policy fails
 	// closed. It wraps the cause: a timeout, a refused connection, a key of the
@@ -85,12 +81,6 @@ var (
 	// store decides nothing then.
 	ErrClock = store.ErrClock
 )
-
-// badKeyError is a kind of ErrBadKey with a text and code of its own.
-type badKeyError string
-
-func (e badKeyError) Error() string        { return string(e) }
-func (e badKeyError) Is(target error) bool { return target == ErrBadKey }
 
 // ConfigError is one mistake in a configuration: its Field, as written in Go,
 // such as Policy.Limits[1].Capacity, or the name of an option or an argument;

@@ -318,9 +318,13 @@ var Kinds = []Kind{
 		Advice:   "`core.ErrNoKey`; middleware answers 400. If clients may come without it, name another key: `FirstOf(ByHeader(\"X-Api-Key\"), ByIP())`.",
 	},
 	{
-		Code:     "RL602",
-		Messages: []string{"the request's key can't be used (RL602): header \"X-Api-Key\" has several values"},
-		Advice:   "`core.ErrBadKey`; middleware answers 400.",
+		Code: "RL602",
+		Messages: []string{
+			"the request's key can't be used (RL602): header \"X-Api-Key\" has several values",
+			"the request's key can't be used (RL602): middleware has rewritten the peer's address: \"203.0.113.9\" has no port: …",
+		},
+		Advice: "`core.ErrBadKey`; middleware answers 400. By a rewritten address clients could choose their buckets: [what to\n" +
+			"do](keys-and-trust.md#middleware-that-rewrites-the-address).",
 	},
 	{
 		Code:     "RL603",
@@ -412,12 +416,6 @@ var Kinds = []Kind{
 			"}\n" +
 			"defer res.Release(ctx)\n" +
 			"```",
-	},
-	{
-		Code:     "RL620",
-		Messages: []string{"middleware has rewritten the peer's address (RL620): \"203.0.113.9\" has no port: …"},
-		Advice: "`core.ErrRewrittenAddr`, also a `core.ErrBadKey`: clients could choose their buckets, so `ByIP` answers 400. [What to\n" +
-			"do](keys-and-trust.md#middleware-that-rewrites-the-address).",
 	},
 	{
 		Code:     "RL622",
