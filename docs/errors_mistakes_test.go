@@ -213,7 +213,7 @@ func mistakesInMiddleware(t *testing.T, say func(error)) {
 	refused(func() {
 		httplimit.NewTogether([]httplimit.Rule{{Limiter: limiter, Key: httplimit.ByIP()}}, tiers)
 	})
-	refused(func() { httplimit.PerIP() })
+	refused(func() { httplimit.PerIP(core.Limit{}) })
 	_, err := adminlimit.New(nil, adminlimit.Config{Limiters: []*core.Limiter{limiter}, Hosts: []string{"localhost:80"}})
 	say(err)
 	held := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "llm", Limits: []core.Limit{

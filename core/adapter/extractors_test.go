@@ -190,7 +190,7 @@ func TestMistakesInCostsByLength(t *testing.T) {
 	assert.ErrorContains(t, mistakes, "CostByContentLengthOr unknown: 0 must be")
 }
 
-// PerIP names its limits as they are written, also those of a zone with an odd
+// PerIP names its limit as it is written, also that of a zone with an odd
 // name, and counts requests alone.
 func TestPerIP(t *testing.T) {
 	for _, zone := range []string{"Zürich", strings.Repeat("z", 200)} {
@@ -207,7 +207,7 @@ func TestPerIP(t *testing.T) {
 	}
 	defer func() {
 		mistake, _ := recover().(error)
-		assert.ErrorContains(t, mistake, `PerIP limits[0].Unit: "bytes" is never counted here`)
+		assert.ErrorContains(t, mistake, `PerIP limit.Unit: "bytes" is never counted here`)
 	}()
 	httplimit.PerIP(core.PerDay(2).WithUnit("bytes"))
 }

@@ -54,7 +54,7 @@ type Kit[C any, K ~func(C) (string, error), O any, R ~struct {
 }, M any] struct {
 	New         func(*core.Limiter, K, ...O) M
 	NewTogether func([]R, ...O) M
-	PerIP       func(...core.Limit) M // nil in RPC
+	PerIP       func(core.Limit, ...core.IPOption) M // nil in RPC
 
 	// Extractors that the framework has nothing for are nil. Their rules are
 	// left out.

@@ -38,7 +38,7 @@ type kind int
 const (
 	asNew kind = iota
 	asTogether
-	asPerIP    // of the policy's limits
+	asPerIP    // of the policy's limit
 	asAllow    // a handler that calls Allow with the header field User, or "all"
 	asClientIP // a handler that calls ClientIP
 )
@@ -150,7 +150,7 @@ func (k Kit[C, K, O, R, M]) install(described []limiter, r *record) (chain []M) 
 			}
 			chain = append(chain, k.NewTogether(rules, k.options(d.with, r)...))
 		case asPerIP:
-			chain = append(chain, k.PerIP(d.policy.Limits...))
+			chain = append(chain, k.PerIP(d.policy.Limits[0], d.trust...))
 		case asAllow:
 			chain = append(chain, k.Allow(l, func(c C) string { return userOf(k.Header(c, "User")) }, r.took))
 		case asClientIP:

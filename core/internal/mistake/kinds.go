@@ -65,7 +65,7 @@ var Kinds = []Kind{
 	},
 	{
 		Code:     "RL109",
-		Fields:   []string{"limits", "withlimits", "perip limits"},
+		Fields:   []string{"limits", "withlimits"},
 		Messages: []string{"Policy.Limits: 0 limits: at least one is required (RL109)"},
 		Advice:   "In a file it is a list: `limits: [1/s]`. To limit nothing, leave the middleware out, or use `WithSkip`.",
 	},
