@@ -119,9 +119,10 @@ const (
 	Month = bucket.Month
 
 	// Never is the RetryAfter of a request that can never be allowed, because
-	// its cost exceeds a limit's Capacity. It is the longest time.Duration, so
-	// check for it before you add to it.
-	Never time.Duration = math.MaxInt64
+	// its cost exceeds a limit's Capacity or its key is blocked: 100 years. No
+	// other delay is longer than 71 years. So it can be compared with ==, and
+	// also be printed, waited for, or added to a time as any other delay.
+	Never time.Duration = 100 * 365 * 24 * time.Hour
 )
 
 // numeric is any kind of number, so that neither a literal nor a configured int

@@ -47,9 +47,11 @@ type Result struct {
 	Remaining int64
 
 	// RetryAfter is how long to wait before the same request can be allowed, if
-	// no other request takes tokens in the meantime. It is 0 if Allowed,
-	// [Never] if the cost exceeds a Capacity, and otherwise at least 1 µs. No
-	// delay is longer than 71 years.
+	// no other request takes tokens in the meantime. It is 0 if Allowed, and
+	// otherwise from 1 µs to 71 years, or [Never], which is 100 years: the cost
+	// exceeds a Capacity, or the key is blocked. WriteHeaders then sends no
+	// Retry-After. RetryAfter.Seconds() is right in each case, such as for a
+	// body of your own: "retry_after": 1.5, or 3153600000.
 	RetryAfter time.Duration
 
 	// ResetAfter is how long it takes until every limit is full again.
