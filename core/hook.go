@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 )
@@ -37,7 +38,7 @@ func init() { //nolint:gochecknoinits // packages that core imports can't import
 func pack(r Result) (p hook.PackedResult, writes bool) {
 	a := &r.answer
 	packs := r.set != nil && len(r.set.Rates) == 1 && a.Allowed &&
-		r.Source == a.Source && r.Cause == nil && r.due == 0 && r.held == nil && r.each == nil && !r.inShadow && !r.untaken
+		r.Source == Source(a.Source) && r.Cause == nil && r.due == 0 && r.held == nil && r.each == nil && !r.inShadow && !r.untaken
 	if packs {
 		p = hook.PackedResult{From: r.set, Now: a.Now, Cost: r.Cost, Level: *a.Levels.At(0), Once: r.once, Source: uint8(a.Source), Headers: uint8(r.headers)}
 	} else {
@@ -53,7 +54,7 @@ func unpack(p *hook.PackedResult, l *Limiter, key string) (r Result) {
 	case *Result:
 		r = *from
 	case *limitSet:
-		r.answer.Allowed, r.answer.Now, r.answer.Source = true, p.Now, Source(p.Source)
+		r.answer.Allowed, r.answer.Now, r.answer.Source = true, p.Now, bucket.Source(p.Source)
 		*r.answer.Levels.At(0) = p.Level
 		r.headers = HeaderStyle(p.Headers)
 		r.read(from, p.Cost, nil)

@@ -5,29 +5,37 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
 )
 
 // Mode is how a bucket refills.
-type Mode = bucket.Mode
+type Mode uint8
 
 const (
 	// Continuous adds tokens one by one, evenly over the interval: a limit of
 	// 60 a minute adds one every second. It is the default, and the smoothest
 	// for clients.
-	Continuous = bucket.Continuous
+	Continuous Mode = iota
 	// Stepped adds RefillRate tokens at once every RefillInterval, counted from
 	// the bucket's first use after it was full.
-	Stepped = bucket.Stepped
+	Stepped
 	// Aligned adds RefillRate tokens at once at every multiple of
 	// RefillInterval on the Unix clock: every minute at :00, every day at 00:00
 	// UTC, every week on Thursday. Or it does so by the calendar: see
 	// [PerMonth], [PerWeek] and [Limit.In]. Use it for quotas.
-	Aligned = bucket.Aligned
+	Aligned
 	// Concurrent is for how many requests may be at work at once. Tokens are
 	// slots: a request takes its cost, and the slots come back when it is
 	// released. The limit has no rate: see [InFlight].
-	Concurrent = bucket.Concurrent
+	Concurrent
 )
+
+// modes are the names of modes.
+var modes = enum.Names{Type: "Mode", Of: []string{"Continuous", "Stepped", "Aligned", "Concurrent"}}
+
+// String returns the mode's name in Go, without the package: Continuous,
+// Stepped, Aligned or Concurrent.
+func (m Mode) String() string { return modes.Go(int(m)) }
 
 // Limit is one token bucket. A request takes its cost from the bucket, and is
 // denied if the bucket holds less. The bucket refills by RefillRate tokens

@@ -47,7 +47,7 @@ var (
 // spec returns l in the form that package bucket uses.
 func (l Limit) spec() bucket.Spec {
 	return bucket.Spec{
-		Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: l.Mode,
+		Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: bucket.Mode(l.Mode),
 		Location: l.days(), Anchor: l.Anchor, Other: l.otherUnit(), MaxHold: l.hold(),
 	}
 }
@@ -137,8 +137,8 @@ func (l Limit) mistakes(path string) []error {
 		}
 	}
 	l.calendarMistakes(wrong)
-	if !bucket.Modes.Valid(int(l.Mode)) {
-		wrong("Mode", l.Mode, bucket.Modes.Want())
+	if !modes.Valid(int(l.Mode)) {
+		wrong("Mode", l.Mode, modes.Want())
 	}
 	return errs
 }
@@ -257,7 +257,7 @@ func listMistakes(policy string, limits []Limit, list string) []error {
 	}
 	tags := make(map[uint32]string)
 	for i, name := range namesOf(policy, limits) {
-		tag := bucket.TagOf(name, limits[i].Mode)
+		tag := bucket.TagOf(name, bucket.Mode(limits[i].Mode))
 		if other, taken := tags[tag]; taken && other != name || tag == 0 {
 			errs = append(errs, mistake.New(list+"["+strconv.Itoa(i)+"].Name", name,
 				"has the same hash as "+strconv.Quote(other)+", and stores identify limits by that hash: choose another name"))

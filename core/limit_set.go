@@ -44,7 +44,7 @@ func newLimitSet(policy string, limits []Limit) *limitSet {
 			p.given[i].Name = name
 		}
 		p.limits[i].Name = name
-		rates[i], p.units[i] = bucket.NewRate(limits[i].spec(), bucket.TagOf(name, limits[i].Mode)), strings.Clone(limits[i].unitName())
+		rates[i], p.units[i] = bucket.NewRate(limits[i].spec(), bucket.TagOf(name, bucket.Mode(limits[i].Mode))), strings.Clone(limits[i].unitName())
 	}
 	p.LimitSet = bucket.NewLimitSet(rates)
 	p.limited = p.LeastCapacity() > 0

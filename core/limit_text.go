@@ -230,7 +230,7 @@ func (r *limitReader) options(l *Limit) {
 		case option == "burst":
 			l.Capacity = r.tokens(r.value(option))
 		case option == "continuous", option == "stepped", option == "aligned":
-			kind, l.Mode = "mode", Mode(bucket.Modes.Value(option))
+			kind, l.Mode = "mode", Mode(modes.Value(option))
 		case option == "in":
 			l.Location = r.location(r.value(option))
 		case option == "from":

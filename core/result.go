@@ -165,7 +165,7 @@ func (r *Result) retryAfterOf(i int) time.Duration {
 // read sets r's fields from its answer to a request under p.
 func (r *Result) read(p *limitSet, cost int64, each *[]int64) {
 	a := &r.answer
-	r.Allowed, r.Cost, r.Source, r.set, r.each = a.Allowed, cost, a.Source, p, each
+	r.Allowed, r.Cost, r.Source, r.set, r.each = a.Allowed, cost, Source(a.Source), p, each
 	for i := range p.Rates {
 		remaining, retry := a.Remaining(p.LimitSet, i), time.Duration(0)
 		reset := duration(a.ResetAfter(i))

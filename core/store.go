@@ -41,27 +41,6 @@ func WithMaxKeys(n int) store.MemoryOption { return store.WithMaxKeys(n) }
 // such as the zero [time.Time], decisions are [ErrClock].
 func WithClock(now func() time.Time) store.ClockOption { return store.WithClock(now) }
 
-// Source is who made a decision.
-type Source = bucket.Source
-
-const (
-	// FromStore means that the limiter's store decided.
-	FromStore = bucket.FromStore
-	// FromDenyCache means that this process repeated an earlier denial that
-	// still holds, without asking the store.
-	FromDenyCache = bucket.FromDenyCache
-	// FromLease means that this process allowed the request with tokens that it
-	// had leased from the store before.
-	FromLease = bucket.FromLease
-	// FromFallback means that this process decided alone, because the store
-	// could not answer (FailLocal).
-	FromFallback = bucket.FromFallback
-	// FromFailOpen means that the request was allowed without a decision,
-	// because the store could not answer (FailOpen), or there was no decision
-	// in shadow mode.
-	FromFailOpen = bucket.FromFailOpen
-)
-
 // duration converts µs to a time.Duration.
 func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
 
