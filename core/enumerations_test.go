@@ -118,4 +118,5 @@ func TestModesAndSourcesHaveTheNumbersOfPackageBucket(t *testing.T) {
 	} {
 		assert.EqualValues(t, source, same, source)
 	}
+	assert.Equal(t, bucket.Month, core.Month)
 }

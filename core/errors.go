@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
-	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Errors that a caller can tell apart with [errors.Is]. Each message has a
@@ -76,19 +75,34 @@ var (
 	// ErrSlots means that Reserve or Wait was called for a policy with slots,
 	// which can't be promised ahead.
 	ErrSlots = errors.New("ratelimit: slots can't be reserved: use Acquire (RL619)")
-
-	// ErrClock means that the time is not from 1970 to 17 September 2112. A
-	// store decides nothing then.
-	ErrClock = store.ErrClock
 )
 
-// ConfigError is one mistake in a configuration: its Field, as written in Go,
-// such as Policy.Limits[1].Capacity, or the name of an option or an argument;
-// the field's Value; and the Reason, which says what the value must be. Code
-// returns the code of this kind of mistake, such as RL102: docs/errors.md has a
-// section for each. Constructors report all mistakes at once, joined with
-// [errors.Join]. [errors.As] finds the first.
-type ConfigError = mistake.Error
+// ConfigError is one mistake in a configuration. Constructors report all
+// mistakes at once, joined with [errors.Join]. [errors.As] finds the first.
+type ConfigError struct {
+	Field  string // as written in Go, such as Policy.Limits[1].Capacity; or the name of an option or an argument
+	Value  any    // the field's value
+	Reason string // what the value must be
+}
+
+// configError returns a ConfigError.
+func configError(field string, value any, reason string) *ConfigError {
+	return &ConfigError{field, value, reason}
+}
+
+// Error returns the field, its value, the reason, and the code in parentheses,
+// if there is one:
+//
+//	Policy.Limits[1].Capacity: 0 must be from 1 to 999999999999999 tokens (RL102)
+//
+// Of the keys of overrides, which can be secret, it shows only what stands
+// before the first colon.
+func (e *ConfigError) Error() string { return mistake.Text(e.Field, e.Value, e.Reason) }
+
+// Code returns the code of this kind of mistake, such as RL102. docs/errors.md
+// has a section for each. It is "" for options of stores and middleware outside
+// this module.
+func (e *ConfigError) Code() string { return mistake.Code(e.Field, e.Reason) }
 
 // withPage adds the page of codes to err, if that has a code.
 func withPage(err error) error {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
@@ -75,7 +74,7 @@ func (s HeaderStyle) MarshalText() ([]byte, error) {
 	case s == HeadersDefault:
 		return []byte("default"), nil
 	case !s.valid():
-		return nil, mistake.New("Policy.Headers", s, styles.Want())
+		return nil, configError("Policy.Headers", s, styles.Want())
 	}
 	var texts []string
 	for bit, text := range styles.Texts() {
@@ -94,7 +93,7 @@ func (s *HeaderStyle) UnmarshalText(text []byte) error {
 		for word := range strings.SplitSeq(string(text), ",") {
 			bit := styles.Value(strings.TrimSpace(word))
 			if bit < 0 {
-				return mistake.New("Policy.Headers", string(text), "must be default, "+enum.OneOf(styles.Texts())+", or several with commas between them")
+				return configError("Policy.Headers", string(text), "must be default, "+enum.OneOf(styles.Texts())+", or several with commas between them")
 			}
 			sum |= 1 << bit
 		}

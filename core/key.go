@@ -8,7 +8,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/internal/forwarded"
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
@@ -85,7 +84,7 @@ func TrustProxies(prefixes ...string) IPOption {
 		case s == "unix:":
 			o.UnixSocket = true
 		case err != nil:
-			o.Err = errors.Join(o.Err, mistake.New("TrustProxies", s,
+			o.Err = errors.Join(o.Err, configError("TrustProxies", s,
 				`must be an IP address or a CIDR range, such as "192.0.2.7" or "10.0.0.0/8", or "unix:" for a Unix socket`))
 		default:
 			o.Proxies = append(o.Proxies, p)
@@ -107,7 +106,7 @@ func TrustProxies(prefixes ...string) IPOption {
 // the proxy that sent the element.
 func TrustHeader(name string) IPOption {
 	if !field.ValidName(name) {
-		return IPOption{Err: mistake.New("TrustHeader", name, `must be the name of a header field, such as "CF-Connecting-IP"`)}
+		return IPOption{Err: configError("TrustHeader", name, `must be the name of a header field, such as "CF-Connecting-IP"`)}
 	}
 	return IPOption{Header: name}
 }
@@ -118,7 +117,7 @@ func TrustHeader(name string) IPOption {
 // or 48.
 func IPv6Prefix(bits int) IPOption {
 	if bits < 1 || bits > 128 {
-		return IPOption{Err: mistake.New("IPv6Prefix", bits, "must be from 1 to 128 bits")}
+		return IPOption{Err: configError("IPv6Prefix", bits, "must be from 1 to 128 bits")}
 	}
 	return IPOption{IPv6Prefix: bits}
 }

@@ -32,7 +32,7 @@ func TestLimitsOfKeysAreThoseOfTheTable(t *testing.T) {
 	if base == 0 {
 		base = rand.Uint64()
 	}
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		for i := range uint64(*keyLimitsRounds) {
 			now := time.Now()
 			s := newStore(core.WithClock(func() time.Time { return now }))

@@ -124,7 +124,7 @@ const (
 	// themselves, of 28 to 31 days. A multiple of it is as many months: 3 *
 	// Month is a quarter, and 12 * Month a year. Its length is that of the mean
 	// month.
-	Month = bucket.Month
+	Month = 2_629_746 * time.Second
 
 	// Never is the RetryAfter of a request that can never be allowed, because
 	// its cost exceeds a limit's Capacity or its key is blocked: 100 years. No

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -39,15 +38,15 @@ type Limiter struct {
 // shared is what a limiter and those that it returns have in common.
 type shared struct {
 	store    Store
-	memory   *MemoryStore // the store, if it is one; decisions then need no copies
-	config   *storeConfig // the store's; nil if the store has none
+	memory   *store.Memory // the store, if it is one; decisions then need no copies
+	config   *storeConfig  // the store's; nil if the store has none
 	watch    watch
 	sets     setCache // of limits given to WithLimits
 	releases releases // of slots, under way
 	waiters  waiters  // for slots
 
 	// fallback returns the store for FailLocal, which its first call makes.
-	fallback func() *MemoryStore
+	fallback func() *store.Memory
 
 	exceptions atomic.Pointer[Exceptions]
 }
@@ -66,24 +65,29 @@ func (l *Limiter) counts(key, unit string) bool {
 // reports every mistake in both: it joins one [ConfigError] for each.
 func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter, error) {
 	var errs []error
-	if isNil(store) {
-		errs = append(errs, mistake.New("NewLimiter store", nil, "must be a Store"))
-	}
 	l := &Limiter{shared: &shared{store: store}, taken: &taken{}}
-	if l.memory, _ = store.(*MemoryStore); l.memory != nil && !l.memory.Made() {
-		errs = append(errs, mistake.New("NewLimiter store", "MemoryStore{}", "must come from NewMemoryStore"))
+	memory, inMemory := store.(*MemoryStore)
+	switch {
+	case isNil(store):
+		errs = append(errs, configError("NewLimiter store", nil, "must be a Store"))
+	case inMemory && memory.memory == nil:
+		errs = append(errs, configError("NewLimiter store", "MemoryStore{}", "must come from NewMemoryStore"))
+	case inMemory:
+		l.memory = memory.memory
 	}
 	if len(errs) == 0 {
 		l.config = configOf(store)
 	}
 	config := l.config
 	if config != nil {
-		errs = append(errs, config.ArgumentErrors...)
+		for _, e := range config.ArgumentErrors {
+			errs = append(errs, configError(e.Field, e.Value, e.Reason))
+		}
 	}
 	if l.watch.store = config; config == nil {
 		l.watch.store = new(storeConfig)
 	}
-	l.fallback = sync.OnceValue(func() *MemoryStore { return newFallback(config) })
+	l.fallback = newFallback(config)
 	for _, o := range options {
 		if o != nil {
 			o.observe(&l.watch)
@@ -115,13 +119,16 @@ func configOf(s Store) *storeConfig {
 // maxLocalKeys bounds how many keys the fallback of FailLocal holds.
 const maxLocalKeys = 100_000
 
-// newFallback returns the fallback for a store with config, or with none.
-func newFallback(config *storeConfig) *MemoryStore {
-	options := []store.MemoryOption{WithMaxKeys(maxLocalKeys)}
-	if config != nil && config.Clock != nil {
-		options = append(options, WithClock(config.Clock))
-	}
-	return NewMemoryStore(options...)
+// newFallback returns a function that returns the fallback for a store with
+// config, or with none. Its first call makes it.
+func newFallback(config *storeConfig) func() *store.Memory {
+	return sync.OnceValue(func() *store.Memory {
+		options := []store.Option{WithMaxKeys(maxLocalKeys)}
+		if config != nil && config.Clock != nil {
+			options = append(options, WithClock(config.Clock))
+		}
+		return store.NewMemory(options...)
+	})
 }
 
 // warnSameName warns of a limiter with the policy's name and other limits.
@@ -322,7 +329,7 @@ func (l *Limiter) preparePolicy(policy Policy) (finish func(set bool), err error
 	now := l.current()
 	var errs []error
 	if policy.Name != now.policy.Name {
-		errs = append(errs, mistake.New("Policy.Name", policy.Name, "must stay "+strconv.Quote(now.policy.Name)+": it is part of the buckets' keys"))
+		errs = append(errs, configError("Policy.Name", policy.Name, "must stay "+strconv.Quote(now.policy.Name)+": it is part of the buckets' keys"))
 	}
 	next, err := compile(policy, l.memory == nil, errs...)
 	if err != nil {
@@ -333,7 +340,7 @@ func (l *Limiter) preparePolicy(policy Policy) (finish func(set bool), err error
 		if policy.Shadow { // middleware then refuses nothing
 			break
 		}
-		errs = append(errs, mistake.New("Policy.Limits", unit, "is a unit that callers take and no limit counts any more, so they would all fail: keep a limit of it"))
+		errs = append(errs, configError("Policy.Limits", unit, "is a unit that callers take and no limit counts any more, so they would all fail: keep a limit of it"))
 	}
 	if len(errs) > 0 {
 		return nil, policy.refusal(errs...)

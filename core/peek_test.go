@@ -32,7 +32,7 @@ func TestPeekSaysWhatARequestWouldGet(t *testing.T) {
 		"nothing is taken":             {[]core.Limit{core.PerMinute(2)}, core.Units{core.Requests: 0}, true, 0},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+			bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 				now := time.Now()
 				l := core.Must(core.NewLimiter(newStore(core.WithClock(func() time.Time { return now })), core.Policy{Name: "api", Limits: c.limits}))
 				taken, err := l.AllowUnits(t.Context(), "k", c.taken)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -107,7 +106,7 @@ func (p Policy) limitMistakes() []error {
 	errs = append(errs, p.lists().planMistakes()...)
 	errs = append(errs, p.lists().overrideMistakes("Policy.Overrides", p.Overrides)...)
 	if i := slices.Index(p.Blocked, ""); i >= 0 {
-		errs = append(errs, mistake.New("Policy.Blocked["+strconv.Itoa(i)+"]", "", "is an empty key, which no request can have"))
+		errs = append(errs, configError("Policy.Blocked["+strconv.Itoa(i)+"]", "", "is an empty key, which no request can have"))
 	}
 	return errs
 }
@@ -124,16 +123,16 @@ func (p Policy) isZero() bool {
 func (p Policy) mistakes() []error {
 	var errs []error
 	if reason := badName(p.Name); reason != "" {
-		errs = append(errs, mistake.New("Policy.Name", p.Name, reason))
+		errs = append(errs, configError("Policy.Name", p.Name, reason))
 	}
 	if !failureModes.Valid(int(p.OnFailure)) {
-		errs = append(errs, mistake.New("Policy.OnFailure", p.OnFailure, failureModes.Want()))
+		errs = append(errs, configError("Policy.OnFailure", p.OnFailure, failureModes.Want()))
 	}
 	if p.LocalShare < 0 || p.LocalShare > 1 || math.IsNaN(p.LocalShare) {
-		errs = append(errs, mistake.New("Policy.LocalShare", p.LocalShare, "must be above 0 and at most 1 (0 means 1)"))
+		errs = append(errs, configError("Policy.LocalShare", p.LocalShare, "must be above 0 and at most 1 (0 means 1)"))
 	}
 	if !p.Headers.valid() {
-		errs = append(errs, mistake.New("Policy.Headers", p.Headers, styles.Want()+"; HeadersNone stands alone, and "+drafts.String()+" can't be combined"))
+		errs = append(errs, configError("Policy.Headers", p.Headers, styles.Want()+"; HeadersNone stands alone, and "+drafts.String()+" can't be combined"))
 	}
 	return errs
 }
@@ -237,7 +236,7 @@ func (m FailureMode) String() string { return failureModes.Go(int(m)) }
 // MarshalText writes local, open or closed, as JSON and policy files have it.
 func (m FailureMode) MarshalText() ([]byte, error) {
 	if !failureModes.Valid(int(m)) {
-		return nil, mistake.New("Policy.OnFailure", m, failureModes.Want())
+		return nil, configError("Policy.OnFailure", m, failureModes.Want())
 	}
 	return []byte(failureModes.Text(int(m))), nil
 }
@@ -246,7 +245,7 @@ func (m FailureMode) MarshalText() ([]byte, error) {
 func (m *FailureMode) UnmarshalText(text []byte) error {
 	value := failureModes.Value(string(text))
 	if value < 0 {
-		return mistake.New("Policy.OnFailure", string(text), "must be "+enum.OneOf(failureModes.Texts()))
+		return configError("Policy.OnFailure", string(text), "must be "+enum.OneOf(failureModes.Texts()))
 	}
 	*m = FailureMode(value)
 	return nil
@@ -423,7 +422,7 @@ func (e *Exceptions) noted() bool { return e != nil && len(e.OverrideNotes)+len(
 func (e *Exceptions) mistakes(of limitLists) (errs []error) {
 	errs = of.overrideMistakes("Exceptions.Overrides", e.Overrides)
 	if slices.Contains(e.Blocked, "") {
-		errs = append(errs, mistake.New("Exceptions.Blocked", "", "has an empty key, which no request can have"))
+		errs = append(errs, configError("Exceptions.Blocked", "", "has an empty key, which no request can have"))
 	}
 	return errs
 }

@@ -127,7 +127,7 @@ func raised(key string, limits ...core.Limit) core.Exceptions {
 
 func TestExceptionsComeBeforeThePolicy(t *testing.T) {
 	long := "x-api-key:" + strings.Repeat("k", 200)
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		now := time.Now()
 		policy := core.Policy{
 			Name: "api", Limits: []core.Limit{core.PerHour(2)}, Blocked: []string{"blocked"},
@@ -184,7 +184,7 @@ func TestExceptionsComeBeforeThePolicy(t *testing.T) {
 // What was taken under the policy comes back under an exception, and the other
 // way round.
 func TestExceptionsLoseNoRefund(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		now := time.Now()
 		limiter := limittest.Limiter(t, newStore(core.WithClock(func() time.Time { return now })), "api", core.PerHour(10))
 		left := func() int64 {
@@ -210,7 +210,7 @@ func TestExceptionsLoseNoRefund(t *testing.T) {
 
 // A policy that is set while there is an exception does not remember it.
 func TestRefundsComeBackAfterAnExceptionAndAPolicy(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		now := time.Now()
 		limiter := limittest.Limiter(t, newStore(core.WithClock(func() time.Time { return now })), "api", core.PerHour(10).WithName("a"))
 		res, err := limiter.AllowN(t.Context(), "ann", 4)
@@ -245,7 +245,7 @@ func TestExceptionsHoldWithoutAStore(t *testing.T) {
 // What is returned or charged while a key is blocked goes to the limits that it
 // has without the block, also by a limiter that WithLimits returns meanwhile.
 func TestBlocksChangeNoLimits(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		now := time.Now()
 		limiter := core.Must(core.NewLimiter(newStore(core.WithClock(func() time.Time { return now })), core.Policy{
 			Name: "api", Limits: []core.Limit{core.PerHour(10)}, Overrides: map[string][]core.Limit{"own": {core.PerHour(30)}},

@@ -16,31 +16,6 @@ import (
 // is for those who write another one.
 type Store = store.Store
 
-// MemoryStore keeps buckets in this process: for services that run as one
-// replica, for tests, and for what each replica limits on its own. It is safe
-// for concurrent use, starts no goroutine and needs no closing. A decision on
-// up to 4 limits does not allocate, unless the key is new.
-//
-// It holds a bounded number of keys. If a new key needs room, the store drops a
-// full bucket first: a full bucket decides like one that was never used. If no
-// bucket is full, the store drops the least recently used one. Its key then
-// starts full again.
-type MemoryStore = store.Memory
-
-// NewMemoryStore returns an empty store. [NewLimiter] reports mistakes in the
-// options: [WithMaxKeys] and [WithClock].
-func NewMemoryStore(options ...store.MemoryOption) *MemoryStore { return store.NewMemory(options...) }
-
-// WithMaxKeys bounds how many keys a MemoryStore holds: at least 1, by default
-// 1,000,000.
-func WithMaxKeys(n int) store.MemoryOption { return store.WithMaxKeys(n) }
-
-// WithClock makes a store read the time from now instead of the clock of the
-// system or the Redis server. It is for tests: keys in Redis still expire by the
-// server's clock. The time must be from 1970 to 17 September 2112: at any other,
-// such as the zero [time.Time], decisions are [ErrClock].
-func WithClock(now func() time.Time) store.ClockOption { return store.WithClock(now) }
-
 // duration converts µs to a time.Duration.
 func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
 

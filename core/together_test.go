@@ -133,7 +133,7 @@ func mustTogether(t *testing.T, charges ...core.Charge) core.Result {
 }
 
 func TestChargesOfOneKeyEndAsOne(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		ctx := t.Context()
 		l := core.Must(core.NewLimiter(newStore(core.WithClock(limittest.NewClock().Now)), core.Policy{Name: "api", Limits: jointLimits(), OnFailure: core.FailClosed}))
 		j := mustTogether(t, twoCharges(l)...)
@@ -177,7 +177,7 @@ func (s *doStore) Do(ctx context.Context, r store.Request) (store.Answer, error)
 // mode take last.
 func TestLimitersOfOneBucketAndOfOthersTakeAllOrNothing(t *testing.T) {
 	stores := func(t *testing.T, test func(t *testing.T, s core.Store)) {
-		bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 			test(t, newStore(core.WithClock(limittest.NewClock().Now)))
 		})
 		t.Run("a store that decides one at a time", func(t *testing.T) {

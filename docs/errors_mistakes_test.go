@@ -164,16 +164,13 @@ func mistakesInStores(t *testing.T, say func(error)) {
 		nil, redisstore.New(nil), redisstore.New(redis.NewClient(&redis.Options{Addr: "redis://localhost:6379"})),
 		redisstore.New(redis.NewClient(&redis.Options{}), redisstore.WithTimeout(0), redisstore.WithBreaker(0, 0), redisstore.WithDenyCache(-1),
 			redisstore.WithLease(-1), redisstore.WithPrefix("shop{"), core.WithClock(nil)),
-		core.NewMemoryStore(core.WithMaxKeys(0), core.WithClock(nil)),
+		core.NewMemoryStore(core.WithMaxKeys(0), core.WithClock(nil), redisstore.WithTimeout(time.Second)),
 	} {
 		_, err := core.NewLimiter(store, policy)
 		say(err)
 	}
 	_, err := redisstore.Open("localhost:6379")
 	say(err)
-	var config store.Config
-	redisstore.WithTimeout(time.Second).ConfigureStore(&config)
-	say(errors.Join(config.ArgumentErrors...))
 	say(prometheus.NewRegistry().Register(promlimit.New(promlimit.WithMaxSeries(0), promlimit.WithBuckets(1, 1))))
 }
 

@@ -42,10 +42,10 @@ func HiddenName(name string) string {
 	return name
 }
 
-// HiddenValue returns s, which is the value of e, as messages may show it:
+// hiddenValue returns s, which is the value of a field, as messages may show it:
 // where overrides stand it is a [HiddenName].
-func HiddenValue(e *Error, s string) string {
-	if slices.Contains([]string{"overrides", "blocked"}, lastName(e.Field)) {
+func hiddenValue(field, s string) string {
+	if slices.Contains([]string{"overrides", "blocked"}, lastName(field)) {
 		return HiddenName(s)
 	}
 	return s

@@ -371,7 +371,7 @@ var Kinds = []Kind{
 	{
 		Code:     "RL612",
 		Messages: []string{"… clock out of range (RL612): 1950-01-01 00:00:00 +0000 UTC is not from 1970 to 17 September 2112"},
-		Advice:   "`core.ErrClock`: correct `WithClock`. It is not returned for the clock of a Redis server.",
+		Advice:   "`store.ErrClock` of package core/store: correct `WithClock`. It is not returned for the clock of a Redis server.",
 	},
 	{
 		Code:     "RL613",
