@@ -53,13 +53,6 @@ var (
 	// takes.
 	ErrUnit = errors.New("ratelimit: no limit counts this unit (RL610)")
 
-	// ErrNoCharges means that AllowTogether was called without a [Charge].
-	ErrNoCharges = errors.New("ratelimit: AllowTogether: no charges given (RL614)")
-
-	// ErrNoLimiter means that a [Charge] has no Limiter, or one that no
-	// constructor returned.
-	ErrNoLimiter = errors.New("ratelimit: AllowTogether: a charge has no limiter from NewLimiter (RL615)")
-
 	// ErrNoDecision means that Undo or Settle was called for a [Result] that no
 	// limiter returned, such as the zero Result.
 	ErrNoDecision = errors.New("ratelimit: no limiter returned this result (RL617)")

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -37,7 +38,8 @@ import (
 //
 // While a store is away, its limiters decide by their OnFailure.
 //
-// Errors are those of AllowN, from any of the limiters. The tokens taken before
+// Errors are those of AllowN, from any of the limiters, and a [ConfigError] for
+// a charge without a limiter and for no charges. The tokens taken before
 // are then given back; observers receive a failure to do so as
 // [OutcomeUnsettled]. A call to Redis without an answer may have taken tokens.
 // They refill with time.
@@ -114,13 +116,13 @@ type participant struct {
 // join checks charges, and returns their participants.
 func join(ctx context.Context, charges []Charge) (*joint, error) {
 	if len(charges) == 0 {
-		return nil, ErrNoCharges
+		return nil, configError("AllowTogether charges", 0, "charges: at least one is required")
 	}
 	j := &joint{}
 	for i, c := range charges {
 		p := j.participant(&c)
 		if p == nil {
-			return nil, fmt.Errorf("%w: charge %d", ErrNoLimiter, i)
+			return nil, configError("AllowTogether charges["+strconv.Itoa(i)+"].Limiter", nil, "must be a limiter from NewLimiter")
 		}
 		r := c.request()
 		r.bindSet(p.now, p.now.setOf(c.Key))

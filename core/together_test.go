@@ -322,7 +322,6 @@ func TestPartsThatNoLimiterReturned(t *testing.T) {
 func TestTogetherWithALimiterThatNoConstructorReturned(t *testing.T) {
 	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(10))
 	_, err := core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: "ann"}, core.Charge{Limiter: &core.Limiter{}, Key: "ann"})
-	require.ErrorIs(t, err, core.ErrNoLimiter)
-	require.ErrorContains(t, err, "(RL615): charge 1")
+	require.EqualError(t, err, "AllowTogether charges[1].Limiter: <nil> must be a limiter from NewLimiter (RL306)")
 	assert.EqualValues(t, 10, limittest.Left(t, l, "ann"))
 }

@@ -221,10 +221,13 @@ var Kinds = []Kind{
 		Messages: []string{"WithClock: <nil> must be a function (RL305)"},
 	},
 	{
-		Code:     "RL306",
-		Fields:   []string{"new limiter", "limiters", "allow limiter", "limiter"},
-		Messages: []string{"New limiter: <nil> must be a limiter from core.NewLimiter (RL306)"},
-		Advice:   "The error of `core.NewLimiter` was ignored, or the middleware is installed before the limiter is made.",
+		Code:   "RL306",
+		Fields: []string{"new limiter", "limiters", "allow limiter", "limiter", "allowtogether charges"},
+		Messages: []string{
+			"New limiter: <nil> must be a limiter from core.NewLimiter (RL306)",
+			"AllowTogether charges[1].Limiter: <nil> must be a limiter from NewLimiter (RL306)",
+		},
+		Advice: "The error of `core.NewLimiter` was ignored, or the middleware is installed before the limiter is made.",
 	},
 	{
 		Code:     "RL307",
@@ -378,16 +381,6 @@ var Kinds = []Kind{
 		Messages: []string{"… policy \"api\": stored state: the key holds no bucket (RL613)"},
 		Advice: "`*store.StateError`: something else, or [another version](operations.md#upgrades), has written to this key. Give the store a prefix of its own\n" +
 			"(`redisstore.WithPrefix`), and `Reset` the key.",
-	},
-	{
-		Code:     "RL614",
-		Messages: []string{"AllowTogether: no charges given (RL614)"},
-		Advice:   "`core.ErrNoCharges`: [an example](limiter.md#methods).",
-	},
-	{
-		Code:     "RL615",
-		Messages: []string{"AllowTogether: a charge has no limiter from NewLimiter (RL615): charge 0"},
-		Advice:   "`core.ErrNoLimiter`: the first charge is 0.",
 	},
 	{
 		Code:     "RL616",
