@@ -324,4 +324,6 @@ func TestTogetherWithALimiterThatNoConstructorReturned(t *testing.T) {
 	_, err := core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: "ann"}, core.Charge{Limiter: &core.Limiter{}, Key: "ann"})
 	require.EqualError(t, err, "AllowTogether charges[1].Limiter: <nil> must be a limiter from NewLimiter (RL306)")
 	assert.EqualValues(t, 10, limittest.Left(t, l, "ann"))
+	_, err = core.AllowTogether(t.Context())
+	require.EqualError(t, err, "AllowTogether charges: 0 charges: at least one is required (RL306)")
 }

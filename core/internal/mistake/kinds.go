@@ -225,7 +225,7 @@ var Kinds = []Kind{
 		Fields: []string{"new limiter", "limiters", "allow limiter", "limiter", "allowtogether charges"},
 		Messages: []string{
 			"New limiter: <nil> must be a limiter from core.NewLimiter (RL306)",
-			"AllowTogether charges[1].Limiter: <nil> must be a limiter from NewLimiter (RL306)",
+			"AllowTogether charges[0].Limiter: <nil> must be a limiter from NewLimiter (RL306)",
 		},
 		Advice: "The error of `core.NewLimiter` was ignored, or the middleware is installed before the limiter is made.",
 	},
