@@ -149,8 +149,8 @@ func TestBlockedKeysGetNoPromises(t *testing.T) {
 		limiter := core.Must(core.NewLimiter(newStore(core.WithClock(time.Now)), blocking(core.PerHour(5))))
 		r, err := limiter.Reserve(t.Context(), "mallory", 1)
 		require.NoError(t, err)
-		assert.False(t, r.OK(), "a reservation")
-		assert.Equal(t, core.Never, r.Delay())
+		assert.False(t, r.Allowed, "a reservation")
+		assert.Equal(t, core.Never, r.RetryAfter)
 		assert.Error(t, limiter.Wait(t.Context(), "mallory"), "Wait returns at once")
 	})
 }

@@ -70,15 +70,16 @@ func (l *Limiter) charge(ctx context.Context, key string, n int64) error {
 
 // Undo returns the tokens that the decision took, to where they came from: the
 // store, or the fallback of FailLocal. It does nothing if the decision took
-// nothing. For the result of a reservation it is [Reservation.Cancel]. Errors
-// and cost are those of [Limiter.Refund], and [ErrNoDecision] for a Result that
-// no limiter returned.
+// nothing. Of a reservation it returns the tokens but for what others have
+// reserved behind it, as golang.org/x/time/rate does: their due times stay.
+// Errors and cost are those of [Limiter.Refund], and [ErrNoDecision] for a Result
+// that no limiter returned.
 //
 // A Result can be undone or settled once: after that it is [ErrSettled], also
 // if the store did not answer, because it may have returned the tokens. What an
 // open circuit breaker kept from being sent is sent when it closes. Only if ctx
 // has ended already, Undo can be called again. All copies of a result of
-// [AllowTogether], of a [Reservation], or of a middleware's FromContext count
+// [AllowTogether], of [Limiter.Reserve], or of a middleware's FromContext count
 // as one; of copies of any other Result undo one.
 func (r *Result) Undo(ctx context.Context) error {
 	if r.Parts != nil {

@@ -121,7 +121,7 @@ type keyView struct {
 // takenFrom is a decision that took something.
 type takenFrom struct {
 	res   core.Result
-	hold  *core.Reservation
+	hold  *core.Result
 	view  *keyView
 	key   string
 	took  map[usedOf]amount
@@ -424,11 +424,11 @@ func (k *keyLimits) step() error {
 		if err != nil {
 			return err
 		}
-		if shadow := v.shadow(k); hold.OK() != fits && !shadow || fits && hold.Delay() > 0 {
-			return fmt.Errorf("%s %.8s reserves %d: want %v, got %v %v", v.name, key, n, fits, hold.OK(), hold.Delay())
+		if shadow := v.shadow(k); hold.Allowed != fits && !shadow || fits && hold.Delay > 0 {
+			return fmt.Errorf("%s %.8s reserves %d: want %v, got %v %v", v.name, key, n, fits, hold.Allowed, hold.Delay)
 		}
 		if fits {
-			t := &takenFrom{hold: hold, view: v, key: key, took: took}
+			t := &takenFrom{hold: &hold, view: v, key: key, took: took}
 			k.take(t)
 			k.taken = k.taken[:len(k.taken)-1]
 			if !v.shadow(k) && k.r.IntN(2) == 0 { // in shadow mode it is not for canceling
@@ -572,9 +572,9 @@ func (k *keyLimits) end(t *takenFrom) error {
 	ctx := k.Context()
 	switch how := k.r.IntN(3); {
 	case t.hold != nil:
-		k.note("%s %.8s Cancel", t.view.name, t.key)
+		k.note("%s %.8s Undo of a reservation", t.view.name, t.key)
 		back(all)
-		return t.hold.Cancel(ctx)
+		return t.hold.Undo(ctx)
 	case how == 0:
 		k.note("%s %.8s Release of %v", t.view.name, t.key, t.took)
 		back(func(u usedOf, took int64) int64 {

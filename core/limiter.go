@@ -295,7 +295,7 @@ func (l *Limiter) lasting() *Limiter {
 // SetPolicy replaces the policy from the next decision on. Its name must stay
 // the same, so that buckets keep their tokens. [Limiter.WithLimits] documents
 // which limits share a bucket and what a changed limit does to it. Limiters
-// that WithLimits returned before keep their limits. Tokens that Undo or Cancel
+// that WithLimits returned before keep their limits. Tokens that Undo or Settle
 // return later go to limits that still exist, at their current rates.
 //
 // A unit that decisions have taken, or that middleware takes, must still be

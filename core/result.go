@@ -54,6 +54,10 @@ type Result struct {
 	// body of your own: "retry_after": 1.5, or 3153600000.
 	RetryAfter time.Duration
 
+	// Delay is how long to wait before acting on what [Limiter.Reserve] has
+	// promised, from the moment of its decision: 0 means act at once.
+	Delay time.Duration
+
 	// ResetAfter is how long it takes until every limit is full again.
 	ResetAfter time.Duration
 

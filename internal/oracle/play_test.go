@@ -57,10 +57,10 @@ type decision struct {
 	ledgers          []*ledger // of the version's limits
 	costs            []int64   // by limit
 	results          []*core.Result
-	reservations     []*core.Reservation // nil if it is none
-	events           []*event            // by limit; nil: nothing counts
-	holdings         []*holding          // by limit; nil: nothing is held
-	ended, released  bool                // undone, settled or canceled; its slots are released
+	reservations     []*core.Result // nil if it is none
+	events           []*event       // by limit; nil: nothing counts
+	holdings         []*holding     // by limit; nil: nothing is held
+	ended, released  bool           // undone, settled or canceled; its slots are released
 }
 
 // view is what a caller sees of a decision.

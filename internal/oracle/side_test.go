@@ -128,15 +128,14 @@ func allowTogether(charges ...core.Charge) (whole view, parts []*core.Result) {
 }
 
 // reserve reserves requests.
-func (s *side) reserve(h *history, q request) (view, *core.Reservation) {
+func (s *side) reserve(h *history, q request) (view, *core.Result) {
 	r, err := s.limiter(h, q.process, q.version, q.key).Reserve(context.Background(), q.key, q.requests)
 	if err != nil {
 		return view{failed: err}, nil
 	}
-	result := r.Result()
-	v := look(&result, nil)
-	v.allowed, v.delay = r.OK(), r.Delay()
-	return v, r
+	v := look(&r, nil)
+	v.delay = max(r.Delay, r.RetryAfter)
+	return v, &r
 }
 
 // change changes a key by hand, or what a decision took.
@@ -150,7 +149,7 @@ func (s *side) change(h *history, q request, t *decision, used int64) error {
 	case debit:
 		return l.Debit(ctx, q.key, q.requests)
 	case cancel:
-		return t.reservations[s.index].Cancel(ctx)
+		return t.reservations[s.index].Undo(ctx)
 	case undo:
 		return t.results[s.index].Undo(ctx)
 	case settle:
