@@ -163,7 +163,7 @@ for i = 2, #ARGV do
     local full, need = capacity * unit, n * unit
     local l = {
       tag = tag, unit = unit, capacity = capacity, used = used, at = at, cut = cut, held = held, gain = gain,
-      step = step, starts = starts, hold = hold, full = full, need = need, left = 0, ends = 0, ended = false,
+      step = step, starts = starts, hold = hold, full = full, need = need, left = 0, ended = 0,
     }
     if starts then
       local k = index(l, at)
@@ -183,11 +183,9 @@ for i = 2, #ARGV do
     -- Is the hold that the request ends still there?
     local still_held = false
     if ends > 0 then
-      local member = pack(HOLD, ticket, tag, ends)
-      local score = call('ZSCORE', holds, member)
+      local score = call('ZSCORE', holds, pack(HOLD, ticket, tag, ends))
       if score and tonumber(score) > now then
-        l.ended, l.ends = member, ends
-        still_held, there = true, there + 1
+        l.ended, still_held, there = ends, true, there + 1
       end
     end
 
@@ -218,21 +216,15 @@ for _, r in ipairs(requests) do
   local action, holds, limits, write = r.action, r.holds, r.limits, r.write
   local granted, charge = all and r.granted or 0, action == CHARGE
 
-  -- A server whose memory is full lets holds go, but not the state that counts
-  -- them. So it is asked before.
-  if r.state ~= '' and (r.over or granted > 0 and r.there > 0) then
-    local refused = pcall('SETRANGE', r.key, '0', sub(r.state, 1, 1))
-    if type(refused) == 'table' then return refused end
-  end
   if r.over then call('ZREMRANGEBYSCORE', holds, '-inf', now) end
 
   local adds, last_end = false, nil
   for k = 1, #limits do
     local l = limits[k]
     local units, unit = l.need * granted, l.unit
-    if l.ended and granted > 0 then
-      l.held, write = math.max(0, l.held - l.ends), true
-      call('ZREM', holds, l.ended)
+    if l.ended > 0 and granted > 0 then
+      l.held, write = math.max(0, l.held - l.ended), true
+      call('ZREM', holds, pack(HOLD, r.ticket, l.tag, l.ended))
     end
     if action == CANCEL then -- what was reserved behind it stays
       local free = now + wait_for(l, -l.left)
@@ -275,7 +267,7 @@ for _, r in ipairs(requests) do
     local refused, expires = store(r.key, #r.state, r.state == '' and 0 or unpack('>I7', r.state), records, last)
     if refused then return { err = refused } end
     if adds then -- holds live longer than the state, which counts them
-      call('PEXPIRE', holds, ('%.0f'):format(math.floor((expires - now) / 1000) + 3000))
+      call('PEXPIRE', holds, math.floor((expires - now) / 1000) + 3000)
     end
   end
 end
