@@ -12,40 +12,45 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Allow is shorthand for AllowN(ctx, key, 1).
+// Allow takes one token of key, such as "user:7", if each limit of the policy
+// that counts requests has one, and otherwise nothing: Result.Allowed says
+// which. It is shorthand for AllowN(ctx, key, 1).
 func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 1)
 }
 
-// AllowN takes cost tokens from key's bucket if every limit has them, and
-// nothing otherwise. A cost of 0 takes nothing and returns the bucket's state;
-// it is denied only in debt: while tokens are promised ahead, or after
-// [Limiter.Debit] or [Result.Settle] charged more than there was. AllowN costs
-// at most one round trip to Redis, and none with a MemoryStore.
+// AllowN takes cost tokens of key from every limit that counts requests, if all
+// have them, and otherwise nothing. It costs at most one round trip to Redis,
+// and none with a MemoryStore. A denial is no error.
 //
 // If there is no decision, AllowN returns an error and Result.Allowed is false:
-// [ErrCost] for a negative cost, [ErrNoKey] for an empty key, ctx's own error,
-// or, under FailClosed, [ErrUnavailable].
+// [ErrCost] for a negative cost, [ErrNoKey] for an empty key, [ErrUnit] if no
+// limit counts requests, ctx's own error, or, under [FailClosed],
+// [ErrUnavailable].
+//
+// A cost of 0 takes nothing. It is denied only in debt: while tokens are
+// promised ahead, or after [Limiter.Debit] or [Result.Settle] charged more than
+// there was.
 func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Result, err error) {
 	err = l.take(ctx, l.current(), &res, &request{key: key, Request: store.Request{Request: bucket.Request{N: cost}}})
 	return res, err
 }
 
-// AllowUnits takes units from key's bucket if every limit has them, and nothing
-// otherwise. Result.Cost is the number of requests, by default 1. Errors and
-// cost are those of AllowN, and [ErrUnit] for a unit that no limit of the
-// policy counts. It allocates the list of what it takes.
+// AllowUnits takes units of key, such as {"tokens": 1200}, which is 1 request
+// and 1,200 tokens, if every limit has them, and otherwise nothing. Result.Cost
+// is the number of requests. Errors and cost are those of AllowN, and [ErrUnit]
+// for a unit that no limit of the policy counts.
 func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res Result, err error) {
 	r := request{key: key, Request: store.Request{Request: bucket.Request{N: 1}}, units: units}
 	err = l.take(ctx, l.current(), &res, &r)
 	return res, err
 }
 
-// AllowAtMost takes as many tokens as every limit that counts requests has, up
-// to most. Result.Cost is how many. It denies only if there is none: then Cost
-// is 0, and RetryAfter is the time until there is one. Tokens on lease in
-// another process are not there. A policy in shadow mode does not deny, but
-// Cost tells what was there. Errors and cost are those of AllowN.
+// AllowAtMost takes as many tokens of key as every limit that counts requests
+// has, up to most. Result.Cost is how many. It is denied only if there is none:
+// then Cost is 0, and RetryAfter is the time until there is one. Tokens on
+// lease in another process are not there. In shadow mode Cost is what was
+// there. Errors and cost are those of AllowN.
 func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res Result, err error) {
 	r := request{key: key, Request: store.Request{Request: bucket.Request{N: most}}}
 	if most > 0 {
@@ -56,9 +61,9 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 }
 
 // Peek returns what a request of key would get now, and takes nothing: whether
-// one is Allowed that takes one of each unit that the limits count, what Remains,
-// and in which time a denied one can pass. It always asks the store, and
-// observers don't see it. Errors and cost are those of AllowN.
+// one is Allowed that takes one of each unit that the limits count, what
+// Remains, and in which time a denied one can pass. It always asks the store,
+// and observers don't see it. Errors and cost are those of AllowN.
 //
 // The key of a request that middleware has limited is what its extractor
 // returned, and not the value alone:

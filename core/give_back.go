@@ -15,9 +15,9 @@ import (
 
 // Refund returns tokens to the limits of key that count requests, for work that
 // was not done. No limit gets more than what fills it. Refunding more than was
-// taken admits more than the policy says. It costs one round trip to Redis. For a
-// request that middleware has limited, key is what its extractor returned, such
-// as "ip:192.0.2.1": see [Limiter.Peek].
+// taken admits more than the policy says. It costs one round trip to Redis. key
+// is as for [Limiter.Peek], such as "ip:192.0.2.1". Where there is a [Result],
+// its Undo and Settle do this for all units.
 //
 // Errors are [ErrCost] for a negative number of tokens, [ErrNoKey] for an empty
 // key, ctx's own error if it has ended, and, whatever the policy's OnFailure,
@@ -32,8 +32,9 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 // Debit charges key for n requests that have happened already, such as at
 // another service. If the tokens are not there, the bucket is in debt, and
 // denies later requests until it has refilled. A debt can always be as large as
-// the Capacity. key is as for Refund, such as "x-api-key:ann".
-// Errors and cost are those of [Result.Settle].
+// the Capacity. key is as for [Limiter.Peek], such as "x-api-key:ann". Errors
+// and cost are those of Refund, and [ErrUnit] if no limit counts requests.
+// Observers receive a failure as [OutcomeUnsettled].
 func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
 	began := time.Now()
 	err := l.debit(ctx, key, n)
@@ -72,8 +73,8 @@ func (l *Limiter) charge(ctx context.Context, key string, n int64) error {
 // store, or the fallback of FailLocal. It does nothing if the decision took
 // nothing. Of a reservation it returns the tokens but for what others have
 // reserved behind it, as golang.org/x/time/rate does: their due times stay.
-// Errors and cost are those of [Limiter.Refund], and [ErrNoDecision] for a Result
-// that no limiter returned.
+// Errors and cost are those of [Limiter.Refund], and [ErrNoDecision] for a
+// Result that no limiter returned.
 //
 // A Result can be undone or settled once: after that it is [ErrSettled], also
 // if the store did not answer, because it may have returned the tokens. What an
@@ -262,10 +263,9 @@ func (l *Limiter) unsettled(ctx context.Context, now *compiled, key string, sour
 	l.watch.call(ctx, Observation{Policy: now.policy.Name, Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err, Key: key})
 }
 
-// Reset makes key's bucket full again: the store forgets it. For a client that
-// middleware limits, key is what its extractor returned, such as "ip:192.0.2.1"
-// or "route:/items/:id|x-api-key:ann": see [Limiter.Peek]. A key that no request
-// has is no error. Errors and cost are those of Refund.
+// Reset makes key's bucket full again: the store forgets it. key is as for
+// [Limiter.Peek], such as "ip:192.0.2.1" or "route:/items/:id|x-api-key:ann". A
+// key that no request has is no error. Errors and cost are those of Refund.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err

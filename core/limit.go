@@ -192,8 +192,9 @@ type integer interface {
 	int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32
 }
 
-// WithBurst returns the limit with another Capacity, which is the largest
-// burst.
+// WithBurst returns the limit with another Capacity, which is the largest burst,
+// 1 to 999,999,999,999,999: PerMinute(60).WithBurst(10) allows 10 at once, and
+// then one a second.
 func (l Limit) WithBurst(capacity int64) Limit {
 	l.Capacity = capacity
 	return l

@@ -15,13 +15,15 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Limiter makes the decisions of one policy in one store. It knows nothing of
-// HTTP: middleware, workers and clients can all use it. It is safe for
-// concurrent use, starts no goroutine and needs no closing.
+// Limiter makes the decisions of one policy in one store. Most callers want one
+// of three methods, each for a key, which is who is limited:
 //
-// Most callers want [Limiter.Allow], which allows or denies at once. One that
-// can wait for its turn wants [Limiter.Wait], and one whose work takes a slot
-// [Limiter.Acquire].
+//   - [Limiter.Allow] allows or denies at once.
+//   - [Limiter.Wait] waits for its turn.
+//   - [Limiter.Acquire] waits for a slot, of a limit of [InFlight].
+//
+// A Limiter knows nothing of HTTP: middleware, workers and clients can all use
+// it. It is safe for concurrent use, starts no goroutine and needs no closing.
 type Limiter struct {
 	*shared
 
@@ -61,8 +63,10 @@ func (l *Limiter) counts(key, unit string) bool {
 	return now.setOf(key).counts(unit)
 }
 
-// NewLimiter binds a policy to the store that its buckets are in. The error
-// reports every mistake in both: it joins one [ConfigError] for each.
+// NewLimiter returns a limiter of a policy, whose buckets are in store. The
+// error reports every mistake in both and in the options: it joins one
+// [ConfigError] for each. It does not connect to the store. Its options are
+// [WithObserver], [WithPolicyObserver] and [WithLogger].
 func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter, error) {
 	var errs []error
 	l := &Limiter{shared: &shared{store: store}, taken: &taken{}}
@@ -145,8 +149,8 @@ func (l *Limiter) warnSameName(r *compiled, change bool) {
 	}
 }
 
-// failed wraps a store's error about key: in hook.CallerDone if the caller's own
-// context has ended, else in ErrUnavailable. It reports state that can't be
+// failed wraps a store's error about key: in hook.CallerDone if the caller's
+// own context has ended, else in ErrUnavailable. It reports state that can't be
 // used.
 func (l *Limiter) failed(ctx context.Context, key string, err error) error {
 	switch {

@@ -12,10 +12,10 @@ import (
 // for concurrent use, starts no goroutine and needs no closing. A decision on
 // up to 4 limits does not allocate, unless the key is new.
 //
-// It holds a bounded number of keys: see [WithMaxKeys]. If a new key needs room,
-// the store drops a full bucket first: a full bucket decides like one that was
-// never used. If no bucket is full, the store drops the least recently used one.
-// Its key then starts full again.
+// It holds a bounded number of keys: see [WithMaxKeys]. If a new key needs
+// room, the store drops a full bucket first: a full bucket decides like one
+// that was never used. If no bucket is full, the store drops the least recently
+// used one. Its key then starts full again.
 //
 // Apps need [NewMemoryStore] and Len. Limiters call the other methods.
 type MemoryStore struct {
@@ -63,8 +63,8 @@ type storeOption func(*store.Config)
 
 func (o storeOption) ConfigureStore(c *store.Config) { o(c) }
 
-// WithMaxKeys bounds how many keys a [MemoryStore] holds: at least 1, by default
-// 1,000,000. A store in Redis refuses it: there maxmemory is the bound.
+// WithMaxKeys bounds how many keys a [MemoryStore] holds: at least 1, by
+// default 1,000,000. A store in Redis refuses it: there maxmemory is the bound.
 func WithMaxKeys(n int) store.Option {
 	return storeOption(func(c *store.Config) {
 		if n < 1 {
@@ -76,9 +76,9 @@ func WithMaxKeys(n int) store.Option {
 }
 
 // WithClock makes a store read the time from now instead of the clock of the
-// system or the Redis server. It is for tests: keys in Redis still expire by the
-// server's clock. The time must be from 1970 to 17 September 2112: at any other,
-// such as the zero [time.Time], decisions fail with [store.ErrClock].
+// system or the Redis server. It is for tests: keys in Redis still expire by
+// the server's clock. The time must be from 1970 to 17 September 2112: at any
+// other, such as the zero [time.Time], decisions fail with [store.ErrClock].
 func WithClock(now func() time.Time) store.Option {
 	return storeOption(func(c *store.Config) {
 		if now == nil {

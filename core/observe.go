@@ -194,8 +194,8 @@ func (w *watch) reportUnreadable(policy, key string, err error) {
 		"code", "RL716", "policy", policy, "error", bad)
 }
 
-// logPolicy logs what SetPolicy or SetExceptions changed, if the limiter or its store has a
-// logger.
+// logPolicy logs what SetPolicy or SetExceptions changed, if the limiter or its
+// store has a logger.
 func (w *watch) logPolicy(now Policy, changes []string) {
 	if w.logger != nil || w.store.Logger != nil {
 		w.warnings().Info("ratelimit: the policy has changed", "policy", now.Name, "changes", strings.Join(changes, "; "))

@@ -203,8 +203,8 @@ func (l Limit) scaled(share float64) Limit {
 	return l
 }
 
-// product is x × y of the decimal fractions that x and y are written as: a third
-// of 0.3 is 0.1.
+// product is x × y of the decimal fractions that x and y are written as: a
+// third of 0.3 is 0.1.
 func product(x, y float64) float64 {
 	a, _ := new(big.Rat).SetString(numberText(x))
 	b, _ := new(big.Rat).SetString(numberText(y))
@@ -362,8 +362,8 @@ func overrideChanges(before, now map[string][]Limit) string {
 // Exceptions are limits and blocks of single keys that stand beside a policy,
 // such as those that operators set in Redis while services run. An override
 // here and one of the policy merge: both replace the limits that they name, and
-// this one comes last. Blocked comes before all. Their keys are store.Key of a
-// client's key; one of more than 128 bytes is replaced by that.
+// this one comes last. Blocked comes before all. Keys are those of clients,
+// such as "ip:192.0.2.1". [Limiter.Exceptions] has store.Key of them.
 type Exceptions struct {
 	// Overrides are other limits for some keys, as those of [Policy].
 	Overrides map[string][]Limit
@@ -445,9 +445,8 @@ func (e *Exceptions) changesTo(next *Exceptions) (changes []string) {
 // limiters that [Limiter.WithLimits] has returned. They stay when SetPolicy
 // changes the policy. If the error is not nil, nothing has changed: it reports
 // every mistake. Changes are logged and passed to observers as those of
-// SetPolicy, and counted only, because keys can be personal data. Those of
-// exceptions with notes are not logged: whoever gives notes can log the author
-// and the reason.
+// SetPolicy, but only counted, because keys can be personal data. Those of
+// exceptions with notes are not logged.
 func (l *Limiter) SetExceptions(e Exceptions) error {
 	if l.base != nil {
 		return l.base.SetExceptions(e)

@@ -11,14 +11,15 @@ import (
 )
 
 // Reserve takes n tokens even if the bucket does not have them yet: until it
-// has refilled them it is in debt. If the Result is Allowed, act after its Delay,
-// or give the tokens back by Undo. Reserve costs one round trip to Redis, and
-// none with a MemoryStore. Its errors are those of AllowN, and [ErrSlots].
+// has refilled them it is in debt. If the Result is Allowed, act after its
+// Delay, or give the tokens back by Undo. Reserve costs one round trip to
+// Redis, and none with a MemoryStore. Its errors are those of AllowN, and
+// [ErrSlots].
 //
-// It is denied if n is above a Capacity, or the bucket is too deep in debt: twice
-// the Capacity can always be promised. On a calendar the tokens must be due when
-// one of the next periods begins: as many as fill the bucket, and two more, so
-// three of [PerMonth].
+// It is denied if n is above a Capacity, or the bucket is too deep in debt:
+// twice the Capacity can always be promised. On a calendar the tokens must be
+// due when one of the next periods begins: as many as fill the bucket, and two
+// more, so three of [PerMonth].
 func (l *Limiter) Reserve(ctx context.Context, key string, n int64) (res Result, err error) {
 	err = l.promise(ctx, &res, key, n, bucket.MaxFill)
 	return res, err
@@ -47,7 +48,8 @@ func (l *Limiter) promise(ctx context.Context, res *Result, key string, n int64,
 	return nil
 }
 
-// Wait is shorthand for WaitN(ctx, key, 1).
+// Wait takes one token of key, and blocks until the bucket has refilled it. It
+// is shorthand for WaitN(ctx, key, 1).
 func (l *Limiter) Wait(ctx context.Context, key string) error {
 	return l.WaitN(ctx, key, 1)
 }
@@ -59,9 +61,7 @@ func (l *Limiter) Wait(ctx context.Context, key string) error {
 // It returns at once, and takes nothing, with [ErrDeadline] if the wait would
 // exceed ctx's deadline, with [ErrCapacity] if it would never end, and with
 // AllowN's error if there is no decision. If ctx ends during the wait, WaitN
-// gives the tokens back and returns ctx's error after at most 50 ms: a goroutine
-// waits for an answer that takes longer. Without one, the tokens refill with
-// time.
+// gives the tokens back and returns ctx's error after at most 50 ms.
 func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 	within := bucket.MaxFill
 	if deadline, ok := ctx.Deadline(); ok {

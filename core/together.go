@@ -143,9 +143,9 @@ func join(ctx context.Context, charges []Charge) (*joint, error) {
 	return j, nil
 }
 
-// participant returns the one that c is a charge of, or else a new one; nil if c
-// has no limiter from a constructor. All participants of a limiter have the same
-// policy.
+// participant returns the one that c is a charge of, or else a new one; nil if
+// c has no limiter from a constructor. All participants of a limiter have the
+// same policy.
 func (j *joint) participant(c *Charge) *participant {
 	if c.Limiter == nil || c.Limiter.shared == nil {
 		return nil
@@ -382,10 +382,10 @@ func (r *Result) returned() {
 	r.read(r.set, r.Cost, r.each)
 }
 
-// order returns the indexes of r's Parts, the tightest last: of a denied request
-// the one with the longest RetryAfter, of an allowed one that with the fewest
-// tokens left. Limiters that decided nothing (FromFailOpen) constrain least, and
-// those in shadow mode less than all others.
+// order returns the indexes of r's Parts, the tightest last: of a denied
+// request the one with the longest RetryAfter, of an allowed one that with the
+// fewest tokens left. Limiters that decided nothing (FromFailOpen) constrain
+// least, and those in shadow mode less than all others.
 func (r *Result) order() []int {
 	order := make([]int, len(r.Parts))
 	for i := range order {

@@ -1,5 +1,5 @@
-// Package mistake words mistakes in configurations, and has the code of each. It
-// is a package because core and core/policyfile report them. A mistake is a
+// Package mistake words mistakes in configurations, and has the code of each.
+// It is a package because core and core/policyfile report them. A mistake is a
 // field, as written in Go, such as Policy.Limits[1].Capacity, or the name of an
 // option or an argument; the field's value; and a reason, which says what the
 // value must be.
