@@ -22,10 +22,9 @@ import (
 // Join of an adapter takes such a key as it is, and puts '|' between keys:
 // "route:/items/:id|user:acme:ada".
 //
-// A part of more than 128 bytes becomes "%sha256=" and its SHA-256; limiters
-// replace a whole key of more than 128 bytes by "sha256:" and its SHA-256.
-// JoinKey reads each part once and makes at most 400 bytes of it, so clients
-// can't make expensive keys.
+// A part of more than 128 bytes becomes "%sha256=" and its SHA-256, so clients
+// can't make expensive keys. Limiters replace a whole key of more than 128
+// bytes by "sha256:" and its SHA-256.
 func JoinKey(parts ...string) string {
 	n := len(parts)
 	for _, p := range parts {
@@ -99,11 +98,10 @@ func TrustProxies(prefixes ...string) IPOption {
 // X-Forwarded-For instead.
 //
 // TrustHeader("Forwarded") has ByIP read that field (RFC 7239) in place of
-// X-Forwarded-For and in the same way: from the right. Use it if your proxies
-// write Forwarded: one that does not passes on what clients send. An element
-// without an address ends the search: one with an obfuscated identifier, such
-// as for=_hidden, with for=unknown, or without for. The address is then that of
-// the proxy that sent the element.
+// X-Forwarded-For and in the same way: from the right. Use it if all your
+// proxies write Forwarded: one that does not passes on what clients send. An
+// element without an address, such as for=_hidden, ends the search: the address
+// is that of the proxy that sent it.
 func TrustHeader(name string) IPOption {
 	if !field.ValidName(name) {
 		return IPOption{Err: configError("TrustHeader", name, `must be the name of a header field, such as "CF-Connecting-IP"`)}

@@ -95,13 +95,10 @@ type Limit struct {
 // admit up to 34 in 30 seconds.
 //
 // For a Continuous bucket that is Capacity + RefillRate × d/RefillInterval.
-// Stepped and Aligned buckets refill at once, perhaps just after the window
-// opens, so they count a refill of up to Capacity for every interval that d
-// touches. In the Concurrent mode, and beyond it, the result is the largest
-// int64. It is 0 if d is negative or the Limit is not valid.
-//
-// [Limiter.Debit], and a [Result.Settle] that charges more, take what was used
-// already, beyond MaxIn. Later requests pay that debt first.
+// Stepped and Aligned buckets may refill just after the window opens, so they
+// count a refill for every interval that d touches. The result is at most the
+// largest int64, as in the Concurrent mode, and 0 if d is negative or the Limit
+// is not valid. What [Limiter.Debit] and [Result.Settle] charge comes on top.
 func (l Limit) MaxIn(d time.Duration) int64 {
 	if d < 0 || len(l.mistakes("")) > 0 {
 		return 0
@@ -192,9 +189,9 @@ type integer interface {
 	int | int8 | int16 | int32 | int64 | uint | uint8 | uint16 | uint32
 }
 
-// WithBurst returns the limit with another Capacity, which is the largest burst,
-// 1 to 999,999,999,999,999: PerMinute(60).WithBurst(10) allows 10 at once, and
-// then one a second.
+// WithBurst returns the limit with another Capacity, which is the largest
+// burst, 1 to 999,999,999,999,999: PerMinute(60).WithBurst(10) allows 10 at
+// once, and then one a second.
 func (l Limit) WithBurst(capacity int64) Limit {
 	l.Capacity = capacity
 	return l

@@ -184,15 +184,11 @@ func (l *Limiter) Policy() Policy {
 //
 // Limits of the same name (see [Limit.Name]) are one bucket, of both limiters.
 // A limit that was not used on a key before starts full. If one name stands for
-// different limits, here or in another process, each request uses its own:
-//
-//   - The bucket remembers what was used: what is left is Capacity less that,
-//     and no debt. So a higher Capacity is there at once, and what a lower one
-//     cuts is there again under a higher one.
-//   - A rate counts from its change: until a request is decided under other
-//     limits, the bucket refills as before. So no window admits more than MaxIn
-//     of the largest Capacity and the fastest rate. If modes or intervals differ,
-//     the refills of both can fall into one window.
+// different limits, here or in another process, each request uses its own: the
+// bucket remembers what was used, so what a higher Capacity adds is there at
+// once, and a rate counts from its change. No window admits more than MaxIn of
+// the largest Capacity and the fastest rate, but where modes or intervals
+// differ, the refills of both can fall into one window.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	now := l.current()
 	p, errs := l.sets.checked(now.policy.Name, limits, 1)

@@ -13,9 +13,9 @@ import (
 // up to 4 limits does not allocate, unless the key is new.
 //
 // It holds a bounded number of keys: see [WithMaxKeys]. If a new key needs
-// room, the store drops a full bucket first: a full bucket decides like one
-// that was never used. If no bucket is full, the store drops the least recently
-// used one. Its key then starts full again.
+// room, the store drops a full bucket, which decides like one that was never
+// used. If none is full, it drops the least recently used one, whose key starts
+// full again.
 //
 // Apps need [NewMemoryStore] and Len. Limiters call the other methods.
 type MemoryStore struct {
@@ -28,9 +28,7 @@ func NewMemoryStore(options ...store.Option) *MemoryStore {
 	return &MemoryStore{store.NewMemory(options...)}
 }
 
-// Len returns how many keys the store holds. It can exceed the bound by the
-// number of goroutines that are adding a key, and by up to 63 if the bound is
-// above 4,096.
+// Len returns how many keys the store holds. It can be a few above the bound.
 func (s *MemoryStore) Len() int { return s.memory.Len() }
 
 // Do decides a request: see [store.Store]. It waits only for a lock. The error

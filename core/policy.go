@@ -230,7 +230,7 @@ const (
 // failureModes are the names of failure modes.
 var failureModes = enum.Names{Type: "FailureMode", Prefix: "Fail", Of: []string{"Local", "Open", "Closed"}}
 
-// String returns the mode's name in Go, without the package.
+// String returns the mode's name in Go, without the package, such as FailLocal.
 func (m FailureMode) String() string { return failureModes.Go(int(m)) }
 
 // MarshalText writes local, open or closed, as JSON and policy files have it.

@@ -5,7 +5,6 @@ import "strconv"
 // Source is who made a decision.
 type Source uint8
 
-// The sources, as package bucket has them too.
 const (
 	// FromStore means that the limiter's store decided.
 	FromStore Source = iota
