@@ -212,6 +212,7 @@ func TestExceptionsAreWrittenAndObeyedAtOnce(t *testing.T) {
 	status, state := a.post(t, "action", "block", "policy", "login", "key", hash)
 	assert.Equal(t, http.StatusOK, status, "a long key is blocked by its hash")
 	assert.Equal(t, hash, state.InForce[1].Exceptions[0].Key)
+	assert.Equal(t, "denied: an operator blocks the key", state.Bucket.Says, "and looked at by it")
 	res, err = a.login.Allow(ctx, strings.Repeat("k", 200))
 	require.NoError(t, err)
 	assert.False(t, res.Allowed)

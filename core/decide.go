@@ -60,10 +60,10 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 	return res, err
 }
 
-// Peek returns what a request of key would get now, and takes nothing: whether
-// one is Allowed that takes one of each unit that the limits count, what
-// Remains, and in which time a denied one can pass. It always asks the store,
-// and observers don't see it. Errors and cost are those of AllowN.
+// Peek returns what a request of key would get now, and takes nothing. The
+// request is for one of each unit that the key's limits count: Allowed says
+// whether it would pass, and RetryAfter when it can. Peek always asks the
+// store, and observers don't see it. Errors and cost are those of AllowN.
 //
 // The key of a request that middleware has limited is what its extractor
 // returned, and not the value alone:
