@@ -155,7 +155,7 @@ func (c *call) pay() (err error) {
 			return err
 		default:
 			c.reserved, c.paid = true, c.result.Allowed
-			return c.delay(max(c.result.Delay, c.result.RetryAfter))
+			return c.delay(max(c.result.Delay(), c.result.RetryAfter))
 		}
 	}
 	c.unlocked(func() { c.result, err = c.t.limiter.AllowUnits(c.ctx, l.key, c.units) })

@@ -130,7 +130,7 @@ func ExampleLimiter_Reserve() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(res.Allowed, res.Delay) // act after Delay, or give the tokens back by Undo
+		fmt.Println(res.Allowed, res.Delay()) // act after Delay, or give the tokens back by Undo
 	}
 	// Output:
 	// true 0s

@@ -424,8 +424,8 @@ func (k *keyLimits) step() error {
 		if err != nil {
 			return err
 		}
-		if shadow := v.shadow(k); hold.Allowed != fits && !shadow || fits && hold.Delay > 0 {
-			return fmt.Errorf("%s %.8s reserves %d: want %v, got %v %v", v.name, key, n, fits, hold.Allowed, hold.Delay)
+		if shadow := v.shadow(k); hold.Allowed != fits && !shadow || fits && hold.Delay() > 0 {
+			return fmt.Errorf("%s %.8s reserves %d: want %v, got %v %v", v.name, key, n, fits, hold.Allowed, hold.Delay())
 		}
 		if fits {
 			t := &takenFrom{hold: &hold, view: v, key: key, took: took}

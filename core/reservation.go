@@ -39,7 +39,7 @@ func (l *Limiter) promise(ctx context.Context, res *Result, key string, n int64,
 	}
 	switch delay := duration(res.answer.Due - res.answer.Now); {
 	case res.Allowed:
-		res.Delay, res.due, res.once = delay, res.answer.Due, new(uint32)
+		res.due, res.once = res.answer.Due, new(uint32)
 	case delay >= duration(bucket.Forever):
 		res.RetryAfter = Never
 	default:
@@ -76,10 +76,10 @@ func (l *Limiter) WaitN(ctx context.Context, key string, n int64) error {
 		return fmt.Errorf("%w: %d tokens", ErrCapacity, n)
 	case !res.Allowed:
 		return fmt.Errorf("%w: the wait is %v and %v are left", ErrDeadline, res.RetryAfter, within)
-	case res.Delay == 0:
+	case res.Delay() == 0:
 		return nil
 	}
-	timer := time.NewTimer(res.Delay)
+	timer := time.NewTimer(res.Delay())
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -54,10 +54,6 @@ type Result struct {
 	// body of your own: "retry_after": 1.5, or 3153600000.
 	RetryAfter time.Duration
 
-	// Delay is how long to wait before acting on what [Limiter.Reserve] has
-	// promised, from the moment of its decision: 0 means act at once.
-	Delay time.Duration
-
 	// ResetAfter is how long it takes until every limit is full again.
 	ResetAfter time.Duration
 
@@ -132,6 +128,15 @@ func (r Result) Limits() []LimitResult {
 		list[i] = r.limit(i)
 	}
 	return list
+}
+
+// Delay returns how long to wait before acting on what [Limiter.Reserve] has
+// promised, from the moment of its decision. 0 means act at once.
+func (r Result) Delay() time.Duration {
+	if r.due == 0 {
+		return 0
+	}
+	return duration(r.answer.Due - r.answer.Now)
 }
 
 func (r *Result) limit(i int) LimitResult {

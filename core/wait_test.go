@@ -73,8 +73,8 @@ func TestCanceledWaitGivesItsTokensBack(t *testing.T) {
 			t.Errorf("Wait whose context is canceled = %v, want context.Canceled", err)
 		}
 		r, err := l.Reserve(t.Context(), "smtp", 1)
-		if err != nil || r.Delay != 40*time.Second {
-			t.Errorf("after a canceled wait the next delay is %v, %v; want 40s, as without it", r.Delay, err)
+		if err != nil || r.Delay() != 40*time.Second {
+			t.Errorf("after a canceled wait the next delay is %v, %v; want 40s, as without it", r.Delay(), err)
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestTwiceTheCapacityCanBePromised(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			delays = append(delays, r.Delay)
+			delays = append(delays, r.Delay())
 			if !r.Allowed {
 				t.Errorf("%s, %v: twice the Capacity can always be promised; refused after delays of %v", name, limit, delays)
 				break
@@ -132,7 +132,7 @@ func TestPeriodsThatCanBePromised(t *testing.T) {
 			if !r.Allowed {
 				break
 			}
-			ahead[r.Delay] = true
+			ahead[r.Delay()] = true
 		}
 		if len(ahead) != rule.ahead {
 			t.Errorf("%s: reservations are due in %d periods, want %d", name, len(ahead), rule.ahead)

@@ -159,7 +159,7 @@ func TestXTimeCancel(t *testing.T) {
 			a, err := here.Reserve(t.Context(), "host", int64(n))
 			require.NoError(t, err)
 			require.Equal(t, delay, b.Delay(), "before: %d", n)
-			require.Equal(t, delay, a.Delay, "after: %d", n)
+			require.Equal(t, delay, a.Delay(), "after: %d", n)
 			return b, &a
 		}
 		reserve(10, 0)
@@ -219,7 +219,7 @@ func TestJujuNames(t *testing.T) {
 		require.Equal(t, 2*time.Second, bucket.Take(10), "more than is there: the caller waits")
 		r, err := limiter.Reserve(ctx, "k", 10)
 		require.NoError(t, err)
-		require.Equal(t, 2*time.Second, r.Delay)
+		require.Equal(t, 2*time.Second, r.Delay())
 		require.NotZero(t, bucket.Take(11), "more than the capacity: the caller waits longer")
 		r, err = limiter.Reserve(ctx, "k", 11)
 		require.NoError(t, err)

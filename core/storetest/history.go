@@ -157,7 +157,7 @@ func (h *history) step() (did string) {
 		steps = append(steps, step{"Reserve", func(on *side, l *core.Limiter) string {
 			res, err := l.Reserve(ctx, h.key, n)
 			on.reservations = append(on.reservations, &res)
-			return fmt.Sprint(res.Allowed, res.Delay, res.RetryAfter, err)
+			return fmt.Sprint(res.Allowed, res.Delay(), res.RetryAfter, err)
 		}}, step{"Undo", func(on *side, _ *core.Limiter) string {
 			if len(on.reservations) < last {
 				return ""

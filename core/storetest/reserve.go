@@ -13,8 +13,8 @@ import (
 func (s *subject) reserve(l *core.Limiter, n int64, delay time.Duration, when string) *core.Result {
 	s.Helper()
 	r, err := l.Reserve(s.Context(), key, n)
-	if s.no(err); r.Allowed != (delay < core.Never) || max(r.Delay, r.RetryAfter) != delay {
-		s.broken("%s: a reservation of %d is allowed: %v, due in %v, want %v", when, n, r.Allowed, max(r.Delay, r.RetryAfter), delay)
+	if s.no(err); r.Allowed != (delay < core.Never) || max(r.Delay(), r.RetryAfter) != delay {
+		s.broken("%s: a reservation of %d is allowed: %v, due in %v, want %v", when, n, r.Allowed, max(r.Delay(), r.RetryAfter), delay)
 	}
 	return &r
 }

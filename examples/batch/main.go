@@ -144,11 +144,11 @@ func (b *batch) await(ctx context.Context, part job) error {
 	if !res.Allowed {
 		return core.ErrCapacity
 	}
-	if res.Delay > 0 {
-		b.logf("%s: %d rows in %v", part.name, part.rows, res.Delay.Round(time.Millisecond))
+	if res.Delay() > 0 {
+		b.logf("%s: %d rows in %v", part.name, part.rows, res.Delay().Round(time.Millisecond))
 	}
 	select {
-	case <-time.After(res.Delay):
+	case <-time.After(res.Delay()):
 		return nil
 	case <-ctx.Done():
 		if err := res.Undo(context.WithoutCancel(ctx)); err != nil { // although ctx has ended

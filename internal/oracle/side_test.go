@@ -134,7 +134,7 @@ func (s *side) reserve(h *history, q request) (view, *core.Result) {
 		return view{failed: err}, nil
 	}
 	v := look(&r, nil)
-	v.delay = max(r.Delay, r.RetryAfter)
+	v.delay = max(r.Delay(), r.RetryAfter)
 	return v, &r
 }
 
