@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -82,14 +81,6 @@ func (l *Limiter) Peek(ctx context.Context, key string) (res Result, err error) 
 	return res, err
 }
 
-// allowAll is AllowN with the largest cost that a request can have: the
-// smallest Capacity of the policy's limits, or of those of the fallback. It is
-// for a request of unknown cost. Result.Cost is the cost it asked for.
-func (l *Limiter) allowAll(ctx context.Context, key string) (res Result, err error) {
-	err = l.take(ctx, l.current(), &res, &request{key: key, all: true})
-	return res, err
-}
-
 // take decides r, which takes tokens, and reports the decision to observers and
 // the log. It writes to *res instead of returning a Result, because Results are
 // large.
@@ -127,7 +118,7 @@ func mistaken(err error) bool {
 func (l *Limiter) decide(ctx context.Context, now *compiled, res *Result, r *request) error {
 	p := now.setOf(r.key)
 	r.bindSet(now, p)
-	res.limiter, res.Key = l.lasting(), r.key
+	res.limiter, res.Key = l, r.key
 	res.Cost = r.N * max(1, r.Times)
 	if err := r.check(ctx, now); err != nil {
 		return err
@@ -166,7 +157,7 @@ func (l *Limiter) decide(ctx context.Context, now *compiled, res *Result, r *req
 // shadow allows r in shadow mode. It keeps err if the caller's context ended.
 func (r *Result) shadow(err error) error {
 	switch {
-	case errors.As(err, &hook.CallerDone{}):
+	case errors.As(err, &callerDone{}):
 		return err
 	case err != nil:
 		r.Source = FromFailOpen
@@ -186,7 +177,7 @@ func (r *Result) asked() bool {
 func (l *Limiter) onFailure(ctx context.Context, now *compiled, res *Result, r *request, err error) error {
 	res.answer, res.Cause = store.Answer{}, err
 	failed := l.failed(ctx, r.key, err)
-	if errors.As(failed, &hook.CallerDone{}) {
+	if errors.As(failed, &callerDone{}) {
 		return failed
 	}
 	switch now.policy.OnFailure {
@@ -237,7 +228,7 @@ const mostTimes = 1 << 50
 // noteUnits notes what r takes under p, and warns of units that nobody takes.
 func (l *Limiter) noteUnits(now *compiled, p *limitSet, r *request) {
 	if r.units == nil {
-		if (r.N > 0 || r.all) && now.countsAlways(Requests) {
+		if r.N > 0 && now.countsAlways(Requests) {
 			l.taken.add(Requests)
 		}
 	} else {
@@ -269,12 +260,11 @@ type request struct {
 
 	key   string // as the caller passed it
 	peek  bool   // only find out, by Dry, what one of each unit would get
-	all   bool   // ask for as many tokens as one request can take; under sets N
 	units Units  // ask for these; under sets Each
 }
 
 // peeks reports whether r only asks for the state of its bucket.
-func (r *request) peeks() bool { return r.N == 0 && !r.all && r.units == nil }
+func (r *request) peeks() bool { return r.N == 0 && r.units == nil }
 
 // free reports whether r costs nothing, so that no block denies it.
 func (r *request) free(now *compiled) bool {
@@ -297,14 +287,14 @@ func (r *request) check(ctx context.Context, now *compiled) error {
 	if err := r.units.check(now.counts); err != nil {
 		return err
 	}
-	if r.units == nil && !r.peek && (r.N > 0 || r.all) && !now.set.limited && !now.counts(Requests) {
+	if r.units == nil && !r.peek && r.N > 0 && !now.set.limited && !now.counts(Requests) {
 		return fmt.Errorf("%w: %s", ErrUnit, Requests)
 	}
 	if r.Action == bucket.Reserve && now.setOf(r.key).slots != nil {
 		return ErrSlots
 	}
 	if err := ctx.Err(); err != nil {
-		return hook.Done(err)
+		return callerDone{err}
 	}
 	return nil
 }
@@ -319,8 +309,6 @@ func (r *request) bindSet(now *compiled, p *limitSet) {
 	switch {
 	case r.peek:
 		r.Each = p.ones()
-	case r.all:
-		r.N = p.LeastCapacity()
 	case r.units != nil:
 		r.N, r.Each = r.units.requests(), r.units.each(p)
 	case r.Times > 0 && !p.counts(Requests): // no limit of this key has less than all

@@ -97,6 +97,12 @@ func (e *ConfigError) Error() string { return mistake.Text(e.Field, e.Value, e.R
 // this module.
 func (e *ConfigError) Code() string { return mistake.Code(e.Field, e.Reason) }
 
+// callerDone wraps an error of the caller's own context. It does not mean that
+// the store failed.
+type callerDone struct{ error }
+
+func (c callerDone) Unwrap() error { return c.error }
+
 // withPage adds the page of codes to err, if that has a code.
 func withPage(err error) error {
 	if !strings.Contains(err.Error(), "(RL") {

@@ -114,21 +114,30 @@ const (
 	rateLimitField  = "Ratelimit"
 )
 
+// HeaderWriter is where header fields of a response are written: an
+// [http.Header], or a framework's own type. Names are in the canonical form of
+// net/http.
+type HeaderWriter interface {
+	Get(name string) string // the first value; "" if there is none
+	Set(name, value string)
+	Add(name, value string)
+}
+
 // WriteHeaders writes the header fields of the policy's style to h. If another
 // limiter has already written to h, WriteHeaders adds members to the list
 // fields. Fields of one value it keeps or replaces, so that they describe the
 // decision that constrains the client more. A response has fields of one draft:
 // where h has those of HeadersDraft6, WriteHeaders adds no HeadersDraft8 but
 // those, and the other way round. It allocates once.
-func (r Result) WriteHeaders(h http.Header) { r.writeHeaders(new(field.Room), h) }
+func (r Result) WriteHeaders(h HeaderWriter) { r.writeHeaders(new(field.Room), h) }
 
-// writesHeaders reports whether WriteHeaders writes anything.
+// writesHeaders reports whether WriteHeaders writes anything, if r has no Parts.
 func (r *Result) writesHeaders() bool {
 	return r.set != nil && (r.headers != HeadersNone || !r.Allowed)
 }
 
 // writeHeaders is WriteHeaders with values in room.
-func (r *Result) writeHeaders(room *field.Room, h field.Header) {
+func (r *Result) writeHeaders(room *field.Room, h HeaderWriter) {
 	if r.Parts != nil {
 		r.writeParts(h)
 		return

@@ -1,13 +1,9 @@
 package core
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"reflect"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -25,19 +21,4 @@ type storeConfig = store.Config
 func isNil(v any) bool {
 	r := reflect.ValueOf(v)
 	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
-}
-
-// state returns the limits of key, and what the store keeps of its bucket.
-func (l *Limiter) state(ctx context.Context, key string) (limits []Limit, p *bucket.LimitSet, state store.State, err error) {
-	if err := checkKey(key); err != nil {
-		return nil, nil, state, err
-	}
-	reader, ok := l.store.(store.StateReader)
-	if !ok {
-		return nil, nil, state, fmt.Errorf("ratelimit: this store does not show what it keeps: %w", errors.ErrUnsupported)
-	}
-	now := l.current()
-	state, err = reader.State(ctx, now.policy.Name, store.Key(key))
-	of := now.setOf(key)
-	return of.limits, of.LimitSet, state, l.failed(ctx, key, err)
 }

@@ -38,6 +38,8 @@ import (
 //
 // While a store is away, its limiters decide by their OnFailure.
 //
+// All charges can have the same Units: each takes those that its limiter counts.
+//
 // Errors are those of AllowN, from any of the limiters, and a [ConfigError] for
 // a charge without a limiter and for no charges. The tokens taken before
 // are then given back; observers receive a failure to do so as
@@ -74,7 +76,7 @@ type Charge struct {
 	Limiter *Limiter
 	Key     string
 	Cost    int64 // how many requests it counts as; 0 means 1, but Units{Requests: 0} means none
-	Units   Units // what it takes in other units; nil means nothing
+	Units   Units // what it takes in other units, of those that its limiter counts; nil means nothing
 }
 
 // together returns the Result of parts: the tightest one's fields, and Parts.
@@ -119,33 +121,45 @@ func join(ctx context.Context, charges []Charge) (*joint, error) {
 		return nil, configError("AllowTogether charges", 0, "charges: at least one is required")
 	}
 	j := &joint{}
-	for i, c := range charges {
-		p := j.participant(&c)
+	for i := range charges {
+		p := j.participant(&charges[i])
 		if p == nil {
 			return nil, configError("AllowTogether charges["+strconv.Itoa(i)+"].Limiter", nil, "must be a limiter from NewLimiter")
 		}
+		if j.of = append(j.of, p); !slices.Contains(j.participants, p) {
+			j.participants = append(j.participants, p)
+		}
+	}
+	for i, p := range j.of {
+		c := &charges[i]
+		if err := c.Units.check(j.counts); err != nil {
+			return nil, err
+		}
 		r := c.request()
-		r.bindSet(p.now, p.now.setOf(c.Key))
-		if c.Cost < 0 {
+		r.units = r.units.of(p.now.counts)
+		asked := r
+		if r.bindSet(p.now, p.now.setOf(c.Key)); c.Cost < 0 {
 			r.N = c.Cost
 		}
 		if err := r.check(ctx, p.now); err != nil {
 			return nil, fmt.Errorf("policy %q: %w", p.now.policy.Name, err)
 		}
-		if r = c.request(); slices.Contains(j.participants, p) {
-			r = p.request.plus(&r, p.now.counts(Requests))
-		} else {
-			j.participants = append(j.participants, p)
+		if p.request.key != "" { // another charge of the same limiter and key
+			asked = p.request.plus(&asked, p.now.counts(Requests))
 		}
-		p.request = r
-		j.of = append(j.of, p)
+		p.request = asked
 	}
 	return j, nil
 }
 
-// participant returns the one that c is a charge of, or else a new one; nil if
-// c has no limiter from a constructor. All participants of a limiter have the
-// same policy.
+// counts reports whether one of the limiters counts a unit.
+func (j *joint) counts(unit string) bool {
+	return slices.ContainsFunc(j.participants, func(p *participant) bool { return p.now.counts(unit) })
+}
+
+// participant returns the one that c is a charge of, or else a new one; nil if c
+// has no limiter from a constructor. All participants of a limiter have the same
+// policy.
 func (j *joint) participant(c *Charge) *participant {
 	if c.Limiter == nil || c.Limiter.shared == nil {
 		return nil
@@ -303,7 +317,7 @@ func (j *joint) take(ctx context.Context, group []*participant) error {
 	for i, p := range group {
 		set := p.now.setOf(p.key)
 		p.limiter.noteUnits(p.now, set, &p.request)
-		p.res = Result{limiter: p.limiter.lasting(), Key: p.key, headers: p.now.policy.Headers, Cost: p.request.N}
+		p.res = Result{limiter: p.limiter, Key: p.key, headers: p.now.policy.Headers, Cost: p.request.N}
 		if err != nil {
 			r := p.request
 			r.Dry = j.denied
@@ -413,7 +427,7 @@ func (r *Result) order() []int {
 // RateLimit-Policy list the limits of all, in the draft of the first. Fields
 // that have one value are those of the tightest limiter. Charges of one limiter
 // for the same key are listed once.
-func (r *Result) writeParts(h field.Header) {
+func (r *Result) writeParts(h HeaderWriter) {
 	order, draft := r.order(), HeaderStyle(0)
 	for i := range r.Parts {
 		if p := &r.Parts[i]; draft == 0 && p.writesHeaders() {

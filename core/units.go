@@ -42,6 +42,13 @@ func (u Units) check(counts func(unit string) bool) error {
 	return nil
 }
 
+// of returns those of u that counts knows.
+func (u Units) of(counts func(unit string) bool) Units {
+	its := maps.Clone(u)
+	maps.DeleteFunc(its, func(unit string, _ int64) bool { return !counts(unit) })
+	return its
+}
+
 // meantUnit returns a hint at the unit that was probably meant, or "".
 func meantUnit(unit string, counts func(unit string) bool) string {
 	unit = strings.ToLower(unit)

@@ -206,9 +206,9 @@ func mistakesInMiddleware(t *testing.T, say func(error)) {
 		httplimit.New(limiter, httplimit.ByIP(), httplimit.WithCost(httplimit.CostByContentLengthOr(0, 0)))
 	})
 	refused(func() { httplimit.NewTogether(nil) })
-	tiers := httplimit.WithLimits(func(*http.Request) ([]core.Limit, error) { return nil, nil })
+	plans := httplimit.WithPlan(func(*http.Request) (string, error) { return "", nil })
 	refused(func() {
-		httplimit.NewTogether([]httplimit.Rule{{Limiter: limiter, Key: httplimit.ByIP()}}, tiers)
+		httplimit.NewTogether([]httplimit.Rule{{Limiter: limiter, Key: httplimit.ByIP()}}, plans)
 	})
 	refused(func() { httplimit.PerIP(core.Limit{}) })
 	_, err := adminlimit.New(nil, adminlimit.Config{Limiters: []*core.Limiter{limiter}, Hosts: []string{"localhost:80"}})

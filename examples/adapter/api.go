@@ -92,14 +92,14 @@ func WithSettle(settle func(c *fasthttp.RequestCtx, status int) core.Units) Opti
 	return func(o *config) { o.Settle = settle }
 }
 
-// WithPlan sets the plan of a request, a name in Policy.Plans. See [core.Limiter.WithPlan].
-func WithPlan(plan func(*fasthttp.RequestCtx) (string, error)) Option {
-	return func(o *config) { o.Plan = plan }
-}
-
 // WithLimits sets the limits of a request. Nil means those of the policy.
 func WithLimits(limits func(*fasthttp.RequestCtx) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
+}
+
+// WithPlan sets the plan of a request, a name in Policy.Plans. See [core.Limiter.WithPlan].
+func WithPlan(plan func(*fasthttp.RequestCtx) (string, error)) Option {
+	return func(o *config) { o.Plan = plan }
 }
 
 // WithSkip lets a request pass, uncounted, if skip returns true.

@@ -16,14 +16,14 @@ import (
 type Rule = middleware.Rule[KeyFunc]
 
 // FromContext returns the decision about the call that a tool has the context
-// of. Of several limiters it is that of the one nearest to the tool. A tool
+// of. Of several middlewares it is that of the one nearest to the tool. A tool
 // that is done with its slots early calls Release of it.
 func FromContext(ctx context.Context) (core.Result, bool) {
 	return middleware.FromContext(middleware.Stored(ctx))
 }
 
-// AllFromContext returns the decisions of all limiters about the call, the
-// newest first. Of those that decided together, the tightest comes first.
+// AllFromContext returns the decisions of all middlewares about the call, the
+// newest first. Of limiters that decided together it is one, with its Parts.
 func AllFromContext(ctx context.Context) []core.Result {
 	return middleware.AllFromContext(middleware.Stored(ctx))
 }

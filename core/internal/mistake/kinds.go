@@ -283,7 +283,7 @@ var Kinds = []Kind{
 	{
 		Code:     "RL316",
 		Fields:   []string{"newtogether"},
-		Messages: []string{"NewTogether: \"WithLimits\" can't be used with several limiters: … (RL316)"},
+		Messages: []string{"NewTogether: \"WithPlan\" can't be used with several limiters: … (RL316)"},
 		Advice:   "[Several limiters](middleware.md#several-limiters).",
 	},
 	{
