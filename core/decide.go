@@ -45,6 +45,20 @@ func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res 
 	return res, err
 }
 
+// AllowAbove is AllowN for work that leaves something to others: it takes cost
+// tokens if every limit then has floor tokens left, or more. So batch work on
+// the budget of a service is allowed only while there is more than what the
+// requests of people may need. RetryAfter is the time until cost and floor are
+// there, and [Never] if they exceed a Capacity. The fallback of FailLocal, which
+// has a share of each limit, leaves that share of floor. Errors and cost are
+// those of AllowN, and [ErrCost] for a negative floor. It allocates the list of
+// what it leaves. A [Charge] has floors of other units.
+func (l *Limiter) AllowAbove(ctx context.Context, key string, cost, floor int64) (res Result, err error) {
+	r := request{key: key, Request: store.Request{Request: bucket.Request{N: cost}}, floor: Units{Requests: floor}}
+	err = l.take(ctx, l.current(), &res, &r)
+	return res, err
+}
+
 // AllowAtMost takes as many tokens of key as every limit that counts requests
 // has, up to most. Result.Cost is how many. It is denied only if there is none:
 // then Cost is 0, and RetryAfter is the time until there is one. Tokens on
@@ -129,7 +143,7 @@ func (l *Limiter) decide(ctx context.Context, now *compiled, res *Result, r *req
 	res.headers = now.policy.Headers
 	r.To(p.class, store.Key(r.key))
 	if now.policy.Shadow {
-		r.When = 0 // under Shadow no caller waits, so promise nothing ahead
+		r.When, r.Shadow = 0, true // no caller waits, so promise nothing ahead, and no denial makes a debt
 		res.headers, res.inShadow = HeadersNone, true
 	}
 	if p.slots != nil {
@@ -193,6 +207,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *compiled, res *Result, r *
 			break
 		}
 		p := now.localSetOf(r.key)
+		r.floor = r.floor.share(now.policy.LocalShare)
 		r.bindSet(now, p)
 		r.To(p.class, store.Key(r.key))
 		if l.fallback().Answer(&r.Request, &res.answer) != nil {
@@ -261,6 +276,7 @@ type request struct {
 	key   string // as the caller passed it
 	peek  bool   // only find out, by Dry, what one of each unit would get
 	units Units  // ask for these; under sets Each
+	floor Units  // leave these; under sets Floors
 }
 
 // peeks reports whether r only asks for the state of its bucket.
@@ -287,6 +303,9 @@ func (r *request) check(ctx context.Context, now *compiled) error {
 	if err := r.units.check(now.counts); err != nil {
 		return err
 	}
+	if err := r.floor.check(now.counts); err != nil {
+		return fmt.Errorf("floor: %w", err)
+	}
 	if r.units == nil && !r.peek && r.N > 0 && !now.set.limited && !now.counts(Requests) {
 		return fmt.Errorf("%w: %s", ErrUnit, Requests)
 	}
@@ -301,7 +320,7 @@ func (r *request) check(ctx context.Context, now *compiled) error {
 
 // bindSet sets the limits for r, and what it asks of each.
 func (r *request) bindSet(now *compiled, p *limitSet) {
-	r.Set = p.LimitSet
+	r.Set, r.Floors = p.LimitSet, nil
 	if p.beyond != nil && !r.free(now) {
 		r.Each, r.N, r.Times = p.beyond, r.N*max(1, r.Times), 0
 		return
@@ -313,6 +332,9 @@ func (r *request) bindSet(now *compiled, p *limitSet) {
 		r.N, r.Each = r.units.requests(), r.units.each(p)
 	case r.Times > 0 && !p.counts(Requests): // no limit of this key has less than all
 		r.N, r.Times = r.N*r.Times, 0
+	}
+	if r.floor != nil {
+		r.Floors = r.floor.floors(p)
 	}
 	if r.Holds() {
 		r.Ticket = newTicket()

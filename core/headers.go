@@ -316,11 +316,15 @@ type ProblemDetails struct {
 const (
 	quotaExceeded      = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	quotaExceededTitle = "Request cannot be satisfied as assigned quota has been exceeded"
+
+	abnormalUsage      = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
+	abnormalUsageTitle = "Request not satisfied due to detection of abnormal request pattern"
 )
 
 // Problem describes a denied result: status 429 and the names of the limits
-// that lack tokens. Its type is that of draft-ietf-httpapi-ratelimit-headers,
-// section 5 of its versions 9 to 11.
+// that lack tokens. Its type is quota-exceeded of
+// draft-ietf-httpapi-ratelimit-headers, section 5 of its versions 9 to 11, or
+// abnormal-usage-detected while a limit with a Penalty is in debt.
 func Problem(res Result) ProblemDetails {
 	if res.Parts != nil {
 		return res.problemOfParts()
@@ -329,6 +333,9 @@ func Problem(res Result) ProblemDetails {
 	for _, l := range res.Limits() {
 		if l.Violated {
 			p.ViolatedPolicies = append(p.ViolatedPolicies, l.Limit.Name)
+			if l.Limit.Penalty > 0 && l.Debt > 0 {
+				p.Type, p.Title = abnormalUsage, abnormalUsageTitle
+			}
 		}
 	}
 	return p

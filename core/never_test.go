@@ -19,7 +19,7 @@ import (
 func TestNeverIsADelayLikeOthers(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(func() time.Time { return now })), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerMinute(5), {Name: "slow", Capacity: 1, RefillRate: 1, RefillInterval: core.Never}}, Blocked: []string{"eve"},
+		Name: "api", Limits: []core.Limit{core.PerMinute(5), {Name: "slow", Capacity: 1, RefillRate: 1, RefillInterval: 70 * 365 * 24 * time.Hour}}, Blocked: []string{"eve"},
 	}))
 	blocked, err := l.Allow(t.Context(), "eve")
 	require.NoError(t, err)

@@ -55,9 +55,10 @@ type Result struct {
 	// RetryAfter is how long to wait before the same request can be allowed, if
 	// no other request takes tokens in the meantime. It is 0 if Allowed, and
 	// otherwise from 1 µs to 71 years, or [Never], which is 100 years: the cost
-	// exceeds a Capacity, or the key is blocked. WriteHeaders then sends no
-	// Retry-After. RetryAfter.Seconds() is right in each case, such as for a
-	// body of your own: "retry_after": 1.5, or 3153600000.
+	// exceeds a Capacity, the key is blocked, or the wait is longer than 71
+	// years. WriteHeaders then sends no Retry-After. RetryAfter.Seconds() is
+	// right in each case, such as for a body of your own: "retry_after": 1.5, or
+	// 3153600000.
 	RetryAfter time.Duration
 
 	// ResetAfter is how long it takes until every limit is full again.

@@ -77,6 +77,7 @@ type Charge struct {
 	Key     string
 	Cost    int64 // how many requests it counts as; 0 means 1, but Units{Requests: 0} means none
 	Units   Units // what it takes in other units, of those that its limiter counts; nil means nothing
+	Floor   Units // what it leaves of the limits that it takes from: see [Limiter.AllowAbove]; of several charges of a key the most
 }
 
 // together returns the Result of parts: the tightest one's fields, and Parts.
@@ -135,8 +136,11 @@ func join(ctx context.Context, charges []Charge) (*joint, error) {
 		if err := c.Units.check(j.counts); err != nil {
 			return nil, err
 		}
+		if err := c.Floor.check(j.counts); err != nil {
+			return nil, fmt.Errorf("floor: %w", err)
+		}
 		r := c.request()
-		r.units = r.units.of(p.now.counts)
+		r.units, r.floor = r.units.of(p.now.counts), r.floor.of(p.now.counts)
 		asked := r
 		if r.bindSet(p.now, p.now.setOf(c.Key)); c.Cost < 0 {
 			r.N = c.Cost
@@ -181,7 +185,7 @@ func (j *joint) participant(c *Charge) *participant {
 
 // request returns what c asks for.
 func (c *Charge) request() request {
-	r := request{key: c.Key, units: c.Units, Request: store.Request{Request: bucket.Request{N: c.Cost}}}
+	r := request{key: c.Key, units: c.Units, floor: c.Floor, Request: store.Request{Request: bucket.Request{N: c.Cost}}}
 	if c.Units != nil && c.Cost != 0 {
 		r.units = maps.Clone(c.Units)
 		if _, given := c.Units[Requests]; !given {
@@ -196,6 +200,12 @@ func (c *Charge) request() request {
 // plus returns the request for what r and o ask together.
 func (r *request) plus(o *request, requests bool) request {
 	sum := *r
+	if o.floor != nil {
+		sum.floor = maps.Clone(o.floor)
+		for unit, n := range r.floor {
+			sum.floor[unit] = max(sum.floor[unit], n)
+		}
+	}
 	if r.units == nil && o.units == nil {
 		sum.N = saturated(r.N, o.N)
 		return sum
@@ -453,7 +463,11 @@ func (r *Result) problemOfParts() ProblemDetails {
 	for i := range r.Parts {
 		if part := r.Parts[i]; !part.Allowed && !r.among(i, listed) {
 			listed = append(listed, i)
-			p.ViolatedPolicies = append(p.ViolatedPolicies, Problem(part).ViolatedPolicies...)
+			its := Problem(part)
+			p.ViolatedPolicies = append(p.ViolatedPolicies, its.ViolatedPolicies...)
+			if its.Type != quotaExceeded {
+				p.Type, p.Title = its.Type, its.Title
+			}
 		}
 	}
 	return p

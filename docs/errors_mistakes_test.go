@@ -118,6 +118,8 @@ func mistakesInGo(t *testing.T, say func(error)) {
 	say(err)
 	_, err = core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(5).WithMaxHold(30)}})
 	say(err)
+	_, err = core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "login", Limits: []core.Limit{core.PerMinute(5).WithPenalty(0)}})
+	say(err)
 }
 
 func mistakesInText(t *testing.T, say func(error)) {

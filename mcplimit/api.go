@@ -94,6 +94,15 @@ func WithUnits(units func(*Call) (core.Units, error)) Option {
 	return func(o *config) { o.Units = units }
 }
 
+// WithFloor sets what a request must leave of the limits that it takes from,
+// such as Units{core.Requests: 20} of a budget whose other half is for people:
+// it is allowed only while there is more. nil, for those that may use up all,
+// leaves nothing. See [core.Limiter.AllowAbove]. Errors are answered as those
+// of a [KeyFunc].
+func WithFloor(floor func(*Call) (core.Units, error)) Option {
+	return func(o *config) { o.Floor = floor }
+}
+
 // WithSettle corrects what a request took when its handler has returned: settle
 // returns what it really took, such as the tokens of the text in the Call's
 // Result. Units that it leaves out keep what was charged. See

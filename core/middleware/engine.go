@@ -138,7 +138,7 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 	a.decision = e.answer(&res, x)
 	if !res.Allowed {
 		a.Verdict = Denied
-		e.warnNever(&res, x)
+		e.warnNever(&res, x, q.take.floor)
 		return a
 	}
 	if !e.inHandler { // the handler releases what it has taken
@@ -204,17 +204,20 @@ func (e *Engine[C]) ask(ctx context.Context, q *question) (core.Result, error) {
 		return core.AllowTogether(ctx, q.charges...)
 	case q.take.all:
 		return q.askAll(ctx)
+	case q.take.floor != nil:
+		return q.askFor(ctx, q.take.cost)
 	case q.take.units != nil:
 		return q.limiter.AllowUnits(ctx, q.key, q.take.units)
 	}
 	return q.limiter.AllowN(ctx, q.key, q.take.cost)
 }
 
-// askAll asks for as many requests as one can take. The limits that decide may
+// askAll asks for as many requests as one can take, but for the floor. The limits that decide may
 // be smaller than the limiter's, because the store is away and the fallback
 // decides, or because of a new policy: then it asks once more.
 func (q *question) askAll(ctx context.Context) (core.Result, error) {
-	most := whole(q.limiter.Limits(q.key))
+	floor := q.take.floor[core.Requests]
+	most := max(1, whole(q.limiter.Limits(q.key))-floor)
 	res, err := q.askFor(ctx, most)
 	if err != nil || res.RetryAfter != core.Never {
 		return res, err
@@ -223,7 +226,7 @@ func (q *question) askAll(ctx context.Context) (core.Result, error) {
 	for _, l := range res.Limits() {
 		decided = append(decided, l.Limit)
 	}
-	if less := whole(decided); less > 0 && less < most {
+	if less := whole(decided) - floor; less > 0 && less < most {
 		return q.askFor(ctx, less)
 	}
 	return res, nil
@@ -231,7 +234,14 @@ func (q *question) askAll(ctx context.Context) (core.Result, error) {
 
 // askFor asks for n requests, and the units that the request takes.
 func (q *question) askFor(ctx context.Context, n int64) (core.Result, error) {
-	if q.take.units == nil {
+	switch {
+	case q.take.floor != nil:
+		res, err := core.AllowTogether(ctx, core.Charge{Limiter: q.limiter, Key: q.key, Units: q.take.unitsFor(n), Floor: q.take.floor})
+		if err != nil {
+			return res, err
+		}
+		return res.Parts[0], nil
+	case q.take.units == nil:
 		return q.limiter.AllowN(ctx, q.key, n)
 	}
 	return q.limiter.AllowUnits(ctx, q.key, q.take.unitsFor(n))
@@ -303,15 +313,20 @@ func (e *Engine[C]) warnFailed(c C, a *Admission, x Request) {
 	}
 }
 
-// warnNever logs a denial that no wait ends, because a cost is above a Capacity:
-// either is wrong. A blocked key is as it should be.
-func (e *Engine[C]) warnNever(r *core.Result, x Request) {
+// warnNever logs a denial that no wait ends, because a cost and what must be
+// left are above a Capacity: one of them is wrong. A blocked key is as it should
+// be.
+func (e *Engine[C]) warnNever(r *core.Result, x Request, floor core.Units) {
 	if r.RetryAfter != core.Never {
 		return
 	}
 	for _, l := range r.Limits() {
-		if l.Cost > l.Limit.Capacity {
-			e.Report(slog.LevelWarn, neverMessage, "RL721", x.Path(), "limit", l.Limit.Name, "cost", l.Cost, "capacity", l.Limit.Capacity)
+		if leave := floor[unitOf(l.Limit)]; l.Cost > 0 && l.Cost > l.Limit.Capacity-leave {
+			args := []any{"limit", l.Limit.Name, "cost", l.Cost, "capacity", l.Limit.Capacity}
+			if leave > 0 {
+				args = append(args, "floor", leave)
+			}
+			e.Report(slog.LevelWarn, neverMessage, "RL721", x.Path(), args...)
 			return
 		}
 	}

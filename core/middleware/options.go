@@ -19,6 +19,7 @@ type Options[C any] struct {
 	Plan   func(C) (string, error)       // the policy's plan of a request; "", by default, means the policy's own limits
 	Limits func(C) ([]core.Limit, error) // limits of a request; nil, by default, means those of the policy
 	Units  func(C) (core.Units, error)   // what else a request takes; nil, by default, means nothing
+	Floor  func(C) (core.Units, error)   // what a request must leave of the limits that it takes from; nil, by default, means nothing
 	Settle func(C, int) core.Units       // what an answered request really took, given its status; nil means what was charged
 	Skip   func(C) bool                  // whether a request passes without a limit; by default none does
 	Refund func(C, int) bool             // whether a request gets its tokens back, given its status; by default none does
@@ -26,7 +27,7 @@ type Options[C any] struct {
 
 // mistakes returns those in the options.
 func (o *Options[C]) mistakes() error {
-	errs := []error{ArgumentError(o.Cost), ArgumentError(o.Plan), ArgumentError(o.Limits), ArgumentError(o.Units)}
+	errs := []error{ArgumentError(o.Cost), ArgumentError(o.Plan), ArgumentError(o.Limits), ArgumentError(o.Units), ArgumentError(o.Floor)}
 	if o.Settle != nil && o.Refund != nil {
 		errs = append(errs, &core.ConfigError{Field: "WithSettle", Value: "WithRefund", Reason: "can't be used together: a settlement of 0 is a refund"})
 	}
@@ -165,6 +166,7 @@ type charge struct {
 	cost  int64      // requests
 	all   bool       // as many requests as one request can take
 	units core.Units // nil: requests alone; else with the requests if there is a cost
+	floor core.Units // what must be left; nil: nothing
 }
 
 // charge returns what the request c takes. Errors are of the user's functions.
@@ -175,6 +177,11 @@ func (o *Options[C]) charge(c C) (take charge, err error) {
 		take.all = errors.Is(err, core.ErrUnknownCost)
 		if err != nil && !take.all {
 			return take, functionError{"cost", err}
+		}
+	}
+	if o.Floor != nil {
+		if take.floor, err = o.Floor(c); err != nil {
+			return take, functionError{"floor", err}
 		}
 	}
 	if o.Units == nil {

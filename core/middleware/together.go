@@ -36,6 +36,10 @@ func (e *Engine[C]) prepareTogether(c C, x Request, q *question) error {
 		maps.DeleteFunc(take.units, func(unit string, _ int64) bool { // that only limits of such rules count
 			return !slices.ContainsFunc(q.charges, func(charge core.Charge) bool { return counts(charge.Limiter, unit) })
 		})
+		take.floor = maps.Clone(take.floor)
+		maps.DeleteFunc(take.floor, func(unit string, _ int64) bool {
+			return !slices.ContainsFunc(q.charges, func(charge core.Charge) bool { return counts(charge.Limiter, unit) })
+		})
 	}
 	take.spread(q.charges)
 	return nil
@@ -49,6 +53,7 @@ func (t *charge) spread(charges []core.Charge) {
 	}
 	for i := range charges {
 		c := &charges[i]
+		c.Floor = t.floor
 		if c.Units = units; !t.all {
 			continue
 		}

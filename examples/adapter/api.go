@@ -86,6 +86,11 @@ func WithUnits(units func(*fasthttp.RequestCtx) (core.Units, error)) Option {
 	return func(o *config) { o.Units = units }
 }
 
+// WithFloor sets what a request must leave of the limits that it takes from.
+func WithFloor(floor func(*fasthttp.RequestCtx) (core.Units, error)) Option {
+	return func(o *config) { o.Floor = floor }
+}
+
 // WithSettle corrects what a request took when its response is over. If its body is a stream, or the connection was hijacked, c
 // has no user values then.
 func WithSettle(settle func(c *fasthttp.RequestCtx, status int) core.Units) Option {

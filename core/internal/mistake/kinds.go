@@ -141,6 +141,12 @@ var Kinds = []Kind{
 		Advice:   "See [plans](policies.md#plans).",
 	},
 	{
+		Code:     "RL121",
+		Fields:   []string{"penalty"},
+		Messages: []string{"Policy.Limits[0].Penalty: 0s must be from 1ms to 720h (30 days) (RL121)"},
+		Advice:   "A [penalty](choosing-limits.md#a-penalty) is how long a client that is denied gets nothing more. Slots and limits with a MaxHold have none.",
+	},
+	{
 		Code:     "RL201",
 		Messages: []string{"policies: open no/policies.yaml: no such file or directory (RL201)"},
 	},
