@@ -1,5 +1,5 @@
 // This program measures this library beside its peers, and writes the tables of
-// docs/benchmarks.md:
+// docs/reliability.md:
 //
 //	cd benchmarks
 //	go run .                                                      # some minutes: close other programs
@@ -30,7 +30,7 @@ func main() {
 	rounds := flag.Int("rounds", 5, "rounds of all benchmarks")
 	each := flag.Duration("time", 300*time.Millisecond, "how long a benchmark of one peer runs in a round")
 	bench := flag.String("bench", ".", "regular expression of the benchmarks to run; with one, the tables are printed")
-	page := flag.String("page", "../docs/benchmarks.md", "the page that gets the tables; without one, they are printed")
+	page := flag.String("page", "../docs/reliability.md", "the page that gets the tables; without one, they are printed")
 	flag.Parse()
 	if *bench != "." {
 		*page = "" // a part must not replace the whole

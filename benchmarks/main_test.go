@@ -22,7 +22,7 @@ func TestTablesShowMediansAndTheRatiosWithinRounds(t *testing.T) {
 		require.NoError(t, r.add(out))
 	}
 	require.Equal(t, "Processor 1", r.cpu)
-	require.Equal(t, `## Redis
+	require.Equal(t, `### Redis
 
 `+pageTables[0].text+`
 

@@ -90,7 +90,7 @@ func (r *results) tables() string {
 		if rows == nil {
 			continue
 		}
-		fmt.Fprintf(&b, "## %s\n\n%s\n\n| %s |", t.title, t.text, t.head)
+		fmt.Fprintf(&b, "### %s\n\n%s\n\n| %s |", t.title, t.text, t.head)
 		for _, c := range t.columns {
 			fmt.Fprintf(&b, " %s |", c.head)
 		}

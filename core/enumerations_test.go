@@ -102,7 +102,7 @@ func TestEnumerationsSurviveTheirTexts(t *testing.T) {
 			assert.Equal(t, p.Limits[0], parsed)
 		}
 	}
-	assert.Equal(t, map[string]int{"style": 7, "failure mode": 3, "mode": 4}, valid, "the premise: those that headers.md, failure.md and policies.md describe")
+	assert.Equal(t, map[string]int{"style": 7, "failure mode": 3, "mode": 4}, valid, "the premise: those that headers.md, failure.md and limits.md describe")
 }
 
 // Core converts modes and sources to those of package bucket, and back.

@@ -24,7 +24,7 @@ var (
 
 // How the limits of a key come about, and that what was used stays used: random
 // policies, plans, overrides, exceptions and blocks change while requests take
-// tokens and give them back. The oracle knows the table in docs/policies.md,
+// tokens and give them back. The oracle knows the table in docs/limits.md,
 // and of a bucket only what is used of it. The clock stands still.
 func TestLimitsOfKeysAreThoseOfTheTable(t *testing.T) {
 	t.Parallel()

@@ -1,5 +1,5 @@
 // Package core limits rates with token buckets, for adapters, jobs and clients.
-// See https://github.com/tokenbucket-go/ratelimit/blob/main/docs/README.md.
+// See https://github.com/tokenbucket-go/ratelimit/blob/main/README.md.
 package core
 
 import (

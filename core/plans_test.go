@@ -42,7 +42,7 @@ func capacities(t *testing.T, l *core.Limiter, key string) (list []int64) {
 	return list
 }
 
-// The rows of the table in docs/policies.md: a key's limits are the request's,
+// The rows of the table in docs/limits.md: a key's limits are the request's,
 // then an override replaces some, then an exception.
 func TestLimitsOfAKeyMergeByName(t *testing.T) {
 	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {

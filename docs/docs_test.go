@@ -47,7 +47,7 @@ var given = map[string]string{
 	"r":   "*gin.Engine",
 	"mux": "*http.ServeMux", "login": "http.Handler", "cors": "func(http.Handler) http.Handler", "proxy": "*httputil.ReverseProxy",
 	"organisation": "*core.Limiter", "byKey": "func(*http.Request) (string, error)", "byOrganisation": "func(*http.Request) (string, error)",
-	"search": "*core.Limiter", "logins": "*core.Limiter", "apiKey": "string", "userOf": "func(*gin.Context) string", "correct": "func(user, password string) bool",
+	"search": "*core.Limiter", "logins": "*core.Limiter", "apiKey": "string", "userOf": "func(*gin.Context) string", "verifyKey": "gin.HandlerFunc", "correct": "func(user, password string) bool",
 	"estimate": "func(*http.Request) (core.Units, error)", "used": "func(*http.Request, int) core.Units",
 	"client": "*http.Client", "req": "*http.Request", "usageIn": "func([]byte) int64",
 }
@@ -216,10 +216,10 @@ func importing(body string) string {
 	return "\n\nimport (\n\t\"" + strings.Join(imports, "\"\n\t\"") + "\"\n)\n\n"
 }
 
-// What limiter.md says that a second admits is what Limit.MaxIn says of its
+// What middleware.md says that a second admits is what Limit.MaxIn says of its
 // limit.
 func TestASecondOfTheLimiterPageAdmitsWhatItSays(t *testing.T) {
-	text, err := os.ReadFile("limiter.md")
+	text, err := os.ReadFile("middleware.md")
 	require.NoError(t, err)
 	require.Contains(t, string(text), "core.PerSecond(10)", "premise: the page's limit")
 	l := core.PerSecond(10)

@@ -63,7 +63,7 @@ func TestEveryStyleIsInAllLists(t *testing.T) {
 	for style := core.HeadersLegacy; !strings.Contains(style.String(), "("); style <<= 1 {
 		text := strings.ToLower(strings.TrimPrefix(style.String(), "Headers"))
 		for file, shows := range map[string]string{
-			"policies.md":                      text,
+			"limits.md":                        text,
 			"../core/policyfile/policyfile.go": text,
 			"../examples/demo/settings.go":     "core." + style.String(),
 			"../examples/demo/code.go":         "core." + style.String(),

@@ -19,9 +19,9 @@ func TestEveryModeIsInAllLists(t *testing.T) {
 			continue // it refills nothing
 		}
 		text, name := strings.ToLower(mode.String()), "core."+mode.String()
+		assert.True(t, bytes.Contains(read(t, "limits.md"), []byte("|"+text)) || bytes.Contains(read(t, "limits.md"), []byte("["+text)), "the form of a limit lacks %s", mode)
 		for file, shows := range map[string]string{
-			"policies.md":                    text,
-			"choosing-limits.md":             name,
+			"limits.md":                      name,
 			"how-it-works.md":                "**" + mode.String() + "**",
 			"../core/limit_text.go":          `"` + text + `"`,
 			"../internal/limitdraw/limit.go": name,

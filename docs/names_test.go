@@ -42,7 +42,7 @@ func TestNamesInBackticksExist(t *testing.T) {
 	pages, err := filepath.Glob("*.md")
 	require.NoError(t, err)
 	for _, page := range append(pages, "../README.md", "../CONTRIBUTING.md") {
-		ofOthers := page == "migrating.md" || page == "comparison.md"
+		ofOthers := page == "comparison.md"
 		for _, text := range inBackticks(string(read(t, page))) {
 			for _, mistake := range n.mistakes(text, ofOthers) {
 				t.Errorf("%s: `%s`: %s", page, text, mistake)

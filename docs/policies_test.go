@@ -14,10 +14,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 )
 
-// blocks returns the fenced blocks of a language on policies.md.
+// blocks returns the fenced blocks of a language on limits.md.
 func blocks(t *testing.T, language string) []string {
 	t.Helper()
-	page, err := os.ReadFile("policies.md")
+	page, err := os.ReadFile("limits.md")
 	require.NoError(t, err)
 	var found []string
 	for _, block := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```").FindAllStringSubmatch(string(page), -1) {
@@ -56,7 +56,7 @@ func TestPoliciesOnThePageLoad(t *testing.T) {
 // The limits that the table of the string form shows are limits, and
 // Limit.String writes each so that it is read again.
 func TestLimitsOnThePageParse(t *testing.T) {
-	page, err := os.ReadFile("policies.md")
+	page, err := os.ReadFile("limits.md")
 	require.NoError(t, err)
 	found := regexp.MustCompile("`([0-9][0-9_.]*(?: [a-z]+)?/[^`]+)`").FindAllStringSubmatch(string(page), -1)
 	require.Greater(t, len(found), 6)
@@ -70,8 +70,9 @@ func TestLimitsOnThePageParse(t *testing.T) {
 }
 
 func TestMistakesAreToldAsOnThePage(t *testing.T) {
-	wrong, want := blocks(t, "yaml")[1], blocks(t, "text")[0]
+	want := blocks(t, "text")[2]
 	t.Chdir(t.TempDir())
+	wrong := "policies:\n  - name: search\n    limits:\n      - ten/min\n"
 	require.NoError(t, os.WriteFile("policies.yaml", []byte(wrong), 0o600))
 	_, err := policyfile.LoadFile("policies.yaml")
 	require.EqualError(t, err, strings.TrimSpace(want))

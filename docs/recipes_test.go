@@ -33,11 +33,10 @@ type recipe struct {
 // recipes are those of the pages, by the name of the block.
 var recipes = map[string]recipe{
 	"readme_1":     {"r", "/login", false, false},
-	"middleware_2": {"r", "/login", false, false},
-	"middleware_4": {"mux", "/login", false, false},
-	"middleware_5": {"r", "/login", true, false},
-	"policies_1":   {"mux", "/search", false, false},
-	"readme_3":     {"r", "/", false, true},
+	"middleware_3": {"mux", "/login", false, false},
+	"middleware_4": {"r", "/login", true, false},
+	"limits_4":     {"mux", "/search", false, false},
+	"readme_3":     {"r", "/", true, true},
 }
 
 // byAddress finds the blocks that limit by the client's address. The one of
@@ -68,6 +67,16 @@ var (
 var handler http.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 
 func userOf(*gin.Context) string { return "ann" }
+
+func verifyKey(c *gin.Context) {
+	users := map[string]string{"ann-secret": "ann", "bob-secret": "bob"}
+	user, known := users[c.GetHeader("X-Api-Key")]
+	if !known {
+		c.AbortWithStatus(http.StatusUnauthorized)
+		return
+	}
+	c.Set("user", user)
+}
 
 func correct(user, password string) bool { return password == "right" }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests that testing.md shows pass.
+// The tests that adapters.md shows pass.
 func TestTestsOfTheTestingPagePass(t *testing.T) {
 	b, err := shown()
 	require.NoError(t, err)

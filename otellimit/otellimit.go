@@ -5,7 +5,7 @@
 //	...
 //	limiter, err := core.NewLimiter(store, policy, core.WithObserver(telemetry.Observe), core.WithPolicyObserver(telemetry.ObservePolicy))
 //
-// The metrics, which [docs/observability.md] lists, have a scope with this
+// The metrics, which [docs/operations.md] lists, have a scope with this
 // package's path and its module's version.
 //
 // The attributes, all but error.type with the prefix "ratelimit.":
@@ -28,7 +28,7 @@
 // span, so traces can be searched for them. Of several such decisions the last
 // one counts.
 //
-// [docs/observability.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/observability.md
+// [docs/operations.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/operations.md
 package otellimit
 
 import (

@@ -5,10 +5,10 @@
 //	limiter, err := core.NewLimiter(store, policy, core.WithObserver(metrics.Observe), core.WithPolicyObserver(metrics.ObservePolicy))
 //
 // One [Collector] serves all limiters and stores of a process. The metrics and
-// their labels are in [docs/observability.md]. Keys of clients are in no series:
+// their labels are in [docs/operations.md]. Keys of clients are in no series:
 // [WithMaxSeries] bounds those of decisions.
 //
-// [docs/observability.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/observability.md
+// [docs/operations.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/operations.md
 package promlimit
 
 import (

@@ -31,7 +31,7 @@ const (
 //
 //	go test -run '^$' -bench Others -benchtime 20x .
 //
-// prints the figures of docs/operations.md, 20 pairs each.
+// prints the ratios of 20 pairs each.
 func BenchmarkOthers(b *testing.B) {
 	server := loaded(b, 1_000_000)
 	b.Chdir(b.TempDir())

@@ -45,31 +45,25 @@ var (
 	fileName = regexp.MustCompile("`([\\w.]+)`:\n\n$")
 )
 
-// The commands of pages run, each block on the buckets of prepare, in a directory
+// The commands of docs/tools.md run, each block on the buckets of clients, in a directory
 // with the files that the page shows, and print what it shows. A comment behind
 // a command is a part of what it prints. The clock stands still,
 // and the keys of Redis end after hours, so the machine may be slow.
-func TestCommandsPrintWhatPagesShow(t *testing.T) {
-	for page, prepare := range map[string]func(*service, *testing.T){
-		"tools.md": (*service).clients, "plans.md": (*service).customers, "operations.md": (*service).clients,
-	} {
-		t.Run(page, func(t *testing.T) {
-			path := docs(page)
-			before, err := os.ReadFile(path)
-			require.NoError(t, err)
-			s := serve(t, nightFiles)
-			after := s.runPage(t, string(before), func(t *testing.T) {
-				require.NoError(t, s.redis.FlushAll(t.Context()).Err())
-				prepare(s, t)
-			})
-			if *rewrite {
-				require.NoError(t, os.WriteFile(path, []byte(after), 0o644))
-			}
-		})
+func TestCommandsPrintWhatThePageShows(t *testing.T) {
+	path := docs("tools.md")
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	s := serve(t, nightFiles)
+	after := s.runPage(t, string(before), func(t *testing.T) {
+		require.NoError(t, s.redis.FlushAll(t.Context()).Err())
+		s.clients(t)
+	})
+	if *rewrite {
+		require.NoError(t, os.WriteFile(path, []byte(after), 0o644))
 	}
 }
 
-// nightFiles are the policies of docs/operations.md.
+// nightFiles are policies that the page does not show.
 var nightFiles = map[string]string{
 	"policies.yaml": "- {name: api, limits: [20/min, 10/day name daily]}\n- {name: exports, limits: [10/day name daily]}\n",
 	"plans.yaml":    "- {name: plans, limits: [10/day name daily], plans: {pro: [1000/day name daily]}}\n",
@@ -106,7 +100,7 @@ func (s *service) runPage(t *testing.T, page string, prepare func(*testing.T)) s
 			}
 		case kind == "text" && printed != "":
 			if !*rewrite {
-				assert.Equal(t, body, printed, "go test -run PagesShow -write . corrects the page")
+				assert.Equal(t, body, printed, "go test -run PageShows -write . corrects the page")
 			}
 			shown.WriteString(printed)
 			printed, at = "", b[5]
@@ -149,7 +143,7 @@ func (s *service) shell(t *testing.T) func(script string) string {
 	}
 }
 
-// clients makes the buckets of docs/tools.md and docs/operations.md: one client
+// clients makes the buckets of docs/tools.md: one client
 // is denied, another is not, and one was last limited by another definition.
 func (s *service) clients(t *testing.T) {
 	t.Helper()
@@ -159,14 +153,6 @@ func (s *service) clients(t *testing.T) {
 	s.use(t, "exports", "x-api-key:k-123|path:/report", 1, daily)
 	s.use(t, "plans", "value:user:bob", 10, daily)
 	s.use(t, "jobs", "x-api-key:k-9", 2, core.InFlight(2).WithName("work").WithMaxHold(10*time.Hour))
-}
-
-// customers makes the buckets of docs/plans.md: bob has the plan pro, and ann
-// none.
-func (s *service) customers(t *testing.T) {
-	t.Helper()
-	s.use(t, "api", "value:user:bob", 50, core.PerMinute(60).WithName("minute"), core.PerDay(1000).WithName("day"))
-	s.use(t, "api", "value:user:ann", 10, core.PerMinute(10).WithName("minute"), core.PerDay(100).WithName("day"))
 }
 
 // docs/tools.md has a block that runs each command.

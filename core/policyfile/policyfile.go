@@ -25,9 +25,9 @@
 // A file is UTF-8 of at most 256 KiB and 20,000 YAML tokens, which is about 700
 // policies, nested at most 10 deep. A key has at most 256 bytes.
 //
-// See [docs/policies.md].
+// See [docs/limits.md].
 //
-// [docs/policies.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/policies.md
+// [docs/limits.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/limits.md
 package policyfile
 
 import (

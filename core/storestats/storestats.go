@@ -1,9 +1,9 @@
 // Package storestats is what a store of package redisstore reports of its work.
 // It is a package because metrics read it without linking go-redis.
 //
-// See [docs/observability.md].
+// See [docs/operations.md].
 //
-// [docs/observability.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/observability.md
+// [docs/operations.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/operations.md
 package storestats
 
 import (

@@ -7,9 +7,9 @@
 //		})
 //	}
 //
-// See [docs/testing.md].
+// See [docs/adapters.md].
 //
-// [docs/testing.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/testing.md
+// [docs/adapters.md]: https://github.com/tokenbucket-go/ratelimit/blob/main/docs/adapters.md
 package storetest
 
 import (

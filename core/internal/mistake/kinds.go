@@ -43,7 +43,7 @@ var Kinds = []Kind{
 		Code:     "RL105",
 		Fields:   []string{"mode"},
 		Messages: []string{"Policy.Limits[0].Mode: Mode(7) must be Continuous, Stepped, Aligned or Concurrent (RL105)"},
-		Advice:   "[The modes](choosing-limits.md#which-mode).",
+		Advice:   "[The modes](limits.md#which-mode).",
 	},
 	{
 		Code:     "RL106",
@@ -76,13 +76,13 @@ var Kinds = []Kind{
 			"Limit: \"10 per minute\" is not a limit: \"per\" must be followed by / and an interval, or by at once; write it as 60/min burst 20 (RL110)",
 			"line 4:9: policies[0].limits[0]: must be text, such as \"60/min burst 20\" (RL110)",
 		},
-		Advice: "[How a limit is written](policies.md#a-limit-as-a-string). A limit that counts tokens is `100_000 tokens/min`.",
+		Advice: "[How a limit is written](limits.md#a-limit-as-a-string). A limit that counts tokens is `100_000 tokens/min`.",
 	},
 	{
 		Code:     "RL111",
 		Fields:   []string{"overrides", "blocked", "setexception"},
 		Messages: []string{"Policy.Overrides.user:…: 0 limits: at least one is required (RL111)"},
-		Advice: "Of [overrides](policies.md#overrides), [blocked keys](policies.md#blocked-keys) and [exceptions](policies.md#exceptions-while-services-run). Keys can\n" +
+		Advice: "Of [overrides](limits.md#plans), [blocked keys](limits.md#plans) and [exceptions](tools.md#exceptions). Keys can\n" +
 			"be secret, so messages show only what stands before the first colon; `Field` of the `ConfigError` has the whole key.",
 	},
 	{
@@ -124,27 +124,27 @@ var Kinds = []Kind{
 			"Policy.Limits[0].MaxHold: 30ns must be from 1ms to 720h (30 days): … (RL118)",
 			"… \"llm\" has a limit of tokens with a MaxHold, and this middleware settles nothing, … (RL118)",
 		},
-		Advice: "MaxHold is how long a request holds [slots](choosing-limits.md#rate-or-slots) or an [estimate](language-models.md#estimates-that-come-back), so a\n" +
+		Advice: "MaxHold is how long a request holds [slots](limits.md#rate-or-slots) or an [estimate](language-models.md#estimates-that-come-back), so a\n" +
 			"limit of requests has none. Without `WithSettle` every estimate would come back. If handlers settle, let it return nil.",
 	},
 	{
 		Code:     "RL119",
 		Reasons:  []string{"is no limit of", "would be "},
 		Messages: []string{"Policy.Overrides.user:…[0].Name: \"minuet\" is no limit of the policy and its plans: … (RL119)"},
-		Advice: "Name the limit as the policy does: [names](policies.md#overrides). Of [exceptions](policies.md#exceptions-while-services-run) only the one with the\n" +
+		Advice: "Name the limit as the policy does: [names](limits.md#plans). Of [exceptions](tools.md#exceptions) only the one with the\n" +
 			"mistake is not obeyed.",
 	},
 	{
 		Code:     "RL120",
 		Fields:   []string{"plans", "withplan"},
 		Messages: []string{"WithPlan: \"gold\" is no plan of the policy: it has \"pro\" (RL120)"},
-		Advice:   "See [plans](policies.md#plans).",
+		Advice:   "See [plans](limits.md#plans).",
 	},
 	{
 		Code:     "RL121",
 		Fields:   []string{"penalty"},
 		Messages: []string{"Policy.Limits[0].Penalty: 0s must be from 1ms to 720h (30 days) (RL121)"},
-		Advice:   "A [penalty](choosing-limits.md#a-penalty) is how long a client that is denied gets nothing more. Slots and limits with a MaxHold have none.",
+		Advice:   "A [penalty](limits.md#a-penalty) is how long a client that is denied gets nothing more. Slots and limits with a MaxHold have none.",
 	},
 	{
 		Code:     "RL201",
@@ -449,7 +449,7 @@ var Kinds = []Kind{
 	{
 		Code:     "RL706",
 		Messages: []string{"two limiters of one store have the same policy name and different limits, so they share buckets: … code=RL706 …"},
-		Advice:   "For customers with different limits use [plans](policies.md#plans).",
+		Advice:   "For customers with different limits use [plans](limits.md#plans).",
 	},
 	{
 		Code:     "RL707",
@@ -459,7 +459,7 @@ var Kinds = []Kind{
 	{
 		Code:     "RL708",
 		Messages: []string{"shadow mode allowed a request that an enforced policy refuses… code=RL708 policy=api … status=400 …"},
-		Advice:   "When you [enforce the policy](introducing-a-limit.md#5-enforce), clients get this `status`. Correct what `error` names.",
+		Advice:   "When you [enforce the policy](limits.md#introducing-a-limit), clients get this `status`. Correct what `error` names.",
 	},
 	{
 		Code:     "RL709",
@@ -497,7 +497,7 @@ var Kinds = []Kind{
 			"- `x509: …`: the certificate is not trusted, or for another name\n" +
 			"- `no answer within …`: Redis or the network is slow: raise `redisstore.WithTimeout` if Redis is well\n" +
 			"\n" +
-			"[`Store.Ping`](operations.md#check-the-connection) finds most of these before the first request.",
+			"[`Store.Ping`](operations.md) finds most of these before the first request.",
 	},
 	{
 		Code:     "RL713",
@@ -516,18 +516,18 @@ var Kinds = []Kind{
 	{
 		Code:     "RL716",
 		Messages: []string{"the stored state of a key can't be used, so the policy's OnFailure decides for it; … code=RL716 policy=api …"},
-		Advice:   "See [RL613](#rl613). The `Err` of the key's [Observation](observability.md) is this error.",
+		Advice:   "See [RL613](#rl613). The `Err` of the key's [Observation](operations.md#metrics) is this error.",
 	},
 	{
 		Code:     "RL718",
 		Messages: []string{"not all exceptions in Redis could be read; those that were read are in force… code=RL718 error=…"},
-		Advice: "[FollowExceptions](policies.md#exceptions-while-services-run) asks each second, and logs the first failure of several. A line with a `policy` means\n" +
+		Advice: "[FollowExceptions](tools.md#exceptions) asks each second, and logs the first failure of several. A line with a `policy` means\n" +
 			"that another version, or someone by hand, wrote its exceptions: `ratelimit list` shows which. Or the policy lacks a limit that an override names.",
 	},
 	{
 		Code:     "RL719",
 		Messages: []string{"Redis has lost what operators said; it stays in force, and was put back… code=RL719 policy=api exceptions=1"},
-		Advice: "Redis was restarted empty or flushed, evicted [exceptions](policies.md#exceptions-while-services-run), lost a shard, or failed over to a replica\n" +
+		Advice: "Redis was restarted empty or flushed, evicted [exceptions](tools.md#exceptions), lost a shard, or failed over to a replica\n" +
 			"without the last writes. Buckets are full.\n" +
 			"\n" +
 			"If it could not be put back, a process that starts now does not know it: give the user the [rights of a limiter](operations.md#the-acl-user).",
@@ -535,8 +535,8 @@ var Kinds = []Kind{
 	{
 		Code:     "RL720",
 		Messages: []string{"a request has a plan that the policy lacks, so the policy's own limits decide… code=RL720 policy=api … plan=gold"},
-		Advice: "The database is ahead of the deployment, or spells the plan in another way. Add it to [`Plans`](policies.md#plans);\n" +
-			"[`Reload`](policies.md#change-limits-while-the-service-runs) suffices.",
+		Advice: "The database is ahead of the deployment, or spells the plan in another way. Add it to [`Plans`](limits.md#plans);\n" +
+			"[`Reload`](limits.md#change-limits-while-the-service-runs) suffices.",
 	},
 	{
 		Code:     "RL721",
