@@ -98,10 +98,12 @@ func clientOf(o *redis.Options) (client *redis.Client, err error) {
 	return redis.NewClient(o), nil
 }
 
-// Close gives leases back, for which it waits as decisions do, and closes the
-// client that [Open] made. From then on decisions fail. After [New] it only
-// gives leases back: call it before the client is closed.
+// Close waits for slots that middleware releases just now, for ten times the
+// timeout at most, gives leases back, and closes the client that [Open] made.
+// From then on decisions fail. Call it when the last request is over, and after
+// [New] before the client is closed.
 func (s *Store) Close() error {
+	s.Config().Limiters.Releasing.Wait(10 * s.batches.timeout)
 	if s.leases != nil {
 		s.leases.GiveBack()
 	}
