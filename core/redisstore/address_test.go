@@ -190,6 +190,25 @@ func everythingOf(err error) string {
 	return text
 }
 
+// A secret at any place of any address stays out of the error.
+func FuzzAddressesAreNotShown(f *testing.F) {
+	const secret = "s3cr3t0Zz"
+	for _, test := range refusedURLs {
+		for i := 0; i <= len(test.url); i += 3 {
+			f.Add(test.url, i)
+		}
+	}
+	f.Fuzz(func(t *testing.T, address string, at int) {
+		if at < 0 || at > len(address) {
+			return
+		}
+		_, err := redisstore.ParseURL(address[:at] + secret + address[at:])
+		if err != nil && strings.Contains(everythingOf(err), secret) {
+			t.Errorf("ParseURL(%q) shows the secret: %v", address[:at]+secret+address[at:], err)
+		}
+	})
+}
+
 func TestOpenTakesURLsOfOneServer(t *testing.T) {
 	for _, url := range []string{
 		"redis://localhost", "redis://localhost:6379", "redis://localhost/", "redis://localhost:6379/0",
