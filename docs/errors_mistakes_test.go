@@ -329,6 +329,10 @@ func logsOfMiddleware(t *testing.T) {
 	serve := func(h http.Handler) {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/items", nil))
 	}
+	unreadable := httptest.NewRequest(http.MethodGet, "/items", nil)
+	unreadable.Header.Set("Forwarded", `for="2001:db8:1:0:0:0:0:17:4711"`)
+	behindProxy := httplimit.ByIP(core.TrustProxies("192.0.2.1"), core.TrustHeader("Forwarded"))
+	httplimit.New(limiter, behindProxy)(ok).ServeHTTP(httptest.NewRecorder(), unreadable)
 	byIP := httplimit.New(limiter, httplimit.ByIP())
 	serve(httplimit.New(limiter, httplimit.ByIP())(byIP(ok)))
 	serve(httplimit.New(limiter, httplimit.ByRoute())(ok))

@@ -34,6 +34,10 @@ func ByIP(options ...core.IPOption) KeyFunc {
 		if client.proxyField != "" {
 			x.SetDecision(proxyMarker(client.peer(), client.proxyField, x.Decision()))
 		}
+		if u := client.unread; u.requests > 0 {
+			path, peer := x.Path(), client.peer()
+			x.SetDecision(middleware.Marker("", func(log *slog.Logger) { u.log(log, path, peer) }, x.Decision()))
+		}
 		var room [64]byte                                             // on the stack: 257 ns and 2 allocations, with a nil slice 442 ns and 4
 		return string(client.append(append(room[:0], "ip:"...))), nil // needs no escaping: nothing follows the address
 	}
@@ -56,6 +60,9 @@ func ClientIP(options ...core.IPOption) func(Request) (string, error) {
 		if client.proxyField != "" {
 			reportProxy(slog.Default(), client.peer(), client.proxyField)
 		}
+		if client.unread.requests > 0 {
+			client.unread.log(slog.Default(), x.Path(), client.peer())
+		}
 		return string(client.append(nil)), nil
 	}
 }
@@ -66,6 +73,7 @@ type client struct {
 	remote     string     // the peer's address as text, unless addr is known
 	addr       netip.Addr // of the peer
 	proxyField string     // once, if the peer looks like a proxy that was not named
+	unread     unread     // if the network is that of a proxy, which has not said who its client is
 }
 
 // clientOf finds the client that sent x.
@@ -77,7 +85,9 @@ func clientOf(ip *finder, x Request) (c client, err error) {
 	if !c.addr.IsValid() {
 		c.remote, local = x.RemoteAddr(), x.LocalAddr()
 	}
-	c.network, c.proxyField, err = ip.network(c.remote, c.addr, local, x.Header)
+	if c.network, c.proxyField, err = ip.network(c.remote, c.addr, local, x.Header); err == nil {
+		c.unread = ip.unread(&c, x.Header)
+	}
 	return c, err
 }
 
@@ -107,6 +117,8 @@ type finder struct {
 
 	looked atomic.Int32 // for a proxy's field: at how many requests, until lookAtAll
 	warned atomic.Bool  // of a proxy that was not named
+
+	unreads unreads // what proxies have sent instead of addresses
 }
 
 // newFinder returns a finder. The error joins one [core.ConfigError] for each

@@ -93,6 +93,9 @@ func NewTogether[C any, K ~func(C) (string, error)](given []Rule[K], options Opt
 // [slog.Default].
 func (e *Engine[C]) Logger() *slog.Logger { return logger(e.limiter) }
 
+// policyLogger is Logger, whose lines name the policy.
+func (e *Engine[C]) policyLogger() *slog.Logger { return e.Logger().With("policy", e.Policy()) }
+
 // Policy returns the name of the limiter's policy, of several the first's.
 func (e *Engine[C]) Policy() string { return e.limiter.Name() }
 
@@ -129,7 +132,7 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 			e.warn(slog.LevelWarn, c, x, causeOf(a.ctx, missing), missing, shadowMessage, "RL708")
 		})
 	}
-	outer, advice := takeMarkers(x, before, e.Logger)
+	outer, advice := takeMarkers(x, before, e.policyLogger)
 	a.Advice = advice
 	if err != nil {
 		e.fail(c, &a, err, fromUser)
