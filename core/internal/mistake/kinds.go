@@ -548,7 +548,7 @@ var Kinds = []Kind{
 	},
 	{
 		Code:     "RL722",
-		Messages: []string{"a trusted proxy does not say which address its client has, so all its clients share the proxy's bucket policy=api code=RL722 … header=Forwarded value=\"for=\\\"0000:db0:0:0:0:0:0:00:0000\\\"\""},
+		Messages: []string{"a trusted proxy does not say which address its client has, so all its clients share the proxy's bucket… policy=api code=RL722 … header=Forwarded value=\"for=\\\"0000:db0:0:0:0:0:0:00:0000\\\"\""},
 		Advice: "`value` is what the proxy wrote, with its digits shown as 0: here an IPv6 address with a port lacks its brackets. If it is `(missing)`, the\n" +
 			"proxy does not set the field, or asks on its own behalf, such as for a health check: that is logged once. [By\n" +
 			"deployment](keys-and-trust.md#byip-by-deployment).",
