@@ -553,4 +553,9 @@ var Kinds = []Kind{
 			"proxy does not set the field, or asks on its own behalf, such as for a health check: that is logged once. [By\n" +
 			"deployment](keys-and-trust.md#byip-by-deployment).",
 	},
+	{
+		Code:     "RL723",
+		Messages: []string{"this is a proxy that sends a script to the server of its first key: … code=RL723 server=redis://127.0.0.1:6379"},
+		Advice:   "Limits hold, but many keys cost Redis more calls: see [proxies that share keys](servers.md#proxies-that-share-keys).",
+	},
 }
