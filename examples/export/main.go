@@ -19,7 +19,6 @@ import (
 	"log"
 	"net/http"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -56,9 +55,9 @@ func newApp(store core.Store, takes time.Duration) *gin.Engine {
 	r.GET("/export",
 		// Together: a user who has an export already takes no slot from the others.
 		ginlimit.NewTogether([]ginlimit.Rule{{Limiter: user, Key: ginlimit.ByHeader("X-User")}, {Limiter: all, Key: ginlimit.Global("exports")}},
-			ginlimit.OnDenied(func(c *gin.Context, _ core.Result) {
+			ginlimit.OnDenied(func(c *gin.Context, res core.Result) {
 				why := "Five exports are at work. Try again soon."
-				if slices.ContainsFunc(ginlimit.AllFromContext(c), func(res core.Result) bool { return !res.Allowed && res.Limits()[0].Limit.Name == user.Name() }) {
+				if !res.Parts[0].Allowed { // the part of the first rule
 					why = "You have an export at work already. Try again when it is over."
 				}
 				c.String(http.StatusTooManyRequests, "%s\n", why)

@@ -185,7 +185,7 @@ func badBody(c *gin.Context, err error) {
 	case errors.As(err, &fault):
 		c.AbortWithStatusJSON(http.StatusBadRequest, gin.H{"error": "unreadable body"})
 	default:
-		problem := adapter.ProblemOf(err)
+		problem := adapter.ProblemOf(c.Request.Context(), err)
 		c.Header("Content-Type", "application/problem+json")
 		c.AbortWithStatusJSON(problem.Status, problem)
 	}
