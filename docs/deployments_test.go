@@ -73,8 +73,7 @@ var (
 )
 
 // Each line of the table in keys-and-trust.md finds the client of a request as
-// the proxies of that deployment send it, whatever the client has sent itself,
-// and has nothing to warn of.
+// the proxies of that deployment send it, whatever the client has sent itself.
 func TestDeploymentsFindTheClient(t *testing.T) {
 	_, table, found := strings.Cut(string(read(t, "keys-and-trust.md")), "| deployment | options of `ByIP` | what must be true |\n| --- | --- | --- |\n")
 	require.True(t, found)
@@ -100,28 +99,29 @@ func TestDeploymentsFindTheClient(t *testing.T) {
 			key, err := httplimit.ClientIP(append(options, a.also...)...)(&http.Request{RemoteAddr: a.peer, Header: a.header})
 			require.NoError(t, err, name)
 			assert.Equal(t, "203.0.113.7", key, "%s: %+v", name, a)
-			if name != "clients connect directly" { // whose own field looks like a proxy's
-				assert.Empty(t, l.String(), name)
-			}
+			assert.Zero(t, l.Count("RL722"), "%s: %s", name, l.String())
 		}
 	}
 	assert.Equal(t, len(deployments), seen, "each request is of a line")
 }
 
 // With an option less, all clients of Google's balancer and of Fly have the key
-// of the balancer.
+// of the balancer. The log names it.
 func TestWhatThePageWarnsOfIsTrue(t *testing.T) {
 	for _, c := range []struct {
 		option core.IPOption
 		sent   arrival
 		key    string
+		logged int
 	}{
-		{core.TrustProxies("35.191.0.0/16", "130.211.0.0/22"), behind("35.191.10.2:4711", "203.0.113.7,192.0.2.10"), "192.0.2.10"},
-		{core.TrustProxies("172.16.0.0/12"), behind("172.16.3.114:4711", "203.0.113.7, 66.241.124.1").with("Fly-Client-Ip", "203.0.113.7"), "66.241.124.1"},
-		{core.TrustProxies("10.0.0.0/8"), behind("10.0.5.12:4711", "10.0.9.9").with("Forwarded", "for=203.0.113.7"), "10.0.9.9"},
+		{core.TrustProxies("35.191.0.0/16", "130.211.0.0/22"), behind("35.191.10.2:4711", "203.0.113.7,192.0.2.10"), "192.0.2.10", 1},
+		{core.TrustProxies("172.16.0.0/12"), behind("172.16.3.114:4711", "203.0.113.7, 66.241.124.1").with("Fly-Client-Ip", "203.0.113.7"), "66.241.124.1", 1},
+		{core.TrustProxies("10.0.0.0/8"), behind("10.0.5.12:4711", "10.0.9.9").with("Forwarded", "for=203.0.113.7"), "10.0.9.9", 0},
 	} {
+		l := logtest.Default(t)
 		key, err := httplimit.ClientIP(c.option)(&http.Request{RemoteAddr: c.sent.peer, Header: c.sent.header})
 		require.NoError(t, err)
 		assert.Equal(t, c.key, key)
+		assert.Equal(t, c.logged, l.Count("code=RL701 peer="+c.key+" header=X-Forwarded-For"), l.String())
 	}
 }

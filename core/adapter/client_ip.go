@@ -32,7 +32,7 @@ func ByIP(options ...core.IPOption) KeyFunc {
 			return "", err
 		}
 		if client.proxyField != "" {
-			x.SetDecision(proxyMarker(client.peer(), client.proxyField, x.Decision()))
+			x.SetDecision(proxyMarker(client.sender, client.proxyField, x.Decision()))
 		}
 		if u := client.unread; u.requests > 0 {
 			path, peer := x.Path(), client.peer()
@@ -58,7 +58,7 @@ func ClientIP(options ...core.IPOption) func(Request) (string, error) {
 			return "", err
 		}
 		if client.proxyField != "" {
-			reportProxy(slog.Default(), client.peer(), client.proxyField)
+			reportProxy(slog.Default(), client.sender, client.proxyField)
 		}
 		if client.unread.requests > 0 {
 			client.unread.log(slog.Default(), x.Path(), client.peer())
@@ -72,7 +72,8 @@ type client struct {
 	network    netip.Prefix
 	remote     string     // the peer's address as text, unless addr is known
 	addr       netip.Addr // of the peer
-	proxyField string     // once, if the peer looks like a proxy that was not named
+	proxyField string     // once, if somebody looks like a proxy that was not named
+	sender     string     // who sent proxyField: the peer or, if that is trusted, whom it names
 	unread     unread     // if the network is that of a proxy, which has not said who its client is
 }
 
@@ -87,6 +88,11 @@ func clientOf(ip *finder, x Request) (c client, err error) {
 	}
 	if c.network, c.proxyField, err = ip.network(c.remote, c.addr, local, x.Header); err == nil {
 		c.unread = ip.unread(&c, x.Header)
+	}
+	if c.proxyField != "" {
+		if c.sender = c.peer(); !ip.untrusted(c.sender) {
+			c.sender = string(c.append(nil))
+		}
 	}
 	return c, err
 }
@@ -147,7 +153,8 @@ func newFinder(options []core.IPOption) (*finder, error) {
 
 const proxyMessage = "ratelimit: a peer that ByIP does not trust sends a proxy's field: if it is your proxy, all its clients share one bucket; name it with core.TrustProxies"
 
-// reportProxy logs that a peer that is not trusted sends a proxy's field.
+// reportProxy logs that a peer that is not trusted sends a proxy's field, to
+// this service or to a trusted proxy.
 func reportProxy(log *slog.Logger, peer, field string) {
 	if addr, _, ok := forwarded.ParseAddr(peer); ok {
 		peer = forwarded.Plain(addr).String()
@@ -182,7 +189,10 @@ func (f *finder) network(peer string, addr netip.Addr, local net.Addr, header fu
 	client := forwarded.Plain(addr)
 	switch {
 	case socket && f.trust.Socket, f.trusts(client):
-		client = f.reported(client, header)
+		var more bool
+		if client, more = f.reported(client, header); more && f.warned.CompareAndSwap(false, true) {
+			proxyField = f.trust.List.Field
+		}
 	case addr.IsValid():
 		proxyField = f.proxyField(header)
 	}
@@ -239,32 +249,40 @@ const maxHops = 32
 
 // reported returns the client's address as hop, a trusted proxy, reports it. If
 // all of the last maxHops addresses are trusted proxies, it returns the
-// leftmost of them.
-func (f *finder) reported(hop netip.Addr, header func(string) []string) netip.Addr {
+// leftmost of them. more says that the client, which is not trusted, has sent
+// addresses itself.
+func (f *finder) reported(hop netip.Addr, header func(string) []string) (client netip.Addr, more bool) {
 	if f.trust.Header != "" {
 		if values := header(f.trust.Header); len(values) == 1 {
 			if client, _, ok := forwarded.ParseAddr(values[0]); ok {
-				return client
+				return client, false
 			}
 		}
 	}
 	hops := 0
 	// A field that occurs several times is one list (RFC 9110, 5.3).
-	for _, line := range slices.Backward(header(f.trust.List.Field)) {
+	lines := header(f.trust.List.Field)
+	for i, line := range slices.Backward(lines) {
 		for rest := true; rest; {
 			var next netip.Addr
 			var ok bool
 			next, ok, line, rest = f.trust.List.Last(line)
 			if !ok {
-				return hop // no trusted proxy vouches for what is left of an invalid address
+				return hop, false // no trusted proxy vouches for what is left of an invalid address
 			}
 			hop = next
 			if hops++; hops == maxHops || !f.trusts(hop) {
-				return hop
+				return hop, (rest || i > 0) && !f.trusts(hop)
 			}
 		}
 	}
-	return hop
+	return hop, false
+}
+
+// untrusted reports whether a peer has an address that is not trusted.
+func (f *finder) untrusted(peer string) bool {
+	addr, _, ok := forwarded.ParseAddr(peer)
+	return ok && !f.trusts(forwarded.Plain(addr))
 }
 
 func (f *finder) trusts(a netip.Addr) bool {

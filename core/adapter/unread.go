@@ -57,7 +57,7 @@ func (f *finder) unread(c *client, header func(string) []string) (u unread) {
 	if !slices.ContainsFunc(f.trust.Proxies, c.network.Overlaps) {
 		return u
 	}
-	if peer, _, ok := forwarded.ParseAddr(c.peer()); ok && !f.trusts(forwarded.Plain(peer)) {
+	if f.untrusted(c.peer()) {
 		return u // in the network of a proxy
 	}
 	field, element, ok := f.ending(header)

@@ -434,7 +434,8 @@ var Kinds = []Kind{
 	{
 		Code:     "RL701",
 		Messages: []string{"a peer that ByIP does not trust sends a proxy's field: … code=RL701 peer=192.0.2.1 …"},
-		Advice:   "If `peer` is no proxy of yours, a client sent the field. [By deployment](keys-and-trust.md#byip-by-deployment).",
+		Advice: "If `peer` is no proxy of yours, a client sent the field, perhaps through a proxy of its own. If it is, as the address of Google's balancer, name\n" +
+			"it. [By deployment](keys-and-trust.md#byip-by-deployment).",
 	},
 	{
 		Code:     "RL702",
