@@ -132,7 +132,8 @@ func dialable(client redis.UniversalClient) bool {
 		addresses = slices.Collect(maps.Values(c.Options().Addrs))
 	}
 	return !slices.ContainsFunc(addresses, func(address string) bool {
-		return strings.Contains(address, "://") || strings.ContainsAny(address, "@,=;? ")
+		socket := strings.HasPrefix(address, "/")
+		return !socket && strings.ContainsAny(address, "@,=;?#/'\" ")
 	})
 }
 

@@ -238,6 +238,7 @@ func TestAClientWhoseAddressMayHaveAPasswordIsAMistake(t *testing.T) {
 	addresses := []string{
 		"redis://:SECRET@localhost:6379", "user:SECRET@localhost:6379", "localhost:6379,password=SECRET",
 		"localhost;password=SECRET:6379", "localhost:6379?password=SECRET", "-h localhost -a SECRET", "http://SECRET",
+		"localhost:6379/SECRET", "localhost:6379#SECRET", `"SECRET"`, "'localhost:SECRET'",
 	}
 	for _, address := range addresses {
 		for name, client := range map[string]redis.UniversalClient{
@@ -255,6 +256,20 @@ func TestAClientWhoseAddressMayHaveAPasswordIsAMistake(t *testing.T) {
 			if shown := everythingOf(err); strings.Contains(shown, "SECRET") {
 				t.Errorf("a %s of %q: NewLimiter shows the password: %s", name, address, shown)
 			}
+		}
+	}
+}
+
+// go-redis takes an address that begins with a slash for that of a socket.
+func TestClientsOnSocketsAreNoMistake(t *testing.T) {
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(1)}}
+	for _, client := range []redis.UniversalClient{
+		redis.NewClient(&redis.Options{Addr: "/run/redis.sock"}), redis.NewClient(&redis.Options{Network: "unix", Addr: "run/redis.sock"}),
+		redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "/run/a.sock", "b": "/run/b.sock"}}),
+	} {
+		t.Cleanup(func() { _ = client.Close() })
+		if _, err := core.NewLimiter(redisstore.New(client), policy); err != nil {
+			t.Error(err)
 		}
 	}
 }
