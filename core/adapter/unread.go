@@ -54,7 +54,7 @@ const warnEvery = time.Minute
 // unread returns the warning about a request of c, whose network was found, if
 // it is to be logged now.
 func (f *finder) unread(c *client, header func(string) []string) (u unread) {
-	if !slices.ContainsFunc(f.trust.Proxies, c.network.Overlaps) {
+	if !slices.ContainsFunc(f.proxies, c.network.Overlaps) {
 		return u
 	}
 	if f.untrusted(c.peer()) {
@@ -89,7 +89,7 @@ func (f *finder) unread(c *client, header func(string) []string) (u unread) {
 // all. ok is false if the search found an address that no proxy has, or only
 // proxies' own.
 func (f *finder) ending(header func(string) []string) (field, element string, ok bool) {
-	if name := f.trust.Header; name != "" {
+	if name := f.header; name != "" {
 		values := header(name)
 		if len(values) == 1 {
 			if _, _, read := forwarded.ParseAddr(values[0]); read {
@@ -100,7 +100,7 @@ func (f *finder) ending(header func(string) []string) (field, element string, ok
 			field, element = name, cmp.Or(strings.Join(values, ", "), "(empty)")
 		}
 	}
-	list := f.trust.List
+	list := f.list
 	hops := 0
 	for _, line := range slices.Backward(header(list.Field)) {
 		for rest := true; rest; {
@@ -120,5 +120,5 @@ func (f *finder) ending(header func(string) []string) (field, element string, ok
 	if hops > 0 {
 		return "", "", false
 	}
-	return cmp.Or(field, f.trust.Header, list.Field), element, true
+	return cmp.Or(field, f.header, list.Field), element, true
 }

@@ -42,44 +42,6 @@ func keyNames(n int) []string {
 	return list
 }
 
-func TestScriptFlushUnderLoadFailsNoRequest(t *testing.T) {
-	server := redistest.Start(t)
-	client := server.Client(t)
-	l, err := core.NewLimiter(redisstore.New(client, patient, asking), core.Policy{
-		Name: "flush", Limits: []core.Limit{core.PerDay(capacity)}, OnFailure: core.FailClosed})
-	require.NoError(t, err)
-	const callers = 8
-	ld := startLoad(l, keyNames(callers)...)
-	for range 20 {
-		require.NoError(t, client.ScriptFlush(context.Background()).Err())
-		ld.pass(t, 100)
-	}
-	drained(t, l, keyNames(callers))
-	ld.end()
-	assert.Zero(t, ld.failed.Load(), "a lost script cache must fail no request")
-	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "each bucket must admit what it holds, and no token twice")
-}
-
-// If keys are on several servers, the store sends a batch as a pipeline.
-func TestScriptFlushOnARingFailsNoRequest(t *testing.T) {
-	shards := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
-	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": shards[0].Addr, "two": shards[1].Addr}})
-	defer client.Close()
-	l := limited(t, client, core.FailClosed, patient)
-	const callers = 64
-	ld := startLoad(l, keyNames(callers)...)
-	for range 10 {
-		for _, s := range shards {
-			require.NoError(t, s.Client(t).ScriptFlush(context.Background()).Err())
-		}
-		ld.pass(t, 10*callers)
-	}
-	drained(t, l, keyNames(callers))
-	ld.end()
-	assert.Zero(t, ld.failed.Load(), "a lost script cache must fail no request")
-	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "each bucket must admit what it holds, and no token twice")
-}
-
 func TestFlushAllOnlyFillsBuckets(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client(t)
