@@ -1,0 +1,190 @@
+package hostile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/tokenbucket-go/ratelimit/internal/logtest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
+)
+
+// asProgram is a variable whose presence has a test binary be its program.
+const asProgram = "HOSTILE_RUNS_MAIN"
+
+// Main is for TestMain of a program: it runs main if Start has started the
+// binary, and otherwise the tests.
+func Main(m *testing.M, main func()) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// Process is a program that runs.
+type Process struct {
+	Addr string // on which it serves
+	Log  *logtest.Buffer
+
+	command *exec.Cmd
+	exited  chan struct{}
+}
+
+var listening = regexp.MustCompile(`listening on (?:http://)?(\S+)`)
+
+// Start runs the program of the test's package on ports of its own, with a
+// Redis at an address unless that is "", until the test ends. It returns when
+// the program listens.
+func Start(t *testing.T, redis string, env ...string) *Process {
+	t.Helper()
+	p := launch(t, redis, env...)
+	require.Eventually(t, func() bool {
+		if found := listening.FindStringSubmatch(p.Log.String()); found != nil {
+			p.Addr = found[1]
+		}
+		return p.Addr != ""
+	}, patience, poll, "the program does not listen")
+	return p
+}
+
+func launch(t *testing.T, redis string, env ...string) *Process {
+	t.Helper()
+	p := &Process{Log: new(logtest.Buffer), command: exec.Command(os.Args[0]), exited: make(chan struct{})}
+	p.command.Env = append(os.Environ(), asProgram+"=1", "ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0", "TRUSTED_PROXIES=", "REDIS_URL=", "GIN_MODE=release")
+	if redis != "" {
+		p.command.Env = append(p.command.Env, "REDIS_URL=redis://"+redis)
+	}
+	p.command.Env = append(p.command.Env, env...)
+	p.command.Stdout, p.command.Stderr = p.Log, p.Log
+	require.NoError(t, p.command.Start())
+	go func() {
+		_ = p.command.Wait()
+		close(p.exited)
+	}()
+	t.Cleanup(func() {
+		_ = p.command.Process.Kill()
+		<-p.exited
+		if t.Failed() {
+			t.Log("the program wrote:\n", p.Log.String())
+		}
+	})
+	return p
+}
+
+// Stop sends SIGTERM, and returns when the program has ended. It must say that
+// all is well.
+func (p *Process) Stop(t *testing.T) {
+	t.Helper()
+	require.NoError(t, p.command.Process.Signal(syscall.SIGTERM))
+	p.wait(t)
+	require.Zero(t, p.command.ProcessState.ExitCode(), "after SIGTERM the program ends without an error")
+}
+
+func (p *Process) wait(t *testing.T) {
+	t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(patience):
+		t.Fatal("the program does not end")
+	}
+}
+
+// Deploy runs the program as operators do. request returns a request that
+// passes, and paths may be "/health".
+func Deploy(t *testing.T, request func() *http.Request) {
+	t.Run("a shutdown under load cuts off nobody", func(t *testing.T) { shutdown(t, request) })
+	t.Run("a wrong address of Redis ends the program", wrongRedis)
+	t.Run("Redis lost and back", func(t *testing.T) { redisLost(t, request) })
+}
+
+// do sends a request to a process on a connection of its own.
+func (p *Process) do(t *testing.T, r *http.Request) (status int, err error) {
+	r = r.Clone(t.Context())
+	r.URL.Scheme, r.URL.Host, r.RequestURI = "http", p.Addr, ""
+	r.Close = true
+	res, err := client(t, attackerIP).Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		return res.StatusCode, fmt.Errorf("the answer was cut off: %w", err)
+	}
+	return res.StatusCode, nil
+}
+
+func shutdown(t *testing.T, request func() *http.Request) {
+	p := Start(t, "")
+	var answered atomic.Int64
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for {
+				status, err := p.do(t, request())
+				var refused *net.OpError
+				switch {
+				case err == nil && (passed(status) || status == http.StatusTooManyRequests):
+					answered.Add(1)
+				case status == 0 && (errors.As(err, &refused) || errors.Is(err, io.EOF)):
+					return // the connection was not accepted any more
+				default:
+					t.Errorf("status %d, %v", status, err)
+					return
+				}
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return answered.Load() > 50 }, patience, poll, "the premise: the app answers")
+	p.Stop(t)
+	clients.Wait()
+}
+
+func wrongRedis(t *testing.T) {
+	port, err := redistest.FreePort()
+	require.NoError(t, err)
+	for name, url := range map[string]string{"nobody listens": "redis://127.0.0.1:" + port, "no URL": "127.0.0.1:6379"} {
+		p := launch(t, "", "REDIS_URL="+url)
+		p.wait(t)
+		require.NotZero(t, p.command.ProcessState.ExitCode(), name)
+		require.Contains(t, p.Log.String(), "REDIS_URL", name)
+		require.NotRegexp(t, listening, p.Log.String(), name)
+	}
+}
+
+// While Redis is away each request gets an answer: by this process, or 503 of
+// a policy that fails closed. Then Redis decides again.
+func redisLost(t *testing.T, request func() *http.Request) {
+	server := redistest.Start(t)
+	p := Start(t, server.Addr)
+	answer := func() int {
+		status, err := p.do(t, request())
+		require.NoError(t, err)
+		require.Truef(t, passed(status) || status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable, "status %d", status)
+		return status
+	}
+	require.Truef(t, passed(answer()), "the premise: the first request passes")
+	server.Kill()
+	for range 20 {
+		answer()
+	}
+	server.Restart(t)
+	keys := server.Client(t)
+	require.Eventually(t, func() bool {
+		answer()
+		n, err := keys.DBSize(t.Context()).Result()
+		return err == nil && n > 0
+	}, patience, poll, "Redis is back, and gets no requests")
+}
