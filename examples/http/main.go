@@ -130,8 +130,11 @@ func newServer(addr string, handler http.Handler) *http.Server {
 	}
 }
 
-// serve serves until ctx ends, as it does by SIGTERM. Then requests may end. What still runs after 15 seconds is cancelled,
-// so that its handler returns and its slots come back.
+// grace is how long requests may run on after SIGTERM.
+var grace = 15 * time.Second
+
+// serve serves until ctx ends, as it does by SIGTERM. It returns when all requests have ended. After grace it cancels those
+// that still run, so that their handlers return and their slots come back.
 func serve(ctx context.Context, servers ...*http.Server) error {
 	requests, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -150,8 +153,8 @@ func serve(ctx context.Context, servers ...*http.Server) error {
 		return err
 	case <-ctx.Done():
 	}
-	time.AfterFunc(15*time.Second, cancel)
-	atMost, done := context.WithTimeout(context.Background(), 20*time.Second)
+	time.AfterFunc(grace, cancel)
+	atMost, done := context.WithTimeout(context.Background(), grace+5*time.Second)
 	defer done()
 	var errs []error
 	for _, s := range servers {
