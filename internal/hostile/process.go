@@ -60,6 +60,17 @@ func Start(t *testing.T, redis string, env ...string) *Process {
 	return p
 }
 
+// Fail runs the program with variables by which it must not start, and returns
+// when it has ended with an error.
+func Fail(t *testing.T, env ...string) *Process {
+	t.Helper()
+	p := launch(t, "", env...)
+	p.wait(t)
+	require.NotZero(t, p.command.ProcessState.ExitCode(), "the program must not start")
+	require.NotRegexp(t, listening, p.Log.String())
+	return p
+}
+
 func launch(t *testing.T, redis string, env ...string) *Process {
 	t.Helper()
 	p := &Process{Log: new(logtest.Buffer), command: exec.Command(os.Args[0]), exited: make(chan struct{})}
@@ -106,12 +117,12 @@ func (p *Process) wait(t *testing.T) {
 	}
 }
 
-// Deploy runs the program as operators do, and sends requests that are answered
-// soon.
-func Deploy(t *testing.T, request func() *http.Request) {
-	t.Run("a shutdown under load cuts off nobody", func(t *testing.T) { shutdown(t, request) })
+// Deploy runs the program, with variables of its own, as operators do, and sends
+// requests that are answered soon.
+func Deploy(t *testing.T, request func() *http.Request, env ...string) {
+	t.Run("a shutdown under load cuts off nobody", func(t *testing.T) { shutdown(t, request, env) })
 	t.Run("a wrong address of Redis ends the program", wrongRedis)
-	t.Run("Redis lost and back", func(t *testing.T) { redisLost(t, request) })
+	t.Run("Redis lost and back", func(t *testing.T) { redisLost(t, request, env) })
 }
 
 // do sends a request to a process on a connection of its own.
@@ -130,8 +141,8 @@ func (p *Process) do(t *testing.T, r *http.Request) (status int, err error) {
 	return res.StatusCode, nil
 }
 
-func shutdown(t *testing.T, request func() *http.Request) {
-	p := Start(t, "")
+func shutdown(t *testing.T, request func() *http.Request, env []string) {
+	p := Start(t, "", env...)
 	var answered atomic.Int64
 	var clients sync.WaitGroup
 	for range 8 {
@@ -161,19 +172,16 @@ func wrongRedis(t *testing.T) {
 	port, err := redistest.FreePort()
 	require.NoError(t, err)
 	for name, url := range map[string]string{"nobody listens": "redis://127.0.0.1:" + port, "no URL": "127.0.0.1:6379"} {
-		p := launch(t, "", "REDIS_URL="+url)
-		p.wait(t)
-		require.NotZero(t, p.command.ProcessState.ExitCode(), name)
+		p := Fail(t, "REDIS_URL="+url)
 		require.Contains(t, p.Log.String(), "REDIS_URL", name)
-		require.NotRegexp(t, listening, p.Log.String(), name)
 	}
 }
 
 // While Redis is away each request gets an answer: by this process, or 503 of
 // a policy that fails closed. Then Redis decides again.
-func redisLost(t *testing.T, request func() *http.Request) {
+func redisLost(t *testing.T, request func() *http.Request, env []string) {
 	server := redistest.Start(t)
-	p := Start(t, server.Addr)
+	p := Start(t, server.Addr, env...)
 	answer := func() int {
 		status, err := p.do(t, request())
 		require.NoError(t, err)
