@@ -41,9 +41,10 @@ func TestResponsesOnThePage(t *testing.T) {
 		}
 		provider(0).ServeHTTP(w, r)
 	}))
-	defer close(release)
+	t.Cleanup(func() { close(release) })
 	curl := func(commands, want string) {
 		t.Helper()
+		commands = strings.ReplaceAll(commands, "curl ", "curl --max-time 60 ")
 		commands = strings.ReplaceAll(commands, "localhost:8080/v1/generate", a.url)
 		shell := exec.Command("sh", "-e", "-c", commands)
 		shell.Stderr = t.Output()

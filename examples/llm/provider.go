@@ -33,7 +33,7 @@ func provider(pause time.Duration) http.Handler {
 			send(w, event{Text: word + " "})
 			used.Completion++
 		}
-		send(w, event{Usage: &used})
+		send(w, event{Usage: &used, Done: true})
 	})
 }
 
