@@ -50,7 +50,10 @@ var listening = regexp.MustCompile(`listening on (?:http://)?(\S+)`)
 // the program listens.
 func Start(t *testing.T, redis string, env ...string) *Process {
 	t.Helper()
-	p := launch(t, redis, env...)
+	if redis != "" {
+		env = append([]string{"REDIS_URL=redis://" + redis}, env...)
+	}
+	p := Launch(t, env...)
 	require.Eventually(t, func() bool {
 		if found := listening.FindStringSubmatch(p.Log.String()); found != nil {
 			p.Addr = found[1]
@@ -64,20 +67,18 @@ func Start(t *testing.T, redis string, env ...string) *Process {
 // when it has ended with an error.
 func Fail(t *testing.T, env ...string) *Process {
 	t.Helper()
-	p := launch(t, "", env...)
+	p := Launch(t, env...)
 	p.wait(t)
 	require.NotZero(t, p.command.ProcessState.ExitCode(), "the program must not start")
 	require.NotRegexp(t, listening, p.Log.String())
 	return p
 }
 
-func launch(t *testing.T, redis string, env ...string) *Process {
+// Launch runs the program, with variables of its own, until the test ends.
+func Launch(t *testing.T, env ...string) *Process {
 	t.Helper()
 	p := &Process{Log: new(logtest.Buffer), command: exec.Command(os.Args[0]), exited: make(chan struct{})}
 	p.command.Env = append(os.Environ(), asProgram+"=1", "ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0", "TRUSTED_PROXIES=", "REDIS_URL=", "GIN_MODE=release")
-	if redis != "" {
-		p.command.Env = append(p.command.Env, "REDIS_URL=redis://"+redis)
-	}
 	p.command.Env = append(p.command.Env, env...)
 	p.command.Stdout, p.command.Stderr = p.Log, p.Log
 	require.NoError(t, p.command.Start())
