@@ -130,7 +130,9 @@ func waiting(tokens int, release <-chan struct{}, gone chan<- struct{}) http.Han
 		}
 		select {
 		case <-r.Context().Done():
-			gone <- struct{}{}
+			if gone != nil {
+				gone <- struct{}{}
+			}
 		case <-release:
 			send(w, event{Usage: &used, Done: true})
 		}

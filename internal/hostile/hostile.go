@@ -52,6 +52,11 @@ type App struct {
 	// tell.
 	Worked func() int
 
+	// Send sends a request from an address to the app, which is at URL.Host,
+	// and returns the status of the answer, or 0 if there was none. Nil: by
+	// HTTP.
+	Send func(ip string, r *http.Request) int
+
 	// Skip are names of attacks that the app is not for. Each needs a reason
 	// in the test.
 	Skip []string
@@ -83,6 +88,8 @@ type target struct {
 	App
 	addr  string
 	conns *listener
+
+	clients map[string]*http.Client // by address
 }
 
 // Run runs each attack against a new app, whose store's clock stands still, so
@@ -129,7 +136,9 @@ func serve(t *testing.T, app App) *target {
 		_ = l.Close()
 		<-done
 	})
-	return &target{App: app, addr: l.Addr().String(), conns: counted}
+	return &target{App: app, addr: l.Addr().String(), conns: counted, clients: map[string]*http.Client{
+		attackerIP: Client(t, attackerIP), victimIP: Client(t, victimIP),
+	}}
 }
 
 // listener counts the connections that are open.
@@ -161,9 +170,9 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// client returns a client with an address. It unpacks nothing, and follows no
+// Client returns a client with an address. It unpacks nothing, and follows no
 // redirects.
-func client(t *testing.T, ip string) *http.Client {
+func Client(t *testing.T, ip string) *http.Client {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
 	transport := &http.Transport{DialContext: dialer.DialContext, DisableCompression: true}
@@ -175,13 +184,16 @@ func client(t *testing.T, ip string) *http.Client {
 	}
 }
 
-// send sends a request, and returns the status of its answer, or 0 if the
-// server hung up.
-func (a *target) send(t *testing.T, c *http.Client, r *http.Request) int {
+// send sends a request from an address, and returns the status of its answer,
+// or 0 if the server hung up.
+func (a *target) send(t *testing.T, ip string, r *http.Request) int {
 	t.Helper()
 	r = r.Clone(t.Context())
 	r.URL.Scheme, r.URL.Host, r.RequestURI = "http", a.addr, ""
-	res, err := c.Do(r)
+	if a.Send != nil {
+		return a.Send(ip, r)
+	}
+	res, err := a.clients[ip].Do(r)
 	if err != nil {
 		require.NotErrorIs(t, err, context.DeadlineExceeded, "no answer")
 		return 0
@@ -196,8 +208,17 @@ func passed(status int) bool { return status >= 200 && status < 400 }
 // wantServed is the rule behind all attacks.
 func (a *target) wantServed(t *testing.T) {
 	t.Helper()
-	status := a.send(t, client(t, victimIP), a.Request(a.Victim))
+	status := a.send(t, victimIP, a.Request(a.Victim))
 	require.Truef(t, passed(status), "the victim got %d: somebody else must not be able to use up what it has", status)
+}
+
+// worked is how many of the requests had work done for them, of those that
+// passed.
+func (a *target) worked(passed int) int {
+	if a.Worked != nil {
+		return a.Worked()
+	}
+	return passed
 }
 
 // dial opens a connection, with small buffers, that the test closes in the end.

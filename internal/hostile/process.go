@@ -131,7 +131,7 @@ func (p *Process) do(t *testing.T, r *http.Request) (status int, err error) {
 	r = r.Clone(t.Context())
 	r.URL.Scheme, r.URL.Host, r.RequestURI = "http", p.Addr, ""
 	r.Close = true
-	res, err := client(t, attackerIP).Do(r)
+	res, err := Client(t, attackerIP).Do(r)
 	if err != nil {
 		return 0, err
 	}
