@@ -189,7 +189,7 @@ func Client(t *testing.T, ip string) *http.Client {
 func (a *target) send(t *testing.T, ip string, r *http.Request) int {
 	t.Helper()
 	r = r.Clone(t.Context())
-	r.URL.Scheme, r.URL.Host, r.RequestURI = "http", a.addr, ""
+	r.URL.Scheme, r.URL.Host, r.Host, r.RequestURI = "http", a.addr, a.addr, ""
 	if a.Send != nil {
 		return a.Send(ip, r)
 	}
@@ -244,7 +244,7 @@ func (a *target) wantClosed(t *testing.T) {
 // raw is a request as it is sent, with a body of which nothing may follow.
 func raw(r *http.Request, body string, declared string) string {
 	var b strings.Builder
-	b.WriteString(r.Method + " " + r.URL.RequestURI() + " HTTP/1.1\r\nHost: app\r\n")
+	b.WriteString(r.Method + " " + r.URL.RequestURI() + " HTTP/1.1\r\nHost: localhost\r\n")
 	_ = r.Header.Write(&b)
 	b.WriteString(declared + "\r\n" + body)
 	return b.String()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -21,13 +22,14 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// asProgram is a variable whose presence has a test binary be its program.
-const asProgram = "HOSTILE_RUNS_MAIN"
+// AsProgram is a variable that has the binary of a test with Main be its
+// program.
+const AsProgram = "HOSTILE_RUNS_MAIN=1"
 
 // Main is for TestMain of a program: it runs main if Start has started the
 // binary, and otherwise the tests.
 func Main(m *testing.M, main func()) {
-	if os.Getenv(asProgram) != "" {
+	if slices.Contains(os.Environ(), AsProgram) {
 		main()
 		return
 	}
@@ -78,7 +80,7 @@ func Fail(t *testing.T, env ...string) *Process {
 func Launch(t *testing.T, env ...string) *Process {
 	t.Helper()
 	p := &Process{Log: new(logtest.Buffer), command: exec.Command(os.Args[0]), exited: make(chan struct{})}
-	p.command.Env = append(os.Environ(), asProgram+"=1", "ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0", "TRUSTED_PROXIES=", "REDIS_URL=", "GIN_MODE=release")
+	p.command.Env = append(os.Environ(), AsProgram, "ADDR=127.0.0.1:0", "ADMIN_ADDR=127.0.0.1:0", "TRUSTED_PROXIES=", "REDIS_URL=", "GIN_MODE=release")
 	p.command.Env = append(p.command.Env, env...)
 	p.command.Stdout, p.command.Stderr = p.Log, p.Log
 	require.NoError(t, p.command.Start())
@@ -129,7 +131,7 @@ func Deploy(t *testing.T, request func() *http.Request, env ...string) {
 // do sends a request to a process on a connection of its own.
 func (p *Process) do(t *testing.T, r *http.Request) (status int, err error) {
 	r = r.Clone(t.Context())
-	r.URL.Scheme, r.URL.Host, r.RequestURI = "http", p.Addr, ""
+	r.URL.Scheme, r.URL.Host, r.Host, r.RequestURI = "http", p.Addr, p.Addr, ""
 	r.Close = true
 	res, err := Client(t, attackerIP).Do(r)
 	if err != nil {
