@@ -1,5 +1,5 @@
-// A module of its own, so that what these examples require, such as gRPC, the MCP SDK and SQLite, stays out of the graph of
-// the library's users.
+// A module of its own, so that what these examples require, such as gRPC and the MCP SDK, stays out of the graph of the
+// library's users.
 module github.com/tokenbucket-go/ratelimit/examples/extra
 
 go 1.26.0
