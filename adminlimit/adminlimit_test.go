@@ -114,7 +114,7 @@ func decode(t *testing.T, text string) (s adminlimit.State) {
 
 func deny(t *testing.T, l *core.Limiter, key string, times int) {
 	t.Helper()
-	_, err := l.AllowN(t.Context(), key, l.Capacity(key))
+	_, err := l.AllowN(t.Context(), key, l.Limits(key)[0].Capacity)
 	require.NoError(t, err)
 	for range times {
 		res, err := l.Allow(t.Context(), key)

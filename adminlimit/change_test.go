@@ -112,7 +112,7 @@ func TestReloadSetsAllPoliciesOrNone(t *testing.T) {
 		assert.Equal(t, test.status, status, test.file)
 		assert.Contains(t, s.Done+s.Error, test.says, test.file)
 		assert.NotContains(t, s.Error, strings.TrimSuffix(a.path, "policies.yaml"), "where the file is stays here")
-		assert.Equal(t, test.capacity, a.api.Capacity("k"), test.file)
+		assert.Equal(t, test.capacity, a.api.Limits("k")[0].Capacity, test.file)
 	}
 }
 

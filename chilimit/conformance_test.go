@@ -26,7 +26,7 @@ var kit = adaptertest.Kit[*http.Request, chilimit.KeyFunc, chilimit.Option, chil
 	ByContextValue: chilimit.ByContextValue, ByMethod: chilimit.ByMethod, ByPath: chilimit.ByPath, ByRoute: chilimit.ByRoute,
 	Global: chilimit.Global, Join: chilimit.Join, FirstOf: chilimit.FirstOf,
 	WithCost: chilimit.WithCost, CostByContentLength: chilimit.CostByContentLength, CostByContentLengthOr: chilimit.CostByContentLengthOr,
-	WithUnits: chilimit.WithUnits, WithSettle: chilimit.WithSettle, WithPlan: chilimit.WithPlan, WithLimits: chilimit.WithLimits, WithSkip: chilimit.WithSkip, WithRefund: chilimit.WithRefund,
+	WithUnits: chilimit.WithUnits, WithFloor: chilimit.WithFloor, WithSettle: chilimit.WithSettle, WithPlan: chilimit.WithPlan, WithLimits: chilimit.WithLimits, WithSkip: chilimit.WithSkip, WithRefund: chilimit.WithRefund,
 	OnDenied: func(denied func(core.Result) (int, string)) chilimit.Option {
 		return chilimit.OnDenied(func(w http.ResponseWriter, _ *http.Request, res core.Result) { answer(w)(denied(res)) })
 	},

@@ -44,7 +44,7 @@ func Allow(ctx context.Context, limiter *core.Limiter, key string) (core.Result,
 	if first {
 		s.finish(err != nil)
 	}
-	return a.Result, err
+	return a.Result(), err
 }
 
 // handled returns the call that a handler with the context ctx handles, without

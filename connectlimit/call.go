@@ -7,6 +7,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
@@ -66,7 +67,7 @@ func (x *request) LocalAddr() net.Addr                { return adapter.LocalAddr
 // Response returns where the fields of the limits go. Messages of an open
 // stream have none. Handlers may have several goroutines, so they get the
 // state, which locks. Interceptors decide before the handler runs.
-func (x *request) Response() middleware.HeaderWriter {
+func (x *request) Response() core.HeaderWriter {
 	if x.call.isMessage() {
 		return nil
 	}

@@ -54,7 +54,7 @@ func kitOf(protocol string, streams bool) adaptertest.Kit[*connectlimit.Call, co
 		Error: func(s int) error {
 			return connect.NewError(connect.Code(adaptertest.CodeOf(s)), errors.New("of the app"))
 		},
-		WithCost: connectlimit.WithCost, WithUnits: connectlimit.WithUnits, WithPlan: connectlimit.WithPlan, WithLimits: connectlimit.WithLimits, WithSkip: connectlimit.WithSkip,
+		WithCost: connectlimit.WithCost, WithUnits: connectlimit.WithUnits, WithFloor: connectlimit.WithFloor, WithPlan: connectlimit.WithPlan, WithLimits: connectlimit.WithLimits, WithSkip: connectlimit.WithSkip,
 		WithSettle: func(settle func(*connectlimit.Call, int) core.Units) connectlimit.Option {
 			return connectlimit.WithSettle(func(c *connectlimit.Call, code connect.Code) core.Units {
 				return settle(c, adaptertest.StatusOf(int(code)))

@@ -79,7 +79,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) connect.Intercep
 // NewTogether returns an interceptor that lets a call pass if all limiters have
 // tokens for their keys, and takes nothing from any if not: a user and the
 // organisation, for instance. See [core.AllowTogether]. Everything else is as
-// with [New], and [WithLimits] can't be used.
+// with [New], and [WithPlan] can't be used.
 func NewTogether(rules []Rule, options ...Option) connect.Interceptor {
 	o := configured(options)
 	return &interceptor{middleware.NewTogether(rules, o.Options, protocol), o}

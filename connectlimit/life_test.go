@@ -187,23 +187,6 @@ func TestUnitsAreTakenAndSettled(t *testing.T) {
 	assert.EqualValues(t, 88, limittest.Left(t, limiter, "all"))
 }
 
-func TestLimitsOfACall(t *testing.T) {
-	plans := connectlimit.WithLimits(func(c *connectlimit.Call) ([]core.Limit, error) {
-		if c.Header().Get("X-Api-Key") == "free" {
-			return []core.Limit{core.PerHour(1)}, nil
-		}
-		return nil, nil
-	})
-	s := serve(t, handlers{}, connectlimit.New(perHour("calls", 3), byKey, plans))
-	for key, want := range map[string]int{"free": 1, "paid": 3} {
-		n := 0
-		for s.call(t, key).err == nil {
-			n++
-		}
-		assert.Equal(t, want, n, "the calls of %s", key)
-	}
-}
-
 func TestRulesDecideTogether(t *testing.T) {
 	users, whole := perHour("users", 2), perHour("all", 3)
 	rules := []connectlimit.Rule{{Limiter: users, Key: byKey}, {Limiter: whole, Key: all}}

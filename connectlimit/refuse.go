@@ -47,10 +47,10 @@ func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 	switch {
 	case a.Verdict == middleware.Denied:
 		if c.isMessage() {
-			a.WriteHeaders(c.state)
+			a.Result().WriteHeaders(c.state)
 		}
 		if i.denied != nil {
-			if err := i.denied(c, a.Result); err != nil {
+			if err := i.denied(c, a.Result()); err != nil {
 				return err
 			}
 		}
@@ -72,7 +72,7 @@ func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 
 // retryLater writes the fields that middleware of HTTP sends while the store
 // does not answer.
-func retryLater(h middleware.HeaderWriter, r middleware.Refusal) {
+func retryLater(h core.HeaderWriter, r middleware.Refusal) {
 	h.Set("Retry-After", strconv.Itoa(int(math.Ceil(r.RetryAfter.Seconds()))))
 	h.Set("Cache-Control", "no-store")
 }

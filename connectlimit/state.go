@@ -13,7 +13,7 @@ import (
 
 // state is what all interceptors of one call share. The first one keeps it in
 // the context. It sends the fields of all of them once it is known where they
-// go. State is a [middleware.HeaderWriter] of these fields.
+// go. State is a [core.HeaderWriter] of these fields.
 type state struct {
 	decision middleware.Decisions
 	request  http.Header // of the call: its identity

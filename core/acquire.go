@@ -12,7 +12,8 @@ import (
 )
 
 // Acquire is Allow, but blocks until key has a free slot, or ctx ends.
-// Middleware does not release what Acquire took: call [Result.Release].
+// Middleware does not release what Acquire took: call [Result.Release]. Work that
+// may take longer than MaxHold also calls [Result.Keep].
 //
 // Callers of one process wait in the order of their calls. Only the first of
 // them asks the store: when this process releases a slot of the key, and else
@@ -25,58 +26,30 @@ import (
 // ctx's deadline, with [ErrCapacity] if it would never end, and with Allow's
 // error if there is no decision.
 func (l *Limiter) Acquire(ctx context.Context, key string) (Result, error) {
-	var res Result
-	var failed error
-	err := l.inTurn(ctx, key, nil, func() ([]Result, error) {
-		if res, failed = l.Allow(ctx, key); failed == nil && !res.Allowed {
-			return []Result{res}, nil
-		}
-		return nil, failed
-	})
-	if err != nil && failed == nil { // the wait has failed
-		return Result{}, err
-	}
-	return res, err
-}
-
-// inTurn calls ask until it returns no denials, in the order of the callers
-// that wait for key. Before each further call it waits for what the denials
-// lack; denied are those of a call just before inTurn, if any. It returns ask's
-// error, [ErrDeadline] or [ErrCapacity] if waiting does not help, or ctx's
-// error if that ends.
-func (l *Limiter) inTurn(ctx context.Context, key string, denied []Result, ask func() (denied []Result, err error)) error {
 	w := l.waiters.join(key)
 	defer l.waiters.leave(w)
 	select {
 	case <-w.first:
-	default:
-		denied = nil // others may change the bucket meanwhile
-		select {
-		case <-w.first:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	case <-ctx.Done():
+		return Result{}, ctx.Err()
 	}
 	for here := l.waiters.releasedHere(key); ; { // here: a slot was released in this process just now
 		if here && l.memory == nil && l.waiters.yields(key) {
 			if err := leaveToOthers(ctx); err != nil {
-				return err
+				return Result{}, err
 			}
 		}
-		if len(denied) == 0 {
-			var err error
-			if denied, err = ask(); err != nil || len(denied) == 0 {
-				return err
-			}
+		res, err := l.Allow(ctx, key)
+		if err != nil || res.Allowed {
+			return res, err
 		}
-		pause, free, err := w.pause(ctx, denied)
+		pause, free, err := w.pause(ctx, &res)
 		if err != nil {
-			return err
+			return Result{}, err
 		}
 		if here, err = sleep(ctx, pause, free); err != nil {
-			return err
+			return Result{}, err
 		}
-		denied = nil
 	}
 }
 
@@ -103,17 +76,14 @@ func sleep(ctx context.Context, pause time.Duration, released <-chan struct{}) (
 	}
 }
 
-// pause returns how long to wait after denials, and what ends it early.
-func (w *waiter) pause(ctx context.Context, denied []Result) (pause time.Duration, free <-chan struct{}, err error) {
-	for i := range denied { // a limit with a rate has its tokens no earlier
-		r := &denied[i]
-		if r.RetryAfter == Never {
-			return 0, nil, fmt.Errorf("%w: no wait is long enough", ErrCapacity)
-		}
-		for j := range r.set.limits {
-			if !r.set.Rates[j].Slots {
-				pause = max(pause, r.retryAfterOf(j))
-			}
+// pause returns how long to wait after a denial, and what ends it early.
+func (w *waiter) pause(ctx context.Context, denied *Result) (pause time.Duration, free <-chan struct{}, err error) {
+	if denied.RetryAfter == Never {
+		return 0, nil, fmt.Errorf("%w: no wait is long enough", ErrCapacity)
+	}
+	for i := range denied.set.limits { // a limit with a rate has its tokens no earlier
+		if !denied.set.Rates[i].Slots {
+			pause = max(pause, denied.retryAfterOf(i))
 		}
 	}
 	if deadline, ok := ctx.Deadline(); ok && pause > time.Until(deadline) {
@@ -122,11 +92,7 @@ func (w *waiter) pause(ctx context.Context, denied []Result) (pause time.Duratio
 	if pause > 0 {
 		return pause, nil, nil
 	}
-	pause = randomPause()
-	for i := range denied {
-		pause = min(pause, denied[i].RetryAfter)
-	}
-	return pause, w.line.released, nil
+	return min(randomPause(), denied.RetryAfter), w.line.released, nil
 }
 
 // pollEvery is the longest pause before Acquire asks the store again whether a
@@ -191,13 +157,6 @@ type waiter struct {
 	line  *line
 	place *list.Element
 	first chan struct{} // closed when nobody waits in front
-}
-
-// any reports whether somebody waits for key.
-func (s *waiters) any(key string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lines[key] != nil
 }
 
 // join adds a caller behind all others that wait for a slot of key.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -37,6 +36,20 @@ func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Resul
 // policy counts. It allocates the list of what it takes.
 func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res Result, err error) {
 	r := request{key: key, Request: store.Request{Request: bucket.Request{N: 1}}, units: units}
+	err = l.take(ctx, l.current(), &res, &r)
+	return res, err
+}
+
+// AllowAbove is AllowN for work that leaves something to others: it takes cost
+// tokens if every limit then has floor tokens left, or more. So batch work on
+// the budget of a service is allowed only while there is more than what the
+// requests of people may need. RetryAfter is the time until cost and floor are
+// there, and [Never] if they exceed a Capacity. The fallback of FailLocal, which
+// has a share of each limit, leaves that share of floor. Errors and cost are
+// those of AllowN, and [ErrCost] for a negative floor. It allocates the list of
+// what it leaves. A [Charge] has floors of other units.
+func (l *Limiter) AllowAbove(ctx context.Context, key string, cost, floor int64) (res Result, err error) {
+	r := request{key: key, Request: store.Request{Request: bucket.Request{N: cost}}, floor: Units{Requests: floor}}
 	err = l.take(ctx, l.current(), &res, &r)
 	return res, err
 }
@@ -70,14 +83,6 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 // of its request. With any other key Peek returns a full bucket.
 func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 0)
-}
-
-// allowAll is AllowN with the largest cost that a request can have: the
-// smallest Capacity of the policy's limits, or of those of the fallback. It is
-// for a request of unknown cost. Result.Cost is the cost it asked for.
-func (l *Limiter) allowAll(ctx context.Context, key string) (res Result, err error) {
-	err = l.take(ctx, l.current(), &res, &request{key: key, all: true})
-	return res, err
 }
 
 // take decides r, which takes tokens, and reports the decision to observers and
@@ -117,7 +122,7 @@ func mistaken(err error) bool {
 func (l *Limiter) decide(ctx context.Context, now *compiled, res *Result, r *request) error {
 	p := now.setOf(r.key)
 	r.bindSet(now, p)
-	res.limiter, res.Key = l.lasting(), r.key
+	res.limiter, res.Key = l, r.key
 	res.Cost = r.N * max(1, r.Times)
 	if err := r.check(ctx, now); err != nil {
 		return err
@@ -128,7 +133,7 @@ func (l *Limiter) decide(ctx context.Context, now *compiled, res *Result, r *req
 	res.headers = now.policy.Headers
 	r.To(p.class, now.storedKey(r.key))
 	if now.policy.Shadow {
-		r.When = 0 // under Shadow no caller waits, so promise nothing ahead
+		r.When, r.Shadow = 0, true // no caller waits, so promise nothing ahead, and no denial makes a debt
 		res.headers, res.inShadow = HeadersNone, true
 	}
 	if p.slots != nil {
@@ -156,7 +161,7 @@ func (l *Limiter) decide(ctx context.Context, now *compiled, res *Result, r *req
 // shadow allows r in shadow mode. It keeps err if the caller's context ended.
 func (r *Result) shadow(err error) error {
 	switch {
-	case errors.As(err, &hook.CallerDone{}):
+	case errors.As(err, &callerDone{}):
 		return err
 	case err != nil:
 		r.Source = FromFailOpen
@@ -176,7 +181,7 @@ func (r *Result) asked() bool {
 func (l *Limiter) onFailure(ctx context.Context, now *compiled, res *Result, r *request, err error) error {
 	res.answer, res.Cause = store.Answer{}, err
 	failed := l.failed(ctx, r.key, err)
-	if errors.As(failed, &hook.CallerDone{}) {
+	if errors.As(failed, &callerDone{}) {
 		return failed
 	}
 	switch now.policy.OnFailure {
@@ -192,6 +197,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *compiled, res *Result, r *
 			break
 		}
 		p := now.localSetOf(r.key)
+		r.floor = r.floor.share(now.policy.LocalShare)
 		r.bindSet(now, p)
 		r.To(p.class, now.storedKey(r.key))
 		if l.fallback().Answer(&r.Request, &res.answer) != nil {
@@ -227,7 +233,7 @@ const mostTimes = 1 << 50
 // noteUnits notes what r takes under p, and warns of units that nobody takes.
 func (l *Limiter) noteUnits(now *compiled, p *limitSet, r *request) {
 	if r.units == nil {
-		if (r.N > 0 || r.all) && now.countsAlways(Requests) {
+		if r.N > 0 && now.countsAlways(Requests) {
 			l.taken.add(Requests)
 		}
 	} else {
@@ -259,12 +265,12 @@ type request struct {
 
 	key   string // as the caller passed it
 	peek  bool   // only find out, by Dry
-	all   bool   // ask for as many tokens as one request can take; under sets N
 	units Units  // ask for these; under sets Each
+	floor Units  // leave these; under sets Floors
 }
 
 // peeks reports whether r only asks for the state of its bucket.
-func (r *request) peeks() bool { return r.N == 0 && !r.all && r.units == nil }
+func (r *request) peeks() bool { return r.N == 0 && r.units == nil }
 
 // free reports whether r costs nothing, so that no block denies it.
 func (r *request) free(now *compiled) bool {
@@ -287,32 +293,36 @@ func (r *request) check(ctx context.Context, now *compiled) error {
 	if err := r.units.check(now.counts); err != nil {
 		return err
 	}
-	if r.units == nil && (r.N > 0 || r.all) && !now.set.limited && !now.counts(Requests) {
+	if err := r.floor.check(now.counts); err != nil {
+		return fmt.Errorf("floor: %w", err)
+	}
+	if r.units == nil && r.N > 0 && !now.set.limited && !now.counts(Requests) {
 		return fmt.Errorf("%w: %s", ErrUnit, Requests)
 	}
 	if r.Action == bucket.Reserve && now.setOf(r.key).slots != nil {
 		return ErrSlots
 	}
 	if err := ctx.Err(); err != nil {
-		return hook.Done(err)
+		return callerDone{err}
 	}
 	return nil
 }
 
 // bindSet sets the limits for r, and what it asks of each.
 func (r *request) bindSet(now *compiled, p *limitSet) {
-	r.Set = p.LimitSet
+	r.Set, r.Floors = p.LimitSet, nil
 	if p.beyond != nil && !r.free(now) {
 		r.Each, r.N, r.Times = p.beyond, r.N*max(1, r.Times), 0
 		return
 	}
 	switch {
-	case r.all:
-		r.N = p.LeastCapacity()
 	case r.units != nil:
 		r.N, r.Each = r.units.requests(), r.units.each(p)
 	case r.Times > 0 && !p.counts(Requests): // no limit of this key has less than all
 		r.N, r.Times = r.N*r.Times, 0
+	}
+	if r.floor != nil {
+		r.Floors = r.floor.floors(p)
 	}
 	if r.Holds() {
 		r.Ticket = newTicket()

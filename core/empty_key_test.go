@@ -28,7 +28,6 @@ func TestEmptyKeyIsErrNoKey(t *testing.T) {
 				"Allow":    func() error { _, err := l.Allow(ctx, ""); return err },
 				"AllowN":   func() error { _, err := l.AllowN(ctx, "", 2); return err },
 				"AllowN 0": func() error { _, err := l.AllowN(ctx, "", 0); return err },
-				"all":      func() error { _, err := allowAll(l, ctx, ""); return err },
 				"Peek":     func() error { _, err := l.Peek(ctx, ""); return err },
 				"Reserve":  func() error { _, err := l.Reserve(ctx, "", 1); return err },
 				"Wait":     func() error { return l.Wait(ctx, "") },

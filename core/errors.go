@@ -92,6 +92,12 @@ type badKeyError string
 func (e badKeyError) Error() string        { return string(e) }
 func (e badKeyError) Is(target error) bool { return target == ErrBadKey }
 
+// callerDone wraps an error of the caller's own context. It does not mean that
+// the store failed.
+type callerDone struct{ error }
+
+func (c callerDone) Unwrap() error { return c.error }
+
 // ConfigError is one mistake in a configuration: its Field, as written in Go,
 // such as Policy.Limits[1].Capacity, or the name of an option or an argument;
 // the field's Value; and the Reason, which says what the value must be. Code

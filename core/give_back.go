@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 )
 
 // Refund returns tokens to the limits of key that count requests, for work that
@@ -49,7 +47,7 @@ func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
 func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error {
 	began := time.Now()
 	err := l.chargeUnits(ctx, key, units, 1)
-	if err != nil && !errors.Is(err, ErrNoKey) && !errors.As(err, &hook.CallerDone{}) {
+	if err != nil && !errors.Is(err, ErrNoKey) && !errors.As(err, &callerDone{}) {
 		l.unsettled(ctx, l.current(), key, FromStore, began, err)
 	}
 	return err
@@ -200,7 +198,7 @@ func (r *Result) Settle(ctx context.Context, units Units) error {
 		}
 		err = r.settle(ctx, units)
 	}
-	if err != nil && !errors.As(err, &hook.CallerDone{}) {
+	if err != nil && !errors.As(err, &callerDone{}) {
 		l.unsettled(ctx, l.current(), r.Key, r.Source, began, err)
 	}
 	return err
@@ -211,7 +209,7 @@ func (r *Result) Settle(ctx context.Context, units Units) error {
 // they have come back before.
 func (r *Result) settle(ctx context.Context, units Units) error {
 	r.set.use.take(units)
-	more, some := make([]int64, len(r.set.Rates)), r.held != nil
+	more, some := make([]int64, len(r.set.Rates)), r.hasEstimates()
 	for i, unit := range r.set.units {
 		actual, given := units[unit]
 		rate := &r.set.Rates[i]
@@ -236,7 +234,7 @@ func (r *Result) settle(ctx context.Context, units Units) error {
 func (r *Result) settleParts(ctx context.Context, units Units) error {
 	counts := func(unit string) bool {
 		return slices.ContainsFunc(r.Parts, func(p Result) bool {
-			return p.limiter != nil && (p.limiter.counts("", unit) || p.set != nil && p.set.counts(unit))
+			return p.limiter != nil && (p.limiter.current().counts(unit) || p.set != nil && p.set.counts(unit))
 		})
 	}
 	if err := units.check(counts); err != nil {
@@ -246,8 +244,7 @@ func (r *Result) settleParts(ctx context.Context, units Units) error {
 	return r.eachPart(func(part *Result) error {
 		its := units
 		if part.set != nil {
-			its = maps.Clone(units)
-			maps.DeleteFunc(its, func(unit string, _ int64) bool { return !part.set.counts(unit) })
+			its = units.of(part.set.counts)
 		}
 		return part.Settle(ctx, its)
 	})
@@ -292,7 +289,7 @@ func (l *Limiter) Reset(ctx context.Context, key string) error {
 // not be asked may execute it later.
 func (l *Limiter) send(ctx context.Context, key string, source Source, p *limitSet, r bucket.Request, later bool) error {
 	if err := ctx.Err(); err != nil {
-		return hook.Done(err)
+		return callerDone{err}
 	}
 	r.Set = p.LimitSet
 	request := p.class.Request(l.current().storedKey(key), r)

@@ -115,21 +115,30 @@ const (
 	rateLimitField  = "Ratelimit"
 )
 
+// HeaderWriter is where header fields of a response are written: an
+// [http.Header], or a framework's own type. Names are in the canonical form of
+// net/http.
+type HeaderWriter interface {
+	Get(name string) string // the first value; "" if there is none
+	Set(name, value string)
+	Add(name, value string)
+}
+
 // WriteHeaders writes the header fields of the policy's style to h. If another
 // limiter has already written to h, WriteHeaders adds members to the list
 // fields. Fields of one value it keeps or replaces, so that they describe the
 // decision that constrains the client more. A response has fields of one draft:
 // where h has those of HeadersDraft6, WriteHeaders adds no HeadersDraft8 but
 // those, and the other way round. It allocates once.
-func (r Result) WriteHeaders(h http.Header) { r.writeHeaders(new(field.Room), h) }
+func (r Result) WriteHeaders(h HeaderWriter) { r.writeHeaders(new(field.Room), h) }
 
-// writesHeaders reports whether WriteHeaders writes anything.
+// writesHeaders reports whether WriteHeaders writes anything, if r has no Parts.
 func (r *Result) writesHeaders() bool {
 	return r.set != nil && (r.headers != HeadersNone || !r.Allowed)
 }
 
 // writeHeaders is WriteHeaders with values in room.
-func (r *Result) writeHeaders(room *field.Room, h field.Header) {
+func (r *Result) writeHeaders(room *field.Room, h HeaderWriter) {
 	if r.Parts != nil {
 		r.writeParts(h)
 		return
@@ -308,11 +317,15 @@ type ProblemDetails struct {
 const (
 	quotaExceeded      = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	quotaExceededTitle = "Request cannot be satisfied as assigned quota has been exceeded"
+
+	abnormalUsage      = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
+	abnormalUsageTitle = "Request not satisfied due to detection of abnormal request pattern"
 )
 
 // Problem describes a denied result: status 429 and the names of the limits
-// that lack tokens. Its type is that of draft-ietf-httpapi-ratelimit-headers,
-// section 5 of its versions 9 to 11.
+// that lack tokens. Its type is quota-exceeded of
+// draft-ietf-httpapi-ratelimit-headers, section 5 of its versions 9 to 11, or
+// abnormal-usage-detected while a limit with a Penalty is in debt.
 func Problem(res Result) ProblemDetails {
 	if res.Parts != nil {
 		return res.problemOfParts()
@@ -321,6 +334,9 @@ func Problem(res Result) ProblemDetails {
 	for _, l := range res.Limits() {
 		if l.Violated {
 			p.ViolatedPolicies = append(p.ViolatedPolicies, l.Limit.Name)
+			if l.Limit.Penalty > 0 && l.Debt > 0 {
+				p.Type, p.Title = abnormalUsage, abnormalUsageTitle
+			}
 		}
 	}
 	return p

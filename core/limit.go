@@ -80,6 +80,11 @@ type Limit struct {
 	// minute for slots; in other modes it means that what a request takes is
 	// used at once.
 	MaxHold time.Duration
+
+	// Penalty is for how long a client that this limit denies gets nothing more:
+	// see [Limit.WithPenalty]. It must be 0, or from 1 ms to 30 days. 0 means
+	// that there is no penalty.
+	Penalty time.Duration
 }
 
 // MaxIn returns the most tokens that this limit admits in any window of length
@@ -215,6 +220,27 @@ func (l Limit) WithUnit(unit string) Limit {
 func (l Limit) WithMaxHold(d time.Duration) Limit {
 	if l.MaxHold = d; d == 0 {
 		l.MaxHold = noHold // a mistake, and not the default
+	}
+	return l
+}
+
+// WithPenalty returns the limit with a Penalty, from 1 ms to 30 days: who is
+// denied by it waits. The first request that the limit denies makes a debt that
+// the refill pays in so long. Until then all requests are denied, and none of
+// them prolongs the debt; then the bucket is empty, and the next tokens are as
+// far away as they always are. [Limiter.Reset] ends it.
+//
+// For example Per(5, 15*time.Minute).WithPenalty(time.Hour) allows 5 attempts.
+// The sixth within a few minutes is denied, RetryAfter is 1h3m, and so it is for
+// all attempts within the hour.
+//
+// A Peek makes no debt, nor does a policy in shadow mode, a request whose cost
+// is above the Capacity, a blocked key, or a request that only its floor denies:
+// see [Limiter.AllowAbove]. Slots and limits with a MaxHold have no penalty. Of
+// limits that refill at once, the debt is what comes in within the Penalty.
+func (l Limit) WithPenalty(d time.Duration) Limit {
+	if l.Penalty = d; d == 0 {
+		l.Penalty = noHold // a mistake, and not the default
 	}
 	return l
 }

@@ -24,12 +24,12 @@ const (
 	// maxSlots bounds the slots of a limit: with so many in use, a decision
 	// keeps a Redis server busy for a fifth longer than with one.
 	maxSlots = 1000
-	// MaxHold is from leastHold to mostHold.
+	// MaxHold and Penalty are from leastHold to mostHold.
 	leastHold, mostHold = time.Millisecond, 30 * 24 * time.Hour
 
 	defaultMaxHold = time.Minute // of slots
-	// noHold is what WithMaxHold makes of 0, which is the MaxHold of limits
-	// without one.
+	// noHold is what WithMaxHold and WithPenalty make of 0, which is that of
+	// limits without one.
 	noHold time.Duration = math.MinInt64
 
 	anchorRange = "must be between 1900 and 2200"
@@ -48,7 +48,7 @@ var (
 func (l Limit) spec() bucket.Spec {
 	return bucket.Spec{
 		Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: l.Mode,
-		Location: l.days(), Anchor: l.Anchor, Other: l.otherUnit(), MaxHold: l.hold(),
+		Location: l.days(), Anchor: l.Anchor, Other: l.otherUnit(), MaxHold: l.hold(), Penalty: l.Penalty,
 	}
 }
 
@@ -102,10 +102,26 @@ func (l Limit) mistakes(path string) []error {
 		}
 	}
 	l.holdMistakes(wrong)
+	l.penaltyMistakes(wrong)
 	if l.Mode == Concurrent {
 		l.slotMistakes(wrong)
 		return errs
 	}
+	l.rateMistakes(wrong)
+	l.calendarMistakes(wrong)
+	if !bucket.Modes.Valid(int(l.Mode)) {
+		wrong("Mode", l.Mode, bucket.Modes.Want())
+	}
+	if len(errs) == 0 && l.Penalty > 0 {
+		if most := l.spec().MaxPenalty(); l.Penalty > most {
+			wrong("Penalty", l.Penalty, fmt.Sprintf("must be at most %v: a debt can't be larger at this rate", most.Truncate(time.Second)))
+		}
+	}
+	return errs
+}
+
+// rateMistakes returns what is wrong with the capacity and the refill.
+func (l Limit) rateMistakes(wrong func(name string, value any, reason string)) {
 	capacityOK := l.Capacity >= 1 && l.Capacity <= maxCapacity
 	if !capacityOK {
 		written := any(l.Capacity)
@@ -136,11 +152,6 @@ func (l Limit) mistakes(path string) []error {
 			wrong("RefillRate", l.RefillRate, "is too slow: an empty bucket would take more than 100 years to fill")
 		}
 	}
-	l.calendarMistakes(wrong)
-	if !bucket.Modes.Valid(int(l.Mode)) {
-		wrong("Mode", l.Mode, bucket.Modes.Want())
-	}
-	return errs
 }
 
 // badName returns why name can't be an RFC 9651 String in a header field, or ""
@@ -214,19 +225,9 @@ func (l Limit) slotMistakes(wrong func(name string, value any, reason string)) {
 }
 
 func (l Limit) holdMistakes(wrong func(name string, value any, reason string)) {
-	reason := ""
-	if l.MaxHold < leastHold || l.MaxHold > mostHold {
-		reason = "must be from 1ms to 720h (30 days)"
-	}
 	switch {
-	case l.MaxHold == 0:
-	case l.MaxHold == noHold:
-		wrong("MaxHold", time.Duration(0), reason)
-	case reason != "" && l.MaxHold > 0 && l.MaxHold < 100*time.Microsecond: // a number of seconds without a unit
-		wrong("MaxHold", l.MaxHold, fmt.Sprintf("%s: a number without a unit counts nanoseconds, so write %d*time.Second if you mean that", reason, int64(l.MaxHold)))
-	case reason != "":
-		wrong("MaxHold", l.MaxHold, reason)
-	case l.Mode != Concurrent && !l.otherUnit():
+	case !durationOK("MaxHold", l.MaxHold, wrong):
+	case l.MaxHold != 0 && l.Mode != Concurrent && !l.otherUnit():
 		wrong("MaxHold", l.MaxHold, "must be left out here: it is for slots, and for limits of another unit than requests, of which a request takes an estimate")
 	}
 }
@@ -312,4 +313,28 @@ func shortDuration(d time.Duration) string {
 		}
 	}
 	return s
+}
+
+func (l Limit) penaltyMistakes(wrong func(name string, value any, reason string)) {
+	switch {
+	case !durationOK("Penalty", l.Penalty, wrong), l.Penalty == 0:
+	case l.Mode == Concurrent || l.MaxHold != 0:
+		wrong("Penalty", l.Penalty, "must be left out here: what slots and estimates take comes back, so a denial makes no debt of them")
+	}
+}
+
+// durationOK reports whether a MaxHold or Penalty is 0 or in range.
+func durationOK(name string, d time.Duration, wrong func(name string, value any, reason string)) bool {
+	const reason = "must be from 1ms to 720h (30 days)"
+	switch {
+	case d == 0 || d >= leastHold && d <= mostHold:
+		return true
+	case d == noHold:
+		wrong(name, time.Duration(0), reason)
+	case d > 0 && d < 100*time.Microsecond: // a number of seconds without a unit
+		wrong(name, d, fmt.Sprintf("%s: a number without a unit counts nanoseconds, so write %d*time.Second if you mean that", reason, int64(d)))
+	default:
+		wrong(name, d, reason)
+	}
+	return false
 }

@@ -19,7 +19,7 @@ import (
 
 // ParseLimit reads a limit in one of the forms
 //
-//	RATE [UNIT]/INTERVAL [burst N] [continuous|stepped|aligned] [in ZONE] [from DATE] [hold INTERVAL] [name NAME]
+//	RATE [UNIT]/INTERVAL [burst N] [continuous|stepped|aligned] [in ZONE] [from DATE] [hold INTERVAL] [penalty INTERVAL] [name NAME]
 //	N [UNIT] at once [hold INTERVAL] [name NAME]
 //
 // such as
@@ -29,6 +29,7 @@ import (
 //	100_000 tokens/min
 //	10_000/month in Europe/Berlin from 2025-10-31
 //	5 at once hold 2min
+//	5/15min penalty 1h
 //
 // N at once is N slots: see [InFlight]. RATE is a number such as 100, 0.5,
 // 1_000 or 1e6. UNIT is the [Limit.Unit], in double quotes if it has spaces.
@@ -50,6 +51,7 @@ import (
 //     that begins when it does in the location, or an instant with an offset,
 //     2025-10-31T12:00:00Z.
 //   - hold INTERVAL is the MaxHold: see [Limit.WithMaxHold].
+//   - penalty INTERVAL is the Penalty: see [Limit.WithPenalty].
 //   - name NAME is the Name: in double quotes, with \" and \\, if it has spaces
 //     or quotes.
 //
@@ -101,6 +103,9 @@ func (l Limit) String() string {
 	}
 	if l.MaxHold != 0 {
 		s += " hold " + intervalText(max(0, l.MaxHold))
+	}
+	if l.Penalty != 0 {
+		s += " penalty " + intervalText(max(0, l.Penalty))
 	}
 	if l.Name != "" {
 		s += " name " + wordText(l.Name, bareName)
@@ -238,6 +243,10 @@ func (r *limitReader) options(l *Limit) {
 		case option == "hold":
 			if l.MaxHold = r.interval(); l.MaxHold == 0 {
 				l.MaxHold = noHold
+			}
+		case option == "penalty":
+			if l.Penalty = r.interval(); l.Penalty == 0 {
+				l.Penalty = noHold
 			}
 		case option == "name":
 			l.Name = r.value(option)

@@ -54,6 +54,7 @@ func TestParseLimitReadsEveryForm(t *testing.T) {
 		`3 "a/b at once" at once`:       core.InFlight(3).WithUnit("a/b at once"),
 		"9 tokens/min hold 10m burst 8": core.PerMinute(9).WithUnit("tokens").WithMaxHold(10 * time.Minute).WithBurst(8),
 		"10/week in UTC":                core.PerWeek(10),
+		"5/15m penalty 1h":              core.Per(5, 15*time.Minute).WithPenalty(time.Hour),
 		"10/month":                      core.PerMonth(10),
 		"10/day in Europe/Berlin":       core.PerDay(10).In(berlin),
 		`10/day in "Europe/Berlin"`:     core.PerDay(10).In(berlin),

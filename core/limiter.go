@@ -6,12 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -27,7 +27,6 @@ type Limiter struct {
 	*shared
 
 	taken    *taken                   // what callers take; nil for limiters of WithLimits, whose limits don't change
-	source   *Limiter                 // that l is a snapshot of; nil if it is none
 	compiled atomic.Pointer[compiled] // replaced as a whole by SetPolicy; see current
 	changing sync.Mutex               // held by SetPolicy, so that observers receive changes in their order
 
@@ -50,16 +49,6 @@ type shared struct {
 	fallback func() *MemoryStore
 
 	exceptions atomic.Pointer[Exceptions]
-}
-
-// counts reports whether a limit of key counts a unit. For the empty key, which
-// no request has, it reports whether a limit of any key does.
-func (l *Limiter) counts(key, unit string) bool {
-	now := l.current()
-	if key == "" {
-		return now.counts(unit)
-	}
-	return now.setOf(key).counts(unit)
 }
 
 // NewLimiter binds a policy to the store that its buckets are in. The error
@@ -138,7 +127,7 @@ func (l *Limiter) warnSameName(r *compiled, change bool) {
 	}
 }
 
-// failed wraps a store's error about key: in hook.CallerDone if the caller's own
+// failed wraps a store's error about key: in callerDone if the caller's own
 // context has ended, else in ErrUnavailable. It reports state that can't be
 // used.
 func (l *Limiter) failed(ctx context.Context, key string, err error) error {
@@ -146,7 +135,7 @@ func (l *Limiter) failed(ctx context.Context, key string, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return hook.Done(err)
+		return callerDone{err}
 	}
 	l.watch.reportUnreadable(l.Name(), key, err)
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -155,10 +144,13 @@ func (l *Limiter) failed(ctx context.Context, key string, err error) error {
 // Name returns the name of the limiter's policy.
 func (l *Limiter) Name() string { return l.current().policy.Name }
 
-// Capacity returns the most requests that one request of key can take: the
-// smallest Capacity of the key's limits that count requests. It is 0 if none
-// does.
-func (l *Limiter) Capacity(key string) int64 { return l.current().setOf(key).LeastCapacity() }
+// Logger returns where the limiter logs warnings: see [WithLogger].
+func (l *Limiter) Logger() *slog.Logger { return l.watch.warnings() }
+
+// Limits returns the limits that hold for a key now, each with a name: those of
+// the policy, the plan or WithLimits, with the key's overrides and exceptions
+// in place of some. Those of a blocked key are there too. It allocates the list.
+func (l *Limiter) Limits(key string) []Limit { return slices.Clone(l.current().setOf(key).limits) }
 
 // Policy returns the limiter's policy as it was given. [Result.Limits] has the
 // names of limits that were given none.
@@ -258,10 +250,10 @@ func (l *Limiter) current() *compiled {
 		return now
 	}
 	now := l.compiled.Load()
-	for l.source == nil {
+	for {
 		given := l.exceptions.Load()
 		if given == now.exceptions {
-			break
+			return now
 		}
 		next := *now
 		next.except(given)
@@ -270,17 +262,6 @@ func (l *Limiter) current() *compiled {
 		}
 		now = l.compiled.Load()
 	}
-	return now
-}
-
-// snapshot returns a limiter that keeps the policy that l has now, for one
-// decision of middleware that asks before what the policy counts. It allocates.
-func (l *Limiter) snapshot() *Limiter {
-	now := *l.current()
-	now.shared = true
-	s := l.with(&now)
-	s.taken, s.source = l.taken, l.lasting()
-	return s
 }
 
 // with returns a limiter that has another policy than l.
@@ -290,49 +271,49 @@ func (l *Limiter) with(r *compiled) *Limiter {
 	return w
 }
 
-// lasting returns the limiter that l is a snapshot of, or else l.
-func (l *Limiter) lasting() *Limiter {
-	if l.source != nil {
-		return l.source
-	}
-	return l
-}
-
 // SetPolicy replaces the policy from the next decision on. Its name must stay
 // the same, so that buckets keep their tokens. [Limiter.WithLimits] documents
 // which limits share a bucket and what a changed limit does to it. Limiters
 // that WithLimits returned before keep their limits. Tokens that Undo or Cancel
 // return later go to limits that still exist, at their current rates.
 //
-// A unit that decisions have taken, or that middleware takes, must still be
-// counted, or every such request would fail with [ErrUnit]. In shadow mode it
-// need not be.
+// A request that is decided meanwhile is decided by either policy.
+//
+// A unit that decisions have taken must still be counted, or every such request
+// would fail with [ErrUnit]. In shadow mode it need not be.
 //
 // If the error is not nil, nothing has changed. It reports every mistake. What
 // has changed is logged, at level info, and passed to observers: see
 // [WithPolicyObserver]. The same policy as before changes nothing.
 func (l *Limiter) SetPolicy(policy Policy) error {
-	finish, err := l.preparePolicy(policy)
-	if err == nil {
-		finish(true)
+	if l.base != nil {
+		return l.base.SetPolicy(policy)
 	}
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	now := l.current()
+	next, err := l.successor(now, policy)
+	if err != nil {
+		return err
+	}
+	if changes := now.policy.changesTo(next.policy); len(changes) > 0 {
+		l.replace(now, next, changes)
+	}
+	return nil
+}
+
+// CheckPolicy returns the error that SetPolicy would return now, and changes
+// nothing.
+func (l *Limiter) CheckPolicy(policy Policy) error {
+	if l.base != nil {
+		return l.base.CheckPolicy(policy)
+	}
+	_, err := l.successor(l.current(), policy)
 	return err
 }
 
-// preparePolicy checks a policy as SetPolicy does. Unless it returns an error,
-// the caller must soon call finish, with whether to set the policy: until then
-// nobody can set another one.
-func (l *Limiter) preparePolicy(policy Policy) (finish func(set bool), err error) {
-	if l.base != nil {
-		return l.base.preparePolicy(policy)
-	}
-	l.changing.Lock()
-	defer func() {
-		if err != nil {
-			l.changing.Unlock()
-		}
-	}()
-	now := l.current()
+// successor returns what decides by a policy that replaces that of now.
+func (l *Limiter) successor(now *compiled, policy Policy) (*compiled, error) {
 	var errs []error
 	if policy.Name != now.policy.Name {
 		errs = append(errs, mistake.New("Policy.Name", policy.Name, "must stay "+strconv.Quote(now.policy.Name)+": it is part of the buckets' keys"))
@@ -351,12 +332,7 @@ func (l *Limiter) preparePolicy(policy Policy) (finish func(set bool), err error
 	if len(errs) > 0 {
 		return nil, policy.refusal(errs...)
 	}
-	return func(set bool) {
-		defer l.changing.Unlock()
-		if changes := now.policy.changesTo(next.policy); set && len(changes) > 0 {
-			l.replace(now, next, changes)
-		}
-	}, nil
+	return next, nil
 }
 
 // replace has next decide from now on. changes are those to the policy.

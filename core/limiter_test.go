@@ -3,8 +3,8 @@ package core_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
-	"sync"
 	"testing"
 	"time"
 
@@ -77,22 +77,6 @@ func TestFallbackKeepsItsTokensAcrossSetPolicy(t *testing.T) {
 	res, err = l.Allow(ctx, "k")
 	require.NoError(t, err)
 	assert.False(t, res.Allowed, "Undo must return the fallback's tokens to the fallback")
-}
-
-func TestUnknownCostTakesTheSmallestCapacityInForce(t *testing.T) {
-	ctx := context.Background()
-	store := &fickleStore{core.NewMemoryStore(), false}
-	l, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(100), core.PerHour(40)}, LocalShare: 0.5})
-	require.NoError(t, err)
-	res, err := allowAll(l, ctx, "k")
-	require.NoError(t, err)
-	assert.True(t, res.Allowed)
-	assert.Equal(t, int64(40), res.Cost)
-	store.away = true
-	res, err = allowAll(l, ctx, "k")
-	require.NoError(t, err)
-	assert.True(t, res.Allowed, "an unknown cost takes what this process grants alone")
-	assert.Equal(t, int64(20), res.Cost)
 }
 
 func TestShadowModeMakesNoCallerWait(t *testing.T) {
@@ -246,73 +230,96 @@ func TestSetPolicyKeepsTokens(t *testing.T) {
 	assert.Equal(t, before, l.Policy(), "a mistake changes nothing")
 }
 
-func TestASnapshotKeepsItsPolicy(t *testing.T) {
-	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10)}}
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), policy))
-	before := snapshot(limiter)
-	policy.Limits = []core.Limit{core.PerHour(4)}
-	require.NoError(t, limiter.SetPolicy(policy))
-	assert.EqualValues(t, 10, before.Capacity("k"), "a snapshot keeps its policy")
-	assert.EqualValues(t, 10, snapshot(before).Capacity("k"), "a snapshot of a snapshot, too")
-	assert.EqualValues(t, 4, snapshot(limiter).Capacity("k"), "a new one has the new policy")
-
-	res, err := before.AllowN(t.Context(), "k", 3)
-	require.NoError(t, err)
-	assert.EqualValues(t, 7, res.Remaining, "it decides by its policy")
-	left, err := limiter.Peek(t.Context(), "k")
-	require.NoError(t, err)
-	assert.EqualValues(t, 1, left.Remaining, "and shares its buckets")
-	require.NoError(t, res.Undo(t.Context()))
-	left, err = limiter.Peek(t.Context(), "k")
-	require.NoError(t, err)
-	assert.EqualValues(t, 4, left.Remaining, "its decisions can be undone")
-
-	_, err = before.AllowUnits(t.Context(), "k", core.Units{core.Requests: 1})
-	require.NoError(t, err)
-	policy.Limits = []core.Limit{core.PerHour(4).WithUnit("tokens")}
-	assert.ErrorContains(t, limiter.SetPolicy(policy), "callers take", "what callers take of a snapshot, they take of its limiter")
-}
-
-// What a joint decision of snapshots took goes back to the limits that exist
-// then.
-func TestAJointDecisionOfSnapshotsIsSettledByThePolicyOfThen(t *testing.T) {
-	store := core.NewMemoryStore()
-	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10).WithName("a")}}
-	limiter := core.Must(core.NewLimiter(store, policy))
-	other := core.Must(core.NewLimiter(store, core.Policy{Name: "other", Limits: []core.Limit{core.PerHour(10)}}))
-	joint, err := core.AllowTogether(t.Context(), core.Charge{Limiter: snapshot(limiter), Key: "k", Cost: 3}, core.Charge{Limiter: other, Key: "k"})
-	require.NoError(t, err)
-	policy.Limits = []core.Limit{core.PerHour(20).WithName("a"), core.PerHour(5).WithName("t").WithUnit("tokens")}
-	require.NoError(t, limiter.SetPolicy(policy))
-	require.NoError(t, joint.Settle(t.Context(), core.Units{core.Requests: 1, "tokens": 2}), "the limiter counts tokens now")
-	left, err := limiter.Peek(t.Context(), "k")
-	require.NoError(t, err)
-	assert.EqualValues(t, 19, left.Limits()[0].Remaining, "what was too much came back to the limit of then")
-}
-
-// A policy that changes all the time must not keep snapshots from deciding (run
-// it with -race).
-func TestSnapshotsWhileThePolicyChanges(t *testing.T) {
-	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1000)}}
-	clock := func() time.Time { return time.Unix(1_000_000_000, 0) }
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(clock)), policy))
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for range 200 {
-				now := snapshot(limiter)
-				most := now.Capacity("k")
-				res, err := now.AllowN(t.Context(), "k", most)
-				if assert.NoError(t, err) {
-					assert.NotEqual(t, core.Never, res.RetryAfter, "a snapshot's Capacity can be taken of it")
-					assert.NoError(t, res.Undo(t.Context()))
+// What CheckPolicy says of a policy is what SetPolicy then says.
+func TestCheckPolicyIsADryRunOfSetPolicy(t *testing.T) {
+	before := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(10)}, Plans: map[string][]core.Limit{"pro": {core.PerHour(20)}}}
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), before))
+	pro := core.Must(limiter.WithPlan("pro"))
+	core.Must(limiter.Allow(t.Context(), "k"))
+	for name, test := range map[string]struct {
+		change func(*core.Policy)
+		want   string
+	}{
+		"another limit":                {func(p *core.Policy) { p.Limits = []core.Limit{core.PerHour(4)} }, ""},
+		"a mistake in a limit":         {func(p *core.Policy) { p.Limits = []core.Limit{{}} }, "Policy.Limits[0].Capacity"},
+		"another name":                 {func(p *core.Policy) { p.Name = "other" }, `must stay "api"`},
+		"a taken unit that is dropped": {func(p *core.Policy) { p.Limits, p.Plans = []core.Limit{core.PerHour(4).WithUnit("words")}, nil }, "callers take"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, limiter.SetPolicy(before))
+			policy := limiter.Policy()
+			test.change(&policy)
+			for which, l := range map[string]*core.Limiter{"the policy's own": limiter, "of a plan": pro} {
+				err := l.CheckPolicy(policy)
+				if assert.Equal(t, before, limiter.Policy(), "it changes nothing"); test.want == "" {
+					assert.NoError(t, err, which)
+				} else {
+					assert.ErrorContains(t, err, test.want, which)
 				}
+			}
+			checked, set := limiter.CheckPolicy(policy), limiter.SetPolicy(policy)
+			if assert.Equal(t, checked == nil, set == nil); set != nil {
+				assert.EqualError(t, checked, set.Error())
 			}
 		})
 	}
-	for i := range 400 {
-		policy.Limits = []core.Limit{core.PerHour(1000 - 2*i)}
-		require.NoError(t, limiter.SetPolicy(policy))
-	}
-	wg.Wait()
 }
+
+// Limits has what decides about a key: its plan, overrides and exceptions.
+func TestLimitsAreThoseThatDecide(t *testing.T) {
+	named := func(n int, name string) core.Limit { return core.PerHour(n).WithName(name) }
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
+		Name: "api", Limits: []core.Limit{named(10, "hour"), core.PerDay(50).WithName("day")},
+		Plans: map[string][]core.Limit{"pro": {named(100, "hour")}}, Overrides: map[string][]core.Limit{"ann": {named(11, "hour")}},
+		Blocked: []string{"eve"},
+	}))
+	pro := core.Must(limiter.WithPlan("pro"))
+	require.NoError(t, limiter.SetExceptions(core.Exceptions{Overrides: map[string][]core.Limit{"bob": {named(12, "hour")}}, Blocked: []string{"mal"}}))
+	day := core.PerDay(50).WithName("day")
+	for _, test := range []struct {
+		name string
+		l    *core.Limiter
+		key  string
+		want []core.Limit
+	}{
+		{"the policy's", limiter, "any", []core.Limit{named(10, "hour"), day}},
+		{"an override", limiter, "ann", []core.Limit{named(11, "hour"), day}},
+		{"an exception", limiter, "bob", []core.Limit{named(12, "hour"), day}},
+		{"of a plan", pro, "any", []core.Limit{named(100, "hour")}},
+		{"an override of a plan's", pro, "ann", []core.Limit{named(11, "hour")}},
+		{"of a blocked key", limiter, "eve", []core.Limit{named(10, "hour"), day}},
+		{"of a key that an exception blocks", limiter, "mal", []core.Limit{named(10, "hour"), day}},
+		{"of WithLimits", core.Must(limiter.WithLimits(named(7, "hour"))), "any", []core.Limit{named(7, "hour")}},
+	} {
+		assert.Equal(t, test.want, test.l.Limits(test.key), test.name)
+		res, err := test.l.Peek(t.Context(), test.key)
+		require.NoError(t, err)
+		var decided []core.Limit
+		for _, l := range res.Limits() {
+			decided = append(decided, l.Limit)
+		}
+		assert.Equal(t, test.want, decided, "%s: these decide", test.name)
+	}
+	limiter.Limits("any")[0].Capacity = 1
+	assert.EqualValues(t, 10, limiter.Limits("any")[0].Capacity, "the list is the caller's")
+	assert.Equal(t, "api-1h", core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1), core.PerDay(2)}})).Limits("k")[0].Name)
+}
+
+// A logger of the limiter comes before that of its store, and both before the
+// default.
+func TestLoggerOfALimiter(t *testing.T) {
+	own, ofStore := slog.New(slog.DiscardHandler), slog.New(slog.DiscardHandler)
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}
+	assert.Same(t, slog.Default(), core.Must(core.NewLimiter(core.NewMemoryStore(), policy)).Logger())
+	s := loggingStore{core.NewMemoryStore(), &store.Config{Logger: ofStore}}
+	assert.Same(t, ofStore, core.Must(core.NewLimiter(s, policy)).Logger())
+	assert.Same(t, own, core.Must(core.NewLimiter(s, policy, core.WithLogger(own))).Logger())
+}
+
+// loggingStore is a store with a configuration.
+type loggingStore struct {
+	core.Store
+	config *store.Config
+}
+
+func (s loggingStore) Config() *store.Config { return s.config }

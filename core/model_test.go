@@ -122,7 +122,9 @@ func (m *model) take(cost, now int64) decision {
 		if cost > l.Capacity {
 			d.retry = -1
 		} else if d.retry >= 0 {
-			d.retry = max(d.retry, m.until(i, tokens[i], ts[i], whole(cost), now))
+			if d.retry = max(d.retry, m.until(i, tokens[i], ts[i], whole(cost), now)); d.retry == longestDelay {
+				d.retry = -1
+			}
 		}
 	}
 	if d.allowed {

@@ -14,17 +14,18 @@ import (
 // Observation describes one decision, one failed settlement, or slots that are
 // no longer in use: see [WithObserver].
 type Observation struct {
-	Policy   string        // the policy's name
-	Limit    string        // the name of the tightest limit; "" if no store or fallback decided
-	Unit     string        // what Limit counts, such as [Requests]; "" if Limit is ""
-	Outcome  Outcome       // the result of the request
-	Source   Source        // who decided; FromStore for an error too
-	Cost     int64         // requests asked for, not other units; if clients choose their cost, they choose this, up to the largest int64
-	Capacity int64         // the most requests that one request can take: the smallest Capacity of the limits that count them, or 0
-	Slots    int64         // slots that the decision took, of all limits in flight; of OutcomeSlots how many more are in use, or fewer
-	Latency  time.Duration // from the call to the decision, including waits for other requests and the fallback
-	Err      error         // the error of OutcomeError and OutcomeUnsettled; else why the store could not decide, or nil
-	Key      string        // personal data, perhaps; valid until the observer returns: clone what you keep
+	Policy    string        // the policy's name
+	Limit     string        // the name of the tightest limit; "" if no store or fallback decided
+	Unit      string        // what Limit counts, such as [Requests]; "" if Limit is ""
+	Outcome   Outcome       // the result of the request
+	Source    Source        // who decided; FromStore for an error too
+	Cost      int64         // requests asked for, not other units; if clients choose their cost, they choose this, up to the largest int64
+	Capacity  int64         // the most requests that one request can take: the smallest Capacity of the limits that count them, or 0
+	Penalized bool          // the denial made a debt, which later ones don't: see [Limit.WithPenalty]
+	Slots     int64         // slots that the decision took, of all limits in flight; of OutcomeSlots how many more are in use, or fewer
+	Latency   time.Duration // from the call to the decision, including waits for other requests and the fallback
+	Err       error         // the error of OutcomeError and OutcomeUnsettled; else why the store could not decide, or nil
+	Key       string        // personal data, perhaps; valid until the observer returns: clone what you keep
 }
 
 // Outcome is the result of a request.
@@ -140,7 +141,7 @@ func (w *watch) active() bool { return len(w.observers) > 0 || w.logger != nil }
 
 // report observes a decision that took d, and logs a denial.
 func (w *watch) report(ctx context.Context, policy string, capacity, slots int64, res *Result, key string, d time.Duration, err error) {
-	o := Observation{Policy: policy, Capacity: capacity, Source: res.Source, Cost: res.Cost, Slots: slots, Latency: d, Err: res.Cause, Key: key}
+	o := Observation{Policy: policy, Capacity: capacity, Source: res.Source, Cost: res.Cost, Slots: slots, Penalized: res.answer.Penalty, Latency: d, Err: res.Cause, Key: key}
 	o.Limit, o.Unit = res.tightestLimit()
 	switch {
 	case err != nil:

@@ -62,7 +62,6 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 		for call, do := range map[string]func(l *core.Limiter, taken core.Result) string{
 			"AllowN":         func(l *core.Limiter, _ core.Result) string { return reply(l.AllowN(ctx, key, 2)) },
 			"AllowN, denied": func(l *core.Limiter, _ core.Result) string { return reply(l.AllowN(ctx, key, 8)) },
-			"all":            func(l *core.Limiter, _ core.Result) string { return reply(allowAll(l, ctx, key)) },
 			"AllowUnits": func(l *core.Limiter, _ core.Result) string {
 				return reply(l.AllowUnits(ctx, key, core.Units{"tokens": 5}))
 			},

@@ -324,7 +324,7 @@ func TestExceptionsOfLongKeysHold(t *testing.T) {
 			res, err := limiter.Allow(t.Context(), blocked)
 			wantBlocked(t, res, err, "a key "+name)
 		}
-		assert.EqualValues(t, 8, limiter.Capacity(long), "a key %s", name)
+		assert.EqualValues(t, 8, limiter.Limits(long)[0].Capacity, "a key %s", name)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -25,22 +24,29 @@ type Result struct {
 	// is in shadow mode. Nothing was taken.
 	ShadowDenied bool
 
+	// Source is who decided.
+	Source Source
+
+	// Small fields stand together, because a Result is kept with each request.
+	headers  HeaderStyle // the policy's
+	inShadow bool        // the policy was in shadow mode
+	untaken  bool        // another decision that belongs to this one denied, so nothing was taken
+	tightest uint8       // index of the tightest limit in the set: there are at most maxLimits
+	// ended is 1 when the Result was undone or settled. A copy has its own,
+	// unless both have the same once. That is a number where the Result is kept
+	// for others, so that a decision without that costs no allocation.
+	ended uint32
+	once  *uint32
+
 	// Key is the key, as the caller passed it, such as "ip:192.0.2.1" from
 	// middleware; "" if there are Parts. Clone it if it is a view of a reused
 	// buffer and you keep the Result longer than the buffer.
 	Key string
 
-	// Source is who decided.
-	Source Source
-
 	// Parts are the decisions of [AllowTogether], one for each charge in their
 	// order; nil for the decision of one limiter. If the request is denied, a
 	// part that is Allowed had the tokens, but took none.
 	Parts []Result
-
-	headers  HeaderStyle // the policy's
-	inShadow bool        // the policy was in shadow mode
-	untaken  bool        // another decision that belongs to this one denied, so nothing was taken
 
 	// Remaining is how many whole tokens the tightest limit has left: at least
 	// 0.
@@ -48,8 +54,8 @@ type Result struct {
 
 	// RetryAfter is how long to wait before the same request can be allowed, if
 	// no other request takes tokens in the meantime. It is 0 if Allowed,
-	// [Never] if the cost exceeds a Capacity, and otherwise at least 1 µs. No
-	// delay is longer than 71 years.
+	// [Never] if the cost exceeds a Capacity, if its key is blocked, or if the
+	// wait is longer than 71 years, and otherwise at least 1 µs.
 	RetryAfter time.Duration
 
 	// ResetAfter is how long it takes until every limit is full again.
@@ -70,14 +76,6 @@ type Result struct {
 	due     int64     // when a reservation is due, in µs since 1970 on the store's clock; 0: it is none, or it is due at once
 	held    *held     // what it holds; nil: nothing
 	set     *limitSet // nil if no limit was checked: FromFailOpen, or an error
-
-	tightest int32 // index of the tightest limit in the set
-
-	// ended is 1 when the Result was undone or settled. A copy has its own,
-	// unless both have the same once. That is a number where the Result is kept
-	// for others, so that a decision without that costs no allocation.
-	ended uint32
-	once  *uint32
 }
 
 // end notes that r is undone or settled. It reports whether it was not before.
@@ -92,12 +90,21 @@ func (r *Result) end() bool {
 // endIn is end before something is sent, unless ctx has ended.
 func (r *Result) endIn(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return hook.Done(err)
+		return callerDone{err}
 	}
 	if !r.end() {
 		return ErrSettled
 	}
 	return nil
+}
+
+// Policy returns the name of the policy that decided; "" if there are Parts, or
+// no limiter returned this Result.
+func (r *Result) Policy() string {
+	if r.limiter == nil {
+		return ""
+	}
+	return r.limiter.Name()
 }
 
 // LimitResult is the state of one limit after a decision.
@@ -175,7 +182,7 @@ func (r *Result) read(p *limitSet, cost int64, each *[]int64) {
 		// tokens left, and then the one that takes longest to fill.
 		if i == 0 || retry > r.RetryAfter || retry == r.RetryAfter &&
 			(remaining < r.Remaining || remaining == r.Remaining && reset > r.ResetAfter) {
-			r.tightest = int32(i)
+			r.tightest = uint8(i)
 			r.Remaining = remaining
 		}
 		r.RetryAfter = max(r.RetryAfter, retry)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 )
 
 // Release gives back the slots that the decision took of limits in flight, when
@@ -44,25 +43,48 @@ func (r *Result) Release(ctx context.Context) error {
 	return r.charge(context.WithoutCancel(ctx), make([]int64, len(r.set.Rates)), func(*held) (slots, estimates bool) { return true, false })
 }
 
-// keep has slots that middleware releases prolonged until then. It reports
-// whether r has any. Of several parts that are one decision, it keeps the first.
-func (r *Result) keep() bool {
+// Keep prolongs the decision's slots until release, for work of unknown length:
+// the store prolongs them by one goroutine for all, well before MaxHold is over.
+// Middleware keeps the slots of a request until its response is over.
+//
+// release gives the slots back as Release does, but does not wait for the store,
+// which releases them later if it was away. If the app has called [Result.Hold],
+// release only ends Keep. It can be called more than once, from any goroutine.
+// kept is false, and release does nothing, if the decision has no slots, or they
+// are kept already.
+func (r *Result) Keep() (release func(), kept bool) {
+	if r.Parts != nil {
+		return r.keepParts()
+	}
 	hold := r.maxHold()
 	if hold == 0 || r.held.kept != nil {
-		return false
+		return func() {}, false
 	}
 	own := *r
 	own.Key = strings.Clone(r.Key) // which may be reused when the response is over
 	r.held.kept = r.limiter.watch.store.Limiters.Prolonged.Begin(hold, func() (again bool) {
 		return !errors.Is(own.extend(context.Background()), ErrSettled)
 	})
-	return true
+	return own.releaseSoon, true
 }
 
-// releaseSoon ends keep, and is Release for middleware, whose response must not
-// wait for a store: it returns at once. Core does not repeat the release: a
-// store that was away sends it later (see store.Later), or the slots end after
-// MaxHold. If the app has called Hold, nothing is released.
+// keepParts keeps the slots of all parts. Charges of one limiter and key are one
+// decision, which is kept once.
+func (r *Result) keepParts() (release func(), kept bool) {
+	var releases []func()
+	for i := range r.Parts {
+		if release, kept := r.Parts[i].Keep(); kept {
+			releases = append(releases, release)
+		}
+	}
+	return func() {
+		for _, release := range releases {
+			release()
+		}
+	}, len(releases) > 0
+}
+
+// releaseSoon ends Keep, and releases slots that the app does not hold.
 func (r *Result) releaseSoon() {
 	if !r.held.kept() || r.held.byApp.Load() {
 		return
@@ -71,19 +93,17 @@ func (r *Result) releaseSoon() {
 		_ = r.Release(context.Background())
 		return
 	}
-	own := *r
-	own.Key = strings.Clone(r.Key) // which may be reused when the response is over
-	done := r.limiter.releases.begin(own.Key)
+	done := r.limiter.releases.begin(r.Key)
 	go func() {
 		defer done()
-		_ = own.Release(context.Background())
+		_ = r.Release(context.Background())
 	}()
 }
 
 // Hold says that the work goes on: the decision holds its slots, and its
 // estimates that are not settled yet, for another MaxHold from now. Call it
-// well before MaxHold is over. Middleware prolongs slots itself as long as a
-// response takes. In a handler, Hold also says that the work outlasts the
+// well before MaxHold is over; [Result.Keep] does so by itself. Middleware
+// prolongs slots as long as a response takes. In a handler, Hold also says that the work outlasts the
 // response, as on a hijacked connection: from then on hold and release the
 // slots yourself.
 //
@@ -122,7 +142,7 @@ func (r *Result) holdParts(ctx context.Context) error {
 	return err
 }
 
-// extend is Hold for middleware, which goes on to release the slots in the end.
+// extend is Hold without saying that the app releases the slots.
 func (r *Result) extend(ctx context.Context) error {
 	h := r.held
 	if h == nil || !r.taken() {
@@ -193,7 +213,7 @@ type held struct {
 	released bool       // the slots were, or are about to be
 	settled  bool       // the estimates were, or are about to be
 
-	kept  func() bool // ends what keep has begun
+	kept  func() bool // ends what Keep has begun
 	byApp atomic.Bool // the app has called Hold, and releases by itself
 
 	inUse *inUse // set before the decision is returned
@@ -255,7 +275,7 @@ func (r *releases) wait(ctx context.Context, key string) error {
 	case <-u.done:
 	case <-timer.C:
 	case <-ctx.Done():
-		return hook.Done(ctx.Err())
+		return callerDone{ctx.Err()}
 	}
 	return nil
 }

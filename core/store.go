@@ -2,8 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"reflect"
 	"time"
 
@@ -82,19 +80,4 @@ func (l *Limiter) PeekUnits(ctx context.Context, key string, units Units) (res R
 	err = l.decide(ctx, l.current(), &res, &r)
 	res.untaken, res.held = true, nil
 	return res, err
-}
-
-// state returns the limits of key, and what the store keeps of its bucket.
-func (l *Limiter) state(ctx context.Context, key string) (limits []Limit, p *bucket.LimitSet, state store.State, err error) {
-	if err := checkKey(key); err != nil {
-		return nil, nil, state, err
-	}
-	reader, ok := l.store.(store.StateReader)
-	if !ok {
-		return nil, nil, state, fmt.Errorf("ratelimit: this store does not show what it keeps: %w", errors.ErrUnsupported)
-	}
-	now := l.current()
-	state, err = reader.State(ctx, now.policy.Name, now.storedKey(key))
-	of := now.setOf(key)
-	return of.limits, of.LimitSet, state, l.failed(ctx, key, err)
 }

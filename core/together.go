@@ -37,6 +37,8 @@ import (
 //
 // While a store is away, its limiters decide by their OnFailure.
 //
+// All charges can have the same Units: each takes those that its limiter counts.
+//
 // Errors are those of AllowN, from any of the limiters. The tokens taken before
 // are then given back; observers receive a failure to do so as
 // [OutcomeUnsettled]. A call to Redis without an answer may have taken tokens.
@@ -72,7 +74,8 @@ type Charge struct {
 	Limiter *Limiter
 	Key     string
 	Cost    int64 // how many requests it counts as; 0 means 1, but Units{Requests: 0} means none
-	Units   Units // what it takes in other units; nil means nothing
+	Units   Units // what it takes in other units, of those that its limiter counts; nil means nothing
+	Floor   Units // what it leaves of the limits that it takes from: see [Limiter.AllowAbove]; of several charges of a key the most
 }
 
 // together returns the Result of parts: the tightest one's fields, and Parts.
@@ -117,28 +120,43 @@ func join(ctx context.Context, charges []Charge) (*joint, error) {
 		return nil, ErrNoCharges
 	}
 	j := &joint{}
-	for i, c := range charges {
-		p := j.participant(&c)
+	for i := range charges {
+		p := j.participant(&charges[i])
 		if p == nil {
 			return nil, fmt.Errorf("%w: charge %d", ErrNoLimiter, i)
 		}
+		if j.of = append(j.of, p); !slices.Contains(j.participants, p) {
+			j.participants = append(j.participants, p)
+		}
+	}
+	for i, p := range j.of {
+		c := &charges[i]
+		if err := c.Units.check(j.counts); err != nil {
+			return nil, err
+		}
+		if err := c.Floor.check(j.counts); err != nil {
+			return nil, fmt.Errorf("floor: %w", err)
+		}
 		r := c.request()
-		r.bindSet(p.now, p.now.setOf(c.Key))
-		if c.Cost < 0 {
+		r.units, r.floor = r.units.of(p.now.counts), r.floor.of(p.now.counts)
+		asked := r
+		if r.bindSet(p.now, p.now.setOf(c.Key)); c.Cost < 0 {
 			r.N = c.Cost
 		}
 		if err := r.check(ctx, p.now); err != nil {
 			return nil, fmt.Errorf("policy %q: %w", p.now.policy.Name, err)
 		}
-		if r = c.request(); slices.Contains(j.participants, p) {
-			r = p.request.plus(&r, p.now.counts(Requests))
-		} else {
-			j.participants = append(j.participants, p)
+		if p.request.key != "" { // another charge of the same limiter and key
+			asked = p.request.plus(&asked, p.now.counts(Requests))
 		}
-		p.request = r
-		j.of = append(j.of, p)
+		p.request = asked
 	}
 	return j, nil
+}
+
+// counts reports whether one of the limiters counts a unit.
+func (j *joint) counts(unit string) bool {
+	return slices.ContainsFunc(j.participants, func(p *participant) bool { return p.now.counts(unit) })
 }
 
 // participant returns the one that c is a charge of, or else a new one; nil if c
@@ -165,7 +183,7 @@ func (j *joint) participant(c *Charge) *participant {
 
 // request returns what c asks for.
 func (c *Charge) request() request {
-	r := request{key: c.Key, units: c.Units, Request: store.Request{Request: bucket.Request{N: c.Cost}}}
+	r := request{key: c.Key, units: c.Units, floor: c.Floor, Request: store.Request{Request: bucket.Request{N: c.Cost}}}
 	if c.Units != nil && c.Cost != 0 {
 		r.units = maps.Clone(c.Units)
 		if _, given := c.Units[Requests]; !given {
@@ -180,6 +198,12 @@ func (c *Charge) request() request {
 // plus returns the request for what r and o ask together.
 func (r *request) plus(o *request, requests bool) request {
 	sum := *r
+	if o.floor != nil {
+		sum.floor = maps.Clone(o.floor)
+		for unit, n := range r.floor {
+			sum.floor[unit] = max(sum.floor[unit], n)
+		}
+	}
 	if r.units == nil && o.units == nil {
 		sum.N = saturated(r.N, o.N)
 		return sum
@@ -301,7 +325,7 @@ func (j *joint) take(ctx context.Context, group []*participant) error {
 	for i, p := range group {
 		set := p.now.setOf(p.key)
 		p.limiter.noteUnits(p.now, set, &p.request)
-		p.res = Result{limiter: p.limiter.lasting(), Key: p.key, headers: p.now.policy.Headers, Cost: p.request.N}
+		p.res = Result{limiter: p.limiter, Key: p.key, headers: p.now.policy.Headers, Cost: p.request.N}
 		if err != nil {
 			r := p.request
 			r.Dry = j.denied
@@ -411,7 +435,7 @@ func (r *Result) order() []int {
 // RateLimit-Policy list the limits of all, in the draft of the first. Fields
 // that have one value are those of the tightest limiter. Charges of one limiter
 // for the same key are listed once.
-func (r *Result) writeParts(h field.Header) {
+func (r *Result) writeParts(h HeaderWriter) {
 	order, draft := r.order(), HeaderStyle(0)
 	for i := range r.Parts {
 		if p := &r.Parts[i]; draft == 0 && p.writesHeaders() {
@@ -437,7 +461,11 @@ func (r *Result) problemOfParts() ProblemDetails {
 	for i := range r.Parts {
 		if part := r.Parts[i]; !part.Allowed && !r.among(i, listed) {
 			listed = append(listed, i)
-			p.ViolatedPolicies = append(p.ViolatedPolicies, Problem(part).ViolatedPolicies...)
+			its := Problem(part)
+			p.ViolatedPolicies = append(p.ViolatedPolicies, its.ViolatedPolicies...)
+			if its.Type != quotaExceeded {
+				p.Type, p.Title = its.Type, its.Title
+			}
 		}
 	}
 	return p

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -325,4 +326,48 @@ func TestTogetherWithALimiterThatNoConstructorReturned(t *testing.T) {
 	require.ErrorIs(t, err, core.ErrNoLimiter)
 	require.ErrorContains(t, err, "(RL615): charge 1")
 	assert.EqualValues(t, 10, limittest.Left(t, l, "ann"))
+}
+
+// All charges can have the same Units: each takes those that its limiter counts,
+// and a unit that none of them counts is a mistake, which takes nothing.
+func TestChargesTakeTheUnitsThatTheirLimitersCount(t *testing.T) {
+	ctx, s := t.Context(), core.NewMemoryStore()
+	requests := limittest.Limiter(t, s, "requests", core.PerDay(9))
+	words := limittest.Limiter(t, s, "words", core.PerDay(50).WithUnit("words"))
+	blocked := core.Must(core.NewLimiter(s, core.Policy{Name: "blocked", Limits: []core.Limit{core.PerDay(9)}, Blocked: []string{"k"}}))
+	take := func(units core.Units, limiters ...*core.Limiter) (core.Result, error) {
+		var charges []core.Charge
+		for _, l := range limiters {
+			charges = append(charges, core.Charge{Limiter: l, Key: "k", Units: units})
+		}
+		return core.AllowTogether(ctx, charges...)
+	}
+	left := func() [2]int64 {
+		return [2]int64{core.Must(requests.Peek(ctx, "k")).Remaining, core.Must(words.Peek(ctx, "k")).Remaining}
+	}
+	for _, test := range []struct {
+		name     string
+		units    core.Units
+		limiters []*core.Limiter
+		allowed  bool
+		err      error
+		left     [2]int64
+	}{
+		{"each its own", core.Units{"words": 20}, []*core.Limiter{requests, words}, true, nil, [2]int64{8, 30}},
+		{"by number", core.Units{core.Requests: 2, "words": 5}, []*core.Limiter{requests, words}, true, nil, [2]int64{6, 25}},
+		{"two charges of one key", core.Units{"words": 5}, []*core.Limiter{words, requests, words}, true, nil, [2]int64{5, 15}},
+		{"one of them lacks words", core.Units{"words": 16}, []*core.Limiter{requests, words}, false, nil, [2]int64{5, 15}},
+		{"nobody counts pages", core.Units{"words": 5, "pages": 1}, []*core.Limiter{requests, words}, false, core.ErrUnit, [2]int64{5, 15}},
+		{"nobody counts requests", core.Units{core.Requests: 1}, []*core.Limiter{words}, false, core.ErrUnit, [2]int64{5, 15}},
+		{"less than nothing", core.Units{"words": -1}, []*core.Limiter{requests, words}, false, core.ErrCost, [2]int64{5, 15}},
+		{"a block of who takes something", core.Units{"words": 1}, []*core.Limiter{blocked, words}, false, nil, [2]int64{5, 15}},
+		{"a block of who takes nothing", core.Units{core.Requests: 0, "words": 1}, []*core.Limiter{blocked, words}, true, nil, [2]int64{5, 14}},
+	} {
+		units := maps.Clone(test.units)
+		res, err := take(units, test.limiters...)
+		require.ErrorIs(t, err, test.err, test.name)
+		assert.Equal(t, test.allowed, res.Allowed, test.name)
+		assert.Equal(t, test.left, left(), test.name)
+		assert.Equal(t, test.units, units, "%s: the units are the caller's", test.name)
+	}
 }

@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,27 @@ func (u Units) requests() int64 {
 	return 1
 }
 
+// floors returns what of each limit of p must be left.
+func (u Units) floors(p *limitSet) *[]int64 {
+	floors := make([]int64, len(p.units))
+	for i, unit := range p.units {
+		floors[i] = min(u[unit], maxCapacity)
+	}
+	return &floors
+}
+
+// share returns a share of u, rounded up. A share of 0 is all.
+func (u Units) share(share float64) Units {
+	if u == nil || share == 0 {
+		return u
+	}
+	part := make(Units, len(u))
+	for unit, n := range u {
+		part[unit] = int64(math.Ceil(float64(n) * share))
+	}
+	return part
+}
+
 // check returns what is wrong with u, of which counts knows the units.
 func (u Units) check(counts func(unit string) bool) error {
 	if len(u) == 0 {
@@ -40,6 +62,13 @@ func (u Units) check(counts func(unit string) bool) error {
 		}
 	}
 	return nil
+}
+
+// of returns those of u that counts knows.
+func (u Units) of(counts func(unit string) bool) Units {
+	its := maps.Clone(u)
+	maps.DeleteFunc(its, func(unit string, _ int64) bool { return !counts(unit) })
+	return its
 }
 
 // meantUnit returns a hint at the unit that was probably meant, or "".

@@ -105,13 +105,11 @@ func TestSetPolicyKeepsWhatCallersTake(t *testing.T) {
 		want   string
 	}{
 		"Allow takes requests": {with(requests), func(l *core.Limiter) error { _, err := l.Allow(ctx, "k"); return err }, with(tokens), "requests"},
-		"all takes requests":   {with(requests), func(l *core.Limiter) error { _, err := allowAll(l, ctx, "k"); return err }, with(tokens), "requests"},
 		"AllowTogether takes requests": {with(requests), func(l *core.Limiter) error {
 			_, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "k"})
 			return err
 		}, with(tokens), "requests"},
 		"Reserve takes requests":          {with(requests), func(l *core.Limiter) error { _, err := l.Reserve(ctx, "k", 1); return err }, with(tokens), "requests"},
-		"Require names requests":          {with(requests), func(l *core.Limiter) error { requireUnits(l, core.Requests); return nil }, with(tokens), "requests"},
 		"AllowUnits takes tokens":         {with(requests, tokens), func(l *core.Limiter) error { _, err := l.AllowUnits(ctx, "k", core.Units{"tokens": 1}); return err }, with(requests), "tokens"},
 		"AllowUnits implies its requests": {with(requests, tokens), func(l *core.Limiter) error { _, err := l.AllowUnits(ctx, "k", core.Units{"tokens": 1}); return err }, with(tokens), ""},
 		"an override counts them":         {with(requests), func(l *core.Limiter) error { _, err := l.Allow(ctx, "k"); return err }, hidden, ""},

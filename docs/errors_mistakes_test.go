@@ -118,6 +118,8 @@ func mistakesInGo(t *testing.T, say func(error)) {
 	say(err)
 	_, err = core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(5).WithMaxHold(30)}})
 	say(err)
+	_, err = core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "login", Limits: []core.Limit{core.PerMinute(5).WithPenalty(0)}})
+	say(err)
 }
 
 func mistakesInText(t *testing.T, say func(error)) {
@@ -209,9 +211,9 @@ func mistakesInMiddleware(t *testing.T, say func(error)) {
 		httplimit.New(limiter, httplimit.ByIP(), httplimit.WithCost(httplimit.CostByContentLengthOr(0, 0)))
 	})
 	refused(func() { httplimit.NewTogether(nil) })
-	tiers := httplimit.WithLimits(func(*http.Request) ([]core.Limit, error) { return nil, nil })
+	plans := httplimit.WithPlan(func(*http.Request) (string, error) { return "", nil })
 	refused(func() {
-		httplimit.NewTogether([]httplimit.Rule{{Limiter: limiter, Key: httplimit.ByIP()}}, tiers)
+		httplimit.NewTogether([]httplimit.Rule{{Limiter: limiter, Key: httplimit.ByIP()}}, plans)
 	})
 	refused(func() { httplimit.PerIP() })
 	_, err := adminlimit.New(nil, adminlimit.Config{Limiters: []*core.Limiter{limiter}, Hosts: []string{"localhost:80"}})

@@ -30,9 +30,9 @@ import (
 func Allow(c echo.Context, limiter *core.Limiter, key string) (core.Result, error) {
 	a := begin(adapter.InHandler[echo.Context](limiter, key), c)
 	if a.Verdict != middleware.Allowed {
-		return a.Result, refuse(c, a, new(config))
+		return a.Result(), refuse(c, a, new(config))
 	}
-	return a.Result, nil
+	return a.Result(), nil
 }
 
 // refuse answers a request that is not allowed. If the app's own function
@@ -41,7 +41,7 @@ func refuse(c echo.Context, a adapter.Admission, o *config) error {
 	var custom func() error
 	switch {
 	case a.Verdict == middleware.Denied && o.denied != nil:
-		custom = func() error { return o.denied(c, a.Result) }
+		custom = func() error { return o.denied(c, a.Result()) }
 	case a.Verdict == middleware.Failed && o.failed != nil:
 		custom = func() error { return o.failed(c, a.Err) }
 	}
@@ -85,15 +85,15 @@ func adapt[V any](f func(adapter.Request) (V, error)) func(echo.Context) (V, err
 	return adapter.AdaptPooled(f, requests)
 }
 
-func (x request) Context() context.Context          { return x.c.Request().Context() }
-func (x request) Method() string                    { return x.c.Request().Method }
-func (x request) Path() string                      { return x.c.Request().URL.Path }
-func (x request) RemoteAddr() string                { return x.c.Request().RemoteAddr }
-func (x request) LocalAddr() net.Addr               { return adapter.LocalAddr(x.c.Request().Context()) }
-func (x request) ContentLength() int64              { return x.c.Request().ContentLength }
-func (x request) Header(name string) []string       { return adapter.RequestHeader(x.c.Request(), name) }
-func (x request) Query(name string) string          { return x.c.QueryParam(name) }
-func (x request) Response() middleware.HeaderWriter { return x.c.Response().Header() }
+func (x request) Context() context.Context    { return x.c.Request().Context() }
+func (x request) Method() string              { return x.c.Request().Method }
+func (x request) Path() string                { return x.c.Request().URL.Path }
+func (x request) RemoteAddr() string          { return x.c.Request().RemoteAddr }
+func (x request) LocalAddr() net.Addr         { return adapter.LocalAddr(x.c.Request().Context()) }
+func (x request) ContentLength() int64        { return x.c.Request().ContentLength }
+func (x request) Header(name string) []string { return adapter.RequestHeader(x.c.Request(), name) }
+func (x request) Query(name string) string    { return x.c.QueryParam(name) }
+func (x request) Response() core.HeaderWriter { return x.c.Response().Header() }
 
 func (x request) Route() (pattern string, known bool) {
 	pattern = x.c.Path()

@@ -49,9 +49,9 @@ func Allow(c *fiber.Ctx, limiter *core.Limiter, key string) (core.Result, error)
 	a := begin(adapter.InHandler[*fiber.Ctx](limiter, strings.Clone(key)), c)
 	if a.Verdict != middleware.Allowed {
 		defer fast.Refused(c.Context())
-		return a.Result, refuse(c, a, new(config))
+		return a.Result(), refuse(c, a, new(config))
 	}
-	return a.Result, nil
+	return a.Result(), nil
 }
 
 // refuse answers a request that is not allowed. If the app's own function
@@ -60,7 +60,7 @@ func refuse(c *fiber.Ctx, a adapter.Admission, o *config) (err error) {
 	before := fast.AnswerOf(c.Context())
 	switch {
 	case a.Verdict == middleware.Denied && o.denied != nil:
-		err = o.denied(c, a.Result)
+		err = o.denied(c, a.Result())
 	case a.Verdict == middleware.Failed && o.failed != nil:
 		err = o.failed(c, a.Err)
 	}
@@ -155,7 +155,7 @@ func (x request) Header(name string) []string {
 	return fast.Header(x.c.Context(), name, x.c.App().Config().DisableHeaderNormalizing)
 }
 
-func (x request) Response() middleware.HeaderWriter {
+func (x request) Response() core.HeaderWriter {
 	return fast.ResponseHeader{ResponseHeader: &x.c.Response().Header}
 }
 

@@ -27,7 +27,7 @@ var kit = adaptertest.Kit[*gin.Context, ginlimit.KeyFunc, ginlimit.Option, ginli
 	ByContextValue: ginlimit.ByContextValue, ByMethod: ginlimit.ByMethod, ByPath: ginlimit.ByPath, ByRoute: ginlimit.ByRoute,
 	Global: ginlimit.Global, Join: ginlimit.Join, FirstOf: ginlimit.FirstOf,
 	WithCost: ginlimit.WithCost, CostByContentLength: ginlimit.CostByContentLength, CostByContentLengthOr: ginlimit.CostByContentLengthOr,
-	WithUnits: ginlimit.WithUnits, WithSettle: ginlimit.WithSettle, WithPlan: ginlimit.WithPlan, WithLimits: ginlimit.WithLimits, WithSkip: ginlimit.WithSkip, WithRefund: ginlimit.WithRefund,
+	WithUnits: ginlimit.WithUnits, WithFloor: ginlimit.WithFloor, WithSettle: ginlimit.WithSettle, WithPlan: ginlimit.WithPlan, WithLimits: ginlimit.WithLimits, WithSkip: ginlimit.WithSkip, WithRefund: ginlimit.WithRefund,
 	OnDenied: func(denied func(core.Result) (int, string)) ginlimit.Option {
 		return ginlimit.OnDenied(func(c *gin.Context, res core.Result) { answer(c)(denied(res)) })
 	},

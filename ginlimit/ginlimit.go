@@ -45,7 +45,7 @@ func Allow(c *gin.Context, limiter *core.Limiter, key string) (res core.Result, 
 	if a.Verdict != middleware.Allowed {
 		refuse(c, a, new(config))
 	}
-	return a.Result, a.Verdict == middleware.Allowed
+	return a.Result(), a.Verdict == middleware.Allowed
 }
 
 // refuse answers a request that is not allowed. If the app's own function does
@@ -56,7 +56,7 @@ func refuse(c *gin.Context, a adapter.Admission, o *config) {
 	status, errors := c.Writer.Status(), len(c.Errors)
 	switch {
 	case a.Verdict == middleware.Denied && o.denied != nil:
-		o.denied(c, a.Result)
+		o.denied(c, a.Result())
 	case a.Verdict == middleware.Failed && o.failed != nil:
 		o.failed(c, a.Err)
 	}
@@ -111,16 +111,16 @@ func adapt[V any](f func(adapter.Request) (V, error)) func(*gin.Context) (V, err
 	return adapter.Adapt(f, func(c *gin.Context) adapter.Request { return request{c} })
 }
 
-func (x request) Context() context.Context          { return x.c.Request.Context() }
-func (x request) Method() string                    { return x.c.Request.Method }
-func (x request) Path() string                      { return x.c.Request.URL.Path }
-func (x request) RemoteAddr() string                { return x.c.Request.RemoteAddr }
-func (x request) LocalAddr() net.Addr               { return adapter.LocalAddr(x.c.Request.Context()) }
-func (x request) ContentLength() int64              { return x.c.Request.ContentLength }
-func (x request) Header(name string) []string       { return adapter.RequestHeader(x.c.Request, name) }
-func (x request) Query(name string) string          { return x.c.Query(name) }
-func (x request) Param(name string) string          { return x.c.Param(name) }
-func (x request) Response() middleware.HeaderWriter { return x.c.Writer.Header() }
+func (x request) Context() context.Context    { return x.c.Request.Context() }
+func (x request) Method() string              { return x.c.Request.Method }
+func (x request) Path() string                { return x.c.Request.URL.Path }
+func (x request) RemoteAddr() string          { return x.c.Request.RemoteAddr }
+func (x request) LocalAddr() net.Addr         { return adapter.LocalAddr(x.c.Request.Context()) }
+func (x request) ContentLength() int64        { return x.c.Request.ContentLength }
+func (x request) Header(name string) []string { return adapter.RequestHeader(x.c.Request, name) }
+func (x request) Query(name string) string    { return x.c.Query(name) }
+func (x request) Param(name string) string    { return x.c.Param(name) }
+func (x request) Response() core.HeaderWriter { return x.c.Writer.Header() }
 
 func (x request) Route() (pattern string, known bool) {
 	pattern = x.c.FullPath()

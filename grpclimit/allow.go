@@ -36,7 +36,7 @@ func Allow(ctx context.Context, limiter *core.Limiter, key string) (core.Result,
 	if first {
 		s.send(ctx, codeOf(err))
 	}
-	return a.Result, err
+	return a.Result(), err
 }
 
 // handled returns the call that a handler with the context ctx handles, without

@@ -17,7 +17,7 @@ import (
 // key.
 type Rule = middleware.Rule[KeyFunc]
 
-// FromContext returns the decision about the call. Of several limiters it is
+// FromContext returns the decision about the call. Of several middlewares it is
 // that of the one nearest to the handler; with [PerMessage] the one about the
 // newest message. A handler that is done with its slots early calls Release of
 // it.
@@ -25,8 +25,8 @@ func FromContext(ctx context.Context) (core.Result, bool) {
 	return middleware.FromContext(stored(ctx))
 }
 
-// AllFromContext returns the decisions of all limiters about the call, the
-// newest first. Of those that decided together, the tightest comes first.
+// AllFromContext returns the decisions of all middlewares about the call, the
+// newest first. Of limiters that decided together it is one, with its Parts.
 func AllFromContext(ctx context.Context) []core.Result {
 	return middleware.AllFromContext(stored(ctx))
 }
@@ -127,6 +127,15 @@ func WithUnits(units func(*Call) (core.Units, error)) Option {
 	return func(o *config) { o.Units = units }
 }
 
+// WithFloor sets what a call must leave of the limits that it takes from, such
+// as Units{core.Requests: 20} of a budget whose other half is for people: it is
+// allowed only while there is more. nil, for those that may use up all, leaves
+// nothing. See [core.Limiter.AllowAbove]. Errors are answered as those of a
+// [KeyFunc].
+func WithFloor(floor func(*Call) (core.Units, error)) Option {
+	return func(o *config) { o.Floor = floor }
+}
+
 // WithSettle corrects what a call took when its handler has returned: settle
 // returns what it really took. Units that it leaves out keep what was charged.
 // See [core.Result.Settle]. It is called once for each call that was allowed,
@@ -202,9 +211,8 @@ func PerMessage() Option {
 // PerMessageWait is [PerMessage], except that a denied message waits in the
 // server until it has its tokens or slots, and with it all that the client
 // sends after it: flow control slows the client down. Messages of one key wait
-// in their order, whatever their streams. The functions of the app are called
-// once. A message that could never pass, or only after the call's deadline,
-// ends the stream.
+// in no particular order. The functions of the app are called once. A message
+// that could never pass, or only after the call's deadline, ends the stream.
 func PerMessageWait() Option {
 	return func(o *config) { o.perMessage, o.wait = true, true }
 }

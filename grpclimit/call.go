@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/adapter"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
@@ -76,7 +77,7 @@ func (x *request) RemoteIP() netip.Addr {
 
 // Response returns where the fields of the limits go. Messages of an open
 // stream that pass have none.
-func (x *request) Response() middleware.HeaderWriter {
+func (x *request) Response() core.HeaderWriter {
 	if x.call.ofMessage() {
 		return nil
 	}

@@ -60,7 +60,7 @@ func kitOf[M any](single func(*core.Limiter, grpclimit.KeyFunc, ...grpclimit.Opt
 			return strings.Join(metadata.ValueFromIncomingContext(c.Context(), name), "")
 		},
 		Error:    func(s int) error { return status.Error(codes.Code(adaptertest.CodeOf(s)), "of the app") },
-		WithCost: grpclimit.WithCost, WithUnits: grpclimit.WithUnits, WithPlan: grpclimit.WithPlan, WithLimits: grpclimit.WithLimits, WithSkip: grpclimit.WithSkip,
+		WithCost: grpclimit.WithCost, WithUnits: grpclimit.WithUnits, WithFloor: grpclimit.WithFloor, WithPlan: grpclimit.WithPlan, WithLimits: grpclimit.WithLimits, WithSkip: grpclimit.WithSkip,
 		WithSettle: func(settle func(*grpclimit.Call, int) core.Units) grpclimit.Option {
 			if settle == nil {
 				return grpclimit.WithSettle(nil)

@@ -72,7 +72,7 @@ func Stream(limiter *core.Limiter, key KeyFunc, options ...Option) grpc.StreamSe
 // UnaryTogether returns an interceptor that lets a unary call pass if all
 // limiters have tokens for their keys, and takes nothing from any if not: a
 // user and the organisation, for instance. See [core.AllowTogether]. Everything
-// else is as with [Unary], and [WithLimits] can't be used.
+// else is as with [Unary], and [WithPlan] can't be used.
 func UnaryTogether(rules []Rule, options ...Option) grpc.UnaryServerInterceptor {
 	return together(rules, options).unary
 }

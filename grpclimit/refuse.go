@@ -45,9 +45,9 @@ func clientStatus(err error) *status.Status {
 func (i *interceptor) refuse(c *Call, a *middleware.Admission) error {
 	err := i.refusal(c, a)
 	if a.Verdict == middleware.Denied {
-		c.state.pushBack(middleware.Pushback(c.ctx, a.Result.RetryAfter), codeOf(err))
+		c.state.pushBack(middleware.Pushback(c.ctx, a.Result().RetryAfter), codeOf(err))
 		if c.ofMessage() {
-			a.WriteHeaders(c.state)
+			a.Result().WriteHeaders(c.state)
 		}
 	}
 	return err
@@ -57,7 +57,7 @@ func (i *interceptor) refusal(c *Call, a *middleware.Admission) error {
 	switch {
 	case a.Verdict == middleware.Denied:
 		if i.denied != nil {
-			if err := i.denied(c, a.Result); err != nil {
+			if err := i.denied(c, a.Result()); err != nil {
 				return err
 			}
 		}

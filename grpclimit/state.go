@@ -15,7 +15,7 @@ import (
 
 // state is what all interceptors of one call share. The first one makes it the
 // call's context. It sends the fields of all of them once it is known whether
-// the call has header metadata. State is a [middleware.HeaderWriter] of these fields.
+// the call has header metadata. State is a [core.HeaderWriter] of these fields.
 type state struct {
 	context.Context
 	transport grpc.ServerTransportStream // nil: there is none

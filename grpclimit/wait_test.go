@@ -48,7 +48,7 @@ func talks(ctx context.Context, t *testing.T, conn *grpc.ClientConn, streams, ti
 	}
 }
 
-func TestMessagesOfSeveralStreamsWaitInTheirOrder(t *testing.T) {
+func TestMessagesOfSeveralStreamsWait(t *testing.T) {
 	const count, times, interval = 10, 5, 5 * time.Millisecond
 	limits := []core.Limit{{Capacity: 1, RefillRate: 1, RefillInterval: interval}}
 	rule := grpclimit.Rule{Limiter: limiterOf(core.Policy{Name: "messages", Limits: limits}), Key: all}
@@ -58,33 +58,9 @@ func TestMessagesOfSeveralStreamsWaitInTheirOrder(t *testing.T) {
 		"several limiters": grpclimit.StreamTogether([]grpclimit.Rule{other, rule}, grpclimit.PerMessageWait()),
 	} {
 		t.Run(name, func(t *testing.T) {
-			var mu sync.Mutex
-			passed, since, ahead := map[string]int{}, map[string]int{}, 0 // since: when all streams had begun
-			h := handlers{talk: func(ss grpc.ServerStream) error {
-				stream := metadata.ValueFromIncomingContext(ss.Context(), "stream")[0]
-				for m := new(text); ; {
-					if err := ss.RecvMsg(m); err != nil {
-						return ended(err)
-					}
-					mu.Lock()
-					if passed[stream]++; len(passed) == count {
-						since[stream]++
-						for other, n := range passed {
-							if n < times { // it has more to say
-								ahead = max(ahead, since[stream]-since[other])
-							}
-						}
-					}
-					mu.Unlock()
-					if err := ss.SendMsg(m); err != nil {
-						return err
-					}
-				}
-			}}
 			start := time.Now()
-			talks(within(t), t, streams(t, h, interceptor), count, times)
+			talks(within(t), t, streams(t, handlers{}, interceptor), count, times)
 			assert.GreaterOrEqual(t, time.Since(start), (count*times-2)*interval, "no message passes without its token")
-			assert.LessOrEqual(t, ahead, 2, "no stream is far ahead of the others")
 		})
 	}
 }

@@ -62,22 +62,22 @@ type Rule = middleware.Rule[KeyFunc]
 // NewTogether returns a middleware that lets a request pass if all limiters
 // have tokens for their keys, and takes nothing from any if not: a user and the
 // organisation, for instance. See [core.AllowTogether]. The header fields of
-// all limiters are sent, and the longest Retry-After. [WithPlan] and
-// [WithLimits] can't be used.
+// all limiters are sent, and the longest Retry-After. [WithPlan] can't be used.
 func NewTogether(rules []Rule, options ...Option) func(http.Handler) http.Handler {
 	o := configured(options)
 	return install(adapter.NewTogether(rules, o.Options), o)
 }
 
 // FromContext returns the decision about the request whose context is ctx. Of
-// several limiters it is that of the one nearest to the handler. A handler that
-// is done with its slots early calls Release of it.
+// several middlewares it is that of the one nearest to the handler. A handler
+// that is done with its slots early calls Release of it.
 func FromContext(ctx context.Context) (core.Result, bool) {
 	return middleware.FromContext(stored(ctx))
 }
 
-// AllFromContext returns the decisions of all limiters about the request, the
-// newest first. Of those that decided together, the tightest comes first.
+// AllFromContext returns the decisions of all middlewares about the request,
+// the newest first. Of limiters that decided together it is one, with its
+// Parts.
 func AllFromContext(ctx context.Context) []core.Result {
 	return middleware.AllFromContext(stored(ctx))
 }
@@ -199,12 +199,21 @@ func WithUnits(units func(*http.Request) (core.Units, error)) Option {
 	return func(o *config) { o.Units = units }
 }
 
+// WithFloor sets what a request must leave of the limits that it takes from,
+// such as Units{core.Requests: 20} of a budget whose other half is for people:
+// it is allowed only while there is more. nil, for those that may use up all,
+// leaves nothing. See [core.Limiter.AllowAbove]. Errors are answered as those
+// of a [KeyFunc].
+func WithFloor(floor func(*http.Request) (core.Units, error)) Option {
+	return func(o *config) { o.Floor = floor }
+}
+
 // WithSettle corrects what a request took when its response is over: settle
 // returns what it really took. Units that it leaves out keep what was charged.
 // See [core.Result.Settle]. It is called once for each request that was
 // allowed, also if the client has gone. If it panics or can't be carried out,
-// that is logged, observers receive [core.OutcomeUnsettled], and what was
-// charged stays. In place of [WithRefund] settle to 0 requests.
+// that is logged, and what was charged stays. In place of [WithRefund] settle
+// to 0 requests.
 //
 // The response is over when the handler has returned or panicked, also a
 // streamed one.
@@ -253,7 +262,7 @@ func OnDenied(denied func(w http.ResponseWriter, r *http.Request, res core.Resul
 
 // OnError answers a request that has no decision. It replaces 400
 // ([core.ErrNoKey], [core.ErrBadKey]), 503 ([core.ErrUnavailable], or the
-// request's context has ended) and 500 (a key, cost or limits function failed).
+// request's context has ended) and 500 (a key, cost or units function failed).
 // If it writes nothing, the default answer follows. Don't show err to clients.
 func OnError(failed func(w http.ResponseWriter, r *http.Request, err error)) Option {
 	return func(o *config) { o.failed = failed }

@@ -25,7 +25,7 @@ var kit = adaptertest.Kit[*http.Request, httplimit.KeyFunc, httplimit.Option, ht
 	ByContextValue: httplimit.ByContextValue, ByMethod: httplimit.ByMethod, ByPath: httplimit.ByPath, ByRoute: httplimit.ByRoute,
 	Global: httplimit.Global, Join: httplimit.Join, FirstOf: httplimit.FirstOf,
 	WithCost: httplimit.WithCost, CostByContentLength: httplimit.CostByContentLength, CostByContentLengthOr: httplimit.CostByContentLengthOr,
-	WithUnits: httplimit.WithUnits, WithSettle: httplimit.WithSettle, WithPlan: httplimit.WithPlan, WithLimits: httplimit.WithLimits, WithSkip: httplimit.WithSkip, WithRefund: httplimit.WithRefund,
+	WithUnits: httplimit.WithUnits, WithFloor: httplimit.WithFloor, WithSettle: httplimit.WithSettle, WithPlan: httplimit.WithPlan, WithLimits: httplimit.WithLimits, WithSkip: httplimit.WithSkip, WithRefund: httplimit.WithRefund,
 	OnDenied: func(denied func(core.Result) (int, string)) httplimit.Option {
 		return httplimit.OnDenied(func(w http.ResponseWriter, _ *http.Request, res core.Result) { answer(w)(denied(res)) })
 	},

@@ -49,17 +49,18 @@ func ExampleKeyFunc() {
 	// 400
 }
 
-// Limits depend on the user's plan. Nil means the limits of the policy.
+// Limits depend on the user's plan.
 func ExampleOption() {
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(1)},
+		Plans: map[string][]core.Limit{"paid": {core.PerHour(3)}},
 	}))
 	handler := httplimit.New(limiter, httplimit.ByHeader("X-Api-Key"),
-		httplimit.WithLimits(func(r *http.Request) ([]core.Limit, error) {
+		httplimit.WithPlan(func(r *http.Request) (string, error) {
 			if r.Header.Get("X-Api-Key") == "paid" {
-				return []core.Limit{core.PerHour(3)}, nil
+				return "paid", nil
 			}
-			return nil, nil
+			return "", nil
 		}),
 	)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 

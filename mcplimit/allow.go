@@ -24,7 +24,7 @@ func Allow(ctx context.Context, limiter *core.Limiter, key string) (core.Result,
 	a := r.engine.Begin(c, &middleware.Inbound{Procedure: callTool, Ctx: ctx, Decisions: decisions})
 	if a.Verdict != middleware.Allowed {
 		_, err := r.refuse(c, &a)
-		return a.Result, err
+		return a.Result(), err
 	}
-	return a.Result, nil
+	return a.Result(), nil
 }

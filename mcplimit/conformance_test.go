@@ -35,7 +35,7 @@ var kit = adaptertest.Kit[*mcplimit.Call, mcplimit.KeyFunc, mcplimit.Option, mcp
 	Global: mcplimit.Global, Join: mcplimit.Join, FirstOf: mcplimit.FirstOf,
 	Header:   func(c *mcplimit.Call, name string) string { return c.Header().Get(name) },
 	Error:    func(status int) error { return &jsonrpc.Error{Code: codeOf(status), Message: "of the app"} },
-	WithCost: mcplimit.WithCost, WithUnits: mcplimit.WithUnits, WithPlan: mcplimit.WithPlan, WithLimits: mcplimit.WithLimits, WithSkip: mcplimit.WithSkip,
+	WithCost: mcplimit.WithCost, WithUnits: mcplimit.WithUnits, WithFloor: mcplimit.WithFloor, WithPlan: mcplimit.WithPlan, WithLimits: mcplimit.WithLimits, WithSkip: mcplimit.WithSkip,
 	WithSettle: func(settle func(*mcplimit.Call, int) core.Units) mcplimit.Option {
 		return mcplimit.WithSettle(func(c *mcplimit.Call) core.Units { return settle(c, statusOf(c.Err)) })
 	},

@@ -164,22 +164,6 @@ func TestSkippedCallsAreNotCounted(t *testing.T) {
 	refused(t, call(t, s, "ask"), "calls", "others are counted")
 }
 
-func TestLimitsOfACall(t *testing.T) {
-	limits := mcplimit.WithLimits(func(c *mcplimit.Call) ([]core.Limit, error) {
-		if c.Tool == "other" {
-			return []core.Limit{core.PerHour(3)}, nil
-		}
-		return nil, nil
-	})
-	s := inMemory(t, serving(nil, mcplimit.New(perHour("calls", 1), mcplimit.ByTool(), limits)))
-	for range 3 {
-		assert.Nil(t, call(t, s, "other"), "the call's own limits hold")
-	}
-	refused(t, call(t, s, "other"), "calls", "the call's own limits hold")
-	assert.Nil(t, call(t, s, "ask"))
-	refused(t, call(t, s, "ask"), "calls", "nil means those of the policy")
-}
-
 func TestShadowModeRefusesNothing(t *testing.T) {
 	limiter := limiterOf(core.Policy{Name: "calls", Limits: []core.Limit{core.PerHour(1)}, Shadow: true})
 	s := inMemory(t, serving(nil, mcplimit.New(limiter, mcplimit.ByTool())))

@@ -86,7 +86,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) mcp.Middleware {
 // NewTogether returns middleware that lets a request pass if all limiters have
 // tokens for their keys, and takes nothing from any if not: a user and the
 // organisation, for instance. See [core.AllowTogether]. Everything else is as
-// with [New], and [WithLimits] can't be used.
+// with [New], and [WithPlan] can't be used.
 func NewTogether(rules []Rule, options ...Option) mcp.Middleware {
 	o := configured(options)
 	o.check()

@@ -44,7 +44,7 @@ func (r *receiver) refuse(c *Call, a *middleware.Admission) (mcp.Result, error) 
 	switch {
 	case a.Verdict == middleware.Denied:
 		if r.denied != nil {
-			if result, err := r.denied(c, a.Result); answers(result, err) {
+			if result, err := r.denied(c, a.Result()); answers(result, err) {
 				return result, err
 			}
 		}

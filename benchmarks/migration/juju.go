@@ -36,7 +36,7 @@ type slowReader struct {
 
 func (r *slowReader) Read(p []byte) (int, error) {
 	const key = "all uploads"
-	if most := r.limiter.Capacity(key); int64(len(p)) > most {
+	if most := r.limiter.Limits(key)[0].Capacity; int64(len(p)) > most {
 		p = p[:most] // a wait for more than the capacity is core.ErrCapacity
 	}
 	n, err := r.src.Read(p)

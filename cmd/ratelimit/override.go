@@ -75,7 +75,7 @@ func (d *desk) replaced(ctx context.Context, policy, key string, texts []string)
 	if err != nil {
 		return nil, nil, err
 	}
-	if rules, _, err = rules.last(ctx, key); err != nil {
+	if rules, _, err = rules.last(ctx, d.store, key); err != nil {
 		return nil, nil, err
 	}
 	res, err := rules.limiter.PeekUnits(ctx, key, rules.request(key))

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -72,15 +71,12 @@ func (r *rules) hasPlans() bool { return len(r.plans) > 0 }
 // last returns the rules by which a key was last decided, the policy's own or
 // those of a plan, and what the store keeps of the key under these. A store does
 // not know a client's plan, so they are those whose limits are most like what
-// the last decision wrote. It costs a call, and one for each plan. Of a store
-// that does not show what it keeps it returns r.
-func (r *rules) last(ctx context.Context, key string) (last *rules, found redisstore.BucketState, err error) {
+// the last decision wrote. It costs a call, and one for each plan.
+func (r *rules) last(ctx context.Context, s *redisstore.Store, key string) (last *rules, found redisstore.BucketState, err error) {
 	fewest := 0
 	for i, of := range append([]*rules{r}, r.plans...) {
-		stored, err := redisstore.Inspect(ctx, of.limiter, key)
-		if errors.Is(err, errors.ErrUnsupported) {
-			return r, stored, nil
-		} else if err != nil {
+		stored, err := of.inspect(ctx, s, key)
+		if err != nil {
 			return r, stored, err
 		}
 		differences := stored.Lacking + stored.Newest
@@ -97,6 +93,11 @@ func (r *rules) last(ctx context.Context, key string) (last *rules, found rediss
 		}
 	}
 	return last, found, nil
+}
+
+// inspect returns what a store keeps of a key, which is as stores have it.
+func (r *rules) inspect(ctx context.Context, s *redisstore.Store, key string) (redisstore.BucketState, error) {
+	return s.Inspect(ctx, r.limiter.Name(), key, r.limiter.Limits(key))
 }
 
 // differs says how limits that wrote what a store keeps differ from those of

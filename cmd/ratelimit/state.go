@@ -65,9 +65,9 @@ func (d *desk) look(ctx context.Context, policy, key, plan string, units core.Un
 		if rules = rules.ofPlan(plan); rules == nil {
 			return nil, misuse("%s has no plan %s%s", show.Text(policy), show.Text(plan), meant(plan, slices.Sorted(maps.Keys(d.policies[policy].Plans))))
 		}
-		kept, err = redisstore.Inspect(ctx, rules.limiter, key)
+		kept, err = rules.inspect(ctx, d.store, key)
 	case !quick || rules.hasPlans():
-		rules, kept, err = rules.last(ctx, key)
+		rules, kept, err = rules.last(ctx, d.store, key)
 	}
 	if err != nil {
 		return nil, err

@@ -38,7 +38,7 @@ func (d *desk) survey(ctx context.Context, r *doctorResult) error {
 		if err != nil {
 			return redisstore.BucketState{}, err
 		}
-		_, found, err := rules.last(ctx, b.Key)
+		_, found, err := rules.last(ctx, d.store, b.Key)
 		if len(rules.overrides[b.Key]) > 0 { // its limits may have changed since it was used
 			found = redisstore.BucketState{}
 		}

@@ -19,7 +19,7 @@ type Engine[C any] struct {
 // New returns an engine. It panics if an argument is wrong, as
 // [net/http.ServeMux.Handle] does, because that is a mistake in the program.
 // The panic value is an error that joins a [core.ConfigError] for each mistake:
-// a nil limiter, a nil key, and a key, cost or limits function that was made
+// a nil limiter, a nil key, and a key, cost or units function that was made
 // from bad arguments (see [middleware.ArgumentError]).
 func New[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C]) *Engine[C] {
 	return &Engine[C]{engine: middleware.New(limiter, key, options.Options, options.protocol()), options: options}
@@ -35,7 +35,7 @@ func InHandler[C any](limiter *core.Limiter, key string) *Engine[C] {
 // NewTogether returns an engine of several limiters that decide together: a
 // request is allowed if all of them have the tokens, and takes nothing if not.
 // See [core.AllowTogether]. It panics as [New] does, also without a rule, and
-// with Limits.
+// with Plan.
 func NewTogether[C any, K ~func(C) (string, error)](rules []middleware.Rule[K], options Options[C]) *Engine[C] {
 	return &Engine[C]{engine: middleware.NewTogether(rules, options.Options, options.protocol()), options: options}
 }
@@ -141,7 +141,7 @@ type Options[C any] struct {
 	middleware.Options[C]
 
 	// ErrorStatus is set by the adapter. It returns the status that an error of
-	// a key, cost or limits function has in the framework's own terms, and 0
+	// a key, cost or units function has in the framework's own terms, and 0
 	// for any other error. Nil means that the framework has no such errors.
 	ErrorStatus func(C, error) int
 }

@@ -47,7 +47,7 @@ func TestShadowModeLogsRefusals(t *testing.T) {
 					x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 					v := engine.Begin(x, x)
 					require.Equal(t, middleware.Allowed, v.Verdict)
-					require.Equal(t, core.Result{}, v.Result)
+					require.Equal(t, core.Result{}, v.Result())
 					require.False(t, engine.Done(x, v, http.StatusOK), "nothing was charged")
 				}
 			})
@@ -72,7 +72,7 @@ func TestFailedVerdictHasNoResult(t *testing.T) {
 	v := engine.Begin(x, x)
 	assert.Equal(t, middleware.Failed, v.Verdict)
 	assert.ErrorIs(t, v.Err, core.ErrCost)
-	assert.Equal(t, core.Result{}, v.Result)
+	assert.Equal(t, core.Result{}, v.Result())
 }
 
 // An adapter treats a skipped request as an allowed one: Done has nothing to
@@ -86,33 +86,32 @@ func TestSkippedRequestIsAllowedAndNotCharged(t *testing.T) {
 	x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
 	v := engine.Begin(x, x)
 	assert.Equal(t, middleware.Allowed, v.Verdict)
-	assert.Equal(t, core.Result{}, v.Result)
+	assert.Equal(t, core.Result{}, v.Result())
 	assert.False(t, engine.WantsStatus(v))
 	assert.False(t, engine.Done(x, v, http.StatusOK))
 	engine.StatusHook(x, v)(http.StatusOK, true)
 	assert.Empty(t, x.w.Header(), "no fields of the limit")
 }
 
-// What a middleware takes must be counted from the moment it is made: a policy
-// can change before the first request.
-func TestAReloadBeforeTheFirstRequestKeepsRequests(t *testing.T) {
-	tokens := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1).WithUnit("tokens")}}
+// What a middleware has taken must stay counted, from its first request on.
+func TestAReloadAfterTheFirstRequestKeepsRequests(t *testing.T) {
 	key := func(*request) (string, error) { return "k", nil }
-	for name, install := range map[string]func(*core.Limiter, adapter.Options[*request]){
-		"New": func(l *core.Limiter, o adapter.Options[*request]) { adapter.New(l, key, o) },
-		"NewTogether": func(l *core.Limiter, o adapter.Options[*request]) {
-			adapter.NewTogether([]middleware.Rule[func(*request) (string, error)]{{Limiter: l, Key: key}}, o)
+	other := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "other", Limits: []core.Limit{core.PerHour(9)}}))
+	for name, install := range map[string]func(*core.Limiter) *adapter.Engine[*request]{
+		"New": func(l *core.Limiter) *adapter.Engine[*request] {
+			return adapter.New(l, key, adapter.Options[*request]{})
+		},
+		"NewTogether": func(l *core.Limiter) *adapter.Engine[*request] {
+			return adapter.NewTogether([]middleware.Rule[func(*request) (string, error)]{{Limiter: l, Key: key}, {Limiter: other, Key: key}}, adapter.Options[*request]{})
 		},
 	} {
 		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
-		install(limiter, adapter.Options[*request]{})
+		x := &request{r: httptest.NewRequest(http.MethodGet, "/", nil), w: httptest.NewRecorder()}
+		require.Equal(t, middleware.Allowed, install(limiter).Begin(x, x).Verdict)
+		tokens := core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1).WithUnit("tokens")}}
 		require.ErrorContains(t, limiter.SetPolicy(tokens), `Policy.Limits: "requests" is a unit that callers take`, name)
 		tokens.Shadow = true
 		require.NoError(t, limiter.SetPolicy(tokens), "in shadow mode nothing is refused")
-		tokens.Shadow = false
-		limiter = core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(1)}}))
-		install(limiter, adapter.Options[*request]{Options: middleware.Options[*request]{Units: func(*request) (core.Units, error) { return core.Units{"tokens": 1}, nil }}})
-		require.NoError(t, limiter.SetPolicy(tokens), "%s with Units takes what there is", name)
 	}
 }
 

@@ -25,7 +25,7 @@ func Example() {
 		x := &request{r: r, w: w}
 		switch a := engine.Begin(x, x); a.Verdict {
 		case middleware.Denied:
-			adapter.WriteProblem(w, core.Problem(a.Result))
+			adapter.WriteProblem(w, core.Problem(a.Result()))
 		case middleware.Failed:
 			adapter.WriteProblem(w, adapter.Refuse(a))
 		case middleware.Allowed:
@@ -59,7 +59,7 @@ func (x *request) Header(name string) []string        { return adapter.RequestHe
 func (x *request) Query(name string) string           { return x.r.URL.Query().Get(name) }
 func (x *request) Param(name string) string           { return x.r.PathValue(name) }
 func (x *request) Value(key any) any                  { return x.r.Context().Value(key) }
-func (x *request) Response() middleware.HeaderWriter  { return x.w.Header() }
+func (x *request) Response() core.HeaderWriter        { return x.w.Header() }
 func (x *request) SetDecision(d *middleware.Decision) { x.kept = d }
 func (x *request) Decision() *middleware.Decision     { return x.kept }
 

@@ -28,11 +28,11 @@ func TestByRouteBetweenLimitersKeepsTheDecision(t *testing.T) {
 		require.Equal(t, middleware.Allowed, v.Verdict)
 		got, ok := middleware.FromContext(x.Decision())
 		require.True(t, ok)
-		assert.Equal(t, v.Result.Limits(), got.Limits())
+		assert.Equal(t, v.Result().Limits(), got.Limits())
 		_, err = adapter.ByRoute("")(x)
 		require.NoError(t, err)
 		got, ok = middleware.FromContext(x.Decision())
 		assert.True(t, ok)
-		assert.Equal(t, v.Result.Limits(), got.Limits(), "the nearest limiter's decision is kept")
+		assert.Equal(t, v.Result().Limits(), got.Limits(), "the nearest limiter's decision is kept")
 	}
 }

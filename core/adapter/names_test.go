@@ -15,7 +15,7 @@ import (
 var names = []string{"Allow",
 	"AllFromContext", "ByContextValue", "ByCookie", "ByHeader", "ByIP", "ByMethod", "ByParam", "ByPath", "ByQuery", "ByRoute",
 	"ClientIP", "CostByContentLength", "CostByContentLengthOr", "FirstOf", "FromContext", "Global", "Join", "KeyFunc", "New", "NewTogether",
-	"OnDenied", "OnError", "Option", "PerIP", "Rule", "WithCost", "WithLimits", "WithPlan", "WithRefund", "WithSettle", "WithSkip", "WithUnits",
+	"OnDenied", "OnError", "Option", "PerIP", "Rule", "WithCost", "WithLimits", "WithPlan", "WithRefund", "WithSettle", "WithSkip", "WithFloor", "WithUnits",
 }
 
 // ownNames are the identifiers that only one adapter exports.
@@ -76,7 +76,7 @@ var interceptors = map[string][]string{
 // adapters for HTTP have too are the same.
 var rpcNames = []string{
 	"AllFromContext", "Allow", "ByContextValue", "Call", "FirstOf", "FromContext", "Global", "Join", "KeyFunc", "OnDenied", "OnError", "Option", "Rule",
-	"WithCost", "WithLimits", "WithPlan", "WithRefund", "WithSettle", "WithSkip", "WithUnits",
+	"WithCost", "WithLimits", "WithPlan", "WithRefund", "WithSettle", "WithSkip", "WithFloor", "WithUnits",
 }
 
 // Users who know one interceptor know the other.

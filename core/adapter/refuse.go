@@ -2,12 +2,12 @@ package adapter
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
@@ -32,42 +32,42 @@ func (o *Options[C]) ownStatus(c C, err error) int {
 
 // status returns the status for a request that has no decision because of err.
 func (o *Options[C]) status(c C, cause middleware.Cause, err error) int {
-	switch cause {
-	case middleware.ClientError:
+	if cause == middleware.ClientError {
 		return cmp.Or(o.ownStatus(c, err), http.StatusRequestEntityTooLarge)
-	case middleware.NoKey:
-		return http.StatusBadRequest
-	case middleware.Unavailable, middleware.Ended:
-		return http.StatusServiceUnavailable
 	}
-	return ProblemOf(err).Status
+	return problemOf(cause).Status
 }
 
 // tooLarge reports whether err says no more than that a body is too large.
 func tooLarge(err error) bool {
-	return errors.As(err, new(*http.MaxBytesError)) && ProblemOf(err).Status == http.StatusInternalServerError
+	return errors.As(err, new(*http.MaxBytesError)) &&
+		!errors.Is(err, core.ErrNoKey) && !errors.Is(err, core.ErrBadKey) && !errors.Is(err, core.ErrUnavailable)
 }
 
-// ProblemOf describes a request that got no decision because of err, as
-// [core.Problem] describes a denial. It includes nothing of err's text. The
-// status is
+// ProblemOf describes a request with the context ctx that got no decision
+// because of err, as [core.Problem] describes a denial. It includes nothing of
+// err's text. The status is
 //
 //   - 400 if the request has no key ([core.ErrNoKey]), or one that can't be
 //     used ([core.ErrBadKey]),
 //   - 503 if the store can't answer and the policy fails closed
-//     ([core.ErrUnavailable]), or if the request's own context has ended,
-//   - 500 if a key, cost or limits function failed.
-func ProblemOf(err error) core.ProblemDetails {
-	switch {
-	case errors.Is(err, core.ErrNoKey), errors.Is(err, core.ErrBadKey):
+//     ([core.ErrUnavailable]), or if err is that of ctx, which has ended,
+//   - 500 if a key, cost or units function failed.
+func ProblemOf(ctx context.Context, err error) core.ProblemDetails {
+	return problemOf(middleware.CauseOf(ctx, err))
+}
+
+func problemOf(cause middleware.Cause) core.ProblemDetails {
+	switch cause {
+	case middleware.NoKey:
 		return problem(http.StatusBadRequest)
-	case errors.Is(err, core.ErrUnavailable): // draft-ietf-httpapi-ratelimit-headers-11, section 5.2
+	case middleware.Unavailable: // draft-ietf-httpapi-ratelimit-headers-11, section 5.2
 		return core.ProblemDetails{
 			Type:   "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
 			Title:  "Request cannot be satisfied due to temporary server capacity constraints",
 			Status: http.StatusServiceUnavailable,
 		}
-	case errors.As(err, &hook.CallerDone{}):
+	case middleware.Ended:
 		return problem(http.StatusServiceUnavailable)
 	}
 	return problem(http.StatusInternalServerError)
@@ -80,10 +80,10 @@ func problem(status int) core.ProblemDetails {
 
 // Refuse describes the response to a Failed request. It shows nothing of a.Err.
 func Refuse(a Admission) core.ProblemDetails {
-	if p := ProblemOf(a.Err); p.Status == a.Status {
-		return p
+	if a.Cause == middleware.ClientError {
+		return problem(a.Status)
 	}
-	return problem(a.Status)
+	return problemOf(a.Cause)
 }
 
 // WriteProblem answers with p as application/problem+json (RFC 9457).

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
@@ -52,7 +53,7 @@ type Request interface {
 
 	// Response returns the header of the response. Its fields are set before
 	// the body is written.
-	Response() middleware.HeaderWriter
+	Response() core.HeaderWriter
 }
 
 // LocalAddr returns Request.LocalAddr of a request that a server of net/http

@@ -6,18 +6,15 @@ import (
 	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/field"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 )
 
-// Decision is what a limiter stores with a request.
+// Decision is what a limiter stores with a request, or several limiters that
+// decide together.
 type Decision struct {
-	packed  hook.PackedResult
-	limiter *core.Limiter // nil: this is a marker
-	key     string        // of the decision; or the text of the marker
-	outer   *Decision     // of the limiter in front
-	by      *middleware
-	log     func(*slog.Logger) // of a marker: what to log
+	shared core.SharedResult
+	outer  *Decision   // of the limiter in front
+	by     *middleware // nil: this is a marker
+	marker *marker
 }
 
 // middleware is one middleware: decisions point to the one that made them.
@@ -39,36 +36,40 @@ func (d *Decision) madeBy(m *middleware) bool {
 	return false
 }
 
-// replaced returns the decisions that are left when the same bucket is asked
-// again within the handler, d and those in front of it but for that of the
-// bucket. So a handler that asks in a loop keeps one for each bucket.
-func (d *Decision) replaced(limiter *core.Limiter, key string) *Decision {
-	switch {
-	case d == nil:
-		return nil
-	case !d.isMarker() && d.by.inHandler && d.limiter.Name() == limiter.Name() && d.key == key:
-		return d.outer
-	}
-	outer := d.outer.replaced(limiter, key)
-	if outer == d.outer {
-		return d
-	}
-	left := *d // others may still read d
-	left.outer = outer
-	return &left
-}
-
-// decided is a Decision with memory for header fields, in one allocation.
-type decided struct {
-	Decision
-	room field.Room
-}
-
-// result returns the Result of a decision.
-func (d *Decision) result() core.Result { return unpack(&d.packed, d.limiter, d.key) }
-
 // isMarker reports whether d is a marker. A marker holds no decision.
-func (d *Decision) isMarker() bool { return d.limiter == nil }
+func (d *Decision) isMarker() bool { return d.by == nil }
+
+// chargedTwice returns the policy of a bucket that both a decision in outer and
+// r are about, or "" if there is none. A handler may ask again.
+func chargedTwice(outer *Decision, r *core.Result) string {
+	for ; outer != nil; outer = outer.outer {
+		if outer.isMarker() || outer.by.inHandler {
+			continue
+		}
+		before := outer.shared.Result()
+		if policy := sharedBucket(&before, r); policy != "" {
+			return policy
+		}
+	}
+	return ""
+}
+
+// sharedBucket returns the policy of a bucket that both a and b are about, or
+// "".
+func sharedBucket(a, b *core.Result) string {
+	for i := range a.Parts {
+		if policy := sharedBucket(&a.Parts[i], b); policy != "" {
+			return policy
+		}
+	}
+	if a.Parts == nil && b.Parts != nil {
+		return sharedBucket(b, a)
+	}
+	if policy := a.Policy(); a.Key == b.Key && policy == b.Policy() {
+		return policy
+	}
+	return ""
+}
 
 // FromContext returns the Result of the newest decision. stored is what the
 // request's Decision returns. An adapter's own FromContext calls it.
@@ -80,7 +81,7 @@ func FromContext(stored any) (core.Result, bool) {
 	if d == nil {
 		return core.Result{}, false
 	}
-	return d.result(), true
+	return d.shared.Result(), true
 }
 
 // AllFromContext returns the Results of all decisions about a request, the
@@ -88,36 +89,42 @@ func FromContext(stored any) (core.Result, bool) {
 func AllFromContext(stored any) (all []core.Result) {
 	for d, _ := stored.(*Decision); d != nil; d = d.outer {
 		if !d.isMarker() {
-			all = append(all, d.result())
+			all = append(all, d.shared.Result())
 		}
 	}
 	return all
+}
+
+// marker is what a key function says to the engine beside its key.
+type marker struct {
+	advice string
+	log    func(*slog.Logger)
 }
 
 // Marker returns what a key function leaves with a request for the engine: a
 // Decision without a limiter. The engine removes it, and calls log with its
 // logger. Without a log, the advice is that of the [Admission].
 func Marker(advice string, log func(*slog.Logger), outer *Decision) *Decision {
-	return &Decision{key: advice, log: log, outer: outer}
+	return &Decision{marker: &marker{advice, log}, outer: outer}
 }
 
 // takeMarkers removes the markers that key functions left since the request's
 // decision was before. What ByIP left is logged to log. takeMarkers returns the
-// decision that is left, and the advice of ByRoute, or "" if there is none.
-func takeMarkers(x Request, before *Decision, log func() *slog.Logger) (d *Decision, advice string) {
-	d = x.Decision()
-	if d == before || d == nil || !d.isMarker() {
-		return d, ""
+// advice of ByRoute, or "" if there is none.
+func takeMarkers(x Request, before *Decision, log func() *slog.Logger) (advice string) {
+	d := x.Decision()
+	if d == before {
+		return ""
 	}
 	for ; d != before && d != nil && d.isMarker(); d = d.outer {
-		if d.log != nil {
-			d.log(log())
+		if d.marker.log != nil {
+			d.marker.log(log())
 		} else {
-			advice = d.key
+			advice = d.marker.advice
 		}
 	}
-	x.SetDecision(before)
-	return before, advice
+	x.SetDecision(d)
+	return advice
 }
 
 // Request is what the engine needs of a request, and of its response, in any
@@ -134,9 +141,5 @@ type Request interface {
 
 	// Response returns where the response's header fields, or its metadata, are
 	// set. Nil sends none.
-	Response() HeaderWriter
+	Response() core.HeaderWriter
 }
-
-// HeaderWriter writes response headers: an [net/http.Header], or a framework's
-// own type.
-type HeaderWriter = field.Header

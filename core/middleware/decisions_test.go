@@ -301,9 +301,8 @@ func TestMistakesInUnits(t *testing.T) {
 	assert.Contains(t, panicOf(func() { httplimit.NewTogether(nil) }), "NewTogether: 0 rules given")
 	l := limits(core.NewMemoryStore(), "api", calls)
 	assert.Contains(t, panicOf(func() {
-		httplimit.NewTogether(both(l), httplimit.WithPlan(func(*http.Request) (string, error) { return "", nil }),
-			httplimit.WithLimits(func(*http.Request) ([]core.Limit, error) { return nil, nil }))
-	}), `"WithLimits" can't be used with several limiters`)
+		httplimit.NewTogether(both(l), httplimit.WithPlan(func(*http.Request) (string, error) { return "", nil }))
+	}), `"WithPlan" can't be used with several limiters`)
 }
 
 func panicOf(f func()) (mistake string) {
@@ -327,7 +326,7 @@ func TestALimiterInShadowModeBesideOthers(t *testing.T) {
 			trial: []core.Limit{slow("trial", 9), words(9)}, key: all,
 			options: []httplimit.Option{taking(core.Units{"words": 7}, nil)},
 		},
-		"it counts no requests":     {trial: []core.Limit{words(9)}, key: all, log: 1},
+		"it counts no requests":     {trial: []core.Limit{words(9)}, key: all},
 		"the unit's key is missing": {trial: []core.Limit{slow("trial", 9), words(9)}, key: user, options: []httplimit.Option{taking(core.Units{"words": 7}, nil)}, log: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -360,29 +359,32 @@ func TestLimitersWhoseStoreIsAway(t *testing.T) {
 	statuses(t, httplimit.New(l, all, refund), 200, 200, 200) // tokens of the fallback return to it
 }
 
-// Limits that WithLimits and WithPlan choose.
-func TestChosenLimits(t *testing.T) {
-	choose := func(limits []core.Limit, err error) httplimit.Option {
-		return httplimit.WithLimits(func(*http.Request) ([]core.Limit, error) { return limits, err })
-	}
-	for name, bad := range map[string]httplimit.Option{
-		"invalid limits":        choose([]core.Limit{{Name: "secret", Capacity: -1}}, nil),
-		"no limits, unlike nil": choose([]core.Limit{}, nil), "an error": choose(nil, errInside),
-	} {
-		w := ask(httplimit.New(limits(core.NewMemoryStore(), "api", slow("calls", 9)), all, bad)(hello))
-		assert.Equal(t, 500, w.Code, name)
-		assert.NotContains(t, w.Body.String(), "secret", name)
-	}
-	s := core.NewMemoryStore()
-	few := []core.Limit{slow("few", 5), slow("many", 8)}
-	m := httplimit.New(limits(s, "api", slow("calls", 9)), all, choose(few, nil), httplimit.WithRefund(func(*http.Request, int) bool { return true }))
-	statuses(t, m, 200, 200, 200, 200, 200, 200) // tokens return to the limits from which they came
-	words := httplimit.New(limits(s, "words", slow("calls", 9)), all, choose([]core.Limit{words(5)}, nil), taking(core.Units{"words": 5, core.Requests: 0}, nil))
-	statuses(t, words, 200, 429)
+// An unknown cost is the whole Capacity of the limits that decide: of those of
+// the fallback while the store is away, and not that of the store's.
+func TestAnUnknownCostWhileTheStoreIsAway(t *testing.T) {
+	s := &failingStore{Store: core.NewMemoryStore(), good: 1}
+	l := with(s, core.Policy{Name: "api", Limits: []core.Limit{slow("few", 40), slow("many", 100)}}, func(p *core.Policy) { p.LocalShare = 0.5 })
+	var costs []int64
+	h := httplimit.New(l, func(r *http.Request) (string, error) { return r.Header.Get("User"), nil }, costing(0, core.ErrUnknownCost))(
+		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			res, _ := httplimit.FromContext(r.Context())
+			costs = append(costs, res.Cost)
+		}))
+	assert.Equal(t, 200, ask(h, "User", "ann").Code)
+	assert.Equal(t, 200, ask(h, "User", "bob").Code, "this process decides alone")
+	assert.Equal(t, []int64{40, 20}, costs)
 
+	for _, mode := range []core.FailureMode{core.FailLocal, core.FailOpen} {
+		blocked := with(&failingStore{}, core.Policy{Name: "api", Limits: []core.Limit{slow("few", 40)}, Blocked: []string{"all"}}, func(p *core.Policy) { p.OnFailure = mode })
+		statuses(t, httplimit.New(blocked, all, costing(0, core.ErrUnknownCost)), 429)
+	}
+}
+
+// A plan that the policy lacks means the policy's own limits.
+func TestAPlanThatThePolicyLacks(t *testing.T) {
 	log := logtest.Capture(func() {
 		plan := httplimit.WithPlan(func(*http.Request) (string, error) { return "gold", nil })
-		statuses(t, httplimit.New(limits(s, "plans", slow("calls", 2)), all, plan), 200, 200, 429)
+		statuses(t, httplimit.New(limits(core.NewMemoryStore(), "plans", slow("calls", 2)), all, plan), 200, 200, 429)
 	})
 	assert.Equal(t, 1, strings.Count(log, "code=RL720"), log)
 	assert.Contains(t, log, "plan=gold")
@@ -426,7 +428,7 @@ func TestARequestThatIsChargedTwice(t *testing.T) {
 	}
 	fresh := limits(s, "fresh", slow("fresh", 9))
 	two = limits(s, "loop", slow("loop", 50))
-	assert.Equal(t, "loop 47, loop 48, fresh 8", ask(httplimit.New(fresh, all)(again("a", "b", "a", "b", "a"))).Header().Get("Found"), "a decision is kept for each bucket")
+	assert.Equal(t, "loop 48, loop 49, loop 49, fresh 8", ask(httplimit.New(fresh, all)(again("a", "b", "a"))).Header().Get("Found"))
 }
 
 // What a middleware logs goes to its limiter's logger.

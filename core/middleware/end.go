@@ -2,13 +2,17 @@ package middleware
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
+
+	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 // WantsEnd reports whether End must be called.
-func (e *Engine[C]) WantsEnd(a *Admission) bool { return e.WantsStatus(a) || a.slots != nil }
+func (e *Engine[C]) WantsEnd(a *Admission) bool { return e.WantsStatus(a) || a.release != nil }
 
 // WantsStatus reports whether End needs the status of the response.
 func (e *Engine[C]) WantsStatus(a *Admission) bool {
@@ -18,7 +22,7 @@ func (e *Engine[C]) WantsStatus(a *Admission) bool {
 // WantsOver reports whether End must be called when the response is over, and
 // not as soon as its status is known.
 func (e *Engine[C]) WantsOver(a *Admission) bool {
-	return a.Charged() && (e.options.Settle != nil || a.slots != nil)
+	return a.Charged() && (e.options.Settle != nil || a.release != nil)
 }
 
 // End ends an Allowed request that was answered with status, in the protocol's
@@ -31,8 +35,8 @@ func (e *Engine[C]) End(c C, a *Admission, status int) (refunded bool) {
 	if !a.Charged() {
 		return false
 	}
-	if a.slots != nil {
-		defer a.slots.release()
+	if a.release != nil {
+		defer a.release()
 	}
 	if e.options.Settle != nil {
 		e.settle(c, a, status)
@@ -40,58 +44,31 @@ func (e *Engine[C]) End(c C, a *Admission, status int) (refunded bool) {
 	if e.options.Refund == nil || !e.options.Refund(c, status) {
 		return false
 	}
-	// The response is on its way, and the buckets refill in time.
-	ctx := context.WithoutCancel(a.ctx)
-	if a.joint != nil {
-		_ = a.joint.result.Undo(ctx)
-	} else {
-		res := a.decision.result()
-		_ = res.Undo(ctx)
-	}
+	res := a.Result()
+	_ = res.Undo(context.WithoutCancel(a.ctx)) // the response is on its way, and the buckets refill in time
 	return true
 }
 
 // settle settles what a request took, also if the client has gone. A failure is
-// logged and counted, a panic too: the response is on its way, and the client
-// is not to blame.
+// logged, a panic too: the response is on its way, and the client is not to
+// blame.
 func (e *Engine[C]) settle(c C, a *Admission, status int) {
 	const message, code = "ratelimit: what a request took could not be settled", "RL710"
 	defer func() {
 		if p := recover(); p != nil {
 			err := fmt.Errorf("panic: %v", p)
 			e.Report(slog.LevelError, message, code, "", "error", err, "stack", string(debug.Stack()))
-			if a.joint != nil {
-				unsettled(a.ctx, a.joint.result, err)
-			} else {
-				unsettled(a.ctx, a.decision.result(), err)
-			}
 		}
 	}()
 	units := e.options.Settle(c, status)
-	if units == nil {
-		a.keepEstimates()
+	res := a.Result()
+	if units == nil && !slices.ContainsFunc(res.Limits(), func(l core.LimitResult) bool { return holdsEstimates(l.Limit) }) {
 		return
 	}
-	ctx := context.WithoutCancel(a.ctx)
-	var err error
-	if a.joint != nil {
-		err = a.joint.result.Settle(ctx, units)
-	} else {
-		res := a.decision.result()
-		err = res.Settle(ctx, units)
-	}
-	if err != nil {
+	// Without units, estimates stay charged that would come back after MaxHold,
+	// unless the handler has settled or undone them.
+	err := res.Settle(context.WithoutCancel(a.ctx), units)
+	if err != nil && !(units == nil && errors.Is(err, core.ErrSettled)) {
 		e.Report(slog.LevelError, message, code, "", "error", err)
-	}
-}
-
-// keepEstimates has estimates stay charged that would come back after MaxHold.
-// It leaves alone what the handler has settled or undone. Observers receive a
-// failure.
-func (a *Admission) keepEstimates() {
-	for _, r := range a.holding() {
-		if holdsEstimates(r) {
-			_ = r.Settle(context.WithoutCancel(a.ctx), nil)
-		}
 	}
 }

@@ -164,7 +164,8 @@ func TestDecisionsInHandlersHoldNothing(t *testing.T) {
 		assert.Nil(t, a.Dropped(), "the handler releases")
 		in.End(c, &a, 0)
 		e.wantFree(0, "the slot is taken until the handler releases it")
-		require.NoError(t, a.Result.Release(t.Context()))
+		res := a.Result()
+		require.NoError(t, res.Release(t.Context()))
 		e.wantFree(1, "the handler has released it")
 	})
 }

@@ -15,11 +15,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/field"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
@@ -36,8 +36,8 @@ type Engine[C any] struct {
 // New returns an engine. It panics if an argument is wrong, as
 // [net/http.ServeMux.Handle] does, because that is a mistake in the program.
 // The panic value is an error that joins a [core.ConfigError] for each mistake:
-// a nil limiter, a nil key, and a key, cost or limits function that was made
-// from bad arguments (see [ArgumentError]).
+// a nil limiter, a nil key, and a key or cost function that was made from bad
+// arguments (see [ArgumentError]).
 func New[C any](limiter *core.Limiter, key func(C) (string, error), options Options[C], protocol Protocol[C]) *Engine[C] {
 	only := rule[C]{limiter, key}
 	if err := errors.Join(ruleMistakes(only, "New limiter", "New key"), options.mistakes(), options.unitMistakes([]rule[C]{only}, "New limiter")); err != nil {
@@ -62,7 +62,7 @@ func InHandler[C any](limiter *core.Limiter, key string, protocol Protocol[C]) *
 // NewTogether returns an engine of several limiters that decide together: a
 // request is allowed if all of them have the tokens, and takes nothing if not.
 // See [core.AllowTogether]. It panics as [New] does, also without a rule, and
-// with Plan or Limits.
+// with Plan.
 func NewTogether[C any, K ~func(C) (string, error)](given []Rule[K], options Options[C], protocol Protocol[C]) *Engine[C] {
 	var errs []error
 	if len(given) == 0 {
@@ -74,12 +74,9 @@ func NewTogether[C any, K ~func(C) (string, error)](given []Rule[K], options Opt
 		limiters[i] = fmt.Sprintf("NewTogether rules[%d].Limiter", i)
 		errs = append(errs, ruleMistakes(rules[i], limiters[i], fmt.Sprintf("NewTogether rules[%d].Key", i)))
 	}
-	for _, option := range []struct {
-		name  string
-		given bool
-	}{{"WithPlan", options.Plan != nil}, {"WithLimits", options.Limits != nil}} {
-		if option.given {
-			errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: option.name, Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
+	for option, given := range map[string]bool{"WithPlan": options.Plan != nil, "WithLimits": options.Limits != nil} {
+		if given {
+			errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: option, Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
 		}
 	}
 	if err := errors.Join(append(errs, options.mistakes(), options.unitMistakes(rules, limiters...))...); err != nil {
@@ -91,10 +88,7 @@ func NewTogether[C any, K ~func(C) (string, error)](given []Rule[K], options Opt
 // Logger returns where the middleware logs: to the logger of its limiter, of
 // several the first's, else to that of the limiter's store, else to
 // [slog.Default].
-func (e *Engine[C]) Logger() *slog.Logger { return logger(e.limiter) }
-
-// Policy returns the name of the limiter's policy, of several the first's.
-func (e *Engine[C]) Policy() string { return e.limiter.Name() }
+func (e *Engine[C]) Logger() *slog.Logger { return e.limiter.Logger() }
 
 // Begin decides a request and sets the header fields of the response. c is what
 // the user's functions receive, and x is the same request as the engine reads
@@ -106,9 +100,10 @@ func (e *Engine[C]) Policy() string { return e.limiter.Name() }
 func (e *Engine[C]) Begin(c C, x Request) (a Admission) { return e.begin(c, x, false) }
 
 // Await is Begin, but a denied request waits until it is allowed, or its
-// context ends. Requests of one key wait in their order. A request that could
-// never be allowed, or only after its context's deadline, is Denied. The user's
-// functions are called once.
+// context ends. It asks again when the tokens that it lacks should be there, and
+// for slots at least 20 times a second. Others who ask in between may take them:
+// there is no order. A request that could never be allowed, or only after its
+// context's deadline, is Denied. The user's functions are called once.
 func (e *Engine[C]) Await(c C, x Request) Admission { return e.begin(c, x, true) }
 
 func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
@@ -119,18 +114,19 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 	if before.madeBy(&e.middleware) {
 		return Admission{}
 	}
-	a.ctx, a.limiter = x.Context(), e.limiter
-	var fromUser bool
-	var err error
-	if len(e.rules) == 1 {
-		fromUser, err = e.decide(c, x, &a, wait)
-	} else {
-		fromUser, err = decideTogether(e.rules, &e.options, c, &a, wait, &joint{by: &e.middleware}, func(missing error) {
-			e.warn(slog.LevelWarn, c, x, causeOf(a.ctx, missing), missing, shadowMessage, "RL708")
-		})
+	a.ctx = x.Context()
+	var q question
+	var res core.Result
+	err := e.prepare(c, x, &q)
+	fromUser := err != nil
+	switch {
+	case fromUser:
+	case wait:
+		res, err = e.await(a.ctx, &q)
+	default:
+		res, err = e.ask(a.ctx, &q)
 	}
-	outer, advice := takeMarkers(x, before, e.Logger)
-	a.Advice = advice
+	a.Advice = takeMarkers(x, before, e.Logger)
 	if err != nil {
 		e.fail(c, &a, err, fromUser)
 		e.warnFailed(c, &a, x)
@@ -139,95 +135,158 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 		}
 		return a
 	}
-	e.answer(&a, x, outer)
-	if !a.Result.Allowed {
+	a.decision = e.answer(&res, x)
+	if !res.Allowed {
 		a.Verdict = Denied
-		e.warnNever(&a.Result, x)
-	} else if !e.inHandler { // the handler releases what it has taken
-		a.slots = keepSlots(a.holding())
+		e.warnNever(&res, x, q.take.floor)
+		return a
+	}
+	if !e.inHandler { // the handler releases what it has taken
+		if release, kept := res.Keep(); kept {
+			a.release = release
+		}
 	}
 	return a
 }
 
-// decide sets the decision of a. fromUser: err is from a function of the user.
-func (e *Engine[C]) decide(c C, x Request, a *Admission, wait bool) (fromUser bool, err error) {
-	key, err := call(e.rules[0].Key, c)
-	if err != nil {
-		return true, err
+// question is what the engine asks about one request.
+type question struct {
+	limiter *core.Limiter
+	key     string
+	take    charge
+	charges []core.Charge // of several limiters; nil: there is one
+}
+
+// prepare sets q to what a request asks. Errors are of the user's functions.
+func (e *Engine[C]) prepare(c C, x Request, q *question) (err error) {
+	if len(e.rules) > 1 {
+		return e.prepareTogether(c, x, q)
 	}
-	take, err := e.options.charge(c)
-	if err != nil {
-		return true, err
+	q.limiter = e.limiter
+	if q.key, err = call(e.rules[0].Key, c); err != nil {
+		return err
 	}
-	limiter := e.limiter
-	if e.options.Plan != nil {
-		plan, err := e.options.Plan(c)
-		if err != nil {
-			return true, functionError{"plan", err}
-		}
-		if of, err := e.limiter.WithPlan(plan); err == nil {
-			limiter = of
-		} else {
-			e.Report(slog.LevelWarn, noPlanMessage, "RL720", x.Path(), "plan", printable.Clip(plan, 128))
-		}
+	if q.take, err = e.options.charge(c); err != nil {
+		return err
 	}
 	if e.options.Limits != nil {
 		limits, err := e.options.Limits(c)
 		if err != nil {
-			return true, functionError{"limits", err}
+			return functionError{"limits", err}
 		}
 		if limits != nil {
-			if limiter, err = limiter.WithLimits(limits...); err != nil {
-				return false, err
+			if q.limiter, err = e.limiter.WithLimits(limits...); err != nil {
+				return err
 			}
+			return nil
 		}
 	}
-	if wait {
-		a.Result, err = e.askInTurn(a.ctx, limiter, key, take)
-	} else {
-		a.Result, err = e.ask(a.ctx, limiter, key, take)
+	if e.options.Plan == nil {
+		return nil
 	}
+	plan, err := e.options.Plan(c)
 	if err != nil {
-		return false, err
+		return functionError{"plan", err}
 	}
-	a.limiter, a.key = limiter, key
-	return false, nil
+	if of, err := e.limiter.WithPlan(plan); err == nil {
+		q.limiter = of
+	} else {
+		e.Report(slog.LevelWarn, noPlanMessage, "RL720", x.Path(), "plan", printable.Clip(plan, 128))
+	}
+	return nil
 }
 
-// ask has the limiter decide what a request takes.
-func (e *Engine[C]) ask(ctx context.Context, limiter *core.Limiter, key string, take charge) (core.Result, error) {
-	now := limiter
-	if e.options.Units != nil && (take.units == nil || take.all) { // what it takes depends on the policy, which may change meanwhile
-		now = snapshot(limiter)
-		if take.units == nil && !counts(now, "", core.Requests) {
-			take.units = core.Units{} // there is nothing to take from a policy that counts no requests
-		}
-	}
+// ask has the limiters decide.
+func (e *Engine[C]) ask(ctx context.Context, q *question) (core.Result, error) {
 	ctx = e.options.deciding(ctx)
 	switch {
-	case take.units != nil:
-		return now.AllowUnits(ctx, key, take.unitsOf(now, key))
-	case take.all:
-		return allowAll(now, ctx, key)
+	case q.charges != nil:
+		return core.AllowTogether(ctx, q.charges...)
+	case q.take.all:
+		return q.askAll(ctx)
+	case q.take.floor != nil:
+		return q.askFor(ctx, q.take.cost)
+	case q.take.units != nil:
+		return q.limiter.AllowUnits(ctx, q.key, q.take.units)
 	}
-	return now.AllowN(ctx, key, take.cost)
+	return q.limiter.AllowN(ctx, q.key, q.take.cost)
 }
 
-// askInTurn is ask for a request that waits. It is a function of its own
-// because what its closure refers to is allocated.
-func (e *Engine[C]) askInTurn(ctx context.Context, limiter *core.Limiter, key string, take charge) (res core.Result, err error) {
-	err = wait(ctx, limiter, key, take.nothing(), func() (denied []core.Result, err error) {
-		if res, err = e.ask(ctx, limiter, key, take); err == nil && !res.Allowed {
-			denied = []core.Result{res}
+// askAll asks for as many requests as one can take, but for the floor. The limits that decide may
+// be smaller than the limiter's, because the store is away and the fallback
+// decides, or because of a new policy: then it asks once more.
+func (q *question) askAll(ctx context.Context) (core.Result, error) {
+	floor := q.take.floor[core.Requests]
+	most := max(1, whole(q.limiter.Limits(q.key))-floor)
+	res, err := q.askFor(ctx, most)
+	if err != nil || res.RetryAfter != core.Never {
+		return res, err
+	}
+	var decided []core.Limit
+	for _, l := range res.Limits() {
+		decided = append(decided, l.Limit)
+	}
+	if less := whole(decided) - floor; less > 0 && less < most {
+		return q.askFor(ctx, less)
+	}
+	return res, nil
+}
+
+// askFor asks for n requests, and the units that the request takes.
+func (q *question) askFor(ctx context.Context, n int64) (core.Result, error) {
+	switch {
+	case q.take.floor != nil:
+		res, err := core.AllowTogether(ctx, core.Charge{Limiter: q.limiter, Key: q.key, Units: q.take.unitsFor(n), Floor: q.take.floor})
+		if err != nil {
+			return res, err
 		}
-		return denied, err
-	})
-	return res, err
+		return res.Parts[0], nil
+	case q.take.units == nil:
+		return q.limiter.AllowN(ctx, q.key, n)
+	}
+	return q.limiter.AllowUnits(ctx, q.key, q.take.unitsFor(n))
+}
+
+// await asks until the request is allowed, or waiting does not help.
+func (e *Engine[C]) await(ctx context.Context, q *question) (core.Result, error) {
+	for {
+		res, err := e.ask(ctx, q)
+		if err != nil || res.Allowed || res.RetryAfter == core.Never {
+			return res, err
+		}
+		pause := pauseAfter(&res)
+		if endsBefore(ctx, pause) {
+			return res, nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return core.Result{}, ctx.Err()
+		}
+	}
+}
+
+// pollEvery is the longest pause before a request that waits for a slot asks
+// again: nobody knows when others release theirs. Pauses are half of it at
+// least, at random, so that requests that wait don't ask all at once.
+const pollEvery = 50 * time.Millisecond
+
+// pauseAfter returns how long to wait after a denial before the next question.
+func pauseAfter(denied *core.Result) (pause time.Duration) {
+	for _, l := range denied.Limits() {
+		if l.Limit.Mode != core.Concurrent { // a limit with a rate has its tokens no earlier
+			pause = max(pause, l.RetryAfter)
+		}
+	}
+	if pause == 0 {
+		pause = min(denied.RetryAfter, pollEvery/2+rand.N(pollEvery/2))
+	}
+	return pause
 }
 
 // fail fills in a for a request that has no decision because of err.
 func (e *Engine[C]) fail(c C, a *Admission, err error, fromUser bool) {
-	a.Verdict, a.Err, a.Cause, a.Result = Failed, err, causeOf(a.ctx, err), core.Result{}
+	a.Verdict, a.Err, a.Cause = Failed, err, CauseOf(a.ctx, err)
 	if fromUser && e.protocol.ClientError != nil && e.protocol.ClientError(c, err) {
 		a.Cause = ClientError
 		if f := (functionError{}); errors.As(err, &f) {
@@ -254,15 +313,20 @@ func (e *Engine[C]) warnFailed(c C, a *Admission, x Request) {
 	}
 }
 
-// warnNever logs a denial that no wait ends, because a cost is above a Capacity:
-// either is wrong. A blocked key is as it should be.
-func (e *Engine[C]) warnNever(r *core.Result, x Request) {
+// warnNever logs a denial that no wait ends, because a cost and what must be
+// left are above a Capacity: one of them is wrong. A blocked key is as it should
+// be.
+func (e *Engine[C]) warnNever(r *core.Result, x Request, floor core.Units) {
 	if r.RetryAfter != core.Never {
 		return
 	}
 	for _, l := range r.Limits() {
-		if l.Cost > l.Limit.Capacity {
-			e.Report(slog.LevelWarn, neverMessage, "RL721", x.Path(), "limit", l.Limit.Name, "cost", l.Cost, "capacity", l.Limit.Capacity)
+		if leave := floor[unitOf(l.Limit)]; l.Cost > 0 && l.Cost > l.Limit.Capacity-leave {
+			args := []any{"limit", l.Limit.Name, "cost", l.Cost, "capacity", l.Limit.Capacity}
+			if leave > 0 {
+				args = append(args, "floor", leave)
+			}
+			e.Report(slog.LevelWarn, neverMessage, "RL721", x.Path(), args...)
 			return
 		}
 	}
@@ -274,6 +338,7 @@ const (
 	noKeyMessage  = "ratelimit: a request was refused because it has no usable key"
 	failedMessage = "ratelimit: a request was refused because there is no decision about it"
 	neverMessage  = "ratelimit: a request asks for more than its limits can ever allow"
+	twiceMessage  = "ratelimit: a request was charged twice by one policy for the same key; check whether its middleware is installed twice"
 )
 
 // shadow reports whether all policies are in shadow mode.
@@ -289,70 +354,20 @@ func (e *Engine[C]) warn(level slog.Level, c C, x Request, cause Cause, err erro
 	e.Report(level, message, code, x.Path(), "status", status, "error", err)
 }
 
-// answer stores the decision with the request, in front of outer, and sets the
-// header fields of the response. It logs that one policy charged a request
-// twice for the same key, as happens if the same middleware is installed for a
-// group and for a route in it.
-func (e *Engine[C]) answer(a *Admission, x Request, outer *Decision) {
-	if a.joint != nil {
-		a.joint.answer(x, outer)
-		return
+// answer stores the decision with the request, and sets the header fields of the
+// response. It logs that one policy charged a request twice for the same key, as
+// happens if the same middleware is installed for a group and for a route in
+// it.
+func (e *Engine[C]) answer(res *core.Result, x Request) *Decision {
+	outer := x.Decision()
+	if policy := chargedTwice(outer, res); policy != "" {
+		e.warnings.log(e.Logger(), slog.LevelWarn, twiceMessage, "RL704", policy, x.Path())
 	}
-	if e.inHandler {
-		outer = outer.replaced(a.limiter, a.key)
+	d := &Decision{outer: outer, by: &e.middleware}
+	d.shared.Share(res)
+	if fields := x.Response(); fields != nil {
+		d.shared.WriteHeaders(fields)
 	}
-	warnTwice(e.warnings, x, outer, a.limiter, a.key)
-	packed, writes := pack(a.Result)
-	d := Decision{packed: packed, limiter: a.limiter, key: a.key, outer: outer, by: &e.middleware}
-	var fields HeaderWriter
-	if writes {
-		fields = x.Response()
-	}
-	if fields != nil {
-		d := &decided{Decision: d}
-		a.decision = &d.Decision
-		writeHeaders(a.Result, &d.room, fields)
-	} else {
-		d := d
-		a.decision = &d
-	}
-	x.SetDecision(a.decision)
+	x.SetDecision(d)
+	return d
 }
-
-// wait calls ask until it returns no denials, or waiting does not help: then
-// the request is denied, as ask said last. Requests wait in their order, behind
-// all others of limiter and key. So a request does not ask at once if others
-// wait, unless it takes nothing.
-func wait(ctx context.Context, limiter *core.Limiter, key string, nothing bool, ask func() (denied []core.Result, err error)) error {
-	var denied []core.Result
-	var err error
-	if nothing || !waited(limiter, key) {
-		if denied, err = ask(); err != nil || len(denied) == 0 {
-			return err
-		}
-	}
-	err = inTurn(limiter, ctx, key, denied, ask)
-	if errors.Is(err, core.ErrDeadline) || errors.Is(err, core.ErrCapacity) {
-		return nil
-	}
-	return err
-}
-
-// What core lends to middleware.
-var (
-	counts         = hook.Counts.(func(l *core.Limiter, key, unit string) bool)
-	snapshot       = hook.Snapshot.(func(*core.Limiter) *core.Limiter)
-	require        = hook.Require.(func(l *core.Limiter, unit string))
-	logger         = hook.Logger.(func(*core.Limiter) *slog.Logger)
-	holdsEstimates = hook.HoldsEstimates.(func(core.Result) bool)
-	keep           = hook.Keep.(func(core.Result) bool)
-	releaseSoon    = hook.ReleaseSoon.(func(core.Result))
-	allowAll       = hook.AllowAll.(func(l *core.Limiter, ctx context.Context, key string) (core.Result, error))
-	inTurn         = hook.InTurn.(func(l *core.Limiter, ctx context.Context, key string, denied []core.Result, ask func() ([]core.Result, error)) error)
-	waited         = hook.Waited.(func(l *core.Limiter, key string) bool)
-	pack           = hook.Pack.(func(core.Result) (p hook.PackedResult, writes bool))
-	unpack         = hook.Unpack.(func(p *hook.PackedResult, l *core.Limiter, key string) core.Result)
-	writeHeaders   = hook.WriteHeaders.(func(core.Result, *field.Room, HeaderWriter))
-	order          = hook.Order.(func(core.Result) []int)
-	unsettled      = hook.Unsettled.(func(context.Context, core.Result, error))
-)

@@ -19,7 +19,7 @@ type call struct {
 
 func (c *call) Context() context.Context                { return c.ctx }
 func (c *call) Path() string                            { return c.method }
-func (c *call) Response() middleware.HeaderWriter       { return nil }
+func (c *call) Response() core.HeaderWriter             { return nil }
 func (c *call) SetDecision(d *middleware.Decision)      { c.decision = d }
 func (c *call) Decision() *middleware.Decision          { return c.decision }
 func byUser(c *call) (string, error)                    { return core.JoinKey("user", c.user), nil }

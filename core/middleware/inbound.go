@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"net/textproto"
+
+	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 // Inbound is a call as the engine and extractors for HTTP read it, in a
@@ -40,7 +42,7 @@ func (x *Inbound) RemoteAddr() string { return "" }
 func (x *Inbound) LocalAddr() net.Addr { return nil }
 
 // Response returns nil: answers have no header fields.
-func (x *Inbound) Response() HeaderWriter { return nil }
+func (x *Inbound) Response() core.HeaderWriter { return nil }
 
 type decisionsKey struct{}
 

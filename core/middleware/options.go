@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +16,10 @@ import (
 // The zero value of each field means its default.
 type Options[C any] struct {
 	Cost   func(C) (int64, error)        // how many requests a request counts as; by default 1
-	Limits func(C) ([]core.Limit, error) // limits of a request; nil, by default, means those of the policy
 	Plan   func(C) (string, error)       // the policy's plan of a request; "", by default, means the policy's own limits
+	Limits func(C) ([]core.Limit, error) // limits of a request; nil, by default, means those of the policy
 	Units  func(C) (core.Units, error)   // what else a request takes; nil, by default, means nothing
+	Floor  func(C) (core.Units, error)   // what a request must leave of the limits that it takes from; nil, by default, means nothing
 	Settle func(C, int) core.Units       // what an answered request really took, given its status; nil means what was charged
 	Skip   func(C) bool                  // whether a request passes without a limit; by default none does
 	Refund func(C, int) bool             // whether a request gets its tokens back, given its status; by default none does
@@ -25,7 +27,7 @@ type Options[C any] struct {
 
 // mistakes returns those in the options.
 func (o *Options[C]) mistakes() error {
-	errs := []error{ArgumentError(o.Cost), ArgumentError(o.Plan), ArgumentError(o.Limits), ArgumentError(o.Units)}
+	errs := []error{ArgumentError(o.Cost), ArgumentError(o.Plan), ArgumentError(o.Limits), ArgumentError(o.Units), ArgumentError(o.Floor)}
 	if o.Settle != nil && o.Refund != nil {
 		errs = append(errs, &core.ConfigError{Field: "WithSettle", Value: "WithRefund", Reason: "can't be used together: a settlement of 0 is a refund"})
 	}
@@ -53,7 +55,7 @@ func (o *Options[C]) costMistake(rules []rule[C]) error {
 	enforced := ""
 	for _, r := range rules {
 		switch {
-		case r.Limiter == nil || counts(r.Limiter, "", core.Requests):
+		case r.Limiter == nil || counts(r.Limiter, core.Requests):
 			return nil
 		case enforced == "" && !r.Limiter.Policy().Shadow:
 			enforced = r.Limiter.Name()
@@ -78,13 +80,17 @@ func (o *Options[C]) neverSettled(field string, l *core.Limiter) error {
 		return nil
 	}
 	for limit := range allLimits(policy) {
-		if limit.MaxHold != 0 && limit.Mode != core.Concurrent {
+		if holdsEstimates(limit) {
 			return &core.ConfigError{Field: field, Value: policy.Name, Reason: fmt.Sprintf(
 				"has a limit of %s with a MaxHold, and this middleware settles nothing, so all that requests take would come back: use WithSettle, or leave MaxHold out", limit.Unit)}
 		}
 	}
 	return nil
 }
+
+// holdsEstimates reports whether what a limit took comes back after MaxHold,
+// unless it is settled.
+func holdsEstimates(l core.Limit) bool { return l.MaxHold != 0 && l.Mode != core.Concurrent }
 
 // untaken returns the mistakes in what a limiter, which the caller calls field,
 // counts beside what requests take. A unit that a middleware never takes is a
@@ -95,17 +101,15 @@ func (o *Options[C]) untaken(field string, l *core.Limiter) error {
 	if l == nil || o.Units != nil {
 		return nil
 	}
-	require(l, core.Requests)
 	policy := l.Policy()
 	if policy.Shadow {
 		return nil
 	}
 	counted := make(map[string]bool)
 	for limit := range allLimits(policy) {
-		counted[limit.Unit] = true
+		counted[unitOf(limit)] = true
 	}
-	requests := counted[""] || counted[core.Requests]
-	delete(counted, "")
+	requests := counted[core.Requests]
 	delete(counted, core.Requests)
 	var errs []error
 	for _, unit := range slices.Sorted(maps.Keys(counted)) {
@@ -119,6 +123,29 @@ func (o *Options[C]) untaken(field string, l *core.Limiter) error {
 			"is a unit that no limit of policy %q counts, and that this middleware takes without WithUnits, so every request would fail", policy.Name)})
 	}
 	return errors.Join(errs...)
+}
+
+// counts reports whether a limit of the limiter's policy counts a unit.
+func counts(l *core.Limiter, unit string) bool {
+	for limit := range allLimits(l.Policy()) {
+		if unitOf(limit) == unit {
+			return true
+		}
+	}
+	return false
+}
+
+func unitOf(l core.Limit) string { return cmp.Or(l.Unit, core.Requests) }
+
+// whole returns the most requests that one request can take: the smallest
+// Capacity of the limits that count requests, or 0 if none does.
+func whole(limits []core.Limit) (least int64) {
+	for _, l := range limits {
+		if unitOf(l) == core.Requests && (least == 0 || l.Capacity < least) {
+			least = l.Capacity
+		}
+	}
+	return least
 }
 
 // allLimits yields the limits of a policy and of its overrides.
@@ -138,7 +165,8 @@ func allLimits(p core.Policy) iter.Seq[core.Limit] {
 type charge struct {
 	cost  int64      // requests
 	all   bool       // as many requests as one request can take
-	units core.Units // nil: requests alone
+	units core.Units // nil: requests alone; else with the requests if there is a cost
+	floor core.Units // what must be left; nil: nothing
 }
 
 // charge returns what the request c takes. Errors are of the user's functions.
@@ -151,60 +179,35 @@ func (o *Options[C]) charge(c C) (take charge, err error) {
 			return take, functionError{"cost", err}
 		}
 	}
+	if o.Floor != nil {
+		if take.floor, err = o.Floor(c); err != nil {
+			return take, functionError{"floor", err}
+		}
+	}
 	if o.Units == nil {
 		return take, nil
 	}
-	units, err := o.Units(c)
-	if err != nil {
+	if take.units, err = o.Units(c); err != nil {
 		return take, functionError{"units", err}
 	}
-	if units == nil {
-		return take, nil
-	}
-	if _, given := units[core.Requests]; !given && o.Cost != nil {
-		units = maps.Clone(units)
-		if !take.all {
-			units[core.Requests] = take.cost
-		}
-	} else {
+	_, given := take.units[core.Requests]
+	switch {
+	case given:
 		take.all = false
+	case o.Cost == nil && take.units == nil:
+		take.units = core.Units{} // one request, if a limit counts requests
+	case o.Cost != nil && take.units != nil && !take.all:
+		take.units = take.unitsFor(take.cost)
 	}
-	take.units = units
 	return take, nil
 }
 
-// spread sets what each of charges takes of what the request takes.
-func (t *charge) spread(charges []core.Charge, rules []owner) {
-	for i, charge := range charges {
-		if counts(charge.Limiter, "", core.Requests) {
-			charge.Units[core.Requests] = t.cost
-			if t.all {
-				charge.Units[core.Requests] = 0
-				if !slices.Contains(rules[:i], rules[i]) { // a bucket is charged its whole Capacity once
-					charge.Units[core.Requests] = charge.Limiter.Capacity(charge.Key)
-				}
-			}
-		}
-		for unit, n := range t.units {
-			if counts(charge.Limiter, "", unit) {
-				charge.Units[unit] = n
-			}
-		}
-	}
-}
-
-// unitsOf is what the request takes from key of l, in units.
-func (t *charge) unitsOf(l *core.Limiter, key string) core.Units {
-	if !t.all {
-		return t.units
-	}
-	units := maps.Clone(t.units)
-	units[core.Requests] = l.Capacity(key)
+// unitsFor is what the request takes if it counts as n requests.
+func (t *charge) unitsFor(n int64) core.Units {
+	units := core.Units{core.Requests: n}
+	maps.Copy(units, t.units)
 	return units
 }
-
-// nothing reports whether a request takes nothing: it is denied only in debt.
-func (t *charge) nothing() bool { return t.cost == 0 && t.units == nil && !t.all }
 
 // deciding is the context in which a request with the context ctx is decided.
 // If ctx ended while a store decides, the store might take the tokens, and
@@ -217,7 +220,7 @@ func (o *Options[C]) deciding(ctx context.Context) context.Context {
 	return context.WithoutCancel(ctx)
 }
 
-// functionError is an error of the user's cost or limits function.
+// functionError is an error of a function of the user.
 type functionError struct {
 	name string
 	error

@@ -41,8 +41,10 @@ const (
 	Ended
 )
 
-// causeOf returns the cause of err, about a request with the context ctx.
-func causeOf(ctx context.Context, err error) Cause {
+// CauseOf returns the cause of err, because of which there is no decision about
+// a request with the context ctx. It is never ClientError, which only the
+// protocol knows.
+func CauseOf(ctx context.Context, err error) Cause {
 	ended := ctx.Err()
 	switch {
 	case errors.Is(err, core.ErrNoKey), errors.Is(err, core.ErrBadKey):

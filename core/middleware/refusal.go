@@ -55,7 +55,7 @@ func (a *Admission) Refusal(ctx context.Context) Refusal {
 	if a.Verdict != Denied {
 		return a.Cause.Refusal(ctx)
 	}
-	r := Refusal{Code: CodeResourceExhausted, Message: "rate limit exceeded", RetryAfter: a.Result.RetryAfter, Limits: a.Problem().ViolatedPolicies}
+	r := Refusal{Code: CodeResourceExhausted, Message: "rate limit exceeded", RetryAfter: a.Result().RetryAfter, Limits: a.Problem().ViolatedPolicies}
 	if r.RetryAfter == core.Never {
 		r.Message = "the call asks for more than its rate limit can ever allow"
 	}

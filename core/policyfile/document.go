@@ -355,7 +355,7 @@ func find(policy ast.Node, field string) (n ast.Node, path, of string) {
 // words are the fields of a limit, as messages begin with them.
 var words = map[string]string{
 	"Name": "name ", "Capacity": "burst ", "RefillRate": "rate ", "RefillInterval": "interval ", "Mode": "mode ", "Unit": "unit ",
-	"Location": "zone ", "Anchor": "date ", "MaxHold": "hold ",
+	"Location": "zone ", "Anchor": "date ", "MaxHold": "hold ", "Penalty": "penalty ",
 }
 
 // entry returns the value of a field of a mapping, or nil.

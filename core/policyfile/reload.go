@@ -6,13 +6,10 @@ import (
 	"sync"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 )
 
-var prepare = hook.PreparePolicy.(func(*core.Limiter, core.Policy) (finish func(set bool), err error))
-
-// reloading is held by Reload. So two calls that prepare several limiters never
-// wait for each other, and none sets what it has read before another one did.
+// reloading is held by Reload, so that no call sets what it has read before
+// another one did.
 var reloading sync.Mutex
 
 // Reload reads a file as [LoadFile] does, and gives each limiter the policy of
@@ -21,7 +18,9 @@ var reloading sync.Mutex
 // can't take: see [core.Limiter.SetPolicy]. Policies for which there is no
 // limiter are checked too. A limiter whose policy is the same as before stays
 // as it is, so Reload may be called every few seconds, to follow a file. Calls
-// run one after the other.
+// run one after the other. A limiter may refuse its policy after the check, if
+// the app takes another unit of it, or calls SetPolicy, at that moment: the error
+// says so, and the other limiters have theirs.
 //
 // Replace the file as a whole: write another one and rename it, as Kubernetes
 // does with a ConfigMap. Of a file that is half written, Reload finds only that
@@ -35,14 +34,13 @@ func Reload(path string, limiters ...*core.Limiter) error {
 		return err
 	}
 	var errs []error
-	set := false
-	prepared := make(map[*core.Limiter]bool)
+	next := make(map[*core.Limiter]core.Policy)
 	for i, l := range limiters {
 		if l == nil {
 			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("policyfile.Reload limiters[%d]", i), Value: nil, Reason: "must be a limiter from core.NewLimiter"})
 			continue
 		}
-		if prepared[l] {
+		if _, known := next[l]; known {
 			continue
 		}
 		policy, known := policies[l.Name()]
@@ -50,17 +48,17 @@ func Reload(path string, limiters ...*core.Limiter) error {
 			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("policyfile.Reload limiters[%d]", i), Value: l.Name(), Reason: "is the policy of this limiter, and not in the file"})
 			continue
 		}
-		finish, err := prepare(l, policy)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		prepared[l] = true
-		defer func() { finish(set) }() // also if a policy observer panics
+		next[l] = policy
+		errs = append(errs, l.CheckPolicy(policy))
 	}
-	if len(errs) > 0 {
-		return fmt.Errorf("ratelimit: %s: no policy was changed: %w", path, errors.Join(errs...))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("ratelimit: %s: no policy was changed: %w", path, err)
 	}
-	set = true
+	for _, l := range limiters {
+		errs = append(errs, l.SetPolicy(next[l]))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("ratelimit: %s: %w", path, err)
+	}
 	return nil
 }

@@ -121,6 +121,6 @@ func TestReloadFollowsAFileThatIsReplaced(t *testing.T) {
 			require.NoError(t, err, step.name)
 			wants = step.want
 		}
-		require.Equal(t, wants, api.Capacity("k"), "%s: the last file that could be read counts", step.name)
+		require.Equal(t, wants, api.Limits("k")[0].Capacity, "%s: the last file that could be read counts", step.name)
 	}
 }

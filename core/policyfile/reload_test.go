@@ -46,17 +46,17 @@ func TestReloadChangesAllLimitersOrNone(t *testing.T) {
 		write(t, path, text)
 		err := policyfile.Reload(path, api, login, api)
 		require.ErrorContains(t, err, want)
-		assert.EqualValues(t, 60, api.Capacity("k"), "the policy that has no mistake is not set either: %s", text)
-		assert.EqualValues(t, 5, login.Capacity("k"), text)
+		assert.EqualValues(t, 60, api.Limits("k")[0].Capacity, "the policy that has no mistake is not set either: %s", text)
+		assert.EqualValues(t, 5, login.Limits("k")[0].Capacity, text)
 	}
 	require.ErrorContains(t, policyfile.Reload(path+".none", api), "no such file")
 	write(t, path, "- {name: api, limits: [90/min]}\n- {name: login, limits: [9/min]}\n- {name: other, limits: [1/s]}\n")
 	require.ErrorContains(t, policyfile.Reload(path, api, nil), "limiters[1]: <nil> must be a limiter")
-	assert.EqualValues(t, 60, api.Capacity("k"))
+	assert.EqualValues(t, 60, api.Limits("k")[0].Capacity)
 	require.NoError(t, policyfile.Reload(path, api, login, api))
-	assert.EqualValues(t, 90, api.Capacity("k"))
-	assert.EqualValues(t, 9, login.Capacity("k"))
-	assert.EqualValues(t, 3, api2.Capacity("k"), "limiters that WithLimits returned keep their limits")
+	assert.EqualValues(t, 90, api.Limits("k")[0].Capacity)
+	assert.EqualValues(t, 9, login.Limits("k")[0].Capacity)
+	assert.EqualValues(t, 3, api2.Limits("k")[0].Capacity, "limiters that WithLimits returned keep their limits")
 }
 
 // A file that is read every few seconds must not end leases, denials and
@@ -94,9 +94,8 @@ func TestReloadsAtOnceDontBlockEachOther(t *testing.T) {
 	all.Wait()
 }
 
-// An observer that panics must neither leave limiters locked nor policies
-// behind.
-func TestReloadSetsAllAlsoIfAnObserverPanics(t *testing.T) {
+// An observer that panics must not leave limiters locked.
+func TestReloadAfterAnObserverPanicked(t *testing.T) {
 	panics := false
 	path, api, login := limitersOf(t, core.WithPolicyObserver(func(core.Policy, []string) {
 		if panics {
@@ -106,10 +105,7 @@ func TestReloadSetsAllAlsoIfAnObserverPanics(t *testing.T) {
 	write(t, path, "- {name: api, limits: [90/min]}\n- {name: login, limits: [9/min]}\n")
 	panics = true
 	assert.Panics(t, func() { _ = policyfile.Reload(path, api, login) }, "the panic reaches the caller")
-	assert.EqualValues(t, 90, api.Capacity("k"), "every limiter has its policy")
-	assert.EqualValues(t, 9, login.Capacity("k"), "every limiter has its policy")
 	panics = false
-	write(t, path, before)
 	done := make(chan error, 1)
 	go func() { done <- policyfile.Reload(path, api, login) }()
 	select {
@@ -118,4 +114,27 @@ func TestReloadSetsAllAlsoIfAnObserverPanics(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("no limiter stays locked: the next Reload must return")
 	}
+	assert.EqualValues(t, 90, api.Limits("k")[0].Capacity)
+	assert.EqualValues(t, 9, login.Limits("k")[0].Capacity, "the next Reload sets what is missing")
+}
+
+// A limiter that takes a unit between the check and SetPolicy refuses a policy
+// that no longer counts it. The error says so, and the others are set.
+func TestReloadOfALimiterThatTakesAUnitMeanwhile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policies.yaml")
+	write(t, path, "- {name: api, limits: [60/min]}\n- {name: login, limits: [5/15m, 100 words/h]}\n")
+	policies := core.Must(policyfile.LoadFile(path))
+	login := core.Must(core.NewLimiter(core.NewMemoryStore(), policies["login"]))
+	take := core.WithPolicyObserver(func(_ core.Policy, changes []string) {
+		if len(changes) > 0 {
+			core.Must(login.AllowUnits(t.Context(), "k", core.Units{"words": 1}))
+		}
+	})
+	api := core.Must(core.NewLimiter(core.NewMemoryStore(), policies["api"], take))
+	write(t, path, "- {name: api, limits: [90/min]}\n- {name: login, limits: [9/15m]}\n")
+	err := policyfile.Reload(path, api, login)
+	require.ErrorContains(t, err, `"words" is a unit that callers take`)
+	assert.NotContains(t, err.Error(), "no policy was changed")
+	assert.EqualValues(t, 90, api.Limits("k")[0].Capacity, "the other limiter has its policy")
+	assert.EqualValues(t, 5, login.Limits("k")[0].Capacity)
 }

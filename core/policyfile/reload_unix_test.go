@@ -37,5 +37,5 @@ func TestReloadNeverSetsAnOlderFile(t *testing.T) {
 	require.NoError(t, writer.Close())
 	require.NoError(t, <-first)
 	require.NoError(t, <-second)
-	assert.EqualValues(t, 90, api.Capacity("k"), "the file that was read last counts")
+	assert.EqualValues(t, 90, api.Limits("k")[0].Capacity, "the file that was read last counts")
 }

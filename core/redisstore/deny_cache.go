@@ -56,8 +56,8 @@ func (s *denyCache) Do(ctx context.Context, r store.Request) (a store.Answer, er
 	case r.Gives():
 		defer s.given(&r)
 		return s.next.Do(ctx, r)
-	case r.Action != bucket.Take || r.N <= 0 || r.Each != nil || r.Set.Holds:
-		if a, err = s.next.Do(ctx, r); a.Allowed && r.Moves() {
+	case r.Action != bucket.Take || r.N <= 0 || r.Each != nil || r.Floors != nil || r.Set.Holds:
+		if a, err = s.next.Do(ctx, r); a.Allowed && r.Moves() || a.Penalty {
 			s.drop(&r)
 		}
 		return a, err
@@ -142,7 +142,7 @@ func (s *denyCache) keep(r *store.Request, a *store.Answer, given, asked int64) 
 	// whole µs, they end a little too early.
 	asked -= asked % 1000
 	d := &denial{request: r.Clone(), answer: *a, asked: asked, until: asked + 1000*min(wait, s.horizon.Microseconds())}
-	d.answer.Source = bucket.FromDenyCache
+	d.answer.Source, d.answer.Penalty = bucket.FromDenyCache, false
 	sh := s.shard(r)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

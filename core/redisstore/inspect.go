@@ -7,7 +7,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/hook"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -31,21 +30,21 @@ type LimitState struct {
 	Held int64 // tokens that come back: slots in use, and estimates that are not settled
 }
 
-// Inspect returns what l's store keeps of key's bucket and a Peek does not show,
-// for tools of operators. It costs one round trip to Redis. Errors are those of
-// [core.Limiter.Reset], [store.StateError] for state that can't be read, and
-// [errors.ErrUnsupported] if l's store is neither a [Store] nor another
-// [store.StateReader].
-func Inspect(ctx context.Context, l *core.Limiter, key string) (BucketState, error) {
-	limits, p, state, err := stateOf(l, ctx, key)
+// Inspect returns what s keeps of the bucket of a key of a policy, as a
+// [core.Limiter] stores it (see [store.Key]), and a Peek does not show, for
+// tools of operators. limits are those of [core.Limiter.Limits]. It costs one
+// round trip to Redis. Errors are those of [Store.State], and [store.StateError]
+// for state that can't be read.
+func (s *Store) Inspect(ctx context.Context, policy, key string, limits []core.Limit) (BucketState, error) {
+	state, err := s.State(ctx, policy, key)
 	if err != nil || state.Bytes == nil {
 		return BucketState{}, err
 	}
 	var b bucket.Bucket
 	if err := b.Parse(state.Bytes); err != nil {
-		return BucketState{}, fmt.Errorf("policy %q: %w", l.Name(), &store.StateError{Reason: err.Error()})
+		return BucketState{}, fmt.Errorf("policy %q: %w", policy, &store.StateError{Reason: err.Error()})
 	}
-	return keptOf(limits, p, &b, state), nil
+	return keptOf(limits, &b, state), nil
 }
 
 // Record is what a store keeps of one limit, as far as it tells without the
@@ -108,13 +107,10 @@ func namesByTag(policy string) map[uint32]string {
 	return names
 }
 
-// What core lends to tools.
-var stateOf = hook.State.(func(*core.Limiter, context.Context, string) ([]core.Limit, *bucket.LimitSet, store.State, error))
-
-// keptOf returns what b says of limits, which are those of p.
-func keptOf(limits []core.Limit, p *bucket.LimitSet, b *bucket.Bucket, state store.State) BucketState {
+// keptOf returns what b says of limits.
+func keptOf(limits []core.Limit, b *bucket.Bucket, state store.State) BucketState {
 	found := BucketState{Expires: state.Expires}
-	seen := make(map[uint32]*LimitState, len(b.Records))
+	seen := make(map[uint32]*bucket.Record, len(b.Records))
 	for i := range b.Records {
 		r := &b.Records[i]
 		switch written := time.UnixMicro(r.At); {
@@ -123,21 +119,29 @@ func keptOf(limits []core.Limit, p *bucket.LimitSet, b *bucket.Bucket, state sto
 		case written.Equal(found.Written):
 			found.Newest++
 		}
-		seen[r.Tag] = nil
-		if j := p.IndexOf(r.Tag); j >= 0 {
-			seen[r.Tag] = &LimitState{
-				Limit: limits[j], Written: time.UnixMicro(r.At), Capacity: r.Capacity, Held: heldOf(b, r.Tag, state.Now),
-				Changed: r.Capacity != p.Rates[j].Capacity || r.Unit != p.Rates[j].Unit,
-			}
+		seen[r.Tag] = r
+	}
+	for _, l := range limits {
+		rate := rateOf(l)
+		r := seen[rate.Tag]
+		if r == nil {
+			found.Lacking++
+			continue
+		}
+		kept := LimitState{
+			Limit: l, Written: time.UnixMicro(r.At), Capacity: r.Capacity, Held: heldOf(b, r.Tag, state.Now),
+			Changed: r.Capacity != rate.Capacity || r.Unit != rate.Unit,
+		}
+		if found.Limits = append(found.Limits, kept); kept.Written.Equal(found.Written) {
+			found.Newest--
 		}
 	}
-	for i := range p.Rates {
-		if s := seen[p.Rates[i].Tag]; s != nil {
-			if found.Limits = append(found.Limits, *s); s.Written.Equal(found.Written) {
-				found.Newest--
-			}
-		}
-	}
-	found.Others, found.Lacking = len(seen)-len(found.Limits), len(p.Rates)-len(found.Limits)
+	found.Others = len(seen) - len(found.Limits)
 	return found
+}
+
+// rateOf returns what records have of a limit: its tag, Capacity and Unit.
+func rateOf(l core.Limit) bucket.Rate {
+	mode := bucket.Mode(l.Mode)
+	return bucket.NewRate(bucket.Spec{Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: mode}, bucket.TagOf(l.Name, mode))
 }

@@ -23,7 +23,7 @@ func onStandIn() (store *redisstore.Store, end func()) {
 
 // A tool of operators tells what a Peek does not: what is held, and which
 // definition of a limit was used last.
-func ExampleInspect() {
+func ExampleStore_Inspect() {
 	store, end := onStandIn()
 	defer end()
 	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(3)}, OnFailure: core.FailClosed}))
@@ -31,7 +31,7 @@ func ExampleInspect() {
 	if _, err := limiter.Allow(ctx, "ada"); err != nil {
 		panic(err)
 	}
-	found, err := redisstore.Inspect(ctx, limiter, "ada")
+	found, err := store.Inspect(ctx, limiter.Name(), "ada", limiter.Limits("ada"))
 	if err != nil {
 		panic(err)
 	}

@@ -2,7 +2,6 @@ package redisstore_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
-	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -32,7 +30,7 @@ func TestInspectTellsWhatIsStored(t *testing.T) {
 	l := core.Must(core.NewLimiter(s, policy))
 	inspect := func(l *core.Limiter, key string) redisstore.BucketState {
 		t.Helper()
-		found, err := redisstore.Inspect(t.Context(), l, key)
+		found, err := s.Inspect(t.Context(), l.Name(), store.Key(key), l.Limits(key))
 		require.NoError(t, err)
 		return found
 	}
@@ -62,22 +60,20 @@ func TestInspectTellsWhatIsStored(t *testing.T) {
 
 func TestInspectReportsWhatCantBeRead(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
-	l := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
+	s := redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout)
 	ctx := t.Context()
 	client.Set(ctx, prefix+"api:text", "of another program", time.Minute)
 	client.HSet(ctx, prefix+"api:hash", "a", "b")
 	client.HSet(ctx, prefix+"api:cut", "", strings.Repeat("x", 56)+"\x00\x00\x00\x00")
 	client.LPush(ctx, prefix+"api:list", "a")
 	for _, key := range []string{"text", "hash", "cut", "list"} {
-		_, err := redisstore.Inspect(ctx, l, key)
+		_, err := s.Inspect(ctx, "api", key, []core.Limit{core.PerDay(10)})
 		assert.ErrorAs(t, err, new(*store.StateError), "%s", key)
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	_, err := redisstore.Inspect(ended, l, "x")
+	_, err := s.Inspect(ended, "api", "x", nil)
 	require.ErrorIs(t, err, context.Canceled)
-	_, err = redisstore.Inspect(ctx, limittest.Limiter(t, &limittest.AwayStore{}, "api", core.PerDay(1)), "x")
-	require.ErrorIs(t, err, errors.ErrUnsupported, "not every store shows what it keeps")
 }
 
 // Buckets lists what a store with its prefix has, of one policy or all, and

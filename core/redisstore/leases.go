@@ -96,7 +96,7 @@ func (s *leases) Do(ctx context.Context, r store.Request) (a store.Answer, err e
 
 // leasable reports whether leased tokens can decide r.
 func leasable(r *store.Request) bool {
-	if r.Action != bucket.Take || r.Dry || r.Times > 0 || r.N <= 0 || r.Each != nil || !r.Set.Plain {
+	if r.Action != bucket.Take || r.Dry || r.Times > 0 || r.N <= 0 || r.Each != nil || r.Floors != nil || !r.Set.Plain {
 		return false
 	}
 	for i := range r.Set.Rates {

@@ -41,6 +41,19 @@ var faults = map[string][]fault{
 			}
 		}},
 	},
+	"a request leaves its floor": {{name: "floors are ignored", request: func(_ *broken, r *store.Request) { r.Floors = nil }}},
+	"a penalty is one debt, and not prolonged": {
+		{name: "penalties are ignored", request: func(_ *broken, r *store.Request) { r.Shadow = true }},
+		{name: "each denial is a debit", instead: func(s *broken, r store.Request) (store.Answer, error) {
+			a, err := s.decide(r, s.clock())
+			if err == nil && !a.Allowed && r.N == 1 {
+				more := r
+				more.Request = bucket.Request{Set: r.Set, Action: bucket.Charge, N: 1}
+				_, err = s.decide(more, s.clock())
+			}
+			return a, err
+		}},
+	},
 	"a peek takes nothing": {{name: "Dry is ignored", request: func(_ *broken, r *store.Request) { r.Dry = false }}},
 	"every limit gives its cost, or none does": {
 		{name: "each limit decides by itself", instead: func(s *broken, r store.Request) (a store.Answer, err error) {

@@ -55,12 +55,14 @@ func (r rule) of(t testing.TB, store core.Store, c *testClock, most time.Duratio
 }
 
 var rules = []rule{
-	// One decision: take.go
+	// One decision: take.go, penalty.go
 	{"a granted request takes its cost once", grantTakesCost},
 	{"a denied request takes nothing", denialTakesNothing},
 	{"a peek takes nothing", peekTakesNothing},
 	{"every limit gives its cost, or none does", allOrNothing},
 	{"as many tokens are taken as there are", atMostTakesWhatIsThere},
+	{"a request leaves its floor", floorIsLeft},
+	{"a penalty is one debt, and not prolonged", penaltyOnce},
 	{"twelve limits are kept, and answered apart", manyLimits},
 
 	// Time: window.go, delays.go

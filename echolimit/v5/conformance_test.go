@@ -27,7 +27,7 @@ var kit = adaptertest.Kit[*echo.Context, echolimit.KeyFunc, echolimit.Option, ec
 	ByContextValue: echolimit.ByContextValue, ByMethod: echolimit.ByMethod, ByPath: echolimit.ByPath, ByRoute: echolimit.ByRoute,
 	Global: echolimit.Global, Join: echolimit.Join, FirstOf: echolimit.FirstOf,
 	WithCost: echolimit.WithCost, CostByContentLength: echolimit.CostByContentLength, CostByContentLengthOr: echolimit.CostByContentLengthOr,
-	WithUnits: echolimit.WithUnits, WithSettle: echolimit.WithSettle, WithPlan: echolimit.WithPlan, WithLimits: echolimit.WithLimits, WithSkip: echolimit.WithSkip, WithRefund: echolimit.WithRefund,
+	WithUnits: echolimit.WithUnits, WithFloor: echolimit.WithFloor, WithSettle: echolimit.WithSettle, WithPlan: echolimit.WithPlan, WithLimits: echolimit.WithLimits, WithSkip: echolimit.WithSkip, WithRefund: echolimit.WithRefund,
 	OnDenied: func(denied func(core.Result) (int, string)) echolimit.Option {
 		return echolimit.OnDenied(func(c *echo.Context, res core.Result) error { return answer(c)(denied(res)) })
 	},

@@ -71,7 +71,7 @@ func install(engine *adapter.Engine[*fasthttp.RequestCtx], o config) func(fastht
 		return func(c *fasthttp.RequestCtx) {
 			switch a := engine.Begin(c, request{c}); a.Verdict {
 			case middleware.Denied:
-				if o.denied == nil || silent(c, func() { o.denied(c, a.Result) }) {
+				if o.denied == nil || silent(c, func() { o.denied(c, a.Result()) }) {
 					refuse(c, a.Problem())
 				}
 				closeUnread(c)
@@ -176,7 +176,7 @@ func Allow(c *fasthttp.RequestCtx, limiter *core.Limiter, key string) (res core.
 		closeUnread(c)
 	case middleware.Allowed:
 	}
-	return a.Result, a.Verdict == middleware.Allowed
+	return a.Result(), a.Verdict == middleware.Allowed
 }
 
 // FromContext returns the decision about the request.
@@ -201,7 +201,7 @@ func (x request) LocalAddr() net.Addr                { return x.c.LocalAddr() }
 func (x request) Cookie(name string) string          { return string(x.c.Request.Header.Cookie(name)) }
 func (x request) Query(name string) string           { return string(x.c.QueryArgs().Peek(name)) }
 func (x request) SetDecision(d *middleware.Decision) { x.c.SetUserValue(decisionKey{}, d) }
-func (x request) Response() middleware.HeaderWriter  { return header{&x.c.Response.Header} }
+func (x request) Response() core.HeaderWriter        { return header{&x.c.Response.Header} }
 
 // Context returns a context of the request's own. The RequestCtx may serve the next request while a store still reads
 // this one's context.

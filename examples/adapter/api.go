@@ -86,20 +86,25 @@ func WithUnits(units func(*fasthttp.RequestCtx) (core.Units, error)) Option {
 	return func(o *config) { o.Units = units }
 }
 
+// WithFloor sets what a request must leave of the limits that it takes from.
+func WithFloor(floor func(*fasthttp.RequestCtx) (core.Units, error)) Option {
+	return func(o *config) { o.Floor = floor }
+}
+
 // WithSettle corrects what a request took when its response is over. If its body is a stream, or the connection was hijacked, c
 // has no user values then.
 func WithSettle(settle func(c *fasthttp.RequestCtx, status int) core.Units) Option {
 	return func(o *config) { o.Settle = settle }
 }
 
-// WithPlan sets the plan of a request, a name in Policy.Plans. See [core.Limiter.WithPlan].
-func WithPlan(plan func(*fasthttp.RequestCtx) (string, error)) Option {
-	return func(o *config) { o.Plan = plan }
-}
-
 // WithLimits sets the limits of a request. Nil means those of the policy.
 func WithLimits(limits func(*fasthttp.RequestCtx) ([]core.Limit, error)) Option {
 	return func(o *config) { o.Limits = limits }
+}
+
+// WithPlan sets the plan of a request, a name in Policy.Plans. See [core.Limiter.WithPlan].
+func WithPlan(plan func(*fasthttp.RequestCtx) (string, error)) Option {
+	return func(o *config) { o.Plan = plan }
 }
 
 // WithSkip lets a request pass, uncounted, if skip returns true.

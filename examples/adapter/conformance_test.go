@@ -44,7 +44,7 @@ var kit = adaptertest.Kit[*fasthttp.RequestCtx, fasthttplimit.KeyFunc, fasthttpl
 	ByContextValue: fasthttplimit.ByContextValue, ByMethod: fasthttplimit.ByMethod, ByPath: fasthttplimit.ByPath, ByRoute: fasthttplimit.ByRoute,
 	Global: fasthttplimit.Global, Join: fasthttplimit.Join, FirstOf: fasthttplimit.FirstOf,
 	WithCost: fasthttplimit.WithCost, CostByContentLength: fasthttplimit.CostByContentLength, CostByContentLengthOr: fasthttplimit.CostByContentLengthOr,
-	WithUnits: fasthttplimit.WithUnits, WithSettle: fasthttplimit.WithSettle, WithPlan: fasthttplimit.WithPlan, WithLimits: fasthttplimit.WithLimits, WithSkip: fasthttplimit.WithSkip, WithRefund: fasthttplimit.WithRefund,
+	WithUnits: fasthttplimit.WithUnits, WithFloor: fasthttplimit.WithFloor, WithSettle: fasthttplimit.WithSettle, WithPlan: fasthttplimit.WithPlan, WithLimits: fasthttplimit.WithLimits, WithSkip: fasthttplimit.WithSkip, WithRefund: fasthttplimit.WithRefund,
 	OnDenied: func(denied func(core.Result) (int, string)) fasthttplimit.Option {
 		return fasthttplimit.OnDenied(func(c *fasthttp.RequestCtx, res core.Result) { answer(c)(denied(res)) })
 	},

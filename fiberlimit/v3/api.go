@@ -71,8 +71,7 @@ type Rule = middleware.Rule[KeyFunc]
 // NewTogether returns a middleware that lets a request pass if all limiters
 // have tokens for their keys, and takes nothing from any if not: a user and the
 // organisation, for instance. See [core.AllowTogether]. The header fields of
-// all limiters are sent, and the longest Retry-After. [WithPlan] and
-// [WithLimits] can't be used.
+// all limiters are sent, and the longest Retry-After. [WithPlan] can't be used.
 func NewTogether(rules []Rule, options ...Option) fiber.Handler {
 	o := configured(options)
 	var list []Rule
@@ -82,15 +81,16 @@ func NewTogether(rules []Rule, options ...Option) fiber.Handler {
 	return install(adapter.NewTogether(list, o.Options), o)
 }
 
-// FromContext returns the decision about the request. Of several limiters it is
-// that of the one nearest to the handler. A handler that is done with its slots
-// early calls Release of it. Error handlers find a denial too.
+// FromContext returns the decision about the request. Of several middlewares it
+// is that of the one nearest to the handler. A handler that is done with its
+// slots early calls Release of it. Error handlers find a denial too.
 func FromContext(c fiber.Ctx) (core.Result, bool) {
 	return middleware.FromContext(stored(c))
 }
 
-// AllFromContext returns the decisions of all limiters about the request, the
-// newest first. Of those that decided together, the tightest comes first.
+// AllFromContext returns the decisions of all middlewares about the request,
+// the newest first. Of limiters that decided together it is one, with its
+// Parts.
 func AllFromContext(c fiber.Ctx) []core.Result {
 	return middleware.AllFromContext(stored(c))
 }
@@ -214,12 +214,21 @@ func WithUnits(units func(fiber.Ctx) (core.Units, error)) Option {
 	return func(o *config) { o.Units = units }
 }
 
+// WithFloor sets what a request must leave of the limits that it takes from,
+// such as Units{core.Requests: 20} of a budget whose other half is for people:
+// it is allowed only while there is more. nil, for those that may use up all,
+// leaves nothing. See [core.Limiter.AllowAbove]. Errors are answered as those
+// of a [KeyFunc].
+func WithFloor(floor func(fiber.Ctx) (core.Units, error)) Option {
+	return func(o *config) { o.Floor = floor }
+}
+
 // WithSettle corrects what a request took when its response is over: settle
 // returns what it really took. Units that it leaves out keep what was charged.
 // See [core.Result.Settle]. It is called once for each request that was
 // allowed, also if the client has gone. If it panics or can't be carried out,
-// that is logged, observers receive [core.OutcomeUnsettled], and what was
-// charged stays. In place of [WithRefund] settle to 0 requests.
+// that is logged, and what was charged stays. In place of [WithRefund] settle
+// to 0 requests.
 //
 // The response is over when the handler has returned or panicked, or, if its
 // body is a stream, when that was sent or the client has gone, or, if the
@@ -280,7 +289,7 @@ func OnDenied(denied func(c fiber.Ctx, res core.Result) error) Option {
 
 // OnError answers a request that has no decision. It replaces 400
 // ([core.ErrNoKey], [core.ErrBadKey]), 503 ([core.ErrUnavailable], or the
-// request's context has ended) and 500 (a key, cost or limits function failed).
+// request's context has ended) and 500 (a key, cost or units function failed).
 // If it writes nothing, the default answer follows. Don't show err to clients.
 func OnError(failed func(c fiber.Ctx, err error) error) Option {
 	return func(o *config) { o.failed = failed }

@@ -28,7 +28,7 @@ var kit = adaptertest.Kit[fiber.Ctx, fiberlimit.KeyFunc, fiberlimit.Option, fibe
 	ByContextValue: fiberlimit.ByContextValue, ByMethod: fiberlimit.ByMethod, ByPath: fiberlimit.ByPath, ByRoute: fiberlimit.ByRoute,
 	Global: fiberlimit.Global, Join: fiberlimit.Join, FirstOf: fiberlimit.FirstOf,
 	WithCost: fiberlimit.WithCost, CostByContentLength: fiberlimit.CostByContentLength, CostByContentLengthOr: fiberlimit.CostByContentLengthOr,
-	WithUnits: fiberlimit.WithUnits, WithSettle: fiberlimit.WithSettle, WithPlan: fiberlimit.WithPlan, WithLimits: fiberlimit.WithLimits, WithSkip: fiberlimit.WithSkip, WithRefund: fiberlimit.WithRefund,
+	WithUnits: fiberlimit.WithUnits, WithFloor: fiberlimit.WithFloor, WithSettle: fiberlimit.WithSettle, WithPlan: fiberlimit.WithPlan, WithLimits: fiberlimit.WithLimits, WithSkip: fiberlimit.WithSkip, WithRefund: fiberlimit.WithRefund,
 	OnDenied: func(denied func(core.Result) (int, string)) fiberlimit.Option {
 		return fiberlimit.OnDenied(func(c fiber.Ctx, res core.Result) error { return answer(c)(denied(res)) })
 	},

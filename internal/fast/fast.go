@@ -93,7 +93,7 @@ func DecodeParam(sent string, decoded bool) string {
 	return sent
 }
 
-// ResponseHeader sets response header fields. It implements middleware.HeaderWriter.
+// ResponseHeader sets response header fields. It implements core.HeaderWriter.
 // Names must be in canonical form, as those of core are, and values without
 // line breaks.
 type ResponseHeader struct{ *fasthttp.ResponseHeader }

@@ -53,6 +53,9 @@ func Anchor(location *time.Location) *rapid.Generator[time.Time] {
 // AnyLimit draws a limit of any unit, perhaps on a calendar.
 var AnyLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 	l := rapid.OneOf(Limit, Limit, CalendarLimit).Draw(t, "limit")
+	if p := l.WithPenalty(rapid.SampledFrom([]time.Duration{time.Millisecond, time.Minute, 90 * time.Minute, 30 * day}).Draw(t, "penalty")); rapid.Bool().Draw(t, "penalized") && Valid(p) {
+		l = p
+	}
 	return l.WithUnit(rapid.SampledFrom([]string{"", "", core.Requests, "tokens", "bytes"}).Draw(t, "unit"))
 })
 
@@ -69,6 +72,7 @@ var HoldingLimit = rapid.Custom(func(t *rapid.T) core.Limit {
 		}
 	case l.Unit == "tokens" || l.Unit == "bytes":
 		l = l.WithMaxHold(hold)
+		l.Penalty = 0
 	}
 	return l
 })

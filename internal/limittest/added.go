@@ -11,11 +11,11 @@ import (
 // default header fields and ByIP.
 const (
 	mostAllocations = 4
-	mostBytes       = 300
+	mostBytes       = 500
 )
 
 // CheckAdded checks what middleware adds to an allowed request: at most 4
-// allocations and 300 bytes. The functions serve the same request: limits
+// allocations and 500 bytes. The functions serve the same request: limits
 // through the middleware, nothing through one that does nothing, and keeps
 // through one that only keeps a pointer with the request where FromContext
 // finds it. Bytes are beyond those of keeps, which are the framework's own: gin

@@ -27,7 +27,7 @@ func Middleware(
 			r = x.r
 			switch a := engine.Begin(r, x); a.Verdict {
 			case middleware.Denied:
-				if denied == nil || silent(w, func(w http.ResponseWriter) { denied(w, r, a.Result) }) {
+				if denied == nil || silent(w, func(w http.ResponseWriter) { denied(w, r, a.Result()) }) {
 					adapter.WriteProblem(w, a.Problem())
 				}
 			case middleware.Failed:
@@ -61,7 +61,7 @@ func Allow(w http.ResponseWriter, r *http.Request, limiter *core.Limiter, key st
 		adapter.WriteProblem(w, adapter.Refuse(a))
 	case middleware.Allowed:
 	}
-	return a.Result, a.Verdict == middleware.Allowed
+	return a.Result(), a.Verdict == middleware.Allowed
 }
 
 // silent reports whether answer wrote nothing to the response.
@@ -94,17 +94,17 @@ type request struct {
 	router *Router
 }
 
-func (x *request) Context() context.Context          { return x.r.Context() }
-func (x *request) Method() string                    { return x.r.Method }
-func (x *request) Path() string                      { return x.r.URL.Path }
-func (x *request) RemoteAddr() string                { return x.r.RemoteAddr }
-func (x *request) LocalAddr() net.Addr               { return adapter.LocalAddr(x.r.Context()) }
-func (x *request) ContentLength() int64              { return x.r.ContentLength }
-func (x *request) Header(name string) []string       { return adapter.RequestHeader(x.r, name) }
-func (x *request) Query(name string) string          { return x.r.URL.Query().Get(name) }
-func (x *request) Param(name string) string          { return x.router.Param(x.r, name) }
-func (x *request) Value(key any) any                 { return x.r.Context().Value(key) }
-func (x *request) Response() middleware.HeaderWriter { return x.w.Header() }
+func (x *request) Context() context.Context    { return x.r.Context() }
+func (x *request) Method() string              { return x.r.Method }
+func (x *request) Path() string                { return x.r.URL.Path }
+func (x *request) RemoteAddr() string          { return x.r.RemoteAddr }
+func (x *request) LocalAddr() net.Addr         { return adapter.LocalAddr(x.r.Context()) }
+func (x *request) ContentLength() int64        { return x.r.ContentLength }
+func (x *request) Header(name string) []string { return adapter.RequestHeader(x.r, name) }
+func (x *request) Query(name string) string    { return x.r.URL.Query().Get(name) }
+func (x *request) Param(name string) string    { return x.router.Param(x.r, name) }
+func (x *request) Value(key any) any           { return x.r.Context().Value(key) }
+func (x *request) Response() core.HeaderWriter { return x.w.Header() }
 
 func (x *request) Route() (pattern string, known bool) { return x.router.Route(x.r) }
 

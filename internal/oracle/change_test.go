@@ -238,6 +238,7 @@ func (p *player) reserve(q request) {
 			ask := q
 			ask.kind, ask.tokens = allow, 0
 			retry = p.ask(ask)
+			before = retry.levels() // with a penalty
 			break
 		}
 	}

@@ -18,6 +18,7 @@ type definition struct {
 	step     int64    // from one step to the next; 1 for Continuous, the longest period of a calendar
 	shortest int64    // the shortest period of a calendar, else step
 	hold     int64    // for how long a request holds what it takes; 0: it holds nothing
+	penalty  int64    // until the debt is paid that a denial makes; 0: it makes none
 
 	// Gain is num/den tokens where exact is set. Then int64 holds everything in
 	// parts of 1/den token, and no store has to round.
@@ -31,7 +32,7 @@ const day = int64(24 * time.Hour / time.Microsecond)
 
 // define returns the definition of a valid limit.
 func define(l core.Limit) *definition {
-	d := &definition{Limit: l, hold: l.MaxHold.Microseconds()}
+	d := &definition{Limit: l, hold: l.MaxHold.Microseconds(), penalty: l.Penalty.Microseconds()}
 	if l.Mode == core.Concurrent {
 		if d.hold == 0 {
 			d.hold = time.Minute.Microseconds()
@@ -68,6 +69,11 @@ func (d *definition) calendar() bool {
 func (d *definition) holds() bool          { return d.hold > 0 }
 func (d *definition) countsTokens() bool   { return d.Unit == "tokens" }
 func (d *definition) countsRequests() bool { return d.Unit != "tokens" }
+
+// slow reports whether a wait, with a debt, may be longer than stores say.
+func (d *definition) slow() bool {
+	return 4*float64(d.Capacity)/d.RefillRate*float64(d.RefillInterval) > float64(farthest)
+}
 
 // months returns how many months a period has, or 0 if it has days.
 func (d *definition) months() int64 {

@@ -92,6 +92,10 @@ func draw(seed uint64) *history {
 		h.expires, h.oneShard = chance(r, 0.5), chance(r, 0.5)
 		kinds = append(kinds, pick(r, allow, reset, fresh))
 	}
+	if len(h.limits["a"]) == 1 && !slices.Contains(kinds, back) && chance(r, 0.3) {
+		drawPenalties(r, h.limits["a"][0])
+		drawPenalties(r, h.limits["b"][0])
+	}
 	for range 20 + r.IntN(100) {
 		h.ops = append(h.ops, op{pick(r, kinds...), r.Uint64()})
 	}
@@ -119,6 +123,19 @@ func drawLimits(r *rand.Rand) (limits []core.Limit) {
 		limits = append(limits, l.WithName(fmt.Sprint("limit-", i)))
 	}
 	return limits
+}
+
+// drawPenalties gives some limits a penalty, whose debt is at most a full bucket.
+func drawPenalties(r *rand.Rand, limits []core.Limit) {
+	for i, l := range limits {
+		if d := define(l); chance(r, 0.5) && !d.holds() && d.exact && !d.capped {
+			fill := float64(l.Capacity) / l.RefillRate * float64(l.RefillInterval)
+			limits[i].Penalty = min(max(time.Millisecond, time.Duration(r.Float64()*fill)).Truncate(time.Microsecond), 30*24*time.Hour)
+			if float64(limits[i].Penalty) > fill || !valid(limits[i]) {
+				limits[i].Penalty = 0
+			}
+		}
+	}
 }
 
 // mostTokens is the largest capacity.

@@ -300,6 +300,23 @@ func (m *meter) cancel(d *definition, now, due, tokens int64) {
 	}
 }
 
+// penalize notes a denied request for tokens: if the bucket lacks them, can have
+// them and is in no debt yet, it owes what it gains in the penalty. It reports
+// whether it does.
+func (m *meter) penalize(d *definition, now, tokens int64) bool {
+	m.refill(d, now)
+	left := d.Capacity*d.den - m.used
+	if d.penalty == 0 || tokens <= 0 || tokens > d.Capacity || left < 0 || left >= tokens*d.den {
+		return false
+	}
+	steps := d.position(now+d.penalty) - d.position(now)
+	if d.stepped() {
+		steps = (now+d.penalty-m.at)/d.step - (now-m.at)/d.step
+	}
+	m.used = max(m.used, d.Capacity*d.den+steps*d.num)
+	return true
+}
+
 // level returns how many whole tokens are left, below 0 for a debt.
 func (m *meter) level(d *definition, now, held int64) int64 {
 	m.refill(d, now)

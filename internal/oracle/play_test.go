@@ -40,6 +40,7 @@ type request struct {
 	countsTokens     bool   // a limit does
 	other            int64  // together: requests of key b
 	twice            int64  // together: how many of requests are a second charge of the key
+	floor            int64  // allow, together: what each limit of the key must have left, if anything is taken of it
 	fresh            string // what makes it another key, which nobody has used
 }
 
@@ -61,6 +62,7 @@ type decision struct {
 	events           []*event            // by limit; nil: nothing counts
 	holdings         []*holding          // by limit; nil: nothing is held
 	ended, released  bool                // undone, settled or canceled; its slots are released
+	penalized        []bool              // by limit: the denial made a debt
 }
 
 // view is what a caller sees of a decision.
@@ -178,6 +180,9 @@ func (p *player) step(o op) {
 	case allow, atMost, together, reserve:
 		q.requests, q.tokens = p.amount(r, q, (*definition).countsRequests), p.amount(r, q, (*definition).countsTokens)
 		q.other = 1 + r.Int64N(p.accounts["b"].limits(0)[0].Capacity)
+		if (o.kind == allow && !q.countsTokens || o.kind == together) && chance(r, 0.2) {
+			q.floor = pick(r, 0, 1, r.Int64N(1+p.amount(r, q, (*definition).countsRequests)), r.Int64N(mostTokens))
+		}
 		if o.kind == together && chance(r, 0.3) {
 			q.twice = r.Int64N(q.requests + 1)
 		}
@@ -225,7 +230,7 @@ func (p *player) someTime(r *rand.Rand, a *account, version int) int64 {
 	i := r.IntN(len(a.limits(version)))
 	d, l := a.limits(version)[i], a.of[version][i]
 	interval := d.RefillInterval.Microseconds()
-	instants := []int64{p.now, p.now + d.hold, p.now + interval, p.now + int64(float64(interval)/max(d.RefillRate, 1))}
+	instants := []int64{p.now, p.now + d.hold, p.now + d.penalty, p.now + interval, p.now + int64(float64(interval)/max(d.RefillRate, 1))}
 	if d.Mode == core.Aligned {
 		instants = append(instants, d.next(p.now), d.next(p.now))
 	}
@@ -362,6 +367,9 @@ func (p *player) ask(q request) view {
 		decisions[0].costs = p.charge(q, q.key, whole.cost, 0).costs
 		p.takesWhatIsThere(q, whole)
 	}
+	if !whole.allowed && q.kind != peek {
+		p.penalize(q, decisions)
+	}
 	p.takesAllOrNothing(q, decisions, whole, parts)
 	if p.denied != nil && (q.kind != peek || q.version != p.denied.version) { // a look may note that limits have changed
 		p.denied = nil
@@ -381,6 +389,20 @@ func (p *player) ask(q request) view {
 	return view{allowed: whole.allowed, retry: whole.retry, reset: parts[0].reset, limits: parts[0].limits}
 }
 
+// penalize notes that a request was denied.
+func (p *player) penalize(q request, decisions []*decision) {
+	for _, t := range decisions {
+		for i, d := range t.limits(t.version) {
+			cost := t.costs[i]
+			if q.kind == atMost { // which asks for one
+				cost = d.cost(1, 0)
+			}
+			t.penalized[i] = t.ledgers[i].meter.penalize(d, p.now, cost)
+			t.ledgers[i].owed = t.ledgers[i].owed || t.penalized[i]
+		}
+	}
+}
+
 // charge returns a decision that takes so much of a key.
 func (p *player) charge(q request, key string, requests, tokens int64) *decision {
 	a := p.accounts[key]
@@ -388,7 +410,7 @@ func (p *player) charge(q request, key string, requests, tokens int64) *decision
 	for _, d := range t.limits(q.version) {
 		t.costs = append(t.costs, d.cost(requests, tokens))
 	}
-	t.events, t.holdings = make([]*event, len(t.costs)), make([]*holding, len(t.costs))
+	t.events, t.holdings, t.penalized = make([]*event, len(t.costs)), make([]*holding, len(t.costs)), make([]bool, len(t.costs))
 	return t
 }
 

@@ -29,15 +29,19 @@ func (p *player) takesAllOrNothing(q request, decisions []*decision, whole view,
 		lacking, looks := false, slices.Max(t.costs) == 0
 		for j, d := range t.limits(t.version) {
 			cost, taken, l := t.costs[j], t.costs[j], parts[i].limits[j]
+			need := cost
+			if cost > 0 && i == 0 {
+				need += q.floor
+			}
 			if !whole.allowed {
 				taken = 0
 			}
-			p.require(!known || after[j] == before[j]-taken, promise, "%+v takes %v of %s, which had %v and has %v", q, t.costs, t.key, before, after)
-			p.require(!whole.allowed || after[j] >= 0 || cost == 0, promise, "%+v is allowed, and %s has %v", q, t.key, after)
-			if lacking = lacking || after[j] < cost && (cost > 0 || looks); cost > 0 && !whole.allowed && q.kind != atMost {
-				p.require(l.violated == (after[j] < cost), promise, "%+v costs %v, %s has %v, and limit %d is violated: %v", q, t.costs, t.key, after, j, l.violated)
-				p.require((l.retry == core.Never) == (cost > d.Capacity), "a cost above the capacity can never pass", "%+v: %v", q, l.retry)
-				p.roundsLittle(d, cost-after[j], l)
+			p.require(!known || t.penalized[j] || after[j] == before[j]-taken, promise, "%+v takes %v of %s, which had %v and has %v", q, t.costs, t.key, before, after)
+			p.require(!whole.allowed || after[j] >= need-cost || cost == 0, promise, "%+v is allowed, and %s has %v", q, t.key, after)
+			if lacking = lacking || after[j] < need && (cost > 0 || looks); cost > 0 && !whole.allowed && q.kind != atMost {
+				p.require(l.violated == (after[j] < need), promise, "%+v costs %v, %s has %v, and limit %d is violated: %v", q, t.costs, t.key, after, j, l.violated)
+				p.require((l.retry == core.Never) == (need > d.Capacity) || l.retry == core.Never && (t.turns || d.slow()), "a cost above the capacity can never pass", "%+v: %v", q, l.retry)
+				p.roundsLittle(d, need-after[j], l)
 			}
 		}
 		p.require(q.kind == atMost || parts[i].allowed == (whole.allowed || !lacking), promise, "%+v costs %v, %s has %v, and this part is allowed: %v", q, t.costs, t.key, after, parts[i].allowed)
@@ -114,7 +118,8 @@ func (p *player) keepsWhatWasUsed(l *ledger, d *definition, v limitView) {
 func (p *player) retries(d *denial) {
 	at := d.at + d.retry.Microseconds()
 	far := func(l *definition) bool { return l.calendar() && d.retry.Microseconds() > l.step }
-	if at-1 > p.now && !p.accounts[d.key].forgotten && !p.accounts[d.key].any(d.version, far) && !(d.kind == together && p.accounts["b"].any(0, far)) {
+	penalty := func(l *definition) bool { return l.penalty > 0 } // the early request would get another one
+	if at-1 > p.now && !p.accounts[d.key].any(d.version, penalty) && !p.accounts["b"].any(0, penalty) && !p.accounts[d.key].forgotten && !p.accounts[d.key].any(d.version, far) && !(d.kind == together && p.accounts["b"].any(0, far)) {
 		p.moveTo(at - 1)
 		v := p.ask(d.request)
 		p.require(!v.allowed && v.retry == time.Microsecond, "a microsecond before RetryAfter nobody is allowed", "%+v: %v", d, v.retry)

@@ -105,11 +105,23 @@ func (s *side) decide(h *history, q request) (whole view, parts []*core.Result) 
 			}
 			charges = append(charges, core.Charge{Limiter: l, Key: q.key, Cost: q.twice})
 		}
+		if q.floor > 0 {
+			floor := core.Units{}
+			if q.countsTokens {
+				floor["tokens"] = q.floor
+			}
+			if q.requests > 0 {
+				floor[core.Requests] = q.floor
+			}
+			charges[0].Floor = floor
+		}
 		return allowTogether(charges...)
 	case q.kind == peek:
 		r, err = l.Peek(ctx, q.key)
 	case q.kind == atMost:
 		r, err = l.AllowAtMost(ctx, q.key, q.requests)
+	case q.floor > 0:
+		r, err = l.AllowAbove(ctx, q.key, q.requests, q.floor)
 	case q.countsTokens:
 		r, err = l.AllowUnits(ctx, q.key+q.fresh, units)
 	default:

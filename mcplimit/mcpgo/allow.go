@@ -27,5 +27,5 @@ func Allow(ctx context.Context, limiter *core.Limiter, key string) (res core.Res
 	if a.Verdict != middleware.Allowed {
 		refusal, _ = l.refuse(c, &a) // without OnDenied and OnError there is no error
 	}
-	return a.Result, refusal
+	return a.Result(), refusal
 }

@@ -16,14 +16,14 @@ import (
 type Rule = middleware.Rule[KeyFunc]
 
 // FromContext returns the decision about the call that a tool has the context
-// of. Of several limiters it is that of the one nearest to the tool. A tool
+// of. Of several middlewares it is that of the one nearest to the tool. A tool
 // that is done with its slots early calls Release of it.
 func FromContext(ctx context.Context) (core.Result, bool) {
 	return middleware.FromContext(middleware.Stored(ctx))
 }
 
-// AllFromContext returns the decisions of all limiters about the call, the
-// newest first. Of those that decided together, the tightest comes first.
+// AllFromContext returns the decisions of all middlewares about the call, the
+// newest first. Of limiters that decided together it is one, with its Parts.
 func AllFromContext(ctx context.Context) []core.Result {
 	return middleware.AllFromContext(middleware.Stored(ctx))
 }
@@ -86,6 +86,15 @@ func WithCost(cost func(*Call) (int64, error)) Option {
 // that it counts. Errors are answered as those of a [KeyFunc].
 func WithUnits(units func(*Call) (core.Units, error)) Option {
 	return func(o *config) { o.Units = units }
+}
+
+// WithFloor sets what a call must leave of the limits that it takes from, such
+// as Units{core.Requests: 20} of a budget whose other half is for people: it is
+// allowed only while there is more. nil, for those that may use up all, leaves
+// nothing. See [core.Limiter.AllowAbove]. Errors are answered as those of a
+// [KeyFunc].
+func WithFloor(floor func(*Call) (core.Units, error)) Option {
+	return func(o *config) { o.Floor = floor }
 }
 
 // WithSettle corrects what a call took when its tool has returned: settle

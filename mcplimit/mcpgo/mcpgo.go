@@ -55,7 +55,7 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) server.ToolHandl
 
 // NewTogether returns middleware that lets a call pass if all limiters have
 // tokens for their keys, and takes nothing from any if not. See
-// [core.AllowTogether]. Everything else is as with [New], and [WithLimits]
+// [core.AllowTogether]. Everything else is as with [New], and [WithPlan]
 // can't be used.
 func NewTogether(rules []Rule, options ...Option) server.ToolHandlerMiddleware {
 	o := configured(options)
@@ -103,7 +103,7 @@ func (l *limit) refuse(c *Call, a *middleware.Admission) (*mcp.CallToolResult, e
 	switch {
 	case a.Verdict == middleware.Denied:
 		if l.denied != nil {
-			if result, err := l.denied(c, a.Result); result != nil || err != nil {
+			if result, err := l.denied(c, a.Result()); result != nil || err != nil {
 				return result, err
 			}
 		}

@@ -255,15 +255,6 @@ func TestOnDeniedAndOnErrorAnswer(t *testing.T) {
 	assert.Equal(t, "no key", text, "OnError answers")
 }
 
-func TestLimitsOfACall(t *testing.T) {
-	limits := mcpgo.WithLimits(func(c *mcpgo.Call) ([]core.Limit, error) { return []core.Limit{core.PerHour(2)}, nil })
-	c := inProcess(t, serving(nil, mcpgo.New(perHour("calls", 1), all, limits)))
-	for range 2 {
-		passes(t, c, "ask", "the call's own limits hold")
-	}
-	refused(t, c, "ask", denial, "the call's own limits hold")
-}
-
 func TestAllowInATool(t *testing.T) {
 	accounts := perHour("accounts", 1)
 	tool := func(ctx context.Context, request mcp.CallToolRequest) (*mcp.CallToolResult, error) {

@@ -86,6 +86,7 @@ type Kit[C any, K ~func(C) (string, error), O any, R ~struct {
 	CostByContentLengthOr func(bytesPerToken, unknown int64) func(C) (int64, error) // nil in RPC
 
 	WithUnits  func(func(C) (core.Units, error)) O
+	WithFloor  func(func(C) (core.Units, error)) O
 	WithSettle func(func(c C, status int) core.Units) O
 	WithPlan   func(func(C) (string, error)) O
 	WithLimits func(func(C) ([]core.Limit, error)) O

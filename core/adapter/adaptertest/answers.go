@@ -256,6 +256,14 @@ var options = []rule{
 		after: "calls 2, words 20",
 	},
 	{
+		name: "WithFloor leaves tokens to other requests", app: limit(tokens("test", 4), withFloor),
+		send: []exchange{
+			{request: having("Floor", "3"), status: 200, left: "test 3"}, {request: having("Floor", "3"), status: 429, lacks: "test"},
+			{status: 200, left: "test 2"}, {request: having("Floor", "error inside"), status: 500}, {status: 200, left: "test 1"},
+			{request: having("Floor", "1"), status: 429, lacks: "test"}, {status: 200, left: "test 0"},
+		},
+	},
+	{
 		name: "WithPlan chooses a plan of the policy", app: limit(plans, withPlan),
 		send: []exchange{
 			{request: having("Plan", "pro"), status: 200, left: "test 8"}, {status: 200, left: "test 1"},

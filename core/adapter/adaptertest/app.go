@@ -81,6 +81,7 @@ const (
 	withContentLength                      // a token for each 10 bytes
 	withContentLengthOr                    // the same, and 4 for a body of unknown length
 	withUnits                              // Words, and without it nil
+	withFloor                              // Floor, and without it nil
 	withSettle                             // Settle, such as "3 words", and without it nil
 	withRefund                             // if the status is at least 400
 	withPlan                               // Plan
@@ -218,6 +219,15 @@ func (k Kit[C, K, O, R, M]) options(with option, r *record) (options []O) {
 					return nil, nil //nolint:nilnil // requests alone
 				}
 				return core.Units{"words": number(n, 0)}, k.fails(n)
+			})
+		},
+		withFloor: func() O {
+			return k.WithFloor(func(c C) (core.Units, error) {
+				n := field(c, "Floor")
+				if n == "" {
+					return nil, nil //nolint:nilnil // nothing
+				}
+				return core.Units{core.Requests: number(n, 0)}, k.fails(n)
 			})
 		},
 		withSettle: func() O {

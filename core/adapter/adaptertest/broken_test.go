@@ -93,7 +93,7 @@ func TestABrokenAdapterFailsTheRuleThatItBreaks(t *testing.T) {
 func soundKit() httpKit {
 	return httpKit{
 		New: httplimit.New, ByIP: httplimit.ByIP, ByHeader: httplimit.ByHeader, Global: httplimit.Global, Join: httplimit.Join,
-		WithCost: httplimit.WithCost, WithUnits: httplimit.WithUnits, WithPlan: httplimit.WithPlan, WithSkip: httplimit.WithSkip,
+		WithCost: httplimit.WithCost, WithUnits: httplimit.WithUnits, WithFloor: httplimit.WithFloor, WithPlan: httplimit.WithPlan, WithLimits: httplimit.WithLimits, WithSkip: httplimit.WithSkip,
 		OnDenied: func(denied func(core.Result) (int, string)) httplimit.Option {
 			return httplimit.OnDenied(func(w http.ResponseWriter, _ *http.Request, res core.Result) {
 				status, body := denied(res)

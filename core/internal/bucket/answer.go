@@ -10,6 +10,7 @@ import (
 // left after it.
 type Answer struct {
 	Allowed bool
+	Penalty bool   // the denial made a debt: see [Rate.Penalty]
 	Source  Source // who decided; the zero value is FromStore
 
 	Now     int64  // the instant of the decision, in µs since 1970 on the store's clock
@@ -53,16 +54,18 @@ func (a *Answer) Debt(p *LimitSet, i int) int64 {
 	return max(0, (unit-1-a.Levels.At(i).Units)/unit)
 }
 
-// Never is the delay of a request that costs more than a limit's Capacity.
+// Never is the delay of a request that can never be granted.
 const Never = math.MaxInt64
 
 // RetryAfter is how long, in µs, until the i-th limit of p has n tokens; Never
-// if n is above its Capacity. n must be what was denied, or 1 if a was allowed.
+// if n, or n and a floor, are above its Capacity. n must be what was denied, or 1
+// if a was allowed.
 func (a *Answer) RetryAfter(p *LimitSet, i int, n int64) int64 {
-	if n > p.Rates[i].Capacity {
+	ready := a.Levels.At(i).Ready
+	if n > p.Rates[i].Capacity || ready == Forever {
 		return Never
 	}
-	return a.Levels.At(i).Ready
+	return ready
 }
 
 // ResetAfter is how long, in µs, until the i-th limit of p is full.

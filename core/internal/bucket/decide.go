@@ -52,6 +52,7 @@ type decision struct {
 	looks   bool    // the request takes nothing: it is denied in debt
 	due     int64
 	granted int64
+	penalty bool // the denial makes a debt
 	changed bool // the bucket must be stored
 }
 
@@ -175,7 +176,7 @@ func (d *decision) grant() int64 {
 	}
 	for i := range d.levels {
 		l := &d.levels[i]
-		switch left := l.left(); {
+		switch left := l.left() - r.floor(i); {
 		case r.Action == Extend && l.ends > 0: // its hold is still there
 		case left < l.need && (l.need > 0 || d.looks):
 			granted = 0
@@ -212,6 +213,11 @@ func (d *decision) take(granted int64) {
 			l.Held, d.changed = max(0, l.Held-l.ends), true
 			d.bucket.remove(d.held(i))
 		}
+		if granted == 0 && d.penalizes(l) {
+			steps := l.stepsIn(d.now, d.now+l.rate.Penalty, l.rate, l.starts)
+			l.Used = min(MaxUsed, max(l.Used, l.rate.Full+product(steps, l.rate.Gain)))
+			d.penalty, d.changed = true, true
+		}
 		units := l.need * granted
 		if r.Action == Cancel { // what was reserved behind it stays
 			free := d.now + l.wait(-l.left(), d.now)
@@ -231,9 +237,17 @@ func (d *decision) take(granted int64) {
 	}
 }
 
+// penalizes reports whether a denial makes a debt of a limit: it lacks tokens
+// that it can have, and owes none yet.
+func (d *decision) penalizes(l *level) bool {
+	r := d.request
+	return l.rate.Penalty > 0 && r.Action == Take && !r.Dry && !r.Shadow &&
+		l.need <= l.rate.Full && l.left() < l.need && l.left() >= 0
+}
+
 // tell fills in the answer.
 func (d *decision) tell(a *Answer) {
-	a.Now, a.Granted, a.Due, a.There = d.now, d.granted, d.now+d.due, d.there
+	a.Now, a.Granted, a.Due, a.There, a.Penalty = d.now, d.granted, d.now+d.due, d.there, d.penalty
 	a.Levels.Grow(len(d.levels))
 	for i := range d.levels {
 		l := &d.levels[i]

@@ -8,7 +8,7 @@ import (
 // LimitSet is the limits by which a request is decided. It never changes.
 type LimitSet struct {
 	Rates []Rate
-	Plain bool // all limits refill by the clock, and hold nothing
+	Plain bool // all limits refill by the clock, hold nothing and have no penalty
 	Holds bool // some limits hold what is taken: see [Rate.Hold]
 
 	// Sent is how a store on another server has last sent the limits.
@@ -28,7 +28,7 @@ func NewLimitSet(rates []Rate) *LimitSet {
 	p := &LimitSet{Rates: rates, Plain: true}
 	for i := range rates {
 		p.Holds = p.Holds || rates[i].Hold > 0
-		p.Plain = p.Plain && rates[i].Hold == 0 && rates[i].Steps != OnCalendar
+		p.Plain = p.Plain && rates[i].Hold == 0 && rates[i].Penalty == 0 && rates[i].Steps != OnCalendar
 	}
 	return p
 }

@@ -21,6 +21,7 @@ type Rate struct {
 	Other    bool   // the limit counts another unit than requests, so a request's N is not for it
 	Slots    bool   // tokens are slots: they come back as soon as nothing holds them
 	Hold     int64  // µs for which what is taken is held, before it comes back; 0: it is used at once
+	Penalty  int64  // µs until the debt is paid that a denial makes; 0: it makes none
 	Capacity int64  // tokens
 	Unit     int64  // units in a token
 	Full     int64  // units in a full bucket: Capacity × Unit
@@ -51,7 +52,7 @@ func NewRate(s Spec, tag uint32) Rate {
 	if s.Mode == Concurrent {
 		return Rate{Tag: tag, Slots: true, Other: s.Other, Hold: s.MaxHold.Microseconds(), Capacity: s.Capacity, Unit: 1, Full: s.Capacity, Step: 1}
 	}
-	r := Rate{Tag: tag, Other: s.Other, Hold: s.MaxHold.Microseconds(), Capacity: s.Capacity, Step: s.step()}
+	r := Rate{Tag: tag, Other: s.Other, Hold: s.MaxHold.Microseconds(), Penalty: s.Penalty.Microseconds(), Capacity: s.Capacity, Step: s.step()}
 	perStep := decimal(s.RefillRate)
 	if s.Mode == Continuous {
 		r.Step, perStep = s.continuousStep()
@@ -119,6 +120,13 @@ func precise(perStep *big.Rat, largest *big.Int) bool {
 // lose less than a millionth by rounding down. It is for the Stepped and
 // Aligned modes: the Continuous mode chooses its steps.
 func (s Spec) Exact() bool { return precise(decimal(s.RefillRate), unitLimit(s.Capacity)) }
+
+// MaxPenalty is the longest Penalty whose debt a bucket can count.
+func (s Spec) MaxPenalty() time.Duration {
+	r := NewRate(s, 0)
+	steps := (MaxUsed - r.Full) / r.Gain
+	return time.Duration(min(product(steps, r.Step), MaxFill.Microseconds())) * time.Microsecond
+}
 
 // MaxIn is the most tokens that are admitted in any window of length d. It may
 // exceed an int64.

@@ -30,6 +30,8 @@ type Request struct {
 	N      int64     // tokens, of each limit that counts requests
 	Each   *[]int64  // the tokens of each limit, in place of N
 	Times  int64     // Take: how often at most; 0: once
+	Floors *[]int64  // Take: of each limit the tokens that must be left after it; nil: none
+	Shadow bool      // Take: a denial makes no debt
 	When   int64     // Reserve: a delay in µs; Cancel: an instant in µs since 1970
 	Ticket uint64    // of the holds that begin and end
 	Ends   *[]int64  // of each limit the tokens of the hold that ends if the request is granted; 0: none does
@@ -92,16 +94,28 @@ func (r *Request) awaited(i int, granted bool) (units int64, asked bool) {
 		return r.Set.Rates[i].Unit, true
 	}
 	units = r.need(i)
-	return units, units > 0 || r.Looks()
+	return units + r.floor(i), units > 0 || r.Looks()
 }
+
+// floor is how many units of the i-th limit r must leave, if it takes some.
+func (r *Request) floor(i int) int64 {
+	if r.Floors == nil || r.Of(i) <= 0 {
+		return 0
+	}
+	rate := &r.Set.Rates[i]
+	return min(MaxUsed/rate.Unit, max(0, (*r.Floors)[i])) * rate.Unit
+}
+
+// Floor is how many tokens of the i-th limit r must leave.
+func (r *Request) Floor(i int) int64 { return r.floor(i) / r.Set.Rates[i].Unit }
 
 // Takes reports whether r may be denied.
 func (r *Request) Takes() bool { return r.Action == Take || r.Action == Reserve }
 
 // Plain reports whether r only takes or charges tokens of limits that refill by
-// the clock, and hold nothing.
+// the clock, hold nothing and have no penalty, whatever it leaves.
 func (r *Request) Plain() bool {
-	return r.Action <= Charge && r.Ends == nil && r.Set.Plain
+	return r.Action <= Charge && r.Ends == nil && r.Floors == nil && r.Set.Plain
 }
 
 // Holds reports whether r may begin a hold.

@@ -43,6 +43,7 @@ type Spec struct {
 	Anchor         time.Time      // when one of its periods begins; zero: see NewCalendar
 	Other          bool           // it counts another unit than requests
 	MaxHold        time.Duration  // for how long what [Acquire] takes is held, before it comes back; 0: it is used at once
+	Penalty        time.Duration  // until the debt is paid that a denial makes; 0: it makes none
 }
 
 func (s Spec) calendar() *Calendar {

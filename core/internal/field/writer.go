@@ -1,6 +1,5 @@
 // Package field writes the header fields of a response with few allocations,
-// and checks their names. It is a package because middleware writes fields of
-// its own beside those that core writes.
+// and checks their names. It is a package because it knows no limits.
 package field
 
 import (
@@ -11,7 +10,7 @@ import (
 
 // Header is where fields are written: an [net/http.Header], or a framework's
 // own type.
-type Header interface {
+type Header = interface {
 	Get(name string) string
 	Set(name, value string)
 	Add(name, value string)

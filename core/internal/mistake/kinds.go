@@ -141,6 +141,12 @@ var Kinds = []Kind{
 		Advice:   "See [plans](policies.md#plans).",
 	},
 	{
+		Code:     "RL121",
+		Fields:   []string{"penalty"},
+		Messages: []string{"Policy.Limits[0].Penalty: 0s must be from 1ms to 720h (30 days) (RL121)"},
+		Advice:   "A [penalty](choosing-limits.md#a-penalty) is how long a client that is denied gets nothing more. Slots and limits with a MaxHold have none.",
+	},
+	{
 		Code:     "RL201",
 		Messages: []string{"policies: open no/policies.yaml: no such file or directory (RL201)"},
 	},
@@ -280,7 +286,7 @@ var Kinds = []Kind{
 	{
 		Code:     "RL316",
 		Fields:   []string{"newtogether"},
-		Messages: []string{"NewTogether: \"WithLimits\" can't be used with several limiters: … (RL316)"},
+		Messages: []string{"NewTogether: \"WithPlan\" can't be used with several limiters: … (RL316)"},
 		Advice:   "[Several limiters](middleware.md#several-limiters).",
 	},
 	{

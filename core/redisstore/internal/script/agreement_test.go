@@ -36,6 +36,11 @@ func TestScriptsAndGoAgree(t *testing.T) {
 		own.play(200, seen)
 	}
 	t.Log(seen)
+	for _, kind := range []string{"penalty", "floor granted", "floor denied"} {
+		if seen[kind] == 0 {
+			t.Errorf("no %s was played", kind)
+		}
+	}
 	for _, action := range []string{"take", "charge", "reserve", "cancel", "extend"} {
 		for _, end := range []string{"granted", "denied"} {
 			if kind := action + " " + end; seen[kind] == 0 && kind != "charge denied" && kind != "cancel denied" {
@@ -103,6 +108,8 @@ func randomLimit(r *rand.Rand, tag uint32, plain bool) bucket.Rate {
 		l.Full = l.Capacity
 	case 1:
 		l.Hold = pick[int64](r, 100, 1e5, 1e6) // estimates
+	case 2:
+		l.Penalty = pick[int64](r, 100, 1e5, 1e6, 1e7)
 	}
 	if l.Steps == bucket.OnCalendar {
 		l.Step, l.Gain = 1e6, max(l.Gain, (l.Full+19)/20)
@@ -182,6 +189,14 @@ func (h *history) request() bucket.Request {
 		}
 		each[i] = n
 	}
+	if r.Action == bucket.Take && h.r.IntN(5) == 0 {
+		floors := make([]int64, len(each))
+		for i := range floors {
+			floors[i] = pick(h.r, 0, 1, h.r.Int64N(r.Set.Rates[i].Capacity+2), bucket.MaxUsed)
+		}
+		r.Floors = &floors
+	}
+	r.Shadow = h.r.IntN(10) == 0
 	return r
 }
 
@@ -329,6 +344,12 @@ func (h *history) compare(k int, before *bucket.Bucket, r *bucket.Request, got, 
 	end := "denied"
 	if got.Granted > 0 {
 		end = "granted"
+	}
+	if got.Penalty {
+		seen["penalty"]++
+	}
+	if r.Floors != nil {
+		seen["floor "+end]++
 	}
 	seen[[]string{"take", "charge", "reserve", "cancel", "extend"}[r.Action]+" "+end]++
 }

@@ -78,6 +78,6 @@ local function store(key, size, expires, records, last)
     return reply ~= size and reply.err or nil, expires
   end
   expires = math.max(expires, now + last + math.floor(last / 8) + 3000000)
-  local ms = ('%.0f'):format(math.floor((expires - now) / 1000) + 1)
+  local ms = math.floor((expires - now) / 1000) + 1
   return redis.pcall('SET', key, struct.pack('>I7', expires) .. records, 'PX', ms).err, expires
 end

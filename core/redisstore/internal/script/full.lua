@@ -1,5 +1,6 @@
 -- Decides what the plain script can't: limits on calendars, tokens that are
--- held and come back, reservations, and several keys at once. Of several
+-- held and come back, reservations, penalties, requests that must leave some
+-- tokens, and several keys at once. Of several
 -- requests all are granted, or none.
 --
 -- A limit may hold what is taken of it: slots, and estimates. Each limit of a
@@ -13,16 +14,19 @@
 -- ARGV  now; then the requests, each a REQUEST and its limits: action, whether
 --       a limit holds tokens, times, an instant or delay, and the ticket of its
 --       holds
---         TAKE     takes n of each limit up to `times` times; n 0 of all: looks,
---                  and is granted unless a limit is in debt
+--         TAKE     takes n of each limit up to `times` times, and leaves `floor`;
+--                  n 0 of all: looks, and is granted unless a limit is in debt.
+--                  If it is denied, a limit with a penalty that lacks tokens
+--                  which it can have, and owes none yet, owes what it gains in
+--                  `penalty` µs
 --         CHARGE   takes n without asking; n below 0 gives back
 --         RESERVE  takes n for when all limits have it, within `when` µs
 --         CANCEL   gives back n of what was reserved for the instant `when`
 --         EXTEND   takes n; of a limit whose hold is still there without asking
 -- Returns of each request how many times it was granted, now, the instant at
--- which its tokens are due, how many of the holds that it ends were there, and
--- the answers of its limits.
-local REQUEST, LIMIT, HOLD, REPLY = '>BBI7I7c8', '>I4I7I7I7I7Bi7I7I7', '>c8I4I7', '>I7I7I7I4'
+-- which its tokens are due, how many of the holds that it ends were there, how
+-- many penalties it has made, and the answers of its limits.
+local REQUEST, LIMIT, HOLD, REPLY = '>BBI7I7c8', '>I4I7I7I7I7Bi7I7I7I7I7', '>c8I4I7', '>I7I7I7I4I4'
 -- Of a limit: units left, in how many µs it has what was asked for (a token, if
 -- granted), and in how many it is full.
 local ANSWER = '>i7I7I7'
@@ -135,8 +139,8 @@ for i = 2, #ARGV do
   local limits, granted, due, there, asked, in_debt = {}, times, 0, 0, false, false
   local charge = action == CHARGE or action == CANCEL
   repeat
-    local tag, unit, capacity, gain, step, mode, n, hold, ends
-    tag, unit, capacity, gain, step, mode, n, hold, ends, from = unpack(LIMIT, text, from)
+    local tag, unit, capacity, gain, step, mode, n, floor, penalty, hold, ends
+    tag, unit, capacity, gain, step, mode, n, floor, penalty, hold, ends, from = unpack(LIMIT, text, from)
     local starts
     if mode == CALENDAR then
       local count, first = unpack('>I2', text, from)
@@ -163,7 +167,7 @@ for i = 2, #ARGV do
     local full, need = capacity * unit, n * unit
     local l = {
       tag = tag, unit = unit, capacity = capacity, used = used, at = at, cut = cut, held = held, gain = gain,
-      step = step, starts = starts, hold = hold, full = full, need = need, left = 0, ends = 0, ended = false,
+      step = step, starts = starts, hold = hold, full = full, need = need, floor = floor * unit, left = 0, ended = 0, penalty = 0,
     }
     if starts then
       local k = index(l, at)
@@ -183,22 +187,22 @@ for i = 2, #ARGV do
     -- Is the hold that the request ends still there?
     local still_held = false
     if ends > 0 then
-      local member = pack(HOLD, ticket, tag, ends)
-      local score = call('ZSCORE', holds, member)
+      local score = call('ZSCORE', holds, pack(HOLD, ticket, tag, ends))
       if score and tonumber(score) > now then
-        l.ended, l.ends = member, ends
-        still_held, there = true, there + 1
+        l.ended, still_held, there = ends, true, there + 1
       end
     end
 
     -- Has the limit what the request needs?
+    if penalty > 0 and action == TAKE and times > 0 and left >= 0 and left < need and need <= full then l.penalty = penalty end
     asked, in_debt = asked or need ~= 0, in_debt or left < 0
     if need > 0 and action == RESERVE then
       local delay = wait_for(l, need - left)
       local known = starts and math.max(now, starts[#starts]) or now + FOREVER
       if need > full or l.used + need > MOST or now + delay > known then delay = FOREVER end
       if delay > due then due = delay end
-    elseif need > 0 and left < need * granted and not charge and not (action == EXTEND and still_held) then
+    elseif need > 0 and left - l.floor < need * granted and not charge and not (action == EXTEND and still_held) then
+      left = left - l.floor
       granted = left < need and 0 or math.floor(left / need)
     end
   until from > #text
@@ -218,21 +222,20 @@ for _, r in ipairs(requests) do
   local action, holds, limits, write = r.action, r.holds, r.limits, r.write
   local granted, charge = all and r.granted or 0, action == CHARGE
 
-  -- A server whose memory is full lets holds go, but not the state that counts
-  -- them. So it is asked before.
-  if r.state ~= '' and (r.over or granted > 0 and r.there > 0) then
-    local refused = pcall('SETRANGE', r.key, '0', sub(r.state, 1, 1))
-    if type(refused) == 'table' then return refused end
-  end
   if r.over then call('ZREMRANGEBYSCORE', holds, '-inf', now) end
 
-  local adds, last_end = false, nil
+  local adds, last_end, penalties = false, nil, 0
   for k = 1, #limits do
     local l = limits[k]
     local units, unit = l.need * granted, l.unit
-    if l.ended and granted > 0 then
-      l.held, write = math.max(0, l.held - l.ends), true
-      call('ZREM', holds, l.ended)
+    if granted == 0 and l.penalty > 0 then
+      local steps = index(l, now + l.penalty) - index(l, now)
+      l.used = math.min(MOST, math.max(l.used, l.full + steps * l.gain))
+      penalties, write = penalties + 1, true
+    end
+    if l.ended > 0 and granted > 0 then
+      l.held, write = math.max(0, l.held - l.ended), true
+      call('ZREM', holds, pack(HOLD, r.ticket, l.tag, l.ended))
     end
     if action == CANCEL then -- what was reserved behind it stays
       local free = now + wait_for(l, -l.left)
@@ -249,7 +252,7 @@ for _, r in ipairs(requests) do
     l.left = l.full - l.used - l.held * unit
   end
 
-  reply = reply .. pack(REPLY, granted, now, now + r.due, r.there)
+  reply = reply .. pack(REPLY, granted, now, now + r.due, r.there, penalties)
   local last, records = 0, ''
   for k = 1, #limits do
     local l = limits[k]
@@ -259,7 +262,7 @@ for _, r in ipairs(requests) do
       full_in = math.max(full_in, last_end - now)
     end
     if full_in > last then last = full_in end
-    local units = granted > 0 and l.unit or l.need
+    local units = granted > 0 and l.unit or l.need > 0 and l.need + l.floor or l.need
     local ready_in = (units > 0 or r.look) and ready(l, units, holds) or 0
     reply = reply .. pack(ANSWER, math.max(-MOST, l.left), ready_in, full_in)
     -- An `at` behind now would look as if the clock was set back.
@@ -275,7 +278,7 @@ for _, r in ipairs(requests) do
     local refused, expires = store(r.key, #r.state, r.state == '' and 0 or unpack('>I7', r.state), records, last)
     if refused then return { err = refused } end
     if adds then -- holds live longer than the state, which counts them
-      call('PEXPIRE', holds, ('%.0f'):format(math.floor((expires - now) / 1000) + 3000))
+      call('PEXPIRE', holds, math.floor((expires - now) / 1000) + 3000)
     end
   end
 end

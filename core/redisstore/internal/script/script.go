@@ -87,7 +87,7 @@ func FullArg(r *bucket.Request, now int64) []byte {
 	if starts == nil {
 		starts = r.Set.Starts(now)
 	}
-	b := make([]byte, 0, requestSize+len(r.Set.Rates)*(limitSize+2*7))
+	b := make([]byte, 0, requestSize+len(r.Set.Rates)*(limitSize+4*7))
 	b = append(b, byte(r.Action), 0)
 	if r.Set.Holds {
 		b[1] = 1
@@ -95,7 +95,11 @@ func FullArg(r *bucket.Request, now int64) []byte {
 	b = bucket.Append7(b, r.Most(), r.When)
 	b = binary.BigEndian.AppendUint64(b, r.Ticket)
 	for i := range r.Set.Rates {
-		b = bucket.Append7(appendLimit(b, r, i), r.Set.Rates[i].Hold, r.EndsOf(i))
+		penalty := r.Set.Rates[i].Penalty
+		if r.Shadow {
+			penalty = 0
+		}
+		b = bucket.Append7(appendLimit(b, r, i), r.Floor(i), penalty, r.Set.Rates[i].Hold, r.EndsOf(i))
 		if r.Set.Rates[i].Steps == bucket.OnCalendar {
 			b = bucket.Append7(binary.BigEndian.AppendUint16(b, uint16(len(starts[i]))), starts[i]...)
 		}
@@ -149,7 +153,7 @@ func (r *Reply) Plain(request *bucket.Request, a *bucket.Answer) error {
 	if err != nil {
 		return err
 	}
-	a.Granted, a.Now, a.There = bucket.Int7(text), bucket.Int7(text[7:]), 0
+	a.Granted, a.Now, a.There, a.Penalty = bucket.Int7(text), bucket.Int7(text[7:]), 0, false
 	a.Due = a.Now
 	a.Levels.Grow(n)
 	for i := range n {
@@ -163,13 +167,14 @@ func (r *Reply) Plain(request *bucket.Request, a *bucket.Answer) error {
 
 // Full reads the answer of the next request from a reply of the full script.
 func (r *Reply) Full(request *bucket.Request, a *bucket.Answer) error {
-	const headSize, limitSize = 3*7 + 4, 3 * 7
+	const headSize, limitSize = 3*7 + 2*4, 3 * 7
 	n := len(request.Set.Rates)
 	text, err := r.next(headSize + n*limitSize)
 	if err != nil {
 		return err
 	}
-	a.Granted, a.Now, a.Due, a.There = bucket.Int7(text), bucket.Int7(text[7:]), bucket.Int7(text[14:]), bucket.Int4(text[21:])
+	a.Granted, a.Now, a.Due = bucket.Int7(text), bucket.Int7(text[7:]), bucket.Int7(text[14:])
+	a.There, a.Penalty = bucket.Int4(text[21:]), bucket.Int4(text[25:]) > 0
 	a.Levels.Grow(n)
 	for i := range n {
 		text := text[headSize+i*limitSize:]
