@@ -42,19 +42,18 @@ func app(store core.Store, observe core.LimiterOption, export exporter, proxies 
 	all := limiter("exports", core.InFlight(5).WithMaxHold(30*time.Second))
 
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", health)
 	// Together: who has an export already takes no slot from the others. By verified users: five made-up ones would fill all.
 	limited := httplimit.NewTogether([]httplimit.Rule{
 		{Limiter: user, Key: httplimit.ByContextValue(userKey{})},
 		{Limiter: all, Key: httplimit.Global("exports")},
 	})
 	mux.Handle("GET /export", authenticate(limited(export)))
-
-	outer := http.NewServeMux()
-	outer.HandleFunc("GET /health", health) // outside of the limits
 	// In front of the keys, or guessing at them would be free. It counts requests without a route too.
-	outer.Handle("/", httplimit.New(addresses, httplimit.ByIP(core.TrustProxies(proxies...)))(mux))
-	return outer
+	return httplimit.New(addresses, httplimit.ByIP(core.TrustProxies(proxies...)), httplimit.WithSkip(isHealth))(mux)
 }
+
+func isHealth(r *http.Request) bool { return r.URL.Path == "/health" }
 
 // exporter streams rows.
 type exporter struct {

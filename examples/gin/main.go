@@ -41,6 +41,7 @@ func app(store core.Store, observe core.LimiterOption, proxies ...string) http.H
 	}, observe))
 
 	r := gin.New()
+	r.RedirectTrailingSlash = false // such answers would be outside of the limits
 	r.Use(gin.Recovery())
 	r.GET("/health", func(c *gin.Context) { c.String(http.StatusOK, "ok\n") }) // before the limits, so outside of them
 	// In front of the keys, or guessing at them would be free. It counts requests without a route too.

@@ -8,7 +8,8 @@
 //
 // What remains: many addresses together have 100 guesses a day at an account. After that the owner needs the link for a new
 // device, and gets at most one mail an hour. A guesser at the owner's own address keeps new devices there waiting for 15
-// minutes. Who has stolen a device has 10 guesses an hour on it. A second factor ends all that.
+// minutes. Who has stolen a device has 10 guesses an hour on it. A second factor ends all that. Very many addresses together
+// can keep all processors hashing.
 package main
 
 import (
@@ -71,23 +72,33 @@ func app(store core.Store, observe core.LimiterOption, l login, proxies ...strin
 	trust := core.TrustProxies(proxies...)
 	l.clientIP = httplimit.ClientIP(trust)
 	mux := http.NewServeMux()
-	mux.Handle("POST /login", httplimit.NewTogether([]httplimit.Rule{
+	mux.Handle("POST /login", readForm(httplimit.NewTogether([]httplimit.Rule{
 		{Limiter: hashingOf, Key: httplimit.ByIP(trust)},
 		{Limiter: hashing, Key: httplimit.Global("hashing")},
-	})(http.HandlerFunc(l.login)))
+	})(http.HandlerFunc(l.login))))
 	mux.HandleFunc("GET /device", l.link)
-
-	outer := http.NewServeMux()
-	outer.HandleFunc("GET /health", health) // outside of the limits
+	mux.HandleFunc("GET /health", health)
 	// Each attempt costs, also one that succeeds: its password is hashed. It counts requests without a route too.
-	outer.Handle("/", httplimit.New(attempts, httplimit.ByIP(trust))(mux))
-	return outer
+	return httplimit.New(attempts, httplimit.ByIP(trust), httplimit.WithSkip(isHealth))(mux)
+}
+
+func isHealth(r *http.Request) bool { return r.URL.Path == "/health" }
+
+// readForm reads the body before the slots are taken: a client that sends it slowly must not hold one meanwhile.
+func readForm(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseForm(); err != nil {
+			http.Error(w, "unreadable form", http.StatusBadRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (l *login) login(w http.ResponseWriter, r *http.Request) {
 	// The limiters and the accounts must agree on the name, or " Ann " would be another bucket of the same account.
-	user := strings.ToLower(strings.TrimSpace(r.PostFormValue("user")))
-	password := r.PostFormValue("password")
+	user := strings.ToLower(strings.TrimSpace(r.PostForm.Get("user")))
+	password := r.PostForm.Get("password")
 	if user == "" || len(user) > 100 || len(password) > 1000 {
 		http.Error(w, "user or password is missing or too long", http.StatusBadRequest)
 		return

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -209,6 +212,31 @@ func TestEachAttemptCostsItsAddress(t *testing.T) {
 	}
 	assert.Equal(t, http.StatusTooManyRequests, c.login("ann", "right"))
 	assert.Equal(t, http.StatusOK, s.at("203.0.113.2").login("ann", "right"))
+}
+
+// A client that sends its form slowly holds no slot of those that hash.
+func TestSlowFormsKeepNobodyOut(t *testing.T) {
+	server := httptest.NewServer(app(core.NewMemoryStore(), none(), newLogin(func(string, string) {}), "127.0.0.1"))
+	defer server.Close()
+	defer server.CloseClientConnections()
+	for i := range 4 * runtime.NumCPU() {
+		c, err := net.Dial("tcp", server.Listener.Addr().String())
+		require.NoError(t, err)
+		defer c.Close()
+		_, err = fmt.Fprintf(c, "POST /login HTTP/1.1\r\nHost: app\r\nX-Forwarded-For: 198.51.100.%d\r\nContent-Type: application/x-www-form-urlencoded\r\n"+
+			"Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n", i)
+		require.NoError(t, err)
+		line, err := bufio.NewReader(c).ReadString('\n') // the handler has begun to read
+		require.NoError(t, err)
+		require.Contains(t, line, "100")
+	}
+	r := request("ann")
+	r.URL, _ = url.Parse(server.URL + "/login")
+	r.RequestURI = ""
+	res, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	require.Equal(t, http.StatusOK, res.StatusCode)
 }
 
 func TestNobodyLearnsWhetherAnAccountExists(t *testing.T) {

@@ -19,15 +19,16 @@ import (
 var attacks = []struct {
 	name   string
 	attack func(t *testing.T, a *target)
+	waits  bool // for the server's timeouts, so others may wait meanwhile
 }{
-	{"made-up keys", madeUpKeys},
-	{"others' names", othersNames},
-	{"HEAD and unknown paths", unknownPaths},
-	{"aborted requests", aborted},
-	{"unfinished requests", unfinished},
-	{"bodies that grow", growing},
-	{"slow readers", slowReaders},
-	{"many connections", manyConnections},
+	{"made-up keys", madeUpKeys, false},
+	{"others' names", othersNames, false},
+	{"HEAD and unknown paths", unknownPaths, false},
+	{"aborted requests", aborted, false},
+	{"unfinished requests", unfinished, true},
+	{"bodies that grow", growing, false},
+	{"slow readers", slowReaders, true},
+	{"many connections", manyConnections, true},
 }
 
 // Claim has a request say, in all fields in which apps may believe it, that it
@@ -107,24 +108,27 @@ func othersNames(t *testing.T, a *target) {
 	a.wantServed(t)
 }
 
-// Requests for what is not there, and HEAD, cost their own client.
+// Requests for what is not there, and HEAD, cost their own client: each kind of
+// them alike.
 func unknownPaths(t *testing.T, a *target) {
-	denied := 0
-	for i := range a.PerAddress + 50 {
-		r := a.Request("")
-		switch i % 3 {
-		case 0:
-			r.Method, r.Body, r.ContentLength = http.MethodHead, nil, 0
-		case 1:
-			r.URL.Path = fmt.Sprint("/made-up/", i)
-		case 2:
-			r.Method, r.URL.Path = http.MethodOptions, fmt.Sprint("/made-up/", i)
-		}
-		if a.send(t, attackerIP, r) == http.StatusTooManyRequests {
-			denied++
-		}
+	kinds := []func(r *http.Request, i int){
+		func(r *http.Request, i int) { r.Method, r.Body, r.ContentLength = http.MethodHead, nil, 0 },
+		func(r *http.Request, i int) { r.URL.Path = fmt.Sprint("/made-up/", i) },
+		func(r *http.Request, i int) { r.Method, r.URL.Path = http.MethodOptions, fmt.Sprint("/made-up/", i) },
+		func(r *http.Request, i int) { r.URL.Path += "/" },
+		func(r *http.Request, i int) { r.URL.Path = "/./" + r.URL.Path },
+		func(r *http.Request, i int) { r.Method = http.MethodPatch },
 	}
-	require.Positive(t, denied, "nothing limits requests for unknown paths")
+	for i := range a.PerAddress + 20 {
+		r := a.Request("")
+		kinds[i%len(kinds)](r, i)
+		a.send(t, attackerIP, r)
+	}
+	for kind, change := range kinds {
+		r := a.Request("")
+		change(r, kind)
+		require.Equalf(t, http.StatusTooManyRequests, a.send(t, attackerIP, r), "%s %s is outside of the limits", r.Method, r.URL.Path)
+	}
 	a.wantServed(t)
 }
 

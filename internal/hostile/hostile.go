@@ -107,6 +107,9 @@ func Run(t *testing.T, start func(t *testing.T, store core.Store) App) {
 			if slices.Contains(app.Skip, a.name) {
 				t.Skip("the app is not for it")
 			}
+			if a.waits {
+				t.Parallel()
+			}
 			a.attack(t, serve(t, app))
 		})
 	}

@@ -73,12 +73,14 @@ func app(store core.Store, observe core.LimiterOption, tick time.Duration, proxi
 	}, perStream, bounded)))
 
 	outer := http.NewServeMux()
-	outer.HandleFunc("GET /health", health) // outside of the limits
+	outer.HandleFunc("GET /health", health)
+	outer.Handle("/", authenticate(mux))
 	// In front of the keys, or guessing at them would be free, and by net/http: interceptors of a call run when its message was
 	// read and unpacked. It counts requests without a route too.
-	outer.Handle("/", httplimit.New(addresses, httplimit.ByIP(core.TrustProxies(proxies...)))(authenticate(mux)))
-	return outer
+	return httplimit.New(addresses, httplimit.ByIP(core.TrustProxies(proxies...)), httplimit.WithSkip(isHealth))(outer)
 }
+
+func isHealth(r *http.Request) bool { return r.URL.Path == "/health" }
 
 // lasting lets a stream last for so long, in place of the server's WriteTimeout.
 func lasting(d time.Duration, next http.Handler) http.Handler {

@@ -45,12 +45,14 @@ func app(store core.Store, observe core.LimiterOption, proxies ...string) http.H
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server },
 		&mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, PropagateRequestCancellation: true})
 
-	outer := http.NewServeMux()
-	outer.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }) // outside of the limits
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	mux.Handle("/", auth.RequireBearerToken(verify, nil)(handler))
 	// In front of the tokens, or guessing at them would be free.
-	outer.Handle("/", httplimit.New(addresses, httplimit.ByIP(core.TrustProxies(proxies...)))(auth.RequireBearerToken(verify, nil)(handler)))
-	return outer
+	return httplimit.New(addresses, httplimit.ByIP(core.TrustProxies(proxies...)), httplimit.WithSkip(isHealth))(mux)
 }
+
+func isHealth(r *http.Request) bool { return r.URL.Path == "/health" }
 
 // maxText is how many bytes one call may return. It is charged before the work, so no call makes a debt.
 const maxText = 2000
