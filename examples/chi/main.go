@@ -1,5 +1,5 @@
-// A chi app to copy: an address may send 300 requests a minute, and a user 60. Searches cost three. Replace
-// userOf, the limits and the routes; the rest can stay. With REDIS_URL replicas share the buckets:
+// A chi app to copy: an address may send 300 requests a minute, and a user 60. Replace users,
+// the limits and the routes; the rest can stay. With REDIS_URL replicas share the buckets:
 //
 //	REDIS_URL=redis://localhost:6379 go run ./examples/chi
 //	curl -i -H 'X-Api-Key: ann-secret' -d '{"text": "tea"}' localhost:8080/search
@@ -33,29 +33,27 @@ import (
 )
 
 func app(store core.Store, observe core.LimiterOption, proxies ...string) http.Handler {
-	addresses := core.Must(core.NewLimiter(store, core.Policy{
+	perAddress := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "address",
 		Limits: []core.Limit{core.PerMinute(300).WithBurst(100)},
 	}, observe))
-	users := core.Must(core.NewLimiter(store, core.Policy{
+	perUser := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "user",
-		Limits: []core.Limit{core.PerMinute(60).WithBurst(30), core.PerDay(10_000)},
+		Limits: []core.Limit{core.PerMinute(60).WithBurst(10), core.PerDay(10_000)},
 	}, observe))
 
 	r := chi.NewRouter()
 	r.Use(middleware.Recoverer)
 	// In front of the keys, or guessing at them would be free. It counts requests without a route too.
-	r.Use(chilimit.New(addresses, chilimit.ByIP(core.TrustProxies(proxies...)), chilimit.WithSkip(isHealth)))
+	r.Use(chilimit.New(perAddress, chilimit.ByIP(core.TrustProxies(proxies...)), chilimit.WithSkip(isHealth)))
 	r.Get("/health", health)
 	// By the verified user. By the field X-Api-Key each made-up value would have a full bucket.
 	byUser := chilimit.ByContextValue(userKey{})
-	r.With(authenticate, chilimit.New(users, byUser, chilimit.WithCost(costOfSearch))).Post("/search", search)
+	r.With(authenticate, chilimit.New(perUser, byUser)).Post("/search", search)
 	return r
 }
 
 func isHealth(r *http.Request) bool { return r.URL.Path == "/health" }
-
-func costOfSearch(*http.Request) (int64, error) { return 3, nil }
 
 func search(w http.ResponseWriter, r *http.Request) {
 	var query map[string]any
@@ -82,11 +80,13 @@ func authenticate(next http.Handler) http.Handler {
 
 func health(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
 
-// userOf returns whose API key it is, or "". Yours are random, and their hashes stand in your database.
+// users has the user of each API key, by its hash. Yours are random, and in your database.
+var users = map[[sha256.Size]byte]string{sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob"}
+
+// userOf returns whose key it is, or "". It takes as long for all.
 func userOf(key string) (user string) {
 	got := sha256.Sum256([]byte(key))
-	for name, key := range map[string]string{"ann": "ann-secret", "bob": "bob-secret"} {
-		want := sha256.Sum256([]byte(key))
+	for want, name := range users {
 		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
 			user = name
 		}
@@ -97,7 +97,7 @@ func userOf(key string) (user string) {
 // What follows is the same in all examples.
 
 // main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges, with spaces between them, of proxies in front.
+// addresses or ranges of proxies in front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -115,7 +115,7 @@ func main() {
 	}
 	metrics := promlimit.New()
 	prometheus.MustRegister(metrics)
-	handler := app(store, core.WithObserver(metrics.Observe), strings.Fields(os.Getenv("TRUSTED_PROXIES"))...)
+	handler := app(store, core.WithObserver(metrics.Observe), strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
 	public := newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), handler)
 	admin := newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), promhttp.Handler())
 	if err := serve(ctx, public, admin); err != nil {

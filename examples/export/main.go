@@ -1,5 +1,5 @@
 // Exports that take long: a user has one at a time and 20 an hour, and all users together have five at a time. Slots come
-// back when an export is over, however it ends. Replace userOf, the limits and the rows; the rest can stay.
+// back when an export is over, however it ends. Replace users, the limits and the rows; the rest can stay.
 //
 //	REDIS_URL=redis://localhost:6379 go run ./examples/export
 //	curl -N -H 'X-Api-Key: ann-secret' localhost:8080/export &   # takes five seconds
@@ -35,7 +35,7 @@ func app(store core.Store, observe core.LimiterOption, export exporter, proxies 
 	limiter := func(name string, limits ...core.Limit) *core.Limiter {
 		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: limits}, observe))
 	}
-	addresses := limiter("address", core.PerMinute(300).WithBurst(100))
+	perAddress := limiter("address", core.PerMinute(300).WithBurst(100))
 	// MaxHold frees the slots of a process that died. While an export runs the middleware renews it.
 	slot := core.InFlight(1).WithMaxHold(30 * time.Second)
 	user := limiter("exports-of-user", slot.WithName("at-once"), core.PerHour(20).WithName("hourly"))
@@ -50,7 +50,7 @@ func app(store core.Store, observe core.LimiterOption, export exporter, proxies 
 	})
 	mux.Handle("GET /export", authenticate(limited(export)))
 	// In front of the keys, or guessing at them would be free. It counts requests without a route too.
-	return httplimit.New(addresses, httplimit.ByIP(core.TrustProxies(proxies...)), httplimit.WithSkip(isHealth))(mux)
+	return httplimit.New(perAddress, httplimit.ByIP(core.TrustProxies(proxies...)), httplimit.WithSkip(isHealth))(mux)
 }
 
 func isHealth(r *http.Request) bool { return r.URL.Path == "/health" }
@@ -97,11 +97,13 @@ func authenticate(next http.Handler) http.Handler {
 
 func health(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
 
-// userOf returns whose API key it is, or "". Yours are random, and their hashes stand in your database.
+// users has the user of each API key, by its hash. Yours are random, and in your database.
+var users = map[[sha256.Size]byte]string{sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob"}
+
+// userOf returns whose key it is, or "". It takes as long for all.
 func userOf(key string) (user string) {
 	got := sha256.Sum256([]byte(key))
-	for name, key := range map[string]string{"ann": "ann-secret", "bob": "bob-secret"} {
-		want := sha256.Sum256([]byte(key))
+	for want, name := range users {
 		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
 			user = name
 		}
@@ -112,7 +114,7 @@ func userOf(key string) (user string) {
 // What follows is the same in all examples.
 
 // main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges, with spaces between them, of proxies in front.
+// addresses or ranges of proxies in front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -131,7 +133,7 @@ func main() {
 	metrics := promlimit.New()
 	prometheus.MustRegister(metrics)
 	export := exporter{rows: 10, every: time.Second / 2, within: 10 * time.Second, atMost: 5 * time.Minute}
-	handler := app(store, core.WithObserver(metrics.Observe), export, strings.Fields(os.Getenv("TRUSTED_PROXIES"))...)
+	handler := app(store, core.WithObserver(metrics.Observe), export, strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
 	public := newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), handler)
 	admin := newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), promhttp.Handler())
 	if err := serve(ctx, public, admin); err != nil {

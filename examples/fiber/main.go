@@ -1,5 +1,5 @@
-// A fiber app to copy: an address may send 300 requests a minute, and a user 60. Searches cost three. Replace
-// userOf, the limits and the routes; the rest can stay. With REDIS_URL replicas share the buckets:
+// A fiber app to copy: an address may send 300 requests a minute, and a user 60. Replace users,
+// the limits and the routes; the rest can stay. With REDIS_URL replicas share the buckets:
 //
 //	REDIS_URL=redis://localhost:6379 go run ./examples/fiber
 //	curl -i -H 'X-Api-Key: ann-secret' -d '{"text": "tea"}' localhost:8080/search
@@ -33,13 +33,13 @@ import (
 )
 
 func app(store core.Store, observe core.LimiterOption, proxies ...string) *fiber.App {
-	addresses := core.Must(core.NewLimiter(store, core.Policy{
+	perAddress := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "address",
 		Limits: []core.Limit{core.PerMinute(300).WithBurst(100)},
 	}, observe))
-	users := core.Must(core.NewLimiter(store, core.Policy{
+	perUser := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "user",
-		Limits: []core.Limit{core.PerMinute(60).WithBurst(30), core.PerDay(10_000)},
+		Limits: []core.Limit{core.PerMinute(60).WithBurst(10), core.PerDay(10_000)},
 	}, observe))
 
 	// A bound for whatever a client could make large, or never finish.
@@ -49,13 +49,13 @@ func app(store core.Store, observe core.LimiterOption, proxies ...string) *fiber
 		ReadTimeout: 15 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 	})
 	r.Use(recover.New())
-	r.Get("/health", func(c *fiber.Ctx) error { return c.SendString("ok\n") }) // before the limits, so outside of them
 	// In front of the keys, or guessing at them would be free. It counts requests without a route too.
-	r.Use(fiberlimit.New(addresses, fiberlimit.ByIP(core.TrustProxies(proxies...))))
+	r.Use(fiberlimit.New(perAddress, fiberlimit.ByIP(core.TrustProxies(proxies...)), fiberlimit.WithSkip(isHealth)))
+	r.Get("/health", func(c *fiber.Ctx) error { return c.SendString("ok\n") })
 	r.Use(refusePacked)
 	// By the verified user. By the field X-Api-Key each made-up value would have a full bucket.
 	byUser := fiberlimit.ByContextValue("user")
-	r.Post("/search", authenticate, fiberlimit.New(users, byUser, fiberlimit.WithCost(costOfSearch)), func(c *fiber.Ctx) error {
+	r.Post("/search", authenticate, fiberlimit.New(perUser, byUser), func(c *fiber.Ctx) error {
 		var query map[string]any
 		if err := json.Unmarshal(c.Body(), &query); err != nil {
 			return fiber.ErrBadRequest
@@ -73,7 +73,7 @@ func refusePacked(c *fiber.Ctx) error {
 	return c.Next()
 }
 
-func costOfSearch(*fiber.Ctx) (int64, error) { return 3, nil }
+func isHealth(c *fiber.Ctx) bool { return c.Path() == "/health" }
 
 func authenticate(c *fiber.Ctx) error {
 	user := userOf(c.Get("X-Api-Key"))
@@ -84,11 +84,13 @@ func authenticate(c *fiber.Ctx) error {
 	return c.Next()
 }
 
-// userOf returns whose API key it is, or "". Yours are random, and their hashes stand in your database.
+// users has the user of each API key, by its hash. Yours are random, and in your database.
+var users = map[[sha256.Size]byte]string{sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob"}
+
+// userOf returns whose key it is, or "". It takes as long for all.
 func userOf(key string) (user string) {
 	got := sha256.Sum256([]byte(key))
-	for name, key := range map[string]string{"ann": "ann-secret", "bob": "bob-secret"} {
-		want := sha256.Sum256([]byte(key))
+	for want, name := range users {
 		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
 			user = name
 		}
@@ -99,7 +101,7 @@ func userOf(key string) (user string) {
 // What follows is the same in all examples but for serve, because fiber is no net/http.
 
 // main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges, with spaces between them, of proxies in front.
+// addresses or ranges of proxies in front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -117,7 +119,7 @@ func main() {
 	}
 	metrics := promlimit.New()
 	prometheus.MustRegister(metrics)
-	public := app(store, core.WithObserver(metrics.Observe), strings.Fields(os.Getenv("TRUSTED_PROXIES"))...)
+	public := app(store, core.WithObserver(metrics.Observe), strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
 	admin := &http.Server{Handler: promhttp.Handler(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
 	if err := serve(ctx, public, admin); err != nil {
 		log.Fatal(err)

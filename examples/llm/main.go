@@ -39,7 +39,7 @@ var policiesYAML []byte
 // What follows is the same in all examples.
 
 // main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges, with spaces between them, of proxies in front.
+// addresses or ranges of proxies in front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -67,7 +67,7 @@ func main() {
 	}
 	go func() { log.Fatal(http.Serve(upstream, provider(50*time.Millisecond))) }()
 	model := model{url: "http://" + upstream.Addr().String(), within: 10 * time.Second, atMost: 5 * time.Minute}
-	handler := app(store, core.WithObserver(metrics.Observe), policies, model, strings.Fields(os.Getenv("TRUSTED_PROXIES"))...)
+	handler := app(store, core.WithObserver(metrics.Observe), policies, model, strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
 	public := newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), handler)
 	admin := newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), promhttp.Handler())
 	if err := serve(ctx, public, admin); err != nil {

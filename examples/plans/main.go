@@ -39,7 +39,7 @@ func app(store core.Store, observe core.LimiterOption, customers *customers, pro
 	limiter := func(policy core.Policy) *core.Limiter {
 		return core.Must(core.NewLimiter(store, policy, observe, core.WithObserver(denied.Observe)))
 	}
-	addresses := limiter(core.Policy{Name: "address", Limits: []core.Limit{core.PerMinute(300).WithBurst(100)}})
+	perAddress := limiter(core.Policy{Name: "address", Limits: []core.Limit{core.PerMinute(300).WithBurst(100)}})
 	api := limiter(core.Policy{
 		Name:   "api",
 		Limits: []core.Limit{core.PerMinute(2).WithName("minute")}, // of customers without a plan
@@ -57,14 +57,14 @@ func app(store core.Store, observe core.LimiterOption, customers *customers, pro
 		httplimit.WithPlan(func(r *http.Request) (string, error) { return customerOf(r).plan, nil }))
 	mux.Handle("GET /reports", customers.authenticate(limited(http.HandlerFunc(reports))))
 	// In front of the keys, or each guess would be a query. It counts requests without a route too.
-	public = httplimit.New(addresses, httplimit.ByIP(core.TrustProxies(proxies...)), httplimit.WithSkip(isHealth))(mux)
+	public = httplimit.New(perAddress, httplimit.ByIP(core.TrustProxies(proxies...)), httplimit.WithSkip(isHealth))(mux)
 
 	admin := http.NewServeMux()
 	admin.Handle("/metrics", promhttp.Handler())
 	// Everybody who reaches the port may look. Put your login here; then it can be Writable too.
 	everybody := func(*http.Request) (string, bool) { return "somebody", true }
 	admin.Handle("/limits", core.Must(adminlimit.New(everybody, adminlimit.Config{
-		Limiters: []*core.Limiter{addresses, api}, Denied: &denied, Hosts: []string{"localhost", "127.0.0.1"},
+		Limiters: []*core.Limiter{perAddress, api}, Denied: &denied, Hosts: []string{"localhost", "127.0.0.1"},
 	})))
 	// An upgrade is a word of your payment: verify its signature here. A customer has no way to say it.
 	admin.HandleFunc("POST /customers/{name}/plan", func(w http.ResponseWriter, r *http.Request) {
@@ -93,7 +93,7 @@ func health(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\
 // What follows is the same in all examples.
 
 // main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges, with spaces between them, of proxies in front.
+// addresses or ranges of proxies in front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -112,7 +112,7 @@ func main() {
 	metrics := promlimit.New()
 	prometheus.MustRegister(metrics)
 	customers := newCustomers(newDatabase())
-	handler, operators := app(store, core.WithObserver(metrics.Observe), customers, strings.Fields(os.Getenv("TRUSTED_PROXIES"))...)
+	handler, operators := app(store, core.WithObserver(metrics.Observe), customers, strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
 	public := newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), handler)
 	admin := newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), operators)
 	if err := serve(ctx, public, admin); err != nil {

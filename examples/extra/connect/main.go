@@ -1,5 +1,5 @@
 // Connect handlers for clients of Connect, gRPC and gRPC-Web. An address may send 300 calls a minute, and a user 60 and two
-// streams at a time. Replace userOf, the limits and the handlers; the rest can stay. In this directory:
+// streams at a time. Replace users, the limits and the handlers; the rest can stay. In this directory:
 //
 //	REDIS_URL=redis://localhost:6379 go run .
 //	curl -i -H 'Content-Type: application/json' -H 'X-Api-Key: ann-secret' -d '"Ann"' localhost:8080/demo.v1.Demo/Greet
@@ -44,7 +44,7 @@ func app(store core.Store, observe core.LimiterOption, tick time.Duration, proxi
 	limiter := func(name string, limits ...core.Limit) *core.Limiter {
 		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: limits}, observe))
 	}
-	addresses := limiter("address", core.PerMinute(300).WithBurst(100))
+	perAddress := limiter("address", core.PerMinute(300).WithBurst(100))
 	calls := limiter("calls", core.PerMinute(60).WithBurst(30))
 	streams := limiter("streams", core.InFlight(2))
 
@@ -77,7 +77,7 @@ func app(store core.Store, observe core.LimiterOption, tick time.Duration, proxi
 	outer.Handle("/", authenticate(mux))
 	// In front of the keys, or guessing at them would be free, and by net/http: interceptors of a call run when its message was
 	// read and unpacked. It counts requests without a route too.
-	return httplimit.New(addresses, httplimit.ByIP(core.TrustProxies(proxies...)), httplimit.WithSkip(isHealth))(outer)
+	return httplimit.New(perAddress, httplimit.ByIP(core.TrustProxies(proxies...)), httplimit.WithSkip(isHealth))(outer)
 }
 
 func isHealth(r *http.Request) bool { return r.URL.Path == "/health" }
@@ -116,11 +116,13 @@ func authenticate(next http.Handler) http.Handler {
 
 func health(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
 
-// userOf returns whose API key it is, or "". Yours are random, and their hashes stand in your database.
+// users has the user of each API key, by its hash. Yours are random, and in your database.
+var users = map[[sha256.Size]byte]string{sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob"}
+
+// userOf returns whose key it is, or "". It takes as long for all.
 func userOf(key string) (user string) {
 	got := sha256.Sum256([]byte(key))
-	for name, key := range map[string]string{"ann": "ann-secret", "bob": "bob-secret"} {
-		want := sha256.Sum256([]byte(key))
+	for want, name := range users {
 		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
 			user = name
 		}
@@ -131,7 +133,7 @@ func userOf(key string) (user string) {
 // What follows is the same in all examples.
 
 // main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges, with spaces between them, of proxies in front.
+// addresses or ranges of proxies in front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -149,7 +151,7 @@ func main() {
 	}
 	metrics := promlimit.New()
 	prometheus.MustRegister(metrics)
-	handler := app(store, core.WithObserver(metrics.Observe), time.Second, strings.Fields(os.Getenv("TRUSTED_PROXIES"))...)
+	handler := app(store, core.WithObserver(metrics.Observe), time.Second, strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
 	public := withHTTP2(newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), handler))
 	admin := newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), promhttp.Handler())
 	if err := serve(ctx, public, admin); err != nil {

@@ -1,4 +1,4 @@
-// A gRPC server to copy: an address may send 300 calls a minute, and a user 60. Health checks are free. Replace userOf, the limits
+// A gRPC server to copy: an address may send 300 calls a minute, and a user 60. Health checks are free. Replace users, the limits
 // and the greeter; the rest can stay. In this directory:
 //
 //	REDIS_URL=redis://localhost:6379 go run .
@@ -42,11 +42,11 @@ import (
 type timeouts struct{ connect, call time.Duration }
 
 func app(store core.Store, observe core.LimiterOption, within timeouts, proxies ...string) *grpc.Server {
-	addresses := core.Must(core.NewLimiter(store, core.Policy{
+	perAddress := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "address",
 		Limits: []core.Limit{core.PerMinute(300).WithBurst(100)},
 	}, observe))
-	users := core.Must(core.NewLimiter(store, core.Policy{
+	perUser := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "user",
 		Limits: []core.Limit{core.PerMinute(60).WithBurst(30), core.PerDay(10_000)},
 	}, observe))
@@ -56,8 +56,8 @@ func app(store core.Store, observe core.LimiterOption, within timeouts, proxies 
 	byUser := grpclimit.ByContextValue(userKey{})
 	rpc := grpc.NewServer(
 		// The address in front of the keys, or guessing at them would be free.
-		grpc.ChainUnaryInterceptor(grpclimit.Unary(addresses, byPeer, skip), authenticate, grpclimit.Unary(users, byUser, skip)),
-		grpc.ChainStreamInterceptor(grpclimit.Stream(addresses, byPeer, skip)), // with streams of your own also user and key
+		grpc.ChainUnaryInterceptor(grpclimit.Unary(perAddress, byPeer, skip), authenticate, grpclimit.Unary(perUser, byUser, skip)),
+		grpc.ChainStreamInterceptor(grpclimit.Stream(perAddress, byPeer, skip)), // with streams of your own also user and key
 		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return status.Error(codes.Unimplemented, "no such method") }),
 		// A bound for whatever a client could make large, or never finish. Messages are read before interceptors run.
 		grpc.MaxRecvMsgSize(64<<10), grpc.MaxHeaderListSize(16<<10), grpc.MaxConcurrentStreams(100),
@@ -96,11 +96,13 @@ func authenticate(ctx context.Context, in any, call *grpc.UnaryServerInfo, next 
 	return next(context.WithValue(ctx, userKey{}, user), in)
 }
 
-// userOf returns whose API key it is, or "". Yours are random, and their hashes stand in your database.
+// users has the user of each API key, by its hash. Yours are random, and in your database.
+var users = map[[sha256.Size]byte]string{sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob"}
+
+// userOf returns whose key it is, or "". It takes as long for all.
 func userOf(key string) (user string) {
 	got := sha256.Sum256([]byte(key))
-	for name, key := range map[string]string{"ann": "ann-secret", "bob": "bob-secret"} {
-		want := sha256.Sum256([]byte(key))
+	for want, name := range users {
 		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
 			user = name
 		}
@@ -111,7 +113,7 @@ func userOf(key string) (user string) {
 // What follows is the same in all examples but for serve, because gRPC has its own server.
 
 // main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges, with spaces between them, of proxies in front.
+// addresses or ranges of proxies in front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -129,7 +131,7 @@ func main() {
 	}
 	metrics := promlimit.New()
 	prometheus.MustRegister(metrics)
-	public := app(store, core.WithObserver(metrics.Observe), timeouts{5 * time.Second, 15 * time.Second}, strings.Fields(os.Getenv("TRUSTED_PROXIES"))...)
+	public := app(store, core.WithObserver(metrics.Observe), timeouts{5 * time.Second, 15 * time.Second}, strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
 	admin := &http.Server{Handler: promhttp.Handler(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
 	if err := serve(ctx, public, admin); err != nil {
 		log.Fatal(err)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/internal/hostile"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 func TestMain(m *testing.M) { hostile.Main(m, main) }
@@ -167,6 +168,29 @@ func TestTheProgramEndsAtSIGTERMAndAnswersBefore(t *testing.T) {
 	require.NoError(t, call(t, conn, request("ann-secret")))
 	p.Terminate(t)
 	p.Wait(t)
+}
+
+// While Redis is away the process limits alone.
+func TestRedisLostAndBack(t *testing.T) {
+	server := redistest.Start(t)
+	p := hostile.Start(t, server.Addr)
+	conn := dial(t, "127.0.0.1", p.Addr)
+	answer := func() {
+		code := status.Code(call(t, conn, request("ann-secret")))
+		require.Contains(t, []codes.Code{codes.OK, codes.ResourceExhausted}, code)
+	}
+	answer()
+	server.Kill()
+	for range 20 {
+		answer()
+	}
+	server.Restart(t)
+	keys := server.Client(t)
+	require.Eventually(t, func() bool {
+		answer()
+		n, err := keys.DBSize(t.Context()).Result()
+		return err == nil && n > 0
+	}, time.Minute, 10*time.Millisecond, "Redis is back, and gets no calls")
 }
 
 func TestAWrongAddressOfRedisEndsTheProgram(t *testing.T) {

@@ -1,5 +1,5 @@
 // A tool server (Model Context Protocol). An address may send 300 requests a minute; a user may call a tool 20 times a minute, and
-// has a part of the text that all users together may get. The language model reads in a refusal when to try again. Replace userOf,
+// has a part of the text that all users together may get. The language model reads in a refusal when to try again. Replace users,
 // the limits and the tool; the rest can stay. In this directory:
 //
 //	REDIS_URL=redis://localhost:6379 go run .   # streamable HTTP on http://localhost:8080, with Authorization: Bearer ann-secret
@@ -37,7 +37,7 @@ import (
 
 // app serves the tools by HTTP. Without sessions: a client could open as many as it likes.
 func app(store core.Store, observe core.LimiterOption, proxies ...string) http.Handler {
-	addresses := core.Must(core.NewLimiter(store, core.Policy{
+	perAddress := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "address",
 		Limits: []core.Limit{core.PerMinute(300).WithBurst(100)},
 	}, observe))
@@ -49,7 +49,7 @@ func app(store core.Store, observe core.LimiterOption, proxies ...string) http.H
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	mux.Handle("/", auth.RequireBearerToken(verify, nil)(handler))
 	// In front of the tokens, or guessing at them would be free.
-	return httplimit.New(addresses, httplimit.ByIP(core.TrustProxies(proxies...)), httplimit.WithSkip(isHealth))(mux)
+	return httplimit.New(perAddress, httplimit.ByIP(core.TrustProxies(proxies...)), httplimit.WithSkip(isHealth))(mux)
 }
 
 func isHealth(r *http.Request) bool { return r.URL.Path == "/health" }
@@ -115,11 +115,13 @@ func verify(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, 
 	return &auth.TokenInfo{UserID: user, Expiration: time.Now().Add(time.Hour)}, nil
 }
 
-// userOf returns whose token it is, or "". Yours are random, and their hashes stand in your database.
+// users has the user of each bearer token, by its hash. Yours are random, and in your database.
+var users = map[[sha256.Size]byte]string{sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob"}
+
+// userOf returns whose token it is, or "". It takes as long for all.
 func userOf(token string) (user string) {
 	got := sha256.Sum256([]byte(token))
-	for name, key := range map[string]string{"ann": "ann-secret", "bob": "bob-secret"} {
-		want := sha256.Sum256([]byte(key))
+	for want, name := range users {
 		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
 			user = name
 		}
@@ -130,7 +132,7 @@ func userOf(token string) (user string) {
 // What follows is the same in all examples.
 
 // main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges, with spaces between them, of proxies in front.
+// addresses or ranges of proxies in front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -152,7 +154,7 @@ func main() {
 		log.Print(tools(store, core.WithObserver(metrics.Observe)).Run(ctx, &mcp.StdioTransport{}))
 		return
 	}
-	handler := app(store, core.WithObserver(metrics.Observe), strings.Fields(os.Getenv("TRUSTED_PROXIES"))...)
+	handler := app(store, core.WithObserver(metrics.Observe), strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
 	public := newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), handler)
 	admin := newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), promhttp.Handler())
 	if err := serve(ctx, public, admin); err != nil {
