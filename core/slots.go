@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Release gives back the slots that the decision took of limits in flight, when
@@ -156,7 +157,7 @@ func (r *Result) extend(ctx context.Context) error {
 	}
 	l := r.limiter
 	extend := bucket.Request{Set: r.set.LimitSet, Action: bucket.Extend, Each: each, Ends: each, Ticket: h.ticket}
-	a, err := l.storeOf(r.Source).Do(context.WithoutCancel(ctx), r.set.class.Request(l.current().storedKey(r.Key), extend))
+	a, err := l.storeOf(r.Source).Do(context.WithoutCancel(ctx), r.set.class.Request(store.Key(r.Key), extend))
 	if err != nil {
 		return l.failed(ctx, r.Key, err)
 	}

@@ -29,7 +29,7 @@ var noon = time.Date(2026, time.March, 15, 12, 0, 0, 0, time.UTC)
 
 // forEachStore runs a test on each store. Their clocks stand still, so that nothing refills.
 func forEachStore(t *testing.T, test func(t *testing.T, store core.Store)) {
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		test(t, newStore(core.WithClock(func() time.Time { return noon })))
 	})
 }
