@@ -58,7 +58,10 @@ func flawed(flaw string, store core.Store) hostile.App {
 		if flaw == "bodies are unpacked" && r.Header.Get("Content-Encoding") == "gzip" {
 			body, _ = gzip.NewReader(r.Body)
 		}
-		if all, err := io.ReadAll(body); err != nil || len(all) == 0 {
+		if flaw == "bodies have no bound" {
+			_, _ = io.Copy(io.Discard, body)
+		}
+		if _, err := io.ReadAll(body); err != nil {
 			http.Error(w, "unreadable", http.StatusBadRequest)
 		}
 	})))
