@@ -133,8 +133,9 @@ func ByRoute() KeyFunc {
 	return adapt(adapter.ByRoute("install the limiter with Use or With, not around the router, and limit requests without a route by another key"))
 }
 
-// ByContextValue limits by what earlier middleware left in the request's
-// context: see [adapter.ByContextValue].
+// ByContextValue limits by what earlier middleware left with the request by
+// context.WithValue, such as the user that a login has verified: see
+// [adapter.ByContextValue].
 func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key)) }
 
 // Global limits all requests together. Its key is such as global:all.

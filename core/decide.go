@@ -37,22 +37,23 @@ func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Resul
 
 // AllowUnits takes units of key, such as {"tokens": 1200}, which is 1 request
 // and 1,200 tokens, if every limit has them, and otherwise nothing. Result.Cost
-// is the number of requests. Errors and cost are those of AllowN, and [ErrUnit]
-// for a unit that no limit of the policy counts.
+// is the number of requests; if no limit counts requests, the 1 is not taken.
+// Errors and cost are those of AllowN, and [ErrUnit] for a unit that no limit of
+// the policy counts.
 func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res Result, err error) {
 	r := request{key: key, Request: store.Request{Request: bucket.Request{N: 1}}, units: units}
 	err = l.take(ctx, l.current(), &res, &r)
 	return res, err
 }
 
-// AllowAbove is AllowN for work that leaves something to others: it takes cost
-// tokens if every limit then has floor tokens left, or more. So batch work on
-// the budget of a service is allowed only while there is more than what the
-// requests of people may need. RetryAfter is the time until cost and floor are
-// there, and [Never] if they exceed a Capacity. The fallback of FailLocal, which
-// has a share of each limit, leaves that share of floor. Errors and cost are
-// those of AllowN, and [ErrCost] for a negative floor. It allocates the list of
-// what it leaves. A [Charge] has floors of other units.
+// AllowAbove is AllowN for work that leaves something to others, such as batch
+// work beside people: it takes cost tokens if at least floor tokens are left
+// then. Of 1,000 tokens a cost of 800 above 200 passes, and then one more does
+// not. It is for limits that count requests: for other units see Floor of a
+// [Charge]. RetryAfter is the time until cost and floor are there, and [Never] if
+// they exceed a Capacity. The fallback of FailLocal, which has a share of each
+// limit, leaves that share of floor. Errors and cost are those of AllowN, and
+// [ErrCost] for a negative floor. It allocates the list of what it leaves.
 func (l *Limiter) AllowAbove(ctx context.Context, key string, cost, floor int64) (res Result, err error) {
 	r := request{key: key, Request: store.Request{Request: bucket.Request{N: cost}}, floor: Units{Requests: floor}}
 	err = l.take(ctx, l.current(), &res, &r)
@@ -76,7 +77,9 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 // Peek returns what a request of key would get now, and takes nothing. The
 // request is for one of each unit that the key's limits count: Allowed says
 // whether it would pass, and RetryAfter when it can. Peek always asks the
-// store, and observers don't see it. Errors and cost are those of AllowN.
+// store, and observers don't see it. Errors and cost are those of AllowN. If the
+// store is away, FailOpen allows, with a Source of FromFailOpen and no Limits,
+// and FailLocal tells of this process alone.
 //
 // The key of a request that middleware has limited is what its extractor
 // returned, and not the value alone:

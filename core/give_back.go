@@ -29,8 +29,8 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 
 // Debit charges key for n requests that have happened already, such as at
 // another service. If the tokens are not there, the bucket is in debt, and
-// denies later requests until it has refilled. A debt can always be as large as
-// the Capacity. key is as for [Limiter.Peek], such as "x-api-key:ann". Errors
+// denies later requests until it has refilled. A debt may be larger than the
+// Capacity; up to that, all of it is counted. key is as for [Limiter.Peek], such as "x-api-key:ann". Errors
 // and cost are those of Refund, and [ErrUnit] if no limit counts requests.
 // Observers receive a failure as [OutcomeUnsettled].
 func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
@@ -168,7 +168,9 @@ func (r *Result) sharesEnd(i int) bool {
 // cost is a number of requests: an estimate belongs in the Units of
 // [Limiter.AllowUnits].
 //
-// Settle does nothing if the decision took nothing. Settle a reservation when
+// Settle does nothing if the request was denied, or allowed by shadow mode. It
+// is sent only if ctx has not ended: pass context.WithoutCancel(ctx) where the
+// client may have gone. Settle a reservation when
 // it is due. Errors are those of Undo, after which a Result is settled too, and
 // [ErrCost] for a negative number and [ErrUnit], after which Settle can be
 // called again. It costs one round trip to Redis, and is sent at most once: if

@@ -180,7 +180,9 @@ func impliedCapacity(rate float64) int64 {
 // InFlight returns a limit of n slots: at most n requests are at work at once,
 // in all processes that share the store. A request takes a slot, or as many as
 // its cost, and middleware releases it when the response is over. Without
-// middleware, call [Result.Release]. n is from 1 to 1,000.
+// middleware, call [Result.Release], and [Result.Keep] for work that may take
+// longer than MaxHold, a minute. RetryAfter of a denial is when a slot is free at
+// the latest, by MaxHold: requests mostly end earlier. n is from 1 to 1,000.
 func InFlight[N integer](n N) Limit {
 	l := Limit{Capacity: int64(n), Mode: Concurrent}
 	if n > 0 && l.Capacity < 0 { // an int64 can't hold it
@@ -219,8 +221,9 @@ func (l Limit) WithUnit(unit string) Limit {
 // before. Then that comes back, so that a process that dies takes nothing
 // along.
 //
-// Of slots the default is a minute. A request that takes longer calls
-// [Result.Hold] in time; middleware does so by itself. Of a limit of another
+// Of slots the default is a minute, which suits work of any length: middleware
+// and [Result.Keep] prolong it, and a process that dies frees its slots after a
+// minute. Of a limit of another
 // unit than requests, what a request takes is then an estimate: [Result.Settle]
 // charges what it really took, and without that the estimate comes back. By
 // default it stays charged.
@@ -234,12 +237,13 @@ func (l Limit) WithMaxHold(d time.Duration) Limit {
 // WithPenalty returns the limit with a Penalty, from 1 ms to 30 days: who is
 // denied by it waits. The first request that the limit denies makes a debt that
 // the refill pays in so long. Until then all requests are denied, and none of
-// them prolongs the debt; then the bucket is empty, and the next tokens are as
-// far away as they always are. [Limiter.Reset] ends it.
+// them prolongs the debt. Then the bucket is empty: the wait is the Penalty and
+// the time in which the tokens come. [Limiter.Reset] ends it.
 //
-// For example Per(5, 15*time.Minute).WithPenalty(time.Hour) allows 5 attempts.
-// The sixth within a few minutes is denied, RetryAfter is 1h3m, and so it is for
-// all attempts within the hour.
+// For example Per(5, 15*time.Minute).WithPenalty(57*time.Minute) allows 5
+// attempts at once. The sixth is denied with a RetryAfter of an hour: 57 minutes,
+// and 3 for a token. Ten minutes later it is 50 minutes. An attempt after the 57
+// minutes, but before there is a token, is a denial like the first.
 //
 // A Peek makes no debt, nor does a policy in shadow mode, a request whose cost
 // is above the Capacity, a blocked key, or a request that only its floor denies:

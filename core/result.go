@@ -53,7 +53,8 @@ type Result struct {
 	Remaining int64
 
 	// RetryAfter is how long to wait before the same request can be allowed, if
-	// no other request takes tokens in the meantime. It is 0 if Allowed, and
+	// no other request takes tokens in the meantime. Slots may be free earlier.
+	// It is 0 if Allowed, and
 	// otherwise from 1 µs to 71 years, or [Never], which is 100 years: the cost
 	// exceeds a Capacity, the key is blocked, or the wait is longer than 71
 	// years. WriteHeaders then sends no Retry-After. RetryAfter.Seconds() is

@@ -51,8 +51,9 @@ func (r *Result) Release(ctx context.Context) error {
 // release gives the slots back as Release does, but does not wait for the store,
 // which releases them later if it was away. If the app has called [Result.Hold],
 // release only ends Keep. It can be called more than once, from any goroutine.
-// kept is false, and release does nothing, if the decision has no slots, or they
-// are kept already.
+// Of a Result of [AllowTogether] it keeps the slots of all parts. kept is false,
+// and release does nothing, if the decision has no slots, or they are kept
+// already.
 func (r *Result) Keep() (release func(), kept bool) {
 	if r.Parts != nil {
 		return r.keepParts()
