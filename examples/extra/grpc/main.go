@@ -3,6 +3,8 @@
 //
 //	REDIS_URL=redis://localhost:6379 go run .
 //	grpcurl -plaintext -H 'x-api-key: ann-secret' -d '{"name": "Ann"}' -proto helloworld.proto localhost:8080 helloworld.Greeter/SayHello
+//
+// helloworld.proto is that of google.golang.org/grpc/examples.
 package main
 
 import (
@@ -70,7 +72,8 @@ func app(store core.Store, observe core.LimiterOption, within timeouts, proxies 
 	return rpc
 }
 
-// begin gives each call a deadline, from its first byte on. Streams that last need another.
+// begin gives each call a deadline, from its first byte on. Streams that last need another; those that watch the health are
+// opened again by their clients.
 func (w timeouts) begin(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	call, cancel := context.WithTimeout(ctx, w.call)
 	context.AfterFunc(ctx, cancel)
