@@ -1,5 +1,6 @@
-// An echo app to copy: an address may send 300 requests a minute, and a user 60. Replace users,
-// the limits and the routes; the rest can stay. With REDIS_URL replicas share the buckets:
+// An echo app to copy: an address may send 300 requests a minute, and a user
+// 60. Replace users, the limits and the routes; the rest can stay. With
+// REDIS_URL replicas share the buckets:
 //
 //	REDIS_URL=redis://localhost:6379 go run ./examples/echo
 //	curl -i -H 'X-Api-Key: ann-secret' -d '{"text": "tea"}' localhost:8080/search
@@ -44,10 +45,12 @@ func app(store core.Store, observe core.LimiterOption, proxies ...string) http.H
 
 	e := echo.New()
 	e.Use(middleware.Recover())
-	// In front of the keys, or guessing at them would be free. It counts requests without a route too.
+	// In front of the keys, or guessing at them would be free. It counts
+	// requests without a route too.
 	e.Use(echolimit.New(perAddress, echolimit.ByIP(core.TrustProxies(proxies...)), echolimit.WithSkip(isHealth)))
 	e.GET("/health", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
-	// By the verified user. By the field X-Api-Key each made-up value would have a full bucket.
+	// By the verified user. By the field X-Api-Key each made-up value would
+	// have a full bucket.
 	byUser := echolimit.ByContextValue("user")
 	e.POST("/search", func(c echo.Context) error {
 		var query map[string]any
@@ -72,8 +75,11 @@ func authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// users has the user of each API key, by its hash. Yours are random, and in your database.
-var users = map[[sha256.Size]byte]string{sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob"}
+// users has the user of each API key, by its hash. Yours are random, and in
+// your database.
+var users = map[[sha256.Size]byte]string{
+	sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob",
+}
 
 // userOf returns whose key it is, or "". It takes as long for all.
 func userOf(key string) (user string) {
@@ -88,8 +94,9 @@ func userOf(key string) (user string) {
 
 // What follows is the same in all examples.
 
-// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges of proxies in front.
+// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not
+// reach; REDIS_URL; and TRUSTED_PROXIES, the addresses or ranges of proxies in
+// front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -107,7 +114,8 @@ func main() {
 	}
 	metrics := promlimit.New()
 	prometheus.MustRegister(metrics)
-	handler := app(store, core.WithObserver(metrics.Observe), strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
+	proxies := strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))
+	handler := app(store, core.WithObserver(metrics.Observe), proxies...)
 	public := newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), handler)
 	admin := newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), promhttp.Handler())
 	if err := serve(ctx, public, admin); err != nil {
@@ -127,8 +135,9 @@ func newServer(addr string, handler http.Handler) *http.Server {
 // grace is how long requests may run on after SIGTERM.
 var grace = 15 * time.Second
 
-// serve serves until ctx ends, as it does by SIGTERM. It returns when all requests have ended. After grace it cancels those
-// that still run, so that their handlers return and their slots come back.
+// serve serves until ctx ends, as it does by SIGTERM. It returns when all
+// requests have ended. After grace it cancels those that still run, so that
+// their handlers return and their slots come back.
 func serve(ctx context.Context, servers ...*http.Server) error {
 	requests, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -1,5 +1,6 @@
-// Exports that take long: a user has one at a time and 20 an hour, and all users together have five at a time. Slots come
-// back when an export is over, however it ends. Replace users, the limits and the rows; the rest can stay.
+// Exports that take long: a user has one at a time and 20 an hour, and all
+// users together have five at a time. Slots come back when an export is over,
+// however it ends. Replace users, the limits and the rows; the rest can stay.
 //
 //	REDIS_URL=redis://localhost:6379 go run ./examples/export
 //	curl -N -H 'X-Api-Key: ann-secret' localhost:8080/export &   # takes five seconds
@@ -36,20 +37,23 @@ func app(store core.Store, observe core.LimiterOption, export exporter, proxies 
 		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: limits}, observe))
 	}
 	perAddress := limiter("address", core.PerMinute(300).WithBurst(100))
-	// MaxHold frees the slots of a process that died. While an export runs the middleware renews it.
+	// MaxHold frees the slots of a process that died. While an export runs the
+	// middleware renews it.
 	slot := core.InFlight(1).WithMaxHold(30 * time.Second)
 	user := limiter("exports-of-user", slot.WithName("at-once"), core.PerHour(20).WithName("hourly"))
 	all := limiter("exports", core.InFlight(5).WithMaxHold(30*time.Second))
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", health)
-	// Together: who has an export already takes no slot from the others. By verified users: five made-up ones would fill all.
+	// Together: who has an export already takes no slot from the others. By
+	// verified users: five made-up ones would fill all.
 	limited := httplimit.NewTogether([]httplimit.Rule{
 		{Limiter: user, Key: httplimit.ByContextValue(userKey{})},
 		{Limiter: all, Key: httplimit.Global("exports")},
 	})
 	mux.Handle("GET /export", authenticate(limited(export)))
-	// In front of the keys, or guessing at them would be free. It counts requests without a route too.
+	// In front of the keys, or guessing at them would be free. It counts
+	// requests without a route too.
 	return httplimit.New(perAddress, httplimit.ByIP(core.TrustProxies(proxies...)), httplimit.WithSkip(isHealth))(mux)
 }
 
@@ -97,8 +101,11 @@ func authenticate(next http.Handler) http.Handler {
 
 func health(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
 
-// users has the user of each API key, by its hash. Yours are random, and in your database.
-var users = map[[sha256.Size]byte]string{sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob"}
+// users has the user of each API key, by its hash. Yours are random, and in
+// your database.
+var users = map[[sha256.Size]byte]string{
+	sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob",
+}
 
 // userOf returns whose key it is, or "". It takes as long for all.
 func userOf(key string) (user string) {
@@ -113,8 +120,9 @@ func userOf(key string) (user string) {
 
 // What follows is the same in all examples.
 
-// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges of proxies in front.
+// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not
+// reach; REDIS_URL; and TRUSTED_PROXIES, the addresses or ranges of proxies in
+// front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -133,7 +141,8 @@ func main() {
 	metrics := promlimit.New()
 	prometheus.MustRegister(metrics)
 	export := exporter{rows: 10, every: time.Second / 2, within: 10 * time.Second, atMost: 5 * time.Minute}
-	handler := app(store, core.WithObserver(metrics.Observe), export, strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
+	proxies := strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))
+	handler := app(store, core.WithObserver(metrics.Observe), export, proxies...)
 	public := newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), handler)
 	admin := newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), promhttp.Handler())
 	if err := serve(ctx, public, admin); err != nil {
@@ -153,8 +162,9 @@ func newServer(addr string, handler http.Handler) *http.Server {
 // grace is how long requests may run on after SIGTERM.
 var grace = 15 * time.Second
 
-// serve serves until ctx ends, as it does by SIGTERM. It returns when all requests have ended. After grace it cancels those
-// that still run, so that their handlers return and their slots come back.
+// serve serves until ctx ends, as it does by SIGTERM. It returns when all
+// requests have ended. After grace it cancels those that still run, so that
+// their handlers return and their slots come back.
 func serve(ctx context.Context, servers ...*http.Server) error {
 	requests, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -124,7 +124,8 @@ func TestAClientThatDoesNotReadLosesItsSlot(t *testing.T) {
 	wantFree(t, server)
 }
 
-// Who reads, but slowly, is cut off too, and can't take what came for the whole.
+// Who reads, but slowly, is cut off too, and can't take what came for the
+// whole.
 func TestAnExportEndsAtItsBound(t *testing.T) {
 	rows, _ := begin(t, serveExports(t, exporter{rows: 1 << 40, every: time.Hour, within: time.Hour, atMost: time.Second}))
 	_, err := io.ReadAll(rows)

@@ -1,5 +1,6 @@
-// A fiber app to copy: an address may send 300 requests a minute, and a user 60. Replace users,
-// the limits and the routes; the rest can stay. With REDIS_URL replicas share the buckets:
+// A fiber app to copy: an address may send 300 requests a minute, and a user
+// 60. Replace users, the limits and the routes; the rest can stay. With
+// REDIS_URL replicas share the buckets:
 //
 //	REDIS_URL=redis://localhost:6379 go run ./examples/fiber
 //	curl -i -H 'X-Api-Key: ann-secret' -d '{"text": "tea"}' localhost:8080/search
@@ -49,11 +50,13 @@ func app(store core.Store, observe core.LimiterOption, proxies ...string) *fiber
 		ReadTimeout: 15 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 	})
 	r.Use(recover.New())
-	// In front of the keys, or guessing at them would be free. It counts requests without a route too.
+	// In front of the keys, or guessing at them would be free. It counts
+	// requests without a route too.
 	r.Use(fiberlimit.New(perAddress, fiberlimit.ByIP(core.TrustProxies(proxies...)), fiberlimit.WithSkip(isHealth)))
 	r.Get("/health", func(c *fiber.Ctx) error { return c.SendString("ok\n") })
 	r.Use(refusePacked)
-	// By the verified user. By the field X-Api-Key each made-up value would have a full bucket.
+	// By the verified user. By the field X-Api-Key each made-up value would
+	// have a full bucket.
 	byUser := fiberlimit.ByContextValue("user")
 	r.Post("/search", authenticate, fiberlimit.New(perUser, byUser), func(c *fiber.Ctx) error {
 		var query map[string]any
@@ -65,7 +68,8 @@ func app(store core.Store, observe core.LimiterOption, proxies ...string) *fiber
 	return r
 }
 
-// refusePacked is here because c.Body and c.BodyParser unpack without a bound: a few KiB can become GiB.
+// refusePacked is here because c.Body and c.BodyParser unpack without a bound:
+// a few KiB can become GiB.
 func refusePacked(c *fiber.Ctx) error {
 	if c.Get(fiber.HeaderContentEncoding) != "" {
 		return fiber.ErrUnsupportedMediaType
@@ -84,8 +88,11 @@ func authenticate(c *fiber.Ctx) error {
 	return c.Next()
 }
 
-// users has the user of each API key, by its hash. Yours are random, and in your database.
-var users = map[[sha256.Size]byte]string{sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob"}
+// users has the user of each API key, by its hash. Yours are random, and in
+// your database.
+var users = map[[sha256.Size]byte]string{
+	sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob",
+}
 
 // userOf returns whose key it is, or "". It takes as long for all.
 func userOf(key string) (user string) {
@@ -98,10 +105,12 @@ func userOf(key string) (user string) {
 	return user
 }
 
-// What follows is the same in all examples but for serve, because fiber is no net/http.
+// What follows is the same in all examples but for serve, because fiber is no
+// net/http.
 
-// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges of proxies in front.
+// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not
+// reach; REDIS_URL; and TRUSTED_PROXIES, the addresses or ranges of proxies in
+// front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -119,14 +128,18 @@ func main() {
 	}
 	metrics := promlimit.New()
 	prometheus.MustRegister(metrics)
-	public := app(store, core.WithObserver(metrics.Observe), strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
-	admin := &http.Server{Handler: promhttp.Handler(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
+	proxies := strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))
+	public := app(store, core.WithObserver(metrics.Observe), proxies...)
+	admin := &http.Server{
+		Handler: promhttp.Handler(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second,
+	}
 	if err := serve(ctx, public, admin); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// serve serves until ctx ends, as it does by SIGTERM. Then requests have 20 seconds to end, and their slots come back.
+// serve serves until ctx ends, as it does by SIGTERM. Then requests have 20
+// seconds to end, and their slots come back.
 func serve(ctx context.Context, public *fiber.App, admin *http.Server) error {
 	clients, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), "localhost:8080"))
 	if err != nil {

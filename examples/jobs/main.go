@@ -1,6 +1,7 @@
-// Workers without HTTP: they send mail through one provider, which takes 5 messages a second from all replicas together. A mail
-// is sent when its tokens are there; while Redis is away none is, and none is lost. Replace send, the limit and the queue; the
-// rest can stay.
+// Workers without HTTP: they send mail through one provider, which takes 5
+// messages a second from all replicas together. A mail is sent when its tokens
+// are there; while Redis is away none is, and none is lost. Replace send, the
+// limit and the queue; the rest can stay.
 //
 //	REDIS_URL=redis://localhost:6379 go run ./examples/jobs   # in two terminals: together 5 a second
 package main
@@ -32,7 +33,8 @@ func app(store core.Store, options ...core.LimiterOption) worker {
 
 type worker struct{ provider *core.Limiter }
 
-// work sends mails until the queue is closed or ctx ends. A mail that it has begun is sent.
+// work sends mails until the queue is closed or ctx ends. A mail that it has
+// begun is sent.
 func (w worker) work(ctx context.Context, queue <-chan mail, send func(mail)) error {
 	for {
 		select {
@@ -50,7 +52,8 @@ func (w worker) work(ctx context.Context, queue <-chan mail, send func(mail)) er
 	}
 }
 
-// wait waits until a mail's tokens are there, one for each recipient, also through an outage of Redis.
+// wait waits until a mail's tokens are there, one for each recipient, also
+// through an outage of Redis.
 func (w worker) wait(ctx context.Context, m mail) error {
 	for {
 		err := w.provider.WaitN(ctx, "smtp", m.recipients)

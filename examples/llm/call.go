@@ -17,10 +17,12 @@ const (
 	maxTokens = 2_000
 )
 
-// account is the owner of an API key. Limits go by its names: secrets stay out of Redis and out of policies.yaml.
+// account is the owner of an API key. Limits go by its names: secrets stay out
+// of Redis and out of policies.yaml.
 type account struct{ key, organisation string }
 
-// accountOf returns whose API key it is. Yours are random, and their hashes stand in your database.
+// accountOf returns whose API key it is. Yours are random, and their hashes
+// stand in your database.
 func accountOf(secret string) (owner account) {
 	got := sha256.Sum256([]byte(secret))
 	for secret, account := range map[string]account{
@@ -57,7 +59,8 @@ type callKey struct{}
 // callOf returns the call that identify has read.
 func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call) }
 
-// identify finds the account of the API key and reads the call, before the limiters ask for them.
+// identify finds the account of the API key and reads the call, before the
+// limiters ask for them.
 func identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secret, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")

@@ -27,7 +27,8 @@ import (
 // noon is when the tests are, in the middle of a month.
 var noon = time.Date(2026, time.March, 15, 12, 0, 0, 0, time.UTC)
 
-// forEachStore runs a test on each store. Their clocks stand still, so that nothing refills.
+// forEachStore runs a test on each store. Their clocks stand still, so that
+// nothing refills.
 func forEachStore(t *testing.T, test func(t *testing.T, store core.Store)) {
 	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		test(t, newStore(core.WithClock(func() time.Time { return noon })))
@@ -95,7 +96,8 @@ func (a *gateway) ask(ctx context.Context, t *testing.T, secret, prompt string, 
 	return res
 }
 
-// left is what the buckets of a key and of its organisation hold, by the names of the limits.
+// left is what the buckets of a key and of its organisation hold, by the names
+// of the limits.
 func (a *gateway) left(t *testing.T, key, organisation string) map[string]int64 {
 	t.Helper()
 	left := make(map[string]int64)
@@ -118,8 +120,8 @@ func (a *gateway) check(t *testing.T, what, key, organisation string, want map[s
 	}
 }
 
-// waiting is a provider that sends tokens, and then generates nothing more until it is released. It sends to
-// gone when a client hangs up.
+// waiting is a provider that sends tokens, and then generates nothing more
+// until it is released. It sends to gone when a client hangs up.
 func waiting(tokens int, release <-chan struct{}, gone chan<- struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that its client hangs up
@@ -139,7 +141,8 @@ func waiting(tokens int, release <-chan struct{}, gone chan<- struct{}) http.Han
 	})
 }
 
-// The gateway charges an estimate when a call begins, and what the stream reports when it is over.
+// The gateway charges an estimate when a call begins, and what the stream
+// reports when it is over.
 func TestStreamIsChargedAsItReports(t *testing.T) {
 	forEachStore(t, func(t *testing.T, store core.Store) {
 		release := make(chan struct{})
@@ -164,7 +167,8 @@ func TestStreamIsChargedAsItReports(t *testing.T) {
 	})
 }
 
-// The story of the fake provider reaches the client word by word, and its usage is charged.
+// The story of the fake provider reaches the client word by word, and its usage
+// is charged.
 func TestStoryIsCharged(t *testing.T) {
 	forEachStore(t, func(t *testing.T, store core.Store) {
 		a := start(t, store, provider(0))
@@ -182,7 +186,8 @@ func TestStoryIsCharged(t *testing.T) {
 	})
 }
 
-// A client that hangs up gets nothing back, also if it does so before the first word, and the provider stops.
+// A client that hangs up gets nothing back, also if it does so before the first
+// word, and the provider stops.
 func TestWhoHangsUpGetsNothingBack(t *testing.T) {
 	forEachStore(t, func(t *testing.T, store core.Store) {
 		gone := make(chan struct{}, 10)
@@ -199,7 +204,8 @@ func TestWhoHangsUpGetsNothingBack(t *testing.T) {
 	})
 }
 
-// What the provider refuses took no tokens. Its request counts, or bad ones would be free.
+// What the provider refuses took no tokens. Its request counts, or bad ones
+// would be free.
 func TestARefusalOfTheProviderTakesNoTokens(t *testing.T) {
 	forEachStore(t, func(t *testing.T, store core.Store) {
 		a := start(t, store, http.NotFoundHandler())
@@ -289,7 +295,8 @@ func TestAStreamThatNobodyReadsEnds(t *testing.T) {
 	<-stopped
 }
 
-// Two keys together use up their organisation's tokens. Then it denies, and the key's own buckets pay nothing.
+// Two keys together use up their organisation's tokens. Then it denies, and the
+// key's own buckets pay nothing.
 func TestOrganisationDeniesItsKeysTogether(t *testing.T) {
 	forEachStore(t, func(t *testing.T, store core.Store) {
 		release := make(chan struct{})
@@ -320,7 +327,8 @@ func TestOrganisationDeniesItsKeysTogether(t *testing.T) {
 	})
 }
 
-// denied checks that a response is a 429 that names the limits that are used up.
+// denied checks that a response is a 429 that names the limits that are used
+// up.
 func (a *gateway) denied(t *testing.T, res *http.Response, limits ...string) {
 	t.Helper()
 	if res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" {
@@ -362,7 +370,8 @@ func TestDenialNamesWhatIsUsedUp(t *testing.T) {
 	})
 }
 
-// The budget comes back when the month ends in Berlin, an hour before it ends in UTC.
+// The budget comes back when the month ends in Berlin, an hour before it ends
+// in UTC.
 func TestBudgetIsOfTheMonth(t *testing.T) {
 	var passed atomic.Int64 // seconds
 	begin := time.Date(2026, time.January, 31, 22, 59, 0, 0, time.UTC)

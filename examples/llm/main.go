@@ -1,6 +1,8 @@
-// A gateway in front of a language model. It limits requests and tokens a minute by API key, and tokens a minute and a month
-// by key and by organisation, in one decision. A call is charged at first the most that it can take, and settled when the
-// provider has said what it took. The provider is a fake in this process: it tells a story, a word at a time. Replace
+// A gateway in front of a language model. It limits requests and tokens a
+// minute by API key, and tokens a minute and a month by key and by
+// organisation, in one decision. A call is charged at first the most that it
+// can take, and settled when the provider has said what it took. The provider
+// is a fake in this process: it tells a story, a word at a time. Replace
 // accountOf in call.go, policies.yaml and the provider; the rest can stay.
 //
 //	REDIS_URL=redis://localhost:6379 go run ./examples/llm
@@ -38,8 +40,9 @@ var policiesYAML []byte
 
 // What follows is the same in all examples.
 
-// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges of proxies in front.
+// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not
+// reach; REDIS_URL; and TRUSTED_PROXIES, the addresses or ranges of proxies in
+// front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -67,7 +70,8 @@ func main() {
 	}
 	go func() { log.Fatal(http.Serve(upstream, provider(50*time.Millisecond))) }()
 	model := model{url: "http://" + upstream.Addr().String(), within: 10 * time.Second, atMost: 5 * time.Minute}
-	handler := app(store, core.WithObserver(metrics.Observe), policies, model, strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
+	proxies := strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))
+	handler := app(store, core.WithObserver(metrics.Observe), policies, model, proxies...)
 	public := newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), handler)
 	admin := newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), promhttp.Handler())
 	if err := serve(ctx, public, admin); err != nil {
@@ -87,8 +91,9 @@ func newServer(addr string, handler http.Handler) *http.Server {
 // grace is how long requests may run on after SIGTERM.
 var grace = 15 * time.Second
 
-// serve serves until ctx ends, as it does by SIGTERM. It returns when all requests have ended. After grace it cancels those
-// that still run, so that their handlers return and their slots come back.
+// serve serves until ctx ends, as it does by SIGTERM. It returns when all
+// requests have ended. After grace it cancels those that still run, so that
+// their handlers return and their slots come back.
 func serve(ctx context.Context, servers ...*http.Server) error {
 	requests, cancel := context.WithCancel(context.Background())
 	defer cancel()

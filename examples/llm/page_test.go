@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The responses that docs/language-models.md shows are those of this example, at noon in the middle of March.
+// The responses that docs/language-models.md shows are those of this example,
+// at noon in the middle of March.
 func TestResponsesOnThePage(t *testing.T) {
 	for _, needed := range []string{"sh", "curl"} {
 		if _, err := exec.LookPath(needed); err != nil {

@@ -25,8 +25,9 @@ type event struct {
 	Done  bool   `json:"done,omitempty"` // the usage is that of the whole call
 }
 
-// forward sends the call to the provider, and passes its events on as they come. If the client hangs up, or does not read, the
-// provider stops generating.
+// forward sends the call to the provider, and passes its events on as they
+// come. If the client hangs up, or does not read, the provider stops
+// generating.
 func (m model) forward(w http.ResponseWriter, r *http.Request) {
 	c := callOf(r)
 	ctx, cancel := context.WithTimeout(r.Context(), m.atMost)

@@ -14,8 +14,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// devices knows the devices on which an account has logged in, by a signed cookie. Nothing is stored. The cookie is no
-// session: it only says by which limits the next login is decided.
+// devices knows the devices on which an account has logged in, by a signed
+// cookie. Nothing is stored. The cookie is no session: it only says by which
+// limits the next login is decided.
 type devices struct{ secret []byte }
 
 const (

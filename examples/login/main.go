@@ -1,15 +1,19 @@
-// A login that resists guessing, and can't be used against the owner of an account: guesses at ann's password, from any
-// number of addresses, never keep ann out on a device on which she has logged in before. On a new device a link in her mail
-// lets her in. Nobody learns whether an account exists. Replace accounts, mail and the limits; the rest can stay.
+// A login that resists guessing, and can't be used against the owner of an
+// account: guesses at ann's password, from any number of addresses, never keep
+// ann out on a device on which she has logged in before. On a new device a link
+// in her mail lets her in. Nobody learns whether an account exists. Replace
+// accounts, mail and the limits; the rest can stay.
 //
 //	DEVICE_SECRET=change-me REDIS_URL=redis://localhost:6379 go run ./examples/login
 //	curl -i -c cookies -b cookies -d 'user=ann&password=correct horse' localhost:8080/login
 //	for i in 1 2 3 4 5 6; do curl -i -d 'user=ann&password=wrong' localhost:8080/login; done   # five 401, then 429
 //
-// What remains: many addresses together have 100 guesses a day at an account. After that the owner needs the link for a new
-// device, and gets at most one mail an hour. A guesser at the owner's own address keeps new devices there waiting for 15
-// minutes. Who has stolen a device has 10 guesses an hour on it. A second factor ends all that. Very many addresses together
-// can keep all processors hashing.
+// What remains: many addresses together have 100 guesses a day at an account.
+// After that the owner needs the link for a new device, and gets at most one
+// mail an hour. A guesser at the owner's own address keeps new devices there
+// waiting for 15 minutes. Who has stolen a device has 10 guesses an hour on it.
+// A second factor ends all that. Very many addresses together can keep all
+// processors hashing.
 package main
 
 import (
@@ -64,7 +68,8 @@ func app(store core.Store, observe core.LimiterOption, l login, proxies ...strin
 	l.address = limiter(store, "login-address", failures(20, time.Hour)) // one password tried on many accounts
 	l.account = limiter(store, "login-account", failures(100, 24*time.Hour))
 	l.mails = limiter(store, "login-mails", core.PerHour(1))
-	// The processors are this process' own, so these slots are not in Redis. Two of an address leave some to others.
+	// The processors are this process' own, so these slots are not in Redis.
+	// Two of an address leave some to others.
 	here := core.NewMemoryStore()
 	hashing := limiter(here, "hashing", core.InFlight(2*runtime.NumCPU()))
 	hashingOf := limiter(here, "hashing-of-address", core.InFlight(2))
@@ -78,13 +83,15 @@ func app(store core.Store, observe core.LimiterOption, l login, proxies ...strin
 	})(http.HandlerFunc(l.login))))
 	mux.HandleFunc("GET /device", l.link)
 	mux.HandleFunc("GET /health", health)
-	// Each attempt costs, also one that succeeds: its password is hashed. It counts requests without a route too.
+	// Each attempt costs, also one that succeeds: its password is hashed. It
+	// counts requests without a route too.
 	return httplimit.New(attempts, httplimit.ByIP(trust), httplimit.WithSkip(isHealth))(mux)
 }
 
 func isHealth(r *http.Request) bool { return r.URL.Path == "/health" }
 
-// readForm reads the body before the slots are taken: a client that sends it slowly must not hold one meanwhile.
+// readForm reads the body before the slots are taken: a client that sends it
+// slowly must not hold one meanwhile.
 func readForm(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil {
@@ -96,7 +103,8 @@ func readForm(next http.Handler) http.Handler {
 }
 
 func (l *login) login(w http.ResponseWriter, r *http.Request) {
-	// The limiters and the accounts must agree on the name, or " Ann " would be another bucket of the same account.
+	// The limiters and the accounts must agree on the name, or " Ann " would be
+	// another bucket of the same account.
 	user := strings.ToLower(strings.TrimSpace(r.PostForm.Get("user")))
 	password := r.PostForm.Get("password")
 	if user == "" || len(user) > 100 || len(password) > 1000 {
@@ -108,7 +116,8 @@ func (l *login) login(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no address", http.StatusBadRequest)
 		return
 	}
-	// A guess takes its tokens before the password is checked, so guesses at the same time are counted.
+	// A guess takes its tokens before the password is checked, so guesses at
+	// the same time are counted.
 	charges := []core.Charge{
 		{Limiter: l.pair, Key: core.JoinKey("login", ip, user)},
 		{Limiter: l.address, Key: core.JoinKey("ip", ip)},
@@ -124,7 +133,8 @@ func (l *login) login(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "try again later", http.StatusServiceUnavailable)
 		return
 	case !guess.Allowed && !isKnown && guess.Parts[0].Allowed && guess.Parts[1].Allowed:
-		// Only the account lacks tokens, by others' guesses. To deny the owner would be what the guesser wants.
+		// Only the account lacks tokens, by others' guesses. To deny the owner
+		// would be what the guesser wants.
 		l.challenge(r, user)
 		http.Error(w, "We have sent a link to your mail address. Open it here, and log in again.", http.StatusForbidden)
 		return
@@ -138,7 +148,8 @@ func (l *login) login(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "wrong user or password", http.StatusUnauthorized)
 		return
 	}
-	// Only the right password gives back what the guess took: a status, such as that of a redirect, could also be a failure's.
+	// Only the right password gives back what the guess took: a status, such as
+	// that of a redirect, could also be a failure's.
 	if err := guess.Undo(context.WithoutCancel(r.Context())); err != nil {
 		slog.Warn("login: a guess stays charged", "error", err)
 	}
@@ -148,7 +159,8 @@ func (l *login) login(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("welcome\n")) // start your session here
 }
 
-// challenge mails the owner a link that makes a device known. An attack that has sent it before is no harm: the link is there.
+// challenge mails the owner a link that makes a device known. An attack that
+// has sent it before is no harm: the link is there.
 func (l *login) challenge(r *http.Request, user string) {
 	mail, err := l.mails.Allow(r.Context(), core.JoinKey("account", user))
 	if err == nil && mail.Allowed && l.accounts.exists(user) {
@@ -171,8 +183,9 @@ func health(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\
 
 // What follows is the same in all examples.
 
-// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges of proxies in front.
+// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not
+// reach; REDIS_URL; and TRUSTED_PROXIES, the addresses or ranges of proxies in
+// front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -199,7 +212,8 @@ func main() {
 		devices:  devices{secret: []byte(secret)},
 		mail:     func(user, link string) { log.Printf("to %s: open http://localhost:8080%s", user, link) },
 	}
-	handler := app(store, core.WithObserver(metrics.Observe), l, strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
+	proxies := strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))
+	handler := app(store, core.WithObserver(metrics.Observe), l, proxies...)
 	public := newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), handler)
 	admin := newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), promhttp.Handler())
 	if err := serve(ctx, public, admin); err != nil {
@@ -219,8 +233,9 @@ func newServer(addr string, handler http.Handler) *http.Server {
 // grace is how long requests may run on after SIGTERM.
 var grace = 15 * time.Second
 
-// serve serves until ctx ends, as it does by SIGTERM. It returns when all requests have ended. After grace it cancels those
-// that still run, so that their handlers return and their slots come back.
+// serve serves until ctx ends, as it does by SIGTERM. It returns when all
+// requests have ended. After grace it cancels those that still run, so that
+// their handlers return and their slots come back.
 func serve(ctx context.Context, servers ...*http.Server) error {
 	requests, cancel := context.WithCancel(context.Background())
 	defer cancel()

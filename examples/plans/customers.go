@@ -14,12 +14,14 @@ type customer struct {
 	plan string // a name in Policy.Plans; "" without one
 }
 
-// keyHash is how the database knows a key: a copy of it can't be used, and the time of a look-up tells nothing of a key.
+// keyHash is how the database knows a key: a copy of it can't be used, and the
+// time of a look-up tells nothing of a key.
 type keyHash [sha256.Size]byte
 
 var errUnknown = errors.New("no such customer")
 
-// database stands for yours: a table of customers, with an index on the hash of the key.
+// database stands for yours: a table of customers, with an index on the hash of
+// the key.
 type database struct {
 	mu      sync.Mutex
 	names   map[keyHash]string
@@ -30,7 +32,9 @@ type database struct {
 func newDatabase() *database {
 	return &database{
 		names: map[keyHash]string{
-			sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob", sha256.Sum256([]byte("cid-secret")): "cid",
+			sha256.Sum256([]byte("ann-secret")): "ann",
+			sha256.Sum256([]byte("bob-secret")): "bob",
+			sha256.Sum256([]byte("cid-secret")): "cid",
 		},
 		plans: map[string]string{"ann": "free", "bob": "pro", "cid": ""},
 	}
@@ -58,8 +62,8 @@ func (d *database) setPlan(_ context.Context, name, plan string) error {
 	return nil
 }
 
-// customers keeps what the database says for some seconds. It keeps customers only, and no made-up keys: a client could fill
-// the memory with these.
+// customers keeps what the database says for some seconds. It keeps customers
+// only, and no made-up keys: a client could fill the memory with these.
 type customers struct {
 	database *database
 	keep     time.Duration

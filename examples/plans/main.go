@@ -1,6 +1,8 @@
-// Customers with plans. The policy has the limits of each plan, and a database says which plan a customer has. The app keeps
-// that for some seconds, so most requests need no query. Operators see who is denied, and change plans, on a port of their own.
-// Replace database, the limits and the routes; the rest can stay.
+// Customers with plans. The policy has the limits of each plan, and a database
+// says which plan a customer has. The app keeps that for some seconds, so most
+// requests need no query. Operators see who is denied, and change plans, on a
+// port of their own. Replace database, the limits and the routes; the rest can
+// stay.
 //
 //	REDIS_URL=redis://localhost:6379 go run ./examples/plans
 //	curl -i -H 'X-Api-Key: ann-secret' localhost:8080/reports               # free: RateLimit-Policy says 5 a minute
@@ -34,7 +36,9 @@ import (
 )
 
 // app returns what clients reach, and what only operators may reach.
-func app(store core.Store, observe core.LimiterOption, customers *customers, proxies ...string) (public, operators http.Handler) {
+func app(
+	store core.Store, observe core.LimiterOption, customers *customers, proxies ...string,
+) (public, operators http.Handler) {
 	var denied adminlimit.Top
 	limiter := func(policy core.Policy) *core.Limiter {
 		return core.Must(core.NewLimiter(store, policy, observe, core.WithObserver(denied.Observe)))
@@ -45,28 +49,35 @@ func app(store core.Store, observe core.LimiterOption, customers *customers, pro
 		Limits: []core.Limit{core.PerMinute(2).WithName("minute")}, // of customers without a plan
 		Plans: map[string][]core.Limit{ // limits of the same name are one bucket, so a new plan does not refill it
 			"free": {core.PerMinute(5).WithName("minute")},
-			"pro":  {core.PerMinute(60).WithName("minute").WithBurst(20), core.PerDay(10_000).WithName("day").In(time.UTC)},
+			"pro": {
+				core.PerMinute(60).WithName("minute").WithBurst(20),
+				core.PerDay(10_000).WithName("day").In(time.UTC),
+			},
 		},
 	})
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", health)
-	// By the customer, and the plan, that the database has for the key. What clients say of themselves they can make up.
+	// By the customer, and the plan, that the database has for the key. What
+	// clients say of themselves they can make up.
 	limited := httplimit.New(api,
 		func(r *http.Request) (string, error) { return core.JoinKey("customer", customerOf(r).name), nil },
 		httplimit.WithPlan(func(r *http.Request) (string, error) { return customerOf(r).plan, nil }))
 	mux.Handle("GET /reports", customers.authenticate(limited(http.HandlerFunc(reports))))
-	// In front of the keys, or each guess would be a query. It counts requests without a route too.
+	// In front of the keys, or each guess would be a query. It counts requests
+	// without a route too.
 	public = httplimit.New(perAddress, httplimit.ByIP(core.TrustProxies(proxies...)), httplimit.WithSkip(isHealth))(mux)
 
 	admin := http.NewServeMux()
 	admin.Handle("/metrics", promhttp.Handler())
-	// Everybody who reaches the port may look. Put your login here; then it can be Writable too.
+	// Everybody who reaches the port may look. Put your login here; then it can
+	// be Writable too.
 	everybody := func(*http.Request) (string, bool) { return "somebody", true }
 	admin.Handle("/limits", core.Must(adminlimit.New(everybody, adminlimit.Config{
 		Limiters: []*core.Limiter{perAddress, api}, Denied: &denied, Hosts: []string{"localhost", "127.0.0.1"},
 	})))
-	// An upgrade is a word of your payment: verify its signature here. A customer has no way to say it.
+	// An upgrade is a word of your payment: verify its signature here. A
+	// customer has no way to say it.
 	admin.HandleFunc("POST /customers/{name}/plan", func(w http.ResponseWriter, r *http.Request) {
 		plan := r.FormValue("name")
 		if _, known := api.Policy().Plans[plan]; !known {
@@ -79,7 +90,8 @@ func app(store core.Store, observe core.LimiterOption, customers *customers, pro
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
-	return public, http.NewCrossOriginProtection().Handler(admin) // no other site's page can post through an operator's browser
+	// No page of another site can post through an operator's browser.
+	return public, http.NewCrossOriginProtection().Handler(admin)
 }
 
 func isHealth(r *http.Request) bool { return r.URL.Path == "/health" }
@@ -92,8 +104,9 @@ func health(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\
 
 // What follows is the same in all examples.
 
-// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges of proxies in front.
+// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not
+// reach; REDIS_URL; and TRUSTED_PROXIES, the addresses or ranges of proxies in
+// front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -112,7 +125,8 @@ func main() {
 	metrics := promlimit.New()
 	prometheus.MustRegister(metrics)
 	customers := newCustomers(newDatabase())
-	handler, operators := app(store, core.WithObserver(metrics.Observe), customers, strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
+	proxies := strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))
+	handler, operators := app(store, core.WithObserver(metrics.Observe), customers, proxies...)
 	public := newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), handler)
 	admin := newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), operators)
 	if err := serve(ctx, public, admin); err != nil {
@@ -132,8 +146,9 @@ func newServer(addr string, handler http.Handler) *http.Server {
 // grace is how long requests may run on after SIGTERM.
 var grace = 15 * time.Second
 
-// serve serves until ctx ends, as it does by SIGTERM. It returns when all requests have ended. After grace it cancels those
-// that still run, so that their handlers return and their slots come back.
+// serve serves until ctx ends, as it does by SIGTERM. It returns when all
+// requests have ended. After grace it cancels those that still run, so that
+// their handlers return and their slots come back.
 func serve(ctx context.Context, servers ...*http.Server) error {
 	requests, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -1,5 +1,6 @@
-// Connect handlers for clients of Connect, gRPC and gRPC-Web. An address may send 300 calls a minute, and a user 60 and two
-// streams at a time. Replace users, the limits and the handlers; the rest can stay. In this directory:
+// Connect handlers for clients of Connect, gRPC and gRPC-Web. An address may
+// send 300 calls a minute, and a user 60 and two streams at a time. Replace
+// users, the limits and the handlers; the rest can stay. In this directory:
 //
 //	REDIS_URL=redis://localhost:6379 go run .
 //	curl -i -H 'Content-Type: application/json' -H 'X-Api-Key: ann-secret' -d '"Ann"' localhost:8080/demo.v1.Demo/Greet
@@ -48,17 +49,24 @@ func app(store core.Store, observe core.LimiterOption, tick time.Duration, proxi
 	calls := limiter("calls", core.PerMinute(60).WithBurst(30))
 	streams := limiter("streams", core.InFlight(2))
 
-	// By the verified user. By the field X-Api-Key each made-up value would have a full bucket.
+	// By the verified user. By the field X-Api-Key each made-up value would
+	// have a full bucket.
 	byUser := connectlimit.ByContextValue(userKey{})
 	bounded := connect.WithReadMaxBytes(64 << 10) // of a message when it is unpacked: by default there is no bound
 	perCall := connect.WithInterceptors(connectlimit.New(calls, byUser))
 	perStream := connect.WithInterceptors(connectlimit.New(calls, byUser), connectlimit.New(streams, byUser))
 
 	mux := http.NewServeMux()
-	mux.Handle(greet, connect.NewUnaryHandler(greet, func(_ context.Context, in *connect.Request[wrapperspb.StringValue]) (*connect.Response[wrapperspb.StringValue], error) {
+	type (
+		request = connect.Request[wrapperspb.StringValue]
+		text    = connect.Response[wrapperspb.StringValue]
+		number  = connect.Request[wrapperspb.Int32Value]
+		stream  = connect.ServerStream[wrapperspb.StringValue]
+	)
+	mux.Handle(greet, connect.NewUnaryHandler(greet, func(_ context.Context, in *request) (*text, error) {
 		return connect.NewResponse(wrapperspb.String("Hello, " + in.Msg.GetValue() + "!")), nil
 	}, perCall, bounded))
-	mux.Handle(count, lasting(5*time.Minute, connect.NewServerStreamHandler(count, func(ctx context.Context, in *connect.Request[wrapperspb.Int32Value], s *connect.ServerStream[wrapperspb.StringValue]) error {
+	counting := connect.NewServerStreamHandler(count, func(ctx context.Context, in *number, s *stream) error {
 		for i := range in.Msg.GetValue() {
 			if err := s.Send(wrapperspb.String(strconv.Itoa(int(i)))); err != nil {
 				return err
@@ -70,19 +78,22 @@ func app(store core.Store, observe core.LimiterOption, tick time.Duration, proxi
 			}
 		}
 		return nil
-	}, perStream, bounded)))
+	}, perStream, bounded)
+	mux.Handle(count, lasting(5*time.Minute, counting))
 
 	outer := http.NewServeMux()
 	outer.HandleFunc("GET /health", health)
 	outer.Handle("/", authenticate(mux))
-	// In front of the keys, or guessing at them would be free, and by net/http: interceptors of a call run when its message was
-	// read and unpacked. It counts requests without a route too.
+	// In front of the keys, or guessing at them would be free, and by net/http:
+	// interceptors of a call run when its message was read and unpacked. It
+	// counts requests without a route too.
 	return httplimit.New(perAddress, httplimit.ByIP(core.TrustProxies(proxies...)), httplimit.WithSkip(isHealth))(outer)
 }
 
 func isHealth(r *http.Request) bool { return r.URL.Path == "/health" }
 
-// lasting lets a stream last for so long, in place of the server's WriteTimeout.
+// lasting lets a stream last for so long, in place of the server's
+// WriteTimeout.
 func lasting(d time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), d)
@@ -92,7 +103,8 @@ func lasting(d time.Duration, next http.Handler) http.Handler {
 	})
 }
 
-// withHTTP2 has a server speak HTTP/2 without TLS too, as clients of gRPC need it.
+// withHTTP2 has a server speak HTTP/2 without TLS too, as clients of gRPC need
+// it.
 func withHTTP2(s *http.Server) *http.Server {
 	s.Protocols = new(http.Protocols)
 	s.Protocols.SetHTTP1(true)
@@ -116,8 +128,11 @@ func authenticate(next http.Handler) http.Handler {
 
 func health(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
 
-// users has the user of each API key, by its hash. Yours are random, and in your database.
-var users = map[[sha256.Size]byte]string{sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob"}
+// users has the user of each API key, by its hash. Yours are random, and in
+// your database.
+var users = map[[sha256.Size]byte]string{
+	sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob",
+}
 
 // userOf returns whose key it is, or "". It takes as long for all.
 func userOf(key string) (user string) {
@@ -132,8 +147,9 @@ func userOf(key string) (user string) {
 
 // What follows is the same in all examples.
 
-// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges of proxies in front.
+// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not
+// reach; REDIS_URL; and TRUSTED_PROXIES, the addresses or ranges of proxies in
+// front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -151,7 +167,8 @@ func main() {
 	}
 	metrics := promlimit.New()
 	prometheus.MustRegister(metrics)
-	handler := app(store, core.WithObserver(metrics.Observe), time.Second, strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
+	proxies := strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))
+	handler := app(store, core.WithObserver(metrics.Observe), time.Second, proxies...)
 	public := withHTTP2(newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), handler))
 	admin := newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), promhttp.Handler())
 	if err := serve(ctx, public, admin); err != nil {
@@ -171,8 +188,9 @@ func newServer(addr string, handler http.Handler) *http.Server {
 // grace is how long requests may run on after SIGTERM.
 var grace = 15 * time.Second
 
-// serve serves until ctx ends, as it does by SIGTERM. It returns when all requests have ended. After grace it cancels those
-// that still run, so that their handlers return and their slots come back.
+// serve serves until ctx ends, as it does by SIGTERM. It returns when all
+// requests have ended. After grace it cancels those that still run, so that
+// their handlers return and their slots come back.
 func serve(ctx context.Context, servers ...*http.Server) error {
 	requests, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -1,5 +1,6 @@
-// A gRPC server to copy: an address may send 300 calls a minute, and a user 60. Health checks are free. Replace users, the limits
-// and the greeter; the rest can stay. In this directory:
+// A gRPC server to copy: an address may send 300 calls a minute, and a user 60.
+// Health checks are free. Replace users, the limits and the greeter; the rest
+// can stay. In this directory:
 //
 //	REDIS_URL=redis://localhost:6379 go run .
 //	grpcurl -plaintext -H 'x-api-key: ann-secret' -d '{"name": "Ann"}' -proto helloworld.proto localhost:8080 helloworld.Greeter/SayHello
@@ -54,14 +55,16 @@ func app(store core.Store, observe core.LimiterOption, within timeouts, proxies 
 	}, observe))
 
 	byPeer, skip := grpclimit.ByPeer(core.TrustProxies(proxies...)), grpclimit.WithSkip(grpclimit.HealthAndReflection)
-	// By the verified user. By metadata each made-up value would have a full bucket.
+	// By the verified user. By metadata each made-up value would have a full
+	// bucket.
 	byUser := grpclimit.ByContextValue(userKey{})
 	rpc := grpc.NewServer(
 		// The address in front of the keys, or guessing at them would be free.
 		grpc.ChainUnaryInterceptor(grpclimit.Unary(perAddress, byPeer, skip), authenticate, grpclimit.Unary(perUser, byUser, skip)),
 		grpc.ChainStreamInterceptor(grpclimit.Stream(perAddress, byPeer, skip)), // with streams of your own also user and key
 		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return status.Error(codes.Unimplemented, "no such method") }),
-		// A bound for whatever a client could make large, or never finish. Messages are read before interceptors run.
+		// A bound for whatever a client could make large, or never finish.
+		// Messages are read before interceptors run.
 		grpc.MaxRecvMsgSize(64<<10), grpc.MaxHeaderListSize(16<<10), grpc.MaxConcurrentStreams(100),
 		grpc.ConnectionTimeout(within.connect), grpc.InTapHandle(within.begin),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 5 * time.Minute, Time: time.Minute, Timeout: 20 * time.Second}),
@@ -72,8 +75,8 @@ func app(store core.Store, observe core.LimiterOption, within timeouts, proxies 
 	return rpc
 }
 
-// begin gives each call a deadline, from its first byte on. Streams that last need another; those that watch the health are
-// opened again by their clients.
+// begin gives each call a deadline, from its first byte on. Streams that last
+// need another; those that watch the health are opened again by their clients.
 func (w timeouts) begin(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	call, cancel := context.WithTimeout(ctx, w.call)
 	context.AfterFunc(ctx, cancel)
@@ -99,8 +102,11 @@ func authenticate(ctx context.Context, in any, call *grpc.UnaryServerInfo, next 
 	return next(context.WithValue(ctx, userKey{}, user), in)
 }
 
-// users has the user of each API key, by its hash. Yours are random, and in your database.
-var users = map[[sha256.Size]byte]string{sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob"}
+// users has the user of each API key, by its hash. Yours are random, and in
+// your database.
+var users = map[[sha256.Size]byte]string{
+	sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob",
+}
 
 // userOf returns whose key it is, or "". It takes as long for all.
 func userOf(key string) (user string) {
@@ -113,10 +119,12 @@ func userOf(key string) (user string) {
 	return user
 }
 
-// What follows is the same in all examples but for serve, because gRPC has its own server.
+// What follows is the same in all examples but for serve, because gRPC has its
+// own server.
 
-// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges of proxies in front.
+// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not
+// reach; REDIS_URL; and TRUSTED_PROXIES, the addresses or ranges of proxies in
+// front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -134,14 +142,18 @@ func main() {
 	}
 	metrics := promlimit.New()
 	prometheus.MustRegister(metrics)
-	public := app(store, core.WithObserver(metrics.Observe), timeouts{5 * time.Second, 15 * time.Second}, strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
-	admin := &http.Server{Handler: promhttp.Handler(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
+	proxies := strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))
+	public := app(store, core.WithObserver(metrics.Observe), timeouts{5 * time.Second, 15 * time.Second}, proxies...)
+	admin := &http.Server{
+		Handler: promhttp.Handler(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second,
+	}
 	if err := serve(ctx, public, admin); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// serve serves until ctx ends, as it does by SIGTERM. Then calls have 20 seconds to end, and are cancelled.
+// serve serves until ctx ends, as it does by SIGTERM. Then calls have 20
+// seconds to end, and are cancelled.
 func serve(ctx context.Context, public *grpc.Server, admin *http.Server) error {
 	clients, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), "localhost:8080"))
 	if err != nil {

@@ -1,6 +1,8 @@
-// A tool server (Model Context Protocol). An address may send 300 requests a minute; a user may call a tool 20 times a minute, and
-// has a part of the text that all users together may get. The language model reads in a refusal when to try again. Replace users,
-// the limits and the tool; the rest can stay. In this directory:
+// A tool server (Model Context Protocol). An address may send 300 requests a
+// minute; a user may call a tool 20 times a minute, and has a part of the text
+// that all users together may get. The language model reads in a refusal when
+// to try again. Replace users, the limits and the tool; the rest can stay. In
+// this directory:
 //
 //	REDIS_URL=redis://localhost:6379 go run .   # streamable HTTP on http://localhost:8080, with Authorization: Bearer ann-secret
 //	go run . -stdio                             # on stdin and stdout, as a client starts it
@@ -35,7 +37,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/promlimit"
 )
 
-// app serves the tools by HTTP. Without sessions: a client could open as many as it likes.
+// app serves the tools by HTTP. Without sessions: a client could open as many
+// as it likes.
 func app(store core.Store, observe core.LimiterOption, proxies ...string) http.Handler {
 	perAddress := core.Must(core.NewLimiter(store, core.Policy{
 		Name:   "address",
@@ -54,7 +57,8 @@ func app(store core.Store, observe core.LimiterOption, proxies ...string) http.H
 
 func isHealth(r *http.Request) bool { return r.URL.Path == "/health" }
 
-// maxText is how many bytes one call may return. It is charged before the work, so no call makes a debt.
+// maxText is how many bytes one call may return. It is charged before the work,
+// so no call makes a debt.
 const maxText = 2000
 
 // tools returns the server of the tool repeat.
@@ -106,7 +110,8 @@ func size(result mcp.Result) (bytes int64) {
 	return bytes
 }
 
-// verify finds the user of a bearer token, by whom mcplimit.ByTokenSubject limits.
+// verify finds the user of a bearer token, by whom mcplimit.ByTokenSubject
+// limits.
 func verify(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
 	user := userOf(token)
 	if user == "" {
@@ -115,8 +120,11 @@ func verify(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, 
 	return &auth.TokenInfo{UserID: user, Expiration: time.Now().Add(time.Hour)}, nil
 }
 
-// users has the user of each bearer token, by its hash. Yours are random, and in your database.
-var users = map[[sha256.Size]byte]string{sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob"}
+// users has the user of each bearer token, by its hash. Yours are random, and
+// in your database.
+var users = map[[sha256.Size]byte]string{
+	sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob",
+}
 
 // userOf returns whose token it is, or "". It takes as long for all.
 func userOf(token string) (user string) {
@@ -131,8 +139,9 @@ func userOf(token string) (user string) {
 
 // What follows is the same in all examples.
 
-// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not reach; REDIS_URL; and TRUSTED_PROXIES, the
-// addresses or ranges of proxies in front.
+// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not
+// reach; REDIS_URL; and TRUSTED_PROXIES, the addresses or ranges of proxies in
+// front.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -154,7 +163,8 @@ func main() {
 		log.Print(tools(store, core.WithObserver(metrics.Observe)).Run(ctx, &mcp.StdioTransport{}))
 		return
 	}
-	handler := app(store, core.WithObserver(metrics.Observe), strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))...)
+	proxies := strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))
+	handler := app(store, core.WithObserver(metrics.Observe), proxies...)
 	public := newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), handler)
 	admin := newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), promhttp.Handler())
 	if err := serve(ctx, public, admin); err != nil {
@@ -174,8 +184,9 @@ func newServer(addr string, handler http.Handler) *http.Server {
 // grace is how long requests may run on after SIGTERM.
 var grace = 15 * time.Second
 
-// serve serves until ctx ends, as it does by SIGTERM. It returns when all requests have ended. After grace it cancels those
-// that still run, so that their handlers return and their slots come back.
+// serve serves until ctx ends, as it does by SIGTERM. It returns when all
+// requests have ended. After grace it cancels those that still run, so that
+// their handlers return and their slots come back.
 func serve(ctx context.Context, servers ...*http.Server) error {
 	requests, cancel := context.WithCancel(context.Background())
 	defer cancel()
