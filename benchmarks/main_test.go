@@ -26,11 +26,11 @@ func TestTablesShowMediansAndTheRatiosWithinRounds(t *testing.T) {
 
 `+pageTables[0].text+`
 
-| decisions/s by goroutines | 1 | 4 | 16 | 64 | 512 | server CPU µs | bytes |
-| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
-| ratelimit | – | – | – | 125k (×3) | – | 4 (×0.25) | – |
-| redis_rate+AutoPipeline | – | – | – | 50k (×1.20) | – | – | – |
-| redis_rate | – | – | – | 41.7k | – | 16 | – |
+| decisions/s by goroutines | 1 | 4 | 64 | 512 | server CPU µs | bytes |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: |
+| ratelimit | – | – | 125k (×3) | – | 4 (×0.25) | – |
+| redis_rate+AutoPipeline | – | – | 50k (×1.20) | – | – | – |
+| redis_rate | – | – | 41.7k | – | 16 | – |
 
 `, r.tables())
 }

@@ -36,7 +36,7 @@ var recipes = map[string]recipe{
 	"readme_1":     {serves: "r", path: "/login"},
 	"middleware_3": {serves: "mux", path: "/login"},
 	"middleware_4": {serves: "r", path: "/items", byUser: true},
-	"middleware_6": {serves: "r", path: "/login", proxied: true},
+	"middleware_5": {serves: "r", path: "/login", proxied: true},
 	"limits_4":     {serves: "mux", path: "/search"},
 	"readme_3":     {serves: "r", path: "/", proxied: true, redis: true},
 }

@@ -256,7 +256,7 @@ func BenchmarkRedis(b *testing.B) {
 		c.hasKeys(b, len(keys))
 		bytes[c.name] = c.bytesPerKey(b)
 	}
-	for _, goroutines := range []int{1, 4, 16, 64, 512} {
+	for _, goroutines := range []int{1, 4, 64, 512} {
 		for _, c := range contenders {
 			b.Run(fmt.Sprintf("goroutines=%d/peer=%s", goroutines, c.name), func(b *testing.B) {
 				c.measure(b, goroutines, keys, true)
