@@ -82,8 +82,8 @@ var Kinds = []Kind{
 		Code:     "RL111",
 		Fields:   []string{"overrides", "blocked", "setexception"},
 		Messages: []string{"Policy.Overrides.user:…: 0 limits: at least one is required (RL111)"},
-		Advice: "Of [overrides](limits.md#plans), [blocked keys](limits.md#plans) and [exceptions](tools.md#exceptions). Keys can\n" +
-			"be secret, so messages show only what stands before the first colon; `Field` of the `ConfigError` has the whole key.",
+		Advice: "Of [overrides and blocked keys](limits.md#plans) and [exceptions](tools.md#exceptions). Keys can be secret, so messages show only what stands before the\n" +
+			"first colon; `Field` of the `ConfigError` has the whole key.",
 	},
 	{
 		Code:     "RL112",
@@ -163,8 +163,7 @@ var Kinds = []Kind{
 	{
 		Code:     "RL204",
 		Messages: []string{"line 1: the file is too large: at most 256 KiB are read (RL204)"},
-		Advice: "Size (256 KiB), YAML tokens (20,000), nesting and keys (256 bytes) are bounded. About 700 policies fit: load more from several files. Only the first 100\n" +
-			"mistakes are reported.",
+		Advice:   "About 700 policies fit: load more from several files. Only the first 100 mistakes are reported.",
 	},
 	{
 		Code:     "RL206",
@@ -522,22 +521,19 @@ var Kinds = []Kind{
 	{
 		Code:     "RL718",
 		Messages: []string{"not all exceptions in Redis could be read; those that were read are in force… code=RL718 error=…"},
-		Advice: "[FollowExceptions](tools.md#exceptions) asks each second, and logs the first failure of several. A line with a `policy` means\n" +
+		Advice: "[FollowExceptions](tools.md#exceptions) logs the first failure of several. A line with a `policy` means\n" +
 			"that another version, or someone by hand, wrote its exceptions: `ratelimit list` shows which. Or the policy lacks a limit that an override names.",
 	},
 	{
 		Code:     "RL719",
 		Messages: []string{"Redis has lost what operators said; it stays in force, and was put back… code=RL719 policy=api exceptions=1"},
-		Advice: "Redis was restarted empty or flushed, evicted [exceptions](tools.md#exceptions), lost a shard, or failed over to a replica\n" +
-			"without the last writes. Buckets are full.\n" +
-			"\n" +
+		Advice: "Redis has lost keys, by a restart, a flush, an eviction or a fail-over. Their buckets are full; [exceptions](tools.md#exceptions) hold.\n" +
 			"If it could not be put back, a process that starts now does not know it: give the user the [rights of a limiter](operations.md#the-acl-user).",
 	},
 	{
 		Code:     "RL720",
 		Messages: []string{"a request has a plan that the policy lacks, so the policy's own limits decide… code=RL720 policy=api … plan=gold"},
-		Advice: "The database is ahead of the deployment, or spells the plan in another way. Add it to [`Plans`](limits.md#plans);\n" +
-			"[`Reload`](limits.md#change-limits-while-the-service-runs) suffices.",
+		Advice:   "Add it to [`Plans`](limits.md#plans), or correct its name in the database; [`Reload`](limits.md#change-limits-while-the-service-runs) suffices.",
 	},
 	{
 		Code:     "RL721",
