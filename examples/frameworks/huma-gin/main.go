@@ -1,0 +1,25 @@
+package main
+
+import (
+	"context"
+	"log"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humagin"
+	"github.com/gin-gonic/gin"
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/ginlimit"
+)
+
+func main() {
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(5)}}))
+	r := gin.New()
+	r.Use(ginlimit.New(limiter, ginlimit.Join(ginlimit.ByIP(), ginlimit.ByRoute())))
+	api := humagin.New(r, huma.DefaultConfig("items", "1.0.0"))
+	huma.Get(api, "/items/{id}", item)
+	log.Fatal(r.Run("localhost:8080"))
+}
+
+func item(context.Context, *struct{}) (*struct{ Body string }, error) {
+	return &struct{ Body string }{"an item"}, nil
+}
