@@ -34,6 +34,7 @@ var programs = []struct {
 	{dir: "go-zero", key: "ip:127.0.0.1|global:/items/:id", byRoute: "ip:127.0.0.1|route:"},
 	{dir: "goframe", key: "ip:127.0.0.1|route:/items/{id}", byRoute: "ip:127.0.0.1|route:"},
 	{dir: "gorilla-mux", key: "ip:127.0.0.1|route:/items/{id}", byRoute: "ip:127.0.0.1|route:"},
+	{dir: "hertz", key: "ip:127.0.0.1|route:/items/:id"},
 	{dir: "httprouter", key: "ip:127.0.0.1|global:/items/:id", byRoute: "ip:127.0.0.1|route:"},
 	{dir: "huma-chi", key: "ip:127.0.0.1|route:/items/{id}"},
 	{dir: "huma-gin", key: "ip:127.0.0.1|route:/items/:id"},
