@@ -3,10 +3,12 @@
 package frameworks_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,40 +17,63 @@ import (
 	"testing"
 	"time"
 
+	kgrpc "github.com/go-kratos/kratos/v2/transport/grpc"
+	khttp "github.com/go-kratos/kratos/v2/transport/http"
+	"github.com/gorilla/mux"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/grpclimit"
+	"github.com/tokenbucket-go/ratelimit/httplimit"
 	"github.com/tokenbucket-go/ratelimit/internal/onebinary"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// programs are the directories of this module, and what each program answers:
-// the key by which it has limited the request.
+// programs are the directories of this module. Each program answers with the
+// key by which it has limited the request.
 var programs = []struct {
 	dir, key string
-	// byRoute is the key of the same program with httplimit.ByRoute in place of
-	// its own key of the route. It is empty if the program has no own one.
-	byRoute string
+	unrouted bool   // whether requests count that match no route
+	refuse   string // the handler's last line if it answers 418, in programs that use httplimit
 }{
-	{dir: "beego", key: "ip:127.0.0.1|route:/items/:id", byRoute: "ip:127.0.0.1|route:"},
-	{dir: "go-zero", key: "ip:127.0.0.1|global:/items/:id", byRoute: "ip:127.0.0.1|route:"},
-	{dir: "goframe", key: "ip:127.0.0.1|route:/items/{id}", byRoute: "ip:127.0.0.1|route:"},
-	{dir: "gorilla-mux", key: "ip:127.0.0.1|route:/items/{id}", byRoute: "ip:127.0.0.1|route:"},
-	{dir: "hertz", key: "ip:127.0.0.1|route:/items/:id"},
-	{dir: "httprouter", key: "ip:127.0.0.1|global:/items/:id", byRoute: "ip:127.0.0.1|route:"},
-	{dir: "huma-chi", key: "ip:127.0.0.1|route:/items/{id}"},
-	{dir: "huma-gin", key: "ip:127.0.0.1|route:/items/:id"},
-	{dir: "kratos", key: "ip:127.0.0.1|route:/items/{id}", byRoute: "ip:127.0.0.1|route:"},
+	{"beego", "ip:127.0.0.1|route:/items/:id", true, "c.Output.SetStatus(418); _ = c.Output.Body([]byte(res.Key))"},
+	{"go-zero", "ip:127.0.0.1|global:/items/:id", false, "_, _ = fmt.Print(res.Key); w.WriteHeader(418)"},
+	{"goframe", "ip:127.0.0.1|route:/items/{id}", true, "_ = res; r.Response.WriteStatus(418)"},
+	{"gorilla-mux", "ip:127.0.0.1|route:/items/{id}", false, "_, _ = fmt.Print(res.Key); w.WriteHeader(418)"},
+	{"hertz", "ip:127.0.0.1|route:/items/:id", true, ""},
+	{"httprouter", "ip:127.0.0.1|global:/items/:id", false, "_, _ = fmt.Print(res.Key); w.WriteHeader(418)"},
+	{"huma-chi", "ip:127.0.0.1|route:/items/{id}", true, ""},
+	{"huma-gin", "ip:127.0.0.1|route:/items/:id", true, ""},
+	{"kratos", "ip:127.0.0.1|route:/items/{id}", false, "return c.String(418, res.Key)"},
 }
 
-// stopped is a clock that stands still, so that no token comes back during a
-// test.
-const stopped = `
+// around stands beside each program. Its clock stands still, so that no token
+// comes back during a test.
+const around = `
+
+import (
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tokenbucket-go/ratelimit/core"
+)
+
 var (
 	address = os.Getenv("ADDRESS")
 	port, _ = strconv.Atoi(address[strings.LastIndexByte(address, ':')+1:])
 	stopped = core.WithClock(func() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) })
 )
+
+func refunded(_ *http.Request, status int) bool { return status == 418 }
 `
 
 var here = strings.NewReplacer(
@@ -56,8 +81,12 @@ var here = strings.NewReplacer(
 	"core.NewMemoryStore()", "core.NewMemoryStore(stopped)",
 )
 
-// ofRoute finds a program's own key of the route.
-var ofRoute = regexp.MustCompile(`(httplimit\.Join\(httplimit\.ByIP\(\), )(byRoute|httplimit\.Global\([^)]*\))`)
+var (
+	// ofRoute finds a program's own key of the route.
+	ofRoute = regexp.MustCompile(`(httplimit\.Join\(httplimit\.ByIP\(\), )(byRoute|httplimit\.Global\([^)]*\))\)`)
+	// answer finds the line that answers with the key.
+	answer = regexp.MustCompile(`(?m)^\t.*\bres\.Key\b.*$`)
+)
 
 // binary is all programs. PROGRAM names the one to run.
 var binary string
@@ -83,21 +112,24 @@ func build() error {
 	set := onebinary.New("github.com/tokenbucket-go/ratelimit/examples/frameworks", "_programs")
 	add := func(name, source string) {
 		set.Program(name, here.Replace(source))
-		set.File(name, "stopped.go", "package "+name+"\n\nimport (\n\t\"os\"\n\t\"strconv\"\n\t\"strings\"\n\t\"time\"\n\n"+
-			"\t\"github.com/tokenbucket-go/ratelimit/core\"\n)\n"+stopped)
+		set.File(name, "around.go", "package "+name+around)
 	}
 	for _, p := range programs {
-		source, err := os.ReadFile(p.dir + "/main.go")
+		text, err := os.ReadFile(p.dir + "/main.go")
 		if err != nil {
 			return err
 		}
-		add(packageOf(p.dir), string(source))
-		if p.byRoute != "" {
-			if !ofRoute.Match(source) {
-				return fmt.Errorf("%s: no key of the route found", p.dir)
-			}
-			add(packageOf(p.dir)+"_by_route", ofRoute.ReplaceAllString(string(source), "${1}httplimit.ByRoute()"))
+		source := string(text)
+		add(packageOf(p.dir), source)
+		if p.refuse == "" {
+			continue
 		}
+		if !ofRoute.MatchString(source) || !answer.MatchString(source) {
+			return fmt.Errorf("%s: the key or the answer was not found", p.dir)
+		}
+		add(packageOf(p.dir)+"_by_route", ofRoute.ReplaceAllString(source, "${1}httplimit.ByRoute())"))
+		source = ofRoute.ReplaceAllString(source, "${0}, httplimit.WithRefund(refunded)")
+		add(packageOf(p.dir)+"_refund", answer.ReplaceAllString(source, p.refuse))
 	}
 	return set.Build(binary)
 }
@@ -156,15 +188,96 @@ var forged = http.Header{
 func TestByRouteFindsNoRoute(t *testing.T) {
 	t.Parallel()
 	for _, p := range programs {
-		if p.byRoute == "" {
+		if p.refuse == "" {
 			continue
 		}
 		t.Run(p.dir, func(t *testing.T) {
 			t.Parallel()
 			_, body := get(t, serve(t, packageOf(p.dir)+"_by_route")+"/items/7", nil)
-			assert.Equal(t, p.byRoute, strings.Trim(body, "\"\n"))
+			assert.Equal(t, "ip:127.0.0.1|route:", strings.Trim(body, "\"\n"))
 		})
 	}
+}
+
+// A mux in front has set Pattern, and so all routes of a router behind it are
+// one.
+func TestByRouteBehindAServeMuxIsThePatternOfThat(t *testing.T) {
+	t.Parallel()
+	router := mux.NewRouter()
+	router.Use(httplimit.New(limiterOf(core.PerMinute(5)), httplimit.ByRoute()))
+	router.HandleFunc("/api/items/{id}", func(w http.ResponseWriter, r *http.Request) {
+		res, _ := httplimit.FromContext(r.Context())
+		_, _ = io.WriteString(w, res.Key)
+	})
+	front := http.NewServeMux()
+	front.Handle("/api/", router)
+	w := httptest.NewRecorder()
+	front.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/items/7", nil))
+	assert.Equal(t, "route:/api/", w.Body.String())
+}
+
+func TestRequestsThatMatchNoRouteCountBehindSomeRouters(t *testing.T) {
+	t.Parallel()
+	for _, p := range programs {
+		t.Run(p.dir, func(t *testing.T) {
+			t.Parallel()
+			response, _ := get(t, serve(t, packageOf(p.dir))+"/nothing", nil)
+			assert.Equal(t, http.StatusNotFound, response.StatusCode)
+			_, counted := response.Header["X-Ratelimit-Remaining"]
+			assert.Equal(t, p.unrouted, counted)
+		})
+	}
+}
+
+// WithRefund and WithSettle get the status that the client gets.
+func TestLimiterSeesTheStatus(t *testing.T) {
+	t.Parallel()
+	for _, p := range programs {
+		if p.refuse == "" {
+			continue
+		}
+		t.Run(p.dir, func(t *testing.T) {
+			t.Parallel()
+			url := serve(t, packageOf(p.dir)+"_refund")
+			for range 6 {
+				response, body := get(t, url+"/items/7", nil)
+				require.Equal(t, http.StatusTeapot, response.StatusCode, body)
+				require.Equal(t, "4", response.Header.Get("X-RateLimit-Remaining"), "the token has come back")
+			}
+		})
+	}
+}
+
+// Services that protoc-gen-go-http makes have routes without filters.
+func TestAFilterOfKratosStandsInFrontOfTheRouter(t *testing.T) {
+	t.Parallel()
+	server := khttp.NewServer(khttp.Filter(httplimit.New(limiterOf(core.PerMinute(1)), httplimit.ByIP())))
+	server.Route("/").GET("/items/{id}", func(c khttp.Context) error { return c.String(http.StatusOK, "an item") })
+	for _, want := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/items/7", nil))
+		assert.Equal(t, want, w.Code)
+	}
+}
+
+func TestGRPCOfKratosTakesTheInterceptor(t *testing.T) {
+	t.Parallel()
+	server := kgrpc.NewServer(kgrpc.Address("127.0.0.1:0"), kgrpc.UnaryInterceptor(grpclimit.Unary(limiterOf(core.PerMinute(1)), grpclimit.ByPeer())))
+	endpoint, err := server.Endpoint()
+	require.NoError(t, err)
+	go func() { _ = server.Start(context.Background()) }()
+	t.Cleanup(func() { _ = server.Stop(context.Background()) })
+	client, err := grpc.NewClient(endpoint.Host, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() })
+	for _, want := range []codes.Code{codes.OK, codes.ResourceExhausted} {
+		_, err := grpc_health_v1.NewHealthClient(client).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+		assert.Equal(t, want, status.Code(err))
+	}
+}
+
+func limiterOf(limit core.Limit) *core.Limiter {
+	return core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{limit}}))
 }
 
 // serve runs a program until the test ends, and returns its URL.

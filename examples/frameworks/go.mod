@@ -15,7 +15,9 @@ require (
 	github.com/julienschmidt/httprouter v1.3.0
 	github.com/stretchr/testify v1.11.1
 	github.com/tokenbucket-go/ratelimit v0.0.0
+	github.com/tokenbucket-go/ratelimit/grpclimit v0.0.0
 	github.com/zeromicro/go-zero v1.10.3
+	google.golang.org/grpc v1.82.1
 )
 
 require (
@@ -108,7 +110,6 @@ require (
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260414002931-afd174a4e478 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260414002931-afd174a4e478 // indirect
-	google.golang.org/grpc v1.82.1 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 	gopkg.in/yaml.v2 v2.4.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect

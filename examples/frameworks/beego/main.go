@@ -27,5 +27,5 @@ func byRoute(r *http.Request) (string, error) {
 
 func item(c *context.Context) {
 	res, _ := httplimit.FromContext(c.Request.Context())
-	c.WriteString(res.Key)
+	_ = c.Output.Body([]byte(res.Key))
 }
