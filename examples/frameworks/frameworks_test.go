@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,27 +89,24 @@ var (
 	answer = regexp.MustCompile(`(?m)^\t.*\bres\.Key\b.*$`)
 )
 
-// binary is all programs. PROGRAM names the one to run.
-var binary string
+// buildDir is where the binary is.
+var buildDir string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "frameworks")
-	if err != nil {
+	var err error
+	if buildDir, err = os.MkdirTemp("", "frameworks"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	binary = filepath.Join(dir, "programs")
-	if err := build(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
+	defer func() { _ = os.RemoveAll(buildDir) }()
 	return m.Run()
 }
 
-func build() error {
+// binary is all programs, compiled once for all tests. The environment variable
+// PROGRAM names the one to run.
+var binary = sync.OnceValues(func() (path string, err error) {
 	set := onebinary.New("github.com/tokenbucket-go/ratelimit/examples/frameworks", "_programs")
 	add := func(name, source string) {
 		set.Program(name, here.Replace(source))
@@ -117,7 +115,7 @@ func build() error {
 	for _, p := range programs {
 		text, err := os.ReadFile(p.dir + "/main.go")
 		if err != nil {
-			return err
+			return "", err
 		}
 		source := string(text)
 		add(packageOf(p.dir), source)
@@ -125,14 +123,15 @@ func build() error {
 			continue
 		}
 		if !ofRoute.MatchString(source) || !answer.MatchString(source) {
-			return fmt.Errorf("%s: the key or the answer was not found", p.dir)
+			return "", fmt.Errorf("%s: the key or the answer was not found", p.dir)
 		}
 		add(packageOf(p.dir)+"_by_route", ofRoute.ReplaceAllString(source, "${1}httplimit.ByRoute())"))
 		source = ofRoute.ReplaceAllString(source, "${0}, httplimit.WithRefund(refunded)")
 		add(packageOf(p.dir)+"_refund", answer.ReplaceAllString(source, p.refuse))
 	}
-	return set.Build(binary)
-}
+	path = filepath.Join(buildDir, "programs")
+	return path, set.Build(path)
+})
 
 func packageOf(dir string) string { return strings.ReplaceAll(dir, "-", "_") }
 
@@ -286,7 +285,9 @@ func serve(t *testing.T, program string) string {
 	port, err := redistest.FreePort()
 	require.NoError(t, err)
 	address := net.JoinHostPort("127.0.0.1", port)
-	command := exec.Command(binary)
+	programs, err := binary()
+	require.NoError(t, err)
+	command := exec.Command(programs)
 	command.Dir = t.TempDir() // beego and goframe look for files
 	command.Env = append(os.Environ(), "PROGRAM="+program, "ADDRESS="+address)
 	command.Stdout, command.Stderr = t.Output(), t.Output()
