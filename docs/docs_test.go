@@ -78,6 +78,8 @@ var shown = sync.OnceValues(func() (b binaries, err error) {
 		for i, block := range fence.FindAllStringSubmatch(string(text), -1) {
 			name := nameOf(page, i)
 			switch found := clause.FindStringSubmatch(block[1]); {
+			case page == "frameworks.md":
+				// see TestProgramsOfFrameworksStandInExamples
 			case found == nil && otherModule.MatchString(block[1]):
 				// see TestLinesOfOtherModulesStandInExamples
 			case found == nil:
@@ -175,6 +177,28 @@ func TestLinesOfOtherModulesStandInExamples(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, shown, 6, "the lines were not found")
+}
+
+// The module examples/frameworks compiles these programs and sends them
+// requests.
+func TestProgramsOfFrameworksStandInExamples(t *testing.T) {
+	page := string(read(t, "frameworks.md"))
+	programs, err := filepath.Glob("../examples/frameworks/*/main.go")
+	require.NoError(t, err)
+	require.NotEmpty(t, programs)
+	for _, program := range programs {
+		if !strings.Contains(page, "```go\n"+string(read(t, program))+"```\n") {
+			require.Contains(t, page, "]("+program+")", "the page shows the program, or links to it")
+		}
+	}
+	for _, block := range fence.FindAllStringSubmatch(page, -1) {
+		require.True(t, slices.ContainsFunc(programs, func(program string) bool { return string(read(t, program)) == block[1] }),
+			"not in examples/frameworks:\n%s", block[1])
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\|.*\\| `([^|]*\\blimit\\b[^|]*)` \\|").FindAllStringSubmatch(page, -1) {
+		line := regexp.MustCompile(strings.Replace(regexp.QuoteMeta(row[1]), "limit", ".+", 1))
+		require.True(t, slices.ContainsFunc(programs, func(program string) bool { return line.Match(read(t, program)) }), "in no program: %s", row[1])
+	}
 }
 
 // statements makes a file of a snippet without a package clause: it becomes the
