@@ -1,7 +1,6 @@
 package adminlimit
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -33,16 +32,13 @@ type Level struct {
 	Says      string  `json:"says"`
 	Remaining int64   `json:"remaining"`
 	Capacity  int64   `json:"capacity"`
-	RetryIn   float64 `json:"retry_in_seconds,omitempty"` // until the limit has the tokens of a request; 0: it has, or never will
+	RetryIn   float64 `json:"retry_in_seconds,omitempty"` // until the limit has a token; 0: it has
 	FullIn    float64 `json:"full_in_seconds"`
 }
 
 // look returns the bucket of a key, by the limits of a plan, or by the policy's
 // own.
 func (h *handler) look(ctx context.Context, l *core.Limiter, plan, key string) (*Bucket, error) {
-	if isHash(key) {
-		return nil, hashedKey
-	}
 	of, err := l.WithPlan(plan)
 	if err != nil {
 		return nil, err
@@ -61,12 +57,15 @@ func (h *handler) look(ctx context.Context, l *core.Limiter, plan, key string) (
 	case slices.Contains(p.Blocked, key):
 		blocker = "the policy"
 	}
-	res, err := of.PeekUnits(ctx, key, request(p, plan, blocker != ""))
+	res, err := of.Peek(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	full, retry := true, time.Duration(0)
 	for _, r := range res.Limits() {
+		if blocker != "" { // then the limits only say what is left
+			r.Violated, r.RetryAfter = false, 0
+		}
 		b.Limits = append(b.Limits, level(r))
 		full, retry = full && r.ResetAfter == 0, max(retry, r.RetryAfter)
 	}
@@ -78,9 +77,7 @@ func (h *handler) look(ctx context.Context, l *core.Limiter, plan, key string) (
 		b.Says = "not known: Redis does not answer"
 	case !res.Allowed || res.ShadowDenied:
 		b.Says = "denied"
-		if retry != core.Never {
-			b.Says += ": the next request is allowed in " + wait(retry)
-		}
+		b.Says += ": the next request is allowed in " + wait(retry)
 	case full:
 		b.Says = "allowed: all limits are full, as of a key that nobody has used"
 	default:
@@ -93,19 +90,6 @@ func (h *handler) look(ctx context.Context, l *core.Limiter, plan, key string) (
 		b.Says += "; in shadow mode each request is allowed"
 	}
 	return b, nil
-}
-
-// request returns what a request commonly takes: one of each unit that limits
-// count. One of a blocked key takes nothing, so that only its limits say what
-// is left.
-func request(p core.Policy, plan string, blocked bool) core.Units {
-	units := core.Units{core.Requests: 0}
-	for _, l := range slices.Concat(p.Limits, p.Plans[plan]) {
-		if !blocked {
-			units[cmp.Or(l.Unit, core.Requests)] = 1
-		}
-	}
-	return units
 }
 
 // level returns the state of a limit.
@@ -125,8 +109,6 @@ func level(r core.LimitResult) Level {
 		l.Says = fmt.Sprintf("owes %d tokens", r.Debt)
 	}
 	switch {
-	case r.RetryAfter == core.Never:
-		l.Says += ", and a request takes more than it can have"
 	case r.Violated:
 		l.RetryIn = r.RetryAfter.Seconds()
 		l.Says += ", enough in " + wait(r.RetryAfter) + bound
@@ -153,10 +135,4 @@ func wait(d time.Duration) string {
 		short = strings.TrimSuffix(short, "0m")
 	}
 	return short
-}
-
-// isHash reports whether key is what stores have in place of a key of more than
-// 128 bytes. A limiter that gets it takes it for a client's key.
-func isHash(key string) bool {
-	return strings.HasPrefix(key, "sha256:") && len(key) == len("sha256:")+64
 }

@@ -36,7 +36,6 @@ var (
 	badForm     = &failure{http.StatusBadRequest, "the form can't be read, or is longer than 16 KiB"}
 	badKey      = &failure{http.StatusBadRequest, `a key in double quotes must be a Go string, such as "user:\xff"`}
 	noKey       = &failure{http.StatusBadRequest, "key is missing, such as ip:192.0.2.1"}
-	hashedKey   = &failure{http.StatusBadRequest, "this is the hash of a long key, which has no bucket of its own: give the key"}
 	badFor      = &failure{http.StatusBadRequest, "for must be such as 30m or 24h, or empty: until the exception is removed"}
 	notFollowed = &failure{http.StatusConflict, "this process does not follow exceptions in Redis: see FollowExceptions of redisstore"}
 )
@@ -97,7 +96,7 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request, who string, s *St
 			return err
 		}
 		s.Done = done
-		if o.key == "" || isHash(o.key) {
+		if o.key == "" {
 			return nil
 		}
 	}

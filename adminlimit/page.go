@@ -20,7 +20,6 @@ var (
 	page = template.Must(template.New("page").Funcs(template.FuncMap{
 		"style":  func() template.HTML { return template.HTML("<style>" + style + "</style>") }, //nolint:gosec // a constant
 		"has":    slices.Contains[[]string],
-		"isHash": isHash,
 		"bucket": func(policy, key string) Bucket { return Bucket{Policy: policy, Key: key} },
 		"span":   func(seconds float64) string { return wait(time.Duration(seconds * float64(time.Second))) },
 		"clock":  func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },

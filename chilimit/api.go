@@ -47,11 +47,12 @@ func New(limiter *core.Limiter, key KeyFunc, options ...Option) func(http.Handle
 }
 
 // PerIP returns a middleware that limits each client address, in this process
-// alone: New with a MemoryStore and ByIP. It panics with all mistakes in
-// limits. Behind a proxy, whose clients all have its address here, use [New]
-// with ByIP(core.TrustProxies(…)).
-func PerIP(limits ...core.Limit) func(http.Handler) http.Handler {
-	return New(adapter.InProcess(limits), ByIP())
+// alone: New with a MemoryStore and [ByIP], whose options it takes. Behind a
+// proxy name it, or all its clients share one bucket: PerIP(limit,
+// core.TrustProxies("10.0.0.0/8")). It panics with all mistakes in its
+// arguments. For several limits, other keys, or buckets in Redis, use New.
+func PerIP(limit core.Limit, options ...core.IPOption) func(http.Handler) http.Handler {
+	return New(adapter.InProcess(limit, options), ByIP(options...))
 }
 
 // Rule is one of the limiters of [NewTogether], with its key.
@@ -132,8 +133,9 @@ func ByRoute() KeyFunc {
 	return adapt(adapter.ByRoute("install the limiter with Use or With, not around the router, and limit requests without a route by another key"))
 }
 
-// ByContextValue limits by what earlier middleware left in the request's
-// context: see [adapter.ByContextValue].
+// ByContextValue limits by what earlier middleware left with the request by
+// context.WithValue, such as the user that a login has verified: see
+// [adapter.ByContextValue].
 func ByContextValue(key any) KeyFunc { return adapt(adapter.ByContextValue(key)) }
 
 // Global limits all requests together. Its key is such as global:all.

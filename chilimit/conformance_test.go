@@ -17,7 +17,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, store func(store.ClockOption) core.Store) { adaptertest.Run(t, kit, store) })
+	bothstores.Run(t, func(t *testing.T, store func(store.Option) core.Store) { adaptertest.Run(t, kit, store) })
 }
 
 var kit = adaptertest.Kit[*http.Request, chilimit.KeyFunc, chilimit.Option, chilimit.Rule, func(http.Handler) http.Handler]{

@@ -23,10 +23,10 @@ type call struct {
 	until time.Time     // it waits no longer
 	wake  chan struct{} // has a value when the call must look whether it can go
 
-	paid     bool              // the limiter has given what the call needs, or promised it
-	reserved *core.Reservation // of the limiter; nil: nothing is reserved
-	due      time.Time         // when what is reserved can be used
-	result   core.Result       // of the limiter; zero: there is none
+	paid     bool        // the limiter has given what the call needs, or promised it
+	reserved bool        // result is a reservation
+	due      time.Time   // when what is reserved can be used
+	result   core.Result // of the limiter; zero: there is none
 
 	pauses int           // of the lane when the call was sent
 	hold   time.Duration // for how long the limiter holds its slots; 0: it has none
@@ -147,15 +147,15 @@ func (c *call) unlocked(f func()) {
 func (c *call) pay() (err error) {
 	l := c.lane
 	if c.units == nil && !l.slotted {
-		c.unlocked(func() { c.reserved, err = c.t.limiter.Reserve(c.ctx, l.key, 1) })
+		c.unlocked(func() { c.result, err = c.t.limiter.Reserve(c.ctx, l.key, 1) })
 		switch {
 		case errors.Is(err, core.ErrSlots):
 			l.slotted = true
 		case err != nil:
 			return err
 		default:
-			c.result, c.paid = c.reserved.Result(), c.reserved.OK()
-			return c.delay(c.reserved.Delay())
+			c.reserved, c.paid = true, c.result.Allowed
+			return c.delay(max(c.result.Delay(), c.result.RetryAfter))
 		}
 	}
 	c.unlocked(func() { c.result, err = c.t.limiter.AllowUnits(c.ctx, l.key, c.units) })
@@ -284,10 +284,8 @@ func (c *call) unsent() {
 func (c *call) giveBack() {
 	ctx := context.WithoutCancel(c.ctx)
 	switch {
-	case c.reserved == nil:
+	case !c.reserved || time.Now().Before(c.due):
 		_ = c.result.Undo(ctx)
-	case time.Now().Before(c.due):
-		_ = c.reserved.Cancel(ctx)
 	default:
 		_ = c.t.limiter.Refund(ctx, c.lane.key, 1)
 	}

@@ -23,14 +23,14 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	memory := func(clock store.ClockOption) core.Store { return core.NewMemoryStore(clock) }
+	memory := func(clock store.Option) core.Store { return core.NewMemoryStore(clock) }
 	for protocol := range protocols {
 		t.Run(protocol+" stream", func(t *testing.T) { adaptertest.Run(t, kitOf(protocol, true), memory) })
 		if protocol != connect.ProtocolConnect {
 			t.Run(protocol+" unary", func(t *testing.T) { adaptertest.Run(t, kitOf(protocol, false), memory) })
 		}
 	}
-	bothstores.Run(t, func(t *testing.T, store func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, store func(store.Option) core.Store) {
 		adaptertest.Run(t, kitOf(connect.ProtocolConnect, false), store)
 	})
 }

@@ -11,15 +11,14 @@ import (
 	"time"
 )
 
-// Acquire is Allow, but blocks until key has a free slot, or ctx ends.
-// Middleware does not release what Acquire took: call [Result.Release]. Work that
-// may take longer than MaxHold also calls [Result.Keep].
+// Acquire takes a slot of key, such as "user:7", and blocks until one is free
+// or ctx ends. Call [Result.Release] when the work is over: middleware does not
+// release what Acquire took. Work that may take longer than MaxHold also calls
+// [Result.Keep].
 //
-// Callers of one process wait in the order of their calls. Only the first of
-// them asks the store: when this process releases a slot of the key, and else
-// at most 40 times a second. Once a second it leaves such a slot to other
-// processes for up to 50 ms, so none starves. Between processes, and before a
-// call of Allow, there is no order.
+// Callers of one process wait in the order of their calls. While they wait, the
+// process asks the store at most 40 times a second. Between processes, and
+// before a call of Allow, there is no order, but none starves.
 //
 // If another limit of the policy denies, Acquire waits for its tokens too. It
 // returns at once, and takes nothing, with [ErrDeadline] if that would exceed

@@ -9,7 +9,6 @@ type compiled struct {
 	policy Policy
 	set    *limitSet
 	shared bool // other limiters returned by WithLimits may have the same set
-	stored bool // callers give keys as stores have them: see WithStoredKeys
 
 	// For FailLocal: what this process grants on its own. Else nil.
 	localSets *setCache
@@ -35,7 +34,7 @@ func (r *compiled) ownSets(key string) (own *ownSets, blocked bool) {
 	if len(r.own)+len(r.excepted)+len(r.blocked) == 0 {
 		return nil, false
 	}
-	key = r.storedKey(key)
+	key = store.Key(key)
 	own = r.own[key]
 	_, blocked = r.blocked[key]
 	if excepted := r.excepted[key]; excepted != nil {
@@ -95,14 +94,6 @@ func (r *compiled) localSetOf(key string) *limitSet {
 		return p.denying()
 	}
 	return p
-}
-
-// storedKey returns the key that stores use for a caller's key.
-func (r *compiled) storedKey(key string) string {
-	if r.stored {
-		return shortKey(key)
-	}
-	return store.Key(key)
 }
 
 // counts reports whether a limit of the policy, or of a key, counts a unit.

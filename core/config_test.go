@@ -107,6 +107,8 @@ func TestEachMistakeIsReported(t *testing.T) {
 		{"a store is required", func() core.Store { return nil }, good, "NewLimiter store: <nil>"},
 		{"a MemoryStore comes from NewMemoryStore", func() core.Store { return &core.MemoryStore{} }, good, "NewLimiter store: MemoryStore{}"},
 		{"WithMaxKeys is positive", func() core.Store { return core.NewMemoryStore(core.WithMaxKeys(-3)) }, good, "WithMaxKeys: -3"},
+		{"Redis bounds its keys itself", func() core.Store { return redisstore.New(client, core.WithMaxKeys(3)) }, good, "WithMaxKeys: 3"},
+		{"a MemoryStore has no timeout", func() core.Store { return core.NewMemoryStore(redisstore.WithTimeout(time.Second)) }, good, "redisstore option: given"},
 		{"a clock is required", func() core.Store { return core.NewMemoryStore(core.WithClock(nil)) }, good, "WithClock: <nil>"},
 		{"a clock is required by Redis too", func() core.Store { return redisstore.New(client, core.WithClock(nil)) }, good, "WithClock: <nil>"},
 		{"WithTimeout is positive", func() core.Store { return redisstore.New(client, redisstore.WithTimeout(0)) }, good, "WithTimeout: 0s"},

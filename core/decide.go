@@ -11,54 +11,60 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Allow is shorthand for AllowN(ctx, key, 1).
+// Allow takes one token of key, such as "user:7", if each limit of the policy
+// that counts requests has one, and otherwise nothing: Result.Allowed says
+// which. It is shorthand for AllowN(ctx, key, 1).
 func (l *Limiter) Allow(ctx context.Context, key string) (Result, error) {
 	return l.AllowN(ctx, key, 1)
 }
 
-// AllowN takes cost tokens from key's bucket if every limit has them, and
-// nothing otherwise. A cost of 0 takes nothing and returns the bucket's state;
-// it is denied only in debt: while tokens are promised ahead, or after
-// [Limiter.Debit] or [Result.Settle] charged more than there was. AllowN costs
-// at most one round trip to Redis, and none with a MemoryStore.
+// AllowN takes cost tokens of key from every limit that counts requests, if all
+// have them, and otherwise nothing. It costs at most one round trip to Redis,
+// and none with a MemoryStore. A denial is no error.
 //
 // If there is no decision, AllowN returns an error and Result.Allowed is false:
-// [ErrCost] for a negative cost, [ErrNoKey] for an empty key, ctx's own error,
-// or, under FailClosed, [ErrUnavailable].
+// [ErrCost] for a negative cost, [ErrNoKey] for an empty key, [ErrUnit] if no
+// limit counts requests, ctx's own error, or, under [FailClosed],
+// [ErrUnavailable].
+//
+// A cost of 0 takes nothing. It is denied only in debt: while tokens are
+// promised ahead, or after [Limiter.Debit] or [Result.Settle] charged more than
+// there was.
 func (l *Limiter) AllowN(ctx context.Context, key string, cost int64) (res Result, err error) {
 	err = l.take(ctx, l.current(), &res, &request{key: key, Request: store.Request{Request: bucket.Request{N: cost}}})
 	return res, err
 }
 
-// AllowUnits takes units from key's bucket if every limit has them, and nothing
-// otherwise. Result.Cost is the number of requests, by default 1. Errors and
-// cost are those of AllowN, and [ErrUnit] for a unit that no limit of the
-// policy counts. It allocates the list of what it takes.
+// AllowUnits takes units of key, such as {"tokens": 1200}, which is 1 request
+// and 1,200 tokens, if every limit has them, and otherwise nothing. Result.Cost
+// is the number of requests; if no limit counts requests, the 1 is not taken.
+// Errors and cost are those of AllowN, and [ErrUnit] for a unit that no limit of
+// the policy counts.
 func (l *Limiter) AllowUnits(ctx context.Context, key string, units Units) (res Result, err error) {
 	r := request{key: key, Request: store.Request{Request: bucket.Request{N: 1}}, units: units}
 	err = l.take(ctx, l.current(), &res, &r)
 	return res, err
 }
 
-// AllowAbove is AllowN for work that leaves something to others: it takes cost
-// tokens if every limit then has floor tokens left, or more. So batch work on
-// the budget of a service is allowed only while there is more than what the
-// requests of people may need. RetryAfter is the time until cost and floor are
-// there, and [Never] if they exceed a Capacity. The fallback of FailLocal, which
-// has a share of each limit, leaves that share of floor. Errors and cost are
-// those of AllowN, and [ErrCost] for a negative floor. It allocates the list of
-// what it leaves. A [Charge] has floors of other units.
+// AllowAbove is AllowN for work that leaves something to others, such as batch
+// work beside people: it takes cost tokens if at least floor tokens are left
+// then. Of 1,000 tokens a cost of 800 above 200 passes, and then one more does
+// not. It is for limits that count requests: for other units see Floor of a
+// [Charge]. RetryAfter is the time until cost and floor are there, and [Never] if
+// they exceed a Capacity. The fallback of FailLocal, which has a share of each
+// limit, leaves that share of floor. Errors and cost are those of AllowN, and
+// [ErrCost] for a negative floor. It allocates the list of what it leaves.
 func (l *Limiter) AllowAbove(ctx context.Context, key string, cost, floor int64) (res Result, err error) {
 	r := request{key: key, Request: store.Request{Request: bucket.Request{N: cost}}, floor: Units{Requests: floor}}
 	err = l.take(ctx, l.current(), &res, &r)
 	return res, err
 }
 
-// AllowAtMost takes as many tokens as every limit that counts requests has, up
-// to most. Result.Cost is how many. It denies only if there is none: then Cost
-// is 0, and RetryAfter is the time until there is one. Tokens on lease in
-// another process are not there. A policy in shadow mode does not deny, but
-// Cost tells what was there. Errors and cost are those of AllowN.
+// AllowAtMost takes as many tokens of key as every limit that counts requests
+// has, up to most. Result.Cost is how many. It is denied only if there is none:
+// then Cost is 0, and RetryAfter is the time until there is one. Tokens on
+// lease in another process are not there. In shadow mode Cost is what was
+// there. Errors and cost are those of AllowN.
 func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res Result, err error) {
 	r := request{key: key, Request: store.Request{Request: bucket.Request{N: most}}}
 	if most > 0 {
@@ -68,8 +74,12 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 	return res, err
 }
 
-// Peek returns the state of key's bucket and takes nothing. It is AllowN with a
-// cost of 0, and always asks the store.
+// Peek returns what a request of key would get now, and takes nothing. The
+// request is for one of each unit that the key's limits count: Allowed says
+// whether it would pass, and RetryAfter when it can. Peek always asks the
+// store, and observers don't see it. Errors and cost are those of AllowN. If the
+// store is away, FailOpen allows, with a Source of FromFailOpen and no Limits,
+// and FailLocal tells of this process alone.
 //
 // The key of a request that middleware has limited is what its extractor
 // returned, and not the value alone:
@@ -81,8 +91,11 @@ func (l *Limiter) AllowAtMost(ctx context.Context, key string, most int64) (res 
 //
 // In values '%' is written as %25 and '|' as %7C. An [Observation] has the key
 // of its request. With any other key Peek returns a full bucket.
-func (l *Limiter) Peek(ctx context.Context, key string) (Result, error) {
-	return l.AllowN(ctx, key, 0)
+func (l *Limiter) Peek(ctx context.Context, key string) (res Result, err error) {
+	r := request{key: key, peek: true, Request: store.Request{Request: bucket.Request{N: 1, Dry: true}}}
+	err = l.decide(ctx, l.current(), &res, &r)
+	res.untaken, res.held = true, nil
+	return res, err
 }
 
 // take decides r, which takes tokens, and reports the decision to observers and
@@ -131,7 +144,7 @@ func (l *Limiter) decide(ctx context.Context, now *compiled, res *Result, r *req
 		l.noteUnits(now, p, r)
 	}
 	res.headers = now.policy.Headers
-	r.To(p.class, now.storedKey(r.key))
+	r.To(p.class, store.Key(r.key))
 	if now.policy.Shadow {
 		r.When, r.Shadow = 0, true // no caller waits, so promise nothing ahead, and no denial makes a debt
 		res.headers, res.inShadow = HeadersNone, true
@@ -199,7 +212,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *compiled, res *Result, r *
 		p := now.localSetOf(r.key)
 		r.floor = r.floor.share(now.policy.LocalShare)
 		r.bindSet(now, p)
-		r.To(p.class, now.storedKey(r.key))
+		r.To(p.class, store.Key(r.key))
 		if l.fallback().Answer(&r.Request, &res.answer) != nil {
 			break
 		}
@@ -264,7 +277,7 @@ type request struct {
 	store.Request
 
 	key   string // as the caller passed it
-	peek  bool   // only find out, by Dry
+	peek  bool   // only find out, by Dry, what one of each unit would get
 	units Units  // ask for these; under sets Each
 	floor Units  // leave these; under sets Floors
 }
@@ -296,7 +309,7 @@ func (r *request) check(ctx context.Context, now *compiled) error {
 	if err := r.floor.check(now.counts); err != nil {
 		return fmt.Errorf("floor: %w", err)
 	}
-	if r.units == nil && r.N > 0 && !now.set.limited && !now.counts(Requests) {
+	if r.units == nil && !r.peek && r.N > 0 && !now.set.limited && !now.counts(Requests) {
 		return fmt.Errorf("%w: %s", ErrUnit, Requests)
 	}
 	if r.Action == bucket.Reserve && now.setOf(r.key).slots != nil {
@@ -316,6 +329,8 @@ func (r *request) bindSet(now *compiled, p *limitSet) {
 		return
 	}
 	switch {
+	case r.peek:
+		r.Each = p.ones()
 	case r.units != nil:
 		r.N, r.Each = r.units.requests(), r.units.each(p)
 	case r.Times > 0 && !p.counts(Requests): // no limit of this key has less than all

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 )
 
@@ -102,4 +103,20 @@ func TestEnumerationsSurviveTheirTexts(t *testing.T) {
 		}
 	}
 	assert.Equal(t, map[string]int{"style": 7, "failure mode": 3, "mode": 4}, valid, "the premise: those that headers.md, failure.md and policies.md describe")
+}
+
+// Core converts modes and sources to those of package bucket, and back.
+func TestModesAndSourcesHaveTheNumbersOfPackageBucket(t *testing.T) {
+	for mode, same := range map[core.Mode]bucket.Mode{
+		core.Continuous: bucket.Continuous, core.Stepped: bucket.Stepped, core.Aligned: bucket.Aligned, core.Concurrent: bucket.Concurrent,
+	} {
+		assert.EqualValues(t, mode, same, mode)
+	}
+	for source, same := range map[core.Source]bucket.Source{
+		core.FromStore: bucket.FromStore, core.FromDenyCache: bucket.FromDenyCache, core.FromLease: bucket.FromLease,
+		core.FromFallback: bucket.FromFallback, core.FromFailOpen: bucket.FromFailOpen,
+	} {
+		assert.EqualValues(t, source, same, source)
+	}
+	assert.Equal(t, bucket.Month, core.Month)
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
-	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Errors that a caller can tell apart with [errors.Is]. Each message has a
@@ -19,14 +18,10 @@ var (
 	ErrNoKey = errors.New("ratelimit: the request has no key (RL601)")
 
 	// ErrBadKey means that the request has a key that must not be used, such as
-	// an API key sent twice with different values. Middleware answers 400.
+	// an API key sent twice with different values, or a peer's address that
+	// middleware has rewritten by what a client sent. Middleware answers 400.
 	// FirstOf does not try its next key function.
 	ErrBadKey = errors.New("ratelimit: the request's key can't be used (RL602)")
-
-	// ErrRewrittenAddr means that the address of a request's peer is not that
-	// of its connection: middleware in front has replaced it by what a header
-	// field says, and clients can forge that. It is also an ErrBadKey.
-	ErrRewrittenAddr error = badKeyError("ratelimit: middleware has rewritten the peer's address (RL620)")
 
 	// ErrUnavailable means that the store could not answer and the policy fails
 	// closed. It wraps the cause: a timeout, a refused connection, a key of the
@@ -58,13 +53,6 @@ var (
 	// takes.
 	ErrUnit = errors.New("ratelimit: no limit counts this unit (RL610)")
 
-	// ErrNoCharges means that AllowTogether was called without a [Charge].
-	ErrNoCharges = errors.New("ratelimit: AllowTogether: no charges given (RL614)")
-
-	// ErrNoLimiter means that a [Charge] has no Limiter, or one that no
-	// constructor returned.
-	ErrNoLimiter = errors.New("ratelimit: AllowTogether: a charge has no limiter from NewLimiter (RL615)")
-
 	// ErrNoDecision means that Undo or Settle was called for a [Result] that no
 	// limiter returned, such as the zero Result.
 	ErrNoDecision = errors.New("ratelimit: no limiter returned this result (RL617)")
@@ -80,31 +68,40 @@ var (
 	// ErrSlots means that Reserve or Wait was called for a policy with slots,
 	// which can't be promised ahead.
 	ErrSlots = errors.New("ratelimit: slots can't be reserved: use Acquire (RL619)")
-
-	// ErrClock means that the time is not from 1970 to 17 September 2112. A
-	// store decides nothing then.
-	ErrClock = store.ErrClock
 )
 
-// badKeyError is a kind of ErrBadKey with a text and code of its own.
-type badKeyError string
+// ConfigError is one mistake in a configuration. Constructors report all
+// mistakes at once, joined with [errors.Join]. [errors.As] finds the first.
+type ConfigError struct {
+	Field  string // as written in Go, such as Policy.Limits[1].Capacity; or the name of an option or an argument
+	Value  any    // the field's value
+	Reason string // what the value must be
+}
 
-func (e badKeyError) Error() string        { return string(e) }
-func (e badKeyError) Is(target error) bool { return target == ErrBadKey }
+// configError returns a ConfigError.
+func configError(field string, value any, reason string) *ConfigError {
+	return &ConfigError{field, value, reason}
+}
+
+// Error returns the field, its value, the reason, and the code in parentheses,
+// if there is one:
+//
+//	Policy.Limits[1].Capacity: 0 must be from 1 to 999999999999999 tokens (RL102)
+//
+// Of the keys of overrides, which can be secret, it shows only what stands
+// before the first colon.
+func (e *ConfigError) Error() string { return mistake.Text(e.Field, e.Value, e.Reason) }
+
+// Code returns the code of this kind of mistake, such as RL102. docs/errors.md
+// has a section for each. It is "" for options of stores and middleware outside
+// this module.
+func (e *ConfigError) Code() string { return mistake.Code(e.Field, e.Reason) }
 
 // callerDone wraps an error of the caller's own context. It does not mean that
 // the store failed.
 type callerDone struct{ error }
 
 func (c callerDone) Unwrap() error { return c.error }
-
-// ConfigError is one mistake in a configuration: its Field, as written in Go,
-// such as Policy.Limits[1].Capacity, or the name of an option or an argument;
-// the field's Value; and the Reason, which says what the value must be. Code
-// returns the code of this kind of mistake, such as RL102: docs/errors.md has a
-// section for each. Constructors report all mistakes at once, joined with
-// [errors.Join]. [errors.As] finds the first.
-type ConfigError = mistake.Error
 
 // withPage adds the page of codes to err, if that has a code.
 func withPage(err error) error {

@@ -55,7 +55,7 @@ func ExampleLimiterOption() {
 }
 
 // Denials are logged at level debug, without keys.
-func ExampleLoggerOption() {
+func ExampleWithLogger() {
 	logger := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{
 		Level: slog.LevelDebug,
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {

@@ -118,7 +118,7 @@ func ExampleLimiter_WaitN() {
 	// true
 }
 
-func ExampleReservation() {
+func ExampleLimiter_Reserve() {
 	ctx := context.Background()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	store := core.NewMemoryStore(core.WithClock(func() time.Time { return now }))
@@ -126,11 +126,11 @@ func ExampleReservation() {
 		Name: "provider", Limits: []core.Limit{core.PerSecond(1)},
 	}))
 	for range 3 {
-		r, err := limiter.Reserve(ctx, "smtp", 1)
+		res, err := limiter.Reserve(ctx, "smtp", 1)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(r.OK(), r.Delay()) // act after Delay, or give the tokens back with Cancel
+		fmt.Println(res.Allowed, res.Delay()) // act after Delay, or give the tokens back by Undo
 	}
 	// Output:
 	// true 0s

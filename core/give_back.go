@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Refund returns tokens to the limits of key that count requests, for work that
 // was not done. No limit gets more than what fills it. Refunding more than was
-// taken admits more than the policy says. It costs one round trip to Redis. For a
-// request that middleware has limited, key is what its extractor returned, such
-// as "ip:192.0.2.1": see [Limiter.Peek].
+// taken admits more than the policy says. It costs one round trip to Redis. key
+// is as for [Limiter.Peek], such as "ip:192.0.2.1". Where there is a [Result],
+// its Undo and Settle do this for all units.
 //
 // Errors are [ErrCost] for a negative number of tokens, [ErrNoKey] for an empty
 // key, ctx's own error if it has ended, and, whatever the policy's OnFailure,
@@ -23,67 +24,61 @@ func (l *Limiter) Refund(ctx context.Context, key string, tokens int64) error {
 	if tokens < 0 {
 		return fmt.Errorf("%w: refund of %d tokens", ErrCost, tokens)
 	}
-	return l.RefundUnits(ctx, key, Units{Requests: tokens})
-}
-
-// RefundUnits is Refund of units. It returns only the units that are given: no
-// request, unless units has [Requests]. Slots come back by [Result.Release]
-// alone. Errors are those of Refund, and [ErrUnit].
-func (l *Limiter) RefundUnits(ctx context.Context, key string, units Units) error {
-	return l.chargeUnits(ctx, key, units, -1)
+	return l.charge(ctx, key, -tokens)
 }
 
 // Debit charges key for n requests that have happened already, such as at
 // another service. If the tokens are not there, the bucket is in debt, and
-// denies later requests until it has refilled. A debt can always be as large as
-// the Capacity. key is as for Refund, such as "x-api-key:ann".
-// Errors and cost are those of [Result.Settle].
+// denies later requests until it has refilled. A debt may be larger than the
+// Capacity; up to that, all of it is counted. key is as for [Limiter.Peek], such as "x-api-key:ann". Errors
+// and cost are those of Refund, and [ErrUnit] if no limit counts requests.
+// Observers receive a failure as [OutcomeUnsettled].
 func (l *Limiter) Debit(ctx context.Context, key string, n int64) error {
-	return l.DebitUnits(ctx, key, Units{Requests: n})
-}
-
-// DebitUnits is Debit of units. It charges only the units that are given: no
-// request, unless units has [Requests].
-func (l *Limiter) DebitUnits(ctx context.Context, key string, units Units) error {
 	began := time.Now()
-	err := l.chargeUnits(ctx, key, units, 1)
+	err := l.debit(ctx, key, n)
 	if err != nil && !errors.Is(err, ErrNoKey) && !errors.As(err, &callerDone{}) {
 		l.unsettled(ctx, l.current(), key, FromStore, began, err)
 	}
 	return err
 }
 
-// chargeUnits charges key so many times units, without asking.
-func (l *Limiter) chargeUnits(ctx context.Context, key string, units Units, times int64) error {
+func (l *Limiter) debit(ctx context.Context, key string, n int64) error {
+	if n < 0 {
+		return fmt.Errorf("%w: debit of %d tokens", ErrCost, n)
+	}
+	return l.charge(ctx, key, n)
+}
+
+// charge charges the limits of key that count requests, without asking. Below 0
+// n is given back.
+func (l *Limiter) charge(ctx context.Context, key string, n int64) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
 	now := l.current()
-	if err := units.check(now.counts); err != nil {
-		return err
+	if n != 0 && !now.counts(Requests) {
+		return fmt.Errorf("%w: %s", ErrUnit, Requests)
 	}
 	p := now.setOf(key)
-	if times > 0 {
-		p.use.take(units)
+	if n > 0 {
+		p.use.take(Units{Requests: n})
 	}
-	each := make([]int64, len(p.limits))
-	for i, unit := range p.units {
-		each[i] = times * units[unit]
-	}
-	return l.send(ctx, key, FromStore, p, bucket.Request{Action: bucket.Charge, Each: &each}, false)
+	each := Units{Requests: n}.each(p)
+	return l.send(ctx, key, FromStore, p, bucket.Request{Action: bucket.Charge, Each: each}, false)
 }
 
 // Undo returns the tokens that the decision took, to where they came from: the
 // store, or the fallback of FailLocal. It does nothing if the decision took
-// nothing. For the result of a reservation it is [Reservation.Cancel]. Errors
-// and cost are those of [Limiter.Refund], and [ErrNoDecision] for a Result that
-// no limiter returned.
+// nothing. Of a reservation it returns the tokens but for what others have
+// reserved behind it, as golang.org/x/time/rate does: their due times stay.
+// Errors and cost are those of [Limiter.Refund], and [ErrNoDecision] for a
+// Result that no limiter returned.
 //
 // A Result can be undone or settled once: after that it is [ErrSettled], also
 // if the store did not answer, because it may have returned the tokens. What an
 // open circuit breaker kept from being sent is sent when it closes. Only if ctx
 // has ended already, Undo can be called again. All copies of a result of
-// [AllowTogether], of a [Reservation], or of a middleware's FromContext count
+// [AllowTogether], of [Limiter.Reserve], or of a middleware's FromContext count
 // as one; of copies of any other Result undo one.
 func (r *Result) Undo(ctx context.Context) error {
 	if r.Parts != nil {
@@ -173,7 +168,9 @@ func (r *Result) sharesEnd(i int) bool {
 // cost is a number of requests: an estimate belongs in the Units of
 // [Limiter.AllowUnits].
 //
-// Settle does nothing if the decision took nothing. Settle a reservation when
+// Settle does nothing if the request was denied, or allowed by shadow mode. It
+// is sent only if ctx has not ended: pass context.WithoutCancel(ctx) where the
+// client may have gone. Settle a reservation when
 // it is due. Errors are those of Undo, after which a Result is settled too, and
 // [ErrCost] for a negative number and [ErrUnit], after which Settle can be
 // called again. It costs one round trip to Redis, and is sent at most once: if
@@ -265,16 +262,15 @@ func (l *Limiter) unsettled(ctx context.Context, now *compiled, key string, sour
 	l.watch.call(ctx, Observation{Policy: now.policy.Name, Outcome: OutcomeUnsettled, Source: source, Latency: time.Since(began), Err: err, Key: key})
 }
 
-// Reset makes key's bucket full again: the store forgets it. For a client that
-// middleware limits, key is what its extractor returned, such as "ip:192.0.2.1"
-// or "route:/items/:id|x-api-key:ann": see [Limiter.Peek]. A key that no request
-// has is no error. Errors and cost are those of Refund.
+// Reset makes key's bucket full again: the store forgets it. key is as for
+// [Limiter.Peek], such as "ip:192.0.2.1" or "route:/items/:id|x-api-key:ann". A
+// key that no request has is no error. Errors and cost are those of Refund.
 func (l *Limiter) Reset(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
 	now := l.current()
-	stored := now.storedKey(key)
+	stored := store.Key(key)
 	if now.localSet != nil {
 		if err := l.fallback().Reset(ctx, now.policy.Name, stored); err != nil {
 			return err
@@ -292,7 +288,7 @@ func (l *Limiter) send(ctx context.Context, key string, source Source, p *limitS
 		return callerDone{err}
 	}
 	r.Set = p.LimitSet
-	request := p.class.Request(l.current().storedKey(key), r)
+	request := p.class.Request(store.Key(key), r)
 	if later {
 		request = request.Later()
 	}

@@ -79,7 +79,7 @@ func TestResultIsUndoneOrSettledOnce(t *testing.T) {
 			return []both{{&ann, &j.Parts[0]}, {&acme, &j.Parts[1]}}
 		},
 		"Reserve": func() []both {
-			ann, acme := core.Must(l.Reserve(ctx, "ann", 3)).Result(), core.Must(l.Reserve(ctx, "acme", 3)).Result()
+			ann, acme := core.Must(l.Reserve(ctx, "ann", 3)), core.Must(l.Reserve(ctx, "acme", 3))
 			copies := []core.Result{ann, acme}
 			return []both{{&ann, &copies[0]}, {&acme, &copies[1]}}
 		},
@@ -116,17 +116,17 @@ func TestResultIsUndoneOrSettledOnce(t *testing.T) {
 	left(10, "a denied request")
 }
 
-func TestReservationIsCanceledOrUndoneOnce(t *testing.T) {
+func TestAReservationIsUndoneOrSettledOnce(t *testing.T) {
 	ctx := t.Context()
 	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), "api", core.PerHour(10))
 	r := core.Must(l.Reserve(ctx, "ann", 4))
-	res := r.Result()
+	res := r
 	require.NoError(t, res.Settle(ctx, core.Units{core.Requests: 3}))
-	require.NoError(t, r.Cancel(ctx))
-	assert.EqualValues(t, 7, limittest.Left(t, l, "ann"), "Cancel returns nothing of what was settled")
+	require.ErrorIs(t, r.Undo(ctx), core.ErrSettled)
+	assert.EqualValues(t, 7, limittest.Left(t, l, "ann"), "Undo returns nothing of what was settled")
 	r = core.Must(l.Reserve(ctx, "ann", 4))
-	res = r.Result()
-	require.NoError(t, r.Cancel(ctx))
+	res = r
+	require.NoError(t, r.Undo(ctx))
 	require.ErrorIs(t, res.Undo(ctx), core.ErrSettled)
 	assert.EqualValues(t, 7, limittest.Left(t, l, "ann"))
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
@@ -29,9 +28,8 @@ const (
 	// X-RateLimit-Reset (the Unix second at which the bucket is full).
 	HeadersLegacy HeaderStyle = 1 << (iota - 1)
 	// HeadersDraft8 sends the fields of draft-ietf-httpapi-ratelimit-headers,
-	// whose names are the same in its versions 8 to 11, with one member for each
-	// limit. A later draft, or the RFC, gets a style of its own: the fields of
-	// this one stay. They are RateLimit-Policy (q=B, w=B/ρ seconds, qu=the Unit,
+	// versions 8 to 11, with one member for each limit. A later version gets a
+	// style of its own. They are RateLimit-Policy (q=B, w=B/ρ seconds, qu=the Unit,
 	// if it is not requests) and RateLimit (r=T rounded down, t=seconds). t is
 	// the time in which the tokens left refill, or, in the Stepped and Aligned
 	// modes, the time until the next refill. If the limit has no token left or
@@ -60,7 +58,8 @@ func (s HeaderStyle) valid() bool {
 	return s < 1<<len(styles.Of) && (s&HeadersNone == 0 || s == HeadersNone) && bits.OnesCount8(uint8(s&drafts)) < 2
 }
 
-// String returns the names of the styles in Go, without the package.
+// String returns the names of the styles in Go, without the package, such as
+// HeadersLegacy|HeadersDraft8.
 func (s HeaderStyle) String() string {
 	if s == HeadersDefault {
 		return "HeadersDefault"
@@ -75,7 +74,7 @@ func (s HeaderStyle) MarshalText() ([]byte, error) {
 	case s == HeadersDefault:
 		return []byte("default"), nil
 	case !s.valid():
-		return nil, mistake.New("Policy.Headers", s, styles.Want())
+		return nil, configError("Policy.Headers", s, styles.Want())
 	}
 	var texts []string
 	for bit, text := range styles.Texts() {
@@ -94,7 +93,7 @@ func (s *HeaderStyle) UnmarshalText(text []byte) error {
 		for word := range strings.SplitSeq(string(text), ",") {
 			bit := styles.Value(strings.TrimSpace(word))
 			if bit < 0 {
-				return mistake.New("Policy.Headers", string(text), "must be default, "+enum.OneOf(styles.Texts())+", or several with commas between them")
+				return configError("Policy.Headers", string(text), "must be default, "+enum.OneOf(styles.Texts())+", or several with commas between them")
 			}
 			sum |= 1 << bit
 		}

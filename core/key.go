@@ -1,14 +1,14 @@
 package core
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/field"
 	"github.com/tokenbucket-go/ratelimit/core/internal/forwarded"
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
-	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // JoinKey joins parts into one key, such as "user:acme:ada" of "user", "acme"
@@ -22,10 +22,9 @@ import (
 // Join of an adapter takes such a key as it is, and puts '|' between keys:
 // "route:/items/:id|user:acme:ada".
 //
-// A part of more than 128 bytes becomes "%sha256=" and its SHA-256; limiters
-// replace a whole key of more than 128 bytes by "sha256:" and its SHA-256.
-// JoinKey reads each part once and makes at most 400 bytes of it, so clients
-// can't make expensive keys.
+// A part of more than 128 bytes becomes "%sha256=" and its SHA-256, so clients
+// can't make expensive keys. Limiters replace a whole key of more than 128
+// bytes by "sha256:" and its SHA-256.
 func JoinKey(parts ...string) string {
 	n := len(parts)
 	for _, p := range parts {
@@ -53,18 +52,19 @@ func checkKey(key string) error {
 	return nil
 }
 
-// shortKey returns a stored key as it is, unless no store can have it.
-func shortKey(key string) string {
-	if len(key) <= store.MaxKey {
-		return key
-	}
-	return store.Key(key)
-}
-
-// IPOption configures how the adapters' ByIP and ClientIP find a client's
+// IPOption says how the adapters' ByIP, ClientIP and PerIP find a client's
 // address. Without options it is the address of the connection's peer. Behind a
 // proxy that peer is the proxy, so name the proxies with [TrustProxies].
-type IPOption func(*forwarded.Trust)
+//
+// [TrustProxies], [TrustHeader] and [IPv6Prefix] make options. The fields are for
+// package adapter: each option sets some.
+type IPOption struct {
+	Proxies    []netip.Prefix // peers that are trusted
+	UnixSocket bool           // peers on Unix sockets are trusted
+	Header     string         // the field with the client's address; "": X-Forwarded-For alone
+	IPv6Prefix int            // how many bits of an IPv6 address identify a client; 0: 64
+	Err        error          // mistakes in the arguments, which New of the adapter reports
+}
 
 // TrustProxies names the addresses or CIDR ranges of the proxies in front of
 // the service, such as "10.0.0.0/8" or "192.0.2.7". If the peer is one of them,
@@ -76,20 +76,20 @@ type IPOption func(*forwarded.Trust)
 // through a socket has no address, and the error is [ErrNoKey]. Everybody who
 // can write to the socket can choose an address.
 func TrustProxies(prefixes ...string) IPOption {
-	return func(t *forwarded.Trust) {
-		for _, s := range prefixes {
-			p, err := forwarded.ParsePrefix(s)
-			switch {
-			case s == "unix:":
-				t.Socket = true
-			case err != nil:
-				t.Mistakes = append(t.Mistakes, mistake.New("TrustProxies", s,
-					`must be an IP address or a CIDR range, such as "192.0.2.7" or "10.0.0.0/8", or "unix:" for a Unix socket`))
-			default:
-				t.Proxies = append(t.Proxies, p)
-			}
+	var o IPOption
+	for _, s := range prefixes {
+		p, err := forwarded.ParsePrefix(s)
+		switch {
+		case s == "unix:":
+			o.UnixSocket = true
+		case err != nil:
+			o.Err = errors.Join(o.Err, configError("TrustProxies", s,
+				`must be an IP address or a CIDR range, such as "192.0.2.7" or "10.0.0.0/8", or "unix:" for a Unix socket`))
+		default:
+			o.Proxies = append(o.Proxies, p)
 		}
 	}
+	return o
 }
 
 // TrustHeader names a header field in which a trusted proxy sends the client's
@@ -98,31 +98,15 @@ func TrustProxies(prefixes ...string) IPOption {
 // X-Forwarded-For instead.
 //
 // TrustHeader("Forwarded") has ByIP read that field (RFC 7239) in place of
-// X-Forwarded-For and in the same way: from the right. Use it if your proxies
-// write Forwarded: one that does not passes on what clients send. An element
-// without an address ends the search: one with an obfuscated identifier, such
-// as for=_hidden, with for=unknown, or without for. The address is then that of
-// the proxy that sent the element.
+// X-Forwarded-For and in the same way: from the right. Use it if all your
+// proxies write Forwarded: one that does not passes on what clients send. An
+// element without an address, such as for=_hidden, ends the search: the address
+// is that of the proxy that sent it.
 func TrustHeader(name string) IPOption {
-	return func(t *forwarded.Trust) {
-		switch {
-		case strings.EqualFold(name, forwarded.RFC7239.Field):
-			t.List = forwarded.RFC7239
-		case !field.ValidName(name):
-			t.Mistakes = append(t.Mistakes, mistake.New("TrustHeader", name, `must be the name of a header field, such as "CF-Connecting-IP"`))
-		default:
-			t.Header = name
-		}
+	if !field.ValidName(name) {
+		return IPOption{Err: configError("TrustHeader", name, `must be the name of a header field, such as "CF-Connecting-IP"`)}
 	}
-}
-
-// DangerouslyTrustRemoteAddr takes the peer's address as it is, also if it was
-// rewritten, so that there is no [ErrRewrittenAddr]. With middleware that
-// rewrites it, such as chi's RealIP, every client chooses its own address. It
-// is for hosts that know the address of the client and set it without a port,
-// such as adapters for AWS Lambda.
-func DangerouslyTrustRemoteAddr() IPOption {
-	return func(t *forwarded.Trust) { t.Rewritten = true }
+	return IPOption{Header: name}
 }
 
 // IPv6Prefix sets how many leading bits of an IPv6 address identify one client:
@@ -130,11 +114,8 @@ func DangerouslyTrustRemoteAddr() IPOption {
 // any address in it. If your clients' providers assign larger networks, use 56
 // or 48.
 func IPv6Prefix(bits int) IPOption {
-	return func(t *forwarded.Trust) {
-		if bits < 1 || bits > 128 {
-			t.Mistakes = append(t.Mistakes, mistake.New("IPv6Prefix", bits, "must be from 1 to 128 bits"))
-			return
-		}
-		t.Prefix6 = bits
+	if bits < 1 || bits > 128 {
+		return IPOption{Err: configError("IPv6Prefix", bits, "must be from 1 to 128 bits")}
 	}
+	return IPOption{IPv6Prefix: bits}
 }

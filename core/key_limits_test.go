@@ -32,7 +32,7 @@ func TestLimitsOfKeysAreThoseOfTheTable(t *testing.T) {
 	if base == 0 {
 		base = rand.Uint64()
 	}
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		for i := range uint64(*keyLimitsRounds) {
 			now := time.Now()
 			s := newStore(core.WithClock(func() time.Time { return now }))
@@ -121,7 +121,7 @@ type keyView struct {
 // takenFrom is a decision that took something.
 type takenFrom struct {
 	res   core.Result
-	hold  *core.Reservation
+	hold  *core.Result
 	view  *keyView
 	key   string
 	took  map[usedOf]amount
@@ -301,7 +301,7 @@ func (k *keyLimits) play() (wrong string) {
 		}
 		for _, v := range k.views {
 			for _, key := range keyLimitsKeys {
-				if err := errors.Join(k.compare(v, v.limiter, key, key), k.compare(v, v.limiter.WithStoredKeys(), key, store.Key(key))); err != nil {
+				if err := errors.Join(k.compare(v, key, key), k.compare(v, key, store.Key(key))); err != nil {
 					return err.Error()
 				}
 			}
@@ -315,8 +315,8 @@ func tableText(p core.Policy) string {
 }
 
 // compare compares a Peek with the oracle.
-func (k *keyLimits) compare(v *keyView, l *core.Limiter, key, asked string) error {
-	res, err := l.Peek(k.Context(), asked)
+func (k *keyLimits) compare(v *keyView, key, asked string) error {
+	res, err := v.limiter.Peek(k.Context(), asked)
 	if err != nil {
 		return err
 	}
@@ -424,11 +424,11 @@ func (k *keyLimits) step() error {
 		if err != nil {
 			return err
 		}
-		if shadow := v.shadow(k); hold.OK() != fits && !shadow || fits && hold.Delay() > 0 {
-			return fmt.Errorf("%s %.8s reserves %d: want %v, got %v %v", v.name, key, n, fits, hold.OK(), hold.Delay())
+		if shadow := v.shadow(k); hold.Allowed != fits && !shadow || fits && hold.Delay() > 0 {
+			return fmt.Errorf("%s %.8s reserves %d: want %v, got %v %v", v.name, key, n, fits, hold.Allowed, hold.Delay())
 		}
 		if fits {
-			t := &takenFrom{hold: hold, view: v, key: key, took: took}
+			t := &takenFrom{hold: &hold, view: v, key: key, took: took}
 			k.take(t)
 			k.taken = k.taken[:len(k.taken)-1]
 			if !v.shadow(k) && k.r.IntN(2) == 0 { // in shadow mode it is not for canceling
@@ -572,9 +572,9 @@ func (k *keyLimits) end(t *takenFrom) error {
 	ctx := k.Context()
 	switch how := k.r.IntN(3); {
 	case t.hold != nil:
-		k.note("%s %.8s Cancel", t.view.name, t.key)
+		k.note("%s %.8s Undo of a reservation", t.view.name, t.key)
 		back(all)
-		return t.hold.Cancel(ctx)
+		return t.hold.Undo(ctx)
 	case how == 0:
 		k.note("%s %.8s Release of %v", t.view.name, t.key, t.took)
 		back(func(u usedOf, took int64) int64 {

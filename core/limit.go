@@ -5,29 +5,37 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
 )
 
 // Mode is how a bucket refills.
-type Mode = bucket.Mode
+type Mode uint8
 
 const (
 	// Continuous adds tokens one by one, evenly over the interval: a limit of
 	// 60 a minute adds one every second. It is the default, and the smoothest
 	// for clients.
-	Continuous = bucket.Continuous
+	Continuous Mode = iota
 	// Stepped adds RefillRate tokens at once every RefillInterval, counted from
 	// the bucket's first use after it was full.
-	Stepped = bucket.Stepped
+	Stepped
 	// Aligned adds RefillRate tokens at once at every multiple of
 	// RefillInterval on the Unix clock: every minute at :00, every day at 00:00
 	// UTC, every week on Thursday. Or it does so by the calendar: see
 	// [PerMonth], [PerWeek] and [Limit.In]. Use it for quotas.
-	Aligned = bucket.Aligned
+	Aligned
 	// Concurrent is for how many requests may be at work at once. Tokens are
 	// slots: a request takes its cost, and the slots come back when it is
 	// released. The limit has no rate: see [InFlight].
-	Concurrent = bucket.Concurrent
+	Concurrent
 )
+
+// modes are the names of modes.
+var modes = enum.Names{Type: "Mode", Of: []string{"Continuous", "Stepped", "Aligned", "Concurrent"}}
+
+// String returns the mode's name in Go, without the package: Continuous,
+// Stepped, Aligned or Concurrent.
+func (m Mode) String() string { return modes.Go(int(m)) }
 
 // Limit is one token bucket. A request takes its cost from the bucket, and is
 // denied if the bucket holds less. The bucket refills by RefillRate tokens
@@ -92,13 +100,10 @@ type Limit struct {
 // admit up to 34 in 30 seconds.
 //
 // For a Continuous bucket that is Capacity + RefillRate × d/RefillInterval.
-// Stepped and Aligned buckets refill at once, perhaps just after the window
-// opens, so they count a refill of up to Capacity for every interval that d
-// touches. In the Concurrent mode, and beyond it, the result is the largest
-// int64. It is 0 if d is negative or the Limit is not valid.
-//
-// [Limiter.Debit], and a [Result.Settle] that charges more, take what was used
-// already, beyond MaxIn. Later requests pay that debt first.
+// Stepped and Aligned buckets may refill just after the window opens, so they
+// count a refill for every interval that d touches. The result is at most the
+// largest int64, as in the Concurrent mode, and 0 if d is negative or the Limit
+// is not valid. What [Limiter.Debit] and [Result.Settle] charge comes on top.
 func (l Limit) MaxIn(d time.Duration) int64 {
 	if d < 0 || len(l.mistakes("")) > 0 {
 		return 0
@@ -121,12 +126,13 @@ const (
 	// themselves, of 28 to 31 days. A multiple of it is as many months: 3 *
 	// Month is a quarter, and 12 * Month a year. Its length is that of the mean
 	// month.
-	Month = bucket.Month
+	Month = 2_629_746 * time.Second
 
 	// Never is the RetryAfter of a request that can never be allowed, because
-	// its cost exceeds a limit's Capacity. It is the longest time.Duration, so
-	// check for it before you add to it.
-	Never time.Duration = math.MaxInt64
+	// its cost exceeds a limit's Capacity or its key is blocked: 100 years. Waits
+	// of more than 71 years are Never too. It can be compared with ==, and also
+	// be printed, waited for, or added to a time as any other delay.
+	Never time.Duration = 100 * 365 * 24 * time.Hour
 )
 
 // numeric is any kind of number, so that neither a literal nor a configured int
@@ -174,7 +180,9 @@ func impliedCapacity(rate float64) int64 {
 // InFlight returns a limit of n slots: at most n requests are at work at once,
 // in all processes that share the store. A request takes a slot, or as many as
 // its cost, and middleware releases it when the response is over. Without
-// middleware, call [Result.Release]. n is from 1 to 1,000.
+// middleware, call [Result.Release], and [Result.Keep] for work that may take
+// longer than MaxHold, a minute. RetryAfter of a denial is when a slot is free at
+// the latest, by MaxHold: requests mostly end earlier. n is from 1 to 1,000.
 func InFlight[N integer](n N) Limit {
 	l := Limit{Capacity: int64(n), Mode: Concurrent}
 	if n > 0 && l.Capacity < 0 { // an int64 can't hold it
@@ -189,7 +197,8 @@ type integer interface {
 }
 
 // WithBurst returns the limit with another Capacity, which is the largest
-// burst.
+// burst, 1 to 999,999,999,999,999: PerMinute(60).WithBurst(10) allows 10 at
+// once, and then one a second.
 func (l Limit) WithBurst(capacity int64) Limit {
 	l.Capacity = capacity
 	return l
@@ -212,8 +221,9 @@ func (l Limit) WithUnit(unit string) Limit {
 // before. Then that comes back, so that a process that dies takes nothing
 // along.
 //
-// Of slots the default is a minute. A request that takes longer calls
-// [Result.Hold] in time; middleware does so by itself. Of a limit of another
+// Of slots the default is a minute, which suits work of any length: middleware
+// and [Result.Keep] prolong it, and a process that dies frees its slots after a
+// minute. Of a limit of another
 // unit than requests, what a request takes is then an estimate: [Result.Settle]
 // charges what it really took, and without that the estimate comes back. By
 // default it stays charged.
@@ -227,12 +237,13 @@ func (l Limit) WithMaxHold(d time.Duration) Limit {
 // WithPenalty returns the limit with a Penalty, from 1 ms to 30 days: who is
 // denied by it waits. The first request that the limit denies makes a debt that
 // the refill pays in so long. Until then all requests are denied, and none of
-// them prolongs the debt; then the bucket is empty, and the next tokens are as
-// far away as they always are. [Limiter.Reset] ends it.
+// them prolongs the debt. Then the bucket is empty: the wait is the Penalty and
+// the time in which the tokens come. [Limiter.Reset] ends it.
 //
-// For example Per(5, 15*time.Minute).WithPenalty(time.Hour) allows 5 attempts.
-// The sixth within a few minutes is denied, RetryAfter is 1h3m, and so it is for
-// all attempts within the hour.
+// For example Per(5, 15*time.Minute).WithPenalty(57*time.Minute) allows 5
+// attempts at once. The sixth is denied with a RetryAfter of an hour: 57 minutes,
+// and 3 for a token. Ten minutes later it is 50 minutes. An attempt after the 57
+// minutes, but before there is a token, is a denial like the first.
 //
 // A Peek makes no debt, nor does a policy in shadow mode, a request whose cost
 // is above the Capacity, a blocked key, or a request that only its floor denies:

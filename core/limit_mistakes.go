@@ -47,7 +47,7 @@ var (
 // spec returns l in the form that package bucket uses.
 func (l Limit) spec() bucket.Spec {
 	return bucket.Spec{
-		Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: l.Mode,
+		Capacity: l.Capacity, RefillRate: l.RefillRate, RefillInterval: l.RefillInterval, Mode: bucket.Mode(l.Mode),
 		Location: l.days(), Anchor: l.Anchor, Other: l.otherUnit(), MaxHold: l.hold(), Penalty: l.Penalty,
 	}
 }
@@ -89,7 +89,7 @@ func anchorOutOfRange(anchor time.Time) bool {
 func (l Limit) mistakes(path string) []error {
 	var errs []error
 	wrong := func(name string, value any, reason string) {
-		errs = append(errs, mistake.New(path+name, value, reason))
+		errs = append(errs, configError(path+name, value, reason))
 	}
 	if l.Name != "" {
 		if reason := badName(l.Name); reason != "" {
@@ -109,8 +109,8 @@ func (l Limit) mistakes(path string) []error {
 	}
 	l.rateMistakes(wrong)
 	l.calendarMistakes(wrong)
-	if !bucket.Modes.Valid(int(l.Mode)) {
-		wrong("Mode", l.Mode, bucket.Modes.Want())
+	if !modes.Valid(int(l.Mode)) {
+		wrong("Mode", l.Mode, modes.Want())
 	}
 	if len(errs) == 0 && l.Penalty > 0 {
 		if most := l.spec().MaxPenalty(); l.Penalty > most {
@@ -236,10 +236,10 @@ func (l Limit) holdMistakes(wrong func(name string, value any, reason string)) {
 // the caller writes the list of limits.
 func listMistakes(policy string, limits []Limit, list string) []error {
 	if len(limits) == 0 {
-		return []error{mistake.New(list, len(limits), "limits: at least one is required")}
+		return []error{configError(list, len(limits), "limits: at least one is required")}
 	}
 	if len(limits) > maxLimits {
-		return []error{mistake.New(list, len(limits), "limits: at most "+strconv.Itoa(maxLimits)+" can hold together")}
+		return []error{configError(list, len(limits), "limits: at most "+strconv.Itoa(maxLimits)+" can hold together")}
 	}
 	var errs []error
 	names := make(map[string]int)
@@ -253,14 +253,14 @@ func listMistakes(policy string, limits []Limit, list string) []error {
 			names[l.Name] = i
 		} else {
 			at := mistake.Hidden(list + "[" + strconv.Itoa(first) + "]")
-			errs = append(errs, mistake.New(element+"Name", l.Name, "is the name of "+at+" already: give each limit a name of its own"))
+			errs = append(errs, configError(element+"Name", l.Name, "is the name of "+at+" already: give each limit a name of its own"))
 		}
 	}
 	tags := make(map[uint32]string)
 	for i, name := range namesOf(policy, limits) {
-		tag := bucket.TagOf(name, limits[i].Mode)
+		tag := bucket.TagOf(name, bucket.Mode(limits[i].Mode))
 		if other, taken := tags[tag]; taken && other != name || tag == 0 {
-			errs = append(errs, mistake.New(list+"["+strconv.Itoa(i)+"].Name", name,
+			errs = append(errs, configError(list+"["+strconv.Itoa(i)+"].Name", name,
 				"has the same hash as "+strconv.Quote(other)+", and stores identify limits by that hash: choose another name"))
 		}
 		tags[tag] = name

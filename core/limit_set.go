@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -44,7 +43,7 @@ func newLimitSet(policy string, limits []Limit) *limitSet {
 			p.given[i].Name = name
 		}
 		p.limits[i].Name = name
-		rates[i], p.units[i] = bucket.NewRate(limits[i].spec(), bucket.TagOf(name, limits[i].Mode)), strings.Clone(limits[i].unitName())
+		rates[i], p.units[i] = bucket.NewRate(limits[i].spec(), bucket.TagOf(name, bucket.Mode(limits[i].Mode))), strings.Clone(limits[i].unitName())
 	}
 	p.LimitSet = bucket.NewLimitSet(rates)
 	p.limited = p.LeastCapacity() > 0
@@ -96,6 +95,16 @@ func (u Units) each(p *limitSet) *[]int64 {
 			list[i] = u[unit]
 		}
 	}
+	return &list
+}
+
+// ones is one token of each limit; nil, which says the same of limits that all
+// count requests.
+func (p *limitSet) ones() *[]int64 {
+	if !slices.ContainsFunc(p.units, func(unit string) bool { return unit != Requests }) {
+		return nil
+	}
+	list := slices.Repeat([]int64{1}, len(p.units))
 	return &list
 }
 
@@ -292,14 +301,14 @@ func (p limitLists) planMistakes() (errs []error) {
 	for _, name := range slices.Sorted(maps.Keys(p.plans)) {
 		field, limits := "Policy.Plans."+printable.Clip(name, maxName), p.plans[name]
 		if name == "" {
-			errs = append(errs, mistake.New("Policy.Plans", name, "has an empty name, which stands for the policy's own limits"))
+			errs = append(errs, configError("Policy.Plans", name, "has an empty name, which stands for the policy's own limits"))
 		} else if reason := badName(name); reason != "" {
-			errs = append(errs, mistake.New("Policy.Plans", name, reason))
+			errs = append(errs, configError("Policy.Plans", name, reason))
 		}
 		errs = append(errs, listMistakes(p.policy, limits, field)...)
 		for i, l := range p.named(limits) {
 			if limits[i].Name == "" && !slices.ContainsFunc(own, l.sameName) {
-				errs = append(errs, mistake.New(field+"["+strconv.Itoa(i)+"].Name", "",
+				errs = append(errs, configError(field+"["+strconv.Itoa(i)+"].Name", "",
 					"would be "+strconv.Quote(l.Name)+", and no limit of the policy has that name, so both would count for themselves: name the limits of policy and plan"))
 			}
 		}
@@ -317,14 +326,14 @@ func (p limitLists) overrideMistakes(field string, overrides map[string][]Limit)
 		limits, at := overrides[key], field+"."+printable.Clip(key, maxName)
 		wrong := listMistakes(p.policy, limits, at)
 		if errs = append(errs, wrong...); key == "" {
-			errs = append(errs, mistake.New(field, key, "has an empty key, which no request can have"))
+			errs = append(errs, configError(field, key, "has an empty key, which no request can have"))
 		}
 		if len(wrong) > 0 || len(p.own) == 0 {
 			continue
 		}
 		for i, l := range p.namedOverride(limits) {
 			if !slices.Contains(names, l.Name) {
-				errs = append(errs, mistake.New(at+"["+strconv.Itoa(i)+"].Name", limits[i].Name, unmet(l.Name, limits[i].Name == "", names)))
+				errs = append(errs, configError(at+"["+strconv.Itoa(i)+"].Name", limits[i].Name, unmet(l.Name, limits[i].Name == "", names)))
 			}
 		}
 	}
@@ -343,7 +352,7 @@ func (e *noPlan) Error() string {
 }
 
 func (e *noPlan) Unwrap() error {
-	return mistake.New("WithPlan", e.name, "is no plan of the policy: "+e.lists.plansText())
+	return configError("WithPlan", e.name, "is no plan of the policy: "+e.lists.plansText())
 }
 
 // plansText says which plans there are.

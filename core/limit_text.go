@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
@@ -127,7 +126,7 @@ func (l Limit) MarshalText() ([]byte, error) {
 		l.Unit = "" // which means requests too
 	}
 	if read, err := ParseLimit(text); len(errs) == 0 && (err != nil || !read.same(l)) {
-		errs = append(errs, mistake.New("Limit.Location", l.Location.String(), "is not what time.LoadLocation returns for this name, so it can't be written as text"))
+		errs = append(errs, configError("Limit.Location", l.Location.String(), "is not what time.LoadLocation returns for this name, so it can't be written as text"))
 	}
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("ratelimit: limit: %w", errors.Join(errs...))
@@ -235,7 +234,7 @@ func (r *limitReader) options(l *Limit) {
 		case option == "burst":
 			l.Capacity = r.tokens(r.value(option))
 		case option == "continuous", option == "stepped", option == "aligned":
-			kind, l.Mode = "mode", Mode(bucket.Modes.Value(option))
+			kind, l.Mode = "mode", Mode(modes.Value(option))
 		case option == "in":
 			l.Location = r.location(r.value(option))
 		case option == "from":

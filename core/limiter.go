@@ -12,17 +12,18 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Limiter makes the decisions of one policy in one store. It knows nothing of
-// HTTP: middleware, workers and clients can all use it. It is safe for
-// concurrent use, starts no goroutine and needs no closing.
+// Limiter makes the decisions of one policy in one store. Most callers want one
+// of three methods, each for a key, which is who is limited:
 //
-// Most callers want [Limiter.Allow], which allows or denies at once. One that
-// can wait for its turn wants [Limiter.Wait], and one whose work takes a slot
-// [Limiter.Acquire].
+//   - [Limiter.Allow] allows or denies at once.
+//   - [Limiter.Wait] waits for its turn.
+//   - [Limiter.Acquire] waits for a slot, of a limit of [InFlight].
+//
+// A Limiter knows nothing of HTTP: middleware, workers and clients can all use
+// it. It is safe for concurrent use, starts no goroutine and needs no closing.
 type Limiter struct {
 	*shared
 
@@ -38,41 +39,48 @@ type Limiter struct {
 // shared is what a limiter and those that it returns have in common.
 type shared struct {
 	store    Store
-	memory   *MemoryStore // the store, if it is one; decisions then need no copies
-	config   *storeConfig // the store's; nil if the store has none
+	memory   *store.Memory // the store, if it is one; decisions then need no copies
+	config   *storeConfig  // the store's; nil if the store has none
 	watch    watch
 	sets     setCache // of limits given to WithLimits
 	releases releases // of slots, under way
 	waiters  waiters  // for slots
 
 	// fallback returns the store for FailLocal, which its first call makes.
-	fallback func() *MemoryStore
+	fallback func() *store.Memory
 
 	exceptions atomic.Pointer[Exceptions]
 }
 
-// NewLimiter binds a policy to the store that its buckets are in. The error
-// reports every mistake in both: it joins one [ConfigError] for each.
+// NewLimiter returns a limiter of a policy, whose buckets are in store. The
+// error reports every mistake in both and in the options: it joins one
+// [ConfigError] for each. It does not connect to the store. Its options are
+// [WithObserver], [WithPolicyObserver] and [WithLogger].
 func NewLimiter(store Store, policy Policy, options ...LimiterOption) (*Limiter, error) {
 	var errs []error
-	if isNil(store) {
-		errs = append(errs, mistake.New("NewLimiter store", nil, "must be a Store"))
-	}
 	l := &Limiter{shared: &shared{store: store}, taken: &taken{}}
-	if l.memory, _ = store.(*MemoryStore); l.memory != nil && !l.memory.Made() {
-		errs = append(errs, mistake.New("NewLimiter store", "MemoryStore{}", "must come from NewMemoryStore"))
+	memory, inMemory := store.(*MemoryStore)
+	switch {
+	case isNil(store):
+		errs = append(errs, configError("NewLimiter store", nil, "must be a Store"))
+	case inMemory && memory.memory == nil:
+		errs = append(errs, configError("NewLimiter store", "MemoryStore{}", "must come from NewMemoryStore"))
+	case inMemory:
+		l.memory = memory.memory
 	}
 	if len(errs) == 0 {
 		l.config = configOf(store)
 	}
 	config := l.config
 	if config != nil {
-		errs = append(errs, config.ArgumentErrors...)
+		for _, e := range config.ArgumentErrors {
+			errs = append(errs, configError(e.Field, e.Value, e.Reason))
+		}
 	}
 	if l.watch.store = config; config == nil {
 		l.watch.store = new(storeConfig)
 	}
-	l.fallback = sync.OnceValue(func() *MemoryStore { return newFallback(config) })
+	l.fallback = newFallback(config)
 	for _, o := range options {
 		if o != nil {
 			o.observe(&l.watch)
@@ -104,13 +112,16 @@ func configOf(s Store) *storeConfig {
 // maxLocalKeys bounds how many keys the fallback of FailLocal holds.
 const maxLocalKeys = 100_000
 
-// newFallback returns the fallback for a store with config, or with none.
-func newFallback(config *storeConfig) *MemoryStore {
-	options := []store.MemoryOption{WithMaxKeys(maxLocalKeys)}
-	if config != nil && config.Clock != nil {
-		options = append(options, WithClock(config.Clock))
-	}
-	return NewMemoryStore(options...)
+// newFallback returns a function that returns the fallback for a store with
+// config, or with none. Its first call makes it.
+func newFallback(config *storeConfig) func() *store.Memory {
+	return sync.OnceValue(func() *store.Memory {
+		options := []store.Option{WithMaxKeys(maxLocalKeys)}
+		if config != nil && config.Clock != nil {
+			options = append(options, WithClock(config.Clock))
+		}
+		return store.NewMemory(options...)
+	})
 }
 
 // warnSameName warns of a limiter with the policy's name and other limits.
@@ -165,15 +176,11 @@ func (l *Limiter) Policy() Policy {
 //
 // Limits of the same name (see [Limit.Name]) are one bucket, of both limiters.
 // A limit that was not used on a key before starts full. If one name stands for
-// different limits, here or in another process, each request uses its own:
-//
-//   - The bucket remembers what was used: what is left is Capacity less that,
-//     and no debt. So a higher Capacity is there at once, and what a lower one
-//     cuts is there again under a higher one.
-//   - A rate counts from its change: until a request is decided under other
-//     limits, the bucket refills as before. So no window admits more than MaxIn
-//     of the largest Capacity and the fastest rate. If modes or intervals differ,
-//     the refills of both can fall into one window.
+// different limits, here or in another process, each request uses its own: the
+// bucket remembers what was used, so what a higher Capacity adds is there at
+// once, and a rate counts from its change. No window admits more than MaxIn of
+// the largest Capacity and the fastest rate, but where modes or intervals
+// differ, the refills of both can fall into one window.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
 	now := l.current()
 	p, errs := l.sets.checked(now.policy.Name, limits, 1)
@@ -202,11 +209,8 @@ func (l *Limiter) WithPlan(name string) (*Limiter, error) {
 	}
 	now := l.current()
 	of := now.plans[name]
-	switch {
-	case of == nil:
+	if of == nil {
 		return nil, &noPlan{&now.lists, name}
-	case now.stored:
-		return of.limiter.WithStoredKeys(), nil
 	}
 	return of.limiter, nil
 }
@@ -227,16 +231,6 @@ func (l *Limiter) plan(r *compiled) {
 		}
 		of.limiter = l.planned[name]
 	}
-}
-
-// WithStoredKeys returns a limiter of the policy that l has now, which takes
-// keys as stores have them, such as those of redisstore's Buckets. It is for
-// tools that don't know the client of a hash: of store.Key(key) it decides what
-// l decides of key.
-func (l *Limiter) WithStoredKeys() *Limiter {
-	next := *l.current()
-	next.shared, next.stored = true, true
-	return l.with(&next)
 }
 
 // current returns the policy in force. A limiter that WithLimits returned takes
@@ -274,7 +268,7 @@ func (l *Limiter) with(r *compiled) *Limiter {
 // SetPolicy replaces the policy from the next decision on. Its name must stay
 // the same, so that buckets keep their tokens. [Limiter.WithLimits] documents
 // which limits share a bucket and what a changed limit does to it. Limiters
-// that WithLimits returned before keep their limits. Tokens that Undo or Cancel
+// that WithLimits returned before keep their limits. Tokens that Undo or Settle
 // return later go to limits that still exist, at their current rates.
 //
 // A request that is decided meanwhile is decided by either policy.
@@ -316,7 +310,7 @@ func (l *Limiter) CheckPolicy(policy Policy) error {
 func (l *Limiter) successor(now *compiled, policy Policy) (*compiled, error) {
 	var errs []error
 	if policy.Name != now.policy.Name {
-		errs = append(errs, mistake.New("Policy.Name", policy.Name, "must stay "+strconv.Quote(now.policy.Name)+": it is part of the buckets' keys"))
+		errs = append(errs, configError("Policy.Name", policy.Name, "must stay "+strconv.Quote(now.policy.Name)+": it is part of the buckets' keys"))
 	}
 	next, err := compile(policy, l.memory == nil, errs...)
 	if err != nil {
@@ -327,7 +321,7 @@ func (l *Limiter) successor(now *compiled, policy Policy) (*compiled, error) {
 		if policy.Shadow { // middleware then refuses nothing
 			break
 		}
-		errs = append(errs, mistake.New("Policy.Limits", unit, "is a unit that callers take and no limit counts any more, so they would all fail: keep a limit of it"))
+		errs = append(errs, configError("Policy.Limits", unit, "is a unit that callers take and no limit counts any more, so they would all fail: keep a limit of it"))
 	}
 	if len(errs) > 0 {
 		return nil, policy.refusal(errs...)

@@ -20,13 +20,13 @@ func BenchmarkMemoryHolds(b *testing.B) {
 		if _, err := l.AllowN(ctx, "k", 10_000); err != nil {
 			b.Fatal(err)
 		}
-		var queue []*core.Reservation
+		var queue []*core.Result
 		reserve := func() {
 			r, err := l.Reserve(ctx, "k", 1)
-			if err != nil || !r.OK() {
+			if err != nil || !r.Allowed {
 				b.Fatalf("premise: a reservation: %v", err)
 			}
-			queue = append(queue, r)
+			queue = append(queue, &r)
 		}
 		for range holds {
 			reserve()
@@ -41,7 +41,7 @@ func BenchmarkMemoryHolds(b *testing.B) {
 		b.Run(fmt.Sprintf("CancelAndReserve/%d", holds), func(b *testing.B) {
 			for b.Loop() {
 				at := rand.IntN(len(queue))
-				if err := queue[at].Cancel(ctx); err != nil {
+				if err := queue[at].Undo(ctx); err != nil {
 					b.Fatal(err)
 				}
 				queue[at] = queue[len(queue)-1]

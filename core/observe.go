@@ -109,9 +109,6 @@ func WithPolicyObserver(observe func(now Policy, changes []string)) LimiterOptio
 	})
 }
 
-// LoggerOption is an option of [NewLimiter] and of stores.
-type LoggerOption struct{ logger *slog.Logger }
-
 // WithLogger sets the logger of a limiter or a store. A limiter logs each
 // request that it denies, or would deny without shadow mode, at level debug,
 // and what SetPolicy changed, at level info. Its middleware logs there too. A
@@ -120,12 +117,18 @@ type LoggerOption struct{ logger *slog.Logger }
 // logger if that has one, and warnings go there or to [slog.Default].
 //
 // The log shows no keys, which can be personal data: observers have them.
-func WithLogger(logger *slog.Logger) LoggerOption { return LoggerOption{logger} }
+func WithLogger(logger *slog.Logger) interface {
+	LimiterOption
+	store.Option
+} {
+	return loggerOption{logger}
+}
 
-func (o LoggerOption) observe(w *watch) { w.logger = o.logger }
+type loggerOption struct{ logger *slog.Logger }
 
-// ConfigureStore sets the logger.
-func (o LoggerOption) ConfigureStore(c *store.Config) { c.Logger = o.logger }
+func (o loggerOption) observe(w *watch) { w.logger = o.logger }
+
+func (o loggerOption) ConfigureStore(c *store.Config) { c.Logger = o.logger }
 
 // watch is what a limiter reports its decisions to.
 type watch struct {
@@ -192,8 +195,8 @@ func (w *watch) reportUnreadable(policy, key string, err error) {
 		"code", "RL716", "policy", policy, "error", bad)
 }
 
-// logPolicy logs what SetPolicy or SetExceptions changed, if the limiter or its store has a
-// logger.
+// logPolicy logs what SetPolicy or SetExceptions changed, if the limiter or its
+// store has a logger.
 func (w *watch) logPolicy(now Policy, changes []string) {
 	if w.logger != nil || w.store.Logger != nil {
 		w.warnings().Info("ratelimit: the policy has changed", "policy", now.Name, "changes", strings.Join(changes, "; "))

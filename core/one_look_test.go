@@ -69,11 +69,11 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 			"Peek":        func(l *core.Limiter, _ core.Result) string { return reply(l.Peek(ctx, key)) },
 			"Reserve": func(l *core.Limiter, _ core.Result) string {
 				r, err := l.Reserve(ctx, key, 8)
-				return fmt.Sprint(r.OK(), r.Delay(), reply(r.Result(), err))
+				return fmt.Sprint(r.Delay(), reply(r, err))
 			},
 			"Reserve, never": func(l *core.Limiter, _ core.Result) string {
 				r, err := l.Reserve(ctx, key, 11)
-				return fmt.Sprint(r.OK(), r.Delay(), reply(r.Result(), err))
+				return fmt.Sprint(r.Delay(), reply(r, err))
 			},
 			"WaitN": func(l *core.Limiter, _ core.Result) string {
 				ctx, cancel := context.WithDeadline(ctx, time.Now().Add(20*time.Minute))

@@ -20,7 +20,7 @@ var tries = core.Per(5, 15*time.Minute).WithPenalty(time.Hour)
 // A penalty is seen everywhere: by the client in its answer, once by observers,
 // and by whoever looks at the key. A Reset ends it.
 func TestPenaltyIsSeenEverywhere(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		now := time.Now()
 		var penalized []string
 		l := core.Must(core.NewLimiter(newStore(core.WithClock(func() time.Time { return now })), core.Policy{Name: "login", Limits: []core.Limit{tries}},

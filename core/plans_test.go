@@ -45,7 +45,7 @@ func capacities(t *testing.T, l *core.Limiter, key string) (list []int64) {
 // The rows of the table in docs/policies.md: a key's limits are the request's,
 // then an override replaces some, then an exception.
 func TestLimitsOfAKeyMergeByName(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		now := time.Now()
 		l := core.Must(core.NewLimiter(newStore(core.WithClock(func() time.Time { return now })), sold()))
 		given := core.Must(l.WithLimits(minuteAndDay(7, 70)...))
@@ -95,7 +95,7 @@ func TestOverridesWithoutNamesUnderAPlan(t *testing.T) {
 }
 
 func TestPlansShareWhatWasUsed(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		now := time.Now()
 		l := core.Must(core.NewLimiter(newStore(core.WithClock(func() time.Time { return now })), sold()))
 		pro := core.Must(l.WithPlan("pro"))
@@ -151,14 +151,6 @@ func TestPlansWithoutAStore(t *testing.T) {
 	}
 }
 
-// Tools take keys as stores have them, under a plan too.
-func TestPlansOfStoredKeys(t *testing.T) {
-	l := core.Must(core.NewLimiter(core.NewMemoryStore(), sold()))
-	for _, of := range []*core.Limiter{core.Must(l.WithStoredKeys().WithPlan("pro")), core.Must(l.WithPlan("pro")).WithStoredKeys()} {
-		assert.Equal(t, []int64{6000, 100_000}, capacities(t, of, store.Key("bob")))
-	}
-}
-
 // A unit that a plan alone counts is no mistake of a request without the plan,
 // and SetPolicy keeps it counted.
 func TestUnitsThatAPlanCounts(t *testing.T) {
@@ -197,7 +189,7 @@ func TestWithPlanAllocatesNothing(t *testing.T) {
 // A downgrade cuts a limit in front of slots: the store must not take what it
 // keeps of the cut for slots.
 func TestSlotsBehindALimitThatWasCut(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		now := time.Now()
 		l := core.Must(core.NewLimiter(newStore(core.WithClock(func() time.Time { return now })), core.Policy{
 			Name: "api", OnFailure: core.FailClosed, Limits: []core.Limit{core.PerDay(2).WithName("day"), core.InFlight(9).WithName("slots"), core.PerHour(2).WithName("hour")},

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -58,10 +57,8 @@ type Policy struct {
 
 	// Blocked are keys whose requests are denied, also if the store can't
 	// answer: their RetryAfter is [Never]. What a key has left stays. A request
-	// that asks for nothing that the policy counts still passes, whether a
-	// cost, units or a joint charge say so, and is denied only in debt, as a
-	// [Limiter.Peek] is. Change them with SetPolicy. Blocked comes before
-	// Overrides.
+	// that asks for nothing that the policy counts still passes. Change them
+	// with SetPolicy. Blocked comes before Overrides.
 	Blocked []string `json:"blocked,omitempty"`
 
 	// OnFailure is how the limiter decides while the store can't answer. The
@@ -109,7 +106,7 @@ func (p Policy) limitMistakes() []error {
 	errs = append(errs, p.lists().planMistakes()...)
 	errs = append(errs, p.lists().overrideMistakes("Policy.Overrides", p.Overrides)...)
 	if i := slices.Index(p.Blocked, ""); i >= 0 {
-		errs = append(errs, mistake.New("Policy.Blocked["+strconv.Itoa(i)+"]", "", "is an empty key, which no request can have"))
+		errs = append(errs, configError("Policy.Blocked["+strconv.Itoa(i)+"]", "", "is an empty key, which no request can have"))
 	}
 	return errs
 }
@@ -126,16 +123,16 @@ func (p Policy) isZero() bool {
 func (p Policy) mistakes() []error {
 	var errs []error
 	if reason := badName(p.Name); reason != "" {
-		errs = append(errs, mistake.New("Policy.Name", p.Name, reason))
+		errs = append(errs, configError("Policy.Name", p.Name, reason))
 	}
 	if !failureModes.Valid(int(p.OnFailure)) {
-		errs = append(errs, mistake.New("Policy.OnFailure", p.OnFailure, failureModes.Want()))
+		errs = append(errs, configError("Policy.OnFailure", p.OnFailure, failureModes.Want()))
 	}
 	if p.LocalShare < 0 || p.LocalShare > 1 || math.IsNaN(p.LocalShare) {
-		errs = append(errs, mistake.New("Policy.LocalShare", p.LocalShare, "must be above 0 and at most 1 (0 means 1)"))
+		errs = append(errs, configError("Policy.LocalShare", p.LocalShare, "must be above 0 and at most 1 (0 means 1)"))
 	}
 	if !p.Headers.valid() {
-		errs = append(errs, mistake.New("Policy.Headers", p.Headers, styles.Want()+"; HeadersNone stands alone, and "+drafts.String()+" can't be combined"))
+		errs = append(errs, configError("Policy.Headers", p.Headers, styles.Want()+"; HeadersNone stands alone, and "+drafts.String()+" can't be combined"))
 	}
 	return errs
 }
@@ -206,8 +203,8 @@ func (l Limit) scaled(share float64) Limit {
 	return l
 }
 
-// product is x × y of the decimal fractions that x and y are written as: a third
-// of 0.3 is 0.1.
+// product is x × y of the decimal fractions that x and y are written as: a
+// third of 0.3 is 0.1.
 func product(x, y float64) float64 {
 	a, _ := new(big.Rat).SetString(numberText(x))
 	b, _ := new(big.Rat).SetString(numberText(y))
@@ -233,13 +230,13 @@ const (
 // failureModes are the names of failure modes.
 var failureModes = enum.Names{Type: "FailureMode", Prefix: "Fail", Of: []string{"Local", "Open", "Closed"}}
 
-// String returns the mode's name in Go, without the package.
+// String returns the mode's name in Go, without the package, such as FailLocal.
 func (m FailureMode) String() string { return failureModes.Go(int(m)) }
 
 // MarshalText writes local, open or closed, as JSON and policy files have it.
 func (m FailureMode) MarshalText() ([]byte, error) {
 	if !failureModes.Valid(int(m)) {
-		return nil, mistake.New("Policy.OnFailure", m, failureModes.Want())
+		return nil, configError("Policy.OnFailure", m, failureModes.Want())
 	}
 	return []byte(failureModes.Text(int(m))), nil
 }
@@ -248,7 +245,7 @@ func (m FailureMode) MarshalText() ([]byte, error) {
 func (m *FailureMode) UnmarshalText(text []byte) error {
 	value := failureModes.Value(string(text))
 	if value < 0 {
-		return mistake.New("Policy.OnFailure", string(text), "must be "+enum.OneOf(failureModes.Texts()))
+		return configError("Policy.OnFailure", string(text), "must be "+enum.OneOf(failureModes.Texts()))
 	}
 	*m = FailureMode(value)
 	return nil
@@ -365,8 +362,8 @@ func overrideChanges(before, now map[string][]Limit) string {
 // Exceptions are limits and blocks of single keys that stand beside a policy,
 // such as those that operators set in Redis while services run. An override
 // here and one of the policy merge: both replace the limits that they name, and
-// this one comes last. Blocked comes before all. Their keys are store.Key of a
-// client's key; one of more than 128 bytes is replaced by that.
+// this one comes last. Blocked comes before all. Keys are those of clients,
+// such as "ip:192.0.2.1". [Limiter.Exceptions] has store.Key of them.
 type Exceptions struct {
 	// Overrides are other limits for some keys, as those of [Policy].
 	Overrides map[string][]Limit
@@ -385,7 +382,7 @@ type Exceptions struct {
 func (e *Exceptions) clone() *Exceptions {
 	c := &Exceptions{Blocked: slices.Clone(e.Blocked)}
 	for i, key := range c.Blocked {
-		c.Blocked[i] = shortKey(key)
+		c.Blocked[i] = store.Key(key)
 	}
 	slices.Sort(c.Blocked)
 	c.Blocked = slices.Compact(c.Blocked)
@@ -393,19 +390,19 @@ func (e *Exceptions) clone() *Exceptions {
 		c.Overrides = make(map[string][]Limit, len(e.Overrides))
 	}
 	for key, limits := range e.Overrides {
-		c.Overrides[shortKey(key)] = slices.Clone(limits)
+		c.Overrides[store.Key(key)] = slices.Clone(limits)
 	}
-	c.OverrideNotes, c.BlockNotes = notesByStoredKey(e.OverrideNotes), notesByStoredKey(e.BlockNotes)
+	c.OverrideNotes, c.BlockNotes = notesByKey(e.OverrideNotes), notesByKey(e.BlockNotes)
 	return c
 }
 
-func notesByStoredKey(notes map[string]store.ExceptionNote) map[string]store.ExceptionNote {
+func notesByKey(notes map[string]store.ExceptionNote) map[string]store.ExceptionNote {
 	if len(notes) == 0 {
 		return nil
 	}
 	c := make(map[string]store.ExceptionNote, len(notes))
 	for key, note := range notes {
-		c[shortKey(key)] = note
+		c[store.Key(key)] = note
 	}
 	return c
 }
@@ -425,7 +422,7 @@ func (e *Exceptions) noted() bool { return e != nil && len(e.OverrideNotes)+len(
 func (e *Exceptions) mistakes(of limitLists) (errs []error) {
 	errs = of.overrideMistakes("Exceptions.Overrides", e.Overrides)
 	if slices.Contains(e.Blocked, "") {
-		errs = append(errs, mistake.New("Exceptions.Blocked", "", "has an empty key, which no request can have"))
+		errs = append(errs, configError("Exceptions.Blocked", "", "has an empty key, which no request can have"))
 	}
 	return errs
 }
@@ -448,9 +445,8 @@ func (e *Exceptions) changesTo(next *Exceptions) (changes []string) {
 // limiters that [Limiter.WithLimits] has returned. They stay when SetPolicy
 // changes the policy. If the error is not nil, nothing has changed: it reports
 // every mistake. Changes are logged and passed to observers as those of
-// SetPolicy, and counted only, because keys can be personal data. Those of
-// exceptions with notes are not logged: whoever gives notes can log the author
-// and the reason.
+// SetPolicy, but only counted, because keys can be personal data. Those of
+// exceptions with notes are not logged.
 func (l *Limiter) SetExceptions(e Exceptions) error {
 	if l.base != nil {
 		return l.base.SetExceptions(e)

@@ -53,9 +53,13 @@ type Result struct {
 	Remaining int64
 
 	// RetryAfter is how long to wait before the same request can be allowed, if
-	// no other request takes tokens in the meantime. It is 0 if Allowed,
-	// [Never] if the cost exceeds a Capacity, if its key is blocked, or if the
-	// wait is longer than 71 years, and otherwise at least 1 µs.
+	// no other request takes tokens in the meantime. Slots may be free earlier.
+	// It is 0 if Allowed, and
+	// otherwise from 1 µs to 71 years, or [Never], which is 100 years: the cost
+	// exceeds a Capacity, the key is blocked, or the wait is longer than 71
+	// years. WriteHeaders then sends no Retry-After. RetryAfter.Seconds() is
+	// right in each case, such as for a body of your own: "retry_after": 1.5, or
+	// 3153600000.
 	RetryAfter time.Duration
 
 	// ResetAfter is how long it takes until every limit is full again.
@@ -135,6 +139,15 @@ func (r Result) Limits() []LimitResult {
 	return list
 }
 
+// Delay returns how long to wait before acting on what [Limiter.Reserve] has
+// promised, from the moment of its decision. 0 means act at once.
+func (r Result) Delay() time.Duration {
+	if r.due == 0 {
+		return 0
+	}
+	return duration(r.answer.Due - r.answer.Now)
+}
+
 func (r *Result) limit(i int) LimitResult {
 	s := LimitResult{
 		Limit:      r.set.limits[i],
@@ -170,7 +183,7 @@ func (r *Result) retryAfterOf(i int) time.Duration {
 // read sets r's fields from its answer to a request under p.
 func (r *Result) read(p *limitSet, cost int64, each *[]int64) {
 	a := &r.answer
-	r.Allowed, r.Cost, r.Source, r.set, r.each = a.Allowed, cost, a.Source, p, each
+	r.Allowed, r.Cost, r.Source, r.set, r.each = a.Allowed, cost, Source(a.Source), p, each
 	for i := range p.Rates {
 		remaining, retry := a.Remaining(p.LimitSet, i), time.Duration(0)
 		reset := duration(a.ResetAfter(i))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Release gives back the slots that the decision took of limits in flight, when
@@ -50,8 +51,9 @@ func (r *Result) Release(ctx context.Context) error {
 // release gives the slots back as Release does, but does not wait for the store,
 // which releases them later if it was away. If the app has called [Result.Hold],
 // release only ends Keep. It can be called more than once, from any goroutine.
-// kept is false, and release does nothing, if the decision has no slots, or they
-// are kept already.
+// Of a Result of [AllowTogether] it keeps the slots of all parts. kept is false,
+// and release does nothing, if the decision has no slots, or they are kept
+// already.
 func (r *Result) Keep() (release func(), kept bool) {
 	if r.Parts != nil {
 		return r.keepParts()
@@ -156,7 +158,7 @@ func (r *Result) extend(ctx context.Context) error {
 	}
 	l := r.limiter
 	extend := bucket.Request{Set: r.set.LimitSet, Action: bucket.Extend, Each: each, Ends: each, Ticket: h.ticket}
-	a, err := l.storeOf(r.Source).Do(context.WithoutCancel(ctx), r.set.class.Request(l.current().storedKey(r.Key), extend))
+	a, err := l.storeOf(r.Source).Do(context.WithoutCancel(ctx), r.set.class.Request(store.Key(r.Key), extend))
 	if err != nil {
 		return l.failed(ctx, r.Key, err)
 	}

@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -13,36 +12,23 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-// A limiter of stored keys has the same buckets and limits as its source, by
-// the keys that the store has.
-func TestStoredKeysNameTheSameBuckets(t *testing.T) {
+// Tools show what stores have in place of a long key. It names the bucket and
+// the limits of that key wherever a key is given.
+func TestTheHashOfALongKeyNamesItsBucket(t *testing.T) {
 	long := strings.Repeat("long", 100)
-	keys := []string{"ann", long, store.Key(long), "sha256:x", strings.Repeat("k", 128)}
+	hash := store.Key(long)
+	assert.Equal(t, hash, store.Key(hash))
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerDay(10)}, Overrides: map[string][]core.Limit{long: {core.PerDay(100)}},
 	}))
-	stored := l.WithStoredKeys()
-	for i, key := range keys {
-		limittest.Use(t, l, key, int64(i+1))
-		assert.Equal(t, limittest.Left(t, l, key), limittest.Left(t, stored, store.Key(key)), "%.20s has one bucket", key)
-		require.NoError(t, stored.Refund(t.Context(), store.Key(key), 1))
-		require.NoError(t, stored.Debit(t.Context(), store.Key(key), 2))
-		want := int64(10)
-		if key == long {
-			want = 100 // its override
-		}
-		assert.Equal(t, want-int64(i+2), limittest.Left(t, l, key), "what comes back and what is taken by the stored key is the key's")
-		require.NoError(t, stored.Reset(t.Context(), store.Key(key)))
-		assert.Equal(t, want, limittest.Left(t, l, key), "a reset of the stored key is the key's")
-	}
-	assert.NotEqual(t, store.Key(long), store.Key(store.Key(long)), "a client that sends a hash gets no other's bucket")
-}
-
-func TestPeekOfUnitsIsNoDecision(t *testing.T) {
-	seen := 0
-	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}, Overrides: map[string][]core.Limit{"ann": {core.PerDay(2)}}},
-		core.WithObserver(func(context.Context, core.Observation) { seen++ })))
-	_, err := l.PeekUnits(t.Context(), "ann", nil)
+	limittest.Use(t, l, long, 5)
+	assert.EqualValues(t, 95, limittest.Left(t, l, hash))
+	require.NoError(t, l.Refund(t.Context(), hash, 1))
+	require.NoError(t, l.Debit(t.Context(), hash, 2))
+	assert.EqualValues(t, 94, limittest.Left(t, l, long))
+	joint, err := core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: long, Cost: 50}, core.Charge{Limiter: l, Key: hash, Cost: 50})
 	require.NoError(t, err)
-	assert.Zero(t, seen, "observers see decisions alone")
+	assert.False(t, joint.Allowed, "both are one charge of 100")
+	require.NoError(t, l.Reset(t.Context(), hash))
+	assert.EqualValues(t, 100, limittest.Left(t, l, long))
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
@@ -39,7 +40,8 @@ import (
 //
 // All charges can have the same Units: each takes those that its limiter counts.
 //
-// Errors are those of AllowN, from any of the limiters. The tokens taken before
+// Errors are those of AllowN, from any of the limiters, and a [ConfigError] for
+// a charge without a limiter and for no charges. The tokens taken before
 // are then given back; observers receive a failure to do so as
 // [OutcomeUnsettled]. A call to Redis without an answer may have taken tokens.
 // They refill with time.
@@ -117,13 +119,13 @@ type participant struct {
 // join checks charges, and returns their participants.
 func join(ctx context.Context, charges []Charge) (*joint, error) {
 	if len(charges) == 0 {
-		return nil, ErrNoCharges
+		return nil, configError("AllowTogether charges", 0, "charges: at least one is required")
 	}
 	j := &joint{}
 	for i := range charges {
 		p := j.participant(&charges[i])
 		if p == nil {
-			return nil, fmt.Errorf("%w: charge %d", ErrNoLimiter, i)
+			return nil, configError("AllowTogether charges["+strconv.Itoa(i)+"].Limiter", nil, "must be a limiter from NewLimiter")
 		}
 		if j.of = append(j.of, p); !slices.Contains(j.participants, p) {
 			j.participants = append(j.participants, p)
@@ -296,7 +298,7 @@ func (p *participant) store() any {
 
 // sameBucket reports whether p and o are charges of one bucket.
 func (p *participant) sameBucket(o *participant) bool {
-	return p.store() == o.store() && p.now.policy.Name == o.now.policy.Name && p.key == o.key
+	return p.store() == o.store() && p.now.policy.Name == o.now.policy.Name && store.Key(p.key) == store.Key(o.key)
 }
 
 // take decides the participants of a group, together if their store can.
@@ -309,7 +311,7 @@ func (j *joint) take(ctx context.Context, group []*participant) error {
 	for i, p := range group {
 		set := p.now.setOf(p.key)
 		p.request.bindSet(p.now, set)
-		p.request.To(set.class, p.now.storedKey(p.key))
+		p.request.To(set.class, store.Key(p.key))
 		requests[i] = p.request.Request
 		if set.slots != nil {
 			if err := p.limiter.releases.wait(ctx, p.key); err != nil {
@@ -404,10 +406,10 @@ func (r *Result) returned() {
 	r.read(r.set, r.Cost, r.each)
 }
 
-// order returns the indexes of r's Parts, the tightest last: of a denied request
-// the one with the longest RetryAfter, of an allowed one that with the fewest
-// tokens left. Limiters that decided nothing (FromFailOpen) constrain least, and
-// those in shadow mode less than all others.
+// order returns the indexes of r's Parts, the tightest last: of a denied
+// request the one with the longest RetryAfter, of an allowed one that with the
+// fewest tokens left. Limiters that decided nothing (FromFailOpen) constrain
+// least, and those in shadow mode less than all others.
 func (r *Result) order() []int {
 	order := make([]int, len(r.Parts))
 	for i := range order {

@@ -134,7 +134,7 @@ func mustTogether(t *testing.T, charges ...core.Charge) core.Result {
 }
 
 func TestChargesOfOneKeyEndAsOne(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		ctx := t.Context()
 		l := core.Must(core.NewLimiter(newStore(core.WithClock(limittest.NewClock().Now)), core.Policy{Name: "api", Limits: jointLimits(), OnFailure: core.FailClosed}))
 		j := mustTogether(t, twoCharges(l)...)
@@ -178,7 +178,7 @@ func (s *doStore) Do(ctx context.Context, r store.Request) (store.Answer, error)
 // mode take last.
 func TestLimitersOfOneBucketAndOfOthersTakeAllOrNothing(t *testing.T) {
 	stores := func(t *testing.T, test func(t *testing.T, s core.Store)) {
-		bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+		bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 			test(t, newStore(core.WithClock(limittest.NewClock().Now)))
 		})
 		t.Run("a store that decides one at a time", func(t *testing.T) {
@@ -323,9 +323,10 @@ func TestPartsThatNoLimiterReturned(t *testing.T) {
 func TestTogetherWithALimiterThatNoConstructorReturned(t *testing.T) {
 	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(10))
 	_, err := core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: "ann"}, core.Charge{Limiter: &core.Limiter{}, Key: "ann"})
-	require.ErrorIs(t, err, core.ErrNoLimiter)
-	require.ErrorContains(t, err, "(RL615): charge 1")
+	require.EqualError(t, err, "AllowTogether charges[1].Limiter: <nil> must be a limiter from NewLimiter (RL306)")
 	assert.EqualValues(t, 10, limittest.Left(t, l, "ann"))
+	_, err = core.AllowTogether(t.Context())
+	require.EqualError(t, err, "AllowTogether charges: 0 charges: at least one is required (RL306)")
 }
 
 // All charges can have the same Units: each takes those that its limiter counts,

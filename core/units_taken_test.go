@@ -40,7 +40,6 @@ func TestUnitThatNobodyTakesIsWarnedOf(t *testing.T) {
 		"requests alone":          {limits: []core.Limit{requests}, each: allow},
 		"both are taken":          {limits: []core.Limit{requests, tokens}, each: units(core.Units{"tokens": 1})},
 		"one request took tokens": {limits: []core.Limit{requests, tokens}, first: units(core.Units{"tokens": 1}), each: allow},
-		"tokens are debited":      {limits: []core.Limit{requests, tokens}, first: func(l *core.Limiter, key string) { require.NoError(t, l.DebitUnits(ctx, key, core.Units{"tokens": 1})) }, each: allow},
 		"tokens are settled": {limits: []core.Limit{requests, tokens}, first: func(l *core.Limiter, key string) {
 			res := core.Must(l.Allow(ctx, key))
 			require.NoError(t, res.Settle(ctx, core.Units{"tokens": 1}))

@@ -95,7 +95,7 @@ func TestTwiceTheCapacityCanBePromised(t *testing.T) {
 				t.Fatal(err)
 			}
 			delays = append(delays, r.Delay())
-			if !r.OK() {
+			if !r.Allowed {
 				t.Errorf("%s, %v: twice the Capacity can always be promised; refused after delays of %v", name, limit, delays)
 				break
 			}
@@ -129,7 +129,7 @@ func TestPeriodsThatCanBePromised(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !r.OK() {
+			if !r.Allowed {
 				break
 			}
 			ahead[r.Delay()] = true

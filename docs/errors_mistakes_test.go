@@ -166,16 +166,13 @@ func mistakesInStores(t *testing.T, say func(error)) {
 		nil, redisstore.New(nil), redisstore.New(redis.NewClient(&redis.Options{Addr: "redis://localhost:6379"})),
 		redisstore.New(redis.NewClient(&redis.Options{}), redisstore.WithTimeout(0), redisstore.WithBreaker(0, 0), redisstore.WithDenyCache(-1),
 			redisstore.WithLease(-1), redisstore.WithPrefix("shop{"), core.WithClock(nil)),
-		core.NewMemoryStore(core.WithMaxKeys(0), core.WithClock(nil)),
+		core.NewMemoryStore(core.WithMaxKeys(0), core.WithClock(nil), redisstore.WithTimeout(time.Second)),
 	} {
 		_, err := core.NewLimiter(store, policy)
 		say(err)
 	}
 	_, err := redisstore.Open("localhost:6379")
 	say(err)
-	var config store.Config
-	redisstore.WithTimeout(time.Second).ConfigureStore(&config)
-	say(errors.Join(config.ArgumentErrors...))
 	say(prometheus.NewRegistry().Register(promlimit.New(promlimit.WithMaxSeries(0), promlimit.WithBuckets(1, 1))))
 }
 
@@ -215,7 +212,7 @@ func mistakesInMiddleware(t *testing.T, say func(error)) {
 	refused(func() {
 		httplimit.NewTogether([]httplimit.Rule{{Limiter: limiter, Key: httplimit.ByIP()}}, plans)
 	})
-	refused(func() { httplimit.PerIP() })
+	refused(func() { httplimit.PerIP(core.Limit{}) })
 	_, err := adminlimit.New(nil, adminlimit.Config{Limiters: []*core.Limiter{limiter}, Hosts: []string{"localhost:80"}})
 	say(err)
 	held := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "llm", Limits: []core.Limit{

@@ -132,7 +132,7 @@ func TestTheProgramOfTheErrorsPageRuns(t *testing.T) {
 
 // makers are the functions that make a ConfigError, by the index of the
 // argument that is its field.
-var makers = map[string]int{"ArgumentError": 0, "New": 0, "BadArgument": 0, "badKey": 0, "wrong": 0, "mistake": 0}
+var makers = map[string]int{"ArgumentError": 0, "configError": 0, "BadArgument": 0, "badKey": 0, "wrong": 0, "mistake": 0}
 
 // Every place that makes a ConfigError names a field that has a code, as far as
 // the name stands there.

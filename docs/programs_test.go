@@ -34,7 +34,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-func stopped() store.ClockOption {
+func stopped() store.Option {
 	return core.WithClock(func() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) })
 }
 `

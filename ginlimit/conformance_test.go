@@ -18,7 +18,7 @@ import (
 
 func TestConformance(t *testing.T) {
 	gin.SetMode(gin.ReleaseMode)
-	bothstores.Run(t, func(t *testing.T, store func(store.ClockOption) core.Store) { adaptertest.Run(t, kit, store) })
+	bothstores.Run(t, func(t *testing.T, store func(store.Option) core.Store) { adaptertest.Run(t, kit, store) })
 }
 
 var kit = adaptertest.Kit[*gin.Context, ginlimit.KeyFunc, ginlimit.Option, ginlimit.Rule, gin.HandlerFunc]{

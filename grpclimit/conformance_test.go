@@ -31,7 +31,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, store func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, store func(store.Option) core.Store) {
 		t.Run("Unary", func(t *testing.T) { adaptertest.Run(t, unaryKit, store) })
 		t.Run("Stream", func(t *testing.T) { adaptertest.Run(t, streamKit, store) })
 	})

@@ -24,7 +24,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, store func(store.ClockOption) core.Store) { adaptertest.Run(t, kit, store) })
+	bothstores.Run(t, func(t *testing.T, store func(store.Option) core.Store) { adaptertest.Run(t, kit, store) })
 }
 
 // kit describes the middleware of a server with streamable HTTP.

@@ -154,19 +154,19 @@ func TestXTimeCancel(t *testing.T) {
 		x := rate.NewLimiter(1, 10)
 		here, err := migration.NewXTimeAfter(1, 10)
 		require.NoError(t, err)
-		reserve := func(n int, delay time.Duration) (*rate.Reservation, *core.Reservation) {
+		reserve := func(n int, delay time.Duration) (*rate.Reservation, *core.Result) {
 			b := x.ReserveN(time.Now(), n)
 			a, err := here.Reserve(t.Context(), "host", int64(n))
 			require.NoError(t, err)
 			require.Equal(t, delay, b.Delay(), "before: %d", n)
 			require.Equal(t, delay, a.Delay(), "after: %d", n)
-			return b, a
+			return b, &a
 		}
 		reserve(10, 0)
 		b, a := reserve(5, 5*time.Second)
 		reserve(1, 6*time.Second)
 		b.Cancel()
-		require.NoError(t, a.Cancel(t.Context()))
+		require.NoError(t, a.Undo(t.Context()))
 		reserve(1, 3*time.Second)
 	})
 }
@@ -223,6 +223,6 @@ func TestJujuNames(t *testing.T) {
 		require.NotZero(t, bucket.Take(11), "more than the capacity: the caller waits longer")
 		r, err = limiter.Reserve(ctx, "k", 11)
 		require.NoError(t, err)
-		require.False(t, r.OK(), "more than the capacity is never promised")
+		require.False(t, r.Allowed, "more than the capacity is never promised")
 	})
 }

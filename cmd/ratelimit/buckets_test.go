@@ -31,9 +31,6 @@ func TestGetSaysWhyAClientIsDenied(t *testing.T) {
 		finds("get api ip:192.0.2.1 --policies p.yaml", "api ip:192.0.2.1: denied: daily is used up, next token in 2 h 14 min\n",
 			"  limit   left  capacity  this request           full\n  api-1m  20    20        allowed now            now\n  daily   0     10        allowed in 2 h 14 min  in 23 h 50 min\n"),
 		says("get api ip:192.0.2.2 --policies p.yaml", "allowed: 4 of 10 tokens left of daily\n"),
-		finds("get api ip:192.0.2.2 --policies p.yaml --cost 5", "denied: daily has 4 tokens left, 5 tokens in 2 h 14 min"),
-		finds("get api ip:192.0.2.2 --policies p.yaml --cost 11", "denied: 11 is more than daily can ever have", "never allowed"),
-		misuses("get api ip:192.0.2.2 --policies p.yaml --cost tokens=5", "tokens"), misuses("get api ip:192.0.2.2 --policies p.yaml --cost -1", "--cost"),
 		says("get api value:user:vip --policies p.yaml", "allowed: 996 of 1,000 tokens left of daily"),
 		says("get api value:user:kim --policies p.yaml", "allowed: never used, or not since it was full"),
 		finds("get api value:user:eve --policies p.yaml", "denied: the policy blocks this key"),
@@ -52,7 +49,7 @@ func TestGetWithoutPoliciesSaysWhatIsStored(t *testing.T) {
 			"  limit      left  capacity  last used           full at the latest\n  api-1m     10    20        in the last 10 min  in 1 d 3 h\n  (limit 2)  0     10        in the last 10 min  in 1 d 3 h\n",
 			"--policies FILE adds"),
 		says("get api ip:192.0.2.9", "nothing is stored: never used, or not since it was full"),
-		misuses("get api ip:192.0.2.1 --cost 2", "--plan and --cost need --policies FILE"),
+		misuses("get api ip:192.0.2.1 --plan pro", "--plan needs --policies FILE"),
 		says("block api ip:192.0.2.1 --by ann"),
 		finds("get api ip:192.0.2.1", "denied: an operator blocks this key", "blocked  until it is removed, by ann"),
 	})
@@ -224,7 +221,7 @@ func TestListShowsThoseThatAreWorstOff(t *testing.T) {
 		says("block api value:user:8 --by ann"), says("block exports ip:192.0.2.1 --by ann"),
 		says("list api --match 8", "1 exception in Redis\n  value:user:8  blocked  until it is removed, by ann\n"),
 		says("list", "2 exceptions in Redis\n  api      value:user:8  blocked  until it is removed, by ann\n  exports  ip:192.0.2.1  blocked"),
-		misuses("list api --denied", "--denied and --cost need --policies FILE"),
+		misuses("list api --denied", "--denied needs --policies FILE"),
 		misuses("list apii --policies p.yaml", "policy apii is not in p.yaml: did you mean api?"),
 		misuses("list api --most 0", "--most must be at least 1"),
 	})

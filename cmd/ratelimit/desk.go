@@ -94,8 +94,7 @@ func (d *desk) has(policy string) bool {
 }
 
 // rulesOf returns what is in force in a policy that the file has, with the
-// exceptions that are in Redis. Its limiter takes keys as stores have them.
-// Failures of Redis are errors.
+// exceptions that are in Redis. Failures of Redis are errors.
 func (d *desk) rulesOf(ctx context.Context, policy string) (*rules, error) {
 	p := d.policies[policy]
 	d.mu.Lock()
@@ -111,7 +110,7 @@ func (d *desk) rulesOf(ctx context.Context, policy string) (*rules, error) {
 	if err := d.store.ReadExceptions(ctx, limiter); err != nil && ctx.Err() == nil {
 		_, _ = fmt.Fprintf(d.errs, "warning: not all overrides and blocks of %s are known: %s\n", show.Text(policy), show.Visible(d.explain(err).Error()))
 	}
-	d.rules[policy] = rulesOf(limiter.WithStoredKeys())
+	d.rules[policy] = rulesOf(limiter)
 	return d.rules[policy], nil
 }
 

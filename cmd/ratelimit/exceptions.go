@@ -194,7 +194,7 @@ func (d *desk) after(cmd *cobra.Command, r *changeResult, key string) error {
 	d.forget(r.Policy)
 	var err error
 	if r.Exceptions, err = d.exceptionsOf(cmd.Context(), r.Policy, key); err == nil && d.has(r.Policy) {
-		r.Next, err = d.look(cmd.Context(), r.Policy, key, "", nil, true)
+		r.Next, err = d.look(cmd.Context(), r.Policy, key, "", true)
 	}
 	if err != nil {
 		return fmt.Errorf("%w\n  The change is made, and what the next request sees is not known", d.explain(err))

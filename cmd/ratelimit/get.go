@@ -1,15 +1,11 @@
 package main
 
 import (
-	"errors"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
-	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 // getResult is what get prints.
@@ -32,31 +28,10 @@ func (r *getResult) Text(w *show.Writer) {
 // lacksFile is what a policy file would add.
 const lacksFile = "--policies FILE adds what is left now, when the next token comes, and the names of limits."
 
-// unitsFlag defines the flag that says what the next request takes. The units
-// are nil without it: one of each unit that the limits of a key count.
-func unitsFlag(cmd *cobra.Command, units *core.Units) {
-	cmd.Flags().Func("cost", "what the next request takes: a `number` of requests, or UNIT=NUMBER; can be repeated (default 1)", func(text string) error {
-		unit, number, ok := strings.Cut(text, "=")
-		if !ok {
-			unit, number = core.Requests, text
-		}
-		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil || n < 0 {
-			return errors.New("must be a number such as 5, or of a unit, such as tokens=1000")
-		}
-		if *units == nil {
-			*units = core.Units{}
-		}
-		(*units)[unit] = n
-		return nil
-	})
-}
-
 func newGetCommand() *cobra.Command {
 	var (
-		f     deskFlags
-		plan  string
-		units core.Units
+		f    deskFlags
+		plan string
 	)
 	cmd := &cobra.Command{
 		Use:   "get POLICY KEY",
@@ -73,7 +48,6 @@ is 1 then, and if the next request is denied.`,
 		Args: cobra.ExactArgs(2),
 	}
 	f.define(cmd)
-	unitsFlag(cmd, &units)
 	cmd.Flags().StringVar(&plan, "plan", "", "decide by the limits of this `plan` of the policy (default: those that the key was last decided by)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx, policy := cmd.Context(), args[0]
@@ -81,15 +55,15 @@ is 1 then, and if the next request is denied.`,
 		if err != nil {
 			return err
 		}
-		if f.file == "" && (plan != "" || units != nil) {
-			return misuse("--plan and --cost need --policies FILE")
+		if f.file == "" && plan != "" {
+			return misuse("--plan needs --policies FILE")
 		}
 		d, err := f.open(cmd, policy)
 		if err != nil {
 			return err
 		}
 		defer d.close()
-		b, err := d.look(ctx, policy, key, plan, units, false)
+		b, err := d.look(ctx, policy, key, plan, false)
 		if err != nil {
 			return d.explain(err)
 		}

@@ -1,6 +1,9 @@
 package main
 
-import "github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+import (
+	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+)
 
 // givenKey returns the key that an argument is, as stores have it.
 func givenKey(arg string) (string, error) {
@@ -11,5 +14,5 @@ func givenKey(arg string) (string, error) {
 	case key == "":
 		return "", misuse("a key has at least one byte")
 	}
-	return show.StoredKey(key), nil
+	return store.Key(key), nil
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/keyparts"
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
-	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/pace"
@@ -72,7 +71,6 @@ func (r *listResult) Text(w *show.Writer) {
 type listFlags struct {
 	deskFlags
 
-	units  core.Units
 	match  string
 	most   int
 	denied bool
@@ -91,7 +89,6 @@ all masters of a Cluster. Without --policies it says what is stored.`,
 		Args: cobra.MaximumNArgs(1),
 	}
 	f.define(cmd)
-	unitsFlag(cmd, &f.units)
 	cmd.Flags().StringVar(&f.match, "match", "", "only keys that have this `value` as a whole, such as a user, an address or a header's value")
 	cmd.Flags().IntVar(&f.most, "most", 20, "how many keys to print")
 	cmd.Flags().BoolVar(&f.denied, "denied", false, "leave out clients whose next request is allowed")
@@ -99,8 +96,8 @@ all masters of a Cluster. Without --policies it says what is stored.`,
 		if f.most < 1 {
 			return misuse("--most must be at least 1")
 		}
-		if f.file == "" && (f.denied || f.units != nil) {
-			return misuse("--denied and --cost need --policies FILE")
+		if f.file == "" && f.denied {
+			return misuse("--denied needs --policies FILE")
 		}
 		policy := ""
 		if len(args) > 0 {
@@ -126,7 +123,7 @@ func (d *desk) list(ctx context.Context, f *listFlags, policy string) (r *listRe
 	r = &listResult{Policy: policy, Buckets: []*bucket{}, Exceptions: []exception{}, withFile: f.file != "", prefix: f.prefix}
 	var l listing
 	err = pace.Each(ctx, f.rate, matching(d.keys(ctx, policy, &l), f.match), func(b redisstore.Bucket) (*bucket, error) {
-		return d.look(ctx, b.Policy, b.Key, "", f.units, true)
+		return d.look(ctx, b.Policy, b.Key, "", true)
 	}, func(_ redisstore.Bucket, b *bucket, err error) error {
 		r.Keys++
 		switch {

@@ -1,5 +1,7 @@
 // Command ratelimit says who is limited and why, changes limits without a
-// deploy, checks policy files, and replays access logs through policies.
+// deploy, checks policy files, and replays access logs through policies. Its
+// commands are get, list, top, reset, override, block, unblock, check, replay and
+// doctor.
 //
 //	go install github.com/tokenbucket-go/ratelimit/cmd/ratelimit@latest
 //

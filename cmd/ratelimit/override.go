@@ -78,7 +78,7 @@ func (d *desk) replaced(ctx context.Context, policy, key string, texts []string)
 	if rules, _, err = rules.last(ctx, d.store, key); err != nil {
 		return nil, nil, err
 	}
-	res, err := rules.limiter.PeekUnits(ctx, key, rules.request(key))
+	res, err := rules.limiter.Peek(ctx, key)
 	if err != nil {
 		return nil, nil, err
 	}

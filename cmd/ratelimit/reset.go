@@ -117,7 +117,7 @@ of all. Without --yes it says which, and does nothing.`,
 // before returns what Redis has of a key.
 func (d *desk) before(ctx context.Context, b redisstore.Bucket) (k resetKey, err error) {
 	k = resetKey{Policy: b.Policy, Key: show.Key(b.Key), Stored: true, Before: "it could not be read", bucket: b}
-	found, err := d.look(ctx, b.Policy, b.Key, "", nil, false)
+	found, err := d.look(ctx, b.Policy, b.Key, "", false)
 	if err == nil {
 		k.Stored, k.Before = found.Stored, found.verdict()
 	} else if !errors.As(err, new(*store.StateError)) {

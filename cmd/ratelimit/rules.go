@@ -118,16 +118,6 @@ func differs(stored redisstore.BucketState) string {
 	return ""
 }
 
-// request returns what a request commonly takes of a key: one of each unit that
-// the key's limits count.
-func (r *rules) request(key string) core.Units {
-	units := core.Units{core.Requests: 0}
-	for _, limit := range slices.Concat(r.overrides[key], r.limits) {
-		units[unitOf(limit)] = 1
-	}
-	return units
-}
-
 // unitOf is what a limit counts.
 func unitOf(l core.Limit) string { return cmp.Or(l.Unit, core.Requests) }
 

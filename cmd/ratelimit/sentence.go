@@ -11,7 +11,7 @@ import (
 func saysBlocked(by string) string { return "denied: " + by + " blocks this key" }
 
 // saysState is the state of a bucket in a sentence. res is what
-// [core.Limiter.PeekUnits] returned, and unused whether the store has no
+// [core.Limiter.Peek] returned, and unused whether the store has no
 // bucket.
 func saysState(res core.Result, unused bool) string {
 	full := true
@@ -47,26 +47,16 @@ func share(l *core.LimitResult) float64 {
 }
 
 func why(l *core.LimitResult) string {
-	name, left, capacity := l.Limit.Name, l.Remaining, l.Limit.Capacity
-	if l.RetryAfter == core.Never {
-		return fmt.Sprintf("%s is more than %s can ever have: its capacity is %s", show.Count(l.Cost), name, show.Count(capacity))
-	}
+	name, capacity := l.Limit.Name, l.Limit.Capacity
 	wait, next := show.Wait(l.RetryAfter), "next token"
-	if l.Cost > 1 {
-		next = show.Count(l.Cost) + " tokens"
-	}
 	if l.Limit.MaxHold > 0 && l.Limit.Mode != core.Concurrent { // estimates may be settled earlier
 		wait += " at the latest"
 	}
 	switch {
-	case l.Limit.Mode == core.Concurrent && left > 0:
-		return fmt.Sprintf("%s has %s of %s slots free, and enough in %s at the latest, or when requests end", name, show.Count(left), show.Count(capacity), wait)
 	case l.Limit.Mode == core.Concurrent:
 		return fmt.Sprintf("all %s of %s are in use; the next is free in %s at the latest, or when a request ends", show.Some(capacity, "slot"), name, wait)
 	case l.Debt > 0:
 		return fmt.Sprintf("%s owes %s, %s in %s", name, show.Some(l.Debt, "token"), next, wait)
-	case left > 0:
-		return fmt.Sprintf("%s has %s left, %s in %s", name, show.Some(left, "token"), next, wait)
 	}
 	return fmt.Sprintf("%s is used up, %s in %s", name, next, wait)
 }

@@ -46,11 +46,11 @@ type limit struct {
 // share is which part of its capacity a limit has left.
 func (l *limit) share() float64 { return float64(l.Left) / float64(l.Capacity) }
 
-// look returns the state of a key as stores have it: by the file, what units
-// would see next, or without a file what is stored. plan is "" for the one that
+// look returns the state of a key as stores have it: by the file, what the
+// next request would get, or without a file what is stored. plan is "" for the one that
 // decided the key last. quick leaves out what costs a call of its own for each
 // key.
-func (d *desk) look(ctx context.Context, policy, key, plan string, units core.Units, quick bool) (*bucket, error) {
+func (d *desk) look(ctx context.Context, policy, key, plan string, quick bool) (*bucket, error) {
 	if !d.has(policy) {
 		return d.stored(ctx, policy, key)
 	}
@@ -72,10 +72,7 @@ func (d *desk) look(ctx context.Context, policy, key, plan string, units core.Un
 	if err != nil {
 		return nil, err
 	}
-	if units == nil {
-		units = rules.request(key)
-	}
-	res, err := rules.limiter.PeekUnits(ctx, key, units)
+	res, err := rules.limiter.Peek(ctx, key)
 	if err != nil {
 		return nil, err
 	}

@@ -101,9 +101,13 @@ func proxyMarker(peer, field string, outer *middleware.Decision) *middleware.Dec
 //
 // Nobody can forge the address of a peer, but middleware may replace it by what
 // a header field says, and then every client chooses its own. A finder refuses
-// an address that was rewritten: see [core.ErrRewrittenAddr].
+// an address that was rewritten.
 type finder struct {
-	trust forwarded.Trust
+	proxies []netip.Prefix // trusted peers
+	socket  bool           // peers on Unix sockets are trusted
+	header  string         // a field with the client's address; "": none
+	list    forwarded.List // the field in which each proxy appends an address
+	prefix6 int            // so many bits of an IPv6 address identify a client
 
 	looked atomic.Int32 // for a proxy's field: at how many requests, until lookAtAll
 	warned atomic.Bool  // of a proxy that was not named
@@ -112,20 +116,26 @@ type finder struct {
 // newFinder returns a finder. The error joins one [core.ConfigError] for each
 // mistake in the options.
 func newFinder(options []core.IPOption) (*finder, error) {
-	f := &finder{trust: forwarded.Trust{Prefix6: 64, List: forwarded.XForwardedFor}}
-	t := &f.trust
+	f := &finder{list: forwarded.XForwardedFor, prefix6: 64}
+	var errs []error
 	for _, o := range options {
-		if o != nil {
-			o(t)
+		errs = append(errs, o.Err)
+		f.proxies, f.socket = append(f.proxies, o.Proxies...), f.socket || o.UnixSocket
+		f.prefix6 = cmp.Or(o.IPv6Prefix, f.prefix6)
+		switch {
+		case strings.EqualFold(o.Header, forwarded.RFC7239.Field):
+			f.list = forwarded.RFC7239
+		case o.Header != "":
+			f.header = o.Header
 		}
 	}
-	if len(t.Mistakes) > 0 {
-		return nil, errors.Join(t.Mistakes...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
-	if field := cmp.Or(t.Header, t.List.Field); len(t.Proxies) == 0 && !t.Socket && field != forwarded.XForwardedFor.Field {
+	if field := cmp.Or(f.header, f.list.Field); len(f.proxies) == 0 && !f.socket && field != forwarded.XForwardedFor.Field {
 		slog.Warn("ratelimit: TrustHeader has no effect because no proxy is trusted: name your proxies with core.TrustProxies", "code", "RL702", "header", field)
 	}
-	for _, p := range t.Proxies {
+	for _, p := range f.proxies {
 		if p.Bits() == 0 {
 			slog.Warn("ratelimit: TrustProxies trusts every address, so every client can forge its own: name only your proxies", "code", "RL703", "range", p.String())
 		}
@@ -149,7 +159,7 @@ func reportProxy(log *slog.Logger, peer, field string) {
 // is not known. If proxyField is not "", peer looks like a proxy that was not
 // named, and the caller must call [reportProxy]: network returns that once. If
 // peer is not an IP address, as on a Unix socket, it returns [core.ErrNoKey]. If
-// peer was rewritten, it returns [core.ErrRewrittenAddr].
+// peer was rewritten, it returns [core.ErrBadKey].
 func (f *finder) network(peer string, addr netip.Addr, local net.Addr, header func(string) []string) (found netip.Prefix, proxyField string, err error) {
 	socket := false
 	if !addr.IsValid() {
@@ -157,19 +167,17 @@ func (f *finder) network(peer string, addr netip.Addr, local net.Addr, header fu
 		addr, port, ok = forwarded.ParseAddr(peer)
 		socket = isSocket(peer, local)
 		switch {
-		case ok && f.trust.Rewritten:
-			socket = false
 		case socket || !ok:
 			addr = netip.Addr{}
 		case !port:
-			return found, "", fmt.Errorf("%w: %q has no port: %s", core.ErrRewrittenAddr, printable.Clip(peer, 80), insteadOfRewriting)
+			return found, "", fmt.Errorf("%w: middleware has rewritten the peer's address: %q has no port: %s", core.ErrBadKey, printable.Clip(peer, 80), insteadOfRewriting)
 		case f.sent(peer, header):
-			return found, "", fmt.Errorf("%w: a header field says %q: %s", core.ErrRewrittenAddr, printable.Clip(peer, 80), insteadOfRewriting)
+			return found, "", fmt.Errorf("%w: middleware has rewritten the peer's address: a header field says %q: %s", core.ErrBadKey, printable.Clip(peer, 80), insteadOfRewriting)
 		}
 	}
 	client := forwarded.Plain(addr)
 	switch {
-	case socket && f.trust.Socket, f.trusts(client):
+	case socket && f.socket, f.trusts(client):
 		client = f.reported(client, header)
 	case addr.IsValid():
 		proxyField = f.proxyField(header)
@@ -178,13 +186,13 @@ func (f *finder) network(peer string, addr netip.Addr, local net.Addr, header fu
 	case client.Is4():
 		return netip.PrefixFrom(client, 32), proxyField, nil
 	case client.IsValid():
-		found, err := client.Prefix(f.trust.Prefix6)
+		found, err := client.Prefix(f.prefix6)
 		if err != nil {
 			return found, "", fmt.Errorf("%w: %w", core.ErrNoKey, err)
 		}
 		return found, proxyField, nil
-	case socket && f.trust.Socket:
-		return found, "", fmt.Errorf("%w: the proxy on the Unix socket sends no address in %s", core.ErrNoKey, f.trust.List.Field)
+	case socket && f.socket:
+		return found, "", fmt.Errorf("%w: the proxy on the Unix socket sends no address in %s", core.ErrNoKey, f.list.Field)
 	case socket:
 		return found, "", fmt.Errorf("%w: the peer has no IP address: if it is your proxy on a Unix socket, use core.TrustProxies(\"unix:\")", core.ErrNoKey)
 	}
@@ -202,8 +210,7 @@ func isSocket(peer string, local net.Addr) bool {
 	return peer == "" || peer[0] == '@' || peer[0] == '/'
 }
 
-const insteadOfRewriting = "remove the middleware that rewrites RemoteAddr and name your proxies with core.TrustProxies, " +
-	"or use core.DangerouslyTrustRemoteAddr if no client can choose the address"
+const insteadOfRewriting = "install the limiter in front of the middleware that rewrites RemoteAddr, or remove that, and name your proxies with core.TrustProxies"
 
 // rewritingFields are those from which middleware rewrites RemoteAddr.
 var rewritingFields = [...]string{"X-Forwarded-For", "X-Real-Ip", "True-Client-Ip", "Forwarded"}
@@ -229,8 +236,8 @@ const maxHops = 32
 // all of the last maxHops addresses are trusted proxies, it returns the
 // leftmost of them.
 func (f *finder) reported(hop netip.Addr, header func(string) []string) netip.Addr {
-	if f.trust.Header != "" {
-		if values := header(f.trust.Header); len(values) == 1 {
+	if f.header != "" {
+		if values := header(f.header); len(values) == 1 {
 			if client, _, ok := forwarded.ParseAddr(values[0]); ok {
 				return client
 			}
@@ -238,11 +245,11 @@ func (f *finder) reported(hop netip.Addr, header func(string) []string) netip.Ad
 	}
 	hops := 0
 	// A field that occurs several times is one list (RFC 9110, 5.3).
-	for _, line := range slices.Backward(header(f.trust.List.Field)) {
+	for _, line := range slices.Backward(header(f.list.Field)) {
 		for rest := true; rest; {
 			var next netip.Addr
 			var ok bool
-			next, ok, line, rest = f.trust.List.Last(line)
+			next, ok, line, rest = f.list.Last(line)
 			if !ok {
 				return hop // no trusted proxy vouches for what is left of an invalid address
 			}
@@ -256,7 +263,7 @@ func (f *finder) reported(hop netip.Addr, header func(string) []string) netip.Ad
 }
 
 func (f *finder) trusts(a netip.Addr) bool {
-	for _, p := range f.trust.Proxies {
+	for _, p := range f.proxies {
 		if p.Contains(a) {
 			return true
 		}
@@ -281,7 +288,7 @@ func (f *finder) proxyField(header func(string) []string) string {
 	} else if rand.Uint32()%lookAtOneIn != 0 {
 		return ""
 	}
-	for _, field := range [...]string{f.trust.Header, "X-Forwarded-For", "Forwarded"} {
+	for _, field := range [...]string{f.header, "X-Forwarded-For", "Forwarded"} {
 		if field == "" || len(header(field)) == 0 {
 			continue
 		}

@@ -190,7 +190,7 @@ func TestMistakesInCostsByLength(t *testing.T) {
 	assert.ErrorContains(t, mistakes, "CostByContentLengthOr unknown: 0 must be")
 }
 
-// PerIP names its limits as they are written, also those of a zone with an odd
+// PerIP names its limit as it is written, also that of a zone with an odd
 // name, and counts requests alone.
 func TestPerIP(t *testing.T) {
 	for _, zone := range []string{"Zürich", strings.Repeat("z", 200)} {
@@ -207,7 +207,7 @@ func TestPerIP(t *testing.T) {
 	}
 	defer func() {
 		mistake, _ := recover().(error)
-		assert.ErrorContains(t, mistake, `PerIP limits[0].Unit: "bytes" is never counted here`)
+		assert.ErrorContains(t, mistake, `PerIP limit.Unit: "bytes" is never counted here`)
 	}()
 	httplimit.PerIP(core.PerDay(2).WithUnit("bytes"))
 }
@@ -237,4 +237,31 @@ func tokens(prefix string) (list []any) {
 		list = append(list, prefix+aToken+"A"+string(rune('A'+bits)))
 	}
 	return append(list, prefix+aToken+"AA==")
+}
+
+// An app whose middleware rewrites RemoteAddr by what a client sent installs the
+// limiter in front of that.
+func TestALimiterInFrontOfMiddlewareThatRewritesTheAddress(t *testing.T) {
+	rewrites := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.RemoteAddr = r.Header.Get("X-Real-IP")
+			next.ServeHTTP(w, r)
+		})
+	}
+	ask := func(app http.Handler, realIP string) int {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = "10.0.0.1:1234"
+		r.Header.Set("X-Forwarded-For", "203.0.113.5")
+		r.Header.Set("X-Real-IP", realIP)
+		w := httptest.NewRecorder()
+		app.ServeHTTP(w, r)
+		return w.Code
+	}
+	limited := func() func(http.Handler) http.Handler {
+		return httplimit.PerIP(core.PerDay(1), core.TrustProxies("10.0.0.0/8"))
+	}
+	front := limited()(rewrites(http.NotFoundHandler()))
+	assert.Equal(t, http.StatusNotFound, ask(front, "203.0.113.5"))
+	assert.Equal(t, http.StatusTooManyRequests, ask(front, "198.51.100.9"), "clients choose no bucket")
+	assert.Equal(t, http.StatusBadRequest, ask(rewrites(limited()(http.NotFoundHandler())), "203.0.113.5"), "behind it they could")
 }

@@ -1,9 +1,8 @@
 package adapter
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -11,33 +10,30 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/middleware"
 )
 
-// InProcess returns the limiter of an adapter's PerIP: of limits that hold
-// together, with buckets in this process. Limits are named as they are written,
-// such as "60/min burst 20", and so is the policy. It panics with all mistakes
-// in limits, as [New] does.
-func InProcess(limits []core.Limit) *core.Limiter {
-	policy := core.Policy{Name: "per-ip", Limits: slices.Clone(limits)}
+// InProcess returns the limiter of an adapter's PerIP, with buckets in this
+// process. Limit and policy are named as the limit is written, such as "60/min
+// burst 20". It panics with all mistakes in the arguments of PerIP, as [New]
+// does.
+func InProcess(limit core.Limit, options []core.IPOption) *core.Limiter {
+	unnamed := limit
+	unnamed.Name = ""
+	name := inName(unnamed)
+	limit.Name = cmp.Or(limit.Name, name)
 	var errs []error
-	for i, l := range limits {
-		name := l.Name
-		l.Name = ""
-		if i == 0 {
-			policy.Name += " " + inName(l) // so that two in one app are not taken for one that was installed twice
-		}
-		if name == "" {
-			policy.Limits[i].Name = inName(l)
-		}
-		if l.Unit != "" && l.Unit != core.Requests {
-			errs = append(errs, &core.ConfigError{Field: fmt.Sprintf("PerIP limits[%d].Unit", i), Value: l.Unit,
-				Reason: "is never counted here, because PerIP takes requests only: use New with WithUnits"})
-		}
+	for _, o := range options {
+		errs = append(errs, o.Err)
 	}
-	l, err := core.NewLimiter(core.NewMemoryStore(), policy)
+	if limit.Unit != "" && limit.Unit != core.Requests {
+		errs = append(errs, &core.ConfigError{Field: "PerIP limit.Unit", Value: limit.Unit,
+			Reason: "is never counted here, because PerIP takes requests only: use New with WithUnits"})
+	}
+	// The policy's name tells two in one app from one that was installed twice.
+	l, err := core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "per-ip " + name, Limits: []core.Limit{limit}})
 	if err != nil {
 		errs = append(errs, asArguments(err))
 	}
-	if len(errs) > 0 {
-		middleware.RefuseArguments(errors.Join(errs...))
+	if err := errors.Join(errs...); err != nil {
+		middleware.RefuseArguments(err)
 	}
 	return l
 }
@@ -53,7 +49,7 @@ func inName(l core.Limit) string {
 	return text
 }
 
-// asArguments returns err with the fields of limits named as PerIP's arguments.
+// asArguments returns err with the fields of the limit named as PerIP's argument.
 func asArguments(err error) error {
 	var list interface{ Unwrap() []error }
 	if !errors.As(err, &list) {
@@ -62,7 +58,7 @@ func asArguments(err error) error {
 	var errs []error
 	for _, err := range list.Unwrap() {
 		if mistake := (*core.ConfigError)(nil); errors.As(err, &mistake) {
-			field := "PerIP limits" + strings.TrimPrefix(mistake.Field, "Policy.Limits")
+			field := "PerIP limit" + strings.TrimPrefix(mistake.Field, "Policy.Limits[0]")
 			err = &core.ConfigError{Field: field, Value: mistake.Value, Reason: mistake.Reason}
 		}
 		errs = append(errs, err)

@@ -288,7 +288,7 @@ func (d *document) text(n ast.Node, path string, into encoding.TextUnmarshaler) 
 		return
 	}
 	if e := (*core.ConfigError)(nil); errors.As(into.UnmarshalText([]byte(text)), &e) {
-		d.wrong(n, path, mistake.Says(e), e.Code())
+		d.wrong(n, path, mistake.Says(e.Field, e.Value, e.Reason), e.Code())
 	}
 }
 
@@ -316,7 +316,7 @@ func (d *document) meaning(item ast.Node, path string, p core.Policy) {
 	for _, each := range all.Unwrap() {
 		if e := (*core.ConfigError)(nil); errors.As(each, &e) {
 			n, at, of := find(item, strings.TrimPrefix(e.Field, "Policy."))
-			d.wrong(n, path+at, of+mistake.Says(e), e.Code())
+			d.wrong(n, path+at, of+mistake.Says(e.Field, e.Value, e.Reason), e.Code())
 		}
 	}
 }

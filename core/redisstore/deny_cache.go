@@ -56,8 +56,8 @@ func (s *denyCache) Do(ctx context.Context, r store.Request) (a store.Answer, er
 	case r.Gives():
 		defer s.given(&r)
 		return s.next.Do(ctx, r)
-	case r.Action != bucket.Take || r.N <= 0 || r.Each != nil || r.Floors != nil || r.Set.Holds:
-		if a, err = s.next.Do(ctx, r); a.Allowed && r.Moves() || a.Penalty {
+	case r.Action != bucket.Take || r.Dry || r.N <= 0 || r.Each != nil || r.Floors != nil || r.Set.Holds:
+		if a, err = s.next.Do(ctx, r); a.Allowed && !r.Dry && r.Moves() || a.Penalty {
 			s.drop(&r)
 		}
 		return a, err

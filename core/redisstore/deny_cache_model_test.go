@@ -91,7 +91,7 @@ func (s *side) call(which int, n int64) (res core.Result) {
 	case 8:
 		if r, err := s.Reserve(ctx, "k", n); err == nil && n > 1 {
 			_, _ = s.Allow(ctx, "k")
-			_ = r.Cancel(ctx)
+			_ = r.Undo(ctx)
 		}
 	case 9:
 		more := s.Policy()

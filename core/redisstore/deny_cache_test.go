@@ -124,10 +124,10 @@ func TestCachedDenialEndsWhenTokensMayHaveReturned(t *testing.T) {
 	assert.True(t, asked, "a peek always asks Redis")
 	r, err := l.Reserve(ctx, "k", 1)
 	require.NoError(t, err)
-	require.True(t, r.OK(), "a reservation is not denied by the cache")
+	require.True(t, r.Allowed, "a reservation is not denied by the cache")
 	b.asked(l, 1, false, "a reservation changes the delay, so Redis is asked")
 	b.denied(l, 1, 24*time.Hour, "the new denial is cached")
-	require.NoError(t, r.Cancel(ctx))
+	require.NoError(t, r.Undo(ctx))
 	b.asked(l, 1, false, "a cancelled reservation ends it")
 	b.denied(l, 1, 12*time.Hour, "the delay is the old one again")
 

@@ -122,8 +122,7 @@ func ExampleStore_Ping() {
 	// Output: ratelimit: store unavailable (RL603): redis://127.0.0.1:1: Redis does not answer: dial tcp 127.0.0.1:1: connect: connection refused
 }
 
-// A tool lists a policy's buckets, and looks at each by the key that the store
-// has.
+// A tool lists a policy's buckets, and looks at each.
 func ExampleBucket() {
 	server := miniredis.NewMiniRedis()
 	if err := server.Start(); err != nil {
@@ -138,12 +137,11 @@ func ExampleBucket() {
 	if _, err := limiter.AllowN(ctx, "ada", 10); err != nil {
 		panic(err)
 	}
-	stored := limiter.WithStoredKeys()
 	for bucket, err := range store.Buckets(ctx, limiter.Name(), 10_000) {
 		if err != nil {
 			panic(err)
 		}
-		res, err := stored.Peek(ctx, bucket.Key)
+		res, err := limiter.Peek(ctx, bucket.Key)
 		if err != nil {
 			panic(err)
 		}

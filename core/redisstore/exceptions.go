@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -39,7 +38,7 @@ func (e *Exception) Blocks() bool { return len(e.Limits) == 0 }
 func (e *Exception) refusal(policy string) error {
 	var errs []error
 	if e.For < 0 || e.For > 0 && e.For < time.Millisecond {
-		errs = append(errs, mistake.New("SetException for", e.For, "must be 0, or at least 1 ms"))
+		errs = append(errs, &core.ConfigError{Field: "SetException for", Value: e.For, Reason: "must be 0, or at least 1 ms"})
 	}
 	errs = append(errs, wordMistakes("SetException", e.Key, e.By, e.Reason)...)
 	limits := e.Limits
@@ -57,11 +56,11 @@ const longestLine = 256
 // why, as a function's arguments say it.
 func wordMistakes(function, key, by, reason string) (errs []error) {
 	if key == "" {
-		errs = append(errs, mistake.New(function+" key", key, "is an empty key, which no request can have"))
+		errs = append(errs, &core.ConfigError{Field: function + " key", Value: key, Reason: "is an empty key, which no request can have"})
 	}
 	for _, said := range [][2]string{{"by", by}, {"reason", reason}} {
 		if text := said[1]; len(text) > longestLine || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-			errs = append(errs, mistake.New(function+" "+said[0], printable.Clip(text, 80), "must be one line of text, at most 256 bytes"))
+			errs = append(errs, &core.ConfigError{Field: function + " " + said[0], Value: printable.Clip(text, 80), Reason: "must be one line of text, at most 256 bytes"})
 		}
 	}
 	return errs
@@ -114,9 +113,7 @@ const maxEntries = 5 * MaxExceptions
 // say writes what an operator says of a key, and for how long it holds. It
 // reports whether the key had an exception.
 func (s *Store) say(ctx context.Context, policy, key string, says entry, lasts time.Duration) (was bool, err error) {
-	if stored := store.Key(key); len(stored) < len(key) { // a longer key stands for what stores have
-		key = stored
-	}
+	key = store.Key(key)
 	full := false
 	err = s.ask(ctx, policy, func(ctx context.Context) error {
 		for ctx.Err() == nil {

@@ -84,7 +84,7 @@ func encoded(s string) bool {
 // Bucket names a bucket in Redis.
 type Bucket struct {
 	Policy string // the policy's name
-	Key    string // the limiter's key, as the store has it: see [store.Key] and [core.Limiter.WithStoredKeys]
+	Key    string // the limiter's key, as the store has it: see [store.Key]
 }
 
 // bucketOf is the inverse of redisKey. ok is false for a key that redisKey did

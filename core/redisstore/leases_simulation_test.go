@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
@@ -76,7 +77,7 @@ type noting struct {
 
 func (s noting) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 	a, err := s.JointStore.Do(ctx, r)
-	if err == nil && a.Allowed && r.Moves() && r.Key() == "k" {
+	if err == nil && a.Allowed && r.Moves() && !r.Dry && r.Key() == "k" {
 		n := r.N
 		if r.Each != nil {
 			n = (*r.Each)[0]
@@ -84,7 +85,7 @@ func (s noting) Do(ctx context.Context, r store.Request) (store.Answer, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.entries = append(s.entries, entry{a.Now, n})
-		if a.Source == core.FromLease {
+		if a.Source == bucket.FromLease {
 			s.leased++
 			s.entries[len(s.entries)-1].at = time.Now().UnixMicro()
 		}

@@ -260,12 +260,12 @@ func TestOtherCallsAskTheStore(t *testing.T) {
 		},
 		"Reserve": func(p *process) (core.Result, int64, error) {
 			r, err := p.Reserve(ctx, "k", 2)
-			return r.Result(), 2, err
+			return r, 2, err
 		},
 		"Cancel": func(p *process) (core.Result, int64, error) {
 			r, err := p.Reserve(ctx, "k", 2)
 			require.NoError(p, err)
-			return r.Result(), 0, r.Cancel(ctx)
+			return r, 0, r.Undo(ctx)
 		},
 		"Undo of a decision on the lease": func(p *process) (core.Result, int64, error) {
 			res, err := p.AllowN(ctx, "k", 5)

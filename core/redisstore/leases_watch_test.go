@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
@@ -22,7 +23,7 @@ func leaseRequest(key string) store.Request {
 
 func TestWatchedKeysAreBounded(t *testing.T) {
 	now := time.Now()
-	s := leasesAround(store.NewMemory(store.WithClock(func() time.Time { return now })), 100)
+	s := leasesAround(store.NewMemory(core.WithClock(func() time.Time { return now })), 100)
 	use := func(keys int) (watched int) {
 		for i := range keys {
 			_, err := s.Do(t.Context(), leaseRequest(now.String()+strconv.Itoa(i)))

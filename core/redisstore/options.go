@@ -50,6 +50,9 @@ func settingsOf(options []Option, config *store.Config) settings {
 			o.ConfigureStore(config)
 		}
 	}
+	if config.MaxKeys != 0 {
+		config.ArgumentError("WithMaxKeys", config.MaxKeys, "is for core.NewMemoryStore alone: in Redis maxmemory is the bound")
+	}
 	return set
 }
 

@@ -136,7 +136,8 @@ func TestRoundTripsOfUnitsAndSettlements(t *testing.T) {
 	costs("Settle of a right estimate", 0, func() error { return res.Settle(t.Context(), tokens(100)) })
 	costs("another", 1, func() (err error) { res, err = key.AllowUnits(t.Context(), "k", tokens(100)); return err })
 	costs("Settle", 1, func() error { return res.Settle(t.Context(), tokens(10)) })
-	costs("DebitUnits", 1, func() error { return key.DebitUnits(t.Context(), "k", tokens(10)) })
+	costs("Debit", 1, func() error { return key.Debit(t.Context(), "k", 1) })
+	costs("Peek", 1, func() error { _, err := key.Peek(t.Context(), "k"); return err })
 	costs("AllowTogether", 1, func() (err error) {
 		joint, err = core.AllowTogether(t.Context(), core.Charge{Limiter: key, Key: "k", Units: tokens(100)}, core.Charge{Limiter: organisation, Key: "o", Units: tokens(100)})
 		return err

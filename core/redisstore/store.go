@@ -20,6 +20,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/core/storestats"
 )
@@ -144,7 +145,16 @@ func New(client redis.UniversalClient, options ...Option) *Store {
 func (s *Store) Config() *store.Config { return &s.batches.config }
 
 // mistaken returns the mistakes in the options, or nil.
-func (s *Store) mistaken() error { return errors.Join(s.batches.config.ArgumentErrors...) }
+func (s *Store) mistaken() error {
+	if len(s.batches.config.ArgumentErrors) == 0 {
+		return nil
+	}
+	var errs []error
+	for _, e := range s.batches.config.ArgumentErrors {
+		errs = append(errs, &core.ConfigError{Field: e.Field, Value: e.Value, Reason: e.Reason})
+	}
+	return errors.Join(errs...)
+}
 
 // ask calls do, which asks Redis for a tool and not for a decision: see
 // batches.within. The error names the policy.

@@ -50,7 +50,7 @@ func writeKey(l *core.Limiter, what, key string, cost int64) (res core.Result, w
 		if err != nil {
 			return res, false, err
 		}
-		return r.Result(), r.Result().Allowed && cost > 0, nil
+		return r, r.Allowed && cost > 0, nil
 	}
 	res, err = l.AllowN(ctx, key, cost)
 	return res, res.Allowed && cost > 0, err

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
-	"github.com/tokenbucket-go/ratelimit/core/internal/mistake"
 )
 
 // Configured is a [Store] with options. Limiters, and stores around it, read
@@ -24,9 +23,10 @@ type Configured interface {
 // Config is the part of a store's configuration that all stores have. Set its
 // fields before you use the store.
 type Config struct {
-	ArgumentErrors []error          // mistakes in the store's options; core.NewLimiter reports them
+	ArgumentErrors []ArgumentError  // mistakes in the store's options; core.NewLimiter reports them
 	Clock          func() time.Time // an injected clock, also of the fallback under FailLocal; nil: the store's usual clock
 	Logger         *slog.Logger     // nil: slog.Default
+	MaxKeys        int              // the most keys of a store that drops keys by itself, such as [Memory]; 0: its default
 
 	Limiters Limiters // for package core
 }
@@ -46,9 +46,17 @@ func (c *Config) Unreadable() int64 { return c.Limiters.Unreadable.count.Load() 
 // Log returns the logger of the store's warnings: Logger, or slog.Default.
 func (c *Config) Log() *slog.Logger { return cmp.Or(c.Logger, slog.Default()) }
 
-// ArgumentError adds a core.ConfigError to c.ArgumentErrors.
+// ArgumentError is a mistake in an option of a store. It becomes a
+// core.ConfigError.
+type ArgumentError struct {
+	Field  string // the name of the option, such as WithMaxKeys
+	Value  any    // its argument
+	Reason string // what the argument must be
+}
+
+// ArgumentError adds to c.ArgumentErrors.
 func (c *Config) ArgumentError(field string, value any, reason string) {
-	c.ArgumentErrors = append(c.ArgumentErrors, &mistake.Error{Field: field, Value: value, Reason: reason})
+	c.ArgumentErrors = append(c.ArgumentErrors, ArgumentError{field, value, reason})
 }
 
 // ClockError returns [ErrClock] if an injected clock is out of range, and
@@ -88,28 +96,10 @@ func (c *Config) Nanos() (int64, error) {
 	return now.UnixNano(), err
 }
 
-// Option is an option of any store.
+// Option is an option of any store, such as core.WithClock.
 type Option interface {
 	// ConfigureStore applies the option to c.
 	ConfigureStore(c *Config)
-}
-
-// ClockOption is an option of all stores.
-type ClockOption struct{ now func() time.Time }
-
-// WithClock makes a store read the time from now instead of the clock of the
-// system or the Redis server. It is for tests: keys in Redis still expire by the
-// server's clock. The time must be from 1970 to 17 September 2112: at any other,
-// such as the zero [time.Time], decisions fail with [ErrClock].
-func WithClock(now func() time.Time) ClockOption { return ClockOption{now} }
-
-// ConfigureStore sets the clock.
-func (o ClockOption) ConfigureStore(c *Config) {
-	if o.now == nil {
-		c.ArgumentError("WithClock", nil, "must be a function")
-		return
-	}
-	c.Clock = o.now
 }
 
 // ErrClock means that the time is not from 1970 to 17 September 2112. A store

@@ -127,12 +127,12 @@ func ExampleOption() {
 func ExampleConfig() {
 	var config store.Config
 	config.ArgumentError("WithShards", -1, "must be at least 1")
-	fmt.Println(config.ArgumentErrors[0])
-	// Output: WithShards: -1 must be at least 1
+	fmt.Println(config.ArgumentErrors[0] == store.ArgumentError{Field: "WithShards", Value: -1, Reason: "must be at least 1"})
+	// Output: true
 }
 
 func ExampleMemory() {
-	memory := store.NewMemory(store.WithMaxKeys(1000))
+	memory := store.NewMemory(core.WithMaxKeys(1000))
 	limiter := core.Must(core.NewLimiter(memory, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
 	_, _ = limiter.Allow(context.Background(), "ada")
 	fmt.Println(memory.Len(), "key")

@@ -12,16 +12,9 @@ import (
 
 const defaultMaxKeys = 1_000_000
 
-// Memory keeps buckets in this process: for services that run as one replica,
-// for tests, and for what each replica limits on its own. It is safe for
-// concurrent use, starts no goroutine and needs no closing. A decision on up to
-// 4 limits does not allocate, unless the key is new.
-//
-// It holds a bounded number of keys. To make room for a new key, it drops a
-// full bucket: that decides like one that was never used. If no bucket is full,
-// it drops the least recently used one, which is full when its key comes again.
-// With a bound above 4,096 keys, it looks for that bucket among a 64th of the
-// keys.
+// Memory is the store behind core.MemoryStore, which says what it keeps. With a
+// bound above 4,096 keys, it looks for the least recently used one among a 64th
+// of the keys.
 type Memory struct {
 	config  Config
 	system  clock
@@ -31,36 +24,16 @@ type Memory struct {
 	shards []*shard     // by hash: see shard
 }
 
-// MemoryOption is an option of [NewMemory].
-type MemoryOption interface{ memory(*Memory) }
-
-type memoryOption func(*Memory)
-
-func (o memoryOption) memory(s *Memory) { o(s) }
-
-func (o ClockOption) memory(s *Memory) { o.ConfigureStore(&s.config) }
-
-// WithMaxKeys bounds how many keys a Memory holds: at least 1, by default
-// 1,000,000.
-func WithMaxKeys(n int) MemoryOption {
-	return memoryOption(func(s *Memory) {
-		if n < 1 {
-			s.config.ArgumentError("WithMaxKeys", n, "must be at least 1")
-			return
-		}
-		s.maxKeys = n
-	})
-}
-
 // NewMemory returns an empty store. core.NewLimiter reports mistakes in the
 // options.
-func NewMemory(options ...MemoryOption) *Memory {
-	s := &Memory{maxKeys: defaultMaxKeys}
+func NewMemory(options ...Option) *Memory {
+	s := &Memory{}
 	for _, o := range options {
 		if o != nil {
-			o.memory(s)
+			o.ConfigureStore(&s.config)
 		}
 	}
+	s.maxKeys = cmp.Or(s.config.MaxKeys, defaultMaxKeys)
 	// One shard drops the least recently used key of all. With many, goroutines
 	// rarely wait for a lock.
 	shards := 1
@@ -73,9 +46,6 @@ func NewMemory(options ...MemoryOption) *Memory {
 	}
 	return s
 }
-
-// Made reports whether NewMemory returned s. A zero Memory can't be used.
-func (s *Memory) Made() bool { return s.shards != nil }
 
 // maxExact is the largest bound of a store of one shard.
 const maxExact = 4096

@@ -13,7 +13,7 @@ import (
 // Keys of a policy share what they have in common, and get a class of their own
 // only for what they don't.
 func TestEntriesShareTheirClass(t *testing.T) {
-	memory := core.NewMemoryStore(core.WithMaxKeys(10), core.WithClock(func() time.Time { return time.Unix(1e9, 0) }))
+	memory := store.NewMemory(core.WithMaxKeys(10), core.WithClock(func() time.Time { return time.Unix(1e9, 0) }))
 	one := core.Must(core.NewLimiter(memory, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
 	tier := core.Must(one.WithLimits(core.PerDay(20)))
 	use := func(l *core.Limiter, key string) *store.Class {
@@ -73,7 +73,7 @@ func TestMemoryOfManyKeys(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
+	l := core.Must(core.NewLimiter(store.NewMemory(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
 	before := live()
 	for _, key := range names {
 		if _, err := l.Allow(t.Context(), key); err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // If the clock was set back, nothing refills for the time between, and nothing
@@ -91,7 +92,7 @@ func clockOutOfRange(s *subject) {
 			_, joint := core.AllowTogether(s.Context(),
 				core.Charge{Limiter: l, Key: key}, core.Charge{Limiter: other, Key: key})
 			for _, err := range []error{allow, joint, l.Refund(s.Context(), key, 3)} {
-				if !errors.Is(err, core.ErrClock) {
+				if !errors.Is(err, store.ErrClock) {
 					s.broken("at %v: the error is %v, want ErrClock", at, err)
 				}
 			}

@@ -74,7 +74,7 @@ type history struct {
 type side struct {
 	limiters     []*core.Limiter // by version
 	results      []*core.Result
-	reservations []*core.Reservation
+	reservations []*core.Result
 	answer       string // the last one
 }
 
@@ -143,9 +143,9 @@ func (h *history) step() (did string) {
 		{"AllowN", func(on *side, l *core.Limiter) string { return on.ask(l.AllowN(ctx, h.key, n)) }},
 		{"AllowUnits", func(on *side, l *core.Limiter) string { return on.ask(l.AllowUnits(ctx, h.key, units)) }},
 		{"AllowAtMost", func(on *side, l *core.Limiter) string { return on.ask(l.AllowAtMost(ctx, h.key, n)) }},
-		{"PeekUnits", func(on *side, l *core.Limiter) string { return on.ask(l.PeekUnits(ctx, h.key, units)) }},
-		{"Refund", func(_ *side, l *core.Limiter) string { return fmt.Sprint(l.RefundUnits(ctx, h.key, units)) }},
-		{"Debit", func(_ *side, l *core.Limiter) string { return fmt.Sprint(l.DebitUnits(ctx, h.key, units)) }},
+		{"Peek", func(on *side, l *core.Limiter) string { return on.ask(l.Peek(ctx, h.key)) }},
+		{"Refund", func(_ *side, l *core.Limiter) string { return fmt.Sprint(l.Refund(ctx, h.key, n)) }},
+		{"Debit", func(_ *side, l *core.Limiter) string { return fmt.Sprint(l.Debit(ctx, h.key, n)) }},
 		{"Undo", func(on *side, _ *core.Limiter) string { return fmt.Sprint(result(on).Undo(ctx)) }},
 		{"Settle", func(on *side, _ *core.Limiter) string { return fmt.Sprint(result(on).Settle(ctx, units)) }},
 	}
@@ -156,13 +156,13 @@ func (h *history) step() (did string) {
 	} else {
 		steps = append(steps, step{"Reserve", func(on *side, l *core.Limiter) string {
 			res, err := l.Reserve(ctx, h.key, n)
-			on.reservations = append(on.reservations, res)
-			return fmt.Sprint(res.OK(), res.Delay(), err)
-		}}, step{"Cancel", func(on *side, _ *core.Limiter) string {
+			on.reservations = append(on.reservations, &res)
+			return fmt.Sprint(res.Allowed, res.Delay(), res.RetryAfter, err)
+		}}, step{"Undo", func(on *side, _ *core.Limiter) string {
 			if len(on.reservations) < last {
 				return ""
 			}
-			return fmt.Sprint(on.reservations[len(on.reservations)-last].Cancel(ctx))
+			return fmt.Sprint(on.reservations[len(on.reservations)-last].Undo(ctx))
 		}})
 	}
 	i := r.IntN(2 * len(steps))

@@ -1,8 +1,6 @@
 package storetest
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"strings"
 	"unsafe"
 
@@ -13,7 +11,6 @@ import (
 // confuses.
 func addresses() [][2]string {
 	long := strings.Repeat("x", 1<<20)
-	sum := sha256.Sum256([]byte(long))
 	list := [][2]string{
 		{"a:b", "c"}, {"a", "b:c"}, {"a:", "b:c"}, {"a", ":b:c"}, {"a%3Ab", "c"}, {"a", "b%3Ac"},
 		{"A", "b"}, {"a", "B"}, {"a", "b"}, {"a b", "c"}, {"a", "b c"}, {"a", " b"},
@@ -23,7 +20,7 @@ func addresses() [][2]string {
 		"\x00", "\x00\x00", "x\x00", "\x00x", "x\x00y", "\n", "x\n", "x\r\n", "x\ny", "x\r\ny", "\r\n$1\r\n", "\t",
 		"\xff", "\xff\xfe", "\uFFFD", "\xc3", "é", "e\u0301", "日本", "💧",
 		long[:127], long[:128], long[:129], long, long + "x", long[:1<<20-1] + "y", "y" + long[1:],
-		"sha256:" + hex.EncodeToString(sum[:]), "sha256:",
+		"sha256:" + strings.Repeat("0", 64), "sha256:",
 	} {
 		list = append(list, [2]string{"keys", each})
 	}

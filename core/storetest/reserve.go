@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"time"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -9,13 +10,13 @@ import (
 // Reservations are debts, and due when the bucket has the tokens again.
 
 // reserve reserves n tokens, which must be due in so long.
-func (s *subject) reserve(l *core.Limiter, n int64, delay time.Duration, when string) *core.Reservation {
+func (s *subject) reserve(l *core.Limiter, n int64, delay time.Duration, when string) *core.Result {
 	s.Helper()
 	r, err := l.Reserve(s.Context(), key, n)
-	if s.no(err); r.OK() != (delay < core.Never) || r.Delay() != delay {
-		s.broken("%s: a reservation of %d is OK: %v, due in %v, want %v", when, n, r.OK(), r.Delay(), delay)
+	if s.no(err); r.Allowed != (delay < core.Never) || max(r.Delay(), r.RetryAfter) != delay {
+		s.broken("%s: a reservation of %d is allowed: %v, due in %v, want %v", when, n, r.Allowed, max(r.Delay(), r.RetryAfter), delay)
 	}
-	return r
+	return &r
 }
 
 func reservationsInTurn(s *subject) {
@@ -32,15 +33,17 @@ func reservationsInTurn(s *subject) {
 
 func cancelGivesBack(s *subject) {
 	l := s.limiter(core.PerMinute(1))
-	var queue []*core.Reservation
+	var queue []*core.Result
 	for n := range 4 {
 		queue = append(queue, s.reserve(l, 1, time.Duration(n)*time.Minute, "in turn"))
 	}
 	s.deny(l, 1, 4*time.Minute, "behind all reservations")
-	s.no(queue[1].Cancel(s.Context()))
+	s.no(queue[1].Undo(s.Context()))
 	s.deny(l, 1, 4*time.Minute, "one was canceled in front of others, whose times stay")
-	s.no(queue[3].Cancel(s.Context()))
-	s.no(queue[3].Cancel(s.Context()))
+	s.no(queue[3].Undo(s.Context()))
+	if err := queue[3].Undo(s.Context()); !errors.Is(err, core.ErrSettled) {
+		s.broken("undone again: %v, want ErrSettled", err)
+	}
 	s.deny(l, 1, 3*time.Minute, "the last one was canceled")
 	s.reserve(l, 1, 3*time.Minute, "in its place")
 }

@@ -37,16 +37,20 @@ func (s *subject) requestsAndTokens() *core.Limiter {
 }
 
 func peekTakesNothing(s *subject) {
-	l := s.requestsAndTokens()
+	l, left := s.requestsAndTokens(), int64(600)
 	for _, each := range []struct {
-		tokens  int64
-		allowed bool
-	}{{600, true}, {601, false}, {0, true}} {
-		res, err := l.PeekUnits(s.Context(), key, core.Units{tokens: each.tokens})
-		if s.no(err); res.Allowed != each.allowed {
-			s.broken("a peek of %d of 600 tokens: allowed %v, want %v", each.tokens, res.Allowed, each.allowed)
+		taken int64
+		retry time.Duration
+	}{{0, 0}, {599, 0}, {1, 100 * time.Millisecond}} {
+		s.units(l, core.Units{core.Requests: 0, tokens: each.taken})
+		left -= each.taken
+		for range 2 {
+			res, err := l.Peek(s.Context(), key)
+			if s.no(err); res.Allowed != (left > 0) || res.RetryAfter != each.retry {
+				s.broken("a peek at %d tokens: allowed %v, retry after %v, want %v", left, res.Allowed, res.RetryAfter, each.retry)
+			}
+			s.left(l, "after a peek", 10, left)
 		}
-		s.left(l, "after a peek", 10, 600)
 	}
 }
 

@@ -47,13 +47,10 @@ func NewTogether(rules []Rule, options ...Option) func(fasthttp.RequestHandler) 
 	return install(adapter.NewTogether(list, o.Options), o)
 }
 
-// PerIP returns a middleware that limits each client address, in this process alone: New with a MemoryStore and ByIP. A request
-// takes one token from each of limits, or is denied. PerIP panics with all mistakes in limits.
-//
-// Use [New] for everything else: buckets in Redis that all replicas share, other keys, and options. Behind a proxy use New
-// with ByIP(core.TrustProxies(…)): here all clients of a proxy share its address.
-func PerIP(limits ...core.Limit) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
-	return New(adapter.InProcess(limits), ByIP())
+// PerIP returns a middleware that limits each client address, in this process alone: New with a MemoryStore and [ByIP], whose
+// options it takes. It panics with all mistakes in its arguments. For several limits, other keys, or buckets in Redis, use New.
+func PerIP(limit core.Limit, options ...core.IPOption) func(fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return New(adapter.InProcess(limit, options), ByIP(options...))
 }
 
 // configured returns what options set.

@@ -22,12 +22,12 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Run("MemoryStore", func(t *testing.T) {
-		adaptertest.Run(t, kit, func(clock store.ClockOption) core.Store { return core.NewMemoryStore(clock) })
+		adaptertest.Run(t, kit, func(clock store.Option) core.Store { return core.NewMemoryStore(clock) })
 	})
 	t.Run("RedisStore", func(t *testing.T) {
 		client := redistest.Client(t)
 		client.AddHook(&redistest.Keeper{}) // keys don't expire while the test's clock stands still
-		adaptertest.Run(t, kit, func(clock store.ClockOption) core.Store {
+		adaptertest.Run(t, kit, func(clock store.Option) core.Store {
 			return redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second), clock)
 		})
 	})

@@ -137,21 +137,21 @@ func (b *batch) await(ctx context.Context, part job) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	r, err := b.limiter.Reserve(ctx, "rows", part.rows)
+	res, err := b.limiter.Reserve(ctx, "rows", part.rows)
 	if err != nil {
 		return err
 	}
-	if !r.OK() {
+	if !res.Allowed {
 		return core.ErrCapacity
 	}
-	if r.Delay() > 0 {
-		b.logf("%s: %d rows in %v", part.name, part.rows, r.Delay().Round(time.Millisecond))
+	if res.Delay() > 0 {
+		b.logf("%s: %d rows in %v", part.name, part.rows, res.Delay().Round(time.Millisecond))
 	}
 	select {
-	case <-time.After(r.Delay()):
+	case <-time.After(res.Delay()):
 		return nil
 	case <-ctx.Done():
-		if err := r.Cancel(context.WithoutCancel(ctx)); err != nil { // although ctx has ended
+		if err := res.Undo(context.WithoutCancel(ctx)); err != nil { // although ctx has ended
 			b.logf("%s: %d tokens are lost: %v", part.name, part.rows, err)
 		}
 		return ctx.Err()

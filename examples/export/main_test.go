@@ -67,7 +67,7 @@ func wantDenied(t *testing.T, server *httptest.Server, user, why string) {
 
 // Five exports run at once, and one of each user. The slot of a client that hangs up comes back.
 func TestFiveExportsAtOnceAndOnePerUser(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		server := httptest.NewServer(newApp(newStore(core.WithClock(time.Now)), time.Hour))
 		defer server.Close()
 		defer server.CloseClientConnections()

@@ -255,19 +255,29 @@ func (a *app) denied(t *testing.T, res *http.Response, limits ...string) {
 	}
 }
 
+// charge takes units of key, also those that are not there.
+func charge(t *testing.T, limiter *core.Limiter, key string, units core.Units) {
+	t.Helper()
+	res, err := limiter.AllowUnits(t.Context(), key, core.Units{core.Requests: 0})
+	if err == nil {
+		err = res.Settle(t.Context(), units)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestDenialNamesWhatIsUsedUp(t *testing.T) {
 	forEachStore(t, func(t *testing.T, store core.Store) {
 		a := start(t, store, provider(0))
 		use := func(limiter *core.Limiter, key string, units core.Units) {
-			if err := limiter.DebitUnits(t.Context(), key, units); err != nil {
-				t.Fatal(err)
-			}
+			charge(t, limiter, key, units)
 		}
-		use(a.keys, "ann", core.Units{"tokens": 4990})
+		use(a.keys, "ann", core.Units{core.Requests: 0, "tokens": 4990})
 		a.denied(t, a.ask(t.Context(), t, "ann-secret", "hello", 20), "key-tokens")
 		use(a.keys, "ann", core.Units{core.Requests: 10})
 		a.denied(t, a.ask(t.Context(), t, "ann-secret", "hello", 20), "key-requests", "key-tokens")
-		use(a.organisations, "acme", core.Units{"tokens": 1_000_000})
+		use(a.organisations, "acme", core.Units{core.Requests: 0, "tokens": 1_000_000})
 		a.denied(t, a.ask(t.Context(), t, "bob-secret", "hello", 20), "organisation-tokens", "organisation-budget")
 	})
 }
@@ -278,9 +288,7 @@ func TestBudgetIsOfTheMonth(t *testing.T) {
 	begin := time.Date(2026, time.January, 31, 22, 59, 0, 0, time.UTC)
 	clock := func() time.Time { return begin.Add(time.Duration(passed.Load()) * time.Second) }
 	a := start(t, core.NewMemoryStore(core.WithClock(clock)), provider(0))
-	if err := a.organisations.DebitUnits(t.Context(), "initech", core.Units{"tokens": 1_000_000}); err != nil {
-		t.Fatal(err)
-	}
+	charge(t, a.organisations, "initech", core.Units{core.Requests: 0, "tokens": 1_000_000})
 	passed.Store(59)
 	res := a.ask(t.Context(), t, "cid-secret", "hello", 20)
 	if got := res.Header.Values("RateLimit"); len(got) != 2 || !strings.Contains(strings.Join(got, ", "), `"organisation-budget";r=0;t=1`) {

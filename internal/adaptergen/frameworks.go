@@ -14,6 +14,7 @@ type framework struct {
 
 	// The package's comment.
 	Title   string   // of the framework
+	Left    string   // how middleware leaves a value with a request
 	Setup   []string // lines of the example in front of Install
 	Install string   // the line that installs a middleware, %s
 	Also    string   // a paragraph at the end
@@ -66,7 +67,7 @@ const (
 
 var gin = framework{
 	Dir: "ginlimit", Package: "ginlimit", Files: map[string]string{"api.go": "api.go.tmpl"},
-	Title: "gin", Setup: []string{"r := gin.Default()"}, Install: "r.Use(%s)",
+	Title: "gin", Left: "c.Set", Setup: []string{"r := gin.Default()"}, Install: "r.Use(%s)",
 	Imports: []string{"github.com/gin-gonic/gin", "", module + "core", module + "core/adapter", module + "core/middleware"},
 	C:       "*gin.Context", Arg: "c", Middleware: "gin.HandlerFunc", Key: "%s", From: "c *gin.Context", FromArg: "c",
 	Params: "c *gin.Context", OwnErrors: true,
@@ -82,7 +83,7 @@ var gin = framework{
 // An HTTP router's requests are those of net/http.
 var nethttp = framework{
 	Dir: "httplimit", Package: "httplimit", Files: map[string]string{"api.go": "api.go.tmpl"},
-	Title: "net/http", Install: `http.Handle("/", %s(handler))`,
+	Title: "net/http", Left: "context.WithValue", Install: `http.Handle("/", %s(handler))`,
 	Also:    "It works with every router that takes func(http.Handler) http.Handler. For chi, use package chilimit.",
 	Imports: []string{"context", "net/http", "", module + "core", module + "core/adapter", module + "core/middleware"},
 	C:       "*http.Request", Arg: "r", Middleware: "func(http.Handler) http.Handler", Key: "%s", From: "ctx context.Context", FromArg: "ctx",
@@ -112,7 +113,7 @@ const echoRefund = "refund is called when the handler, other middleware or the a
 
 var echo4 = framework{
 	Dir: "echolimit", Package: "echolimit", Files: map[string]string{"api.go": "api.go.tmpl", "request.go": "echo.go.tmpl"},
-	Title: "echo (v4)", Setup: []string{"e := echo.New()"}, Install: "e.Use(%s)",
+	Title: "echo (v4)", Left: "c.Set", Setup: []string{"e := echo.New()"}, Install: "e.Use(%s)",
 	Imports: []string{"github.com/labstack/echo/v4", "", module + "core", module + "core/adapter", module + "core/middleware"},
 	C:       "echo.Context", Arg: "c", Middleware: "echo.MiddlewareFunc", Key: "%s", From: "c echo.Context", FromArg: "c",
 	Params: "c echo.Context", Returns: " error", Pooled: true, OwnErrors: true,
@@ -154,7 +155,7 @@ const (
 
 var fiber2 = framework{
 	Dir: "fiberlimit", Package: "fiberlimit", Files: map[string]string{"api.go": "api.go.tmpl", "middleware.go": "fiber.go.tmpl"},
-	Title: "fiber (v2)", Setup: []string{"app := fiber.New()"}, Install: "app.Use(%s)",
+	Title: "fiber (v2)", Left: "c.Locals", Setup: []string{"app := fiber.New()"}, Install: "app.Use(%s)",
 	Imports: []string{"github.com/gofiber/fiber/v2", "", module + "core", module + "core/adapter", module + "core/middleware", module + "internal/fast"},
 	C:       "*fiber.Ctx", Arg: "c", Middleware: "fiber.Handler", Key: "fast.CopyKey(%s)", From: "c *fiber.Ctx", FromArg: "c",
 	Params: "c *fiber.Ctx", Returns: " error", OwnErrors: true, Version: 2, Fields: "Context", Context: "UserContext",

@@ -15,14 +15,14 @@ import (
 
 // Run runs test with each kind of store: newStore returns a new, empty one with
 // the given clock.
-func Run(t *testing.T, test func(t *testing.T, newStore func(store.ClockOption) core.Store)) {
+func Run(t *testing.T, test func(t *testing.T, newStore func(store.Option) core.Store)) {
 	t.Run("MemoryStore", func(t *testing.T) {
-		test(t, func(clock store.ClockOption) core.Store { return core.NewMemoryStore(clock) })
+		test(t, func(clock store.Option) core.Store { return core.NewMemoryStore(clock) })
 	})
 	t.Run("RedisStore", func(t *testing.T) {
 		client := redistest.Client(t)
 		client.AddHook(&redistest.Keeper{})
-		test(t, func(clock store.ClockOption) core.Store {
+		test(t, func(clock store.Option) core.Store {
 			return redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(10*time.Second), clock)
 		})
 	})

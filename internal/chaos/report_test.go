@@ -13,7 +13,7 @@ var reportFile = flag.String("report", "", "write the measured tables to this fi
 
 var tables struct {
 	sync.Mutex
-	outages, memory, latencies, takeovers, evictions, shards, steps []string
+	outages, memory, takeovers, evictions []string
 }
 
 // reportMemory adds the memory that n keys take to the table.
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	if *reportFile != "" && code == 0 {
 		var sections []string
-		for _, rows := range [][]string{tables.outages, tables.memory, tables.latencies, tables.takeovers, tables.evictions, tables.shards, tables.steps} {
+		for _, rows := range [][]string{tables.outages, tables.memory, tables.takeovers, tables.evictions} {
 			sections = append(sections, strings.Join(rows, ""))
 		}
 		text := strings.Join(sections, "\n")

@@ -24,46 +24,28 @@ import (
 // its pool can have.
 const idle = 20
 
-// silentClient is a client whose connections die silently.
-type silentClient struct {
-	name string
-	// open returns a store behind proxy, and its client if that is not the
-	// store's own.
-	open    func(t *testing.T, proxy *faultproxy.Proxy) (*redisstore.Store, redis.UniversalClient)
+// silentClients are clients whose connections die silently.
+var silentClients = []struct {
+	name    string
 	cluster bool // the server is a Cluster
-}
-
-var silentClients = []silentClient{
-	{name: "Open", open: func(t *testing.T, proxy *faultproxy.Proxy) (*redisstore.Store, redis.UniversalClient) {
-		store, err := redisstore.Open(fmt.Sprintf("redis://%s?pool_size=%d", proxy.Addr, idle), redisstore.WithPrefix(redistest.Prefix()))
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = store.Close() })
-		return store, nil
-	}},
-	{name: "New", open: onClient(func(proxy *faultproxy.Proxy) redis.UniversalClient {
+	open    func(proxy *faultproxy.Proxy) redis.UniversalClient
+}{
+	{name: "New", open: func(proxy *faultproxy.Proxy) redis.UniversalClient {
 		return redis.NewClient(&redis.Options{Addr: proxy.Addr, PoolSize: idle})
-	})},
-	{name: "Cluster", cluster: true, open: onClient(func(proxy *faultproxy.Proxy) redis.UniversalClient {
+	}},
+	{name: "Cluster", cluster: true, open: func(proxy *faultproxy.Proxy) redis.UniversalClient {
 		return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{proxy.Addr}, PoolSize: idle, ContextTimeoutEnabled: true,
 			Dialer: func(ctx context.Context, protocol, _ string) (net.Conn, error) {
 				return new(net.Dialer).DialContext(ctx, protocol, proxy.Addr)
 			}})
-	})},
-	{name: "New, ContextTimeoutEnabled", open: onClient(func(proxy *faultproxy.Proxy) redis.UniversalClient {
+	}},
+	{name: "New, ContextTimeoutEnabled", open: func(proxy *faultproxy.Proxy) redis.UniversalClient {
 		return redis.NewClient(&redis.Options{Addr: proxy.Addr, PoolSize: idle, ContextTimeoutEnabled: true})
-	})},
-	{name: "Ring", open: onClient(func(proxy *faultproxy.Proxy) redis.UniversalClient {
+	}},
+	{name: "Ring", open: func(proxy *faultproxy.Proxy) redis.UniversalClient {
 		return redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": proxy.Addr}, PoolSize: idle, ContextTimeoutEnabled: true,
 			HeartbeatFrequency: time.Hour}) // the Ring finds no dead connection itself
-	})},
-}
-
-func onClient(make func(proxy *faultproxy.Proxy) redis.UniversalClient) func(*testing.T, *faultproxy.Proxy) (*redisstore.Store, redis.UniversalClient) {
-	return func(t *testing.T, proxy *faultproxy.Proxy) (*redisstore.Store, redis.UniversalClient) {
-		client := make(proxy)
-		t.Cleanup(func() { _ = client.Close() })
-		return redisstore.New(client, redisstore.WithPrefix(redistest.Prefix())), client
-	}
+	}},
 }
 
 // All connections die silently at once, and new ones work. The store must find
@@ -75,11 +57,11 @@ func TestConnectionsThatDiedSilently(t *testing.T) {
 	}
 	ignore := goleak.IgnoreCurrent()
 	t.Run("clients", func(t *testing.T) {
-		for _, c := range silentClients[:soak.Budget(3, len(silentClients))] {
+		for _, c := range silentClients {
 			for _, e := range every {
 				t.Run(fmt.Sprintf("%s, a request every %v", c.name, e), func(t *testing.T) {
 					t.Parallel() // they mostly wait
-					dieSilently(t, c, e)
+					dieSilently(t, c.cluster, c.open, e)
 				})
 			}
 		}
@@ -88,27 +70,29 @@ func TestConnectionsThatDiedSilently(t *testing.T) {
 }
 
 // dieSilently makes decisions, one every so often, while all connections die.
-func dieSilently(t *testing.T, c silentClient, every time.Duration) {
+func dieSilently(t *testing.T, cluster bool, open func(*faultproxy.Proxy) redis.UniversalClient, every time.Duration) {
 	t.Helper()
 	var args []string
-	if c.cluster {
+	if cluster {
 		args = []string{"--cluster-enabled", "yes"}
 	}
 	server := redistest.Start(t, args...)
-	if admin := server.Client(t); c.cluster {
+	if admin := server.Client(t); cluster {
 		require.NoError(t, admin.ClusterAddSlotsRange(context.Background(), 0, 16383).Err())
 		require.Eventually(t, func() bool {
 			return strings.Contains(admin.ClusterInfo(context.Background()).Val(), "cluster_state:ok")
 		}, wait, tick)
 	}
 	proxy := faultproxy.New(t, server.Addr)
-	store, client := c.open(t, proxy)
+	client := open(proxy)
+	t.Cleanup(func() { _ = client.Close() })
+	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()))
 	l := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1_000_000).WithMode(core.Stepped)}}))
 	require.Eventually(t, func() bool {
 		res, err := l.Allow(context.Background(), "k")
 		return err == nil && res.Source == core.FromStore
 	}, wait, tick, "premise: Redis decides")
-	fill(t, proxy, l, client)
+	fill(t, client)
 
 	proxy.Silence()
 	began, failed := time.Now(), 0
@@ -133,21 +117,12 @@ func dieSilently(t *testing.T, c silentClient, every time.Duration) {
 	res, err := l.Peek(context.Background(), "silent")
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, 1_000_000-res.Remaining, "the one decision that Redis made is charged, and none twice")
-	if client != nil {
-		fill(t, proxy, l, client) // the app's other commands find no dead connection
-	}
+	fill(t, client) // the app's other commands find no dead connection
 }
 
-// fill has the client, or if it is not known the store's own, keep many idle
-// connections.
-func fill(t *testing.T, proxy *faultproxy.Proxy, l *core.Limiter, client redis.UniversalClient) {
+// fill has the client keep many idle connections.
+func fill(t *testing.T, client redis.UniversalClient) {
 	t.Helper()
-	if client == nil { // with a long round trip the store has many calls in flight
-		proxy.SetLatency(60 * time.Millisecond)
-		steps(l, time.Now(), 2*time.Second)
-		proxy.Set(faultproxy.None)
-		return
-	}
 	hold := func(ctx context.Context, one *redis.Client) error {
 		var held []*redis.Conn
 		for range idle {

@@ -19,7 +19,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
-	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 func hostPort(t *testing.T, addr string) (host, port string) {
@@ -108,35 +107,6 @@ func sentinelClient(t *testing.T, addr string) *redis.SentinelClient {
 	return c
 }
 
-func TestSentinelFailoverFailsNoRequest(t *testing.T) {
-	master, replica := redistest.Start(t), redistest.Start(t)
-	ctx := context.Background()
-	follow(t, replica, master.Addr)
-	sentinels := watch(t, master, 3)
-	client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "limits", SentinelAddrs: sentinels})
-	defer client.Close()
-	l := limited(t, client, core.FailLocal)
-	const callers = 8
-	names := keyNames(callers)
-	decidesAgain(t, l, names)
-	ld := startLoad(l, names...)
-	ld.pass(t, callers*10)
-	noticeSoon(t, sentinels)
-	master.Kill()
-	decidesAgain(t, l, names)
-	ld.pass(t, callers*10)
-	ld.end()
-
-	assert.Zero(t, ld.failed.Load(), "FailLocal must decide throughout the failover")
-	assert.Positive(t, ld.fallback.Load(), "premise: the failover was felt")
-	// Replication is asynchronous, so tokens that the old master granted and
-	// did not replicate may be granted once more.
-	assert.LessOrEqual(t, ld.admitted.Load(), int64(3*callers*capacity), "the store's buckets, at most once more, and this process's own")
-	role, err := replica.Client(t).Do(ctx, "ROLE").Slice()
-	require.NoError(t, err)
-	assert.Equal(t, "master", role[0], "premise: the replica took over")
-}
-
 // cluster starts three masters with a replica each.
 func cluster(t *testing.T) (servers []*redistest.Server, client *redis.ClusterClient) {
 	t.Helper()
@@ -189,69 +159,11 @@ func keysInFirstSlots(t *testing.T, s *redistest.Server, n int, slots int64) (na
 	return names
 }
 
-// holders returns which node holds each bucket.
-func holders(t *testing.T, client *redis.ClusterClient, names []string) (addrs []string) {
-	t.Helper()
-	client.ReloadState(context.Background())
-	for _, name := range names {
-		node, err := client.MasterForKey(context.Background(), "moving:topology:"+name)
-		require.NoError(t, err)
-		addrs = append(addrs, node.Options().Addr)
-	}
-	return addrs
-}
-
 func cli(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := exec.Command("redis-cli", args...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return string(out)
-}
-
-func TestClusterReshardAndFailoverFailNoRequest(t *testing.T) {
-	soak.Only(t, TestSentinelFailoverFailsNoRequest)
-	servers, client := cluster(t)
-	ctx := context.Background()
-	const callers, moved = 6, 200
-	names := keysInFirstSlots(t, servers[0], callers, moved)
-	exact := limited(t, client, core.FailClosed, patient, redisstore.WithPrefix("moving:"))
-	ld := startLoad(exact, names...)
-	ld.pass(t, callers*10)
-	masters := masterIDs(t, servers[0])
-	require.Len(t, masters, 3)
-	before := holders(t, client, names)
-	for i := range 2 { // from their master to the next and on to the third
-		agreed(t, servers[0])
-		cli(t, "--cluster", "reshard", servers[0].Addr, "--cluster-from", masters[i], "--cluster-to", masters[i+1],
-			"--cluster-slots", strconv.Itoa(moved), "--cluster-yes")
-	}
-	agreed(t, servers[0])
-	require.NotEqual(t, before, holders(t, client, names), "premise: buckets in use have moved")
-	drained(t, exact, names)
-	ld.end()
-	if err := ld.failure.Load(); err != nil {
-		t.Errorf("moving slots must fail no request, but %d failed, the last with: %v", ld.failed.Load(), *err)
-	}
-	assert.Equal(t, int64(callers*capacity), ld.admitted.Load(), "buckets must move with their slots: each admits what it holds, and no token twice")
-
-	l := limited(t, client, core.FailLocal)
-	decidesAgain(t, l, names)
-	ld = startLoad(l, names...)
-	ld.pass(t, callers*10)
-	dead := masterOf(t, servers, client, "ratelimit:topology:"+names[0])
-	for _, s := range servers { // until now, a machine that paused must not cause a failover
-		require.NoError(t, s.Client(t).ConfigSet(ctx, "cluster-node-timeout", "1000").Err())
-	}
-	dead.Kill()
-	ld.pass(t, callers*10)
-	decidesAgain(t, l, names)
-	ld.end()
-	assert.Zero(t, ld.failed.Load(), "FailLocal must decide throughout the failover")
-	assert.Positive(t, ld.fallback.Load(), "premise: the failover was felt")
-	assert.LessOrEqual(t, ld.admitted.Load(), int64(3*callers*capacity), "the store's buckets, at most once more, and this process's own")
-	n, err := client.Exists(ctx, "ratelimit:topology:"+names[0]).Result()
-	require.NoError(t, err)
-	assert.Equal(t, int64(1), n, "one key a bucket, where its slot is")
 }
 
 // masterIDs returns the masters' IDs, first that of the master of slot 0.
@@ -284,32 +196,6 @@ func masterOf(t *testing.T, servers []*redistest.Server, client *redis.ClusterCl
 	}
 	t.Fatal("no server at", node.Options().Addr)
 	return nil
-}
-
-func TestLostRingShardFailsNoRequest(t *testing.T) {
-	shards := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
-	client := redis.NewRing(&redis.RingOptions{
-		Addrs:              map[string]string{"one": shards[0].Addr, "two": shards[1].Addr},
-		HeartbeatFrequency: 100 * time.Millisecond, ContextTimeoutEnabled: true,
-	})
-	defer client.Close()
-	const callers = 12
-	names := keyNames(callers)
-	l := limited(t, client, core.FailLocal)
-	decidesAgain(t, l, names)
-	ld := startLoad(l, names...)
-	ld.pass(t, callers*capacity)
-	for i, s := range shards {
-		n, err := s.Client(t).DBSize(context.Background()).Result()
-		require.NoError(t, err)
-		require.Positive(t, n, "premise: shard %d holds buckets", i)
-	}
-	shards[0].Kill()
-	ld.pass(t, callers*10)
-	decidesAgain(t, l, names)
-	ld.end()
-	assert.Zero(t, ld.failed.Load(), "FailLocal must decide until the ring has dropped the shard")
-	assert.LessOrEqual(t, ld.admitted.Load(), int64(3*callers*capacity), "two shards' buckets and this process's own")
 }
 
 // Under Sentinel each outage has a line at its beginning and at its end, also

@@ -25,7 +25,7 @@ func (p *player) reset(q request) {
 	p.require(v.reset == 0, "after a Reset a bucket is full", "%+v: %+v", q, v)
 }
 
-// changeKey refunds or debits requests and tokens of a key.
+// changeKey refunds or debits requests of a key.
 func (p *player) changeKey(q request) {
 	a := p.accounts[q.key]
 	charged := make([]int64, len(a.limits(q.version)))

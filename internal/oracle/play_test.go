@@ -58,11 +58,11 @@ type decision struct {
 	ledgers          []*ledger // of the version's limits
 	costs            []int64   // by limit
 	results          []*core.Result
-	reservations     []*core.Reservation // nil if it is none
-	events           []*event            // by limit; nil: nothing counts
-	holdings         []*holding          // by limit; nil: nothing is held
-	ended, released  bool                // undone, settled or canceled; its slots are released
-	penalized        []bool              // by limit: the denial made a debt
+	reservations     []*core.Result // nil if it is none
+	events           []*event       // by limit; nil: nothing counts
+	holdings         []*holding     // by limit; nil: nothing is held
+	ended, released  bool           // undone, settled or canceled; its slots are released
+	penalized        []bool         // by limit: the denial made a debt
 }
 
 // view is what a caller sees of a decision.
@@ -209,7 +209,7 @@ func (p *player) step(o op) {
 		v := p.each(q, func(s *side) []view { whole, _ := s.decide(p.history, q); return []view{whole} })[0]
 		p.require(v.failed == nil && v.allowed, "a new bucket is full", "%+v: %+v", q, v)
 	case refund, debit:
-		q.requests, q.tokens = r.Int64N(1+p.amount(r, q, (*definition).countsRequests)), r.Int64N(1+p.amount(r, q, (*definition).countsTokens))
+		q.requests = r.Int64N(1 + p.amount(r, q, (*definition).countsRequests))
 		p.changeKey(q)
 	case undo, settle, release:
 		if p.refused != nil && chance(r, 0.1) {

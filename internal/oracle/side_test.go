@@ -117,7 +117,7 @@ func (s *side) decide(h *history, q request) (whole view, parts []*core.Result) 
 		}
 		return allowTogether(charges...)
 	case q.kind == peek:
-		r, err = l.Peek(ctx, q.key)
+		r, err = l.AllowN(ctx, q.key, 0)
 	case q.kind == atMost:
 		r, err = l.AllowAtMost(ctx, q.key, q.requests)
 	case q.floor > 0:
@@ -140,15 +140,14 @@ func allowTogether(charges ...core.Charge) (whole view, parts []*core.Result) {
 }
 
 // reserve reserves requests.
-func (s *side) reserve(h *history, q request) (view, *core.Reservation) {
+func (s *side) reserve(h *history, q request) (view, *core.Result) {
 	r, err := s.limiter(h, q.process, q.version, q.key).Reserve(context.Background(), q.key, q.requests)
 	if err != nil {
 		return view{failed: err}, nil
 	}
-	result := r.Result()
-	v := look(&result, nil)
-	v.allowed, v.delay = r.OK(), r.Delay()
-	return v, r
+	v := look(&r, nil)
+	v.delay = max(r.Delay(), r.RetryAfter)
+	return v, &r
 }
 
 // change changes a key by hand, or what a decision took.
@@ -158,11 +157,11 @@ func (s *side) change(h *history, q request, t *decision, used int64) error {
 	case reset:
 		return l.Reset(ctx, q.key)
 	case refund:
-		return l.RefundUnits(ctx, q.key, q.units())
+		return l.Refund(ctx, q.key, q.requests)
 	case debit:
-		return l.DebitUnits(ctx, q.key, q.units())
+		return l.Debit(ctx, q.key, q.requests)
 	case cancel:
-		return t.reservations[s.index].Cancel(ctx)
+		return t.reservations[s.index].Undo(ctx)
 	case undo:
 		return t.results[s.index].Undo(ctx)
 	case settle:

@@ -5,7 +5,7 @@
 // store:
 //
 //	func TestConformance(t *testing.T) {
-//		adaptertest.Run(t, kit, func(option store.ClockOption) core.Store {
+//		adaptertest.Run(t, kit, func(option store.Option) core.Store {
 //			return core.NewMemoryStore(option)
 //		})
 //	}
@@ -41,7 +41,7 @@ import (
 func Run[C any, K ~func(C) (string, error), O any, R ~struct {
 	Limiter *core.Limiter
 	Key     K
-}, M any](t *testing.T, kit Kit[C, K, O, R, M], newStore func(option store.ClockOption) core.Store) {
+}, M any](t *testing.T, kit Kit[C, K, O, R, M], newStore func(option store.Option) core.Store) {
 	run(t, kit.adapter(), newStore)
 }
 
@@ -54,7 +54,7 @@ type Kit[C any, K ~func(C) (string, error), O any, R ~struct {
 }, M any] struct {
 	New         func(*core.Limiter, K, ...O) M
 	NewTogether func([]R, ...O) M
-	PerIP       func(...core.Limit) M // nil in RPC
+	PerIP       func(core.Limit, ...core.IPOption) M // nil in RPC
 
 	// Extractors that the framework has nothing for are nil. Their rules are
 	// left out.

@@ -295,12 +295,21 @@ var options = []rule{
 	},
 	{
 		name: "PerIP limits each address, whatever fields say", needs: overHTTP,
-		app: app{use: []limiter{{kind: asPerIP, policy: core.Policy{Limits: []core.Limit{slow("tight", 2), core.PerDay(9)}}}}},
+		app: app{use: []limiter{{kind: asPerIP, policy: core.Policy{Limits: []core.Limit{slow("tight", 2)}}}}},
 		send: []exchange{
-			{request: forwarded("192.0.2.1:1", "203.0.113.1"), status: 200, left: "tight 1", listed: "9/day, tight"},
+			{request: forwarded("192.0.2.1:1", "203.0.113.1"), status: 200, left: "tight 1", listed: "tight"},
 			{request: forwarded("192.0.2.1:2", "203.0.113.2"), status: 200},
 			{request: forwarded("192.0.2.1:1", "203.0.113.3"), status: 429},
 			{request: request{peer: "192.0.2.2:1"}, status: 200, left: "tight 1"},
+		},
+	},
+	{
+		name: "PerIP passes on the options of ByIP", needs: overHTTP,
+		app: app{use: []limiter{{kind: asPerIP, policy: core.Policy{Limits: []core.Limit{slow("tight", 1)}}, trust: []core.IPOption{proxy}}}},
+		send: []exchange{
+			{request: forwarded("10.0.0.1:1", "203.0.113.1"), status: 200, left: "tight 0"},
+			{request: forwarded("10.0.0.1:1", "203.0.113.2"), status: 200, left: "tight 0"},
+			{request: forwarded("10.0.0.2:1", "203.0.113.1"), status: 429},
 		},
 	},
 }

@@ -38,7 +38,7 @@ type kind int
 const (
 	asNew kind = iota
 	asTogether
-	asPerIP    // of the policy's limits
+	asPerIP    // of the policy's limit
 	asAllow    // a handler that calls Allow with the header field User, or "all"
 	asClientIP // a handler that calls ClientIP
 )
@@ -151,7 +151,7 @@ func (k Kit[C, K, O, R, M]) install(described []limiter, r *record) (chain []M) 
 			}
 			chain = append(chain, k.NewTogether(rules, k.options(d.with, r)...))
 		case asPerIP:
-			chain = append(chain, k.PerIP(d.policy.Limits...))
+			chain = append(chain, k.PerIP(d.policy.Limits[0], d.trust...))
 		case asAllow:
 			chain = append(chain, k.Allow(l, func(c C) string { return userOf(k.Header(c, "User")) }, r.took))
 		case asClientIP:
@@ -205,6 +205,15 @@ func (k Kit[C, K, O, R, M]) key(d key, r *record) K {
 
 func (k Kit[C, K, O, R, M]) options(with option, r *record) (options []O) {
 	field := func(c C, name string) string { r.called(name); return k.Header(c, name) }
+	units := func(name, unit string) func(C) (core.Units, error) {
+		return func(c C) (core.Units, error) {
+			n := field(c, name)
+			if n == "" {
+				return nil, nil //nolint:nilnil // none
+			}
+			return core.Units{unit: number(n, 0)}, k.fails(n)
+		}
+	}
 	for option, made := range map[option]func() O{
 		withCost: func() O {
 			return k.WithCost(func(c C) (int64, error) { return number(field(c, "Cost"), 1), k.fails(k.Header(c, "Cost")) })
@@ -212,24 +221,8 @@ func (k Kit[C, K, O, R, M]) options(with option, r *record) (options []O) {
 		withContentLength:   func() O { return k.WithCost(k.CostByContentLength(10)) },
 		withContentLengthOr: func() O { return k.WithCost(k.CostByContentLengthOr(10, 4)) },
 		badLength:           func() O { return k.WithCost(k.CostByContentLength(0)) },
-		withUnits: func() O {
-			return k.WithUnits(func(c C) (core.Units, error) {
-				n := field(c, "Words")
-				if n == "" {
-					return nil, nil //nolint:nilnil // requests alone
-				}
-				return core.Units{"words": number(n, 0)}, k.fails(n)
-			})
-		},
-		withFloor: func() O {
-			return k.WithFloor(func(c C) (core.Units, error) {
-				n := field(c, "Floor")
-				if n == "" {
-					return nil, nil //nolint:nilnil // nothing
-				}
-				return core.Units{core.Requests: number(n, 0)}, k.fails(n)
-			})
-		},
+		withUnits:           func() O { return k.WithUnits(units("Words", "words")) },
+		withFloor:           func() O { return k.WithFloor(units("Floor", core.Requests)) },
 		withSettle: func() O {
 			return k.WithSettle(func(c C, status int) core.Units {
 				return r.settle(status, k.Header(c, "User"), k.Header(c, "Settle"))

@@ -142,7 +142,7 @@ func failuresOf(name string, a adapter) []string {
 	rules := table()
 	rule := rules[slices.IndexFunc(rules, func(r rule) bool { return r.name == name })]
 	t := &recorder{}
-	rule.check(t, a, func(clock store.ClockOption) core.Store { return core.NewMemoryStore(clock) })
+	rule.check(t, a, func(clock store.Option) core.Store { return core.NewMemoryStore(clock) })
 	for _, end := range slices.Backward(t.cleanups) {
 		end()
 	}

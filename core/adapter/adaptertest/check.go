@@ -75,7 +75,7 @@ func (r *rule) fits(a adapter) bool {
 }
 
 // run checks the rules of the table.
-func run(t *testing.T, a adapter, newStore func(option store.ClockOption) core.Store) {
+func run(t *testing.T, a adapter, newStore func(option store.Option) core.Store) {
 	for _, r := range table() {
 		if r.fits(a) {
 			t.Run(r.name, func(t *testing.T) { r.check(t, a, newStore) })
@@ -84,7 +84,7 @@ func run(t *testing.T, a adapter, newStore func(option store.ClockOption) core.S
 }
 
 // check checks the rule with a new store.
-func (r rule) check(t testing.TB, a adapter, newStore func(option store.ClockOption) core.Store) {
+func (r rule) check(t testing.TB, a adapter, newStore func(option store.Option) core.Store) {
 	bounded.Check(t, r.name, longest.get(), func(t testing.TB) {
 		c := &check{T: t, rule: r, adapter: a, clock: newClock()}
 		c.record = &record{

@@ -1,10 +1,6 @@
 package adaptertest
 
-import (
-	"time"
-
-	"github.com/tokenbucket-go/ratelimit/core"
-)
+import "github.com/tokenbucket-go/ratelimit/core"
 
 // mistakes are rules of programs that give an adapter wrong arguments: New
 // panics with all mistakes at once.
@@ -22,8 +18,11 @@ func mistakes() (rules []rule) {
 		},
 		"PerIP": {
 			overHTTP,
-			limiter{kind: asPerIP, policy: core.Policy{Limits: []core.Limit{{Capacity: -1, RefillRate: 1, RefillInterval: time.Second}, core.Per(1, 0)}}},
-			[]string{"PerIP limits[0].Capacity: -1 must", "PerIP limits[1].RefillInterval: 0s must"},
+			limiter{
+				kind: asPerIP, policy: core.Policy{Limits: []core.Limit{{Capacity: -1, RefillRate: 1}}},
+				trust: []core.IPOption{core.TrustProxies("10.0.0.0/33")},
+			},
+			[]string{"PerIP limit.Capacity: -1 must", "PerIP limit.RefillInterval: 0s must", `TrustProxies: "10.0.0.0/33" must be`},
 		},
 		"ByIP": {
 			0, limiter{policy: good, key: ip(core.TrustProxies("10.0.0.0/33", "proxy"))},

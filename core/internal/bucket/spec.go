@@ -12,26 +12,18 @@ import (
 	"math/big"
 	"strconv"
 	"time"
-
-	"github.com/tokenbucket-go/ratelimit/core/internal/enum"
 )
 
-// Mode is how tokens come back to a bucket.
+// Mode is how tokens come back to a bucket: package core documents the values.
 type Mode uint8
 
-// The modes, as package core documents them.
+// The modes, in the order of package core.
 const (
 	Continuous Mode = iota
 	Stepped
 	Aligned
 	Concurrent
 )
-
-// Modes are the names of modes.
-var Modes = enum.Names{Type: "Mode", Of: []string{"Continuous", "Stepped", "Aligned", "Concurrent"}}
-
-// String returns the mode's name in Go, without the package.
-func (m Mode) String() string { return Modes.Go(int(m)) }
 
 // Spec is a limit as users write it.
 type Spec struct {

@@ -1,6 +1,6 @@
 // Package forwarded parses addresses, and the header fields in which proxies
-// say who sent them a request. It is a package because core has the options, and
-// core/adapter, which imports core, finds clients by them.
+// say who sent them a request. It is a package because core reads the
+// addresses in options, and core/adapter those in requests.
 package forwarded
 
 import (

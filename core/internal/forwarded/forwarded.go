@@ -5,17 +5,6 @@ import (
 	"strings"
 )
 
-// Trust says who may tell a client's address, and where.
-type Trust struct {
-	Proxies   []netip.Prefix // trusted peers
-	Socket    bool           // peers on Unix sockets are trusted
-	Rewritten bool           // the peer's address may be rewritten
-	Header    string         // a field with the client's address; "": none
-	List      List           // the field in which each proxy appends an address
-	Prefix6   int            // so many bits of an IPv6 address identify a client
-	Mistakes  []error        // in the options
-}
-
 // List is a header field in which each proxy appends who sent it the
 // request. Last splits off the last element of a line: it returns its address,
 // what is to the left of it, and whether there is anything.

@@ -7,7 +7,8 @@ import (
 
 // Hidden returns a field without the key of an override in it, which can be an
 // API key or personal data, and messages are logged. Of the key only its kind
-// stays, which ends at the first colon: Policy.Overrides.x-api-key:…[0].Capacity.
+// stays, which ends at the first colon:
+// Policy.Overrides.x-api-key:…[0].Capacity.
 func Hidden(field string) string {
 	at := strings.Index(field, "verrides.") // in Go Overrides, in files overrides
 	if at < 0 {
@@ -42,10 +43,10 @@ func HiddenName(name string) string {
 	return name
 }
 
-// HiddenValue returns s, which is the value of e, as messages may show it:
-// where overrides stand it is a [HiddenName].
-func HiddenValue(e *Error, s string) string {
-	if slices.Contains([]string{"overrides", "blocked"}, lastName(e.Field)) {
+// hiddenValue returns s, which is the value of a field, as messages may show
+// it: where overrides stand it is a [HiddenName].
+func hiddenValue(field, s string) string {
+	if slices.Contains([]string{"overrides", "blocked"}, lastName(field)) {
 		return HiddenName(s)
 	}
 	return s

@@ -65,7 +65,7 @@ var Kinds = []Kind{
 	},
 	{
 		Code:     "RL109",
-		Fields:   []string{"limits", "withlimits", "perip limits"},
+		Fields:   []string{"limits", "withlimits"},
 		Messages: []string{"Policy.Limits: 0 limits: at least one is required (RL109)"},
 		Advice:   "In a file it is a list: `limits: [1/s]`. To limit nothing, leave the middleware out, or use `WithSkip`.",
 	},
@@ -227,10 +227,13 @@ var Kinds = []Kind{
 		Messages: []string{"WithClock: <nil> must be a function (RL305)"},
 	},
 	{
-		Code:     "RL306",
-		Fields:   []string{"new limiter", "limiters", "allow limiter", "limiter"},
-		Messages: []string{"New limiter: <nil> must be a limiter from core.NewLimiter (RL306)"},
-		Advice:   "The error of `core.NewLimiter` was ignored, or the middleware is installed before the limiter is made.",
+		Code:   "RL306",
+		Fields: []string{"new limiter", "limiters", "allow limiter", "limiter", "allowtogether charges"},
+		Messages: []string{
+			"New limiter: <nil> must be a limiter from core.NewLimiter (RL306)",
+			"AllowTogether charges[0].Limiter: <nil> must be a limiter from NewLimiter (RL306)",
+		},
+		Advice: "The error of `core.NewLimiter` was ignored, or the middleware is installed before the limiter is made.",
 	},
 	{
 		Code:     "RL307",
@@ -324,9 +327,13 @@ var Kinds = []Kind{
 		Advice:   "`core.ErrNoKey`; middleware answers 400. If clients may come without it, name another key: `FirstOf(ByHeader(\"X-Api-Key\"), ByIP())`.",
 	},
 	{
-		Code:     "RL602",
-		Messages: []string{"the request's key can't be used (RL602): header \"X-Api-Key\" has several values"},
-		Advice:   "`core.ErrBadKey`; middleware answers 400.",
+		Code: "RL602",
+		Messages: []string{
+			"the request's key can't be used (RL602): header \"X-Api-Key\" has several values",
+			"the request's key can't be used (RL602): middleware has rewritten the peer's address: \"203.0.113.9\" has no port: …",
+		},
+		Advice: "`core.ErrBadKey`; middleware answers 400. By a rewritten address clients could choose their buckets: [what to\n" +
+			"do](keys-and-trust.md#middleware-that-rewrites-the-address).",
 	},
 	{
 		Code:     "RL603",
@@ -373,23 +380,13 @@ var Kinds = []Kind{
 	{
 		Code:     "RL612",
 		Messages: []string{"… clock out of range (RL612): 1950-01-01 00:00:00 +0000 UTC is not from 1970 to 17 September 2112"},
-		Advice:   "`core.ErrClock`: correct `WithClock`. It is not returned for the clock of a Redis server.",
+		Advice:   "`store.ErrClock` of package core/store: correct `WithClock`. It is not returned for the clock of a Redis server.",
 	},
 	{
 		Code:     "RL613",
 		Messages: []string{"… policy \"api\": stored state: the key holds no bucket (RL613)"},
 		Advice: "`*store.StateError`: something else, or [another version](operations.md#upgrades), has written to this key. Give the store a prefix of its own\n" +
 			"(`redisstore.WithPrefix`), and `Reset` the key.",
-	},
-	{
-		Code:     "RL614",
-		Messages: []string{"AllowTogether: no charges given (RL614)"},
-		Advice:   "`core.ErrNoCharges`: [an example](limiter.md#methods).",
-	},
-	{
-		Code:     "RL615",
-		Messages: []string{"AllowTogether: a charge has no limiter from NewLimiter (RL615): charge 0"},
-		Advice:   "`core.ErrNoLimiter`: the first charge is 0.",
 	},
 	{
 		Code:     "RL616",
@@ -418,12 +415,6 @@ var Kinds = []Kind{
 			"}\n" +
 			"defer res.Release(ctx)\n" +
 			"```",
-	},
-	{
-		Code:     "RL620",
-		Messages: []string{"middleware has rewritten the peer's address (RL620): \"203.0.113.9\" has no port: …"},
-		Advice: "`core.ErrRewrittenAddr`, also a `core.ErrBadKey`: clients could choose their buckets, so `ByIP` answers 400. [What to\n" +
-			"do](keys-and-trust.md#middleware-that-rewrites-the-address).",
 	},
 	{
 		Code:     "RL622",

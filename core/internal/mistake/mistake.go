@@ -1,6 +1,8 @@
-// Package mistake describes mistakes in configurations, each with its code. It
-// is a package because limits, stores and policy files report them, and core
-// names its type ConfigError.
+// Package mistake words mistakes in configurations, and has the code of each.
+// It is a package because core and core/policyfile report them. A mistake is a
+// field, as written in Go, such as Policy.Limits[1].Capacity, or the name of an
+// option or an argument; the field's value; and a reason, which says what the
+// value must be.
 package mistake
 
 import (
@@ -11,41 +13,35 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/internal/printable"
 )
 
-// Error is one mistake in a configuration. Constructors report all mistakes at
-// once, joined with [errors.Join]. [errors.As] finds the first.
-type Error struct {
-	Field  string // as written in Go, such as Policy.Limits[1].Capacity; or the name of an option or an argument
-	Value  any    // the field's value
-	Reason string // what the value must be
-}
-
-// New returns an Error.
-func New(field string, value any, reason string) *Error { return &Error{field, value, reason} }
-
-// Error returns the field, its value, the reason, and the code in parentheses,
+// Text returns the field, its value, the reason, and the code in parentheses,
 // if there is one. Of the keys of overrides it shows only their kinds: see
 // [Hidden].
-func (e *Error) Error() string {
-	text := Hidden(e.Field) + ": " + Says(e)
-	if code := e.Code(); code != "" {
+func Text(field string, value any, reason string) string {
+	text := Hidden(field) + ": " + Says(field, value, reason)
+	if code := Code(field, reason); code != "" {
 		text += " (" + code + ")"
 	}
 	return printable.Text(text)
 }
 
-// Says returns the value of e and the reason, without field and code.
-func Says(e *Error) string { return printable.Text(e.value() + " " + e.Reason) }
+// Says is Text without field and code.
+func Says(field string, value any, reason string) string {
+	shown := fmt.Sprint(value)
+	if s, ok := value.(string); ok {
+		shown = strconv.Quote(printable.Clip(hiddenValue(field, s), 80))
+	}
+	return printable.Text(shown + " " + reason)
+}
 
-// Code returns the code of this kind of mistake, such as RL102. docs/errors.md
-// has a section for each code. Code is empty for options of stores and
-// middleware outside this module.
-func (e *Error) Code() string {
+// Code returns the code of a kind of mistake, such as RL102, or "" for options
+// of stores and middleware outside this module.
+func Code(field, reason string) string {
 	for begins, code := range codesOfReasons {
-		if strings.HasPrefix(e.Reason, begins) {
+		if strings.HasPrefix(reason, begins) {
 			return code
 		}
 	}
-	name := lastName(e.Field)
+	name := lastName(field)
 	if code := codesOfFields[name]; code != "" {
 		return code
 	}
@@ -87,11 +83,4 @@ func lastName(field string) string {
 		return strings.TrimSuffix(list, "s")
 	}
 	return name
-}
-
-func (e *Error) value() string {
-	if s, ok := e.Value.(string); ok {
-		return strconv.Quote(printable.Clip(HiddenValue(e, s), 80))
-	}
-	return fmt.Sprint(e.Value)
 }

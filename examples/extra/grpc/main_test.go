@@ -26,7 +26,7 @@ import (
 )
 
 func TestClientsHaveOneBucketInBothServers(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, newStore func(store.ClockOption) core.Store) {
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		stopped := time.Now() // so that no token comes back meanwhile
 		rpc, web, err := newServers(newStore(core.WithClock(func() time.Time { return stopped })))
 		require.NoError(t, err)

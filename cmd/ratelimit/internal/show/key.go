@@ -1,17 +1,12 @@
 package show
 
 import (
-	"encoding/hex"
 	"errors"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/tokenbucket-go/ratelimit/core/store"
 )
-
-const hashed = "sha256:" // begins a key that stores have in place of a longer one
 
 // Key returns a key as tools show it, on one line and whole: as it is, or
 // as a Go string in double quotes if a terminal, a page or a shell would change
@@ -55,20 +50,4 @@ func GivenKey(text string) (key string, err error) {
 		return "", ErrQuotes
 	}
 	return key, nil
-}
-
-// StoredKey returns the stored form of a key that someone gives: as the app
-// makes it, or as Redis, logs of stores and reports of who is denied have a
-// long one. [core.Limiter.WithStoredKeys] takes it.
-func StoredKey(given string) string {
-	if digits, ok := strings.CutPrefix(given, hashed); ok && isHash(digits) {
-		return given
-	}
-	return store.Key(given)
-}
-
-// isHash reports whether s has the digits of a SHA-256.
-func isHash(s string) bool {
-	_, err := hex.DecodeString(s)
-	return err == nil && len(s) == 64
 }

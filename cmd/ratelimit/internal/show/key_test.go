@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/cmd/ratelimit/internal/show"
-	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 // Who waits as long as Wait says has waited enough, and less than one step
@@ -25,16 +24,6 @@ func TestWaitIsNeverTooShort(t *testing.T) {
 	} {
 		assert.Equal(t, want, show.Wait(d), d)
 	}
-}
-
-func TestStoredKeyTakesHashesAsTheyAre(t *testing.T) {
-	long := strings.Repeat("x", 200)
-	hash := store.Key(long)
-	for _, given := range []string{long, hash} {
-		assert.Equal(t, hash, show.StoredKey(given))
-	}
-	assert.Equal(t, "k", show.StoredKey("k"))
-	assert.Equal(t, store.Key("sha256:x"), show.StoredKey("sha256:x"), "what is no hash is a key of an app")
 }
 
 // What is shown of a key means that key and no other: typed, or pasted into a
