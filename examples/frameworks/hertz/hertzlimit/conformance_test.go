@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestConformance(t *testing.T) {
-	newStore := func(clock store.ClockOption) core.Store { return core.NewMemoryStore(clock) }
+	newStore := func(clock store.Option) core.Store { return core.NewMemoryStore(clock) }
 	for name, streams := range map[string]bool{"read": false, "streamed": true} { // the bodies of requests
 		kit.Serve = func(l net.Listener, app adaptertest.App[app.HandlerFunc]) error {
 			app.StreamBodies = app.StreamBodies || streams
@@ -90,8 +90,8 @@ var kit = adaptertest.Kit[request, adapter.KeyFunc, option, rule, app.HandlerFun
 		o := configured(list)
 		return hertzlimit.Middleware(adapter.NewTogether(rules, o.Options), o.refuse)
 	},
-	PerIP: func(limits ...core.Limit) app.HandlerFunc {
-		return hertzlimit.New(adapter.InProcess(limits), adapter.ByIP(), adapter.Options[request]{})
+	PerIP: func(limit core.Limit, trust ...core.IPOption) app.HandlerFunc {
+		return hertzlimit.New(adapter.InProcess(limit, trust), adapter.ByIP(trust...), adapter.Options[request]{})
 	},
 	ByIP: adapter.ByIP, ByHeader: adapter.ByHeader, ByCookie: adapter.ByCookie, ByQuery: adapter.ByQuery, ByParam: adapter.ByParam,
 	ByContextValue: adapter.ByContextValue, ByMethod: adapter.ByMethod, ByPath: adapter.ByPath, Global: adapter.Global,
