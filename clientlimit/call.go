@@ -249,6 +249,9 @@ func (c *call) refused(r Refusal, a advice.Advice) (until time.Time) {
 	c.note(a.Name, func(now time.Time) {
 		c.lane.refused(c, r.After, r.Kind == Refused, now)
 		until = c.lane.pausedUntil
+		if r.All {
+			c.t.pauseOthers(c.lane, now)
+		}
 	})
 	return until
 }

@@ -214,6 +214,18 @@ func (s *lanes) join(id laneID) *lane {
 	return l
 }
 
+// pauseOthers has the other lanes of a lane's key pause as long as it does, also
+// that of limits whose names are not known yet.
+func (s *lanes) pauseOthers(paused *lane, now time.Time) {
+	s.join(laneID{key: paused.key}).calls--
+	for id, l := range s.byID {
+		if id.key == paused.key && l != paused && l.pausedUntil.Before(paused.pausedUntil) {
+			l.pause(paused.pausedUntil.Sub(now), false, now)
+			l.wakeFirst()
+		}
+	}
+}
+
 // nameOf returns which limit counts requests of a key with a path, by the answers
 // to those whose path begins alike; "": it is not known.
 func (s *lanes) nameOf(key, path string) string {

@@ -2,6 +2,7 @@ package clientlimit
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -17,10 +18,14 @@ import (
 type Refusal struct {
 	Kind RefusalKind
 
-	// After is for how long all requests of the key pause. 0 means that the
+	// After is for how long the requests of the key pause. 0 means that the
 	// answer does not say: then it is a second at first, and doubles with each
 	// refusal in a row up to a minute.
 	After time.Duration
+
+	// All has all limits of the key pause, if the service names several. By
+	// default only the one that the answer names pauses.
+	All bool
 }
 
 // RefusalKind is the kind of a [Refusal].
@@ -52,30 +57,30 @@ const (
 //     or the body has a code of OpenAI or Anthropic for spent budgets, such as
 //     insufficient_quota.
 //   - 403 is Refused if it has Retry-After, says that nothing is left, or names
-//     a secondary rate limit, as GitHub does.
+//     a secondary rate limit, as GitHub does. After that, 403 and 429 have All
+//     limits pause, for a minute if the answer does not say how long.
+//   - 429 has All limits pause if X-RateLimit-Scope or X-RateLimit-Global says
+//     so, as Discord does.
 //   - 503, and the 529 of Anthropic, are Unavailable if they have Retry-After.
 func ReadRefusal(res *http.Response, start []byte) Refusal {
 	return readRefusal(res, start, advice.Read(res.Header, time.Now()))
 }
 
 func readRefusal(res *http.Response, start []byte, a advice.Advice) Refusal {
-	switch res.StatusCode {
-	case http.StatusTooManyRequests:
-		if res.Header.Get("X-Should-Retry") == "false" || isSpent(start) {
-			return Refusal{Kind: RefusedForGood}
-		}
-		return Refusal{Refused, pauseOf(a)}
-	case http.StatusForbidden:
-		switch after := pauseOf(a); {
-		case after > 0 || slices.ContainsFunc(a.Quotas, isEmpty):
-			return Refusal{Refused, after}
-		case bytes.Contains(start, []byte("secondary rate limit")):
-			return Refusal{Refused, time.Minute} // GitHub asks for that at least
-		}
-	case http.StatusServiceUnavailable, statusOverloaded:
-		if a.RetryAfter > 0 {
-			return Refusal{Unavailable, a.RetryAfter}
-		}
+	status, pause := res.StatusCode, pauseOf(a)
+	tooMany, forbidden := status == http.StatusTooManyRequests, status == http.StatusForbidden
+	switch {
+	case tooMany && (res.Header.Get("X-Should-Retry") == "false" || isSpent(start)):
+		return Refusal{Kind: RefusedForGood}
+	case (tooMany || forbidden) && bytes.Contains(start, []byte("secondary rate limit")):
+		return Refusal{Refused, cmp.Or(pause, time.Minute), true} // GitHub asks for a minute at least
+	case tooMany:
+		all := res.Header.Get("X-Ratelimit-Scope") == "global" || res.Header.Get("X-Ratelimit-Global") == "true"
+		return Refusal{Refused, pause, all}
+	case forbidden && (pause > 0 || slices.ContainsFunc(a.Quotas, isEmpty)):
+		return Refusal{Refused, pause, false}
+	case (status == http.StatusServiceUnavailable || status == statusOverloaded) && a.RetryAfter > 0:
+		return Refusal{Unavailable, a.RetryAfter, false}
 	}
 	return Refusal{}
 }

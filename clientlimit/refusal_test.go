@@ -35,7 +35,12 @@ func TestReadRefusal(t *testing.T) {
 		"403":                      {respond(403), `{"message": "Forbidden"}`, clientlimit.Refusal{}},
 		"403 with something left":  {respond(403, "X-RateLimit-Remaining", "7", "X-RateLimit-Reset", "60"), "", clientlimit.Refusal{}},
 		"403 with nothing left":    {respond(403, "X-RateLimit-Remaining", "0"), "", clientlimit.Refusal{Kind: clientlimit.Refused}},
-		"GitHub's secondary limit": {respond(403, "X-RateLimit-Remaining", "4990"), `{"message": "You have exceeded a secondary rate limit."}`, clientlimit.Refusal{Kind: clientlimit.Refused, After: time.Minute}},
+		"GitHub's secondary limit": {respond(403, "X-RateLimit-Remaining", "4990"), `{"message": "You have exceeded a secondary rate limit."}`, clientlimit.Refusal{Kind: clientlimit.Refused, After: time.Minute, All: true}},
+		"GitHub's, with 429":       {respond(429, "X-RateLimit-Remaining", "4990", "X-RateLimit-Reset", "60"), `{"message": "You have exceeded a secondary rate limit."}`, clientlimit.Refusal{Kind: clientlimit.Refused, After: time.Minute, All: true}},
+		"GitHub's, with a time":    {respond(403, "Retry-After", "90"), `{"message": "You have exceeded a secondary rate limit."}`, clientlimit.Refusal{Kind: clientlimit.Refused, After: 90 * s, All: true}},
+		"Discord's global limit":   {respond(429, "Retry-After", "3", "X-RateLimit-Global", "true", "X-RateLimit-Scope", "global"), `{"global": true}`, clientlimit.Refusal{Kind: clientlimit.Refused, After: 3 * s, All: true}},
+		"Discord's shared limit":   {respond(429, "Retry-After", "3", "X-RateLimit-Scope", "shared"), `{"global": false}`, clientlimit.Refusal{Kind: clientlimit.Refused, After: 3 * s}},
+		"another page's words":     {respond(404), "secondary rate limit", clientlimit.Refusal{}},
 		"503":                      {respond(503, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "5"), "", clientlimit.Refusal{}},
 		"503 with Retry-After":     {respond(503, "Retry-After", "5"), "", clientlimit.Refusal{Kind: clientlimit.Unavailable, After: 5 * s}},
 	} {

@@ -347,6 +347,28 @@ func TestALimitWithANamePausesAlone(t *testing.T) {
 	})
 }
 
+// A refusal that concerns all limits holds back the requests of each, also of
+// paths for which no limit is known yet; not those of other keys.
+func TestARefusalCanConcernAllLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(func(n int, r *http.Request) *http.Response {
+			if n == 3 {
+				res := respond(403, "Content-Type", "application/json", "X-RateLimit-Resource", "search", "X-RateLimit-Remaining", "20")
+				res.Body = io.NopCloser(strings.NewReader(`{"message": "You have exceeded a secondary rate limit."}`))
+				return res
+			}
+			return respond(200, "X-RateLimit-Resource", strings.Trim(r.URL.Path, "/"))
+		})
+		client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithMaxWait(time.Hour), clientlimit.WithAttempts(1))}
+		for i, url := range []string{"http://a/core", "http://a/search", "http://a/search", "http://b/core", "http://a/core", "http://a/graphql"} {
+			_, _ = do(client, must(http.NewRequest(http.MethodGet, url, nil)))
+			if took, waits := time.Since(s.start), i >= 4; waits != (took >= time.Minute) {
+				t.Errorf("request %d, of %s, was answered after %v: want a minute's pause of all limits of a after the third", i+1, url, took)
+			}
+		}
+	})
+}
+
 // A limiter counts requests once, also those that turn out to be of another of
 // the service's limits while they wait.
 func TestALimiterPacesLimitsWithNames(t *testing.T) {

@@ -239,3 +239,17 @@ func TestMistakesShowNoBlockedKey(t *testing.T) {
 	require.Error(t, err)
 	assert.NotContains(t, err.Error(), "735511", "a key can be secret")
 }
+
+// A block is a decision of a person: what the request asked for and what the
+// limits have is as without it.
+func TestLimitsOfABlockedKeyShowTheRequest(t *testing.T) {
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Blocked: []string{"bob"},
+		Limits: []core.Limit{core.PerMinute(9), core.PerMinute(99).WithUnit("tokens")}}))
+	res, err := l.AllowN(t.Context(), "bob", 3)
+	require.NoError(t, err)
+	require.Equal(t, core.Never, res.RetryAfter)
+	limits := res.Limits()
+	require.EqualValues(t, 3, limits[0].Cost)
+	require.EqualValues(t, 9, limits[0].Remaining)
+	require.Zero(t, limits[1].Cost)
+}

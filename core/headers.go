@@ -248,7 +248,7 @@ func (r *Result) window(i int) (remaining int64, effective time.Duration) {
 	remaining = r.answer.Remaining(p, i)
 	switch {
 	case remaining == 0:
-		return 0, duration(r.answer.RetryAfter(p, i, 1))
+		return 0, delay(r.answer.RetryAfter(p, i, 1))
 	case r.set.limits[i].Mode == Concurrent: // nobody knows when others are released
 		return remaining, Never
 	case r.set.limits[i].Mode == Continuous:

@@ -235,3 +235,20 @@ func TestFieldsBeyondTheirRoom(t *testing.T) {
 	assert.Equal(t, "no-store", h.Get("Cache-Control"))
 	assert.Equal(t, "5", h.Get("X-RateLimit-Limit"))
 }
+
+// Who can never pass is not told to come back in a second, also if nothing is
+// left.
+func TestFieldsOfWhatCanNeverPass(t *testing.T) {
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(3)}, Blocked: []string{"bob"}}))
+	_, err := l.AllowN(t.Context(), "ann", 3)
+	require.NoError(t, err)
+	for key, cost := range map[string]int64{"ann": 4, "bob": 1} {
+		res, err := l.AllowN(t.Context(), key, cost)
+		require.NoError(t, err)
+		require.Equal(t, core.Never, res.RetryAfter)
+		h := http.Header{}
+		res.WriteHeaders(h)
+		require.NotContains(t, h.Get("Ratelimit"), "t=1", key)
+		require.Empty(t, h.Get("Retry-After"))
+	}
+}

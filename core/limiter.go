@@ -178,7 +178,7 @@ func (l *Limiter) Policy() Policy {
 // A limit that was not used on a key before starts full. If one name stands for
 // different limits, here or in another process, each request uses its own: the
 // bucket remembers what was used, so what a higher Capacity adds is there at
-// once, and a rate counts from its change. No window admits more than MaxIn of
+// once, and a rate counts from the last write. No window admits more than MaxIn of
 // the largest Capacity and the fastest rate, but where modes or intervals
 // differ, the refills of both can fall into one window.
 func (l *Limiter) WithLimits(limits ...Limit) (*Limiter, error) {
@@ -268,8 +268,8 @@ func (l *Limiter) with(r *compiled) *Limiter {
 // SetPolicy replaces the policy from the next decision on. Its name must stay
 // the same, so that buckets keep their tokens. [Limiter.WithLimits] documents
 // which limits share a bucket and what a changed limit does to it. Limiters
-// that WithLimits returned before keep their limits. Tokens that Undo or Settle
-// return later go to limits that still exist, at their current rates.
+// that WithLimits returned before keep their limits. What Undo or Settle returns
+// later goes to the limits by which it was taken.
 //
 // A request that is decided meanwhile is decided by either policy.
 //

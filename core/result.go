@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -156,6 +155,9 @@ func (r *Result) limit(i int) LimitResult {
 		Debt:       r.answer.Debt(r.set.LimitSet, i),
 		ResetAfter: duration(r.answer.ResetAfter(i)),
 	}
+	if r.each != nil && r.each == r.set.beyond { // a block asks for more than that
+		s.Cost = r.set.CostOf(i, r.Cost, nil)
+	}
 	if !r.answer.Allowed {
 		s.RetryAfter = r.retryAfterOf(i)
 		s.Violated = s.RetryAfter > 0
@@ -173,11 +175,7 @@ func (r *Result) taken() bool { return r.Allowed && !r.ShadowDenied && !r.untake
 
 // retryAfterOf returns in which time the i-th limit has what was asked.
 func (r *Result) retryAfterOf(i int) time.Duration {
-	micros := r.answer.RetryAfter(r.set.LimitSet, i, r.costOf(i))
-	if micros == bucket.Never {
-		return Never
-	}
-	return duration(micros)
+	return delay(r.answer.RetryAfter(r.set.LimitSet, i, r.costOf(i)))
 }
 
 // read sets r's fields from its answer to a request under p.

@@ -95,8 +95,9 @@ func (r *Result) releaseSoon() {
 		_ = r.Release(context.Background())
 		return
 	}
-	done := r.limiter.releases.begin(r.Key)
+	done, over := r.limiter.releases.begin(r.Key), r.limiter.watch.store.Limiters.Releasing.Begin()
 	go func() {
+		defer over()
 		defer done()
 		_ = r.Release(context.Background())
 	}()

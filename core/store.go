@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
@@ -14,6 +15,14 @@ type Store = store.Store
 
 // duration converts µs to a time.Duration.
 func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
+
+// delay is duration, and Never for the delay of what can never be granted.
+func delay(micros int64) time.Duration {
+	if micros == bucket.Never {
+		return Never
+	}
+	return duration(micros)
+}
 
 type storeConfig = store.Config
 

@@ -328,6 +328,10 @@ func logsOfMiddleware(t *testing.T) {
 	serve := func(h http.Handler) {
 		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/items", nil))
 	}
+	unreadable := httptest.NewRequest(http.MethodGet, "/items", nil)
+	unreadable.Header.Set("Forwarded", `for="2001:db8:1:0:0:0:0:17:4711"`)
+	behindProxy := httplimit.ByIP(core.TrustProxies("192.0.2.1"), core.TrustHeader("Forwarded"))
+	httplimit.New(limiter, behindProxy)(ok).ServeHTTP(httptest.NewRecorder(), unreadable)
 	byIP := httplimit.New(limiter, httplimit.ByIP())
 	serve(httplimit.New(limiter, httplimit.ByIP())(byIP(ok)))
 	serve(httplimit.New(limiter, httplimit.ByRoute())(ok))
@@ -350,7 +354,8 @@ func logsOfMiddleware(t *testing.T) {
 	})
 }
 
-// bounded is a hook that answers INFO as a server does that evicts.
+// bounded is a hook that answers INFO as a server does that evicts, and a script
+// of many keys as one does that has few of them.
 type bounded struct{}
 
 func (bounded) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -358,6 +363,10 @@ func (bounded) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if info, ok := cmd.(*redis.StringCmd); ok && cmd.Name() == "info" {
 			info.SetVal("maxmemory:1000\r\nmaxmemory_policy:allkeys-lru\r\n")
+			return nil
+		}
+		if count, ok := cmd.(*redis.IntCmd); ok && cmd.Name() == "eval" {
+			count.SetVal(7)
 			return nil
 		}
 		return next(ctx, cmd)
@@ -472,9 +481,9 @@ func logOutages(t *testing.T, logger *slog.Logger, lines func() string) {
 	client.AddHook(bounded{})
 	store := redisstore.New(client, redisstore.WithBreaker(1, time.Millisecond), redisstore.WithTimeout(time.Second), core.WithLogger(logger))
 	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
-	for _, message := range []string{"connection refused", "RL713", "RL714"} {
+	for _, message := range []string{"connection refused", "RL713", "RL714", "RL723"} {
 		require.Eventually(t, func() bool {
-			_, err := limiter.Allow(t.Context(), "ann")
+			_, err := core.AllowTogether(t.Context(), core.Charge{Limiter: limiter, Key: "ann"}, core.Charge{Limiter: limiter, Key: "bob"})
 			return err == nil && strings.Contains(lines(), message)
 		}, 20*time.Second, 5*time.Millisecond, message)
 		up.Store(true)

@@ -104,32 +104,48 @@ func (s *server) dial(raw string) (err error) {
 			err = misuse("the URL of Redis has an option that no client can have")
 		}
 	}()
-	wrong := func(err error) error {
-		if strings.ContainsAny(raw, "@?") { // the error may show parts of a password
-			return misuse("the URL of Redis must be such as redis://user:password@host:6379/0; characters such as / ? # in the password are percent-encoded")
-		}
-		return misuse("the URL of Redis must be such as %s/0: %w", defaultURL, err)
+	if u, err := url.Parse(raw); err == nil && u.Query().Has("master_name") {
+		return s.dialSentinels(raw, u)
 	}
-	u, err := url.Parse(raw)
+	o, err := redisstore.ParseURL(raw)
 	if err != nil {
-		return wrong(err)
+		return wrongURL(err)
 	}
-	if u.Query().Has("master_name") {
-		o, err := redis.ParseFailoverURL(raw)
-		if err != nil {
-			return wrong(err)
-		}
-		o.ContextTimeoutEnabled, o.DialerRetries, o.DialTimeout = true, 1, cmp.Or(o.DialTimeout, max(time.Second, s.flags.timeout))
-		s.where, s.client = fmt.Sprintf("the master %s of Sentinel at %s", o.MasterName, strings.Join(o.SentinelAddrs, ", ")), redis.NewFailoverClient(o)
-		return s.flags.tls.set(o.TLSConfig)
-	}
-	o, err := redis.ParseURL(raw)
-	if err != nil {
-		return wrong(err)
-	}
-	o.ContextTimeoutEnabled, o.DialerRetries, o.DialTimeout = true, 1, cmp.Or(o.DialTimeout, max(time.Second, s.flags.timeout))
+	o.DialTimeout = cmp.Or(o.DialTimeout, max(time.Second, s.flags.timeout))
 	s.where, s.single, s.client = "Redis at "+o.Addr, o, redis.NewClient(o)
 	return s.flags.tls.set(o.TLSConfig)
+}
+
+// dialSentinels makes the client of a URL that names Sentinels and their
+// master.
+func (s *server) dialSentinels(raw string, u *url.URL) error {
+	without := *u // what ParseURL does not know
+	without.RawQuery = ""
+	if _, err := redisstore.ParseURL(without.String()); err != nil {
+		return wrongURL(err)
+	}
+	o, err := redis.ParseFailoverURL(raw)
+	if err != nil { // which may show a password
+		return misuse("the URL of Redis must have options that go-redis knows, as in redis://sentinel:26379?master_name=NAME&addr=other:26379&password=PASSWORD")
+	}
+	for _, addr := range o.SentinelAddrs {
+		if _, err := redisstore.ParseURL("redis://" + addr); err != nil {
+			return wrongURL(err)
+		}
+	}
+	o.ContextTimeoutEnabled, o.DialerRetries, o.DialTimeout = true, 1, cmp.Or(o.DialTimeout, max(time.Second, s.flags.timeout))
+	s.where, s.client = fmt.Sprintf("the master %s of Sentinel at %s", o.MasterName, strings.Join(o.SentinelAddrs, ", ")), redis.NewFailoverClient(o)
+	return s.flags.tls.set(o.TLSConfig)
+}
+
+// wrongURL says what is wrong with the URL of Redis, and shows no part of it:
+// it may have a password at a wrong place.
+func wrongURL(err error) error {
+	reason := "must be such as redis://user:password@host:6379/0"
+	if mistake, ok := errors.AsType[*core.ConfigError](err); ok {
+		reason = mistake.Reason
+	}
+	return misuse("the URL of Redis (--url or $%s) %s\n  Of a Cluster name any node. With Sentinels write redis://sentinel:26379?master_name=NAME.", urlVariable, reason)
 }
 
 // greet finds out what the server is. Of a node of a Cluster it makes a client

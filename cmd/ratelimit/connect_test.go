@@ -36,14 +36,31 @@ func TestPasswordsAndWhatToDo(t *testing.T) {
 		unavailable("get api x -u redis://:"+password+"@"+server.Addr+"/99", "DB index is out of range"),
 		unavailable("get api x -u redis://:"+password+"@"+closed, "Redis at "+closed, "Check the address, and that the server runs"),
 		unavailable("get api x -u redis://"+closed+"?master_name=limits&password="+password, "the master limits of Sentinel at "+closed),
-		misuses("get api x -u "+server.Addr, "must be such as redis://localhost:6379/0"), misuses("get api x -u http://host", "must be such as redis://localhost:6379/0"),
-		misuses("get api x -u redis://:"+password+"%zz@host", "percent-encoded"), misuses("get api x -u redis://:"+password+"/word@host:6379", "percent-encoded"),
-		misuses("get api x -u redis://host?pasword="+password, "percent-encoded"),
+		misuses("get api x -u redis://host?pasword="+password, "a password is none: redis://:password@host:6379/0"),
+		misuses("get api x -u redis://host?master_name=limits&pasword="+password, "options that go-redis knows"),
+		misuses("get api x -u redis://host?master_name=limits&addr=:"+password+"@host:26379", "options that go-redis knows"),
+		misuses("get api x -u redis://host?master_name=limits&addr=a,"+password+":26379", "must name one server"),
 		misuses("get api x redis://:" + password + "@host"), misuses("get api x y redis://:" + password + "@host"), misuses("get api x -a" + password),
 		misuses("redis://:" + password + "@host"), misuses("get api x --rate redis://:" + password + "@host"),
 		misuses("get api x -u redis://host?pool_size=-1", "an option that no client can have"), misuses("get api x --cacert ca.pem", "need TLS"), misuses("get api x -u rediss://host --cert cert.pem", "belong together"),
 		misuses("get api x --rate -1", "--rate"), misuses("get api", "accepts 2 arg(s), received 1"),
 	})
+}
+
+// The command reads an address as redisstore.Open does, wherever it comes from:
+// what it refuses may be a password at the wrong place.
+func TestAnAddressThatIsRefusedIsNotShown(t *testing.T) {
+	write(t, nil)
+	for _, address := range []string{
+		"redis:7401", "localhost:6379", "http://host", "redis://n1:6379,n2:6379", "redis://:" + password + "%zz@host", "redis://:" + password + "/word@host:6379",
+		"host:6380,password=" + password + ",ssl=True", "redis-cli -u redis://:" + password + "@host", urlVariable + "=redis://:" + password + "@host",
+		`"redis://:` + password + `@host"`, "redis://host;password=" + password, "host:6379?master_name=limits&password=" + password,
+	} {
+		for _, line := range []string{"get api x -u '" + address + "'", "get api x", "doctor"} {
+			t.Setenv(urlVariable, address)
+			expect(t, []expected{misuses(line, "the URL of Redis (--url or $REDIS_URL) must ", "redis://")})
+		}
+	}
 }
 
 // unavailable is what a command line says that can't read what it names.

@@ -160,5 +160,12 @@ func nearest(name string, names []string) (near string) {
 var credentials = regexp.MustCompile(`[^\s"'/]*:[^\s"']*@`)
 
 // withoutPasswords returns a message without what could be the password of a
-// URL.
-func withoutPasswords(message string) string { return credentials.ReplaceAllString(message, "…@") }
+// URL. Those of our own examples stay.
+func withoutPasswords(message string) string {
+	return credentials.ReplaceAllStringFunc(message, func(found string) string {
+		if found == "redis://user:password@" || found == "redis://:password@" {
+			return found
+		}
+		return "…@"
+	})
+}

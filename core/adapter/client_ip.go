@@ -31,8 +31,9 @@ func ByIP(options ...core.IPOption) KeyFunc {
 		if err != nil {
 			return "", err
 		}
-		if client.proxyField != "" {
-			x.SetDecision(proxyMarker(client.peer(), client.proxyField, x.Decision()))
+		if w := client.warning; w.code != "" {
+			path := x.Path()
+			x.SetDecision(middleware.Marker("", func(log *slog.Logger) { w.log(log, path) }, x.Decision()))
 		}
 		var room [64]byte                                             // on the stack: 257 ns and 2 allocations, with a nil slice 442 ns and 4
 		return string(client.append(append(room[:0], "ip:"...))), nil // needs no escaping: nothing follows the address
@@ -53,8 +54,8 @@ func ClientIP(options ...core.IPOption) func(Request) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if client.proxyField != "" {
-			reportProxy(slog.Default(), client.peer(), client.proxyField)
+		if client.warning.code != "" {
+			client.warning.log(slog.Default(), x.Path())
 		}
 		return string(client.append(nil)), nil
 	}
@@ -62,10 +63,10 @@ func ClientIP(options ...core.IPOption) func(Request) (string, error) {
 
 // client is who sent a request, and its peer, which may be a proxy.
 type client struct {
-	network    netip.Prefix
-	remote     string     // the peer's address as text, unless addr is known
-	addr       netip.Addr // of the peer
-	proxyField string     // once, if the peer looks like a proxy that was not named
+	network netip.Prefix
+	remote  string     // the peer's address as text, unless addr is known
+	addr    netip.Addr // of the peer
+	warning proxyWarning
 }
 
 // clientOf finds the client that sent x.
@@ -77,7 +78,10 @@ func clientOf(ip *finder, x Request) (c client, err error) {
 	if !c.addr.IsValid() {
 		c.remote, local = x.RemoteAddr(), x.LocalAddr()
 	}
-	c.network, c.proxyField, err = ip.network(c.remote, c.addr, local, x.Header)
+	var e ending
+	if c.network, e, err = ip.network(c.remote, c.addr, local, x.Header); err == nil {
+		c.warning = ip.warningOf(&c, e)
+	}
 	return c, err
 }
 
@@ -89,11 +93,6 @@ func (c *client) append(b []byte) []byte {
 		return c.network.Addr().AppendTo(b)
 	}
 	return c.network.AppendTo(b)
-}
-
-// proxyMarker returns the marker of a peer that sends a proxy's field.
-func proxyMarker(peer, field string, outer *middleware.Decision) *middleware.Decision {
-	return middleware.Marker("", func(log *slog.Logger) { reportProxy(log, peer, field) }, outer)
 }
 
 // finder finds clients' addresses, as [core.IPOption] options say. It is safe
@@ -110,7 +109,7 @@ type finder struct {
 	prefix6 int            // so many bits of an IPv6 address identify a client
 
 	looked atomic.Int32 // for a proxy's field: at how many requests, until lookAtAll
-	warned atomic.Bool  // of a proxy that was not named
+	warned proxyWarnings
 }
 
 // newFinder returns a finder. The error joins one [core.ConfigError] for each
@@ -143,24 +142,12 @@ func newFinder(options []core.IPOption) (*finder, error) {
 	return f, nil
 }
 
-const proxyMessage = "ratelimit: a peer that ByIP does not trust sends a proxy's field: if it is your proxy, all its clients share one bucket; name it with core.TrustProxies"
-
-// reportProxy logs that a peer that is not trusted sends a proxy's field.
-func reportProxy(log *slog.Logger, peer, field string) {
-	if addr, _, ok := forwarded.ParseAddr(peer); ok {
-		peer = forwarded.Plain(addr).String()
-	}
-	log.Warn(proxyMessage, "code", "RL701", "peer", peer, "header", field)
-}
-
 // network returns the network whose address or prefix is the client's key. peer
 // is the remote address as text, or addr if that is known from the connection,
 // so that it can't be rewritten. local is the connection's own end, or nil if it
-// is not known. If proxyField is not "", peer looks like a proxy that was not
-// named, and the caller must call [reportProxy]: network returns that once. If
-// peer is not an IP address, as on a Unix socket, it returns [core.ErrNoKey]. If
-// peer was rewritten, it returns [core.ErrBadKey].
-func (f *finder) network(peer string, addr netip.Addr, local net.Addr, header func(string) []string) (found netip.Prefix, proxyField string, err error) {
+// is not known. If peer is not an IP address, as on a Unix socket, it returns
+// [core.ErrNoKey]. If peer was rewritten, it returns [core.ErrBadKey].
+func (f *finder) network(peer string, addr netip.Addr, local net.Addr, header func(string) []string) (found netip.Prefix, e ending, err error) {
 	socket := false
 	if !addr.IsValid() {
 		var port, ok bool
@@ -170,33 +157,33 @@ func (f *finder) network(peer string, addr netip.Addr, local net.Addr, header fu
 		case socket || !ok:
 			addr = netip.Addr{}
 		case !port:
-			return found, "", fmt.Errorf("%w: middleware has rewritten the peer's address: %q has no port: %s", core.ErrBadKey, printable.Clip(peer, 80), insteadOfRewriting)
+			return found, e, fmt.Errorf("%w: middleware has rewritten the peer's address: %q has no port: %s", core.ErrBadKey, printable.Clip(peer, 80), insteadOfRewriting)
 		case f.sent(peer, header):
-			return found, "", fmt.Errorf("%w: middleware has rewritten the peer's address: a header field says %q: %s", core.ErrBadKey, printable.Clip(peer, 80), insteadOfRewriting)
+			return found, e, fmt.Errorf("%w: middleware has rewritten the peer's address: a header field says %q: %s", core.ErrBadKey, printable.Clip(peer, 80), insteadOfRewriting)
 		}
 	}
 	client := forwarded.Plain(addr)
 	switch {
 	case socket && f.socket, f.trusts(client):
-		client = f.reported(client, header)
+		client, e = f.reported(client, header)
 	case addr.IsValid():
-		proxyField = f.proxyField(header)
+		e = ending{kind: ownField, field: f.proxyField(header)}
 	}
 	switch {
 	case client.Is4():
-		return netip.PrefixFrom(client, 32), proxyField, nil
+		return netip.PrefixFrom(client, 32), e, nil
 	case client.IsValid():
 		found, err := client.Prefix(f.prefix6)
 		if err != nil {
-			return found, "", fmt.Errorf("%w: %w", core.ErrNoKey, err)
+			return found, e, fmt.Errorf("%w: %w", core.ErrNoKey, err)
 		}
-		return found, proxyField, nil
+		return found, e, nil
 	case socket && f.socket:
-		return found, "", fmt.Errorf("%w: the proxy on the Unix socket sends no address in %s", core.ErrNoKey, f.list.Field)
+		return found, e, fmt.Errorf("%w: the proxy on the Unix socket sends no address in %s", core.ErrNoKey, f.list.Field)
 	case socket:
-		return found, "", fmt.Errorf("%w: the peer has no IP address: if it is your proxy on a Unix socket, use core.TrustProxies(\"unix:\")", core.ErrNoKey)
+		return found, e, fmt.Errorf("%w: the peer has no IP address: if it is your proxy on a Unix socket, use core.TrustProxies(\"unix:\")", core.ErrNoKey)
 	}
-	return found, "", fmt.Errorf("%w: the peer has no IP address", core.ErrNoKey)
+	return found, e, fmt.Errorf("%w: the peer has no IP address", core.ErrNoKey)
 }
 
 // isSocket reports whether a connection is on a Unix socket. Its network
@@ -232,34 +219,47 @@ func (f *finder) sent(peer string, header func(string) []string) bool {
 // maxHops is how many addresses are read at most. No real chain is longer.
 const maxHops = 32
 
-// reported returns the client's address as hop, a trusted proxy, reports it. If
-// all of the last maxHops addresses are trusted proxies, it returns the
-// leftmost of them.
-func (f *finder) reported(hop netip.Addr, header func(string) []string) netip.Addr {
+// reported returns the client's address as hop, a trusted proxy, reports it, and
+// how the search for it ended. If all of the last maxHops addresses are trusted
+// proxies, it returns the leftmost of them.
+func (f *finder) reported(hop netip.Addr, header func(string) []string) (netip.Addr, ending) {
+	field, own := cmp.Or(f.header, f.list.Field), []string(nil)
 	if f.header != "" {
-		if values := header(f.header); len(values) == 1 {
-			if client, _, ok := forwarded.ParseAddr(values[0]); ok {
-				return client
+		if own = header(f.header); len(own) == 1 {
+			if client, _, ok := forwarded.ParseAddr(own[0]); ok {
+				return client, ending{}
 			}
 		}
 	}
 	hops := 0
 	// A field that occurs several times is one list (RFC 9110, 5.3).
-	for _, line := range slices.Backward(header(f.list.Field)) {
+	for i, line := range slices.Backward(header(f.list.Field)) {
 		for rest := true; rest; {
+			element := line
 			var next netip.Addr
 			var ok bool
-			next, ok, line, rest = f.list.Last(line)
-			if !ok {
-				return hop // no trusted proxy vouches for what is left of an invalid address
+			if next, ok, line, rest = f.list.Last(line); !ok {
+				if rest {
+					element = element[len(line)+1:]
+				}
+				return hop, ending{unread, f.list.Field, element} // no trusted proxy vouches for what is left of it
 			}
 			hop = next
-			if hops++; hops == maxHops || !f.trusts(hop) {
-				return hop
+			switch hops++; {
+			case !f.trusts(hop) && (rest || i > 0):
+				return hop, ending{ownList, f.list.Field, ""}
+			case !f.trusts(hop), hops == maxHops:
+				return hop, ending{}
 			}
 		}
 	}
-	return hop
+	switch {
+	case hops > 0:
+		return hop, ending{}
+	case len(own) > 0:
+		return hop, ending{unread, field, strings.Join(own, ", ")}
+	}
+	return hop, ending{missing, field, ""}
 }
 
 func (f *finder) trusts(a netip.Addr) bool {
@@ -280,8 +280,8 @@ const (
 	lookAtOneIn = 64
 )
 
-// proxyField returns a field, once, that suggests that the peer is a proxy that
-// was not named: its clients share one bucket.
+// proxyField returns a field that suggests that the peer is a proxy that was not
+// named: its clients share one bucket.
 func (f *finder) proxyField(header func(string) []string) string {
 	if f.looked.Load() < lookAtAll {
 		f.looked.Add(1)
@@ -289,13 +289,9 @@ func (f *finder) proxyField(header func(string) []string) string {
 		return ""
 	}
 	for _, field := range [...]string{f.header, "X-Forwarded-For", "Forwarded"} {
-		if field == "" || len(header(field)) == 0 {
-			continue
-		}
-		if f.warned.CompareAndSwap(false, true) {
+		if field != "" && len(header(field)) > 0 {
 			return field
 		}
-		break
 	}
 	return ""
 }

@@ -25,6 +25,7 @@ func from(peer string, header func(name string) []string) adapter.Request {
 	return sent{peer: peer, header: header}
 }
 
+func (s sent) Path() string                { return "/sent" }
 func (s sent) RemoteAddr() string          { return s.peer }
 func (s sent) LocalAddr() net.Addr         { return nil }
 func (s sent) Header(name string) []string { return s.header(name) }

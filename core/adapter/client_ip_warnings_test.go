@@ -70,6 +70,40 @@ func TestPeerOutsideTheTrustedRangesWarnsOnceWithPeerAndHeader(t *testing.T) {
 	}
 }
 
+// A proxy that was not named may stand in front of one that was, as the address
+// of Google's balancer does in front of Google's ranges: then all clients have
+// its bucket.
+func TestAnUnnamedProxyInFrontOfANamedOneWarnsOnce(t *testing.T) {
+	for _, x := range []struct {
+		options []core.IPOption
+		sent    []string
+		peer    string // in the warning; "": there is none
+	}{
+		{nil, []string{"X-Forwarded-For", "203.0.113.7,198.51.100.10"}, "198.51.100.10"},
+		{nil, []string{"X-Forwarded-For", "203.0.113.7", "X-Forwarded-For", "198.51.100.10, 10.0.0.6"}, "198.51.100.10"},
+		{nil, []string{"X-Forwarded-For", "203.0.113.7, 2001:db8::10"}, "2001:db8::/64"},
+		{nil, []string{"X-Forwarded-For", "unknown, 198.51.100.10"}, "198.51.100.10"},
+		{nil, []string{"X-Forwarded-For", "203.0.113.7, 10.0.0.6"}, ""},
+		{nil, []string{"X-Forwarded-For", "203.0.113.7"}, ""},
+		{nil, nil, ""},
+		{[]core.IPOption{core.TrustHeader("Forwarded")}, []string{"Forwarded", "for=203.0.113.7, for=198.51.100.10"}, "198.51.100.10"},
+		{[]core.IPOption{core.TrustHeader("X-Client")}, []string{"X-Client", "203.0.113.7", "X-Forwarded-For", "1.1.1.1, 198.51.100.10"}, ""},
+	} {
+		l := logtest.Default(t)
+		c := adapter.ClientIP(append(x.options, core.TrustProxies("10.0.0.0/8"))...)
+		for range 3 {
+			_, err := c(from("10.0.0.5:1", fields(x.sent...)))
+			require.NoError(t, err)
+		}
+		want := 0
+		if x.peer != "" {
+			want = 1
+			assert.Contains(t, l.String(), "peer="+x.peer+" header="+x.sent[0]+"\n", "%q", x.sent)
+		}
+		assert.Equal(t, want, l.Count("RL701"), "%q: %s", x.sent, l.String())
+	}
+}
+
 func TestTrustWithoutAProxyWarns(t *testing.T) {
 	for name, option := range map[string]core.IPOption{"CF-Connecting-IP": core.TrustHeader("CF-Connecting-IP"), "Forwarded": core.TrustHeader("forwarded")} {
 		l := logtest.Default(t)

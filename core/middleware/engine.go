@@ -90,6 +90,9 @@ func NewTogether[C any, K ~func(C) (string, error)](given []Rule[K], options Opt
 // [slog.Default].
 func (e *Engine[C]) Logger() *slog.Logger { return e.limiter.Logger() }
 
+// policyLogger is Logger, whose lines name the policy.
+func (e *Engine[C]) policyLogger() *slog.Logger { return e.Logger().With("policy", e.limiter.Name()) }
+
 // Begin decides a request and sets the header fields of the response. c is what
 // the user's functions receive, and x is the same request as the engine reads
 // it until Begin returns. A request is also Allowed, without a decision, if
@@ -126,7 +129,7 @@ func (e *Engine[C]) begin(c C, x Request, wait bool) (a Admission) {
 	default:
 		res, err = e.ask(a.ctx, &q)
 	}
-	a.Advice = takeMarkers(x, before, e.Logger)
+	a.Advice = takeMarkers(x, before, e.policyLogger)
 	if err != nil {
 		e.fail(c, &a, err, fromUser)
 		e.warnFailed(c, &a, x)

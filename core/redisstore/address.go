@@ -40,10 +40,20 @@ const (
 		"a URL is for redisstore.Open, and a password for the client's Password"
 )
 
-// optionsOf reads a URL as [redis.ParseURL] does, and refuses what that takes
-// for another server: "redis:7401" for localhost:6379, and
-// "redis://n1:6379,n2:6379" for a host with a comma in its name.
-func optionsOf(address string) (*redis.Options, error) {
+// ParseURL returns the options of the client that [Open] makes for a URL, but
+// for the DialTimeout. It is for programs that change some of them, such as the
+// certificates of TLS, and give [New] the client:
+//
+//	options, err := redisstore.ParseURL(os.Getenv("REDIS_URL"))
+//	…
+//	options.TLSConfig.RootCAs = ours
+//	store := redisstore.New(redis.NewClient(options))
+//
+// It reads a URL as [redis.ParseURL] does, and refuses what that takes for
+// another server, such as "redis:7401" for localhost:6379 and
+// "redis://n1:6379,n2:6379" for a host with a comma in its name. The error is a
+// core.ConfigError, which shows no part of the URL.
+func ParseURL(address string) (*redis.Options, error) {
 	scheme, rest, found := strings.Cut(address, "://")
 	scheme = strings.ToLower(scheme)
 	switch {
@@ -84,6 +94,8 @@ func optionsOf(address string) (*redis.Options, error) {
 	if err != nil {
 		return nil, badURL(badOption)
 	}
+	o.ContextTimeoutEnabled = true
+	o.DialerRetries = 1
 	return o, nil
 }
 
@@ -120,7 +132,8 @@ func dialable(client redis.UniversalClient) bool {
 		addresses = slices.Collect(maps.Values(c.Options().Addrs))
 	}
 	return !slices.ContainsFunc(addresses, func(address string) bool {
-		return strings.Contains(address, "://") || strings.ContainsAny(address, "@,=;? ")
+		socket := strings.HasPrefix(address, "/")
+		return !socket && strings.ContainsAny(address, "@,=;?#/'\" ")
 	})
 }
 

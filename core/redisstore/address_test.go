@@ -190,6 +190,25 @@ func everythingOf(err error) string {
 	return text
 }
 
+// A secret at any place of any address stays out of the error.
+func FuzzAddressesAreNotShown(f *testing.F) {
+	const secret = "s3cr3t0Zz"
+	for _, test := range refusedURLs {
+		for i := 0; i <= len(test.url); i += 3 {
+			f.Add(test.url, i)
+		}
+	}
+	f.Fuzz(func(t *testing.T, address string, at int) {
+		if at < 0 || at > len(address) {
+			return
+		}
+		_, err := redisstore.ParseURL(address[:at] + secret + address[at:])
+		if err != nil && strings.Contains(everythingOf(err), secret) {
+			t.Errorf("ParseURL(%q) shows the secret: %v", address[:at]+secret+address[at:], err)
+		}
+	})
+}
+
 func TestOpenTakesURLsOfOneServer(t *testing.T) {
 	for _, url := range []string{
 		"redis://localhost", "redis://localhost:6379", "redis://localhost/", "redis://localhost:6379/0",
@@ -219,6 +238,7 @@ func TestAClientWhoseAddressMayHaveAPasswordIsAMistake(t *testing.T) {
 	addresses := []string{
 		"redis://:SECRET@localhost:6379", "user:SECRET@localhost:6379", "localhost:6379,password=SECRET",
 		"localhost;password=SECRET:6379", "localhost:6379?password=SECRET", "-h localhost -a SECRET", "http://SECRET",
+		"localhost:6379/SECRET", "localhost:6379#SECRET", `"SECRET"`, "'localhost:SECRET'",
 	}
 	for _, address := range addresses {
 		for name, client := range map[string]redis.UniversalClient{
@@ -236,6 +256,20 @@ func TestAClientWhoseAddressMayHaveAPasswordIsAMistake(t *testing.T) {
 			if shown := everythingOf(err); strings.Contains(shown, "SECRET") {
 				t.Errorf("a %s of %q: NewLimiter shows the password: %s", name, address, shown)
 			}
+		}
+	}
+}
+
+// go-redis takes an address that begins with a slash for that of a socket.
+func TestClientsOnSocketsAreNoMistake(t *testing.T) {
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(1)}}
+	for _, client := range []redis.UniversalClient{
+		redis.NewClient(&redis.Options{Addr: "/run/redis.sock"}), redis.NewClient(&redis.Options{Network: "unix", Addr: "run/redis.sock"}),
+		redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "/run/a.sock", "b": "/run/b.sock"}}),
+	} {
+		t.Cleanup(func() { _ = client.Close() })
+		if _, err := core.NewLimiter(redisstore.New(client), policy); err != nil {
+			t.Error(err)
 		}
 	}
 }

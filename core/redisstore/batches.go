@@ -31,7 +31,8 @@ type batches struct {
 	shared          atomic.Pointer[shared] // the latest: see contextFor
 	late            atomic.Bool            // goroutines of this process run late
 
-	eviction evictionWatch // warns once if a server may drop keys when its memory is full
+	placement placement     // whether the client's server is one
+	eviction  evictionWatch // warns once if a server may drop keys when its memory is full
 }
 
 // open sets the client, and what follows from it and from the settings.
@@ -40,6 +41,8 @@ func (s *batches) open(client redis.UniversalClient, set settings) {
 	s.client, s.address, s.endsWithContext = client, options.address, options.endsWithContext
 	one, _ := client.(*redis.Client)
 	s.sharded.Store(one == nil)
+	s.placement.asked.Store(one == nil)
+	s.placement.known.Store(one == nil)
 	most := maxInFlight(options.poolSize)
 	if s.config.Clock != nil {
 		most = 1 // so that the clock's instants arrive in their order
@@ -81,8 +84,10 @@ func (s *batches) Do(ctx context.Context, r store.Request) (store.Answer, error)
 // DoTogether has one script call decide two or more requests. It returns
 // [store.ErrApart] if their keys may be on different servers.
 func (s *batches) DoTogether(ctx context.Context, requests []store.Request) ([]store.Answer, error) {
-	if s.sharded.Load() && !oneBucket(requests) {
-		return nil, store.ErrApart
+	if !oneBucket(requests) {
+		if s.placement.wait(ctx, s); s.sharded.Load() {
+			return nil, store.ErrApart
+		}
 	}
 	if err := s.config.ClockError(); err != nil {
 		return nil, err

@@ -83,8 +83,15 @@ func (s *remoteServer) store(t *testing.T, options ...Option) (*Store, *core.Lim
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:0", PoolSize: 64, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	client.AddHook(s)
-	store := New(client, options...)
+	store := asOneServer(New(client, options...))
 	return store, core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}, OnFailure: core.FailClosed}))
+}
+
+// asOneServer has a store not ask whether its server has all keys.
+func asOneServer(s *Store) *Store {
+	s.batches.placement.asked.Store(true)
+	s.batches.placement.known.Store(true)
+	return s
 }
 
 // crowd sends requests of so many callers at once, each on a key of its own. It

@@ -44,7 +44,7 @@ func TestProxyOfAClusterGetsACommandForEachKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := redistest.Client(t)
 			client.AddHook(clusterProxy{words: words})
-			s, prefix := New(client), redistest.Prefix()
+			s, prefix := asOneServer(New(client)), redistest.Prefix()
 			p := setOf(core.PerDay(10))
 			for range 2 {
 				var calls []*call
@@ -128,7 +128,7 @@ func TestKeysInErrorsProveNothing(t *testing.T) {
 	} {
 		client, hook := redistest.Client(t), &wordy{}
 		client.AddHook(hook)
-		s := New(client)
+		s := asOneServer(New(client))
 		p := setOf(core.PerDay(10))
 		var calls []*call
 		for _, name := range []string{key, key + " too"} {
@@ -154,7 +154,7 @@ type batchBench struct {
 func newBatchBench(t *testing.T) *batchBench {
 	t.Helper()
 	client := redistest.Start(t).Client(t)
-	b := &batchBench{t, client, New(client, WithTimeout(10*time.Second)), setOf(core.PerDay(10))}
+	b := &batchBench{t, client, asOneServer(New(client, WithTimeout(10*time.Second))), setOf(core.PerDay(10))}
 	b.answered(b.take("empty", 10), 0)
 	require.NoError(t, client.Set(t.Context(), redisKey(b.store.batches.prefix, "api", "spoilt"), "42", 0).Err())
 	return b

@@ -77,7 +77,7 @@ const maxAttempts = 5
 // sendCommands sends calls, and those again that were not executed.
 func (s *batches) sendCommands(calls []*call, now string) ([]outcome, error) {
 	sharded := s.sharded.Load()
-	b := newBatch(calls, sharded)
+	b := newBatch(calls, len(calls) > 1 && s.oneKey())
 	alone := len(b.commands) == 1
 	list := b.commands
 	var ctx context.Context

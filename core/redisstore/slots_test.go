@@ -275,3 +275,30 @@ func TestHoldsFromBeforeAnEvictionGiveNothingBack(t *testing.T) {
 		}
 	}
 }
+
+// What middleware releases when a response is over is sent before the client is
+// closed: a deploy takes no slots along.
+func TestCloseWaitsForReleases(t *testing.T) {
+	const requests = 100
+	prefix := redistest.Prefix()
+	slots := core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(requests)}}
+	s, err := redisstore.Open("redis://"+redistest.Addr(t), redisstore.WithPrefix(prefix), longTimeout)
+	require.NoError(t, err)
+	l := core.Must(core.NewLimiter(s, slots))
+	var releases []func()
+	for range requests {
+		res, err := l.Allow(t.Context(), "k")
+		require.NoError(t, err)
+		require.True(t, res.Allowed)
+		release, _ := res.Keep()
+		releases = append(releases, release)
+	}
+	for _, release := range releases {
+		release()
+	}
+	require.NoError(t, s.Close())
+	other := core.Must(core.NewLimiter(redisstore.New(redistest.Client(t), redisstore.WithPrefix(prefix)), slots))
+	res, err := other.Peek(t.Context(), "k")
+	require.NoError(t, err)
+	require.EqualValues(t, requests, res.Remaining)
+}

@@ -62,7 +62,7 @@ type Store struct {
 
 // Open returns a store on the server at url, such as
 // "redis://user:password@localhost:6379/0", "rediss://…" for TLS, or
-// "unix:///run/redis.sock": see [redis.ParseURL]. In a user and a password,
+// "unix:///run/redis.sock": see [ParseURL]. In a user and a password,
 // characters such as / ? # @ % are percent-encoded. It makes a client with
 // ContextTimeoutEnabled and DialerRetries 1. Unless url has a dial_timeout, the
 // DialTimeout is a second, or ten times the store's timeout if that is longer.
@@ -73,12 +73,10 @@ type Store struct {
 // with a core.ConfigError, which shows no part of it: for several servers, give
 // [New] a client. Mistakes in options are reported as by New.
 func Open(url string, options ...Option) (*Store, error) {
-	o, err := optionsOf(url)
+	o, err := ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	o.ContextTimeoutEnabled = true
-	o.DialerRetries = 1
 	if o.DialTimeout == 0 {
 		o.DialTimeout = connectTimeoutOf(settingsOf(options, &store.Config{}).timeout)
 	}
@@ -98,10 +96,12 @@ func clientOf(o *redis.Options) (client *redis.Client, err error) {
 	return redis.NewClient(o), nil
 }
 
-// Close gives leases back, for which it waits as decisions do, and closes the
-// client that [Open] made. From then on decisions fail. After [New] it only
-// gives leases back: call it before the client is closed.
+// Close waits for slots that middleware releases just now, for ten times the
+// timeout at most, gives leases back, and closes the client that [Open] made.
+// From then on decisions fail. Call it when the last request is over, and after
+// [New] before the client is closed.
 func (s *Store) Close() error {
+	s.Config().Limiters.Releasing.Wait(10 * s.batches.timeout)
 	if s.leases != nil {
 		s.leases.GiveBack()
 	}

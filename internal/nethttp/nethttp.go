@@ -96,7 +96,6 @@ type request struct {
 
 func (x *request) Context() context.Context    { return x.r.Context() }
 func (x *request) Method() string              { return x.r.Method }
-func (x *request) Path() string                { return x.r.URL.Path }
 func (x *request) RemoteAddr() string          { return x.r.RemoteAddr }
 func (x *request) LocalAddr() net.Addr         { return adapter.LocalAddr(x.r.Context()) }
 func (x *request) ContentLength() int64        { return x.r.ContentLength }
@@ -105,6 +104,15 @@ func (x *request) Query(name string) string    { return x.r.URL.Query().Get(name
 func (x *request) Param(name string) string    { return x.router.Param(x.r, name) }
 func (x *request) Value(key any) any           { return x.r.Context().Value(key) }
 func (x *request) Response() core.HeaderWriter { return x.w.Header() }
+
+// Path returns the path, or "" of a request without a URL, as tests make it for
+// ClientIP.
+func (x *request) Path() string {
+	if x.r.URL == nil {
+		return ""
+	}
+	return x.r.URL.Path
+}
 
 func (x *request) Route() (pattern string, known bool) { return x.router.Route(x.r) }
 

@@ -67,7 +67,16 @@ type level struct {
 }
 
 // left is what the limit has left, in units.
-func (l *level) left() int64 { return l.rate.Full - l.Used - l.Held*l.Unit }
+func (l *level) left() int64 { return max(-MaxUsed, l.room(l.Held)-l.Used) }
+
+// room is what a full bucket has if so many tokens are held: by another
+// definition that may be far more than it can have.
+func (l *level) room(held int64) int64 {
+	if held < 0 { // there are holds that the record does not count
+		return l.rate.Full + product(-held, l.Unit)
+	}
+	return l.rate.Full - product(held, l.Unit)
+}
 
 func (l *level) wait(units, now int64) int64 { return l.Record.wait(units, now, l.rate, l.starts) }
 
@@ -252,7 +261,7 @@ func (d *decision) tell(a *Answer) {
 	for i := range d.levels {
 		l := &d.levels[i]
 		l.fullIn = d.fullIn(l)
-		left := Left{Units: max(-MaxUsed, l.left()), Full: l.fullIn}
+		left := Left{Units: l.left(), Full: l.fullIn}
 		if units, asked := d.request.awaited(i, d.granted > 0); asked && l.left() < units {
 			left.Ready = d.ready(l, units)
 		}
@@ -273,7 +282,7 @@ func (d *decision) ready(l *level, units int64) int64 {
 	}
 	held, delay := l.Held, int64(Forever)
 	enough := func(end int64) { // with the holds that end until then
-		if room := full - held*l.Unit; units <= room {
+		if room := l.room(held); units <= room {
 			delay = min(delay, max(end-d.now, l.wait(units-room+l.Used, d.now)))
 		}
 	}

@@ -33,7 +33,7 @@ func (r *Record) convert(l *Rate) {
 	if r.Unit != l.Unit {
 		r.Used, r.Cut = rescaled(r.Used, r.Unit, l.Unit), rescaled(r.Cut, r.Unit, l.Unit)
 	}
-	before := r.Capacity * l.Unit
+	before := product(r.Capacity, l.Unit) // which may be far more than a bucket can have
 	r.Unit, r.Capacity = l.Unit, l.Capacity
 	if l.Full > before {
 		again := min(r.Cut, l.Full-before, MaxUsed-r.Used)

@@ -425,7 +425,8 @@ var Kinds = []Kind{
 	{
 		Code:     "RL701",
 		Messages: []string{"a peer that ByIP does not trust sends a proxy's field: … code=RL701 peer=192.0.2.1 …"},
-		Advice:   "If `peer` is no proxy of yours, a client sent the field. [By deployment](keys-and-trust.md#byip-by-deployment).",
+		Advice: "If `peer` is no proxy of yours, a client sent the field, perhaps through a proxy of its own. If it is, as the address of Google's balancer, name\n" +
+			"it. [By deployment](keys-and-trust.md#byip-by-deployment).",
 	},
 	{
 		Code:     "RL702",
@@ -542,5 +543,17 @@ var Kinds = []Kind{
 		Code:     "RL721",
 		Messages: []string{"a request asks for more than its limits can ever allow… code=RL721 policy=api … limit=burst cost=50 capacity=20"},
 		Advice:   "Every such request is denied, without a Retry-After. Raise the limit's burst, or charge less.",
+	},
+	{
+		Code:     "RL722",
+		Messages: []string{"a trusted proxy does not say which address its client has, so all its clients share the proxy's bucket… policy=api code=RL722 … header=Forwarded value=\"for=\\\"0000:db0:0:0:0:0:0:00:0000\\\"\""},
+		Advice: "`value` is what the proxy wrote, with its digits shown as 0: here an IPv6 address with a port lacks its brackets. If it is `(missing)`, the\n" +
+			"proxy does not set the field, or asks on its own behalf, such as for a health check: that is logged once. [By\n" +
+			"deployment](keys-and-trust.md#byip-by-deployment).",
+	},
+	{
+		Code:     "RL723",
+		Messages: []string{"this is a proxy that sends a script to the server of its first key: … code=RL723 server=redis://127.0.0.1:6379"},
+		Advice:   "Limits hold, but many keys cost Redis more calls: see [proxies that share keys](servers.md#proxies-that-share-keys).",
 	},
 }

@@ -39,6 +39,9 @@ func (l *Line) parseCombined(text string) error {
 		next, after = word(after)
 		address += " " + next
 	}
+	if next, _ := word(after); isAddress(next) {
+		return errTwo // such as X-Forwarded-For and the peer
+	}
 	_, user := word(after) // behind the identity, which nobody uses
 	l.set("remote_addr", address)
 	l.set("remote_user", strings.TrimSpace(user))

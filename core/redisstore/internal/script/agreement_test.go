@@ -95,6 +95,12 @@ func newHistory(t *testing.T, seed, number uint64) *history {
 // randomLimit is any limit, of the plain script if plain is set.
 func randomLimit(r *rand.Rand, tag uint32, plain bool) bucket.Rate {
 	l := bucket.Rate{Tag: tag, Unit: pick[int64](r, 1, 3, 7, 1000, 1<<18, 60e6), Capacity: pick[int64](r, 1, 2, 5, 10, 100, 1e6), Step: pick[int64](r, 1, 10, 1000, 1e6)}
+	switch r.IntN(20) { // one can't be computed in the other's units
+	case 0:
+		l.Unit, l.Capacity = 1, 999_999_999_999_999
+	case 1:
+		l.Unit, l.Capacity = 1<<43, 5
+	}
 	l.Full = l.Unit * l.Capacity
 	l.Gain = min(l.Full, pick(r, 1, l.Unit, 2*l.Unit, l.Unit*l.Capacity, (l.Unit+2)/3))
 	l.Steps = pick(r, bucket.FromUse, bucket.FromUse, bucket.OnClock, bucket.OnCalendar)

@@ -180,7 +180,7 @@ for i = 2, #ARGV do
       if mode == ALIGNED then at, clock = at + -at % step, now - now % step end
       l.used, l.cut, l.at = refill(used, cut, at, clock, gain, step)
     end
-    local left = full - l.used - held * unit
+    local left = math.max(-MOST, full - l.used - held * unit)
     l.left = left
     limits[#limits + 1] = l
 
@@ -249,7 +249,7 @@ for _, r in ipairs(requests) do
       l.used, write = math.min(MOST, l.used + units), true
       if l.used < 0 then l.used, l.cut = 0, math.max(0, l.cut + l.used) end
     end
-    l.left = l.full - l.used - l.held * unit
+    l.left = math.max(-MOST, l.full - l.used - l.held * unit)
   end
 
   reply = reply .. pack(REPLY, granted, now, now + r.due, r.there, penalties)
@@ -264,7 +264,7 @@ for _, r in ipairs(requests) do
     if full_in > last then last = full_in end
     local units = granted > 0 and l.unit or l.need > 0 and l.need + l.floor or l.need
     local ready_in = (units > 0 or r.look) and ready(l, units, holds) or 0
-    reply = reply .. pack(ANSWER, math.max(-MOST, l.left), ready_in, full_in)
+    reply = reply .. pack(ANSWER, l.left, ready_in, full_in)
     -- An `at` behind now would look as if the clock was set back.
     if write then records = records .. pack(RECORD, l.tag, l.unit, l.capacity, l.used, math.min(l.at, now), l.cut, l.held) end
   end
