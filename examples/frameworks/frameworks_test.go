@@ -3,9 +3,11 @@
 package frameworks_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -196,6 +198,18 @@ func TestByRouteFindsNoRoute(t *testing.T) {
 			assert.Equal(t, "ip:127.0.0.1|route:", strings.Trim(body, "\"\n"))
 		})
 	}
+}
+
+func TestByRouteSaysWhatOtherRoutersNeed(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(5)}}
+	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), policy, core.WithLogger(slog.New(slog.NewTextHandler(&log, nil)))))
+	router := mux.NewRouter()
+	router.Use(httplimit.New(limiter, httplimit.ByRoute()))
+	router.HandleFunc("/items/{id}", func(http.ResponseWriter, *http.Request) {})
+	router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/items/7", nil))
+	assert.Contains(t, log.String(), "see docs/frameworks.md")
 }
 
 // A mux in front has set Pattern, and so all routes of a router behind it are
