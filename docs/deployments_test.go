@@ -67,7 +67,7 @@ var deployments = map[string][]arrival{
 }
 
 var (
-	proxyOption  = regexp.MustCompile("core.TrustProxies\\(([^)]*)\\)")
+	proxyOption  = regexp.MustCompile(`core.TrustProxies\(([^)]*)\)`)
 	headerOption = regexp.MustCompile(`core.TrustHeader\("([^"]*)"\)`)
 	quotedRange  = regexp.MustCompile(`"([^"]*)"`)
 )

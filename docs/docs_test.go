@@ -27,7 +27,7 @@ var known = map[string]string{
 	"context": "context", "fmt": "fmt", "http": "net/http", "log": "log", "os": "os", "signal": "os/signal", "syscall": "syscall", "time": "time", "tls": "crypto/tls",
 	"redis": "github.com/redis/go-redis/v9", "gin": "github.com/gin-gonic/gin", "echo": "github.com/labstack/echo/v4",
 	"chi": "github.com/go-chi/chi/v5", "fiber": "github.com/gofiber/fiber/v2",
-	"slog": "log/slog", "strings": "strings", "errors": "errors", "httputil": "net/http/httputil", "prometheus": "github.com/prometheus/client_golang/prometheus",
+	"slog": "log/slog", "io": "io", "bytes": "bytes", "json": "encoding/json", "strings": "strings", "errors": "errors", "httputil": "net/http/httputil", "prometheus": "github.com/prometheus/client_golang/prometheus",
 	"promhttp":   "github.com/prometheus/client_golang/prometheus/promhttp",
 	"core":       "github.com/tokenbucket-go/ratelimit/core",
 	"redisstore": "github.com/tokenbucket-go/ratelimit/core/redisstore",
@@ -47,7 +47,7 @@ var given = map[string]string{
 	"r":   "*gin.Engine",
 	"mux": "*http.ServeMux", "login": "http.Handler", "cors": "func(http.Handler) http.Handler", "proxy": "*httputil.ReverseProxy",
 	"organisation": "*core.Limiter", "byKey": "func(*http.Request) (string, error)", "byOrganisation": "func(*http.Request) (string, error)",
-	"search": "*core.Limiter", "logins": "*core.Limiter", "apiKey": "string", "userOf": "func(*gin.Context) string", "correct": "func(user, password string) bool",
+	"search": "*core.Limiter", "logins": "*core.Limiter", "apiKey": "string", "userOf": "func(*gin.Context) string", "verifyKey": "gin.HandlerFunc", "work": "func([]byte)", "correct": "func(user, password string) bool",
 	"estimate": "func(*http.Request) (core.Units, error)", "used": "func(*http.Request, int) core.Units",
 	"client": "*http.Client", "req": "*http.Request", "usageIn": "func([]byte) int64",
 }
@@ -94,12 +94,12 @@ var shown = sync.OnceValues(func() (b binaries, err error) {
 			}
 		}
 	}
-	for _, example := range []string{"gin", "http", "echo", "echo-v5", "chi"} {
+	for _, example := range []string{"gin", "http"} {
 		source, err := os.ReadFile("../examples/" + example + "/main.go")
 		if err != nil {
 			return b, err
 		}
-		addProgram(set, nameOfExample(example), string(source), true)
+		addProgram(set, "example_"+example, string(source), true)
 	}
 	b.programs, b.tests = filepath.Join(buildDir, "programs"), filepath.Join(buildDir, "tests")
 	return b, errors.Join(set.Build(b.programs), set.BuildTests("tests", b.tests))
@@ -115,9 +115,6 @@ type binaries struct {
 func nameOf(page string, i int) string {
 	return strings.ReplaceAll(strings.ToLower(strings.Trim(strings.TrimSuffix(page, ".md"), "./")), "-", "_") + "_" + strconv.Itoa(i+1)
 }
-
-// nameOfExample is the name of a program of examples.
-func nameOfExample(example string) string { return "example_" + strings.ReplaceAll(example, "-", "_") }
 
 // addProgram adds a program of a page. It listens on the address that the
 // variable ADDRESS tells, and its Redis is at the URL of REDIS_URL.

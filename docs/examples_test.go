@@ -1,13 +1,11 @@
 package docs_test
 
 import (
-	"fmt"
 	"go/ast"
 	"go/doc"
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"net/http"
 	"os"
 	"path"
 	"path/filepath"
@@ -197,24 +195,60 @@ func exportedTypes(file *ast.File, aliases bool) (names []string) {
 	return names
 }
 
-// The example on examples/README.md answers six requests with the statuses that
-// the page shows.
+// The commands of examples/README.md print what the page shows.
 func TestTheGinExampleAnswersAsItsPageShows(t *testing.T) {
-	text, err := os.ReadFile("../examples/README.md")
-	require.NoError(t, err)
-	want := regexp.MustCompile("(?ms)^```text\n(.*?)^```").FindStringSubmatch(string(text))
+	text := string(read(t, "../examples/README.md"))
+	_, commands, found := strings.Cut(text, "go run ./examples/gin &\n")
+	require.True(t, found)
+	commands, rest, _ := strings.Cut(commands, "```")
+	want := regexp.MustCompile("(?ms)^```text\n(.*?)^```").FindStringSubmatch(rest)
 	require.NotNil(t, want)
 	addr := freeAddr(t)
-	serve(t, command(t, "example_gin", "", "-addr", addr), addr)
+	program := command(t, "example_gin", addr)
+	program.Env = append(program.Env, "ADDR="+addr, "ADMIN_ADDR=localhost:0")
+	serve(t, program, addr)
+	require.Equal(t, strings.TrimSpace(want[1]), printed(t, strings.ReplaceAll(commands, "localhost:8080", addr)))
+}
 
-	var got strings.Builder
-	for range strings.Count(want[1], "\n") {
-		resp, err := http.Get("http://" + addr + "/")
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		fmt.Fprintln(&got, resp.StatusCode)
+// What examples have in common has one text, so that who knows one knows all.
+func TestExamplesHaveOneFrame(t *testing.T) {
+	// opening is how they open their store, and serving how they serve.
+	opening := regexp.MustCompile(`(?ms)^\tctx, stop := signal\.NotifyContext.*?^\t}\n`)
+	serving := regexp.MustCompile(`(?ms)^// newServer bounds.*`)
+	prefix := regexp.MustCompile(`WithPrefix\("[a-z0-9-]+-example:"\)`)
+	gin := string(read(t, "../examples/gin/main.go"))
+	files, err := filepath.Glob("../examples/*/main.go")
+	require.NoError(t, err)
+	extra, err := filepath.Glob("../examples/extra/*/main.go")
+	require.NoError(t, err)
+	others := map[string]string{"demo": "", "jobs": "", "fiber": "fasthttp", "fiber-v3": "fasthttp", "grpc": "gRPC has a server of its own"}
+	for _, file := range append(files, extra...) {
+		name, text := filepath.Base(filepath.Dir(file)), string(read(t, file))
+		if name == "demo" {
+			continue
+		}
+		require.Regexp(t, prefix, text, file)
+		require.Equal(t, prefix.ReplaceAllString(opening.FindString(gin), ""), prefix.ReplaceAllString(opening.FindString(text), ""), file)
+		if _, other := others[name]; !other {
+			require.Equal(t, serving.FindString(gin), serving.FindString(text), file)
+		}
 	}
-	require.Equal(t, want[1], got.String())
+	for v1, v2 := range map[string]string{"echo": "echo-v5", "fiber": "fiber-v3"} {
+		require.NotEqual(t, v1, v2)
+		one, two := read(t, "../examples/"+v1+"/main.go"), read(t, "../examples/"+v2+"/main.go")
+		require.Less(t, different(string(one), string(two)), 30, "%s is %s but for types and imports", v2, v1)
+	}
+}
+
+// different counts the lines of b that a has not.
+func different(a, b string) (n int) {
+	lines := strings.Split(a, "\n")
+	for line := range strings.SplitSeq(b, "\n") {
+		if !slices.Contains(lines, line) {
+			n++
+		}
+	}
+	return n
 }
 
 // Each program in examples is on their page, and each link leads to a file.
@@ -222,14 +256,15 @@ func TestExamplesPageNamesEachExample(t *testing.T) {
 	text, err := os.ReadFile("../examples/README.md")
 	require.NoError(t, err)
 	for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(string(text), -1) {
-		require.FileExists(t, filepath.Join("..", "examples", link[1]))
+		file, _, _ := strings.Cut(link[1], "#")
+		require.FileExists(t, filepath.Join("..", "examples", file))
 	}
 	for _, of := range []string{"../examples/*/*.go", "../examples/extra/*/*.go"} {
 		files, err := filepath.Glob(of)
 		require.NoError(t, err)
 		require.NotEmpty(t, files, of)
 		for _, file := range files {
-			require.Contains(t, string(text), "| ["+filepath.Base(filepath.Dir(file))+"](", "examples/README.md does not list it")
+			require.Contains(t, string(text), "["+filepath.Base(filepath.Dir(file))+"](", "examples/README.md does not list it")
 		}
 	}
 }

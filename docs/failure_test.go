@@ -36,8 +36,8 @@ func TestOutageOnTheFailurePage(t *testing.T) {
 	// counts.
 	warm := "while [ ${n:-0} -lt 15 ]; do case $(curl -s -o /dev/null -w '%{time_total}' " + addr + "/) in 0.0*) n=$((n+1));; *) n=0;; esac; sleep 0.1; done\n"
 	for shown, run := range map[string]string{
-		"go build -o http-example ./examples/http": "ln -s " + b.programs + " http-example",
-		"./http-example -redis localhost:6379 &\n": "./http-example -addr " + addr + " -redis " + server.Addr + " &\n",
+		"go build -o http-example ./examples/http":            "ln -s " + b.programs + " http-example",
+		"REDIS_URL=redis://localhost:6379 ./http-example &\n": "REDIS_URL=redis://" + server.Addr + " ADDR=" + addr + " ADMIN_ADDR=localhost:0 ./http-example &\n",
 		"localhost:8080":                    addr,
 		"redis-cli CLIENT PAUSE 5000 ALL\n": warm + "redis-cli -p " + port + " CLIENT PAUSE 20000 ALL >&2\n",
 	} {
@@ -50,8 +50,8 @@ func TestOutageOnTheFailurePage(t *testing.T) {
 	out, err := shell.Output()
 	require.NoError(t, err)
 
-	lines := regexp.MustCompile(`(?m)^200 (\d+\.\d+)$`).FindAllStringSubmatch(string(out), -1)
-	require.Len(t, lines, 40, "every request is answered with 200:\n%s", out)
+	lines := regexp.MustCompile(`(?m)^404 (\d+\.\d+)$`).FindAllStringSubmatch(string(out), -1)
+	require.Len(t, lines, 40, "every request is answered with 404:\n%s", out)
 	waited := 0
 	for i, line := range lines {
 		seconds, err := strconv.ParseFloat(line[1], 64)

@@ -82,7 +82,10 @@ func serve(args []string) error {
 	}
 	go d.tick(ctx)
 	defer d.close()
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{
+		Handler:           http.MaxBytesHandler(handler, 64<<10),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+	}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	url := "http://" + reachable(listener.Addr())
 	fmt.Printf("demo: %s, %s\nOpen %s in a browser. Stop the demo with Ctrl+C.\n", url, at.buckets, url)

@@ -3,98 +3,169 @@ package main
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/store"
-	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
+	"github.com/tokenbucket-go/ratelimit/internal/hostile"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// client is a user's export. Its first row has come.
-type client struct {
-	rows *bufio.Reader
-	stop context.CancelFunc
+func TestMain(m *testing.M) { hostile.Main(m, main) }
+
+func none() core.LimiterOption { return core.WithObserver(nil) }
+
+func request(key string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/export", nil)
+	r.Header.Set("X-Api-Key", key)
+	return r
 }
 
-func get(t *testing.T, server *httptest.Server, user string) (*http.Response, context.CancelFunc) {
-	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	t.Cleanup(stop)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+"/export", nil)
-	require.NoError(t, err)
-	r.Header.Set("X-User", user)
-	res, err := server.Client().Do(r)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = res.Body.Close() })
-	return res, stop
-}
+var quick = exporter{rows: 3, within: 2 * time.Second, atMost: time.Minute}
 
-// begin begins an export, as soon as there is a slot for it.
-func begin(t *testing.T, server *httptest.Server, user string) client {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		res, stop := get(t, server, user)
-		if res.StatusCode == http.StatusOK {
-			rows := bufio.NewReader(res.Body)
-			row, err := rows.ReadString('\n')
-			require.NoError(t, err)
-			require.Equal(t, "1,"+user+"\n", row)
-			return client{rows, stop}
+func TestAHostileClient(t *testing.T) {
+	hostile.Run(t, func(t *testing.T, store core.Store) hostile.App {
+		return hostile.App{
+			Server: newServer("", app(store, none(), quick)), Request: request,
+			Attacker: "ann-secret", Victim: "bob-secret", PerKey: 20, PerAddress: 100,
 		}
-		stop()
-		require.True(t, time.Now().Before(end), "the export of %s found no slot", user)
-	}
-}
-
-func wantDenied(t *testing.T, server *httptest.Server, user, why string) {
-	t.Helper()
-	res, _ := get(t, server, user)
-	body, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	assert.Equal(t, http.StatusTooManyRequests, res.StatusCode, "%s", body)
-	assert.Contains(t, string(body), why)
-	assert.NotEmpty(t, res.Header.Get("Retry-After"))
-}
-
-// Five exports run at once, and one of each user. The slot of a client that hangs up comes back.
-func TestFiveExportsAtOnceAndOnePerUser(t *testing.T) {
-	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
-		server := httptest.NewServer(newApp(newStore(core.WithClock(time.Now)), time.Hour))
-		defer server.Close()
-		defer server.CloseClientConnections()
-		var clients []client
-		for i := range 4 {
-			clients = append(clients, begin(t, server, fmt.Sprint("user", i)))
-		}
-		wantDenied(t, server, "user0", "You have an export")
-		clients = append(clients, begin(t, server, "user4")) // the denied request took no slot from the others
-		wantDenied(t, server, "user5", "Five exports")
-		clients[0].stop()
-		begin(t, server, "user5")
-		wantDenied(t, server, "user0", "Five exports")
-		clients[1].stop()
-		begin(t, server, "user0")
 	})
 }
 
-// An export that is over gives its slot to the next at once.
-func TestExportsInTurn(t *testing.T) {
-	server := httptest.NewServer(newApp(core.NewMemoryStore(), 0))
-	defer server.Close()
-	for range 20 {
-		res, _ := get(t, server, "ann")
-		body, err := io.ReadAll(res.Body)
+func TestDeploy(t *testing.T) {
+	hostile.Deploy(t, func() *http.Request { return request("") }) // an export takes seconds
+}
+
+// endless is an export that only its client or a bound ends.
+var endless = exporter{rows: 1 << 40, every: time.Hour, within: time.Hour, atMost: time.Hour}
+
+// begin begins an export of ann, and returns when its first row has come.
+func begin(t *testing.T, server string) (rows *bufio.Reader, stop context.CancelFunc) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(stop)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/export", nil)
+	require.NoError(t, err)
+	r.Header.Set("X-Api-Key", "ann-secret")
+	res, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = res.Body.Close() })
+	require.Equal(t, http.StatusOK, res.StatusCode)
+	rows = bufio.NewReader(res.Body)
+	row, err := rows.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "1,ann\n", row)
+	return rows, stop
+}
+
+// status is that of another export of ann.
+func status(t *testing.T, server string) int {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, server+"/export", nil)
+	require.NoError(t, err)
+	r.Header.Set("X-Api-Key", "ann-secret")
+	res, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	return res.StatusCode
+}
+
+func serveExports(t *testing.T, export exporter) (url string) {
+	server := httptest.NewServer(app(core.NewMemoryStore(), none(), export))
+	t.Cleanup(server.Close)
+	t.Cleanup(server.CloseClientConnections)
+	return server.URL
+}
+
+func wantFree(t *testing.T, server string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return status(t, server) == http.StatusOK }, time.Minute, 10*time.Millisecond, "ann's slot does not come back")
+}
+
+func TestAUserHasOneExportAtATime(t *testing.T) {
+	server := serveExports(t, endless)
+	_, stop := begin(t, server)
+	require.Equal(t, http.StatusTooManyRequests, status(t, server))
+	stop()
+	wantFree(t, server) // of a client that has gone
+}
+
+func TestFiveUsersExportAtATime(t *testing.T) {
+	store := core.NewMemoryStore()
+	all := core.Must(core.NewLimiter(store, core.Policy{Name: "exports", Limits: []core.Limit{core.InFlight(5).WithMaxHold(30 * time.Second)}}))
+	for range 5 {
+		_, err := all.Allow(t.Context(), "global:exports")
 		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, res.StatusCode, "%s", body)
-		require.Equal(t, rows, strings.Count(string(body), "\n"))
 	}
+	server := httptest.NewServer(app(store, none(), endless))
+	defer server.Close()
+	require.Equal(t, http.StatusTooManyRequests, status(t, server.URL))
+}
+
+func TestAClientThatDoesNotReadLosesItsSlot(t *testing.T) {
+	server := serveExports(t, exporter{rows: 1 << 40, within: time.Second, atMost: time.Hour})
+	c, err := net.Dial("tcp", strings.TrimPrefix(server, "http://"))
+	require.NoError(t, err)
+	defer c.Close()
+	_, err = c.Write([]byte("GET /export HTTP/1.1\r\nHost: app\r\nX-Api-Key: ann-secret\r\n\r\n"))
+	require.NoError(t, err)
+	_, err = c.Read(make([]byte, 1))
+	require.NoError(t, err)
+	require.Equal(t, http.StatusTooManyRequests, status(t, server), "the premise: it has the slot")
+	wantFree(t, server)
+}
+
+// Who reads, but slowly, is cut off too, and can't take what came for the
+// whole.
+func TestAnExportEndsAtItsBound(t *testing.T) {
+	rows, _ := begin(t, serveExports(t, exporter{rows: 1 << 40, every: time.Hour, within: time.Hour, atMost: time.Second}))
+	_, err := io.ReadAll(rows)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+func TestAShutdownGivesSlotsBack(t *testing.T) {
+	grace = 10 * time.Millisecond
+	t.Cleanup(func() { grace = 15 * time.Second })
+	store := core.NewMemoryStore()
+	s := newServer("127.0.0.1:0", app(store, none(), endless))
+	port, err := redistest.FreePort()
+	require.NoError(t, err)
+	s.Addr = "127.0.0.1:" + port
+	ctx, term := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- serve(ctx, s) }()
+	require.Eventually(t, func() bool {
+		c, err := net.Dial("tcp", s.Addr)
+		if err == nil {
+			_ = c.Close()
+		}
+		return err == nil
+	}, time.Minute, 10*time.Millisecond)
+	begin(t, "http://"+s.Addr)
+	term()
+	require.NoError(t, <-done)
+
+	server := httptest.NewServer(app(store, none(), quick))
+	defer server.Close()
+	require.Equal(t, http.StatusOK, status(t, server.URL), "another replica has the slot at once")
+}
+
+// A whole export that has begun is sent before the program ends.
+func TestAnExportOutlastsSIGTERM(t *testing.T) {
+	p := hostile.Start(t, "")
+	rows, _ := begin(t, "http://"+p.Addr)
+	p.Terminate(t)
+	rest, err := io.ReadAll(rows)
+	require.NoError(t, err)
+	require.Equal(t, 9, strings.Count(string(rest), "\n"))
+	p.Wait(t)
 }

@@ -1,54 +1,172 @@
-// The standard library's mux: a daily quota for the whole site, new at midnight UTC, and 5 logins in 15
-// minutes for each address. Try:
+// An app of net/http to copy: an address may send 300 requests a minute, and a
+// user 60. Replace users, the limits and the routes; the rest can stay. With
+// REDIS_URL replicas share the buckets:
 //
-//	go run ./examples/http                        # buckets in this process
-//	go run ./examples/http -redis localhost:6379  # buckets shared through Redis
-//	curl -i localhost:8080/
-//	curl -i -X POST localhost:8080/login
+//	REDIS_URL=redis://localhost:6379 go run ./examples/http
+//	curl -i -H 'X-Api-Key: ann-secret' -d '{"text": "tea"}' localhost:8080/search
 package main
 
 import (
-	"flag"
-	"fmt"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
 	"log"
+	"net"
 	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/httplimit"
+	"github.com/tokenbucket-go/ratelimit/promlimit"
 )
 
-func main() {
-	addr := flag.String("addr", "localhost:8080", "address to listen on")
-	redisAddr := flag.String("redis", "", "address of a Redis server; empty keeps the buckets in this process")
-	flag.Parse()
-	if flag.NArg() > 0 {
-		log.Fatalf("unexpected argument %q: flags are written as -redis localhost:6379", flag.Arg(0))
-	}
-
-	var store core.Store = core.NewMemoryStore()
-	if *redisAddr != "" {
-		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr, ContextTimeoutEnabled: true}), redisstore.WithPrefix("http-example:"))
-	}
-	daily := core.Must(core.NewLimiter(store, core.Policy{
-		Name:   "daily",
-		Limits: []core.Limit{core.PerDay(1000).WithMode(core.Aligned)},
-	}))
-	login := core.Must(core.NewLimiter(store, core.Policy{
-		Name: "login",
-		Limits: []core.Limit{
-			{Capacity: 5, RefillRate: 5, RefillInterval: 15 * time.Minute, Mode: core.Stepped},
-		},
-	}))
+func app(store core.Store, observe core.LimiterOption, proxies ...string) http.Handler {
+	perAddress := core.Must(core.NewLimiter(store, core.Policy{
+		Name:   "address",
+		Limits: []core.Limit{core.PerMinute(300).WithBurst(100)},
+	}, observe))
+	perUser := core.Must(core.NewLimiter(store, core.Policy{
+		Name:   "user",
+		Limits: []core.Limit{core.PerMinute(60).WithBurst(10), core.PerDay(10_000)},
+	}, observe))
 
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") })
-	mux.Handle("POST /login", httplimit.New(login, httplimit.ByIP())(
-		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "welcome") })))
+	mux.HandleFunc("GET /health", health)
+	// By the verified user. By the field X-Api-Key each made-up value would
+	// have a full bucket.
+	byUser := httplimit.ByContextValue(userKey{})
+	limited := httplimit.New(perUser, byUser)
+	mux.Handle("POST /search", authenticate(limited(http.HandlerFunc(search))))
+	// In front of the keys, or guessing at them would be free. It counts
+	// requests without a route too.
+	return httplimit.New(perAddress, httplimit.ByIP(core.TrustProxies(proxies...)), httplimit.WithSkip(isHealth))(mux)
+}
 
-	log.Printf("listening on http://%s", *addr)
-	log.Fatal(http.ListenAndServe(*addr, httplimit.New(daily, httplimit.Global("site"))(mux)))
+func isHealth(r *http.Request) bool { return r.URL.Path == "/health" }
+
+func search(w http.ResponseWriter, r *http.Request) {
+	var query map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&query); err != nil { // as for more than 64 KiB
+		http.Error(w, "unreadable JSON", http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"found": query}) // it fails if the client has gone
+}
+
+type userKey struct{} // of the request's context
+
+func authenticate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user := userOf(r.Header.Get("X-Api-Key"))
+		if user == "" {
+			http.Error(w, "unknown API key", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, user)))
+	})
+}
+
+func health(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
+
+// users has the user of each API key, by its hash. Yours are random, and in
+// your database.
+var users = map[[sha256.Size]byte]string{
+	sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob",
+}
+
+// userOf returns whose key it is, or "". It takes as long for all.
+func userOf(key string) (user string) {
+	got := sha256.Sum256([]byte(key))
+	for want, name := range users {
+		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+			user = name
+		}
+	}
+	return user
+}
+
+// What follows is the same in all examples.
+
+// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not
+// reach; REDIS_URL; and TRUSTED_PROXIES, the addresses or ranges of proxies in
+// front.
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var store core.Store = core.NewMemoryStore()
+	if url := os.Getenv("REDIS_URL"); url != "" {
+		redis, err := redisstore.Open(url, redisstore.WithPrefix("http-example:"))
+		if err == nil {
+			err = redis.Ping(ctx)
+		}
+		if err != nil {
+			log.Fatalf("REDIS_URL: %v", err) // else each replica would limit alone, and nobody would notice
+		}
+		defer redis.Close()
+		store = redis
+	}
+	metrics := promlimit.New()
+	prometheus.MustRegister(metrics)
+	proxies := strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))
+	handler := app(store, core.WithObserver(metrics.Observe), proxies...)
+	public := newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), handler)
+	admin := newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), promhttp.Handler())
+	if err := serve(ctx, public, admin); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// newServer bounds whatever a client could make large, or never finish.
+func newServer(addr string, handler http.Handler) *http.Server {
+	return &http.Server{
+		Addr: addr, Handler: http.MaxBytesHandler(handler, 64<<10), MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+	}
+}
+
+// grace is how long requests may run on after SIGTERM.
+var grace = 15 * time.Second
+
+// serve serves until ctx ends, as it does by SIGTERM. It returns when all
+// requests have ended. After grace it cancels those that still run, so that
+// their handlers return and their slots come back.
+func serve(ctx context.Context, servers ...*http.Server) error {
+	requests, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	failed := make(chan error, len(servers))
+	for _, s := range servers {
+		l, err := net.Listen("tcp", s.Addr)
+		if err != nil {
+			return err
+		}
+		log.Printf("listening on http://%s", l.Addr())
+		s.BaseContext = func(net.Listener) context.Context { return requests }
+		go func() { failed <- s.Serve(l) }()
+	}
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	time.AfterFunc(grace, cancel)
+	atMost, done := context.WithTimeout(context.Background(), grace+5*time.Second)
+	defer done()
+	var errs []error
+	for _, s := range servers {
+		errs = append(errs, s.Shutdown(atMost))
+	}
+	return errors.Join(errs...)
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,20 +11,31 @@ import (
 	"strings"
 )
 
-// The largest call must fit into the smallest bucket, or it could never pass: 8 KiB are 2,048 tokens by the estimate.
+// The largest call must fit into the smallest bucket, or it could never pass.
 const (
-	maxBody   = 8 << 10
+	maxBody   = 4 << 10
 	maxTokens = 2_000
 )
 
-// account is the owner of an API key. Limits go by its names: secrets stay out of Redis and out of policies.yaml.
+// account is the owner of an API key. Limits go by its names: secrets stay out
+// of Redis and out of policies.yaml.
 type account struct{ key, organisation string }
 
-// accounts by the secret. They stand in for your database.
-var accounts = map[string]account{
-	"ann-secret": {"ann", "acme"},
-	"bob-secret": {"bob", "acme"},
-	"cid-secret": {"cid", "initech"},
+// accountOf returns whose API key it is. Yours are random, and their hashes
+// stand in your database.
+func accountOf(secret string) (owner account) {
+	got := sha256.Sum256([]byte(secret))
+	for secret, account := range map[string]account{
+		"ann-secret": {"ann", "acme"},
+		"bob-secret": {"bob", "acme"},
+		"cid-secret": {"cid", "initech"},
+	} {
+		want := sha256.Sum256([]byte(secret))
+		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+			owner = account
+		}
+	}
+	return owner
 }
 
 // call is a request to the model. The handlers of one HTTP request share it.
@@ -31,7 +44,8 @@ type call struct {
 	Prompt    string `json:"prompt"`
 	MaxTokens int64  `json:"max_tokens"`
 
-	used usage // as far as the stream has come
+	refused bool   // by the provider, before it generated anything
+	took    *usage // as the provider has said when it was done
 }
 
 // usage is what the provider charges for, in tokens.
@@ -45,12 +59,13 @@ type callKey struct{}
 // callOf returns the call that identify has read.
 func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call) }
 
-// identify finds the account of the API key and reads the call, before the limiters ask for them.
+// identify finds the account of the API key and reads the call, before the
+// limiters ask for them.
 func identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		secret, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		owner, known := accounts[secret]
-		if !known {
+		owner := accountOf(secret)
+		if owner.key == "" {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			http.Error(w, "unknown API key", http.StatusUnauthorized)
 			return

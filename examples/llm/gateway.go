@@ -1,50 +1,59 @@
 package main
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 
 	"github.com/tokenbucket-go/ratelimit/chilimit"
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// gateway is the app, and its limiters.
-type gateway struct {
-	http.Handler
-	keys, organisations *core.Limiter
-}
-
-// newGateway returns the app in front of a provider. It needs the policies "key" and "organisation".
-func newGateway(store core.Store, policies map[string]core.Policy, provider string) (*gateway, error) {
-	keys, err1 := core.NewLimiter(store, policies["key"])
-	organisations, err2 := core.NewLimiter(store, policies["organisation"])
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, err
-	}
-	// Both limiters decide together: a call takes from its key and from its organisation, or from neither.
+// app returns the gateway in front of a model. It needs the policies "address",
+// "key" and "organisation".
+func app(
+	store core.Store, observe core.LimiterOption, policies map[string]core.Policy, m model, proxies ...string,
+) http.Handler {
+	limiter := func(name string) *core.Limiter { return core.Must(core.NewLimiter(store, policies[name], observe)) }
+	// Both limiters decide together: a call takes from its key and from its
+	// organisation, or from neither. Both are those of the verified key: a
+	// client could make up others' names, and spend their budgets.
 	limit := chilimit.NewTogether([]chilimit.Rule{
-		{Limiter: keys, Key: func(r *http.Request) (string, error) { return callOf(r).key, nil }},
-		{Limiter: organisations, Key: func(r *http.Request) (string, error) { return callOf(r).organisation, nil }},
-	}, chilimit.WithUnits(estimate), chilimit.WithSettle(settle))
+		{Limiter: limiter("key"), Key: func(r *http.Request) (string, error) { return callOf(r).key, nil }},
+		{Limiter: limiter("organisation"), Key: func(r *http.Request) (string, error) { return callOf(r).organisation, nil }},
+	}, chilimit.WithUnits(mostOf), chilimit.WithSettle(settle))
 
 	r := chi.NewRouter()
-	r.With(identify, limit).Post("/v1/generate", forward(provider))
-	return &gateway{r, keys, organisations}, nil
+	r.Use(middleware.Recoverer)
+	// In front of the keys, or guessing at them would be free. It counts
+	// requests without a route too.
+	isHealth := func(r *http.Request) bool { return r.URL.Path == "/health" }
+	r.Use(chilimit.New(limiter("address"), chilimit.ByIP(core.TrustProxies(proxies...)), chilimit.WithSkip(isHealth)))
+	r.Get("/health", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	r.With(identify, limit).Post("/v1/generate", m.forward)
+	return r
 }
 
-// estimate is what a call is charged before it begins: a token for every 4 bytes of the prompt, and all that it may generate.
-func estimate(r *http.Request) (core.Units, error) {
+// mostOf is what a call can take at most, and what it is charged before it
+// begins: a token has at least one byte. So no call makes a debt, which others
+// of the organisation would wait for.
+func mostOf(r *http.Request) (core.Units, error) {
 	c := callOf(r)
-	return core.Units{"tokens": int64(len(c.Prompt)+3)/4 + c.MaxTokens}, nil
+	return core.Units{"tokens": int64(len(c.Prompt)) + c.MaxTokens}, nil
 }
 
-// settle is what the call took in the end. It is called when the stream is over, also if the client has gone.
-func settle(r *http.Request, status int) core.Units {
-	if status != http.StatusOK { // the provider generated nothing, so the call is free
-		return core.Units{core.Requests: 0, "tokens": 0}
+// settle is what the call took in the end, by the provider's word alone. The
+// client can't get anything back by hanging up: the provider was paid for what
+// it had begun.
+func settle(r *http.Request, _ int) core.Units {
+	c := callOf(r)
+	switch most, _ := mostOf(r); {
+	case c.refused:
+		return core.Units{"tokens": 0} // its request stays charged: bad ones are not free
+	case c.took != nil:
+		return core.Units{"tokens": min(c.took.Prompt+c.took.Completion, most["tokens"])}
+	default:
+		return nil // all that it was charged stays charged
 	}
-	used := callOf(r).used
-	return core.Units{"tokens": used.Prompt + used.Completion}
 }

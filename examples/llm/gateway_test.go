@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -10,62 +9,70 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/policyfile"
-	"github.com/tokenbucket-go/ratelimit/core/redisstore"
+	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
+	"github.com/tokenbucket-go/ratelimit/internal/hostile"
 )
 
 // noon is when the tests are, in the middle of a month.
 var noon = time.Date(2026, time.March, 15, 12, 0, 0, 0, time.UTC)
 
-// forEachStore runs a test on each store. Their clocks stand still, so that nothing refills.
+// forEachStore runs a test on each store. Their clocks stand still, so that
+// nothing refills.
 func forEachStore(t *testing.T, test func(t *testing.T, store core.Store)) {
-	clock := core.WithClock(func() time.Time { return noon })
-	t.Run("memory", func(t *testing.T) { test(t, core.NewMemoryStore(clock)) })
-	t.Run("redis", func(t *testing.T) {
-		addr := os.Getenv("REDIS_ADDR")
-		if addr == "" {
-			t.Skip("REDIS_ADDR is not set")
-		}
-		client := redis.NewClient(&redis.Options{Addr: addr})
-		t.Cleanup(func() { client.Close() })
-		test(t, redisstore.New(client, clock, redisstore.WithTimeout(10*time.Second),
-			redisstore.WithPrefix(fmt.Sprintf("llm-test-%d:", time.Now().UnixNano()))))
+	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
+		test(t, newStore(core.WithClock(func() time.Time { return noon })))
 	})
 }
 
-// app is a gateway in front of a provider.
-type app struct {
-	*gateway
-	url  string
-	over chan struct{} // a call is over, and settled
-}
+func none() core.LimiterOption { return core.WithObserver(nil) }
 
-func start(t *testing.T, store core.Store, provider http.Handler) *app {
+func policies(t *testing.T) map[string]core.Policy {
 	t.Helper()
 	policies, err := policyfile.Load(bytes.NewReader(policiesYAML))
 	if err != nil {
 		t.Fatal(err)
 	}
-	upstream := httptest.NewServer(provider)
-	t.Cleanup(upstream.Close)
-	g, err := newGateway(store, policies, upstream.URL)
-	if err != nil {
-		t.Fatal(err)
+	return policies
+}
+
+// upstream serves a provider.
+func upstream(t *testing.T, provider http.Handler) model {
+	t.Helper()
+	server := httptest.NewServer(provider)
+	t.Cleanup(server.Close)
+	return model{url: server.URL, within: time.Minute, atMost: time.Hour}
+}
+
+// gateway is the app in front of a provider, and its limiters.
+type gateway struct {
+	keys, organisations *core.Limiter
+	url                 string
+	over                chan struct{} // a call is over, and settled
+}
+
+func start(t *testing.T, store core.Store, provider http.Handler) *gateway {
+	t.Helper()
+	policies := policies(t)
+	a := &gateway{
+		keys:          core.Must(core.NewLimiter(store, policies["key"])),
+		organisations: core.Must(core.NewLimiter(store, policies["organisation"])),
+		over:          make(chan struct{}, 100),
 	}
-	a := &app{gateway: g, over: make(chan struct{}, 100)}
+	handler := app(store, none(), policies, upstream(t, provider))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() { a.over <- struct{}{} }()
-		g.ServeHTTP(w, r)
+		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	a.url = server.URL + "/v1/generate"
@@ -73,7 +80,7 @@ func start(t *testing.T, store core.Store, provider http.Handler) *app {
 }
 
 // ask begins a call, and returns when its header fields are there.
-func (a *app) ask(ctx context.Context, t *testing.T, secret, prompt string, most int) *http.Response {
+func (a *gateway) ask(ctx context.Context, t *testing.T, secret, prompt string, most int) *http.Response {
 	t.Helper()
 	body := fmt.Sprintf(`{"prompt": %q, "max_tokens": %d}`, prompt, most)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, strings.NewReader(body))
@@ -89,8 +96,9 @@ func (a *app) ask(ctx context.Context, t *testing.T, secret, prompt string, most
 	return res
 }
 
-// left is what the buckets of a key and of its organisation hold, by the names of the limits.
-func (a *app) left(t *testing.T, key, organisation string) map[string]int64 {
+// left is what the buckets of a key and of its organisation hold, by the names
+// of the limits.
+func (a *gateway) left(t *testing.T, key, organisation string) map[string]int64 {
 	t.Helper()
 	left := make(map[string]int64)
 	for limiter, of := range map[*core.Limiter]string{a.keys: key, a.organisations: organisation} {
@@ -105,15 +113,15 @@ func (a *app) left(t *testing.T, key, organisation string) map[string]int64 {
 	return left
 }
 
-func (a *app) check(t *testing.T, what, key, organisation string, want map[string]int64) {
+func (a *gateway) check(t *testing.T, what, key, organisation string, want map[string]int64) {
 	t.Helper()
 	if got := a.left(t, key, organisation); !maps.Equal(got, want) {
 		t.Errorf("%s: %v are left, want %v", what, got, want)
 	}
 }
 
-// waiting is a provider that sends tokens, and then generates nothing more until it is released. It closes the channel
-// `gone` when a client hangs up.
+// waiting is a provider that sends tokens, and then generates nothing more
+// until it is released. It sends to gone when a client hangs up.
 func waiting(tokens int, release <-chan struct{}, gone chan<- struct{}) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that its client hangs up
@@ -124,21 +132,24 @@ func waiting(tokens int, release <-chan struct{}, gone chan<- struct{}) http.Han
 		}
 		select {
 		case <-r.Context().Done():
-			close(gone)
+			if gone != nil {
+				gone <- struct{}{}
+			}
 		case <-release:
-			send(w, event{Usage: &used})
+			send(w, event{Usage: &used, Done: true})
 		}
 	})
 }
 
-// The gateway charges an estimate when a call begins, and what the stream reports when it is over.
+// The gateway charges an estimate when a call begins, and what the stream
+// reports when it is over.
 func TestStreamIsChargedAsItReports(t *testing.T) {
 	forEachStore(t, func(t *testing.T, store core.Store) {
 		release := make(chan struct{})
 		a := start(t, store, waiting(7, release, nil))
-		res := a.ask(t.Context(), t, "ann-secret", "Tell me a story", 500) // 15 bytes: 4 tokens
+		res := a.ask(t.Context(), t, "ann-secret", "Tell me a story", 500) // 15 bytes
 		a.check(t, "while it streams", "ann", "acme", map[string]int64{
-			"key-requests": 9, "key-tokens": 5000 - 504, "organisation-tokens": 10_000 - 504, "organisation-budget": 1_000_000 - 504})
+			"key-requests": 9, "key-tokens": 8000 - 515, "key-budget": 200_000 - 515, "organisation-tokens": 11_000 - 515, "organisation-budget": 1_000_000 - 515})
 		close(release)
 		text, err := io.ReadAll(res.Body)
 		if err != nil {
@@ -152,11 +163,12 @@ func TestStreamIsChargedAsItReports(t *testing.T) {
 		}
 		<-a.over
 		a.check(t, "afterwards", "ann", "acme", map[string]int64{
-			"key-requests": 9, "key-tokens": 5000 - 9, "organisation-tokens": 10_000 - 9, "organisation-budget": 1_000_000 - 9})
+			"key-requests": 9, "key-tokens": 8000 - 9, "key-budget": 200_000 - 9, "organisation-tokens": 11_000 - 9, "organisation-budget": 1_000_000 - 9})
 	})
 }
 
-// The story of the fake provider reaches the client word by word, and its usage is charged.
+// The story of the fake provider reaches the client word by word, and its usage
+// is charged.
 func TestStoryIsCharged(t *testing.T) {
 	forEachStore(t, func(t *testing.T, store core.Store) {
 		a := start(t, store, provider(0))
@@ -170,33 +182,31 @@ func TestStoryIsCharged(t *testing.T) {
 		}
 		<-a.over
 		a.check(t, "afterwards", "cid", "initech", map[string]int64{
-			"key-requests": 9, "key-tokens": 5000 - 9, "organisation-tokens": 10_000 - 9, "organisation-budget": 1_000_000 - 9})
+			"key-requests": 9, "key-tokens": 8000 - 9, "key-budget": 200_000 - 9, "organisation-tokens": 11_000 - 9, "organisation-budget": 1_000_000 - 9})
 	})
 }
 
-// A client that hangs up pays for what was streamed until then, and the provider stops.
-func TestHangingUpIsChargedForWhatWasStreamed(t *testing.T) {
+// A client that hangs up gets nothing back, also if it does so before the first
+// word, and the provider stops.
+func TestWhoHangsUpGetsNothingBack(t *testing.T) {
 	forEachStore(t, func(t *testing.T, store core.Store) {
-		gone := make(chan struct{})
-		a := start(t, store, waiting(3, nil, gone))
-		ctx, hangUp := context.WithCancel(t.Context())
-		res := a.ask(ctx, t, "ann-secret", "Tell me a story", 500)
-		lines := bufio.NewScanner(res.Body)
-		for n := 0; n < 3 && lines.Scan(); {
-			if strings.Contains(lines.Text(), "la ") {
-				n++
-			}
+		gone := make(chan struct{}, 10)
+		a := start(t, store, waiting(1, nil, gone))
+		for range 3 {
+			ctx, hangUp := context.WithCancel(t.Context())
+			a.ask(ctx, t, "ann-secret", "Tell me a story", 500)
+			hangUp()
+			<-gone
+			<-a.over
 		}
-		hangUp()
-		<-gone
-		<-a.over
 		a.check(t, "afterwards", "ann", "acme", map[string]int64{
-			"key-requests": 9, "key-tokens": 5000 - 5, "organisation-tokens": 10_000 - 5, "organisation-budget": 1_000_000 - 5})
+			"key-requests": 7, "key-tokens": 8000 - 3*515, "key-budget": 200_000 - 3*515, "organisation-tokens": 11_000 - 3*515, "organisation-budget": 1_000_000 - 3*515})
 	})
 }
 
-// A call that the provider refuses is free.
-func TestCallIsFreeIfTheProviderFails(t *testing.T) {
+// What the provider refuses took no tokens. Its request counts, or bad ones
+// would be free.
+func TestARefusalOfTheProviderTakesNoTokens(t *testing.T) {
 	forEachStore(t, func(t *testing.T, store core.Store) {
 		a := start(t, store, http.NotFoundHandler())
 		if res := a.ask(t.Context(), t, "ann-secret", "Tell me a story", 500); res.StatusCode != http.StatusBadGateway {
@@ -204,22 +214,102 @@ func TestCallIsFreeIfTheProviderFails(t *testing.T) {
 		}
 		<-a.over
 		a.check(t, "afterwards", "ann", "acme", map[string]int64{
-			"key-requests": 10, "key-tokens": 5000, "organisation-tokens": 10_000, "organisation-budget": 1_000_000})
+			"key-requests": 9, "key-tokens": 8000, "key-budget": 200_000, "organisation-tokens": 11_000, "organisation-budget": 1_000_000})
 	})
 }
 
-// Two keys together use up their organisation's tokens. Then it denies, and the key's own buckets pay nothing.
+// A provider that says more than a call can take makes no debt.
+func TestNoCallMakesADebt(t *testing.T) {
+	a := start(t, core.NewMemoryStore(core.WithClock(func() time.Time { return noon })), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		send(w, event{Usage: &usage{Completion: 1 << 40}, Done: true})
+	}))
+	if _, err := io.ReadAll(a.ask(t.Context(), t, "ann-secret", "Tell me a story", 500).Body); err != nil {
+		t.Fatal(err)
+	}
+	<-a.over
+	a.check(t, "afterwards", "ann", "acme", map[string]int64{
+		"key-requests": 9, "key-tokens": 8000 - 515, "key-budget": 200_000 - 515, "organisation-tokens": 11_000 - 515, "organisation-budget": 1_000_000 - 515})
+}
+
+// One key can't spend its organisation's month.
+func TestAKeyHasAPartOfItsOrganisationsBudget(t *testing.T) {
+	a := start(t, core.NewMemoryStore(core.WithClock(func() time.Time { return noon })), provider(0))
+	if _, err := a.keys.AllowUnits(t.Context(), "ann", core.Units{"tokens": 0}); err != nil {
+		t.Fatal(err)
+	}
+	left := a.left(t, "ann", "acme")
+	if left["key-budget"]*5 > left["organisation-budget"] {
+		t.Errorf("a key has %d of %d", left["key-budget"], left["organisation-budget"])
+	}
+}
+
+func TestMain(m *testing.M) { hostile.Main(m, main) }
+
+func request(key string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/v1/generate", strings.NewReader(`{"prompt": "Tell me a story", "max_tokens": 5}`))
+	r.Header.Set("Authorization", "Bearer "+key)
+	return r
+}
+
+func TestAHostileClient(t *testing.T) {
+	hostile.Run(t, func(t *testing.T, store core.Store) hostile.App {
+		var called atomic.Int64
+		fake := provider(0)
+		model := upstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			called.Add(1)
+			fake.ServeHTTP(w, r)
+		}))
+		return hostile.App{
+			Server: newServer("", app(store, none(), policies(t), model)), Request: request,
+			Attacker: "ann-secret", Victim: "cid-secret", PerKey: 10, PerAddress: 40,
+			Worked: func() int { return int(called.Load()) }, // each is paid to the provider
+		}
+	})
+}
+
+func TestDeploy(t *testing.T) {
+	hostile.Deploy(t, func() *http.Request { return request("ann-secret") })
+}
+
+// A stream that nobody reads ends, and so does what the provider generates.
+func TestAStreamThatNobodyReadsEnds(t *testing.T) {
+	stopped := make(chan struct{})
+	model := upstream(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		for r.Context().Err() == nil {
+			send(w, event{Text: strings.Repeat("la ", 1000)})
+		}
+		close(stopped)
+	}))
+	model.within = time.Second
+	server := httptest.NewServer(app(core.NewMemoryStore(), none(), policies(t), model))
+	defer server.Close()
+	r := request("ann-secret")
+	r.URL, _ = url.Parse(server.URL + r.URL.Path)
+	r.RequestURI = ""
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	<-stopped
+}
+
+// Two keys together use up their organisation's tokens. Then it denies, and the
+// key's own buckets pay nothing.
 func TestOrganisationDeniesItsKeysTogether(t *testing.T) {
 	forEachStore(t, func(t *testing.T, store core.Store) {
 		release := make(chan struct{})
 		a := start(t, store, waiting(1, release, nil))
-		for i, secret := range []string{"bob-secret", "bob-secret", "bob-secret", "ann-secret"} {
-			if res := a.ask(t.Context(), t, secret, "hello", 2000); res.StatusCode != http.StatusOK { // 2,002 tokens each
+		done := sync.OnceFunc(func() { close(release) })
+		t.Cleanup(done)
+		for i, secret := range []string{"bob-secret", "bob-secret", "bob-secret", "bob-secret", "ann-secret"} {
+			if res := a.ask(t.Context(), t, secret, "hello", 2000); res.StatusCode != http.StatusOK { // 2,005 tokens each
 				t.Fatalf("call %d: status %d, want 200", i, res.StatusCode)
 			}
 		}
 		before := a.left(t, "ann", "acme")
-		if before["key-tokens"] < 2002 || before["organisation-tokens"] >= 2002 {
+		if before["key-tokens"] < 2005 || before["organisation-tokens"] >= 2005 {
 			t.Fatalf("%v are left: ann must have the tokens, and acme not", before)
 		}
 		res := a.ask(t.Context(), t, "ann-secret", "hello", 2000)
@@ -228,17 +318,18 @@ func TestOrganisationDeniesItsKeysTogether(t *testing.T) {
 		if other := a.ask(t.Context(), t, "cid-secret", "hello", 2000); other.StatusCode != http.StatusOK {
 			t.Errorf("another organisation: status %d, want 200", other.StatusCode)
 		}
-		close(release)
-		for range 6 {
+		done()
+		for range 7 {
 			<-a.over
 		}
 		a.check(t, "when all are settled", "ann", "acme", map[string]int64{
-			"key-requests": 9, "key-tokens": 5000 - 3, "organisation-tokens": 10_000 - 12, "organisation-budget": 1_000_000 - 12})
+			"key-requests": 9, "key-tokens": 8000 - 3, "key-budget": 200_000 - 3, "organisation-tokens": 11_000 - 15, "organisation-budget": 1_000_000 - 15})
 	})
 }
 
-// denied checks that a response is a 429 that names the limits that are used up.
-func (a *app) denied(t *testing.T, res *http.Response, limits ...string) {
+// denied checks that a response is a 429 that names the limits that are used
+// up.
+func (a *gateway) denied(t *testing.T, res *http.Response, limits ...string) {
 	t.Helper()
 	if res.StatusCode != http.StatusTooManyRequests || res.Header.Get("Retry-After") == "" {
 		t.Errorf("status %d, Retry-After %q, want 429 and a number", res.StatusCode, res.Header.Get("Retry-After"))
@@ -255,14 +346,14 @@ func (a *app) denied(t *testing.T, res *http.Response, limits ...string) {
 	}
 }
 
-// charge takes units of key, also those that are not there.
-func charge(t *testing.T, limiter *core.Limiter, key string, units core.Units) {
+// use takes tokens of a key, more than there are if need be.
+func use(t *testing.T, limiter *core.Limiter, key string, units core.Units) {
 	t.Helper()
-	res, err := limiter.AllowUnits(t.Context(), key, core.Units{core.Requests: 0})
-	if err == nil {
-		err = res.Settle(t.Context(), units)
-	}
+	res, err := limiter.AllowUnits(t.Context(), key, core.Units{core.Requests: 0, "tokens": 1})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := res.Settle(t.Context(), units); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -270,25 +361,23 @@ func charge(t *testing.T, limiter *core.Limiter, key string, units core.Units) {
 func TestDenialNamesWhatIsUsedUp(t *testing.T) {
 	forEachStore(t, func(t *testing.T, store core.Store) {
 		a := start(t, store, provider(0))
-		use := func(limiter *core.Limiter, key string, units core.Units) {
-			charge(t, limiter, key, units)
-		}
-		use(a.keys, "ann", core.Units{core.Requests: 0, "tokens": 4990})
+		use(t, a.keys, "ann", core.Units{"tokens": 7990})
 		a.denied(t, a.ask(t.Context(), t, "ann-secret", "hello", 20), "key-tokens")
-		use(a.keys, "ann", core.Units{core.Requests: 10})
+		use(t, a.keys, "ann", core.Units{core.Requests: 10})
 		a.denied(t, a.ask(t.Context(), t, "ann-secret", "hello", 20), "key-requests", "key-tokens")
-		use(a.organisations, "acme", core.Units{core.Requests: 0, "tokens": 1_000_000})
+		use(t, a.organisations, "acme", core.Units{"tokens": 1_000_000})
 		a.denied(t, a.ask(t.Context(), t, "bob-secret", "hello", 20), "organisation-tokens", "organisation-budget")
 	})
 }
 
-// The budget comes back when the month ends in Berlin, an hour before it ends in UTC.
+// The budget comes back when the month ends in Berlin, an hour before it ends
+// in UTC.
 func TestBudgetIsOfTheMonth(t *testing.T) {
 	var passed atomic.Int64 // seconds
 	begin := time.Date(2026, time.January, 31, 22, 59, 0, 0, time.UTC)
 	clock := func() time.Time { return begin.Add(time.Duration(passed.Load()) * time.Second) }
 	a := start(t, core.NewMemoryStore(core.WithClock(clock)), provider(0))
-	charge(t, a.organisations, "initech", core.Units{core.Requests: 0, "tokens": 1_000_000})
+	use(t, a.organisations, "initech", core.Units{"tokens": 1_000_000})
 	passed.Store(59)
 	res := a.ask(t.Context(), t, "cid-secret", "hello", 20)
 	if got := res.Header.Values("RateLimit"); len(got) != 2 || !strings.Contains(strings.Join(got, ", "), `"organisation-budget";r=0;t=1`) {
@@ -325,7 +414,7 @@ func TestBadCallsAreRefusedAndFree(t *testing.T) {
 		}
 	}
 	a.check(t, "afterwards", "ann", "acme", map[string]int64{
-		"key-requests": 10, "key-tokens": 5000, "organisation-tokens": 10_000, "organisation-budget": 1_000_000})
+		"key-requests": 10, "key-tokens": 8000, "key-budget": 200_000, "organisation-tokens": 11_000, "organisation-budget": 1_000_000})
 }
 
 // The largest call must be one that can pass.

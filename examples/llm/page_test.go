@@ -13,7 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// The responses that docs/language-models.md shows are those of this example, at noon in the middle of March.
+// The responses that docs/language-models.md shows are those of this example,
+// at noon in the middle of March.
 func TestResponsesOnThePage(t *testing.T) {
 	for _, needed := range []string{"sh", "curl"} {
 		if _, err := exec.LookPath(needed); err != nil {
@@ -41,9 +42,10 @@ func TestResponsesOnThePage(t *testing.T) {
 		}
 		provider(0).ServeHTTP(w, r)
 	}))
-	defer close(release)
+	t.Cleanup(func() { close(release) })
 	curl := func(commands, want string) {
 		t.Helper()
+		commands = strings.ReplaceAll(commands, "curl ", "curl --max-time 60 ")
 		commands = strings.ReplaceAll(commands, "localhost:8080/v1/generate", a.url)
 		shell := exec.Command("sh", "-e", "-c", commands)
 		shell.Stderr = t.Output()

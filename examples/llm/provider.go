@@ -12,8 +12,8 @@ import (
 var story = strings.Fields(`Once upon a time there was a bucket. Every minute somebody filled it, and all day long people
 	came to drink. One of them was very thirsty. He drank the bucket dry, and had to wait, as everybody else did.`)
 
-// provider returns a fake of a language model, whose tokens are words. It reports the tokens of the prompt first, and all that
-// were used in the end.
+// provider returns a fake of a language model, whose tokens are words. It
+// reports the tokens of the prompt first, and all that were used in the end.
 func provider(pause time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var c call
@@ -33,7 +33,7 @@ func provider(pause time.Duration) http.Handler {
 			send(w, event{Text: word + " "})
 			used.Completion++
 		}
-		send(w, event{Usage: &used})
+		send(w, event{Usage: &used, Done: true})
 	})
 }
 

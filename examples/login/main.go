@@ -1,158 +1,265 @@
-// A fiber app whose login resists guessing: only failures count, and three limiters stand in front of it.
-// Clients can't find out whether an account exists: the app limits and answers unknown accounts like
-// known ones, and takes as long. Try:
+// A login that resists guessing, and can't be used against the owner of an
+// account: guesses at ann's password, from any number of addresses, never keep
+// ann out on a device on which she has logged in before. On a new device a link
+// in her mail lets her in. Nobody learns whether an account exists. Replace
+// accounts, mail and the limits; the rest can stay.
 //
-//	go run ./examples/login                        # buckets in this process
-//	go run ./examples/login -redis localhost:6379  # buckets shared through Redis
-//
-//	curl -i -d 'user=ann&password=correct horse' localhost:8080/login  # welcome, as often as you like
+//	DEVICE_SECRET=change-me REDIS_URL=redis://localhost:6379 go run ./examples/login
+//	curl -i -c cookies -b cookies -d 'user=ann&password=correct horse' localhost:8080/login
 //	for i in 1 2 3 4 5 6; do curl -i -d 'user=ann&password=wrong' localhost:8080/login; done   # five 401, then 429
-//	for i in 1 2 3 4 5 6; do curl -i -d 'user=nobody&password=wrong' localhost:8080/login; done  # the same for an unknown account
-//	curl -i -d 'user=bob&password=battery staple' localhost:8080/login # welcome: the guesses at ann's account don't lock bob out
 //
-// Behind a proxy, name it. From another address ann can log in too, because only guesses from the first address used up its bucket:
-//
-//	go run ./examples/login -proxy 127.0.0.1
-//	curl -i -H 'X-Forwarded-For: 203.0.113.9' -d 'user=ann&password=correct horse' localhost:8080/login
+// What remains: many addresses together have 100 guesses a day at an account.
+// After that the owner needs the link for a new device, and gets at most one
+// mail an hour. A guesser at the owner's own address keeps new devices there
+// waiting for 15 minutes. Who has stolen a device has 10 guesses an hour on it.
+// A second factor ends all that. Very many addresses together can keep all
+// processors hashing.
 package main
 
 import (
-	"crypto/pbkdf2"
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
-	"flag"
+	"cmp"
+	"context"
+	"errors"
 	"log"
 	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
-	"github.com/gofiber/fiber/v2"
-	"github.com/redis/go-redis/v9"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
-	"github.com/tokenbucket-go/ratelimit/fiberlimit"
+	"github.com/tokenbucket-go/ratelimit/httplimit"
+	"github.com/tokenbucket-go/ratelimit/promlimit"
 )
 
-func main() {
-	addr := flag.String("addr", "localhost:8080", "address to listen on")
-	redisAddr := flag.String("redis", "", "address of a Redis server; empty keeps the buckets in this process")
-	proxy := flag.String("proxy", "", "address or CIDR range of the proxy in front; empty: clients connect directly")
-	flag.Parse()
-	if flag.NArg() > 0 {
-		log.Fatalf("unexpected argument %q: flags are written as -redis localhost:6379", flag.Arg(0))
-	}
+// login decides by the address, the account, and whether the device is known.
+type login struct {
+	accounts *accounts
+	devices  devices
+	mail     func(user, link string) // sends a link to the owner, and does not wait
+	clientIP func(*http.Request) (string, error)
 
-	var store core.Store = core.NewMemoryStore()
-	if *redisAddr != "" {
-		store = redisstore.New(redis.NewClient(&redis.Options{Addr: *redisAddr, ContextTimeoutEnabled: true}), redisstore.WithPrefix("login-example:"))
-	}
-	var trust []core.IPOption
-	if *proxy != "" {
-		trust = append(trust, core.TrustProxies(*proxy))
-	}
-	users := newAccounts(600_000, map[string]string{"ann": "correct horse", "bob": "battery staple"})
-	log.Printf("listening on http://%s", *addr)
-	log.Fatal(newApp(store, users, trust...).Listen(*addr))
+	attempts               *core.Limiter // by address: all, because each is work
+	known                  *core.Limiter // by account and known device: failures
+	pair, address, account *core.Limiter // on unknown devices: failures
+	mails                  *core.Limiter // by account
 }
 
-func newApp(store core.Store, users *accounts, trust ...core.IPOption) *fiber.App {
-	policy := func(name string, failures int64, every time.Duration) *core.Limiter {
+func app(store core.Store, observe core.LimiterOption, l login, proxies ...string) http.Handler {
+	limiter := func(store core.Store, name string, limits ...core.Limit) *core.Limiter {
 		return core.Must(core.NewLimiter(store, core.Policy{
-			Name:      name,
-			Limits:    []core.Limit{{Capacity: failures, RefillRate: float64(failures), RefillInterval: every, Mode: core.Stepped}},
-			OnFailure: core.FailClosed,  // no logins while Redis is away: with FailLocal each replica would count alone
-			Headers:   core.HeadersNone, // Remaining would show whether others try the same account
-		}))
+			Name: name, Limits: limits,
+			OnFailure: core.FailClosed,  // no logins while Redis is away: each replica would allow all guesses again
+			Headers:   core.HeadersNone, // what is left would show whether others try the same account
+		}, observe))
 	}
-	// The limit of an account and an address together is low: it stops guesses from one address. The limit of an
-	// account alone stops guesses from many addresses. It is much higher, or anybody could lock out the owner.
-	// The limit of an address alone stops one password tried on many accounts. Many people can share the address.
-	pair := policy("login-pair", 5, 15*time.Minute)
-	address := policy("login-address", 20, time.Hour)
-	account := policy("login-account", 100, 24*time.Hour)
+	failures := func(n int, every time.Duration) core.Limit { return core.Per(n, every).WithMode(core.Stepped) }
+	attempts := limiter(store, "login-attempts", core.PerMinute(30).WithBurst(20))
+	l.known = limiter(store, "login-known-device", failures(10, time.Hour))
+	l.pair = limiter(store, "login-pair", failures(5, 15*time.Minute))
+	l.address = limiter(store, "login-address", failures(20, time.Hour)) // one password tried on many accounts
+	l.account = limiter(store, "login-account", failures(100, 24*time.Hour))
+	l.mails = limiter(store, "login-mails", core.PerHour(1))
+	// The processors are this process' own, so these slots are not in Redis.
+	// Two of an address leave some to others.
+	here := core.NewMemoryStore()
+	hashing := limiter(here, "hashing", core.InFlight(2*runtime.NumCPU()))
+	hashingOf := limiter(here, "hashing-of-address", core.InFlight(2))
 
-	byIP, clientIP := fiberlimit.ByIP(trust...), fiberlimit.ClientIP(trust...)
-	// Every attempt takes its tokens before the login, so parallel guesses can't exceed the limit. It gets them
-	// back unless the password was wrong. It gets them back after the 429 of an inner limiter too.
-	failuresOnly := fiberlimit.WithRefund(func(_ *fiber.Ctx, status int) bool { return status != fiber.StatusUnauthorized })
-
-	app := fiber.New(fiber.Config{DisableStartupMessage: true, BodyLimit: 4 << 10})
-	app.Post("/login",
-		fiberlimit.New(address, byIP, failuresOnly),
-		fiberlimit.New(account, byAccount, failuresOnly),
-		fiberlimit.New(pair, fiberlimit.Join(byIP, byAccount), failuresOnly),
-		func(c *fiber.Ctx) error {
-			user, password, err := credentials(c)
-			if err != nil {
-				return err
-			}
-			if !users.check(user, password) {
-				ip, _ := clientIP(c) // no error: byIP has admitted it
-				slog.Warn("wrong password", "user", user, "client", ip)
-				return fiber.NewError(fiber.StatusUnauthorized, "wrong user or password")
-			}
-			return c.SendString("welcome\n")
-		})
-	return app
+	trust := core.TrustProxies(proxies...)
+	l.clientIP = httplimit.ClientIP(trust)
+	mux := http.NewServeMux()
+	mux.Handle("POST /login", readForm(httplimit.NewTogether([]httplimit.Rule{
+		{Limiter: hashingOf, Key: httplimit.ByIP(trust)},
+		{Limiter: hashing, Key: httplimit.Global("hashing")},
+	})(http.HandlerFunc(l.login))))
+	mux.HandleFunc("GET /device", l.link)
+	mux.HandleFunc("GET /health", health)
+	// Each attempt costs, also one that succeeds: its password is hashed. It
+	// counts requests without a route too.
+	return httplimit.New(attempts, httplimit.ByIP(trust), httplimit.WithSkip(isHealth))(mux)
 }
 
-// byAccount limits by the account that is tried, whether it exists or not.
-func byAccount(c *fiber.Ctx) (string, error) {
-	user, _, err := credentials(c)
-	if err != nil || user == "" {
-		return "", core.ErrNoKey // answered 400
+func isHealth(r *http.Request) bool { return r.URL.Path == "/health" }
+
+// readForm reads the body before the slots are taken: a client that sends it
+// slowly must not hold one meanwhile.
+func readForm(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseForm(); err != nil {
+			http.Error(w, "unreadable form", http.StatusBadRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (l *login) login(w http.ResponseWriter, r *http.Request) {
+	// The limiters and the accounts must agree on the name, or " Ann " would be
+	// another bucket of the same account.
+	user := strings.ToLower(strings.TrimSpace(r.PostForm.Get("user")))
+	password := r.PostForm.Get("password")
+	if user == "" || len(user) > 100 || len(password) > 1000 {
+		http.Error(w, "user or password is missing or too long", http.StatusBadRequest)
+		return
 	}
-	return core.JoinKey("account", user), nil
-}
-
-// credentials reads a form or JSON. The limiter and the login must agree on the name, or " Ann "
-// would be another bucket of the same account.
-func credentials(c *fiber.Ctx) (user, password string, err error) {
-	var body struct {
-		User     string `form:"user" json:"user"`
-		Password string `form:"password" json:"password"`
+	ip, err := l.clientIP(r)
+	if err != nil {
+		http.Error(w, "no address", http.StatusBadRequest)
+		return
 	}
-	if err := c.BodyParser(&body); err != nil {
-		return "", "", fiber.ErrBadRequest
+	// A guess takes its tokens before the password is checked, so guesses at
+	// the same time are counted.
+	charges := []core.Charge{
+		{Limiter: l.pair, Key: core.JoinKey("login", ip, user)},
+		{Limiter: l.address, Key: core.JoinKey("ip", ip)},
+		{Limiter: l.account, Key: core.JoinKey("account", user)}, // whether it exists or not
 	}
-	return strings.ToLower(strings.TrimSpace(body.User)), body.Password, nil
-}
-
-// accounts stands for your database of users.
-type accounts struct {
-	iterations int
-	known      map[string]salted
-	nobody     salted // what unknown accounts are compared with, so that they take as long
-}
-
-type salted struct{ salt, hash []byte }
-
-func newAccounts(iterations int, passwords map[string]string) *accounts {
-	a := &accounts{iterations: iterations, known: make(map[string]salted)}
-	for user, password := range passwords {
-		a.known[user] = a.salt(password)
+	device, isKnown := l.devices.of(r, user)
+	if isKnown {
+		charges = []core.Charge{{Limiter: l.known, Key: core.JoinKey("device", user, device)}}
 	}
-	a.nobody = a.salt(rand.Text())
-	return a
-}
-
-func (a *accounts) salt(password string) salted {
-	salt := []byte(rand.Text())
-	return salted{salt, a.hash(password, salt)}
-}
-
-func (a *accounts) hash(password string, salt []byte) []byte {
-	return core.Must(pbkdf2.Key(sha256.New, password, salt, a.iterations, sha256.Size))
-}
-
-// check takes the same time for every account.
-func (a *accounts) check(user, password string) bool {
-	want, known := a.known[user]
-	if !known {
-		want = a.nobody
+	guess, err := core.AllowTogether(r.Context(), charges...)
+	switch {
+	case err != nil:
+		http.Error(w, "try again later", http.StatusServiceUnavailable)
+		return
+	case !guess.Allowed && !isKnown && guess.Parts[0].Allowed && guess.Parts[1].Allowed:
+		// Only the account lacks tokens, by others' guesses. To deny the owner
+		// would be what the guesser wants.
+		l.challenge(r, user)
+		http.Error(w, "We have sent a link to your mail address. Open it here, and log in again.", http.StatusForbidden)
+		return
+	case !guess.Allowed:
+		guess.WriteHeaders(w.Header())
+		http.Error(w, "too many attempts", http.StatusTooManyRequests)
+		return
 	}
-	same := subtle.ConstantTimeCompare(a.hash(password, want.salt), want.hash) == 1
-	return same && known
+	if !l.accounts.check(user, password) {
+		slog.Warn("wrong password", "user", user, "client", ip)
+		http.Error(w, "wrong user or password", http.StatusUnauthorized)
+		return
+	}
+	// Only the right password gives back what the guess took: a status, such as
+	// that of a redirect, could also be a failure's.
+	if err := guess.Undo(context.WithoutCancel(r.Context())); err != nil {
+		slog.Warn("login: a guess stays charged", "error", err)
+	}
+	if !isKnown {
+		l.devices.remember(w, user)
+	}
+	_, _ = w.Write([]byte("welcome\n")) // start your session here
+}
+
+// challenge mails the owner a link that makes a device known. An attack that
+// has sent it before is no harm: the link is there.
+func (l *login) challenge(r *http.Request, user string) {
+	mail, err := l.mails.Allow(r.Context(), core.JoinKey("account", user))
+	if err == nil && mail.Allowed && l.accounts.exists(user) {
+		l.mail(user, l.devices.link(user))
+	}
+}
+
+// link makes the device known on which somebody opens the link.
+func (l *login) link(w http.ResponseWriter, r *http.Request) {
+	user, ok := l.devices.opened(r)
+	if !ok {
+		http.Error(w, "this link is not valid any more", http.StatusForbidden)
+		return
+	}
+	l.devices.remember(w, user)
+	_, _ = w.Write([]byte("now log in\n"))
+}
+
+func health(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) }
+
+// What follows is the same in all examples.
+
+// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not
+// reach; REDIS_URL; and TRUSTED_PROXIES, the addresses or ranges of proxies in
+// front.
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var store core.Store = core.NewMemoryStore()
+	if url := os.Getenv("REDIS_URL"); url != "" {
+		redis, err := redisstore.Open(url, redisstore.WithPrefix("login-example:"))
+		if err == nil {
+			err = redis.Ping(ctx)
+		}
+		if err != nil {
+			log.Fatalf("REDIS_URL: %v", err) // else each replica would limit alone, and nobody would notice
+		}
+		defer redis.Close()
+		store = redis
+	}
+	metrics := promlimit.New()
+	prometheus.MustRegister(metrics)
+	secret := os.Getenv("DEVICE_SECRET") // the same in all replicas; random, such as 32 bytes in hexadecimal
+	if secret == "" {
+		log.Fatal("DEVICE_SECRET is empty: it signs the cookies of known devices")
+	}
+	l := login{
+		accounts: newAccounts(600_000, map[string]string{"ann": "correct horse", "bob": "battery staple"}),
+		devices:  devices{secret: []byte(secret)},
+		mail:     func(user, link string) { log.Printf("to %s: open http://localhost:8080%s", user, link) },
+	}
+	proxies := strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))
+	handler := app(store, core.WithObserver(metrics.Observe), l, proxies...)
+	public := newServer(cmp.Or(os.Getenv("ADDR"), "localhost:8080"), handler)
+	admin := newServer(cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"), promhttp.Handler())
+	if err := serve(ctx, public, admin); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// newServer bounds whatever a client could make large, or never finish.
+func newServer(addr string, handler http.Handler) *http.Server {
+	return &http.Server{
+		Addr: addr, Handler: http.MaxBytesHandler(handler, 64<<10), MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+	}
+}
+
+// grace is how long requests may run on after SIGTERM.
+var grace = 15 * time.Second
+
+// serve serves until ctx ends, as it does by SIGTERM. It returns when all
+// requests have ended. After grace it cancels those that still run, so that
+// their handlers return and their slots come back.
+func serve(ctx context.Context, servers ...*http.Server) error {
+	requests, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	failed := make(chan error, len(servers))
+	for _, s := range servers {
+		l, err := net.Listen("tcp", s.Addr)
+		if err != nil {
+			return err
+		}
+		log.Printf("listening on http://%s", l.Addr())
+		s.BaseContext = func(net.Listener) context.Context { return requests }
+		go func() { failed <- s.Serve(l) }()
+	}
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	time.AfterFunc(grace, cancel)
+	atMost, done := context.WithTimeout(context.Background(), grace+5*time.Second)
+	defer done()
+	var errs []error
+	for _, s := range servers {
+		errs = append(errs, s.Shutdown(atMost))
+	}
+	return errors.Join(errs...)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -23,10 +22,11 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/connectlimit"
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/internal/hostile"
 )
 
-// serve serves on loopback, with HTTP/1.1 and HTTP/2 without TLS as main does, and returns a client that speaks HTTP/2.
-func serve(t *testing.T, handler http.Handler) (url string, client *http.Client) {
+// serveHTTP2 serves on loopback, with HTTP/1.1 and HTTP/2 without TLS as main does, and returns a client that speaks HTTP/2.
+func serveHTTP2(t *testing.T, handler http.Handler) (url string, client *http.Client) {
 	t.Helper()
 	both, h2 := new(http.Protocols), new(http.Protocols)
 	both.SetHTTP1(true)
@@ -53,33 +53,37 @@ func TestClientsOfEachProtocol(t *testing.T) {
 		connect.ProtocolConnect: connect.WithProtoJSON(), connect.ProtocolGRPC: connect.WithGRPC(), connect.ProtocolGRPCWeb: connect.WithGRPCWeb(),
 	} {
 		t.Run(protocol, func(t *testing.T) {
-			url, client := serve(t, newHandler(newStore(), time.Hour))
+			url, client := serveHTTP2(t, app(newStore(), none(), time.Hour))
 			greets := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](client, url+greet, option)
 			call := func(key string) (*connect.Response[wrapperspb.StringValue], error) {
 				req := connect.NewRequest(wrapperspb.String("Ann"))
 				req.Header().Set("X-Api-Key", key)
 				return greets.CallUnary(t.Context(), req)
 			}
-			for range 5 {
-				res, err := call("ann-key")
+			for range 30 {
+				res, err := call("ann-secret")
 				require.NoError(t, err)
 				assert.Equal(t, "Hello, Ann!", res.Msg.GetValue())
-				assert.Contains(t, res.Header().Values("RateLimit-Policy"), `"calls";q=5;w=60`)
+				assert.Contains(t, res.Header().Values("RateLimit-Policy"), `"calls";q=30;w=30`)
 			}
-			_, err := call("ann-key")
+			_, err := call("ann-secret")
 			var denial *connect.Error
 			require.ErrorAs(t, err, &denial)
 			assert.Equal(t, connect.CodeResourceExhausted, denial.Code())
 			assert.NotEmpty(t, denial.Meta().Get("Retry-After"))
 			assert.Len(t, denial.Details(), 2)
-			for _, key := range []string{"bob-key", ""} {
+			_, err = call("bob-secret")
+			assert.NoError(t, err, "another user has a bucket of her own")
+			for _, key := range []string{"made-up", ""} {
 				_, err = call(key)
-				assert.NoError(t, err, "another key, or none but an address, has its own bucket")
+				assert.Equal(t, connect.CodeUnauthenticated, connect.CodeOf(err))
 			}
 
 			counts := connect.NewClient[wrapperspb.Int32Value, wrapperspb.StringValue](client, url+count, option)
 			open := func(ctx context.Context) error {
-				s, err := counts.CallServerStream(ctx, connect.NewRequest(wrapperspb.Int32(2)))
+				req := connect.NewRequest(wrapperspb.Int32(2))
+				req.Header().Set("X-Api-Key", "bob-secret")
+				s, err := counts.CallServerStream(ctx, req)
 				if err != nil {
 					return err
 				}
@@ -97,44 +101,41 @@ func TestClientsOfEachProtocol(t *testing.T) {
 	}
 }
 
-func TestMadeUpKeysGetNoMoreThanTheirAddress(t *testing.T) {
-	url, client := serve(t, newHandler(newStore(), time.Hour))
-	greets := connect.NewClient[wrapperspb.StringValue, wrapperspb.StringValue](client, url+greet)
-	counts := connect.NewClient[wrapperspb.Int32Value, wrapperspb.StringValue](client, url+count)
-	calls, streams := 0, 0
-	for i := range 100 {
-		call := connect.NewRequest(wrapperspb.String("Ann"))
-		call.Header().Set("X-Api-Key", fmt.Sprint("made-up-", i))
-		if _, err := greets.CallUnary(t.Context(), call); err == nil {
-			calls++
-		} else {
-			require.Equal(t, connect.CodeResourceExhausted, connect.CodeOf(err))
+func TestMain(m *testing.M) { hostile.Main(m, main) }
+
+func none() core.LimiterOption { return core.WithObserver(nil) }
+
+func request(key string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, greet, strings.NewReader(`"Ann"`))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("X-Api-Key", key)
+	return r
+}
+
+func TestAHostileClient(t *testing.T) {
+	hostile.Run(t, func(t *testing.T, store core.Store) hostile.App {
+		return hostile.App{
+			Server: withHTTP2(newServer("", app(store, none(), time.Hour))), Request: request,
+			Attacker: "ann-secret", Victim: "bob-secret", PerKey: 30, PerAddress: 100,
 		}
-		open := connect.NewRequest(wrapperspb.Int32(2))
-		open.Header().Set("X-Api-Key", fmt.Sprint("made-up-", i))
-		s, err := counts.CallServerStream(t.Context(), open)
-		require.NoError(t, err)
-		if s.Receive() {
-			streams++
-		} else {
-			require.Equal(t, connect.CodeResourceExhausted, connect.CodeOf(s.Err()))
-		}
-	}
-	assert.Equal(t, 30, calls)
-	assert.Equal(t, 10, streams)
+	})
+}
+
+func TestDeploy(t *testing.T) {
+	hostile.Deploy(t, func() *http.Request { return request("ann-secret") })
 }
 
 func TestAPostAsCurlSendsIt(t *testing.T) {
-	url, _ := serve(t, newHandler(newStore(), time.Hour))
-	for i := range 6 {
+	url, _ := serveHTTP2(t, app(newStore(), none(), time.Hour))
+	for i := range 31 {
 		r, err := http.NewRequest(http.MethodPost, url+greet, strings.NewReader(`"Ann"`))
 		require.NoError(t, err)
 		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("X-Api-Key", "ann-key")
+		r.Header.Set("X-Api-Key", "ann-secret")
 		res, err := http.DefaultClient.Do(r)
 		require.NoError(t, err)
 		require.NoError(t, res.Body.Close())
-		if i < 5 {
+		if i < 30 {
 			assert.Equal(t, http.StatusOK, res.StatusCode)
 		} else {
 			assert.Equal(t, http.StatusTooManyRequests, res.StatusCode)
@@ -156,22 +157,22 @@ func dial(t *testing.T, url string) *grpc.ClientConn {
 }
 
 func TestAClientOfGRPC(t *testing.T) {
-	url, _ := serve(t, newHandler(newStore(), time.Hour))
+	url, _ := serveHTTP2(t, app(newStore(), none(), time.Hour))
 	conn := dial(t, url)
 	call := func() (header, trailer metadata.MD, err error) {
-		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-api-key", "ann-key")
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "x-api-key", "ann-secret")
 		err = conn.Invoke(ctx, greet, wrapperspb.String("Ann"), new(wrapperspb.StringValue), grpc.Header(&header), grpc.Trailer(&trailer))
 		return header, trailer, err
 	}
-	for range 5 {
+	for range 30 {
 		header, _, err := call()
 		require.NoError(t, err)
 		assert.Len(t, header.Get("ratelimit"), 2, "of the address and of the key")
 	}
 	header, trailer, err := call()
 	require.Equal(t, codes.ResourceExhausted, status.Code(err))
-	assert.Empty(t, header.Get("ratelimit"))
-	assert.Len(t, trailer.Get("ratelimit"), 2)
+	assert.Len(t, header.Get("ratelimit"), 1, "of the address, by net/http")
+	assert.Len(t, trailer.Get("ratelimit"), 1)
 	assert.Len(t, trailer.Get("retry-after"), 1)
 	var retry *errdetails.RetryInfo
 	for _, d := range status.Convert(err).Details() {
@@ -198,7 +199,7 @@ func TestAClientOfGRPCDoesNotRetryAnswersOfConnectHandlers(t *testing.T) {
 	mux.Handle(greet, connect.NewUnaryHandler(greet, func(context.Context, *connect.Request[wrapperspb.StringValue]) (*connect.Response[wrapperspb.StringValue], error) {
 		return nil, connect.NewError(connect.CodeInternal, nil)
 	}, connect.WithInterceptors(connectlimit.New(limiter, connectlimit.Global("all"), none, count))))
-	url, _ := serve(t, mux)
+	url, _ := serveHTTP2(t, mux)
 	var trailer metadata.MD
 	err := dial(t, url).Invoke(t.Context(), greet, wrapperspb.String(""), new(wrapperspb.StringValue), grpc.Trailer(&trailer))
 	require.Equal(t, codes.ResourceExhausted, status.Code(err))

@@ -1,83 +1,179 @@
-// A gRPC server and an HTTP server with one policy: a client may send five calls a minute, and an address thirty, whichever way they
-// come, and shares them with all processes if REDIS_URL is set. Health checks and reflection are free. In this directory:
+// A gRPC server to copy: an address may send 300 calls a minute, and a user 60.
+// Health checks are free. Replace users, the limits and the greeter; the rest
+// can stay. In this directory:
 //
-//	go run .                                        # gRPC on port 9090, HTTP on port 8080
-//	REDIS_URL=redis://localhost:6379 go run .       # buckets shared by all processes
+//	REDIS_URL=redis://localhost:6379 go run .
+//	grpcurl -plaintext -H 'x-api-key: ann-secret' -d '{"name": "Ann"}' -proto helloworld.proto localhost:8080 helloworld.Greeter/SayHello
 //
-//	grpcurl -plaintext -H 'x-api-key: k-1' -d '{"name": "Ann"}' localhost:9090 helloworld.Greeter/SayHello
-//	curl -i -H 'X-Api-Key: k-1' 'localhost:8080/hello?name=Ann'   # the same five
+// helloworld.proto is that of google.golang.org/grpc/examples.
 package main
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/examples/helloworld/helloworld"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/grpclimit"
-	"github.com/tokenbucket-go/ratelimit/httplimit"
+	"github.com/tokenbucket-go/ratelimit/promlimit"
 )
 
-func main() {
-	var store core.Store = core.NewMemoryStore()
-	if url := os.Getenv("REDIS_URL"); url != "" {
-		store = core.Must(redisstore.Open(url, redisstore.WithPrefix("grpc-example:")))
-	}
-	rpc, web, err := newServers(store)
-	if err != nil {
-		log.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "localhost:9090")
-	if err != nil {
-		log.Fatal(err)
-	}
-	log.Print("gRPC on localhost:9090, HTTP on http://localhost:8080/hello?name=Ann")
-	go func() { log.Fatal(rpc.Serve(l)) }()
-	log.Fatal(http.ListenAndServe("localhost:8080", web))
-}
+// timeouts are how long a client may take.
+type timeouts struct{ connect, call time.Duration }
 
-// newServers returns both servers. Their keys are equal, so a client has one bucket in both.
-func newServers(store core.Store) (*grpc.Server, http.Handler, error) {
-	limiter, err := core.NewLimiter(store, core.Policy{Name: "hello", Limits: []core.Limit{core.PerMinute(5)}})
-	if err != nil {
-		return nil, nil, err
-	}
+func app(store core.Store, observe core.LimiterOption, within timeouts, proxies ...string) *grpc.Server {
+	perAddress := core.Must(core.NewLimiter(store, core.Policy{
+		Name:   "address",
+		Limits: []core.Limit{core.PerMinute(300).WithBurst(100)},
+	}, observe))
+	perUser := core.Must(core.NewLimiter(store, core.Policy{
+		Name:   "user",
+		Limits: []core.Limit{core.PerMinute(60).WithBurst(30), core.PerDay(10_000)},
+	}, observe))
 
-	// A client can make up keys, and each is a full bucket: so its address has one in front.
-	addresses, err := core.NewLimiter(store, core.Policy{Name: "address", Limits: []core.Limit{core.PerMinute(30)}})
-	if err != nil {
-		return nil, nil, err
-	}
-
-	byKey, skip := grpclimit.ByMetadata("x-api-key"), grpclimit.WithSkip(grpclimit.HealthAndReflection)
+	byPeer, skip := grpclimit.ByPeer(core.TrustProxies(proxies...)), grpclimit.WithSkip(grpclimit.HealthAndReflection)
+	// By the verified user. By metadata each made-up value would have a full
+	// bucket.
+	byUser := grpclimit.ByContextValue(userKey{})
 	rpc := grpc.NewServer(
-		grpc.ChainUnaryInterceptor(grpclimit.Unary(addresses, grpclimit.ByPeer(), skip), grpclimit.Unary(limiter, byKey, skip)),
-		grpc.ChainStreamInterceptor(grpclimit.Stream(addresses, grpclimit.ByPeer(), skip), grpclimit.Stream(limiter, byKey, skip)),
+		// The address in front of the keys, or guessing at them would be free.
+		grpc.ChainUnaryInterceptor(grpclimit.Unary(perAddress, byPeer, skip), authenticate, grpclimit.Unary(perUser, byUser, skip)),
+		grpc.ChainStreamInterceptor(grpclimit.Stream(perAddress, byPeer, skip)), // with streams of your own also user and key
+		grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error { return status.Error(codes.Unimplemented, "no such method") }),
+		// A bound for whatever a client could make large, or never finish.
+		// Messages are read before interceptors run.
+		grpc.MaxRecvMsgSize(64<<10), grpc.MaxHeaderListSize(16<<10), grpc.MaxConcurrentStreams(100),
+		grpc.ConnectionTimeout(within.connect), grpc.InTapHandle(within.begin),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: 5 * time.Minute, Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.WaitForHandlers(true), // so that their slots come back before the program ends
 	)
 	pb.RegisterGreeterServer(rpc, greeter{})
 	healthpb.RegisterHealthServer(rpc, health.NewServer())
-	reflection.Register(rpc)
+	return rpc
+}
 
-	web := http.NewServeMux()
-	byAddress, limited := httplimit.New(addresses, httplimit.ByIP()), httplimit.New(limiter, httplimit.ByHeader("X-Api-Key"))
-	web.Handle("GET /hello", byAddress(limited(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = fmt.Fprintf(w, "Hello %s\n", r.URL.Query().Get("name"))
-	}))))
-	return rpc, web, nil
+// begin gives each call a deadline, from its first byte on. Streams that last
+// need another; those that watch the health are opened again by their clients.
+func (w timeouts) begin(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	call, cancel := context.WithTimeout(ctx, w.call)
+	context.AfterFunc(ctx, cancel)
+	return call, nil
 }
 
 type greeter struct{ pb.UnimplementedGreeterServer }
 
 func (greeter) SayHello(_ context.Context, in *pb.HelloRequest) (*pb.HelloReply, error) {
 	return &pb.HelloReply{Message: "Hello " + in.GetName()}, nil
+}
+
+type userKey struct{} // of the call's context
+
+func authenticate(ctx context.Context, in any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	if call.FullMethod == healthpb.Health_Check_FullMethodName {
+		return next(ctx, in)
+	}
+	user := userOf(strings.Join(metadata.ValueFromIncomingContext(ctx, "x-api-key"), ","))
+	if user == "" {
+		return nil, status.Error(codes.Unauthenticated, "unknown API key")
+	}
+	return next(context.WithValue(ctx, userKey{}, user), in)
+}
+
+// users has the user of each API key, by its hash. Yours are random, and in
+// your database.
+var users = map[[sha256.Size]byte]string{
+	sha256.Sum256([]byte("ann-secret")): "ann", sha256.Sum256([]byte("bob-secret")): "bob",
+}
+
+// userOf returns whose key it is, or "". It takes as long for all.
+func userOf(key string) (user string) {
+	got := sha256.Sum256([]byte(key))
+	for want, name := range users {
+		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 {
+			user = name
+		}
+	}
+	return user
+}
+
+// What follows is the same in all examples but for serve, because gRPC has its
+// own server.
+
+// main reads ADDR, where clients connect; ADMIN_ADDR, which clients must not
+// reach; REDIS_URL; and TRUSTED_PROXIES, the addresses or ranges of proxies in
+// front.
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var store core.Store = core.NewMemoryStore()
+	if url := os.Getenv("REDIS_URL"); url != "" {
+		redis, err := redisstore.Open(url, redisstore.WithPrefix("grpc-example:"))
+		if err == nil {
+			err = redis.Ping(ctx)
+		}
+		if err != nil {
+			log.Fatalf("REDIS_URL: %v", err) // else each replica would limit alone, and nobody would notice
+		}
+		defer redis.Close()
+		store = redis
+	}
+	metrics := promlimit.New()
+	prometheus.MustRegister(metrics)
+	proxies := strings.Fields(strings.ReplaceAll(os.Getenv("TRUSTED_PROXIES"), ",", " "))
+	public := app(store, core.WithObserver(metrics.Observe), timeouts{5 * time.Second, 15 * time.Second}, proxies...)
+	admin := &http.Server{
+		Handler: promhttp.Handler(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second,
+	}
+	if err := serve(ctx, public, admin); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// serve serves until ctx ends, as it does by SIGTERM. Then calls have 20
+// seconds to end, and are cancelled.
+func serve(ctx context.Context, public *grpc.Server, admin *http.Server) error {
+	clients, err := net.Listen("tcp", cmp.Or(os.Getenv("ADDR"), "localhost:8080"))
+	if err != nil {
+		return err
+	}
+	operators, err := net.Listen("tcp", cmp.Or(os.Getenv("ADMIN_ADDR"), "localhost:8081"))
+	if err != nil {
+		return err
+	}
+	log.Printf("listening on %s", clients.Addr())
+	log.Printf("listening on http://%s", operators.Addr())
+	failed := make(chan error, 2)
+	go func() { failed <- public.Serve(clients) }()
+	go func() { failed <- admin.Serve(operators) }()
+	select {
+	case err := <-failed:
+		return errors.Join(err, errors.New("a server has ended"))
+	case <-ctx.Done():
+	}
+	time.AfterFunc(20*time.Second, public.Stop)
+	public.GracefulStop()
+	return admin.Close()
 }

@@ -19,8 +19,21 @@ import (
 	"github.com/tokenbucket-go/ratelimit/mcplimit"
 )
 
-// request calls the tool repeat over HTTP, with fields that say version and name.
-func request(t *testing.T, url, version, name string) *http.Response {
+// byTool is a key of httplimit in front of mcplimit.New: the tool that the header
+// names, where the SDK checks that the body agrees.
+func byTool(r *http.Request) (string, error) {
+	switch name := r.Header.Get("Mcp-Name"); {
+	case r.Header.Get("Mcp-Protocol-Version") < "2026-07-28" || r.Header.Get("Mcp-Method") != "tools/call":
+		return core.JoinKey("other requests"), nil
+	case name == "repeat":
+		return core.JoinKey("tool", name), nil
+	default:
+		return core.JoinKey("other tools"), nil
+	}
+}
+
+// toolCall calls the tool repeat over HTTP, with fields that say version and name.
+func toolCall(t *testing.T, url, version, name string) *http.Response {
 	t.Helper()
 	return post(t, url, version, name, `{"jsonrpc":"2.0","id":1,"method":"tools/call",
 		"params":{"name":"repeat","arguments":{"text":"x","times":1},"_meta":{"io.modelcontextprotocol/protocolVersion":"`+version+`",
@@ -46,8 +59,8 @@ func post(t *testing.T, url, version, name, body string) *http.Response {
 	return resp
 }
 
-// serve serves the tool repeat without sessions, with limits of requests by byTool, and returns how often the tool ran.
-func serve(t *testing.T, requests core.Limit, behind ...mcp.Middleware) (url string, ran *atomic.Int64) {
+// serveByTool serves the tool repeat without sessions, with limits of requests by byTool, and returns how often the tool ran.
+func serveByTool(t *testing.T, requests core.Limit, behind ...mcp.Middleware) (url string, ran *atomic.Int64) {
 	t.Helper()
 	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "v1"}, nil)
 	ran = new(atomic.Int64)
@@ -63,23 +76,23 @@ func serve(t *testing.T, requests core.Limit, behind ...mcp.Middleware) (url str
 }
 
 func TestHTTPInFrontLimitsByTheToolThatTheHeaderNames(t *testing.T) {
-	url, ran := serve(t, core.PerHour(1))
+	url, ran := serveByTool(t, core.PerHour(1))
 
-	assert.Equal(t, http.StatusOK, request(t, url, "2026-07-28", "repeat").StatusCode)
-	denied := request(t, url, "2026-07-28", "repeat")
+	assert.Equal(t, http.StatusOK, toolCall(t, url, "2026-07-28", "repeat").StatusCode)
+	denied := toolCall(t, url, "2026-07-28", "repeat")
 	assert.Equal(t, http.StatusTooManyRequests, denied.StatusCode, "the tool's token is taken")
 	assert.NotEmpty(t, denied.Header.Get("Retry-After"))
-	assert.Equal(t, http.StatusBadRequest, request(t, url, "2026-07-28", "made-up").StatusCode, "the SDK refuses what the body contradicts")
-	assert.Equal(t, http.StatusTooManyRequests, request(t, url, "2026-07-28", "made-up-2").StatusCode, "made-up names share a bucket")
+	assert.Equal(t, http.StatusBadRequest, toolCall(t, url, "2026-07-28", "made-up").StatusCode, "the SDK refuses what the body contradicts")
+	assert.Equal(t, http.StatusTooManyRequests, toolCall(t, url, "2026-07-28", "made-up-2").StatusCode, "made-up names share a bucket")
 	assert.EqualValues(t, 1, ran.Load())
-	assert.Equal(t, http.StatusOK, request(t, url, "2025-06-18", "free").StatusCode, "the premise: the SDK compares nothing in older versions")
-	assert.Equal(t, http.StatusTooManyRequests, request(t, url, "2025-06-18", "free-2").StatusCode, "older versions share a bucket, whatever they name")
+	assert.Equal(t, http.StatusOK, toolCall(t, url, "2025-06-18", "free").StatusCode, "the premise: the SDK compares nothing in older versions")
+	assert.Equal(t, http.StatusTooManyRequests, toolCall(t, url, "2025-06-18", "free-2").StatusCode, "older versions share a bucket, whatever they name")
 	assert.EqualValues(t, 2, ran.Load())
 }
 
 func TestABatchIsOneRequestInFrontAndSeveralCallsBehind(t *testing.T) {
 	calls := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "calls", Limits: []core.Limit{core.PerHour(2)}}))
-	url, ran := serve(t, core.PerHour(1), mcplimit.New(calls, mcplimit.Global("calls")))
+	url, ran := serveByTool(t, core.PerHour(1), mcplimit.New(calls, mcplimit.Global("calls")))
 	const call = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"repeat","arguments":{"text":"x","times":1}}}`
 	batch := "[" + fmt.Sprintf(call+","+call+","+call, 1, 2, 3) + "]"
 	assert.Equal(t, http.StatusOK, post(t, url, "2025-03-26", "repeat", batch).StatusCode, "three calls for one token in front")
