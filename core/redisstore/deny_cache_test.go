@@ -242,3 +242,31 @@ func TestDenyCacheCountsNoOtherUnits(t *testing.T) {
 	clock.Move(time.Second)
 	limittest.Use(t, l, "k", 1)
 }
+
+// A penalty is told once, also where its denial is repeated. What a floor denies
+// is no denial for others.
+func TestDenialsOfPenaltiesAndFloors(t *testing.T) {
+	var penalized int
+	s := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), longTimeout)
+	l := core.Must(core.NewLimiter(s, core.Policy{Name: "login", Limits: []core.Limit{core.PerHour(3).WithPenalty(time.Hour)}},
+		core.WithObserver(func(_ context.Context, o core.Observation) {
+			if o.Penalized {
+				penalized++
+			}
+		})))
+	res, err := l.AllowAbove(t.Context(), "k", 1, 3)
+	require.NoError(t, err)
+	require.False(t, res.Allowed)
+	for range 3 {
+		res, err = l.Allow(t.Context(), "k")
+		require.NoError(t, err)
+		require.True(t, res.Allowed)
+	}
+	for i := range 3 {
+		res, err = l.Allow(t.Context(), "k")
+		require.NoError(t, err)
+		require.Equal(t, i > 0, res.Source == core.FromDenyCache, "the premise")
+		require.Greater(t, res.RetryAfter, time.Hour)
+	}
+	require.Equal(t, 1, penalized)
+}
