@@ -174,6 +174,24 @@ func TestLinesOfOtherModulesStandInExamples(t *testing.T) {
 	require.GreaterOrEqual(t, shown, 6, "the lines were not found")
 }
 
+// The module examples/frameworks compiles the programs that adapters.md links
+// to, and sends them requests. A line of the page stands in one of them.
+func TestLinesOfFrameworksStandInExamples(t *testing.T) {
+	page := string(read(t, "adapters.md"))
+	programs, err := filepath.Glob("../examples/frameworks/*/main.go")
+	require.NoError(t, err)
+	require.NotEmpty(t, programs)
+	for _, program := range programs {
+		require.Contains(t, page, "]("+program+")")
+	}
+	rows := regexp.MustCompile("(?m)^\\|.*\\| `([^|]*\\blimit\\b[^|]*)` \\|").FindAllStringSubmatch(page, -1)
+	require.NotEmpty(t, rows)
+	for _, row := range rows {
+		line := regexp.MustCompile(strings.Replace(regexp.QuoteMeta(row[1]), "limit", ".+", 1))
+		require.True(t, slices.ContainsFunc(programs, func(program string) bool { return line.Match(read(t, program)) }), "in no program: %s", row[1])
+	}
+}
+
 // statements makes a file of a snippet without a package clause: it becomes the
 // body of a function.
 func statements(snippet string) string {

@@ -130,10 +130,11 @@ func ByPath() KeyFunc { return adapt(adapter.ByPath()) }
 
 // ByRoute limits by the pattern that matched, such as /items/{id}, without its
 // method. Requests that match no pattern share one key. In front of the mux no
-// pattern is known yet: use [ByRouteOf]. Its keys are such as
+// pattern is known yet: use [ByRouteOf]. Other routers than http.ServeMux need
+// a key function of one line: see docs/adapters.md. Its keys are such as
 // route:/items/{id}.
 func ByRoute() KeyFunc {
-	return adapt(adapter.ByRoute("install the limiter behind the mux, or use httplimit.ByRouteOf(mux)"))
+	return adapt(adapter.ByRoute("install the limiter behind the mux, or use httplimit.ByRouteOf(mux); for other routers see docs/adapters.md"))
 }
 
 // ByContextValue limits by what earlier middleware left with the request by

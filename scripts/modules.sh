@@ -9,8 +9,8 @@ modules() {
   git ls-files --cached --others --exclude-standard '*/go.mod' | while IFS= read -r file; do dirname "$file"; done
 }
 
-# quick_modules is modules without benchmarks, whose peers take long to compile.
-quick_modules() { modules | grep -vx benchmarks; }
+# quick_modules is modules without those that take long to compile what others have written.
+quick_modules() { modules | grep -vxE 'benchmarks|examples/frameworks'; }
 
 # in_module DIR COMMAND… runs the command there. If it fails, the script says in which module, and ends.
 in_module() {
