@@ -91,3 +91,14 @@ func ExampleEncoded() {
 	// token-bin:a <nil>
 	// token-bin:a <nil>
 }
+
+// An OnError handler that answers with a page of its own needs the status.
+func ExampleProblemOf() {
+	for _, err := range []error{core.ErrNoKey, core.ErrUnavailable, fmt.Errorf("the database is away")} {
+		fmt.Println(adapter.ProblemOf(context.Background(), err).Status)
+	}
+	// Output:
+	// 400
+	// 503
+	// 500
+}

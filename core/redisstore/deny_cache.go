@@ -138,6 +138,11 @@ func (s *denyCache) keep(r *store.Request, a *store.Answer, given, asked int64) 
 	for i := range r.Set.Rates {
 		wait = max(wait, a.RetryAfter(r.Set, i, r.Of(i)))
 	}
+	for i := range r.Set.Rates { // when a debt is paid, a denial makes another one
+		if rate := &r.Set.Rates[i]; rate.Penalty > 0 {
+			wait = min(wait, max(0, -a.Levels.At(i).Units)/rate.Gain*rate.Step)
+		}
+	}
 	// The delays count from when the store decided. From when it was asked, in
 	// whole µs, they end a little too early.
 	asked -= asked % 1000

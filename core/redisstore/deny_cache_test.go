@@ -270,3 +270,20 @@ func TestDenialsOfPenaltiesAndFloors(t *testing.T) {
 	}
 	require.Equal(t, 1, penalized)
 }
+
+// A denial under a penalty is repeated only until its debt is paid: what is
+// denied after that makes another one.
+func TestDenialsAreRepeatedUntilADebtIsPaid(t *testing.T) {
+	b := newDenyBench(t)
+	l := core.Must(core.NewLimiter(b.store, core.Policy{Name: "api", Limits: []core.Limit{core.PerSecond(5).WithBurst(1).WithPenalty(100 * time.Millisecond)}}))
+	for _, each := range []struct {
+		after time.Duration
+		asked bool
+		retry time.Duration
+	}{{0, true, 0}, {0, true, 300 * time.Millisecond}, {90 * time.Millisecond, false, 210 * time.Millisecond}, {60 * time.Millisecond, true, 300 * time.Millisecond}} {
+		b.now = b.now.Add(each.after)
+		res, asked := b.asks(l, 1)
+		require.Equal(t, each.asked, asked)
+		require.Equal(t, each.retry, res.RetryAfter)
+	}
+}

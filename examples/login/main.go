@@ -47,7 +47,6 @@ type login struct {
 	mail     func(user, link string) // sends a link to the owner, and does not wait
 	clientIP func(*http.Request) (string, error)
 
-	attempts               *core.Limiter // by address: all, because each is work
 	known                  *core.Limiter // by account and known device: failures
 	pair, address, account *core.Limiter // on unknown devices: failures
 	mails                  *core.Limiter // by account
