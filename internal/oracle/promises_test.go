@@ -103,7 +103,13 @@ func (p *player) keepsWhatWasUsed(l *ledger, d *definition, v limitView) {
 	const promise = "limits that change keep what was used"
 	used, level := l.total.until(d, p.now).used, float64(v.remaining-v.debt)
 	left, slack := float64(d.Capacity)-used, 0.01+max(used, float64(l.largest()))/(1<<46) // 64 roundings of a double
-	p.require(d.Capacity < l.largest() || level <= left+slack, promise, "limit %s has %f tokens, want at most %f", d.Name, level, left)
+	most := left + slack
+	for _, c := range l.defs { // the period of the last write may count, where its start is not known any more
+		if c != nil && c.calendar() {
+			most = max(most, left+slack+float64(c.num)/float64(c.den))
+		}
+	}
+	p.require(d.Capacity < l.largest() || level <= most, promise, "limit %s has %f tokens, want at most %f", d.Name, level, most)
 	if slices.ContainsFunc(l.defs, func(d *definition) bool { return d != nil && d.calendar() }) {
 		return // of periods that lie far back fewer count
 	}
