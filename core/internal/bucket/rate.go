@@ -124,8 +124,11 @@ func (s Spec) Exact() bool { return precise(decimal(s.RefillRate), unitLimit(s.C
 // MaxPenalty is the longest Penalty whose debt a bucket can count.
 func (s Spec) MaxPenalty() time.Duration {
 	r := NewRate(s, 0)
-	steps := (MaxUsed - r.Full) / r.Gain
-	return time.Duration(min(product(steps, r.Step), MaxFill.Microseconds())) * time.Microsecond
+	most := product((MaxUsed-r.Full)/r.Gain, r.Step)
+	if r.Calendar != nil { // the shortest of its periods have nine tenths of the longest: 28 of 31 days, 23 of 25 hours
+		most = most / 10 * 9
+	}
+	return time.Duration(min(most, MaxFill.Microseconds())) * time.Microsecond
 }
 
 // MaxIn is the most tokens that are admitted in any window of length d. It may
