@@ -380,6 +380,18 @@ func TestAnUnknownCostWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
+// An unknown cost leaves the floor, also behind several limiters.
+func TestAnUnknownCostLeavesTheFloor(t *testing.T) {
+	s := core.NewMemoryStore()
+	alone, first, second := limits(s, "alone", slow("few", 40)), limits(s, "first", slow("few", 40)), limits(s, "second", slow("many", 100))
+	floor := httplimit.WithFloor(func(*http.Request) (core.Units, error) { return core.Units{core.Requests: 15}, nil })
+	statuses(t, httplimit.New(alone, all, costing(0, core.ErrUnknownCost), floor), 200, 429)
+	statuses(t, httplimit.NewTogether(both(first, second), costing(0, core.ErrUnknownCost), floor), 200, 429)
+	assert.Equal(t, map[string]int64{"few": 15}, left(t, alone, "all"))
+	assert.Equal(t, map[string]int64{"few": 15}, left(t, first, "all"))
+	assert.Equal(t, map[string]int64{"many": 15}, left(t, second, "all"))
+}
+
 // A plan that the policy lacks means the policy's own limits.
 func TestAPlanThatThePolicyLacks(t *testing.T) {
 	log := logtest.Capture(func() {

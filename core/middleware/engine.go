@@ -62,7 +62,7 @@ func InHandler[C any](limiter *core.Limiter, key string, protocol Protocol[C]) *
 // NewTogether returns an engine of several limiters that decide together: a
 // request is allowed if all of them have the tokens, and takes nothing if not.
 // See [core.AllowTogether]. It panics as [New] does, also without a rule, and
-// with Plan.
+// with Plan or Limits.
 func NewTogether[C any, K ~func(C) (string, error)](given []Rule[K], options Options[C], protocol Protocol[C]) *Engine[C] {
 	var errs []error
 	if len(given) == 0 {
@@ -74,9 +74,12 @@ func NewTogether[C any, K ~func(C) (string, error)](given []Rule[K], options Opt
 		limiters[i] = fmt.Sprintf("NewTogether rules[%d].Limiter", i)
 		errs = append(errs, ruleMistakes(rules[i], limiters[i], fmt.Sprintf("NewTogether rules[%d].Key", i)))
 	}
-	for option, given := range map[string]bool{"WithPlan": options.Plan != nil, "WithLimits": options.Limits != nil} {
-		if given {
-			errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: option, Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
+	for _, option := range []struct {
+		name  string
+		given bool
+	}{{"WithPlan", options.Plan != nil}, {"WithLimits", options.Limits != nil}} {
+		if option.given {
+			errs = append(errs, &core.ConfigError{Field: "NewTogether", Value: option.name, Reason: "can't be used with several limiters: use Policy.Overrides, or a limiter for each plan"})
 		}
 	}
 	if err := errors.Join(append(errs, options.mistakes(), options.unitMistakes(rules, limiters...))...); err != nil {
@@ -215,12 +218,12 @@ func (e *Engine[C]) ask(ctx context.Context, q *question) (core.Result, error) {
 	return q.limiter.AllowN(ctx, q.key, q.take.cost)
 }
 
-// askAll asks for as many requests as one can take, but for the floor. The limits that decide may
-// be smaller than the limiter's, because the store is away and the fallback
-// decides, or because of a new policy: then it asks once more.
+// askAll asks for as many requests as one can take, but for the floor. The
+// limits that decide may be smaller than the limiter's, because the store is
+// away and the fallback decides, or because of a new policy: then it asks once
+// more.
 func (q *question) askAll(ctx context.Context) (core.Result, error) {
-	floor := q.take.floor[core.Requests]
-	most := max(1, whole(q.limiter.Limits(q.key))-floor)
+	most := q.take.whole(q.limiter.Limits(q.key))
 	res, err := q.askFor(ctx, most)
 	if err != nil || res.RetryAfter != core.Never {
 		return res, err
@@ -229,7 +232,7 @@ func (q *question) askAll(ctx context.Context) (core.Result, error) {
 	for _, l := range res.Limits() {
 		decided = append(decided, l.Limit)
 	}
-	if less := whole(decided) - floor; less > 0 && less < most {
+	if less := q.take.whole(decided); less > 0 && less < most {
 		return q.askFor(ctx, less)
 	}
 	return res, nil

@@ -137,17 +137,6 @@ func counts(l *core.Limiter, unit string) bool {
 
 func unitOf(l core.Limit) string { return cmp.Or(l.Unit, core.Requests) }
 
-// whole returns the most requests that one request can take: the smallest
-// Capacity of the limits that count requests, or 0 if none does.
-func whole(limits []core.Limit) (least int64) {
-	for _, l := range limits {
-		if unitOf(l) == core.Requests && (least == 0 || l.Capacity < least) {
-			least = l.Capacity
-		}
-	}
-	return least
-}
-
 // allLimits yields the limits of a policy and of its overrides.
 func allLimits(p core.Policy) iter.Seq[core.Limit] {
 	return func(yield func(core.Limit) bool) {
@@ -200,6 +189,18 @@ func (o *Options[C]) charge(c C) (take charge, err error) {
 		take.units = take.unitsFor(take.cost)
 	}
 	return take, nil
+}
+
+// whole returns the most requests that the request can take: the smallest
+// Capacity of the limits that count requests, but for its floor, and at least 1;
+// 0 if no limit counts them.
+func (t *charge) whole(limits []core.Limit) (least int64) {
+	for _, l := range limits {
+		if most := max(1, l.Capacity-t.floor[core.Requests]); unitOf(l) == core.Requests && (least == 0 || most < least) {
+			least = most
+		}
+	}
+	return least
 }
 
 // unitsFor is what the request takes if it counts as n requests.

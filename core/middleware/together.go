@@ -32,17 +32,19 @@ func (e *Engine[C]) prepareTogether(c C, x Request, q *question) error {
 		return missing
 	default:
 		e.warn(slog.LevelWarn, c, x, CauseOf(x.Context(), missing), missing, shadowMessage, "RL708")
-		take.units = maps.Clone(take.units)
-		maps.DeleteFunc(take.units, func(unit string, _ int64) bool { // that only limits of such rules count
-			return !slices.ContainsFunc(q.charges, func(charge core.Charge) bool { return counts(charge.Limiter, unit) })
-		})
-		take.floor = maps.Clone(take.floor)
-		maps.DeleteFunc(take.floor, func(unit string, _ int64) bool {
-			return !slices.ContainsFunc(q.charges, func(charge core.Charge) bool { return counts(charge.Limiter, unit) })
-		})
+		take.units, take.floor = countedBy(q.charges, take.units), countedBy(q.charges, take.floor)
 	}
 	take.spread(q.charges)
 	return nil
+}
+
+// countedBy returns the units that a limiter of charges counts.
+func countedBy(charges []core.Charge, units core.Units) core.Units {
+	units = maps.Clone(units)
+	maps.DeleteFunc(units, func(unit string, _ int64) bool {
+		return !slices.ContainsFunc(charges, func(c core.Charge) bool { return counts(c.Limiter, unit) })
+	})
+	return units
 }
 
 // spread sets what each of charges takes of what the request takes.
@@ -58,8 +60,8 @@ func (t *charge) spread(charges []core.Charge) {
 			continue
 		}
 		again := slices.ContainsFunc(charges[:i], func(o core.Charge) bool { return o.Limiter == c.Limiter && o.Key == c.Key })
-		if c.Units = t.unitsFor(0); !again { // a bucket is charged its whole Capacity once
-			c.Units[core.Requests] = whole(c.Limiter.Limits(c.Key))
+		if c.Units = t.unitsFor(0); !again { // a bucket is charged that once
+			c.Units[core.Requests] = t.whole(c.Limiter.Limits(c.Key))
 		}
 	}
 }
