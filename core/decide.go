@@ -150,7 +150,7 @@ func (l *Limiter) decide(ctx context.Context, now *compiled, res *Result, r *req
 		res.headers, res.inShadow = HeadersNone, true
 	}
 	if p.slots != nil {
-		if err := l.releases.wait(ctx, r.key); err != nil {
+		if err := l.waitForReleases(ctx, now.policy.Name, r.key); err != nil {
 			return err
 		}
 	}
@@ -210,7 +210,7 @@ func (l *Limiter) onFailure(ctx context.Context, now *compiled, res *Result, r *
 			break
 		}
 		p := now.localSetOf(r.key)
-		r.floor = r.floor.share(now.policy.LocalShare)
+		r.floor = r.floor.share(now.policy.share())
 		r.bindSet(now, p)
 		r.To(p.class, store.Key(r.key))
 		if l.fallback().Answer(&r.Request, &res.answer) != nil {

@@ -38,13 +38,12 @@ type Limiter struct {
 
 // shared is what a limiter and those that it returns have in common.
 type shared struct {
-	store    Store
-	memory   *store.Memory // the store, if it is one; decisions then need no copies
-	config   *storeConfig  // the store's; nil if the store has none
-	watch    watch
-	sets     setCache // of limits given to WithLimits
-	releases releases // of slots, under way
-	waiters  waiters  // for slots
+	store   Store
+	memory  *store.Memory // the store, if it is one; decisions then need no copies
+	config  *storeConfig  // the store's; nil if the store has none
+	watch   watch
+	sets    setCache // of limits given to WithLimits
+	waiters waiters  // for slots
 
 	// fallback returns the store for FailLocal, which its first call makes.
 	fallback func() *store.Memory

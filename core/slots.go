@@ -95,9 +95,8 @@ func (r *Result) releaseSoon() {
 		_ = r.Release(context.Background())
 		return
 	}
-	done, over := r.limiter.releases.begin(r.Key), r.limiter.watch.store.Limiters.Releasing.Begin()
+	done := r.limiter.watch.store.Limiters.Releases.Begin(r.Policy(), r.Key)
 	go func() {
-		defer over()
 		defer done()
 		_ = r.Release(context.Background())
 	}()
@@ -228,54 +227,18 @@ func newTicket() uint64 { return rand.Uint64() }
 // cancelTimeout is how long waits and decisions wait for cancels and releases.
 const cancelTimeout = 50 * time.Millisecond
 
-// releases are those of slots that are under way.
-type releases struct {
-	mu       sync.Mutex // guards underWay
-	underWay map[string]*underWay
-}
-
-type underWay struct {
-	n    int
-	done chan struct{} // closed when all are answered
-}
-
-// begin notes that a release of key is under way, until done is called.
-func (r *releases) begin(key string) (done func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	u := r.underWay[key]
-	if u == nil {
-		u = &underWay{done: make(chan struct{})}
-		if r.underWay == nil {
-			r.underWay = make(map[string]*underWay)
-		}
-		r.underWay[key] = u
-	}
-	u.n++
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if u.n--; u.n == 0 {
-			delete(r.underWay, key)
-			close(u.done)
-		}
-	}
-}
-
-// wait waits until the releases of key that are under way are done, so that a
-// decision of this process comes after them. It waits for at most
-// cancelTimeout, because a store may not answer.
-func (r *releases) wait(ctx context.Context, key string) error {
-	r.mu.Lock()
-	u := r.underWay[key]
-	r.mu.Unlock()
-	if u == nil {
+// waitForReleases waits until the releases of key's slots that are under way are
+// over, so that a decision of this process comes after them. It waits for at
+// most cancelTimeout, because a store may not answer.
+func (l *Limiter) waitForReleases(ctx context.Context, policy, key string) error {
+	over := l.watch.store.Limiters.Releases.Of(policy, key)
+	if over == nil {
 		return nil
 	}
 	timer := time.NewTimer(cancelTimeout)
 	defer timer.Stop()
 	select {
-	case <-u.done:
+	case <-over:
 	case <-timer.C:
 	case <-ctx.Done():
 		return callerDone{ctx.Err()}

@@ -314,7 +314,7 @@ func (j *joint) take(ctx context.Context, group []*participant) error {
 		p.request.To(set.class, store.Key(p.key))
 		requests[i] = p.request.Request
 		if set.slots != nil {
-			if err := p.limiter.releases.wait(ctx, p.key); err != nil {
+			if err := p.limiter.waitForReleases(ctx, p.now.policy.Name, p.key); err != nil {
 				j.failed = p
 				return err
 			}

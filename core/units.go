@@ -36,10 +36,10 @@ func (u Units) floors(p *limitSet) *[]int64 {
 	return &floors
 }
 
-// share returns a share of u, rounded up. A share of 0 is all.
+// share returns a share of u, rounded up.
 func (u Units) share(share float64) Units {
-	if u == nil || share == 0 {
-		return u
+	if u == nil {
+		return nil
 	}
 	part := make(Units, len(u))
 	for unit, n := range u {

@@ -43,10 +43,14 @@ const (
 func (s *batches) oneKey() bool {
 	p := &s.placement
 	if !p.known.Load() && p.mu.TryLock() {
-		go func() {
-			defer p.mu.Unlock()
-			p.ask(context.Background(), s)
-		}()
+		if !p.due(s) {
+			p.mu.Unlock()
+		} else {
+			go func() {
+				defer p.mu.Unlock()
+				p.ask(context.Background(), s)
+			}()
+		}
 	}
 	return s.sharded.Load() || !p.asked.Load()
 }
@@ -58,14 +62,18 @@ func (p *placement) wait(ctx context.Context, s *batches) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ask(ctx, s)
+	if p.due(s) {
+		p.ask(ctx, s)
+	}
+}
+
+// due reports whether the server is to be asked now. p.mu is held.
+func (p *placement) due(s *batches) bool {
+	return !p.known.Load() && !time.Now().Before(p.next) && !s.nodes.home.breaker.Open()
 }
 
 // ask asks the server. p.mu is held.
 func (p *placement) ask(ctx context.Context, s *batches) {
-	if p.known.Load() || time.Now().Before(p.next) || s.nodes.home.breaker.Open() {
-		return
-	}
 	apart, err := s.keysApart(ctx)
 	defer p.asked.Store(true)
 	switch {

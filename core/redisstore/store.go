@@ -101,7 +101,7 @@ func clientOf(o *redis.Options) (client *redis.Client, err error) {
 // From then on decisions fail. Call it when the last request is over, and after
 // [New] before the client is closed.
 func (s *Store) Close() error {
-	s.Config().Limiters.Releasing.Wait(10 * s.batches.timeout)
+	s.Config().Limiters.Releases.WaitForAll(10 * s.batches.timeout)
 	if s.leases != nil {
 		s.leases.GiveBack()
 	}

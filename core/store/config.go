@@ -37,7 +37,7 @@ type Limiters struct {
 	Policies   policies
 	Unreadable pace // counts and logs keys whose state can't be used
 	Prolonged  prolonged
-	Releasing  releasing
+	Releases   releases
 }
 
 // Unreadable returns how often limiters of the store got a [StateError] from
