@@ -21,7 +21,7 @@ import (
 // the store. The client has a hook, so that nobody waits for it.
 func TestCanceledRequestsAreNoOutage(t *testing.T) {
 	b := newBench(t)
-	b.client.AddHook(noHook{})
+	b.client.AddHook(redistest.Hook{})
 	// The store abandons stuck calls after this time. The callers' contexts end
 	// long before.
 	const patience = 20 * time.Second
@@ -63,15 +63,6 @@ func TestCanceledRequestsAreNoOutage(t *testing.T) {
 	res, err := l.Allow(ctx, "k")
 	require.NoError(t, err)
 	assert.Equal(t, core.FromStore, res.Source, "callers who left opened no breaker: %v", res.Cause)
-}
-
-// noHook changes nothing. But a hook might take any time.
-type noHook struct{}
-
-func (noHook) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (noHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (noHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // A client of one server returns in time, so callers wait for it themselves.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -46,23 +47,34 @@ const (
 
 func measuredKey(key string) string { return measuredPrefix + measuredPolicy + ":" + key }
 
-func measuredLimiter(s *redisstore.Store) *core.Limiter {
-	return core.Must(core.NewLimiter(s, core.Policy{Name: measuredPolicy, OnFailure: core.FailClosed,
-		Limits: []core.Limit{core.PerDay(measuredCapacity).WithMode(core.Stepped)}}))
+// measuredSlots are the slots of a key.
+const measuredSlots = 8
+
+func measuredLimiters(s *redisstore.Store) (tokens, slots *core.Limiter) {
+	limiter := func(name string, limit core.Limit) *core.Limiter {
+		return core.Must(core.NewLimiter(s, core.Policy{Name: name, OnFailure: core.FailClosed, Limits: []core.Limit{limit}}))
+	}
+	return limiter(measuredPolicy, core.PerDay(measuredCapacity).WithMode(core.Stepped)),
+		limiter("slots", core.InFlight(measuredSlots).WithMaxHold(time.Hour))
 }
 
-// tally is what became of the decisions of a key. Each costs one token.
-type tally struct{ granted, failed int64 }
+// tally is what became of the decisions of a key. Each costs one token, which
+// some give back.
+type tally struct{ granted, failed, undone, maybeUndone int64 }
 
 // measurement counts what becomes of decisions.
 type measurement struct {
 	*testing.T
 	target  target
 	limiter *core.Limiter
+	slots   *core.Limiter
 	lines   warnings
 
 	mu        sync.Mutex // guards everything below
 	keys      map[string]tally
+	forgotten int // how often Redis has lost buckets
+	inUse     int // slots of busySlots
+	mostInUse int
 	decisions int64
 	failed    int64
 	beside    int64 // of these, of keys whose server was healthy
@@ -80,12 +92,17 @@ const hundred = 100
 // ask makes a decision. One whose own context ended is no failure.
 func (m *measurement) ask(ctx context.Context, key string) {
 	m.mu.Lock()
-	faulty := m.faulty
+	faulty, forgotten := m.faulty, m.forgotten
 	m.mu.Unlock()
 	began := time.Now()
-	res, err := m.allow(ctx, key)
+	res, err := m.allow(ctx, m.limiter, key)
 	took := time.Since(began)
 	spared := m.target.spared != nil && m.target.spared(measuredKey(key))
+	undoes := res.Allowed && !m.target.successor && rand.IntN(4) == 0 // a successor may lack that a token came back
+	var failed error
+	if undoes {
+		failed = recovered(func() error { return res.Undo(context.Background()) })
+	}
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,6 +123,12 @@ func (m *measurement) ask(ctx context.Context, key string) {
 			m.failures[fmt.Sprint(err)]++
 		}
 	}
+	if undoes {
+		one.maybeUndone++
+	}
+	if undoes && failed == nil && forgotten == m.forgotten {
+		one.undone++
+	}
 	m.keys[key] = one
 }
 
@@ -121,13 +144,81 @@ func (m *measurement) success(spared bool) {
 }
 
 // allow is Allow. A panic of a hook is its error.
-func (m *measurement) allow(ctx context.Context, key string) (res core.Result, err error) {
+func (m *measurement) allow(ctx context.Context, l *core.Limiter, key string) (res core.Result, err error) {
+	err = recovered(func() (err error) {
+		res, err = l.Allow(ctx, key)
+		return err
+	})
+	return res, err
+}
+
+func recovered(call func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	return m.limiter.Allow(ctx, key)
+	return call()
+}
+
+// busySlots is a key whose slots are taken and released all the time.
+const busySlots = "busy"
+
+// useSlot takes a slot for a moment.
+func (m *measurement) useSlot(ctx context.Context) {
+	res, err := m.allow(ctx, m.slots, busySlots)
+	if err != nil || !res.Allowed {
+		return
+	}
+	uses := func(slots int) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.inUse += slots
+		m.mostInUse = max(m.mostInUse, m.inUse)
+	}
+	uses(1)
+	time.Sleep(time.Millisecond)
+	uses(-1)
+	_ = recovered(func() error { return res.Release(context.Background()) })
+}
+
+// heldKeys are keys whose slots are taken before the fault.
+var heldKeys = keyNames(5)
+
+// holdSlots takes all slots of heldKeys, and returns what releases them, the
+// last ones while a breaker is open.
+func (m *measurement) holdSlots() (release func()) {
+	var held []core.Result
+	for i := range len(heldKeys) * measuredSlots {
+		res, err := m.allow(context.Background(), m.slots, heldKeys[i%len(heldKeys)])
+		if err == nil && res.Allowed {
+			held = append(held, res)
+		}
+	}
+	return func() {
+		for i := range held {
+			_ = recovered(func() error { return held[i].Release(context.Background()) })
+			time.Sleep(lasting() / 2 / time.Duration(len(held)))
+		}
+	}
+}
+
+// slotsComeBack checks that all slots of keys are free again.
+func (m *measurement) slotsComeBack(within time.Duration, keys ...string) {
+	m.Helper()
+	if m.target.successor {
+		return // it may lack that they were released
+	}
+	_, slots := measuredLimiters(redisstore.New(m.target.client, redisstore.WithPrefix(measuredPrefix), patient, asking))
+	for _, key := range keys {
+		if m.target.lost && !m.target.spared(measuredPrefix+"slots:"+key) {
+			continue
+		}
+		require.Eventually(m, func() bool {
+			res, err := slots.Peek(context.Background(), key)
+			return err == nil && res.Remaining == measuredSlots
+		}, within, tick, "slots that were released in the fault come back")
+	}
 }
 
 // forget says that Redis has lost the buckets of keys that are not spared: each
@@ -136,9 +227,10 @@ func (m *measurement) forget() {
 	time.Sleep(timeout / 2) // until earlier answers are counted
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for key := range m.keys {
+	m.forgotten++
+	for key, one := range m.keys {
 		if m.target.spared == nil || !m.target.spared(measuredKey(key)) {
-			delete(m.keys, key)
+			m.keys[key] = tally{maybeUndone: one.maybeUndone} // an undo may come later
 		}
 	}
 }
@@ -173,6 +265,9 @@ func (m *measurement) load(stop <-chan struct{}, caller int) {
 			ctx, cancel = m.target.context()
 		}
 		m.ask(ctx, key)
+		if caller%2 == 0 {
+			m.useSlot(ctx)
+		}
 		cancel()
 	}
 }
@@ -184,17 +279,21 @@ func measure(t *testing.T, name string, s target) {
 		s.shared = keyNames(8)
 	}
 	m := &measurement{T: t, target: s, keys: map[string]tally{}, failures: map[string]int64{}, faulty: s.away}
-	m.limiter = measuredLimiter(redisstore.New(s.client, redisstore.WithPrefix(measuredPrefix), asking, core.WithLogger(slog.New(&m.lines))))
+	m.limiter, m.slots = measuredLimiters(redisstore.New(s.client, redisstore.WithPrefix(measuredPrefix), asking, core.WithLogger(slog.New(&m.lines))))
 	stop := make(chan struct{})
 	var callers sync.WaitGroup
 	for caller := range measuredCallers {
 		callers.Go(func() { m.load(stop, caller) })
 	}
+	release := m.holdSlots()
 	time.Sleep(lasting() / 3)
 	m.mu.Lock()
 	m.faulty = true
 	m.mu.Unlock()
+	var releasing sync.WaitGroup
+	releasing.Go(release)
 	s.fault(m)
+	releasing.Wait()
 	m.mu.Lock()
 	m.ended = time.Now()
 	m.mu.Unlock()
@@ -205,17 +304,30 @@ func measure(t *testing.T, name string, s target) {
 			return !m.faulty
 		}, "Redis decides again")
 	}
+	m.slotsComeBack(recovery(), heldKeys...)
 	time.Sleep(lasting() / 3)
 	close(stop)
 	callers.Wait()
+	m.slotsComeBack(recovery(), busySlots)
+	if m.forgotten == 0 && !s.lost && !s.successor {
+		assert.LessOrEqual(t, m.mostInUse, measuredSlots, "no more slots are in use than there are")
+	}
 	reportFault(m, name)
 }
 
-// charges compares what Redis says was taken with what was granted. A decision
-// that failed may have taken its token.
+// recovery is how long it may take until all is as before.
+func recovery() time.Duration {
+	if *reportFile != "" {
+		return 2 * time.Second
+	}
+	return wait
+}
+
+// charges compares what Redis says was taken with what was granted and not given
+// back. A decision that failed may have taken its token.
 func (m *measurement) charges() (over, twice int64) {
 	m.Helper()
-	l := measuredLimiter(redisstore.New(m.target.client, redisstore.WithPrefix(measuredPrefix), patient, asking))
+	l, _ := measuredLimiters(redisstore.New(m.target.client, redisstore.WithPrefix(measuredPrefix), patient, asking))
 	keys := make(chan string)
 	var sumOver, sumTwice atomic.Int64
 	var all sync.WaitGroup
@@ -227,8 +339,8 @@ func (m *measurement) charges() (over, twice int64) {
 					continue
 				}
 				used, t := measuredCapacity-res.Remaining, m.keys[key]
-				sumOver.Add(max(0, t.granted-used))
-				sumTwice.Add(max(0, used-t.granted-t.failed))
+				sumOver.Add(max(0, t.granted-t.maybeUndone-used))
+				sumTwice.Add(max(0, used-t.granted-t.failed+t.undone))
 			}
 		})
 	}

@@ -32,7 +32,7 @@ func TestStoreAtRest(t *testing.T) {
 	}
 	goroutines, bytes := runtime.NumGoroutine(), heap()
 	c := openClient(t, server.Addr)
-	l := measuredLimiter(redisstore.New(c))
+	l, _ := measuredLimiters(redisstore.New(c))
 	var asking sync.WaitGroup
 	for caller := range callers {
 		asking.Go(func() {

@@ -78,7 +78,7 @@ type losses struct {
 // decided; after another it grants nothing.
 func (o *takeover) losses(t *testing.T, alone, ended time.Time) (l losses) {
 	t.Helper()
-	all := o.crew.drain(t)
+	made, drained := o.crew.drain(t)
 	o.trail.end()
 	require.Zero(t, left(t, o.crew.plan.limiter(o.to)), "premise: the limits are drained")
 
@@ -88,30 +88,29 @@ func (o *takeover) losses(t *testing.T, alone, ended time.Time) (l losses) {
 	lacks := slices.IndexFunc(marks[has+1:], func(m mark) bool { return !m.answered.IsZero() && !m.refused })
 	l.window, l.complete = ended.Sub(marks[has].sent), lacks < 0
 
-	l.twice = all.Drained - crewKeys*crewCapacity
+	l.twice = drained - crewKeys*crewCapacity
 	last := o.since
 	var took []time.Duration
-	for _, d := range all.Decisions {
-		sent, answered := time.Unix(0, d.Sent), time.Unix(0, d.Answered)
-		if d.Failed {
+	for _, d := range made {
+		if d.failed {
 			l.failed++
 			l.least-- // the successor may have charged it, though nobody got its token
 		}
-		if !d.Admitted {
+		if !d.admitted {
 			continue
 		}
 		l.twice++
-		if answered.After(marks[has].sent) && sent.Before(ended) {
+		if d.answered.After(marks[has].sent) && d.sent.Before(ended) {
 			l.most++
 		}
-		if answered.Before(alone) {
-			if sent.After(o.since) {
-				took = append(took, answered.Sub(sent))
+		if d.answered.Before(alone) {
+			if d.sent.After(o.since) {
+				took = append(took, d.answered.Sub(d.sent))
 			}
-			if answered.After(last) {
-				last = answered
+			if d.answered.After(last) {
+				last = d.answered
 			}
-			if lacks >= 0 && sent.After(marks[has+1+lacks].answered) {
+			if lacks >= 0 && d.sent.After(marks[has+1+lacks].answered) {
 				l.least++
 			}
 		}

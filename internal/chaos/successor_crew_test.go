@@ -1,16 +1,10 @@
 package chaos_test
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
-	"os/exec"
 	"sync"
 	"testing"
 	"time"
@@ -24,8 +18,8 @@ import (
 )
 
 const (
-	// crewSize processes share the buckets. Each has crewWorkers goroutines,
-	// and each of those makes one decision every crewPace.
+	// crewSize stores share the buckets. Each has crewWorkers goroutines, and
+	// each of those makes one decision every crewPace.
 	crewSize    = 3
 	crewWorkers = 4
 	crewPace    = 8 * time.Millisecond
@@ -35,9 +29,9 @@ const (
 	crewCapacity = 1 << 20
 )
 
-// crewPlan tells a process where its store is. One of the addresses is set.
+// crewPlan tells where the store is. One of the addresses is set.
 type crewPlan struct {
-	Name      string // of the process' connections
+	Name      string // of a client's connections
 	Addr      string // of a server
 	Sentinels []string
 	Nodes     []string // of a Cluster
@@ -76,60 +70,71 @@ func (p crewPlan) limiter(client redis.UniversalClient) *core.Limiter {
 	return core.Must(core.NewLimiter(store, core.Policy{Name: "crew", Limits: []core.Limit{limit}, OnFailure: core.FailClosed}))
 }
 
-// decision is one that a process made, in nanoseconds since 1970. It is neither
-// admitted nor failed if another process has drained the bucket already.
+// decision is one of a crew. It is neither admitted nor failed if another store
+// has drained the bucket already.
 type decision struct {
-	Sent, Answered   int64
-	Admitted, Failed bool
+	sent, answered   time.Time
+	admitted, failed bool
 }
 
-// account is what a process did: its paced decisions, and how many tokens it
-// had when it drained the buckets.
-type account struct {
-	Decisions []decision
-	Drained   int64
-	Error     string // of draining
+// crew is stores that share buckets, each with a client of its own, as those of
+// several processes are.
+type crew struct {
+	plan     crewPlan
+	limiters [crewSize]*core.Limiter
+	made     [crewSize * crewWorkers][]decision
+
+	end  func() // the paced decisions
+	done sync.WaitGroup
 }
 
-// crewVar holds the plan of a process of a crew.
-const crewVar = "CREW_PLAN"
-
-// TestCrewProcess is one of the processes of a crew. It makes paced decisions
-// until a line tells it to drain the buckets.
-func TestCrewProcess(t *testing.T) {
-	var plan crewPlan
-	if json.Unmarshal([]byte(os.Getenv(crewVar)), &plan) != nil {
-		t.Skip("is for the tests of successors")
-	}
-	l := plan.connect(t)
-	decidesAgain(t, l, keyNames(crewKeys))
-	fmt.Println("ready")
-
+// startCrew starts a crew. It makes decisions when startCrew returns.
+func startCrew(t *testing.T, plan crewPlan) *crew {
+	t.Helper()
 	stop := make(chan struct{})
+	c := &crew{plan: plan, end: sync.OnceFunc(func() { close(stop) })}
+	t.Cleanup(func() { c.end(); c.done.Wait() })
+	for i := range c.limiters {
+		plan.Name = c.name(i)
+		c.limiters[i] = plan.connect(t)
+		decidesAgain(t, c.limiters[i], keyNames(crewKeys))
+	}
+	for i := range c.made {
+		c.done.Go(func() { c.made[i] = paced(c.limiters[i/crewWorkers], keyNames(crewKeys)[i%crewKeys], stop) })
+	}
+	return c
+}
+
+// name is what the connections of a client are called.
+func (c *crew) name(client int) string { return fmt.Sprint("crew-", client) }
+
+// drain ends the paced decisions, and has all stores drain the buckets. It
+// returns the decisions, and how many tokens were drained.
+func (c *crew) drain(t *testing.T) (made []decision, drained int64) {
+	t.Helper()
+	c.end()
+	c.done.Wait()
+	for _, list := range c.made {
+		made = append(made, list...)
+	}
+	var tokens [crewSize]int64
+	var failed [crewSize]error
 	var all sync.WaitGroup
-	var made [crewWorkers][]decision
-	for i := range made {
-		all.Go(func() { made[i] = paced(l, keyNames(crewKeys)[i%crewKeys], stop) })
+	for i, l := range c.limiters {
+		if c.plan.Confirmed > 0 { // the successor has no replica
+			plan := c.plan
+			plan.Confirmed = 0
+			l = plan.connect(t)
+		}
+		decidesAgain(t, l, keyNames(crewKeys))
+		all.Go(func() { tokens[i], failed[i] = drain(l, keyNames(crewKeys)) })
 	}
-	_, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	close(stop)
 	all.Wait()
-	if err != nil {
-		return // the parent is gone
+	for i := range tokens {
+		require.NoError(t, failed[i], "premise: the successor decides while the buckets are drained")
+		drained += tokens[i]
 	}
-	var a account
-	for _, list := range made {
-		a.Decisions = append(a.Decisions, list...)
-	}
-	if plan.Confirmed > 0 {
-		plan.Confirmed = 0 // the successor has no replica
-		l = plan.connect(t)
-	}
-	decidesAgain(t, l, keyNames(crewKeys))
-	if a.Drained, err = drain(l, keyNames(crewKeys)); err != nil {
-		a.Error = err.Error()
-	}
-	require.NoError(t, json.NewEncoder(os.Stdout).Encode(a))
+	return made, drained
 }
 
 // paced makes one decision every crewPace. If one takes longer, the next is
@@ -144,7 +149,7 @@ func paced(l *core.Limiter, key string, stop <-chan struct{}) (made []decision) 
 		case <-ticks.C:
 			sent := time.Now()
 			res, err := l.Allow(context.Background(), key)
-			made = append(made, decision{sent.UnixNano(), time.Now().UnixNano(), res.Allowed, err != nil})
+			made = append(made, decision{sent, time.Now(), res.Allowed, err != nil})
 		}
 	}
 }
@@ -172,80 +177,7 @@ func drain(l *core.Limiter, keys []string) (tokens int64, err error) {
 	return tokens, nil
 }
 
-// crew is processes that share buckets.
-type crew struct {
-	plan crewPlan
-	all  []*crewProcess
-}
-
-type crewProcess struct {
-	cmd    *exec.Cmd
-	stdin  io.WriteCloser
-	stdout *bufio.Reader
-	stderr bytes.Buffer
-}
-
-// startCrew starts the processes. They make decisions when it returns.
-func startCrew(t *testing.T, plan crewPlan) *crew {
-	t.Helper()
-	c := &crew{plan: plan}
-	for i := range crewSize {
-		plan.Name = c.name(i)
-		text, err := json.Marshal(plan)
-		require.NoError(t, err)
-		p := &crewProcess{cmd: exec.Command(os.Args[0], "-test.run=^TestCrewProcess$")}
-		p.cmd.Env = append(os.Environ(), crewVar+"="+string(text))
-		p.cmd.Stderr = &p.stderr
-		p.stdin, err = p.cmd.StdinPipe()
-		require.NoError(t, err)
-		stdout, err := p.cmd.StdoutPipe()
-		require.NoError(t, err)
-		p.stdout = bufio.NewReader(stdout)
-		require.NoError(t, p.cmd.Start())
-		t.Cleanup(func() {
-			_ = p.stdin.Close() // ends the process
-			_ = p.cmd.Wait()
-		})
-		c.all = append(c.all, p)
-	}
-	for _, p := range c.all {
-		require.Equal(t, "ready\n", p.line(t))
-	}
-	return c
-}
-
-// name is what the connections of a process are called.
-func (c *crew) name(process int) string { return fmt.Sprint("crew-", process) }
-
-func (p *crewProcess) line(t *testing.T) string {
-	t.Helper()
-	line, err := p.stdout.ReadString('\n')
-	if err != nil {
-		_ = p.cmd.Wait() // so that all of stderr is there
-		require.NoError(t, err, "a process ended: %s%s", line, &p.stderr)
-	}
-	return line
-}
-
-// drain has the processes drain the buckets, and returns what all of them did.
-func (c *crew) drain(t *testing.T) (all account) {
-	t.Helper()
-	for _, p := range c.all {
-		_, err := io.WriteString(p.stdin, "drain\n")
-		require.NoError(t, err)
-	}
-	for _, p := range c.all {
-		var one account
-		line := p.line(t)
-		require.NoError(t, json.Unmarshal([]byte(line), &one), line)
-		require.Empty(t, one.Error, "premise: the successor decides while the buckets are drained")
-		all.Decisions = append(all.Decisions, one.Decisions...)
-		all.Drained += one.Drained
-	}
-	return all
-}
-
-// moved waits until each process has a connection to one server and none to
+// moved waits until each client has a connection to one server and none to
 // another. Sentinel sends them there.
 func (c *crew) moved(t *testing.T, from, to *redis.Client) {
 	t.Helper()
@@ -254,7 +186,7 @@ func (c *crew) moved(t *testing.T, from, to *redis.Client) {
 		require.NoError(t, err)
 		after, err := to.ClientList(context.Background()).Result()
 		require.NoError(t, err)
-		for i := range c.all {
+		for i := range crewSize {
 			assert.NotContains(t, before, "name="+c.name(i)+" ")
 			assert.Contains(t, after, "name="+c.name(i)+" ")
 		}
@@ -272,10 +204,10 @@ func left(t *testing.T, l *core.Limiter) (tokens int64) {
 	return tokens
 }
 
-// busy waits until the processes have used a number of tokens more.
+// busy waits until the crew has used a number of tokens more.
 func (c *crew) busy(t *testing.T, client redis.UniversalClient, tokens int64) {
 	t.Helper()
 	l := c.plan.limiter(client)
 	target := left(t, l) - tokens
-	require.Eventually(t, func() bool { return left(t, l) <= target }, wait, 10*tick, "the processes make decisions")
+	require.Eventually(t, func() bool { return left(t, l) <= target }, wait, 10*tick, "the crew makes decisions")
 }
