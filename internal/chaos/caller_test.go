@@ -20,6 +20,7 @@ import (
 // return at once with the context's error, and must not count as a failure of
 // the store. The client has a hook, so that nobody waits for it.
 func TestCanceledRequestsAreNoOutage(t *testing.T) {
+	beside(t)
 	b := newBench(t)
 	b.client.AddHook(redistest.Hook{})
 	// The store abandons stuck calls after this time. The callers' contexts end
@@ -71,6 +72,7 @@ func TestCanceledRequestsAreNoOutage(t *testing.T) {
 func TestCallerWaitsForItsOwnCall(t *testing.T) {
 	for _, minds := range []bool{false, true} {
 		t.Run(fmt.Sprintf("ContextTimeoutEnabled %v", minds), func(t *testing.T) {
+			beside(t)
 			b := newBench(t, func(o *redis.Options) { o.ContextTimeoutEnabled = minds })
 			b.store = redisstore.New(b.client, redisstore.WithTimeout(2*time.Second), redisstore.WithBreaker(1000, time.Second))
 			l := b.limiter(t, core.FailLocal)
@@ -119,7 +121,7 @@ func TestDecisionTakesNoLongerThanTheTimeout(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // it mostly waits
+			beside(t)
 			b := newBench(t, func(o *redis.Options) { o.MinIdleConns = 1 })
 			b.store = redisstore.New(b.client, redisstore.WithTimeout(patience), redisstore.WithDenyCache(0))
 			l := b.limiter(t, core.FailLocal)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -102,14 +101,10 @@ func served(t *testing.T, l *core.Limiter, when string) {
 // pipelines.
 func TestConnectionsAreMadeToSeveralServers(t *testing.T) {
 	soak.Only(t, TestConnectionsAreMadeToADistantServer)
+	beside(t)
 	const latency = 40 * time.Millisecond
 	ring := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
-	node := redistest.Start(t, "--cluster-enabled", "yes")
-	admin := node.Client(t)
-	require.NoError(t, admin.ClusterAddSlotsRange(context.Background(), 0, 16383).Err())
-	require.Eventually(t, func() bool {
-		return strings.Contains(admin.ClusterInfo(context.Background()).Val(), "cluster_state:ok")
-	}, wait, tick)
+	node := oneNode(t)
 	var proxies []*faultproxy.Proxy
 	for _, s := range []*redistest.Server{ring[0], ring[1], node} {
 		proxy := faultproxy.New(t, s.Addr)
@@ -137,9 +132,9 @@ func TestConnectionsAreMadeToSeveralServers(t *testing.T) {
 // A client that is new to a Cluster may ask the server that hangs where keys
 // are. Then it asks others.
 func TestNewClientOfAClusterWithAServerThatHangs(t *testing.T) {
+	beside(t)
 	t.Run("a server of one that owns all slots, beside one that hangs", func(t *testing.T) {
-		one := redistest.Start(t, "--cluster-enabled", "yes")
-		require.NoError(t, one.Client(t).ClusterAddSlotsRange(context.Background(), 0, 16383).Err())
+		one := oneNode(t)
 		hung := redistest.Start(t)
 		hung.Pause()
 		t.Cleanup(hung.Resume)
@@ -167,6 +162,7 @@ func TestNewClientOfAClusterWithAServerThatHangs(t *testing.T) {
 // One dead master must not fail the first decision of a new process about a key
 // of another one.
 func TestNewClientOfAClusterWithADeadMaster(t *testing.T) {
+	beside(t)
 	servers, client := split(t)
 	var alive []string
 	s := ofCluster(t, servers, client, func(master, _ *redistest.Server) {

@@ -46,6 +46,9 @@ func lasting() time.Duration {
 	return time.Second
 }
 
+// tenMilliseconds is how many times 10 ms most faults last.
+func tenMilliseconds() int { return int(lasting() / (10 * time.Millisecond)) }
+
 // server is a target of one server. begin and end may use another client of it;
 // between them it lasts for a while, or, if that is nil, for none.
 func server(begin, end func(m *measurement, s *redistest.Server, c *redis.Client), lasts func() time.Duration, args ...string) func(*testing.T) target {
@@ -120,7 +123,7 @@ var faults = []struct {
 	{"connections are reset", broken(faultproxy.Reset)},
 	{"latency from 0 to 90 ms within a second, with jitter", proxied(everyKey, func(p *faultproxy.Proxy) {
 		const steps, most = 100, 90 * time.Millisecond
-		for i := range 3 * steps {
+		for i := range tenMilliseconds() {
 			p.SetLatency(most * time.Duration(min(i, steps)) / steps * time.Duration(80+rand.IntN(21)) / 100)
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -134,7 +137,7 @@ var faults = []struct {
 	{"SCRIPT FLUSH every 10 ms (NOSCRIPT)", func(t *testing.T) target {
 		c := openClient(t, redistest.Start(t).Addr)
 		return target{client: c, spared: everyKey, fault: func(m *measurement) {
-			for range 300 {
+			for range tenMilliseconds() {
 				require.NoError(m, c.ScriptFlush(context.Background()).Err())
 				time.Sleep(10 * time.Millisecond)
 			}

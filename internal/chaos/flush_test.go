@@ -54,7 +54,7 @@ type forgetful struct {
 // An operator's word outlives Redis' memory: what processes have read holds
 // without a gap, comes back, and is learnt by a new process.
 func TestFlushEndsNoBlock(t *testing.T) {
-	t.Parallel()
+	beside(t)
 	server := redistest.Start(t)
 	client := server.Client(t)
 	forgets(t, forgetful{client: client, forget: func() { require.NoError(t, client.FlushAll(t.Context()).Err()) }})

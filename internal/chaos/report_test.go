@@ -25,6 +25,9 @@ func reportMemory(what string, bytes uint64, n int) {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if *reportFile == "" { // most tests wait for servers
+		_ = flag.Set("test.parallel", "8")
+	}
 	code := m.Run()
 	if *reportFile != "" && code == 0 {
 		var sections []string

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
@@ -72,18 +71,11 @@ func TestConnectionsThatDiedSilently(t *testing.T) {
 // dieSilently makes decisions, one every so often, while all connections die.
 func dieSilently(t *testing.T, cluster bool, open func(*faultproxy.Proxy) redis.UniversalClient, every time.Duration) {
 	t.Helper()
-	var args []string
-	if cluster {
-		args = []string{"--cluster-enabled", "yes"}
+	start := oneNode
+	if !cluster {
+		start = func(t *testing.T) *redistest.Server { return redistest.Start(t) }
 	}
-	server := redistest.Start(t, args...)
-	if admin := server.Client(t); cluster {
-		require.NoError(t, admin.ClusterAddSlotsRange(context.Background(), 0, 16383).Err())
-		require.Eventually(t, func() bool {
-			return strings.Contains(admin.ClusterInfo(context.Background()).Val(), "cluster_state:ok")
-		}, wait, tick)
-	}
-	proxy := faultproxy.New(t, server.Addr)
+	proxy := faultproxy.New(t, start(t).Addr)
 	client := open(proxy)
 	t.Cleanup(func() { _ = client.Close() })
 	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()))

@@ -25,6 +25,7 @@ const limiterACL = "on >secret ~ratelimit:* -@all +@connection +evalsha +eval +g
 	" +zadd +zrem +zrange +zrangebyscore +zremrangebyscore +zscore +pexpire +del +time +info +hset +hdel +hget +hgetall +hlen +pttl"
 
 func TestStoreWorksWithTLSAndDocumentedACL(t *testing.T) {
+	beside(t)
 	cert, key, pool := redistest.Certificate(t)
 	port, err := redistest.FreePort()
 	require.NoError(t, err)
@@ -87,14 +88,9 @@ func TestStoreWorksWithTLSAndDocumentedACL(t *testing.T) {
 const clusterACL = "+cluster|slots +cluster|shards +command"
 
 func TestDocumentedACLSufficesOnACluster(t *testing.T) {
-	server := redistest.Start(t, "--cluster-enabled", "yes")
-	ctx := context.Background()
-	admin := server.Client(t)
-	require.NoError(t, admin.ClusterAddSlotsRange(ctx, 0, 16383).Err())
-	require.NoError(t, admin.Do(ctx, aclArgs("limiter", limiterACL+" "+clusterACL)...).Err())
-	require.Eventually(t, func() bool {
-		return strings.Contains(admin.ClusterInfo(ctx).Val(), "cluster_state:ok")
-	}, wait, tick)
+	beside(t)
+	server, ctx := oneNode(t), context.Background()
+	require.NoError(t, server.Client(t).Do(ctx, aclArgs("limiter", limiterACL+" "+clusterACL)...).Err())
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{server.Addr}, Username: "limiter", Password: "secret"})
 	defer client.Close()
 	_, err := limited(t, client, core.FailClosed, patient).Allow(ctx, "k")

@@ -14,6 +14,7 @@ import (
 // On a Cluster, whose servers are asked one after another, a key that can't be read is decided by its own policy's
 // OnFailure, and charges of one bucket are their sum.
 func TestChargesTogetherBesideABadKeyOnACluster(t *testing.T) {
+	beside(t)
 	ctx := t.Context()
 	_, client := cluster(t)
 	store := redisstore.New(client, redisstore.WithTimeout(10*time.Second), redisstore.WithPrefix("bad:"))
