@@ -27,7 +27,7 @@ func TestRedisStoreConforms(t *testing.T) {
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
 	storetest.Run(t, func(_ *testing.T, clock func() time.Time) core.Store {
-		return redisstore.New(client, core.WithClock(clock), redisstore.WithPrefix(redistest.Prefix()), longTimeout)
+		return storeOn(client, core.WithClock(clock))
 	})
 }
 

@@ -21,6 +21,7 @@ type side struct {
 	*core.Limiter
 
 	now      time.Time
+	told     int          // penalties
 	repeated func() int64 // how many denials the cache has repeated
 }
 
@@ -28,7 +29,12 @@ func newSide(horizon time.Duration, limits ...core.Limit) *side {
 	s := &side{now: time.Unix(1_000_000, 0)}
 	memory := core.NewMemoryStore(core.WithClock(func() time.Time { return s.now }))
 	cache, repeated := redisstore.DenyCacheAround(memory, horizon)
-	s.Limiter, s.repeated = core.Must(core.NewLimiter(cache, core.Policy{Name: "api", Limits: limits})), repeated
+	s.repeated = repeated
+	s.Limiter = core.Must(core.NewLimiter(cache, core.Policy{Name: "api", Limits: limits}, core.WithObserver(func(_ context.Context, o core.Observation) {
+		if o.Penalized {
+			s.told++
+		}
+	})))
 	return s
 }
 
@@ -43,17 +49,21 @@ func TestDenyCacheDecidesAsTheStoreDoes(t *testing.T) {
 			Name: "stepped", Capacity: 4, RefillRate: 4, RefillInterval: time.Second, Mode: core.Stepped,
 		}}
 		if random.IntN(2) == 0 { // more than 4 limits are stored otherwise
-			limits = append(limits, core.PerMinute(60).WithUnit("tokens"), core.PerHour(60).WithBurst(1000))
+			limits = append(limits, core.PerHour(1).WithBurst(20).WithUnit("tokens"), core.PerHour(60).WithBurst(1000))
+		}
+		if random.IntN(4) == 0 {
+			limits[0] = limits[0].WithPenalty(time.Duration(1+random.IntN(500)) * time.Millisecond)
 		}
 		cached, plain := newSide(time.Second, limits...), newSide(0, limits...)
 		for range 100 {
 			step := time.Duration(random.Int64N(int64(400 * time.Millisecond)))
 			cached.now, plain.now = cached.now.Add(step), plain.now.Add(step)
-			call, n := random.IntN(24), 1+random.Int64N(3)
+			call, n := random.IntN(25), 1+random.Int64N(3)
 			got, want := cached.call(call, n), plain.call(call, n)
 			require.Equal(t, want.Allowed, got.Allowed, "seed %d, call %d", seed, call)
 			require.Equal(t, want.RetryAfter, got.RetryAfter, "seed %d, call %d", seed, call)
 			require.Equal(t, want.ResetAfter, got.ResetAfter, "seed %d, call %d", seed, call)
+			require.Equal(t, plain.told, cached.told, "seed %d, call %d: a penalty is told once", seed, call)
 			if got.Source != core.FromDenyCache || call <= 3 {
 				require.Equal(t, want.Limits(), got.Limits(), "seed %d, call %d", seed, call)
 			}
@@ -99,6 +109,8 @@ func (s *side) call(which int, n int64) (res core.Result) {
 		_ = s.SetPolicy(more)
 	case 10:
 		res, _ = core.Must(s.WithLimits(core.PerMinute(60))).AllowN(ctx, "k", n)
+	case 24:
+		res, _ = s.AllowAbove(ctx, "k", n, 2) // what a floor denies is no denial for others
 	default:
 		res, _ = s.AllowN(ctx, "k", n)
 	}

@@ -113,29 +113,6 @@ func TestNewestWordWins(t *testing.T) {
 	})
 }
 
-func TestRemovedExceptionNeverComesBack(t *testing.T) {
-	client, prefix := redistest.Client(t), redistest.Prefix()
-	for _, first := range []string{"who was cut off", "who knows the removal"} {
-		knows, cutOff := newFollower(client, prefix), newFollower(client, prefix)
-		knows.loses(t)
-		knows.blocks(t, "eve")
-		knows.polls(t)
-		cutOff.polls(t)
-		knows.unblocks(t, "eve")
-		knows.polls(t)
-		knows.loses(t)
-		if first == "who was cut off" {
-			cutOff.polls(t)
-			assert.Equal(t, []string{"eve"}, cutOff.inRedis(t), "premise: it writes back what it has not seen removed")
-		}
-		knows.polls(t)
-		cutOff.polls(t)
-		assert.Empty(t, knows.limiter.Exceptions().Blocked, first)
-		assert.Empty(t, cutOff.limiter.Exceptions().Blocked, first)
-		assert.Empty(t, knows.inRedis(t), first)
-	}
-}
-
 // Redis may have dropped a removal by then.
 func TestWhoWasCutOffForAWeekTakesWhatRedisHas(t *testing.T) {
 	f := newFollower(redistest.Client(t), redistest.Prefix())

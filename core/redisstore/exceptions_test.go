@@ -19,7 +19,7 @@ import (
 
 // exceptionStore returns a store with a prefix of its own.
 func exceptionStore(t *testing.T) *redisstore.Store {
-	return redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), longTimeout)
+	return storeOn(redistest.Client(t))
 }
 
 func remove(t *testing.T, s *redisstore.Store, policy, key string) (was bool) {

@@ -2,10 +2,14 @@ package redisstore
 
 import (
 	"context"
+	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // LongestTTL is how long a key may live that matters for a time: an eighth and
@@ -69,3 +73,27 @@ func (s *leases) Config() *store.Config { return s.config }
 
 // Config returns the configuration of the store that the cache is around.
 func (s *denyCache) Config() *store.Config { return s.config }
+
+// Hook has a client call Do in place of sending a command whose name begins so.
+// send sends it.
+type Hook struct {
+	redistest.Hook
+
+	Of string
+	Do func(cmd redis.Cmder, send func() error) error
+}
+
+// ProcessHook calls Do, whose error is that of the command.
+func (h Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		send := func() error { return next(ctx, cmd) }
+		if !strings.HasPrefix(cmd.Name(), h.Of) {
+			return send()
+		}
+		err := h.Do(cmd, send)
+		if err != nil {
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}

@@ -44,30 +44,6 @@ func block(t *testing.T, s *redisstore.Store, policy, key string) {
 	require.NoError(t, s.SetException(t.Context(), policy, redisstore.Exception{Key: key}))
 }
 
-func TestProcessesObeyWithinTwoSeconds(t *testing.T) {
-	prefix, ctx := redistest.Prefix(), t.Context()
-	var limiters []*core.Limiter
-	following, end := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer end()
-	for range 3 {
-		s := redisstore.New(redistest.Client(t), redisstore.WithPrefix(prefix), longTimeout)
-		l := limiterOf(s, "api")
-		running.Go(func() { s.FollowExceptions(following, l, nil) })
-		limiters = append(limiters, l)
-	}
-	operator := redisstore.New(redistest.Client(t), redisstore.WithPrefix(prefix), longTimeout)
-	for _, key := range []string{"ann", "bob"} {
-		began := time.Now()
-		block(t, operator, "api", key)
-		for _, l := range limiters {
-			require.Eventually(t, func() bool { return slices.Contains(l.Exceptions().Blocked, key) }, time.Minute, time.Millisecond)
-		}
-		t.Log("all obey after", time.Since(began))
-	}
-}
-
 func TestFollowersObeyEachChange(t *testing.T) {
 	s, ctx := exceptionStore(t), t.Context()
 	a, b, other, idle := limiterOf(s, "api"), limiterOf(s, "api"), limiterOf(s, "other"), limiterOf(s, "api")
@@ -262,7 +238,7 @@ func (c *commands) all() [][]string {
 // changed. Polls end with the context, or with the client.
 func TestPollIsOneRoundTripForAllPolicies(t *testing.T) {
 	client := redistest.Client(t)
-	s := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout)
+	s := storeOn(client)
 	block(t, s, "a", "eve")
 	block(t, s, "b", "eve")
 	count := &commands{}

@@ -165,12 +165,3 @@ func TestBucketsGoOnAfterAServerThatFails(t *testing.T) {
 		}
 	}
 }
-
-// The time of a state is that of the clock that wrote it.
-func TestStateHasTheTimeOfTheStoresClock(t *testing.T) {
-	at := time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
-	s := redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(5*time.Second), core.WithClock(func() time.Time { return at }))
-	state, err := s.State(t.Context(), "api", "ann")
-	require.NoError(t, err)
-	assert.Equal(t, at, state.Now)
-}

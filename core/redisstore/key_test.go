@@ -5,8 +5,9 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/tokenbucket-go/ratelimit/core"
 	"pgregory.net/rapid"
+
+	"github.com/tokenbucket-go/ratelimit/core"
 )
 
 // A Redis key must decode to the key that is limited, and must hold no braces,
@@ -72,20 +73,27 @@ func TestNoTwoBucketsShareARedisKey(t *testing.T) {
 	})
 }
 
-// Keys of usual prefixes are what they have always been: their buckets survive
-// an update.
-func TestUsualPrefixesStayAsTheyAre(t *testing.T) {
-	for prefix, want := range map[string]string{
-		defaults().prefix: "ratelimit:api:ip:192.0.2.1",
-		"shop:":           "shop:api:ip:192.0.2.1",
-		"{limits}:":       "{limits}:api:ip:192.0.2.1",
-		"shop:limits:":    "shop:limits:%:api:ip:192.0.2.1",
-		"shop":            "shop%:api:ip:192.0.2.1",
-		"":                "%:api:ip:192.0.2.1",
-		"shop%:":          "shop%:%:api:ip:192.0.2.1",
+// In a Redis Cluster the text between a key's first '{' and the next '}'
+// selects its slot. Keys of usual prefixes are what they have always been: their
+// buckets survive an update.
+func TestKeysCannotChooseTheirClusterSlot(t *testing.T) {
+	for _, c := range []struct{ prefix, policy, key, want string }{
+		{defaults().prefix, "api", "ip:192.0.2.1", "ratelimit:api:ip:192.0.2.1"},
+		{"shop:", "api", "{user}", "shop:api:%7Buser%7D"},
+		{"shop:", "a:b", "c:d", "shop:a%3Ab:c:d"},
+		{"shop:", "api", "100%", "shop:api:100%"},
+		{"shop:", "api", "%7Buser%7D", "shop:api:%257Buser%257D"},
+		{"shop:", "api", "a\x00\n\xff", "shop:api:a\x00\n\xff"},
+		{"{api}", "}{", "k", "{api}%:%7D%7B:k"},
+		{"{limits}:", "api", "{user}", "{limits}:api:%7Buser%7D"},
+		{"{shop:}:", "api", "{user}", "{shop:}:%:api:%7Buser%7D"},
+		{"shop:limits:", "api", "k", "shop:limits:%:api:k"},
+		{"shop", "api", "k", "shop%:api:k"},
+		{"", "api", "k", "%:api:k"},
+		{"shop%:", "api", "k", "shop%:%:api:k"},
 	} {
-		if got := redisKey(keyPrefix(prefix), "api", "ip:192.0.2.1"); got != want {
-			t.Errorf("the prefix %q makes %q, want %q", prefix, got, want)
+		if got := redisKey(keyPrefix(c.prefix), c.policy, c.key); got != c.want {
+			t.Errorf("prefix %q, policy %q, key %q: the Redis key is %q, want %q", c.prefix, c.policy, c.key, got, c.want)
 		}
 	}
 }

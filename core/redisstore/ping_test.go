@@ -169,9 +169,9 @@ func TestPingEndsWithItsContext(t *testing.T) {
 
 // The breaker does not keep Ping from the server, and Ping opens none.
 func TestPingAndBreakerLeaveEachOtherAlone(t *testing.T) {
-	client, hook := redistest.Client(t), &brokenHook{}
-	client.AddHook(hook)
-	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithBreaker(1, time.Hour))
+	client, broken := breakable(t)
+	broken.Store(true)
+	store := storeOn(client, redisstore.WithBreaker(1, time.Hour))
 	fails(t, store, "calls to Redis fail")
 	if n := store.Stats().Opened; n != 0 {
 		t.Errorf("Ping opened the breaker %d times", n)
@@ -180,7 +180,7 @@ func TestPingAndBreakerLeaveEachOtherAlone(t *testing.T) {
 	if _, err := l.Allow(t.Context(), "k"); err == nil {
 		t.Fatal("premise: decisions fail")
 	}
-	hook.works.Store(true)
+	broken.Store(false)
 	if err := store.Ping(t.Context()); err != nil {
 		t.Errorf("the breaker is open, and Redis is well: Ping = %v", err)
 	}

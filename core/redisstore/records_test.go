@@ -18,7 +18,7 @@ func TestRecordsTellWhatIsStoredWithoutThePolicy(t *testing.T) {
 	now := time.Date(2026, time.March, 2, 12, 0, 0, 0, time.UTC)
 	client := redistest.Client(t)
 	client.AddHook(&redistest.Keeper{})
-	s := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout, core.WithClock(func() time.Time { return now }))
+	s := storeOn(client, core.WithClock(func() time.Time { return now }))
 	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{
 		core.PerMinute(20), core.PerDay(10).WithName("daily"), core.InFlight(5), core.PerMonth(7),
 	}}))

@@ -2,17 +2,11 @@ package redisstore_test
 
 import (
 	"context"
-	"errors"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -37,7 +31,7 @@ func TestSlotsConformBesideLeases(t *testing.T) {
 	client.AddHook(&redistest.Keeper{})
 	storetest.Run(t, func(t *testing.T, clock func() time.Time) core.Store {
 		rulesOnSlots(t)
-		return redisstore.New(client, core.WithClock(clock), redisstore.WithPrefix(redistest.Prefix()), longTimeout, redisstore.WithLease(64))
+		return storeOn(client, core.WithClock(clock), redisstore.WithLease(64))
 	})
 }
 
@@ -75,160 +69,7 @@ func TestSlotOfAnotherProcessIsThereAtOnce(t *testing.T) {
 	}
 }
 
-func TestNeverMoreSlotsThanThereAreInSeveralProcesses(t *testing.T) {
-	const most = 3
-	var out atomic.Int64
-	var wg sync.WaitGroup
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	each := make([]atomic.Int64, 3)
-	for p, l := range slotProcesses(t, len(each), core.InFlight(most).WithMaxHold(time.Hour)) {
-		for range 8 {
-			wg.Go(func() {
-				for each[p].Load() < 20 { // a process that starves never gets there
-					res, err := l.Acquire(ctx, "k")
-					if err != nil {
-						t.Errorf("process %d has %d slots of 20 after a minute, so it starves: %v", p, each[p].Load(), err)
-						return
-					}
-					if n := out.Add(1); n > most {
-						t.Errorf("%d requests are at work at once, and there are %d slots", n, most)
-					}
-					each[p].Add(1)
-					out.Add(-1)
-					if err := res.Release(t.Context()); err != nil {
-						t.Errorf("Release: %v", err)
-					}
-				}
-			})
-		}
-	}
-	wg.Wait()
-}
-
-// Callers whose contexts end while their call is under way take no slot along.
-func TestCallersThatLeaveRedisTakeNoSlotAlong(t *testing.T) {
-	client, prefix := redistest.Client(t), redistest.Prefix()
-	l, err := core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout),
-		core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(20).WithMaxHold(time.Hour), core.PerDay(100_000).WithName("daily")}, OnFailure: core.FailClosed})
-	require.NoError(t, err)
-	var wg sync.WaitGroup
-	for i := range 1000 {
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%50)*200*time.Microsecond)
-			defer cancel()
-			res, err := l.Acquire(ctx, "k")
-			if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, core.ErrDeadline) {
-				t.Errorf("Acquire: %v", err)
-			}
-			if err == nil && i%2 == 0 {
-				_ = res.Release(t.Context())
-			} else if err == nil {
-				_ = res.Undo(t.Context())
-			}
-		})
-	}
-	wg.Wait()
-	assert.Eventually(t, func() bool {
-		res, err := l.Peek(t.Context(), "k")
-		return err == nil && res.Limits()[0].Remaining == 20
-	}, time.Minute, 10*time.Millisecond, "1,000 callers that left take no slot along")
-}
-
-const holderVar = "RATELIMIT_TEST_HOLDER"
-
-// TestHolderProcess takes two slots of TestSlotsOfAKilledProcessComeBack and
-// then waits to be killed.
-func TestHolderProcess(t *testing.T) {
-	prefix := os.Getenv(holderVar)
-	if prefix == "" {
-		t.Skip("run by TestSlotsOfAKilledProcessComeBack")
-	}
-	client := redistest.Client(t)
-	l := killedLimiter(t, client, prefix)
-	for range 2 {
-		res, err := l.AllowUnits(t.Context(), "k", core.Units{tokens: 300})
-		require.NoError(t, err)
-		require.True(t, res.Allowed)
-		go func() { // as middleware does
-			for res.Hold(context.Background()) == nil {
-				time.Sleep(killedHold / 3)
-			}
-		}()
-	}
-	client.RPush(t.Context(), prefix+"gate", "held")
-	time.Sleep(time.Minute)
-}
-
 const tokens = "tokens"
-
-// killedHold is the MaxHold of a process that is killed.
-const killedHold = 3 * time.Second
-
-func killedLimiter(t *testing.T, client *redis.Client, prefix string) *core.Limiter {
-	t.Helper()
-	l, err := core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout), core.Policy{Name: "api", OnFailure: core.FailClosed, Limits: []core.Limit{
-		core.InFlight(3).WithName("at-once").WithMaxHold(killedHold),
-		core.PerMonth(1000).WithName("tokens").WithUnit(tokens).WithMaxHold(killedHold),
-	}})
-	require.NoError(t, err)
-	return l
-}
-
-func TestSlotsOfAKilledProcessComeBack(t *testing.T) {
-	client, prefix := redistest.Client(t), redistest.Prefix()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHolderProcess$", "-test.v")
-	cmd.Env = append(os.Environ(), holderVar+"="+prefix, "REDIS_ADDR="+redistest.Addr(t))
-	require.NoError(t, cmd.Start())
-	require.NoError(t, client.BLPop(t.Context(), time.Minute, prefix+"gate").Err(), "premise: the other process takes slots")
-	l := killedLimiter(t, client, prefix)
-	own, err := l.Allow(t.Context(), "k")
-	require.NoError(t, err)
-	require.True(t, own.Allowed, "one of three slots is free")
-	for end := time.Now().Add(killedHold + time.Second); time.Now().Before(end); time.Sleep(killedHold / 6) {
-		require.NoError(t, own.Hold(t.Context()))
-		denied, err := l.Allow(t.Context(), "k")
-		require.NoError(t, err)
-		require.False(t, denied.Allowed, "a process that holds its slots keeps them beyond MaxHold")
-	}
-	require.NoError(t, cmd.Process.Kill()) // SIGKILL: it can't release
-	_ = cmd.Wait()
-	killed := time.Now()
-	for {
-		require.NoError(t, own.Hold(t.Context()))
-		peeked, err := l.Peek(t.Context(), "k")
-		require.NoError(t, err)
-		if limits := peeked.Limits(); limits[0].Remaining == 2 && limits[1].Remaining == 1000 {
-			break
-		}
-		require.Less(t, time.Since(killed), time.Minute, "slots and estimates of a process that was killed come back: %v", peeked.Limits())
-		time.Sleep(20 * time.Millisecond)
-	}
-	for i := range 2 {
-		res, err := l.Allow(t.Context(), "k")
-		require.NoError(t, err)
-		require.True(t, res.Allowed, "slot %d of the killed process", i)
-	}
-	denied, err := l.Allow(t.Context(), "k")
-	require.NoError(t, err)
-	require.False(t, denied.Allowed, "and no more than it had")
-}
-
-// A request that takes no slot of a limit is not denied because more are out
-// than a lower capacity has.
-func TestRequestWithoutSlotsIsNotDeniedByALowerCapacity(t *testing.T) {
-	s := core.NewMemoryStore()
-	l := func(n int) *core.Limiter {
-		l, err := core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(n).WithName("gpus").WithUnit("gpus"), core.PerDay(100).WithName("daily")}})
-		require.NoError(t, err)
-		return l
-	}
-	_, err := l(4).AllowUnits(t.Context(), "k", core.Units{"gpus": 3})
-	require.NoError(t, err)
-	res, err := l(1).Allow(t.Context(), "k")
-	require.NoError(t, err)
-	assert.True(t, res.Allowed, "3 gpus are out of 1, and the request takes none")
-}
 
 // Redis may evict either of a bucket's two keys. What was held before counts no
 // more then, and its end gives nothing back to what is held since.

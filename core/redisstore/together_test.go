@@ -230,8 +230,8 @@ func (spent *spentTokens) check(t *testing.T, stores []core.Store, limiters []*c
 func TestTogetherWithAShadowPolicy(t *testing.T) {
 	ctx := t.Context()
 	for name, stores := range map[string][2]core.Store{
-		"two stores": {core.NewMemoryStore(), redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), longTimeout)},
-		"Redis":      {redisstore.New(redistest.Client(t), redisstore.WithPrefix(redistest.Prefix()), longTimeout)},
+		"two stores": {core.NewMemoryStore(), storeOn(redistest.Client(t))},
+		"Redis":      {storeOn(redistest.Client(t))},
 	} {
 		if stores[1] == nil {
 			stores[1] = stores[0]
