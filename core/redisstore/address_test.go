@@ -32,116 +32,74 @@ var refusedURLs = []struct{ url, says string }{
 	{"", aURL},
 	{"SECRET", aURL},
 	{"localhost:6379", aURL},
-	{"redis:7401", aURL},
-	{"rediss:7401", aURL},
 	{"redis:/7401", aURL},
-	{"//localhost:6379", aURL},
-	{"SECRET@localhost:6379", aURL},
 	{"user:SECRET@localhost:6379", aURL},
-	{"redis:user:SECRET@localhost:6379", aURL},
 	{"redis:/user:SECRET@localhost:6379", aURL},
-	{"/run/redis.sock", aURL},
 	{"unix:/run/SECRET.sock", aURL},
-	{"[::1]:6379", aURL},
 
 	// Connection strings of others, and what is pasted.
-	{"host:6380,password=SECRET,ssl=True,abortConnect=False", aURL},       // Azure, StackExchange.Redis
-	{"name.redis.cache.windows.net:6380,password=SECRET=,ssl=True", aURL}, // its keys end with =
-	{"host=localhost;port=6379;password=SECRET", aURL},                    // ADO
-	{"master.name.use1.cache.amazonaws.com:6379,SECRET", aURL},            // AWS, with its token
-	{"redis-cli -h localhost -p 6379 -a SECRET", aURL},                    // pasted
-	{"redis-cli -u redis://user:SECRET@localhost:6379/0", aURL},           // pasted
-	{"REDIS_URL=redis://user:SECRET@localhost:6379", aURL},                // pasted
-	{"jdbc:redis://user:SECRET@localhost:6379/0", aURL},                   // JDBC
-	{"jdbc:redis://localhost:6379/0?user=u&password=SECRET", aURL},
-	{"redis+sentinel://:SECRET@s1:26379,s2:26379/mymaster", aURL}, // redis-py and others
-	{"redis-socket:///run/redis.sock?password=SECRET", aURL},      // Lettuce
-	{"\"redis://user:SECRET@localhost:6379\"", aURL},              // with its quotes
-	{"'redis://user:SECRET@localhost:6379'", aURL},
-	{"${REDIS_URL:-redis://user:SECRET@localhost}", aURL}, // not expanded
-	{"http://user:SECRET@localhost:6379", aURL},
-	{"https://default:SECRET@name.upstash.io", aURL}, // its REST address
+	{"host:6380,password=SECRET,ssl=True,abortConnect=False", aURL}, // Azure, StackExchange.Redis
+	{"master.name.use1.cache.amazonaws.com:6379,SECRET", aURL},      // AWS, with its token
+	{"redis-cli -u redis://user:SECRET@localhost:6379/0", aURL},     // pasted
+	{"REDIS_URL=redis://user:SECRET@localhost:6379", aURL},          // pasted
+	{"jdbc:redis://user:SECRET@localhost:6379/0", aURL},             // JDBC
+	{"redis+sentinel://:SECRET@s1:26379,s2:26379/mymaster", aURL},   // redis-py and others
+	{"redis-socket:///run/redis.sock?password=SECRET", aURL},        // Lettuce
+	{"\"redis://user:SECRET@localhost:6379\"", aURL},                // with its quotes
+	{"${REDIS_URL:-redis://user:SECRET@localhost}", aURL},           // not expanded
+	{"https://default:SECRET@name.upstash.io", aURL},                // its REST address
 	{"HTTP://USER:SECRET@LOCALHOST", aURL},
-	{"tcp://user:SECRET@localhost:6379", aURL},
-	{"valkey://user:SECRET@localhost:6379", aURL},
 	{"user:SEC://SECRET@localhost", aURL},
-	{"://SECRET@localhost", aURL},
 	{"SECRET://localhost:6379", aURL},
 	{"redis://user:SECRET@localhost:6379 redis://user:SECRET@other:6379", aURL}, // a space
-	{"redis://user:SECRET @localhost:6379", aURL},
-	{" redis://user:SECRET@localhost:6379", aURL},
-	{"redis://user:SECRET@localhost:6379\n", aURL}, // read from a file
-	{"redis://user:SECRET\x00@localhost:6379", aURL},
+	{"redis://user:SECRET@localhost:6379\n", aURL},                              // read from a file
 	{"redis://user:SEC\x7fSECRET@localhost:6379", aURL},
 	{"redis://user:SECRET@localhost:6379\u00a0", aURL}, // from a page
 	{"\ufeffredis://user:SECRET@localhost:6379", aURL}, // a byte order mark
 
 	// Several servers.
 	{"redis://n1:6379,n2:6379", oneServer},
-	{"redis://n1,n2", oneServer},
 	{"redis://user:SECRET@n1:6379,n2:6379/0", oneServer},
 	{"redis://user:SECRET@n1:6379,user:SECRET@n2:6379", oneServer},
-	{"rediss://:SECRET@n1:6379,redis://:SECRET@n2:6379", oneServer},
 	{"redis://n1:6379?addr=n2:6379&addr=SECRET", oneServer},
 	{"redis://host:6380,password=SECRET,ssl=True", oneServer},
 
 	// Hosts, ports, and passwords that are not percent-encoded.
 	{"redis://user:SECRET", hostAndPort},
-	{"redis://:SECRET", hostAndPort},
-	{"redis://user:70000", hostAndPort},
 	{"redis://localhost:SECRET", hostAndPort},
-	{"redis://user:SECRET@localhost:63x79/0", hostAndPort},
 	{"redis://user:SECRET@localhost:123456/0", hostAndPort},
 	{"redis://user:SECRET@localhost/%zz", hostAndPort},
 	{"redis://user:SEC%RET-SECRET@localhost", hostAndPort},
-	{"redis://user:SECRET%@localhost:6379", hostAndPort},
-	{"redis://user:SECRET@local%20host:6379", hostAndPort},
 	{"redis://user:SECRET/x@localhost:6379/0", hostAndPort},
-	{"redis://:SECRET?x@localhost", hostAndPort},
-	{"redis://:SECRET#x@localhost", hostAndPort},
 	{"redis://user:12#SECRET@localhost:6379", hostAndPort},
 	{"redis://localhost:6379/0#SECRET", hostAndPort},
 	{"redis://user:\"SECRET\"@localhost:6379", hostAndPort},
-	{"redis://user:<SECRET>@localhost:6379", hostAndPort},
-	{"redis://user:SECRET^@localhost:6379", hostAndPort},
 	{"redis://user:SECRET\\@localhost:6379", hostAndPort},
 	{"redis://user:SECRET@::1:6379", hostAndPort},
-	{"redis://::1", hostAndPort},
 	{"redis://[::1:6379", hostAndPort},
-	{"redis://[localhost]:6379", hostAndPort},
 	{"redis://[SECRET]:6379", hostAndPort},
 	{"redis://host;password=SECRET", hostAndPort},
-	{"redis://host:6380;password=SECRET", hostAndPort},
-	{"redis://password=SECRET", hostAndPort},
-	{"redis://(SECRET):6379", hostAndPort},
 	{"redis://*:SECRET@*:6379", hostAndPort},
 	{"redis://$HOST:6379", hostAndPort},
 	{"redis://\xff\xfe:6379", hostAndPort},
 
 	// Sockets.
 	{"unix://", threeSlashes},
-	{"unix:///", threeSlashes},
 	{"unix://run/redis.sock", threeSlashes},
-	{"unix://user:SECRET@", threeSlashes},
 	{"unix://user:SECRET@run/redis.sock", threeSlashes},
 	{"unix://?password=SECRET", threeSlashes},
 
 	// Databases.
 	{"redis://user:SECRET@localhost/x", aDatabase},
-	{"redis://localhost:6379/SECRET", aDatabase},
 	{"redis://localhost:6379/0/SECRET", aDatabase},
 	{"redis://localhost:6379/-1", aDatabase},
 	{"redis://user:1/SECRET@localhost:6379/0", aDatabase},
-	{"redis:////localhost:6379", aDatabase},
 
 	// Options.
 	{"redis://localhost:6379?password=SECRET", anOption},
-	{"redis://h:6379?SECRET", anOption},
 	{"redis://h:6379?SECRET=1", anOption},
 	{"redis://user:12?SECRET@localhost:6379", anOption},
 	{"redis://h:6379?pool_size=SECRET", anOption},
-	{"redis://h:6379?dial_timeout=SECRET", anOption},
-	{"redis://h:6379?pool_fifo=SECRET", anOption},
 	{"redis://h:6379?db=SECRET", anOption},
 	{"redis://h:6379?pool_size=3;password=SECRET", anOption}, // net/url drops it
 	{"redis://h:6379?pool_size=%zz&password=SECRET", anOption},

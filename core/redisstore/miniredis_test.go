@@ -1,8 +1,6 @@
 package redisstore_test
 
 import (
-	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/storetest"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
-	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
 // onMiniredis returns a client of a server in this process, whose Lua has no
@@ -35,45 +32,32 @@ func TestStoreOnMiniredisConforms(t *testing.T) {
 	})
 }
 
-// sends lists the scripts that a client sends.
-type sends struct {
-	redistest.Hook
-
-	names []string
-}
-
-func (s *sends) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if strings.HasPrefix(cmd.Name(), "eval") {
-			s.names = append(s.names, cmd.Name())
-		}
-		return next(ctx, cmd)
-	}
-}
-
 // A store learns once that a server lacks struct.
 func TestStandInIsSentOnce(t *testing.T) {
 	_, client := onMiniredis(t)
-	sent := &sends{}
-	client.AddHook(sent)
+	var sent []string
+	client.AddHook(redisstore.Hook{Of: "eval", Do: func(cmd redis.Cmder, send func() error) error {
+		sent = append(sent, cmd.Name())
+		return send()
+	}})
 	l := limittest.Limiter(t, redisstore.New(client, longTimeout, redisstore.WithDenyCache(0)), "api", core.PerDay(2))
 	for i, want := range [][]string{
 		{"evalsha", "eval", "eval"}, // not known; known, but lacks struct; with the stand-in
 		{"evalsha"},
 		{"evalsha"},
 	} {
-		sent.names = nil
+		sent = nil
 		res, err := l.Allow(t.Context(), "k")
 		require.NoError(t, err)
 		assert.Equal(t, i < 2, res.Allowed)
 		assert.Equal(t, core.FromStore, res.Source)
-		assert.Equal(t, want, sent.names)
+		assert.Equal(t, want, sent)
 	}
 	client.ScriptFlush(t.Context())
-	sent.names = nil
+	sent = nil
 	_, err := l.Allow(t.Context(), "k")
 	require.NoError(t, err)
-	assert.Equal(t, []string{"evalsha", "eval"}, sent.names, "what is loaded again is the stand-in")
+	assert.Equal(t, []string{"evalsha", "eval"}, sent, "what is loaded again is the stand-in")
 }
 
 // SetTime moves the clock that decides. FastForward only lets keys expire.

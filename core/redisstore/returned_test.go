@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,30 +18,10 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// failingHook has scripts fail as its fault says; nil: they don't.
-type failingHook struct {
-	redistest.Hook
-
-	fault atomic.Pointer[fault]
-}
-
+// fault is how a script fails.
 type fault struct {
 	err      error
 	executes bool // the server has executed the script
-}
-
-func (h *failingHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		f := h.fault.Load()
-		if f == nil || !strings.HasPrefix(cmd.Name(), "eval") {
-			return next(ctx, cmd)
-		}
-		if f.executes {
-			_ = next(ctx, cmd)
-		}
-		cmd.SetErr(f.err)
-		return f.err
-	}
 }
 
 // What a caller returned while Redis did not answer is sent again, as far as it
@@ -92,15 +71,23 @@ func TestWhatGotNoAnswerIsReturnedLater(t *testing.T) {
 			"lost":     {fault{err: errors.New("no answer"), executes: true}, rule.lost},
 		} {
 			t.Run(rule.name+"/"+when, func(t *testing.T) {
-				client, hook := redistest.Client(t), &failingHook{}
-				client.AddHook(hook)
-				s := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), longTimeout,
-					redisstore.WithBreaker(5, time.Millisecond),
-					core.WithClock(func() time.Time { return time.Unix(1_000_000_000, 0) }))
-				limiter := func(name string, limit core.Limit) *core.Limiter {
-					return limittest.Limiter(t, s, name, limit)
+				var now atomic.Pointer[fault]
+				client := hooked(t, "eval", func(_ redis.Cmder, send func() error) error {
+					f := now.Load()
+					if f == nil || f.executes {
+						if err := send(); f == nil {
+							return err
+						}
+					}
+					return f.err
+				})
+				options := []redisstore.Option{
+					redisstore.WithPrefix(redistest.Prefix()), redisstore.WithBreaker(5, time.Millisecond),
+					core.WithClock(func() time.Time { return time.Unix(1_000_000_000, 0) }),
 				}
-				l, marker := limiter("api", rule.limit), limiter("marker", core.InFlight(1).WithMaxHold(time.Hour))
+				s, other := storeOn(client, options...), storeOn(redistest.Client(t), options...) // which nobody asks, and which looks
+				slot := core.InFlight(1).WithMaxHold(time.Hour)
+				l, marker := limittest.Limiter(t, s, "api", rule.limit), limittest.Limiter(t, s, "marker", slot)
 				unit := rule.limit.Unit
 				if unit == "" {
 					unit = core.Requests
@@ -110,18 +97,13 @@ func TestWhatGotNoAnswerIsReturnedLater(t *testing.T) {
 				last, err := marker.Allow(ctx, "k")
 				require.True(t, err == nil && last.Allowed, "premise: %v", err)
 
-				hook.fault.Store(&c.fault)
+				now.Store(&c.fault)
 				require.ErrorIs(t, rule.give(l, &res), core.ErrUnavailable, "the caller learns it")
 				require.ErrorIs(t, last.Release(ctx), core.ErrUnavailable)
-				hook.fault.Store(nil)
-				left := func(l *core.Limiter) int64 {
-					res, err := l.Peek(ctx, "k")
-					require.NoError(t, err)
-					return res.Limits()[0].Remaining
-				}
-				require.Eventually(t, func() bool { return left(marker) == 1 }, time.Minute, time.Millisecond,
-					"what was released last has come back")
-				assert.Equal(t, c.left, left(l))
+				now.Store(nil)
+				require.Eventually(t, func() bool { return limittest.Left(t, limittest.Limiter(t, other, "marker", slot), "k") == 1 },
+					time.Minute, time.Millisecond, "what was released last has come back, although nobody asks")
+				assert.Equal(t, c.left, limittest.Left(t, limittest.Limiter(t, other, "api", rule.limit), "k"))
 			})
 		}
 	}

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -49,56 +48,28 @@ func TestUnreadableKeyOnMiniredisAffectsNoOtherKey(t *testing.T) {
 func unreadableKeyAffectsNoOther(t *testing.T, client *redis.Client) {
 	t.Helper()
 	for _, how := range []string{"a list", "a hash", "42", "17 bytes of text!", strings.Repeat("\xff", 17), strings.Repeat("\x00\x01\x7f\xf8", 17)} {
-		for _, mode := range []core.FailureMode{core.FailLocal, core.FailOpen, core.FailClosed} {
-			t.Run(how+"/"+mode.String(), func(t *testing.T) {
-				prefix := redistest.Prefix()
-				bad := prefix + "api:bad"
-				l, err := core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout), core.Policy{
-					Name: "api", Limits: []core.Limit{core.PerDay(50)}, OnFailure: mode})
-				if err != nil {
-					t.Fatal(err)
-				}
-				limittest.Use(t, l, "good", 1)
-				spoil(t, client, bad, how)
-				before := client.Dump(t.Context(), bad).Val()
-				for n := range 40 {
-					res, err := l.Allow(t.Context(), "bad")
-					cause := res.Cause
-					switch mode {
-					case core.FailClosed:
-						cause = err
-						if !errors.Is(err, core.ErrUnavailable) || res.Allowed {
-							t.Fatalf("allowed %v, %v; want ErrUnavailable", res.Allowed, err)
-						}
-					case core.FailOpen:
-						if err != nil || !res.Allowed || res.Source != core.FromFailOpen {
-							t.Fatalf("allowed %v by %v, %v; want allowed by FailOpen", res.Allowed, res.Source, err)
-						}
-					case core.FailLocal:
-						if err != nil || !res.Allowed || res.Source != core.FromFallback || res.Remaining != int64(49-n) {
-							t.Fatalf("allowed %v by %v with %d left, %v; want allowed by the fallback with %d left", res.Allowed, res.Source, res.Remaining, err, 49-n)
-						}
-					}
-					if state := (*store.StateError)(nil); !errors.As(cause, &state) {
-						t.Fatalf("the cause is %v, want a StateError", cause)
-					}
-				}
-				if after := client.Dump(t.Context(), bad).Val(); after != before || client.PTTL(t.Context(), bad).Val() != -1 {
-					t.Errorf("the store must not change a key it can't read: %x became %x", before, after)
-				}
-				// The server works, so neither the breaker nor anything else
-				// may keep other keys from it.
-				if res, err := l.Allow(t.Context(), "good"); err != nil || res.Source != core.FromStore || res.Remaining != 48 {
-					t.Errorf("another key is decided by %v with %d left, %v; want by the store with 48 left", res.Source, res.Remaining, err)
-				}
-				if err := l.Reset(t.Context(), "bad"); err != nil {
-					t.Fatalf("Reset of an unreadable key: %v", err)
-				}
-				if res, err := l.Allow(t.Context(), "bad"); err != nil || res.Source != core.FromStore || res.Remaining != 49 {
-					t.Errorf("after Reset the key is decided by %v with %d left, %v; want by the store with 49 left", res.Source, res.Remaining, err)
-				}
-			})
-		}
+		t.Run(how, func(t *testing.T) {
+			prefix := redistest.Prefix()
+			bad := prefix + "api:bad"
+			l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout), "api", core.PerDay(50))
+			limittest.Use(t, l, "good", 1)
+			spoil(t, client, bad, how)
+			before := client.Dump(t.Context(), bad).Val()
+			for range 40 {
+				_, err := l.Allow(t.Context(), "bad")
+				require.ErrorIs(t, err, core.ErrUnavailable)
+				require.ErrorAs(t, err, new(*store.StateError))
+			}
+			assert.Equal(t, before, client.Dump(t.Context(), bad).Val(), "the store must not change a key it can't read")
+			assert.EqualValues(t, -1, client.PTTL(t.Context(), bad).Val(), "nor its TTL")
+			// The server works, so neither the breaker nor anything else may
+			// keep other keys from it.
+			limittest.Use(t, l, "good", 1)
+			assert.EqualValues(t, 48, limittest.Left(t, l, "good"), "another key")
+			require.NoError(t, l.Reset(t.Context(), "bad"), "Reset of an unreadable key")
+			limittest.Use(t, l, "bad", 1)
+			assert.EqualValues(t, 49, limittest.Left(t, l, "bad"), "the key after Reset")
+		})
 	}
 }
 
