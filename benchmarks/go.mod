@@ -13,7 +13,6 @@ require (
 	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/gofiber/fiber/v2 v2.52.15
 	github.com/gofiber/fiber/v3 v3.5.0
-	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.4
 	github.com/juju/ratelimit v1.0.2
 	github.com/labstack/echo/v4 v4.16.4
 	github.com/labstack/echo/v5 v5.4.5
@@ -24,11 +23,9 @@ require (
 	github.com/stretchr/testify v1.12.1
 	github.com/throttled/throttled/v2 v2.15.0
 	github.com/tokenbucket-go/ratelimit v0.0.0
-	github.com/tokenbucket-go/ratelimit/grpclimit v0.0.0
 	github.com/ulule/limiter/v3 v3.11.2
 	github.com/valyala/fasthttp v1.73.0
 	golang.org/x/time v0.16.0
-	google.golang.org/grpc v1.82.1
 )
 
 require (
@@ -82,7 +79,6 @@ require (
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
-	google.golang.org/genproto/googleapis/rpc v0.0.0-20260414002931-afd174a4e478 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 

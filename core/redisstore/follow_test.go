@@ -114,7 +114,7 @@ func TestExceptionsHoldWhileRedisIsAway(t *testing.T) {
 	s := redisstore.New(server.Client(t), longTimeout, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 	limiters := []*core.Limiter{limiterOf(s, "a"), limiterOf(s, "b"), limiterOf(s, "c")}
 	block(t, s, "a", "eve")
-	require.NoError(t, s.SetException(t.Context(), "a", redisstore.Exception{Key: "mallory", For: 3 * time.Second}))
+	require.NoError(t, s.SetException(t.Context(), "a", redisstore.Exception{Key: "mallory", For: time.Second}))
 	require.NoError(t, s.ReadExceptions(t.Context(), limiters...))
 	server.Kill()
 	follow(t, s, limiters...)
@@ -162,7 +162,7 @@ func TestLostShardConcernsItsOwnExceptions(t *testing.T) {
 	follow(t, s, doomed, safe)
 	block(t, s, safe.Name(), "eve")
 	eventually(t, safe, "premise: it is followed", "eve")
-	require.NoError(t, s.SetException(t.Context(), doomed.Name(), redisstore.Exception{Key: "mallory", For: 3 * time.Second}))
+	require.NoError(t, s.SetException(t.Context(), doomed.Name(), redisstore.Exception{Key: "mallory", For: time.Second}))
 	require.NoError(t, s.ReadExceptions(t.Context(), doomed))
 	servers[lost].Pause()
 	t.Cleanup(servers[lost].Resume)

@@ -101,18 +101,21 @@ func (l *ledger) total() (n int64) {
 	return n
 }
 
-// excess returns by how much a window of d exceeds capacity + perSecond × (d +
-// 100 ms) at most, and that window.
-func (l *ledger) excess(capacity, perSecond int64) (most int64, from, to int64) {
+// excess returns by how many millionths of a token a window of d exceeds
+// capacity + perSecond × (d + 100 ms) at most, and that window.
+func (l *ledger) excess(capacity, perSecond int64) (most, from, to int64) {
 	slices.SortStableFunc(l.entries, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
-	most = -1 << 62
-	for i, first := range l.entries {
-		sum := int64(0)
-		for _, e := range l.entries[i:] {
-			sum += e.n
-			if by := sum - capacity - perSecond*(e.at-first.at+100_000)/1_000_000; by > most {
-				most, from, to = by, first.at, e.at
-			}
+	best := int64(-1 << 62)
+	most = best
+	sum, first := int64(0), int64(0)
+	for _, e := range l.entries {
+		at := e.at - l.entries[0].at
+		if before := perSecond*at - 1_000_000*sum; before > best {
+			best, first = before, e.at
+		}
+		sum += e.n
+		if by := 1_000_000*(sum-capacity) - perSecond*(at+100_000) + best; by > most {
+			most, from, to = by, first, e.at
 		}
 	}
 	return most, from, to
@@ -248,7 +251,7 @@ func TestAWindowAdmitsAtMostMaxInOf100msMore(t *testing.T) {
 		}
 		l, _ := simulate(t, seed, traffic)
 		most, from, to := l.excess(capacity, perSecond)
-		assert.LessOrEqual(t, most, int64(0), "seed %d: %d tokens too many within %d µs, of %d and %d a second", seed, most, to-from, capacity, perSecond)
+		assert.LessOrEqual(t, most, int64(0), "seed %d: %d millionths of a token too many within %d µs, of %d and %d a second", seed, most, to-from, capacity, perSecond)
 		leased += l.leased
 	})
 	assert.Positive(t, leased, "premise: leases decide")

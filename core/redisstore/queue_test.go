@@ -126,8 +126,8 @@ func onRemote(t *testing.T, remote *remoteServer, test func(t *testing.T, s *Sto
 }
 
 func TestRemoteServerAnswersAllCallers(t *testing.T) {
-	for _, trip := range []time.Duration{20 * ms, 35 * ms, 50 * ms, 90 * ms} {
-		for _, callers := range []int{64, 512, 4000, 8000} {
+	for _, trip := range []time.Duration{20 * ms, 90 * ms} {
+		for _, callers := range []int{64, 512, 8000} {
 			t.Run(trip.String()+" "+strconv.Itoa(callers), func(t *testing.T) {
 				onRemote(t, &remoteServer{trip: trip}, func(t *testing.T, s *Store, l *core.Limiter) {
 					crowd(l, callers) // opens connections
@@ -145,7 +145,7 @@ func TestRemoteServerAnswersAllCallers(t *testing.T) {
 func TestBusyNearServerGetsFewCallsAtOnce(t *testing.T) {
 	remote := &remoteServer{trip: 100 * time.Microsecond, work: 2 * time.Microsecond}
 	onRemote(t, remote, func(t *testing.T, _ *Store, l *core.Limiter) {
-		for range 100 {
+		for range 30 {
 			crowd(l, 4000)
 		}
 		assert.Equal(t, int64(few), remote.most.Load())
@@ -195,7 +195,7 @@ func TestTimeInTheQueueIsBounded(t *testing.T) {
 // The round trip to a server changes while requests are made. All of them are
 // answered, whatever the round trip within the timeout.
 func TestChangedRoundTripFailsNoRequest(t *testing.T) {
-	trips := []time.Duration{100 * time.Microsecond, 35 * ms, 60 * ms, 90 * ms}
+	trips := []time.Duration{100 * time.Microsecond, 35 * ms, 90 * ms}
 	for _, from := range trips {
 		for _, to := range trips {
 			if from == to {
@@ -252,23 +252,6 @@ func TestLostAnswerFailsNoneThatIsQueued(t *testing.T) {
 		assert.LessOrEqual(t, time.Since(began), 2*s.batches.timeout+s.batches.timeout/silence+5*ms,
 			"if none works, they wait for the timeout after that of the first")
 	}, core.WithClock(time.Now)) // the clock: one call in flight
-}
-
-func TestCallsThatFailTogetherCountAsOneFailure(t *testing.T) {
-	remote := &remoteServer{trip: 40 * ms}
-	onRemote(t, remote, func(t *testing.T, s *Store, l *core.Limiter) {
-		for range 3 {
-			crowd(l, 8000)
-		}
-		assert.Greater(t, remote.most.Load(), int64(defaults().failures), "premise: many are in flight at once")
-		remote.stuck.Store(true)
-		assert.Zero(t, crowd(l, 2000))
-		assert.Zero(t, s.Stats().Opened, "calls that fail together count once")
-		for range 2 * defaults().failures {
-			crowd(l, 1)
-		}
-		assert.Equal(t, int64(1), s.Stats().Opened, "failures one after another open the breaker")
-	})
 }
 
 // brokenShards answers the command for key "a" with an error of its server. It

@@ -17,24 +17,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// clusterProxy is a client of one address behind which keys live on several
-// servers. It refuses scripts of several keys in its own words.
-type clusterProxy struct {
-	redistest.Hook
-
-	words string
-}
-
-func (p clusterProxy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if args := cmd.Args(); cmd.Name() == "evalsha" && args[2] != 1 {
-			cmd.SetErr(serverError(p.words))
-			return cmd.Err()
-		}
-		return next(ctx, cmd)
-	}
-}
-
+// A client of one address behind which keys live on several servers, which
+// refuse scripts of several keys in their own words.
 func TestProxyOfAClusterGetsACommandForEachKey(t *testing.T) {
 	for name, words := range map[string]string{
 		"Redis":       "CROSSSLOT Keys in request don't hash to the same slot",
@@ -43,7 +27,12 @@ func TestProxyOfAClusterGetsACommandForEachKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := redistest.Client(t)
-			client.AddHook(clusterProxy{words: words})
+			client.AddHook(Hook{Of: "evalsha", Do: func(cmd redis.Cmder, send func() error) error {
+				if cmd.Args()[2] != 1 {
+					return serverError(words)
+				}
+				return send()
+			}})
 			s, prefix := asOneServer(New(client)), redistest.Prefix()
 			p := setOf(core.PerDay(10))
 			for range 2 {
@@ -101,33 +90,17 @@ func TestOnlyALackOfStructIsReadAsOne(t *testing.T) {
 	}
 }
 
-// wordy is a hook that puts the command into the errors of scripts, as some do
-// for logs. It counts the scripts.
-type wordy struct {
-	redistest.Hook
-
-	sent int
-}
-
-func (h *wordy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if _, script := cmd.(sentOnce); !script {
-			return next(ctx, cmd)
-		}
-		h.sent++
-		cmd.SetErr(fmt.Errorf("%v: %w", cmd.Args(), serverError("OOM command not allowed")))
-		return cmd.Err()
-	}
-}
-
 // Clients choose keys, so a key must not change how the store speaks to its
 // server.
 func TestKeysInErrorsProveNothing(t *testing.T) {
 	for _, key := range []string{
 		"CROSSSLOT", "command keys must in same slot", "global variable 'struct'", "object(nil) with key 'pack'", "READONLY",
 	} {
-		client, hook := redistest.Client(t), &wordy{}
-		client.AddHook(hook)
+		client, sent := redistest.Client(t), 0
+		client.AddHook(Hook{Of: "eval", Do: func(cmd redis.Cmder, _ func() error) error { // some do so for logs
+			sent++
+			return fmt.Errorf("%v: %w", cmd.Args(), serverError("OOM command not allowed"))
+		}})
 		s := asOneServer(New(client))
 		p := setOf(core.PerDay(10))
 		var calls []*call
@@ -136,7 +109,7 @@ func TestKeysInErrorsProveNothing(t *testing.T) {
 		}
 		_, err := s.batches.send(calls)
 		require.ErrorContains(t, err, key, "premise: the error shows the command")
-		assert.Equal(t, 1, hook.sent, "%s: sent again", key)
+		assert.Equal(t, 1, sent, "%s: sent again", key)
 		assert.False(t, s.batches.noStruct.Load(), "%s: the stand-in for struct was chosen", key)
 		assert.False(t, s.batches.sharded.Load(), "%s: batches were given up", key)
 	}
