@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,11 +90,14 @@ const maxVersion = 1 << 62
 
 // next returns the next version: about the time of Redis in microseconds. After
 // a loss it is a minute ahead, so that what operators say then is newer than
-// what processes remember, also on a server whose clock is behind.
+// what processes remember, also on a server whose clock is behind. A part of
+// it is random, and less than a write takes: what is said after a replica without
+// the last writes has taken over rarely has the version of what was lost, for
+// which a process that knows that one would read nothing.
 func (h *exceptionHash) next() int64 {
 	next := h.now.UnixMicro()
 	if v, err := strconv.ParseInt(h.version, 10, 64); err == nil && v > 0 && v < maxVersion {
-		next = max(next, v+1)
+		next = max(next, v+1+rand.Int64N(64))
 	} else {
 		next = h.now.Add(time.Minute).UnixMicro()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -111,6 +112,32 @@ func TestNewestWordWins(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A replica that takes over lacks the last writes. What is said then has another
+// version than what it lacks, so processes read it.
+func TestWordsAfterAFailoverAreRead(t *testing.T) {
+	f, ctx := newFollower(redistest.Client(t), redistest.Prefix()), t.Context()
+	client, key := f.batches.client, f.batches.exceptionsKey("api")
+	f.blocks(t, "ann")
+	obeyed := 0
+	for range 3 { // versions are equal once in 64 times
+		replica := client.HGetAll(ctx, key).Val()
+		f.blocks(t, "bob")
+		f.polls(t)
+		f.loses(t)
+		require.NoError(t, client.HSet(ctx, key, replica).Err())
+		f.blocks(t, "eve")
+		f.polls(t)
+		if slices.Equal(f.limiter.Exceptions().Blocked, []string{"ann", "bob", "eve"}) {
+			obeyed++
+			assert.Equal(t, []string{"ann", "bob", "eve"}, f.inRedis(t), "what the replica lacks is put back")
+		}
+		f.unblocks(t, "bob")
+		f.unblocks(t, "eve")
+		f.polls(t)
+	}
+	assert.Positive(t, obeyed)
 }
 
 // Redis may have dropped a removal by then.
