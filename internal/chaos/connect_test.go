@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -23,48 +24,57 @@ import (
 )
 
 // Making a connection takes up to seven round trips, which is longer than a
-// decision's timeout.
+// decision's timeout. Each server of a Ring or a Cluster has connections of its
+// own, and more for pipelines.
 func TestConnectionsAreMadeToADistantServer(t *testing.T) {
 	cert, key, pool := redistest.Certificate(t)
 	port, err := redistest.FreePort()
 	require.NoError(t, err)
 	server := redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+	node := oneNode(t)
 	latencies := []time.Duration{40 * time.Millisecond}
 	if soak.On() {
 		latencies = append(latencies, 10*time.Millisecond, 90*time.Millisecond)
 	}
+	secure := func(minds bool) func(*faultproxy.Proxy) redis.UniversalClient {
+		return func(proxy *faultproxy.Proxy) redis.UniversalClient {
+			return redis.NewClient(&redis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: minds,
+				TLSConfig: &tls.Config{RootCAs: pool, ServerName: "localhost", MinVersion: tls.VersionTLS12}})
+		}
+	}
+	clients := append(slices.Clone(proxiedClients), proxiedClient{name: "TLS", open: secure(false)}, proxiedClient{name: "TLS, ContextTimeoutEnabled", open: secure(true)})
 	for _, latency := range latencies {
-		for _, secure := range []bool{false, true} {
-			for _, minds := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%v TLS %v ContextTimeoutEnabled %v", latency, secure, minds), func(t *testing.T) {
-					t.Parallel() // they mostly wait
-					options := &redis.Options{ContextTimeoutEnabled: minds}
-					target := server.Addr
-					if secure {
-						target = net.JoinHostPort("127.0.0.1", port)
-						options.TLSConfig = &tls.Config{RootCAs: pool, ServerName: "localhost", MinVersion: tls.VersionTLS12}
-					}
-					proxy := faultproxy.New(t, target)
-					options.Addr = proxy.Addr
-					client := redis.NewClient(options)
-					t.Cleanup(func() { _ = client.Close() })
-					// As close to the round trip as 100 ms are to 90 on an idle
-					// machine.
-					store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(latency+slack()))
-					l := core.Must(core.NewLimiter(store, core.Policy{Name: "far", Limits: []core.Limit{core.PerDay(1_000_000)}}))
+		for _, c := range clients {
+			t.Run(fmt.Sprint(latency, " ", c.name), func(t *testing.T) {
+				t.Parallel() // they mostly wait
+				target := server.Addr
+				switch {
+				case c.cluster:
+					target = node.Addr
+				case strings.HasPrefix(c.name, "TLS"):
+					target = net.JoinHostPort("127.0.0.1", port)
+				}
+				proxy := faultproxy.New(t, target)
+				client := c.open(proxy)
+				t.Cleanup(func() { _ = client.Close() })
+				// As close to the round trip as 100 ms are to 90 on an idle
+				// machine.
+				store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(latency+slack()))
+				l := core.Must(core.NewLimiter(store, core.Policy{Name: "far", Limits: []core.Limit{core.PerDay(1_000_000)}}))
 
-					proxy.SetLatency(latency)
-					served(t, l, "from the first connection on")
-					proxy.Set(faultproxy.Reset)
-					require.Eventually(t, func() bool {
-						_, err := l.Allow(context.Background(), "k")
-						require.NoError(t, err)
-						return store.Stats().Breaker != storestats.BreakerClosed
-					}, wait, tick, "premise: the breaker opens")
-					proxy.SetLatency(latency)
-					served(t, l, "after an outage")
-				})
-			}
+				proxy.SetLatency(latency)
+				served(t, l, "from the first connection on")
+				names := keyNames(64)
+				require.Eventually(t, func() bool { return allDecided(l, names) }, 2*wait, tick, "and many at once")
+				proxy.Set(faultproxy.Reset)
+				require.Eventually(t, func() bool {
+					_, err := l.Allow(context.Background(), "k")
+					require.NoError(t, err)
+					return store.Stats().Breaker != storestats.BreakerClosed
+				}, wait, tick, "premise: the breaker opens")
+				proxy.SetLatency(latency)
+				served(t, l, "after an outage")
+			})
 		}
 	}
 }
@@ -94,38 +104,6 @@ func served(t *testing.T, l *core.Limiter, when string) {
 	t.Logf("%s: %v", when, time.Since(began))
 	if *reportFile != "" {
 		require.Less(t, time.Since(began), 2*time.Second+10*timeout, "promise: within 2 s, and the ten decisions")
-	}
-}
-
-// Each server of a Ring or a Cluster has connections of its own, and more for
-// pipelines.
-func TestConnectionsAreMadeToSeveralServers(t *testing.T) {
-	soak.Only(t, TestConnectionsAreMadeToADistantServer)
-	beside(t)
-	const latency = 40 * time.Millisecond
-	ring := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
-	node := oneNode(t)
-	var proxies []*faultproxy.Proxy
-	for _, s := range []*redistest.Server{ring[0], ring[1], node} {
-		proxy := faultproxy.New(t, s.Addr)
-		proxy.SetLatency(latency)
-		proxies = append(proxies, proxy)
-	}
-	for name, client := range map[string]redis.UniversalClient{
-		"Ring": redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": proxies[0].Addr, "two": proxies[1].Addr}, ContextTimeoutEnabled: true}),
-		"Cluster": redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{node.Addr}, ContextTimeoutEnabled: true,
-			Dialer: func(ctx context.Context, protocol, _ string) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, protocol, proxies[2].Addr)
-			}}),
-	} {
-		t.Run(name, func(t *testing.T) {
-			defer client.Close()
-			store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(latency+slack()))
-			l := core.Must(core.NewLimiter(store, core.Policy{Name: "far", Limits: []core.Limit{core.PerDay(1_000_000)}}))
-			served(t, l, "a decision alone")
-			names := keyNames(64)
-			require.Eventually(t, func() bool { return allDecided(l, names) }, 2*wait, tick, "and many at once")
-		})
 	}
 }
 

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -18,7 +16,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
-	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
 const (
@@ -41,82 +38,16 @@ func keyNames(n int) []string {
 	return list
 }
 
-// exceptionsKey is where the exceptions of these tests are.
-const exceptionsKey = "ratelimit:%exceptions:api"
-
-// forgetful is a Redis that loses the exceptions of a policy.
-type forgetful struct {
-	client redis.UniversalClient
-	freeze func() // what is written afterwards will be lost; nil: everything is
-	forget func()
-}
-
 // An operator's word outlives Redis' memory: what processes have read holds
 // without a gap, comes back, and is learnt by a new process.
 func TestFlushEndsNoBlock(t *testing.T) {
 	beside(t)
-	server := redistest.Start(t)
-	client := server.Client(t)
-	forgets(t, forgetful{client: client, forget: func() { require.NoError(t, client.FlushAll(t.Context()).Err()) }})
-}
-
-// The same for other ways in which Redis forgets. An eviction is like a flush.
-func TestForgettingEndsNoBlock(t *testing.T) {
-	soak.Only(t, TestFlushEndsNoBlock)
-	t.Run("a restart without persistence", func(t *testing.T) {
-		t.Parallel()
-		server := redistest.Start(t)
-		forgets(t, forgetful{client: server.Client(t), forget: func() {
-			server.Kill()
-			server.Restart(t)
-		}})
-	})
-	t.Run("a lost shard of a Ring", func(t *testing.T) {
-		t.Parallel()
-		shards := map[string]*redistest.Server{}
-		addrs := map[string]string{}
-		for range 2 {
-			s := redistest.Start(t)
-			shards[s.Addr], addrs[s.Addr] = s, s.Addr
-		}
-		ring := redis.NewRing(&redis.RingOptions{Addrs: addrs})
-		t.Cleanup(func() { _ = ring.Close() })
-		forgets(t, forgetful{client: ring, forget: func() {
-			shard, err := ring.GetShardClientForKey(exceptionsKey)
-			require.NoError(t, err)
-			shards[shard.Options().Addr].Kill()
-		}})
-	})
-	t.Run("a replica without the last writes takes over", func(t *testing.T) {
-		t.Parallel()
-		master, replica := redistest.Start(t), redistest.Start(t)
-		follow(t, replica, master.Addr)
-		var addr atomic.Value
-		addr.Store(master.Addr)
-		client := redis.NewClient(&redis.Options{Addr: master.Addr, Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, addr.Load().(string))
-		}})
-		t.Cleanup(func() { _ = client.Close() })
-		forgets(t, forgetful{
-			client: client,
-			freeze: func() { require.NoError(t, replica.Client(t).ReplicaOf(t.Context(), "NO", "ONE").Err()) },
-			forget: func() {
-				addr.Store(replica.Addr)
-				master.Kill()
-			},
-		})
-	})
-}
-
-// forgets has two processes follow exceptions of a Redis that forgets them.
-func forgets(t *testing.T, f forgetful) {
-	t.Helper()
-	ctx := t.Context()
+	ctx, client := t.Context(), redistest.Start(t).Client(t)
 	var lines logtest.Buffer
 	logger := slog.New(slog.NewTextHandler(&lines, nil))
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5)}, OnFailure: core.FailOpen}
 	process := func() (*redisstore.Store, *core.Limiter) {
-		s := redisstore.New(f.client, patient, core.WithLogger(logger))
+		s := redisstore.New(client, patient, core.WithLogger(logger))
 		return s, core.Must(core.NewLimiter(s, policy))
 	}
 	operator, _ := process()
@@ -136,9 +67,6 @@ func forgets(t *testing.T, f forgetful) {
 	}
 	require.NoError(t, operator.SetException(ctx, "api", redisstore.Exception{Key: "ann"}))
 	require.Eventually(t, blocks(1), wait, tick, "premise: the processes follow")
-	if f.freeze != nil {
-		f.freeze()
-	}
 	require.NoError(t, operator.SetException(ctx, "api", redisstore.Exception{Key: "eve", By: "bob", Reason: "scraper"}))
 	_, err := operator.RemoveException(ctx, "api", "ann", "", "")
 	require.NoError(t, err)
@@ -159,7 +87,7 @@ func forgets(t *testing.T, f forgetful) {
 			}
 		})
 	}
-	f.forget()
+	require.NoError(t, client.FlushAll(ctx).Err())
 	require.Eventually(t, func() bool {
 		list, err := operator.Exceptions(ctx, "api")
 		return err == nil && len(list) == 1 && list[0].Key == "eve"

@@ -23,12 +23,14 @@ import (
 // its pool can have.
 const idle = 20
 
-// silentClients are clients whose connections die silently.
-var silentClients = []struct {
+// proxiedClient is a client of a server behind a proxy.
+type proxiedClient struct {
 	name    string
 	cluster bool // the server is a Cluster
 	open    func(proxy *faultproxy.Proxy) redis.UniversalClient
-}{
+}
+
+var proxiedClients = []proxiedClient{
 	{name: "New", open: func(proxy *faultproxy.Proxy) redis.UniversalClient {
 		return redis.NewClient(&redis.Options{Addr: proxy.Addr, PoolSize: idle})
 	}},
@@ -56,11 +58,11 @@ func TestConnectionsThatDiedSilently(t *testing.T) {
 	}
 	ignore := goleak.IgnoreCurrent()
 	t.Run("clients", func(t *testing.T) {
-		for _, c := range silentClients {
+		for _, c := range proxiedClients {
 			for _, e := range every {
 				t.Run(fmt.Sprintf("%s, a request every %v", c.name, e), func(t *testing.T) {
 					t.Parallel() // they mostly wait
-					dieSilently(t, c.cluster, c.open, e)
+					dieSilently(t, c, e)
 				})
 			}
 		}
@@ -69,14 +71,14 @@ func TestConnectionsThatDiedSilently(t *testing.T) {
 }
 
 // dieSilently makes decisions, one every so often, while all connections die.
-func dieSilently(t *testing.T, cluster bool, open func(*faultproxy.Proxy) redis.UniversalClient, every time.Duration) {
+func dieSilently(t *testing.T, c proxiedClient, every time.Duration) {
 	t.Helper()
 	start := oneNode
-	if !cluster {
+	if !c.cluster {
 		start = func(t *testing.T) *redistest.Server { return redistest.Start(t) }
 	}
 	proxy := faultproxy.New(t, start(t).Addr)
-	client := open(proxy)
+	client := c.open(proxy)
 	t.Cleanup(func() { _ = client.Close() })
 	store := redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()))
 	l := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1_000_000).WithMode(core.Stepped)}}))

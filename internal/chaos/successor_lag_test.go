@@ -43,6 +43,30 @@ func (p *distantPair) kill(t *testing.T) (began, ended time.Time) {
 	return began, ended
 }
 
+// takesOver has the replica take over after link has changed the network between
+// them. The window is as long as that says.
+func takesOver(t *testing.T, what string, plan crewPlan, lag time.Duration, link func(*distantPair, *takeover)) losses {
+	t.Helper()
+	beside(t)
+	p := startDistantPair(t)
+	plan.Addr = p.clients.Addr
+	o := startTakeover(t, plan, p.master, p.replica)
+	link(p, o)
+	began, ended := p.kill(t)
+	l := o.losses(t, began, ended)
+	assert.GreaterOrEqual(t, l.window, lag, "premise: replication lags")
+	reportTakeover(what+"; the master is killed", l)
+	return l
+}
+
+// lagging has replication lag.
+func lagging(t *testing.T, lag time.Duration) func(*distantPair, *takeover) {
+	return func(p *distantPair, o *takeover) {
+		p.link.SetLatency(lag)
+		o.replicated(t)
+	}
+}
+
 func TestLaggingSuccessorGrantsTwiceOnlyTheLag(t *testing.T) {
 	lags := []time.Duration{100 * time.Millisecond}
 	if *reportFile != "" {
@@ -50,15 +74,7 @@ func TestLaggingSuccessorGrantsTwiceOnlyTheLag(t *testing.T) {
 	}
 	for _, lag := range lags {
 		t.Run(fmt.Sprint(lag), func(t *testing.T) {
-			beside(t)
-			p := startDistantPair(t)
-			o := startTakeover(t, crewPlan{Addr: p.clients.Addr}, p.master, p.replica)
-			p.link.SetLatency(lag)
-			o.replicated(t)
-			began, ended := p.kill(t)
-			l := o.losses(t, began, ended)
-			assert.GreaterOrEqual(t, l.window, lag, "premise: replication lags")
-			reportTakeover(fmt.Sprintf("Replication lags %v; the master is killed", lag), l)
+			takesOver(t, fmt.Sprintf("Replication lags %v", lag), crewPlan{}, lag, lagging(t, lag))
 		})
 	}
 }
@@ -66,16 +82,15 @@ func TestLaggingSuccessorGrantsTwiceOnlyTheLag(t *testing.T) {
 // A decision that waits for its replication is never granted again.
 func TestConfirmedDecisionsAreGrantedOnce(t *testing.T) {
 	const lag = 100 * time.Millisecond
-	beside(t)
-	p := startDistantPair(t)
-	o := startTakeover(t, crewPlan{Addr: p.clients.Addr, Confirmed: 5 * lag}, p.master, p.replica)
-	p.link.SetLatency(lag)
-	o.replicated(t)
-	began, ended := p.kill(t)
-	l := o.losses(t, began, ended)
-	assert.GreaterOrEqual(t, l.window, lag, "premise: replication lags")
+	l := takesOver(t, fmt.Sprintf("Replication lags %v, and each decision waits for it", lag), crewPlan{Confirmed: 5 * lag}, lag, lagging(t, lag))
 	assert.LessOrEqual(t, l.twice, int64(0), "nothing is granted twice")
-	reportTakeover(fmt.Sprintf("Replication lags %v, and each decision waits for it; the master is killed", lag), l)
+}
+
+func TestSuccessorThatWasCutOffGrantsTwiceWhatWasGrantedSince(t *testing.T) {
+	takesOver(t, fmt.Sprintf("The replica is cut off for %v", cut()), crewPlan{}, cut(), func(p *distantPair, _ *takeover) {
+		p.link.Set(faultproxy.BlackHole)
+		time.Sleep(cut())
+	})
 }
 
 func TestOperationsPageLinksToTheTestedHook(t *testing.T) {
@@ -94,18 +109,6 @@ func cut() time.Duration {
 		return 5 * time.Second
 	}
 	return 500 * time.Millisecond
-}
-
-func TestSuccessorThatWasCutOffGrantsTwiceWhatWasGrantedSince(t *testing.T) {
-	beside(t)
-	p := startDistantPair(t)
-	o := startTakeover(t, crewPlan{Addr: p.clients.Addr}, p.master, p.replica)
-	p.link.Set(faultproxy.BlackHole)
-	time.Sleep(cut())
-	began, ended := p.kill(t)
-	l := o.losses(t, began, ended)
-	assert.GreaterOrEqual(t, l.window, cut(), "premise: the replica is cut off")
-	reportTakeover(fmt.Sprintf("The replica is cut off for %v; the master is killed", cut()), l)
 }
 
 // min-replicas-to-write bounds how long a master grants what nobody else has.
