@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
@@ -10,22 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// files writes files into a directory, which becomes the working one.
-func files(t testing.TB, texts map[string]string) {
-	t.Helper()
-	t.Chdir(t.TempDir())
-	for name, text := range texts {
-		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
-	}
-}
-
 const (
 	goodPolicies = "- {name: api, limits: [60/min]}\n- {name: login, limits: [5/15min]}\n"
 	badPolicies  = "- name: api\n  limits: [ten/min, 5/x]\n- name: api\n  limits: [1/s]\n"
 )
 
 func TestCheckPrintsEveryMistakeWithItsPlaceAndCode(t *testing.T) {
-	files(t, map[string]string{"good.yaml": goodPolicies, "bad.yaml": badPolicies, "empty.yaml": "", "syntax.yaml": "- name: [api\n"})
+	write(t, map[string]string{"good.yaml": goodPolicies, "bad.yaml": badPolicies, "empty.yaml": "", "syntax.yaml": "- name: [api\n"})
 	out, _, code := printed(t, "", "check", "good.yaml")
 	assert.Equal(t, "good.yaml: no mistakes in api, login\n", out)
 	assert.Equal(t, exitDone, code)
@@ -49,7 +39,7 @@ func TestCheckPrintsEveryMistakeWithItsPlaceAndCode(t *testing.T) {
 }
 
 func TestAFileThatCantBeReadIsWorseThanMistakes(t *testing.T) {
-	files(t, map[string]string{"bad.yaml": badPolicies})
+	write(t, map[string]string{"bad.yaml": badPolicies})
 	for _, file := range []string{"lost.yaml", "."} {
 		out, errs, code := printed(t, "", "check", "bad.yaml", file)
 		assert.Equal(t, exitUnavailable, code)
@@ -62,7 +52,7 @@ func TestAFileThatCantBeReadIsWorseThanMistakes(t *testing.T) {
 }
 
 func TestCheckPrintsTheSameAsJSON(t *testing.T) {
-	files(t, map[string]string{"bad.yaml": badPolicies, "\x1b[2J.yaml": "- name: \x1b[2J\n"})
+	write(t, map[string]string{"bad.yaml": badPolicies, "\x1b[2J.yaml": "- name: \x1b[2J\n"})
 	text, _, _ := printed(t, goodPolicies, "check", "-", "bad.yaml", "lost.yaml", "\x1b[2J.yaml")
 	assert.NotContains(t, text, "\x1b")
 	out, _, code := printed(t, goodPolicies, "check", "--json", "-", "bad.yaml", "lost.yaml", "\x1b[2J.yaml")

@@ -52,9 +52,7 @@ func TestPasswordsAndWhatToDo(t *testing.T) {
 func TestAnAddressThatIsRefusedIsNotShown(t *testing.T) {
 	write(t, nil)
 	for _, address := range []string{
-		"redis:7401", "localhost:6379", "http://host", "redis://n1:6379,n2:6379", "redis://:" + password + "%zz@host", "redis://:" + password + "/word@host:6379",
-		"host:6380,password=" + password + ",ssl=True", "redis-cli -u redis://:" + password + "@host", urlVariable + "=redis://:" + password + "@host",
-		`"redis://:` + password + `@host"`, "redis://host;password=" + password, "host:6379?master_name=limits&password=" + password,
+		"redis:7401", "redis://:" + password + "%zz@host", "host:6380,password=" + password + ",ssl=True", "host:6379?master_name=limits&password=" + password,
 	} {
 		for _, line := range []string{"get api x -u '" + address + "'", "get api x", "doctor"} {
 			t.Setenv(urlVariable, address)
@@ -73,7 +71,7 @@ func TestTLS(t *testing.T) {
 	cert, key, _ := redistest.Certificate(t)
 	port, err := redistest.FreePort()
 	require.NoError(t, err)
-	plain := redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "yes")
+	redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "yes")
 	url := "rediss://localhost:" + port
 	require.NoError(t, os.WriteFile("none.pem", nil, 0o600))
 	expect(t, []expected{
@@ -82,7 +80,6 @@ func TestTLS(t *testing.T) {
 		unavailable("get api x -u "+url+" --cacert none.pem", "no certificate"), unavailable("get api x -u "+url+" --cacert lost.pem", "lost.pem"),
 		unavailable("get api x -u redis://localhost:"+port, "write rediss://"),
 	})
-	_ = plain
 }
 
 // A command that is interrupted says so.

@@ -174,21 +174,3 @@ func TestThePageShowsEveryCommand(t *testing.T) {
 	}
 	assert.Len(t, newRoot().Commands(), 11, "ten, and version")
 }
-
-// A policy that was written in Go becomes a file by json.Marshal.
-func TestAPolicyOfGoBecomesAFile(t *testing.T) {
-	s := serve(t, nil)
-	policy := core.Policy{
-		Name: "api", Limits: []core.Limit{perMinute, daily}, Plans: map[string][]core.Limit{"pro": {core.PerDay(1000).WithName("daily")}},
-		OnFailure: core.FailClosed, Overrides: map[string][]core.Limit{"vip": {core.PerDay(20).WithName("daily")}}, Blocked: []string{"eve"},
-	}
-	text, err := json.Marshal([]core.Policy{policy})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile("policies.json", text, 0o600))
-	s.use(t, "api", "ann", 10, perMinute, daily)
-	expect(t, []expected{
-		says("check policies.json", "no mistakes in api"), finds("get api ann --policies policies.json", "denied: daily is used up"),
-		finds("get api eve --policies policies.json", "the policy blocks this key"),
-		says("get api vip --policies policies.json", "allowed: never used"),
-	})
-}

@@ -26,7 +26,7 @@ func sampleFiles(t *testing.T) (sample string) {
 	_, err := io.WriteString(w, strings.ReplaceAll(sample, "\n", "\r\n"))
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	files(t, map[string]string{
+	write(t, map[string]string{
 		"policies.yaml": goodPolicies, "bad.yaml": badPolicies, "a.log": sample, "b.gz": z.String(), "cut.gz": z.String()[:z.Len()/2], "empty.log": "", "tokens.yaml": "- {name: api, limits: [100 tokens/min]}\n", "bad.log": "nonsense\n",
 		"proxy.log": `203.0.113.7, 10.0.0.5 - - [02/Mar/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 1` + "\n",
 	})
@@ -111,13 +111,6 @@ func TestReplayRefusesWhatItCantDo(t *testing.T) {
 	assert.Equal(t, exitUnavailable, code)
 	assert.Contains(t, errs, "the rest of cut.gz can't be read: unexpected EOF")
 	assert.Contains(t, out, "60/min denies", "what could be read is reported")
-}
-
-func TestReplayOfALogOfProxies(t *testing.T) {
-	sampleFiles(t)
-	out, errs, code := printed(t, "", "replay", "--limit", "1/h", "--trust", "192.0.2.0/24,10.0.0.0/8", "proxy.log", "proxy.log")
-	require.Equal(t, exitDone, code, errs)
-	assert.Contains(t, out, "ip:203.0.113.7  1 of 2 requests")
 }
 
 // A read of a terminal never ends by itself.

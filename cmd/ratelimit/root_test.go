@@ -36,14 +36,6 @@ func TestMistakesInTheCommandLineAreNamedWithWhatIsMeant(t *testing.T) {
 	}
 }
 
-func TestMessagesShowNoPassword(t *testing.T) {
-	for _, line := range []string{"version -aswordfish", "version redis://ann:swordfish@redis", "redis://:swordfish@redis"} {
-		_, errs, code := printed(t, "", strings.Fields(line)...)
-		assert.Equal(t, exitMisuse, code, line)
-		assert.NotContains(t, errs, "swordfish", line)
-	}
-}
-
 func TestVersion(t *testing.T) {
 	out, _, code := printed(t, "", "version")
 	assert.Equal(t, exitDone, code)

@@ -124,14 +124,8 @@ func ExampleStore_Ping() {
 
 // A tool lists a policy's buckets, and looks at each.
 func ExampleBucket() {
-	server := miniredis.NewMiniRedis()
-	if err := server.Start(); err != nil {
-		panic(err)
-	}
-	defer server.Close()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-	defer rdb.Close()
-	store := redisstore.New(rdb, redisstore.WithTimeout(time.Minute))
+	store, end := onStandIn()
+	defer end()
 	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1000)}, OnFailure: core.FailClosed}))
 	ctx := context.Background()
 	if _, err := limiter.AllowN(ctx, "ada", 10); err != nil {
@@ -153,16 +147,10 @@ func ExampleBucket() {
 // An operator blocks a key and raises the limit of another. Services that
 // follow exceptions obey within two seconds.
 func ExampleException() {
-	server := miniredis.NewMiniRedis()
-	if err := server.Start(); err != nil {
-		panic(err)
-	}
-	defer server.Close()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
-	defer rdb.Close()
+	store, end := onStandIn()
+	defer end()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	store := redisstore.New(rdb, redisstore.WithTimeout(time.Minute), core.WithLogger(slog.New(slog.DiscardHandler)))
 	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(100)}}))
 	go store.FollowExceptions(ctx, limiter)
 

@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -14,7 +15,7 @@ import (
 // onStandIn returns a store on a stand-in for Redis, and what ends both.
 func onStandIn() (store *redisstore.Store, end func()) {
 	server := core.Must(miniredis.Run())
-	store = core.Must(redisstore.Open("redis://"+server.Addr(), redisstore.WithTimeout(time.Minute)))
+	store = core.Must(redisstore.Open("redis://"+server.Addr(), redisstore.WithTimeout(time.Minute), core.WithLogger(slog.New(slog.DiscardHandler))))
 	return store, func() {
 		_ = store.Close()
 		server.Close()

@@ -2,13 +2,13 @@ package redisstore_test
 
 import (
 	"context"
-	"errors"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
@@ -20,9 +20,7 @@ import (
 func opened(t *testing.T, url string, options ...redisstore.Option) *redisstore.Store {
 	t.Helper()
 	store, err := redisstore.Open(url, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -32,17 +30,20 @@ func opened(t *testing.T, url string, options ...redisstore.Option) *redisstore.
 func fails(t *testing.T, store *redisstore.Store, words ...string) {
 	t.Helper()
 	err := store.Ping(t.Context())
-	if !errors.Is(err, core.ErrUnavailable) {
-		t.Fatalf("Ping returns %v, want ErrUnavailable", err)
-	}
+	require.ErrorIs(t, err, core.ErrUnavailable)
 	for _, w := range words {
-		if !strings.Contains(err.Error(), w) {
-			t.Errorf("Ping must say %q: %v", w, err)
-		}
+		assert.ErrorContains(t, err, w)
 	}
-	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("Ping must not show the password: %v", err)
-	}
+	assert.NotContains(t, err.Error(), "secret", "Ping must not show the password")
+}
+
+// silentServer returns the address of a server that answers nothing.
+func silentServer(t *testing.T) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
 }
 
 func TestPingSucceedsAndLeavesNothing(t *testing.T) {
@@ -55,14 +56,10 @@ func TestPingSucceedsAndLeavesNothing(t *testing.T) {
 		"a clock": redisstore.New(client, core.WithClock(limittest.NewClock().Now), longTimeout),
 	} {
 		for range 2 {
-			if err := store.Ping(t.Context()); err != nil {
-				t.Errorf("%s: Ping of a server that is well: %v", name, err)
-			}
+			assert.NoError(t, store.Ping(t.Context()), "%s: Ping of a server that is well", name)
 		}
 	}
-	if keys := client.Keys(t.Context(), "*").Val(); len(keys) > 0 {
-		t.Errorf("Ping deletes its keys, and left %v", keys)
-	}
+	assert.Empty(t, client.Keys(t.Context(), "*").Val(), "Ping deletes its keys")
 }
 
 // Ping does all that decisions and Reset do, so it needs all rights that these
@@ -77,21 +74,15 @@ func TestPingFindsEachRightThatIsMissing(t *testing.T) {
 	grant := func(rules ...any) {
 		t.Helper()
 		args := append([]any{"acl", "setuser", "limiter", "reset", "on", ">secret", "~ratelimit:*", "-@all", "+@connection"}, rules...)
-		if err := admin.Do(ctx, args...).Err(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, admin.Do(ctx, args...).Err())
 		admin.Do(ctx, "client", "kill", "user", "limiter")
 	}
 	rights := []any{"+evalsha", "+eval", "+get", "+set", "+setrange", "+zadd", "+zrem", "+zrange", "+zrangebyscore", "+zremrangebyscore", "+zscore", "+pexpire", "+del", "+time"}
 	grant(rights...)
-	if err := store.Ping(ctx); err != nil {
-		t.Fatalf("with all rights: %v", err)
-	}
+	require.NoError(t, store.Ping(ctx), "with all rights")
 	for i, right := range rights {
 		grant(append(append([]any{}, rights[:i]...), rights[i+1:]...)...)
-		if err := store.Ping(ctx); err == nil || !strings.Contains(err.Error(), "Redis refuses this user a command or a key") {
-			t.Errorf("without %v: %v; want that Redis refuses a command", right, err)
-		}
+		assert.ErrorContains(t, store.Ping(ctx), "Redis refuses this user a command or a key", "without %v", right)
 	}
 	grant(append(rights, "resetkeys", "~other:*")...)
 	fails(t, store, "redis://"+server.Addr, "Redis refuses this user a command or a key")
@@ -101,15 +92,11 @@ func TestPingFindsEachRightThatIsMissing(t *testing.T) {
 }
 
 func TestPingSaysWhatIsWrong(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = silent.Close() })
+	silent := silentServer(t)
 	fails(t, opened(t, "redis://127.0.0.1:1"), "redis://127.0.0.1:1: Redis does not answer: dial tcp 127.0.0.1:1: connect: connection refused")
 	fails(t, opened(t, "rediss://u:secret@127.0.0.1:1"), "rediss://127.0.0.1:1: Redis does not answer: dial tcp 127.0.0.1:1: connect: connection refused")
 	fails(t, opened(t, "unix:///none.sock"), "unix:///none.sock", "no such file")
-	fails(t, opened(t, "redis://"+silent.Addr().String()), "redis://"+silent.Addr().String()+": Redis does not answer")
+	fails(t, opened(t, "redis://"+silent), "redis://"+silent+": Redis does not answer")
 
 	server := redistest.Start(t)
 	store := opened(t, "redis://"+server.Addr, longTimeout)
@@ -125,16 +112,11 @@ func TestPingSaysWhatIsWrong(t *testing.T) {
 	admin.Do(t.Context(), "replicaof", "127.0.0.1", "1")
 	fails(t, store, "this Redis is a replica", "READONLY")
 	admin.Do(t.Context(), "replicaof", "no", "one")
-	if err := store.Ping(t.Context()); err != nil {
-		t.Errorf("after that: %v", err)
-	}
+	require.NoError(t, store.Ping(t.Context()), "after that")
 	server.Kill()
 	fails(t, store, "redis://"+server.Addr+": Redis does not answer")
 
-	mistaken := redisstore.New(admin, redisstore.WithTimeout(0))
-	if err := mistaken.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "RL304") {
-		t.Errorf("a mistake in the options: %v", err)
-	}
+	require.ErrorContains(t, redisstore.New(admin, redisstore.WithTimeout(0)).Ping(t.Context()), "RL304", "a mistake in the options")
 }
 
 // One shard that does not answer is enough, and the error names it.
@@ -149,12 +131,7 @@ func TestPingNamesTheShardThatDoesNotAnswer(t *testing.T) {
 
 // Ping returns when its context ends, whatever the client does, and says so.
 func TestPingEndsWithItsContext(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = silent.Close() })
-	client := redis.NewClient(&redis.Options{Addr: silent.Addr().String(), ReadTimeout: time.Hour})
+	client := redis.NewClient(&redis.Options{Addr: silentServer(t), ReadTimeout: time.Hour})
 	t.Cleanup(func() { _ = client.Close() })
 	store := redisstore.New(client, redisstore.WithTimeout(time.Hour))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -163,9 +140,8 @@ func TestPingEndsWithItsContext(t *testing.T) {
 	cancel()
 	select {
 	case err := <-done:
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, core.ErrUnavailable) {
-			t.Errorf("Ping returns %v, want ctx's error and ErrUnavailable", err)
-		}
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, core.ErrUnavailable)
 	case <-time.After(time.Minute):
 		t.Error("Ping returns when its context ends")
 	}
@@ -177,15 +153,9 @@ func TestPingAndBreakerLeaveEachOtherAlone(t *testing.T) {
 	broken.Store(true)
 	store := storeOn(client, redisstore.WithBreaker(1, time.Hour))
 	fails(t, store, "calls to Redis fail")
-	if n := store.Stats().Opened; n != 0 {
-		t.Errorf("Ping opened the breaker %d times", n)
-	}
-	l := limittest.Limiter(t, store, "api", core.PerDay(1))
-	if _, err := l.Allow(t.Context(), "k"); err == nil {
-		t.Fatal("premise: decisions fail")
-	}
+	assert.Zero(t, store.Stats().Opened, "Ping opens no breaker")
+	_, err := limittest.Limiter(t, store, "api", core.PerDay(1)).Allow(t.Context(), "k")
+	require.Error(t, err, "premise: decisions fail")
 	broken.Store(false)
-	if err := store.Ping(t.Context()); err != nil {
-		t.Errorf("the breaker is open, and Redis is well: Ping = %v", err)
-	}
+	require.NoError(t, store.Ping(t.Context()), "the breaker is open, and Redis is well")
 }

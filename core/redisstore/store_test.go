@@ -1,37 +1,19 @@
 package redisstore_test
 
 import (
-	"context"
-	"errors"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
-
-// keysOf returns the keys with a prefix. The prefix must not hold characters
-// that are special in a pattern.
-func keysOf(t testing.TB, client *redis.Client, prefix string) []string {
-	t.Helper()
-	var keys []string
-	for it := client.Scan(context.Background(), 0, prefix+"*", 1000).Iterator(); ; {
-		if !it.Next(context.Background()) {
-			if it.Err() != nil {
-				t.Fatal(it.Err())
-			}
-			slices.Sort(keys)
-			return slices.Compact(keys)
-		}
-		keys = append(keys, it.Val())
-	}
-}
 
 func TestAllLimitsShareOneRedisKey(t *testing.T) {
 	client, prefix := redistest.Client(t), redistest.Prefix()
@@ -43,13 +25,10 @@ func TestAllLimitsShareOneRedisKey(t *testing.T) {
 		limittest.Use(t, l, "user", 1)
 		limittest.Use(t, l, "user", 1)
 	}
-	if keys := keysOf(t, client, prefix); len(keys) != 10 {
-		t.Errorf("10 policies of 1 to 10 limits and one user have %d keys, want 10: %q", len(keys), keys)
-	}
-	for _, key := range keysOf(t, client, prefix) {
-		if ttl := client.PTTL(t.Context(), key).Val(); ttl <= 0 {
-			t.Errorf("key %q has no expiry: %v", key, ttl)
-		}
+	keys := client.Keys(t.Context(), prefix+"*").Val()
+	assert.Len(t, keys, 10, "of 10 policies of 1 to 10 limits and one user")
+	for _, key := range keys {
+		assert.Positive(t, client.PTTL(t.Context(), key).Val(), "the TTL of %q", key)
 	}
 }
 
@@ -57,14 +36,9 @@ func TestLostScriptCacheFailsNoRequest(t *testing.T) {
 	client := redistest.Start(t).Client(t) // its own: tests of other packages count the scripts that they send
 	l := limittest.Limiter(t, storeOn(client), "api", core.PerDay(20))
 	for n := range 20 {
-		if err := client.ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		res, err := l.Allow(t.Context(), "user")
-		if err != nil || !res.Allowed || res.Source != core.FromStore || res.Remaining != int64(19-n) {
-			t.Fatalf("after SCRIPT FLUSH: allowed %v by %v with %d left, %v; want allowed by the store with %d left",
-				res.Allowed, res.Source, res.Remaining, err, 19-n)
-		}
+		require.NoError(t, client.ScriptFlush(t.Context()).Err())
+		limittest.Use(t, l, "user", 1)
+		require.EqualValues(t, 19-n, limittest.Left(t, l, "user"))
 	}
 }
 
@@ -77,8 +51,8 @@ func written(t *testing.T, client *redis.Client, key string, do func()) bool {
 		_, err := tx.TxPipelined(t.Context(), func(p redis.Pipeliner) error { return p.Ping(t.Context()).Err() })
 		return err
 	}, key)
-	if err != nil && !errors.Is(err, redis.TxFailedErr) {
-		t.Fatal(err)
+	if err != nil {
+		require.ErrorIs(t, err, redis.TxFailedErr)
 	}
 	return err != nil
 }
@@ -89,9 +63,8 @@ func TestRequestThatTakesNothingWritesNothing(t *testing.T) {
 	key := prefix + "api:user"
 	ask := func(cost int64) func() {
 		return func() {
-			if _, err := l.AllowN(t.Context(), "user", cost); err != nil {
-				t.Fatal(err)
-			}
+			_, err := l.AllowN(t.Context(), "user", cost)
+			require.NoError(t, err)
 		}
 	}
 	for _, c := range []struct {

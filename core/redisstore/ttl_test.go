@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -26,12 +27,11 @@ func expiry(t testing.TB, client *redis.Client, key string) (ttl time.Duration, 
 	ctx := context.Background()
 	var left *redis.DurationCmd
 	var clock *redis.TimeCmd
-	if _, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
+	_, err := client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		left, clock = p.PTTL(ctx, key), p.Time(ctx)
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
+	require.NoError(t, err)
 	return left.Val(), clock.Val()
 }
 
@@ -67,11 +67,7 @@ func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 		simulations++
 		clock := limitdraw.Clock(rt)
 		limits := limitdraw.Limits(limitdraw.Limit).Draw(rt, "limits")
-		l, err := core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), longTimeout),
-			core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(prefix), core.WithClock(clock.Now), longTimeout), "api", limits...)
 		key := strconv.Itoa(simulations)
 		for range rapid.IntRange(1, 6).Draw(rt, "operations") {
 			clock.Move(limitdraw.Move(limits, 0).Draw(rt, "move"))
@@ -90,9 +86,7 @@ func TestKeysExpireWhenTheirBucketsAreFull(t *testing.T) {
 				}
 			}
 			res, wrote, err := writeKey(l, what, key, cost)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			require.NoError(rt, err)
 			ttl, after := expiry(t, client, prefix+"api:"+key)
 			switch {
 			case ttl == -1:
