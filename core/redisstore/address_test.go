@@ -32,9 +32,7 @@ var refusedURLs = []struct{ url, says string }{
 	{"", aURL},
 	{"SECRET", aURL},
 	{"localhost:6379", aURL},
-	{"redis:/7401", aURL},
 	{"user:SECRET@localhost:6379", aURL},
-	{"redis:/user:SECRET@localhost:6379", aURL},
 	{"unix:/run/SECRET.sock", aURL},
 
 	// Connection strings of others, and what is pasted.
@@ -48,59 +46,44 @@ var refusedURLs = []struct{ url, says string }{
 	{"\"redis://user:SECRET@localhost:6379\"", aURL},                // with its quotes
 	{"${REDIS_URL:-redis://user:SECRET@localhost}", aURL},           // not expanded
 	{"https://default:SECRET@name.upstash.io", aURL},                // its REST address
-	{"HTTP://USER:SECRET@LOCALHOST", aURL},
-	{"user:SEC://SECRET@localhost", aURL},
 	{"SECRET://localhost:6379", aURL},
-	{"redis://user:SECRET@localhost:6379 redis://user:SECRET@other:6379", aURL}, // a space
-	{"redis://user:SECRET@localhost:6379\n", aURL},                              // read from a file
-	{"redis://user:SEC\x7fSECRET@localhost:6379", aURL},
+	{"redis://user:SECRET@localhost:6379\n", aURL},     // read from a file
 	{"redis://user:SECRET@localhost:6379\u00a0", aURL}, // from a page
 	{"\ufeffredis://user:SECRET@localhost:6379", aURL}, // a byte order mark
 
 	// Several servers.
 	{"redis://n1:6379,n2:6379", oneServer},
 	{"redis://user:SECRET@n1:6379,n2:6379/0", oneServer},
-	{"redis://user:SECRET@n1:6379,user:SECRET@n2:6379", oneServer},
 	{"redis://n1:6379?addr=n2:6379&addr=SECRET", oneServer},
 	{"redis://host:6380,password=SECRET,ssl=True", oneServer},
 
 	// Hosts, ports, and passwords that are not percent-encoded.
 	{"redis://user:SECRET", hostAndPort},
-	{"redis://localhost:SECRET", hostAndPort},
 	{"redis://user:SECRET@localhost:123456/0", hostAndPort},
 	{"redis://user:SECRET@localhost/%zz", hostAndPort},
-	{"redis://user:SEC%RET-SECRET@localhost", hostAndPort},
 	{"redis://user:SECRET/x@localhost:6379/0", hostAndPort},
-	{"redis://user:12#SECRET@localhost:6379", hostAndPort},
 	{"redis://localhost:6379/0#SECRET", hostAndPort},
 	{"redis://user:\"SECRET\"@localhost:6379", hostAndPort},
-	{"redis://user:SECRET\\@localhost:6379", hostAndPort},
 	{"redis://user:SECRET@::1:6379", hostAndPort},
-	{"redis://[::1:6379", hostAndPort},
 	{"redis://[SECRET]:6379", hostAndPort},
 	{"redis://host;password=SECRET", hostAndPort},
-	{"redis://*:SECRET@*:6379", hostAndPort},
-	{"redis://$HOST:6379", hostAndPort},
 	{"redis://\xff\xfe:6379", hostAndPort},
 
 	// Sockets.
 	{"unix://", threeSlashes},
 	{"unix://run/redis.sock", threeSlashes},
 	{"unix://user:SECRET@run/redis.sock", threeSlashes},
-	{"unix://?password=SECRET", threeSlashes},
 
 	// Databases.
 	{"redis://user:SECRET@localhost/x", aDatabase},
 	{"redis://localhost:6379/0/SECRET", aDatabase},
 	{"redis://localhost:6379/-1", aDatabase},
-	{"redis://user:1/SECRET@localhost:6379/0", aDatabase},
 
 	// Options.
 	{"redis://localhost:6379?password=SECRET", anOption},
 	{"redis://h:6379?SECRET=1", anOption},
 	{"redis://user:12?SECRET@localhost:6379", anOption},
 	{"redis://h:6379?pool_size=SECRET", anOption},
-	{"redis://h:6379?db=SECRET", anOption},
 	{"redis://h:6379?pool_size=3;password=SECRET", anOption}, // net/url drops it
 	{"redis://h:6379?pool_size=%zz&password=SECRET", anOption},
 	{"redis://h:6379?pool_size=-1&client_name=SECRET", anOption},

@@ -1,18 +1,16 @@
 package redisstore_test
 
 import (
-	"bufio"
+	"cmp"
+	"context"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"log/slog"
-	"net"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -23,104 +21,47 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// router shares keys among servers as twemproxy does: it sends each command to
-// the server of its first key, and refuses commands without a key.
-func router(t *testing.T, servers ...string) (address string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var all sync.WaitGroup
-	t.Cleanup(func() { _ = l.Close(); all.Wait() })
-	all.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() { defer c.Close(); route(c, servers) })
-		}
-	})
-	return l.Addr().String()
+// router is a hook by which a client shares keys among servers as twemproxy
+// does: it sends each command to the server of its first key, and refuses
+// commands without a key.
+type router struct {
+	redistest.Hook
+
+	servers []*redis.Client
 }
 
-// route serves one connection.
-func route(client net.Conn, servers []string) {
-	var backends []*bufio.ReadWriter
-	for _, address := range servers {
-		c, err := net.Dial("tcp", address)
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		backends = append(backends, bufio.NewReadWriter(bufio.NewReader(c), bufio.NewWriter(c)))
-	}
-	in, out := bufio.NewReader(client), bufio.NewWriter(client)
-	for {
-		raw, words, err := reply(in)
-		if err != nil {
-			return
-		}
-		at := map[string]int{"get": 1, "set": 1, "del": 1, "eval": 3, "evalsha": 3}[strings.ToLower(words[0])]
-		switch {
-		case strings.EqualFold(words[0], "ping"):
-			_, _ = out.WriteString("+PONG\r\n")
-		case at == 0:
-			_, _ = out.WriteString("-ERR unknown command\r\n")
-		default:
-			hash := fnv.New32a()
-			_, _ = io.WriteString(hash, words[at])
-			b := backends[int(hash.Sum32())%len(backends)]
-			_, _ = b.WriteString(raw)
-			_ = b.Flush()
-			answer, _, err := reply(b.Reader)
-			if err != nil {
-				return
-			}
-			_, _ = out.WriteString(answer)
-		}
-		if in.Buffered() == 0 && out.Flush() != nil {
-			return
-		}
-	}
-}
-
-// reply reads a value of RESP2: as it came, and its strings.
-func reply(r *bufio.Reader) (raw string, words []string, err error) {
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return "", nil, err
-	}
-	n, _ := strconv.Atoi(strings.TrimSpace(line[1:]))
+func (r router) send(ctx context.Context, cmd redis.Cmder) error {
+	at := map[string]int{"get": 1, "set": 1, "del": 1, "eval": 3, "evalsha": 3}[cmd.Name()]
 	switch {
-	case line[0] == '$' && n >= 0:
-		text := make([]byte, n+2)
-		if _, err = io.ReadFull(r, text); err != nil {
-			return "", nil, err
-		}
-		return line + string(text), []string{string(text[:n])}, nil
-	case line[0] == '*':
-		raw = line
-		for range n {
-			part, of, err := reply(r)
-			if err != nil {
-				return "", nil, err
-			}
-			raw, words = raw+part, append(words, of...)
-		}
-	default:
-		raw = line
+	case cmd.Name() == "ping":
+		return nil
+	case at == 0:
+		cmd.SetErr(replied("ERR unknown command"))
+		return cmd.Err()
 	}
-	return raw, words, nil
+	hash := fnv.New32a()
+	_, _ = fmt.Fprint(hash, cmd.Args()[at])
+	return r.servers[int(hash.Sum32())%len(r.servers)].Process(ctx, cmd)
+}
+
+func (r router) ProcessHook(redis.ProcessHook) redis.ProcessHook { return r.send }
+
+func (r router) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) (err error) {
+		for _, cmd := range cmds {
+			err = cmp.Or(err, r.send(ctx, cmd))
+		}
+		return err
+	}
 }
 
 // A proxy that shares keys among servers sends a script to that of its first
 // key, where the others have full buckets. So each call has one key there.
 func TestAProxyOfSeveralServersGrantsWhatLimitsAllow(t *testing.T) {
 	var lines logtest.Buffer
-	address := router(t, redistest.Start(t).Addr, redistest.Start(t).Addr)
-	store, err := redisstore.Open("redis://"+address, longTimeout, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = store.Close() })
+	client := redistest.Client(t)
+	client.AddHook(router{servers: []*redis.Client{redistest.Start(t).Client(t), redistest.Start(t).Client(t)}})
+	store := redisstore.New(client, longTimeout, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
 	const keys, capacity = 16, 5
 	l := limittest.Limiter(t, store, "api", core.PerDay(capacity))
 	var granted [keys]atomic.Int64
@@ -153,7 +94,7 @@ func TestAProxyOfSeveralServersGrantsWhatLimitsAllow(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 1, lines.Count("RL723"), "it is warned of once: %s", lines.String())
-	assert.Contains(t, lines.String(), "server=redis://"+address)
+	assert.Contains(t, lines.String(), "server=redis://"+redistest.Addr(t))
 }
 
 // A Redis is found to be one: nothing is said, and nothing is left there.

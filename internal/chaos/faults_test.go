@@ -82,11 +82,13 @@ func proxied(spared func(string) bool, fault func(*faultproxy.Proxy)) func(*test
 }
 
 func broken(f faultproxy.Fault) func(*testing.T) target {
-	return proxied(nil, func(p *faultproxy.Proxy) {
-		p.Set(f)
-		time.Sleep(lasting())
-		p.Set(faultproxy.None)
-	})
+	return proxied(nil, func(p *faultproxy.Proxy) { breaks(p, f) })
+}
+
+func breaks(p *faultproxy.Proxy, f faultproxy.Fault) {
+	p.Set(f)
+	time.Sleep(lasting())
+	p.Set(faultproxy.None)
 }
 
 func nothing(*measurement, *redistest.Server, *redis.Client) {}
@@ -119,7 +121,13 @@ var faults = []struct {
 		func(_ *measurement, s *redistest.Server, _ *redis.Client) { s.Resume() }, lasting)},
 	{"black hole for 3 s", broken(faultproxy.BlackHole)},
 	{"replies are cut", broken(faultproxy.Truncate)},
-	{"replies are lost", broken(faultproxy.HalfOpen)},
+	{"replies are lost", func(t *testing.T) target { // the client gives up first, and would send a plain command again
+		proxy := faultproxy.New(t, redistest.Start(t).Addr)
+		c := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: timeout / 4, MinRetryBackoff: -1, MaxRetryBackoff: -1})
+		t.Cleanup(func() { _ = c.Close() })
+		warm(t, c, c.Options().PoolSize)
+		return target{client: c, fault: func(*measurement) { breaks(proxy, faultproxy.HalfOpen) }}
+	}},
 	{"connections are reset", broken(faultproxy.Reset)},
 	{"latency from 0 to 90 ms within a second, with jitter", proxied(everyKey, func(p *faultproxy.Proxy) {
 		const steps, most = 100, 90 * time.Millisecond

@@ -2,6 +2,7 @@ package chaos_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -116,7 +117,9 @@ func (m *measurement) ask(ctx context.Context, key string) {
 	case ctx.Err() != nil:
 		one.failed++
 	default:
-		one.failed++
+		if !errors.Is(err, core.ErrBreakerOpen) { // else nothing was sent
+			one.failed++
+		}
 		m.failed++
 		if m.inRow = 0; spared || !faulty && !m.faulty {
 			m.beside++
