@@ -385,11 +385,12 @@ func resharded(t *testing.T) target {
 func sharded(fault func(m *measurement, servers []*redistest.Server, master, replica *redistest.Server)) func(*testing.T) target {
 	return func(t *testing.T) target {
 		servers, c := split(t)
-		s := ofCluster(t, servers, c, nil)
 		master := masterOf(t, servers, c, measuredKey("key-0"))
 		replica := replicaOf(t, servers, master)
 		spared := func(key string) bool {
-			addr := s.ofShard(key)
+			node, err := c.MasterForKey(context.Background(), key)
+			require.NoError(t, err)
+			addr := node.Options().Addr
 			return addr != master.Addr && addr != replica.Addr
 		}
 		return target{client: c, spared: spared, fault: func(m *measurement) { fault(m, servers, master, replica) }}

@@ -143,6 +143,17 @@ func cluster(t *testing.T) (servers []*redistest.Server, client *redis.ClusterCl
 	return servers, client
 }
 
+// split is a Cluster whose masters serve their slots whatever becomes of the
+// others.
+func split(t *testing.T) (servers []*redistest.Server, client *redis.ClusterClient) {
+	t.Helper()
+	servers, client = cluster(t)
+	for _, s := range servers {
+		require.NoError(t, s.Client(t).ConfigSet(context.Background(), "cluster-require-full-coverage", "no").Err())
+	}
+	return servers, client
+}
+
 // oneNode starts a Cluster of one node, which has all slots.
 func oneNode(t *testing.T) *redistest.Server {
 	t.Helper()
