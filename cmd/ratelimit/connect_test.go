@@ -120,22 +120,7 @@ func TestSentinels(t *testing.T) {
 func startCluster(t *testing.T, masters int) (servers []*redistest.Server, s *service) {
 	t.Helper()
 	s = serve(t, map[string]string{"p.yaml": apiFile})
-	for i := range masters {
-		server := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "60000", "--cluster-require-full-coverage", "no")
-		servers = append(servers, server)
-		c := server.Client(t)
-		require.NoError(t, c.Do(t.Context(), "cluster", "set-config-epoch", i+1).Err())
-		require.NoError(t, c.ClusterAddSlotsRange(t.Context(), i*16384/masters, (i+1)*16384/masters-1).Err())
-		host, port, err := net.SplitHostPort(servers[0].Addr)
-		require.NoError(t, err)
-		require.NoError(t, c.ClusterMeet(t.Context(), host, port).Err())
-	}
-	for _, server := range servers {
-		require.Eventually(t, func() bool {
-			info := server.Client(t).ClusterInfo(t.Context()).Val()
-			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_slots_assigned:16384") && strings.Contains(info, fmt.Sprint("cluster_known_nodes:", masters))
-		}, time.Minute, 20*time.Millisecond, "the nodes know each other")
-	}
+	servers = redistest.Cluster(t, masters, false, "--cluster-require-full-coverage", "no")
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[0].Addr}, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	s.redis = client

@@ -65,13 +65,12 @@ func (o *takeover) replicated(t *testing.T) {
 
 // losses are what a takeover did to limits that were drained.
 type losses struct {
-	twice       int64         // tokens granted twice; below 0: tokens that nobody got
-	least, most int64         // the same, by the trail
-	window      time.Duration // from the last write of the trail that the successor has until the old master grants nothing
-	complete    bool          // the successor has every write that the old master confirmed
-	failed      int           // decisions that failed
-	rate        float64       // tokens that the old master granted in a second
-	median      time.Duration // how long it took for a decision
+	twice    int64         // tokens granted twice; below 0: tokens that nobody got
+	window   time.Duration // from the last write of the trail that the successor has until the old master grants nothing
+	complete bool          // the successor has every write that the old master confirmed
+	failed   int           // decisions that failed
+	rate     float64       // tokens that the old master granted in a second
+	median   time.Duration // how long it took for a decision
 }
 
 // losses drains the buckets and counts. Until one instant the old master alone
@@ -94,24 +93,17 @@ func (o *takeover) losses(t *testing.T, alone, ended time.Time) (l losses) {
 	for _, d := range made {
 		if d.failed {
 			l.failed++
-			l.least-- // the successor may have charged it, though nobody got its token
 		}
 		if !d.admitted {
 			continue
 		}
 		l.twice++
-		if d.answered.After(marks[has].sent) && d.sent.Before(ended) {
-			l.most++
-		}
 		if d.answered.Before(alone) {
 			if d.sent.After(o.since) {
 				took = append(took, d.answered.Sub(d.sent))
 			}
 			if d.answered.After(last) {
 				last = d.answered
-			}
-			if lacks >= 0 && d.sent.After(marks[has+1+lacks].answered) {
-				l.least++
 			}
 		}
 	}
@@ -120,8 +112,6 @@ func (o *takeover) losses(t *testing.T, alone, ended time.Time) (l losses) {
 	l.median = took[len(took)/2]
 	l.rate = float64(len(took)) / last.Sub(o.since).Seconds()
 	t.Logf("%+v", l)
-	assert.LessOrEqual(t, l.twice, l.most, "what is granted twice is what the successor lacks")
-	assert.GreaterOrEqual(t, l.twice, l.least, "what the successor lacks is granted twice")
 	// The rule of docs/reliability.md: grants a second times the window. A
 	// worker can be one decision early and one late.
 	rule := crewSize * crewWorkers * (int64(l.window/crewPace) + 3)

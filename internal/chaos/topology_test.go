@@ -3,7 +3,6 @@ package chaos_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"os/exec"
@@ -111,33 +110,12 @@ func sentinelClient(t *testing.T, addr string) *redis.SentinelClient {
 // cluster starts three masters with a replica each.
 func cluster(t *testing.T) (servers []*redistest.Server, client *redis.ClusterClient) {
 	t.Helper()
-	const masters = 3
-	ctx := context.Background()
-	var admins []*redis.Client
-	var addrs []string
-	for i := range 2 * masters {
-		s := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "60000", "--cluster-replica-validity-factor", "0")
-		admin := s.Client(t)
-		require.NoError(t, admin.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err())
-		if i < masters {
-			require.NoError(t, admin.ClusterAddSlotsRange(ctx, i*16384/masters, (i+1)*16384/masters-1).Err())
-		}
-		for _, addr := range addrs { // so that nobody waits for gossip
-			host, port := hostPort(t, addr)
-			require.NoError(t, admin.ClusterMeet(ctx, host, port).Err())
-		}
-		servers, admins, addrs = append(servers, s), append(admins, admin), append(addrs, s.Addr)
-	}
-	for i, replica := range admins[masters:] {
-		id, err := admins[i].ClusterMyID(ctx).Result()
-		require.NoError(t, err)
-		require.Eventually(t, func() bool { return replica.ClusterReplicate(ctx, id).Err() == nil }, wait, tick, "the replica knows its master")
-		role(t, servers[masters+i], "slave")
-	}
-	for _, admin := range admins {
-		serves(t, admin, 2*masters)
-	}
+	servers = redistest.Cluster(t, 3, true, "--cluster-replica-validity-factor", "0")
 	agreed(t, servers[0])
+	var addrs []string
+	for _, s := range servers {
+		addrs = append(addrs, s.Addr)
+	}
 	client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
 	return servers, client
@@ -157,20 +135,7 @@ func split(t *testing.T) (servers []*redistest.Server, client *redis.ClusterClie
 // oneNode starts a Cluster of one node, which has all slots.
 func oneNode(t *testing.T) *redistest.Server {
 	t.Helper()
-	s := redistest.Start(t, "--cluster-enabled", "yes")
-	admin := s.Client(t)
-	require.NoError(t, admin.ClusterAddSlotsRange(context.Background(), 0, 16383).Err())
-	serves(t, admin, 1)
-	return s
-}
-
-// serves waits until a node of a Cluster knows all nodes and serves its slots.
-func serves(t *testing.T, node *redis.Client, nodes int) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		info, err := node.ClusterInfo(context.Background()).Result()
-		return err == nil && strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprint("cluster_known_nodes:", nodes, "\r"))
-	}, wait, tick, "the Cluster serves all slots")
+	return redistest.Cluster(t, 1, false)[0]
 }
 
 // agreed waits until all nodes have the same view of the cluster.
