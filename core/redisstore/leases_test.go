@@ -241,62 +241,57 @@ func TestWhatIsLeftIncludesTheLease(t *testing.T) {
 	}, limits...)
 }
 
+// leased takes 5 tokens of the lease.
+func (p *process) leased() core.Result {
+	p.Helper()
+	res, err := p.AllowN(context.Background(), "k", 5)
+	require.NoError(p, err)
+	require.Equal(p, core.FromLease, res.Source, "premise")
+	return res
+}
+
 // Calls that no lease decides, and what each takes.
 func TestOtherCallsAskTheStore(t *testing.T) {
 	ctx := context.Background()
-	for name, call := range map[string]func(p *process) (res core.Result, took int64, err error){
-		"Peek": func(p *process) (core.Result, int64, error) { res, err := p.Peek(ctx, "k"); return res, 0, err },
-		"a lot": func(p *process) (core.Result, int64, error) {
-			res, err := p.AllowN(ctx, "k", 2000)
-			return res, 2000, err
-		},
-		"AllowAtMost": func(p *process) (core.Result, int64, error) {
-			res, err := p.AllowAtMost(ctx, "k", 7)
-			return res, 7, err
-		},
-		"AllowUnits": func(p *process) (core.Result, int64, error) {
-			res, err := p.AllowUnits(ctx, "k", core.Units{core.Requests: 3})
-			return res, 3, err
-		},
-		"Reserve": func(p *process) (core.Result, int64, error) {
-			r, err := p.Reserve(ctx, "k", 2)
-			return r, 2, err
-		},
-		"Cancel": func(p *process) (core.Result, int64, error) {
+	for _, c := range []struct {
+		name string
+		took int64
+		call func(p *process) (core.Result, error)
+	}{
+		{"Peek", 0, func(p *process) (core.Result, error) { return p.Peek(ctx, "k") }},
+		{"a lot", 2000, func(p *process) (core.Result, error) { return p.AllowN(ctx, "k", 2000) }},
+		{"AllowAtMost", 7, func(p *process) (core.Result, error) { return p.AllowAtMost(ctx, "k", 7) }},
+		{"AllowUnits", 3, func(p *process) (core.Result, error) { return p.AllowUnits(ctx, "k", core.Units{core.Requests: 3}) }},
+		{"Reserve", 2, func(p *process) (core.Result, error) { return p.Reserve(ctx, "k", 2) }},
+		{"Cancel", 0, func(p *process) (core.Result, error) {
 			r, err := p.Reserve(ctx, "k", 2)
 			require.NoError(p, err)
-			return r, 0, r.Undo(ctx)
-		},
-		"Undo of a decision on the lease": func(p *process) (core.Result, int64, error) {
-			res, err := p.AllowN(ctx, "k", 5)
-			require.NoError(p, err)
-			require.Equal(p, core.FromLease, res.Source, "premise")
-			return core.Result{}, 0, res.Undo(ctx)
-		},
-		"Settle of a decision on the lease": func(p *process) (core.Result, int64, error) {
-			res, err := p.AllowN(ctx, "k", 5)
-			require.NoError(p, err)
-			require.Equal(p, core.FromLease, res.Source, "premise")
-			return core.Result{}, 9, res.Settle(ctx, core.Units{core.Requests: 9})
-		},
-		"Refund": func(p *process) (core.Result, int64, error) { return core.Result{}, -9, p.Refund(ctx, "k", 9) },
-		"Debit":  func(p *process) (core.Result, int64, error) { return core.Result{}, 9, p.Debit(ctx, "k", 9) },
-		"together": func(p *process) (core.Result, int64, error) {
-			res, err := core.AllowTogether(ctx, core.Charge{Limiter: p.Limiter, Key: "k", Cost: 4}, core.Charge{Limiter: p.Limiter, Key: "other"})
-			return res, 4, err
-		},
-		"other limits": func(p *process) (core.Result, int64, error) {
-			res, err := core.Must(p.WithLimits(noRefill, core.PerDay(100).WithName("b"))).Allow(ctx, "k")
-			return res, 1, err
-		},
+			return r, r.Undo(ctx)
+		}},
+		{"Undo of a decision on the lease", 0, func(p *process) (core.Result, error) {
+			res := p.leased()
+			return core.Result{}, res.Undo(ctx)
+		}},
+		{"Settle of a decision on the lease", 9, func(p *process) (core.Result, error) {
+			res := p.leased()
+			return core.Result{}, res.Settle(ctx, core.Units{core.Requests: 9})
+		}},
+		{"Refund", -9, func(p *process) (core.Result, error) { return core.Result{}, p.Refund(ctx, "k", 9) }},
+		{"Debit", 9, func(p *process) (core.Result, error) { return core.Result{}, p.Debit(ctx, "k", 9) }},
+		{"together", 4, func(p *process) (core.Result, error) {
+			return core.AllowTogether(ctx, core.Charge{Limiter: p.Limiter, Key: "k", Cost: 4}, core.Charge{Limiter: p.Limiter, Key: "other"})
+		}},
+		{"other limits", 1, func(p *process) (core.Result, error) {
+			return core.Must(p.WithLimits(noRefill, core.PerDay(100).WithName("b"))).Allow(ctx, "k")
+		}},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			run(t, func(p *process) {
 				p.busy()
-				res, took, err := call(p)
+				res, err := c.call(p)
 				require.NoError(t, err)
 				assert.Equal(t, core.FromStore, res.Source)
-				p.used += took
+				p.used += c.took
 				assert.Equal(t, core.FromLease, p.takes(1), "the lease stays")
 				p.idle()
 			}, noRefill)

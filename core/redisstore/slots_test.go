@@ -13,6 +13,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/redisstore"
 	"github.com/tokenbucket-go/ratelimit/core/storetest"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -35,25 +36,15 @@ func TestSlotsConformBesideLeases(t *testing.T) {
 	})
 }
 
-// slotProcesses returns limiters of one policy, each with a store of its own on
-// the same keys, as those of several processes are.
-func slotProcesses(t *testing.T, n int, limits ...core.Limit) []*core.Limiter {
-	t.Helper()
-	client, prefix := redistest.Client(t), redistest.Prefix()
-	var list []*core.Limiter
-	for range n {
-		s := redisstore.New(client, redisstore.WithPrefix(prefix), longTimeout, redisstore.WithLease(64))
-		l, err := core.NewLimiter(s, core.Policy{Name: "api", Limits: limits, OnFailure: core.FailClosed})
-		require.NoError(t, err)
-		list = append(list, l)
-	}
-	return list
-}
-
 // A denial for want of a slot is not repeated: a slot that another process
 // releases is there for the next request.
 func TestSlotOfAnotherProcessIsThereAtOnce(t *testing.T) {
-	both := slotProcesses(t, 2, core.InFlight(1).WithMaxHold(time.Hour), core.PerDay(1000).WithName("daily"))
+	prefix := redisstore.WithPrefix(redistest.Prefix())
+	var both []*core.Limiter
+	for range 2 {
+		s := redisstore.New(redistest.Client(t), prefix, longTimeout, redisstore.WithLease(64))
+		both = append(both, limittest.Limiter(t, s, "api", core.InFlight(1).WithMaxHold(time.Hour), core.PerDay(1000).WithName("daily")))
+	}
 	for i := range 50 {
 		holder, other := both[i%2], both[1-i%2]
 		held, err := holder.Allow(t.Context(), "k")
