@@ -97,3 +97,12 @@ func TestKeysCannotChooseTheirClusterSlot(t *testing.T) {
 		}
 	}
 }
+
+// With half a hash tag, a key and that of its holds would be in different slots.
+func TestBracesOfAPrefixAreAHashTag(t *testing.T) {
+	for prefix, want := range map[string]bool{"": true, "a:": true, "{a}:": true, "{a}b{": true, "{a": false, "a}": false, "{}": false} {
+		if bracesAreTag(prefix) != want {
+			t.Errorf("the prefix %q: %v, want %v", prefix, !want, want)
+		}
+	}
+}

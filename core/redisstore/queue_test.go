@@ -254,6 +254,19 @@ func TestLostAnswerFailsNoneThatIsQueued(t *testing.T) {
 	}, core.WithClock(time.Now)) // the clock: one call in flight
 }
 
+func TestQueuedCallsAreRefusedWhenTheBreakerOpens(t *testing.T) {
+	remote := &remoteServer{trip: ms}
+	onRemote(t, remote, func(t *testing.T, s *Store, l *core.Limiter) {
+		crowd(l, 1)
+		time.Sleep(time.Second)
+		remote.stuck.Store(true)
+		began := time.Now()
+		assert.Zero(t, crowd(l, 100))
+		assert.LessOrEqual(t, time.Since(began), s.batches.timeout+s.batches.timeout/silence+5*ms, "they wait for no other call")
+		assert.Equal(t, int64(1), s.Stats().Opened)
+	}, WithBreaker(1, time.Hour), core.WithClock(time.Now)) // the clock: one call in flight
+}
+
 // brokenShards answers the command for key "a" with an error of its server. It
 // loses the replies to the rest.
 type brokenShards struct{ redistest.Hook }

@@ -2,8 +2,10 @@ package redisstore_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -133,4 +135,27 @@ func TestCloseWaitsForReleases(t *testing.T) {
 	res, err := other.Peek(t.Context(), "k")
 	require.NoError(t, err)
 	require.EqualValues(t, requests, res.Remaining)
+}
+
+// Callers whose contexts end while their call is under way take no slot along.
+func TestCallersThatLeaveRedisTakeNoSlotAlong(t *testing.T) {
+	l := limittest.Limiter(t, storeOn(redistest.Client(t)), "api", core.InFlight(20).WithMaxHold(time.Hour), core.PerDay(100_000).WithName("daily"))
+	var all sync.WaitGroup
+	for i := range 1000 {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%50)*200*time.Microsecond)
+			defer cancel()
+			res, err := l.Acquire(ctx, "k")
+			switch {
+			case err != nil:
+				assert.True(t, errors.Is(err, context.DeadlineExceeded) || errors.Is(err, core.ErrDeadline), err)
+			case i%2 == 0:
+				_ = res.Release(t.Context())
+			default:
+				_ = res.Undo(t.Context())
+			}
+		})
+	}
+	all.Wait()
+	assert.Eventually(t, func() bool { return limittest.Left(t, l, "k") == 20 }, time.Minute, 10*time.Millisecond)
 }

@@ -32,13 +32,18 @@ func TestAllLimitsShareOneRedisKey(t *testing.T) {
 	}
 }
 
+// appClient is a client of a type of the app's own.
+type appClient struct{ redis.UniversalClient }
+
 func TestLostScriptCacheFailsNoRequest(t *testing.T) {
 	client := redistest.Start(t).Client(t) // its own: tests of other packages count the scripts that they send
-	l := limittest.Limiter(t, storeOn(client), "api", core.PerDay(20))
-	for n := range 20 {
-		require.NoError(t, client.ScriptFlush(t.Context()).Err())
-		limittest.Use(t, l, "user", 1)
-		require.EqualValues(t, 19-n, limittest.Left(t, l, "user"))
+	for _, c := range []redis.UniversalClient{client, appClient{client}} {
+		l := limittest.Limiter(t, storeOn(c), "api", core.PerDay(20))
+		for n := range 20 {
+			require.NoError(t, client.ScriptFlush(t.Context()).Err())
+			limittest.Use(t, l, "user", 1)
+			require.EqualValues(t, 19-n, limittest.Left(t, l, "user"))
+		}
 	}
 }
 
