@@ -39,13 +39,3 @@ func TestMistakesAreToldAsOnThePage(t *testing.T) {
 	_, err := policyfile.LoadFile("policies.yaml")
 	require.EqualError(t, err, strings.TrimSpace(want))
 }
-
-// blocks returns the fenced blocks of a language on a page.
-func blocks(page, language string) (found []string) {
-	for _, block := range anyFence.FindAllStringSubmatch(page, -1) {
-		if block[1] == language {
-			found = append(found, block[2])
-		}
-	}
-	return found
-}

@@ -3,7 +3,6 @@ package docs_test
 import (
 	"io"
 	"net"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -39,15 +38,11 @@ func stopped() store.Option {
 }
 `
 
-var anyFence = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```")
-
 func TestProgramsPrintWhatThePageShows(t *testing.T) {
 	t.Parallel()
 	for _, page := range programPages {
 		t.Run(page, func(t *testing.T) {
-			text, err := os.ReadFile(page)
-			require.NoError(t, err)
-			found := anyFence.FindAllStringSubmatch(string(text), -1)
+			found := anyFence.FindAllStringSubmatch(string(read(t, page)), -1)
 			blocks, programs := 0, 0 // of Go
 			for i, block := range found {
 				if block[1] != "go" {
