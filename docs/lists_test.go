@@ -88,7 +88,7 @@ func TestFieldsOnTheHeadersPage(t *testing.T) {
 		if style == core.HeadersDefault {
 			continue // its fields are those of two styles
 		}
-		row := strings.ToLower(regexp.MustCompile(`(?m)^\| `+name+` \| .* \|$`).FindString(page))
+		row := strings.ToLower(regexp.MustCompile(`(?m)^\| ` + name + ` \| .* \|$`).FindString(page))
 		assert.Equal(t, len(header), strings.Count(row, ": "), "the fields of %s: %v", name, header)
 		for field := range header {
 			assert.Contains(t, row, strings.ToLower("`"+field+": "+header.Get(field)+"`"), name)

@@ -20,7 +20,7 @@ import (
 //   - a text block: the program prints it;
 //   - an sh block and a text block: the program listens on localhost:8080, and
 //     the commands print the text.
-var programPages = []string{"limits.md", "headers.md", "keys-and-trust.md", "language-models.md"}
+var programPages = []string{"limits.md", "headers.md", "keys-and-trust.md", "language-models.md", "errors.md"}
 
 // stopped follows the package clause of a file of each program. The clock of
 // its MemoryStore stands still, so that no number depends on the machine.
