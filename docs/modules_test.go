@@ -62,20 +62,6 @@ func TestEachModuleIsInAWorkspace(t *testing.T) {
 	}
 }
 
-// What the library requires is what its own go.mod asks for, also where the
-// workspace has higher versions.
-func TestScriptsTestWhatEachModuleAsksFor(t *testing.T) {
-	runsGo := regexp.MustCompile(`(?m)^[^#\n]*\bgo (test|vet|run|build|list|get|install|mod) `)
-	off := regexp.MustCompile(`(?m)^(\. scripts/modules\.sh|export GOWORK=off)\b`)
-	for _, script := range glob(t, "../scripts/*") {
-		text := string(read(t, script))
-		asReader := filepath.Base(script) == "stranger" || strings.HasSuffix(script, ".sh") // the first runs what README.md shows
-		if runsGo.MatchString(text) && !asReader && !off.MatchString(text) {
-			t.Errorf("%s runs go commands in the workspace: source scripts/modules.sh, which sets GOWORK=off", script)
-		}
-	}
-}
-
 func TestDependabotUpdatesEachModule(t *testing.T) {
 	var config struct {
 		Updates []struct {
