@@ -27,7 +27,7 @@ var known = map[string]string{}
 
 func init() {
 	for _, path := range []string{
-		"bytes", "context", "crypto/tls", "encoding/json", "errors", "fmt", "io", "log", "net/http", "net/http/httputil", "os", "strings", "time",
+		"bytes", "context", "crypto/tls", "encoding/json", "errors", "fmt", "io", "log", "net/http", "os", "strings", "time",
 		"github.com/gin-gonic/gin", "github.com/prometheus/client_golang/prometheus", "github.com/tokenbucket-go/ratelimit/core",
 		"github.com/tokenbucket-go/ratelimit/core/policyfile", "github.com/tokenbucket-go/ratelimit/core/redisstore",
 		"github.com/tokenbucket-go/ratelimit/ginlimit", "github.com/tokenbucket-go/ratelimit/httplimit", "github.com/tokenbucket-go/ratelimit/promlimit",
@@ -41,7 +41,7 @@ func init() {
 // given are variables of the reader's own program that snippets build on.
 var given = map[string]string{
 	"ctx": "context.Context", "store": "core.Store", "limiter": "*core.Limiter", "policy": "core.Policy",
-	"r": "*gin.Engine", "mux": "*http.ServeMux", "proxy": "*httputil.ReverseProxy",
+	"r": "*gin.Engine", "mux": "*http.ServeMux",
 	"byKey":  "func(*http.Request) (string, error)",
 	"userOf": "func(*gin.Context) string", "verifyKey": "gin.HandlerFunc", "work": "func([]byte)", "correct": "func(user, password string) bool",
 	"estimate": "func(*http.Request) (core.Units, error)",
