@@ -30,6 +30,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/httplimit"
 	"github.com/tokenbucket-go/ratelimit/internal/fast"
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
+	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 	"github.com/tokenbucket-go/ratelimit/promlimit"
 )
 
@@ -331,96 +332,79 @@ func logsOfMiddleware(t *testing.T) {
 	})
 }
 
-// bounded is a hook that answers INFO as a server does that evicts, and a script
-// of many keys as one does that has few of them.
-type bounded struct{}
+// logs is a log and what it writes.
+type logs struct {
+	*slog.Logger
 
-func (bounded) DialHook(next redis.DialHook) redis.DialHook { return next }
-func (bounded) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if info, ok := cmd.(*redis.StringCmd); ok && cmd.Name() == "info" {
-			info.SetVal("maxmemory:1000\r\nmaxmemory_policy:allkeys-lru\r\n")
-			return nil
-		}
-		if count, ok := cmd.(*redis.IntCmd); ok && cmd.Name() == "eval" {
-			count.SetVal(7)
-			return nil
-		}
-		return next(ctx, cmd)
-	}
+	lines *logtest.Buffer
 }
-func (bounded) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+
+// limiter returns a limiter that logs.
+func (l logs) limiter(in core.Store, limits ...core.Limit) *core.Limiter {
+	return core.Must(core.NewLimiter(in, core.Policy{Name: "api", Limits: limits}, core.WithLogger(l.Logger)))
+}
+
+// comes waits until the log has a message, and calls again meanwhile.
+func (l logs) comes(t *testing.T, message string, again func()) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		again()
+		return strings.Contains(l.lines.String(), message)
+	}, 20*time.Second, 5*time.Millisecond, message)
 }
 
 func logsOfStores(t *testing.T) string {
 	t.Helper()
-	var lines logtest.Buffer
-	logger := slog.New(slog.NewTextHandler(&lines, nil))
-	misspelt := core.Must(core.NewLimiter(core.NewMemoryStore(),
-		core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60), core.PerMinute(60).WithUnit("token")}}, core.WithLogger(logger)))
+	l := logs{lines: new(logtest.Buffer)}
+	l.Logger = slog.New(slog.NewTextHandler(l.lines, nil))
+	misspelt := l.limiter(core.NewMemoryStore(), core.PerMinute(60), core.PerMinute(60).WithUnit("token"))
 	for range 2000 {
 		core.Must(misspelt.Allow(t.Context(), "ann"))
 	}
 	memory := core.NewMemoryStore()
-	for _, n := range []int64{60, 100} {
-		_, err := core.NewLimiter(memory, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(n)}}, core.WithLogger(logger))
-		require.NoError(t, err)
-	}
+	l.limiter(memory, core.PerMinute(60))
+	l.limiter(memory, core.PerMinute(100))
 	// A key that something else has written.
 	unreadable := wrapped{do: func(store.Request) (store.Answer, error) {
 		return store.Answer{}, &store.StateError{Reason: "is not a rate limit state"}
 	}}
-	spoilt := core.Must(core.NewLimiter(unreadable, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}},
-		core.WithLogger(logger)))
-	_, _ = spoilt.Allow(t.Context(), "ann")
-	// A server that wants a password.
+	_, _ = l.limiter(unreadable, core.PerMinute(60)).Allow(t.Context(), "ann")
+	logRefusal(t, l)
+	logLoss(t, l)
+	logOutages(t, l)
+	return l.lines.String()
+}
+
+// logRefusal has stores log that a server wants a password.
+func logRefusal(t *testing.T, l logs) {
+	t.Helper()
 	locked := miniredis.RunT(t)
 	locked.RequireAuth("secret")
 	stranger := dialled(t, func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", locked.Addr())
 	})
-	refused := core.Must(core.NewLimiter(redisstore.New(stranger, redisstore.WithBreaker(1, time.Hour), redisstore.WithTimeout(time.Minute), core.WithLogger(logger)),
-		core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
+	refused := l.limiter(redisstore.New(stranger, redisstore.WithBreaker(1, time.Hour), redisstore.WithTimeout(time.Minute), core.WithLogger(l.Logger)), core.PerMinute(60))
 	_, _ = refused.Allow(t.Context(), "ann")
 	following, stop := context.WithCancel(t.Context())
 	defer stop()
-	go redisstore.New(stranger, redisstore.WithTimeout(time.Minute), core.WithLogger(logger)).FollowExceptions(following, refused)
-	require.Eventually(t, func() bool { return strings.Contains(lines.String(), "RL718") }, 20*time.Second, 5*time.Millisecond)
-	logLoss(t, logger, lines.String)
-	logOutages(t, logger, lines.String)
-	return lines.String()
+	go redisstore.New(stranger, redisstore.WithTimeout(time.Minute), core.WithLogger(l.Logger)).FollowExceptions(following, refused)
+	l.comes(t, "RL718", func() {})
 }
 
-// logLoss has a store log that Redis has lost an exception, and that it can't
-// write it again at first.
-func logLoss(t *testing.T, logger *slog.Logger, lines func() string) {
-	t.Helper()
-	server := miniredis.RunT(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	t.Cleanup(func() { _ = client.Close() })
-	var refuses atomic.Bool
-	client.AddHook(refusing{when: &refuses})
-	store := redisstore.New(client, redisstore.WithTimeout(time.Minute), core.WithLogger(logger))
-	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
-	require.NoError(t, store.SetException(t.Context(), "api", redisstore.Exception{Key: "eve"}))
-	require.NoError(t, store.ReadExceptions(t.Context(), limiter))
-	server.FlushAll()
-	refuses.Store(true)
-	following, stop := context.WithCancel(t.Context())
-	defer stop()
-	go store.FollowExceptions(following, limiter)
-	for _, message := range []string{"could not be put back", "and was put back"} {
-		require.Eventually(t, func() bool { return strings.Contains(lines(), message) }, 20*time.Second, 5*time.Millisecond, message)
-		refuses.Store(false)
+// answering is a hook that replies itself if it wants to.
+type answering struct {
+	redistest.Hook
+
+	reply func(redis.Cmder) (replied bool)
+}
+
+func (a answering) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if a.reply(cmd) {
+			return cmd.Err()
+		}
+		return next(ctx, cmd)
 	}
-}
-
-// refusing is a hook that refuses to put exceptions back.
-type refusing struct {
-	bounded
-
-	when *atomic.Bool
 }
 
 // refusal is an error that a server replies.
@@ -430,20 +414,38 @@ func (r refusal) Error() string { return string(r) }
 
 func (refusal) RedisError() {}
 
-func (h refusing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if h.when.Load() && len(cmd.Args()) > 4 && cmd.Name() == "evalsha" {
-			err := refusal("READONLY You can't write against a read only replica.")
-			cmd.SetErr(err)
-			return err
+// logLoss has a store log that Redis has lost an exception, and that it can't
+// write it again at first.
+func logLoss(t *testing.T, l logs) {
+	t.Helper()
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	var refuses atomic.Bool
+	client.AddHook(answering{reply: func(cmd redis.Cmder) bool {
+		putsBack := refuses.Load() && len(cmd.Args()) > 4 && cmd.Name() == "evalsha"
+		if putsBack {
+			cmd.SetErr(refusal("READONLY You can't write against a read only replica."))
 		}
-		return next(ctx, cmd)
-	}
+		return putsBack
+	}})
+	store := redisstore.New(client, redisstore.WithTimeout(time.Minute), core.WithLogger(l.Logger))
+	limiter := limiterOf(store, "api", core.PerMinute(60))
+	require.NoError(t, store.SetException(t.Context(), "api", redisstore.Exception{Key: "eve"}))
+	require.NoError(t, store.ReadExceptions(t.Context(), limiter))
+	server.FlushAll()
+	refuses.Store(true)
+	following, stop := context.WithCancel(t.Context())
+	defer stop()
+	go store.FollowExceptions(following, limiter)
+	l.comes(t, "could not be put back", func() {})
+	refuses.Store(false)
+	l.comes(t, "and was put back", func() {})
 }
 
-// logOutages has a store log that a server is away and back, and what it may
-// evict.
-func logOutages(t *testing.T, logger *slog.Logger, lines func() string) {
+// logOutages has a store log that a server is away and back, that it may evict,
+// and that it has few keys of a script.
+func logOutages(t *testing.T, l logs) {
 	t.Helper()
 	server := miniredis.RunT(t)
 	var up atomic.Bool
@@ -453,14 +455,25 @@ func logOutages(t *testing.T, logger *slog.Logger, lines func() string) {
 		}
 		return new(net.Dialer).DialContext(ctx, "tcp", server.Addr())
 	})
-	client.AddHook(bounded{})
-	store := redisstore.New(client, redisstore.WithBreaker(1, time.Millisecond), redisstore.WithTimeout(time.Second), core.WithLogger(logger))
-	limiter := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerMinute(60)}}))
+	client.AddHook(answering{reply: func(cmd redis.Cmder) bool {
+		info, isText := cmd.(*redis.StringCmd)
+		keys, isCount := cmd.(*redis.IntCmd)
+		switch {
+		case isText && cmd.Name() == "info":
+			info.SetVal("maxmemory:1000\r\nmaxmemory_policy:allkeys-lru\r\n")
+		case isCount && cmd.Name() == "eval":
+			keys.SetVal(7)
+		default:
+			return false
+		}
+		return true
+	}})
+	store := redisstore.New(client, redisstore.WithBreaker(1, time.Millisecond), redisstore.WithTimeout(time.Second), core.WithLogger(l.Logger))
+	limiter := limiterOf(store, "api", core.PerMinute(60))
 	for _, message := range []string{"connection refused", "RL713", "RL714", "RL723"} {
-		require.Eventually(t, func() bool {
-			_, err := core.AllowTogether(t.Context(), core.Charge{Limiter: limiter, Key: "ann"}, core.Charge{Limiter: limiter, Key: "bob"})
-			return err == nil && strings.Contains(lines(), message)
-		}, 20*time.Second, 5*time.Millisecond, message)
+		l.comes(t, message, func() {
+			_, _ = core.AllowTogether(t.Context(), core.Charge{Limiter: limiter, Key: "ann"}, core.Charge{Limiter: limiter, Key: "bob"})
+		})
 		up.Store(true)
 	}
 }

@@ -16,86 +16,88 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// releases are lines of a page, the releases that a proxy has, and what
+// scripts/newest says.
+var releases = []struct {
+	line string
+	has  []string
+	says []string
+}{
+	{"a: example.com/current v1.2.3", []string{"current v1.2.3"}, []string{"current v1.2.3: the newest"}},
+	{
+		"b: example.com/listed v1.0.0, example.com/patch/v3 v3.1.0",
+		[]string{"listed v1.0.0", "listed v1.4.0", "patch/v3 v3.1.0", "patch/v3 v3.1.1", "patch/v3 v3.1.2"},
+		[]string{"listed v1.0.0: there is v1.4.0", "patch/v3 v3.1.0: there is v3.1.2"},
+	},
+	{"c: example.com/minor v0.9.0, read", []string{"minor v0.9.0", "minor v0.10.0"}, []string{"minor v0.9.0: there is v0.10.0"}},
+	{
+		"d: example.com/withheld v1.0.0", []string{"withheld v1.0.0", "withheld v1.0.1"},
+		[]string{"withheld v1.0.1: can't be downloaded", "withheld v1.0.0: the newest"},
+	},
+	{"e: example.com/major v1.0.0", []string{"major v1.0.0", "major/v2 v2.0.0"}, []string{"major v1.0.0: there is example.com/major/v2 v2.0.0"}},
+	{"f: example.com/stable v0.1.0", []string{"stable v0.1.0", "stable v1.0.0"}, []string{"stable v0.1.0: there is example.com/stable v1.0.0"}},
+	{"g: example.com/unknown v1.0.0", nil, []string{"unknown v1.0.0: can't be asked for"}},
+	{
+		"h: example.com/both/v2 v2.0.0 and example.com/both v1.0.0", []string{"both v1.0.0", "both/v2 v2.0.0"},
+		[]string{"both/v2 v2.0.0: the newest", "both v1.0.0: the newest"},
+	},
+	{
+		"i: example.com/hidden v1.1.0", []string{"hidden v1.1.0", "hidden v1.2.0", "hidden v1.9.0"},
+		[]string{"hidden v1.9.0: can't be downloaded", "hidden v1.1.0: there is v1.2.0"},
+	},
+	{"j: example.com/ahead v1.0.0", []string{"ahead v1.0.0", "ahead v1.1.0"}, []string{"ahead v1.0.0: there is v1.1.0"}},
+	{"k: example.com/gap v1.0.0", []string{"gap v1.0.0", "gap v1.0.1", "gap v1.0.4"}, []string{"gap v1.0.0: there is v1.0.4"}},
+}
+
 // scripts/newest asks a module proxy. This one lists some of the releases, has
 // others, and hands out most of them.
 func TestNewestFindsReleasesThatNoProxyLists(t *testing.T) {
-	has := []string{
-		"example.com/current v1.2.3",
-		"example.com/listed v1.0.0", "example.com/listed v1.4.0",
-		"example.com/patch/v3 v3.1.0", "example.com/patch/v3 v3.1.1", "example.com/patch/v3 v3.1.2",
-		"example.com/minor v0.9.0", "example.com/minor v0.10.0",
-		"example.com/withheld v1.0.0", "example.com/withheld v1.0.1",
-		"example.com/major v1.0.0", "example.com/major/v2 v2.0.0",
-		"example.com/both v1.0.0", "example.com/both/v2 v2.0.0",
-		"example.com/hidden v1.1.0", "example.com/hidden v1.2.0", "example.com/hidden v1.9.0",
-		"example.com/ahead v1.0.0", "example.com/ahead v1.1.0",
-		"example.com/stable v0.1.0", "example.com/stable v1.0.0",
-		"example.com/gap v1.0.0", "example.com/gap v1.0.1", "example.com/gap v1.0.4",
+	lists := map[string]string{"listed": "v1.0.0\nv1.4.0\nv1.5.0-rc.1\n", "hidden": "v1.0.0\nv1.9.0\n"}
+	withheld := []string{"withheld v1.0.1", "hidden v1.9.0"}
+	var has, says []string
+	page := ""
+	for _, r := range releases {
+		has, page = append(has, r.has...), page+"- "+r.line+"\n"
+		for _, line := range r.says {
+			says = append(says, "example.com/"+line)
+		}
 	}
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		module, file, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/@v/")
-		version := strings.TrimSuffix(file, path.Ext(file))
+		name, file, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/example.com/"), "/@v/")
+		release := name + " " + strings.TrimSuffix(file, path.Ext(file))
+		mod := "module example.com/" + name + "\n"
+		if release == "ahead v1.1.0" {
+			mod += "\ngo 1.999.0\n" // a Go that is not there yet
+		}
 		switch {
-		case file == "list" && module == "example.com/listed":
-			fmt.Fprintln(w, "v1.0.0\nv1.4.0\nv1.5.0-rc.1")
-		case file == "list" && module == "example.com/hidden":
-			fmt.Fprintln(w, "v1.0.0\nv1.9.0")
-		case !slices.Contains(has, module+" "+version) || module == "example.com/withheld" && file == "v1.0.1.zip", module == "example.com/hidden" && file == "v1.9.0.zip":
+		case file == "list" && lists[name] != "":
+			fmt.Fprint(w, lists[name])
+		case !slices.Contains(has, release), path.Ext(file) == ".zip" && slices.Contains(withheld, release):
 			http.Error(w, "not here", http.StatusForbidden)
 		case path.Ext(file) == ".info":
-			fmt.Fprintf(w, `{"Version":%q}`, version)
+			fmt.Fprintf(w, `{"Version":%q}`, strings.TrimSuffix(file, ".info"))
 		case path.Ext(file) == ".mod":
-			fmt.Fprintln(w, "module", module+needs(module+" "+version))
+			fmt.Fprint(w, mod)
 		default:
 			z := zip.NewWriter(w)
-			f, _ := z.Create(module + "@" + version + "/go.mod")
-			fmt.Fprintln(f, "module", module+needs(module+" "+version))
+			f, _ := z.Create("example.com/" + strings.Replace(release, " ", "@", 1) + "/go.mod")
+			fmt.Fprint(f, mod)
 			_ = z.Close()
 		}
 	}))
 	defer proxy.Close()
-
-	page := filepath.Join(t.TempDir(), "page.md")
-	list := "- a: example.com/current v1.2.3\n- b: example.com/listed v1.0.0, example.com/patch/v3 v3.1.0\n- c: example.com/minor v0.9.0, read\n" +
-		"- d: example.com/withheld v1.0.0\n- e: example.com/major v1.0.0\n- f: example.com/stable v0.1.0\n- g: example.com/unknown v1.0.0\n" +
-		"- h: example.com/both/v2 v2.0.0 and example.com/both v1.0.0\n- i: example.com/hidden v1.1.0\n- j: example.com/ahead v1.0.0\n" +
-		"- k: example.com/gap v1.0.0\n"
-	require.NoError(t, os.WriteFile(page, []byte(list), 0o600))
-	newest := exec.Command("../scripts/newest", page)
-	newest.Env = append(os.Environ(), "GOPROXY="+proxy.URL, "GOSUMDB=off", "GONOSUMDB=*", "GOPRIVATE=", "GONOPROXY=none", "GOFLAGS=-modcacherw",
-		"GOMODCACHE="+t.TempDir(), "GOWORK=off")
-	out, err := newest.CombinedOutput()
-	require.Error(t, err, "%s", out)
-	require.Equal(t, []string{
-		"example.com/current v1.2.3: the newest",
-		"example.com/listed v1.0.0: there is v1.4.0",
-		"example.com/patch/v3 v3.1.0: there is v3.1.2",
-		"example.com/minor v0.9.0: there is v0.10.0",
-		"example.com/withheld v1.0.1: can't be downloaded",
-		"example.com/withheld v1.0.0: the newest",
-		"example.com/major v1.0.0: there is example.com/major/v2 v2.0.0",
-		"example.com/stable v0.1.0: there is example.com/stable v1.0.0",
-		"example.com/unknown v1.0.0: can't be asked for",
-		"example.com/both/v2 v2.0.0: the newest",
-		"example.com/both v1.0.0: the newest",
-		"example.com/hidden v1.9.0: can't be downloaded",
-		"example.com/hidden v1.1.0: there is v1.2.0",
-		"example.com/ahead v1.0.0: there is v1.1.0",
-		"example.com/gap v1.0.0: there is v1.0.4",
-	}, strings.Split(strings.TrimSpace(string(out)), "\n"))
-
-	require.NoError(t, os.WriteFile(page, []byte("- a: example.com/current v1.2.3\n"), 0o600))
-	ok := exec.Command(newest.Path, page)
-	ok.Env = newest.Env
-	out, err = ok.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-}
-
-// needs returns the lines of a go.mod after its first, of a release that
-// requires a Go that is not there yet.
-func needs(release string) string {
-	if release == "example.com/ahead v1.1.0" {
-		return "\n\ngo 1.999.0"
+	newest := func(page string) (string, error) {
+		file := filepath.Join(t.TempDir(), "page.md")
+		require.NoError(t, os.WriteFile(file, []byte(page), 0o600))
+		script := exec.Command("../scripts/newest", file)
+		script.Env = append(os.Environ(), "GOPROXY="+proxy.URL, "GOSUMDB=off", "GONOSUMDB=*", "GOPRIVATE=", "GONOPROXY=none", "GOFLAGS=-modcacherw",
+			"GOMODCACHE="+t.TempDir(), "GOWORK=off")
+		out, err := script.CombinedOutput()
+		return string(out), err
 	}
-	return ""
+	out, err := newest(page)
+	require.Error(t, err, "%s", out)
+	require.Equal(t, says, strings.Split(strings.TrimSpace(out), "\n"))
+	out, err = newest("- " + releases[0].line + "\n")
+	require.NoError(t, err, "%s", out)
 }
