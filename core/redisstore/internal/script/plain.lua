@@ -34,11 +34,13 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
     state, granted, failed = '', 0, state.err or 'ERR ' .. NO_BUCKET
   end
 
+  local ends = state == '' and NOT_HELD or sub(state, 8, HEADER_SIZE)
+
   -- Decide as if all was granted. If a limit has less, decide those in front of
   -- it again.
   local granted_before, back_before, taken, set_back, found, records, answer, last
   repeat
-    granted_before, back_before, taken, found, records, answer, last = granted, set_back, false, 0, '', '', 0
+    granted_before, back_before, taken, found, records, answer, last = granted, set_back, false, 0, ends, '', 0
     for from = 1, #limits, LIMIT_SIZE do
       if not one_limit then
         local l = several[from]
@@ -47,11 +49,12 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
       local full, need = capacity * unit, n * unit
 
       -- The bucket as it is now.
-      local used, at, cut, clock = 0, 0, 0, now
+      local used, at, cut, held, clock = 0, 0, 0, NOT_HELD, now
       for place = HEADER_SIZE + 1, #state, RECORD_SIZE do
         local its, old_unit, old_capacity, old_used, old_at, old_cut = unpack(RECORD, state, place)
         if its == tag then
           used, at, cut = old_used, old_at, old_cut
+          if ends ~= NOT_HELD then held = sub(state, place + 39, place + 45) end
           if old_unit ~= unit or old_capacity ~= capacity then
             used, cut = convert(used, cut, old_unit, old_capacity, unit, capacity)
           end
@@ -84,7 +87,7 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
       local amounts = pack(AMOUNTS, used, at < now and at or now, cut)
       answer = answer .. amounts
       if granted > 0 or set_back then -- it may be stored
-        records = records .. definition .. amounts .. NOT_HELD
+        records = records .. definition .. amounts .. held
         local full_in = wait(used + cut, at, gain, step)
         if full_in > last then last = full_in end
       end

@@ -153,7 +153,7 @@ func (r *Reply) Plain(request *bucket.Request, a *bucket.Answer) error {
 	if err != nil {
 		return err
 	}
-	a.Granted, a.Now, a.There, a.Penalty = bucket.Int7(text), bucket.Int7(text[7:]), 0, false
+	a.Granted, a.Now, a.Penalty = bucket.Int7(text), bucket.Int7(text[7:]), false
 	a.Due = a.Now
 	a.Levels.Grow(n)
 	for i := range n {
@@ -167,14 +167,14 @@ func (r *Reply) Plain(request *bucket.Request, a *bucket.Answer) error {
 
 // Full reads the answer of the next request from a reply of the full script.
 func (r *Reply) Full(request *bucket.Request, a *bucket.Answer) error {
-	const headSize, limitSize = 3*7 + 2*4, 3 * 7
+	const headSize, limitSize = 3*7 + 4, 3 * 7
 	n := len(request.Set.Rates)
 	text, err := r.next(headSize + n*limitSize)
 	if err != nil {
 		return err
 	}
 	a.Granted, a.Now, a.Due = bucket.Int7(text), bucket.Int7(text[7:]), bucket.Int7(text[14:])
-	a.There, a.Penalty = bucket.Int4(text[21:]), bucket.Int4(text[25:]) > 0
+	a.Penalty = bucket.Int4(text[21:]) > 0
 	a.Levels.Grow(n)
 	for i := range n {
 		text := text[headSize+i*limitSize:]
