@@ -96,14 +96,6 @@ local function ready(l, units, holds)
   return delay
 end
 
--- extends reports whether a request extends a hold of a limit that is still
--- there.
-local function extends(action, holds, ticket, l)
-  if action ~= EXTEND or l.ends == 0 then return false end
-  local score = redis.call('ZSCORE', holds, struct.pack('>c8I4I7', ticket, l.tag, l.ends))
-  return score and tonumber(score) > now
-end
-
 -- Decide each request as if it was alone.
 local requests, all = {}, true
 for i = 2, #ARGV do
@@ -122,7 +114,7 @@ for i = 2, #ARGV do
   end
 
   -- End the holds whose time is over.
-  local over
+  local over, last_end
   if holding == 1 then
     if state == '' and call('DEL', holds) > 0 then write = true end -- Redis has lost their state
     if behind > 0 then -- they keep their remaining time
@@ -131,9 +123,11 @@ for i = 2, #ARGV do
       for _, record in ipairs(records) do record.at = math.min(record.at, now) end
       first_end, write = math.max(0, first_end - behind), true
     end
-    if not any_held then
-      first_end = NO_END
-    elseif first_end <= now then
+    if any_held and action ~= CHARGE then -- which adds none
+      last_end = tonumber(call('ZRANGE', holds, '-1', '-1', 'WITHSCORES')[2])
+      any_held = last_end ~= nil -- or Redis has lost them
+    end
+    if any_held and first_end <= now then
       over = call('ZRANGEBYSCORE', holds, '-inf', now)
       for _, member in ipairs(over) do
         local tag, tokens = read_hold(member)
@@ -141,11 +135,12 @@ for i = 2, #ARGV do
           if record.tag == tag then record.held = math.max(0, record.held - tokens) end
         end
       end
-      first_end = tonumber(call('ZRANGE', holds, #over, #over, 'WITHSCORES')[2]) or NO_END
-      if first_end == NO_END then -- Redis may have lost some
-        for _, record in ipairs(records) do record.held = 0 end
-      end
-      write = write or #over > 0
+      first_end = tonumber(call('ZRANGE', holds, #over, #over, 'WITHSCORES')[2])
+      any_held, write = first_end ~= nil, write or #over > 0
+    end
+    if not any_held then
+      first_end, last_end = NO_END, nil
+      for _, record in ipairs(records) do record.held = 0 end
     end
   end
 
@@ -196,6 +191,12 @@ for i = 2, #ARGV do
     l.left = left
     limits[#limits + 1] = l
 
+    local extends = false -- a hold that is still there
+    if action == EXTEND and ends > 0 then
+      local score = call('ZSCORE', holds, pack(HOLD, ticket, tag, ends))
+      extends = score and tonumber(score) > now
+    end
+
     -- Has the limit what the request needs?
     if penalty > 0 and action == TAKE and times > 0 and left >= 0 and left < need and need <= full then l.penalty = penalty end
     asked, in_debt = asked or need ~= 0, in_debt or left < 0
@@ -204,7 +205,7 @@ for i = 2, #ARGV do
       local known = starts and math.max(now, starts[#starts]) or now + FOREVER
       if need > full or l.used + need > MOST or now + delay > known then delay = FOREVER end
       if delay > due then due = delay end
-    elseif need > 0 and left - l.floor < need * granted and not charge and not extends(action, holds, ticket, l) then
+    elseif need > 0 and left - l.floor < need * granted and not charge and not extends then
       left = left - l.floor
       granted = left < need and 0 or math.floor(left / need)
     end
@@ -214,7 +215,7 @@ for i = 2, #ARGV do
   all = all and granted > 0
   requests[i - 1] = {
     key = key, holds = holds, action = action, when = when, ticket = ticket, state = state, records = records,
-    expires = expires, first_end = first_end, over = over, limits = limits,
+    expires = expires, first_end = first_end, last_end = last_end, over = over, limits = limits,
     granted = granted, due = due, look = look, write = write,
   }
 end
@@ -227,7 +228,7 @@ for _, r in ipairs(requests) do
 
   if r.over then call('ZREMRANGEBYSCORE', holds, '-inf', now) end
 
-  local adds, last_end, penalties = false, nil, 0
+  local adds, last_end, penalties = false, action == TAKE and r.last_end or nil, 0
   for k = 1, #limits do
     local l = limits[k]
     local units, unit = l.need * granted, l.unit
@@ -247,7 +248,7 @@ for _, r in ipairs(requests) do
       local hold_end = now + l.hold
       l.held, adds, write = l.held + units / unit, true, true
       call('ZADD', holds, hold_end, pack(HOLD, r.ticket, l.tag, units / unit))
-      if r.first_end == NO_END then last_end = math.max(last_end or 0, hold_end) end -- there were none
+      if last_end or r.first_end == NO_END then last_end = math.max(last_end or 0, hold_end) end
       first_end = math.min(first_end, hold_end)
     elseif l.gain > 0 and (units > 0 or units < 0 and l.used + l.cut > 0) then
       l.used, write = math.min(MOST, l.used + units), true
