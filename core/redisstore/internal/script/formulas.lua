@@ -68,17 +68,19 @@ local function wait(units, at, gain, step)
   return time < 2 ^ 51 and time or 2 ^ 51
 end
 
--- store writes a state without its first number, when the key expires. It
--- matters for `last` µs, and replaces one of so many bytes that expires then. The key lives an eighth and 3 s longer, so that most
+-- store writes records that matter for `last` µs, behind so many bytes of a
+-- state that expires then. The key lives an eighth and 3 s longer, so that most
 -- writes can leave its TTL: SETRANGE is faster than SET. It never expires earlier
 -- than before, for the records of other limits. It returns the server's error or
 -- nil, and when the key expires.
-local function store(key, size, expires, state, last)
-  if now + last <= expires and size == 7 + #state then
-    local reply = redis.pcall('SETRANGE', key, '7', state)
-    return reply ~= size and reply.err or nil, expires
+local function store(key, state, expires, behind, records, last)
+  if now + last <= expires and #state == behind + #records then
+    local reply = redis.pcall('SETRANGE', key, behind == 7 and '7' or '14', records) -- of a number Redis makes a text
+    return reply ~= #state and reply.err or nil, expires
   end
   expires = math.max(expires, now + last + math.floor(last / 8) + 3000000)
   local ms = math.floor((expires - now) / 1000) + 1
-  return redis.pcall('SET', key, struct.pack('>I7', expires) .. state, 'PX', ms).err, expires
+  if state == '' then state = ('\0'):rep(14) end
+  state = struct.pack('>I7', expires) .. string.sub(state, 8, behind) .. records
+  return redis.pcall('SET', key, state, 'PX', ms).err, expires
 end

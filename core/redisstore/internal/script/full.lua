@@ -280,7 +280,7 @@ for _, r in ipairs(requests) do
         records = records .. pack(RECORD, record.tag, record.unit, record.capacity, record.used, record.at, record.cut, record.held)
       end
     end
-    local refused, expires = store(r.key, #r.state, r.expires, records, last)
+    local refused, expires = store(r.key, r.state, r.expires, 7, records, last)
     if refused then return { err = refused } end
     if adds then -- holds live longer than the state, which counts them
       call('PEXPIRE', holds, math.floor((expires - now) / 1000) + 3000)

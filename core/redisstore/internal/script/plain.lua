@@ -34,13 +34,14 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
     state, granted, failed = '', 0, state.err or 'ERR ' .. NO_BUCKET
   end
 
-  local ends = state == '' and NOT_HELD or sub(state, 8, HEADER_SIZE)
+  local expires, first_end = 0, 0
+  if state ~= '' then expires, first_end = unpack(HEADER, state) end
 
   -- Decide as if all was granted. If a limit has less, decide those in front of
   -- it again.
   local granted_before, back_before, taken, set_back, found, records, answer, last
   repeat
-    granted_before, back_before, taken, found, records, answer, last = granted, set_back, false, 0, ends, '', 0
+    granted_before, back_before, taken, found, records, answer, last = granted, set_back, false, 0, '', '', 0
     for from = 1, #limits, LIMIT_SIZE do
       if not one_limit then
         local l = several[from]
@@ -54,7 +55,7 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
         local its, old_unit, old_capacity, old_used, old_at, old_cut = unpack(RECORD, state, place)
         if its == tag then
           used, at, cut = old_used, old_at, old_cut
-          if ends ~= NOT_HELD then held = sub(state, place + 39, place + 45) end
+          if first_end > 0 then held = sub(state, place + 39, place + 45) end
           if old_unit ~= unit or old_capacity ~= capacity then
             used, cut = convert(used, cut, old_unit, old_capacity, unit, capacity)
           end
@@ -106,7 +107,7 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
         end
       end
     end
-    failed = store(key, #state, state == '' and 0 or unpack('>I7', state), records, last)
+    failed = store(key, state, expires, HEADER_SIZE, records, last)
   end
   if failed then
     keys[i], failures = FAILED, failures or {}
