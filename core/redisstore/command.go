@@ -173,8 +173,7 @@ func (cmd *command) args(prefix, now string) []any {
 		for i := range times {
 			times[i] = cmd.keys[i].times
 		}
-		action, counts, limits := script.PlainArgs(&first.request.Request, times)
-		return append(args, now, action, counts, limits)
+		return script.AppendPlainArgs(append(args, now), &first.request.Request, times)
 	}
 	n := 1 + len(first.others)
 	args := make([]any, 3, 4+3*n)

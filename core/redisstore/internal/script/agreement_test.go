@@ -237,8 +237,8 @@ func (h *history) plain(r bucket.Request, seen map[string]int) {
 	if once {
 		times = nil
 	}
-	action, counts, limits := PlainArgs(&r, times)
-	reply, err := h.rdb.Eval(ctx, h.plainScript.Text.(string), names, h.now, action, counts, limits).Text()
+	args := AppendPlainArgs([]any{h.now}, &r, times)
+	reply, err := h.rdb.Eval(ctx, h.plainScript.Text.(string), names, args...).Text()
 	if err != nil {
 		h.Fatal(err)
 	}

@@ -6,8 +6,8 @@
 -- without asking, where n below 0 gives back.
 --
 -- KEYS  of each key its state: a string, or nothing, which is full buckets
--- ARGV  now; 'take', 'look' or 'charge'; times of each key, 7 bytes each, or ''
---       for once; the limits
+-- ARGV  now; the limits; 'take', 'look' or 'charge', or nothing to take; times of
+--       each key, 7 bytes each, or nothing for once
 -- Returns of each key how many times it was granted and now, and of each limit
 -- used, at and cut, 7 bytes each: what is left, and when there is more, follows
 -- from these. Of a key that can't be read or written nothing is taken, and FAILED
@@ -17,7 +17,7 @@ local LIMIT, LIMIT_SIZE = '>I4I7I7I7I7Bi7', 40
 local FAILED = '\255\255\255\255\255\255\255'
 
 local keys, failures = KEYS, nil -- answers take the places of their keys
-local action, counts, limits = ARGV[2], ARGV[3], ARGV[4]
+local limits, action, counts = ARGV[2], ARGV[3], ARGV[4]
 local charge, look = action == 'charge', action == 'look'
 local one_limit, definition = #limits == LIMIT_SIZE, sub(limits, 1, DEFINITION_SIZE)
 local tag, unit, capacity, gain, step, mode, n = unpack(LIMIT, limits)
@@ -27,7 +27,7 @@ for from = 1, one_limit and 0 or #limits, LIMIT_SIZE do
 end
 
 for i = 1, #keys do -- one block, no function: upvalues would make it a quarter slower
-  local granted = counts == '' and 1 or unpack('>I7', counts, 7 * i - 6)
+  local granted = counts and unpack('>I7', counts, 7 * i - 6) or 1
   local key, failed = keys[i], nil
   local state = pcall('GET', key) or ''
   if state ~= '' and #state % RECORD_SIZE ~= HEADER_SIZE then -- an error, which is a table, has length 0
