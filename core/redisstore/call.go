@@ -22,7 +22,8 @@ type call struct {
 	since  time.Time // when it came
 	state  atomic.Uint32
 	trial  bool     // it is the breaker's trial, whose timer may use it later: so it is not reused
-	itself [1]*call // space for a batch of this call alone: see single
+	itself [1]*call // see single
+	alone  single   // space for the batch of this call alone
 
 	*outcome // written before done is signalled, and read after
 	done     chan struct{}

@@ -43,7 +43,7 @@ type batch struct {
 	outcomes []outcome // of the calls
 }
 
-// single is a batch of one call, in one allocation.
+// single is a batch of one call, in the memory of that.
 type single struct {
 	batch
 
@@ -64,7 +64,8 @@ var seed = maphash.MakeSeed()
 // command with the keys a, three times, and b.
 func newBatch(calls []*call, oneKey bool) *batch {
 	if len(calls) == 1 {
-		s := &single{}
+		s := &calls[0].alone
+		*s = single{} // an earlier attempt may have used it
 		s.command.keys = s.key[:0]
 		s.batch = batch{calls: calls, commands: s.list[:0], outcomes: s.outcome[:]}
 		s.add(&s.command, s.place[:])
@@ -161,7 +162,7 @@ func (cmd *command) single() bool { return len(cmd.keys) == 1 && len(cmd.keys[0]
 func (cmd *command) args(prefix, now string) []any {
 	first := cmd.call
 	if cmd.plain {
-		args := make([]any, 3, 7+len(cmd.keys))
+		args := make([]any, 3, 5+len(cmd.keys))
 		args[2] = len(cmd.keys)
 		var times []int64 // nil: once each
 		for i := range cmd.keys {
@@ -173,8 +174,7 @@ func (cmd *command) args(prefix, now string) []any {
 		for i := range times {
 			times[i] = cmd.keys[i].times
 		}
-		action, counts, limits := script.PlainArgs(&first.request.Request, times)
-		return append(args, now, action, counts, limits)
+		return script.AppendPlainArgs(append(args, now), &first.request.Request, times)
 	}
 	n := 1 + len(first.others)
 	args := make([]any, 3, 4+3*n)

@@ -64,7 +64,7 @@ func maxInFlight(poolSize int) int {
 // decide makes a call of r, whose key in Redis is key, and of others, which are
 // decided together with r. While the breaker is open, the call is refused at
 // once, or sent as the breaker's trial.
-func (n *node) decide(ctx context.Context, key string, r *store.Request, others []member) (*outcome, error) {
+func (n *node) decide(ctx context.Context, key string, r *store.Request, others []member) (outcome, error) {
 	c := n.calls.get(key, r)
 	c.others, c.since = others, time.Now()
 	if n.breaker.Open() {
@@ -72,7 +72,7 @@ func (n *node) decide(ctx context.Context, key string, r *store.Request, others 
 		if err != nil {
 			n.keep(c, err, true)
 			n.calls.put(c)
-			return nil, err
+			return outcome{}, err
 		}
 		c.trial = true
 		go n.trial(c, report)
@@ -119,17 +119,17 @@ func (n *node) sendAlone(c *call) {
 }
 
 // await returns the outcome of c, or the error of ctx if that ends first.
-func (n *node) await(ctx context.Context, c *call) (*outcome, error) {
+func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 	select {
 	case <-c.done:
 	case <-ctx.Done():
 		select {
 		case <-c.done: // both
 		default:
-			return nil, n.leave(ctx, c)
+			return outcome{}, n.leave(ctx, c)
 		}
 	}
-	o := c.outcome
+	o := *c.outcome
 	n.calls.put(c)
 	if o.err != nil && ctx.Err() != nil {
 		o.err = ctx.Err()
