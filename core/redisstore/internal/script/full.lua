@@ -103,7 +103,7 @@ for i = 2, #ARGV do
   local action, holding, times, when, ticket, from = unpack(REQUEST, text)
   local state, write = call('GET', key) or '', false
   if state ~= '' and #state % RECORD_SIZE ~= HEADER_SIZE then error(NO_BUCKET, 0) end
-  local expires, first_end, any_held = 0, 0, false -- no hold ends before first_end
+  local expires, first_end, any_held = 0, 0, false
   if state ~= '' then expires, first_end = unpack(HEADER, state) end
   local records, behind = {}, 0 -- by how much the clock was set back behind the last write, as far as they tell
   for place = HEADER_SIZE + 1, #state, RECORD_SIZE do
@@ -113,7 +113,7 @@ for i = 2, #ARGV do
     records[#records + 1] = { tag = tag, unit = unit, capacity = capacity, used = used, at = at, cut = cut, held = held }
   end
 
-  -- End the holds whose time is over.
+  -- End the holds whose time is over: there is none before first_end.
   local over, last_end
   if holding == 1 then
     if state == '' and call('DEL', holds) > 0 then write = true end -- Redis has lost their state
@@ -174,7 +174,8 @@ for i = 2, #ARGV do
     local full, need = capacity * unit, n * unit
     local l = {
       tag = tag, unit = unit, capacity = capacity, used = used, at = at, cut = cut, held = held, gain = gain,
-      step = step, starts = starts, hold = hold, held_unit = hold > 0 and unit or 0, full = full, need = need, floor = floor * unit, left = 0, ends = ends, penalty = 0,
+      step = step, starts = starts, hold = hold, held_unit = hold > 0 and unit or 0, ends = ends,
+      full = full, need = need, floor = floor * unit, left = 0, penalty = 0,
     }
     if starts then
       local k = index(l, at)
