@@ -205,7 +205,7 @@ func TestDoctorFindsMissingRights(t *testing.T) {
 		says("doctor -u "+documented, "may do what decisions, slots and resets do", "Listing needs +scan"), says("get api ann -u " + documented), says("reset api ann -u " + documented),
 		unavailable("list -u "+documented, "list and reset --all-of need scan too"),
 	})
-	for missing, rules := range map[string]string{"eval": "~ratelimit:* -@all +@connection +time +info", "slots": rules + " -zadd", "del": rules + " -del", "elsewhere": "~elsewhere:* +@all"} {
+	for missing, rules := range map[string]string{"eval": "~ratelimit:* -@all +@connection +time +info", "slots": rules + " -zadd", "releases": rules + " -zrem", "del": rules + " -del", "elsewhere": "~elsewhere:* +@all"} {
 		expect(t, []expected{finds("doctor -u "+user(missing, rules), "fault  rights")})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
-	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
 func TestSentences(t *testing.T) {
@@ -46,23 +45,4 @@ func TestSentences(t *testing.T) {
 	res, err = estimates.Peek(t.Context(), "k")
 	require.NoError(t, err)
 	assert.Equal(t, "denied: llm is used up, next token in 1 h at the latest", saysState(res, false), "it may be settled earlier")
-}
-
-// A block says who set it, and nothing of that steers a terminal.
-func TestBlocksSayWhoSetThem(t *testing.T) {
-	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerHour(5)}, Blocked: []string{"bob", "joe"}}))
-	require.NoError(t, l.SetExceptions(core.Exceptions{
-		Overrides: map[string][]core.Limit{"joe": {core.PerHour(1)}}, Blocked: []string{"kim", "eve", "mallory"},
-		BlockNotes: map[string]store.ExceptionNote{"eve": {By: "ann", Until: time.Unix(0, 0), Reason: "scraper"}, "mallory": {By: "a\x1b[2J", Reason: "<b>\u202e"}},
-	}))
-	for key, want := range map[string]string{
-		"bob":     "denied: the policy blocks this key",
-		"joe":     "denied: the policy blocks this key",
-		"kim":     "denied: an operator blocks this key",
-		"eve":     `denied: an operator blocks this key (ann until 1970-01-01 00:00:00 UTC: "scraper")`,
-		"mallory": `denied: an operator blocks this key ("a\x1b[2J": "<b>\u202e")`,
-		"nobody":  "",
-	} {
-		assert.Equal(t, want, rulesOf(l).blocked[key], key)
-	}
 }
