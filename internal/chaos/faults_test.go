@@ -123,7 +123,7 @@ var faults = []struct {
 	{"replies are cut", broken(faultproxy.Truncate)},
 	{"replies are lost", func(t *testing.T) target { // the client gives up first, and would send a plain command again
 		proxy := faultproxy.New(t, redistest.Start(t).Addr)
-		c := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: timeout / 4, MinRetryBackoff: -1, MaxRetryBackoff: -1})
+		c := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: timeout / 2, MinRetryBackoff: -1, MaxRetryBackoff: -1})
 		t.Cleanup(func() { _ = c.Close() })
 		warm(t, c, c.Options().PoolSize)
 		return target{client: c, fault: func(*measurement) { breaks(proxy, faultproxy.HalfOpen) }}
