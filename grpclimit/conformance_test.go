@@ -203,6 +203,7 @@ func answered(body string, err error, header, trailer metadata.MD) adaptertest.A
 		a.Body, a.Own = strings.CutPrefix(status.Convert(err).Message(), ofApp)
 		retry, limits := details(err)
 		a.Limits, a.RetryAfter = limits, retry.GetRetryDelay().AsDuration()
+		a.Header.Set("Details", fmt.Sprint(status.Convert(err).Details())) // which must show nothing internal
 		if len(trailer.Get(middleware.PushbackField)) > 0 {
 			a.Header.Set("Cache-Control", "no-store") // of a denial: calls are not cached, so gRPC has no such field
 		}
