@@ -209,6 +209,7 @@ func answered(result *mcp.CallToolResult, err error) adaptertest.Answer {
 		Limits     []string
 	}
 	if own.Data != nil {
+		a.Header.Set("Data", string(own.Data)) // which must show nothing internal
 		if err := json.Unmarshal(own.Data, &data); err != nil {
 			panic(err)
 		}

@@ -3,7 +3,6 @@ package mcplimit_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -157,9 +156,6 @@ func perHour(name string, n int) *core.Limiter {
 
 // all is a key that all requests share.
 func all(*mcplimit.Call) (string, error) { return "all", nil }
-
-// errAway is the error of a store that does not answer.
-var errAway = errors.New("dial tcp 10.1.2.3:6379: secret")
 
 // refused asserts that e is a denial by limit.
 func refused(t *testing.T, e *jsonrpc.Error, limit, rule string) {
