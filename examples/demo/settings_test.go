@@ -89,14 +89,3 @@ func FuzzSettings(f *testing.F) {
 		require.Equal(t, s, s2)
 	})
 }
-
-func TestPresetsAreGoodSettings(t *testing.T) {
-	for _, p := range presets {
-		text, err := json.Marshal(p.Settings)
-		require.NoError(t, err)
-		got, err := defaults.with(text)
-		require.NoError(t, err, p.ID)
-		require.Equal(t, p.Settings, got, p.ID)
-		require.Contains(t, scripts["yours"], p.Script, p.ID)
-	}
-}
