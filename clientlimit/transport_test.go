@@ -190,51 +190,43 @@ func TestWhatIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestAttemptsAreBounded(t *testing.T) {
-	for want, options := range map[int][]clientlimit.Option{5: nil, 1: {clientlimit.WithAttempts(1)}} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newService(refusing(time.Hour, "1"))
-			status, err := get(t.Context(), t, &http.Client{Transport: clientlimit.New(s, options...)}, "a")
-			if err != nil || status != 429 || len(s.at()) != want {
-				t.Errorf("%d, %v after %d calls: want the refusal after %d", status, err, len(s.at()), want)
-			}
-			for i, body := range s.bodies {
-				if body.closed == 0 {
-					t.Errorf("the body of answer %d was not closed", i)
-				}
-			}
-		})
-	}
-}
-
-// Waits count together, whatever for: pauses and those after broken connections.
-func TestAllWaitsCount(t *testing.T) {
-	for what, answer := range map[string]func(int, *http.Request) *http.Response{
-		"refusals":           func(int, *http.Request) *http.Response { return respond(429, "Retry-After", "3") },
-		"broken connections": func(int, *http.Request) *http.Response { return nil },
+func TestAttemptsEnd(t *testing.T) {
+	broken := func(int, *http.Request) *http.Response { return nil }
+	refuses := but(say(429, "Retry-After", "3"), nil)
+	many := clientlimit.WithAttempts(1000)
+	for when, c := range map[string]struct {
+		answer      func(int, *http.Request) *http.Response
+		options     []clientlimit.Option
+		calls       int // 0: any number
+		least, most time.Duration
+		leaves      time.Duration // then its caller gives up
+	}{
+		"after 5 by default":       {refuses, nil, 5, 12 * time.Second, 14 * time.Second, time.Hour},
+		"after WithAttempts":       {refuses, []clientlimit.Option{clientlimit.WithAttempts(1)}, 1, 0, 0, time.Hour},
+		"after all pauses":         {refuses, []clientlimit.Option{many, clientlimit.WithMaxWait(10 * time.Second)}, 0, 3 * time.Second, 10 * time.Second, time.Hour},
+		"after broken ones":        {broken, []clientlimit.Option{many, clientlimit.WithMaxWait(10 * time.Second)}, 0, 3 * time.Second, 10 * time.Second, time.Hour},
+		"when its caller gives up": {broken, []clientlimit.Option{many}, 0, time.Second, time.Second, time.Second},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newService(answer)
-			_, _ = get(t.Context(), t, &http.Client{Transport: clientlimit.New(s, clientlimit.WithMaxWait(10*time.Second), clientlimit.WithAttempts(1000))}, "a")
-			if took := time.Since(s.start); took < 3*time.Second || took > 10*time.Second {
-				t.Errorf("%s: it took %v and %d calls, want no more than 10 s", what, took, len(s.at()))
-			}
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(c.answer)
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(c.leaves, cancel)
+				status, err := get(ctx, t, &http.Client{Transport: clientlimit.New(s, c.options...)}, "a")
+				if took, n := time.Since(s.start), len(s.at()); took < c.least || took > c.most || c.calls > 0 && n != c.calls {
+					t.Errorf("it took %v and %d calls: want %v to %v, and %d", took, n, c.least, c.most, c.calls)
+				}
+				if gone := c.leaves < time.Hour; status != 429 && err == nil || errors.Is(err, context.Canceled) != gone {
+					t.Errorf("%d, %v: want the refusal or the error itself, and of a caller who is gone that of its context", status, err)
+				}
+				for i, body := range s.bodies {
+					if body.closed == 0 {
+						t.Errorf("the body of answer %d was not closed", i)
+					}
+				}
+			})
 		})
 	}
-}
-
-// Whoever gives up while a broken connection is tried again gets the error of
-// the context.
-func TestACancelledRequestIsNotTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(func(int, *http.Request) *http.Response { return nil })
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		_, err := get(ctx, t, &http.Client{Transport: clientlimit.New(s, clientlimit.WithAttempts(1000))}, "a")
-		if !errors.Is(err, context.Canceled) || time.Since(s.start) != time.Second {
-			t.Errorf("%v after %v: want context.Canceled after 1s", err, time.Since(s.start))
-		}
-	})
 }
 
 // If refusals don't say for how long, pauses double, until a request is served.

@@ -166,28 +166,3 @@ func TestBinaryFieldsAreOneKeyHoweverTheyAreEncoded(t *testing.T) {
 		}
 	})
 }
-
-// Calls without side effects may come by GET, whose answers caches keep.
-func TestADeniedCallByGETIsNotCached(t *testing.T) {
-	limits := connect.WithInterceptors(connectlimit.New(perHour("calls", 1), all))
-	mux := http.NewServeMux()
-	mux.Handle(once, connect.NewUnaryHandler(once, func(_ context.Context, in *request) (*response, error) { return connect.NewResponse(in.Msg), nil },
-		limits, connect.WithIdempotency(connect.IdempotencyNoSideEffects)))
-	var codes []int
-	client := &http.Client{Transport: watched{inProcess{mux}, func(r *http.Response) {
-		codes = append(codes, r.StatusCode)
-		assert.Equal(t, r.StatusCode == http.StatusTooManyRequests, r.Header.Get("Cache-Control") == "no-store", "a denial is for one client at one time")
-	}}}
-	calls := connect.NewClient[text, text](client, "http://test"+once, connect.WithHTTPGet(), connect.WithIdempotency(connect.IdempotencyNoSideEffects))
-	for _, want := range []connect.Code{0, connect.CodeResourceExhausted} {
-		req := connect.NewRequest(hello())
-		_, err := calls.CallUnary(within(t), req)
-		assert.Equal(t, http.MethodGet, req.HTTPMethod(), "the premise: the call comes by GET")
-		if want == 0 {
-			require.NoError(t, err)
-		} else {
-			assert.Equal(t, want, connect.CodeOf(err))
-		}
-	}
-	assert.Subset(t, codes, []int{http.StatusOK, http.StatusTooManyRequests})
-}
