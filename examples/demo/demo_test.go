@@ -44,6 +44,19 @@ func call(t *testing.T, d *demo, method, path string, body any) (int, string) {
 	return w.Code, w.Body.String()
 }
 
+// asks asks the demo something, which must be answered with a status.
+func asks(t *testing.T, d *demo, want int, method, path string, body any) string {
+	t.Helper()
+	status, text := call(t, d, method, path, body)
+	require.Equal(t, want, status, "%s: %s", path, text)
+	return text
+}
+
+// playing runs a test with a demo in a bubble of synctest.
+func playing(t *testing.T, test func(t *testing.T, d *demo)) {
+	synctest.Test(t, func(t *testing.T) { test(t, start(t, inProcess("test"))) })
+}
+
 // limited is the status of a request to the endpoint.
 func limited(t *testing.T, d *demo) int {
 	status, _ := call(t, d, http.MethodGet, "/limited", nil)
@@ -53,17 +66,15 @@ func limited(t *testing.T, d *demo) int {
 type fields = map[string]any
 
 // set changes settings of a chapter.
-func set(t *testing.T, d *demo, chapter string, f fields) {
+func set(t *testing.T, d *demo, chapter string, f any) {
 	t.Helper()
-	status, text := call(t, d, http.MethodPost, "/api/settings/"+chapter, f)
-	require.Equal(t, http.StatusOK, status, text)
+	asks(t, d, http.StatusOK, http.MethodPost, "/api/settings/"+chapter, f)
 }
 
 // played plays a script to its end, and returns what came of it.
 func played(t *testing.T, d *demo, chapter, script string, o order) string {
 	t.Helper()
-	status, text := call(t, d, http.MethodPost, "/api/run/"+chapter+"/"+script, o)
-	require.Equal(t, http.StatusAccepted, status, text)
+	asks(t, d, http.StatusAccepted, http.MethodPost, "/api/run/"+chapter+"/"+script, o)
 	d.playing.Wait()
 	c := d.chapter(chapter)
 	c.mu.Lock()
@@ -127,8 +138,7 @@ const hour = 3600e3 // ms, in which nothing comes back while a test looks
 // A burst is told in the order of the decisions: ten that leave 9, 8 … 0, and
 // five that were denied, with when to retry and the answers.
 func TestABurstIsToldInItsOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("test"))
+	playing(t, func(t *testing.T, d *demo) {
 		p := open(t, d)
 		said := played(t, d, "drain", "burst", order{N: 15})
 		require.Equal(t, "15 at once: 10 allowed, 5 denied. There were 10 tokens, and a request takes 1.", said)
@@ -152,8 +162,7 @@ func TestABurstIsToldInItsOrder(t *testing.T) {
 
 // The endpoint is limited by the first picture's bucket, whoever asks.
 func TestTheEndpointDrainsTheFirstPicture(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("test"))
+	playing(t, func(t *testing.T, d *demo) {
 		for range 10 {
 			require.Equal(t, http.StatusOK, limited(t, d))
 		}
@@ -170,8 +179,7 @@ func TestTheEndpointDrainsTheFirstPicture(t *testing.T) {
 // Tokens that come back are told as of when they were due, and not as of when
 // the demo looked, until the bucket is full.
 func TestTokensThatComeBackAreTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("test"))
+	playing(t, func(t *testing.T, d *demo) {
 		set(t, d, "drain", fields{"capacity": 3, "interval_ms": 330})
 		p := open(t, d)
 		played(t, d, "drain", "burst", order{N: 3})
@@ -244,8 +252,7 @@ func TestAChangeOfTheSettingsTouchesTheBucketFirst(t *testing.T) {
 }
 
 func TestPagesAreToldTheSame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("test"))
+	playing(t, func(t *testing.T, d *demo) {
 		one, other := open(t, d), open(t, d)
 		require.Equal(t, one.hello, other.hello)
 		limited(t, d)
