@@ -251,7 +251,4 @@ func perHour(name string, n int) *core.Limiter {
 	return limiterOf(core.Policy{Name: name, Headers: core.HeadersDraft8, Limits: []core.Limit{core.PerHour(n)}})
 }
 
-// errAway is the error of a store that does not answer.
-var errAway = errors.New("dial tcp 10.1.2.3:6379: secret")
-
 func hello() *text { return wrapperspb.String("hello") }
