@@ -102,6 +102,16 @@ func TestACallWithinACallIsACallOfItsOwn(t *testing.T) {
 	assert.Len(t, res.Header()["Ratelimit"], 1, "the outer call's answer has its own fields alone")
 }
 
+// An interceptor for all handlers and one of them may be the same.
+func TestAnInterceptorThatStandsTwiceDecidesOnce(t *testing.T) {
+	limiter := perHour("calls", 9)
+	limits := connectlimit.New(limiter, all)
+	s := serve(t, handlers{}, limits, limits)
+	require.NoError(t, s.call(t, "").err)
+	require.NoError(t, say(s.open(t, "")))
+	assert.EqualValues(t, 7, limittest.Left(t, limiter, "all"))
+}
+
 type user struct{}
 
 // TestConformance shows the keys that all adapters have, with peers that it
