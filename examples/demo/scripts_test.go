@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -30,7 +31,9 @@ func record(t *testing.T, d *demo) (counted func() map[string]map[int]int) {
 				if m.name != "decisions" {
 					continue
 				}
-				for _, m := range read[[]decision](t, string(m.data)) {
+				var list []decision
+				_ = json.Unmarshal(m.data, &list)
+				for _, m := range list {
 					if counts[m.Service] == nil {
 						counts[m.Service] = map[int]int{}
 					}
