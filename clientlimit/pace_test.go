@@ -172,12 +172,14 @@ func TestPacesThatAnswersSay(t *testing.T) {
 	}{
 		// Some 10 s for each of 9 requests, and not a pause of 3000 s.
 		"a pause after one request says little of the rate": {
-			but(say(200), map[int]reply{2: say(429, "Retry-After", "3000")}), 10, 3000 * time.Second, 3120 * time.Second, clientlimit.WithMaxWait(time.Hour),
+			but(say(200), map[int]reply{2: say(429, "Retry-After", "3000")}),
+			10, 3000 * time.Second, 3120 * time.Second, clientlimit.WithMaxWait(time.Hour),
 		},
 		// Some 10 s for the one after the pause, and then 70 s at the rate of
 		// 5,000 an hour.
 		"what is left replaces what was measured before": {
-			but(left("5000", "3600"), map[int]reply{2: say(429, "Retry-After", "30")}), 100, 100 * time.Second, 120 * time.Second, nil,
+			but(left("5000", "3600"), map[int]reply{2: say(429, "Retry-After", "30")}),
+			100, 100 * time.Second, 120 * time.Second, nil,
 		},
 		// The answers may be those of a proxy in front. The first two go at once.
 		"an answer without fields changes nothing": {
@@ -189,7 +191,8 @@ func TestPacesThatAnswersSay(t *testing.T) {
 		// Enough for 10 requests in 100 s.
 		"what is left of tokens is spread by WithUnits": {
 			but(say(200, "x-ratelimit-remaining-requests", "1000", "x-ratelimit-reset-requests", "100s",
-				"x-ratelimit-remaining-tokens", "10000", "x-ratelimit-reset-tokens", "100s"), nil), 5, 30 * time.Second, 50 * time.Second, thousand,
+				"x-ratelimit-remaining-tokens", "10000", "x-ratelimit-reset-tokens", "100s"), nil),
+			5, 30 * time.Second, 50 * time.Second, thousand,
 		},
 	} {
 		t.Run(rule, func(t *testing.T) {
@@ -213,9 +216,14 @@ func TestPacesThatAnswersSay(t *testing.T) {
 // second: it is in use again when the second is over.
 func TestALargeLimitThatWasEmptyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const policy = `"a";q=10000;w=1`
-		answer := but(say(200, "RateLimit", `"a";r=9000;t=1`, "RateLimit-Policy", policy), map[int]reply{1000: say(200, "RateLimit", `"a";r=0;t=1`, "RateLimit-Policy", policy)})
-		s := newService(func(n int, r *http.Request) *http.Response { time.Sleep(10 * time.Millisecond); return answer(n, r) })
+		left := func(calls string) reply {
+			return say(200, "RateLimit", `"a";t=1;r=`+calls, "RateLimit-Policy", `"a";q=10000;w=1`)
+		}
+		answer := but(left("9000"), map[int]reply{1000: left("0")})
+		s := newService(func(n int, r *http.Request) *http.Response {
+			time.Sleep(10 * time.Millisecond)
+			return answer(n, r)
+		})
 		client := &http.Client{Transport: clientlimit.New(s)}
 		atOnce(100, func() {
 			for range 100 {

@@ -193,7 +193,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 func TestAttemptsEnd(t *testing.T) {
 	broken := func(int, *http.Request) *http.Response { return nil }
 	refuses := but(say(429, "Retry-After", "3"), nil)
-	many := clientlimit.WithAttempts(1000)
+	for10s := []clientlimit.Option{clientlimit.WithAttempts(1000), clientlimit.WithMaxWait(10 * time.Second)}
 	for when, c := range map[string]struct {
 		answer      func(int, *http.Request) *http.Response
 		options     []clientlimit.Option
@@ -203,9 +203,9 @@ func TestAttemptsEnd(t *testing.T) {
 	}{
 		"after 5 by default":       {refuses, nil, 5, 12 * time.Second, 14 * time.Second, time.Hour},
 		"after WithAttempts":       {refuses, []clientlimit.Option{clientlimit.WithAttempts(1)}, 1, 0, 0, time.Hour},
-		"after all pauses":         {refuses, []clientlimit.Option{many, clientlimit.WithMaxWait(10 * time.Second)}, 0, 3 * time.Second, 10 * time.Second, time.Hour},
-		"after broken ones":        {broken, []clientlimit.Option{many, clientlimit.WithMaxWait(10 * time.Second)}, 0, 3 * time.Second, 10 * time.Second, time.Hour},
-		"when its caller gives up": {broken, []clientlimit.Option{many}, 0, time.Second, time.Second, time.Second},
+		"after all pauses":         {refuses, for10s, 0, 3 * time.Second, 10 * time.Second, time.Hour},
+		"after broken ones":        {broken, for10s, 0, 3 * time.Second, 10 * time.Second, time.Hour},
+		"when its caller gives up": {broken, for10s, 0, time.Second, time.Second, time.Second},
 	} {
 		t.Run(when, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -302,7 +302,8 @@ func TestARefusalCanConcernAllLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(func(n int, r *http.Request) *http.Response {
 			if n == 3 {
-				return saying(403, `{"message": "You have exceeded a secondary rate limit."}`, "X-RateLimit-Resource", "search", "X-RateLimit-Remaining", "20")()
+				return saying(403, `{"message": "You have exceeded a secondary rate limit."}`,
+					"X-RateLimit-Resource", "search", "X-RateLimit-Remaining", "20")()
 			}
 			return respond(200, "X-RateLimit-Resource", strings.Trim(r.URL.Path, "/"))
 		})

@@ -124,7 +124,9 @@ func TestTheMessageOfAStreamOfTheServerIsOverWithItsHandler(t *testing.T) {
 }
 
 func TestMessagesOfStreamsOfOneSidePay(t *testing.T) {
-	speak(t, serve(t, handlers{}, connectlimit.New(perHour("messages", 2), connectlimit.Join(byKey, connectlimit.ByMethod()), connectlimit.PerMessage())), func(t *testing.T, s server) {
+	key := connectlimit.Join(byKey, connectlimit.ByMethod())
+	limits := connectlimit.New(perHour("messages", 2), key, connectlimit.PerMessage())
+	speak(t, serve(t, handlers{}, limits), func(t *testing.T, s server) {
 		for i := range 3 {
 			req := connect.NewRequest(hello())
 			req.Header().Set("X-Api-Key", s.protocol)

@@ -70,6 +70,12 @@ func TestFieldsAreTrailersIfTheHandlerHasSentTheHeader(t *testing.T) {
 const retries = `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.001s", "maxBackoff": "0.001s",
 	"backoffMultiplier": 1, "retryableStatusCodes": ["RESOURCE_EXHAUSTED", "UNAVAILABLE"]}}]}`
 
+// retrying serves h behind an interceptor, for a client that retries.
+func retrying(t *testing.T, h handlers, interceptor grpc.UnaryServerInterceptor) *grpc.ClientConn {
+	t.Helper()
+	return serve(t, h, []grpc.UnaryServerInterceptor{interceptor}, nil, grpc.WithDefaultServiceConfig(retries))
+}
+
 // The client's own backoff is a millisecond: it waits because the server says
 // so.
 func TestAClientThatRetriesWaitsOutADenial(t *testing.T) {
@@ -110,7 +116,7 @@ func TestAClientThatRetriesWaitsOutADenial(t *testing.T) {
 func TestAClientThatCannotWaitGetsTheDenialAtOnce(t *testing.T) {
 	for name, cost := range map[string]int64{"its deadline comes first": 1, "no wait is long enough": 3} {
 		costs := grpclimit.WithCost(func(*grpclimit.Call) (int64, error) { return cost, nil })
-		conn := serve(t, handlers{}, []grpc.UnaryServerInterceptor{grpclimit.Unary(perHour("calls", 1), all, costs)}, nil, grpc.WithDefaultServiceConfig(retries))
+		conn := retrying(t, handlers{}, grpclimit.Unary(perHour("calls", 1), all, costs))
 		ctx := within(t) // its deadline is in a minute, the next token in an hour
 		_ = call(ctx, conn)
 		a := call(ctx, conn)
@@ -124,7 +130,7 @@ func TestAClientThatRetriesUnavailableTriesAgain(t *testing.T) {
 	var tries atomic.Int32
 	away := limittest.Limiter(t, &limittest.AwayStore{Err: errors.New("away")}, "calls", core.PerHour(1))
 	counts := grpclimit.OnError(func(*grpclimit.Call, error) error { tries.Add(1); return nil })
-	conn := serve(t, handlers{}, []grpc.UnaryServerInterceptor{grpclimit.Unary(away, all, counts)}, nil, grpc.WithDefaultServiceConfig(retries))
+	conn := retrying(t, handlers{}, grpclimit.Unary(away, all, counts))
 	require.Equal(t, codes.Unavailable, status.Code(call(within(t), conn).err))
 	assert.EqualValues(t, 5, tries.Load(), "the client makes all its attempts")
 }
@@ -142,7 +148,7 @@ func TestADenialThatTheHandlerIgnoresStopsNoRetries(t *testing.T) {
 		}
 		return in, nil
 	}}
-	conn := serve(t, h, []grpc.UnaryServerInterceptor{grpclimit.Unary(perHour("calls", 9), all)}, nil, grpc.WithDefaultServiceConfig(retries))
+	conn := retrying(t, h, grpclimit.Unary(perHour("calls", 9), all))
 	require.NoError(t, call(within(t), conn).err)
 	a := call(within(t), conn)
 	assert.NoError(t, a.err, "the client tries again")

@@ -225,7 +225,10 @@ func serveUnary(l net.Listener, app adaptertest.App[grpc.UnaryServerInterceptor]
 			next := handler
 			handler = func(ctx context.Context, in any) (any, error) { return limited(ctx, in, info, next) }
 		}
-		err = rpctest.Call(unpacked(ctx), app, errPanic, func(ctx context.Context) (err error) { out, err = handler(ctx, in); return err })
+		err = rpctest.Call(unpacked(ctx), app, errPanic, func(ctx context.Context) (err error) {
+			out, err = handler(ctx, in)
+			return err
+		})
 		return out, err
 	}
 	s := grpc.NewServer(grpc.UnaryInterceptor(all))
@@ -270,7 +273,9 @@ func serveStreams(l net.Listener, app adaptertest.App[grpc.StreamServerIntercept
 			next := handler
 			handler = func(server any, ss grpc.ServerStream) error { return limited(server, ss, info, next) }
 		}
-		return rpctest.Call(unpacked(ss.Context()), app, errPanic, func(ctx context.Context) error { return handler(server, contextStream{ss, ctx}) })
+		return rpctest.Call(unpacked(ss.Context()), app, errPanic, func(ctx context.Context) error {
+			return handler(server, contextStream{ss, ctx})
+		})
 	}
 	s := grpc.NewServer(grpc.StreamInterceptor(all))
 	desc := grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil)}

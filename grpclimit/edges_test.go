@@ -49,7 +49,8 @@ func TestAServerBehindNetHTTP(t *testing.T) {
 	t.Cleanup(func() { log.SetOutput(before) })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	conn := served(t, func(s *grpc.Server) { serveHTTP(s, l) }, func(context.Context) (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }, grpclimit.Stream(perHour("calls", 1), grpclimit.ByPeer()))
+	dial := func(context.Context) (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }
+	conn := served(t, func(s *grpc.Server) { serveHTTP(s, l) }, dial, grpclimit.Stream(perHour("calls", 1), grpclimit.ByPeer()))
 	t.Cleanup(func() { _ = l.Close() })
 	cs := open(within(t), t, conn)
 	require.NoError(t, say(cs))

@@ -24,7 +24,8 @@ import (
 type user struct{}
 
 func TestKeysOfCalls(t *testing.T) {
-	ctx := metadata.NewOutgoingContext(within(t), metadata.Pairs("x-forwarded-for", "203.0.113.9, 127.0.0.1", "x-key-bin", "\xfb", "x-key-bin", "\xfb"))
+	ctx := metadata.NewOutgoingContext(within(t), metadata.Pairs(
+		"x-forwarded-for", "203.0.113.9, 127.0.0.1", "x-key-bin", "\xfb", "x-key-bin", "\xfb"))
 	for name, test := range map[string]struct {
 		key  grpclimit.KeyFunc
 		want string

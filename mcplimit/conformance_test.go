@@ -144,7 +144,8 @@ func serve(l net.Listener, app adaptertest.App[mcp.Middleware]) error {
 			for _, limited := range slices.Backward(chains[call.Name]) {
 				handler = limited(handler)
 			}
-			err = rpctest.Call(ctx, app, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "panic"}, func(ctx context.Context) (err error) {
+			panicked := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "panic"}
+			err = rpctest.Call(ctx, app, panicked, func(ctx context.Context) (err error) {
 				result, err = handler(ctx, method, req)
 				return err
 			})
@@ -172,7 +173,8 @@ func serve(l net.Listener, app adaptertest.App[mcp.Middleware]) error {
 func reply(ctx context.Context, route adaptertest.Route[mcp.Middleware]) (*mcp.CallToolResult, error) {
 	res, ok := mcplimit.FromContext(ctx)
 	text := ""
-	if failed := rpctest.Reply(ctx, route, res, ok, mcplimit.AllFromContext(ctx), func(more string) error { text += more; return nil }); failed != 0 {
+	send := func(more string) error { text += more; return nil }
+	if failed := rpctest.Reply(ctx, route, res, ok, mcplimit.AllFromContext(ctx), send); failed != 0 {
 		return nil, &jsonrpc.Error{Code: codeOf(failed), Message: "tool"}
 	}
 	return says(text), nil

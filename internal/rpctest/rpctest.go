@@ -31,7 +31,9 @@ func Call[M any](ctx context.Context, app adaptertest.App[M], panicked error, ca
 
 // Reply has the handler of a route answer. send sends a message. failed is the
 // status of the error to answer with, or 0.
-func Reply[M any](ctx context.Context, route adaptertest.Route[M], res core.Result, ok bool, all []core.Result, send func(string) error) (failed int) {
+func Reply[M any](
+	ctx context.Context, route adaptertest.Route[M], res core.Result, ok bool, all []core.Result, send func(string) error,
+) (failed int) {
 	r := route.Handle(ctx, res, ok, all)
 	switch {
 	case r.Stream != nil:
