@@ -238,7 +238,7 @@ func (s *batches) await(ctx context.Context, done <-chan struct{}) bool {
 			return true
 		case <-time.After(pause):
 		}
-		if late > usualLateness || isLate(due) {
+		if max(late, lateness(due)) > usualLateness {
 			onTime = -1
 		}
 	}
