@@ -152,14 +152,16 @@ func TestAScriptPlaysOnceAndCanBeStopped(t *testing.T) {
 
 // What the button of a preset says at the end answers the preset's question.
 func TestPresetsAnswerTheirQuestions(t *testing.T) {
-	for id, answer := range map[string]string{
+	answers := map[string]string{
 		"users": `^Ann, 10 a second: 14 allowed, 36 denied\. Bob, 1 a second: 5 allowed, 0 denied\.$`,
 		"plans": `^Ann, 10 a second: 14 allowed, 36 denied\. Bob, 10 a second: 29 allowed, 21 denied\.$`,
 		"login": `^8 at once: 5 allowed, 3 denied\.$`,
 		"quota": `^15 at once: 10 allowed, 5 denied\. Left: 0 of 10 requests, 990 of 1000 requests\.$`,
 		"model": `^20 at once: 20 allowed, 0 denied\. Left: 0 of 20 requests, 4000 of 20000 tokens\.$`,
 		"slots": `^10 at once: 3 allowed, 7 denied\.$`,
-	} {
+	}
+	require.Len(t, answers, len(presets))
+	for id, answer := range answers {
 		t.Run(id, func(t *testing.T) {
 			playing(t, func(t *testing.T, d *demo) {
 				p := presets[slices.IndexFunc(presets, func(p preset) bool { return p.ID == id })]
