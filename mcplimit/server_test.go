@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -108,24 +106,6 @@ var transports = map[string]func(t *testing.T, server *mcp.Server) func() *mcp.C
 		url := served(t, mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return server }, nil))
 		return func() *mcp.ClientSession { return session(t, &mcp.SSEClientTransport{Endpoint: url}) }
 	},
-}
-
-// TestMain runs a server on stdin and stdout if a test has started this program
-// as its server.
-func TestMain(m *testing.M) {
-	if os.Getenv("MCPLIMIT_TEST_SERVER") != "" {
-		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "tools", Limits: []core.Limit{core.PerHour(2)}}))
-		_ = serving(nil, mcplimit.New(limiter, mcplimit.Join(mcplimit.BySession(), mcplimit.ByTool()))).Run(context.Background(), &mcp.StdioTransport{})
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// child connects a client to this program as a server.
-func child(t *testing.T) *mcp.ClientSession {
-	command := exec.Command(os.Args[0])
-	command.Env = append(os.Environ(), "MCPLIMIT_TEST_SERVER=1")
-	return session(t, &mcp.CommandTransport{Command: command})
 }
 
 // call calls a tool, and returns the JSON-RPC error, or nil.

@@ -30,16 +30,6 @@ func TestEachSessionHasItsOwnBucketWhateverItsTransport(t *testing.T) {
 	}
 }
 
-func TestAChildProcessOnStdioLimitsItsClient(t *testing.T) {
-	a, b := child(t), child(t)
-	for range 2 {
-		require.Nil(t, call(t, a, "ask"))
-	}
-	refused(t, call(t, a, "ask"), "tools", "the session of a connection has a bucket for each tool")
-	assert.Nil(t, call(t, a, "other"), "another tool")
-	assert.Nil(t, call(t, b, "ask"), "another process")
-}
-
 // Without a session each request would have a full bucket.
 func TestStatelessRequestsHaveNoSession(t *testing.T) {
 	url := served(t, streamableHandler(serving(nil, mcplimit.New(perHour("sessions", 1), mcplimit.BySession())), true))
