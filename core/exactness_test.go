@@ -29,10 +29,7 @@ func noWindowAdmitsMoreThanMaxIn(draw *rapid.Generator[core.Limit]) func(*rapid.
 	return func(t *rapid.T) {
 		clock := limitdraw.Clock(t)
 		limits := limitdraw.Limits(draw).Draw(t, "limits")
-		l, err := core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api", Limits: limits})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api", Limits: limits}))
 		type event struct {
 			at   int64 // µs
 			cost int64
@@ -43,19 +40,13 @@ func noWindowAdmitsMoreThanMaxIn(draw *rapid.Generator[core.Limit]) func(*rapid.
 			clock.Move(max(0, limitdraw.Move(limits, retry).Draw(t, "move")).Truncate(time.Microsecond))
 			cost := limitdraw.Cost(limits).Draw(t, "cost")
 			if rapid.Bool().Draw(t, "greedy") { // takes all tokens left
-				peek, err := l.Peek(ctx, "user")
-				if err != nil {
-					t.Fatal(err)
-				}
+				peek := core.Must(l.Peek(ctx, "user"))
 				cost = peek.Remaining
 				for _, limit := range peek.Limits() {
 					cost = min(cost, limit.Remaining)
 				}
 			}
-			res, err := l.AllowN(ctx, "user", cost)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := core.Must(l.AllowN(ctx, "user", cost))
 			if res.Allowed {
 				admitted = append(admitted, event{clock.Now().UnixMicro(), cost})
 			}
@@ -82,15 +73,9 @@ func TestRetryAfterIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clock := limitdraw.Clock(t)
 		limits := limitdraw.Limits(limitdraw.Limit).Draw(t, "limits")
-		l, err := core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api", Limits: limits})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api", Limits: limits}))
 		ask := func(cost int64) core.Result {
-			res, err := l.AllowN(ctx, "user", cost)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := core.Must(l.AllowN(ctx, "user", cost))
 			return res
 		}
 		for range rapid.IntRange(1, 20).Draw(t, "requests") {
@@ -134,10 +119,7 @@ func TestContinuousRefillIsEvenAtAnyRate(t *testing.T) {
 			clock := limittest.NewClock()
 			l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api", limit)
 			take := func(cost int64) int64 {
-				res, err := l.AllowN(t.Context(), "user", cost)
-				if err != nil {
-					t.Fatal(err)
-				}
+				res := core.Must(l.AllowN(t.Context(), "user", cost))
 				if !res.Allowed {
 					return 0
 				}
@@ -148,10 +130,7 @@ func TestContinuousRefillIsEvenAtAnyRate(t *testing.T) {
 			admitted := take(limit.Capacity)
 			const window = 10 * time.Microsecond
 			clock.Move(window)
-			peek, err := l.Peek(t.Context(), "user")
-			if err != nil {
-				t.Fatal(err)
-			}
+			peek := core.Must(l.Peek(t.Context(), "user"))
 			admitted += take(peek.Remaining)
 			if most := limit.MaxIn(window); admitted > most {
 				t.Errorf("%d tokens were admitted within %v, more than the %d of MaxIn", admitted, window, most)

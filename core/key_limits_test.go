@@ -321,14 +321,14 @@ func (k *keyLimits) compare(v *keyView, key, asked string) error {
 		return err
 	}
 	want, _ := k.limitsOf(v, key)
-	got := res.Limits()
-	if len(got) != len(want) {
-		return fmt.Errorf("%s %.8s has %v, want %v", v.name, key, got, want)
+	got, listed := res.Limits(), v.limiter.Limits(asked)
+	if len(got) != len(want) || len(listed) != len(want) {
+		return fmt.Errorf("%s %.8s has %v and lists %v, want %v", v.name, key, got, listed, want)
 	}
 	for _, l := range want {
 		i := slices.IndexFunc(got, func(r core.LimitResult) bool { return r.Limit.Name == l.Name })
-		if i < 0 || got[i].Limit.Capacity != l.Capacity || got[i].Remaining != k.left(key, l) {
-			return fmt.Errorf("%s %.8s: want %v with %d left, got %+v", v.name, key, l, k.left(key, l), got)
+		if i < 0 || got[i].Limit.Capacity != l.Capacity || got[i].Remaining != k.left(key, l) || listed[i] != got[i].Limit {
+			return fmt.Errorf("%s %.8s: want %v with %d left, got %+v, listed as %v", v.name, key, l, k.left(key, l), got, listed)
 		}
 	}
 	return nil

@@ -29,10 +29,7 @@ func FuzzNamesSurviveHeaders(f *testing.F) {
 		if err != nil {
 			return
 		}
-		res, err := l.Allow(t.Context(), "user")
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := core.Must(l.Allow(t.Context(), "user"))
 		var want []string
 		for _, limit := range res.Limits() {
 			want = append(want, limit.Limit.Name)
@@ -86,10 +83,7 @@ func TestUnnamedLimitsGetNames(t *testing.T) {
 			t.Errorf("%s: Policy returns %v, want what was given, %v", c.rule, given, c.limits)
 		}
 		var names []string
-		res, err := l.Peek(t.Context(), "user")
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := core.Must(l.Peek(t.Context(), "user"))
 		for _, limit := range res.Limits() {
 			names = append(names, limit.Limit.Name)
 		}
@@ -106,10 +100,7 @@ func TestPolicyCanBeUsedAgain(t *testing.T) {
 	if _, err := first.AllowN(t.Context(), "user", 4); err != nil {
 		t.Fatal(err)
 	}
-	second, err := core.NewLimiter(store, first.Policy())
-	if err != nil {
-		t.Fatalf("a constructor must accept what Policy returned: %v", err)
-	}
+	second := core.Must(core.NewLimiter(store, first.Policy()))
 	res, err := second.Peek(t.Context(), "user")
 	if err != nil || res.Remaining != 6 {
 		t.Errorf("limiters with the same name, store and key share buckets: %d tokens left, %v; want 6", res.Remaining, err)

@@ -19,50 +19,57 @@ func TestParseLimitReadsEveryForm(t *testing.T) {
 	const day = 24 * time.Hour
 	berlin := limitdraw.Zone("Europe/Berlin")
 	for text, want := range map[string]core.Limit{
-		"100/min":                       core.PerMinute(100),
-		"100/min burst 20":              core.PerMinute(100).WithBurst(20),
-		" \t100 / min   burst 20\r\n":   core.PerMinute(100).WithBurst(20),
-		"100/m":                         core.PerMinute(100),
-		"100/minutes":                   core.PerMinute(100),
-		"5/sec":                         core.PerSecond(5),
-		"5/hour":                        core.PerHour(5),
-		"5/d":                           core.PerDay(5),
-		"10/week":                       core.Per(10, 7*day),
-		"10/2 weeks":                    core.Per(10, 14*day),
-		"10/2w stepped":                 core.Per(10, 14*day).WithMode(core.Stepped),
-		"5/15m":                         core.Per(5, 15*time.Minute),
-		"17/1m30s":                      core.Per(17, 90*time.Second),
-		"17/1h 30m":                     core.Per(17, 90*time.Minute),
-		"17/0.5h":                       core.Per(17, 30*time.Minute),
-		"17/1.5µs":                      core.Per(17, 1500*time.Nanosecond),
-		"17/3μs":                        core.Per(17, 3*time.Microsecond),
-		"0.1/s":                         core.PerSecond(0.1),
-		"2.5/s burst 5":                 core.PerSecond(2.5).WithBurst(5),
-		"1_000_000/day aligned":         core.PerDay(1_000_000).WithMode(core.Aligned),
-		"1e3/day continuous":            core.PerDay(1000),
-		"100/min name api":              core.PerMinute(100).WithName("api"),
-		"100/min name burst stepped":    core.PerMinute(100).WithName("burst").WithMode(core.Stepped),
-		"100/min name 1/2:3":            core.PerMinute(100).WithName("1/2:3"),
-		`100/min name "a \"b\" \\ / c"`: core.PerMinute(100).WithName(`a "b" \ / c`),
-		"5 requests/min":                core.PerMinute(5),
-		"5 tokens / min":                core.PerMinute(5).WithUnit("tokens"),
-		`5 "gpu hours"/min`:             core.PerMinute(5).WithUnit("gpu hours"),
-		`5 "at"/min`:                    core.PerMinute(5).WithUnit("at"),
-		"5 at once":                     core.InFlight(5),
-		"1_0 at once name a/b":          core.InFlight(10).WithName("a/b"),
-		"8 gpus at once hold 2 min":     core.InFlight(8).WithUnit("gpus").WithMaxHold(2 * time.Minute),
-		`3 "a/b at once" at once`:       core.InFlight(3).WithUnit("a/b at once"),
-		"9 tokens/min hold 10m burst 8": core.PerMinute(9).WithUnit("tokens").WithMaxHold(10 * time.Minute).WithBurst(8),
-		"10/week in UTC":                core.PerWeek(10),
-		"5/15m penalty 1h":              core.Per(5, 15*time.Minute).WithPenalty(time.Hour),
-		"10/month":                      core.PerMonth(10),
-		"10/day in Europe/Berlin":       core.PerDay(10).In(berlin),
-		`10/day in "Europe/Berlin"`:     core.PerDay(10).In(berlin),
+		"100/min":                        core.PerMinute(100),
+		"100/min burst 20":               core.PerMinute(100).WithBurst(20),
+		" \t100 / min   burst 20\r\n":    core.PerMinute(100).WithBurst(20),
+		"100/m":                          core.PerMinute(100),
+		"100/minutes":                    core.PerMinute(100),
+		"5/sec":                          core.PerSecond(5),
+		"5/hour":                         core.PerHour(5),
+		"5/d":                            core.PerDay(5),
+		"10/week":                        core.Per(10, 7*day),
+		"10/2 weeks":                     core.Per(10, 14*day),
+		"10/2w stepped":                  core.Per(10, 14*day).WithMode(core.Stepped),
+		"5/15m":                          core.Per(5, 15*time.Minute),
+		"17/1m30s":                       core.Per(17, 90*time.Second),
+		"17/1h 30m":                      core.Per(17, 90*time.Minute),
+		"17/0.5h":                        core.Per(17, 30*time.Minute),
+		"17/1.5µs":                       core.Per(17, 1500*time.Nanosecond),
+		"17/3μs":                         core.Per(17, 3*time.Microsecond),
+		"0.1/s":                          core.PerSecond(0.1),
+		"2.5/s burst 5":                  core.PerSecond(2.5).WithBurst(5),
+		"1_000_000/day aligned":          core.PerDay(1_000_000).WithMode(core.Aligned),
+		"1e3/day continuous":             core.PerDay(1000),
+		"100/min name api":               core.PerMinute(100).WithName("api"),
+		"100/min name burst stepped":     core.PerMinute(100).WithName("burst").WithMode(core.Stepped),
+		"100/min name 1/2:3":             core.PerMinute(100).WithName("1/2:3"),
+		`100/min name "a \"b\" \\ / c"`:  core.PerMinute(100).WithName(`a "b" \ / c`),
+		"5 requests/min":                 core.PerMinute(5),
+		"5 tokens / min":                 core.PerMinute(5).WithUnit("tokens"),
+		`5 "gpu hours"/min`:              core.PerMinute(5).WithUnit("gpu hours"),
+		`5 "at"/min`:                     core.PerMinute(5).WithUnit("at"),
+		"5 at once":                      core.InFlight(5),
+		"1_0 at once name a/b":           core.InFlight(10).WithName("a/b"),
+		"8 gpus at once hold 2 min":      core.InFlight(8).WithUnit("gpus").WithMaxHold(2 * time.Minute),
+		`3 "a/b at once" at once`:        core.InFlight(3).WithUnit("a/b at once"),
+		"5 requests at once":             core.InFlight(5),
+		"5 at once hold 2m name exports": core.InFlight(5).WithMaxHold(2 * time.Minute).WithName("exports"),
+		"5 at once hold 30 days":         core.InFlight(5).WithMaxHold(30 * day),
+		"5 at once hold 1ms":             core.InFlight(5).WithMaxHold(time.Millisecond),
+		`8 "gpu hours" at once`:          core.InFlight(8).WithUnit("gpu hours"),
+		`5 at once name "60/min"`:        core.InFlight(5).WithName("60/min"),
+		`60/min name "5 at once"`:        core.PerMinute(60).WithName("5 at once"),
+		"9 tokens/min hold 10m burst 8":  core.PerMinute(9).WithUnit("tokens").WithMaxHold(10 * time.Minute).WithBurst(8),
+		"9 tokens/month hold 1d burst 8": core.PerMonth(9).WithUnit("tokens").WithMaxHold(day).WithBurst(8),
+		"10/week in UTC":                 core.PerWeek(10),
+		"5/15m penalty 1h":               core.Per(5, 15*time.Minute).WithPenalty(time.Hour),
+		"10/month":                       core.PerMonth(10),
+		"10/day in Europe/Berlin":        core.PerDay(10).In(berlin),
+		`10/day in "Europe/Berlin"`:      core.PerDay(10).In(berlin),
 		"10/3mo from 2025-10-31 in Europe/Berlin": core.Per(10, 3*core.Month).In(berlin).Anchored(time.Date(2025, 10, 31, 0, 0, 0, 0, berlin)),
 		"5/day from 2025-10-31T12:00:00+02:00":    core.PerDay(5).Anchored(time.Date(2025, 10, 31, 10, 0, 0, 0, time.UTC)),
 	} {
-		got, err := core.ParseLimit(text)
-		require.NoError(t, err, "%q", text)
+		got := core.Must(core.ParseLimit(text))
 		require.Equal(t, want, got, "%q", text)
 	}
 }
@@ -84,6 +91,10 @@ func TestLimitStringIsCanonical(t *testing.T) {
 		"5/year":                                 core.Per(5, 12*core.Month).WithMode(core.Aligned),
 		"8 gpus at once hold 90s":                core.InFlight(8).WithUnit("gpus").WithMaxHold(90 * time.Second),
 		"5 at once hold 0s":                      core.InFlight(5).WithMaxHold(0),
+		"5 at once":                              core.InFlight(5),
+		"5 at once hold 90s name exports":        core.InFlight(5).WithMaxHold(90 * time.Second).WithName("exports"),
+		"100000 tokens/min hold 10min":           core.PerMinute(100_000).WithUnit("tokens").WithMaxHold(10 * time.Minute),
+		"9 tokens/month burst 8 hold 1500ms":     core.PerMonth(9).WithBurst(8).WithUnit("tokens").WithMaxHold(1500 * time.Millisecond),
 		"0/0s burst 0":                           {},
 		"1/s mode(7)":                            core.PerSecond(1).WithMode(7),
 	} {
@@ -159,8 +170,7 @@ func TestTextThatIsNoLimit(t *testing.T) {
 		require.Len(t, mistakes(err), 1, "%v", err)
 		require.Zero(t, l, "a limit with mistakes is not returned")
 	}
-	right, err := core.ParseLimit("60/min burst 20")
-	require.NoError(t, err, "the line that messages show is right")
+	right := core.Must(core.ParseLimit("60/min burst 20"))
 	require.Equal(t, core.PerMinute(60).WithBurst(20), right)
 }
 
@@ -202,23 +212,39 @@ func each(prefix string, list []string) (changed []string) {
 // drawName is a name or none.
 var drawName = rapid.StringOfN(rapid.Custom(func(t *rapid.T) rune { return rune(rapid.IntRange(' ', '~').Draw(t, "char")) }), 0, 128, 128)
 
+// drawHolding draws a limit that may hold what requests take, of any unit, in
+// any valid MaxHold.
+var drawHolding = rapid.Custom(func(t *rapid.T) core.Limit {
+	l := limitdraw.HoldingLimit.Filter(func(l core.Limit) bool { return l.Location == nil }).Draw(t, "limit")
+	if l.Mode == core.Concurrent || l.Unit == "tokens" || l.Unit == "bytes" {
+		if hold := rapid.Int64Range(0, int64(30*24*time.Hour)).Draw(t, "hold"); hold >= int64(time.Millisecond) {
+			l = l.WithMaxHold(time.Duration(hold))
+		}
+	}
+	if l.Mode == core.Concurrent {
+		l = l.WithUnit(rapid.SampledFrom([]string{"", "gpus", "gpu hours", "a/b", "at-rest", "9s", `a "b" at`}).Filter(func(unit string) bool {
+			return limitdraw.Valid(l.WithUnit(unit))
+		}).Draw(t, "unit"))
+	}
+	if l.Unit == core.Requests { // as text has it
+		l.Unit = ""
+	}
+	return l
+})
+
 // sameText checks that the text and the JSON of a limit are that limit, to the
 // last bit.
-func sameText(t *rapid.T, l core.Limit) {
+func sameText(t require.TestingT, l core.Limit) {
 	text := l.String()
 	got, err := core.ParseLimit(text)
-	if err != nil || got != l {
-		t.Fatalf("ParseLimit must read what String wrote: %q\n got %#v, %v\nwant %#v", text, got, err, l)
-	}
+	require.NoError(t, err)
+	require.Equal(t, l, got, "ParseLimit must read what String wrote: %q", text)
 	data, err := json.Marshal(l)
 	require.NoError(t, err)
 	var back core.Limit
-	if err := json.Unmarshal(data, &back); err != nil || back != l {
-		t.Fatalf("JSON must be read as it was written: %s\n got %#v, %v\nwant %#v", data, back, err, l)
-	}
-	if len(text) > 1024 {
-		t.Fatalf("no limit is longer than ParseLimit reads: %q", text)
-	}
+	require.NoError(t, json.Unmarshal(data, &back))
+	require.Equal(t, l, back, "JSON must be read as it was written: %s", data)
+	require.LessOrEqual(t, len(text), 1024, "no limit is longer than ParseLimit reads: %q", text)
 }
 
 func TestEveryLimitSurvivesItsTextAndJSON(t *testing.T) {
@@ -231,7 +257,15 @@ func TestEveryLimitSurvivesItsTextAndJSON(t *testing.T) {
 			}
 		}
 		sameText(t, l)
+		if plain := core.Per(5, limitdraw.Interval.Draw(t, "interval")); limitdraw.Valid(plain) {
+			got, err := core.ParseLimit("5/" + plain.RefillInterval.String())
+			require.NoError(t, err)
+			require.Equal(t, plain, got, "ParseLimit must read intervals as Go prints them")
+		}
 	})
+	for _, rate := range []float64{1e300, math.MaxFloat64, 1e21, 1e16, 123456789012345680, 1e-9, 3.3e-10} {
+		sameText(t, core.Limit{Capacity: 1, RefillRate: rate, RefillInterval: time.Second})
+	}
 }
 
 // The text of a limit on a calendar names the same instant, also in an hour
@@ -254,36 +288,12 @@ func TestDaysOfAnchorsBeginWhenClocksSay(t *testing.T) {
 		"5/day in America/Sao_Paulo from 2018-11-04":       "2018-11-04T03:00:00Z", // its midnight was skipped
 		"5/day from 2025-10-26":                            "2025-10-26T00:00:00Z",
 	} {
-		l, err := core.ParseLimit(text)
-		require.NoError(t, err, text)
+		l := core.Must(core.ParseLimit(text))
 		require.Equal(t, utc, l.Anchor.Format(time.RFC3339), text)
 		require.Equal(t, text, l.String())
 	}
 	never := core.PerMonth(5).Anchored(time.Time{})
 	reports(t, core.Policy{Name: "a", Limits: []core.Limit{never}}.Validate(), "Policy.Limits[0].Anchor: 0001-01-01T00:00:00Z")
-}
-
-func TestEveryDurationIsAnInterval(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		l := core.Limit{Capacity: 5, RefillRate: 5, RefillInterval: limitdraw.Interval.Draw(t, "interval")}
-		got, err := core.ParseLimit("5/" + l.RefillInterval.String())
-		if !limitdraw.Valid(l) {
-			return
-		}
-		if err != nil || got != l {
-			t.Fatalf("ParseLimit must read intervals as Go prints them: %v: %v, %v", l.RefillInterval, got, err)
-		}
-	})
-}
-
-func TestExtremeRatesSurviveTheirString(t *testing.T) {
-	for _, rate := range []float64{1e300, math.MaxFloat64, 1e21, 1e16, 123456789012345680, 1e-9, 3.3e-10} {
-		l := core.Limit{Capacity: 1, RefillRate: rate, RefillInterval: time.Second}
-		require.True(t, limitdraw.Valid(l), "the premise: %v is valid", rate)
-		got, err := core.ParseLimit(l.String())
-		require.NoError(t, err)
-		require.Equal(t, l, got, "%q", l.String())
-	}
 }
 
 func TestLimitsAreStringsInJSON(t *testing.T) {
@@ -314,8 +324,7 @@ func TestLimitsWithoutATextAreNotWritten(t *testing.T) {
 		_, err := l.MarshalText()
 		reports(t, err, want)
 	}
-	text, err := core.PerMinute(5).WithUnit(core.Requests).MarshalText()
-	require.NoError(t, err)
+	text := core.Must(core.PerMinute(5).WithUnit(core.Requests).MarshalText())
 	assert.Equal(t, "5/min", string(text))
 }
 

@@ -189,10 +189,7 @@ func TestEvictionMatchesANaiveStore(t *testing.T) {
 				list = append(list, mine)
 			}
 
-			res, err := l.AllowN(t.Context(), key, cost)
-			if err != nil {
-				rt.Fatal(err)
-			}
+			res := core.Must(l.AllowN(t.Context(), key, cost))
 			if res.Allowed != allowed || res.Remaining != mine.tokens {
 				rt.Fatalf("%q asked for %d: allowed %v, %d left; the naive store says %v, %d: %+v", key, cost, res.Allowed, res.Remaining, allowed, mine.tokens, list)
 			}

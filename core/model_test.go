@@ -177,10 +177,7 @@ func TestMemoryStoreMatchesTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		clock := limitdraw.Clock(t)
 		limits := limitdraw.Limits(limitdraw.Limit.Filter(toTheMicrosecond)).Draw(t, "limits")
-		l, err := core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api", Limits: limits})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api", Limits: limits}))
 		m := newModel(limits)
 		retry := time.Duration(0)
 		for range rapid.IntRange(1, 40).Draw(t, "operations") {
@@ -205,10 +202,7 @@ func TestMemoryStoreMatchesTheModel(t *testing.T) {
 				}
 				m.used = false
 			}
-			res, err := l.AllowN(ctx, "user", cost)
-			if err != nil {
-				t.Fatal(err)
-			}
+			res := core.Must(l.AllowN(ctx, "user", cost))
 			got := decision{allowed: res.Allowed, retry: res.RetryAfter.Microseconds(), full: res.ResetAfter.Microseconds()}
 			if res.RetryAfter == core.Never {
 				got.retry = -1

@@ -99,10 +99,8 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 			play := func(meddle bool) string {
 				memory := core.NewMemoryStore(core.WithClock(limittest.NewClock().Now))
 				store := &meddlingStore{JointStore: memory, meanwhile: func() {}}
-				l, err := core.NewLimiter(store, before)
-				require.NoError(t, err)
-				taken, err := l.AllowUnits(ctx, key, core.Units{core.Requests: 7, "tokens": 100})
-				require.NoError(t, err)
+				l := core.Must(core.NewLimiter(store, before))
+				taken := core.Must(l.AllowUnits(ctx, key, core.Units{core.Requests: 7, "tokens": 100}))
 				if meddle {
 					store.meanwhile = func() { require.NoError(t, change(l)) }
 				}

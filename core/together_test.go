@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"net/http"
 	"testing"
 	"time"
 
@@ -36,8 +35,7 @@ func TestChargesOfOneKeyAreExact(t *testing.T) {
 			Limits: []core.Limit{requests, core.PerHour(30).WithName("hour"), core.PerHour(40).WithName("tokens").WithUnit("tokens")}},
 			core.WithLogger(slog.New(slog.DiscardHandler))))
 		left := func(key string) map[string]int64 {
-			res, err := l.Peek(ctx, key)
-			require.NoError(t, err)
+			res := core.Must(l.Peek(ctx, key))
 			has := make(map[string]int64)
 			for _, l := range res.Limits() {
 				has[l.Limit.Name] = l.Remaining
@@ -59,8 +57,7 @@ func TestChargesOfOneKeyAreExact(t *testing.T) {
 				}
 			}
 			before := map[string]map[string]int64{"ann": left("ann"), "bob": left("bob")}
-			j, err := core.AllowTogether(ctx, charges...)
-			require.NoError(t, err)
+			j := core.Must(core.AllowTogether(ctx, charges...))
 			never := false
 			for i, res := range j.Parts {
 				key := charges[i].Key
@@ -85,12 +82,10 @@ func TestChargesOfOneKeyAreExact(t *testing.T) {
 			if !never {
 				require.Positive(t, j.RetryAfter, "a denial tells when to ask again")
 				clock.Move(j.RetryAfter - time.Microsecond)
-				early, err := core.AllowTogether(ctx, charges...)
-				require.NoError(t, err)
+				early := core.Must(core.AllowTogether(ctx, charges...))
 				require.False(t, early.Allowed, "1 µs before RetryAfter of %v", j.RetryAfter)
 				clock.Move(time.Microsecond)
-				again, err := core.AllowTogether(ctx, charges...)
-				require.NoError(t, err)
+				again := core.Must(core.AllowTogether(ctx, charges...))
 				require.True(t, again.Allowed, "after RetryAfter of %v the same charges alone are allowed, not in %v", j.RetryAfter, again.RetryAfter)
 			}
 		}
@@ -113,22 +108,9 @@ func twoCharges(l *core.Limiter) []core.Charge {
 	}
 }
 
-// wantLeft checks what the limits of key k have left.
-func wantLeft(t *testing.T, l *core.Limiter, rule string, want ...int64) {
-	t.Helper()
-	res, err := l.Peek(context.Background(), "k")
-	require.NoError(t, err)
-	var got []int64
-	for _, limit := range res.Limits() {
-		got = append(got, limit.Remaining)
-	}
-	assert.Equal(t, want, got, rule)
-}
-
 func mustTogether(t *testing.T, charges ...core.Charge) core.Result {
 	t.Helper()
-	j, err := core.AllowTogether(context.Background(), charges...)
-	require.NoError(t, err)
+	j := core.Must(core.AllowTogether(context.Background(), charges...))
 	require.True(t, j.Allowed, "premise")
 	return j
 }
@@ -155,25 +137,6 @@ func TestChargesOfOneKeyEndAsOne(t *testing.T) {
 	})
 }
 
-// doStore is a store that decides no requests together. It calls before with the
-// number of each request, if that is set.
-type doStore struct {
-	core.Store
-
-	before func(n int) error
-	n      int
-}
-
-func (s *doStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
-	if s.before != nil {
-		s.n++
-		if err := s.before(s.n); err != nil {
-			return store.Answer{}, err
-		}
-	}
-	return s.Store.Do(ctx, r)
-}
-
 // Limiters of one policy, such as a tier's, have one bucket. Policies in shadow
 // mode take last.
 func TestLimitersOfOneBucketAndOfOthersTakeAllOrNothing(t *testing.T) {
@@ -182,7 +145,7 @@ func TestLimitersOfOneBucketAndOfOthersTakeAllOrNothing(t *testing.T) {
 			test(t, newStore(core.WithClock(limittest.NewClock().Now)))
 		})
 		t.Run("a store that decides one at a time", func(t *testing.T) {
-			test(t, &doStore{Store: core.NewMemoryStore(core.WithClock(limittest.NewClock().Now))})
+			test(t, newAskedStore(core.WithClock(limittest.NewClock().Now)))
 		})
 	}
 	stores(t, func(t *testing.T, s core.Store) {
@@ -211,8 +174,7 @@ func TestLimitersOfOneBucketAndOfOthersTakeAllOrNothing(t *testing.T) {
 			"another one than in shadow mode":   append(twoCharges(trial), core.Charge{Limiter: one, Key: "k", Cost: 5}),
 			"one limiter of two, of other keys": {{Limiter: one, Key: "k"}, {Limiter: one, Key: "j", Cost: 8}},
 		} {
-			j, err := core.AllowTogether(ctx, denies...)
-			require.NoError(t, err)
+			j := core.Must(core.AllowTogether(ctx, denies...))
 			assert.False(t, j.Allowed, name)
 			assert.Positive(t, j.RetryAfter, name)
 			require.NoError(t, errors.Join(j.Release(ctx), j.Undo(ctx), j.Parts[0].Release(ctx), j.Parts[0].Undo(ctx)))
@@ -235,20 +197,15 @@ func TestLimitersOfOneBucketAndOfOthersTakeAllOrNothing(t *testing.T) {
 // FailLocal in the process.
 func TestTogetherWhileAStoreComesAndGoes(t *testing.T) {
 	ctx := t.Context()
-	away := func(int) error { return errors.New("away") }
 	for _, mode := range []core.FailureMode{core.FailClosed, core.FailLocal, core.FailOpen} {
-		s := &doStore{Store: core.NewMemoryStore(core.WithClock(limittest.NewClock().Now))}
+		s := newAskedStore(core.WithClock(limittest.NewClock().Now))
 		l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: jointLimits(), OnFailure: mode}))
-		other := core.Charge{Limiter: l, Key: "other"}
-		for fails := 1; fails <= 2; fails++ {
-			s.before, s.n = func(n int) error {
-				if n == fails {
-					return away(n)
-				}
-				return nil
-			}, 0
-			j, err := core.AllowTogether(ctx, append(twoCharges(l), other)...)
+		for fails := range int64(2) {
+			before := s.asked.Load()
+			s.before = func(store.Request) { s.down.Store(s.asked.Load()-before == fails+1) }
+			j, err := core.AllowTogether(ctx, append(twoCharges(l), core.Charge{Limiter: l, Key: "other"})...)
 			s.before = nil
+			s.down.Store(false)
 			if mode == core.FailClosed {
 				require.ErrorIs(t, err, core.ErrUnavailable, "call %d", fails)
 			} else {
@@ -262,62 +219,31 @@ func TestTogetherWhileAStoreComesAndGoes(t *testing.T) {
 			continue
 		}
 		inStore := mustTogether(t, twoCharges(l)...)
-		s.before = away
+		s.down.Store(true)
 		local := mustTogether(t, twoCharges(l)...)
 		assert.Equal(t, core.FromFallback, local.Parts[1].Source, "premise")
 		require.ErrorIs(t, inStore.Release(ctx), core.ErrUnavailable)
-		s.before = nil
+		s.down.Store(false)
 		wantLeft(t, l, "a release that was lost comes back after MaxHold", 2, 5, 500)
 		require.NoError(t, local.Undo(ctx))
 		wantLeft(t, l, "the process's own are no other's", 2, 5, 500)
 		require.NoError(t, inStore.Undo(ctx))
-		s.before = away
+		s.down.Store(true)
 		wantLeft(t, l, "and came back in the process", 7, 10, 900)
 	}
-}
-
-func TestObserversSeeTheSlotsOfChargesOfOneKeyOnce(t *testing.T) {
-	seen := &slotsSeen{}
-	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(9).WithMaxHold(time.Hour)}},
-		core.WithObserver(seen.observe)))
-	inUse := func() int64 {
-		seen.mu.Lock()
-		defer seen.mu.Unlock()
-		return seen.inUse
-	}
-	j := mustTogether(t, core.Charge{Limiter: l, Key: "k", Cost: 2}, core.Charge{Limiter: l, Key: "k", Cost: 3})
-	assert.EqualValues(t, 5, inUse())
-	require.NoError(t, j.Release(t.Context()))
-	assert.EqualValues(t, 0, inUse())
 }
 
 func TestChargesAreSettledWhenTheCallersSliceIsReused(t *testing.T) {
 	ctx := t.Context()
 	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), "api", core.PerHour(10))
 	charges := []core.Charge{{Limiter: l, Key: "ann", Cost: 4}, {Limiter: l, Key: "acme", Cost: 4}}
-	settled, err := core.AllowTogether(ctx, charges...)
-	require.NoError(t, err)
-	undone, err := core.AllowTogether(ctx, charges...)
-	require.NoError(t, err)
+	settled := core.Must(core.AllowTogether(ctx, charges...))
+	undone := core.Must(core.AllowTogether(ctx, charges...))
 	charges[0].Key, charges[1] = "bob", core.Charge{}
 	require.NoError(t, settled.Settle(ctx, core.Units{core.Requests: 1}))
 	require.NoError(t, undone.Undo(ctx))
 	assert.EqualValues(t, 9, limittest.Left(t, l, "ann"))
 	assert.EqualValues(t, 9, limittest.Left(t, l, "acme"))
-}
-
-// Tests of handlers make Results that no limiter returned.
-func TestPartsThatNoLimiterReturned(t *testing.T) {
-	ctx := t.Context()
-	for _, j := range []core.Result{{Allowed: true, Parts: []core.Result{{Allowed: true}}}, {Parts: []core.Result{{}, {Allowed: true}}}} {
-		assert.ErrorIs(t, j.Undo(ctx), core.ErrNoDecision)
-		assert.ErrorIs(t, j.Release(ctx), core.ErrNoDecision)
-		assert.ErrorIs(t, j.Hold(ctx), core.ErrNoDecision)
-		assert.ErrorIs(t, j.Settle(ctx, nil), core.ErrNoDecision)
-		assert.ErrorIs(t, j.Settle(ctx, core.Units{core.Requests: 1}), core.ErrUnit, "no limiter counts anything")
-		j.WriteHeaders(http.Header{})
-		assert.Equal(t, http.StatusTooManyRequests, core.Problem(j).Status)
-	}
 }
 
 func TestTogetherWithALimiterThatNoConstructorReturned(t *testing.T) {

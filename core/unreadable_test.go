@@ -108,8 +108,7 @@ func TestOtherFailuresAreNotReportedAsUnreadable(t *testing.T) {
 func TestUnreadableStateOfAPlainStoreIsReported(t *testing.T) {
 	var lines logtest.Buffer
 	store := &limittest.AwayStore{Err: &store.StateError{Reason: "is not a rate limit state"}}
-	l, err := core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil))))
-	require.NoError(t, err)
+	l := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(1)}}, core.WithLogger(slog.New(slog.NewTextHandler(&lines, nil)))))
 	_, _ = l.Allow(t.Context(), "k")
 	assert.Contains(t, lines.String(), "RL716")
 }
