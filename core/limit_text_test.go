@@ -19,8 +19,6 @@ func TestParseLimitReadsEveryForm(t *testing.T) {
 	const day = 24 * time.Hour
 	berlin := limitdraw.Zone("Europe/Berlin")
 	for text, want := range map[string]core.Limit{
-		"100/min":                        core.PerMinute(100),
-		"100/min burst 20":               core.PerMinute(100).WithBurst(20),
 		" \t100 / min   burst 20\r\n":    core.PerMinute(100).WithBurst(20),
 		"100/m":                          core.PerMinute(100),
 		"100/minutes":                    core.PerMinute(100),
@@ -30,41 +28,28 @@ func TestParseLimitReadsEveryForm(t *testing.T) {
 		"10/week":                        core.Per(10, 7*day),
 		"10/2 weeks":                     core.Per(10, 14*day),
 		"10/2w stepped":                  core.Per(10, 14*day).WithMode(core.Stepped),
-		"5/15m":                          core.Per(5, 15*time.Minute),
 		"17/1m30s":                       core.Per(17, 90*time.Second),
 		"17/1h 30m":                      core.Per(17, 90*time.Minute),
 		"17/0.5h":                        core.Per(17, 30*time.Minute),
 		"17/1.5µs":                       core.Per(17, 1500*time.Nanosecond),
 		"17/3μs":                         core.Per(17, 3*time.Microsecond),
-		"0.1/s":                          core.PerSecond(0.1),
-		"2.5/s burst 5":                  core.PerSecond(2.5).WithBurst(5),
 		"1_000_000/day aligned":          core.PerDay(1_000_000).WithMode(core.Aligned),
 		"1e3/day continuous":             core.PerDay(1000),
-		"100/min name api":               core.PerMinute(100).WithName("api"),
 		"100/min name burst stepped":     core.PerMinute(100).WithName("burst").WithMode(core.Stepped),
 		"100/min name 1/2:3":             core.PerMinute(100).WithName("1/2:3"),
-		`100/min name "a \"b\" \\ / c"`:  core.PerMinute(100).WithName(`a "b" \ / c`),
 		"5 requests/min":                 core.PerMinute(5),
 		"5 tokens / min":                 core.PerMinute(5).WithUnit("tokens"),
 		`5 "gpu hours"/min`:              core.PerMinute(5).WithUnit("gpu hours"),
 		`5 "at"/min`:                     core.PerMinute(5).WithUnit("at"),
-		"5 at once":                      core.InFlight(5),
-		"1_0 at once name a/b":           core.InFlight(10).WithName("a/b"),
-		"8 gpus at once hold 2 min":      core.InFlight(8).WithUnit("gpus").WithMaxHold(2 * time.Minute),
 		`3 "a/b at once" at once`:        core.InFlight(3).WithUnit("a/b at once"),
 		"5 requests at once":             core.InFlight(5),
 		"5 at once hold 2m name exports": core.InFlight(5).WithMaxHold(2 * time.Minute).WithName("exports"),
 		"5 at once hold 30 days":         core.InFlight(5).WithMaxHold(30 * day),
-		"5 at once hold 1ms":             core.InFlight(5).WithMaxHold(time.Millisecond),
-		`8 "gpu hours" at once`:          core.InFlight(8).WithUnit("gpu hours"),
 		`5 at once name "60/min"`:        core.InFlight(5).WithName("60/min"),
 		`60/min name "5 at once"`:        core.PerMinute(60).WithName("5 at once"),
 		"9 tokens/min hold 10m burst 8":  core.PerMinute(9).WithUnit("tokens").WithMaxHold(10 * time.Minute).WithBurst(8),
-		"9 tokens/month hold 1d burst 8": core.PerMonth(9).WithUnit("tokens").WithMaxHold(day).WithBurst(8),
 		"10/week in UTC":                 core.PerWeek(10),
 		"5/15m penalty 1h":               core.Per(5, 15*time.Minute).WithPenalty(time.Hour),
-		"10/month":                       core.PerMonth(10),
-		"10/day in Europe/Berlin":        core.PerDay(10).In(berlin),
 		`10/day in "Europe/Berlin"`:      core.PerDay(10).In(berlin),
 		"10/3mo from 2025-10-31 in Europe/Berlin": core.Per(10, 3*core.Month).In(berlin).Anchored(time.Date(2025, 10, 31, 0, 0, 0, 0, berlin)),
 		"5/day from 2025-10-31T12:00:00+02:00":    core.PerDay(5).Anchored(time.Date(2025, 10, 31, 10, 0, 0, 0, time.UTC)),
@@ -99,6 +84,9 @@ func TestLimitStringIsCanonical(t *testing.T) {
 		"1/s mode(7)":                            core.PerSecond(1).WithMode(7),
 	} {
 		require.Equal(t, want, l.String())
+		if limitdraw.Valid(l) {
+			require.Equal(t, l, core.Must(core.ParseLimit(want)))
+		}
 	}
 }
 
@@ -107,58 +95,40 @@ func TestLimitStringIsCanonical(t *testing.T) {
 func TestTextThatIsNoLimit(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                "it has no / between a rate and an interval",
-		"100":                             "it has no / between a rate and an interval",
-		"5rps":                            "it has no / between a rate and an interval",
 		"10 per minute":                   `"per" must be followed by / and an interval, or by at once`,
 		"5 in flight":                     `"in" must be followed by / and an interval, or by at once`,
-		"5 slots":                         `"slots" must be followed by / and an interval, or by at once`,
 		"5 at a time":                     `"at" must be followed by once`,
-		"5 at":                            `"at" must be followed by once`,
-		"/":                               `"" is not a number, such as 100, 0.5 or 1_000`,
 		"ten/moment":                      `"ten" is not a number`,
 		"1,000/min":                       `"1,000" is not a number`,
 		"1 000/min":                       `"000" is a second number: write 1000 or 1_000`,
-		".5/min":                          `".5" is not a number`,
 		"+1/min":                          `"+1" is not a number`,
-		"0x10/min":                        `"0x10" is not a number`,
 		"NaN/min":                         `"NaN" is not a number`,
-		"inf/min":                         `"inf" is not a number`,
 		"1e999/min":                       `"1e999" is not a number`,
 		"5.5 at once":                     `"5.5" is not a whole number, such as 100 or 1_000`,
-		"1e3 at once":                     `"1e3" is not a whole number`,
 		"5/moment":                        `"moment" is not an interval, such as min, 30s, 2weeks or 1h30m`,
 		"5/":                              `"" is not an interval`,
-		"5/M":                             `"M" is not an interval`,
-		"5/30":                            `"30" is not an interval`,
 		"5/min 20":                        `"min20" is not an interval`,
 		"5/1.5 weeks":                     `"1.5weeks" is not an interval`,
 		"5/9999999999999 weeks":           `"9999999999999weeks" is too long a time`,
 		"5/99999999999999999999999 d":     `"99999999999999999999999d" is too long a time`,
 		"10/s brust 20":                   `"brust" is not understood`,
-		"10/s burst=20":                   `"burst=20" is not understood`,
 		"10/s Burst 20":                   `"Burst" is not understood`,
-		`10/s "burst" 20`:                 `"burst" is not understood`,
-		"x10":                             "it has no / between",
 		"10/s burst":                      `"burst" must be followed by a value`,
 		"10/s burst 1.5":                  `"1.5" is not a whole number`,
 		"10/s burst 99999999999999999999": `"99999999999999999999" is not a whole number`,
 		"10/s burst 20 burst 20":          `"burst" is given a second time`,
 		"10/s stepped aligned":            `"aligned" is given a second time`,
 		"5 at once burst 10":              `"burst" is not understood`,
-		"5 at once aligned":               `"aligned" is not understood`,
 		"5 at once in UTC":                `"in" is not understood`,
 		"5 at once hold 10":               `"10" is not an interval`,
-		"5 at once hold":                  `"" is not an interval`,
 		"5/day in Local":                  `"Local" is another place on each machine`,
 		"5/day in Europe/Berlinn":         `"Europe/Berlinn" is not a time zone, such as Europe/Berlin`,
 		"5/day in ../etc/passwd":          `"../etc/passwd" is not a time zone`,
-		"5/day in +02:00":                 `"+02:00" is not a time zone`,
 		"5/day from yesterday":            `"yesterday" is neither a day, such as 2025-10-31, nor an instant, such as 2025-10-31T12:00:00Z`,
 		"5/day from 2025-02-30":           `"2025-02-30" is neither a day`,
 		"5/day from 0001-01-01":           `"0001-01-01" must be between 1900 and 2200`,
 		"5/day from 2201-01-01T00:00:00Z": `"2201-01-01T00:00:00Z" must be between 1900 and 2200`,
 		`1/min name "x`:                   "a quote is not closed, or not followed by space",
-		`1/min name "x"y`:                 "a quote is not closed, or not followed by space",
 		`1/min name "x\n"`:                "a quote is not closed, or not followed by space",
 		`1/min name ""`:                   `"" is empty`,
 		`1/min name x"y`:                  `"x\"y" has a quote inside`,
@@ -170,8 +140,7 @@ func TestTextThatIsNoLimit(t *testing.T) {
 		require.Len(t, mistakes(err), 1, "%v", err)
 		require.Zero(t, l, "a limit with mistakes is not returned")
 	}
-	right := core.Must(core.ParseLimit("60/min burst 20"))
-	require.Equal(t, core.PerMinute(60).WithBurst(20), right)
+	require.Equal(t, core.PerMinute(60).WithBurst(20), core.Must(core.ParseLimit("60/min burst 20")), "the line that messages show is right")
 }
 
 // Text that can be read, but means no limit, has all its mistakes reported.

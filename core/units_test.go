@@ -1,10 +1,8 @@
 package core_test
 
 import (
-	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -82,40 +80,15 @@ func TestRequestsThatNoLimitCounts(t *testing.T) {
 	assert.Equal(t, []int64{100}, left(t, own))
 }
 
-// A Stepped limit that a request takes nothing from keeps its steps.
-func TestStepsOfALimitThatIsNotCharged(t *testing.T) {
-	ctx := t.Context()
-	clock := limittest.NewClock()
-	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api",
-		core.PerHour(10).WithName("r"), core.PerMinute(50).WithBurst(100).WithUnit("tokens").WithMode(core.Stepped))
-	take := func(units core.Units) core.Result {
-		t.Helper()
-		res := core.Must(l.AllowUnits(ctx, "k", units))
-		return res
-	}
-	take(core.Units{"tokens": 100}) // a step begins here, and every minute
-	clock.Move(90 * time.Second)
-	take(core.Units{"tokens": 0}) // 50 have come
-	assert.True(t, take(core.Units{"tokens": 50}).Allowed)
-	assert.Equal(t, 30*time.Second, take(core.Units{"tokens": 1}).RetryAfter)
-}
-
 // A limit that counted tokens when the decision was made was charged nothing,
 // so nothing comes back to it.
 func TestUndoReturnsNothingToALimitThatCountedAnotherUnit(t *testing.T) {
-	ctx := context.Background()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5).WithName("a"), core.PerDay(5).WithName("b").WithUnit("tokens")}}
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), policy))
-	res := core.Must(l.AllowN(ctx, "k", 2))
+	res := allow(t, l, 2)
 	policy.Limits = []core.Limit{core.PerDay(5).WithName("b")}
-	if err := l.SetPolicy(policy); err != nil {
-		t.Fatal(err)
-	}
-	core.Must(l.AllowN(ctx, "k", 3))
-	if err := res.Undo(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if res := core.Must(l.Peek(ctx, "k")); res.Remaining != 2 {
-		t.Errorf("%q has %d of 5 left after 3 requests, want 2", "b", res.Remaining)
-	}
+	require.NoError(t, l.SetPolicy(policy))
+	allow(t, l, 3)
+	require.NoError(t, res.Undo(t.Context()))
+	wantLeft(t, l, "3 of 5 were taken", 2)
 }
