@@ -115,7 +115,7 @@ func TestEvictionMatchesANaiveStore(t *testing.T) {
 			}
 			key, cost := keys.Draw(rt, "key"), rapid.Int64Range(0, capacity).Draw(rt, "cost")
 			tokens, known := want.of(key)
-			switch operation := rapid.SampledFrom([]string{"take", "take", "take", "refund", "reset", "together"}).Draw(rt, "operation"); operation {
+			switch operation := rapid.SampledFrom([]string{"take", "take", "refund", "refund", "reset", "together"}).Draw(rt, "operation"); operation {
 			case "refund":
 				require.NoError(rt, l.Refund(ctx, key, cost))
 				if known {

@@ -53,17 +53,3 @@ func TestCheckThatPanicsFailsWithItsRule(t *testing.T) {
 		t.Errorf("a check that panics was reported as %q", told.said)
 	}
 }
-
-func TestCheckThatFailsEndsWhereItFails(t *testing.T) {
-	for name, fail := range map[string]func(testing.TB){
-		"Fatal":  func(t testing.TB) { t.Fatal("broken") },
-		"Fatalf": func(t testing.TB) { t.Fatalf("%s", "broken") },
-	} {
-		var told recorder
-		reached := false
-		bounded.Check(&told, "a rule", time.Minute, func(t testing.TB) { fail(t); reached = true })
-		if len(told.said) != 1 || told.said[0] != "broken" || told.fails != 1 || reached {
-			t.Errorf("%s: the test was told %q, and its check went on: %v", name, told.said, reached)
-		}
-	}
-}
