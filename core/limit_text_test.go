@@ -146,36 +146,28 @@ func TestTextThatIsNoLimit(t *testing.T) {
 // Text that can be read, but means no limit, has all its mistakes reported.
 func TestTextOfLimitsThatAreNotValid(t *testing.T) {
 	for text, want := range map[string][]string{
-		"-1/-1s burst -1":        {"Limit.Capacity: -1", "Limit.RefillRate: -1", "Limit.RefillInterval: -1s"},
-		"0/min burst 0":          {"Limit.Capacity: 0", "Limit.RefillRate: 0"},
-		"1/30ns":                 {"Limit.RefillInterval: 30ns"},
-		"1/101 years":            {"Limit.RefillInterval: " + (101 * 12 * core.Month).String()},
-		"1e15/s":                 {"Limit.Capacity: 1e+15"},
-		"1/5min in UTC":          {"Limit.RefillInterval: 5m0s"},
-		"1/month continuous":     {"Limit.Mode: Continuous"},
-		"5 Tokens/min":           {"Limit.Unit: Tokens"},
-		"5/min name naïve":       {"Limit.Name: naïve"},
-		"60/min hold 1m":         {"Limit.MaxHold: 1m0s"},
-		"0 at once":              {"Limit.Capacity: 0"},
-		"100_000 at once":        {"Limit.Capacity: 100000"},
-		"5 at once hold 31 days": {"Limit.MaxHold: 744h0m0s"},
-		"5 at once hold 0s":      {"Limit.MaxHold: 0s"},
+		"-1/-1s burst -1":    {"Capacity: -1", "RefillRate: -1", "RefillInterval: -1s"},
+		"1e15/s":             {"Capacity: 1e+15"},
+		"1/101 years":        {"RefillInterval: " + (101 * 12 * core.Month).String()},
+		"1/5min in UTC":      {"RefillInterval: 5m0s"},
+		"1/month continuous": {"Mode: Continuous"},
+		"5 Tokens/min":       {"Unit: Tokens"},
+		"5/min name naïve":   {"Name: naïve"},
+		"60/min hold 1m":     {"MaxHold: 1m0s"},
 	} {
 		l, err := core.ParseLimit(text)
-		reports(t, err, want...)
 		require.Zero(t, l, text)
 		var read core.Limit
 		require.NoError(t, read.UnmarshalText([]byte(text)), "%q can be read", text)
-		reports(t, core.Policy{Name: "a", Limits: []core.Limit{read}}.Validate(), each("Policy.Limits[0].", want)...)
+		invalid := core.Policy{Name: "a", Limits: []core.Limit{read}}.Validate()
+		for _, list := range [][]string{mistakes(err), mistakes(invalid)} {
+			require.Len(t, list, len(want), text)
+		}
+		for _, each := range want {
+			require.Contains(t, mistakes(err), "Limit."+each)
+			require.Contains(t, mistakes(invalid), "Policy.Limits[0]."+each)
+		}
 	}
-}
-
-// each replaces the first word of mistakes.
-func each(prefix string, list []string) (changed []string) {
-	for _, s := range list {
-		changed = append(changed, prefix+strings.TrimPrefix(s, "Limit."))
-	}
-	return changed
 }
 
 // drawName is a name or none.

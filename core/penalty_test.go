@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
@@ -56,22 +55,6 @@ func TestPenaltyIsSeenEverywhere(t *testing.T) {
 		require.NoError(t, l.Reset(t.Context(), "ann"))
 		require.True(t, ask().Allowed)
 	})
-}
-
-// Of the limits of a denied request those make a debt that lack tokens.
-func TestOnlyLimitsThatLackTokensPenalize(t *testing.T) {
-	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{
-		core.PerMinute(1).WithPenalty(time.Hour).WithName("minute"), core.PerDay(9).WithPenalty(time.Hour).WithName("day"), core.PerDay(2).WithName("two"),
-	}}))
-	ask := func(cost int64) []core.LimitResult {
-		res := core.Must(l.AllowN(t.Context(), "k", cost))
-		return res.Limits()
-	}
-	ask(1)
-	limits := ask(1)
-	assert.Equal(t, int64(60), limits[0].Debt)
-	assert.Equal(t, int64(8), limits[1].Remaining)
-	assert.Equal(t, int64(1), limits[2].Remaining)
 }
 
 func TestNoPenaltyInShadowModeOrForBlockedKeys(t *testing.T) {

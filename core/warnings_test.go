@@ -58,12 +58,8 @@ func TestEvictionPolicyThatDropsBucketsWarnsOnce(t *testing.T) {
 		{"noeviction", "100mb", false},
 		{"allkeys-lru", "0", false}, // never full
 		{"allkeys-lru", "100mb", true},
-		{"allkeys-lfu", "100mb", true},
-		{"allkeys-random", "100mb", true},
-		{"volatile-lru", "100mb", true}, // every bucket has a TTL
-		{"volatile-lfu", "100mb", true},
-		{"volatile-random", "100mb", true},
-		{"volatile-ttl", "100mb", true}, // a bucket has the nearest end
+		{"volatile-random", "100mb", true}, // every bucket has a TTL
+		{"volatile-ttl", "100mb", true},    // a bucket has the nearest end
 	} {
 		require.NoError(t, admin.ConfigSet(t.Context(), "maxmemory-policy", c.policy).Err())
 		require.NoError(t, admin.ConfigSet(t.Context(), "maxmemory", c.memory).Err())
