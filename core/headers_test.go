@@ -93,6 +93,7 @@ func TestHeaderFieldsOfEachStyle(t *testing.T) {
 		{"none, denied", core.HeadersNone, minute, 0, []int64{10, 1}, fields{deniedFor("12")}},
 		{"default is legacy and Draft8", core.HeadersDefault, minute, 0, []int64{3}, fields{legacy(10, 7, 36), draft8(policy, `"api";r=7;t=84`)}},
 		{"stepped: t is the next step, 60 s after the first use", core.HeadersDraft8, stepped, 20 * time.Second, []int64{3, 1}, fields{draft8(policy, `"api";r=6;t=40`)}},
+		{"stepped, full: t is a whole step", core.HeadersDraft8, stepped, 0, []int64{0}, fields{draft8(policy, `"api";r=10;t=60`)}},
 		{"stepped, denied: 10 tokens are two steps away", core.HeadersDraft8, stepped, 20 * time.Second, []int64{6, 10}, fields{draft8(policy, `"api";r=0;t=100`), deniedFor("100")}},
 		{"stepped, reset: full again after two steps", core.HeadersLegacy, stepped, 20 * time.Second, []int64{5, 1}, fields{legacy(10, 4, 120)}},
 		{"aligned: t is the next minute of the clock", core.HeadersDraft8, aligned, 45 * time.Second, []int64{0, 1}, fields{draft8(policy, `"api";r=9;t=15`)}},

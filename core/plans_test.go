@@ -28,6 +28,8 @@ func TestPlanThatThereIsNotIsAMistake(t *testing.T) {
 	var mistake *core.ConfigError
 	require.ErrorAs(t, err, &mistake)
 	assert.Equal(t, "RL120", mistake.Code())
+	_, err = limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerDay(1)).WithPlan("pro")
+	require.ErrorContains(t, err, "it has no Plans")
 }
 
 // A unit that a plan alone counts is no mistake of a request without the plan,

@@ -31,13 +31,16 @@ func TestMemoryOfManyKeys(t *testing.T) {
 		most float64 // bytes of a key
 	}{
 		"short keys": {"user:", func(l *core.Limiter, key string) { core.Must(l.Allow(t.Context(), key)) }, 130},
-		"long keys":  {"a user with a long name: ", func(l *core.Limiter, key string) { core.Must(l.Allow(t.Context(), key)) }, 400},
+		"long keys, of another plan and then the policy's": {"a user with a long name: ", func(l *core.Limiter, key string) {
+			core.Must(core.Must(l.WithLimits(core.PerDay(20).WithName("api"))).Allow(t.Context(), key))
+			core.Must(l.Allow(t.Context(), key))
+		}, 400},
 		"slots that are released": {"user:", func(l *core.Limiter, key string) {
 			res := core.Must(l.Allow(t.Context(), key))
 			require.NoError(t, res.Release(t.Context()))
 		}, 130},
 		"another plan's limits, and then the policy's": {"user:", func(l *core.Limiter, key string) {
-			core.Must(core.Must(l.WithLimits(core.PerDay(20).WithName("api-24h"))).Allow(t.Context(), key))
+			core.Must(core.Must(l.WithLimits(core.PerDay(20).WithName("api"))).Allow(t.Context(), key))
 			require.NoError(t, l.Reset(t.Context(), key))
 			core.Must(l.Allow(t.Context(), key))
 		}, 130},

@@ -56,6 +56,7 @@ var faults = map[string][]fault{
 			}
 			return a, err
 		}},
+		{name: "units are ignored", request: func(_ *broken, r *store.Request) { r.Each = nil }},
 	},
 	"as many tokens are taken as there are": {
 		{name: "one is taken", request: func(_ *broken, r *store.Request) { r.Times = min(1, r.Times) }},
@@ -226,6 +227,15 @@ var faults = map[string][]fault{
 	"several keys give together, or none does": {
 		{name: "charged one after another", together: func(s *broken, requests []store.Request) ([]store.Answer, error) {
 			answers, _, err := s.decideAll(requests, false)
+			return answers, err
+		}},
+		{name: "answered in another order", together: func(s *broken, requests []store.Request) ([]store.Answer, error) {
+			requests = slices.Clone(requests)
+			slices.Reverse(requests)
+			answers, all, err := s.decideAll(requests, true)
+			if all {
+				answers, _, err = s.decideAll(requests, false)
+			}
 			return answers, err
 		}},
 		{name: "slots are taken though another key denies",

@@ -53,3 +53,13 @@ func TestCheckThatPanicsFailsWithItsRule(t *testing.T) {
 		t.Errorf("a check that panics was reported as %q", told.said)
 	}
 }
+
+func TestCheckThatFailsEndsWhereItFails(t *testing.T) {
+	for _, fail := range []func(testing.TB){func(t testing.TB) { t.Fatal("broken") }, func(t testing.TB) { t.Fatalf("%s", "broken") }} {
+		var told recorder
+		bounded.Check(&told, "a rule", time.Minute, func(t testing.TB) { fail(t); t.Errorf("it went on") })
+		if len(told.said) != 1 || told.said[0] != "broken" || told.fails != 1 {
+			t.Errorf("the test was told %q", told.said)
+		}
+	}
+}

@@ -160,6 +160,33 @@ func TestAKeyExpiresWhenNothingMattersAnyMore(t *testing.T) {
 	}
 }
 
+func TestUndoGivesBackWhatARequestTook(t *testing.T) {
+	for name, r := range map[string]Request{
+		"tokens": {N: 2}, "several times": {N: 1, Times: 3}, "of each": {Each: each(1, 2, 3)}, "reserved": {Action: Reserve, N: 2, When: second},
+	} {
+		rates := []Rate{tokens(1, 10, 100), estimates(2, 10, 100, 500), slots(3, 10, 500)}
+		if r.Action == Reserve {
+			rates = rates[:1]
+		}
+		r.Set, r.Ticket = NewLimitSet(rates), 9
+		b, a, undone := Bucket{}, Answer{}, Answer{}
+		require.True(t, Decide(1000, &b, &r, &a), name)
+		undo, ending := r.Undo(&a), r.Ending()
+		before := b
+		before.Records, before.Holds = slices.Clone(b.Records), slices.Clone(b.Holds)
+		require.True(t, Decide(1000, &b, &undo, &undone), name)
+		for i, rate := range rates {
+			assert.Equal(t, rate.Full, undone.Levels.At(i).Units, "%s: limit %d", name, i)
+		}
+		assert.Empty(t, b.Holds, name)
+		if r.Set.Holds && r.Times == 0 { // how often it was granted is not known without an answer
+			Decide(1000, &before, &ending, &undone)
+			assert.Empty(t, before.Holds, name)
+			assert.Equal(t, a.Levels.At(0).Units, undone.Levels.At(0).Units, "%s: the end of holds gives back nothing else", name)
+		}
+	}
+}
+
 func TestDecideAllocatesNothing(t *testing.T) {
 	set := NewLimitSet([]Rate{tokens(1, 10, 1), tokens(2, 10, 1), tokens(3, 10, 1), tokens(4, 10, 1)})
 	b, a, now := Bucket{}, Answer{}, int64(1000)
