@@ -38,7 +38,7 @@ func ExampleError() {
 }
 
 // A file of policies makes the limiters of a service by their names.
-func ExampleLoad() {
+func Example() {
 	policies, err := policyfile.Load(strings.NewReader(`
 policies:
   - name: search
