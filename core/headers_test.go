@@ -44,7 +44,9 @@ func onlyLine(t *testing.T, h http.Header, name string) string {
 // The fields of each style, of which reset is a second behind noon, and of a
 // denial.
 func legacy(limit, remaining, reset int64) map[string]string {
-	return map[string]string{"X-RateLimit-Limit": fmt.Sprint(limit), "X-RateLimit-Remaining": fmt.Sprint(remaining), "X-RateLimit-Reset": fmt.Sprint(noon.Unix() + reset)}
+	return map[string]string{
+		"X-RateLimit-Limit": fmt.Sprint(limit), "X-RateLimit-Remaining": fmt.Sprint(remaining), "X-RateLimit-Reset": fmt.Sprint(noon.Unix() + reset),
+	}
 }
 
 func draft8(policy, state string) map[string]string {
@@ -52,7 +54,9 @@ func draft8(policy, state string) map[string]string {
 }
 
 func draft6(limit, remaining, reset int64, policy string) map[string]string {
-	return map[string]string{"RateLimit-Limit": fmt.Sprint(limit), "RateLimit-Remaining": fmt.Sprint(remaining), "RateLimit-Reset": fmt.Sprint(reset), "RateLimit-Policy": policy}
+	return map[string]string{
+		"RateLimit-Limit": fmt.Sprint(limit), "RateLimit-Remaining": fmt.Sprint(remaining), "RateLimit-Reset": fmt.Sprint(reset), "RateLimit-Policy": policy,
+	}
 }
 
 func deniedFor(seconds string) map[string]string {

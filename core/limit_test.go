@@ -62,27 +62,23 @@ func TestMistakesInOneLimit(t *testing.T) {
 		"RefillInterval: -1s ":               core.Per(5, -time.Second),
 		"RefillInterval: 0s ":                {Capacity: 1, RefillRate: 1},
 		"RefillInterval: 884760h0m0s ":       {Capacity: 1, RefillRate: 1e6, RefillInterval: 101 * 365 * 24 * time.Hour},
-		"RefillInterval: 30ns must be at least 1µs: a number without a unit counts nanoseconds, so write 30*time.Second if you mean that": {Capacity: 5, RefillRate: 5, RefillInterval: 30},
-		"Mode: Mode(4) ": core.PerMinute(1).WithMode(4),
+		"Mode: Mode(4) ":                     core.PerMinute(1).WithMode(4),
 
-		"Capacity: 0 must be from 1 to ":                                                                            core.InFlight(0),
-		"Capacity: -5 must be from 1 to ":                                                                           core.InFlight(-5),
-		"Capacity: 9223372036854775807 must be from 1 to ":                                                          core.InFlight(uint(math.MaxUint)),
-		"Capacity: 100000 must be from 1 to ":                                                                       core.InFlight(100_000),
-		"MaxHold: 0s must be from 1ms to 720h (30 days) (RL118)":                                                    slots.WithMaxHold(0),
-		"MaxHold: -1ns must be from 1ms to 720h (30 days) (RL118)":                                                  slots.WithMaxHold(-1),
-		"MaxHold: 30ns must be from 1ms to 720h (30 days): a number without a unit counts nanoseconds, so write 30": slots.WithMaxHold(30),
-		"MaxHold: 999.999µs must be from 1ms to 720h (30 days)":                                                     slots.WithMaxHold(time.Millisecond - 1),
-		"MaxHold: 720h0m0.000000001s must be from 1ms to 720h":                                                      slots.WithMaxHold(30*24*time.Hour + 1),
-		"MaxHold: 1m0s must be left out here: it is for slots, and for":                                             minute.WithMaxHold(time.Minute),
-		"MaxHold: 2m0s must be left out here":                                                                       minute.WithUnit(core.Requests).WithMaxHold(2 * time.Minute),
-		"MaxHold: 60ns must be from 1ms":                                                                            minute.WithUnit("tokens").WithMaxHold(60),
-		`Location: "UTC" must be left out in the Concurrent mode`:                                                   slots.In(time.UTC).WithMode(core.Concurrent),
-		`Anchor: "2026-05-01T00:00:00Z" must be left out in the Concurrent`:                                         slots.Anchored(time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)).WithMode(core.Concurrent),
+		"Capacity: 0 must be from 1 to ":                                    core.InFlight(0),
+		"Capacity: -5 must be from 1 to ":                                   core.InFlight(-5),
+		"Capacity: 9223372036854775807 must be from 1 to ":                  core.InFlight(uint(math.MaxUint)),
+		"Capacity: 100000 must be from 1 to ":                               core.InFlight(100_000),
+		"MaxHold: 0s must be from 1ms to 720h (30 days) (RL118)":            slots.WithMaxHold(0),
+		"MaxHold: -1ns must be from 1ms to 720h (30 days) (RL118)":          slots.WithMaxHold(-1),
+		"MaxHold: 999.999µs must be from 1ms to 720h (30 days)":             slots.WithMaxHold(time.Millisecond - 1),
+		"MaxHold: 720h0m0.000000001s must be from 1ms to 720h":              slots.WithMaxHold(30*24*time.Hour + 1),
+		"MaxHold: 1m0s must be left out here: it is for slots, and for":     minute.WithMaxHold(time.Minute),
+		"MaxHold: 2m0s must be left out here":                               minute.WithUnit(core.Requests).WithMaxHold(2 * time.Minute),
+		`Location: "UTC" must be left out in the Concurrent mode`:           slots.In(time.UTC).WithMode(core.Concurrent),
+		`Anchor: "2026-05-01T00:00:00Z" must be left out in the Concurrent`: slots.Anchored(time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)).WithMode(core.Concurrent),
 
 		"Penalty: 0s must be from 1ms to 720h (30 days) (RL121)":         minute.WithPenalty(0),
 		"Penalty: -1ns must be from 1ms to 720h (30 days)":               minute.WithPenalty(-1),
-		"Penalty: 30ns must be from 1ms to 720h":                         minute.WithPenalty(30),
 		"Penalty: 720h0m0.000000001s must be from 1ms to 720h (30 days)": minute.WithPenalty(30*24*time.Hour + 1),
 		"Penalty: 1m0s must be left out here: what slots and estimates":  slots.WithPenalty(time.Minute),
 		"Penalty: 1h0m0s must be left out here":                          minute.WithUnit("tokens").WithMaxHold(time.Minute).WithPenalty(time.Hour),
@@ -90,6 +86,11 @@ func TestMistakesInOneLimit(t *testing.T) {
 	} {
 		err := core.Policy{Name: "api", Limits: []core.Limit{l}}.Validate()
 		require.ErrorContains(t, err, "Policy.Limits[0]."+want)
+		require.Len(t, mistakes(err), 1, "%v", err)
+	}
+	for _, l := range []core.Limit{core.Per(5, 30), slots.WithMaxHold(30), minute.WithUnit("tokens").WithMaxHold(30), minute.WithPenalty(30)} {
+		err := core.Policy{Name: "api", Limits: []core.Limit{l}}.Validate()
+		require.ErrorContains(t, err, ": a number without a unit counts nanoseconds, so write 30*time.Second if you mean that")
 		require.Len(t, mistakes(err), 1, "%v", err)
 	}
 	for _, c := range []struct {
