@@ -177,6 +177,7 @@ func TestExceptionsOfLongKeysHold(t *testing.T) {
 		assert.EqualValues(t, 8, limiter.Limits(long)[0].Capacity, "a key %s", name)
 		assert.ElementsMatch(t, []string{"sha256:x", store.Key(long)}, limiter.Exceptions().Blocked, "each once, as stores have them")
 		assert.Equal(t, e.Overrides[key], limiter.Exceptions().Overrides[store.Key(long)])
+		assert.Empty(t, limiter.Policy().Overrides, "the policy is as before")
 	}
 }
 
