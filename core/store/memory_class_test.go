@@ -16,7 +16,7 @@ import (
 // policy share what they have in common. A key has more of its own only while it
 // must: if it is long, or while it holds slots or has limits of its own.
 func TestMemoryOfManyKeys(t *testing.T) {
-	const keys = 100_000
+	const keys = 30_000
 	live := func() int64 {
 		runtime.GC()
 		runtime.GC()
