@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -47,20 +47,11 @@ func mistakes(err error) []string {
 // text shows each field.
 func reports(t *testing.T, err error, want ...string) {
 	t.Helper()
-	got := mistakes(err)
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("all mistakes must be reported, each as a ConfigError:\n got %q\nwant %q", got, want)
-	}
-	if first := (*core.ConfigError)(nil); !errors.As(err, &first) {
-		t.Errorf("errors.As must find a *core.ConfigError in %v", err)
-		return
-	}
+	assert.ElementsMatch(t, want, mistakes(err), "all mistakes must be reported, each as a ConfigError")
+	require.ErrorAs(t, err, new(*core.ConfigError))
 	for _, w := range want {
-		if field, _, _ := strings.Cut(w, ": "); !strings.Contains(err.Error(), field) {
-			t.Errorf("the message must name %s: %v", field, err)
-		}
+		field, _, _ := strings.Cut(w, ": ")
+		assert.ErrorContains(t, err, field, "the message names each field")
 	}
 }
 
