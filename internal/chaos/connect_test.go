@@ -42,7 +42,8 @@ func TestConnectionsAreMadeToADistantServer(t *testing.T) {
 				TLSConfig: &tls.Config{RootCAs: pool, ServerName: "localhost", MinVersion: tls.VersionTLS12}})
 		}
 	}
-	clients := append(slices.Clone(proxiedClients), proxiedClient{name: "TLS", open: secure(false)}, proxiedClient{name: "TLS, ContextTimeoutEnabled", open: secure(true)})
+	clients := append(slices.Clone(proxiedClients),
+		proxiedClient{name: "TLS", open: secure(false)}, proxiedClient{name: "TLS, ContextTimeoutEnabled", open: secure(true)})
 	for _, latency := range latencies {
 		for _, c := range clients {
 			t.Run(fmt.Sprint(latency, " ", c.name), func(t *testing.T) {
@@ -115,7 +116,9 @@ func TestNewClientOfAClusterWithAServerThatHangs(t *testing.T) {
 	hung.Pause()
 	t.Cleanup(hung.Resume)
 	for range 5 {
-		newcomer := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{hung.Addr, one.Addr}, ReadTimeout: 300 * time.Millisecond, ContextTimeoutEnabled: true})
+		newcomer := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: []string{hung.Addr, one.Addr}, ReadTimeout: 300 * time.Millisecond, ContextTimeoutEnabled: true,
+		})
 		defer newcomer.Close()
 		untilRedisDecides(t, limited(t, newcomer, core.FailLocal), "keys of other servers must be decided by these")
 	}
