@@ -104,31 +104,6 @@ func ExampleOption() {
 	// 429
 }
 
-// Expensive requests cost more tokens.
-func ExampleWithCost() {
-	gin.SetMode(gin.ReleaseMode)
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerHour(10)}, Headers: core.HeadersLegacy,
-	}))
-	r := gin.New()
-	r.Use(ginlimit.New(limiter, ginlimit.Global("all"), ginlimit.WithCost(func(c *gin.Context) (int64, error) {
-		if c.FullPath() == "/export" {
-			return 8, nil
-		}
-		return 1, nil
-	})))
-	r.GET("/export", func(*gin.Context) {})
-	r.GET("/item", func(*gin.Context) {})
-	for _, path := range []string{"/export", "/item", "/export"} {
-		w := send(r, "GET", path, nil)
-		fmt.Println(w.Code, w.Header().Get("X-RateLimit-Remaining"))
-	}
-	// Output:
-	// 200 2
-	// 200 1
-	// 429 1
-}
-
 // The user and the organisation pay both, or none of them. Here the
 // organisation denies the second user.
 func ExampleRule() {
@@ -150,22 +125,6 @@ func ExampleRule() {
 	// Output:
 	// ann 200
 	// bob 429
-}
-
-// A handler can read the decision.
-func ExampleFromContext() {
-	gin.SetMode(gin.ReleaseMode)
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-		Name: "api", Limits: []core.Limit{core.PerHour(100)},
-	}))
-	r := gin.New()
-	r.GET("/", ginlimit.New(limiter, ginlimit.ByIP()), func(c *gin.Context) {
-		if res, ok := ginlimit.FromContext(c); ok {
-			c.String(http.StatusOK, "%d left", res.Remaining)
-		}
-	})
-	fmt.Println(send(r, "GET", "/", nil).Body)
-	// Output: 99 left
 }
 
 func send(h http.Handler, method, target string, header http.Header) *httptest.ResponseRecorder {

@@ -101,11 +101,13 @@ func serve(l net.Listener, app adaptertest.App[echo.MiddlewareFunc]) error {
 			switch {
 			case reply.HTTP != nil:
 				reply.HTTP(c.Response(), c.Request())
-				return nil
-			case reply.AsError:
+			case !reply.AsError:
+				return c.String(reply.Status, reply.Body)
+			}
+			if reply.AsError {
 				return echo.NewHTTPError(reply.Status, "")
 			}
-			return c.String(reply.Status, reply.Body)
+			return nil
 		}, route.Use...)
 	}
 	return http.Serve(l, e)

@@ -170,8 +170,9 @@ type Reply struct {
 	// by returning its HTTP error. Otherwise the handler writes status and
 	// body.
 	AsError bool
-	// HTTP answers in place of all else here, if it is not nil. It is set only
-	// for frameworks on net/http.
+	// HTTP answers in place of all else here, if it is not nil. If AsError is
+	// set too, a handler that returns errors then returns one of the status. It
+	// is set only for frameworks on net/http.
 	HTTP http.HandlerFunc
 	// Stream has the handler answer with Status and what Stream writes to w.
 	// After flush it has reached the client: flush returns an error if the

@@ -15,7 +15,7 @@ func table() []rule {
 		answers, failures, clientErrors(), options, // answers.go
 		addresses, extractors, routes, values, missingKeys(), readings(), buffers(), // keys.go
 		several, handlers, // several.go
-		endings, statuses(), clients, streams, slots, connections, // ends.go
+		endings, statuses(), clients, streams, slots, connections, takenOver(), // ends.go
 		bodies(),   // bodies.go
 		mistakes(), // mistakes.go
 	)
