@@ -8,15 +8,18 @@ import (
 	"testing"
 
 	"github.com/gofiber/fiber/v2"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/fiberlimit"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
 // A request that RestartRouting routes again passes the same middleware a
 // second time, and is charged once.
 func TestRestartRoutingChargesOnce(t *testing.T) {
-	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(2)}}))
+	limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerDay(2))
 	app := fiber.New()
 	refunds := 0
 	app.Use(fiberlimit.New(limiter, fiberlimit.Global("all"), fiberlimit.WithRefund(func(*fiber.Ctx, int) bool { refunds++; return false })))
@@ -28,18 +31,12 @@ func TestRestartRoutingChargesOnce(t *testing.T) {
 		res, ok := fiberlimit.FromContext(c)
 		return c.SendString(fmt.Sprint(res.Remaining, ok))
 	})
-	for i, want := range []string{"200 1 true", "200 0 true", "429 Request cannot be satisfied as assigned quota has been exceeded"} {
+	for _, want := range []string{"200 1 true", "200 0 true", "429 Request cannot be satisfied as assigned quota has been exceeded"} {
 		res, err := app.Test(httptest.NewRequest(http.MethodGet, "/old", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		body, _ := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		if got := fmt.Sprint(res.StatusCode, " ", string(body)); got != want {
-			t.Errorf("request %d was answered %q, want %q: each is charged once", i+1, got, want)
-		}
+		require.NoError(t, res.Body.Close())
+		assert.Equal(t, want, fmt.Sprint(res.StatusCode, " ", string(body)), "each is charged once")
 	}
-	if refunds != 2 {
-		t.Errorf("WithRefund was called %d times for two allowed requests", refunds)
-	}
+	assert.Equal(t, 2, refunds, "WithRefund is called once for each allowed request")
 }

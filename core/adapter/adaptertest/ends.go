@@ -113,7 +113,7 @@ func statuses() (rules []rule) {
 	}
 	for name, answer := range unusual {
 		rules = append(rules, rule{
-			name: "WithRefund sees the client's status: " + name, needs: onNetHTTP, app: limit(tokens("test", 5), withRefund),
+			name: "a refund's status: " + name, needs: onNetHTTP, app: limit(tokens("test", 5), withRefund),
 			script: func(c *check) {
 				c.note(func() { c.reply = byHTTP(answer) })
 				got := next(c, c.background(context.Background()), "a response") // some frameworks send another of several
