@@ -16,8 +16,9 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
 )
 
+func init() { gin.SetMode(gin.ReleaseMode) } // it prints nothing
+
 func TestConformance(t *testing.T) {
-	gin.SetMode(gin.ReleaseMode)
 	bothstores.Run(t, func(t *testing.T, store func(store.Option) core.Store) { adaptertest.Run(t, kit, store) })
 }
 

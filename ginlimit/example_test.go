@@ -13,7 +13,6 @@ import (
 )
 
 func Example() {
-	gin.SetMode(gin.ReleaseMode)
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerHour(2)},
 	}))
@@ -33,7 +32,6 @@ func Example() {
 
 // Each client address may send two requests at once, and two an hour.
 func ExamplePerIP() {
-	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
 	r.Use(ginlimit.PerIP(core.PerHour(2)))
 	r.GET("/", func(c *gin.Context) { c.String(http.StatusOK, "hello") })
@@ -51,7 +49,6 @@ func ExamplePerIP() {
 // A key function of your own takes gin's context. Here it returns the user that
 // earlier middleware found.
 func ExampleKeyFunc() {
-	gin.SetMode(gin.ReleaseMode)
 	var byUser ginlimit.KeyFunc = func(c *gin.Context) (string, error) {
 		user := c.GetString("user")
 		if user == "" {
@@ -78,7 +75,6 @@ func ExampleKeyFunc() {
 
 // Only failed logins count: a success returns its token.
 func ExampleOption() {
-	gin.SetMode(gin.ReleaseMode)
 	limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "login", Limits: []core.Limit{core.PerHour(2)},
 	}))
@@ -107,7 +103,6 @@ func ExampleOption() {
 // The user and the organisation pay both, or none of them. Here the
 // organisation denies the second user.
 func ExampleRule() {
-	gin.SetMode(gin.ReleaseMode)
 	store := core.NewMemoryStore()
 	limiter := func(name string, perHour int) *core.Limiter {
 		return core.Must(core.NewLimiter(store, core.Policy{Name: name, Limits: []core.Limit{core.PerHour(perHour)}}))
