@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
-	"github.com/juju/ratelimit"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
@@ -117,60 +116,6 @@ func TestXTimeZeroAndInf(t *testing.T) {
 	}
 }
 
-// x/time counts the old rate up to SetLimit, this library the new one from the
-// key's last request on.
-func TestXTimeNewRates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x := rate.NewLimiter(1, 1000)
-		here, err := migration.NewXTimeAfter(1, 1000)
-		require.NoError(t, err)
-		left := func() int64 {
-			res, err := here.Peek(t.Context(), "host")
-			require.NoError(t, err)
-			return res.Remaining
-		}
-		require.True(t, x.AllowN(time.Now(), 1000))
-		_, err = here.AllowN(t.Context(), "host", 1000)
-		require.NoError(t, err)
-		time.Sleep(time.Second)
-		require.InDelta(t, 1, x.Tokens(), 0.001)
-		require.EqualValues(t, 1, left())
-		faster := here.Policy()
-		faster.Limits = []core.Limit{core.PerSecond(100).WithBurst(1000)}
-		require.NoError(t, here.SetPolicy(faster))
-		x.SetLimit(100)
-		require.InDelta(t, 1, x.Tokens(), 0.001)
-		require.EqualValues(t, 100, left(), "the second before the change is at the new rate")
-		time.Sleep(time.Second)
-		require.InDelta(t, 101, x.Tokens(), 0.001)
-		require.EqualValues(t, 200, left())
-	})
-}
-
-// A reservation is canceled in front of a later one: both give back what the
-// later one has not taken, and may promise those tokens for an earlier time.
-func TestXTimeCancel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x := rate.NewLimiter(1, 10)
-		here, err := migration.NewXTimeAfter(1, 10)
-		require.NoError(t, err)
-		reserve := func(n int, delay time.Duration) (*rate.Reservation, *core.Result) {
-			b := x.ReserveN(time.Now(), n)
-			a, err := here.Reserve(t.Context(), "host", int64(n))
-			require.NoError(t, err)
-			require.Equal(t, delay, b.Delay(), "before: %d", n)
-			require.Equal(t, delay, a.Delay(), "after: %d", n)
-			return b, &a
-		}
-		reserve(10, 0)
-		b, a := reserve(5, 5*time.Second)
-		reserve(1, 6*time.Second)
-		b.Cancel()
-		require.NoError(t, a.Undo(t.Context()))
-		reserve(1, 3*time.Second)
-	})
-}
-
 func TestJuju(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent := bytes.Repeat([]byte("x"), 512<<10)
@@ -192,37 +137,5 @@ func TestJuju(t *testing.T) {
 		time.AfterFunc(time.Second, cancel)
 		_, err := migration.JujuAfter(ctx, new(bytes.Buffer), bytes.NewReader(sent))
 		require.ErrorIs(t, err, context.Canceled)
-	})
-}
-
-func TestJujuNames(t *testing.T) {
-	require.InDelta(t, 2_000_000, ratelimit.NewBucket(500*time.Nanosecond, 100).Rate(), 0.001)
-	validate := func(l core.Limit) error { return core.Policy{Name: "p", Limits: []core.Limit{l}}.Validate() }
-	require.NoError(t, validate(core.PerSecond(1e9/500).WithBurst(100)))
-	require.ErrorContains(t, validate(core.Per(1, 500*time.Nanosecond).WithBurst(100)), "must be at least 1µs")
-
-	synctest.Test(t, func(t *testing.T) {
-		ctx, bucket := t.Context(), ratelimit.NewBucketWithQuantum(time.Second, 10, 5)
-		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
-			Name: "p", Limits: []core.Limit{core.Per(5, time.Second).WithBurst(10).WithMode(core.Stepped)},
-		}))
-		for _, c := range []struct {
-			after time.Duration
-			taken int64 // of 12
-		}{{0, 10}, {999 * time.Millisecond, 0}, {time.Millisecond, 5}} {
-			time.Sleep(c.after)
-			require.Equal(t, c.taken, bucket.TakeAvailable(12))
-			res, err := limiter.AllowAtMost(ctx, "k", 12)
-			require.NoError(t, err)
-			require.Equal(t, c.taken, res.Cost)
-		}
-		require.Equal(t, 2*time.Second, bucket.Take(10), "more than is there: the caller waits")
-		r, err := limiter.Reserve(ctx, "k", 10)
-		require.NoError(t, err)
-		require.Equal(t, 2*time.Second, r.Delay())
-		require.NotZero(t, bucket.Take(11), "more than the capacity: the caller waits longer")
-		r, err = limiter.Reserve(ctx, "k", 11)
-		require.NoError(t, err)
-		require.False(t, r.Allowed, "more than the capacity is never promised")
 	})
 }
