@@ -142,7 +142,7 @@ func TestWhatARequestTakes(t *testing.T) {
 			two, options{taking(units{"words": 1}, errInside)}, 500, remains{"calls": 9, "words": 5},
 		},
 		"a cost of a function that fails": {[]core.Limit{calls}, options{costing(1, errInside)}, 500, remains{"calls": 9}},
-		"a negative cost":                {[]core.Limit{calls}, options{costing(-5, nil)}, 500, remains{"calls": 9}},
+		"a negative cost":                 {[]core.Limit{calls}, options{costing(-5, nil)}, 500, remains{"calls": 9}},
 		"a settlement of less": {
 			two, options{taking(units{"words": 4}, nil), settling(units{"words": 1})}, 200, remains{"calls": 8, "words": 4},
 		},

@@ -69,3 +69,13 @@ func TestConnectionsWithoutAValidRequestTakeNoToken(t *testing.T) {
 		})
 	}
 }
+
+// started serves until the test ends, and returns the address.
+func started(t *testing.T, serve func(net.Listener) error) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { _ = serve(l) }()
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
+}

@@ -224,8 +224,10 @@ func (k Kit[C, K, O, R, M]) options(with option, r *record) (options []O) {
 		withUnits:           func() O { return k.WithUnits(units("Words", "words")) },
 		withFloor:           func() O { return k.WithFloor(units("Floor", core.Requests)) },
 		withSettle: func() O {
+			stored := k.ByContextValue("app.user")
 			return k.WithSettle(func(c C, status int) core.Units {
-				return r.settle(status, k.Header(c, "User"), k.Header(c, "Settle"))
+				value, _ := stored(c)
+				return r.settle(status, strings.TrimSpace(k.Header(c, "User")+" "+value), k.Header(c, "Settle"))
 			})
 		},
 		withRefund: func() O { return k.WithRefund(func(_ C, status int) bool { return r.refund(status) }) },

@@ -248,6 +248,24 @@ var streams = []rule{
 		},
 	},
 	{
+		name: "WithSettle sees the request of a stream, and values",
+		app:  app{values: map[string]any{"app.user": "ann"}, use: []limiter{{policy: streaming, key: user, with: withUnits | withSettle}}},
+		script: func(c *check) {
+			conn, err := c.server.dial(c.T.Context(), "")
+			if err != nil {
+				c.T.Fatal(err)
+			}
+			defer conn.Close()
+			c.server.kept = conn
+			stream := reply{Reply: Reply{Status: 201, Stream: func(w io.Writer, _ func() error) { _, _ = io.WriteString(w, "all") }}}
+			for _, name := range []string{"bob", "eve"} { // the framework may use what it has of a request for the next one
+				c.exchange("the stream of "+name, exchange{
+					request: from(name), reply: stream, status: 201, ends: []string{"settle 201 " + name + " value:app.user:ann"},
+				})
+			}
+		},
+	},
+	{
 		name: "a stream whose client leaves ends once", app: limit(streaming, withUnits|withSettle),
 		after: "slot 1, words 47",
 		script: func(c *check) {

@@ -2,7 +2,6 @@ package fiberlimit_test
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/valyala/fasthttp"
 
@@ -23,10 +21,10 @@ import (
 
 // limited returns an app of one route whose requests have one slot, and its
 // limiter.
-func limited(t *testing.T, handler fiber.Handler, options ...fiberlimit.Option) (*fiber.App, *core.Limiter) {
+func limited(t *testing.T, handler fiber.Handler) (*fiber.App, *core.Limiter) {
 	limiter := limittest.Limiter(t, core.NewMemoryStore(), "slots", core.InFlight(1))
 	app := fiber.New(fiber.Config{StreamRequestBody: true, DisableStartupMessage: true})
-	app.Use(fiberlimit.New(limiter, func(*fiber.Ctx) (string, error) { return "all", nil }, options...))
+	app.Use(fiberlimit.New(limiter, func(*fiber.Ctx) (string, error) { return "all", nil }))
 	app.Get("/", handler)
 	return app, limiter
 }
@@ -39,42 +37,6 @@ func started(t *testing.T, serve func(net.Listener) error) string {
 	go func() { _ = serve(l) }()
 	t.Cleanup(func() { _ = l.Close() })
 	return l.Addr().String()
-}
-
-// A settle function of a streamed response sees the request, its Locals and its
-// context, although the handler's Ctx has served other requests since. It is
-// called once, and the connection can be used again.
-func TestSettleOfAStreamShowsTheRequest(t *testing.T) {
-	type userKey struct{}
-	type seen struct {
-		status                           int
-		header, query, path, local, user any
-		result                           bool
-	}
-	settled := make(chan seen, 10)
-	app, _ := limited(t, func(c *fiber.Ctx) error {
-		c.Locals("name", "ann")
-		c.SetUserContext(context.WithValue(c.UserContext(), userKey{}, "user"))
-		return stream(c, http.StatusAccepted, func(w *bufio.Writer) { _, _ = w.WriteString("words") })
-	}, fiberlimit.WithSettle(func(c *fiber.Ctx, status int) core.Units {
-		_, ok := fiberlimit.FromContext(c)
-		settled <- seen{status, c.Get("X-Test"), c.Query("q"), c.Path(), c.Locals("name"), c.UserContext().Value(userKey{}), ok}
-		return nil
-	}))
-	address := started(t, func(l net.Listener) error { return listen(app, l) })
-	for _, query := range []string{"a", "b"} {
-		r, err := http.NewRequest(http.MethodGet, "http://"+address+"/?q="+query, nil)
-		require.NoError(t, err)
-		r.Header.Set("X-Test", "header "+query)
-		res, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
-		body, err := io.ReadAll(res.Body)
-		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
-		assert.Equal(t, "words", string(body))
-		assert.Equal(t, seen{http.StatusAccepted, "header " + query, query, "/", "ann", "user", true}, <-settled)
-	}
-	assert.Empty(t, settled, "each request is settled once")
 }
 
 // A handler that a timeout in front has given up on has its slot until it
