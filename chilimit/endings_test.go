@@ -3,8 +3,6 @@ package chilimit_test
 import (
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,18 +47,8 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 			t.Fatalf("the test does not know %q", c.Middleware)
 		}
 		r := chi.NewRouter()
-		if c.InFront {
-			r.Use(limit...)
-			r.Use(use)
-		} else {
-			r.Use(use)
-			r.Use(limit...)
-		}
+		r.Use(endings.Order(c, use, limit...)...)
 		r.Post("/", handler)
-		request := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 64)))
-		request.Header.Set("Accept-Encoding", "gzip")
-		rec := httptest.NewRecorder()
-		r.ServeHTTP(rec, request)
-		return rec.Code
+		return endings.Ask(r)
 	})
 }

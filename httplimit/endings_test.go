@@ -3,8 +3,6 @@ package httplimit_test
 import (
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,8 +37,6 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 		if c.InFront {
 			h = limit(use(handler))
 		}
-		rec := httptest.NewRecorder()
-		h.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 64))))
-		return rec.Code
+		return endings.Ask(h)
 	})
 }

@@ -2,8 +2,6 @@ package echolimit_test
 
 import (
 	"net/http"
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,16 +41,8 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 			t.Fatalf("the test does not know %q", c.Middleware)
 		}
 		e := echo.New()
-		if c.InFront {
-			e.Use(append(limit, use)...)
-		} else {
-			e.Use(append([]echo.MiddlewareFunc{use}, limit...)...)
-		}
+		e.Use(endings.Order(c, use, limit...)...)
 		e.POST("/", handler)
-		request := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 64)))
-		request.Header.Set("Accept-Encoding", "gzip")
-		rec := httptest.NewRecorder()
-		e.ServeHTTP(rec, request)
-		return rec.Code
+		return endings.Ask(e)
 	})
 }

@@ -3,6 +3,8 @@
 package endings
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,6 +25,29 @@ type Case struct {
 	Calls      *core.Limiter // with a refund that asks See
 
 	seen chan int
+}
+
+// Order returns a chain of the middleware and of the limiters, the outermost
+// first.
+func Order[M any](c Case, use M, limiters ...M) []M {
+	if c.InFront {
+		return append(limiters, use)
+	}
+	return append([]M{use}, limiters...)
+}
+
+// Request is the request of each case.
+func Request() *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 64)))
+	r.Header.Set("Accept-Encoding", "gzip")
+	return r
+}
+
+// Ask sends it to h, and returns the status of the answer.
+func Ask(h http.Handler) int {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, Request())
+	return w.Code
 }
 
 // Key is that of both limiters.
