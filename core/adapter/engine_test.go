@@ -32,6 +32,19 @@ func TestInHandlerRefusesNoLimiter(t *testing.T) {
 	adapter.InHandler[*request](nil, "k")
 }
 
+// The user's own middleware may call ByRoute behind a limiter. The note that it
+// leaves with the request is not a decision.
+func TestByRouteBehindALimiterKeepsTheDecision(t *testing.T) {
+	limiter := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(5))
+	x := newRequest()
+	v := adapter.New(limiter, func(*request) (string, error) { return "k", nil }, adapter.Options[*request]{}).Begin(x, x)
+	_, err := adapter.ByRoute("")(x)
+	require.NoError(t, err)
+	got, ok := middleware.FromContext(x.Decision())
+	assert.True(t, ok)
+	assert.Equal(t, v.Result().Limits(), got.Limits())
+}
+
 // A limit that is tried out in shadow mode must show all that it will refuse,
 // and not only what exceeds it.
 func TestShadowModeLogsRefusals(t *testing.T) {

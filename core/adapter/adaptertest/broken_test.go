@@ -53,6 +53,9 @@ func TestABrokenAdapterFailsTheRuleThatItBreaks(t *testing.T) {
 		"panics with all mistakes: ByHeader": func(k *httpKit) {
 			k.ByHeader = func(string) httplimit.KeyFunc { return func(*http.Request) (string, error) { return "", nil } }
 		},
+		"the slot is taken until the handler returns": func(k *httpKit) {
+			k.New = instead(func(_, next http.Handler, w http.ResponseWriter, r *http.Request) { next.ServeHTTP(w, r) })
+		},
 		"a slot is taken while the handler runs": func(k *httpKit) {
 			k.New = instead(func(_, _ http.Handler, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		},
