@@ -186,17 +186,18 @@ func TestMistakesInCostsByLength(t *testing.T) {
 // PerIP names its limit as it is written, also that of a zone with an odd
 // name, and counts requests alone.
 func TestPerIP(t *testing.T) {
-	for _, zone := range []string{"Zürich", strings.Repeat("z", 200)} {
+	get := func(app http.Handler) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
+		app.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		return w
+	}
+	for _, zone := range []string{"Zürich", strings.Repeat("z", 200)} {
 		day := core.PerDay(1).In(time.FixedZone(zone, 3600))
-		httplimit.PerIP(day)(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-		assert.Contains(t, w.Header().Get("RateLimit-Policy"), `"1/day in a zone"`)
+		assert.Contains(t, get(httplimit.PerIP(day)(http.NotFoundHandler())).Header().Get("RateLimit-Policy"), `"1/day in a zone"`)
 	}
 	two := httplimit.PerIP(core.PerDay(2))(httplimit.PerIP(core.PerDay(2))(http.NotFoundHandler()))
 	for _, status := range []int{404, 404, 429} { // each has its own bucket
-		w := httptest.NewRecorder()
-		two.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-		assert.Equal(t, status, w.Code)
+		assert.Equal(t, status, get(two).Code)
 	}
 	defer func() {
 		mistake, _ := recover().(error)
