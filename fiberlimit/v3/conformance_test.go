@@ -52,7 +52,7 @@ var kit = adaptertest.Kit[fiber.Ctx, fiberlimit.KeyFunc, fiberlimit.Option, fibe
 	Query:       func(c fiber.Ctx, name string) string { return c.Query(name) },
 	Error:       func(status int) error { return fiber.NewError(status) },
 	Serve:       serve,
-	RouteAdvice: "app.Get(path, limiter, handler)",
+	RouteAdvice: "app.Get(path, limiter, handler)", RoutesAgain: true,
 }
 
 // answer returns a function that writes an answer, if status is not 0.
@@ -93,6 +93,9 @@ func serve(l net.Listener, app adaptertest.App[fiber.Handler]) error {
 			switch {
 			case reply.AsError:
 				return fiber.NewError(reply.Status)
+			case reply.Again != "":
+				c.Path(reply.Again)
+				return c.RestartRouting()
 			case reply.Hijack != nil:
 				c.Status(reply.Status).RequestCtx().Hijack(reply.Hijack)
 				return nil

@@ -125,6 +125,8 @@ type Kit[C any, K ~func(C) (string, error), O any, R ~struct {
 	// RouteKnownInUse says that ByRoute and ByParam work in middleware of the
 	// whole app, and not only in that of a route.
 	RouteKnownInUse bool
+	// RoutesAgain says that a handler can give its request to the router again.
+	RoutesAgain bool
 	// RouteAdvice is what the adapter's ByRoute advises in its warning. It is
 	// needed if RouteKnownInUse is not set.
 	RouteAdvice string
@@ -178,6 +180,9 @@ type Reply struct {
 	// After flush it has reached the client: flush returns an error if the
 	// client has gone. It is not set for frameworks on net/http.
 	Stream func(w io.Writer, flush func() error)
+	// Again has the handler give the request to the router again, for this path.
+	// It is set only if the kit says RoutesAgain.
+	Again string
 	// Hijack has the framework send Status, which is 101, call Hijack
 	// afterwards and close conn. It is set only for frameworks that are neither
 	// on net/http nor for RPC.

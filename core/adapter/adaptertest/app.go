@@ -99,6 +99,7 @@ type adapter struct {
 	problemBody            bool
 	hasErrors              bool
 	routeKnownInUse        bool
+	routesAgain            bool
 	routeAdvice            string
 
 	has   func(key) bool // whether the framework has all extractors of a key
@@ -109,7 +110,7 @@ type adapter struct {
 func (k Kit[C, K, O, R, M]) adapter() adapter {
 	return adapter{
 		rpc: k.RPC, noFields: k.NoFields, netHTTP: k.NetHTTP, problemBody: k.ProblemBody, hasErrors: k.Error != nil,
-		routeKnownInUse: k.RouteKnownInUse, routeAdvice: k.RouteAdvice,
+		routeKnownInUse: k.RouteKnownInUse, routesAgain: k.RoutesAgain, routeAdvice: k.RouteAdvice,
 		has: k.has, serve: k.serve,
 	}
 }

@@ -14,7 +14,7 @@ func table() []rule {
 	return slices.Concat(
 		answers, failures, clientErrors(), options, // answers.go
 		addresses, extractors, routes, values, missingKeys(), readings(), buffers(), // keys.go
-		several, handlers, // several.go
+		several, again, handlers, // several.go
 		endings, statuses(), clients, streams, slots, connections, takenOver(), // ends.go
 		bodies(),   // bodies.go
 		mistakes(), // mistakes.go
