@@ -75,6 +75,10 @@ func serve(l net.Listener, app adaptertest.App[echo.MiddlewareFunc]) error {
 		if he := (*echo.HTTPError)(nil); errors.As(err, &he) {
 			app.Failed(he.Code)
 		}
+		if errors.Is(err, adaptertest.ErrNotFound) {
+			_ = c.NoContent(http.StatusNotFound)
+			return
+		}
 		e.DefaultHTTPErrorHandler(err, c)
 	}
 	e.Use(func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -97,6 +101,8 @@ func serve(l net.Listener, app adaptertest.App[echo.MiddlewareFunc]) error {
 			res, ok := echolimit.FromContext(c)
 			reply := route.Handle(c.Request().Context(), res, ok, echolimit.AllFromContext(c))
 			switch {
+			case reply.Err != nil:
+				return reply.Err
 			case reply.HTTP != nil:
 				reply.HTTP(c.Response(), c.Request())
 			case !reply.AsError:

@@ -95,11 +95,9 @@ func TestRefundGetsTheStatusThatTheClientGets(t *testing.T) {
 	early := func(c echo.Context) error { c.Error(errNotFound); return nil }
 	for _, test := range []refund{
 		{name: "an answer", front: nothing, handler: writing, code: 202},
-		{name: "any error", front: nothing, handler: failing, refunds: 500, code: 500},
 		{name: "an error after an answer", front: nothing, handler: writingAndFailing, code: 202},
 		{name: "an HTTP error that wraps another", front: nothing, handler: wrapping},
 		{name: "a wrapped HTTP error", front: nothing, handler: wrapped},
-		{name: "an error that the app's error handler maps", front: nothing, handler: failing, errors: mapping, code: 404},
 		{name: "an error answered early", front: nothing, handler: early, errors: mapping, code: 404},
 		{name: "nothing is written", front: nothing, handler: silent, code: 200},
 		{name: "nothing is written, and 200 is refunded", front: nothing, handler: silent, refunds: 200, code: 200},

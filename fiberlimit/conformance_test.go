@@ -71,6 +71,9 @@ func serve(l net.Listener, app adaptertest.App[fiber.Handler]) error {
 			if fe := (*fiber.Error)(nil); errors.As(err, &fe) {
 				app.Failed(fe.Code)
 			}
+			if errors.Is(err, adaptertest.ErrNotFound) {
+				return c.SendStatus(fiber.StatusNotFound)
+			}
 			return fiber.DefaultErrorHandler(c, err)
 		},
 	})
@@ -90,6 +93,8 @@ func serve(l net.Listener, app adaptertest.App[fiber.Handler]) error {
 			res, ok := fiberlimit.FromContext(c)
 			reply := route.Handle(c.UserContext(), res, ok, fiberlimit.AllFromContext(c))
 			switch {
+			case reply.Err != nil:
+				return reply.Err
 			case reply.AsError:
 				return fiber.NewError(reply.Status)
 			case reply.Again != "":

@@ -180,12 +180,11 @@ var fiber3 = func() framework {
 	f.Dir, f.Title = "fiberlimit/v3", "fiber (v3)"
 	f.Also = "With a custom context of the app's own, key and option functions receive that: c.(*myCtx). The package for fiber v2 is fiberlimit, without /v3."
 	f.Imports = []string{"github.com/gofiber/fiber/v3", "", module + "core", module + "core/adapter", module + "core/middleware", module + "internal/fast"}
-	f.Former, f.Tests = "fiberlimit", []string{"conformance", "refund"}
+	f.Former, f.Tests = "fiberlimit", []string{"conformance"}
 	f.Changes = []string{
 		"gofiber/fiber/v2", "gofiber/fiber/v3", `ratelimit/fiberlimit"`, `ratelimit/fiberlimit/v3"`, "*fiber.Ctx", "fiber.Ctx",
-		"fiber.Config{DisableStartupMessage: true}", "", "		DisableStartupMessage: true,\n", "",
+		"		DisableStartupMessage: true,\n", "",
 		"SetUserContext", "SetContext", "UserContext()", "Context()", "Context().Hijack", "RequestCtx().Hijack",
-		`"/", nil), -1)`, `"/", nil), fiber.TestConfig{})`,
 	}
 	f.C, f.From, f.Params, f.Fields, f.Context, f.Pooled = "fiber.Ctx", "c fiber.Ctx", "c fiber.Ctx", "RequestCtx", "Context", true
 	f.Version = 3

@@ -26,6 +26,7 @@ package adaptertest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -164,6 +165,10 @@ type Route[M any] struct {
 	Handle func(ctx context.Context, res core.Result, ok bool, all []core.Result) Reply
 }
 
+// ErrNotFound is an error of the app, which its error handler answers with 404.
+// It is in Reply.Err.
+var ErrNotFound = errors.New("no such row")
+
 // Reply is the answer of a handler.
 type Reply struct {
 	Status int
@@ -172,6 +177,9 @@ type Reply struct {
 	// by returning its HTTP error. Otherwise the handler writes status and
 	// body.
 	AsError bool
+	// Err is what the handler returns, in place of all else here. It is set only
+	// if the kit has Error, and not for RPC.
+	Err error
 	// HTTP answers in place of all else here, if it is not nil. If AsError is
 	// set too, a handler that returns errors then returns one of the status. It
 	// is set only for frameworks on net/http.

@@ -2,6 +2,7 @@ package adaptertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -110,6 +111,14 @@ func statuses() (rules []rule) {
 			r.send = []exchange{send}
 			rules = append(rules, r)
 		}
+	}
+	for status, err := range map[int]error{http.StatusInternalServerError: errors.New("handler"), http.StatusNotFound: ErrNotFound} {
+		end := strconv.Itoa(status)
+		rules = append(rules, rule{
+			name: "a refund's status: of the app's error handler, " + end, needs: errorsOwn | overHTTP,
+			app: limit(tokens("test", 5), withRefund), after: "test 5",
+			send: []exchange{{reply: reply{Reply: Reply{Status: status, Err: err}}, status: status, ends: []string{"refund " + end}}},
+		})
 	}
 	for name, answer := range unusual {
 		rules = append(rules, rule{
