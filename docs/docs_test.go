@@ -23,84 +23,93 @@ import (
 )
 
 // known are the packages a snippet may name without importing them.
-var known = map[string]string{
-	"context": "context", "fmt": "fmt", "http": "net/http", "log": "log", "os": "os", "signal": "os/signal", "syscall": "syscall", "time": "time", "tls": "crypto/tls",
-	"redis": "github.com/redis/go-redis/v9", "gin": "github.com/gin-gonic/gin", "echo": "github.com/labstack/echo/v4",
-	"chi": "github.com/go-chi/chi/v5", "fiber": "github.com/gofiber/fiber/v2",
-	"slog": "log/slog", "io": "io", "bytes": "bytes", "json": "encoding/json", "strings": "strings", "errors": "errors", "httputil": "net/http/httputil", "prometheus": "github.com/prometheus/client_golang/prometheus",
-	"promhttp":   "github.com/prometheus/client_golang/prometheus/promhttp",
-	"core":       "github.com/tokenbucket-go/ratelimit/core",
-	"redisstore": "github.com/tokenbucket-go/ratelimit/core/redisstore",
-	"policyfile": "github.com/tokenbucket-go/ratelimit/core/policyfile",
-	"adapter":    "github.com/tokenbucket-go/ratelimit/core/adapter",
-}
+var known = map[string]string{}
 
 func init() {
-	for _, own := range []string{"ginlimit", "echolimit", "chilimit", "fiberlimit", "httplimit", "promlimit", "otellimit", "adminlimit", "clientlimit"} {
-		known[own] = "github.com/tokenbucket-go/ratelimit/" + own
+	for _, path := range []string{
+		"bytes", "context", "crypto/tls", "encoding/json", "errors", "fmt", "io", "log", "net/http", "os", "strings", "time",
+		"github.com/gin-gonic/gin", "github.com/prometheus/client_golang/prometheus", "github.com/tokenbucket-go/ratelimit/core",
+		"github.com/tokenbucket-go/ratelimit/core/policyfile", "github.com/tokenbucket-go/ratelimit/core/redisstore",
+		"github.com/tokenbucket-go/ratelimit/ginlimit", "github.com/tokenbucket-go/ratelimit/httplimit", "github.com/tokenbucket-go/ratelimit/promlimit",
+		"github.com/tokenbucket-go/ratelimit/adminlimit", "github.com/tokenbucket-go/ratelimit/clientlimit",
+	} {
+		known[filepath.Base(path)] = path
 	}
+	known["redis"] = "github.com/redis/go-redis/v9"
 }
 
 // given are variables of the reader's own program that snippets build on.
 var given = map[string]string{
 	"ctx": "context.Context", "store": "core.Store", "limiter": "*core.Limiter", "policy": "core.Policy",
-	"r":   "*gin.Engine",
-	"mux": "*http.ServeMux", "login": "http.Handler", "cors": "func(http.Handler) http.Handler", "proxy": "*httputil.ReverseProxy",
-	"organisation": "*core.Limiter", "byKey": "func(*http.Request) (string, error)", "byOrganisation": "func(*http.Request) (string, error)",
-	"search": "*core.Limiter", "logins": "*core.Limiter", "apiKey": "string", "userOf": "func(*gin.Context) string", "verifyKey": "gin.HandlerFunc", "work": "func([]byte)", "correct": "func(user, password string) bool",
-	"estimate": "func(*http.Request) (core.Units, error)", "used": "func(*http.Request, int) core.Units",
-	"client": "*http.Client", "req": "*http.Request", "usageIn": "func([]byte) int64",
+	"r": "*gin.Engine", "mux": "*http.ServeMux",
+	"byKey":  "func(*http.Request) (string, error)",
+	"userOf": "func(*gin.Context) string", "verifyKey": "gin.HandlerFunc", "work": "func([]byte)", "correct": "func(user, password string) bool",
+	"estimate": "func(*http.Request) (core.Units, error)",
+	"client":   "*http.Client", "req": "*http.Request", "usageIn": "func([]byte) int64",
 }
 
 var (
 	fence     = regexp.MustCompile("(?ms)^```go\n(.*?)^```")
+	anyFence  = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```")
 	qualifier = regexp.MustCompile(`\b([a-z]+)\.[A-Z]`)
 	clause    = regexp.MustCompile(`(?m)^package (\w+)$`)
 	// otherModule finds lines whose packages are no requirements of this
 	// module.
 	otherModule = regexp.MustCompile(`\b(grpc|connect|mcp)limit\.`)
-	declared    = regexp.MustCompile(`(?m)^(\w+(?:, \w+)*) := `)
+	declares    = regexp.MustCompile(`(?m)^(\w+(?:, \w+)*) := `)
 )
+
+// blocks returns the fenced blocks of a language on a page.
+func blocks(page, language string) (found []string) {
+	for _, block := range anyFence.FindAllStringSubmatch(page, -1) {
+		if block[1] == language {
+			found = append(found, block[2])
+		}
+	}
+	return found
+}
+
+// snippet is a block of Go on a page. Its name is that of the page and its
+// number among the page's.
+type snippet struct{ page, name, text string }
+
+func snippets() (found []snippet, err error) {
+	pages, err := filepath.Glob("*.md")
+	for _, page := range append(pages, "../README.md") {
+		text, wrong := os.ReadFile(page)
+		err = errors.Join(err, wrong)
+		for i, block := range blocks(string(text), "go") {
+			found = append(found, snippet{page, nameOf(page, i), block})
+		}
+	}
+	return found, err
+}
 
 // shown are the binaries of all Go of the pages: of its programs, and of its
 // tests. They are compiled once for all tests.
 var shown = sync.OnceValues(func() (b binaries, err error) {
-	pages, err := filepath.Glob("*.md")
-	if err != nil {
-		return b, err
-	}
 	set := onebinary.New("github.com/tokenbucket-go/ratelimit/docs", "_shown")
-	for _, page := range append(pages, "../README.md") {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			return b, err
-		}
-		for i, block := range fence.FindAllStringSubmatch(string(text), -1) {
-			name := nameOf(page, i)
-			switch found := clause.FindStringSubmatch(block[1]); {
-			case found == nil && otherModule.MatchString(block[1]):
-				// see TestLinesOfOtherModulesStandInExamples
-			case found == nil:
-				set.File("statements", name+".go", statements(block[1]))
-			case found[1] == "main":
-				addProgram(set, name, block[1], slices.Contains(programPages, page))
-			case strings.HasSuffix(found[1], "_test"):
-				set.File("tests", name+"_test.go", clause.ReplaceAllString(block[1], "package tests_test"))
-				b.testFunctions += strings.Count(block[1], "\nfunc Test")
-			default:
-				set.File(name, "shown.go", block[1])
-			}
+	all, err := snippets()
+	for _, s := range all {
+		switch found := clause.FindStringSubmatch(s.text); {
+		case found == nil && otherModule.MatchString(s.text):
+			// see TestLinesOfOtherModulesStandInExamples
+		case found == nil:
+			set.File("statements", s.name+".go", statements(s.text))
+		case found[1] == "main":
+			addProgram(set, s.name, s.text, slices.Contains(programPages, s.page))
+		default:
+			set.File("tests", s.name+"_test.go", clause.ReplaceAllString(s.text, "package tests_test"))
+			b.testFunctions += strings.Count(s.text, "\nfunc Test")
 		}
 	}
 	for _, example := range []string{"gin", "http"} {
-		source, err := os.ReadFile("../examples/" + example + "/main.go")
-		if err != nil {
-			return b, err
-		}
+		source, wrong := os.ReadFile("../examples/" + example + "/main.go")
+		err = errors.Join(err, wrong)
 		addProgram(set, "example_"+example, string(source), true)
 	}
 	b.programs, b.tests = filepath.Join(buildDir, "programs"), filepath.Join(buildDir, "tests")
-	return b, errors.Join(set.Build(b.programs), set.BuildTests("tests", b.tests))
+	return b, errors.Join(err, set.Build(b.programs), set.BuildTests("tests", b.tests))
 })
 
 type binaries struct {
@@ -159,28 +168,35 @@ func TestSnippetsCompile(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// The tests that adapters.md shows pass.
+func TestTestsOfTheTestingPagePass(t *testing.T) {
+	b, err := shown()
+	require.NoError(t, err)
+	require.Positive(t, b.testFunctions, "the page shows tests")
+	tests := exec.Command(b.tests, "-test.v", "-test.timeout=5m")
+	tests.Dir = t.TempDir()
+	out, err := tests.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, b.testFunctions, strings.Count(string(out), "\n--- PASS"), "every test on the page runs:\n%s", out)
+}
+
 // Their own modules compile the examples.
 func TestLinesOfOtherModulesStandInExamples(t *testing.T) {
-	shown := 0
-	for _, block := range fence.FindAllStringSubmatch(string(read(t, "rpc.md")), -1) {
-		module := otherModule.FindStringSubmatch(block[1])
-		require.NotNil(t, module, block[1])
+	for _, block := range blocks(string(read(t, "rpc.md")), "go") {
+		module := otherModule.FindStringSubmatch(block)
+		require.NotNil(t, module, block)
 		example := string(read(t, "../examples/extra/"+module[1]+"/main.go"))
-		for line := range strings.Lines(block[1]) {
+		for line := range strings.Lines(block) {
 			require.Contains(t, example, strings.TrimSpace(line), "a line of rpc.md")
-			shown++
 		}
 	}
-	require.GreaterOrEqual(t, shown, 6, "the lines were not found")
 }
 
 // The module examples/frameworks compiles the programs that adapters.md links
 // to, and sends them requests. A line of the page stands in one of them.
 func TestLinesOfFrameworksStandInExamples(t *testing.T) {
 	page := string(read(t, "adapters.md"))
-	programs, err := filepath.Glob("../examples/frameworks/*/main.go")
-	require.NoError(t, err)
-	require.NotEmpty(t, programs)
+	programs := glob(t, "../examples/frameworks/*/main.go")
 	for _, program := range programs {
 		require.Contains(t, page, "]("+program+")")
 	}
@@ -196,7 +212,7 @@ func TestLinesOfFrameworksStandInExamples(t *testing.T) {
 // body of a function.
 func statements(snippet string) string {
 	var uses []string
-	for _, d := range declared.FindAllStringSubmatch(snippet, -1) {
+	for _, d := range declares.FindAllStringSubmatch(snippet, -1) {
 		for name := range strings.SplitSeq(d[1], ", ") {
 			if use := "\t_ = " + name + "\n"; name != "_" && !slices.Contains(uses, use) {
 				uses = append(uses, use)
@@ -234,10 +250,8 @@ func importing(body string) string {
 // What middleware.md says that a second admits is what Limit.MaxIn says of its
 // limit.
 func TestASecondOfTheLimiterPageAdmitsWhatItSays(t *testing.T) {
-	text, err := os.ReadFile("middleware.md")
-	require.NoError(t, err)
-	require.Contains(t, string(text), "core.PerSecond(10)", "premise: the page's limit")
-	l := core.PerSecond(10)
-	assert.Contains(t, string(text), fmt.Sprintf("one second sees at most %d mails", l.MaxIn(time.Second)))
-	assert.Contains(t, string(text), fmt.Sprintf("With `WithBurst(1)` it is %d", l.WithBurst(1).MaxIn(time.Second)))
+	text, l := string(read(t, "middleware.md")), core.PerSecond(10)
+	require.Contains(t, text, "core.PerSecond(10)", "premise: the page's limit")
+	assert.Contains(t, text, fmt.Sprintf("one second sees at most %d mails", l.MaxIn(time.Second)))
+	assert.Contains(t, text, fmt.Sprintf("With `WithBurst(1)` it is %d", l.WithBurst(1).MaxIn(time.Second)))
 }

@@ -2,11 +2,6 @@ package docs_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,59 +18,48 @@ var (
 	code      = regexp.MustCompile(`\bRL\d{3}\b`)
 	codeThere = regexp.MustCompile(`\((RL\d{3})\)|\bcode=(RL\d{3})`)                               // in a message
 	counts    = regexp.MustCompile(`\b(fallback_percent|waited_to_be_sent|no_answer|refused)=\d+`) // what differs from run to run
-	textFence = regexp.MustCompile("(?ms)^```text\n(.*?)^```")
 )
 
 // sections are those of errors.md by code. The text in front of the first code
 // is under "".
 func sections(t *testing.T) map[string]string {
 	t.Helper()
-	page, err := os.ReadFile("errors.md")
-	require.NoError(t, err)
-	parts := strings.Split(string(page), "\n### ")
+	parts := strings.Split(string(read(t, "errors.md")), "\n### ")
 	byCode := map[string]string{"": parts[0]}
-	last := ""
 	for _, part := range parts[1:] {
 		heading, text, _ := strings.Cut(part, "\n")
 		require.Regexp(t, `^RL\d{3}$`, heading, "the heading is the code, so that its anchor is")
-		require.Less(t, last, heading, "codes stand in order, each once")
-		byCode[heading], last = text, heading
+		byCode[heading] = text
 	}
 	return byCode
 }
 
-// sources calls do with each file of Go that is no test.
-func sources(t *testing.T, do func(path string, text []byte)) {
+// librarySources calls do with each node of the library's Go, without tests.
+func librarySources(t *testing.T, do func(path string, n ast.Node)) {
 	t.Helper()
-	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && slices.Contains([]string{"docs", "benchmarks", "examples", ".git"}, entry.Name()):
-			return fs.SkipDir
-		case !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
-			return nil
+	others := regexp.MustCompile(`^(docs|benchmarks|examples)/|_test\.go$`)
+	goFiles(t, func(path string, file *ast.File) {
+		if !others.MatchString(path) {
+			ast.Inspect(file, func(n ast.Node) bool { do(path, n); return true })
 		}
-		text, err := os.ReadFile(path)
-		do(path, text)
-		return err
-	}))
+	})
 }
 
 // Every code of the source has a section. That each section has a code of the
 // source, the test of the messages shows.
 func TestEveryCodeIsOnThePage(t *testing.T) {
-	inSource := map[string]bool{}
-	sources(t, func(path string, text []byte) {
-		for _, found := range code.FindAllString(string(text), -1) {
-			inSource[found] = inSource[found] || !strings.HasSuffix(path, "core/internal/mistake/kinds.go")
+	page, found := sections(t), 0
+	librarySources(t, func(path string, n ast.Node) {
+		literal, ok := n.(*ast.BasicLit)
+		if !ok {
+			return
+		}
+		for _, c := range code.FindAllString(literal.Value, -1) {
+			found++
+			assert.Contains(t, page, c, path)
 		}
 	})
-	page := sections(t)
-	for found := range inSource {
-		assert.Contains(t, page, found)
-	}
-	require.Greater(t, len(inSource), 50, "the premise: codes are found")
+	require.Greater(t, found, 50, "the premise: codes are found")
 }
 
 // Every message on the page is what the library says today, with the code of
@@ -95,17 +79,14 @@ func TestMessagesAreAsOnThePage(t *testing.T) {
 			continue
 		}
 		shown := 0
-		for _, block := range textFence.FindAllStringSubmatch(text, -1) {
-			for line := range strings.Lines(block[1]) {
-				line = strings.TrimSuffix(line, "\n")
-				if !code.MatchString(line) {
-					continue // what to do
-				}
-				shown++
-				line = counts.ReplaceAllString(line, "$1=N")
-				if !slices.ContainsFunc(said[section], pattern(line).MatchString) {
-					t.Errorf("%s: the page shows\n%s\nand the library says\n%s", section, line, strings.Join(said[section], "\n"))
-				}
+		for line := range strings.Lines(strings.Join(blocks(text, "text"), "")) {
+			line = counts.ReplaceAllString(strings.TrimSuffix(line, "\n"), "$1=N")
+			if !code.MatchString(line) {
+				continue // what to do
+			}
+			shown++
+			if !slices.ContainsFunc(said[section], pattern(line).MatchString) {
+				t.Errorf("%s: the page shows\n%s\nand the library says\n%s", section, line, strings.Join(said[section], "\n"))
 			}
 		}
 		assert.NotZero(t, shown, "%s shows a message", section)
@@ -115,19 +96,8 @@ func TestMessagesAreAsOnThePage(t *testing.T) {
 // pattern matches a message that ends with line, from its start or from behind
 // a ": ". An ellipsis stands for any text.
 func pattern(line string) *regexp.Regexp {
-	parts := strings.Split(line, "…")
-	for i, part := range parts {
-		parts[i] = regexp.QuoteMeta(part)
-	}
-	return regexp.MustCompile("^(.*: )?" + strings.Join(parts, ".+") + "(; want .*)?$") // a limit's form stands behind its mistake
-}
-
-// The program at the top of the page prints what the page says.
-func TestTheProgramOfTheErrorsPageRuns(t *testing.T) {
-	top := sections(t)[""]
-	out, err := command(t, nameOf("errors.md", 0), "").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Equal(t, textFence.FindStringSubmatch(top)[1], string(out))
+	text := strings.ReplaceAll(regexp.QuoteMeta(line), "…", ".+")
+	return regexp.MustCompile("^(.*: )?" + text + "(; want .*)?$") // a limit's form stands behind its mistake
 }
 
 // makers are the functions that make a ConfigError, by the index of the
@@ -135,52 +105,33 @@ func TestTheProgramOfTheErrorsPageRuns(t *testing.T) {
 var makers = map[string]int{"ArgumentError": 0, "configError": 0, "BadArgument": 0, "badKey": 0, "wrong": 0, "mistake": 0}
 
 // Every place that makes a ConfigError names a field that has a code, as far as
-// the name stands there.
+// the name stands there. Package policyfile computes paths, and tests them.
 func TestEveryConfigErrorHasACode(t *testing.T) {
 	places := 0
-	check := func(at token.Position, field, reason ast.Expr) {
+	librarySources(t, func(path string, n ast.Node) {
+		var field, reason ast.Expr
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			if typeName(n.Type) == "ConfigError" && len(n.Elts) > 0 {
+				require.Len(t, n.Elts, 3, path)
+				field, reason = element(n.Elts[0]), element(n.Elts[2])
+			}
+		case *ast.CallExpr:
+			if i, ok := makers[typeName(n.Fun)]; ok && len(n.Args) == 3 {
+				field, reason = n.Args[i], n.Args[i+2]
+			}
+		}
 		name, known := ending(field)
-		if !known || strings.HasPrefix(name, " ") { // the argument of a function that is computed
+		if !known || strings.HasPrefix(name, " ") || strings.HasPrefix(path, "core/policyfile") { // computed
 			return
 		}
 		if name == "" {
 			name = "Limit" // as ParseLimit calls its text
 		}
-		why, _ := ending(reason)
 		places++
-		if e := (core.ConfigError{Field: name, Reason: why}); e.Code() == "" {
-			t.Errorf("%v: the field %q has no code: give it one in core/internal/mistake/kinds.go", at, name)
-		}
-	}
-	sources(t, func(path string, text []byte) {
-		if strings.Contains(path, "core/policyfile") {
-			return // paths are computed: the tests of package policyfile look at each mistake
-		}
-		files := token.NewFileSet()
-		parsed, err := parser.ParseFile(files, path, text, parser.SkipObjectResolution)
-		require.NoError(t, err)
-		ast.Inspect(parsed, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.CompositeLit:
-				if typeName(n.Type) != "ConfigError" || len(n.Elts) == 0 {
-					break
-				}
-				parts := make([]ast.Expr, len(n.Elts))
-				for i, e := range n.Elts {
-					if pair, ok := e.(*ast.KeyValueExpr); ok {
-						e = pair.Value
-					}
-					parts[i] = e
-				}
-				require.Len(t, parts, 3, "%v", files.Position(n.Pos()))
-				check(files.Position(n.Pos()), parts[0], parts[2])
-			case *ast.CallExpr:
-				if i, ok := makers[typeName(n.Fun)]; ok && len(n.Args) == 3 {
-					check(files.Position(n.Pos()), n.Args[i], n.Args[i+2])
-				}
-			}
-			return true
-		})
+		why, _ := ending(reason)
+		e := core.ConfigError{Field: name, Reason: why}
+		assert.NotEmpty(t, e.Code(), "%s: the field %q has no code: give it one in core/internal/mistake/kinds.go", path, name)
 	})
 	require.Greater(t, places, 50, "the premise: the places are found")
 }
@@ -188,27 +139,28 @@ func TestEveryConfigErrorHasACode(t *testing.T) {
 // Every line that the library logs as a warning or an error has a code.
 func TestEveryWarningHasACode(t *testing.T) {
 	places := 0
-	sources(t, func(path string, text []byte) {
-		files := token.NewFileSet()
-		parsed, err := parser.ParseFile(files, path, text, parser.SkipObjectResolution)
-		require.NoError(t, err)
-		ast.Inspect(parsed, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok {
-				return true
-			}
-			f, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok || !strings.HasPrefix(f.Sel.Name, "Warn") && (typeName(f.X) != "slog" || !strings.HasPrefix(f.Sel.Name, "Error")) {
-				return true
-			}
-			places++
-			if !slices.ContainsFunc(call.Args, func(e ast.Expr) bool { s, _ := ending(e); return s == "code" }) {
-				t.Errorf("%v: this line of the log has no code", files.Position(n.Pos()))
-			}
-			return true
-		})
+	librarySources(t, func(path string, n ast.Node) {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return
+		}
+		f, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || !strings.HasPrefix(f.Sel.Name, "Warn") && (typeName(f.X) != "slog" || !strings.HasPrefix(f.Sel.Name, "Error")) {
+			return
+		}
+		places++
+		hasCode := slices.ContainsFunc(call.Args, func(e ast.Expr) bool { s, _ := ending(e); return s == "code" })
+		assert.True(t, hasCode, "%s: a line of the log has no code", path)
 	})
 	require.Greater(t, places, 10, "the premise: the places are found")
+}
+
+// element is the value of an element of a literal, with or without a key.
+func element(e ast.Expr) ast.Expr {
+	if pair, ok := e.(*ast.KeyValueExpr); ok {
+		return pair.Value
+	}
+	return e
 }
 
 // typeName is the last name in an expression such as core.ConfigError or
@@ -236,10 +188,8 @@ func ending(e ast.Expr) (string, bool) {
 		return s, err == nil
 	case *ast.BinaryExpr:
 		if s, ok := ending(e.Y); ok {
-			if before, ok := ending(e.X); ok {
-				s = before + s
-			}
-			return s, true
+			before, _ := ending(e.X)
+			return before + s, true
 		}
 		return ending(e.X)
 	}

@@ -1,15 +1,12 @@
 package docs_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -17,16 +14,10 @@ import (
 
 // Every link within the repository leads to a file, and to a heading of it.
 func TestLinksLeadSomewhere(t *testing.T) {
-	pages, err := filepath.Glob("*.md")
-	require.NoError(t, err)
-	above, err := filepath.Glob("../*.md")
-	require.NoError(t, err)
 	code := regexp.MustCompile("(?ms)^```.*?^```|`[^`\n]*`")
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	for _, page := range append(pages, above...) {
-		text, err := os.ReadFile(page)
-		require.NoError(t, err)
-		for _, found := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
+	for _, page := range append(append(glob(t, "*.md"), glob(t, "../*.md")...), "../examples/README.md") {
+		for _, found := range link.FindAllStringSubmatch(code.ReplaceAllString(string(read(t, page)), ""), -1) {
 			target, anchor, _ := strings.Cut(found[1], "#")
 			if strings.Contains(target, "://") {
 				continue
@@ -46,37 +37,39 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// The README links to every page.
-func TestReadmeNamesEveryPage(t *testing.T) {
-	index := string(read(t, "../README.md"))
-	pages, err := filepath.Glob("*.md")
-	require.NoError(t, err)
-	require.NotEmpty(t, pages)
-	for _, page := range pages {
-		assert.True(t, strings.Contains(index, "](docs/"+page+")"), "README.md has no link to %s", page)
-	}
-}
-
 // anchors are the names that GitHub gives a page's headings.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
 	names := map[string]bool{}
 	dropped := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
-	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(string(text), -1) {
-		name := dropped.ReplaceAllString(strings.ToLower(heading[1]), "")
-		names[strings.ReplaceAll(name, " ", "-")] = true
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(string(read(t, page)), -1) {
+		names[strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(heading[1]), ""), " ", "-")] = true
 	}
 	return names
 }
 
+func TestReadmeNamesEveryPage(t *testing.T) {
+	index := string(read(t, "../README.md"))
+	for _, page := range glob(t, "*.md") {
+		assert.Contains(t, index, "](docs/"+page+")")
+	}
+}
+
+// GitHub shows a README in a column of 830 pixels, where a line of code has room
+// for 97 characters.
+func TestReadmeFitsItsColumnOnGitHub(t *testing.T) {
+	for _, block := range anyFence.FindAllStringSubmatch(string(read(t, "../README.md")), -1) {
+		for line := range strings.Lines(block[2]) {
+			line = strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "        ")
+			assert.LessOrEqual(t, utf8.RuneCountInString(line), 95, "README.md scrolls sideways: %s", line)
+		}
+	}
+}
+
 // The way of a request is at most twelve files, none of them twice.
 func TestTheWayOfARequestIsTrue(t *testing.T) {
-	text, err := os.ReadFile("how-it-works.md")
-	require.NoError(t, err)
 	seen := make(map[string]bool)
-	for _, row := range regexp.MustCompile("(?m)^- `([a-z]+/[\\w/.]*)` ").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^- `([a-z]+/[\\w/.]*)` ").FindAllStringSubmatch(string(read(t, "how-it-works.md")), -1) {
 		require.False(t, seen[row[1]], "%s is visited twice", row[1])
 		seen[row[1]] = true
 		require.FileExists(t, filepath.Join("..", row[1]))
@@ -85,31 +78,47 @@ func TestTheWayOfARequestIsTrue(t *testing.T) {
 	require.LessOrEqual(t, len(seen), 12)
 }
 
-// Functions fit a screen, but for tests and what is generated. No bound splits a
-// file: what one type does stands in one.
-func TestFunctionsAreShort(t *testing.T) {
-	found := 0
-	require.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
+// comparison.md links to code that needs other libraries. It is compiled and
+// tested in benchmarks/migration, whose module has them.
+func TestMigratingLinksToCodeThatCompiles(t *testing.T) {
+	text := string(read(t, "comparison.md"))
+	for _, file := range glob(t, "../benchmarks/migration/*.go") {
+		if name := filepath.Base(file); !strings.HasSuffix(name, "_test.go") && name != "migration.go" {
+			require.Contains(t, text, "[before and after](../benchmarks/migration/"+name+")")
 		}
-		files := token.NewFileSet()
-		file, err := parser.ParseFile(files, path, nil, parser.ParseComments|parser.SkipObjectResolution)
-		if err != nil || ast.IsGenerated(file) {
-			return err
+	}
+	require.Empty(t, blocks(text, "go"), "the page shows Go, which nothing compiles: link to it")
+}
+
+// The versions of comparison.md are those of benchmarks/go.mod, against which
+// their code compiles. It does not require those "in the lists alone".
+func TestThePageNamesTheVersionsOfPeers(t *testing.T) {
+	mod := string(read(t, "../benchmarks/go.mod"))
+	measured, _, _ := strings.Cut(string(read(t, "comparison.md")), "In the lists alone:\n\n")
+	versions := regexp.MustCompile(`\bv\d+\.\d+\.\d+\b`).FindAllString(measured, -1)
+	require.NotEmpty(t, versions)
+	for _, v := range versions {
+		require.Contains(t, mod, " "+v+"\n", "comparison.md tells of a version that benchmarks/go.mod does not require")
+	}
+}
+
+// Every claim of comparison.md about this library names a test, and every test
+// that the page names exists.
+func TestClaimsOfTheComparisonHaveTests(t *testing.T) {
+	text := string(read(t, "comparison.md"))
+	named := regexp.MustCompile("`([a-z/]+)\\.((?:Test|Fuzz)\\w+)`")
+	_, list, _ := strings.Cut(text, "\n## What this library has\n")
+	list, _, _ = strings.Cut(list, "\n## ")
+	claims := strings.Split(list, "\n- ")[1:]
+	require.NotEmpty(t, claims)
+	for _, claim := range claims {
+		require.Regexp(t, named, claim, "no test is named")
+	}
+	for _, name := range named.FindAllStringSubmatch(text, -1) {
+		declares := false
+		for _, path := range glob(t, filepath.Join("..", name[1], "*_test.go")) {
+			declares = declares || strings.Contains(string(read(t, path)), "\nfunc "+name[2]+"(")
 		}
-		found++
-		isShort := func(what string, from, to token.Pos, most int) {
-			lines := files.Position(to).Line - files.Position(from).Line + 1
-			assert.LessOrEqual(t, lines, most, "%s has too many lines: split it", what)
-		}
-		name := filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))
-		for _, decl := range file.Decls {
-			if f, ok := decl.(*ast.FuncDecl); ok {
-				isShort(name+" "+f.Name.Name, f.Pos(), f.End(), 60)
-			}
-		}
-		return nil
-	}))
-	require.Greater(t, found, 300, "the premise: it finds the module's files")
+		require.True(t, declares, "comparison.md names %s.%s, which does not exist", name[1], name[2])
+	}
 }

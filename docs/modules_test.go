@@ -30,18 +30,16 @@ func moduleDirs(t *testing.T) (dirs []string) {
 	return dirs
 }
 
-// used returns the directories that a go.work uses, from the top of the
-// repository.
-func used(t *testing.T, file string) (dirs []string) {
+// used returns the directories that the go.work of a directory uses, from the
+// top of the repository.
+func used(t *testing.T, dir string) (dirs []string) {
 	t.Helper()
-	out, err := exec.Command("go", "work", "edit", "-json", file).Output()
-	require.NoError(t, err, file)
+	out, err := exec.Command("go", "work", "edit", "-json", filepath.Join("..", dir, "go.work")).Output()
+	require.NoError(t, err, dir)
 	var work struct{ Use []struct{ DiskPath string } }
 	require.NoError(t, json.Unmarshal(out, &work))
 	for _, u := range work.Use {
-		dir, err := filepath.Rel("..", filepath.Join(filepath.Dir(file), u.DiskPath))
-		require.NoError(t, err)
-		dirs = append(dirs, filepath.ToSlash(dir))
+		dirs = append(dirs, path.Join(dir, filepath.ToSlash(u.DiskPath)))
 	}
 	return dirs
 }
@@ -49,61 +47,21 @@ func used(t *testing.T, file string) (dirs []string) {
 // Plain go commands work in the directory of every module: the next go.work
 // above it uses it.
 func TestEachModuleIsInAWorkspace(t *testing.T) {
-	top := used(t, "../go.work")
-	require.Contains(t, top, ".")
+	top := used(t, ".")
 	for _, dir := range moduleDirs(t) {
-		own := filepath.Join("..", dir, "go.work")
-		_, err := os.Stat(own)
+		_, err := os.Stat(filepath.Join("..", dir, "go.work"))
+		own := err == nil && dir != "."
 		switch {
-		case dir == ".":
-		case os.IsNotExist(err) && !slices.Contains(top, dir):
+		case !own && !slices.Contains(top, dir):
 			t.Errorf("go commands fail in %s: name it in go.work, or give it a go.work of its own if it asks for newer versions than the library needs", dir)
-		case err == nil && slices.Contains(top, dir):
+		case own && slices.Contains(top, dir):
 			t.Errorf("%s is in the go.work at the top and has its own: one of them is enough", dir)
-		case err == nil && !slices.Equal(used(t, own), []string{dir}):
+		case own && !slices.Equal(used(t, dir), []string{dir}):
 			t.Errorf("%s/go.work must use its own module alone: use .", dir)
 		}
 	}
 }
 
-// A module costs those who maintain it, so the top of its go.mod says why it
-// is not a part of the library's.
-func TestEachModuleSaysWhyItIsOne(t *testing.T) {
-	for _, dir := range moduleDirs(t) {
-		if dir != "." {
-			require.Regexp(t, "^// A module of its own, so that ", string(read(t, "../"+dir+"/go.mod")), dir)
-		}
-	}
-}
-
-// What the library requires is what its own go.mod asks for, also where the
-// workspace has higher versions.
-func TestScriptsTestWhatEachModuleAsksFor(t *testing.T) {
-	scripts, err := filepath.Glob("../scripts/*")
-	require.NoError(t, err)
-	runsGo := regexp.MustCompile(`(?m)(^|[ (])go (test|vet|run|build|list|get|install|mod) `)
-	off := regexp.MustCompile(`(?m)^(\. scripts/modules\.sh|export GOWORK=off)\b`)
-	stranger := regexp.MustCompile(`(?m)^unset GOWORK\b`)
-	checked := 0
-	for _, script := range scripts {
-		text := string(read(t, script))
-		commands := regexp.MustCompile(`(?m)^ *#.*`).ReplaceAllString(text, "")
-		if strings.HasSuffix(script, ".sh") || !runsGo.MatchString(commands) {
-			continue
-		}
-		checked++
-		if filepath.Base(script) == "stranger" {
-			require.Regexp(t, stranger, text, "scripts/stranger must run go commands as a reader of the README does")
-			continue
-		}
-		if !off.MatchString(text) {
-			t.Errorf("%s runs go commands in the workspace: source scripts/modules.sh, which sets GOWORK=off", script)
-		}
-	}
-	require.GreaterOrEqual(t, checked, 10, "the scripts that run go were not found")
-}
-
-// Each module has an entry of dependabot.yml.
 func TestDependabotUpdatesEachModule(t *testing.T) {
 	var config struct {
 		Updates []struct {
@@ -115,11 +73,8 @@ func TestDependabotUpdatesEachModule(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal(read(t, "../.github/dependabot.yml"), &config))
 	var named []string
 	for _, u := range config.Updates {
-		if u.Ecosystem != "gomod" {
-			continue
-		}
 		for _, dir := range append(u.Directories, u.Directory) {
-			if dir != "" {
+			if dir != "" && u.Ecosystem == "gomod" {
 				named = append(named, path.Join(".", strings.TrimPrefix(dir, "/")))
 			}
 		}
@@ -128,22 +83,72 @@ func TestDependabotUpdatesEachModule(t *testing.T) {
 }
 
 // Each action of the workflows is pinned by a commit, whose version stands
-// beside it.
+// beside it, and no token can write by default.
 func TestActionsArePinnedByCommit(t *testing.T) {
-	workflows, err := filepath.Glob("../.github/workflows/*.yml")
-	require.NoError(t, err)
-	require.NotEmpty(t, workflows)
 	pinned := regexp.MustCompile(`^\S+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
 	uses := regexp.MustCompile(`(?m)^\s*(?:- )?uses: (.+)$`)
-	for _, workflow := range workflows {
+	for _, workflow := range glob(t, "../.github/workflows/*.yml") {
 		text := string(read(t, workflow))
 		require.Regexp(t, `(?m)^permissions:\n  contents: read$`, text, "%s: the token must not be able to write", workflow)
-		found := uses.FindAllStringSubmatch(text, -1)
-		require.NotEmpty(t, found, workflow)
-		for _, action := range found {
-			if !pinned.MatchString(action[1]) {
-				t.Errorf("%s: %s is not pinned: write a commit, and its version in a comment", workflow, action[1])
-			}
+		for _, action := range uses.FindAllStringSubmatch(text, -1) {
+			require.Regexp(t, pinned, action[1], "%s: write a commit, and its version in a comment", workflow)
+		}
+	}
+}
+
+// required returns the versions that a go.mod asks for, by module.
+func required(t *testing.T, mod string) map[string]string {
+	t.Helper()
+	out, err := exec.Command("go", "mod", "edit", "-json", mod).Output()
+	require.NoError(t, err)
+	var parsed struct {
+		Require []struct{ Path, Version string }
+	}
+	require.NoError(t, json.Unmarshal(out, &parsed))
+	versions := map[string]string{}
+	for _, r := range parsed.Require {
+		versions[r.Path] = r.Version
+	}
+	return versions
+}
+
+// The table of versions in adapters.md shows the floors that go.mod asks for,
+// and that of each adapter with a module of its own. All suites pass on them.
+func TestTableOfVersionsShowsTheFloors(t *testing.T) {
+	library := required(t, "../go.mod")
+	floors := []map[string]string{library}
+	for _, dir := range []string{"../grpclimit", "../connectlimit", "../mcplimit", "../mcplimit/mcpgo"} {
+		floors = append(floors, required(t, dir+"/go.mod"))
+	}
+	rows := regexp.MustCompile("(?m)^\\| [^|]+ \\| `([^`]+)` \\| (v[^|]+) \\| v[^|]+ \\|$").FindAllStringSubmatch(string(read(t, "adapters.md")), -1)
+	require.NotEmpty(t, rows)
+	shown := map[string]bool{}
+	for _, row := range rows {
+		module, oldest := row[1], row[2] // which says too if its suite fails
+		shown[module] = true
+		if !slices.ContainsFunc(floors, func(asked map[string]string) bool { return asked[module] == oldest }) {
+			t.Errorf("adapters.md: no go.mod asks for %s %s, on which the suite must pass: run ./scripts/frameworks", module, oldest)
+		}
+	}
+	direct, _, found := strings.Cut(string(read(t, "../go.mod")), "// For tests only.")
+	require.True(t, found)
+	for module := range library {
+		ofOTel := strings.HasPrefix(module, "go.opentelemetry.io/otel/") // one row for all
+		if strings.Contains(direct, "\t"+module+" ") && !ofOTel && !shown[module] {
+			t.Errorf("adapters.md does not show %s: add it to scripts/frameworks", module)
+		}
+	}
+}
+
+func TestFrameworksTestsEveryAdapter(t *testing.T) {
+	tested := strings.Fields(string(read(t, "../scripts/frameworks")))
+	for _, dir := range append(glob(t, "../*limit"), "../echolimit/v5", "../fiberlimit/v3", "../mcplimit/mcpgo") {
+		name := strings.TrimPrefix(filepath.ToSlash(dir), "../")
+		if slices.Contains([]string{"clientlimit", "adminlimit"}, name) {
+			continue // of no framework
+		}
+		if !slices.Contains(tested, "./"+name) && !slices.Contains(tested, name) {
+			t.Errorf("scripts/frameworks does not test %s", name)
 		}
 	}
 }

@@ -3,12 +3,12 @@ package docs_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -27,14 +27,10 @@ import (
 
 // dashboard is what is checked of grafana-dashboard.json.
 type dashboard struct {
-	Title  string
 	Panels []struct {
-		ID         int
 		Title      string
-		Type       string
-		Datasource struct{ Type, UID string }
-		GridPos    struct{ X, Y, W, H int }
-		Targets    []struct{ RefID, Expr string }
+		Datasource struct{ UID string }
+		Targets    []struct{ Expr string }
 	}
 	Templating struct {
 		List []struct{ Name, Type, Definition string }
@@ -44,7 +40,6 @@ type dashboard struct {
 // alerts are what is checked of alerts.yml.
 type alerts struct {
 	Groups []struct {
-		Name  string
 		Rules []struct {
 			Alert, Expr string
 			Labels      map[string]string
@@ -55,17 +50,15 @@ type alerts struct {
 
 func readDashboard(t *testing.T) (d dashboard) {
 	t.Helper()
-	text, err := os.ReadFile("grafana-dashboard.json")
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &d))
+	require.NoError(t, json.Unmarshal(read(t, "grafana-dashboard.json"), &d))
+	require.NotEmpty(t, d.Panels)
 	return d
 }
 
 func readAlerts(t *testing.T) (a alerts) {
 	t.Helper()
-	text, err := os.ReadFile("alerts.yml")
-	require.NoError(t, err)
-	require.NoError(t, yaml.Unmarshal(text, &a))
+	require.NoError(t, yaml.Unmarshal(read(t, "alerts.yml"), &a))
+	require.NotEmpty(t, a.Groups)
 	return a
 }
 
@@ -123,129 +116,132 @@ var (
 	either   = regexp.MustCompile(`\s+or\s+`)
 )
 
-// checkQuery demands that all metrics and labels of a query are exposed, and
-// returns the metrics.
-func checkQuery(t *testing.T, metrics map[string]map[string]bool, where, expr string) (named []string) {
+// checkQuery demands that all metrics and labels of a query are exposed. What
+// one of its alternatives groups by, all metrics of it have.
+func checkQuery(t *testing.T, metrics map[string]map[string]bool, where, expr string) {
 	t.Helper()
+	assert.Regexp(t, selector, expr, "%s: asks for no metric", where)
 	for _, part := range either.Split(expr, -1) {
-		named = append(named, checkPart(t, metrics, where, part)...)
-	}
-	assert.NotEmpty(t, named, "%s: asks for no metric: %s", where, expr)
-	return named
-}
-
-// checkPart is checkQuery of a query without alternatives: what it groups by,
-// all its metrics have.
-func checkPart(t *testing.T, metrics map[string]map[string]bool, where, expr string) (named []string) {
-	t.Helper()
-	for _, s := range selector.FindAllStringSubmatch(expr, -1) {
-		labels, ok := metrics[s[1]]
-		if !assert.True(t, ok, "%s: %s is not exposed", where, s[1]) {
-			continue
-		}
-		named = append(named, s[1])
-		for _, m := range matcher.FindAllStringSubmatch(s[2], -1) {
-			assert.True(t, labels[m[1]], "%s: %s has no label %s", where, s[1], m[1])
-			for value := range strings.SplitSeq(m[2], "|") {
-				if m[1] == "outcome" || m[1] == "source" {
-					assert.True(t, labels[m[1]+"="+value], "%s: %s is never %q", where, m[1], value)
+		for _, s := range selector.FindAllStringSubmatch(part, -1) {
+			labels, ok := metrics[s[1]]
+			assert.True(t, ok, "%s: %s is not exposed", where, s[1])
+			for _, m := range matcher.FindAllStringSubmatch(s[2], -1) {
+				assert.True(t, labels[m[1]], "%s: %s has no label %s", where, s[1], m[1])
+				for value := range strings.SplitSeq(m[2], "|") {
+					if m[1] == "outcome" || m[1] == "source" {
+						assert.True(t, labels[m[1]+"="+value], "%s: %s is never %q", where, m[1], value)
+					}
+				}
+			}
+			for _, by := range grouping.FindAllStringSubmatch(part, -1) {
+				for label := range strings.SplitSeq(by[1], ", ") {
+					assert.True(t, labels[label], "%s: %s has no label %s", where, s[1], label)
 				}
 			}
 		}
-		for _, by := range grouping.FindAllStringSubmatch(expr, -1) {
-			for label := range strings.SplitSeq(by[1], ", ") {
-				assert.True(t, labels[label], "%s: %s has no label %s", where, s[1], label)
-			}
-		}
 	}
-	return named
 }
 
-func TestDashboardAsksForWhatIsExposed(t *testing.T) {
+// queries calls do with each query of the dashboard and of the alerts, and what
+// asks it.
+func queries(t *testing.T, do func(where, expr string)) {
+	t.Helper()
+	for _, p := range readDashboard(t).Panels {
+		for _, target := range p.Targets {
+			do(p.Title, target.Expr)
+		}
+	}
+	for _, g := range readAlerts(t).Groups {
+		for _, r := range g.Rules {
+			do(r.Alert, r.Expr)
+		}
+	}
+}
+
+func TestQueriesAskForWhatIsExposed(t *testing.T) {
 	metrics := exposed(t)
-	d := readDashboard(t)
-	assert.NotEmpty(t, d.Title)
-	variables, shown := map[string]string{}, map[string]bool{}
-	for _, v := range d.Templating.List {
-		variables[v.Name] = v.Type
+	queries(t, func(where, expr string) { checkQuery(t, metrics, where, expr) })
+	for _, v := range readDashboard(t).Templating.List {
 		if v.Type == "query" {
 			checkQuery(t, metrics, "variable "+v.Name, v.Definition)
 		}
 	}
-	assert.Equal(t, map[string]string{"datasource": "datasource", "job": "query", "policy": "query", "store": "query"}, variables)
-	ids := map[int]bool{}
-	for i, p := range d.Panels {
-		assert.False(t, ids[p.ID], "%s: its ID is another's", p.Title)
-		ids[p.ID] = true
+}
+
+func TestDashboardShowsEachMetric(t *testing.T) {
+	metrics, shown := exposed(t), map[string]bool{}
+	for _, p := range readDashboard(t).Panels {
 		assert.Equal(t, "${datasource}", p.Datasource.UID, p.Title)
-		assert.LessOrEqual(t, p.GridPos.X+p.GridPos.W, 24, p.Title)
-		for _, q := range d.Panels[:i] {
-			apart := p.GridPos.X >= q.GridPos.X+q.GridPos.W || q.GridPos.X >= p.GridPos.X+p.GridPos.W ||
-				p.GridPos.Y >= q.GridPos.Y+q.GridPos.H || q.GridPos.Y >= p.GridPos.Y+p.GridPos.H
-			assert.True(t, apart, "%s covers %s", p.Title, q.Title)
-		}
-		assert.NotEmpty(t, p.Targets, p.Title)
 		for _, target := range p.Targets {
-			for _, name := range checkQuery(t, metrics, p.Title, target.Expr) {
-				shown[name] = true
+			for _, s := range selector.FindAllStringSubmatch(target.Expr, -1) {
+				shown[base(s[1])] = true
 			}
 		}
 	}
 	for name := range metrics {
-		_, histogram := metrics[name+"_bucket"]
-		part := strings.HasSuffix(name, "_sum") || strings.HasSuffix(name, "_count") || strings.HasSuffix(name, "_bucket")
-		assert.True(t, part || shown[name] || histogram && shown[name+"_bucket"], "no panel shows %s", name)
+		assert.True(t, shown[base(name)], "no panel shows %s", name)
 	}
 }
 
 // Two jobs may have policies and stores of one name: no query adds or compares
 // what belongs to both.
 func TestQueriesKeepJobsApart(t *testing.T) {
-	grouped := func(where, expr string) {
+	queries(t, func(where, expr string) {
 		for _, by := range grouping.FindAllStringSubmatch(expr, -1) {
 			assert.Contains(t, strings.Split(by[1], ", "), "job", "%s: groups by no job: %s", where, expr)
 		}
-	}
+	})
 	for _, p := range readDashboard(t).Panels {
 		for _, target := range p.Targets {
-			grouped(p.Title, target.Expr)
 			for _, s := range selector.FindAllStringSubmatch(target.Expr, -1) {
 				assert.Contains(t, s[2], `job=~"$job"`, "%s: takes in jobs that are not selected", p.Title)
 			}
 		}
 	}
+}
+
+func TestAlertsSayWhatTheyMean(t *testing.T) {
 	for _, g := range readAlerts(t).Groups {
 		for _, r := range g.Rules {
 			assert.Regexp(t, grouping, r.Expr, r.Alert)
-			grouped(r.Alert, r.Expr)
-			assert.Contains(t, r.Annotations["summary"], "{{ $labels.job }}", "%s: the summary names the job", r.Alert)
-		}
-	}
-}
-
-func TestAlertsAskForWhatIsExposed(t *testing.T) {
-	metrics := exposed(t)
-	for _, g := range readAlerts(t).Groups {
-		for _, r := range g.Rules {
-			checkQuery(t, metrics, r.Alert, r.Expr)
 			assert.NotEmpty(t, r.Labels["severity"], r.Alert)
-			assert.NotEmpty(t, r.Annotations["summary"], r.Alert)
+			assert.Contains(t, r.Annotations["summary"], "{{ $labels.job }}", "%s: the summary names the job", r.Alert)
 			assert.NotEmpty(t, r.Annotations["description"], "%s says what it means", r.Alert)
 		}
 	}
 }
 
 func TestPageNamesEachMetric(t *testing.T) {
-	page, err := os.ReadFile("operations.md")
-	require.NoError(t, err)
-	metrics := exposed(t)
+	page, metrics := string(read(t, "operations.md")), exposed(t)
 	for name := range metrics {
-		base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
-		assert.Contains(t, string(page), "`"+base+"`")
+		assert.Contains(t, page, "`"+base(name)+"`")
 	}
-	for _, name := range regexp.MustCompile("`(ratelimit_[a-z_]+)`").FindAllStringSubmatch(string(page), -1) {
-		assert.True(t, metrics[name[1]] != nil || name[1] == "ratelimit_policy", "the page names %s, which is not exposed", name[1])
+	for _, name := range regexp.MustCompile("`(ratelimit_[a-z_]+)`").FindAllStringSubmatch(page, -1) {
+		assert.Contains(t, metrics, name[1], "the page names what is not exposed")
 	}
+}
+
+// base is the name of a metric without that of a part of a histogram.
+func base(name string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
+}
+
+// What is asked of durations is asked of native histograms too, whose series
+// have no _bucket.
+func TestDurationsAreAskedForInBothForms(t *testing.T) {
+	const classic, native = "ratelimit_decision_duration_seconds_bucket", "ratelimit_decision_duration_seconds"
+	asked := 0
+	queries(t, func(where, expr string) {
+		if !strings.Contains(expr, classic) {
+			return
+		}
+		asked++
+		parts := either.Split(expr, -1)
+		require.Len(t, parts, 2, where)
+		same := strings.ReplaceAll(strings.ReplaceAll(parts[0], classic, native), "by (le, ", "by (")
+		assert.Equal(t, strings.Fields(same), strings.Fields(parts[1]), where)
+	})
+	assert.Positive(t, asked, "durations are asked for")
 }
 
 // knowsNativeHistograms reports whether promtool's unit tests can have native
@@ -255,47 +251,9 @@ func knowsNativeHistograms(t *testing.T, promtool string) bool {
 	out, err := exec.Command(promtool, "--version").CombinedOutput()
 	require.NoError(t, err)
 	var major, minor int
-	version := regexp.MustCompile(`version (\d+)\.(\d+)`).FindSubmatch(out)
-	if version == nil { // built by its user, of late
-		return true
-	}
-	major, _ = strconv.Atoi(string(version[1]))
-	minor, _ = strconv.Atoi(string(version[2]))
-	known := major > 2 || major == 2 && minor >= 48
-	if !known {
-		t.Logf("promtool %d.%d can't try native histograms", major, minor)
-	}
-	return known
-}
-
-// What is asked of durations is asked of native histograms too, whose series
-// have no _bucket.
-func TestDurationsAreAskedForInBothForms(t *testing.T) {
-	const classic, native = "ratelimit_decision_duration_seconds_bucket", "ratelimit_decision_duration_seconds"
-	asked := 0
-	check := func(where, expr string) {
-		if !strings.Contains(expr, classic) {
-			return
-		}
-		asked++
-		parts := either.Split(expr, -1)
-		if !assert.Len(t, parts, 2, where) {
-			return
-		}
-		same := strings.ReplaceAll(strings.ReplaceAll(parts[0], classic, native), "by (le, ", "by (")
-		assert.Equal(t, strings.Fields(same), strings.Fields(parts[1]), where)
-	}
-	for _, p := range readDashboard(t).Panels {
-		for _, target := range p.Targets {
-			check(p.Title, target.Expr)
-		}
-	}
-	for _, g := range readAlerts(t).Groups {
-		for _, r := range g.Rules {
-			check(r.Alert, r.Expr)
-		}
-	}
-	assert.Positive(t, asked, "durations are asked for")
+	_, version, _ := strings.Cut(string(out), "version ")
+	_, err = fmt.Sscanf(version, "%d.%d", &major, &minor)
+	return err != nil || major > 2 || major == 2 && minor >= 48 // without a number its user has built it, of late
 }
 
 // TestPromtool has promtool, where it is on the PATH, check the alerts, try

@@ -5,13 +5,19 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/policyfile"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
@@ -21,7 +27,7 @@ import (
 //   - a text block: the program prints it;
 //   - an sh block and a text block: the program listens on localhost:8080, and
 //     the commands print the text.
-var programPages = []string{"limits.md", "headers.md", "keys-and-trust.md", "language-models.md"}
+var programPages = []string{"limits.md", "headers.md", "keys-and-trust.md", "language-models.md", "errors.md"}
 
 // stopped follows the package clause of a file of each program. The clock of
 // its MemoryStore stands still, so that no number depends on the machine.
@@ -39,15 +45,11 @@ func stopped() store.Option {
 }
 `
 
-var anyFence = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```")
-
 func TestProgramsPrintWhatThePageShows(t *testing.T) {
 	t.Parallel()
 	for _, page := range programPages {
 		t.Run(page, func(t *testing.T) {
-			text, err := os.ReadFile(page)
-			require.NoError(t, err)
-			found := anyFence.FindAllStringSubmatch(string(text), -1)
+			found := anyFence.FindAllStringSubmatch(string(read(t, page)), -1)
 			blocks, programs := 0, 0 // of Go
 			for i, block := range found {
 				if block[1] != "go" {
@@ -125,4 +127,82 @@ func freeAddr(t *testing.T) string {
 	port, err := redistest.FreePort()
 	require.NoError(t, err)
 	return net.JoinHostPort("localhost", port)
+}
+
+// The commands of failure.md stop a Redis, and the example answers every
+// request as the page says.
+func TestOutageOnTheFailurePage(t *testing.T) {
+	t.Parallel()
+	_, commands, found := strings.Cut(string(read(t, "failure.md")), "```sh\n")
+	require.True(t, found)
+	commands, _, _ = strings.Cut(commands, "```")
+	for _, needed := range []string{"sh", "curl", "redis-cli"} {
+		if _, err := exec.LookPath(needed); err != nil {
+			t.Skip(err)
+		}
+	}
+	b, err := shown()
+	require.NoError(t, err)
+	server, addr, dir := redistest.Start(t), freeAddr(t), t.TempDir()
+	port := server.Addr[strings.LastIndex(server.Addr, ":")+1:]
+	// The commands come slowly on a busy machine, so Redis pauses for longer.
+	// Requests before make the connection, which may take longer than the
+	// timeout and count as a failure. When many in a row are answered at once,
+	// for longer than an open breaker's pause, Redis decides and no failure
+	// counts.
+	warm := "while [ ${n:-0} -lt 15 ]; do case $(curl -s -o /dev/null -w '%{time_total}' " + addr + "/) in 0.0*) n=$((n+1));; *) n=0;; esac; sleep 0.1; done\n"
+	for shown, run := range map[string]string{
+		"go build -o http-example ./examples/http":            "ln -s " + b.programs + " http-example",
+		"REDIS_URL=redis://localhost:6379 ./http-example &\n": "REDIS_URL=redis://" + server.Addr + " ADDR=" + addr + " ADMIN_ADDR=localhost:0 ./http-example &\n",
+		"localhost:8080":                    addr,
+		"redis-cli CLIENT PAUSE 5000 ALL\n": warm + "redis-cli -p " + port + " CLIENT PAUSE 20000 ALL >&2\n",
+	} {
+		require.Contains(t, commands, shown)
+		commands = strings.ReplaceAll(commands, shown, run)
+	}
+	shell := exec.Command("sh", "-e", "-c", commands)
+	shell.Dir, shell.Stderr = dir, t.Output()
+	shell.Env = append(os.Environ(), "PROGRAM=example_http")
+	out, err := shell.Output()
+	require.NoError(t, err)
+
+	lines := regexp.MustCompile(`(?m)^404 (\d+\.\d+)$`).FindAllStringSubmatch(string(out), -1)
+	require.Len(t, lines, 40, "every request is answered with 404:\n%s", out)
+	waited := 0
+	for i, line := range lines {
+		seconds, err := strconv.ParseFloat(line[1], 64)
+		require.NoError(t, err)
+		if seconds >= 0.1 {
+			waited++
+		} else if i < 4 {
+			t.Errorf("request %d waited %v s, want the store's timeout: the breaker needs five failures, and none was before", i+1, seconds)
+		}
+	}
+	require.Greater(t, waited, 5, "while the breaker is open, a request tries Redis:\n%s", out)
+}
+
+// The file of policies in limits.md makes limiters, and has every field.
+func TestPoliciesOnThePageLoad(t *testing.T) {
+	shown := blocks(string(read(t, "limits.md")), "yaml")[0]
+	path := filepath.Join(t.TempDir(), "policies.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(shown), 0o600))
+	policies, err := policyfile.LoadFile(path)
+	require.NoError(t, err)
+	for _, policy := range policies {
+		_, err := core.NewLimiter(core.NewMemoryStore(), policy)
+		require.NoError(t, err)
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[core.Policy]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		assert.Regexp(t, `(?m)^  [ -] `+name+`: `, shown, "limits.md shows the field %s", name)
+	}
+}
+
+func TestMistakesAreToldAsOnThePage(t *testing.T) {
+	want := blocks(string(read(t, "limits.md")), "text")[2]
+	t.Chdir(t.TempDir())
+	wrong := "policies:\n  - name: search\n    limits:\n      - ten/min\n"
+	require.NoError(t, os.WriteFile("policies.yaml", []byte(wrong), 0o600))
+	_, err := policyfile.LoadFile("policies.yaml")
+	require.EqualError(t, err, strings.TrimSpace(want))
 }

@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -10,39 +11,31 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/tokenbucket-go/ratelimit/internal/hostile"
 	"github.com/tokenbucket-go/ratelimit/internal/logtest"
 	"github.com/tokenbucket-go/ratelimit/internal/onebinary"
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
-// recipe is a block of Go that limits by the client's address, without a
-// package clause.
-type recipe struct {
-	serves  string // the variable that has the handler
-	path    string // of a request that it limits
-	proxied bool   // it names its proxies
-	redis   bool   // it shows a Redis
-	byUser  bool   // it does not limit by address
+// recipes are blocks of Go without a package clause that limit by the client's
+// address, or by a user who was verified, with the path of a request.
+var recipes = map[string]string{
+	"readme_1":     "/login",
+	"readme_3":     "/",
+	"limits_4":     "/search",
+	"middleware_2": "/login",
+	"middleware_3": "/items", // by user
+	"middleware_4": "/login",
 }
 
-// recipes are those of the pages, by the name of the block.
-var recipes = map[string]recipe{
-	"readme_1":     {serves: "r", path: "/login"},
-	"middleware_3": {serves: "mux", path: "/login"},
-	"middleware_4": {serves: "r", path: "/items", byUser: true},
-	"middleware_5": {serves: "r", path: "/login", proxied: true},
-	"limits_4":     {serves: "mux", path: "/search"},
-	"readme_3":     {serves: "r", path: "/", proxied: true, redis: true},
-}
-
-// byAddress finds the blocks that limit by the client's address. The one of
-// errors.md shows a mistake.
+// byAddress finds the blocks that limit by the client's address.
 var byAddress = regexp.MustCompile(`\b(ByIP|PerIP|ClientIP)\(`)
 
 // readers is what the reader of a recipe has: a login that admits the password
@@ -52,7 +45,6 @@ const readers = `
 import (
 	"log"
 	"net/http"
-	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -84,14 +76,6 @@ func work([]byte) {}
 
 func correct(user, password string) bool { return password == "right" }
 
-var login = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-	body := make([]byte, 1000)
-	n, _ := r.Body.Read(body)
-	if !strings.Contains(string(body[:n]), "right") {
-		w.WriteHeader(http.StatusUnauthorized)
-	}
-})
-
 // main serves the recipe. A field tells from which address a request comes that does not come through the proxy.
 func main() {
 	gin.SetMode(gin.ReleaseMode)
@@ -106,85 +90,67 @@ func main() {
 }
 `
 
-// buildRecipes compiles the recipes. They trust the test's proxy instead of the
-// reader's.
+// buildRecipes compiles the recipes.
 var buildRecipes = sync.OnceValues(func() (file string, err error) {
-	pages, err := filepath.Glob("*.md")
-	if err != nil {
-		return "", err
-	}
 	set := onebinary.New("github.com/tokenbucket-go/ratelimit/docs", "_recipes")
-	for _, page := range append(pages, "../README.md") {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			return "", err
-		}
-		for i, block := range fence.FindAllStringSubmatch(string(text), -1) {
-			name := nameOf(page, i)
-			if recipe, ok := recipes[name]; ok {
-				addProgram(set, name, "package main"+readers, false)
-				set.File(name, "recipe.go", "package "+name+recipe.source(block[1]))
-			}
+	all, err := snippets()
+	for _, s := range all {
+		if recipes[s.name] != "" {
+			addProgram(set, s.name, "package main"+readers, false)
+			set.File(s.name, "recipe.go", "package "+s.name+recipeSource(s.text))
 		}
 	}
-	policies := filepath.Join(buildDir, "policies.yaml") // in which the program runs
+	policies := "policies:\n  - name: search\n    limits: [5/hour]\n"
+	err = errors.Join(err, os.WriteFile(filepath.Join(buildDir, "policies.yaml"), []byte(policies), 0o600)) // where the program runs
 	file = filepath.Join(buildDir, "recipes")
-	if err := os.WriteFile(policies, []byte("policies:\n  - name: search\n    limits: [5/hour]\n"), 0o600); err != nil {
-		return "", err
-	}
-	return file, set.Build(file)
+	return file, errors.Join(err, set.Build(file))
 })
-
-// recipeCommand returns a command that serves a recipe on an address. A recipe
-// that shows Redis has a server of its own.
-func recipeCommand(t *testing.T, name, address string) *exec.Cmd {
-	t.Helper()
-	file, err := buildRecipes()
-	require.NoError(t, err)
-	c := exec.Command(file)
-	c.Dir, c.Env = buildDir, append(os.Environ(), "PROGRAM="+name, "ADDRESS="+address)
-	if recipes[name].redis {
-		c.Env = append(c.Env, "REDIS_URL=redis://"+redistest.Start(t).Addr)
-	}
-	return c
-}
 
 // perMinute finds limits that would get a token back while a test empties a
 // bucket.
 var perMinute = regexp.MustCompile(`core\.PerMinute\((\d+)\)`)
 
-// source is the rest of a file that returns the handler of a block.
-func (r recipe) source(block string) string {
+// recipeSource is the rest of a file that returns the handler of a block. It
+// trusts the test's proxy instead of the reader's.
+func recipeSource(block string) string {
 	block = strings.ReplaceAll(here.Replace(block), `"10.0.0.7"`, `"127.0.0.1"`)
 	block = perMinute.ReplaceAllString(block, "core.Per($1, 20*time.Hour)")
-	body := "func recipe() http.Handler {\n" + block + "\treturn " + r.serves + "\n}\n"
+	serves := "r"
+	if strings.Contains(block, "mux.Handle(") {
+		serves = "mux"
+	}
+	body := "func recipe() http.Handler {\n" + block + "\treturn " + serves + "\n}\n"
 	return importing(body) + body
 }
 
-func TestEveryRecipeByAddressIsRun(t *testing.T) {
-	t.Parallel()
-	pages, err := filepath.Glob("*.md")
+// serveRecipe serves a recipe, with a Redis of its own, and returns its address
+// and what it logs.
+func serveRecipe(t *testing.T, name string) (addr string, said *logtest.Buffer) {
+	t.Helper()
+	file, err := buildRecipes()
 	require.NoError(t, err)
-	found := 0
-	for _, page := range append(pages, "../README.md") {
-		for i, block := range fence.FindAllStringSubmatch(string(read(t, page)), -1) {
-			name := nameOf(page, i)
-			switch {
-			case clause.MatchString(block[1]) || !byAddress.MatchString(block[1]):
-			case page == "rpc.md" || page == "errors.md": // tested where they stand; a mistake
-			default:
-				found++
-				require.Contains(t, recipes, name, "a recipe that limits by address: add it to recipes")
-				require.Equal(t, strings.Contains(block[1], "TrustProxies("), recipes[name].proxied, name)
-			}
+	addr, said = freeAddr(t), new(logtest.Buffer)
+	c := exec.Command(file)
+	c.Dir, c.Env = buildDir, append(os.Environ(), "PROGRAM="+name, "ADDRESS="+addr, "REDIS_URL=redis://"+redistest.Start(t).Addr)
+	serveTo(t, c, addr, said)
+	return addr, said
+}
+
+// Each block that limits by address is in recipes. The page of gRPC and Connect
+// is tested where its lines stand, and that of errors shows a mistake.
+func TestEveryRecipeByAddressIsRun(t *testing.T) {
+	all, err := snippets()
+	require.NoError(t, err)
+	found := map[string]bool{}
+	for _, s := range all {
+		found[s.name] = true
+		if !clause.MatchString(s.text) && byAddress.MatchString(s.text) && s.page != "rpc.md" && s.page != "errors.md" {
+			require.NotEmpty(t, recipes[s.name], "a recipe that limits by address: add %s to recipes", s.name)
 		}
 	}
-	for _, recipe := range recipes {
-		if recipe.byUser {
-			found++
-		}
+	for name := range recipes {
+		require.True(t, found[name], name)
 	}
-	require.Equal(t, len(recipes), found)
 }
 
 // Nobody gets more by another address of his network, or by one that he makes
@@ -193,32 +159,31 @@ func TestEveryRecipeByAddressIsRun(t *testing.T) {
 // what to do.
 func TestRecipesHoldBehindAProxyAndOverIPv6(t *testing.T) {
 	t.Parallel()
-	for name, recipe := range recipes {
-		if recipe.byUser {
+	all, err := snippets()
+	require.NoError(t, err)
+	for _, s := range all {
+		if recipes[s.name] == "" || !byAddress.MatchString(s.text) {
 			continue
 		}
-		t.Run(name, func(t *testing.T) {
+		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			addr := freeAddr(t)
-			said := new(logtest.Buffer)
-			serveTo(t, recipeCommand(t, name, addr), addr, said)
-			c := &caller{t: t, path: recipe.path}
+			addr, said := serveRecipe(t, s.name)
+			c := &caller{t: t, path: recipes[s.name]}
 			direct := func(peer netip.Addr, forged string) int {
 				return c.try("http://"+addr, http.Header{"Test-Peer": {netip.AddrPortFrom(peer, 1).String()}, "X-Forwarded-For": {forged}}, "wrong")
 			}
-			one := netip.MustParseAddr("192.0.2.1")
+			one, two, made := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("203.0.113.0")
 			limit := c.admitted(func(netip.Addr) int { return direct(one, "") }, one)
 			require.Equal(t, limit, c.admitted(func(a netip.Addr) int { return direct(a, "") }, netip.MustParseAddr("2001:db8:1:2::1")), "addresses of one /64")
-			two := netip.MustParseAddr("192.0.2.2")
-			require.Equal(t, limit, c.admitted(func(a netip.Addr) int { return direct(two, a.String()) }, netip.MustParseAddr("203.0.113.0")), "made-up addresses")
+			require.Equal(t, limit, c.admitted(func(a netip.Addr) int { return direct(two, a.String()) }, made), "made-up addresses")
 
 			proxy := newProxy(t, addr)
 			through := func(client netip.Addr, forged, password string) int {
 				return c.try(proxy, http.Header{"Test-Client": {netip.AddrPortFrom(client, 1).String()}, "X-Forwarded-For": {forged}}, password)
 			}
 			guesser, owner := netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("198.51.100.2")
-			require.Equal(t, limit, c.admitted(func(a netip.Addr) int { return through(guesser, a.String(), "wrong") }, netip.MustParseAddr("203.0.113.0")), "behind a proxy")
-			if !recipe.proxied {
+			require.Equal(t, limit, c.admitted(func(a netip.Addr) int { return through(guesser, a.String(), "wrong") }, made), "behind a proxy")
+			if !strings.Contains(s.text, "TrustProxies(") {
 				require.Equal(t, http.StatusTooManyRequests, through(owner, "", "right"))
 				require.Contains(t, said.String(), "RL701")
 				return
@@ -284,4 +249,95 @@ func (c *caller) admitted(send func(netip.Addr) int, from netip.Addr) int {
 	}
 	c.t.Fatal("1100 requests were admitted")
 	return 0
+}
+
+// A client that makes up a key for each request passes nowhere, and is denied by
+// its address if the program is a whole one. The examples test themselves.
+func TestMadeUpKeysPassNowhere(t *testing.T) {
+	t.Parallel()
+	for name, program := range map[string]struct {
+		method, path string
+		address      bool // limits addresses in front
+	}{
+		"readme_3":          {http.MethodGet, "/", true},
+		"middleware_3":      {http.MethodPost, "/items", false},
+		"language_models_1": {http.MethodPost, "/generate", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr := ""
+			if recipes[name] != "" {
+				addr, _ = serveRecipe(t, name)
+			} else {
+				addr = freeAddr(t)
+				serve(t, command(t, name, addr), addr)
+			}
+			passed, denied := hostile.Guess(t, 200, func(key string) *http.Request {
+				r := httptest.NewRequest(program.method, "http://"+addr+program.path, nil)
+				r.Header.Set("X-Api-Key", key)
+				r.Header.Set("Test-Peer", "192.0.2.1:1") // of a recipe: not its proxy
+				return r
+			}, send(t))
+			require.Zero(t, passed)
+			require.Equal(t, program.address, denied > 0)
+		})
+	}
+}
+
+// send returns a function that sends a request and returns the status of its
+// answer.
+func send(t *testing.T) func(*http.Request) int {
+	c := hostile.Client(t, "127.0.0.1")
+	return func(r *http.Request) int {
+		r.RequestURI = ""
+		resp, err := c.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return resp.StatusCode
+	}
+}
+
+// The login of a recipe gives a token back for the right password alone: the
+// status is that of a redirect either way.
+func TestTheRecipeOfALoginCountsFailures(t *testing.T) {
+	t.Parallel()
+	addr, _ := serveRecipe(t, "middleware_2")
+	send := send(t)
+	for i, password := range append(slices.Repeat([]string{"right"}, 10), slices.Repeat([]string{"wrong"}, 5)...) {
+		require.Equal(t, http.StatusSeeOther, send(loginRequest(addr, password)), "attempt %d", i+1)
+	}
+	require.Equal(t, http.StatusTooManyRequests, send(loginRequest(addr, "right")))
+}
+
+func loginRequest(addr, password string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "http://"+addr+"/login", strings.NewReader("user=ann&password="+password))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return r
+}
+
+// The recipe by objects charges what a body is, before the work, and reads no
+// more than its bound.
+func TestTheRecipeByObjectsChargesEach(t *testing.T) {
+	t.Parallel()
+	addr, _ := serveRecipe(t, "middleware_3")
+	send := send(t)
+	list := func(n int) string { return "[" + strings.TrimSuffix(strings.Repeat(`{"id":1},`, n), ",") + "]" }
+	for _, step := range []struct {
+		key, body string
+		want      int
+	}{
+		{"ann-secret", list(99), http.StatusOK},
+		{"ann-secret", list(2), http.StatusTooManyRequests},
+		{"ann-secret", list(1), http.StatusOK},
+		{"ann-secret", list(0), http.StatusTooManyRequests}, // it costs one
+		{"bob-secret", `[{"id":1},`, http.StatusBadRequest},
+		{"bob-secret", `{}`, http.StatusBadRequest},
+		{"bob-secret", list(10_000), http.StatusBadRequest},
+		{"bob-secret", list(101), http.StatusTooManyRequests},
+		{"made-up", list(1), http.StatusUnauthorized},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "http://"+addr+"/items", strings.NewReader(step.body))
+		r.Header.Set("X-Api-Key", step.key)
+		require.Equal(t, step.want, send(r), step.body[:min(len(step.body), 20)])
+	}
 }

@@ -1,14 +1,9 @@
 package docs_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -159,14 +154,12 @@ func TestReleasePublishesWhatItRehearsed(t *testing.T) {
 	require.NoError(t, err, "%s", sums)
 	require.Equal(t, 8, strings.Count(string(sums), ": OK\n"), "six programs and two images: %s", sums)
 
-	program := filepath.Join(t.TempDir(), "ratelimit")
-	archive := files(t, made+"/ratelimit_v1.1.0_"+runtime.GOOS+"_"+runtime.GOARCH+".tar.gz")
-	require.NoError(t, os.WriteFile(program, archive["./ratelimit"], 0o700))
-	says, err := exec.Command(program, "version").Output()
+	archive := unpacked(t, made+"/ratelimit_v1.1.0_"+runtime.GOOS+"_"+runtime.GOARCH+".tar.gz")
+	says, err := exec.Command(archive+"/ratelimit", "version").Output()
 	require.NoError(t, err)
 	require.Equal(t, "ratelimit v1.1.0, "+runtime.Version()+" "+runtime.GOOS+"/"+runtime.GOARCH+"\n", string(says))
-	require.Contains(t, string(archive["./LICENSE"]), "MIT")
-	isAnImage(t, made+"/ratelimit_v1.1.0_linux_arm64.image.tar.gz", "arm64")
+	require.Contains(t, string(read(t, archive+"/LICENSE")), "MIT")
+	isAnImage(t, unpacked(t, made+"/ratelimit_v1.1.0_linux_arm64.image.tar.gz"), "arm64")
 }
 
 // proves checks the modules of a version as a proxy reads them from the tags.
@@ -192,54 +185,42 @@ func (r releasing) proves(version string) {
 	}
 }
 
-// files returns the files of an archive by their names.
-func files(t *testing.T, path string) map[string][]byte {
+// unpacked returns a directory with the files of an archive.
+func unpacked(t *testing.T, archive string) string {
 	t.Helper()
-	unzipped, err := gzip.NewReader(bytes.NewReader(read(t, path)))
-	require.NoError(t, err, path)
-	return untar(t, unzipped)
+	dir := t.TempDir()
+	out, err := exec.Command("tar", "-xf", archive, "-C", dir).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return dir
 }
 
-func untar(t *testing.T, from io.Reader) map[string][]byte {
-	t.Helper()
-	found := map[string][]byte{}
-	for archive := tar.NewReader(from); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return found
-		}
-		require.NoError(t, err)
-		found[header.Name], err = io.ReadAll(archive)
-		require.NoError(t, err)
-	}
-}
-
-// isAnImage follows an archive from its index to the program in its layer. All
+// isAnImage follows an image from its index to the program in its layer. All
 // blobs have the hashes and sizes by which they are named.
-func isAnImage(t *testing.T, path, arch string) {
+func isAnImage(t *testing.T, dir, arch string) {
 	t.Helper()
 	type descriptor struct {
-		MediaType, Digest string
-		Size              int
-		Platform          struct{ Architecture, OS string }
+		Digest   string
+		Size     int
+		Platform struct{ Architecture string }
 	}
-	image := files(t, path)
-	blob := func(d descriptor) []byte {
+	blob := func(d descriptor) string {
 		t.Helper()
-		text := image["./blobs/"+strings.Replace(d.Digest, ":", "/", 1)]
+		path := dir + "/blobs/" + strings.Replace(d.Digest, ":", "/", 1)
+		text := read(t, path)
 		hash := sha256.Sum256(text)
-		require.Equal(t, d.Digest, "sha256:"+hex.EncodeToString(hash[:]), d.MediaType)
-		require.Len(t, text, d.Size, d.MediaType)
-		return text
+		require.Equal(t, d.Digest, "sha256:"+hex.EncodeToString(hash[:]))
+		require.Len(t, text, d.Size)
+		return path
 	}
+	parse := func(path string, into any) { t.Helper(); require.NoError(t, json.Unmarshal(read(t, path), into)) }
 	var index, manifest struct {
 		Manifests, Layers []descriptor
 		Config            descriptor
 	}
-	require.NoError(t, json.Unmarshal(image["./index.json"], &index))
+	parse(dir+"/index.json", &index)
 	require.Len(t, index.Manifests, 1)
 	require.Equal(t, arch, index.Manifests[0].Platform.Architecture)
-	require.NoError(t, json.Unmarshal(blob(index.Manifests[0]), &manifest))
+	parse(blob(index.Manifests[0]), &manifest)
 	var config struct {
 		Architecture, OS string
 		Config           struct{ Entrypoint []string }
@@ -247,18 +228,18 @@ func isAnImage(t *testing.T, path, arch string) {
 			DiffIDs []string `json:"diff_ids"`
 		}
 	}
-	require.NoError(t, json.Unmarshal(blob(manifest.Config), &config))
+	parse(blob(manifest.Config), &config)
 	require.Equal(t, arch+" linux /ratelimit", config.Architecture+" "+config.OS+" "+strings.Join(config.Config.Entrypoint, " "))
 	require.Equal(t, []string{manifest.Layers[0].Digest}, config.Rootfs.DiffIDs)
-	root := untar(t, bytes.NewReader(blob(manifest.Layers[0])))
-	require.Greater(t, len(root["./ratelimit"]), 1_000_000)
-	require.Contains(t, string(root["./etc/ssl/certs/ca-certificates.crt"]), "BEGIN CERTIFICATE", "for rediss://")
+	root := unpacked(t, blob(manifest.Layers[0]))
+	require.Greater(t, len(read(t, root+"/ratelimit")), 1_000_000)
+	require.Contains(t, string(read(t, root+"/etc/ssl/certs/ca-certificates.crt")), "BEGIN CERTIFICATE", "for rediss://")
 
 	var loaded []struct { // by docker load
 		Config string
 		Layers []string
 	}
-	require.NoError(t, json.Unmarshal(image["./manifest.json"], &loaded))
-	require.NotNil(t, image["./"+loaded[0].Config])
-	require.NotNil(t, image["./"+loaded[0].Layers[0]])
+	parse(dir+"/manifest.json", &loaded)
+	require.FileExists(t, dir+"/"+loaded[0].Config)
+	require.FileExists(t, dir+"/"+loaded[0].Layers[0])
 }

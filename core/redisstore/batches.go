@@ -151,7 +151,7 @@ func (s *batches) stats() storestats.Stats {
 }
 
 // decide has the node of r's key decide r, together with others.
-func (s *batches) decide(ctx context.Context, r *store.Request, others []member) (*outcome, error) {
+func (s *batches) decide(ctx context.Context, r *store.Request, others []member) (outcome, error) {
 	key := redisKey(s.prefix, r.Policy(), r.Key())
 	return s.nodes.find(key).decide(ctx, key, r, others)
 }

@@ -22,10 +22,11 @@ type call struct {
 	since  time.Time // when it came
 	state  atomic.Uint32
 	trial  bool     // it is the breaker's trial, whose timer may use it later: so it is not reused
-	itself [1]*call // space for a batch of this call alone: see single
+	itself [1]*call // see single
+	alone  single   // space for the batch of this call alone
 
-	*outcome // written before done is signalled, and read after
-	done     chan struct{}
+	outcome outcome // whoever sends or answers c writes it
+	done    chan struct{}
 }
 
 // The states of a call.
@@ -48,10 +49,13 @@ type outcome struct {
 	err    error          // why there is no answer
 }
 
-// finish gives c its outcome, and wakes its caller.
-func (c *call) finish(o *outcome) {
-	c.outcome = o
-	c.done <- struct{}{}
+// finish wakes c's caller, who reads the outcome. Nobody else may use c then.
+func (c *call) finish() { c.done <- struct{}{} }
+
+// fail answers c with an error.
+func (c *call) fail(err error) {
+	c.outcome = outcome{err: err}
+	c.finish()
 }
 
 // single returns a batch of c alone, without an allocation.

@@ -145,8 +145,9 @@ func (s *batches) contextFor(now time.Time) context.Context {
 	}
 	latest = &shared{ending(s.timeout), ending(longestWait * s.timeout), until}
 	s.shared.Store(latest)
-	s.late.Store(isLate(now))
-	time.AfterFunc(s.timeout/contextSlack, func() { s.late.Store(isLate(until)) })
+	measure := func(due time.Time) { s.late.Store(lateness(due) > s.timeout/inlineSlack) }
+	measure(now)
+	time.AfterFunc(s.timeout/contextSlack, func() { measure(until) })
 	return latest
 }
 
@@ -158,15 +159,19 @@ const (
 	usualTurn = 100 * time.Microsecond
 )
 
-// isLate reports whether this process is late, which sees now that something was
-// due, or whether a goroutine that is ready will wait for a processor. In a
+// inlineSlack: a process that is late by less than a 16th of the store's timeout
+// has time for what its callers send themselves.
+const inlineSlack = 16
+
+// lateness returns how late this process is, which sees now that something was
+// due, or how long a goroutine that is ready will wait for a processor. In a
 // process that is late, an answer may have come in time, and only its reader is
 // late.
-func isLate(due time.Time) bool {
+func lateness(due time.Time) time.Duration {
 	runnable := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
 	metrics.Read(runnable)
 	turns := time.Duration(runnable[0].Value.Uint64()) / time.Duration(runtime.GOMAXPROCS(0))
-	return max(time.Since(due), turns*usualTurn) > usualLateness
+	return max(time.Since(due), turns*usualTurn)
 }
 
 // sentOnce is a command that go-redis does not retry. A retry after a timeout

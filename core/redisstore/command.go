@@ -40,10 +40,9 @@ type place struct {
 type batch struct {
 	calls    []*call
 	commands []*command
-	outcomes []outcome // of the calls
 }
 
-// single is a batch of one call, in one allocation.
+// single is a batch of one call, in the memory of that.
 type single struct {
 	batch
 
@@ -51,7 +50,6 @@ type single struct {
 	list    [1]*command
 	key     [1]keyed
 	place   [1]place
-	outcome [1]outcome
 }
 
 // seed makes the hashes of keys those of this process.
@@ -64,13 +62,14 @@ var seed = maphash.MakeSeed()
 // command with the keys a, three times, and b.
 func newBatch(calls []*call, oneKey bool) *batch {
 	if len(calls) == 1 {
-		s := &single{}
+		s := &calls[0].alone
+		*s = single{} // an earlier attempt may have used it
 		s.command.keys = s.key[:0]
-		s.batch = batch{calls: calls, commands: s.list[:0], outcomes: s.outcome[:]}
+		s.batch = batch{calls: calls, commands: s.list[:0]}
 		s.add(&s.command, s.place[:])
 		return &s.batch
 	}
-	b := &batch{calls: calls, outcomes: make([]outcome, len(calls))}
+	b := &batch{calls: calls}
 	places := make([]place, len(calls))
 	for i, c := range calls {
 		places[i] = place{maphash.String(seed, c.key), i}
@@ -161,7 +160,7 @@ func (cmd *command) single() bool { return len(cmd.keys) == 1 && len(cmd.keys[0]
 func (cmd *command) args(prefix, now string) []any {
 	first := cmd.call
 	if cmd.plain {
-		args := make([]any, 3, 7+len(cmd.keys))
+		args := make([]any, 3, 5+len(cmd.keys))
 		args[2] = len(cmd.keys)
 		var times []int64 // nil: once each
 		for i := range cmd.keys {
@@ -173,8 +172,7 @@ func (cmd *command) args(prefix, now string) []any {
 		for i := range times {
 			times[i] = cmd.keys[i].times
 		}
-		action, counts, limits := script.PlainArgs(&first.request.Request, times)
-		return append(args, now, action, counts, limits)
+		return script.AppendPlainArgs(append(args, now), &first.request.Request, times)
 	}
 	n := 1 + len(first.others)
 	args := make([]any, 3, 4+3*n)
@@ -213,13 +211,13 @@ func (b *batch) read(cmd *command, reply any) error {
 	}
 	answers := script.Reply(text)
 	if !cmd.plain {
-		return readFull(&answers, cmd.call, &b.outcomes[cmd.keys[0].first()])
+		return readFull(&answers, cmd.call)
 	}
 	for k := range cmd.keys {
 		k := &cmd.keys[k]
-		o := &b.outcomes[k.first()]
-		*o = outcome{} // an earlier attempt may have set an error
-		err := answers.Plain(&b.calls[k.first()].request.Request, &o.answer)
+		first := b.calls[k.first()]
+		first.outcome = outcome{} // an earlier attempt may have set an error
+		err := answers.Plain(&first.request.Request, &first.outcome.answer)
 		switch {
 		case errors.Is(err, script.ErrFailed):
 			text := ""
@@ -228,12 +226,12 @@ func (b *batch) read(cmd *command, reply any) error {
 				failures = failures[1:]
 			}
 			for _, c := range k.calls {
-				b.outcomes[c.index] = outcome{err: keyError(text)}
+				b.calls[c.index].outcome = outcome{err: keyError(text)}
 			}
 		case err != nil:
 			return err
 		case len(k.calls) > 1:
-			b.share(k, o.answer)
+			b.share(k, first.outcome.answer)
 		}
 	}
 	return nil
@@ -244,9 +242,10 @@ func (b *batch) read(cmd *command, reply any) error {
 func (b *batch) refused(cmd *command) *command {
 	var again *command
 	for _, k := range cmd.keys {
-		if err := b.outcomes[k.first()].err; err != nil && notExecuted(err) {
+		first := b.calls[k.first()]
+		if err := first.outcome.err; err != nil && notExecuted(err) {
 			if again == nil {
-				again = &command{call: b.calls[k.first()], plain: true}
+				again = &command{call: first, plain: true}
 			}
 			again.keys = append(again.keys, k)
 		}
@@ -259,7 +258,7 @@ func (b *batch) refused(cmd *command) *command {
 func (b *batch) share(k *keyed, a store.Answer) {
 	later := a.Granted
 	for _, c := range k.calls {
-		r, o := &b.calls[c.index].request, &b.outcomes[c.index]
+		r, o := &b.calls[c.index].request, &b.calls[c.index].outcome
 		later--
 		o.answer, o.err = a, nil // an earlier attempt may have set an error
 		own := &o.answer
@@ -277,10 +276,11 @@ func (b *batch) share(k *keyed, a store.Answer) {
 	}
 }
 
-// readFull reads the answers to the requests of one call into o. Of a joint
+// readFull reads the answers to the requests of one call. Of a joint
 // decision that is denied, each says whether its own bucket has the tokens.
-func readFull(answers *script.Reply, c *call, o *outcome) error {
-	*o = outcome{} // an earlier attempt may have set an error
+func readFull(answers *script.Reply, c *call) error {
+	c.outcome = outcome{} // an earlier attempt may have set an error
+	o := &c.outcome
 	if err := answers.Full(&c.request.Request, &o.answer); err != nil || c.others == nil {
 		return err
 	}

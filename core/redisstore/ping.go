@@ -87,12 +87,13 @@ func (s *Store) probe(ctx context.Context) (err error) {
 	}
 	c := &call{member: member{key: key, request: store.NewRequest("ping", name, bucket.Request{Set: plain, N: 1})}}
 	take := bucket.Request{Set: full, N: 1, Ticket: 1}
+	extend := bucket.Request{Set: full, Action: bucket.Extend, N: 1, Ticket: 1, Ends: take.Ending().Ends}
 	brief := bucket.Request{Set: over, N: 1, Ticket: 2} // the next request ends it
-	for _, r := range []bucket.Request{c.request.Request, c.request.Request, brief, take, take.Ending()} {
+	for _, r := range []bucket.Request{c.request.Request, c.request.Request, brief, take, extend, take.Ending()} {
 		asked := &call{member: member{key: key, request: store.NewRequest("ping", name, r)}}
-		outcomes, err := s.batches.sendCommands([]*call{asked}, now)
+		err := s.batches.sendCommands([]*call{asked}, now)
 		if err == nil {
-			err = outcomes[0].err
+			err = asked.outcome.err
 		}
 		if err != nil {
 			return err

@@ -64,7 +64,7 @@ func maxInFlight(poolSize int) int {
 // decide makes a call of r, whose key in Redis is key, and of others, which are
 // decided together with r. While the breaker is open, the call is refused at
 // once, or sent as the breaker's trial.
-func (n *node) decide(ctx context.Context, key string, r *store.Request, others []member) (*outcome, error) {
+func (n *node) decide(ctx context.Context, key string, r *store.Request, others []member) (outcome, error) {
 	c := n.calls.get(key, r)
 	c.others, c.since = others, time.Now()
 	if n.breaker.Open() {
@@ -72,7 +72,7 @@ func (n *node) decide(ctx context.Context, key string, r *store.Request, others 
 		if err != nil {
 			n.keep(c, err, true)
 			n.calls.put(c)
-			return nil, err
+			return outcome{}, err
 		}
 		c.trial = true
 		go n.trial(c, report)
@@ -119,14 +119,14 @@ func (n *node) sendAlone(c *call) {
 }
 
 // await returns the outcome of c, or the error of ctx if that ends first.
-func (n *node) await(ctx context.Context, c *call) (*outcome, error) {
+func (n *node) await(ctx context.Context, c *call) (outcome, error) {
 	select {
 	case <-c.done:
 	case <-ctx.Done():
 		select {
 		case <-c.done: // both
 		default:
-			return nil, n.leave(ctx, c)
+			return outcome{}, n.leave(ctx, c)
 		}
 	}
 	o := c.outcome
@@ -376,7 +376,7 @@ func (n *node) trial(c *call, report func(error)) {
 	case err != nil:
 		n.keep(c, err, true)
 		report(err)
-		c.finish(&outcome{err: err})
+		c.fail(err)
 	default:
 		n.exchange(alone, report)
 	}
@@ -421,66 +421,59 @@ func (n *node) send(batch []*call) {
 // exchange sends calls, gives report the error if the server has decided none,
 // and answers the calls.
 func (n *node) exchange(calls []*call, report func(error)) {
-	outcomes, err := n.outcomes(calls)
+	err := n.sendCalls(calls)
 	n.note(err)
 	if n.nodes.several() {
-		if calls, outcomes = n.resend(calls, outcomes); ofHashSlot(err) {
+		if calls = n.resend(calls); ofHashSlot(err) {
 			err = nil // the server works: only the hash slot is elsewhere
 		}
 	}
-	n.answer(calls, outcomes, func() { report(err) })
+	n.answer(calls, func() { report(err) })
 }
 
-// outcomes sends calls, and returns the outcome of each, and the error if the
+// sendCalls sends calls, and sets their outcomes. It returns the error if the
 // server has decided none.
-func (n *node) outcomes(calls []*call) ([]outcome, error) {
+func (n *node) sendCalls(calls []*call) error {
 	began := time.Now()
-	outcomes, err := n.batches.send(calls)
-	if outcomes == nil {
-		outcomes = make([]outcome, len(calls))
-		for i := range outcomes {
-			outcomes[i].err = err
-		}
-	}
+	err := n.batches.send(calls)
 	if lost(err) && time.Since(began) >= n.timeout { // go-redis reports a timeout as one of several errors
 		err = fmt.Errorf("%w: %w", n.timedOut(), err)
-		for i := range outcomes {
-			if lost(outcomes[i].err) {
-				outcomes[i].err = err
+		for _, c := range calls {
+			if lost(c.outcome.err) {
+				c.outcome.err = err
 			}
 		}
 	}
-	return outcomes, err
+	return err
 }
 
 // resend sends calls of a batch again, each alone, whose hash slot the server
 // has refused: others must not wait for them. It returns the rest.
-func (n *node) resend(calls []*call, outcomes []outcome) ([]*call, []outcome) {
-	kept := 0
-	for i, c := range calls {
-		if len(calls) > 1 && outcomes[i].err != nil && ofHashSlot(outcomes[i].err) {
+func (n *node) resend(calls []*call) []*call {
+	kept := calls[:0]
+	for _, c := range calls {
+		if len(calls) > 1 && c.outcome.err != nil && ofHashSlot(c.outcome.err) {
 			go func() {
-				again, _ := n.outcomes(c.single()) // most likely of another server, so it says nothing about this one
-				n.answer(c.single(), again, func() {})
+				_ = n.sendCalls(c.single()) // most likely to another server, so it says nothing about this one
+				n.answer(c.single(), func() {})
 			}()
 			continue
 		}
-		calls[kept], outcomes[kept] = c, outcomes[i]
-		kept++
+		kept = append(kept, c)
 	}
-	return calls[:kept], outcomes[:kept]
+	return kept
 }
 
-// answer gives calls their outcomes. Before it wakes their callers, it keeps
-// what should be sent later of calls that failed, and then reports: the next
-// trial must find what this one has not sent.
-func (n *node) answer(calls []*call, outcomes []outcome, report func()) {
-	for i, c := range calls {
-		n.keep(c, outcomes[i].err, false)
+// answer answers calls. Before it wakes their callers, it keeps what should be
+// sent later of calls that failed, and then reports: the next trial must find
+// what this one has not sent.
+func (n *node) answer(calls []*call, report func()) {
+	for _, c := range calls {
+		n.keep(c, c.outcome.err, false)
 	}
 	report()
-	for i, c := range calls {
-		c.finish(&outcomes[i])
+	for _, c := range calls {
+		c.finish()
 	}
 }
 
@@ -518,7 +511,7 @@ func (n *node) keep(c *call, err error, unsent bool) {
 // refuse answers a call that was not sent.
 func (n *node) refuse(c *call, err error) {
 	n.keep(c, err, true)
-	c.finish(&outcome{err: err})
+	c.fail(err)
 }
 
 // noConnection returns the error of a call that waited so long for a connection.

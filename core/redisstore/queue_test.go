@@ -289,6 +289,15 @@ func (brokenShards) ProcessPipelineHook(redis.ProcessPipelineHook) redis.Process
 	}
 }
 
+// sendAll sends calls as one batch.
+func sendAll(s *Store, calls []*call) (outcomes []outcome, err error) {
+	err = s.batches.send(calls)
+	for _, c := range calls {
+		outcomes = append(outcomes, c.outcome)
+	}
+	return outcomes, err
+}
+
 // If all shards fail, the batch fails, but each call has its own error. One
 // server's refusal does not mean that another server executed nothing.
 func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
@@ -297,7 +306,7 @@ func TestEachCallOfAPipelineHasItsOwnError(t *testing.T) {
 	client.AddHook(brokenShards{})
 	s := New(client)
 	p := setOf(core.PerDay(10))
-	outcomes, err := s.batches.send([]*call{
+	outcomes, err := sendAll(s, []*call{
 		callOf("a", store.NewRequest("api", "a", bucket.Request{Set: p, Action: bucket.Charge, N: -1})),
 		callOf("b", store.NewRequest("api", "b", bucket.Request{Set: p, Action: bucket.Charge, N: -1})),
 	})

@@ -51,7 +51,7 @@ func TestProxyOfAClusterGetsACommandForEachKey(t *testing.T) {
 				for _, key := range []string{"a", "b", "c"} {
 					calls = append(calls, callOf(prefix+key, store.NewRequest("api", key, bucket.Request{Set: p, N: 5})))
 				}
-				outcomes, err := s.batches.send(calls)
+				outcomes, err := sendAll(s, calls)
 				require.NoError(t, err)
 				for _, o := range outcomes {
 					require.NoError(t, o.err)
@@ -134,7 +134,7 @@ func TestKeysInErrorsProveNothing(t *testing.T) {
 		for _, name := range []string{key, key + " too"} {
 			calls = append(calls, callOf(redisKey(redistest.Prefix(), "api", name), store.NewRequest("api", name, bucket.Request{Set: p, N: 1})))
 		}
-		_, err := s.batches.send(calls)
+		err := s.batches.send(calls)
 		require.ErrorContains(t, err, key, "premise: the error shows the command")
 		assert.Equal(t, 1, hook.sent, "%s: sent again", key)
 		assert.False(t, s.batches.noStruct.Load(), "%s: the stand-in for struct was chosen", key)
@@ -165,7 +165,7 @@ func (b *batchBench) take(key string, n int64) *call {
 }
 
 func (b *batchBench) send(calls ...*call) ([]outcome, error) {
-	return b.store.batches.send(calls)
+	return sendAll(b.store, calls)
 }
 
 // answered checks that c alone is allowed and leaves so many tokens.

@@ -32,28 +32,37 @@ func (t *traffic) count(n int) {
 }
 
 // send has Redis decide calls, by one command or a pipeline of several: on a
-// Cluster and a Ring one for each key. It returns outcomes; and an error if no
-// server has decided any, which the breaker then counts. A panic in a hook of
-// the client is an error of all.
+// Cluster and a Ring one for each key. It sets the outcomes, and returns an error
+// if no server has decided any, which the breaker then counts. A panic in a hook
+// of the client is an error of all.
 //
 // A call whose hash slot a server refuses is sent again only if it is alone:
 // others must not wait for it.
-func (s *batches) send(calls []*call) (outcomes []outcome, err error) {
+func (s *batches) send(calls []*call) (err error) {
+	known := false // the outcomes
+	defer func() {
+		for _, c := range calls {
+			if !known {
+				c.outcome = outcome{err: err}
+			}
+		}
+	}()
 	defer recovered(&err)
 	s.traffic.count(len(calls))
 	now, err := s.instant()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	sharded := s.sharded.Load()
-	outcomes, err = s.sendCommands(calls, now)
+	err = s.sendCommands(calls, now)
 	if err != nil && !sharded && (len(calls) > 1 || len(calls[0].others) > 0) && crossSlot(err) {
 		// A client for one server is connected to a node of a Cluster, or to a
 		// Cluster's proxy.
 		s.sharded.Store(true)
-		return s.sendCommands(calls, now)
+		err = s.sendCommands(calls, now)
 	}
-	return outcomes, err
+	known = true
+	return err
 }
 
 // instant returns the injected clock's instant as an argument of the script, or
@@ -75,7 +84,7 @@ func (s *batches) instant() (string, error) {
 const maxAttempts = 5
 
 // sendCommands sends calls, and those again that were not executed.
-func (s *batches) sendCommands(calls []*call, now string) ([]outcome, error) {
+func (s *batches) sendCommands(calls []*call, now string) error {
 	sharded := s.sharded.Load()
 	b := newBatch(calls, len(calls) > 1 && s.oneKey())
 	alone := len(b.commands) == 1
@@ -117,7 +126,7 @@ func (s *batches) sendCommands(calls []*call, now string) ([]outcome, error) {
 			sleep(ctx, time.Millisecond<<try)
 		}
 	}
-	return b.outcomes, b.failure()
+	return b.failure()
 }
 
 // fail notes why the calls of a command have no answer.
@@ -133,7 +142,7 @@ func (b *batch) fail(cmd *command, err error, sharded bool) {
 	}
 	for _, k := range cmd.keys {
 		for _, c := range k.calls {
-			b.outcomes[c.index] = outcome{err: err}
+			b.calls[c.index].outcome = outcome{err: err}
 		}
 	}
 }
@@ -142,8 +151,8 @@ func (b *batch) fail(cmd *command, err error, sharded bool) {
 // can't be used or that its keys are on different servers. Otherwise it returns
 // the last error, of those that are not about a hash slot if there are any.
 func (b *batch) failure() (failure error) {
-	for i := range b.outcomes {
-		err := b.outcomes[i].err
+	for _, c := range b.calls {
+		err := c.outcome.err
 		switch {
 		case err == nil, errors.As(err, new(*store.StateError)), errors.Is(err, store.ErrApart):
 			return nil
@@ -229,7 +238,7 @@ func (s *batches) await(ctx context.Context, done <-chan struct{}) bool {
 			return true
 		case <-time.After(pause):
 		}
-		if late > usualLateness || isLate(due) {
+		if max(late, lateness(due)) > usualLateness {
 			onTime = -1
 		}
 	}

@@ -16,7 +16,6 @@ type Answer struct {
 	Now     int64  // the instant of the decision, in µs since 1970 on the store's clock
 	Granted int64  // how many times
 	Due     int64  // Reserve: when the tokens are due, in µs since 1970
-	There   int64  // how many of the holds that the request ends were there
 	Levels  Levels // of the request's limits
 }
 

@@ -87,15 +87,16 @@ func (b *Bucket) release(h Hold) {
 }
 
 const (
-	headerSize = 7
+	headerSize = 14
 	// recordSize is the size of a record as bytes.
 	recordSize = 46
 )
 
 // AppendBytes appends the state of the key as Redis stores it, but for its
-// holds: when it expires, in 7 bytes, and each record in 46.
+// holds: when it expires, in 7 bytes, as many in which the script notes before
+// when no hold ends, and each record in 46.
 func (b *Bucket) AppendBytes(to []byte) []byte {
-	to = Append7(to, b.Expires)
+	to = Append7(to, b.Expires, 0)
 	for _, r := range b.Records {
 		to = binary.BigEndian.AppendUint32(to, r.Tag)
 		to = Append7(to, r.Unit, r.Capacity, r.Used, r.At, r.Cut, r.Held)

@@ -48,7 +48,6 @@ type decision struct {
 	request *Request
 	levels  []level // of each limit
 	stored  int     // how many records were stored
-	there   int64   // how many of the holds that the request ends are there
 	looks   bool    // the request takes nothing: it is denied in debt
 	due     int64
 	granted int64
@@ -67,7 +66,16 @@ type level struct {
 }
 
 // left is what the limit has left, in units.
-func (l *level) left() int64 { return max(-MaxUsed, l.room(l.Held)-l.Used) }
+func (l *level) left() int64 { return max(-MaxUsed, l.room(l.held())-l.Used) }
+
+// held is how many tokens are held. Those that another definition holds don't
+// count if this one holds none.
+func (l *level) held() int64 {
+	if l.rate.Hold == 0 {
+		return 0
+	}
+	return l.Held
+}
 
 // room is what a full bucket has if so many tokens are held: by another
 // definition that may be far more than it can have.
@@ -110,9 +118,6 @@ func (d *decision) look() {
 		if rate.Gain == 0 {
 			l.Used, l.Cut = 0, 0
 		}
-		if rate.Hold == 0 {
-			l.Held = 0
-		}
 		if l.starts != nil && l.At > 0 && l.At < l.starts[0] { // from later on, even fewer of the periods since would count
 			d.changed = true
 		}
@@ -121,23 +126,13 @@ func (d *decision) look() {
 		}
 		if n := r.EndsOf(i); n > 0 && b.has(d.held(i)) {
 			l.ends = n
-			d.there++
 		}
 	}
 }
 
-// endHolds takes the holds that have ended off their records, and those that
-// Redis has lost.
+// endHolds takes the holds that have ended off their records.
 func (d *decision) endHolds() {
 	b := d.bucket
-	if len(b.Records) == 0 && len(b.Holds) > 0 { // in Redis, the state may be lost without its holds
-		b.Holds, d.changed = nil, true
-	}
-	if len(b.Holds) == 0 { // and they without the state
-		for i := range b.Records {
-			b.Records[i].Held = 0
-		}
-	}
 	if back := d.behind(); back > 0 {
 		for i := range b.Holds {
 			b.Holds[i].End -= back
@@ -256,7 +251,7 @@ func (d *decision) penalizes(l *level) bool {
 
 // tell fills in the answer.
 func (d *decision) tell(a *Answer) {
-	a.Now, a.Granted, a.Due, a.There, a.Penalty = d.now, d.granted, d.now+d.due, d.there, d.penalty
+	a.Now, a.Granted, a.Due, a.Penalty = d.now, d.granted, d.now+d.due, d.penalty
 	a.Levels.Grow(len(d.levels))
 	for i := range d.levels {
 		l := &d.levels[i]
@@ -277,7 +272,7 @@ func (d *decision) ready(l *level, units int64) int64 {
 	switch {
 	case units > full:
 		return Forever
-	case l.Held == 0:
+	case l.held() == 0:
 		return l.wait(units-l.left(), d.now)
 	}
 	held, delay := l.Held, int64(Forever)
@@ -302,7 +297,7 @@ func (d *decision) ready(l *level, units int64) int64 {
 // fullIn is in how many µs at most a limit is full, and its cut paid.
 func (d *decision) fullIn(l *level) int64 {
 	in := l.wait(l.Used+l.Cut, d.now)
-	if holds := d.bucket.Holds; l.Held > 0 && len(holds) > 0 {
+	if holds := d.bucket.Holds; l.held() > 0 && len(holds) > 0 {
 		in = max(in, holds[len(holds)-1].End-d.now)
 	}
 	return in

@@ -13,8 +13,9 @@ local MOST, FOREVER = 2 ^ 51, 2 ^ 51 -- the most units used; the longest wait, i
 local ALIGNED, CALENDAR = 1, 2 -- modes: steps at multiples of step, at starts of periods; of others from `at` on
 -- The RECORD of a limit: its tag, unit and capacity, which define it; used, at
 -- and cut; and the tokens that are held. In front of all these records stands
--- when the key expires, in 7 bytes.
-local RECORD, RECORD_SIZE, HEADER_SIZE, MOST_RECORDS = '>I4I7I7I7I7I7I7', 46, 7, 256
+-- the HEADER: when the key expires, and an instant before which no hold ends.
+local RECORD, RECORD_SIZE, MOST_RECORDS = '>I4I7I7I7I7I7I7', 46, 256
+local HEADER, HEADER_SIZE = '>I7I7', 14
 local DEFINITION_SIZE, AMOUNTS, NOT_HELD = 18, '>I7I7I7', '\0\0\0\0\0\0\0'
 local NO_BUCKET = 'the key holds no bucket'
 local pack, unpack, sub, call, pcall = struct.pack, struct.unpack, string.sub, redis.call, redis.pcall
@@ -67,17 +68,19 @@ local function wait(units, at, gain, step)
   return time < 2 ^ 51 and time or 2 ^ 51
 end
 
--- store writes records that matter for `last` µs, in place of a state of so many
--- bytes that expires then. The key lives an eighth and 3 s longer, so that most
+-- store writes records that matter for `last` µs, behind so many bytes of a
+-- state that expires then. The key lives an eighth and 3 s longer, so that most
 -- writes can leave its TTL: SETRANGE is faster than SET. It never expires earlier
 -- than before, for the records of other limits. It returns the server's error or
 -- nil, and when the key expires.
-local function store(key, size, expires, records, last)
-  if now + last <= expires and size == 7 + #records then
-    local reply = redis.pcall('SETRANGE', key, '7', records) -- behind the header
-    return reply ~= size and reply.err or nil, expires
+local function store(key, state, expires, behind, records, last)
+  if now + last <= expires and #state == behind + #records then
+    local reply = redis.pcall('SETRANGE', key, behind == 7 and '7' or '14', records) -- of a number Redis makes a text
+    return reply ~= #state and reply.err or nil, expires
   end
   expires = math.max(expires, now + last + math.floor(last / 8) + 3000000)
   local ms = math.floor((expires - now) / 1000) + 1
-  return redis.pcall('SET', key, struct.pack('>I7', expires) .. records, 'PX', ms).err, expires
+  if state == '' then state = ('\0'):rep(14) end
+  state = struct.pack('>I7', expires) .. string.sub(state, 8, behind) .. records
+  return redis.pcall('SET', key, state, 'PX', ms).err, expires
 end

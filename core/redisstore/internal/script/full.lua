@@ -24,13 +24,14 @@
 --         CANCEL   gives back n of what was reserved for the instant `when`
 --         EXTEND   takes n; of a limit whose hold is still there without asking
 -- Returns of each request how many times it was granted, now, the instant at
--- which its tokens are due, how many of the holds that it ends were there, how
--- many penalties it has made, and the answers of its limits.
-local REQUEST, LIMIT, HOLD, REPLY = '>BBI7I7c8', '>I4I7I7I7I7Bi7I7I7I7I7', '>c8I4I7', '>I7I7I7I4I4'
+-- which its tokens are due, how many penalties it has made, and the answers of
+-- its limits.
+local REQUEST, LIMIT, HOLD, REPLY = '>BBI7I7c8', '>I4I7I7I7I7Bi7I7I7I7I7', '>c8I4I7', '>I7I7I7I4'
 -- Of a limit: units left, in how many µs it has what was asked for (a token, if
 -- granted), and in how many it is full.
 local ANSWER = '>i7I7I7'
 local TAKE, CHARGE, RESERVE, CANCEL, EXTEND = 0, 1, 2, 3, 4
+local NO_END = 2 ^ 53 -- later than all ends
 
 -- A calendar's steps are its periods. The starts of those around now are known;
 -- in front of them and behind them, periods are `step` long.
@@ -75,7 +76,7 @@ local function ready(l, units, holds)
   if l.left >= units then return 0 end
   if units > l.full then return 2 ^ 51 end
   local held, delay = l.held, wait_for(l, units - l.left) -- while all is held
-  if held == 0 then return delay end
+  if held == 0 or l.hold == 0 then return delay end
   if units > l.full - held * l.unit then delay = 2 ^ 51 end
   local first = 0
   repeat
@@ -102,41 +103,48 @@ for i = 2, #ARGV do
   local action, holding, times, when, ticket, from = unpack(REQUEST, text)
   local state, write = call('GET', key) or '', false
   if state ~= '' and #state % RECORD_SIZE ~= HEADER_SIZE then error(NO_BUCKET, 0) end
+  local expires, first_end, any_held = 0, 0, false
+  if state ~= '' then expires, first_end = unpack(HEADER, state) end
   local records, behind = {}, 0 -- by how much the clock was set back behind the last write, as far as they tell
   for place = HEADER_SIZE + 1, #state, RECORD_SIZE do
     local tag, unit, capacity, used, at, cut, held = unpack(RECORD, state, place)
     if at > now + behind then behind = at - now end
+    if held > 0 then any_held = true end
     records[#records + 1] = { tag = tag, unit = unit, capacity = capacity, used = used, at = at, cut = cut, held = held }
   end
 
-  -- End the holds whose time is over.
-  local over, first_end
+  -- End the holds whose time is over: there is none before first_end.
+  local over, last_end
   if holding == 1 then
+    if state == '' and call('DEL', holds) > 0 then write = true end -- Redis has lost their state
     if behind > 0 then -- they keep their remaining time
       local members = call('ZRANGE', holds, '0', '-1', 'WITHSCORES')
       for k = 1, #members, 2 do call('ZADD', holds, members[k + 1] - behind, members[k]) end
       for _, record in ipairs(records) do record.at = math.min(record.at, now) end
-      write = true
+      first_end, write = math.max(0, first_end - behind), true
     end
-    first_end = call('ZRANGE', holds, '0', '0', 'WITHSCORES')[2]
-    if first_end and state == '' then -- Redis has lost one of the two keys
-      call('DEL', holds)
-      first_end, write = nil, true
+    if any_held and action ~= CHARGE then -- which adds none
+      last_end = tonumber(call('ZRANGE', holds, '-1', '-1', 'WITHSCORES')[2])
+      any_held = last_end ~= nil -- or Redis has lost them
     end
-    if not first_end then
-      for _, record in ipairs(records) do record.held = 0 end
-    elseif tonumber(first_end) <= now then
-      over, write = call('ZRANGEBYSCORE', holds, '-inf', now), true
+    if any_held and first_end <= now then
+      over = call('ZRANGEBYSCORE', holds, '-inf', now)
       for _, member in ipairs(over) do
         local tag, tokens = read_hold(member)
         for _, record in ipairs(records) do
           if record.tag == tag then record.held = math.max(0, record.held - tokens) end
         end
       end
+      first_end = tonumber(call('ZRANGE', holds, #over, #over, 'WITHSCORES')[2])
+      any_held, write = first_end ~= nil, write or #over > 0
+    end
+    if not any_held then
+      first_end, last_end = NO_END, nil
+      for _, record in ipairs(records) do record.held = 0 end
     end
   end
 
-  local limits, granted, due, there, asked, in_debt = {}, times, 0, 0, false, false
+  local limits, granted, due, asked, in_debt = {}, times, 0, false, false
   local charge = action == CHARGE or action == CANCEL
   repeat
     local tag, unit, capacity, gain, step, mode, n, floor, penalty, hold, ends
@@ -161,13 +169,13 @@ for i = 2, #ARGV do
         break
       end
     end
-    if hold == 0 then held = 0 end
     if gain == 0 then used, cut = 0, 0 end -- slots are only held
     if at > now then at, write = now, true end -- the clock was set back
     local full, need = capacity * unit, n * unit
     local l = {
       tag = tag, unit = unit, capacity = capacity, used = used, at = at, cut = cut, held = held, gain = gain,
-      step = step, starts = starts, hold = hold, full = full, need = need, floor = floor * unit, left = 0, ended = 0, penalty = 0,
+      step = step, starts = starts, hold = hold, held_unit = hold > 0 and unit or 0, ends = ends,
+      full = full, need = need, floor = floor * unit, left = 0, penalty = 0,
     }
     if starts then
       local k = index(l, at)
@@ -180,17 +188,14 @@ for i = 2, #ARGV do
       if mode == ALIGNED then at, clock = at + -at % step, now - now % step end
       l.used, l.cut, l.at = refill(used, cut, at, clock, gain, step)
     end
-    local left = math.max(-MOST, full - l.used - held * unit)
+    local left = math.max(-MOST, full - l.used - held * l.held_unit)
     l.left = left
     limits[#limits + 1] = l
 
-    -- Is the hold that the request ends still there?
-    local still_held = false
-    if ends > 0 then
+    local extends = false -- a hold that is still there
+    if action == EXTEND and ends > 0 then
       local score = call('ZSCORE', holds, pack(HOLD, ticket, tag, ends))
-      if score and tonumber(score) > now then
-        l.ended, still_held, there = ends, true, there + 1
-      end
+      extends = score and tonumber(score) > now
     end
 
     -- Has the limit what the request needs?
@@ -201,7 +206,7 @@ for i = 2, #ARGV do
       local known = starts and math.max(now, starts[#starts]) or now + FOREVER
       if need > full or l.used + need > MOST or now + delay > known then delay = FOREVER end
       if delay > due then due = delay end
-    elseif need > 0 and left - l.floor < need * granted and not charge and not (action == EXTEND and still_held) then
+    elseif need > 0 and left - l.floor < need * granted and not charge and not extends then
       left = left - l.floor
       granted = left < need and 0 or math.floor(left / need)
     end
@@ -211,20 +216,20 @@ for i = 2, #ARGV do
   all = all and granted > 0
   requests[i - 1] = {
     key = key, holds = holds, action = action, when = when, ticket = ticket, state = state, records = records,
-    over = over, limits = limits, granted = granted, due = due, there = there, look = look, write = write,
-    first_end = first_end,
+    expires = expires, first_end = first_end, last_end = last_end, over = over, limits = limits,
+    granted = granted, due = due, look = look, write = write,
   }
 end
 
 -- Take what is granted, and answer.
 local reply = ''
 for _, r in ipairs(requests) do
-  local action, holds, limits, write = r.action, r.holds, r.limits, r.write
+  local action, holds, limits, write, first_end = r.action, r.holds, r.limits, r.write, r.first_end
   local granted, charge = all and r.granted or 0, action == CHARGE
 
   if r.over then call('ZREMRANGEBYSCORE', holds, '-inf', now) end
 
-  local adds, last_end, penalties = false, nil, 0
+  local adds, last_end, penalties = false, action == TAKE and r.last_end or nil, 0
   for k = 1, #limits do
     local l = limits[k]
     local units, unit = l.need * granted, l.unit
@@ -233,31 +238,32 @@ for _, r in ipairs(requests) do
       l.used = math.min(MOST, math.max(l.used, l.full + steps * l.gain))
       penalties, write = penalties + 1, true
     end
-    if l.ended > 0 and granted > 0 then
-      l.held, write = math.max(0, l.held - l.ended), true
-      call('ZREM', holds, pack(HOLD, r.ticket, l.tag, l.ended))
+    if l.ends > 0 and granted > 0 and call('ZREM', holds, pack(HOLD, r.ticket, l.tag, l.ends)) > 0 then
+      l.held, write = math.max(0, l.held - l.ends), true
     end
     if action == CANCEL then -- what was reserved behind it stays
       local free = now + wait_for(l, -l.left)
       units = -math.max(0, units - l.gain * math.max(0, index(l, free) - index(l, r.when)))
     end
     if units > 0 and l.hold > 0 and not charge then
+      local hold_end = now + l.hold
       l.held, adds, write = l.held + units / unit, true, true
-      call('ZADD', holds, now + l.hold, pack(HOLD, r.ticket, l.tag, units / unit))
-      if not r.first_end then last_end = math.max(last_end or 0, now + l.hold) end -- none was there
+      call('ZADD', holds, hold_end, pack(HOLD, r.ticket, l.tag, units / unit))
+      if last_end or r.first_end == NO_END then last_end = math.max(last_end or 0, hold_end) end
+      first_end = math.min(first_end, hold_end)
     elseif l.gain > 0 and (units > 0 or units < 0 and l.used + l.cut > 0) then
       l.used, write = math.min(MOST, l.used + units), true
       if l.used < 0 then l.used, l.cut = 0, math.max(0, l.cut + l.used) end
     end
-    l.left = math.max(-MOST, l.full - l.used - l.held * unit)
+    l.left = math.max(-MOST, l.full - l.used - l.held * l.held_unit)
   end
 
-  reply = reply .. pack(REPLY, granted, now, now + r.due, r.there, penalties)
-  local last, records = 0, ''
+  reply = reply .. pack(REPLY, granted, now, now + r.due, penalties)
+  local last, records = 0, pack('>I7', first_end)
   for k = 1, #limits do
     local l = limits[k]
     local full_in = wait_for(l, l.used + l.cut)
-    if l.held > 0 then
+    if l.held > 0 and l.hold > 0 then
       last_end = last_end or call('ZRANGE', holds, '-1', '-1', 'WITHSCORES')[2] or now
       full_in = math.max(full_in, last_end - now)
     end
@@ -275,7 +281,7 @@ for _, r in ipairs(requests) do
         records = records .. pack(RECORD, record.tag, record.unit, record.capacity, record.used, record.at, record.cut, record.held)
       end
     end
-    local refused, expires = store(r.key, #r.state, r.state == '' and 0 or unpack('>I7', r.state), records, last)
+    local refused, expires = store(r.key, r.state, r.expires, 7, records, last)
     if refused then return { err = refused } end
     if adds then -- holds live longer than the state, which counts them
       call('PEXPIRE', holds, math.floor((expires - now) / 1000) + 3000)

@@ -6,8 +6,8 @@
 -- without asking, where n below 0 gives back.
 --
 -- KEYS  of each key its state: a string, or nothing, which is full buckets
--- ARGV  now; 'take', 'look' or 'charge'; times of each key, 7 bytes each, or ''
---       for once; the limits
+-- ARGV  now; the limits; 'take', 'look' or 'charge', or nothing to take; times of
+--       each key, 7 bytes each, or nothing for once
 -- Returns of each key how many times it was granted and now, and of each limit
 -- used, at and cut, 7 bytes each: what is left, and when there is more, follows
 -- from these. Of a key that can't be read or written nothing is taken, and FAILED
@@ -17,7 +17,7 @@ local LIMIT, LIMIT_SIZE = '>I4I7I7I7I7Bi7', 40
 local FAILED = '\255\255\255\255\255\255\255'
 
 local keys, failures = KEYS, nil -- answers take the places of their keys
-local action, counts, limits = ARGV[2], ARGV[3], ARGV[4]
+local limits, action, counts = ARGV[2], ARGV[3], ARGV[4]
 local charge, look = action == 'charge', action == 'look'
 local one_limit, definition = #limits == LIMIT_SIZE, sub(limits, 1, DEFINITION_SIZE)
 local tag, unit, capacity, gain, step, mode, n = unpack(LIMIT, limits)
@@ -27,12 +27,15 @@ for from = 1, one_limit and 0 or #limits, LIMIT_SIZE do
 end
 
 for i = 1, #keys do -- one block, no function: upvalues would make it a quarter slower
-  local granted = counts == '' and 1 or unpack('>I7', counts, 7 * i - 6)
+  local granted = counts and unpack('>I7', counts, 7 * i - 6) or 1
   local key, failed = keys[i], nil
   local state = pcall('GET', key) or ''
   if state ~= '' and #state % RECORD_SIZE ~= HEADER_SIZE then -- an error, which is a table, has length 0
     state, granted, failed = '', 0, state.err or 'ERR ' .. NO_BUCKET
   end
+
+  local expires, first_end = 0, 0
+  if state ~= '' then expires, first_end = unpack(HEADER, state) end
 
   -- Decide as if all was granted. If a limit has less, decide those in front of
   -- it again.
@@ -47,11 +50,12 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
       local full, need = capacity * unit, n * unit
 
       -- The bucket as it is now.
-      local used, at, cut, clock = 0, 0, 0, now
+      local used, at, cut, held, clock = 0, 0, 0, NOT_HELD, now
       for place = HEADER_SIZE + 1, #state, RECORD_SIZE do
         local its, old_unit, old_capacity, old_used, old_at, old_cut = unpack(RECORD, state, place)
         if its == tag then
           used, at, cut = old_used, old_at, old_cut
+          if first_end > 0 then held = sub(state, place + 39, place + 45) end
           if old_unit ~= unit or old_capacity ~= capacity then
             used, cut = convert(used, cut, old_unit, old_capacity, unit, capacity)
           end
@@ -84,7 +88,7 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
       local amounts = pack(AMOUNTS, used, at < now and at or now, cut)
       answer = answer .. amounts
       if granted > 0 or set_back then -- it may be stored
-        records = records .. definition .. amounts .. NOT_HELD
+        records = records .. definition .. amounts .. held
         local full_in = wait(used + cut, at, gain, step)
         if full_in > last then last = full_in end
       end
@@ -103,7 +107,7 @@ for i = 1, #keys do -- one block, no function: upvalues would make it a quarter 
         end
       end
     end
-    failed = store(key, #state, state == '' and 0 or unpack('>I7', state), records, last)
+    failed = store(key, state, expires, HEADER_SIZE, records, last)
   end
   if failed then
     keys[i], failures = FAILED, failures or {}

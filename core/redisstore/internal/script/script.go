@@ -44,11 +44,12 @@ func newScript(text string) *Script {
 	return &Script{text, hex.EncodeToString(sum[:])}
 }
 
-// PlainArgs returns the arguments of the plain script after now, for requests
-// on as many keys that have the action, limits and tokens of r, each so many
-// times. nil stands for once.
-func PlainArgs(r *bucket.Request, times []int64) (action, counts, limits any) {
-	action, counts = take, once
+// AppendPlainArgs appends the arguments of the plain script after now, for
+// requests on as many keys that have the action, limits and tokens of r, each so
+// many times. nil stands for once.
+func AppendPlainArgs(args []any, r *bucket.Request, times []int64) []any {
+	args = append(args, plainLimits(r))
+	action := take
 	switch {
 	case r.Action == bucket.Charge:
 		action = charge
@@ -56,15 +57,23 @@ func PlainArgs(r *bucket.Request, times []int64) (action, counts, limits any) {
 		action = look
 	}
 	if times != nil {
-		c := make([]byte, 0, 7*len(times))
-		for _, n := range times {
-			c = bucket.Append7(c, n)
-		}
-		counts = c
+		return append(args, action, bucket.Append7(make([]byte, 0, 7*len(times)), times...))
 	}
+	if action != take {
+		args = append(args, action)
+	}
+	return args
+}
+
+// As any, because a conversion for each call would allocate.
+var take, look, charge any = "take", "look", "charge"
+
+// plainLimits returns the limits of r as the plain script reads them. Those of
+// most requests are written once.
+func plainLimits(r *bucket.Request) any {
 	if r.Each == nil {
 		if sent := r.Set.Sent.Load(); sent != nil && sent.N == r.N {
-			return action, counts, sent.Limits
+			return sent.Limits
 		}
 	}
 	l := make([]byte, 0, limitSize*len(r.Set.Rates))
@@ -74,11 +83,8 @@ func PlainArgs(r *bucket.Request, times []int64) (action, counts, limits any) {
 	if r.Each == nil {
 		r.Set.Sent.Store(&bucket.Sent{N: r.N, Limits: l})
 	}
-	return action, counts, l
+	return l
 }
-
-// As any, because a conversion for each call would allocate.
-var take, look, charge, once any = "take", "look", "charge", ""
 
 // FullArg returns the argument of the full script for a request that is decided
 // at about now.
@@ -153,7 +159,7 @@ func (r *Reply) Plain(request *bucket.Request, a *bucket.Answer) error {
 	if err != nil {
 		return err
 	}
-	a.Granted, a.Now, a.There, a.Penalty = bucket.Int7(text), bucket.Int7(text[7:]), 0, false
+	a.Granted, a.Now, a.Penalty = bucket.Int7(text), bucket.Int7(text[7:]), false
 	a.Due = a.Now
 	a.Levels.Grow(n)
 	for i := range n {
@@ -167,14 +173,14 @@ func (r *Reply) Plain(request *bucket.Request, a *bucket.Answer) error {
 
 // Full reads the answer of the next request from a reply of the full script.
 func (r *Reply) Full(request *bucket.Request, a *bucket.Answer) error {
-	const headSize, limitSize = 3*7 + 2*4, 3 * 7
+	const headSize, limitSize = 3*7 + 4, 3 * 7
 	n := len(request.Set.Rates)
 	text, err := r.next(headSize + n*limitSize)
 	if err != nil {
 		return err
 	}
 	a.Granted, a.Now, a.Due = bucket.Int7(text), bucket.Int7(text[7:]), bucket.Int7(text[14:])
-	a.There, a.Penalty = bucket.Int4(text[21:]), bucket.Int4(text[25:]) > 0
+	a.Penalty = bucket.Int4(text[21:]) > 0
 	a.Levels.Grow(n)
 	for i := range n {
 		text := text[headSize+i*limitSize:]
