@@ -1,7 +1,6 @@
 package chilimit_test
 
 import (
-	"io"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -26,23 +25,9 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 		case "Timeout":
 			use = middleware.Timeout(time.Millisecond)
 			handler = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-		case "Compress":
-			use = middleware.Compress(5)
-			handler = func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "text/plain")
-				w.WriteHeader(http.StatusCreated)
-				_, _ = w.Write(make([]byte, 4096))
-			}
 		case "Recoverer":
 			use = middleware.Recoverer
 			handler = func(http.ResponseWriter, *http.Request) { panic("a handler's mistake") }
-		case "RequestSize":
-			use = middleware.RequestSize(8)
-			handler = func(w http.ResponseWriter, r *http.Request) {
-				if _, err := io.ReadAll(r.Body); err != nil {
-					http.Error(w, "too large", http.StatusRequestEntityTooLarge)
-				}
-			}
 		default:
 			t.Fatalf("the test does not know %q", c.Middleware)
 		}

@@ -19,18 +19,16 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 			echolimit.New(c.Slots, echolimit.Global(endings.Key)),
 			echolimit.New(c.Calls, echolimit.Global(endings.Key), echolimit.WithRefund(func(_ echo.Context, status int) bool { return c.See(status) })),
 		}
-		heeds := func(c echo.Context) error {
-			<-c.Request().Context().Done()
-			return c.Request().Context().Err()
-		}
 		var use echo.MiddlewareFunc
 		var handler echo.HandlerFunc
 		switch c.Middleware {
 		case "Timeout":
 			//lint:ignore SA1019 apps use it
-			use, handler = middleware.TimeoutWithConfig(middleware.TimeoutConfig{Timeout: time.Millisecond}), heeds
-		case "ContextTimeout":
-			use, handler = middleware.ContextTimeout(time.Millisecond), heeds
+			use = middleware.TimeoutWithConfig(middleware.TimeoutConfig{Timeout: time.Millisecond})
+			handler = func(c echo.Context) error {
+				<-c.Request().Context().Done()
+				return c.Request().Context().Err()
+			}
 		case "Gzip":
 			use = middleware.Gzip()
 			handler = func(c echo.Context) error { return c.Blob(http.StatusCreated, "text/plain", make([]byte, 4096)) }

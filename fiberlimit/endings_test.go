@@ -4,12 +4,10 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
-	"github.com/gofiber/fiber/v2/middleware/compress"
 	recovery "github.com/gofiber/fiber/v2/middleware/recover"
 	"github.com/gofiber/fiber/v2/middleware/timeout"
 	"github.com/stretchr/testify/require"
@@ -37,9 +35,6 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 				<-late.Done()
 				return late.Err()
 			}
-		case "compress.New":
-			use = compress.New()
-			handler = func(c *fiber.Ctx) error { return c.Status(http.StatusCreated).SendString(strings.Repeat("x", 4096)) }
 		case "recover.New":
 			use = recovery.New()
 			handler = func(*fiber.Ctx) error { panic("a handler's mistake") }

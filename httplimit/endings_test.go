@@ -1,7 +1,6 @@
 package httplimit_test
 
 import (
-	"io"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -23,13 +22,6 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 		case "http.TimeoutHandler":
 			use = func(h http.Handler) http.Handler { return http.TimeoutHandler(h, time.Millisecond, "") }
 			handler = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-		case "http.MaxBytesHandler":
-			use = func(h http.Handler) http.Handler { return http.MaxBytesHandler(h, 8) }
-			handler = func(w http.ResponseWriter, r *http.Request) {
-				if _, err := io.ReadAll(r.Body); err != nil {
-					http.Error(w, "too large", http.StatusRequestEntityTooLarge)
-				}
-			}
 		default:
 			t.Fatalf("the test does not know %q", c.Middleware)
 		}

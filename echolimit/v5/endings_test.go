@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/labstack/echo/v5"
 	"github.com/labstack/echo/v5/middleware"
@@ -19,18 +18,9 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 			echolimit.New(c.Slots, echolimit.Global(endings.Key)),
 			echolimit.New(c.Calls, echolimit.Global(endings.Key), echolimit.WithRefund(func(_ *echo.Context, status int) bool { return c.See(status) })),
 		}
-		heeds := func(c *echo.Context) error {
-			<-c.Request().Context().Done()
-			return c.Request().Context().Err()
-		}
 		var use echo.MiddlewareFunc
 		var handler echo.HandlerFunc
 		switch c.Middleware {
-		case "ContextTimeout":
-			use, handler = middleware.ContextTimeout(time.Millisecond), heeds
-		case "Gzip":
-			use = middleware.Gzip()
-			handler = func(c *echo.Context) error { return c.Blob(http.StatusCreated, "text/plain", make([]byte, 4096)) }
 		case "Recover":
 			use = middleware.RecoverWithConfig(middleware.RecoverConfig{DisablePrintStack: true})
 			handler = func(*echo.Context) error { panic("a handler's mistake") }

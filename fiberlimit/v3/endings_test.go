@@ -3,12 +3,10 @@ package fiberlimit_test
 import (
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/gofiber/fiber/v3"
-	"github.com/gofiber/fiber/v3/middleware/compress"
 	recovery "github.com/gofiber/fiber/v3/middleware/recover"
 	"github.com/gofiber/fiber/v3/middleware/timeout"
 	"github.com/stretchr/testify/require"
@@ -31,9 +29,6 @@ func TestMiddlewareThatAnswers(t *testing.T) {
 				<-c.Context().Done()
 				return c.Context().Err()
 			}
-		case "compress.New":
-			use = compress.New()
-			handler = func(c fiber.Ctx) error { return c.Status(http.StatusCreated).SendString(strings.Repeat("x", 4096)) }
 		case "recover.New":
 			use = recovery.New()
 			handler = func(fiber.Ctx) error { panic("a handler's mistake") }
