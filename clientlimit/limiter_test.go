@@ -119,14 +119,8 @@ func TestTokensAreSettled(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			limiter, settled := own(core.PerDay(1000).WithUnit("tokens")), 0
-			s := newService(func(n int, _ *http.Request) *http.Response {
-				if n == 1 {
-					return respond(429, "Retry-After", "1")
-				}
-				res := respond(200)
-				res.Body = io.NopCloser(strings.NewReader(strings.Repeat("x", 1_000_000) + "usage 37"))
-				return res
-			})
+			long := saying(200, strings.Repeat("x", 1_000_000)+"usage 37")
+			s := newService(but(long, map[int]reply{1: say(429, "Retry-After", "1")}))
 			client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithLimiter(limiter, clientlimit.ByHost()),
 				clientlimit.WithUnits(func(*http.Request) (core.Units, error) { return core.Units{"tokens": 900}, nil }),
 				clientlimit.WithSettle(func(_ *http.Response, end []byte) core.Units {

@@ -143,17 +143,13 @@ func TestTimesWithFewRequestsDoNotCount(t *testing.T) {
 		}
 		for i := range 5 {
 			began := time.Now()
-			var all sync.WaitGroup
-			for range 20 {
-				all.Go(func() {
-					for range 25 {
-						if status, err := get(t.Context(), t, client, "a"); err != nil || status != http.StatusOK {
-							t.Error(status, err)
-						}
+			atOnce(20, func() {
+				for range 25 {
+					if status, err := get(t.Context(), t, client, "a"); err != nil || status != http.StatusOK {
+						t.Error(status, err)
 					}
-				})
-			}
-			all.Wait()
+				}
+			})
 			if took := time.Since(began); took > 20*time.Second {
 				t.Errorf("batch %d of 500 took %v, want hardly more than the 9 s that the limit needs", i, took)
 			}
@@ -162,144 +158,105 @@ func TestTimesWithFewRequestsDoNotCount(t *testing.T) {
 	})
 }
 
-// A refusal with a long pause, after one request, says little of the rate: the
-// service is not called once in each of such pauses.
-func TestAMeasuredRateIsNotTooLow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(func(n int, _ *http.Request) *http.Response {
-			if n == 2 {
-				return respond(429, "Retry-After", "3000")
-			}
-			return respond(200)
+// Requests that come one after the other take as long as the answers say.
+func TestPacesThatAnswersSay(t *testing.T) {
+	left := func(n, seconds string) reply {
+		return say(200, "X-RateLimit-Remaining", n, "X-RateLimit-Reset", seconds)
+	}
+	thousand := clientlimit.WithUnits(func(*http.Request) (core.Units, error) { return core.Units{"tokens": 1000}, nil })
+	for rule, c := range map[string]struct {
+		answer      func(int, *http.Request) *http.Response
+		requests    int
+		least, most time.Duration
+		option      clientlimit.Option
+	}{
+		// Some 10 s for each of 9 requests, and not a pause of 3000 s.
+		"a pause after one request says little of the rate": {
+			but(say(200), map[int]reply{2: say(429, "Retry-After", "3000")}),
+			10, 3000 * time.Second, 3120 * time.Second, clientlimit.WithMaxWait(time.Hour),
+		},
+		// Some 10 s for the one after the pause, and then 70 s at the rate of
+		// 5,000 an hour.
+		"what is left replaces what was measured before": {
+			but(left("5000", "3600"), map[int]reply{2: say(429, "Retry-After", "30")}),
+			100, 100 * time.Second, 120 * time.Second, nil,
+		},
+		// The answers may be those of a proxy in front. The first two go at once.
+		"an answer without fields changes nothing": {
+			but(say(http.StatusBadGateway), map[int]reply{1: left("10", "100")}), 5, 30 * time.Second, 50 * time.Second, nil,
+		},
+		"the next request goes at the reset, though nobody says that it is": {
+			but(say(200), map[int]reply{1: left("1", "20")}), 3, 20 * time.Second, 20 * time.Second, nil,
+		},
+		// Enough for 10 requests in 100 s.
+		"what is left of tokens is spread by WithUnits": {
+			but(say(200, "x-ratelimit-remaining-requests", "1000", "x-ratelimit-reset-requests", "100s",
+				"x-ratelimit-remaining-tokens", "10000", "x-ratelimit-reset-tokens", "100s"), nil),
+			5, 30 * time.Second, 50 * time.Second, thousand,
+		},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(c.answer)
+				client := &http.Client{Transport: clientlimit.New(s, c.option)}
+				for range c.requests {
+					if _, err := get(t.Context(), t, client, "a"); err != nil {
+						t.Error(err)
+					}
+				}
+				if took := time.Since(s.start); took < c.least || took > c.most {
+					t.Errorf("%d requests took %v: want %v to %v", c.requests, took, c.least, c.most)
+				}
+			})
 		})
-		client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithMaxWait(time.Hour))}
-		for range 10 {
-			if _, err := get(t.Context(), t, client, "a"); err != nil {
-				t.Error(err)
-			}
-		}
-		if took := time.Since(s.start) - 3000*time.Second; took > 2*time.Minute {
-			t.Errorf("9 requests after the pause took %v: want some 10 s for each", took)
-		}
-	})
-}
-
-// What an answer calls left replaces what was measured by refusals before.
-func TestWhatIsLeftReplacesWhatWasMeasured(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(func(n int, _ *http.Request) *http.Response {
-			if n == 2 {
-				return respond(429, "Retry-After", "30")
-			}
-			return respond(200, "X-RateLimit-Remaining", "5000", "X-RateLimit-Reset", "3600")
-		})
-		client := &http.Client{Transport: clientlimit.New(s)}
-		for range 100 {
-			_, _ = get(t.Context(), t, client, "a")
-		}
-		if took := time.Since(s.start); took > 150*time.Second {
-			t.Errorf("100 requests took %v: want the pause of 30 s, a slow one, and 70 s at the rate of 5,000 an hour", took)
-		}
-	})
-}
-
-// An answer that says nothing of limits, such as one of a proxy in front, changes
-// no pace.
-func TestAnAnswerWithoutFieldsChangesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(func(n int, _ *http.Request) *http.Response {
-			if n > 1 {
-				return respond(http.StatusBadGateway)
-			}
-			return respond(200, "X-RateLimit-Remaining", "10", "X-RateLimit-Reset", "100")
-		})
-		client := &http.Client{Transport: clientlimit.New(s)}
-		for range 5 {
-			_, _ = get(t.Context(), t, client, "a")
-		}
-		if took := time.Since(s.start); took < 30*time.Second || took > 50*time.Second {
-			t.Errorf("5 requests of 10 in 100 s took %v: want some 10 s for each, but for the first two", took)
-		}
-	})
-}
-
-// The next request goes when the limit is reset, also if nobody says that it is.
-func TestTheNextRequestGoesAtTheReset(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(func(n int, _ *http.Request) *http.Response {
-			if n > 1 {
-				return respond(200)
-			}
-			return respond(200, "X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "20")
-		})
-		client := &http.Client{Transport: clientlimit.New(s)}
-		for range 3 {
-			if _, err := get(t.Context(), t, client, "a"); err != nil {
-				t.Error(err)
-			}
-		}
-		if at := s.at(); at[1] != 0 || at[2] != 20*time.Second {
-			t.Errorf("calls at %v: want the one that is left at once, and the next after 20 s", at)
-		}
-	})
+	}
 }
 
 // Nothing left and a second until the reset say little of a limit of 10,000 a
 // second: it is in use again when the second is over.
 func TestALargeLimitThatWasEmptyOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(func(n int, _ *http.Request) *http.Response {
+		left := func(calls string) reply {
+			return say(200, "RateLimit", `"a";t=1;r=`+calls, "RateLimit-Policy", `"a";q=10000;w=1`)
+		}
+		answer := but(left("9000"), map[int]reply{1000: left("0")})
+		s := newService(func(n int, r *http.Request) *http.Response {
 			time.Sleep(10 * time.Millisecond)
-			if n == 1000 {
-				return respond(200, "RateLimit", `"a";r=0;t=1`, "RateLimit-Policy", `"a";q=10000;w=1`)
-			}
-			return respond(200, "RateLimit", `"a";r=9000;t=1`, "RateLimit-Policy", `"a";q=10000;w=1`)
+			return answer(n, r)
 		})
 		client := &http.Client{Transport: clientlimit.New(s)}
-		var all sync.WaitGroup
-		for range 100 {
-			all.Go(func() {
-				for range 100 {
-					_, _ = get(t.Context(), t, client, "a")
-				}
-			})
-		}
-		all.Wait()
+		atOnce(100, func() {
+			for range 100 {
+				_, _ = get(t.Context(), t, client, "a")
+			}
+		})
 		if took := time.Since(s.start); took > 10*time.Second {
 			t.Errorf("10,000 requests took %v: want little more than the second that they take, and the second of the pause", took)
 		}
 	})
 }
 
-// The tokens of a language model that are left are enough for as many requests
-// as WithUnits says.
-func TestWhatIsLeftOfTokensIsSpread(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(func(int, *http.Request) *http.Response {
-			return respond(200, "x-ratelimit-remaining-requests", "1000", "x-ratelimit-reset-requests", "100s",
-				"x-ratelimit-remaining-tokens", "10000", "x-ratelimit-reset-tokens", "100s")
-		})
-		client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithUnits(func(*http.Request) (core.Units, error) {
-			return core.Units{"tokens": 1000}, nil // so 10 requests in 100 s
-		}))}
-		for range 5 {
-			_, _ = get(t.Context(), t, client, "a")
-		}
-		if took := time.Since(s.start); took < 30*time.Second || took > 50*time.Second {
-			t.Errorf("5 requests took %v: want some 10 s for each, but for the first two", took)
-		}
-	})
-}
-
-// What answers said long ago, or before a window ended, no longer counts: of many
-// requests at once one asks first, and then all keep to what is left.
-func TestManyRequestsAtOnceAskFirst(t *testing.T) {
-	for limit, most := range map[core.Limit]int64{
-		core.PerMinute(60): 0, core.PerMinute(60).WithMode(core.Aligned): 5, // of 600
-		core.PerSecond(50): 150,
+// Of many requests that come at once one asks first, and then all keep to what
+// is left. What answers said long ago, or before a window ended, no longer
+// counts. All are served: none is turned away because the rate is low at first,
+// or after a refusal.
+func TestManyRequestsAtOnce(t *testing.T) {
+	hour := clientlimit.WithMaxWait(time.Hour)
+	for _, c := range []struct {
+		style  core.HeaderStyle
+		limit  core.Limit
+		n      int
+		option clientlimit.Option
+		most   int64 // refused, of 2n
+	}{
+		{core.HeadersDraft8, core.PerMinute(60), 300, hour, 0},
+		{core.HeadersDraft8, core.PerMinute(60).WithMode(core.Aligned), 300, hour, 5},
+		{core.HeadersDraft8, core.PerSecond(50), 300, hour, 150},
+		{core.HeadersDraft8, core.PerSecond(50), 1000, nil, 2000},
+		{core.HeadersNone, core.PerSecond(50), 1000, nil, 2000},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			service := limited(core.HeadersDraft8, limit)
+			service := limited(c.style, c.limit)
 			var refused atomic.Int64
 			client := &http.Client{Transport: clientlimit.New(roundTrip(func(r *http.Request) (*http.Response, error) {
 				time.Sleep(50 * time.Millisecond)
@@ -308,49 +265,17 @@ func TestManyRequestsAtOnceAskFirst(t *testing.T) {
 					refused.Add(1)
 				}
 				return res, err
-			}), clientlimit.WithMaxWait(time.Hour))}
+			}), c.option)}
 			for _, idle := range []time.Duration{0, 48 * time.Hour} {
 				time.Sleep(idle)
-				var all sync.WaitGroup
-				for range 300 {
-					all.Go(func() {
-						if status, err := get(t.Context(), t, client, "a"); err != nil || status != http.StatusOK {
-							t.Error(status, err)
-						}
-					})
-				}
-				all.Wait()
-			}
-			t.Log(limit, refused.Load())
-			if n := refused.Load(); n > most {
-				t.Errorf("%v: %d requests were refused, want %d at most", limit, n, most)
-			}
-		})
-	}
-}
-
-// A thousand requests come at once to a service that takes 20 s for them, and
-// all are served: none is turned away because the rate is low at first, or after
-// a refusal.
-func TestManyRequestsAtOnceAreServed(t *testing.T) {
-	for _, style := range []core.HeaderStyle{core.HeadersNone, core.HeadersDraft8} {
-		synctest.Test(t, func(t *testing.T) {
-			service := limited(style, core.PerSecond(50))
-			client := &http.Client{Transport: clientlimit.New(roundTrip(func(r *http.Request) (*http.Response, error) {
-				time.Sleep(25 * time.Millisecond)
-				return service.RoundTrip(r)
-			}))}
-			var all sync.WaitGroup
-			var lost atomic.Int64
-			for range 1000 {
-				all.Go(func() {
+				atOnce(c.n, func() {
 					if status, err := get(t.Context(), t, client, "a"); err != nil || status != http.StatusOK {
-						lost.Add(1)
+						t.Error(c.limit, c.style, status, err)
 					}
 				})
 			}
-			if all.Wait(); lost.Load() > 0 {
-				t.Errorf("%v: %d of 1000 requests were not served", style, lost.Load())
+			if n := refused.Load(); n > c.most {
+				t.Errorf("%v, %v: %d requests were refused, want %d at most", c.limit, c.style, n, c.most)
 			}
 		})
 	}

@@ -56,14 +56,7 @@ func TestAnAppReadsRefusals(t *testing.T) {
 	long := strings.Repeat("x", 20_000)
 	for kind, want := range map[clientlimit.RefusalKind]int{clientlimit.NotRefused: 1, clientlimit.RefusedForGood: 1, clientlimit.Refused: 2, clientlimit.Unavailable: 1} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newService(func(n int, _ *http.Request) *http.Response {
-				res := respond(200)
-				if n == 1 {
-					res = respond(418)
-				}
-				res.Body = io.NopCloser(strings.NewReader(long))
-				return res
-			})
+			s := newService(but(saying(200, long), map[int]reply{1: saying(418, long)}))
 			client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithRefusal(func(res *http.Response, start []byte) clientlimit.Refusal {
 				if res.StatusCode == http.StatusOK {
 					return clientlimit.Refusal{}
@@ -102,39 +95,24 @@ type zeros struct{}
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 func (zeros) Close() error               { return nil }
 
-// A refusal whose body hangs, or never ends, is sent again in time.
+// A refusal whose body hangs, or never ends, is sent again in time, and leaves
+// its slot.
 func TestBodiesOfRefusalsAreBounded(t *testing.T) {
 	for what, body := range map[string]func() io.ReadCloser{
 		"hangs":      func() io.ReadCloser { return hangingBody{make(chan struct{})} },
 		"never ends": func() io.ReadCloser { return zeros{} },
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newService(func(n int, _ *http.Request) *http.Response {
-				if n > 1 {
-					return respond(200)
-				}
+			s := newService(but(say(200), map[int]reply{1: func() *http.Response {
 				res := respond(429, "Retry-After", "2")
-				res.Body = &onceClosed{ReadCloser: body()}
+				res.Body = &watchedBody{ReadCloser: body()}
 				return res
-			})
-			status, err := get(t.Context(), t, &http.Client{Transport: clientlimit.New(s)}, "a")
-			if err != nil || status != 200 || s.at()[1] > 3300*time.Millisecond || !s.bodies[0].closed {
+			}}))
+			client, _ := oneSlot(s)
+			status, err := get(t.Context(), t, client, "a")
+			if err != nil || status != 200 || s.at()[1] > 3300*time.Millisecond || s.bodies[0].closed == 0 {
 				t.Errorf("%s: %d, %v, calls at %v: want the second after the pause, and the first body closed", what, status, err, s.at())
 			}
 		})
 	}
-}
-
-// onceClosed closes a body once, as net/http does.
-type onceClosed struct {
-	io.ReadCloser
-	closed bool
-}
-
-func (b *onceClosed) Close() error {
-	if b.closed {
-		return nil
-	}
-	b.closed = true
-	return b.ReadCloser.Close()
 }

@@ -57,13 +57,24 @@ func (s *service) at() []time.Duration {
 	return append([]time.Duration(nil), s.calls...)
 }
 
-// watchedBody knows whether it was closed.
+// watchedBody knows how often it was closed. It closes its own body once, as
+// net/http does.
 type watchedBody struct {
 	io.ReadCloser
-	closed bool
+	closed int
 }
 
-func (b *watchedBody) Close() error { b.closed = true; return b.ReadCloser.Close() }
+func (b *watchedBody) Close() error {
+	if b.closed++; b.closed > 1 {
+		return nil
+	}
+	return b.ReadCloser.Close()
+}
+
+// watched is the body of a request.
+func watched(text string) *watchedBody {
+	return &watchedBody{ReadCloser: io.NopCloser(strings.NewReader(text))}
+}
 
 // respond returns an answer with fields, which alternate with their values.
 func respond(status int, fields ...string) *http.Response {
@@ -91,6 +102,42 @@ func refusing(d time.Duration, retryAfter string) func(int, *http.Request) *http
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// reply makes the same answer again and again.
+type reply func() *http.Response
+
+// say is an answer with fields, and saying one of JSON.
+func say(status int, fields ...string) reply {
+	return func() *http.Response { return respond(status, fields...) }
+}
+
+func saying(status int, body string, fields ...string) reply {
+	return func() *http.Response {
+		res := respond(status, append(fields, "Content-Type", "application/json")...)
+		res.Body = io.NopCloser(strings.NewReader(body))
+		return res
+	}
+}
+
+// but is a service that answers the calls with some numbers in another way than
+// all others.
+func but(others reply, some map[int]reply) func(int, *http.Request) *http.Response {
+	return func(n int, _ *http.Request) *http.Response {
+		if other := some[n]; other != nil {
+			return other()
+		}
+		return others()
+	}
+}
+
+// atOnce calls f so many times at once, and waits for all.
+func atOnce(n int, f func()) {
+	var all sync.WaitGroup
+	for range n {
+		all.Go(f)
+	}
+	all.Wait()
+}
 
 // limited is a service that serves as many requests as a limit says, and tells
 // of it by fields of a style.

@@ -20,34 +20,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// trackedBody is the body of a request that knows how often it was closed.
-type trackedBody struct {
-	io.Reader
-	closed int
-}
-
-func (b *trackedBody) Close() error { b.closed++; return nil }
-
-func TestARefusalHoldsBackAllRequestsOfItsKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(refusing(3*time.Second, "3"))
-		client := &http.Client{Transport: clientlimit.New(s)}
-		var all sync.WaitGroup
-		for range 20 {
-			all.Go(func() {
-				if status, err := get(t.Context(), t, client, "a"); err != nil || status != 200 {
-					t.Error(status, err)
-				}
-			})
-		}
-		all.Wait()
-		at := s.at()
-		if len(at) != 21 || at[0] != 0 || at[1] < 3*time.Second {
-			t.Errorf("calls at %v: want one refused, and then 20 when the pause is over", at)
-		}
-	})
-}
-
 // After a pause one request asks whether it is really over. The others follow
 // when it is answered, or after a second.
 func TestAfterAPauseOneRequestGoesFirst(t *testing.T) {
@@ -100,7 +72,7 @@ func TestAWaitForTooLongFailsAtOnce(t *testing.T) {
 					t.Errorf("its body is %q, %v: want it whole", body, err)
 				}
 				res.Body.Close()
-				body := &trackedBody{Reader: strings.NewReader("x")}
+				body := watched("x")
 				_, err = client.Do(must(http.NewRequestWithContext(ctx, http.MethodPost, "http://a/", body)))
 				var late *clientlimit.Error
 				if !errors.As(err, &late) || !errors.Is(err, core.ErrDeadline) || time.Since(s.start) != 0 || len(s.at()) != 1 || body.closed != 1 {
@@ -137,42 +109,32 @@ func TestAWaitBehindOthersIsForeseen(t *testing.T) {
 // What is sent again depends on the answer, the method and the body.
 func TestWhatIsSentAgain(t *testing.T) {
 	const spent = `{"error": {"type": "insufficient_quota", "code": "insufficient_quota"}}`
-	refuse := func(status int, fields ...string) func() *http.Response {
-		return func() *http.Response { return respond(status, fields...) }
-	}
-	saying := func(status int, body string) func() *http.Response {
-		return func() *http.Response {
-			res := respond(status, "Content-Type", "application/json")
-			res.Body = io.NopCloser(strings.NewReader(body))
-			return res
-		}
-	}
 	broken := func() *http.Response { return nil }
 	key := func(r *http.Request) { r.Header.Set("Idempotency-Key", `"7"`) }
 	for rule, c := range map[string]struct {
-		first  func() *http.Response // nil: there is no connection
+		first  reply // nil: there is no connection
 		method string
 		body   string // "", "again" or "once"
 		change func(*http.Request)
 		want   int // calls
 	}{
-		"429 of a POST that can be sent again":  {refuse(429, "Retry-After", "1"), "POST", "again", nil, 2},
-		"429 of a POST without a body":          {refuse(429), "POST", "", nil, 2},
-		"429 of a POST that can't":              {refuse(429, "Retry-After", "1"), "POST", "once", nil, 1},
-		"429 of a PUT that can't":               {refuse(429, "Retry-After", "1"), "PUT", "once", nil, 1},
-		"429 of a HEAD":                         {refuse(429, "Retry-After", "1"), "HEAD", "", nil, 2},
-		"429 after a longer wait than wanted":   {refuse(429, "Retry-After", "100000"), "GET", "", nil, 1},
+		"429 of a POST that can be sent again":  {say(429, "Retry-After", "1"), "POST", "again", nil, 2},
+		"429 of a POST without a body":          {say(429), "POST", "", nil, 2},
+		"429 of a POST that can't":              {say(429, "Retry-After", "1"), "POST", "once", nil, 1},
+		"429 of a PUT that can't":               {say(429, "Retry-After", "1"), "PUT", "once", nil, 1},
+		"429 of a HEAD":                         {say(429, "Retry-After", "1"), "HEAD", "", nil, 2},
+		"429 after a longer wait than wanted":   {say(429, "Retry-After", "100000"), "GET", "", nil, 1},
 		"429 of a spent budget":                 {saying(429, spent), "GET", "", nil, 1},
-		"403 that says when to come back":       {refuse(403, "Retry-After", "1"), "POST", "again", nil, 2},
-		"403 with nothing left":                 {refuse(403, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "2"), "GET", "", nil, 2},
-		"403 for another reason":                {refuse(403), "GET", "", nil, 1},
+		"403 that says when to come back":       {say(403, "Retry-After", "1"), "POST", "again", nil, 2},
+		"403 with nothing left":                 {say(403, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "2"), "GET", "", nil, 2},
+		"403 for another reason":                {say(403), "GET", "", nil, 1},
 		"403 of a secondary limit":              {saying(403, `{"message": "You have exceeded a secondary rate limit."}`), "GET", "", nil, 2},
-		"503 of a GET":                          {refuse(503, "Retry-After", "1"), "GET", "", nil, 2},
-		"529 of a GET":                          {refuse(529, "Retry-After", "1"), "GET", "", nil, 2},
-		"503 that does not say for how long":    {refuse(503), "GET", "", nil, 1},
-		"503 of a PUT":                          {refuse(503, "Retry-After", "1"), "PUT", "again", nil, 2},
-		"503 of a POST":                         {refuse(503, "Retry-After", "1"), "POST", "again", nil, 1},
-		"503 of a POST with an Idempotency-Key": {refuse(503, "Retry-After", "1"), "POST", "again", key, 2},
+		"503 of a GET":                          {say(503, "Retry-After", "1"), "GET", "", nil, 2},
+		"529 of a GET":                          {say(529, "Retry-After", "1"), "GET", "", nil, 2},
+		"503 that does not say for how long":    {say(503), "GET", "", nil, 1},
+		"503 of a PUT":                          {say(503, "Retry-After", "1"), "PUT", "again", nil, 2},
+		"503 of a POST":                         {say(503, "Retry-After", "1"), "POST", "again", nil, 1},
+		"503 of a POST with an Idempotency-Key": {say(503, "Retry-After", "1"), "POST", "again", key, 2},
 		"a lost connection of a GET":            {broken, "GET", "", nil, 2},
 		"a lost connection of a DELETE":         {broken, "DELETE", "", nil, 2},
 		"a lost connection of a POST":           {broken, "POST", "again", nil, 1},
@@ -228,62 +190,49 @@ func TestWhatIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestAttemptsAreBounded(t *testing.T) {
-	for want, options := range map[int][]clientlimit.Option{5: nil, 1: {clientlimit.WithAttempts(1)}} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newService(refusing(time.Hour, "1"))
-			status, err := get(t.Context(), t, &http.Client{Transport: clientlimit.New(s, options...)}, "a")
-			if err != nil || status != 429 || len(s.at()) != want {
-				t.Errorf("%d, %v after %d calls: want the refusal after %d", status, err, len(s.at()), want)
-			}
-			for i, body := range s.bodies {
-				if !body.closed {
-					t.Errorf("the body of answer %d was not closed", i)
-				}
-			}
-		})
-	}
-}
-
-// Waits count together, whatever for: pauses and those after broken connections.
-func TestAllWaitsCount(t *testing.T) {
-	for what, answer := range map[string]func(int, *http.Request) *http.Response{
-		"refusals":           func(int, *http.Request) *http.Response { return respond(429, "Retry-After", "3") },
-		"broken connections": func(int, *http.Request) *http.Response { return nil },
+func TestAttemptsEnd(t *testing.T) {
+	broken := func(int, *http.Request) *http.Response { return nil }
+	refuses := but(say(429, "Retry-After", "3"), nil)
+	for10s := []clientlimit.Option{clientlimit.WithAttempts(1000), clientlimit.WithMaxWait(10 * time.Second)}
+	for when, c := range map[string]struct {
+		answer      func(int, *http.Request) *http.Response
+		options     []clientlimit.Option
+		calls       int // 0: any number
+		least, most time.Duration
+		leaves      time.Duration // then its caller gives up
+	}{
+		"after 5 by default":       {refuses, nil, 5, 12 * time.Second, 14 * time.Second, time.Hour},
+		"after WithAttempts":       {refuses, []clientlimit.Option{clientlimit.WithAttempts(1)}, 1, 0, 0, time.Hour},
+		"after all pauses":         {refuses, for10s, 0, 3 * time.Second, 10 * time.Second, time.Hour},
+		"after broken ones":        {broken, for10s, 0, 3 * time.Second, 10 * time.Second, time.Hour},
+		"when its caller gives up": {broken, for10s, 0, time.Second, time.Second, time.Second},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newService(answer)
-			_, _ = get(t.Context(), t, &http.Client{Transport: clientlimit.New(s, clientlimit.WithMaxWait(10*time.Second), clientlimit.WithAttempts(1000))}, "a")
-			if took := time.Since(s.start); took < 3*time.Second || took > 10*time.Second {
-				t.Errorf("%s: it took %v and %d calls, want no more than 10 s", what, took, len(s.at()))
-			}
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(c.answer)
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(c.leaves, cancel)
+				status, err := get(ctx, t, &http.Client{Transport: clientlimit.New(s, c.options...)}, "a")
+				if took, n := time.Since(s.start), len(s.at()); took < c.least || took > c.most || c.calls > 0 && n != c.calls {
+					t.Errorf("it took %v and %d calls: want %v to %v, and %d", took, n, c.least, c.most, c.calls)
+				}
+				if gone := c.leaves < time.Hour; status != 429 && err == nil || errors.Is(err, context.Canceled) != gone {
+					t.Errorf("%d, %v: want the refusal or the error itself, and of a caller who is gone that of its context", status, err)
+				}
+				for i, body := range s.bodies {
+					if body.closed == 0 {
+						t.Errorf("the body of answer %d was not closed", i)
+					}
+				}
+			})
 		})
 	}
-}
-
-// Whoever gives up while a broken connection is tried again gets the error of
-// the context.
-func TestACancelledRequestIsNotTriedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newService(func(int, *http.Request) *http.Response { return nil })
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		_, err := get(ctx, t, &http.Client{Transport: clientlimit.New(s, clientlimit.WithAttempts(1000))}, "a")
-		if !errors.Is(err, context.Canceled) || time.Since(s.start) != time.Second {
-			t.Errorf("%v after %v: want context.Canceled after 1s", err, time.Since(s.start))
-		}
-	})
 }
 
 // If refusals don't say for how long, pauses double, until a request is served.
 func TestPausesWithoutATimeDouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newService(func(n int, _ *http.Request) *http.Response {
-			if n == 4 {
-				return respond(200)
-			}
-			return respond(429)
-		})
+		s := newService(but(say(429), map[int]reply{4: say(200)}))
 		client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithAttempts(4))}
 		for range 2 {
 			_, _ = get(t.Context(), t, client, "a")
@@ -353,9 +302,8 @@ func TestARefusalCanConcernAllLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(func(n int, r *http.Request) *http.Response {
 			if n == 3 {
-				res := respond(403, "Content-Type", "application/json", "X-RateLimit-Resource", "search", "X-RateLimit-Remaining", "20")
-				res.Body = io.NopCloser(strings.NewReader(`{"message": "You have exceeded a secondary rate limit."}`))
-				return res
+				return saying(403, `{"message": "You have exceeded a secondary rate limit."}`,
+					"X-RateLimit-Resource", "search", "X-RateLimit-Remaining", "20")()
 			}
 			return respond(200, "X-RateLimit-Resource", strings.Trim(r.URL.Path, "/"))
 		})
@@ -378,11 +326,7 @@ func TestALimiterPacesLimitsWithNames(t *testing.T) {
 			return respond(200, "X-RateLimit-Bucket", "search")
 		})
 		client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithLimiter(own(core.PerSecond(1)), clientlimit.ByHost()))}
-		var all sync.WaitGroup
-		for range 5 {
-			all.Go(func() { _, _ = get(t.Context(), t, client, "a") })
-		}
-		all.Wait()
+		atOnce(5, func() { _, _ = get(t.Context(), t, client, "a") })
 		for i, d := range s.at() {
 			if d != time.Duration(i)*time.Second {
 				t.Errorf("calls at %v: want one a second", s.at())
@@ -417,7 +361,7 @@ func TestACancelledRequestStopsWaiting(t *testing.T) {
 		limiter := own(core.Per(1, 10*time.Second))
 		client := &http.Client{Transport: clientlimit.New(newService(served), clientlimit.WithLimiter(limiter, clientlimit.ByHost()), clientlimit.WithQueue(1))}
 		_, _ = get(t.Context(), t, client, "a")
-		began, body := time.Now(), &trackedBody{Reader: strings.NewReader("x")}
+		began, body := time.Now(), watched("x")
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -493,12 +437,8 @@ func TestALyingServerIsBounded(t *testing.T) {
 	} {
 		for _, status := range []int{200, 429, 403, 503} {
 			synctest.Test(t, func(t *testing.T) {
-				s := newService(func(n int, _ *http.Request) *http.Response {
-					if n <= 3 {
-						return respond(status, fields...)
-					}
-					return respond(200)
-				})
+				lies := say(status, fields...)
+				s := newService(but(say(200), map[int]reply{1: lies, 2: lies, 3: lies}))
 				client := &http.Client{Transport: clientlimit.New(s, clientlimit.WithMaxWait(10*time.Second))}
 				for range 500 { // for four hours
 					began := time.Now()

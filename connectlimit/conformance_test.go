@@ -20,6 +20,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
+	"github.com/tokenbucket-go/ratelimit/internal/rpctest"
 )
 
 func TestConformance(t *testing.T) {
@@ -74,14 +75,11 @@ func kitOf(protocol string, streams bool) adaptertest.Kit[*connectlimit.Call, co
 	}
 }
 
-// ofApp begins the messages of answers that OnDenied and OnError write.
-const ofApp = "app: "
-
 func own(status int, body string) error {
 	if status == 0 {
 		return nil
 	}
-	return connect.NewError(connect.Code(adaptertest.CodeOf(status)), errors.New(ofApp+body))
+	return connect.NewError(connect.Code(adaptertest.CodeOf(status)), errors.New(rpctest.OfApp+body))
 }
 
 // around is an interceptor of handlers that does the same for unary calls and
@@ -155,13 +153,8 @@ func serveApp(l net.Listener, a app, protocol string, streams bool) error {
 	mux := http.NewServeMux()
 	for i, route := range a.Routes {
 		procedure := fmt.Sprintf("/%s/Route%d", service, i)
-		chain := []connect.Interceptor{around(func(ctx context.Context, _ http.Header, next func(context.Context) error) (err error) {
-			defer func() {
-				if recover() != nil {
-					err = connect.NewError(connect.CodeInternal, errors.New("panic"))
-				}
-			}()
-			return next(a.Context(withValues(ctx, a.Values)))
+		chain := []connect.Interceptor{around(func(ctx context.Context, _ http.Header, next func(context.Context) error) error {
+			return rpctest.Call(ctx, a, connect.NewError(connect.CodeInternal, errors.New("panic")), next)
 		})}
 		chain = append(append(chain, a.Use...), route.Use...)
 		chain = append(chain, around(func(ctx context.Context, _ http.Header, next func(context.Context) error) error {
@@ -234,24 +227,9 @@ func handlerOf(procedure string, route adaptertest.Route[connect.Interceptor], s
 // reply answers a call as the handler of its route says. send sends a message.
 func reply(ctx context.Context, route adaptertest.Route[connect.Interceptor], send func(body string) error) error {
 	found, ok := connectlimit.FromContext(ctx)
-	r := route.Handle(ctx, found, ok, connectlimit.AllFromContext(ctx))
-	switch {
-	case r.Stream != nil:
-		var written strings.Builder
-		flush := func() error {
-			defer written.Reset()
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			return send(written.String())
-		}
-		r.Stream(&written, flush)
-		_ = flush()
-		return nil
-	case r.Status >= 400:
-		return connect.NewError(connect.Code(adaptertest.CodeOf(r.Status)), errors.New("handler"))
+	if failed := rpctest.Reply(ctx, route, found, ok, connectlimit.AllFromContext(ctx), send); failed != 0 {
+		return connect.NewError(connect.Code(adaptertest.CodeOf(failed)), errors.New("handler"))
 	}
-	_ = send(r.Body) // a client that has gone gets nothing
 	return nil
 }
 
@@ -285,7 +263,7 @@ func answered(body string, err error, fields ...http.Header) adaptertest.Answer 
 	if failed, ok := errors.AsType[*connect.Error](err); ok {
 		fields = []http.Header{failed.Meta()}
 		a.Status = adaptertest.StatusOf(int(failed.Code()))
-		a.Body, a.Own = strings.CutPrefix(failed.Message(), ofApp)
+		a.Body, a.Own = strings.CutPrefix(failed.Message(), rpctest.OfApp)
 		retry, limits := detailsOf(err)
 		a.Limits, a.RetryAfter = limits, retry.GetRetryDelay().AsDuration()
 	} else if err != nil {
@@ -299,13 +277,4 @@ func answered(body string, err error, fields ...http.Header) adaptertest.Answer 
 		}
 	}
 	return a
-}
-
-// withValues stores values in ctx.
-func withValues(ctx context.Context, values map[string]any) context.Context {
-	for key, value := range values {
-		//lint:ignore SA1029 the keys of the suite are strings
-		ctx = context.WithValue(ctx, key, value)
-	}
-	return ctx
 }

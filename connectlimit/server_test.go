@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -220,18 +219,14 @@ func closed(cs *stream) error {
 	return ended(err)
 }
 
-// details returns those of a refusal: how long to wait, and the limits that
+// detailsOf returns those of a refusal: how long to wait, and the limits that
 // lack tokens.
-func details(t *testing.T, err error) (retry *errdetails.RetryInfo, limits []string) {
-	t.Helper()
-	require.ErrorAs(t, err, new(*connect.Error))
-	return detailsOf(err)
-}
-
 func detailsOf(err error) (retry *errdetails.RetryInfo, limits []string) {
-	var e *connect.Error
-	_ = errors.As(err, &e)
-	for _, d := range e.Details() {
+	var refusal *connect.Error
+	if !errors.As(err, &refusal) {
+		return nil, nil
+	}
+	for _, d := range refusal.Details() {
 		value, err := d.Value()
 		if err != nil {
 			panic(err)
@@ -255,8 +250,5 @@ func limiterOf(policy core.Policy) *core.Limiter {
 func perHour(name string, n int) *core.Limiter {
 	return limiterOf(core.Policy{Name: name, Headers: core.HeadersDraft8, Limits: []core.Limit{core.PerHour(n)}})
 }
-
-// errAway is the error of a store that does not answer.
-var errAway = errors.New("dial tcp 10.1.2.3:6379: secret")
 
 func hello() *text { return wrapperspb.String("hello") }

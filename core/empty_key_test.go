@@ -19,30 +19,28 @@ func TestEmptyKeyIsErrNoKey(t *testing.T) {
 	for name, policy := range map[string]core.Policy{
 		"enforced": {}, "shadow": {Shadow: true}, "fail open": {OnFailure: core.FailOpen}, "fail closed": {OnFailure: core.FailClosed},
 	} {
-		t.Run(name, func(t *testing.T) {
-			policy.Name, policy.Limits = "api", []core.Limit{core.PerDay(5)}
-			observed := 0
-			l := core.Must(core.NewLimiter(core.NewMemoryStore(), policy,
-				core.WithObserver(func(context.Context, core.Observation) { observed++ })))
-			for call, do := range map[string]func() error{
-				"Allow":    func() error { _, err := l.Allow(ctx, ""); return err },
-				"AllowN":   func() error { _, err := l.AllowN(ctx, "", 2); return err },
-				"AllowN 0": func() error { _, err := l.AllowN(ctx, "", 0); return err },
-				"Peek":     func() error { _, err := l.Peek(ctx, ""); return err },
-				"Reserve":  func() error { _, err := l.Reserve(ctx, "", 1); return err },
-				"Wait":     func() error { return l.Wait(ctx, "") },
-				"WaitN":    func() error { return l.WaitN(ctx, "", 2) },
-				"Refund":   func() error { return l.Refund(ctx, "", 1) },
-				"Refund 0": func() error { return l.Refund(ctx, "", 0) },
-				"Reset":    func() error { return l.Reset(ctx, "") },
-				"derived":  func() error { _, err := core.Must(l.WithLimits(core.PerDay(9))).Allow(ctx, ""); return err },
-			} {
-				assert.ErrorIs(t, do(), core.ErrNoKey, call)
-			}
-			assert.Zero(t, observed, "a call without a key is no decision, so no observer is called")
-			res, err := l.Allow(ctx, "")
-			assert.ErrorIs(t, err, core.ErrNoKey)
-			assert.False(t, res.Allowed, "shadow mode does not allow it either: the mistake is the caller's")
-		})
+		policy.Name, policy.Limits = "api", []core.Limit{core.PerDay(5)}
+		l, observed := watched(t, core.NewMemoryStore(), policy)
+		for call, do := range map[string]func() (core.Result, error){
+			"Allow":       func() (core.Result, error) { return l.Allow(ctx, "") },
+			"AllowN":      func() (core.Result, error) { return l.AllowN(ctx, "", 2) },
+			"AllowN 0":    func() (core.Result, error) { return l.AllowN(ctx, "", 0) },
+			"AllowAtMost": func() (core.Result, error) { return l.AllowAtMost(ctx, "", 2) },
+			"AllowUnits":  func() (core.Result, error) { return l.AllowUnits(ctx, "", core.Units{core.Requests: 1}) },
+			"Peek":        func() (core.Result, error) { return l.Peek(ctx, "") },
+			"Reserve":     func() (core.Result, error) { return l.Reserve(ctx, "", 1) },
+			"Acquire":     func() (core.Result, error) { return l.Acquire(ctx, "") },
+			"Wait":        func() (core.Result, error) { return core.Result{}, l.Wait(ctx, "") },
+			"WaitN":       func() (core.Result, error) { return core.Result{}, l.WaitN(ctx, "", 2) },
+			"Refund":      func() (core.Result, error) { return core.Result{}, l.Refund(ctx, "", 1) },
+			"Refund 0":    func() (core.Result, error) { return core.Result{}, l.Refund(ctx, "", 0) },
+			"Reset":       func() (core.Result, error) { return core.Result{}, l.Reset(ctx, "") },
+			"derived":     func() (core.Result, error) { return core.Must(l.WithLimits(core.PerDay(9))).Allow(ctx, "") },
+		} {
+			res, err := do()
+			assert.ErrorIs(t, err, core.ErrNoKey, "%s, %s", call, name)
+			assert.False(t, res.Allowed, "%s, %s: shadow mode does not allow it either: the mistake is the caller's", call, name)
+		}
+		assert.Empty(t, *observed, "a call without a key is no decision, so no observer is called")
 	}
 }

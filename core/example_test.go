@@ -22,10 +22,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	for range 3 {
-		res, err := limiter.Allow(context.Background(), core.JoinKey("user", "ada"))
-		if err != nil {
-			log.Fatal(err)
-		}
+		res := core.Must(limiter.Allow(context.Background(), core.JoinKey("user", "ada")))
 		fmt.Println(res.Allowed, res.Remaining)
 	}
 	// Output:
@@ -65,10 +62,7 @@ func ExampleLimiter_WithLimits() {
 	free := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{
 		Name: "api", Limits: []core.Limit{core.PerMinute(10)},
 	}))
-	paid, err := free.WithLimits(core.PerMinute(600))
-	if err != nil {
-		log.Fatal(err)
-	}
+	paid := core.Must(free.WithLimits(core.PerMinute(600)))
 	res, _ := free.Allow(ctx, "ada")
 	fmt.Println("free:", res.Remaining)
 	res, _ = paid.Allow(ctx, "grace")
@@ -126,10 +120,7 @@ func ExampleLimiter_Reserve() {
 		Name: "provider", Limits: []core.Limit{core.PerSecond(1)},
 	}))
 	for range 3 {
-		res, err := limiter.Reserve(ctx, "smtp", 1)
-		if err != nil {
-			log.Fatal(err)
-		}
+		res := core.Must(limiter.Reserve(ctx, "smtp", 1))
 		fmt.Println(res.Allowed, res.Delay()) // act after Delay, or give the tokens back by Undo
 	}
 	// Output:

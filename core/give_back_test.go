@@ -2,7 +2,6 @@ package core_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,10 +16,9 @@ import (
 // A result goes back to the bucket that it came from: that of its limiter's
 // policy, its key, and who decided.
 func TestResultGoesBackWhereItCameFrom(t *testing.T) {
-	ctx := t.Context()
-	for name, store := range map[string]core.Store{
-		"memory": core.NewMemoryStore(), "the fallback": &limittest.AwayStore{Err: errors.New("away")},
-	} {
+	ctx, away := t.Context(), newAskedStore()
+	away.down.Store(true)
+	for name, store := range map[string]core.Store{"memory": core.NewMemoryStore(), "the fallback": away} {
 		limits := []core.Limit{core.PerDay(10), core.PerDay(100).WithName("tokens").WithUnit("tokens")}
 		api := core.Must(core.NewLimiter(store, core.Policy{Name: "api", Limits: limits}))
 		other := core.Must(core.NewLimiter(store, core.Policy{Name: "other", Limits: limits}))
@@ -29,10 +27,8 @@ func TestResultGoesBackWhereItCameFrom(t *testing.T) {
 			limittest.Use(t, api, "bob", 1)
 			limittest.Use(t, other, key, 1)
 			bob, others := limittest.Left(t, api, "bob"), limittest.Left(t, other, key)
-			res, err := api.AllowUnits(ctx, key, core.Units{core.Requests: 4, "tokens": 30})
-			require.NoError(t, err)
-			ofTier, err := tier.AllowN(ctx, key, 2)
-			require.NoError(t, err)
+			res := core.Must(api.AllowUnits(ctx, key, core.Units{core.Requests: 4, "tokens": 30}))
+			ofTier := core.Must(tier.AllowN(ctx, key, 2))
 			require.NoError(t, res.Settle(ctx, core.Units{core.Requests: 3, "tokens": 10}))
 			assert.EqualValues(t, 5, limittest.Left(t, api, key), "%s: a result is settled in its bucket", name)
 			require.NoError(t, ofTier.Undo(ctx))
@@ -47,7 +43,11 @@ func TestResultGoesBackWhereItCameFrom(t *testing.T) {
 // says.
 func TestResultIsUndoneOrSettledOnce(t *testing.T) {
 	ctx := t.Context()
-	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), "api", core.PerHour(10))
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), "api", core.PerHour(20))
+	limittest.Use(t, l, "ann", 10) // so that tokens that come back twice show
+	limittest.Use(t, l, "acme", 10)
 	two := func(cost int64) []core.Charge {
 		return []core.Charge{{Limiter: l, Key: "ann", Cost: cost}, {Limiter: l, Key: "acme", Cost: cost}}
 	}
@@ -86,8 +86,6 @@ func TestResultIsUndoneOrSettledOnce(t *testing.T) {
 	} {
 		for first, end := range ends {
 			for second, again := range ends {
-				gone, cancel := context.WithCancel(ctx)
-				cancel()
 				taken := take()
 				for _, r := range taken {
 					require.ErrorIs(t, end(gone, r.result), context.Canceled, kind)
@@ -116,29 +114,13 @@ func TestResultIsUndoneOrSettledOnce(t *testing.T) {
 	left(10, "a denied request")
 }
 
-func TestAReservationIsUndoneOrSettledOnce(t *testing.T) {
-	ctx := t.Context()
-	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), "api", core.PerHour(10))
-	r := core.Must(l.Reserve(ctx, "ann", 4))
-	res := r
-	require.NoError(t, res.Settle(ctx, core.Units{core.Requests: 3}))
-	require.ErrorIs(t, r.Undo(ctx), core.ErrSettled)
-	assert.EqualValues(t, 7, limittest.Left(t, l, "ann"), "Undo returns nothing of what was settled")
-	r = core.Must(l.Reserve(ctx, "ann", 4))
-	res = r
-	require.NoError(t, r.Undo(ctx))
-	require.ErrorIs(t, res.Undo(ctx), core.ErrSettled)
-	assert.EqualValues(t, 7, limittest.Left(t, l, "ann"))
-}
-
 // Goroutines that end one result at the same time, such as a timeout and its
 // handler, return its tokens once.
 func TestResultIsUndoneOnceByManyGoroutines(t *testing.T) {
 	ctx := t.Context()
 	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerDay(100))
-	limittest.Use(t, l, "ann", 50)
-	res, err := l.AllowN(ctx, "ann", 5)
-	require.NoError(t, err)
+	allow(t, l, 50)
+	res := allow(t, l, 5)
 	var undone atomic.Int64
 	var all sync.WaitGroup
 	for range 50 {
@@ -150,18 +132,7 @@ func TestResultIsUndoneOnceByManyGoroutines(t *testing.T) {
 	}
 	all.Wait()
 	assert.EqualValues(t, 1, undone.Load(), "one Undo succeeds, and the others get ErrSettled")
-	assert.EqualValues(t, 50, limittest.Left(t, l, "ann"))
-}
-
-func TestResultThatNoLimiterReturned(t *testing.T) {
-	for _, res := range []core.Result{{}, {Allowed: true, Cost: 3}} {
-		require.ErrorIs(t, res.Undo(t.Context()), core.ErrNoDecision)
-		require.ErrorIs(t, res.Settle(t.Context(), nil), core.ErrNoDecision)
-	}
-	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(10))
-	res, err := l.AllowN(t.Context(), "ann", -1)
-	require.ErrorIs(t, err, core.ErrCost)
-	require.NoError(t, res.Undo(t.Context()), "a decision that failed took nothing")
+	wantLeft(t, l, "the tokens came back once", 50)
 }
 
 // Giving back is rare. What it needs must cost nothing where it is not used.

@@ -14,6 +14,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/internal/soak"
 )
 
@@ -34,11 +35,9 @@ func TestLimitsOfKeysAreThoseOfTheTable(t *testing.T) {
 	}
 	bothstores.Run(t, func(t *testing.T, newStore func(store.Option) core.Store) {
 		for i := range uint64(*keyLimitsRounds) {
-			now := time.Now()
-			s := newStore(core.WithClock(func() time.Time { return now }))
-			k := keyLimits{T: t, r: rand.New(rand.NewPCG(base+i, 1)), store: s, used: make(map[usedOf]tally)}
-			if wrong := k.play(); wrong != "" {
-				t.Fatalf("seed %d: %s\n%s", base+i, wrong, strings.Join(k.log, "\n"))
+			k := keyLimits{T: t, r: rand.New(rand.NewPCG(base+i, 1)), store: newStore(core.WithClock(limittest.NewClock().Now)), used: make(map[usedOf]tally)}
+			if err := k.play(); err != nil {
+				t.Fatalf("seed %d: %v\n%s", base+i, err, strings.Join(k.log, "\n"))
 			}
 		}
 	})
@@ -121,7 +120,6 @@ type keyView struct {
 // takenFrom is a decision that took something.
 type takenFrom struct {
 	res   core.Result
-	hold  *core.Result
 	view  *keyView
 	key   string
 	took  map[usedOf]amount
@@ -168,11 +166,9 @@ func (k *keyLimits) drawPolicy() core.Policy {
 	} else {
 		p.Limits = append(k.drawList([]string{"b", "t", "s"}), core.PerHour(2*(1+k.r.IntN(10))).WithName("a"))
 	}
+	p.Plans = make(map[string][]core.Limit)
 	for _, plan := range []string{"pro", "trial"} {
 		if k.r.IntN(3) > 0 {
-			if p.Plans == nil {
-				p.Plans = make(map[string][]core.Limit)
-			}
 			p.Plans[plan] = k.drawList(append(names, "only "+plan))
 		}
 	}
@@ -191,11 +187,9 @@ func (k *keyLimits) drawOverrides(p core.Policy) (overrides map[string][]core.Li
 		}
 	}
 	slices.Sort(names)
+	overrides = make(map[string][]core.Limit)
 	for _, key := range keyLimitsKeys {
 		if k.r.IntN(2) == 0 {
-			if overrides == nil {
-				overrides = make(map[string][]core.Limit)
-			}
 			list := k.drawList(names)
 			if k.r.IntN(4) == 0 && p.Limits[len(p.Limits)-1].Name == "" { // without a name
 				list = []core.Limit{p.Limits[0]}
@@ -233,8 +227,7 @@ func (k *keyLimits) limitsOf(v *keyView, key string) (limits []core.Limit, block
 	for i, l := range row {
 		limits = append(limits, l.WithName(tableName(p, row, i)))
 	}
-	stored := store.Key(key)
-	for _, override := range [][]core.Limit{p.Overrides[key], k.exceptions.Overrides[stored]} {
+	for _, override := range [][]core.Limit{p.Overrides[key], k.exceptions.Overrides[key]} {
 		var added []core.Limit
 		named := make(map[string]core.Limit)
 		for i, l := range override {
@@ -256,11 +249,11 @@ func (k *keyLimits) limitsOf(v *keyView, key string) (limits []core.Limit, block
 		}
 		limits = append(limits, added...)
 	}
-	return limits, slices.Contains(p.Blocked, key) || slices.Contains(k.exceptions.Blocked, stored)
+	return limits, slices.Contains(p.Blocked, key) || slices.Contains(k.exceptions.Blocked, key)
 }
 
 func (k *keyLimits) of(key string, l core.Limit) usedOf {
-	return usedOf{store.Key(key), l.Name, l.Mode == core.Concurrent}
+	return usedOf{key, l.Name, l.Mode == core.Concurrent}
 }
 
 func (k *keyLimits) left(key string, l core.Limit) int64 {
@@ -286,28 +279,23 @@ func unitNamed(l core.Limit) string {
 	return l.Unit
 }
 
-func (k *keyLimits) play() (wrong string) {
+func (k *keyLimits) play() error {
 	k.policy = k.drawPolicy()
-	l, err := core.NewLimiter(k.store, k.policy)
-	if err != nil {
-		return fmt.Sprintf("%+v: %v", k.policy, err)
-	}
-	k.limiter = l
+	k.limiter = core.Must(core.NewLimiter(k.store, k.policy))
 	k.note("policy %s", tableText(k.policy))
-	k.views = []*keyView{{name: "own", limiter: l}}
+	k.views = []*keyView{{name: "own", limiter: k.limiter}}
 	for range 40 {
-		if err := k.step(); err != nil {
-			return err.Error()
-		}
+		err := k.step()
 		for _, v := range k.views {
 			for _, key := range keyLimitsKeys {
-				if err := errors.Join(k.compare(v, key, key), k.compare(v, key, store.Key(key))); err != nil {
-					return err.Error()
-				}
+				err = errors.Join(err, k.compare(v, key, key), k.compare(v, key, store.Key(key)))
 			}
 		}
+		if err != nil {
+			return err
+		}
 	}
-	return ""
+	return nil
 }
 
 func tableText(p core.Policy) string {
@@ -321,14 +309,14 @@ func (k *keyLimits) compare(v *keyView, key, asked string) error {
 		return err
 	}
 	want, _ := k.limitsOf(v, key)
-	got := res.Limits()
-	if len(got) != len(want) {
-		return fmt.Errorf("%s %.8s has %v, want %v", v.name, key, got, want)
+	got, listed := res.Limits(), v.limiter.Limits(asked)
+	if len(got) != len(want) || len(listed) != len(want) {
+		return fmt.Errorf("%s %.8s has %v and lists %v, want %v", v.name, key, got, listed, want)
 	}
 	for _, l := range want {
 		i := slices.IndexFunc(got, func(r core.LimitResult) bool { return r.Limit.Name == l.Name })
-		if i < 0 || got[i].Limit.Capacity != l.Capacity || got[i].Remaining != k.left(key, l) {
-			return fmt.Errorf("%s %.8s: want %v with %d left, got %+v", v.name, key, l, k.left(key, l), got)
+		if i < 0 || got[i].Limit.Capacity != l.Capacity || got[i].Remaining != k.left(key, l) || listed[i] != got[i].Limit {
+			return fmt.Errorf("%s %.8s: want %v with %d left, got %+v, listed as %v", v.name, key, l, k.left(key, l), got, listed)
 		}
 	}
 	return nil
@@ -338,7 +326,7 @@ func (k *keyLimits) step() error {
 	v, key := k.views[k.r.IntN(len(k.views))], keyLimitsKeys[k.r.IntN(len(keyLimitsKeys))]
 	n := int64(1 + k.r.IntN(6))
 	ctx := k.Context()
-	switch op := k.r.IntN(16); op {
+	switch op := k.r.IntN(14); op {
 	case 0:
 		next := k.drawPolicy()
 		k.note("SetPolicy %s", tableText(next))
@@ -351,44 +339,22 @@ func (k *keyLimits) step() error {
 		}
 	case 1:
 		var e core.Exceptions
-		overrides, blocked := k.drawOverrides(k.policy)
-		for key, list := range overrides {
-			if e.Overrides == nil {
-				e.Overrides = make(map[string][]core.Limit)
-			}
-			e.Overrides[store.Key(key)] = list
-		}
-		for _, key := range blocked {
-			e.Blocked = append(e.Blocked, store.Key(key))
-		}
+		e.Overrides, e.Blocked = k.drawOverrides(k.policy)
 		k.note("SetExceptions %v %.8q", e.Overrides, e.Blocked)
-		if err := v.limiterOf(k).SetExceptions(e); err != nil {
-			return err
-		}
 		k.exceptions = e
+		return v.limiterOf(k).SetExceptions(e)
 	case 2:
 		for _, name := range slices.Sorted(maps.Keys(k.policy.Plans)) {
 			if !slices.ContainsFunc(k.views, func(v *keyView) bool { return v.plan == name }) {
-				of, err := v.limiter.WithPlan(name)
-				if v.given != nil {
-					of, err = k.limiter.WithPlan(name)
-				}
-				if err != nil {
-					return err
-				}
 				k.note("WithPlan %s", name)
-				k.views = append(k.views, &keyView{name: name, limiter: of, plan: name})
+				k.views = append(k.views, &keyView{name: name, limiter: core.Must(v.limiterOf(k).WithPlan(name)), plan: name})
 			}
 		}
 	case 3:
 		if len(k.views) < 5 {
 			given := k.drawList([]string{"a", "b", "t", "s"})
-			of, err := k.limiter.WithLimits(given...)
-			if err != nil {
-				return err
-			}
 			k.note("WithLimits %v", given)
-			k.views = append(k.views, &keyView{name: fmt.Sprint("given ", len(k.views)), limiter: of, given: given, policy: k.policy})
+			k.views = append(k.views, &keyView{name: fmt.Sprint("given ", len(k.views)), limiter: core.Must(k.limiter.WithLimits(given...)), given: given, policy: k.policy})
 		}
 	case 4, 5, 6, 7:
 		units := core.Units{core.Requests: n}
@@ -411,31 +377,6 @@ func (k *keyLimits) step() error {
 			k.take(&takenFrom{res: res, view: v, key: key, took: took, units: units})
 		}
 	case 8:
-		limits, blocked := k.limitsOf(v, key)
-		if slices.ContainsFunc(limits, func(l core.Limit) bool { return l.Mode == core.Concurrent }) || !k.countsRequests(v, key) {
-			return nil
-		}
-		took, fits := k.costs(v, key, core.Units{core.Requests: n})
-		if !fits && !blocked {
-			return nil
-		}
-		hold, err := v.limiter.Reserve(ctx, key, n)
-		k.note("%s %.8s Reserve %d", v.name, key, n)
-		if err != nil {
-			return err
-		}
-		if shadow := v.shadow(k); hold.Allowed != fits && !shadow || fits && hold.Delay() > 0 {
-			return fmt.Errorf("%s %.8s reserves %d: want %v, got %v %v", v.name, key, n, fits, hold.Allowed, hold.Delay())
-		}
-		if fits {
-			t := &takenFrom{hold: &hold, view: v, key: key, took: took}
-			k.take(t)
-			k.taken = k.taken[:len(k.taken)-1]
-			if !v.shadow(k) && k.r.IntN(2) == 0 { // in shadow mode it is not for canceling
-				return k.end(t)
-			}
-		}
-	case 9:
 		limits, _ := k.limitsOf(v, key)
 		if !k.countsRequests(v, key) {
 			return nil
@@ -452,35 +393,13 @@ func (k *keyLimits) step() error {
 		k.move(-1, back)
 		k.taken = slices.DeleteFunc(k.taken, func(t *takenFrom) bool { return t.key == key }) // what they took may be back already
 		return v.limiter.Refund(ctx, key, n)
-	case 10:
+	case 9:
 		k.note("%.8s Reset", key)
-		maps.DeleteFunc(k.used, func(u usedOf, _ tally) bool { return u.key == store.Key(key) })
+		maps.DeleteFunc(k.used, func(u usedOf, _ tally) bool { return u.key == key })
 		k.taken = slices.DeleteFunc(k.taken, func(t *takenFrom) bool { return t.key == key })
 		return v.limiter.Reset(ctx, key)
-	case 11:
+	case 10:
 		return k.together(v, key, n)
-	case 12:
-		limits, blocked := k.limitsOf(v, key)
-		if !k.countsRequests(v, key) || v.shadow(k) {
-			return nil
-		}
-		most := n
-		for _, l := range limits {
-			if unitNamed(l) == core.Requests {
-				most = min(most, k.left(key, l))
-			}
-		}
-		if blocked {
-			most = 0
-		}
-		res, err := v.limiter.AllowAtMost(ctx, key, n)
-		k.note("%s %.8s AllowAtMost %d: %v of %d", v.name, key, n, res.Allowed, res.Cost)
-		if err != nil || res.Allowed != (most > 0) || res.Allowed && res.Cost != most {
-			return fmt.Errorf("%s %.8s takes at most %d: want %d, got %+v %v", v.name, key, n, most, res, err)
-		}
-		if took, _ := k.costs(v, key, core.Units{core.Requests: most}); res.Allowed {
-			k.take(&takenFrom{res: res, view: v, key: key, took: took})
-		}
 	default:
 		if len(k.taken) > 0 {
 			i := k.r.IntN(len(k.taken))
@@ -571,10 +490,6 @@ func (k *keyLimits) end(t *takenFrom) error {
 	all := func(_ usedOf, took int64) int64 { return took }
 	ctx := k.Context()
 	switch how := k.r.IntN(3); {
-	case t.hold != nil:
-		k.note("%s %.8s Undo of a reservation", t.view.name, t.key)
-		back(all)
-		return t.hold.Undo(ctx)
 	case how == 0:
 		k.note("%s %.8s Release of %v", t.view.name, t.key, t.took)
 		back(func(u usedOf, took int64) int64 {

@@ -272,7 +272,7 @@ func listMistakes(policy string, limits []Limit, list string) []error {
 // state. A limit without a name gets one: a sole limit its policy's name, each
 // of several the policy's name and its interval.
 func namesOf(policy string, limits []Limit) []string {
-	names, taken := make([]string, len(limits)), make(map[string]bool)
+	names, taken, numbers := make([]string, len(limits)), make(map[string]bool), make(map[string]int)
 	for _, l := range limits {
 		taken[l.Name] = true
 	}
@@ -292,8 +292,8 @@ func namesOf(policy string, limits []Limit) []string {
 			}
 		}
 		names[i] = name
-		for n := 2; taken[names[i]]; n++ { // two limits of the same interval
-			names[i] = name + "-" + strconv.Itoa(n)
+		for n := numbers[name] + 2; taken[names[i]]; n++ { // two limits of the same interval
+			names[i], numbers[name] = name+"-"+strconv.Itoa(n), n-1
 		}
 		taken[names[i]] = true
 	}

@@ -57,7 +57,11 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 		reply := func(res core.Result, err error) string {
 			h := http.Header{}
 			res.WriteHeaders(h)
-			return fmt.Sprintf("%v %d %v %v %v %v %v %v", res.Allowed, res.Remaining, res.RetryAfter, res.ResetAfter, res.ShadowDenied, res.Limits(), h, err)
+			text := fmt.Sprintf("%v %d %v %v %v %v %v %v %v", res.Allowed, res.Remaining, res.RetryAfter, res.ResetAfter, res.Delay(), res.ShadowDenied, res.Limits(), h, err)
+			for _, part := range res.Parts {
+				text += fmt.Sprint(part.Allowed, part.Remaining, part.RetryAfter, part.Limits())
+			}
+			return text
 		}
 		for call, do := range map[string]func(l *core.Limiter, taken core.Result) string{
 			"AllowN":         func(l *core.Limiter, _ core.Result) string { return reply(l.AllowN(ctx, key, 2)) },
@@ -65,33 +69,21 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 			"AllowUnits": func(l *core.Limiter, _ core.Result) string {
 				return reply(l.AllowUnits(ctx, key, core.Units{"tokens": 5}))
 			},
-			"AllowAtMost": func(l *core.Limiter, _ core.Result) string { return reply(l.AllowAtMost(ctx, key, 20)) },
-			"Peek":        func(l *core.Limiter, _ core.Result) string { return reply(l.Peek(ctx, key)) },
-			"Reserve": func(l *core.Limiter, _ core.Result) string {
-				r, err := l.Reserve(ctx, key, 8)
-				return fmt.Sprint(r.Delay(), reply(r, err))
-			},
-			"Reserve, never": func(l *core.Limiter, _ core.Result) string {
-				r, err := l.Reserve(ctx, key, 11)
-				return fmt.Sprint(r.Delay(), reply(r, err))
-			},
+			"AllowAtMost":    func(l *core.Limiter, _ core.Result) string { return reply(l.AllowAtMost(ctx, key, 20)) },
+			"Peek":           func(l *core.Limiter, _ core.Result) string { return reply(l.Peek(ctx, key)) },
+			"Reserve":        func(l *core.Limiter, _ core.Result) string { return reply(l.Reserve(ctx, key, 8)) },
+			"Reserve, never": func(l *core.Limiter, _ core.Result) string { return reply(l.Reserve(ctx, key, 11)) },
 			"WaitN": func(l *core.Limiter, _ core.Result) string {
 				ctx, cancel := context.WithDeadline(ctx, time.Now().Add(20*time.Minute))
 				defer cancel()
-				err := l.WaitN(ctx, key, 8)
-				return fmt.Sprint(strings.Contains(fmt.Sprint(err), "the wait is 30m0s"))
+				return fmt.Sprint(strings.Contains(fmt.Sprint(l.WaitN(ctx, key, 8)), "the wait is 30m0s"))
 			},
 			"AllowTogether": func(l *core.Limiter, _ core.Result) string {
-				j, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: key}, core.Charge{Limiter: l, Key: "bob", Cost: 3}, core.Charge{Limiter: l, Key: key})
-				text := fmt.Sprint(j.Allowed, j.RetryAfter)
-				for _, res := range j.Parts {
-					text += reply(res, err)
-				}
-				return text
+				return reply(core.AllowTogether(ctx, core.Charge{Limiter: l, Key: key}, core.Charge{Limiter: l, Key: "bob", Cost: 3}, core.Charge{Limiter: l, Key: key}))
 			},
 			"Refund": func(l *core.Limiter, _ core.Result) string { return fmt.Sprint(l.Refund(ctx, key, 2)) },
-			"Undo":   func(l *core.Limiter, taken core.Result) string { return fmt.Sprint(taken.Undo(ctx)) },
-			"Settle": func(l *core.Limiter, taken core.Result) string {
+			"Undo":   func(_ *core.Limiter, taken core.Result) string { return fmt.Sprint(taken.Undo(ctx)) },
+			"Settle": func(_ *core.Limiter, taken core.Result) string {
 				return fmt.Sprint(taken.Settle(ctx, core.Units{"tokens": 500}))
 			},
 			"Debit": func(l *core.Limiter, _ core.Result) string { return fmt.Sprint(l.Debit(ctx, key, 9)) },
@@ -99,16 +91,12 @@ func TestPolicyIsLookedAtOnceADecision(t *testing.T) {
 			play := func(meddle bool) string {
 				memory := core.NewMemoryStore(core.WithClock(limittest.NewClock().Now))
 				store := &meddlingStore{JointStore: memory, meanwhile: func() {}}
-				l, err := core.NewLimiter(store, before)
-				require.NoError(t, err)
-				taken, err := l.AllowUnits(ctx, key, core.Units{core.Requests: 7, "tokens": 100})
-				require.NoError(t, err)
+				l := core.Must(core.NewLimiter(store, before))
+				taken := core.Must(l.AllowUnits(ctx, key, core.Units{core.Requests: 7, "tokens": 100}))
 				if meddle {
 					store.meanwhile = func() { require.NoError(t, change(l)) }
 				}
-				text := do(l, taken)
-				left, err := core.Must(core.NewLimiter(memory, before)).Peek(ctx, key)
-				return text + reply(left, err)
+				return do(l, taken) + reply(core.Must(core.NewLimiter(memory, before)).Peek(ctx, key))
 			}
 			assert.Equal(t, play(false), play(true), "%s while the policy changes to %s", call, name)
 		}

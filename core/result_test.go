@@ -16,241 +16,153 @@ import (
 )
 
 func TestResultReportsEachLimit(t *testing.T) {
-	clock := limittest.NewClock()
-	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api",
+	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), "api",
 		core.PerMinute(10).WithName("burst"), core.PerHour(12), core.PerDay(100).WithName("day").WithMode(core.Stepped))
-	if _, err := l.AllowN(t.Context(), "user", 10); err != nil {
-		t.Fatal(err)
-	}
-	res, err := l.AllowN(t.Context(), "user", 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if res.Allowed || res.Cost != 3 || res.Source != core.FromStore || res.Cause != nil {
-		t.Errorf("a denial by the store: %+v", res)
-	}
+	allow(t, l, 10)
+	res := core.Must(l.AllowN(t.Context(), "k", 3))
+	assert.False(t, res.Allowed)
+	assert.EqualValues(t, 3, res.Cost)
+	assert.Equal(t, core.FromStore, res.Source)
+	assert.NoError(t, res.Cause)
 	// The hour has the longest RetryAfter: 1 of 3 tokens is missing, 12 come in
 	// 60 minutes.
-	if res.Remaining != 2 || res.RetryAfter != 5*time.Minute || res.ResetAfter != 24*time.Hour {
-		t.Errorf("the result describes the tightest limit: %d left, retry after %v, full in %v; want 2, 5m, 24h", res.Remaining, res.RetryAfter, res.ResetAfter)
-	}
-	want := []core.LimitResult{
+	assert.Equal(t, []any{int64(2), 5 * time.Minute, 24 * time.Hour}, []any{res.Remaining, res.RetryAfter, res.ResetAfter},
+		"the result describes the tightest limit")
+	assert.Equal(t, []core.LimitResult{
 		{Limit: core.PerMinute(10).WithName("burst"), Cost: 3, Remaining: 0, Violated: true, RetryAfter: 18 * time.Second, ResetAfter: time.Minute},
 		{Limit: core.PerHour(12).WithName("api-1h"), Cost: 3, Remaining: 2, Violated: true, RetryAfter: 5 * time.Minute, ResetAfter: 50 * time.Minute},
 		{Limit: core.PerDay(100).WithName("day").WithMode(core.Stepped), Cost: 3, Remaining: 90, ResetAfter: 24 * time.Hour},
-	}
-	got := res.Limits()
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("limit %d:\n got %+v\nwant %+v", i, got[i], want[i])
-		}
-	}
-	never, err := l.AllowN(t.Context(), "user", 13)
-	if err != nil || never.Allowed || never.RetryAfter != core.Never {
-		t.Fatalf("13 of 12 an hour: allowed %v, retry after %v, %v", never.Allowed, never.RetryAfter, err)
-	}
+	}, res.Limits())
+	never := core.Must(l.AllowN(t.Context(), "k", 13))
+	assert.Equal(t, core.Never, never.RetryAfter, "13 of 12 an hour")
 	for i, retry := range []time.Duration{core.Never, core.Never, 0} {
-		if got := never.Limits()[i].RetryAfter; got != retry {
-			t.Errorf("limit %d: a cost of 13 has RetryAfter %v, want %v", i, got, retry)
-		}
+		assert.Equal(t, retry, never.Limits()[i].RetryAfter, "limit %d: a cost of 13", i)
 	}
 }
 
-func TestResultWithoutDecisionHasNoLimits(t *testing.T) {
-	if got := (core.Result{}).Limits(); got != nil {
-		t.Errorf("the zero Result must have no limits: %+v", got)
+// Tests of handlers make Results that no limiter returned.
+func TestResultThatNoLimiterReturned(t *testing.T) {
+	ctx := t.Context()
+	for _, res := range []core.Result{
+		{}, {Allowed: true, Cost: 3}, {Allowed: true, Parts: []core.Result{{Allowed: true}}}, {Parts: []core.Result{{}, {Allowed: true}}},
+	} {
+		for name, err := range map[string]error{"Undo": res.Undo(ctx), "Settle": res.Settle(ctx, nil), "Release": res.Release(ctx), "Hold": res.Hold(ctx)} {
+			assert.ErrorIs(t, err, core.ErrNoDecision, "%s of %+v", name, res)
+		}
+		assert.Nil(t, res.Limits())
+		h := http.Header{}
+		res.WriteHeaders(h)
+		assert.NotContains(t, h, "Ratelimit")
+		assert.Equal(t, http.StatusTooManyRequests, core.Problem(res).Status)
+		if res.Parts != nil {
+			assert.ErrorIs(t, res.Settle(ctx, core.Units{core.Requests: 1}), core.ErrUnit, "no limiter counts anything")
+		}
 	}
-	h := http.Header{}
-	core.Result{}.WriteHeaders(h)
-	if len(h) > 0 {
-		t.Errorf("the zero Result must write no headers: %v", h)
-	}
+	failed, err := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(10)).AllowN(ctx, "k", -1)
+	require.ErrorIs(t, err, core.ErrCost)
+	require.NoError(t, failed.Undo(ctx), "a decision that failed took nothing")
 }
 
 func TestReleaseAndHoldOfAResultWithoutSlots(t *testing.T) {
-	ctx := context.Background()
-	s := &askedStore{MemoryStore: core.NewMemoryStore()}
-	rate := slotLimiter(t, s, core.PerDay(5))
-	gpus, err := core.NewLimiter(s, core.Policy{Name: "gpus", OnFailure: core.FailClosed,
-		Limits: []core.Limit{core.InFlight(1).WithUnit("gpus"), core.PerDay(100).WithName("daily")}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var none core.Result
-	if !errors.Is(none.Release(ctx), core.ErrNoDecision) || !errors.Is(none.Hold(ctx), core.ErrNoDecision) {
-		t.Errorf("a Result that no limiter returned: %v and %v, want ErrNoDecision", none.Release(ctx), none.Hold(ctx))
-	}
-	ofRate, _ := rate.Allow(ctx, "k")
-	peeked, _ := gpus.Peek(ctx, "k")
-	noSlot, _ := gpus.Allow(ctx, "k")
-	if res, _ := gpus.AllowUnits(ctx, "k", core.Units{"gpus": 1}); !res.Allowed {
-		t.Error("premise: a slot is free")
-	}
-	denied, _ := gpus.AllowUnits(ctx, "k", core.Units{"gpus": 1})
+	ctx := t.Context()
+	s := newAskedStore()
+	gpus := limittest.Limiter(t, s, "gpus", core.InFlight(1).WithUnit("gpus"), core.PerDay(100).WithName("daily"))
+	ofRate := core.Must(limittest.Limiter(t, s, "api", core.PerDay(5)).Allow(ctx, "k"))
+	peeked := core.Must(gpus.Peek(ctx, "k"))
+	noSlot := core.Must(gpus.Allow(ctx, "k"))
+	require.True(t, core.Must(gpus.AllowUnits(ctx, "k", core.Units{"gpus": 1})).Allowed, "premise: a slot is free")
+	denied := core.Must(gpus.AllowUnits(ctx, "k", core.Units{"gpus": 1}))
 	before := s.asked.Load()
 	for name, r := range map[string]*core.Result{"a rate": &ofRate, "a Peek": &peeked, "a request that takes no slot": &noSlot, "a denial": &denied} {
-		if err := errors.Join(r.Release(ctx), r.Hold(ctx)); err != nil {
-			t.Errorf("Release and Hold of %s: %v, want nothing to do", name, err)
-		}
+		assert.NoError(t, errors.Join(r.Release(ctx), r.Hold(ctx)), "Release and Hold of %s have nothing to do", name)
 	}
-	if n := s.asked.Load() - before; n > 0 {
-		t.Errorf("results without slots asked the store %d times to release or hold them", n)
-	}
+	assert.Equal(t, before, s.asked.Load(), "results without slots don't ask the store")
 }
 
 func TestReleaseUnderAContextThatHasEnded(t *testing.T) {
-	l := slotLimiter(t, &askedStore{MemoryStore: core.NewMemoryStore()}, core.InFlight(2))
+	l := limittest.Limiter(t, newAskedStore(), "api", core.InFlight(2))
 	ctx, cancel := context.WithCancel(t.Context())
 	first, second := mustAcquire(t, l), mustAcquire(t, l)
 	cancel()
-	if err := first.Hold(ctx); err != nil {
-		t.Errorf("Hold under a context that has ended: %v", err)
-	}
-	if err := first.Release(ctx); err != nil {
-		t.Errorf("Release under a context that has ended: %v", err)
-	}
-	if err := second.Undo(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Undo under a context that has ended: %v, want Canceled", err)
-	}
-	if n := freeSlots(t, l); n != 1 {
-		t.Errorf("Release works under a context that has ended: %d slots are free, want 1", n)
-	}
-	if err := second.Undo(t.Context()); err != nil || freeSlots(t, l) != 2 {
-		t.Errorf("an Undo that was not sent can be called again: %v", err)
-	}
+	require.NoError(t, first.Hold(ctx))
+	require.NoError(t, first.Release(ctx))
+	require.ErrorIs(t, second.Undo(ctx), context.Canceled)
+	wantLeft(t, l, "Release works under a context that has ended", 1)
+	require.NoError(t, second.Undo(t.Context()))
+	wantLeft(t, l, "an Undo that was not sent can be called again", 2)
 }
 
 func TestReleaseIsSentAtMostOnce(t *testing.T) {
-	s := &askedStore{MemoryStore: core.NewMemoryStore()}
-	l := slotLimiter(t, s, core.InFlight(1).WithMaxHold(time.Hour))
-	held := mustAcquire(t, l)
+	s := newAskedStore()
+	held := mustAcquire(t, limittest.Limiter(t, s, "api", oneSlot))
 	s.down.Store(true)
 	for range 2 {
-		if err := held.Hold(t.Context()); !errors.Is(err, core.ErrUnavailable) {
-			t.Errorf("Hold while the store is away: %v, want ErrUnavailable", err)
-		}
+		require.ErrorIs(t, held.Hold(t.Context()), core.ErrUnavailable, "Hold while the store is away")
 	}
 	s.down.Store(false)
-	if err := held.Hold(t.Context()); err != nil {
-		t.Errorf("a Hold without an answer can be called again: %v", err)
-	}
+	require.NoError(t, held.Hold(t.Context()), "a Hold without an answer can be called again")
 	s.down.Store(true)
 	before := s.asked.Load()
-	if err := held.Release(t.Context()); !errors.Is(err, core.ErrUnavailable) {
-		t.Errorf("Release while the store is away: %v, want ErrUnavailable", err)
-	}
+	require.ErrorIs(t, held.Release(t.Context()), core.ErrUnavailable, "Release while the store is away")
 	s.down.Store(false)
-	if err := held.Release(t.Context()); err != nil || s.asked.Load() != before+1 {
-		t.Errorf("a release is sent at most once: %d times, %v", s.asked.Load()-before, err)
-	}
+	require.NoError(t, held.Release(t.Context()))
+	assert.Equal(t, before+1, s.asked.Load(), "a release is sent at most once")
 }
 
 // A Hold that meets a Release never leaves the slot out.
 func TestHoldAndReleaseOfOneResultMeet(t *testing.T) {
-	l := slotLimiter(t, &askedStore{MemoryStore: core.NewMemoryStore()}, core.InFlight(1).WithMaxHold(time.Hour))
+	l := limittest.Limiter(t, newAskedStore(), "api", oneSlot)
 	for range 200 {
 		res := mustAcquire(t, l)
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				if err := res.Hold(t.Context()); err != nil && !errors.Is(err, core.ErrSettled) {
-					t.Errorf("Hold beside a Release: %v, want nil or ErrSettled", err)
+				if err := res.Hold(t.Context()); err != nil {
+					assert.ErrorIs(t, err, core.ErrSettled, "Hold beside a Release")
 				}
 			})
 		}
 		again := *res
 		for _, r := range []*core.Result{res, &again} {
-			wg.Go(func() {
-				if err := r.Release(t.Context()); err != nil {
-					t.Errorf("Release: %v", err)
-				}
-			})
+			wg.Go(func() { assert.NoError(t, r.Release(t.Context())) })
 		}
 		wg.Wait()
-		if n := freeSlots(t, l); n != 1 {
-			t.Fatalf("a slot that was released is free, whatever Hold came beside it: %d free", n)
-		}
+		require.Equal(t, []int64{1}, left(t, l), "a slot that was released is free, whatever Hold came beside it")
 	}
 }
 
 // Under FailLocal the process counts slots by itself. What was out in the store
 // stays out there, until it is released or MaxHold is over.
 func TestFailLocalCountsSlotsInTheProcess(t *testing.T) {
-	now := time.Date(2026, time.May, 1, 0, 0, 0, 0, time.UTC)
-	clock := core.WithClock(func() time.Time { return now })
-	s := &askedStore{MemoryStore: core.NewMemoryStore(clock)}
-	l, err := core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(4).WithMaxHold(time.Minute)}, LocalShare: 0.5})
-	if err != nil {
-		t.Fatal(err)
-	}
-	take := func() *core.Result {
-		res, err := l.Allow(t.Context(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &res
-	}
-	inStore, lost := take(), take()
+	ctx, clock := t.Context(), limittest.NewClock()
+	s := newAskedStore(core.WithClock(clock.Now))
+	l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(4).WithMaxHold(time.Minute)}, LocalShare: 0.5}))
+	inStore, lost := allow(t, l, 1), allow(t, l, 1)
 	s.down.Store(true)
-	local := []*core.Result{take(), take()}
-	for _, r := range local {
-		if !r.Allowed || r.Source != core.FromFallback {
-			t.Errorf("half of 4 slots are the process's own: allowed %v by %v", r.Allowed, r.Source)
-		}
-	}
-	if take().Allowed {
-		t.Error("a third slot of half of 4 is allowed")
-	}
-	if err := lost.Release(t.Context()); !errors.Is(err, core.ErrUnavailable) {
-		t.Errorf("a slot in a store that is away: Release = %v, want ErrUnavailable", err)
-	}
-	if err := local[0].Release(t.Context()); err != nil {
-		t.Errorf("a slot of the process: Release = %v", err)
-	}
-	if local[0] = take(); !local[0].Allowed {
-		t.Error("a slot that the process has released is there at once")
-	}
+	local := []*core.Result{allow(t, l, 1), allow(t, l, 1)}
+	assert.Equal(t, core.FromFallback, local[1].Source, "half of 4 slots are the process's own")
+	assert.False(t, core.Must(l.Allow(ctx, "k")).Allowed, "a third slot of half of 4")
+	require.ErrorIs(t, lost.Release(ctx), core.ErrUnavailable, "a slot in a store that is away")
+	require.NoError(t, local[0].Release(ctx))
+	local[0] = allow(t, l, 1) // a slot that the process has released is there at once
 	s.down.Store(false)
-	if n := freeSlots(t, l); n != 2 {
-		t.Errorf("2 slots are out in the store: %d free, want 2", n)
-	}
+	wantLeft(t, l, "2 slots are out in the store", 2)
 	before := s.asked.Load()
-	if err := errors.Join(local[0].Release(t.Context()), local[1].Hold(t.Context()), local[1].Release(t.Context())); err != nil || s.asked.Load() != before {
-		t.Errorf("slots of the process go back to the process: %v, and %d calls to the store", err, s.asked.Load()-before)
-	}
-	if err := inStore.Release(t.Context()); err != nil || freeSlots(t, l) != 3 {
-		t.Errorf("a slot of the store is released there: %v", err)
-	}
-	now = now.Add(time.Minute)
-	if n := freeSlots(t, l); n != 4 {
-		t.Errorf("a slot whose release was lost comes back after MaxHold: %d free, want 4", n)
-	}
-}
-
-func TestUndoWakesAcquire(t *testing.T) {
-	l := slotLimiter(t, core.NewMemoryStore(), core.InFlight(1).WithMaxHold(time.Hour))
-	held := mustAcquire(t, l)
-	got := make(chan *core.Result)
-	go func() { got <- mustAcquire(t, l) }()
-	if err := held.Undo(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-got:
-	case <-time.After(time.Minute):
-		t.Error("a slot that Undo gave back reaches the waiter")
-	}
+	require.NoError(t, errors.Join(local[0].Release(ctx), local[1].Hold(ctx), local[1].Release(ctx)))
+	assert.Equal(t, before, s.asked.Load(), "slots of the process go back to the process")
+	require.NoError(t, inStore.Release(ctx))
+	wantLeft(t, l, "a slot of the store is released there", 3)
+	clock.Move(time.Minute)
+	wantLeft(t, l, "a slot whose release was lost comes back after MaxHold", 4)
 }
 
 func TestAResultKnowsItsKey(t *testing.T) {
 	l := limittest.Limiter(t, core.NewMemoryStore(), "api", core.PerHour(1))
 	for _, want := range []bool{true, false} {
-		res, err := l.Allow(t.Context(), "ip:192.0.2.1")
-		require.NoError(t, err)
+		res := core.Must(l.Allow(t.Context(), "ip:192.0.2.1"))
 		require.Equal(t, want, res.Allowed)
 		assert.Equal(t, "ip:192.0.2.1", res.Key)
 	}
-	joint, err := core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: "ann"}, core.Charge{Limiter: l, Key: "bob"})
-	require.NoError(t, err)
+	joint := core.Must(core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: "ann"}, core.Charge{Limiter: l, Key: "bob"}))
 	assert.Equal(t, []string{"", "ann", "bob"}, []string{joint.Key, joint.Parts[0].Key, joint.Parts[1].Key})
 }

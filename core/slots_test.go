@@ -1,7 +1,6 @@
 package core_test
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,30 +13,8 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
 	"github.com/tokenbucket-go/ratelimit/core/store"
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
-
-// actions is a store that counts what it is asked of a key.
-type actions struct {
-	*core.MemoryStore
-
-	mu     sync.Mutex
-	counts map[bucket.Action]int
-}
-
-func (s *actions) Do(ctx context.Context, r store.Request) (store.Answer, error) {
-	s.mu.Lock()
-	if r.Key() == "k" {
-		s.counts[r.Action]++
-	}
-	s.mu.Unlock()
-	return s.MemoryStore.Do(ctx, r)
-}
-
-func (s *actions) count(a bucket.Action) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.counts[a]
-}
 
 // Charges of one limiter and key are one decision: its slots are prolonged once,
 // until middleware ends that, also for an app that holds them then.
@@ -45,10 +22,22 @@ func TestSlotsOfOneDecisionAreKeptOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		buffer := []byte("k")
 		key := unsafe.String(&buffer[0], 1) // of a framework that reuses its memory
-		s := &actions{MemoryStore: core.NewMemoryStore(), counts: map[bucket.Action]int{}}
-		l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(5)}}))
-		res, err := core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: key}, core.Charge{Limiter: l, Key: key})
-		require.NoError(t, err)
+		s, mu, counts := newAskedStore(), sync.Mutex{}, map[bucket.Action]int{}
+		s.before = func(r store.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			if r.Key() == "k" {
+				counts[r.Action]++
+			}
+		}
+		count := func(a bucket.Action) int {
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			return counts[a]
+		}
+		l := limittest.Limiter(t, s, "api", core.InFlight(5))
+		res := core.Must(core.AllowTogether(t.Context(), core.Charge{Limiter: l, Key: key}, core.Charge{Limiter: l, Key: key}))
 		release, kept := res.Keep()
 		require.True(t, kept)
 		_, kept = res.Parts[1].Keep()
@@ -57,50 +46,45 @@ func TestSlotsOfOneDecisionAreKeptOnce(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		buffer[0] = 'k'
-		assert.InDelta(t, 30, s.count(bucket.Extend), 2, "three times in a minute")
+		assert.InDelta(t, 30, count(bucket.Extend), 2, "three times in a minute")
 		require.NoError(t, res.Parts[0].Hold(t.Context()))
 		release()
-		holds := s.count(bucket.Extend)
+		holds := count(bucket.Extend)
 		time.Sleep(10 * time.Minute)
-		synctest.Wait()
-		assert.Equal(t, holds, s.count(bucket.Extend))
-		assert.Zero(t, s.count(bucket.Charge), "the app releases")
+		assert.Equal(t, holds, count(bucket.Extend))
+		assert.Zero(t, count(bucket.Charge), "the app releases")
 	})
 }
 
 // Keep holds the slot of a job for longer than MaxHold, and release gives it
 // back once, whatever the store.
 func TestAKeptSlotIsHeldUntilRelease(t *testing.T) {
-	for name, s := range map[string]core.Store{
-		"memory": core.NewMemoryStore(), "another": &actions{MemoryStore: core.NewMemoryStore(), counts: map[bucket.Action]int{}},
-	} {
+	for name, s := range map[string]core.Store{"memory": core.NewMemoryStore(), "another": newAskedStore()} {
 		synctest.Test(t, func(t *testing.T) {
-			l := core.Must(core.NewLimiter(s, core.Policy{Name: "jobs", Limits: []core.Limit{core.InFlight(1).WithMaxHold(time.Minute)}}))
-			left := func() int64 {
+			l := limittest.Limiter(t, s, "jobs", core.InFlight(1).WithMaxHold(time.Minute))
+			wantLeft := func(n int64, rule string) {
+				t.Helper()
 				synctest.Wait()
-				return core.Must(l.Peek(t.Context(), "k")).Remaining
+				wantLeft(t, l, name+": "+rule, n)
 			}
-			res, err := l.Acquire(t.Context(), "k")
-			require.NoError(t, err)
-			release, kept := res.Keep()
+			release, kept := mustAcquire(t, l).Keep()
 			require.True(t, kept)
 			for range 20 {
 				time.Sleep(17 * time.Second)
-				require.Zero(t, left(), "%s: the job has its slot", name)
+				wantLeft(0, "the job has its slot")
 			}
 			release()
-			require.EqualValues(t, 1, left(), "%s: it is released", name)
-			other, err := l.Acquire(t.Context(), "k")
-			require.NoError(t, err)
+			wantLeft(1, "it is released")
+			other := mustAcquire(t, l)
 			release()
-			require.Zero(t, left(), "%s: the slot of another job is not released", name)
+			wantLeft(0, "the slot of another job is not released")
 
 			release, _ = other.Keep()
 			require.NoError(t, other.Hold(t.Context()))
 			release()
-			require.Zero(t, left(), "%s: a job that has called Hold releases by itself", name)
+			wantLeft(0, "a job that has called Hold releases by itself")
 			require.NoError(t, other.Release(t.Context()))
-			require.EqualValues(t, 1, left(), name)
+			wantLeft(1, "it has")
 		})
 	}
 }

@@ -1,102 +1,20 @@
 package core_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
-	"net/http"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
-
-// Random charges of two keys, some of them of the same. What was allowed is
-// taken once, a denial takes nothing, results tell the bucket as it is, and a
-// request that waits RetryAfter and is alone is allowed.
-func TestChargesOfOneKeyAreExact(t *testing.T) {
-	denials := 0
-	rapid.Check(t, func(t *rapid.T) {
-		ctx := context.Background()
-		clock := limittest.NewClock()
-		requests := core.Limit{
-			Name: "requests", Capacity: 12, RefillRate: float64(rapid.IntRange(1, 9).Draw(t, "rate")), RefillInterval: time.Minute,
-			Mode: rapid.SampledFrom([]core.Mode{core.Continuous, core.Stepped, core.Aligned}).Draw(t, "mode"),
-		}
-		l := core.Must(core.NewLimiter(core.NewMemoryStore(core.WithClock(clock.Now)), core.Policy{Name: "api",
-			Limits: []core.Limit{requests, core.PerHour(30).WithName("hour"), core.PerHour(40).WithName("tokens").WithUnit("tokens")}},
-			core.WithLogger(slog.New(slog.DiscardHandler))))
-		left := func(key string) map[string]int64 {
-			res, err := l.Peek(ctx, key)
-			require.NoError(t, err)
-			has := make(map[string]int64)
-			for _, l := range res.Limits() {
-				has[l.Limit.Name] = l.Remaining
-			}
-			return has
-		}
-		for range 20 {
-			clock.Move(time.Duration(rapid.IntRange(0, 40_000).Draw(t, "ms")) * time.Millisecond)
-			var charges []core.Charge
-			sums := map[string]core.Units{"ann": {}, "bob": {}}
-			for range rapid.IntRange(1, 4).Draw(t, "charges") {
-				c := core.Charge{
-					Limiter: l, Key: rapid.SampledFrom([]string{"ann", "ann", "bob"}).Draw(t, "key"),
-					Units: core.Units{core.Requests: rapid.Int64Range(0, 6).Draw(t, "requests"), "tokens": rapid.Int64Range(0, 15).Draw(t, "tokens")},
-				}
-				charges = append(charges, c)
-				for unit, n := range c.Units {
-					sums[c.Key][unit] += n
-				}
-			}
-			before := map[string]map[string]int64{"ann": left("ann"), "bob": left("bob")}
-			j, err := core.AllowTogether(ctx, charges...)
-			require.NoError(t, err)
-			never := false
-			for i, res := range j.Parts {
-				key := charges[i].Key
-				has := left(key)
-				for _, limit := range res.Limits() {
-					name, sum := limit.Limit.Name, sums[key][cmp.Or(limit.Limit.Unit, core.Requests)]
-					never = never || sum > limit.Limit.Capacity
-					require.Equal(t, sum, limit.Cost, "charges of one key are one charge of the sum")
-					require.Equal(t, has[name], limit.Remaining, "charge %d tells what %q has; allowed %v", i, name, j.Allowed)
-					want := before[key][name]
-					if j.Allowed {
-						want -= sum
-					}
-					require.Equal(t, want, has[name], "%q of %s loses the sum if that is allowed, %v, or nothing", name, key, j.Allowed)
-				}
-			}
-			if j.Allowed {
-				continue
-			}
-			denials++
-			require.Equal(t, never, j.RetryAfter == core.Never, "charges whose sum is above a Capacity can never pass: %v", sums)
-			if !never {
-				require.Positive(t, j.RetryAfter, "a denial tells when to ask again")
-				clock.Move(j.RetryAfter - time.Microsecond)
-				early, err := core.AllowTogether(ctx, charges...)
-				require.NoError(t, err)
-				require.False(t, early.Allowed, "1 µs before RetryAfter of %v", j.RetryAfter)
-				clock.Move(time.Microsecond)
-				again, err := core.AllowTogether(ctx, charges...)
-				require.NoError(t, err)
-				require.True(t, again.Allowed, "after RetryAfter of %v the same charges alone are allowed, not in %v", j.RetryAfter, again.RetryAfter)
-			}
-		}
-	})
-	assert.Greater(t, denials, 20, "the premise: requests are denied")
-}
 
 // jointLimits are 7 slots, 10 requests and 900 tokens, whose estimates come
 // back.
@@ -113,22 +31,9 @@ func twoCharges(l *core.Limiter) []core.Charge {
 	}
 }
 
-// wantLeft checks what the limits of key k have left.
-func wantLeft(t *testing.T, l *core.Limiter, rule string, want ...int64) {
-	t.Helper()
-	res, err := l.Peek(context.Background(), "k")
-	require.NoError(t, err)
-	var got []int64
-	for _, limit := range res.Limits() {
-		got = append(got, limit.Remaining)
-	}
-	assert.Equal(t, want, got, rule)
-}
-
 func mustTogether(t *testing.T, charges ...core.Charge) core.Result {
 	t.Helper()
-	j, err := core.AllowTogether(context.Background(), charges...)
-	require.NoError(t, err)
+	j := core.Must(core.AllowTogether(context.Background(), charges...))
 	require.True(t, j.Allowed, "premise")
 	return j
 }
@@ -139,6 +44,10 @@ func TestChargesOfOneKeyEndAsOne(t *testing.T) {
 		l := core.Must(core.NewLimiter(newStore(core.WithClock(limittest.NewClock().Now)), core.Policy{Name: "api", Limits: jointLimits(), OnFailure: core.FailClosed}))
 		j := mustTogether(t, twoCharges(l)...)
 		wantLeft(t, l, "the sum is taken", 2, 5, 500)
+		for i, sum := range []int64{5, 5, 400} {
+			assert.Equal(t, sum, j.Parts[0].Limits()[i].Cost, "charges of one key are one charge of the sum")
+			assert.Equal(t, sum, j.Parts[1].Limits()[i].Cost)
+		}
 		require.NoError(t, j.Parts[0].Hold(ctx))
 		require.NoError(t, j.Parts[0].Release(ctx))
 		require.NoError(t, j.Parts[1].Release(ctx), "a part may be released when the other one was")
@@ -155,25 +64,6 @@ func TestChargesOfOneKeyEndAsOne(t *testing.T) {
 	})
 }
 
-// doStore is a store that decides no requests together. It calls before with the
-// number of each request, if that is set.
-type doStore struct {
-	core.Store
-
-	before func(n int) error
-	n      int
-}
-
-func (s *doStore) Do(ctx context.Context, r store.Request) (store.Answer, error) {
-	if s.before != nil {
-		s.n++
-		if err := s.before(s.n); err != nil {
-			return store.Answer{}, err
-		}
-	}
-	return s.Store.Do(ctx, r)
-}
-
 // Limiters of one policy, such as a tier's, have one bucket. Policies in shadow
 // mode take last.
 func TestLimitersOfOneBucketAndOfOthersTakeAllOrNothing(t *testing.T) {
@@ -182,7 +72,7 @@ func TestLimitersOfOneBucketAndOfOthersTakeAllOrNothing(t *testing.T) {
 			test(t, newStore(core.WithClock(limittest.NewClock().Now)))
 		})
 		t.Run("a store that decides one at a time", func(t *testing.T) {
-			test(t, &doStore{Store: core.NewMemoryStore(core.WithClock(limittest.NewClock().Now))})
+			test(t, newAskedStore(core.WithClock(limittest.NewClock().Now)))
 		})
 	}
 	stores(t, func(t *testing.T, s core.Store) {
@@ -211,8 +101,7 @@ func TestLimitersOfOneBucketAndOfOthersTakeAllOrNothing(t *testing.T) {
 			"another one than in shadow mode":   append(twoCharges(trial), core.Charge{Limiter: one, Key: "k", Cost: 5}),
 			"one limiter of two, of other keys": {{Limiter: one, Key: "k"}, {Limiter: one, Key: "j", Cost: 8}},
 		} {
-			j, err := core.AllowTogether(ctx, denies...)
-			require.NoError(t, err)
+			j := core.Must(core.AllowTogether(ctx, denies...))
 			assert.False(t, j.Allowed, name)
 			assert.Positive(t, j.RetryAfter, name)
 			require.NoError(t, errors.Join(j.Release(ctx), j.Undo(ctx), j.Parts[0].Release(ctx), j.Parts[0].Undo(ctx)))
@@ -235,20 +124,15 @@ func TestLimitersOfOneBucketAndOfOthersTakeAllOrNothing(t *testing.T) {
 // FailLocal in the process.
 func TestTogetherWhileAStoreComesAndGoes(t *testing.T) {
 	ctx := t.Context()
-	away := func(int) error { return errors.New("away") }
 	for _, mode := range []core.FailureMode{core.FailClosed, core.FailLocal, core.FailOpen} {
-		s := &doStore{Store: core.NewMemoryStore(core.WithClock(limittest.NewClock().Now))}
+		s := newAskedStore(core.WithClock(limittest.NewClock().Now))
 		l := core.Must(core.NewLimiter(s, core.Policy{Name: "api", Limits: jointLimits(), OnFailure: mode}))
-		other := core.Charge{Limiter: l, Key: "other"}
-		for fails := 1; fails <= 2; fails++ {
-			s.before, s.n = func(n int) error {
-				if n == fails {
-					return away(n)
-				}
-				return nil
-			}, 0
-			j, err := core.AllowTogether(ctx, append(twoCharges(l), other)...)
+		for fails := range int64(2) {
+			before := s.asked.Load()
+			s.before = func(store.Request) { s.down.Store(s.asked.Load()-before == fails+1) }
+			j, err := core.AllowTogether(ctx, append(twoCharges(l), core.Charge{Limiter: l, Key: "other"})...)
 			s.before = nil
+			s.down.Store(false)
 			if mode == core.FailClosed {
 				require.ErrorIs(t, err, core.ErrUnavailable, "call %d", fails)
 			} else {
@@ -262,62 +146,30 @@ func TestTogetherWhileAStoreComesAndGoes(t *testing.T) {
 			continue
 		}
 		inStore := mustTogether(t, twoCharges(l)...)
-		s.before = away
+		s.down.Store(true)
 		local := mustTogether(t, twoCharges(l)...)
 		assert.Equal(t, core.FromFallback, local.Parts[1].Source, "premise")
 		require.ErrorIs(t, inStore.Release(ctx), core.ErrUnavailable)
-		s.before = nil
+		s.down.Store(false)
 		wantLeft(t, l, "a release that was lost comes back after MaxHold", 2, 5, 500)
 		require.NoError(t, local.Undo(ctx))
 		wantLeft(t, l, "the process's own are no other's", 2, 5, 500)
 		require.NoError(t, inStore.Undo(ctx))
-		s.before = away
+		s.down.Store(true)
 		wantLeft(t, l, "and came back in the process", 7, 10, 900)
 	}
-}
-
-func TestObserversSeeTheSlotsOfChargesOfOneKeyOnce(t *testing.T) {
-	seen := &slotsSeen{}
-	l := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "api", Limits: []core.Limit{core.InFlight(9).WithMaxHold(time.Hour)}},
-		core.WithObserver(seen.observe)))
-	inUse := func() int64 {
-		seen.mu.Lock()
-		defer seen.mu.Unlock()
-		return seen.inUse
-	}
-	j := mustTogether(t, core.Charge{Limiter: l, Key: "k", Cost: 2}, core.Charge{Limiter: l, Key: "k", Cost: 3})
-	assert.EqualValues(t, 5, inUse())
-	require.NoError(t, j.Release(t.Context()))
-	assert.EqualValues(t, 0, inUse())
 }
 
 func TestChargesAreSettledWhenTheCallersSliceIsReused(t *testing.T) {
 	ctx := t.Context()
 	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), "api", core.PerHour(10))
 	charges := []core.Charge{{Limiter: l, Key: "ann", Cost: 4}, {Limiter: l, Key: "acme", Cost: 4}}
-	settled, err := core.AllowTogether(ctx, charges...)
-	require.NoError(t, err)
-	undone, err := core.AllowTogether(ctx, charges...)
-	require.NoError(t, err)
+	settled, undone := mustTogether(t, charges...), mustTogether(t, charges...)
 	charges[0].Key, charges[1] = "bob", core.Charge{}
 	require.NoError(t, settled.Settle(ctx, core.Units{core.Requests: 1}))
 	require.NoError(t, undone.Undo(ctx))
 	assert.EqualValues(t, 9, limittest.Left(t, l, "ann"))
 	assert.EqualValues(t, 9, limittest.Left(t, l, "acme"))
-}
-
-// Tests of handlers make Results that no limiter returned.
-func TestPartsThatNoLimiterReturned(t *testing.T) {
-	ctx := t.Context()
-	for _, j := range []core.Result{{Allowed: true, Parts: []core.Result{{Allowed: true}}}, {Parts: []core.Result{{}, {Allowed: true}}}} {
-		assert.ErrorIs(t, j.Undo(ctx), core.ErrNoDecision)
-		assert.ErrorIs(t, j.Release(ctx), core.ErrNoDecision)
-		assert.ErrorIs(t, j.Hold(ctx), core.ErrNoDecision)
-		assert.ErrorIs(t, j.Settle(ctx, nil), core.ErrNoDecision)
-		assert.ErrorIs(t, j.Settle(ctx, core.Units{core.Requests: 1}), core.ErrUnit, "no limiter counts anything")
-		j.WriteHeaders(http.Header{})
-		assert.Equal(t, http.StatusTooManyRequests, core.Problem(j).Status)
-	}
 }
 
 func TestTogetherWithALimiterThatNoConstructorReturned(t *testing.T) {

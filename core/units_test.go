@@ -1,10 +1,8 @@
 package core_test
 
 import (
-	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,16 +11,6 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
-func left(t *testing.T, l *core.Limiter) (list []int64) {
-	t.Helper()
-	res, err := l.Peek(t.Context(), "k")
-	require.NoError(t, err)
-	for _, limit := range res.Limits() {
-		list = append(list, limit.Remaining)
-	}
-	return list
-}
-
 // In shadow mode a denied request has taken nothing, so nothing can come back.
 func TestShadowDenialOfUnitsAloneTakesNothing(t *testing.T) {
 	ctx := t.Context()
@@ -30,10 +18,8 @@ func TestShadowDenialOfUnitsAloneTakesNothing(t *testing.T) {
 		Name: "api", Limits: []core.Limit{core.PerDay(10), core.PerDay(100).WithUnit("tokens")}, Shadow: true,
 	})
 	require.NoError(t, err)
-	_, err = l.AllowUnits(ctx, "k", core.Units{"tokens": 60})
-	require.NoError(t, err)
-	res, err := l.AllowUnits(ctx, "k", core.Units{core.Requests: 0, "tokens": 60})
-	require.NoError(t, err)
+	core.Must(l.AllowUnits(ctx, "k", core.Units{"tokens": 60}))
+	res := core.Must(l.AllowUnits(ctx, "k", core.Units{core.Requests: 0, "tokens": 60}))
 	assert.True(t, res.Allowed)
 	assert.True(t, res.ShadowDenied)
 	require.NoError(t, res.Undo(ctx))
@@ -44,26 +30,20 @@ func TestShadowDenialOfUnitsAloneTakesNothing(t *testing.T) {
 func TestAllowAtMostInShadowModeAndWithoutAStore(t *testing.T) {
 	ctx := t.Context()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}, Shadow: true}
-	l, err := core.NewLimiter(core.NewMemoryStore(), policy)
-	require.NoError(t, err)
+	l := core.Must(core.NewLimiter(core.NewMemoryStore(), policy))
 	for _, want := range []int64{7, 3} {
-		res, err := l.AllowAtMost(ctx, "k", 7)
-		require.NoError(t, err)
+		res := core.Must(l.AllowAtMost(ctx, "k", 7))
 		assert.Equal(t, want, res.Cost)
 		assert.False(t, res.ShadowDenied)
 	}
-	res, err := l.AllowAtMost(ctx, "k", 7)
-	require.NoError(t, err)
+	res := core.Must(l.AllowAtMost(ctx, "k", 7))
 	assert.True(t, res.ShadowDenied, "none were left")
 
 	policy.Shadow, policy.OnFailure = false, core.FailOpen
-	l, err = core.NewLimiter(&limittest.AwayStore{Err: errors.New("away")}, policy)
-	require.NoError(t, err)
-	res, err = l.AllowAtMost(ctx, "k", 7)
-	require.NoError(t, err)
+	l = core.Must(core.NewLimiter(&limittest.AwayStore{Err: errors.New("away")}, policy))
+	res = core.Must(l.AllowAtMost(ctx, "k", 7))
 	assert.EqualValues(t, 7, res.Cost, "nobody says that there are fewer")
-	j, err := core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "a", Cost: 3}, core.Charge{Limiter: l, Key: "b", Cost: 4})
-	require.NoError(t, err)
+	j := core.Must(core.AllowTogether(ctx, core.Charge{Limiter: l, Key: "a", Cost: 3}, core.Charge{Limiter: l, Key: "b", Cost: 4}))
 	assert.EqualValues(t, 3, j.Parts[0].Cost)
 	assert.EqualValues(t, 4, j.Parts[1].Cost)
 }
@@ -84,8 +64,7 @@ func TestRequestsThatNoLimitCounts(t *testing.T) {
 		require.ErrorIs(t, take(), core.ErrUnit)
 	}
 	for _, units := range []core.Units{{"tokens": 5}, {core.Requests: 0, "tokens": 5}, {}} {
-		res, err := l.AllowUnits(ctx, "k", units)
-		require.NoError(t, err)
+		res := core.Must(l.AllowUnits(ctx, "k", units))
 		assert.True(t, res.Allowed)
 	}
 	assert.Equal(t, []int64{90}, left(t, l))
@@ -95,48 +74,21 @@ func TestRequestsThatNoLimitCounts(t *testing.T) {
 	})
 	require.NoError(t, err)
 	for key, want := range map[string]int64{"k": 70, "other": 10} {
-		res, err := own.AllowAtMost(ctx, key, 70)
-		require.NoError(t, err)
+		res := core.Must(own.AllowAtMost(ctx, key, 70))
 		assert.Equal(t, want, res.Cost, key)
 	}
 	assert.Equal(t, []int64{100}, left(t, own))
 }
 
-// A Stepped limit that a request takes nothing from keeps its steps.
-func TestStepsOfALimitThatIsNotCharged(t *testing.T) {
-	ctx := t.Context()
-	clock := limittest.NewClock()
-	l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "api",
-		core.PerHour(10).WithName("r"), core.PerMinute(50).WithBurst(100).WithUnit("tokens").WithMode(core.Stepped))
-	take := func(units core.Units) core.Result {
-		t.Helper()
-		res, err := l.AllowUnits(ctx, "k", units)
-		require.NoError(t, err)
-		return res
-	}
-	take(core.Units{"tokens": 100}) // a step begins here, and every minute
-	clock.Move(90 * time.Second)
-	take(core.Units{"tokens": 0}) // 50 have come
-	assert.True(t, take(core.Units{"tokens": 50}).Allowed)
-	assert.Equal(t, 30*time.Second, take(core.Units{"tokens": 1}).RetryAfter)
-}
-
 // A limit that counted tokens when the decision was made was charged nothing,
 // so nothing comes back to it.
 func TestUndoReturnsNothingToALimitThatCountedAnotherUnit(t *testing.T) {
-	ctx := context.Background()
 	policy := core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(5).WithName("a"), core.PerDay(5).WithName("b").WithUnit("tokens")}}
 	l := core.Must(core.NewLimiter(core.NewMemoryStore(), policy))
-	res := core.Must(l.AllowN(ctx, "k", 2))
+	res := allow(t, l, 2)
 	policy.Limits = []core.Limit{core.PerDay(5).WithName("b")}
-	if err := l.SetPolicy(policy); err != nil {
-		t.Fatal(err)
-	}
-	core.Must(l.AllowN(ctx, "k", 3))
-	if err := res.Undo(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if res := core.Must(l.Peek(ctx, "k")); res.Remaining != 2 {
-		t.Errorf("%q has %d of 5 left after 3 requests, want 2", "b", res.Remaining)
-	}
+	require.NoError(t, l.SetPolicy(policy))
+	allow(t, l, 3)
+	require.NoError(t, res.Undo(t.Context()))
+	wantLeft(t, l, "3 of 5 were taken", 2)
 }

@@ -2,13 +2,16 @@ package core_test
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/tokenbucket-go/ratelimit/core"
+	"github.com/tokenbucket-go/ratelimit/core/internal/bucket"
+	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 )
 
@@ -48,35 +51,43 @@ func TestWaitBeyondTheDeadlineFailsAtOnce(t *testing.T) {
 		began := time.Now()
 		short, cancel := context.WithTimeout(t.Context(), time.Minute-time.Microsecond)
 		defer cancel()
-		if err := l.Wait(short, "smtp"); !errors.Is(err, core.ErrDeadline) || time.Since(began) != 0 {
-			t.Errorf("a minute's wait with 1µs too little left = %v after %v, want ErrDeadline at once", err, time.Since(began))
-		}
+		require.ErrorIs(t, l.Wait(short, "smtp"), core.ErrDeadline, "a minute's wait with 1µs too little left")
+		assert.Zero(t, time.Since(began), "it returns at once")
 		enough, cancel := context.WithTimeout(t.Context(), time.Minute+time.Microsecond)
 		defer cancel()
-		if err := l.Wait(enough, "smtp"); err != nil || time.Since(began) != time.Minute {
-			t.Errorf("a minute's wait with 1µs to spare = %v after %v, want nil after 1m", err, time.Since(began))
-		}
+		require.NoError(t, l.Wait(enough, "smtp"), "a minute's wait with 1µs to spare")
+		assert.Equal(t, time.Minute, time.Since(began))
 	})
 }
 
+// A Wait whose context ends returns soon, however slow the store is, and then
+// its tokens come back.
 func TestCanceledWaitGivesItsTokensBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := limittest.Limiter(t, core.NewMemoryStore(), "mail", core.PerMinute(1))
-		limittest.Use(t, l, "smtp", 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- l.Wait(ctx, "smtp") }()
-		synctest.Wait()
-		time.Sleep(20 * time.Second) // in the bubble, so it takes no real time
-		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("Wait whose context is canceled = %v, want context.Canceled", err)
-		}
-		r, err := l.Reserve(t.Context(), "smtp", 1)
-		if err != nil || r.Delay() != 40*time.Second {
-			t.Errorf("after a canceled wait the next delay is %v, %v; want 40s, as without it", r.Delay(), err)
-		}
-	})
+	for _, slow := range []time.Duration{0, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newAskedStore()
+			s.before = func(r store.Request) {
+				if r.Action == bucket.Cancel {
+					time.Sleep(slow) // in the bubble, so it takes no real time
+				}
+			}
+			l := limittest.Limiter(t, s, "mail", core.PerMinute(1))
+			limittest.Use(t, l, "smtp", 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- l.Wait(ctx, "smtp") }()
+			synctest.Wait()
+			time.Sleep(20 * time.Second)
+			canceled := time.Now()
+			cancel()
+			require.ErrorIs(t, <-ended, context.Canceled)
+			assert.LessOrEqual(t, time.Since(canceled), 50*time.Millisecond, "it returns soon, however slow the store is")
+			time.Sleep(2*time.Second - time.Since(canceled))
+			synctest.Wait()
+			r := core.Must(l.Reserve(t.Context(), "smtp", 1))
+			assert.Equal(t, 38*time.Second, r.Delay(), "after a canceled wait the next delay is as without it")
+		})
+	}
 }
 
 // Reserve documents that twice the Capacity can always be promised.
@@ -86,26 +97,16 @@ func TestTwiceTheCapacityCanBePromised(t *testing.T) {
 		"a prime":       core.PerDay(100_003),
 		"a large one":   core.PerSecond(int64(900_000_000_000_000)),
 	} {
-		clock := limittest.NewClock()
-		l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "jobs", limit)
-		var delays []time.Duration
-		for range 2 { // a full bucket, and as much again
-			r, err := l.Reserve(t.Context(), "batch", limit.Capacity)
-			if err != nil {
-				t.Fatal(err)
-			}
-			delays = append(delays, r.Delay())
-			if !r.Allowed {
-				t.Errorf("%s, %v: twice the Capacity can always be promised; refused after delays of %v", name, limit, delays)
-				break
-			}
-		}
-		if !slices.IsSorted(delays) {
-			t.Errorf("%s: reservations must queue in the order of the calls: %v", name, delays)
-		}
-		if err := l.WaitN(cancelled(t), "batch", limit.Capacity); errors.Is(err, core.ErrDeadline) {
-			t.Errorf("%s: a context without a deadline can't be past it: %v", name, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			l := limittest.Limiter(t, core.NewMemoryStore(), "jobs", limit)
+			first := core.Must(l.Reserve(t.Context(), "batch", limit.Capacity)) // a full bucket, and as much again
+			second := core.Must(l.Reserve(t.Context(), "batch", limit.Capacity))
+			assert.True(t, first.Allowed && second.Allowed, "%s: twice the Capacity can always be promised", name)
+			assert.Less(t, first.Delay(), second.Delay(), "%s: reservations queue in the order of the calls", name)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Millisecond, cancel)
+			assert.NotErrorIs(t, l.WaitN(ctx, "batch", limit.Capacity), core.ErrDeadline, "%s: a context without a deadline can't be past it", name)
+		})
 	}
 }
 
@@ -120,39 +121,16 @@ func TestPeriodsThatCanBePromised(t *testing.T) {
 		"half a month":    {core.PerMonth(2).WithBurst(1), 3},
 		"a week and more": {core.PerWeek(2).WithBurst(3), 4},
 	} {
-		clock := limittest.NewClock()
-		l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(clock.Now)), "jobs", rule.limit.WithMode(core.Aligned))
-		limittest.Use(t, l, "batch", rule.limit.Capacity)
+		l := limittest.Limiter(t, core.NewMemoryStore(core.WithClock(limittest.NewClock().Now)), "jobs", rule.limit.WithMode(core.Aligned))
+		allow(t, l, rule.limit.Capacity)
 		ahead := map[time.Duration]bool{}
 		for range 100 {
-			r, err := l.Reserve(t.Context(), "batch", 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := core.Must(l.Reserve(t.Context(), "k", 1))
 			if !r.Allowed {
 				break
 			}
 			ahead[r.Delay()] = true
 		}
-		if len(ahead) != rule.ahead {
-			t.Errorf("%s: reservations are due in %d periods, want %d", name, len(ahead), rule.ahead)
-		}
+		assert.Len(t, ahead, rule.ahead, "%s: periods in which reservations are due", name)
 	}
-}
-
-// cancelled is a context without a deadline that ends as soon as something
-// waits for it, so that WaitN returns.
-func cancelled(t *testing.T) context.Context {
-	ctx, cancel := context.WithCancel(t.Context())
-	return &endsWhenWaitedOn{ctx, cancel}
-}
-
-type endsWhenWaitedOn struct {
-	context.Context
-	cancel context.CancelFunc
-}
-
-func (c *endsWhenWaitedOn) Done() <-chan struct{} {
-	c.cancel()
-	return c.Context.Done()
 }

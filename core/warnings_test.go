@@ -18,10 +18,37 @@ import (
 	"github.com/tokenbucket-go/ratelimit/internal/redistest"
 )
 
+// infoHook sees INFO, which the store sends to read the eviction policy.
+type infoHook struct {
+	redistest.Hook
+
+	asked  chan struct{} // it has been answered
+	panics bool          // it was not made for INFO
+}
+
+func (h infoHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "info" {
+			return next(ctx, cmd)
+		}
+		defer func() { h.asked <- struct{}{} }()
+		if h.panics {
+			panic("a hook that knows no INFO")
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// evicting is a limiter on a new store of a client.
+func evicting(t *testing.T, client redis.UniversalClient) *core.Limiter {
+	t.Helper()
+	t.Cleanup(func() { _ = client.Close() })
+	return limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(20*time.Second)), "api", core.PerDay(10))
+}
+
 func TestEvictionPolicyThatDropsBucketsWarnsOnce(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client(t)
-	ctx := context.Background()
 	l := logtest.Default(t)
 	want := 0
 	for _, c := range []struct {
@@ -31,37 +58,38 @@ func TestEvictionPolicyThatDropsBucketsWarnsOnce(t *testing.T) {
 		{"noeviction", "100mb", false},
 		{"allkeys-lru", "0", false}, // never full
 		{"allkeys-lru", "100mb", true},
-		{"allkeys-lfu", "100mb", true},
-		{"allkeys-random", "100mb", true},
-		{"volatile-lru", "100mb", true}, // every bucket has a TTL
-		{"volatile-lfu", "100mb", true},
-		{"volatile-random", "100mb", true},
-		{"volatile-ttl", "100mb", true}, // a bucket has the nearest end
+		{"volatile-random", "100mb", true}, // every bucket has a TTL
+		{"volatile-ttl", "100mb", true},    // a bucket has the nearest end
 	} {
-		require.NoError(t, admin.ConfigSet(ctx, "maxmemory-policy", c.policy).Err())
-		require.NoError(t, admin.ConfigSet(ctx, "maxmemory", c.memory).Err())
-		asked := infoHook{asked: make(chan struct{}, 10)}
-		client := server.Client(t)
-		client.AddHook(asked)
-		limiter := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(20*time.Second)),
-			core.Policy{Name: "p", Limits: []core.Limit{core.PerMinute(5)}}))
+		require.NoError(t, admin.ConfigSet(t.Context(), "maxmemory-policy", c.policy).Err())
+		require.NoError(t, admin.ConfigSet(t.Context(), "maxmemory", c.memory).Err())
+		client, hook := server.Client(t), infoHook{asked: make(chan struct{}, 10)}
+		client.AddHook(hook)
+		limiter := evicting(t, client)
 		for range 3 {
-			_, err := limiter.Allow(ctx, "k")
-			require.NoError(t, err)
+			allow(t, limiter, 1)
 		}
-		<-asked.asked
+		<-hook.asked
 		if c.warned {
 			want++
 			require.Eventually(t, func() bool { return l.Count("maxmemory-policy=") == want }, time.Minute, time.Millisecond, c.policy)
 		}
-		assert.Empty(t, asked.asked, "the server is asked once")
+		assert.Empty(t, hook.asked, "the server is asked once")
 	}
 	assert.Equal(t, want, l.Count("maxmemory-policy="), "a server that evicts nothing, or is never full, is no reason to warn")
 }
 
+func TestPanicInAHookDuringTheEvictionCheckIsRecovered(t *testing.T) {
+	client, hook := redistest.Client(t), infoHook{asked: make(chan struct{}, 10), panics: true}
+	client.AddHook(hook)
+	limiter := evicting(t, client)
+	allow(t, limiter, 1)
+	<-hook.asked
+	allow(t, limiter, 1)
+}
+
 // Any one server of several may have the eviction policy.
 func TestEvictionPolicyOfEveryServerIsChecked(t *testing.T) {
-	ctx := context.Background()
 	for name, topology := range map[string]struct {
 		arguments []string
 		client    func(addrs []string) redis.UniversalClient
@@ -75,24 +103,18 @@ func TestEvictionPolicyOfEveryServerIsChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			servers := []*redistest.Server{redistest.Start(t, topology.arguments...), redistest.Start(t, topology.arguments...)}
-			addrs := []string{servers[0].Addr, servers[1].Addr}
 			if topology.arguments != nil {
 				unite(t, servers)
 			}
 			for _, s := range servers { // each in turn
 				l := logtest.Default(t)
 				admin := s.Client(t)
-				require.NoError(t, admin.ConfigSet(ctx, "maxmemory", "100mb").Err())
-				require.NoError(t, admin.ConfigSet(ctx, "maxmemory-policy", "allkeys-lru").Err())
-				client := topology.client(addrs)
-				defer client.Close()
-				limiter := core.Must(core.NewLimiter(redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(20*time.Second)),
-					core.Policy{Name: "p", Limits: []core.Limit{core.PerMinute(5)}}))
-				_, err := limiter.Allow(ctx, "k")
-				require.NoError(t, err)
+				require.NoError(t, admin.ConfigSet(t.Context(), "maxmemory", "100mb").Err())
+				require.NoError(t, admin.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+				allow(t, evicting(t, topology.client([]string{servers[0].Addr, servers[1].Addr})), 1)
 				require.Eventually(t, func() bool { return l.Count("server=redis://"+s.Addr) == 1 }, time.Minute, time.Millisecond, "the warning names the server")
 				assert.Equal(t, 1, l.Count("maxmemory-policy="))
-				require.NoError(t, admin.ConfigSet(ctx, "maxmemory", "0").Err())
+				require.NoError(t, admin.ConfigSet(t.Context(), "maxmemory", "0").Err())
 			}
 		})
 	}
@@ -114,48 +136,5 @@ func unite(t *testing.T, servers []*redistest.Server) {
 			info := c.ClusterInfo(ctx).Val()
 			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, "cluster_size:2")
 		}, 20*time.Second, 10*time.Millisecond)
-	}
-}
-
-// frailHook panics on INFO, which the store sends to read the eviction policy.
-type frailHook struct {
-	redistest.Hook
-
-	asked chan struct{}
-}
-
-func (h frailHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "info" {
-			defer close(h.asked)
-			panic("a hook that knows no INFO")
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func TestPanicInAHookDuringTheEvictionCheckIsRecovered(t *testing.T) {
-	client, hook := redistest.Client(t), frailHook{asked: make(chan struct{})}
-	client.AddHook(hook)
-	l := limittest.Limiter(t, redisstore.New(client, redisstore.WithPrefix(redistest.Prefix()), redisstore.WithTimeout(20*time.Second)), "api", core.PerDay(10))
-	limittest.Use(t, l, "user", 1)
-	<-hook.asked
-	limittest.Use(t, l, "user", 1)
-}
-
-// infoHook reports that INFO has been answered.
-type infoHook struct {
-	redistest.Hook
-
-	asked chan struct{}
-}
-
-func (h infoHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if cmd.Name() == "info" {
-			h.asked <- struct{}{}
-		}
-		return err
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/grpclimit"
 	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
+	"github.com/tokenbucket-go/ratelimit/internal/rpctest"
 )
 
 func TestConformance(t *testing.T) {
@@ -118,14 +119,11 @@ func allowStreams(limiter *core.Limiter, key func(*grpclimit.Call) string, then 
 	}
 }
 
-// ofApp begins the messages of answers that OnDenied and OnError write.
-const ofApp = "app: "
-
 func own(s int, body string) error {
 	if s == 0 {
 		return nil
 	}
-	return status.Error(codes.Code(adaptertest.CodeOf(s)), ofApp+body)
+	return status.Error(codes.Code(adaptertest.CodeOf(s)), rpctest.OfApp+body)
 }
 
 // sentField has what a request of the suite was: metadata can't hold any bytes,
@@ -168,24 +166,9 @@ func routeOf(method string) (route int) {
 // reply answers a call as the handler of its route says. send sends a message.
 func reply[M any](ctx context.Context, route adaptertest.Route[M], send func(body string) error) error {
 	res, ok := grpclimit.FromContext(ctx)
-	r := route.Handle(ctx, res, ok, grpclimit.AllFromContext(ctx))
-	switch {
-	case r.Stream != nil:
-		var written strings.Builder
-		flush := func() error {
-			defer written.Reset()
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			return send(written.String())
-		}
-		r.Stream(&written, flush)
-		_ = flush()
-		return nil
-	case r.Status >= 400:
-		return status.Error(codes.Code(adaptertest.CodeOf(r.Status)), "handler")
+	if failed := rpctest.Reply(ctx, route, res, ok, grpclimit.AllFromContext(ctx), send); failed != 0 {
+		return status.Error(codes.Code(adaptertest.CodeOf(failed)), "handler")
 	}
-	_ = send(r.Body) // a client that has gone gets nothing
 	return nil
 }
 
@@ -200,9 +183,10 @@ func answered(body string, err error, header, trailer metadata.MD) adaptertest.A
 		}
 	}
 	if err != nil {
-		a.Body, a.Own = strings.CutPrefix(status.Convert(err).Message(), ofApp)
+		a.Body, a.Own = strings.CutPrefix(status.Convert(err).Message(), rpctest.OfApp)
 		retry, limits := details(err)
 		a.Limits, a.RetryAfter = limits, retry.GetRetryDelay().AsDuration()
+		a.Header.Set("Details", fmt.Sprint(status.Convert(err).Details())) // which must show nothing internal
 		if len(trailer.Get(middleware.PushbackField)) > 0 {
 			a.Header.Set("Cache-Control", "no-store") // of a denial: calls are not cached, so gRPC has no such field
 		}
@@ -232,20 +216,20 @@ func gateway[M any](l net.Listener, app adaptertest.App[M], s *grpc.Server, call
 	})
 }
 
+var errPanic = status.Error(codes.Internal, "panic")
+
 func serveUnary(l net.Listener, app adaptertest.App[grpc.UnaryServerInterceptor]) error {
 	all := func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (out any, err error) {
-		defer func() {
-			if recover() != nil {
-				err = status.Error(codes.Internal, "panic")
-			}
-		}()
-		ctx = app.Context(withValues(unpacked(ctx), app.Values))
 		chain := append(slices.Clip(app.Use), app.Routes[routeOf(info.FullMethod)].Use...)
 		for _, limited := range slices.Backward(chain) {
 			next := handler
 			handler = func(ctx context.Context, in any) (any, error) { return limited(ctx, in, info, next) }
 		}
-		return handler(ctx, in)
+		err = rpctest.Call(unpacked(ctx), app, errPanic, func(ctx context.Context) (err error) {
+			out, err = handler(ctx, in)
+			return err
+		})
+		return out, err
 	}
 	s := grpc.NewServer(grpc.UnaryInterceptor(all))
 	desc := grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil)}
@@ -283,19 +267,15 @@ type contextStream struct {
 func (c contextStream) Context() context.Context { return c.ctx }
 
 func serveStreams(l net.Listener, app adaptertest.App[grpc.StreamServerInterceptor]) error {
-	all := func(server any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-		defer func() {
-			if recover() != nil {
-				err = status.Error(codes.Internal, "panic")
-			}
-		}()
-		ctx := app.Context(withValues(unpacked(ss.Context()), app.Values))
+	all := func(server any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		chain := append(slices.Clip(app.Use), app.Routes[routeOf(info.FullMethod)].Use...)
 		for _, limited := range slices.Backward(chain) {
 			next := handler
 			handler = func(server any, ss grpc.ServerStream) error { return limited(server, ss, info, next) }
 		}
-		return handler(server, contextStream{ss, ctx})
+		return rpctest.Call(unpacked(ss.Context()), app, errPanic, func(ctx context.Context) error {
+			return handler(server, contextStream{ss, ctx})
+		})
 	}
 	s := grpc.NewServer(grpc.StreamInterceptor(all))
 	desc := grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil)}
@@ -325,13 +305,4 @@ func serveStreams(l net.Listener, app adaptertest.App[grpc.StreamServerIntercept
 		header, _ := cs.Header()
 		return answered(body.String(), err, header, cs.Trailer())
 	})
-}
-
-// withValues stores values in ctx.
-func withValues(ctx context.Context, values map[string]any) context.Context {
-	for key, value := range values {
-		//lint:ignore SA1029 the keys of the suite are strings
-		ctx = context.WithValue(ctx, key, value)
-	}
-	return ctx
 }

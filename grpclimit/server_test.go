@@ -2,7 +2,6 @@ package grpclimit_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"testing"
 	"time"
@@ -154,8 +153,5 @@ func limiterOf(policy core.Policy) *core.Limiter {
 func perHour(name string, n int) *core.Limiter {
 	return limiterOf(core.Policy{Name: name, Headers: core.HeadersDraft8, Limits: []core.Limit{core.PerHour(n)}})
 }
-
-// errAway is the error of a store that does not answer.
-var errAway = errors.New("dial tcp 10.1.2.3:6379: secret")
 
 func hello() *text { return wrapperspb.String("hello") }

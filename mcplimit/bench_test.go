@@ -27,26 +27,3 @@ func BenchmarkCall(b *testing.B) {
 		})
 	}
 }
-
-// BenchmarkServer is a call of a client in the same process, with and without
-// the middleware.
-func BenchmarkServer(b *testing.B) {
-	for name, middleware := range map[string][]mcp.Middleware{
-		"plain":   nil,
-		"limited": {mcplimit.New(limiterOf(core.Policy{Name: "calls", Limits: []core.Limit{core.PerSecond(1_000_000_000)}}), mcplimit.Join(mcplimit.BySession(), mcplimit.ByTool()))},
-	} {
-		b.Run(name, func(b *testing.B) {
-			here, there := mcp.NewInMemoryTransports()
-			core.Must(serving(nil, middleware...).Connect(b.Context(), here, nil))
-			s := core.Must(mcp.NewClient(&mcp.Implementation{Name: "client", Version: "v1"}, nil).Connect(b.Context(), there, nil))
-			defer func() { _ = s.Close() }()
-			params := &mcp.CallToolParams{Name: "ask", Arguments: map[string]any{}}
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := s.CallTool(b.Context(), params); err != nil {
-					b.Fatal("the premise: calls pass: ", err)
-				}
-			}
-		})
-	}
-}

@@ -20,6 +20,7 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core/adapter/adaptertest"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 	"github.com/tokenbucket-go/ratelimit/internal/bothstores"
+	"github.com/tokenbucket-go/ratelimit/internal/rpctest"
 	"github.com/tokenbucket-go/ratelimit/mcplimit"
 )
 
@@ -84,14 +85,11 @@ func statusOf(err error) int {
 	return int(own.Code)
 }
 
-// ofApp begins the messages of answers that OnDenied and OnError write.
-const ofApp = "app: "
-
 func own(status int, body string) (mcp.Result, error) {
 	if status == 0 {
 		return nil, nil //nolint:nilnil // the default answer follows
 	}
-	return nil, &jsonrpc.Error{Code: codeOf(status), Message: ofApp + body}
+	return nil, &jsonrpc.Error{Code: codeOf(status), Message: rpctest.OfApp + body}
 }
 
 // allowing asks limiter as a tool does.
@@ -142,17 +140,16 @@ func serve(l net.Listener, app adaptertest.App[mcp.Middleware]) error {
 			if !ok {
 				return next(ctx, method, req)
 			}
-			defer func() {
-				if recover() != nil {
-					err = &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "panic"}
-				}
-			}()
 			handler := next
-			chain := chains[call.Name]
-			for _, limited := range slices.Backward(chain) {
+			for _, limited := range slices.Backward(chains[call.Name]) {
 				handler = limited(handler)
 			}
-			return handler(app.Context(withValues(ctx, app.Values)), method, req)
+			panicked := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "panic"}
+			err = rpctest.Call(ctx, app, panicked, func(ctx context.Context) (err error) {
+				result, err = handler(ctx, method, req)
+				return err
+			})
+			return result, err
 		}
 	})
 	s := httptest.NewServer(streamableHandler(server, false))
@@ -175,16 +172,12 @@ func serve(l net.Listener, app adaptertest.App[mcp.Middleware]) error {
 // reply answers a call as the tool of its route says.
 func reply(ctx context.Context, route adaptertest.Route[mcp.Middleware]) (*mcp.CallToolResult, error) {
 	res, ok := mcplimit.FromContext(ctx)
-	r := route.Handle(ctx, res, ok, mcplimit.AllFromContext(ctx))
-	switch {
-	case r.Stream != nil:
-		var written strings.Builder
-		r.Stream(&written, ctx.Err)
-		return says(written.String()), nil
-	case r.Status >= 400:
-		return nil, &jsonrpc.Error{Code: codeOf(r.Status), Message: "tool"}
+	text := ""
+	send := func(more string) error { text += more; return nil }
+	if failed := rpctest.Reply(ctx, route, res, ok, mcplimit.AllFromContext(ctx), send); failed != 0 {
+		return nil, &jsonrpc.Error{Code: codeOf(failed), Message: "tool"}
 	}
-	return says(r.Body), nil
+	return says(text), nil
 }
 
 // answered returns the answer to a call.
@@ -202,13 +195,14 @@ func answered(result *mcp.CallToolResult, err error) adaptertest.Answer {
 	if own.Message == context.Canceled.Error() || own.Message == context.DeadlineExceeded.Error() {
 		a.Status = http.StatusServiceUnavailable // JSON-RPC has no code for it
 	}
-	a.Body, a.Own = strings.CutPrefix(own.Message, ofApp)
+	a.Body, a.Own = strings.CutPrefix(own.Message, rpctest.OfApp)
 	var data struct {
 		RetryAfter float64
 		Limit      string
 		Limits     []string
 	}
 	if own.Data != nil {
+		a.Header.Set("Data", string(own.Data)) // which must show nothing internal
 		if err := json.Unmarshal(own.Data, &data); err != nil {
 			panic(err)
 		}
@@ -219,13 +213,4 @@ func answered(result *mcp.CallToolResult, err error) adaptertest.Answer {
 		a.Limits = []string{data.Limit}
 	}
 	return a
-}
-
-// withValues stores values in ctx.
-func withValues(ctx context.Context, values map[string]any) context.Context {
-	for key, value := range values {
-		//lint:ignore SA1029 the keys of the suite are strings
-		ctx = context.WithValue(ctx, key, value)
-	}
-	return ctx
 }

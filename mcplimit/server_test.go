@@ -3,11 +3,8 @@ package mcplimit_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
@@ -111,24 +108,6 @@ var transports = map[string]func(t *testing.T, server *mcp.Server) func() *mcp.C
 	},
 }
 
-// TestMain runs a server on stdin and stdout if a test has started this program
-// as its server.
-func TestMain(m *testing.M) {
-	if os.Getenv("MCPLIMIT_TEST_SERVER") != "" {
-		limiter := core.Must(core.NewLimiter(core.NewMemoryStore(), core.Policy{Name: "tools", Limits: []core.Limit{core.PerHour(2)}}))
-		_ = serving(nil, mcplimit.New(limiter, mcplimit.Join(mcplimit.BySession(), mcplimit.ByTool()))).Run(context.Background(), &mcp.StdioTransport{})
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// child connects a client to this program as a server.
-func child(t *testing.T) *mcp.ClientSession {
-	command := exec.Command(os.Args[0])
-	command.Env = append(os.Environ(), "MCPLIMIT_TEST_SERVER=1")
-	return session(t, &mcp.CommandTransport{Command: command})
-}
-
 // call calls a tool, and returns the JSON-RPC error, or nil.
 func call(t *testing.T, s *mcp.ClientSession, name string) *jsonrpc.Error {
 	t.Helper()
@@ -157,9 +136,6 @@ func perHour(name string, n int) *core.Limiter {
 
 // all is a key that all requests share.
 func all(*mcplimit.Call) (string, error) { return "all", nil }
-
-// errAway is the error of a store that does not answer.
-var errAway = errors.New("dial tcp 10.1.2.3:6379: secret")
 
 // refused asserts that e is a denial by limit.
 func refused(t *testing.T, e *jsonrpc.Error, limit, rule string) {

@@ -12,42 +12,22 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/tokenbucket-go/ratelimit/internal/limittest"
 	"github.com/tokenbucket-go/ratelimit/mcplimit"
 )
 
 func TestEachSessionHasItsOwnBucketWhateverItsTransport(t *testing.T) {
 	for name, connect := range transports {
 		t.Run(name, func(t *testing.T) {
-			seen := make(chan string, 9)
-			by := mcplimit.BySession()
-			key := func(c *mcplimit.Call) (string, error) {
-				k, err := by(c)
-				seen <- k
-				return k, err
-			}
-			next := connect(t, serving(nil, mcplimit.New(perHour("sessions", 2), key)))
+			next := connect(t, serving(nil, mcplimit.New(perHour("sessions", 2), mcplimit.BySession())))
 			a, b := next(), next()
 			for range 2 {
 				require.Nil(t, call(t, a, "ask"), "the session has tokens")
 			}
 			refused(t, call(t, a, "other"), "sessions", "calls of one session share a bucket")
 			assert.Nil(t, call(t, b, "ask"), "two sessions never share a bucket")
-			one, again, third, other := <-seen, <-seen, <-seen, <-seen
-			assert.Equal(t, one, again, "a session keeps its key")
-			assert.Equal(t, one, third)
-			assert.NotEqual(t, one, other)
 		})
 	}
-}
-
-func TestAChildProcessOnStdioLimitsItsClient(t *testing.T) {
-	a, b := child(t), child(t)
-	for range 2 {
-		require.Nil(t, call(t, a, "ask"))
-	}
-	refused(t, call(t, a, "ask"), "tools", "the session of a connection has a bucket for each tool")
-	assert.Nil(t, call(t, a, "other"), "another tool")
-	assert.Nil(t, call(t, b, "ask"), "another process")
 }
 
 // Without a session each request would have a full bucket.
@@ -75,16 +55,19 @@ func TestAUserHasOneBucketWhateverItsSessions(t *testing.T) {
 		}
 		return info, nil
 	}
-	for name, handler := range map[string]func(*mcp.Server) http.Handler{
-		"stateful":  func(s *mcp.Server) http.Handler { return streamableHandler(s, false) },
-		"stateless": func(s *mcp.Server) http.Handler { return streamableHandler(s, true) },
-		"SSE": func(s *mcp.Server) http.Handler {
+	for name, test := range map[string]struct {
+		handler func(*mcp.Server) http.Handler
+		version string // of the protocol
+	}{
+		"with sessions":    {func(s *mcp.Server) http.Handler { return streamableHandler(s, false) }, "2025-11-25"},
+		"without sessions": {func(s *mcp.Server) http.Handler { return streamableHandler(s, true) }, "2026-07-28"},
+		"SSE": {func(s *mcp.Server) http.Handler {
 			return mcp.NewSSEHandler(func(*http.Request) *mcp.Server { return s }, nil)
-		},
+		}, "2026-07-28"}, // in which only HTTP has no sessions
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := serving(nil, mcplimit.New(perHour("users", 2), mcplimit.ByTokenSubject()))
-			url := served(t, auth.RequireBearerToken(verify, nil)(handler(server)))
+			url := served(t, auth.RequireBearerToken(verify, nil)(test.handler(server)))
 			open := func(token string) *mcp.ClientSession {
 				if client := with("Authorization", "Bearer "+token); name != "SSE" {
 					return session(t, streamable(url, client))
@@ -92,7 +75,9 @@ func TestAUserHasOneBucketWhateverItsSessions(t *testing.T) {
 					return session(t, &mcp.SSEClientTransport{Endpoint: url, HTTPClient: client})
 				}
 			}
-			require.Nil(t, call(t, open("a"), "ask"))
+			first := open("a")
+			require.Equal(t, test.version, first.InitializeResult().ProtocolVersion, "the premise: one version has sessions, and one has none")
+			require.Nil(t, call(t, first, "ask"))
 			require.Nil(t, call(t, open("a"), "ask"))
 			refused(t, call(t, open("a"), "ask"), "users", "a new session of the same user shares its bucket")
 			assert.Nil(t, call(t, open("b"), "ask"), "another user")
@@ -106,50 +91,25 @@ func TestAUserHasOneBucketWhateverItsSessions(t *testing.T) {
 	assert.EqualValues(t, -32602, e.Code)
 }
 
-type user struct{}
-
+// TestConformance shows the keys that all adapters have.
 func TestKeysOfCalls(t *testing.T) {
 	for name, test := range map[string]struct {
 		key  mcplimit.KeyFunc
-		want string // "": there is none
+		want string
 	}{
 		"ByTool":                   {mcplimit.ByTool(), "tool:ask"},
 		"ByTool, named":            {mcplimit.ByTool("other", "ask"), "tool:ask"},
 		"ByTool, not named":        {mcplimit.ByTool("other"), "other tools"},
 		"ByMethod":                 {mcplimit.ByMethod(), "method:tools/call"},
-		"ByHeader":                 {mcplimit.ByHeader("x-api-key"), "x-api-key:k"},
-		"ByHeader, none":           {mcplimit.ByHeader("none"), ""},
-		"ByContextValue":           {mcplimit.ByContextValue(user{}), "value:mcplimit_test.user {}:7"},
-		"ByContextValue, none":     {mcplimit.ByContextValue("none"), ""},
-		"Global":                   {mcplimit.Global("all"), "global:all"},
-		"Join":                     {mcplimit.Join(mcplimit.ByTool(), mcplimit.Global("g")), "tool:ask|global:g"},
-		"Join, one missing":        {mcplimit.Join(mcplimit.ByTool(), mcplimit.ByTokenSubject()), ""},
-		"FirstOf":                  {mcplimit.FirstOf(mcplimit.ByTokenSubject(), mcplimit.ByTool()), "tool:ask"},
 		"own, of the arguments":    {func(c *mcplimit.Call) (string, error) { return string(c.Arguments), nil }, "{}"},
 		"own, of the header":       {func(c *mcplimit.Call) (string, error) { return c.Header().Get("X-Api-Key"), nil }, "k"},
 		"own, of the session's id": {func(c *mcplimit.Call) (string, error) { return strings.Repeat("s", min(len(c.SessionID), 1)), nil }, "s"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			seen := make(chan string, 1)
-			key := func(c *mcplimit.Call) (string, error) {
-				k, err := test.key(c)
-				seen <- k
-				return k, err
-			}
-			login := func(next mcp.MethodHandler) mcp.MethodHandler {
-				return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-					return next(context.WithValue(ctx, user{}, 7), method, req)
-				}
-			}
-			url := served(t, streamableHandler(serving(nil, login, mcplimit.New(perHour("calls", 1), key)), false))
-			e := call(t, session(t, streamable(url, with("X-Api-Key", "k"))), "ask")
-			if test.want == "" {
-				require.NotNil(t, e, "a call without a usable key does not pass")
-				assert.EqualValues(t, -32602, e.Code)
-				return
-			}
-			assert.Nil(t, e)
-			assert.Equal(t, test.want, <-seen, "keys are those of the adapters for HTTP")
+			limiter := perHour("calls", 1)
+			url := served(t, streamableHandler(serving(nil, mcplimit.New(limiter, test.key)), false))
+			require.Nil(t, call(t, session(t, streamable(url, with("X-Api-Key", "k"))), "ask"))
+			assert.EqualValues(t, 0, limittest.Left(t, limiter, test.want))
 		})
 	}
 }

@@ -6,9 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
@@ -16,49 +14,6 @@ import (
 
 	"github.com/tokenbucket-go/ratelimit/mcplimit"
 )
-
-// versions are those of the protocol: the last with sessions over HTTP, and the
-// first without.
-var versions = map[string]struct {
-	stateless bool
-	version   string
-}{
-	"with sessions":    {false, "2025-11-25"},
-	"without sessions": {true, "2026-07-28"},
-}
-
-func TestUsersHaveOneBucketInBothVersionsOfTheProtocol(t *testing.T) {
-	verify := func(_ context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
-		return &auth.TokenInfo{UserID: token, Expiration: time.Now().Add(time.Hour)}, nil
-	}
-	limiter := perHour("users", 3)
-	caller := mcplimit.FirstOf(mcplimit.ByTokenSubject(), mcplimit.BySession())
-	var last *mcp.ClientSession
-	for name, v := range versions {
-		h := streamableHandler(serving(nil, mcplimit.New(limiter, caller)), v.stateless)
-		url := served(t, auth.RequireBearerToken(verify, nil)(h))
-		s := session(t, streamable(url, with("Authorization", "Bearer ann")))
-		require.Equal(t, v.version, s.InitializeResult().ProtocolVersion, "%s: the premise", name)
-		require.Nil(t, call(t, s, "ask"), name)
-		last = s
-	}
-	require.Nil(t, call(t, last, "ask"), "the third token")
-	refused(t, call(t, last, "ask"), "users", "both versions took from one bucket")
-}
-
-func TestWithoutATokenOnlyTheOlderVersionHasAKey(t *testing.T) {
-	caller := mcplimit.FirstOf(mcplimit.ByTokenSubject(), mcplimit.BySession())
-	for name, v := range versions {
-		s := session(t, streamable(served(t, streamableHandler(serving(nil, mcplimit.New(perHour("calls", 1), caller)), v.stateless)), nil))
-		e := call(t, s, "ask")
-		if !v.stateless {
-			assert.Nil(t, e, name)
-			continue
-		}
-		require.NotNil(t, e, "%s: no session and no token", name)
-		assert.EqualValues(t, jsonrpc.CodeInvalidParams, e.Code, name)
-	}
-}
 
 // post sends a call of a tool as a client of version 2026-07-28 does, with
 // fields of the header that may say something else.

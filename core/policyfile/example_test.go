@@ -37,7 +37,8 @@ func ExampleError() {
 	// 2 12 [0].limits[0]
 }
 
-func ExampleLoad() {
+// A file of policies makes the limiters of a service by their names.
+func Example() {
 	policies, err := policyfile.Load(strings.NewReader(`
 policies:
   - name: search
@@ -54,19 +55,4 @@ policies:
 	fmt.Println(limiter.Policy().Limits, err)
 	// Output:
 	// [5/15min stepped] <nil>
-}
-
-// A file of policies makes the limiters of a service by their names.
-func Example() {
-	policies, err := policyfile.Load(strings.NewReader(`
-- {name: search, limits: [10/s burst 30]}
-- {name: login, limits: [5/15min stepped], on_failure: closed}
-`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	limiter, err := core.NewLimiter(core.NewMemoryStore(), policies["login"])
-	fmt.Println(limiter.Policy().Limits, err)
-	// Output: [5/15min stepped] <nil>
 }

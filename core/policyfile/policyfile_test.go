@@ -104,11 +104,6 @@ func TestEveryPolicyInJSONIsAFile(t *testing.T) {
 	})
 }
 
-func TestNamesThatAreNotInTheFileMakeNoLimiter(t *testing.T) {
-	_, err := core.NewLimiter(core.NewMemoryStore(), read(t, searchYAML)["nobody"])
-	require.ErrorContains(t, err, "check the name it is looked up by")
-}
-
 func TestReadersThatFailAreReported(t *testing.T) {
 	broken := errors.New("broken")
 	_, err := policyfile.Load(iotest.ErrReader(broken))

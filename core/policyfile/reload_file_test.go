@@ -21,17 +21,13 @@ const (
       - 10000/day aligned in Europe/Berlin
     on_failure: closed
   - name: login
-    limits:
-      - 5/15min
-      - refill_rate: 100
-        refill_interval: day
+    limits: [5/15min]
     overrides:
-      ip:192.0.2.1:
-        - 10/min
+      ip:192.0.2.1: [10/min]
     shadow: false
 `
 	inBrackets = `{"policies": [
-	{"name": "api", "limits": ["600/min burst 20", {"refill_rate": 10000, "refill_interval": "day"}]},
+	{"name": "api", "limits": ["600/min burst 20"], "on_failure": "closed"},
 	{"name": "login", "limits": ["5/15min"], "overrides": {"ip:192.0.2.1": ["10/min"]}, "shadow": false}
 ]}
 `
@@ -45,6 +41,7 @@ func TestReloadOfAPartOfAFileIsAllOrNothing(t *testing.T) {
 		"brackets with tabs": inBrackets, "brackets that end with CRLF": strings.ReplaceAll(inBrackets, "\n", "\r\n"),
 	} {
 		path, api, login := limitersOf(t)
+		whole := false
 		for n := range len(text) + 1 {
 			write(t, path, text[:n])
 			wants := map[*core.Limiter]core.Policy{api: api.Policy(), login: login.Policy()}
@@ -52,7 +49,8 @@ func TestReloadOfAPartOfAFileIsAllOrNothing(t *testing.T) {
 			_, hasAPI := policies["api"]
 			_, hasLogin := policies["login"]
 			err := policyfile.Reload(path, api, login)
-			if mistakes == nil && hasAPI && hasLogin {
+			whole = mistakes == nil && hasAPI && hasLogin
+			if whole {
 				require.NoError(t, err, "%s, %d bytes", form, n)
 				wants = map[*core.Limiter]core.Policy{api: policies["api"], login: policies["login"]}
 			} else {
@@ -61,10 +59,11 @@ func TestReloadOfAPartOfAFileIsAllOrNothing(t *testing.T) {
 			for l, want := range wants {
 				require.Equal(t, want, l.Policy(), "%s, %d bytes: all limiters have the file's policies, or none: %v", form, n, err)
 			}
-			if whole := len(strings.TrimSpace(text)); strings.HasPrefix(form, "brackets") && n < whole {
+			if strings.HasPrefix(form, "brackets") && n < len(strings.TrimSpace(text)) {
 				require.Error(t, err, "%s, %d bytes: a file in brackets is refused until the last one is closed", form, n)
 			}
 		}
+		require.True(t, whole, "%s: the premise: the whole file is right", form)
 	}
 }
 

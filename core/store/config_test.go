@@ -20,18 +20,9 @@ func checkClock(t *testing.T, c *clock) {
 	}
 }
 
-func TestClockAgreesWithTimeNow(t *testing.T) {
-	var c clock
-	for range 10 {
-		checkClock(t, &c)
-		checkClock(t, &c)
-		time.Sleep(300 * time.Microsecond)
-	}
-}
-
 // A synctest bubble has a time of its own. A store made outside can be used
 // inside a bubble, and outside at once.
-func TestClockAgreesWithTimeNowInSynctestBubbles(t *testing.T) {
+func TestClockAgreesWithTimeNow(t *testing.T) {
 	var c clock
 	var outside sync.WaitGroup
 	stop := make(chan struct{})

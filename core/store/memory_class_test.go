@@ -4,68 +4,19 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/tokenbucket-go/ratelimit/core"
 	"github.com/tokenbucket-go/ratelimit/core/store"
 )
 
-// Keys of a policy share what they have in common, and get a class of their own
-// only for what they don't.
-func TestEntriesShareTheirClass(t *testing.T) {
-	memory := store.NewMemory(core.WithMaxKeys(10), core.WithClock(func() time.Time { return time.Unix(1e9, 0) }))
-	one := core.Must(core.NewLimiter(memory, core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
-	tier := core.Must(one.WithLimits(core.PerDay(20)))
-	use := func(l *core.Limiter, key string) *store.Class {
-		if res, err := l.Allow(t.Context(), key); err != nil || !res.Allowed {
-			t.Fatalf("%v, %v", res.Allowed, err)
-		}
-		return memory.ClassOf("api", key)
-	}
-	shared := use(one, "a")
-	if use(one, "b") != shared {
-		t.Error("keys with one limit have classes of their own")
-	}
-	if c := use(one, "a key that is too long for an entry"); c == shared || !c.KeyApart() {
-		t.Error("a long key is not in its entry's class")
-	}
-	if c := use(tier, "a"); c == shared || c.SameRate(shared) {
-		t.Error("a key that another definition of its limit wrote last has the class of the first")
-	}
-	if err := one.Reset(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
-	if use(one, "a") != shared {
-		t.Error("a key that begins anew has a class of its own")
-	}
-	// What is held is not in an entry.
-	slots := core.Must(core.NewLimiter(memory, core.Policy{Name: "slots", Limits: []core.Limit{core.InFlight(2)}}))
-	var classes [2]*store.Class
-	for i, key := range []string{"a", "b"} {
-		res, err := slots.Allow(t.Context(), key)
-		if err != nil || !res.Allowed {
-			t.Fatalf("%v, %v", res.Allowed, err)
-		}
-		if holding := memory.ClassOf("slots", key); holding == classes[0] {
-			t.Error("two keys with slots in use share a class")
-		}
-		if err := res.Release(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		classes[i] = memory.ClassOf("slots", key)
-	}
-	if classes[0] != classes[1] {
-		t.Error("keys have classes of their own after their slots were released")
-	}
-}
-
-// A store of many keys must stay small: one entry is 64 bytes.
+// A store of many keys must stay small: one entry is 64 bytes, and keys of a
+// policy share what they have in common. A key has more of its own only while it
+// must: if it is long, or while it holds slots or has limits of its own.
 func TestMemoryOfManyKeys(t *testing.T) {
-	const keys, most = 100_000, 130
-	names := make([]string, keys)
-	for i := range names {
-		names[i] = "user:" + strconv.Itoa(i)
-	}
+	const keys = 50_000
 	live := func() int64 {
 		runtime.GC()
 		runtime.GC()
@@ -73,16 +24,43 @@ func TestMemoryOfManyKeys(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	l := core.Must(core.NewLimiter(store.NewMemory(), core.Policy{Name: "api", Limits: []core.Limit{core.PerDay(10)}}))
-	before := live()
-	for _, key := range names {
-		if _, err := l.Allow(t.Context(), key); err != nil {
-			t.Fatal(err)
+	limits := []core.Limit{core.PerDay(10), core.InFlight(2)}
+	for name, c := range map[string]struct {
+		key  string // in front of a number
+		use  func(l *core.Limiter, key string)
+		most float64 // bytes of a key
+	}{
+		"short keys": {"user:", func(l *core.Limiter, key string) { core.Must(l.Allow(t.Context(), key)) }, 130},
+		"long keys, of another plan and then the policy's": {"a user with a long name: ", func(l *core.Limiter, key string) {
+			core.Must(core.Must(l.WithLimits(core.PerDay(20).WithName("api"))).Allow(t.Context(), key))
+			core.Must(l.Allow(t.Context(), key))
+		}, 300},
+		"slots that are released": {"user:", func(l *core.Limiter, key string) {
+			res := core.Must(l.Allow(t.Context(), key))
+			require.NoError(t, res.Release(t.Context()))
+		}, 130},
+		"another plan's limits, and then the policy's": {"user:", func(l *core.Limiter, key string) {
+			core.Must(core.Must(l.WithLimits(core.PerDay(20).WithName("api"))).Allow(t.Context(), key))
+			require.NoError(t, l.Reset(t.Context(), key))
+			core.Must(l.Allow(t.Context(), key))
+		}, 130},
+	} {
+		names := make([]string, keys)
+		for i := range names {
+			names[i] = c.key + strconv.Itoa(i)
 		}
+		of := limits[:1]
+		if name == "slots that are released" {
+			of = limits[1:]
+		}
+		l := core.Must(core.NewLimiter(store.NewMemory(), core.Policy{Name: "api", Limits: of}))
+		before := live()
+		for _, key := range names {
+			c.use(l, key)
+		}
+		used := float64(live()-before) / keys
+		assert.LessOrEqual(t, used, c.most, "bytes that a key takes: %s", name)
+		runtime.KeepAlive(l)
+		runtime.KeepAlive(names)
 	}
-	if perKey := float64(live()-before) / keys; perKey > most {
-		t.Errorf("a key takes %.0f bytes, want at most %d", perKey, most)
-	}
-	runtime.KeepAlive(l)
-	runtime.KeepAlive(names)
 }

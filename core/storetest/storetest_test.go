@@ -33,14 +33,6 @@ func TestStoreThatExpiresKeysOnTimeConforms(t *testing.T) {
 	Run(t, func(_ *testing.T, clock func() time.Time) core.Store { return fault{}.store(clock) })
 }
 
-func TestNamesOfRulesAreShort(t *testing.T) {
-	for _, r := range rules {
-		if len(strings.Fields(r.name)) >= 10 {
-			t.Errorf("%q has ten words or more", r.name)
-		}
-	}
-}
-
 // Each fault breaks its rule, and each rule has a fault that breaks it.
 func TestEachRuleFindsItsFault(t *testing.T) {
 	for _, r := range rules {

@@ -108,14 +108,12 @@ func TestChaptersShowTheirLines(t *testing.T) {
 		"share": {`redisstore.Open("redis://localhost:6379")`, "chilimit.ByIP()"},
 		"lose":  {"redisstore.Open(", "OnFailure: core.FailLocal}", "core.FailOpen, core.FailClosed"},
 	} {
-		status, text := call(t, d, http.MethodGet, "/api/code/"+chapter+"?framework=chi", nil)
-		require.Equal(t, http.StatusOK, status)
+		text := asks(t, d, http.StatusOK, http.MethodGet, "/api/code/"+chapter+"?framework=chi", nil)
 		for _, line := range lines {
 			require.Contains(t, read[code](t, text).Lines, line, chapter)
 		}
 	}
-	status, _ := call(t, d, http.MethodGet, "/api/code/share?framework=rails", nil)
-	require.Equal(t, http.StatusNotFound, status)
+	asks(t, d, http.StatusNotFound, http.MethodGet, "/api/code/share?framework=rails", nil)
 }
 
 func TestIntervalsAsGo(t *testing.T) {

@@ -3,11 +3,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,12 +17,13 @@ import (
 	"github.com/tokenbucket-go/ratelimit/core"
 )
 
-// record counts the decisions that a page is told of, by service and status.
-func record(t *testing.T, d *demo) func() map[string]map[int]int {
+// record counts the decisions that a page is told of, by service and status,
+// until counted is called.
+func record(t *testing.T, d *demo) (counted func() map[string]map[int]int) {
 	t.Helper()
 	p := open(t, d)
-	var mu sync.Mutex
 	counts := map[string]map[int]int{}
+	ctx, end := context.WithCancel(t.Context())
 	go func() {
 		for {
 			select {
@@ -32,31 +33,28 @@ func record(t *testing.T, d *demo) func() map[string]map[int]int {
 				}
 				var list []decision
 				_ = json.Unmarshal(m.data, &list)
-				mu.Lock()
 				for _, m := range list {
 					if counts[m.Service] == nil {
 						counts[m.Service] = map[int]int{}
 					}
 					counts[m.Service][m.Status]++
 				}
-				mu.Unlock()
-			case <-t.Context().Done():
+			case <-ctx.Done():
 				return
 			}
 		}
 	}()
 	return func() map[string]map[int]int {
+		synctest.Wait() // so that all were counted
+		end()
 		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
 		return counts
 	}
 }
 
 // Three modes see the same traffic, and the words count what pages are told.
 func TestTheThreeModesArePlayed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("test"))
+	playing(t, func(t *testing.T, d *demo) {
 		counted := record(t, d)
 		said := played(t, d, "modes", "play", order{})
 		counts := counted()
@@ -74,8 +72,7 @@ func TestTheThreeModesArePlayed(t *testing.T) {
 
 // Two replicas share one bucket in Redis. Without, they allow twice as many.
 func TestTheSharedBucketIsPlayed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("test"))
+	playing(t, func(t *testing.T, d *demo) {
 		counted := record(t, d)
 		said := played(t, d, "share", "play", order{})
 		counts := counted()
@@ -90,8 +87,7 @@ func TestTheSharedBucketIsPlayed(t *testing.T) {
 
 // The chapter tells of the three policies side by side, at a rate that denies.
 func TestTheOutageIsPlayed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("test"))
+	playing(t, func(t *testing.T, d *demo) {
 		counted := record(t, d)
 		said := played(t, d, "lose", "play", order{})
 		counts := counted()
@@ -108,11 +104,9 @@ func TestTheOutageIsPlayed(t *testing.T) {
 // Turned off by hand, two replicas have a bucket each. Turned on, they share the
 // one in Redis again, which has kept its tokens.
 func TestReplicasDriftApartAndMeetAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("test"))
+	playing(t, func(t *testing.T, d *demo) {
 		turn := func(on bool) {
-			status, _ := call(t, d, http.MethodPost, "/api/redis", fields{"on": on})
-			require.Equal(t, http.StatusOK, status)
+			asks(t, d, http.StatusOK, http.MethodPost, "/api/redis", fields{"on": on})
 		}
 		ask := func(service string, n int) (allowed int) {
 			p := &player{demo: d, chapter: d.chapter("lose")}
@@ -134,51 +128,44 @@ func TestReplicasDriftApartAndMeetAgain(t *testing.T) {
 		require.EqualValues(t, 8, tokens(t, d, "lose")["local A"])
 		require.EqualValues(t, 8, tokens(t, d, "lose")["local B"])
 		for _, body := range []any{"", fields{}, 7} {
-			status, _ := call(t, d, http.MethodPost, "/api/redis", body)
-			require.Equal(t, http.StatusUnprocessableEntity, status, "%v", body)
+			asks(t, d, http.StatusUnprocessableEntity, http.MethodPost, "/api/redis", body)
 		}
 	})
 }
 
 func TestAScriptPlaysOnceAndCanBeStopped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("test"))
-		status, _ := call(t, d, http.MethodPost, "/api/run/yours/steady", order{Rate: 2})
-		require.Equal(t, http.StatusAccepted, status)
+	playing(t, func(t *testing.T, d *demo) {
+		asks(t, d, http.StatusAccepted, http.MethodPost, "/api/run/yours/steady", order{Rate: 2})
 		time.Sleep(3 * time.Second)
 		require.Contains(t, open(t, d).hello, `"script":"steady","running":true`, "a page that comes later can stop it")
-		status, text := call(t, d, http.MethodPost, "/api/run/yours/users", order{})
-		require.Equal(t, http.StatusConflict, status)
+		text := asks(t, d, http.StatusConflict, http.MethodPost, "/api/run/yours/users", order{})
 		require.Contains(t, text, "it plays already")
-		status, _ = call(t, d, http.MethodDelete, "/api/run/yours", nil)
-		require.Equal(t, http.StatusNoContent, status)
+		asks(t, d, http.StatusNoContent, http.MethodDelete, "/api/run/yours", nil)
 		d.playing.Wait()
 		require.Equal(t, "Stopped.", d.chapter("yours").run.Text)
 		for _, path := range []string{"/api/run/nowhere/play", "/api/run/drain/play", "/api/settings/share"} {
-			status, _ := call(t, d, http.MethodPost, path, order{})
-			require.Equal(t, http.StatusNotFound, status, path)
+			asks(t, d, http.StatusNotFound, http.MethodPost, path, order{})
 		}
-		status, _ = call(t, d, http.MethodPost, "/api/run/yours/burst", "many")
-		require.Equal(t, http.StatusUnprocessableEntity, status)
+		asks(t, d, http.StatusUnprocessableEntity, http.MethodPost, "/api/run/yours/burst", "many")
 	})
 }
 
 // What the button of a preset says at the end answers the preset's question.
 func TestPresetsAnswerTheirQuestions(t *testing.T) {
-	for id, answer := range map[string]string{
+	answers := map[string]string{
 		"users": `^Ann, 10 a second: 14 allowed, 36 denied\. Bob, 1 a second: 5 allowed, 0 denied\.$`,
 		"plans": `^Ann, 10 a second: 14 allowed, 36 denied\. Bob, 10 a second: 29 allowed, 21 denied\.$`,
 		"login": `^8 at once: 5 allowed, 3 denied\.$`,
 		"quota": `^15 at once: 10 allowed, 5 denied\. Left: 0 of 10 requests, 990 of 1000 requests\.$`,
 		"model": `^20 at once: 20 allowed, 0 denied\. Left: 0 of 20 requests, 4000 of 20000 tokens\.$`,
 		"slots": `^10 at once: 3 allowed, 7 denied\.$`,
-	} {
+	}
+	require.Len(t, answers, len(presets))
+	for id, answer := range answers {
 		t.Run(id, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := start(t, inProcess("test"))
+			playing(t, func(t *testing.T, d *demo) {
 				p := presets[slices.IndexFunc(presets, func(p preset) bool { return p.ID == id })]
-				status, text := call(t, d, http.MethodPost, "/api/settings/yours", p.Settings)
-				require.Equal(t, http.StatusOK, status, text)
+				set(t, d, "yours", p.Settings)
 				require.Regexp(t, answer, played(t, d, "yours", p.Script, order{N: p.N}), p.Asks)
 			})
 		})
@@ -187,13 +174,10 @@ func TestPresetsAnswerTheirQuestions(t *testing.T) {
 
 // A request holds its slot while it is at work, and pages see it at once.
 func TestSlotsAreSeenWhileTheyAreInUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := start(t, inProcess("test"))
-		status, _ := call(t, d, http.MethodPost, "/api/settings/yours", threeAtOnce())
-		require.Equal(t, http.StatusOK, status)
+	playing(t, func(t *testing.T, d *demo) {
+		set(t, d, "yours", threeAtOnce())
 		p := open(t, d)
-		status, _ = call(t, d, http.MethodPost, "/api/run/yours/burst", order{N: 10})
-		require.Equal(t, http.StatusAccepted, status)
+		asks(t, d, http.StatusAccepted, http.MethodPost, "/api/run/yours/burst", order{N: 10})
 		began := time.Now()
 		list := read[[]decision](t, p.next("decisions"))
 		require.Len(t, list, 10)

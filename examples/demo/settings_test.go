@@ -67,12 +67,10 @@ func TestBadSettingsAreToldBesideTheirFields(t *testing.T) {
 		require.Error(t, err, "body %q", body)
 	}
 	d := start(t, inProcess("test"))
-	status, text := call(t, d, http.MethodPost, "/api/settings/drain", fields{"capacity": 0, "rate": 7})
-	require.Equal(t, http.StatusUnprocessableEntity, status)
+	text := asks(t, d, http.StatusUnprocessableEntity, http.MethodPost, "/api/settings/drain", fields{"capacity": 0, "rate": 7})
 	require.Contains(t, text, `"capacity":`)
 	require.Equal(t, defaults, d.chapter("drain").settings, "bad settings change nothing")
-	status, _ = call(t, d, http.MethodPost, "/api/settings/drain", strings.Repeat("x", 1<<17))
-	require.Equal(t, http.StatusRequestEntityTooLarge, status)
+	asks(t, d, http.StatusRequestEntityTooLarge, http.MethodPost, "/api/settings/drain", strings.Repeat("x", 1<<17))
 }
 
 func FuzzSettings(f *testing.F) {
@@ -88,15 +86,4 @@ func FuzzSettings(f *testing.F) {
 		require.NoError(t, err, "settings in force must be acceptable again")
 		require.Equal(t, s, s2)
 	})
-}
-
-func TestPresetsAreGoodSettings(t *testing.T) {
-	for _, p := range presets {
-		text, err := json.Marshal(p.Settings)
-		require.NoError(t, err)
-		got, err := defaults.with(text)
-		require.NoError(t, err, p.ID)
-		require.Equal(t, p.Settings, got, p.ID)
-		require.Contains(t, scripts["yours"], p.Script, p.ID)
-	}
 }

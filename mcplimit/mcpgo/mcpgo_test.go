@@ -73,11 +73,34 @@ func inProcess(t *testing.T, s *server.MCPServer) *client.Client {
 	return connected(t, c, err)
 }
 
+// overHTTP connects a client, whose requests have header fields, to a handler
+// that url serves.
+func overHTTP(t *testing.T, url string, fields map[string]string) *client.Client {
+	t.Helper()
+	c, err := client.NewStreamableHttpClient(url, transport.WithHTTPHeaders(fields))
+	return connected(t, c, err)
+}
+
+// served serves an MCP server over streamable HTTP until the test ends.
+func served(t *testing.T, s *server.MCPServer, options ...server.StreamableHTTPOption) (url string) {
+	h := httptest.NewServer(server.NewStreamableHTTPServer(s, options...))
+	t.Cleanup(h.Close)
+	return h.URL
+}
+
+// asks is a call of a tool with arguments.
+func asks(tool string, arguments map[string]any) mcp.CallToolRequest {
+	return mcp.CallToolRequest{Params: mcp.CallToolParams{Name: tool, Arguments: arguments}}
+}
+
 // call calls a tool, and returns its text, and whether that is an error.
 func call(t *testing.T, c *client.Client, tool string) (text string, isError bool) {
 	t.Helper()
-	request := mcp.CallToolRequest{}
-	request.Params.Name = tool
+	return send(t, c, asks(tool, nil))
+}
+
+func send(t *testing.T, c *client.Client, request mcp.CallToolRequest) (text string, isError bool) {
+	t.Helper()
 	result, err := c.CallTool(within(t), request)
 	if err != nil {
 		return err.Error(), true
@@ -108,12 +131,8 @@ func TestEachSessionHasItsOwnBucket(t *testing.T) {
 			return func() *client.Client { return inProcess(t, s) }
 		},
 		"streamable HTTP": func(s *server.MCPServer) func() *client.Client {
-			h := httptest.NewServer(server.NewStreamableHTTPServer(s, server.WithStateful(true)))
-			t.Cleanup(h.Close)
-			return func() *client.Client {
-				c, err := client.NewStreamableHttpClient(h.URL)
-				return connected(t, c, err)
-			}
+			url := served(t, s, server.WithStateful(true))
+			return func() *client.Client { return overHTTP(t, url, nil) }
 		},
 		"SSE": func(s *server.MCPServer) func() *client.Client {
 			h := httptest.NewUnstartedServer(nil)
@@ -143,10 +162,8 @@ func TestEachSessionHasItsOwnBucket(t *testing.T) {
 }
 
 func TestStatelessCallsHaveNoSession(t *testing.T) {
-	h := httptest.NewServer(server.NewStreamableHTTPServer(serving(nil, mcpgo.New(perHour("calls", 1), mcpgo.BySession())), server.WithStateLess(true)))
-	defer h.Close()
-	c, err := client.NewStreamableHttpClient(h.URL)
-	refused(t, connected(t, c, err), "ask", `^The call has no usable key for its rate limit\.$`, "a stateless call has no session, and so no key")
+	url := served(t, serving(nil, mcpgo.New(perHour("calls", 1), mcpgo.BySession())), server.WithStateLess(true))
+	refused(t, overHTTP(t, url, nil), "ask", `^The call has no usable key for its rate limit\.$`, "a stateless call has no session, and so no key")
 }
 
 func TestKeysOfHeadersAndContexts(t *testing.T) {
@@ -156,12 +173,8 @@ func TestKeysOfHeadersAndContexts(t *testing.T) {
 			login := server.WithHTTPContextFunc(func(ctx context.Context, r *http.Request) context.Context {
 				return context.WithValue(ctx, user{}, r.Header.Get("X-Api-Key"))
 			})
-			h := httptest.NewServer(server.NewStreamableHTTPServer(serving(nil, mcpgo.New(perHour("calls", 1), key)), login))
-			defer h.Close()
-			open := func(key string) *client.Client {
-				c, err := client.NewStreamableHttpClient(h.URL, transport.WithHTTPHeaders(map[string]string{"X-Api-Key": key}))
-				return connected(t, c, err)
-			}
+			url := served(t, serving(nil, mcpgo.New(perHour("calls", 1), key)), login)
+			open := func(key string) *client.Client { return overHTTP(t, url, map[string]string{"X-Api-Key": key}) }
 			passes(t, open("a"), "ask", "the key has a token")
 			refused(t, open("a"), "ask", denial, "another session has the same key")
 			passes(t, open("b"), "ask", "another key")
@@ -265,11 +278,7 @@ func TestAllowInATool(t *testing.T) {
 	}
 	c := inProcess(t, serving(tool))
 	ask := func(account string) (string, bool) {
-		request := mcp.CallToolRequest{}
-		request.Params.Name, request.Params.Arguments = "ask", map[string]any{"account": account}
-		result, err := c.CallTool(within(t), request)
-		require.NoError(t, err)
-		return result.Content[0].(mcp.TextContent).Text, result.IsError
+		return send(t, c, asks("ask", map[string]any{"account": account}))
 	}
 	text, isError := ask("a")
 	assert.False(t, isError, text)

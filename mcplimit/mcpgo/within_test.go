@@ -21,10 +21,8 @@ func TestACallWithinACallIsACallOfItsOwn(t *testing.T) {
 		return mcp.NewToolResultText("42"), nil
 	}, mcpgo.New(inner, all)))
 	c := inProcess(t, serving(func(ctx context.Context, _ mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		request := mcp.CallToolRequest{}
-		request.Params.Name = "ask"
 		for range 3 {
-			if _, err := other.CallTool(ctx, request); err != nil {
+			if _, err := other.CallTool(ctx, asks("ask", nil)); err != nil {
 				return nil, err
 			}
 		}

@@ -4,6 +4,9 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // The starts of periods are what time.Date says, and every instant is in the
@@ -12,9 +15,7 @@ import (
 func TestCalendarIsThatOfTime(t *testing.T) {
 	for _, zone := range []string{"UTC", "Europe/Berlin", "America/Sao_Paulo", "America/Santiago", "Australia/Sydney", "America/St_Johns", "Asia/Kolkata"} {
 		location, err := time.LoadLocation(zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		from := time.Date(2015, time.December, 20, 0, 0, 0, 0, location)
 		for _, test := range []struct {
 			name   string
@@ -83,17 +84,12 @@ func checkPeriods(t *testing.T, name string, c *Calendar, from time.Time, hour i
 // must not keep a lock for ever.
 func TestInstantsFarAwayEndTheSearch(t *testing.T) {
 	kiritimati, err := time.LoadLocation("Pacific/Kiritimati")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, length := range []time.Duration{Day, Week, Month, 12 * Month, 100 * 12 * Month} {
 		for _, anchor := range []time.Time{{}, time.Date(2025, time.October, 31, 9, 0, 0, 0, time.UTC)} {
-			c := NewCalendar(length, kiritimati, anchor)
 			for _, at := range []int64{math.MinInt64, -62_135_596_800_000_000, -farthest, -1, 0, Latest, farthest - 1, farthest, math.MaxInt64} {
-				p := c.At(at)
-				if near := max(-farthest, min(farthest-1, at)); p.Start > near || p.End <= near {
-					t.Errorf("%v from %v: %d is in the period from %d to %d", length, anchor, at, p.Start, p.End)
-				}
+				p, near := NewCalendar(length, kiritimati, anchor).At(at), max(-farthest, min(farthest-1, at))
+				assert.True(t, p.Start <= near && near < p.End, "%v from %v: %d is in the period from %d to %d", length, anchor, at, p.Start, p.End)
 			}
 		}
 	}
@@ -109,15 +105,9 @@ func TestFirstIsTheFirstInstantThatShowsATime(t *testing.T) {
 		{"America/Santiago", "2025-09-07T00:00:00Z", "2025-09-07T04:00:00Z"},
 	} {
 		location, err := time.LoadLocation(test.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		shows, err := time.Parse(time.RFC3339, test.shows)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := First(shows, location).UTC().Format(time.RFC3339); got != test.first {
-			t.Errorf("clocks in %s first show %s at %s, want %s", test.zone, test.shows, got, test.first)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, test.first, First(shows, location).UTC().Format(time.RFC3339), "clocks in %s first show %s", test.zone, test.shows)
 	}
 }

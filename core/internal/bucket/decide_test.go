@@ -97,46 +97,6 @@ func TestChargeAsksNobody(t *testing.T) {
 	}
 }
 
-func TestReservationsAreDebtsThatCancelGivesBack(t *testing.T) {
-	set := NewLimitSet([]Rate{tokens(1, 10, 100)})
-	b, a := Bucket{}, Answer{}
-	reserve := func(n, patience int64) (due int64, granted bool) {
-		Decide(1000, &b, &Request{Set: set, Action: Reserve, N: n, When: patience}, &a)
-		return a.Due - 1000, a.Allowed
-	}
-	for _, c := range []struct {
-		n, patience, due int64
-		granted          bool
-	}{
-		{10, 0, 0, true}, {3, 199, 200, false}, {3, 200, 200, true}, {10, 10_000, 700, true}, {11, Forever - 1, Forever, false}, {1, 10_000, 700, true},
-	} {
-		due, granted := reserve(c.n, c.patience)
-		assert.Equal(t, []any{c.due, c.granted}, []any{due, granted}, "%d within %d", c.n, c.patience)
-	}
-	assert.EqualValues(t, 24, b.Records[0].Used)
-	for _, c := range []struct {
-		rule           string
-		n, due, wanted int64
-	}{
-		{"others have reserved all behind it", 3, 1200, 24},
-		{"the last one", 1, 1700, 23},
-		{"2 of 3 are reserved behind it", 3, 1600, 22},
-		{"and now nothing is", 10, 1700, 12},
-	} {
-		Decide(1000, &b, &Request{Set: set, Action: Cancel, N: c.n, When: c.due}, &a)
-		assert.Equal(t, c.wanted, b.Records[0].Used, c.rule)
-	}
-
-	calendar := tokens(1, 10, 100)
-	calendar.Steps = OnCalendar
-	r := Request{Set: NewLimitSet([]Rate{calendar}), Action: Reserve, N: 10, When: Forever - 1, Starts: [][]int64{{900, 1100, 1300}}}
-	b = Bucket{Records: []Record{used(1, 4, 900)}}
-	Decide(1000, &b, &r, &a)
-	assert.Equal(t, []any{true, int64(1300)}, []any{a.Allowed, a.Due}, "in two periods")
-	Decide(1000, &b, &r, &a)
-	assert.False(t, a.Allowed, "no start behind those that are known is promised")
-}
-
 func TestHoldsComeBackOnce(t *testing.T) {
 	hold := func(tag uint32, end int64, ticket uint64, n int64) Hold {
 		return Hold{End: end, Ticket: ticket, Tag: tag, Tokens: n}
@@ -176,27 +136,6 @@ func TestHoldsComeBackOnce(t *testing.T) {
 	b := Bucket{Records: slices.Clone(busy.Records), Holds: slices.Clone(busy.Holds)}
 	Decide(1000, &b, &r, &a)
 	assert.False(t, Decide(1000, &b, &r, &a), "a second release changes nothing")
-}
-
-func TestJointRequestsTakeAllOrNothing(t *testing.T) {
-	set := NewLimitSet([]Rate{tokens(1, 10, 100)})
-	for _, c := range []struct {
-		first, second int64
-		allowed       [2]bool
-		used          []int64
-	}{
-		{4, 6, [2]bool{true, true}, []int64{4, 10}},
-		{4, 7, [2]bool{true, false}, nil},
-		{11, 6, [2]bool{false, true}, nil},
-	} {
-		buckets, answers := []Bucket{{}, {Records: []Record{used(1, 4, 1000)}}}, make([]Answer, 2)
-		changed := DecideJointly(1000, buckets, []*Request{{Set: set, N: c.first}, {Set: set, N: c.second}}, answers)
-		assert.Equal(t, c.allowed, [2]bool{answers[0].Allowed, answers[1].Allowed}, "%d and %d", c.first, c.second)
-		assert.Equal(t, []bool{c.used != nil, c.used != nil}, changed)
-		for i, used := range c.used {
-			assert.Equal(t, used, buckets[i].Records[0].Used)
-		}
-	}
 }
 
 // A key expires an eighth and 3 s later than it matters, so that most writes
@@ -244,22 +183,6 @@ func TestUndoGivesBackWhatARequestTook(t *testing.T) {
 			assert.Equal(t, a.Levels.At(0).Units, undone.Levels.At(0).Units, "%s: the end of holds gives back nothing else", name)
 		}
 	}
-}
-
-func TestAnswersInTokens(t *testing.T) {
-	rate := Rate{Tag: 1, Unit: 4, Capacity: 10, Full: 40, Gain: 2, Step: 100}
-	clock := rate
-	clock.Steps = OnClock
-	set := NewLimitSet([]Rate{rate, clock})
-	a := Answer{Now: 1030}
-	*a.Levels.At(0), *a.Levels.At(1) = Left{Units: -5, Ready: 470, Full: 2270}, Left{Units: 11, Full: 1470}
-	assert.Equal(t, []int64{0, 2}, []int64{a.Remaining(set, 0), a.Remaining(set, 1)}, "whole tokens")
-	assert.Equal(t, []int64{2, 0}, []int64{a.Debt(set, 0), a.Debt(set, 1)}, "a debt is rounded up")
-	assert.Equal(t, []int64{470, Never}, []int64{a.RetryAfter(set, 0, 10), a.RetryAfter(set, 0, 11)})
-	assert.Equal(t, []int64{70, 70}, []int64{a.NextStep(set, 0), a.NextStep(set, 1)}, "the next step")
-	assert.EqualValues(t, 550, a.EarnedIn(set, 1), "11 units, 2 a step of 100")
-	a.Age(set, 500)
-	assert.Equal(t, []Left{{-5, 0, 1770}, {11, 0, 970}}, []Left{*a.Levels.At(0), *a.Levels.At(1)}, "500 µs later")
 }
 
 func TestDecideAllocatesNothing(t *testing.T) {

@@ -204,3 +204,18 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		assert.Len(b, sent[len(sent)-1], 10_000)
 	})
 }
+
+// What was sent may have been executed, so nothing else of it is sent again than
+// the end of a hold.
+func TestWhatIsSentLater(t *testing.T) {
+	r := returned("k", time.Hour).Request
+	for name, c := range map[string]struct {
+		err          error
+		unsent, some bool
+	}{
+		"it was done": {}, "its key can't be read": {err: &store.StateError{}, unsent: true}, "it was not sent": {errAway, true, true}, "it was sent": {err: errAway},
+	} {
+		_, some := outage.Later(r, c.err, c.unsent)
+		assert.Equal(t, c.some, some, name)
+	}
+}

@@ -97,20 +97,20 @@ func removeAll(dir string) {
 	}
 }
 
-// eachHost runs a parallel test on servers of the demo, and on the host of files.
-// url returns where a demo is that nobody has used yet.
-func eachHost(t *testing.T, test func(t *testing.T, url func() string)) {
+// eachHost runs a parallel test with a tab on a demo that nobody has used yet: a
+// server of its own, and the host of files. opened is open or rested.
+func eachHost(t *testing.T, opened func(*testing.T, string, look) *tab, l look, test func(t *testing.T, p *tab)) {
 	t.Helper()
-	t.Run("server", func(t *testing.T) {
-		t.Parallel()
-		needBrowser(t)
-		test(t, func() string { return start(t, "127.0.0.1:0").url })
-	})
-	t.Run("files", func(t *testing.T) {
-		t.Parallel()
-		needBrowser(t)
-		test(t, func() string { return files.URL })
-	})
+	for host, url := range map[string]func(t *testing.T) string{
+		"server": func(t *testing.T) string { return start(t, "127.0.0.1:0").url },
+		"files":  func(*testing.T) string { return files.URL },
+	} {
+		t.Run(host, func(t *testing.T) {
+			t.Parallel()
+			needBrowser(t)
+			test(t, opened(t, url(t), l))
+		})
+	}
 }
 
 func needBrowser(t *testing.T) {

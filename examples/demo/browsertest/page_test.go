@@ -12,8 +12,7 @@ import (
 
 // A click takes a token, and number, discs, answer, words and log agree.
 func TestAClickTakesAToken(t *testing.T) {
-	eachHost(t, func(t *testing.T, url func() string) {
-		p := rested(t, url(), desktop)
+	eachHost(t, rested, desktop, func(t *testing.T, p *tab) {
 		p.click("#one")
 		p.wait("the number is 9", number+` === 9`)
 		p.wait("9 discs are drawn", discs+` === 9`)
@@ -34,8 +33,7 @@ func TestAClickTakesAToken(t *testing.T) {
 
 // In each frame of a burst the number is that of the discs.
 func TestNumberAndDiscsAgreeInEachFrame(t *testing.T) {
-	eachHost(t, func(t *testing.T, url func() string) {
-		p := rested(t, url(), desktop)
+	eachHost(t, rested, desktop, func(t *testing.T, p *tab) {
 		js[any](p, `void (window.frames1 = new Promise(done => {
 			const seen = [];
 			const look = () => {
@@ -59,8 +57,7 @@ func TestNumberAndDiscsAgreeInEachFrame(t *testing.T) {
 // The settings of the first picture are turned by keys, typed, and dragged. Code
 // and picture follow, and what was taken stays taken.
 func TestSettingsAreTurned(t *testing.T) {
-	eachHost(t, func(t *testing.T, url func() string) {
-		p := rested(t, url(), desktop)
+	eachHost(t, rested, desktop, func(t *testing.T, p *tab) {
 		for range 4 {
 			p.click("#one")
 		}
@@ -83,8 +80,7 @@ func TestSettingsAreTurned(t *testing.T) {
 
 // 1: three buckets on one time axis, and a last frame that stays.
 func TestThreeModesAreDrained(t *testing.T) {
-	eachHost(t, func(t *testing.T, url func() string) {
-		p := open(t, url(), desktop)
+	eachHost(t, open, desktop, func(t *testing.T, p *tab) {
 		p.click("#modes button")
 		p.wait("it can be stopped meanwhile", text("#modes button")+` === "Stop"`)
 		said := text("#v-modes")
@@ -98,8 +94,7 @@ func TestThreeModesAreDrained(t *testing.T) {
 
 // 2: two replicas, with one bucket in Redis, and without Redis with two.
 func TestABucketIsShared(t *testing.T) {
-	eachHost(t, func(t *testing.T, url func() string) {
-		p := open(t, url(), desktop)
+	eachHost(t, open, desktop, func(t *testing.T, p *tab) {
 		p.wait("one bucket is in Redis, and two are not", all("#f-share .bucket")+`.length === 3`)
 		p.wait("the code has Redis", text("#code-share")+`.includes("redisstore.Open")`)
 		p.click("#share button")
@@ -113,8 +108,7 @@ func TestABucketIsShared(t *testing.T) {
 
 // 3: Redis is turned off by hand: two dashed buckets. Then its loss is played.
 func TestRedisIsLost(t *testing.T) {
-	eachHost(t, func(t *testing.T, url func() string) {
-		p := open(t, url(), desktop)
+	eachHost(t, open, desktop, func(t *testing.T, p *tab) {
 		local := all("#f-lose .half") + `.filter(e => e.getAttribute("visibility") !== "hidden").length`
 		p.wait("no replica has a bucket of its own", local+` === 0`)
 		p.click("#redis")
@@ -137,8 +131,7 @@ func TestRedisIsLost(t *testing.T) {
 
 // 4: every setting holds at once, and a mistake is told beside its field.
 func TestLimitsAreMadeYours(t *testing.T) {
-	eachHost(t, func(t *testing.T, url func() string) {
-		p := rested(t, url(), desktop)
+	eachHost(t, rested, desktop, func(t *testing.T, p *tab) {
 		p.click("#play-yours")
 		p.wait("Ann is denied, Bob is not",
 			`/^Ann, 10 a second: \d+ allowed, [1-9]\d* denied\. Bob.* 5 allowed, 0 denied\.$/.test(`+text("#v-yours")+`)`)
@@ -163,8 +156,7 @@ func TestLimitsAreMadeYours(t *testing.T) {
 
 // By keys alone a visitor comes to everything, in order, and sees where.
 func TestTheKeyboardReachesEverything(t *testing.T) {
-	eachHost(t, func(t *testing.T, url func() string) {
-		p := rested(t, url(), desktop)
+	eachHost(t, rested, desktop, func(t *testing.T, p *tab) {
 		at := func(selector string) bool {
 			return js[bool](p, fmt.Sprintf(`document.activeElement.matches(%q)`, selector))
 		}
@@ -197,8 +189,7 @@ func TestTheKeyboardReachesEverything(t *testing.T) {
 // On a phone the bucket is above, the buttons are in a bar at the bottom, and
 // nothing is wider than the screen, or too small to be read or pressed.
 func TestPhone(t *testing.T) {
-	eachHost(t, func(t *testing.T, url func() string) {
-		p := rested(t, url(), phone)
+	eachHost(t, rested, phone, func(t *testing.T, p *tab) {
 		for _, at := range []string{"#sentence", "#code-drain"} {
 			js[any](p, `document.querySelector("`+at+`").scrollIntoView({block: "end", behavior: "instant"})`)
 			p.wait("picture and buttons are in sight at "+at, `(([picture, bar]) =>
@@ -225,10 +216,9 @@ func TestPhone(t *testing.T) {
 
 // Without motion nothing is on its way, and each of five denials is seen.
 func TestReducedMotionShowsEachAnswer(t *testing.T) {
-	eachHost(t, func(t *testing.T, url func() string) {
-		for _, l := range []look{desktop, phone} {
-			l.media = map[string]string{"prefers-reduced-motion": "reduce"}
-			p := rested(t, url(), l)
+	for _, l := range []look{desktop, phone} {
+		l.media = map[string]string{"prefers-reduced-motion": "reduce"}
+		eachHost(t, rested, l, func(t *testing.T, p *tab) {
 			js[any](p, `void (window.seen = {denials: 0, moving: 0}, function look() {
 				const places = new Set(`+all("#picture .pill.no")+`.map(e => e.getAttribute("transform")));
 				seen.denials = Math.max(seen.denials, places.size);
@@ -240,8 +230,8 @@ func TestReducedMotionShowsEachAnswer(t *testing.T) {
 			if n := js[int](p, `seen.moving`); n > 0 {
 				t.Errorf("requests are on their way in %d frames", n)
 			}
-		}
-	})
+		})
+	}
 }
 
 // When the demo ends, the page says so, and stands still. When it is back, it
@@ -265,15 +255,14 @@ var axe string
 
 // axe finds nothing that keeps people from using the page, however it is shown.
 func TestAxeFindsNothing(t *testing.T) {
-	eachHost(t, func(t *testing.T, url func() string) {
-		for name, l := range map[string]look{
-			"light":         {1440, 900, map[string]string{"prefers-color-scheme": "light"}},
-			"dark":          {1440, 900, map[string]string{"prefers-color-scheme": "dark"}},
-			"phone":         phone,
-			"forced colors": {1440, 900, map[string]string{"forced-colors": "active"}},
-		} {
-			t.Run(name, func(t *testing.T) {
-				p := rested(t, url(), l)
+	for name, l := range map[string]look{
+		"light":         {1440, 900, map[string]string{"prefers-color-scheme": "light"}},
+		"dark":          {1440, 900, map[string]string{"prefers-color-scheme": "dark"}},
+		"phone":         phone,
+		"forced colors": {1440, 900, map[string]string{"forced-colors": "active"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachHost(t, rested, l, func(t *testing.T, p *tab) {
 				js[any](p, `(() => { `+axe+` })()`)
 				p.click("#burst")
 				p.wait("there is an answer", text("#status")+` === "429 Too Many Requests"`)
@@ -293,6 +282,6 @@ func TestAxeFindsNothing(t *testing.T) {
 				}
 				t.Errorf("axe: %s", strings.Join(found, "\n"))
 			})
-		}
-	})
+		})
+	}
 }
